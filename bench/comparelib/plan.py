@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is run, and what the output of each program means.
+
+A task is one program with its options; running it gives values: {(test, size): number}. size is a number of bytes, or
+None where there is none. Tests are named "program ranks" or as the report shall show them.
+"""
+
+import csv
+import io
+import os
+import re
+import tempfile
+
+from . import impls
+
+GROUPS = ("latency", "bw", "collectives", "offload", "launch", "memory", "strace")
+KINDS = ("rc", "xrc", "dc", "ud")
+
+
+class Failed(Exception):
+    """A run that gave no figures; the text says why."""
+
+    def __init__(self, why, hung=False):
+        super().__init__(why)
+        self.hung = hung
+
+
+class Task:
+    """One program for one or all implementations."""
+
+    def __init__(self, group, name, ranks, program, arguments, read, **more):
+        self.group = group
+        self.name = name
+        self.ranks = ranks
+        self.program = program
+        self.arguments = arguments
+        self.read = read                                # Outcome -> {(test, size): value}
+        self.bind = more.get("bind", True)
+        self.heddle_only = more.get("heddle_only", False)
+        self.env = more.get("env", {})
+        self.rounds = more.get("rounds")                # at most so many: counts do not vary, and some runs are long
+        self.statuses = more.get("statuses", (0,))      # of runs that give figures
+        self.runner = more.get("runner")                # instead of starting it: (impl, context) -> values
+
+    def run(self, impl, context):
+        """Values of one run. Raises Failed."""
+        if self.runner:
+            return self.runner(impl, context)
+        command = impl.command(self.ranks, context.cpus, self.bind) + \
+            [os.path.join(impl.bindir, self.program), *self.arguments]
+        # Two digits, OSU's way, would round the fast ones to tenths.
+        command += ["--digits", "4"]
+        if self.bind:
+            command.append("--binding")
+        outcome = impls.run(command, impl.environment(self.env), context.timeout)
+        if outcome.status not in self.statuses:
+            raise Failed(outcome.reason(), outcome.status is None)
+        context.note_binding(impl, self.ranks, outcome.out)
+        values = self.read(outcome)
+        if not values:
+            raise Failed(outcome.reason() or "no figures in its output")
+        return values
+
+
+class Context:
+    """What all runs share."""
+
+    def __init__(self, cpus, chosen, limits_program):
+        self.cpus = cpus
+        self.timeout = chosen.timeout
+        self.quick = chosen.quick
+        self.limits_program = limits_program
+        self.hung = set()               # (impl name, task) that had no end in time
+        self.bindings = {}              # (ranks, impl name): ["0", "1"]
+
+    def note_binding(self, impl, ranks, out):
+        """Remembers on which CPUs the ranks were, as they said themselves."""
+        cpus = re.findall(r"^# CPUs of rank \d+: (\S*)", out, re.M)
+        if cpus:
+            self.bindings[(ranks, impl.name)] = cpus
+
+
+# ---- what output means ---------------------------------------------------------------------------------------------
+
+def sized(test, column=1):
+    """Rows of "size value ..."; column counts from 0, the size."""
+    def read(outcome):
+        values = {}
+        for line in outcome.out.splitlines():
+            fields = line.split()
+            if line.startswith("#") or len(fields) <= column or not fields[0].isdigit():
+                continue
+            values[(test, int(fields[0]))] = float(fields[column])
+        return values
+    return read
+
+
+def unsized(test, column=0):
+    """The one row of a program without sizes."""
+    def read(outcome):
+        for line in outcome.out.splitlines():
+            fields = line.split()
+            if not line.startswith("#") and len(fields) > column and re.fullmatch(r"[\d.]+", fields[column]):
+                return {(test, None): float(fields[column])}
+        return {}
+    return read
+
+
+def several(*readers):
+    """All that any of them finds."""
+    def read(outcome):
+        values = {}
+        for reader in readers:
+            values.update(reader(outcome))
+        return values
+    return read
+
+
+def wall(test):
+    """Milliseconds from the launcher's start to its end."""
+    return lambda outcome: {(test, None): outcome.seconds * 1e3}
+
+
+def matched(test, pattern):
+    """The number that the pattern finds."""
+    def read(outcome):
+        found = re.search(pattern, outcome.out, re.M)
+        return {(test, None): float(found.group(1))} if found else {}
+    return read
+
+
+OFFLOAD_COLUMNS = {
+    "Block(us)": "block us", "BlkSkw(us)": "block skewed us", "Wait(us)": "wait us",
+    "Wait99(us)": "wait 99 us", "Wait/Bl(%)": "wait/block %",
+    "Cheap(%)": "cheap %", "Tested(%)": "tested %", "Unready(%)": "unready %", "CPU(us)": "CPU us",
+    "CPUblk(us)": "CPU blocking us", "CPUblk0(us)": "CPU blocking together us", "Overlap(%)": "overlap %",
+}
+
+
+def offload(label):
+    """hd_offload's table: one test per operation and column, named by its header."""
+    def read(outcome):
+        values, header = {}, None
+        for line in outcome.out.splitlines():
+            fields = line.split()
+            if line.startswith("# Operation"):
+                header = fields[1:]
+            elif header and not line.startswith("#") and len(fields) == len(header):
+                row = dict(zip(header, fields))
+                size = int(row["Size"]) or None
+                for column, meaning in OFFLOAD_COLUMNS.items():
+                    values[(f"offload {row['Operation']} {label}: {meaning}", size)] = float(row[column])
+        return values
+    return read
+
+
+def stopped(outcome):
+    """hd_offload --stop (exit status 1: not all): 1 where it was complete while the others were stopped."""
+    values = {}
+    for line in outcome.out.splitlines():
+        found = re.match(r"iallreduce\s+(\d+)\s+[\d.]+\s+(yes|NO)", line)
+        if found:
+            test = "offload iallreduce, others stopped: complete"
+            values[(test, int(found.group(1)))] = float(found.group(2) == "yes")
+    return values
+
+
+# ---- programs that are not started by a launcher, or not alone -----------------------------------------------------
+
+def limits(quick):
+    """The machine's limits: one program, no implementation."""
+    def run(context):
+        command = [context.limits_program, "-o", "csv", "-r", "3" if quick else "5", "-s", "0.25" if quick else "0.5"]
+        outcome = impls.run(command, None, context.timeout)
+        if outcome.status != 0:
+            raise Failed(outcome.reason())
+        values = {}
+        for row in csv.DictReader(io.StringIO(outcome.out)):
+            if row["median"]:
+                values[(row["name"], int(row["bytes"]) if row["bytes"] else None)] = float(row["median"])
+        return values
+    return run
+
+
+def traced_calls(impl, context, iterations):
+    """System calls of all ranks of an 8-byte ping-pong, whole run."""
+    with tempfile.TemporaryDirectory(prefix="heddle-compare-") as folder:
+        script = 'exec strace -f -c -o "$0/calls.$$" "$@"'
+        command = impl.command(2, context.cpus) + ["sh", "-c", script, folder,
+                                                   os.path.join(impl.bindir, "hd_latency"), "-m", "8:8", "-x", "100",
+                                                   "-i", str(iterations)]
+        outcome = impls.run(command, impl.environment(), context.timeout)
+        if outcome.status != 0:
+            raise Failed("under strace: " + outcome.reason(), outcome.status is None)
+        total = ranks = 0
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as table:
+                for line in table:
+                    fields = line.split()
+                    # "100.00 seconds usecs/call calls [errors] total"
+                    if len(fields) >= 5 and fields[-1] == "total":
+                        total += int(fields[3])
+                        ranks += 1
+        if ranks != 2:
+            raise Failed(f"strace wrote {ranks} tables for 2 ranks (is ptrace allowed here?)")
+        return total
+
+
+def strace(iterations):
+    """System calls per message: the difference of a long and a short run, so that start and end do not count."""
+    def run(impl, context):
+        short = max(iterations // 100, 10)
+        few = traced_calls(impl, context, short)
+        many = traced_calls(impl, context, iterations)
+        return {("system calls per message", 8): (many - few) / (2.0 * (iterations - short))}
+    return run
+
+
+# ---- the plan ------------------------------------------------------------------------------------------------------
+
+def latency_tasks(quick):
+    """Ping-pong at all sizes, and of each queue kind at 8 B."""
+    loops = ["-i", "1000:100"] if quick else []
+    tasks = [Task("latency", "latency", 2, "hd_latency", loops, sized("latency us"))]
+    for kind in KINDS:
+        tasks.append(Task("latency", f"latency of {kind}", 2, "hd_latency", ["-m", "8:8", *loops],
+                          sized(f"latency {kind} us"), heddle_only=True, env={"HEDDLE_TRANSPORT": kind}))
+    return tasks
+
+
+def bw_tasks(quick):
+    """Bandwidths. OSU's 100 windows of small messages last a millisecond, so more are asked for."""
+    loops = ["-i", "200:10", "-x", "10:2"] if quick else ["-i", "1000:20", "-x", "50:2"]
+    rate = ["-m", "8:8", "-i", "500" if quick else "5000", "-x", "50"]
+    return [Task("bw", "bw", 2, "hd_bw", loops, sized("bandwidth MB/s")),
+            Task("bw", "bibw", 2, "hd_bibw", loops, sized("bi-bandwidth MB/s")),
+            Task("bw", "message rate", 2, "hd_mbw_mr", rate, sized("messages/s", 2))]
+
+
+def collective_tasks(quick, oversubscribed):
+    """OSU's collectives on 2 ranks; barrier and allreduce also where ranks outnumber cores."""
+    loops = ["-i", "200:20"] if quick else []
+    budget = ["-B", "0.1" if quick else "0.3"]
+    tasks = [Task("collectives", "barrier", 2, "hd_barrier", loops, unsized("barrier 2 us"))]
+    for name, smallest in (("bcast", 1), ("allreduce", 4), ("alltoall", 1)):
+        tasks.append(Task("collectives", name, 2, f"hd_{name}", ["-m", f"{smallest}:1M", *loops],
+                          sized(f"{name} 2 us")))
+    for ranks in oversubscribed:
+        tasks.append(Task("collectives", f"barrier {ranks}", ranks, "hd_barrier", loops + budget,
+                          unsized(f"barrier {ranks} us")))
+        for size in (8, 1024, 16384):
+            tasks.append(Task("collectives", f"allreduce {ranks}", ranks, "hd_allreduce",
+                              ["-m", f"{size}:{size}", *loops, *budget], sized(f"allreduce {ranks} us")))
+    return tasks
+
+
+def offload_tasks(quick, oversubscribed):
+    """Completion at Wait under skew; 4 ranks both computing and sleeping meanwhile."""
+    loops = ["-i", "200", "-B", "0.2"] if quick else ["-i", "2000", "-B", "0.3"]
+    tasks = [Task("offload", "offload 2", 2, "hd_offload", loops, offload("2"))]
+    if oversubscribed:
+        ranks = oversubscribed[0]
+        tasks.append(Task("offload", f"offload {ranks}", ranks, "hd_offload", loops, offload(str(ranks)), rounds=2))
+        tasks.append(Task("offload", f"offload {ranks} asleep", ranks, "hd_offload", [*loops, "--while", "sleep"],
+                          offload(f"{ranks} asleep"), rounds=2))
+        tasks.append(Task("offload", "offload, others stopped", ranks, "hd_offload", ["--stop", "--patience", "2"],
+                          stopped, rounds=1, statuses=(0, 1)))
+    return tasks
+
+
+def launch_tasks(quick):
+    """Launcher's start to its end: init, barrier, finalize."""
+    many = 16 if quick else 64
+    return [Task("launch", f"launch {ranks}", ranks, "hd_init", [], wall(f"launch {ranks} ms"), bind=ranks == 2)
+            for ranks in (2, many)]
+
+
+def memory_tasks(quick):
+    """PSS per rank after init and a barrier."""
+    many = 16 if quick else 64
+    return [Task("memory", f"memory {many}", many, "hd_init", ["--memory"],
+                 matched(f"PSS per rank {many} MiB", r"^PSS .*avg: ([\d.]+) MiB"), bind=False, rounds=1)]
+
+
+def strace_tasks(quick):
+    """System calls of 10^5 ping-pongs."""
+    return [Task("strace", "strace", 2, None, [], None, rounds=1, runner=strace(10000 if quick else 100000))]
+
+
+def tasks_of(groups, quick, oversubscribed):
+    """All tasks of the groups, in the order in which a round runs them."""
+    tasks = []
+    if "latency" in groups:
+        tasks += latency_tasks(quick)
+    if "bw" in groups:
+        tasks += bw_tasks(quick)
+    if "collectives" in groups:
+        tasks += collective_tasks(quick, oversubscribed)
+    if "offload" in groups:
+        tasks += offload_tasks(quick, oversubscribed)
+    if "launch" in groups:
+        tasks += launch_tasks(quick)
+    if "memory" in groups:
+        tasks += memory_tasks(quick)
+    if "strace" in groups:
+        tasks += strace_tasks(quick)
+    return tasks

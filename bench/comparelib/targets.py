@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each figure is judged by: the better peer, the machine's limit, the target."""
+
+import re
+
+HIGHER_IS_BETTER = re.compile(r"MB/s|messages/s|overlap %|cheap %|tested %|complete")
+
+
+class Verdict:
+    """A target's text and whether it is reached; reached is None where it cannot be judged."""
+
+    def __init__(self, text="", reached=None):
+        self.text = text
+        self.reached = reached
+
+    def word(self):
+        """For the report's last column."""
+        if not self.text:
+            return ""
+        return "not judged" if self.reached is None else "reached" if self.reached else "NOT REACHED"
+
+
+def higher(test):
+    """Whether more of it is better."""
+    return bool(HIGHER_IS_BETTER.search(test))
+
+
+def is_copy(size):
+    """Whether a limit of this size is a bandwidth (else a time: hops, calls, copies of 8 bytes)."""
+    return size is not None and size > 8
+
+
+def better_peer(test, medians):
+    """(name, value) of the best implementation beside Heddle, or (None, None)."""
+    peers = {name: value for name, value in medians.items() if name != "heddle"}
+    if not peers:
+        return None, None
+    name = (max if higher(test) else min)(peers, key=lambda n: peers[n])
+    return name, peers[name]
+
+
+def limit_of(test, size, limits, cpus):
+    """What no software can beat here, in the test's unit; None where nothing says."""
+    hop = limits.get(("line_hop_shared", None))
+    both = limits.get(("copy_2cpu", size))
+    if re.match(r"latency( \w+)? us", test) and hop is not None:
+        # MB/s are bytes per us.
+        return hop / 1e3 + (size / both if both else 0) if both or size < 4096 else None
+    if test in ("bandwidth MB/s", "bi-bandwidth MB/s"):
+        return both
+    if test == "messages/s" and ("stream_16B_granule", None) in limits:
+        return 1e9 / limits[("stream_16B_granule", None)]
+    if re.fullmatch(r"offload .*: wait us", test) and hop is not None:
+        # Wait must read a line that another CPU wrote.
+        return hop / 1e3
+    found = re.match(r"(barrier|allreduce) (\d+) us", test)
+    if found and (size or 0) <= 8:
+        ranks = int(found.group(2))
+        if ranks <= cpus:
+            return hop / 1e3 if hop is not None else None
+        give = limits.get(("yield_1cpu", None))
+        # Each rank needs the CPU once.
+        return -(-ranks // cpus) * give / 1e3 if give is not None else None
+    return None
+
+
+def at_most(factor):
+    """Judges "no more than factor times the better peer"."""
+    def judge(mine, peer, _limit):
+        return Verdict(f"<= {factor:g} x peer", None if peer is None else mine <= factor * peer)
+    return judge
+
+
+def at_least(factor):
+    """Judges "at least factor times the better peer"."""
+    def judge(mine, peer, _limit):
+        return Verdict(f">= {factor:g} x peer", None if peer is None else mine >= factor * peer)
+    return judge
+
+
+def bandwidth(mine, peer, limit):
+    """1.2 times the better peer, or 0.9 times what two CPUs can copy."""
+    text = ">= 1.2 x peer" + (" or 0.9 x limit" if limit else "")
+    if limit and mine >= 0.9 * limit:
+        return Verdict(text, True)
+    return Verdict(text, None if peer is None else mine >= 1.2 * peer)
+
+
+def bound(text, reached):
+    """A target that is a number."""
+    return lambda mine, _peer, _limit: Verdict(text, reached(mine))
+
+
+# (test, sizes, judge); the first that fits counts.
+TARGETS = (
+    (r"latency us", lambda s: s <= 4096, at_most(0.7)),
+    (r"(bi-)?bandwidth MB/s", lambda s: True, bandwidth),
+    (r"messages/s", lambda s: s == 8, at_least(1.3)),
+    (r"barrier [28] us", lambda s: True, at_most(0.7)),
+    (r"allreduce [28] us", lambda s: s == 8, at_most(0.7)),
+    (r"launch 2 ms", lambda s: True, at_most(1)),
+    (r"launch 64 ms", lambda s: True, at_most(0.6)),
+    (r"PSS per rank 64 MiB", lambda s: True, at_most(1)),
+    (r"system calls per message", lambda s: True, bound("0 (below 0.01)", lambda v: v < 0.01)),
+    (r"offload .*: tested %", lambda s: True, bound(">= 99", lambda v: v >= 99)),
+    (r"offload .*: wait/block %", lambda s: True, bound("<= 10", lambda v: v <= 10)),
+    (r"offload .*: overlap %", lambda s: True, lambda mine, peer, _l: Verdict(
+        "> both peers", None if peer is None else mine > peer)),
+    (r"offload .*: complete", lambda s: True, bound("1", lambda v: v == 1)),
+)
+
+
+def verdict(test, size, mine, peer, limit):
+    """The verdict on Heddle's median; an empty one where no target is set."""
+    for pattern, fits, judge in TARGETS:
+        if re.fullmatch(pattern, test) and fits(size):
+            return judge(mine, peer, limit)
+    return Verdict()
+
+
+def derived(medians_of, limits):
+    """Targets that compare several figures of Heddle: (what, value, unit, Verdict)."""
+    rows = []
+
+    def mine(test, size=None):
+        return medians_of(test, size).get("heddle")
+
+    hop, eight = limits.get(("line_hop_shared", None)), mine("latency us", 8)
+    if hop is not None and eight is not None:
+        over = eight * 1e3 - hop
+        # Below zero the machine was disturbed while the limit was taken: that proves nothing.
+        reached = over <= 80 if over >= 0 else None
+        rows.append(("latency of 8 B beyond a line hop", over, "ns", Verdict("<= 80", reached)))
+    base = mine("latency rc us", 8)
+    for kind, factor in (("xrc", 1.3), ("dc", 1.3), ("ud", 2)):
+        value = mine(f"latency {kind} us", 8)
+        if base and value is not None:
+            rows.append((f"latency of 8 B, {kind} / rc", value / base, "", Verdict(f"<= {factor:g}",
+                                                                                value / base <= factor)))
+    return rows
+
+
+def charged(medians_of, tests):
+    """Per offload row: CPU charged by the nonblocking form beside the blocking one's; Wait beside the blocking call."""
+    rows = []
+    for test, size in tests:
+        found = re.fullmatch(r"(offload .*): CPU us", test)
+        if not found:
+            continue
+        mine = medians_of(test, size).get("heddle")
+        what = f"{found.group(1)} {size or ''}".strip()
+        wait = medians_of(f"{found.group(1)}: wait us", size).get("heddle")
+        skewed = medians_of(f"{found.group(1)}: block skewed us", size).get("heddle")
+        if wait is not None and skewed:
+            rows.append((f"{what}: Wait / blocking call as skewed, %", 100 * wait / skewed, "%",
+                         Verdict("<= 10", wait <= 0.1 * skewed)))
+        for name, text in (("CPU blocking us", "as skewed"), ("CPU blocking together us", "all ranks together")):
+            other = medians_of(f"{found.group(1)}: {name}", size).get("heddle")
+            if mine is None or not other or other <= 0:
+                continue
+            judged = Verdict("<= 1.2", mine / other <= 1.2) if text == "as skewed" else Verdict()
+            rows.append((f"{what}: CPU / blocking, {text}", mine / other, "", judged))
+    return rows

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hd_latency: half the time of a ping-pong of blocking sends and receives between two ranks. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TAG = 1 };
+
+static struct hdb_buffer out, in;
+
+/* One round trip as seen by rank 0. */
+static inline void round_trip(int bytes)
+{
+	if (hdb_rank == 0) {
+		MPI_Send(out.p, bytes, MPI_CHAR, 1, TAG, MPI_COMM_WORLD);
+		MPI_Recv(in.p, bytes, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(in.p, bytes, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(out.p, bytes, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+	}
+}
+
+/* The plain way: the clock is read twice per size, so that it adds nothing to a message. µs one way. */
+static double plain(int bytes, int iterations, int skip)
+{
+	int64_t begin = hdb_now();
+
+	for (int i = 0; i < skip + iterations; i++) {
+		if (i == skip)
+			begin = hdb_now();
+		round_trip(bytes);
+	}
+	return (double)(hdb_now() - begin) / 1e3 / iterations / 2;
+}
+
+/* With -f or -c every round trip is timed by itself. With -c both ranks fill before it and check after it. */
+static double each(int bytes, int iterations, int skip, double *least, double *most, size_t *wrong)
+{
+	const int other = 1 - hdb_rank;
+	int64_t sum = 0, lo = INT64_MAX, hi = 0;
+	char what[64];
+
+	for (int i = 0; i < skip + iterations; i++) {
+		int64_t t;
+
+		if (hdb.validate) {
+			hdb_fill(out.p, (size_t)bytes, hdb_seed(i, hdb_rank, other, 0));
+			memset(in.p, 0, (size_t)bytes);
+			MPI_Barrier(MPI_COMM_WORLD);
+		}
+		t = hdb_now();
+		round_trip(bytes);
+		t = hdb_now() - t;
+		if (i >= skip) {
+			sum += t;
+			lo = t < lo ? t : lo;
+			hi = t > hi ? t : hi;
+		}
+		if (hdb.validate) {
+			snprintf(what, sizeof(what), "%d bytes, iteration %d", bytes, i);
+			*wrong +=
+				hdb_check(in.p, (size_t)bytes, hdb_seed(i, other, hdb_rank, 0), what) + hdb_guard(&in);
+		}
+	}
+	*least = (double)lo / 1e3 / 2;
+	*most = (double)hi / 1e3 / 2;
+	return (double)sum / 1e3 / iterations / 2;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdb_program program = {
+		.name = "hd_latency",
+		.title = "MPI Latency Test",
+		.features = HDB_SIZES | HDB_LOOPS | HDB_FULL | HDB_VALIDATE,
+		.defaults = {.sizes = {0, 4 << 20}, .iterations = {10000, 1000}, .skip = {100, 10}, .large = 8192},
+		.exact_ranks = 2,
+	};
+	const char *columns[] = {"Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", "Iterations", NULL};
+	const char *notes[] = {"Datatype: MPI_CHAR.", NULL};
+	size_t wrong = 0;
+
+	hdb_start(argc, argv, &program);
+	if (!hdb.full)
+		columns[2] = NULL;
+	hdb_header(notes, columns);
+	for (size_t size = hdb.sizes.min; size <= hdb.sizes.max; size = hdb_next_size(size)) {
+		double values[3];
+		int iterations, skip;
+
+		hdb_loops(size, &iterations, &skip);
+		hdb_buffer_new(&out, size);
+		hdb_buffer_new(&in, size);
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (hdb.full || hdb.validate)
+			values[0] = each((int)size, iterations, skip, &values[1], &values[2], &wrong);
+		else
+			values[0] = plain((int)size, iterations, skip);
+		if (hdb.full)
+			hdb_row_count((long long)size, values, 3, iterations);
+		else
+			hdb_row((long long)size, values, 1);
+		hdb_buffer_free(&out);
+		hdb_buffer_free(&in);
+	}
+	return hdb_finish(wrong);
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hd_offload: is a nonblocking collective complete when its owner comes to Wait, although nobody entered MPI between
+ * post and Wait?
+ *
+ * Every iteration one rank (another each time) is late: it posts only after the skew, K times the blocking operation's
+ * time. The others post at once and then compute (or sleep), without MPI calls, until the deadline
+ *
+ *     early   post |---------------- compute ----------------| Wait or Test
+ *     late    |------ compute: skew ------| post |- compute -| Wait or Test
+ *
+ * In every other iteration the first call after the computation is MPI_Wait, and what it cost is taken; in the rest it
+ * is MPI_Test, and its flag is taken. MPI_Test may make progress itself, so neither is enough alone. All ranks are on
+ * one host, so that clocks tell afterwards in which iterations the last rank had posted early enough before a rank came
+ * to Wait; the others cannot be complete, are not judged, and are counted in the column Unready.
+ *
+ * The CPU time charged is CLOCK_PROCESS_CPUTIME_ID over [post .. Wait] without the computation's own, summed over the
+ * ranks, less what the same loop without a collective is charged; blocking forms are taken by the same loop.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "bench.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OP_ALL, OP_IALLREDUCE, OP_IBARRIER };
+enum { COMPUTE, SLEEP };
+static const char *const op_names[] = {"all", "iallreduce", "ibarrier", NULL};
+static const char *const while_names[] = {"compute", "sleep", NULL};
+
+static int which;			/* OP_ */
+static int meanwhile;			/* COMPUTE or SLEEP */
+static double factor = 10;		/* skew in units of the blocking operation's time */
+static double margin_us;		/* from the last post to Wait; 0: chosen */
+static const char *sizes = "8,1024";
+static bool stop;			/* the SIGSTOP demonstration instead */
+static const char *patience = "10";	/* seconds that the demonstration waits */
+static bool incomplete;			/* what the demonstration found, on every rank */
+
+/* ---- the two collectives -------------------------------------------------------------------------------------- */
+
+static void start_allreduce(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Iallreduce(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm, request);
+}
+
+static void call_allreduce(struct hdb_work *w)
+{
+	MPI_Allreduce(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm);
+}
+
+static void start_barrier(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Ibarrier(w->comm, request);
+}
+
+static void call_barrier(struct hdb_work *w)
+{
+	MPI_Barrier(w->comm);
+}
+
+static const struct hdb_collective allreduce = {
+	.sized = true, .reduction = true, .send_blocks = 1, .recv_blocks = 1, .call = call_allreduce,
+	.start = start_allreduce, .prepare = hdb_reduction_prepare, .check = hdb_reduction_check,
+};
+static const struct hdb_collective barrier = {.call = call_barrier, .start = start_barrier};
+
+/* ---- time ----------------------------------------------------------------------------------------------------- */
+
+static int64_t cpu_clock(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void pass_until(int64_t deadline)
+{
+	int64_t left = deadline - hdb_now();
+
+	if (left <= 0)
+		return;
+	if (meanwhile == COMPUTE) {
+		hdb_compute(left, NULL, 0);
+		return;
+	}
+	struct timespec t = {deadline / 1000000000, deadline % 1000000000};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+/* ---- one shape of a run ---------------------------------------------------------------------------------------- */
+
+struct plan {
+	const struct hdb_collective *c;
+	struct hdb_work work;
+	int iterations, skip;
+	double block_us;	/* the blocking operation, all ranks together */
+	int64_t skew, margin;	/* ns */
+	double clock_ns;	/* a pair of clock readings */
+};
+
+/* Who is late: pseudo-random, the same on every rank, everybody alike often. */
+static int late_rank(int iteration)
+{
+	return (int)(hdb_seed(iteration, 0, 0, 1) % (uint64_t)hdb_ranks);
+}
+
+static double mean_over_ranks(double mine)
+{
+	double sum;
+
+	MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	return sum / hdb_ranks;
+}
+
+/* µs of the blocking form, back to back with a barrier between, as hd_allreduce and hd_barrier take it. */
+static double blocking_us(struct plan *p, int iterations, int skip)
+{
+	int64_t sum = 0, t;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int i = 0; i < skip + iterations; i++) {
+		t = hdb_now();
+		p->c->call(&p->work);
+		if (i >= skip)
+			sum += hdb_now() - t;
+		if (p->c->sized)
+			MPI_Barrier(MPI_COMM_WORLD);
+	}
+	return mean_over_ranks((double)sum / 1e3 / iterations - p->clock_ns / 1e3);
+}
+
+/* Chooses skew, margin and how many iterations fit the budget. */
+static void make_plan(struct plan *p)
+{
+	const int cpus = hdb_cpus(), per_cpu = (hdb_ranks + cpus - 1) / cpus;
+	int few = 10, warm = 5;
+	double seconds;
+
+	p->clock_ns = hdb_clock_cost();
+	p->iterations = hdb.iterations[0];
+	p->skip = hdb.skip[0];
+	p->block_us = blocking_us(p, few, warm);
+	if (hdb.budget > 0 && p->block_us * 1e-6 * hdb.iterations[0] > hdb.budget)
+		few = (int)(hdb.budget / (p->block_us * 1e-6)) + 1;
+	else
+		few = hdb.iterations[0];
+	p->block_us = blocking_us(p, few, warm);
+	p->skew = (int64_t)(p->block_us * factor * 1e3) + 1;
+	if (margin_us > 0)
+		p->margin = (int64_t)(margin_us * 1e3);
+	else if (meanwhile == SLEEP)
+		p->margin = 2 * p->skew + 300000;	/* a sleeper wakes late by tens of µs */
+	else if (per_cpu > 1)
+		p->margin = p->skew + (int64_t)per_cpu * 8000000; /* the late one gets the CPU after a slice or two */
+	else
+		p->margin = p->skew + 5000 + 2 * (int64_t)(p->block_us * 1e3);
+	/* All ranks must plan alike. */
+	int64_t mine[2] = {p->skew, p->margin}, most[2];
+
+	MPI_Allreduce(mine, most, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+	p->skew = most[0];
+	p->margin = most[1];
+	seconds = (double)(p->skew + p->margin) / 1e9 + p->block_us / 1e6;
+	hdb_fit(seconds, &p->iterations, &p->skip);
+}
+
+/* ---- complete at Wait entry ------------------------------------------------------------------------------------ */
+
+struct samples {
+	int64_t *posted, *came;		/* per iteration: end of the post, entry of Wait or Test */
+	double *cost_ns;		/* of that call */
+	unsigned char *flag;		/* of MPI_Test */
+};
+
+static bool tested(int iteration)
+{
+	return iteration % 2;
+}
+
+static void *array(size_t n, size_t bytes)
+{
+	void *p = calloc(n ? n : 1, bytes);
+
+	if (!p)
+		hdb_die("no memory for %zu samples: lower -i", n);
+	return p;
+}
+
+static size_t one_nonblocking(struct plan *p, int i, struct samples *s, int slot)
+{
+	const bool late = late_rank(i) == hdb_rank;
+	MPI_Request request;
+	int64_t begin, after;
+	int flag = 0;
+
+	if (hdb.validate && p->c->prepare)
+		p->c->prepare(&p->work, i);
+	MPI_Barrier(MPI_COMM_WORLD);
+	begin = hdb_now();
+	if (late)
+		pass_until(begin + p->skew);
+	p->c->start(&p->work, &request);
+	after = hdb_now();
+	pass_until(begin + p->skew + p->margin);
+	begin = hdb_now();
+	if (tested(i))
+		MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+	else
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	if (slot >= 0) {
+		s->cost_ns[slot] = (double)(hdb_now() - begin) - p->clock_ns;
+		s->posted[slot] = after;
+		s->came[slot] = begin;
+		s->flag[slot] = (unsigned char)flag;
+	}
+	if (tested(i) && !flag)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	return hdb.validate && p->c->check ? p->c->check(&p->work, i) : 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+struct verdict {
+	double wait_median_us, wait_p99_us, cheap, tested, unready;	/* shares in per cent */
+};
+
+/* Costs of the judged Waits of all ranks, sorted, on rank 0; returns their number. */
+static int gather_costs(const double *mine, int n, double **all)
+{
+	int total = n;
+
+	*all = NULL;
+	if (hdb_rank) {
+		MPI_Send(&n, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+		MPI_Send(mine, n, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD);
+		return 0;
+	}
+	*all = array((size_t)n, sizeof(double));
+	memcpy(*all, mine, (size_t)n * sizeof(double));
+	for (int r = 1; r < hdb_ranks; r++) {
+		int more;
+
+		MPI_Recv(&more, 1, MPI_INT, r, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		*all = realloc(*all, ((size_t)total + (size_t)more + 1) * sizeof(double));
+		if (!*all)
+			hdb_die("no memory for %d samples: lower -i", total + more);
+		MPI_Recv(*all + total, more, MPI_DOUBLE, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		total += more;
+	}
+	qsort(*all, (size_t)total, sizeof(double), ascending);
+	return total;
+}
+
+static void judge(struct plan *p, struct samples *s, struct verdict *v)
+{
+	const int n = p->iterations;
+	int64_t *last = array((size_t)n, sizeof(*last));
+	double *costs = array((size_t)n, sizeof(*costs)), *all;
+	int64_t mine[5] = {0}, sum[5];	/* judged waits, cheap ones, judged tests, true ones, unready */
+	int total;
+
+	MPI_Allreduce(s->posted, last, n, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+	for (int i = 0; i < n; i++) {
+		/* One operation's time after the last post it can be complete; before, nobody could have done it. */
+		if (s->came[i] < last[i] + (int64_t)(p->block_us * 1e3)) {
+			mine[4]++;
+		} else if (tested(p->skip + i)) {
+			mine[2]++;
+			mine[3] += s->flag[i];
+		} else {
+			costs[mine[0]++] = s->cost_ns[i];
+			mine[1] += s->cost_ns[i] <= p->block_us * 1e3 / 10;
+		}
+	}
+	total = gather_costs(costs, (int)mine[0], &all);
+	MPI_Allreduce(mine, sum, 5, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+	v->wait_median_us = total ? all[total / 2] / 1e3 : 0;
+	v->wait_p99_us = total ? all[(int)((double)(total - 1) * 0.99)] / 1e3 : 0;
+	v->cheap = sum[0] ? 100.0 * (double)sum[1] / (double)sum[0] : 0;
+	v->tested = sum[2] ? 100.0 * (double)sum[3] / (double)sum[2] : 0;
+	v->unready = 100.0 * (double)sum[4] / n / hdb_ranks;
+	free(all);
+	free(costs);
+	free(last);
+}
+
+static size_t measure_completion(struct plan *p, struct verdict *v)
+{
+	const size_t n = (size_t)p->iterations;
+	struct samples s = {array(n, sizeof(int64_t)), array(n, sizeof(int64_t)), array(n, sizeof(double)),
+			    array(n, 1)};
+	size_t wrong = 0;
+
+	for (int i = 0; i < p->skip + p->iterations; i++)
+		wrong += one_nonblocking(p, i, &s, i - p->skip);
+	judge(p, &s, v);
+	free(s.posted);
+	free(s.came);
+	free(s.cost_ns);
+	free(s.flag);
+	return wrong;
+}
+
+/* ---- CPU charged ----------------------------------------------------------------------------------------------- */
+
+enum form { NONE, NONBLOCKING, BLOCKING };
+
+static void compute_charged(int64_t deadline, int64_t *own)
+{
+	int64_t t = cpu_clock(CLOCK_THREAD_CPUTIME_ID);
+
+	pass_until(deadline);
+	*own += cpu_clock(CLOCK_THREAD_CPUTIME_ID) - t;
+}
+
+/* One iteration: what is charged to this process beside its own computation, ns. *in_call: ns in the blocking call. */
+static int64_t one_charged(struct plan *p, int i, enum form form, int64_t skew, int64_t *in_call)
+{
+	const bool late = late_rank(i) == hdb_rank;
+	MPI_Request request = MPI_REQUEST_NULL;
+	int64_t begin, from, called, own = 0;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	begin = hdb_now();
+	from = cpu_clock(CLOCK_PROCESS_CPUTIME_ID);
+	compute_charged(late ? begin + skew : begin, &own);
+	called = hdb_now();
+	if (form == NONBLOCKING)
+		p->c->start(&p->work, &request);
+	else if (form == BLOCKING)
+		p->c->call(&p->work);
+	*in_call = hdb_now() - called;
+	compute_charged(begin + skew + p->margin, &own);
+	if (form == NONBLOCKING)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	return cpu_clock(CLOCK_PROCESS_CPUTIME_ID) - from - own;
+}
+
+/* µs per operation charged to all ranks together. *call_us: µs in the blocking call, mean over the ranks. */
+static double charged_us(struct plan *p, enum form form, int64_t skew, double *call_us)
+{
+	int64_t sum = 0, calls = 0, in_call;
+
+	for (int i = 0; i < p->skip + p->iterations; i++) {
+		int64_t t = one_charged(p, i, form, skew, &in_call);
+
+		if (i >= p->skip) {
+			sum += t;
+			calls += in_call;
+		}
+	}
+	*call_us = mean_over_ranks((double)calls / 1e3 / p->iterations - p->clock_ns / 1e3);
+	return mean_over_ranks((double)sum / 1e3 / p->iterations) * hdb_ranks;
+}
+
+/* ---- one row --------------------------------------------------------------------------------------------------- */
+
+static size_t one_row(const struct hdb_collective *c, size_t size)
+{
+	struct plan p = {.c = c};
+	struct verdict v;
+	struct hdb_overlap mine, mean = {0};
+	double idle, charged, blocking, together, overlap, skewed_us, ignored, least = 0, most = 0;
+	int iterations = hdb.iterations[0], skip = hdb.skip[0];
+	size_t wrong;
+
+	hdb_work_new(&p.work, c, size);
+	make_plan(&p);
+	wrong = measure_completion(&p, &v);
+	idle = charged_us(&p, NONE, p.skew, &ignored);
+	charged = charged_us(&p, NONBLOCKING, p.skew, &ignored) - idle;
+	blocking = charged_us(&p, BLOCKING, p.skew, &skewed_us) - idle;
+	together = charged_us(&p, BLOCKING, 0, &ignored) - idle;
+	hdb_fit(p.block_us * 4e-6, &iterations, &skip);
+	hdb_overlap_measure(c, &p.work, iterations, skip, &mine, &wrong);
+	overlap = hdb_overlap_reduce(&mine, &mean, &least, &most);
+	if (hdb_rank == 0)
+		printf("%-11s %-7zu %10.3f %10.3f %10.3f %10.3f %10.3f %10.1f %10.2f %10.2f %10.2f "
+		       "%10.3f %10.3f %11.3f %10.2f %8d\n",
+		       c == &barrier ? "ibarrier" : "iallreduce", size, p.block_us, skewed_us, (double)p.skew / 1e3,
+		       v.wait_median_us, v.wait_p99_us, v.wait_median_us / p.block_us * 100, v.cheap, v.tested,
+		       v.unready, charged, blocking, together, overlap, p.iterations);
+	fflush(stdout);
+	hdb_work_free(&p.work);
+	return wrong;
+}
+
+static size_t all_rows(void)
+{
+	size_t wrong = 0;
+	const char *p = sizes;
+
+	if (hdb_rank == 0) {
+		printf("# Heddle %s (%s %s)\n# %d ranks on %d CPUs. %s Late by %.1f x Block; meanwhile "
+		       "the others %s.\n",
+		       hdb_program->title, hdb_program->name, HDB_VERSION, hdb_ranks, hdb_cpus(), hdb_reduction_note(),
+		       factor, while_names[meanwhile]);
+		printf("# %-9s %-7s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %11s %10s %8s\n",
+		       "Operation", "Size", "Block(us)", "BlkSkw(us)", "Skew(us)", "Wait(us)", "Wait99(us)",
+		       "Wait/Bl(%)", "Cheap(%)", "Tested(%)", "Unready(%)", "CPU(us)", "CPUblk(us)", "CPUblk0(us)",
+		       "Overlap(%)", "Iter");
+	} else {
+		hdb_cpus();
+	}
+	while (which != OP_IBARRIER && *p) {
+		char *end;
+		unsigned long size = strtoul(p, &end, 10);
+
+		wrong += one_row(&allreduce, size);
+		p = *end ? end + 1 : end;
+	}
+	if (which != OP_IALLREDUCE)
+		wrong += one_row(&barrier, 0);
+	return wrong;
+}
+
+/* ---- all ranks but the last stopped ---------------------------------------------------------------------------- */
+
+static int64_t *pids;
+static volatile sig_atomic_t gave_up;
+
+static void wake_all(int sig)
+{
+	gave_up = sig == SIGALRM;
+	for (int r = 0; r < hdb_ranks; r++)
+		if (r != hdb_rank)
+			kill((pid_t)pids[r], SIGCONT);
+}
+
+/* Whether the process is stopped, without a call into MPI. */
+static bool is_stopped(pid_t pid)
+{
+	char path[48], text[512];
+	const char *p;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	if (!f)
+		hdb_die("%s: %s: the rank is gone or in another PID namespace", path, strerror(errno));
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	return p && p[1] == ' ' && p[2] == 'T';
+}
+
+static void await_stopped(void)
+{
+	const struct timespec ms = {0, 1000000};
+
+	for (int r = 0; r < hdb_ranks - 1; r++) {
+		for (int tries = 0; !is_stopped((pid_t)pids[r]); tries++) {
+			if (tries > 10000) {
+				wake_all(0);
+				hdb_die("rank %d did not stop itself within 10 s", r);
+			}
+			nanosleep(&ms, NULL);
+		}
+	}
+}
+
+/* The last rank posts and waits while every other is stopped. An alarm continues them if that takes too long, so that
+ * libraries that cannot do it do not hang. Returns the number of wrong elements; prints the verdict. */
+static size_t stopped_row(size_t size)
+{
+	const bool last = hdb_rank == hdb_ranks - 1;
+	const struct itimerval off = {{0, 0}, {0, 0}}, alarm_in = {{0, 0}, {strtol(patience, NULL, 10), 0}};
+	struct hdb_work w;
+	MPI_Request request;
+	int64_t mine = getpid(), begin = 0, took[2] = {0, 0};
+	size_t wrong;
+
+	MPI_Allgather(&mine, 1, MPI_INT64_T, pids, 1, MPI_INT64_T, MPI_COMM_WORLD);
+	hdb_work_new(&w, &allreduce, size);
+	/* Twice as it is meant to be used, so that whatever is set up lazily is set up. */
+	for (int i = 0; i < 2; i++) {
+		start_allreduce(&w, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+	hdb_reduction_prepare(&w, 3);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (last) {
+		signal(SIGALRM, wake_all);
+		await_stopped();
+		begin = hdb_now();
+		start_allreduce(&w, &request);
+		setitimer(ITIMER_REAL, &alarm_in, NULL);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		took[0] = hdb_now() - begin;
+		setitimer(ITIMER_REAL, &off, NULL);
+		took[1] = gave_up;
+		wrong = hdb_reduction_check(&w, 3);
+		for (int r = 0; r < hdb_ranks - 1; r++)
+			if (!gave_up && !is_stopped((pid_t)pids[r]))
+				took[1] = 2;
+		wake_all(0);
+	} else {
+		start_allreduce(&w, &request);
+		raise(SIGSTOP);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		wrong = hdb_reduction_check(&w, 3);
+	}
+	/* Everybody learns what the last rank saw. */
+	MPI_Bcast(took, 2, MPI_INT64_T, hdb_ranks - 1, MPI_COMM_WORLD);
+	if (hdb_rank == 0)
+		printf("%-11s %-7zu %14.2f   %s\n", "iallreduce", size, (double)took[0] / 1e3,
+		       took[1] == 1 ? "NO: complete only after the others were continued"
+		       : took[1]    ? "NO: a rank had been continued by somebody else"
+				    : "yes: complete while all other ranks were stopped");
+	fflush(stdout);
+	hdb_work_free(&w);
+	incomplete |= took[1] != 0;
+	return wrong;
+}
+
+static size_t all_stopped(void)
+{
+	size_t wrong = 0;
+	const char *p = sizes;
+
+	pids = array((size_t)hdb_ranks, sizeof(*pids));
+	if (hdb_rank == 0)
+		printf("# Heddle %s (%s %s)\n# %d ranks; all but the last post, then stop themselves (SIGSTOP); the "
+		       "last posts and "
+		       "waits. %s\n# %-9s %-7s %14s   %s\n",
+		       hdb_program->title, hdb_program->name, HDB_VERSION, hdb_ranks, hdb_reduction_note(), "Operation",
+		       "Size", "Post+Wait(us)", "Complete");
+	while (*p) {
+		char *end;
+		unsigned long size = strtoul(p, &end, 10);
+
+		wrong += stopped_row(size);
+		p = *end ? end + 1 : end;
+	}
+	free(pids);
+	return wrong;
+}
+
+/* ---- main ------------------------------------------------------------------------------------------------------ */
+
+static void check_options(void)
+{
+	const char *p = sizes;
+	char *end;
+
+	hdb.element = HDB_INT64;
+	do {
+		unsigned long size = strtoul(p, &end, 10);
+
+		if (end == p || size == 0 || size % 8 || size > (64 << 20) || (*end && *end != ',') ||
+		    (*end && !end[1]))
+			hdb_quit(HDB_USAGE,
+				 "--sizes '%s': sizes in bytes are wanted, multiples of 8 with commas between", sizes);
+		p = end + 1;
+	} while (*end);
+	if (strtol(patience, &end, 10) < 1 || *end)
+		hdb_quit(HDB_USAGE, "--patience '%s': a whole number of seconds is wanted", patience);
+	if (!hdb_one_host())
+		hdb_quit(HDB_USAGE, "the ranks' clocks are compared: all ranks must be on one host");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdb_option extra[] = {
+		{0, "operation", HDB_CHOICE, &which, 0, op_names, "NAME", "iallreduce, ibarrier or all"},
+		{0, "sizes", HDB_TEXT, &sizes, 0, NULL, "LIST", "bytes of the allreduce, with commas (default 8,1024)"},
+		{'k', "skew", HDB_REAL, &factor, 1, NULL, "K",
+		 "one rank is late by K times the blocking operation (10)"},
+		{0, "margin", HDB_REAL, &margin_us, 0, NULL, "US",
+		 "us from the late rank's post to Wait (default: enough for its post to return)"},
+		{0, "while", HDB_CHOICE, &meanwhile, 0, while_names, "WHAT",
+		 "what goes on meanwhile: compute or sleep"},
+		{0, "stop", HDB_FLAG, &stop, 0, NULL, NULL,
+		 "instead: all ranks but the last stop themselves after posting; the last waits"},
+		{0, "patience", HDB_TEXT, &patience, 0, NULL, "SECONDS", "how long --stop waits (default 10)"},
+		{0},
+	};
+	static const struct hdb_program program = {
+		.name = "hd_offload",
+		.title = "MPI Collective Offload Test",
+		.features = HDB_LOOPS | HDB_VALIDATE | HDB_BUDGET,
+		.defaults = {.iterations = {2000, 2000},
+			     .skip = {100, 100},
+			     .budget = 3,
+			     .element = HDB_INT64,
+			     .op = HDB_SUM},
+		.least_ranks = 2,
+		.extra = extra,
+	};
+
+	int status;
+
+	hdb_start(argc, argv, &program);
+	check_options();
+	/* The shortest sleep is as long as it was asked for, not 50 µs longer. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	hdb.validate |= stop;
+	status = hdb_finish(stop ? all_stopped() : all_rows());
+	return status == HDB_PASS && incomplete ? HDB_FAIL : status;
+}

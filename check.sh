@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The whole test run: installs what is missing, builds out of tree with warnings as errors, runs every test that needs
+# no hardware, then the lock-free and parsing parts again under sanitizers. Ends with "N passed, N failed".
+#   ./check.sh            everything
+#   ./check.sh --quick    without the sanitizer builds
+set -u
+cd "$(dirname "$0")"
+top=$PWD
+quick=no
+[ "${1:-}" = --quick ] && quick=yes
+. scripts/debian.sh
+heddle_packages check || exit 1
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+
+note() { printf '\n== %s\n' "$*"; }
+
+# Builds tree $1 with configure options $2; a failure counts as one failed test.
+build() {
+	mkdir -p "$1"
+	if [ ! -f "$1/Makefile" ] || [ configure -nt "$1/config.status" ]; then
+		(cd "$1" && "$top/configure" -q --enable-werror $2) || { failed=$((failed + 1)); return 1; }
+	fi
+	make -s -C "$1" -j"$jobs" all $3 || { echo "FAIL: build of $1 ($2)"; failed=$((failed + 1)); return 1; }
+	passed=$((passed + 1))
+}
+
+# Runs `make check` in tree $1 with make variables $2 and adds up automake's counts.
+run() {
+	make -s -C "$1" check "$2" >"$1/check.out" 2>&1 </dev/null
+	rc=$?
+	grep -E '^(PASS|FAIL|XFAIL|XPASS|SKIP|ERROR): ' "$1/check.out"
+	n=$(sed -n 's/^# PASS: *//p' "$1/check.out" | tail -n 1); passed=$((passed + ${n:-0}))
+	for kind in FAIL XPASS ERROR; do
+		n=$(sed -n "s/^# $kind: *//p" "$1/check.out" | tail -n 1); failed=$((failed + ${n:-0}))
+	done
+	n=$(sed -n 's/^# SKIP: *//p' "$1/check.out" | tail -n 1); skipped=$((skipped + ${n:-0}))
+	grep -q '^# TOTAL' "$1/check.out" || { tail -n 40 "$1/check.out"; failed=$((failed + 1)); return; }
+	if [ $rc -ne 0 ]; then
+		# what failed, in its own words
+		find "$1/tests" -name '*.trs' 2>/dev/null | while read -r trs; do
+			grep -q '^:test-result: \(FAIL\|ERROR\)' "$trs" || continue
+			printf -- '--- %s\n' "${trs%.trs}"
+			tail -n 60 "${trs%.trs}.log"
+		done
+	fi
+}
+
+note "configure"
+./autogen.sh >autogen.log 2>&1 || { cat autogen.log; echo "0 passed, 1 failed"; exit 1; }
+rm -f autogen.log
+
+note "gcc"
+build build-check "" "" && run build-check "V=0"
+
+if [ $quick = no ]; then
+	if command -v clang >/dev/null; then
+		note "clang, warnings as errors"
+		build build-clang "CC=clang CXX=clang++" ""
+	fi
+	note "AddressSanitizer, UndefinedBehaviorSanitizer"
+	# what runs strangers' programs or starts hundreds of ranks is left to the plain build
+	unit=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | tr '\n' ' ')
+	LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
+	export LSAN_OPTIONS
+	build build-asan "--enable-sanitizers" "" && MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" run build-asan \
+		"TESTS=$unit tests/mp/mpi_run.sh tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/shca/fabric_stress"
+fi
+
+printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

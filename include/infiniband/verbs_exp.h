@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The experimental verbs of the RDMA Aware Programming manual (rev. 1.7) that upstream rdma-core does not expose:
+ * extended atomics (appendix B) and cross-channel communication (appendix D). Names and numbers follow the
+ * manual. A program includes this beside <infiniband/verbs.h>.
+ *
+ * What a device lacks is absent from its capabilities and refused with EOPNOTSUPP; nothing is emulated.
+ */
+#ifndef INFINIBAND_VERBS_EXP_H
+#define INFINIBAND_VERBS_EXP_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- device capabilities (B.2.1, D.2.1) ------------------------------------------------------------------ */
+
+enum ibv_exp_device_cap_flags {
+	IBV_EXP_DEVICE_DC_TRANSPORT = 1ULL << 0,
+	IBV_EXP_DEVICE_EXT_ATOMICS = 1ULL << 1,
+	IBV_EXP_DEVICE_CROSS_CHANNEL = 1ULL << 2,
+};
+
+enum ibv_exp_device_attr_comp_mask {
+	IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS = 1 << 0,
+	IBV_EXP_DEVICE_ATTR_CALC_CAP = 1 << 1,
+	IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS = 1 << 2,
+};
+
+enum ibv_exp_calc_op {
+	IBV_EXP_CALC_OP_ADD = 0,
+	IBV_EXP_CALC_OP_MAXLOC,
+	IBV_EXP_CALC_OP_BAND,
+	IBV_EXP_CALC_OP_BXOR,
+	IBV_EXP_CALC_OP_BOR,
+	IBV_EXP_CALC_OP_NUMBER,
+};
+enum ibv_exp_calc_data_type {
+	IBV_EXP_CALC_DATA_TYPE_INT = 0,
+	IBV_EXP_CALC_DATA_TYPE_UINT,
+	IBV_EXP_CALC_DATA_TYPE_FLOAT,
+	IBV_EXP_CALC_DATA_TYPE_NUMBER,
+};
+enum ibv_exp_calc_data_size {
+	IBV_EXP_CALC_DATA_SIZE_64_BIT = 0,
+	IBV_EXP_CALC_DATA_SIZE_NUMBER,
+};
+
+/* Bit masks by the enumerations above; all zero: no CALC. */
+struct ibv_exp_device_calc_cap {
+	uint64_t data_types, data_sizes, int_ops, uint_ops, fp_ops;
+};
+
+struct ibv_exp_ext_atomics_params {
+	uint64_t atomic_arg_sizes;	/* bit n: operands of n bytes (a power of two): bit 3 is 8 bytes, as 1 << log2 */
+	uint32_t max_fa_bit_boundary;	/* log2 of the largest fetch-and-add field, in bits */
+	uint32_t log_max_atomic_inline;	/* log2 of the largest operand in the work request, in bytes */
+};
+
+struct ibv_exp_device_attr {
+	uint32_t comp_mask;		/* in: which of these are wanted; out: which were filled in */
+	uint64_t exp_device_cap_flags;
+	struct ibv_exp_device_calc_cap calc_cap;
+	struct ibv_exp_ext_atomics_params ext_atom;
+	uint32_t max_task_wrs;		/* work requests of one task list; 0: bounded by the queues only */
+};
+
+/* Returns 0 or an errno value. */
+int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr);
+
+/* ---- queues (B.2.3, D.2.2, D.2.3) ------------------------------------------------------------------------- */
+
+enum ibv_exp_cq_create_flags { IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0 };
+enum ibv_exp_cq_init_attr_mask { IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0 };
+struct ibv_exp_cq_init_attr {
+	uint32_t comp_mask;
+	uint32_t flags;
+};
+struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				 struct ibv_comp_channel *channel, int comp_vector,
+				 struct ibv_exp_cq_init_attr *attr);
+
+enum ibv_exp_cq_attr_mask { IBV_EXP_CQ_CAP_FLAGS = 1 << 2 };
+enum ibv_exp_cq_attr_comp_mask { IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS = 1 << 0 };
+enum ibv_exp_cq_cap_flags { IBV_EXP_CQ_IGNORE_OVERRUN = 1 << 0 };
+struct ibv_exp_cq_attr {
+	uint32_t comp_mask;
+	uint32_t cq_cap_flags;
+};
+/* Returns 0 or an errno value. */
+int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask);
+
+enum ibv_exp_qp_create_flags {
+	IBV_EXP_QP_CREATE_CROSS_CHANNEL = 1 << 2,	/* WAIT and ENABLE requests may be posted */
+	IBV_EXP_QP_CREATE_MANAGED_SEND = 1 << 3,	/* send requests run only when enabled */
+	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,	/* receive requests are taken only when enabled */
+	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,
+	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,
+	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8,
+};
+enum ibv_exp_qp_init_attr_comp_mask {
+	IBV_EXP_QP_INIT_ATTR_PD = 1 << 0,
+	IBV_EXP_QP_INIT_ATTR_XRCD = 1 << 1,
+	IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS = 1 << 2,
+	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 3,
+};
+struct ibv_exp_qp_init_attr {
+	void *qp_context;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_srq *srq;
+	struct ibv_qp_cap cap;
+	enum ibv_qp_type qp_type;
+	int sq_sig_all;
+	uint32_t comp_mask;
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
+	uint32_t exp_create_flags;
+	uint32_t max_atomic_arg;	/* bytes */
+};
+/* NULL with errno. EOPNOTSUPP: the device lacks a requested capability. */
+struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr);
+
+/* ---- work requests (B.2.4, D.3) --------------------------------------------------------------------------- */
+
+enum ibv_exp_wr_opcode {
+	IBV_EXP_WR_RDMA_WRITE = IBV_WR_RDMA_WRITE,
+	IBV_EXP_WR_RDMA_WRITE_WITH_IMM = IBV_WR_RDMA_WRITE_WITH_IMM,
+	IBV_EXP_WR_SEND = IBV_WR_SEND,
+	IBV_EXP_WR_SEND_WITH_IMM = IBV_WR_SEND_WITH_IMM,
+	IBV_EXP_WR_RDMA_READ = IBV_WR_RDMA_READ,
+	IBV_EXP_WR_ATOMIC_CMP_AND_SWP = IBV_WR_ATOMIC_CMP_AND_SWP,
+	IBV_EXP_WR_ATOMIC_FETCH_AND_ADD = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	IBV_EXP_WR_SEND_ENABLE = 0x60,
+	IBV_EXP_WR_RECV_ENABLE,
+	IBV_EXP_WR_CQE_WAIT,
+	IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP,
+	IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
+	IBV_EXP_WR_NOP,
+};
+
+/* The low 32 bits are enum ibv_send_flags. */
+#define IBV_EXP_SEND_FENCE ((uint64_t)IBV_SEND_FENCE)
+#define IBV_EXP_SEND_SIGNALED ((uint64_t)IBV_SEND_SIGNALED)
+#define IBV_EXP_SEND_SOLICITED ((uint64_t)IBV_SEND_SOLICITED)
+#define IBV_EXP_SEND_INLINE ((uint64_t)IBV_SEND_INLINE)
+#define IBV_EXP_SEND_WITH_CALC (1ULL << 33)
+#define IBV_EXP_SEND_WAIT_EN_LAST (1ULL << 34)
+#define IBV_EXP_SEND_EXT_ATOMIC_INLINE (1ULL << 35)
+
+struct ibv_exp_cmp_swap {
+	uint64_t compare_mask, compare_val, swap_val, swap_mask;
+};
+struct ibv_exp_fetch_add {
+	uint64_t add_val;
+	uint64_t field_boundary;	/* bit n set: a field ends at bit n, no carry leaves it; bit 63 is implicit */
+};
+
+struct ibv_exp_send_wr {
+	uint64_t wr_id;
+	struct ibv_exp_send_wr *next;
+	struct ibv_sge *sg_list;
+	int num_sge;
+	enum ibv_exp_wr_opcode exp_opcode;
+	uint64_t exp_send_flags;
+	union {
+		__be32 imm_data;
+		uint32_t invalidate_rkey;
+	} ex;
+	union {
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+		} rdma;
+		struct {
+			uint64_t remote_addr, compare_add, swap;
+			uint32_t rkey;
+		} atomic;
+		struct {
+			struct ibv_ah *ah;
+			uint32_t remote_qpn, remote_qkey;
+		} ud;
+	} wr;
+	union {
+		struct {
+			uint32_t remote_srqn;
+		} xrc;
+	} qp_type;
+	union {
+		/* Done when cq_count further completions, counted from the CQ's wait index, are in cq. Several waits
+		 * on one CQ share that base until the one that carries IBV_EXP_SEND_WAIT_EN_LAST, which moves it to the
+		 * largest of them: a lone wait must carry it. */
+		struct {
+			struct ibv_cq *cq;
+			int32_t cq_count;
+		} cqe_wait;
+		/* Enables the next wqe_count requests of qp's queue; 0: all that are posted. */
+		struct {
+			struct ibv_qp *qp;
+			int32_t wqe_count;
+		} wqe_enable;
+	} task;
+	union {
+		struct {
+			enum ibv_exp_calc_op calc_op;
+			enum ibv_exp_calc_data_type data_type;
+			enum ibv_exp_calc_data_size data_size;
+		} calc;
+	} op;
+	union {
+		/* The result, the value before the operation, lands in sg_list[0]. */
+		struct {
+			uint32_t log_arg_sz;	/* log2 of the operand, bytes */
+			uint64_t remote_addr;
+			uint32_t rkey;
+			union {
+				struct {
+					union {
+						struct ibv_exp_cmp_swap cmp_swap;
+						struct ibv_exp_fetch_add fetch_add;
+					} op;
+				} inline_data;
+			} wr_data;
+		} masked_atomics;
+	} ext_op;
+	uint32_t comp_mask;		/* must be 0 */
+};
+
+/* Like ibv_post_send, for the requests above. Returns 0 or an errno value, *bad_wr the refused request. */
+int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
+
+enum ibv_exp_task_type { IBV_EXP_TASK_SEND = 0, IBV_EXP_TASK_RECV = 1 };
+struct ibv_exp_task {
+	enum ibv_exp_task_type task_type;
+	struct {
+		struct ibv_qp *qp;
+		union {
+			struct ibv_exp_send_wr *send_wr;
+			struct ibv_recv_wr *recv_wr;
+		};
+	} item;
+	struct ibv_exp_task *next;
+	uint32_t comp_mask;		/* must be 0 */
+};
+/* Posts a list of tasks (D.3). The list is validated first: on an error nothing of it was posted, *bad_task names
+ * the refused task. Returns 0 or an errno value. */
+int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libshca: a software host channel adapter in user space. Its devices are ordinary verbs devices
+ * (<infiniband/verbs.h>); this header is only about finding them.
+ */
+#ifndef SHCA_H
+#define SHCA_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The software devices of this process, NULL-terminated; *num (may be NULL) is their number. Joins no fabric: that
+ * is done by ibv_open_device. Free with shca_free_device_list. NULL with errno on failure. */
+struct ibv_device **shca_get_device_list(int *num);
+void shca_free_device_list(struct ibv_device **list);
+
+/* Names the fabric that the next ibv_open_device joins: processes of one user that name the same fabric reach each
+ * other. Overridden by a descriptor inherited in SHCA_FABRIC_FD; without either it is SHCA_FABRIC, else "default". 1 to 63
+ * letters, digits and ._+:- are a name; it belongs to the user, another user's fabric is refused.
+ * Returns 0, or EBUSY when the process has joined a fabric already.
+ *
+ * Environment: SHCA_FABRIC, SHCA_FABRIC_FD (above); SHCA_JOIN_MS (30000: how long to wait for others that are joining);
+ * SHCA_DEATH_MS (1000: within which the death of a peer is noticed even where the kernel does not report it);
+ * SHCA_CMA=0 (no process_vm_readv: private memory is reached through a responder thread). Read by the process that
+ * creates a fabric: SHCA_RESERVE (64g: how large it can grow), SHCA_FENCES=1 (no membarrier), SHCA_FAULT
+ * (ud_drop=P,ud_dup=P,ud_reorder=P,seed=N: injected faults, also shcactl set). */
+int shca_set_fabric(const char *name);
+
+/* Memory in the fabric's arena: peers reach it by plain loads and stores. Page-aligned; registers like any other
+ * memory. NULL with errno. The context must be a software device's. */
+void *shca_alloc(struct ibv_context *context, size_t bytes);
+int shca_free(struct ibv_context *context, void *p);
+
+/*
+ * Wake on write: a capability of the software device. A thread sleeps until another process writes to this process's
+ * memory or puts a completion into one of its CQs, armed or not:
+ *
+ *     if (!shca_await_prepare(ctx, &seen)) {
+ *             look again; if there is something: shca_await_cancel(ctx);
+ *             else shca_await(ctx, seen, timeout_ns);
+ *     }
+ *
+ * Nothing that happens behind shca_await_prepare is missed. prepare returns 0, or EOPNOTSUPP for a context of another
+ * device. shca_await ends what prepare began; it returns 0 (woken, or something happened since), ETIMEDOUT or EINTR;
+ * timeout_ns UINT64_MAX: none.
+ */
+int shca_await_prepare(struct ibv_context *context, uint32_t *seen);
+int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeout_ns);
+void shca_await_cancel(struct ibv_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The algorithms: each builds one rank's graph of one collective. They do not communicate. Every rank builds from
+ * the same shape (its rank apart), so that the graphs of all ranks fit together.
+ */
+#ifndef HDL_ALGO_H
+#define HDL_ALGO_H
+
+#include "collectives/collectives.h"
+#include "collectives/graph.h"
+
+struct hdl_shape {
+	enum hdl_coll coll;
+	int rank, size, root;
+	bool in_place;		/* this rank's; for Reduce it can be true at the root only */
+	size_t bytes;		/* Bcast, Reduce, Allreduce: of the buffer; Allgather, Alltoall: of one rank's block */
+	hdl_op_fn fn;		/* Reduce, Allreduce */
+	size_t esize;
+};
+
+/* NULL with errno ENOMEM. */
+typedef struct hdl_graph *(*hdl_build_fn)(const struct hdl_shape *s);
+
+struct hdl_algorithm {
+	enum hdl_coll coll;
+	const char *name;
+	hdl_build_fn build;
+	bool (*fits)(const struct hdl_shape *s);	/* NULL: always */
+};
+
+/* Of the host executor; ends with a NULL name. */
+extern const struct hdl_algorithm hdl_host_algorithms[];
+
+struct hdl_graph *hdl_build_barrier_dissemination(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_bcast_binomial(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_bcast_scatter_allgather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_bcast_chain(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
+
+/* Of the HCA executor (algo_hca.c). direct: every rank to every other over the direct links. star: contributions over
+ * the direct links to rank 0, the result over the tree links. tree: over the tree links from the root. */
+struct hdl_graph *hdl_build_hca_barrier_direct(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_hca_barrier_star(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_hca_bcast_direct(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_hca_bcast_tree(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_hca_allreduce_direct(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_hca_allreduce_star(const struct hdl_shape *s);
+
+/* ---- shared arithmetic ----------------------------------------------------------------------------------- */
+
+static inline int hdl_pow2_below(int n)		/* the largest power of two <= n */
+{
+	int p = 1;
+
+	while (p * 2 <= n)
+		p *= 2;
+	return p;
+}
+
+static inline bool hdl_is_pow2(int n)
+{
+	return !(n & (n - 1));
+}
+
+/* Where part i of n parts of `bytes` begins, on element boundaries; part n is the end. */
+static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)
+{
+	size_t count = bytes / esize, each = count / (size_t)n, more = count % (size_t)n;
+
+	return (each * (size_t)i + ((size_t)i < more ? (size_t)i : more)) * esize;
+}
+
+/* The space that holds this rank's own input of a reduction or a gather. */
+static inline enum hdl_space hdl_input(const struct hdl_shape *s)
+{
+	return s->in_place ? HDL_SP_RECV : HDL_SP_SEND;
+}
+
+#endif

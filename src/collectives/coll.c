@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The door: finds or makes the plan of a collective (which executor, which graph, and why), binds it to the caller's
+ * buffers and hands it to the executor.
+ *
+ * Executor and algorithm follow from what is the same on all ranks: the collective, its size, the communicator, the
+ * configuration, whether ranks outnumber cores. Never from what only one rank knows.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+#include "collectives/tuner.h"
+
+static enum { WANT_AUTO, WANT_HOST, WANT_HCA } want;
+bool hdl_coll_force_tree;
+
+/* ---- plans ----------------------------------------------------------------------------------------------- */
+
+static const char *forced_algorithm(enum hdl_coll coll)
+{
+	switch (coll) {
+	case HDL_BCAST: return hdl_vars.coll_bcast;
+	case HDL_REDUCE: return hdl_vars.coll_reduce;
+	case HDL_ALLREDUCE: return hdl_vars.coll_allreduce;
+	case HDL_ALLGATHER: return hdl_vars.coll_allgather;
+	case HDL_ALLTOALL: return hdl_vars.coll_alltoall;
+	default: return NULL;
+	}
+}
+
+static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_comm *comm)
+{
+	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = comm->rank, .size = comm->size, .root = key->root,
+			       .in_place = key->in_place, .bytes = key->bytes };
+
+	if (key->type) {
+		s.fn = hdl_op_lookup(key->op, key->type);
+		s.esize = (size_t)hdl_type_extent(key->type);
+	}
+	return s;
+}
+
+struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
+{
+	struct hdl_shape s;
+
+	if (plan->graph)
+		return plan->graph;
+	s = shape_of(&plan->key, comm);
+	plan->graph = hdl_tune_host(&s, forced_algorithm(s.coll))->build(&s);
+	return plan->graph;
+}
+
+void hdl_plan_put(struct hdl_plan *plan)
+{
+	if (--plan->refs)
+		return;
+	hdl_coll_count(plan);
+	while (plan->spare) {
+		struct hdl_run *run = plan->spare;
+
+		plan->spare = run->next;
+		hdl_run_free(run);
+	}
+	hdl_hca_prog_free(plan->prog);
+	hdl_graph_free(plan->graph);
+	hdl_graph_free(plan->hca_graph);
+	free(plan);
+}
+
+/* Whether the device could do this collective; if not, plan->why says what is in the way. */
+static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm)
+{
+	const struct hdl_plan_key *key = &plan->key;
+	struct hdl_shape s;
+	size_t max = key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
+
+	if (key->coll != HDL_BARRIER && key->coll != HDL_BCAST && key->coll != HDL_ALLREDUCE) {
+		snprintf(plan->why, sizeof(plan->why), "no task list for %s", hdl_coll_name((enum hdl_coll)key->coll));
+		return false;
+	}
+	s = shape_of(key, comm);
+	if (hdl_hca_needs_atomics(hdl_tune_hca(&s, hdl_coll_force_tree)) &&
+	    !hdl_enc_for(key->op, key->type, &plan->enc, plan->why, sizeof(plan->why)))
+		return false;
+	if (key->bytes > max) {
+		snprintf(plan->why, sizeof(plan->why), "larger than %s=%zu",
+			 key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX", max);
+		return false;
+	}
+	return hdl_hca_possible(comm, plan->why, sizeof(plan->why));
+}
+
+static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
+{
+	const char *why;
+
+	plan->executor = HDL_EXEC_HOST;
+	if (comm->size == 1)
+		why = "one rank";
+	else if (want == WANT_HOST)
+		why = "HEDDLE_COLL_EXECUTOR=host";
+	else if (want == WANT_AUTO && plan->key.blocking && !hdl_job.oversubscribed)
+		why = "blocking, and each rank has a core";
+	else if (!offloadable(plan, comm))
+		return;
+	else {
+		plan->executor = HDL_EXEC_HCA;
+		why = want == WANT_HCA ? "HEDDLE_COLL_EXECUTOR=hca" :
+		      plan->key.blocking ? "ranks outnumber cores" : "nonblocking";
+	}
+	snprintf(plan->why, sizeof(plan->why), "%s", why);
+}
+
+static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm *comm)
+{
+	struct hdl_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->key = *key;
+	plan->refs = 1;
+	choose_executor(plan, comm);
+	if (plan->executor == HDL_EXEC_HCA) {
+		struct hdl_shape s = shape_of(key, comm);
+
+		plan->hca_graph = hdl_tune_hca(&s, hdl_coll_force_tree)->build(&s);
+	}
+	if (plan->executor == HDL_EXEC_HCA ? !plan->hca_graph : !hdl_plan_host_graph(plan, comm)) {
+		hdl_plan_put(plan);
+		return NULL;
+	}
+	return plan;
+}
+
+static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
+{
+	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
+	       a->in_place == b->in_place && a->blocking == b->blocking;
+}
+
+static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
+{
+	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^
+		     (uint64_t)(uint32_t)key->root << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
+
+	_Static_assert(HDL_PLANS == 64, "six bits");
+	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58];
+}
+
+static __attribute__((noinline)) struct hdl_plan *plan_make(struct hdl_cc *cc, const struct hdl_plan_key *key)
+{
+	struct hdl_plan **slot = plan_slot(cc, key), *plan = plan_new(key, cc->comm);
+
+	if (!plan)
+		return NULL;
+	if (*slot)
+		hdl_plan_put(*slot);
+	*slot = plan;
+	return plan;
+}
+
+static __attribute__((noinline)) struct hdl_cc *cc_make(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = calloc(1, sizeof(*cc));
+
+	if (cc)
+		cc->comm = comm;
+	comm->coll = cc;
+	return cc;
+}
+
+/* The plan for these arguments, or NULL without memory. */
+static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, bool blocking, size_t bytes,
+					bool in_place)
+{
+	struct hdl_cc *cc = comm->coll;
+	bool reduction = a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE;
+	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
+				    .bytes = bytes, .root = a->coll == HDL_BCAST || a->coll == HDL_REDUCE ? a->root : 0,
+				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = blocking };
+	struct hdl_plan *plan;
+
+	if (unlikely(!cc)) {
+		cc = cc_make(comm);
+		if (!cc)
+			return NULL;
+	}
+	plan = *plan_slot(cc, &key);
+	if (unlikely(!plan || !same_key(&plan->key, &key)))
+		plan = plan_make(cc, &key);
+	return plan;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------------------- */
+
+static bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args *a)
+{
+	return a->coll != HDL_BARRIER && a->coll != HDL_BCAST && a->sendbuf == MPI_IN_PLACE &&
+	       (a->coll != HDL_REDUCE || comm->rank == a->root);
+}
+
+/* Bytes of struct hdl_shape. Signatures agree between ranks, so that bytes do, while counts and types need not. */
+static size_t bytes_of(const struct hdl_coll_args *a)
+{
+	switch (a->coll) {
+	case HDL_BARRIER:
+		return 0;
+	case HDL_REDUCE:
+	case HDL_ALLREDUCE:
+		return (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype);
+	default:
+		return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
+	}
+}
+
+static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
+{
+	struct hdl_run *run = plan->spare;
+
+	if (likely(run)) {
+		plan->spare = run->next;
+	} else {
+		run = hdl_run_new(plan->executor == HDL_EXEC_HCA ? plan->hca_graph : plan->graph, comm);
+		if (!run)
+			return NULL;
+		run->plan = plan;
+	}
+	if (unlikely(plan->executor == HDL_EXEC_HCA ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run))) {
+		hdl_run_free(run);
+		return NULL;
+	}
+	plan->refs++;
+	plan->uses++;
+	run->req = NULL;
+	run->done = NULL;
+	return run;
+}
+
+static void run_put(struct hdl_run *run)
+{
+	struct hdl_plan *plan = run->plan;
+
+	run->next = plan->spare;
+	plan->spare = run;
+	hdl_plan_put(plan);
+}
+
+static int no_memory(const struct hdl_coll_args *a)
+{
+	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll));
+	return MPI_ERR_NO_MEM;
+}
+
+static void start(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+
+	run->tag = hdl_coll_tag(cc->seq++);
+	if (run->plan->executor == HDL_EXEC_HCA)
+		hdl_hca_submit(cc, run);
+	else
+		hdl_host_start(run);
+}
+
+/* The last thing that touches the communicator: completing the request may free it. */
+static void complete_request(struct hdl_run *run)
+{
+	struct hdl_req *req = run->req;
+	int error = run->error;
+
+	run_put(run);
+	hdl_req_complete(req, error);
+}
+
+/* ---- the door -------------------------------------------------------------------------------------------- */
+
+int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
+{
+	bool in_place = is_in_place(comm, args);
+	size_t bytes = bytes_of(args);
+	struct hdl_plan *plan;
+	struct hdl_run *run = NULL;
+	int rc;
+
+	*req = hdl_req_new(comm);
+	if (!*req)
+		return no_memory(args);
+	if (!bytes && args->coll != HDL_BARRIER) {
+		hdl_req_complete(*req, MPI_SUCCESS);
+		return MPI_SUCCESS;
+	}
+	plan = plan_get(comm, args, false, bytes, in_place);
+	run = plan ? run_get(plan, comm) : NULL;
+	rc = run ? hdl_run_bind(run, args, comm->size, in_place) : MPI_ERR_NO_MEM;
+	if (rc) {
+		if (run)
+			run_put(run);
+		hdl_req_complete(*req, rc);
+		hdl_req_free(*req);
+		*req = NULL;
+		return no_memory(args);
+	}
+	run->req = *req;
+	if (plan->executor == HDL_EXEC_HCA)
+		run->req->look = hdl_hca_look;
+	run->done = complete_request;
+	start(run);
+	return MPI_SUCCESS;
+}
+
+static void wait_finished(const struct hdl_run *run)
+{
+	unsigned idle = 0;
+
+	while (!run->finished) {
+		if (hdl_progress())
+			idle = 0;
+		else if (!run->finished)
+			hdl_p2p_idle(&idle);
+	}
+}
+
+int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	bool in_place = is_in_place(comm, args);
+	size_t bytes = bytes_of(args);
+	struct hdl_plan *plan;
+	struct hdl_run *run;
+	int rc;
+
+	if (unlikely(!bytes && args->coll != HDL_BARRIER))
+		return MPI_SUCCESS;
+	plan = plan_get(comm, args, true, bytes, in_place);
+	run = likely(plan) ? run_get(plan, comm) : NULL;
+	if (unlikely(!run))
+		return no_memory(args);
+	rc = hdl_run_bind(run, args, comm->size, in_place);
+	if (unlikely(rc)) {
+		run_put(run);
+		return no_memory(args);
+	}
+	if (likely(plan->executor == HDL_EXEC_HOST && hdl_host_can_inline(run->g))) {
+		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
+		hdl_host_run_inline(run);
+		hdl_run_finish(run);
+	} else {
+		start(run);
+		wait_finished(run);
+	}
+	rc = run->error;
+	run_put(run);
+	return rc;
+}
+
+static int progress(void *arg)
+{
+	return hdl_host_progress() + hdl_hca_progress();
+}
+
+void hdl_coll_comm_release(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+
+	if (!cc)
+		return;
+	/* The plans first: the report quotes the executor's reasons. */
+	for (int i = 0; i < HDL_PLANS; i++)
+		if (cc->plans[i])
+			hdl_plan_put(cc->plans[i]);
+	hdl_hca_free(cc);
+	comm->coll = NULL;
+	free(cc);
+}
+
+int hdl_coll_init(void)
+{
+	static const char *const names[] = { "auto", "host", "hca", NULL };
+	const char *nearest;
+
+	for (want = WANT_AUTO; names[want] && strcmp(names[want], hdl_vars.coll_executor); want++)
+		;
+	if (!names[want]) {
+		nearest = hdl_nearest(hdl_vars.coll_executor, names);
+		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host and hca%s%s", hdl_vars.coll_executor,
+			  nearest ? "; did you mean " : "", nearest ? nearest : "");
+		return -EINVAL;
+	}
+	hdl_coll_force_tree = !strcmp(hdl_vars.coll_hca, "tree");
+	if (*hdl_vars.coll_hca && !hdl_coll_force_tree) {
+		hdl_error("HEDDLE_COLL_HCA=%s: known is tree; empty: Heddle selects", hdl_vars.coll_hca);
+		return -EINVAL;
+	}
+	for (int c = 0; c < HDL_COLLS; c++) {
+		const char *forced = forced_algorithm((enum hdl_coll)c);
+
+		if (hdl_tune_check((enum hdl_coll)c, forced, &nearest)) {
+			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars", hdl_coll_name((enum hdl_coll)c),
+				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
+			return -EINVAL;
+		}
+	}
+	if (hdl_vars.coll_depth < 2 || hdl_vars.coll_depth > 128) {
+		hdl_error("HEDDLE_COLL_DEPTH=%d: from 2 to 128", hdl_vars.coll_depth);
+		return -EINVAL;
+	}
+	hdl_comm_on_free = hdl_coll_comm_release;
+	hdl_tp_on_sleep(hdl_hca_arm);
+	return hdl_tp_progress_add(progress, NULL);
+}
+
+int hdl_coll_fini(void)
+{
+	hdl_coll_comm_release(&hdl_self);
+	hdl_coll_comm_release(&hdl_world);
+	hdl_tp_progress_remove(progress, NULL);
+	hdl_tp_on_sleep(NULL);
+	if (hdl_vars.report_collectives && hdl_job.rank == 0)
+		hdl_coll_report(stderr);
+	hdl_coll_report_free();
+	return 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct edge {
+	uint32_t from, to;
+};
+
+struct hdl_gb {
+	struct hdl_graph *g;
+	uint32_t node_cap;
+	struct edge *edges;
+	uint32_t nedges, edge_cap;
+	bool failed;
+};
+
+struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize)
+{
+	struct hdl_gb *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->g = calloc(1, sizeof(*b->g));
+	if (!b->g) {
+		free(b);
+		return NULL;
+	}
+	b->g->algorithm = algorithm;
+	b->g->fn = fn;
+	b->g->esize = esize;
+	return b;
+}
+
+size_t hdl_gb_tmp(struct hdl_gb *b, size_t bytes)
+{
+	size_t off = (b->g->tmp_bytes + 63) & ~(size_t)63;
+
+	b->g->tmp_bytes = off + bytes;
+	return off;
+}
+
+static bool grow(void **array, uint32_t *cap, uint32_t used, size_t elem)
+{
+	uint32_t want = *cap ? *cap * 2 : 16;
+	void *p;
+
+	if (used < *cap)
+		return true;
+	p = realloc(*array, want * elem);
+	if (!p)
+		return false;
+	*array = p;
+	*cap = want;
+	return true;
+}
+
+void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on)
+{
+	if (b->failed || node == HDL_NODE_NONE || on == HDL_NODE_NONE)
+		return;
+	if (!grow((void **)&b->edges, &b->edge_cap, b->nedges, sizeof(*b->edges))) {
+		b->failed = true;
+		return;
+	}
+	b->edges[b->nedges++] = (struct edge){ on, node };
+}
+
+/* A node's accesses to its own rank's memory: what PUT and ACCUM write lies elsewhere. */
+struct access {
+	uint8_t space;
+	bool write;
+	size_t off, len;
+};
+
+static int accesses(const struct hdl_node *n, struct access out[2])
+{
+	int k = 0;
+
+	if (n->src_space < HDL_SPACES && n->len)
+		out[k++] = (struct access){ n->src_space, false, n->src_off, n->len };
+	if (n->dst_space < HDL_SPACES && n->len && n->kind != HDL_N_PUT && n->kind != HDL_N_ACCUM)
+		out[k++] = (struct access){ n->dst_space, true, n->dst_off, n->len };
+	return k;
+}
+
+static bool overlap(const struct access *a, const struct access *b)
+{
+	return a->space == b->space && a->off < b->off + b->len && b->off < a->off + a->len;
+}
+
+/*
+ * Makes node i depend on every earlier node whose memory conflicts with its own (read after write, write after read,
+ * write after write). The search goes backwards and ends at a write that covers the access: whatever touched
+ * that memory before is ordered before that write already.
+ */
+static void add_hazards(struct hdl_gb *b, uint32_t i)
+{
+	struct access mine[2], theirs[2];
+	int nmine = accesses(&b->g->nodes[i], mine);
+
+	for (int m = 0; m < nmine; m++) {
+		bool covered = false;
+
+		for (uint32_t j = i; j-- > 0 && !covered;) {
+			int n = accesses(&b->g->nodes[j], theirs);
+			bool conflict = false;
+
+			for (int t = 0; t < n; t++) {
+				if (!overlap(&mine[m], &theirs[t]) || (!mine[m].write && !theirs[t].write))
+					continue;
+				conflict = true;
+				if (theirs[t].write && theirs[t].off <= mine[m].off &&
+				    theirs[t].off + theirs[t].len >= mine[m].off + mine[m].len)
+					covered = true;
+			}
+			if (conflict)
+				hdl_gb_after(b, i, j);
+		}
+	}
+}
+
+static uint32_t add(struct hdl_gb *b, struct hdl_node n)
+{
+	struct hdl_graph *g = b->g;
+
+	if (b->failed || !grow((void **)&g->nodes, &b->node_cap, g->nnodes, sizeof(*g->nodes))) {
+		b->failed = true;
+		return HDL_NODE_NONE;
+	}
+	g->nodes[g->nnodes] = n;
+	add_hazards(b, g->nnodes);
+	return g->nnodes++;
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The slot of an operation must hold what this rank lands or accumulates in it. */
+static void note_slot(struct hdl_graph *g, struct hdl_ref ref, size_t len)
+{
+	size_t end = (ref.off + len + 7) & ~(size_t)7;
+
+	if (ref.space == HDL_SP_ACC)
+		g->acc_bytes = max_size(g->acc_bytes, end);
+	else if (ref.space == HDL_SP_DATA)
+		g->data_bytes = max_size(g->data_bytes, end);
+}
+
+uint32_t hdl_gb_send(struct hdl_gb *b, int peer, uint32_t sub, struct hdl_ref src, size_t len)
+{
+	b->g->nsends++;
+	b->g->max_msg = max_size(b->g->max_msg, len);
+	return add(b, (struct hdl_node){ .kind = HDL_N_SEND, .peer = peer, .sub = sub, .src_space = src.space,
+					 .dst_space = HDL_SP_NONE, .src_off = src.off, .len = len });
+}
+
+uint32_t hdl_gb_recv(struct hdl_gb *b, int peer, uint32_t sub, struct hdl_ref dst, size_t len)
+{
+	b->g->nrecvs++;
+	b->g->max_msg = max_size(b->g->max_msg, len);
+	return add(b, (struct hdl_node){ .kind = HDL_N_RECV, .peer = peer, .sub = sub, .src_space = HDL_SP_NONE,
+					 .dst_space = dst.space, .dst_off = dst.off, .len = len });
+}
+
+static uint32_t local(struct hdl_gb *b, enum hdl_node_kind kind, struct hdl_ref dst, struct hdl_ref src, size_t len)
+{
+	if (!len)
+		return HDL_NODE_NONE;
+	note_slot(b->g, dst, len);
+	note_slot(b->g, src, len);
+	return add(b, (struct hdl_node){ .kind = kind, .peer = -1, .src_space = src.space, .src_off = src.off,
+					 .dst_space = dst.space, .dst_off = dst.off, .len = len });
+}
+
+uint32_t hdl_gb_copy(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len)
+{
+	return local(b, HDL_N_COPY, dst, src, len);
+}
+
+uint32_t hdl_gb_reduce(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len)
+{
+	return local(b, HDL_N_REDUCE, dst, src, len);
+}
+
+uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len)
+{
+	return local(b, HDL_N_DECODE, dst, src, len);
+}
+
+uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
+{
+	return add(b, (struct hdl_node){ .kind = HDL_N_ACCUM, .peer = peer, .link = link, .src_space = src.space,
+					 .src_off = src.off, .dst_space = HDL_SP_ACC, .len = len });
+}
+
+uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len)
+{
+	note_slot(b->g, src, len);
+	return add(b, (struct hdl_node){ .kind = HDL_N_PUT, .peer = peer, .link = link, .src_space = src.space,
+					 .src_off = src.off, .dst_space = dst.space, .dst_off = dst.off, .len = len });
+}
+
+uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len)
+{
+	note_slot(b->g, dst, len);
+	return add(b, (struct hdl_node){ .kind = HDL_N_ARRIVE, .peer = peer, .link = link, .src_space = HDL_SP_NONE,
+					 .dst_space = dst.space, .dst_off = dst.off, .len = len });
+}
+
+static int by_to_from(const void *va, const void *vb)
+{
+	const struct edge *a = va, *b = vb;
+
+	if (a->to != b->to)
+		return a->to < b->to ? -1 : 1;
+	return a->from < b->from ? -1 : a->from > b->from;
+}
+
+/* Sorted, without duplicates, and spread into the two directions. */
+static bool lay_out_edges(struct hdl_gb *b)
+{
+	struct hdl_graph *g = b->g;
+	uint32_t n = 0, at = 0;
+
+	if (b->nedges)
+		qsort(b->edges, b->nedges, sizeof(*b->edges), by_to_from);
+	for (uint32_t i = 0; i < b->nedges; i++)
+		if (!n || by_to_from(&b->edges[n - 1], &b->edges[i]))
+			b->edges[n++] = b->edges[i];
+
+	g->preds = calloc(n ? n : 1, sizeof(*g->preds));
+	g->succs = calloc(n ? n : 1, sizeof(*g->succs));
+	if (!g->preds || !g->succs)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		g->preds[i] = b->edges[i].from;
+		g->nodes[b->edges[i].to].npreds++;
+		g->nodes[b->edges[i].from].nsuccs++;
+	}
+	for (uint32_t i = 0, p = 0; i < g->nnodes; i++) {
+		g->nodes[i].pred0 = p;
+		p += g->nodes[i].npreds;
+		g->nodes[i].succ0 = at;
+		at += g->nodes[i].nsuccs;
+		g->nodes[i].nsuccs = 0;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct hdl_node *from = &g->nodes[b->edges[i].from];
+
+		g->succs[from->succ0 + from->nsuccs++] = b->edges[i].to;
+	}
+	return true;
+}
+
+struct hdl_graph *hdl_gb_finish(struct hdl_gb *b)
+{
+	struct hdl_graph *g = b->g;
+
+	if (b->failed || !lay_out_edges(b)) {
+		hdl_graph_free(g);
+		g = NULL;
+	}
+	free(b->edges);
+	free(b);
+	if (!g)
+		errno = ENOMEM;
+	return g;
+}
+
+void hdl_graph_free(struct hdl_graph *g)
+{
+	if (!g)
+		return;
+	free(g->nodes);
+	free(g->preds);
+	free(g->succs);
+	free(g);
+}

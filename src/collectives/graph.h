@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The task graph of one rank's part in a collective. An algorithm is a sequential program against the builder
+ * below; the dependences follow from what its nodes read and write, so that an executor may run anything in
+ * whatever order the data allow. A graph names no user buffer: it is bound to buffers when it runs, and may be
+ * run any number of times, also several times at once.
+ *
+ *     algorithm ──hdl_gb_*──▶ graph ──▶ host executor (host.c): nodes over p2p and transport
+ *                                  └──▶ HCA executor (hca.c): compiled to ibv_exp_post_task lists
+ *
+ * Matching: messages between two ranks within one collective match by (sub), and those of equal sub in the
+ * order of their nodes; two messages of one pair and one direction that are not ordered by a dependence carry
+ * different subs.
+ */
+#ifndef HDL_GRAPH_H
+#define HDL_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/ops.h"
+
+/* Memory that nodes name. All offsets are bytes of packed data. */
+enum hdl_space {
+	HDL_SP_SEND,		/* the caller's sendbuf, read only; unused with MPI_IN_PLACE */
+	HDL_SP_RECV,		/* the caller's recvbuf; Bcast's only buffer */
+	HDL_SP_TMP,		/* scratch of the run */
+	HDL_SP_ACC,		/* HCA executor: this rank's accumulator of the operation's slot, zero before */
+	HDL_SP_DATA,		/* HCA executor: this rank's landing buffer of the operation's slot */
+	HDL_SPACES,
+	HDL_SP_NONE = HDL_SPACES,
+};
+
+enum hdl_node_kind {
+	/* Host executor. */
+	HDL_N_SEND,		/* src -> peer */
+	HDL_N_RECV,		/* dst <- peer */
+	/* Both executors: run on the rank's own CPU. */
+	HDL_N_COPY,		/* dst = src */
+	HDL_N_REDUCE,		/* dst = src op dst */
+	/* HCA executor. */
+	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see hca_encode.h) */
+	HDL_N_PUT,		/* dst offset in peer's dst space = src; then an ARRIVE at the peer. len 0: a signal */
+	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
+	HDL_N_DECODE,		/* dst = the value of the accumulator's encoding in src */
+};
+
+/* Which of two connections to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. */
+enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_TREE };
+
+struct hdl_node {
+	uint8_t kind, src_space, dst_space, link;
+	int32_t peer;
+	uint32_t sub;			/* matching within the collective */
+	uint32_t npreds;		/* nodes that must be done before */
+	uint32_t pred0, succ0, nsuccs;	/* ranges in graph->preds and graph->succs */
+	size_t src_off, dst_off, len;	/* bytes */
+};
+
+struct hdl_graph {
+	uint32_t nnodes;
+	uint32_t nsends, nrecvs;	/* nodes of these kinds */
+	struct hdl_node *nodes;		/* in the algorithm's order, which is topological */
+	uint32_t *preds, *succs;
+	size_t tmp_bytes;
+	size_t max_msg;			/* largest SEND, RECV, bytes */
+	size_t acc_bytes, data_bytes;	/* HCA executor: what the slot must hold, multiples of 8 */
+	hdl_op_fn fn;			/* for REDUCE */
+	size_t esize;			/* bytes of fn's element */
+	const char *algorithm;
+};
+
+/* ---- building -------------------------------------------------------------------------------------------- */
+
+struct hdl_gb;
+
+/* NULL with errno ENOMEM. fn and esize may be NULL, 0 in a graph without REDUCE. */
+struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize);
+/* Reserves bytes of scratch, 64-byte aligned. Returns its offset in HDL_SP_TMP. */
+size_t hdl_gb_tmp(struct hdl_gb *b, size_t bytes);
+
+struct hdl_ref {
+	enum hdl_space space;
+	size_t off;
+};
+static inline struct hdl_ref hdl_ref(enum hdl_space space, size_t off)
+{
+	return (struct hdl_ref){ space, off };
+}
+
+/* Each returns the node's number. Memory shortage is remembered and surfaces in hdl_gb_finish. A node of length 0
+ * that is no message is left out and returns HDL_NODE_NONE, which hdl_gb_after accepts. */
+#define HDL_NODE_NONE UINT32_MAX
+uint32_t hdl_gb_send(struct hdl_gb *b, int peer, uint32_t sub, struct hdl_ref src, size_t len);
+uint32_t hdl_gb_recv(struct hdl_gb *b, int peer, uint32_t sub, struct hdl_ref dst, size_t len);
+uint32_t hdl_gb_copy(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len);
+uint32_t hdl_gb_reduce(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len);
+uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len);
+uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len);
+uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len);
+uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len);
+/* node runs after on, beyond what their memory says: for messages without data. */
+void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
+
+/* The graph, and the builder is gone. NULL with errno ENOMEM. Free with hdl_graph_free. */
+struct hdl_graph *hdl_gb_finish(struct hdl_gb *b);
+void hdl_graph_free(struct hdl_graph *g);
+
+#endif

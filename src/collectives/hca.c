@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The HCA executor: posts compiled graphs and notices their completion. See hca.h for links, slots and the proof that a
+ * slot is free when it is used again.
+ *
+ * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
+ * earlier: their slots return in that order.
+ */
+#include "collectives/hca.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/tuner.h"
+
+static struct hdl_hca *active;		/* all communicators with queues */
+
+/* wr_id of signaled requests: whether the operation retires by it | link:15 | ring place:8 | the queue's position:40. */
+#define ID_RETIRES (1ULL << 63)
+#define ID_LINK_SHIFT 48
+#define ID_PLACE_SHIFT 40
+#define ID_POSITION ((1ULL << ID_PLACE_SHIFT) - 1)
+_Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
+
+static char *slot_of(const struct hdl_hca *h, uint64_t opno)
+{
+	return h->scratch + opno % HDL_HCA_SLOTS(h->depth) * h->slot_bytes;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------------------- */
+
+static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_status status)
+{
+	if (h->broken)
+		return;
+	h->broken = true;
+	if (peer == h->rank)
+		hdl_error("offloaded collective, communicator of %d ranks: %s: %s", h->size, what, ibv_wc_status_str(status));
+	else
+		hdl_error("offloaded collective, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s%s",
+			  h->size, what, peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status),
+			  status == IBV_WC_RETRY_EXC_ERR ? ": that process has probably ended" : "");
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------ */
+
+#define BATCH 16
+
+int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n)
+{
+	struct ibv_recv_wr wr[BATCH], *bad;
+
+	memset(wr, 0, sizeof(wr));
+	while (n) {
+		uint64_t now = n < BATCH ? n : BATCH;
+		int err;
+
+		for (uint64_t i = 0; i < now; i++)
+			wr[i].next = i + 1 < now ? &wr[i + 1] : NULL;
+		err = ibv_post_recv(l->qp, wr, &bad);
+		if (err)
+			return -err;
+		n -= now;
+	}
+	return 0;
+}
+
+/* Counts what has arrived on a link, and gives receives back in batches. */
+static void drain_link(struct hdl_hca *h, struct hdl_hca_link *l)
+{
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	do {
+		n = ibv_poll_cq(l->rcq, BATCH, wc);
+		for (int i = 0; i < n; i++)
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS))
+				broken(h, "arrival from", l->peer, wc[i].status);
+		if (n > 0)
+			l->seen += (uint64_t)n;
+	} while (n == BATCH);
+	if (unlikely(n < 0))
+		broken(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
+	if (l->seen - l->given >= h->depth && !h->broken) {
+		if (hdl_hca_post_recvs(l, l->seen - l->given))
+			broken(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
+		l->given = l->seen;
+	}
+}
+
+static void drain_local(struct hdl_hca *h)
+{
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	do {
+		n = ibv_poll_cq(h->local_cq, BATCH, wc);
+		for (int i = 0; i < n; i++) {
+			struct hdl_hca_link *l = h->links[(wc[i].wr_id & ~ID_RETIRES) >> ID_LINK_SHIFT];
+
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
+				broken(h, "request to", l->peer, wc[i].status);
+				continue;
+			}
+			h->local_seen++;
+			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & ID_POSITION);
+			if (wc[i].wr_id & ID_RETIRES)
+				h->ring[wc[i].wr_id >> ID_PLACE_SHIFT & 0xff]->outstanding--;
+		}
+	} while (n == BATCH);
+	if (unlikely(n < 0))
+		broken(h, "polling the completion queue of", h->rank, IBV_WC_GENERAL_ERR);
+}
+
+/* ---- posting --------------------------------------------------------------------------------------------- */
+
+static struct hdl_hca_prog *prog_of(struct hdl_run *run)
+{
+	return run->plan->prog;
+}
+
+/* Room for the operation on every queue that it uses, and for its completions. */
+static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
+{
+	for (int attempt = 0;; attempt++) {
+		bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+
+		for (uint32_t u = 0; u < p->nuses && room; u++) {
+			const struct hdl_hca_link *l = p->uses[u].link;
+
+			room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+		}
+		if (room || attempt)
+			return room;
+		drain_local(h);
+	}
+}
+
+static void run_cpu_nodes(struct hdl_run *run, const struct hdl_hca_prog *p, const uint32_t *nodes, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct hdl_node *node = &p->g->nodes[nodes[i]];
+
+		if (node->kind == HDL_N_DECODE)
+			hdl_enc_decode(&run->plan->enc, run->base[node->dst_space] + node->dst_off,
+				       run->base[node->src_space] + node->src_off, node->len);
+		else if (node->kind == HDL_N_REDUCE)
+			p->g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
+				 node->len / p->g->esize);
+		else
+			memcpy(run->base[node->dst_space] + node->dst_off, run->base[node->src_space] + node->src_off, node->len);
+	}
+}
+
+/* The last request of each queue is signaled: its position says what the queue has room for again. */
+static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_hca_use *use)
+{
+	struct hdl_hca_link *l = use->link;
+	bool retires = use->reads_slot || (l == h->master && prog_of(run)->watch_master);
+
+	l->sq_posted += use->wrs;
+	h->local_posted++;
+	run->outstanding += retires;
+	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
+	use->last->wr_id = (retires ? ID_RETIRES : 0) | (uint64_t)l->index << ID_LINK_SHIFT |
+			   run->opno % h->depth << ID_PLACE_SHIFT | (l->sq_posted & ID_POSITION);
+}
+
+static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
+{
+	uint64_t word = hdl_enc_word(&run->plan->enc, run->base[s->src_space] + s->src_off, s->len);
+
+	wr->ext_op.masked_atomics.remote_addr = remote + s->dst_off;
+	if (run->plan->enc.atomic == HDL_ENC_ADD) {
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.add_val = word;
+	} else {
+		/* Nothing is compared; the bits of the mask become 1. */
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap.swap_val = word;
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap.swap_mask = word;
+	}
+}
+
+static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_hca_prog *p = prog_of(run);
+	uint64_t slot = (uint64_t)(slot_of(h, run->opno) - h->scratch);
+
+	for (uint32_t i = 0; i < p->nwrs; i++) {
+		const struct hdl_hca_step *s = &p->steps[i];
+		struct ibv_exp_send_wr *wr = &p->wrs[i];
+
+		switch ((enum hdl_step_kind)s->kind) {
+		case HDL_STEP_ACCUM:
+			fill_accum(s, run, wr, h->peers[s->peer].addr + slot);
+			break;
+		case HDL_STEP_PUT:
+			wr->ex.imm_data = htonl((uint32_t)run->opno);
+			if (s->len) {
+				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot + s->dst_off +
+							  (s->dst_space == HDL_SP_DATA ? h->acc_bytes : 0);
+				p->sges[i].addr = (uintptr_t)run->base[s->src_space] + s->src_off;
+			} else {
+				/* Nothing is written; the address must be one that may be. */
+				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot;
+			}
+			break;
+		case HDL_STEP_WAIT:
+			/* Arrivals of operations before this one that the master had no reason to wait for are behind it. */
+			wr->task.cqe_wait.cq_count = (int32_t)(s->link->expected - s->link->waited);
+			s->link->waited = s->link->expected;
+			break;
+		case HDL_STEP_ENABLE:
+			break;
+		}
+	}
+}
+
+/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
+static void post(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_hca_prog *p = prog_of(run);
+	struct ibv_exp_task *bad;
+	char *slot;
+	int err;
+
+	run->opno = h->posted;
+	run->outstanding = 0;
+	slot = slot_of(h, run->opno);
+	run->base[HDL_SP_ACC] = slot;
+	run->base[HDL_SP_DATA] = slot + h->acc_bytes;
+	h->ring[run->opno % h->depth] = run;
+	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
+
+	run_cpu_nodes(run, p, p->prologue, p->nprologue);
+	for (uint32_t a = 0; a < p->narrivals; a++)
+		p->arrivals[a]->expected++;
+	fill_steps(h, run);
+	for (uint32_t u = 0; u < p->nuses; u++)
+		set_signal(h, run, &p->uses[u]);
+	for (uint32_t w = 0; w < p->nwatches; w++)
+		h->need[run->opno % h->depth * (uint64_t)h->size + w] = p->watches[w]->expected;
+	h->posted++;
+	if (!p->ntasks)
+		return;
+	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
+	if (unlikely(err)) {
+		uint32_t t = (uint32_t)(bad - p->tasks);
+
+		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter than it was "
+			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
+			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
+		h->broken = true;
+	}
+}
+
+/* ---- operations ------------------------------------------------------------------------------------------ */
+
+static void run_on_host(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
+
+	run->plan->fallbacks++;
+	run->plan->why_not = h->why_off;
+	if (g) {
+		hdl_run_change_graph(run, g);
+		if (!hdl_run_prepare_host(run)) {
+			hdl_host_start(run);
+			return;
+		}
+	}
+	run->error = MPI_ERR_NO_MEM;
+	hdl_run_finish(run);
+}
+
+static struct hdl_run *dequeue(struct hdl_hca *h)
+{
+	struct hdl_run *run = h->queue;
+
+	h->queue = run->next;
+	if (!h->queue)
+		h->queue_tail = &h->queue;
+	return run;
+}
+
+static void fail(struct hdl_run *run)
+{
+	hdl_reason_set("%s: the device's queues for this communicator are in error", hdl_coll_name(run->args.coll));
+	run->error = MPI_ERR_OTHER;
+	hdl_run_finish(run);
+}
+
+/* Compiled against this communicator's queues when first posted. */
+static bool ready_prog(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_plan *plan = run->plan;
+
+	if (!plan->prog)
+		plan->prog = hdl_hca_compile(h, plan->hca_graph, &plan->enc, plan->key.coll != HDL_BCAST);
+	if (!plan->prog) {
+		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
+			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->hca_graph->algorithm, strerror(errno));
+		h->broken = true;
+	}
+	return plan->prog != NULL;
+}
+
+static struct hdl_run *credit_run(struct hdl_hca *h);
+
+/* Posts what may be posted; hands on what will not be. Returns the number of operations. */
+static int pump(struct hdl_hca *h)
+{
+	int n = 0;
+
+	if (h->state == HDL_HCA_WIRING)
+		return 0;
+	for (; h->queue; n++) {
+		struct hdl_run *run = h->queue;
+
+		if (h->state == HDL_HCA_OFF) {
+			run_on_host(h, dequeue(h));
+			continue;
+		}
+		if (unlikely(h->broken)) {
+			fail(dequeue(h));
+			continue;
+		}
+		if (h->posted - h->retired >= h->depth)
+			break;
+		/* (b) of hca.h. Every rank counts the same operations, so that all insert it at the same place. */
+		if (unlikely(run->plan->key.coll == HDL_BCAST && h->since_sync >= h->depth - 1)) {
+			run = credit_run(h);
+			if (!run)
+				break;
+			run->next = h->queue;
+			h->queue = run;
+			if (!run->next)
+				h->queue_tail = &run->next;
+		}
+		if (!ready_prog(h, run))
+			continue;
+		if (!has_room(h, prog_of(run)))
+			break;
+		post(h, dequeue(h));
+	}
+	return n;
+}
+
+static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of(run);
+
+	if (p->watch_master) {
+		if (run->outstanding)
+			drain_local(h);
+		/* The master's completion is one of them; the answers' requests, which it enabled, are the others. */
+		return !run->outstanding;
+	}
+	for (uint32_t w = 0; w < p->nwatches; w++) {
+		struct hdl_hca_link *l = p->watches[w];
+		uint64_t need = h->need[run->opno % h->depth * (uint64_t)h->size + w];
+
+		if (l->seen < need)
+			drain_link(h, l);
+		if (l->seen < need)
+			return false;
+	}
+	return true;
+}
+
+/* All arrivals are there: takes the result out. */
+static void complete(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of(run);
+
+	h->completed++;
+	if (likely(!h->broken))
+		run_cpu_nodes(run, p, p->epilogue, p->nepilogue);
+	else
+		run->error = MPI_ERR_OTHER;
+	/* Arrivals that only the master waited for: now and then, so that their receives return. */
+	for (uint32_t a = 0; a < p->narrivals; a++)
+		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
+			drain_link(h, p->arrivals[a]);
+}
+
+static void retire(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of(run);
+
+	if (p->uses_acc)
+		memset(slot_of(h, run->opno), 0, p->g->acc_bytes);
+	h->retired++;
+}
+
+#define LOCAL_POLLS 64
+
+static int advance(struct hdl_hca *h)
+{
+	int n = 0;
+
+	while (h->completed < h->posted || h->retired < h->completed) {
+		struct hdl_run *run = h->ring[h->retired % h->depth];
+
+		if (h->completed == h->retired) {
+			if (!h->broken && !is_complete(h, run)) {
+				/* A peer that is gone shows in the completions of what was sent to it. */
+				if (++h->idle_polls % LOCAL_POLLS == 0)
+					drain_local(h);
+				if (!h->broken)
+					break;
+			}
+			complete(h, run);
+			n++;
+		}
+		if (run->outstanding && !h->broken) {
+			drain_local(h);
+			if (run->outstanding && !h->broken)
+				break;
+		}
+		retire(h, run);
+		hdl_run_finish(run);
+	}
+	return n;
+}
+
+/* Completing an operation may free its communicator, and with it h: that waits until nobody is in here. */
+static int hca_turn(struct hdl_hca *h)
+{
+	int n = 0, now;
+
+	h->busy = true;
+	do {
+		now = advance(h) + pump(h);
+		n += now;
+	} while (now);
+	h->busy = false;
+	if (unlikely(h->doomed))
+		hdl_hca_destroy(h);
+	return n;
+}
+
+static void turn_if_idle(struct hdl_hca *h)
+{
+	/* From inside of a completion: the turn that runs will see to it. */
+	if (!h->busy)
+		hca_turn(h);
+}
+
+void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+{
+	struct hdl_hca *h = cc->hca;
+
+	run->next = NULL;
+	if (unlikely(!h)) {
+		h = cc->hca = hdl_hca_new(cc);
+		if (!h) {
+			/* Without memory for it this rank cannot even tell the others. */
+			hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+		}
+		h->next = active;
+		if (active)
+			active->prev = h;
+		active = h;
+	}
+	*h->queue_tail = run;
+	h->queue_tail = &run->next;
+	turn_if_idle(h);
+}
+
+int hdl_hca_progress(void)
+{
+	int n = 0;
+
+	for (struct hdl_hca *h = active, *next; h; h = next) {
+		next = h->next;
+		if (h->posted != h->retired || h->queue)
+			n += hca_turn(h);
+	}
+	return n;
+}
+
+void hdl_hca_look(struct hdl_req *req)
+{
+	struct hdl_cc *cc = req->comm->coll;
+
+	if (likely(cc && cc->hca))
+		turn_if_idle(cc->hca);
+}
+
+/* Before this process sleeps: what the oldest operation of each communicator waits for shall wake it. */
+void hdl_hca_arm(void)
+{
+	for (struct hdl_hca *h = active; h; h = h->next) {
+		const struct hdl_hca_prog *p;
+		int err = 0;
+
+		if (h->posted == h->retired)
+			continue;
+		p = prog_of(h->ring[h->retired % h->depth]);
+		for (uint32_t w = 0; w < p->nwatches && !err; w++)
+			err = ibv_req_notify_cq(p->watches[w]->rcq, 0);
+		/* Failures of this rank's own requests show here, too. */
+		if (!err)
+			err = ibv_req_notify_cq(h->local_cq, 0);
+		if (err)
+			hdl_error("offloaded collectives: ibv_req_notify_cq failed (%s): this rank may sleep on", strerror(err));
+	}
+}
+
+/* ---- the barrier of (b) ------------------------------------------------------------------------------------- */
+
+static void credit_done(struct hdl_run *run)
+{
+	hdl_run_free(run);
+}
+
+static struct hdl_run *credit_run(struct hdl_hca *h)
+{
+	struct hdl_cc *cc = h->cc;
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size };
+	struct hdl_run *run;
+
+	if (!cc->credit) {
+		cc->credit = calloc(1, sizeof(*cc->credit));
+		if (!cc->credit)
+			return NULL;
+		cc->credit->key.coll = HDL_BARRIER;
+		cc->credit->key.internal = true;
+		cc->credit->executor = HDL_EXEC_HCA;
+		cc->credit->refs = 1;
+		cc->credit->hca_graph = hdl_tune_hca(&s, hdl_coll_force_tree)->build(&s);
+	}
+	if (!cc->credit->hca_graph)
+		return NULL;
+	run = hdl_run_new(cc->credit->hca_graph, cc->comm);
+	if (!run)
+		return NULL;
+	run->plan = cc->credit;
+	run->args.coll = HDL_BARRIER;
+	run->done = credit_done;
+	return run;
+}
+
+/* ---- possible? free --------------------------------------------------------------------------------------- */
+
+bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+{
+	const struct hdl_port *port = hdl_tp_local_port();
+	struct ibv_exp_device_attr attr = {
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS,
+	};
+
+	if (comm->size > hdl_vars.coll_offload_ranks) {
+		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
+		return false;
+	}
+	for (int r = 1; hdl_job.host_of && r < comm->size; r++) {
+		if (hdl_job.host_of[hdl_comm_world_rank(comm, r)] != hdl_job.host_of[hdl_comm_world_rank(comm, 0)]) {
+			snprintf(why, why_size, "the communicator spans hosts");
+			return false;
+		}
+	}
+	if (!port) {
+		snprintf(why, why_size, "no device port connects the ranks of this host");
+		return false;
+	}
+	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
+		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
+		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	return true;
+}
+
+/* What a peer's operation needs of this rank leaves before its queues go. */
+static void flush_sends(struct hdl_hca *h)
+{
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		while (!h->broken && h->links[i]->sq_done != h->links[i]->sq_posted)
+			drain_local(h);
+}
+
+void hdl_hca_free(struct hdl_cc *cc)
+{
+	struct hdl_hca *h = cc->hca;
+
+	if (!h)
+		return;
+	/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
+	 * nothing is outstanding when the last reference goes. */
+	flush_sends(h);
+	if (h->prev)
+		h->prev->next = h->next;
+	else
+		active = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	if (cc->credit)
+		hdl_plan_put(cc->credit);
+	cc->credit = NULL;
+	cc->hca = NULL;
+	h->doomed = true;
+	if (!h->busy)
+		hdl_hca_destroy(h);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of the HCA executor: one communicator's queues and slots, and compiled graphs.
+ *
+ * Links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that arrivals on it
+ * are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the communicator's
+ * operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No rank that is
+ * ahead can be mistaken for one that is late.
+ *
+ *     direct links   ordinary queues, their requests run when posted: contributions, signals, answers without a wait
+ *     tree links     managed send queues, to the ranks 1, 2, 4, ... ahead: their requests run when the master queue
+ *                    says so
+ *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and the
+ *                    rank's own additions to its own accumulator. All WAITs of a rank stand in this one queue.
+ *
+ * Slots. Operation n uses slot n mod S on every rank: an accumulator and a landing buffer. With D the depth (operations a
+ * rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
+ *
+ *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
+ *         slot are complete, its accumulator is zero again.
+ *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
+ *         Barrier and Allreduce do; after D - 1 Bcasts in a row every rank inserts a barrier.
+ *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
+ *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
+ *     operation that used the slot before was n - S.
+ *
+ * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for (an operation
+ * uses a link once per direction at most); the receiver gives receives back in batches of D, hence 5 D of them.
+ */
+#ifndef HDL_HCA_H
+#define HDL_HCA_H
+
+#include <infiniband/verbs_exp.h>
+
+#include "collectives/internal.h"
+
+#define HDL_HCA_SLOTS(depth) (3 * (depth))
+#define HDL_HCA_RECVS(depth) (5 * (depth))
+
+struct hdl_hca_link {
+	struct ibv_qp *qp;
+	struct ibv_cq *rcq;		/* NULL: nothing arrives here */
+	int peer;
+	uint16_t index;			/* in h->links */
+	bool managed;
+	/* arriving, counted since the beginning */
+	uint64_t expected;		/* by operations that were posted here */
+	uint64_t waited;		/* the master's WAITs reach to */
+	uint64_t seen;			/* polled by the CPU */
+	uint64_t given;			/* receives posted again for */
+	/* leaving: requests posted, and known complete */
+	uint64_t sq_posted, sq_done;
+	uint32_t sq_depth;
+};
+
+struct hdl_hca_peer {
+	uint64_t addr;			/* of its scratch */
+	uint32_t rkey;
+};
+
+enum hdl_hca_state { HDL_HCA_WIRING, HDL_HCA_READY, HDL_HCA_OFF };
+
+struct hdl_hca {
+	struct hdl_cc *cc;
+	struct hdl_hca *next, *prev;	/* all communicators' */
+	enum hdl_hca_state state;
+	int rank, size, levels;		/* levels: tree links in each direction */
+	uint64_t depth;
+	const struct hdl_port *port;
+	char why_off[112];
+	bool broken;			/* a completion in error was seen */
+	uint32_t max_inline;		/* of the queues: HDL_HCA_INLINE or 0 */
+
+	char *scratch;
+	size_t scratch_bytes, slot_bytes, acc_bytes, data_bytes;
+	struct ibv_mr *mr;
+	struct hdl_hca_peer *peers;
+
+	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
+	uint64_t local_posted, local_seen, local_room;
+	struct hdl_hca_link **direct;	/* [size]; NULL: no such link */
+	struct hdl_hca_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
+	struct hdl_hca_link *master;	/* not with two ranks */
+	struct hdl_hca_link **links;	/* all of them */
+	uint16_t nlinks;
+
+	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
+	uint64_t posted, completed, retired;
+	struct hdl_run **ring;		/* [opno % depth] */
+	uint64_t *need;			/* [opno % depth][size]: what `seen` of each watched link must reach */
+	uint64_t since_sync;		/* operations posted after the last that synchronizes */
+	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
+
+	/* Wire-up. */
+	char *records;
+	size_t record_bytes;
+	struct hdl_graph *wire_graph;
+	int32_t *statuses;
+	uint32_t idle_polls;
+	bool busy, doomed;		/* in hca_turn; freed when that ends */
+};
+
+/* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
+#define HDL_HCA_INLINE 64
+
+/* ---- compiled graphs (hca_prog.c) -------------------------------------------------------------------------- */
+
+enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
+
+/* What has to be filled into a request before it is posted. */
+struct hdl_hca_step {
+	uint8_t kind, src_space, dst_space;
+	int peer;
+	struct hdl_hca_link *link;	/* on which it is posted; WAIT: whose arrival */
+	size_t src_off, dst_off, len;
+};
+
+struct hdl_hca_use {
+	struct hdl_hca_link *link;
+	uint32_t wrs;			/* requests of one operation */
+	struct ibv_exp_send_wr *last;	/* of them */
+	bool reads_slot;		/* some of them read the slot when they run: the operation retires after them */
+};
+
+struct hdl_hca_prog {
+	const struct hdl_graph *g;
+	struct ibv_exp_task *tasks;	/* linked */
+	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
+	struct ibv_exp_send_wr *wrs;
+	struct ibv_sge *sges;		/* one per request */
+	struct hdl_hca_step *steps;	/* one per request */
+	struct hdl_hca_use *uses;	/* queues posted to */
+	struct hdl_hca_link **arrivals;	/* links on which one arrival is due */
+	struct hdl_hca_link **watches;	/* complete when these arrivals are there ... */
+	bool watch_master;		/* ... or when the master's last request is complete */
+	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
+	uint32_t nprologue, nepilogue;
+	bool uses_acc, synchronizes;
+};
+
+/* Compiles a graph for this communicator's queues. NULL with errno: EOPNOTSUPP for a graph whose shape the device
+ * cannot run by itself. */
+struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, const struct hdl_enc *enc,
+				     bool synchronizes);
+
+/* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
+
+/* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. */
+/* The depth in use: HEDDLE_COLL_DEPTH within what wr_id can tell apart. */
+#define HDL_HCA_DEPTH_MAX 128
+struct hdl_hca *hdl_hca_new(struct hdl_cc *cc);
+void hdl_hca_destroy(struct hdl_hca *h);
+int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n);
+
+#endif

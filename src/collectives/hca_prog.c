@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Compiles a task graph to a list for ibv_exp_post_task. Each node's place follows from what precedes it:
+ *
+ *     CPU nodes before all device nodes   prologue: run at post
+ *     ACCUM, PUT with no arrival before   on their link, at once; on a tree link: enabled by the master without a wait
+ *     PUT after arrivals                  on a tree link: the master WAITs for these arrivals, then enables it
+ *     ACCUM to the own accumulator        on the master, which is connected to itself
+ *     CPU nodes after device nodes        epilogue: run when the operation is complete
+ *
+ * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
+ * for may already be there), then the direct links: when their signals go out, this rank's part of the tree stands.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/hca.h"
+
+enum place { PLACE_NONE, PLACE_PROLOGUE, PLACE_DEVICE, PLACE_ARRIVE, PLACE_EPILOGUE };
+
+struct compile {
+	struct hdl_hca *h;
+	struct hdl_hca_prog *p;
+	const struct hdl_graph *g;
+	uint8_t *place;
+	bool *after_arrival;		/* an arrival precedes the node */
+	bool *waited, *visited;
+	/* requests in the order of their making, with the link that they go to */
+	uint32_t cap;
+	int err;
+};
+
+static bool is_cpu(const struct hdl_node *n)
+{
+	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_DECODE;
+}
+
+static bool classify(struct compile *c)
+{
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		const struct hdl_node *n = &c->g->nodes[i];
+		bool after_device = false, after_epilogue = false;
+
+		for (uint32_t k = 0; k < n->npreds; k++) {
+			uint32_t on = c->g->preds[n->pred0 + k];
+
+			after_device |= c->place[on] == PLACE_DEVICE || c->place[on] == PLACE_ARRIVE;
+			after_epilogue |= c->place[on] == PLACE_EPILOGUE;
+			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
+		}
+		if (is_cpu(n)) {
+			c->place[i] = after_device || after_epilogue ? PLACE_EPILOGUE : PLACE_PROLOGUE;
+			continue;
+		}
+		/* The device cannot wait for a CPU, and nothing else is known to it. */
+		if (after_epilogue)
+			return false;
+		if (n->kind == HDL_N_ARRIVE)
+			c->place[i] = PLACE_ARRIVE;
+		else if (n->kind == HDL_N_ACCUM || n->kind == HDL_N_PUT)
+			c->place[i] = PLACE_DEVICE;
+		else
+			return false;
+		/* Operands of an atomic are taken when it is posted. */
+		if (n->kind == HDL_N_ACCUM && c->after_arrival[i])
+			return false;
+	}
+	return true;
+}
+
+static int level_of(const struct hdl_hca *h, int distance)
+{
+	for (int k = 0; k < h->levels; k++)
+		if (1 << k == distance)
+			return k;
+	return -1;
+}
+
+/* Towards the peer, or from it. NULL if there is no such connection. */
+static struct hdl_hca_link *link_of(const struct hdl_hca *h, const struct hdl_node *n)
+{
+	int distance = (n->kind == HDL_N_ARRIVE ? h->rank - n->peer : n->peer - h->rank) + h->size, level;
+
+	if (n->peer == h->rank)
+		return h->master;
+	if (n->link == HDL_LINK_DIRECT)
+		return h->direct[n->peer];
+	level = level_of(h, distance % h->size);
+	return level < 0 || !h->out ? NULL : n->kind == HDL_N_ARRIVE ? h->in[level] : h->out[level];
+}
+
+static void add_wr(struct compile *c, struct hdl_hca_step step)
+{
+	struct hdl_hca_prog *p = c->p;
+	uint32_t cap = c->cap ? c->cap * 2 : 64;
+
+	if (p->nwrs == c->cap && !c->err) {
+		struct hdl_hca_step *more = realloc(p->steps, cap * sizeof(*more));
+
+		if (!more) {
+			c->err = ENOMEM;
+			return;
+		}
+		p->steps = more;
+		c->cap = cap;
+	}
+	if (!c->err)
+		p->steps[p->nwrs++] = step;
+}
+
+static void add_waits(struct compile *c, uint32_t i)
+{
+	const struct hdl_node *n = &c->g->nodes[i];
+
+	if (c->visited[i])
+		return;
+	c->visited[i] = true;
+	for (uint32_t k = 0; k < n->npreds; k++)
+		add_waits(c, c->g->preds[n->pred0 + k]);
+	if (c->place[i] == PLACE_ARRIVE && !c->waited[i]) {
+		c->waited[i] = true;
+		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
+						 .src_space = HDL_SP_NONE, .dst_space = HDL_SP_NONE });
+	}
+}
+
+static struct hdl_hca_step put_step(struct hdl_hca_link *l, const struct hdl_node *n)
+{
+	return (struct hdl_hca_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
+				      .src_off = n->src_off, .dst_space = n->dst_space, .dst_off = n->dst_off, .len = n->len };
+}
+
+/* One request per word. */
+static void add_accum(struct compile *c, struct hdl_hca_link *l, const struct hdl_node *n)
+{
+	for (size_t at = 0; at < n->len; at += 8)
+		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
+						 .src_off = n->src_off + at, .dst_space = HDL_SP_ACC,
+						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
+	if (l == c->h->master)
+		return;
+	c->p->uses_acc |= n->peer == c->h->rank;
+}
+
+enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
+
+static void emit(struct compile *c, enum pass pass, uint32_t i)
+{
+	const struct hdl_node *n = &c->g->nodes[i];
+	struct hdl_hca_link *l;
+
+	if (c->place[i] != PLACE_DEVICE)
+		return;
+	l = link_of(c->h, n);
+	if (!l || (n->kind == HDL_N_PUT && !l->managed && c->after_arrival[i])) {
+		c->err = EOPNOTSUPP;
+		return;
+	}
+	if (n->kind == HDL_N_ACCUM) {
+		if (pass == (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+			add_accum(c, l, n);
+		return;
+	}
+	if (!l->managed) {
+		if (pass == PASS_DIRECT)
+			add_wr(c, put_step(l, n));
+		return;
+	}
+	if (pass == PASS_MANAGED)
+		add_wr(c, put_step(l, n));
+	if (pass == PASS_MASTER) {
+		add_waits(c, i);
+		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_ENABLE, .link = l, .peer = n->peer, .src_space = HDL_SP_NONE,
+						 .dst_space = HDL_SP_NONE });
+	}
+}
+
+static struct hdl_hca_link *queue_of(const struct hdl_hca *h, const struct hdl_hca_step *s)
+{
+	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
+}
+
+/* A managed request runs later than it is posted: what it sends is not there yet. */
+static bool is_inline(const struct hdl_hca *h, const struct hdl_hca_step *s)
+{
+	return s->kind == HDL_STEP_PUT && !s->link->managed && s->len && s->len <= h->max_inline;
+}
+
+/* The request of a step, as far as it is the same each time. */
+static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
+{
+	const struct hdl_hca_step *s = &c->p->steps[i];
+	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
+	struct ibv_sge *sge = &c->p->sges[i];
+
+	wr->sg_list = sge;
+	sge->lkey = c->h->mr->lkey;
+	switch ((enum hdl_step_kind)s->kind) {
+	case HDL_STEP_ACCUM:
+		wr->exp_opcode = enc->atomic == HDL_ENC_ADD ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD :
+							      IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
+		wr->exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+		wr->ext_op.masked_atomics.log_arg_sz = 3;
+		wr->ext_op.masked_atomics.rkey = c->h->peers[s->peer].rkey;
+		if (enc->atomic == HDL_ENC_ADD)
+			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
+		/* The old value is of no interest: all of them land in one word behind the slots. */
+		sge->addr = (uintptr_t)c->h->scratch + HDL_HCA_SLOTS(c->h->depth) * c->h->slot_bytes;
+		sge->length = 8;
+		wr->num_sge = 1;
+		break;
+	case HDL_STEP_PUT:
+		wr->exp_opcode = IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
+		wr->exp_send_flags = is_inline(c->h, s) ? IBV_EXP_SEND_INLINE : 0;
+		wr->wr.rdma.rkey = c->h->peers[s->peer].rkey;
+		sge->length = (uint32_t)s->len;
+		wr->num_sge = s->len ? 1 : 0;
+		break;
+	case HDL_STEP_WAIT:
+		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;
+		wr->exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST;
+		wr->task.cqe_wait.cq = s->link->rcq;
+		break;
+	case HDL_STEP_ENABLE:
+		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
+		/* What it releases reads an accumulator to which this queue may have added. */
+		wr->exp_send_flags = IBV_EXP_SEND_FENCE;
+		wr->task.wqe_enable.qp = s->link->qp;
+		wr->task.wqe_enable.wqe_count = 1;
+		break;
+	}
+}
+
+static struct hdl_hca_use *use_of(struct hdl_hca_prog *p, struct hdl_hca_link *l)
+{
+	for (uint32_t u = 0; u < p->nuses; u++)
+		if (p->uses[u].link == l)
+			return &p->uses[u];
+	p->uses[p->nuses].link = l;
+	return &p->uses[p->nuses++];
+}
+
+/* Requests to tasks: one task per queue, its requests linked in order. */
+static void link_up(struct compile *c)
+{
+	struct hdl_hca_prog *p = c->p;
+	uint32_t n = p->nwrs ? p->nwrs : 1;
+
+	p->wrs = calloc(n, sizeof(*p->wrs));
+	p->sges = calloc(n, sizeof(*p->sges));
+	p->tasks = calloc(n, sizeof(*p->tasks));
+	p->uses = calloc(n, sizeof(*p->uses));
+	if (!p->wrs || !p->sges || !p->tasks || !p->uses)
+		c->err = ENOMEM;
+	for (uint32_t i = 0; i < p->nwrs && !c->err; i++) {
+		const struct hdl_hca_step *s = &p->steps[i];
+		struct hdl_hca_use *use = use_of(p, queue_of(c->h, s));
+		uint32_t u = (uint32_t)(use - p->uses);
+
+		use->wrs++;
+		use->reads_slot |= s->kind == HDL_STEP_PUT && s->len && !is_inline(c->h, s);
+		if (use->wrs == 1) {
+			p->tasks[u].task_type = IBV_EXP_TASK_SEND;
+			p->tasks[u].item.qp = use->link->qp;
+			p->tasks[u].item.send_wr = &p->wrs[i];
+			p->tasks[u].next = NULL;
+			if (u)
+				p->tasks[u - 1].next = &p->tasks[u];
+		} else {
+			use->last->next = &p->wrs[i];
+		}
+		use->last = &p->wrs[i];
+	}
+	p->ntasks = p->nuses;
+}
+
+/* How the CPU notices that all arrivals are there. */
+static void choose_watch(struct compile *c)
+{
+	struct hdl_hca_prog *p = c->p;
+	uint32_t waited = 0;
+	bool self = false;
+
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		const struct hdl_node *n = &c->g->nodes[i];
+
+		self |= n->kind == HDL_N_ACCUM && n->peer == c->h->rank;
+		if (c->place[i] != PLACE_ARRIVE)
+			continue;
+		p->arrivals[p->narrivals++] = link_of(c->h, n);
+		if (!p->arrivals[p->narrivals - 1])
+			c->err = EOPNOTSUPP;
+		waited += c->waited[i];
+		p->uses_acc |= n->dst_space == HDL_SP_ACC && n->len;
+	}
+	p->uses_acc |= self;
+	/* One completion instead of many, and behind the own additions, where there are any. */
+	if (waited == p->narrivals && (self || waited > 1)) {
+		p->watch_master = true;
+		return;
+	}
+	for (uint32_t a = 0; a < p->narrivals; a++)
+		p->watches[p->nwatches++] = p->arrivals[a];
+	if (self)
+		c->err = EOPNOTSUPP;	/* nobody would know when they are done */
+}
+
+static void list_cpu_nodes(struct compile *c)
+{
+	for (uint32_t i = 0; i < c->g->nnodes; i++) {
+		if (c->place[i] == PLACE_PROLOGUE)
+			c->p->prologue[c->p->nprologue++] = i;
+		else if (c->place[i] == PLACE_EPILOGUE)
+			c->p->epilogue[c->p->nepilogue++] = i;
+	}
+}
+
+struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, const struct hdl_enc *enc,
+				     bool synchronizes)
+{
+	uint32_t n = g->nnodes ? g->nnodes : 1;
+	struct compile c = { .h = h, .g = g };
+
+	c.p = calloc(1, sizeof(*c.p));
+	c.place = calloc(n, sizeof(*c.place));
+	c.after_arrival = calloc(n, sizeof(*c.after_arrival));
+	c.waited = calloc(n, sizeof(*c.waited));
+	c.visited = calloc(n, sizeof(*c.visited));
+	if (c.p) {
+		c.p->arrivals = calloc(n, sizeof(*c.p->arrivals));
+		c.p->watches = calloc(n, sizeof(*c.p->watches));
+		c.p->prologue = calloc(n, sizeof(*c.p->prologue));
+		c.p->epilogue = calloc(n, sizeof(*c.p->epilogue));
+	}
+	if (!c.p || !c.place || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
+	    !c.p->prologue || !c.p->epilogue)
+		c.err = ENOMEM;
+	else if (g->acc_bytes > h->acc_bytes || g->data_bytes > h->data_bytes || !classify(&c))
+		c.err = EOPNOTSUPP;
+	for (int pass = 0; pass < PASSES && !c.err; pass++)
+		for (uint32_t i = 0; i < g->nnodes && !c.err; i++)
+			emit(&c, (enum pass)pass, i);
+	if (!c.err) {
+		c.p->g = g;
+		c.p->synchronizes = synchronizes;
+		link_up(&c);
+	}
+	for (uint32_t i = 0; !c.err && i < c.p->nwrs; i++)
+		fill_wr(&c, enc, i);
+	if (!c.err) {
+		choose_watch(&c);
+		list_cpu_nodes(&c);
+	}
+	for (uint32_t u = 0; !c.err && u < c.p->nuses; u++)
+		if (c.p->uses[u].wrs > c.p->uses[u].link->sq_depth)
+			c.err = EOPNOTSUPP;
+	free(c.place);
+	free(c.after_arrival);
+	free(c.waited);
+	free(c.visited);
+	if (!c.err)
+		return c.p;
+	hdl_hca_prog_free(c.p);
+	errno = c.err;
+	return NULL;
+}
+
+void hdl_hca_prog_free(struct hdl_hca_prog *p)
+{
+	if (!p)
+		return;
+	free(p->tasks);
+	free(p->wrs);
+	free(p->sges);
+	free(p->steps);
+	free(p->uses);
+	free(p->arrivals);
+	free(p->watches);
+	free(p->prologue);
+	free(p->epilogue);
+	free(p);
+}

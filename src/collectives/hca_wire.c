@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Brings up the HCA executor of a communicator without anybody waiting for it: the first offloaded collective starts an
+ * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
+ * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
+ * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/hca.h"
+#include "collectives/tuner.h"
+
+struct record {
+	union ibv_gid gid;
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t lid;
+	int32_t status;			/* 0 or an errno: this rank's queues */
+	uint32_t depth;			/* what must be the same everywhere */
+	uint64_t acc_bytes, data_bytes;
+	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
+};
+
+static struct record *record(const struct hdl_hca *h, int rank)
+{
+	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
+}
+
+static size_t round8(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+static int min_int(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------------------- */
+
+static struct ibv_cq *create_cq(const struct hdl_hca *h, uint64_t entries)
+{
+	struct ibv_exp_cq_init_attr attr = { .comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
+					     .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL };
+
+	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(), 0, &attr);
+}
+
+/* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
+static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
+{
+	struct ibv_exp_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		.pd = h->port->pd,
+		.exp_create_flags = flags,
+		.max_atomic_arg = 8,
+		.send_cq = h->local_cq,
+		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = 1, .max_recv_sge = 1,
+			 .max_recv_wr = arrives ? (uint32_t)HDL_HCA_RECVS(h->depth) : 1 },
+	};
+	struct hdl_hca_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	attr.cap.max_inline_data = h->max_inline;
+	l->peer = peer;
+	l->index = h->nlinks;
+	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
+	h->links[h->nlinks++] = l;
+	l->sq_depth = (uint32_t)sq_depth;
+	if (arrives) {
+		l->rcq = create_cq(h, HDL_HCA_RECVS(h->depth));
+		if (!l->rcq)
+			return NULL;
+	}
+	attr.recv_cq = arrives ? l->rcq : h->local_cq;
+	l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
+	if (!l->qp && h->max_inline) {
+		/* The device may have no place for so much in a request: then none of them is inline. */
+		h->max_inline = attr.cap.max_inline_data = 0;
+		l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
+	}
+	return l->qp ? l : NULL;
+}
+
+static bool has_direct(const struct hdl_hca *h, int a, int b)
+{
+	return a != b && (h->size <= HDL_HCA_DIRECT_RANKS || !a || !b);
+}
+
+/* Operations that can be under way on a queue at a time: depth of them, and one of the largest after another. */
+static uint64_t sq_depth(const struct hdl_hca *h, uint64_t small, uint64_t large)
+{
+	uint64_t a = h->depth * small, b = 2 * large;
+
+	return (a > b ? a : b) + 1;
+}
+
+static int create_links(struct hdl_hca *h)
+{
+	uint64_t words = h->acc_bytes / 8, waits = (uint64_t)h->size + (uint64_t)h->levels + 1;
+
+	for (int r = 0; r < h->size; r++) {
+		if (!has_direct(h, h->rank, r))
+			continue;
+		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
+		if (!h->direct[r])
+			return -errno;
+	}
+	if (!h->levels)
+		return 0;
+	for (int k = 0; k < h->levels; k++) {
+		h->out[k] = create_link(h, (h->rank + (1 << k)) % h->size, sq_depth(h, 1, 1), IBV_EXP_QP_CREATE_MANAGED_SEND, false);
+		if (!h->out[k])
+			return -errno;
+		h->in[k] = create_link(h, (h->rank - (1 << k) + h->size) % h->size, 1, 0, true);
+		if (!h->in[k])
+			return -errno;
+	}
+	h->master = create_link(h, h->rank, sq_depth(h, waits, words + waits), IBV_EXP_QP_CREATE_CROSS_CHANNEL, false);
+	return h->master ? 0 : -errno;
+}
+
+static int create(struct hdl_hca *h)
+{
+	size_t n = (size_t)h->size;
+	uint64_t links = n + 2 * (uint64_t)h->levels + 1;
+
+	h->links = calloc(links, sizeof(*h->links));
+	h->direct = calloc(n, sizeof(*h->direct));
+	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
+	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
+	h->ring = calloc(h->depth, sizeof(*h->ring));
+	h->need = calloc(h->depth * n, sizeof(*h->need));
+	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || !h->need)
+		return -ENOMEM;
+
+	h->slot_bytes = h->acc_bytes + h->data_bytes;
+	h->scratch_bytes = HDL_HCA_SLOTS(h->depth) * h->slot_bytes + 64;	/* and a word for old values */
+	h->scratch = hdl_tp_alloc(h->scratch_bytes);
+	if (!h->scratch)
+		return -ENOMEM;
+	memset(h->scratch, 0, h->scratch_bytes);
+	h->mr = ibv_reg_mr(h->port->pd, h->scratch, h->scratch_bytes,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	if (!h->mr)
+		return -errno;
+	h->local_room = (h->depth + 2) * links;
+	h->local_cq = create_cq(h, h->local_room);
+	if (!h->local_cq)
+		return -errno;
+	return create_links(h);
+}
+
+void hdl_hca_destroy(struct hdl_hca *h)
+{
+	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
+		struct hdl_hca_link *l = h->links[i];
+
+		if (l->qp)
+			ibv_destroy_qp(l->qp);
+		l->qp = NULL;
+	}
+	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
+		if (h->links[i]->rcq)
+			ibv_destroy_cq(h->links[i]->rcq);
+		free(h->links[i]);
+	}
+	if (h->local_cq)
+		ibv_destroy_cq(h->local_cq);
+	if (h->mr)
+		ibv_dereg_mr(h->mr);
+	if (h->scratch)
+		hdl_tp_free(h->scratch);
+	hdl_graph_free(h->wire_graph);
+	free(h->links);
+	free(h->direct);
+	free(h->out);
+	free(h->in);
+	free(h->ring);
+	free(h->need);
+	free(h->peers);
+	free(h->records);
+	free(h->statuses);
+	free(h);
+}
+
+/* ---- exchange -------------------------------------------------------------------------------------------- */
+
+static uint32_t qpn_of(const struct hdl_hca_link *l)
+{
+	return l && l->qp ? l->qp->qp_num : 0;
+}
+
+static void fill_record(struct hdl_hca *h, int err)
+{
+	struct record *r = record(h, h->rank);
+
+	r->status = -err;
+	r->depth = (uint32_t)h->depth;
+	r->acc_bytes = h->acc_bytes;
+	r->data_bytes = h->data_bytes;
+	if (err)
+		return;
+	r->gid = h->port->gid;
+	r->lid = h->port->lid;
+	r->addr = (uintptr_t)h->scratch;
+	r->rkey = h->mr->rkey;
+	for (int i = 0; i < h->size; i++)
+		r->qpn[i] = qpn_of(h->direct[i]);
+	for (int k = 0; k < h->levels; k++) {
+		r->qpn[h->size + k] = qpn_of(h->out[k]);
+		r->qpn[h->size + h->levels + k] = qpn_of(h->in[k]);
+	}
+}
+
+/* An Allgather in place of `bytes` per rank on the host executor. done frees the run; it may be called at once. */
+static int allgather(struct hdl_hca *h, void *buf, size_t bytes, void (*done)(struct hdl_run *))
+{
+	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
+	struct hdl_run *run;
+
+	hdl_graph_free(h->wire_graph);
+	h->wire_graph = hdl_build_allgather_bruck(&s);
+	run = h->wire_graph ? hdl_run_new(h->wire_graph, h->cc->comm) : NULL;
+	if (!run || hdl_run_prepare_host(run)) {
+		hdl_run_free(run);
+		return -ENOMEM;
+	}
+	run->base[HDL_SP_RECV] = buf;
+	run->args.coll = HDL_ALLGATHER;
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(h->cc->wire_seq++);
+	run->done = done;
+	run->arg = h;
+	hdl_host_start(run);
+	return 0;
+}
+
+static int connect_link(const struct hdl_hca *h, struct hdl_hca_link *l, int peer, uint32_t qpn)
+{
+	const struct record *r = record(h, peer);
+	int err;
+
+	if (!l)
+		return 0;
+	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
+	if (!err && l->rcq)
+		err = hdl_hca_post_recvs(l, HDL_HCA_RECVS(h->depth));
+	return err;
+}
+
+static int connect_all(struct hdl_hca *h)
+{
+	int err = 0;
+
+	for (int r = 0; r < h->size && !err; r++) {
+		h->peers[r].addr = record(h, r)->addr;
+		h->peers[r].rkey = record(h, r)->rkey;
+		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
+	}
+	for (int k = 0; k < h->levels && !err; k++) {
+		int ahead = (h->rank + (1 << k)) % h->size, behind = (h->rank - (1 << k) + h->size) % h->size;
+
+		err = connect_link(h, h->out[k], ahead, record(h, ahead)->qpn[h->size + h->levels + k]);
+		if (!err)
+			err = connect_link(h, h->in[k], behind, record(h, behind)->qpn[h->size + k]);
+	}
+	if (!err)
+		err = connect_link(h, h->master, h->rank, qpn_of(h->master));
+	return err;
+}
+
+static void off(struct hdl_hca *h, const char *what, int rank, int err)
+{
+	snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(err));
+	h->state = HDL_HCA_OFF;
+}
+
+static void wired(struct hdl_run *run)
+{
+	struct hdl_hca *h = run->arg;
+	int error = run->error;
+
+	hdl_run_free(run);
+	h->state = HDL_HCA_READY;
+	for (int r = 0; r < h->size && h->state == HDL_HCA_READY; r++)
+		if (error || h->statuses[r])
+			off(h, "connect its queues", r, error ? EIO : h->statuses[r]);
+}
+
+static void exchanged(struct hdl_run *run)
+{
+	struct hdl_hca *h = run->arg;
+	int error = run->error, err;
+
+	hdl_run_free(run);
+	for (int r = 0; r < h->size; r++) {
+		const struct record *rec = record(h, r), *mine = record(h, h->rank);
+
+		if (error || rec->status) {
+			off(h, "create its queues", r, error ? EIO : rec->status);
+			return;
+		}
+		if (rec->depth != mine->depth || rec->acc_bytes != mine->acc_bytes || rec->data_bytes != mine->data_bytes) {
+			off(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
+			return;
+		}
+	}
+	err = connect_all(h);
+	if (err)
+		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run on "
+			  "the host", h->size, strerror(-err));
+	h->statuses[h->rank] = -err;
+	err = allgather(h, h->statuses, sizeof(*h->statuses), wired);
+	if (err)
+		hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+}
+
+struct hdl_hca *hdl_hca_new(struct hdl_cc *cc)
+{
+	struct hdl_hca *h = calloc(1, sizeof(*h));
+	int depth = hdl_vars.coll_depth, err;
+
+	if (!h)
+		return NULL;
+	h->cc = cc;
+	h->max_inline = HDL_HCA_INLINE;
+	h->queue_tail = &h->queue;
+	h->port = hdl_tp_local_port();
+	h->rank = cc->comm->rank;
+	h->size = cc->comm->size;
+	h->depth = (uint64_t)(depth < 2 ? 2 : min_int(depth, HDL_HCA_DEPTH_MAX));
+	h->acc_bytes = round8(hdl_vars.coll_offload_max);
+	/* Landing places of a broadcast, of a result, or of all ranks' inputs: see algo_hca.c. */
+	h->data_bytes = h->acc_bytes * (h->size <= HDL_HCA_DIRECT_RANKS ? (size_t)h->size : 1);
+	if (h->data_bytes < hdl_vars.coll_bcast_offload_max)
+		h->data_bytes = round8(hdl_vars.coll_bcast_offload_max);
+	for (int d = 1; h->size > 2 && d < h->size; d *= 2)
+		h->levels++;
+	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
+	h->records = calloc((size_t)h->size, h->record_bytes);
+	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
+	h->peers = calloc((size_t)h->size, sizeof(*h->peers));
+	err = h->records && h->statuses && h->peers ? 0 : -ENOMEM;
+	if (!err) {
+		err = create(h);
+		if (err)
+			hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
+				  "failed (%s); its collectives run on the host", h->size, h->scratch_bytes, strerror(-err));
+		/* The others learn of it by the record; they are waiting for one. */
+		fill_record(h, err);
+		err = allgather(h, h->records, h->record_bytes, exchanged);
+	}
+	if (err) {
+		hdl_hca_destroy(h);
+		return NULL;
+	}
+	return h;
+}

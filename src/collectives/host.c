@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The host executor: runs a graph over p2p and the transport. Sends go to the transport directly (their matching
+ * header is all that p2p would add), receives are matched by p2p.
+ *
+ * Two ways. Blocking and small: the nodes in the algorithm's order, which is topological, receives block; no state but
+ * the sends that the transport keeps. Otherwise by events: a node starts when its predecessors are done. Completions are
+ * reported from inside the transport's progress, where nothing may be posted: they only mark what became ready, and
+ * hdl_host_progress starts it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+#include "collectives/tuner.h"
+
+static struct hdl_run *runnable_head, **runnable_tail = &runnable_head;
+
+/* ---- runs ------------------------------------------------------------------------------------------------ */
+
+#define ARENA_TMP 4096			/* scratch from here on lies where peers write it without the kernel's help */
+#define KEEP_TMP ((size_t)4 << 20)	/* larger scratch is given back after each run */
+
+struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm)
+{
+	struct hdl_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->g = g;
+	run->comm = comm;
+	return run;
+}
+
+static void free_tmp(struct hdl_run *run)
+{
+	if (run->tmp_arena)
+		hdl_tp_free(run->tmp);
+	else
+		free(run->tmp);
+	run->tmp = NULL;
+}
+
+void hdl_run_free(struct hdl_run *run)
+{
+	if (!run)
+		return;
+	free_tmp(run);
+	free(run->nodes);
+	free(run->ready);
+	free(run);
+}
+
+static int alloc_tmp(struct hdl_run *run, size_t bytes)
+{
+	run->tmp_arena = bytes >= ARENA_TMP;
+	if (run->tmp_arena)
+		run->tmp = hdl_tp_alloc(bytes);
+	if (!run->tmp) {
+		run->tmp_arena = false;
+		run->tmp = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	}
+	return run->tmp ? 0 : -ENOMEM;
+}
+
+void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g)
+{
+	if (run->g == g)
+		return;
+	free_tmp(run);
+	free(run->nodes);
+	free(run->ready);
+	run->nodes = NULL;
+	run->ready = NULL;
+	run->g = g;
+}
+
+int hdl_run_prepare_tmp(struct hdl_run *run)
+{
+	if (!run->tmp && run->g->tmp_bytes && alloc_tmp(run, run->g->tmp_bytes))
+		return -ENOMEM;
+	run->base[HDL_SP_TMP] = run->tmp;
+	return 0;
+}
+
+int hdl_run_prepare_host(struct hdl_run *run)
+{
+	const struct hdl_graph *g = run->g;
+
+	if (!run->nodes) {
+		run->nodes = calloc(g->nnodes ? g->nnodes : 1, sizeof(*run->nodes));
+		run->ready = calloc(g->nnodes ? g->nnodes : 1, sizeof(*run->ready));
+		if (!run->nodes || !run->ready)
+			return -ENOMEM;
+		for (uint32_t i = 0; i < g->nnodes; i++)
+			run->nodes[i].run = run;
+	}
+	return hdl_run_prepare_tmp(run);
+}
+
+/* Reductions are on predefined types, whose elements lie an extent apart in the graph as in memory. */
+static bool is_reduction(enum hdl_coll coll)
+{
+	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE;
+}
+
+static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
+{
+	size_t bytes = (size_t)count * (size_t)hdl_type_size(t);
+
+	*packed = malloc(bytes ? bytes : 1);
+	if (!*packed)
+		return MPI_ERR_NO_MEM;
+	if (fill)
+		hdl_pack(*packed, buf, count, t, 0, bytes);
+	return MPI_SUCCESS;
+}
+
+/* Bcast, Allgather, Alltoall on types with holes. */
+static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks, bool in_place)
+{
+	const struct hdl_coll_args *a = &run->args;
+	MPI_Count sends = a->coll == HDL_ALLTOALL ? a->sendcount * ranks : a->sendcount;
+	int rc = MPI_SUCCESS;
+
+	run->recv_elems = a->coll == HDL_BCAST ? a->recvcount : a->recvcount * ranks;
+	if (a->coll != HDL_BCAST && !in_place && !hdl_type_is_run(a->sendtype, sends)) {
+		rc = pack_whole(&run->packed_send, a->sendbuf, sends, a->sendtype, true);
+		run->base[HDL_SP_SEND] = run->packed_send;
+	}
+	if (!rc && !hdl_type_is_run(a->recvtype, run->recv_elems)) {
+		bool fill = in_place || (a->coll == HDL_BCAST && run->comm->rank == a->root);
+
+		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
+		run->base[HDL_SP_RECV] = run->packed_recv;
+	}
+	return rc;
+}
+
+int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place)
+{
+	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
+	run->base[HDL_SP_RECV] = args->recvbuf;
+	run->packed_send = run->packed_recv = NULL;
+	run->args = *args;
+	run->error = MPI_SUCCESS;
+	run->finished = false;
+	if (args->coll == HDL_BARRIER || is_reduction(args->coll) ||
+	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
+	     (args->coll == HDL_BCAST || in_place || hdl_type_is_contiguous(args->sendtype))))
+		return MPI_SUCCESS;
+	return bind_packed(run, ranks, in_place);
+}
+
+static __attribute__((noinline)) void unbind_packed(struct hdl_run *run)
+{
+	const struct hdl_coll_args *a = &run->args;
+
+	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
+		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
+			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+	free(run->packed_send);
+	free(run->packed_recv);
+	run->packed_send = run->packed_recv = NULL;
+}
+
+void hdl_run_finish(struct hdl_run *run)
+{
+	if (unlikely(run->packed_send || run->packed_recv))
+		unbind_packed(run);
+	if (unlikely(run->g->tmp_bytes > KEEP_TMP))
+		free_tmp(run);
+	run->finished = true;
+	if (run->done)
+		run->done(run);
+}
+
+void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
+{
+	char *dst = run->base[n->dst_space] + n->dst_off;
+	const char *src = run->base[n->src_space] + n->src_off;
+
+	if (n->kind == HDL_N_REDUCE)
+		run->g->fn(src, dst, n->len / run->g->esize);
+	else
+		memcpy(dst, src, n->len);
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------- */
+
+static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
+{
+	hdl_reason_set("%s: sending %zu bytes to rank %d failed (%s)", hdl_coll_name(run->args.coll), n->len, n->peer,
+		       strerror(-err));
+	return err == -ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+}
+
+static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
+{
+	return space < HDL_SPACES ? run->base[space] + off : NULL;
+}
+
+static int post_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
+{
+	return hdl_ep_send(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
+			   node_memory(run, n->src_space, n->src_off), n->len, send);
+}
+
+/* ---- blocking, in order ----------------------------------------------------------------------------------- */
+
+/* Beyond this the events pay: receives are posted before their messages come. */
+#define INLINE_NODES 256
+
+bool hdl_host_can_inline(const struct hdl_graph *g)
+{
+	return g->nnodes <= INLINE_NODES && g->max_msg <= hdl_vars.eager_max;
+}
+
+static void inline_sent(struct hdl_send *send, int err)
+{
+	struct hdl_run_node *node = (struct hdl_run_node *)((char *)send - offsetof(struct hdl_run_node, send));
+	struct hdl_run *run = node->run;
+
+	if (err && !run->error)
+		run->error = error_of_errno(run, &run->g->nodes[node - run->nodes], err);
+	node->done = true;
+	run->inflight--;
+}
+
+static void progress_until(const struct hdl_run *run, uint32_t inflight)
+{
+	unsigned idle = 0;
+
+	while (run->inflight > inflight) {
+		if (hdl_progress())
+			idle = 0;
+		else
+			hdl_p2p_idle(&idle);
+	}
+}
+
+/* Only sends can be behind: a node that writes what they read must wait for them. */
+static void wait_for_sends_before(struct hdl_run *run, const struct hdl_node *n)
+{
+	for (uint32_t p = 0; p < n->npreds; p++) {
+		uint32_t on = run->g->preds[n->pred0 + p];
+
+		while (run->g->nodes[on].kind == HDL_N_SEND && !run->nodes[on].done)
+			progress_until(run, run->inflight - 1);
+	}
+}
+
+int hdl_host_run_inline(struct hdl_run *run)
+{
+	const struct hdl_graph *g = run->g;
+	const struct hdl_node *n = g->nodes, *end = n + g->nnodes;
+	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
+
+	run->inflight = 0;
+	for (uint32_t i = 0; n < end && likely(!run->error); n++, i++) {
+		int rc;
+
+		if (unlikely(run->inflight))
+			wait_for_sends_before(run, n);
+		switch (n->kind) {
+		case HDL_N_SEND: {
+			struct hdl_run_node *node = &run->nodes[i];
+
+			node->done = false;
+			node->send.done = inline_sent;
+			run->inflight++;
+			rc = post_send(run, n, &node->send);
+			if (likely(rc == 1)) {
+				node->done = true;
+				run->inflight--;
+			} else if (rc < 0) {
+				run->inflight--;
+				run->error = error_of_errno(run, n, rc);
+			}
+			break;
+		}
+		case HDL_N_RECV:
+			rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, byte, n->peer,
+				      run->tag | (int32_t)n->sub, run->comm, run->comm->context + 1, NULL);
+			if (unlikely(rc))
+				run->error = rc;
+			break;
+		default:
+			hdl_run_local(run, n);
+			break;
+		}
+	}
+	if (unlikely(run->inflight))
+		progress_until(run, 0);
+	return run->error;
+}
+
+/* ---- by events -------------------------------------------------------------------------------------------- */
+
+static void make_runnable(struct hdl_run *run)
+{
+	if (run->runnable)
+		return;
+	run->runnable = true;
+	run->next = NULL;
+	*runnable_tail = run;
+	runnable_tail = &run->next;
+}
+
+static void node_done(struct hdl_run *run, uint32_t i)
+{
+	const struct hdl_node *n = &run->g->nodes[i];
+
+	run->nodes[i].done = true;
+	run->left--;
+	for (uint32_t s = 0; s < n->nsuccs; s++) {
+		uint32_t succ = run->g->succs[n->succ0 + s];
+
+		if (--run->nodes[succ].waiting == 0)
+			run->ready[run->nready++] = succ;
+	}
+}
+
+/* The first error ends the graph: receives that wait for messages which may never come are withdrawn. */
+static void run_failed(struct hdl_run *run, int error)
+{
+	if (run->error)
+		return;
+	run->error = error;
+	for (uint32_t i = 0; i < run->g->nnodes; i++)
+		if (run->nodes[i].req && !run->nodes[i].req->done)
+			hdl_req_cancel(run->nodes[i].req);
+}
+
+static void event_done(struct hdl_run_node *node, int error)
+{
+	struct hdl_run *run = node->run;
+
+	run->inflight--;
+	if (unlikely(error))
+		run_failed(run, error);
+	node_done(run, (uint32_t)(node - run->nodes));
+	if (run->nready || !run->inflight)
+		make_runnable(run);
+}
+
+static void event_sent(struct hdl_send *send, int err)
+{
+	struct hdl_run_node *node = (struct hdl_run_node *)((char *)send - offsetof(struct hdl_run_node, send));
+
+	event_done(node, err ? error_of_errno(node->run, &node->run->g->nodes[node - node->run->nodes], err) : 0);
+}
+
+static void event_received(struct hdl_req *req)
+{
+	struct hdl_run_node *node = req->notify_arg;
+	int error = req->error;
+
+	node->req = NULL;
+	hdl_req_free(req);
+	event_done(node, error);
+}
+
+static void start_node(struct hdl_run *run, uint32_t i)
+{
+	const struct hdl_node *n = &run->g->nodes[i];
+	struct hdl_run_node *node = &run->nodes[i];
+	struct hdl_req *req;
+	int rc;
+
+	switch (n->kind) {
+	case HDL_N_SEND:
+		node->send.done = event_sent;
+		run->inflight++;
+		rc = post_send(run, n, &node->send);
+		if (rc == 0)
+			return;
+		run->inflight--;
+		if (rc < 0)
+			run_failed(run, error_of_errno(run, n, rc));
+		break;
+	case HDL_N_RECV:
+		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), n->peer,
+			       run->tag | (int32_t)n->sub, run->comm, run->comm->context + 1, &req);
+		if (rc) {
+			run_failed(run, rc);
+			break;
+		}
+		if (!req->done) {
+			node->req = req;
+			req->notify_arg = node;
+			req->notify = event_received;
+			run->inflight++;
+			return;
+		}
+		rc = req->error;
+		hdl_req_free(req);
+		if (rc)
+			run_failed(run, rc);
+		break;
+	default:
+		hdl_run_local(run, n);
+		break;
+	}
+	node_done(run, i);
+}
+
+/* Starts all that is ready. Returns the number of nodes. The run may be finished, and its owner's, afterwards. */
+static int run_on(struct hdl_run *run)
+{
+	int n = 0;
+
+	while (run->nready && likely(!run->error)) {
+		start_node(run, run->ready[--run->nready]);
+		n++;
+	}
+	/* A run that an event has put on the list meanwhile is finished from there. */
+	if (!run->runnable && (run->left == 0 || (run->error && !run->inflight))) {
+		struct hdl_cc *cc = run->comm->coll;
+
+		cc->pending--;
+		hdl_run_finish(run);
+	}
+	return n;
+}
+
+void hdl_host_start(struct hdl_run *run)
+{
+	const struct hdl_graph *g = run->g;
+	struct hdl_cc *cc = run->comm->coll;
+
+	cc->pending++;
+	run->left = g->nnodes;
+	run->inflight = run->nready = 0;
+	run->runnable = false;
+	for (uint32_t i = g->nnodes; i-- > 0;) {
+		run->nodes[i].waiting = g->nodes[i].npreds;
+		run->nodes[i].done = false;
+		run->nodes[i].req = NULL;
+		if (!g->nodes[i].npreds)
+			run->ready[run->nready++] = i;	/* a stack: the first node comes out first */
+	}
+	run_on(run);
+}
+
+int hdl_host_progress(void)
+{
+	struct hdl_run *run = runnable_head;
+	int n = 0;
+
+	if (likely(!run))
+		return 0;
+	/* Runs that become runnable meanwhile wait for the next turn. */
+	runnable_head = NULL;
+	runnable_tail = &runnable_head;
+	while (run) {
+		struct hdl_run *next = run->next;
+
+		run->runnable = false;
+		n += 1 + run_on(run);
+		run = next;
+	}
+	return n;
+}

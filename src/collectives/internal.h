@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
+ *
+ *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
+ *                                └─▶ struct hdl_hca: queues, slots and outstanding operations of the HCA executor
+ *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
+ */
+#ifndef HDL_COLL_INTERNAL_H
+#define HDL_COLL_INTERNAL_H
+
+#include "collectives/algo.h"
+#include "collectives/collectives.h"
+#include "collectives/graph.h"
+#include "collectives/hca_encode.h"
+#include "runtime/runtime.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+struct hdl_plan;
+struct hdl_hca;
+struct hdl_hca_prog;
+
+/* ---- one execution --------------------------------------------------------------------------------------- */
+
+/* A node of a running graph. */
+struct hdl_run_node {
+	struct hdl_send send;		/* SEND in flight */
+	struct hdl_req *req;		/* RECV in flight */
+	struct hdl_run *run;
+	uint32_t waiting;		/* predecessors that are not done */
+	bool done;
+};
+
+struct hdl_run {
+	const struct hdl_graph *g;
+	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
+	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the HCA's queue */
+	struct hdl_comm *comm;
+	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
+	void (*done)(struct hdl_run *run);	/* NULL: complete req */
+	void *arg;			/* done's */
+	char *base[HDL_SPACES];
+	int32_t tag;			/* sub is added to it */
+	int error;			/* MPI error class, the first */
+	bool finished;			/* set last; the run is its owner's again */
+	bool runnable;			/* in the list of runnable runs */
+
+	/* Host executor. */
+	uint32_t left, inflight, nready;
+	uint32_t *ready;		/* stack of nodes that may start */
+	struct hdl_run_node *nodes;
+	void *tmp;
+	bool tmp_arena;			/* tmp is hdl_tp_alloc's, else malloc's */
+
+	/* Buffers that are not one run of bytes travel packed. */
+	struct hdl_coll_args args;
+	void *packed_send, *packed_recv;
+	MPI_Count recv_elems;		/* of args.recvtype in recvbuf */
+
+	/* HCA executor. */
+	uint64_t opno;
+	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
+};
+
+struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
+void hdl_run_free(struct hdl_run *run);
+/* Scratch and node states for the host executor; kept with the run. 0 or -ENOMEM. */
+int hdl_run_prepare_host(struct hdl_run *run);
+/* Scratch only. 0 or -ENOMEM. */
+int hdl_run_prepare_tmp(struct hdl_run *run);
+/* The run goes on with another graph of its plan. */
+void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
+/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. */
+int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
+/* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
+void hdl_run_finish(struct hdl_run *run);
+/* Runs a COPY or REDUCE. */
+void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
+
+/* ---- host.c ---------------------------------------------------------------------------------------------- */
+
+/* Start; it finishes in hdl_host_progress, or at once. */
+void hdl_host_start(struct hdl_run *run);
+/* The blocking path for small messages: the nodes in their order, receives block. */
+int hdl_host_run_inline(struct hdl_run *run);
+bool hdl_host_can_inline(const struct hdl_graph *g);
+/* Starts what has become ready. Returns the number of nodes. */
+int hdl_host_progress(void);
+
+/* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
+
+enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_HCA };
+
+struct hdl_plan_key {
+	MPI_Op op;			/* MPI_OP_NULL but in reductions */
+	const struct hdl_type *type;	/* NULL but in reductions */
+	size_t bytes;
+	int32_t root;
+	uint8_t coll;
+	uint8_t in_place;
+	uint8_t blocking;
+	uint8_t internal;		/* the HCA executor's own barriers */
+};
+
+struct hdl_plan {
+	struct hdl_plan_key key;
+	struct hdl_run *spare;
+	struct hdl_graph *graph;	/* of the host executor; with HDL_EXEC_HCA made when it has to step in */
+	struct hdl_graph *hca_graph;
+	struct hdl_hca_prog *prog;	/* hca_graph compiled */
+	struct hdl_enc enc;
+	uint64_t uses, fallbacks;	/* fallbacks: of HDL_EXEC_HCA, run by the host */
+	uint32_t refs;			/* the table's, and one for each run in use */
+	enum hdl_executor executor;
+	char why[112];
+	const char *why_not;		/* of the fallbacks */
+};
+
+#define HDL_PLANS 64			/* direct-mapped; a collision replaces */
+
+struct hdl_cc {
+	struct hdl_comm *comm;
+	struct hdl_plan *plans[HDL_PLANS];
+	uint32_t seq;			/* collectives begun on this communicator: the same on all ranks */
+	uint32_t wire_seq;
+	uint32_t pending;		/* runs of the host executor that have not finished */
+	struct hdl_hca *hca;		/* NULL until the first offloaded collective */
+	struct hdl_plan *credit;	/* the HCA executor's own barrier */
+};
+
+/* Tags: bit 30 for the HCA executor's wire-up; 19 bits of sequence; 11 bits of sub. */
+#define HDL_SUB_BITS 11
+static inline int32_t hdl_coll_tag(uint32_t seq)
+{
+	return (int32_t)((seq & 0x7ffff) << HDL_SUB_BITS);
+}
+#define HDL_WIRE_TAG (1 << 30)
+
+/* The host graph of a plan, made when first needed. NULL with errno. */
+struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
+void hdl_plan_put(struct hdl_plan *plan);
+
+extern bool hdl_coll_force_tree;	/* HEDDLE_COLL_HCA=tree */
+
+/* ---- hca.c, hca_wire.c, hca_prog.c -------------------------------------------------------------------------- */
+
+/* Whether this communicator's collectives can be offloaded at all; if not, why not. The same on all its ranks. */
+bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size);
+/* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
+ * the same order on all ranks. The run finishes in hdl_hca_progress, or at once. */
+void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run);
+/* All communicators. Returns the number of operations that moved on. */
+int hdl_hca_progress(void);
+void hdl_hca_look(struct hdl_req *req);	/* this request's communicator only */
+void hdl_hca_arm(void);			/* see hdl_tp_on_sleep */
+/* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
+void hdl_hca_free(struct hdl_cc *cc);
+void hdl_hca_prog_free(struct hdl_hca_prog *prog);
+
+/* ---- report.c ---------------------------------------------------------------------------------------------- */
+
+void hdl_coll_count(const struct hdl_plan *plan);
+void hdl_coll_report(FILE *out);
+void hdl_coll_report_free(void);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#if defined(__clang__)
+/* The simd loops are for the types that can be vectorized; for the others clang says of each that it could not. */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+#include "collectives/ops.h"
+
+#include <complex.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <wchar.h>
+
+#include "collectives/collectives.h"
+
+/* ---- the loops ------------------------------------------------------------------------------------------- */
+
+/* in and inout never overlap, and neither is aligned beyond its element: both are said to the compiler. */
+#define LOOP(name, T, expr)                                                                                          \
+	static void name(const void *vin, void *vio, size_t n)                                                       \
+	{                                                                                                            \
+		const T *restrict in = vin;                                                                          \
+		T *restrict io = vio;                                                                                \
+                                                                                                                     \
+		_Pragma("omp simd") for (size_t i = 0; i < n; i++) io[i] = (T)(expr);                                \
+	}
+
+#define LOOPS_ORDER(r, T)                                                                                            \
+	LOOP(min_##r, T, in[i] < io[i] ? in[i] : io[i])                                                              \
+	LOOP(max_##r, T, in[i] > io[i] ? in[i] : io[i])
+
+/* Integers wrap around: the arithmetic is unsigned and never narrower than unsigned int. */
+#define LOOPS_INT(r, T, U)                                                                                           \
+	LOOPS_ORDER(r, T)                                                                                            \
+	LOOP(sum_##r, T, (U)in[i] + (U)io[i])                                                                        \
+	LOOP(prod_##r, T, (U)in[i] * (U)io[i])                                                                       \
+	LOOP(band_##r, T, in[i] & io[i])                                                                             \
+	LOOP(bor_##r, T, in[i] | io[i])                                                                              \
+	LOOP(bxor_##r, T, in[i] ^ io[i])                                                                             \
+	LOOP(land_##r, T, in[i] && io[i])                                                                            \
+	LOOP(lor_##r, T, in[i] || io[i])                                                                             \
+	LOOP(lxor_##r, T, !in[i] != !io[i])
+
+LOOPS_INT(i8, int8_t, unsigned)
+LOOPS_INT(u8, uint8_t, unsigned)
+LOOPS_INT(i16, int16_t, unsigned)
+LOOPS_INT(u16, uint16_t, unsigned)
+LOOPS_INT(i32, int32_t, uint32_t)
+LOOPS_INT(u32, uint32_t, uint32_t)
+LOOPS_INT(i64, int64_t, uint64_t)
+LOOPS_INT(u64, uint64_t, uint64_t)
+
+#define LOOPS_FLOAT(r, T)                                                                                            \
+	LOOPS_ORDER(r, T)                                                                                            \
+	LOOP(sum_##r, T, in[i] + io[i])                                                                              \
+	LOOP(prod_##r, T, in[i] * io[i])
+
+LOOPS_FLOAT(f32, float)
+LOOPS_FLOAT(f64, double)
+LOOPS_FLOAT(fld, long double)
+
+#define LOOPS_COMPLEX(r, T)                                                                                          \
+	LOOP(sum_##r, T, in[i] + io[i])                                                                              \
+	LOOP(prod_##r, T, in[i] * io[i])
+
+LOOPS_COMPLEX(c32, float complex)
+LOOPS_COMPLEX(c64, double complex)
+LOOPS_COMPLEX(cld, long double complex)
+
+/* MINLOC, MAXLOC: the smaller index among equal values (section 6.9.4). */
+#define LOOPS_PAIR(r, V, I)                                                                                          \
+	struct pair_##r {                                                                                            \
+		V value;                                                                                             \
+		I index;                                                                                             \
+	};                                                                                                           \
+	static void minloc_##r(const void *vin, void *vio, size_t n)                                                 \
+	{                                                                                                            \
+		const struct pair_##r *restrict in = vin;                                                            \
+		struct pair_##r *restrict io = vio;                                                                  \
+                                                                                                                     \
+		for (size_t i = 0; i < n; i++)                                                                       \
+			if (in[i].value < io[i].value ||                                                             \
+			    (in[i].value == io[i].value && in[i].index < io[i].index))                               \
+				io[i] = in[i];                                                                       \
+	}                                                                                                            \
+	static void maxloc_##r(const void *vin, void *vio, size_t n)                                                 \
+	{                                                                                                            \
+		const struct pair_##r *restrict in = vin;                                                            \
+		struct pair_##r *restrict io = vio;                                                                  \
+                                                                                                                     \
+		for (size_t i = 0; i < n; i++)                                                                       \
+			if (in[i].value > io[i].value ||                                                             \
+			    (in[i].value == io[i].value && in[i].index < io[i].index))                               \
+				io[i] = in[i];                                                                       \
+	}
+
+LOOPS_PAIR(f32_int, float, int)
+LOOPS_PAIR(f64_int, double, int)
+LOOPS_PAIR(long_int, long, int)
+LOOPS_PAIR(2int, int, int)
+LOOPS_PAIR(short_int, short, int)
+LOOPS_PAIR(fld_int, long double, int)
+LOOPS_PAIR(2f32, float, float)
+LOOPS_PAIR(2f64, double, double)
+
+#define ROW_INT(R, r)                                                                                                \
+	[R] = {                                                                                                      \
+		[HDL_OP_SUM] = sum_##r, [HDL_OP_MIN] = min_##r, [HDL_OP_MAX] = max_##r, [HDL_OP_PROD] = prod_##r,    \
+		[HDL_OP_BAND] = band_##r, [HDL_OP_BOR] = bor_##r, [HDL_OP_BXOR] = bxor_##r,                          \
+		[HDL_OP_LAND] = land_##r, [HDL_OP_LOR] = lor_##r, [HDL_OP_LXOR] = lxor_##r,                          \
+	}
+#define ROW_FLOAT(R, r)                                                                                              \
+	[R] = { [HDL_OP_SUM] = sum_##r, [HDL_OP_MIN] = min_##r, [HDL_OP_MAX] = max_##r, [HDL_OP_PROD] = prod_##r }
+#define ROW_COMPLEX(R, r) [R] = { [HDL_OP_SUM] = sum_##r, [HDL_OP_PROD] = prod_##r }
+#define ROW_PAIR(R, r) [R] = { [HDL_OP_MINLOC] = minloc_##r, [HDL_OP_MAXLOC] = maxloc_##r }
+
+static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
+	ROW_INT(HDL_REP_I8, i8), ROW_INT(HDL_REP_U8, u8), ROW_INT(HDL_REP_I16, i16), ROW_INT(HDL_REP_U16, u16),
+	ROW_INT(HDL_REP_I32, i32), ROW_INT(HDL_REP_U32, u32), ROW_INT(HDL_REP_I64, i64), ROW_INT(HDL_REP_U64, u64),
+	ROW_FLOAT(HDL_REP_F32, f32), ROW_FLOAT(HDL_REP_F64, f64), ROW_FLOAT(HDL_REP_FLD, fld),
+	ROW_COMPLEX(HDL_REP_C32, c32), ROW_COMPLEX(HDL_REP_C64, c64), ROW_COMPLEX(HDL_REP_CLD, cld),
+	ROW_PAIR(HDL_REP_P_F32_INT, f32_int), ROW_PAIR(HDL_REP_P_F64_INT, f64_int),
+	ROW_PAIR(HDL_REP_P_LONG_INT, long_int), ROW_PAIR(HDL_REP_P_2INT, 2int),
+	ROW_PAIR(HDL_REP_P_SHORT_INT, short_int), ROW_PAIR(HDL_REP_P_FLD_INT, fld_int),
+	ROW_PAIR(HDL_REP_P_2F32, 2f32), ROW_PAIR(HDL_REP_P_2F64, 2f64),
+};
+
+/* ---- operations ------------------------------------------------------------------------------------------ */
+
+#define C(cls) (1u << HDL_CLASS_##cls)
+
+static const struct {
+	MPI_Op handle;
+	const char *name;
+	unsigned classes;	/* valid on these (section 6.9.2) */
+} ops[HDL_OPS] = {
+	[HDL_OP_SUM] = { MPI_SUM, "SUM", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) },
+	[HDL_OP_MIN] = { MPI_MIN, "MIN", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) },
+	[HDL_OP_MAX] = { MPI_MAX, "MAX", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) },
+	[HDL_OP_PROD] = { MPI_PROD, "PROD", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) },
+	[HDL_OP_BAND] = { MPI_BAND, "BAND", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
+	[HDL_OP_BOR] = { MPI_BOR, "BOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
+	[HDL_OP_BXOR] = { MPI_BXOR, "BXOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
+	[HDL_OP_LAND] = { MPI_LAND, "LAND", C(INT) | C(LOGICAL) },
+	[HDL_OP_LOR] = { MPI_LOR, "LOR", C(INT) | C(LOGICAL) },
+	[HDL_OP_LXOR] = { MPI_LXOR, "LXOR", C(INT) | C(LOGICAL) },
+	[HDL_OP_MINLOC] = { MPI_MINLOC, "MINLOC", C(PAIR) },
+	[HDL_OP_MAXLOC] = { MPI_MAXLOC, "MAXLOC", C(PAIR) },
+};
+
+int hdl_op_index(MPI_Op op)
+{
+	for (int i = 0; i < HDL_OPS; i++)
+		if (ops[i].handle == op)
+			return i;
+	return -1;
+}
+
+const char *hdl_op_name(MPI_Op op)
+{
+	int i = hdl_op_index(op);
+
+	return i < 0 ? "?" : ops[i].name;
+}
+
+/* ---- types ----------------------------------------------------------------------------------------------- */
+
+/* The standard leaves the widths of C's types to the compiler: they are derived from sizeof, not assumed. */
+#define SINT(T) (sizeof(T) == 1 ? HDL_REP_I8 : sizeof(T) == 2 ? HDL_REP_I16 : sizeof(T) == 4 ? HDL_REP_I32 : HDL_REP_I64)
+#define UINT(T) (sizeof(T) == 1 ? HDL_REP_U8 : sizeof(T) == 2 ? HDL_REP_U16 : sizeof(T) == 4 ? HDL_REP_U32 : HDL_REP_U64)
+#define TYPE(h, rep, cls) { rep, HDL_CLASS_##cls, #h, h }
+
+static const struct hdl_reptype reptypes[] = {
+	TYPE(MPI_INT, SINT(int), INT), TYPE(MPI_LONG, SINT(long), INT), TYPE(MPI_SHORT, SINT(short), INT),
+	TYPE(MPI_UNSIGNED_SHORT, UINT(unsigned short), INT), TYPE(MPI_UNSIGNED, UINT(unsigned), INT),
+	TYPE(MPI_UNSIGNED_LONG, UINT(unsigned long), INT), TYPE(MPI_LONG_LONG, SINT(long long), INT),
+	TYPE(MPI_UNSIGNED_LONG_LONG, UINT(unsigned long long), INT), TYPE(MPI_SIGNED_CHAR, HDL_REP_I8, INT),
+	TYPE(MPI_UNSIGNED_CHAR, HDL_REP_U8, INT), TYPE(MPI_INT8_T, HDL_REP_I8, INT), TYPE(MPI_UINT8_T, HDL_REP_U8, INT),
+	TYPE(MPI_INT16_T, HDL_REP_I16, INT), TYPE(MPI_UINT16_T, HDL_REP_U16, INT), TYPE(MPI_INT32_T, HDL_REP_I32, INT),
+	TYPE(MPI_UINT32_T, HDL_REP_U32, INT), TYPE(MPI_INT64_T, HDL_REP_I64, INT), TYPE(MPI_UINT64_T, HDL_REP_U64, INT),
+	TYPE(MPI_AINT, SINT(MPI_Aint), MULTI), TYPE(MPI_COUNT, SINT(MPI_Count), MULTI),
+	TYPE(MPI_OFFSET, SINT(MPI_Offset), MULTI),
+	TYPE(MPI_FLOAT, HDL_REP_F32, FLOAT), TYPE(MPI_DOUBLE, HDL_REP_F64, FLOAT),
+	TYPE(MPI_LONG_DOUBLE, HDL_REP_FLD, FLOAT),
+	TYPE(MPI_C_BOOL, UINT(_Bool), LOGICAL), TYPE(MPI_BYTE, HDL_REP_U8, BYTE),
+	TYPE(MPI_C_FLOAT_COMPLEX, HDL_REP_C32, COMPLEX), TYPE(MPI_C_DOUBLE_COMPLEX, HDL_REP_C64, COMPLEX),
+	TYPE(MPI_C_LONG_DOUBLE_COMPLEX, HDL_REP_CLD, COMPLEX),
+	TYPE(MPI_FLOAT_INT, HDL_REP_P_F32_INT, PAIR), TYPE(MPI_DOUBLE_INT, HDL_REP_P_F64_INT, PAIR),
+	TYPE(MPI_LONG_INT, HDL_REP_P_LONG_INT, PAIR), TYPE(MPI_2INT, HDL_REP_P_2INT, PAIR),
+	TYPE(MPI_SHORT_INT, HDL_REP_P_SHORT_INT, PAIR), TYPE(MPI_LONG_DOUBLE_INT, HDL_REP_P_FLD_INT, PAIR),
+	/* Types of other languages, where the header declares them. */
+#ifdef MPI_CXX_BOOL
+	TYPE(MPI_CXX_BOOL, HDL_REP_U8, LOGICAL), TYPE(MPI_CXX_FLOAT_COMPLEX, HDL_REP_C32, COMPLEX),
+	TYPE(MPI_CXX_DOUBLE_COMPLEX, HDL_REP_C64, COMPLEX), TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, HDL_REP_CLD, COMPLEX),
+#endif
+#ifdef MPI_INTEGER
+	TYPE(MPI_LOGICAL, HDL_REP_I32, LOGICAL), TYPE(MPI_INTEGER, HDL_REP_I32, FINT), TYPE(MPI_REAL, HDL_REP_F32, FLOAT),
+	TYPE(MPI_COMPLEX, HDL_REP_C32, COMPLEX), TYPE(MPI_DOUBLE_PRECISION, HDL_REP_F64, FLOAT),
+	TYPE(MPI_DOUBLE_COMPLEX, HDL_REP_C64, COMPLEX),
+	TYPE(MPI_2REAL, HDL_REP_P_2F32, PAIR), TYPE(MPI_2DOUBLE_PRECISION, HDL_REP_P_2F64, PAIR),
+	TYPE(MPI_2INTEGER, HDL_REP_P_2INT, PAIR),
+#endif
+#ifdef MPI_INTEGER1
+	TYPE(MPI_INTEGER1, HDL_REP_I8, FINT), TYPE(MPI_INTEGER2, HDL_REP_I16, FINT),
+	TYPE(MPI_INTEGER4, HDL_REP_I32, FINT), TYPE(MPI_INTEGER8, HDL_REP_I64, FINT),
+	TYPE(MPI_REAL4, HDL_REP_F32, FLOAT), TYPE(MPI_REAL8, HDL_REP_F64, FLOAT),
+	TYPE(MPI_COMPLEX8, HDL_REP_C32, COMPLEX), TYPE(MPI_COMPLEX16, HDL_REP_C64, COMPLEX),
+#endif
+#ifdef MPI_LOGICAL1
+	TYPE(MPI_LOGICAL1, HDL_REP_I8, LOGICAL), TYPE(MPI_LOGICAL2, HDL_REP_I16, LOGICAL),
+	TYPE(MPI_LOGICAL4, HDL_REP_I32, LOGICAL), TYPE(MPI_LOGICAL8, HDL_REP_I64, LOGICAL),
+#endif
+};
+
+#define NREPTYPES (sizeof(reptypes) / sizeof(reptypes[0]))
+static const struct hdl_reptype no_reptype = { HDL_REP_NONE, HDL_CLASS_NONE, "?", MPI_DATATYPE_NULL };
+
+/* From a type's object to its line in the table: open addressing, twice as large as it need be, read-only after
+ * the first use. Validity is checked for every reduction, so that a search of the list would show. */
+#define HASH_BITS 8
+_Static_assert(NREPTYPES * 2 <= 1 << HASH_BITS, "the hash of reducible types is at most half full");
+static struct {
+	const struct hdl_type *type;
+	const struct hdl_reptype *rep;
+} by_type[1 << HASH_BITS];
+static pthread_once_t by_type_once = PTHREAD_ONCE_INIT;
+
+static size_t slot_of(const struct hdl_type *type)
+{
+	return (size_t)((uintptr_t)type * 0x9e3779b97f4a7c15ULL >> (64 - HASH_BITS));
+}
+
+static void by_type_build(void)
+{
+	for (size_t i = 0; i < NREPTYPES; i++) {
+		const struct hdl_type *type = hdl_type_get(reptypes[i].handle);
+		size_t s;
+
+		if (!type)
+			continue;
+		for (s = slot_of(type); by_type[s].type && by_type[s].type != type; s = (s + 1) % (1 << HASH_BITS))
+			;
+		if (!by_type[s].type) {
+			by_type[s].rep = &reptypes[i];
+			by_type[s].type = type;
+		}
+	}
+}
+
+const struct hdl_reptype *hdl_reptype(const struct hdl_type *type)
+{
+	pthread_once(&by_type_once, by_type_build);
+	if (!type)
+		return &no_reptype;
+	for (size_t s = slot_of(type); by_type[s].type; s = (s + 1) % (1 << HASH_BITS))
+		if (by_type[s].type == type)
+			return by_type[s].rep;
+	return &no_reptype;
+}
+
+hdl_op_fn hdl_op_lookup(MPI_Op op, const struct hdl_type *type)
+{
+	const struct hdl_reptype *t = hdl_reptype(type);
+	int i = hdl_op_index(op);
+
+	return i >= 0 && (ops[i].classes & 1u << t->cls) ? loops[t->rep][i] : NULL;
+}
+
+bool hdl_op_valid(MPI_Op op, const struct hdl_type *type)
+{
+	return hdl_op_lookup(op, type) != NULL;
+}
+
+void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count)
+{
+	hdl_op_fn fn = hdl_op_lookup(op, type);
+
+	if (fn && count > 0)
+		fn(in, inout, (size_t)count);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* --report-collectives: what ran where, and why. Plans count their uses; a plan that goes leaves its count here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+#include "collectives/tuner.h"
+
+struct line {
+	struct line *next;
+	enum hdl_coll coll;
+	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
+	enum hdl_executor executor;
+	bool blocking;
+	const char *algorithm;
+	uint64_t count;
+	char why[sizeof(((struct hdl_plan *)0)->why)];
+};
+
+static struct line *lines;
+
+static int size_class(size_t bytes)
+{
+	return bytes ? 64 - __builtin_clzll((unsigned long long)bytes) : 0;
+}
+
+static void add(const struct hdl_plan *plan, enum hdl_executor executor, const struct hdl_graph *g, const char *why,
+		uint64_t count)
+{
+	struct line **at = &lines, *l;
+	int class = size_class(plan->key.bytes);
+
+	if (!count || !g)
+		return;
+	for (; *at; at = &(*at)->next) {
+		l = *at;
+		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
+		    l->blocking == plan->key.blocking && l->algorithm == g->algorithm && !strcmp(l->why, why)) {
+			l->count += count;
+			return;
+		}
+		if (l->coll > plan->key.coll || (l->coll == plan->key.coll && l->size_class > class))
+			break;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return;
+	l->coll = (enum hdl_coll)plan->key.coll;
+	l->size_class = class;
+	l->executor = executor;
+	l->blocking = plan->key.blocking;
+	l->algorithm = g->algorithm;
+	l->count = count;
+	snprintf(l->why, sizeof(l->why), "%s", why);
+	l->next = *at;
+	*at = l;
+}
+
+void hdl_coll_count(const struct hdl_plan *plan)
+{
+	if (plan->key.internal)
+		return;
+	if (plan->executor == HDL_EXEC_HOST) {
+		add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses);
+		return;
+	}
+	add(plan, HDL_EXEC_HCA, plan->hca_graph, plan->why, plan->uses - plan->fallbacks);
+	add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks);
+}
+
+static void size_text(char *text, size_t n, int class)
+{
+	if (class == 0)
+		snprintf(text, n, "-");
+	else if (class == 1)
+		snprintf(text, n, "1");
+	else
+		snprintf(text, n, "%llu-%llu", 1ULL << (class - 1), (1ULL << (class - 1)) * 2 - 1);
+}
+
+void hdl_coll_report(FILE *out)
+{
+	fprintf(out, "heddle: collectives of rank 0, all communicators (bytes: of the buffer; of one rank's block for allgather "
+		     "and alltoall)\n");
+	fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
+		"count", "why");
+	for (const struct line *l = lines; l; l = l->next) {
+		char size[48];
+
+		size_text(size, sizeof(size), l->size_class);
+		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
+			l->blocking ? "blocking" : "nonblocking", l->executor == HDL_EXEC_HCA ? "hca" : "host", l->algorithm,
+			(unsigned long long)l->count, l->executor == HDL_EXEC_HCA ? "hca" : "host", l->why);
+	}
+	if (!lines)
+		fprintf(out, "heddle:   none\n");
+}
+
+void hdl_coll_report_free(void)
+{
+	while (lines) {
+		struct line *l = lines;
+
+		lines = l->next;
+		free(l);
+	}
+}

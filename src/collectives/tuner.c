@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/tuner.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static bool fits_pow2(const struct hdl_shape *s)
+{
+	return hdl_is_pow2(s->size);
+}
+
+/* Bruck's phases read whole blocks from one buffer; there is nothing to gain below three ranks. */
+static bool fits_bruck(const struct hdl_shape *s)
+{
+	return s->size > 2;
+}
+
+const struct hdl_algorithm hdl_host_algorithms[] = {
+	{ HDL_BARRIER, "dissemination", hdl_build_barrier_dissemination, NULL },
+	{ HDL_BCAST, "binomial", hdl_build_bcast_binomial, NULL },
+	{ HDL_BCAST, "scatter-allgather", hdl_build_bcast_scatter_allgather, NULL },
+	{ HDL_BCAST, "chain", hdl_build_bcast_chain, NULL },
+	{ HDL_REDUCE, "binomial", hdl_build_reduce_binomial, NULL },
+	{ HDL_REDUCE, "scatter-gather", hdl_build_reduce_scatter_gather, NULL },
+	{ HDL_ALLREDUCE, "recursive-doubling", hdl_build_allreduce_doubling, NULL },
+	{ HDL_ALLREDUCE, "rabenseifner", hdl_build_allreduce_rabenseifner, NULL },
+	{ HDL_ALLREDUCE, "ring", hdl_build_allreduce_ring, NULL },
+	{ HDL_ALLGATHER, "recursive-doubling", hdl_build_allgather_doubling, fits_pow2 },
+	{ HDL_ALLGATHER, "bruck", hdl_build_allgather_bruck, NULL },
+	{ HDL_ALLGATHER, "ring", hdl_build_allgather_ring, NULL },
+	{ HDL_ALLTOALL, "pairwise", hdl_build_alltoall_pairwise, NULL },
+	{ HDL_ALLTOALL, "bruck", hdl_build_alltoall_bruck, fits_bruck },
+	{ HDL_COLLS, NULL, NULL, NULL },
+};
+
+/* First row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather and Alltoall. */
+#define ANY_SIZE SIZE_MAX
+static const struct {
+	enum hdl_coll coll;
+	int min_ranks;
+	size_t max_bytes;
+	const char *name;
+} rows[] = {
+	{ HDL_BARRIER, 1, ANY_SIZE, "dissemination" },
+	/* Two ranks: one message is the optimum, whatever its size. */
+	{ HDL_BCAST, 8, 16 << 10, "binomial" },
+	{ HDL_BCAST, 8, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, 3, 64 << 10, "binomial" },
+	{ HDL_BCAST, 3, ANY_SIZE, "chain" },
+	{ HDL_BCAST, 1, ANY_SIZE, "binomial" },
+	/* From two ranks on, splitting lets every CPU add a part, at the price of a second message. */
+	{ HDL_REDUCE, 1, 16 << 10, "binomial" },
+	{ HDL_REDUCE, 1, ANY_SIZE, "scatter-gather" },
+	{ HDL_ALLREDUCE, 1, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, 1, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, 1, ANY_SIZE, "ring" },
+	{ HDL_ALLGATHER, 1, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, 1, 1 << 10, "bruck" },
+	{ HDL_ALLGATHER, 1, ANY_SIZE, "ring" },
+	/* Bruck sends fewer messages and moves each byte log2(P) / 2 times. */
+	{ HDL_ALLTOALL, 8, 256, "bruck" },
+	{ HDL_ALLTOALL, 1, ANY_SIZE, "pairwise" },
+};
+
+static const struct hdl_algorithm hca_direct[HDL_COLLS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "direct", hdl_build_hca_barrier_direct, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "direct", hdl_build_hca_bcast_direct, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "direct", hdl_build_hca_allreduce_direct, NULL },
+};
+static const struct hdl_algorithm hca_tree[HDL_COLLS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "star", hdl_build_hca_barrier_star, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_hca_bcast_tree, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "star", hdl_build_hca_allreduce_star, NULL },
+};
+
+const char *hdl_coll_name(enum hdl_coll coll)
+{
+	static const char *const names[HDL_COLLS] = {
+		[HDL_BARRIER] = "barrier", [HDL_BCAST] = "bcast", [HDL_REDUCE] = "reduce",
+		[HDL_ALLREDUCE] = "allreduce", [HDL_ALLGATHER] = "allgather", [HDL_ALLTOALL] = "alltoall",
+	};
+
+	return names[coll];
+}
+
+static const struct hdl_algorithm *find(const struct hdl_shape *s, const char *name)
+{
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
+		if (a->coll == s->coll && !strcmp(a->name, name))
+			return !a->fits || a->fits(s) ? a : NULL;
+	return NULL;
+}
+
+const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
+{
+	const struct hdl_algorithm *a = forced && *forced ? find(s, forced) : NULL;
+
+	for (size_t i = 0; !a && i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes)
+			a = find(s, rows[i].name);
+	return a;
+}
+
+/* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
+const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree)
+{
+	return s->size <= (tree ? 2 : HDL_HCA_DIRECT_RANKS) ? &hca_direct[s->coll] : &hca_tree[s->coll];
+}
+
+bool hdl_hca_needs_atomics(const struct hdl_algorithm *a)
+{
+	return a == &hca_tree[HDL_ALLREDUCE];
+}
+
+int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest)
+{
+	const char *names[8];
+	int n = 0;
+
+	*nearest = NULL;
+	if (!forced || !*forced)
+		return 0;
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
+		if (a->coll != coll)
+			continue;
+		if (!strcmp(a->name, forced))
+			return 0;
+		if (n < 7)
+			names[n++] = a->name;
+	}
+	names[n] = NULL;
+	*nearest = hdl_nearest(forced, names);
+	return -EINVAL;
+}

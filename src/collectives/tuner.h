@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which algorithm: a pure function of the shape's collective, size and ranks, so that all ranks choose alike, and of
+ * HEDDLE_COLL_<COLLECTIVE>, which must be set alike on all ranks (heddlerun -x does).
+ */
+#ifndef HDL_TUNER_H
+#define HDL_TUNER_H
+
+#include "collectives/algo.h"
+
+const char *hdl_coll_name(enum hdl_coll coll);
+/* The host executor's algorithm; never NULL. forced: a name, or NULL or "" for the table's choice; a forced algorithm
+ * that does not fit the shape gives the table's choice. */
+const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced);
+/* Up to so many ranks, each has a direct link to every other. */
+#define HDL_HCA_DIRECT_RANKS 4
+/* The HCA executor's algorithm for a shape that can be offloaded. tree: forces the one for many ranks, from three on. */
+const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree);
+/* Whether it reduces by masked atomics, which not all operations and types allow. */
+bool hdl_hca_needs_atomics(const struct hdl_algorithm *a);
+/* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */
+int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest);
+
+#endif

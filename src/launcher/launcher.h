@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heddlerun: starts the ranks of a job on this host and is their PMIx server.
+ *
+ *     main ── options ── bind ── server (PMIx, a thread of its own) ── spawn ── supervise (the event loop)
+ *                                    │                                            ▲
+ *                                    └── notes about ranks, through a pipe ───────┘
+ *     guard: a process that outlives a killed heddlerun for as long as it takes to end the ranks
+ *
+ * The door of src/launcher; nothing outside includes it.
+ */
+#ifndef HDL_LAUNCHER_H
+#define HDL_LAUNCHER_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* Exit codes of heddlerun itself; all others are the ranks'. */
+enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_BY_SIGNAL = 128 };
+
+/* "heddlerun: <text>" on standard error. */
+#define complain(...) hdl_error(__VA_ARGS__)
+
+/* ---- what was asked for --------------------------------------------------------------------------------------- */
+
+/* One program of the job; an MPMD job has several. */
+struct app {
+	char **argv;		/* of the command line, NULL-terminated by us */
+	int nranks;
+	const char *wdir;	/* NULL: this one */
+	char **set_env;		/* VAR=value, NULL-terminated */
+	char **env;		/* what its ranks get, but for PMIx's part */
+	char *path;		/* the file to execute, as seen from wdir */
+	bool text;		/* ... looks like text: without "#!" the shell runs it */
+};
+
+struct options {
+	struct app *apps;
+	int napps;
+	int nranks;
+	bool tag_output, verbose;
+	enum { BIND_DEFAULT, BIND_NONE, BIND_CORE } bind;
+	double timeout;		/* seconds; 0: none */
+	double report_hang;	/* seconds; 0: not asked for */
+	bool report_transports, report_collectives;
+};
+
+/* Reads the command line. Returns -1 to go on, else the exit code: the message was printed. */
+int options_parse(struct options *opt, int argc, char **argv);
+
+/* Finds the program file. Returns 0, or EXIT_NOT_FOUND or EXIT_CANNOT_RUN: the message was printed. */
+int app_find_program(struct app *app);
+
+/* ---- the job ---------------------------------------------------------------------------------------------------- */
+
+struct stream;
+
+struct rank {
+	pid_t pid;		/* 0: not started, or ended and reaped; also its process group */
+	struct app *app;
+	bool joined, left;	/* PMIx_Init, PMIx_Finalize */
+	bool ended;
+	struct stream *out, *err;	/* with --tag-output */
+};
+
+struct job {
+	struct options opt;
+	struct rank *ranks;
+	int nranks;
+	char nspace[256];	/* PMIx namespace: unguessable, for whoever knows it may join */
+	char host[256];
+	int ncpus;		/* CPUs that the ranks have together */
+	char *tmpdir;		/* private, removed at the end */
+	struct guard *guard;
+	const sigset_t *old_mask;	/* what ranks start with: as heddlerun was started */
+	struct rlimit files;
+};
+
+/* ---- environment (environ.c) ------------------------------------------------------------------------------------- */
+
+/* Environments are malloc'd NULL-terminated arrays of malloc'd strings. All die of a lack of memory. */
+char **env_copy(char *const *env);
+void env_set(char ***env, const char *name, const char *value);
+const char *env_get(char *const *env, const char *name);
+void env_unset(char **env, const char *name);
+/* Removes what an outer launcher told about *its* ranks: it would be wrong for ours. */
+void env_scrub(char **env);
+void env_free(char **env);
+/* malloc and friends that end heddlerun with a message instead of returning NULL. */
+void *must(void *p);
+
+/* ---- the software HCA's fabric (fabric.c) --------------------------------------------------------------------------- */
+
+/* Gives the ranks what they need to find the fabric of this job. Called once per program, before its ranks start. */
+void fabric_export(struct job *job, char ***env);
+
+/* ---- binding (bind.c) ------------------------------------------------------------------------------------------------ */
+
+struct core_set;	/* the cores that heddlerun may use */
+
+struct core_set *cores_read(void);
+int cores_count(const struct core_set *cores);
+int cores_cpus(const struct core_set *cores);
+/* The mask of core i, its size in bytes, and its first CPU. */
+const cpu_set_t *cores_mask(const struct core_set *cores, int i, size_t *size, int *first);
+
+/* ---- the PMIx server (server.c) ------------------------------------------------------------------------------------------ */
+
+/* What the server's thread tells the event loop; sent as pointers through a pipe, freed by the receiver. */
+struct note {
+	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT } kind;
+	int rank;
+	int code;
+	char text[];
+};
+
+/* Turns off, in the environment that heddlerun and the ranks get, those plug-ins of the PMIx library that a job on one
+ * host has no use for: they cost time in each process. The user's own PMIX_MCA_* come first. */
+void server_tune_library(char ***env);
+/* Starts the server. Returns the descriptor to read notes (struct note *) from, or -1: the message was printed. It runs
+ * until heddlerun ends, by _exit: PMIx_server_finalize waits for ever if a client died in the middle of connecting, and
+ * all that it would do is to remove files, which are in our own directory. */
+int server_start(struct job *job);
+/* The environment of one rank: app's and PMIx's part. NULL: the message was printed. */
+char **server_rank_env(struct job *job, int rank);
+
+/* ---- ranks ----------------------------------------------------------------------------------------------------------------- */
+
+/* Starts all ranks (spawn.c). stdin_fd: rank 0's standard input. Returns 0 or the exit code: the message was printed,
+ * and ranks may run. */
+int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd);
+
+/* Runs until all ranks have ended (supervise.c). Returns the exit code of the job. note_fd: server_start's;
+ * tty_fd: the end of the pipe to which standard input is copied, or -1. failed: nonzero if starting failed with this
+ * exit code, so that what runs is only to be ended. */
+int supervise(struct job *job, int note_fd, int tty_fd, int failed);
+
+/* ---- output with a tag (output.c) ------------------------------------------------------------------------------------------- */
+
+struct stream *stream_new(int fd, int to_fd, const char *tag);
+int stream_fd(const struct stream *s);
+/* Copies what is there. false: the stream has ended. */
+bool stream_copy(struct stream *s);
+void stream_free(struct stream *s);
+
+/* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------------- */
+
+/* Starts the process that ends the ranks and removes tmpdir if heddlerun is killed. NULL: the message was printed. */
+struct guard *guard_start(int nranks, const char *tmpdir);
+/* From now on rank is process group pgid; 0: it has ended. */
+void guard_set(struct guard *g, int rank, pid_t pgid);
+bool guard_is(const struct guard *g, pid_t pid);
+void guard_stop(struct guard *g);
+void remove_tree(const char *dir);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+extern char **environ;
+
+/* Whoever starts heddlerun with a standard descriptor closed must not have a pipe of ours taken for it. */
+static void open_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Three descriptors per rank may be needed here, beside the PMIx server's; the ranks get back what we had. */
+static void raise_file_limit(struct job *job)
+{
+	struct rlimit more;
+
+	if (getrlimit(RLIMIT_NOFILE, &job->files))
+		return;
+	more = job->files;
+	more.rlim_cur = more.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &more);
+}
+
+static void block_signals(sigset_t *old)
+{
+	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		sigaddset(&set, all[i]);
+	sigprocmask(SIG_BLOCK, &set, old);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);	/* ignored by whoever started us, children would vanish unseen */
+}
+
+static bool name_job(struct job *job)
+{
+	uint64_t secret;
+
+	if (getrandom(&secret, sizeof secret, 0) != sizeof secret) {
+		complain("no random number for the job's name: %s", strerror(errno));
+		return false;
+	}
+	snprintf(job->nspace, sizeof job->nspace, "heddle-%d-%016llx", (int)getpid(), (unsigned long long)secret);
+	if (gethostname(job->host, sizeof job->host - 1))
+		snprintf(job->host, sizeof job->host, "localhost");
+	return true;
+}
+
+/* The environment of each program, and the file of it. Returns 0 or the exit code. */
+static int prepare_apps(struct job *job)
+{
+	char cpus[16];
+	int code = 0;
+
+	snprintf(cpus, sizeof cpus, "%d", job->ncpus);
+	for (int a = 0; a < job->opt.napps && !code; a++) {
+		struct app *app = &job->opt.apps[a];
+
+		app->env = env_copy(environ);
+		for (char **e = app->set_env; *e; e++) {
+			char *name = must(strndup(*e, strcspn(*e, "=")));
+
+			env_set(&app->env, name, *e + strlen(name) + 1);
+			free(name);
+		}
+		if (hdl_vars_check(app->env))
+			return EXIT_USAGE;
+		if (job->opt.report_transports)
+			env_set(&app->env, "HEDDLE_REPORT_TRANSPORTS", "1");
+		if (job->opt.report_collectives)
+			env_set(&app->env, "HEDDLE_REPORT_COLLECTIVES", "1");
+		if (job->opt.report_hang > 0)
+			env_set(&app->env, "HEDDLE_REPORT_HANG", "1");
+		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
+		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
+		fabric_export(job, &app->env);
+		code = app_find_program(app);
+	}
+	return code;
+}
+
+static void make_ranks(struct job *job)
+{
+	int r = 0;
+
+	job->nranks = job->opt.nranks;
+	job->ranks = must(calloc((size_t)job->nranks, sizeof *job->ranks));
+	for (int a = 0; a < job->opt.napps; a++)
+		for (int i = 0; i < job->opt.apps[a].nranks; i++)
+			job->ranks[r++].app = &job->opt.apps[a];
+}
+
+static void choose_binding(struct job *job, const struct core_set *cores)
+{
+	if (job->opt.bind == BIND_DEFAULT)
+		job->opt.bind = job->nranks <= cores_count(cores) ? BIND_CORE : BIND_NONE;
+	if (job->opt.bind == BIND_CORE && job->nranks > cores_count(cores)) {
+		complain("warning: %d ranks share %d cores (--bind-to core)", job->nranks, cores_count(cores));
+		if (!cores_count(cores))
+			job->opt.bind = BIND_NONE;
+	}
+}
+
+static bool make_tmpdir(struct job *job)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (asprintf(&job->tmpdir, "%s/heddlerun-%d-XXXXXX", tmp && *tmp ? tmp : "/tmp", (int)getpid()) < 0)
+		must(NULL);
+	if (mkdtemp(job->tmpdir))
+		return true;
+	complain("%s: the job's private directory cannot be made: %s (TMPDIR names another place)", job->tmpdir,
+		 strerror(errno));
+	return false;
+}
+
+/* A terminal is copied, because ranks are in its background; anything else rank 0 reads itself. Returns rank 0's
+ * standard input, or -1 for ours; *tty_fd is the end to copy to, or -1. */
+static int prepare_stdin(int *tty_fd)
+{
+	int fds[2];
+
+	*tty_fd = -1;
+	if (!isatty(STDIN_FILENO) || pipe2(fds, O_CLOEXEC))
+		return -1;
+	*tty_fd = fds[1];
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	return fds[0];
+}
+
+static int run(struct job *job, const struct core_set *cores)
+{
+	int note_fd, tty_fd, stdin_fd, code = EXIT_FAILURE;
+
+	if (!make_tmpdir(job))
+		return EXIT_FAILURE;
+	job->guard = guard_start(job->nranks, job->tmpdir);
+	if (!job->guard)
+		goto out;
+	note_fd = server_start(job);
+	if (note_fd < 0)
+		goto out;
+	/* The PMIx library has put its files there, if any: as it is set up here, none. Then not even the directory can be
+	 * left behind. */
+	rmdir(job->tmpdir);
+	stdin_fd = prepare_stdin(&tty_fd);
+	code = spawn_ranks(job, cores, stdin_fd);
+	if (stdin_fd >= 0)
+		close(stdin_fd);
+	code = supervise(job, note_fd, tty_fd, code);
+out:
+	remove_tree(job->tmpdir);
+	if (job->guard)
+		guard_stop(job->guard);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	static struct job job;		/* static: what hangs on them lives as long as heddlerun */
+	static struct core_set *cores;
+	sigset_t old_mask;
+	int code;
+
+	hdl_diag_program("heddlerun");
+	open_standard_descriptors();
+	code = options_parse(&job.opt, argc, argv);
+	if (code >= 0)
+		return code;
+	environ = env_copy(environ);
+	env_scrub(environ);
+	server_tune_library(&environ);
+	if (!name_job(&job))
+		return EXIT_FAILURE;
+	make_ranks(&job);
+	cores = cores_read();
+	job.ncpus = cores_cpus(cores);
+	choose_binding(&job, cores);
+	code = prepare_apps(&job);
+	if (code)
+		return code;
+	raise_file_limit(&job);
+	block_signals(&old_mask);
+	job.old_mask = &old_mask;
+	if (job.opt.verbose)
+		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,
+			 job.nspace);
+	_exit(run(&job, cores));	/* not exit: the PMIx server's thread still runs */
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of heddlerun. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+static const char usage[] =
+"usage: heddlerun [options] [-n N] program [arguments] [: [options] [-n N] program [arguments]] ...\n"
+"\n"
+"Starts the ranks of an MPI job on this host. Programs are numbered in the order of the command line.\n"
+"\n"
+"For the program that follows:\n"
+"  -n N, -np N             start N ranks of it (default 1)\n"
+"  -x VAR=VALUE            set a variable in its environment, and in that of the programs after it\n"
+"  -x VAR                  the same with the value that VAR has here (which it has anyway: all variables are passed)\n"
+"  --wdir DIR              run it in DIR, and the programs after it\n"
+"For the job:\n"
+"  --bind-to none|core     each rank on a core of its own; default: core if there are cores for all ranks, else none\n"
+"  --tag-output            put [rank]<stdout> or [rank]<stderr> in front of each line that a rank prints\n"
+"  --timeout SECONDS       end the job after this time, with exit code 124\n"
+"  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
+"  --report-collectives    at the end, print which executor ran which collective, and why\n"
+"  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for\n"
+"  -v, --verbose           print what is started and where\n"
+"  -V, --version           print the version\n"
+"  -h, --help              print this\n"
+"\n"
+"Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed to all ranks; a\n"
+"second SIGINT or SIGTERM ends the job at once. The exit code is that of the first rank that fails (128 + N after signal N),\n"
+"and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
+"\n"
+"Several hosts: use the cluster's own launcher, srun --mpi=pmix (Slurm) or prterun (PRRTE).\n"
+"Variables of the library: heddle_info --vars.\n";
+
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_VERBOSE,
+	  OPT_VERSION, OPT_HELP, OPT_HOSTS, OPT_UNKNOWN };
+
+/* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). */
+static const struct {
+	const char *name;
+	enum id id;
+	enum { NO_VALUE, VALUE, MAYBE } value;	/* MAYBE: only as --name=value */
+} table[] = {
+	{ "n", OPT_N, VALUE }, { "np", OPT_N, VALUE }, { "x", OPT_X, VALUE }, { "wdir", OPT_WDIR, VALUE },
+	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE }, { "bind-to", OPT_BIND, VALUE },
+	{ "report-transports", OPT_TRANSPORTS, NO_VALUE }, { "report-collectives", OPT_COLLECTIVES, NO_VALUE },
+	{ "report-hang", OPT_HANG, MAYBE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
+	{ "V", OPT_VERSION, NO_VALUE }, { "version", OPT_VERSION, NO_VALUE }, { "h", OPT_HELP, NO_VALUE },
+	{ "help", OPT_HELP, NO_VALUE }, { "host", OPT_HOSTS, NO_VALUE }, { "hosts", OPT_HOSTS, NO_VALUE },
+	{ "H", OPT_HOSTS, NO_VALUE }, { "f", OPT_HOSTS, NO_VALUE }, { "hostfile", OPT_HOSTS, NO_VALUE },
+	{ "machinefile", OPT_HOSTS, NO_VALUE }, { "machine", OPT_HOSTS, NO_VALUE }, { "ppn", OPT_HOSTS, NO_VALUE },
+	{ "N", OPT_HOSTS, NO_VALUE }, { "npernode", OPT_HOSTS, NO_VALUE }, { "perhost", OPT_HOSTS, NO_VALUE },
+};
+enum { NTABLE = sizeof table / sizeof table[0] };
+
+static int unknown_option(const char *arg)
+{
+	const char *names[NTABLE + 1], *near, *name = arg + strspn(arg, "-");
+	char word[64];
+	int n = 0;
+
+	for (int i = 0; i < NTABLE; i++)
+		if (table[i].id != OPT_HOSTS && table[i].name[1])
+			names[n++] = table[i].name;
+	names[n] = NULL;
+	snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+	near = hdl_nearest(word, names);
+	if (near)
+		complain("unknown option %s; did you mean %s%s? (heddlerun --help lists all)", arg, strlen(near) > 2 ? "--" : "-",
+			 near);
+	else
+		complain("unknown option %s (heddlerun --help lists all)", arg);
+	return EXIT_USAGE;
+}
+
+static int refuse_hosts(const char *arg)
+{
+	complain("%s: heddlerun starts ranks on this host only. For several hosts, start the same program with the cluster's own "
+		 "launcher, to which Heddle speaks PMIx: srun --mpi=pmix -n N program (Slurm), or prterun -n N program (PRRTE)",
+		 arg);
+	return EXIT_USAGE;
+}
+
+static bool whole_number(const char *text, int *out)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || *end || errno || v < 1 || v > 1000000)
+		return false;
+	*out = (int)v;
+	return true;
+}
+
+static bool seconds(const char *text, double *out)
+{
+	char *end;
+
+	*out = strtod(text, &end);
+	return isdigit((unsigned char)*text) && (!*end || !strcmp(end, "s")) && *out > 0 && *out < 1e9;
+}
+
+/* What holds from one program to the next. */
+struct carried {
+	const char *wdir;
+	char **set_env;
+};
+
+static int add_variable(struct carried *c, const char *arg)
+{
+	const char *equals = strchr(arg, '='), *value = equals ? equals + 1 : getenv(arg);
+	char *name;
+
+	if (equals == arg || !*arg) {
+		complain("-x %s: a variable has a name: -x NAME or -x NAME=VALUE", arg);
+		return EXIT_USAGE;
+	}
+	if (!value) {
+		complain("-x %s: there is no variable %s in the environment; -x %s=VALUE sets it", arg, arg, arg);
+		return EXIT_USAGE;
+	}
+	name = must(strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg)));
+	env_set(&c->set_env, name, value);
+	free(name);
+	return -1;
+}
+
+static int apply(struct options *opt, struct app *app, struct carried *c, enum id id, const char *value)
+{
+	switch (id) {
+	case OPT_N:
+		if (whole_number(value, &app->nranks))
+			return -1;
+		complain("-n %s: the number of ranks is a whole number from 1", value);
+		return EXIT_USAGE;
+	case OPT_X:
+		return add_variable(c, value);
+	case OPT_WDIR:
+		c->wdir = value;
+		return -1;
+	case OPT_TAG:
+		opt->tag_output = true;
+		return -1;
+	case OPT_TIMEOUT:
+		if (seconds(value, &opt->timeout))
+			return -1;
+		complain("--timeout %s: a positive number of seconds is needed", value);
+		return EXIT_USAGE;
+	case OPT_BIND:
+		opt->bind = !strcmp(value, "none") ? BIND_NONE : BIND_CORE;
+		if (opt->bind == BIND_NONE || !strcmp(value, "core"))
+			return -1;
+		complain("--bind-to %s: none or core", value);
+		return EXIT_USAGE;
+	case OPT_TRANSPORTS:
+		opt->report_transports = true;
+		return -1;
+	case OPT_COLLECTIVES:
+		opt->report_collectives = true;
+		return -1;
+	case OPT_HANG:
+		opt->report_hang = 60;
+		if (!value || seconds(value, &opt->report_hang))
+			return -1;
+		complain("--report-hang=%s: a positive number of seconds is needed", value);
+		return EXIT_USAGE;
+	case OPT_VERBOSE:
+		opt->verbose = true;
+		return -1;
+	case OPT_VERSION:
+		printf("heddlerun (Heddle) %s\n", PACKAGE_VERSION);
+		return EXIT_SUCCESS;
+	case OPT_HELP:
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	case OPT_HOSTS:
+	case OPT_UNKNOWN:
+		break;
+	}
+	return EXIT_USAGE;
+}
+
+/* One option at argv[*i]; leaves *i behind it. Returns -1 to go on, else the exit code. */
+static int parse_option(struct options *opt, struct app *app, struct carried *c, int argc, char **argv, int *i)
+{
+	const char *arg = argv[*i], *name = arg + strspn(arg, "-"), *equals = strchr(name, '=');
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	const char *value = equals ? equals + 1 : NULL;
+
+	if (name - arg > 2)
+		return unknown_option(arg);
+	for (int t = 0; t < NTABLE; t++) {
+		if (strlen(table[t].name) != len || strncmp(table[t].name, name, len))
+			continue;
+		if (table[t].id == OPT_HOSTS)
+			return refuse_hosts(arg);
+		if (value && table[t].value == NO_VALUE) {
+			complain("%.*s takes no value", (int)(equals - arg), arg);
+			return EXIT_USAGE;
+		}
+		++*i;
+		if (!value && table[t].value == VALUE) {
+			if (*i >= argc) {
+				complain("%s needs a value (heddlerun --help)", arg);
+				return EXIT_USAGE;
+			}
+			value = argv[(*i)++];
+		}
+		return apply(opt, app, c, table[t].id, value);
+	}
+	return unknown_option(arg);
+}
+
+/* One program with its options, up to ":" or the end. */
+static int parse_app(struct options *opt, struct carried *c, int argc, char **argv, int *i)
+{
+	struct app app = { .nranks = 1 };
+	int begin;
+
+	while (*i < argc && argv[*i][0] == '-' && argv[*i][1]) {
+		int code;
+
+		if (!strcmp(argv[*i], "--")) {
+			++*i;
+			break;
+		}
+		code = parse_option(opt, &app, c, argc, argv, i);
+		if (code >= 0)
+			return code;
+	}
+	begin = *i;
+	while (*i < argc && strcmp(argv[*i], ":"))
+		++*i;
+	if (*i == begin) {
+		complain("%s: no program is named (usage: heddlerun [options] -n N program [arguments])",
+			 opt->napps ? "after ':'" : "nothing to start");
+		return EXIT_USAGE;
+	}
+	app.argv = must(calloc((size_t)(*i - begin) + 1, sizeof *app.argv));
+	memcpy(app.argv, argv + begin, sizeof *app.argv * (size_t)(*i - begin));
+	app.wdir = c->wdir;
+	app.set_env = env_copy(c->set_env);
+	opt->apps = must(realloc(opt->apps, sizeof *opt->apps * (size_t)(opt->napps + 1)));
+	opt->apps[opt->napps++] = app;
+	opt->nranks += app.nranks;
+	return -1;
+}
+
+int options_parse(struct options *opt, int argc, char **argv)
+{
+	struct carried c = { .set_env = must(calloc(1, sizeof(char *))) };
+	int i = 1, code = -1;
+
+	memset(opt, 0, sizeof *opt);
+	do {
+		code = parse_app(opt, &c, argc, argv, &i);
+	} while (code < 0 && i++ < argc && i <= argc);
+	env_free(c.set_env);
+	return code;
+}
+
+/* ---- finding the program --------------------------------------------------------------------------------------- */
+
+/* The path as seen from here, when it is relative to the program's working directory. */
+static char *seen_from_here(const struct app *app, const char *path)
+{
+	char *full;
+
+	if (!app->wdir || path[0] == '/')
+		return must(strdup(path));
+	if (asprintf(&full, "%s/%s", app->wdir, path) < 0)
+		must(NULL);
+	return full;
+}
+
+/* 0: can be executed; else an errno. */
+static int executable(const struct app *app, const char *path)
+{
+	char *full = seen_from_here(app, path);
+	struct stat st;
+	int err = 0;
+
+	if (stat(full, &st))
+		err = errno;
+	else if (S_ISDIR(st.st_mode))
+		err = EISDIR;
+	else if (access(full, X_OK))
+		err = errno;
+	free(full);
+	return err;
+}
+
+/* What a shell does when the kernel does not know a file's format: it runs text as a script, and nothing else. */
+static bool is_text(const struct app *app, const char *path)
+{
+	char *full = seen_from_here(app, path), head[128];
+	int fd = open(full, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+
+	if (fd >= 0)
+		close(fd);
+	free(full);
+	return n >= 0 && !memchr(head, 0, (size_t)n) && !memchr(head, 0x7f, (size_t)n);
+}
+
+static int search_path(struct app *app, const char *name)
+{
+	const char *path = env_get(app->env, "PATH"), *dir;
+	int refused = 0;
+
+	if (!path)
+		path = "/usr/local/bin:/usr/bin:/bin";
+	for (dir = path; ; dir += strcspn(dir, ":") + 1) {
+		size_t len = strcspn(dir, ":");
+		char *file;
+		int err;
+
+		if (asprintf(&file, "%.*s%s%s", (int)len, dir, len ? "/" : "", name) < 0)
+			must(NULL);
+		err = executable(app, file);
+		if (!err) {
+			app->path = file;
+			app->text = is_text(app, file);
+			return 0;
+		}
+		free(file);
+		if (err != ENOENT && err != ENOTDIR && err != EISDIR)
+			refused = err;
+		if (!dir[len])
+			break;
+	}
+	if (refused) {
+		complain("%s: found in PATH, but it cannot be executed: %s", name, strerror(refused));
+		return EXIT_CANNOT_RUN;
+	}
+	complain("%s: no such program in PATH%s%s", name, executable(app, name) ? "" : "; did you mean ./",
+		 executable(app, name) ? "" : name);
+	return EXIT_NOT_FOUND;
+}
+
+int app_find_program(struct app *app)
+{
+	const char *name = app->argv[0];
+	struct stat st;
+	int err;
+
+	if (app->wdir && (stat(app->wdir, &st) || !S_ISDIR(st.st_mode))) {
+		complain("--wdir %s: %s", app->wdir, stat(app->wdir, &st) ? strerror(errno) : "it is not a directory");
+		return EXIT_CANNOT_RUN;
+	}
+	if (!*name) {
+		complain("the name of the program is empty");
+		return EXIT_NOT_FOUND;
+	}
+	if (!strchr(name, '/'))
+		return search_path(app, name);
+	err = executable(app, name);
+	if (err) {
+		complain("%s%s%s: %s", name, app->wdir ? " in " : "", app->wdir ? app->wdir : "",
+			 err == ENOENT ? "no such program" : err == EISDIR ? "it is a directory" :
+			 err == EACCES ? "it cannot be executed: permission denied (chmod +x?)" : strerror(err));
+		return err == ENOENT || err == ENOTDIR ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+	}
+	app->path = must(strdup(name));
+	app->text = is_text(app, name);
+	return 0;
+}

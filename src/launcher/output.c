@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* --tag-output: the lines of the ranks, each with its rank in front, never one inside the other. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+
+enum { LONGEST_LINE = 1 << 20 };	/* a longer one is broken */
+
+struct stream {
+	int fd, to_fd;
+	char *tag;
+	char *buf;		/* the beginning of a line whose end has not come */
+	size_t len, size;
+};
+
+struct stream *stream_new(int fd, int to_fd, const char *tag)
+{
+	struct stream *s = must(calloc(1, sizeof *s));
+
+	s->fd = fd;
+	s->to_fd = to_fd;
+	s->tag = must(strdup(tag));
+	s->size = 4096;
+	s->buf = must(malloc(s->size));
+	return s;
+}
+
+int stream_fd(const struct stream *s)
+{
+	return s->fd;
+}
+
+static void write_all(int fd, const char *p, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;		/* the reader has gone: the ranks go on, like under a shell with the output closed */
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+/* Writes the whole lines in the buffer, tagged, in one write where possible; with `all` also what is unfinished. */
+static void flush_lines(struct stream *s, bool all)
+{
+	size_t tag_len = strlen(s->tag), lines = 1, out_len = 0, from = 0;
+	char *out;
+
+	for (size_t i = 0; i < s->len; i++)
+		lines += s->buf[i] == '\n';
+	out = must(malloc(s->len + lines * (tag_len + 1)));
+	while (from < s->len) {
+		char *end = memchr(s->buf + from, '\n', s->len - from);
+		size_t n = end ? (size_t)(end - s->buf) - from : s->len - from;
+
+		if (!end && !all)
+			break;
+		memcpy(out + out_len, s->tag, tag_len);
+		memcpy(out + out_len + tag_len, s->buf + from, n);
+		out_len += tag_len + n;
+		out[out_len++] = '\n';
+		from += n + (end != NULL);
+	}
+	write_all(s->to_fd, out, out_len);
+	free(out);
+	memmove(s->buf, s->buf + from, s->len - from);
+	s->len -= from;
+}
+
+bool stream_copy(struct stream *s)
+{
+	for (int turns = 0; turns < 16; turns++) {	/* then it is another stream's turn */
+		ssize_t n;
+
+		if (s->len == s->size) {
+			s->size *= 2;
+			s->buf = must(realloc(s->buf, s->size));
+		}
+		n = read(s->fd, s->buf + s->len, s->size - s->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return true;
+		if (n <= 0) {
+			flush_lines(s, true);
+			return false;
+		}
+		s->len += (size_t)n;
+		flush_lines(s, s->len >= LONGEST_LINE);
+	}
+	return true;
+}
+
+void stream_free(struct stream *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	free(s->tag);
+	free(s->buf);
+	free(s);
+}

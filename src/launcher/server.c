@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The PMIx server of the job. The library does the work between local clients: it keeps what they put, completes
+ * fences once all local participants have come, and answers gets (direct modex) when the asked rank has committed. As
+ * all ranks are local, what it hands to its host (these callbacks) is complete already.
+ *
+ * Callbacks run on the library's thread: they only send a note to the event loop.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hwloc.h>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+static int note_pipe[2] = { -1, -1 };
+
+static void send_note(int kind, int rank, int code, const char *text)
+{
+	struct note *note = must(malloc(sizeof *note + strlen(text) + 1));
+
+	note->kind = kind;
+	note->rank = rank;
+	note->code = code;
+	strcpy(note->text, text);
+	/* A pointer is written whole. The pipe may be full for a moment: blocks until the event loop reads. */
+	while (write(note_pipe[1], &note, sizeof note) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- callbacks --------------------------------------------------------------------------------------------------- */
+
+static pmix_status_t client_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[], size_t ninfo,
+				      pmix_op_cbfunc_t done, void *arg)
+{
+	send_note(NOTE_JOINED, (int)proc->rank, 0, "");
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t client_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *arg)
+{
+	send_note(NOTE_LEFT, (int)proc->rank, 0, "");
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* The job ends whichever ranks are meant: one rank alone cannot be ended without the others. */
+static pmix_status_t client_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
+				  pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t done, void *arg)
+{
+	send_note(NOTE_ABORT, (int)proc->rank, status, text ? text : "");
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* data is what the local ranks contribute, which is everything. */
+static pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char *data,
+			   size_t ndata, pmix_modex_cbfunc_t done, void *arg)
+{
+	if (done)
+		done(PMIX_SUCCESS, data, ndata, arg, free, data);
+	else
+		free(data);
+	return PMIX_SUCCESS;
+}
+
+/* Asked only about ranks that are not on this host: there are none. */
+static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+				  pmix_modex_cbfunc_t done, void *arg)
+{
+	return PMIX_ERR_NOT_FOUND;
+}
+
+static pmix_server_module_t callbacks = {
+	.client_connected2 = client_connected,
+	.client_finalized = client_finalized,
+	.abort = client_abort,
+	.fence_nb = fence,
+	.direct_modex = direct_modex,
+};
+
+/* ---- the job's description ----------------------------------------------------------------------------------------- */
+
+/* A growing array of pmix_info_t. */
+struct info_list {
+	pmix_info_t *info;
+	size_t n, size;
+};
+
+static void add(struct info_list *l, const char *key, const void *value, pmix_data_type_t type)
+{
+	if (l->n == l->size) {
+		l->size = l->size ? 2 * l->size : 16;
+		l->info = must(realloc(l->info, l->size * sizeof *l->info));
+	}
+	PMIX_INFO_CONSTRUCT(&l->info[l->n]);
+	PMIX_INFO_LOAD(&l->info[l->n], key, value, type);
+	l->n++;
+}
+
+static void add_number(struct info_list *l, const char *key, uint32_t v)
+{
+	add(l, key, &v, PMIX_UINT32);
+}
+
+static void add_array(struct info_list *l, const char *key, struct info_list *items)
+{
+	pmix_data_array_t array = { .type = PMIX_INFO, .size = items->n, .array = items->info };
+
+	add(l, key, &array, PMIX_DATA_ARRAY);	/* a copy */
+}
+
+static void clear(struct info_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		PMIX_INFO_DESTRUCT(&l->info[i]);
+	free(l->info);
+	memset(l, 0, sizeof *l);
+}
+
+/* "0,1,2": all ranks are on this host. */
+static char *rank_list(int nranks)
+{
+	size_t size = 16 * (size_t)nranks + 16, len = 0;
+	char *list = must(malloc(size));
+
+	for (int r = 0; r < nranks; r++)
+		len += (size_t)snprintf(list + len, size - len, "%s%d", r ? "," : "", r);
+	return list;
+}
+
+static void add_app(struct info_list *l, const struct job *job, int a, int first)
+{
+	const struct app *app = &job->opt.apps[a];
+	struct info_list items = { 0 };
+	pmix_rank_t leader = (pmix_rank_t)first;
+
+	add_number(&items, PMIX_APPNUM, (uint32_t)a);
+	add_number(&items, PMIX_APP_SIZE, (uint32_t)app->nranks);
+	add(&items, PMIX_APPLDR, &leader, PMIX_PROC_RANK);
+	if (app->wdir)
+		add(&items, PMIX_WDIR, app->wdir, PMIX_STRING);
+	add_array(l, PMIX_APP_INFO_ARRAY, &items);
+	clear(&items);
+}
+
+/* The number of its program; with it must come what the library would else derive from the maps. */
+static void add_rank(struct info_list *l, const struct job *job, int r, int a)
+{
+	struct info_list items = { 0 };
+	pmix_rank_t rank = (pmix_rank_t)r;
+	uint16_t local = (uint16_t)r;
+
+	add(&items, PMIX_RANK, &rank, PMIX_PROC_RANK);
+	add_number(&items, PMIX_APPNUM, (uint32_t)a);
+	add(&items, PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+	add(&items, PMIX_NODE_RANK, &local, PMIX_UINT16);
+	add_number(&items, PMIX_NODEID, 0);
+	add_array(l, PMIX_PROC_DATA, &items);
+	clear(&items);
+}
+
+static pmix_status_t describe_job(struct job *job, struct info_list *l)
+{
+	char *list = rank_list(job->nranks), *nodes = NULL, *ppn = NULL;
+	pmix_status_t rc = PMIx_generate_regex(job->host, &nodes);
+
+	if (rc == PMIX_SUCCESS)
+		rc = PMIx_generate_ppn(list, &ppn);
+	if (rc != PMIX_SUCCESS)
+		goto out;
+	add(l, PMIX_JOBID, job->nspace, PMIX_STRING);
+	add_number(l, PMIX_UNIV_SIZE, (uint32_t)job->nranks);
+	add_number(l, PMIX_JOB_SIZE, (uint32_t)job->nranks);
+	add_number(l, PMIX_MAX_PROCS, (uint32_t)job->nranks);
+	add_number(l, PMIX_LOCAL_SIZE, (uint32_t)job->nranks);
+	add_number(l, PMIX_JOB_NUM_APPS, (uint32_t)job->opt.napps);
+	add_number(l, PMIX_NUM_NODES, 1);
+	add(l, PMIX_LOCAL_PEERS, list, PMIX_STRING);
+	add(l, PMIX_NODE_MAP, nodes, PMIX_REGEX);
+	add(l, PMIX_PROC_MAP, ppn, PMIX_REGEX);
+	for (int a = 0, first = 0; a < job->opt.napps; first += job->opt.apps[a].nranks, a++)
+		add_app(l, job, a, first);
+	for (int r = 0; r < job->nranks; r++)
+		add_rank(l, job, r, (int)(job->ranks[r].app - job->opt.apps));
+out:
+	free(list);
+	free(nodes);
+	free(ppn);
+	return rc;
+}
+
+/* ---- registering ---------------------------------------------------------------------------------------------------------- */
+
+/* Counts the library's answers, so that all requests are under way together. */
+struct pending {
+	pthread_mutex_t lock;
+	pthread_cond_t all_done;
+	int n;
+	pmix_status_t status;
+};
+
+static void registered(pmix_status_t status, void *arg)
+{
+	struct pending *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	if (status != PMIX_SUCCESS)
+		p->status = status;
+	if (--p->n == 0)
+		pthread_cond_signal(&p->all_done);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static pmix_status_t register_job(struct job *job)
+{
+	struct pending p = { .lock = PTHREAD_MUTEX_INITIALIZER, .all_done = PTHREAD_COND_INITIALIZER,
+			     .n = job->nranks + 1, .status = PMIX_SUCCESS };
+	struct info_list l = { 0 };
+	pmix_status_t rc = describe_job(job, &l);
+	pmix_proc_t proc;
+
+	if (rc != PMIX_SUCCESS)
+		goto out;
+	rc = PMIx_server_register_nspace(job->nspace, job->nranks, l.info, l.n, registered, &p);
+	if (rc != PMIX_SUCCESS)
+		registered(rc, &p);
+	PMIX_LOAD_NSPACE(proc.nspace, job->nspace);
+	for (int r = 0; r < job->nranks; r++) {
+		proc.rank = (pmix_rank_t)r;
+		rc = PMIx_server_register_client(&proc, getuid(), getgid(), NULL, registered, &p);
+		if (rc != PMIX_SUCCESS)
+			registered(rc, &p);
+	}
+	pthread_mutex_lock(&p.lock);
+	while (p.n)
+		pthread_cond_wait(&p.all_done, &p.lock);
+	pthread_mutex_unlock(&p.lock);
+	rc = p.status;
+out:
+	clear(&l);
+	return rc;
+}
+
+void server_tune_library(char ***env)
+{
+	static const char *const settings[][2] = {
+		{ "PMIX_MCA_gds", "hash" },		/* no files, so none to leave behind */
+		{ "PMIX_MCA_psec", "native" },		/* no munge daemon is looked for */
+		{ "PMIX_MCA_pcompress", "^zlib" },	/* nothing here is worth compressing ... */
+		{ "PMIX_MCA_pcompress_base_silence_warning", "1" },	/* ... or a warning */
+	};
+
+	for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+		if (!env_get(*env, settings[i][0]))
+			env_set(env, settings[i][0], settings[i][1]);
+}
+
+/*
+ * The PMIx library reads the host's topology when its host gives it none, with all plug-ins of hwloc (one of them looks
+ * for X servers): a tenth of a second on a large host, for a topology that nobody asks this server for. (Clients that
+ * ask for theirs read it themselves.) So it is given one that says how many CPUs there are, and no more. NULL: then the
+ * library does it its own way.
+ */
+static hwloc_topology_t small_topology(int ncpus)
+{
+	char *path = getenv("HWLOC_PLUGINS_PATH") ? must(strdup(getenv("HWLOC_PLUGINS_PATH"))) : NULL, description[32];
+	hwloc_topology_t topology = NULL;
+
+	snprintf(description, sizeof description, "pu:%d", ncpus);
+	setenv("HWLOC_PLUGINS_PATH", "/dev/null", 1);	/* read by hwloc_topology_init */
+	if (!hwloc_topology_init(&topology) &&
+	    (hwloc_topology_set_synthetic(topology, description) || hwloc_topology_load(topology))) {
+		hwloc_topology_destroy(topology);
+		topology = NULL;
+	}
+	if (path)
+		setenv("HWLOC_PLUGINS_PATH", path, 1);
+	else
+		unsetenv("HWLOC_PLUGINS_PATH");
+	free(path);
+	return topology;
+}
+
+static void drop_message(int severity, const char *text)
+{
+}
+
+/* The event library inside PMIx prints a warning when a rank dies while an answer to it is on its way: which is what
+ * ranks of a failing job do. What matters of it reaches us as a note or as the end of a process. */
+static void quiet_event_library(void)
+{
+	void (*set_log)(void (*)(int, const char *));
+
+	*(void **)&set_log = dlsym(RTLD_DEFAULT, "event_set_log_callback");
+	if (set_log)
+		set_log(drop_message);
+}
+
+int server_start(struct job *job)
+{
+	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };
+	struct info_list l = { 0 };
+	pmix_status_t rc;
+
+	if (pipe2(note_pipe, O_CLOEXEC)) {
+		complain("no descriptor is left for the PMIx server: %s (look at ulimit -n)", strerror(errno));
+		return -1;
+	}
+	add(&l, PMIX_SERVER_NSPACE, "heddlerun", PMIX_STRING);
+	add(&l, PMIX_SERVER_TMPDIR, job->tmpdir, PMIX_STRING);
+	add(&l, PMIX_SYSTEM_TMPDIR, job->tmpdir, PMIX_STRING);
+	if (topology.topology)
+		add(&l, PMIX_TOPOLOGY2, &topology, PMIX_TOPO);
+	quiet_event_library();
+	rc = PMIx_server_init(&callbacks, l.info, l.n);
+	clear(&l);
+	if (rc != PMIX_SUCCESS) {
+		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)", PMIx_Get_version(),
+			 PMIx_Error_string(rc));
+		return -1;
+	}
+	rc = register_job(job);
+	if (rc != PMIX_SUCCESS) {
+		complain("the job of %d ranks cannot be registered with the PMIx server: %s", job->nranks,
+			 PMIx_Error_string(rc));
+		return -1;
+	}
+	return note_pipe[0];
+}
+
+char **server_rank_env(struct job *job, int rank)
+{
+	char **env = env_copy(job->ranks[rank].app->env);
+	pmix_status_t rc;
+	pmix_proc_t proc;
+
+	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
+	rc = PMIx_server_setup_fork(&proc, &env);
+	if (rc == PMIX_SUCCESS)
+		return env;
+	complain("the environment of rank %d cannot be made (PMIx_server_setup_fork: %s)", rank, PMIx_Error_string(rc));
+	env_free(env);
+	return NULL;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Starting ranks. vfork, because heddlerun is no small process once the PMIx library is up, and copying its page
+ * tables for each rank would be most of the cost of a launch. Between vfork and exec the child runs on our memory
+ * and stack: it makes system calls only, and tells a failure through `failure`.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+struct start {
+	const char *path;
+	char **argv, **env, **shell_argv;	/* shell_argv: for a script without "#!", or NULL */
+	const char *wdir;
+	int in, out, err;			/* -1: as they are */
+	const cpu_set_t *mask;			/* NULL: not bound */
+	size_t mask_size;
+	const sigset_t *sigmask;
+	struct rlimit files;
+	bool ignore_ttou;
+	pid_t parent;
+};
+
+static struct {
+	volatile int err;
+	const char *volatile what;
+} failure;
+
+static _Noreturn void give_up(const char *what)
+{
+	failure.err = errno;
+	failure.what = what;
+	_exit(EXIT_CANNOT_RUN);
+}
+
+static void become(const struct start *s)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	struct sigaction ign = { .sa_handler = SIG_IGN };
+
+	/* A process group per rank: it is ended together with all that the rank starts. */
+	if (setpgid(0, 0))
+		give_up("setpgid");
+	/* If heddlerun has been killed before this call, no signal will come. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != s->parent)
+		give_up("prctl(PR_SET_PDEATHSIG)");
+	if (s->mask && sched_setaffinity(0, s->mask_size, s->mask))
+		give_up("sched_setaffinity");
+	setrlimit(RLIMIT_NOFILE, &s->files);
+	if ((s->in >= 0 && dup2(s->in, 0) < 0) || (s->out >= 0 && dup2(s->out, 1) < 0) || (s->err >= 0 && dup2(s->err, 2) < 0))
+		give_up("dup2");
+	if (s->wdir && chdir(s->wdir))
+		give_up("chdir");
+	sigaction(SIGPIPE, &dfl, NULL);
+	if (s->ignore_ttou)
+		sigaction(SIGTTOU, &ign, NULL);
+	sigprocmask(SIG_SETMASK, s->sigmask, NULL);
+	execve(s->path, s->argv, s->env);
+	if (errno == ENOEXEC && s->shell_argv)
+		execve("/bin/sh", s->shell_argv, s->env);
+	give_up("execve");
+}
+
+/* Returns the pid, or -1 with failure set. */
+static pid_t start_process(const struct start *s)
+{
+	pid_t pid;
+
+	failure.err = 0;
+	pid = vfork();
+	if (pid == 0)
+		become(s);
+	if (pid < 0) {
+		failure.err = errno;
+		failure.what = "vfork";
+	}
+	return failure.err ? -1 : pid;
+}
+
+static char **shell_argv(const struct app *app)
+{
+	char **argv;
+	int n = 0;
+
+	while (app->argv[n])
+		n++;
+	argv = must(calloc((size_t)n + 2, sizeof *argv));
+	argv[0] = (char *)"sh";
+	argv[1] = app->path;
+	for (int i = 1; i < n; i++)
+		argv[i + 1] = app->argv[i];
+	return argv;
+}
+
+/* With --tag-output: a pipe per stream, ours does not block. */
+static bool open_stream(int rank, const char *name, int to_fd, struct stream **stream, int *rank_end)
+{
+	char tag[48];
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) || fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
+		complain("no descriptor for the output of rank %d: %s (look at ulimit -n)", rank, strerror(errno));
+		return false;
+	}
+	snprintf(tag, sizeof tag, "[%d]<%s> ", rank, name);
+	*stream = stream_new(fds[0], to_fd, tag);
+	*rank_end = fds[1];
+	return true;
+}
+
+static int start_rank(struct job *job, int r, struct start *s)
+{
+	struct rank *rank = &job->ranks[r];
+	struct app *app = rank->app;
+	int out = -1, err = -1, code = EXIT_FAILURE;
+
+	s->env = server_rank_env(job, r);
+	if (!s->env)
+		return EXIT_FAILURE;
+	if (job->opt.tag_output && (!open_stream(r, "stdout", 1, &rank->out, &out) ||
+				    !open_stream(r, "stderr", 2, &rank->err, &err)))
+		goto out;
+	s->path = app->path;
+	s->argv = app->argv;
+	s->shell_argv = app->text ? shell_argv(app) : NULL;
+	s->wdir = app->wdir;
+	s->out = out;
+	s->err = err;
+	rank->pid = start_process(s);
+	free(s->shell_argv);
+	if (rank->pid > 0) {
+		guard_set(job->guard, r, rank->pid);
+		code = 0;
+	} else {
+		rank->pid = 0;
+		code = failure.err == EAGAIN || failure.err == ENOMEM ? EXIT_FAILURE : EXIT_CANNOT_RUN;
+		complain("rank %d (%s) cannot be started: %s: %s%s", r, app->path, failure.what, strerror(failure.err),
+			 failure.err == EAGAIN ? " (look at ulimit -u)" :
+			 failure.err == ENOENT ? " (the interpreter that it names?)" : "");
+	}
+out:
+	if (out >= 0)
+		close(out);
+	if (err >= 0)
+		close(err);
+	env_free(s->env);
+	return code;
+}
+
+int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd)
+{
+	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid() };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
+	bool bind = job->opt.bind == BIND_CORE;
+	struct termios tty;
+
+	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to it would stop them. */
+	s.ignore_ttou = !tcgetattr(STDERR_FILENO, &tty) && (tty.c_lflag & TOSTOP);
+	if (null < 0) {
+		complain("/dev/null: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	for (int r = 0; r < job->nranks && !code; r++) {
+		int cpu = -1;
+
+		s.in = r == 0 ? stdin_fd : null;
+		s.mask = bind ? cores_mask(cores, r % cores_count(cores), &s.mask_size, &cpu) : NULL;
+		code = start_rank(job, r, &s);
+		if (!code && job->opt.verbose) {
+			if (bind)
+				complain("rank %d: %s, pid %d, on the core of CPU %d", r, job->ranks[r].app->path,
+					 (int)job->ranks[r].pid, cpu);
+			else
+				complain("rank %d: %s, pid %d, not bound", r, job->ranks[r].app->path, (int)job->ranks[r].pid);
+		}
+	}
+	close(null);
+	return code;
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop: signals, the ends of ranks, notes from the PMIx server, tagged output, terminal input, time.
+ *
+ *     RUNNING ──a rank fails, abort, timeout, second SIGINT──▶ ENDING (SIGTERM) ──GRACE──▶ KILLED (SIGKILL)
+ *
+ * A rank is reaped only after its process group was killed: as long as the leader is a zombie, its number cannot be
+ * given to a stranger.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+enum { GRACE_MS = 2000 };	/* between SIGTERM and SIGKILL */
+
+struct loop {
+	struct job *job;
+	int epoll, signal_fd, note_fd, tty_fd;
+	int running;			/* ranks that have not ended */
+	enum { RUNNING, ENDING, KILLED } state;
+	int exit_code;			/* of the first failure */
+	int forwarded;			/* a signal that ends programs was passed on */
+	uint64_t kill_at, timeout_at, hang_at;	/* hdl_now_ns(); 0: never */
+	char *tty_buf;			/* terminal input that the rank has not taken */
+	size_t tty_len;
+};
+
+static void signal_rank(const struct rank *rank, int sig)
+{
+	if (rank->pid > 0 && !rank->ended)
+		kill(-rank->pid, sig);
+}
+
+static void signal_all(struct loop *l, int sig)
+{
+	for (int r = 0; r < l->job->nranks; r++)
+		signal_rank(&l->job->ranks[r], sig);
+}
+
+static void end_job(struct loop *l, int exit_code)
+{
+	if (l->state != RUNNING)
+		return;
+	l->exit_code = exit_code;
+	l->state = ENDING;
+	l->kill_at = hdl_now_ns() + GRACE_MS * 1000000ull;
+	signal_all(l, SIGTERM);
+	signal_all(l, SIGCONT);		/* a stopped one must see it */
+}
+
+static void kill_job(struct loop *l)
+{
+	l->state = KILLED;
+	l->kill_at = 0;
+	signal_all(l, SIGKILL);
+}
+
+/* "; ending the other 3 ranks" */
+static const char *others(struct loop *l, char *text, size_t size)
+{
+	*text = 0;
+	if (l->running > 0)
+		snprintf(text, size, "; ending the other %s%.0d%s", l->running == 1 ? "rank" : "", l->running == 1 ? 0 : l->running,
+			 l->running == 1 ? "" : " ranks");
+	return text;
+}
+
+/* ---- ends of ranks ------------------------------------------------------------------------------------------------ */
+
+static void take_notes(struct loop *l);
+
+static void drain(struct stream **stream)
+{
+	/* The rank is gone: what it wrote is in the pipe. Somebody else who holds the pipe is not waited for. */
+	if (!*stream)
+		return;
+	stream_copy(*stream);
+	stream_free(*stream);
+	*stream = NULL;
+}
+
+static void judge(struct loop *l, int r, const siginfo_t *how)
+{
+	struct rank *rank = &l->job->ranks[r];
+	const char *program = rank->app->argv[0];
+	int code = how->si_code == CLD_EXITED ? how->si_status : EXIT_BY_SIGNAL + how->si_status;
+	char rest[64];
+
+	if (l->state != RUNNING)
+		return;
+	if (how->si_code != CLD_EXITED && how->si_status == l->forwarded) {
+		end_job(l, code);	/* the user ended it */
+	} else if (how->si_code != CLD_EXITED) {
+		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
+			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
+			 others(l, rest, sizeof rest));
+		end_job(l, code);
+	} else if (code) {
+		complain("rank %d (%s, pid %d) ended with exit code %d%s", r, program, (int)rank->pid, code,
+			 others(l, rest, sizeof rest));
+		end_job(l, code);
+	} else if (rank->joined && !rank->left && l->running) {
+		complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Finalize%s", r, program, (int)rank->pid,
+			 others(l, rest, sizeof rest));
+		end_job(l, EXIT_FAILURE);
+	}
+}
+
+static void reap(struct loop *l)
+{
+	for (;;) {
+		siginfo_t how = { 0 };
+		struct rank *rank = NULL;
+		int r;
+
+		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
+			return;
+		for (r = 0; r < l->job->nranks && !rank; r++)
+			if (l->job->ranks[r].pid == how.si_pid && !l->job->ranks[r].ended)
+				rank = &l->job->ranks[r];
+		r--;
+		if (!rank) {
+			if (guard_is(l->job->guard, how.si_pid))	/* somebody killed it: go on without */
+				complain("the guard process was ended: if heddlerun is killed now, processes may be left over");
+			waitpid(how.si_pid, NULL, 0);
+			continue;
+		}
+		take_notes(l);		/* what it told the server came before its end */
+		kill(-how.si_pid, SIGKILL);
+		rank->ended = true;
+		l->running--;
+		drain(&rank->out);
+		drain(&rank->err);
+		judge(l, r, &how);
+		guard_set(l->job->guard, r, 0);
+		waitpid(how.si_pid, NULL, 0);
+	}
+}
+
+/* ---- notes of the PMIx server ---------------------------------------------------------------------------------------- */
+
+static void take_note(struct loop *l, const struct note *note)
+{
+	struct rank *rank;
+	char rest[64];
+
+	if (note->rank < 0 || note->rank >= l->job->nranks)
+		return;
+	rank = &l->job->ranks[note->rank];
+	switch (note->kind) {
+	case NOTE_JOINED:
+		rank->joined = true;
+		break;
+	case NOTE_LEFT:
+		rank->left = true;
+		break;
+	case NOTE_ABORT:
+		if (l->state != RUNNING)
+			break;
+		l->running--;		/* of the others */
+		complain("rank %d (%s, pid %d) aborted the job with code %d%s", note->rank, rank->app->argv[0], (int)rank->pid,
+			 note->code, others(l, rest, sizeof rest));
+		l->running++;
+		end_job(l, note->code & 255 ? note->code & 255 : EXIT_FAILURE);
+		break;
+	}
+}
+
+static void take_notes(struct loop *l)
+{
+	struct note *note;
+
+	while (read(l->note_fd, &note, sizeof note) == sizeof note) {
+		take_note(l, note);
+		free(note);
+	}
+}
+
+/* ---- the terminal ----------------------------------------------------------------------------------------------------- */
+
+static void close_tty(struct loop *l)
+{
+	if (l->tty_fd < 0)
+		return;
+	epoll_ctl(l->epoll, EPOLL_CTL_DEL, STDIN_FILENO, NULL);
+	close(l->tty_fd);	/* the rank sees the end of its input */
+	l->tty_fd = -1;
+}
+
+static void write_tty(struct loop *l)
+{
+	while (l->tty_len) {
+		ssize_t n = write(l->tty_fd, l->tty_buf, l->tty_len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;		/* once the rank reads; until then the terminal is not read either */
+		if (n <= 0) {
+			l->tty_len = 0;
+			close_tty(l);
+			return;
+		}
+		l->tty_len -= (size_t)n;
+		memmove(l->tty_buf, l->tty_buf + n, l->tty_len);
+	}
+}
+
+static void copy_tty(struct loop *l)
+{
+	enum { SIZE = 4096 };
+	ssize_t n;
+
+	if (!l->tty_buf)
+		l->tty_buf = must(malloc(SIZE));
+	write_tty(l);
+	/* In the background the terminal is another program's. */
+	if (l->tty_fd < 0 || l->tty_len || tcgetpgrp(STDIN_FILENO) != getpgrp())
+		return;
+	n = read(STDIN_FILENO, l->tty_buf, SIZE);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EIO))
+		return;
+	if (n <= 0) {
+		close_tty(l);
+		return;
+	}
+	l->tty_len = (size_t)n;
+	write_tty(l);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------------------------------ */
+
+static void stop_self(struct loop *l, int sig)
+{
+	signal_all(l, sig);
+	raise(SIGSTOP);		/* sig itself is blocked; SIGCONT, when it comes, is passed on like any other */
+}
+
+static void take_signal(struct loop *l, int sig)
+{
+	switch (sig) {
+	case SIGCHLD:
+		break;
+	case SIGTSTP:
+		stop_self(l, sig);
+		break;
+	case SIGINT:
+	case SIGTERM:
+		if (l->forwarded == SIGINT || l->forwarded == SIGTERM) {
+			complain("second signal: ending all ranks now");
+			end_job(l, EXIT_BY_SIGNAL + sig);
+			kill_job(l);
+			break;
+		}
+		/* fall through */
+	case SIGHUP:
+		l->forwarded = sig;
+		/* fall through */
+	default:
+		signal_all(l, sig);
+	}
+}
+
+static void take_signals(struct loop *l)
+{
+	struct signalfd_siginfo info;
+
+	while (read(l->signal_fd, &info, sizeof info) == sizeof info)
+		take_signal(l, (int)info.ssi_signo);
+	reap(l);
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------------------- */
+
+static void list_running(struct loop *l, char *text, size_t size)
+{
+	size_t len = 0;
+
+	*text = 0;
+	for (int r = 0; r < l->job->nranks; r++) {
+		if (l->job->ranks[r].ended)
+			continue;
+		if (len + 16 > size) {
+			snprintf(text + len, size - len, ", ...");
+			return;
+		}
+		len += (size_t)snprintf(text + len, size - len, "%s%d", len ? ", " : "", r);
+	}
+}
+
+/* Does the process handle SIGUSR1? If not, it would die of it. */
+static bool catches_usr1(pid_t pid)
+{
+	unsigned long long caught = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return caught >> (SIGUSR1 - 1) & 1;
+}
+
+static void report_hang(struct loop *l)
+{
+	complain("the job has run for %g s: every rank is asked what it waits for (--report-hang)", l->job->opt.report_hang);
+	for (int r = 0; r < l->job->nranks; r++) {
+		struct rank *rank = &l->job->ranks[r];
+
+		if (rank->ended)
+			continue;
+		if (catches_usr1(rank->pid))
+			kill(rank->pid, SIGUSR1);
+		else
+			complain("rank %d (%s, pid %d) cannot be asked: it is not between MPI_Init and MPI_Finalize", r,
+				 rank->app->argv[0], (int)rank->pid);
+	}
+}
+
+static void check_time(struct loop *l)
+{
+	uint64_t now = hdl_now_ns();
+	char who[256];
+
+	if (l->timeout_at && now >= l->timeout_at) {
+		l->timeout_at = 0;
+		list_running(l, who, sizeof who);
+		complain("the job has not ended within %g s (--timeout): ending rank %s", l->job->opt.timeout, who);
+		end_job(l, EXIT_TIMEOUT);
+	}
+	if (l->hang_at && now >= l->hang_at) {
+		l->hang_at = 0;
+		report_hang(l);
+	}
+	if (l->kill_at && now >= l->kill_at)
+		kill_job(l);
+}
+
+static int wait_ms(const struct loop *l)
+{
+	uint64_t now = hdl_now_ns(), next = UINT64_MAX;
+
+	if (l->timeout_at && l->timeout_at < next)
+		next = l->timeout_at;
+	if (l->hang_at && l->hang_at < next)
+		next = l->hang_at;
+	if (l->kill_at && l->kill_at < next)
+		next = l->kill_at;
+	/* Terminal input while the rank or the foreground is somebody else's has no event to wait for. */
+	if (l->tty_fd >= 0 && next > now + 200000000)
+		next = now + 200000000;
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : next - now > 1000000000000ull ? 1000000 : (int)((next - now) / 1000000) + 1;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------------------ */
+
+static void watch(struct loop *l, int fd, void *what)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = what };
+
+	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev)) {
+		complain("descriptor %d cannot be watched: %s", fd, strerror(errno));
+		end_job(l, EXIT_FAILURE);
+	}
+}
+
+static bool open_loop(struct loop *l, const sigset_t *signals)
+{
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	l->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (l->epoll < 0 || l->signal_fd < 0 || fcntl(l->note_fd, F_SETFL, O_NONBLOCK)) {
+		complain("no descriptors to wait on: %s", strerror(errno));
+		return false;
+	}
+	watch(l, l->signal_fd, &l->signal_fd);
+	watch(l, l->note_fd, &l->note_fd);
+	for (int r = 0; r < l->job->nranks; r++) {
+		struct rank *rank = &l->job->ranks[r];
+
+		l->running += rank->pid > 0;
+		rank->ended = rank->pid <= 0;
+		if (rank->out)
+			watch(l, stream_fd(rank->out), &rank->out);
+		if (rank->err)
+			watch(l, stream_fd(rank->err), &rank->err);
+	}
+	return true;
+}
+
+static void turn(struct loop *l)
+{
+	struct epoll_event ev[64];
+	int n = epoll_wait(l->epoll, ev, 64, wait_ms(l));
+	bool signals = false;
+
+	for (int i = 0; i < n; i++) {
+		void *what = ev[i].data.ptr;
+		struct stream **stream = what;
+
+		if (what == &l->signal_fd)
+			signals = true;
+		else if (what == &l->note_fd)
+			;	/* below */
+		else if (*stream && !stream_copy(*stream)) {
+			stream_free(*stream);
+			*stream = NULL;
+		}
+	}
+	if (l->tty_fd >= 0)
+		copy_tty(l);
+	take_notes(l);
+	if (signals)
+		take_signals(l);
+	check_time(l);
+}
+
+int supervise(struct job *job, int note_fd, int tty_fd, int failed)
+{
+	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+	struct loop l = { .job = job, .note_fd = note_fd, .tty_fd = tty_fd };
+	uint64_t now = hdl_now_ns();
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		sigaddset(&signals, all[i]);
+	if (!open_loop(&l, &signals))
+		return EXIT_FAILURE;	/* the guard ends the ranks */
+	if (job->opt.timeout > 0)
+		l.timeout_at = now + (uint64_t)(job->opt.timeout * 1e9);
+	if (job->opt.report_hang > 0)
+		l.hang_at = now + (uint64_t)(job->opt.report_hang * 1e9);
+	if (failed)
+		end_job(&l, failed);
+	reap(&l);
+	while (l.running)
+		turn(&l);
+	close_tty(&l);
+	free(l.tty_buf);
+	close(l.signal_fd);
+	close(l.epoll);
+	return l.exit_code;
+}

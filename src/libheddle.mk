@@ -1,0 +1,11 @@
+# libheddle_internal holds everything below the MPI ABI, for unit tests; libheddle exports the ABI only.
+noinst_LTLIBRARIES += libheddle_internal.la
+libheddle_internal_la_SOURCES = $(verbs_exp_sources) $(runtime_sources) $(transport_sources) $(datatype_sources) \
+	$(p2p_sources) $(collectives_sources) $(mpi_sources) src/libheddle.c
+libheddle_internal_la_LIBADD = libshca_core.la
+libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+
+lib_LTLIBRARIES += libheddle.la
+libheddle_la_SOURCES =
+libheddle_la_LIBADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined $(OPENMP_CFLAGS)

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collective communication (MPI-5.0 chapter 6). Each function fills in hdl_coll_args and has them checked; blocking and
+ * nonblocking forms, int and MPI_Count forms share one path.
+ */
+#include "mpi/mpi_internal.h"
+
+/* ---- argument checks ----------------------------------------------------------------------------------- */
+
+static cold int check_type(struct hdl_comm *c, const char *call, const char *arg, MPI_Datatype handle)
+{
+	struct hdl_type *t = hdl_type_get(handle);
+
+	return !t || !hdl_type_is_committed(t) ? hdl_bad_type(c, call, arg, handle) : MPI_SUCCESS;
+}
+
+static inline int check_data(struct hdl_comm *c, const char *call, const char *buf_arg, const void *buf,
+			     const char *count_arg,
+			     MPI_Count count, const char *type_arg, MPI_Datatype handle, const struct hdl_type *t)
+{
+	MPI_Count bytes;
+
+	if (unlikely(!t || !hdl_type_is_committed(t)))
+		return check_type(c, call, type_arg, handle);
+	if (unlikely(count < 0))
+		return hdl_bad_count(c, call, count_arg, count);
+	if (unlikely(__builtin_mul_overflow(count, t->size, &bytes)))
+		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s %lld: so many elements of %lld bytes do not fit "
+				 "the address space", count_arg, (long long)count, (long long)t->size);
+	if (hdl_bad_buffer(buf, count, t))
+		return hdl_bad_buffer_error(c, call, buf_arg, buf);
+	return MPI_SUCCESS;
+}
+
+static inline int check_root(struct hdl_comm *c, const char *call, int root)
+{
+	if (unlikely((unsigned)root >= (unsigned)c->size))
+		return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
+	return MPI_SUCCESS;
+}
+
+/* Section 2.6.3: buffers must not overlap; the common case of it is one buffer given twice. */
+static inline int check_alias(struct hdl_comm *c, const char *call, const void *sendbuf, const void *recvbuf,
+			      MPI_Count bytes)
+{
+	if (unlikely(sendbuf == recvbuf) && bytes)
+		return hdl_raise(c, MPI_ERR_BUFFER, call,
+				 "sendbuf and recvbuf are the same buffer (%p): use MPI_IN_PLACE", recvbuf);
+	return MPI_SUCCESS;
+}
+
+/* request: NULL for the blocking form. */
+static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, MPI_Request *request)
+{
+	struct hdl_req *req = NULL;
+	int rc;
+
+	hdl_call = call;
+	rc = request ? hdl_coll_start(c, args, &req) : hdl_coll_run(c, args);
+	if (unlikely(rc))
+		return hdl_raise_class(c, rc, call);
+	if (request)
+		*request = (MPI_Request)req;
+	return MPI_SUCCESS;
+}
+
+static inline int check_request(struct hdl_comm *c, const char *call, bool blocking, MPI_Request *request)
+{
+	return unlikely(!blocking && !request) ? hdl_null_arg(c, call, "request") : MPI_SUCCESS;
+}
+
+/* ---- one path per collective ---------------------------------------------------------------------------- */
+
+static int barrier(const char *call, MPI_Comm comm, bool blocking, MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	const struct hdl_coll_args args = { .coll = HDL_BARRIER, .op = MPI_OP_NULL };
+	int rc;
+
+	if (unlikely(!c))
+		return hdl_bad_comm(call, comm);
+	rc = check_request(c, call, blocking, request);
+	return rc ? rc : run(c, call, &args, blocking ? NULL : request);
+}
+
+static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+		 bool blocking, MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	struct hdl_coll_args args;
+	int rc;
+
+	if (unlikely(!c))
+		return hdl_bad_comm(call, comm);
+	rc = check_data(c, call, "buffer", buffer, "count", count, "datatype", datatype, t);
+	if (!rc)
+		rc = check_root(c, call, root);
+	if (!rc)
+		rc = check_request(c, call, blocking, request);
+	if (unlikely(rc))
+		return rc;
+	args = (struct hdl_coll_args){ .coll = HDL_BCAST, .sendbuf = buffer, .recvbuf = buffer, .sendcount = count,
+				       .recvcount = count, .sendtype = t, .recvtype = t, .op = MPI_OP_NULL,
+				       .root = root };
+	return run(c, call, &args, blocking ? NULL : request);
+}
+
+/* MPI_Reduce and MPI_Allreduce. all: every rank is a root. */
+static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
+		  MPI_Op op,
+		  bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	struct hdl_coll_args args;
+	bool gets;
+	int rc;
+
+	if (unlikely(!c))
+		return hdl_bad_comm(call, comm);
+	rc = all ? MPI_SUCCESS : check_root(c, call, root);
+	if (unlikely(rc))
+		return rc;
+	gets = all || c->rank == root;
+	/* Only who gets the result may have its contribution in place. */
+	rc = check_data(c, call, "sendbuf", gets && sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, "count", count,
+			"datatype",
+			datatype, t);
+	if (!rc && unlikely(!hdl_op_valid(op, t)))
+		rc = hdl_bad_op(c, call, op, t);
+	if (!rc && gets && hdl_bad_buffer(recvbuf, count, t))
+		rc = hdl_bad_buffer_error(c, call, "recvbuf", recvbuf);
+	if (!rc && gets)
+		rc = check_alias(c, call, sendbuf, recvbuf, count * t->size);
+	if (!rc)
+		rc = check_request(c, call, blocking, request);
+	if (unlikely(rc))
+		return rc;
+	args = (struct hdl_coll_args){ .coll = all ? HDL_ALLREDUCE : HDL_REDUCE, .sendbuf = sendbuf, .recvbuf = recvbuf,
+				       .sendcount = count, .recvcount = count, .sendtype = t, .recvtype = t, .op = op,
+				       .root = root };
+	return run(c, call, &args, blocking ? NULL : request);
+}
+
+/* MPI_Allgather and MPI_Alltoall: sendcount elements for a peer, recvcount from a peer. With MPI_IN_PLACE the send
+ * arguments do not matter; they are set to the receive arguments. */
+static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
+		    MPI_Datatype sendtype,
+		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, bool blocking,
+		    MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *rt = hdl_type_get(recvtype), *st;
+	struct hdl_coll_args args;
+	int rc;
+
+	if (unlikely(!c))
+		return hdl_bad_comm(call, comm);
+	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
+	if (unlikely(rc))
+		return rc;
+	if (sendbuf == MPI_IN_PLACE) {
+		st = rt;
+		sendcount = recvcount;
+	} else {
+		st = hdl_type_get(sendtype);
+		rc = check_data(c, call, "sendbuf", sendbuf, "sendcount", sendcount, "sendtype", sendtype, st);
+		if (!rc && unlikely(sendcount * st->size != recvcount * rt->size))
+			rc = hdl_raise(c, MPI_ERR_COUNT, call,
+				       "invalid sendcount %lld, recvcount %lld: each rank sends %lld bytes to "
+				       "a rank, but receives %lld from one", (long long)sendcount, (long long)recvcount,
+				       (long long)(sendcount * st->size), (long long)(recvcount * rt->size));
+		if (!rc)
+			rc = check_alias(c, call, sendbuf, recvbuf, recvcount * rt->size);
+	}
+	if (!rc)
+		rc = check_request(c, call, blocking, request);
+	if (unlikely(rc))
+		return rc;
+	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = sendcount,
+				       .recvcount = recvcount, .sendtype = st, .recvtype = rt, .op = MPI_OP_NULL };
+	return run(c, call, &args, blocking ? NULL : request);
+}
+
+/* ---- the functions of the standard --------------------------------------------------------------------- */
+
+int PMPI_Barrier(MPI_Comm comm)
+{
+	return barrier("MPI_Barrier", comm, true, NULL);
+}
+HDL_PROFILED(Barrier);
+
+int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
+{
+	return barrier("MPI_Ibarrier", comm, false, request);
+}
+HDL_PROFILED(Ibarrier);
+
+int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+	return bcast("MPI_Bcast", buffer, count, datatype, root, comm, true, NULL);
+}
+HDL_PROFILED(Bcast);
+
+int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+	return bcast("MPI_Bcast_c", buffer, count, datatype, root, comm, true, NULL);
+}
+HDL_PROFILED(Bcast_c);
+
+int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
+{
+	return bcast("MPI_Ibcast", buffer, count, datatype, root, comm, false, request);
+}
+HDL_PROFILED(Ibcast);
+
+int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
+{
+	return bcast("MPI_Ibcast_c", buffer, count, datatype, root, comm, false, request);
+}
+HDL_PROFILED(Ibcast_c);
+
+int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+		MPI_Comm comm)
+{
+	return reduce("MPI_Reduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
+}
+HDL_PROFILED(Reduce);
+
+int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
+		  MPI_Comm comm)
+{
+	return reduce("MPI_Reduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
+}
+HDL_PROFILED(Reduce_c);
+
+int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+		 MPI_Comm comm, MPI_Request *request)
+{
+	return reduce("MPI_Ireduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
+}
+HDL_PROFILED(Ireduce);
+
+int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
+		   MPI_Comm comm, MPI_Request *request)
+{
+	return reduce("MPI_Ireduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
+}
+HDL_PROFILED(Ireduce_c);
+
+int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+	return reduce("MPI_Allreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
+}
+HDL_PROFILED(Allreduce);
+
+int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+		     MPI_Comm comm)
+{
+	return reduce("MPI_Allreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
+}
+HDL_PROFILED(Allreduce_c);
+
+int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+		    MPI_Request *request)
+{
+	return reduce("MPI_Iallreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
+}
+HDL_PROFILED(Iallreduce);
+
+int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+		      MPI_Comm comm, MPI_Request *request)
+{
+	return reduce("MPI_Iallreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
+}
+HDL_PROFILED(Iallreduce_c);
+
+int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+		   MPI_Datatype recvtype, MPI_Comm comm)
+{
+	return exchange("MPI_Allgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, true, NULL);
+}
+HDL_PROFILED(Allgather);
+
+int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	return exchange("MPI_Allgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, true, NULL);
+}
+HDL_PROFILED(Allgather_c);
+
+int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+		    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	return exchange("MPI_Iallgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, false, request);
+}
+HDL_PROFILED(Iallgather);
+
+int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	return exchange("MPI_Iallgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, false, request);
+}
+HDL_PROFILED(Iallgather_c);
+
+int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+		  MPI_Datatype recvtype, MPI_Comm comm)
+{
+	return exchange("MPI_Alltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+			true, NULL);
+}
+HDL_PROFILED(Alltoall);
+
+int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	return exchange("MPI_Alltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, true, NULL);
+}
+HDL_PROFILED(Alltoall_c);
+
+int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+		   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	return exchange("MPI_Ialltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, false, request);
+}
+HDL_PROFILED(Ialltoall);
+
+int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	return exchange("MPI_Ialltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+			comm, false, request);
+}
+HDL_PROFILED(Ialltoall_c);

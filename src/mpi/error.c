@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Errors (MPI-5.0 sections 9.3 to 9.5): classes, codes, texts, error handlers.
+ *
+ * A code carries its class in the low six bits, and above them the slot in a ring that keeps its text: what call,
+ * what argument, which value. The ABI's classes end at 62 and codes at 16383, so the ring has 255 slots. A code that
+ * outlives 255 later errors falls back on the text of its class if the slot has another class by then.
+ */
+#include "mpi/mpi_internal.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASS_BITS	6
+#define CLASS_MASK	((1 << CLASS_BITS) - 1)
+#define SLOTS		255
+_Static_assert((SLOTS << CLASS_BITS | CLASS_MASK) == MPI_ERR_LASTCODE, "codes fill the ABI's range");
+
+static const char *const class_text[CLASS_MASK + 1] = {
+	[MPI_SUCCESS] = "MPI_SUCCESS: no error",
+	[MPI_ERR_BUFFER] = "MPI_ERR_BUFFER: invalid buffer address",
+	[MPI_ERR_COUNT] = "MPI_ERR_COUNT: invalid count",
+	[MPI_ERR_TYPE] = "MPI_ERR_TYPE: invalid datatype",
+	[MPI_ERR_TAG] = "MPI_ERR_TAG: invalid tag",
+	[MPI_ERR_COMM] = "MPI_ERR_COMM: invalid communicator",
+	[MPI_ERR_RANK] = "MPI_ERR_RANK: invalid rank",
+	[MPI_ERR_REQUEST] = "MPI_ERR_REQUEST: invalid request",
+	[MPI_ERR_ROOT] = "MPI_ERR_ROOT: invalid root",
+	[MPI_ERR_GROUP] = "MPI_ERR_GROUP: invalid group",
+	[MPI_ERR_OP] = "MPI_ERR_OP: invalid operation",
+	[MPI_ERR_TOPOLOGY] = "MPI_ERR_TOPOLOGY: invalid topology",
+	[MPI_ERR_DIMS] = "MPI_ERR_DIMS: invalid dimensions",
+	[MPI_ERR_ARG] = "MPI_ERR_ARG: invalid argument",
+	[MPI_ERR_UNKNOWN] = "MPI_ERR_UNKNOWN: unknown error",
+	[MPI_ERR_TRUNCATE] = "MPI_ERR_TRUNCATE: message truncated on receive",
+	[MPI_ERR_OTHER] = "MPI_ERR_OTHER: error of no other class",
+	[MPI_ERR_INTERN] = "MPI_ERR_INTERN: internal error",
+	[MPI_ERR_PENDING] = "MPI_ERR_PENDING: request not complete",
+	[MPI_ERR_IN_STATUS] = "MPI_ERR_IN_STATUS: the error is in a status",
+	[MPI_ERR_ACCESS] = "MPI_ERR_ACCESS: permission denied",
+	[MPI_ERR_AMODE] = "MPI_ERR_AMODE: invalid access mode",
+	[MPI_ERR_ASSERT] = "MPI_ERR_ASSERT: invalid assertion",
+	[MPI_ERR_BAD_FILE] = "MPI_ERR_BAD_FILE: invalid file name",
+	[MPI_ERR_BASE] = "MPI_ERR_BASE: invalid base address",
+	[MPI_ERR_CONVERSION] = "MPI_ERR_CONVERSION: error in data conversion",
+	[MPI_ERR_DISP] = "MPI_ERR_DISP: invalid displacement",
+	[MPI_ERR_DUP_DATAREP] = "MPI_ERR_DUP_DATAREP: data representation defined already",
+	[MPI_ERR_FILE_EXISTS] = "MPI_ERR_FILE_EXISTS: file exists",
+	[MPI_ERR_FILE_IN_USE] = "MPI_ERR_FILE_IN_USE: file in use",
+	[MPI_ERR_FILE] = "MPI_ERR_FILE: invalid file handle",
+	[MPI_ERR_INFO_KEY] = "MPI_ERR_INFO_KEY: invalid info key",
+	[MPI_ERR_INFO_NOKEY] = "MPI_ERR_INFO_NOKEY: no such info key",
+	[MPI_ERR_INFO_VALUE] = "MPI_ERR_INFO_VALUE: invalid info value",
+	[MPI_ERR_INFO] = "MPI_ERR_INFO: invalid info object",
+	[MPI_ERR_IO] = "MPI_ERR_IO: input or output error",
+	[MPI_ERR_KEYVAL] = "MPI_ERR_KEYVAL: invalid attribute key",
+	[MPI_ERR_LOCKTYPE] = "MPI_ERR_LOCKTYPE: invalid lock type",
+	[MPI_ERR_NAME] = "MPI_ERR_NAME: unknown service name",
+	[MPI_ERR_NO_MEM] = "MPI_ERR_NO_MEM: out of memory",
+	[MPI_ERR_NOT_SAME] = "MPI_ERR_NOT_SAME: argument differs among processes",
+	[MPI_ERR_NO_SPACE] = "MPI_ERR_NO_SPACE: no space left",
+	[MPI_ERR_NO_SUCH_FILE] = "MPI_ERR_NO_SUCH_FILE: no such file",
+	[MPI_ERR_PORT] = "MPI_ERR_PORT: invalid port name",
+	[MPI_ERR_QUOTA] = "MPI_ERR_QUOTA: quota exceeded",
+	[MPI_ERR_READ_ONLY] = "MPI_ERR_READ_ONLY: read-only file or file system",
+	[MPI_ERR_RMA_ATTACH] = "MPI_ERR_RMA_ATTACH: memory cannot be attached",
+	[MPI_ERR_RMA_CONFLICT] = "MPI_ERR_RMA_CONFLICT: conflicting accesses to a window",
+	[MPI_ERR_RMA_RANGE] = "MPI_ERR_RMA_RANGE: target memory is not in the window",
+	[MPI_ERR_RMA_SHARED] = "MPI_ERR_RMA_SHARED: memory cannot be shared",
+	[MPI_ERR_RMA_SYNC] = "MPI_ERR_RMA_SYNC: wrong synchronization of a window",
+	[MPI_ERR_SERVICE] = "MPI_ERR_SERVICE: invalid service name",
+	[MPI_ERR_SIZE] = "MPI_ERR_SIZE: invalid size",
+	[MPI_ERR_SPAWN] = "MPI_ERR_SPAWN: processes could not be started",
+	[MPI_ERR_UNSUPPORTED_DATAREP] = "MPI_ERR_UNSUPPORTED_DATAREP: unsupported data representation",
+	[MPI_ERR_UNSUPPORTED_OPERATION] = "MPI_ERR_UNSUPPORTED_OPERATION: unsupported operation",
+	[MPI_ERR_WIN] = "MPI_ERR_WIN: invalid window",
+	[MPI_ERR_RMA_FLAVOR] = "MPI_ERR_RMA_FLAVOR: wrong flavor of window",
+	[MPI_ERR_PROC_ABORTED] = "MPI_ERR_PROC_ABORTED: a peer process has failed",
+	[MPI_ERR_VALUE_TOO_LARGE] = "MPI_ERR_VALUE_TOO_LARGE: value too large",
+	[MPI_ERR_SESSION] = "MPI_ERR_SESSION: invalid session",
+	[MPI_ERR_ERRHANDLER] = "MPI_ERR_ERRHANDLER: invalid error handler",
+	[MPI_ERR_ABI] = "MPI_ERR_ABI: error of the ABI",
+};
+
+struct slot {
+	int class;
+	char text[MPI_MAX_ERROR_STRING];
+};
+static struct slot ring[SLOTS + 1];	/* slot 0 is not used: a code without slot is a class */
+static unsigned errors;
+
+/* Behind MPI_Errhandler. The handle holds one reference, each communicator one (see p2p/comm.c, which frees it). */
+struct hdl_errhandler {
+	struct hdl_object obj;
+	MPI_Comm_errhandler_function *fn;
+};
+
+static const char *class_name(int class)
+{
+	return class_text[class & CLASS_MASK] ? class_text[class & CLASS_MASK] : class_text[MPI_ERR_UNKNOWN];
+}
+
+int hdl_error_code(int class, const char *call, const char *text)
+{
+	unsigned n = 1 + errors++ % SLOTS;
+
+	ring[n].class = class;
+	if (text[0])
+		snprintf(ring[n].text, sizeof(ring[n].text), "%s: %s", call, text);
+	else
+		snprintf(ring[n].text, sizeof(ring[n].text), "%s: %s", call, strchr(class_name(class), ':') + 2);
+	return (int)(n << CLASS_BITS) | class;
+}
+
+static const char *code_text(int code)
+{
+	int n = code >> CLASS_BITS;
+
+	return n && ring[n].class == (code & CLASS_MASK) ? ring[n].text : class_name(code);
+}
+
+static _Noreturn void die(struct hdl_comm *comm, int code)
+{
+	const char *name = class_name(code);
+	char text[MPI_MAX_ERROR_STRING + 256], label[MPI_MAX_OBJECT_NAME + 8] = "";
+
+	if (comm->name[0])
+		snprintf(label, sizeof(label), " on %s", comm->name);
+	if (code >> CLASS_BITS)
+		snprintf(text, sizeof(text), "%s (%.*s%s, which is fatal: no other error handler was set)",
+			 code_text(code),
+			 (int)strcspn(name, ":"), name, label);
+	else
+		snprintf(text, sizeof(text), "%s%s, which is fatal: no other error handler was set", name, label);
+	fflush(stdout);
+	hdl_rt_abort(code & CLASS_MASK, text);
+}
+
+/* Section 9.3: what happens with the error is for the communicator's handler to say. */
+static int handle(struct hdl_comm *comm, int code)
+{
+	MPI_Errhandler h = comm->errhandler;
+	MPI_Comm handle;
+
+	if (h == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(h))
+		die(comm, code);
+	handle = hdl_comm_handle(comm);
+	((struct hdl_errhandler *)h)->fn(&handle, &code);
+	return code;
+}
+
+int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fmt, ...)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return handle(comm ? comm : &hdl_self, hdl_error_code(class, call, text));
+}
+
+int hdl_raise_class(struct hdl_comm *comm, int class, const char *call)
+{
+	return handle(comm ? comm : &hdl_self, hdl_error_code(class, call, hdl_reason_take()));
+}
+
+void hdl_not_active(const char *call)
+{
+	if (hdl_mpi_state == HDL_ACTIVE)
+		return;
+	fflush(stdout);
+	if (hdl_mpi_state == HDL_BEFORE_INIT)
+		hdl_error("%s was called before MPI_Init or MPI_Init_thread; the program ends", call);
+	else
+		hdl_error("%s was called after MPI_Finalize; the program ends", call);
+	_Exit(MPI_ERR_OTHER);
+}
+
+int hdl_bad_comm(const char *call, MPI_Comm handle)
+{
+	hdl_not_active(call);
+	if (handle == MPI_COMM_NULL)
+		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: MPI_COMM_NULL");
+	return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: handle %p is none, or was freed",
+			 (void *)handle);
+}
+
+int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle)
+{
+	if (handle == MPI_DATATYPE_NULL)
+		return hdl_raise(comm, MPI_ERR_TYPE, call, "invalid %s: MPI_DATATYPE_NULL", arg);
+	if (hdl_type_get(handle))
+		return hdl_raise(comm, MPI_ERR_TYPE, call,
+				 "invalid %s: the datatype %p is not committed (MPI_Type_commit)", arg,
+				 (void *)handle);
+	return hdl_raise(comm, MPI_ERR_TYPE, call, "invalid %s: handle %p is no datatype of this library, or was freed",
+			 arg,
+			 (void *)handle);
+}
+
+int hdl_bad_request(const char *call, int index, MPI_Request handle)
+{
+	char which[48] = "";
+
+	hdl_not_active(call);
+	if (index >= 0)
+		snprintf(which, sizeof(which), " array_of_requests[%d]", index);
+	return hdl_raise(NULL, MPI_ERR_REQUEST, call,
+			 "invalid request%s: handle %p is none, or is complete and was freed",
+			 which, (void *)handle);
+}
+
+static const char *op_name(MPI_Op op)
+{
+	static const struct {
+		MPI_Op op;
+		const char *name;
+	} names[] = {
+		{ MPI_OP_NULL, "MPI_OP_NULL" }, { MPI_SUM, "MPI_SUM" }, { MPI_MIN, "MPI_MIN" }, { MPI_MAX, "MPI_MAX" },
+		{ MPI_PROD, "MPI_PROD" }, { MPI_BAND, "MPI_BAND" }, { MPI_BOR, "MPI_BOR" }, { MPI_BXOR, "MPI_BXOR" },
+		{ MPI_LAND, "MPI_LAND" }, { MPI_LOR, "MPI_LOR" }, { MPI_LXOR, "MPI_LXOR" }, { MPI_MINLOC,
+											     "MPI_MINLOC" },
+		{ MPI_MAXLOC, "MPI_MAXLOC" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].op == op)
+			return names[i].name;
+	return NULL;
+}
+
+int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct hdl_type *type)
+{
+	const char *name = op_name(op);
+
+	if (!name)
+		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: handle %p is no operation", (void *)op);
+	if (op == MPI_OP_NULL)
+		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: MPI_OP_NULL");
+	return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is not defined on %s", name,
+			 type->name ? type->name : "a derived datatype");
+}
+
+int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank)
+{
+	const char *special = rank == MPI_ANY_SOURCE ? " (MPI_ANY_SOURCE)" :
+			      rank == MPI_PROC_NULL ? " (MPI_PROC_NULL)" : "";
+	char label[MPI_MAX_OBJECT_NAME + 16];
+
+	if (comm->name[0])
+		snprintf(label, sizeof(label), "communicator %s", comm->name);
+	else
+		snprintf(label, sizeof(label), "communicator #%u", comm->context / 2u);
+	return hdl_raise(comm, class, call, "invalid %s %d%s: %s has %d rank%s (0..%d)", arg, rank, special, label,
+			 comm->size,
+			 comm->size == 1 ? "" : "s", comm->size - 1);
+}
+
+int hdl_bad_count(struct hdl_comm *comm, const char *call, const char *arg, long long count)
+{
+	return hdl_raise(comm, MPI_ERR_COUNT, call, "invalid %s %lld: it must not be negative", arg, count);
+}
+
+int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg)
+{
+	return hdl_raise(comm, MPI_ERR_ARG, call, "invalid %s: it is a null pointer", arg);
+}
+
+int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf)
+{
+	return hdl_raise(comm, MPI_ERR_BUFFER, call, "invalid %s: %s", arg,
+			 buf ? "MPI_IN_PLACE is not allowed here" : "a null pointer, and there is data to move");
+}
+
+/* ---- the functions of the standard --------------------------------------------------------------------- */
+
+int PMPI_Error_class(int errorcode, int *errorclass)
+{
+	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !errorclass)
+		return MPI_ERR_ARG;
+	*errorclass = errorcode & CLASS_MASK;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Error_class);
+
+int PMPI_Error_string(int errorcode, char *string, int *resultlen)
+{
+	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !string || !resultlen)
+		return MPI_ERR_ARG;
+	*resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", code_text(errorcode));
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Error_string);
+
+static bool is_errhandler(MPI_Errhandler h)
+{
+	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN ||
+	       (hdl_handle_is_address(h) && ((struct hdl_errhandler *)h)->obj.magic == HDL_MAGIC_ERRH);
+}
+
+static void errhandler_release(MPI_Errhandler h)
+{
+	struct hdl_errhandler *e = (struct hdl_errhandler *)h;
+
+	if (!hdl_handle_is_address(h) || --e->obj.refs)
+		return;
+	e->obj.magic = 0;
+	free(e);
+}
+
+static void errhandler_retain(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h))
+		((struct hdl_errhandler *)h)->obj.refs++;
+}
+
+int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
+{
+	static const char call[] = "MPI_Comm_create_errhandler";
+	struct hdl_errhandler *e;
+
+	hdl_check_active(call);
+	if (!comm_errhandler_fn)
+		return hdl_null_arg(NULL, call, "comm_errhandler_fn");
+	if (!errhandler)
+		return hdl_null_arg(NULL, call, "errhandler");
+	e = malloc(sizeof(*e));
+	if (!e)
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+	*e = (struct hdl_errhandler){ { HDL_MAGIC_ERRH, 1 }, comm_errhandler_fn };
+	*errhandler = (MPI_Errhandler)e;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_create_errhandler);
+
+int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
+{
+	static const char call[] = "MPI_Comm_set_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!is_errhandler(errhandler))
+		return hdl_raise(c, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
+				 (void *)errhandler);
+	errhandler_retain(errhandler);
+	errhandler_release(c->errhandler);
+	c->errhandler = errhandler;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_set_errhandler);
+
+int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
+{
+	static const char call[] = "MPI_Comm_get_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!errhandler)
+		return hdl_null_arg(c, call, "errhandler");
+	errhandler_retain(c->errhandler);
+	*errhandler = c->errhandler;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_get_errhandler);
+
+int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
+{
+	static const char call[] = "MPI_Comm_call_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE)
+		return hdl_raise(c, MPI_ERR_ARG, call, "invalid errorcode %d: codes are 0..%d", errorcode,
+				 MPI_ERR_LASTCODE);
+	handle(c, errorcode);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_call_errhandler);
+
+int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
+{
+	static const char call[] = "MPI_Errhandler_free";
+
+	hdl_check_active(call);
+	if (!errhandler)
+		return hdl_null_arg(NULL, call, "errhandler");
+	if (!is_errhandler(*errhandler))
+		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
+				 (void *)*errhandler);
+	errhandler_release(*errhandler);
+	*errhandler = MPI_ERRHANDLER_NULL;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Errhandler_free);

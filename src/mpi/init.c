@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Start and end of a program's use of MPI (MPI-5.0 sections 11.2, 11.6). */
+#include "mpi/mpi_internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum hdl_mpi_state hdl_mpi_state;
+static int thread_level;
+static pthread_t main_thread;
+
+/* What fails below has said why, with values; the program cannot go on without its peers. */
+static _Noreturn void init_failed(const char *call)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s failed; the program ends", call);
+	hdl_rt_abort(EXIT_FAILURE, text);
+}
+
+static int init(const char *call, int required)
+{
+	if (hdl_mpi_state != HDL_BEFORE_INIT) {
+		if (hdl_mpi_state == HDL_ACTIVE)
+			return hdl_raise(NULL, MPI_ERR_OTHER, call,
+					 "MPI is initialized already: it can be initialized once");
+		hdl_not_active(call);
+	}
+	hdl_call = call;
+	if (hdl_vars_load() || hdl_rt_init() || hdl_p2p_init() || hdl_coll_init())
+		init_failed(call);
+	hdl_comm_on_free = hdl_coll_comm_release;
+	/* One thread at a time may be in the library: more is not promised. */
+	thread_level = required < MPI_THREAD_SERIALIZED ? required : MPI_THREAD_SERIALIZED;
+	main_thread = pthread_self();
+	hdl_mpi_state = HDL_ACTIVE;
+	hdl_call = "";
+	return MPI_SUCCESS;
+}
+
+int PMPI_Init(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return init("MPI_Init", MPI_THREAD_SINGLE);
+}
+HDL_PROFILED(Init);
+
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	static const char call[] = "MPI_Init_thread";
+	int rc;
+
+	(void)argc;
+	(void)argv;
+	if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED && required != MPI_THREAD_SERIALIZED &&
+	    required != MPI_THREAD_MULTIPLE) {
+		/* No error handler exists yet. */
+		hdl_error("%s: invalid required %d: it is no thread level of the MPI ABI (was the program compiled "
+			  "with another library's mpi.h?); the program ends", call, required);
+		_Exit(MPI_ERR_ARG);
+	}
+	rc = init(call, required);
+	if (!rc && provided)
+		*provided = thread_level;
+	return rc;
+}
+HDL_PROFILED(Init_thread);
+
+int PMPI_Finalize(void)
+{
+	static const char call[] = "MPI_Finalize";
+
+	hdl_check_active(call);
+	hdl_call = call;
+	/* The collectives' queues go first: they use the transport's port. */
+	hdl_comm_on_free = NULL;
+	hdl_coll_comm_release(&hdl_world);
+	hdl_coll_comm_release(&hdl_self);
+	if (hdl_coll_fini() || hdl_p2p_fini())
+		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
+	hdl_rt_fini(false);		/* the transport has left together with its peers */
+	hdl_mpi_state = HDL_AFTER_FINALIZE;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Finalize);
+
+int PMPI_Initialized(int *flag)
+{
+	if (!flag)
+		return MPI_ERR_ARG;
+	*flag = hdl_mpi_state != HDL_BEFORE_INIT;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Initialized);
+
+int PMPI_Finalized(int *flag)
+{
+	if (!flag)
+		return MPI_ERR_ARG;
+	*flag = hdl_mpi_state == HDL_AFTER_FINALIZE;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Finalized);
+
+int PMPI_Query_thread(int *provided)
+{
+	static const char call[] = "MPI_Query_thread";
+
+	hdl_check_active(call);
+	if (!provided)
+		return hdl_null_arg(NULL, call, "provided");
+	*provided = thread_level;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Query_thread);
+
+int PMPI_Is_thread_main(int *flag)
+{
+	static const char call[] = "MPI_Is_thread_main";
+
+	hdl_check_active(call);
+	if (!flag)
+		return hdl_null_arg(NULL, call, "flag");
+	*flag = pthread_equal(pthread_self(), main_thread) != 0;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Is_thread_main);
+
+/* Ends the whole job, whatever the communicator: section 9.6 allows it. */
+int PMPI_Abort(MPI_Comm comm, int errorcode)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	char text[MPI_MAX_OBJECT_NAME + 64];
+
+	hdl_check_active("MPI_Abort");
+	snprintf(text, sizeof(text), "MPI_Abort(%s, %d) was called", c && c->name[0] ? c->name : "a communicator",
+		 errorcode);
+	fflush(stdout);
+	hdl_rt_abort(errorcode, text);
+}
+HDL_PROFILED(Abort);

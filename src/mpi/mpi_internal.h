@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of src/mpi: one file per chapter of the standard, each function checks its arguments and calls what is below.
+ *
+ * Every function is defined as PMPI_Xxx and exported; MPI_Xxx is a weak alias of it, so that a tool that is linked or
+ * preloaded may define its own (MPI-5.0 section 15.2).
+ */
+#ifndef HDL_MPI_INTERNAL_H
+#define HDL_MPI_INTERNAL_H
+
+/* The library is built with hidden visibility: what mpi.h declares is what it exports. */
+#pragma GCC visibility push(default)
+#include <mpi.h>
+#pragma GCC visibility pop
+
+#include "collectives/collectives.h"
+#include "datatype/datatype.h"
+#include "p2p/p2p.h"
+#include "runtime/runtime.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#define cold		__attribute__((cold, noinline))
+
+#define HDL_PROFILED(name) extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)))
+
+enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
+extern enum hdl_mpi_state hdl_mpi_state;
+
+/* ---- handles ------------------------------------------------------------------------------------------- */
+
+/* The object behind a communicator's handle, or NULL. World and self are NULL too before MPI_Init and after
+ * MPI_Finalize, so that a function that has a communicator needs no other test of the state. */
+static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
+{
+	struct hdl_comm *comm;
+
+	if (likely(handle == MPI_COMM_WORLD))
+		comm = &hdl_world;
+	else if (likely(hdl_handle_is_address(handle)))
+		comm = (struct hdl_comm *)handle;
+	else if (handle == MPI_COMM_SELF)
+		comm = &hdl_self;
+	else
+		return NULL;
+	return likely(comm->obj.magic == HDL_MAGIC_COMM) ? comm : NULL;
+}
+
+static inline MPI_Comm hdl_comm_handle(struct hdl_comm *comm)
+{
+	return comm == &hdl_world ? MPI_COMM_WORLD : comm == &hdl_self ? MPI_COMM_SELF : (MPI_Comm)comm;
+}
+
+/* ---- errors (error.c): all return the code that the MPI function returns -------------------------------- */
+
+/* Raises an error of this class on comm (NULL: MPI_COMM_SELF's handler, section 9.3). The text is "call: ...". */
+cold int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* An error that a layer below reports by its class and hdl_reason_take(). */
+cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
+/* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
+cold int hdl_error_code(int class, const char *call, const char *text);
+cold int hdl_bad_comm(const char *call, MPI_Comm handle);
+cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
+cold int hdl_bad_request(const char *call, int index, MPI_Request handle);
+cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct hdl_type *type);
+cold int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank);
+cold int hdl_bad_count(struct hdl_comm *comm, const char *call, const char *arg, long long count);
+cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
+/* For functions without communicator: ends the program unless MPI is initialized and not finalized. */
+cold void hdl_not_active(const char *call);
+static inline void hdl_check_active(const char *call)
+{
+	if (unlikely(hdl_mpi_state != HDL_ACTIVE))
+		hdl_not_active(call);
+}
+
+/* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. */
+static inline bool hdl_bad_buffer(const void *buf, MPI_Count count, const struct hdl_type *t)
+{
+	return unlikely((uintptr_t)buf <= 1) && count && t->size;
+}
+cold int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf);
+
+/* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */
+static inline void hdl_status_copy(MPI_Status *to, const MPI_Status *from)
+{
+	to->MPI_SOURCE = from->MPI_SOURCE;
+	to->MPI_TAG = from->MPI_TAG;
+	__builtin_memcpy(to->MPI_internal, from->MPI_internal, sizeof(to->MPI_internal));
+}
+
+#endif

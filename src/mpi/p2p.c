@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Point-to-point communication (MPI-5.0 chapter 3). Completion is in request.c. */
+#include "mpi/mpi_internal.h"
+
+#include <limits.h>
+
+/* ---- argument checks: the test that passes is inline, what fails is told apart out of line ---------------- */
+
+/* What the fast test of a send refuses: MPI_PROC_NULL is right, as is no buffer for no data. */
+static cold int check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+			   MPI_Datatype datatype, int dest, int tag)
+{
+	struct hdl_type *t;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	t = hdl_type_get(datatype);
+	if (!t || !hdl_type_is_committed(t))
+		return hdl_bad_type(c, call, "datatype", datatype);
+	if (count < 0)
+		return hdl_bad_count(c, call, "count", count);
+	if ((dest < 0 || dest >= c->size) && dest != MPI_PROC_NULL)
+		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", dest);
+	if (tag < 0)
+		return hdl_raise(c, MPI_ERR_TAG, call, "invalid tag %d%s: tags are 0..%d", tag,
+				 tag == MPI_ANY_TAG ? " (MPI_ANY_TAG)" : "", INT_MAX);
+	if (dest != MPI_PROC_NULL && hdl_bad_buffer(buf, count, t))
+		return hdl_bad_buffer_error(c, call, "buf", buf);
+	return MPI_SUCCESS;
+}
+
+static inline bool send_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
+				 int dest, int tag)
+{
+	return c && t && t->committed && count >= 0 && (unsigned)dest < (unsigned)c->size && tag >= 0 &&
+	       ((uintptr_t)buf > 1 || !count);
+}
+
+static cold int check_source_tag(const char *call, struct hdl_comm *c, int source, int tag)
+{
+	if ((source < 0 || source >= c->size) && source != MPI_PROC_NULL && source != MPI_ANY_SOURCE)
+		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", source);
+	if (tag < 0 && tag != MPI_ANY_TAG)
+		return hdl_raise(c, MPI_ERR_TAG, call, "invalid tag %d: tags are 0..%d, or MPI_ANY_TAG (%d)", tag,
+				 INT_MAX,
+				 MPI_ANY_TAG);
+	return MPI_SUCCESS;
+}
+
+static cold int check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+			   MPI_Datatype datatype, int source, int tag)
+{
+	struct hdl_type *t;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	t = hdl_type_get(datatype);
+	if (!t || !hdl_type_is_committed(t))
+		return hdl_bad_type(c, call, "datatype", datatype);
+	if (count < 0)
+		return hdl_bad_count(c, call, "count", count);
+	rc = check_source_tag(call, c, source, tag);
+	if (rc)
+		return rc;
+	if (source != MPI_PROC_NULL && hdl_bad_buffer(buf, count, t))
+		return hdl_bad_buffer_error(c, call, "buf", buf);
+	return MPI_SUCCESS;
+}
+
+static inline bool recv_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
+				 int source, int tag)
+{
+	return c && t && t->committed && count >= 0 &&
+	       ((unsigned)source < (unsigned)c->size || source == MPI_ANY_SOURCE) && (tag >= 0 || tag == MPI_ANY_TAG) &&
+	       ((uintptr_t)buf > 1 || !count);
+}
+
+/* ---- blocking ------------------------------------------------------------------------------------------ */
+
+static inline __attribute__((always_inline)) int send_any(const char *call, const void *buf, MPI_Count count,
+							  MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+							  bool sync)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	int rc;
+
+	if (unlikely(!send_is_plain(c, t, buf, count, dest, tag))) {
+		rc = check_send(call, comm, c, buf, count, datatype, dest, tag);
+		if (rc)
+			return rc;
+	}
+	hdl_call = call;
+	rc = hdl_send(buf, count, t, dest, tag, c, c->context, sync);
+	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
+}
+
+int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Send", buf, count, datatype, dest, tag, comm, false);
+}
+HDL_PROFILED(Send);
+
+int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Send_c", buf, count, datatype, dest, tag, comm, false);
+}
+HDL_PROFILED(Send_c);
+
+int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Ssend", buf, count, datatype, dest, tag, comm, true);
+}
+HDL_PROFILED(Ssend);
+
+int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Ssend_c", buf, count, datatype, dest, tag, comm, true);
+}
+HDL_PROFILED(Ssend_c);
+
+/* A ready send may do what a standard send does (section 3.4). */
+int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Rsend", buf, count, datatype, dest, tag, comm, false);
+}
+HDL_PROFILED(Rsend);
+
+int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+	return send_any("MPI_Rsend_c", buf, count, datatype, dest, tag, comm, false);
+}
+HDL_PROFILED(Rsend_c);
+
+static inline __attribute__((always_inline)) int recv_any(const char *call, void *buf, MPI_Count count,
+							  MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+							  MPI_Status *status)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	int rc;
+
+	if (unlikely(!recv_is_plain(c, t, buf, count, source, tag))) {
+		rc = check_recv(call, comm, c, buf, count, datatype, source, tag);
+		if (rc)
+			return rc;
+	}
+	hdl_call = call;
+	rc = hdl_recv(buf, count, t, source, tag, c, c->context, status);
+	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
+}
+
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	return recv_any("MPI_Recv", buf, count, datatype, source, tag, comm, status);
+}
+HDL_PROFILED(Recv);
+
+int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+		MPI_Status *status)
+{
+	return recv_any("MPI_Recv_c", buf, count, datatype, source, tag, comm, status);
+}
+HDL_PROFILED(Recv_c);
+
+static int sendrecv(const char *call, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+		    int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+		    MPI_Comm comm, MPI_Status *status)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *st = hdl_type_get(sendtype), *rt = hdl_type_get(recvtype);
+	struct hdl_req *recv;
+	int rc, recv_rc, result;
+
+	if (unlikely(!send_is_plain(c, st, sendbuf, sendcount, dest, sendtag))) {
+		rc = check_send(call, comm, c, sendbuf, sendcount, sendtype, dest, sendtag);
+		if (rc)
+			return rc;
+	}
+	if (unlikely(!recv_is_plain(c, rt, recvbuf, recvcount, source, recvtag))) {
+		rc = check_recv(call, comm, c, recvbuf, recvcount, recvtype, source, recvtag);
+		if (rc)
+			return rc;
+	}
+	hdl_call = call;
+	rc = hdl_irecv(recvbuf, recvcount, rt, source, recvtag, c, c->context, &recv);
+	if (unlikely(rc))
+		return hdl_raise_class(c, rc, call);
+	rc = hdl_send(sendbuf, sendcount, st, dest, sendtag, c, c->context, false);
+	if (unlikely(rc)) {
+		/* The receive may stay for ever, as its partner's send may. */
+		result = hdl_raise_class(c, rc, call);
+		hdl_req_cancel(recv);
+		hdl_req_wait(recv);
+		hdl_req_free(recv);
+		return result;
+	}
+	hdl_req_wait(recv);
+	if (status)
+		hdl_status_copy(status, &recv->status);
+	recv_rc = recv->error;
+	if (unlikely(recv_rc))
+		hdl_req_explain(recv);
+	hdl_req_free(recv);
+	return likely(!recv_rc) ? MPI_SUCCESS : hdl_raise_class(c, recv_rc, call);
+}
+
+int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
+		  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+	return sendrecv("MPI_Sendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+			source,
+			recvtag, comm, status);
+}
+HDL_PROFILED(Sendrecv);
+
+int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+		    MPI_Status *status)
+{
+	return sendrecv("MPI_Sendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+			source,
+			recvtag, comm, status);
+}
+HDL_PROFILED(Sendrecv_c);
+
+/* ---- nonblocking --------------------------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) int isend_any(const char *call, const void *buf, MPI_Count count,
+							   MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+							   bool sync, MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	struct hdl_req *req;
+	int rc;
+
+	if (unlikely(!send_is_plain(c, t, buf, count, dest, tag))) {
+		rc = check_send(call, comm, c, buf, count, datatype, dest, tag);
+		if (rc)
+			return rc;
+	}
+	if (unlikely(!request))
+		return hdl_null_arg(c, call, "request");
+	hdl_call = call;
+	rc = hdl_isend(buf, count, t, dest, tag, c, c->context, sync, &req);
+	if (unlikely(rc))
+		return hdl_raise_class(c, rc, call);
+	*request = (MPI_Request)req;
+	return MPI_SUCCESS;
+}
+
+int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+	       MPI_Request *request)
+{
+	return isend_any("MPI_Isend", buf, count, datatype, dest, tag, comm, false, request);
+}
+HDL_PROFILED(Isend);
+
+int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+		 MPI_Request *request)
+{
+	return isend_any("MPI_Isend_c", buf, count, datatype, dest, tag, comm, false, request);
+}
+HDL_PROFILED(Isend_c);
+
+int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+		MPI_Request *request)
+{
+	return isend_any("MPI_Issend", buf, count, datatype, dest, tag, comm, true, request);
+}
+HDL_PROFILED(Issend);
+
+int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+		  MPI_Request *request)
+{
+	return isend_any("MPI_Issend_c", buf, count, datatype, dest, tag, comm, true, request);
+}
+HDL_PROFILED(Issend_c);
+
+int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+		MPI_Request *request)
+{
+	return isend_any("MPI_Irsend", buf, count, datatype, dest, tag, comm, false, request);
+}
+HDL_PROFILED(Irsend);
+
+int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+		  MPI_Request *request)
+{
+	return isend_any("MPI_Irsend_c", buf, count, datatype, dest, tag, comm, false, request);
+}
+HDL_PROFILED(Irsend_c);
+
+static inline __attribute__((always_inline)) int irecv_any(const char *call, void *buf, MPI_Count count,
+							   MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+							   MPI_Request *request)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	struct hdl_req *req;
+	int rc;
+
+	if (unlikely(!recv_is_plain(c, t, buf, count, source, tag))) {
+		rc = check_recv(call, comm, c, buf, count, datatype, source, tag);
+		if (rc)
+			return rc;
+	}
+	if (unlikely(!request))
+		return hdl_null_arg(c, call, "request");
+	hdl_call = call;
+	rc = hdl_irecv(buf, count, t, source, tag, c, c->context, &req);
+	if (unlikely(rc))
+		return hdl_raise_class(c, rc, call);
+	*request = (MPI_Request)req;
+	return MPI_SUCCESS;
+}
+
+int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+{
+	return irecv_any("MPI_Irecv", buf, count, datatype, source, tag, comm, request);
+}
+HDL_PROFILED(Irecv);
+
+int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+		 MPI_Request *request)
+{
+	return irecv_any("MPI_Irecv_c", buf, count, datatype, source, tag, comm, request);
+}
+HDL_PROFILED(Irecv_c);
+
+/* ---- probe --------------------------------------------------------------------------------------------- */
+
+int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	static const char call[] = "MPI_Probe";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = check_source_tag(call, c, source, tag);
+	if (rc)
+		return rc;
+	hdl_call = call;
+	rc = hdl_probe(source, tag, c, c->context, status);
+	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
+}
+HDL_PROFILED(Probe);
+
+int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+	static const char call[] = "MPI_Iprobe";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = check_source_tag(call, c, source, tag);
+	if (rc)
+		return rc;
+	if (!flag)
+		return hdl_null_arg(c, call, "flag");
+	rc = hdl_iprobe(source, tag, c, c->context, flag, status);
+	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
+}
+HDL_PROFILED(Iprobe);
+
+/* ---- statuses ------------------------------------------------------------------------------------------ */
+
+static int get_count(const char *call, const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
+{
+	struct hdl_type *t;
+	MPI_Count bytes, size;
+
+	hdl_check_active(call);
+	if (!status)
+		return hdl_null_arg(NULL, call, "status");
+	t = hdl_type_get(datatype);
+	if (!t)
+		return hdl_bad_type(NULL, call, "datatype", datatype);
+	bytes = hdl_status_bytes(status);
+	size = hdl_type_size(t);
+	if (!size)
+		*count = bytes ? MPI_UNDEFINED : 0;
+	else
+		*count = bytes % size ? MPI_UNDEFINED : bytes / size;
+	return MPI_SUCCESS;
+}
+
+int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
+{
+	static const char call[] = "MPI_Get_count";
+	MPI_Count n = 0;
+	int rc;
+
+	rc = get_count(call, status, datatype, &n);
+	if (rc)
+		return rc;
+	if (!count)
+		return hdl_null_arg(NULL, call, "count");
+	*count = n > INT_MAX ? MPI_UNDEFINED : (int)n;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Get_count);
+
+int PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
+{
+	static const char call[] = "MPI_Get_count_c";
+
+	if (!count) {
+		hdl_check_active(call);
+		return hdl_null_arg(NULL, call, "count");
+	}
+	return get_count(call, status, datatype, count);
+}
+HDL_PROFILED(Get_count_c);
+
+int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
+{
+	static const char call[] = "MPI_Test_cancelled";
+
+	hdl_check_active(call);
+	if (!status || !flag)
+		return hdl_null_arg(NULL, call, status ? "flag" : "status");
+	*flag = hdl_status_cancelled(status);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Test_cancelled);
+
+#define STATUS_GET(name, field, arg) \
+int PMPI_Status_get_##name(const MPI_Status *status, int *arg) \
+{ \
+	static const char call[] = "MPI_Status_get_" #name; \
+ \
+	hdl_check_active(call); \
+	if (!status || !arg) \
+		return hdl_null_arg(NULL, call, status ? #arg : "status"); \
+	*arg = status->field; \
+	return MPI_SUCCESS; \
+} \
+HDL_PROFILED(Status_get_##name)
+
+#define STATUS_SET(name, field, arg) \
+int PMPI_Status_set_##name(MPI_Status *status, int arg) \
+{ \
+	static const char call[] = "MPI_Status_set_" #name; \
+ \
+	hdl_check_active(call); \
+	if (!status) \
+		return hdl_null_arg(NULL, call, "status"); \
+	status->field = arg; \
+	return MPI_SUCCESS; \
+} \
+HDL_PROFILED(Status_set_##name)
+
+STATUS_GET(source, MPI_SOURCE, source);
+STATUS_SET(source, MPI_SOURCE, source);
+STATUS_GET(tag, MPI_TAG, tag);
+STATUS_SET(tag, MPI_TAG, tag);
+STATUS_GET(error, MPI_ERROR, error);
+STATUS_SET(error, MPI_ERROR, error);
+
+int PMPI_Status_set_cancelled(MPI_Status *status, int flag)
+{
+	static const char call[] = "MPI_Status_set_cancelled";
+
+	hdl_check_active(call);
+	if (!status)
+		return hdl_null_arg(NULL, call, "status");
+	hdl_status_set_bytes(status, hdl_status_bytes(status), flag != 0);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Status_set_cancelled);
+
+static int set_elements(const char *call, MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
+{
+	struct hdl_type *t;
+	MPI_Count bytes = 0, leaf = 0;
+
+	hdl_check_active(call);
+	if (!status)
+		return hdl_null_arg(NULL, call, "status");
+	t = hdl_type_get(datatype);
+	if (!t)
+		return hdl_bad_type(NULL, call, "datatype", datatype);
+	if (count < 0)
+		return hdl_bad_count(NULL, call, "count", count);
+	/* count is in basic elements: whole leaves of the type map, then what begins the next one. */
+	for (int i = 0; i < t->nelems; i++) {
+		leaf += t->elem_bytes[i];
+		if (i < count % t->nelems)
+			bytes += t->elem_bytes[i];
+	}
+	hdl_status_set_bytes(status, bytes + count / t->nelems * leaf, hdl_status_cancelled(status));
+	return MPI_SUCCESS;
+}
+
+int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count)
+{
+	return set_elements("MPI_Status_set_elements", status, datatype, count);
+}
+HDL_PROFILED(Status_set_elements);
+
+int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
+{
+	return set_elements("MPI_Status_set_elements_c", status, datatype, count);
+}
+HDL_PROFILED(Status_set_elements_c);

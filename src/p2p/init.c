@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bringing point-to-point communication up and down, and the transport with it. */
+#include "p2p/match.h"
+
+int hdl_p2p_init(void)
+{
+	int rc = hdl_match_init();
+
+	if (rc) {
+		hdl_error("out of memory for the matching table");
+		return rc;
+	}
+	hdl_recv_init();
+	rc = hdl_comm_init();
+	if (rc) {
+		hdl_error("out of memory for MPI_COMM_WORLD of %d ranks", hdl_job.size);
+		goto fail_match;
+	}
+	rc = hdl_report_init();
+	if (rc) {
+		hdl_error("HEDDLE_REPORT_HANG: cannot catch SIGUSR1");
+		goto fail_comm;
+	}
+	/* Messages may arrive from here on. */
+	rc = hdl_tp_init(&hdl_p2p_upcalls);
+	if (rc)
+		goto fail_report;
+	return 0;
+fail_report:
+	hdl_report_fini();
+fail_comm:
+	hdl_comm_fini();
+fail_match:
+	hdl_match_fini();
+	return rc;
+}
+
+int hdl_p2p_fini(void)
+{
+	unsigned idle = 0;
+	int rc;
+
+	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
+	while (hdl_pending) {
+		if (hdl_progress())
+			idle = 0;
+		else
+			hdl_p2p_idle(&idle);
+	}
+	rc = hdl_tp_fini();
+	hdl_report_fini();
+	if (hdl_match_unexpected_count())
+		hdl_debug("%zu messages were never received", hdl_match_unexpected_count());
+	hdl_comm_fini();
+	hdl_match_fini();
+	hdl_recv_fini();
+	hdl_req_fini();
+	hdl_buf_fini();
+	return rc;
+}

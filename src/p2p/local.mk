@@ -1,0 +1,2 @@
+p2p_sources = src/p2p/p2p.h src/p2p/request.h src/p2p/match.h src/p2p/match.c src/p2p/buffer.c src/p2p/request.c \
+	src/p2p/recv.c src/p2p/send.c src/p2p/comm.c src/p2p/report.c src/p2p/init.c

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Matching (MPI-5.0 section 3.5): one hash table for the process, by (context, source, tag), whose buckets hold the
+ * posted receives without wildcards and the unexpected messages; and per context a list of the receives with
+ * wildcards and a list of the unexpected messages by arrival.
+ *
+ * A message looks at the head of one bucket and at its context's wildcards, a receive without wildcard at the head of
+ * one bucket, whatever else is queued. Where both an exact receive and one with a wildcard match, the stamp tells which
+ * was posted first. Only wildcard receives that find no partner walk a list: their context's unexpected messages.
+ *
+ * Contexts need not be known here: messages for a communicator that this rank has not finished to make just wait.
+ *
+ * What every message goes through is inline; the rest is in match.c.
+ */
+#ifndef HDL_P2P_MATCH_H
+#define HDL_P2P_MATCH_H
+
+#include "p2p/request.h"
+
+struct hdl_bucket {
+	struct hdl_op *posted, **posted_end;
+	struct hdl_unexpected *unexpected, **unexpected_end;
+};
+_Static_assert(sizeof(struct hdl_bucket) == 32, "two buckets to a cache line");
+
+struct hdl_match_context {
+	struct hdl_op *wild, **wild_end;		/* wild_end: NULL until the first */
+	struct hdl_unexpected *first, *last;
+};
+
+struct hdl_match {
+	struct hdl_bucket *buckets;
+	unsigned shift;			/* 64 - log2 of the number of buckets */
+	uint64_t stamp;
+	size_t nbuckets, nentries, nunexpected;
+};
+extern struct hdl_match hdl_match;
+extern struct hdl_match_context hdl_match_contexts[UINT16_MAX + 1];
+
+void hdl_match_grow(void);
+
+static inline struct hdl_bucket *hdl_match_bucket(uint16_t context, int32_t src, int32_t tag)
+{
+	uint64_t key = (uint64_t)(uint32_t)src << 32 | (uint32_t)tag;
+
+	/* The multiplier of Fibonacci hashing: its high bits depend on all bits of the key. */
+	return &hdl_match.buckets[((key ^ (uint64_t)context << 48) * 0x9e3779b97f4a7c15u) >> hdl_match.shift];
+}
+
+static inline void hdl_bucket_post(struct hdl_bucket *b, struct hdl_op *op)
+{
+	op->next = NULL;
+	*b->posted_end = op;
+	b->posted_end = &op->next;
+}
+
+static inline void hdl_match_count(void)
+{
+	if (unlikely(++hdl_match.nentries > 2 * hdl_match.nbuckets))
+		hdl_match_grow();
+}
+
+static inline bool hdl_is_wild(int32_t src, int32_t tag)
+{
+	return src == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
+}
+
+static inline bool hdl_wild_matches(int32_t want_src, int32_t want_tag, int32_t src, int32_t tag)
+{
+	return (want_src == src || want_src == MPI_ANY_SOURCE) && (want_tag == tag || want_tag == MPI_ANY_TAG);
+}
+
+/* *link is the pointer to op in a list that ends at *end. */
+static inline void hdl_match_unlink(struct hdl_op **link, struct hdl_op *op, struct hdl_op ***end)
+{
+	*link = op->next;
+	if (!op->next)
+		*end = link;
+	op->posted = false;
+}
+
+/* Appends a receive to the queue; its message is not there yet. */
+static inline void hdl_match_post(struct hdl_op *op)
+{
+	op->stamp = ++hdl_match.stamp;
+	op->posted = true;
+	if (likely(!hdl_is_wild(op->src, op->tag))) {
+		hdl_bucket_post(hdl_match_bucket(op->context, op->src, op->tag), op);
+		hdl_match_count();
+	} else {
+		struct hdl_match_context *c = &hdl_match_contexts[op->context];
+
+		if (!c->wild)
+			c->wild_end = &c->wild;
+		op->next = NULL;
+		*c->wild_end = op;
+		c->wild_end = &op->next;
+	}
+}
+
+/* The same for a context with wildcard receives: the earlier one of the exact match, if any, and of the first
+ * wildcard that matches. link: the pointer to the exact match. */
+struct hdl_op *hdl_match_wild(struct hdl_bucket *b, struct hdl_op **link, uint16_t context, int32_t src, int32_t tag);
+
+/* Takes out the receive that a message matches, or NULL. */
+static inline struct hdl_op *hdl_match_arrived(uint16_t context, int32_t src, int32_t tag)
+{
+	struct hdl_bucket *b = hdl_match_bucket(context, src, tag);
+	struct hdl_op **link = &b->posted, *op;
+
+	while ((op = *link) && unlikely(op->tag != tag || op->src != src || op->context != context))
+		link = &op->next;
+	if (unlikely(hdl_match_contexts[context].wild != NULL))
+		return hdl_match_wild(b, link, context, src, tag);
+	if (op) {
+		hdl_match_unlink(link, op, &b->posted_end);
+		hdl_match.nentries--;
+	}
+	return op;
+}
+
+/* The earliest unexpected message of any that a wildcard receive or probe matches, or NULL. */
+struct hdl_unexpected *hdl_match_find_wild(uint16_t context, int32_t src, int32_t tag);
+
+/* The earliest unexpected message that a receive or a probe matches, or NULL. It stays in the queue. */
+static inline struct hdl_unexpected *hdl_match_find(uint16_t context, int32_t src, int32_t tag)
+{
+	struct hdl_unexpected *u;
+
+	if (likely(!hdl_match.nunexpected))
+		return NULL;
+	if (unlikely(hdl_is_wild(src, tag)))
+		return hdl_match_find_wild(context, src, tag);
+	u = hdl_match_bucket(context, src, tag)->unexpected;
+	while (u && (u->tag != tag || u->src != src || u->context != context))
+		u = u->next;
+	return u;
+}
+
+int hdl_match_init(void);
+void hdl_match_fini(void);
+void hdl_match_add(struct hdl_unexpected *u);
+void hdl_match_remove(struct hdl_unexpected *u);
+/* Takes a posted receive out. */
+void hdl_match_withdraw(struct hdl_op *op);
+/* Takes out the posted receives for which fn is true; returns them, linked by next, in order of posting per queue. */
+struct hdl_op *hdl_match_sweep(bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
+void hdl_match_each_posted(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
+/* Forgets the unexpected messages of a context that is given back, and returns how many there were. */
+unsigned hdl_match_purge(uint16_t context);
+extern size_t hdl_unexpected_bytes;	/* of messages held here in full */
+void hdl_match_each_unexpected(void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);
+
+static inline size_t hdl_match_unexpected_count(void)
+{
+	return hdl_match.nunexpected;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The door of src/p2p: matching, requests, progress (MPI-5.0 chapter 3), and the communicator object that
+ * carries them. Above the transport, below mpi/ and collectives/.
+ *
+ * One thread at a time (MPI_THREAD_SERIALIZED): nothing here takes a lock.
+ */
+#ifndef HDL_P2P_H
+#define HDL_P2P_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "datatype/datatype.h"
+#include "transport/transport.h"
+
+/* ---- communicators ------------------------------------------------------------------------------------- */
+
+struct hdl_comm {
+	struct hdl_object obj;		/* one reference for the handle, one for each pending request */
+	uint16_t context;		/* even: point-to-point; context + 1: collectives */
+	int rank, size;
+	int *world;			/* world[r]: rank in MPI_COMM_WORLD of rank r; NULL: the identity */
+	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
+	MPI_Errhandler errhandler;	/* a constant, or an object that begins with struct hdl_object */
+	void *coll;			/* the collectives' state of this communicator */
+	int *rank_of;			/* the inverse of world, made when a wildcard first needs it */
+	char name[MPI_MAX_OBJECT_NAME];
+};
+
+extern struct hdl_comm hdl_world, hdl_self;
+
+/* Collective over comm (sections 7.4.2): MPI_ERR_OTHER when all context ids are in use somewhere, MPI_ERR_NO_MEM. A
+ * rank whose color is MPI_UNDEFINED gets *out = NULL. */
+int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out);
+int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out);
+/* Drops a reference; the last one frees the object and its context id. */
+void hdl_comm_release(struct hdl_comm *comm);
+/* Called just before a communicator is freed: the collectives' way to free comm->coll. */
+extern void (*hdl_comm_on_free)(struct hdl_comm *comm);
+
+static inline int hdl_comm_world_rank(const struct hdl_comm *comm, int rank)
+{
+	return comm->world ? comm->world[rank] : rank;
+}
+
+/* The rank in comm of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
+int hdl_comm_rank_of(struct hdl_comm *comm, int world);
+
+/* The endpoint of a rank of the communicator, not of the rank itself. Never NULL: without memory the job ends. */
+struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank);
+static inline struct hdl_ep *hdl_comm_ep(struct hdl_comm *comm, int rank)
+{
+	struct hdl_ep *ep = comm->ep[rank];
+
+	return __builtin_expect(ep != NULL, 1) ? ep : hdl_comm_ep_make(comm, rank);
+}
+
+/* ---- statuses ------------------------------------------------------------------------------------------ */
+
+/* MPI_internal[0..1] hold (bytes << 1 | cancelled) as one 64-bit number; the rest is not used. */
+static inline void hdl_status_set_bytes(MPI_Status *status, MPI_Count bytes, bool cancelled)
+{
+	uint64_t word = (uint64_t)bytes << 1 | cancelled;
+
+	__builtin_memcpy(status->MPI_internal, &word, sizeof(word));
+}
+
+static inline MPI_Count hdl_status_bytes(const MPI_Status *status)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, status->MPI_internal, sizeof(word));
+	return (MPI_Count)(word >> 1);
+}
+
+static inline bool hdl_status_cancelled(const MPI_Status *status)
+{
+	return status->MPI_internal[0] & 1;
+}
+
+/* What functions return for no message: MPI_PROC_NULL (3.10), and the empty status of null requests (3.7.3). */
+static inline void hdl_status_empty(MPI_Status *status, int source)
+{
+	status->MPI_SOURCE = source;
+	status->MPI_TAG = MPI_ANY_TAG;
+	hdl_status_set_bytes(status, 0, false);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------ */
+
+struct hdl_req {
+	struct hdl_object obj;
+	volatile int done;		/* set last, but for notify */
+	int error;			/* MPI error class */
+	struct hdl_comm *comm;
+	MPI_Status status;
+	void (*notify)(struct hdl_req *req);	/* called when the request is done; may free it. NULL: nobody */
+	void *notify_arg;		/* the caller's */
+	void (*look)(struct hdl_req *req);	/* looks whether this one is done, ahead of a whole turn; may be NULL */
+	struct hdl_ep *ep;		/* progress looks at this peer first; may be NULL */
+	bool detached;			/* freed by its user before it was done */
+	bool pending;			/* counted in what MPI_Finalize waits for */
+	/* the rest is p2p's own: see p2p/request.h */
+};
+
+/* The request behind a handle, or NULL if it is none (MPI_REQUEST_NULL, stale, foreign). */
+static inline struct hdl_req *hdl_req_get(MPI_Request handle)
+{
+	struct hdl_req *req = (struct hdl_req *)handle;
+
+	return hdl_handle_is_address(handle) && req->obj.magic == HDL_MAGIC_REQ ? req : NULL;
+}
+
+/* Wait and Test begin with this: what is complete on entry costs no turn of progress. */
+static inline void hdl_req_look(struct hdl_req *req)
+{
+	if (!req->done && req->look)
+		req->look(req);
+}
+
+/* A request for the collectives to complete: pooled, not done, empty status, holds a reference to comm. NULL: no
+ * memory. */
+struct hdl_req *hdl_req_new(struct hdl_comm *comm);
+/* error: MPI error class. The request may be gone afterwards, if its user freed it. */
+void hdl_req_complete(struct hdl_req *req, int error);
+/* Gives the request back; one that is not done goes on and is given back when it is. */
+void hdl_req_free(struct hdl_req *req);
+/* Progress until the request is done. */
+void hdl_req_wait(struct hdl_req *req);
+/* Takes a receive that has not matched out of the queue: done, with a cancelled status. Otherwise no effect. */
+void hdl_req_cancel(struct hdl_req *req);
+/* For an error in a request: leaves its explanation for hdl_reason. */
+void hdl_req_explain(const struct hdl_req *req);
+
+/* ---- operations ---------------------------------------------------------------------------------------- */
+
+int hdl_p2p_init(void);		/* after hdl_rt_init; brings the transport up */
+/* Completes what is pending, leaves together with the other ranks, closes the transport. */
+int hdl_p2p_fini(void);
+
+/* On (count, t) in memory, for the collectives and mpi/. Tags of collectives live in the communicator's
+ * collective context (context + 1); there, tags below 0 belong to p2p. dest and src may be MPI_PROC_NULL.
+ * Return an MPI error class, with hdl_reason() set. *req is NULL then. */
+int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+	      uint16_t context, bool sync, struct hdl_req **req);
+int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+	      uint16_t context, struct hdl_req **req);
+/* Blocking forms: the latency path; no pooled request, no allocation. status may be NULL; MPI_ERROR in it is not
+ * touched. */
+int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+	     uint16_t context, bool sync);
+int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+	     uint16_t context, MPI_Status *status);
+int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status);
+int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status);
+
+/* One turn of the transport. */
+static inline int hdl_progress(void)
+{
+	return hdl_tp_progress();
+}
+
+/* For loops that wait for something else than one request: call after a progress that found nothing. *idle starts
+ * at 0; set it back to 0 when something was found. Also looks whether a report was asked for. */
+void hdl_p2p_idle(unsigned *idle);
+
+/* ---- explanations -------------------------------------------------------------------------------------- */
+
+/* Why the last function that returned an error class did so, with values; "" if there is nothing to add. Reading
+ * takes it: the next call returns "". */
+void hdl_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+const char *hdl_reason_take(void);
+
+/* The MPI function that runs, for reports of what a rank waits for: one plain store on entry of what may block. */
+extern const char *hdl_call;
+/* What this rank waits for: calls, peers, tags, communicators, one line each; then the transport's part. */
+void hdl_p2p_dump(FILE *out);
+
+#endif

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receiving: what arrives goes straight into the buffer of the receive that it matches, or waits for one. */
+#include "p2p/match.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned hdl_failed_peers;
+static int *failed;			/* by rank in MPI_COMM_WORLD: errno; NULL while all is well */
+static size_t unexpected_warn;
+
+_Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		 "out of memory: %zu bytes for %s; limit the messages in flight, or give the job more memory",
+		 bytes, what);
+	hdl_rt_abort(MPI_ERR_NO_MEM, text);
+}
+
+static int class_of(int err)
+{
+	switch (err) {
+	case 0:
+		return MPI_SUCCESS;
+	case ENOMEM:
+		return MPI_ERR_NO_MEM;
+	case ECONNRESET:
+	case ECONNABORTED:
+	case ENOTCONN:
+	case EPIPE:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ETIMEDOUT:
+		return MPI_ERR_PROC_ABORTED;
+	default:
+		return MPI_ERR_OTHER;
+	}
+}
+
+int hdl_op_fail(struct hdl_op *op, int err)
+{
+	op->errnum = err < 0 ? -err : err;
+	return class_of(op->errnum);
+}
+
+/* ---- into the user's buffer ---------------------------------------------------------------------------- */
+
+static inline void set_status(struct hdl_op *op, int src, int tag, size_t bytes)
+{
+	MPI_Status *s = &op->req.status;
+
+	s->MPI_SOURCE = likely(op->src != MPI_ANY_SOURCE) ? op->peer : hdl_comm_rank_of(op->req.comm, src);
+	s->MPI_TAG = tag;
+	hdl_status_set_bytes(s, bytes, false);
+}
+
+static inline void deliver_eager(struct hdl_op *op, int src, int tag, const void *data, size_t len)
+{
+	size_t n = len;
+	int error = MPI_SUCCESS;
+
+	if (unlikely(n > op->bytes)) {
+		n = op->bytes;
+		op->arrived = len;
+		error = MPI_ERR_TRUNCATE;
+	}
+	if (likely(!op->type)) {
+		if (n)
+			memcpy(op->buf, data, n);
+	} else {
+		hdl_unpack(op->buf, data, op->count, op->type, 0, n);
+		hdl_type_release(op->type);
+	}
+	set_status(op, src, tag, n);
+	hdl_req_complete(&op->req, error);
+}
+
+static void fetch_done(struct hdl_fetch *fetch, int err)
+{
+	struct hdl_op *op = (struct hdl_op *)((char *)fetch - offsetof(struct hdl_op, fetch));
+	size_t n = op->arrived < op->bytes ? op->arrived : op->bytes;
+	int error = err ? hdl_op_fail(op, err) : op->arrived > op->bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+
+	if (op->type) {
+		if (!err)
+			hdl_unpack(op->buf, op->packed, op->count, op->type, 0, n);
+		hdl_buf_put(op->packed);
+		op->packed = NULL;
+		hdl_type_release(op->type);
+	}
+	hdl_req_complete(&op->req, error);
+}
+
+static void deliver_rts(struct hdl_op *op, int src, int tag, const void *rts, size_t len)
+{
+	size_t n = len < op->bytes ? len : op->bytes;
+	void *target = op->buf;
+	int rc;
+
+	op->arrived = len;
+	set_status(op, src, tag, n);
+	if (op->type) {
+		op->packed = target = hdl_buf_get(n);
+		if (!target)
+			hdl_out_of_memory("receiving into a non-contiguous datatype", n);
+	}
+	op->fetch.done = fetch_done;
+	rc = hdl_ep_fetch(hdl_ep(src), rts, target, n, &op->fetch);
+	if (unlikely(rc < 0))
+		fetch_done(&op->fetch, rc);
+}
+
+/* Between two buffers of this rank. send->bytes is the length of the message. */
+static size_t copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n)
+{
+	void *packed;
+
+	if (!recv->type && !send->type) {
+		if (n)
+			memmove(recv->buf, send->buf, n);
+	} else if (!recv->type) {
+		hdl_pack(recv->buf, send->buf, send->count, send->type, 0, n);
+	} else if (!send->type) {
+		hdl_unpack(recv->buf, send->buf, recv->count, recv->type, 0, n);
+	} else {
+		packed = hdl_buf_get(n);
+		if (!packed)
+			hdl_out_of_memory("a message to the rank itself", n);
+		hdl_pack(packed, send->buf, send->count, send->type, 0, n);
+		hdl_unpack(recv->buf, packed, recv->count, recv->type, 0, n);
+		hdl_buf_put(packed);
+	}
+	return n;
+}
+
+void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send)
+{
+	bool truncated = send->bytes > recv->bytes;
+
+	recv->arrived = send->bytes;
+	copy_self(recv, send, truncated ? recv->bytes : send->bytes);
+	set_status(recv, recv->src == MPI_ANY_SOURCE ? hdl_job.rank : recv->src, send->tag,
+		   truncated ? recv->bytes : send->bytes);
+	if (recv->type)
+		hdl_type_release(recv->type);
+	if (send->type)
+		hdl_type_release(send->type);
+	hdl_req_complete(&recv->req, truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+	hdl_req_complete(&send->req, MPI_SUCCESS);
+}
+
+/* ---- what comes before its receive --------------------------------------------------------------------- */
+
+struct heaviest {
+	size_t *by_src;
+};
+
+static void add_bytes(const struct hdl_unexpected *u, void *arg)
+{
+	((struct heaviest *)arg)->by_src[u->src] += u->kind == HDL_RTS ? 0 : u->len;
+}
+
+/* The queue is bounded by what the program sends ahead of its receives: say who, before memory is short. */
+static __attribute__((noinline)) void warn_unexpected(void)
+{
+	struct heaviest h = { calloc(hdl_job.size, sizeof(size_t)) };
+	int worst = 0;
+
+	unexpected_warn *= 2;
+	if (!h.by_src)
+		return;
+	hdl_match_each_unexpected(add_bytes, &h);
+	for (int r = 1; r < hdl_job.size; r++)
+		if (h.by_src[r] > h.by_src[worst])
+			worst = r;
+	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from rank %d: this rank receives too "
+		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX",
+		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.by_src[worst] >> 10, worst);
+	free(h.by_src);
+}
+
+static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
+{
+	struct hdl_unexpected *u = hdl_buf_get(sizeof(*u) + data);
+
+	if (!u)
+		hdl_out_of_memory("a message that came before its receive", data);
+	u->src = src;
+	u->tag = tag;
+	u->context = context;
+	u->kind = kind;
+	u->len = len;
+	return u;
+}
+
+/* Takes an unexpected message out and gives it to the receive. */
+static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
+{
+	hdl_match_remove(u);
+	switch (u->kind) {
+	case HDL_EAGER:
+		deliver_eager(op, u->src, u->tag, u->data, u->len);
+		break;
+	case HDL_RTS:
+		deliver_rts(op, u->src, u->tag, u->data, u->len);
+		break;
+	default:
+		hdl_recv_deliver_self(op, u->self);
+	}
+	hdl_buf_put(u);
+}
+
+void hdl_unexpected_self(struct hdl_op *send, bool buffered)
+{
+	struct hdl_unexpected *u;
+
+	if (buffered) {
+		u = unexpected_new(send->context, hdl_job.rank, send->tag, HDL_EAGER, send->bytes, send->bytes);
+		if (send->type) {
+			hdl_pack(u->data, send->buf, send->count, send->type, 0, send->bytes);
+			hdl_type_release(send->type);
+			send->type = NULL;
+		} else if (send->bytes) {
+			memcpy(u->data, send->buf, send->bytes);
+		}
+		hdl_match_add(u);
+		hdl_req_complete(&send->req, MPI_SUCCESS);
+		return;
+	}
+	u = unexpected_new(send->context, hdl_job.rank, send->tag, HDL_SELF, send->bytes, 0);
+	u->self = send;
+	hdl_match_add(u);
+}
+
+/* ---- the transport's upcalls --------------------------------------------------------------------------- */
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct hdl_op *op = hdl_match_arrived(hdr->context, src, hdr->tag);
+	struct hdl_unexpected *u;
+	size_t data, len = hdl_msg_len(hdr, payload);
+
+	if (likely(op != NULL)) {
+		if (likely(hdr->kind == HDL_EAGER))
+			deliver_eager(op, src, hdr->tag, payload, hdr->len);
+		else
+			deliver_rts(op, src, hdr->tag, payload, len);
+		return;
+	}
+	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
+	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
+	if (data)
+		memcpy(u->data, payload, data);
+	hdl_match_add(u);
+	if (unlikely(hdl_unexpected_bytes > unexpected_warn))
+		warn_unexpected();
+}
+
+/* Whether a posted receive can only, or may, wait for the rank that failed. */
+static bool concerns_peer(const struct hdl_op *op, void *arg)
+{
+	int peer = *(int *)arg;
+
+	return op->src == peer ||
+	       (op->src == MPI_ANY_SOURCE && hdl_comm_rank_of(op->req.comm, peer) != MPI_UNDEFINED);
+}
+
+static void peer_failed(int peer, int err)
+{
+	struct hdl_op *op, *next;
+
+	if (!failed) {
+		failed = calloc(hdl_job.size, sizeof(*failed));
+		if (!failed)
+			hdl_out_of_memory("the list of failed ranks", hdl_job.size * sizeof(*failed));
+	}
+	if (failed[peer])
+		return;
+	failed[peer] = err < 0 ? -err : err ? err : ECONNRESET;
+	hdl_failed_peers++;
+	/* Sends and fetches in flight are the transport's: it ends them by done(). */
+	for (op = hdl_match_sweep(concerns_peer, &peer); op; op = next) {
+		next = op->next;
+		op->errnum = failed[peer];
+		if (op->type)
+			hdl_type_release(op->type);
+		hdl_status_empty(&op->req.status, op->peer);
+		hdl_req_complete(&op->req, MPI_ERR_PROC_ABORTED);
+	}
+}
+
+const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = arrived, .peer_failed = peer_failed };
+
+int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum)
+{
+	int world;
+
+	if (likely(!hdl_failed_peers))
+		return MPI_SUCCESS;
+	for (int r = src == MPI_ANY_SOURCE ? 0 : src; r < comm->size; r++) {
+		world = hdl_comm_world_rank(comm, r);
+		if (failed[world]) {
+			*errnum = failed[world];
+			return MPI_ERR_PROC_ABORTED;
+		}
+		if (src != MPI_ANY_SOURCE)
+			break;
+	}
+	return MPI_SUCCESS;
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag,
+			    struct hdl_comm *comm, uint16_t context)
+{
+	op->src = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
+	op->peer = src;
+	op->tag = tag;
+	op->context = context;
+	op->buf = buf;
+	op->count = count;
+	op->type = NULL;
+	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &op->bytes))) {
+		hdl_reason_set("%lld elements of %lld bytes do not fit the address space", (long long)count,
+			       (long long)t->size);
+		return MPI_ERR_COUNT;
+	}
+	if (unlikely(!hdl_type_is_run(t, count))) {
+		op->type = (struct hdl_type *)t;
+		hdl_type_retain(op->type);
+	}
+	return MPI_SUCCESS;
+}
+
+static inline struct hdl_ep *ep_of(struct hdl_comm *comm, int src)
+{
+	return src < 0 || src == comm->rank ? NULL : hdl_comm_ep(comm, src);
+}
+
+int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+	      uint16_t context, struct hdl_req **req)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_RECV);
+	struct hdl_unexpected *u;
+	int rc;
+
+	*req = NULL;
+	if (unlikely(!op)) {
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	if (unlikely(src == MPI_PROC_NULL)) {
+		op->kind = HDL_REQ_OTHER;
+		hdl_status_empty(&op->req.status, MPI_PROC_NULL);
+		op->req.done = 1;
+		*req = &op->req;
+		return MPI_SUCCESS;
+	}
+	rc = recv_fill(op, buf, count, t, src, tag, comm, context);
+	if (unlikely(rc)) {
+		op->req.done = 1;
+		hdl_req_free(&op->req);
+		return rc;
+	}
+	op->req.ep = ep_of(comm, src);
+	*req = &op->req;
+	u = hdl_match_find(context, op->src, tag);
+	if (u) {
+		deliver_unexpected(op, u);
+		return MPI_SUCCESS;
+	}
+	rc = hdl_check_peer(comm, src, &op->errnum);
+	if (likely(!rc)) {
+		hdl_match_post(op);
+	} else {
+		if (op->type)
+			hdl_type_release(op->type);
+		hdl_status_empty(&op->req.status, src);
+		hdl_req_complete(&op->req, rc);
+	}
+	return MPI_SUCCESS;
+}
+
+int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+	     uint16_t context, MPI_Status *status)
+{
+	struct hdl_op op;
+	struct hdl_unexpected *u;
+	int rc;
+
+	if (unlikely(src == MPI_PROC_NULL)) {
+		if (status)
+			hdl_status_empty(status, MPI_PROC_NULL);
+		return MPI_SUCCESS;
+	}
+	op.req.done = 0;
+	op.req.comm = comm;
+	op.req.notify = NULL;
+	op.req.detached = op.req.pending = false;
+	op.kind = HDL_REQ_RECV;
+	op.packed = NULL;
+	op.posted = false;
+	rc = recv_fill(&op, buf, count, t, src, tag, comm, context);
+	if (unlikely(rc))
+		return rc;
+	u = hdl_match_find(context, op.src, tag);
+	if (u) {
+		deliver_unexpected(&op, u);
+	} else {
+		rc = hdl_check_peer(comm, src, &op.errnum);
+		if (likely(!rc) && unlikely(src == comm->rank)) {
+			hdl_reason_set("the rank receives from itself, but has sent itself no message with tag %d: "
+				       "this could never complete", tag);
+			rc = MPI_ERR_OTHER;
+		}
+		if (unlikely(rc)) {
+			if (op.type)
+				hdl_type_release(op.type);
+			if (rc == MPI_ERR_PROC_ABORTED) {
+				op.req.error = rc;
+				hdl_req_explain(&op.req);
+			}
+			return rc;
+		}
+		hdl_match_post(&op);
+	}
+	hdl_wait_done(&op.req.done, ep_of(comm, src), &op);
+	if (status) {
+		status->MPI_SOURCE = op.req.status.MPI_SOURCE;
+		status->MPI_TAG = op.req.status.MPI_TAG;
+		hdl_status_set_bytes(status, hdl_status_bytes(&op.req.status), false);
+	}
+	if (unlikely(op.req.error))
+		hdl_req_explain(&op.req);
+	return op.req.error;
+}
+
+static int probe_found(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status)
+{
+	int world = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
+	struct hdl_unexpected *u = hdl_match_find(context, world, tag);
+	int errnum, rc;
+
+	*flag = u != NULL;
+	if (u) {
+		if (status) {
+			status->MPI_SOURCE = src != MPI_ANY_SOURCE ? src : hdl_comm_rank_of(comm, u->src);
+			status->MPI_TAG = u->tag;
+			hdl_status_set_bytes(status, u->len, false);
+		}
+		return MPI_SUCCESS;
+	}
+	rc = hdl_check_peer(comm, src, &errnum);
+	if (rc)
+		hdl_reason_set("%s %d has failed: %s",
+			       src == MPI_ANY_SOURCE ? "a rank of the communicator, source" : "rank",
+			       src, strerror(errnum));
+	return rc;
+}
+
+int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status)
+{
+	int rc;
+
+	if (unlikely(src == MPI_PROC_NULL)) {
+		*flag = 1;
+		if (status)
+			hdl_status_empty(status, MPI_PROC_NULL);
+		return MPI_SUCCESS;
+	}
+	rc = probe_found(src, tag, comm, context, flag, status);
+	if (rc || *flag)
+		return rc;
+	hdl_progress();
+	return probe_found(src, tag, comm, context, flag, status);
+}
+
+int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status)
+{
+	unsigned idle = 0;
+	int flag, found, rc;
+
+	if (unlikely(src == MPI_PROC_NULL)) {
+		if (status)
+			hdl_status_empty(status, MPI_PROC_NULL);
+		return MPI_SUCCESS;
+	}
+	for (;;) {
+		rc = probe_found(src, tag, comm, context, &flag, status);
+		if (rc || flag)
+			return rc;
+		found = hdl_progress();
+		if (found)
+			idle = 0;
+		else
+			hdl_p2p_idle(&idle);
+	}
+}
+
+int hdl_recv_init(void)
+{
+	unexpected_warn = hdl_vars.unexpected_warn;
+	return 0;
+}
+
+void hdl_recv_fini(void)
+{
+	free(failed);
+	failed = NULL;
+	hdl_failed_peers = 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests: a pool that only grows, completion, waiting (MPI-5.0 section 3.7). */
+#include "p2p/match.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB_OPS	64
+
+struct slab {
+	struct slab *next;
+	struct hdl_op op[SLAB_OPS];
+};
+
+static struct slab *slabs;
+static struct hdl_op *free_ops;
+size_t hdl_pending;
+
+static __attribute__((noinline)) bool pool_grow(void)
+{
+	struct slab *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return false;
+	s->next = slabs;
+	slabs = s;
+	for (int i = SLAB_OPS - 1; i >= 0; i--) {
+		s->op[i].next = free_ops;
+		free_ops = &s->op[i];
+	}
+	return true;
+}
+
+struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind)
+{
+	struct hdl_op *op = free_ops;
+
+	if (unlikely(!op)) {
+		if (!pool_grow())
+			return NULL;
+		op = free_ops;
+	}
+	free_ops = op->next;
+	op->req.obj = (struct hdl_object){ HDL_MAGIC_REQ, 1 };
+	op->req.done = 0;
+	op->req.error = MPI_SUCCESS;
+	op->req.comm = comm;
+	op->req.notify = NULL;
+	op->req.look = NULL;
+	op->req.ep = NULL;
+	op->req.detached = op->req.pending = false;
+	op->kind = kind;
+	op->posted = false;
+	op->errnum = 0;
+	op->type = NULL;
+	op->packed = NULL;
+	comm->obj.refs++;
+	return op;
+}
+
+struct hdl_req *hdl_req_new(struct hdl_comm *comm)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_OTHER);
+
+	if (!op)
+		return NULL;
+	hdl_status_empty(&op->req.status, MPI_ANY_SOURCE);
+	return &op->req;
+}
+
+static void op_put(struct hdl_op *op)
+{
+	struct hdl_comm *comm = op->req.comm;
+
+	op->req.obj.magic = 0;
+	op->next = free_ops;
+	free_ops = op;
+	if (unlikely(comm->obj.refs == 1))
+		hdl_comm_release(comm);		/* it was freed meanwhile: this was its last user */
+	else
+		comm->obj.refs--;
+}
+
+/* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
+static _Noreturn void detached_error(const struct hdl_req *req)
+{
+	char text[512];
+
+	hdl_req_explain(req);
+	snprintf(text, sizeof(text), "an operation whose request was freed by MPI_Request_free failed: %s",
+		 hdl_reason_take());
+	hdl_rt_abort(req->error, text);
+}
+
+void hdl_req_complete(struct hdl_req *req, int error)
+{
+	req->error = error;
+	if (req->pending) {
+		req->pending = false;
+		hdl_pending--;
+	}
+	req->done = 1;
+	if (unlikely(req->notify != NULL)) {
+		req->notify(req);
+	} else if (unlikely(req->detached)) {
+		if (error)
+			detached_error(req);
+		op_put((struct hdl_op *)req);
+	}
+}
+
+void hdl_req_free(struct hdl_req *req)
+{
+	if (unlikely(!req->done)) {
+		req->detached = true;
+		req->obj.refs = 0;
+		return;
+	}
+	op_put((struct hdl_op *)req);
+}
+
+void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
+{
+	unsigned idle = 0;
+
+	hdl_blocked = op;
+	while (!*done) {
+		hdl_p2p_idle(&idle);
+		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress())
+			idle = 0;
+	}
+	hdl_blocked = NULL;
+}
+
+void hdl_req_wait(struct hdl_req *req)
+{
+	hdl_req_look(req);
+	hdl_wait_done(&req->done, req->ep, NULL);
+}
+
+void hdl_req_cancel(struct hdl_req *req)
+{
+	struct hdl_op *op = (struct hdl_op *)req;
+
+	/* A message that left cannot be called back, and one that matched is received: section 3.8.4 allows both. */
+	if (req->done || op->kind != HDL_REQ_RECV || !op->posted)
+		return;
+	hdl_match_withdraw(op);
+	if (op->type)
+		hdl_type_release(op->type);
+	hdl_status_empty(&req->status, MPI_ANY_SOURCE);
+	hdl_status_set_bytes(&req->status, 0, true);
+	hdl_req_complete(req, MPI_SUCCESS);
+}
+
+void hdl_req_explain(const struct hdl_req *req)
+{
+	const struct hdl_op *op = (const struct hdl_op *)req;
+	const char *why = strerror(op->errnum);
+	bool dead = req->error == MPI_ERR_PROC_ABORTED;
+	char label[MPI_MAX_OBJECT_NAME];
+
+	if (op->kind == HDL_REQ_OTHER || !req->error)
+		return;		/* a collective's reason is set by the collectives */
+	hdl_comm_label(req->comm, label);
+	if (req->error == MPI_ERR_TRUNCATE)
+		hdl_reason_set("message truncated: %zu bytes from rank %d with tag %d in %s, the receive buffer has "
+			       "%zu bytes", op->arrived, req->status.MPI_SOURCE, req->status.MPI_TAG, label, op->bytes);
+	else if (op->kind == HDL_REQ_SEND)
+		hdl_reason_set("send to rank %d with tag %d in %s, %zu bytes: %s%s", op->peer, op->tag, label,
+			       op->bytes, dead ? "that rank has failed or cannot be reached: " : "", why);
+	else if (op->peer == MPI_ANY_SOURCE)
+		hdl_reason_set("receive from any source with tag %d in %s: %s%s", op->tag, label,
+			       dead ? "a rank has failed, and may be the sender: " : "", why);
+	else
+		hdl_reason_set("receive from rank %d with tag %d in %s: %s%s", op->peer, op->tag, label,
+			       dead ? "that rank has failed or cannot be reached: " : "", why);
+}
+
+void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg)
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		for (int i = 0; i < SLAB_OPS; i++)
+			if (s->op[i].req.obj.magic == HDL_MAGIC_REQ && !s->op[i].req.done)
+				fn(&s->op[i], arg);
+}
+
+void hdl_req_fini(void)
+{
+	for (struct slab *s = slabs, *next; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+	slabs = NULL;
+	free_ops = NULL;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/p2p: the whole request, and what its files share. The queues are in match.h. */
+#ifndef HDL_P2P_REQUEST_H
+#define HDL_P2P_REQUEST_H
+
+#include <limits.h>
+
+#include "p2p/p2p.h"
+#include "runtime/runtime.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+/* Tags below 0 in a collective context are p2p's own. */
+#define HDL_TAG_AGREE	(-16)		/* communicator constructors, see comm.c */
+
+enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV };
+
+/* A send or a receive. Sends and receives that block live on the stack, others in the pool. */
+struct hdl_op {
+	struct hdl_req req;
+
+	/* matching; src and peer_world are ranks in MPI_COMM_WORLD */
+	struct hdl_op *next;		/* in its bucket, or in its context's wildcards */
+	uint64_t stamp;			/* order of posting, to decide between an exact and a wildcard receive */
+	int32_t src;			/* or MPI_ANY_SOURCE */
+	int32_t tag;			/* or MPI_ANY_TAG */
+	uint16_t context;
+	uint8_t kind;			/* enum hdl_req_kind */
+	bool posted;			/* in a queue */
+	bool sync;
+	int peer;			/* rank in the communicator, as the user said it */
+	int errnum;			/* errno of the transport, for the explanation */
+
+	/* data */
+	void *buf;
+	MPI_Count count;
+	struct hdl_type *type;		/* retained while in use if not one run; else NULL */
+	size_t bytes;			/* room (receive) or message (send) */
+	size_t arrived;			/* receive: bytes of the message that matched */
+	void *packed;			/* pooled buffer, when type is set */
+
+	union {
+		struct hdl_send send;
+		struct hdl_fetch fetch;
+	};
+};
+
+/* A message that came before its receive. */
+struct hdl_unexpected {
+	struct hdl_unexpected *next;		/* in its bucket */
+	struct hdl_unexpected *after, *before;	/* in its context, by arrival */
+	int32_t src, tag;
+	uint16_t context;
+	uint8_t kind;			/* enum hdl_kind, or HDL_SELF */
+	size_t len;			/* bytes of the message */
+	struct hdl_op *self;		/* HDL_SELF: the send that waits, with its data */
+	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record */
+};
+#define HDL_SELF	0xff
+
+/* ---- buffer.c: pooled memory of any size ------------------------------------------------------------------ */
+
+void *hdl_buf_get(size_t bytes);	/* 16-byte aligned; NULL without memory */
+void hdl_buf_put(void *buf);		/* NULL is allowed */
+void hdl_buf_fini(void);
+
+/* ---- request.c ----------------------------------------------------------------------------------------- */
+
+struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind);	/* NULL without memory */
+void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
+void hdl_req_fini(void);
+/* The rest of hdl_wait_done, when the first turn of progress was not enough. */
+void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op);
+/* Progress until *done. op: the blocking operation, for reports; NULL if it is in the pool. */
+static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
+{
+	while (likely(!*done)) {
+		if (!(ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) && !*done) {
+			hdl_wait_idle(done, ep, op);
+			return;
+		}
+	}
+}
+/* Requests of the pool that are not done: what MPI_Finalize waits for. */
+extern size_t hdl_pending;
+
+/* ---- recv.c -------------------------------------------------------------------------------------------- */
+
+extern const struct hdl_upcalls hdl_p2p_upcalls;
+/* Delivers a message of this rank to a receive of its own that matches; completes both. */
+void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
+/* Keeps the transport's errno for the explanation; returns the error class that goes with it. */
+int hdl_op_fail(struct hdl_op *op, int err);
+/* Queues a message to the rank itself; buffered: copied, and the send is complete. */
+void hdl_unexpected_self(struct hdl_op *send, bool buffered);
+int hdl_recv_init(void);
+void hdl_recv_fini(void);
+/* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
+int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum);
+extern unsigned hdl_failed_peers;
+
+/* ---- comm.c -------------------------------------------------------------------------------------------- */
+
+int hdl_comm_init(void);
+void hdl_comm_fini(void);
+/* The communicator's name for people: its own, or "communicator #context". Static or in buf. */
+const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_OBJECT_NAME]);
+
+/* ---- report.c ------------------------------------------------------------------------------------------ */
+
+/* The blocking operation that this rank is in, if it waits. */
+extern const struct hdl_op *hdl_blocked;
+int hdl_report_init(void);
+void hdl_report_fini(void);
+
+/* Memory ran out where no error can be returned (a message arrives): ends the job. */
+_Noreturn void hdl_out_of_memory(const char *what, size_t bytes);
+
+#endif

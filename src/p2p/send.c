@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending: one run of bytes goes to the transport as it lies in memory, anything else is packed first. */
+#include "p2p/match.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static inline struct hdl_op *op_of(struct hdl_send *send)
+{
+	return (struct hdl_op *)((char *)send - offsetof(struct hdl_op, send));
+}
+
+static void send_done(struct hdl_send *send, int err)
+{
+	struct hdl_op *op = op_of(send);
+
+	hdl_buf_put(op->packed);
+	op->packed = NULL;
+	hdl_req_complete(&op->req, likely(!err) ? MPI_SUCCESS : hdl_op_fail(op, err));
+}
+
+static int too_large(MPI_Count count, const struct hdl_type *t)
+{
+	hdl_reason_set("%lld elements of %lld bytes do not fit the address space", (long long)count,
+		       (long long)t->size);
+	return MPI_ERR_COUNT;
+}
+
+/* What is not set on the fast path. */
+static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag,
+		     struct hdl_comm *comm, uint16_t context, bool sync)
+{
+	op->src = hdl_job.rank;
+	op->peer = dest;
+	op->tag = tag;
+	op->context = context;
+	op->sync = sync;
+	op->buf = (void *)buf;
+	op->count = count;
+	op->type = NULL;
+	op->packed = NULL;
+	if (__builtin_mul_overflow((size_t)count, (size_t)t->size, &op->bytes))
+		return too_large(count, t);
+	if (dest == comm->rank) {
+		if (!hdl_type_is_run(t, count)) {
+			op->type = (struct hdl_type *)t;
+			hdl_type_retain(op->type);
+		}
+	} else if (!hdl_type_is_run(t, count)) {
+		op->packed = hdl_buf_get(op->bytes);
+		if (!op->packed) {
+			hdl_reason_set("out of memory: %zu bytes to pack a non-contiguous datatype", op->bytes);
+			return MPI_ERR_NO_MEM;
+		}
+		hdl_pack(op->packed, buf, count, t, 0, op->bytes);
+	}
+	return MPI_SUCCESS;
+}
+
+/* A message to the rank itself never reaches the transport. blocking: op must be done on return. */
+static int send_self(struct hdl_op *op, bool blocking)
+{
+	struct hdl_op *recv = hdl_match_arrived(op->context, hdl_job.rank, op->tag);
+	bool buffered = !op->sync && op->bytes <= hdl_vars.eager_max;
+
+	if (recv) {
+		hdl_recv_deliver_self(recv, op);
+	} else if (buffered || !blocking) {
+		hdl_unexpected_self(op, buffered);
+	} else {
+		if (op->type)
+			hdl_type_release(op->type);
+		hdl_reason_set("the rank sends itself %zu bytes with tag %d, and has posted no receive for them: "
+			       "this could never complete", op->bytes, op->tag);
+		return MPI_ERR_OTHER;
+	}
+	return MPI_SUCCESS;
+}
+
+int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+	      uint16_t context, bool sync, struct hdl_req **req)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_SEND);
+	int rc;
+
+	*req = NULL;
+	if (unlikely(!op)) {
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	hdl_status_empty(&op->req.status, MPI_ANY_SOURCE);
+	if (unlikely(dest == MPI_PROC_NULL)) {
+		op->kind = HDL_REQ_OTHER;
+		op->req.done = 1;
+		*req = &op->req;
+		return MPI_SUCCESS;
+	}
+	rc = send_fill(op, buf, count, t, dest, tag, comm, context, sync);
+	if (unlikely(rc)) {
+		op->req.done = 1;
+		hdl_req_free(&op->req);
+		return rc;
+	}
+	*req = &op->req;
+	op->req.pending = true;
+	hdl_pending++;
+	if (unlikely(dest == comm->rank))
+		return send_self(op, false);
+	op->req.ep = hdl_comm_ep(comm, dest);
+	op->send.done = send_done;
+	rc = hdl_ep_send(op->req.ep, tag, context, sync, op->packed ? op->packed : buf, op->bytes, &op->send);
+	if (rc)
+		send_done(&op->send, rc < 0 ? rc : 0);
+	return MPI_SUCCESS;
+}
+
+/* The rest of a blocking send that did not leave at once. */
+static __attribute__((noinline)) int send_wait(struct hdl_op *op, struct hdl_ep *ep, int rc)
+{
+	if (rc < 0)
+		send_done(&op->send, rc);
+	hdl_wait_done(&op->req.done, ep, op);
+	if (op->req.error)
+		hdl_req_explain(&op->req);
+	return op->req.error;
+}
+
+static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count, const struct hdl_type *t, int dest,
+					       int tag, struct hdl_comm *comm, uint16_t context, bool sync)
+{
+	struct hdl_op op = { .req = { .comm = comm }, .kind = HDL_REQ_SEND };
+	struct hdl_ep *ep;
+	int rc;
+
+	if (dest == MPI_PROC_NULL)
+		return MPI_SUCCESS;
+	rc = send_fill(&op, buf, count, t, dest, tag, comm, context, sync);
+	if (rc)
+		return rc;
+	if (dest == comm->rank)
+		return send_self(&op, true);
+	ep = hdl_comm_ep(comm, dest);
+	op.send.done = send_done;
+	rc = hdl_ep_send(ep, tag, context, sync, op.packed ? op.packed : buf, op.bytes, &op.send);
+	if (rc == 1) {
+		hdl_buf_put(op.packed);
+		return MPI_SUCCESS;
+	}
+	return send_wait(&op, ep, rc);
+}
+
+int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+	     uint16_t context, bool sync)
+{
+	struct hdl_op op;
+	struct hdl_ep *ep;
+	size_t bytes;
+	int rc;
+
+	/* No endpoint yet, the rank itself, MPI_PROC_NULL, or to be packed */
+	if (unlikely(dest < 0) || unlikely(!(ep = comm->ep[dest])) || unlikely(!hdl_type_is_run(t, count)))
+		return send_slow(buf, count, t, dest, tag, comm, context, sync);
+	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
+		return too_large(count, t);
+	/* What send_done looks at; the rest is for explanations, and set when the message does not leave at once. */
+	op.send.done = send_done;
+	op.packed = NULL;
+	op.req.done = 0;
+	op.req.notify = NULL;
+	op.req.detached = op.req.pending = false;
+	rc = hdl_ep_send(ep, tag, context, sync, buf, bytes, &op.send);
+	if (likely(rc == 1))
+		return MPI_SUCCESS;
+	op.req.comm = comm;
+	op.kind = HDL_REQ_SEND;
+	op.posted = false;
+	op.sync = sync;
+	op.peer = dest;
+	op.tag = tag;
+	op.context = context;
+	op.bytes = bytes;
+	return send_wait(&op, ep, rc);
+}

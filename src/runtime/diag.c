@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Diagnostics: one line, one write(2), so that the lines of many ranks do not mix. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/launched_by.h"
+#include "runtime/runtime.h"
+
+static struct {
+	const char *program;		/* "heddle", or the program that reports in its own name */
+	int rank;			/* -1: not known, or alone */
+	bool known;
+	char host[256];
+} self = { .program = "heddle", .rank = -1 };
+
+void hdl_diag_program(const char *name)
+{
+	self.program = name;
+	self.rank = -1;
+	self.known = true;
+}
+
+void hdl_diag_rank(int rank, const char *host)
+{
+	self.rank = rank;
+	snprintf(self.host, sizeof self.host, "%s", host);
+	self.known = true;
+}
+
+/* Errors before the job is joined: what the launcher's environment says is the best that there is. */
+static void guess_self(void)
+{
+	if (self.known)
+		return;
+	self.rank = hdl_launched_by_env().rank;
+	if (gethostname(self.host, sizeof self.host - 1))
+		snprintf(self.host, sizeof self.host, "unknown host");
+	self.known = true;
+}
+
+static void write_all(const char *p, size_t len)
+{
+	while (len) {
+		ssize_t n = write(STDERR_FILENO, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;		/* nowhere left to say it */
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+static void say(const char *kind, const char *suffix, const char *fmt, va_list ap)
+{
+	int saved = errno;
+	char head[320], fixed[1024], *line = fixed;
+	size_t head_len, size = sizeof fixed;
+	va_list again;
+	int text_len;
+
+	guess_self();
+	if (self.rank >= 0)
+		snprintf(head, sizeof head, "%s: rank %d (%s): %s", self.program, self.rank, self.host, kind);
+	else
+		snprintf(head, sizeof head, "%s: %s", self.program, kind);
+	head_len = strlen(head);
+
+	va_copy(again, ap);
+	text_len = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	if (text_len < 0)
+		text_len = 0;
+	if (head_len + (size_t)text_len + strlen(suffix) + 2 > size) {
+		size = head_len + (size_t)text_len + strlen(suffix) + 2;
+		line = malloc(size);
+		if (!line) {		/* the beginning of the text is better than nothing */
+			line = fixed;
+			size = sizeof fixed;
+		}
+	}
+	memcpy(line, head, head_len);
+	vsnprintf(line + head_len, size - head_len, fmt, ap);
+	snprintf(line + strlen(line), size - strlen(line), "%s", suffix);
+	if (strlen(line) + 2 > size)
+		line[size - 2] = 0;
+	strcat(line, "\n");
+	write_all(line, strlen(line));
+	if (line != fixed)
+		free(line);
+	errno = saved;
+}
+
+void hdl_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("", "", fmt, ap);
+	va_end(ap);
+}
+
+/* How often each warning was given: the format string is its identity, so that a warning about many peers is
+ * still one warning. */
+struct warning {
+	const char *fmt;
+	unsigned long count;
+	struct warning *next;
+};
+
+static unsigned long count_warning(const char *fmt)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct warning *all;
+	struct warning *w;
+	unsigned long count = 1;
+
+	pthread_mutex_lock(&lock);
+	for (w = all; w && w->fmt != fmt; w = w->next)
+		;
+	if (!w) {
+		w = calloc(1, sizeof *w);
+		if (w) {
+			w->fmt = fmt;
+			w->next = all;
+			all = w;
+		}
+	}
+	if (w)
+		count = ++w->count;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+void hdl_warn(const char *fmt, ...)
+{
+	unsigned long count = count_warning(fmt), decade = 10;
+	char suffix[80] = "";
+	va_list ap;
+
+	while (decade < count && decade <= count / 10)
+		decade *= 10;
+	if (count > 3 && count != decade)
+		return;
+	if (count >= 3)
+		snprintf(suffix, sizeof suffix, " (warning no. %lu of this kind; %s)", count,
+			 count == 3 ? "the next is no. 10" : "those between were left out");
+	va_start(ap, fmt);
+	say("warning: ", suffix, fmt, ap);
+	va_end(ap);
+}
+
+void hdl_debug(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!hdl_vars.debug)
+		return;
+	va_start(ap, fmt);
+	say("debug: ", "", fmt, ap);
+	va_end(ap);
+}
+
+uint64_t hdl_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}

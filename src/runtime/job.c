@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The job, by PMIx. Two things shape this file. Start-up costs: only what is needed is asked for, and only from what
+ * the server has sent already (PMIX_OPTIONAL); another rank's values are fetched when they are used (direct modex).
+ * And a rank that never comes must not hang the others: whatever waits for another rank is bounded, and names it.
+ */
+#include <errno.h>
+#include <pmix.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/launched_by.h"
+#include "runtime/runtime.h"
+#include "runtime/watchdog.h"
+
+#ifndef HDL_LIBRARY_VERSION	/* a test builds a second library */
+#define HDL_LIBRARY_VERSION PACKAGE_VERSION
+#endif
+#define VERSION_KEY "hdl.version"
+
+struct hdl_job hdl_job;
+
+static pmix_proc_t me;
+static bool joined;		/* PMIx_Init succeeded */
+static unsigned fences;
+
+/* ---- waiting for PMIx, bounded ----------------------------------------------------------------------------- */
+
+/* Shared with PMIx's thread. Whoever gives up leaves it to the callback, which may come at any later time. */
+struct waiter {
+	pthread_mutex_t lock;
+	pthread_cond_t done_cond;
+	int refs;
+	bool done;
+	pmix_status_t status;
+	void *data;
+	size_t len;
+};
+
+static struct waiter *waiter_new(void)
+{
+	struct waiter *w = calloc(1, sizeof *w);
+	pthread_condattr_t attr;
+
+	if (!w)
+		return NULL;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->done_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	w->refs = 2;
+	return w;
+}
+
+static void waiter_put(struct waiter *w)
+{
+	bool last;
+
+	pthread_mutex_lock(&w->lock);
+	last = --w->refs == 0;
+	pthread_mutex_unlock(&w->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&w->done_cond);
+	pthread_mutex_destroy(&w->lock);
+	free(w->data);
+	free(w);
+}
+
+static void waiter_done(struct waiter *w, pmix_status_t status)
+{
+	pthread_mutex_lock(&w->lock);
+	w->status = status;
+	w->done = true;
+	pthread_cond_signal(&w->done_cond);
+	pthread_mutex_unlock(&w->lock);
+	waiter_put(w);
+}
+
+static void fence_done(pmix_status_t status, void *arg)
+{
+	waiter_done(arg, status);
+}
+
+static void value_done(pmix_status_t status, pmix_value_t *value, void *arg)
+{
+	struct waiter *w = arg;
+
+	if (status == PMIX_SUCCESS) {
+		if (!value || value->type != PMIX_BYTE_OBJECT) {
+			status = PMIX_ERR_TYPE_MISMATCH;
+		} else {
+			w->len = value->data.bo.size;
+			w->data = malloc(w->len ? w->len : 1);
+			if (!w->data)
+				status = PMIX_ERR_NOMEM;
+			else if (w->len)
+				memcpy(w->data, value->data.bo.bytes, w->len);
+		}
+	}
+	waiter_done(w, status);
+}
+
+/* Until done, or until the clock passes deadline (0: for ever). */
+static bool waiter_wait(struct waiter *w, uint64_t deadline)
+{
+	struct timespec t = { (time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u) };
+	int err = 0;
+	bool done;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->done && err != ETIMEDOUT)
+		err = deadline ? pthread_cond_timedwait(&w->done_cond, &w->lock, &t)
+			       : pthread_cond_wait(&w->done_cond, &w->lock);
+	done = w->done;
+	pthread_mutex_unlock(&w->lock);
+	return done;
+}
+
+static uint64_t init_deadline(void)
+{
+	return hdl_vars.init_timeout ? hdl_now_ns() + hdl_vars.init_timeout * 1000 : 0;
+}
+
+/* ---- reading what the server told at start ------------------------------------------------------------------ */
+
+static pmix_proc_t proc_of(pmix_rank_t rank)
+{
+	pmix_proc_t proc = me;
+
+	proc.rank = rank;
+	return proc;
+}
+
+/* NULL if the server did not tell. */
+static pmix_value_t *told(pmix_rank_t rank, const char *key)
+{
+	pmix_proc_t proc = proc_of(rank);
+	pmix_value_t *value = NULL;
+	pmix_info_t optional;
+	pmix_status_t rc;
+
+	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+	rc = PMIx_Get(&proc, key, &optional, 1, &value);
+	PMIX_INFO_DESTRUCT(&optional);
+	return rc == PMIX_SUCCESS ? value : NULL;
+}
+
+static bool told_number(pmix_rank_t rank, const char *key, int *out)
+{
+	pmix_value_t *value = told(rank, key);
+	pmix_status_t rc;
+	int64_t v = 0;
+
+	if (!value)
+		return false;
+	PMIX_VALUE_GET_NUMBER(rc, value, v, int64_t);
+	PMIX_VALUE_RELEASE(value);
+	if (rc != PMIX_SUCCESS || v < 0 || v > INT32_MAX)
+		return false;
+	*out = (int)v;
+	return true;
+}
+
+/* malloc'd, or NULL. */
+static char *told_string(pmix_rank_t rank, const char *key)
+{
+	pmix_value_t *value = told(rank, key);
+	char *text = NULL;
+
+	if (value && value->type == PMIX_STRING && value->data.string)
+		text = strdup(value->data.string);
+	if (value)
+		PMIX_VALUE_RELEASE(value);
+	return text;
+}
+
+/* The peers of this host are a list "0,1,2". Sets the local rank and size and returns the first of them. */
+static int read_local_peers(void)
+{
+	char *peers = told_string(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS), *next;
+	int leader = -1, n = 0, mine = -1;
+
+	for (char *p = peers; p && *p; p = *next == ',' ? next + 1 : next) {
+		int rank = (int)strtol(p, &next, 10);
+
+		if (next == p)
+			break;
+		if (leader < 0)
+			leader = rank;
+		if (rank == hdl_job.rank)
+			mine = n;
+		n++;
+	}
+	free(peers);
+	if (mine < 0)
+		return -1;
+	hdl_job.local_rank = mine;
+	hdl_job.local_size = n;
+	return leader;
+}
+
+/* Fills host_of: node numbers where the server has them, else by the hosts' names. */
+static int read_hosts(void)
+{
+	char **names = NULL;
+	int err = 0;
+
+	if (hdl_job.local_size == hdl_job.size)
+		return 0;
+	hdl_job.host_of = malloc(sizeof(int) * (size_t)hdl_job.size);
+	names = calloc((size_t)hdl_job.size, sizeof *names);
+	if (!hdl_job.host_of || !names) {
+		hdl_error("no memory for the table of the hosts of %d ranks", hdl_job.size);
+		err = -ENOMEM;
+		goto out;
+	}
+	for (int r = 0; r < hdl_job.size; r++) {
+		if (told_number((pmix_rank_t)r, PMIX_NODEID, &hdl_job.host_of[r]))
+			continue;
+		names[r] = told_string((pmix_rank_t)r, PMIX_HOSTNAME);
+		if (!names[r]) {
+			hdl_error("the launcher's PMIx server tells neither the node number nor the host name of rank %d, so "
+				  "Heddle cannot know which ranks share a host", r);
+			err = -ENODATA;
+			goto out;
+		}
+		hdl_job.host_of[r] = r;
+		for (int q = 0; q < r; q++) {
+			if (names[q] && !strcmp(names[q], names[r])) {
+				hdl_job.host_of[r] = hdl_job.host_of[q];
+				break;
+			}
+		}
+	}
+	hdl_job.my_host = hdl_job.host_of[hdl_job.rank];
+out:
+	for (int r = 0; names && r < hdl_job.size; r++)
+		free(names[r]);
+	free(names);
+	return err;
+}
+
+/* ---- joining -------------------------------------------------------------------------------------------------- */
+
+static int refuse_without_pmix(const struct hdl_launched_by *by)
+{
+	if (by->rank > 0)	/* the whole story once is enough */
+		hdl_error("no PMIx server for %s=%s: see the message of rank 0", by->size_var, by->size_text);
+	else
+		hdl_error("%s started %s processes (%s=%s), but it offers them no PMIx server, by which Heddle %s joins a job: "
+			  "each of them would run alone as rank 0 of 1. Start the program with heddlerun -n %s%s.",
+			  by->launcher, by->size_text, by->size_var, by->size_text, HDL_LIBRARY_VERSION, by->size_text,
+			  by->remedy);
+	return -ENOTCONN;
+}
+
+static void become_singleton(void)
+{
+	hdl_job.size = hdl_job.local_size = 1;
+	hdl_job.singleton = true;
+	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "singleton.%d.%llx", (int)getpid(),
+		 (unsigned long long)hdl_now_ns());
+	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "none");
+	hdl_diag_rank(-1, hdl_job.hostname);
+}
+
+static const char *server_uri(void)
+{
+	static const char *const vars[] = { "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+					    "PMIX_SERVER_URI21", "PMIX_SERVER_URI2" };
+
+	for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++)
+		if (getenv(vars[i]))
+			return getenv(vars[i]);
+	return "none named in PMIX_SERVER_URI*";
+}
+
+static int join(const struct hdl_launched_by *by)
+{
+	const char *server_version = getenv("PMIX_VERSION");
+	pmix_status_t rc;
+
+	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
+	rc = PMIx_Init(&me, NULL, 0);
+	hdl_watch_end();
+	if (rc != PMIX_SUCCESS) {
+		hdl_error("%s started this process as rank %d of PMIx namespace %s, but its PMIx server (%s; PMIx %s) cannot be "
+			  "reached by this side's PMIx (%s): %s. Has the launcher ended, or was its environment inherited by a "
+			  "program that it did not start? Then unset PMIX_NAMESPACE, or start the program with heddlerun.",
+			  by->launcher, by->rank, getenv("PMIX_NAMESPACE"), server_uri(),
+			  server_version ? server_version : "of unknown version", PMIx_Get_version(), PMIx_Error_string(rc));
+		return -ENOTCONN;
+	}
+	joined = true;
+	hdl_job.rank = (int)me.rank;
+	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "%s", me.nspace);
+	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "%s", by->launcher);
+	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
+	return 0;
+}
+
+/* Several launchers, one within the other, each with its own idea of the job. */
+static int check_size(const struct hdl_launched_by *by)
+{
+	if (by->size <= 1 || by->size == hdl_job.size || strncmp(by->launcher, "mpi", 3))
+		return 0;
+	hdl_error("%s says that the job has %s processes (%s), the PMIx server (%s; namespace %s) says %d: one launcher was "
+		  "started by the other, and the inner one offers no PMIx. Start the program with heddlerun -n %s instead of "
+		  "the inner one.", by->launcher, by->size_text, by->size_var, server_uri(), hdl_job.nspace, hdl_job.size,
+		  by->size_text);
+	return -EPROTO;
+}
+
+/* Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
+ * with all. */
+static int check_versions(int leader)
+{
+	int with = hdl_job.local_rank == 0 ? 0 : leader;
+	char *theirs = NULL;
+	size_t len = 0;
+	int err;
+
+	if (hdl_job.size == 1)
+		return 0;
+	if (hdl_job.local_rank == 0) {
+		err = hdl_rt_put(VERSION_KEY, HDL_LIBRARY_VERSION, sizeof HDL_LIBRARY_VERSION);
+		if (!err)
+			err = hdl_rt_commit();
+		if (err)
+			return err;
+	}
+	if (with == hdl_job.rank)
+		return 0;
+	err = hdl_rt_get(with, VERSION_KEY, (void **)&theirs, &len);
+	if (err)
+		return err;
+	if (len != sizeof HDL_LIBRARY_VERSION || memcmp(theirs, HDL_LIBRARY_VERSION, len)) {
+		hdl_error("rank %d runs Heddle %s, rank %d runs Heddle %.*s: all ranks of a job must use the same library "
+			  "(look at LD_LIBRARY_PATH and at `ldd` of the programs)", hdl_job.rank, HDL_LIBRARY_VERSION, with,
+			  (int)len, theirs);
+		err = -EPROTO;
+	}
+	free(theirs);
+	return err;
+}
+
+static void count_cpus(const struct hdl_launched_by *by)
+{
+	const char *text = by->heddlerun ? getenv("HEDDLERUN_CPUS") : NULL;
+
+	hdl_job.ncores = text ? atoi(text) : 0;
+	if (hdl_job.ncores < 1)
+		hdl_job.ncores = hdl_cpus_of_host(hdl_job.local_size);
+	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
+}
+
+/* properly: the launcher is told that this rank has nothing more to do with the job. A rank that fails in between must
+ * not tell that: its end is then seen as the failure that it is. */
+static void leave(bool properly)
+{
+	if (joined && properly)
+		PMIx_Finalize(NULL, 0);
+	joined = false;
+	free(hdl_job.host_of);
+	memset(&hdl_job, 0, sizeof hdl_job);
+}
+
+int hdl_rt_init(void)
+{
+	struct hdl_launched_by by = hdl_launched_by_env();
+	int err, leader;
+
+	memset(&hdl_job, 0, sizeof hdl_job);
+	if (gethostname(hdl_job.hostname, sizeof hdl_job.hostname - 1))
+		snprintf(hdl_job.hostname, sizeof hdl_job.hostname, "localhost");
+	err = hdl_vars_load();
+	if (err)
+		return err;
+	if (!by.pmix) {
+		if (by.size > 1)
+			return refuse_without_pmix(&by);
+		become_singleton();
+		count_cpus(&by);
+		return 0;
+	}
+
+	err = join(&by);
+	if (err)
+		return err;
+	err = -ENODATA;
+	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &hdl_job.size) || hdl_job.size <= hdl_job.rank) {
+		hdl_error("the PMIx server of %s (%s) tells no job size that holds rank %d (PMIX_JOB_SIZE: %d)", by.launcher,
+			  server_uri(), hdl_job.rank, hdl_job.size);
+		goto fail;
+	}
+	leader = read_local_peers();
+	if (leader < 0) {
+		hdl_error("the PMIx server of %s (%s) does not tell which ranks share this host (PMIX_LOCAL_PEERS)", by.launcher,
+			  server_uri());
+		goto fail;
+	}
+	err = read_hosts();
+	if (!err)
+		err = check_size(&by);
+	if (!err)
+		err = check_versions(leader);
+	if (err)
+		goto fail;
+	count_cpus(&by);
+	hdl_debug("rank %d of %d, %d of %d on this host with %d CPUs, job %s of %s", hdl_job.rank, hdl_job.size,
+		  hdl_job.local_rank, hdl_job.local_size, hdl_job.ncores, hdl_job.nspace, hdl_job.launcher);
+	return 0;
+fail:
+	leave(false);
+	return err;
+}
+
+int hdl_rt_fini(bool fence)
+{
+	int err = 0;
+
+	if (fence) {
+		err = hdl_rt_fence_begin();
+		while (!err)
+			err = hdl_rt_fence_wait(1000000);
+		err = err < 0 ? err : 0;
+	}
+	leave(true);
+	return err;
+}
+
+void hdl_rt_abort(int code, const char *text)
+{
+	int status = code & 255 ? code & 255 : 1;
+
+	if (text)
+		hdl_error("%s", text);
+	if (joined) {
+		/* A launcher that does not answer must not keep an aborting rank: then at least this one ends. */
+		hdl_watch("ending the job (PMIx_Abort)", 5000000, status);
+		PMIx_Abort(status, text ? text : "MPI_Abort", NULL, 0);
+		hdl_watch_end();
+	}
+	_exit(status);
+}
+
+/* ---- key, value, fence ------------------------------------------------------------------------------------------ */
+
+int hdl_rt_put(const char *key, const void *data, size_t len)
+{
+	pmix_value_t value = { .type = PMIX_BYTE_OBJECT };
+	pmix_status_t rc;
+
+	if (!joined)
+		return 0;	/* alone: nobody asks */
+	value.data.bo.bytes = (char *)data;
+	value.data.bo.size = len;
+	rc = PMIx_Put(PMIX_GLOBAL, key, &value);
+	if (rc == PMIX_SUCCESS)
+		return 0;
+	hdl_error("PMIx_Put of %s (%zu bytes): %s", key, len, PMIx_Error_string(rc));
+	return rc == PMIX_ERR_NOMEM ? -ENOMEM : -EIO;
+}
+
+int hdl_rt_commit(void)
+{
+	pmix_status_t rc;
+
+	if (!joined)
+		return 0;
+	hdl_watch("publishing this rank's addresses (PMIx_Commit; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
+	rc = PMIx_Commit();
+	hdl_watch_end();
+	if (rc == PMIX_SUCCESS)
+		return 0;
+	hdl_error("PMIx_Commit: %s", PMIx_Error_string(rc));
+	return -EIO;
+}
+
+static void sleep_ms(unsigned ms)
+{
+	struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* One question. seconds: how long the server may hold it back; 0: it answers at once. On success *data is the
+ * caller's. */
+static pmix_status_t ask(int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
+{
+	pmix_proc_t proc = proc_of((pmix_rank_t)rank);
+	struct waiter *w = waiter_new();
+	pmix_status_t rc = PMIX_ERR_TIMEOUT;
+	pmix_info_t how;
+
+	if (!w)
+		return PMIX_ERR_NOMEM;
+	if (seconds)
+		PMIX_INFO_LOAD(&how, PMIX_TIMEOUT, &seconds, PMIX_UINT32);
+	else
+		PMIX_INFO_LOAD(&how, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
+	rc = PMIx_Get_nb(&proc, key, &how, 1, value_done, w);
+	PMIX_INFO_DESTRUCT(&how);
+	if (rc != PMIX_SUCCESS) {	/* the callback will not come */
+		waiter_put(w);
+	} else if (!waiter_wait(w, deadline)) {
+		rc = PMIX_ERR_TIMEOUT;
+	} else {
+		rc = w->status;
+		*data = w->data;
+		*len = w->len;
+		w->data = NULL;
+	}
+	waiter_put(w);
+	return rc;
+}
+
+int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
+{
+	uint64_t deadline = init_deadline();
+	pmix_status_t rc = PMIX_ERR_TIMEOUT;
+	unsigned pause_ms = 1;
+
+	*data = NULL;
+	*len = 0;
+	if (!joined) {
+		hdl_error("%s of rank %d was asked for, but this process is alone", key, rank);
+		return -ENOTCONN;
+	}
+	/* The server answers when the rank commits, whether or not the key is among what it committed, and after a time
+	 * of its own: so "not found" means "not yet" until the deadline. */
+	for (;;) {
+		uint64_t now = hdl_now_ns(), left = deadline > now ? deadline - now : 0;
+
+		if (deadline && !left)
+			break;
+		rc = ask(rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
+		if (rc == PMIX_SUCCESS)
+			return 0;
+		if (rc != PMIX_ERR_NOT_FOUND && rc != PMIX_ERR_TIMEOUT && rc != PMIX_ERR_NOT_AVAILABLE)
+			break;
+		sleep_ms(pause_ms);
+		pause_ms = pause_ms < 50 ? pause_ms * 2 : 50;
+	}
+	if (rc == PMIX_ERR_NOMEM) {
+		hdl_error("no memory to fetch %s of rank %d", key, rank);
+		return -ENOMEM;
+	}
+	if (deadline && hdl_now_ns() >= deadline) {
+		hdl_error("rank %d has not published %s within %g s (HEDDLE_INIT_TIMEOUT): it has not come to MPI_Init, is "
+			  "stopped, or is not a Heddle program", rank, key, (double)hdl_vars.init_timeout / 1e6);
+		return -ETIMEDOUT;
+	}
+	hdl_error("%s of rank %d cannot be had (PMIx_Get: %s)", key, rank, PMIx_Error_string(rc));
+	return -EIO;
+}
+
+/* Names the ranks that did not leave their mark for this fence. */
+static void name_absent(const char *mark)
+{
+	char list[256] = "";
+	int absent = 0;
+
+	for (int r = 0; r < hdl_job.size; r++) {
+		bool remote = hdl_job.host_of && hdl_job.host_of[r] != hdl_job.my_host;
+		uint32_t seconds = remote ? 1 : 0;	/* another host's server has to be asked */
+		void *data = NULL;
+		size_t len;
+
+		if (r == hdl_job.rank ||
+		    ask(r, mark, seconds, hdl_now_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
+			free(data);
+			continue;
+		}
+		if (absent++ < 16) {
+			size_t used = strlen(list);
+
+			snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", r);
+		}
+	}
+	hdl_error("start-up waited longer than %g s (HEDDLE_INIT_TIMEOUT) for %d of %d ranks: rank %s%s: not in MPI_Init yet, "
+		  "stopped, or not a Heddle program", (double)hdl_vars.init_timeout / 1e6, absent, hdl_job.size,
+		  absent ? list : "none by its marks; the launcher's PMIx server is at fault", absent > 16 ? ", ..." : "");
+}
+
+static int fence_result(pmix_status_t rc)
+{
+	if (rc == PMIX_SUCCESS)
+		return 0;
+	if (rc == PMIX_ERR_PARTIAL_SUCCESS || rc == PMIX_ERR_LOST_CONNECTION || rc == PMIX_ERR_PROC_TERM_WO_SYNC)
+		hdl_error("another rank has ended before it came to where all ranks meet (PMIx_Fence: %s)", PMIx_Error_string(rc));
+	else
+		hdl_error("the ranks cannot meet (PMIx_Fence: %s)", PMIx_Error_string(rc));
+	return -EIO;
+}
+
+/* 0: under way, *out is the caller's; 1: complete at once; or a negative errno. */
+static int fence_begin(struct waiter **out)
+{
+	struct waiter *w = waiter_new();
+	pmix_status_t rc;
+
+	if (!w) {
+		hdl_error("no memory for a fence");
+		return -ENOMEM;
+	}
+	rc = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_done, w);
+	*out = w;
+	if (rc == PMIX_SUCCESS)
+		return 0;
+	waiter_put(w);		/* the callback will not come */
+	waiter_put(w);
+	*out = NULL;
+	return rc == PMIX_OPERATION_SUCCEEDED ? 1 : fence_result(rc);
+}
+
+static struct waiter *last_fence;
+
+int hdl_rt_fence_begin(void)
+{
+	int err;
+
+	if (!joined || hdl_job.size == 1)
+		return 0;
+	err = fence_begin(&last_fence);
+	return err < 0 ? err : 0;
+}
+
+int hdl_rt_fence_wait(uint64_t timeout_us)
+{
+	pmix_status_t rc;
+
+	if (!last_fence)
+		return 1;
+	if (!waiter_wait(last_fence, hdl_now_ns() + timeout_us * 1000))
+		return 0;
+	rc = last_fence->status;
+	waiter_put(last_fence);
+	last_fence = NULL;
+	return rc == PMIX_SUCCESS ? 1 : fence_result(rc);
+}
+
+int hdl_rt_fence(void)
+{
+	struct waiter *w;
+	pmix_status_t rc;
+	char mark[32];
+	int err;
+
+	if (!joined || hdl_job.size == 1)
+		return 0;
+	/* A fence cannot tell who is missing, a mark can. */
+	snprintf(mark, sizeof mark, "hdl.fence.%u", fences++);
+	err = hdl_rt_put(mark, "", 1);
+	if (!err)
+		err = hdl_rt_commit();
+	if (err)
+		return err;
+	err = fence_begin(&w);
+	if (err)
+		return err < 0 ? err : 0;
+	if (!waiter_wait(w, init_deadline())) {
+		waiter_put(w);
+		name_absent(mark);
+		return -ETIMEDOUT;
+	}
+	rc = w->status;
+	waiter_put(w);
+	return fence_result(rc);
+}

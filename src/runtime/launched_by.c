@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the environment says about who started this process. It is needed for one thing above all: a program that
+ * was started by a launcher which offers no PMIx must not run as N times "rank 0 of 1".
+ */
+#include <ctype.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/launched_by.h"
+#include "runtime/runtime.h"
+
+/* Innermost first: heddlerun removes the variables of the others from its ranks, so that one of these beside
+ * heddlerun's own was set by a launcher that runs below heddlerun. */
+static const struct {
+	const char *launcher, *size_var, *rank_var, *remedy;
+} known[] = {
+	{ "mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+	  ", or with the mpirun of an Open MPI that was built with PMIx" },
+	{ "mpiexec (Hydra or another PMI-1/PMI-2 launcher)", "PMI_SIZE", "PMI_RANK",
+	  "" },
+	{ "srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", ", or with srun --mpi=pmix" },
+	{ "srun (Slurm)", "SLURM_NTASKS", "SLURM_PROCID", ", or with srun --mpi=pmix" },
+};
+
+static int positive(const char *text)
+{
+	char *end;
+	long v;
+
+	if (!text || !isdigit((unsigned char)*text))
+		return -1;
+	v = strtol(text, &end, 10);
+	return *end || v > INT_MAX ? -1 : (int)v;
+}
+
+/* A batch script, an interactive shell and the extern step of Slurm have step numbers too, from 2^32 - 6 on; they
+ * are not launched in parallel. */
+static bool in_slurm_step(void)
+{
+	const char *id = getenv("SLURM_STEP_ID");
+
+	if (!id)
+		id = getenv("SLURM_STEPID");
+	return id && isdigit((unsigned char)*id) && strtoull(id, NULL, 10) < 4294967290u;
+}
+
+struct hdl_launched_by hdl_launched_by_env(void)
+{
+	struct hdl_launched_by by = { .rank = -1 };
+	const char *nspace = getenv("PMIX_NAMESPACE"), *ours = getenv("HEDDLERUN_NAMESPACE");
+
+	by.pmix = nspace && *nspace;
+	by.heddlerun = by.pmix && ours && !strcmp(ours, nspace);
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+		bool slurm = !strncmp(known[i].size_var, "SLURM", 5);
+		int size = positive(getenv(known[i].size_var));
+
+		if (size <= 0 || (slurm && (by.heddlerun || !in_slurm_step())))
+			continue;
+		by.launcher = known[i].launcher;
+		by.size_var = known[i].size_var;
+		by.size_text = getenv(by.size_var);
+		by.remedy = known[i].remedy;
+		by.size = size;
+		by.rank = positive(getenv(known[i].rank_var));
+		break;
+	}
+	if (by.heddlerun && !by.launcher)
+		by.launcher = "heddlerun";
+	else if (by.pmix && !by.launcher)
+		by.launcher = getenv("PRTE_LAUNCHED") ? "prterun (PRRTE)" : "a PMIx launcher";
+	if (by.pmix)
+		by.rank = positive(getenv("PMIX_RANK"));
+	return by;
+}
+
+/* The parent and the command name of a process; false when it is gone or foreign. */
+static bool parent_of(pid_t pid, pid_t *parent, char name[32])
+{
+	char path[64], line[512], *close_paren, *open_paren;
+	size_t len;
+	FILE *f;
+	int ppid;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	len = fread(line, 1, sizeof line - 1, f);
+	fclose(f);
+	line[len] = 0;
+	open_paren = strchr(line, '(');
+	close_paren = strrchr(line, ')');	/* the name may itself hold parentheses */
+	if (!open_paren || !close_paren || sscanf(close_paren + 1, " %*c %d", &ppid) != 1)
+		return false;
+	snprintf(name, 32, "%.*s", (int)(close_paren - open_paren - 1), open_paren + 1);
+	*parent = ppid;
+	return true;
+}
+
+static int cpus_of(pid_t pid)
+{
+	size_t size = sizeof(cpu_set_t);
+	int count = 0;
+
+	/* The kernel refuses a mask shorter than its own: grow until it fits. */
+	for (int cpus = CPU_SETSIZE; cpus <= CPU_SETSIZE * 64; cpus *= 2) {
+		cpu_set_t *set = CPU_ALLOC(cpus);
+
+		if (!set)
+			return 0;
+		size = CPU_ALLOC_SIZE(cpus);
+		if (!sched_getaffinity(pid, size, set))
+			count = CPU_COUNT_S(size, set);
+		CPU_FREE(set);
+		if (count)
+			break;
+	}
+	return count;
+}
+
+int hdl_cpus_of_host(int local_size)
+{
+	static const char *const launchers[] = { "heddlerun", "mpirun", "mpiexec", "orterun", "prterun", "prte",
+						 "prted", "orted", "srun", "slurmstepd" };
+	int own = cpus_of(0);
+	pid_t pid = getpid();
+	char name[32];
+
+	if (own < 1)
+		own = 1;
+	/* Enough for all: binding, if there is any, does not matter. Else each rank may be bound to its share, and the
+	 * launcher, which is not bound, knows what there is in all. */
+	if (own >= local_size)
+		return own;
+	if (!parent_of(pid, &pid, name))
+		return own;
+	for (int depth = 0; depth < 16 && pid > 1; depth++) {
+		pid_t parent;
+
+		if (!parent_of(pid, &parent, name))
+			break;
+		for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+			/* Debian installs mpirun.openmpi and the like. */
+			if (!strncmp(name, launchers[i], strlen(launchers[i])) &&
+			    !isalnum((unsigned char)name[strlen(launchers[i])])) {
+				int theirs = cpus_of(pid);
+
+				return theirs > own ? theirs : own;
+			}
+		}
+		pid = parent;
+	}
+	return own;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside src/runtime: which launcher this process's environment speaks of. */
+#ifndef HDL_LAUNCHED_BY_H
+#define HDL_LAUNCHED_BY_H
+
+#include <stdbool.h>
+
+struct hdl_launched_by {
+	const char *launcher;	/* for people: "mpirun (Open MPI)"; NULL: none is known */
+	const char *size_var;	/* the variable that promises the size; NULL: none does */
+	const char *size_text;	/* its value */
+	const char *remedy;	/* how this launcher starts PMIx programs: the end of "start it with heddlerun" */
+	int size;		/* what it promises; 0: nothing */
+	int rank;		/* what it promises; -1: nothing */
+	bool pmix;		/* it offers a PMIx server: PMIX_NAMESPACE is set */
+	bool heddlerun;		/* ... and the server is heddlerun's */
+};
+
+struct hdl_launched_by hdl_launched_by_env(void);
+
+/* CPUs that the ranks of this host may use together, as the launcher's own affinity mask shows. */
+int hdl_cpus_of_host(int local_size);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The door of src/runtime: the job as PMIx describes it, key/value exchange, configuration variables,
+ * diagnostics. Depends on nothing else in Heddle.
+ *
+ * Internal functions return 0 or a negative errno value; whoever sees an error first reports it once, through
+ * hdl_error(), with the exact cause, the values and the remedy.
+ */
+#ifndef HDL_RUNTIME_H
+#define HDL_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- the job ------------------------------------------------------------------------------------------ */
+
+struct hdl_job {
+	int rank, size;			/* in MPI_COMM_WORLD */
+	int local_rank, local_size;	/* among the ranks of this host */
+	int *host_of;			/* host_of[rank]: index of the rank's host; NULL if the job has one host */
+	int my_host;
+	int ncores;			/* CPUs in the affinity mask of this host's ranks together */
+	bool singleton;			/* started without a launcher */
+	bool oversubscribed;		/* local_size > ncores */
+	char nspace[256];		/* PMIx namespace: names the job */
+	char hostname[256];
+	char launcher[32];		/* "heddlerun", "mpirun (Open MPI)", "srun", ... or "none" */
+};
+
+extern struct hdl_job hdl_job;		/* valid between hdl_rt_init and hdl_rt_fini */
+
+/* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
+ * PMIx cannot be reached, naming both sides; fails if the ranks' library versions differ. */
+int hdl_rt_init(void);
+/* Leaves the job. fence: all ranks leave together; waits for them without bound. */
+int hdl_rt_fini(bool fence);
+/* Ends the whole job with this exit code (its low 8 bits, 1 if these are 0). text, if any, is reported first. Does
+ * not return. */
+_Noreturn void hdl_rt_abort(int code, const char *text);
+
+/* Publishes a value of this rank under key; visible to others after hdl_rt_commit. */
+int hdl_rt_put(const char *key, const void *data, size_t len);
+int hdl_rt_commit(void);
+/* Another rank's value. Waits until it was committed (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is
+ * named). *data is malloc'd and the caller's. */
+int hdl_rt_get(int rank, const char *key, void **data, size_t *len);
+/* All ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
+int hdl_rt_fence(void);
+/* The same for the end of a program, to which ranks come when they come: without bound, and in two halves, for a
+ * caller that goes on serving its peers meanwhile. wait: at most timeout_us; 1: all ranks are here, 0: not yet, else a
+ * negative errno. After begin, wait must be called until it returns something else than 0. */
+int hdl_rt_fence_begin(void);
+int hdl_rt_fence_wait(uint64_t timeout_us);
+
+/* ---- configuration variables --------------------------------------------------------------------------- */
+
+/* runtime/vars.def lists every variable once: HDL_VAR(member, "NAME", TYPE, default, "unit", "text").
+ * TYPE is one of BOOL, INT, SIZE (accepts k, m, g), TIME_US (accepts us, ms, s), STRING, LIST. The struct,
+ * the parser, `heddle_info --vars` and the documentation are made from it. */
+struct hdl_vars {
+#define HDL_CTYPE_BOOL bool
+#define HDL_CTYPE_INT int
+#define HDL_CTYPE_SIZE size_t
+#define HDL_CTYPE_TIME_US uint64_t
+#define HDL_CTYPE_STRING const char *
+#define HDL_CTYPE_LIST const char *
+#define HDL_VAR(member, name, type, dflt, unit, text) HDL_CTYPE_##type member;
+#include "runtime/vars.def"
+#undef HDL_VAR
+};
+extern struct hdl_vars hdl_vars;
+
+/* Reads HEDDLE_* from the environment. Bad values are errors; unknown HEDDLE_* names are warned about with the
+ * nearest known name (once per job, by rank 0). Idempotent. */
+int hdl_vars_load(void);
+/* For launchers: are the values of HEDDLE_* in this environment good? Reports like hdl_vars_load, stores nothing,
+ * leaves unknown names to the ranks. */
+int hdl_vars_check(char *const *env);
+/* For heddle_info: name, type, default, current value, unit, text of every variable. */
+void hdl_vars_print(FILE *out);
+
+/* ---- diagnostics --------------------------------------------------------------------------------------- */
+
+/* One line each on standard error: "heddle: rank 3 (host): <text>". hdl_warn aggregates repeats: of one format
+ * string the first three are printed, then the 10th, the 100th, ... */
+void hdl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Only with HEDDLE_DEBUG=1. */
+void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Programs that are no ranks (heddlerun, heddle_info) report in their own name: "<name>: <text>". The name is kept. */
+void hdl_diag_program(const char *name);
+/* Who reports, once the job is known. */
+void hdl_diag_rank(int rank, const char *host);
+/* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */
+const char *hdl_nearest(const char *word, const char *const *names);
+
+/* Monotonic clock, nanoseconds. Never on a hot path. */
+uint64_t hdl_now_ns(void);
+
+#endif

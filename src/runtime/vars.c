@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Configuration variables: everything here is made from runtime/vars.def. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/launched_by.h"
+#include "runtime/runtime.h"
+
+extern char **environ;
+
+enum type { BOOL, INT, SIZE, TIME_US, STRING, LIST };
+static const char *const type_names[] = { "BOOL", "INT", "SIZE", "TIME", "STRING", "LIST" };
+
+struct hdl_vars hdl_vars = {
+#define HDL_VAR(member, name, type, dflt, unit, text) .member = dflt,
+#include "runtime/vars.def"
+#undef HDL_VAR
+};
+static const struct hdl_vars defaults = {
+#define HDL_VAR(member, name, type, dflt, unit, text) .member = dflt,
+#include "runtime/vars.def"
+#undef HDL_VAR
+};
+
+static const struct row {
+	const char *name, *unit, *text;
+	enum type type;
+	size_t offset;
+} rows[] = {
+#define HDL_VAR(member, name, type, dflt, unit, text) { name, unit, text, type, offsetof(struct hdl_vars, member) },
+#include "runtime/vars.def"
+#undef HDL_VAR
+};
+enum { NROWS = sizeof rows / sizeof rows[0] };
+
+/* Begin with HEDDLE_ too, but are read by other parts of Heddle than the library. */
+static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX" };
+enum { NELSEWHERE = sizeof elsewhere / sizeof elsewhere[0] };
+
+/* ---- reading a value ------------------------------------------------------------------------------------ */
+
+/* digits, then nothing or letters: *rest is what follows the digits. */
+static bool number(const char *text, uint64_t *v, const char **rest)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text))	/* strtoull would accept a sign and blanks */
+		return false;
+	errno = 0;
+	*v = strtoull(text, &end, 10);
+	*rest = end;
+	return errno == 0;
+}
+
+static bool scaled(uint64_t v, uint64_t unit, uint64_t *out)
+{
+	return !__builtin_mul_overflow(v, unit, out);
+}
+
+static bool parse_bool(const char *text, bool *out)
+{
+	static const char *const yes[] = { "1", "yes", "true", "on" }, *const no[] = { "0", "no", "false", "off" };
+
+	for (int i = 0; i < 4; i++) {
+		if (!strcasecmp(text, yes[i]) || !strcasecmp(text, no[i])) {
+			*out = !strcasecmp(text, yes[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_int(const char *text, int *out)
+{
+	const char *rest;
+	uint64_t v;
+
+	if (!number(text, &v, &rest) || *rest || v > INT_MAX)
+		return false;
+	*out = (int)v;
+	return true;
+}
+
+static bool parse_size(const char *text, size_t *out)
+{
+	static const char suffixes[] = "kmg";
+	const char *rest, *suffix;
+	uint64_t v;
+
+	if (!number(text, &v, &rest))
+		return false;
+	if (*rest) {
+		suffix = strchr(suffixes, tolower((unsigned char)*rest));
+		if (!suffix || rest[1] || !scaled(v, 1ull << (10 * (suffix - suffixes + 1)), &v))
+			return false;
+	}
+	*out = v;
+	return v <= SIZE_MAX;
+}
+
+/* A bare number other than 0 is refused: whoever writes 30 means seconds as often as microseconds. */
+static bool parse_time_us(const char *text, uint64_t *out)
+{
+	const char *rest;
+	uint64_t v;
+
+	if (!number(text, &v, &rest))
+		return false;
+	if (!strcmp(rest, "s"))
+		return scaled(v, 1000000, out);
+	if (!strcmp(rest, "ms"))
+		return scaled(v, 1000, out);
+	*out = v;
+	return !strcmp(rest, "us") || (!*rest && v == 0);
+}
+
+/* Is the word, of len bytes, among the choices that sep separates? */
+static bool among(const char *word, size_t len, const char *choices, char sep)
+{
+	while (*choices) {
+		size_t n = strcspn(choices, (char[]){ sep, 0 });
+
+		if (n == len && !strncmp(word, choices, n))
+			return true;
+		choices += n + (choices[n] != 0);
+	}
+	return false;
+}
+
+/* A STRING whose unit reads a|b|c takes one of these; a LIST whose unit reads a,b,c takes some of these. */
+static bool parse_string(const struct row *row, const char *text)
+{
+	return !strchr(row->unit, '|') || among(text, strlen(text), row->unit, '|');
+}
+
+static bool parse_list(const struct row *row, const char *text)
+{
+	if (!strchr(row->unit, ','))
+		return true;
+	while (*text) {
+		size_t n = strcspn(text, ",");
+
+		if (!among(text, n, row->unit, ','))
+			return false;
+		text += n;
+		if (*text && !*++text)
+			return false;	/* a comma at the end */
+	}
+	return true;
+}
+
+static void allowed_form(const struct row *row, char *out, size_t size)
+{
+	switch (row->type) {
+	case BOOL:
+		snprintf(out, size, "1, yes, true, on, or 0, no, false, off");
+		break;
+	case INT:
+		snprintf(out, size, "a whole number from 0 to %d (%s)", INT_MAX, row->unit);
+		break;
+	case SIZE:
+		snprintf(out, size, "a whole number of %s, with k, m or g for 2^10, 2^20, 2^30 (such as 64k)", row->unit);
+		break;
+	case TIME_US:
+		snprintf(out, size, "a whole number with its unit us, ms or s (such as 500ms), or 0");
+		break;
+	case STRING:
+		snprintf(out, size, "one of %s", row->unit);
+		break;
+	case LIST:
+		snprintf(out, size, "a list, separated by commas, of some of %s", row->unit);
+		break;
+	}
+}
+
+/* Reads text into row's member of *vars. keep: the text of a STRING or LIST is kept, so it is copied. */
+static int set(struct hdl_vars *vars, const struct row *row, const char *text, bool keep)
+{
+	void *member = (char *)vars + row->offset;
+	char form[256];
+	bool ok = false;
+
+	switch (row->type) {
+	case BOOL:
+		ok = parse_bool(text, member);
+		break;
+	case INT:
+		ok = parse_int(text, member);
+		break;
+	case SIZE:
+		ok = parse_size(text, member);
+		break;
+	case TIME_US:
+		ok = parse_time_us(text, member);
+		break;
+	case STRING:
+		ok = parse_string(row, text);
+		break;
+	case LIST:
+		ok = parse_list(row, text);
+		break;
+	}
+	if (!ok) {
+		allowed_form(row, form, sizeof form);
+		hdl_error("%s=%s: not understood; allowed is %s", row->name, text, form);
+		return -EINVAL;
+	}
+	if (keep && (row->type == STRING || row->type == LIST)) {
+		char *copy = strdup(text);
+
+		if (!copy) {
+			hdl_error("%s: no memory for its value", row->name);
+			return -ENOMEM;
+		}
+		*(const char **)member = copy;
+	}
+	return 0;
+}
+
+/* ---- the environment ------------------------------------------------------------------------------------- */
+
+static const struct row *find(const char *entry, size_t name_len)
+{
+	for (int i = 0; i < NROWS; i++)
+		if (strlen(rows[i].name) == name_len && !strncmp(rows[i].name, entry, name_len))
+			return &rows[i];
+	return NULL;
+}
+
+static bool is_elsewhere(const char *entry, size_t name_len)
+{
+	for (int i = 0; i < NELSEWHERE; i++)
+		if (strlen(elsewhere[i]) == name_len && !strncmp(elsewhere[i], entry, name_len))
+			return true;
+	return false;
+}
+
+static void warn_unknown(const char *entry, size_t name_len)
+{
+	static const size_t prefix = sizeof "HEDDLE_" - 1;
+	const char *names[NROWS + NELSEWHERE + 1];
+	const char *near;
+	char word[64];
+	int n = 0;
+
+	/* The common prefix would make everything look alike. */
+	for (int i = 0; i < NROWS; i++)
+		names[n++] = rows[i].name + prefix;
+	for (int i = 0; i < NELSEWHERE; i++)
+		names[n++] = elsewhere[i] + prefix;
+	names[n] = NULL;
+	snprintf(word, sizeof word, "%.*s", (int)(name_len - prefix), entry + prefix);
+	near = hdl_nearest(word, names);
+	if (near)
+		hdl_warn("%.*s is not a variable of Heddle; did you mean HEDDLE_%s? (heddle_info --vars lists all)",
+			 (int)name_len, entry, near);
+	else
+		hdl_warn("%.*s is not a variable of Heddle (heddle_info --vars lists all)", (int)name_len, entry);
+}
+
+static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool warn)
+{
+	int err = 0;
+
+	for (; *env; env++) {
+		const char *equals = strchr(*env, '=');
+		const struct row *row;
+		size_t len;
+
+		if (strncmp(*env, "HEDDLE_", 7) || !equals)
+			continue;
+		len = (size_t)(equals - *env);
+		row = find(*env, len);
+		if (row) {
+			int e = set(vars, row, equals + 1, keep);
+
+			if (!err)
+				err = e;
+		} else if (warn && !is_elsewhere(*env, len)) {
+			warn_unknown(*env, len);
+		}
+	}
+	return err;
+}
+
+int hdl_vars_load(void)
+{
+	static bool loaded;
+	static int result;
+
+	if (!loaded) {
+		/* The environment is nearly always the same for all ranks: rank 0 speaks for the job. */
+		loaded = true;
+		result = read_env(environ, &hdl_vars, true, hdl_launched_by_env().rank <= 0);
+	}
+	return result;
+}
+
+int hdl_vars_check(char *const *env)
+{
+	struct hdl_vars scratch = defaults;
+
+	return read_env(env, &scratch, false, false);
+}
+
+/* ---- printing ---------------------------------------------------------------------------------------------- */
+
+static void print_scaled(char *out, size_t size, uint64_t v, uint64_t step, const char *const *units, int n)
+{
+	int i = 0;
+
+	while (v && i + 1 < n && v % step == 0) {
+		v /= step;
+		i++;
+	}
+	snprintf(out, size, "%llu%s", (unsigned long long)v, units[i]);
+}
+
+static void format(const struct hdl_vars *vars, const struct row *row, char *out, size_t size)
+{
+	static const char *const sizes[] = { "", "k", "m", "g" }, *const times[] = { "us", "ms", "s" };
+	const void *member = (const char *)vars + row->offset;
+
+	switch (row->type) {
+	case BOOL:
+		snprintf(out, size, "%s", *(const bool *)member ? "yes" : "no");
+		break;
+	case INT:
+		snprintf(out, size, "%d", *(const int *)member);
+		break;
+	case SIZE:
+		print_scaled(out, size, *(const size_t *)member, 1024, sizes, 4);
+		break;
+	case TIME_US:
+		print_scaled(out, size, *(const uint64_t *)member, 1000, times, 3);
+		break;
+	case STRING:
+	case LIST:
+		snprintf(out, size, "%s", **(const char *const *)member ? *(const char *const *)member : "\"\"");
+		break;
+	}
+}
+
+void hdl_vars_print(FILE *out)
+{
+	for (int i = 0; i < NROWS; i++) {
+		char now[128], dflt[128];
+
+		format(&hdl_vars, &rows[i], now, sizeof now);
+		format(&defaults, &rows[i], dflt, sizeof dflt);
+		fprintf(out, "%s = %s\n    type %s%s%s, default %s%s\n    %s\n", rows[i].name, now,
+			type_names[rows[i].type], *rows[i].unit ? ", " : "", rows[i].unit, dflt,
+			strcmp(now, dflt) ? " (changed by the environment)" : "", rows[i].text);
+	}
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions appear (I3). */
+#include "shca/engine.h"
+
+static inline struct shca_cqe *cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
+{
+	return shca_at(cpu->base, cq->ring);
+}
+
+/*
+ * Where a slot stands relative to position pos: 0: pos is free to be filled; > 0: pos and everything up to pos + d - 1 is
+ * filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot tells by how much.
+ */
+static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t log2)
+{
+	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+
+	if (seen == lap)
+		return 1;
+	if (!seen || (pos >> log2 && seen == shca_cqe_lap(pos - (1ull << log2), log2)))
+		return 0;
+	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
+}
+
+uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	struct shca_cqe *ring = cq_ring(cpu, cq);
+	uint64_t mask = (1ull << cq->log2) - 1;
+	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
+
+	for (;;) {
+		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
+		uint64_t d = slot_ahead(w0, pos, cq->log2);
+
+		if (!d)
+			return pos;
+		pos += d;
+	}
+}
+
+shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp)
+{
+	struct shca_cq_waiters *block = &cq->waiters;
+
+	for (;;) {
+		uint32_t n = atomic_load_explicit(&block->n, memory_order_relaxed);
+		for (uint32_t i = 0; i < n; i++)
+			if (__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED) == qp)
+				return shca_off_of(m, &block->w[i]);
+		/* an entry whose queue is gone is free again */
+		for (uint32_t i = 0; i < n; i++) {
+			if (!__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED)) {
+				__atomic_store_n(&block->w[i].qp, qp, __ATOMIC_RELEASE);
+				return shca_off_of(m, &block->w[i]);
+			}
+		}
+		if (n < SHCA_CQ_WAITERS) {
+			__atomic_store_n(&block->w[n].qp, qp, __ATOMIC_RELAXED);
+			atomic_store_explicit(&block->n, n + 1, memory_order_release);
+			return shca_off_of(m, &block->w[n]);
+		}
+		shca_off more = atomic_load_explicit(&block->more, memory_order_relaxed);
+		if (!more) {
+			more = shca_mem_alloc(m, sizeof(struct shca_cq_waiters));
+			if (!more)
+				return 0;
+			atomic_store_explicit(&block->more, more, memory_order_release);
+		}
+		block = shca_at(m->base, more);
+	}
+}
+
+static void notify_slow(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+{
+	uint32_t armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+
+	if ((armed == 1 || (armed == 2 && solicited)) && atomic_exchange(&cq->armed, 0)) {
+		atomic_store_explicit(&cq->event, 1, memory_order_release);
+		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
+	}
+}
+
+/* The CAS that made the completion visible is a full fence; it pairs with the fence between "armed = 1" and the second
+ * look in shca_req_notify_cq and in a WAIT (run.c). */
+static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+{
+	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) != 0, 0))
+		notify_slow(cpu, cq, solicited);
+
+	for (struct shca_cq_waiters *block = &cq->waiters;;) {
+		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
+		for (uint32_t i = 0; i < n; i++) {
+			struct shca_cq_waiter *w = &block->w[i];
+			if (!atomic_load_explicit(&w->armed, memory_order_relaxed) || !atomic_exchange(&w->armed, 0))
+				continue;
+			/* 0: its owner has just taken the queue away */
+			shca_off qp = __atomic_load_n(&w->qp, __ATOMIC_ACQUIRE);
+			if (qp)
+				shca_kick(cpu, qp);
+		}
+		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
+		if (__builtin_expect(!more, 1))
+			break;
+		block = shca_at(cpu->base, more);
+	}
+	shca_note_write(cpu, cq->proc);
+}
+
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
+{
+	struct shca_cqe *ring = cq_ring(cpu, cq);
+	uint32_t log2 = cq->log2;
+	uint64_t size = 1ull << log2, mask = size - 1;
+	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
+	uint64_t w1 = (uint64_t)in->imm << 32 | in->byte_len;
+
+	for (;;) {
+		struct shca_cqe *e = &ring[pos & mask];
+		uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire);
+		uint64_t o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
+		uint64_t d = slot_ahead(o0, pos, log2);
+
+		if (d) {
+			pos += d;
+			continue;
+		}
+		if (!(cq->flags & SHCA_CQ_IGNORE_OVERRUN) &&
+		    pos - atomic_load_explicit(&cq->ci_seen, memory_order_relaxed) >= size) {
+			uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+			atomic_store_explicit(&cq->ci_seen, ci, memory_order_relaxed);
+			if (pos - ci >= size) {
+				if (!atomic_exchange(&cq->overrun, 1)) {
+					atomic_store(&cq->event_err, 1);
+					shca_async_wake(cpu, cq->proc);
+				}
+				return pos;
+			}
+		}
+		uint64_t n0 = (uint64_t)shca_cqe_lap(pos, log2) << 49 | (uint64_t)in->op << 44 |
+			      (uint64_t)in->status << 39 | (uint64_t)(in->index & 0x7fff) << 24 | (in->qpn & 0xffffff);
+		unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
+		unsigned __int128 new = (unsigned __int128)w1 << 64 | n0;
+		if (__sync_bool_compare_and_swap((unsigned __int128 *)e, old, new))
+			break;
+	}
+	/* release: whoever begins at the hint relies on the slots below */
+	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
+	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
+	notice(cpu, cq, in->solicited || in->status != IBV_WC_SUCCESS);
+	return pos;
+}
+
+void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	shca_full_fence();
+	notice(cpu, cq, true);
+}
+
+int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
+{
+	struct shca_cqe *ring = cq_ring(cpu, cq);
+	uint64_t end = shca_cq_count(cpu, cq), mask = (1ull << cq->log2) - 1;
+	uint64_t n = (uint32_t)((uint32_t)end - from);
+
+	bool round = n > mask + 1;
+
+	if (round)
+		n = mask + 1;
+	for (uint64_t pos = end - n; pos != end; pos++) {
+		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
+		if (SHCA_CQE_QPN(w0) == qpn && SHCA_CQE_INDEX(w0) == (index & 0x7fff) &&
+		    (SHCA_CQE_OP(w0) >= SHCA_OP_RECV) == recv)
+			return 1;
+	}
+	return round ? -1 : 0;
+}

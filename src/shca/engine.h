@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: runs send requests on whichever CPU makes them runnable. No globals: everything takes a struct
+ * shca_cpu (a thread of a member of the fabric). Verbs objects know the engine; the engine does not know them.
+ *
+ *   exec.c   one request: finds the responder, checks, moves data, completes
+ *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
+ *   cq.c     completions appear; waiters and sleepers are noticed
+ *   rq.c     receives are posted, taken, returned
+ *   copy.c   lanes
+ *   reap.c   what a dead process leaves behind
+ */
+#ifndef SHCA_ENGINE_H
+#define SHCA_ENGINE_H
+
+#include <emmintrin.h>
+#include <infiniband/verbs.h>
+
+#include "shca/fabric.h"
+
+/* What a request asks for. DIRECT: on the stack; SHARED: a view of the WQE. */
+struct shca_req {
+	uint8_t op, flags, nsge, bad;
+	uint32_t imm, rkey, dqpn, qkey, len;
+	uint64_t raddr;
+	uint64_t arg[4];
+	const struct shca_seg *sge;	/* of the queue's owner */
+	const void *inl;		/* inline bytes, mapped here; NULL: use sge */
+};
+
+/* Outcome of running a request: an enum ibv_wc_status, or one of these. */
+#define SHCA_RNR (-1)			/* no receive: the queue stalls */
+#define SHCA_NOPEER (-2)		/* nobody answers (yet): the queue stalls until its retries are used up */
+#define SHCA_UNMET (-3)			/* a WAIT whose completions are not there */
+
+/* exec.c. The caller is the executor of qp (I1). Does everything up to and including the responder's completion;
+ * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
+ * executor died. */
+int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req);
+/* The requester's completion for the request at position pos of its queue. */
+void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+/* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
+ * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
+void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp);
+
+/* The journal. A step counts only for the request at head: advancing head clears it in the same store. */
+static inline void shca_step_to(struct shca_qp *qp, uint32_t step)
+{
+	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
+	atomic_store_explicit(&qp->step, step | head << 8, memory_order_release);
+}
+static inline uint32_t shca_step_of(const struct shca_qp *qp)
+{
+	uint32_t w = atomic_load_explicit(&qp->step, memory_order_relaxed);
+	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
+	return w >> 8 == (head & 0xffffff) ? w & 0xff : SHCA_STEP_NONE;
+}
+
+/* run.c */
+/* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
+void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer);
+/* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
+ * called by any thread inside the engine. */
+void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+/* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
+ * shca_enter and shca_leave. */
+void shca_kick(struct shca_cpu *cpu, shca_off qp);
+void shca_drain(struct shca_cpu *cpu);
+/* Runs the queues of this process that another thread holds TODO: what a poller does when it finds nothing. */
+int shca_steal(struct shca_cpu *cpu, shca_off qp);
+/* Locks out executors of qp for a modify or destroy (waits for the running one). */
+void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp);
+void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp);
+/* Takes the lock of a dead executor, whose lock word was seen. false: it was something else meanwhile. */
+bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen);
+/* The request at head fails with this status, and its queue with it. The caller holds the lock. */
+void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status);
+/* A queue in error: completes what is posted to it with IBV_WC_WR_FLUSH_ERR (send requests; receives, unless they
+ * are an SRQ's). qp is locked by the caller. */
+void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp);
+/* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
+void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
+static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
+{
+	return (struct shca_wqe *)(base + qp->wqes + (pos & ((1ull << qp->sq_log2) - 1)) * qp->sq_stride);
+}
+/* Called by the helper thread: runs stalled queues of this process whose timers are due; returns when to come again
+ * (CLOCK_MONOTONIC ns), 0: no need. */
+uint64_t shca_tick(struct shca_cpu *cpu);
+/* This process looks at queue qpn again at `due` (CLOCK_MONOTONIC ns); one timer a queue. */
+void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due);
+void shca_timers_free(struct shca_member *m);
+void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
+
+/* cq.c */
+struct shca_cqe_in {
+	uint32_t qpn, index;		/* index: 15 bits */
+	uint32_t byte_len, imm;
+	uint8_t op, status;
+	bool solicited;
+};
+/* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+/* Number of completions that ever appeared in cq. */
+uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq);
+/* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
+shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
+/* After a death: looks at armed and waiters again, as the dead producer may not have. */
+void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq);
+/* Whether a completion of (qpn, index) is in cq at or behind position `from` (low 32 bits), which was free when it was
+ * journaled. 1: it is; 0: it is not; -1: the ring went round since, it may have been and be overwritten. */
+int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv);
+#define SHCA_CQE_LAP(w0) ((uint32_t)((w0) >> 49))
+#define SHCA_CQE_OP(w0) ((uint32_t)((w0) >> 44) & 31)
+#define SHCA_CQE_STATUS(w0) ((uint32_t)((w0) >> 39) & 31)
+#define SHCA_CQE_INDEX(w0) ((uint32_t)((w0) >> 24) & 0x7fff)
+#define SHCA_CQE_QPN(w0) ((uint32_t)(w0)&0xffffff)
+/* A position's lap: never 0, so that a zeroed ring is empty. */
+static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
+{
+	return (uint32_t)((pos >> log2) % 0x7fff) + 1;
+}
+
+/* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
+static inline void shca_resolve_private(const struct shca_member *m, uint32_t proc, uint64_t addr, uint64_t len,
+					struct shca_seg *seg)
+{
+	uint64_t off = addr - m->procs[proc].base;
+
+	if (off < m->bytes && len <= m->bytes - off) {
+		seg->where = off;
+		seg->lane = SHCA_LANE_ARENA;
+	} else {
+		seg->where = addr;
+		seg->lane = SHCA_LANE_CMA;
+	}
+}
+
+/* rq.c */
+struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
+ * executor), NULL when flushing. Returns the receive's index, or -1: none. */
+int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
+/* Whether the receive that was posted at this position is taken by this queue, its completion not polled yet. */
+bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+/* Hands a receive that is taken by this queue to the flusher (shca_flush); false: it is neither's. */
+bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* The owner posts the receive at index (its segments are filled in). */
+void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* A receive taken by this queue whose message will not come: the owner will post it again. */
+void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq);
+/* The owner: whether the receive at index was returned; it is IDLE then. */
+bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
+void shca_rnr_link(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_qp *qp);
+/* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread
+ * has in hands, who may be dead: come again, outside the engine in between. */
+uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp);
+/* The link is nobody's: it was seen, unlinked in vain, and every thread has left the engine since. */
+void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link);
+
+/* copy.c */
+/* Moves bytes between segment lists of two processes; stops after len. Data arrives before its last 64 bytes, those
+ * before their last 8 (I5). Returns 0, or -EFAULT: from_err tells which side's memory was not there. */
+struct shca_iov {
+	uint32_t proc;			/* whose addresses */
+	const struct shca_seg *seg;
+	uint32_t n;
+	uint64_t skip;			/* bytes of the list to pass over first */
+};
+int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, bool *src_err);
+/* The same from memory mapped here. */
+int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len);
+/* Addresses are the user's: of any alignment. */
+typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
+typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
+/* A store into memory mapped here that obeys I5: ascending 16-byte stores, the last bytes in a store of their own. The compiler may not merge or reorder them;
+ * x86 keeps the order of stores, elsewhere a release fence does. */
+static inline void shca_store_barrier(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_release);
+#endif
+}
+
+
+static inline void shca_store_ordered(void *dst, const void *src, size_t len)
+{
+	char *d = dst;
+	const char *s = src;
+
+	if (__builtin_expect(len == 64, 1)) {
+		/* a line: what rings are made of */
+		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
+		__m128i c = _mm_loadu_si128((const __m128i *)(s + 32));
+		_mm_storeu_si128((__m128i *)d, a);
+		shca_store_barrier();
+		_mm_storeu_si128((__m128i *)(d + 16), b);
+		shca_store_barrier();
+		_mm_storeu_si128((__m128i *)(d + 32), c);
+		shca_store_barrier();
+		d += 48;
+		s += 48;
+		len = 16;
+	}
+	if (len > 64) {
+		size_t body = len - 64;
+		memcpy(d, s, body);
+		d += body;
+		s += body;
+		len = 64;
+		shca_store_barrier();
+	}
+	while (len > 16) {
+		_mm_storeu_si128((__m128i *)d, _mm_loadu_si128((const __m128i *)s));
+		shca_store_barrier();
+		d += 16;
+		s += 16;
+		len -= 16;
+	}
+	if (len > 8) {
+		uint64_t v;
+		memcpy(&v, s, 8);
+		*(shca_any64 *)d = v;
+		shca_store_barrier();
+		d += 8;
+		s += 8;
+		len -= 8;
+	}
+	if (len == 8) {
+		uint64_t v;
+		memcpy(&v, s, 8);
+#if defined(__SANITIZE_THREAD__)
+		/* it has to be told that this is a store that others look at */
+		if (!((uintptr_t)d & 7)) {
+			__atomic_store_n((uint64_t *)d, v, __ATOMIC_RELEASE);
+			return;
+		}
+#endif
+		*(shca_any64 *)d = v;
+		return;
+	}
+	for (; len >= 4; d += 4, s += 4, len -= 4) {
+		uint32_t v;
+		memcpy(&v, s, 4);
+		*(shca_any32 *)d = v;
+		shca_store_barrier();
+	}
+	for (; len; d++, s++, len--) {
+		*(volatile char *)d = *s;
+		shca_store_barrier();
+	}
+}
+
+
+/* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
+ * were; 0: not such a copy. */
+uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, int *rc);
+/* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
+int shca_share_help(struct shca_cpu *cpu);
+/* A thread ends: its job goes to the next one. */
+void shca_share_end(struct shca_cpu *cpu);
+static inline void shca_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+/* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
+int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
+			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
+
+/* reap.c */
+/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. */
+void shca_reap(struct shca_cpu *cpu, uint32_t slot);
+/* A process left in good order. It may have run queues of this one that stalled: their timers were its helper's. */
+void shca_departed(struct shca_cpu *cpu);
+
+/* Asynchronous events. */
+void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+void shca_async_wake(struct shca_cpu *cpu, uint32_t proc);
+
+uint64_t shca_now_ns(void);
+
+/* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
+uint64_t shca_device_guid(void);
+void shca_port_gid(uint8_t gid[16]);
+
+/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
+#ifdef SHCA_FAILPOINTS
+void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
+#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
+#else
+#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fabric's shared memory: what several processes see, byte for byte.
+ *
+ *     0            header, process slots, thread slots, number tables (sparse: untouched pages cost nothing)
+ *     FIRST_CHUNK  chunks of 64 KiB, each owned by one process (chunk owner word)
+ *
+ * Everything in here is an offset from the fabric's base (0: none), because every process maps it elsewhere.
+ * Every object lives in chunks of the process that made it and is freed with it.
+ *
+ * Invariants (docs/shca-engine.md has the reasons):
+ *  I1  One executor per send queue. DIRECT: its owner, inside post, under the owner's private lock. SHARED: whoever
+ *      holds qp.lock. Only the owner posts; only the owner goes DIRECT again, and only when head == posted.
+ *  I2  A thread runs one queue at a time; the queues that it made runnable stand locked (TODO) on its private list.
+ *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
+ *      it is a full fence before the reads of armed and waiters.
+ *  I4  A receive is taken by one CAS on its word, which names the taker.
+ *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
+ *  I6  Every runnable queue is locked (TODO or RUN) by a thread: there is no other list of runnable queues.
+ *  I7  Offsets and numbers are checked when they are resolved.
+ *  I8  Whoever takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
+ */
+#ifndef SHCA_LAYOUT_H
+#define SHCA_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t shca_off;
+
+#define SHCA_MAGIC 0x3143414348534844ull
+#define SHCA_LAYOUT_VERSION 1u
+#define SHCA_LINE 64
+#define SHCA_CHUNK 65536u
+#define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
+#define SHCA_MAX_THREADS 65536u
+#define SHCA_QP_SEG 256u		/* queue numbers per segment; a segment belongs to one process */
+#define SHCA_QP_SEGS 65536u		/* 24-bit numbers */
+#define SHCA_MR_SEG 1024u		/* keys: index << 8 | generation; a segment is one chunk of 64-byte entries */
+#define SHCA_MR_SEGS 16384u
+
+#define shca_aligned __attribute__((aligned(SHCA_LINE)))
+
+/* ---- processes and threads -------------------------------------------------------------------------------- */
+
+/* A process is alive as long as it holds the POSIX record lock on byte (1 + slot) of the fabric file: the kernel
+ * drops it when the last thread is gone, when no further store can come. */
+enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
+struct shca_proc_slot {
+	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */
+	_Atomic uint32_t gen;		/* counts the slot's users */
+	int32_t pid;
+	_Atomic uint32_t deaths;	/* of the slot's users, how many were reaped (the others left) */
+	uint64_t base;			/* where it maps the fabric: tells arena addresses in implicit regions */
+	uint32_t cma;			/* 0: peers may not reach its private memory by process_vm_*: use its responder */
+	_Atomic uint32_t async_pending;	/* some object of this process has an unread asynchronous event */
+	_Atomic uint32_t sleepers;	/* flag: some thread of this process sleeps until it is written to */
+	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
+	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
+	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
+	char comm[16];			/* program name, for shcactl */
+	_Atomic uint64_t mailbox;	/* of its responder thread; 0: none */
+	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
+	shca_off cq_list, srq_list;
+	_Atomic uint64_t foreign_wqes;	/* work requests that it ran for other processes */
+	char async_addr[32];		/* abstract socket of the asynchronous event descriptor */
+} shca_aligned;
+
+struct shca_thread_slot {
+	_Atomic uint32_t owner;		/* process slot + 1; 0: free */
+	int32_t tid;
+	shca_aligned _Atomic uint64_t active;	/* odd while inside the engine */
+	_Atomic uint64_t share;		/* its job of a divided copy (share.c) */
+} shca_aligned;
+
+struct shca_header {
+	uint64_t magic;
+	uint32_t version, uid;
+	uint32_t fences;		/* 1: no membarrier on this machine: both sides of each pair use full fences */
+	uint32_t virtual_procs;		/* 1: its members are virtual processes of one address space (tests) */
+	uint64_t bytes;			/* virtual size that offsets may span */
+	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells mean something; 0: not known */
+	char name[64];
+	_Atomic uint32_t ready;		/* set last by the creator */
+	_Atomic uint32_t cma_trouble;	/* some member may not use or be reached by process_vm_*: all run responders */
+	_Atomic uint32_t next_pd, next_xrcd;
+	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
+	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */
+	_Atomic uint32_t chunk_high;	/* no chunk from here on was ever claimed */
+	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
+	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
+	uint32_t nchunks;
+	uint32_t first_chunk;
+	/* fault injection, set by shcactl or SHCA_FAULT: probabilities in units of 2^-32 */
+	shca_aligned _Atomic uint32_t ud_drop, ud_dup, ud_reorder;
+	_Atomic uint64_t fault_seed;
+	/* counters of queues that are gone, by enum ibv_qp_type & 15 (DCI 12, DCT 13): shca_account */
+	shca_aligned struct shca_total {
+		_Atomic uint64_t msgs, bytes, foreign, queues;
+	} retired[16];
+	/* atomics on private memory: thread slot + 1 of the holder, by hash of (process, address) */
+	shca_aligned _Atomic uint32_t atomic_locks[256];
+};
+/* tables: struct shca_proc_slot[SHCA_MAX_PROCS], struct shca_thread_slot[SHCA_MAX_THREADS],
+ * _Atomic uint64_t qp_segs[SHCA_QP_SEGS] and mr_segs[SHCA_MR_SEGS] (offset of the segment | process slot is in the
+ * chunk's owner word), _Atomic uint32_t chunks[nchunks] (process slot + 1; 0: free). */
+
+/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). */
+enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ };
+typedef _Atomic uint64_t shca_dirent;
+
+/* ---- memory regions --------------------------------------------------------------------------------------- */
+
+enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_RESPONDER };
+struct shca_mr {
+	_Atomic uint32_t key;		/* the whole key while valid, else 0 */
+	uint32_t pd;
+	uint32_t access;		/* IBV_ACCESS_* */
+	uint16_t proc;
+	uint8_t lane;
+	uint8_t implicit;		/* the whole address space (implicit on-demand paging) */
+	uint64_t iova, length;
+	uint64_t where;			/* ARENA: offset; else: address in the owner */
+	_Atomic uint32_t gen;
+	uint32_t index;			/* of the entry: key >> 8 */
+	uint32_t received;		/* receives were posted into it: the owner looks for them when it goes */
+	uint32_t reserved[3];
+};
+_Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
+
+/* ---- completion queues ------------------------------------------------------------------------------------ */
+
+/* 16 bytes, appears by one compare-and-swap. w0: lap:15 | op:5 | status:5 | index:15 | qpn:24 (from the top),
+ * w1: imm:32 | byte_len:32. */
+struct shca_cqe {
+	_Atomic uint64_t w0, w1;
+} __attribute__((aligned(16)));
+
+#define SHCA_CQ_WAITERS 3
+/* Queues (of the same process) that may wait on a CQ; the owner appends, producers look. */
+struct shca_cq_waiter {
+	shca_off qp;
+	_Atomic uint32_t armed;
+	uint32_t reserved;
+};
+struct shca_cq_waiters {
+	_Atomic uint32_t n;		/* entries that are valid */
+	uint32_t reserved;
+	_Atomic uint64_t more;		/* next block */
+	struct shca_cq_waiter w[SHCA_CQ_WAITERS];
+};
+_Static_assert(sizeof(struct shca_cq_waiters) == 64, "one line");
+
+struct shca_cq {
+	/* read-mostly */
+	shca_off ring;
+	uint32_t log2, cqn;
+	uint32_t proc;
+	uint32_t flags;			/* SHCA_CQ_IGNORE_OVERRUN */
+	shca_off next;			/* cq_list */
+	char channel[32];		/* abstract socket of the completion channel, or "" */
+	/* producers */
+	shca_aligned _Atomic uint64_t tail;	/* hint: no slot below is empty */
+	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it */
+	_Atomic uint32_t armed;		/* 0, 1 any, 2 solicited; one shot */
+	_Atomic uint32_t event;		/* an unread completion event */
+	_Atomic uint32_t overrun;	/* an entry was lost: the CQ is in error */
+	_Atomic uint32_t event_err;	/* IBV_EVENT_CQ_ERR unread */
+	/* the consumer */
+	shca_aligned _Atomic uint64_t ci;
+	/* queues that wait */
+	shca_aligned struct shca_cq_waiters waiters;
+};
+#define SHCA_CQ_IGNORE_OVERRUN 1u
+
+/* ---- receives --------------------------------------------------------------------------------------------- */
+
+/* A piece of memory of one process, resolved: no key is looked up when it is used. */
+struct shca_seg {
+	uint64_t where;			/* lane ARENA: offset; else: address in the owner */
+	uint32_t len;
+	uint32_t lane;			/* enum shca_lane */
+};
+
+/* Word of a receive: state:2 | taker qpn:24 (bits 2..25) | position:38 (bits 26..63; of the posting). TAKEN until its
+ * owner has polled its completion (IDLE): so it tells whether that completion ever appeared, however late one asks. */
+enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETURNED };
+#define SHCA_FLUSHER 0xffffffu		/* as the taker: whoever flushes the receive queue; no queue has this number */
+struct shca_rwqe {
+	_Atomic uint64_t word;
+	uint32_t nsge;
+	uint32_t src_qp;		/* UD: who sent it; XRC: the receiving QP. Written before the CQE */
+	uint32_t wc_flags;		/* UD: IBV_WC_GRH */
+	uint32_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
+	uint32_t reserved[2];
+	struct shca_seg sge[];		/* max_sge of the queue */
+};
+
+/* A receive queue: of one QP, or shared. ring[position & mask] holds the index of the receive posted there. Positions
+ * begin at the ring's size, so that a zeroed ring is empty. */
+struct shca_rq {
+	uint32_t log2, stride;		/* entries; bytes of a struct shca_rwqe with its segments */
+	shca_off ring;			/* _Atomic uint64_t: position << 24 | index */
+	shca_off wqes;
+	uint32_t number;		/* SRQ number, or the QP's */
+	uint32_t proc, pd, xrcd;
+	uint32_t managed;		/* takes need `enabled` */
+	uint32_t is_srq;
+	shca_off cq;			/* XRC SRQ: where its completions go */
+	shca_off next;			/* srq_list */
+	_Atomic uint32_t dead;		/* destroyed or its process died */
+	uint32_t reserved0;
+	/* takers */
+	shca_aligned _Atomic uint64_t head;	/* hint: no position below can be taken */
+	_Atomic uint32_t limit;		/* SRQ limit; 0: disarmed; with SHCA_LIMIT_EVENT: an event is unread */
+	/* the poster */
+	shca_aligned _Atomic uint64_t tail;
+	_Atomic uint64_t enabled;	/* managed: positions below may be taken */
+	_Atomic uint32_t returned;	/* some receive is in state RETURNED: the owner posts it again */
+#define SHCA_LIMIT_EVENT 0x80000000u
+	/* queues stopped by RNR */
+	shca_aligned _Atomic uint64_t rnr;	/* stack of QP offsets, linked by qp.rnr_next; taken whole */
+};
+
+/* ---- queue pairs ------------------------------------------------------------------------------------------ */
+
+enum shca_wr_op {
+	SHCA_OP_NOP = 0, SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS,
+	SHCA_OP_FAA, SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN,
+	SHCA_OP_SEND_INV, SHCA_OP_LOCAL_INV,
+	/* completions of receives */
+	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
+	SHCA_OPS,
+	SHCA_OP_PURGED = 31,		/* a completion that was removed from its CQ */
+};
+#define SHCA_WQE_SIGNALED 1u
+#define SHCA_WQE_FENCE 2u
+#define SHCA_WQE_SOLICITED 4u
+#define SHCA_WQE_INLINE 8u
+#define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
+
+/* A posted send request in SHARED mode: 64 bytes, then segments or inline bytes. */
+struct shca_wqe {
+	uint8_t op, flags;
+	uint8_t nsge;
+	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): completes with it */
+	uint32_t imm;
+	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset */
+	uint32_t rkey;
+	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
+	uint32_t qkey;
+	uint32_t len;			/* total bytes */
+	uint64_t arg[4];		/* atomics: operands; DC: arg[3] is the key; WAIT, ENABLE: arg[0] absolute count */
+	struct shca_seg sge[];		/* or inline bytes */
+};
+_Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
+
+/* Where the running request stands: what the reaper reads when its executor died. */
+enum shca_step {
+	SHCA_STEP_NONE = 0,	/* nothing of the request at head has happened */
+	SHCA_STEP_TAKE,		/* a receive is being taken: step_index at step_pos of step_rq */
+	SHCA_STEP_RECV,		/* it was taken; data may be partly there */
+	SHCA_STEP_DATA,		/* RDMA write: data may be partly there, the last line is not */
+	SHCA_STEP_FINAL,	/* the last line of a write, or an atomic: may have happened or not */
+	SHCA_STEP_WROTE,	/* WRITE_WITH_IMM: data is there, no receive taken yet */
+	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
+	SHCA_STEP_NAK,		/* the responder's queue (step_to) is being failed, the request fails with step_status */
+	SHCA_STEP_SENT,		/* responder's side is done; the requester's completion is being put in (likewise) */
+};
+
+/* Lock word: state:2 | more:1 | thread slot:21 (bits 3..23) | epoch:40. */
+enum shca_lock_state { SHCA_L_FREE = 0, SHCA_L_TODO, SHCA_L_RUN };
+
+/* Gate bits: what a requester may do with this queue as a responder. */
+#define SHCA_GATE_RESPOND 1u		/* RTR, RTS, SQD: accepts requests */
+#define SHCA_GATE_DEAD 2u		/* its process died or it was destroyed: requests time out */
+#define SHCA_GATE_ERR 4u		/* in ERROR */
+
+struct shca_qp {
+	/* the gate: read by requesters, written by verbs calls of the owner */
+	_Atomic uint32_t gate;
+	uint32_t qpn;
+	uint32_t pd, access, qkey;
+	uint32_t dest_qpn;		/* RC, XRC_RECV: the requester it is connected to */
+	uint16_t proc;
+	uint8_t type, port;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
+	uint32_t xrcd;
+	uint64_t dc_key;
+	shca_off rq;			/* its own receive queue or SRQ; 0: none (XRC_RECV finds the SRQ by number) */
+	shca_off rcq;
+	uint16_t pkey_index;
+	uint8_t min_rnr_timer, flags;	/* SHCA_QP_* */
+	uint32_t peer_proc;		/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16 */
+	/* requester side: fixed at RTS; read by executors */
+	shca_aligned shca_off scq;
+	shca_off wqes;
+	uint32_t sq_log2, sq_stride;
+	uint32_t mtu;
+	uint8_t rnr_retry, retry_cnt, timeout, sq_sig_all;
+	_Atomic uint32_t qp_state;	/* enum ibv_qp_state */
+	_Atomic uint32_t peer_dead;	/* its process died: the next request gets RETRY_EXC */
+	shca_off next;			/* qp_list */
+	/* the engine: whoever executes; one line, because it travels with the execution */
+	shca_aligned _Atomic uint64_t lock;
+	_Atomic uint64_t head;		/* next request to run */
+	_Atomic uint64_t enabled;	/* requests below may run; UINT64_MAX: not managed */
+	/* the journal of the running request */
+	_Atomic uint32_t step;		/* enum shca_step | low 24 bits of the head that it is about << 8 */
+	uint32_t step_index;		/* receive that is being taken, or was */
+	uint64_t step_rq;		/* its receive queue */
+	uint64_t step_pos;		/* its position there */
+	uint32_t step_to;		/* number that the responder's completion carries: finds that queue again */
+	uint32_t step_cq;		/* completions (low 32 bits) in the CQ before the one that is being put in */
+	_Atomic uint16_t fail;		/* 1 + enum ibv_wc_status of the failed request: what follows is flushed */
+	uint8_t step_op;
+	uint8_t step_status;		/* of the completion that is being put in (RCQE, SENT) */
+	uint32_t stalls;		/* times that the running request stalled */
+	/* the poster */
+	shca_aligned _Atomic uint64_t posted;	/* requests ever posted in SHARED mode */
+	_Atomic uint64_t polled;	/* behind the last request whose completion the owner took out of its CQ */
+	_Atomic uint32_t shared;	/* 1: SHARED mode */
+	_Atomic uint32_t flushing;	/* SHCA_FLUSHER may hold receives whose completion is not there: 1: one is at it;
+					 * and SHCA_FLUSH_GIVEN for each that was handed over */
+	/* stopped by RNR */
+	_Atomic uint32_t rnr_linked;	/* odd: on a receive queue's list; counts, so that one link is told from the next */
+	uint32_t rnr_number;		/* of that receive queue */
+	_Atomic uint64_t rnr_next;
+	_Atomic uint64_t rnr_since;	/* ns; 0: not stopped */
+	_Atomic uint64_t rnr_rq;
+	/* events and counters */
+	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_*, unread */
+	uint32_t reserved1;
+	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
+	_Atomic uint64_t n_recv_msgs;
+	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
+	_Atomic uint64_t n_op[2];		/* sends, writes */
+};
+#define SHCA_FLUSH_GIVEN 2u
+#define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
+#define SHCA_QP_MANAGED_SEND 2u
+#define SHCA_QP_MANAGED_RECV 4u
+
+/* What processes compare before they share a fabric. The sizes are in it, so that a change of the layout without a new
+ * version is noticed in most cases. */
+#define SHCA_LAYOUT                                                                                                   \
+	((SHCA_LAYOUT_VERSION << 24) |                                                                                \
+	 ((sizeof(struct shca_header) + 3 * sizeof(struct shca_proc_slot) + 5 * sizeof(struct shca_thread_slot) +     \
+	   7 * sizeof(struct shca_qp) + 11 * sizeof(struct shca_cq) + 13 * sizeof(struct shca_rq) +                   \
+	   17 * sizeof(struct shca_rwqe)) &                                                                           \
+	  0xffffff))
+
+#define SHCA_QPT_DCI 100
+#define SHCA_QPT_DCT 101
+#define SHCA_TOTAL_OF(type) ((type) >= SHCA_QPT_DCI ? 12 + ((type) - SHCA_QPT_DCI) : ((type) & 15))
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle_info: what this Heddle is, what it can be told, what devices it sees, and whether the host is fit. */
+#include <pmix.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+#include "tools/info.h"
+
+static const char usage[] =
+"usage: heddle_info [--devices] [--vars] [--doctor] [--version] [--help]\n"
+"\n"
+"  --devices   the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
+"  --vars      all HEDDLE_* variables: type, default, present value, meaning\n"
+"  --doctor    checks limits and settings of this host, and says where to change them; exit code 1 if one must be\n"
+"  --version   the version, and what it was built with\n";
+
+static int version(void)
+{
+	printf("Heddle %s\n", PACKAGE_VERSION);
+	printf("    compiler    %s\n", __VERSION__);
+#ifdef NDEBUG
+	printf("    build       optimised, without assertions\n");
+#else
+	printf("    build       with assertions (--enable-debug)\n");
+#endif
+	printf("    PMIx        %s\n", PMIx_Get_version());
+	return 0;
+}
+
+static int vars(void)
+{
+	int err = hdl_vars_load();
+
+	hdl_vars_print(stdout);
+	return err ? 1 : 0;
+}
+
+static int help(void)
+{
+	fputs(usage, stdout);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} parts[] = {
+	{ "--devices", info_devices }, { "--vars", vars }, { "--doctor", info_doctor }, { "--version", version },
+	{ "--help", help }, { "-h", help }, { "-V", version },
+};
+enum { NPARTS = sizeof parts / sizeof parts[0] };
+
+static int unknown(const char *arg)
+{
+	const char *names[NPARTS + 1], *near;
+
+	for (int i = 0; i < NPARTS; i++)
+		names[i] = parts[i].name;
+	names[NPARTS] = NULL;
+	near = hdl_nearest(arg, names);
+	hdl_error("unknown option %s%s%s (heddle_info --help lists all)", arg, near ? "; did you mean " : "", near ? near : "");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	int code = 0;
+
+	hdl_diag_program("heddle_info");
+	if (argc == 1) {
+		version();
+		printf("\n%s", usage);
+		return 0;
+	}
+	for (int a = 1; a < argc; a++) {
+		int i;
+
+		for (i = 0; i < NPARTS && strcmp(parts[i].name, argv[a]); i++)
+			;
+		if (i == NPARTS)
+			return unknown(argv[a]);
+		if (a > 1)
+			printf("\n");
+		i = parts[i].run();
+		if (i > code)
+			code = i;
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		hdl_error("standard output cannot be written");
+		return 1;
+	}
+	return code;
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside src/tools: the parts of heddle_info. Each prints to standard output and returns its exit code. */
+#ifndef HDL_INFO_H
+#define HDL_INFO_H
+
+int info_devices(void);
+int info_doctor(void);
+
+#endif

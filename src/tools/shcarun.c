@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shcarun [option...] program [argument...]: runs any verbs program on the software HCA, unmodified. It puts
+ * libshca.so before the program's libraries and makes the device visible to it.
+ */
+#include <stdint.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libshca.so.0"
+#define EX_USAGE 2
+#define EX_NO_LIBRARY 125
+#define EX_NOT_STARTED 126
+#define EX_NOT_FOUND 127
+
+static const char help[] =
+	"usage: shcarun [option...] program [argument...]\n"
+	"\n"
+	"Runs a verbs program on the software HCA (device shca0). Programs that are to reach each other must be of\n"
+	"the same user, on the same host and on the same fabric.\n"
+	"\n"
+	"  --fabric NAME   the fabric to join (default: $SHCA_FABRIC, else the user's default fabric)\n"
+	"  --mlx5dv        answer mlx5dv_is_supported with true, for programs that use DC through mlx5dv\n"
+	"  --debug         say on standard error why a verb was refused\n"
+	"  --help          this text\n"
+	"  --version       the version\n"
+	"\n"
+	"The program must be dynamically linked and not setuid; plugins that it loads with RTLD_DEEPBIND escape.\n";
+
+static const char *const options[] = { "--fabric", "--mlx5dv", "--debug", "--help", "--version", NULL };
+
+static size_t distance(const char *a, const char *b)
+{
+	size_t n = strlen(b);
+	size_t row[64];
+
+	if (n >= sizeof row / sizeof *row)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+static int unknown_option(const char *option)
+{
+	const char *near = NULL;
+	size_t best = SIZE_MAX;
+
+	for (const char *const *o = options; *o; o++) {
+		size_t d = distance(option, *o);
+		if (d < best) {
+			best = d;
+			near = *o;
+		}
+	}
+	fprintf(stderr, "shcarun: unknown option %s", option);
+	if (near && best <= strlen(option) / 2)
+		fprintf(stderr, ", did you mean %s?", near);
+	fprintf(stderr, "\n(shcarun --help lists the options)\n");
+	return EX_USAGE;
+}
+
+/* The library of the build tree that this program stands in, of an installation around it, or of the configured one. */
+static bool find_library(char path[PATH_MAX])
+{
+	static const char *const beside[] = { "/.libs/" LIBRARY, "/../lib/" LIBRARY };
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (n > 0) {
+		self[n] = 0;
+		*strrchr(self, '/') = 0;
+		for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+			if (snprintf(path, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX && !access(path, R_OK))
+				return true;
+	}
+	snprintf(path, PATH_MAX, "%s", SHCA_LIBDIR "/" LIBRARY);
+	return !access(path, R_OK);
+}
+
+static int set(const char *name, const char *value)
+{
+	if (!setenv(name, value, 1))
+		return 0;
+	fprintf(stderr, "shcarun: cannot set %s: %s\n", name, strerror(errno));
+	return EX_NOT_STARTED;
+}
+
+static int preload(void)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char path[PATH_MAX];
+
+	if (!find_library(path)) {
+		fprintf(stderr,
+				"shcarun: %s is not there; is libshca installed? (looked beside this program, too)\n",
+			path);
+		return EX_NO_LIBRARY;
+	}
+	if (strpbrk(path, " :")) {
+		fprintf(stderr, "shcarun: the path %s has a space or colon in it, which LD_PRELOAD cannot name\n",
+				path);
+		return EX_NO_LIBRARY;
+	}
+	size_t n = strlen(path) + (old ? strlen(old) : 0) + 2;
+	char *value = malloc(n);
+	if (!value) {
+		fprintf(stderr, "shcarun: out of memory\n");
+		return EX_NOT_STARTED;
+	}
+	snprintf(value, n, "%s%s%s", path, old && *old ? ":" : "", old ? old : "");
+	int rc = set("LD_PRELOAD", value);
+	free(value);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	int i, rc = 0;
+
+	for (i = 1; !rc && i < argc && argv[i][0] == '-'; i++) {
+		const char *a = argv[i];
+		if (!strcmp(a, "--")) {
+			i++;
+			break;
+		}
+		if (!strcmp(a, "--help")) {
+			fputs(help, stdout);
+			return 0;
+		}
+		if (!strcmp(a, "--version")) {
+			puts("shcarun (" PACKAGE_STRING ")");
+			return 0;
+		}
+		if (!strcmp(a, "--mlx5dv")) {
+			rc = set("SHCA_MLX5DV", "1");
+		} else if (!strcmp(a, "--debug")) {
+			rc = set("SHCA_DEBUG", "1");
+		} else if (!strncmp(a, "--fabric=", 9)) {
+			rc = set("SHCA_FABRIC", a + 9);
+		} else if (!strcmp(a, "--fabric")) {
+			if (++i == argc) {
+				fprintf(stderr, "shcarun: --fabric needs a name\n");
+				return EX_USAGE;
+			}
+			rc = set("SHCA_FABRIC", argv[i]);
+		} else {
+			return unknown_option(a);
+		}
+	}
+	if (rc)
+		return rc;
+	if (i >= argc) {
+		fprintf(stderr, "shcarun: no program given\n(shcarun --help shows how it is called)\n");
+		return EX_USAGE;
+	}
+	rc = preload();
+	if (!rc)
+		rc = set("SHCA_VISIBLE", "1");
+	if (rc)
+		return rc;
+	execvp(argv[i], argv + i);
+	rc = errno;
+	fprintf(stderr, "shcarun: cannot run %s: %s\n", argv[i], strerror(rc));
+	return rc == ENOENT ? EX_NOT_FOUND : EX_NOT_STARTED;
+}

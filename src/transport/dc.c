@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DC: a pool of initiators (DCI), each request naming its target, and one target (DCT) per process over the SRQ.
+ *
+ * A peer's requests go through one DCI at a time: requests of two DCIs are not ordered, and a ring frame's terminator
+ * must not land after the next frame. "hash" binds a peer for good; "lru" may move it to the least used DCI once its
+ * own requests are finished.
+ */
+#include <string.h>
+#include <stdlib.h>
+
+#include "transport/tp.h"
+
+#define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+
+static int to_init(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = dev->port.port_num,
+				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (target ? IBV_QP_ACCESS_FLAGS : 0);
+
+	return ibv_modify_qp(qp, &a, mask);
+}
+
+static int to_rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = dev->port.mtu, .min_rnr_timer = 12 };
+
+	hdl_dev_ah(dev, &dev->port.gid, dev->port.lid, &a.ah_attr);
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV | (target ? IBV_QP_MIN_RNR_TIMER : 0));
+}
+
+static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *scq, uint32_t depth, uint32_t *max_inline)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.qp_type = IBV_QPT_DRIVER, .send_cq = scq, .recv_cq = dev->rcq, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = dev->port.pd,
+	};
+	struct mlx5dv_qp_init_attr dv = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC };
+
+	if (target) {
+		a.srq = dev->basic_srq;
+		dv.dc_init_attr.dc_type = MLX5DV_DCTYPE_DCT;
+		dv.dc_init_attr.dct_access_key = dev->dc_key;
+	} else {
+		a.cap.max_send_wr = depth;
+		a.cap.max_send_sge = 3;
+		a.cap.max_inline_data = *max_inline;
+		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		a.send_ops_flags = DC_SEND_OPS;
+		dv.dc_init_attr.dc_type = MLX5DV_DCTYPE_DCI;
+	}
+	struct ibv_qp *qp = mlx5dv_create_qp(dev->port.ctx, &a, &dv);
+	if (qp && !target)
+		*max_inline = a.cap.max_inline_data;
+	return qp;
+}
+
+/* Whether the device can make a DCI at all; needs no SRQ. */
+bool hdl_dc_probe(struct hdl_dev *dev)
+{
+	if (!dev->srq || !mlx5dv_is_supported(dev->port.ctx->device))
+		return false;
+	struct ibv_cq *cq = ibv_create_cq(dev->port.ctx, 16, NULL, NULL, 0);
+	uint32_t max_inline = 64;
+	if (!cq)
+		return false;
+	struct ibv_cq *rcq = dev->rcq;
+	dev->rcq = cq;
+	struct ibv_qp *qp = create(dev, false, cq, 16, &max_inline);
+	dev->rcq = rcq;
+	if (qp)
+		ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	return qp != NULL;
+}
+
+int hdl_dc_open(struct hdl_dev *dev)
+{
+	int err, n = hdl_vars.dci_count > 0 ? hdl_vars.dci_count : 1;
+	const char *step = "create the DCT";
+
+	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
+	dev->dc_key = hdl_tp.rng;
+	dev->dct = create(dev, true, dev->rcq, 0, NULL);
+	if (!dev->dct) {
+		err = errno;
+		goto fail;
+	}
+	step = "bring the DCT to RTR";
+	if ((err = to_init(dev, dev->dct, true)) || (err = to_rtr(dev, dev->dct, true)))
+		goto fail;
+	dev->dci = calloc((size_t)n, sizeof(*dev->dci));
+	if (!dev->dci)
+		return -ENOMEM;
+	for (int i = 0; i < n; i++) {
+		struct hdl_sq *sq = &dev->dci[i];
+		if ((err = hdl_sq_init(sq, dev, HDL_QUEUE_DC, (uint32_t)hdl_vars.sq_depth)))
+			return err;
+		dev->ndci = i + 1;
+		step = "create a DCI";
+		sq->qp = create(dev, false, sq->scq->cq, sq->mask, &sq->max_inline);
+		if (!sq->qp) {
+			err = errno;
+			goto fail;
+		}
+		sq->qpx = ibv_qp_to_qp_ex(sq->qp);
+		sq->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(sq->qpx);
+		step = "bring a DCI to RTS";
+		if ((err = to_init(dev, sq->qp, false)) || (err = to_rtr(dev, sq->qp, false)))
+			goto fail;
+		struct ibv_qp_attr a = {
+			.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4
+		};
+		err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+		if (err)
+			goto fail;
+	}
+	return 0;
+fail:
+	hdl_error("%s: cannot %s (%s)", dev->name, step, strerror(err));
+	return -err;
+}
+
+void hdl_dc_close(struct hdl_dev *dev)
+{
+	for (int i = 0; i < dev->ndci; i++)
+		hdl_sq_fini(&dev->dci[i]);
+	free(dev->dci);
+	dev->dci = NULL;
+	dev->ndci = 0;
+	if (dev->dct && ibv_destroy_qp(dev->dct))
+		hdl_warn("%s: ibv_destroy_qp of the DCT failed (%s)", dev->name, strerror(errno));
+	dev->dct = NULL;
+}
+
+int hdl_dc_bind(struct hdl_ep *ep)
+{
+	struct hdl_dev *dev = ep->dev;
+	bool lru = !strcasecmp(hdl_vars.dci_policy, "lru");
+	struct hdl_sq *best = NULL;
+
+	if (!lru) {
+		best = &dev->dci[(uint32_t)ep->rank % (uint32_t)dev->ndci];
+	} else {
+		for (int i = 0; i < dev->ndci; i++) {
+			struct hdl_sq *sq = &dev->dci[i];
+			if (!sq->dead && (!best || sq->head - sq->tail < best->head - best->tail ||
+					  (sq->head - sq->tail == best->head - best->tail && sq->users < best->users)))
+				best = sq;
+		}
+	}
+	if (!best || best->dead)
+		return -ECONNRESET;
+	if (ep->sq && ep->sq != best) {
+		/* order: only when nothing of this peer is in flight on the old one */
+		if ((int32_t)(ep->sq->tail - ep->dci_last) < 0)
+			return 0;
+		ep->sq->users--;
+	}
+	if (ep->sq != best)
+		best->users++;
+	ep->sq = best;
+	return 0;
+}
+
+int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
+{
+	struct ibv_qp_ex *q = sq->qpx;
+
+	ibv_wr_start(q);
+	q->wr_id = wr->wr_id;
+	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+		ibv_wr_send(q);
+		break;
+	case IBV_WR_RDMA_WRITE:
+		ibv_wr_rdma_write(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		ibv_wr_rdma_write_imm(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
+		break;
+	default:
+		ibv_wr_abort(q);
+		return EINVAL;
+	}
+	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		ibv_wr_set_sge_list(q, (size_t)wr->num_sge, wr->sg_list);
+	} else if (wr->num_sge == 1) {
+		ibv_wr_set_inline_data(q, (void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length);
+	} else {
+		struct ibv_data_buf b[4];
+		for (int i = 0; i < wr->num_sge; i++)
+			b[i] = (struct ibv_data_buf){ .addr = (void *)(uintptr_t)wr->sg_list[i].addr,
+						      .length = wr->sg_list[i].length };
+		ibv_wr_set_inline_data_list(q, (size_t)wr->num_sge, b);
+	}
+	ep->dci_last = sq->head + 1;
+	return ibv_wr_complete(q);
+}

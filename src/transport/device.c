@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening a device and finding out what it can do. Nothing here or above asks which device it is: what it reports, and
+ * what it makes when asked, decides.
+ */
+#include <fcntl.h>
+#include <shca.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+struct device_list {
+	struct ibv_device **list;
+	int n;
+	bool soft;		/* the software HCA's own list */
+};
+
+static void list_free(struct device_list *l)
+{
+	if (l->list && l->soft)
+		shca_free_device_list(l->list);
+	else if (l->list)
+		ibv_free_device_list(l->list);
+	l->list = NULL;
+}
+
+static void list_get(struct device_list *l, bool soft)
+{
+	*l = (struct device_list){ .soft = soft };
+	l->list = soft ? shca_get_device_list(&l->n) : ibv_get_device_list(&l->n);
+	if (!l->list)
+		l->n = 0;
+}
+
+/* "name" or "name:port". */
+static bool name_matches(const char *want, const char *have, int *port)
+{
+	size_t n = strcspn(want, ":");
+
+	if (strlen(have) != n || strncmp(want, have, n))
+		return false;
+	if (want[n] == ':')
+		*port = atoi(want + n + 1);
+	return true;
+}
+
+static struct ibv_device *find(struct device_list *l, const char *name, int *port)
+{
+	for (int i = 0; i < l->n; i++)
+		if (!name || name_matches(name, ibv_get_device_name(l->list[i]), port))
+			return l->list[i];
+	return NULL;
+}
+
+static void refuse_name(const char *name)
+{
+	struct device_list lists[2];
+	const char *known[64];
+	char all[512] = "";
+	int n = 0;
+
+	for (int s = 0; s < 2; s++) {
+		list_get(&lists[s], s == 0);
+		for (int i = 0; i < lists[s].n && n < 63; i++) {
+			known[n] = ibv_get_device_name(lists[s].list[i]);
+			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", n ? ", " : "", known[n]);
+			n++;
+		}
+	}
+	known[n] = NULL;
+	const char *near = hdl_nearest(name, known);
+	hdl_error("HEDDLE_DEVICE=%s: there is no such verbs device%s%s%s; there are: %s", name,
+		  near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "", *all ? all : "none");
+	list_free(&lists[0]);
+	list_free(&lists[1]);
+}
+
+/* The device of this name; without one, the software HCA for a host's own traffic, else the first device with an active
+ * port. */
+static int open_context(struct hdl_dev *dev, const char *name, int *port)
+{
+	bool want_soft = !name && dev->role == HDL_ROLE_LOCAL;
+	int err = -ENODEV;
+
+	for (int s = 0; s < 2 && !dev->port.ctx; s++) {
+		struct device_list l;
+		bool soft = s == 0;
+		if (!name && soft != want_soft)
+			continue;
+		list_get(&l, soft);
+		struct ibv_device *d = find(&l, name, port);
+		if (d) {
+			if (soft && !getenv("SHCA_FABRIC") && !getenv("SHCA_FABRIC_FD"))
+				shca_set_fabric(hdl_job.nspace); /* EBUSY: the process is in its fabric already */
+			snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(d));
+			dev->port.ctx = ibv_open_device(d);
+			if (!dev->port.ctx) {
+				err = -errno;
+				hdl_error("cannot open the verbs device %s (%s)", dev->name, strerror(-err));
+			}
+		}
+		list_free(&l);
+		if (d)
+			return dev->port.ctx ? 0 : err;
+	}
+	if (name)
+		refuse_name(name);
+	else
+		hdl_error("this job spans several hosts and there is no verbs device to reach them: without an HCA, "
+			  "Soft-RoCE makes one "
+			  "of any Ethernet port (rdma link add rxe0 type rxe netdev eth0)");
+	return err;
+}
+
+/* RoCE: an address that can be routed and is of version 2 is best; else the first one that is set. */
+static int choose_gid(struct hdl_dev *dev)
+{
+	struct ibv_context *ctx = dev->port.ctx;
+	int best = -1, best_score = -1;
+
+	for (int i = 0; i < dev->port_attr.gid_tbl_len; i++) {
+		union ibv_gid gid;
+		struct ibv_gid_entry e;
+		int score = 1;
+		if (ibv_query_gid(ctx, dev->port.port_num, i, &gid))
+			continue;
+		if (!gid.global.interface_id && !gid.global.subnet_prefix)
+			continue;
+		if (dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		    !ibv_query_gid_ex(ctx, dev->port.port_num, (uint32_t)i, &e, 0)) {
+			static const uint8_t v4[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+			if (e.gid_type == IBV_GID_TYPE_ROCE_V2)
+				score += 2;
+			if (!memcmp(gid.raw, v4, sizeof(v4)))
+				score++;
+		}
+		if (score > best_score) {
+			best = i;
+			best_score = score;
+			dev->port.gid = gid;
+		}
+	}
+	if (best < 0 && dev->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
+		hdl_error("%s port %u has no usable GID: does its network interface have an address?", dev->name,
+			  dev->port.port_num);
+		return -EADDRNOTAVAIL;
+	}
+	dev->port.gid_index = best < 0 ? 0 : best;
+	return 0;
+}
+
+static int choose_port(struct hdl_dev *dev, int want)
+{
+	int n = dev->attr.orig_attr.phys_port_cnt, err;
+
+	if (want > n || want < 0) {
+		hdl_error("HEDDLE_DEVICE=%s: %s has %d ports, counted from 1", hdl_vars.device, dev->name, n);
+		return -EINVAL;
+	}
+	for (int p = want ? want : 1; p <= (want ? want : n); p++) {
+		if ((err = ibv_query_port(dev->port.ctx, (uint8_t)p, &dev->port_attr))) {
+			hdl_error("%s: ibv_query_port(%d) failed (%s)", dev->name, p, strerror(err));
+			return -err;
+		}
+		if (dev->port_attr.state != IBV_PORT_ACTIVE)
+			continue;
+		dev->port.port_num = (uint8_t)p;
+		dev->port.lid = dev->port_attr.lid;
+		dev->port.mtu = dev->port_attr.active_mtu;
+		return choose_gid(dev);
+	}
+	hdl_error("%s: %s is active: check the cable and the subnet manager (`heddle_info --devices`)", dev->name,
+		  want ? "the port that HEDDLE_DEVICE names is not one that" : "no port");
+	return -ENETDOWN;
+}
+
+static int make_pd(struct hdl_dev *dev)
+{
+	struct ibv_td_init_attr t = { 0 };
+
+	dev->root_pd = ibv_alloc_pd(dev->port.ctx);
+	if (!dev->root_pd) {
+		int err = errno;
+		hdl_error("%s: ibv_alloc_pd failed (%s)", dev->name, strerror(err));
+		return -err;
+	}
+	dev->port.pd = dev->root_pd;
+	/* one thread at a time is inside: devices with thread domains need no locks then */
+	dev->td = ibv_alloc_td(dev->port.ctx, &t);
+	if (dev->td) {
+		struct ibv_parent_domain_init_attr p = { .pd = dev->root_pd, .td = dev->td };
+		struct ibv_pd *parent = ibv_alloc_parent_domain(dev->port.ctx, &p);
+		if (parent)
+			dev->port.pd = parent;
+	}
+	return 0;
+}
+
+/* What the device says and does; fills caps. */
+static int probe(struct hdl_dev *dev)
+{
+	const struct ibv_odp_caps *odp = &dev->attr.odp_caps;
+	uint64_t implicit = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	int err;
+
+	if ((err = hdl_rc_caps(dev)))
+		return err;
+	dev->srq = dev->attr.orig_attr.max_srq > 0;
+	if (!dev->srq)
+		dev->caps &= ~HDL_QUEUE_BIT(HDL_QUEUE_RC);
+	dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_UD);
+	if (dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC)
+		dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_XRC);
+	if (hdl_dc_probe(dev))
+		dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_DC);
+	dev->max_msg = dev->port_attr.max_msg_sz ? dev->port_attr.max_msg_sz : 1u << 30;
+	if (hdl_vars.odp && (odp->general_caps & implicit) == implicit &&
+	    odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_SEND) {
+		bool remote = odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_WRITE;
+		int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE;
+		if (remote)
+			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access | IBV_ACCESS_REMOTE_WRITE);
+		dev->all_remote = dev->all != NULL;
+		if (!dev->all)
+			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access);
+	}
+	void *p = shca_alloc(dev->port.ctx, 4096);
+	if (p) {
+		dev->arena = true;
+		shca_free(dev->port.ctx, p);
+	}
+	return 0;
+}
+
+/* Which of the allowed kinds are missing, and what the device would have to have. */
+static int check_allowed(struct hdl_dev *dev, unsigned allowed)
+{
+	static const char *const need[HDL_QUEUES] = {
+		[HDL_QUEUE_UD] = "UD queue pairs",
+		[HDL_QUEUE_RC] = "RC queue pairs on a shared receive queue",
+		[HDL_QUEUE_XRC] = "XRC (IBV_DEVICE_XRC)",
+		[HDL_QUEUE_DC] = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)",
+	};
+
+	/* no restriction: whatever there is */
+	for (int q = 1; q < HDL_QUEUES && *hdl_vars.transport; q++)
+		if (allowed & HDL_QUEUE_BIT(q) && !(dev->caps & HDL_QUEUE_BIT(q))) {
+			hdl_error("HEDDLE_TRANSPORT=%s: %s cannot do %s: it lacks %s; leave %s out, or choose another "
+				  "device with HEDDLE_DEVICE",
+				  hdl_vars.transport, dev->name, hdl_queue_name(q), need[q], hdl_queue_name(q));
+			return -EOPNOTSUPP;
+		}
+	return 0;
+}
+
+static int make_rcq(struct hdl_dev *dev)
+{
+	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 64 ? hdl_vars.srq_depth : 64);
+	uint32_t pools = 1 + !!(dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))) +
+			 !!(dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC));
+	int err;
+
+	dev->chan = ibv_create_comp_channel(dev->port.ctx);
+	if (!dev->chan) {
+		err = errno;
+		hdl_error("%s: ibv_create_comp_channel failed (%s)", dev->name, strerror(err));
+		return -err;
+	}
+	struct ibv_cq_init_attr_ex a = {
+		.cqe = depth * pools, .channel = dev->chan, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+	};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(dev->port.ctx, &a);
+	/* every receive completes at most once: there is room for all that are posted */
+	dev->rcq = ex ? ibv_cq_ex_to_cq(ex) : ibv_create_cq(dev->port.ctx, (int)(depth * pools), NULL, dev->chan, 0);
+	if (!dev->rcq) {
+		err = errno;
+		hdl_error("%s: ibv_create_cq of %u entries failed (%s): lower HEDDLE_SRQ_DEPTH", dev->name,
+			  depth * pools, strerror(err));
+		return -err;
+	}
+	int fds[] = { dev->chan->fd, dev->port.ctx->async_fd };
+	for (int i = 0; i < 2; i++) {
+		int fl = fcntl(fds[i], F_GETFL);
+		if (fl < 0 || fcntl(fds[i], F_SETFL, fl | O_NONBLOCK)) {
+			err = errno;
+			hdl_error("%s: cannot make an event descriptor non-blocking (%s)", dev->name, strerror(err));
+			return -err;
+		}
+	}
+	return 0;
+}
+
+static void fill_addr(struct hdl_dev *dev)
+{
+	struct hdl_addr *a = &dev->addr;
+
+	*a = (struct hdl_addr){ .role = (uint8_t)dev->role, .mtu = (uint8_t)dev->port.mtu,
+				.link_layer = dev->port_attr.link_layer, .caps = dev->possible, .qkey = dev->qkey,
+				.ud_qpn = dev->ud.qp->qp_num, .xrc_srqn = dev->xrc_srqn,
+				.dctn = dev->dct ? dev->dct->qp_num : 0, .dc_key = dev->dc_key, .lid = dev->port.lid };
+	memcpy(a->gid, dev->port.gid.raw, 16);
+}
+
+int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed)
+{
+	int err, port = 0;
+
+	dev->role = role;
+	if ((err = open_context(dev, name, &port)))
+		return err;
+	if ((err = ibv_query_device_ex(dev->port.ctx, NULL, &dev->attr))) {
+		hdl_error("%s: ibv_query_device_ex failed (%s)", dev->name, strerror(err));
+		return -err;
+	}
+	if ((err = choose_port(dev, port)) || (err = make_pd(dev)) || (err = probe(dev)) ||
+	    (err = check_allowed(dev, allowed)))
+		return err;
+	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_tp.ppn);
+	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)) ||
+	    (err = hdl_ud_open(dev)))
+		return err;
+	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */
+	size_t most = hdl_srq_bytes() > hdl_tp.ring_max ? hdl_srq_bytes() : hdl_tp.ring_max;
+	hdl_bufpool_init(&dev->bounce, dev, (uint32_t)most + HDL_BOUNCE_AROUND, 8, 1u << 16);
+	if (dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC)) && (err = hdl_srq_create(dev)))
+		return err;
+	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC) && (err = hdl_xrc_open(dev)))
+		return err;
+	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_DC) && (err = hdl_dc_open(dev)))
+		return err;
+	fill_addr(dev);
+	hdl_debug("%s port %u: kinds%s%s%s%s, inline %u, writes %sin order, %s", dev->name, dev->port.port_num,
+		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_UD) ? " UD" : "",
+		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_RC) ? " RC" : "",
+		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_XRC) ? " XRC" : "",
+		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_DC) ? " DC" : "", dev->max_inline, dev->in_order ? "" : "not ",
+		  dev->all_remote ? "no registration needed"
+		  : dev->all	  ? "no registration needed to send"
+				  : "memory is registered");
+	return 0;
+}
+
+static void close_one(struct hdl_dev *dev, int err, const char *what)
+{
+	if (err)
+		hdl_warn("%s: %s failed (%s)", dev->name, what, strerror(err));
+}
+
+void hdl_dev_close(struct hdl_dev *dev)
+{
+	struct hdl_scq *s;
+
+	if (!dev->port.ctx)
+		return;
+	hdl_dc_close(dev);
+	hdl_ud_close(dev);
+	if (dev->xrcd)
+		hdl_xrc_close(dev);
+	if (dev->basic_srq) {
+		close_one(dev, ibv_destroy_srq(dev->basic_srq), "ibv_destroy_srq");
+		hdl_rxpool_fini(&dev->rx_srq);
+	}
+	hdl_bufpool_fini(&dev->bounce);
+	hdl_credits_fini(dev);
+	hdl_mem_free(&dev->zeros);
+	if (dev->all)
+		close_one(dev, ibv_dereg_mr(dev->all), "ibv_dereg_mr of the address space");
+	while ((s = dev->scqs)) {
+		dev->scqs = s->next;
+		close_one(dev, ibv_destroy_cq(s->cq), "ibv_destroy_cq");
+		free(s);
+	}
+	if (dev->rcq)
+		close_one(dev, ibv_destroy_cq(dev->rcq), "ibv_destroy_cq");
+	if (dev->chan)
+		close_one(dev, ibv_destroy_comp_channel(dev->chan), "ibv_destroy_comp_channel");
+	if (dev->port.pd && dev->port.pd != dev->root_pd)
+		close_one(dev, ibv_dealloc_pd(dev->port.pd), "ibv_dealloc_pd of the parent domain");
+	if (dev->td)
+		close_one(dev, ibv_dealloc_td(dev->td), "ibv_dealloc_td");
+	if (dev->root_pd)
+		close_one(dev, ibv_dealloc_pd(dev->root_pd), "ibv_dealloc_pd");
+	close_one(dev, ibv_close_device(dev->port.ctx) ? errno : 0, "ibv_close_device");
+	dev->port.ctx = NULL;
+}

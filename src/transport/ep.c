@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints: the send path, and what arrives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+#define CTL_RING_MAX HDL_RING_SMALL
+
+struct hdl_tp hdl_tp;
+
+/* ---- completions of operations ----------------------------------------------------------------------------- */
+
+static void done_push(void *p, int err, enum hdl_done_what what)
+{
+	if (hdl_tp.ndone == hdl_tp.done_cap) {
+		uint32_t cap = hdl_tp.done_cap ? hdl_tp.done_cap * 2 : 64;
+		void *q = realloc(hdl_tp.done, cap * sizeof(*hdl_tp.done));
+		if (!q) {
+			/* an operation whose end is never told is a hang: there is no way on */
+			hdl_rt_abort(1, "out of memory while completing a message");
+		}
+		hdl_tp.done = q;
+		hdl_tp.done_cap = cap;
+	}
+	hdl_tp.done[hdl_tp.ndone].p = p;
+	hdl_tp.done[hdl_tp.ndone].err = err;
+	hdl_tp.done[hdl_tp.ndone++].what = what;
+}
+
+void hdl_done_send(struct hdl_send *send, int err)
+{
+	done_push(send, err, HDL_DONE_SEND);
+}
+
+void hdl_done_fetch(struct hdl_fetch *fetch, int err)
+{
+	done_push(fetch, err, HDL_DONE_FETCH);
+}
+
+void hdl_done_run(void)
+{
+	/* callbacks may add more, and the array may move */
+	for (uint32_t i = 0; i < hdl_tp.ndone; i++) {
+		void *p = hdl_tp.done[i].p;
+		int err = hdl_tp.done[i].err;
+		switch (hdl_tp.done[i].what) {
+		case HDL_DONE_SEND:
+			((struct hdl_send *)p)->done(p, err);
+			break;
+		case HDL_DONE_FETCH:
+			((struct hdl_fetch *)p)->done(p, err);
+			break;
+		case HDL_DONE_PEER:
+			if (hdl_tp.up.peer_failed)
+				hdl_tp.up.peer_failed(((struct hdl_ep *)p)->rank, err);
+			break;
+		}
+	}
+	hdl_tp.ndone = 0;
+}
+
+/* ---- endpoints --------------------------------------------------------------------------------------------- */
+
+struct hdl_ep *hdl_ep_make(int rank)
+{
+	struct hdl_ep *ep;
+	int err;
+
+	if (posix_memalign((void **)&ep, 64, sizeof(*ep))) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	memset(ep, 0, sizeof(*ep));
+	ep->rank = rank;
+	if ((err = hdl_wire_lookup(ep))) {
+		free(ep);
+		errno = -err;
+		return NULL;
+	}
+	ep->can = hdl_tp.allowed & ep->addr.caps & ep->dev->addr.caps;
+	if (!ep->can) {
+		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and rank %d",
+			  hdl_vars.transport, ep->dev->name, rank);
+		free(ep);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	hdl_tp.eps[rank] = ep;
+	return ep;
+}
+
+struct hdl_ep *hdl_ep(int rank)
+{
+	struct hdl_ep *ep = hdl_tp.eps[rank];
+
+	return likely(ep != NULL) ? ep : hdl_ep_make(rank);
+}
+
+bool hdl_ep_can_rdma(const struct hdl_ep *ep)
+{
+	return (ep->can & HDL_QUEUE_CONNECTED) && ep->conn_state != HDL_CONN_FAILED;
+}
+
+int hdl_ep_connect(struct hdl_ep *ep)
+{
+	struct hdl_select s = { .caps = ep->can, .allowed = ep->can & HDL_QUEUE_CONNECTED, .job_size = hdl_job.size,
+				.ppn = hdl_tp.ppn, .rc_peers = hdl_tp.rc_peers, .rdma = true,
+				.same_host = ep->dev->role != HDL_ROLE_REMOTE };
+	enum hdl_queue queue = hdl_select_queue(&s, NULL);
+
+	if (queue == HDL_QUEUE_NONE || ep->conn_state == HDL_CONN_FAILED)
+		return -EOPNOTSUPP;
+	return ep->conn_state == HDL_CONN_NONE ? hdl_wire_connect(ep, queue) : 0;
+}
+
+void hdl_ep_refresh(struct hdl_ep *ep)
+{
+	ep->fast = ep->ring && ep->sq && !ep->pend && !ep->wake_mode && !ep->failed && !ep->guard_ud &&
+		   !ep->guard_sq && ep->sq->max_inline >= HDL_LINE && ep->ring_max >= HDL_RING_SMALL;
+}
+
+void hdl_ep_busy(struct hdl_ep *ep)
+{
+	if (ep->busy)
+		return;
+	ep->busy = true;
+	ep->busy_next = hdl_tp.busy;
+	hdl_tp.busy = ep;
+}
+
+static void fail_list(struct hdl_send *s, int err)
+{
+	for (struct hdl_send *next; s; s = next) {
+		next = s->next;
+		hdl_done_send(s, err);
+	}
+}
+
+void hdl_ep_fail(struct hdl_ep *ep, int err)
+{
+	struct hdl_ctl *c;
+
+	if (ep->failed || hdl_tp.closing)
+		return;
+	ep->failed = true;
+	ep->fail_err = err;
+	ep->fast = ep->ring = false;
+	if (ep->conn_state == HDL_CONN_ASKED)
+		hdl_tp.connecting--;
+	ep->conn_state = HDL_CONN_FAILED;
+	fail_list(ep->pend, err);
+	ep->pend = NULL;
+	while ((c = ep->ctl)) {
+		ep->ctl = c->next;
+		free(c);
+	}
+	hdl_rndv_fail_peer(ep, err);
+	hdl_ud_drop_peer(ep);
+	done_push(ep, err, HDL_DONE_PEER);
+}
+
+/* ---- control messages -------------------------------------------------------------------------------------- */
+
+static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered)
+{
+	struct hdl_hdr hdr = { .kind = (uint8_t)kind, .len = len };
+
+	/* a peer's first message may come by DC before we have sent it any */
+	if (ep->conn_state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
+		hdl_ep_connect(ep);
+	if (ep->conn_state == HDL_CONN_READY) {
+		int r = -EAGAIN;
+		if (!ordered && ep->ring && !ep->wake_mode && len <= CTL_RING_MAX)
+			r = hdl_post_ring(ep, &hdr, body, len, NULL, NULL, HDL_IN_PLACE_NO);
+		if (r == -EAGAIN)
+			r = hdl_ep_post_srq(ep, &hdr, body, len, NULL);
+		return r;
+	}
+	if (ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD) && !ordered)
+		return hdl_ud_send(ep, &hdr, body, len, NULL, 0);
+	return -EAGAIN;
+}
+
+void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered)
+{
+	if (ep->failed)
+		return;
+	if (!ep->ctl && try_ctl(ep, kind, body, len, ordered) != -EAGAIN)
+		return;
+	struct hdl_ctl *c = malloc(sizeof(*c) + len);
+	if (!c) {
+		hdl_error("out of memory for a control message to rank %d", ep->rank);
+		hdl_ep_fail(ep, -ENOMEM);
+		return;
+	}
+	*c = (struct hdl_ctl){ .kind = (uint16_t)kind, .ordered = ordered, .len = len };
+	if (len)
+		memcpy(c->body, body, len);
+	if (ep->ctl)
+		ep->ctl_tail->next = c;
+	else
+		ep->ctl = c;
+	ep->ctl_tail = c;
+	hdl_ep_busy(ep);
+}
+
+/* ---- the send path ----------------------------------------------------------------------------------------- */
+
+/* How far a lane may run ahead of one that may delay its messages. */
+static bool guarded(struct hdl_ep *ep)
+{
+	if (ep->guard_ud && (!ep->rel || hdl_rel_idle(ep->rel)))
+		ep->guard_ud = false;
+	if (ep->guard_sq && ep->sq) {
+		if ((int32_t)(ep->sq->tail - ep->guard_idx) <= 0 && ep->sq->scq->pending)
+			hdl_sq_reap(ep->sq->scq);
+		if ((int32_t)(ep->sq->tail - ep->guard_idx) > 0)
+			ep->guard_sq = false;
+		else if ((uint16_t)(ep->tx_seq - ep->guard_seq) > HDL_ORDER_SPAN / 4)
+			hdl_sq_flush(ep->sq, ep);
+	}
+	if (ep->guard_ud || ep->guard_sq)
+		return (uint16_t)(ep->tx_seq - ep->guard_seq) > HDL_ORDER_SPAN / 2;
+	hdl_ep_refresh(ep);
+	return false;
+}
+
+static void sent(struct hdl_ep *ep)
+{
+	ep->tx_seq++;
+	ep->sent_msgs++;
+}
+
+static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, struct hdl_send *send)
+{
+	int r;
+
+	if ((ep->guard_ud || ep->guard_sq) && guarded(ep))
+		return -EAGAIN;
+	hdr->seq = ep->tx_seq;
+	if (ep->ring && !ep->wake_mode && len <= ep->ring_max) {
+		r = hdl_post_ring(ep, hdr, buf, len, NULL, send, send ? HDL_IN_PLACE_DONE : HDL_IN_PLACE_NO);
+		if (r >= 0) {
+			sent(ep);
+			ep->out_ring.msgs++;
+			ep->out_ring.bytes += len;
+		}
+		return r;
+	}
+	r = hdl_ep_post_srq(ep, hdr, buf, len, send);
+	if (r >= 0) {
+		sent(ep);
+		ep->out_srq.msgs++;
+		ep->out_srq.bytes += len;
+		if (ep->ring) {
+			/* this one may wait for a receive while the ring runs ahead */
+			if (!ep->guard_sq && !ep->guard_ud)
+				ep->guard_seq = ep->tx_seq;
+			ep->guard_sq = true;
+			ep->guard_idx = ep->sq->head - 1;
+			hdl_ep_refresh(ep);
+		}
+	} else if (r == -EAGAIN && ep->sq->queue == HDL_QUEUE_DC) {
+		hdl_dc_bind(ep);
+	}
+	return r;
+}
+
+static int send_ud(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len)
+{
+	hdr->seq = ep->tx_seq;
+	hdr->len = (uint32_t)len;
+	int r = hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0);
+	if (r)
+		return r;
+	sent(ep);
+	ep->out_ud.msgs++;
+	ep->out_ud.bytes += len;
+	return 1;
+}
+
+/* Which lane the next message takes; makes connections. */
+static enum hdl_queue lane(struct hdl_ep *ep, bool rdma)
+{
+	unsigned ud = HDL_QUEUE_BIT(HDL_QUEUE_UD);
+	bool busy = rdma || ep->sent_msgs >= (uint64_t)hdl_vars.hot_messages;
+
+	if (ep->conn_state == HDL_CONN_READY)
+		return HDL_QUEUE_RC;
+	if (ep->can & ud && (ep->can == ud || !busy || ep->conn_state != HDL_CONN_NONE))
+		return HDL_QUEUE_UD;
+	if (ep->conn_state == HDL_CONN_NONE) {
+		struct hdl_select s = { .caps = ep->can,
+					.allowed = ep->can,
+					.job_size = hdl_job.size,
+					.ppn = hdl_tp.ppn,
+					.rc_peers = hdl_tp.rc_peers,
+					.messages = ep->sent_msgs,
+					.hot = (uint64_t)hdl_vars.hot_messages,
+					.rdma = rdma,
+					.same_host = ep->dev->role != HDL_ROLE_REMOTE };
+		enum hdl_queue queue = hdl_select_queue(&s, NULL);
+		if (queue != HDL_QUEUE_UD)
+			hdl_wire_connect(ep, queue);
+		if (ep->conn_state == HDL_CONN_READY)
+			return HDL_QUEUE_RC;
+	}
+	return ep->can & ud ? HDL_QUEUE_UD : HDL_QUEUE_NONE;
+}
+
+static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
+		    struct hdl_send *send)
+{
+	struct hdl_hdr hdr = { .tag = tag, .context = context };
+	enum hdl_queue q = lane(ep, len > hdl_vars.eager_max);
+	size_t limit = hdl_vars.eager_max;
+	int r;
+
+	if (q == HDL_QUEUE_UD && limit > ep->dev->max_ud)
+		limit = ep->dev->max_ud;
+	else if (ep->ring && !ep->wake_mode && limit < ep->ring_max)
+		limit = ep->ring_max;
+
+	if (ep->failed)
+		return ep->fail_err;
+	if (q == HDL_QUEUE_NONE)
+		return -EAGAIN;
+	if (len <= limit && !sync) {
+		hdr.kind = HDL_EAGER;
+		return q == HDL_QUEUE_UD ? send_ud(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
+	}
+	struct hdl_rts_rec rec;
+	send->buf = buf;
+	send->len = len;
+	if ((r = hdl_rndv_announce(ep, send, &rec)))
+		return r;
+	hdr.kind = HDL_RTS;
+	r = q == HDL_QUEUE_UD ? send_ud(ep, &hdr, &rec, sizeof(rec))
+			      : send_connected(ep, &hdr, &rec, sizeof(rec), NULL);
+	if (r < 0) {
+		/* if the endpoint failed meanwhile the operation was finished with it */
+		if (hdl_id_get(&hdl_tp.sends, rec.op) != send)
+			return 0;
+		hdl_id_free(&hdl_tp.sends, rec.op);
+		return r;
+	}
+	return 0;
+}
+
+static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
+					       const void *buf, size_t len, struct hdl_send *send)
+{
+	if (ep->failed)
+		return ep->fail_err;
+	if (!ep->pend) {
+		int r = try_send(ep, tag, context, sync, buf, len, send);
+		if (r != -EAGAIN)
+			return r;
+	}
+	send->ep = ep;
+	send->buf = buf;
+	send->len = len;
+	send->hdr = (struct hdl_hdr){ .tag = tag, .context = context, .kind = sync };
+	send->next = NULL;
+	if (ep->pend)
+		ep->pend_tail->next = send;
+	else
+		ep->pend = send;
+	ep->pend_tail = send;
+	ep->fast = false;
+	hdl_ep_busy(ep);
+	return 0;
+}
+
+/* A single-line frame. Budget: one line written here, one request posted, nothing else. */
+static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
+{
+	struct hdl_sq *sq = ep->sq;
+	struct hdl_hdr *h = (struct hdl_hdr *)(ep->frame + 64 + HDL_RING_SMALL);
+	struct ibv_send_wr *bad;
+	uint32_t i = sq->head;
+
+	/* small sizes by fixed copies: the compiler makes them moves */
+	if (len == 8)
+		memcpy((char *)h - 8, buf, 8);
+	else if (len == 4)
+		memcpy((char *)h - 4, buf, 4);
+	else
+		memcpy((char *)h - len, buf, len);
+	*h = (struct hdl_hdr){ .tag = tag,
+			       .context = context,
+			       .seq = ep->tx_seq,
+			       .len = (uint32_t)len,
+			       .kind = HDL_EAGER,
+			       .phase = ep->tx.phase };
+	ep->sge.addr = (uintptr_t)ep->frame + 64;
+	ep->wr.wr.rdma.remote_addr = ep->tx.base + (uint64_t)ep->tx.line * HDL_LINE;
+	ep->wr.wr_id = (uint64_t)sq->id << 32 | i;
+	ep->wr.send_flags = IBV_SEND_INLINE;
+	if (unlikely(i + 1 - sq->signaled >= sq->interval)) {
+		ep->wr.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+		sq->slot[i & sq->mask].signaled = 1;
+		sq->signaled = i + 1;
+		sq->scq->pending++;
+	}
+	int err;
+	if (likely(ep->direct)) {
+		err = ibv_post_send(sq->qp, &ep->wr, &bad);
+	} else {
+		sq->slot[i & sq->mask].ep = ep;
+		err = hdl_dc_post(sq, ep, &ep->wr);
+	}
+	if (unlikely(err)) {
+		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s)", sq->dev->name,
+			  sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp->qp_num, ep->rank, strerror(err));
+		sq->dead = true;
+		hdl_ep_fail(ep, -err);
+		return -err;
+	}
+	sq->head = i + 1;
+	sq->requests++;
+	sq->bytes += HDL_LINE;
+	hdl_ring_small_sent(&ep->tx);
+	ep->tx_seq++;
+	ep->sent_msgs++;
+	ep->out_ring.msgs++;
+	ep->out_ring.bytes += len;
+	return 1;
+}
+
+int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
+		struct hdl_send *send)
+{
+	if (likely(len <= HDL_RING_SMALL && ep->fast && !sync) && likely(hdl_ring_small_ready(&ep->tx)) &&
+	    likely(hdl_sq_room(ep->sq, 1)))
+		return send_small(ep, tag, context, buf, len);
+	return send_slow(ep, tag, context, sync, buf, len, send);
+}
+
+bool hdl_ep_drain(struct hdl_ep *ep, int *events)
+{
+	bool waits = false;
+	struct hdl_ctl *c;
+	struct hdl_send *s;
+
+	if (ep->failed)
+		return false;
+	if (ep->credit_due)
+		hdl_ring_give_credit(ep);
+	while ((c = ep->ctl)) {
+		if (try_ctl(ep, c->kind, c->body, c->len, c->ordered) == -EAGAIN) {
+			waits = true;
+			break;
+		}
+		if (ep->ctl != c)
+			return false;	/* the endpoint failed, the list is gone */
+		ep->ctl = c->next;
+		free(c);
+		++*events;
+	}
+	waits |= hdl_rndv_push(ep);
+	while ((s = ep->pend)) {
+		struct hdl_send *next = s->next;
+		int r = try_send(ep, s->hdr.tag, s->hdr.context, s->hdr.kind, s->buf, s->len, s);
+		if (r == -EAGAIN) {
+			waits = true;
+			break;
+		}
+		if (ep->pend != s)
+			return false;	/* failed, and finished with the endpoint */
+		ep->pend = next;
+		if (r)
+			hdl_done_send(s, r < 0 ? r : 0);
+		++*events;
+	}
+	if (!ep->pend && ep->ring && !ep->fast)
+		hdl_ep_refresh(ep);
+	waits |= hdl_rndv_stream(ep);
+	return waits || ep->credit_due || ep->ctl || ep->pend;
+}
+
+/* ---- what arrives ------------------------------------------------------------------------------------------ */
+
+static void bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr)
+{
+	hdl_error("rank %d sent a message of kind %u with %u bytes, which this library does not understand: dropped",
+		  ep->rank, hdr->kind, hdr->len);
+}
+
+static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
+{
+	union {
+		struct hdl_cts cts;
+		struct hdl_data_rec data;
+		struct hdl_ring_offer offer;
+		struct hdl_ring_accept accept;
+		struct hdl_ring_released released;
+		struct hdl_credit_rec credit;
+		struct hdl_sleep_rec sleep;
+	} m;
+	uint32_t n;
+	static const uint8_t need[] = {
+		[HDL_CTL_CTS] = sizeof(m.cts),
+		[HDL_CTL_DATA] = sizeof(m.data),
+		[HDL_CTL_RING_OFFER] = sizeof(m.offer),
+		[HDL_CTL_RING_ACCEPT] = sizeof(m.accept),
+		[HDL_CTL_RING_RELEASED] = sizeof(m.released),
+		[HDL_CTL_CREDIT] = sizeof(m.credit),
+		[HDL_CTL_SLEEP] = sizeof(m.sleep),
+		[HDL_CTL_SLEEP_ACK] = sizeof(m.sleep),
+		[HDL_CTL_AWAKE] = 0,
+	};
+
+	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
+		bad_message(ep, hdr);
+		return;
+	}
+	/* payloads of a ring or a packet may be unaligned */
+	if (hdr->kind == HDL_CTL_DATA)
+		payload = (const char *)payload + hdr->len - sizeof(m.data);
+	memcpy(&m, payload, need[hdr->kind]);
+	switch (hdr->kind) {
+	case HDL_CTL_CTS:
+		hdl_rndv_on_cts(ep, &m.cts);
+		break;
+	case HDL_CTL_DATA:
+		n = hdr->len - (uint32_t)sizeof(m.data);
+		hdl_rndv_on_data(ep, &m.data, (const char *)payload - n, n);
+		break;
+	case HDL_CTL_RTU:
+		hdl_wire_on_rtu(ep);
+		break;
+	case HDL_CTL_RING_OFFER:
+		hdl_ring_on_offer(ep, &m.offer);
+		break;
+	case HDL_CTL_RING_ACCEPT:
+		hdl_ring_on_accept(ep, &m.accept);
+		break;
+	case HDL_CTL_RING_REVOKE:
+		hdl_ring_on_revoke(ep);
+		break;
+	case HDL_CTL_RING_RELEASED:
+		hdl_ring_on_released(ep, &m.released);
+		break;
+	case HDL_CTL_CREDIT:
+		if (ep->ring)
+			hdl_ring_ack(&ep->tx, m.credit.consumed);
+		break;
+	case HDL_CTL_SLEEP:
+		hdl_idle_on_sleep(ep, &m.sleep);
+		break;
+	case HDL_CTL_SLEEP_ACK:
+		hdl_idle_on_sleep_ack(ep, &m.sleep);
+		break;
+	case HDL_CTL_AWAKE:
+		ep->wake_mode = false;
+		hdl_ep_refresh(ep);
+		break;
+	default:
+		bad_message(ep, hdr);
+	}
+}
+
+static void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct hdl_parked *p;
+
+	if (unlikely(hdr->kind == HDL_RTS && hdr->len < HDL_RTS_SIZE)) {
+		bad_message(ep, hdr);
+		return;
+	}
+	switch (hdl_order_check(&ep->order, hdr->seq)) {
+	case HDL_ORDER_DELIVER:
+		hdl_tp.up.arrived(ep->rank, hdr, payload);
+		if (likely(!ep->order.head))
+			return;
+		while ((p = hdl_order_next(&ep->order))) {
+			hdl_tp.up.arrived(ep->rank, (const struct hdl_hdr *)p->data, p->data + sizeof(*hdr));
+			free(p);
+		}
+		return;
+	case HDL_ORDER_PARK:
+		if (hdl_order_park(&ep->order, hdr->seq, hdr, sizeof(*hdr), payload, hdr->len) < 0) {
+			hdl_error("out of memory for a message of %u bytes from rank %d that came early", hdr->len,
+				  ep->rank);
+			hdl_ep_fail(ep, -ENOMEM);
+		}
+		return;
+	case HDL_ORDER_DROP:
+		return;
+	}
+}
+
+void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, enum hdl_queue q)
+{
+	if (hdr->kind != HDL_EAGER && hdr->kind != HDL_RTS) {
+		control(ep, hdr, payload);
+		return;
+	}
+	if (q == HDL_QUEUE_UD) {
+		ep->in_ud.msgs++;
+		ep->in_ud.bytes += hdr->len;
+	} else {
+		ep->in_srq.msgs++;
+		ep->in_srq.bytes += hdr->len;
+	}
+	if (++ep->slow_msgs >= (uint32_t)hdl_vars.hot_messages) {
+		if (ep->rx_state == HDL_RX_NONE)
+			hdl_ring_consider(ep);
+		else if (ep->sleep_told)
+			hdl_idle_awake(ep);
+	}
+	ordered(ep, hdr, payload);
+}
+
+int hdl_ring_poll(struct hdl_ep *ep, int max)
+{
+	const struct hdl_hdr *at;
+	int n = 0;
+
+	while (n < max && (at = hdl_ring_peek(&ep->rx))) {
+		struct hdl_hdr hdr = *at;
+
+		uint32_t lines = hdl_ring_advance(&ep->rx, hdr.len, hdr.kind == HDL_CTL_SKIP);
+
+		if (unlikely(!lines)) {
+			hdl_error("rank %d wrote a frame of %u bytes that does not fit its ring: its memory or ours is "
+				  "damaged",
+				  ep->rank, hdr.len);
+			hdl_ep_fail(ep, -EPROTO);
+			return n;
+		}
+		n++;
+		const char *payload = (const char *)at - hdr.len;
+		if (likely(hdr.kind == HDL_EAGER || hdr.kind == HDL_RTS)) {
+			ep->in_ring.msgs++;
+			ep->in_ring.bytes += hdr.len;
+			ordered(ep, &hdr, payload);
+		} else if (hdr.kind != HDL_CTL_SKIP) {
+			control(ep, &hdr, payload);
+		}
+		/* only now: what is reported as consumed may be overwritten */
+		ep->rx.consumed += lines;
+	}
+	if (unlikely(ep->rx.consumed - ep->rx.reported > ep->rx.lines / 4))
+		hdl_ring_give_credit(ep);
+	return n;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting: spin, yield, sleep.
+ *
+ * A device that wakes its process on any write (shca_await_prepare) is asked to. On others completions wake a sleeper
+ * through the completion channel: arm, look again, poll(2). A write into a ring makes no completion, and neither does a
+ * credit. So the sleeper tells the peers with which it shares a ring (SLEEP); they confirm behind their last write on
+ * the same queue (SLEEP_ACK, which makes a completion), and use pooled receives until they are told AWAKE, which happens
+ * when they turn out to be hot again. A peer that computes cannot confirm, and may still write into the ring: until all
+ * have confirmed, the sleep is short.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <shca.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/tp.h"
+
+#define SHORT_SLEEP_MS 1
+#define SHORT_SLEEP_MAX_MS 16
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
+{
+	ep->wake_mode = true;
+	hdl_ep_refresh(ep);
+	/* behind whatever was written into the ring */
+	hdl_ep_ctl(ep, HDL_CTL_SLEEP_ACK, m, sizeof(*m), true);
+}
+
+void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
+{
+	if (m->turn == ep->sleep_told)
+		ep->sleep_acked = m->turn;
+}
+
+void hdl_idle_awake(struct hdl_ep *ep)
+{
+	ep->sleep_told = ep->sleep_acked = 0;
+	ep->slow_msgs = 0;
+	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
+}
+
+/* Tells every peer that shares a ring with us. True: all have confirmed. */
+static bool told_all(void)
+{
+	bool all = true;
+
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		struct hdl_ep *ep = hdl_tp.eps[i];
+		if (!ep || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
+			continue;
+		if (!ep->sleep_told) {
+			struct hdl_sleep_rec m = { .turn = ++hdl_tp.sleep_turn ? hdl_tp.sleep_turn
+									       : ++hdl_tp.sleep_turn };
+			ep->sleep_told = m.turn;
+			ep->slow_msgs = 0;
+			hdl_ep_ctl(ep, HDL_CTL_SLEEP, &m, sizeof(m), true);
+		}
+		all &= ep->sleep_acked == ep->sleep_told;
+	}
+	return all;
+}
+
+static int arm(struct hdl_dev *dev)
+{
+	int err = ibv_req_notify_cq(dev->rcq, 0);
+
+	for (struct hdl_scq *s = dev->scqs; s && !err; s = s->next)
+		err = ibv_req_notify_cq(s->cq, 0);
+	if (err)
+		hdl_error("%s: ibv_req_notify_cq failed (%s)", dev->name, strerror(err));
+	return err;
+}
+
+static void take_events(struct hdl_dev *dev)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	/* the descriptor is non-blocking */
+	while (!ibv_get_cq_event(dev->chan, &cq, &arg))
+		ibv_ack_cq_events(cq, 1);
+}
+
+/* Milliseconds until a timer is due; -1: none. */
+static int until_timer(void)
+{
+	uint64_t now = hdl_now_ns();
+
+	hdl_tp_timers(now);
+	if (!hdl_tp.next_timer_ns)
+		return -1;
+	return hdl_tp.next_timer_ns <= now ? 0 : (int)((hdl_tp.next_timer_ns - now + 999999) / 1000000);
+}
+
+/* Everything up to the sleep; false: there is something to do. */
+static bool prepare(bool *all, struct pollfd *fd, int *nfd)
+{
+	hdl_ud_acks();
+	*all = told_all();
+	for (int i = 0; i < hdl_tp.ndev; i++) {
+		struct hdl_dev *dev = hdl_tp.dev[i];
+		if (arm(dev))
+			return false;
+		fd[(*nfd)++] = (struct pollfd){ .fd = dev->chan->fd, .events = POLLIN };
+		fd[(*nfd)++] = (struct pollfd){ .fd = dev->port.ctx->async_fd, .events = POLLIN };
+	}
+	if (hdl_tp.arm)
+		hdl_tp.arm();
+	hdl_tp_reap();
+	/* the look after arming: what came before it is found here, what comes later wakes us */
+	return !hdl_tp_progress();
+}
+
+/* A report on SIGUSR1 must not find queues half changed: it comes while we sleep. */
+static void hold_reports(sigset_t *before)
+{
+	sigset_t usr1;
+
+	if (!hdl_vars.report_hang)
+		return;
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &usr1, before);
+}
+
+static void admit_reports(const sigset_t *before)
+{
+	if (hdl_vars.report_hang)
+		pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* On a device that wakes its process on any write there is nothing to arm and nobody to tell. False: it does not. */
+static bool sleep_until_written(void)
+{
+	struct ibv_context *ctx = hdl_tp.dev[0]->port.ctx;
+	sigset_t before;
+	uint32_t seen;
+
+	if (hdl_tp.ndev != 1 || shca_await_prepare(ctx, &seen))
+		return false;
+	hold_reports(&before);
+	hdl_tp_async(hdl_tp.dev[0]);
+	hdl_ud_acks();
+	hdl_tp_reap();
+	/* the look after prepare: what came before it is found here, what comes later wakes us */
+	int ms = hdl_tp_progress() ? 0 : until_timer();
+	admit_reports(&before);
+	if (!ms) {
+		shca_await_cancel(ctx);
+		return true;
+	}
+	hdl_tp.sleeps++;
+	int err = shca_await(ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
+	if (err && err != ETIMEDOUT && err != EINTR)
+		hdl_error("%s: sleeping until the next write failed (%s)", hdl_tp.dev[0]->name, strerror(err));
+	hdl_tp_async(hdl_tp.dev[0]);
+	return true;
+}
+
+static void sleep_here(unsigned n)
+{
+	struct pollfd fd[4];
+	int nfd = 0, ms;
+	bool all = true, go;
+	sigset_t before;
+
+	if (sleep_until_written())
+		return;
+	hold_reports(&before);
+	go = prepare(&all, fd, &nfd);
+	ms = go ? until_timer() : 0;
+	admit_reports(&before);
+	if (!go)
+		return;
+	if (!all) {
+		int limit = n < 4 ? SHORT_SLEEP_MS << n : SHORT_SLEEP_MAX_MS;
+		if (ms < 0 || ms > limit)
+			ms = limit;
+	}
+	hdl_tp.sleeps++;
+	if (poll(fd, (nfds_t)nfd, ms) < 0 && errno != EINTR)
+		hdl_error("poll(2) on the completion channel failed (%s)", strerror(errno));
+	for (int i = 0; i < hdl_tp.ndev; i++) {
+		take_events(hdl_tp.dev[i]);
+		hdl_tp_async(hdl_tp.dev[i]);
+	}
+}
+
+void hdl_tp_idle(unsigned *idle)
+{
+	unsigned n = (*idle)++;
+	unsigned spin = hdl_job.oversubscribed ? 0 : (unsigned)hdl_vars.spin;
+
+	if (n < spin) {
+		relax();
+		return;
+	}
+	n -= spin;
+	if (n == 0)
+		hdl_ud_acks();
+	if (n < (unsigned)hdl_vars.yield) {
+		sched_yield();
+		return;
+	}
+	if (hdl_tp.inside)
+		return;
+	sleep_here(n - (unsigned)hdl_vars.yield);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <shca.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "transport/tp.h"
+
+#define PAGE 4096u
+
+static size_t round_page(size_t n)
+{
+	return (n + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+/* The arena belongs to a device that offers one: a device that does not refuses, and the process's own memory it is. */
+static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
+{
+	void *p = dev->arena ? shca_alloc(dev->port.ctx, bytes) : NULL;
+
+	*arena = p != NULL;
+	if (p)
+		return p;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
+{
+	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };
+	mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
+	if (!mem->p) {
+		hdl_error("%s: cannot allocate %zu bytes for message buffers (%s): lower HEDDLE_RING_PEERS, "
+			  "HEDDLE_RING_SIZE or HEDDLE_SRQ_DEPTH, or raise the memory limit",
+			  dev->name, mem->bytes, strerror(errno));
+		return -ENOMEM;
+	}
+	mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
+	if (!mem->mr) {
+		int err = errno;
+		hdl_error("%s: cannot register %zu bytes (%s)%s", dev->name, mem->bytes, strerror(err),
+			  err == ENOMEM || err == EAGAIN ? ": raise the limit on locked memory (ulimit -l)" : "");
+		hdl_mem_free(mem);
+		return -err;
+	}
+	return 0;
+}
+
+void hdl_mem_free(struct hdl_mem *mem)
+{
+	if (mem->mr && ibv_dereg_mr(mem->mr))
+		hdl_warn("%s: ibv_dereg_mr of %p failed (%s)", mem->dev->name, (void *)mem->p, strerror(errno));
+	if (mem->p) {
+		if (mem->arena)
+			shca_free(mem->dev->port.ctx, mem->p);
+		else
+			munmap(mem->p, mem->bytes);
+	}
+	mem->p = NULL;
+	mem->mr = NULL;
+}
+
+/* ---- send buffers ------------------------------------------------------------------------------------------ */
+
+struct hdl_bufchunk {
+	struct hdl_bufchunk *next;
+	struct hdl_mem mem;
+	struct hdl_txbuf buf[];
+};
+
+void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size, uint32_t chunk, uint32_t max)
+{
+	*p = (struct hdl_bufpool){ .dev = dev, .size = (size + 63) & ~63u, .chunk = chunk, .max = max };
+}
+
+int hdl_bufpool_grow(struct hdl_bufpool *p)
+{
+	uint32_t n = p->max - p->total < p->chunk ? p->max - p->total : p->chunk;
+
+	if (!n)
+		return -EAGAIN;
+	struct hdl_bufchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
+	if (!c)
+		return -ENOMEM;
+	int err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem);
+	if (err) {
+		free(c);
+		return err;
+	}
+	for (uint32_t i = n; i--;) {
+		struct hdl_txbuf *b = &c->buf[i];
+		*b = (struct hdl_txbuf){
+			.pool = p, .data = c->mem.p + (size_t)i * p->size, .lkey = c->mem.mr->lkey, .next = p->free
+		};
+		p->free = b;
+	}
+	c->next = p->chunks;
+	p->chunks = c;
+	p->total += n;
+	p->nfree += n;
+	return 0;
+}
+
+void hdl_bufpool_fini(struct hdl_bufpool *p)
+{
+	struct hdl_bufchunk *c;
+
+	while ((c = p->chunks)) {
+		p->chunks = c->next;
+		hdl_mem_free(&c->mem);
+		free(c);
+	}
+	p->free = NULL;
+	p->total = p->nfree = 0;
+}
+
+/* ---- operation numbers ------------------------------------------------------------------------------------- */
+
+#define ID_MASK ((1u << HDL_ID_BITS) - 1)
+
+int hdl_id_new(struct hdl_idtab *t, void *p, uint32_t *id)
+{
+	if (!t->free) {
+		uint32_t n = t->n ? t->n * 2 : 64;
+		if (n > ID_MASK)
+			return -EAGAIN;
+		void *e = realloc(t->e, n * sizeof(*t->e));
+		if (!e)
+			return -ENOMEM;
+		t->e = e;
+		for (uint32_t i = n; i-- > t->n;) {
+			t->e[i] = (struct hdl_identry){ .gen = 1, .next = t->free };
+			t->free = i + 1;
+		}
+		t->n = n;
+	}
+	uint32_t i = t->free - 1;
+	t->free = t->e[i].next;
+	t->e[i].p = p;
+	t->used++;
+	*id = t->e[i].gen << HDL_ID_BITS | i;
+	return 0;
+}
+
+void *hdl_id_get(const struct hdl_idtab *t, uint32_t id)
+{
+	uint32_t i = id & ID_MASK;
+
+	return i < t->n && t->e[i].gen == id >> HDL_ID_BITS ? t->e[i].p : NULL;
+}
+
+void hdl_id_free(struct hdl_idtab *t, uint32_t id)
+{
+	struct hdl_identry *e = &t->e[id & ID_MASK];
+
+	e->p = NULL;
+	e->gen = (e->gen + 1) & (UINT32_MAX >> HDL_ID_BITS);
+	e->next = t->free;
+	t->free = (id & ID_MASK) + 1;
+	t->used--;
+}
+
+/* ---- MPI_Alloc_mem ----------------------------------------------------------------------------------------- */
+
+static struct user_mem {
+	struct user_mem *next;
+	struct hdl_dev *dev;	/* NULL: the process's own memory */
+	void *p;
+	size_t bytes;
+	bool arena;
+} *user_mems;
+
+void *hdl_tp_alloc(size_t bytes)
+{
+	struct user_mem *u = malloc(sizeof(*u));
+	struct hdl_dev *dev = hdl_tp.ndev ? hdl_tp.dev[0] : NULL;
+	size_t n = round_page(bytes ? bytes : 1);
+
+	if (!u || n < bytes) {
+		free(u);
+		errno = ENOMEM;
+		return NULL;
+	}
+	*u = (struct user_mem){ .dev = dev, .bytes = n, .next = user_mems };
+	if (dev) {
+		u->p = arena_alloc(dev, n, &u->arena);
+	} else {
+		u->p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (u->p == MAP_FAILED)
+			u->p = NULL;
+	}
+	if (!u->p) {
+		free(u);
+		return NULL;
+	}
+	user_mems = u;
+	return u->p;
+}
+
+void hdl_tp_free(void *p)
+{
+	for (struct user_mem **at = &user_mems; *at; at = &(*at)->next) {
+		struct user_mem *u = *at;
+		if (u->p != p)
+			continue;
+		*at = u->next;
+		/* after fini the arena is gone with its device */
+		if (!u->arena)
+			munmap(u->p, u->bytes);
+		else if (hdl_tp.ndev)
+			shca_free(u->dev->port.ctx, u->p);
+		free(u);
+		return;
+	}
+	if (p)
+		hdl_warn("hdl_tp_free: %p was not allocated here", p);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Per-peer order: messages carry a sequence number and may arrive by several lanes; they are delivered once, in
+ * sequence. What is ahead is parked (copied), what is behind is a duplicate.
+ *
+ * Invariant: a sender is never more than HDL_ORDER_SPAN messages ahead of the receiver's `expected`, so that the 16-bit
+ * numbers are unambiguous: lanes that can delay a message for long (UD's retransmission, RNR at an SRQ) limit how far
+ * other lanes run ahead (see hdl_ep's guard).
+ */
+#ifndef HDL_ORDER_H
+#define HDL_ORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HDL_ORDER_SPAN 16384
+
+struct hdl_parked;
+struct hdl_order {
+	uint16_t expected;
+	uint32_t parked;		/* messages waiting */
+	struct hdl_parked *head;	/* ascending */
+	uint64_t duplicates, reordered;	/* counters */
+};
+
+struct hdl_parked {
+	struct hdl_parked *next;
+	uint16_t seq;
+	size_t bytes;
+	_Alignas(16) char data[];
+};
+
+enum hdl_order_verdict { HDL_ORDER_DELIVER, HDL_ORDER_PARK, HDL_ORDER_DROP };
+
+/* What to do with a message of this number. DELIVER: the caller delivers it (expected has moved on), then takes what
+ * has become deliverable with hdl_order_next. */
+static inline enum hdl_order_verdict hdl_order_check(struct hdl_order *o, uint16_t seq)
+{
+	if (__builtin_expect(seq == o->expected, 1)) {
+		o->expected++;
+		return HDL_ORDER_DELIVER;
+	}
+	if ((uint16_t)(seq - o->expected) < 0x8000)
+		return HDL_ORDER_PARK;
+	o->duplicates++;
+	return HDL_ORDER_DROP;
+}
+
+/* Parks a copy of two pieces (header, payload). 0; 1: it is parked already, a duplicate; -ENOMEM. */
+int hdl_order_park(struct hdl_order *o, uint16_t seq, const void *a, size_t an, const void *b, size_t bn);
+/* The parked message that is now expected (expected moves on), or NULL. The caller frees it. */
+struct hdl_parked *hdl_order_next(struct hdl_order *o);
+void hdl_order_clear(struct hdl_order *o);
+
+#endif

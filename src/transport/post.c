@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests on the connected lane: messages into pooled receives, frames into rings, pieces of staged messages. */
+#include <string.h>
+
+#include "transport/tp.h"
+
+/* Messages from here on are gathered from the user's memory where the device can (implicit on-demand paging), instead
+ * of being copied into a registered buffer first: below, the copy is cheaper than the completion that must be awaited.
+ */
+#define ZERO_COPY_MIN 1024u
+
+/* The parts of a message around its payload: at most HDL_HEAD_BUF bytes together, but zeros do not count. */
+struct around {
+	const void *before, *after;
+	uint32_t before_len, after_len;
+	bool zeros;		/* `before` are zeros */
+};
+
+static struct ibv_sge sge_of(const void *p, size_t len, uint32_t lkey)
+{
+	return (struct ibv_sge){ .addr = (uintptr_t)p, .length = (uint32_t)len, .lkey = lkey };
+}
+
+/* Gathers the message: what is before, payload, what is behind. */
+static int gather(struct hdl_sq *sq, const struct around *a, const void *buf, size_t len, uint32_t lkey, bool in,
+		  struct ibv_sge *sge)
+{
+	const struct hdl_mem *zeros = &sq->dev->zeros;
+	char *keep = hdl_sq_head(sq);
+	int n = 0;
+
+	if (a->before_len && a->zeros)
+		sge[n++] = sge_of(zeros->p, a->before_len, zeros->mr->lkey);
+	else if (a->before_len)
+		sge[n++] =
+			sge_of(in ? a->before : memcpy(keep, a->before, a->before_len), a->before_len, sq->head_lkey);
+	if (len)
+		sge[n++] = sge_of(buf, len, lkey);
+	keep += HDL_HEAD_BUF - a->after_len;
+	if (a->after_len)
+		sge[n++] = sge_of(in ? a->after : memcpy(keep, a->after, a->after_len), a->after_len, sq->head_lkey);
+	return n;
+}
+
+/* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
+ * room for one request. */
+static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
+			struct hdl_send *send, enum hdl_in_place in_place)
+{
+	struct hdl_sq *sq = ep->sq;
+	struct hdl_dev *dev = sq->dev;
+	size_t total = a->before_len + len + a->after_len;
+	bool in = total <= sq->max_inline;
+	struct ibv_sge sge[3];
+	int err;
+
+	wr->sg_list = sge;
+	wr->send_flags = in ? IBV_SEND_INLINE : 0;
+	if (in || !len) {	/* the device copies */
+		bool fence = in_place == HDL_IN_PLACE_FENCE;
+		wr->num_sge = gather(sq, a, buf, len, 0, in, sge);
+		err = hdl_sq_post(sq, ep, wr, fence ? HDL_SLOT_RNDV : HDL_SLOT_NONE, send, fence, total);
+		return err ? err : !fence;
+	}
+	if (dev->all && in_place != HDL_IN_PLACE_NO && (len >= ZERO_COPY_MIN || in_place == HDL_IN_PLACE_FENCE)) {
+		wr->num_sge = gather(sq, a, buf, len, dev->all->lkey, false, sge);
+		send->ep = ep;
+		if (in_place != HDL_IN_PLACE_DONE) {
+			bool last = in_place != HDL_IN_PLACE_MORE;
+			return hdl_sq_post(sq, ep, wr, last ? HDL_SLOT_RNDV : HDL_SLOT_NONE, send, last, total);
+		}
+		if ((err = hdl_sq_post(sq, ep, wr, HDL_SLOT_SEND, send, true, total)))
+			return err;
+		/* a device that has read the buffer by now lets us return it at once */
+		hdl_tp.zc_probe = send;
+		hdl_tp.zc_done = false;
+		hdl_sq_reap(sq->scq);
+		hdl_tp.zc_probe = NULL;
+		return hdl_tp.zc_done;
+	}
+	if (unlikely(total > dev->bounce.size)) {
+		hdl_error("a request of %zu bytes to rank %d does not fit a buffer of %u: a defect of this library",
+			  total, ep->rank, dev->bounce.size);
+		hdl_ep_fail(ep, -EMSGSIZE);
+		return -EMSGSIZE;
+	}
+	struct hdl_txbuf *b = hdl_txbuf_get(&dev->bounce);
+	if (!b)
+		return -EAGAIN;
+	if (a->zeros)
+		memset(b->data, 0, a->before_len);
+	else if (a->before_len)
+		memcpy(b->data, a->before, a->before_len);
+	memcpy(b->data + a->before_len, buf, len);
+	if (a->after_len)
+		memcpy(b->data + a->before_len + len, a->after, a->after_len);
+	sge[0] = sge_of(b->data, total, b->lkey);
+	wr->num_sge = 1;
+	if ((err = hdl_sq_post(sq, ep, wr, HDL_SLOT_BUF, b, false, total))) {
+		hdl_txbuf_put(b);
+		return err;
+	}
+	return 1;
+}
+
+static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
+		    const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
+{
+	struct hdl_wire w = { .src = (uint32_t)hdl_job.rank, .nonce = (uint32_t)hdl_tp.nonce, .hdr = *hdr };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct around a = {
+		.before = &w, .before_len = sizeof(w), .after = tail, .after_len = tail ? sizeof(*tail) : 0
+	};
+
+	w.hdr.len = (uint32_t)len + a.after_len;
+	if (!hdl_sq_room(ep->sq, 1))
+		return -EAGAIN;
+	return post_message(ep, &wr, &a, body, len, send, in_place);
+}
+
+int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send)
+{
+	return post_srq(ep, hdr, body, len, NULL, send, send ? HDL_IN_PLACE_DONE : HDL_IN_PLACE_NO);
+}
+
+int hdl_post_ring(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
+		  struct hdl_send *send, enum hdl_in_place in_place)
+{
+	struct { struct hdl_data_rec tail; struct hdl_hdr hdr; } after;
+	struct hdl_ring_place at;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	size_t tail_len = tail ? sizeof(*tail) : 0;
+	int err;
+
+	if (!hdl_sq_room(ep->sq, 2))
+		return -EAGAIN;
+	/* a bounce buffer must be had before the place is taken: a place that is not written would be a hole */
+	if (len + 2 * HDL_LINE > ep->sq->max_inline && !ep->dev->bounce.free && hdl_bufpool_grow(&ep->dev->bounce))
+		return -EAGAIN;
+	if (!hdl_ring_place(&ep->tx, len + tail_len, &at)) {
+		hdl_ring_ack(&ep->tx, __atomic_load_n(&ep->credit->consumed, __ATOMIC_ACQUIRE));
+		if (!hdl_ring_place(&ep->tx, len + tail_len, &at))
+			return -EAGAIN;
+	}
+	wr.wr.rdma.rkey = ep->tx.rkey;
+	if (at.skip) {
+		struct hdl_hdr skip = { .kind = HDL_CTL_SKIP, .phase = at.skip_phase };
+		wr.wr.rdma.remote_addr = hdl_ring_header_addr(&ep->tx, at.skip_line);
+		struct around a = { .after = &skip, .after_len = sizeof(skip) };
+		if ((err = post_message(ep, &wr, &a, NULL, 0, NULL, HDL_IN_PLACE_NO)) < 0)
+			return err;
+	}
+	hdr->len = (uint32_t)(len + tail_len);
+	hdr->phase = at.phase;
+	wr.wr.rdma.remote_addr = at.addr;
+	struct around a = { .zeros = true, .before_len = at.lead, .after = hdr, .after_len = sizeof(*hdr) };
+	if (tail) {
+		after.tail = *tail;
+		after.hdr = *hdr;
+		a.after = &after;
+		a.after_len = sizeof(after);
+	}
+	return post_message(ep, &wr, &a, buf, len, send, in_place);
+}
+
+bool hdl_ep_can_stage(const struct hdl_ep *ep)
+{
+	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn_state == HDL_CONN_READY;
+}
+
+uint32_t hdl_ep_piece(const struct hdl_ep *ep)
+{
+	uint32_t rec = (uint32_t)sizeof(struct hdl_data_rec);
+
+	if (hdl_ep_can_stage(ep)) {
+		uint32_t n = ep->tx.lines / 8 * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
+		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
+		return ep->dev->all || n < room ? n : room;
+	}
+	if (ep->conn_state == HDL_CONN_READY)
+		return hdl_srq_bytes() - (uint32_t)sizeof(struct hdl_wire) - rec;
+	return ep->dev->max_ud - rec;
+}
+
+int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t n, struct hdl_send *send,
+		 bool last, bool unread)
+{
+	struct hdl_hdr hdr = { .kind = HDL_CTL_DATA };
+	enum hdl_in_place in_place = !last ? HDL_IN_PLACE_MORE : unread ? HDL_IN_PLACE_FENCE : HDL_IN_PLACE_LAST;
+
+	if (hdl_ep_can_stage(ep))
+		return hdl_post_ring(ep, &hdr, data, n, rec, send, in_place);
+	if (ep->conn_state == HDL_CONN_READY)
+		return post_srq(ep, &hdr, data, n, rec, send, in_place);
+	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
+		return -EAGAIN;
+	hdr.len = n + (uint32_t)sizeof(*rec);
+	int err = hdl_ud_send(ep, &hdr, data, n, rec, sizeof(*rec));
+	return err ? err : 1;
+}

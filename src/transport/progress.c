@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Turns of progress, timers, start and end. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "transport/tp.h"
+
+#define RING_BURST 32		/* frames of one ring per turn, so that every peer has its turn */
+#define PEEKS 24		/* looks at the expected peer's ring before a whole turn */
+#define ASYNC_TURNS (64 * HDL_TIMER_TURNS)
+#define ACK_IDLE_TURNS 64
+#define LOOK_NS 20000000ull	/* period over which a ring counts as silent */
+
+/* ---- receive completions ----------------------------------------------------------------------------------- */
+
+static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_WR_FLUSH_ERR && !hdl_tp.closing)
+		hdl_error("%s port %u: a receive on queue %u failed: %s (%d, vendor %#x)%s", dev->name,
+			  dev->port.port_num, wc->qp_num, ibv_wc_status_str(wc->status), wc->status, wc->vendor_err,
+			  wc->status == IBV_WC_LOC_LEN_ERR ? ": a peer sent more than this rank's HEDDLE_EAGER_MAX: it "
+							     "must be the same on all ranks"
+							   : "");
+}
+
+static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
+{
+	const struct hdl_wire *w = (const struct hdl_wire *)(uintptr_t)b->sge.addr;
+	struct hdl_ep *ep;
+
+	if (unlikely(len < sizeof(*w) || w->src >= (uint32_t)hdl_job.size || !(ep = hdl_ep((int)w->src)) ||
+		     w->nonce != (uint32_t)ep->nonce || w->hdr.len > len - sizeof(*w))) {
+		hdl_tp.stale++;
+		return;
+	}
+	hdl_ep_dispatch(ep, &w->hdr, w + 1, b->pool->queue);
+}
+
+int hdl_tp_poll_rcq(struct hdl_dev *dev)
+{
+	struct ibv_wc wc[16];
+	int n, all = 0;
+
+	do {
+		n = ibv_poll_cq(dev->rcq, 16, wc);
+		if (unlikely(n < 0)) {
+			hdl_error("%s: ibv_poll_cq of the receive queue failed (%d): the completion queue is in error",
+				  dev->name, n);
+			return all;
+		}
+		for (int i = 0; i < n; i++) {
+			struct hdl_rxbuf *b = (struct hdl_rxbuf *)(uintptr_t)wc[i].wr_id;
+			struct hdl_rxpool *p = b->pool;
+
+			p->posted--;
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
+				receive_failed(dev, &wc[i]);
+				if (wc[i].status == IBV_WC_WR_FLUSH_ERR)
+					continue;	/* its queue is gone */
+			} else if (p->queue == HDL_QUEUE_UD) {
+				/* a GRH or its place comes first */
+				if (wc[i].byte_len >= HDL_GRH)
+					hdl_ud_arrived(dev, (char *)(uintptr_t)b->sge.addr + HDL_GRH,
+						       wc[i].byte_len - HDL_GRH);
+			} else if (wc[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+				hdl_rndv_on_imm(wc[i].imm_data, wc[i].byte_len);
+			} else {
+				srq_arrived(b, wc[i].byte_len);
+			}
+			hdl_rxbuf_back(b);
+		}
+		all += n;
+	} while (n == 16 && all < 256);
+
+	struct hdl_rxpool *pools[] = { &dev->rx_srq, &dev->rx_xrc, &dev->rx_ud };
+	for (int i = 0; all && i < 3; i++) {
+		struct hdl_rxpool *p = pools[i];
+		/* one turn took half of the pool: bursts are larger than it */
+		if (p->total && p->total < p->max && (p->short_of || (uint32_t)all > p->total / 2))
+			hdl_rxpool_grow(p, p->total);
+	}
+	return all;
+}
+
+/* ---- asynchronous events ----------------------------------------------------------------------------------- */
+
+static struct hdl_sq *sq_of(const struct ibv_qp *qp)
+{
+	for (uint32_t i = 0; i < hdl_tp.nsqs; i++)
+		if (hdl_tp.sqs[i] && hdl_tp.sqs[i]->qp == qp)
+			return hdl_tp.sqs[i];
+	return NULL;
+}
+
+static struct hdl_ep *ep_of_rqp(const struct ibv_qp *qp)
+{
+	for (int i = 0; i < hdl_tp.neps; i++)
+		if (hdl_tp.eps[i] && hdl_tp.eps[i]->conn && hdl_tp.eps[i]->conn->rqp == qp)
+			return hdl_tp.eps[i];
+	return NULL;
+}
+
+static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
+{
+	struct hdl_rxpool *p = NULL;
+	struct hdl_sq *sq;
+
+	switch (e->event_type) {
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		if (e->element.srq == dev->basic_srq)
+			p = &dev->rx_srq;
+		else if (e->element.srq == dev->xrc_srq)
+			p = &dev->rx_xrc;
+		if (p) {
+			p->limit = 0;
+			p->short_of = true;
+			hdl_rxpool_flush(p);
+			hdl_rxpool_grow(p, p->total);
+		}
+		break;
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_PORT_ACTIVE:
+		hdl_debug("%s: %s", dev->name, ibv_event_type_str(e->event_type));
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR: {
+		struct hdl_ep *ep = (sq = sq_of(e->element.qp)) ? sq->ep : ep_of_rqp(e->element.qp);
+		/* what is finished by now says more than the event does */
+		hdl_tp_reap();
+		if (ep && !ep->failed && !hdl_tp.closing)
+			hdl_error("connection to rank %d failed: %s port %u, %s queue %u: %s: the peer's process has "
+				  "ended, or "
+				  "sent what this device refuses; look at the peer's output",
+				  ep->rank, dev->name, dev->port.port_num,
+				  hdl_queue_name(ep->conn ? ep->conn->queue : HDL_QUEUE_NONE), e->element.qp->qp_num,
+				  ibv_event_type_str(e->event_type));
+		else if (!ep && !hdl_tp.closing)
+			hdl_error("%s port %u: queue %u: %s: messages may be lost", dev->name, dev->port.port_num,
+				  e->element.qp->qp_num, ibv_event_type_str(e->event_type));
+		if (ep)
+			hdl_ep_fail(ep, -ECONNRESET);
+		break;
+	}
+	default:
+		if (!hdl_tp.closing)
+			hdl_error("%s port %u: %s: messages may be lost; see the device's log and `heddle_info "
+				  "--devices`",
+				  dev->name, dev->port.port_num, ibv_event_type_str(e->event_type));
+		if (e->event_type == IBV_EVENT_DEVICE_FATAL)
+			for (int i = 0; i < hdl_tp.neps; i++)
+				if (hdl_tp.eps[i] && hdl_tp.eps[i]->dev == dev)
+					hdl_ep_fail(hdl_tp.eps[i], -EIO);
+	}
+}
+
+void hdl_tp_async(struct hdl_dev *dev)
+{
+	struct ibv_async_event e;
+
+	/* the descriptor is non-blocking */
+	while (!ibv_get_async_event(dev->port.ctx, &e)) {
+		event(dev, &e);
+		ibv_ack_async_event(&e);
+	}
+}
+
+void hdl_tp_reap(void)
+{
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		for (struct hdl_scq *s = hdl_tp.dev[i]->scqs; s; s = s->next)
+			hdl_sq_reap(s);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------- */
+
+void hdl_tp_timers(uint64_t now)
+{
+	uint64_t a = hdl_ud_timers(now), b = hdl_wire_timers(now);
+
+	hdl_tp.next_timer_ns = !a || (b && b < a) ? b : a;
+	if (now - hdl_tp.looked_ns > LOOK_NS) {
+		hdl_tp.looked_ns = now;
+		hdl_rings_look();
+	}
+}
+
+static int run_busy(void)
+{
+	struct hdl_ep *ep = hdl_tp.busy, *next;
+	int n = 0;
+
+	hdl_tp.busy = NULL;
+	for (; ep; ep = next) {
+		next = ep->busy_next;
+		ep->busy = false;
+		if (hdl_ep_drain(ep, &n))
+			hdl_ep_busy(ep);
+	}
+	return n;
+}
+
+static int turn(void)
+{
+	int n = 0;
+
+	for (int i = hdl_tp.nrings; i-- > 0;) {
+		struct hdl_ep *ep = hdl_tp.rings[i];
+		n += hdl_ring_poll(ep, RING_BURST);
+		if (unlikely(ep->rx_state == HDL_RX_REVOKING))
+			hdl_ring_check_final(ep);
+	}
+	for (int i = 0; i < hdl_tp.ndev; i++) {
+		struct hdl_dev *dev = hdl_tp.dev[i];
+		n += hdl_tp_poll_rcq(dev);
+		for (struct hdl_scq *s = dev->scqs; s; s = s->next)
+			if (s->pending)
+				hdl_sq_reap(s);
+	}
+	if (hdl_tp.busy)
+		n += run_busy();
+	if (hdl_tp.ndone) {
+		n += (int)hdl_tp.ndone;
+		hdl_done_run();
+	}
+	for (int i = 0; i < hdl_tp.nextra; i++)
+		n += hdl_tp.extra[i].fn(hdl_tp.extra[i].arg);
+	if (hdl_tp.acks) {
+		if (n)
+			hdl_tp.ack_idle = 0;
+		else if (++hdl_tp.ack_idle >= ACK_IDLE_TURNS)
+			hdl_ud_acks();
+	}
+	if (unlikely(++hdl_tp.turn % HDL_TIMER_TURNS == 0)) {
+		hdl_tp_timers(hdl_now_ns());
+		hdl_tp_reap();	/* requests that were not signaled may have failed */
+		if (hdl_tp.turn % ASYNC_TURNS == 0)
+			for (int i = 0; i < hdl_tp.ndev; i++)
+				hdl_tp_async(hdl_tp.dev[i]);
+	}
+	return n;
+}
+
+int hdl_tp_progress(void)
+{
+	if (hdl_tp.inside)
+		return 0;
+	hdl_tp.inside = true;
+	int n = turn();
+	hdl_tp.inside = false;
+	return n;
+}
+
+int hdl_tp_progress_peer(struct hdl_ep *ep)
+{
+	int n = 0;
+
+	if (hdl_tp.inside)
+		return 0;
+	hdl_tp.inside = true;
+	if (ep->rx_state >= HDL_RX_ACTIVE)
+		for (int i = 0; i < PEEKS && !n; i++)
+			n = hdl_ring_poll(ep, 1);
+	if (n) {
+		if (unlikely(hdl_tp.ndone))
+			hdl_done_run();
+	} else {
+		n = turn();
+	}
+	hdl_tp.inside = false;
+	return n;
+}
+
+int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
+{
+	void *p = realloc(hdl_tp.extra, (size_t)(hdl_tp.nextra + 1) * sizeof(*hdl_tp.extra));
+
+	if (!p)
+		return -ENOMEM;
+	hdl_tp.extra = p;
+	hdl_tp.extra[hdl_tp.nextra].fn = fn;
+	hdl_tp.extra[hdl_tp.nextra++].arg = arg;
+	return 0;
+}
+
+void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg)
+{
+	for (int i = 0; i < hdl_tp.nextra; i++)
+		if (hdl_tp.extra[i].fn == fn && hdl_tp.extra[i].arg == arg) {
+			memmove(&hdl_tp.extra[i], &hdl_tp.extra[i + 1],
+				(size_t)(--hdl_tp.nextra - i) * sizeof(*hdl_tp.extra));
+			return;
+		}
+}
+
+const struct hdl_port *hdl_tp_local_port(void)
+{
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
+			return &hdl_tp.dev[i]->port;
+	return NULL;
+}
+
+struct ibv_comp_channel *hdl_tp_local_channel(void)
+{
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
+			return hdl_tp.dev[i]->chan;
+	return NULL;
+}
+
+void hdl_tp_on_sleep(void (*arm)(void))
+{
+	hdl_tp.arm = arm;
+}
+
+/* ---- start and end ----------------------------------------------------------------------------------------- */
+
+static int ranks_per_node(void)
+{
+	int *count, most = 0;
+
+	if (!hdl_job.host_of)
+		return hdl_job.size;
+	count = calloc((size_t)hdl_job.size, sizeof(*count));
+	if (!count)
+		return hdl_job.local_size;
+	for (int r = 0; r < hdl_job.size; r++)
+		if (++count[hdl_job.host_of[r]] > most)
+			most = count[hdl_job.host_of[r]];
+	free(count);
+	return most;
+}
+
+static int add_device(const char *name, enum hdl_role role)
+{
+	struct hdl_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return -ENOMEM;
+	hdl_tp.dev[hdl_tp.ndev++] = dev;	/* a half-opened one is closed by fini */
+	return hdl_dev_open(dev, name, role, hdl_tp.allowed);
+}
+
+static void destroy_all(void)
+{
+	hdl_tp.closing = true;
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		struct hdl_ep *ep = hdl_tp.eps[i];
+		if (!ep)
+			continue;
+		hdl_ring_drop(ep);
+		hdl_wire_close(ep);
+	}
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		hdl_sq_fini(&hdl_tp.dev[i]->ud);
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		struct hdl_ep *ep = hdl_tp.eps[i];
+		if (!ep)
+			continue;
+		struct hdl_ctl *c;
+		while ((c = ep->ctl)) {
+			ep->ctl = c->next;
+			free(c);
+		}
+		hdl_ud_drop_peer(ep);
+		hdl_order_clear(&ep->order);
+		free(ep->dirty);
+		free(ep);
+	}
+	free(hdl_tp.eps);
+	for (int i = 0; i < hdl_tp.ndev; i++) {
+		hdl_dev_close(hdl_tp.dev[i]);
+		free(hdl_tp.dev[i]);
+	}
+	free(hdl_tp.rings);
+	free(hdl_tp.done);
+	free(hdl_tp.sqs);
+	free(hdl_tp.extra);
+	free(hdl_tp.sends.e);
+	free(hdl_tp.fetches.e);
+	memset(&hdl_tp, 0, sizeof(hdl_tp));
+}
+
+int hdl_tp_init(const struct hdl_upcalls *up)
+{
+	char bad[32];
+	int err;
+
+	memset(&hdl_tp, 0, sizeof(hdl_tp));
+	hdl_tp.up = *up;
+	if (hdl_queue_parse(hdl_vars.transport, &hdl_tp.allowed, bad, sizeof(bad))) {
+		static const char *const known[] = { "rc", "ud", "xrc", "dc", NULL };
+		const char *near = hdl_nearest(bad, known);
+		hdl_error("HEDDLE_TRANSPORT=%s: there is no queue kind \"%s\"%s%s%s; the kinds are rc, ud, xrc, dc",
+			  hdl_vars.transport, bad, near ? " (did you mean \"" : "", near ? near : "",
+			  near ? "\"?)" : "");
+		return -EINVAL;
+	}
+	if (getrandom(&hdl_tp.nonce, sizeof(hdl_tp.nonce), 0) != sizeof(hdl_tp.nonce))
+		hdl_tp.nonce = hdl_now_ns() ^ (uint64_t)getpid() << 40;
+	hdl_tp.rng = hdl_tp.nonce;
+	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
+	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
+	hdl_tp.ppn = ranks_per_node();
+	hdl_tp.neps = hdl_job.size;
+	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));
+	if (!hdl_tp.eps)
+		return -ENOMEM;
+	if (*hdl_vars.device)
+		err = add_device(hdl_vars.device, HDL_ROLE_ANY);
+	else if (!hdl_job.host_of)
+		err = add_device(NULL, HDL_ROLE_LOCAL);
+	else if (!(err = add_device(NULL, HDL_ROLE_LOCAL)))
+		err = add_device(NULL, HDL_ROLE_REMOTE);
+	if (!err)
+		err = hdl_wire_publish();
+	if (err)
+		destroy_all();
+	return err;
+}
+
+static bool quiet(void)
+{
+	bool q = !hdl_tp.busy && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.ndone;
+
+	for (struct hdl_ep *ep = hdl_tp.timers; ep; ep = ep->timer_next)
+		if (ep->rel && !hdl_rel_idle(ep->rel) && !ep->failed)
+			q = false;
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		struct hdl_ep *ep = hdl_tp.eps[i];
+		if (!ep || !ep->sq || ep->failed || ep->sq->dead)
+			continue;
+		if (ep->sq->head != ep->sq->tail) {
+			hdl_sq_flush(ep->sq, ep);
+			q = false;
+		}
+	}
+	return q;
+}
+
+int hdl_tp_fini(void)
+{
+	uint64_t pause_us = 50;
+	unsigned idle = 0;
+	int fenced;
+
+	if (!hdl_tp.ndev)
+		return 0;
+	while (!quiet()) {
+		hdl_ud_acks();
+		if (hdl_tp_progress())
+			idle = 0;
+		else
+			hdl_tp_idle(&idle);
+	}
+	/* Peers may still need our acknowledgements (a lost one is asked for again): answer until all have come here.
+	 */
+	hdl_ud_acks();
+	fenced = hdl_rt_fence_begin();
+	while (!fenced) {
+		/* Many ranks may wait here for one that computes: look ever more seldom while nothing comes. */
+		if (hdl_tp_progress())
+			pause_us = 50;
+		else if (pause_us < 2000)
+			pause_us *= 2;
+		hdl_ud_acks();
+		fenced = hdl_rt_fence_wait(pause_us);
+	}
+	if (hdl_vars.report_transports)
+		hdl_report_transports(stderr);
+	destroy_all();
+	return 0;
+}

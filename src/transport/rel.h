@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reliability over UD: an ordered, exactly-once stream of packets to and from one peer. A pure state machine: it knows
+ * packet numbers and opaque packets, neither verbs nor a clock of its own.
+ *
+ * Sender: a window of HDL_REL_WINDOW packets. Every packet carries (psn), and the reverse stream's (ack, sack): ack is
+ * the first number not yet received, bit i of sack says that ack + 1 + i was. A hole below something that was received
+ * is sent again at once, once; what is still missing after the timeout is sent again with the timeout doubled (a peer
+ * that computes cannot answer: few probes, no storm).
+ * Receiver: delivers in order; a packet that is ahead is held (the caller's copy), so that a receive buffer is never
+ * kept back and a hole can always be filled.
+ */
+#ifndef HDL_REL_H
+#define HDL_REL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HDL_REL_WINDOW 64u		/* as many as sack has bits */
+#define HDL_REL_ACK_EVERY 16u		/* an acknowledgement of its own after so many packets */
+#define HDL_REL_RTO_NS 2000000ull	/* first timeout */
+#define HDL_REL_RTO_MAX_NS 500000000ull
+#define HDL_REL_BURST 8u		/* packets sent again per timeout */
+
+struct hdl_rel {
+	/* sender */
+	uint32_t next;			/* number of the next packet */
+	uint32_t una;			/* first one not acknowledged */
+	uint64_t sacked;		/* bit i: una + i was received */
+	uint64_t resent;		/* bit i: una + i was sent again because of a hole */
+	void *pkt[HDL_REL_WINDOW];	/* by number */
+	uint64_t since_ns, rto_ns;
+	uint32_t seen_una;
+	/* receiver */
+	uint32_t expected;
+	uint64_t ahead;			/* bit i: expected + i is held; bit 0 only while packets are being delivered */
+	void *held[HDL_REL_WINDOW];	/* by number */
+	uint32_t owed;			/* packets received since an acknowledgement left */
+	/* counters */
+	uint64_t resends, timeouts, duplicates, held_count;
+};
+
+struct hdl_rel_ops {
+	void (*acked)(void *arg, void *pkt);			/* the packet is the caller's again */
+	void (*resend)(void *arg, void *pkt, uint32_t psn);
+	void *arg;
+};
+
+void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn);
+
+static inline bool hdl_rel_room(const struct hdl_rel *r)
+{
+	return r->next - r->una < HDL_REL_WINDOW;
+}
+static inline bool hdl_rel_idle(const struct hdl_rel *r)
+{
+	return r->next == r->una;
+}
+/* Gives a packet the next number. Only with room. */
+static inline uint32_t hdl_rel_push(struct hdl_rel *r, void *pkt)
+{
+	r->pkt[r->next % HDL_REL_WINDOW] = pkt;
+	return r->next++;
+}
+/* What an outgoing packet says about the reverse stream. */
+static inline void hdl_rel_stamp(struct hdl_rel *r, uint32_t *ack, uint64_t *sack)
+{
+	*ack = r->expected;
+	*sack = r->ahead >> 1;
+	r->owed = 0;
+}
+
+/* An acknowledgement arrived. Returns packets newly finished. */
+unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struct hdl_rel_ops *ops);
+/* Time has passed. Returns when to call again at the latest (0: nothing is in flight). */
+uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops);
+
+enum hdl_rel_verdict { HDL_REL_DELIVER, HDL_REL_HOLD, HDL_REL_DUPLICATE };
+/* A packet arrived. DELIVER: the caller handles it, then what hdl_rel_next gives. HOLD: the caller makes a copy and
+ * calls hdl_rel_hold. DUPLICATE (or beyond the window): drop it; an acknowledgement is owed. */
+enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t psn);
+void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy);
+/* The held packet that is now in order, or NULL. */
+void *hdl_rel_next(struct hdl_rel *r);
+
+/* Gives every packet back: sent ones by ops->acked, held ones by drop. */
+void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop)(void *copy));
+
+#endif

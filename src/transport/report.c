@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the transport did (--report-transports), what it waits for (--report-hang), and why a request failed. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+/* Likely cause and remedy of a work completion status (IBTA 11.6.2). */
+static const char *cause(enum ibv_wc_status status, enum hdl_queue queue)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "nobody answers there: the peer's process has ended, its host is down, or the path is broken; "
+		       "look at the "
+		       "peer's output and at the port's state (`heddle_info --devices`)";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the peer posts no receives: it is stopped, or out of memory";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the peer's memory is not registered for this access: it freed a buffer while a message was "
+		       "under way, or the "
+		       "libraries differ";
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "the peer's queue does not accept this: a message longer than its receives (HEDDLE_EAGER_MAX "
+		       "must be the "
+		       "same on all ranks)";
+	case IBV_WC_REM_OP_ERR:
+		return "the peer's device could not carry it out; look at the peer's log";
+	case IBV_WC_LOC_PROT_ERR:
+		return "the message's memory is not readable: was the buffer freed before the send was complete?";
+	case IBV_WC_LOC_LEN_ERR:
+		return "longer than the device allows";
+	case IBV_WC_WR_FLUSH_ERR:
+		return queue == HDL_QUEUE_DC ? "the initiator is shared and stopped because of another peer's error" :
+					       "the queue was stopped by an earlier error";
+	case IBV_WC_FATAL_ERR:
+	case IBV_WC_GENERAL_ERR:
+		return "the device failed; see the kernel's log";
+	default:
+		return "see the status";
+	}
+}
+
+void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc)
+{
+	char peer[32] = "a peer";
+
+	if (ep)
+		snprintf(peer, sizeof(peer), "rank %d", ep->rank);
+	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
+		  sq->dev->name, sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp ? sq->qp->qp_num : 0,
+		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, cause(wc->status, sq->queue));
+}
+
+static bool used(const struct hdl_ep *ep)
+{
+	return ep->sent_msgs || ep->in_ring.msgs || ep->in_srq.msgs || ep->in_ud.msgs || ep->out_rndv.msgs ||
+	       ep->in_rndv.msgs;
+}
+
+/* Kinds that carried matching messages. */
+static const char *kinds(const struct hdl_ep *ep, char *text, size_t n)
+{
+	bool ud = ep->out_ud.msgs || ep->in_ud.msgs;
+
+	snprintf(text, n, "%s%s%s", ud ? "UD" : "", ud && ep->sq ? "+" : "",
+		 ep->sq ? hdl_queue_name(ep->sq->queue) : "");
+	return *text ? text : "-";
+}
+
+void hdl_report_transports(FILE *out)
+{
+	char kind[16], *text = NULL;
+	size_t text_len = 0;
+	FILE *whole = out;
+
+	/* written at once, so that the ranks' lines do not mix */
+	out = open_memstream(&text, &text_len);
+	if (!out)
+		return;
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		const struct hdl_ep *ep = hdl_tp.eps[i];
+		if (!ep || !used(ep))
+			continue;
+		fprintf(out, "heddle: transports: rank %d -> %d: %s:%u %s", hdl_job.rank, ep->rank, ep->dev->name,
+			ep->dev->port.port_num, kinds(ep, kind, sizeof(kind)));
+		const struct { const char *name; uint64_t msgs, bytes; } p[] = {
+			{ "ring", ep->out_ring.msgs, ep->out_ring.bytes },
+			{ "srq", ep->out_srq.msgs, ep->out_srq.bytes },
+			{ "ud", ep->out_ud.msgs, ep->out_ud.bytes },
+			{ "rendezvous", ep->out_rndv.msgs, ep->out_rndv.bytes },
+		};
+		for (unsigned k = 0; k < 4; k++)
+			if (p[k].msgs)
+				fprintf(out, "; %s %" PRIu64 " msgs %" PRIu64 " bytes", p[k].name, p[k].msgs,
+					p[k].bytes);
+		if (ep->rel && ep->rel->resends)
+			fprintf(out, "; %" PRIu64 " packets sent again", ep->rel->resends);
+		if (ep->failed)
+			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
+		fputc('\n', out);
+	}
+	/* per kind, what went into the device's queues: these are the numbers that the device counts */
+	for (int d = 0; d < hdl_tp.ndev; d++) {
+		struct hdl_dev *dev = hdl_tp.dev[d];
+		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls = 0;
+		for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
+			const struct hdl_sq *sq = hdl_tp.sqs[i];
+			if (!sq || sq->dev != dev)
+				continue;
+			req[sq->queue] += sq->requests;
+			bytes[sq->queue] += sq->bytes;
+			if (sq->queue == HDL_QUEUE_DC)
+				stalls += sq->stalls;
+		}
+		for (int q = 1; q < HDL_QUEUES; q++)
+			if (req[q])
+				fprintf(out,
+					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64
+					" bytes%s\n",
+					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
+					bytes[q],
+					q == HDL_QUEUE_DC && stalls ? " (initiators were full at times)" : "");
+	}
+	fclose(out);
+	fwrite(text, 1, text_len, whole);
+	fflush(whole);
+	free(text);
+}
+
+void hdl_tp_dump(FILE *out)
+{
+	static const char *const state[] = { "no connection", "asked for a connection", "answered a connection request",
+					     "connected", "failed" };
+
+	for (int i = 0; i < hdl_tp.neps; i++) {
+		const struct hdl_ep *ep = hdl_tp.eps[i];
+		unsigned pend = 0, ctl = 0, wait = 0;
+		if (!ep)
+			continue;
+		for (const struct hdl_send *s = ep->pend; s; s = s->next)
+			pend++;
+		for (const struct hdl_send *s = ep->rdma_wait; s; s = s->next)
+			wait++;
+		for (const struct hdl_send *s = ep->stream; s; s = s->next)
+			wait++;
+		for (const struct hdl_ctl *c = ep->ctl; c; c = c->next)
+			ctl++;
+		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn_state]);
+		if (ep->sq)
+			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_queue_name(ep->sq->queue),
+				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);
+		if (ep->ring)
+			fprintf(out, ", ring: %" PRIu64 " of %u lines in use%s", ep->tx.sent - ep->tx.acked,
+				ep->tx.lines, ep->wake_mode ? " (peer sleeps)" : "");
+		if (ep->rel)
+			fprintf(out, ", UD: %u packets not acknowledged", ep->rel->next - ep->rel->una);
+		fprintf(out, "; waiting: %u sends, %u rendezvous, %u control messages", pend, wait, ctl);
+		if (ep->order.parked)
+			fprintf(out, "; message %u is missing, %u behind it are parked", ep->order.expected,
+				ep->order.parked);
+		fputc('\n', out);
+	}
+	fprintf(out, "rank %d: %u rendezvous to send, %u to receive, slept %" PRIu64 " times\n", hdl_job.rank,
+		hdl_tp.sends.used, hdl_tp.fetches.used, hdl_tp.sleeps);
+}

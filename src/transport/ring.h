@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The eager ring: memory in the receiver that one sender fills by RDMA WRITE. Pure functions over memory and
+ * counters; no verbs here.
+ *
+ * The ring is walked DOWNWARDS in 64-byte lines. A frame is k whole lines; its header is the top 16 bytes of its top
+ * line, its payload ends right below the header:
+ *
+ *      line t-2 (next header)   line t-1                   line t
+ *     |...............[00 .. 00]|....pppppppppppppppppppppp|pppppppppppp..pppp[ header ]|
+ *                      ^terminator  ^payload                                   ^tag..phase
+ *      addresses ascend ------------------------------------------------------------->
+ *
+ * A request's bytes land in ascending order (ibv_query_qp_data_in_order), so one RDMA WRITE carries the terminator, the
+ * payload and, last, the header whose last byte is the phase: the lap's number, 1..255. The receiver sees a frame when
+ * the phase is the lap's; it never clears a line.
+ *
+ * Invariant R1: at the moment the receiver starts to look at a line, the phase byte there is 0 or the previous lap's.
+ * A line of the previous lap that held a header satisfies this by itself. One that held payload, or that was skipped
+ * and so holds anything older, is marked in `dirty`; the frame before it writes 16 zero bytes, the terminator, into its
+ * header position. So small messages touch one line each, and only a frame that follows payload costs another one.
+ * Invariant R2: sent - acked + what is written next, terminator included, never exceeds the ring: only lines that the
+ * receiver has given back are written.
+ * A frame never wraps: a skip frame sends the receiver back to the top line, which is a header line on every lap.
+ */
+#ifndef HDL_RING_H
+#define HDL_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "transport/transport.h"
+
+#define HDL_LINE 64u
+#define HDL_RING_SMALL (HDL_LINE - sizeof(struct hdl_hdr))	/* payload of a single-line frame */
+
+struct hdl_ring_tx {
+	uint64_t acked;		/* lines given back by the receiver */
+	uint64_t sent;		/* lines used since the ring was made */
+	uint64_t base;		/* the receiver's address of line 0 */
+	uint64_t *dirty;	/* bit per line: its header position holds no usable phase */
+	uint32_t line;		/* next header line */
+	uint32_t lines;
+	uint32_t rkey;
+	uint8_t phase;
+};
+
+/* Where a frame goes. */
+struct hdl_ring_place {
+	bool skip;		/* first write a skip header into skip_line, with skip_phase */
+	uint8_t skip_phase, phase;
+	uint32_t skip_line;
+	uint32_t line;		/* the frame's top line */
+	uint32_t lead;		/* zero bytes before the payload: 0, or the terminator and the gap behind it */
+	uint64_t addr;		/* receiver's address of the first byte written */
+};
+
+struct hdl_ring_rx {
+	uint8_t *base;
+	uint32_t line;		/* where the next header appears */
+	uint32_t lines;
+	uint8_t phase;
+	uint64_t consumed;	/* lines */
+	uint64_t reported;	/* of these, known to the sender */
+};
+
+static inline uint32_t hdl_ring_lines(size_t len)
+{
+	return (uint32_t)((sizeof(struct hdl_hdr) + len + HDL_LINE - 1) / HDL_LINE);
+}
+
+static inline uint8_t hdl_ring_next_phase(uint8_t phase)
+{
+	return phase == 255 ? 1 : phase + 1;
+}
+
+/* Largest payload of a frame: half of the ring, so that frame, skip (less than the frame) and terminator always fit
+ * once the ring is empty. */
+static inline size_t hdl_ring_max(uint32_t lines)
+{
+	return lines < 8 ? 0 : (size_t)(lines / 2) * HDL_LINE - sizeof(struct hdl_hdr);
+}
+
+static inline bool hdl_ring_is_dirty(const struct hdl_ring_tx *tx, uint32_t line)
+{
+	return tx->dirty[line >> 6] >> (line & 63) & 1;
+}
+
+/* The receiver's address of a line's header position. */
+static inline uint64_t hdl_ring_header_addr(const struct hdl_ring_tx *tx, uint32_t line)
+{
+	return tx->base + (uint64_t)line * HDL_LINE + HDL_RING_SMALL;
+}
+
+/* Zeroed memory of (lines + 63) / 64 words for dirty, owned by the caller. */
+void hdl_ring_tx_init(struct hdl_ring_tx *tx, uint64_t base, uint32_t rkey, uint32_t lines, uint64_t *dirty);
+/* base: lines * 64 zeroed bytes, aligned to 64. */
+void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines);
+
+/* The case that matters: payload <= HDL_RING_SMALL, room, and no terminator needed. True: the frame is tx->line with
+ * tx->phase; write it, then hdl_ring_small_sent. */
+static inline bool hdl_ring_small_ready(const struct hdl_ring_tx *tx)
+{
+	return tx->sent + 2 - tx->acked <= tx->lines && !(tx->line && hdl_ring_is_dirty(tx, tx->line - 1));
+}
+static inline void hdl_ring_small_sent(struct hdl_ring_tx *tx)
+{
+	tx->dirty[tx->line >> 6] &= ~(1ull << (tx->line & 63));
+	tx->sent++;
+	if (__builtin_expect(tx->line == 0, 0)) {
+		tx->line = tx->lines;
+		tx->phase = hdl_ring_next_phase(tx->phase);
+	}
+	tx->line--;
+}
+
+/* Places a frame and moves on. False: no room now. len <= hdl_ring_max. */
+bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *place);
+
+/* The receiver has given back lines: its whole counter, from the credit word or a message. A part of it in the frames of
+ * the other direction would not do: these may lie unread while the credit word goes on by more than the part counts. */
+static inline void hdl_ring_ack(struct hdl_ring_tx *tx, uint64_t consumed)
+{
+	if (consumed > tx->acked && consumed <= tx->sent)
+		tx->acked = consumed;
+}
+
+/* The frame that has arrived, or NULL. Its payload ends where the header begins. */
+static inline const struct hdl_hdr *hdl_ring_peek(const struct hdl_ring_rx *rx)
+{
+	const uint8_t *top = rx->base + (size_t)rx->line * HDL_LINE + HDL_RING_SMALL;
+	/* Pairs with the header's last store by the device: all bytes below are there when the phase is. The phase is
+	 * the last byte of these 8. */
+	uint64_t last = __atomic_load_n((const uint64_t *)(top + 8), __ATOMIC_ACQUIRE);
+	uint8_t phase;
+
+	memcpy(&phase, (const char *)&last + 7, 1);
+	return phase == rx->phase ? (const struct hdl_hdr *)top : NULL;
+}
+
+/* Moves behind a frame of `len` payload bytes (behind the ring's end for a skip frame). Returns its lines, which the
+ * caller adds to `consumed` once the payload is no longer needed; 0: the frame does not fit into the ring, so what was
+ * read is not a header. */
+static inline uint32_t hdl_ring_advance(struct hdl_ring_rx *rx, uint32_t len, bool skip)
+{
+	uint32_t k = skip ? rx->line + 1 : hdl_ring_lines(len);
+
+	if (k > rx->line + 1)
+		return 0;
+	if (rx->line + 1 == k) {
+		rx->line = rx->lines - 1;
+		rx->phase = hdl_ring_next_phase(rx->phase);
+	} else {
+		rx->line -= k;
+	}
+	return k;
+}
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rendezvous: RTS (a matching message) ──▶, ◀── CTS(address, key), RDMA WRITE in chunks ──▶, the last one with an
+ * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
+ * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream. Where the ring
+ * is memory that both processes reach by loads and stores, messages up to HEDDLE_STAGE_MAX go through it in pieces: the
+ * sender's processor copies one in while the receiver's copies the one before out.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+#define MAX_INFLIGHT 4		/* chunks of one operation; others get their turn between them */
+enum { OP_WAIT_CTS = 0, OP_WRITE, OP_STREAM, OP_FAILED };
+
+static void append(struct hdl_send **head, struct hdl_send **tail, struct hdl_send *s)
+{
+	s->next = NULL;
+	if (*head)
+		(*tail)->next = s;
+	else
+		*head = s;
+	*tail = s;
+}
+
+static void pop(struct hdl_send **head)
+{
+	struct hdl_send *s = *head;
+
+	*head = s->next;
+	s->next = NULL;
+}
+
+static void finish_send(struct hdl_send *s, int err)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	if (op->mr)
+		ibv_dereg_mr(op->mr);
+	op->mr = NULL;
+	hdl_id_free(&hdl_tp.sends, op->id);
+	hdl_done_send(s, err);
+}
+
+static void finish_fetch(struct hdl_fetch *f, int err)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	if (op->mr)
+		ibv_dereg_mr(op->mr);
+	op->mr = NULL;
+	hdl_id_free(&hdl_tp.fetches, op->id);
+	if (!err) {
+		f->ep->in_rndv.msgs++;
+		f->ep->in_rndv.bytes += f->len;
+	}
+	hdl_done_fetch(f, err);
+}
+
+/* ---- the sender -------------------------------------------------------------------------------------------- */
+
+int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
+{
+	struct hdl_send_op *op = hdl_send_op(send);
+	uint32_t id;
+	int err = hdl_id_new(&hdl_tp.sends, send, &id);
+
+	if (err)
+		return err;
+	*op = (struct hdl_send_op){ .id = id };
+	send->ep = ep;
+	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
+	return 0;
+}
+
+void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, cts->op);
+	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
+
+	if (!s || s->ep != ep || op->state != OP_WAIT_CTS || cts->len > s->len) {
+		hdl_error("rank %d asks for %llu bytes of message %#x, which does not exist", ep->rank,
+			  (unsigned long long)cts->len, cts->op);
+		return;
+	}
+	ep->out_rndv.msgs++;
+	ep->out_rndv.bytes += cts->len;
+	if (!cts->len) {
+		finish_send(s, 0);
+		return;
+	}
+	op->total = cts->len;
+	op->raddr = cts->addr;
+	op->rkey = cts->rkey;
+	op->rop = cts->rop;
+	if (cts->rdma && hdl_ep_can_rdma(ep) && !(cts->len <= hdl_vars.stage_max && hdl_ep_can_stage(ep))) {
+		op->state = OP_WRITE;
+		append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+	} else {
+		op->state = OP_STREAM;
+		append(&ep->stream, &ep->stream_tail, s);
+	}
+	if (!hdl_rndv_push(ep) && !hdl_rndv_stream(ep))
+		return;
+	hdl_ep_busy(ep);
+}
+
+/* The key to read the user's memory with: the whole address space's, or a registration for this message. */
+static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	if (dev->all) {
+		*lkey = dev->all->lkey;
+		return 0;
+	}
+	if (!op->mr) {
+		op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
+		if (!op->mr) /* constant data lies in read-only pages */
+			op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, 0);
+		if (!op->mr) {
+			int err = errno;
+			hdl_error("%s: cannot register %llu bytes of a message (%s): raise the limit on locked memory "
+				  "(ulimit -l)",
+				  dev->name, (unsigned long long)op->total, strerror(err));
+			return -err;
+		}
+	}
+	*lkey = op->mr->lkey;
+	return 0;
+}
+
+/* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+static int push_one(struct hdl_ep *ep)
+{
+	struct hdl_send *s = ep->rdma_wait;
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_sq *sq = ep->sq;
+	uint64_t n = op->total - op->off;
+	uint32_t lkey = 0;
+	int err;
+
+	if (op->inflight >= MAX_INFLIGHT || !hdl_sq_room(sq, 1))
+		return 0;
+	if ((err = local_key(ep->dev, s, &lkey))) {
+		/* the receiver waits for this message: nothing less than the connection can tell it */
+		hdl_ep_fail(ep, err);
+		return 0;
+	}
+	if (n > hdl_vars.rndv_chunk)
+		n = hdl_vars.rndv_chunk;
+	if (n > ep->dev->max_msg)
+		n = ep->dev->max_msg;
+	bool last = op->off + n == op->total;
+	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
+				  .opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.rkey = op->rkey;
+	if (last)
+		wr.imm_data = htonl(op->rop);
+	op->inflight++;
+	op->off += n;
+	if (last)
+		pop(&ep->rdma_wait);
+	if (hdl_sq_post(sq, ep, &wr, HDL_SLOT_RNDV, s, true, n)) {
+		hdl_rndv_chunk_done(s, -ECONNRESET);
+		return 0;
+	}
+	return 1;
+}
+
+bool hdl_rndv_push(struct hdl_ep *ep)
+{
+	if (!ep->rdma_wait)
+		return false;
+	if (!ep->sq) {
+		if (hdl_ep_connect(ep)) {
+			/* over UD, then */
+			struct hdl_send *s;
+			while ((s = ep->rdma_wait)) {
+				pop(&ep->rdma_wait);
+				hdl_send_op(s)->state = OP_STREAM;
+				append(&ep->stream, &ep->stream_tail, s);
+			}
+			return false;
+		}
+		if (!ep->sq)
+			return true;
+	}
+	while (ep->rdma_wait && push_one(ep))
+		;
+	return ep->rdma_wait != NULL;
+}
+
+void hdl_rndv_chunk_done(struct hdl_send *s, int err)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	op->inflight--;
+	if (err)
+		op->state = OP_FAILED;
+	if (op->inflight)
+		return;
+	if (op->state == OP_FAILED && op->off < op->total)
+		return;		/* still on the endpoint's list: hdl_rndv_fail_peer finishes it */
+	if (op->off == op->total)
+		finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
+}
+
+/* One piece of an operation. 1: more of it may follow at once, 0: no room now, negative: failed. */
+static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_data_rec rec = { .offset = op->off, .rop = op->rop };
+	uint64_t left = op->total - op->off;
+	uint32_t piece = hdl_ep_piece(ep), n = left < piece ? (uint32_t)left : piece;
+	bool last = n == left;
+
+	op->inflight += last;
+	int r = hdl_ep_stage(ep, &rec, (const char *)s->buf + op->off, n, s, last, op->unread);
+	if (r)
+		op->inflight -= last;
+	if (r >= 0)
+		op->off += n;
+	op->unread |= r == 0;
+	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
+}
+
+bool hdl_rndv_stream(struct hdl_ep *ep)
+{
+	struct hdl_send *s;
+
+	while ((s = ep->stream)) {
+		struct hdl_send_op *op = hdl_send_op(s);
+		while (op->off < op->total) {
+			int r = stream_one(ep, s);
+			if (r <= 0)
+				return r == 0;	/* else the endpoint has failed */
+		}
+		pop(&ep->stream);
+		if (!op->inflight)
+			finish_send(s, 0);	/* all of it was copied */
+	}
+	return false;
+}
+
+/* ---- the receiver ------------------------------------------------------------------------------------------ */
+
+int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_rts_rec rec;
+	struct hdl_cts cts;
+	int err;
+
+	if (ep->failed)
+		return ep->fail_err;
+	memcpy(&rec, rts, sizeof(rec));
+	f->ep = ep;
+	f->buf = buf;
+	f->len = rec.len < cap ? (size_t)rec.len : cap;
+	f->next = NULL;
+	*op = (struct hdl_fetch_op){ 0 };
+	cts = (struct hdl_cts){ .len = f->len, .op = rec.op };
+	if (!f->len) {
+		hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+		hdl_done_fetch(f, 0);
+		return 0;
+	}
+	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
+		return err;
+	if (hdl_ep_can_rdma(ep)) {
+		if (!ep->dev->all_remote) {
+			op->mr = ibv_reg_mr(ep->dev->port.pd, buf, f->len,
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+			err = op->mr ? 0 : errno;
+			if (err && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD))) {
+				hdl_error("%s: cannot register %zu bytes of a receive buffer (%s): raise the limit on "
+					  "locked memory "
+					  "(ulimit -l)",
+					  ep->dev->name, f->len, strerror(err));
+				hdl_id_free(&hdl_tp.fetches, op->id);
+				return -err;
+			}
+		}
+		if (!err) {
+			cts.rdma = 1;
+			cts.addr = (uintptr_t)buf;
+			cts.rkey = op->mr ? op->mr->rkey : ep->dev->all->rkey;
+		}
+	}
+	cts.rop = op->id;
+	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+	return 0;
+}
+
+void hdl_rndv_on_imm(uint32_t imm, uint32_t len)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, ntohl(imm));
+
+	if (!f) {
+		hdl_error("a peer finished the rendezvous %#x, which does not exist", ntohl(imm));
+		return;
+	}
+	finish_fetch(f, 0);
+}
+
+void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, rec->rop);
+
+	if (!f || f->ep != ep || rec->offset > f->len || len > f->len - rec->offset) {
+		hdl_error("rank %d sends %u bytes at %llu of the rendezvous %#x, which does not exist or is shorter",
+			  ep->rank, len, (unsigned long long)rec->offset, rec->rop);
+		return;
+	}
+	memcpy((char *)f->buf + rec->offset, data, len);
+	hdl_fetch_op(f)->got += len;
+	if (hdl_fetch_op(f)->got == f->len)
+		finish_fetch(f, 0);
+}
+
+void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
+{
+	ep->rdma_wait = ep->stream = NULL;
+	for (uint32_t i = 0; i < hdl_tp.sends.n; i++) {
+		struct hdl_send *s = hdl_tp.sends.e[i].p;
+		if (!s || s->ep != ep)
+			continue;
+		struct hdl_send_op *op = hdl_send_op(s);
+		op->state = OP_FAILED;
+		op->off = op->total;	/* nothing more is written */
+		if (!op->inflight)
+			finish_send(s, err);
+	}
+	for (uint32_t i = 0; i < hdl_tp.fetches.n; i++) {
+		struct hdl_fetch *f = hdl_tp.fetches.e[i].p;
+		if (f && f->ep == ep)
+			finish_fetch(f, err);
+	}
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Send queues. A request takes a slot; slots are released in order when a signaled completion says that everything
+ * before it is finished. One request in `interval` is signaled, so completions cost little and the queue never fills up
+ * with requests that nobody will report.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+#define SCQ_FIRST 1024u
+#define SCQ_MORE 4096u
+
+static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
+{
+	struct hdl_scq *s;
+
+	for (s = dev->scqs; s; s = s->next)
+		if (s->size - s->used >= depth)
+			break;
+	if (!s) {
+		uint32_t size = dev->scqs ? SCQ_MORE : SCQ_FIRST;
+		if (size < depth)
+			size = depth;
+		if (dev->attr.orig_attr.max_cqe > 0 && size > (uint32_t)dev->attr.orig_attr.max_cqe)
+			size = (uint32_t)dev->attr.orig_attr.max_cqe;
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return -ENOMEM;
+		s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
+		if (!s->cq) {
+			int err = errno;
+			hdl_error("%s: ibv_create_cq of %u entries failed (%s)", dev->name, size, strerror(err));
+			free(s);
+			return -err;
+		}
+		s->size = size;
+		s->next = dev->scqs;
+		dev->scqs = s;
+	}
+	s->used += depth;
+	*out = s;
+	return 0;
+}
+
+static int sq_number(struct hdl_sq *sq)
+{
+	for (uint32_t i = 0; i < hdl_tp.nsqs; i++)
+		if (!hdl_tp.sqs[i]) {
+			hdl_tp.sqs[i] = sq;
+			sq->id = i;
+			return 0;
+		}
+	if (hdl_tp.nsqs == hdl_tp.sqs_cap) {
+		uint32_t cap = hdl_tp.sqs_cap ? hdl_tp.sqs_cap * 2 : 16;
+		void *p = realloc(hdl_tp.sqs, cap * sizeof(*hdl_tp.sqs));
+		if (!p)
+			return -ENOMEM;
+		hdl_tp.sqs = p;
+		hdl_tp.sqs_cap = cap;
+	}
+	sq->id = hdl_tp.nsqs;
+	hdl_tp.sqs[hdl_tp.nsqs++] = sq;
+	return 0;
+}
+
+int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, uint32_t depth)
+{
+	uint32_t n = 16;
+	int err;
+
+	while (n < depth)
+		n *= 2;
+	*sq = (struct hdl_sq){ .dev = dev,
+			       .queue = queue,
+			       .depth = n,
+			       .mask = n - 1,
+			       .interval = n / 4,
+			       .id = UINT32_MAX,
+			       .max_inline = dev->max_inline };
+	sq->slot = calloc(n, sizeof(*sq->slot));
+	if (!sq->slot)
+		return -ENOMEM;
+	if ((err = sq_number(sq)) || (err = scq_take(dev, n, &sq->scq)) ||
+	    (err = hdl_mem_alloc(dev, (size_t)n * HDL_HEAD_BUF, IBV_ACCESS_LOCAL_WRITE, &sq->head_mem))) {
+		hdl_sq_fini(sq);
+		return err;
+	}
+	sq->head_buf = sq->head_mem.p;
+	sq->head_lkey = sq->head_mem.mr->lkey;
+	return 0;
+}
+
+static void release(struct hdl_slot *slot, int err)
+{
+	enum hdl_slot_type type = slot->type;
+	void *p = slot->ptr;
+
+	slot->type = HDL_SLOT_NONE;
+	switch (type) {
+	case HDL_SLOT_NONE:
+		break;
+	case HDL_SLOT_BUF:
+		hdl_txbuf_put(p);
+		break;
+	case HDL_SLOT_SEND:
+		if (p == hdl_tp.zc_probe && !err)
+			hdl_tp.zc_done = true;
+		else
+			hdl_done_send(p, err);
+		break;
+	case HDL_SLOT_RNDV:
+		hdl_rndv_chunk_done(p, err);
+		break;
+	}
+}
+
+void hdl_sq_fini(struct hdl_sq *sq)
+{
+	struct hdl_dev *dev = sq->dev;
+
+	if (!dev)
+		return;
+	if (sq->qp && ibv_destroy_qp(sq->qp))
+		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_queue_name(sq->queue),
+			 sq->qp->qp_num, strerror(errno));
+	sq->qp = NULL;
+	if (sq->slot) {
+		for (; sq->tail != sq->head; sq->tail++) {
+			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
+			sq->scq->pending -= slot->signaled;	/* destroying the QP removed its completions */
+			release(slot, -ECANCELED);
+		}
+		free(sq->slot);
+		sq->slot = NULL;
+	}
+	if (sq->scq)
+		sq->scq->used -= sq->depth;
+	hdl_mem_free(&sq->head_mem);
+	if (sq->id != UINT32_MAX)
+		hdl_tp.sqs[sq->id] = NULL;
+	sq->dev = NULL;
+}
+
+/* One completion of a send queue. */
+static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
+{
+	uint32_t id = (uint32_t)(wc->wr_id >> 32), idx = (uint32_t)wc->wr_id;
+	struct hdl_sq *sq = id < hdl_tp.nsqs ? hdl_tp.sqs[id] : NULL;
+
+	if (!sq || idx - sq->tail >= sq->head - sq->tail) {
+		hdl_debug("stray send completion: queue %u, request %u, %s", id, idx, ibv_wc_status_str(wc->status));
+		return;
+	}
+	scq->pending -= sq->slot[idx & sq->mask].signaled;
+	if (likely(wc->status == IBV_WC_SUCCESS)) {
+		for (; sq->tail != idx + 1; sq->tail++) {
+			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
+			if (slot->type != HDL_SLOT_NONE)
+				release(slot, 0);
+		}
+		return;
+	}
+	/* Failed requests are reported one by one, signaled or not; those before the first failed one were fine. */
+	for (; sq->tail != idx; sq->tail++)
+		release(&sq->slot[sq->tail & sq->mask], sq->dead ? -ECONNRESET : 0);
+	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
+	struct hdl_ep *ep = slot->ep ? slot->ep : sq->ep;
+	bool first = !sq->dead;
+
+	if (first && !hdl_tp.closing)
+		hdl_report_wc(sq, ep, wc);
+	sq->dead = true;
+	sq->tail = idx + 1;
+	release(slot, -ECONNRESET);
+	if (ep)
+		hdl_ep_fail(ep, -ECONNRESET);
+}
+
+void hdl_sq_reap(struct hdl_scq *scq)
+{
+	struct ibv_wc wc[16];
+	int n;
+
+	do {
+		n = ibv_poll_cq(scq->cq, 16, wc);
+		if (unlikely(n < 0)) {
+			hdl_error("ibv_poll_cq of a send queue failed (%d): the completion queue is in error; "
+				  "HEDDLE_SQ_DEPTH may "
+				  "exceed what the device can do",
+				  n);
+			return;
+		}
+		for (int i = 0; i < n; i++)
+			completed(scq, &wc[i]);
+	} while (n == 16);
+}
+
+bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)
+{
+	if (sq->scq->pending)
+		hdl_sq_reap(sq->scq);
+	if (sq->head - sq->tail + n <= sq->mask)
+		return true;
+	sq->stalls++;
+	return false;
+}
+
+int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
+		bool signal, size_t bytes)
+{
+	struct ibv_send_wr *bad;
+	uint32_t i = sq->head;
+	struct hdl_slot *slot = &sq->slot[i & sq->mask];
+	int err;
+
+	if (unlikely(sq->dead))
+		return -ECONNRESET;
+	wr->wr_id = (uint64_t)sq->id << 32 | i;
+	wr->next = NULL;
+	signal |= i + 1 - sq->signaled >= sq->interval;
+	if (signal)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	switch (sq->queue) {
+	case HDL_QUEUE_UD:
+		wr->wr.ud.ah = ep->ah;
+		wr->wr.ud.remote_qpn = ep->addr.ud_qpn;
+		wr->wr.ud.remote_qkey = ep->addr.qkey;
+		err = ibv_post_send(sq->qp, wr, &bad);
+		break;
+	case HDL_QUEUE_DC:
+		err = hdl_dc_post(sq, ep, wr);
+		break;
+	case HDL_QUEUE_XRC:
+		wr->qp_type.xrc.remote_srqn = ep->addr.xrc_srqn;
+		/* fall through */
+	default:
+		err = ibv_post_send(sq->qp, wr, &bad);
+	}
+	if (unlikely(err)) {
+		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s; opcode %d, %d pieces, %zu "
+			  "bytes)",
+			  sq->dev->name, sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp->qp_num, ep->rank,
+			  strerror(err), (int)wr->opcode, wr->num_sge, bytes);
+		sq->dead = true;
+		hdl_ep_fail(ep, -err);
+		return -err;
+	}
+	slot->ptr = ptr;
+	slot->ep = ep;
+	slot->type = type;
+	slot->signaled = signal;
+	sq->head = i + 1;
+	sq->requests++;
+	sq->bytes += bytes;
+	if (signal) {
+		sq->signaled = i + 1;
+		sq->scq->pending++;
+	}
+	return 0;
+}
+
+void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep)
+{
+	if (sq->dead || sq->head == sq->tail || sq->signaled == sq->head || !hdl_sq_room(sq, 1))
+		return;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	/* no bytes: neither address nor key is looked at (IBTA 9.7.7.1.4) */
+	hdl_sq_post(sq, ep, &wr, HDL_SLOT_NONE, NULL, true, 0);
+}

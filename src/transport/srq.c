@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receive pools. A pool starts small, so that memory does not grow with what is never used, and grows towards its
+ * limit when the device says that few receives are left (SRQ limit event) or when a turn of progress took most of them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+struct hdl_rxchunk {
+	struct hdl_rxchunk *next;
+	struct hdl_mem mem;
+	struct hdl_rxbuf buf[];
+};
+
+static int arm(struct hdl_rxpool *p)
+{
+	if (!p->srq || p->total >= p->max)
+		return 0;
+	p->limit = p->total / 4 ? p->total / 4 : 1;
+	struct ibv_srq_attr a = { .srq_limit = p->limit };
+	int err = ibv_modify_srq(p->srq, &a, IBV_SRQ_LIMIT);
+	if (err) {
+		/* the pool still grows by what progress sees */
+		hdl_debug("%s: ibv_modify_srq(limit %u) failed (%s)", p->dev->name, p->limit, strerror(err));
+		p->limit = 0;
+	}
+	return 0;
+}
+
+int hdl_rxpool_flush(struct hdl_rxpool *p)
+{
+	if (!p->back)
+		return 0;
+	struct ibv_recv_wr *bad = NULL;
+	uint32_t n = p->nback;
+	int err = p->srq ? ibv_post_srq_recv(p->srq, &p->back->wr, &bad) : ibv_post_recv(p->qp, &p->back->wr, &bad);
+
+	if (err) {
+		hdl_error("%s: cannot post %u receives of the %s pool (%s)", p->dev->name, n, hdl_queue_name(p->queue),
+			  strerror(err));
+		return -err;
+	}
+	p->back = p->back_tail = NULL;
+	p->nback = 0;
+	p->posted += n;
+	return 0;
+}
+
+int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
+{
+	int err;
+
+	if (n > p->max - p->total)
+		n = p->max - p->total;
+	if (!n)
+		return 0;
+	struct hdl_rxchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
+	if (!c)
+		return -ENOMEM;
+	if ((err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem))) {
+		free(c);
+		return err;
+	}
+	c->next = p->chunks;
+	p->chunks = c;
+	p->total += n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct hdl_rxbuf *b = &c->buf[i];
+		b->pool = p;
+		b->sge = (struct ibv_sge){ .addr = (uintptr_t)(c->mem.p + (size_t)i * p->size), .length = p->size,
+					   .lkey = c->mem.mr->lkey };
+		b->wr = (struct ibv_recv_wr){ .wr_id = (uintptr_t)b, .sg_list = &b->sge, .num_sge = 1 };
+		hdl_rxbuf_back(b);
+	}
+	if ((err = hdl_rxpool_flush(p)))
+		return err;
+	p->short_of = false;
+	return arm(p);
+}
+
+int hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
+		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max)
+{
+	*p = (struct hdl_rxpool){
+		.dev = dev, .queue = queue, .srq = srq, .qp = qp, .size = (size + 63) & ~63u, .max = max
+	};
+	return hdl_rxpool_grow(p, first < max ? first : max);
+}
+
+void hdl_rxpool_fini(struct hdl_rxpool *p)
+{
+	struct hdl_rxchunk *c;
+
+	while ((c = p->chunks)) {
+		p->chunks = c->next;
+		hdl_mem_free(&c->mem);
+		free(c);
+	}
+	p->total = p->posted = 0;
+	p->back = NULL;
+}
+
+uint32_t hdl_srq_bytes(void)
+{
+	/* the transport's own messages need some room, too */
+	uint32_t n = (uint32_t)hdl_vars.eager_max + (uint32_t)sizeof(struct hdl_wire);
+
+	return n < 1024 ? 1024 : n;
+}
+
+int hdl_srq_create(struct hdl_dev *dev)
+{
+	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 16 ? hdl_vars.srq_depth : 16);
+
+	if (dev->attr.orig_attr.max_srq_wr > 0 && depth > (uint32_t)dev->attr.orig_attr.max_srq_wr)
+		depth = (uint32_t)dev->attr.orig_attr.max_srq_wr;
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = depth, .max_sge = 1 } };
+	dev->basic_srq = ibv_create_srq(dev->port.pd, &a);
+	if (!dev->basic_srq) {
+		int err = errno;
+		hdl_error("%s: ibv_create_srq of %u receives failed (%s): lower HEDDLE_SRQ_DEPTH", dev->name, depth,
+			  strerror(err));
+		return -err;
+	}
+	return hdl_rxpool_init(&dev->rx_srq, dev, HDL_QUEUE_RC, dev->basic_srq, NULL, hdl_srq_bytes(), depth / 4,
+			       depth);
+}

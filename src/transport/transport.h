@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The door of src/transport: moves messages between ranks over verbs queues (RC, UD, XRC, DC), in order and
+ * exactly once per peer, whatever lane each of them takes.
+ *
+ *     p2p ──hdl_ep_send──▶ endpoint ── ring | SRQ eager | rendezvous ──▶ verbs
+ *     p2p ◀──upcall────── order (expected, parked) ◀── progress
+ *
+ * The transport knows peers and bytes; it does not match. It never asks which device it runs on: what the
+ * device reports (ibv_query_device_ex, mlx5dv, exp caps) selects.
+ */
+#ifndef HDL_TRANSPORT_H
+#define HDL_TRANSPORT_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct hdl_ep;			/* one peer as the transport sees it */
+
+/* First 16 bytes of every two-sided message on every lane; little-endian. */
+struct hdl_hdr {
+	int32_t tag;
+	uint16_t context;	/* the communicator's context id, with its class (point-to-point, collective) */
+	uint16_t seq;		/* per peer; the receiver delivers in this order */
+	uint32_t len;		/* eager: payload bytes; RTS: bytes of the record that follows (see hdl_msg_len) */
+	uint16_t reserved;
+	uint8_t kind;		/* enum hdl_kind */
+	uint8_t phase;		/* the ring's, last: valid when it matches the lap */
+};
+_Static_assert(sizeof(struct hdl_hdr) == 16, "the header is one 16-byte granule");
+
+enum hdl_kind {
+	HDL_EAGER = 1,		/* payload follows */
+	HDL_RTS,		/* the message waits at the sender: payload is the transport's rendezvous record */
+};
+
+/* A send in flight. Embedded in the caller's request; the transport owns it from hdl_ep_send until done(). */
+struct hdl_send {
+	void (*done)(struct hdl_send *send, int err);	/* err: 0 or a negative errno */
+	struct hdl_ep *ep;
+	const void *buf;
+	size_t len;
+	struct hdl_hdr hdr;
+	void *next;
+	uint64_t priv[6];
+};
+
+/* A rendezvous receive in flight. Embedded in the caller's request. */
+struct hdl_fetch {
+	void (*done)(struct hdl_fetch *fetch, int err);
+	struct hdl_ep *ep;
+	void *buf;
+	size_t len;		/* bytes that arrive: min(buffer, message) */
+	void *next;
+	uint64_t priv[6];
+};
+
+/* What p2p gives at init. arrived is called in per-peer order. payload is valid during the call only;
+ * for HDL_RTS it is an opaque record of rts_size bytes to be kept and handed to hdl_ep_fetch. */
+struct hdl_upcalls {
+	void (*arrived)(int src, const struct hdl_hdr *hdr, const void *payload);
+	void (*peer_failed)(int peer, int err);
+};
+#define HDL_RTS_SIZE 32
+
+/* Bytes of a message as its sender counts them: the payload's, or those of the whole message that an RTS announces
+ * (which may exceed 4 GiB). payload: as given to arrived(), or the kept record. */
+static inline uint64_t hdl_msg_len(const struct hdl_hdr *hdr, const void *payload)
+{
+	uint64_t n = hdr->len;
+	if (hdr->kind == HDL_RTS)
+		__builtin_memcpy(&n, payload, sizeof(n));	/* the record begins with it */
+	return n;
+}
+
+/* Opens the device(s) and publishes this process's addresses. 0 or a negative errno; reported. */
+int hdl_tp_init(const struct hdl_upcalls *up);
+/* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which
+ * it goes on answering), prints the report when asked, then closes. */
+int hdl_tp_fini(void);
+
+/* The endpoint of a rank (one's own included); made on first use, connects lazily. NULL with errno if memory is short
+ * or the rank's address cannot be had. */
+struct hdl_ep *hdl_ep(int rank);
+
+/* Sends len bytes with this matching header (tag, context are the caller's; the rest is filled in).
+ * sync: complete only when the receiver has matched (MPI_Ssend).
+ * Returns 1: done, the buffer is the caller's again and `send` was not touched; 0: in flight, done() follows;
+ * negative errno: refused, nothing was sent. */
+int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
+		struct hdl_send *send);
+
+/* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
+ * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow. */
+int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch);
+
+/* Runs what is runnable: arrivals, completions, timers that are due. Returns the number of events handled. */
+int hdl_tp_progress(void);
+/* The same, looking at one peer's ring first: the latency path of a blocking receive from a known source. */
+int hdl_tp_progress_peer(struct hdl_ep *ep);
+
+/* Waiting: call after a progress that found nothing; *idle starts at 0 and is the caller's. Spins, then yields,
+ * then sleeps until something arrives for this process; never misses a wake-up. */
+void hdl_tp_idle(unsigned *idle);
+
+/* ---- for the collectives' HCA executor --------------------------------------------------------------------- */
+
+struct hdl_port {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	uint8_t port_num;
+	uint16_t lid;
+	int gid_index;
+	union ibv_gid gid;
+	enum ibv_mtu mtu;
+};
+/* The port over which this process reaches the ranks of its host. NULL if there is none. */
+const struct hdl_port *hdl_tp_local_port(void);
+/* Moves a fresh RC QP to RTS towards (gid, lid, qpn) on the same port, with Heddle's timeouts. */
+int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
+		      uint32_t qpn, uint32_t psn);
+/* Called by hdl_tp_progress each time; for executors that watch their own CQs. Returns events handled. */
+typedef int (*hdl_progress_fn)(void *arg);
+int hdl_tp_progress_add(hdl_progress_fn fn, void *arg);
+void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg);
+/* Completions on an executor's own CQs must wake a process that sleeps in hdl_tp_idle: it creates them on this channel,
+ * and arms those it waits for (ibv_req_notify_cq) in `arm`, which is called before each sleep, ahead of the last
+ * progress. The transport takes and acknowledges the events. */
+struct ibv_comp_channel *hdl_tp_local_channel(void);
+void hdl_tp_on_sleep(void (*arm)(void));
+
+/* What this process waits for: one line per queue and peer, for SIGUSR1 and --report-hang. */
+void hdl_tp_dump(FILE *out);
+
+/* MPI_Alloc_mem: memory of the device's arena where it has one (ibv_alloc_dm or the library's own registered
+ * pool), so that peers reach it without a copy through the kernel. */
+void *hdl_tp_alloc(size_t bytes);
+void hdl_tp_free(void *p);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UD: one queue pair per process and device; reliability by rel.c; also carries the making of connections. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+#define PKT_SMALL 256u
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+int hdl_ud_open(struct hdl_dev *dev)
+{
+	uint32_t mtu = mtu_bytes(dev->port.mtu);
+	uint32_t rx = (uint32_t)(hdl_vars.srq_depth > 64 ? hdl_vars.srq_depth : 64);
+	int err = hdl_sq_init(&dev->ud, dev, HDL_QUEUE_UD, (uint32_t)hdl_vars.sq_depth * 2);
+
+	if (err)
+		return err;
+	dev->qkey = (uint32_t)(hdl_tp.nonce >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
+	dev->max_ud = mtu - (uint32_t)sizeof(struct hdl_udwire);
+	struct ibv_qp_init_attr a = {
+		.qp_type = IBV_QPT_UD, .send_cq = dev->ud.scq->cq, .recv_cq = dev->rcq,
+		.cap = { .max_send_wr = dev->ud.mask, .max_send_sge = 1, .max_recv_wr = rx, .max_recv_sge = 1,
+			 .max_inline_data = dev->max_inline },
+	};
+	dev->ud.qp = ibv_create_qp(dev->port.pd, &a);
+	if (!dev->ud.qp) {
+		err = errno;
+		hdl_error("%s: cannot create the UD queue pair (%s; %u requests, %u receives)", dev->name,
+			  strerror(err), dev->ud.depth, rx);
+		return -err;
+	}
+	dev->ud.max_inline = a.cap.max_inline_data;
+	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
+		goto fail;
+	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
+	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
+	if ((err = hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_GRH, rx / 4, rx)))
+		return err;
+	m.qp_state = IBV_QPS_RTR;
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))
+		goto fail;
+	m.qp_state = IBV_QPS_RTS;
+	m.sq_psn = 0;
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_SQ_PSN)))
+		goto fail;
+	return 0;
+fail:
+	hdl_error("%s: cannot bring the UD queue pair to state %d (%s)", dev->name, (int)m.qp_state, strerror(err));
+	return -err;
+}
+
+void hdl_ud_close(struct hdl_dev *dev)
+{
+	hdl_sq_fini(&dev->ud);
+	hdl_rxpool_fini(&dev->rx_ud);
+	hdl_bufpool_fini(&dev->pkt);
+	hdl_bufpool_fini(&dev->pkt_small);
+}
+
+int hdl_ep_ah(struct hdl_ep *ep)
+{
+	struct ibv_ah_attr a;
+
+	if (ep->ah)
+		return 0;
+	hdl_dev_ah(ep->dev, (const union ibv_gid *)ep->addr.gid, ep->addr.lid, &a);
+	ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
+	if (!ep->ah) {
+		int err = errno ? errno : EHOSTUNREACH;
+		hdl_error("%s: ibv_create_ah towards rank %d (lid %u) failed (%s)", ep->dev->name, ep->rank,
+			  ep->addr.lid, strerror(err));
+		return -err;
+	}
+	return 0;
+}
+
+static int open_peer(struct hdl_ep *ep)
+{
+	int err;
+
+	if ((err = hdl_ep_ah(ep)))
+		return err;
+	if (!ep->rel) {
+		ep->rel = malloc(sizeof(*ep->rel));
+		if (!ep->rel)
+			return -ENOMEM;
+		hdl_rel_init(ep->rel, 0, 0);
+	}
+	return 0;
+}
+
+static void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
+{
+	w->src = (uint32_t)hdl_job.rank;
+	w->nonce = (uint32_t)hdl_tp.nonce;
+	w->type = type;
+	w->reserved = 0;
+	if (ep->rel) {
+		hdl_rel_stamp(ep->rel, &w->ack, &w->sack);
+	} else {
+		w->ack = 0;
+		w->sack = 0;
+	}
+}
+
+/* Posts a packet; the request holds a reference while it reads it. */
+static int post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+{
+	struct hdl_sq *sq = &ep->dev->ud;
+	struct ibv_sge sge = { .addr = (uintptr_t)pkt->data, .length = pkt->len, .lkey = pkt->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	if (pkt->len <= sq->max_inline) {
+		wr.send_flags = IBV_SEND_INLINE;
+		return hdl_sq_post(sq, ep, &wr, HDL_SLOT_NONE, NULL, false, pkt->len);
+	}
+	pkt->refs++;
+	int err = hdl_sq_post(sq, ep, &wr, HDL_SLOT_BUF, pkt, false, pkt->len);
+	if (err)
+		pkt->refs--;
+	return err;
+}
+
+static void on_acked(void *arg, void *pkt)
+{
+	hdl_txbuf_put(pkt);
+}
+
+static void on_resend(void *arg, void *p, uint32_t psn)
+{
+	struct hdl_ep *ep = arg;
+	struct hdl_txbuf *pkt = p;
+
+	if (!hdl_sq_room(&ep->dev->ud, 1))
+		return;		/* the timer asks again */
+	head((struct hdl_udwire *)pkt->data, ep, HDL_UD_DATA);
+	post(ep, pkt);
+}
+
+int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
+{
+	struct hdl_dev *dev = ep->dev;
+	int err;
+
+	if (unlikely(!ep->rel) && (err = open_peer(ep)))
+		return err;
+	if (!hdl_rel_room(ep->rel) || !hdl_sq_room(&dev->ud, 1))
+		return -EAGAIN;
+	uint32_t len = (uint32_t)sizeof(struct hdl_udwire) + an + bn;
+	struct hdl_txbuf *pkt = hdl_txbuf_get(len <= PKT_SMALL ? &dev->pkt_small : &dev->pkt);
+	if (!pkt)
+		return -EAGAIN;
+	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
+	head(w, ep, HDL_UD_DATA);
+	w->hdr = *hdr;
+	if (an)
+		memcpy(w + 1, a, an);
+	if (bn)
+		memcpy((char *)(w + 1) + an, b, bn);
+	pkt->len = len;
+	w->psn = hdl_rel_push(ep->rel, pkt);
+	if (!ep->rel_timer) {
+		ep->rel_timer = true;
+		ep->timer_next = hdl_tp.timers;
+		hdl_tp.timers = ep;
+	}
+	return post(ep, pkt);
+}
+
+int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len)
+{
+	struct hdl_dev *dev = ep->dev;
+	int err;
+
+	if ((err = hdl_ep_ah(ep)))
+		return err;
+	if (!hdl_sq_room(&dev->ud, 1))
+		return -EAGAIN;
+	struct hdl_txbuf *pkt = hdl_txbuf_get(&dev->pkt_small);
+	if (!pkt)
+		return -EAGAIN;
+	head((struct hdl_udwire *)pkt->data, ep, type);
+	((struct hdl_udwire *)pkt->data)->psn = 0;
+	if (len)
+		memcpy(pkt->data + HDL_UD_HEAD, body, len);
+	pkt->len = (uint32_t)HDL_UD_HEAD + len;
+	err = post(ep, pkt);
+	hdl_txbuf_put(pkt);
+	return err;
+}
+
+static void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+{
+	uint32_t body = len - (uint32_t)sizeof(*w);
+
+	if (w->hdr.len > body) {
+		hdl_error("rank %d sent a UD packet of %u bytes that claims %u bytes of payload: dropped", ep->rank,
+			  len, w->hdr.len);
+		return;
+	}
+	hdl_ep_dispatch(ep, &w->hdr, w + 1, HDL_QUEUE_UD);
+}
+
+struct held {
+	uint32_t len;
+	_Alignas(16) char data[];
+};
+
+static void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+{
+	struct hdl_rel *r = ep->rel;
+	struct held *h;
+
+	switch (hdl_rel_receive(r, w->psn)) {
+	case HDL_REL_DELIVER:
+		deliver(ep, w, len);
+		while ((h = hdl_rel_next(r))) {
+			deliver(ep, (const struct hdl_udwire *)h->data, h->len);
+			free(h);
+		}
+		break;
+	case HDL_REL_HOLD:
+		h = malloc(sizeof(*h) + len);
+		if (!h)
+			return;		/* as if it had been lost */
+		h->len = len;
+		memcpy(h->data, w, len);
+		hdl_rel_hold(r, w->psn, h);
+		break;
+	case HDL_REL_DUPLICATE:
+		break;
+	}
+	if (r->owed >= HDL_REL_ACK_EVERY)
+		hdl_ud_raw(ep, HDL_UD_ACK, NULL, 0);
+	else if (r->owed && !ep->ack_list) {
+		ep->ack_list = true;
+		ep->ack_next = hdl_tp.acks;
+		hdl_tp.acks = ep;
+		hdl_tp.ack_idle = 0;
+	}
+}
+
+void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
+{
+	const struct hdl_udwire *w = packet;
+	struct hdl_ep *ep;
+
+	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = hdl_ep((int)w->src)) ||
+	    w->nonce != (uint32_t)ep->nonce) {
+		hdl_tp.stale++;		/* not of this job, or of an earlier life of a rank */
+		return;
+	}
+	if (w->type == HDL_UD_CONN) {
+		if (len >= HDL_UD_HEAD + sizeof(struct hdl_conn_msg))
+			hdl_wire_arrived(ep, (const struct hdl_conn_msg *)((const char *)packet + HDL_UD_HEAD));
+		return;
+	}
+	if (unlikely(!ep->rel) && open_peer(ep))
+		return;
+	struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
+	hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+	if (w->type == HDL_UD_DATA && len >= sizeof(*w))
+		data_arrived(ep, w, len);
+}
+
+void hdl_ud_acks(void)
+{
+	struct hdl_ep *ep = hdl_tp.acks, *next;
+
+	hdl_tp.acks = NULL;
+	for (; ep; ep = next) {
+		next = ep->ack_next;
+		ep->ack_list = false;
+		if (ep->rel && ep->rel->owed && !ep->failed)
+			hdl_ud_raw(ep, HDL_UD_ACK, NULL, 0);
+	}
+}
+
+uint64_t hdl_ud_timers(uint64_t now)
+{
+	struct hdl_ep **at = &hdl_tp.timers, *ep;
+	uint64_t first = 0;
+
+	while ((ep = *at)) {
+		struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
+		uint64_t t = ep->rel && !ep->failed ? hdl_rel_timer(ep->rel, now, &ops) : 0;
+		if (!t) {
+			ep->rel_timer = false;
+			*at = ep->timer_next;
+			continue;
+		}
+		if (!first || t < first)
+			first = t;
+		at = &ep->timer_next;
+	}
+	return first;
+}
+
+void hdl_ud_drop_peer(struct hdl_ep *ep)
+{
+	struct hdl_rel_ops ops = { .acked = on_acked, .arg = ep };
+
+	if (ep->rel)
+		hdl_rel_clear(ep->rel, &ops, free);
+	if (hdl_tp.closing) {
+		free(ep->rel);
+		ep->rel = NULL;
+		if (ep->ah)
+			ibv_destroy_ah(ep->ah);
+		ep->ah = NULL;
+	}
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XRC: messages name the shared receive queue in which they arrive. Here a connection is a sending queue pair of ours
+ * towards a receiving one of the peer and the reverse; all of them deliver into the one XRC SRQ of the process. The
+ * domain is private to the process (no file): sender and SRQ are tied by the receiving queue pair, which lives in it.
+ */
+#include <fcntl.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+int hdl_xrc_open(struct hdl_dev *dev)
+{
+	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
+					.oflags = O_CREAT };
+	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 16 ? hdl_vars.srq_depth : 16);
+	int err;
+
+	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
+	if (!dev->xrcd) {
+		err = errno;
+		hdl_error("%s: ibv_open_xrcd failed (%s)", dev->name, strerror(err));
+		return -err;
+	}
+	struct ibv_srq_init_attr_ex a = {
+		.attr = { .max_wr = depth, .max_sge = 1 },
+		.comp_mask =
+			IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_XRC,
+		.xrcd = dev->xrcd,
+		.cq = dev->rcq,
+		.pd = dev->port.pd,
+	};
+	dev->xrc_srq = ibv_create_srq_ex(dev->port.ctx, &a);
+	if (!dev->xrc_srq) {
+		err = errno;
+		hdl_error("%s: cannot create an XRC SRQ of %u receives (%s): lower HEDDLE_SRQ_DEPTH", dev->name, depth,
+			  strerror(err));
+		return -err;
+	}
+	err = ibv_get_srq_num(dev->xrc_srq, &dev->xrc_srqn);
+	if (err) {
+		hdl_error("%s: ibv_get_srq_num failed (%s)", dev->name, strerror(err));
+		return -err;
+	}
+	return hdl_rxpool_init(&dev->rx_xrc, dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(), depth / 4, depth);
+}
+
+void hdl_xrc_close(struct hdl_dev *dev)
+{
+	if (dev->xrc_srq && ibv_destroy_srq(dev->xrc_srq))
+		hdl_warn("%s: ibv_destroy_srq of the XRC SRQ failed (%s)", dev->name, strerror(errno));
+	dev->xrc_srq = NULL;
+	hdl_rxpool_fini(&dev->rx_xrc);
+	if (dev->xrcd && ibv_close_xrcd(dev->xrcd))
+		hdl_warn("%s: ibv_close_xrcd failed (%s)", dev->name, strerror(errno));
+	dev->xrcd = NULL;
+}
+
+int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn *c)
+{
+	struct hdl_dev *dev = ep->dev;
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	int err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_XRC, (uint32_t)hdl_vars.sq_depth);
+
+	if (err)
+		return err;
+	struct ibv_qp_init_attr_ex s = {
+		.qp_type = IBV_QPT_XRC_SEND,
+		.send_cq = c->sq.scq->cq,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = dev->port.pd,
+		.cap = { .max_send_wr = c->sq.mask, .max_send_sge = 3, .max_inline_data = dev->max_inline },
+	};
+	struct ibv_qp_init_attr_ex r = { .qp_type = IBV_QPT_XRC_RECV,
+					 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					 .xrcd = dev->xrcd };
+
+	c->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
+	if (c->sq.qp)
+		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
+	if (!c->sq.qp || !c->rqp) {
+		err = -errno;
+		hdl_error("%s: cannot create an XRC_%s queue pair for rank %d (%s; %u requests)", dev->name,
+			  c->sq.qp ? "RECV" : "SEND", ep->rank, strerror(-err), c->sq.depth);
+		hdl_sq_fini(&c->sq);
+		return err;
+	}
+	c->sq.ep = ep;
+	c->sq.max_inline = s.cap.max_inline_data;
+	if ((err = hdl_qp_init(c->sq.qp, &dev->port, access)) || (err = hdl_qp_init(c->rqp, &dev->port, access))) {
+		ibv_destroy_qp(c->rqp);
+		c->rqp = NULL;
+		hdl_sq_fini(&c->sq);
+	}
+	return err;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_exp/validate.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+/* A provider may rely on every check here, so that each of them is made once, and no provider forgets one. */
+
+#define KNOWN_SEND_FLAGS                                                                                             \
+	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE |                 \
+	 IBV_EXP_SEND_WITH_CALC | IBV_EXP_SEND_WAIT_EN_LAST | IBV_EXP_SEND_EXT_ATOMIC_INLINE)
+
+#define KNOWN_QP_FLAGS                                                                                               \
+	(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV |         \
+	 IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW |                               \
+	 IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY)
+
+#define KNOWN_QP_COMP                                                                                                \
+	(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_XRCD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |                   \
+	 IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
+
+int exp_check_cq_init(int cqe, const struct ibv_exp_cq_init_attr *attr)
+{
+	if (cqe <= 0)
+		return EINVAL;
+	if (!attr)
+		return 0;
+	if (attr->comp_mask & ~(uint32_t)IBV_EXP_CQ_INIT_ATTR_FLAGS)
+		return EINVAL;
+	if ((attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) && (attr->flags & ~(uint32_t)IBV_EXP_CQ_CREATE_CROSS_CHANNEL))
+		return EINVAL;
+	return 0;
+}
+
+int exp_check_cq_attr(const struct ibv_exp_cq_attr *attr, int attr_mask)
+{
+	if (!attr || attr_mask != IBV_EXP_CQ_CAP_FLAGS)
+		return EINVAL;
+	/* D.2.2 wants both masks: the verb's, and the structure's own. */
+	if (attr->comp_mask != IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS)
+		return EINVAL;
+	return attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN ? EINVAL : 0;
+}
+
+static bool needs_send_cq(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_RECV;
+}
+
+static bool is_pow2(uint32_t v)
+{
+	return v && !(v & (v - 1));
+}
+
+int exp_check_qp_init(const struct ibv_context *ctx, const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t flags;
+
+	if (!attr || (attr->comp_mask & ~(uint32_t)KNOWN_QP_COMP))
+		return EINVAL;
+	flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
+	if (flags & ~(uint32_t)KNOWN_QP_FLAGS)
+		return EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_XRCD) || !attr->xrcd || attr->xrcd->context != ctx)
+			return EINVAL;
+	} else if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx) {
+		return EINVAL;
+	}
+	if (needs_send_cq(attr->qp_type) && !attr->send_cq)
+		return EINVAL;
+	if ((attr->send_cq && attr->send_cq->context != ctx) || (attr->recv_cq && attr->recv_cq->context != ctx) ||
+	    (attr->srq && attr->srq->context != ctx))
+		return EINVAL;
+	/* A shared receive queue serves many queue pairs: no one of them can manage it. */
+	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
+		return EINVAL;
+	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) && !is_pow2(attr->max_atomic_arg))
+		return EINVAL;
+	return 0;
+}
+
+static int check_calc(const struct ibv_exp_send_wr *wr)
+{
+	if (wr->exp_opcode != IBV_EXP_WR_SEND && wr->exp_opcode != IBV_EXP_WR_SEND_WITH_IMM &&
+	    wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE && wr->exp_opcode != IBV_EXP_WR_RDMA_WRITE_WITH_IMM &&
+	    wr->exp_opcode != IBV_EXP_WR_RDMA_READ)
+		return EINVAL;
+	if ((unsigned)wr->op.calc.calc_op >= IBV_EXP_CALC_OP_NUMBER ||
+	    (unsigned)wr->op.calc.data_type >= IBV_EXP_CALC_DATA_TYPE_NUMBER ||
+	    (unsigned)wr->op.calc.data_size >= IBV_EXP_CALC_DATA_SIZE_NUMBER)
+		return EINVAL;
+	return wr->num_sge > 0 ? 0 : EINVAL;
+}
+
+static int check_masked_atomic(const struct ibv_exp_send_wr *wr)
+{
+	uint64_t size;
+
+	if (wr->ext_op.masked_atomics.log_arg_sz > 31)
+		return EINVAL;
+	size = 1ULL << wr->ext_op.masked_atomics.log_arg_sz;
+	/* Operands are 64-bit members of the request: what does not fit has no place to be given. */
+	if (size < 4 || size > 8)
+		return EOPNOTSUPP;
+	if (!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE))
+		return EOPNOTSUPP;
+	if (wr->ext_op.masked_atomics.remote_addr & (size - 1))
+		return EINVAL;
+	return wr->num_sge == 1 && wr->sg_list[0].length >= size ? 0 : EINVAL;
+}
+
+int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
+{
+	uint64_t flags = wr->exp_send_flags;
+
+	if (wr->comp_mask || (flags & ~KNOWN_SEND_FLAGS))
+		return EINVAL;
+	if (wr->num_sge < 0 || (wr->num_sge && !wr->sg_list))
+		return EINVAL;
+	if ((flags & IBV_EXP_SEND_WAIT_EN_LAST) && wr->exp_opcode != IBV_EXP_WR_CQE_WAIT)
+		return EINVAL;
+	if (flags & IBV_EXP_SEND_WITH_CALC) {
+		int err = check_calc(wr);
+
+		if (err)
+			return err;
+	}
+
+	switch (wr->exp_opcode) {
+	case IBV_EXP_WR_RDMA_WRITE:
+	case IBV_EXP_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_EXP_WR_SEND:
+	case IBV_EXP_WR_SEND_WITH_IMM:
+		break;
+	case IBV_EXP_WR_RDMA_READ:
+		return flags & IBV_EXP_SEND_INLINE ? EINVAL : 0;
+	case IBV_EXP_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_EXP_WR_ATOMIC_FETCH_AND_ADD:
+		if ((flags & IBV_EXP_SEND_INLINE) || wr->num_sge != 1 || wr->sg_list[0].length < 8 ||
+		    (wr->wr.atomic.remote_addr & 7))
+			return EINVAL;
+		break;
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
+		return flags & IBV_EXP_SEND_INLINE ? EINVAL : check_masked_atomic(wr);
+	case IBV_EXP_WR_CQE_WAIT:
+		if (wr->num_sge || !wr->task.cqe_wait.cq || wr->task.cqe_wait.cq->context != qp->context ||
+		    wr->task.cqe_wait.cq_count <= 0)
+			return EINVAL;
+		break;
+	case IBV_EXP_WR_SEND_ENABLE:
+	case IBV_EXP_WR_RECV_ENABLE:
+		if (wr->num_sge || !wr->task.wqe_enable.qp || wr->task.wqe_enable.qp->context != qp->context ||
+		    wr->task.wqe_enable.wqe_count < 0)
+			return EINVAL;
+		break;
+	case IBV_EXP_WR_NOP:
+		return wr->num_sge ? EINVAL : 0;
+	default:
+		return EINVAL;
+	}
+	return 0;
+}
+
+int exp_check_task(const struct ibv_context *ctx, const struct ibv_exp_task *task)
+{
+	if (task->comp_mask || !task->item.qp || task->item.qp->context != ctx)
+		return EINVAL;
+	switch (task->task_type) {
+	case IBV_EXP_TASK_SEND:
+		if (!task->item.send_wr)
+			return EINVAL;
+		for (const struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
+			int err = exp_check_send_wr(task->item.qp, wr);
+
+			if (err)
+				return err;
+		}
+		return 0;
+	case IBV_EXP_TASK_RECV:
+		if (!task->item.recv_wr || task->item.qp->srq)
+			return EINVAL;
+		for (const struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next)
+			if (wr->num_sge < 0 || (wr->num_sge && !wr->sg_list))
+				return EINVAL;
+		return 0;
+	}
+	return EINVAL;
+}

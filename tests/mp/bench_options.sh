@@ -1,0 +1,168 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The benchmarks' options, output layout, validation and refusals, and heat2d's check, on a few ranks with few
+# iterations. No figure is judged. BENCH_RUN (a launcher with its options, ending in -n) and BENCH_BIN, BENCH_EXAMPLES, BENCH_TESTS
+# (directories) let the same test run over another MPI implementation.
+set -u
+run=${BENCH_RUN:-./heddlerun -n}
+bin=${BENCH_BIN:-./bench}
+examples=${BENCH_EXAMPLES:-./examples}
+tests=${BENCH_TESTS:-./tests/mp}
+limits=${BENCH_LIMITS:-./bench/limits}
+compare=${srcdir:-.}/bench/compare
+launcher=${run%% *}
+if ! command -v "$launcher" >/dev/null 2>&1; then
+	echo "skipped: $launcher is not built"
+	exit 77
+fi
+if [ ! -x "$bin/hd_latency" ]; then
+	echo "skipped: $bin/hd_latency is not built"
+	exit 77
+fi
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+failures=0
+
+# try STATUS NAME COMMAND...: runs it, at most a minute; its output is in $dir/out and $dir/err.
+try() {
+	want=$1 name=$2
+	shift 2
+	timeout 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got -eq "$want" ] && return 0
+	echo "FAIL: $name: exit status $got, $want was wanted: $*"
+	sed 's/^/    /' "$dir/out" "$dir/err" | head -n 20
+	failures=$((failures + 1))
+	return 1
+}
+
+# says NAME PATTERN: the last output has a line that matches.
+says() {
+	grep -Eq -- "$2" "$dir/out" "$dir/err" && return 0
+	echo "FAIL: $1: no line matches '$2':"
+	sed 's/^/    /' "$dir/out" "$dir/err" | head -n 20
+	failures=$((failures + 1))
+}
+
+# rows NAME FIELDS SIZE...: the last output's rows are of these sizes, with so many numbers each; "-": no size column.
+rows() {
+	name=$1 fields=$2
+	shift 2
+	grep -v '^#' "$dir/out" | awk -v n="$fields" '
+		NF != n { bad = 1 }
+		{ for (i = 1; i <= NF; i++) if ($i !~ /^[0-9]+(\.[0-9]+)?$/) bad = 1 }
+		END { exit bad }' || {
+		echo "FAIL: $name: rows of $fields numbers are wanted"
+		sed 's/^/    /' "$dir/out"
+		failures=$((failures + 1))
+	}
+	if [ "$1" = - ]; then
+		sizes=$(grep -vc '^#' "$dir/out")
+		set -- 1
+	else
+		sizes=$(grep -v '^#' "$dir/out" | awk '{ printf "%s%s", s, $1; s = " " }')
+	fi
+	[ "$sizes" = "$*" ] || {
+		echo "FAIL: $name: the rows' sizes are '$sizes', '$*' are wanted"
+		failures=$((failures + 1))
+	}
+}
+
+all="latency bw bibw mbw_mr barrier bcast allreduce alltoall ibarrier iallreduce init offload"
+
+# $run is a command with options, split on purpose.
+# shellcheck disable=SC2086
+{
+	for p in $all; do
+		try 0 "$p -h" $run 2 "$bin/hd_$p" -h && says "$p -h" '-h, --help'
+		try 0 "$p -v" $run 2 "$bin/hd_$p" -v && says "$p -v" "^hd_$p \(Heddle\) [0-9]"
+		try 2 "$p, unknown option" $run 2 "$bin/hd_$p" --hlep &&
+			says "$p, unknown option" "^hd_$p: unknown option '--hlep'; the nearest is '--help'"
+		try 2 "$p, argument" $run 2 "$bin/hd_$p" 17
+	done
+
+	# Refusals.
+	try 2 "letter in the wrong case" $run 2 "$bin/hd_latency" -F && says "wrong case" "the nearest is '-f'"
+	try 2 "sizes the wrong way round" $run 2 "$bin/hd_latency" -m 8:4
+	try 2 "no number" $run 2 "$bin/hd_latency" -i many && says "no number" "--iterations 'many'"
+	try 2 "no value" $run 2 "$bin/hd_latency" -i && says "no value" '-i needs'
+	try 2 "unknown type" $run 2 "$bin/hd_allreduce" -T int46 && says "unknown type" "the nearest is 'int64'"
+	try 2 "operation without meaning" $run 2 "$bin/hd_allreduce" -O bxor && says "operation" 'add -T int64'
+	try 2 "too many ranks" $run 3 "$bin/hd_latency" && says "too many ranks" 'exactly 2 ranks are needed, 3 given'
+	try 2 "too few ranks" $run 1 "$bin/hd_allreduce" && says "too few ranks" 'run it with -n 2'
+	try 2 "odd ranks" $run 3 "$bin/hd_mbw_mr" && says "odd ranks" 'even number'
+	try 2 "no memory for -c" $run 2 "$bin/hd_bw" -c -M 1K -m 1K:1K && says "no memory for -c" 'raise -M'
+
+	# Layout, OSU's: a size column of 10, then columns of 18.
+	try 0 "latency" $run 2 "$bin/hd_latency" -m 1:8 -i 20 -x 2 && rows latency 2 1 2 4 8 &&
+		says latency '^# Size +Avg Latency\(us\)$'
+	says "latency, columns" '^[0-9]+ {9} +[0-9]+\.[0-9]{2}$'
+	try 0 "latency -f" $run 2 "$bin/hd_latency" -m :2 -i 20 -x 2 -f && rows "latency -f" 5 0 1 2 &&
+		says "latency -f" 'Min Latency\(us\) +Max Latency\(us\) +Iterations$'
+	try 0 "latency, long options" $run 2 "$bin/hd_latency" --message-size=4K:8K --iterations 20:10 --warmup=0 \
+		--digits 4 &&
+		rows "latency, long options" 2 4096 8192
+	try 0 "mbw_mr" $run 4 "$bin/hd_mbw_mr" -m 8:8 -i 3 -x 1 -p 1 && rows mbw_mr 3 8 &&
+		says mbw_mr '\[ pairs: 1 \] \[ window size: 64 \]'
+	try 0 "barrier -f" $run 3 "$bin/hd_barrier" -i 20 -x 2 -f && rows "barrier -f" 4 -
+	try 0 "ibarrier" $run 3 "$bin/hd_ibarrier" -i 20 -x 2 -t 2 && rows ibarrier 4 -
+	try 0 "iallreduce -f" $run 2 "$bin/hd_iallreduce" -m 8:16 -i 20 -x 2 -f && rows "iallreduce -f" 11 8 16
+	says "iallreduce, type" 'Datatype: MPI_INT64_T. Operation: MPI_SUM.'
+	try 0 "budget" $run 2 "$bin/hd_barrier" -i 1000000000 -B 0.05 -f
+	try 0 "binding" $run 2 "$bin/hd_barrier" -i 5 --binding && says binding '^# CPUs of rank 1: [0-9]'
+	try 0 "init" $run 2 "$bin/hd_init" --memory && says init '^nprocs: 2, min: [0-9.]+ ms' &&
+		says init '^PSS nprocs: 2'
+
+	# Every byte is checked.
+	for p in latency bw bibw; do
+		try 0 "$p -c" $run 2 "$bin/hd_$p" -c -m 0:70000 -i 6:2 -x 1 -M 64M && says "$p -c" '^# Validation: Pass'
+	done
+	try 0 "mbw_mr -c" $run 4 "$bin/hd_mbw_mr" -c -m 2K -i 3 -x 1 && says "mbw_mr -c" '^# Validation: Pass'
+	for p in bcast allreduce alltoall iallreduce; do
+		try 0 "$p -c" $run 3 "$bin/hd_$p" -c -m 70000 -i 6:2 -x 1 && says "$p -c" '^# Validation: Pass'
+	done
+	for o in sum max min band bor bxor; do
+		try 0 "allreduce int64 $o" $run 3 "$bin/hd_allreduce" -c -T int64 -O $o -m 2K -i 6 -x 1
+		try 0 "iallreduce int64 $o" $run 3 "$bin/hd_iallreduce" -c -O $o -m 2K -i 6 -x 1
+	done
+	try 0 "buffers of MPI_Alloc_mem" $run 2 "$bin/hd_latency" -c --alloc-mem -m 4K -i 10 -x 1
+	for p in barrier ibarrier; do
+		try 0 "$p -c" $run 4 "$bin/hd_$p" -c -i 20 -x 2 && says "$p -c" '^# Validation: Pass'
+	done
+	try 0 "offload" $run 2 "$bin/hd_offload" -c -i 50 -x 5 --sizes 8,64 && says offload '^iallreduce +64 ' &&
+		says offload '^ibarrier +0 '
+	try 0 "offload, asleep" $run 2 "$bin/hd_offload" -i 20 -x 5 --while sleep --operation ibarrier
+
+	# The check itself: a benchmark whose messages are spoiled must say so and fail.
+	for p in latency allreduce; do
+		try 0 "$p, not spoiled" env BENCH_BREAK=no $run 2 "$tests/bench_broken_$p" -c -m 8:64 -i 60
+		for b in data guard; do
+			try 1 "$p, $b spoiled" env BENCH_BREAK=$b $run 2 "$tests/bench_broken_$p" -c -m 8:64 -i 60 &&
+				says "$p, $b spoiled" '^# Validation: FAIL'
+		done
+	done
+
+	# The example.
+	try 0 "heat2d" $run 4 "$examples/heat2d" -n 61 -s 40 && says heat2d '^PASS$' &&
+		says heat2d '^check +0 of 3721 cells'
+	try 0 "heat2d, until it is steady" $run 3 "$examples/heat2d" -n 16 -s 5000 -e 1e-6 && says heat2d '^PASS$'
+	try 2 "heat2d, unknown option" $run 2 "$examples/heat2d" -q
+	try 2 "heat2d, wrong grid" $run 2 "$examples/heat2d" -x 3
+}
+
+try 0 "limits" "$limits" -r 1 -s 0.001 -o csv && says limits '^copy_1cpu,4096,MB/s,[0-9.]+,'
+try 0 "limits on one CPU" taskset -c "$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')" "$limits" -r 1 -s 0.001 &&
+	says "limits on one CPU" '^line_hop_shared +not measurable'
+try 2 "limits, unknown option" "$limits" -q
+try 2 "limits, no number" "$limits" -r x
+if command -v python3 >/dev/null; then
+	try 0 "compare -h" python3 "$compare" -h
+	try 2 "compare, unknown option" python3 "$compare" --quik &&
+		says "compare, unknown option" 'nearest option is --quick'
+	try 2 "compare, unknown group" python3 "$compare" --only latncy &&
+		says "compare, unknown group" "nearest is 'latency'"
+	try 2 "compare, wrong peer" python3 "$compare" --peer x
+fi
+
+[ $failures -eq 0 ] || echo "$failures failed"
+[ $failures -eq 0 ]

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Collectives under heddlerun: every executor, every queue kind, numbers of ranks below, at and above the limit of direct
+# links; stopped ranks; the report. Run in the build directory.
+set -u
+run=./heddlerun
+fails=0
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+try() {	# try NAME RANKS ARGS...
+	name=$1 n=$2
+	shift 2
+	if timeout 240 "$run" -n "$n" "$@" >"$tmp/out" 2>"$tmp/err"; then
+		echo "ok: $name, $n ranks"
+	else
+		echo "FAILED ($?): $name, $n ranks"
+		tail -n 5 "$tmp/out" "$tmp/err"
+		fails=$((fails + 1))
+	fi
+}
+
+for executor in auto host hca; do
+	for n in 1 2 3 4 7; do
+		try "executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_correct
+	done
+done
+for kind in rc ud xrc dc; do
+	try "queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/coll_correct movement reduce interleave
+done
+for algorithm in ALLREDUCE=rabenseifner ALLREDUCE=ring BCAST=chain BCAST=scatter-allgather REDUCE=scatter-gather \
+	ALLGATHER=bruck ALLGATHER=ring ALLTOALL=bruck; do
+	try "$algorithm" 5 -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_COLL_$algorithm tests/mp/coll_correct movement reduce
+done
+# The smallest ring of slots.
+try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
+try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
+
+# Masked atomics and managed queues with few ranks, too.
+for n in 3 4; do
+	try "tree of managed queues" "$n" -x HEDDLE_COLL_EXECUTOR=hca -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct
+done
+
+for n in 2 4 6; do
+	try "stopped ranks" "$n" tests/mp/coll_stopped
+done
+try "stopped ranks, tree" 3 -x HEDDLE_COLL_HCA=tree tests/mp/coll_stopped
+
+# The report names executor and reason.
+try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_correct reduce
+for want in 'allreduce .*nonblocking hca ' 'MAX on MPI_DOUBLE is not offloadable on this device' \
+	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'no task list for reduce'; do
+	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
+done
+# Wrong settings are refused, with what is allowed.
+timeout 60 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=hsot tests/mp/coll_correct skew >"$tmp/out" 2>"$tmp/err" &&
+	{ echo "FAILED: HEDDLE_COLL_EXECUTOR=hsot was accepted"; fails=$((fails + 1)); }
+grep -q 'allowed is one of auto|host|hca' "$tmp/err" || { echo "FAILED: the allowed values are not named for hsot"; fails=$((fails + 1)); }
+
+exit $((fails != 0))

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Exit codes, messages, and the end of the other ranks.
+. "$(dirname "$0")/launcher_lib.sh"
+
+# All ranks that printed their pid have ended.
+all_gone() {
+	for pid in $(sed -n 's/.*pid //p' "$out"); do gone "$pid" || fail "process $pid still runs"; done
+	nothing_left
+}
+
+expect 0 "$run" -n 3 true
+expect 1 "$run" -n 3 false
+says "$err" "^heddlerun: rank [012] (false, pid [0-9]*) ended with exit code 1"
+lines "$err" 1
+expect 42 "$run" -n 1 sh -c 'exit 42'
+expect 3 "$run" -n 4 "$job" exit 2 3
+says "$err" "rank 2 .* ended with exit code 3; ending the other 3 ranks"
+all_gone
+expect 137 "$run" -n 4 "$job" kill 1 9
+says "$err" "rank 1 ($job, pid [0-9]*) was ended by signal 9 (Killed); ending the other 3 ranks"
+all_gone
+expect 142 "$run" -n 2 "$job" kill 0 14
+says "$err" "rank 0 .* signal 14 (Alarm clock); ending the other rank$"
+expect 5 "$run" -n 3 "$job" abort 0 5
+says "$err" "^heddle: rank 0 (.*): it was asked to"
+says "$err" "rank 0 .* aborted the job with code 5; ending the other 2 ranks"
+lines "$err" 2
+all_gone
+expect 1 "$run" -n 2 "$job" abort 1 256
+# A rank that leaves without MPI_Finalize would leave the others waiting.
+expect 1 "$run" -n 2 "$job" exit 1 0
+says "$err" "rank 1 .* without MPI_Finalize; ending the other rank"
+all_gone
+# The first failure is the job's; what the others die of is not told.
+expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
+[ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
+
+# A rank that ignores SIGTERM is killed.
+expect 4 "$run" -n 2 sh -c 'trap "" TERM; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; echo pid $$; while :; do sleep 0.1; done'
+all_gone
+# One that is stopped as well.
+expect 4 "$run" -n 2 sh -c 'echo pid $$; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; kill -STOP $$'
+all_gone
+# What a rank leaves running ends with it.
+expect 0 "$run" -n 2 sh -c 'sleep 1000 & echo pid $!'
+lines "$out" 2
+all_gone
+
+expect 124 "$run" --timeout 0.5 -n 2 "$job" wait
+says "$err" "not ended within 0.5 s (--timeout): ending rank 0, 1"
+all_gone
+expect 0 "$run" --timeout 50 -n 2 true
+
+# A hang report asks only those who can answer.
+expect 124 "$run" --timeout 4 --report-hang=2 -n 2 sh -c \
+	'if [ $PMIX_RANK = 0 ]; then trap "echo asked; exit 0" USR1; fi; while :; do sleep 0.1; done'
+says "$out" "^asked$"
+says "$err" "rank 1 (sh, pid [0-9]*) cannot be asked"
+exit 0

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Standard input and output of ranks.
+. "$(dirname "$0")/launcher_lib.sh"
+
+# Input is rank 0's, whole, be it a file, a pipe or nothing; the others have none.
+seq 100000 >"$tmp/in"
+read_all='cat >"$0.$PMIX_RANK"'
+$limit "$run" -n 3 sh -c "$read_all" "$tmp/file" <"$tmp/in" || fail "file"
+cmp "$tmp/in" "$tmp/file.0" || fail "file as input"
+[ -s "$tmp/file.1" ] || [ -s "$tmp/file.2" ] && fail "input of the others"
+cat "$tmp/in" | $limit "$run" -n 2 sh -c "$read_all" "$tmp/pipe" || fail "pipe"
+cmp "$tmp/in" "$tmp/pipe.0" || fail "pipe as input"
+$limit "$run" -n 2 sh -c "$read_all" "$tmp/closed" <&- || fail "closed input"
+# What rank 0 does not read stays for the next command.
+printf 'one\ntwo\n' | { $limit "$run" -n 1 true; cat; } >"$out"
+says "$out" "^two$"
+
+# A terminal: rank 0 reads it though it is in another process group, and its end arrives.
+if command -v script >/dev/null; then
+	( sleep 0.3; printf 'typed\n'; sleep 0.3; printf '\004'; sleep 0.3 ) |
+		$limit script -qec "$run -n 2 sh -c 'cat | sed s/^/seen:/'" /dev/null >"$out" 2>"$err"
+	says "$out" "seen:typed"
+	# ... and is not waited for when the ranks do not read it.
+	( sleep 20 & echo $! >"$tmp/sleeper"; wait ) | $limit script -qec "$run -n 2 echo quick" /dev/null >"$out" 2>"$err" &
+	waiter=$!
+	wait_for has_lines "$out" quick 2
+	kill "$(cat "$tmp/sleeper")"
+	wait $waiter
+fi
+
+# Tags: each line whole, also long ones, and the last without a newline; streams apart.
+expect 0 "$run" --tag-output -n 3 sh -c 'echo out of $PMIX_RANK; echo err of $PMIX_RANK >&2; printf unfinished'
+for r in 0 1 2; do
+	says "$out" "^\[$r\]<stdout> out of $r$"
+	says "$err" "^\[$r\]<stderr> err of $r$"
+	says "$out" "^\[$r\]<stdout> unfinished$"
+done
+lines "$out" 6; lines "$err" 3
+expect 0 "$run" --tag-output -n 4 sh -c 'seq 20000'
+lines "$out" 80000
+for r in 0 1 2 3; do
+	sed -n "s/^\[$r\]<stdout> //p" "$out" >"$tmp/one"
+	seq 20000 | cmp - "$tmp/one" || fail "lines of rank $r"
+done
+expect 0 "$run" --tag-output -n 1 sh -c 'head -c 300000 /dev/zero | tr "\0" x; echo; echo end'
+[ "$(wc -c <"$out")" = $((300001 + 4 + 2 * 12)) ] || fail "a long line"
+# What a killed rank has written is not lost.
+expect 137 "$run" --tag-output -n 1 sh -c 'echo last words; kill -9 $$'
+says "$out" "last words"
+# Many ranks and a low limit of descriptors, which the ranks keep.
+expect 0 sh -c 'ulimit -Sn 64; exec "$0" --tag-output -n 40 sh -c "ulimit -Sn"' "$run"
+[ "$(grep -c '> 64$' "$out")" = 40 ] || fail "the limit of descriptors"
+nothing_left
+exit 0

@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# heddle_info and the compiler wrappers.
+. "$(dirname "$0")/launcher_lib.sh"
+build=$PWD
+
+expect 0 ./heddle_info --version; says "$out" "^Heddle "
+expect 0 ./heddle_info; says "$out" "usage: heddle_info"
+expect 0 env HEDDLE_EAGER_MAX=16k ./heddle_info --vars
+says "$out" "^HEDDLE_EAGER_MAX = 16k$"
+says "$out" "changed by the environment"
+# Every variable is listed.
+[ "$(grep -c '^HEDDLE_[A-Z_]* = ' "$out")" = "$(grep -c '^HDL_VAR' "$(dirname "$0")/../../src/runtime/vars.def")" ] ||
+	fail "variables are missing"
+expect 1 env HEDDLE_EAGER_MAX=x ./heddle_info --vars
+expect 2 ./heddle_info --devicse; says "$err" "did you mean --devices"
+expect 0 ./heddle_info --devices
+says "$out" "^shca0 (software HCA"
+says "$out" "queue kinds: RC UC UD XRC DC"
+says "$out" "cross-channel (collectives by the HCA): yes"
+says "$out" "extended masked atomics: yes, 8 bytes"
+says "$out" "port 1: "
+$limit ./heddle_info --doctor >"$out" 2>"$err"
+[ $? -le 1 ] || fail "--doctor"
+for what in cores memlock '/dev/shm' 'copies between ranks' 'open files'; do says "$out" "^[okntebBAD ]* *$what"; done
+(ulimit -Sn 100; $limit ./heddle_info --doctor) >"$out"
+says "$out" "^note  open files  *100$"
+
+# The wrappers of the build tree.
+expect 0 ./heddlecc -show x.c -o x
+says "$out" "-I.*/include x.c -o x -L$build/.libs .*-lheddle$"
+expect 0 ./heddlecc -c -show x.c
+says_not "$out" "-lheddle"
+expect 0 ./heddlecc -showme:link; says "$out" "-lheddle"
+expect 0 ./heddlec++ -showme:compile; says "$out" "-I"
+expect 2 ./heddlecc
+expect 0 env HEDDLE_CC="echo compiler" ./heddlecc 'a b.c' "-DX='y'"
+says "$out" "^compiler -I.* a b.c -DX='y' -L"
+mkdir "$tmp/with blank"
+cat >"$tmp/with blank/hello.c" <<EOF
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	int rank;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	printf("%s %d\n", TEXT, rank);
+	return MPI_Finalize();
+}
+EOF
+ln -s hello.c "$tmp/with blank/hello.cc"
+expect 0 ./heddlecc "-DTEXT=\"it's me\"" "$tmp/with blank/hello.c" -o "$tmp/with blank/hello"
+expect 0 "$run" -n 2 "$tmp/with blank/hello"
+says "$out" "^it's me 1$"
+expect 0 ./heddlec++ '-DTEXT="plus"' "$tmp/with blank/hello.cc" -o "$tmp/hello++"
+expect 0 "$run" -n 2 "$tmp/hello++"
+says "$out" "^plus 0$"
+expect 1 ./heddlecc -c "$tmp/with blank/hello.c" -o "$tmp/o"	# the compiler's error is the wrapper's
+
+# Those to be installed know nothing of the build tree.
+for f in src/tools/heddlecc src/tools/heddlec++ src/tools/heddle.pc; do says_not "$f" "$build"; done
+expect 0 src/tools/heddlecc -show; says "$out" "-lheddle"
+exit 0

@@ -1,0 +1,48 @@
+# The runtime alone, without the library above it: ranks for the tests of runtime and launcher.
+check_PROGRAMS += tests/mp/runtime_job tests/mp/runtime_other_version
+tests_mp_runtime_job_SOURCES = tests/mp/runtime_job.c $(runtime_sources)
+tests_mp_runtime_job_CFLAGS = $(AM_CFLAGS)
+tests_mp_runtime_job_LDADD = $(PMIX_LIBS)
+tests_mp_runtime_job_LDFLAGS = $(NOWRAP)
+tests_mp_runtime_other_version_SOURCES = $(tests_mp_runtime_job_SOURCES)
+tests_mp_runtime_other_version_CFLAGS = $(AM_CFLAGS)
+tests_mp_runtime_other_version_CPPFLAGS = $(AM_CPPFLAGS) -DHDL_LIBRARY_VERSION='"9.9.9-test"'
+tests_mp_runtime_other_version_LDADD = $(PMIX_LIBS)
+tests_mp_runtime_other_version_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/runtime_pmix_client
+tests_mp_runtime_pmix_client_SOURCES = tests/mp/runtime_pmix_client.c
+tests_mp_runtime_pmix_client_LDADD = $(PMIX_LIBS)
+tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
+launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
+	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
+	tests/mp/launcher_bind.sh
+TESTS += $(launcher_tests)
+EXTRA_DIST += $(launcher_tests) tests/mp/launcher_lib.sh
+
+# The benchmarks: options, output, validation; and two whose messages are spoiled, which must notice.
+check_PROGRAMS += tests/mp/bench_broken_latency tests/mp/bench_broken_allreduce
+tests_mp_bench_broken_latency_SOURCES = tests/mp/bench_broken.c bench/hd_latency.c $(hdb_sources)
+tests_mp_bench_broken_latency_LDADD = libheddle.la
+tests_mp_bench_broken_latency_LDFLAGS = $(NOWRAP)
+tests_mp_bench_broken_allreduce_SOURCES = tests/mp/bench_broken.c bench/hd_allreduce.c $(hdb_sources)
+tests_mp_bench_broken_allreduce_LDADD = libheddle.la
+tests_mp_bench_broken_allreduce_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/bench_options.sh
+EXTRA_DIST += tests/mp/bench_options.sh
+# The transport's door, without MPI above it.
+check_PROGRAMS += tests/mp/transport_traffic
+tests_mp_transport_traffic_SOURCES = tests/mp/transport_traffic.c
+tests_mp_transport_traffic_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_traffic_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_sleep
+tests_mp_transport_sleep_SOURCES = tests/mp/transport_sleep.c
+tests_mp_transport_sleep_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_sleep_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/transport.sh
+EXTRA_DIST += tests/mp/transport.sh
+include tests/mp/coll.mk
+include tests/mp/mpi.mk
+check_PROGRAMS += tests/mp/transport_death
+tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
+tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_death_LDFLAGS = $(NOWRAP)

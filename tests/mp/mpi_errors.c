@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Errors as a user meets them, one per run: the argument says which. mpi_errors.sh looks at what is printed and at the
+ * exit status.
+ */
+#include "mpi_test.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What comes back with MPI_ERRORS_RETURN, from real peers. */
+static void returned(void)
+{
+	char text[MPI_MAX_ERROR_STRING], buf[100];
+	int rc, class, len, peer = me ^ 1;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	rc = MPI_Send(buf, 1, MPI_INT, np, 0, MPI_COMM_WORLD);
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, text, &len);
+	CHECK_EQ(class, MPI_ERR_RANK);
+	CHECK(strstr(text, "MPI_Send") && strstr(text, "rank") && strstr(text, "MPI_COMM_WORLD"));
+	CHECK_EQ(len, strlen(text));
+	rc = MPI_Bcast(buf, 1, MPI_INT, -1, MPI_COMM_WORLD);
+	MPI_Error_class(rc, &class);
+	CHECK_EQ(class, MPI_ERR_ROOT);
+	if (peer < np) {
+		MPI_Request r;
+
+		MPI_Isend(buf, 100, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &r);
+		rc = MPI_Recv(buf, 40, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Error_string(rc, text, &len);
+		CHECK(strstr(text, "100") && strstr(text, "40"));
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+	}
+}
+
+/* Rank 0 waits for ever; rank 1 asks for its report, sees it in the job's standard error, and lets it go. */
+static void report(const char *path)
+{
+	pid_t pid = getpid();
+	int v = 0;
+
+	if (me == 0) {
+		MPI_Send(&pid, sizeof(pid), MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+		MPI_Recv(&v, 1, MPI_INT, 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (me == 1) {
+		char text[16384];
+		int found = 0;
+
+		MPI_Recv(&pid, sizeof(pid), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		CHECK_EQ(kill(pid, SIGUSR1), 0);
+		for (int i = 0; i < 2000 && !found; i++) {
+			FILE *f = fopen(path, "r");
+			struct timespec ts = { 0, 10000000 };
+			size_t n;
+
+			CHECK(f);
+			n = fread(text, 1, sizeof(text) - 1, f);
+			text[n] = 0;
+			fclose(f);
+			found = strstr(text, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD") != NULL;
+			nanosleep(&ts, NULL);
+		}
+		CHECK(found);
+		CHECK(strstr(text, "in MPI_Recv"));
+		MPI_Send(&v, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "returned";
+	int v = 0;
+
+	if (!strcmp(mode, "before")) {
+		MPI_Comm_rank(MPI_COMM_WORLD, &v);
+		return 0;
+	}
+	test_init(&argc, &argv);
+	if (!strcmp(mode, "returned")) {
+		returned();
+	} else if (!strcmp(mode, "fatal")) {
+		if (me == np - 1)
+			MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
+		else
+			MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "truncated")) {
+		char buf[64] = "";
+
+		if (me == 0)
+			MPI_Send(buf, 64, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+		else if (me == 1)
+			MPI_Recv(buf, 16, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		meet(sync_comm);
+	} else if (!strcmp(mode, "abort")) {
+		if (me == np - 1)
+			MPI_Abort(MPI_COMM_WORLD, 17);
+		MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "report")) {
+		report(argv[2]);
+	} else if (!strcmp(mode, "after")) {
+		MPI_Comm_free(&sync_comm);
+		MPI_Finalize();
+		MPI_Send(&v, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+		return 0;
+	}
+	test_done(mode);
+	return 0;
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a user sees when a program is wrong: text and exit status.
+set -u
+top=${MPI_TEST_BUILD:-.}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+# expect STATUS TEXT COMMAND...: the command ends with STATUS, and standard error has TEXT.
+expect()
+{
+	want=$1 text=$2
+	shift 2
+	: >"$tmp/err"
+	timeout -k 5 60 "$@" >"$tmp/out" 2>"$tmp/err"
+	status=$?
+	if [ $status -ne "$want" ]; then
+		echo "FAILED: $*: status $status instead of $want"
+	elif [ -n "$text" ] && ! grep -qF -- "$text" "$tmp/err"; then
+		echo "FAILED: $*: not said: $text"
+	else
+		return 0
+	fi
+	cat "$tmp/out" "$tmp/err"
+	failed=$((failed + 1))
+}
+
+prog=$top/tests/mp/mpi_errors
+for n in 2 3; do
+	expect 0 "" "$top/heddlerun" -n $n "$prog" returned
+	expect 6 "MPI_Send: invalid rank 99: communicator MPI_COMM_WORLD has $n ranks (0..$((n - 1)))" \
+		"$top/heddlerun" -n $n "$prog" fatal
+	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \
+		"$top/heddlerun" -n $n "$prog" truncated
+	expect 17 "MPI_Abort(MPI_COMM_WORLD, 17) was called" "$top/heddlerun" -n $n "$prog" abort
+	expect 16 "MPI_Comm_rank was called before MPI_Init" "$top/heddlerun" -n $n "$prog" before
+	expect 16 "MPI_Send was called after MPI_Finalize" "$top/heddlerun" -n $n "$prog" after
+	expect 0 "waits to receive from rank 1, tag 77" \
+		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report "$tmp/err"
+done
+# A program on its own is a job of one rank.
+expect 0 "" "$prog" returned
+expect 6 "communicator MPI_COMM_WORLD has 1 rank (0..0)" "$prog" fatal
+[ $failed -eq 0 ]

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random traffic. Every rank knows, from one random sequence, every message of a round: who sends to whom, on which
+ * communicator, with which tag, how long, by which kind of send and receive. Each message describes itself, and each is
+ * received exactly once. Arguments: rounds, seed.
+ */
+#include "mpi_test.h"
+
+#define MESSAGES	120
+#define COMMS		3
+#define MAX		300000
+
+struct message {
+	int from, to, comm, tag, len;
+	int send_kind, recv_kind;
+	int n;			/* number among the messages of the round */
+};
+
+struct header {
+	int from, to, comm, tag, len, n, round;
+};
+
+struct posted {
+	char *buf;
+	int comm, any_source, any_tag, src, tag;
+};
+
+static MPI_Comm comms[COMMS];
+static struct message plan[MESSAGES];
+static int taken[MESSAGES];
+
+static int random_len(uint64_t *state)
+{
+	switch (rnd(state) % 10) {
+	case 0: case 1: case 2: case 3: case 4:
+		return (int)(rnd(state) % 200);
+	case 5: case 6: case 7:
+		return (int)(rnd(state) % 9000);
+	case 8:
+		return (int)(rnd(state) % 70000);
+	default:
+		return (int)(rnd(state) % (MAX - sizeof(struct header)));
+	}
+}
+
+static void check_message(const char *buf, const MPI_Status *s, int comm, int round)
+{
+	struct header h;
+	int count;
+
+	MPI_Get_count(s, MPI_BYTE, &count);
+	CHECK(count >= (int)sizeof(h));
+	memcpy(&h, buf, sizeof(h));
+	CHECK_EQ(h.round, round);
+	CHECK_EQ(h.to, me);
+	CHECK_EQ(h.from, s->MPI_SOURCE);
+	CHECK_EQ(h.tag, s->MPI_TAG);
+	CHECK_EQ(h.comm, comm);
+	CHECK_EQ(h.len, count);
+	CHECK(h.n >= 0 && h.n < MESSAGES);
+	CHECK_EQ(plan[h.n].from, h.from);
+	CHECK_EQ(plan[h.n].len, h.len);
+	CHECK(!taken[h.n]);
+	taken[h.n] = 1;
+	VERIFY(buf + sizeof(h), count - sizeof(h), seed_of(h.from, h.to, h.tag, h.n + 1000 * round));
+	/* No message of the same sender, communicator and tag that was sent before it may still be missing. */
+	for (int i = 0; i < h.n; i++)
+		if (plan[i].from == h.from && plan[i].to == me && plan[i].comm == h.comm && plan[i].tag == h.tag)
+			CHECK(taken[i]);
+}
+
+static void run_round(int round, uint64_t *state)
+{
+	MPI_Request req[2 * MESSAGES];
+	char *sbuf[MESSAGES], *rbuf[MESSAGES];
+	int rcomm[MESSAGES], nsend = 0, nrecv = 0, order[MESSAGES], index;
+	int wild = rnd(state) % 3 == 0;		/* this round's receives are all by any source and any tag */
+	MPI_Status s;
+
+	memset(taken, 0, sizeof(taken));
+	for (int i = 0; i < MESSAGES; i++) {
+		struct message *m = &plan[i];
+
+		m->n = i;
+		m->from = (int)(rnd(state) % np);
+		m->to = (int)(rnd(state) % np);
+		m->comm = (int)(rnd(state) % COMMS);
+		m->tag = (int)(rnd(state) % 4);
+		m->len = (int)sizeof(struct header) + random_len(state);
+		m->send_kind = (int)(rnd(state) % 3);
+		m->recv_kind = (int)(rnd(state) % 3);
+	}
+	/* The receives are posted in an order of this rank's own, some before and some after its sends. For messages
+	 * with the same envelope it makes no difference which one is posted for which. */
+	for (int i = 0; i < MESSAGES; i++)
+		order[i] = i;
+	uint64_t own = *state ^ mix(me);
+	for (int i = MESSAGES - 1; i > 0; i--) {
+		int k = (int)(rnd(&own) % (i + 1)), t = order[i];
+
+		order[i] = order[k];
+		order[k] = t;
+	}
+	for (int half = 0; half < 2; half++) {
+		for (int i = 0; i < MESSAGES; i++) {
+			struct message *m = &plan[order[i]];
+
+			if (m->to != me || (i < MESSAGES / 2) != !half)
+				continue;
+			rbuf[nrecv] = malloc(MAX);
+			rcomm[nrecv] = m->comm;
+			MPI_Irecv(rbuf[nrecv], MAX, MPI_BYTE, wild ? MPI_ANY_SOURCE : m->from,
+				  wild ? MPI_ANY_TAG : m->tag,
+				  comms[m->comm], &req[nrecv]);
+			nrecv++;
+		}
+		for (int i = 0; !half && i < MESSAGES; i++) {
+			struct message *m = &plan[i];
+			struct header h = { m->from, m->to, m->comm, m->tag, m->len, m->n, round };
+
+			if (m->from != me)
+				continue;
+			sbuf[nsend] = malloc(m->len);
+			memcpy(sbuf[nsend], &h, sizeof(h));
+			fill(sbuf[nsend] + sizeof(h), m->len - sizeof(h), seed_of(me, m->to, m->tag,
+										  m->n + 1000 * round));
+			if (m->send_kind == 2)
+				MPI_Issend(sbuf[nsend], m->len, MPI_BYTE, m->to, m->tag, comms[m->comm],
+					   &req[MESSAGES + nsend]);
+			else
+				MPI_Isend(sbuf[nsend], m->len, MPI_BYTE, m->to, m->tag, comms[m->comm],
+					  &req[MESSAGES + nsend]);
+			nsend++;
+		}
+	}
+	/* Receives with one envelope complete in any order, but match in order: check each when all are here. */
+	MPI_Status *st = malloc(sizeof(*st) * (nrecv + 1));
+	for (int k = 0; k < nrecv; k++) {
+		MPI_Waitany(nrecv, req, &index, &s);
+		CHECK(index != MPI_UNDEFINED);
+		st[index] = s;
+	}
+	for (int k = 0; k < nrecv; k++) {
+		check_message(rbuf[k], &st[k], rcomm[k], round);
+		free(rbuf[k]);
+	}
+	free(st);
+	MPI_Waitall(nsend, req + MESSAGES, MPI_STATUSES_IGNORE);
+	for (int k = 0; k < nsend; k++)
+		free(sbuf[k]);
+	for (int i = 0; i < MESSAGES; i++)
+		CHECK_EQ(taken[i], plan[i].to == me);
+	if (wild)
+		meet(sync_comm);
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 40;
+	uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+
+	test_init(&argc, &argv);
+	for (int i = 0; i < COMMS; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+	for (int round = 0; round < rounds; round++)
+		run_round(round, &state);
+	for (int i = 0; i < COMMS; i++)
+		MPI_Comm_free(&comms[i]);
+	test_done("stress");
+	return 0;
+}

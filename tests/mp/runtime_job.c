@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program that is a rank, by the runtime alone: what it does is its first argument. Driven by the runtime_*.sh and
+ * launcher_*.sh beside it; prints and exits as they expect.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+static int failed(const char *what)
+{
+	fprintf(stderr, "rank %d: %s failed\n", hdl_job.rank, what);
+	return 1;
+}
+
+/* Who am I? */
+static int do_where(void)
+{
+	printf("rank %d of %d local %d of %d hosts %d host %d cores %d oversubscribed %d singleton %d launcher %s\n",
+	       hdl_job.rank, hdl_job.size, hdl_job.local_rank, hdl_job.local_size, hdl_job.host_of ? 2 : 1,
+	       hdl_job.my_host, hdl_job.ncores, hdl_job.oversubscribed, hdl_job.singleton, hdl_job.launcher);
+	return hdl_rt_fence() ? failed("fence") : 0;
+}
+
+/* Every rank fetches every other's value, lazily, without a fence before. */
+static int do_exchange(void)
+{
+	char mine[64], expected[64];
+
+	snprintf(mine, sizeof mine, "value of %d", hdl_job.rank);
+	if (hdl_rt_put("test.key", mine, strlen(mine) + 1) || hdl_rt_commit())
+		return failed("put");
+	for (int i = 1; i < hdl_job.size; i++) {
+		int r = (hdl_job.rank + i) % hdl_job.size;
+		size_t len;
+		void *data;
+
+		if (hdl_rt_get(r, "test.key", &data, &len))
+			return failed("get");
+		snprintf(expected, sizeof expected, "value of %d", r);
+		if (len != strlen(expected) + 1 || strcmp(data, expected))
+			return failed("comparison");
+		free(data);
+	}
+	/* A second round: what a rank publishes later can be had as well, though its earlier values are cached. */
+	if (hdl_rt_put("test.late", &hdl_job.rank, sizeof hdl_job.rank) || hdl_rt_commit())
+		return failed("late put");
+	for (int r = 0; r < hdl_job.size; r++) {
+		size_t len;
+		void *data;
+
+		if (r == hdl_job.rank)
+			continue;
+		if (hdl_rt_get(r, "test.late", &data, &len) || len != sizeof r || memcmp(data, &r, len))
+			return failed("late get");
+		free(data);
+	}
+	if (hdl_rt_fence())
+		return failed("fence");
+	printf("exchanged %d\n", hdl_job.rank);
+	return 0;
+}
+
+/* Nobody passes a fence before all have come: each leaves a file before, and looks for all of them after. */
+static int do_fences(const char *dir)
+{
+	for (int round = 0; round < 5; round++) {
+		char path[512];
+		FILE *f;
+
+		snprintf(path, sizeof path, "%s/%d.%d", dir, round, hdl_job.rank);
+		f = fopen(path, "w");
+		if (!f || fclose(f))
+			return failed("file");
+		if (hdl_rt_fence())
+			return failed("fence");
+		for (int r = 0; r < hdl_job.size; r++) {
+			snprintf(path, sizeof path, "%s/%d.%d", dir, round, r);
+			if (access(path, F_OK))
+				return failed("ordering by the fence");
+		}
+	}
+	printf("fenced %d\n", hdl_job.rank);
+	return 0;
+}
+
+/* One rank has joined, but never comes to the fence. */
+static int do_absent(int who)
+{
+	if (hdl_job.rank == who) {
+		pause();
+		return 0;
+	}
+	return hdl_rt_fence() == -ETIMEDOUT ? 7 : 1;
+}
+
+static int do_get_absent(void)
+{
+	size_t len;
+	void *data;
+
+	if (hdl_job.rank == 1) {
+		pause();
+		return 0;
+	}
+	return hdl_rt_get(1, "test.never", &data, &len) == -ETIMEDOUT ? 7 : 1;
+}
+
+static volatile sig_atomic_t seen;
+
+static void note_signal(int sig)
+{
+	seen = sig;
+}
+
+/* Says that it is ready, and then which signal came. */
+static int do_signal(void)
+{
+	static const int all[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction sa = { .sa_handler = note_signal };
+	sigset_t block, old;
+
+	sigemptyset(&block);
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		sigaction(all[i], &sa, NULL);
+		sigaddset(&block, all[i]);
+	}
+	sigprocmask(SIG_BLOCK, &block, &old);
+	printf("ready %d\n", hdl_job.rank);
+	fflush(stdout);
+	while (!seen)
+		sigsuspend(&old);
+	printf("rank %d got signal %d\n", hdl_job.rank, (int)seen);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "where", *arg = argc > 2 ? argv[2] : "";
+	int code = 2, who = atoi(arg);
+
+	if (!strcmp(what, "late") && getenv("PMIX_RANK") && atoi(getenv("PMIX_RANK")) == who) {
+		pause();	/* never joins */
+		return 0;
+	}
+	if (hdl_rt_init())
+		return 9;
+	if (!strcmp(what, "where"))
+		code = do_where();
+	else if (!strcmp(what, "exchange"))
+		code = do_exchange();
+	else if (!strcmp(what, "fences"))
+		code = do_fences(arg);
+	else if (!strcmp(what, "absent"))
+		code = do_absent(who);
+	else if (!strcmp(what, "late"))
+		code = hdl_rt_fence() == -ETIMEDOUT ? 7 : 1;
+	else if (!strcmp(what, "get-absent"))
+		code = do_get_absent();
+	else if (!strcmp(what, "signal"))
+		code = do_signal();
+	else if (!strcmp(what, "nothing"))
+		code = 0;
+	else if (!strcmp(what, "abort") && hdl_job.rank == who)
+		hdl_rt_abort(argc > 3 ? atoi(argv[3]) : 5, "it was asked to");
+	else if (!strcmp(what, "exit") && hdl_job.rank == who)
+		exit(argc > 3 ? atoi(argv[3]) : 3);	/* without leaving the job */
+	else if (!strcmp(what, "kill") && hdl_job.rank == who)
+		raise(argc > 3 ? atoi(argv[3]) : SIGKILL);
+	else if (!strcmp(what, "abort") || !strcmp(what, "exit") || !strcmp(what, "kill") || !strcmp(what, "wait")) {
+		printf("waiting %d pid %d\n", hdl_job.rank, (int)getpid());
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
+	if (code == 7)		/* others may never come */
+		return code;
+	if (hdl_rt_fini(code == 0))
+		return failed("leaving");
+	return code;
+}

@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The transport over every queue kind, with small rings, queues and pools, and with packets lost on the way.
+# Run from the build directory (make check) or with its name in HEDDLE_BUILD.
+set -u
+build=${HEDDLE_BUILD:-.}
+run=$build/heddlerun
+traffic=$build/tests/mp/transport_traffic
+sleeper=$build/tests/mp/transport_sleep
+failed=0
+
+[ -x "$run" ] && [ -x "$traffic" ] && [ -x "$sleeper" ] || { echo "skipped: $run is not built"; exit 77; }
+
+# ranks, environment..., -- program and arguments
+try() {
+	n=$1
+	shift
+	env=
+	while [ "$1" != -- ]; do
+		env="$env $1"
+		shift
+	done
+	shift
+	out=$(env $env timeout 120 "$run" -n "$n" "$@" 2>&1)
+	status=$?
+	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
+		echo "FAILED ($status): $env $run -n $n $*"
+		echo "$out" | tail -5
+		failed=1
+	fi
+}
+
+for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
+	try 1 HEDDLE_TRANSPORT=$kind -- "$traffic" 300 30000 1
+	try 2 HEDDLE_TRANSPORT=$kind -- "$traffic" 1500 60000 2
+	try 4 HEDDLE_TRANSPORT=$kind -- "$traffic" 400 200000 3
+	try 2 HEDDLE_TRANSPORT=$kind -- "$sleeper" 30
+	try 6 HEDDLE_TRANSPORT=$kind -- "$sleeper" 12
+done
+
+# devices that need every buffer registered
+for kind in "" rc xrc dc; do
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_STAGE_MAX=0 -- "$traffic" 700 300000 21
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
+done
+
+# lost, doubled and late datagrams: also those that make connections
+for kind in "" ud; do
+	for seed in 1 2; do
+		try 2 HEDDLE_TRANSPORT=$kind SHCA_FAULT=ud_drop=0.01 -- "$traffic" 1500 60000 $seed
+		try 3 HEDDLE_TRANSPORT=$kind SHCA_FAULT=ud_drop=0.1,ud_dup=0.1,ud_reorder=0.1 -- "$traffic" 300 30000 $seed
+	done
+done
+try 4 SHCA_FAULT=ud_drop=0.5 HEDDLE_TRANSPORT=rc -- "$traffic" 100 10000 1
+
+# rings that wrap at once, that are taken back, that do not exist
+for kind in rc dc; do
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=512 -- "$traffic" 1500 20000 4
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$traffic" 1500 20000 5
+	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 -- "$traffic" 400 20000 6
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 7
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=16 HEDDLE_SQ_DEPTH=16 HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 8
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=1000 -- "$traffic" 1000 50000 9
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=0 -- "$traffic" 700 1500000 13
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=1g HEDDLE_RING_SIZE=4096 -- "$traffic" 700 1500000 14
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=0 -- "$traffic" 500 5000 10
+done
+try 4 HEDDLE_TRANSPORT=dc HEDDLE_DCI_COUNT=2 HEDDLE_DCI_POLICY=lru HEDDLE_SQ_DEPTH=16 -- "$traffic" 400 20000 11
+try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
+
+# a peer that is killed is noticed and named
+for kind in "" rc xrc; do
+	out=$(HEDDLE_TRANSPORT=$kind timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" 2>&1)
+	case $out in
+	*'connection to rank 1 failed'*'told of rank 1'*'then refused'*) ;;
+	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death: $out"; failed=1 ;;
+	esac
+done
+
+# what cannot be is refused by name
+out=$(HEDDLE_TRANSPORT=rd timeout 60 "$traffic" 1 2>&1)
+case $out in
+*HEDDLE_TRANSPORT=rd*rc*ud*xrc*dc*) ;;
+*) echo "FAILED: HEDDLE_TRANSPORT=rd: $out"; failed=1 ;;
+esac
+out=$(HEDDLE_DEVICE=shcb0 timeout 60 "$traffic" 1 2>&1)
+case $out in
+*'HEDDLE_DEVICE=shcb0: there is no such verbs device (did you mean "shca0"?)'*) ;;
+*) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
+esac
+exit $failed

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting: a token goes round while everybody else sleeps; no wake-up may be lost, over whatever lane it comes. Then
+ * all ranks but the first wait for a message that comes late, and must have used no CPU meanwhile.
+ *
+ *     transport_sleep [laps]
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/transport.h"
+
+static unsigned tokens;
+static uint64_t value;
+static int ended;
+
+static void fetched(struct hdl_fetch *f, int err)
+{
+	if (err)
+		hdl_rt_abort(3, "a fetch failed");
+	free(f);
+	tokens++;
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	if (hdl_msg_len(hdr, payload) != sizeof(value))
+		hdl_rt_abort(3, "not the token");
+	if (hdr->kind == HDL_RTS) {
+		struct hdl_fetch *f = calloc(1, sizeof(*f));
+		f->done = fetched;
+		if (hdl_ep_fetch(hdl_ep(src), payload, &value, sizeof(value), f))
+			hdl_rt_abort(3, "a fetch was refused");
+		return;
+	}
+	memcpy(&value, payload, sizeof(value));
+	tokens++;
+}
+
+static void peer_failed(int peer, int err)
+{
+	hdl_rt_abort(3, "a peer failed");
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	ended = 1;
+	if (err)
+		hdl_rt_abort(3, "a send failed");
+}
+
+static void wait_token(unsigned want)
+{
+	unsigned idle = 0;
+
+	while (tokens < want)
+		if (hdl_tp_progress())
+			idle = 0;
+		else
+			hdl_tp_idle(&idle);
+}
+
+static void pass(int to, uint64_t v)
+{
+	struct hdl_send s = { .done = sent };
+	unsigned idle = 0;
+
+	ended = 0;
+	int r = hdl_ep_send(hdl_ep(to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
+	if (r < 0)
+		hdl_rt_abort(3, "a send was refused");
+	while (!r && !ended)
+		if (hdl_tp_progress())
+			idle = 0;
+		else
+			hdl_tp_idle(&idle);
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	unsigned laps = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
+
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	int n = hdl_job.size, next = (hdl_job.rank + 1) % n;
+	unsigned seen = 0;
+	srand48(hdl_job.rank + 1);
+
+	for (unsigned lap = 0; lap < laps; lap++) {
+		if (hdl_job.rank)
+			wait_token(++seen);
+		/* sometimes at once, sometimes when the others have gone to sleep for long */
+		if (lap % 4)
+			usleep((useconds_t)(lrand48() % 2000));
+		pass(next, hdl_job.rank ? value + 1 : (uint64_t)lap * (uint64_t)n);
+		if (!hdl_job.rank) {
+			wait_token(++seen);
+			if (value != (uint64_t)lap * (uint64_t)n + (uint64_t)n - 1)
+				hdl_rt_abort(3, "the token is wrong");
+		}
+	}
+
+	double before = cpu_seconds(), used;
+	if (!hdl_job.rank) {
+		sleep(2);
+		for (int r = 1; r < n; r++)
+			pass(r, 1);
+		for (int r = 1; r < n; r++)
+			wait_token(++seen);
+	} else {
+		wait_token(++seen);
+		used = cpu_seconds() - before;
+		/* two seconds asleep: what is used is the way into sleep and out of it */
+		if (used > 0.2) {
+			fprintf(stderr, "rank %d used %.3f s of CPU while it waited\n", hdl_job.rank, used);
+			hdl_rt_abort(4, "a waiting rank does not sleep");
+		}
+		pass(0, 0);
+	}
+	hdl_tp_fini();
+	if (!hdl_job.rank)
+		puts("ok");
+	return hdl_rt_fini(true) ? 1 : 0;
+}

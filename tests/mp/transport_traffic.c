@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traffic on the transport's door: every rank sends messages of random sizes to every rank (itself included), some of
+ * them synchronous, and checks that what arrives is complete, unchanged and in order.
+ *
+ *     transport_traffic [messages per pair [largest size [seed]]]
+ *
+ * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/transport.h"
+
+#define WINDOW 32		/* sends in flight per peer */
+
+static unsigned messages = 2000, seed = 1;
+static size_t largest = 100000;
+
+struct out {
+	struct hdl_send send;
+	int peer;
+	char *buf;
+};
+struct in {
+	struct hdl_fetch fetch;
+	int peer;
+	unsigned index;
+	size_t len;
+	char *buf;
+};
+
+static unsigned *next_in, *sent_out, *inflight;
+static uint64_t received, fetching, done_out;
+
+static _Noreturn void fail(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	hdl_tp_dump(stderr);
+	hdl_rt_abort(3, text);
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdull;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ull;
+	return x ^ x >> 33;
+}
+
+static uint64_t key(int src, int dst, unsigned index)
+{
+	return mix(((uint64_t)src << 48 | (uint64_t)dst << 32 | index) + (uint64_t)seed * 0x9e3779b97f4a7c15ull);
+}
+
+/* Mostly small, some eager, a few large; the same on both sides. */
+static size_t size_of(int src, int dst, unsigned index)
+{
+	uint64_t k = key(src, dst, index);
+	size_t limit;
+
+	switch (k % 16) {
+	case 0:
+		return 0;
+	case 1: case 2: case 3:
+		limit = 10000;
+		break;
+	case 4:
+		limit = largest;
+		break;
+	case 5: case 6:
+		limit = 1500;
+		break;
+	default:
+		limit = 64;
+	}
+	if (limit > largest)
+		limit = largest;
+	return limit ? (k >> 8) % (limit + 1) : 0;
+}
+
+static bool sync_of(int src, int dst, unsigned index)
+{
+	return key(src, dst, index) >> 40 & 1 && index % 7 == 0;
+}
+
+static void fill(char *p, size_t n, uint64_t k)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i % 8 == 0)
+			k = mix(k + i);
+		p[i] = (char)(k >> (i % 8 * 8));
+	}
+}
+
+static void check(const char *p, size_t n, int src, unsigned index)
+{
+	uint64_t k = key(src, hdl_job.rank, index);
+
+	for (size_t i = 0; i < n; i++) {
+		if (i % 8 == 0)
+			k = mix(k + i);
+		if (p[i] != (char)(k >> (i % 8 * 8)))
+			fail("message %u of %zu bytes from rank %d is damaged at byte %zu", index, n, src, i);
+	}
+}
+
+static void fetched(struct hdl_fetch *f, int err)
+{
+	struct in *in = (struct in *)f;
+
+	if (err)
+		fail("message %u from rank %d cannot be fetched: %s", in->index, in->peer, strerror(-err));
+	check(in->buf, f->len, in->peer, in->index);
+	free(in->buf);
+	free(in);
+	fetching--;
+	received++;
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	unsigned index = next_in[src]++;
+	size_t want = size_of(src, hdl_job.rank, index), len = hdl_msg_len(hdr, payload);
+	bool rts = hdr->kind == HDL_RTS;
+
+	if (hdr->tag != (int32_t)index || hdr->context != 7)
+		fail("message %d from rank %d comes when %u is expected", hdr->tag, src, index);
+	if (len != want)
+		fail("message %u from rank %d has %zu bytes instead of %zu", index, src, len, want);
+	if (!rts) {
+		check(payload, len, src, index);
+		received++;
+		return;
+	}
+	struct in *in = calloc(1, sizeof(*in));
+	/* now and then the receive is shorter than the message */
+	size_t cap = index % 5 == 4 ? len / 2 : len;
+	in->buf = malloc(cap + 1);
+	in->peer = src;
+	in->index = index;
+	in->fetch.done = fetched;
+	int err = hdl_ep_fetch(hdl_ep(src), payload, in->buf, cap, &in->fetch);
+	if (err)
+		fail("fetch from rank %d: %s", src, strerror(-err));
+	fetching++;
+}
+
+static void peer_failed(int peer, int err)
+{
+	fail("rank %d failed: %s", peer, strerror(-err));
+}
+
+static void finished(struct out *o)
+{
+	inflight[o->peer]--;
+	done_out++;
+	free(o->buf);
+	free(o);
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	struct out *o = (struct out *)s;
+
+	if (err)
+		fail("a send to rank %d failed: %s", o->peer, strerror(-err));
+	finished(o);
+}
+
+static void send_one(int peer)
+{
+	unsigned index = sent_out[peer]++;
+	size_t n = size_of(hdl_job.rank, peer, index);
+	struct out *o = calloc(1, sizeof(*o));
+
+	o->peer = peer;
+	o->buf = malloc(n + 1);
+	o->send.done = sent;
+	fill(o->buf, n, key(hdl_job.rank, peer, index));
+	inflight[peer]++;
+	int r = hdl_ep_send(hdl_ep(peer), (int32_t)index, 7, sync_of(hdl_job.rank, peer, index), o->buf, n, &o->send);
+	if (r < 0)
+		fail("send to rank %d: %s", peer, strerror(-r));
+	if (r == 1) {
+		memset(o->buf, 0x55, n);	/* ours again: whoever still reads it is caught */
+		finished(o);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	unsigned idle = 0;
+
+	if (argc > 1)
+		messages = (unsigned)atoi(argv[1]);
+	if (argc > 2)
+		largest = (size_t)atol(argv[2]);
+	if (argc > 3)
+		seed = (unsigned)atoi(argv[3]);
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	int n = hdl_job.size;
+	uint64_t all = (uint64_t)messages * (uint64_t)n;
+
+	next_in = calloc((size_t)n, sizeof(*next_in));
+	sent_out = calloc((size_t)n, sizeof(*sent_out));
+	inflight = calloc((size_t)n, sizeof(*inflight));
+	while (received < all || done_out < all) {
+		int did = 0;
+		for (int p = 0; p < n; p++) {
+			int peer = (hdl_job.rank + p) % n;
+			unsigned burst = 1 + (unsigned)(mix(done_out + (uint64_t)p) % 8);
+			while (burst-- && inflight[peer] < WINDOW && sent_out[peer] < messages) {
+				send_one(peer);
+				did = 1;
+			}
+		}
+		did |= hdl_tp_progress();
+		if (did)
+			idle = 0;
+		else
+			hdl_tp_idle(&idle);
+	}
+	if (fetching)
+		fail("%llu fetches are left", (unsigned long long)fetching);
+	hdl_tp_fini();
+	if (hdl_job.rank == 0)
+		puts("ok");
+	free(next_in);
+	free(sent_out);
+	free(inflight);
+	return hdl_rt_fini(true) ? 1 : 0;
+}

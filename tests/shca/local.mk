@@ -1,0 +1,63 @@
+# Tests of the engine. They are built of its sources, without the interposer; some once more with sanitizers or failpoints.
+shca_rig = tests/shca/rig.h tests/shca/rig.c
+vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_graphs.c $(shca_rig) $(shca_sources)
+
+noinst_PROGRAMS += tests/shca/vproc
+tests_shca_vproc_SOURCES = $(vproc_sources)
+tests_shca_vproc_CFLAGS = $(AM_CFLAGS)
+tests_shca_vproc_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_vproc_LDADD = $(VERBS_LIBS)
+tests_shca_vproc_LDFLAGS = $(NOWRAP)
+
+if !SANITIZE
+check_PROGRAMS += tests/shca/vproc_tsan tests/shca/vproc_asan
+tests_shca_vproc_tsan_SOURCES = $(vproc_sources)
+tests_shca_vproc_tsan_CFLAGS = $(AM_CFLAGS) -fsanitize=thread -fno-omit-frame-pointer
+tests_shca_vproc_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_vproc_tsan_LDADD = $(VERBS_LIBS)
+tests_shca_vproc_tsan_LDFLAGS = $(NOWRAP)
+tests_shca_vproc_asan_SOURCES = $(vproc_sources)
+tests_shca_vproc_asan_CFLAGS = $(AM_CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+tests_shca_vproc_asan_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_vproc_asan_LDADD = $(VERBS_LIBS)
+tests_shca_vproc_asan_LDFLAGS = $(NOWRAP)
+endif
+# Parts of this folder.
+
+# The fabric: among processes, and among virtual processes of one address space.
+fabric_tests = tests/shca/fabric_procs tests/shca/fabric_stress
+check_PROGRAMS += $(fabric_tests)
+check_PROGRAMS += tests/shca/fabric_nocma
+tests_shca_fabric_nocma_SOURCES = tests/shca/fabric_nocma.c
+fabric_scripts = tests/shca/fabric_shcactl.sh tests/shca/fabric_responder.sh
+TESTS += $(fabric_tests) $(fabric_scripts)
+EXTRA_DIST += $(fabric_scripts) tests/shca/pair.sh
+tests_shca_fabric_procs_SOURCES = tests/shca/fabric_procs.c
+tests_shca_fabric_procs_LDADD = libshca_core.la
+tests_shca_fabric_stress_SOURCES = tests/shca/fabric_stress.c
+tests_shca_fabric_stress_LDADD = libshca_core.la
+
+# The engine with points where a process can be made to die.
+noinst_LTLIBRARIES += libshca_failpoints.la
+libshca_failpoints_la_SOURCES = $(shca_sources)
+libshca_failpoints_la_CFLAGS = $(AM_CFLAGS)
+libshca_failpoints_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+
+noinst_PROGRAMS += tests/shca/failpoints
+tests_shca_failpoints_SOURCES = tests/shca/failpoints.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_failpoints_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_failpoints_LDFLAGS = $(NOWRAP)
+
+check_PROGRAMS += tests/shca/departure
+tests_shca_departure_SOURCES = tests/shca/departure.c $(shca_rig)
+tests_shca_departure_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_departure_LDFLAGS = $(NOWRAP)
+
+TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh tests/shca/departure
+EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh
+noinst_PROGRAMS += tests/shca/kills
+tests_shca_kills_SOURCES = tests/shca/kills.c $(shca_rig)
+tests_shca_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_kills_LDFLAGS = $(NOWRAP)

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void rig_fail(const char *file, int line, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+	const char *base = strrchr(file, '/');
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "FAIL: %s:%d: pid %d: %s\n", base ? base + 1 : file, line, (int)getpid(), text);
+	fflush(NULL);
+	abort();
+}
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+static void open_context(struct rig *r)
+{
+	r->ctx = shca_open_member(r->node);
+	CHECK(r->ctx);
+	r->pd = shca_alloc_pd(r->ctx);
+	CHECK(r->pd);
+}
+
+void rig_virtual(struct rig *r, struct rig *first)
+{
+	memset(r, 0, sizeof(*r));
+	r->is_virtual = true;
+	r->node = calloc(1, sizeof(*r->node));
+	CHECK(r->node);
+	r->m = &r->node->m;
+	int err = first ? shca_fabric_attach(r->m, first->m) : shca_fabric_anonymous(r->m);
+	if (err)
+		FAIL("fabric: %s", strerror(-err));
+	pthread_mutex_init(&r->node->mutex, NULL);
+	r->node->bell = shca_bell_open(r->m, r->m->proc->async_addr);
+	CHECK(r->node->bell >= 0);
+	CHECK(!fcntl(r->node->bell, F_SETFL, fcntl(r->node->bell, F_GETFL) | O_NONBLOCK));
+	r->m->local = calloc(1, sizeof(struct shca_local));
+	CHECK(r->m->local);
+	/* one reference more than contexts: the node is ours, not the device's */
+	r->node->refs = 2;
+	open_context(r);
+}
+
+void rig_virtual_leave(struct rig *r)
+{
+	struct shca_local *local = r->m->local;
+
+	CHECK(!shca_dealloc_pd(r->pd));
+	CHECK(!shca_close_device(r->ctx));
+	r->m->proc->async_addr[0] = 0;
+	close(r->node->bell);
+	shca_fabric_leave(r->m);
+	shca_timers_free(r->m);
+	for (uint32_t i = 0; i < SHCA_QP_SEGS; i++)
+		free(atomic_load(&local->seg[i]));
+	free(local);
+	free(r->m->cross);
+	pthread_mutex_destroy(&r->node->mutex);
+	free(r->node);
+}
+
+void rig_join(struct rig *r, const char *name)
+{
+	int n;
+
+	memset(r, 0, sizeof(*r));
+	CHECK(!setenv("SHCA_FABRIC", name, 1));
+	struct ibv_device **list = shca_own_device_list(&n);
+	CHECK(list && n > 0);
+	r->ctx = shca_open_device(list[0]);
+	CHECK(r->ctx);
+	free(list);
+	r->node = shca_context_of(r->ctx)->node;
+	r->m = &r->node->m;
+	r->pd = shca_alloc_pd(r->ctx);
+	CHECK(r->pd);
+}
+
+void rig_leave(struct rig *r)
+{
+	CHECK(!shca_dealloc_pd(r->pd));
+	CHECK(!shca_close_device(r->ctx));
+}
+
+/* ---- queues ------------------------------------------------------------------------------------------------------ */
+
+struct ibv_cq *rig_cq(struct rig *r, int entries, struct ibv_comp_channel *channel)
+{
+	struct ibv_cq *cq = shca_create_cq(r->ctx, entries, NULL, channel, 0);
+	CHECK(cq);
+	return cq;
+}
+
+struct ibv_qp *rig_qp(struct rig *r, const struct rig_qp_attr *a)
+{
+	struct ibv_exp_qp_init_attr attr = {
+		.send_cq = a->scq, .recv_cq = a->rcq, .srq = a->srq,
+		.cap = {.max_send_wr = a->send_wr, .max_recv_wr = a->recv_wr, .max_send_sge = a->sge,
+			.max_recv_sge = a->sge, .max_inline_data = a->inl},
+		.qp_type = a->type, .sq_sig_all = a->sig_all,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS, .pd = r->pd,
+		.exp_create_flags = a->exp_flags,
+	};
+	struct ibv_qp *qp = shca_own_exp_ops.create_qp(r->ctx, &attr);
+	CHECK(qp);
+	return qp;
+}
+
+static int modify(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
+{
+	return shca_modify_qp(qp, a, mask | IBV_QP_STATE);
+}
+
+static void must(int err, const char *what)
+{
+	if (err)
+		FAIL("modify_qp to %s: %s", what, strerror(err));
+}
+
+void rig_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RIG_QKEY,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	must(modify(qp, &a, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				    (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
+	     "INIT");
+}
+
+static int to_rtr(struct ibv_qp *qp, const struct rig_path *p)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = p->dest_qpn,
+		.ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .max_dest_rd_atomic = 1,
+		.min_rnr_timer = p->min_rnr_timer,
+	};
+	return modify(qp, &a, qp->qp_type == IBV_QPT_UD ? 0 :
+				      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct ibv_qp *qp, const struct rig_path *p)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTS, .timeout = p->timeout, .retry_cnt = p->retry_cnt, .rnr_retry = p->rnr_retry,
+		.max_rd_atomic = 1,
+	};
+	return modify(qp, &a, qp->qp_type == IBV_QPT_UD ? IBV_QP_SQ_PSN :
+				      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void rig_rtr(struct ibv_qp *qp, const struct rig_path *p)
+{
+	must(to_rtr(qp, p), "RTR");
+}
+
+void rig_rts(struct ibv_qp *qp, const struct rig_path *p)
+{
+	must(to_rts(qp, p), "RTS");
+}
+
+int rig_try_connect(struct ibv_qp *qp, const struct rig_path *p)
+{
+	int err = to_rtr(qp, p);
+	return err ? err : to_rts(qp, p);
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+static inline uint8_t byte_at(uint64_t seed, size_t i)
+{
+	uint64_t x = (seed + (i >> 3)) * 0x9e3779b97f4a7c15ull;
+	x ^= x >> 29;
+	return (uint8_t)(x >> (8 * (i & 7)));
+}
+
+void rig_fill(void *p, size_t n, uint64_t seed)
+{
+	uint8_t *b = p;
+	for (size_t i = 0; i < n; i++)
+		b[i] = byte_at(seed, i);
+}
+
+long rig_check(const void *p, size_t n, uint64_t seed)
+{
+	const uint8_t *b = p;
+	for (size_t i = 0; i < n; i++)
+		if (b[i] != byte_at(seed, i))
+			return (long)i;
+	return -1;
+}
+
+uint32_t rig_chunks(const struct shca_member *m, uint32_t slot)
+{
+	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
+	uint32_t n = 0, high = atomic_load(&m->hdr->chunk_high);
+
+	for (uint32_t i = m->hdr->first_chunk; i < high; i++)
+		n += atomic_load(&owner[i]) == slot + 1;
+	return n;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the engine's tests stand on: members of a fabric, virtual (several in one address space) or real, and queues
+ * made by the device's own functions, without the interposer. Everything here ends the program on failure.
+ */
+#ifndef TESTS_SHCA_RIG_H
+#define TESTS_SHCA_RIG_H
+
+#include <infiniband/verbs_exp.h>
+
+#include "shca/control.h"
+#include "shca/exp_ops.h"
+#include "shca/post.h"
+
+extern const struct shca_exp_ops shca_own_exp_ops;
+
+void rig_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4), noreturn));
+#define FAIL(...) rig_fail(__FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(cond)                                            \
+	do {                                                   \
+		if (!(cond))                                   \
+			FAIL("%s: %s", #cond, strerror(errno)); \
+	} while (0)
+
+struct rig {
+	struct shca_node *node;
+	struct shca_member *m;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	bool is_virtual;
+};
+/* first NULL: makes the fabric. */
+void rig_virtual(struct rig *r, struct rig *first);
+void rig_virtual_leave(struct rig *r);
+/* This process joins the fabric of this name. */
+void rig_join(struct rig *r, const char *name);
+void rig_leave(struct rig *r);
+
+struct ibv_cq *rig_cq(struct rig *r, int entries, struct ibv_comp_channel *channel);
+struct rig_qp_attr {
+	enum ibv_qp_type type;
+	uint32_t exp_flags;		/* IBV_EXP_QP_CREATE_* */
+	struct ibv_cq *scq, *rcq;
+	struct ibv_srq *srq;
+	uint32_t send_wr, recv_wr, sge, inl;
+	int sig_all;
+};
+struct ibv_qp *rig_qp(struct rig *r, const struct rig_qp_attr *a);
+struct rig_path {
+	uint32_t dest_qpn;
+	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
+};
+void rig_init(struct ibv_qp *qp);
+void rig_rtr(struct ibv_qp *qp, const struct rig_path *path);
+void rig_rts(struct ibv_qp *qp, const struct rig_path *path);
+/* RTR, then RTS; an errno value where that fails: the peer may have died just now. */
+int rig_try_connect(struct ibv_qp *qp, const struct rig_path *path);
+#define RIG_QKEY 0x11223344u
+
+static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
+{
+	return shca_lqp_of(qp)->sh;
+}
+
+/* xorshift64* */
+static inline uint64_t rig_rand(uint64_t *s)
+{
+	*s ^= *s >> 12;
+	*s ^= *s << 25;
+	*s ^= *s >> 27;
+	return *s * 0x2545f4914f6cdd1dull;
+}
+/* [0, n) */
+static inline uint32_t rig_below(uint64_t *s, uint32_t n)
+{
+	return (uint32_t)((rig_rand(s) >> 33) % n);
+}
+/* Bytes that depend on a seed and their place; rig_check gives the first wrong place, or -1. */
+void rig_fill(void *p, size_t n, uint64_t seed);
+long rig_check(const void *p, size_t n, uint64_t seed);
+/* Chunks of the fabric that a process slot owns. */
+uint32_t rig_chunks(const struct shca_member *m, uint32_t slot);
+
+#endif

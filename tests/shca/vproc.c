@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine as several virtual processes in one address space, where sanitizers see all of it: random traffic, then
+ * random WAIT/ENABLE graphs.
+ *
+ * The engine is built with failpoints. Here nobody dies in them: they are the places where a thread now and then gives
+ * the CPU away, so that windows of nanoseconds are met with few CPUs too (-j: one time in that many; 0: never).
+ *
+ *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs]
+ */
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vproc.h"
+
+static uint32_t jitter = 40;
+
+void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+{
+	static __thread uint64_t rng;
+
+	if (!jitter)
+		return;
+	if (!rng)
+		rng = (cpu->slot + 1) * 0x9e3779b97f4a7c15ull;
+	if (rig_below(&rng, jitter) == 0)
+		sched_yield();
+	else if (rig_below(&rng, 50 * jitter) == 0)
+		usleep(rig_below(&rng, 300));
+}
+
+uint64_t vproc_now(void)
+{
+	return shca_now_ns();
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t n = 4;
+	uint64_t seed = 1;
+	double seconds = 2;
+	const char *only = "";
+	int c;
+
+	while ((c = getopt(argc, argv, "n:s:t:o:j:")) != -1) {
+		switch (c) {
+		case 'n': n = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 's': seed = strtoull(optarg, NULL, 0); break;
+		case 't': seconds = strtod(optarg, NULL); break;
+		case 'j': jitter = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 'o': only = optarg; break;
+		default:
+			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs]\n", argv[0]);
+			return 2;
+		}
+	}
+	if (n < 2 || n > 64 || !seed) {
+		fprintf(stderr, "%s: 2 to 64 members, a seed that is not 0\n", argv[0]);
+		return 2;
+	}
+	/* a hang is a failure, whatever waits */
+	alarm((unsigned)(seconds * 20) + 120);
+	struct rig *rigs = calloc(n, sizeof(*rigs));
+	CHECK(rigs);
+	for (uint32_t i = 0; i < n; i++)
+		rig_virtual(&rigs[i], i ? &rigs[0] : NULL);
+	if (strcmp(only, "graphs"))
+		vproc_traffic(rigs, n, seed, seconds / (*only ? 1 : 2));
+	if (strcmp(only, "traffic"))
+		vproc_graphs(rigs, n, seed, seconds / (*only ? 1 : 2));
+	for (uint32_t i = n; i-- > 0;)
+		rig_virtual_leave(&rigs[i]);
+	free(rigs);
+	return 0;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_SHCA_VPROC_H
+#define TESTS_SHCA_VPROC_H
+
+#include "rig.h"
+
+uint64_t vproc_now(void);
+/* The members are joined; whatever is made is destroyed again. */
+void vproc_traffic(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
+/* Random WAIT/ENABLE graphs, one after the other, until the time is up; at least one. */
+void vproc_graphs(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
+
+#endif

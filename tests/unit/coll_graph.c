@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every algorithm, for 1 to 17 ranks, with and without MPI_IN_PLACE, every root, in any order that the graph allows and
+ * in program order: the result is the serial one.
+ */
+#include <complex.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll_sim.h"
+#include "collectives/tuner.h"
+
+#define MAX_RANKS 17
+
+static unsigned rng = 12345;
+static unsigned draw(unsigned below)
+{
+	rng = rng * 1664525u + 1013904223u;
+	return (unsigned)(((uint64_t)(rng >> 8) * below) >> 24);
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------- */
+
+static const MPI_Op all_ops[] = { MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR,
+				  MPI_LXOR, MPI_MINLOC, MPI_MAXLOC };
+static const MPI_Datatype all_types[] = {
+	MPI_INT, MPI_LONG, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_LONG_LONG,
+	MPI_UNSIGNED_LONG_LONG, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_UINT16_T,
+	MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_AINT, MPI_COUNT, MPI_OFFSET, MPI_FLOAT, MPI_DOUBLE,
+	MPI_LONG_DOUBLE, MPI_C_BOOL, MPI_BYTE, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX,
+	MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
+};
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* In memory: a pair's size is smaller than its extent where it has padding. */
+static size_t extent(enum hdl_rep rep)
+{
+	static const size_t sizes[HDL_REPS] = {
+		[HDL_REP_I8] = 1, [HDL_REP_U8] = 1, [HDL_REP_I16] = 2, [HDL_REP_U16] = 2, [HDL_REP_I32] = 4,
+		[HDL_REP_U32] = 4, [HDL_REP_I64] = 8, [HDL_REP_U64] = 8, [HDL_REP_F32] = 4, [HDL_REP_F64] = 8,
+		[HDL_REP_FLD] = sizeof(long double), [HDL_REP_C32] = 8, [HDL_REP_C64] = 16,
+		[HDL_REP_CLD] = sizeof(long double complex),
+		[HDL_REP_P_F32_INT] = sizeof(struct { float v; int i; }),
+		[HDL_REP_P_F64_INT] = sizeof(struct { double v; int i; }),
+		[HDL_REP_P_LONG_INT] = sizeof(struct { long v; int i; }),
+		[HDL_REP_P_2INT] = sizeof(struct { int v; int i; }),
+		[HDL_REP_P_SHORT_INT] = sizeof(struct { short v; int i; }),
+		[HDL_REP_P_FLD_INT] = sizeof(struct { long double v; int i; }),
+	};
+
+	return sizes[rep];
+}
+
+/* Values whose sums and products are exact in any order. */
+static void put_value(const struct hdl_reptype *t, char *p, int rank)
+{
+	static const double reals[] = { 1, -1, 2, 0.5 };
+	static const double parts[][2] = { { 1, 0 }, { -1, 0 }, { 0, 1 }, { 0, -1 }, { 1, 1 } };
+	double re = parts[draw(5)][0], im = parts[draw(5)][1], v = reals[draw(4)];
+	int small = (int)draw(3);
+
+	switch (t->rep) {
+	case HDL_REP_F32: *(float *)p = (float)v; break;
+	case HDL_REP_F64: *(double *)p = v; break;
+	case HDL_REP_FLD: *(long double *)p = v; break;
+	case HDL_REP_C32: *(float complex *)p = (float)re + (float)im * I; break;
+	case HDL_REP_C64: *(double complex *)p = re + im * I; break;
+	case HDL_REP_CLD: *(long double complex *)p = re + im * I; break;
+	case HDL_REP_P_F32_INT: *(float *)p = (float)small; ((int *)p)[1] = rank; break;
+	case HDL_REP_P_F64_INT: *(double *)p = small; *(int *)(p + sizeof(double)) = rank; break;
+	case HDL_REP_P_LONG_INT: *(long *)p = small; *(int *)(p + sizeof(long)) = rank; break;
+	case HDL_REP_P_2INT: ((int *)p)[0] = small; ((int *)p)[1] = rank; break;
+	case HDL_REP_P_SHORT_INT: *(short *)p = (short)small; *(int *)(p + sizeof(int)) = rank; break;
+	case HDL_REP_P_FLD_INT: *(long double *)p = small; *(int *)(p + sizeof(long double)) = rank; break;
+	default:
+		for (size_t i = 0; i < extent(t->rep); i++)
+			p[i] = (char)draw(256);
+		/* Logical operations are dull on random words: make zeros frequent. */
+		if (t->cls == HDL_CLASS_LOGICAL)
+			p[0] = draw(8) != 0;
+		else if (!draw(4))
+			memset(p, 0, extent(t->rep));
+	}
+}
+
+static bool same_value(const struct hdl_reptype *t, const char *a, const char *b)
+{
+	switch (t->rep) {
+	case HDL_REP_FLD: return *(const long double *)a == *(const long double *)b;
+	case HDL_REP_CLD: return *(const long double complex *)a == *(const long double complex *)b;
+	case HDL_REP_F32: return *(const float *)a == *(const float *)b;
+	case HDL_REP_F64: return *(const double *)a == *(const double *)b;
+	case HDL_REP_C32: return *(const float complex *)a == *(const float complex *)b;
+	case HDL_REP_C64: return *(const double complex *)a == *(const double complex *)b;
+	case HDL_REP_P_F64_INT: return *(const double *)a == *(const double *)b && !memcmp(a + 8, b + 8, sizeof(int));
+	case HDL_REP_P_LONG_INT:
+		return *(const long *)a == *(const long *)b && !memcmp(a + sizeof(long), b + sizeof(long), sizeof(int));
+	case HDL_REP_P_SHORT_INT:
+		return *(const short *)a == *(const short *)b && !memcmp(a + sizeof(int), b + sizeof(int), sizeof(int));
+	case HDL_REP_P_FLD_INT:
+		return *(const long double *)a == *(const long double *)b &&
+		       !memcmp(a + sizeof(long double), b + sizeof(long double), sizeof(int));
+	default: return !memcmp(a, b, extent(t->rep));
+	}
+}
+
+/* ---- one collective, all ranks ----------------------------------------------------------------------------- */
+
+#define GUARD 64
+#define POISON 0x5a
+
+struct job {
+	enum hdl_coll coll;
+	const struct hdl_algorithm *algo;
+	int n, root;
+	bool in_place;
+	const struct hdl_reptype *type;
+	MPI_Op op;
+	size_t count;		/* elements of the buffer, or of one block */
+	bool hca;
+};
+
+static char *guarded(size_t bytes)
+{
+	char *p = aligned_alloc(64, (bytes + 2 * GUARD + 63) & ~(size_t)63);
+
+	memset(p, POISON, bytes + 2 * GUARD);
+	return p + GUARD;
+}
+
+static bool intact(const char *p, size_t bytes)
+{
+	for (size_t i = 0; i < GUARD; i++)
+		if (p[-1 - (ptrdiff_t)i] != POISON || p[bytes + i] != POISON)
+			return false;
+	return true;
+}
+
+static void say(const struct job *j, const char *text, int rank)
+{
+	cr_assert_fail("%s %s, %d ranks, root %d, in_place %d, %zu x %s %s: rank %d: %s", hdl_coll_name(j->coll), j->algo->name,
+		       j->n, j->root, j->in_place, j->count, j->type->name, hdl_op_name(j->op), rank, text);
+}
+
+static void run_job(const struct job *j, enum sim_mode mode)
+{
+	size_t es = extent(j->type->rep), block = j->count * es, n = (size_t)j->n;
+	bool many_in = j->coll == HDL_ALLTOALL, many_out = many_in || j->coll == HDL_ALLGATHER;
+	size_t in_bytes = many_in ? n * block : block, out_bytes = many_out ? n * block : block;
+	char *expect = calloc(n + 1, out_bytes + 1), *input = calloc(n, in_bytes + 1);
+	struct sim_rank ranks[MAX_RANKS] = { 0 };
+	hdl_op_fn fn = j->op == MPI_OP_NULL ? NULL : hdl_op_lookup(j->op, hdl_type_get(j->type->handle));
+	struct hdl_enc enc = { 0 };
+	const char *error;
+
+	if (j->hca && fn && !strcmp(j->algo->name, "star"))
+		cr_assert(hdl_enc_for(j->op, hdl_type_get(j->type->handle), &enc, (char[128]){ 0 }, 128));
+	for (size_t r = 0; r < n; r++)
+		for (size_t i = 0; i * es < in_bytes; i++)
+			put_value(j->type, input + r * in_bytes + i * es, (int)r);
+
+	/* The serial answer. */
+	for (size_t r = 0; r < n; r++) {
+		char *e = expect + r * out_bytes;
+
+		switch (j->coll) {
+		case HDL_BCAST:
+			memcpy(e, input + (size_t)j->root * in_bytes, block);
+			break;
+		case HDL_REDUCE:
+		case HDL_ALLREDUCE:
+			memcpy(e, input, block);
+			for (size_t k = 1; k < n && j->count; k++) {
+				char *tmp = malloc(block);
+
+				memcpy(tmp, input + k * in_bytes, block);
+				fn(tmp, e, j->count);
+				free(tmp);
+			}
+			/* One rank's logical value is not normalised. */
+			break;
+		case HDL_ALLGATHER:
+			for (size_t k = 0; k < n; k++)
+				memcpy(e + k * block, input + k * in_bytes, block);
+			break;
+		case HDL_ALLTOALL:
+			for (size_t k = 0; k < n; k++)
+				memcpy(e + k * block, input + k * in_bytes + r * block, block);
+			break;
+		default:
+			break;
+		}
+	}
+
+	for (size_t r = 0; r < n; r++) {
+		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
+				       .in_place = j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root), .fn = fn,
+				       .esize = es };
+		struct sim_rank *k = &ranks[r];
+
+		k->g = j->algo->build(&s);
+		cr_assert_not_null(k->g);
+		k->space[HDL_SP_SEND] = guarded(in_bytes);
+		k->space[HDL_SP_RECV] = guarded(out_bytes);
+		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
+		k->space[HDL_SP_ACC] = guarded(block + 8);
+		k->space[HDL_SP_DATA] = guarded(n * (block + 8));
+		memset(k->space[HDL_SP_ACC], 0, block + 8);
+		if (j->coll == HDL_BCAST) {
+			if ((int)r == j->root)
+				memcpy(k->space[HDL_SP_RECV], input + r * in_bytes, block);
+		} else if (s.in_place) {
+			memcpy(k->space[HDL_SP_RECV] + (j->coll == HDL_ALLGATHER ? r * block : 0), input + r * in_bytes, in_bytes);
+		} else {
+			memcpy(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes);
+		}
+	}
+
+	error = sim_run(ranks, j->n, mode, j->hca ? &enc : NULL, draw(1u << 30));
+	if (error)
+		say(j, error, -1);
+	for (size_t r = 0; r < n; r++) {
+		struct sim_rank *k = &ranks[r];
+		bool has_result = j->coll != HDL_BARRIER && (j->coll != HDL_REDUCE || (int)r == j->root);
+
+		for (size_t i = 0; has_result && i * es < out_bytes; i++)
+			if (!same_value(j->type, k->space[HDL_SP_RECV] + i * es, expect + r * out_bytes + i * es))
+				say(j, "wrong result", (int)r);
+		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], out_bytes) ||
+		    !intact(k->space[HDL_SP_TMP], k->g->tmp_bytes) || !intact(k->space[HDL_SP_ACC], block + 8) ||
+		    !intact(k->space[HDL_SP_DATA], n * (block + 8)))
+			say(j, "wrote outside of its buffers", (int)r);
+		if (j->coll != HDL_BCAST && !(j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root)) &&
+		    memcmp(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes))
+			say(j, "changed its sendbuf", (int)r);
+		if (j->coll == HDL_REDUCE && (int)r != j->root)
+			for (size_t i = 0; i < out_bytes; i++)
+				if (k->space[HDL_SP_RECV][i] != POISON)
+					say(j, "wrote to a recvbuf that is not significant", (int)r);
+		for (int sp = 0; sp < HDL_SPACES; sp++)
+			free(k->space[sp] - GUARD);
+		hdl_graph_free(k->g);
+	}
+	free(expect);
+	free(input);
+}
+
+static const struct hdl_reptype *rep_of(MPI_Datatype type)
+{
+	return hdl_reptype(hdl_type_get(type));
+}
+
+static void both_modes(const struct job *j)
+{
+	run_job(j, SIM_ANY_ORDER);
+	run_job(j, SIM_PROGRAM_ORDER);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------- */
+
+Test(coll_graph, movement)
+{
+	static const size_t counts[] = { 1, 3, 40, 1000 };
+
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
+		if (a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE)
+			continue;
+		for (int n = 1; n <= MAX_RANKS; n++)
+			for (int root = 0; root < (a->coll == HDL_BCAST ? n : 1); root++)
+				for (size_t c = 0; c < COUNT(counts); c++)
+					for (int ip = 0; ip < (a->coll >= HDL_ALLGATHER ? 2 : 1); ip++) {
+						struct job j = { .coll = a->coll, .algo = a, .n = n, .root = root, .in_place = ip,
+								 .type = rep_of(MPI_INT32_T), .op = MPI_OP_NULL, .count = counts[c] };
+						struct hdl_shape s = { .coll = a->coll, .size = n };
+
+						if (!a->fits || a->fits(&s))
+							both_modes(&j);
+					}
+	}
+}
+
+/* Segments and parts: more than one, and the last one short. */
+Test(coll_graph, large_bcast)
+{
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
+		for (int n = 1; a->coll == HDL_BCAST && n <= 9; n++) {
+			struct job j = { .coll = HDL_BCAST, .algo = a, .n = n, .root = n / 2, .type = rep_of(MPI_BYTE),
+					 .op = MPI_OP_NULL, .count = 300001 };
+
+			both_modes(&j);
+		}
+}
+
+Test(coll_graph, reductions_of_all_sizes)
+{
+	static const size_t counts[] = { 1, 2, 5, 16, 17, 301 };
+
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
+		if (a->coll != HDL_REDUCE && a->coll != HDL_ALLREDUCE)
+			continue;
+		for (int n = 1; n <= MAX_RANKS; n++)
+			for (int root = 0; root < (a->coll == HDL_REDUCE ? n : 1); root++)
+				for (size_t c = 0; c < COUNT(counts); c++)
+					for (int ip = 0; ip < 2; ip++) {
+						struct job j = { .coll = a->coll, .algo = a, .n = n, .root = root, .in_place = ip,
+								 .type = rep_of(MPI_INT64_T), .op = MPI_SUM, .count = counts[c] };
+
+						both_modes(&j);
+					}
+	}
+}
+
+Test(coll_graph, all_operations_on_all_types)
+{
+	static const int ranks[] = { 2, 3, 8, 13 };
+	unsigned combinations = 0;
+
+	for (size_t t = 0; t < COUNT(all_types); t++)
+		for (size_t o = 0; o < COUNT(all_ops); o++) {
+			if (!hdl_op_valid(all_ops[o], hdl_type_get(all_types[t])))
+				continue;
+			combinations++;
+			for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
+				for (size_t k = 0; k < COUNT(ranks); k++) {
+					struct job j = { .coll = a->coll, .algo = a, .n = ranks[k], .in_place = k & 1,
+							 .type = rep_of(all_types[t]), .op = all_ops[o], .count = 37 };
+
+					if (a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE)
+						run_job(&j, SIM_ANY_ORDER);
+				}
+		}
+	/* 18 C integers x 10, 3 multi-language x 7, 3 floating x 4, logical x 3, byte x 3, 3 complex x 2, 6 pairs x 2. */
+	cr_assert_eq(combinations, 18 * 10 + 3 * 7 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2, "%u", combinations);
+}
+
+Test(coll_graph, hca_movement)
+{
+	static const hdl_build_fn builds[][2] = {
+		{ hdl_build_hca_barrier_direct, hdl_build_hca_barrier_star },
+		{ hdl_build_hca_bcast_direct, hdl_build_hca_bcast_tree },
+	};
+
+	for (int which = 0; which < 4; which++)
+		for (int n = 2; n <= MAX_RANKS; n++)
+			for (int root = 0; root < (which / 2 ? n : 1); root++) {
+				struct hdl_algorithm a = { which / 2 ? HDL_BCAST : HDL_BARRIER, which & 1 ? "indirect" : "direct",
+							   builds[which / 2][which & 1], NULL };
+				struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root, .type = rep_of(MPI_INT32_T),
+						 .op = MPI_OP_NULL, .count = which / 2 ? 37 : 0, .hca = true };
+
+				run_job(&j, SIM_ANY_ORDER);
+			}
+}
+
+Test(coll_graph, hca_reductions)
+{
+	static const size_t counts[] = { 1, 3, 8, 100 };
+	unsigned offloadable = 0;
+
+	for (size_t t = 0; t < COUNT(all_types); t++)
+		for (size_t o = 0; o < COUNT(all_ops); o++) {
+			struct hdl_enc enc;
+			char why[128] = "";
+
+			if (!hdl_op_valid(all_ops[o], hdl_type_get(all_types[t])))
+				continue;
+			if (hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), &enc, why, sizeof(why)))
+				offloadable++;
+			else
+				cr_assert(strstr(why, "not offloadable"));
+			/* Without atomics any operation will do. */
+			for (int star = 0; star < (*why ? 1 : 2); star++)
+				for (int n = 2; n <= MAX_RANKS; n += 3)
+					for (size_t c = 0; c < COUNT(counts); c++)
+						for (int ip = 0; ip < 2; ip++) {
+							struct hdl_algorithm a = { HDL_ALLREDUCE, star ? "star" : "direct",
+										   star ? hdl_build_hca_allreduce_star :
+											  hdl_build_hca_allreduce_direct, NULL };
+							struct job j = { .coll = HDL_ALLREDUCE, .algo = &a, .n = n, .in_place = ip,
+									 .type = rep_of(all_types[t]), .op = all_ops[o],
+									 .count = counts[c], .hca = true };
+
+							run_job(&j, SIM_ANY_ORDER);
+						}
+		}
+	cr_assert_eq(offloadable, 18 * 7 + 3 * 4 + 3 + 3, "%u", offloadable);
+}
+
+/* A missing dependence must show: the simulator is only worth something if it finds one. */
+Test(coll_graph, simulator_finds_a_missing_dependence)
+{
+	const struct hdl_shape base = { .coll = HDL_ALLREDUCE, .size = 4, .bytes = 80, .esize = 8,
+					.fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)) };
+	int wrong = 0;
+
+	for (int attempt = 0; attempt < 50 && !wrong; attempt++) {
+		struct sim_rank ranks[4] = { 0 };
+
+		for (int r = 0; r < 4; r++) {
+			struct hdl_shape s = base;
+
+			s.rank = r;
+			ranks[r].g = hdl_build_allreduce_doubling(&s);
+			for (uint32_t i = 0; i < ranks[r].g->nnodes; i++)
+				ranks[r].g->nodes[i].npreds = 0;
+			for (int sp = 0; sp < HDL_SPACES; sp++)
+				ranks[r].space[sp] = calloc(1, 4096);
+			for (int i = 0; i < 10; i++)
+				((int64_t *)ranks[r].space[HDL_SP_SEND])[i] = 1;
+		}
+		if (sim_run(ranks, 4, SIM_ANY_ORDER, NULL, (unsigned)attempt))
+			wrong = 1;
+		for (int r = 0; r < 4; r++) {
+			for (int i = 0; i < 10; i++)
+				wrong |= ((int64_t *)ranks[r].space[HDL_SP_RECV])[i] != 4;
+			for (int sp = 0; sp < HDL_SPACES; sp++)
+				free(ranks[r].space[sp]);
+			hdl_graph_free(ranks[r].g);
+		}
+	}
+	cr_assert(wrong);
+}
+
+Test(coll_graph, tuner_has_an_answer_for_everything)
+{
+	for (int coll = 0; coll < HDL_COLLS; coll++)
+		for (int n = 1; n < 70; n++)
+			for (size_t bytes = 0; bytes < (size_t)1 << 30; bytes = bytes * 2 + 1) {
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1 };
+				const struct hdl_algorithm *a = hdl_tune_host(&s, NULL);
+
+				cr_assert_not_null(a);
+				cr_assert(!a->fits || a->fits(&s));
+				cr_assert_eq(a, hdl_tune_host(&s, "no-such-algorithm"));
+			}
+}
+
+Test(coll_graph, validity)
+{
+	cr_assert(!hdl_op_valid(MPI_BAND, hdl_type_get(MPI_DOUBLE)));
+	cr_assert(!hdl_op_valid(MPI_SUM, hdl_type_get(MPI_BYTE)));
+	cr_assert(!hdl_op_valid(MPI_SUM, hdl_type_get(MPI_CHAR)));
+	cr_assert(!hdl_op_valid(MPI_MAX, hdl_type_get(MPI_C_DOUBLE_COMPLEX)));
+	cr_assert(!hdl_op_valid(MPI_MINLOC, hdl_type_get(MPI_INT)));
+	cr_assert(!hdl_op_valid(MPI_LAND, hdl_type_get(MPI_AINT)));
+	cr_assert(!hdl_op_valid(MPI_OP_NULL, hdl_type_get(MPI_INT)));
+	cr_assert(hdl_op_valid(MPI_LAND, hdl_type_get(MPI_C_BOOL)));
+	cr_assert(hdl_op_valid(MPI_BOR, hdl_type_get(MPI_BYTE)));
+}

@@ -1,0 +1,41 @@
+# Parts of this folder.
+
+# The transport's pure parts.
+if HAVE_CRITERION
+transport_unit_tests = tests/unit/transport_select tests/unit/transport_order tests/unit/transport_ring \
+	tests/unit/transport_rel
+check_PROGRAMS += $(transport_unit_tests)
+TESTS += $(transport_unit_tests)
+tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
+tests_unit_transport_select_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_select_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_order_SOURCES = tests/unit/transport_order.c src/transport/order.c
+tests_unit_transport_order_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_order_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_ring_SOURCES = tests/unit/transport_ring.c src/transport/ring.c
+tests_unit_transport_ring_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_ring_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_rel_SOURCES = tests/unit/transport_rel.c src/transport/rel.c
+tests_unit_transport_rel_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_rel_LDADD = $(CRITERION_LIBS)
+endif
+include tests/unit/coll.mk
+
+# The runtime's diagnostics and variables.
+if HAVE_CRITERION
+check_PROGRAMS += tests/unit/runtime_base
+TESTS += tests/unit/runtime_base
+tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources)
+tests_unit_runtime_base_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_runtime_base_LDADD = $(CRITERION_LIBS)
+endif
+include tests/unit/p2p.mk
+
+# The software HCA's fabric in one virtual process.
+if HAVE_CRITERION
+check_PROGRAMS += tests/unit/shca_fabric
+TESTS += tests/unit/shca_fabric
+tests_unit_shca_fabric_SOURCES = tests/unit/shca_fabric.c
+tests_unit_shca_fabric_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_shca_fabric_LDADD = libshca_core.la $(CRITERION_LIBS)
+endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Matching order (MPI-5.0 section 3.5), by itself: against a model that keeps two plain lists. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "p2p/match.h"
+#include "p2p_mock.h"
+
+static struct hdl_unexpected *message(uint16_t context, int src, int tag, int id)
+{
+	struct hdl_unexpected *u = hdl_buf_get(sizeof(*u) + sizeof(int));
+
+	memset(u, 0, sizeof(*u));
+	u->context = context;
+	u->src = src;
+	u->tag = tag;
+	u->kind = HDL_EAGER;
+	u->len = sizeof(int);
+	memcpy(u->data, &id, sizeof(id));
+	return u;
+}
+
+static struct hdl_op *receive(uint16_t context, int src, int tag)
+{
+	struct hdl_op *op = calloc(1, sizeof(*op));
+
+	op->context = context;
+	op->src = src;
+	op->tag = tag;
+	return op;
+}
+
+Test(match, same_key_in_order_of_posting)
+{
+	struct hdl_op *a = receive(0, 1, 7), *b = receive(0, 1, 7), *c = receive(0, 1, 8);
+
+	hdl_match_init();
+	hdl_match_post(a);
+	hdl_match_post(b);
+	hdl_match_post(c);
+	cr_assert_eq(hdl_match_arrived(0, 1, 8), c);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), a);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), b);
+	cr_assert_null(hdl_match_arrived(0, 1, 7));
+}
+
+Test(match, context_separates)
+{
+	struct hdl_op *a = receive(2, 1, 7), *w = receive(4, MPI_ANY_SOURCE, MPI_ANY_TAG);
+
+	hdl_match_init();
+	hdl_match_post(a);
+	hdl_match_post(w);
+	cr_assert_null(hdl_match_arrived(0, 1, 7));
+	cr_assert_null(hdl_match_arrived(3, 1, 7));
+	cr_assert_eq(hdl_match_arrived(4, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(2, 1, 7), a);
+}
+
+Test(match, earlier_of_exact_and_wildcard)
+{
+	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *v = receive(0, 1, MPI_ANY_TAG);
+
+	hdl_match_init();
+	hdl_match_post(w);
+	hdl_match_post(e);
+	hdl_match_post(v);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), e);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), v);
+}
+
+Test(match, withdraw_keeps_the_rest)
+{
+	struct hdl_op *op[6];
+
+	hdl_match_init();
+	for (int i = 0; i < 6; i++) {
+		op[i] = receive(0, i < 3 ? 1 : MPI_ANY_SOURCE, 7);
+		hdl_match_post(op[i]);
+	}
+	hdl_match_withdraw(op[2]);
+	hdl_match_withdraw(op[5]);
+	hdl_match_withdraw(op[0]);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[1]);
+	hdl_match_post(op[2]);
+	hdl_match_post(op[5]);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[3]);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[4]);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[2]);
+	cr_assert_eq(hdl_match_arrived(0, 9, 7), op[5]);
+}
+
+Test(match, purge_takes_one_context)
+{
+	hdl_match_init();
+	for (int i = 0; i < 10; i++)
+		hdl_match_add(message(i % 2 ? 6 : 8, i, i, i));
+	cr_assert_eq(hdl_match_purge(6), 5);
+	cr_assert_eq(hdl_match_unexpected_count(), 5);
+	cr_assert_null(hdl_match_find(6, MPI_ANY_SOURCE, MPI_ANY_TAG));
+	cr_assert_not_null(hdl_match_find(8, 4, 4));
+	hdl_match_fini();
+	hdl_buf_fini();
+}
+
+/* ---- random traffic against the model ------------------------------------------------------------------ */
+
+#define N	20000
+
+struct item {
+	int context, src, tag, id;
+	void *object;
+};
+static struct item posted[N], waiting[N];
+static int nposted, nwaiting;
+
+static bool fits(int want, int any, int have)
+{
+	return want == any || want == have;
+}
+
+static void take(struct item *list, int *n, int i)
+{
+	memmove(&list[i], &list[i + 1], (--*n - i) * sizeof(*list));
+}
+
+static void random_traffic(unsigned seed, int sources, int tags, int contexts, int wild_percent, int bias)
+{
+	int id = 0;
+
+	srandom(seed);
+	hdl_match_init();
+	nposted = nwaiting = 0;
+	for (int step = 0; step < N; step++) {
+		int context = 2 * (random() % contexts), src = random() % sources, tag = random() % tags, i;
+
+		if ((int)(random() % 100) < bias) {
+			struct hdl_op *op;
+			struct hdl_unexpected *u;
+
+			if ((int)(random() % 100) < wild_percent)
+				src = MPI_ANY_SOURCE;
+			if ((int)(random() % 100) < wild_percent)
+				tag = MPI_ANY_TAG;
+			for (i = 0; i < nwaiting; i++)
+				if (waiting[i].context == context && fits(src, MPI_ANY_SOURCE, waiting[i].src) &&
+				    fits(tag, MPI_ANY_TAG, waiting[i].tag))
+					break;
+			u = hdl_match_find(context, src, tag);
+			if (i < nwaiting) {
+				cr_assert_eq((void *)u, waiting[i].object, "step %d", step);
+				hdl_match_remove(u);
+				hdl_buf_put(u);
+				take(waiting, &nwaiting, i);
+				continue;
+			}
+			cr_assert_null(u, "step %d", step);
+			op = receive(context, src, tag);
+			hdl_match_post(op);
+			posted[nposted++] = (struct item){ context, src, tag, id++, op };
+		} else {
+			struct hdl_op *op = hdl_match_arrived(context, src, tag);
+
+			for (i = 0; i < nposted; i++)
+				if (posted[i].context == context && fits(posted[i].src, MPI_ANY_SOURCE, src) &&
+				    fits(posted[i].tag, MPI_ANY_TAG, tag))
+					break;
+			if (i < nposted) {
+				cr_assert_eq((void *)op, posted[i].object, "step %d", step);
+				free(op);
+				take(posted, &nposted, i);
+			} else {
+				struct hdl_unexpected *u = message(context, src, tag, id);
+
+				cr_assert_null(op, "step %d", step);
+				hdl_match_add(u);
+				waiting[nwaiting++] = (struct item){ context, src, tag, id++, u };
+			}
+		}
+	}
+	cr_assert_eq(hdl_match_unexpected_count(), (size_t)nwaiting);
+	while (nposted) {
+		hdl_match_withdraw(posted[0].object);
+		free(posted[0].object);
+		take(posted, &nposted, 0);
+	}
+	hdl_match_fini();
+	hdl_buf_fini();
+	cr_assert_eq(hdl_match_unexpected_count(), 0);
+	cr_assert_eq(hdl_unexpected_bytes, 0);
+}
+
+Test(match, random_few_keys)
+{
+	random_traffic(1, 3, 3, 2, 20, 50);
+}
+
+Test(match, random_many_keys_grow_the_table)
+{
+	random_traffic(2, 1000, 1000, 30, 5, 50);
+}
+
+Test(match, random_mostly_unexpected)
+{
+	random_traffic(3, 5, 20, 2, 30, 30);
+}
+
+Test(match, random_mostly_posted)
+{
+	random_traffic(4, 5, 20, 2, 30, 70);
+}
+
+Test(match, random_no_wildcards)
+{
+	random_traffic(5, 4, 4, 1, 0, 50);
+}
+
+/* ---- pooled memory -------------------------------------------------------------------------------------- */
+
+Test(buffer, sizes_and_reuse)
+{
+	static const size_t sizes[] = { 0, 1, 112, 113, 4096, 65520, 65521, 1 << 20 };
+	void *p[8];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 8; i++) {
+			p[i] = hdl_buf_get(sizes[i]);
+			cr_assert_not_null(p[i]);
+			cr_assert_eq((uintptr_t)p[i] % 16, 0);
+			memset(p[i], i, sizes[i]);
+		}
+		for (int i = 0; i < 8; i++) {
+			for (size_t k = 0; k < sizes[i]; k++)
+				cr_assert_eq(((char *)p[i])[k], i);
+			hdl_buf_put(p[i]);
+		}
+	}
+	p[0] = hdl_buf_get(100);
+	hdl_buf_put(p[0]);
+	cr_assert_eq(hdl_buf_get(100), p[0], "a freed buffer is taken again");
+	cr_assert_null(hdl_buf_get(SIZE_MAX));
+	hdl_buf_put(NULL);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "p2p_mock.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hdl_ep {
+	int rank;
+};
+
+struct later {
+	int src, tag;
+	uint16_t context;
+	const void *data;
+	size_t len;
+};
+
+struct rts {
+	uint64_t len;
+	const void *data;
+	uint64_t pad[2];
+};
+_Static_assert(sizeof(struct rts) == HDL_RTS_SIZE, "as the transport's record");
+
+enum mock_mode mock_mode;
+struct mock_sent mock_sent[256];
+int mock_nsent, mock_fetch_err, mock_fetches, mock_idles;
+char mock_last_warning[1024];
+
+struct hdl_job hdl_job = { .size = 1, .hostname = "mock" };
+struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20 };
+
+static const struct hdl_upcalls *upcalls;
+static struct hdl_ep eps[1024];
+static struct later later[256];
+static int nlater, next_later;
+static struct hdl_fetch *fetching[256];
+static struct rts fetch_rts[256];
+static int nfetching;
+
+void mock_job(int rank, int size)
+{
+	hdl_job.rank = rank;
+	hdl_job.size = size;
+}
+
+/* ---- the transport -------------------------------------------------------------------------------------- */
+
+int hdl_tp_init(const struct hdl_upcalls *up)
+{
+	upcalls = up;
+	for (int i = 0; i < 1024; i++)
+		eps[i].rank = i;
+	return 0;
+}
+
+int hdl_tp_fini(void)
+{
+	for (int i = 0; i < mock_nsent; i++)
+		free(mock_sent[i].data);
+	return 0;
+}
+
+struct hdl_ep *hdl_ep(int rank)
+{
+	return &eps[rank];
+}
+
+int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
+		struct hdl_send *send)
+{
+	struct mock_sent *s = &mock_sent[mock_nsent];
+
+	if (mock_mode == MOCK_REFUSE)
+		return -ECONNRESET;
+	if (mock_nsent == 256)
+		abort();
+	mock_nsent++;
+	*s = (struct mock_sent){ .dest = ep->rank, .tag = tag, .context = context, .sync = sync, .len = len,
+				 .data = malloc(len + 1) };
+	if (len)
+		memcpy(s->data, buf, len);
+	if (mock_mode == MOCK_LATER) {
+		s->send = send;
+		return 0;
+	}
+	return 1;
+}
+
+void mock_complete(int i, int err)
+{
+	struct hdl_send *send = mock_sent[i].send;
+
+	mock_sent[i].send = NULL;
+	send->done(send, err);
+}
+
+int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch)
+{
+	(void)ep;
+	memcpy(&fetch_rts[nfetching], rts, HDL_RTS_SIZE);
+	fetch->buf = buf;
+	fetch->len = cap;
+	fetching[nfetching++] = fetch;
+	mock_fetches++;
+	return 0;
+}
+
+static void arrive(int src, int tag, uint16_t context, const void *data, size_t len)
+{
+	/* Memory of its own, freed after the call: a late read of the payload is seen by the sanitizer. */
+	char *copy = malloc(len + 1);
+	struct hdl_hdr hdr = { .tag = tag, .context = context, .len = (uint32_t)len, .kind = HDL_EAGER };
+
+	if (len)
+		memcpy(copy, data, len);
+	upcalls->arrived(src, &hdr, copy);
+	free(copy);
+}
+
+void mock_eager(int src, int tag, uint16_t context, const void *data, size_t len)
+{
+	arrive(src, tag, context, data, len);
+}
+
+void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len)
+{
+	struct rts *rts = malloc(sizeof(*rts));
+	struct hdl_hdr hdr = { .tag = tag, .context = context, .len = sizeof(*rts), .kind = HDL_RTS };
+
+	*rts = (struct rts){ .len = len, .data = data };
+	upcalls->arrived(src, &hdr, rts);
+	free(rts);
+}
+
+void mock_later(int src, int tag, uint16_t context, const void *data, size_t len)
+{
+	later[nlater++] = (struct later){ src, tag, context, data, len };
+}
+
+void mock_peer_failed(int peer, int err)
+{
+	upcalls->peer_failed(peer, err);
+}
+
+int hdl_tp_progress(void)
+{
+	if (nfetching) {
+		struct hdl_fetch *f = fetching[0];
+		struct rts rts = fetch_rts[0];
+
+		nfetching--;
+		memmove(fetching, fetching + 1, nfetching * sizeof(*fetching));
+		memmove(fetch_rts, fetch_rts + 1, nfetching * sizeof(*fetch_rts));
+		if (!mock_fetch_err && f->len)
+			memcpy(f->buf, rts.data, f->len < rts.len ? f->len : rts.len);
+		f->done(f, mock_fetch_err);
+		return 1;
+	}
+	if (next_later < nlater) {
+		struct later *l = &later[next_later++];
+
+		arrive(l->src, l->tag, l->context, l->data, l->len);
+		return 1;
+	}
+	return 0;
+}
+
+int hdl_tp_progress_peer(struct hdl_ep *ep)
+{
+	(void)ep;
+	return hdl_tp_progress();
+}
+
+void hdl_tp_idle(unsigned *idle)
+{
+	++*idle;
+	if (++mock_idles > 100000) {
+		fprintf(stderr, "mock: waits for what will never come\n");
+		hdl_p2p_dump(stderr);
+		abort();
+	}
+}
+
+void hdl_tp_dump(FILE *out)
+{
+	fprintf(out, "mock transport\n");
+}
+
+void *hdl_tp_alloc(size_t bytes)
+{
+	return malloc(bytes);
+}
+
+void hdl_tp_free(void *p)
+{
+	free(p);
+}
+
+/* ---- the runtime ---------------------------------------------------------------------------------------- */
+
+int hdl_rt_init(void)
+{
+	return 0;
+}
+
+int hdl_rt_fini(bool fence)
+{
+	return 0;
+}
+
+int hdl_vars_load(void)
+{
+	return 0;
+}
+
+void hdl_rt_abort(int code, const char *text)
+{
+	fprintf(stderr, "abort %d: %s\n", code, text ? text : "");
+	_Exit(code);
+}
+
+#define SAY(name, prefix) \
+void name(const char *fmt, ...) \
+{ \
+	va_list ap; \
+ \
+	va_start(ap, fmt); \
+	vsnprintf(mock_last_warning, sizeof(mock_last_warning), fmt, ap); \
+	va_end(ap); \
+	fprintf(stderr, prefix "%s\n", mock_last_warning); \
+}
+SAY(hdl_error, "error: ")
+SAY(hdl_warn, "warning: ")
+
+void hdl_debug(const char *fmt, ...)
+{
+	(void)fmt;
+}

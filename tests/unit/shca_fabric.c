@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fabric's allocator, numbers and keys, names and faults, in one virtual process. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/engine.h"
+
+static struct shca_member m;
+
+static void setup(void)
+{
+	cr_assert_eq(shca_fabric_anonymous(&m), 0);
+}
+static void teardown(void)
+{
+	shca_fabric_leave(&m);
+}
+TestSuite(shca_fabric, .init = setup, .fini = teardown);
+
+static uint32_t chunks(void)
+{
+	const _Atomic uint32_t *owner = shca_at(m.base, m.hdr->chunks);
+	uint32_t n = 0;
+	for (uint32_t i = m.hdr->first_chunk; i < atomic_load(&m.hdr->chunk_high); i++)
+		n += atomic_load(&owner[i]) != 0;
+	return n;
+}
+
+/* Objects that every peer keeps, or that every operation touches, do not grow unnoticed. */
+Test(shca_fabric, sizes)
+{
+	cr_expect_eq(sizeof(struct shca_cqe), 16);
+	cr_expect_eq(sizeof(struct shca_wqe), 64);
+	cr_expect_eq(sizeof(struct shca_mr), 64);
+	cr_expect_leq(sizeof(struct shca_qp), 512);
+	cr_expect_leq(sizeof(struct shca_cq), 512);
+	cr_expect_leq(sizeof(struct shca_rq), 512);
+	cr_expect_leq(sizeof(struct shca_thread_slot), 256);
+	cr_expect_leq(sizeof(struct shca_proc_slot), 256);
+}
+
+Test(shca_fabric, alignment_and_zero)
+{
+	for (uint64_t bytes = 1; bytes < 300000; bytes = bytes * 3 / 2 + 1) {
+		shca_off off = shca_mem_alloc(&m, bytes);
+		cr_assert(off, "%lu bytes", (unsigned long)bytes);
+		cr_expect_eq(off % 64, 0);
+		if (bytes >= 4096)
+			cr_expect_eq(off % 4096, 0);
+		char *p = shca_at(m.base, off);
+		for (uint64_t i = 0; i < bytes; i++)
+			cr_assert_eq(p[i], 0);
+		memset(p, 0xff, bytes);
+		shca_mem_free(&m, off, bytes);
+	}
+}
+
+/* Blocks of all sizes share chunks, and come together again. */
+Test(shca_fabric, buddies)
+{
+	enum { N = 1024 };
+	static shca_off off[N];
+	for (int i = 0; i < N; i++)
+		cr_assert(off[i] = shca_mem_alloc(&m, 64));
+	cr_expect_leq(chunks(), 2, "1024 blocks of 64 bytes fit into a chunk, not %u", chunks());
+	for (int i = 0; i < N; i++)
+		for (int k = 0; k < i; k++)
+			cr_assert_neq(off[i], off[k]);
+	for (int i = 0; i < N; i += 2)
+		shca_mem_free(&m, off[i], 64);
+	for (int i = 1; i < N; i += 2)
+		shca_mem_free(&m, off[i], 64);
+	shca_off big = shca_mem_alloc(&m, 32768), second = shca_mem_alloc(&m, 32768);
+	cr_expect(big && second);
+	cr_expect_leq(chunks(), 3);
+	shca_mem_free(&m, big, 32768);
+	shca_mem_free(&m, second, 32768);
+	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
+}
+
+Test(shca_fabric, freed_chunks_go_back)
+{
+	shca_off off = shca_mem_alloc(&m, 10 << 20);
+	cr_assert(off);
+	cr_expect_eq(chunks(), 160);
+	shca_mem_free(&m, off, 10 << 20);
+	cr_expect_eq(chunks(), 0);
+	cr_expect_eq(shca_mem_alloc(&m, 10 << 20), off, "the lowest free chunks are used first");
+	shca_mem_free(&m, off, 10 << 20);
+}
+
+/* First in, first out: a number that was given back is the last to come again. */
+Test(shca_fabric, numbers)
+{
+	uint32_t first = shca_number_alloc(&m), n = 1;
+	cr_assert_gt(first, 1u, "0 and 1 are no ordinary queue numbers");
+	shca_number_free(&m, first);
+	while (n < 1000 && shca_number_alloc(&m) != first)
+		n++;
+	cr_expect_geq(n, 250, "came again after %u", n);
+	shca_number_set(&m, first, SHCA_KIND_CQ, 1 << 20);
+	cr_expect_eq(shca_number_get(&m, first, SHCA_KIND_CQ), m.base + (1 << 20));
+	cr_expect_null(shca_number_get(&m, first, SHCA_KIND_QP));
+	shca_number_free(&m, first);
+	cr_expect_null(shca_number_get(&m, first, SHCA_KIND_CQ));
+	cr_expect_null(shca_number_get(&m, 0xffffff, SHCA_KIND_QP));
+}
+
+/* A key is another one each time that its entry is used again. */
+Test(shca_fabric, keys)
+{
+	uint32_t key, first = 0, index = 0;
+	for (int k = 0; k < 3000; k++) {
+		struct shca_mr *mr = shca_mr_alloc(&m, &key);
+		cr_assert(mr && key);
+		cr_assert_null(shca_mr_get(&m, key), "not valid before its key is set");
+		atomic_store(&mr->key, key);
+		cr_assert_eq(shca_mr_get(&m, key), mr);
+		if (!k) {
+			first = key;
+			index = key >> 8;
+		} else if (key >> 8 == index) {
+			cr_expect_neq(key, first);
+			cr_expect_null(shca_mr_get(&m, first));
+		}
+		shca_mr_free(&m, mr);
+		cr_assert_null(shca_mr_get(&m, key));
+	}
+}
+
+Test(shca_fabric, names)
+{
+	char longest[65];
+	memset(longest, 'x', 64);
+	longest[64] = 0;
+	cr_expect_eq(shca_name_check(longest), -EINVAL);
+	longest[63] = 0;
+	cr_expect_eq(shca_name_check(longest), 0);
+	cr_expect_eq(shca_name_check("heddle-12_a.b:c+d"), 0);
+	cr_expect_eq(shca_name_check(""), -EINVAL);
+	cr_expect_eq(shca_name_check("a b"), -EINVAL);
+	cr_expect_eq(shca_name_check("a/b"), -EINVAL);
+}
+
+Test(shca_fabric, faults)
+{
+	struct shca_header *h = m.hdr;
+	cr_expect_eq(shca_fault_set(h, "ud_drop=0.5,ud_dup=1,ud_reorder=0.25,seed=42"), 0);
+	cr_expect_eq(atomic_load(&h->ud_drop), 1u << 31);
+	cr_expect_eq(atomic_load(&h->ud_dup), UINT32_MAX);
+	cr_expect_eq(atomic_load(&h->ud_reorder), 1u << 30);
+	cr_expect_eq(atomic_load(&h->fault_seed), 42);
+	cr_expect_eq(shca_fault_set(h, "ud_drop=0"), 0);
+	cr_expect_eq(atomic_load(&h->ud_drop), 0);
+	static const char *const wrong[] = { "ud_drop", "ud_drop=", "ud_drop=1.5", "ud_drop=-1", "ud_drop=x", "drop=0.1",
+					     "ud_drop=0.1x", "ud_drop=nan" };
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		cr_expect_eq(shca_fault_set(h, wrong[i]), -EINVAL, "%s", wrong[i]);
+}
+
+Test(shca_fabric, bytes_from_environment)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} t[] = { { "123", 123 }, { "4k", 4096 }, { "3M", 3 << 20 }, { "2g", 2ull << 30 }, { "1t", 1ull << 40 },
+		  { "", 7 },	  { "x", 7 },	  { "1q", 7 },	       { "-1", 7 },	   { "99999999999999999999", 7 } };
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		setenv("SHCA_TEST_BYTES", t[i].text, 1);
+		cr_expect_eq(shca_env_bytes("SHCA_TEST_BYTES", 7), t[i].value, "%s", t[i].text);
+	}
+}
+
+/* A member that dies leaves numbers, keys, chunks and thread slots to its reaper; its counters stay. */
+Test(shca_fabric, reaped)
+{
+	struct shca_member other;
+	uint32_t key;
+	cr_assert_eq(shca_fabric_attach(&other, &m), 0);
+	struct shca_cpu *cpu = shca_cpu_get(&m), *theirs = shca_cpu_new(&other);
+	cr_assert(cpu && theirs);
+	shca_enter(theirs);
+	shca_off off = shca_mem_alloc(&other, sizeof(struct shca_qp));
+	struct shca_qp *qp = shca_at(m.base, off);
+	qp->type = IBV_QPT_UD;
+	atomic_store(&qp->n_msgs, 3);
+	atomic_store(&qp->n_bytes, 300);
+	uint32_t number = shca_number_alloc(&other), slot = other.slot;
+	shca_number_set(&other, number, SHCA_KIND_QP, off);
+	struct shca_mr *mr = shca_mr_alloc(&other, &key);
+	atomic_store(&mr->key, key);
+	cr_expect_eq(shca_number_get(&m, number, SHCA_KIND_QP), qp);
+	cr_expect(!shca_proc_reap_begin(&m, slot), "nobody reaps the living");
+	shca_fabric_kill(&other);
+	cr_expect(!shca_proc_alive(&m, slot));
+	cr_expect(shca_proc_reap_begin(&m, slot));
+	cr_expect(!shca_proc_reap_begin(&m, slot), "one reaper");
+	shca_mem_reap(cpu, slot);
+	shca_mem_reap(cpu, slot);	/* restartable */
+	shca_proc_reap_end(&m, slot);
+	cr_expect_null(shca_number_get(&m, number, SHCA_KIND_QP));
+	cr_expect_null(shca_mr_get(&m, key));
+	cr_expect_eq(chunks(), 0);
+	cr_expect_eq(atomic_load(&m.hdr->retired[IBV_QPT_UD].msgs), 3);
+	cr_expect_eq(atomic_load(&m.hdr->retired[IBV_QPT_UD].bytes), 300);
+	for (uint32_t i = 0; i < m.hdr->thread_high; i++)
+		cr_expect(i == cpu->slot || (!m.threads[i].owner && !(m.threads[i].active & 1)));
+	shca_fabric_leave(&other);
+}

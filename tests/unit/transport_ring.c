@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The eager ring's layout. Sender and receiver in one process; a write is carried out as a device does it, byte for
+ * byte in ascending order, and the receiver looks after every single byte: it must never see a frame before the last
+ * byte of its header is there, and never one that nobody sent.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/ring.h"
+
+struct pair {
+	struct hdl_ring_tx tx;
+	struct hdl_ring_rx rx;
+	char *mem;
+	uint64_t dirty[64];
+	uint32_t sent, received;	/* frames */
+	uint64_t skips, terminators;
+	bool sleepy;
+};
+
+static void setup(struct pair *p, uint32_t lines)
+{
+	memset(p, 0, sizeof(*p));
+	p->mem = aligned_alloc(64, (size_t)lines * HDL_LINE);
+	memset(p->mem, 0, (size_t)lines * HDL_LINE);
+	hdl_ring_rx_init(&p->rx, p->mem, lines);
+	hdl_ring_tx_init(&p->tx, (uintptr_t)p->mem, 1, lines, p->dirty);
+}
+
+/* Hostile contents: bytes that would make a good phase if they were taken for a header. */
+static uint8_t byte_of(const struct pair *p, uint32_t frame, size_t i)
+{
+	return frame % 3 == 0	? p->tx.phase
+	       : frame % 3 == 1 ? hdl_ring_next_phase(p->tx.phase)
+				: (uint8_t)(frame * 7 + i);
+}
+
+struct expect {
+	uint32_t len;
+	uint8_t data[20000];
+};
+
+static struct expect *queue;		/* frames under way, by number */
+static uint32_t queue_size;
+
+/* Takes every frame that is there. */
+static void look(struct pair *p, uint32_t published, bool consume)
+{
+	const struct hdl_hdr *h;
+
+	while ((h = hdl_ring_peek(&p->rx))) {
+		if (h->kind == HDL_EAGER) {
+			struct expect *e = &queue[p->received % queue_size];
+			cr_assert_lt(p->received, published, "frame %u is seen before it is written", p->received);
+			cr_assert_eq((uint32_t)h->tag, p->received, "frame %d instead of %u", h->tag, p->received);
+			cr_assert_eq(h->len, e->len);
+			cr_assert(!memcmp((const char *)h - h->len, e->data, e->len), "payload of frame %u",
+				  p->received);
+			p->received++;
+		} else {
+			cr_assert_eq(h->kind, 99, "what is seen is not a header");
+		}
+		uint32_t k = hdl_ring_advance(&p->rx, h->len, h->kind == 99);
+		cr_assert(k);
+		p->rx.consumed += k;
+		if (!consume)
+			break;
+	}
+}
+
+static void write_bytes(struct pair *p, uint64_t addr, const void *src, size_t n)
+{
+	cr_assert(addr >= (uintptr_t)p->mem && addr + n <= (uintptr_t)p->mem + p->tx.lines * HDL_LINE, "outside of the "
+												       "ring");
+	/* a receiver that is awake, or one that leaves the ring to fill up */
+	bool awake = p->sleepy ? lrand48() % 4 == 0 : true;
+
+	for (size_t i = 0; i < n; i++) {
+		((volatile uint8_t *)(uintptr_t)addr)[i] = ((const uint8_t *)src)[i];
+		/* before the last byte nothing new may be seen */
+		if (i + 1 < n && awake)
+			look(p, p->sent, true);
+	}
+}
+
+static bool send(struct pair *p, uint32_t len)
+{
+	static uint8_t frame[30000];
+	struct hdl_ring_place at;
+	struct hdl_hdr h = { .tag = (int32_t)p->sent, .len = len, .kind = HDL_EAGER };
+
+	if (!hdl_ring_place(&p->tx, len, &at))
+		return false;
+	if (at.skip) {
+		struct hdl_hdr s = { .kind = 99, .phase = at.skip_phase };
+		write_bytes(p, hdl_ring_header_addr(&p->tx, at.skip_line), &s, sizeof(s));
+		p->skips++;
+	}
+	p->terminators += at.lead != 0;
+	struct expect *e = &queue[p->sent % queue_size];
+	e->len = len;
+	for (uint32_t i = 0; i < len; i++)
+		e->data[i] = byte_of(p, p->sent, i);
+	memset(frame, 0, at.lead);
+	memcpy(frame + at.lead, e->data, len);
+	h.phase = at.phase;
+	memcpy(frame + at.lead + len, &h, sizeof(h));
+	/* the frame exists from its last byte on */
+	size_t n = at.lead + len + sizeof(h);
+	cr_assert_eq(at.addr + n, hdl_ring_header_addr(&p->tx, at.line) + sizeof(h));
+	write_bytes(p, at.addr, frame, n);
+	p->sent++;
+	return true;
+}
+
+static void send_and_look(struct pair *p, uint32_t len)
+{
+	cr_assert(send(p, len));
+	look(p, p->sent, true);
+	hdl_ring_ack(&p->tx, p->rx.consumed);
+	cr_assert_eq(p->received, p->sent);
+}
+
+static void traffic(uint32_t lines, unsigned frames, uint32_t max, uint64_t seed, int mode)
+{
+	struct pair p;
+
+	setup(&p, lines);
+	queue_size = lines + 8;
+	queue = calloc(queue_size, sizeof(*queue));
+	srand48((long)seed);
+	p.sleepy = seed % 2;
+	for (unsigned i = 0; i < frames;) {
+		uint32_t len = 0;
+		switch (mode) {
+		case 0:		/* small ones */
+			len = (uint32_t)(lrand48() % (HDL_RING_SMALL + 1));
+			break;
+		case 1:		/* anything */
+			len = (uint32_t)(lrand48() % (max + 1));
+			break;
+		case 2:		/* mostly small, some of the largest: lines that were payload become headers */
+			len = lrand48() % 5 ? (uint32_t)(lrand48() % (HDL_RING_SMALL + 1)) : max;
+			break;
+		case 3:		/* only the largest: the end is skipped on every lap, for more laps than phases */
+			len = max;
+			break;
+		}
+		if (send(&p, len)) {
+			i++;
+			if (lrand48() % 3 == 0)
+				look(&p, p.sent, lrand48() % 2);
+		} else {
+			uint64_t before = p.tx.acked;
+			look(&p, p.sent, lrand48() % 2);
+			hdl_ring_ack(&p.tx, p.rx.consumed);
+			cr_assert_gt(p.tx.acked, before, "no room, and nothing to receive");
+		}
+	}
+	look(&p, p.sent, true);
+	cr_assert_eq(p.received, frames);
+	cr_assert_eq(p.rx.consumed, p.tx.sent);
+	cr_assert_null(hdl_ring_peek(&p.rx));
+	if (mode == 0)
+		cr_assert_eq(p.terminators, 0, "small frames alone need no terminators");
+	if (mode == 2)
+		cr_assert_gt(p.terminators, 0);
+	if (mode == 3 && lines % hdl_ring_lines(max))
+		cr_assert_gt(p.skips, 255);
+	free(queue);
+	free(p.mem);
+}
+
+Test(ring, small_frames, .timeout = 60)
+{
+	traffic(8, 20000, 0, 1, 0);
+	traffic(64, 20000, 0, 2, 0);
+	traffic(1024, 20000, 0, 3, 0);
+}
+
+Test(ring, any_frames, .timeout = 60)
+{
+	for (uint64_t seed = 1; seed < 4; seed++) {
+		traffic(8, 3000, (uint32_t)hdl_ring_max(8), seed, 1);
+		traffic(37, 3000, (uint32_t)hdl_ring_max(37), seed, 1);
+		traffic(64, 3000, (uint32_t)hdl_ring_max(64), seed, 1);
+	}
+}
+
+Test(ring, payload_lines_become_header_lines, .timeout = 60)
+{
+	for (uint64_t seed = 1; seed < 4; seed++) {
+		traffic(16, 4000, (uint32_t)hdl_ring_max(16), seed, 2);
+		traffic(61, 4000, (uint32_t)hdl_ring_max(61), seed, 2);
+	}
+}
+
+/* Lines that are skipped for 255 laps carry the phase that is expected then. */
+Test(ring, skipped_lines_stay_invisible, .timeout = 60)
+{
+	struct pair p;
+
+	traffic(17, 4000, (uint32_t)hdl_ring_max(17), 1, 3);
+
+	/* a header is left in line 0 on the first lap, the line is skipped on the next 254 and reached on the one after
+	 */
+	setup(&p, 11);
+	queue_size = 32;
+	queue = calloc(queue_size, sizeof(*queue));
+	for (int i = 0; i < 11; i++)
+		send_and_look(&p, 8);
+	for (int lap = 0; lap < 254; lap++)
+		for (int i = 0; i < 3; i++)	/* three frames of three lines; the next one skips lines 1 and 0 */
+			send_and_look(&p, 2 * HDL_LINE);
+	send_and_look(&p, 2 * HDL_LINE);	/* now the phase is the first lap's again */
+	for (int i = 0; i < 30; i++)
+		send_and_look(&p, 8);
+	cr_assert_eq(p.received, p.sent);
+	free(queue);
+	free(p.mem);
+}
+
+/* The fast path moves through the ring as the general one does. */
+Test(ring, fast_path_agrees)
+{
+	struct pair a, b;
+	struct hdl_ring_place at;
+	uint64_t seed = 99;
+
+	setup(&a, 24);
+	setup(&b, 24);
+	for (int i = 0; i < 5000; i++) {
+		seed = seed * 6364136223846793005ull + 1;
+		size_t len = seed >> 60 ? 8 : 200;
+		if (len == 8 && hdl_ring_small_ready(&a.tx)) {
+			uint32_t line = a.tx.line;
+			uint8_t phase = a.tx.phase;
+			hdl_ring_small_sent(&a.tx);
+			cr_assert(hdl_ring_place(&b.tx, len, &at));
+			cr_assert_eq(at.line, line);
+			cr_assert_eq(at.phase, phase);
+			cr_assert_eq(at.lead, 0);
+			cr_assert(!at.skip);
+		} else {
+			bool ra = hdl_ring_place(&a.tx, len, &at), rb = hdl_ring_place(&b.tx, len, &at);
+			cr_assert_eq(ra, rb);
+			if (!ra) {
+				hdl_ring_ack(&a.tx, a.tx.sent);
+				hdl_ring_ack(&b.tx, b.tx.sent);
+			}
+		}
+		cr_assert_eq(a.tx.line, b.tx.line);
+		cr_assert_eq(a.tx.phase, b.tx.phase);
+		cr_assert_eq(a.tx.sent, b.tx.sent);
+		cr_assert(!memcmp(a.dirty, b.dirty, sizeof(a.dirty)));
+	}
+	free(a.mem);
+	free(b.mem);
+}
+
+Test(ring, acknowledgements_out_of_range_are_ignored)
+{
+	struct pair p;
+	struct hdl_ring_place at;
+
+	setup(&p, 16);
+	for (int i = 0; i < 5; i++)
+		cr_assert(hdl_ring_place(&p.tx, 8, &at));
+	hdl_ring_ack(&p.tx, 3);
+	cr_expect_eq(p.tx.acked, 3);
+	hdl_ring_ack(&p.tx, 2);
+	cr_expect_eq(p.tx.acked, 3, "an old one moves nothing");
+	hdl_ring_ack(&p.tx, 9);
+	cr_expect_eq(p.tx.acked, 3, "one of lines never sent moves nothing");
+	hdl_ring_ack(&p.tx, 6);
+	cr_expect_eq(p.tx.acked, 3);
+	hdl_ring_ack(&p.tx, 5);
+	cr_expect_eq(p.tx.acked, 5);
+	free(p.mem);
+}
+
+Test(ring, a_frame_that_cannot_be_is_refused)
+{
+	struct pair p;
+
+	setup(&p, 16);
+	cr_expect_eq(hdl_ring_advance(&p.rx, UINT32_MAX - 100, false), 0u);
+	cr_expect_eq(hdl_ring_advance(&p.rx, 16 * 64 - 15, false), 0u);
+	cr_expect_eq(hdl_ring_advance(&p.rx, 16 * 64 - 16, false), 16u);
+	free(p.mem);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The selection of queue kinds, as a table. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "transport/select.h"
+
+#define UD HDL_QUEUE_BIT(HDL_QUEUE_UD)
+#define RC HDL_QUEUE_BIT(HDL_QUEUE_RC)
+#define XRC HDL_QUEUE_BIT(HDL_QUEUE_XRC)
+#define DC HDL_QUEUE_BIT(HDL_QUEUE_DC)
+#define ALL HDL_QUEUE_ALL
+
+static const struct {
+	const char *name;
+	struct hdl_select in;
+	enum hdl_queue want;
+} table[] = {
+	/* first contact */
+	{ "first contact is UD", { true, ALL, ALL, 2, 2, 0, 0, 16, false }, HDL_QUEUE_UD },
+	{ "one message short of hot", { true, ALL, ALL, 2, 2, 0, 15, 16, false }, HDL_QUEUE_UD },
+	{ "hot", { true, ALL, ALL, 2, 2, 0, 16, 16, false }, HDL_QUEUE_RC },
+	{ "rendezvous wants RDMA at once", { true, ALL, ALL, 2, 2, 0, 0, 16, true }, HDL_QUEUE_RC },
+	{ "the large job's first contact is UD as well", { false, ALL, ALL, 5000, 64, 0, 0, 16, false }, HDL_QUEUE_UD },
+	/* size of the job */
+	{ "hot in a large job", { false, ALL, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_DC },
+	{ "the last small job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB, 64, 0, 16, 16, false }, HDL_QUEUE_RC },
+	{ "the first large job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB + 1, 64, 0, 16, 16, false }, HDL_QUEUE_DC },
+	{ "large job without DC", { false, UD | RC | XRC, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_XRC },
+	{ "large job without DC, few ranks per node", { false, UD | RC | XRC, ALL, 5000, 2, 0, 16, 16, false },
+	  HDL_QUEUE_RC },
+	{ "large job, peer on this host", { true, ALL, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_RC },
+	{ "only RC and UD in a large job", { false, UD | RC, ALL, 5000, 64, 10, 16, 16, false }, HDL_QUEUE_RC },
+	/* many peers */
+	{ "RC peers used up, DC", { true, ALL, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false }, HDL_QUEUE_DC },
+	{ "RC peers used up, XRC", { true, UD | RC | XRC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false },
+	  HDL_QUEUE_XRC },
+	{ "RC peers used up, UD", { true, UD | RC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false }, HDL_QUEUE_UD },
+	{ "RC peers used up, nothing else", { true, RC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false },
+	  HDL_QUEUE_RC },
+	/* restrictions */
+	{ "rc only", { true, ALL, RC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_RC },
+	{ "ud only", { true, ALL, UD, 4, 4, 0, 1000, 16, true }, HDL_QUEUE_UD },
+	{ "xrc only", { true, ALL, XRC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_XRC },
+	{ "dc only", { true, ALL, DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_DC },
+	{ "xrc or dc", { true, ALL, XRC | DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_DC },
+	{ "ud or dc, hot", { true, ALL, UD | DC, 4, 4, 0, 16, 16, false }, HDL_QUEUE_DC },
+	{ "not possible", { true, RC | UD, DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_NONE },
+	{ "nothing", { true, 0, ALL, 4, 4, 0, 0, 16, false }, HDL_QUEUE_NONE },
+	/* devices */
+	{ "no UD (siw): RC at once", { false, RC, ALL, 4, 4, 0, 0, 16, false }, HDL_QUEUE_RC },
+	{ "UD only device", { false, UD, ALL, 4, 4, 0, 99, 16, true }, HDL_QUEUE_UD },
+};
+
+Test(select, table)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const char *why = NULL;
+		enum hdl_queue got = hdl_select_queue(&table[i].in, &why);
+		cr_expect_eq(got, table[i].want, "%s: %s (%s), not %s", table[i].name, hdl_queue_name(got), why,
+			     hdl_queue_name(table[i].want));
+		cr_expect(why && *why, "%s: no reason is given", table[i].name);
+	}
+}
+
+/* Whatever the inputs: never a kind that is not possible or not allowed, never none when there is one. */
+Test(select, stays_within_what_is_possible)
+{
+	for (unsigned caps = 0; caps < 32; caps += 2)
+		for (unsigned allowed = 0; allowed < 32; allowed += 2)
+			for (int v = 0; v < 64; v++) {
+				struct hdl_select s = { .same_host = v & 1,
+							.caps = caps,
+							.allowed = allowed,
+							.job_size = v & 2 ? 10000 : 4,
+							.ppn = v & 4 ? 128 : 1,
+							.rc_peers = v & 8 ? 1000 : 0,
+							.messages = v & 16 ? 100 : 0,
+							.hot = 16,
+							.rdma = v & 32 };
+				enum hdl_queue q = hdl_select_queue(&s, NULL);
+				if (!(caps & allowed))
+					cr_assert_eq(q, HDL_QUEUE_NONE);
+				else
+					cr_assert(caps & allowed & HDL_QUEUE_BIT(q));
+				if (s.rc_peers < s.job_size && q != HDL_QUEUE_NONE)
+					cr_assert(hdl_select_possible(caps, allowed, s.job_size, s.ppn) &
+							  HDL_QUEUE_BIT(q),
+						  "%s may be chosen but its resources would not exist",
+						  hdl_queue_name(q));
+			}
+}
+
+Test(select, small_jobs_need_no_xrc_and_no_dc)
+{
+	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4), UD | RC);
+	cr_expect_eq(hdl_select_possible(ALL, XRC, 4, 4), XRC);
+	cr_expect_eq(hdl_select_possible(RC | UD, DC, 4, 4), 0u);
+}
+
+Test(select, lists)
+{
+	char bad[16];
+	unsigned set;
+
+	cr_expect_eq(hdl_queue_parse("", &set, bad, sizeof(bad)), 0);
+	cr_expect_eq(set, ALL);
+	cr_expect_eq(hdl_queue_parse(NULL, &set, bad, sizeof(bad)), 0);
+	cr_expect_eq(set, ALL);
+	cr_expect_eq(hdl_queue_parse("rc", &set, bad, sizeof(bad)), 0);
+	cr_expect_eq(set, RC);
+	cr_expect_eq(hdl_queue_parse("XRC,dc, ud", &set, bad, sizeof(bad)), 0);
+	cr_expect_eq(set, XRC | DC | UD);
+	cr_expect_eq(hdl_queue_parse("rc,xr", &set, bad, sizeof(bad)), -1);
+	cr_expect_str_eq(bad, "xr");
+	cr_expect_eq(hdl_queue_parse("none", &set, bad, sizeof(bad)), -1);
+	cr_expect_eq(hdl_queue_parse("averyveryverylongword", &set, bad, sizeof(bad)), -1);
+	cr_expect_str_eq(bad, "averyveryverylo");
+}

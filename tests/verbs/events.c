@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion channels and asynchronous events: they wake poll(2), come once, go to the right context, and hold back
+ * the destruction of their object until they are acknowledged. */
+#include <fcntl.h>
+#include <pthread.h>
+
+#include "vt.h"
+
+static char buf[4096];
+static struct ibv_mr *mr;
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = poll(&p, 1, ms);
+	CHECK(n >= 0, "poll");
+	return n > 0;
+}
+
+static struct ibv_cq *cq_event(struct ibv_comp_channel *ch)
+{
+	struct ibv_cq *cq;
+	void *context;
+	CHECK(readable(ch->fd, 60000), "the channel's descriptor does not wake");
+	CHECK(!ibv_get_cq_event(ch, &cq, &context), "ibv_get_cq_event");
+	CHECK(context == cq->cq_context, "cq_context");
+	ibv_ack_cq_events(cq, 1);
+	return cq;
+}
+
+static void channel(struct vt *t)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(t->ctx);
+	CHECK(ch, "create_comp_channel");
+	struct ibv_cq *s = vt_cq(t, 64, ch), *r = vt_cq(t, 64, ch);
+	struct ibv_qp_init_attr i = { .send_cq = s, .recv_cq = r, .qp_type = IBV_QPT_RC,
+				      .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1,
+						.max_recv_sge = 1 } };
+	struct ibv_qp *a = ibv_create_qp(t->pd, &i), *b = ibv_create_qp(t->pd, &i);
+	CHECK(a && b, "create");
+	vt_connect_pair(a, b);
+	CHECK(ibv_destroy_comp_channel(ch) == EBUSY, "the channel is in use");
+	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
+
+	/* not armed: no event */
+	CHECK(!vt_recv(b, 1, vt_sge(mr, 0, 8)) && !vt_send(a, 2, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED), "post");
+	vt_expect(r, 1, IBV_WC_SUCCESS);
+	vt_expect(s, 2, IBV_WC_SUCCESS);
+	CHECK(!readable(ch->fd, 0), "an event without arming");
+	struct ibv_cq *none;
+	void *context;
+	CHECK(ibv_get_cq_event(ch, &none, &context) == -1 && errno == EAGAIN, "nonblocking");
+
+	/* armed: one event a CQ, and only one */
+	CHECK(!ibv_req_notify_cq(r, 0) && !ibv_req_notify_cq(s, 0), "arm");
+	for (int n = 0; n < 3; n++)
+		CHECK(!vt_recv(b, 3, vt_sge(mr, 0, 8)) && !vt_send(a, 4, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED), "post");
+	struct ibv_cq *e1 = cq_event(ch), *e2 = cq_event(ch);
+	CHECK((e1 == s && e2 == r) || (e1 == r && e2 == s), "one event of each");
+	CHECK(ibv_get_cq_event(ch, &none, &context) == -1 && errno == EAGAIN, "a third event");
+	for (int n = 0; n < 3; n++) {
+		vt_expect(r, 3, IBV_WC_SUCCESS);
+		vt_expect(s, 4, IBV_WC_SUCCESS);
+	}
+
+	/* solicited only */
+	CHECK(!ibv_req_notify_cq(r, 1), "arm");
+	CHECK(!vt_recv(b, 5, vt_sge(mr, 0, 8)) && !vt_send(a, 6, vt_sge(mr, 8, 8), 0), "post");
+	vt_expect(r, 5, IBV_WC_SUCCESS);
+	CHECK(!readable(ch->fd, 0), "an event of an unsolicited message");
+	CHECK(!vt_recv(b, 7, vt_sge(mr, 0, 8)) && !vt_send(a, 8, vt_sge(mr, 8, 8), IBV_SEND_SOLICITED), "post");
+	CHECK(cq_event(ch) == r, "solicited");
+	vt_expect(r, 7, IBV_WC_SUCCESS);
+	/* an error is an event for solicited waiters, too */
+	CHECK(!ibv_req_notify_cq(r, 1) && !vt_recv(b, 9, vt_sge(mr, 0, 8)) && !vt_to(b, IBV_QPS_ERR), "error");
+	CHECK(cq_event(ch) == r, "flushed");
+	vt_expect(r, 9, IBV_WC_WR_FLUSH_ERR);
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(s) && !ibv_destroy_cq(r), "destroy");
+	CHECK(!ibv_destroy_comp_channel(ch), "destroy");
+}
+
+static void *acker(void *arg)
+{
+	struct timespec ts = { .tv_nsec = 50000000 };
+	nanosleep(&ts, NULL);
+	__atomic_store_n((bool *)((void **)arg)[1], true, __ATOMIC_SEQ_CST);
+	ibv_ack_cq_events(((void **)arg)[0], 1);
+	return NULL;
+}
+
+/* destroy waits for the acknowledgement. */
+static void unacknowledged(struct vt *t)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(t->ctx);
+	struct ibv_cq *cq = vt_cq(t, 64, ch), *got;
+	struct ibv_qp *qp = vt_qp(t, IBV_QPT_RC, cq, NULL);
+	void *context;
+	bool acked = false;
+	vt_connect(qp, qp->qp_num);
+	CHECK(!ibv_req_notify_cq(cq, 0) && !vt_recv(qp, 1, vt_sge(mr, 0, 8)) && !vt_to(qp, IBV_QPS_ERR), "event");
+	CHECK(!ibv_get_cq_event(ch, &got, &context) && got == cq, "get");
+	CHECK(!ibv_destroy_qp(qp), "destroy QP");
+	pthread_t th;
+	void *arg[2] = { cq, &acked };
+	CHECK(!pthread_create(&th, NULL, acker, arg), "thread");
+	CHECK(!ibv_destroy_cq(cq), "destroy CQ");
+	CHECK(__atomic_load_n(&acked, __ATOMIC_SEQ_CST), "destroyed before the event was acknowledged");
+	pthread_join(th, NULL);
+	CHECK(!ibv_destroy_comp_channel(ch), "destroy");
+}
+
+static struct ibv_async_event async_event(struct ibv_context *ctx, enum ibv_event_type type)
+{
+	struct ibv_async_event ev;
+	CHECK(readable(ctx->async_fd, 60000), "async_fd does not wake");
+	CHECK(!ibv_get_async_event(ctx, &ev), "ibv_get_async_event");
+	CHECK(ev.event_type == type, "event %s, expected %s", ibv_event_type_str(ev.event_type),
+			ibv_event_type_str(type));
+	return ev;
+}
+
+static void srq_limit(struct vt *t)
+{
+	struct ibv_srq_init_attr i = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(t->pd, &i);
+	CHECK(srq && i.attr.max_wr >= 16, "create_srq");
+	struct ibv_cq *cq = vt_cq(t, 64, NULL);
+	struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, cq, srq);
+	vt_connect_pair(a, b);
+	CHECK(ibv_destroy_srq(srq) == EBUSY, "the SRQ is in use");
+	CHECK(vt_recv(b, 1, vt_sge(mr, 0, 8)) == EINVAL, "a receive on a QP with SRQ");
+	for (uint64_t n = 0; n < 8; n++)
+		CHECK(!vt_srq_recv(srq, n, vt_sge(mr, 0, 8)), "post");
+	struct ibv_srq_attr at = { .srq_limit = 6 };
+	CHECK(!ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT), "arm");
+	CHECK(!ibv_query_srq(srq, &at) && at.srq_limit == 6 && at.max_wr >= 16, "limit %u", at.srq_limit);
+	for (uint64_t n = 0; n < 2; n++) {
+		CHECK(!vt_send(a, 10, vt_sge(mr, 8, 8), 0), "send");
+		vt_expect(cq, n, IBV_WC_SUCCESS);
+		CHECK(!readable(t->ctx->async_fd, 0), "the limit is not crossed yet");
+	}
+	CHECK(!vt_send(a, 10, vt_sge(mr, 8, 8), 0), "send");
+	vt_expect(cq, 2, IBV_WC_SUCCESS);
+	struct ibv_async_event ev = async_event(t->ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
+	CHECK(ev.element.srq == srq, "srq");
+	ibv_ack_async_event(&ev);
+	CHECK(!ibv_query_srq(srq, &at) && at.srq_limit == 0, "disarmed after the event");
+	CHECK(!vt_send(a, 10, vt_sge(mr, 8, 8), 0), "send");
+	vt_expect(cq, 3, IBV_WC_SUCCESS);
+	CHECK(!readable(t->ctx->async_fd, 0), "one event only");
+	/* armed when it is crossed already */
+	at.srq_limit = 10;
+	CHECK(!ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT), "arm");
+	ev = async_event(t->ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
+	ibv_ack_async_event(&ev);
+	at.srq_limit = 10000;
+	CHECK(ibv_modify_srq(srq, &at, IBV_SRQ_LIMIT) == EINVAL, "limit beyond the size");
+
+	/* the QP's last receive, for those who share */
+	CHECK(!vt_to(b, IBV_QPS_ERR), "to ERR");
+	ev = async_event(t->ctx, IBV_EVENT_QP_LAST_WQE_REACHED);
+	CHECK(ev.element.qp == b, "qp");
+	ibv_ack_async_event(&ev);
+	vt_none(cq);	/* a shared queue is not flushed */
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
+}
+
+static void overrun(struct vt *t)
+{
+	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
+	struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = small, .qp_type = IBV_QPT_RC,
+				      .cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1,
+						.max_recv_sge = 1 } };
+	struct ibv_qp *a = ibv_create_qp(t->pd, &i), *b = ibv_create_qp(t->pd, &i);
+	vt_connect_pair(a, b);
+	for (int n = 0; n <= small->cqe; n++)
+		CHECK(!vt_recv(b, 1, vt_sge(mr, 0, 8)) && !vt_send(a, 2, vt_sge(mr, 8, 8), 0), "post");
+	struct ibv_async_event ev = async_event(t->ctx, IBV_EVENT_CQ_ERR);
+	CHECK(ev.element.cq == small, "cq");
+	ibv_ack_async_event(&ev);
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(small) && !ibv_destroy_cq(cq), "destroy");
+}
+
+/* A responder that is denied access learns of it. */
+static void access_error(struct vt *t, struct vt *other)
+{
+	struct ibv_cq *cq = vt_cq(t, 64, NULL), *ocq = vt_cq(other, 64, NULL);
+	struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(other, IBV_QPT_RC, ocq, NULL);
+	vt_connect_pair(a, b);
+	CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, 8), 0, 0x123400), "post");
+	vt_expect(cq, 1, IBV_WC_REM_ACCESS_ERR);
+	/* it is the other context's event; whoever looks first does not lose it for the other */
+	struct ibv_async_event ev;
+	fcntl(t->ctx->async_fd, F_SETFL, O_NONBLOCK);
+	CHECK(ibv_get_async_event(t->ctx, &ev) == -1 && errno == EAGAIN, "the wrong context got an event");
+	ev = async_event(other->ctx, IBV_EVENT_QP_ACCESS_ERR);
+	CHECK(ev.element.qp == b, "qp");
+	ibv_ack_async_event(&ev);
+	CHECK(!readable(t->ctx->async_fd, 0) && !readable(other->ctx->async_fd, 0), "nothing is left");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_cq(ocq), "destroy");
+}
+
+int main(void)
+{
+	vt_fabric();
+	struct vt t = vt_open(), other = vt_open();
+	mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS);
+	channel(&t);
+	unacknowledged(&t);
+	srq_limit(&t);
+	overrun(&t);
+	access_error(&t, &other);
+	CHECK(!ibv_dereg_mr(mr), "dereg");
+	vt_close(&other);
+	vt_close(&t);
+	return 0;
+}

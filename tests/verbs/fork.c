@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A forked child does not have the fabric: what it inherited refuses work, and it may open the device for itself. A
+ * program that closes the device without destroying anything leaves nothing behind for its peers. */
+#include "vt.h"
+
+static char buf[4096];
+
+/* What a program loses by closing the device first is part of the test. */
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+	return 1;
+}
+
+static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr)
+{
+	CHECK(!ibv_alloc_pd(t->ctx) && errno == ENODEV, "alloc_pd");
+	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
+	CHECK(!ibv_create_cq(t->ctx, 8, NULL, NULL, 0) && errno == ENODEV, "create_cq");
+	CHECK(vt_to(qp, IBV_QPS_ERR) == ENODEV, "modify_qp");
+	/* taking things down is harmless */
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
+	CHECK(!ibv_dealloc_pd(t->pd) && !ibv_close_device(t->ctx), "close");
+
+	struct vt own = vt_open();
+	struct ibv_cq *own_cq = vt_cq(&own, 16, NULL);
+	struct ibv_qp *a = vt_qp(&own, IBV_QPT_RC, own_cq, NULL), *b = vt_qp(&own, IBV_QPT_RC, own_cq, NULL);
+	struct ibv_mr *own_mr = vt_mr(&own, buf, sizeof buf, VT_ACCESS);
+	vt_connect_pair(a, b);
+	CHECK(!vt_recv(b, 1, vt_sge(own_mr, 0, 8)) && !vt_send(a, 2, vt_sge(own_mr, 8, 8), 0), "post");
+	vt_expect(own_cq, 1, IBV_WC_SUCCESS);
+}
+
+static void still_works(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr)
+{
+	CHECK(!vt_recv(qp, 1, vt_sge(mr, 0, 8)) && !vt_send(qp, 2, vt_sge(mr, 8, 8), 0), "post");
+	vt_expect(cq, 1, IBV_WC_SUCCESS);
+}
+
+int main(void)
+{
+	vt_fabric();
+	struct vt t = vt_open();
+	struct ibv_cq *cq = vt_cq(&t, 16, NULL);
+	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	struct ibv_mr *mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS);
+	vt_connect(qp, qp->qp_num);
+	still_works(&t, cq, qp, mr);
+	pid_t pid = fork();
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		child_refuses(&t, cq, qp, mr);
+		return 0;
+	}
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %#x", status);
+	still_works(&t, cq, qp, mr);
+
+	/* closed with everything in use: a peer in this process is told that nobody is there */
+	struct vt other = vt_open();
+	struct ibv_cq *ocq = vt_cq(&other, 16, NULL);
+	struct ibv_qp *oqp = vt_qp(&other, IBV_QPT_RC, ocq, NULL);
+	struct ibv_mr *omr = vt_mr(&other, buf, sizeof buf, VT_ACCESS);
+	CHECK(!vt_to(qp, IBV_QPS_RESET), "reset");
+	vt_connect_pair(qp, oqp);
+	CHECK(!vt_send(oqp, 1, vt_sge(omr, 0, 8), 0), "send");	/* waits for a receive */
+	CHECK(!ibv_close_device(t.ctx), "close");
+	vt_expect(ocq, 1, IBV_WC_RETRY_EXC_ERR);
+	CHECK(!ibv_destroy_qp(oqp) && !ibv_destroy_cq(ocq) && !ibv_dereg_mr(omr), "destroy");
+	vt_close(&other);
+
+	/* the last context is gone: the process left the fabric, and may name another and join that */
+	CHECK(!shca_set_fabric("vt-other"), "shca_set_fabric");
+	t = vt_open();
+	CHECK(shca_set_fabric("vt-third") == EBUSY, "set_fabric while joined");
+	vt_close(&t);
+	return 0;
+}

@@ -1,0 +1,45 @@
+# Verbs on the software device: programs of our own, and strangers'.
+verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/fork tests/verbs/churn
+check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
+	tests/verbs/visible_behind
+TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh \
+	tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+
+# libshca before libibverbs: an application that uses the software HCA by choice.
+verbs_ldadd = libshca.la $(VERBS_LIBS)
+tests_verbs_state_SOURCES = tests/verbs/state.c tests/verbs/vt.h
+tests_verbs_state_LDADD = $(verbs_ldadd)
+tests_verbs_state_LDFLAGS = $(NOWRAP)
+tests_verbs_errors_SOURCES = tests/verbs/errors.c tests/verbs/vt.h
+tests_verbs_errors_LDADD = $(verbs_ldadd)
+tests_verbs_errors_LDFLAGS = $(NOWRAP)
+tests_verbs_events_SOURCES = tests/verbs/events.c tests/verbs/vt.h
+tests_verbs_events_LDADD = $(verbs_ldadd)
+tests_verbs_events_LDFLAGS = $(NOWRAP)
+tests_verbs_traffic_SOURCES = tests/verbs/traffic.c tests/verbs/vt.h
+tests_verbs_traffic_LDADD = $(verbs_ldadd)
+tests_verbs_traffic_LDFLAGS = $(NOWRAP)
+tests_verbs_fork_SOURCES = tests/verbs/fork.c tests/verbs/vt.h
+tests_verbs_fork_LDADD = $(verbs_ldadd)
+tests_verbs_fork_LDFLAGS = $(NOWRAP)
+tests_verbs_churn_SOURCES = tests/verbs/churn.c tests/verbs/vt.h
+tests_verbs_churn_LDADD = $(verbs_ldadd) -lpthread
+tests_verbs_churn_LDFLAGS = $(NOWRAP)
+
+# As libheddle has it: hidden.
+tests_verbs_embedded_SOURCES = tests/verbs/embedded.c tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_embedded_CFLAGS = $(AM_CFLAGS)
+tests_verbs_embedded_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_verbs_embedded_LDFLAGS = $(NOWRAP)
+
+# The same program linked without, before and behind libibverbs.
+tests_verbs_visible_plain_SOURCES = tests/verbs/visible.c
+tests_verbs_visible_plain_LDADD = $(VERBS_LIBS)
+tests_verbs_visible_plain_LDFLAGS = $(NOWRAP)
+tests_verbs_visible_linked_SOURCES = tests/verbs/visible.c
+tests_verbs_visible_linked_LDADD = libshca.la $(VERBS_LIBS)
+tests_verbs_visible_linked_LDFLAGS = $(NOWRAP)
+tests_verbs_visible_behind_SOURCES = tests/verbs/visible.c
+tests_verbs_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
+tests_verbs_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed

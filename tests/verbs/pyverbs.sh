@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# rdma-core's own tests, where they are installed (Debian: python3-pyverbs, rdma-core). One of them hands a context to
+# forked children, which a device in user space cannot serve: they do not have its memory.
+. "${srcdir:-.}/tests/verbs/common.sh"
+tests=/usr/share/doc/rdma-core/tests
+[ -d $tests ] || skip "$tests is not there"
+/usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || skip "python3-pyverbs is not installed"
+known='test_multi_process_alloc_dm'
+
+mkdir "$tmp/tests" || exit 99
+cp $tests/*.py "$tmp/tests/"
+for f in $tests/*.py.gz; do
+	gzip -dc "$f" >"$tmp/tests/$(basename "$f" .gz)"
+done
+(cd "$tmp" && timeout 900 "$OLDPWD/$shcarun" /usr/bin/python3 -W ignore tests/run_tests.py --dev shca0 -v) >"$tmp/run.out" 2>&1
+grep -a '^Ran [0-9]* tests' "$tmp/run.out" || fail "the tests did not run to their end"
+grep -a '^FAILED\|^OK' "$tmp/run.out"
+failed=$(grep -aE '^(ERROR|FAIL): ' "$tmp/run.out" | grep -av "$known")
+[ -z "$failed" ] || { tail -n 200 "$tmp/run.out"; fail "$failed"; }
+[ "$(grep -acE '\.\.\. ok$|^ok$' "$tmp/run.out")" -ge 100 ] || fail "fewer than 100 tests passed: were they skipped?"
+exit 0
