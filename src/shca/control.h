@@ -14,7 +14,7 @@
 #define SHCA_MAX_SRQ_WR 32768
 #define SHCA_MAX_SGE 32
 #define SHCA_MAX_CQE (1 << 22)
-#define SHCA_MAX_INLINE 512
+#define SHCA_MAX_INLINE 32768
 #define SHCA_MAX_RD_ATOMIC 16
 #define SHCA_CMD_FD_NAME "shca-device"
 #define SHCA_MAX_DM (1ull << 20)

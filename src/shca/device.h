@@ -133,6 +133,12 @@ struct shca_lsrq {
 	_Atomic uint32_t refs;		/* queue pairs that receive from it */
 };
 
+/* Inline data of a WQE, in the arena. */
+struct shca_long {
+	shca_off at;
+	uint32_t bytes;
+};
+
 struct shca_lqp {
 	union {
 		struct ibv_qp qp;
@@ -144,7 +150,7 @@ struct shca_lqp {
 	shca_off off;
 	uint8_t type;			/* as sh->type */
 	bool shared_only;		/* cross-channel: never DIRECT */
-	bool plain;			/* RC or XRC_SEND */
+	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel */
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
 	uint32_t pd_number;
 	struct shca_lpd *pd;
@@ -152,6 +158,8 @@ struct shca_lqp {
 	struct shca_lrq *rq;		/* its own, its SRQ's, or NULL */
 	struct shca_lsrq *srq;
 	struct shca_lrq own_rq;
+	struct shca_target *targets;	/* of plain writes (plain.h) */
+	uint32_t target_mask;
 	uint32_t max_inline, max_sge;
 	struct shca_lock lock;
 	bool sq_sig_all;
@@ -164,6 +172,8 @@ struct shca_lqp {
 	uint32_t task_sends, task_recvs; /* of the task list that is being posted: not posted yet */
 	uint64_t signaled;		/* behind the last signaled request that was posted */
 	uint64_t *wr_id;		/* by position & sq_mask */
+	struct shca_long *longs;	/* inline data that did not fit WQEs, by position & sq_mask; made when first needed */
+	uint32_t nlongs;
 	uint64_t enabled_total;		/* managed: absolute count that SEND_ENABLEs were posted for */
 	/* the wr_* builder */
 	int wr_err;
@@ -207,6 +217,8 @@ int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, 
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* Frees the inline data that is kept outside of WQEs: none of them is to run any more. */
+void shca_longs_free(struct shca_lqp *q);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
 int shca_wr_ops(struct shca_lqp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
 /* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. */

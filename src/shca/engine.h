@@ -188,6 +188,42 @@ static inline void shca_store_barrier(void)
 }
 
 
+/* A copy in any order, for lengths that are mostly a line or less: no call then. */
+static inline void shca_copy_small(char *d, const char *s, size_t len)
+{
+	if (__builtin_expect(len > 64, 0)) {
+		memcpy(d, s, len);
+	} else if (len > 32) {
+		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
+		__m128i c = _mm_loadu_si128((const __m128i *)(s + len - 32)), e = _mm_loadu_si128((const __m128i *)(s + len - 16));
+		_mm_storeu_si128((__m128i *)d, a);
+		_mm_storeu_si128((__m128i *)(d + 16), b);
+		_mm_storeu_si128((__m128i *)(d + len - 32), c);
+		_mm_storeu_si128((__m128i *)(d + len - 16), e);
+	} else if (len >= 16) {
+		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + len - 16));
+		_mm_storeu_si128((__m128i *)d, a);
+		_mm_storeu_si128((__m128i *)(d + len - 16), b);
+	} else if (len >= 8) {
+		uint64_t a, b;
+		memcpy(&a, s, 8);
+		memcpy(&b, s + len - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + len - 8, &b, 8);
+	} else if (len >= 4) {
+		uint32_t a, b;
+		memcpy(&a, s, 4);
+		memcpy(&b, s + len - 4, 4);
+		memcpy(d, &a, 4);
+		memcpy(d + len - 4, &b, 4);
+	} else if (len) {
+		char a = s[0], b = s[len / 2], c = s[len - 1];
+		d[0] = a;
+		d[len / 2] = b;
+		d[len - 1] = c;
+	}
+}
+
 static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 {
 	char *d = dst;
@@ -275,6 +311,13 @@ static inline void shca_relax(void)
 /* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
 int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
 			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
+
+/* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the
+ * store that took it away, before the quiesce (I8). */
+static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
+{
+	atomic_fetch_add(&m->procs[proc].withdrawn, 1);
+}
 
 /* reap.c */
 /* Cleans up after a dead process: idempotent, restartable, one reaper at a time. */

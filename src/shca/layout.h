@@ -59,6 +59,10 @@ struct shca_proc_slot {
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
 	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
 	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
+	/* Counts what the process took away from its peers (a region, a queue's readiness): while it stands still, what
+	 * was looked up before still holds (plain.h). Beside `sleepers`, which every writer reads anyway. */
+	_Atomic uint32_t withdrawn;
+	uint32_t reserved0[3];
 	char comm[16];			/* program name, for shcactl */
 	_Atomic uint64_t mailbox;	/* of its responder thread; 0: none */
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
@@ -255,6 +259,7 @@ struct shca_wqe {
 	struct shca_seg sge[];		/* or inline bytes */
 };
 _Static_assert(sizeof(struct shca_wqe) == 64, "request header is one line");
+#define SHCA_WQE_INLINE_MAX 192u		/* most inline bytes in a WQE */
 
 /* Where the running request stands: what the reaper reads when its executor died. */
 enum shca_step {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "shca/device.h"
+#include "shca/plain.h"
 #include "shca/post.h"
 
 #define MAX_DIRECT_SGE 32
@@ -118,12 +119,67 @@ static void to_shared(struct shca_lqp *q)
 	atomic_store_explicit(&q->sh->shared, 1, memory_order_release);
 }
 
-/* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. */
-static void write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+/* ---- inline data that does not fit a WQE: a segment of the arena, until its slot is used again or all is done ------- */
+
+void shca_longs_free(struct shca_lqp *q)
+{
+	for (uint64_t i = 0; q->nlongs && i <= q->sq_mask; i++) {
+		if (!q->longs[i].at)
+			continue;
+		shca_mem_free(q->m, q->longs[i].at, q->longs[i].bytes);
+		q->longs[i].at = 0;
+		q->nlongs--;
+	}
+}
+
+/* Room for the inline data of the request that comes to position pos. 0: no memory. */
+static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
+{
+	if (!q->longs)
+		q->longs = calloc(q->sq_mask + 1, sizeof(*q->longs));
+	if (!q->longs)
+		return 0;
+	struct shca_long *l = &q->longs[pos & q->sq_mask];
+	if (l->at) {
+		shca_mem_free(q->m, l->at, l->bytes);
+		q->nlongs--;
+	}
+	l->at = shca_mem_alloc(q->m, bytes);
+	l->bytes = bytes;
+	if (l->at)
+		q->nlongs++;
+	return l->at;
+}
+
+/* Copies the inline data into the WQE, or beside it. false: no memory. */
+static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos, struct shca_wqe *w, const struct shca_req *req)
+{
+	char *to = (char *)w->sge;
+
+	w->nsge = 0;
+	w->flags |= SHCA_WQE_INLINE;
+	if (req->len > q->sh->sq_stride - sizeof(*w)) {
+		shca_off at = long_at(q, pos, req->len);
+		if (!at)
+			return false;
+		to = shca_at(cpu->base, at);
+		w->flags &= ~SHCA_WQE_INLINE;
+		w->sge[0] = (struct shca_seg){.where = at, .len = req->len, .lane = SHCA_LANE_ARENA};
+		w->nsge = 1;
+	}
+	for (uint32_t i = 0; i < req->nsge; i++) {
+		memcpy(to, (const void *)(uintptr_t)req->sge[i].where, req->sge[i].len);
+		to += req->sge[i].len;
+	}
+	return true;
+}
+
+/* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
+ * ENOMEM: it is not there. */
+static int write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
-	uint64_t pos = take_position(q, wr_id, signaled);
-	struct shca_wqe *w = shca_wqe_at(cpu->base, q->sh, pos);
+	struct shca_wqe *w = shca_wqe_at(cpu->base, q->sh, q->pi);
 
 	w->op = req->op;
 	w->flags = req->flags & ~SHCA_WQE_INLINE;
@@ -136,18 +192,13 @@ static void write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, 
 	w->qkey = req->qkey;
 	w->len = req->len;
 	memcpy(w->arg, req->arg, sizeof(w->arg));
-	if (req->flags & SHCA_WQE_INLINE) {
-		char *to = (char *)w->sge;
-		for (uint32_t i = 0; i < req->nsge; i++) {
-			memcpy(to, (const void *)(uintptr_t)req->sge[i].where, req->sge[i].len);
-			to += req->sge[i].len;
-		}
-		w->flags |= SHCA_WQE_INLINE;
-		w->nsge = 0;
-	} else if (req->nsge) {
+	if (!(req->flags & SHCA_WQE_INLINE))
 		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
-	}
+	else if (!write_inline(cpu, q, q->pi, w, req))
+		return ENOMEM;
+	uint64_t pos = take_position(q, wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
+	return 0;
 }
 
 static void kick_posted(struct shca_cpu *cpu, struct shca_lqp *q)
@@ -166,30 +217,29 @@ static bool try_direct(struct shca_lqp *q)
 	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
 	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
 		return false;
+	if (__builtin_expect(q->nlongs != 0, 0))
+		shca_longs_free(q);
 	atomic_store_explicit(&q->sh->shared, 0, memory_order_relaxed);
 	return true;
 }
 
 /* ---- DIRECT ----------------------------------------------------------------------------------------------------- */
 
-static inline void count_direct(struct shca_lqp *q, uint32_t bytes)
-{
-	struct shca_qp *sh = q->sh;
-
-	atomic_store_explicit(&sh->n_msgs, atomic_load_explicit(&sh->n_msgs, memory_order_relaxed) + 1, memory_order_relaxed);
-	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
-}
-
-static void direct_failed(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req, int status)
+static int direct_failed(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req, int status)
 {
 	if (status < 0) {
 		/* it waits: anyone may finish it */
 		uint32_t step = shca_step_of(q->sh);
 		to_shared(q);
 		shca_step_to(q->sh, step);
-		write_wqe(cpu, q, wr_id, req);
+		if (write_wqe(cpu, q, wr_id, req)) {
+			/* refused: what it holds goes back */
+			shca_release_receive(cpu, q->sh);
+			shca_step_to(q->sh, SHCA_STEP_NONE);
+			return ENOMEM;
+		}
 		kick_posted(cpu, q);
-		return;
+		return 0;
 	}
 	uint64_t pos = take_position(q, wr_id, true);
 	shca_complete_send(cpu, q->sh, pos, req->op, status, 0);
@@ -201,24 +251,25 @@ static void direct_failed(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_
 	to_shared(q);
 	atomic_fetch_or(&q->sh->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&q->sh->gate, ~SHCA_GATE_RESPOND);
+	shca_withdraw(cpu->m, cpu->m->slot);
 	atomic_store(&q->sh->qp_state, IBV_QPS_ERR);
 	kick_posted(cpu, q);
+	return 0;
 }
 
-static inline void run_direct(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+static inline int run_direct(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	int status = shca_exec(cpu, q->sh, req);
-	if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
-		direct_failed(cpu, q, wr_id, req, status);
-		return;
-	}
-	count_direct(q, req->len);
+	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
+		return direct_failed(cpu, q, wr_id, req, status);
+	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
 		shca_complete_send(cpu, q->sh, take_position(q, wr_id, true), req->op, status, req->len);
 	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
 	shca_step_to(q->sh, SHCA_STEP_NONE);
 	if (cpu->todo_n)
 		shca_drain(cpu);
+	return 0;
 }
 
 /* Runs or queues one request. 0, or an errno value: refused. */
@@ -235,19 +286,21 @@ int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct
 		req->flags |= SHCA_WQE_SIGNALED;
 		if (!atomic_load_explicit(&q->sh->shared, memory_order_relaxed))
 			to_shared(q);
+		/* nobody will read it */
+		req->flags &= ~SHCA_WQE_INLINE;
+		req->nsge = 0;
 		write_wqe(cpu, q, wr_id, req);
 		kick_posted(cpu, q);
 		return 0;
 	}
 	if (__builtin_expect(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed), 0) &&
 	    !try_direct(q)) {
-		write_wqe(cpu, q, wr_id, req);
-		if (!q->hold_kick)
+		int err = write_wqe(cpu, q, wr_id, req);
+		if (!err && !q->hold_kick)
 			kick_posted(cpu, q);
-		return 0;
+		return err;
 	}
-	run_direct(cpu, q, wr_id, req);
-	return 0;
+	return run_direct(cpu, q, wr_id, req);
 }
 
 void shca_kick_later(struct shca_cpu *cpu, struct shca_lqp *q)
@@ -262,27 +315,7 @@ uint64_t shca_send_room(struct shca_lqp *q)
 	return q->max_wr - (q->pi - q->freed);
 }
 
-/*
- * An RDMA write into the arena on an idle connected queue: what rings and rendezvous are made of. The same checks as
- * find_responder and resolve_remote in exec.c; whatever is not plain goes the general way (false). No journal: nothing of
- * others is held, and an owner that dies here leaves at most a part of its own message.
- */
-static inline char *write_target(struct shca_cpu *cpu, const struct shca_lqp *q, uint32_t rkey, uint64_t addr, uint64_t len,
-				 uint32_t *proc)
-{
-	const struct shca_qp *to = shca_number_get(cpu->m, q->sh->dest_qpn, SHCA_KIND_QP);
-	const struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
-
-	if (!to || !mr || !(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) ||
-	    to->dest_qpn != q->sh->qpn || to->type != (q->type == IBV_QPT_RC ? IBV_QPT_RC : IBV_QPT_XRC_RECV))
-		return NULL;
-	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || mr->pd != to->pd ||
-	    !(mr->access & to->access & IBV_ACCESS_REMOTE_WRITE) || addr < mr->iova || len > mr->length ||
-	    addr - mr->iova > mr->length - len)
-		return NULL;
-	*proc = mr->proc;
-	return cpu->base + mr->where + (addr - mr->iova);
-}
+/* ---- plain writes (plain.h) -------------------------------------------------------------------------------------- */
 
 /* Where a local segment is mapped; NULL: no such right, or not here. */
 static inline const char *local_source(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_sge *sge, bool is_inline)
@@ -298,24 +331,21 @@ static inline const char *local_source(struct shca_cpu *cpu, struct shca_lqp *q,
 
 #define MAX_PLAIN_SGE 4
 
-/* Whether this queue runs requests here and now, and this is one that needs no more than a copy. */
-static inline bool plain(const struct shca_lqp *q, const struct ibv_send_wr *wr)
+static inline uint32_t dest_of(const struct shca_lqp *q, const struct ibv_send_wr *wr)
 {
-	return wr->opcode == IBV_WR_RDMA_WRITE && q->plain && q->ready &&
-	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
-		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
+	return q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
 }
 
-/* Gathered, from registered memory, or signaled. */
+/* From registered memory, of many pieces, or signaled. */
 static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
 {
 	const char *from[MAX_PLAIN_SGE];
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint64_t len = 0;
-	uint32_t proc;
 	int n = wr->num_sge;
+	char *to;
 
-	if (!plain(q, wr) || n < 1 || n > MAX_PLAIN_SGE)
+	if (n < 1 || n > MAX_PLAIN_SGE)
 		return false;
 	for (int i = 0; i < n; i++) {
 		len += wr->sg_list[i].length;
@@ -328,8 +358,9 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	bool signaled = wr->send_flags & IBV_SEND_SIGNALED || q->sq_sig_all;
 	if (signaled && full(q))
 		return false;
-	char *to = write_target(cpu, q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, len, &proc);
-	if (!to)
+	const struct shca_target *t =
+		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
+	if (!t)
 		return false;
 	for (int i = 0; i < n - 1; i++) {
 		memcpy(to, from[i], wr->sg_list[i].length);
@@ -337,8 +368,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	}
 	shca_store_barrier();
 	shca_store_ordered(to, from[n - 1], wr->sg_list[n - 1].length);
-	shca_note_write(cpu, proc);
-	count_direct(q, (uint32_t)len);
+	shca_plain_done(cpu, q, t, (uint32_t)len);
 	if (signaled) {
 		shca_complete_send(cpu, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
 		shca_step_to(q->sh, SHCA_STEP_NONE);
@@ -348,21 +378,35 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	return true;
 }
 
-static inline bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
+/* false: not plain. Budget: what a small message costs, docs/style.md. */
+static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q,
+							      const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
-	uint32_t proc;
+	uint32_t len;
+	char *to;
 
-	if (wr->send_flags != IBV_SEND_INLINE || wr->num_sge != 1 || q->sq_sig_all)
+	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
+		return false;
+	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1 || q->sq_sig_all)
 		return write_gathered(cpu, q, wr);
-	if (!plain(q, wr) || sge->length - 1 >= q->max_inline)
+	len = sge->length;
+	if (wr->num_sge == 2)
+		len += sge[1].length;
+	if (len - 1 >= q->max_inline)
 		return false;
-	char *to = write_target(cpu, q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, sge->length, &proc);
-	if (!to)
+	const struct shca_target *t =
+		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
+	if (!t)
 		return false;
+	if (wr->num_sge == 2) {
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
+		to += sge->length;
+		sge++;
+		shca_store_barrier();
+	}
 	shca_store_ordered(to, (const void *)(uintptr_t)sge->addr, sge->length);
-	shca_note_write(cpu, proc);
-	count_direct(q, sge->length);
+	shca_plain_done(cpu, q, t, len);
 	return true;
 }
 

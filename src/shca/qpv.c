@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "shca/control.h"
+#include "shca/plain.h"
 
 static bool has_send(uint8_t type)
 {
@@ -67,31 +68,37 @@ static uint64_t sq_bytes(const struct shca_lqp *qp)
 static int send_init(struct shca_lqp *qp, const struct ibv_qp_cap *cap)
 {
 	uint32_t sge = cap->max_send_sge ? cap->max_send_sge : 1;
-	uint32_t room = sge * (uint32_t)sizeof(struct shca_seg);
+	uint32_t room = sge * (uint32_t)sizeof(struct shca_seg), most = cap->max_inline_data;
 
-	if (room < cap->max_inline_data)
-		room = cap->max_inline_data;
+	/* longer inline data of a request that has to wait is kept elsewhere (post.c) */
+	if (room < most)
+		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
 	room = (room + SHCA_LINE - 1) & ~(uint32_t)(SHCA_LINE - 1);
 	/* one more: a request whose completion was polled may not have left the queue yet, see freed() in post.c */
 	uint32_t slots = pow2(cap->max_send_wr + 1);
 	qp->max_wr = cap->max_send_wr;
 	qp->sq_mask = slots - 1;
 	qp->max_sge = sge;
-	qp->max_inline = room;
+	qp->max_inline = most > room ? most : room;
 	qp->wr_id = calloc(slots, sizeof *qp->wr_id);
 	if (!qp->wr_id)
 		return ENOMEM;
 	qp->sh->sq_log2 = (uint32_t)__builtin_ctz(slots);
 	qp->sh->sq_stride = (uint32_t)sizeof(struct shca_wqe) + room;
 	qp->sh->wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
-	return qp->sh->wqes ? 0 : ENOMEM;
+	if (!qp->sh->wqes)
+		return ENOMEM;
+	return qp->plain ? shca_targets_init(qp) : 0;
 }
 
 static void send_free(struct shca_lqp *qp)
 {
 	if (qp->sh->wqes)
 		shca_mem_free(qp->m, qp->sh->wqes, sq_bytes(qp));
+	shca_longs_free(qp);
+	free(qp->longs);
 	free(qp->wr_id);
+	free(qp->targets);
 }
 
 static int recv_init(struct shca_lqp *qp, uint32_t max_wr, uint32_t max_sge)
@@ -253,7 +260,8 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 	qp->m = m;
 	qp->type = cr->type;
 	qp->shared_only = (cr->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND)) != 0;
-	qp->plain = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
+	qp->plain = !qp->shared_only &&
+		    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == SHCA_QPT_DCI);
 	qp->sq_sig_all = a->sq_sig_all != 0;
 	qp->dv_dc_key = cr->dc_key;
 	if (cr->type == IBV_QPT_XRC_RECV) {
@@ -471,6 +479,9 @@ static void apply(struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
 	if (mask & IBV_QP_RNR_RETRY)
 		sh->rnr_retry = k->rnr_retry = a->rnr_retry;
 	qp->attr_mask |= mask;
+	/* rights and connections of a queue that answers already */
+	if (mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_QKEY))
+		shca_withdraw(qp->m, qp->m->slot);
 }
 
 static void set_state(struct shca_lqp *qp, enum ibv_qp_state s)
@@ -521,6 +532,7 @@ static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
 	shca_lock(&qp->lock);
 	shca_enter(cpu);
 	atomic_store(&sh->gate, SHCA_GATE_ERR);
+	shca_withdraw(qp->m, qp->m->slot);
 	make_shared(qp);
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
 	set_state(qp, IBV_QPS_ERR);
@@ -545,6 +557,7 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, uint32_t gate, bool 
 	struct shca_qp *sh = qp->sh;
 
 	atomic_store(&sh->gate, gate);
+	shca_withdraw(qp->m, qp->m->slot);
 	shca_lock(&qp->lock);
 	qp->ready = false;
 	shca_enter(cpu);
@@ -770,6 +783,8 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	if (shca_inherited(qp->qp.context)) {
 		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
 		free(qp->wr_id);
+		free(qp->targets);
+		free(qp->longs);
 		free(qp->own_rq.wr_id);
 		free(qp->own_rq.fifo);
 		free(qp->own_rq.keys);
@@ -786,6 +801,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	if (!cpu) {
 		/* cannot wait for its users: closed, but left where it is */
 		atomic_store(&sh->gate, SHCA_GATE_DEAD);
+		shca_withdraw(m, m->slot);
 		return;
 	}
 	if (sh->flags & SHCA_QP_CROSS)

@@ -40,6 +40,7 @@ static void close_gates(struct shca_cpu *cpu, uint32_t slot)
 		atomic_store(&qp->gate, SHCA_GATE_DEAD | SHCA_GATE_ERR);
 		atomic_compare_exchange_strong(&qp->fail, &none, IBV_WC_WR_FLUSH_ERR + 1);
 	}
+	shca_withdraw(cpu->m, slot);
 }
 
 /* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. */
@@ -143,6 +144,7 @@ static void survivors(struct shca_cpu *cpu, uint32_t slot)
 			continue;
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);
+		shca_withdraw(cpu->m, cpu->m->slot);
 		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
 		shca_kick(cpu, shca_off_of(cpu->m, qp));
 		shca_drain(cpu);

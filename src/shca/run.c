@@ -267,6 +267,7 @@ static void fail_queue(struct shca_cpu *cpu, struct shca_qp *qp, int status)
 	/* a reaper may be setting DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
+	shca_withdraw(cpu->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
 }
 

@@ -11,6 +11,9 @@
 
 #include "transport/tp.h"
 
+/* The ibv_wr builder copies inline data: what is longer is gathered where it lies. */
+#define DC_INLINE 1024u
+
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 
 static int to_init(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
@@ -45,7 +48,7 @@ static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *sc
 	} else {
 		a.cap.max_send_wr = depth;
 		a.cap.max_send_sge = 3;
-		a.cap.max_inline_data = *max_inline;
+		a.cap.max_inline_data = *max_inline < DC_INLINE ? *max_inline : DC_INLINE;
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		a.send_ops_flags = DC_SEND_OPS;
 		dv.dc_init_attr.dc_type = MLX5DV_DCTYPE_DCI;

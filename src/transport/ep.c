@@ -373,29 +373,19 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 	return 0;
 }
 
-/* A single-line frame. Budget: one line written here, one request posted, nothing else. */
+/* A single-line frame. Budget: one header written here, one request posted, nothing else. */
 static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
 	struct hdl_sq *sq = ep->sq;
-	struct hdl_hdr *h = (struct hdl_hdr *)(ep->frame + 64 + HDL_RING_SMALL);
 	struct ibv_send_wr *bad;
 	uint32_t i = sq->head;
 
-	/* small sizes by fixed copies: the compiler makes them moves */
-	if (len == 8)
-		memcpy((char *)h - 8, buf, 8);
-	else if (len == 4)
-		memcpy((char *)h - 4, buf, 4);
-	else
-		memcpy((char *)h - len, buf, len);
-	*h = (struct hdl_hdr){ .tag = tag,
-			       .context = context,
-			       .seq = ep->tx_seq,
-			       .len = (uint32_t)len,
-			       .kind = HDL_EAGER,
-			       .phase = ep->tx.phase };
-	ep->sge.addr = (uintptr_t)ep->frame + 64;
-	ep->wr.wr.rdma.remote_addr = ep->tx.base + (uint64_t)ep->tx.line * HDL_LINE;
+	hdl_hdr_set(&ep->head, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, ep->tx.phase);
+	ep->sge[0].addr = (uintptr_t)buf;
+	ep->sge[0].length = (uint32_t)len;
+	ep->wr.sg_list = len ? ep->sge : ep->sge + 1;
+	ep->wr.num_sge = len ? 2 : 1;
+	ep->wr.wr.rdma.remote_addr = hdl_ring_header_addr(&ep->tx, ep->tx.line) - len;
 	ep->wr.wr_id = (uint64_t)sq->id << 32 | i;
 	ep->wr.send_flags = IBV_SEND_INLINE;
 	if (unlikely(i + 1 - sq->signaled >= sq->interval)) {
@@ -420,7 +410,7 @@ static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	}
 	sq->head = i + 1;
 	sq->requests++;
-	sq->bytes += HDL_LINE;
+	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_small_sent(&ep->tx);
 	ep->tx_seq++;
 	ep->sent_msgs++;

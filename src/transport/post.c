@@ -123,10 +123,10 @@ int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bo
 	return post_srq(ep, hdr, body, len, NULL, send, send ? HDL_IN_PLACE_DONE : HDL_IN_PLACE_NO);
 }
 
-int hdl_post_ring(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
+int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
 		  struct hdl_send *send, enum hdl_in_place in_place)
 {
-	struct { struct hdl_data_rec tail; struct hdl_hdr hdr; } after;
+	struct { struct hdl_data_rec tail; struct hdl_hdr hdr; } _Alignas(16) after;
 	struct hdl_ring_place at;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	size_t tail_len = tail ? sizeof(*tail) : 0;
@@ -150,13 +150,11 @@ int hdl_post_ring(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_
 		if ((err = post_message(ep, &wr, &a, NULL, 0, NULL, HDL_IN_PLACE_NO)) < 0)
 			return err;
 	}
-	hdr->len = (uint32_t)(len + tail_len);
-	hdr->phase = at.phase;
+	hdl_hdr_set(&after.hdr, hdr->tag, hdr->context, hdr->seq, (uint32_t)(len + tail_len), hdr->kind, at.phase);
 	wr.wr.rdma.remote_addr = at.addr;
-	struct around a = { .zeros = true, .before_len = at.lead, .after = hdr, .after_len = sizeof(*hdr) };
+	struct around a = { .zeros = true, .before_len = at.lead, .after = &after.hdr, .after_len = sizeof(after.hdr) };
 	if (tail) {
 		after.tail = *tail;
-		after.hdr = *hdr;
 		a.after = &after;
 		a.after_len = sizeof(after);
 	}

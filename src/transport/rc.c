@@ -134,7 +134,9 @@ int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const unio
 /* What only a queue pair can tell: how much may be inline, and whether a write's bytes land in order. */
 int hdl_rc_caps(struct hdl_dev *dev)
 {
-	static const uint32_t tries[] = { 1024, 512, 256, 220, 128, 64, 0 };
+	/* A device that copies when it is posted to may take whole frames: then nothing has to be completed before the
+	 * sender's buffer is free again. */
+	const uint32_t tries[] = { (uint32_t)hdl_tp.ring_max + HDL_BOUNCE_AROUND, 1024, 512, 256, 220, 128, 64, 0 };
 	struct ibv_cq *cq = ibv_create_cq(dev->port.ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *qp = NULL;
 

@@ -35,6 +35,22 @@
 #define HDL_LINE 64u
 #define HDL_RING_SMALL (HDL_LINE - sizeof(struct hdl_hdr))	/* payload of a single-line frame */
 
+/*
+ * Fills a header in: one 16-byte store, which the processor can hand to the 16-byte load of whoever copies it next. A
+ * load that spans several younger stores would wait until all stores before it have left the core, ring lines included.
+ */
+static inline void hdl_hdr_set(struct hdl_hdr *h, int32_t tag, uint16_t context, uint16_t seq, uint32_t len, uint8_t kind,
+			       uint8_t phase)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	typedef uint64_t words __attribute__((vector_size(16), may_alias));
+	*(words *)h = (words){ (uint32_t)tag | (uint64_t)context << 32 | (uint64_t)seq << 48,
+			       len | (uint64_t)kind << 48 | (uint64_t)phase << 56 };
+#else
+	*h = (struct hdl_hdr){ .tag = tag, .context = context, .seq = seq, .len = len, .kind = kind, .phase = phase };
+#endif
+}
+
 struct hdl_ring_tx {
 	uint64_t acked;		/* lines given back by the receiver */
 	uint64_t sent;		/* lines used since the ring was made */

@@ -427,9 +427,9 @@ struct hdl_ep {
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
 	struct hdl_credit *credit;
 	size_t ring_max;		/* largest payload that takes the ring */
-	struct ibv_send_wr wr;		/* template of a single-line frame */
-	struct ibv_sge sge;
-	_Alignas(64) uint8_t frame[128];	/* [48, 64): terminator, zero; [64, 128): the line */
+	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
+	struct ibv_sge sge[2];
+	_Alignas(16) struct hdl_hdr head;
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	struct hdl_order order;
@@ -587,7 +587,7 @@ enum hdl_in_place {
 int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send);
 /* A frame whose payload is buf and then `tail`, which is NULL or a struct hdl_data_rec. 1: copied, 0: in flight,
  * -EAGAIN: no room. */
-int hdl_post_ring(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
+int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
 		  struct hdl_send *send, enum hdl_in_place in_place);
 /* Whether a rendezvous may go through the ring piece by piece, both processors copying at once: where the ring is
  * memory that both reach by loads and stores, and the users' is not. */
