@@ -244,6 +244,10 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 	if (unlikely(!request))
 		return hdl_null_arg(c, call, "request");
 	hdl_call = call;
+	if (!sync && likely(hdl_send_now(buf, count, t, dest, tag, c, c->context))) {
+		*request = (MPI_Request)&hdl_req_sent;
+		return MPI_SUCCESS;
+	}
 	rc = hdl_isend(buf, count, t, dest, tag, c, c->context, sync, &req);
 	if (unlikely(rc))
 		return hdl_raise_class(c, rc, call);

@@ -152,6 +152,12 @@ int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int
  * touched. */
 int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
 	     uint16_t context, bool sync);
+/* A standard send that can be done at once: true: it is done; false: nothing happened. */
+bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+		  uint16_t context);
+/* What a nonblocking send that is done returns: done, with an empty status; one for all, freeing it does nothing. For
+ * users' handles only: nobody may ask it to notify. */
+extern struct hdl_req hdl_req_sent;
 int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 	     uint16_t context, MPI_Status *status);
 int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status);

@@ -13,6 +13,11 @@ struct slab {
 	struct hdl_op op[SLAB_OPS];
 };
 
+/* comm is looked at for errors only, of which there are none. */
+struct hdl_req hdl_req_sent = {
+	.obj = { HDL_MAGIC_REQ, 1 }, .done = 1, .comm = &hdl_world, .status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
+};
+
 static struct slab *slabs;
 static struct hdl_op *free_ops;
 size_t hdl_pending;
@@ -42,19 +47,13 @@ struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind)
 		op = free_ops;
 	}
 	free_ops = op->next;
+	/* the rest is as it was made, or as op_put left it */
 	op->req.obj = (struct hdl_object){ HDL_MAGIC_REQ, 1 };
 	op->req.done = 0;
 	op->req.error = MPI_SUCCESS;
 	op->req.comm = comm;
-	op->req.notify = NULL;
-	op->req.look = NULL;
 	op->req.ep = NULL;
-	op->req.detached = op->req.pending = false;
 	op->kind = kind;
-	op->posted = false;
-	op->errnum = 0;
-	op->type = NULL;
-	op->packed = NULL;
 	comm->obj.refs++;
 	return op;
 }
@@ -69,11 +68,20 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
+/* In the pool there is no callback, error number, type or packed buffer, and nothing detached, pending or posted. */
 static void op_put(struct hdl_op *op)
 {
 	struct hdl_comm *comm = op->req.comm;
 
 	op->req.obj.magic = 0;
+	if (unlikely(op->req.notify || op->req.look || op->errnum || op->req.detached)) {
+		op->req.notify = NULL;
+		op->req.look = NULL;
+		op->errnum = 0;
+		op->req.detached = false;
+	}
+	op->type = NULL;
+	op->packed = NULL;
 	op->next = free_ops;
 	free_ops = op;
 	if (unlikely(comm->obj.refs == 1))
@@ -112,6 +120,8 @@ void hdl_req_complete(struct hdl_req *req, int error)
 
 void hdl_req_free(struct hdl_req *req)
 {
+	if (req == &hdl_req_sent)
+		return;
 	if (unlikely(!req->done)) {
 		req->detached = true;
 		req->obj.refs = 0;

@@ -162,14 +162,15 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
 		return too_large(count, t);
-	/* What send_done looks at; the rest is for explanations, and set when the message does not leave at once. */
+	if (likely(!sync) && likely(hdl_ep_send_now(ep, tag, context, buf, bytes)))
+		return MPI_SUCCESS;
 	op.send.done = send_done;
 	op.packed = NULL;
 	op.req.done = 0;
 	op.req.notify = NULL;
 	op.req.detached = op.req.pending = false;
 	rc = hdl_ep_send(ep, tag, context, sync, buf, bytes, &op.send);
-	if (likely(rc == 1))
+	if (rc == 1)
 		return MPI_SUCCESS;
 	op.req.comm = comm;
 	op.kind = HDL_REQ_SEND;
@@ -180,4 +181,15 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	op.context = context;
 	op.bytes = bytes;
 	return send_wait(&op, ep, rc);
+}
+
+bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+		  uint16_t context)
+{
+	struct hdl_ep *ep;
+	size_t bytes;
+
+	return dest >= 0 && (ep = comm->ep[dest]) && hdl_type_is_run(t, count) &&
+	       !__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes) &&
+	       hdl_ep_send_now(ep, tag, context, buf, bytes);
 }

@@ -191,36 +191,38 @@ static inline void shca_store_barrier(void)
 /* A copy in any order, for lengths that are mostly a line or less: no call then. */
 static inline void shca_copy_small(char *d, const char *s, size_t len)
 {
-	if (__builtin_expect(len > 64, 0)) {
-		memcpy(d, s, len);
-	} else if (len > 32) {
+	if (len >= 8 && len <= 16) {
+		uint64_t a, b;
+		memcpy(&a, s, 8);
+		memcpy(&b, s + len - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + len - 8, &b, 8);
+	} else if (len < 4) {
+		if (len) {
+			char a = s[0], b = s[len / 2], c = s[len - 1];
+			d[0] = a;
+			d[len / 2] = b;
+			d[len - 1] = c;
+		}
+	} else if (len < 8) {
+		uint32_t a, b;
+		memcpy(&a, s, 4);
+		memcpy(&b, s + len - 4, 4);
+		memcpy(d, &a, 4);
+		memcpy(d + len - 4, &b, 4);
+	} else if (len <= 32) {
+		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + len - 16));
+		_mm_storeu_si128((__m128i *)d, a);
+		_mm_storeu_si128((__m128i *)(d + len - 16), b);
+	} else if (len <= 64) {
 		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
 		__m128i c = _mm_loadu_si128((const __m128i *)(s + len - 32)), e = _mm_loadu_si128((const __m128i *)(s + len - 16));
 		_mm_storeu_si128((__m128i *)d, a);
 		_mm_storeu_si128((__m128i *)(d + 16), b);
 		_mm_storeu_si128((__m128i *)(d + len - 32), c);
 		_mm_storeu_si128((__m128i *)(d + len - 16), e);
-	} else if (len >= 16) {
-		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + len - 16));
-		_mm_storeu_si128((__m128i *)d, a);
-		_mm_storeu_si128((__m128i *)(d + len - 16), b);
-	} else if (len >= 8) {
-		uint64_t a, b;
-		memcpy(&a, s, 8);
-		memcpy(&b, s + len - 8, 8);
-		memcpy(d, &a, 8);
-		memcpy(d + len - 8, &b, 8);
-	} else if (len >= 4) {
-		uint32_t a, b;
-		memcpy(&a, s, 4);
-		memcpy(&b, s + len - 4, 4);
-		memcpy(d, &a, 4);
-		memcpy(d + len - 4, &b, 4);
-	} else if (len) {
-		char a = s[0], b = s[len / 2], c = s[len - 1];
-		d[0] = a;
-		d[len / 2] = b;
-		d[len - 1] = c;
+	} else {
+		memcpy(d, s, len);
 	}
 }
 
@@ -229,7 +231,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 	char *d = dst;
 	const char *s = src;
 
-	if (__builtin_expect(len == 64, 1)) {
+	if (len == 64) {
 		/* a line: what rings are made of */
 		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
 		__m128i c = _mm_loadu_si128((const __m128i *)(s + 32));
@@ -242,8 +244,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		d += 48;
 		s += 48;
 		len = 16;
-	}
-	if (len > 64) {
+	} else if (len > 64) {
 		size_t body = len - 64;
 		memcpy(d, s, body);
 		d += body;
@@ -251,7 +252,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		len = 64;
 		shca_store_barrier();
 	}
-	while (len > 16) {
+	while (__builtin_expect(len > 16, 0)) {
 		_mm_storeu_si128((__m128i *)d, _mm_loadu_si128((const __m128i *)s));
 		shca_store_barrier();
 		d += 16;

@@ -326,6 +326,7 @@ static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 	m->base = base;
 	m->bytes = want;
 	m->hdr = base;
+	m->fences = m->hdr->fences;
 	m->procs = shca_at(base, h.procs);
 	m->threads = shca_at(base, h.threads);
 	m->qp_segs = shca_at(base, h.qp_segs);
@@ -553,6 +554,7 @@ int shca_fabric_attach(struct shca_member *m, const struct shca_member *first)
 	m->base = first->base;
 	m->bytes = first->bytes;
 	m->hdr = first->hdr;
+	m->fences = first->fences;
 	m->procs = first->procs;
 	m->threads = first->threads;
 	m->qp_segs = first->qp_segs;

@@ -45,6 +45,7 @@ struct shca_member {
 	struct shca_thread_slot *threads;
 	_Atomic uint64_t *qp_segs, *mr_segs;
 	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
+	bool fences;			/* = hdr->fences */
 	bool forked;			/* this is the child of a fork: the mapping is not here, nothing may be used */
 	uint64_t id;			/* unique in this process; 0 once it may not be used (left, or after fork) */
 	uint64_t dev, ino;		/* of the fabric file: no other descriptor of it may ever be closed here */
@@ -253,7 +254,7 @@ static inline void shca_full_fence(void)
 void shca_heavy_fence(struct shca_member *m);
 static inline void shca_light_fence(const struct shca_member *m)
 {
-	if (__builtin_expect(m->hdr->fences, 0))
+	if (__builtin_expect(m->fences, 0))
 		shca_full_fence();
 	else
 		atomic_signal_fence(memory_order_seq_cst);

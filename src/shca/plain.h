@@ -53,10 +53,10 @@ static inline struct shca_target *shca_target_get(struct shca_cpu *cpu, struct s
 	return t;
 }
 
-/* Whether this queue runs requests here and now: connected, not failed, nothing before them. */
+/* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
 static inline bool shca_runs_plain(const struct shca_lqp *q)
 {
-	return q->plain && q->ready &&
+	return q->writes &&
 	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
 		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
 }

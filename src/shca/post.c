@@ -355,7 +355,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	}
 	if (!len || len > (is_inline ? q->max_inline : SHCA_PLAIN_MAX))
 		return false;
-	bool signaled = wr->send_flags & IBV_SEND_SIGNALED || q->sq_sig_all;
+	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
 	if (signaled && full(q))
 		return false;
 	const struct shca_target *t =
@@ -388,24 +388,24 @@ static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *c
 
 	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
 		return false;
-	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1 || q->sq_sig_all)
+	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1)
 		return write_gathered(cpu, q, wr);
-	len = sge->length;
-	if (wr->num_sge == 2)
-		len += sge[1].length;
+	const struct ibv_sge *last = &sge[wr->num_sge - 1];
+	len = last->length;
+	if (last != sge)
+		len += sge->length;
 	if (len - 1 >= q->max_inline)
 		return false;
 	const struct shca_target *t =
 		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
 	if (!t)
 		return false;
-	if (wr->num_sge == 2) {
+	if (last != sge) {
 		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
 		to += sge->length;
-		sge++;
 		shca_store_barrier();
 	}
-	shca_store_ordered(to, (const void *)(uintptr_t)sge->addr, sge->length);
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
 	shca_plain_done(cpu, q, t, len);
 	return true;
 }

@@ -484,6 +484,12 @@ static void apply(struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
 		shca_withdraw(qp->m, qp->m->slot);
 }
 
+static void set_ready(struct shca_lqp *qp, bool ready)
+{
+	qp->ready = ready;
+	qp->writes = ready && qp->plain && !qp->sq_sig_all;
+}
+
 static void set_state(struct shca_lqp *qp, enum ibv_qp_state s)
 {
 	atomic_store(&qp->sh->qp_state, s);
@@ -537,7 +543,7 @@ static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
 	set_state(qp, IBV_QPS_ERR);
 	/* running a failed queue flushes it, receives too; requests that are posted later are flushed as well */
-	qp->ready = has_send(qp->type);
+	set_ready(qp, has_send(qp->type));
 	shca_kick(cpu, qp->off);
 	shca_drain(cpu);
 	shca_leave(cpu);
@@ -559,7 +565,7 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, uint32_t gate, bool 
 	atomic_store(&sh->gate, gate);
 	shca_withdraw(qp->m, qp->m->slot);
 	shca_lock(&qp->lock);
-	qp->ready = false;
+	set_ready(qp, false);
 	shca_enter(cpu);
 	shca_qp_lock(cpu, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
@@ -718,7 +724,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		from_drained(cpu, qp);
 	} else if (to == IBV_QPS_RTS) {
 		set_state(qp, to);
-		qp->ready = has_send(qp->type);
+		set_ready(qp, has_send(qp->type));
 	} else {
 		set_state(qp, to);
 	}

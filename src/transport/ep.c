@@ -118,6 +118,12 @@ void hdl_ep_refresh(struct hdl_ep *ep)
 {
 	ep->fast = ep->ring && ep->sq && !ep->pend && !ep->wake_mode && !ep->failed && !ep->guard_ud &&
 		   !ep->guard_sq && ep->sq->max_inline >= HDL_LINE && ep->ring_max >= HDL_RING_SMALL;
+	if (!ep->fast)
+		return;
+	/* payload, terminator and gap, header */
+	ep->now_max = ep->sq->max_inline - HDL_BOUNCE_AROUND;
+	if (ep->sq->max_inline < HDL_BOUNCE_AROUND || ep->now_max > ep->ring_max)
+		ep->now_max = ep->sq->max_inline < HDL_BOUNCE_AROUND ? 0 : ep->ring_max;
 }
 
 void hdl_ep_busy(struct hdl_ep *ep)
@@ -413,18 +419,38 @@ static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_small_sent(&ep->tx);
 	ep->tx_seq++;
-	ep->sent_msgs++;
 	ep->out_ring.msgs++;
 	ep->out_ring.bytes += len;
 	return 1;
 }
 
+/* A longer frame that is copied while it is posted. */
+static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
+{
+	struct hdl_hdr hdr = { .tag = tag, .context = context, .seq = ep->tx_seq, .kind = HDL_EAGER };
+
+	if (hdl_post_ring(ep, &hdr, buf, len, NULL, NULL, HDL_IN_PLACE_NO) < 0)
+		return 0;
+	sent(ep);
+	ep->out_ring.msgs++;
+	ep->out_ring.bytes += len;
+	return 1;
+}
+
+int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
+{
+	if (unlikely(!ep->fast))
+		return 0;
+	if (likely(len <= HDL_RING_SMALL) && likely(hdl_ring_small_ready(&ep->tx)) && likely(hdl_sq_room(ep->sq, 1)))
+		return send_small(ep, tag, context, buf, len) == 1;
+	return len <= ep->now_max ? send_frame(ep, tag, context, buf, len) : 0;
+}
+
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		struct hdl_send *send)
 {
-	if (likely(len <= HDL_RING_SMALL && ep->fast && !sync) && likely(hdl_ring_small_ready(&ep->tx)) &&
-	    likely(hdl_sq_room(ep->sq, 1)))
-		return send_small(ep, tag, context, buf, len);
+	if (!sync && hdl_ep_send_now(ep, tag, context, buf, len))
+		return 1;
 	return send_slow(ep, tag, context, sync, buf, len, send);
 }
 

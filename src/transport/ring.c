@@ -16,8 +16,12 @@ void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines)
 }
 
 /* Bits [from, from + n). */
-static void mark(uint64_t *dirty, uint32_t from, uint32_t n)
+static void mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
 {
+	uint64_t *dirty = tx->dirty;
+
+	/* a lap from now, and what is skipped or taken by this frame */
+	tx->dirty_until = tx->sent + 2ull * tx->lines;
 	while (n) {
 		uint32_t bit = from & 63, m = 64 - bit < n ? 64 - bit : n;
 		uint64_t mask = m == 64 ? ~0ull : ((1ull << m) - 1) << bit;
@@ -45,7 +49,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 		place->skip_line = tx->line;
 		place->skip_phase = tx->phase;
 		clean(tx->dirty, tx->line);
-		mark(tx->dirty, 0, tx->line);
+		mark(tx, 0, tx->line);
 		tx->line = tx->lines - 1;
 		tx->phase = hdl_ring_next_phase(tx->phase);
 		tx->sent += skipped;
@@ -64,7 +68,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 	}
 	clean(tx->dirty, top);
 	if (k > 1)
-		mark(tx->dirty, low, k - 1);
+		mark(tx, low, k - 1);
 	tx->sent += k;
 	if (low == 0) {
 		tx->line = tx->lines - 1;

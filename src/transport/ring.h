@@ -56,6 +56,7 @@ struct hdl_ring_tx {
 	uint64_t sent;		/* lines used since the ring was made */
 	uint64_t base;		/* the receiver's address of line 0 */
 	uint64_t *dirty;	/* bit per line: its header position holds no usable phase */
+	uint64_t dirty_until;	/* from this value of `sent` on, no line is: a lap has gone by since one became it */
 	uint32_t line;		/* next header line */
 	uint32_t lines;
 	uint32_t rkey;
@@ -118,11 +119,13 @@ void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines);
  * tx->phase; write it, then hdl_ring_small_sent. */
 static inline bool hdl_ring_small_ready(const struct hdl_ring_tx *tx)
 {
-	return tx->sent + 2 - tx->acked <= tx->lines && !(tx->line && hdl_ring_is_dirty(tx, tx->line - 1));
+	return tx->sent + 2 - tx->acked <= tx->lines &&
+	       (tx->sent >= tx->dirty_until || !tx->line || !hdl_ring_is_dirty(tx, tx->line - 1));
 }
 static inline void hdl_ring_small_sent(struct hdl_ring_tx *tx)
 {
-	tx->dirty[tx->line >> 6] &= ~(1ull << (tx->line & 63));
+	if (tx->sent < tx->dirty_until)
+		tx->dirty[tx->line >> 6] &= ~(1ull << (tx->line & 63));
 	tx->sent++;
 	if (__builtin_expect(tx->line == 0, 0)) {
 		tx->line = tx->lines;

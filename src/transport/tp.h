@@ -427,6 +427,7 @@ struct hdl_ep {
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
 	struct hdl_credit *credit;
 	size_t ring_max;		/* largest payload that takes the ring */
+	size_t now_max;			/* largest one that is copied while it is posted */
 	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
 	struct ibv_sge sge[2];
 	_Alignas(16) struct hdl_hdr head;

@@ -92,6 +92,8 @@ struct hdl_ep *hdl_ep(int rank);
  * negative errno: refused, nothing was sent. */
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		struct hdl_send *send);
+/* The same without sync, if it can be done at once: 1: sent, the buffer is the caller's again; 0: nothing happened, use hdl_ep_send. */
+int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
  * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow. */
