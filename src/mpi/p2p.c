@@ -92,6 +92,8 @@ static inline __attribute__((always_inline)) int send_any(const char *call, cons
 			return rc;
 	}
 	hdl_call = call;
+	if (!sync && likely(hdl_send_now(buf, count, t, dest, tag, c, c->context)))
+		return MPI_SUCCESS;
 	rc = hdl_send(buf, count, t, dest, tag, c, c->context, sync);
 	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
 }

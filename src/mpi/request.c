@@ -99,6 +99,12 @@ static int finish_all(const char *call, int count, MPI_Request requests[], MPI_S
 			empty(status);
 			continue;
 		}
+		if (req == &hdl_req_sent) {
+			if (status)
+				hdl_status_copy(status, &req->status);
+			requests[i] = MPI_REQUEST_NULL;
+			continue;
+		}
 		if (likely(!req->error)) {
 			finish_one(call, &requests[i], req, status);
 			continue;
@@ -196,7 +202,7 @@ int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_o
 		return rc;
 	hdl_call = call;
 	for (int i = 0; i < count; i++)
-		if (array_of_requests[i] != MPI_REQUEST_NULL)
+		if (array_of_requests[i] != MPI_REQUEST_NULL && !((struct hdl_req *)array_of_requests[i])->done)
 			hdl_req_wait((struct hdl_req *)array_of_requests[i]);
 	return finish_all(call, count, array_of_requests, array_of_statuses);
 }

@@ -153,8 +153,16 @@ int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int
 int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
 	     uint16_t context, bool sync);
 /* A standard send that can be done at once: true: it is done; false: nothing happened. */
-bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
-		  uint16_t context);
+static inline bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag,
+				struct hdl_comm *comm, uint16_t context)
+{
+	struct hdl_ep *ep;
+	size_t bytes;
+
+	return dest >= 0 && (ep = comm->ep[dest]) && hdl_type_is_run(t, count) &&
+	       !__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes) &&
+	       hdl_ep_send_now(ep, tag, context, buf, bytes);
+}
 /* What a nonblocking send that is done returns: done, with an empty status; one for all, freeing it does nothing. For
  * users' handles only: nobody may ask it to notify. */
 extern struct hdl_req hdl_req_sent;

@@ -162,8 +162,6 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
 		return too_large(count, t);
-	if (likely(!sync) && likely(hdl_ep_send_now(ep, tag, context, buf, bytes)))
-		return MPI_SUCCESS;
 	op.send.done = send_done;
 	op.packed = NULL;
 	op.req.done = 0;
@@ -181,15 +179,4 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	op.context = context;
 	op.bytes = bytes;
 	return send_wait(&op, ep, rc);
-}
-
-bool hdl_send_now(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
-		  uint16_t context)
-{
-	struct hdl_ep *ep;
-	size_t bytes;
-
-	return dest >= 0 && (ep = comm->ep[dest]) && hdl_type_is_run(t, count) &&
-	       !__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes) &&
-	       hdl_ep_send_now(ep, tag, context, buf, bytes);
 }

@@ -530,9 +530,8 @@ static __attribute__((noinline)) int post_list(struct shca_cpu *cpu, struct shca
 	return 0;
 }
 
-int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static __attribute__((noinline)) int post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct shca_lqp *q = lqp_of(qp);
 	struct shca_cpu *cpu = shca_cpu_get(q->m);
 
 	if (__builtin_expect(!cpu, 0)) {
@@ -547,6 +546,63 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	shca_leave(cpu);
 	shca_unlock(&q->lock);
 	return rc;
+}
+
+static __attribute__((noinline, cold)) int wake_peer(struct shca_cpu *cpu, uint32_t slot)
+{
+	shca_enter(cpu);
+	shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+	shca_leave(cpu);
+	return 0;
+}
+
+/*
+ * The hottest path of the device: one short inline write, of one or two pieces, to a window that is remembered. The same
+ * as write_plain, but it calls nothing; whatever else turns up is post_any's. Here enter and leave are spelled out: a
+ * thread that posts is not inside the engine already.
+ */
+int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct shca_lqp *q = lqp_of(qp);
+
+	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
+			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
+		return post_any(q, wr, bad);
+	struct shca_cpu *cpu = shca_tls.cpu;
+	const struct ibv_sge *sge = wr->sg_list, *last = sge;
+	uint32_t before = 0;
+	if (wr->num_sge == 2) {
+		before = sge->length;
+		last++;
+	} else if (wr->num_sge != 1) {
+		return post_any(q, wr, bad);
+	}
+	uint32_t len = before + last->length, rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
+	uint64_t addr = wr->wr.rdma.remote_addr;
+	if (before > SHCA_LINE || last->length > SHCA_LINE || len - 1 >= q->max_inline)
+		return post_any(q, wr, bad);
+	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(t->rkey != rkey || t->dest != dest || t->dc_key ||
+			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
+			     len > t->bytes || addr - t->lo > t->bytes - len, 0)) {
+		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+		return post_any(q, wr, bad);
+	}
+	char *to = t->at + addr;
+	if (before) {
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, before);
+		to += before;
+		shca_store_barrier();
+	}
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
+	shca_count_direct(q, len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "transport/tp.h"
 
 #define CTL_RING_MAX HDL_RING_SMALL
+#define RING_AHEAD 4		/* lines that are fetched while a frame is worked on */
 
 struct hdl_tp hdl_tp;
 
@@ -648,6 +649,9 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 			return n;
 		}
 		n++;
+		/* what a sender that is ahead has written next: else each message would wait for its own line */
+		for (int i = 1; i <= RING_AHEAD; i++)
+			__builtin_prefetch((const char *)at - i * (int)HDL_LINE);
 		const char *payload = (const char *)at - hdr.len;
 		if (likely(hdr.kind == HDL_EAGER || hdr.kind == HDL_RTS)) {
 			ep->in_ring.msgs++;
