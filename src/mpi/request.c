@@ -25,7 +25,7 @@ static inline int finish(const char *call, MPI_Request *handle, struct hdl_req *
 }
 
 /* The same among several: no handler yet; the error goes to the status, if there is one. */
-static int finish_one(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+static inline __attribute__((always_inline)) int finish_one(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	int rc = req->error;
 

@@ -19,10 +19,10 @@ struct hdl_req hdl_req_sent = {
 };
 
 static struct slab *slabs;
-static struct hdl_op *free_ops;
+struct hdl_op *hdl_free_ops;
 size_t hdl_pending;
 
-static __attribute__((noinline)) bool pool_grow(void)
+bool hdl_op_pool_grow(void)
 {
 	struct slab *s = calloc(1, sizeof(*s));
 
@@ -31,31 +31,10 @@ static __attribute__((noinline)) bool pool_grow(void)
 	s->next = slabs;
 	slabs = s;
 	for (int i = SLAB_OPS - 1; i >= 0; i--) {
-		s->op[i].next = free_ops;
-		free_ops = &s->op[i];
+		s->op[i].next = hdl_free_ops;
+		hdl_free_ops = &s->op[i];
 	}
 	return true;
-}
-
-struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind)
-{
-	struct hdl_op *op = free_ops;
-
-	if (unlikely(!op)) {
-		if (!pool_grow())
-			return NULL;
-		op = free_ops;
-	}
-	free_ops = op->next;
-	/* the rest is as it was made, or as op_put left it */
-	op->req.obj = (struct hdl_object){ HDL_MAGIC_REQ, 1 };
-	op->req.done = 0;
-	op->req.error = MPI_SUCCESS;
-	op->req.comm = comm;
-	op->req.ep = NULL;
-	op->kind = kind;
-	comm->obj.refs++;
-	return op;
 }
 
 struct hdl_req *hdl_req_new(struct hdl_comm *comm)
@@ -82,8 +61,8 @@ static void op_put(struct hdl_op *op)
 	}
 	op->type = NULL;
 	op->packed = NULL;
-	op->next = free_ops;
-	free_ops = op;
+	op->next = hdl_free_ops;
+	hdl_free_ops = op;
 	if (unlikely(comm->obj.refs == 1))
 		hdl_comm_release(comm);		/* it was freed meanwhile: this was its last user */
 	else
@@ -203,5 +182,5 @@ void hdl_req_fini(void)
 		free(s);
 	}
 	slabs = NULL;
-	free_ops = NULL;
+	hdl_free_ops = NULL;
 }

@@ -67,7 +67,25 @@ void hdl_buf_fini(void);
 
 /* ---- request.c ----------------------------------------------------------------------------------------- */
 
-struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind);	/* NULL without memory */
+extern struct hdl_op *hdl_free_ops;
+bool hdl_op_pool_grow(void);
+/* NULL without memory. */
+static inline struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind kind)
+{
+	if (unlikely(!hdl_free_ops) && !hdl_op_pool_grow())
+		return NULL;
+	struct hdl_op *op = hdl_free_ops;
+	hdl_free_ops = op->next;
+	/* the rest is as it was made, or as op_put left it */
+	op->req.obj = (struct hdl_object){ HDL_MAGIC_REQ, 1 };
+	op->req.done = 0;
+	op->req.error = MPI_SUCCESS;
+	op->req.comm = comm;
+	op->req.ep = NULL;
+	op->kind = kind;
+	comm->obj.refs++;
+	return op;
+}
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 void hdl_req_fini(void);
 /* The rest of hdl_wait_done, when the first turn of progress was not enough. */

@@ -419,6 +419,7 @@ static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	sq->requests++;
 	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_small_sent(&ep->tx);
+	ep->streak = 0;
 	ep->tx_seq++;
 	ep->out_ring.msgs++;
 	ep->out_ring.bytes += len;
@@ -579,7 +580,8 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	}
 }
 
-static void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
+static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr,
+							      const void *payload)
 {
 	struct hdl_parked *p;
 
@@ -654,6 +656,7 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 			__builtin_prefetch((const char *)at - i * (int)HDL_LINE);
 		const char *payload = (const char *)at - hdr.len;
 		if (likely(hdr.kind == HDL_EAGER || hdr.kind == HDL_RTS)) {
+			ep->streak++;
 			ep->in_ring.msgs++;
 			ep->in_ring.bytes += hdr.len;
 			ordered(ep, &hdr, payload);

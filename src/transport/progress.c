@@ -13,6 +13,8 @@
 #include "transport/tp.h"
 
 #define RING_BURST 32		/* frames of one ring per turn, so that every peer has its turn */
+#define STREAM 8		/* so many messages without an answer are a stream */
+#define STREAM_BURST 8
 #define PEEKS 24		/* looks at the expected peer's ring before a whole turn */
 #define ASYNC_TURNS (64 * HDL_TIMER_TURNS)
 #define ACK_IDLE_TURNS 64
@@ -274,9 +276,12 @@ int hdl_tp_progress_peer(struct hdl_ep *ep)
 	if (hdl_tp.inside)
 		return 0;
 	hdl_tp.inside = true;
-	if (ep->rx_state >= HDL_RX_ACTIVE)
+	if (ep->rx_state >= HDL_RX_ACTIVE) {
+		/* one message may be all that is waited for; in a stream there will be more */
+		int max = ep->streak < STREAM ? 1 : STREAM_BURST;
 		for (int i = 0; i < PEEKS && !n; i++)
-			n = hdl_ring_poll(ep, 1);
+			n = hdl_ring_poll(ep, max);
+	}
 	if (n) {
 		if (unlikely(hdl_tp.ndone))
 			hdl_done_run();

@@ -433,6 +433,7 @@ struct hdl_ep {
 	_Alignas(16) struct hdl_hdr head;
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
+	uint32_t streak;		/* messages from the ring since the last small one to this peer */
 	struct hdl_order order;
 	int rank;
 	uint8_t rx_state;		/* enum hdl_rx_ring */
