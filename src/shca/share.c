@@ -12,7 +12,7 @@
 #include "shca/engine.h"
 
 #define SHARE_CHUNKS 64u
-#define SHARE_MIN (128u << 10)
+#define SHARE_MIN (1u << 20)	/* below, what two CPUs gain in copying they lose by lines that change cores */
 #define CHUNK_MIN (32u << 10)
 
 enum { CHUNK_FREE = 0, CHUNK_CLAIMED, CHUNK_DONE, CHUNK_FAILED };

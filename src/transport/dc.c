@@ -14,7 +14,8 @@
 /* The ibv_wr builder copies inline data: what is longer is gathered where it lies. */
 #define DC_INLINE 1024u
 
-#define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
+		      IBV_QP_EX_WITH_RDMA_READ)
 
 static int to_init(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 {
@@ -181,6 +182,9 @@ int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 		break;
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+		break;
+	case IBV_WR_RDMA_READ:
+		ibv_wr_rdma_read(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 		break;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		ibv_wr_rdma_write_imm(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);

@@ -219,7 +219,12 @@ static int probe(struct hdl_dev *dev)
 	    odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_SEND) {
 		bool remote = odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_WRITE;
 		int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE;
-		if (remote)
+		bool read = remote && odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_READ;
+		if (read)
+			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX,
+					      access | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+		dev->all_read = dev->all != NULL;
+		if (remote && !dev->all)
 			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access | IBV_ACCESS_REMOTE_WRITE);
 		dev->all_remote = dev->all != NULL;
 		if (!dev->all)

@@ -39,6 +39,11 @@ void hdl_done_fetch(struct hdl_fetch *fetch, int err)
 	done_push(fetch, err, HDL_DONE_FETCH);
 }
 
+void hdl_done_read(uint32_t id)
+{
+	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
+}
+
 void hdl_done_run(void)
 {
 	/* callbacks may add more, and the array may move */
@@ -51,6 +56,9 @@ void hdl_done_run(void)
 			break;
 		case HDL_DONE_FETCH:
 			((struct hdl_fetch *)p)->done(p, err);
+			break;
+		case HDL_DONE_READ:
+			hdl_rndv_read_all((uint32_t)(uintptr_t)p);
 			break;
 		case HDL_DONE_PEER:
 			if (hdl_tp.up.peer_failed)
@@ -477,6 +485,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		free(c);
 		++*events;
 	}
+	waits |= hdl_rndv_read(ep);
 	waits |= hdl_rndv_push(ep);
 	while ((s = ep->pend)) {
 		struct hdl_send *next = s->next;
@@ -510,6 +519,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 {
 	union {
 		struct hdl_cts cts;
+		struct hdl_fin fin;
 		struct hdl_data_rec data;
 		struct hdl_ring_offer offer;
 		struct hdl_ring_accept accept;
@@ -520,6 +530,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	uint32_t n;
 	static const uint8_t need[] = {
 		[HDL_CTL_CTS] = sizeof(m.cts),
+		[HDL_CTL_FIN] = sizeof(m.fin),
 		[HDL_CTL_DATA] = sizeof(m.data),
 		[HDL_CTL_RING_OFFER] = sizeof(m.offer),
 		[HDL_CTL_RING_ACCEPT] = sizeof(m.accept),
@@ -541,6 +552,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	switch (hdr->kind) {
 	case HDL_CTL_CTS:
 		hdl_rndv_on_cts(ep, &m.cts);
+		break;
+	case HDL_CTL_FIN:
+		hdl_rndv_on_fin(ep, &m.fin);
 		break;
 	case HDL_CTL_DATA:
 		n = hdr->len - (uint32_t)sizeof(m.data);

@@ -68,6 +68,23 @@ static const char *kinds(const struct hdl_ep *ep, char *text, size_t n)
 	return *text ? text : "-";
 }
 
+/* What was measured of the ways that a rendezvous can go (tune.h). */
+static void report_ways(FILE *out)
+{
+	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
+		const struct hdl_tune_class *c = &hdl_tp.tune.class[i];
+		if (!c->tried[HDL_WAY_STAGE] && !c->tried[HDL_WAY_READ])
+			continue;
+		fprintf(out, "heddle: transports: rank %d: rendezvous %s %u KiB:", hdl_job.rank,
+			i == HDL_TUNE_CLASSES - 1 ? "beyond" : "up to", 32u << (i == HDL_TUNE_CLASSES - 1 ? i - 1 : i));
+		for (int w = 0; w < HDL_WAYS; w++)
+			if (c->tried[w])
+				fprintf(out, "%s %s %u times, %" PRIu64 " MB/s", w ? "," : "", w == HDL_WAY_READ ? "read" : "staged",
+					c->tried[w], c->cost[w] ? (uint64_t)1048576000 / c->cost[w] : 0);
+		fprintf(out, "\n");
+	}
+}
+
 void hdl_report_transports(FILE *out)
 {
 	char kind[16], *text = NULL;
@@ -100,6 +117,7 @@ void hdl_report_transports(FILE *out)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);
 	}
+	report_ways(out);
 	/* per kind, what went into the device's queues: these are the numbers that the device counts */
 	for (int d = 0; d < hdl_tp.ndev; d++) {
 		struct hdl_dev *dev = hdl_tp.dev[d];

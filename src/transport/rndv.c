@@ -4,7 +4,8 @@
  * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
  * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream. Where the ring
  * is memory that both processes reach by loads and stores, messages up to HEDDLE_STAGE_MAX go through it in pieces: the
- * sender's processor copies one in while the receiver's copies the one before out.
+ * sender's processor copies one in while the receiver's copies the one before out; or, by what has been measured
+ * (tune.h), the receiver reads it: RTS(address, key) ──▶, RDMA READ, ◀── FIN.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static void finish_fetch(struct hdl_fetch *f, int err)
 		ibv_dereg_mr(op->mr);
 	op->mr = NULL;
 	hdl_id_free(&hdl_tp.fetches, op->id);
+	if (op->tuned)
+		hdl_tune_end(&hdl_tp.tune, f->len, err != 0, hdl_now_ns());
 	if (!err) {
 		f->ep->in_rndv.msgs++;
 		f->ep->in_rndv.bytes += f->len;
@@ -71,6 +74,10 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 	*op = (struct hdl_send_op){ .id = id };
 	send->ep = ep;
 	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
+	if (ep->dev->all_read) {
+		rec->addr = (uintptr_t)send->buf;
+		rec->rkey = ep->dev->all->rkey;
+	}
 	return 0;
 }
 
@@ -246,7 +253,97 @@ bool hdl_rndv_stream(struct hdl_ep *ep)
 	return false;
 }
 
+void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+
+	if (!s || s->ep != ep || hdl_send_op(s)->state != OP_WAIT_CTS) {
+		hdl_error("rank %d has read message %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	ep->out_rndv.msgs++;
+	ep->out_rndv.bytes += fin->len;
+	finish_send(s, 0);
+}
+
 /* ---- the receiver ------------------------------------------------------------------------------------------ */
+
+/* Asks for the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+static int read_one(struct hdl_ep *ep)
+{
+	struct hdl_fetch *f = ep->reads;
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_sq *sq = ep->sq;
+	uint64_t n = f->len - op->off;
+
+	if (op->inflight >= MAX_INFLIGHT || !hdl_sq_room(sq, 1))
+		return 0;
+	if (n > hdl_vars.rndv_chunk)
+		n = hdl_vars.rndv_chunk;
+	if (n > ep->dev->max_msg)
+		n = ep->dev->max_msg;
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->off, .length = (uint32_t)n, .lkey = ep->dev->all->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
+	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.rkey = op->rkey;
+	op->inflight++;
+	op->off += n;
+	if (op->off == f->len)
+		ep->reads = f->next;
+	/* by its number: when the endpoint fails the operation ends before its requests do */
+	return hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n) ? 0 : 1;
+}
+
+bool hdl_rndv_read(struct hdl_ep *ep)
+{
+	bool posted = false;
+
+	while (ep->reads && read_one(ep))
+		posted = true;
+	/* a device that has read by now lets the operations end at once */
+	if (posted)
+		hdl_sq_reap(ep->sq->scq);
+	return ep->reads != NULL;
+}
+
+void hdl_rndv_read_done(uint32_t id, int err)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+
+	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
+	if (!f || err)
+		return;
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	if (--op->inflight || op->off < f->len)
+		return;
+	/* not here: whoever looks at completions may be in the middle of a post */
+	hdl_done_read(id);
+}
+
+void hdl_rndv_read_all(uint32_t id)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+
+	if (!f)
+		return;		/* the endpoint has failed meanwhile */
+	struct hdl_fin fin = { .op = hdl_fetch_op(f)->sop, .len = f->len };
+	struct hdl_ep *ep = f->ep;
+	finish_fetch(f, 0);
+	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
+}
+
+/* Whether a message is read; else it is asked for by a CTS. */
+static bool by_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
+{
+	bool read = rec->rkey && ep->conn_state == HDL_CONN_READY && ep->sq && ep->dev->all && ep->dev->arena;
+	bool stage = f->len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE && ep->dev->arena;
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	if (!read || !stage)
+		return read;
+	op->tuned = 1;
+	return hdl_tune_begin(&hdl_tp.tune, f->len, 1u << HDL_WAY_STAGE | 1u << HDL_WAY_READ, hdl_now_ns()) == HDL_WAY_READ;
+}
 
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
 {
@@ -271,6 +368,19 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	}
 	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
 		return err;
+	if (by_read(ep, &rec, f)) {
+		op->raddr = rec.addr;
+		op->rkey = rec.rkey;
+		op->sop = rec.op;
+		if (ep->reads)
+			ep->reads_tail->next = f;
+		else
+			ep->reads = f;
+		ep->reads_tail = f;
+		if (hdl_rndv_read(ep))
+			hdl_ep_busy(ep);
+		return 0;
+	}
 	if (hdl_ep_can_rdma(ep)) {
 		if (!ep->dev->all_remote) {
 			op->mr = ibv_reg_mr(ep->dev->port.pd, buf, f->len,
@@ -282,6 +392,8 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 					  "(ulimit -l)",
 					  ep->dev->name, f->len, strerror(err));
 				hdl_id_free(&hdl_tp.fetches, op->id);
+				if (op->tuned)
+					hdl_tune_end(&hdl_tp.tune, f->len, true, hdl_now_ns());
 				return -err;
 			}
 		}
@@ -325,6 +437,7 @@ void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const v
 void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 {
 	ep->rdma_wait = ep->stream = NULL;
+	ep->reads = NULL;
 	for (uint32_t i = 0; i < hdl_tp.sends.n; i++) {
 		struct hdl_send *s = hdl_tp.sends.e[i].p;
 		if (!s || s->ep != ep)

@@ -113,6 +113,9 @@ static void release(struct hdl_slot *slot, int err)
 	case HDL_SLOT_RNDV:
 		hdl_rndv_chunk_done(p, err);
 		break;
+	case HDL_SLOT_READ:
+		hdl_rndv_read_done((uint32_t)(uintptr_t)p, err);
+		break;
 	}
 }
 

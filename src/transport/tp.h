@@ -27,6 +27,7 @@
 #include "transport/ring.h"
 #include "transport/select.h"
 #include "transport/transport.h"
+#include "transport/tune.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -40,6 +41,7 @@ struct hdl_sq;
 enum hdl_ctl_kind {
 	HDL_CTL_SKIP = 16,	/* ring: go on at the top */
 	HDL_CTL_CTS,		/* struct hdl_cts */
+	HDL_CTL_FIN,		/* struct hdl_fin: the receiver has read the message */
 	HDL_CTL_DATA,		/* bytes, then struct hdl_data_rec: a rendezvous over UD or staged through a ring */
 	HDL_CTL_RTU,		/* first message on a connection */
 	HDL_CTL_RING_OFFER,	/* struct hdl_ring_offer */
@@ -78,7 +80,9 @@ _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
 struct hdl_rts_rec {
 	uint64_t len;
 	uint32_t op;		/* the sender's operation */
-	uint32_t reserved[5];
+	uint32_t rkey;		/* where it may be read by RDMA; 0: it may not */
+	uint64_t addr;
+	uint64_t reserved;
 };
 _Static_assert(sizeof(struct hdl_rts_rec) == HDL_RTS_SIZE, "the door says so");
 
@@ -89,6 +93,12 @@ struct hdl_cts {
 	uint32_t op;		/* the sender's */
 	uint32_t rop;		/* the receiver's */
 	uint32_t rdma;		/* 0: no RDMA write is possible, stream it */
+};
+
+struct hdl_fin {
+	uint32_t op;		/* the sender's */
+	uint32_t reserved;
+	uint64_t len;		/* bytes that were read */
 };
 
 struct hdl_data_rec {
@@ -275,6 +285,7 @@ enum hdl_slot_type {
 	HDL_SLOT_BUF,		/* struct hdl_txbuf: one reference less */
 	HDL_SLOT_SEND,		/* struct hdl_send: its buffer was read in place; done */
 	HDL_SLOT_RNDV,		/* struct hdl_send: a chunk was written */
+	HDL_SLOT_READ,		/* number of a fetch: a chunk was read */
 };
 struct hdl_slot {
 	void *ptr;
@@ -352,6 +363,7 @@ struct hdl_dev {
 	bool arena;			/* shca_alloc works */
 	struct ibv_mr *all;		/* the whole address space, to gather from (implicit ODP), or NULL */
 	bool all_remote;		/* ... and to be written by peers */
+	bool all_read;			/* ... and to be read by them */
 	uint32_t max_inline, max_ud;	/* UD: payload of one packet behind hdl_hdr */
 	uint32_t max_msg;
 	struct ibv_comp_channel *chan;
@@ -449,6 +461,7 @@ struct hdl_ep {
 	struct hdl_ctl *ctl, *ctl_tail;
 	struct hdl_send *rdma_wait, *rdma_wait_tail;	/* CTS is here, no connected lane yet */
 	struct hdl_send *stream, *stream_tail;		/* rendezvous over UD or through the ring */
+	struct hdl_fetch *reads, *reads_tail;		/* rendezvous that are read, and not asked for in full */
 	/* a lane that may delay messages is not empty: limits how far the new one runs ahead (HDL_ORDER_SPAN) */
 	bool guard_ud, guard_sq;
 	uint16_t guard_seq;
@@ -501,7 +514,12 @@ _Static_assert(sizeof(struct hdl_send_op) <= sizeof(((struct hdl_send *)0)->priv
 struct hdl_fetch_op {
 	struct ibv_mr *mr;
 	uint64_t got;
-	uint32_t id, reserved;
+	/* by RDMA READ */
+	uint64_t raddr, off;		/* asked for so far */
+	uint32_t rkey, sop;		/* the sender's operation */
+	uint32_t id;
+	uint16_t inflight;
+	uint16_t tuned;			/* tuned: hdl_tune_begin was called for it */
 };
 _Static_assert(sizeof(struct hdl_fetch_op) <= sizeof(((struct hdl_fetch *)0)->priv), "fits");
 static inline struct hdl_send_op *hdl_send_op(struct hdl_send *s)
@@ -529,11 +547,12 @@ struct hdl_tp {
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;
 	uint64_t next_timer_ns;
-	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_PEER } what; } *done;
+	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_PEER } what; } *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;
 	struct hdl_idtab sends, fetches;
+	struct hdl_tune tune;
 	struct hdl_sq **sqs;		/* by sq->id */
 	uint32_t nsqs, sqs_cap;
 	struct { hdl_progress_fn fn; void *arg; } *extra;
@@ -568,6 +587,7 @@ void hdl_ep_refresh(struct hdl_ep *ep);		/* recomputes ep->fast */
 void hdl_ep_fail(struct hdl_ep *ep, int err);
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
+void hdl_done_read(uint32_t id);
 void hdl_done_run(void);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
 
@@ -617,6 +637,12 @@ void hdl_credits_fini(struct hdl_dev *dev);
 /* ---- rndv.c ----- */
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec);
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts);
+void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
+/* One chunk of a fetch was read; all were (from hdl_done_run). */
+void hdl_rndv_read_done(uint32_t id, int err);
+void hdl_rndv_read_all(uint32_t id);
+/* Asks for what can be read. True: more waits for room. */
+bool hdl_rndv_read(struct hdl_ep *ep);
 void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len);
 void hdl_rndv_on_imm(uint32_t imm, uint32_t len);
 void hdl_rndv_chunk_done(struct hdl_send *send, int err);
