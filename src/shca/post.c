@@ -383,7 +383,7 @@ static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *c
 							      const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
-	uint32_t len;
+	uint64_t len;
 	char *to;
 
 	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
@@ -406,7 +406,7 @@ static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *c
 		shca_store_barrier();
 	}
 	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
-	shca_plain_done(cpu, q, t, len);
+	shca_plain_done(cpu, q, t, (uint32_t)len);
 	return true;
 }
 
@@ -556,9 +556,30 @@ static __attribute__((noinline, cold)) int wake_peer(struct shca_cpu *cpu, uint3
 	return 0;
 }
 
+/* The rest of shca_post_send for data of more than a line. */
+static __attribute__((noinline)) int put_long(struct shca_cpu *cpu, struct shca_lqp *q, const struct shca_target *t, char *to,
+					      const struct ibv_sge *sge, const struct ibv_sge *last)
+{
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	uint32_t len = last->length;
+
+	if (sge != last) {
+		len += sge->length;
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
+		to += sge->length;
+		shca_store_barrier();
+	}
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
+	shca_count_direct(q, len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_release);
+	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
+}
+
 /*
- * The hottest path of the device: one short inline write, of one or two pieces, to a window that is remembered. The same
- * as write_plain, but it calls nothing; whatever else turns up is post_any's. Here enter and leave are spelled out: a
+ * The hottest path of the device: one inline write, of one or two pieces, to a window that is remembered. The same as
+ * write_plain, but for short data it calls nothing; whatever else turns up is post_any's. Here enter and leave are spelled out: a
  * thread that posts is not inside the engine already.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -577,9 +598,10 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	} else if (wr->num_sge != 1) {
 		return post_any(q, wr, bad);
 	}
-	uint32_t len = before + last->length, rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
+	uint64_t len = (uint64_t)before + last->length;
+	uint32_t rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
 	uint64_t addr = wr->wr.rdma.remote_addr;
-	if (before > SHCA_LINE || last->length > SHCA_LINE || len - 1 >= q->max_inline)
+	if (len - 1 >= q->max_inline)
 		return post_any(q, wr, bad);
 	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
 	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
@@ -592,13 +614,15 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		return post_any(q, wr, bad);
 	}
 	char *to = t->at + addr;
+	if (before > SHCA_LINE || last->length > SHCA_LINE)
+		return put_long(cpu, q, t, to, sge, last);
 	if (before) {
 		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, before);
 		to += before;
 		shca_store_barrier();
 	}
 	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
-	shca_count_direct(q, len);
+	shca_count_direct(q, (uint32_t)len);
 	shca_light_fence(cpu->m);
 	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
 	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);

@@ -129,10 +129,9 @@ void hdl_ep_refresh(struct hdl_ep *ep)
 		   !ep->guard_sq && ep->sq->max_inline >= HDL_LINE && ep->ring_max >= HDL_RING_SMALL;
 	if (!ep->fast)
 		return;
-	/* payload, terminator and gap, header */
-	ep->now_max = ep->sq->max_inline - HDL_BOUNCE_AROUND;
-	if (ep->sq->max_inline < HDL_BOUNCE_AROUND || ep->now_max > ep->ring_max)
-		ep->now_max = ep->sq->max_inline < HDL_BOUNCE_AROUND ? 0 : ep->ring_max;
+	ep->now_max = ep->sq->max_inline - sizeof(struct hdl_hdr);
+	if (ep->now_max > ep->ring_max)
+		ep->now_max = ep->ring_max;
 }
 
 void hdl_ep_busy(struct hdl_ep *ep)
@@ -388,8 +387,8 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 	return 0;
 }
 
-/* A single-line frame. Budget: one header written here, one request posted, nothing else. */
-static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
+/* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. */
+static inline int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len, uint32_t k)
 {
 	struct hdl_sq *sq = ep->sq;
 	struct ibv_send_wr *bad;
@@ -426,7 +425,7 @@ static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	sq->head = i + 1;
 	sq->requests++;
 	sq->bytes += len + sizeof(ep->head);
-	hdl_ring_small_sent(&ep->tx);
+	hdl_ring_plain_sent(&ep->tx, k);
 	ep->streak = 0;
 	ep->tx_seq++;
 	ep->out_ring.msgs++;
@@ -434,7 +433,7 @@ static inline int send_small(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	return 1;
 }
 
-/* A longer frame that is copied while it is posted. */
+/* A frame before which something else is written, or for which nothing has been given back. */
 static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
 	struct hdl_hdr hdr = { .tag = tag, .context = context, .seq = ep->tx_seq, .kind = HDL_EAGER };
@@ -449,11 +448,12 @@ static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, 
 
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
-	if (unlikely(!ep->fast))
+	if (unlikely(!ep->fast) || len > ep->now_max)
 		return 0;
-	if (likely(len <= HDL_RING_SMALL) && likely(hdl_ring_small_ready(&ep->tx)) && likely(hdl_sq_room(ep->sq, 1)))
-		return send_small(ep, tag, context, buf, len) == 1;
-	return len <= ep->now_max ? send_frame(ep, tag, context, buf, len) : 0;
+	uint32_t k = hdl_ring_lines(len);
+	if (likely(hdl_sq_room(ep->sq, 1)) && likely(hdl_ring_plain_ready(&ep->tx, k)))
+		return send_plain(ep, tag, context, buf, len, k) == 1;
+	return send_frame(ep, tag, context, buf, len);
 }
 
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,

@@ -15,8 +15,7 @@ void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines)
 	*rx = (struct hdl_ring_rx){ .base = base, .lines = lines, .line = lines - 1, .phase = 1 };
 }
 
-/* Bits [from, from + n). */
-static void mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
+void hdl_ring_mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
 {
 	uint64_t *dirty = tx->dirty;
 
@@ -49,7 +48,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 		place->skip_line = tx->line;
 		place->skip_phase = tx->phase;
 		clean(tx->dirty, tx->line);
-		mark(tx, 0, tx->line);
+		hdl_ring_mark(tx, 0, tx->line);
 		tx->line = tx->lines - 1;
 		tx->phase = hdl_ring_next_phase(tx->phase);
 		tx->sent += skipped;
@@ -68,7 +67,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 	}
 	clean(tx->dirty, top);
 	if (k > 1)
-		mark(tx, low, k - 1);
+		hdl_ring_mark(tx, low, k - 1);
 	tx->sent += k;
 	if (low == 0) {
 		tx->line = tx->lines - 1;

@@ -115,23 +115,29 @@ void hdl_ring_tx_init(struct hdl_ring_tx *tx, uint64_t base, uint32_t rkey, uint
 /* base: lines * 64 zeroed bytes, aligned to 64. */
 void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines);
 
-/* The case that matters: payload <= HDL_RING_SMALL, room, and no terminator needed. True: the frame is tx->line with
- * tx->phase; write it, then hdl_ring_small_sent. */
-static inline bool hdl_ring_small_ready(const struct hdl_ring_tx *tx)
+/* The case that matters: a frame of k lines that needs no skip and no terminator, and for which there is room. True: its
+ * top line is tx->line and its phase tx->phase; write it, then hdl_ring_plain_sent. */
+static inline bool hdl_ring_plain_ready(const struct hdl_ring_tx *tx, uint32_t k)
 {
-	return tx->sent + 2 - tx->acked <= tx->lines &&
-	       (tx->sent >= tx->dirty_until || !tx->line || !hdl_ring_is_dirty(tx, tx->line - 1));
+	return tx->sent + k + 1 - tx->acked <= tx->lines && tx->line + 1 >= k &&
+	       (tx->sent >= tx->dirty_until || tx->line + 1 == k || !hdl_ring_is_dirty(tx, tx->line - k));
 }
-static inline void hdl_ring_small_sent(struct hdl_ring_tx *tx)
+/* Marks lines [from, from + n) as holding payload. */
+void hdl_ring_mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n);
+static inline void hdl_ring_plain_sent(struct hdl_ring_tx *tx, uint32_t k)
 {
+	uint32_t line = tx->line;
+
 	if (tx->sent < tx->dirty_until)
-		tx->dirty[tx->line >> 6] &= ~(1ull << (tx->line & 63));
-	tx->sent++;
-	if (__builtin_expect(tx->line == 0, 0)) {
-		tx->line = tx->lines;
+		tx->dirty[line >> 6] &= ~(1ull << (line & 63));
+	if (k > 1)
+		hdl_ring_mark(tx, line + 1 - k, k - 1);
+	tx->sent += k;
+	if (__builtin_expect(line + 1 == k, 0)) {
+		line = tx->lines + k - 1;
 		tx->phase = hdl_ring_next_phase(tx->phase);
 	}
-	tx->line--;
+	tx->line = line - k;
 }
 
 /* Places a frame and moves on. False: no room now. len <= hdl_ring_max. */
