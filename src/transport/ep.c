@@ -680,7 +680,7 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 		/* only now: what is reported as consumed may be overwritten */
 		ep->rx.consumed += lines;
 	}
-	if (unlikely(ep->rx.consumed - ep->rx.reported > ep->rx.lines / 4))
+	if (unlikely(hdl_ring_owes(&ep->rx)))
 		hdl_ring_give_credit(ep);
 	return n;
 }

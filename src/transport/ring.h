@@ -92,11 +92,11 @@ static inline uint8_t hdl_ring_next_phase(uint8_t phase)
 	return phase == 255 ? 1 : phase + 1;
 }
 
-/* Largest payload of a frame: half of the ring, so that frame, skip (less than the frame) and terminator always fit
- * once the ring is empty. */
+/* Largest payload of a frame: three eighths of the ring, so that frame, skip (less than the frame) and terminator always
+ * fit once the ring is empty, though the receiver may owe the report of a quarter of it (hdl_ring_owes). */
 static inline size_t hdl_ring_max(uint32_t lines)
 {
-	return lines < 8 ? 0 : (size_t)(lines / 2) * HDL_LINE - sizeof(struct hdl_hdr);
+	return lines < 8 ? 0 : (size_t)(lines * 3ull / 8) * HDL_LINE - sizeof(struct hdl_hdr);
 }
 
 static inline bool hdl_ring_is_dirty(const struct hdl_ring_tx *tx, uint32_t line)
@@ -149,6 +149,12 @@ static inline void hdl_ring_ack(struct hdl_ring_tx *tx, uint64_t consumed)
 {
 	if (consumed > tx->acked && consumed <= tx->sent)
 		tx->acked = consumed;
+}
+
+/* Whether the receiver has to tell the sender what it has read; hdl_ring_max counts on it. */
+static inline bool hdl_ring_owes(const struct hdl_ring_rx *rx)
+{
+	return rx->consumed - rx->reported > rx->lines / 4;
 }
 
 /* The frame that has arrived, or NULL. Its payload ends where the header begins. */

@@ -287,6 +287,60 @@ Test(ring, acknowledgements_out_of_range_are_ignored)
 	free(p.mem);
 }
 
+/* Everything is read at once, but reported only when it must be: the sender is never stuck. */
+Test(ring, any_frame_fits_behind_what_is_not_reported)
+{
+	static const uint32_t sizes[] = { 8, 9, 11, 15, 16, 37, 64, 511, 4096 };
+
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint64_t dirty[64] = { 0 };
+		struct hdl_ring_tx tx;
+		struct hdl_ring_rx rx;
+		struct hdl_ring_place at;
+		size_t max = hdl_ring_max(sizes[s]);
+
+		hdl_ring_tx_init(&tx, 1 << 20, 1, sizes[s], dirty);
+		hdl_ring_rx_init(&rx, NULL, sizes[s]);
+		srand48((long)s + 1);
+		for (int i = 0; i < 50000; i++) {
+			size_t len = lrand48() % 2 ? (size_t)lrand48() % (max + 1) : lrand48() % 2 ? max : 8;
+			cr_assert(hdl_ring_place(&tx, len, &at), "%u lines: no room for %zu bytes in line %u", sizes[s], len,
+				  tx.line);
+			rx.consumed = tx.sent;
+			if (hdl_ring_owes(&rx)) {
+				rx.reported = rx.consumed;
+				hdl_ring_ack(&tx, rx.consumed);
+			}
+		}
+	}
+}
+
+/* More than 2^16 lines lie unread, and are given back at once: counters are whole. */
+Test(ring, credit_beyond_sixteen_bits)
+{
+	enum { LINES = 1 << 18, READ = (1 << 16) + 3 };
+	struct hdl_ring_tx tx;
+	struct hdl_ring_place at;
+	uint64_t *dirty = calloc(LINES / 64, sizeof(*dirty)), full;
+
+	hdl_ring_tx_init(&tx, 1 << 20, 1, LINES, dirty);
+	while (hdl_ring_place(&tx, 8, &at))
+		;
+	full = tx.sent;
+	cr_assert_gt(full, 3u << 16);
+	hdl_ring_ack(&tx, 0);
+	cr_expect_eq(tx.acked, 0, "nothing was read");
+	cr_expect_not(hdl_ring_place(&tx, 8, &at));
+	hdl_ring_ack(&tx, READ);
+	cr_expect_eq(tx.acked, READ);
+	hdl_ring_ack(&tx, 3);
+	cr_expect_eq(tx.acked, READ, "the same in 16 bits, but of long ago");
+	while (hdl_ring_place(&tx, 8, &at))
+		;
+	cr_expect_eq(tx.sent, full + READ, "room for what was read, and for no more");
+	free(dirty);
+}
+
 Test(ring, a_frame_that_cannot_be_is_refused)
 {
 	struct pair p;

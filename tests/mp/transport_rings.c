@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings that are taken back: each rank may give one ring only (HEDDLE_RING_PEERS=1), and changes partners. Every round
+ * the partners talk until each has given its ring to the other, for which the ring of the round before must come back.
+ * Then both send without looking, and in every second round the ring is taken back right then, full of frames that
+ * nobody has read. No message may be lost, doubled or out of order.
+ *
+ *     transport_rings [rounds]		4 ranks, HEDDLE_RING_PEERS=1
+ *
+ * Looks into the transport's inside: whether a ring is given, and makes it look silent when it is to be taken back.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+enum { RANKS = 4, BURST = 400 };
+
+struct note {
+	uint32_t round;
+	uint32_t given;			/* the sender has given its ring to the receiver */
+	uint32_t last;			/* nothing of this round follows */
+	uint8_t filling[200];		/* some of it is sent, too */
+};
+#define NOTE_HEAD offsetof(struct note, filling)
+
+static uint32_t sent_to[RANKS], got_from[RANKS];
+static uint32_t got_round[RANKS], got_in_round[RANKS];	/* the latest round, and how many messages were of it */
+static uint32_t given[RANKS], last[RANKS];	/* behind the latest round of which a rank said this */
+
+static _Noreturn void fail(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	hdl_tp_dump(stderr);
+	hdl_rt_abort(3, text);
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct note n;
+	uint32_t len = hdr->len;
+
+	if (hdr->kind != HDL_EAGER || len < NOTE_HEAD || len > sizeof(n))
+		fail("a message of kind %u with %u bytes from rank %d", hdr->kind, len, src);
+	if ((uint32_t)hdr->tag != got_from[src])
+		fail("message %d from rank %d comes when %u is expected", hdr->tag, src, got_from[src]);
+	memcpy(&n, payload, len);
+	for (uint32_t i = 0; i < len - NOTE_HEAD; i++)
+		if (n.filling[i] != (uint8_t)(got_from[src] + i))
+			fail("message %u from rank %d is damaged at byte %u", got_from[src], src, i);
+	got_from[src]++;
+	if (n.round != got_round[src])
+		got_in_round[src] = 0;
+	got_round[src] = n.round;
+	got_in_round[src]++;
+	if (n.given)
+		given[src] = n.round + 1;
+	if (n.last)
+		last[src] = n.round + 1;
+}
+
+static void peer_failed(int peer, int err)
+{
+	fail("rank %d failed: %s", peer, strerror(-err));
+}
+
+static void done(struct hdl_send *s, int err)
+{
+	if (err)
+		fail("a send failed: %s", strerror(-err));
+	free(s);
+}
+
+static void send_note(int to, uint32_t round, bool is_given, bool is_last)
+{
+	/* the buffer lives until the send is done */
+	struct { struct hdl_send send; struct note n; } *m = calloc(1, sizeof(*m));
+	uint32_t more = sent_to[to] % 5 ? sent_to[to] % 40 : (uint32_t)sizeof(m->n.filling);
+
+	if (!m)
+		fail("out of memory");
+	m->send.done = done;
+	m->n.round = round;
+	m->n.given = is_given;
+	m->n.last = is_last;
+	for (uint32_t i = 0; i < more; i++)
+		m->n.filling[i] = (uint8_t)(sent_to[to] + i);
+	int r = hdl_ep_send(hdl_ep(to), (int32_t)sent_to[to], 7, false, &m->n, NOTE_HEAD + more, &m->send);
+	if (r < 0)
+		fail("send to rank %d: %s", to, strerror(-r));
+	sent_to[to]++;
+	if (r)
+		free(m);
+}
+
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+/* Until each has given its ring to the other, and nothing waits. */
+static void talk(int partner, uint32_t round)
+{
+	struct hdl_ep *ep = hdl_ep(partner);
+	uint32_t sent = 0;
+	bool said = false;
+	unsigned idle = 0;
+
+	while (!said || given[partner] <= round || ep->pend) {
+		bool now = ep->rx_state == HDL_RX_ACTIVE;
+		uint32_t got = got_round[partner] == round ? got_in_round[partner] : 0;
+
+		if (sent < got + 4 || (now && !said)) {
+			send_note(partner, round, now, false);
+			sent++;
+			said |= now;
+		}
+		turn(&idle);
+	}
+}
+
+/* As if the last looks had found the partner silent while the next one is busy. */
+static void take_back(struct hdl_ep *ep, struct hdl_ep *next)
+{
+	uint64_t from = hdl_now_ns();
+
+	/* the partner sends before it looks: something lies in the ring unread */
+	while (!hdl_ring_peek(&ep->rx))
+		if (hdl_now_ns() - from > 60000000000ull)
+			fail("nothing comes through the ring of rank %d", ep->rank);
+	ep->rx_rate = 0;
+	ep->rx_mark = ep->rx.consumed;
+	next->slow_msgs = (uint32_t)hdl_vars.hot_messages;
+	hdl_ring_consider(next);
+	if (ep->rx_state != HDL_RX_REVOKING)
+		fail("the ring of rank %d is not taken back", ep->rank);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 9, given_away = 0, taken_full = 0;
+	unsigned idle = 0;
+
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	if (hdl_job.size != RANKS || hdl_vars.ring_peers != 1)
+		fail("%d ranks with HEDDLE_RING_PEERS=%d: 4 and 1 are wanted", hdl_job.size, hdl_vars.ring_peers);
+	for (uint32_t round = 0; round < rounds; round++) {
+		int partner = hdl_job.rank ^ (int)(1 + round % (RANKS - 1));
+		int next = hdl_job.rank ^ (int)(1 + (round + 1) % (RANKS - 1));
+		struct hdl_ep *ep = hdl_ep(partner);
+
+		talk(partner, round);
+		for (int i = 0; i < BURST; i++)
+			send_note(partner, round, true, false);
+		if (round % 2 && hdl_ep(next)->sq) {
+			take_back(ep, hdl_ep(next));
+			taken_full++;
+		}
+		for (int i = 0; i < BURST; i++)
+			send_note(partner, round, true, i == BURST - 1);
+		while (last[partner] != round + 1)
+			turn(&idle);
+	}
+	for (int r = 0; r < RANKS; r++)
+		given_away += hdl_ep(r)->rings_out;
+	/* one at a time: each but the first was given after another one had come back */
+	if (given_away < rounds || (rounds > 3 && !taken_full))
+		fail("%u rings were given in %u rounds, %u taken back with frames in them", given_away, rounds, taken_full);
+	hdl_tp_fini();
+	if (!hdl_job.rank)
+		puts("ok");
+	return hdl_rt_fini(true) ? 1 : 0;
+}
