@@ -252,7 +252,9 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
 			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
 		h->broken = true;
+		return;
 	}
+	hdl_tp_count_rc(p->requests, p->bytes);
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------ */

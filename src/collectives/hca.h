@@ -135,6 +135,7 @@ struct hdl_hca_prog {
 	bool watch_master;		/* ... or when the master's last request is complete */
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
+	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
 	bool uses_acc, synchronizes;
 };
 

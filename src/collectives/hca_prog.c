@@ -209,6 +209,8 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 		sge->addr = (uintptr_t)c->h->scratch + HDL_HCA_SLOTS(c->h->depth) * c->h->slot_bytes;
 		sge->length = 8;
 		wr->num_sge = 1;
+		c->p->requests++;
+		c->p->bytes += 8;
 		break;
 	case HDL_STEP_PUT:
 		wr->exp_opcode = IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
@@ -216,6 +218,8 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 		wr->wr.rdma.rkey = c->h->peers[s->peer].rkey;
 		sge->length = (uint32_t)s->len;
 		wr->num_sge = s->len ? 1 : 0;
+		c->p->requests++;
+		c->p->bytes += s->len;
 		break;
 	case HDL_STEP_WAIT:
 		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;

@@ -339,7 +339,6 @@ struct shca_qp {
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
 	_Atomic uint64_t n_recv_msgs;
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
-	_Atomic uint64_t n_op[2];		/* sends, writes */
 };
 #define SHCA_FLUSH_GIVEN 2u
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */

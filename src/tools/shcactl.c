@@ -204,8 +204,6 @@ static void put_qp(struct table *t, const struct shca_member *m, const struct sh
 	put(t, "%" PRIu64, atomic_load(&qp->n_bytes));
 	put(t, "%" PRIu64, atomic_load(&qp->n_recv_msgs));
 	put(t, "%" PRIu64, atomic_load(&qp->n_foreign));
-	put(t, "%" PRIu64, atomic_load(&qp->n_op[0]));
-	put(t, "%" PRIu64, atomic_load(&qp->n_op[1]));
 	put(t, "%s", atomic_load(&qp->shared) ? "shared" : "direct");
 	put(t, "%" PRIu64, atomic_load(&qp->head));
 	put(t, "%" PRIu64, atomic_load(&qp->posted));
@@ -221,7 +219,7 @@ static void put_srq(struct table *t, const struct shca_member *m, const struct s
 	put(t, "%s", rq->xrcd ? "XRC_SRQ" : "SRQ");
 	put(t, "%s", atomic_load(&rq->dead) ? "DEAD" : "-");
 	put_owner(t, m, rq->proc);
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < 7; i++)
 		put(t, "-");
 	put(t, "%" PRIu64, atomic_load(&rq->head));
 	put(t, "%" PRIu64, atomic_load(&rq->tail));
@@ -237,7 +235,7 @@ static void put_cq(struct table *t, const struct shca_member *m, const struct sh
 	put(t, "CQ");
 	put(t, "%s", atomic_load(&cq->overrun) ? "ERR" : atomic_load(&cq->armed) ? "ARMED" : "-");
 	put_owner(t, m, cq->proc);
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < 7; i++)
 		put(t, "-");
 	put(t, "%" PRIu64, atomic_load(&cq->ci));
 	put(t, "%" PRIu64, atomic_load(&cq->tail));
@@ -273,7 +271,7 @@ static void queue_row(void *arg, const struct shca_member *m, unsigned kind, shc
 
 static int show_queues(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("number type state slot pid program peer peer_pid msgs bytes recv_msgs foreign sends writes "
+	struct table t = table_of("number type state slot pid program peer peer_pid msgs bytes recv_msgs foreign "
 				  "mode head posted enabled",
 				  o->csv);
 	each_number(m, queue_row, &t);

@@ -85,6 +85,46 @@ static void report_ways(FILE *out)
 	}
 }
 
+void hdl_tp_count_rc(uint64_t requests, uint64_t bytes)
+{
+	hdl_tp.offload_requests += requests;
+	hdl_tp.offload_bytes += bytes;
+}
+
+/* Per kind, what went into the device's queues. A device that counts requests (shcactl totals) has the same numbers. */
+static void report_queues(FILE *out)
+{
+	const struct hdl_port *local = hdl_tp_local_port();
+
+	for (int d = 0; d < hdl_tp.ndev; d++) {
+		struct hdl_dev *dev = hdl_tp.dev[d];
+		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls = 0;
+		for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
+			const struct hdl_sq *sq = hdl_tp.sqs[i];
+			if (!sq || sq->dev != dev)
+				continue;
+			req[sq->queue] += sq->requests;
+			bytes[sq->queue] += sq->bytes;
+			if (sq->queue == HDL_QUEUE_DC)
+				stalls += sq->stalls;
+		}
+		for (int q = 1; q < HDL_QUEUES; q++)
+			if (req[q])
+				fprintf(out,
+					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64
+					" bytes%s\n",
+					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
+					bytes[q],
+					q == HDL_QUEUE_DC && stalls ? " (initiators were full at times)" : "");
+		if (&dev->port == local && hdl_tp.offload_requests)
+			fprintf(out,
+				"heddle: transports: rank %d: %s:%u RC queues of offloaded collectives: %" PRIu64
+				" requests %" PRIu64 " bytes\n",
+				hdl_job.rank, dev->name, dev->port.port_num, hdl_tp.offload_requests,
+				hdl_tp.offload_bytes);
+	}
+}
+
 void hdl_report_transports(FILE *out)
 {
 	char kind[16], *text = NULL;
@@ -118,28 +158,7 @@ void hdl_report_transports(FILE *out)
 		fputc('\n', out);
 	}
 	report_ways(out);
-	/* per kind, what went into the device's queues: these are the numbers that the device counts */
-	for (int d = 0; d < hdl_tp.ndev; d++) {
-		struct hdl_dev *dev = hdl_tp.dev[d];
-		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls = 0;
-		for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
-			const struct hdl_sq *sq = hdl_tp.sqs[i];
-			if (!sq || sq->dev != dev)
-				continue;
-			req[sq->queue] += sq->requests;
-			bytes[sq->queue] += sq->bytes;
-			if (sq->queue == HDL_QUEUE_DC)
-				stalls += sq->stalls;
-		}
-		for (int q = 1; q < HDL_QUEUES; q++)
-			if (req[q])
-				fprintf(out,
-					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64
-					" bytes%s\n",
-					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
-					bytes[q],
-					q == HDL_QUEUE_DC && stalls ? " (initiators were full at times)" : "");
-	}
+	report_queues(out);
 	fclose(out);
 	fwrite(text, 1, text_len, whole);
 	fflush(whole);

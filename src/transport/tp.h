@@ -569,6 +569,7 @@ struct hdl_tp {
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;
 	uint64_t looked_ns;		/* last look at the rings' traffic */
+	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
 };
 extern struct hdl_tp hdl_tp;
 

@@ -133,6 +133,9 @@ void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg);
  * progress. The transport takes and acknowledges the events. */
 struct ibv_comp_channel *hdl_tp_local_channel(void);
 void hdl_tp_on_sleep(void (*arm)(void));
+/* Counts, for the report, requests that an executor posts to RC queues of its own, and the bytes that they carry. WAIT and
+ * ENABLE are none: the device does not count them either. */
+void hdl_tp_count_rc(uint64_t requests, uint64_t bytes);
 
 /* What this process waits for: one line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(FILE *out);
