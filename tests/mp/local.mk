@@ -50,3 +50,13 @@ check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_death_LDFLAGS = $(NOWRAP)
+
+# What the whole machine promises, seen from outside.
+check_PROGRAMS += tests/mp/show_blocked
+tests_mp_show_blocked_SOURCES = tests/mp/show_blocked.c
+tests_mp_show_blocked_LDADD = libheddle.la
+tests_mp_show_blocked_LDFLAGS = $(NOWRAP)
+show_scripts = tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
+	tests/mp/show_kinds.sh
+TESTS += $(show_scripts)
+EXTRA_DIST += $(show_scripts)

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Each kind of queue, forced: what --report-transports says went into the queues of that kind is what the device counted
+# there, request for request and byte for byte. A way around the verbs would show. Run in the build directory.
+. "$(dirname "$0")/launcher_lib.sh"
+allreduce=$PWD/bench/hd_allreduce
+for p in "$run" "$allreduce" "$PWD/shcactl" "$PWD/shcarun"; do
+	[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }
+done
+command -v ibv_asyncwatch >/dev/null || { echo "skipped: ibv_asyncwatch (Debian: ibverbs-utils) is not installed"; exit 77; }
+if grep -q '__[at]san_init\|__ubsan_handle' .libs/libshca.so.0; then
+	echo "skipped: libshca was built with a sanitizer, which cannot be preloaded into ibv_asyncwatch"
+	exit 77
+fi
+
+# A rank. Rank 0 first puts a stranger into the job's fabric, who stays until all ranks have left it; then the device's
+# counters are those of all queues of the job, which are gone by now.
+cat >"$tmp/rank" <<'RANK'
+#!/bin/sh
+# rank DIRECTORY BUILD PROGRAM ARGUMENT...
+dir=$1 build=$2
+shift 2
+[ "$PMIX_RANK" = 0 ] || exec "$@"
+wait_for() {
+	for _ in $(seq 600); do
+		"$@" && return 0
+		sleep 0.05
+	done
+	echo "show_kinds: did not come true: $*" >&2
+	exit 90
+}
+processes() { "$build/shcactl" --fabric "$1" -o csv processes 2>/dev/null; }
+joined() {
+	for fabric in $("$build/shcactl" -o csv fabrics | sed 1d | cut -d, -f1); do
+		processes "$fabric" | cut -d, -f2 | grep -qx $keeper && return 0
+	done
+	return 1
+}
+alone() { [ "$(processes "$fabric" | sed 1d | grep -cv ',dead,\|,reaped,')" = 1 ]; }
+"$build/shcarun" ibv_asyncwatch -d shca0 >"$dir/keeper" 2>&1 &
+keeper=$!
+trap 'kill $keeper' EXIT
+wait_for joined
+"$@" || exit
+wait_for alone
+"$build/shcactl" --fabric "$fabric" -o csv totals >"$dir/totals"
+RANK
+chmod +x "$tmp/rank"
+
+# reported KIND, counted TYPE: requests and bytes, "0 0" without any
+reported() {
+	awk -v kind="$1" '/^heddle: transports: rank [0-9]+: / && $6 == kind && $7 ~ /^queues:?$/ {
+		for (i = 7; i < NF; i++) {
+			if ($(i + 1) == "requests") n += $i
+			if ($(i + 1) == "bytes") b += $i
+		}
+	} END { printf "%.0f %.0f", n, b }' "$err"
+}
+counted() { awk -F, -v type="$1" '$1 == type { n = $4; b = $5 } END { printf "%.0f %.0f", n, b }' "$tmp/totals"; }
+
+# check TRANSPORT KIND: all kinds are equal, and this one carried something
+check() {
+	for pair in RC:RC UD:UD XRC:XRC_SEND DC:DCI; do
+		r=$(reported "${pair%:*}") c=$(counted "${pair#*:}")
+		[ "$r" = "$c" ] || fail "HEDDLE_TRANSPORT=$1: ${pair%:*}: reported $r requests and bytes, the device counted $c:
+$(cat "$tmp/totals")"
+		[ "${pair%:*}" != "$2" ] || forced=$r
+	done
+	[ "${forced% *}" -gt 100 ] || fail "HEDDLE_TRANSPORT=$1: ${forced% *} requests only"
+}
+job() { expect 0 "$run" -n 4 --report-transports "$tmp/rank" "$tmp" "$PWD" "$allreduce" -c -i 30:3 -x 3:1 "$@"; }
+
+for t in rc ud xrc dc; do
+	kind=$(echo $t | tr a-z A-Z)
+	HEDDLE_TRANSPORT=$t
+	export HEDDLE_TRANSPORT
+	# as it comes: where ranks outnumber cores, small reductions are the device's
+	job
+	says "$out" '^# Validation: Pass'
+	check $t "$kind"
+	echo "$t: $forced requests and bytes"
+	# all of it by messages: then only connections are made over another kind
+	HEDDLE_COLL_EXECUTOR=host; export HEDDLE_COLL_EXECUTOR
+	job
+	check $t "$kind"
+	for other in RC XRC DC; do
+		[ $other = "$kind" ] || [ "$(reported $other)" = "0 0" ] || fail "HEDDLE_TRANSPORT=$t: $other carried $(reported $other)"
+	done
+	echo "$t, messages: $forced requests and bytes"
+	unset HEDDLE_COLL_EXECUTOR
+done
+# the device's own reductions: atomics and managed queues
+unset HEDDLE_TRANSPORT
+HEDDLE_COLL_EXECUTOR=hca HEDDLE_COLL_HCA=tree
+export HEDDLE_COLL_EXECUTOR HEDDLE_COLL_HCA
+job -T int64 -m 8:1024
+says "$err" 'RC queues of offloaded collectives'
+check "" RC
+echo "offloaded: $forced requests and bytes"
