@@ -30,6 +30,12 @@ void shca_free_device_list(struct ibv_device **list);
  * (ud_drop=P,ud_dup=P,ud_reorder=P,seed=N: injected faults, also shcactl set). */
 int shca_set_fabric(const char *name);
 
+/* For launchers: makes a fabric for the processes of a job without joining it. The name must be new, a random one is. The
+ * descriptor that is returned is to be inherited by the job's processes, which find its number in SHCA_FABRIC_FD; a process
+ * that lost it finds the fabric by its name (SHCA_FABRIC) while *name_fd is open here. Both are close-on-exec and the
+ * caller's. -errno with text on stderr on failure. */
+int shca_create_fabric(const char *name, int *name_fd);
+
 /* Memory in the fabric's arena: peers reach it by plain loads and stores. Page-aligned; registers like any other
  * memory. NULL with errno. The context must be a software device's. */
 void *shca_alloc(struct ibv_context *context, size_t bytes);

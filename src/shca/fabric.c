@@ -8,6 +8,7 @@
  * fill the whole span with pages.
  */
 #define _GNU_SOURCE
+#include "shca.h"
 #include "shca/fabric.h"
 
 #include <ctype.h>
@@ -400,6 +401,21 @@ int shca_fabric_create(const char *name)
 		span = to;
 	}
 	return create_file(name, span, false);
+}
+
+#ifdef SHCA_EXPORT
+__attribute__((visibility("default")))
+#endif
+int shca_create_fabric(const char *name, int *name_fd)
+{
+	int fd = shca_fabric_create(name);
+	if (fd < 0)
+		return fd;
+	*name_fd = shca_name_publish(name, fd);
+	if (*name_fd >= 0)
+		return fd;
+	close(fd);
+	return *name_fd;
 }
 
 /* The descriptor that the environment promises. -ENOENT: none, or not (any more) a fabric's: the variable may have

@@ -111,8 +111,8 @@ void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * -EBUSY: this process is a member already; -ETIMEDOUT: another process is stuck in the middle of joining. Each with
  * text on stderr. *m is overwritten. */
 int shca_fabric_join(struct shca_member *m, const char *name);
-/* For launchers: makes a fabric without being a member of it. The descriptor (close-on-exec) is to be inherited by the
- * processes of the job, which find its number in SHCA_FABRIC_FD; the name must be unique. Descriptor or -errno. */
+/* Makes a fabric without being a member of it; the name must be unique. Its descriptor (close-on-exec) or -errno. What
+ * launchers use is shca_create_fabric (shca.h). */
 int shca_fabric_create(const char *name);
 /* For tests: a fabric in this address space, without a name; members that share it. */
 int shca_fabric_anonymous(struct shca_member *m);
