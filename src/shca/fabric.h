@@ -358,7 +358,11 @@ int shca_responder_start(struct shca_member *m);
 void shca_responder_stop(struct shca_member *m);
 bool shca_cma_possible(const char **why);
 int shca_proc_holder(struct shca_member *m, uint32_t slot);
-uint64_t shca_env_bytes(const char *name, uint64_t dflt);
+/* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
+ * of the listed one, unless NULL. */
+bool shca_env_bool(const char *name);
+uint64_t shca_env_bytes(const char *name, const char *dflt);
+uint32_t shca_env_ms(const char *name);
 /* find.c */
 int shca_name_check(const char *name);
 int shca_lock_take(const char *name, int *lock_fd);

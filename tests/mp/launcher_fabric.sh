@@ -92,6 +92,7 @@ expect 0 "$run" -x SHCA_FABRIC=mine-$$ -n 2 sh -c 'echo "$SHCA_FABRIC ${SHCA_FAB
 [ "$(grep -c "^mine-$$ none$" "$out")" = 2 ] || fail "-x SHCA_FABRIC"
 expect 0 env SHCA_FABRIC=mine-$$ "$run" -x SHCA_FABRIC sh -c 'echo "$SHCA_FABRIC"'; says "$out" "^mine-$$"
 expect 0 env SHCA_FABRIC=mine-$$ "$run" sh -c 'echo "$SHCA_FABRIC"'; says "$out" "^job-"
+expect 0 "$run" ./shcarun --fabric mine-$$ sh -c 'echo "$SHCA_FABRIC ${SHCA_FABRIC_FD-none}"'; says "$out" "^mine-$$ none$"
 expect 2 "$run" true : -x SHCA_FABRIC=mine-$$ false
 says "$err" "different fabrics (SHCA_FABRIC=(the job's) for true, mine-$$ for false)"
 

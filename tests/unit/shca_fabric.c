@@ -168,8 +168,27 @@ Test(shca_fabric, bytes_from_environment)
 		  { "", 7 },	  { "x", 7 },	  { "1q", 7 },	       { "-1", 7 },	   { "99999999999999999999", 7 } };
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		setenv("SHCA_TEST_BYTES", t[i].text, 1);
-		cr_expect_eq(shca_env_bytes("SHCA_TEST_BYTES", 7), t[i].value, "%s", t[i].text);
+		cr_expect_eq(shca_env_bytes("SHCA_TEST_BYTES", "7"), t[i].value, "%s", t[i].text);
 	}
+}
+
+Test(shca_fabric, truth_and_time_from_environment)
+{
+	static const struct {
+		const char *text;
+		bool cma;
+		uint32_t ms;
+	} t[] = { { "0", false, 30000 }, { "no", false, 30000 }, { "OFF", false, 30000 }, { "false", false, 30000 }, { "1", true, 1 },
+		  { "yes", true, 30000 }, { "", true, 30000 }, { "x", true, 30000 }, { "3600000", true, 3600000 },
+		  { "3600001", true, 30000 }, { "-1", true, 30000 } };
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		setenv("SHCA_CMA", t[i].text, 1);
+		setenv("SHCA_JOIN_MS", t[i].text, 1);
+		cr_expect_eq(shca_env_bool("SHCA_CMA"), t[i].cma, "%s", t[i].text);
+		cr_expect_eq(shca_env_ms("SHCA_JOIN_MS"), t[i].ms, "%s", t[i].text);
+	}
+	cr_expect_not(shca_env_bool("SHCA_FENCES"));
+	cr_expect_eq(shca_env_bytes("SHCA_RESERVE", NULL), 64ull << 30);
 }
 
 /* A member that dies leaves numbers, keys, chunks and thread slots to its reaper; its counters stay. */
