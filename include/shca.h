@@ -25,10 +25,16 @@ void shca_free_device_list(struct ibv_device **list);
  *
  * Environment: SHCA_FABRIC, SHCA_FABRIC_FD (above); SHCA_JOIN_MS (30000: how long to wait for others that are joining);
  * SHCA_DEATH_MS (1000: within which the death of a peer is noticed even where the kernel does not report it);
- * SHCA_CMA=0 (no process_vm_readv: private memory is reached through a responder thread). Read by the process that
- * creates a fabric: SHCA_RESERVE (64g: how large it can grow), SHCA_FENCES=1 (no membarrier), SHCA_FAULT
- * (ud_drop=P,ud_dup=P,ud_reorder=P,seed=N: injected faults, also shcactl set). */
+ * SHCA_CMA=no (no process_vm_readv: private memory is reached through a responder thread). Read by the process that
+ * creates a fabric: SHCA_RESERVE (64g: how large it can grow), SHCA_FENCES=yes (no membarrier),
+ * SHCA_FAULT (ud_drop=P,ud_dup=P,ud_reorder=P,seed=N: injected faults, also shcactl set). heddle_info --vars lists all. */
 int shca_set_fabric(const char *name);
+
+/* For launchers: makes a fabric for the processes of a job without joining it. The name must be new, a random one is. The
+ * descriptor that is returned is to be inherited by the job's processes, which find its number in SHCA_FABRIC_FD; a process
+ * that lost it finds the fabric by its name (SHCA_FABRIC) while *name_fd is open here. Both are close-on-exec and the
+ * caller's. -errno with text on stderr on failure. */
+int shca_create_fabric(const char *name, int *name_fd);
 
 /* Memory in the fabric's arena: peers reach it by plain loads and stores. Page-aligned; registers like any other
  * memory. NULL with errno. The context must be a software device's. */

@@ -102,11 +102,13 @@ static uint64_t sq_depth(const struct hdl_hca *h, uint64_t small, uint64_t large
 static int create_links(struct hdl_hca *h)
 {
 	uint64_t words = h->acc_bytes / 8, waits = (uint64_t)h->size + (uint64_t)h->levels + 1;
+	/* Among many ranks rank 0 only receives on its direct links: it answers over the tree. */
+	uint64_t direct = h->size > HDL_HCA_DIRECT_RANKS && !h->rank ? 1 : sq_depth(h, 2, words + 1);
 
 	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
-		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
+		h->direct[r] = create_link(h, r, direct, 0, true);
 		if (!h->direct[r])
 			return -errno;
 	}

@@ -75,6 +75,7 @@ struct job {
 	char nspace[256];	/* PMIx namespace: unguessable, for whoever knows it may join */
 	char host[256];
 	int ncpus;		/* CPUs that the ranks have together */
+	int fabric_fd;		/* what the ranks inherit, or -1 (fabric.c) */
 	char *tmpdir;		/* private, removed at the end */
 	struct guard *guard;
 	const sigset_t *old_mask;	/* what ranks start with: as heddlerun was started */
@@ -96,8 +97,9 @@ void *must(void *p);
 
 /* ---- the software HCA's fabric (fabric.c) --------------------------------------------------------------------------- */
 
-/* Gives the ranks what they need to find the fabric of this job. Called once per program, before its ranks start. */
-void fabric_export(struct job *job, char ***env);
+/* Makes the fabric of this job and tells the programs' environments of it, or leaves them the one that was named by
+ * -x SHCA_FABRIC=NAME. 0 or the exit code: the message was printed. */
+int fabric_make(struct job *job);
 
 /* ---- binding (bind.c) ------------------------------------------------------------------------------------------------ */
 

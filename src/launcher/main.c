@@ -91,10 +91,9 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_REPORT_HANG", "1");
 		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
 		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
-		fabric_export(job, &app->env);
 		code = app_find_program(app);
 	}
-	return code;
+	return code ? code : fabric_make(job);
 }
 
 static void make_ranks(struct job *job)

@@ -39,6 +39,7 @@ static const char usage[] =
 "and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
 "\n"
 "Several hosts: use the cluster's own launcher, srun --mpi=pmix (Slurm) or prterun (PRRTE).\n"
+"Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
 enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_VERBOSE,

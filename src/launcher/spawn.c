@@ -23,6 +23,7 @@ struct start {
 	char **argv, **env, **shell_argv;	/* shell_argv: for a script without "#!", or NULL */
 	const char *wdir;
 	int in, out, err;			/* -1: as they are */
+	int fabric;				/* a descriptor to be inherited, or -1 */
 	const cpu_set_t *mask;			/* NULL: not bound */
 	size_t mask_size;
 	const sigset_t *sigmask;
@@ -59,6 +60,8 @@ static void become(const struct start *s)
 	setrlimit(RLIMIT_NOFILE, &s->files);
 	if ((s->in >= 0 && dup2(s->in, 0) < 0) || (s->out >= 0 && dup2(s->out, 1) < 0) || (s->err >= 0 && dup2(s->err, 2) < 0))
 		give_up("dup2");
+	if (s->fabric >= 0 && fcntl(s->fabric, F_SETFD, 0))
+		give_up("fcntl(F_SETFD) of the fabric");
 	if (s->wdir && chdir(s->wdir))
 		give_up("chdir");
 	sigaction(SIGPIPE, &dfl, NULL);
@@ -159,7 +162,7 @@ out:
 
 int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd)
 {
-	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid() };
+	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	bool bind = job->opt.bind == BIND_CORE;
 	struct termios tty;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door of src/runtime: the job as PMIx describes it, key/value exchange, configuration variables,
- * diagnostics. Depends on nothing else in Heddle.
+ * diagnostics. Depends on nothing else in Heddle, but for the list of libshca's variables.
  *
  * Internal functions return 0 or a negative errno value; whoever sees an error first reports it once, through
  * hdl_error(), with the exact cause, the values and the remedy.
@@ -72,13 +72,15 @@ struct hdl_vars {
 };
 extern struct hdl_vars hdl_vars;
 
-/* Reads HEDDLE_* from the environment. Bad values are errors; unknown HEDDLE_* names are warned about with the
+/* Reads HEDDLE_* from the environment. Bad values are errors; unknown HEDDLE_* and SHCA_* names are warned about with the
  * nearest known name (once per job, by rank 0). Idempotent. */
 int hdl_vars_load(void);
 /* For launchers: are the values of HEDDLE_* in this environment good? Reports like hdl_vars_load, stores nothing,
  * leaves unknown names to the ranks. */
 int hdl_vars_check(char *const *env);
-/* For heddle_info: name, type, default, current value, unit, text of every variable. */
+/* For programs that are not linked with the library: only the warnings about unknown names. */
+void hdl_vars_warn(char *const *env);
+/* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
 
 /* ---- diagnostics --------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Configuration variables: everything here is made from runtime/vars.def. */
+/* Configuration variables: everything here is made from runtime/vars.def, and for those of libshca, which libshca itself
+ * reads, from shca/vars.def. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -30,16 +31,32 @@ static const struct row {
 	const char *name, *unit, *text;
 	enum type type;
 	size_t offset;
+	const char *shca;	/* libshca's default; NULL: the variable is ours */
 } rows[] = {
-#define HDL_VAR(member, name, type, dflt, unit, text) { name, unit, text, type, offsetof(struct hdl_vars, member) },
+#define HDL_VAR(member, name, type, dflt, unit, text) { name, unit, text, type, offsetof(struct hdl_vars, member), NULL },
 #include "runtime/vars.def"
 #undef HDL_VAR
+#define SHCA_VAR(name, type, dflt, unit, text) { name, unit, text, type, 0, dflt },
+#include "shca/vars.def"
+#undef SHCA_VAR
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
+
+static const char *const prefixes[] = { "HEDDLE_", "SHCA_" };
+enum { NPREFIXES = sizeof prefixes / sizeof prefixes[0] };
 
 /* Begin with HEDDLE_ too, but are read by other parts of Heddle than the library. */
 static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX" };
 enum { NELSEWHERE = sizeof elsewhere / sizeof elsewhere[0] };
+
+/* The length of the prefix that makes a name one of ours; 0: it is another's. */
+static size_t prefix_of(const char *name)
+{
+	for (int i = 0; i < NPREFIXES; i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return strlen(prefixes[i]);
+	return 0;
+}
 
 /* ---- reading a value ------------------------------------------------------------------------------------ */
 
@@ -239,29 +256,43 @@ static bool is_elsewhere(const char *entry, size_t name_len)
 	return false;
 }
 
-static void warn_unknown(const char *entry, size_t name_len)
+/* Names are compared without their prefixes, which would make everything look alike; those of the same prefix come
+ * first. */
+static const char *nearest(const char *entry, size_t name_len)
 {
-	static const size_t prefix = sizeof "HEDDLE_" - 1;
-	const char *names[NROWS + NELSEWHERE + 1];
-	const char *near;
+	const char *full[NROWS + NELSEWHERE], *names[NROWS + NELSEWHERE + 1], *near;
+	size_t prefix = prefix_of(entry);
 	char word[64];
 	int n = 0;
 
-	/* The common prefix would make everything look alike. */
-	for (int i = 0; i < NROWS; i++)
-		names[n++] = rows[i].name + prefix;
-	for (int i = 0; i < NELSEWHERE; i++)
-		names[n++] = elsewhere[i] + prefix;
+	for (int other = 0; other < 2; other++) {
+		for (int i = 0; i < NROWS + NELSEWHERE; i++) {
+			const char *name = i < NROWS ? rows[i].name : elsewhere[i - NROWS];
+
+			if ((strncmp(name, entry, prefix) != 0) != other)
+				continue;
+			full[n] = name;
+			names[n++] = name + prefix_of(name);
+		}
+	}
 	names[n] = NULL;
 	snprintf(word, sizeof word, "%.*s", (int)(name_len - prefix), entry + prefix);
 	near = hdl_nearest(word, names);
-	if (near)
-		hdl_warn("%.*s is not a variable of Heddle; did you mean HEDDLE_%s? (heddle_info --vars lists all)",
-			 (int)name_len, entry, near);
-	else
-		hdl_warn("%.*s is not a variable of Heddle (heddle_info --vars lists all)", (int)name_len, entry);
+	for (int i = 0; near && i < n; i++)
+		if (names[i] == near)
+			return full[i];
+	return NULL;
 }
 
+static void warn_unknown(const char *entry, size_t name_len)
+{
+	const char *near = nearest(entry, name_len);
+
+	hdl_warn("%.*s is not a variable of Heddle%s%s%s (heddle_info --vars lists all)", (int)name_len, entry,
+		 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* vars NULL: only unknown names are looked for. */
 static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool warn)
 {
 	int err = 0;
@@ -271,16 +302,16 @@ static int read_env(char *const *env, struct hdl_vars *vars, bool keep, bool war
 		const struct row *row;
 		size_t len;
 
-		if (strncmp(*env, "HEDDLE_", 7) || !equals)
+		if (!equals || !prefix_of(*env))
 			continue;
 		len = (size_t)(equals - *env);
 		row = find(*env, len);
-		if (row) {
+		if (row && !row->shca && vars) {
 			int e = set(vars, row, equals + 1, keep);
 
 			if (!err)
 				err = e;
-		} else if (warn && !is_elsewhere(*env, len)) {
+		} else if (!row && warn && !is_elsewhere(*env, len)) {
 			warn_unknown(*env, len);
 		}
 	}
@@ -305,6 +336,11 @@ int hdl_vars_check(char *const *env)
 	struct hdl_vars scratch = defaults;
 
 	return read_env(env, &scratch, false, false);
+}
+
+void hdl_vars_warn(char *const *env)
+{
+	read_env(env, NULL, false, hdl_launched_by_env().rank <= 0);
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------- */
@@ -345,13 +381,26 @@ static void format(const struct hdl_vars *vars, const struct row *row, char *out
 	}
 }
 
+/* The value that holds now, and the default. */
+static void values(const struct row *row, char *now, char *dflt, size_t size)
+{
+	if (row->shca) {
+		const char *text = getenv(row->name);
+
+		snprintf(dflt, size, "%s", *row->shca ? row->shca : "\"\"");
+		snprintf(now, size, "%s", text && *text ? text : dflt);
+		return;
+	}
+	format(&hdl_vars, row, now, size);
+	format(&defaults, row, dflt, size);
+}
+
 void hdl_vars_print(FILE *out)
 {
 	for (int i = 0; i < NROWS; i++) {
 		char now[128], dflt[128];
 
-		format(&hdl_vars, &rows[i], now, sizeof now);
-		format(&defaults, &rows[i], dflt, sizeof dflt);
+		values(&rows[i], now, dflt, sizeof now);
 		fprintf(out, "%s = %s\n    type %s%s%s, default %s%s\n    %s\n", rows[i].name, now,
 			type_names[rows[i].type], *rows[i].unit ? ", " : "", rows[i].unit, dflt,
 			strcmp(now, dflt) ? " (changed by the environment)" : "", rows[i].text);

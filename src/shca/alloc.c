@@ -3,7 +3,7 @@
  * Memory in the fabric, queue numbers and region keys.
  *
  * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on its owner word; no lock,
- * and what a dead process held is found by looking. Private to the process: a buddy system from 64 bytes to 32 KiB in
+ * and what a dead process held is found by looking. Private to the process: a buddy system from 64 bytes to 64 KiB in
  * its own chunks, whose bookkeeping lies outside the fabric, so that no other process can damage it and none is needed
  * to free it.
  *
@@ -406,24 +406,65 @@ static int order_of(uint64_t bytes)
 	return bytes <= 1u << MIN_ORDER ? MIN_ORDER : 64 - __builtin_clzll(bytes - 1);
 }
 
+/* Frees what is in use of [off, off + bytes), within one chunk and on 64-byte borders, in as few blocks as there can be. */
+static void range_put(struct shca_member *m, shca_off off, uint64_t bytes)
+{
+	while (bytes) {
+		int order = 63 - __builtin_clzll(bytes), aligned = __builtin_ctzll(off | SHCA_CHUNK);
+		if (aligned < order)
+			order = aligned;
+		block_put(m, off, order);
+		off += 1ull << order;
+		bytes -= 1ull << order;
+	}
+}
+
+/* The end of an allocation of whole chunks: the rest of its last chunk serves others. */
+static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
+{
+	struct chunk *c = calloc(1, sizeof(*c));
+	if (!c)
+		return false;
+	c->index = index;
+	c->bucket = -1;
+	m->heap->by_index[index] = c;
+	range_put(m, (shca_off)index * SHCA_CHUNK + used, SHCA_CHUNK - used);
+	return true;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+	return (bytes + (1u << MIN_ORDER) - 1) & ~(uint64_t)((1u << MIN_ORDER) - 1);
+}
+
+/* Up to a chunk: a block, of which what is too much is freed again at once. Larger ones begin on a chunk. */
 static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
-	int order = order_of(bytes);
-	if (order < CHUNK_ORDER) {
+	uint64_t size = round_up(bytes), full = size / SHCA_CHUNK, rest = size % SHCA_CHUNK;
+	if (size < bytes || full >= UINT32_MAX)
+		return 0;
+	if (!full) {
+		int order = order_of(size);
 		shca_off off = block_get(m, order);
-		if (off)
-			memset(m->base + off, 0, (size_t)1 << order);
+		if (off) {
+			range_put(m, off + size, (1ull << order) - size);
+			memset(m->base + off, 0, size);
+		}
 		return off;
 	}
-	uint64_t n = (bytes + SHCA_CHUNK - 1) / SHCA_CHUNK;
-	if (n == 1 && h->nspare) {
+	if (size == SHCA_CHUNK && h->nspare) {
 		shca_off off = (shca_off)h->spare[--h->nspare] * SHCA_CHUNK;
 		memset(m->base + off, 0, SHCA_CHUNK);
 		return off;
 	}
 	/* fresh chunks are zero */
-	return n < UINT32_MAX ? (shca_off)get_chunks(m, (uint32_t)n) * SHCA_CHUNK : 0;
+	uint32_t n = (uint32_t)full + (rest != 0), first = get_chunks(m, n);
+	if (first && rest && !split_last(m, first + n - 1, rest)) {
+		give_back(m, first, n);
+		return 0;
+	}
+	return (shca_off)first * SHCA_CHUNK;
 }
 
 shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes)
@@ -439,16 +480,13 @@ shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes)
 static void free_locked(struct shca_member *m, shca_off off, uint64_t bytes)
 {
 	struct shca_heap *h = m->heap;
-	int order = order_of(bytes);
-	if (order < CHUNK_ORDER) {
-		block_put(m, off, order);
-		return;
-	}
-	uint32_t n = (uint32_t)((bytes + SHCA_CHUNK - 1) / SHCA_CHUNK);
-	if (n == 1 && h->nspare < SPARES)
+	uint64_t size = round_up(bytes);
+	uint32_t full = (uint32_t)(size / SHCA_CHUNK);
+	range_put(m, off + (uint64_t)full * SHCA_CHUNK, size % SHCA_CHUNK);
+	if (full == 1 && h->nspare < SPARES)
 		h->spare[h->nspare++] = (uint32_t)(off / SHCA_CHUNK);
-	else
-		give_back(m, (uint32_t)(off / SHCA_CHUNK), n);
+	else if (full)
+		give_back(m, (uint32_t)(off / SHCA_CHUNK), full);
 }
 
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes)

@@ -40,8 +40,7 @@ static char fabric_name[64];
 
 int shca_refuse(int err, const char *fmt, ...)
 {
-	const char *debug = getenv("SHCA_DEBUG");
-	if (debug && *debug && strcmp(debug, "0")) {
+	if (shca_env_bool("SHCA_DEBUG")) {
 		char text[512];
 		va_list ap;
 		va_start(ap, fmt);

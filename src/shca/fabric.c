@@ -8,9 +8,9 @@
  * fill the whole span with pages.
  */
 #define _GNU_SOURCE
+#include "shca.h"
 #include "shca/fabric.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,10 +23,9 @@
 #include <unistd.h>
 
 #define SHCA_SEALS (F_SEAL_SHRINK | F_SEAL_SEAL)
-#define SHCA_SPAN_DEFAULT ((uint64_t)64 << 30)
 #define SHCA_SPAN_MIN ((uint64_t)64 << 20)
 #define SHCA_SPAN_MAX ((uint64_t)1 << 44)
-#define SHCA_SPAN_VIRTUAL ((uint64_t)512 << 20)
+#define SHCA_SPAN_VIRTUAL "512m"
 
 struct shca_mapping {
 	_Atomic uint32_t refs;
@@ -46,30 +45,6 @@ void shca_error(const char *fmt, ...)
 	/* one write, so that lines of several processes do not mix */
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
-}
-
-/* A number of bytes with an optional k, m, g or t; the default, with a warning, for anything else. */
-uint64_t shca_env_bytes(const char *name, uint64_t dflt)
-{
-	const char *s = getenv(name);
-	if (!s || !*s)
-		return dflt;
-	char *end;
-	errno = 0;
-	unsigned long long v = strtoull(s, &end, 0);
-	unsigned shift = 0;
-	switch (tolower((unsigned char)*end)) {
-	case 'k': shift = 10; end++; break;
-	case 'm': shift = 20; end++; break;
-	case 'g': shift = 30; end++; break;
-	case 't': shift = 40; end++; break;
-	}
-	if (errno || end == s || *end || *s == '-' || (shift && v > (ULLONG_MAX >> shift))) {
-		shca_error("%s=%s is not a number of bytes (digits, then k, m, g or t): using %llu", name, s,
-			   (unsigned long long)dflt);
-		return dflt;
-	}
-	return (uint64_t)v << shift;
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
@@ -199,7 +174,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 	atomic_init(&h.next_xrcd, 1);
 	atomic_init(&h.chunk_hint, h.first_chunk);
 	atomic_init(&h.chunk_high, h.first_chunk);
-	h.fences = shca_membarrier_missing() || virtual_procs || (getenv("SHCA_FENCES") && atoi(getenv("SHCA_FENCES")));
+	h.fences = shca_membarrier_missing() || virtual_procs || shca_env_bool("SHCA_FENCES");
 	const char *fault = getenv("SHCA_FAULT");
 	int err = fault && *fault ? shca_fault_set(&h, fault) : 0;
 	if (!err && ftruncate(fd, (off_t)front))
@@ -392,7 +367,7 @@ int shca_fabric_create(const char *name)
 	int err = shca_name_check(name);
 	if (err)
 		return err;
-	uint64_t span = shca_env_bytes("SHCA_RESERVE", SHCA_SPAN_DEFAULT);
+	uint64_t span = shca_env_bytes("SHCA_RESERVE", NULL);
 	if (span < SHCA_SPAN_MIN || span > SHCA_SPAN_MAX) {
 		uint64_t to = span < SHCA_SPAN_MIN ? SHCA_SPAN_MIN : SHCA_SPAN_MAX;
 		shca_error("SHCA_RESERVE=%s is out of range (64m to 16t): using %llum", getenv("SHCA_RESERVE"),
@@ -400,6 +375,21 @@ int shca_fabric_create(const char *name)
 		span = to;
 	}
 	return create_file(name, span, false);
+}
+
+#ifdef SHCA_EXPORT
+__attribute__((visibility("default")))
+#endif
+int shca_create_fabric(const char *name, int *name_fd)
+{
+	int fd = shca_fabric_create(name);
+	if (fd < 0)
+		return fd;
+	*name_fd = shca_name_publish(name, fd);
+	if (*name_fd >= 0)
+		return fd;
+	close(fd);
+	return *name_fd;
 }
 
 /* The descriptor that the environment promises. -ENOENT: none, or not (any more) a fabric's: the variable may have

@@ -111,8 +111,8 @@ void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * -EBUSY: this process is a member already; -ETIMEDOUT: another process is stuck in the middle of joining. Each with
  * text on stderr. *m is overwritten. */
 int shca_fabric_join(struct shca_member *m, const char *name);
-/* For launchers: makes a fabric without being a member of it. The descriptor (close-on-exec) is to be inherited by the
- * processes of the job, which find its number in SHCA_FABRIC_FD; the name must be unique. Descriptor or -errno. */
+/* Makes a fabric without being a member of it; the name must be unique. Its descriptor (close-on-exec) or -errno. What
+ * launchers use is shca_create_fabric (shca.h). */
 int shca_fabric_create(const char *name);
 /* For tests: a fabric in this address space, without a name; members that share it. */
 int shca_fabric_anonymous(struct shca_member *m);
@@ -358,7 +358,11 @@ int shca_responder_start(struct shca_member *m);
 void shca_responder_stop(struct shca_member *m);
 bool shca_cma_possible(const char **why);
 int shca_proc_holder(struct shca_member *m, uint32_t slot);
-uint64_t shca_env_bytes(const char *name, uint64_t dflt);
+/* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
+ * of the listed one, unless NULL. */
+bool shca_env_bool(const char *name);
+uint64_t shca_env_bytes(const char *name, const char *dflt);
+uint32_t shca_env_ms(const char *name);
 /* find.c */
 int shca_name_check(const char *name);
 int shca_lock_take(const char *name, int *lock_fd);

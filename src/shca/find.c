@@ -28,16 +28,6 @@
 
 #include "shca/fabric.h"
 
-#define SHCA_JOIN_TIMEOUT_MS 30000
-
-/* How long to wait for others who join: SHCA_JOIN_MS. */
-static int join_timeout_ms(void)
-{
-	const char *s = getenv("SHCA_JOIN_MS");
-	int ms = s ? atoi(s) : 0;
-	return ms > 0 ? ms : SHCA_JOIN_TIMEOUT_MS;
-}
-
 int shca_name_check(const char *name)
 {
 	size_t n = strlen(name);
@@ -109,7 +99,7 @@ int shca_lock_take(const char *name, int *lock_fd)
 {
 	char lock[128];
 	snprintf(lock, sizeof(lock), "shca-lock/%u/%s", (unsigned)geteuid(), name);
-	int timeout = join_timeout_ms();
+	int timeout = (int)shca_env_ms("SHCA_JOIN_MS");
 	int64_t until = now_ms() + timeout;
 	struct ucred cred = { 0 };
 	for (;;) {
@@ -296,7 +286,7 @@ static int explain(const struct candidate *c, int err)
 
 int shca_find(const char *name, bool explicit_name)
 {
-	int timeout = join_timeout_ms();
+	int timeout = (int)shca_env_ms("SHCA_JOIN_MS");
 	int64_t until = now_ms() + timeout;
 	unsigned me = geteuid();
 	for (;;) {

@@ -22,7 +22,6 @@
 
 #include "shca/engine.h"
 
-#define DEATH_MS 1000
 #define LOOK_AT_ALL_MS 10000
 #define NEVER UINT64_MAX
 #define CALL UINT32_MAX		/* epoll's datum of the event descriptor */
@@ -321,20 +320,6 @@ static void *helper_main(void *arg)
 	}
 }
 
-static uint64_t death_ns(void)
-{
-	const char *s = getenv("SHCA_DEATH_MS");
-	if (!s || !*s)
-		return DEATH_MS * 1000000ull;
-	char *end;
-	long v = strtol(s, &end, 10);
-	if (*end || v < 1 || v > 3600000) {
-		shca_error("SHCA_DEATH_MS=%s is not a time from 1 to 3600000 ms: using %d", s, DEATH_MS);
-		v = DEATH_MS;
-	}
-	return (uint64_t)v * 1000000;
-}
-
 /* Under the lock. */
 static int start(struct shca_helper *h)
 {
@@ -389,7 +374,7 @@ static struct shca_helper *create(struct shca_member *m)
 	pthread_mutex_init(&h->lock, NULL);
 	h->m = m;
 	h->tick = NEVER;
-	h->death_ns = death_ns();
+	h->death_ns = (uint64_t)shca_env_ms("SHCA_DEATH_MS") * 1000000;
 	h->call = -1;
 	h->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epfd >= 0)

@@ -187,12 +187,6 @@ EXPORT bool shca_device_is_software(const struct ibv_device *device)
 }
 
 #ifdef SHCA_EXPORT
-static bool env_is_set(const char *name)
-{
-	const char *v = getenv(name);
-	return v && *v && strcmp(v, "0");
-}
-
 /* Lists that were put together here, so that they can be told from the real library's own. */
 struct joined {
 	struct joined *next;
@@ -210,7 +204,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	__typeof__(&ibv_get_device_list) f = find(&next);
 	int n = 0;
 	struct ibv_device **real = f ? f(&n) : NULL;
-	if (!env_is_set("SHCA_VISIBLE")) {
+	if (!shca_env_bool("SHCA_VISIBLE")) {
 		if (num)
 			*num = real ? n : 0;
 		return real;
@@ -267,7 +261,7 @@ EXPORT bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	static struct next next = NEXT(NEXT_MLX5, "mlx5dv_is_supported", "MLX5_1.8");
 	if (shca_is_our_device(device))
-		return env_is_set("SHCA_MLX5DV");
+		return shca_env_bool("SHCA_MLX5DV");
 	__typeof__(&mlx5dv_is_supported) f = find(&next);
 	return f && f(device);
 }

@@ -309,8 +309,7 @@ void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
 
 bool shca_cma_possible(const char **why)
 {
-	const char *s = getenv("SHCA_CMA");
-	if (s && !strcmp(s, "0")) {
+	if (!shca_env_bool("SHCA_CMA")) {
 		*why = NULL;
 		return false;
 	}

@@ -11,7 +11,7 @@ static const char usage[] =
 "usage: heddle_info [--devices] [--vars] [--doctor] [--version] [--help]\n"
 "\n"
 "  --devices   the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
-"  --vars      all HEDDLE_* variables: type, default, present value, meaning\n"
+"  --vars      all HEDDLE_* and SHCA_* variables: type, default, present value, meaning\n"
 "  --doctor    checks limits and settings of this host, and says where to change them; exit code 1 if one must be\n"
 "  --version   the version, and what it was built with\n";
 

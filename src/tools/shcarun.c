@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/runtime.h"
+
 #define LIBRARY "libshca.so.0"
 #define EX_USAGE 2
 #define EX_NO_LIBRARY 125
@@ -34,47 +36,12 @@ static const char help[] =
 
 static const char *const options[] = { "--fabric", "--mlx5dv", "--debug", "--help", "--version", NULL };
 
-static size_t distance(const char *a, const char *b)
-{
-	size_t n = strlen(b);
-	size_t row[64];
-
-	if (n >= sizeof row / sizeof *row)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= n; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[n];
-}
-
 static int unknown_option(const char *option)
 {
-	const char *near = NULL;
-	size_t best = SIZE_MAX;
+	const char *near = hdl_nearest(option, options);
 
-	for (const char *const *o = options; *o; o++) {
-		size_t d = distance(option, *o);
-		if (d < best) {
-			best = d;
-			near = *o;
-		}
-	}
-	fprintf(stderr, "shcarun: unknown option %s", option);
-	if (near && best <= strlen(option) / 2)
-		fprintf(stderr, ", did you mean %s?", near);
-	fprintf(stderr, "\n(shcarun --help lists the options)\n");
+	hdl_error("unknown option %s%s%s%s", option, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+	fprintf(stderr, "(shcarun --help lists the options)\n");
 	return EX_USAGE;
 }
 
@@ -102,6 +69,13 @@ static int set(const char *name, const char *value)
 		return 0;
 	fprintf(stderr, "shcarun: cannot set %s: %s\n", name, strerror(errno));
 	return EX_NOT_STARTED;
+}
+
+/* Also where a launcher passed on the descriptor of another fabric. */
+static int set_fabric(const char *name)
+{
+	unsetenv("SHCA_FABRIC_FD");
+	return set("SHCA_FABRIC", name);
 }
 
 static int preload(void)
@@ -136,6 +110,7 @@ int main(int argc, char **argv)
 {
 	int i, rc = 0;
 
+	hdl_diag_program("shcarun");
 	for (i = 1; !rc && i < argc && argv[i][0] == '-'; i++) {
 		const char *a = argv[i];
 		if (!strcmp(a, "--")) {
@@ -155,13 +130,13 @@ int main(int argc, char **argv)
 		} else if (!strcmp(a, "--debug")) {
 			rc = set("SHCA_DEBUG", "1");
 		} else if (!strncmp(a, "--fabric=", 9)) {
-			rc = set("SHCA_FABRIC", a + 9);
+			rc = set_fabric(a + 9);
 		} else if (!strcmp(a, "--fabric")) {
 			if (++i == argc) {
 				fprintf(stderr, "shcarun: --fabric needs a name\n");
 				return EX_USAGE;
 			}
-			rc = set("SHCA_FABRIC", argv[i]);
+			rc = set_fabric(argv[i]);
 		} else {
 			return unknown_option(a);
 		}
@@ -172,6 +147,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "shcarun: no program given\n(shcarun --help shows how it is called)\n");
 		return EX_USAGE;
 	}
+	hdl_vars_warn(environ);
 	rc = preload();
 	if (!rc)
 		rc = set("SHCA_VISIBLE", "1");

@@ -86,6 +86,9 @@ int hdl_dc_open(struct hdl_dev *dev)
 
 	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
 	dev->dc_key = hdl_tp.rng;
+	/* peers send to it without asking */
+	if ((err = hdl_rxpool_start(&dev->rx_srq)))
+		return err;
 	dev->dct = create(dev, true, dev->rcq, 0, NULL);
 	if (!dev->dct) {
 		err = errno;

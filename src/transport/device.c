@@ -76,6 +76,19 @@ static void refuse_name(const char *name)
 	list_free(&lists[1]);
 }
 
+/* Ranks that no launcher told a fabric use that of the job's name; which may be any text, and is not for everybody to
+ * read: a hash of it (FNV-1a, 128 bits). */
+static void set_fabric(void)
+{
+	unsigned __int128 h = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
+	char name[40];
+
+	for (const char *p = hdl_job.nspace; *p; p++)
+		h = (h ^ (uint8_t)*p) * ((unsigned __int128)1 << 88 | 0x13b);
+	snprintf(name, sizeof(name), "job-%016llx%016llx", (unsigned long long)(h >> 64), (unsigned long long)h);
+	shca_set_fabric(name); /* EBUSY: the process is in its fabric already */
+}
+
 /* The device of this name; without one, the software HCA for a host's own traffic, else the first device with an active
  * port. */
 static int open_context(struct hdl_dev *dev, const char *name, int *port)
@@ -92,7 +105,7 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 		struct ibv_device *d = find(&l, name, port);
 		if (d) {
 			if (soft && !getenv("SHCA_FABRIC") && !getenv("SHCA_FABRIC_FD"))
-				shca_set_fabric(hdl_job.nspace); /* EBUSY: the process is in its fabric already */
+				set_fabric();
 			snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(d));
 			dev->port.ctx = ibv_open_device(d);
 			if (!dev->port.ctx) {

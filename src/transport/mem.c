@@ -75,8 +75,13 @@ void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size,
 
 int hdl_bufpool_grow(struct hdl_bufpool *p)
 {
-	uint32_t n = p->max - p->total < p->chunk ? p->max - p->total : p->chunk;
+	/* a quarter of a chunk at first, then as much as there is, up to a chunk */
+	uint32_t n = p->total ? p->total : (p->chunk + 3) / 4;
 
+	if (n > p->chunk)
+		n = p->chunk;
+	if (n > p->max - p->total)
+		n = p->max - p->total;
 	if (!n)
 		return -EAGAIN;
 	struct hdl_bufchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));

@@ -83,9 +83,9 @@ int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn)
 int hdl_rc_create(struct hdl_ep *ep, struct hdl_conn *c)
 {
 	struct hdl_dev *dev = ep->dev;
-	int err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_RC, (uint32_t)hdl_vars.sq_depth);
+	int err = hdl_rxpool_start(&dev->rx_srq);
 
-	if (err)
+	if (err || (err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_RC, (uint32_t)hdl_vars.sq_depth)))
 		return err;
 	struct ibv_qp_init_attr a = {
 		.qp_type = IBV_QPT_RC, .send_cq = c->sq.scq->cq, .recv_cq = dev->rcq, .srq = dev->basic_srq,

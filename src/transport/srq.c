@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive pools. A pool starts small, so that memory does not grow with what is never used, and grows towards its
- * limit when the device says that few receives are left (SRQ limit event) or when a turn of progress took most of them.
+ * Receive pools. A pool is empty until somebody can send to it, and starts small, so that memory does not grow with
+ * what is never used; it grows towards its limit when the device says that few receives are left (SRQ limit event) or
+ * when a turn of progress took most of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -80,13 +81,17 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	return arm(p);
 }
 
-int hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
+void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max)
 {
 	*p = (struct hdl_rxpool){
-		.dev = dev, .queue = queue, .srq = srq, .qp = qp, .size = (size + 63) & ~63u, .max = max
+		.dev = dev, .queue = queue, .srq = srq, .qp = qp, .size = (size + 63) & ~63u, .first = first, .max = max
 	};
-	return hdl_rxpool_grow(p, first < max ? first : max);
+}
+
+int hdl_rxpool_start(struct hdl_rxpool *p)
+{
+	return p->total ? 0 : hdl_rxpool_grow(p, p->first);
 }
 
 void hdl_rxpool_fini(struct hdl_rxpool *p)
@@ -124,6 +129,6 @@ int hdl_srq_create(struct hdl_dev *dev)
 			  strerror(err));
 		return -err;
 	}
-	return hdl_rxpool_init(&dev->rx_srq, dev, HDL_QUEUE_RC, dev->basic_srq, NULL, hdl_srq_bytes(), depth / 4,
-			       depth);
+	hdl_rxpool_init(&dev->rx_srq, dev, HDL_QUEUE_RC, dev->basic_srq, NULL, hdl_srq_bytes(), HDL_SRQ_FIRST(depth), depth);
+	return 0;
 }

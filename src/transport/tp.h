@@ -247,6 +247,7 @@ struct hdl_rxpool {
 	struct ibv_qp *qp;
 	uint32_t size;
 	uint32_t posted, total, max;	/* posted counts what was given to the device and not seen again */
+	uint32_t first;			/* what it begins with */
 	uint32_t limit;			/* armed SRQ limit; 0: none */
 	bool short_of;			/* the device said that few are left: grow */
 	struct hdl_rxbuf *back;		/* to be posted again, linked by wr.next */
@@ -254,9 +255,11 @@ struct hdl_rxpool {
 	uint32_t nback;
 	struct hdl_rxchunk *chunks;
 };
-/* Attaches the pool to an SRQ or a UD QP and posts its first receives. */
-int hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
+/* Attaches the pool to an SRQ or a UD QP. It has no receives before hdl_rxpool_start. */
+void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max);
+/* Posts its first receives, if that was not done: before anybody is told how to send to it. */
+int hdl_rxpool_start(struct hdl_rxpool *p);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
 int hdl_rxpool_flush(struct hdl_rxpool *p);
 int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
@@ -275,6 +278,8 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 		hdl_rxpool_flush(p);
 }
 int hdl_srq_create(struct hdl_dev *dev);	/* for RC and the DCT */
+/* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
+#define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
 uint32_t hdl_srq_bytes(void);		/* of a pooled receive of RC, XRC, DC */
 
 /* ---- send queues ------------------------------------------------------------------------------------------- */

@@ -40,7 +40,8 @@ int hdl_ud_open(struct hdl_dev *dev)
 		goto fail;
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
-	if ((err = hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_GRH, rx / 4, rx)))
+	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_GRH, rx / 4, rx);
+	if ((err = hdl_rxpool_start(&dev->rx_ud)))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
 	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))

@@ -43,7 +43,9 @@ int hdl_xrc_open(struct hdl_dev *dev)
 		hdl_error("%s: ibv_get_srq_num failed (%s)", dev->name, strerror(err));
 		return -err;
 	}
-	return hdl_rxpool_init(&dev->rx_xrc, dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(), depth / 4, depth);
+	hdl_rxpool_init(&dev->rx_xrc, dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(),
+			HDL_SRQ_FIRST(depth), depth);
+	return 0;
 }
 
 void hdl_xrc_close(struct hdl_dev *dev)
@@ -61,9 +63,9 @@ int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn *c)
 {
 	struct hdl_dev *dev = ep->dev;
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	int err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_XRC, (uint32_t)hdl_vars.sq_depth);
+	int err = hdl_rxpool_start(&dev->rx_xrc);
 
-	if (err)
+	if (err || (err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_XRC, (uint32_t)hdl_vars.sq_depth)))
 		return err;
 	struct ibv_qp_init_attr_ex s = {
 		.qp_type = IBV_QPT_XRC_SEND,

@@ -98,6 +98,11 @@ int main(int argc, char **argv)
 		if (me == np - 1)
 			MPI_Abort(MPI_COMM_WORLD, 17);
 		MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "wait")) {	/* to be ended */
+		meet(sync_comm);
+		printf("waiting %d pid %d\n", me, (int)getpid());
+		fflush(stdout);
+		MPI_Recv(&v, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	} else if (!strcmp(mode, "report")) {
 		report(argv[2]);
 	} else if (!strcmp(mode, "after")) {

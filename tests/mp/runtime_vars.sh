@@ -26,6 +26,18 @@ expect 0 env HEDDLE_SOMETHING_ELSE_ALTOGETHER=1 "$job" where
 says "$err" "HEDDLE_SOMETHING_ELSE_ALTOGETHER is not a variable"
 says_not "$err" "did you mean"
 
+# Those of libshca, also where no rank but a stranger to MPI is started; a name with the wrong prefix.
+expect 0 env SHCA_FABIRC=x "$run" -n 4 "$job" where
+says "$err" "rank 0 .*SHCA_FABIRC is not a variable.*did you mean SHCA_FABRIC?"
+lines "$err" 1
+expect 0 env SHCA_JION_MS=5 SHCA_DEATH_MS=50 ./shcarun true
+says "$err" "^shcarun: .*SHCA_JION_MS is not a variable.*did you mean SHCA_JOIN_MS?"
+lines "$err" 1
+expect 0 env HEDDLE_DEATH_MS=50 "$job" where
+says "$err" "did you mean SHCA_DEATH_MS?"
+expect 0 env SHCA_DEBUGG=1 "$job" where
+says "$err" "did you mean SHCA_DEBUG?"
+
 # Debug lines come from every rank, and only then.
 expect 0 env HEDDLE_DEBUG=1 "$run" -n 3 "$job" where
 lines "$err" 3

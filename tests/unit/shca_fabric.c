@@ -79,6 +79,53 @@ Test(shca_fabric, buddies)
 	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
 }
 
+/* What a size takes of its last chunk or block beyond itself serves others. */
+Test(shca_fabric, odd_sizes_share)
+{
+	shca_off large = shca_mem_alloc(&m, SHCA_CHUNK + 8192), small = shca_mem_alloc(&m, 32768);
+	cr_assert(large && small);
+	cr_expect_eq(chunks(), 2);
+	cr_expect_eq(small / SHCA_CHUNK, large / SHCA_CHUNK + 1);
+	shca_off a = shca_mem_alloc(&m, 36864), b = shca_mem_alloc(&m, 16384), c = shca_mem_alloc(&m, 4096);
+	cr_assert(a && b && c);
+	cr_expect_eq(chunks(), 3);
+	shca_mem_free(&m, large, SHCA_CHUNK + 8192);
+	memset(shca_at(m.base, small), 1, 32768);	/* it is still backed */
+	shca_mem_free(&m, b, 16384);
+	shca_mem_free(&m, small, 32768);
+	shca_mem_free(&m, a, 36864);
+	shca_mem_free(&m, c, 4096);
+	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
+}
+
+Test(shca_fabric, any_sizes_do_not_overlap)
+{
+	enum { N = 100, ROUNDS = 20000 };
+	static struct { shca_off off; uint64_t bytes; unsigned char fill; } x[N];
+	uint64_t rng = 12345;
+	for (int i = 0; i < ROUNDS; i++) {
+		rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+		uint32_t k = (uint32_t)(rng >> 33) % N;
+		if (x[k].off) {
+			const unsigned char *p = shca_at(m.base, x[k].off);
+			cr_assert(p[0] == x[k].fill && p[x[k].bytes / 2] == x[k].fill && p[x[k].bytes - 1] == x[k].fill);
+			cr_assert(!memcmp(p, p + 1, x[k].bytes - 1));
+			shca_mem_free(&m, x[k].off, x[k].bytes);
+			x[k].off = 0;
+			continue;
+		}
+		/* sizes from 1 byte to 3 chunks, as many of each magnitude */
+		x[k].bytes = 1 + (rng >> 40) % (64ull << (rng >> 20) % 12);
+		x[k].fill = (unsigned char)(i | 1);
+		x[k].off = shca_mem_alloc(&m, x[k].bytes);
+		cr_assert(x[k].off);
+		memset(shca_at(m.base, x[k].off), x[k].fill, x[k].bytes);
+	}
+	for (int k = 0; k < N; k++)
+		shca_mem_free(&m, x[k].off, x[k].bytes);
+	cr_expect_leq(chunks(), 2, "at most two spare chunks are kept, not %u", chunks());
+}
+
 Test(shca_fabric, freed_chunks_go_back)
 {
 	shca_off off = shca_mem_alloc(&m, 10 << 20);
@@ -168,8 +215,27 @@ Test(shca_fabric, bytes_from_environment)
 		  { "", 7 },	  { "x", 7 },	  { "1q", 7 },	       { "-1", 7 },	   { "99999999999999999999", 7 } };
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		setenv("SHCA_TEST_BYTES", t[i].text, 1);
-		cr_expect_eq(shca_env_bytes("SHCA_TEST_BYTES", 7), t[i].value, "%s", t[i].text);
+		cr_expect_eq(shca_env_bytes("SHCA_TEST_BYTES", "7"), t[i].value, "%s", t[i].text);
 	}
+}
+
+Test(shca_fabric, truth_and_time_from_environment)
+{
+	static const struct {
+		const char *text;
+		bool cma;
+		uint32_t ms;
+	} t[] = { { "0", false, 30000 }, { "no", false, 30000 }, { "OFF", false, 30000 }, { "false", false, 30000 }, { "1", true, 1 },
+		  { "yes", true, 30000 }, { "", true, 30000 }, { "x", true, 30000 }, { "3600000", true, 3600000 },
+		  { "3600001", true, 30000 }, { "-1", true, 30000 } };
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		setenv("SHCA_CMA", t[i].text, 1);
+		setenv("SHCA_JOIN_MS", t[i].text, 1);
+		cr_expect_eq(shca_env_bool("SHCA_CMA"), t[i].cma, "%s", t[i].text);
+		cr_expect_eq(shca_env_ms("SHCA_JOIN_MS"), t[i].ms, "%s", t[i].text);
+	}
+	cr_expect_not(shca_env_bool("SHCA_FENCES"));
+	cr_expect_eq(shca_env_bytes("SHCA_RESERVE", NULL), 64ull << 30);
 }
 
 /* A member that dies leaves numbers, keys, chunks and thread slots to its reaper; its counters stay. */
