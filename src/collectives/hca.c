@@ -564,6 +564,10 @@ bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
 			return false;
 		}
 	}
+	if (!hdl_tp_allows_rc()) {
+		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, of which its queues are", hdl_vars.transport);
+		return false;
+	}
 	if (!port) {
 		snprintf(why, why_size, "no device port connects the ranks of this host");
 		return false;

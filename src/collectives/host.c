@@ -135,6 +135,10 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
 		run->base[HDL_SP_RECV] = run->packed_recv;
 	}
+	if (rc) {
+		free(run->packed_send);
+		run->packed_send = NULL;
+	}
 	return rc;
 }
 

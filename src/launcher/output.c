@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* --tag-output: the lines of the ranks, each with its rank in front, never one inside the other. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +41,10 @@ static void write_all(int fd, const char *p, size_t len)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN) {	/* somebody has made the descriptor nonblocking, and the reader is slow */
+			poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
+			continue;
+		}
 		if (n <= 0)
 			return;		/* the reader has gone: the ranks go on, like under a shell with the output closed */
 		p += n;

@@ -93,9 +93,12 @@ HDL_PROFILED(Alloc_mem);
 
 int PMPI_Free_mem(void *base)
 {
-	hdl_check_active("MPI_Free_mem");
-	if (base)
-		hdl_tp_free(base);
+	static const char call[] = "MPI_Free_mem";
+
+	hdl_check_active(call);
+	if (!hdl_tp_free(base))
+		return hdl_raise(NULL, MPI_ERR_BASE, call, "invalid base %p: MPI_Alloc_mem did not return it, or it was freed",
+				 base);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Free_mem);

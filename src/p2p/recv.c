@@ -174,7 +174,7 @@ static __attribute__((noinline)) void warn_unexpected(void)
 	struct heaviest h = { calloc(hdl_job.size, sizeof(size_t)) };
 	int worst = 0;
 
-	unexpected_warn *= 2;
+	unexpected_warn = unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : unexpected_warn * 2;
 	if (!h.by_src)
 		return;
 	hdl_match_each_unexpected(add_bytes, &h);
@@ -508,7 +508,7 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 
 int hdl_recv_init(void)
 {
-	unexpected_warn = hdl_vars.unexpected_warn;
+	unexpected_warn = hdl_vars.unexpected_warn ? hdl_vars.unexpected_warn : SIZE_MAX;
 	return 0;
 }
 

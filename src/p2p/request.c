@@ -146,7 +146,8 @@ void hdl_req_cancel(struct hdl_req *req)
 void hdl_req_explain(const struct hdl_req *req)
 {
 	const struct hdl_op *op = (const struct hdl_op *)req;
-	const char *why = strerror(op->errnum);
+	/* a truncated one has no errno: of one that blocks, none was set */
+	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : strerror(op->errnum);
 	bool dead = req->error == MPI_ERR_PROC_ABORTED;
 	char label[MPI_MAX_OBJECT_NAME];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Diagnostics: one line, one write(2), so that the lines of many ranks do not mix. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -49,6 +50,8 @@ static void write_all(const char *p, size_t len)
 		ssize_t n = write(STDERR_FILENO, p, len);
 
 		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && poll(&(struct pollfd){ .fd = STDERR_FILENO, .events = POLLOUT }, 1, 1000) > 0)
 			continue;
 		if (n <= 0)
 			return;		/* nowhere left to say it */

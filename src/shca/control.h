@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control path of the software device: what interpose.c dispatches verbs to, and what the files of the device
+ * The control path of the software device: what interpose_*.c dispatch verbs to, and what the files of the device
  * share. Results are what the verb documents: a pointer or NULL with errno; 0 or an errno value; -1 with errno.
  */
 #ifndef SHCA_CONTROL_H

@@ -6,7 +6,7 @@
  *   cqv.c      CQ life cycle, channels, events   qpv.c    QP life cycle and state machine
  *   srqv.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
- *   exp.c      experimental verbs                interpose.c  the exported verbs
+ *   exp.c      experimental verbs                interpose*.c the exported verbs
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H

@@ -6,6 +6,7 @@
  * finds the executor dead knows what may have happened (reap.c).
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "shca/engine.h"
 
@@ -478,6 +479,54 @@ static bool ud_fault(struct shca_cpu *cpu, _Atomic uint32_t *odds)
 	return (uint32_t)((cpu->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
 }
 
+/* An injected delay: a copy of a datagram that goes behind the next one of its queue. One per thread. */
+struct shca_held {
+	uint32_t qpn;			/* 0: none */
+	struct shca_req req;
+	char data[4096];
+};
+
+/* False: there is another already, or no memory; the datagram goes now. */
+static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_held *h = cpu->held;
+	bool src_err;
+
+	if (!h)
+		h = cpu->held = calloc(1, sizeof(*h));
+	if (!h || h->qpn || req->len > sizeof(h->data))
+		return false;
+	if (req->inl) {
+		memcpy(h->data, req->inl, req->len);
+	} else if (req->len) {
+		struct shca_seg seg = {.where = (uintptr_t)h->data, .len = req->len, .lane = SHCA_LANE_CMA};
+		struct shca_iov dst = {.proc = cpu->m->slot, .seg = &seg, .n = 1};
+		struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+		if (shca_copy(cpu, &dst, &src, req->len, &src_err))
+			return false;
+	}
+	h->req = *req;
+	h->req.inl = h->data;
+	h->req.sge = NULL;
+	h->req.nsge = 0;
+	h->qpn = qp->qpn;
+	return true;
+}
+
+/* One that has been held back for this queue goes now. */
+static void let_go(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	struct shca_held *h = cpu->held;
+	struct responder r = {0};
+
+	if (__builtin_expect(!h, 1) || h->qpn != qp->qpn)
+		return;
+	h->qpn = 0;
+	shca_step_to(qp, SHCA_STEP_NONE);
+	if (!find_responder(cpu, qp, &h->req, &r))
+		exec_send(cpu, qp, &h->req, &r);
+}
+
 /* Datagrams are lost without a word: no receive, no such queue, wrong Q_Key, injected. */
 static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
 {
@@ -490,6 +539,8 @@ static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct 
 	bool begun = shca_step_of(qp) != SHCA_STEP_NONE;
 	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_drop))
 		return IBV_WC_SUCCESS;
+	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_reorder) && hold_back(cpu, qp, req))
+		return IBV_WC_SUCCESS;
 	if (find_responder(cpu, qp, req, &r)) {
 		shca_release_receive(cpu, qp);
 		return IBV_WC_SUCCESS;
@@ -499,25 +550,27 @@ static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct 
 		shca_step_to(qp, SHCA_STEP_NONE);
 		rc = exec_send(cpu, qp, req, &r);
 	}
+	if (rc != IBV_WC_LOC_PROT_ERR && !begun)
+		let_go(cpu, qp);
 	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
 }
 
-int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+/* What the requester learns. An unreliable connection has no acknowledgements: what its responder cannot take is lost
+ * (IBTA 9.8.2). */
+static int outcome(struct shca_cpu *cpu, struct shca_qp *qp, int rc)
+{
+	if (__builtin_expect(qp->type != IBV_QPT_UC, 1) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
+	    rc == IBV_WC_LOC_LEN_ERR || rc == IBV_WC_LOC_QP_OP_ERR)
+		return rc;
+	shca_release_receive(cpu, qp);
+	return IBV_WC_SUCCESS;
+}
+
+static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct responder r = {0};
-	int rc;
+	int rc = find_responder(cpu, qp, req, &r);
 
-	if (__builtin_expect(req->bad, 0))
-		return req->bad;
-	qp->step_op = req->op;
-	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
-	if (qp->type == IBV_QPT_UD)
-		return exec_datagram(cpu, qp, req);
-	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
-		return IBV_WC_SUCCESS;
-	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
-		return nak_again(cpu, qp);
-	rc = find_responder(cpu, qp, req, &r);
 	if (__builtin_expect(rc, 0)) {
 		/* what an executor that died took for this request will not be filled */
 		if (rc > 0)
@@ -542,6 +595,21 @@ int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *r
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
+}
+
+int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+{
+	if (__builtin_expect(req->bad, 0))
+		return req->bad;
+	qp->step_op = req->op;
+	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
+	if (qp->type == IBV_QPT_UD)
+		return exec_datagram(cpu, qp, req);
+	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
+		return IBV_WC_SUCCESS;
+	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
+		return nak_again(cpu, qp);
+	return outcome(cpu, qp, exec_connected(cpu, qp, req));
 }
 
 void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)

@@ -191,6 +191,10 @@ static int post_one(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_e
 {
 	struct shca_seg segs[MAX_TASK_SGE];
 	struct shca_req req;
+
+	/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
+	if (!shca_send_room(q))
+		return ENOMEM;
 	int rc = fill(q, wr, &req, segs);
 
 	return rc ? rc : shca_submit(cpu, q, wr->wr_id, &req);

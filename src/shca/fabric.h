@@ -78,6 +78,7 @@ struct shca_cpu {
 	struct shca_wakeup *wakeups;	/* to be delivered on leave */
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* fault injection */
+	struct shca_held *held;		/* ... a datagram that is late; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
 	struct shca_cpu *next;		/* of the member */

@@ -6,12 +6,14 @@ shca_sources = $(shca_headers) src/shca/env.c src/shca/fabric.c src/shca/find.c 
 	src/shca/device.c src/shca/pd.c src/shca/cqv.c src/shca/qpv.c src/shca/qpstate.c src/shca/srqv.c src/shca/dv.c src/shca/guid.c \
 	src/shca/post.c src/shca/plain.c src/shca/wr.c src/shca/poll.c src/shca/exp.c src/shca/exp_post.c
 
+interpose_sources = src/shca/interpose.h src/shca/interpose.c src/shca/interpose_verbs.c src/shca/interpose_mlx5.c
+
 # Inside libheddle the verbs are dispatched by hidden symbols; libshca.so exports them with their real versions.
 noinst_LTLIBRARIES += libshca_core.la
-libshca_core_la_SOURCES = $(shca_sources) src/shca/interpose.c
+libshca_core_la_SOURCES = $(shca_sources) $(interpose_sources)
 
 lib_LTLIBRARIES += libshca.la
-libshca_la_SOURCES = $(shca_sources) src/shca/interpose.c $(verbs_exp_sources)
+libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources)
 libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/libshca.map
 libshca_la_LIBADD = -lpthread

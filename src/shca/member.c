@@ -222,6 +222,7 @@ static void cpu_destroy(struct shca_cpu *cpu)
 	free(cpu->todo_items);
 	free(cpu->wakeups);
 	free(cpu->bounce);
+	free(cpu->held);
 	free(cpu);
 }
 

@@ -140,7 +140,8 @@ static void survivors(struct shca_cpu *cpu, uint32_t slot)
 	for_each_qp(cpu, qp, cpu->m->slot) {
 		if ((qp->peer_proc & 0xffff) != slot + 1 || qp->peer_proc == tenant || atomic_load(&qp->peer_dead))
 			continue;
-		if (atomic_load(&qp->gate) & SHCA_GATE_ERR)
+		/* an unreliable connection does not learn of it, as on a wire */
+		if (atomic_load(&qp->gate) & SHCA_GATE_ERR || qp->type == IBV_QPT_UC)
 			continue;
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);

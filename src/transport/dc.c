@@ -98,8 +98,11 @@ int hdl_dc_open(struct hdl_dev *dev)
 	if ((err = to_init(dev, dev->dct, true)) || (err = to_rtr(dev, dev->dct, true)))
 		goto fail;
 	dev->dci = calloc((size_t)n, sizeof(*dev->dci));
-	if (!dev->dci)
-		return -ENOMEM;
+	step = "allocate the DC initiators";
+	if (!dev->dci) {
+		err = ENOMEM;
+		goto fail;
+	}
 	for (int i = 0; i < n; i++) {
 		struct hdl_sq *sq = &dev->dci[i];
 		if ((err = hdl_sq_init(sq, dev, HDL_QUEUE_DC, (uint32_t)hdl_vars.sq_depth)))
@@ -137,8 +140,10 @@ void hdl_dc_close(struct hdl_dev *dev)
 	free(dev->dci);
 	dev->dci = NULL;
 	dev->ndci = 0;
-	if (dev->dct && ibv_destroy_qp(dev->dct))
-		hdl_warn("%s: ibv_destroy_qp of the DCT failed (%s)", dev->name, strerror(errno));
+	int err = dev->dct ? ibv_destroy_qp(dev->dct) : 0;
+
+	if (err)
+		hdl_warn("%s: ibv_destroy_qp of the DCT failed (%s)", dev->name, strerror(err));
 	dev->dct = NULL;
 }
 

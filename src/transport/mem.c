@@ -48,8 +48,10 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 
 void hdl_mem_free(struct hdl_mem *mem)
 {
-	if (mem->mr && ibv_dereg_mr(mem->mr))
-		hdl_warn("%s: ibv_dereg_mr of %p failed (%s)", mem->dev->name, (void *)mem->p, strerror(errno));
+	int err = mem->mr ? ibv_dereg_mr(mem->mr) : 0;
+
+	if (err)
+		hdl_warn("%s: ibv_dereg_mr of %p failed (%s)", mem->dev->name, (void *)mem->p, strerror(err));
 	if (mem->p) {
 		if (mem->arena)
 			shca_free(mem->dev->port.ctx, mem->p);
@@ -202,7 +204,7 @@ void *hdl_tp_alloc(size_t bytes)
 	return u->p;
 }
 
-void hdl_tp_free(void *p)
+bool hdl_tp_free(void *p)
 {
 	for (struct user_mem **at = &user_mems; *at; at = &(*at)->next) {
 		struct user_mem *u = *at;
@@ -215,8 +217,7 @@ void hdl_tp_free(void *p)
 		else if (hdl_tp.ndev)
 			shca_free(u->dev->port.ctx, u->p);
 		free(u);
-		return;
+		return true;
 	}
-	if (p)
-		hdl_warn("hdl_tp_free: %p was not allocated here", p);
+	return !p;
 }

@@ -322,6 +322,11 @@ const struct hdl_port *hdl_tp_local_port(void)
 	return NULL;
 }
 
+bool hdl_tp_allows_rc(void)
+{
+	return hdl_tp.allowed & HDL_QUEUE_BIT(HDL_QUEUE_RC);
+}
+
 struct ibv_comp_channel *hdl_tp_local_channel(void)
 {
 	for (int i = 0; i < hdl_tp.ndev; i++)
@@ -403,6 +408,20 @@ static void destroy_all(void)
 	memset(&hdl_tp, 0, sizeof(hdl_tp));
 }
 
+/* Values with which the transport would not come to an end, or would count in too few bits. */
+static int check_vars(void)
+{
+	if (hdl_vars.eager_max > (size_t)1 << 30)
+		hdl_error("HEDDLE_EAGER_MAX=%zu: at most 1g, for every pooled receive is of this size", hdl_vars.eager_max);
+	else if (!hdl_vars.rndv_chunk)
+		hdl_error("HEDDLE_RNDV_CHUNK=0: an RDMA write of a rendezvous carries at least 1 byte");
+	else if (hdl_vars.sq_depth > 1 << 20)
+		hdl_error("HEDDLE_SQ_DEPTH=%d: at most %d requests", hdl_vars.sq_depth, 1 << 20);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int hdl_tp_init(const struct hdl_upcalls *up)
 {
 	char bad[32];
@@ -418,6 +437,8 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 			  near ? "\"?)" : "");
 		return -EINVAL;
 	}
+	if ((err = check_vars()))
+		return err;
 	if (getrandom(&hdl_tp.nonce, sizeof(hdl_tp.nonce), 0) != sizeof(hdl_tp.nonce))
 		hdl_tp.nonce = hdl_now_ns() ^ (uint64_t)getpid() << 40;
 	hdl_tp.rng = hdl_tp.nonce;

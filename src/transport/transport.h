@@ -121,6 +121,8 @@ struct hdl_port {
 };
 /* The port over which this process reaches the ranks of its host. NULL if there is none. */
 const struct hdl_port *hdl_tp_local_port(void);
+/* Whether HEDDLE_TRANSPORT allows RC queues: the same on all ranks. */
+bool hdl_tp_allows_rc(void);
 /* Moves a fresh RC QP to RTS towards (gid, lid, qpn) on the same port, with Heddle's timeouts. */
 int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
 		      uint32_t qpn, uint32_t psn);
@@ -143,6 +145,7 @@ void hdl_tp_dump(FILE *out);
 /* MPI_Alloc_mem: memory of the device's arena where it has one (ibv_alloc_dm or the library's own registered
  * pool), so that peers reach it without a copy through the kernel. */
 void *hdl_tp_alloc(size_t bytes);
-void hdl_tp_free(void *p);
+/* False: p is nothing that hdl_tp_alloc gave out. NULL is allowed. */
+bool hdl_tp_free(void *p);
 
 #endif

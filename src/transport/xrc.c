@@ -50,12 +50,15 @@ int hdl_xrc_open(struct hdl_dev *dev)
 
 void hdl_xrc_close(struct hdl_dev *dev)
 {
-	if (dev->xrc_srq && ibv_destroy_srq(dev->xrc_srq))
-		hdl_warn("%s: ibv_destroy_srq of the XRC SRQ failed (%s)", dev->name, strerror(errno));
+	int err = dev->xrc_srq ? ibv_destroy_srq(dev->xrc_srq) : 0;
+
+	if (err)
+		hdl_warn("%s: ibv_destroy_srq of the XRC SRQ failed (%s)", dev->name, strerror(err));
 	dev->xrc_srq = NULL;
 	hdl_rxpool_fini(&dev->rx_xrc);
-	if (dev->xrcd && ibv_close_xrcd(dev->xrcd))
-		hdl_warn("%s: ibv_close_xrcd failed (%s)", dev->name, strerror(errno));
+	err = dev->xrcd ? ibv_close_xrcd(dev->xrcd) : 0;
+	if (err)
+		hdl_warn("%s: ibv_close_xrcd failed (%s)", dev->name, strerror(err));
 	dev->xrcd = NULL;
 }
 

@@ -52,6 +52,10 @@ for want in 'allreduce .*nonblocking hca ' 'MAX on MPI_DOUBLE is not offloadable
 	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'no task list for reduce'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
 done
+# Queues of the offload are RC: where that is not allowed, the host executor runs everything over what is.
+try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=hca tests/mp/coll_correct reduce
+grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' hca ' "$tmp/err" ||
+	{ echo "FAILED: offload with HEDDLE_TRANSPORT=ud"; fails=$((fails + 1)); }
 # Wrong settings are refused, with what is allowed.
 timeout 60 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=hsot tests/mp/coll_correct skew >"$tmp/out" 2>"$tmp/err" &&
 	{ echo "FAILED: HEDDLE_COLL_EXECUTOR=hsot was accepted"; fails=$((fails + 1)); }

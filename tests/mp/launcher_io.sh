@@ -45,6 +45,19 @@ for r in 0 1 2 3; do
 done
 expect 0 "$run" --tag-output -n 1 sh -c 'head -c 300000 /dev/zero | tr "\0" x; echo; echo end'
 [ "$(wc -c <"$out")" = $((300001 + 4 + 2 * 12)) ] || fail "a long line"
+# An output that is nonblocking, as some programs leave the pipe that they share, and a slow reader: nothing is lost.
+if command -v python3 >/dev/null; then
+	$limit python3 -c 'import os, subprocess, sys, time
+r, w = os.pipe()
+os.set_blocking(w, False)
+p = subprocess.Popen(sys.argv[1:], stdout=w)
+os.close(w)
+time.sleep(0.3)
+with os.fdopen(r) as f:
+    sys.stdout.write(f.read())
+sys.exit(p.wait())' "$run" --tag-output -n 2 seq 40000 >"$out" 2>"$err" || fail "a nonblocking output"
+	lines "$out" 80000
+fi
 # What a killed rank has written is not lost.
 expect 137 "$run" --tag-output -n 1 sh -c 'echo last words; kill -9 $$'
 says "$out" "last words"

@@ -97,4 +97,12 @@ case $out in
 *'HEDDLE_DEVICE=shcb0: there is no such verbs device (did you mean "shca0"?)'*) ;;
 *) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
 esac
+for wrong in HEDDLE_RNDV_CHUNK=0 HEDDLE_SQ_DEPTH=2147483647 HEDDLE_EAGER_MAX=5g; do
+	out=$(env $wrong timeout 60 "$run" -n 2 "$traffic" 10 100000 1 2>&1)
+	case $?,$out in
+	124,* | 0,*) echo "FAILED: $wrong was accepted: $out"; failed=1 ;;
+	*"${wrong%%=*}="*': a'*) ;;
+	*) echo "FAILED: $wrong: $out"; failed=1 ;;
+	esac
+done
 exit $failed

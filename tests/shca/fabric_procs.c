@@ -17,28 +17,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "shca/engine.h"
+#include "fabric_procs.h"
 
-#define SKIP 77
-#define CHECK(c)                                                                                                      \
-	do {                                                                                                          \
-		if (!(c)) {                                                                                           \
-			fprintf(stderr, "%s:%d: %s: failed (errno %d)\n", __func__, __LINE__, #c, errno);             \
-			_exit(1);                                                                                     \
-		}                                                                                                     \
-	} while (0)
+char fabric[64];
 
-static char fabric[64];		/* this case's */
-
-static void join(struct shca_member *m)
+void join(struct shca_member *m)
 {
 	int err = shca_fabric_join(m, fabric);
 	if (err) {
@@ -47,8 +35,7 @@ static void join(struct shca_member *m)
 	}
 }
 
-/* A child that calls f and then exits with its result. It dies with the test. */
-static pid_t spawn(int (*f)(void *), void *arg)
+pid_t spawn(int (*f)(void *), void *arg)
 {
 	fflush(NULL);
 	pid_t parent = getpid(), pid = fork();
@@ -61,29 +48,28 @@ static pid_t spawn(int (*f)(void *), void *arg)
 	_exit(f(arg));
 }
 
-static int exit_of(pid_t pid)
+int exit_of(pid_t pid)
 {
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-static void *shared(size_t bytes)
+void *shared(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(p != MAP_FAILED);
 	return p;
 }
 
-/* Waits, boundedly, until *word >= v. */
-static void await(_Atomic uint32_t *word, uint32_t v)
+void await(_Atomic uint32_t *word, uint32_t v)
 {
 	for (int i = 0; i < 60000 && atomic_load(word) < v; i++)
 		poll(NULL, 0, 1);
 	CHECK(atomic_load(word) >= v);
 }
 
-static uint64_t meminfo_kib(const char *field)
+uint64_t meminfo_kib(const char *field)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
 	char key[64];
@@ -96,8 +82,7 @@ static uint64_t meminfo_kib(const char *field)
 	return found;
 }
 
-/* Number of abstract sockets with a text in their names. */
-static int sockets_with(const char *text)
+int sockets_with(const char *text)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[512];
@@ -109,7 +94,7 @@ static int sockets_with(const char *text)
 	return n;
 }
 
-static uint32_t chunks_of(const struct shca_member *m, uint32_t slot)
+uint32_t chunks_of(const struct shca_member *m, uint32_t slot)
 {
 	const _Atomic uint32_t *owner = shca_at(m->base, m->hdr->chunks);
 	uint32_t n = 0;
@@ -118,8 +103,7 @@ static uint32_t chunks_of(const struct shca_member *m, uint32_t slot)
 	return n;
 }
 
-/* Captures what f writes to standard error while it runs in a child; the child's exit status. */
-static int capture(int (*f)(void *), void *arg, char *text, size_t size)
+int capture(int (*f)(void *), void *arg, char *text, size_t size)
 {
 	int p[2];
 	CHECK(!pipe2(p, O_CLOEXEC));
@@ -139,7 +123,7 @@ static int capture(int (*f)(void *), void *arg, char *text, size_t size)
 	return exit_of(pid);
 }
 
-/* ---- cases --------------------------------------------------------------------------------------------------------- */
+/* ---- joining, leaving, dying --------------------------------------------------------------------------------------- */
 
 /* Two members see each other's objects; numbers and keys resolve; a clean departure leaves nothing. */
 struct basic {
@@ -452,183 +436,6 @@ static int case_churn(void)
 	return 0;
 }
 
-/* Grows under several at once; everybody's bytes stay what they were. */
-static int growth_peer(void *arg)
-{
-	_Atomic uint32_t *turn = arg;
-	struct shca_member m;
-	enum { N = 40 };
-	shca_off off[N];
-	join(&m);
-	atomic_fetch_add(turn, 1);
-	await(turn, 6);
-	for (unsigned i = 0; i < N; i++) {
-		uint64_t bytes = 1000 + i * 20011;
-		off[i] = shca_mem_alloc(&m, bytes);
-		CHECK(off[i]);
-		memset(shca_at(m.base, off[i]), (int)(m.slot * 16 + i % 16), bytes);
-	}
-	for (unsigned i = 0; i < N; i++) {
-		uint64_t bytes = 1000 + i * 20011;
-		const unsigned char *p = shca_at(m.base, off[i]);
-		for (uint64_t k = 0; k < bytes; k++)
-			CHECK(p[k] == (unsigned char)(m.slot * 16 + i % 16));
-		shca_mem_free(&m, off[i], bytes);
-	}
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int case_growth(void)
-{
-	_Atomic uint32_t *turn = shared(4096);
-	pid_t pid[6];
-	for (int i = 0; i < 6; i++)
-		pid[i] = spawn(growth_peer, turn);
-	for (int i = 0; i < 6; i++)
-		CHECK(exit_of(pid[i]) == 0);
-	return 0;
-}
-
-/* The size of /dev/shm does not matter. */
-static int case_dev_shm(void)
-{
-	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m")) {
-		printf("# cannot mount a small /dev/shm: %s\n", strerror(errno));
-		return SKIP;
-	}
-	struct shca_member m;
-	join(&m);
-	shca_off off = shca_mem_alloc(&m, 64 << 20);
-	CHECK(off);
-	memset(shca_at(m.base, off), 1, 64 << 20);
-	shca_mem_free(&m, off, 64 << 20);
-	shca_fabric_leave(&m);
-	return 0;
-}
-
-/* Under a small limit on the address space a member maps the front only, and what lies beyond is refused, not touched. */
-struct limited {
-	_Atomic uint32_t ready, done;
-	uint32_t number;
-};
-static int far_peer(void *arg)
-{
-	struct limited *l = arg;
-	struct shca_member m;
-	join(&m);
-	CHECK(m.bytes == m.hdr->bytes);
-	shca_off front = shca_mem_alloc(&m, 600 << 20), off = shca_mem_alloc(&m, 100000);
-	CHECK(front && off > 600 << 20);
-	l->number = shca_number_alloc(&m);
-	shca_number_set(&m, l->number, SHCA_KIND_CQ, off);
-	shca_mem_free(&m, front, 600 << 20);
-	atomic_store(&l->ready, 1);
-	await(&l->done, 1);
-	return 0;
-}
-static int near_peer(void *arg)
-{
-	struct limited *l = arg;
-	struct shca_member m;
-	struct rlimit lim = { 2000u << 20, 2000u << 20 };
-	CHECK(!setrlimit(RLIMIT_AS, &lim));
-	join(&m);
-	CHECK(m.bytes <= 500 << 20 && m.bytes < m.hdr->bytes);
-	CHECK(!shca_number_get(&m, l->number, SHCA_KIND_CQ));
-	CHECK(!shca_number_get(&m, l->number, SHCA_KIND_CQ));
-	shca_off off = shca_mem_alloc(&m, 50 << 20);
-	CHECK(off && off + (50 << 20) <= m.bytes);
-	memset(shca_at(m.base, off), 1, 50 << 20);
-	CHECK(!shca_mem_alloc(&m, 1000 << 20) && errno == ENOMEM);
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int case_limit_as(void)
-{
-#if defined(SHCA_SANITIZED)
-	printf("# sanitizers need the address space themselves\n");
-	return SKIP;
-#endif
-	char text[4096];
-	struct limited *l = shared(sizeof(*l));
-	pid_t pid = spawn(far_peer, l);
-	await(&l->ready, 1);
-	int status = capture(near_peer, l, text, sizeof(text));
-	printf("# %s", text);
-	CHECK(status == 0);
-	CHECK(strstr(text, "out of reach") && strstr(text, "ulimit -v") && strstr(text, "SHCA_RESERVE"));
-	atomic_store(&l->done, 1);
-	CHECK(exit_of(pid) == 0);
-	return 0;
-}
-
-/* Running out of memory is an error that names the figures; no signal. */
-static int greedy_peer(void *arg)
-{
-	struct shca_member m;
-	join(&m);
-	CHECK(!shca_mem_alloc(&m, (meminfo_kib("MemTotal:") + 1024) << 10) && errno == ENOMEM);
-	CHECK(shca_mem_alloc(&m, 1 << 20));
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int fsize_peer(void *arg)
-{
-	struct shca_member m;
-	join(&m);
-	struct rlimit lim = { 40 << 20, RLIM_INFINITY };
-	CHECK(!setrlimit(RLIMIT_FSIZE, &lim));
-	CHECK(shca_mem_alloc(&m, 1 << 20));
-	CHECK(!shca_mem_alloc(&m, 40 << 20) && errno == ENOMEM);
-	CHECK(shca_mem_alloc(&m, 1 << 20));
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int case_no_memory(void)
-{
-	char text[4096];
-	CHECK(capture(greedy_peer, NULL, text, sizeof(text)) == 0);
-	printf("# %s", text);
-	CHECK(strstr(text, "KiB needed") && strstr(text, "available") && strstr(text, "cgroup"));
-	CHECK(capture(fsize_peer, NULL, text, sizeof(text)) == 0);
-	CHECK(strstr(text, "ulimit -f"));
-	return 0;
-}
-
-/* Another user is refused: by name, and with an inherited descriptor. */
-static int stranger(void *by_name)
-{
-	struct shca_member m;
-	if (setgid(65534) || setuid(65534))
-		return SKIP;
-	if (!by_name)
-		return -shca_fabric_join(&m, NULL);
-	return -shca_fabric_join(&m, fabric);
-}
-static int case_other_user(void)
-{
-	char text[4096], fd[16];
-	struct shca_member m;
-	if (geteuid()) {
-		printf("# needs root to become another user\n");
-		return SKIP;
-	}
-	join(&m);
-	CHECK(capture(stranger, fabric, text, sizeof(text)) == EACCES);
-	printf("# %s", text);
-	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
-	int made = shca_fabric_create("of-root");
-	CHECK(made >= 0);
-	CHECK(!fcntl(made, F_SETFD, 0));
-	snprintf(fd, sizeof(fd), "%d", made);
-	setenv("SHCA_FABRIC_FD", fd, 1);
-	CHECK(capture(stranger, NULL, text, sizeof(text)) == EACCES);
-	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
-	shca_fabric_leave(&m);
-	return 0;
-}
-
 /* A descriptor from the launcher: everybody who got it is in that fabric, whatever the name. */
 static int heir(void *arg)
 {
@@ -736,251 +543,7 @@ static int case_lock(void)
 	return 0;
 }
 
-/* Names that mean nothing, and names of namespaces that are not ours. */
-static int other_netns(void *arg)
-{
-	struct shca_member m;
-	if (unshare(CLONE_NEWNET))
-		return SKIP;
-	return -shca_fabric_join(&m, NULL);
-}
-static int other_pidns(void *arg)
-{
-	if (unshare(CLONE_NEWPID))
-		return SKIP;
-	fflush(NULL);
-	pid_t pid = fork();
-	if (!pid) {
-		struct shca_member m;
-		_exit(-shca_fabric_join(&m, fabric));
-	}
-	return exit_of(pid);
-}
-static int bad_name(void *arg)
-{
-	struct shca_member m;
-	return -shca_fabric_join(&m, arg);
-}
-static int case_refused(void)
-{
-	char text[4096], fd[16];
-	CHECK(capture(bad_name, "a/b", text, sizeof(text)) == EINVAL && strstr(text, "a/b"));
-	struct shca_member m;
-	join(&m);
-	int status = capture(other_pidns, NULL, text, sizeof(text));
-	if (status != SKIP) {
-		printf("# %s", text);
-		CHECK(status == EXDEV && strstr(text, "PID namespace"));
-	}
-	int made = shca_fabric_create("for-others");
-	CHECK(made >= 0 && !fcntl(made, F_SETFD, 0));
-	snprintf(fd, sizeof(fd), "%d", made);
-	setenv("SHCA_FABRIC_FD", fd, 1);
-	status = capture(other_netns, NULL, text, sizeof(text));
-	if (status != SKIP)
-		CHECK(status == EXDEV && strstr(text, "network namespace"));
-	shca_fabric_leave(&m);
-	return 0;
-}
-
-/* Sleeping and waking between processes: no wake-up is lost, though writers are late to deliver them. */
-enum { NAP_WRITERS = 3, NAP_VALUES = 10000 };
-struct nap {
-	_Atomic uint64_t value[NAP_WRITERS];
-	_Atomic uint64_t seen[NAP_WRITERS];
-	_Atomic uint32_t slot;
-	_Atomic uint32_t ready, index;
-};
-static int nap_writer(void *arg)
-{
-	struct nap *n = arg;
-	struct shca_member m;
-	uint32_t i = atomic_fetch_add(&n->index, 1);
-	unsigned seed = i;
-	join(&m);
-	struct shca_cpu *cpu = shca_cpu_get(&m);
-	await(&n->ready, 1);
-	for (uint64_t v = 1; v <= NAP_VALUES; v++) {
-		shca_enter(cpu);
-		atomic_store_explicit(&n->value[i], v, memory_order_release);
-		shca_note_write(cpu, atomic_load(&n->slot));
-		if (rand_r(&seed) % 8 == 0)
-			sched_yield();
-		shca_leave(cpu);
-		/* most of the time the reader has to be awake for this to go on */
-		while (rand_r(&seed) % 4 && atomic_load(&n->seen[i]) != v)
-			sched_yield();
-	}
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int case_nap(void)
-{
-	struct nap *n = shared(sizeof(*n));
-	struct shca_member m;
-	uint64_t naps = 0;
-	pid_t pid[NAP_WRITERS];
-	join(&m);
-	atomic_store(&n->slot, m.slot);
-	for (int i = 0; i < NAP_WRITERS; i++)
-		pid[i] = spawn(nap_writer, n);
-	atomic_store(&n->ready, 1);
-	for (uint64_t all = 0; all < (uint64_t)NAP_WRITERS * NAP_VALUES;) {
-		uint32_t word = shca_sleep_prepare(&m);
-		bool news = false;
-		all = 0;
-		for (int i = 0; i < NAP_WRITERS; i++) {
-			uint64_t v = atomic_load_explicit(&n->value[i], memory_order_relaxed);
-			news |= v != atomic_load(&n->seen[i]);
-			atomic_store(&n->seen[i], v);
-			all += v;
-		}
-		if (news) {
-			shca_sleep_cancel(&m);
-			continue;
-		}
-		naps++;
-		/* nobody sleeps for ever in a test: half a minute without a next value is a wake-up that was lost */
-		CHECK(shca_sleep_commit(&m, word, 30000000000ull) == 0);
-	}
-	for (int i = 0; i < NAP_WRITERS; i++)
-		CHECK(exit_of(pid[i]) == 0);
-	printf("# slept %llu times\n", (unsigned long long)naps);
-	shca_fabric_leave(&m);
-	return 0;
-}
-
-/* Bells are readable when rung, never block the ringer, and are silent for the dead. */
-static int case_bells(void)
-{
-	struct shca_member m;
-	char a[32], b[32];
-	join(&m);
-	int fa = shca_bell_open(&m, a), fb = shca_bell_open(&m, b);
-	CHECK(fa >= 0 && fb >= 0 && strcmp(a, b));
-	CHECK(!fcntl(fa, F_SETFL, O_NONBLOCK));
-	struct pollfd p = { .fd = fa, .events = POLLIN };
-	CHECK(poll(&p, 1, 0) == 0 && shca_bell_read(fa) == 0);
-	for (int i = 0; i < 5000; i++)
-		shca_bell_ring(&m, a);
-	CHECK(poll(&p, 1, 0) == 1 && shca_bell_read(fa) == 1);
-	while (shca_bell_read(fa) == 1)
-		;
-	CHECK(poll(&p, 1, 0) == 0);
-	shca_bell_ring(&m, a);
-	CHECK(poll(&p, 1, 0) == 1);
-	close(fb);
-	shca_bell_ring(&m, b);
-	close(fa);
-	shca_fabric_leave(&m);
-	return 0;
-}
-
-/* The responder: several requesters read and write one process's private memory; some of them are killed; addresses that
- * do not exist are errors; the owner's death is noticed. */
-enum { RESPOND_PEERS = 6, RESPOND_BYTES = 200000 };
-struct respond {
-	_Atomic uint32_t ready, done, stop;
-	_Atomic uint64_t rounds;
-	uint32_t slot;
-	char *memory[RESPOND_PEERS];	/* in the owner */
-};
-static int respond_owner(void *arg)
-{
-	struct respond *r = arg;
-	struct shca_member m;
-	join(&m);
-	CHECK(m.responder && !m.proc->cma);
-	for (int i = 0; i < RESPOND_PEERS; i++)
-		CHECK((r->memory[i] = calloc(1, RESPOND_BYTES)));
-	r->slot = m.slot;
-	atomic_store(&r->ready, 1);
-	await(&r->done, 1);
-	for (int i = 0; i < RESPOND_PEERS; i++)
-		free(r->memory[i]);
-	shca_fabric_leave(&m);
-	return 0;
-}
-struct respond_arg {
-	struct respond *r;
-	int index;
-};
-static int respond_peer(void *arg)
-{
-	struct respond_arg *a = arg;
-	struct respond *r = a->r;
-	struct shca_member m;
-	unsigned seed = (unsigned)getpid();
-	char *own = malloc(RESPOND_BYTES), *back = malloc(RESPOND_BYTES), *far = r->memory[a->index];
-	join(&m);
-	struct shca_cpu *cpu = shca_cpu_get(&m);
-	CHECK(cpu && own && back);
-	while (!atomic_load(&r->stop)) {
-		uint64_t n = 1 + (unsigned)rand_r(&seed) % (rand_r(&seed) % 4 ? 300 : RESPOND_BYTES);
-		for (uint64_t i = 0; i < n; i++)
-			own[i] = (char)rand_r(&seed);
-		shca_enter(cpu);
-		int w = shca_respond(cpu, true, r->slot, (uintptr_t)far, own, n, true);
-		int g = shca_respond(cpu, false, r->slot, (uintptr_t)far, back, n, false);
-		int bad = shca_respond(cpu, true, r->slot, 4096, own, n, true);
-		shca_leave(cpu);
-		if (w == -ESRCH || g == -ESRCH || bad == -ESRCH)
-			return 3;
-		CHECK(!w && !g && bad == -EFAULT && !memcmp(own, back, n));
-		atomic_fetch_add(&r->rounds, 1);
-	}
-	shca_fabric_leave(&m);
-	return 0;
-}
-static int respond_reaper(void *arg)
-{
-	struct respond *r = arg;
-	struct shca_member m;
-	join(&m);
-	while (!atomic_load(&r->stop)) {
-		shca_proc_sweep(shca_cpu_get(&m));
-		poll(NULL, 0, 5);
-	}
-	shca_proc_sweep(shca_cpu_get(&m));
-	shca_fabric_leave(&m);
-	return 0;
-}
-/* This process is no member: it would have threads, and forks. */
-static int case_responder(void)
-{
-	struct respond *r = shared(sizeof(*r));
-	struct respond_arg a[RESPOND_PEERS];
-	pid_t pid[RESPOND_PEERS];
-	unsigned seed = 1;
-	setenv("SHCA_CMA", "0", 1);
-	pid_t reaper = 0, owner = spawn(respond_owner, r);
-	await(&r->ready, 1);
-	for (int i = 0; i < RESPOND_PEERS; i++) {
-		a[i] = (struct respond_arg){ r, i };
-		pid[i] = spawn(respond_peer, &a[i]);
-	}
-	for (int k = 0; k < 30; k++) {
-		int i = rand_r(&seed) % RESPOND_PEERS;
-		poll(NULL, 0, rand_r(&seed) % 20);
-		kill(pid[i], SIGKILL);
-		CHECK(exit_of(pid[i]) == 256 + SIGKILL);
-		/* without a reaper the next requester takes a dead one's slot over; with one, it is withdrawn */
-		if (k == 15)
-			reaper = spawn(respond_reaper, r);
-		pid[i] = spawn(respond_peer, &a[i]);
-	}
-	uint64_t rounds = atomic_load(&r->rounds);
-	for (int i = 0; i < 60000 && atomic_load(&r->rounds) < rounds + 100; i++)
-		poll(NULL, 0, 1);
-	CHECK(atomic_load(&r->rounds) >= rounds + 100);
-	kill(owner, SIGKILL);
-	CHECK(exit_of(owner) == 256 + SIGKILL);
-	for (int i = 0; i < RESPOND_PEERS; i++)
-		CHECK(exit_of(pid[i]) == 3);
-	atomic_store(&r->stop, 1);
-	CHECK(exit_of(reaper) == 0);
-	return 0;
-}
+/* ---- the runner ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;

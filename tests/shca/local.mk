@@ -32,7 +32,8 @@ tests_shca_fabric_nocma_SOURCES = tests/shca/fabric_nocma.c
 fabric_scripts = tests/shca/fabric_shcactl.sh tests/shca/fabric_responder.sh
 TESTS += $(fabric_tests) $(fabric_scripts)
 EXTRA_DIST += $(fabric_scripts) tests/shca/pair.sh
-tests_shca_fabric_procs_SOURCES = tests/shca/fabric_procs.c
+tests_shca_fabric_procs_SOURCES = tests/shca/fabric_procs.h tests/shca/fabric_procs.c tests/shca/fabric_procs_limits.c \
+	tests/shca/fabric_procs_wake.c
 tests_shca_fabric_procs_LDADD = libshca_core.la
 tests_shca_fabric_stress_SOURCES = tests/shca/fabric_stress.c
 tests_shca_fabric_stress_LDADD = libshca_core.la
@@ -44,7 +45,8 @@ libshca_failpoints_la_CFLAGS = $(AM_CFLAGS)
 libshca_failpoints_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 
 noinst_PROGRAMS += tests/shca/failpoints
-tests_shca_failpoints_SOURCES = tests/shca/failpoints.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_failpoints_SOURCES = tests/shca/failpoints.h tests/shca/failpoints.c tests/shca/failpoints_stage.c \
+	tests/shca/failpoints_roles.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
 tests_shca_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_failpoints_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_failpoints_LDFLAGS = $(NOWRAP)

@@ -437,6 +437,29 @@ Test(coll_graph, tuner_has_an_answer_for_everything)
 			}
 }
 
+/* Tags have HDL_SUB_BITS for it, also where there are more ranks than that counts. */
+Test(coll_graph, subs_fit_into_tags)
+{
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
+		struct hdl_shape s = { .coll = a->coll, .size = 2100, .rank = 1050, .bytes = 1 << 20, .esize = 1 };
+		struct hdl_graph *g;
+
+		/* blocks of other ranks are as many as there are ranks */
+		if (a->coll == HDL_ALLGATHER || a->coll == HDL_ALLTOALL)
+			s.bytes = 8;
+		if (a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE)
+			s.fn = hdl_op_lookup(MPI_BOR, hdl_type_get(MPI_BYTE));
+		if (a->fits && !a->fits(&s))
+			continue;
+		g = a->build(&s);
+		cr_assert_not_null(g);
+		for (uint32_t i = 0; i < g->nnodes; i++)
+			cr_assert_lt(g->nodes[i].sub, 1u << 11, "%s of %d ranks, node %u: sub %u", a->name, s.size, i,
+				     g->nodes[i].sub);
+		hdl_graph_free(g);
+	}
+}
+
 Test(coll_graph, validity)
 {
 	cr_assert(!hdl_op_valid(MPI_BAND, hdl_type_get(MPI_DOUBLE)));

@@ -566,4 +566,6 @@ Test(mpi, alloc_mem)
 	ERROR(MPI_Alloc_mem(-1, MPI_INFO_NULL, &p), MPI_ERR_ARG, "size -1");
 	OK(MPI_Alloc_mem(0, MPI_INFO_NULL, &p));
 	OK(MPI_Free_mem(p));
+	ERROR(MPI_Free_mem(&p), MPI_ERR_BASE, "MPI_Alloc_mem did not return it");
+	OK(MPI_Free_mem(NULL));
 }

@@ -196,14 +196,20 @@ void hdl_tp_dump(FILE *out)
 	fprintf(out, "mock transport\n");
 }
 
+static void *allocated;		/* the latest */
+
 void *hdl_tp_alloc(size_t bytes)
 {
-	return malloc(bytes);
+	return allocated = malloc(bytes);
 }
 
-void hdl_tp_free(void *p)
+bool hdl_tp_free(void *p)
 {
+	if (p != allocated)
+		return !p;
 	free(p);
+	allocated = NULL;
+	return true;
 }
 
 /* ---- the runtime ---------------------------------------------------------------------------------------- */

@@ -493,6 +493,22 @@ Test(p2p, much_unexpected_names_the_sender)
 	cr_assert_eq(hdl_unexpected_bytes, 0);
 }
 
+/* Its own setup and end: 0 is read at the start. */
+Test(p2p, unexpected_without_warning)
+{
+	static char big[4096];
+
+	hdl_p2p_fini();
+	hdl_vars.unexpected_warn = 0;
+	hdl_p2p_init();
+	mock_last_warning[0] = 0;
+	for (int i = 0; i < 300; i++)
+		mock_eager(1, i, 0, big, sizeof(big));
+	cr_assert_eq(mock_last_warning[0], 0, "%s", mock_last_warning);
+	for (int i = 0; i < 300; i++)
+		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, i, &hdl_world, 0, NULL);
+}
+
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
 static int notified;

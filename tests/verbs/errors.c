@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong and how it is reported: statuses of requester and responder, flushes, refusals (manual, chapter
  * 6). */
+#include <infiniband/verbs_exp.h>
+
 #include "vt.h"
 
 static char *mem;
@@ -324,6 +326,45 @@ static void space(struct vt *t)
 	end(p);
 }
 
+static int post_wait(struct ibv_qp *qp, struct ibv_cq *cq, uint64_t id)
+{
+	struct ibv_exp_send_wr wr = { .wr_id = id, .exp_opcode = IBV_EXP_WR_CQE_WAIT,
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_WAIT_EN_LAST }, *bad;
+
+	wr.task.cqe_wait.cq = cq;
+	wr.task.cqe_wait.cq_count = 1;
+	return ibv_exp_post_send(qp, &wr, &bad);
+}
+
+/* A WAIT for which the queue has no room is not counted: the next one waits for the next completion, no later one. */
+static void refused_wait(struct vt *t)
+{
+	struct ibv_exp_qp_init_attr a = {
+		.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC, .pd = t->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
+		.exp_create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL,
+		.cap = { .max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_qp *q = ibv_exp_create_qp(t->ctx, &a);
+	struct ibv_cq *watched = vt_cq(t, 16, NULL);
+	struct pair p = { vt_qp(t, IBV_QPT_RC, watched, NULL), make(t) };
+
+	CHECK(q, "ibv_exp_create_qp");
+	vt_connect(q, q->qp_num);
+	vt_connect_pair(p.a, p.b);
+	CHECK(!post_wait(q, watched, 1) && !post_wait(q, watched, 2), "WAIT");
+	CHECK(post_wait(q, watched, 3) == ENOMEM, "a WAIT too many");
+	for (uint64_t id = 1; id <= 3; id++) {
+		if (id == 3)
+			CHECK(!post_wait(q, watched, 3), "WAIT");
+		vt_none(scq);
+		CHECK(!vt_rdma(p.a, IBV_WR_RDMA_WRITE, id, vt_sge(mr, 0, 8), (uintptr_t)mem + 64, mr->rkey), "write");
+		vt_expect(watched, id, IBV_WC_SUCCESS);
+		vt_expect(scq, id, IBV_WC_SUCCESS);
+	}
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(p.a) && !ibv_destroy_qp(p.b) && !ibv_destroy_cq(watched), "destroy");
+}
+
 int main(void)
 {
 	vt_fabric();
@@ -348,6 +389,7 @@ int main(void)
 		datagrams(&t);
 		registering(&t);
 		space(&t);
+		refused_wait(&t);
 		CHECK(!ibv_dereg_mr(mr), "dereg");
 		if (arena)
 			CHECK(!shca_free(t.ctx, mem), "shca_free");

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits of memory and address space; users, names and namespaces that are refused. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "fabric_procs.h"
+
+/* Grows under several at once; everybody's bytes stay what they were. */
+static int growth_peer(void *arg)
+{
+	_Atomic uint32_t *turn = arg;
+	struct shca_member m;
+	enum { N = 40 };
+	shca_off off[N];
+	join(&m);
+	atomic_fetch_add(turn, 1);
+	await(turn, 6);
+	for (unsigned i = 0; i < N; i++) {
+		uint64_t bytes = 1000 + i * 20011;
+		off[i] = shca_mem_alloc(&m, bytes);
+		CHECK(off[i]);
+		memset(shca_at(m.base, off[i]), (int)(m.slot * 16 + i % 16), bytes);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		uint64_t bytes = 1000 + i * 20011;
+		const unsigned char *p = shca_at(m.base, off[i]);
+		for (uint64_t k = 0; k < bytes; k++)
+			CHECK(p[k] == (unsigned char)(m.slot * 16 + i % 16));
+		shca_mem_free(&m, off[i], bytes);
+	}
+	shca_fabric_leave(&m);
+	return 0;
+}
+int case_growth(void)
+{
+	_Atomic uint32_t *turn = shared(4096);
+	pid_t pid[6];
+	for (int i = 0; i < 6; i++)
+		pid[i] = spawn(growth_peer, turn);
+	for (int i = 0; i < 6; i++)
+		CHECK(exit_of(pid[i]) == 0);
+	return 0;
+}
+
+/* The size of /dev/shm does not matter. */
+int case_dev_shm(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m")) {
+		printf("# cannot mount a small /dev/shm: %s\n", strerror(errno));
+		return SKIP;
+	}
+	struct shca_member m;
+	join(&m);
+	shca_off off = shca_mem_alloc(&m, 64 << 20);
+	CHECK(off);
+	memset(shca_at(m.base, off), 1, 64 << 20);
+	shca_mem_free(&m, off, 64 << 20);
+	shca_fabric_leave(&m);
+	return 0;
+}
+
+/* Under a small limit on the address space a member maps the front only, and what lies beyond is refused, not touched. */
+struct limited {
+	_Atomic uint32_t ready, done;
+	uint32_t number;
+};
+static int far_peer(void *arg)
+{
+	struct limited *l = arg;
+	struct shca_member m;
+	join(&m);
+	CHECK(m.bytes == m.hdr->bytes);
+	shca_off front = shca_mem_alloc(&m, 600 << 20), off = shca_mem_alloc(&m, 100000);
+	CHECK(front && off > 600 << 20);
+	l->number = shca_number_alloc(&m);
+	shca_number_set(&m, l->number, SHCA_KIND_CQ, off);
+	shca_mem_free(&m, front, 600 << 20);
+	atomic_store(&l->ready, 1);
+	await(&l->done, 1);
+	return 0;
+}
+static int near_peer(void *arg)
+{
+	struct limited *l = arg;
+	struct shca_member m;
+	struct rlimit lim = { 2000u << 20, 2000u << 20 };
+	CHECK(!setrlimit(RLIMIT_AS, &lim));
+	join(&m);
+	CHECK(m.bytes <= 500 << 20 && m.bytes < m.hdr->bytes);
+	CHECK(!shca_number_get(&m, l->number, SHCA_KIND_CQ));
+	CHECK(!shca_number_get(&m, l->number, SHCA_KIND_CQ));
+	shca_off off = shca_mem_alloc(&m, 50 << 20);
+	CHECK(off && off + (50 << 20) <= m.bytes);
+	memset(shca_at(m.base, off), 1, 50 << 20);
+	CHECK(!shca_mem_alloc(&m, 1000 << 20) && errno == ENOMEM);
+	shca_fabric_leave(&m);
+	return 0;
+}
+int case_limit_as(void)
+{
+#if defined(SHCA_SANITIZED)
+	printf("# sanitizers need the address space themselves\n");
+	return SKIP;
+#endif
+	char text[4096];
+	struct limited *l = shared(sizeof(*l));
+	pid_t pid = spawn(far_peer, l);
+	await(&l->ready, 1);
+	int status = capture(near_peer, l, text, sizeof(text));
+	printf("# %s", text);
+	CHECK(status == 0);
+	CHECK(strstr(text, "out of reach") && strstr(text, "ulimit -v") && strstr(text, "SHCA_RESERVE"));
+	atomic_store(&l->done, 1);
+	CHECK(exit_of(pid) == 0);
+	return 0;
+}
+
+/* Running out of memory is an error that names the figures; no signal. */
+static int greedy_peer(void *arg)
+{
+	struct shca_member m;
+	join(&m);
+	CHECK(!shca_mem_alloc(&m, (meminfo_kib("MemTotal:") + 1024) << 10) && errno == ENOMEM);
+	CHECK(shca_mem_alloc(&m, 1 << 20));
+	shca_fabric_leave(&m);
+	return 0;
+}
+static int fsize_peer(void *arg)
+{
+	struct shca_member m;
+	join(&m);
+	struct rlimit lim = { 40 << 20, RLIM_INFINITY };
+	CHECK(!setrlimit(RLIMIT_FSIZE, &lim));
+	CHECK(shca_mem_alloc(&m, 1 << 20));
+	CHECK(!shca_mem_alloc(&m, 40 << 20) && errno == ENOMEM);
+	CHECK(shca_mem_alloc(&m, 1 << 20));
+	shca_fabric_leave(&m);
+	return 0;
+}
+int case_no_memory(void)
+{
+	char text[4096];
+	CHECK(capture(greedy_peer, NULL, text, sizeof(text)) == 0);
+	printf("# %s", text);
+	CHECK(strstr(text, "KiB needed") && strstr(text, "available") && strstr(text, "cgroup"));
+	CHECK(capture(fsize_peer, NULL, text, sizeof(text)) == 0);
+	CHECK(strstr(text, "ulimit -f"));
+	return 0;
+}
+
+/* Another user is refused: by name, and with an inherited descriptor. */
+static int stranger(void *by_name)
+{
+	struct shca_member m;
+	if (setgid(65534) || setuid(65534))
+		return SKIP;
+	if (!by_name)
+		return -shca_fabric_join(&m, NULL);
+	return -shca_fabric_join(&m, fabric);
+}
+int case_other_user(void)
+{
+	char text[4096], fd[16];
+	struct shca_member m;
+	if (geteuid()) {
+		printf("# needs root to become another user\n");
+		return SKIP;
+	}
+	join(&m);
+	CHECK(capture(stranger, fabric, text, sizeof(text)) == EACCES);
+	printf("# %s", text);
+	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
+	int made = shca_fabric_create("of-root");
+	CHECK(made >= 0);
+	CHECK(!fcntl(made, F_SETFD, 0));
+	snprintf(fd, sizeof(fd), "%d", made);
+	setenv("SHCA_FABRIC_FD", fd, 1);
+	CHECK(capture(stranger, NULL, text, sizeof(text)) == EACCES);
+	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
+	shca_fabric_leave(&m);
+	return 0;
+}
+
+/* Names that mean nothing, and names of namespaces that are not ours. */
+static int other_netns(void *arg)
+{
+	struct shca_member m;
+	if (unshare(CLONE_NEWNET))
+		return SKIP;
+	return -shca_fabric_join(&m, NULL);
+}
+static int other_pidns(void *arg)
+{
+	if (unshare(CLONE_NEWPID))
+		return SKIP;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (!pid) {
+		struct shca_member m;
+		_exit(-shca_fabric_join(&m, fabric));
+	}
+	return exit_of(pid);
+}
+static int bad_name(void *arg)
+{
+	struct shca_member m;
+	return -shca_fabric_join(&m, arg);
+}
+int case_refused(void)
+{
+	char text[4096], fd[16];
+	CHECK(capture(bad_name, "a/b", text, sizeof(text)) == EINVAL && strstr(text, "a/b"));
+	struct shca_member m;
+	join(&m);
+	int status = capture(other_pidns, NULL, text, sizeof(text));
+	if (status != SKIP) {
+		printf("# %s", text);
+		CHECK(status == EXDEV && strstr(text, "PID namespace"));
+	}
+	int made = shca_fabric_create("for-others");
+	CHECK(made >= 0 && !fcntl(made, F_SETFD, 0));
+	snprintf(fd, sizeof(fd), "%d", made);
+	setenv("SHCA_FABRIC_FD", fd, 1);
+	status = capture(other_netns, NULL, text, sizeof(text));
+	if (status != SKIP)
+		CHECK(status == EXDEV && strstr(text, "network namespace"));
+	shca_fabric_leave(&m);
+	return 0;
+}
