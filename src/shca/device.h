@@ -179,7 +179,7 @@ struct shca_lqp {
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;
-	struct shca_build *wr;
+	struct shca_build *wr, *wr_last; /* the list, and its last request */
 	struct ibv_qp_attr attr;	/* as set, for query */
 	int attr_mask;
 	struct ibv_qp_init_attr init;
