@@ -108,10 +108,14 @@ static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicit
 
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
 {
+	return shca_cq_push_at(cpu, cq, in, atomic_load_explicit(&cq->tail, memory_order_acquire));
+}
+
+uint64_t shca_cq_push_at(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in, uint64_t pos)
+{
 	struct shca_cqe *ring = cq_ring(cpu, cq);
 	uint32_t log2 = cq->log2;
 	uint64_t size = 1ull << log2, mask = size - 1;
-	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
 	uint64_t w1 = (uint64_t)in->imm << 32 | in->byte_len;
 
 	for (;;) {

@@ -101,6 +101,8 @@ struct shca_cqe_in {
 };
 /* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+/* The same from position pos on, which shca_cq_count has just told. */
+uint64_t shca_cq_push_at(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in, uint64_t pos);
 /* Number of completions that ever appeared in cq. */
 uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
@@ -137,7 +139,24 @@ static inline void shca_resolve_private(const struct shca_member *m, uint32_t pr
 }
 
 /* rq.c */
-struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+#define SHCA_POS_MASK ((1ull << 38) - 1)
+static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
+{
+	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
+}
+static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
+}
+static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq)
+{
+	return shca_at(cpu->base, rq->ring);
+}
+/* The owner has polled the completion of the receive at index. */
+static inline void shca_rq_polled(_Atomic uint64_t *mark)
+{
+	atomic_store_explicit(mark, atomic_load_explicit(mark, memory_order_relaxed) | 1, memory_order_release);
+}
 /* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
  * executor), NULL when flushing. Returns the receive's index, or -1: none. */
 int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
@@ -301,6 +320,15 @@ uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const
 int shca_share_help(struct shca_cpu *cpu);
 /* A thread ends: its job goes to the next one. */
 void shca_share_end(struct shca_cpu *cpu);
+/* Fetches a line that another core may have, to write to it soon. */
+static inline void shca_fetch_own(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
 static inline void shca_relax(void)
 {
 #if defined(__x86_64__)

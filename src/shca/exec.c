@@ -231,22 +231,28 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes)
 {
+	uint64_t pos;
 	struct shca_cqe_in in = {
 		.qpn = r->number, .index = qp->step_index, .byte_len = bytes, .imm = req->imm, .op = op,
 		.status = (uint8_t)status, .solicited = req->flags & SHCA_WQE_SOLICITED,
 	};
+	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
+		in.imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
 
 	if (shca_step_of(qp) != SHCA_STEP_RCQE) {
 		qp->step_status = (uint8_t)status;
 		/* not the hint: behind it may stand an older completion of the same receive */
-		qp->step_cq = (uint32_t)shca_cq_count(cpu, r->rcq);
+		pos = shca_cq_count(cpu, r->rcq);
+		qp->step_cq = (uint32_t)pos;
 		shca_step_to(qp, SHCA_STEP_RCQE);
 		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
 	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(cpu, r->rcq);
 		return;
+	} else {
+		pos = shca_cq_count(cpu, r->rcq);
 	}
-	shca_cq_push(cpu, r->rcq, &in);
+	shca_cq_push_at(cpu, r->rcq, &in, pos);
 	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
 }
 

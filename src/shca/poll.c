@@ -35,13 +35,12 @@ static inline enum ibv_wc_opcode opcode_of(uint64_t w0)
 }
 
 /* Receives free their slot when their completion is polled. */
-static inline uint64_t receive_polled(struct shca_member *m, struct shca_lrq *rq, uint32_t index)
+static inline uint64_t receive_polled(struct shca_lrq *rq, uint32_t index)
 {
 	uint64_t id = rq->wr_id[index];
-	struct shca_rwqe *w = shca_at(m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 
 	/* before the completion may be overwritten: its presence is no longer the proof that it appeared */
-	atomic_store_explicit(&w->word, SHCA_R_IDLE, memory_order_release);
+	shca_rq_polled(&rq->marks[index]);
 	shca_lock(&rq->lock);
 	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
 	rq->fifo_tail++;
@@ -67,13 +66,18 @@ static inline void decode_receive(struct shca_lcq *cq, struct polled *p, const s
 	} else {
 		p->qp = t->qp;
 		rq = p->qp->rq;
-		if (p->qp->type == IBV_QPT_UD) {
+		if (p->qp->type == IBV_QPT_UD && op == SHCA_OP_RECV) {
+			uint32_t from = (uint32_t)(p->w1 >> 32);
+			p->src_qp = from & 0xffffff;
+			if (from & SHCA_CQE_UD_GRH)
+				p->wc_flags = IBV_WC_GRH;
+		} else if (p->qp->type == IBV_QPT_UD) {
 			struct shca_rwqe *w = shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 			p->src_qp = w->src_qp;
 			p->wc_flags |= w->wc_flags;
 		}
 	}
-	p->wr_id = receive_polled(cq->m, rq, index);
+	p->wr_id = receive_polled(rq, index);
 }
 
 static inline void decode_send(struct polled *p, struct shca_lqp *qp)
@@ -365,7 +369,7 @@ void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq)
 		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
 			continue;
 		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
-			receive_polled(cq->m, &srq->rq, SHCA_CQE_INDEX(w0));
+			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
 		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
 	}
 	shca_unlock(&cq->lock);
