@@ -162,6 +162,7 @@ struct shca_lqp {
 	struct shca_lrq own_rq;
 	struct shca_target *targets;	/* of plain writes (plain.h) */
 	uint32_t target_mask;
+	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;
 	struct shca_lock lock;
 	bool sq_sig_all;

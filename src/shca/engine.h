@@ -101,10 +101,13 @@ struct shca_cqe_in {
 };
 /* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
-/* The same from position pos on, which shca_cq_count has just told. */
-uint64_t shca_cq_push_at(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in, uint64_t pos);
-/* Number of completions that ever appeared in cq. */
-uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq);
+/* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
+uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
+{
+	return (uint64_t)op << 44 | (uint64_t)status << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
+}
+uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
 shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
 /* After a death: looks at armed and waiters again, as the dead producer may not have. */
@@ -120,7 +123,32 @@ int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32
 /* A position's lap: never 0, so that a zeroed ring is empty. */
 static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 {
-	return (uint32_t)((pos >> log2) % 0x7fff) + 1;
+	uint64_t lap = pos >> log2;
+
+	if (__builtin_expect(lap >= 0x7fff, 0))
+		lap %= 0x7fff;
+	return (uint32_t)lap + 1;
+}
+static inline struct shca_cqe *shca_cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
+{
+	return shca_at(cpu->base, cq->ring);
+}
+/* Whether the slot of position pos is as the previous lap left it. */
+static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
+{
+	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+
+	return seen == (__builtin_expect(lap > 1, 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
+}
+/* Number of completions that ever appeared in cq. */
+static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
+	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & ((1ull << cq->log2) - 1)];
+
+	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2), 1))
+		return pos;
+	return shca_cq_count_from(cpu, cq, pos);
 }
 
 /* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */

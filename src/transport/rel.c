@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/rel.h"
 
-#include <stddef.h>
 #include <string.h>
 
 void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn)

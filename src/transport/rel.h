@@ -14,6 +14,7 @@
 #define HDL_REL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HDL_REL_WINDOW 64u		/* as many as sack has bits */
@@ -70,7 +71,25 @@ static inline void hdl_rel_stamp(struct hdl_rel *r, uint32_t *ack, uint64_t *sac
 	r->owed = 0;
 }
 
-/* An acknowledgement arrived. Returns packets newly finished. */
+/* An acknowledgement arrived. What most of them say: nothing new, or that one packet more is there; no holes. True: *pkt
+ * is the caller's again, or NULL. False: it says more, hdl_rel_ack. */
+static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sack, void **pkt)
+{
+	uint32_t moved = ack - r->una;
+
+	*pkt = NULL;
+	if (sack | r->sacked | (moved > 1) | (moved > r->next - r->una))
+		return false;
+	if (moved) {
+		void **at = &r->pkt[r->una % HDL_REL_WINDOW];
+		*pkt = *at;
+		*at = NULL;
+		r->una = ack;
+		r->resent >>= 1;
+	}
+	return true;
+}
+/* The same for whatever it says. Returns packets newly finished. */
 unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struct hdl_rel_ops *ops);
 /* Time has passed. Returns when to call again at the latest (0: nothing is in flight). */
 uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops);
