@@ -95,8 +95,15 @@ static inline void decode_send(struct polled *p, struct shca_lqp *qp)
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
 
+static inline bool empty(const struct shca_lcq *cq)
+{
+	const struct shca_cqe *e = &cq->ring[cq->ci & ((1ull << cq->log2) - 1)];
+
+	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
+}
+
 /* Takes the next completion. false: empty. */
-static inline bool take(struct shca_lcq *cq, struct polled *p)
+static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, struct polled *p)
 {
 	uint64_t mask = (1ull << cq->log2) - 1;
 
@@ -185,9 +192,8 @@ static inline uint32_t vendor_err(uint64_t w0)
 	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
 }
 
-int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+static __attribute__((noinline)) int poll_some(struct shca_lcq *cq, int n, struct ibv_wc *wc)
 {
-	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
 	struct polled p;
 	int got = 0;
 
@@ -213,10 +219,20 @@ again:
 		release(cq);
 	else if (__builtin_expect(work_to_do(cq), 0) && idle_work(cq))
 		goto again;
-	if (__builtin_expect(atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed) && !got, 0))
+	if (__builtin_expect(!got && atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed), 0))
 		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
 	shca_unlock(&cq->lock);
 	return got;
+}
+
+/* Most looks find nothing. */
+int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+
+	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed))
+		return 0;
+	return poll_some(cq, n, wc);
 }
 
 /* ---- the extended interface ------------------------------------------------------------------------------------- */

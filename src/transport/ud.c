@@ -113,7 +113,7 @@ static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_typ
 }
 
 /* Posts a packet that is copied while it is posted, unsignaled: what most packets are. False: nothing was posted. */
-static inline bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_dev *dev = ep->dev;
 	struct hdl_sq *sq = &dev->ud;
@@ -138,10 +138,8 @@ static inline bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 }
 
 /* Posts a packet; the request holds a reference while it reads it. */
-static int post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+static int __attribute__((noinline)) post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
-	if (likely(post_small(ep, pkt)))
-		return 0;
 	struct hdl_sq *sq = &ep->dev->ud;
 	struct ibv_sge sge = { .addr = (uintptr_t)pkt->data, .length = pkt->len, .lkey = pkt->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
@@ -186,7 +184,8 @@ static inline void copy(char *to, const void *from, uint32_t n)
 	}
 }
 
-int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
+static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a,
+							   uint32_t an, const void *b, uint32_t bn)
 {
 	struct hdl_dev *dev = ep->dev;
 	int err;
@@ -203,7 +202,8 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 	head(w, ep, HDL_UD_DATA);
 	w->hdr = *hdr;
 	copy((char *)(w + 1), a, an);
-	copy((char *)(w + 1) + an, b, bn);
+	if (bn)
+		copy((char *)(w + 1) + an, b, bn);
 	pkt->len = len;
 	w->psn = hdl_rel_push(ep->rel, pkt);
 	if (!ep->rel_timer) {
@@ -211,19 +211,23 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 		ep->timer_next = hdl_tp.timers;
 		hdl_tp.timers = ep;
 	}
-	return post(ep, pkt);
+	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
+}
+
+int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
+{
+	return send_data(ep, hdr, a, an, b, bn);
 }
 
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
-	struct hdl_hdr hdr = { .tag = tag, .context = context, .kind = HDL_EAGER };
+	_Alignas(16) struct hdl_hdr hdr;
 
 	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || len > ep->dev->max_ud ||
 	    len > (size_t)hdl_vars.eager_max)
 		return 0;
-	hdr.seq = ep->tx_seq;
-	hdr.len = (uint32_t)len;
-	if (hdl_ud_send(ep, &hdr, buf, (uint32_t)len, NULL, 0))
+	hdl_hdr_set(&hdr, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, 0);
+	if (send_data(ep, &hdr, buf, (uint32_t)len, NULL, 0))
 		return 0;
 	ep->tx_seq++;
 	ep->sent_msgs++;
@@ -254,7 +258,7 @@ int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint3
 	return err;
 }
 
-static void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
 	uint32_t body = len - (uint32_t)sizeof(*w);
 
@@ -271,7 +275,7 @@ struct held {
 	_Alignas(16) char data[];
 };
 
-static void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
 	struct hdl_rel *r = ep->rel;
 	struct held *h;
@@ -305,12 +309,19 @@ static void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t
 	}
 }
 
+static inline struct hdl_ep *peer(uint32_t rank)
+{
+	struct hdl_ep *ep = hdl_tp.eps[rank];
+
+	return likely(ep != NULL) ? ep : hdl_ep((int)rank);
+}
+
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 {
 	const struct hdl_udwire *w = packet;
 	struct hdl_ep *ep;
 
-	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = hdl_ep((int)w->src)) ||
+	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = peer(w->src)) ||
 	    w->nonce != (uint32_t)ep->nonce) {
 		hdl_tp.stale++;		/* not of this job, or of an earlier life of a rank */
 		return;
