@@ -2,11 +2,6 @@
 /* Completions appear (I3). */
 #include "shca/engine.h"
 
-static inline struct shca_cqe *cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
-{
-	return shca_at(cpu->base, cq->ring);
-}
-
 /*
  * Where a slot stands relative to position pos: 0: pos is free to be filled; > 0: pos and everything up to pos + d - 1 is
  * filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot tells by how much.
@@ -15,18 +10,17 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t log2)
 {
 	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
 
+	if (__builtin_expect(shca_cqe_free(w0, pos, log2) || !seen, 1))
+		return 0;
 	if (seen == lap)
 		return 1;
-	if (!seen || (pos >> log2 && seen == shca_cqe_lap(pos - (1ull << log2), log2)))
-		return 0;
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
 
-uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 {
-	struct shca_cqe *ring = cq_ring(cpu, cq);
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
 	uint64_t mask = (1ull << cq->log2) - 1;
-	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
 
 	for (;;) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
@@ -80,13 +74,8 @@ static void notify_slow(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited
 	}
 }
 
-/* The CAS that made the completion visible is a full fence; it pairs with the fence between "armed = 1" and the second
- * look in shca_req_notify_cq and in a WAIT (run.c). */
-static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+static __attribute__((noinline)) void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
 {
-	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) != 0, 0))
-		notify_slow(cpu, cq, solicited);
-
 	for (struct shca_cq_waiters *block = &cq->waiters;;) {
 		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
 		for (uint32_t i = 0; i < n; i++) {
@@ -103,16 +92,32 @@ static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicit
 			break;
 		block = shca_at(cpu->base, more);
 	}
+}
+
+/* The CAS that made the completion visible is a full fence; it pairs with the fence between "armed = 1" and the second
+ * look in shca_req_notify_cq and in a WAIT (run.c). */
+static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+{
+	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) != 0, 0))
+		notify_slow(cpu, cq, solicited);
+	/* the first block is full before there is another */
+	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_acquire) != 0, 0))
+		notice_waiters(cpu, cq);
 	shca_note_write(cpu, cq->proc);
 }
 
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
 {
-	struct shca_cqe *ring = cq_ring(cpu, cq);
+	return shca_cq_put(cpu, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
+			   shca_cqe_w0(in->op, in->status, in->index, in->qpn), (uint64_t)in->imm << 32 | in->byte_len,
+			   in->solicited || in->status != IBV_WC_SUCCESS);
+}
+
+uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
+{
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
 	uint32_t log2 = cq->log2;
 	uint64_t size = 1ull << log2, mask = size - 1;
-	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
-	uint64_t w1 = (uint64_t)in->imm << 32 | in->byte_len;
 
 	for (;;) {
 		struct shca_cqe *e = &ring[pos & mask];
@@ -136,8 +141,7 @@ uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shc
 				return pos;
 			}
 		}
-		uint64_t n0 = (uint64_t)shca_cqe_lap(pos, log2) << 49 | (uint64_t)in->op << 44 |
-			      (uint64_t)in->status << 39 | (uint64_t)(in->index & 0x7fff) << 24 | (in->qpn & 0xffffff);
+		uint64_t n0 = (uint64_t)shca_cqe_lap(pos, log2) << 49 | w0;
 		unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
 		unsigned __int128 new = (unsigned __int128)w1 << 64 | n0;
 		if (__sync_bool_compare_and_swap((unsigned __int128 *)e, old, new))
@@ -145,8 +149,10 @@ uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shc
 	}
 	/* release: whoever begins at the hint relies on the slots below */
 	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
+	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
+		__builtin_prefetch(&ring[(pos + 1) & mask]);
 	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
-	notice(cpu, cq, in->solicited || in->status != IBV_WC_SUCCESS);
+	notice(cpu, cq, solicited);
 	return pos;
 }
 
@@ -158,7 +164,7 @@ void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)
 
 int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
 {
-	struct shca_cqe *ring = cq_ring(cpu, cq);
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
 	uint64_t end = shca_cq_count(cpu, cq), mask = (1ull << cq->log2) - 1;
 	uint64_t n = (uint32_t)((uint32_t)end - from);
 

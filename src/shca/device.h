@@ -86,6 +86,7 @@ struct shca_lrq {			/* the owner's side of a receive queue */
 	struct shca_rq *sh;
 	shca_off off;
 	uint64_t *wr_id;		/* by index */
+	_Atomic uint64_t *marks;	/* shca_rq.marks */
 	uint32_t *keys;			/* of the segments posted, by index * max_sge: for dereg */
 	uint32_t *fifo;			/* free indexes, first-in first-out */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
@@ -161,6 +162,7 @@ struct shca_lqp {
 	struct shca_lrq own_rq;
 	struct shca_target *targets;	/* of plain writes (plain.h) */
 	uint32_t target_mask;
+	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;
 	struct shca_lock lock;
 	bool sq_sig_all;
@@ -179,7 +181,7 @@ struct shca_lqp {
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;
-	struct shca_build *wr;
+	struct shca_build *wr, *wr_last; /* the list, and its last request */
 	struct ibv_qp_attr attr;	/* as set, for query */
 	int attr_mask;
 	struct ibv_qp_init_attr init;

@@ -101,8 +101,13 @@ struct shca_cqe_in {
 };
 /* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
-/* Number of completions that ever appeared in cq. */
-uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq);
+/* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
+uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
+{
+	return (uint64_t)op << 44 | (uint64_t)status << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
+}
+uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
 shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
 /* After a death: looks at armed and waiters again, as the dead producer may not have. */
@@ -118,7 +123,32 @@ int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32
 /* A position's lap: never 0, so that a zeroed ring is empty. */
 static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 {
-	return (uint32_t)((pos >> log2) % 0x7fff) + 1;
+	uint64_t lap = pos >> log2;
+
+	if (__builtin_expect(lap >= 0x7fff, 0))
+		lap %= 0x7fff;
+	return (uint32_t)lap + 1;
+}
+static inline struct shca_cqe *shca_cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
+{
+	return shca_at(cpu->base, cq->ring);
+}
+/* Whether the slot of position pos is as the previous lap left it. */
+static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
+{
+	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+
+	return seen == (__builtin_expect(lap > 1, 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
+}
+/* Number of completions that ever appeared in cq. */
+static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
+	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & ((1ull << cq->log2) - 1)];
+
+	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2), 1))
+		return pos;
+	return shca_cq_count_from(cpu, cq, pos);
 }
 
 /* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
@@ -137,7 +167,24 @@ static inline void shca_resolve_private(const struct shca_member *m, uint32_t pr
 }
 
 /* rq.c */
-struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+#define SHCA_POS_MASK ((1ull << 38) - 1)
+static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
+{
+	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
+}
+static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
+}
+static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq)
+{
+	return shca_at(cpu->base, rq->ring);
+}
+/* The owner has polled the completion of the receive at index. */
+static inline void shca_rq_polled(_Atomic uint64_t *mark)
+{
+	atomic_store_explicit(mark, atomic_load_explicit(mark, memory_order_relaxed) | 1, memory_order_release);
+}
 /* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
  * executor), NULL when flushing. Returns the receive's index, or -1: none. */
 int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
@@ -301,6 +348,15 @@ uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const
 int shca_share_help(struct shca_cpu *cpu);
 /* A thread ends: its job goes to the next one. */
 void shca_share_end(struct shca_cpu *cpu);
+/* Fetches a line that another core may have, to write to it soon. */
+static inline void shca_fetch_own(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
 static inline void shca_relax(void)
 {
 #if defined(__x86_64__)

@@ -232,22 +232,26 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes)
 {
-	struct shca_cqe_in in = {
-		.qpn = r->number, .index = qp->step_index, .byte_len = bytes, .imm = req->imm, .op = op,
-		.status = (uint8_t)status, .solicited = req->flags & SHCA_WQE_SOLICITED,
-	};
+	uint32_t imm = req->imm;
+	uint64_t pos;
 
+	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
+		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
 	if (shca_step_of(qp) != SHCA_STEP_RCQE) {
 		qp->step_status = (uint8_t)status;
 		/* not the hint: behind it may stand an older completion of the same receive */
-		qp->step_cq = (uint32_t)shca_cq_count(cpu, r->rcq);
+		pos = shca_cq_count(cpu, r->rcq);
+		qp->step_cq = (uint32_t)pos;
 		shca_step_to(qp, SHCA_STEP_RCQE);
 		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
 	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(cpu, r->rcq);
 		return;
+	} else {
+		pos = shca_cq_count(cpu, r->rcq);
 	}
-	shca_cq_push(cpu, r->rcq, &in);
+	shca_cq_put(cpu, r->rcq, pos, shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), (uint64_t)imm << 32 | bytes,
+		    req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS);
 	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
 }
 
@@ -615,9 +619,8 @@ int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *r
 void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
 {
 	struct shca_cq *cq = shca_at(cpu->base, qp->scq);
-	struct shca_cqe_in in = {
-		.qpn = qp->qpn, .index = (uint32_t)pos & 0x7fff, .byte_len = bytes, .op = op, .status = (uint8_t)status,
-	};
+	uint64_t at;
+
 	if (shca_step_of(qp) == SHCA_STEP_SENT) {
 		int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
 		/* the ring went round: what left it was polled, unless nobody polls */
@@ -627,12 +630,14 @@ void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, 
 			shca_cq_notice_again(cpu, cq);
 			return;
 		}
+		at = shca_cq_count(cpu, cq);
 	} else {
 		qp->step_status = (uint8_t)status;
-		qp->step_cq = (uint32_t)shca_cq_count(cpu, cq);
+		at = shca_cq_count(cpu, cq);
+		qp->step_cq = (uint32_t)at;
 		shca_step_to(qp, SHCA_STEP_SENT);
 		SHCA_FAILPOINT(cpu, "scqe", qp, op);
 	}
-	shca_cq_push(cpu, cq, &in);
+	shca_cq_put(cpu, cq, at, shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn), bytes, status != IBV_WC_SUCCESS);
 	SHCA_FAILPOINT(cpu, "scqe-done", qp, op);
 }

@@ -136,10 +136,12 @@ _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
 /* ---- completion queues ------------------------------------------------------------------------------------ */
 
 /* 16 bytes, appears by one compare-and-swap. w0: lap:15 | op:5 | status:5 | index:15 | qpn:24 (from the top),
- * w1: imm:32 | byte_len:32. */
+ * w1: imm:32 | byte_len:32. A datagram without an immediate has its sender there: SHCA_CQE_UD_*. */
 struct shca_cqe {
 	_Atomic uint64_t w0, w1;
 } __attribute__((aligned(16)));
+
+#define SHCA_CQE_UD_GRH 0x1000000u	/* above the sender's number: a GRH is there */
 
 #define SHCA_CQ_WAITERS 3
 /* Queues (of the same process) that may wait on a CQ; the owner appends, producers look. */
@@ -169,10 +171,10 @@ struct shca_cq {
 	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it */
 	_Atomic uint32_t armed;		/* 0, 1 any, 2 solicited; one shot */
 	_Atomic uint32_t event;		/* an unread completion event */
+	/* the consumer; what it looks at each time it polls */
+	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t overrun;	/* an entry was lost: the CQ is in error */
 	_Atomic uint32_t event_err;	/* IBV_EVENT_CQ_ERR unread */
-	/* the consumer */
-	shca_aligned _Atomic uint64_t ci;
 	/* queues that wait */
 	shca_aligned struct shca_cq_waiters waiters;
 };
@@ -187,15 +189,15 @@ struct shca_seg {
 	uint32_t lane;			/* enum shca_lane */
 };
 
-/* Word of a receive: state:2 | taker qpn:24 (bits 2..25) | position:38 (bits 26..63; of the posting). TAKEN until its
- * owner has polled its completion (IDLE): so it tells whether that completion ever appeared, however late one asks. */
+/* Word of a receive: state:2 | taker qpn:24 (bits 2..25) | position:38 (bits 26..63; of the posting). TAKEN until it is
+ * posted again: the line stays with the taker. Whether its completion was polled stands in the owner's mark. */
 enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETURNED };
 #define SHCA_FLUSHER 0xffffffu		/* as the taker: whoever flushes the receive queue; no queue has this number */
 struct shca_rwqe {
 	_Atomic uint64_t word;
 	uint32_t nsge;
-	uint32_t src_qp;		/* UD: who sent it; XRC: the receiving QP. Written before the CQE */
-	uint32_t wc_flags;		/* UD: IBV_WC_GRH */
+	uint32_t src_qp;		/* UD with an immediate: who sent it; XRC: the receiving QP. Written before the CQE */
+	uint32_t wc_flags;		/* UD with an immediate: IBV_WC_GRH */
 	uint32_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
 	uint32_t reserved[2];
 	struct shca_seg sge[];		/* max_sge of the queue */
@@ -215,6 +217,10 @@ struct shca_rq {
 	shca_off next;			/* srq_list */
 	_Atomic uint32_t dead;		/* destroyed or its process died */
 	uint32_t reserved0;
+	/* _Atomic uint64_t per receive, stored by the owner only: position << 1 | 1 once the completion of what was posted
+	 * there has been polled, before that completion may be overwritten. So a mark tells whether that completion ever
+	 * appeared, however late one asks. */
+	shca_off marks;
 	/* takers */
 	shca_aligned _Atomic uint64_t head;	/* hint: no position below can be taken */
 	_Atomic uint32_t limit;		/* SRQ limit; 0: disarmed; with SHCA_LIMIT_EVENT: an event is unread */
@@ -337,8 +343,9 @@ struct shca_qp {
 	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_*, unread */
 	uint32_t reserved1;
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
-	_Atomic uint64_t n_recv_msgs;
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
+	/* counted by those who send to it: not beside what its owner writes with each request */
+	shca_aligned _Atomic uint64_t n_recv_msgs;
 };
 #define SHCA_FLUSH_GIVEN 2u
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */

@@ -4,7 +4,7 @@ shca_sources = $(shca_headers) src/shca/env.c src/shca/fabric.c src/shca/find.c 
 	src/shca/wake.c src/shca/respond.c \
 	src/shca/exec.c src/shca/run.c src/shca/cq.c src/shca/rq.c src/shca/copy.c src/shca/share.c src/shca/reap.c \
 	src/shca/device.c src/shca/pd.c src/shca/cqv.c src/shca/qpv.c src/shca/qpstate.c src/shca/srqv.c src/shca/dv.c src/shca/guid.c \
-	src/shca/post.c src/shca/plain.c src/shca/wr.c src/shca/poll.c src/shca/exp.c src/shca/exp_post.c
+	src/shca/post.c src/shca/plain.c src/shca/datagram.c src/shca/wr.c src/shca/poll.c src/shca/exp.c src/shca/exp_post.c
 
 interpose_sources = src/shca/interpose.h src/shca/interpose.c src/shca/interpose_verbs.c src/shca/interpose_mlx5.c
 

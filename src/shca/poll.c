@@ -35,13 +35,12 @@ static inline enum ibv_wc_opcode opcode_of(uint64_t w0)
 }
 
 /* Receives free their slot when their completion is polled. */
-static inline uint64_t receive_polled(struct shca_member *m, struct shca_lrq *rq, uint32_t index)
+static inline uint64_t receive_polled(struct shca_lrq *rq, uint32_t index)
 {
 	uint64_t id = rq->wr_id[index];
-	struct shca_rwqe *w = shca_at(m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 
 	/* before the completion may be overwritten: its presence is no longer the proof that it appeared */
-	atomic_store_explicit(&w->word, SHCA_R_IDLE, memory_order_release);
+	shca_rq_polled(&rq->marks[index]);
 	shca_lock(&rq->lock);
 	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
 	rq->fifo_tail++;
@@ -67,13 +66,18 @@ static inline void decode_receive(struct shca_lcq *cq, struct polled *p, const s
 	} else {
 		p->qp = t->qp;
 		rq = p->qp->rq;
-		if (p->qp->type == IBV_QPT_UD) {
+		if (p->qp->type == IBV_QPT_UD && op == SHCA_OP_RECV) {
+			uint32_t from = (uint32_t)(p->w1 >> 32);
+			p->src_qp = from & 0xffffff;
+			if (from & SHCA_CQE_UD_GRH)
+				p->wc_flags = IBV_WC_GRH;
+		} else if (p->qp->type == IBV_QPT_UD) {
 			struct shca_rwqe *w = shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 			p->src_qp = w->src_qp;
 			p->wc_flags |= w->wc_flags;
 		}
 	}
-	p->wr_id = receive_polled(cq->m, rq, index);
+	p->wr_id = receive_polled(rq, index);
 }
 
 static inline void decode_send(struct polled *p, struct shca_lqp *qp)
@@ -91,8 +95,15 @@ static inline void decode_send(struct polled *p, struct shca_lqp *qp)
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
 
+static inline bool empty(const struct shca_lcq *cq)
+{
+	const struct shca_cqe *e = &cq->ring[cq->ci & ((1ull << cq->log2) - 1)];
+
+	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
+}
+
 /* Takes the next completion. false: empty. */
-static inline bool take(struct shca_lcq *cq, struct polled *p)
+static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, struct polled *p)
 {
 	uint64_t mask = (1ull << cq->log2) - 1;
 
@@ -181,9 +192,8 @@ static inline uint32_t vendor_err(uint64_t w0)
 	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
 }
 
-int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+static __attribute__((noinline)) int poll_some(struct shca_lcq *cq, int n, struct ibv_wc *wc)
 {
-	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
 	struct polled p;
 	int got = 0;
 
@@ -209,10 +219,20 @@ again:
 		release(cq);
 	else if (__builtin_expect(work_to_do(cq), 0) && idle_work(cq))
 		goto again;
-	if (__builtin_expect(atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed) && !got, 0))
+	if (__builtin_expect(!got && atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed), 0))
 		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
 	shca_unlock(&cq->lock);
 	return got;
+}
+
+/* Most looks find nothing. */
+int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+
+	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed))
+		return 0;
+	return poll_some(cq, n, wc);
 }
 
 /* ---- the extended interface ------------------------------------------------------------------------------------- */
@@ -365,7 +385,7 @@ void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq)
 		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
 			continue;
 		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
-			receive_polled(cq->m, &srq->rq, SHCA_CQE_INDEX(w0));
+			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
 		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
 	}
 	shca_unlock(&cq->lock);

@@ -588,7 +588,7 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
 			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
-		return post_any(q, wr, bad);
+		return wr && q->type == IBV_QPT_UD && shca_post_datagram(q, wr) ? 0 : post_any(q, wr, bad);
 	struct shca_cpu *cpu = shca_tls.cpu;
 	const struct ibv_sge *sge = wr->sg_list, *last = sge;
 	uint32_t before = 0;
@@ -642,16 +642,18 @@ int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, u
 	memset(rq, 0, sizeof(*rq));
 	uint32_t stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
 	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
-	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t));
+	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
 	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * stride);
 	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
 	rq->fifo = calloc(size, sizeof(*rq->fifo));
 	rq->keys = calloc((size_t)size * max_sge, sizeof(*rq->keys));
 	rq->size = size;
 	rq->max_sge = max_sge;
-	if (!rq->off || !ring || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
+	if (!rq->off || !ring || !marks || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
 		if (ring)
 			shca_mem_free(m, ring, size * sizeof(uint64_t));
+		if (marks)
+			shca_mem_free(m, marks, size * sizeof(uint64_t));
 		if (wqes)
 			shca_mem_free(m, wqes, (uint64_t)size * stride);
 		if (rq->off)
@@ -667,6 +669,8 @@ int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, u
 	rq->sh->stride = stride;
 	rq->sh->ring = ring;
 	rq->sh->wqes = wqes;
+	rq->sh->marks = marks;
+	rq->marks = shca_at(m->base, marks);
 	rq->sh->proc = m->slot;
 	/* positions begin at the size: a zeroed ring is a lap behind */
 	atomic_store(&rq->sh->head, size);
@@ -684,6 +688,7 @@ void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
 	if (!rq->off)
 		return;
 	shca_mem_free(m, rq->sh->ring, rq->size * sizeof(uint64_t));
+	shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
 	shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
 	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
 	free(rq->wr_id);

@@ -9,6 +9,8 @@
 int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct shca_req *req);
 /* Makes runnable what was submitted with q->hold_kick set; shca_drain then runs it. */
 void shca_kick_later(struct shca_cpu *cpu, struct shca_lqp *q);
+/* One short datagram (datagram.c). false: nothing happened, it goes the general way. */
+bool shca_post_datagram(struct shca_lqp *q, const struct ibv_send_wr *wr);
 /* How many further requests q has room for. */
 uint64_t shca_send_room(struct shca_lqp *q);
 bool shca_op_allowed(const struct shca_lqp *q, uint8_t op);

@@ -99,6 +99,7 @@ static void send_free(struct shca_lqp *qp)
 	free(qp->longs);
 	free(qp->wr_id);
 	free(qp->targets);
+	free(qp->routes);
 }
 
 static int recv_init(struct shca_lqp *qp, uint32_t max_wr, uint32_t max_sge)
@@ -790,6 +791,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
 		free(qp->wr_id);
 		free(qp->targets);
+		free(qp->routes);
 		free(qp->longs);
 		free(qp->own_rq.wr_id);
 		free(qp->own_rq.fifo);

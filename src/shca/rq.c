@@ -2,21 +2,10 @@
 /* Receives: posted by their owner, taken by whoever has data for them (I4). */
 #include "shca/engine.h"
 
-#define POS_MASK ((1ull << 38) - 1)
-
-static inline uint64_t word_of(uint32_t state, uint32_t qpn, uint64_t pos)
+/* What the owner has noted about the receive at index: its position << 1 | whether its completion was polled. */
+static inline _Atomic uint64_t *mark_of(const struct shca_cpu *cpu, const struct shca_rq *rq, uint32_t index)
 {
-	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & POS_MASK) << 26;
-}
-
-static inline _Atomic uint64_t *rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq)
-{
-	return shca_at(cpu->base, rq->ring);
-}
-
-struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
-{
-	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
+	return (_Atomic uint64_t *)shca_at(cpu->base, rq->marks) + index;
 }
 
 static void limit_reached(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t limit)
@@ -29,7 +18,7 @@ static void limit_reached(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t lim
 
 int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
 {
-	_Atomic uint64_t *ring = rq_ring(cpu, rq);
+	_Atomic uint64_t *ring = shca_rq_ring(cpu, rq);
 	uint64_t mask = (1ull << rq->log2) - 1;
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
@@ -37,9 +26,9 @@ int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct 
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
 		uint64_t at = e >> 24;
 
-		if (at != (pos & POS_MASK)) {
+		if (at != (pos & SHCA_POS_MASK)) {
 			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old */
-			uint64_t ahead = (at - pos) & POS_MASK;
+			uint64_t ahead = (at - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
 			pos += ahead - mask;
@@ -48,7 +37,7 @@ int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct 
 		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
 			return -1;
 		struct shca_rwqe *w = shca_rwqe_at(cpu, rq, e & 0xffffff);
-		uint64_t posted = word_of(SHCA_R_POSTED, 0, pos);
+		uint64_t posted = shca_rword(SHCA_R_POSTED, 0, pos);
 		if (atomic_load_explicit(&w->word, memory_order_acquire) != posted) {
 			pos++;
 			continue;
@@ -60,7 +49,7 @@ int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct 
 			shca_step_to(journal, SHCA_STEP_TAKE);
 			SHCA_FAILPOINT(cpu, "take", journal, journal->step_op);
 		}
-		if (!atomic_compare_exchange_strong(&w->word, &posted, word_of(SHCA_R_TAKEN, qpn, pos))) {
+		if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qpn, pos))) {
 			pos++;
 			continue;
 		}
@@ -82,12 +71,13 @@ bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, 
 {
 	/* not by the ring: the slot may have been used again for another receive while this one was held */
 	return index < 1u << rq->log2 &&
-	       atomic_load(&shca_rwqe_at(cpu, rq, index)->word) == word_of(SHCA_R_TAKEN, qpn, pos);
+	       atomic_load(&shca_rwqe_at(cpu, rq, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
+	       atomic_load(mark_of(cpu, rq, index)) == (pos & SHCA_POS_MASK) << 1;
 }
 
 bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
 {
-	uint64_t taken = word_of(SHCA_R_TAKEN, qpn, pos), given = word_of(SHCA_R_TAKEN, SHCA_FLUSHER, pos);
+	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos), given = shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, pos);
 
 	return index < 1u << rq->log2 &&
 	       (atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &taken, given) || taken == given);
@@ -96,7 +86,8 @@ bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index
 bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 {
 	uint64_t w = atomic_load(&shca_rwqe_at(cpu, rq, index)->word);
-	return (w & 0x3ffffff) == word_of(SHCA_R_TAKEN, SHCA_FLUSHER, 0);
+	return (w & 0x3ffffff) == shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, 0) &&
+	       atomic_load(mark_of(cpu, rq, index)) == w >> 26 << 1;
 }
 
 void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
@@ -104,8 +95,9 @@ void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 	uint64_t pos = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	struct shca_rwqe *w = shca_rwqe_at(cpu, rq, index);
 
-	atomic_store_explicit(&w->word, word_of(SHCA_R_POSTED, 0, pos), memory_order_release);
-	atomic_store_explicit(&rq_ring(cpu, rq)[pos & ((1ull << rq->log2) - 1)], (pos & POS_MASK) << 24 | index,
+	atomic_store_explicit(mark_of(cpu, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
+	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
+	atomic_store_explicit(&shca_rq_ring(cpu, rq)[pos & ((1ull << rq->log2) - 1)], (pos & SHCA_POS_MASK) << 24 | index,
 			      memory_order_release);
 	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
 	/* pairs with the heavy fence of a queue that stalls for want of a receive (run.c) */
@@ -116,9 +108,9 @@ void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 
 void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
 {
-	uint64_t taken = word_of(SHCA_R_TAKEN, qpn, pos);
+	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos);
 
-	if (!atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &taken, word_of(SHCA_R_RETURNED, 0, 0)))
+	if (!atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
 		return;
 	SHCA_FAILPOINT(cpu, "returned", NULL, 0);
 	shca_rq_notice_returned(cpu, rq);
@@ -134,9 +126,9 @@ void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq)
 
 bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 {
-	uint64_t returned = word_of(SHCA_R_RETURNED, 0, 0);
+	uint64_t returned = shca_rword(SHCA_R_RETURNED, 0, 0);
 	return atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &returned,
-					      word_of(SHCA_R_IDLE, 0, 0));
+					      shca_rword(SHCA_R_IDLE, 0, 0));
 }
 
 /* The stack of stalled queues is taken whole: no element can come back while it is being taken (no ABA). */

@@ -7,28 +7,18 @@
 #include <stdlib.h>
 
 #include "shca/device.h"
+#include "shca/plain.h"
 #include "shca/post.h"
 
 /* One request of the list; segments, then inline bytes, follow. Pointers are set at submission: the list may move. */
 struct shca_build {
 	struct shca_req req;
 	uint64_t wr_id;
-	bool has_data, has_dest;
 };
 
 static inline struct shca_lqp *lqp_of(struct ibv_qp_ex *ex)
 {
 	return (struct shca_lqp *)ex;
-}
-
-static inline size_t stride_of(const struct shca_lqp *q)
-{
-	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + q->max_inline + 15) & ~(size_t)15;
-}
-
-static inline struct shca_build *build_at(struct shca_lqp *q, uint32_t i)
-{
-	return (struct shca_build *)((char *)q->wr + i * stride_of(q));
 }
 
 static inline struct shca_seg *segs_of(struct shca_build *b)
@@ -41,6 +31,16 @@ static inline char *inline_of(struct shca_lqp *q, struct shca_build *b)
 	return (char *)(segs_of(b) + q->max_sge);
 }
 
+static inline size_t stride_of(const struct shca_lqp *q)
+{
+	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + q->max_inline + 15) & ~(size_t)15;
+}
+
+static inline struct shca_build *build_at(struct shca_lqp *q, uint32_t i)
+{
+	return (struct shca_build *)((char *)q->wr + i * stride_of(q));
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct shca_lqp *q = lqp_of(ex);
@@ -48,6 +48,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	shca_lock(&q->lock);
 	q->wr_n = 0;
 	q->wr_err = 0;
+	q->wr_last = NULL;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -55,9 +56,41 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	shca_unlock(&lqp_of(ex)->lock);
 }
 
-static int wr_complete(struct ibv_qp_ex *ex)
+static void point_inline(struct shca_lqp *q, struct shca_build *b)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	b->req.inl = inline_of(q, b);
+	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
+}
+
+/* Whether a request is one unsignaled inline write, which may be plain (plain.h). */
+static inline bool may_be_plain(const struct shca_lqp *q, const struct shca_req *req)
+{
+	return req->op == SHCA_OP_WRITE && (req->flags & ~SHCA_WQE_GRH) == SHCA_WQE_INLINE && req->len && shca_runs_plain(q);
+}
+
+static inline uint64_t dc_key_of(const struct shca_lqp *q, const struct shca_req *req)
+{
+	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
+}
+
+static bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_build *b)
+{
+	const struct shca_req *req = &b->req;
+	char *to;
+
+	if (!may_be_plain(q, req))
+		return false;
+	const struct shca_target *t =
+		shca_target_get(cpu, q, req->rkey, req->dqpn, dc_key_of(q, req), req->raddr, req->len, &to);
+	if (!t)
+		return false;
+	shca_store_ordered(to, inline_of(q, b), req->len);
+	shca_plain_done(cpu, q, t, req->len);
+	return true;
+}
+
+static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
+{
 	struct shca_cpu *cpu = shca_cpu_get(q->m);
 	int rc = q->wr_err;
 
@@ -70,11 +103,11 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		shca_enter(cpu);
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 			struct shca_build *b = build_at(q, i);
+			if (write_plain(cpu, q, b))
+				continue;
 			b->req.sge = segs_of(b);
-			if (b->req.flags & SHCA_WQE_INLINE) {
-				b->req.inl = inline_of(q, b);
-				segs_of(b)[0].where = (uintptr_t)b->req.inl;
-			}
+			if (b->req.flags & SHCA_WQE_INLINE)
+				point_inline(q, b);
 			rc = shca_submit(cpu, q, b->wr_id, &b->req);
 		}
 		shca_leave(cpu);
@@ -83,85 +116,133 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return rc;
 }
 
-static struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op)
+/* Short for what rings are made of: one plain write to a window that is remembered; as shca_post_send's (post.c). */
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_lqp *q = lqp_of(ex);
+	struct shca_build *b = q->wr;
+
+	if (__builtin_expect(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
+			     !shca_tls.id, 0))
+		return submit_list(q);
+	struct shca_cpu *cpu = shca_tls.cpu;
+	const struct shca_req *req = &b->req;
+	uint32_t len = req->len;
+	struct shca_target *t = &q->targets[((req->rkey >> 8) ^ req->dqpn) & q->target_mask];
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(t->rkey != req->rkey || t->dest != req->dqpn || t->dc_key != dc_key_of(q, req) ||
+			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
+			     len > t->bytes || req->raddr - t->lo > t->bytes - len, 0)) {
+		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+		return submit_list(q);
+	}
+	shca_store_ordered(t->at + req->raddr, inline_of(q, b), len);
+	shca_count_direct(q, len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+	if (__builtin_expect(sleepers != 0, 0)) {
+		shca_enter(cpu);
+		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+		shca_leave(cpu);
+	}
+	shca_unlock(&q->lock);
+	return 0;
+}
+
+static __attribute__((noinline)) bool grow_list(struct shca_lqp *q)
+{
+	uint32_t cap = q->wr_cap ? q->wr_cap * 2 : 4;
+	void *wr = realloc(q->wr, cap * stride_of(q));
+
+	if (!wr) {
+		q->wr_err = ENOMEM;
+		q->wr_last = NULL;
+		return false;
+	}
+	q->wr = wr;
+	q->wr_cap = cap;
+	return true;
+}
+
+_Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED == SHCA_WQE_SOLICITED, "flags");
+
+/* What a request does not set is zero, but for arg. */
+static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
 {
 	struct shca_lqp *q = lqp_of(ex);
 
-	if (q->wr_n == q->wr_cap) {
-		uint32_t cap = q->wr_cap ? q->wr_cap * 2 : 4;
-		void *wr = realloc(q->wr, cap * stride_of(q));
-		if (!wr) {
-			q->wr_err = ENOMEM;
-			return NULL;
-		}
-		q->wr = wr;
-		q->wr_cap = cap;
-	}
-	struct shca_build *b = build_at(q, q->wr_n++);
-	memset(b, 0, sizeof(*b));
+	if (__builtin_expect(q->wr_n == q->wr_cap, 0) && !grow_list(q))
+		return NULL;
+	struct shca_build *b = q->wr;
+	if (__builtin_expect(q->wr_n, 0))
+		b = build_at(q, q->wr_n);
+	q->wr_n++;
+	q->wr_last = b;
 	b->wr_id = ex->wr_id;
 	b->req.op = op;
-	b->req.flags = (ex->wr_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
-		       (ex->wr_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
+	b->req.flags = (uint8_t)((ex->wr_flags >> 1 & SHCA_WQE_SIGNALED) | (ex->wr_flags & SHCA_WQE_SOLICITED));
+	b->req.nsge = 0;
+	b->req.bad = 0;
+	b->req.imm = imm;
+	b->req.rkey = rkey;
+	b->req.dqpn = 0;
+	b->req.qkey = 0;
+	b->req.len = 0;
+	b->req.raddr = raddr;
+	b->req.inl = NULL;
 	return b;
 }
 
-static struct shca_build *current(struct shca_lqp *q)
+/* The request that a setter is about. */
+static inline struct shca_build *current(struct shca_lqp *q)
 {
-	if (!q->wr_n && !q->wr_err)
-		q->wr_err = EINVAL;	/* a setter without a request */
-	return q->wr_err ? NULL : build_at(q, q->wr_n - 1);
-}
-
-static void wr_rdma(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
-{
-	struct shca_build *b = new_request(ex, op);
-
-	if (!b)
-		return;
-	b->req.rkey = rkey;
-	b->req.raddr = raddr;
-	b->req.imm = imm;
+	if (__builtin_expect(!q->wr_last, 0)) {
+		if (!q->wr_err)
+			q->wr_err = EINVAL;	/* a setter without a request */
+		return NULL;
+	}
+	return q->wr_last;
 }
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
 {
-	wr_rdma(ex, SHCA_OP_WRITE, rkey, raddr, 0);
+	new_request(ex, SHCA_OP_WRITE, rkey, raddr, 0);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, __be32 imm)
 {
-	wr_rdma(ex, SHCA_OP_WRITE_IMM, rkey, raddr, imm);
+	new_request(ex, SHCA_OP_WRITE_IMM, rkey, raddr, imm);
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
 {
-	wr_rdma(ex, SHCA_OP_READ, rkey, raddr, 0);
+	new_request(ex, SHCA_OP_READ, rkey, raddr, 0);
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	new_request(ex, SHCA_OP_SEND);
+	new_request(ex, SHCA_OP_SEND, 0, 0, 0);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-	wr_rdma(ex, SHCA_OP_SEND_IMM, 0, 0, imm);
+	new_request(ex, SHCA_OP_SEND_IMM, 0, 0, imm);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	wr_rdma(ex, SHCA_OP_SEND_INV, 0, 0, rkey);
+	new_request(ex, SHCA_OP_SEND_INV, 0, 0, rkey);
 }
 
 static void wr_atomic(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint64_t a, uint64_t b)
 {
-	struct shca_build *w = new_request(ex, op);
+	struct shca_build *w = new_request(ex, op, rkey, raddr, 0);
 
 	if (!w)
 		return;
-	w->req.rkey = rkey;
-	w->req.raddr = raddr;
 	w->req.arg[0] = a;
 	w->req.arg[1] = b;
 }
@@ -205,20 +286,20 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	struct shca_build *b = current(q);
 	size_t total = 0;
 
-	if (!b)
+	if (__builtin_expect(!b, 0))
 		return;
+	char *to = inline_of(q, b);
 	for (size_t i = 0; i < n; i++) {
-		if (list[i].length > q->max_inline - total) {
+		if (__builtin_expect(list[i].length > q->max_inline - total, 0)) {
 			q->wr_err = EINVAL;
 			return;
 		}
-		memcpy(inline_of(q, b) + total, list[i].addr, list[i].length);
+		shca_copy_small(to + total, list[i].addr, list[i].length);
 		total += list[i].length;
 	}
 	b->req.len = (uint32_t)total;
 	b->req.flags |= SHCA_WQE_INLINE;
 	b->req.nsge = 1;
-	segs_of(b)[0] = (struct shca_seg){.len = (uint32_t)total, .lane = SHCA_LANE_CMA};
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)

@@ -177,10 +177,34 @@ int hdl_dc_bind(struct hdl_ep *ep)
 	return 0;
 }
 
+/* What rings are made of: an inline write of one piece, or of two. */
+static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *s = wr->sg_list;
+	struct ibv_qp_ex *q = sq->qpx;
+
+	ibv_wr_start(q);
+	q->wr_id = wr->wr_id;
+	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
+	ibv_wr_rdma_write(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
+	if (wr->num_sge == 1) {
+		ibv_wr_set_inline_data(q, (void *)(uintptr_t)s[0].addr, s[0].length);
+	} else {
+		struct ibv_data_buf b[2] = { { .addr = (void *)(uintptr_t)s[0].addr, .length = s[0].length },
+					     { .addr = (void *)(uintptr_t)s[1].addr, .length = s[1].length } };
+		ibv_wr_set_inline_data_list(q, 2, b);
+	}
+	return ibv_wr_complete(q);
+}
+
 int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_qp_ex *q = sq->qpx;
 
+	ep->dci_last = sq->head + 1;
+	if (likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->send_flags & IBV_SEND_INLINE && (unsigned)wr->num_sge - 1 < 2))
+		return post_write(sq, ep, wr);
 	ibv_wr_start(q);
 	q->wr_id = wr->wr_id;
 	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
@@ -204,8 +228,6 @@ int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
 		ibv_wr_set_sge_list(q, (size_t)wr->num_sge, wr->sg_list);
-	} else if (wr->num_sge == 1) {
-		ibv_wr_set_inline_data(q, (void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length);
 	} else {
 		struct ibv_data_buf b[4];
 		for (int i = 0; i < wr->num_sge; i++)
@@ -213,6 +235,5 @@ int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 						      .length = wr->sg_list[i].length };
 		ibv_wr_set_inline_data_list(q, (size_t)wr->num_sge, b);
 	}
-	ep->dci_last = sq->head + 1;
 	return ibv_wr_complete(q);
 }

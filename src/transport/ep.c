@@ -449,7 +449,7 @@ static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, 
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
 	if (unlikely(!ep->fast) || len > ep->now_max)
-		return 0;
+		return ep->fast ? 0 : hdl_ud_send_now(ep, tag, context, buf, len);
 	uint32_t k = hdl_ring_lines(len);
 	if (likely(hdl_sq_room(ep->sq, 1)) && likely(hdl_ring_plain_ready(&ep->tx, k)))
 		return send_plain(ep, tag, context, buf, len, k) == 1;

@@ -80,6 +80,8 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 		}
 		all += n;
 	} while (n == 16 && all < 256);
+	if (!all && dev->rx_ud.nback >= HDL_RX_BATCH)
+		hdl_rxpool_flush(&dev->rx_ud);
 
 	struct hdl_rxpool *pools[] = { &dev->rx_srq, &dev->rx_xrc, &dev->rx_ud };
 	for (int i = 0; all && i < 3; i++) {
@@ -281,6 +283,9 @@ int hdl_tp_progress_peer(struct hdl_ep *ep)
 		int max = ep->streak < STREAM ? 1 : STREAM_BURST;
 		for (int i = 0; i < PEEKS && !n; i++)
 			n = hdl_ring_poll(ep, max);
+	} else {
+		for (int i = 0; i < PEEKS && !n; i++)
+			n = hdl_tp_poll_rcq(ep->dev);
 	}
 	if (n) {
 		if (unlikely(hdl_tp.ndone))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/rel.h"
 
-#include <stddef.h>
 #include <string.h>
 
 void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn)
@@ -98,16 +97,11 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 	return r->since_ns + r->rto_ns;
 }
 
-enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t psn)
+enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn)
 {
 	uint32_t dist = psn - r->expected;
 
 	r->owed++;
-	if (dist == 0) {
-		r->expected++;
-		r->ahead >>= 1;
-		return HDL_REL_DELIVER;
-	}
 	if (dist < HDL_REL_WINDOW && !(r->ahead >> dist & 1))
 		return HDL_REL_HOLD;
 	r->duplicates++;
@@ -121,17 +115,6 @@ void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy)
 	r->ahead |= 1ull << (psn - r->expected);
 	r->held_count++;
 	r->owed += HDL_REL_ACK_EVERY;	/* a hole: let the sender fill it */
-}
-
-void *hdl_rel_next(struct hdl_rel *r)
-{
-	if (!(r->ahead & 1))
-		return NULL;
-	void **at = &r->held[r->expected % HDL_REL_WINDOW], *copy = *at;
-	*at = NULL;
-	r->expected++;
-	r->ahead >>= 1;
-	return copy;
 }
 
 void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop)(void *copy))

@@ -14,6 +14,7 @@
 #define HDL_REL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HDL_REL_WINDOW 64u		/* as many as sack has bits */
@@ -70,7 +71,25 @@ static inline void hdl_rel_stamp(struct hdl_rel *r, uint32_t *ack, uint64_t *sac
 	r->owed = 0;
 }
 
-/* An acknowledgement arrived. Returns packets newly finished. */
+/* An acknowledgement arrived. What most of them say: nothing new, or that one packet more is there; no holes. True: *pkt
+ * is the caller's again, or NULL. False: it says more, hdl_rel_ack. */
+static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sack, void **pkt)
+{
+	uint32_t moved = ack - r->una;
+
+	*pkt = NULL;
+	if (sack | r->sacked | (moved > 1) | (moved > r->next - r->una))
+		return false;
+	if (moved) {
+		void **at = &r->pkt[r->una % HDL_REL_WINDOW];
+		*pkt = *at;
+		*at = NULL;
+		r->una = ack;
+		r->resent >>= 1;
+	}
+	return true;
+}
+/* The same for whatever it says. Returns packets newly finished. */
 unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struct hdl_rel_ops *ops);
 /* Time has passed. Returns when to call again at the latest (0: nothing is in flight). */
 uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops);
@@ -78,10 +97,28 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 enum hdl_rel_verdict { HDL_REL_DELIVER, HDL_REL_HOLD, HDL_REL_DUPLICATE };
 /* A packet arrived. DELIVER: the caller handles it, then what hdl_rel_next gives. HOLD: the caller makes a copy and
  * calls hdl_rel_hold. DUPLICATE (or beyond the window): drop it; an acknowledgement is owed. */
-enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t psn);
+enum hdl_rel_verdict hdl_rel_receive_other(struct hdl_rel *r, uint32_t psn);
+static inline enum hdl_rel_verdict hdl_rel_receive(struct hdl_rel *r, uint32_t psn)
+{
+	if (psn != r->expected)
+		return hdl_rel_receive_other(r, psn);
+	r->owed++;
+	r->expected++;
+	r->ahead >>= 1;
+	return HDL_REL_DELIVER;
+}
 void hdl_rel_hold(struct hdl_rel *r, uint32_t psn, void *copy);
 /* The held packet that is now in order, or NULL. */
-void *hdl_rel_next(struct hdl_rel *r);
+static inline void *hdl_rel_next(struct hdl_rel *r)
+{
+	if (!(r->ahead & 1))
+		return NULL;
+	void **at = &r->held[r->expected % HDL_REL_WINDOW], *copy = *at;
+	*at = NULL;
+	r->expected++;
+	r->ahead >>= 1;
+	return copy;
+}
 
 /* Gives every packet back: sent ones by ops->acked, held ones by drop. */
 void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop)(void *copy));

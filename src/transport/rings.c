@@ -133,6 +133,10 @@ static uint32_t ring_lines(void)
 
 void hdl_ring_consider(struct hdl_ep *ep)
 {
+	if (!hdl_ep_can_rdma(ep)) {
+		ep->slow_msgs = 0;	/* not each time */
+		return;
+	}
 	uint32_t lines = ring_lines();
 
 	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || !ep->dev->in_order || hdl_tp.closing ||

@@ -67,11 +67,13 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	c->next = p->chunks;
 	p->chunks = c;
 	p->total += n;
+	/* behind the GRH a line begins: a small packet is one */
+	uint32_t skip = p->queue == HDL_QUEUE_UD ? (HDL_LINE - HDL_GRH % HDL_LINE) % HDL_LINE : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct hdl_rxbuf *b = &c->buf[i];
 		b->pool = p;
-		b->sge = (struct ibv_sge){ .addr = (uintptr_t)(c->mem.p + (size_t)i * p->size), .length = p->size,
-					   .lkey = c->mem.mr->lkey };
+		b->sge = (struct ibv_sge){ .addr = (uintptr_t)(c->mem.p + (size_t)i * p->size + skip),
+					   .length = p->size - skip, .lkey = c->mem.mr->lkey };
 		b->wr = (struct ibv_recv_wr){ .wr_id = (uintptr_t)b, .sg_list = &b->sge, .num_sge = 1 };
 		hdl_rxbuf_back(b);
 	}

@@ -263,6 +263,7 @@ int hdl_rxpool_start(struct hdl_rxpool *p);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
 int hdl_rxpool_flush(struct hdl_rxpool *p);
 int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
+/* Receives are posted again so many at a time; UD's when nothing else is to be done, if that comes before twice as many. */
 #define HDL_RX_BATCH 16
 static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 {
@@ -274,7 +275,7 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 	else
 		p->back = b;
 	p->back_tail = b;
-	if (++p->nback >= HDL_RX_BATCH)
+	if (++p->nback >= (p->queue == HDL_QUEUE_UD ? 2 * HDL_RX_BATCH : HDL_RX_BATCH))
 		hdl_rxpool_flush(p);
 }
 int hdl_srq_create(struct hdl_dev *dev);	/* for RC and the DCT */
@@ -382,6 +383,8 @@ struct hdl_dev {
 	struct hdl_credits *credits;	/* slabs of struct hdl_credit */
 	/* UD */
 	struct hdl_sq ud;
+	struct ibv_send_wr ud_wr;	/* template of a small packet */
+	struct ibv_sge ud_sge;
 	uint32_t qkey;
 	/* XRC */
 	struct ibv_xrcd *xrcd;
@@ -676,6 +679,8 @@ int hdl_ud_open(struct hdl_dev *dev);
 void hdl_ud_close(struct hdl_dev *dev);
 /* Sends one packet of the reliable stream: hdr, then two pieces. -EAGAIN: no room. */
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn);
+/* hdl_ep_send_now where there is nothing but UD: 1: sent; 0: not this way, or not now. */
+int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 /* Sends a datagram without reliability. */
 int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len);
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len);

@@ -35,12 +35,15 @@ int hdl_ud_open(struct hdl_dev *dev)
 		return -err;
 	}
 	dev->ud.max_inline = a.cap.max_inline_data;
+	dev->ud_wr = (struct ibv_send_wr){ .sg_list = &dev->ud_sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+					   .send_flags = IBV_SEND_INLINE };
 	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
 	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
 		goto fail;
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
-	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_GRH, rx / 4, rx);
+	/* a line's rest before the GRH, see hdl_rxpool_grow */
+	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 4, rx);
 	if ((err = hdl_rxpool_start(&dev->rx_ud)))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
@@ -96,7 +99,7 @@ static int open_peer(struct hdl_ep *ep)
 	return 0;
 }
 
-static void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
+static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
 {
 	w->src = (uint32_t)hdl_job.rank;
 	w->nonce = (uint32_t)hdl_tp.nonce;
@@ -110,8 +113,33 @@ static void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
 	}
 }
 
+/* Posts a packet that is copied while it is posted, unsignaled: what most packets are. False: nothing was posted. */
+static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct hdl_sq *sq = &dev->ud;
+	struct ibv_send_wr *wr = &dev->ud_wr, *bad;
+	uint32_t i = sq->head;
+
+	if (unlikely(pkt->len > sq->max_inline || i + 1 - sq->signaled >= sq->interval || sq->dead))
+		return false;
+	dev->ud_sge.addr = (uintptr_t)pkt->data;
+	dev->ud_sge.length = pkt->len;
+	wr->wr_id = (uint64_t)sq->id << 32 | i;
+	wr->wr.ud.ah = ep->ah;
+	wr->wr.ud.remote_qpn = ep->addr.ud_qpn;
+	wr->wr.ud.remote_qkey = ep->addr.qkey;
+	if (unlikely(ibv_post_send(sq->qp, wr, &bad)))
+		return false;		/* whoever posts it again reports it */
+	sq->slot[i & sq->mask] = (struct hdl_slot){ .ep = ep };
+	sq->head = i + 1;
+	sq->requests++;
+	sq->bytes += pkt->len;
+	return true;
+}
+
 /* Posts a packet; the request holds a reference while it reads it. */
-static int post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
+static int __attribute__((noinline)) post(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_sq *sq = &ep->dev->ud;
 	struct ibv_sge sge = { .addr = (uintptr_t)pkt->data, .length = pkt->len, .lkey = pkt->lkey };
@@ -144,7 +172,21 @@ static void on_resend(void *arg, void *p, uint32_t psn)
 	post(ep, pkt);
 }
 
-int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
+static inline void copy(char *to, const void *from, uint32_t n)
+{
+	if (n >= 8 && n <= 16) {
+		uint64_t a, b;
+		memcpy(&a, from, 8);
+		memcpy(&b, (const char *)from + n - 8, 8);
+		memcpy(to, &a, 8);
+		memcpy(to + n - 8, &b, 8);
+	} else if (n) {
+		memcpy(to, from, n);
+	}
+}
+
+static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a,
+							   uint32_t an, const void *b, uint32_t bn)
 {
 	struct hdl_dev *dev = ep->dev;
 	int err;
@@ -160,10 +202,9 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
 	head(w, ep, HDL_UD_DATA);
 	w->hdr = *hdr;
-	if (an)
-		memcpy(w + 1, a, an);
+	copy((char *)(w + 1), a, an);
 	if (bn)
-		memcpy((char *)(w + 1) + an, b, bn);
+		copy((char *)(w + 1) + an, b, bn);
 	pkt->len = len;
 	w->psn = hdl_rel_push(ep->rel, pkt);
 	if (!ep->rel_timer) {
@@ -171,7 +212,29 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 		ep->timer_next = hdl_tp.timers;
 		hdl_tp.timers = ep;
 	}
-	return post(ep, pkt);
+	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
+}
+
+int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
+{
+	return send_data(ep, hdr, a, an, b, bn);
+}
+
+int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
+{
+	_Alignas(16) struct hdl_hdr hdr;
+
+	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || len > ep->dev->max_ud ||
+	    len > (size_t)hdl_vars.eager_max)
+		return 0;
+	hdl_hdr_set(&hdr, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, 0);
+	if (send_data(ep, &hdr, buf, (uint32_t)len, NULL, 0))
+		return 0;
+	ep->tx_seq++;
+	ep->sent_msgs++;
+	ep->out_ud.msgs++;
+	ep->out_ud.bytes += len;
+	return 1;
 }
 
 int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len)
@@ -196,7 +259,7 @@ int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint3
 	return err;
 }
 
-static void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
 	uint32_t body = len - (uint32_t)sizeof(*w);
 
@@ -213,7 +276,7 @@ struct held {
 	_Alignas(16) char data[];
 };
 
-static void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
+static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
 	struct hdl_rel *r = ep->rel;
 	struct held *h;
@@ -247,12 +310,19 @@ static void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t
 	}
 }
 
+static inline struct hdl_ep *peer(uint32_t rank)
+{
+	struct hdl_ep *ep = hdl_tp.eps[rank];
+
+	return likely(ep != NULL) ? ep : hdl_ep((int)rank);
+}
+
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 {
 	const struct hdl_udwire *w = packet;
 	struct hdl_ep *ep;
 
-	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = hdl_ep((int)w->src)) ||
+	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = peer(w->src)) ||
 	    w->nonce != (uint32_t)ep->nonce) {
 		hdl_tp.stale++;		/* not of this job, or of an earlier life of a rank */
 		return;
@@ -264,8 +334,14 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	}
 	if (unlikely(!ep->rel) && open_peer(ep))
 		return;
-	struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
-	hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+	void *pkt;
+	if (likely(hdl_rel_ack_one(ep->rel, w->ack, w->sack, &pkt))) {
+		if (pkt)
+			hdl_txbuf_put(pkt);
+	} else {
+		struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
+		hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+	}
 	if (w->type == HDL_UD_DATA && len >= sizeof(*w))
 		data_arrived(ep, w, len);
 }
