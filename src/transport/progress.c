@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -366,6 +367,7 @@ static int add_device(const char *name, enum hdl_role role)
 static void destroy_all(void)
 {
 	hdl_tp.closing = true;
+	hdl_device_wake = NULL;
 	for (int i = 0; i < hdl_tp.neps; i++) {
 		struct hdl_ep *ep = hdl_tp.eps[i];
 		if (!ep)
@@ -400,6 +402,8 @@ static void destroy_all(void)
 	free(hdl_tp.extra);
 	free(hdl_tp.sends.e);
 	free(hdl_tp.fetches.e);
+	if (hdl_tp.wake_fd >= 0)
+		close(hdl_tp.wake_fd);
 	memset(&hdl_tp, 0, sizeof(hdl_tp));
 }
 
@@ -428,6 +432,15 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));
 	if (!hdl_tp.eps)
 		return -ENOMEM;
+	hdl_tp.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (hdl_tp.wake_fd < 0) {
+		err = errno;
+		hdl_error("no descriptor can be had to wake this process with (%s): raise the limit (ulimit -n)",
+			  strerror(err));
+		free(hdl_tp.eps);
+		return -err;
+	}
+	hdl_device_wake = hdl_tp_wake;
 	if (*hdl_vars.device)
 		err = add_device(hdl_vars.device, HDL_ROLE_ANY);
 	else if (!hdl_job.host_of)

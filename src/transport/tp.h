@@ -12,7 +12,7 @@
  *   idle.c    waiting                                 report.c --report-transports, --report-hang
  *   rings.c   giving rings and taking them back       progress.c  turns, timers, init, fini
  *
- * One thread at a time is inside (MPI_THREAD_SERIALIZED); all state hangs on hdl_tp.
+ * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
 #ifndef HDL_TP_H
 #define HDL_TP_H
@@ -22,6 +22,7 @@
 #include <infiniband/verbs.h>
 
 #include "runtime/runtime.h"
+#include "runtime/threads.h"
 #include "transport/order.h"
 #include "transport/rel.h"
 #include "transport/ring.h"
@@ -565,6 +566,7 @@ struct hdl_tp {
 	int ppn;			/* ranks per node, at most */
 	bool closing;
 	uint32_t sleep_turn;
+	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;

@@ -169,6 +169,7 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 		ep->rel_timer = true;
 		ep->timer_next = hdl_tp.timers;
 		hdl_tp.timers = ep;
+		hdl_stirred = true;
 	}
 	return post(ep, pkt);
 }

@@ -202,6 +202,7 @@ static void ask(struct hdl_ep *ep, uint64_t now)
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
 	c->retry_ns = now + wait + random_bits() % wait;
+	hdl_stirred = true;
 	if (!hdl_tp.next_timer_ns || c->retry_ns < hdl_tp.next_timer_ns)
 		hdl_tp.next_timer_ns = c->retry_ns;
 	send_msg(ep, &m);
