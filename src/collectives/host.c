@@ -204,7 +204,7 @@ static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, i
 {
 	hdl_reason_set("%s: sending %zu bytes to rank %d failed (%s)", hdl_coll_name(run->args.coll), n->len, n->peer,
 		       strerror(-err));
-	return err == -ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+	return hdl_class_of(-err);
 }
 
 static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)

@@ -182,6 +182,9 @@ static inline int hdl_progress(void)
 /* Progress until ready(arg), which changes nothing and is short: other threads ask it, too (runtime/threads.h). */
 void hdl_wait_until(bool (*ready)(const void *arg), const void *arg);
 
+/* The MPI error class of an errno of the transport (positive). */
+int hdl_class_of(int err);
+
 /* ---- explanations -------------------------------------------------------------------------------------- */
 
 /* Why the last function that returned an error class did so, with values; "" if there is nothing to add. Reading

@@ -20,7 +20,7 @@ _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
 	hdl_rt_abort(MPI_ERR_NO_MEM, text);
 }
 
-static int class_of(int err)
+int hdl_class_of(int err)
 {
 	switch (err) {
 	case 0:
@@ -43,7 +43,7 @@ static int class_of(int err)
 int hdl_op_fail(struct hdl_op *op, int err)
 {
 	op->errnum = err < 0 ? -err : err;
-	return class_of(op->errnum);
+	return hdl_class_of(op->errnum);
 }
 
 /* ---- into the user's buffer ---------------------------------------------------------------------------- */

@@ -100,6 +100,8 @@ static int until_timer(void)
 	uint64_t now = hdl_now_ns();
 
 	hdl_tp_timers(now);
+	if (hdl_tp.ndone)
+		return 0;	/* a peer has failed: its operations are to be ended */
 	if (!hdl_tp.next_timer_ns)
 		return -1;
 	return hdl_tp.next_timer_ns <= now ? 0 : (int)((hdl_tp.next_timer_ns - now + 999999) / 1000000);

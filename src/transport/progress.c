@@ -195,9 +195,12 @@ void hdl_tp_reap(void)
 
 void hdl_tp_timers(uint64_t now)
 {
-	uint64_t a = hdl_ud_timers(now), b = hdl_wire_timers(now);
+	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now) };
 
-	hdl_tp.next_timer_ns = !a || (b && b < a) ? b : a;
+	hdl_tp.next_timer_ns = 0;
+	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		if (at[i] && (!hdl_tp.next_timer_ns || at[i] < hdl_tp.next_timer_ns))
+			hdl_tp.next_timer_ns = at[i];
 	if (now - hdl_tp.looked_ns > LOOK_NS) {
 		hdl_tp.looked_ns = now;
 		hdl_rings_look();
@@ -491,6 +494,7 @@ int hdl_tp_fini(void)
 	/* Peers may still need our acknowledgements (a lost one is asked for again): answer until all have come here.
 	 */
 	hdl_ud_acks();
+	hdl_tp.leaving = true;
 	fenced = hdl_rt_fence_begin();
 	while (!fenced) {
 		/* Many ranks may wait here for one that computes: look ever more seldom while nothing comes. */
