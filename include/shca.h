@@ -50,13 +50,16 @@ int shca_free(struct ibv_context *context, void *p);
  *             else shca_await(ctx, seen, timeout_ns);
  *     }
  *
- * Nothing that happens behind shca_await_prepare is missed. prepare returns 0, or EOPNOTSUPP for a context of another
- * device. shca_await ends what prepare began; it returns 0 (woken, or something happened since), ETIMEDOUT or EINTR;
+ * Nothing that happens behind shca_await_prepare is missed. prepare and wake return 0, or EOPNOTSUPP for a context of
+ * another device. shca_await ends what prepare began; it returns 0 (woken, or something happened since), ETIMEDOUT or EINTR;
  * timeout_ns UINT64_MAX: none.
+ *
+ * shca_await_wake ends the sleeps of all threads of this process, as a write would. It is async-signal-safe.
  */
 int shca_await_prepare(struct ibv_context *context, uint32_t *seen);
 int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeout_ns);
 void shca_await_cancel(struct ibv_context *context);
+int shca_await_wake(struct ibv_context *context);
 
 #ifdef __cplusplus
 }

@@ -271,6 +271,8 @@ static void complete_request(struct hdl_run *run)
 	struct hdl_req *req = run->req;
 	int error = run->error;
 
+	if (unlikely(error))
+		hdl_req_reason(req, run->why);
 	run_put(run);
 	hdl_req_complete(req, error);
 }
@@ -311,16 +313,9 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	return MPI_SUCCESS;
 }
 
-static void wait_finished(const struct hdl_run *run)
+static bool is_finished(const void *arg)
 {
-	unsigned idle = 0;
-
-	while (!run->finished) {
-		if (hdl_progress())
-			idle = 0;
-		else if (!run->finished)
-			hdl_p2p_idle(&idle);
-	}
+	return ((const struct hdl_run *)arg)->finished;
 }
 
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
@@ -348,9 +343,11 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 		hdl_run_finish(run);
 	} else {
 		start(run);
-		wait_finished(run);
+		hdl_wait_until(is_finished, run);
 	}
 	rc = run->error;
+	if (unlikely(rc))
+		hdl_reason_set("%s", run->why);
 	run_put(run);
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "collectives/tuner.h"
+#include "runtime/threads.h"
 
 static struct hdl_hca *active;		/* all communicators with queues */
 
@@ -242,6 +243,7 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 	for (uint32_t w = 0; w < p->nwatches; w++)
 		h->need[run->opno % h->depth * (uint64_t)h->size + w] = p->watches[w]->expected;
 	h->posted++;
+	hdl_stirred = true;		/* hdl_hca_arm has more to arm */
 	if (!p->ntasks)
 		return;
 	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
@@ -272,7 +274,8 @@ static void run_on_host(struct hdl_hca *h, struct hdl_run *run)
 			return;
 		}
 	}
-	run->error = MPI_ERR_NO_MEM;
+	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
+	hdl_run_error(run, MPI_ERR_NO_MEM);
 	hdl_run_finish(run);
 }
 
@@ -286,10 +289,15 @@ static struct hdl_run *dequeue(struct hdl_hca *h)
 	return run;
 }
 
-static void fail(struct hdl_run *run)
+static void queues_in_error(struct hdl_run *run)
 {
 	hdl_reason_set("%s: the device's queues for this communicator are in error", hdl_coll_name(run->args.coll));
-	run->error = MPI_ERR_OTHER;
+	hdl_run_error(run, MPI_ERR_OTHER);
+}
+
+static void fail(struct hdl_run *run)
+{
+	queues_in_error(run);
 	hdl_run_finish(run);
 }
 
@@ -380,7 +388,7 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 	if (likely(!h->broken))
 		run_cpu_nodes(run, p, p->epilogue, p->nepilogue);
 	else
-		run->error = MPI_ERR_OTHER;
+		queues_in_error(run);
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)

@@ -149,6 +149,7 @@ int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int rank
 	run->packed_send = run->packed_recv = NULL;
 	run->args = *args;
 	run->error = MPI_SUCCESS;
+	run->why[0] = 0;
 	run->finished = false;
 	if (args->coll == HDL_BARRIER || is_reduction(args->coll) ||
 	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
@@ -180,6 +181,16 @@ void hdl_run_finish(struct hdl_run *run)
 		run->done(run);
 }
 
+void hdl_run_error(struct hdl_run *run, int error)
+{
+	const char *why = hdl_reason_take();
+
+	if (run->error)
+		return;
+	run->error = error;
+	snprintf(run->why, sizeof(run->why), "%s", why);
+}
+
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 {
 	char *dst = run->base[n->dst_space] + n->dst_off;
@@ -197,7 +208,7 @@ static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, i
 {
 	hdl_reason_set("%s: sending %zu bytes to rank %d failed (%s)", hdl_coll_name(run->args.coll), n->len, n->peer,
 		       strerror(-err));
-	return err == -ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+	return hdl_class_of(-err);
 }
 
 static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
@@ -226,22 +237,29 @@ static void inline_sent(struct hdl_send *send, int err)
 	struct hdl_run_node *node = (struct hdl_run_node *)((char *)send - offsetof(struct hdl_run_node, send));
 	struct hdl_run *run = node->run;
 
-	if (err && !run->error)
-		run->error = error_of_errno(run, &run->g->nodes[node - run->nodes], err);
+	if (err)
+		hdl_run_error(run, error_of_errno(run, &run->g->nodes[node - run->nodes], err));
 	node->done = true;
 	run->inflight--;
 }
 
+struct inflight {
+	const struct hdl_run *run;
+	uint32_t most;
+};
+
+static bool few_in_flight(const void *arg)
+{
+	const struct inflight *in = arg;
+
+	return in->run->inflight <= in->most;
+}
+
 static void progress_until(const struct hdl_run *run, uint32_t inflight)
 {
-	unsigned idle = 0;
+	struct inflight in = { run, inflight };
 
-	while (run->inflight > inflight) {
-		if (hdl_progress())
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
+	hdl_wait_until(few_in_flight, &in);
 }
 
 /* Only sends can be behind: a node that writes what they read must wait for them. */
@@ -280,7 +298,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 				run->inflight--;
 			} else if (rc < 0) {
 				run->inflight--;
-				run->error = error_of_errno(run, n, rc);
+				hdl_run_error(run, error_of_errno(run, n, rc));
 			}
 			break;
 		}
@@ -288,7 +306,7 @@ int hdl_host_run_inline(struct hdl_run *run)
 			rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, byte, n->peer,
 				      run->tag | (int32_t)n->sub, run->comm, run->comm->context + 1, NULL);
 			if (unlikely(rc))
-				run->error = rc;
+				hdl_run_error(run, rc);
 			break;
 		default:
 			hdl_run_local(run, n);
@@ -329,9 +347,11 @@ static void node_done(struct hdl_run *run, uint32_t i)
 /* The first error ends the graph: receives that wait for messages which may never come are withdrawn. */
 static void run_failed(struct hdl_run *run, int error)
 {
-	if (run->error)
+	bool failed = run->error;
+
+	hdl_run_error(run, error);
+	if (failed)
 		return;
-	run->error = error;
 	for (uint32_t i = 0; i < run->g->nnodes; i++)
 		if (run->nodes[i].req && !run->nodes[i].req->done)
 			hdl_req_cancel(run->nodes[i].req);
@@ -362,6 +382,8 @@ static void event_received(struct hdl_req *req)
 	int error = req->error;
 
 	node->req = NULL;
+	if (unlikely(error))
+		hdl_req_explain(req);
 	hdl_req_free(req);
 	event_done(node, error);
 }
@@ -399,8 +421,10 @@ static void start_node(struct hdl_run *run, uint32_t i)
 			return;
 		}
 		rc = req->error;
+		if (unlikely(rc))
+			hdl_req_explain(req);
 		hdl_req_free(req);
-		if (rc)
+		if (unlikely(rc))
 			run_failed(run, rc);
 		break;
 	default:

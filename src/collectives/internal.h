@@ -43,7 +43,7 @@ struct hdl_run {
 	void *arg;			/* done's */
 	char *base[HDL_SPACES];
 	int32_t tag;			/* sub is added to it */
-	int error;			/* MPI error class, the first */
+	int error;			/* MPI error class, the first; see hdl_run_error */
 	bool finished;			/* set last; the run is its owner's again */
 	bool runnable;			/* in the list of runnable runs */
 
@@ -58,6 +58,8 @@ struct hdl_run {
 	struct hdl_coll_args args;
 	void *packed_send, *packed_recv;
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf */
+
+	char why[160];			/* the explanation of error */
 
 	/* HCA executor. */
 	uint64_t opno;
@@ -76,6 +78,8 @@ void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
 /* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
 void hdl_run_finish(struct hdl_run *run);
+/* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before. */
+void hdl_run_error(struct hdl_run *run, int error);
 /* Runs a COPY or REDUCE. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 

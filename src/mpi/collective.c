@@ -187,36 +187,42 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 
 int PMPI_Barrier(MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return barrier("MPI_Barrier", comm, true, NULL);
 }
 HDL_PROFILED(Barrier);
 
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return barrier("MPI_Ibarrier", comm, false, request);
 }
 HDL_PROFILED(Ibarrier);
 
 int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return bcast("MPI_Bcast", buffer, count, datatype, root, comm, true, NULL);
 }
 HDL_PROFILED(Bcast);
 
 int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return bcast("MPI_Bcast_c", buffer, count, datatype, root, comm, true, NULL);
 }
 HDL_PROFILED(Bcast_c);
 
 int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return bcast("MPI_Ibcast", buffer, count, datatype, root, comm, false, request);
 }
 HDL_PROFILED(Ibcast);
 
 int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return bcast("MPI_Ibcast_c", buffer, count, datatype, root, comm, false, request);
 }
 HDL_PROFILED(Ibcast_c);
@@ -224,6 +230,7 @@ HDL_PROFILED(Ibcast_c);
 int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
 		MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Reduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
 }
 HDL_PROFILED(Reduce);
@@ -231,6 +238,7 @@ HDL_PROFILED(Reduce);
 int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
 		  MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Reduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
 }
 HDL_PROFILED(Reduce_c);
@@ -238,6 +246,7 @@ HDL_PROFILED(Reduce_c);
 int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
 		 MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Ireduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
 }
 HDL_PROFILED(Ireduce);
@@ -245,12 +254,14 @@ HDL_PROFILED(Ireduce);
 int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
 		   MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Ireduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
 }
 HDL_PROFILED(Ireduce_c);
 
 int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Allreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
 }
 HDL_PROFILED(Allreduce);
@@ -258,6 +269,7 @@ HDL_PROFILED(Allreduce);
 int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 		     MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Allreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
 }
 HDL_PROFILED(Allreduce_c);
@@ -265,6 +277,7 @@ HDL_PROFILED(Allreduce_c);
 int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
 		    MPI_Request *request)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Iallreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
 }
 HDL_PROFILED(Iallreduce);
@@ -272,6 +285,7 @@ HDL_PROFILED(Iallreduce);
 int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 		      MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return reduce("MPI_Iallreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
 }
 HDL_PROFILED(Iallreduce_c);
@@ -279,6 +293,7 @@ HDL_PROFILED(Iallreduce_c);
 int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
 		   MPI_Datatype recvtype, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Allgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, true, NULL);
 }
@@ -287,6 +302,7 @@ HDL_PROFILED(Allgather);
 int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
 		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Allgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, true, NULL);
 }
@@ -295,6 +311,7 @@ HDL_PROFILED(Allgather_c);
 int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
 		    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Iallgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, false, request);
 }
@@ -303,6 +320,7 @@ HDL_PROFILED(Iallgather);
 int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
 		      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Iallgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, false, request);
 }
@@ -311,6 +329,7 @@ HDL_PROFILED(Iallgather_c);
 int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
 		  MPI_Datatype recvtype, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Alltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
 			true, NULL);
 }
@@ -319,6 +338,7 @@ HDL_PROFILED(Alltoall);
 int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
 		    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Alltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, true, NULL);
 }
@@ -327,6 +347,7 @@ HDL_PROFILED(Alltoall_c);
 int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
 		   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Ialltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, false, request);
 }
@@ -335,6 +356,7 @@ HDL_PROFILED(Ialltoall);
 int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
 		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return exchange("MPI_Ialltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
 			comm, false, request);
 }

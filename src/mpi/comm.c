@@ -6,6 +6,7 @@
 
 int PMPI_Comm_size(MPI_Comm comm, int *size)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_size";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -20,6 +21,7 @@ HDL_PROFILED(Comm_size);
 
 int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_rank";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -49,6 +51,7 @@ static bool contained(struct hdl_comm *a, struct hdl_comm *b, bool *same)
 
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_compare";
 	struct hdl_comm *a = hdl_comm_get(comm1), *b = hdl_comm_get(comm2);
 	bool same;
@@ -69,6 +72,7 @@ HDL_PROFILED(Comm_compare);
 
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_dup";
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
 	int rc;
@@ -88,6 +92,7 @@ HDL_PROFILED(Comm_dup);
 
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_split";
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
 	int rc;
@@ -112,6 +117,7 @@ HDL_PROFILED(Comm_split);
 /* Pending operations go on; the object goes with the last of them (section 7.4.3). */
 int PMPI_Comm_free(MPI_Comm *comm)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_free";
 	struct hdl_comm *c;
 
@@ -133,6 +139,7 @@ HDL_PROFILED(Comm_free);
 
 int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_set_name";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -147,6 +154,7 @@ HDL_PROFILED(Comm_set_name);
 
 int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_get_name";
 	struct hdl_comm *c = hdl_comm_get(comm);
 

@@ -44,12 +44,14 @@ static int contiguous(const char *call, MPI_Count count, MPI_Datatype oldtype, M
 
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	HDL_LOCKED;
 	return contiguous("MPI_Type_contiguous", count, oldtype, newtype);
 }
 HDL_PROFILED(Type_contiguous);
 
 int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	HDL_LOCKED;
 	return contiguous("MPI_Type_contiguous_c", count, oldtype, newtype);
 }
 HDL_PROFILED(Type_contiguous_c);
@@ -76,6 +78,7 @@ static int vector(const char *call, MPI_Count count, MPI_Count blocklength, MPI_
 
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	HDL_LOCKED;
 	return vector("MPI_Type_vector", count, blocklength, stride, oldtype, newtype);
 }
 HDL_PROFILED(Type_vector);
@@ -83,12 +86,14 @@ HDL_PROFILED(Type_vector);
 int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
 		       MPI_Datatype *newtype)
 {
+	HDL_LOCKED;
 	return vector("MPI_Type_vector_c", count, blocklength, stride, oldtype, newtype);
 }
 HDL_PROFILED(Type_vector_c);
 
 int PMPI_Type_commit(MPI_Datatype *datatype)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Type_commit";
 	struct hdl_type *t;
 	int rc;
@@ -108,6 +113,7 @@ HDL_PROFILED(Type_commit);
 
 int PMPI_Type_free(MPI_Datatype *datatype)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Type_free";
 	struct hdl_type *t;
 	int rc;
@@ -130,6 +136,7 @@ HDL_PROFILED(Type_free);
 
 int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Type_size_c";
 	struct hdl_type *t;
 	int rc;
@@ -146,6 +153,7 @@ HDL_PROFILED(Type_size_c);
 
 int PMPI_Type_size(MPI_Datatype datatype, int *size)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Type_size";
 	struct hdl_type *t;
 	int rc;
@@ -179,24 +187,28 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
 
 int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent)
 {
+	HDL_NO_LOCK;
 	return get_extent("MPI_Type_get_extent", datatype, false, (MPI_Count *)lb, (MPI_Count *)extent);
 }
 HDL_PROFILED(Type_get_extent);
 
 int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
 {
+	HDL_NO_LOCK;
 	return get_extent("MPI_Type_get_extent_c", datatype, false, lb, extent);
 }
 HDL_PROFILED(Type_get_extent_c);
 
 int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent)
 {
+	HDL_NO_LOCK;
 	return get_extent("MPI_Type_get_true_extent", datatype, true, (MPI_Count *)true_lb, (MPI_Count *)true_extent);
 }
 HDL_PROFILED(Type_get_true_extent);
 
 int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
 {
+	HDL_NO_LOCK;
 	return get_extent("MPI_Type_get_true_extent_c", datatype, true, true_lb, true_extent);
 }
 HDL_PROFILED(Type_get_true_extent_c);
@@ -217,6 +229,7 @@ static int get_elements(const char *call, const MPI_Status *status, MPI_Datatype
 
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Get_elements";
 	MPI_Count n = 0;
 	int rc;
@@ -233,6 +246,7 @@ HDL_PROFILED(Get_elements);
 
 int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Get_elements_c";
 
 	if (!count) {

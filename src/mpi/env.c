@@ -8,6 +8,7 @@ extern const char hdl_version[];
 
 int PMPI_Get_version(int *version, int *subversion)
 {
+	HDL_NO_LOCK;
 	if (!version || !subversion)
 		return MPI_ERR_ARG;
 	*version = MPI_VERSION;
@@ -18,6 +19,7 @@ HDL_PROFILED(Get_version);
 
 int PMPI_Get_library_version(char *version, int *resultlen)
 {
+	HDL_NO_LOCK;
 	if (!version || !resultlen)
 		return MPI_ERR_ARG;
 	*resultlen = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, 
@@ -29,6 +31,7 @@ HDL_PROFILED(Get_library_version);
 
 int PMPI_Abi_get_version(int *abi_major, int *abi_minor)
 {
+	HDL_NO_LOCK;
 	if (!abi_major || !abi_minor)
 		return MPI_ERR_ARG;
 	*abi_major = MPI_ABI_VERSION;
@@ -39,6 +42,7 @@ HDL_PROFILED(Abi_get_version);
 
 int PMPI_Get_processor_name(char *name, int *resultlen)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Get_processor_name";
 
 	hdl_check_active(call);
@@ -54,6 +58,7 @@ HDL_PROFILED(Get_processor_name);
 
 double PMPI_Wtime(void)
 {
+	HDL_NO_LOCK;
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -63,6 +68,7 @@ HDL_PROFILED(Wtime);
 
 double PMPI_Wtick(void)
 {
+	HDL_NO_LOCK;
 	struct timespec ts;
 
 	clock_getres(CLOCK_MONOTONIC, &ts);
@@ -73,6 +79,7 @@ HDL_PROFILED(Wtick);
 /* Memory that peers of this host reach without a system call. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Alloc_mem";
 	void *p;
 
@@ -94,6 +101,7 @@ HDL_PROFILED(Alloc_mem);
 int PMPI_Free_mem(void *base)
 {
 	static const char call[] = "MPI_Free_mem";
+	HDL_LOCKED;
 
 	hdl_check_active(call);
 	if (!hdl_tp_free(base))

@@ -141,19 +141,26 @@ static _Noreturn void die(struct hdl_comm *comm, int code)
 static int handle(struct hdl_comm *comm, int code)
 {
 	MPI_Errhandler h = comm->errhandler;
+	MPI_Comm_errhandler_function *fn;
 	MPI_Comm handle;
+	unsigned depth;
 
 	if (h == MPI_ERRORS_RETURN)
 		return code;
 	if (!hdl_handle_is_address(h))
 		die(comm, code);
 	handle = hdl_comm_handle(comm);
-	((struct hdl_errhandler *)h)->fn(&handle, &code);
+	fn = ((struct hdl_errhandler *)h)->fn;
+	/* It may do what it likes, and need not return. */
+	depth = hdl_lock_open();
+	fn(&handle, &code);
+	hdl_lock_close(depth);
 	return code;
 }
 
 int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fmt, ...)
 {
+	HDL_LOCKED;
 	char text[MPI_MAX_ERROR_STRING];
 	va_list ap;
 
@@ -280,6 +287,7 @@ int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *ar
 
 int PMPI_Error_class(int errorcode, int *errorclass)
 {
+	HDL_NO_LOCK;
 	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !errorclass)
 		return MPI_ERR_ARG;
 	*errorclass = errorcode & CLASS_MASK;
@@ -289,6 +297,7 @@ HDL_PROFILED(Error_class);
 
 int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 {
+	HDL_LOCKED;
 	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !string || !resultlen)
 		return MPI_ERR_ARG;
 	*resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", code_text(errorcode));
@@ -320,6 +329,7 @@ static void errhandler_retain(MPI_Errhandler h)
 
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_create_errhandler";
 	struct hdl_errhandler *e;
 
@@ -339,6 +349,7 @@ HDL_PROFILED(Comm_create_errhandler);
 
 int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_set_errhandler";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -356,6 +367,7 @@ HDL_PROFILED(Comm_set_errhandler);
 
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_get_errhandler";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -371,6 +383,7 @@ HDL_PROFILED(Comm_get_errhandler);
 
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_call_errhandler";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -386,6 +399,7 @@ HDL_PROFILED(Comm_call_errhandler);
 
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Errhandler_free";
 
 	hdl_check_active(call);

@@ -30,8 +30,8 @@ static int init(const char *call, int required)
 	if (hdl_vars_load() || hdl_rt_init() || hdl_p2p_init() || hdl_coll_init())
 		init_failed(call);
 	hdl_comm_on_free = hdl_coll_comm_release;
-	/* One thread at a time may be in the library: more is not promised. */
-	thread_level = required < MPI_THREAD_SERIALIZED ? required : MPI_THREAD_SERIALIZED;
+	thread_level = required;
+	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
 	hdl_mpi_state = HDL_ACTIVE;
 	hdl_call = "";
@@ -40,6 +40,7 @@ static int init(const char *call, int required)
 
 int PMPI_Init(int *argc, char ***argv)
 {
+	HDL_LOCKED;
 	(void)argc;
 	(void)argv;
 	return init("MPI_Init", MPI_THREAD_SINGLE);
@@ -48,6 +49,7 @@ HDL_PROFILED(Init);
 
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Init_thread";
 	int rc;
 
@@ -69,6 +71,7 @@ HDL_PROFILED(Init_thread);
 
 int PMPI_Finalize(void)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Finalize";
 
 	hdl_check_active(call);
@@ -87,6 +90,7 @@ HDL_PROFILED(Finalize);
 
 int PMPI_Initialized(int *flag)
 {
+	HDL_NO_LOCK;
 	if (!flag)
 		return MPI_ERR_ARG;
 	*flag = hdl_mpi_state != HDL_BEFORE_INIT;
@@ -96,6 +100,7 @@ HDL_PROFILED(Initialized);
 
 int PMPI_Finalized(int *flag)
 {
+	HDL_NO_LOCK;
 	if (!flag)
 		return MPI_ERR_ARG;
 	*flag = hdl_mpi_state == HDL_AFTER_FINALIZE;
@@ -105,6 +110,7 @@ HDL_PROFILED(Finalized);
 
 int PMPI_Query_thread(int *provided)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Query_thread";
 
 	hdl_check_active(call);
@@ -117,6 +123,7 @@ HDL_PROFILED(Query_thread);
 
 int PMPI_Is_thread_main(int *flag)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Is_thread_main";
 
 	hdl_check_active(call);
@@ -130,6 +137,7 @@ HDL_PROFILED(Is_thread_main);
 /* Ends the whole job, whatever the communicator: section 9.6 allows it. */
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
+	HDL_NO_LOCK;
 	struct hdl_comm *c = hdl_comm_get(comm);
 	char text[MPI_MAX_OBJECT_NAME + 64];
 

@@ -17,12 +17,34 @@
 #include "datatype/datatype.h"
 #include "p2p/p2p.h"
 #include "runtime/runtime.h"
+#include "runtime/threads.h"
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define cold		__attribute__((cold, noinline))
 
 #define HDL_PROFILED(name) extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)))
+
+/* ---- threads ------------------------------------------------------------------------------------------- */
+
+static inline bool hdl_lock_enter(void)
+{
+	if (likely(!hdl_threads))
+		return false;
+	hdl_lock_take();
+	return true;
+}
+
+static inline void hdl_lock_leave(const bool *taken)
+{
+	if (unlikely(*taken))
+		hdl_lock_give();
+}
+
+/* The first line of every function that is exported: with MPI_THREAD_MULTIPLE one thread at a time is behind it, until
+ * the function returns. Or that it needs no lock, because it touches only what is the caller's, or never changes. */
+#define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave))) const bool hdl_locked = hdl_lock_enter()
+#define HDL_NO_LOCK	_Static_assert(1, "")
 
 enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
 extern enum hdl_mpi_state hdl_mpi_state;

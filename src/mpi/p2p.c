@@ -100,24 +100,28 @@ static inline __attribute__((always_inline)) int send_any(const char *call, cons
 
 int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Send", buf, count, datatype, dest, tag, comm, false);
 }
 HDL_PROFILED(Send);
 
 int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Send_c", buf, count, datatype, dest, tag, comm, false);
 }
 HDL_PROFILED(Send_c);
 
 int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Ssend", buf, count, datatype, dest, tag, comm, true);
 }
 HDL_PROFILED(Ssend);
 
 int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Ssend_c", buf, count, datatype, dest, tag, comm, true);
 }
 HDL_PROFILED(Ssend_c);
@@ -125,12 +129,14 @@ HDL_PROFILED(Ssend_c);
 /* A ready send may do what a standard send does (section 3.4). */
 int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Rsend", buf, count, datatype, dest, tag, comm, false);
 }
 HDL_PROFILED(Rsend);
 
 int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
+	HDL_LOCKED;
 	return send_any("MPI_Rsend_c", buf, count, datatype, dest, tag, comm, false);
 }
 HDL_PROFILED(Rsend_c);
@@ -155,6 +161,7 @@ static inline __attribute__((always_inline)) int recv_any(const char *call, void
 
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
+	HDL_LOCKED;
 	return recv_any("MPI_Recv", buf, count, datatype, source, tag, comm, status);
 }
 HDL_PROFILED(Recv);
@@ -162,6 +169,7 @@ HDL_PROFILED(Recv);
 int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
 		MPI_Status *status)
 {
+	HDL_LOCKED;
 	return recv_any("MPI_Recv_c", buf, count, datatype, source, tag, comm, status);
 }
 HDL_PROFILED(Recv_c);
@@ -211,6 +219,7 @@ static int sendrecv(const char *call, const void *sendbuf, MPI_Count sendcount, 
 int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
 		  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
+	HDL_LOCKED;
 	return sendrecv("MPI_Sendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
 			source,
 			recvtag, comm, status);
@@ -221,6 +230,7 @@ int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
 		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
 		    MPI_Status *status)
 {
+	HDL_LOCKED;
 	return sendrecv("MPI_Sendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
 			source,
 			recvtag, comm, status);
@@ -260,6 +270,7 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 	       MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Isend", buf, count, datatype, dest, tag, comm, false, request);
 }
 HDL_PROFILED(Isend);
@@ -267,6 +278,7 @@ HDL_PROFILED(Isend);
 int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		 MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Isend_c", buf, count, datatype, dest, tag, comm, false, request);
 }
 HDL_PROFILED(Isend_c);
@@ -274,6 +286,7 @@ HDL_PROFILED(Isend_c);
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Issend", buf, count, datatype, dest, tag, comm, true, request);
 }
 HDL_PROFILED(Issend);
@@ -281,6 +294,7 @@ HDL_PROFILED(Issend);
 int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		  MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Issend_c", buf, count, datatype, dest, tag, comm, true, request);
 }
 HDL_PROFILED(Issend_c);
@@ -288,6 +302,7 @@ HDL_PROFILED(Issend_c);
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Irsend", buf, count, datatype, dest, tag, comm, false, request);
 }
 HDL_PROFILED(Irsend);
@@ -295,6 +310,7 @@ HDL_PROFILED(Irsend);
 int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 		  MPI_Request *request)
 {
+	HDL_LOCKED;
 	return isend_any("MPI_Irsend_c", buf, count, datatype, dest, tag, comm, false, request);
 }
 HDL_PROFILED(Irsend_c);
@@ -325,6 +341,7 @@ static inline __attribute__((always_inline)) int irecv_any(const char *call, voi
 
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	HDL_LOCKED;
 	return irecv_any("MPI_Irecv", buf, count, datatype, source, tag, comm, request);
 }
 HDL_PROFILED(Irecv);
@@ -332,6 +349,7 @@ HDL_PROFILED(Irecv);
 int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
 		 MPI_Request *request)
 {
+	HDL_LOCKED;
 	return irecv_any("MPI_Irecv_c", buf, count, datatype, source, tag, comm, request);
 }
 HDL_PROFILED(Irecv_c);
@@ -340,6 +358,7 @@ HDL_PROFILED(Irecv_c);
 
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Probe";
 	struct hdl_comm *c = hdl_comm_get(comm);
 	int rc;
@@ -357,6 +376,7 @@ HDL_PROFILED(Probe);
 
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Iprobe";
 	struct hdl_comm *c = hdl_comm_get(comm);
 	int rc;
@@ -397,6 +417,7 @@ static int get_count(const char *call, const MPI_Status *status, MPI_Datatype da
 
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Get_count";
 	MPI_Count n = 0;
 	int rc;
@@ -413,6 +434,7 @@ HDL_PROFILED(Get_count);
 
 int PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Get_count_c";
 
 	if (!count) {
@@ -425,6 +447,7 @@ HDL_PROFILED(Get_count_c);
 
 int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Test_cancelled";
 
 	hdl_check_active(call);
@@ -438,6 +461,7 @@ HDL_PROFILED(Test_cancelled);
 #define STATUS_GET(name, field, arg) \
 int PMPI_Status_get_##name(const MPI_Status *status, int *arg) \
 { \
+	HDL_NO_LOCK; \
 	static const char call[] = "MPI_Status_get_" #name; \
  \
 	hdl_check_active(call); \
@@ -451,6 +475,7 @@ HDL_PROFILED(Status_get_##name)
 #define STATUS_SET(name, field, arg) \
 int PMPI_Status_set_##name(MPI_Status *status, int arg) \
 { \
+	HDL_NO_LOCK; \
 	static const char call[] = "MPI_Status_set_" #name; \
  \
 	hdl_check_active(call); \
@@ -470,6 +495,7 @@ STATUS_SET(error, MPI_ERROR, error);
 
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag)
 {
+	HDL_NO_LOCK;
 	static const char call[] = "MPI_Status_set_cancelled";
 
 	hdl_check_active(call);
@@ -505,12 +531,14 @@ static int set_elements(const char *call, MPI_Status *status, MPI_Datatype datat
 
 int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count)
 {
+	HDL_NO_LOCK;
 	return set_elements("MPI_Status_set_elements", status, datatype, count);
 }
 HDL_PROFILED(Status_set_elements);
 
 int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
 {
+	HDL_NO_LOCK;
 	return set_elements("MPI_Status_set_elements_c", status, datatype, count);
 }
 HDL_PROFILED(Status_set_elements_c);

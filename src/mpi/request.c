@@ -67,6 +67,11 @@ static int check_array(const char *call, int count, MPI_Request requests[], int 
 	return MPI_SUCCESS;
 }
 
+struct requests {
+	int count;
+	MPI_Request *of;
+};
+
 /* The first request that is done, or -1. */
 static int find_done(int count, MPI_Request requests[])
 {
@@ -74,6 +79,13 @@ static int find_done(int count, MPI_Request requests[])
 		if (requests[i] != MPI_REQUEST_NULL && ((struct hdl_req *)requests[i])->done)
 			return i;
 	return -1;
+}
+
+static bool one_is_done(const void *arg)
+{
+	const struct requests *r = arg;
+
+	return find_done(r->count, r->of) >= 0;
 }
 
 static bool all_done(int count, MPI_Request requests[])
@@ -171,6 +183,7 @@ static int finish_some(const char *call, int incount, MPI_Request requests[], in
 
 int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Wait";
 	struct hdl_req *req;
 
@@ -194,6 +207,7 @@ HDL_PROFILED(Wait);
 
 int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Waitall";
 	int active, rc;
 
@@ -210,8 +224,9 @@ HDL_PROFILED(Waitall);
 
 int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Waitany";
-	unsigned idle = 0;
+	struct requests r = { count, array_of_requests };
 	int active, i, rc;
 
 	rc = check_array(call, count, array_of_requests, &active);
@@ -225,13 +240,8 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Stat
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
-	while ((i = find_done(count, array_of_requests)) < 0) {
-		if (hdl_progress())
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
-	*indx = i;
+	hdl_wait_until(one_is_done, &r);
+	*indx = i = find_done(count, array_of_requests);
 	return finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
 }
 HDL_PROFILED(Waitany);
@@ -239,8 +249,9 @@ HDL_PROFILED(Waitany);
 int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
 		  MPI_Status *array_of_statuses)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Waitsome";
-	unsigned idle = 0;
+	struct requests r = { incount, array_of_requests };
 	int active, rc;
 
 	rc = check_array(call, incount, array_of_requests, &active);
@@ -253,12 +264,7 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
-	while (find_done(incount, array_of_requests) < 0) {
-		if (hdl_progress())
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
+	hdl_wait_until(one_is_done, &r);
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Waitsome);
@@ -267,6 +273,7 @@ HDL_PROFILED(Waitsome);
 
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Test";
 	struct hdl_req *req;
 
@@ -293,6 +300,7 @@ HDL_PROFILED(Test);
 
 int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Status *array_of_statuses)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Testall";
 	int active, rc;
 
@@ -312,6 +320,7 @@ HDL_PROFILED(Testall);
 
 int PMPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Testany";
 	int active, i, rc;
 
@@ -342,6 +351,7 @@ HDL_PROFILED(Testany);
 int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
 		  MPI_Status *array_of_statuses)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Testsome";
 	int active, rc;
 
@@ -364,6 +374,7 @@ HDL_PROFILED(Testsome);
 
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Request_get_status";
 	struct hdl_req *req = hdl_req_get(request);
 
@@ -388,6 +399,7 @@ HDL_PROFILED(Request_get_status);
 
 int PMPI_Request_free(MPI_Request *request)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Request_free";
 	struct hdl_req *req;
 
@@ -406,6 +418,7 @@ HDL_PROFILED(Request_free);
 
 int PMPI_Cancel(MPI_Request *request)
 {
+	HDL_LOCKED;
 	static const char call[] = "MPI_Cancel";
 	struct hdl_req *req;
 

@@ -7,10 +7,17 @@
  * lowest id that is free everywhere. Disjoint communicators may share an id: messages are told apart by their source.
  * A rank gives an id back when its last use is over; the next agreement sees it free only when every member has done
  * so.
+ *
+ * Several threads of a rank may be in constructors of different parents at a time (MPI_THREAD_MULTIPLE). The bitmap is
+ * one's at a time; who does not get it says so instead, and all ranks of its parent try again. Nobody holds it while it
+ * waits for a rank to come: if any rank has threads, the first round only makes sure that all are there. From then on,
+ * where several threads meet, the parent with the lowest context goes first: so the lowest of all that are under way
+ * gets the bitmap on each of its ranks, sooner or later.
  */
 #include "p2p/match.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +28,19 @@ struct hdl_comm hdl_world, hdl_self;
 void (*hdl_comm_on_free)(struct hdl_comm *comm);
 
 static uint64_t used[WORDS];
+static bool used_is_taken;
 static int self_world[1];
+
+/* Threads of this rank that are in a constructor all of whose ranks are in it. */
+struct agreeing {
+	struct agreeing *next;
+	unsigned context;		/* the parent's */
+};
+static struct agreeing *agreeing;
+
+/* What travels up: whether the bitmap was not to be had on some rank, then the bitmap. */
+#define MASK	(1 + WORDS)
+#define AGAIN	(-2)
 
 /* ---- context ids --------------------------------------------------------------------------------------- */
 
@@ -33,6 +52,16 @@ static void id_take(unsigned id)
 static void id_give(unsigned id)
 {
 	used[id / 64] &= ~((uint64_t)1 << id % 64);
+}
+
+static bool take_used(unsigned context)
+{
+	bool first = !used_is_taken;
+
+	for (const struct agreeing *a = agreeing; a; a = a->next)
+		first &= context <= a->context;
+	used_is_taken |= first;
+	return first;
 }
 
 static int id_lowest_free(const uint64_t *mask)
@@ -63,7 +92,7 @@ static int tree_recv(struct hdl_comm *comm, void *data, size_t bytes, int src, s
 /* Collects at rank 0: each rank's `each` bytes at table + rank * each, and the or of all masks. */
 static int tree_up(struct hdl_comm *comm, char *table, size_t each, uint64_t *mask)
 {
-	uint64_t other[WORDS];
+	uint64_t other[MASK];
 	size_t got;
 	int rc = 0, n;
 
@@ -71,7 +100,7 @@ static int tree_up(struct hdl_comm *comm, char *table, size_t each, uint64_t *ma
 		if (comm->rank & bit) {
 			n = bit < comm->size - comm->rank ? bit : comm->size - comm->rank;
 			/* Words above the last one in use need not travel. */
-			for (got = WORDS; got && !mask[got - 1]; got--)
+			for (got = MASK; got && !mask[got - 1]; got--)
 				;
 			rc = tree_send(comm, mask, got * sizeof(*mask), comm->rank - bit);
 			if (!rc && each)
@@ -105,19 +134,54 @@ static int tree_down(struct hdl_comm *comm, void *data, size_t bytes)
 	return rc;
 }
 
-/* All ranks of comm agree on an id; table (may be NULL) of `each` bytes a rank is complete everywhere afterwards. */
-static int agree(struct hdl_comm *comm, void *table, size_t each, int *id)
+static int agree_once(struct hdl_comm *comm, bool may_take, void *table, size_t each, int *id)
 {
-	uint64_t mask[WORDS];
+	bool mine = may_take && take_used(comm->context);
+	uint64_t mask[MASK] = { !mine };
 	int rc;
 
-	memcpy(mask, used, sizeof(mask));
+	if (mine)
+		memcpy(mask + 1, used, sizeof(used));
 	rc = tree_up(comm, table, each, mask);
-	*id = id_lowest_free(mask);
+	*id = mask[0] ? AGAIN : id_lowest_free(mask + 1);
 	if (!rc)
 		rc = tree_down(comm, id, sizeof(*id));
-	if (!rc && each)
-		rc = tree_down(comm, table, comm->size * each);
+	if (!rc && *id >= 0)
+		id_take(*id);
+	if (mine)
+		used_is_taken = false;
+	return rc;
+}
+
+static int agree_again(struct hdl_comm *comm, void *table, size_t each, int *id)
+{
+	struct agreeing me = { agreeing, comm->context }, **link = &agreeing;
+	int rc;
+
+	agreeing = &me;
+	do {
+		unsigned depth = hdl_lock_open();
+
+		sched_yield();
+		hdl_lock_close(depth);
+		rc = agree_once(comm, true, table, each, id);
+	} while (!rc && *id == AGAIN);
+	while (*link != &me)
+		link = &(*link)->next;
+	*link = me.next;
+	return rc;
+}
+
+/* All ranks of comm agree on an id, which is then in use; table (may be NULL) of `each` bytes a rank is complete
+ * everywhere afterwards. */
+static int agree(struct hdl_comm *comm, void *table, size_t each, int *id)
+{
+	int rc = agree_once(comm, !hdl_threads, table, each, id);
+
+	if (!rc && *id == AGAIN)
+		rc = agree_again(comm, table, each, id);
+	if (!rc && *id >= 0 && each && (rc = tree_down(comm, table, comm->size * each)))
+		id_give(*id);
 	if (!rc && *id < 0) {
 		hdl_reason_set("no context id is left: of %u communicators that may exist at a time, every one is in "
 			       "use on some rank; free what is not needed with MPI_Comm_free", IDS);
@@ -150,7 +214,6 @@ static struct hdl_comm *comm_new(int size)
 static void comm_inherit(struct hdl_comm *comm, const struct hdl_comm *parent, int id)
 {
 	comm->context = 2 * id;
-	id_take(id);
 	comm->errhandler = parent->errhandler;
 	if (hdl_handle_is_address(comm->errhandler))
 		((struct hdl_object *)comm->errhandler)->refs++;
@@ -207,6 +270,8 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 		hdl_out_of_memory("MPI_Comm_split's table", comm->size * sizeof(*table));
 	table[comm->rank] = (struct split){ color, key, comm->rank };
 	rc = agree(comm, table, sizeof(*table), &id);
+	if (!rc && color == MPI_UNDEFINED)
+		id_give(id);
 	if (rc || color == MPI_UNDEFINED)
 		goto out;
 	for (int r = 0; r < comm->size; r++)

@@ -35,18 +35,18 @@ fail_match:
 	return rc;
 }
 
+static bool nothing_pending(const void *arg)
+{
+	(void)arg;
+	return !hdl_pending;
+}
+
 int hdl_p2p_fini(void)
 {
-	unsigned idle = 0;
 	int rc;
 
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
-	while (hdl_pending) {
-		if (hdl_progress())
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
+	hdl_wait_until(nothing_pending, NULL);
 	rc = hdl_tp_fini();
 	hdl_report_fini();
 	if (hdl_match_unexpected_count())

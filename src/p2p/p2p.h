@@ -3,7 +3,7 @@
  * The door of src/p2p: matching, requests, progress (MPI-5.0 chapter 3), and the communicator object that
  * carries them. Above the transport, below mpi/ and collectives/.
  *
- * One thread at a time (MPI_THREAD_SERIALIZED): nothing here takes a lock.
+ * One thread at a time: the lock is taken in src/mpi, and given up while a thread waits (runtime/threads.h).
  */
 #ifndef HDL_P2P_H
 #define HDL_P2P_H
@@ -132,8 +132,10 @@ void hdl_req_free(struct hdl_req *req);
 void hdl_req_wait(struct hdl_req *req);
 /* Takes a receive that has not matched out of the queue: done, with a cancelled status. Otherwise no effect. */
 void hdl_req_cancel(struct hdl_req *req);
-/* For an error in a request: leaves its explanation for hdl_reason. */
-void hdl_req_explain(const struct hdl_req *req);
+/* For an error in a request: leaves its explanation for hdl_reason. Once. */
+void hdl_req_explain(struct hdl_req *req);
+/* Keeps the explanation of an error with a request of hdl_req_new, ahead of hdl_req_complete. */
+void hdl_req_reason(struct hdl_req *req, const char *why);
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
@@ -177,18 +179,21 @@ static inline int hdl_progress(void)
 	return hdl_tp_progress();
 }
 
-/* For loops that wait for something else than one request: call after a progress that found nothing. *idle starts
- * at 0; set it back to 0 when something was found. Also looks whether a report was asked for. */
-void hdl_p2p_idle(unsigned *idle);
+/* Progress until ready(arg), which changes nothing and is short: other threads ask it, too (runtime/threads.h). */
+void hdl_wait_until(bool (*ready)(const void *arg), const void *arg);
+
+/* The MPI error class of an errno of the transport (positive). */
+int hdl_class_of(int err);
 
 /* ---- explanations -------------------------------------------------------------------------------------- */
 
 /* Why the last function that returned an error class did so, with values; "" if there is nothing to add. Reading
- * takes it: the next call returns "". */
+ * takes it: the next call returns "". Set and taken without waiting in between: another thread's would get in. */
 void hdl_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *hdl_reason_take(void);
 
-/* The MPI function that runs, for reports of what a rank waits for: one plain store on entry of what may block. */
+/* The MPI function that runs, for reports of what a rank waits for: one plain store on entry of what may block. (With
+ * several threads, of the one that holds the lock; those that wait have theirs in struct hdl_waiter.) */
 extern const char *hdl_call;
 /* What this rank waits for: calls, peers, tags, communicators, one line each; then the transport's part. */
 void hdl_p2p_dump(FILE *out);

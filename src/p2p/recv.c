@@ -20,7 +20,7 @@ _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
 	hdl_rt_abort(MPI_ERR_NO_MEM, text);
 }
 
-static int class_of(int err)
+int hdl_class_of(int err)
 {
 	switch (err) {
 	case 0:
@@ -43,7 +43,7 @@ static int class_of(int err)
 int hdl_op_fail(struct hdl_op *op, int err)
 {
 	op->errnum = err < 0 ? -err : err;
-	return class_of(op->errnum);
+	return hdl_class_of(op->errnum);
 }
 
 /* ---- into the user's buffer ---------------------------------------------------------------------------- */
@@ -417,7 +417,7 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 		deliver_unexpected(&op, u);
 	} else {
 		rc = hdl_check_peer(comm, src, &op.errnum);
-		if (likely(!rc) && unlikely(src == comm->rank)) {
+		if (likely(!rc) && unlikely(src == comm->rank) && !hdl_threads) {
 			hdl_reason_set("the rank receives from itself, but has sent itself no message with tag %d: "
 				       "this could never complete", tag);
 			rc = MPI_ERR_OTHER;
@@ -484,26 +484,31 @@ int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *f
 	return probe_found(src, tag, comm, context, flag, status);
 }
 
+struct probe {
+	int src, tag, flag;
+	struct hdl_comm *comm;
+	uint16_t context;
+};
+
+static bool probe_is_over(const void *arg)
+{
+	const struct probe *p = arg;
+	int world = p->src == MPI_ANY_SOURCE ? p->src : hdl_comm_world_rank(p->comm, p->src), errnum;
+
+	return hdl_match_find(p->context, world, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
+}
+
 int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status)
 {
-	unsigned idle = 0;
-	int flag, found, rc;
+	struct probe p = { .src = src, .tag = tag, .comm = comm, .context = context };
 
 	if (unlikely(src == MPI_PROC_NULL)) {
 		if (status)
 			hdl_status_empty(status, MPI_PROC_NULL);
 		return MPI_SUCCESS;
 	}
-	for (;;) {
-		rc = probe_found(src, tag, comm, context, &flag, status);
-		if (rc || flag)
-			return rc;
-		found = hdl_progress();
-		if (found)
-			idle = 0;
-		else
-			hdl_p2p_idle(&idle);
-	}
+	hdl_wait_until(probe_is_over, &p);
+	return probe_found(src, tag, comm, context, &p.flag, status);
 }
 
 int hdl_recv_init(void)

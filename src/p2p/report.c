@@ -5,7 +5,8 @@
  * The handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program. While the rank
  * sleeps or spins in hdl_tp_idle no queue is half changed, and the handler prints at once: the signal may come after
  * the last look at a flag and before the sleep. At any other moment it leaves a flag for the next idle turn, and says
- * that the rank does not wait.
+ * that the rank does not wait. With several threads (MPI_THREAD_MULTIPLE) another one may be changing queues at any
+ * time: the handler leaves the flag, and wakes the thread that polls for those that wait.
  */
 #include "p2p/match.h"
 
@@ -93,6 +94,12 @@ static void dump_active(const struct hdl_op *op, void *arg)
 
 void hdl_p2p_dump(FILE *out)
 {
+	for (const struct hdl_waiter *w = hdl_waiters; w; w = w->next) {
+		line_begin(out);
+		fprintf(out, "a thread waits in %s\n", w->call);
+		if (w->op)
+			dump_active(w->op, out);
+	}
 	line_begin(out);
 	fprintf(out, "in %s; %zu unexpected messages, %zu bytes\n", hdl_call[0] ? hdl_call : "no MPI call",
 		hdl_match_unexpected_count(), hdl_unexpected_bytes);
@@ -108,7 +115,10 @@ static void on_signal(int sig)
 {
 	int saved = errno;
 
-	if (idling) {
+	if (hdl_threads && hdl_waiters) {
+		wanted = 1;
+		hdl_tp_wake();
+	} else if (idling && !hdl_threads) {
 		hdl_p2p_dump(stderr);
 	} else {
 		wanted = 1;

@@ -70,7 +70,7 @@ static void op_put(struct hdl_op *op)
 }
 
 /* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
-static _Noreturn void detached_error(const struct hdl_req *req)
+static _Noreturn void detached_error(struct hdl_req *req)
 {
 	char text[512];
 
@@ -109,17 +109,59 @@ void hdl_req_free(struct hdl_req *req)
 	op_put((struct hdl_op *)req);
 }
 
-void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
+/* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
+static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
+			       const struct hdl_op *op)
+{
+	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op };
+	unsigned idle = 0;
+
+	hdl_waiter_add(&w);
+	while (!ready(arg)) {
+		if (!hdl_waiter_polls(&w)) {
+			hdl_waiter_sleep(&w);
+		} else if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) {
+			idle = 0;
+			hdl_lock_pass();
+		} else {
+			hdl_p2p_idle(&idle);
+		}
+	}
+	hdl_waiter_remove(&w);
+	hdl_call = w.call;
+}
+
+static void wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)
 {
 	unsigned idle = 0;
 
+	if (unlikely(hdl_threads)) {
+		wait_among_threads(ready, arg, ep, op);
+		return;
+	}
 	hdl_blocked = op;
-	while (!*done) {
-		hdl_p2p_idle(&idle);
+	while (!ready(arg)) {
 		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress())
 			idle = 0;
+		else
+			hdl_p2p_idle(&idle);
 	}
 	hdl_blocked = NULL;
+}
+
+static bool is_set(const void *arg)
+{
+	return *(volatile const int *)arg;
+}
+
+void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
+{
+	wait_for(is_set, (const void *)done, ep, op);
+}
+
+void hdl_wait_until(bool (*ready)(const void *arg), const void *arg)
+{
+	wait_for(ready, arg, NULL, NULL);
 }
 
 void hdl_req_wait(struct hdl_req *req)
@@ -143,16 +185,33 @@ void hdl_req_cancel(struct hdl_req *req)
 	hdl_req_complete(req, MPI_SUCCESS);
 }
 
-void hdl_req_explain(const struct hdl_req *req)
+void hdl_req_reason(struct hdl_req *req, const char *why)
 {
-	const struct hdl_op *op = (const struct hdl_op *)req;
+	struct hdl_op *op = (struct hdl_op *)req;
+	size_t n = strlen(why) + 1;
+
+	/* Without memory for it the error has no more text than its class. */
+	if (n > 1 && !op->packed && (op->packed = hdl_buf_get(n)))
+		memcpy(op->packed, why, n);
+}
+
+void hdl_req_explain(struct hdl_req *req)
+{
+	struct hdl_op *op = (struct hdl_op *)req;
 	/* a truncated one has no errno: of one that blocks, none was set */
 	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : strerror(op->errnum);
 	bool dead = req->error == MPI_ERR_PROC_ABORTED;
 	char label[MPI_MAX_OBJECT_NAME];
 
-	if (op->kind == HDL_REQ_OTHER || !req->error)
-		return;		/* a collective's reason is set by the collectives */
+	if (!req->error)
+		return;
+	if (op->kind == HDL_REQ_OTHER) {
+		if (op->packed)
+			hdl_reason_set("%s", (const char *)op->packed);
+		hdl_buf_put(op->packed);
+		op->packed = NULL;
+		return;
+	}
 	hdl_comm_label(req->comm, label);
 	if (req->error == MPI_ERR_TRUNCATE)
 		hdl_reason_set("message truncated: %zu bytes from rank %d with tag %d in %s, the receive buffer has "

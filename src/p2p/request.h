@@ -7,6 +7,7 @@
 
 #include "p2p/p2p.h"
 #include "runtime/runtime.h"
+#include "runtime/threads.h"
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
@@ -94,7 +95,7 @@ void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *o
 static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
 {
 	while (likely(!*done)) {
-		if (!(ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) && !*done) {
+		if ((!(ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) && !*done) || unlikely(hdl_threads)) {
 			hdl_wait_idle(done, ep, op);
 			return;
 		}
@@ -127,8 +128,11 @@ const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 
-/* The blocking operation that this rank is in, if it waits. */
+/* The blocking operation that this rank is in, if it waits; with several threads see hdl_waiters. */
 extern const struct hdl_op *hdl_blocked;
+/* After a progress that found nothing. *idle starts at 0; set it back to 0 when something was found. Also looks whether
+ * a report was asked for. */
+void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 void hdl_report_fini(void);
 

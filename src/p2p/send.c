@@ -137,8 +137,12 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 	rc = send_fill(&op, buf, count, t, dest, tag, comm, context, sync);
 	if (rc)
 		return rc;
-	if (dest == comm->rank)
-		return send_self(&op, true);
+	if (dest == comm->rank) {
+		rc = send_self(&op, !hdl_threads);
+		if (!rc)
+			hdl_wait_done(&op.req.done, NULL, &op);	/* another thread may receive */
+		return rc;
+	}
 	ep = hdl_comm_ep(comm, dest);
 	op.send.done = send_done;
 	rc = hdl_ep_send(ep, tag, context, sync, op.packed ? op.packed : buf, op.bytes, &op.send);

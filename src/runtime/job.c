@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pmix.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -436,8 +437,11 @@ int hdl_rt_fini(bool fence)
 
 void hdl_rt_abort(int code, const char *text)
 {
+	static atomic_flag ending = ATOMIC_FLAG_INIT;
 	int status = code & 255 ? code & 255 : 1;
 
+	while (atomic_flag_test_and_set(&ending))	/* by another thread: it ends this process */
+		pause();
 	if (text)
 		hdl_error("%s", text);
 	if (joined) {

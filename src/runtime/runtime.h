@@ -54,6 +54,19 @@ int hdl_rt_fence(void);
 int hdl_rt_fence_begin(void);
 int hdl_rt_fence_wait(uint64_t timeout_us);
 
+/* ---- processes ----------------------------------------------------------------------------------------- */
+
+/* Names a process of this host, also when its pid is another one's by now. */
+struct hdl_proc {
+	uint64_t start;			/* in clock ticks since boot; 0: it could not be had */
+	uint64_t space;			/* of the pid: the inode of the PID namespace */
+	uint32_t pid, reserved;
+};
+void hdl_proc_self(struct hdl_proc *proc);
+/* A few system calls. UNKNOWN: not of this host's PID namespace, or no /proc. */
+enum hdl_proc_state { HDL_PROC_UNKNOWN, HDL_PROC_LIVES, HDL_PROC_ENDED };
+enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc);
+
 /* ---- configuration variables --------------------------------------------------------------------------- */
 
 /* runtime/vars.def lists every variable once: HDL_VAR(member, "NAME", TYPE, default, "unit", "text").

@@ -305,6 +305,7 @@ uint32_t shca_sleep_prepare(struct shca_member *m);
 /* 0: woken; -ETIMEDOUT; -EINTR. */
 int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns);
 void shca_sleep_cancel(struct shca_member *m);
+void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this process; async-signal-safe */
 static inline void shca_note_write(struct shca_cpu *cpu, uint32_t slot)
 {
 	shca_light_fence(cpu->m);

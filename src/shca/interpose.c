@@ -137,6 +137,17 @@ EXPORT void shca_await_cancel(struct ibv_context *context)
 		f(context);
 }
 
+EXPORT int shca_await_wake(struct ibv_context *context)
+{
+	static struct next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
+	if (shca_is_ours(context)) {
+		shca_sleep_interrupt(shca_context_of(context)->m);
+		return 0;
+	}
+	__typeof__(&shca_await_wake) f = preloaded() ? find(&next) : NULL;
+	return f ? f(context) : EOPNOTSUPP;
+}
+
 EXPORT const struct shca_exp_ops *shca_exp_ops(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_exp_ops", "SHCA_PRIVATE_1");

@@ -134,6 +134,12 @@ void shca_sleep_cancel(struct shca_member *m)
 	(void)m;
 }
 
+void shca_sleep_interrupt(struct shca_member *m)
+{
+	atomic_fetch_add(&m->proc->wake, 1);
+	shca_futex_wake(&m->proc->wake);
+}
+
 int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns)
 {
 	return shca_futex_wait(&m->proc->wake, seen, timeout_ns);

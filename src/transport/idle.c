@@ -46,6 +46,7 @@ void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
 
 void hdl_idle_awake(struct hdl_ep *ep)
 {
+	hdl_stirred = true;
 	ep->sleep_told = ep->sleep_acked = 0;
 	ep->slow_msgs = 0;
 	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
@@ -99,6 +100,8 @@ static int until_timer(void)
 	uint64_t now = hdl_now_ns();
 
 	hdl_tp_timers(now);
+	if (hdl_tp.ndone)
+		return 0;	/* a peer has failed: its operations are to be ended */
 	if (!hdl_tp.next_timer_ns)
 		return -1;
 	return hdl_tp.next_timer_ns <= now ? 0 : (int)((hdl_tp.next_timer_ns - now + 999999) / 1000000);
@@ -123,12 +126,13 @@ static bool prepare(bool *all, struct pollfd *fd, int *nfd)
 	return !hdl_tp_progress();
 }
 
-/* A report on SIGUSR1 must not find queues half changed: it comes while we sleep. */
+/* A report on SIGUSR1 must not find queues half changed: it comes while we sleep. (With several threads the handler
+ * prints nothing, see p2p/report.c.) */
 static void hold_reports(sigset_t *before)
 {
 	sigset_t usr1;
 
-	if (!hdl_vars.report_hang)
+	if (!hdl_vars.report_hang || hdl_threads)
 		return;
 	sigemptyset(&usr1);
 	sigaddset(&usr1, SIGUSR1);
@@ -137,7 +141,7 @@ static void hold_reports(sigset_t *before)
 
 static void admit_reports(const sigset_t *before)
 {
-	if (hdl_vars.report_hang)
+	if (hdl_vars.report_hang && !hdl_threads)
 		pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
@@ -162,17 +166,39 @@ static bool sleep_until_written(void)
 		return true;
 	}
 	hdl_tp.sleeps++;
+	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
 	int err = shca_await(ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
+	hdl_device_sleep_end(sleep);
 	if (err && err != ETIMEDOUT && err != EINTR)
 		hdl_error("%s: sleeping until the next write failed (%s)", hdl_tp.dev[0]->name, strerror(err));
 	hdl_tp_async(hdl_tp.dev[0]);
 	return true;
 }
 
+void hdl_tp_wake(void)
+{
+	uint64_t one = 1;
+
+	if (!hdl_tp.ndev)
+		return;
+	if (hdl_tp.ndev != 1 || shca_await_wake(hdl_tp.dev[0]->port.ctx))
+		while (write(hdl_tp.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+}
+
+static void take_wake(void)
+{
+	uint64_t count;
+
+	/* the descriptor is non-blocking */
+	if (read(hdl_tp.wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
+		hdl_error("the descriptor that wakes this process cannot be read (%s)", strerror(errno));
+}
+
 static void sleep_here(unsigned n)
 {
-	struct pollfd fd[4];
-	int nfd = 0, ms;
+	struct pollfd fd[5];
+	int nfd = 0, ms, err;
 	bool all = true, go;
 	sigset_t before;
 
@@ -190,8 +216,13 @@ static void sleep_here(unsigned n)
 			ms = limit;
 	}
 	hdl_tp.sleeps++;
-	if (poll(fd, (nfds_t)nfd, ms) < 0 && errno != EINTR)
-		hdl_error("poll(2) on the completion channel failed (%s)", strerror(errno));
+	fd[nfd++] = (struct pollfd){ .fd = hdl_tp.wake_fd, .events = POLLIN };
+	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
+	err = poll(fd, (nfds_t)nfd, ms) < 0 ? errno : 0;
+	hdl_device_sleep_end(sleep);
+	if (err && err != EINTR)
+		hdl_error("poll(2) on the completion channel failed (%s)", strerror(err));
+	take_wake();
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		take_events(hdl_tp.dev[i]);
 		hdl_tp_async(hdl_tp.dev[i]);
@@ -201,20 +232,23 @@ static void sleep_here(unsigned n)
 void hdl_tp_idle(unsigned *idle)
 {
 	unsigned n = (*idle)++;
-	unsigned spin = hdl_job.oversubscribed ? 0 : (unsigned)hdl_vars.spin;
+	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
+	unsigned depth;
 
-	if (n < spin) {
+	if (n < spin || hdl_tp.inside) {
 		relax();
+		if (unlikely(hdl_threads) && !hdl_tp.inside)
+			hdl_lock_pass();
 		return;
 	}
 	n -= spin;
 	if (n == 0)
 		hdl_ud_acks();
 	if (n < (unsigned)hdl_vars.yield) {
+		depth = hdl_lock_open();
 		sched_yield();
+		hdl_lock_close(depth);
 		return;
 	}
-	if (hdl_tp.inside)
-		return;
 	sleep_here(n - (unsigned)hdl_vars.yield);
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -196,9 +197,12 @@ void hdl_tp_reap(void)
 
 void hdl_tp_timers(uint64_t now)
 {
-	uint64_t a = hdl_ud_timers(now), b = hdl_wire_timers(now);
+	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now) };
 
-	hdl_tp.next_timer_ns = !a || (b && b < a) ? b : a;
+	hdl_tp.next_timer_ns = 0;
+	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		if (at[i] && (!hdl_tp.next_timer_ns || at[i] < hdl_tp.next_timer_ns))
+			hdl_tp.next_timer_ns = at[i];
 	if (now - hdl_tp.looked_ns > LOOK_NS) {
 		hdl_tp.looked_ns = now;
 		hdl_rings_look();
@@ -376,6 +380,7 @@ static int add_device(const char *name, enum hdl_role role)
 static void destroy_all(void)
 {
 	hdl_tp.closing = true;
+	hdl_device_wake = NULL;
 	for (int i = 0; i < hdl_tp.neps; i++) {
 		struct hdl_ep *ep = hdl_tp.eps[i];
 		if (!ep)
@@ -410,6 +415,8 @@ static void destroy_all(void)
 	free(hdl_tp.extra);
 	free(hdl_tp.sends.e);
 	free(hdl_tp.fetches.e);
+	if (hdl_tp.wake_fd >= 0)
+		close(hdl_tp.wake_fd);
 	memset(&hdl_tp, 0, sizeof(hdl_tp));
 }
 
@@ -454,6 +461,15 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));
 	if (!hdl_tp.eps)
 		return -ENOMEM;
+	hdl_tp.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (hdl_tp.wake_fd < 0) {
+		err = errno;
+		hdl_error("no descriptor can be had to wake this process with (%s): raise the limit (ulimit -n)",
+			  strerror(err));
+		free(hdl_tp.eps);
+		return -err;
+	}
+	hdl_device_wake = hdl_tp_wake;
 	if (*hdl_vars.device)
 		err = add_device(hdl_vars.device, HDL_ROLE_ANY);
 	else if (!hdl_job.host_of)
@@ -504,6 +520,7 @@ int hdl_tp_fini(void)
 	/* Peers may still need our acknowledgements (a lost one is asked for again): answer until all have come here.
 	 */
 	hdl_ud_acks();
+	hdl_tp.leaving = true;
 	fenced = hdl_rt_fence_begin();
 	while (!fenced) {
 		/* Many ranks may wait here for one that computes: look ever more seldom while nothing comes. */

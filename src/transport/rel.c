@@ -35,6 +35,8 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 	unsigned n = 0;
 	uint32_t moved = ack - r->una, flight = r->next - r->una, late = 0;
 
+	r->heard = true;
+
 	if (moved > flight) {
 		/* of something never sent, or older than what is known: its selection may still tell something */
 		late = r->una - ack;
@@ -74,8 +76,12 @@ unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struc
 uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops)
 {
 	if (hdl_rel_idle(r)) {
-		r->since_ns = 0;
+		r->since_ns = r->heard_ns = 0;
 		return 0;
+	}
+	if (r->heard || !r->heard_ns) {
+		r->heard = false;
+		r->heard_ns = now_ns;
 	}
 	if (r->since_ns == 0 || r->una != r->seen_una) {
 		r->seen_una = r->una;

@@ -31,7 +31,9 @@ struct hdl_rel {
 	uint64_t resent;		/* bit i: una + i was sent again because of a hole */
 	void *pkt[HDL_REL_WINDOW];	/* by number */
 	uint64_t since_ns, rto_ns;
+	uint64_t heard_ns;		/* when something was in flight and the peer was last heard, as seen by the timer */
 	uint32_t seen_una;
+	bool heard;
 	/* receiver */
 	uint32_t expected;
 	uint64_t ahead;			/* bit i: expected + i is held; bit 0 only while packets are being delivered */
@@ -77,6 +79,7 @@ static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sac
 {
 	uint32_t moved = ack - r->una;
 
+	r->heard = true;
 	*pkt = NULL;
 	if (sack | r->sacked | (moved > 1) | (moved > r->next - r->una))
 		return false;
@@ -89,10 +92,15 @@ static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sac
 	}
 	return true;
 }
-/* The same for whatever it says. Returns packets newly finished. */
+/* The same for whatever it says: every packet brings one. Returns packets newly finished. */
 unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struct hdl_rel_ops *ops);
 /* Time has passed. Returns when to call again at the latest (0: nothing is in flight). */
 uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops);
+/* For how long packets have been in flight without a sign of life: no packet of any kind came in. */
+static inline uint64_t hdl_rel_silence(const struct hdl_rel *r, uint64_t now_ns)
+{
+	return r->heard_ns && !r->heard ? now_ns - r->heard_ns : 0;
+}
 
 enum hdl_rel_verdict { HDL_REL_DELIVER, HDL_REL_HOLD, HDL_REL_DUPLICATE };
 /* A packet arrived. DELIVER: the caller handles it, then what hdl_rel_next gives. HOLD: the caller makes a copy and

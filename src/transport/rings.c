@@ -181,6 +181,7 @@ void hdl_ring_on_accept(struct hdl_ep *ep, const struct hdl_ring_accept *m)
 		return;
 	}
 	ep->rx_state = HDL_RX_ACTIVE;
+	hdl_stirred = true;
 }
 
 void hdl_ring_on_released(struct hdl_ep *ep, const struct hdl_ring_released *m)
@@ -260,6 +261,7 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	if (ep->ring_max > hdl_tp.ring_max)
 		ep->ring_max = hdl_tp.ring_max;
 	ep->ring = true;
+	hdl_stirred = true;
 	ep->rings_in++;
 	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
 	ep->wr = (struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE };

@@ -38,6 +38,7 @@ static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 		s->size = size;
 		s->next = dev->scqs;
 		dev->scqs = s;
+		hdl_stirred = true;
 	}
 	s->used += depth;
 	*out = s;

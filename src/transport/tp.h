@@ -10,9 +10,10 @@
  *   ep.c      endpoints: the send path, dispatch      wireup.c addresses and connections
  *   post.c    requests on the connected lane
  *   idle.c    waiting                                 report.c --report-transports, --report-hang
+ *   alive.c   peers that have died
  *   rings.c   giving rings and taking them back       progress.c  turns, timers, init, fini
  *
- * One thread at a time is inside (MPI_THREAD_SERIALIZED); all state hangs on hdl_tp.
+ * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
 #ifndef HDL_TP_H
 #define HDL_TP_H
@@ -22,6 +23,7 @@
 #include <infiniband/verbs.h>
 
 #include "runtime/runtime.h"
+#include "runtime/threads.h"
 #include "transport/order.h"
 #include "transport/rel.h"
 #include "transport/ring.h"
@@ -149,8 +151,9 @@ struct hdl_addr {
 struct hdl_addr_head {
 	uint32_t version, count;
 	uint64_t nonce;
+	struct hdl_proc proc;
 };
-#define HDL_ADDR_VERSION 1u
+#define HDL_ADDR_VERSION 2u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 enum hdl_conn_what { HDL_CONN_REQ = 1, HDL_CONN_REP, HDL_CONN_REJ };
@@ -485,6 +488,7 @@ struct hdl_ep {
 	struct hdl_conn *conn;
 	struct hdl_addr addr;
 	uint64_t nonce;
+	struct hdl_proc proc;		/* peers of this host; start 0: others */
 	struct hdl_dev *dev;
 	uint64_t sent_msgs;		/* for the selection */
 	unsigned can;			/* bit per kind: both devices and the configuration */
@@ -571,13 +575,17 @@ struct hdl_tp {
 	int rc_peers;
 	size_t ring_max;		/* largest payload of a frame, whatever the ring */
 	int ppn;			/* ranks per node, at most */
+	bool leaving;			/* all that is to come is that the peers end */
 	bool closing;
 	uint32_t sleep_turn;
+	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;
 	uint64_t looked_ns;		/* last look at the rings' traffic */
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
+	uint64_t alive_ns;		/* next look at peers' processes */
+	int alive_next;			/* ... and where it begins */
 };
 extern struct hdl_tp hdl_tp;
 
@@ -705,6 +713,14 @@ void hdl_tp_async(struct hdl_dev *dev);
 void hdl_tp_reap(void);		/* looks at every send CQ, whether or not anything is expected there */
 void hdl_tp_timers(uint64_t now);
 int hdl_tp_poll_rcq(struct hdl_dev *dev);
+
+/* ---- alive.c ----- */
+/* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can
+ * know and HEDDLE_UD_TIMEOUT is over. True: it has failed. */
+bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
+/* Looks, now and then, at the processes of peers whose death no queue would report. Returns when to call again at the latest
+ * (0: there are none). */
+uint64_t hdl_peers_look(uint64_t now);
 
 /* ---- idle.c ----- */
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m);

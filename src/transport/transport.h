@@ -107,6 +107,8 @@ int hdl_tp_progress_peer(struct hdl_ep *ep);
 /* Waiting: call after a progress that found nothing; *idle starts at 0 and is the caller's. Spins, then yields,
  * then sleeps until something arrives for this process; never misses a wake-up. */
 void hdl_tp_idle(unsigned *idle);
+/* Ends a sleep in hdl_tp_idle. Any thread may call it, without the lock (runtime/threads.h), and a signal handler. */
+void hdl_tp_wake(void);
 
 /* ---- for the collectives' HCA executor --------------------------------------------------------------------- */
 

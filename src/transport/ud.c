@@ -211,6 +211,7 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 		ep->rel_timer = true;
 		ep->timer_next = hdl_tp.timers;
 		hdl_tp.timers = ep;
+		hdl_stirred = true;
 	}
 	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
 }
@@ -366,7 +367,10 @@ uint64_t hdl_ud_timers(uint64_t now)
 
 	while ((ep = *at)) {
 		struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
+		uint64_t before = ep->rel ? ep->rel->timeouts : 0;
 		uint64_t t = ep->rel && !ep->failed ? hdl_rel_timer(ep->rel, now, &ops) : 0;
+		if (t && ep->rel->timeouts != before && hdl_peer_is_silent(ep, hdl_rel_silence(ep->rel, now)))
+			t = 0;
 		if (!t) {
 			ep->rel_timer = false;
 			*at = ep->timer_next;

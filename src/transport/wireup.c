@@ -33,6 +33,7 @@ int hdl_wire_publish(void)
 	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)hdl_tp.ndev, .nonce = hdl_tp.nonce };
 	size_t n = sizeof(h);
 
+	hdl_proc_self(&h.proc);
 	memcpy(blob, &h, sizeof(h));
 	for (int i = 0; i < hdl_tp.ndev; i++, n += sizeof(struct hdl_addr))
 		memcpy(blob + n, &hdl_tp.dev[i]->addr, sizeof(struct hdl_addr));
@@ -84,6 +85,8 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 		goto out;
 	}
 	ep->nonce = h.nonce;
+	if (same_host(ep->rank))
+		ep->proc = h.proc;
 	for (uint32_t i = 0; i < h.count; i++) {
 		struct hdl_addr a;
 		memcpy(&a, (char *)data + sizeof(h) + i * sizeof(a), sizeof(a));
@@ -202,6 +205,7 @@ static void ask(struct hdl_ep *ep, uint64_t now)
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
 	c->retry_ns = now + wait + random_bits() % wait;
+	hdl_stirred = true;
 	if (!hdl_tp.next_timer_ns || c->retry_ns < hdl_tp.next_timer_ns)
 		hdl_tp.next_timer_ns = c->retry_ns;
 	send_msg(ep, &m);

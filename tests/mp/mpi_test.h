@@ -16,7 +16,7 @@
 static int me, np;
 static MPI_Comm sync_comm;		/* for meet(), apart from the messages under test */
 
-static void test_init(int *argc, char ***argv)
+static inline void test_init(int *argc, char ***argv)
 {
 	MPI_Init(argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);

@@ -77,14 +77,27 @@ try 4 HEDDLE_TRANSPORT=dc HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_ring
 try 4 HEDDLE_TRANSPORT=dc HEDDLE_DCI_COUNT=2 HEDDLE_DCI_POLICY=lru HEDDLE_SQ_DEPTH=16 -- "$traffic" 400 20000 11
 try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
 
-# a peer that is killed is noticed and named
-for kind in "" rc xrc; do
-	out=$(HEDDLE_TRANSPORT=$kind timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" 2>&1)
+# a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
+for kind in "" rc xrc dc ud; do
+	for mode in "" waits; do
+		out=$(HEDDLE_TRANSPORT=$kind timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" $mode 2>&1)
+		case $out in
+		*'connection to rank 1 failed'*'told of rank 1'*'then refused'*) ;;
+		*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death $mode: $out"; failed=1 ;;
+		esac
+	done
+	out=$(HEDDLE_TRANSPORT=$kind HEDDLE_UD_TIMEOUT=200ms timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" stop 2>&1)
 	case $out in
-	*'connection to rank 1 failed'*'told of rank 1'*'then refused'*) ;;
-	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death: $out"; failed=1 ;;
+	'the stopped rank answers') ;;
+	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death stop: $out"; failed=1 ;;
 	esac
 done
+# where nobody can know, the time decides
+out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
+case $out in
+*'connection to rank 1 failed'*'no sign of life'*HEDDLE_UD_TIMEOUT*'told of rank 1'*'then refused'*) ;;
+*) echo "FAILED: transport_death unknown: $out"; failed=1 ;;
+esac
 
 # what cannot be is refused by name
 out=$(HEDDLE_TRANSPORT=rd timeout 60 "$traffic" 1 2>&1)

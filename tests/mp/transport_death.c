@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer that is gone: two ranks exchange messages, then rank 1 is killed by a signal that it sends itself. Rank 0 goes
- * on sending and must be told: its sends and fetches end with an error, and peer_failed names the peer. Rank 0 ignores
- * the launcher's SIGTERM while it waits for that.
+ * A peer that is gone: two ranks exchange messages, then rank 1 is killed by a signal that it sends itself. Rank 0 must
+ * be told: its sends and fetches end with an error, and peer_failed names the peer. Rank 0 ignores the launcher's
+ * SIGTERM while it waits for that. Argument:
+ *     (none)   rank 0 goes on sending
+ *     waits    it has nothing to send, and sleeps
+ *     unknown  it goes on sending, and is not on the peer's host, as far as it knows
+ *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
-#include "transport/transport.h"
+#include "transport/tp.h"
 
 static unsigned got;
 static int dead = -1, ended, pending;
@@ -47,9 +51,47 @@ static void send_to(int peer, size_t n)
 		free(s);
 }
 
-int main(void)
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+/* Rank 1 comes back after a while and answers what it was sent meanwhile. */
+static int stopped(int peer)
+{
+	uint64_t until = hdl_now_ns() + 1500000000;
+	unsigned n, before = got, idle = 0;
+
+	if (hdl_job.rank == 1) {
+		kill(getpid(), SIGSTOP);
+		while (got < before + 100)
+			turn(&idle);
+		send_to(peer, 8);
+	} else {
+		for (n = 0; hdl_now_ns() < until; usleep(1000)) {
+			if (n < 50) {
+				send_to(peer, 8);
+				n++;
+			}
+			hdl_tp_progress();
+		}
+		kill((pid_t)hdl_ep(peer)->proc.pid, SIGCONT);
+		for (; n < 100; n++)
+			send_to(peer, 8);
+		while (got == before && dead < 0)
+			turn(&idle);
+		fprintf(stderr, dead < 0 ? "the stopped rank answers\n" : "a stopped rank is taken for dead\n");
+	}
+	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
+}
+
+int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	const char *mode = argc > 1 ? argv[1] : "";
 	unsigned idle = 0;
 
 	signal(SIGTERM, SIG_IGN);
@@ -61,18 +103,24 @@ int main(void)
 		while (got < i + 1)
 			hdl_tp_progress();
 	}
+	if (!strcmp(mode, "stop"))
+		return stopped(peer);
 	if (hdl_job.rank == 1) {
+		if (!strcmp(mode, "waits"))
+			usleep(100000);
 		kill(getpid(), SIGKILL);
 		pause();
 	}
+	if (!strcmp(mode, "unknown"))
+		hdl_ep(peer)->proc.start = 0;
 	/* a rendezvous that nobody will answer, and eager messages that nobody will read */
-	send_to(peer, 100000);
+	bool sends = strcmp(mode, "waits");
+	if (sends)
+		send_to(peer, 100000);
 	while (dead < 0) {
-		send_to(peer, 8);
-		if (hdl_tp_progress())
-			idle = 0;
-		else
-			hdl_tp_idle(&idle);
+		if (sends)
+			send_to(peer, 8);
+		turn(&idle);
 	}
 	while (pending)
 		hdl_tp_progress();
@@ -80,5 +128,5 @@ int main(void)
 	int again = hdl_ep_send(hdl_ep(peer), 1, 2, false, "x", 1, &s);
 	fprintf(stderr, "told of rank %d, %d sends ended, then %s\n", dead, ended, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
-	_exit(dead == 1 && again < 0 && ended > 0 ? 0 : 1);
+	_exit(dead == 1 && again < 0 && (ended > 0 || !sends) ? 0 : 1);
 }

@@ -28,7 +28,7 @@ include tests/unit/coll.mk
 if HAVE_CRITERION
 check_PROGRAMS += tests/unit/runtime_base
 TESTS += tests/unit/runtime_base
-tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources)
+tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources) src/runtime/alive.c
 tests_unit_runtime_base_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_base_LDADD = $(CRITERION_LIBS)
 endif

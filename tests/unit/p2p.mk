@@ -3,7 +3,8 @@ if HAVE_CRITERION
 p2p_unit_tests = tests/unit/datatype_types tests/unit/p2p_match tests/unit/p2p_ops tests/unit/mpi_calls
 check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
-p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources)
+p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) \
+	src/runtime/threads.h src/runtime/threads.c
 tests_unit_datatype_types_SOURCES = tests/unit/datatype_types.c $(datatype_sources)
 tests_unit_datatype_types_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_datatype_types_LDADD = $(CRITERION_LIBS)
@@ -17,3 +18,5 @@ tests_unit_mpi_calls_SOURCES = tests/unit/mpi_calls.c $(mpi_sources) $(p2p_mock_
 tests_unit_mpi_calls_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_mpi_calls_LDADD = $(CRITERION_LIBS)
 endif
+TESTS += tests/unit/mpi_locked.sh
+EXTRA_DIST += tests/unit/mpi_locked.sh

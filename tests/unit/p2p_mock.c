@@ -191,6 +191,10 @@ void hdl_tp_idle(unsigned *idle)
 	}
 }
 
+void hdl_tp_wake(void)
+{
+}
+
 void hdl_tp_dump(FILE *out)
 {
 	fprintf(out, "mock transport\n");

@@ -555,7 +555,7 @@ Test(p2p, pool_reuses)
 Test(p2p, dup_agrees_on_a_free_id)
 {
 	/* Ranks 1 and 2 hold more ids than this one; rank 3 reaches this one through rank 2. */
-	uint64_t one[1] = { 0x7 }, two[2] = { 0xfffffffffffffffbu, 0x1 };
+	uint64_t one[2] = { 0, 0x7 }, two[3] = { 0, 0xfffffffffffffffbu, 0x1 };
 	struct hdl_comm *c;
 	int id;
 
@@ -576,14 +576,36 @@ Test(p2p, dup_agrees_on_a_free_id)
 	hdl_comm_release(c);
 }
 
+/* Another thread of rank 1 has the bitmap there: all try again. */
+Test(p2p, dup_tries_again)
+{
+	uint64_t busy[1] = { 1 }, one[2] = { 0, 0x7 };
+	struct hdl_comm *c;
+	int id;
+
+	mock_later(1, HDL_TAG_AGREE, 1, busy, sizeof(busy));
+	mock_later(2, HDL_TAG_AGREE, 1, one, sizeof(one));
+	mock_later(1, HDL_TAG_AGREE, 1, one, sizeof(one));
+	mock_later(2, HDL_TAG_AGREE, 1, one, sizeof(one));
+	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_SUCCESS);
+	cr_assert_eq(c->context, 2 * 3);
+	cr_assert_eq(mock_nsent, 4);
+	memcpy(&id, mock_sent[0].data, sizeof(id));
+	cr_assert_lt(id, 0);
+	memcpy(&id, mock_sent[3].data, sizeof(id));
+	cr_assert_eq(id, 3);
+	hdl_comm_release(c);
+}
+
 Test(p2p, dup_without_a_free_id)
 {
-	uint64_t all[512];
+	uint64_t all[513];
 	struct hdl_comm *c;
 
 	memset(all, 0xff, sizeof(all));
+	all[0] = 0;
 	mock_later(1, HDL_TAG_AGREE, 1, all, sizeof(all));
-	mock_later(2, HDL_TAG_AGREE, 1, all, 8);
+	mock_later(2, HDL_TAG_AGREE, 1, all, 16);
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_ERR_OTHER);
 	cr_assert_null(c);
 	cr_assert(strstr(hdl_reason_take(), "32768"));
@@ -607,7 +629,7 @@ Test(p2p, self_comm_dup_until_all_ids_are_used)
 
 Test(p2p, split_orders_by_key)
 {
-	uint64_t mask[1] = { 3 };
+	uint64_t mask[2] = { 0, 3 };
 	int table1[3] = { 1, 5, 1 }, table23[6] = { 1, 3, 2, 2, 0, 3 };
 	struct hdl_comm *c;
 	int value = 9, got;

@@ -3,8 +3,11 @@
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/launched_by.h"
 #include "runtime/runtime.h"
@@ -225,4 +228,45 @@ Test(error, a_long_text_is_whole, .init = cr_redirect_stderr)
 	hdl_error("%s", text);
 	fflush(stderr);
 	cr_assert_stderr_eq_str(expected);
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------- */
+
+Test(proc, lives_and_ends)
+{
+	struct hdl_proc me, child, other;
+	int to_parent[2], to_child[2];
+	siginfo_t how;
+	pid_t pid;
+	char byte;
+
+	hdl_proc_self(&me);
+	cr_assert_eq(me.pid, (uint32_t)getpid());
+	cr_assert_eq(hdl_proc_state(&me), HDL_PROC_LIVES);
+	cr_assert(!pipe(to_parent) && !pipe(to_child));
+	pid = fork();
+	if (!pid) {
+		hdl_proc_self(&child);
+		_exit(write(to_parent[1], &child, sizeof child) != sizeof child || read(to_child[0], &byte, 1) != 1);
+	}
+	cr_assert_eq(read(to_parent[0], &child, sizeof child), (ssize_t)sizeof child);
+	cr_assert_eq(child.pid, (uint32_t)pid);
+	cr_assert_eq(hdl_proc_state(&child), HDL_PROC_LIVES);
+	kill(pid, SIGSTOP);
+	cr_assert_eq(hdl_proc_state(&child), HDL_PROC_LIVES, "a stopped process lives");
+	kill(pid, SIGKILL);
+	cr_assert(!waitid(P_PID, (id_t)pid, &how, WEXITED | WNOWAIT));
+	cr_assert_eq(hdl_proc_state(&child), HDL_PROC_ENDED, "a zombie has ended");
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert_eq(hdl_proc_state(&child), HDL_PROC_ENDED);
+
+	other = me;
+	other.start++;
+	cr_assert_eq(hdl_proc_state(&other), HDL_PROC_ENDED, "its pid is another one's by now");
+	other = me;
+	other.space++;
+	cr_assert_eq(hdl_proc_state(&other), HDL_PROC_UNKNOWN);
+	other = me;
+	other.start = 0;
+	cr_assert_eq(hdl_proc_state(&other), HDL_PROC_UNKNOWN);
 }

@@ -233,3 +233,28 @@ Test(rel, silence_backs_off)
 	cr_expect_lt(ends[0].rel.timeouts, 40);
 	cr_expect_leq(ends[0].rel.resends, ends[0].rel.timeouts * HDL_REL_BURST);
 }
+
+/* What tells a dead peer from one that is slow to acknowledge. */
+Test(rel, silence)
+{
+	struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = &ends[0] };
+	const uint64_t s = 1000000000;
+	struct hdl_rel *r = &ends[0].rel;
+
+	hdl_rel_init(r, 0, 0);
+	hdl_rel_timer(r, 1 * s, &ops);
+	cr_assert_eq(hdl_rel_silence(r, 5 * s), 0, "nothing is in flight");
+	push(&ends[0]);
+	push(&ends[0]);
+	hdl_rel_timer(r, 10 * s, &ops);
+	for (uint64_t t = 10 * s; t < 13 * s; t += s / 4)
+		hdl_rel_timer(r, t, &ops);
+	cr_assert_eq(hdl_rel_silence(r, 13 * s), 3 * s);
+	hdl_rel_ack(r, 0, 0, &ops);	/* it acknowledges nothing, but lives */
+	cr_assert_eq(hdl_rel_silence(r, 13 * s), 0);
+	hdl_rel_timer(r, 14 * s, &ops);
+	cr_assert_eq(hdl_rel_silence(r, 14 * s + 5), 5);
+	hdl_rel_ack(r, 2, 0, &ops);
+	hdl_rel_timer(r, 15 * s, &ops);
+	cr_assert_eq(hdl_rel_silence(r, 20 * s), 0);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether a process of this host lives, for those who hear nothing of it: it may compute, or be stopped. A pid alone
+ * would not do, since pids are given again; with the time of its start it names a process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+/* proc_pid_stat(5): fields by number, behind the name in parentheses, which may hold anything */
+enum { STATE = 3, NUM_THREADS = 20, STARTTIME = 22, FIELDS };
+
+/* 0, -ESRCH: there is no such process; -EIO: who knows. */
+static int read_stat(uint32_t pid, char *state, uint64_t *threads, uint64_t *start)
+{
+	char path[32], text[1024], *p;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof path, "/proc/%u/stat", pid);
+	errno = 0;
+	f = fopen(path, "re");
+	if (!f)
+		return errno == ENOENT || errno == ESRCH ? -ESRCH : -EIO;
+	n = fread(text, 1, sizeof text - 1, f);
+	if (!n && errno == ESRCH) {
+		fclose(f);
+		return -ESRCH;
+	}
+	fclose(f);
+	text[n] = 0;
+	p = strrchr(text, ')');
+	if (!p || sscanf(p, ") %c", state) != 1)
+		return -EIO;
+	p += 2;
+	for (int field = STATE; field < STARTTIME; field++) {
+		if (field == NUM_THREADS)
+			*threads = strtoull(p, NULL, 10);
+		p = strchr(p, ' ');
+		if (!p)
+			return -EIO;
+		p++;
+	}
+	*start = strtoull(p, NULL, 10);
+	return *start ? 0 : -EIO;
+}
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+void hdl_proc_self(struct hdl_proc *proc)
+{
+	uint64_t threads;
+	char state;
+
+	*proc = (struct hdl_proc){ .pid = (uint32_t)getpid() };
+	proc->space = pid_namespace();
+	if (!proc->space || read_stat(proc->pid, &state, &threads, &proc->start))
+		proc->start = 0;
+}
+
+enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc)
+{
+	uint64_t threads = 0, start = 0;
+	char state;
+	int err;
+
+	if (!proc->start || proc->space != pid_namespace())
+		return HDL_PROC_UNKNOWN;
+	err = read_stat(proc->pid, &state, &threads, &start);
+	if (err)
+		return err == -ESRCH ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
+	if (start != proc->start)
+		return HDL_PROC_ENDED;
+	/* a process is there until its parent has asked how it ended; one whose first thread has ended goes on */
+	return (state == 'Z' || state == 'X') && threads <= 1 ? HDL_PROC_ENDED : HDL_PROC_LIVES;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "runtime/threads.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+bool hdl_threads, hdl_stirred;
+void (*hdl_device_wake)(void);
+struct hdl_waiter *hdl_waiters;
+
+static struct hdl_waiter **waiters_end = &hdl_waiters, *poller;
+static int nwaiters;
+
+/* A ticket lock whose waiters sleep. `serving` is a futex; each waiter sleeps on a bit of its own of 32, so that a
+ * hand-over wakes the one whose turn it is. */
+static struct {
+	_Alignas(64) uint32_t next;	/* ticket of the next one that comes */
+	_Alignas(64) uint32_t serving;	/* ticket of the holder; equal to next: free */
+	const char *owner;
+	unsigned depth;
+} lock;
+
+/* Its address is this thread's identity. */
+static __thread char self __attribute__((tls_model("initial-exec")));
+
+#define SPINS 100	/* looks at the lock before the next in line sleeps: the holder is inside for less than that */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+static void futex_wait(uint32_t *word, uint32_t seen, uint32_t bits)
+{
+	/* EAGAIN and EINTR: the caller looks again */
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen, NULL, NULL, bits);
+}
+
+static void futex_wake(uint32_t *word, uint32_t bits)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, INT_MAX, NULL, NULL, bits);
+}
+
+/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+
+static void acquire(void)
+{
+	uint32_t mine = __atomic_fetch_add(&lock.next, 1, __ATOMIC_SEQ_CST);
+	int spins = hdl_job.oversubscribed ? 0 : SPINS;
+
+	for (;;) {
+		uint32_t now = __atomic_load_n(&lock.serving, __ATOMIC_SEQ_CST);
+
+		if (now == mine)
+			break;
+		if (mine - now == 1 && spins-- > 0)
+			relax();
+		else
+			futex_wait(&lock.serving, now, 1u << mine % 32);
+	}
+	__atomic_store_n(&lock.owner, &self, __ATOMIC_RELAXED);
+}
+
+static void release(void)
+{
+	uint32_t now = lock.serving + 1;
+
+	__atomic_store_n(&lock.owner, NULL, __ATOMIC_RELAXED);
+	/* Either the one who comes sees the new `serving`, or its ticket is seen here: both are sequentially consistent,
+	 * as are its draw and its look. */
+	__atomic_store_n(&lock.serving, now, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&lock.next, __ATOMIC_SEQ_CST) != now)
+		futex_wake(&lock.serving, 1u << now % 32);
+}
+
+static bool is_wanted(void)
+{
+	return __atomic_load_n(&lock.next, __ATOMIC_RELAXED) != lock.serving + 1;
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------ */
+
+static void wake(struct hdl_waiter *w)
+{
+	if (w->asleep == HDL_ASLEEP_ON_DEVICE) {
+		hdl_device_wake();
+	} else if (w->asleep == HDL_ASLEEP_ON_WORD) {
+		__atomic_store_n(&w->word, 1, __ATOMIC_RELEASE);
+		futex_wake(&w->word, FUTEX_BITSET_MATCH_ANY);
+	}
+	w->asleep = HDL_AWAKE;		/* once is enough */
+}
+
+static void wake_whose_time_has_come(void)
+{
+	for (struct hdl_waiter *w = hdl_waiters; w; w = w->next)
+		if (w->asleep && (w->ready(w->arg) || (w == poller && hdl_stirred)))
+			wake(w);
+}
+
+void hdl_lock_take(void)
+{
+	if (__atomic_load_n(&lock.owner, __ATOMIC_RELAXED) != &self)
+		acquire();
+	lock.depth++;
+}
+
+void hdl_lock_give(void)
+{
+	if (--lock.depth)
+		return;
+	if (hdl_waiters)
+		wake_whose_time_has_come();
+	release();
+}
+
+unsigned hdl_lock_open_slow(void)
+{
+	unsigned depth = lock.depth;
+
+	lock.depth = 1;
+	hdl_lock_give();
+	return depth;
+}
+
+void hdl_lock_close_slow(unsigned depth)
+{
+	acquire();
+	lock.depth = depth;
+}
+
+void hdl_lock_pass(void)
+{
+	if (hdl_waiters)
+		wake_whose_time_has_come();
+	if (is_wanted())
+		hdl_lock_close_slow(hdl_lock_open_slow());
+}
+
+/* ---- waiters ----------------------------------------------------------------------------------------------------- */
+
+void hdl_waiter_add(struct hdl_waiter *w)
+{
+	w->asleep = HDL_AWAKE;
+	w->next = NULL;
+	w->link = waiters_end;
+	*waiters_end = w;
+	waiters_end = &w->next;
+	nwaiters++;
+}
+
+void hdl_waiter_remove(struct hdl_waiter *w)
+{
+	*w->link = w->next;
+	if (w->next)
+		w->next->link = w->link;
+	else
+		waiters_end = w->link;
+	nwaiters--;
+	if (poller == w)
+		poller = NULL;
+	/* As long as there are waiters, one of them polls or is awake, and will. The one that was woken to poll may be this
+	 * one, and have no need to. */
+	if (!poller && hdl_waiters)
+		wake(hdl_waiters);
+}
+
+bool hdl_waiter_polls(struct hdl_waiter *w)
+{
+	if (!poller || poller->asleep == HDL_ASLEEP_ON_DEVICE)
+		poller = w;
+	return poller == w;
+}
+
+void hdl_waiter_sleep(struct hdl_waiter *w)
+{
+	int spins = hdl_waiters_may_spin() ? hdl_vars.spin : 0;
+	unsigned depth;
+
+	w->word = 0;
+	w->asleep = HDL_ASLEEP_ON_WORD;
+	depth = hdl_lock_open_slow();
+	while (!__atomic_load_n(&w->word, __ATOMIC_ACQUIRE)) {
+		if (spins-- > 0)
+			relax();
+		else
+			futex_wait(&w->word, 0, FUTEX_BITSET_MATCH_ANY);
+	}
+	hdl_lock_close_slow(depth);
+}
+
+bool hdl_waiters_may_spin(void)
+{
+	return !hdl_job.oversubscribed && (!hdl_threads || nwaiters * hdl_job.local_size <= hdl_job.ncores);
+}
+
+struct hdl_device_sleep hdl_device_sleep_begin(void)
+{
+	struct hdl_device_sleep sleep = { .w = poller };
+
+	hdl_stirred = false;
+	if (!hdl_threads)
+		return sleep;
+	if (poller)
+		poller->asleep = HDL_ASLEEP_ON_DEVICE;
+	sleep.depth = hdl_lock_open_slow();
+	return sleep;
+}
+
+void hdl_device_sleep_end(struct hdl_device_sleep sleep)
+{
+	hdl_lock_close(sleep.depth);
+	/* another one may poll by now: then this one finds that it does not */
+	if (sleep.w)
+		sleep.w->asleep = HDL_AWAKE;
+}

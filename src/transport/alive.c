@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that have died. A connected queue reports it (RC, XRC: by errors of what was sent, and an event). UD reports
+ * nothing: packets are just not acknowledged, neither by a dead peer nor by one that computes, or is stopped, and will
+ * go on. And one that only receives, by UD or DC, has nothing that could fail.
+ *
+ * So a peer of this host is asked for by its process: as soon as packets to it are not answered, and now and then
+ * anyhow where no queue would report its end. Peers on other hosts cannot be asked for; there HEDDLE_UD_TIMEOUT decides.
+ */
+#include "transport/tp.h"
+
+#define SILENT_NS 50000000ull	/* not answered for less than this is nothing unusual */
+#define LOOK_NS 500000000ull
+#define LOOKS 8			/* processes that are asked for at a time, so that a rank with many peers does little else */
+
+static void peer_ended(struct hdl_ep *ep)
+{
+	hdl_error("connection to rank %d failed: its process (pid %u) has ended: look at its output for why", ep->rank,
+		  ep->proc.pid);
+	hdl_ep_fail(ep, -ECONNRESET);
+}
+
+bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
+{
+	if (silence_ns < SILENT_NS || hdl_tp.leaving)
+		return false;
+	switch (hdl_proc_state(&ep->proc)) {
+	case HDL_PROC_LIVES:
+		return false;
+	case HDL_PROC_ENDED:
+		peer_ended(ep);
+		return true;
+	case HDL_PROC_UNKNOWN:
+		break;
+	}
+	if (!hdl_vars.ud_timeout || silence_ns / 1000 < hdl_vars.ud_timeout)
+		return false;
+	hdl_error("connection to rank %d failed: %s port %u, UD: %u packets are not acknowledged, and there was no sign of "
+		  "life for %.1f s: its process or its host has ended, or it computes for longer than that without an MPI "
+		  "call; then raise HEDDLE_UD_TIMEOUT (%g s), or set it to 0", ep->rank, ep->dev->name,
+		  ep->dev->port.port_num, ep->rel->next - ep->rel->una, (double)silence_ns / 1e9,
+		  (double)hdl_vars.ud_timeout / 1e6);
+	hdl_ep_fail(ep, -ETIMEDOUT);
+	return true;
+}
+
+/* Whether a queue would report the peer's end. */
+static bool is_watched(const struct hdl_ep *ep)
+{
+	return ep->conn_state == HDL_CONN_READY && ep->sq && ep->sq->queue != HDL_QUEUE_DC;
+}
+
+static bool is_to_be_looked_at(const struct hdl_ep *ep)
+{
+	return ep && ep->proc.start && !ep->failed && !is_watched(ep);
+}
+
+uint64_t hdl_peers_look(uint64_t now)
+{
+	int looks = 0, n = hdl_tp.neps;
+	bool some = false;
+
+	if (hdl_tp.leaving)
+		return 0;
+	if (now < hdl_tp.alive_ns)
+		return hdl_tp.alive_ns;
+	hdl_tp.alive_ns = now + LOOK_NS;
+	for (int i = 0; i < n && looks < LOOKS; i++) {
+		struct hdl_ep *ep = hdl_tp.eps[hdl_tp.alive_next];
+
+		hdl_tp.alive_next = (hdl_tp.alive_next + 1) % n;
+		if (!is_to_be_looked_at(ep))
+			continue;
+		some = true;
+		looks++;
+		if (hdl_proc_state(&ep->proc) == HDL_PROC_ENDED)
+			peer_ended(ep);
+	}
+	return some ? hdl_tp.alive_ns : 0;
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# MPI_THREAD_MULTIPLE: every function that src/mpi exports begins with HDL_LOCKED, or says HDL_NO_LOCK.
+set -u
+cd "${srcdir:-.}/src/mpi" || exit 1
+set -- *.c
+out=$(awk '
+	/^[A-Za-z_].* \**PMPI_[A-Za-z_#]*\(/ && !/;[ \t\\]*$/ && !/^#define HDL_PROFILED/ { name = $0; functions++; want = 1 }
+	want && want++ > 1 && /^{/ { body = 1; next }
+	body {
+		if ($1 !~ /^(HDL_LOCKED|HDL_NO_LOCK);$/)
+			print FILENAME ": " name
+		want = body = 0
+	}
+	END { if (functions < 100 || want) print "only " functions " functions were understood" }
+' "$@")
+[ -z "$out" ] && exit 0
+echo "FAILED: no HDL_LOCKED and no HDL_NO_LOCK (see mpi_internal.h) at the beginning of"
+echo "$out"
+exit 1
