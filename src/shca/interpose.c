@@ -139,12 +139,12 @@ EXPORT void shca_await_cancel(struct ibv_context *context)
 
 EXPORT int shca_await_wake(struct ibv_context *context)
 {
-	static struct next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
 	if (shca_is_ours(context)) {
 		shca_sleep_interrupt(shca_context_of(context)->m);
 		return 0;
 	}
-	__typeof__(&shca_await_wake) f = preloaded() ? find(&next) : NULL;
+	__typeof__(&shca_await_wake) f = shca_preloaded() ? shca_next_find(&next) : NULL;
 	return f ? f(context) : EOPNOTSUPP;
 }
 
