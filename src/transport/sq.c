@@ -77,7 +77,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, ui
 			       .queue = queue,
 			       .depth = n,
 			       .mask = n - 1,
-			       .interval = n / 4,
+			       .interval = n / 2,
 			       .id = UINT32_MAX,
 			       .max_inline = dev->max_inline };
 	sq->slot = calloc(n, sizeof(*sq->slot));
