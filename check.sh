@@ -47,12 +47,32 @@ run() {
 	fi
 }
 
+# Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.
+tarball() {
+	rm -f "$1"/heddle-*.tar.xz
+	make -s -C "$1" dist >"$1/dist.out" 2>&1 </dev/null && tar -tf "$1"/heddle-*.tar.xz >"$1/dist.files" || {
+		echo "FAIL: make dist in $1"
+		tail -n 20 "$1/dist.out"
+		failed=$((failed + 1))
+		return
+	}
+	missing=$(git ls-files 2>/dev/null | while read -r f; do
+		[ "$f" = .gitignore ] || grep -q "^heddle-[^/]*/$f\$" "$1/dist.files" || echo "$f"
+	done)
+	if [ -n "$missing" ]; then
+		echo "FAIL: not in the tarball:" $missing
+		failed=$((failed + 1))
+	else
+		passed=$((passed + 1))
+	fi
+}
+
 note "configure"
 ./autogen.sh >autogen.log 2>&1 || { cat autogen.log; echo "0 passed, 1 failed"; exit 1; }
 rm -f autogen.log
 
 note "gcc"
-build build-check "" "" && run build-check "V=0"
+build build-check "" "" && run build-check "V=0" && tarball build-check
 
 if [ $quick = no ]; then
 	if command -v clang >/dev/null; then
