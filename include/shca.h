@@ -36,6 +36,10 @@ int shca_set_fabric(const char *name);
  * caller's. -errno with text on stderr on failure. */
 int shca_create_fabric(const char *name, int *name_fd);
 
+/* May be called before anything else, while the process has one thread: the kernel takes about 10 ms longer to let a
+ * process of several threads into a fabric. */
+void shca_prepare(void);
+
 /* Memory in the fabric's arena: peers reach it by plain loads and stores. Page-aligned; registers like any other
  * memory. NULL with errno. The context must be a software device's. */
 void *shca_alloc(struct ibv_context *context, size_t bytes);

@@ -27,6 +27,7 @@ static int init(const char *call, int required)
 		hdl_not_active(call);
 	}
 	hdl_call = call;
+	hdl_tp_prepare();
 	if (hdl_vars_load() || hdl_rt_init() || hdl_p2p_init() || hdl_coll_init())
 		init_failed(call);
 	hdl_comm_on_free = hdl_coll_comm_release;

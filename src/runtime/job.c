@@ -288,7 +288,7 @@ static int join(const struct hdl_launched_by *by)
 
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	rc = PMIx_Init(&me, NULL, 0);
-	hdl_watch_end();
+	hdl_watch_pause();	/* until this rank publishes its addresses */
 	if (rc != PMIX_SUCCESS) {
 		hdl_error("%s started this process as rank %d of PMIx namespace %s, but its PMIx server (%s; PMIx %s) cannot be "
 			  "reached by this side's PMIx (%s): %s. Has the launcher ended, or was its environment inherited by a "
@@ -364,6 +364,7 @@ static void count_cpus(const struct hdl_launched_by *by)
  * not tell that: its end is then seen as the failure that it is. */
 static void leave(bool properly)
 {
+	hdl_watch_end();
 	if (joined && properly)
 		PMIx_Finalize(NULL, 0);
 	joined = false;
@@ -391,8 +392,10 @@ int hdl_rt_init(void)
 	}
 
 	err = join(&by);
-	if (err)
+	if (err) {
+		hdl_watch_end();
 		return err;
+	}
 	err = -ENODATA;
 	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &hdl_job.size) || hdl_job.size <= hdl_job.rank) {
 		hdl_error("the PMIx server of %s (%s) tells no job size that holds rank %d (PMIX_JOB_SIZE: %d)", by.launcher,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread, alive only while something is watched: a signal or a timer would be the application's. */
+/* One thread, alive only while something is watched or soon will be: a signal or a timer would be the application's. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -12,53 +12,45 @@
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t ended;
+	pthread_cond_t changed;
 	pthread_t thread;
-	bool running, end;
+	bool running, watching, end;
 	const char *what;
 	uint64_t timeout_us;
-	struct timespec deadline;
+	uint64_t deadline;	/* hdl_now_ns */
 	int exit_code;
 } dog = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void *watch(void *arg)
 {
-	int err = 0;
-
 	pthread_mutex_lock(&dog.lock);
-	while (!dog.end && err != ETIMEDOUT)
-		err = pthread_cond_timedwait(&dog.ended, &dog.lock, &dog.deadline);
-	if (!dog.end) {
-		hdl_error("%s took longer than %g s: the launcher's PMIx server does not answer; "
-			  "is the launcher stopped, or ended?", dog.what, (double)dog.timeout_us / 1e6);
-		_exit(dog.exit_code);
+	while (!dog.end) {
+		struct timespec t = { (time_t)(dog.deadline / 1000000000u), (long)(dog.deadline % 1000000000u) };
+
+		if (!dog.watching) {
+			pthread_cond_wait(&dog.changed, &dog.lock);
+		} else if (hdl_now_ns() < dog.deadline) {
+			pthread_cond_timedwait(&dog.changed, &dog.lock, &t);
+		} else {
+			hdl_error("%s took longer than %g s: the launcher's PMIx server does not answer; "
+				  "is the launcher stopped, or ended?", dog.what, (double)dog.timeout_us / 1e6);
+			_exit(dog.exit_code);
+		}
 	}
 	pthread_mutex_unlock(&dog.lock);
 	return NULL;
 }
 
-void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
+static void start(void)
 {
 	pthread_condattr_t cond;
 	pthread_attr_t attr;
 	sigset_t all, old;
 
-	if (!timeout_us)
-		return;
-	dog.what = what;
-	dog.timeout_us = timeout_us;
-	dog.exit_code = exit_code;
 	dog.end = false;
-	clock_gettime(CLOCK_MONOTONIC, &dog.deadline);
-	dog.deadline.tv_sec += (time_t)(timeout_us / 1000000);
-	dog.deadline.tv_nsec += (long)(timeout_us % 1000000) * 1000;
-	if (dog.deadline.tv_nsec >= 1000000000) {
-		dog.deadline.tv_nsec -= 1000000000;
-		dog.deadline.tv_sec++;
-	}
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
-	pthread_cond_init(&dog.ended, &cond);
+	pthread_cond_init(&dog.changed, &cond);
 	pthread_condattr_destroy(&cond);
 
 	/* The application's signals are not for this thread; a small stack suffices. */
@@ -70,7 +62,31 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!dog.running)	/* no thread is left: then unbounded, but not refused */
-		hdl_debug("no thread to bound: %s", what);
+		hdl_debug("no thread to bound: %s", dog.what);
+}
+
+void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
+{
+	if (!timeout_us)
+		return;
+	pthread_mutex_lock(&dog.lock);
+	dog.what = what;
+	dog.timeout_us = timeout_us;
+	dog.exit_code = exit_code;
+	dog.deadline = hdl_now_ns() + timeout_us * 1000;
+	dog.watching = true;
+	if (dog.running)
+		pthread_cond_signal(&dog.changed);
+	else
+		start();
+	pthread_mutex_unlock(&dog.lock);
+}
+
+void hdl_watch_pause(void)
+{
+	pthread_mutex_lock(&dog.lock);
+	dog.watching = false;	/* the thread sees it when it wakes */
+	pthread_mutex_unlock(&dog.lock);
 }
 
 void hdl_watch_end(void)
@@ -78,10 +94,11 @@ void hdl_watch_end(void)
 	if (!dog.running)
 		return;
 	pthread_mutex_lock(&dog.lock);
+	dog.watching = false;
 	dog.end = true;
-	pthread_cond_signal(&dog.ended);
+	pthread_cond_signal(&dog.changed);
 	pthread_mutex_unlock(&dog.lock);
 	pthread_join(dog.thread, NULL);
-	pthread_cond_destroy(&dog.ended);
+	pthread_cond_destroy(&dog.changed);
 	dog.running = false;
 }

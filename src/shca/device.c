@@ -71,9 +71,10 @@ int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, 
 	return 0;
 }
 
-static void local_free(struct shca_local *local)
+/* used: segments that any process of the fabric had. */
+static void local_free(struct shca_local *local, uint32_t used)
 {
-	for (uint32_t i = 0; local && i < SHCA_QP_SEGS; i++)
+	for (uint32_t i = 0; local && i < used; i++)
 		free(atomic_load(&local->seg[i]));
 	free(local);
 }
@@ -167,11 +168,12 @@ static void node_put(struct shca_node *node)
 	if (last && node == process_node)
 		process_node = NULL;
 	if (last) {
+		uint32_t used = node->m.forked ? SHCA_QP_SEGS : shca_segments_used(&node->m, false);
 		node->m.proc->async_addr[0] = 0;
 		close(node->bell);
 		shca_fabric_leave(&node->m);
 		shca_timers_free(&node->m);
-		local_free(node->m.local);
+		local_free(node->m.local, used);
 		free(node->m.cross);
 		pthread_mutex_destroy(&node->mutex);
 		free(node);

@@ -377,10 +377,7 @@ int shca_fabric_create(const char *name)
 	return create_file(name, span, false);
 }
 
-#ifdef SHCA_EXPORT
-__attribute__((visibility("default")))
-#endif
-int shca_create_fabric(const char *name, int *name_fd)
+SHCA_PUBLIC int shca_create_fabric(const char *name, int *name_fd)
 {
 	int fd = shca_fabric_create(name);
 	if (fd < 0)

@@ -32,6 +32,13 @@
 #define SHCA_SANITIZED 1
 #endif
 
+/* Functions of shca.h that no other copy of the library in the process need do. */
+#ifdef SHCA_EXPORT
+#define SHCA_PUBLIC __attribute__((visibility("default")))
+#else
+#define SHCA_PUBLIC
+#endif
+
 struct shca_cpu;
 
 struct shca_member {

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shca.h"
 #include "shca/engine.h"
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
@@ -392,11 +393,21 @@ bool shca_membarrier_missing(void)
 	return have < 0 || !(have & MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
+/* The second time does nothing. With several threads the first one waits for a grace period of the kernel's RCU. */
+static int membarrier_register(void)
+{
+	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+SHCA_PUBLIC void shca_prepare(void)
+{
+	membarrier_register();	/* where it fails, joining a fabric says so */
+}
+
 int shca_proc_claim(struct shca_member *m)
 {
 	if (!m->hdr->fences) {
-		if (shca_membarrier_missing() ||
-		    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0)) {
+		if (shca_membarrier_missing() || membarrier_register()) {
 			shca_error("the fabric \"%s\" relies on membarrier(2), which this process may not use (%s). Create the fabric "
 				   "with SHCA_FENCES=1",
 				   m->hdr->name, strerror(errno));

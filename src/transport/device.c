@@ -76,6 +76,11 @@ static void refuse_name(const char *name)
 	list_free(&lists[1]);
 }
 
+void hdl_tp_prepare(void)
+{
+	shca_prepare();
+}
+
 /* Ranks that no launcher told a fabric use that of the job's name; which may be any text, and is not for everybody to
  * read: a hash of it (FNV-1a, 128 bits). */
 static void set_fabric(void)

@@ -76,6 +76,9 @@ static inline uint64_t hdl_msg_len(const struct hdl_hdr *hdr, const void *payloa
 	return n;
 }
 
+/* To be called at the very beginning of MPI_Init, when the process often has no other thread yet: it spares
+ * hdl_tp_init some milliseconds then. */
+void hdl_tp_prepare(void);
 /* Opens the device(s) and publishes this process's addresses. 0 or a negative errno; reported. */
 int hdl_tp_init(const struct hdl_upcalls *up);
 /* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which

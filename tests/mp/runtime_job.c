@@ -113,6 +113,17 @@ static int do_get_absent(void)
 	return hdl_rt_get(1, "test.never", &data, &len) == -ETIMEDOUT ? 7 : 1;
 }
 
+/* The launcher stops between this rank's joining and its publishing. Its pid is given, for there may be a shell in between. */
+static int do_publish_stopped(int launcher)
+{
+	if (launcher <= 1 || kill(launcher, SIGSTOP))
+		return failed("kill");
+	if (hdl_rt_put("test.key", "x", 1))
+		return failed("put");
+	hdl_rt_commit();
+	return 1;
+}
+
 static volatile sig_atomic_t seen;
 
 static void note_signal(int sig)
@@ -164,6 +175,8 @@ int main(int argc, char **argv)
 		code = hdl_rt_fence() == -ETIMEDOUT ? 7 : 1;
 	else if (!strcmp(what, "get-absent"))
 		code = do_get_absent();
+	else if (!strcmp(what, "publish-stopped"))
+		code = do_publish_stopped(who);
 	else if (!strcmp(what, "signal"))
 		code = do_signal();
 	else if (!strcmp(what, "nothing"))

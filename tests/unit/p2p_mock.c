@@ -200,6 +200,10 @@ void hdl_tp_dump(FILE *out)
 	fprintf(out, "mock transport\n");
 }
 
+void hdl_tp_prepare(void)
+{
+}
+
 static void *allocated;		/* the latest */
 
 void *hdl_tp_alloc(size_t bytes)
