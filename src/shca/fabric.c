@@ -220,8 +220,9 @@ int shca_fabric_verify(int fd, const char *name, bool quiet)
 	}
 	if (h.version != SHCA_LAYOUT) {
 		if (!quiet)
-			shca_error("the fabric \"%.63s\" has layout %x, this library speaks %x: its processes run "
-				   "another version of libshca. Use one version, or name another fabric (SHCA_FABRIC)",
+			shca_error("the fabric \"%.63s\" has layout %x, this library speaks %x: its processes, or the heddlerun "
+				   "that made it, are of another version of libshca. Use one version, or name another fabric "
+				   "(SHCA_FABRIC; heddlerun -x SHCA_FABRIC=NAME)",
 				   h.name, h.version, (unsigned)SHCA_LAYOUT);
 		return -EPROTO;
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "transport/tp.h"
 
@@ -25,6 +26,41 @@ static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* KiB that the process has pinned for devices. */
+static unsigned long long pinned_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmPin: %llu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+	char advice[320] = "";
+
+	getrlimit(RLIMIT_MEMLOCK, &lim);
+	if (err != ENOMEM && err != EAGAIN && err != EPERM)
+		;
+	else if (lim.rlim_cur == RLIM_INFINITY)
+		snprintf(advice, sizeof(advice), ". The limit on locked memory (ulimit -l) is not the cause: there is none; is the "
+			 "machine short of memory?");
+	else
+		snprintf(advice, sizeof(advice), ". This process may lock %llu KiB in memory and has locked %llu KiB: raise the limit "
+			 "by 'ulimit -l unlimited', for all logins by memlock in /etc/security/limits.d/, for services by "
+			 "LimitMEMLOCK=infinity", (unsigned long long)lim.rlim_cur >> 10, pinned_kib());
+	hdl_error("%s: cannot register %llu bytes of %s (%s)%s", dev->name, (unsigned long long)bytes, what, strerror(err),
+		  advice);
+	return -err;
+}
+
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
 {
 	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };
@@ -37,11 +73,9 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 	}
 	mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
 	if (!mem->mr) {
-		int err = errno;
-		hdl_error("%s: cannot register %zu bytes (%s)%s", dev->name, mem->bytes, strerror(err),
-			  err == ENOMEM || err == EAGAIN ? ": raise the limit on locked memory (ulimit -l)" : "");
+		int err = hdl_register_failed(dev, "message buffers", mem->bytes, errno);
 		hdl_mem_free(mem);
-		return -err;
+		return err;
 	}
 	return 0;
 }

@@ -126,13 +126,8 @@ static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 		op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
 		if (!op->mr) /* constant data lies in read-only pages */
 			op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, 0);
-		if (!op->mr) {
-			int err = errno;
-			hdl_error("%s: cannot register %llu bytes of a message (%s): raise the limit on locked memory "
-				  "(ulimit -l)",
-				  dev->name, (unsigned long long)op->total, strerror(err));
-			return -err;
-		}
+		if (!op->mr)
+			return hdl_register_failed(dev, "a message", op->total, errno);
 	}
 	*lkey = op->mr->lkey;
 	return 0;
@@ -387,10 +382,7 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 			err = op->mr ? 0 : errno;
 			if (err && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD))) {
-				hdl_error("%s: cannot register %zu bytes of a receive buffer (%s): raise the limit on "
-					  "locked memory "
-					  "(ulimit -l)",
-					  ep->dev->name, f->len, strerror(err));
+				hdl_register_failed(ep->dev, "a receive buffer", f->len, err);
 				hdl_id_free(&hdl_tp.fetches, op->id);
 				if (op->tuned)
 					hdl_tune_end(&hdl_tp.tune, f->len, true, hdl_now_ns());

@@ -183,6 +183,8 @@ struct hdl_mem {
 
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
+/* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
+int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
 
 /* Send buffers of one size; grows by chunks up to max. */
 struct hdl_txbuf {

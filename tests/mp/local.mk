@@ -42,8 +42,14 @@ check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rings_LDFLAGS = $(NOWRAP)
-TESTS += tests/mp/transport.sh
-EXTRA_DIST += tests/mp/transport.sh
+# The same on a device that lacks something.
+check_PROGRAMS += tests/mp/transport_lacking
+tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_lacking.c
+tests_mp_transport_lacking_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
+	-Wl,--wrap=mlx5dv_is_supported
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 check_PROGRAMS += tests/mp/transport_death

@@ -69,6 +69,27 @@ static void report(const char *path)
 	}
 }
 
+/* More memory than the machine has is refused with the figures, and the program goes on. */
+static void memory(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	unsigned long long kib = 0;
+	int rc, class;
+	void *p;
+
+	CHECK(f && fscanf(f, "MemTotal: %llu", &kib) == 1);
+	fclose(f);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	rc = MPI_Alloc_mem((MPI_Aint)(kib + (1 << 20)) << 10, MPI_INFO_NULL, &p);
+	MPI_Error_class(rc, &class);
+	CHECK_EQ(class, MPI_ERR_NO_MEM);
+	CHECK_EQ(MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &p), MPI_SUCCESS);
+	memset(p, 1, 1 << 20);
+	MPI_Free_mem(p);
+	returned();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "returned";
@@ -98,6 +119,8 @@ int main(int argc, char **argv)
 		if (me == np - 1)
 			MPI_Abort(MPI_COMM_WORLD, 17);
 		MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "memory")) {
+		memory();
 	} else if (!strcmp(mode, "wait")) {	/* to be ended */
 		meet(sync_comm);
 		printf("waiting %d pid %d\n", me, (int)getpid());

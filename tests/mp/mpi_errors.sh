@@ -39,6 +39,16 @@ for n in 2 3; do
 	expect 0 "waits to receive from rank 1, tag 77" \
 		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report "$tmp/err"
 done
+# Too little memory: what is needed and available, and what to change.
+for n in 1 2; do
+	expect 0 "KiB needed" "$top/heddlerun" -x SHCA_RESERVE=1t -n $n "$prog" memory
+	grep -q "the machine has [0-9]* KiB available, .*memory cgroup.*raise the limit" "$tmp/err" || {
+		echo "FAILED: the figures are missing: $(cat "$tmp/err")"
+		failed=$((failed + 1))
+	}
+done
+expect 1 "the limit on the size of files is" \
+	sh -c 'ulimit -f 2048; exec "$@"' sh "$top/heddlerun" -n 2 "$prog" returned
 # A program on its own is a job of one rank.
 expect 0 "" "$prog" returned
 expect 6 "communicator MPI_COMM_WORLD has 1 rank (0..0)" "$prog" fatal

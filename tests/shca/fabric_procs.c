@@ -554,6 +554,7 @@ static const struct {
 	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
+	{ "other_version", case_other_version },
 	{ "bells", case_bells },	{ "responder", case_responder },
 };
 #define NCASES (sizeof(cases) / sizeof(cases[0]))

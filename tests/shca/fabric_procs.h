@@ -52,6 +52,7 @@ int case_limit_as(void);
 int case_no_memory(void);
 int case_other_user(void);
 int case_refused(void);
+int case_other_version(void);
 
 /* fabric_procs_wake.c */
 int case_nap(void);

@@ -190,6 +190,31 @@ int case_other_user(void)
 	return 0;
 }
 
+/* A fabric of another version of the library, found by its name and inherited. */
+static int joiner(void *name)
+{
+	struct shca_member m;
+	return -shca_fabric_join(&m, name);
+}
+int case_other_version(void)
+{
+	char text[4096], fd[16];
+	uint32_t other = SHCA_LAYOUT ^ 1;
+	int made = shca_fabric_create(fabric), name = shca_name_publish(fabric, made);
+	CHECK(made >= 0 && name >= 0 && !fcntl(made, F_SETFD, 0));
+	CHECK(pwrite(made, &other, sizeof(other), offsetof(struct shca_header, version)) == sizeof(other));
+	CHECK(capture(joiner, fabric, text, sizeof(text)) == EPROTO);
+	printf("# %s", text);
+	CHECK(strstr(text, "another version of libshca") && strstr(text, "SHCA_FABRIC"));
+	snprintf(fd, sizeof(fd), "%d", made);
+	setenv("SHCA_FABRIC_FD", fd, 1);
+	CHECK(capture(joiner, NULL, text, sizeof(text)) == EPROTO);
+	CHECK(strstr(text, "another version of libshca"));
+	close(name);
+	close(made);
+	return 0;
+}
+
 /* Names that mean nothing, and names of namespaces that are not ours. */
 static int other_netns(void *arg)
 {

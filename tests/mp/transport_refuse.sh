@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a device cannot do, or not with so little memory, is refused with the reason and the remedy.
+. "$(dirname "$0")/launcher_lib.sh"
+traffic=$PWD/tests/mp/transport_lacking
+
+# refuses TEXT COMMAND...: it ends by itself, not well, and says why.
+refuses() {
+	text=$1; shift
+	$limit "$@" >"$out" 2>"$err" </dev/null
+	code=$?
+	[ $code != 0 ] && [ $code -lt 124 ] || fail "exit code $code: $*"
+	says "$err" "$text"
+}
+
+# Nothing is lacking.
+expect 0 "$run" -n 2 "$traffic" 100 10000 1
+says "$out" "^ok$"
+
+# A kind that the device cannot do, by name, alone or among others; what is not asked for is not missed.
+for kinds in dc rc,dc; do
+	refuses "HEDDLE_TRANSPORT=$kinds: shca0 cannot do DC: it lacks DC (mlx5dv_create_qp .*leave DC out, or choose another device" \
+		env LACK_DC=1 HEDDLE_TRANSPORT=$kinds "$run" -n 2 "$traffic" 100 10000 1
+done
+expect 0 env LACK_DC=1 HEDDLE_TRANSPORT=rc,ud "$run" -n 2 "$traffic" 100 10000 1
+expect 0 env LACK_DC=1 "$run" -n 2 "$traffic" 100 10000 1
+
+# Too little memory may be locked: what is needed, what is allowed, how to change it. At start ...
+locked='This process may lock 64 KiB in memory and has locked [0-9]* KiB: raise the limit by .ulimit -l unlimited'
+refuses "shca0: cannot register [0-9]* bytes of message buffers (Cannot allocate memory). $locked" \
+	sh -c 'ulimit -l 64; LACK_MEMLOCK=65536 HEDDLE_ODP=0 exec "$@"' sh "$run" -n 2 "$traffic" 100 10000 1
+if [ "$(ulimit -l)" = unlimited ]; then
+	refuses "message buffers .*(ulimit -l) is not the cause" \
+		env LACK_MEMLOCK=65536 HEDDLE_ODP=0 "$run" -n 1 "$traffic" 100 10000 1
+fi
+# ... and for a message.
+refuses "cannot register [0-9]* bytes of a \(message\|receive buffer\) (Cannot allocate memory). $locked" \
+	sh -c 'ulimit -l 64; LACK_MEMLOCK=700000 HEDDLE_ODP=0 HEDDLE_STAGE_MAX=0 HEDDLE_TRANSPORT=rc exec "$@"' sh \
+	"$run" -n 2 "$traffic" 700 1500000 13
+nothing_left
+exit 0
