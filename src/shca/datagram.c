@@ -164,21 +164,19 @@ static inline bool may_run(struct shca_cpu *cpu, struct shca_lqp *q, struct shca
 	       find(cpu, q, r, dqpn, qkey);
 }
 
-bool shca_post_datagram(struct shca_lqp *q, const struct ibv_send_wr *wr)
+int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct shca_cpu *cpu = shca_cpu_get(q->m);
-	uint32_t len, dqpn;
+	struct shca_cpu *cpu = shca_tls.cpu;
 	bool done = false;
 
-	if (!cpu || !short_one(q, wr))
-		return false;
-	len = wr->sg_list->length;
-	dqpn = wr->wr.ud.remote_qpn;
+	if (__builtin_expect(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr), 0))
+		return shca_post_any(q, wr, bad);
 	shca_lock(&q->lock);
 	if (__builtin_expect(!q->routes, 0) && !routes_new(q)) {
 		shca_unlock(&q->lock);
-		return false;
+		return shca_post_any(q, wr, bad);
 	}
+	uint32_t len = wr->sg_list->length, dqpn = wr->wr.ud.remote_qpn;
 	struct shca_route *r = &q->routes[dqpn & (ROUTES - 1)];
 	shca_enter(cpu);
 	if (may_run(cpu, q, r, dqpn, wr->wr.ud.remote_qkey) &&
@@ -190,5 +188,5 @@ bool shca_post_datagram(struct shca_lqp *q, const struct ibv_send_wr *wr)
 	}
 	shca_leave(cpu);
 	shca_unlock(&q->lock);
-	return done;
+	return done ? 0 : shca_post_any(q, wr, bad);
 }

@@ -530,7 +530,7 @@ static __attribute__((noinline)) int post_list(struct shca_cpu *cpu, struct shca
 	return 0;
 }
 
-static __attribute__((noinline)) int post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+__attribute__((noinline)) int shca_post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_cpu *cpu = shca_cpu_get(q->m);
 
@@ -579,7 +579,7 @@ static __attribute__((noinline)) int put_long(struct shca_cpu *cpu, struct shca_
 
 /*
  * The hottest path of the device: one inline write, of one or two pieces, to a window that is remembered. The same as
- * write_plain, but for short data it calls nothing; whatever else turns up is post_any's. Here enter and leave are spelled out: a
+ * write_plain, but for short data it calls nothing; whatever else turns up is shca_post_any's. Here enter and leave are spelled out: a
  * thread that posts is not inside the engine already.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -588,7 +588,7 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
 			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
-		return wr && q->type == IBV_QPT_UD && shca_post_datagram(q, wr) ? 0 : post_any(q, wr, bad);
+		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
 	struct shca_cpu *cpu = shca_tls.cpu;
 	const struct ibv_sge *sge = wr->sg_list, *last = sge;
 	uint32_t before = 0;
@@ -596,13 +596,13 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		before = sge->length;
 		last++;
 	} else if (wr->num_sge != 1) {
-		return post_any(q, wr, bad);
+		return shca_post_any(q, wr, bad);
 	}
 	uint64_t len = (uint64_t)before + last->length;
 	uint32_t rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
 	uint64_t addr = wr->wr.rdma.remote_addr;
 	if (len - 1 >= q->max_inline)
-		return post_any(q, wr, bad);
+		return shca_post_any(q, wr, bad);
 	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
 	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
 	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
@@ -611,7 +611,7 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
 			     len > t->bytes || addr - t->lo > t->bytes - len, 0)) {
 		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
-		return post_any(q, wr, bad);
+		return shca_post_any(q, wr, bad);
 	}
 	char *to = t->at + addr;
 	if (before > SHCA_LINE || last->length > SHCA_LINE)

@@ -9,8 +9,10 @@
 int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct shca_req *req);
 /* Makes runnable what was submitted with q->hold_kick set; shca_drain then runs it. */
 void shca_kick_later(struct shca_cpu *cpu, struct shca_lqp *q);
-/* One short datagram (datagram.c). false: nothing happened, it goes the general way. */
-bool shca_post_datagram(struct shca_lqp *q, const struct ibv_send_wr *wr);
+/* ibv_post_send for whatever list and queue. */
+int shca_post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* The same for a UD queue, short for one short datagram (datagram.c). */
+int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* How many further requests q has room for. */
 uint64_t shca_send_room(struct shca_lqp *q);
 bool shca_op_allowed(const struct shca_lqp *q, uint8_t op);
