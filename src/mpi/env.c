@@ -100,8 +100,8 @@ HDL_PROFILED(Alloc_mem);
 
 int PMPI_Free_mem(void *base)
 {
-	static const char call[] = "MPI_Free_mem";
 	HDL_LOCKED;
+	static const char call[] = "MPI_Free_mem";
 
 	hdl_check_active(call);
 	if (!hdl_tp_free(base))

@@ -16,7 +16,7 @@ struct buf {
 		struct buf *next;	/* while free */
 		size_t order;		/* while in use; 0: malloc */
 	};
-	uint64_t pad;
+	size_t bytes;			/* of what came from malloc alone */
 	char data[];
 };
 _Static_assert(sizeof(struct buf) == 16, "data is 16-byte aligned");
@@ -39,6 +39,7 @@ void *hdl_buf_get(size_t bytes)
 		if (!b)
 			return NULL;
 		b->order = 0;
+		b->bytes = need;
 		return b->data;
 	}
 	b = classes[order].free;
@@ -70,6 +71,13 @@ void hdl_buf_put(void *buf)
 	b->next = classes[order].free;
 	classes[order].free = b;
 	classes[order].count++;
+}
+
+size_t hdl_buf_size(const void *buf)
+{
+	const struct buf *b = (const struct buf *)((const char *)buf - sizeof(*b));
+
+	return b->order ? (size_t)1 << b->order : b->bytes;
 }
 
 void hdl_buf_fini(void)

@@ -299,7 +299,7 @@ static void comm_clear(struct hdl_comm *comm)
 
 	if (hdl_comm_on_free)
 		hdl_comm_on_free(comm);
-	lost = hdl_match_purge(comm->context) + hdl_match_purge(comm->context + 1);
+	lost = hdl_unexpected_purge(comm->context) + hdl_unexpected_purge(comm->context + 1);
 	if (lost)
 		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
 	if (hdl_handle_is_address(comm->errhandler) && !--((struct hdl_object *)comm->errhandler)->refs)

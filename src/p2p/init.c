@@ -48,6 +48,7 @@ int hdl_p2p_fini(void)
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
 	hdl_wait_until(nothing_pending, NULL);
 	rc = hdl_tp_fini();
+	hdl_unexpected_close();
 	hdl_report_fini();
 	if (hdl_match_unexpected_count())
 		hdl_debug("%zu messages were never received", hdl_match_unexpected_count());

@@ -117,7 +117,7 @@ void hdl_match_add(struct hdl_unexpected *u)
 		c->first = u;
 	c->last = u;
 	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes += u->len;
+		hdl_unexpected_bytes += u->held;
 	hdl_match.nunexpected++;
 	hdl_match_count();
 }
@@ -136,7 +136,7 @@ void hdl_match_remove(struct hdl_unexpected *u)
 	*(u->before ? &u->before->after : &c->first) = u->after;
 	*(u->after ? &u->after->before : &c->last) = u->before;
 	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes -= u->len;
+		hdl_unexpected_bytes -= u->held;
 	hdl_match.nunexpected--;
 	hdl_match.nentries--;
 }

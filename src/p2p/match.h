@@ -148,7 +148,7 @@ struct hdl_op *hdl_match_sweep(bool (*fn)(const struct hdl_op *op, void *arg), v
 void hdl_match_each_posted(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 /* Forgets the unexpected messages of a context that is given back, and returns how many there were. */
 unsigned hdl_match_purge(uint16_t context);
-extern size_t hdl_unexpected_bytes;	/* of messages held here in full */
+extern size_t hdl_unexpected_bytes;	/* memory of the messages that are held here in full */
 void hdl_match_each_unexpected(void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);
 
 static inline size_t hdl_match_unexpected_count(void)

@@ -9,6 +9,8 @@
 unsigned hdl_failed_peers;
 static int *failed;			/* by rank in MPI_COMM_WORLD: errno; NULL while all is well */
 static size_t unexpected_warn;
+static bool *held;			/* by rank in MPI_COMM_WORLD: peers that were asked to hold back; NULL: none ever */
+static int nheld;
 
 _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
 {
@@ -165,10 +167,46 @@ struct heaviest {
 
 static void add_bytes(const struct hdl_unexpected *u, void *arg)
 {
-	((struct heaviest *)arg)->by_src[u->src] += u->kind == HDL_RTS ? 0 : u->len;
+	((struct heaviest *)arg)->by_src[u->src] += u->kind == HDL_EAGER ? u->held : 0;
 }
 
-/* The queue is bounded by what the program sends ahead of its receives: say who, before memory is short. */
+/* A peer whose messages come too early keeps them from HEDDLE_UNEXPECTED_MAX on: it announces them, and only their
+ * announcements wait here, as many as the peer has sends under way. So what lies here is bounded, without a credit for
+ * each message, and a receive finds its message wherever that is: nothing that was sent is left unread. What is under
+ * way when the peer is told comes on top: a ring, or some receives. */
+static __attribute__((noinline)) void hold_back(int src)
+{
+	if (!held)
+		held = calloc(hdl_job.size, sizeof(*held));
+	if (!held)
+		hdl_out_of_memory("the list of peers that hold their messages back", hdl_job.size * sizeof(*held));
+	if (held[src])
+		return;
+	held[src] = true;
+	nheld++;
+	hdl_debug("unexpected messages take %zu KiB: rank %d is asked to hold its messages back",
+		  hdl_unexpected_bytes >> 10, src);
+	hdl_ep_hold(hdl_ep(src), true);
+}
+
+static __attribute__((noinline)) void let_go(void)
+{
+	for (int r = 0; r < hdl_job.size; r++)
+		if (held[r]) {
+			held[r] = false;
+			hdl_ep_hold(hdl_ep(r), false);
+		}
+	nheld = 0;
+}
+
+/* After messages were taken out. The distance to the limit keeps peers from being told back and forth. */
+static inline void fewer_unexpected(void)
+{
+	if (unlikely(nheld) && hdl_unexpected_bytes <= hdl_vars.unexpected_max / 2)
+		let_go();
+}
+
+/* Say who sends ahead of the receives: it costs time and memory. */
 static __attribute__((noinline)) void warn_unexpected(void)
 {
 	struct heaviest h = { calloc(hdl_job.size, sizeof(size_t)) };
@@ -182,7 +220,8 @@ static __attribute__((noinline)) void warn_unexpected(void)
 		if (h.by_src[r] > h.by_src[worst])
 			worst = r;
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from rank %d: this rank receives too "
-		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX",
+		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
+		 "senders wait",
 		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.by_src[worst] >> 10, worst);
 	free(h.by_src);
 }
@@ -198,6 +237,7 @@ static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag,
 	u->context = context;
 	u->kind = kind;
 	u->len = len;
+	u->held = hdl_buf_size(u);
 	return u;
 }
 
@@ -216,6 +256,7 @@ static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
 		hdl_recv_deliver_self(op, u->self);
 	}
 	hdl_buf_put(u);
+	fewer_unexpected();
 }
 
 void hdl_unexpected_self(struct hdl_op *send, bool buffered)
@@ -260,6 +301,8 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	if (data)
 		memcpy(u->data, payload, data);
 	hdl_match_add(u);
+	if (unlikely(hdl_unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER)
+		hold_back(src);
 	if (unlikely(hdl_unexpected_bytes > unexpected_warn))
 		warn_unexpected();
 }
@@ -511,6 +554,19 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 	return probe_found(src, tag, comm, context, &p.flag, status);
 }
 
+unsigned hdl_unexpected_purge(uint16_t context)
+{
+	unsigned n = hdl_match_purge(context);
+
+	fewer_unexpected();
+	return n;
+}
+
+void hdl_unexpected_close(void)
+{
+	nheld = 0;
+}
+
 int hdl_recv_init(void)
 {
 	unexpected_warn = hdl_vars.unexpected_warn ? hdl_vars.unexpected_warn : SIZE_MAX;
@@ -520,6 +576,8 @@ int hdl_recv_init(void)
 void hdl_recv_fini(void)
 {
 	free(failed);
+	free(held);
+	held = NULL;
 	failed = NULL;
 	hdl_failed_peers = 0;
 }

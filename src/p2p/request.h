@@ -55,6 +55,7 @@ struct hdl_unexpected {
 	uint16_t context;
 	uint8_t kind;			/* enum hdl_kind, or HDL_SELF */
 	size_t len;			/* bytes of the message */
+	size_t held;			/* HDL_EAGER: memory that it takes here */
 	struct hdl_op *self;		/* HDL_SELF: the send that waits, with its data */
 	char data[];			/* HDL_EAGER: the message; HDL_RTS: the transport's record */
 };
@@ -64,6 +65,7 @@ struct hdl_unexpected {
 
 void *hdl_buf_get(size_t bytes);	/* 16-byte aligned; NULL without memory */
 void hdl_buf_put(void *buf);		/* NULL is allowed */
+size_t hdl_buf_size(const void *buf);	/* what it takes of the heap */
 void hdl_buf_fini(void);
 
 /* ---- request.c ----------------------------------------------------------------------------------------- */
@@ -113,6 +115,10 @@ void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
 int hdl_op_fail(struct hdl_op *op, int err);
 /* Queues a message to the rank itself; buffered: copied, and the send is complete. */
 void hdl_unexpected_self(struct hdl_op *send, bool buffered);
+/* hdl_match_purge, and what follows from it. */
+unsigned hdl_unexpected_purge(uint16_t context);
+/* The transport is closed: nobody is told anything from here on. */
+void hdl_unexpected_close(void);
 int hdl_recv_init(void);
 void hdl_recv_fini(void);
 /* MPI_SUCCESS, or the class for an operation with a rank that has failed. */

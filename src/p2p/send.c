@@ -57,15 +57,17 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 	return MPI_SUCCESS;
 }
 
-/* A message to the rank itself never reaches the transport. blocking: op must be done on return. */
+/* A message to the rank itself never reaches the transport. blocking: op is done on return, unless another thread may
+ * receive it. */
 static int send_self(struct hdl_op *op, bool blocking)
 {
 	struct hdl_op *recv = hdl_match_arrived(op->context, hdl_job.rank, op->tag);
-	bool buffered = !op->sync && op->bytes <= hdl_vars.eager_max;
+	bool buffered = !op->sync && op->bytes <= hdl_vars.eager_max &&
+			(blocking || hdl_unexpected_bytes <= hdl_vars.unexpected_max);
 
 	if (recv) {
 		hdl_recv_deliver_self(recv, op);
-	} else if (buffered || !blocking) {
+	} else if (buffered || !blocking || hdl_threads) {
 		hdl_unexpected_self(op, buffered);
 	} else {
 		if (op->type)
@@ -138,7 +140,7 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 	if (rc)
 		return rc;
 	if (dest == comm->rank) {
-		rc = send_self(&op, !hdl_threads);
+		rc = send_self(&op, true);
 		if (!rc)
 			hdl_wait_done(&op.req.done, NULL, &op);	/* another thread may receive */
 		return rc;

@@ -125,7 +125,7 @@ int hdl_ep_connect(struct hdl_ep *ep)
 
 void hdl_ep_refresh(struct hdl_ep *ep)
 {
-	ep->fast = ep->ring && ep->sq && !ep->pend && !ep->wake_mode && !ep->failed && !ep->guard_ud &&
+	ep->fast = ep->ring && ep->sq && !ep->pend && !ep->wake_mode && !ep->hold && !ep->failed && !ep->guard_ud &&
 		   !ep->guard_sq && ep->sq->max_inline >= HDL_LINE && ep->ring_max >= HDL_RING_SMALL;
 	if (!ep->fast)
 		return;
@@ -340,7 +340,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return ep->fail_err;
 	if (q == HDL_QUEUE_NONE)
 		return -EAGAIN;
-	if (len <= limit && !sync) {
+	if (len <= limit && !sync && !ep->hold) {
 		hdr.kind = HDL_EAGER;
 		return q == HDL_QUEUE_UD ? send_ud(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
 	}
@@ -362,9 +362,22 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	return 0;
 }
 
+#define UNLOOKED_MAX 32
+
+/* A sender that never waits, because its messages leave at once, looks all the same, now and then, at what arrives: the
+ * peer may ask it to hold. */
+static void look(struct hdl_ep *ep)
+{
+	ep->unlooked = 0;
+	ep->looked_sent = ep->tx.sent;
+	hdl_tp_take_in();
+}
+
 static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 					       const void *buf, size_t len, struct hdl_send *send)
 {
+	if (++ep->unlooked >= UNLOOKED_MAX)
+		look(ep);
 	if (ep->failed)
 		return ep->fail_err;
 	if (!ep->pend) {
@@ -438,6 +451,11 @@ static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, 
 {
 	struct hdl_hdr hdr = { .tag = tag, .context = context, .seq = ep->tx_seq, .kind = HDL_EAGER };
 
+	if (ep->tx.sent - ep->looked_sent > ep->tx.lines / 2) {
+		look(ep);
+		if (!ep->fast)
+			return 0;
+	}
 	if (hdl_post_ring(ep, &hdr, buf, len, NULL, NULL, HDL_IN_PLACE_NO) < 0)
 		return 0;
 	sent(ep);
@@ -515,6 +533,22 @@ static void bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr)
 		  ep->rank, hdr->kind, hdr->len);
 }
 
+void hdl_ep_hold(struct hdl_ep *ep, bool on)
+{
+	struct hdl_hold_rec m = { .turn = ++ep->hold_told, .on = on };
+
+	hdl_ep_ctl(ep, HDL_CTL_HOLD, &m, sizeof(m), false);
+}
+
+static void on_hold(struct hdl_ep *ep, const struct hdl_hold_rec *m)
+{
+	if ((int32_t)(m->turn - ep->hold_turn) <= 0)
+		return;
+	ep->hold_turn = m->turn;
+	ep->hold = m->on;
+	hdl_ep_refresh(ep);
+}
+
 static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
 {
 	union {
@@ -526,6 +560,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		struct hdl_ring_released released;
 		struct hdl_credit_rec credit;
 		struct hdl_sleep_rec sleep;
+		struct hdl_hold_rec hold;
 	} m;
 	uint32_t n;
 	static const uint8_t need[] = {
@@ -539,6 +574,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_SLEEP] = sizeof(m.sleep),
 		[HDL_CTL_SLEEP_ACK] = sizeof(m.sleep),
 		[HDL_CTL_AWAKE] = 0,
+		[HDL_CTL_HOLD] = sizeof(m.hold),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -588,6 +624,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	case HDL_CTL_AWAKE:
 		ep->wake_mode = false;
 		hdl_ep_refresh(ep);
+		break;
+	case HDL_CTL_HOLD:
+		on_hold(ep, &m.hold);
 		break;
 	default:
 		bad_message(ep, hdr);

@@ -224,7 +224,7 @@ static int run_busy(void)
 	return n;
 }
 
-static int turn(void)
+static int poll_rings(void)
 {
 	int n = 0;
 
@@ -234,6 +234,24 @@ static int turn(void)
 		if (unlikely(ep->rx_state == HDL_RX_REVOKING))
 			hdl_ring_check_final(ep);
 	}
+	return n;
+}
+
+void hdl_tp_take_in(void)
+{
+	if (hdl_tp.inside)
+		return;
+	hdl_tp.inside = true;
+	poll_rings();
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		hdl_tp_poll_rcq(hdl_tp.dev[i]);
+	hdl_tp.inside = false;
+}
+
+static int turn(void)
+{
+	int n = poll_rings();
+
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		struct hdl_dev *dev = hdl_tp.dev[i];
 		n += hdl_tp_poll_rcq(dev);

@@ -193,6 +193,9 @@ void hdl_tp_dump(FILE *out)
 		if (ep->rel)
 			fprintf(out, ", UD: %u packets not acknowledged", ep->rel->next - ep->rel->una);
 		fprintf(out, "; waiting: %u sends, %u rendezvous, %u control messages", pend, wait, ctl);
+		if (ep->hold)
+			fprintf(out, "; messages wait for their receives, of which the peer has too few posted "
+				"(HEDDLE_UNEXPECTED_MAX)");
 		if (ep->order.parked)
 			fprintf(out, "; message %u is missing, %u behind it are parked", ep->order.expected,
 				ep->order.parked);

@@ -54,6 +54,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_SLEEP,		/* I am about to sleep: struct hdl_sleep_rec */
 	HDL_CTL_SLEEP_ACK,	/* understood: what follows will make a completion; the turn of the SLEEP */
 	HDL_CTL_AWAKE,		/* the ring may be used again */
+	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
 };
 
 /* Every message that arrives in a pooled receive of RC, XRC, DC. */
@@ -126,6 +127,10 @@ struct hdl_credit_rec {
 };
 struct hdl_sleep_rec {
 	uint32_t turn;
+};
+struct hdl_hold_rec {
+	uint32_t turn;		/* the latest counts: they may overtake each other */
+	uint32_t on;
 };
 
 /* Written by the peer with RDMA, in memory of the ring's sender. */
@@ -450,6 +455,7 @@ struct hdl_ep {
 	bool ring;			/* tx is in use */
 	bool direct;			/* sq takes ibv_post_send (not DC) */
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
+	bool hold;			/* the peer has no room for what comes before its receive: announce it */
 	struct hdl_credit *credit;
 	size_t ring_max;		/* largest payload that takes the ring */
 	size_t now_max;			/* largest one that is copied while it is posted */
@@ -506,6 +512,10 @@ struct hdl_ep {
 	uint32_t credit_rkey;		/* of ours, at the ring's sender */
 	uint64_t *dirty;
 	uint32_t rings_out, rings_in;	/* given and got, ever */
+	/* what the peer was last told by HOLD, and what it has told us; sends since we looked at what arrives */
+	uint32_t hold_told, hold_turn;
+	uint32_t unlooked;
+	uint64_t looked_sent;
 	/* sleep: the turn in which the peer was told, and the one that it confirmed; equal to sleep_turn: in force */
 	uint32_t sleep_told, sleep_acked;
 };
@@ -715,6 +725,8 @@ void hdl_tp_async(struct hdl_dev *dev);
 void hdl_tp_reap(void);		/* looks at every send CQ, whether or not anything is expected there */
 void hdl_tp_timers(uint64_t now);
 int hdl_tp_poll_rcq(struct hdl_dev *dev);
+/* Takes in what has arrived, and ends no operation of its own: for senders that never wait, in the middle of a send. */
+void hdl_tp_take_in(void);
 
 /* ---- alive.c ----- */
 /* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can

@@ -98,6 +98,10 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 /* The same without sync, if it can be done at once: 1: sent, the buffer is the caller's again; 0: nothing happened, use hdl_ep_send. */
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 
+/* Asks the peer to announce its messages (HDL_RTS), whatever their size, so that their data stays with it until it is
+ * fetched; or no longer to. What is under way still comes eagerly. */
+void hdl_ep_hold(struct hdl_ep *ep, bool on);
+
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
  * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow. */
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch);

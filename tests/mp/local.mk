@@ -56,6 +56,10 @@ check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_death_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_hold
+tests_mp_transport_hold_SOURCES = tests/mp/transport_hold.c
+tests_mp_transport_hold_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_hold_LDFLAGS = $(NOWRAP)
 
 # What the whole machine promises, seen from outside.
 check_PROGRAMS += tests/mp/show_blocked

@@ -1,6 +1,6 @@
 # The MPI functions between processes: every program over every kind of queue.
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
-	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors
+	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood
 check_PROGRAMS += $(mpi_test_programs)
 tests_mp_mpi_sizes_SOURCES = tests/mp/mpi_sizes.c tests/mp/mpi_test.h
 tests_mp_mpi_sizes_LDADD = libheddle.la
@@ -23,9 +23,12 @@ tests_mp_mpi_stress_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_threads_SOURCES = tests/mp/mpi_threads.c tests/mp/mpi_test.h
 tests_mp_mpi_threads_LDADD = libheddle.la
 tests_mp_mpi_threads_LDFLAGS = $(NOWRAP) -pthread
+tests_mp_mpi_flood_SOURCES = tests/mp/mpi_flood.c tests/mp/mpi_test.h
+tests_mp_mpi_flood_LDADD = libheddle.la
+tests_mp_mpi_flood_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_errors_SOURCES = tests/mp/mpi_errors.c tests/mp/mpi_test.h
 tests_mp_mpi_errors_LDADD = libheddle.la
 tests_mp_mpi_errors_LDFLAGS = $(NOWRAP)
-mpi_test_scripts = tests/mp/mpi_run.sh tests/mp/mpi_errors.sh
+mpi_test_scripts = tests/mp/mpi_run.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 TESTS += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)

@@ -36,6 +36,7 @@ for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 4 HEDDLE_TRANSPORT=$kind -- "$traffic" 400 200000 3
 	try 2 HEDDLE_TRANSPORT=$kind -- "$sleeper" 30
 	try 6 HEDDLE_TRANSPORT=$kind -- "$sleeper" 12
+	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_hold"
 done
 
 # devices that need every buffer registered
@@ -59,6 +60,7 @@ for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$traffic" 1500 20000 5
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 -- "$traffic" 400 20000 6
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 7
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_hold"
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=16 HEDDLE_SQ_DEPTH=16 HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 8
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=1000 -- "$traffic" 1000 50000 9
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=0 -- "$traffic" 700 1500000 13

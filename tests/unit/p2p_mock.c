@@ -29,9 +29,10 @@ enum mock_mode mock_mode;
 struct mock_sent mock_sent[256];
 int mock_nsent, mock_fetch_err, mock_fetches, mock_idles;
 char mock_last_warning[1024];
+int mock_holds[16], mock_nholds;
 
 struct hdl_job hdl_job = { .size = 1, .hostname = "mock" };
-struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20 };
+struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20, .unexpected_max = 1 << 22 };
 
 static const struct hdl_upcalls *upcalls;
 static struct hdl_ep eps[1024];
@@ -94,6 +95,12 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 {
 	/* a short message that the transport takes at once */
 	return mock_mode == MOCK_NOW && len <= 48 ? hdl_ep_send(ep, tag, context, false, buf, len, NULL) : 0;
+}
+
+void hdl_ep_hold(struct hdl_ep *ep, bool on)
+{
+	mock_holds[mock_nholds % 16] = on ? ep->rank : -ep->rank;
+	mock_nholds++;
 }
 
 void mock_complete(int i, int err)

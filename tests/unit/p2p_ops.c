@@ -509,6 +509,31 @@ Test(p2p, unexpected_without_warning)
 		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, i, &hdl_world, 0, NULL);
 }
 
+/* Who sends too early is asked to hold back, once, and let go when half is gone: limit 4 MiB, 8 KiB of memory each. */
+Test(p2p, much_unexpected_is_held_back)
+{
+	static char big[4096];
+	int n = 0;
+
+	for (; n < 512; n++)
+		mock_eager(1, n, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 0);
+	for (; n < 520; n++)
+		mock_eager(n % 2 ? 3 : 1, n, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 2);
+	cr_assert_eq(mock_holds[0], 1);
+	cr_assert_eq(mock_holds[1], 3);
+	mock_rts(2, 1, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 2, "an announcement takes no room");
+	for (; n-- > 257;)
+		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, n, &hdl_world, 0, NULL);
+	cr_assert_eq(mock_nholds, 2);
+	hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, n, &hdl_world, 0, NULL);
+	cr_assert_eq(mock_nholds, 4);
+	cr_assert_eq(mock_holds[2], -1);
+	cr_assert_eq(mock_holds[3], -3);
+}
+
 /* ---- requests ------------------------------------------------------------------------------------------ */
 
 static int notified;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that come long before they are received must not take memory without bound. Arguments: messages, bytes of
+ * each, way, and the memory in KiB by which rank 0 may grow. Every other rank sends so many to rank 0, which computes
+ * meanwhile, outside MPI, and then receives them:
+ *     reverse   nonblocking sends, a tag for each, received in the reverse order: all the others come before their
+ *               receive, while rank 0 is in MPI
+ *     order     blocking sends of one tag, received in order
+ *     probe     the same, and rank 0 probes for a message that comes last, on another communicator
+ * In between and afterwards, small exchanges in both directions.
+ */
+#include "mpi_test.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+static int messages, bytes;
+
+static long peak_kib(void)
+{
+	char line[256];
+	long kib = 0;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %ld kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static void compute(void)
+{
+	struct timespec t = { 0, 300000000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* One of so many buffers that neighbours differ. */
+enum { KINDS = 61 };
+static char *buffers[KINDS];
+
+static void make_buffers(void)
+{
+	for (int k = 0; k < KINDS; k++) {
+		buffers[k] = malloc((size_t)bytes + 1);
+		fill(buffers[k], (size_t)bytes, seed_of(me, 0, k, 0));
+	}
+}
+
+/* Some messages are empty, some short. */
+static int length(int i)
+{
+	return i % 50 == 7 ? 0 : i % 50 == 13 && bytes > 8 ? 8 : bytes;
+}
+
+static void check(const char *buf, const MPI_Status *s, int source, int i)
+{
+	int n;
+
+	MPI_Get_count(s, MPI_BYTE, &n);
+	CHECK_EQ(s->MPI_SOURCE, source);
+	CHECK_EQ(n, length(i));
+	VERIFY(buf, (size_t)n, seed_of(source, 0, i % KINDS, 0));
+}
+
+static void reverse(void)
+{
+	char *in = malloc((size_t)bytes + 1);
+	MPI_Request *req;
+	MPI_Status s;
+
+	if (me) {
+		req = malloc(sizeof(*req) * (size_t)messages);
+		for (int i = 0; i < messages; i++)
+			MPI_Isend(buffers[i % KINDS], length(i), MPI_BYTE, 0, i, MPI_COMM_WORLD, &req[i]);
+		MPI_Waitall(messages, req, MPI_STATUSES_IGNORE);
+		free(req);
+	} else {
+		compute();
+		for (int i = messages; i-- > 0;)
+			for (int r = 1; r < np; r++) {
+				MPI_Recv(in, bytes, MPI_BYTE, r, i, MPI_COMM_WORLD, &s);
+				check(in, &s, r, i);
+			}
+	}
+	free(in);
+}
+
+static void in_order(bool probe)
+{
+	char *in = malloc((size_t)bytes + 1);
+	MPI_Status s;
+	int flag = 0;
+
+	if (me) {
+		for (int i = 0; i < messages; i++)
+			MPI_Send(buffers[i % KINDS], length(i), MPI_BYTE, 0, 5, MPI_COMM_WORLD);
+		MPI_Send(&flag, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
+	} else {
+		compute();
+		/* the probe takes in all that comes */
+		for (int i = 0; probe && i < 3000; i++)
+			MPI_Iprobe(MPI_ANY_SOURCE, 6, MPI_COMM_WORLD, &flag, &s);
+		CHECK(!flag || messages < 1000);
+		for (int i = 0; i < messages; i++)
+			for (int r = 1; r < np; r++) {
+				MPI_Recv(in, bytes, MPI_BYTE, r, 5, MPI_COMM_WORLD, &s);
+				check(in, &s, r, i);
+			}
+		for (int r = 1; r < np; r++)
+			MPI_Recv(&flag, 1, MPI_INT, r, 6, MPI_COMM_WORLD, &s);
+	}
+	free(in);
+}
+
+int main(int argc, char **argv)
+{
+	const char *way;
+	long before, limit;
+
+	test_init(&argc, &argv);
+	messages = argc > 1 ? atoi(argv[1]) : 1000;
+	bytes = argc > 2 ? atoi(argv[2]) : 1024;
+	way = argc > 3 ? argv[3] : "reverse";
+	limit = argc > 4 ? atol(argv[4]) : 0;
+	make_buffers();
+	for (int i = 0; i < 100; i++)	/* what the connections take is not what is measured */
+		meet(sync_comm);
+	before = peak_kib();
+	for (int round = 0; round < 2; round++) {
+		if (!strcmp(way, "reverse"))
+			reverse();
+		else
+			in_order(!strcmp(way, "probe"));
+		for (int i = 0; i < 20; i++)
+			meet(sync_comm);
+	}
+	if (!me) {
+		printf("rank 0 grew by %ld KiB\n", peak_kib() - before);
+		if (limit && peak_kib() - before > limit)
+			test_fail(__FILE__, __LINE__, "rank 0 may grow by %ld KiB, and grew by %ld", limit,
+				  peak_kib() - before);
+	}
+	for (int k = 0; k < KINDS; k++)
+		free(buffers[k]);
+	test_done("flood");
+	return 0;
+}
