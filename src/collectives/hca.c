@@ -17,11 +17,6 @@
 
 static struct hdl_hca *active;		/* all communicators with queues */
 
-/* wr_id of signaled requests: whether the operation retires by it | link:15 | ring place:8 | the queue's position:40. */
-#define ID_RETIRES (1ULL << 63)
-#define ID_LINK_SHIFT 48
-#define ID_PLACE_SHIFT 40
-#define ID_POSITION ((1ULL << ID_PLACE_SHIFT) - 1)
 _Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
 static char *slot_of(const struct hdl_hca *h, uint64_t opno)
@@ -53,6 +48,8 @@ int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n)
 	struct ibv_recv_wr wr[BATCH], *bad;
 
 	memset(wr, 0, sizeof(wr));
+	for (int i = 0; i < BATCH; i++)
+		wr[i].wr_id = HDL_ID_RECEIVE | (uint64_t)l->index << HDL_ID_LINK_SHIFT;
 	while (n) {
 		uint64_t now = n < BATCH ? n : BATCH;
 		int err;
@@ -98,16 +95,16 @@ static void drain_local(struct hdl_hca *h)
 	do {
 		n = ibv_poll_cq(h->local_cq, BATCH, wc);
 		for (int i = 0; i < n; i++) {
-			struct hdl_hca_link *l = h->links[(wc[i].wr_id & ~ID_RETIRES) >> ID_LINK_SHIFT];
+			struct hdl_hca_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				broken(h, "request to", l->peer, wc[i].status);
+				broken(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
 				continue;
 			}
 			h->local_seen++;
-			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & ID_POSITION);
-			if (wc[i].wr_id & ID_RETIRES)
-				h->ring[wc[i].wr_id >> ID_PLACE_SHIFT & 0xff]->outstanding--;
+			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & HDL_ID_POSITION);
+			if (wc[i].wr_id & HDL_ID_RETIRES)
+				h->ring[wc[i].wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
 		}
 	} while (n == BATCH);
 	if (unlikely(n < 0))
@@ -125,7 +122,8 @@ static struct hdl_hca_prog *prog_of(struct hdl_run *run)
 static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
 {
 	for (int attempt = 0;; attempt++) {
-		bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+		bool room = p->lines ? hdl_line_has_room(h, p->lines) :
+				       h->local_posted + p->nuses - h->local_seen <= h->local_room;
 
 		for (uint32_t u = 0; u < p->nuses && room; u++) {
 			const struct hdl_hca_link *l = p->uses[u].link;
@@ -164,8 +162,8 @@ static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_
 	h->local_posted++;
 	run->outstanding += retires;
 	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
-	use->last->wr_id = (retires ? ID_RETIRES : 0) | (uint64_t)l->index << ID_LINK_SHIFT |
-			   run->opno % h->depth << ID_PLACE_SHIFT | (l->sq_posted & ID_POSITION);
+	use->last->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+			   run->opno % h->depth << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
 static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
@@ -217,23 +215,13 @@ static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
 	}
 }
 
-/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
-static void post(struct hdl_hca *h, struct hdl_run *run)
+/* The task list. */
+static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 {
 	struct hdl_hca_prog *p = prog_of(run);
 	struct ibv_exp_task *bad;
-	char *slot;
 	int err;
 
-	run->opno = h->posted;
-	run->outstanding = 0;
-	slot = slot_of(h, run->opno);
-	run->base[HDL_SP_ACC] = slot;
-	run->base[HDL_SP_DATA] = slot + h->acc_bytes;
-	h->ring[run->opno % h->depth] = run;
-	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
-
-	run_cpu_nodes(run, p, p->prologue, p->nprologue);
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		p->arrivals[a]->expected++;
 	fill_steps(h, run);
@@ -241,7 +229,6 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 		set_signal(h, run, &p->uses[u]);
 	for (uint32_t w = 0; w < p->nwatches; w++)
 		h->need[run->opno % h->depth * (uint64_t)h->size + w] = p->watches[w]->expected;
-	h->posted++;
 	if (!p->ntasks)
 		return;
 	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
@@ -253,6 +240,41 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
 		h->broken = true;
 	}
+}
+
+static void post_lines(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_hca_link *link;
+	int err = hdl_line_post(h, run, &link);
+
+	if (likely(!err))
+		return;
+	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
+		  hdl_coll_name(run->args.coll), link->peer, strerror(err));
+	h->broken = true;
+}
+
+/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
+static void post(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_hca_prog *p = prog_of(run);
+
+	run->opno = h->posted;
+	run->outstanding = 0;
+	if (likely(p->lines != NULL)) {
+		run->base[HDL_SP_LINE] = hdl_line_slot(h, p->lines, run->opno);
+	} else {
+		run->base[HDL_SP_ACC] = slot_of(h, run->opno);
+		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
+	}
+	h->ring[run->opno % h->depth] = run;
+	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
+	run_cpu_nodes(run, p, p->prologue, p->nprologue);
+	if (likely(p->lines != NULL))
+		post_lines(h, run);
+	else
+		post_tasks(h, run);
+	h->posted++;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
@@ -297,7 +319,7 @@ static bool ready_prog(struct hdl_hca *h, struct hdl_run *run)
 	struct hdl_plan *plan = run->plan;
 
 	if (!plan->prog)
-		plan->prog = hdl_hca_compile(h, plan->hca_graph, &plan->enc, plan->key.coll != HDL_BCAST);
+		plan->prog = hdl_hca_compile(h, plan->hca_graph, plan->key.bytes, &plan->enc, plan->key.coll != HDL_BCAST);
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->hca_graph->algorithm, strerror(errno));
@@ -351,6 +373,8 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 {
 	const struct hdl_hca_prog *p = prog_of(run);
 
+	if (likely(p->lines != NULL))
+		return hdl_line_arrived(run);
 	if (p->watch_master) {
 		if (run->outstanding)
 			drain_local(h);
@@ -448,25 +472,62 @@ static void turn_if_idle(struct hdl_hca *h)
 		hca_turn(h);
 }
 
-void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+static struct hdl_hca *hca_of(struct hdl_cc *cc)
 {
 	struct hdl_hca *h = cc->hca;
 
+	if (likely(h))
+		return h;
+	h = cc->hca = hdl_hca_new(cc);
+	if (!h)
+		/* Without memory for it this rank cannot even tell the others. */
+		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->next = active;
+	if (active)
+		active->prev = h;
+	active = h;
+	return h;
+}
+
+/* Whether pump would post it at once: nothing is outstanding, and it may be. */
+static bool is_next(struct hdl_hca *h, const struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of((struct hdl_run *)run);
+
+	return h->posted == h->retired && !h->queue && h->state == HDL_HCA_READY && !h->busy && !h->broken && p &&
+	       p->synchronizes && has_room(h, p);
+}
+
+void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+{
+	struct hdl_hca *h = hca_of(cc);
+
 	run->next = NULL;
-	if (unlikely(!h)) {
-		h = cc->hca = hdl_hca_new(cc);
-		if (!h) {
-			/* Without memory for it this rank cannot even tell the others. */
-			hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-		}
-		h->next = active;
-		if (active)
-			active->prev = h;
-		active = h;
+	if (likely(is_next(h, run))) {
+		post(h, run);
+		return;
 	}
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;
 	turn_if_idle(h);
+}
+
+#define LOOKS 400		/* at lines that another CPU is about to write */
+
+void hdl_hca_watch(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+	struct hdl_hca *h = cc->hca;
+	const struct hdl_hca_prog *p = prog_of(run);
+	int looks = hdl_job.oversubscribed ? 1 : LOOKS;
+
+	/* the oldest, and posted: it is run's turn */
+	if (unlikely(!p || !p->lines || h->completed == h->posted || h->ring[h->completed % h->depth] != run || h->busy))
+		return;
+	while (looks-- && !hdl_line_arrived(run))
+		;
+	if (looks >= 0)
+		hca_turn(h);
 }
 
 int hdl_hca_progress(void)
@@ -519,7 +580,7 @@ static void credit_done(struct hdl_run *run)
 static struct hdl_run *credit_run(struct hdl_hca *h)
 {
 	struct hdl_cc *cc = h->cc;
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_hca_line_bytes(0) };
 	struct hdl_run *run;
 
 	if (!cc->credit) {
@@ -545,12 +606,27 @@ static struct hdl_run *credit_run(struct hdl_hca *h)
 
 /* ---- possible? free --------------------------------------------------------------------------------------- */
 
-bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+/* What links need. */
+static bool device_can(const struct hdl_port *port, char *why, size_t why_size)
 {
-	const struct hdl_port *port = hdl_tp_local_port();
 	struct ibv_exp_device_attr attr = {
 		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS,
 	};
+
+	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
+		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
+		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	return true;
+}
+
+bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+{
+	const struct hdl_port *port = hdl_tp_local_port();
 
 	if (comm->size > hdl_vars.coll_offload_ranks) {
 		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
@@ -566,22 +642,22 @@ bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
 		return false;
 	}
-	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
-		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
-		return false;
-	}
-	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
-		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
+	if (!hdl_tune_direct(comm->size, hdl_coll_force_tree))
+		return device_can(port, why, why_size);
+	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
+	if (!hdl_tp_wakes_on_write()) {
+		snprintf(why, why_size, "device %s does not wake its process on a write", ibv_get_device_name(port->ctx->device));
 		return false;
 	}
 	return true;
 }
 
-/* What a peer's operation needs of this rank leaves before its queues go. */
+/* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see
+ * hdl_tp_wakes_on_write.) */
 static void flush_sends(struct hdl_hca *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)
-		while (!h->broken && h->links[i]->sq_done != h->links[i]->sq_posted)
+		while (!h->broken && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
 			drain_local(h);
 }
 

@@ -2,19 +2,22 @@
 /*
  * Inside of the HCA executor: one communicator's queues and slots, and compiled graphs.
  *
- * Links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that arrivals on it
- * are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the communicator's
- * operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No rank that is
- * ahead can be mistaken for one that is late.
+ * Up to HDL_HCA_DIRECT_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
+ * into the peer's memory (hca_line.c). Nothing waits for anything but the CPU that wants the result.
  *
- *     direct links   ordinary queues, their requests run when posted: contributions, signals, answers without a wait
+ * More ranks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
+ * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
+ * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
+ * rank that is ahead can be mistaken for one that is late.
+ *
+ *     direct links   ordinary queues between rank 0 and the others: contributions and signals
  *     tree links     managed send queues, to the ranks 1, 2, 4, ... ahead: their requests run when the master queue
  *                    says so
  *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and the
  *                    rank's own additions to its own accumulator. All WAITs of a rank stand in this one queue.
  *
- * Slots. Operation n uses slot n mod S on every rank: an accumulator and a landing buffer. With D the depth (operations a
- * rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
+ * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and a landing buffer. With D the depth
+ * (operations a rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
  *
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
@@ -24,6 +27,7 @@
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
+ * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
  * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for (an operation
  * uses a link once per direction at most); the receiver gives receives back in batches of D, hence 5 D of them.
  */
@@ -39,7 +43,7 @@
 
 struct hdl_hca_link {
 	struct ibv_qp *qp;
-	struct ibv_cq *rcq;		/* NULL: nothing arrives here */
+	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
 	int peer;
 	uint16_t index;			/* in h->links */
 	bool managed;
@@ -50,8 +54,16 @@ struct hdl_hca_link {
 	uint64_t given;			/* receives posted again for */
 	/* leaving: requests posted, and known complete */
 	uint64_t sq_posted, sq_done;
-	uint32_t sq_depth;
+	uint64_t sq_signaled;		/* lines: up to here a completion will tell */
+	uint32_t sq_depth, max_inline;
 };
+
+/* Lines of one size, one per rank (or one in all) and slot. */
+struct hdl_line_area {
+	size_t at;			/* in the scratch */
+	size_t line_bytes, slot_bytes;
+};
+enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
 
 struct hdl_hca_peer {
 	uint64_t addr;			/* of its scratch */
@@ -65,6 +77,7 @@ struct hdl_hca {
 	struct hdl_hca *next, *prev;	/* all communicators' */
 	enum hdl_hca_state state;
 	int rank, size, levels;		/* levels: tree links in each direction */
+	bool lines;			/* no links */
 	uint64_t depth;
 	const struct hdl_port *port;
 	char why_off[112];
@@ -75,10 +88,11 @@ struct hdl_hca {
 	size_t scratch_bytes, slot_bytes, acc_bytes, data_bytes;
 	struct ibv_mr *mr;
 	struct hdl_hca_peer *peers;
+	struct hdl_line_area area[HDL_LINE_SIZES];
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
-	struct hdl_hca_link **direct;	/* [size]; NULL: no such link */
+	struct hdl_hca_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
 	struct hdl_hca_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
 	struct hdl_hca_link *master;	/* not with two ranks */
 	struct hdl_hca_link **links;	/* all of them */
@@ -102,6 +116,16 @@ struct hdl_hca {
 
 /* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
 #define HDL_HCA_INLINE 64
+#define HDL_HCA_INLINE_LONG 2048	/* of lines among up to HDL_HCA_INLINE_RANKS: all requests have room for so much */
+#define HDL_HCA_INLINE_RANKS 4
+
+/* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
+ * link:14 | ring place:8 | the queue's position:40. */
+#define HDL_ID_RETIRES (1ULL << 63)
+#define HDL_ID_RECEIVE (1ULL << 62)
+#define HDL_ID_LINK_SHIFT 48
+#define HDL_ID_PLACE_SHIFT 40
+#define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
 
 /* ---- compiled graphs (hca_prog.c) -------------------------------------------------------------------------- */
 
@@ -124,6 +148,7 @@ struct hdl_hca_use {
 
 struct hdl_hca_prog {
 	const struct hdl_graph *g;
+	struct hdl_line_prog *lines;	/* what it sends and waits for; NULL: the task list */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
@@ -138,10 +163,27 @@ struct hdl_hca_prog {
 	bool uses_acc, synchronizes;
 };
 
-/* Compiles a graph for this communicator's queues. NULL with errno: EOPNOTSUPP for a graph whose shape the device
- * cannot run by itself. */
-struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, const struct hdl_enc *enc,
+/* Compiles a graph of a collective of so many bytes for this communicator's queues. NULL with errno: EOPNOTSUPP for a
+ * graph whose shape the device cannot run by itself. */
+struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
+
+/* ---- lines (hca_line.c) -------------------------------------------------------------------------------------- */
+
+/* Lays the areas out. Returns the bytes of scratch that they take. */
+size_t hdl_line_areas(struct hdl_hca *h);
+/* No line carries a number. */
+void hdl_line_clear(struct hdl_hca *h);
+/* The part between prologue and epilogue. 0 or an errno. */
+int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *p, size_t bytes);
+void hdl_line_free(struct hdl_line_prog *lines);
+/* This rank's memory of the operation's slot. */
+char *hdl_line_slot(const struct hdl_hca *h, const struct hdl_line_prog *lines, uint64_t opno);
+bool hdl_line_has_room(const struct hdl_hca *h, const struct hdl_line_prog *lines);
+/* Writes the lines. 0, or the errno with which a post was refused; *link: whose. */
+int hdl_line_post(struct hdl_hca *h, struct hdl_run *run, struct hdl_hca_link **link);
+/* Whether all lines of others are there. */
+bool hdl_line_arrived(struct hdl_run *run);
 
 /* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
 

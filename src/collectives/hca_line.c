@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines: collectives among few ranks by one RDMA write per pair of ranks and direction, and a look.
+ *
+ * A write carries the data and, last, the operation's number (see hdl_line_data). Its bytes land in order, so the number's
+ * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
+ * and hca.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
+ * is mistaken for one.
+ *
+ *     slot of operation n, at every rank:
+ *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
+ *       long   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX
+ *       wide   | one line |                               broadcasts beyond that
+ *
+ * The place of a rank's line is the same at all its peers. Its own place at itself is where data are put together that the
+ * request cannot carry inline.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/hca.h"
+
+struct line_put {
+	struct hdl_hca_link *link;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone */
+	uint64_t remote;		/* of slot 0 */
+	size_t bytes;
+	size_t src_off, dst_off, len;
+	uint8_t src_space;
+	bool staged;
+};
+
+struct hdl_line_prog {
+	const struct hdl_line_area *area;
+	uint32_t nputs, narrivals;
+	struct line_put *puts;
+	size_t *numbers;		/* where in the slot the number of each arriving line stands */
+};
+
+/* ---- areas ----------------------------------------------------------------------------------------------- */
+
+static enum hdl_line_size size_of(size_t bytes)
+{
+	return bytes <= 64 - HDL_LINE_TRAILER ? HDL_LINE_SHORT :
+	       bytes <= hdl_vars.coll_offload_max ? HDL_LINE_LONG : HDL_LINE_WIDE;
+}
+
+size_t hdl_hca_line_bytes(size_t bytes)
+{
+	switch (size_of(bytes)) {
+	case HDL_LINE_SHORT: return hdl_line_bytes(0);
+	case HDL_LINE_LONG: return hdl_line_bytes(hdl_vars.coll_offload_max);
+	default: return hdl_line_bytes(hdl_vars.coll_bcast_offload_max);
+	}
+}
+
+size_t hdl_line_areas(struct hdl_hca *h)
+{
+	const size_t most[HDL_LINE_SIZES] = { 1, hdl_vars.coll_offload_max, hdl_vars.coll_bcast_offload_max };
+	size_t at = 0;
+
+	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+		struct hdl_line_area *a = &h->area[i];
+
+		/* not where a smaller size carries all that may come */
+		if (i && size_of(most[i]) != (enum hdl_line_size)i)
+			continue;
+		a->at = at;
+		a->line_bytes = hdl_hca_line_bytes(most[i]);
+		a->slot_bytes = a->line_bytes * (i == HDL_LINE_WIDE ? 1 : (size_t)h->size);
+		at += HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+	}
+	return at;
+}
+
+void hdl_line_clear(struct hdl_hca *h)
+{
+	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+		const struct hdl_line_area *a = &h->area[i];
+		char *end = h->scratch + a->at + HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+
+		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
+			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
+	}
+}
+
+char *hdl_line_slot(const struct hdl_hca *h, const struct hdl_line_prog *lines, uint64_t opno)
+{
+	return h->scratch + lines->area->at + opno % HDL_HCA_SLOTS(h->depth) * lines->area->slot_bytes;
+}
+
+/* ---- compiling ------------------------------------------------------------------------------------------- */
+
+/* Whether a line of the slot ends there. */
+static bool is_end(const struct hdl_line_prog *l, size_t end)
+{
+	return end && end <= l->area->slot_bytes && end % l->area->line_bytes == 0;
+}
+
+static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
+{
+	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
+
+	l->numbers[l->narrivals++] = end - sizeof(uint64_t);
+	return is_end(l, end) ? 0 : EOPNOTSUPP;
+}
+
+static int add_put(struct hdl_hca *h, struct hdl_line_prog *l, const struct hdl_node *n)
+{
+	struct line_put *p = &l->puts[l->nputs++];
+	struct hdl_hca_link *link = h->direct[n->peer];
+	/* a barrier's line is the number alone */
+	size_t bytes = n->len ? n->len + HDL_LINE_TRAILER : sizeof(uint64_t);
+	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
+
+	if (!link || !is_end(l, end))
+		return EOPNOTSUPP;
+	*p = (struct line_put){
+		.link = link, .src_space = n->src_space, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
+		.remote = h->peers[n->peer].addr + l->area->at + end - bytes, .bytes = bytes,
+		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
+	};
+	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
+	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
+	p->sge[1] = (struct ibv_sge){ .length = (uint32_t)(n->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
+	return 0;
+}
+
+int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *prog, size_t bytes)
+{
+	const struct hdl_graph *g = prog->g;
+	struct hdl_line_prog *l = calloc(1, sizeof(*l));
+	int err = 0;
+
+	if (!l)
+		return ENOMEM;
+	prog->lines = l;
+	l->area = &h->area[size_of(bytes)];
+	l->puts = calloc(g->nnodes ? g->nnodes : 1, sizeof(*l->puts));
+	l->numbers = calloc(g->nnodes ? g->nnodes : 1, sizeof(*l->numbers));
+	if (!l->puts || !l->numbers)
+		return ENOMEM;
+	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
+		const struct hdl_node *n = &g->nodes[i];
+
+		if (n->kind == HDL_N_PUT)
+			err = add_put(h, l, n);
+		else if (n->kind == HDL_N_ARRIVE)
+			err = add_arrival(l, n);
+	}
+	return err;
+}
+
+void hdl_line_free(struct hdl_line_prog *lines)
+{
+	if (!lines)
+		return;
+	free(lines->puts);
+	free(lines->numbers);
+	free(lines);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------- */
+
+bool hdl_line_has_room(const struct hdl_hca *h, const struct hdl_line_prog *lines)
+{
+	for (uint32_t i = 0; i < lines->nputs; i++)
+		if (lines->puts[i].link->sq_posted - lines->puts[i].link->sq_done >= lines->puts[i].link->sq_depth)
+			return false;
+	return h->local_posted + lines->nputs - h->local_seen <= h->local_room;
+}
+
+/* Puts data and trailer together in this rank's own slot, from where they are read when the request runs. */
+static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t trailer[2])
+{
+	char *at = run->base[HDL_SP_LINE] + p->dst_off, *end = at + p->len + HDL_LINE_TRAILER;
+
+	if (p->len)
+		memcpy(at, run->base[p->src_space] + p->src_off, p->len);
+	memcpy(at + p->len, trailer, HDL_LINE_TRAILER);
+	p->sge[0].addr = (uintptr_t)end - p->bytes;
+}
+
+/* Now and then, so that the queue has room again; and where the slot is read later. */
+static void signal_put(struct hdl_hca *h, struct line_put *p, struct hdl_run *run)
+{
+	struct hdl_hca_link *l = p->link;
+
+	l->sq_signaled = l->sq_posted;
+	h->local_posted++;
+	run->outstanding += p->staged;
+	p->wr.send_flags |= IBV_SEND_SIGNALED;
+	p->wr.wr_id = (p->staged ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+		      run->opno % h->depth << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+}
+
+int hdl_line_post(struct hdl_hca *h, struct hdl_run *run, struct hdl_hca_link **link)
+{
+	struct hdl_line_prog *l = run->plan->prog->lines;
+	size_t slot = run->opno % HDL_HCA_SLOTS(h->depth) * l->area->slot_bytes;
+	const uint64_t trailer[2] = { 0, run->opno + 1 };
+
+	run->arrived = 0;
+	for (uint32_t i = 0; i < l->nputs; i++) {
+		struct line_put *p = &l->puts[i];
+		struct ibv_send_wr *bad;
+		int err;
+
+		p->link->sq_posted++;
+		p->wr.wr.rdma.remote_addr = p->remote + slot;
+		p->wr.send_flags = p->staged ? 0 : IBV_SEND_INLINE;
+		p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
+		if (unlikely(p->staged))
+			stage(p, run, trailer);
+		else if (p->len)
+			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+		if (unlikely(p->staged || p->link->sq_posted - p->link->sq_signaled >= p->link->sq_depth / 2))
+			signal_put(h, p, run);
+		err = ibv_post_send(p->link->qp, &p->wr, &bad);
+		if (unlikely(err)) {
+			*link = p->link;
+			return err;
+		}
+	}
+	return 0;
+}
+
+bool hdl_line_arrived(struct hdl_run *run)
+{
+	const struct hdl_line_prog *l = run->plan->prog->lines;
+	const char *slot = run->base[HDL_SP_LINE];
+	uint64_t number = run->opno + 1;
+
+	for (; run->arrived < l->narrivals; run->arrived++)
+		/* pairs with the write's order: what stands before the number is there */
+		if (__atomic_load_n((const uint64_t *)(slot + l->numbers[run->arrived]), __ATOMIC_ACQUIRE) != number)
+			return false;
+	return true;
+}
