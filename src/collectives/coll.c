@@ -362,14 +362,34 @@ static int divert(struct hdl_run *run)
 	return hdl_run_prepare_host(run);
 }
 
-int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
+/* Whether the plan is that of these arguments; of what may go the short way only. */
+static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_coll_args *a)
 {
-	bool host;
-	bool in_place = is_in_place(comm, args);
+	if (!key->blocking)
+		return false;
+	return a->coll == HDL_BARRIER ||
+	       (a->coll == HDL_ALLREDUCE && key->type == a->recvtype && key->op == a->op && a->recvcount &&
+		key->bytes == (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype) &&
+		key->in_place == (a->sendbuf == MPI_IN_PLACE));
+}
+
+static int run_end(struct hdl_run *run)
+{
+	int rc;
+
+	if (!run->finished)
+		wait_finished(run);
+	rc = run->error;
+	run_put(run);
+	return rc;
+}
+
+static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	bool host, in_place = is_in_place(comm, args);
 	size_t bytes = bytes_of(args);
 	struct hdl_plan *plan;
 	struct hdl_run *run;
-	int rc;
 
 	if (unlikely(!bytes && args->coll != HDL_BARRIER))
 		return MPI_SUCCESS;
@@ -389,14 +409,35 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 		hdl_run_finish(run);
 	} else {
 		start(run, host);
-		if (!host && !run->finished)
-			hdl_hca_watch(run);
-		if (unlikely(!run->finished))
-			wait_finished(run);
 	}
-	rc = run->error;
-	run_put(run);
-	return rc;
+	return run_end(run);
+}
+
+/* Collectives that were run the short way, without a turn of progress, between those with one: others may wait for it. */
+#define TURN_EVERY 16
+
+/* What was run before is run again, with nothing in its way: see hdl_hca_quick. */
+int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	struct hdl_cc *cc = comm->coll;
+	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
+	struct hdl_run *run;
+
+	if (!plan || plan->executor != HDL_EXEC_HCA || !plan->spare || !is_plan_of(&plan->key, args))
+		return run_plan(comm, args);
+	run = plan->spare;
+	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
+	run->base[HDL_SP_RECV] = args->recvbuf;
+	if (unlikely(!hdl_hca_quick(cc, run)))
+		return run_plan(comm, args);
+	plan->uses++;
+	if (unlikely(++cc->seq % TURN_EVERY == 0))
+		hdl_progress();
+	if (likely(run->finished))
+		return MPI_SUCCESS;
+	plan->spare = run->next;
+	plan->refs++;
+	return run_end(run);
 }
 
 static int progress(void *arg)

@@ -19,11 +19,6 @@ static struct hdl_hca *active;		/* all communicators with queues */
 
 _Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
-static char *slot_of(const struct hdl_hca *h, uint64_t opno)
-{
-	return h->scratch + opno % HDL_HCA_SLOTS(h->depth) * h->slot_bytes;
-}
-
 /* ---- errors ---------------------------------------------------------------------------------------------- */
 
 static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_status status)
@@ -118,35 +113,41 @@ static struct hdl_hca_prog *prog_of(struct hdl_run *run)
 	return run->plan->prog;
 }
 
+static bool uses_have_room(const struct hdl_hca *h, const struct hdl_hca_prog *p)
+{
+	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+
+	for (uint32_t u = 0; u < p->nuses && room; u++) {
+		const struct hdl_hca_link *l = p->uses[u].link;
+
+		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+	}
+	return room;
+}
+
 /* Room for the operation on every queue that it uses, and for its completions. */
 static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
 {
-	for (int attempt = 0;; attempt++) {
-		bool room = p->lines ? hdl_line_has_room(h, p->lines) :
-				       h->local_posted + p->nuses - h->local_seen <= h->local_room;
-
-		for (uint32_t u = 0; u < p->nuses && room; u++) {
-			const struct hdl_hca_link *l = p->uses[u].link;
-
-			room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
-		}
-		if (room || attempt)
-			return room;
-		drain_local(h);
-	}
+	if (p->lines ? h->line_room : uses_have_room(h, p))
+		return true;
+	drain_local(h);
+	if (!p->lines)
+		return uses_have_room(h, p);
+	hdl_line_count_room(h);
+	return h->line_room;
 }
 
-static void run_cpu_nodes(struct hdl_run *run, const struct hdl_hca_prog *p, const uint32_t *nodes, uint32_t n)
+void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		const struct hdl_node *node = &p->g->nodes[nodes[i]];
+		const struct hdl_node *node = &g->nodes[nodes[i]];
 
 		if (node->kind == HDL_N_DECODE)
 			hdl_enc_decode(&run->plan->enc, run->base[node->dst_space] + node->dst_off,
 				       run->base[node->src_space] + node->src_off, node->len);
 		else if (node->kind == HDL_N_REDUCE)
-			p->g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
-				 node->len / p->g->esize);
+			g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
+			      node->len / g->esize);
 		else
 			memcpy(run->base[node->dst_space] + node->dst_off, run->base[node->src_space] + node->src_off, node->len);
 	}
@@ -163,7 +164,7 @@ static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_
 	run->outstanding += retires;
 	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
 	use->last->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-			   run->opno % h->depth << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+			   (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
 static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
@@ -183,7 +184,7 @@ static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, 
 static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
 {
 	struct hdl_hca_prog *p = prog_of(run);
-	uint64_t slot = (uint64_t)(slot_of(h, run->opno) - h->scratch);
+	uint64_t slot = run->slot * h->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
 		const struct hdl_hca_step *s = &p->steps[i];
@@ -228,7 +229,7 @@ static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 	for (uint32_t u = 0; u < p->nuses; u++)
 		set_signal(h, run, &p->uses[u]);
 	for (uint32_t w = 0; w < p->nwatches; w++)
-		h->need[run->opno % h->depth * (uint64_t)h->size + w] = p->watches[w]->expected;
+		h->need[run->place * (uint64_t)h->size + w] = p->watches[w]->expected;
 	if (!p->ntasks)
 		return;
 	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
@@ -242,38 +243,21 @@ static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 	}
 }
 
-static void post_lines(struct hdl_hca *h, struct hdl_run *run)
-{
-	struct hdl_hca_link *link;
-	int err = hdl_line_post(h, run, &link);
-
-	if (likely(!err))
-		return;
-	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  hdl_coll_name(run->args.coll), link->peer, strerror(err));
-	h->broken = true;
-}
-
 /* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
 static void post(struct hdl_hca *h, struct hdl_run *run)
 {
 	struct hdl_hca_prog *p = prog_of(run);
 
-	run->opno = h->posted;
-	run->outstanding = 0;
-	if (likely(p->lines != NULL)) {
-		run->base[HDL_SP_LINE] = hdl_line_slot(h, p->lines, run->opno);
-	} else {
-		run->base[HDL_SP_ACC] = slot_of(h, run->opno);
-		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
-	}
-	h->ring[run->opno % h->depth] = run;
+	hdl_hca_number(h, run);
 	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
-	run_cpu_nodes(run, p, p->prologue, p->nprologue);
-	if (likely(p->lines != NULL))
-		post_lines(h, run);
-	else
+	if (p->lines) {
+		hdl_line_post(h, run);
+	} else {
+		run->base[HDL_SP_ACC] = h->scratch + run->slot * h->slot_bytes;
+		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
+		hdl_hca_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 		post_tasks(h, run);
+	}
 	h->posted++;
 }
 
@@ -373,7 +357,7 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 {
 	const struct hdl_hca_prog *p = prog_of(run);
 
-	if (likely(p->lines != NULL))
+	if (p->lines)
 		return hdl_line_arrived(run);
 	if (p->watch_master) {
 		if (run->outstanding)
@@ -383,7 +367,7 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
 		struct hdl_hca_link *l = p->watches[w];
-		uint64_t need = h->need[run->opno % h->depth * (uint64_t)h->size + w];
+		uint64_t need = h->need[run->place * (uint64_t)h->size + w];
 
 		if (l->seen < need)
 			drain_link(h, l);
@@ -400,7 +384,7 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 
 	h->completed++;
 	if (likely(!h->broken))
-		run_cpu_nodes(run, p, p->epilogue, p->nepilogue);
+		hdl_hca_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	else
 		run->error = MPI_ERR_OTHER;
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
@@ -414,8 +398,8 @@ static void retire(struct hdl_hca *h, struct hdl_run *run)
 	const struct hdl_hca_prog *p = prog_of(run);
 
 	if (p->uses_acc)
-		memset(slot_of(h, run->opno), 0, p->g->acc_bytes);
-	h->retired++;
+		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
+	hdl_hca_retire(h);
 }
 
 #define LOCAL_POLLS 64
@@ -425,7 +409,7 @@ static int advance(struct hdl_hca *h)
 	int n = 0;
 
 	while (h->completed < h->posted || h->retired < h->completed) {
-		struct hdl_run *run = h->ring[h->retired % h->depth];
+		struct hdl_run *run = h->ring[h->oldest];
 
 		if (h->completed == h->retired) {
 			if (!h->broken && !is_complete(h, run)) {
@@ -489,45 +473,14 @@ static struct hdl_hca *hca_of(struct hdl_cc *cc)
 	return h;
 }
 
-/* Whether pump would post it at once: nothing is outstanding, and it may be. */
-static bool is_next(struct hdl_hca *h, const struct hdl_run *run)
-{
-	const struct hdl_hca_prog *p = prog_of((struct hdl_run *)run);
-
-	return h->posted == h->retired && !h->queue && h->state == HDL_HCA_READY && !h->busy && !h->broken && p &&
-	       p->synchronizes && has_room(h, p);
-}
-
 void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_hca *h = hca_of(cc);
 
 	run->next = NULL;
-	if (likely(is_next(h, run))) {
-		post(h, run);
-		return;
-	}
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;
 	turn_if_idle(h);
-}
-
-#define LOOKS 400		/* at lines that another CPU is about to write */
-
-void hdl_hca_watch(struct hdl_run *run)
-{
-	struct hdl_cc *cc = run->comm->coll;
-	struct hdl_hca *h = cc->hca;
-	const struct hdl_hca_prog *p = prog_of(run);
-	int looks = hdl_job.oversubscribed ? 1 : LOOKS;
-
-	/* the oldest, and posted: it is run's turn */
-	if (unlikely(!p || !p->lines || h->completed == h->posted || h->ring[h->completed % h->depth] != run || h->busy))
-		return;
-	while (looks-- && !hdl_line_arrived(run))
-		;
-	if (looks >= 0)
-		hca_turn(h);
 }
 
 int hdl_hca_progress(void)
@@ -559,7 +512,7 @@ void hdl_hca_arm(void)
 
 		if (h->posted == h->retired)
 			continue;
-		p = prog_of(h->ring[h->retired % h->depth]);
+		p = prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; w < p->nwatches && !err; w++)
 			err = ibv_req_notify_cq(p->watches[w]->rcq, 0);
 		/* Failures of this rank's own requests show here, too. */

@@ -100,8 +100,11 @@ struct hdl_hca {
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	struct hdl_run **ring;		/* [opno % depth] */
-	uint64_t *need;			/* [opno % depth][size]: what `seen` of each watched link must reach */
+	uint32_t next_slot, next_place;	/* of operation `posted` */
+	uint32_t oldest;		/* place of operation `retired` */
+	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
+	struct hdl_run **ring;		/* [place] */
+	uint64_t *need;			/* [place][size]: what `seen` of each watched link must reach */
 	uint64_t since_sync;		/* operations posted after the last that synchronizes */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
 
@@ -118,6 +121,7 @@ struct hdl_hca {
 #define HDL_HCA_INLINE 64
 #define HDL_HCA_INLINE_LONG 2048	/* of lines among up to HDL_HCA_INLINE_RANKS: all requests have room for so much */
 #define HDL_HCA_INLINE_RANKS 4
+#define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
  * link:14 | ring place:8 | the queue's position:40. */
@@ -126,6 +130,33 @@ struct hdl_hca {
 #define HDL_ID_LINK_SHIFT 48
 #define HDL_ID_PLACE_SHIFT 40
 #define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
+
+static inline uint32_t hdl_hca_after(uint32_t i, uint64_t n)
+{
+	return i + 1 == n ? 0 : i + 1;
+}
+
+/* The run is operation `posted`: its number, slot and place are taken. */
+static inline void hdl_hca_number(struct hdl_hca *h, struct hdl_run *run)
+{
+	run->opno = h->posted;
+	run->slot = h->next_slot;
+	run->place = h->next_place;
+	run->outstanding = 0;
+	h->next_slot = hdl_hca_after(run->slot, HDL_HCA_SLOTS(h->depth));
+	h->next_place = hdl_hca_after(run->place, h->depth);
+	h->ring[run->place] = run;
+}
+
+/* The oldest operation's slot and place are free again. */
+static inline void hdl_hca_retire(struct hdl_hca *h)
+{
+	h->retired++;
+	h->oldest = hdl_hca_after(h->oldest, h->depth);
+}
+
+/* Runs CPU nodes of a graph. */
+void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
 
 /* ---- compiled graphs (hca_prog.c) -------------------------------------------------------------------------- */
 
@@ -177,11 +208,10 @@ void hdl_line_clear(struct hdl_hca *h);
 /* The part between prologue and epilogue. 0 or an errno. */
 int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *p, size_t bytes);
 void hdl_line_free(struct hdl_line_prog *lines);
-/* This rank's memory of the operation's slot. */
-char *hdl_line_slot(const struct hdl_hca *h, const struct hdl_line_prog *lines, uint64_t opno);
-bool hdl_line_has_room(const struct hdl_hca *h, const struct hdl_line_prog *lines);
-/* Writes the lines. 0, or the errno with which a post was refused; *link: whose. */
-int hdl_line_post(struct hdl_hca *h, struct hdl_run *run, struct hdl_hca_link **link);
+/* Sets line_room. */
+void hdl_line_count_room(struct hdl_hca *h);
+/* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
+void hdl_line_post(struct hdl_hca *h, struct hdl_run *run);
 /* Whether all lines of others are there. */
 bool hdl_line_arrived(struct hdl_run *run);
 

@@ -20,6 +20,10 @@
 #include <string.h>
 
 #include "collectives/hca.h"
+#include "collectives/tuner.h"
+
+/* Requests of a queue between those that are signaled only so that it has room again. */
+#define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
 
 struct line_put {
 	struct hdl_hca_link *link;
@@ -84,11 +88,6 @@ void hdl_line_clear(struct hdl_hca *h)
 		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
 			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
 	}
-}
-
-char *hdl_line_slot(const struct hdl_hca *h, const struct hdl_line_prog *lines, uint64_t opno)
-{
-	return h->scratch + lines->area->at + opno % HDL_HCA_SLOTS(h->depth) * lines->area->slot_bytes;
 }
 
 /* ---- compiling ------------------------------------------------------------------------------------------- */
@@ -165,12 +164,18 @@ void hdl_line_free(struct hdl_line_prog *lines)
 
 /* ---- running --------------------------------------------------------------------------------------------- */
 
-bool hdl_line_has_room(const struct hdl_hca *h, const struct hdl_line_prog *lines)
+/* An operation takes at most one request of a queue. */
+void hdl_line_count_room(struct hdl_hca *h)
 {
-	for (uint32_t i = 0; i < lines->nputs; i++)
-		if (lines->puts[i].link->sq_posted - lines->puts[i].link->sq_done >= lines->puts[i].link->sq_depth)
-			return false;
-	return h->local_posted + lines->nputs - h->local_seen <= h->local_room;
+	uint64_t room = UINT32_MAX;
+
+	for (uint16_t i = 0; i < h->nlinks; i++) {
+		const struct hdl_hca_link *l = h->links[i];
+		uint64_t here = l->sq_depth - (l->sq_posted - l->sq_done);
+
+		room = here < room ? here : room;
+	}
+	h->line_room = (uint32_t)room;
 }
 
 /* Puts data and trailer together in this rank's own slot, from where they are read when the request runs. */
@@ -192,45 +197,61 @@ static void signal_put(struct hdl_hca *h, struct line_put *p, struct hdl_run *ru
 	l->sq_signaled = l->sq_posted;
 	h->local_posted++;
 	run->outstanding += p->staged;
-	p->wr.send_flags |= IBV_SEND_SIGNALED;
+	p->wr.send_flags = p->staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE | IBV_SEND_SIGNALED;
 	p->wr.wr_id = (p->staged ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-		      run->opno % h->depth << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+		      (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-int hdl_line_post(struct hdl_hca *h, struct hdl_run *run, struct hdl_hca_link **link)
+static __attribute__((noinline, cold)) void refused(struct hdl_hca *h, const struct hdl_run *run, int peer, int err)
 {
-	struct hdl_line_prog *l = run->plan->prog->lines;
-	size_t slot = run->opno % HDL_HCA_SLOTS(h->depth) * l->area->slot_bytes;
+	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
+		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
+	h->broken = true;
+}
+
+static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct hdl_run *run,
+						       const struct hdl_hca_prog *prog)
+{
+	const struct hdl_line_prog *l = prog->lines;
+	size_t slot = run->slot * l->area->slot_bytes;
 	const uint64_t trailer[2] = { 0, run->opno + 1 };
 
+	h->line_room--;
 	run->arrived = 0;
-	for (uint32_t i = 0; i < l->nputs; i++) {
-		struct line_put *p = &l->puts[i];
+	run->base[HDL_SP_LINE] = h->scratch + l->area->at + slot;
+	if (unlikely(prog->nprologue))
+		hdl_hca_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
+	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
 		struct ibv_send_wr *bad;
 		int err;
 
 		p->link->sq_posted++;
 		p->wr.wr.rdma.remote_addr = p->remote + slot;
-		p->wr.send_flags = p->staged ? 0 : IBV_SEND_INLINE;
-		p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
-		if (unlikely(p->staged))
+		if (p->staged) {
 			stage(p, run, trailer);
-		else if (p->len)
-			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
-		if (unlikely(p->staged || p->link->sq_posted - p->link->sq_signaled >= p->link->sq_depth / 2))
 			signal_put(h, p, run);
+		} else {
+			p->wr.send_flags = IBV_SEND_INLINE;
+			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+			p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
+			if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
+				signal_put(h, p, run);
+		}
 		err = ibv_post_send(p->link->qp, &p->wr, &bad);
 		if (unlikely(err)) {
-			*link = p->link;
-			return err;
+			refused(h, run, p->link->peer, err);
+			return;
 		}
 	}
-	return 0;
 }
 
-bool hdl_line_arrived(struct hdl_run *run)
+void hdl_line_post(struct hdl_hca *h, struct hdl_run *run)
 {
-	const struct hdl_line_prog *l = run->plan->prog->lines;
+	post(h, run, run->plan->prog);
+}
+
+static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
+{
 	const char *slot = run->base[HDL_SP_LINE];
 	uint64_t number = run->opno + 1;
 
@@ -238,5 +259,53 @@ bool hdl_line_arrived(struct hdl_run *run)
 		/* pairs with the write's order: what stands before the number is there */
 		if (__atomic_load_n((const uint64_t *)(slot + l->numbers[run->arrived]), __ATOMIC_ACQUIRE) != number)
 			return false;
+	return true;
+}
+
+bool hdl_line_arrived(struct hdl_run *run)
+{
+	return arrived(run, run->plan->prog->lines);
+}
+
+/* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
+ * before everything else is looked at, too. */
+#define LOOKS 400
+#define GIVEN_UP 3
+
+static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
+	unsigned idle = 0;
+
+	while (!arrived(run, l)) {
+		if (!looks--)
+			return false;
+		if (hdl_job.oversubscribed)
+			hdl_p2p_idle(&idle);
+	}
+	return true;
+}
+
+bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run)
+{
+	struct hdl_hca *h = cc->hca;
+	const struct hdl_hca_prog *prog = run->plan->prog;
+
+	/* nothing is outstanding, and nothing keeps it from being posted: see pump in hca.c */
+	if (unlikely(!h || !prog || !prog->lines || !prog->synchronizes || h->posted != h->retired || h->queue || h->busy ||
+		     h->broken || h->state != HDL_HCA_READY || !h->line_room))
+		return false;
+	run->error = MPI_SUCCESS;
+	run->finished = false;
+	hdl_hca_number(h, run);
+	h->since_sync = 0;
+	post(h, run, prog);
+	h->posted++;
+	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken))
+		return true;
+	hdl_hca_cpu_nodes(run, prog->g, prog->epilogue, prog->nepilogue);
+	h->completed++;
+	hdl_hca_retire(h);
+	run->finished = true;
 	return true;
 }

@@ -38,8 +38,6 @@ static int min_int(int a, int b)
 	return a < b ? a : b;
 }
 
-#define LINE_SQ_DEPTH 32		/* half of it unsignaled */
-
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *create_cq(const struct hdl_hca *h, uint64_t entries)
@@ -69,12 +67,12 @@ static struct hdl_hca_link *create_line_link(struct hdl_hca *h, int peer)
 	size_t line = h->area[HDL_LINE_LONG].line_bytes;
 	bool large = h->size <= HDL_HCA_INLINE_RANKS && line && line <= HDL_HCA_INLINE_LONG;
 	const uint32_t tries[] = { large ? (uint32_t)line : HDL_HCA_INLINE, HDL_HCA_INLINE, 0 };
-	struct hdl_hca_link *l = add_link(h, peer, LINE_SQ_DEPTH);
+	struct hdl_hca_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
 
 	for (int i = 0; l && i < 3; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_type = IBV_QPT_RC, .send_cq = h->local_cq, .recv_cq = h->local_cq,
-			.cap = { .max_send_wr = LINE_SQ_DEPTH, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
+			.cap = { .max_send_wr = HDL_LINE_SQ_DEPTH, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
 				 .max_inline_data = tries[i] },
 		};
 
@@ -191,8 +189,8 @@ static int create(struct hdl_hca *h)
 	if (!h->mr)
 		return -errno;
 	h->local_room = (h->depth + 2) * links;
-	/* the receives of lines, when they are flushed */
-	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)(h->local_room + links), NULL, hdl_tp_local_channel(), 0) :
+	/* lines: all that the queues can hold, and their receives, when they are flushed */
+	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)links * (HDL_LINE_SQ_DEPTH + 1), NULL, hdl_tp_local_channel(), 0) :
 				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;

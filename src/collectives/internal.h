@@ -61,6 +61,7 @@ struct hdl_run {
 
 	/* HCA executor. */
 	uint64_t opno;
+	uint32_t slot, place;		/* of the operation: opno modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
 	uint32_t arrived;		/* lines that were seen */
 };
@@ -155,8 +156,9 @@ size_t hdl_hca_line_bytes(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
  * the same order on all ranks. The run finishes in hdl_hca_progress, or at once. */
 void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run);
-/* Looks a while whether this run, which was submitted, can be finished. */
-void hdl_hca_watch(struct hdl_run *run);
+/* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
+ * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
+bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run);
 /* All communicators. Returns the number of operations that moved on. */
 int hdl_hca_progress(void);
 void hdl_hca_look(struct hdl_req *req);	/* this request's communicator only */
