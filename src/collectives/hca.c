@@ -436,13 +436,14 @@ static int advance(struct hdl_hca *h)
 /* Completing an operation may free its communicator, and with it h: that waits until nobody is in here. */
 static int hca_turn(struct hdl_hca *h)
 {
-	int n = 0, now;
+	int n = 0, posted;
 
 	h->busy = true;
 	do {
-		now = advance(h) + pump(h);
-		n += now;
-	} while (now);
+		n += advance(h);
+		posted = h->queue ? pump(h) : 0;
+		n += posted;
+	} while (posted);
 	h->busy = false;
 	if (unlikely(h->doomed))
 		hdl_hca_destroy(h);
@@ -473,10 +474,23 @@ static struct hdl_hca *hca_of(struct hdl_cc *cc)
 	return h;
 }
 
+/* Whether pump would post it at once, being next. */
+static bool is_next(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of(run);
+
+	return p && !h->queue && !h->busy && h->state == HDL_HCA_READY && !h->broken && h->posted - h->retired < h->depth &&
+	       (p->synchronizes || h->since_sync < h->depth - 1) && has_room(h, p);
+}
+
 void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_hca *h = hca_of(cc);
 
+	if (likely(is_next(h, run))) {
+		post(h, run);
+		return;
+	}
 	run->next = NULL;
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;

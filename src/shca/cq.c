@@ -8,16 +8,18 @@ static inline struct shca_cqe *cq_ring(const struct shca_cpu *cpu, const struct 
 }
 
 /*
- * Where a slot stands relative to position pos: 0: pos is free to be filled; > 0: pos and everything up to pos + d - 1 is
- * filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot tells by how much.
+ * Where a slot stands relative to position pos, whose lap is given: 0: pos is free to be filled; > 0: pos and everything up
+ * to pos + d - 1 is filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot
+ * tells by how much.
  */
-static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t log2)
+static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint32_t log2)
 {
-	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+	uint32_t seen = SHCA_CQE_LAP(w0);
 
 	if (seen == lap)
 		return 1;
-	if (!seen || (pos >> log2 && seen == shca_cqe_lap(pos - (1ull << log2), log2)))
+	/* empty, or of the lap before */
+	if (!seen || (pos >> log2 && seen == (lap == 1 ? 0x7fff : lap - 1)))
 		return 0;
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
@@ -30,7 +32,7 @@ uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
 
 	for (;;) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
-		uint64_t d = slot_ahead(w0, pos, cq->log2);
+		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
 
 		if (!d)
 			return pos;
@@ -106,19 +108,19 @@ static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicit
 	shca_note_write(cpu, cq->proc);
 }
 
-uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in, uint64_t pos)
 {
 	struct shca_cqe *ring = cq_ring(cpu, cq);
 	uint32_t log2 = cq->log2;
 	uint64_t size = 1ull << log2, mask = size - 1;
-	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
 	uint64_t w1 = (uint64_t)in->imm << 32 | in->byte_len;
 
 	for (;;) {
 		struct shca_cqe *e = &ring[pos & mask];
 		uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire);
 		uint64_t o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
-		uint64_t d = slot_ahead(o0, pos, log2);
+		uint32_t lap = shca_cqe_lap(pos, log2);
+		uint64_t d = slot_ahead(o0, pos, lap, log2);
 
 		if (d) {
 			pos += d;
@@ -136,7 +138,7 @@ uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shc
 				return pos;
 			}
 		}
-		uint64_t n0 = (uint64_t)shca_cqe_lap(pos, log2) << 49 | (uint64_t)in->op << 44 |
+		uint64_t n0 = (uint64_t)lap << 49 | (uint64_t)in->op << 44 |
 			      (uint64_t)in->status << 39 | (uint64_t)(in->index & 0x7fff) << 24 | (in->qpn & 0xffffff);
 		unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
 		unsigned __int128 new = (unsigned __int128)w1 << 64 | n0;

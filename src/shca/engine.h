@@ -99,8 +99,9 @@ struct shca_cqe_in {
 	uint8_t op, status;
 	bool solicited;
 };
-/* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
-uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+/* Makes a completion appear, at position pos (what shca_cq_count said) or behind it. Returns its position. On overrun
+ * marks the CQ and raises IBV_EVENT_CQ_ERR. */
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in, uint64_t pos);
 /* Number of completions that ever appeared in cq. */
 uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */

@@ -236,17 +236,19 @@ static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 		.status = (uint8_t)status, .solicited = req->flags & SHCA_WQE_SOLICITED,
 	};
 
+	/* not the hint: behind it may stand an older completion of the same receive */
+	uint64_t pos = shca_cq_count(cpu, r->rcq);
+
 	if (shca_step_of(qp) != SHCA_STEP_RCQE) {
 		qp->step_status = (uint8_t)status;
-		/* not the hint: behind it may stand an older completion of the same receive */
-		qp->step_cq = (uint32_t)shca_cq_count(cpu, r->rcq);
+		qp->step_cq = (uint32_t)pos;
 		shca_step_to(qp, SHCA_STEP_RCQE);
 		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
 	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(cpu, r->rcq);
 		return;
 	}
-	shca_cq_push(cpu, r->rcq, &in);
+	shca_cq_push(cpu, r->rcq, &in, pos);
 	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
 }
 
@@ -550,6 +552,8 @@ void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, 
 	struct shca_cqe_in in = {
 		.qpn = qp->qpn, .index = (uint32_t)pos & 0x7fff, .byte_len = bytes, .op = op, .status = (uint8_t)status,
 	};
+	uint64_t end = shca_cq_count(cpu, cq);
+
 	if (shca_step_of(qp) == SHCA_STEP_SENT) {
 		int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
 		/* the ring went round: what left it was polled, unless nobody polls */
@@ -561,10 +565,10 @@ void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, 
 		}
 	} else {
 		qp->step_status = (uint8_t)status;
-		qp->step_cq = (uint32_t)shca_cq_count(cpu, cq);
+		qp->step_cq = (uint32_t)end;
 		shca_step_to(qp, SHCA_STEP_SENT);
 		SHCA_FAILPOINT(cpu, "scqe", qp, op);
 	}
-	shca_cq_push(cpu, cq, &in);
+	shca_cq_push(cpu, cq, &in, end);
 	SHCA_FAILPOINT(cpu, "scqe-done", qp, op);
 }

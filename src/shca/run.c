@@ -376,7 +376,8 @@ static void flush_receive(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t ind
 {
 	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
 
-	shca_cq_push(cpu, shca_at(cpu->base, qp->rcq), &in);
+	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
+	shca_cq_push(cpu, cq, &in, shca_cq_count(cpu, cq));
 }
 
 /* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */
