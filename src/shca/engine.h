@@ -302,6 +302,16 @@ uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const
 int shca_share_help(struct shca_cpu *cpu);
 /* A thread ends: its job goes to the next one. */
 void shca_share_end(struct shca_cpu *cpu);
+/* The line will be written: fetched with the right to. */
+static inline void shca_prefetch_write(const volatile void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const volatile char *)p));
+#else
+	__builtin_prefetch((const void *)p, 1);
+#endif
+}
+
 static inline void shca_relax(void)
 {
 #if defined(__x86_64__)
