@@ -383,10 +383,12 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 	const struct hdl_hca_prog *p = prog_of(run);
 
 	h->completed++;
-	if (likely(!h->broken))
-		hdl_hca_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
-	else
+	if (unlikely(h->broken))
 		run->error = MPI_ERR_OTHER;
+	else if (p->lines)
+		hdl_line_take(run);
+	else
+		hdl_hca_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
@@ -513,7 +515,7 @@ void hdl_hca_look(struct hdl_req *req)
 {
 	struct hdl_cc *cc = req->comm->coll;
 
-	if (likely(cc && cc->hca))
+	if (likely(cc && cc->hca && cc->hca->posted != cc->hca->retired))
 		turn_if_idle(cc->hca);
 }
 

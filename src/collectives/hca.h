@@ -119,8 +119,7 @@ struct hdl_hca {
 
 /* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
 #define HDL_HCA_INLINE 64
-#define HDL_HCA_INLINE_LONG 2048	/* of lines among up to HDL_HCA_INLINE_RANKS: all requests have room for so much */
-#define HDL_HCA_INLINE_RANKS 4
+#define HDL_HCA_INLINE_LONG 2048	/* of lines, where the device has it */
 #define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
@@ -214,6 +213,8 @@ void hdl_line_count_room(struct hdl_hca *h);
 void hdl_line_post(struct hdl_hca *h, struct hdl_run *run);
 /* Whether all lines of others are there. */
 bool hdl_line_arrived(struct hdl_run *run);
+/* Runs the epilogue. */
+void hdl_line_take(const struct hdl_run *run);
 
 /* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
 

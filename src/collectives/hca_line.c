@@ -16,6 +16,7 @@
  * request cannot carry inline.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +37,21 @@ struct line_put {
 	bool staged;
 };
 
+/* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
+struct line_step {
+	uint8_t reduce;			/* else a copy */
+	uint8_t src_space, dst_space;
+	uint32_t n;			/* elements, or bytes */
+	uint32_t src_off, dst_off;
+};
+
 struct hdl_line_prog {
 	const struct hdl_line_area *area;
-	uint32_t nputs, narrivals;
+	hdl_op_fn fn;
 	struct line_put *puts;
-	size_t *numbers;		/* where in the slot the number of each arriving line stands */
+	uint32_t nputs, narrivals, nsteps;
+	uint32_t *numbers;		/* where in the slot the number of each arriving line stands */
+	struct line_step *steps;	/* the epilogue */
 };
 
 /* ---- areas ----------------------------------------------------------------------------------------------- */
@@ -102,7 +113,7 @@ static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
-	l->numbers[l->narrivals++] = end - sizeof(uint64_t);
+	l->numbers[l->narrivals++] = (uint32_t)(end - sizeof(uint64_t));
 	return is_end(l, end) ? 0 : EOPNOTSUPP;
 }
 
@@ -128,28 +139,44 @@ static int add_put(struct hdl_hca *h, struct hdl_line_prog *l, const struct hdl_
 	return 0;
 }
 
+static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const struct hdl_node *n)
+{
+	bool reduce = n->kind == HDL_N_REDUCE;
+
+	if ((!reduce && n->kind != HDL_N_COPY) || n->src_off > UINT32_MAX || n->dst_off > UINT32_MAX || n->len > UINT32_MAX)
+		return EOPNOTSUPP;
+	l->steps[l->nsteps++] = (struct line_step){
+		.reduce = reduce, .src_space = n->src_space, .dst_space = n->dst_space, .src_off = (uint32_t)n->src_off,
+		.dst_off = (uint32_t)n->dst_off, .n = (uint32_t)(reduce ? n->len / g->esize : n->len),
+	};
+	return 0;
+}
+
 int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *prog, size_t bytes)
 {
 	const struct hdl_graph *g = prog->g;
-	struct hdl_line_prog *l = calloc(1, sizeof(*l));
+	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
+	struct hdl_line_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
 	int err = 0;
 
 	if (!l)
 		return ENOMEM;
+	*l = (struct hdl_line_prog){ .area = &h->area[size_of(bytes)], .fn = g->fn, .steps = (struct line_step *)(l + 1) };
+	l->numbers = (uint32_t *)(l->steps + n);
+	l->puts = calloc(n, sizeof(*l->puts));
 	prog->lines = l;
-	l->area = &h->area[size_of(bytes)];
-	l->puts = calloc(g->nnodes ? g->nnodes : 1, sizeof(*l->puts));
-	l->numbers = calloc(g->nnodes ? g->nnodes : 1, sizeof(*l->numbers));
-	if (!l->puts || !l->numbers)
+	if (!l->puts)
 		return ENOMEM;
 	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
-		const struct hdl_node *n = &g->nodes[i];
+		const struct hdl_node *node = &g->nodes[i];
 
-		if (n->kind == HDL_N_PUT)
-			err = add_put(h, l, n);
-		else if (n->kind == HDL_N_ARRIVE)
-			err = add_arrival(l, n);
+		if (node->kind == HDL_N_PUT)
+			err = add_put(h, l, node);
+		else if (node->kind == HDL_N_ARRIVE)
+			err = add_arrival(l, node);
 	}
+	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
+		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
 	return err;
 }
 
@@ -158,7 +185,6 @@ void hdl_line_free(struct hdl_line_prog *lines)
 	if (!lines)
 		return;
 	free(lines->puts);
-	free(lines->numbers);
 	free(lines);
 }
 
@@ -267,6 +293,26 @@ bool hdl_line_arrived(struct hdl_run *run)
 	return arrived(run, run->plan->prog->lines);
 }
 
+static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	for (const struct line_step *s = l->steps, *end = s + l->nsteps; s < end; s++) {
+		const char *src = run->base[s->src_space] + s->src_off;
+		char *dst = run->base[s->dst_space] + s->dst_off;
+
+		if (s->reduce)
+			l->fn(src, dst, s->n);
+		else if (s->n == 8)
+			memcpy(dst, src, 8);
+		else
+			memcpy(dst, src, s->n);
+	}
+}
+
+void hdl_line_take(const struct hdl_run *run)
+{
+	take(run, run->plan->prog->lines);
+}
+
 /* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
  * before everything else is looked at, too. */
 #define LOOKS 400
@@ -275,13 +321,12 @@ bool hdl_line_arrived(struct hdl_run *run)
 static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 {
 	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
-	unsigned idle = 0;
 
 	while (!arrived(run, l)) {
 		if (!looks--)
 			return false;
 		if (hdl_job.oversubscribed)
-			hdl_p2p_idle(&idle);
+			sched_yield();
 	}
 	return true;
 }
@@ -303,7 +348,7 @@ bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run)
 	h->posted++;
 	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken))
 		return true;
-	hdl_hca_cpu_nodes(run, prog->g, prog->epilogue, prog->nepilogue);
+	take(run, prog->lines);
 	h->completed++;
 	hdl_hca_retire(h);
 	run->finished = true;

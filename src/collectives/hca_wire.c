@@ -65,8 +65,7 @@ static struct hdl_hca_link *add_link(struct hdl_hca *h, int peer, uint64_t sq_de
 static struct hdl_hca_link *create_line_link(struct hdl_hca *h, int peer)
 {
 	size_t line = h->area[HDL_LINE_LONG].line_bytes;
-	bool large = h->size <= HDL_HCA_INLINE_RANKS && line && line <= HDL_HCA_INLINE_LONG;
-	const uint32_t tries[] = { large ? (uint32_t)line : HDL_HCA_INLINE, HDL_HCA_INLINE, 0 };
+	const uint32_t tries[] = { line && line <= HDL_HCA_INLINE_LONG ? (uint32_t)line : HDL_HCA_INLINE, HDL_HCA_INLINE, 0 };
 	struct hdl_hca_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
 
 	for (int i = 0; l && i < 3; i++) {
