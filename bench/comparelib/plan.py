@@ -182,6 +182,17 @@ def limits(quick):
     return run
 
 
+def hop(quick):
+    """What a step of a task list costs: Heddle's device alone."""
+    def run(impl, context):
+        command = [os.path.join(impl.bindir, "hop"), "-o", "csv", "-r", "100" if quick else "1000"]
+        outcome = impls.run(command, None, context.timeout)
+        if outcome.status != 0:
+            raise Failed(outcome.reason(), outcome.status is None)
+        return {(f"hop {row['name']} ns", None): float(row["median"]) for row in csv.DictReader(io.StringIO(outcome.out))}
+    return run
+
+
 def traced_calls(impl, context, iterations):
     """System calls of all ranks of an 8-byte ping-pong, whole run."""
     with tempfile.TemporaryDirectory(prefix="heddle-compare-") as folder:
@@ -257,7 +268,8 @@ def collective_tasks(quick, oversubscribed):
 def offload_tasks(quick, oversubscribed):
     """Completion at Wait under skew; 4 ranks both computing and sleeping meanwhile."""
     loops = ["-i", "200", "-B", "0.2"] if quick else ["-i", "2000", "-B", "0.3"]
-    tasks = [Task("offload", "offload 2", 2, "hd_offload", loops, offload("2"))]
+    tasks = [Task("offload", "offload 2", 2, "hd_offload", loops, offload("2")),
+             Task("offload", "hop", 2, None, [], None, heddle_only=True, runner=hop(quick))]
     if oversubscribed:
         ranks = oversubscribed[0]
         tasks.append(Task("offload", f"offload {ranks}", ranks, "hd_offload", loops, offload(str(ranks)), rounds=2))

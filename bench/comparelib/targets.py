@@ -50,6 +50,8 @@ def limit_of(test, size, limits, cpus):
         return both
     if test == "messages/s" and ("stream_16B_granule", None) in limits:
         return 1e9 / limits[("stream_16B_granule", None)]
+    if re.fullmatch(r"hop \w+ ns", test):
+        return hop
     if re.fullmatch(r"offload .*: wait us", test) and hop is not None:
         # Wait must read a line that another CPU wrote.
         return hop / 1e3
@@ -131,6 +133,12 @@ def derived(medians_of, limits):
         # Below zero the machine was disturbed while the limit was taken: that proves nothing.
         reached = over <= 80 if over >= 0 else None
         rows.append(("latency of 8 B beyond a line hop", over, "ns", Verdict("<= 80", reached)))
+    for form in ("wait_send", "wait_enable_send"):
+        value = mine(f"hop {form} ns")
+        if hop is not None and value is not None:
+            most = 3 * hop + 200
+            rows.append((f"one hop of a task list, {form}", value, "ns",
+                         Verdict(f"<= {most:.0f} (3 line hops + 200)", value <= most)))
     base = mine("latency rc us", 8)
     for kind, factor in (("xrc", 1.3), ("dc", 1.3), ("ud", 2)):
         value = mine(f"latency {kind} us", 8)

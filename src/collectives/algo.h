@@ -16,6 +16,7 @@ struct hdl_shape {
 	size_t bytes;		/* Bcast, Reduce, Allreduce: of the buffer; Allgather, Alltoall: of one rank's block */
 	hdl_op_fn fn;		/* Reduce, Allreduce */
 	size_t esize;
+	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
 };
 
 /* NULL with errno ENOMEM. */
@@ -46,8 +47,8 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 
-/* Of the HCA executor (algo_hca.c). direct: every rank to every other over the direct links. star: contributions over
- * the direct links to rank 0, the result over the tree links. tree: over the tree links from the root. */
+/* Of the HCA executor (algo_hca.c). direct: every rank writes a line at every other. star: contributions over the direct
+ * links to rank 0, the result over the tree links. tree: over the tree links from the root. */
 struct hdl_graph *hdl_build_hca_barrier_direct(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_hca_barrier_star(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_hca_bcast_direct(const struct hdl_shape *s);

@@ -33,7 +33,8 @@ static const char *forced_algorithm(enum hdl_coll coll)
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_comm *comm)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = comm->rank, .size = comm->size, .root = key->root,
-			       .in_place = key->in_place, .bytes = key->bytes };
+			       .in_place = key->in_place, .bytes = key->bytes,
+			       .line_bytes = hdl_hca_line_bytes(key->bytes) };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -93,8 +94,19 @@ static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm)
 	return hdl_hca_possible(comm, plan->why, sizeof(plan->why));
 }
 
+/* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
+#define DIRECT_BYTES 3072
+
+/* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
+static bool better_direct(const struct hdl_plan_key *key, const struct hdl_comm *comm)
+{
+	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && hdl_tune_direct(comm->size, hdl_coll_force_tree) &&
+	       key->bytes <= DIRECT_BYTES / (size_t)(comm->size - 1);
+}
+
 static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 {
+	bool cores = plan->key.blocking && !hdl_job.oversubscribed;
 	const char *why;
 
 	plan->executor = HDL_EXEC_HOST;
@@ -102,13 +114,13 @@ static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 		why = "one rank";
 	else if (want == WANT_HOST)
 		why = "HEDDLE_COLL_EXECUTOR=host";
-	else if (want == WANT_AUTO && plan->key.blocking && !hdl_job.oversubscribed)
+	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
 		why = "blocking, and each rank has a core";
 	else if (!offloadable(plan, comm))
 		return;
 	else {
 		plan->executor = HDL_EXEC_HCA;
-		why = want == WANT_HCA ? "HEDDLE_COLL_EXECUTOR=hca" :
+		why = want == WANT_HCA ? "HEDDLE_COLL_EXECUTOR=hca" : cores ? "short" :
 		      plan->key.blocking ? "ranks outnumber cores" : "nonblocking";
 	}
 	snprintf(plan->why, sizeof(plan->why), "%s", why);
@@ -156,6 +168,7 @@ static __attribute__((noinline)) struct hdl_plan *plan_make(struct hdl_cc *cc, c
 
 	if (!plan)
 		return NULL;
+	memset(cc->last, 0, sizeof(cc->last));
 	if (*slot)
 		hdl_plan_put(*slot);
 	*slot = plan;
@@ -188,9 +201,13 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 		if (!cc)
 			return NULL;
 	}
+	plan = cc->last[a->coll];
+	if (likely(plan && same_key(&plan->key, &key)))
+		return plan;
 	plan = *plan_slot(cc, &key);
 	if (unlikely(!plan || !same_key(&plan->key, &key)))
 		plan = plan_make(cc, &key);
+	cc->last[a->coll] = plan;
 	return plan;
 }
 
@@ -254,15 +271,15 @@ static int no_memory(const struct hdl_coll_args *a)
 	return MPI_ERR_NO_MEM;
 }
 
-static void start(struct hdl_run *run)
+static void start(struct hdl_run *run, bool host)
 {
 	struct hdl_cc *cc = run->comm->coll;
 
 	run->tag = hdl_coll_tag(cc->seq++);
-	if (run->plan->executor == HDL_EXEC_HCA)
-		hdl_hca_submit(cc, run);
-	else
+	if (host)
 		hdl_host_start(run);
+	else
+		hdl_hca_submit(cc, run);
 }
 
 /* The last thing that touches the communicator: completing the request may free it. */
@@ -309,7 +326,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	if (plan->executor == HDL_EXEC_HCA)
 		run->req->look = hdl_hca_look;
 	run->done = complete_request;
-	start(run);
+	start(run, plan->executor == HDL_EXEC_HOST);
 	return MPI_SUCCESS;
 }
 
@@ -318,13 +335,58 @@ static bool is_finished(const void *arg)
 	return ((const struct hdl_run *)arg)->finished;
 }
 
-int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
+/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's. Every
+ * rank counts the same collectives. */
+#define FIRST_FEW 8
+
+static inline bool is_early(const struct hdl_cc *cc)
 {
-	bool in_place = is_in_place(comm, args);
+	return !cc->hca && cc->seq < FIRST_FEW && want == WANT_AUTO;
+}
+
+/* The run goes to the host executor, though its plan says otherwise. */
+static int divert(struct hdl_run *run)
+{
+	struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
+
+	if (!g)
+		return -ENOMEM;
+	run->plan->fallbacks++;
+	run->plan->why_not = "among the first of its communicator";
+	hdl_run_change_graph(run, g);
+	return hdl_run_prepare_host(run);
+}
+
+/* Whether the plan is that of these arguments; of what may go the short way only. */
+static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_coll_args *a)
+{
+	if (!key->blocking)
+		return false;
+	return a->coll == HDL_BARRIER ||
+	       (a->coll == HDL_ALLREDUCE && key->type == a->recvtype && key->op == a->op && a->recvcount &&
+		key->bytes == (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype) &&
+		key->in_place == (a->sendbuf == MPI_IN_PLACE));
+}
+
+static int run_end(struct hdl_run *run)
+{
+	int rc;
+
+	if (!run->finished)
+		hdl_wait_until(is_finished, run);
+	rc = run->error;
+	if (unlikely(rc))
+		hdl_reason_set("%s", run->why);
+	run_put(run);
+	return rc;
+}
+
+static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	bool host, in_place = is_in_place(comm, args);
 	size_t bytes = bytes_of(args);
 	struct hdl_plan *plan;
 	struct hdl_run *run;
-	int rc;
 
 	if (unlikely(!bytes && args->coll != HDL_BARRIER))
 		return MPI_SUCCESS;
@@ -332,24 +394,47 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(args);
-	rc = hdl_run_bind(run, args, comm->size, in_place);
-	if (unlikely(rc)) {
+	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll);
+	if (unlikely(hdl_run_bind(run, args, comm->size, in_place) ||
+		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
 		run_put(run);
 		return no_memory(args);
 	}
-	if (likely(plan->executor == HDL_EXEC_HOST && hdl_host_can_inline(run->g))) {
+	if (host && likely(hdl_host_can_inline(run->g))) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
 		hdl_host_run_inline(run);
 		hdl_run_finish(run);
 	} else {
-		start(run);
-		hdl_wait_until(is_finished, run);
+		start(run, host);
 	}
-	rc = run->error;
-	if (unlikely(rc))
-		hdl_reason_set("%s", run->why);
-	run_put(run);
-	return rc;
+	return run_end(run);
+}
+
+/* Collectives that were run the short way, without a turn of progress, between those with one: others may wait for it. */
+#define TURN_EVERY 16
+
+/* What was run before is run again, with nothing in its way: see hdl_hca_quick. */
+int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	struct hdl_cc *cc = comm->coll;
+	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
+	struct hdl_run *run;
+
+	if (!plan || plan->executor != HDL_EXEC_HCA || !plan->spare || !is_plan_of(&plan->key, args))
+		return run_plan(comm, args);
+	run = plan->spare;
+	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
+	run->base[HDL_SP_RECV] = args->recvbuf;
+	if (unlikely(!hdl_hca_quick(cc, run)))
+		return run_plan(comm, args);
+	plan->uses++;
+	if (unlikely(++cc->seq % TURN_EVERY == 0))
+		hdl_progress();
+	if (likely(run->finished))
+		return MPI_SUCCESS;
+	plan->spare = run->next;
+	plan->refs++;
+	return run_end(run);
 }
 
 static int progress(void *arg)

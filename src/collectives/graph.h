@@ -28,6 +28,7 @@ enum hdl_space {
 	HDL_SP_TMP,		/* scratch of the run */
 	HDL_SP_ACC,		/* HCA executor: this rank's accumulator of the operation's slot, zero before */
 	HDL_SP_DATA,		/* HCA executor: this rank's landing buffer of the operation's slot */
+	HDL_SP_LINE,		/* HCA executor: the operation's lines at this rank, one per sender: see hdl_line_data */
 	HDL_SPACES,
 	HDL_SP_NONE = HDL_SPACES,
 };
@@ -46,8 +47,26 @@ enum hdl_node_kind {
 	HDL_N_DECODE,		/* dst = the value of the accumulator's encoding in src */
 };
 
-/* Which of two connections to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. */
-enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_TREE };
+/* Which connection to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. LINE: into a line of the
+ * peer's HDL_SP_LINE, where its CPU sees that it is there; the device cannot wait for it. */
+enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_TREE, HDL_LINK_LINE };
+
+/*
+ * A line: what one rank sends another in one operation. The data end 16 bytes before the line does; these hold, last, the
+ * operation's number, by which the receiver knows that all of it is there. An aligned end keeps the data aligned.
+ *
+ *     |.............. data][ 0, number ]|  bytes: a multiple of 64
+ */
+#define HDL_LINE_TRAILER 16
+static inline size_t hdl_line_bytes(size_t data)
+{
+	return (data + HDL_LINE_TRAILER + 63) & ~(size_t)63;
+}
+/* Offset in HDL_SP_LINE of `len` bytes of data in line `index`, of lines of this size. */
+static inline size_t hdl_line_data(size_t line_bytes, int index, size_t len)
+{
+	return ((size_t)index + 1) * line_bytes - HDL_LINE_TRAILER - len;
+}
 
 struct hdl_node {
 	uint8_t kind, src_space, dst_space, link;

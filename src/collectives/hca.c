@@ -18,17 +18,7 @@
 
 static struct hdl_hca *active;		/* all communicators with queues */
 
-/* wr_id of signaled requests: whether the operation retires by it | link:15 | ring place:8 | the queue's position:40. */
-#define ID_RETIRES (1ULL << 63)
-#define ID_LINK_SHIFT 48
-#define ID_PLACE_SHIFT 40
-#define ID_POSITION ((1ULL << ID_PLACE_SHIFT) - 1)
 _Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
-
-static char *slot_of(const struct hdl_hca *h, uint64_t opno)
-{
-	return h->scratch + opno % HDL_HCA_SLOTS(h->depth) * h->slot_bytes;
-}
 
 /* ---- errors ---------------------------------------------------------------------------------------------- */
 
@@ -54,6 +44,8 @@ int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n)
 	struct ibv_recv_wr wr[BATCH], *bad;
 
 	memset(wr, 0, sizeof(wr));
+	for (int i = 0; i < BATCH; i++)
+		wr[i].wr_id = HDL_ID_RECEIVE | (uint64_t)l->index << HDL_ID_LINK_SHIFT;
 	while (n) {
 		uint64_t now = n < BATCH ? n : BATCH;
 		int err;
@@ -99,16 +91,16 @@ static void drain_local(struct hdl_hca *h)
 	do {
 		n = ibv_poll_cq(h->local_cq, BATCH, wc);
 		for (int i = 0; i < n; i++) {
-			struct hdl_hca_link *l = h->links[(wc[i].wr_id & ~ID_RETIRES) >> ID_LINK_SHIFT];
+			struct hdl_hca_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				broken(h, "request to", l->peer, wc[i].status);
+				broken(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
 				continue;
 			}
 			h->local_seen++;
-			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & ID_POSITION);
-			if (wc[i].wr_id & ID_RETIRES)
-				h->ring[wc[i].wr_id >> ID_PLACE_SHIFT & 0xff]->outstanding--;
+			l->sq_done = l->sq_posted - ((l->sq_posted - wc[i].wr_id) & HDL_ID_POSITION);
+			if (wc[i].wr_id & HDL_ID_RETIRES)
+				h->ring[wc[i].wr_id >> HDL_ID_PLACE_SHIFT & 0xff]->outstanding--;
 		}
 	} while (n == BATCH);
 	if (unlikely(n < 0))
@@ -122,34 +114,41 @@ static struct hdl_hca_prog *prog_of(struct hdl_run *run)
 	return run->plan->prog;
 }
 
+static bool uses_have_room(const struct hdl_hca *h, const struct hdl_hca_prog *p)
+{
+	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
+
+	for (uint32_t u = 0; u < p->nuses && room; u++) {
+		const struct hdl_hca_link *l = p->uses[u].link;
+
+		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
+	}
+	return room;
+}
+
 /* Room for the operation on every queue that it uses, and for its completions. */
 static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
 {
-	for (int attempt = 0;; attempt++) {
-		bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
-
-		for (uint32_t u = 0; u < p->nuses && room; u++) {
-			const struct hdl_hca_link *l = p->uses[u].link;
-
-			room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
-		}
-		if (room || attempt)
-			return room;
-		drain_local(h);
-	}
+	if (p->lines ? h->line_room : uses_have_room(h, p))
+		return true;
+	drain_local(h);
+	if (!p->lines)
+		return uses_have_room(h, p);
+	hdl_line_count_room(h);
+	return h->line_room;
 }
 
-static void run_cpu_nodes(struct hdl_run *run, const struct hdl_hca_prog *p, const uint32_t *nodes, uint32_t n)
+void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		const struct hdl_node *node = &p->g->nodes[nodes[i]];
+		const struct hdl_node *node = &g->nodes[nodes[i]];
 
 		if (node->kind == HDL_N_DECODE)
 			hdl_enc_decode(&run->plan->enc, run->base[node->dst_space] + node->dst_off,
 				       run->base[node->src_space] + node->src_off, node->len);
 		else if (node->kind == HDL_N_REDUCE)
-			p->g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
-				 node->len / p->g->esize);
+			g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
+			      node->len / g->esize);
 		else
 			memcpy(run->base[node->dst_space] + node->dst_off, run->base[node->src_space] + node->src_off, node->len);
 	}
@@ -165,8 +164,8 @@ static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_
 	h->local_posted++;
 	run->outstanding += retires;
 	use->last->exp_send_flags |= IBV_EXP_SEND_SIGNALED;
-	use->last->wr_id = (retires ? ID_RETIRES : 0) | (uint64_t)l->index << ID_LINK_SHIFT |
-			   run->opno % h->depth << ID_PLACE_SHIFT | (l->sq_posted & ID_POSITION);
+	use->last->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+			   (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
 static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
@@ -186,7 +185,7 @@ static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, 
 static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
 {
 	struct hdl_hca_prog *p = prog_of(run);
-	uint64_t slot = (uint64_t)(slot_of(h, run->opno) - h->scratch);
+	uint64_t slot = run->slot * h->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
 		const struct hdl_hca_step *s = &p->steps[i];
@@ -218,31 +217,20 @@ static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
 	}
 }
 
-/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
-static void post(struct hdl_hca *h, struct hdl_run *run)
+/* The task list. */
+static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 {
 	struct hdl_hca_prog *p = prog_of(run);
 	struct ibv_exp_task *bad;
-	char *slot;
 	int err;
 
-	run->opno = h->posted;
-	run->outstanding = 0;
-	slot = slot_of(h, run->opno);
-	run->base[HDL_SP_ACC] = slot;
-	run->base[HDL_SP_DATA] = slot + h->acc_bytes;
-	h->ring[run->opno % h->depth] = run;
-	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
-
-	run_cpu_nodes(run, p, p->prologue, p->nprologue);
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		p->arrivals[a]->expected++;
 	fill_steps(h, run);
 	for (uint32_t u = 0; u < p->nuses; u++)
 		set_signal(h, run, &p->uses[u]);
 	for (uint32_t w = 0; w < p->nwatches; w++)
-		h->need[run->opno % h->depth * (uint64_t)h->size + w] = p->watches[w]->expected;
-	h->posted++;
+		h->need[run->place * (uint64_t)h->size + w] = p->watches[w]->expected;
 	hdl_stirred = true;		/* hdl_hca_arm has more to arm */
 	if (!p->ntasks)
 		return;
@@ -257,6 +245,24 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 		return;
 	}
 	hdl_tp_count_rc(p->requests, p->bytes);
+}
+
+/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
+static void post(struct hdl_hca *h, struct hdl_run *run)
+{
+	struct hdl_hca_prog *p = prog_of(run);
+
+	hdl_hca_number(h, run);
+	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
+	if (p->lines) {
+		hdl_line_post(h, run);
+	} else {
+		run->base[HDL_SP_ACC] = h->scratch + run->slot * h->slot_bytes;
+		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
+		hdl_hca_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+		post_tasks(h, run);
+	}
+	h->posted++;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
@@ -307,7 +313,7 @@ static bool ready_prog(struct hdl_hca *h, struct hdl_run *run)
 	struct hdl_plan *plan = run->plan;
 
 	if (!plan->prog)
-		plan->prog = hdl_hca_compile(h, plan->hca_graph, &plan->enc, plan->key.coll != HDL_BCAST);
+		plan->prog = hdl_hca_compile(h, plan->hca_graph, plan->key.bytes, &plan->enc, plan->key.coll != HDL_BCAST);
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->hca_graph->algorithm, strerror(errno));
@@ -361,6 +367,8 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 {
 	const struct hdl_hca_prog *p = prog_of(run);
 
+	if (p->lines)
+		return hdl_line_arrived(run);
 	if (p->watch_master) {
 		if (run->outstanding)
 			drain_local(h);
@@ -369,7 +377,7 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
 		struct hdl_hca_link *l = p->watches[w];
-		uint64_t need = h->need[run->opno % h->depth * (uint64_t)h->size + w];
+		uint64_t need = h->need[run->place * (uint64_t)h->size + w];
 
 		if (l->seen < need)
 			drain_link(h, l);
@@ -385,10 +393,12 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 	const struct hdl_hca_prog *p = prog_of(run);
 
 	h->completed++;
-	if (likely(!h->broken))
-		run_cpu_nodes(run, p, p->epilogue, p->nepilogue);
-	else
+	if (unlikely(h->broken))
 		queues_in_error(run);
+	else if (p->lines)
+		hdl_line_take(run);
+	else
+		hdl_hca_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
@@ -400,8 +410,8 @@ static void retire(struct hdl_hca *h, struct hdl_run *run)
 	const struct hdl_hca_prog *p = prog_of(run);
 
 	if (p->uses_acc)
-		memset(slot_of(h, run->opno), 0, p->g->acc_bytes);
-	h->retired++;
+		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
+	hdl_hca_retire(h);
 }
 
 #define LOCAL_POLLS 64
@@ -411,7 +421,7 @@ static int advance(struct hdl_hca *h)
 	int n = 0;
 
 	while (h->completed < h->posted || h->retired < h->completed) {
-		struct hdl_run *run = h->ring[h->retired % h->depth];
+		struct hdl_run *run = h->ring[h->oldest];
 
 		if (h->completed == h->retired) {
 			if (!h->broken && !is_complete(h, run)) {
@@ -438,13 +448,14 @@ static int advance(struct hdl_hca *h)
 /* Completing an operation may free its communicator, and with it h: that waits until nobody is in here. */
 static int hca_turn(struct hdl_hca *h)
 {
-	int n = 0, now;
+	int n = 0, posted;
 
 	h->busy = true;
 	do {
-		now = advance(h) + pump(h);
-		n += now;
-	} while (now);
+		n += advance(h);
+		posted = h->queue ? pump(h) : 0;
+		n += posted;
+	} while (posted);
 	h->busy = false;
 	if (unlikely(h->doomed))
 		hdl_hca_destroy(h);
@@ -458,22 +469,41 @@ static void turn_if_idle(struct hdl_hca *h)
 		hca_turn(h);
 }
 
-void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+static struct hdl_hca *hca_of(struct hdl_cc *cc)
 {
 	struct hdl_hca *h = cc->hca;
 
-	run->next = NULL;
-	if (unlikely(!h)) {
-		h = cc->hca = hdl_hca_new(cc);
-		if (!h) {
-			/* Without memory for it this rank cannot even tell the others. */
-			hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-		}
-		h->next = active;
-		if (active)
-			active->prev = h;
-		active = h;
+	if (likely(h))
+		return h;
+	h = cc->hca = hdl_hca_new(cc);
+	if (!h)
+		/* Without memory for it this rank cannot even tell the others. */
+		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->next = active;
+	if (active)
+		active->prev = h;
+	active = h;
+	return h;
+}
+
+/* Whether pump would post it at once, being next. */
+static bool is_next(struct hdl_hca *h, struct hdl_run *run)
+{
+	const struct hdl_hca_prog *p = prog_of(run);
+
+	return p && !h->queue && !h->busy && h->state == HDL_HCA_READY && !h->broken && h->posted - h->retired < h->depth &&
+	       (p->synchronizes || h->since_sync < h->depth - 1) && has_room(h, p);
+}
+
+void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+{
+	struct hdl_hca *h = hca_of(cc);
+
+	if (likely(is_next(h, run))) {
+		post(h, run);
+		return;
 	}
+	run->next = NULL;
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;
 	turn_if_idle(h);
@@ -495,7 +525,7 @@ void hdl_hca_look(struct hdl_req *req)
 {
 	struct hdl_cc *cc = req->comm->coll;
 
-	if (likely(cc && cc->hca))
+	if (likely(cc && cc->hca && cc->hca->posted != cc->hca->retired))
 		turn_if_idle(cc->hca);
 }
 
@@ -508,7 +538,7 @@ void hdl_hca_arm(void)
 
 		if (h->posted == h->retired)
 			continue;
-		p = prog_of(h->ring[h->retired % h->depth]);
+		p = prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; w < p->nwatches && !err; w++)
 			err = ibv_req_notify_cq(p->watches[w]->rcq, 0);
 		/* Failures of this rank's own requests show here, too. */
@@ -529,7 +559,7 @@ static void credit_done(struct hdl_run *run)
 static struct hdl_run *credit_run(struct hdl_hca *h)
 {
 	struct hdl_cc *cc = h->cc;
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_hca_line_bytes(0) };
 	struct hdl_run *run;
 
 	if (!cc->credit) {
@@ -555,12 +585,27 @@ static struct hdl_run *credit_run(struct hdl_hca *h)
 
 /* ---- possible? free --------------------------------------------------------------------------------------- */
 
-bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+/* What links need. */
+static bool device_can(const struct hdl_port *port, char *why, size_t why_size)
 {
-	const struct hdl_port *port = hdl_tp_local_port();
 	struct ibv_exp_device_attr attr = {
 		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS,
 	};
+
+	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
+		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
+		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
+		return false;
+	}
+	return true;
+}
+
+bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+{
+	const struct hdl_port *port = hdl_tp_local_port();
 
 	if (comm->size > hdl_vars.coll_offload_ranks) {
 		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
@@ -580,22 +625,22 @@ bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
 		return false;
 	}
-	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
-		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
-		return false;
-	}
-	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
-		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
+	if (!hdl_tune_direct(comm->size, hdl_coll_force_tree))
+		return device_can(port, why, why_size);
+	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
+	if (!hdl_tp_wakes_on_write()) {
+		snprintf(why, why_size, "device %s does not wake its process on a write", ibv_get_device_name(port->ctx->device));
 		return false;
 	}
 	return true;
 }
 
-/* What a peer's operation needs of this rank leaves before its queues go. */
+/* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see
+ * hdl_tp_wakes_on_write.) */
 static void flush_sends(struct hdl_hca *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)
-		while (!h->broken && h->links[i]->sq_done != h->links[i]->sq_posted)
+		while (!h->broken && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
 			drain_local(h);
 }
 

@@ -2,19 +2,22 @@
 /*
  * Inside of the HCA executor: one communicator's queues and slots, and compiled graphs.
  *
- * Links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that arrivals on it
- * are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the communicator's
- * operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No rank that is
- * ahead can be mistaken for one that is late.
+ * Up to HDL_HCA_DIRECT_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
+ * into the peer's memory (hca_line.c). Nothing waits for anything but the CPU that wants the result.
  *
- *     direct links   ordinary queues, their requests run when posted: contributions, signals, answers without a wait
+ * More ranks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
+ * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
+ * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
+ * rank that is ahead can be mistaken for one that is late.
+ *
+ *     direct links   ordinary queues between rank 0 and the others: contributions and signals
  *     tree links     managed send queues, to the ranks 1, 2, 4, ... ahead: their requests run when the master queue
  *                    says so
  *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and the
  *                    rank's own additions to its own accumulator. All WAITs of a rank stand in this one queue.
  *
- * Slots. Operation n uses slot n mod S on every rank: an accumulator and a landing buffer. With D the depth (operations a
- * rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
+ * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and a landing buffer. With D the depth
+ * (operations a rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
  *
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
@@ -24,6 +27,7 @@
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
+ * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
  * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for (an operation
  * uses a link once per direction at most); the receiver gives receives back in batches of D, hence 5 D of them.
  */
@@ -39,7 +43,7 @@
 
 struct hdl_hca_link {
 	struct ibv_qp *qp;
-	struct ibv_cq *rcq;		/* NULL: nothing arrives here */
+	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
 	int peer;
 	uint16_t index;			/* in h->links */
 	bool managed;
@@ -50,8 +54,16 @@ struct hdl_hca_link {
 	uint64_t given;			/* receives posted again for */
 	/* leaving: requests posted, and known complete */
 	uint64_t sq_posted, sq_done;
-	uint32_t sq_depth;
+	uint64_t sq_signaled;		/* lines: up to here a completion will tell */
+	uint32_t sq_depth, max_inline;
 };
+
+/* Lines of one size, one per rank (or one in all) and slot. */
+struct hdl_line_area {
+	size_t at;			/* in the scratch */
+	size_t line_bytes, slot_bytes;
+};
+enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
 
 struct hdl_hca_peer {
 	uint64_t addr;			/* of its scratch */
@@ -65,6 +77,7 @@ struct hdl_hca {
 	struct hdl_hca *next, *prev;	/* all communicators' */
 	enum hdl_hca_state state;
 	int rank, size, levels;		/* levels: tree links in each direction */
+	bool lines;			/* no links */
 	uint64_t depth;
 	const struct hdl_port *port;
 	char why_off[112];
@@ -75,10 +88,11 @@ struct hdl_hca {
 	size_t scratch_bytes, slot_bytes, acc_bytes, data_bytes;
 	struct ibv_mr *mr;
 	struct hdl_hca_peer *peers;
+	struct hdl_line_area area[HDL_LINE_SIZES];
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
-	struct hdl_hca_link **direct;	/* [size]; NULL: no such link */
+	struct hdl_hca_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
 	struct hdl_hca_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
 	struct hdl_hca_link *master;	/* not with two ranks */
 	struct hdl_hca_link **links;	/* all of them */
@@ -86,8 +100,11 @@ struct hdl_hca {
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	struct hdl_run **ring;		/* [opno % depth] */
-	uint64_t *need;			/* [opno % depth][size]: what `seen` of each watched link must reach */
+	uint32_t next_slot, next_place;	/* of operation `posted` */
+	uint32_t oldest;		/* place of operation `retired` */
+	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
+	struct hdl_run **ring;		/* [place] */
+	uint64_t *need;			/* [place][size]: what `seen` of each watched link must reach */
 	uint64_t since_sync;		/* operations posted after the last that synchronizes */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
 
@@ -102,6 +119,43 @@ struct hdl_hca {
 
 /* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
 #define HDL_HCA_INLINE 64
+#define HDL_HCA_INLINE_LONG 2048	/* of lines, where the device has it */
+#define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
+
+/* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
+ * link:14 | ring place:8 | the queue's position:40. */
+#define HDL_ID_RETIRES (1ULL << 63)
+#define HDL_ID_RECEIVE (1ULL << 62)
+#define HDL_ID_LINK_SHIFT 48
+#define HDL_ID_PLACE_SHIFT 40
+#define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
+
+static inline uint32_t hdl_hca_after(uint32_t i, uint64_t n)
+{
+	return i + 1 == n ? 0 : i + 1;
+}
+
+/* The run is operation `posted`: its number, slot and place are taken. */
+static inline void hdl_hca_number(struct hdl_hca *h, struct hdl_run *run)
+{
+	run->opno = h->posted;
+	run->slot = h->next_slot;
+	run->place = h->next_place;
+	run->outstanding = 0;
+	h->next_slot = hdl_hca_after(run->slot, HDL_HCA_SLOTS(h->depth));
+	h->next_place = hdl_hca_after(run->place, h->depth);
+	h->ring[run->place] = run;
+}
+
+/* The oldest operation's slot and place are free again. */
+static inline void hdl_hca_retire(struct hdl_hca *h)
+{
+	h->retired++;
+	h->oldest = hdl_hca_after(h->oldest, h->depth);
+}
+
+/* Runs CPU nodes of a graph. */
+void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
 
 /* ---- compiled graphs (hca_prog.c) -------------------------------------------------------------------------- */
 
@@ -124,6 +178,7 @@ struct hdl_hca_use {
 
 struct hdl_hca_prog {
 	const struct hdl_graph *g;
+	struct hdl_line_prog *lines;	/* what it sends and waits for; NULL: the task list */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
@@ -139,10 +194,28 @@ struct hdl_hca_prog {
 	bool uses_acc, synchronizes;
 };
 
-/* Compiles a graph for this communicator's queues. NULL with errno: EOPNOTSUPP for a graph whose shape the device
- * cannot run by itself. */
-struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, const struct hdl_enc *enc,
+/* Compiles a graph of a collective of so many bytes for this communicator's queues. NULL with errno: EOPNOTSUPP for a
+ * graph whose shape the device cannot run by itself. */
+struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
+
+/* ---- lines (hca_line.c) -------------------------------------------------------------------------------------- */
+
+/* Lays the areas out. Returns the bytes of scratch that they take. */
+size_t hdl_line_areas(struct hdl_hca *h);
+/* No line carries a number. */
+void hdl_line_clear(struct hdl_hca *h);
+/* The part between prologue and epilogue. 0 or an errno. */
+int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *p, size_t bytes);
+void hdl_line_free(struct hdl_line_prog *lines);
+/* Sets line_room. */
+void hdl_line_count_room(struct hdl_hca *h);
+/* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
+void hdl_line_post(struct hdl_hca *h, struct hdl_run *run);
+/* Whether all lines of others are there. */
+bool hdl_line_arrived(struct hdl_run *run);
+/* Runs the epilogue. */
+void hdl_line_take(const struct hdl_run *run);
 
 /* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiles a task graph to a list for ibv_exp_post_task. Each node's place follows from what precedes it:
+ * Compiles a task graph to a list for ibv_exp_post_task (or to lines: hca_line.c). Each node's place follows from what
+ * precedes it:
  *
  *     CPU nodes before all device nodes   prologue: run at post
  *     ACCUM, PUT with no arrival before   on their link, at once; on a tree link: enabled by the master without a wait
@@ -55,6 +56,8 @@ static bool classify(struct compile *c)
 		}
 		/* The device cannot wait for a CPU, and nothing else is known to it. */
 		if (after_epilogue)
+			return false;
+		if ((n->link == HDL_LINK_LINE) != c->h->lines || (n->link == HDL_LINK_LINE && c->after_arrival[i]))
 			return false;
 		if (n->kind == HDL_N_ARRIVE)
 			c->place[i] = PLACE_ARRIVE;
@@ -320,7 +323,24 @@ static void list_cpu_nodes(struct compile *c)
 	}
 }
 
-struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, const struct hdl_enc *enc,
+/* The part between prologue and epilogue as a list of tasks. */
+static void compile_tasks(struct compile *c, const struct hdl_enc *enc)
+{
+	for (int pass = 0; pass < PASSES && !c->err; pass++)
+		for (uint32_t i = 0; i < c->g->nnodes && !c->err; i++)
+			emit(c, (enum pass)pass, i);
+	if (!c->err)
+		link_up(c);
+	for (uint32_t i = 0; !c->err && i < c->p->nwrs; i++)
+		fill_wr(c, enc, i);
+	if (!c->err)
+		choose_watch(c);
+	for (uint32_t u = 0; !c->err && u < c->p->nuses; u++)
+		if (c->p->uses[u].wrs > c->p->uses[u].link->sq_depth)
+			c->err = EOPNOTSUPP;
+}
+
+struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
@@ -342,23 +362,15 @@ struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *
 		c.err = ENOMEM;
 	else if (g->acc_bytes > h->acc_bytes || g->data_bytes > h->data_bytes || !classify(&c))
 		c.err = EOPNOTSUPP;
-	for (int pass = 0; pass < PASSES && !c.err; pass++)
-		for (uint32_t i = 0; i < g->nnodes && !c.err; i++)
-			emit(&c, (enum pass)pass, i);
 	if (!c.err) {
 		c.p->g = g;
 		c.p->synchronizes = synchronizes;
-		link_up(&c);
-	}
-	for (uint32_t i = 0; !c.err && i < c.p->nwrs; i++)
-		fill_wr(&c, enc, i);
-	if (!c.err) {
-		choose_watch(&c);
 		list_cpu_nodes(&c);
+		if (h->lines)
+			c.err = hdl_line_compile(h, c.p, bytes);
+		else
+			compile_tasks(&c, enc);
 	}
-	for (uint32_t u = 0; !c.err && u < c.p->nuses; u++)
-		if (c.p->uses[u].wrs > c.p->uses[u].link->sq_depth)
-			c.err = EOPNOTSUPP;
 	free(c.place);
 	free(c.after_arrival);
 	free(c.waited);
@@ -374,6 +386,7 @@ void hdl_hca_prog_free(struct hdl_hca_prog *p)
 {
 	if (!p)
 		return;
+	hdl_line_free(p->lines);
 	free(p->tasks);
 	free(p->wrs);
 	free(p->sges);

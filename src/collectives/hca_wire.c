@@ -48,6 +48,45 @@ static struct ibv_cq *create_cq(const struct hdl_hca *h, uint64_t entries)
 	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(), 0, &attr);
 }
 
+static struct hdl_hca_link *add_link(struct hdl_hca *h, int peer, uint64_t sq_depth)
+{
+	struct hdl_hca_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->peer = peer;
+	l->index = h->nlinks;
+	l->sq_depth = (uint32_t)sq_depth;
+	h->links[h->nlinks++] = l;
+	return l;
+}
+
+/* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
+static struct hdl_hca_link *create_line_link(struct hdl_hca *h, int peer)
+{
+	size_t line = h->area[HDL_LINE_LONG].line_bytes;
+	const uint32_t tries[] = { line && line <= HDL_HCA_INLINE_LONG ? (uint32_t)line : HDL_HCA_INLINE, HDL_HCA_INLINE, 0 };
+	struct hdl_hca_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
+
+	for (int i = 0; l && i < 3; i++) {
+		struct ibv_qp_init_attr attr = {
+			.qp_type = IBV_QPT_RC, .send_cq = h->local_cq, .recv_cq = h->local_cq,
+			.cap = { .max_send_wr = HDL_LINE_SQ_DEPTH, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
+				 .max_inline_data = tries[i] },
+		};
+
+		l->qp = ibv_create_qp(h->port->pd, &attr);
+		if (!l->qp)
+			continue;
+		l->max_inline = attr.cap.max_inline_data;
+		if (ibv_query_qp_data_in_order(l->qp, IBV_WR_RDMA_WRITE, 0) == 1)
+			return l;
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return NULL;
+}
+
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
 static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
 {
@@ -61,16 +100,12 @@ static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = 1, .max_recv_sge = 1,
 			 .max_recv_wr = arrives ? (uint32_t)HDL_HCA_RECVS(h->depth) : 1 },
 	};
-	struct hdl_hca_link *l = calloc(1, sizeof(*l));
+	struct hdl_hca_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
 		return NULL;
 	attr.cap.max_inline_data = h->max_inline;
-	l->peer = peer;
-	l->index = h->nlinks;
 	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
-	h->links[h->nlinks++] = l;
-	l->sq_depth = (uint32_t)sq_depth;
 	if (arrives) {
 		l->rcq = create_cq(h, HDL_HCA_RECVS(h->depth));
 		if (!l->rcq)
@@ -88,7 +123,7 @@ static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq
 
 static bool has_direct(const struct hdl_hca *h, int a, int b)
 {
-	return a != b && (h->size <= HDL_HCA_DIRECT_RANKS || !a || !b);
+	return a != b && (h->lines || !a || !b);
 }
 
 /* Operations that can be under way on a queue at a time: depth of them, and one of the largest after another. */
@@ -108,7 +143,7 @@ static int create_links(struct hdl_hca *h)
 	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
-		h->direct[r] = create_link(h, r, direct, 0, true);
+		h->direct[r] = h->lines ? create_line_link(h, r) : create_link(h, r, direct, 0, true);
 		if (!h->direct[r])
 			return -errno;
 	}
@@ -141,17 +176,23 @@ static int create(struct hdl_hca *h)
 		return -ENOMEM;
 
 	h->slot_bytes = h->acc_bytes + h->data_bytes;
-	h->scratch_bytes = HDL_HCA_SLOTS(h->depth) * h->slot_bytes + 64;	/* and a word for old values */
+	/* and a word for old values */
+	h->scratch_bytes = h->lines ? hdl_line_areas(h) : HDL_HCA_SLOTS(h->depth) * h->slot_bytes + 64;
 	h->scratch = hdl_tp_alloc(h->scratch_bytes);
 	if (!h->scratch)
 		return -ENOMEM;
-	memset(h->scratch, 0, h->scratch_bytes);
+	if (h->lines)
+		hdl_line_clear(h);
+	else
+		memset(h->scratch, 0, h->scratch_bytes);
 	h->mr = ibv_reg_mr(h->port->pd, h->scratch, h->scratch_bytes,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!h->mr)
 		return -errno;
 	h->local_room = (h->depth + 2) * links;
-	h->local_cq = create_cq(h, h->local_room);
+	/* lines: all that the queues can hold, and their receives, when they are flushed */
+	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)links * (HDL_LINE_SQ_DEPTH + 1), NULL, hdl_tp_local_channel(), 0) :
+				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;
 	return create_links(h);
@@ -251,6 +292,8 @@ static int connect_link(const struct hdl_hca *h, struct hdl_hca_link *l, int pee
 	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && l->rcq)
 		err = hdl_hca_post_recvs(l, HDL_HCA_RECVS(h->depth));
+	else if (!err && h->lines)
+		err = hdl_hca_post_recvs(l, 1);
 	return err;
 }
 
@@ -336,11 +379,12 @@ struct hdl_hca *hdl_hca_new(struct hdl_cc *cc)
 	h->size = cc->comm->size;
 	h->depth = (uint64_t)(depth < 2 ? 2 : min_int(depth, HDL_HCA_DEPTH_MAX));
 	h->acc_bytes = round8(hdl_vars.coll_offload_max);
-	/* Landing places of a broadcast, of a result, or of all ranks' inputs: see algo_hca.c. */
-	h->data_bytes = h->acc_bytes * (h->size <= HDL_HCA_DIRECT_RANKS ? (size_t)h->size : 1);
+	/* Landing place of a broadcast or of a result. */
+	h->data_bytes = h->acc_bytes;
 	if (h->data_bytes < hdl_vars.coll_bcast_offload_max)
 		h->data_bytes = round8(hdl_vars.coll_bcast_offload_max);
-	for (int d = 1; h->size > 2 && d < h->size; d *= 2)
+	h->lines = hdl_tune_direct(h->size, hdl_coll_force_tree);
+	for (int d = 1; !h->lines && d < h->size; d *= 2)
 		h->levels++;
 	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
 	h->records = calloc((size_t)h->size, h->record_bytes);

@@ -63,7 +63,9 @@ struct hdl_run {
 
 	/* HCA executor. */
 	uint64_t opno;
+	uint32_t slot, place;		/* of the operation: opno modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
+	uint32_t arrived;		/* lines that were seen */
 };
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
@@ -127,6 +129,7 @@ struct hdl_plan {
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
+	struct hdl_plan *last[HDL_COLLS];	/* of plans: looked at first */
 	uint32_t seq;			/* collectives begun on this communicator: the same on all ranks */
 	uint32_t wire_seq;
 	uint32_t pending;		/* runs of the host executor that have not finished */
@@ -152,9 +155,14 @@ extern bool hdl_coll_force_tree;	/* HEDDLE_COLL_HCA=tree */
 
 /* Whether this communicator's collectives can be offloaded at all; if not, why not. The same on all its ranks. */
 bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size);
+/* struct hdl_shape's line_bytes for a collective of so many bytes. */
+size_t hdl_hca_line_bytes(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
  * the same order on all ranks. The run finishes in hdl_hca_progress, or at once. */
 void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run);
+/* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
+ * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
+bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run);
 /* All communicators. Returns the number of operations that moved on. */
 int hdl_hca_progress(void);
 void hdl_hca_look(struct hdl_req *req);	/* this request's communicator only */

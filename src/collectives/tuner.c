@@ -107,7 +107,7 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 /* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
 const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree)
 {
-	return s->size <= (tree ? 2 : HDL_HCA_DIRECT_RANKS) ? &hca_direct[s->coll] : &hca_tree[s->coll];
+	return hdl_tune_direct(s->size, tree) ? &hca_direct[s->coll] : &hca_tree[s->coll];
 }
 
 bool hdl_hca_needs_atomics(const struct hdl_algorithm *a)

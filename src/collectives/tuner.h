@@ -12,9 +12,14 @@ const char *hdl_coll_name(enum hdl_coll coll);
 /* The host executor's algorithm; never NULL. forced: a name, or NULL or "" for the table's choice; a forced algorithm
  * that does not fit the shape gives the table's choice. */
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced);
-/* Up to so many ranks, each has a direct link to every other. */
-#define HDL_HCA_DIRECT_RANKS 4
-/* The HCA executor's algorithm for a shape that can be offloaded. tree: forces the one for many ranks, from three on. */
+/* Up to so many ranks, each writes to every other. */
+#define HDL_HCA_DIRECT_RANKS 16
+/* Whether they do. tree: forces the way of many ranks, from three on. */
+static inline bool hdl_tune_direct(int size, bool tree)
+{
+	return size <= (tree ? 2 : HDL_HCA_DIRECT_RANKS);
+}
+/* The HCA executor's algorithm for a shape that can be offloaded. */
 const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree);
 /* Whether it reduces by masked atomics, which not all operations and types allow. */
 bool hdl_hca_needs_atomics(const struct hdl_algorithm *a);

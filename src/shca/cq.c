@@ -3,12 +3,13 @@
 #include "shca/engine.h"
 
 /*
- * Where a slot stands relative to position pos: 0: pos is free to be filled; > 0: pos and everything up to pos + d - 1 is
- * filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot tells by how much.
+ * Where a slot stands relative to position pos, whose lap is given: 0: pos is free to be filled; > 0: pos and everything up
+ * to pos + d - 1 is filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot
+ * tells by how much.
  */
-static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t log2)
+static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint32_t log2)
 {
-	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+	uint32_t seen = SHCA_CQE_LAP(w0);
 
 	if (__builtin_expect(shca_cqe_free(w0, pos, log2) || !seen, 1))
 		return 0;
@@ -24,7 +25,7 @@ uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t p
 
 	for (;;) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
-		uint64_t d = slot_ahead(w0, pos, cq->log2);
+		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
 
 		if (!d)
 			return pos;
@@ -123,7 +124,8 @@ uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uin
 		struct shca_cqe *e = &ring[pos & mask];
 		uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire);
 		uint64_t o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
-		uint64_t d = slot_ahead(o0, pos, log2);
+		uint32_t lap = shca_cqe_lap(pos, log2);
+		uint64_t d = slot_ahead(o0, pos, lap, log2);
 
 		if (d) {
 			pos += d;
@@ -141,7 +143,7 @@ uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uin
 				return pos;
 			}
 		}
-		uint64_t n0 = (uint64_t)shca_cqe_lap(pos, log2) << 49 | w0;
+		uint64_t n0 = (uint64_t)lap << 49 | w0;
 		unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
 		unsigned __int128 new = (unsigned __int128)w1 << 64 | n0;
 		if (__sync_bool_compare_and_swap((unsigned __int128 *)e, old, new))

@@ -272,6 +272,17 @@ static int take_receive(struct shca_cpu *cpu, struct shca_qp *qp, struct respond
 	return shca_rq_take(cpu, r->rq, qp->qpn, qp);
 }
 
+/* A queue that waits for the completion to come will run next: its lock is fetched while the message is delivered. */
+static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
+		const struct shca_qp *qp = shca_at(cpu->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
+
+		shca_fetch_own(&cq->waiters);
+		shca_fetch_own(&qp->lock);
+	}
+}
+
 static void write_grh(struct shca_cpu *cpu, const struct shca_iov *dst)
 {
 	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
@@ -300,6 +311,7 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 
 	if (rc)
 		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+	expect_waiter(cpu, r->rcq);
 	int index = take_receive(cpu, qp, r);
 	if (index < 0)
 		return SHCA_RNR;
@@ -375,6 +387,7 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 		shca_step_to(qp, SHCA_STEP_WROTE);
 		SHCA_FAILPOINT(cpu, "wrote", qp, req->op);
 	}
+	expect_waiter(cpu, r->rcq);
 	int index = take_receive(cpu, qp, r);
 	if (index < 0)
 		return SHCA_RNR;

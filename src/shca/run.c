@@ -76,6 +76,9 @@ void shca_kick(struct shca_cpu *cpu, shca_off off)
 	if (!claim(cpu, qp))
 		return;
 	SHCA_FAILPOINT(cpu, "claimed", qp, 0);
+	/* its owner wrote them, on another CPU perhaps */
+	__builtin_prefetch(&qp->posted);
+	__builtin_prefetch(shca_wqe_at(cpu->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
 	if (todo_add(cpu, off))
 		return;
 	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
@@ -143,7 +146,8 @@ static bool wait_met(struct shca_cpu *cpu, const struct shca_qp *qp, const struc
 	struct shca_cq *cq = shca_at(cpu->base, wqe->raddr);
 	struct shca_cq_waiter *w = shca_at(cpu->base, wqe->arg[1]);
 
-	if (shca_cq_count(cpu, cq) >= wqe->arg[0])
+	/* tail is at most the count */
+	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(cpu, cq) >= wqe->arg[0])
 		return true;
 	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
 	SHCA_FAILPOINT(cpu, "wait-armed", qp, wqe->op);
@@ -376,7 +380,8 @@ static void flush_receive(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t ind
 {
 	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
 
-	shca_cq_push(cpu, shca_at(cpu->base, qp->rcq), &in);
+	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
+	shca_cq_push(cpu, cq, &in);
 }
 
 /* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */

@@ -195,6 +195,16 @@ static void take_wake(void)
 		hdl_error("the descriptor that wakes this process cannot be read (%s)", strerror(errno));
 }
 
+bool hdl_tp_wakes_on_write(void)
+{
+	uint32_t seen;
+
+	if (hdl_tp.ndev != 1 || shca_await_prepare(hdl_tp.dev[0]->port.ctx, &seen))
+		return false;
+	shca_await_cancel(hdl_tp.dev[0]->port.ctx);
+	return true;
+}
+
 static void sleep_here(unsigned n)
 {
 	struct pollfd fd[5];

@@ -148,6 +148,10 @@ void hdl_tp_on_sleep(void (*arm)(void));
  * ENABLE are none: the device does not count them either. */
 void hdl_tp_count_rc(uint64_t requests, uint64_t bytes);
 
+/* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. A device that does so runs a write
+ * to a connected peer before the post returns. */
+bool hdl_tp_wakes_on_write(void);
+
 /* What this process waits for: one line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(FILE *out);
 

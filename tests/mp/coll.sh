@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Collectives under heddlerun: every executor, every queue kind, numbers of ranks below, at and above the limit of direct
-# links; stopped ranks; the report. Run in the build directory.
+# Collectives under heddlerun: every executor, every queue kind, lines and task lists; stopped ranks; the report. Run in the
+# build directory.
 set -u
 run=./heddlerun
 fails=0
@@ -35,19 +35,26 @@ done
 # The smallest ring of slots.
 try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
+try "depth 2, tree" 5 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct interleave reuse
+# Lines that are longer than what a request carries inline.
+try "long lines" 3 -x HEDDLE_COLL_OFFLOAD_MAX=8192 tests/mp/coll_correct reduce interleave
+# More ranks than write to each other.
+try "many ranks" 17 tests/mp/coll_correct interleave
 
 # Masked atomics and managed queues with few ranks, too.
-for n in 3 4; do
+for n in 3 4 7; do
 	try "tree of managed queues" "$n" -x HEDDLE_COLL_EXECUTOR=hca -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct
 done
 
 for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
 done
-try "stopped ranks, tree" 3 -x HEDDLE_COLL_HCA=tree tests/mp/coll_stopped
+for n in 3 6; do
+	try "stopped ranks, tree" "$n" -x HEDDLE_COLL_HCA=tree tests/mp/coll_stopped
+done
 
 # The report names executor and reason.
-try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_correct reduce
+try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct reduce
 for want in 'allreduce .*nonblocking hca ' 'MAX on MPI_DOUBLE is not offloadable on this device' \
 	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'no task list for reduce'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
@@ -56,6 +63,10 @@ done
 try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=hca tests/mp/coll_correct reduce
 grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' hca ' "$tmp/err" ||
 	{ echo "FAILED: offload with HEDDLE_TRANSPORT=ud"; fails=$((fails + 1)); }
+try "report" 3 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_correct reduce
+for want in 'allreduce .*blocking  *hca  *direct' 'allreduce .*nonblocking hca  *direct' 'among the first of its communicator'; do
+	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
+done
 # Wrong settings are refused, with what is allowed.
 timeout 60 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=hsot tests/mp/coll_correct skew >"$tmp/out" 2>"$tmp/err" &&
 	{ echo "FAILED: HEDDLE_COLL_EXECUTOR=hsot was accepted"; fails=$((fails + 1)); }

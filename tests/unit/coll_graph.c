@@ -197,7 +197,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	for (size_t r = 0; r < n; r++) {
 		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
 				       .in_place = j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root), .fn = fn,
-				       .esize = es };
+				       .esize = es, .line_bytes = hdl_line_bytes(block) };
 		struct sim_rank *k = &ranks[r];
 
 		k->g = j->algo->build(&s);
@@ -207,6 +207,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
 		k->space[HDL_SP_ACC] = guarded(block + 8);
 		k->space[HDL_SP_DATA] = guarded(n * (block + 8));
+		k->space[HDL_SP_LINE] = guarded(n * s.line_bytes);
 		memset(k->space[HDL_SP_ACC], 0, block + 8);
 		if (j->coll == HDL_BCAST) {
 			if ((int)r == j->root)
@@ -230,7 +231,8 @@ static void run_job(const struct job *j, enum sim_mode mode)
 				say(j, "wrong result", (int)r);
 		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], out_bytes) ||
 		    !intact(k->space[HDL_SP_TMP], k->g->tmp_bytes) || !intact(k->space[HDL_SP_ACC], block + 8) ||
-		    !intact(k->space[HDL_SP_DATA], n * (block + 8)))
+		    !intact(k->space[HDL_SP_DATA], n * (block + 8)) ||
+		    !intact(k->space[HDL_SP_LINE], n * hdl_line_bytes(block)))
 			say(j, "wrote outside of its buffers", (int)r);
 		if (j->coll != HDL_BCAST && !(j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root)) &&
 		    memcmp(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes))
@@ -351,6 +353,53 @@ Test(coll_graph, hca_movement)
 						 .op = MPI_OP_NULL, .count = which / 2 ? 37 : 0, .hca = true };
 
 				run_job(&j, SIM_ANY_ORDER);
+			}
+}
+
+/* Data end where the trailer begins, within their line, and are as aligned as they are large. */
+Test(coll_graph, lines)
+{
+	for (size_t len = 0; len < 300; len++)
+		for (int index = 0; index < 3; index++) {
+			size_t bytes = hdl_line_bytes(len), at = hdl_line_data(bytes, index, len);
+
+			cr_assert_eq(bytes % 64, 0);
+			cr_assert(at >= (size_t)index * bytes);
+			cr_assert_eq(at + len + HDL_LINE_TRAILER, ((size_t)index + 1) * bytes);
+			for (size_t align = 2; align <= 16; align *= 2)
+				cr_assert(len % align || at % align == 0, "%zu bytes at %zu", len, at);
+		}
+	cr_assert_eq(hdl_line_bytes(48), 64);
+	cr_assert_eq(hdl_line_bytes(49), 128);
+}
+
+/* Each rank sends every other one line, its own; a broadcast has one line in all. */
+Test(coll_graph, direct_graphs_write_lines_of_their_sender)
+{
+	for (int n = 2; n <= 16; n++)
+		for (int r = 0; r < n; r++)
+			for (int which = 0; which < 3; which++) {
+				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which ? 40 : 0,
+						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .esize = 8,
+						       .line_bytes = 64 };
+				struct hdl_graph *g = which == 0 ? hdl_build_hca_barrier_direct(&s) :
+						      which == 1 ? hdl_build_hca_allreduce_direct(&s) : hdl_build_hca_bcast_direct(&s);
+				int puts = 0, arrivals = 0;
+
+				for (uint32_t i = 0; i < g->nnodes; i++) {
+					const struct hdl_node *d = &g->nodes[i];
+					int sender = d->kind == HDL_N_PUT ? r : d->peer;
+
+					if (d->kind != HDL_N_PUT && d->kind != HDL_N_ARRIVE)
+						continue;
+					cr_assert_eq(d->link, HDL_LINK_LINE);
+					cr_assert_eq(d->dst_space, HDL_SP_LINE);
+					cr_assert_eq(d->dst_off, hdl_line_data(64, which == 2 ? 0 : sender, s.bytes));
+					*(d->kind == HDL_N_PUT ? &puts : &arrivals) += 1;
+				}
+				cr_assert_eq(puts, which == 2 && r != 1 ? 0 : n - 1);
+				cr_assert_eq(arrivals, which < 2 ? n - 1 : r != 1);
+				hdl_graph_free(g);
 			}
 }
 

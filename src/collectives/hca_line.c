@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines: collectives among few ranks by one RDMA write per pair of ranks and direction, and a look.
+ *
+ * A write carries the data and, last, the operation's number (see hdl_line_data). Its bytes land in order, so the number's
+ * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
+ * and hca.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
+ * is mistaken for one.
+ *
+ *     slot of operation n, at every rank:
+ *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
+ *       long   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX
+ *       wide   | one line |                               broadcasts beyond that
+ *
+ * The place of a rank's line is the same at all its peers. Its own place at itself is where data are put together that the
+ * request cannot carry inline.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/hca.h"
+#include "collectives/tuner.h"
+
+/* Requests of a queue between those that are signaled only so that it has room again. */
+#define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
+
+struct line_put {
+	struct hdl_hca_link *link;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone */
+	uint64_t remote;		/* of slot 0 */
+	size_t bytes;
+	size_t src_off, dst_off, len;
+	uint8_t src_space;
+	bool staged;
+};
+
+/* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
+struct line_step {
+	uint8_t reduce;			/* else a copy */
+	uint8_t src_space, dst_space;
+	uint32_t n;			/* elements, or bytes */
+	uint32_t src_off, dst_off;
+};
+
+struct hdl_line_prog {
+	const struct hdl_line_area *area;
+	hdl_op_fn fn;
+	struct line_put *puts;
+	uint32_t nputs, narrivals, nsteps;
+	uint32_t *numbers;		/* where in the slot the number of each arriving line stands */
+	struct line_step *steps;	/* the epilogue */
+};
+
+/* ---- areas ----------------------------------------------------------------------------------------------- */
+
+static enum hdl_line_size size_of(size_t bytes)
+{
+	return bytes <= 64 - HDL_LINE_TRAILER ? HDL_LINE_SHORT :
+	       bytes <= hdl_vars.coll_offload_max ? HDL_LINE_LONG : HDL_LINE_WIDE;
+}
+
+size_t hdl_hca_line_bytes(size_t bytes)
+{
+	switch (size_of(bytes)) {
+	case HDL_LINE_SHORT: return hdl_line_bytes(0);
+	case HDL_LINE_LONG: return hdl_line_bytes(hdl_vars.coll_offload_max);
+	default: return hdl_line_bytes(hdl_vars.coll_bcast_offload_max);
+	}
+}
+
+size_t hdl_line_areas(struct hdl_hca *h)
+{
+	const size_t most[HDL_LINE_SIZES] = { 1, hdl_vars.coll_offload_max, hdl_vars.coll_bcast_offload_max };
+	size_t at = 0;
+
+	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+		struct hdl_line_area *a = &h->area[i];
+
+		/* not where a smaller size carries all that may come */
+		if (i && size_of(most[i]) != (enum hdl_line_size)i)
+			continue;
+		a->at = at;
+		a->line_bytes = hdl_hca_line_bytes(most[i]);
+		a->slot_bytes = a->line_bytes * (i == HDL_LINE_WIDE ? 1 : (size_t)h->size);
+		at += HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+	}
+	return at;
+}
+
+void hdl_line_clear(struct hdl_hca *h)
+{
+	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+		const struct hdl_line_area *a = &h->area[i];
+		char *end = h->scratch + a->at + HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+
+		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
+			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
+	}
+}
+
+/* ---- compiling ------------------------------------------------------------------------------------------- */
+
+/* Whether a line of the slot ends there. */
+static bool is_end(const struct hdl_line_prog *l, size_t end)
+{
+	return end && end <= l->area->slot_bytes && end % l->area->line_bytes == 0;
+}
+
+static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
+{
+	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
+
+	l->numbers[l->narrivals++] = (uint32_t)(end - sizeof(uint64_t));
+	return is_end(l, end) ? 0 : EOPNOTSUPP;
+}
+
+static int add_put(struct hdl_hca *h, struct hdl_line_prog *l, const struct hdl_node *n)
+{
+	struct line_put *p = &l->puts[l->nputs++];
+	struct hdl_hca_link *link = h->direct[n->peer];
+	/* a barrier's line is the number alone */
+	size_t bytes = n->len ? n->len + HDL_LINE_TRAILER : sizeof(uint64_t);
+	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
+
+	if (!link || !is_end(l, end))
+		return EOPNOTSUPP;
+	*p = (struct line_put){
+		.link = link, .src_space = n->src_space, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
+		.remote = h->peers[n->peer].addr + l->area->at + end - bytes, .bytes = bytes,
+		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
+	};
+	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
+	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
+	p->sge[1] = (struct ibv_sge){ .length = (uint32_t)(n->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
+	return 0;
+}
+
+static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const struct hdl_node *n)
+{
+	bool reduce = n->kind == HDL_N_REDUCE;
+
+	if ((!reduce && n->kind != HDL_N_COPY) || n->src_off > UINT32_MAX || n->dst_off > UINT32_MAX || n->len > UINT32_MAX)
+		return EOPNOTSUPP;
+	l->steps[l->nsteps++] = (struct line_step){
+		.reduce = reduce, .src_space = n->src_space, .dst_space = n->dst_space, .src_off = (uint32_t)n->src_off,
+		.dst_off = (uint32_t)n->dst_off, .n = (uint32_t)(reduce ? n->len / g->esize : n->len),
+	};
+	return 0;
+}
+
+int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *prog, size_t bytes)
+{
+	const struct hdl_graph *g = prog->g;
+	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
+	struct hdl_line_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
+	int err = 0;
+
+	if (!l)
+		return ENOMEM;
+	*l = (struct hdl_line_prog){ .area = &h->area[size_of(bytes)], .fn = g->fn, .steps = (struct line_step *)(l + 1) };
+	l->numbers = (uint32_t *)(l->steps + n);
+	l->puts = calloc(n, sizeof(*l->puts));
+	prog->lines = l;
+	if (!l->puts)
+		return ENOMEM;
+	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
+		const struct hdl_node *node = &g->nodes[i];
+
+		if (node->kind == HDL_N_PUT)
+			err = add_put(h, l, node);
+		else if (node->kind == HDL_N_ARRIVE)
+			err = add_arrival(l, node);
+	}
+	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
+		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
+	return err;
+}
+
+void hdl_line_free(struct hdl_line_prog *lines)
+{
+	if (!lines)
+		return;
+	free(lines->puts);
+	free(lines);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------- */
+
+/* An operation takes at most one request of a queue. */
+void hdl_line_count_room(struct hdl_hca *h)
+{
+	uint64_t room = UINT32_MAX;
+
+	for (uint16_t i = 0; i < h->nlinks; i++) {
+		const struct hdl_hca_link *l = h->links[i];
+		uint64_t here = l->sq_depth - (l->sq_posted - l->sq_done);
+
+		room = here < room ? here : room;
+	}
+	h->line_room = (uint32_t)room;
+}
+
+/* Puts data and trailer together in this rank's own slot, from where they are read when the request runs. */
+static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t trailer[2])
+{
+	char *at = run->base[HDL_SP_LINE] + p->dst_off, *end = at + p->len + HDL_LINE_TRAILER;
+
+	if (p->len)
+		memcpy(at, run->base[p->src_space] + p->src_off, p->len);
+	memcpy(at + p->len, trailer, HDL_LINE_TRAILER);
+	p->sge[0].addr = (uintptr_t)end - p->bytes;
+}
+
+/* Now and then, so that the queue has room again; and where the slot is read later. */
+static void signal_put(struct hdl_hca *h, struct line_put *p, struct hdl_run *run)
+{
+	struct hdl_hca_link *l = p->link;
+
+	l->sq_signaled = l->sq_posted;
+	h->local_posted++;
+	run->outstanding += p->staged;
+	p->wr.send_flags = p->staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+	p->wr.wr_id = (p->staged ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+		      (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+}
+
+static __attribute__((noinline, cold)) void refused(struct hdl_hca *h, const struct hdl_run *run, int peer, int err)
+{
+	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
+		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
+	h->broken = true;
+}
+
+static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct hdl_run *run,
+						       const struct hdl_hca_prog *prog)
+{
+	const struct hdl_line_prog *l = prog->lines;
+	size_t slot = run->slot * l->area->slot_bytes;
+	const uint64_t trailer[2] = { 0, run->opno + 1 };
+
+	h->line_room--;
+	run->arrived = 0;
+	run->base[HDL_SP_LINE] = h->scratch + l->area->at + slot;
+	if (unlikely(prog->nprologue))
+		hdl_hca_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
+	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
+		struct ibv_send_wr *bad;
+		int err;
+
+		p->link->sq_posted++;
+		p->wr.wr.rdma.remote_addr = p->remote + slot;
+		if (p->staged) {
+			stage(p, run, trailer);
+			signal_put(h, p, run);
+		} else {
+			p->wr.send_flags = IBV_SEND_INLINE;
+			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+			p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
+			if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
+				signal_put(h, p, run);
+		}
+		err = ibv_post_send(p->link->qp, &p->wr, &bad);
+		if (unlikely(err)) {
+			refused(h, run, p->link->peer, err);
+			return;
+		}
+	}
+}
+
+void hdl_line_post(struct hdl_hca *h, struct hdl_run *run)
+{
+	post(h, run, run->plan->prog);
+}
+
+static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	const char *slot = run->base[HDL_SP_LINE];
+	uint64_t number = run->opno + 1;
+
+	for (; run->arrived < l->narrivals; run->arrived++)
+		/* pairs with the write's order: what stands before the number is there */
+		if (__atomic_load_n((const uint64_t *)(slot + l->numbers[run->arrived]), __ATOMIC_ACQUIRE) != number)
+			return false;
+	return true;
+}
+
+bool hdl_line_arrived(struct hdl_run *run)
+{
+	return arrived(run, run->plan->prog->lines);
+}
+
+static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	for (const struct line_step *s = l->steps, *end = s + l->nsteps; s < end; s++) {
+		const char *src = run->base[s->src_space] + s->src_off;
+		char *dst = run->base[s->dst_space] + s->dst_off;
+
+		if (s->reduce)
+			l->fn(src, dst, s->n);
+		else if (s->n == 8)
+			memcpy(dst, src, 8);
+		else
+			memcpy(dst, src, s->n);
+	}
+}
+
+void hdl_line_take(const struct hdl_run *run)
+{
+	take(run, run->plan->prog->lines);
+}
+
+/* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
+ * before everything else is looked at, too. */
+#define LOOKS 400
+#define GIVEN_UP 3
+
+static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
+
+	while (!arrived(run, l)) {
+		if (!looks--)
+			return false;
+		if (hdl_job.oversubscribed)
+			sched_yield();
+	}
+	return true;
+}
+
+bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run)
+{
+	struct hdl_hca *h = cc->hca;
+	const struct hdl_hca_prog *prog = run->plan->prog;
+
+	/* nothing is outstanding, and nothing keeps it from being posted: see pump in hca.c */
+	if (unlikely(!h || !prog || !prog->lines || !prog->synchronizes || h->posted != h->retired || h->queue || h->busy ||
+		     h->broken || h->state != HDL_HCA_READY || !h->line_room))
+		return false;
+	run->error = MPI_SUCCESS;
+	run->finished = false;
+	hdl_hca_number(h, run);
+	h->since_sync = 0;
+	post(h, run, prog);
+	h->posted++;
+	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken))
+		return true;
+	take(run, prog->lines);
+	h->completed++;
+	hdl_hca_retire(h);
+	run->finished = true;
+	return true;
+}
