@@ -362,8 +362,6 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	return 0;
 }
 
-#define UNLOOKED_MAX 32
-
 /* A sender that never waits, because its messages leave at once, looks all the same, now and then, at what arrives: the
  * peer may ask it to hold. */
 static void look(struct hdl_ep *ep)
@@ -376,7 +374,7 @@ static void look(struct hdl_ep *ep)
 static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 					       const void *buf, size_t len, struct hdl_send *send)
 {
-	if (++ep->unlooked >= UNLOOKED_MAX)
+	if (++ep->unlooked >= HDL_UNLOOKED_MAX)
 		look(ep);
 	if (ep->failed)
 		return ep->fail_err;

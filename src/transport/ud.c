@@ -225,8 +225,8 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 {
 	_Alignas(16) struct hdl_hdr hdr;
 
-	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || len > ep->dev->max_ud ||
-	    len > (size_t)hdl_vars.eager_max)
+	if (ep->can != HDL_QUEUE_BIT(HDL_QUEUE_UD) || ep->pend || ep->failed || ep->hold || len > ep->dev->max_ud ||
+	    len > (size_t)hdl_vars.eager_max || ++ep->unlooked >= HDL_UNLOOKED_MAX)
 		return 0;
 	hdl_hdr_set(&hdr, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, 0);
 	if (send_data(ep, &hdr, buf, (uint32_t)len, NULL, 0))
