@@ -32,7 +32,8 @@ static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_st
 	else
 		hdl_error("offloaded collective, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s%s",
 			  h->size, what, peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status),
-			  status == IBV_WC_RETRY_EXC_ERR ? ": that process has probably ended" : "");
+			  status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR ? ": that process has probably ended" :
+											    "");
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------ */
@@ -425,8 +426,9 @@ static int advance(struct hdl_hca *h)
 
 		if (h->completed == h->retired) {
 			if (!h->broken && !is_complete(h, run)) {
-				/* A peer that is gone shows in the completions of what was sent to it. */
-				if (++h->idle_polls % LOCAL_POLLS == 0)
+				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
+				 * takes: that may be all that wakes this rank. */
+				if (h->lines || ++h->idle_polls % LOCAL_POLLS == 0)
 					drain_local(h);
 				if (!h->broken)
 					break;

@@ -50,6 +50,7 @@ struct hdl_line_prog {
 	hdl_op_fn fn;
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
+	uint64_t bytes;			/* of all puts */
 	uint32_t *numbers;		/* where in the slot the number of each arriving line stands */
 	struct line_step *steps;	/* the epilogue */
 };
@@ -132,6 +133,7 @@ static int add_put(struct hdl_hca *h, struct hdl_line_prog *l, const struct hdl_
 		.remote = h->peers[n->peer].addr + l->area->at + end - bytes, .bytes = bytes,
 		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
 	};
+	l->bytes += bytes;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
 	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
@@ -269,6 +271,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct
 			return;
 		}
 	}
+	hdl_tp_count_rc(l->nputs, l->bytes);
 }
 
 void hdl_line_post(struct hdl_hca *h, struct hdl_run *run)

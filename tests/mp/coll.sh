@@ -63,8 +63,8 @@ done
 try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=hca tests/mp/coll_correct reduce
 grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' hca ' "$tmp/err" ||
 	{ echo "FAILED: offload with HEDDLE_TRANSPORT=ud"; fails=$((fails + 1)); }
-try "report" 3 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_correct reduce
-for want in 'allreduce .*blocking  *hca  *direct' 'allreduce .*nonblocking hca  *direct' 'among the first of its communicator'; do
+try "report" 3 -x HEDDLE_REPORT_COLLECTIVES=1 bench/hd_allreduce -m 8:8 -i 20
+for want in 'allreduce .*blocking  *hca  *direct' 'host: among the first of its communicator'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
 done
 # Wrong settings are refused, with what is allowed.

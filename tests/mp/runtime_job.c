@@ -3,6 +3,7 @@
  * A program that is a rank, by the runtime alone: what it does is its first argument. Driven by the runtime_*.sh and
  * launcher_*.sh beside it; prints and exits as they expect.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -113,11 +114,40 @@ static int do_get_absent(void)
 	return hdl_rt_get(1, "test.never", &data, &len) == -ETIMEDOUT ? 7 : 1;
 }
 
+/* Whether no thread of a process runs any more: the signal takes its time to reach all of them. */
+static bool is_stopped(int pid)
+{
+	char path[64], state = 'R';
+	struct dirent *e;
+	DIR *tasks;
+	bool all = true;
+
+	snprintf(path, sizeof path, "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && all && (e = readdir(tasks))) {
+		char file[352];
+		FILE *f;
+
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof file, "%s/%s/stat", path, e->d_name);
+		f = fopen(file, "r");
+		all = f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+		if (f)
+			fclose(f);
+	}
+	if (tasks)
+		closedir(tasks);
+	return tasks && all;
+}
+
 /* The launcher stops between this rank's joining and its publishing. Its pid is given, for there may be a shell in between. */
 static int do_publish_stopped(int launcher)
 {
 	if (launcher <= 1 || kill(launcher, SIGSTOP))
 		return failed("kill");
+	for (int i = 0; i < 5000 && !is_stopped(launcher); i++)
+		usleep(1000);
 	if (hdl_rt_put("test.key", "x", 1))
 		return failed("put");
 	hdl_rt_commit();
