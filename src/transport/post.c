@@ -126,7 +126,7 @@ int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bo
 int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,
 		  struct hdl_send *send, enum hdl_in_place in_place)
 {
-	struct { struct hdl_data_rec tail; struct hdl_hdr hdr; } _Alignas(16) after;
+	_Alignas(16) struct { struct hdl_data_rec tail; struct hdl_hdr hdr; } after;
 	struct hdl_ring_place at;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	size_t tail_len = tail ? sizeof(*tail) : 0;
