@@ -43,7 +43,7 @@ static inline void hdl_lock_leave(const bool *taken)
 
 /* The first line of every function that is exported: with MPI_THREAD_MULTIPLE one thread at a time is behind it, until
  * the function returns. Or that it needs no lock, because it touches only what is the caller's, or never changes. */
-#define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave))) const bool hdl_locked = hdl_lock_enter()
+#define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave), unused)) const bool hdl_locked = hdl_lock_enter()
 #define HDL_NO_LOCK	_Static_assert(1, "")
 
 enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
