@@ -59,7 +59,7 @@ static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct sh
 	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 }
 
-static inline void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
+static inline __attribute__((always_inline)) void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
 	struct shca_lrq *rq;
@@ -87,7 +87,7 @@ static inline void decode_receive(struct shca_lcq *cq, struct polled *p, const s
 	p->wr_id = receive_polled(rq, index);
 }
 
-static inline void decode_send(struct polled *p, struct shca_lqp *qp)
+static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_lqp *qp)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0);
 	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
