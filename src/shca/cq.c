@@ -65,7 +65,7 @@ shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off 
 	}
 }
 
-static void notify_slow(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 {
 	uint32_t armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 
@@ -75,7 +75,7 @@ static void notify_slow(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited
 	}
 }
 
-static __attribute__((noinline)) void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
+static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
 {
 	for (struct shca_cq_waiters *block = &cq->waiters;;) {
 		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
@@ -95,16 +95,10 @@ static __attribute__((noinline)) void notice_waiters(struct shca_cpu *cpu, struc
 	}
 }
 
-/* The CAS that made the completion visible is a full fence; it pairs with the fence between "armed = 1" and the second
- * look in shca_req_notify_cq and in a WAIT (run.c). */
-static inline void notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 {
-	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) != 0, 0))
-		notify_slow(cpu, cq, solicited);
-	/* the first block is full before there is another */
-	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_acquire) != 0, 0))
-		notice_waiters(cpu, cq);
-	shca_note_write(cpu, cq->proc);
+	notify(cpu, cq, solicited);
+	notice_waiters(cpu, cq);
 }
 
 uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
@@ -114,54 +108,42 @@ uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shc
 			   in->solicited || in->status != IBV_WC_SUCCESS);
 }
 
+/* Whether there is room at position pos, as the consumer says now; if not, the CQ is in error. */
+static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
+{
+	uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+
+	atomic_store_explicit(&cq->ci_seen, ci, memory_order_relaxed);
+	if (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos - ci < 1ull << cq->log2)
+		return true;
+	if (!atomic_exchange(&cq->overrun, 1)) {
+		atomic_store(&cq->event_err, 1);
+		shca_async_wake(cpu, cq->proc);
+	}
+	return false;
+}
+
 uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
 {
 	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
-	uint32_t log2 = cq->log2;
-	uint64_t size = 1ull << log2, mask = size - 1;
+	uint64_t mask = (1ull << cq->log2) - 1;
 
-	for (;;) {
-		struct shca_cqe *e = &ring[pos & mask];
-		uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire);
-		uint64_t o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
-		uint32_t lap = shca_cqe_lap(pos, log2);
-		uint64_t d = slot_ahead(o0, pos, lap, log2);
-
-		if (d) {
-			pos += d;
-			continue;
-		}
-		if (!(cq->flags & SHCA_CQ_IGNORE_OVERRUN) &&
-		    pos - atomic_load_explicit(&cq->ci_seen, memory_order_relaxed) >= size) {
-			uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
-			atomic_store_explicit(&cq->ci_seen, ci, memory_order_relaxed);
-			if (pos - ci >= size) {
-				if (!atomic_exchange(&cq->overrun, 1)) {
-					atomic_store(&cq->event_err, 1);
-					shca_async_wake(cpu, cq->proc);
-				}
-				return pos;
-			}
-		}
-		uint64_t n0 = (uint64_t)lap << 49 | w0;
-		unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
-		unsigned __int128 new = (unsigned __int128)w1 << 64 | n0;
-		if (__sync_bool_compare_and_swap((unsigned __int128 *)e, old, new))
-			break;
+	while (!shca_cq_try(cpu, cq, pos, w0, w1)) {
+		uint64_t d = slot_ahead(atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire), pos,
+					shca_cqe_lap(pos, cq->log2), cq->log2);
+		pos += d;
+		if (!d && !room(cpu, cq, pos))
+			return pos;
 	}
-	/* release: whoever begins at the hint relies on the slots below */
-	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
-	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
-		__builtin_prefetch(&ring[(pos + 1) & mask]);
-	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
-	notice(cpu, cq, solicited);
+	shca_cq_placed(cpu, cq, pos, solicited);
 	return pos;
 }
 
 void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)
 {
 	shca_full_fence();
-	notice(cpu, cq, true);
+	shca_cq_notice(cpu, cq, true);
+	shca_note_write(cpu, cq->proc);
 }
 
 int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)

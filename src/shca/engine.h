@@ -56,6 +56,14 @@ static inline uint32_t shca_step_of(const struct shca_qp *qp)
 	return w >> 8 == (head & 0xffffff) ? w & 0xff : SHCA_STEP_NONE;
 }
 
+/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
+#ifdef SHCA_FAILPOINTS
+void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
+#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
+#else
+#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
+#endif
+
 /* run.c */
 /* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
 void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer);
@@ -149,6 +157,40 @@ static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
 	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2), 1))
 		return pos;
 	return shca_cq_count_from(cpu, cq, pos);
+}
+/* Who is to be told of a completion: the channel, queues that wait. */
+void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited);
+/* One completion at position pos. false: it is filled, or perhaps beyond what the consumer has released; or somebody was
+ * faster. */
+static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
+{
+	uint64_t size = 1ull << cq->log2;
+	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & (size - 1)];
+	uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire), o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
+
+	if (__builtin_expect(!shca_cqe_free(o0, pos, cq->log2), 0) && SHCA_CQE_LAP(o0))
+		return false;
+	if (__builtin_expect(pos - atomic_load_explicit(&cq->ci_seen, memory_order_relaxed) >= size, 0) &&
+	    !(cq->flags & SHCA_CQ_IGNORE_OVERRUN))
+		return false;
+	unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
+	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)shca_cqe_lap(pos, cq->log2) << 49;
+	return __sync_bool_compare_and_swap((unsigned __int128 *)e, old, new);
+}
+/* It is there. The CAS that made it visible is a full fence; it pairs with the fence between "armed = 1" and the second
+ * look in shca_req_notify_cq and in a WAIT (run.c). */
+static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, bool solicited)
+{
+	/* release: whoever begins at the hint relies on the slots below */
+	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
+	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
+		__builtin_prefetch(&shca_cq_ring(cpu, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
+	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
+	/* the first block of waiters is full before there is another */
+	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) ||
+			     atomic_load_explicit(&cq->waiters.n, memory_order_acquire), 0))
+		shca_cq_notice(cpu, cq, solicited);
+	shca_note_write(cpu, cq->proc);
 }
 
 /* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
@@ -391,13 +433,5 @@ uint64_t shca_now_ns(void);
 /* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
 uint64_t shca_device_guid(void);
 void shca_port_gid(uint8_t gid[16]);
-
-/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
-#ifdef SHCA_FAILPOINTS
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
-#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
-#else
-#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
-#endif
 
 #endif

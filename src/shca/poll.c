@@ -5,9 +5,7 @@
 #include "shca/device.h"
 
 struct polled {
-	uint64_t w0, w1;
-	struct shca_lqp *qp;		/* NULL: an XRC SRQ's receive */
-	uint64_t wr_id;
+	uint64_t w0, w1, wr_id;
 	uint32_t qp_num, src_qp, wc_flags;
 };
 
@@ -48,46 +46,54 @@ static inline uint64_t receive_polled(struct shca_lrq *rq, uint32_t index)
 	return id;
 }
 
-static inline void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
+/* Of a receive, by its operation. */
+static const uint8_t wc_flags_of[] = {
+	[SHCA_OP_RECV] = 0, [SHCA_OP_RECV_IMM] = IBV_WC_WITH_IMM, [SHCA_OP_RECV_WRITE_IMM] = IBV_WC_WITH_IMM,
+	[SHCA_OP_RECV_INV] = IBV_WC_WITH_INV,
+};
+_Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
+
+static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct shca_lcq *cq, const struct shca_lrq *rq,
+								  uint32_t index)
 {
-	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0), qpn = SHCA_CQE_QPN(p->w0);
+	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
+}
+
+static inline __attribute__((always_inline)) void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
+{
+	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
 	struct shca_lrq *rq;
 
-	p->wc_flags = op == SHCA_OP_RECV_IMM || op == SHCA_OP_RECV_WRITE_IMM ? IBV_WC_WITH_IMM :
-		      op == SHCA_OP_RECV_INV ? IBV_WC_WITH_INV : 0;
-	p->qp_num = qpn;
+	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
+	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
 	if (__builtin_expect(t->kind == SHCA_KIND_SRQ, 0)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
 		rq = &t->srq->rq;
-		struct shca_rwqe *w = shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
-		p->qp = NULL;
-		p->qp_num = w->src_qp;
+		p->qp_num = rwqe_of(cq, rq, index)->src_qp;
 	} else {
-		p->qp = t->qp;
-		rq = p->qp->rq;
-		if (p->qp->type == IBV_QPT_UD && op == SHCA_OP_RECV) {
+		rq = t->qp->rq;
+		if (t->qp->type == IBV_QPT_UD) {
 			uint32_t from = (uint32_t)(p->w1 >> 32);
+			if (__builtin_expect(op != SHCA_OP_RECV, 0)) {
+				const struct shca_rwqe *w = rwqe_of(cq, rq, index);
+				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
+			}
 			p->src_qp = from & 0xffffff;
 			if (from & SHCA_CQE_UD_GRH)
-				p->wc_flags = IBV_WC_GRH;
-		} else if (p->qp->type == IBV_QPT_UD) {
-			struct shca_rwqe *w = shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
-			p->src_qp = w->src_qp;
-			p->wc_flags |= w->wc_flags;
+				p->wc_flags |= IBV_WC_GRH;
 		}
 	}
 	p->wr_id = receive_polled(rq, index);
 }
 
-static inline void decode_send(struct polled *p, struct shca_lqp *qp)
+static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_lqp *qp)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0);
 	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
 	 * Not from the last one polled: any number of unsignaled ones may lie between. */
 	uint64_t last = __atomic_load_n(&qp->pi, __ATOMIC_RELAXED) - 1, pos = last - ((last - index) & 0x7fff);
 
-	p->qp = qp;
 	p->wc_flags = 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;

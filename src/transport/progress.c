@@ -81,11 +81,11 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 		}
 		all += n;
 	} while (n == 16 && all < 256);
-	if (!all && dev->rx_ud.nback >= HDL_RX_BATCH)
+	if (!all && dev->rx_ud.nback >= HDL_RX_BATCH / 2)
 		hdl_rxpool_flush(&dev->rx_ud);
 
 	struct hdl_rxpool *pools[] = { &dev->rx_srq, &dev->rx_xrc, &dev->rx_ud };
-	for (int i = 0; all && i < 3; i++) {
+	for (int i = 0; all > 1 && i < 3; i++) {
 		struct hdl_rxpool *p = pools[i];
 		/* one turn took half of the pool: bursts are larger than it */
 		if (p->total && p->total < p->max && (p->short_of || (uint32_t)all > p->total / 2))

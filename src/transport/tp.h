@@ -273,7 +273,7 @@ int hdl_rxpool_start(struct hdl_rxpool *p);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
 int hdl_rxpool_flush(struct hdl_rxpool *p);
 int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
-/* Receives are posted again so many at a time; UD's when nothing else is to be done, if that comes before twice as many. */
+/* Receives are posted again so many at a time; half as many of UD's when there is nothing else to do. */
 #define HDL_RX_BATCH 16
 static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 {
@@ -285,7 +285,7 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 	else
 		p->back = b;
 	p->back_tail = b;
-	if (++p->nback >= (p->queue == HDL_QUEUE_UD ? 2 * HDL_RX_BATCH : HDL_RX_BATCH))
+	if (++p->nback >= HDL_RX_BATCH)
 		hdl_rxpool_flush(p);
 }
 int hdl_srq_create(struct hdl_dev *dev);	/* for RC and the DCT */

@@ -56,7 +56,13 @@ tests_shca_departure_SOURCES = tests/shca/departure.c $(shca_rig)
 tests_shca_departure_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_departure_LDFLAGS = $(NOWRAP)
 
-TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh tests/shca/departure
+check_PROGRAMS += tests/shca/datagrams
+tests_shca_datagrams_SOURCES = tests/shca/datagrams.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_datagrams_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_datagrams_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_datagrams_LDFLAGS = $(NOWRAP)
+
+TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh tests/shca/departure tests/shca/datagrams
 EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh
 noinst_PROGRAMS += tests/shca/kills
 tests_shca_kills_SOURCES = tests/shca/kills.c $(shca_rig)

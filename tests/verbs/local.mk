@@ -1,6 +1,6 @@
 # Verbs on the software device: programs of our own, and strangers'.
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
-	tests/verbs/fork tests/verbs/churn tests/verbs/unreliable
+	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -24,6 +24,9 @@ tests_verbs_traffic_LDFLAGS = $(NOWRAP)
 tests_verbs_plain_SOURCES = tests/verbs/plain.c tests/verbs/vt.h
 tests_verbs_plain_LDADD = $(verbs_ldadd)
 tests_verbs_plain_LDFLAGS = $(NOWRAP)
+tests_verbs_short_SOURCES = tests/verbs/short.c tests/verbs/vt.h
+tests_verbs_short_LDADD = $(verbs_ldadd)
+tests_verbs_short_LDFLAGS = $(NOWRAP)
 tests_verbs_fork_SOURCES = tests/verbs/fork.c tests/verbs/vt.h
 tests_verbs_fork_LDADD = $(verbs_ldadd)
 tests_verbs_fork_LDFLAGS = $(NOWRAP)
