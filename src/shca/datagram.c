@@ -161,7 +161,8 @@ static inline bool may_run(struct shca_cpu *cpu, struct shca_lqp *q, struct shca
 			     (atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
 			      atomic_load_explicit(&q->sh->shared, memory_order_relaxed) |
 			      atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
-			      atomic_load_explicit(&h->ud_dup, memory_order_relaxed)), 0))
+			      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
+			      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || cpu->held, 0))
 		return false;
 	return __builtin_expect(r->dqpn == dqpn && r->qkey == qkey &&
 				r->withdrawn == atomic_load_explicit(&r->proc->withdrawn, memory_order_acquire), 1) ||
