@@ -49,6 +49,29 @@ static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t r
 	return 0;
 }
 
+/* Reads so that the last line appears after the rest: it takes a detour, in the same system call. */
+static int read_ordered(const struct shca_cpu *cpu, uint32_t proc, uint64_t remote, char *local, uint64_t n)
+{
+	char line[64];
+	uint64_t body = n - sizeof(line);
+	int rc;
+
+	if (cpu->m->proc->cma && cpu->m->procs[proc].cma) {
+		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
+		if (process_vm_readv(cpu->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
+			shca_store_ordered(local + body, line, sizeof(line));
+			return 0;
+		}
+	}
+	/* forbidden, or less than all: by pieces, which tell the reason */
+	rc = cma(cpu, false, proc, remote, local, body, false);
+	if (!rc)
+		rc = cma(cpu, false, proc, remote + body, line, sizeof(line), false);
+	if (!rc)
+		shca_store_ordered(local + body, line, sizeof(line));
+	return rc;
+}
+
 static int move(struct shca_cpu *cpu, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
@@ -66,16 +89,8 @@ static int move(struct shca_cpu *cpu, uint32_t dproc, char *dst, uint64_t dwhere
 		return cma(cpu, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {
 		*src_err = true;
-		if (!last || n <= 64)
-			return cma(cpu, false, sproc, swhere, dst, n, false);
-		/* read before write: the last line must appear after the rest */
-		char line[64];
-		rc = cma(cpu, false, sproc, swhere, dst, n - 64, false);
-		if (!rc)
-			rc = cma(cpu, false, sproc, swhere + n - 64, line, 64, false);
-		if (!rc)
-			shca_store_ordered(dst + n - 64, line, 64);
-		return rc;
+		return last && n > 64 ? read_ordered(cpu, sproc, swhere, dst, n) :
+					cma(cpu, false, sproc, swhere, dst, n, false);
 	}
 	if (!cpu->bounce && !(cpu->bounce = malloc(BOUNCE)))
 		return -ENOMEM;
@@ -125,7 +140,8 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
-int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, bool *src_err)
+int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+	      bool *src_err)
 {
 	struct walk d, s;
 
@@ -135,7 +151,7 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 	walk_start(&d, dst);
 	walk_start(&s, src);
 	int shared_rc;
-	uint64_t shared = shca_share_copy(cpu, dst, src, len, &shared_rc);
+	uint64_t shared = shca_share_copy(cpu, dst, src, len, order, &shared_rc);
 	if (shared) {
 		if (shared_rc) {
 			*src_err = src->proc != cpu->m->slot;
@@ -158,7 +174,7 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 			n = len;
 		char *dp = mapped(cpu, dst->proc, ds), *sp = mapped(cpu, src->proc, ss);
 		int rc = move(cpu, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, src->proc, sp ? sp + s.at : NULL,
-			      ss->where + s.at, n, n == len, src_err);
+			      ss->where + s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);

@@ -251,15 +251,20 @@ uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp);
 void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */
-/* Moves bytes between segment lists of two processes; stops after len. Data arrives before its last 64 bytes, those
- * before their last 8 (I5). Returns 0, or -EFAULT: from_err tells which side's memory was not there. */
+/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT: src_err tells which side's
+ * memory was not there. */
+enum shca_order {
+	SHCA_ANY_ORDER,			/* nobody looks at the data before the completion */
+	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
+};
 struct shca_iov {
 	uint32_t proc;			/* whose addresses */
 	const struct shca_seg *seg;
 	uint32_t n;
 	uint64_t skip;			/* bytes of the list to pass over first */
 };
-int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, bool *src_err);
+int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+	      bool *src_err);
 /* The same from memory mapped here. */
 int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len);
 /* Addresses are the user's: of any alignment. */
@@ -385,7 +390,8 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 
 /* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
  * were; 0: not such a copy. */
-uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, int *rc);
+uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+			 enum shca_order order, int *rc);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_cpu *cpu);
 /* A thread ends: its job goes to the next one. */

@@ -153,7 +153,7 @@ static int move_data(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 		return shca_copy_to(cpu, &dst, (const char *)req->inl + from, len);
 	}
 	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge, .skip = from};
-	return shca_copy(cpu, &dst, &src, len, src_err);
+	return shca_copy(cpu, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
 }
 
 /* An RDMA write: the body may be written again by a successor, the last line may not (it may be a ring's, consumed and
@@ -410,7 +410,7 @@ static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 	SHCA_FAILPOINT(cpu, "data", qp, req->op);
 	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-	rc = shca_copy(cpu, &dst, &src, req->len, &src_err);
+	rc = shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
 	SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
 	if (rc == -ESRCH && src_err)
 		return nobody(qp);
@@ -519,7 +519,7 @@ static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const stru
 		struct shca_seg seg = {.where = (uintptr_t)h->data, .len = req->len, .lane = SHCA_LANE_CMA};
 		struct shca_iov dst = {.proc = cpu->m->slot, .seg = &seg, .n = 1};
 		struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-		if (shca_copy(cpu, &dst, &src, req->len, &src_err))
+		if (shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
 			return false;
 	}
 	h->req = *req;

@@ -68,6 +68,7 @@ struct shca_member {
 	struct shca_timers *_Atomic timers;	/* run.c */
 	void *local;			/* numbers to verbs objects of this process */
 	_Atomic uint64_t shares;	/* share.c: jobs without a thread */
+	_Atomic uint32_t looks;		/* share.c: at a copy of another, since the last of its own */
 	shca_off *cross;		/* its cross-channel queues, which pollers may steal */
 	uint32_t cross_n, cross_cap;
 };

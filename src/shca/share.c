@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Large copies between private memories are divided between two CPUs: the executor's, and that of the other process if
- * it polls meanwhile. A process can only push by process_vm_writev what the other pulls by process_vm_readv, so the two
- * do not even contend for one mmap lock.
+ * it polls meanwhile and has not copied by itself for a while. A process can only push by process_vm_writev what the
+ * other pulls by process_vm_readv, so the two do not even contend for one mmap lock. Chunks are long, so that most of a
+ * buffer that is used again is copied by the same CPU again, which has it in its cache.
  *
  * The executor describes the copy in a job of its own (one per thread), rings it in the other process's slot, and claims
  * chunks from the front; a poller of the other claims from the back. A claim is one CAS on the chunk's word
  * (generation, claimer, state), so a claimer that died is known, and its chunk is copied again: nobody looks at the data
  * before the executor's last store. A job is reused with a new generation: a poller that is late fails its CAS.
  */
+#include <sched.h>
+
 #include "shca/engine.h"
 
 #define SHARE_CHUNKS 64u
-#define SHARE_MIN (1u << 20)	/* below, what two CPUs gain in copying they lose by lines that change cores */
-#define CHUNK_MIN (32u << 10)
+#define SHARE_MIN (512u << 10)	/* below, what two CPUs gain in copying they lose by lines that change cores */
+#define CHUNK_MIN (256u << 10)
+#define PATIENCE 16u		/* polls without a copy of its own before a process helps */
 
 enum { CHUNK_FREE = 0, CHUNK_CLAIMED, CHUNK_DONE, CHUNK_FAILED };
 
@@ -55,7 +59,7 @@ static int copy_chunk(struct shca_cpu *cpu, const struct job *job, uint32_t i)
 	struct shca_iov dst = {.proc = job->dst_proc, .seg = &d, .n = 1}, src = {.proc = job->src_proc, .seg = &s, .n = 1};
 	bool src_err;
 
-	return shca_copy(cpu, &dst, &src, n, &src_err);
+	return shca_copy(cpu, &dst, &src, n, SHCA_ANY_ORDER, &src_err);
 }
 
 static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
@@ -157,6 +161,8 @@ static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct j
 				break;
 			bool redo = (w & 0xff) == CHUNK_FAILED;
 			if (!redo && !(spins & 0xfff)) {
+				/* its CPU may be this one */
+				sched_yield();
 				uint32_t owner = atomic_load(&cpu->m->threads[thread].owner);
 				redo = !owner || !shca_proc_alive(cpu->m, owner - 1);
 			}
@@ -171,20 +177,22 @@ static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct j
 	return error;
 }
 
-uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, int *rc)
+uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+			 enum shca_order order, int *rc)
 {
 	struct shca_share *share;
 
 	*rc = 0;
 	if (!divisible(cpu, dst, src, len) || cpu->sharing || !(share = job_of_mine(cpu)))
 		return 0;
-	uint64_t part = len - 64;	/* the last line is the caller's, after everything else */
+	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;	/* the last line is the caller's, after everything else */
 	_Atomic uint32_t *bell = &cpu->m->procs[dst->proc == cpu->m->slot ? src->proc : dst->proc].share;
 	struct job job = describe(share, dst, src, part);
 	uint32_t none = 0, me = cpu->slot + 1;
 	bool rung = atomic_compare_exchange_strong(bell, &none, me);
 
 	cpu->sharing = true;
+	atomic_store_explicit(&cpu->m->looks, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < job.n && !*rc; i++) {
 		if (!claim(&share->word[i], job.gen, cpu->slot))
 			continue;
@@ -205,6 +213,9 @@ int shca_share_help(struct shca_cpu *cpu)
 	int helped = 0;
 
 	if (!thread || thread > SHCA_MAX_THREADS)
+		return 0;
+	/* who is about to copy again by himself would only change the places where the data is cached */
+	if (atomic_fetch_add_explicit(&cpu->m->looks, 1, memory_order_relaxed) < PATIENCE)
 		return 0;
 	struct shca_share *share = shca_at_checked(cpu->m, atomic_load(&cpu->m->threads[thread - 1].share), sizeof(*share));
 	struct job job;
