@@ -573,6 +573,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_SLEEP_ACK] = sizeof(m.sleep),
 		[HDL_CTL_AWAKE] = 0,
 		[HDL_CTL_HOLD] = sizeof(m.hold),
+		[HDL_CTL_WRITTEN] = sizeof(m.fin),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -589,6 +590,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_FIN:
 		hdl_rndv_on_fin(ep, &m.fin);
+		break;
+	case HDL_CTL_WRITTEN:
+		hdl_rndv_on_written(ep, &m.fin);
 		break;
 	case HDL_CTL_DATA:
 		n = hdr->len - (uint32_t)sizeof(m.data);

@@ -467,6 +467,7 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 			  near ? "\"?)" : "");
 		return -EINVAL;
 	}
+	hdl_tp.ways = hdl_ways_parse(hdl_vars.rendezvous);
 	if ((err = check_vars()))
 		return err;
 	if (getrandom(&hdl_tp.nonce, sizeof(hdl_tp.nonce), 0) != sizeof(hdl_tp.nonce))

@@ -73,15 +73,21 @@ static void report_ways(FILE *out)
 {
 	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
 		const struct hdl_tune_class *c = &hdl_tp.tune.class[i];
-		if (!c->tried[HDL_WAY_STAGE] && !c->tried[HDL_WAY_READ])
-			continue;
-		fprintf(out, "heddle: transports: rank %d: rendezvous %s %u KiB:", hdl_job.rank,
-			i == HDL_TUNE_CLASSES - 1 ? "beyond" : "up to", 32u << (i == HDL_TUNE_CLASSES - 1 ? i - 1 : i));
-		for (int w = 0; w < HDL_WAYS; w++)
-			if (c->tried[w])
-				fprintf(out, "%s %s %u times, %" PRIu64 " MB/s", w ? "," : "", w == HDL_WAY_READ ? "read" : "staged",
-					c->tried[w], c->cost[w] ? (uint64_t)1048576000 / c->cost[w] : 0);
-		fprintf(out, "\n");
+		int size = i % HDL_TUNE_SIZES, last = size == HDL_TUNE_SIZES - 1, n = 0;
+		for (int w = 0; w < HDL_WAYS; w++) {
+			if (!c->way[w].bytes)
+				continue;
+			if (!n++)
+				fprintf(out, "heddle: transports: rank %d: rendezvous %s %u KiB%s:", hdl_job.rank,
+					last ? "beyond" : "up to", 16u << (size - last), i >= HDL_TUNE_SIZES ? ", both ways" : "");
+			fprintf(out, "%s %s %" PRIu64 " bytes", n > 1 ? "," : "", hdl_way_name(w), c->way[w].bytes);
+			if (w == c->best && c->recent)
+				fprintf(out, " (%" PRIu64 " MB/s)", (uint64_t)1048576000 / c->recent);
+			else if (w != c->best && c->way[w].ratio)
+				fprintf(out, " (cost x %.2f)", c->way[w].ratio / 1024.0);
+		}
+		if (n)
+			fprintf(out, "\n");
 	}
 }
 

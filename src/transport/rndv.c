@@ -2,10 +2,15 @@
 /*
  * Rendezvous: RTS (a matching message) ──▶, ◀── CTS(address, key), RDMA WRITE in chunks ──▶, the last one with an
  * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
- * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream. Where the ring
- * is memory that both processes reach by loads and stores, messages up to HEDDLE_STAGE_MAX go through it in pieces: the
- * sender's processor copies one in while the receiver's copies the one before out; or, by what has been measured
- * (tune.h), the receiver reads it: RTS(address, key) ──▶, RDMA READ, ◀── FIN.
+ * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream.
+ *
+ * Where both processes reach each other's memory without registration, there are three ways more, chosen by what was
+ * measured (tune.h):
+ *   read    RTS(address, key) ──▶, RDMA READ, ◀── FIN
+ *   split   RTS ──▶, ◀── CTS(from), RDMA READ of what lies before `from` while the sender RDMA WRITEs the rest,
+ *           ◀── FIN, WRITTEN ──▶: both processors copy, and each has its half in its cache when the buffer is used again
+ *   staged  RTS ──▶, ◀── CTS, through the ring in pieces (up to HEDDLE_STAGE_MAX): the sender's processor copies one in
+ *           while the receiver's copies the one before out
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -13,6 +18,7 @@
 #include "transport/tp.h"
 
 #define MAX_INFLIGHT 4		/* chunks of one operation; others get their turn between them */
+#define SPLIT_MIN 16384
 enum { OP_WAIT_CTS = 0, OP_WRITE, OP_STREAM, OP_FAILED };
 
 static void append(struct hdl_send **head, struct hdl_send **tail, struct hdl_send *s)
@@ -44,6 +50,16 @@ static void finish_send(struct hdl_send *s, int err)
 	hdl_done_send(s, err);
 }
 
+/* All bytes have come: what follows is not the way's doing. */
+static void measured(struct hdl_fetch *f, int err)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	if (op->tuned)
+		hdl_tune_end(&hdl_tp.tune, op->tuned, f->len, err != 0, hdl_now_ns());
+	op->tuned = 0;
+}
+
 static void finish_fetch(struct hdl_fetch *f, int err)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
@@ -52,8 +68,7 @@ static void finish_fetch(struct hdl_fetch *f, int err)
 		ibv_dereg_mr(op->mr);
 	op->mr = NULL;
 	hdl_id_free(&hdl_tp.fetches, op->id);
-	if (op->tuned)
-		hdl_tune_end(&hdl_tp.tune, f->len, err != 0, hdl_now_ns());
+	measured(f, err);
 	if (!err) {
 		f->ep->in_rndv.msgs++;
 		f->ep->in_rndv.bytes += f->len;
@@ -86,7 +101,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, cts->op);
 	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
-	if (!s || s->ep != ep || op->state != OP_WAIT_CTS || cts->len > s->len) {
+	if (!s || s->ep != ep || op->state != OP_WAIT_CTS || cts->len > s->len || (cts->len && cts->from >= cts->len)) {
 		hdl_error("rank %d asks for %llu bytes of message %#x, which does not exist", ep->rank,
 			  (unsigned long long)cts->len, cts->op);
 		return;
@@ -101,7 +116,10 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	op->raddr = cts->addr;
 	op->rkey = cts->rkey;
 	op->rop = cts->rop;
-	if (cts->rdma && hdl_ep_can_rdma(ep) && !(cts->len <= hdl_vars.stage_max && hdl_ep_can_stage(ep))) {
+	op->off = cts->from;
+	op->split = cts->from != 0;
+	bool stage = !op->split && hdl_tp.ways & 1u << HDL_WAY_STAGE && cts->len <= hdl_vars.stage_max && hdl_ep_can_stage(ep);
+	if (cts->rdma && hdl_ep_can_rdma(ep) && !stage) {
 		op->state = OP_WRITE;
 		append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 	} else {
@@ -157,11 +175,13 @@ static int push_one(struct hdl_ep *ep)
 	bool last = op->off + n == op->total;
 	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
-				  .opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+				  .opcode = last && !op->split ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
 	wr.wr.rdma.remote_addr = op->raddr + op->off;
 	wr.wr.rdma.rkey = op->rkey;
 	if (last)
 		wr.imm_data = htonl(op->rop);
+	struct hdl_fin written = { .op = op->rop, .len = op->total };
+	bool tell = last && op->split;
 	op->inflight++;
 	op->off += n;
 	if (last)
@@ -170,6 +190,9 @@ static int push_one(struct hdl_ep *ep)
 		hdl_rndv_chunk_done(s, -ECONNRESET);
 		return 0;
 	}
+	/* behind the data, in the same queue */
+	if (tell)
+		hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
 	return 1;
 }
 
@@ -207,7 +230,7 @@ void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 		return;
 	if (op->state == OP_FAILED && op->off < op->total)
 		return;		/* still on the endpoint's list: hdl_rndv_fail_peer finishes it */
-	if (op->off == op->total)
+	if (op->off == op->total && (op->part_read || !op->split))
 		finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
 }
 
@@ -242,17 +265,25 @@ bool hdl_rndv_stream(struct hdl_ep *ep)
 				return r == 0;	/* else the endpoint has failed */
 		}
 		pop(&ep->stream);
-		if (!op->inflight)
+		if (!op->inflight && (op->part_read || !op->split))
 			finish_send(s, 0);	/* all of it was copied */
 	}
 	return false;
 }
 
+/* The receiver has read the message, or its part of it. */
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
 	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
-	if (!s || s->ep != ep || hdl_send_op(s)->state != OP_WAIT_CTS) {
+	if (s && s->ep == ep && fin->part) {
+		op->part_read = 1;
+		if (op->split && op->off == op->total && !op->inflight)
+			finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
+		return;
+	}
+	if (!s || s->ep != ep || op->state != OP_WAIT_CTS) {
 		hdl_error("rank %d has read message %#x, which does not exist", ep->rank, fin->op);
 		return;
 	}
@@ -269,7 +300,7 @@ static int read_one(struct hdl_ep *ep)
 	struct hdl_fetch *f = ep->reads;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	struct hdl_sq *sq = ep->sq;
-	uint64_t n = f->len - op->off;
+	uint64_t n = op->end - op->off;
 
 	if (op->inflight >= MAX_INFLIGHT || !hdl_sq_room(sq, 1))
 		return 0;
@@ -283,20 +314,17 @@ static int read_one(struct hdl_ep *ep)
 	wr.wr.rdma.rkey = op->rkey;
 	op->inflight++;
 	op->off += n;
-	if (op->off == f->len)
+	if (op->off == op->end)
 		ep->reads = f->next;
 	/* by its number: when the endpoint fails the operation ends before its requests do */
 	return hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n) ? 0 : 1;
 }
 
+/* One at a time: where the device copies by this processor, the peer would wait long for an answer to its next message. */
 bool hdl_rndv_read(struct hdl_ep *ep)
 {
-	bool posted = false;
-
-	while (ep->reads && read_one(ep))
-		posted = true;
-	/* a device that has read by now lets the operations end at once */
-	if (posted)
+	/* a device that has read by now lets the operation end at once */
+	if (ep->reads && read_one(ep))
 		hdl_sq_reap(ep->sq->scq);
 	return ep->reads != NULL;
 }
@@ -309,8 +337,10 @@ void hdl_rndv_read_done(uint32_t id, int err)
 	if (!f || err)
 		return;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
-	if (--op->inflight || op->off < f->len)
+	if (--op->inflight || op->off < op->end)
 		return;
+	if (!op->being_written)
+		measured(f, 0);
 	/* not here: whoever looks at completions may be in the middle of a post */
 	hdl_done_read(id);
 }
@@ -321,23 +351,69 @@ void hdl_rndv_read_all(uint32_t id)
 
 	if (!f)
 		return;		/* the endpoint has failed meanwhile */
-	struct hdl_fin fin = { .op = hdl_fetch_op(f)->sop, .len = f->len };
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_fin fin = { .op = op->sop, .part = op->end < f->len, .len = f->len };
 	struct hdl_ep *ep = f->ep;
-	finish_fetch(f, 0);
+	op->being_read = 0;
+	if (!op->being_written)
+		finish_fetch(f, 0);
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
 }
 
-/* Whether a message is read; else it is asked for by a CTS. */
-static bool by_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
+/* The sender has written its part. */
+void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
-	bool read = rec->rkey && ep->conn_state == HDL_CONN_READY && ep->sq && ep->dev->all && ep->dev->arena;
-	bool stage = f->len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE && ep->dev->arena;
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, fin->op);
+	struct hdl_fetch_op *op = f ? hdl_fetch_op(f) : NULL;
+
+	if (!f || f->ep != ep || !op->being_written) {
+		hdl_error("rank %d has written the rendezvous %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	op->being_written = 0;
+	if (!op->being_read)
+		finish_fetch(f, 0);
+}
+
+/* Bits of the ways that a message could go; 0: only by a CTS and what the sender can do. */
+static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, size_t len, bool both)
+{
+	unsigned bits = 0;
+
+	if (!rec->rkey || ep->conn_state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
+		return 0;
+	bits |= 1u << HDL_WAY_READ;
+	/* Not while this process sends, too: each would measure that it gains by what the other has to copy, and both lose. */
+	if (ep->dev->all_remote && len >= SPLIT_MIN && (!both || hdl_tp.ways == 1u << HDL_WAY_SPLIT))
+		bits |= 1u << HDL_WAY_SPLIT;
+	if (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE)
+		bits |= 1u << HDL_WAY_STAGE;
+	return bits & hdl_tp.ways;
+}
+
+/* Reads the message, or its front part. */
+static void by_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f, uint64_t end)
+{
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
-	if (!read || !stage)
-		return read;
-	op->tuned = 1;
-	return hdl_tune_begin(&hdl_tp.tune, f->len, 1u << HDL_WAY_STAGE | 1u << HDL_WAY_READ, hdl_now_ns()) == HDL_WAY_READ;
+	op->raddr = rec->addr;
+	op->rkey = rec->rkey;
+	op->sop = rec->op;
+	op->end = end;
+	op->being_read = 1;
+	if (ep->reads)
+		ep->reads_tail->next = f;
+	else
+		ep->reads = f;
+	ep->reads_tail = f;
+}
+
+/* Half, by whole pages of the sender's memory: no page is pinned by both. */
+static uint64_t split_at(const struct hdl_rts_rec *rec, size_t len)
+{
+	uint64_t half = len / 2;
+
+	return half + (-(rec->addr + half) & 4095);
 }
 
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
@@ -363,17 +439,28 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	}
 	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
 		return err;
-	if (by_read(ep, &rec, f)) {
-		op->raddr = rec.addr;
-		op->rkey = rec.rkey;
-		op->sop = rec.op;
-		if (ep->reads)
-			ep->reads_tail->next = f;
-		else
-			ep->reads = f;
-		ep->reads_tail = f;
+	bool both = hdl_tp.sends.used != 0;
+	unsigned possible = ways(ep, &rec, f->len, both);
+	enum hdl_way way = HDL_WAY_STAGE;
+	if (possible)
+		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, hdl_now_ns(), &op->tuned);
+	if (way == HDL_WAY_READ) {
+		by_read(ep, &rec, f, f->len);
 		if (hdl_rndv_read(ep))
 			hdl_ep_busy(ep);
+		return 0;
+	}
+	cts.rop = op->id;
+	if (way == HDL_WAY_SPLIT) {
+		cts.from = split_at(&rec, f->len);
+		cts.rdma = 1;
+		cts.addr = (uintptr_t)buf;
+		cts.rkey = ep->dev->all->rkey;
+		op->being_written = 1;
+		op->got = cts.from;
+		by_read(ep, &rec, f, cts.from);
+		hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+		hdl_ep_busy(ep);	/* and read later: the next messages are answered before */
 		return 0;
 	}
 	if (hdl_ep_can_rdma(ep)) {
@@ -384,8 +471,7 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 			if (err && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD))) {
 				hdl_register_failed(ep->dev, "a receive buffer", f->len, err);
 				hdl_id_free(&hdl_tp.fetches, op->id);
-				if (op->tuned)
-					hdl_tune_end(&hdl_tp.tune, f->len, true, hdl_now_ns());
+				measured(f, err);
 				return -err;
 			}
 		}
@@ -395,7 +481,6 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 			cts.rkey = op->mr ? op->mr->rkey : ep->dev->all->rkey;
 		}
 	}
-	cts.rop = op->id;
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
 	return 0;
 }
@@ -421,8 +506,12 @@ void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const v
 		return;
 	}
 	memcpy((char *)f->buf + rec->offset, data, len);
-	hdl_fetch_op(f)->got += len;
-	if (hdl_fetch_op(f)->got == f->len)
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	op->got += len;
+	if (op->got < f->len)
+		return;
+	op->being_written = 0;
+	if (!op->being_read)
 		finish_fetch(f, 0);
 }
 
@@ -437,6 +526,7 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 		struct hdl_send_op *op = hdl_send_op(s);
 		op->state = OP_FAILED;
 		op->off = op->total;	/* nothing more is written */
+		op->split = 0;
 		if (!op->inflight)
 			finish_send(s, err);
 	}

@@ -55,6 +55,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_SLEEP_ACK,	/* understood: what follows will make a completion; the turn of the SLEEP */
 	HDL_CTL_AWAKE,		/* the ring may be used again */
 	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
+	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
 };
 
 /* Every message that arrives in a pooled receive of RC, XRC, DC. */
@@ -96,12 +97,13 @@ struct hdl_cts {
 	uint32_t op;		/* the sender's */
 	uint32_t rop;		/* the receiver's */
 	uint32_t rdma;		/* 0: no RDMA write is possible, stream it */
+	uint64_t from;		/* what lies before this the receiver reads by itself */
 };
 
 struct hdl_fin {
-	uint32_t op;		/* the sender's */
-	uint32_t reserved;
-	uint64_t len;		/* bytes that were read */
+	uint32_t op;		/* of whom this goes to */
+	uint32_t part;		/* FIN: 1: what the receiver reads of a split message */
+	uint64_t len;		/* bytes of the message */
 };
 
 struct hdl_data_rec {
@@ -532,18 +534,22 @@ struct hdl_send_op {
 	uint32_t rkey, rop;
 	uint32_t id;
 	uint16_t inflight;
-	uint8_t unread, state;	/* unread: pieces were posted that nobody has reported as read */
+	uint8_t unread : 1;	/* pieces were posted that nobody has reported as read */
+	uint8_t split : 1;	/* the receiver reads a part */
+	uint8_t part_read : 1;	/* and has said that it is done: perhaps before its CTS arrives, they may go by two lanes */
+	uint8_t state;
 };
 _Static_assert(sizeof(struct hdl_send_op) <= sizeof(((struct hdl_send *)0)->priv), "fits");
 struct hdl_fetch_op {
 	struct ibv_mr *mr;
 	uint64_t got;
 	/* by RDMA READ */
-	uint64_t raddr, off;		/* asked for so far */
+	uint64_t raddr, off, end;	/* asked for so far, to be asked for */
 	uint32_t rkey, sop;		/* the sender's operation */
 	uint32_t id;
 	uint16_t inflight;
-	uint16_t tuned;			/* tuned: hdl_tune_begin was called for it */
+	hdl_tuned tuned;
+	uint8_t being_read : 1, being_written : 1;	/* by this side, by the sender */
 };
 _Static_assert(sizeof(struct hdl_fetch_op) <= sizeof(((struct hdl_fetch *)0)->priv), "fits");
 static inline struct hdl_send_op *hdl_send_op(struct hdl_send *s)
@@ -577,6 +583,7 @@ struct hdl_tp {
 	bool zc_done;
 	struct hdl_idtab sends, fetches;
 	struct hdl_tune tune;
+	unsigned ways;			/* bits of enum hdl_way: HEDDLE_RENDEZVOUS */
 	struct hdl_sq **sqs;		/* by sq->id */
 	uint32_t nsqs, sqs_cap;
 	struct { hdl_progress_fn fn; void *arg; } *extra;
@@ -668,6 +675,7 @@ void hdl_credits_fini(struct hdl_dev *dev);
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec);
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts);
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
+void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin);
 /* One chunk of a fetch was read; all were (from hdl_done_run). */
 void hdl_rndv_read_done(uint32_t id, int err);
 void hdl_rndv_read_all(uint32_t id);

@@ -55,7 +55,7 @@ struct hdl_fetch {
 	void *buf;
 	size_t len;		/* bytes that arrive: min(buffer, message) */
 	void *next;
-	uint64_t priv[6];
+	uint64_t priv[7];
 };
 
 /* What p2p gives at init. arrived is called in per-peer order. payload is valid during the call only;

@@ -1,105 +1,209 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <strings.h>
+
 #include "transport/tune.h"
 
-static uint32_t class_of(size_t len)
+#define ONE 1024u	/* a ratio */
+
+static uint32_t class_of(size_t len, bool both)
 {
 	uint32_t c = 0;
 
-	for (size_t n = 32768; len > n && c < HDL_TUNE_CLASSES - 1; n *= 2)
+	for (size_t n = 16384; len > n && c < HDL_TUNE_SIZES - 1; n *= 2)
 		c++;
-	return c;
+	return c + (both ? HDL_TUNE_SIZES : 0);
 }
 
-static bool trial_over(const struct hdl_tune_class *c, uint64_t n)
+static void segment_starts(struct hdl_tune *t)
 {
-	return (c->term_bytes >= n * HDL_TUNE_TRIAL_BYTES && c->term_episodes >= n * HDL_TUNE_TRIAL_MIN) ||
-	       c->term_episodes >= n * HDL_TUNE_TRIAL_MAX;
+	t->done = t->counted = 0;
+	t->ns = t->bytes = t->worst_ns = t->worst_bytes = 0;
 }
 
-/* The way of the next episode: each in turn until both are known; then the better one, and now and then the other, to see
- * whether it has become better. The worse it is the rarer. */
+/* ns per MiB of what the segment counted; 0: nothing. */
+static uint64_t cost_of(const struct hdl_tune *t)
+{
+	uint64_t ns = t->ns, bytes = t->bytes;
+
+	if (t->counted > 2) {
+		ns -= t->worst_ns;
+		bytes -= t->worst_bytes;
+	}
+	return bytes ? (uint64_t)((double)ns * (1 << 20) / (double)bytes) + 1 : 0;
+}
+
+/* A way that lost by little is tried again soon, one that keeps losing by much seldom; but the first trials follow each
+ * other, for what happens at the start of a program says little. */
+static uint32_t next_trial(uint32_t ratio, uint32_t every, uint32_t trials)
+{
+	uint32_t n = ratio < ONE + ONE / 8 ? 10 : ratio < ONE + ONE / 2 ? 32 : every < 64 ? 128 : 2 * every;
+
+	if (trials < 7 && n > 1u << trials)
+		n = 1u << trials;
+	return n < HDL_TUNE_RARE ? n : HDL_TUNE_RARE;
+}
+
+/* A trial is judged by the best way's segments before and after it. */
+static void judge(struct hdl_tune_class *c, uint64_t base)
+{
+	uint8_t w = c->tried, was = c->best;
+	uint64_t r = c->trial * ONE / base + 1;
+	uint32_t ratio = r < 64 * ONE ? (uint32_t)r : 64 * ONE, known = c->way[w].ratio;
+
+	/* one trial may be a fluke: it is weighed with the ones before */
+	if (known && known < 4 * ONE)
+		ratio = (ratio + known) / 2;
+	c->way[w].ratio = ratio;
+	c->way[w].trials++;
+	if (ratio >= ONE - ONE / 32) {
+		c->way[w].every = next_trial(ratio, c->way[w].every, c->way[w].trials);
+		return;
+	}
+	for (int i = 0; i < HDL_WAYS; i++)
+		c->way[i].ratio = (uint32_t)((uint64_t)c->way[i].ratio * ONE / ratio);
+	c->way[w].ratio = 0;
+	c->way[was].ratio = (uint32_t)((uint64_t)ONE * ONE / ratio);
+	c->way[was].every = next_trial(c->way[was].ratio, 0, c->way[was].trials);
+	c->way[was].since = 0;
+	c->best = w;
+	c->recent = base * ratio / ONE;
+}
+
+static void best_again(struct hdl_tune_class *c, uint64_t cost)
+{
+	uint64_t before = c->recent, trial = c->trial;
+
+	for (int w = 0; w < HDL_WAYS; w++)
+		c->way[w].since++;
+	c->recent = before ? (before + cost) / 2 : cost;
+	if (!trial)
+		return;
+	/* else the machine has changed its speed meanwhile: no verdict, another trial soon */
+	if (cost < before + before / 4 && before < cost + cost / 4)
+		judge(c, c->recent);
+	else
+		c->recent = cost;
+	c->trial = 0;
+}
+
+/* The way of the next segment: the best one's, unless another's turn has come. */
 static void choose(struct hdl_tune_class *c)
 {
-	enum hdl_way other = c->way == HDL_WAY_READ ? HDL_WAY_STAGE : HDL_WAY_READ;
-	uint64_t mine = c->cost[c->way], its = c->cost[other], ratio;
+	uint8_t was = c->now;
 
-	if (!trial_over(c, c->terms ? c->terms : 1))
+	c->now = c->best;
+	if (was != c->best)
 		return;
-	c->term_bytes = 0;
-	c->term_episodes = 0;
-	if (!mine || !its || c->terms || its < mine) {
-		/* after a term at the better one comes a trial, else the other is (or may be) the better one */
-		bool trial = !its || mine <= its;
-		ratio = its ? mine / its + 1 : 1;
-		c->way = (uint8_t)other;
-		c->terms = trial ? 0 : (uint32_t)(HDL_TUNE_TERM * (ratio < 8 ? ratio * ratio : 64));
-		return;
-	}
-	/* the trial shows that this one is the better one */
-	ratio = its / mine + 1;
-	c->terms = (uint32_t)(HDL_TUNE_TERM * (ratio < 8 ? ratio * ratio : 64));
+	for (uint8_t w = 0; w < HDL_WAYS; w++)
+		if (w != c->best && c->recent && c->way[w].since > c->way[w].every) {
+			c->now = w;
+			return;
+		}
 }
 
-static void episode_starts(struct hdl_tune *t, uint64_t now)
-{
-	t->since = now;
-	t->bytes = 0;
-	t->mixed = false;
-	choose(&t->class[t->current]);
-}
-
-static void episode_ends(struct hdl_tune *t, uint64_t now)
+static void segment_ends(struct hdl_tune *t)
 {
 	struct hdl_tune_class *c = &t->class[t->current];
-	bool cold = c->term_episodes < HDL_TUNE_COLD_MAX && (!c->term_episodes || c->term_bytes < HDL_TUNE_COLD_BYTES);
+	uint64_t cost = cost_of(t);
 
-	c->tried[c->way]++;
-	c->term_episodes++;
-	c->term_bytes += t->bytes;
-	if (t->mixed || !t->bytes || cold)
-		return;
-	uint64_t cost = (uint64_t)((double)(now - t->since) * (1 << 20) / (double)t->bytes) + 1, known = c->cost[c->way];
-	/* quickly down, slowly up: what disturbs an episode (another program, a sender that computes) makes it longer */
-	if (!known)
-		known = cost;
-	else if (cost < known)
-		known -= (known - cost) / 2;
-	else
-		known += ((cost < 2 * known ? cost : 2 * known) - known) / 16;
-	c->cost[c->way] = known;
+	if (cost && c->now == c->best)
+		best_again(c, cost);
+	else if (cost) {
+		c->trial = cost;
+		c->tried = c->now;
+		c->way[c->now].since = 0;
+	}
+	choose(c);
+	segment_starts(t);
 }
 
-enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, unsigned possible, uint64_t now)
+enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned)
 {
-	uint32_t class = class_of(len);
-	enum hdl_way way;
+	uint32_t class = class_of(len, both);
+	struct hdl_tune_class *c = &t->class[class];
 
-	if (!t->active++) {
+	if (class != t->current && !t->active) {
 		t->current = class;
-		episode_starts(t, now);
+		segment_starts(t);
 	}
-	if (class == t->current) {
-		way = (enum hdl_way)t->class[class].way;
-	} else {
-		t->mixed = true;
-		way = (enum hdl_way)t->class[class].way;
-	}
+	uint8_t way = c->now;
 	if (!(possible & 1u << way)) {
-		t->mixed = true;
-		for (int w = 0; w < HDL_WAYS; w++)
-			if (possible & 1u << w)
-				way = (enum hdl_way)w;
+		/* no trial, then: another time */
+		c->way[way].since = 0;
+		way = c->now = c->best;
+		for (uint8_t w = 0; w < HDL_WAYS && !(possible & 1u << way); w++)
+			way = w;
 	}
-	return way;
+	if (!t->active && (now - t->since > HDL_TUNE_PAUSE || !t->since)) {
+		t->since = now;
+		t->pure = true;
+	}
+	t->active++;
+	t->active_way[way]++;
+	*tuned = (hdl_tuned)(1 + way + HDL_WAYS * class);
+	return (enum hdl_way)way;
 }
 
-void hdl_tune_end(struct hdl_tune *t, size_t len, bool failed, uint64_t now)
+static bool segment_full(const struct hdl_tune *t)
 {
-	t->bytes += len;
-	t->mixed |= failed;
-	if (--t->active && t->bytes < HDL_TUNE_LONG)
+	return t->counted >= HDL_TUNE_COUNT || (t->counted >= HDL_TUNE_COUNT_LONG && t->bytes >= HDL_TUNE_BYTES);
+}
+
+static bool hopeless(const struct hdl_tune_class *c, uint64_t ns, size_t len)
+{
+	return c->now != c->best && (double)ns * (1 << 20) > (double)HDL_TUNE_HOPELESS * (double)c->recent * (double)len;
+}
+
+void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now)
+{
+	uint32_t class = (uint32_t)(tuned - 1) / HDL_WAYS, way = (uint32_t)(tuned - 1) % HDL_WAYS;
+	struct hdl_tune_class *c = &t->class[class];
+	uint64_t ns = now - t->since;
+
+	t->active--;
+	t->active_way[way]--;
+	c->way[way].bytes += len;
+	bool mine = class == t->current && way == c->now && t->active_way[way] == t->active && !failed;
+	bool pure = t->pure && mine;
+	t->since = now;
+	t->pure = mine;
+	if (!pure)
 		return;
-	episode_ends(t, now);
-	if (t->active)
-		episode_starts(t, now);
+	bool warm = t->done++ >= (len >= 1 << 20 ? HDL_TUNE_COLD_LONG : HDL_TUNE_COLD);
+	bool no_hope = t->done > 1 && hopeless(c, ns, len);
+	if (!warm && !no_hope)
+		return;
+	t->counted++;
+	t->ns += ns;
+	t->bytes += len;
+	if ((double)ns * (double)t->worst_bytes >= (double)t->worst_ns * (double)len) {
+		t->worst_ns = ns;
+		t->worst_bytes = len;
+	}
+	if (no_hope || segment_full(t))
+		segment_ends(t);
+}
+
+const char *hdl_way_name(enum hdl_way way)
+{
+	static const char *const name[HDL_WAYS] = {
+		[HDL_WAY_READ] = "read", [HDL_WAY_SPLIT] = "split", [HDL_WAY_STAGE] = "staged",
+	};
+
+	return name[way];
+}
+
+unsigned hdl_ways_parse(const char *list)
+{
+	unsigned bits = 0;
+
+	for (const char *p = list; *p; p += *p == ',') {
+		size_t n = strcspn(p, ",");
+		for (int w = 0; w < HDL_WAYS; w++)
+			if (strlen(hdl_way_name((enum hdl_way)w)) == n && !strncasecmp(hdl_way_name((enum hdl_way)w), p, n))
+				bits |= 1u << w;
+		p += n;
+	}
+	return bits ? bits : (1u << HDL_WAYS) - 1;
 }

@@ -41,7 +41,7 @@ done
 
 # devices that need every buffer registered
 for kind in "" rc xrc dc; do
-	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_STAGE_MAX=0 -- "$traffic" 700 300000 21
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_RENDEZVOUS=read -- "$traffic" 700 300000 21
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
 done
 
@@ -63,6 +63,11 @@ for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_hold"
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=16 HEDDLE_SQ_DEPTH=16 HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 8
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=1000 -- "$traffic" 1000 50000 9
+	for way in read split staged; do
+		try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way -- "$traffic" 700 1500000 13
+		try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=5000 HEDDLE_RING_SIZE=2048 -- \
+			"$traffic" 500 100000 18
+	done
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=0 -- "$traffic" 700 1500000 13
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=1g HEDDLE_RING_SIZE=4096 -- "$traffic" 700 1500000 14
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=0 -- "$traffic" 500 5000 10
