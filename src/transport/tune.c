@@ -150,9 +150,14 @@ static bool segment_full(const struct hdl_tune *t)
 	return t->counted >= HDL_TUNE_COUNT || (t->counted >= HDL_TUNE_COUNT_LONG && t->bytes >= HDL_TUNE_BYTES);
 }
 
-static bool hopeless(const struct hdl_tune_class *c, uint64_t ns, size_t len)
+/* A trial ends early when this transfer, or all of them, show that it loses by far. */
+static bool hopeless(const struct hdl_tune *t, const struct hdl_tune_class *c, uint64_t ns, size_t len)
 {
-	return c->now != c->best && (double)ns * (1 << 20) > (double)HDL_TUNE_HOPELESS * (double)c->recent * (double)len;
+	if (c->now == c->best)
+		return false;
+	if (t->done > 1 && (double)ns * (1 << 20) > (double)HDL_TUNE_HOPELESS * (double)c->recent * (double)len)
+		return true;
+	return t->counted >= HDL_TUNE_ENOUGH && 2 * cost_of(t) > 3 * c->recent;
 }
 
 void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now)
@@ -171,7 +176,7 @@ void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, 
 	if (!pure)
 		return;
 	bool warm = t->done++ >= (len >= 1 << 20 ? HDL_TUNE_COLD_LONG : HDL_TUNE_COLD);
-	bool no_hope = t->done > 1 && hopeless(c, ns, len);
+	bool no_hope = hopeless(t, c, ns, len);
 	if (!warm && !no_hope)
 		return;
 	t->counted++;

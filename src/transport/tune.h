@@ -37,6 +37,7 @@ enum hdl_way {
 #define HDL_TUNE_COUNT_LONG 4u
 #define HDL_TUNE_BYTES (4u << 20)
 #define HDL_TUNE_HOPELESS 8u	/* a trial ends at once when a transfer costs so many times the best way's */
+#define HDL_TUNE_ENOUGH 3u	/* or when so many have cost one and a half times as much */
 #define HDL_TUNE_PAUSE 3000u	/* ns without a transfer that are not counted */
 #define HDL_TUNE_RARE 1024u	/* most segments of the best way between two trials of another */
 
