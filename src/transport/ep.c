@@ -501,7 +501,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		free(c);
 		++*events;
 	}
-	waits |= hdl_rndv_read(ep);
+	waits |= hdl_rndv_read(ep, events);
 	waits |= hdl_rndv_push(ep);
 	while ((s = ep->pend)) {
 		struct hdl_send *next = s->next;

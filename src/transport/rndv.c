@@ -321,11 +321,13 @@ static int read_one(struct hdl_ep *ep)
 }
 
 /* One at a time: where the device copies by this processor, the peer would wait long for an answer to its next message. */
-bool hdl_rndv_read(struct hdl_ep *ep)
+bool hdl_rndv_read(struct hdl_ep *ep, int *events)
 {
-	/* a device that has read by now lets the operation end at once */
-	if (ep->reads && read_one(ep))
+	if (ep->reads && read_one(ep)) {
+		++*events;
+		/* a device that has read by now lets the operation end at once */
 		hdl_sq_reap(ep->sq->scq);
+	}
 	return ep->reads != NULL;
 }
 
@@ -445,8 +447,9 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	if (possible)
 		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, hdl_now_ns(), &op->tuned);
 	if (way == HDL_WAY_READ) {
+		int events = 0;
 		by_read(ep, &rec, f, f->len);
-		if (hdl_rndv_read(ep))
+		if (hdl_rndv_read(ep, &events))
 			hdl_ep_busy(ep);
 		return 0;
 	}

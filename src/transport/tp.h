@@ -679,8 +679,8 @@ void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin);
 /* One chunk of a fetch was read; all were (from hdl_done_run). */
 void hdl_rndv_read_done(uint32_t id, int err);
 void hdl_rndv_read_all(uint32_t id);
-/* Asks for what can be read. True: more waits for room. */
-bool hdl_rndv_read(struct hdl_ep *ep);
+/* Asks for the next part of what is to be read, and counts that as an event. True: there is more. */
+bool hdl_rndv_read(struct hdl_ep *ep, int *events);
 void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len);
 void hdl_rndv_on_imm(uint32_t imm, uint32_t len);
 void hdl_rndv_chunk_done(struct hdl_send *send, int err);
