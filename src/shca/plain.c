@@ -46,10 +46,24 @@ static const struct shca_qp *responder_of(struct shca_cpu *cpu, const struct shc
 	return to;
 }
 
+#define WARM_BYTES (1u << 20)
+#define WARM_STEP 65536u		/* what Linux maps around a page that is read */
+
+/* As an HCA fetches translations: the first write to each page would fault, page by page; a read maps those around it that
+ * exist, too. */
+static void warm(const char *at, uint64_t bytes)
+{
+#if !defined(SHCA_TSAN)
+	for (uint64_t i = 0; i < bytes && i < WARM_BYTES; i += WARM_STEP)
+		(void)*(volatile const char *)(at + i);
+#endif
+}
+
 bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint32_t rkey, uint32_t dest,
 		      uint64_t dc_key)
 {
 	const struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
+	bool known = t->rkey == rkey;
 	uint32_t pd;
 
 	/* whatever stood here is forgotten, and not taken for valid by its old count */
@@ -69,5 +83,7 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 		return false;
 	*t = (struct shca_target){.rkey = rkey, .dest = dest, .dc_key = dc_key, .lo = lo, .bytes = bytes,
 				  .at = cpu->base + where - lo, .proc = proc, .withdrawn = withdrawn, .slot = mr->proc};
+	if (!known)
+		warm(t->at + lo, bytes);
 	return true;
 }
