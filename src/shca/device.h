@@ -108,6 +108,7 @@ struct shca_lcq {
 	uint32_t log2;
 	uint64_t ci;			/* consumer index; sh->ci follows */
 	struct shca_lock lock;
+	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
 	uint64_t wait_index;		/* cross-channel: base of the next WAITs (FACTS: committed by WAIT_EN_LAST) */
 	uint64_t wait_max;		/* largest WAIT since the base moved */
 	/* the cursor of start_poll */

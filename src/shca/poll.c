@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling: ibv_poll_cq, the ibv_start_poll family, notification, removal of a destroyed queue's completions. */
 #include <errno.h>
+#include <sched.h>
 
 #include "shca/device.h"
 
@@ -138,6 +139,22 @@ static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, stru
 static inline void release(struct shca_lcq *cq)
 {
 	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+	atomic_store_explicit(&cq->vain, 0, memory_order_relaxed);
+}
+
+/* A look that finds nothing is not reported to the scheduler, and who shares its CPU with a poller would have to wait for
+ * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. */
+#define YIELD_POLLS 1024u
+
+static inline void found_nothing(struct shca_lcq *cq)
+{
+	uint32_t n = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
+
+	if (__builtin_expect(n >= YIELD_POLLS, 0)) {
+		n = 0;
+		sched_yield();
+	}
+	atomic_store_explicit(&cq->vain, n, memory_order_relaxed);
 }
 
 /* Receives whose message never came are posted again. The lists' elements stay while this thread is inside the engine. */
@@ -228,6 +245,8 @@ again:
 	if (__builtin_expect(!got && atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed), 0))
 		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
 	shca_unlock(&cq->lock);
+	if (!got)
+		found_nothing(cq);
 	return got;
 }
 
@@ -236,8 +255,10 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
 
-	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed))
+	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed)) {
+		found_nothing(cq);
 		return 0;
+	}
 	return poll_some(cq, n, wc);
 }
 
@@ -274,8 +295,10 @@ static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int rc = ex_take(cq);
 	if (rc && work_to_do(cq) && idle_work(cq))
 		rc = ex_take(cq);
-	if (rc)
+	if (rc) {
 		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
+		found_nothing(cq);
+	}
 	return rc;
 }
 
