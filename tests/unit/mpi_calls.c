@@ -100,6 +100,14 @@ int MPI_Get_version(int *version, int *subversion)
 	return rc;
 }
 
+static int yields;
+
+int sched_yield(void)
+{
+	yields++;
+	return 0;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------------------ */
 
 Test(mpi, send_arguments)
@@ -568,4 +576,65 @@ Test(mpi, alloc_mem)
 	OK(MPI_Free_mem(p));
 	ERROR(MPI_Free_mem(&p), MPI_ERR_BASE, "MPI_Alloc_mem did not return it");
 	OK(MPI_Free_mem(NULL));
+}
+
+/* ---- polling with too few cores --------------------------------------------------------------------------- */
+
+/* So many calls of each kind that find nothing done. */
+static void poll_in_vain(MPI_Request request, int kind, int times)
+{
+	int flag, index, n, indices[1];
+
+	for (int i = 0; i < times; i++) {
+		flag = n = 0;
+		switch (kind) {
+		case 0:
+			OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 1:
+			OK(MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE));
+			break;
+		case 2:
+			OK(MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 3:
+			OK(MPI_Testsome(1, &request, &n, indices, MPI_STATUSES_IGNORE));
+			break;
+		case 4:
+			OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 5:
+			OK(MPI_Iprobe(2, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+			break;
+		}
+		cr_assert(!flag && !n);
+	}
+}
+
+Test(mpi, polling_lets_others_run)
+{
+	MPI_Request r;
+	int got, other, one = 1, before;
+
+	OK(MPI_Irecv(&got, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &r));
+	for (int kind = 0; kind < 6; kind++) {
+		hdl_job.oversubscribed = false;
+		yields = 0;
+		poll_in_vain(r, kind, 1000);
+		cr_assert_eq(yields, 0, "kind %d: a rank with a core of its own gave it away", kind);
+		hdl_job.oversubscribed = true;
+		poll_in_vain(r, kind, 1000);
+		cr_assert_gt(yields, 10, "kind %d: %d times", kind, yields);
+	}
+	/* what finds something each time keeps the CPU: none of these is in vain for long */
+	before = yields;
+	for (int i = 0; i < 200; i++) {
+		mock_later(3, 7, 0, &one, sizeof(one));
+		poll_in_vain(r, 0, 1);
+		OK(MPI_Recv(&other, 1, MPI_INT, 3, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	}
+	cr_assert_leq(yields - before, 1);
+	hdl_job.oversubscribed = false;
+	mock_eager(1, 5, 0, &one, sizeof(one));
+	OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
 }
