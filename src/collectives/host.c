@@ -344,13 +344,14 @@ static void node_done(struct hdl_run *run, uint32_t i)
 	}
 }
 
-/* The first error ends the graph: receives that wait for messages which may never come are withdrawn. */
+/* The first error ends the graph, unless it persists: receives that wait for messages which may never come are
+ * withdrawn. */
 static void run_failed(struct hdl_run *run, int error)
 {
 	bool failed = run->error;
 
 	hdl_run_error(run, error);
-	if (failed)
+	if (failed || run->persists)
 		return;
 	for (uint32_t i = 0; i < run->g->nnodes; i++)
 		if (run->nodes[i].req && !run->nodes[i].req->done)
@@ -439,12 +440,12 @@ static int run_on(struct hdl_run *run)
 {
 	int n = 0;
 
-	while (run->nready && likely(!run->error)) {
+	while (run->nready && likely(!run->error || run->persists)) {
 		start_node(run, run->ready[--run->nready]);
 		n++;
 	}
 	/* A run that an event has put on the list meanwhile is finished from there. */
-	if (!run->runnable && (run->left == 0 || (run->error && !run->inflight))) {
+	if (!run->runnable && (run->left == 0 || (run->error && !run->persists && !run->inflight))) {
 		struct hdl_cc *cc = run->comm->coll;
 
 		cc->pending--;
