@@ -107,9 +107,11 @@ static bool is_reduction(enum hdl_coll coll)
 
 static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
 {
-	size_t bytes = (size_t)count * (size_t)hdl_type_size(t);
+	size_t bytes;
 
-	*packed = malloc(bytes ? bytes : 1);
+	*packed = NULL;
+	if (!__builtin_mul_overflow((size_t)count, (size_t)hdl_type_size(t), &bytes))
+		*packed = malloc(bytes ? bytes : 1);
 	if (!*packed)
 		return MPI_ERR_NO_MEM;
 	if (fill)

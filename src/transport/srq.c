@@ -58,8 +58,10 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	if (!n)
 		return 0;
 	struct hdl_rxchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
+	if (!c && p->total)
+		return -ENOMEM;		/* it goes on with what it has, and grows later */
 	if (!c)
-		return -ENOMEM;
+		return hdl_no_memory("the first receives of a pool", sizeof(*c) + n * sizeof(c->buf[0]));
 	if ((err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem))) {
 		free(c);
 		return err;

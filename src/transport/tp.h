@@ -188,6 +188,8 @@ struct hdl_mem {
 	bool arena;
 };
 
+/* Reports that the heap has no bytes for something. Returns -ENOMEM. */
+int hdl_no_memory(const char *what, size_t bytes);
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */

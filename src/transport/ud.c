@@ -93,7 +93,7 @@ static int open_peer(struct hdl_ep *ep)
 	if (!ep->rel) {
 		ep->rel = malloc(sizeof(*ep->rel));
 		if (!ep->rel)
-			return -ENOMEM;
+			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
 		hdl_rel_init(ep->rel, 0, 0);
 	}
 	return 0;

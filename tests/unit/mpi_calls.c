@@ -578,6 +578,24 @@ Test(mpi, alloc_mem)
 	OK(MPI_Free_mem(NULL));
 }
 
+/* ---- counts whose products do not fit --------------------------------------------------------------------- */
+
+Test(mpi, products_of_counts)
+{
+	MPI_Count large = (MPI_Count)1 << 60, pairs = (MPI_Count)9 << 56;
+	char a[64] = "", b[64] = "";
+
+	/* one rank's part fits, that of four does not */
+	ERROR(MPI_Allgather_c(a, large, MPI_INT, b, large, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
+	      "invalid recvcount 1152921504606846976", "4 times");
+	ERROR(MPI_Alltoall_c(MPI_IN_PLACE, 0, MPI_INT, b, large, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
+	      "invalid recvcount 1152921504606846976", "4 times");
+	/* 12 bytes each fit, 16 do not */
+	ERROR(MPI_Allreduce_c(a, b, pairs, MPI_DOUBLE_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT, "extent");
+	ERROR(MPI_Reduce_c(a, b, pairs, MPI_DOUBLE_INT, MPI_SUM, 1, MPI_COMM_WORLD), MPI_ERR_COUNT, "extent");
+	cr_assert_eq(nasked, 0);
+}
+
 /* ---- polling with too few cores --------------------------------------------------------------------------- */
 
 /* So many calls of each kind that find nothing done. */
