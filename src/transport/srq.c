@@ -119,12 +119,19 @@ uint32_t hdl_srq_bytes(void)
 	return n < 1024 ? 1024 : n;
 }
 
+uint32_t hdl_rx_depth(const struct hdl_dev *dev, enum hdl_queue queue)
+{
+	bool ud = queue == HDL_QUEUE_UD;
+	int least = ud ? 64 : 16, most = ud ? dev->attr.orig_attr.max_qp_wr : dev->attr.orig_attr.max_srq_wr;
+	int depth = hdl_vars.srq_depth > least ? hdl_vars.srq_depth : least;
+
+	/* 0: it does not say */
+	return (uint32_t)(most > 0 && depth > most ? most : depth);
+}
+
 int hdl_srq_create(struct hdl_dev *dev)
 {
-	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 16 ? hdl_vars.srq_depth : 16);
-
-	if (dev->attr.orig_attr.max_srq_wr > 0 && depth > (uint32_t)dev->attr.orig_attr.max_srq_wr)
-		depth = (uint32_t)dev->attr.orig_attr.max_srq_wr;
+	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_RC);
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = depth, .max_sge = 1 } };
 	dev->basic_srq = ibv_create_srq(dev->port.pd, &a);
 	if (!dev->basic_srq) {

@@ -295,6 +295,8 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 int hdl_srq_create(struct hdl_dev *dev);	/* for RC and the DCT */
 /* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
 #define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
+/* HEDDLE_SRQ_DEPTH within what is useful and what the device allows for a pool of this kind. */
+uint32_t hdl_rx_depth(const struct hdl_dev *dev, enum hdl_queue queue);
 uint32_t hdl_srq_bytes(void);		/* of a pooled receive of RC, XRC, DC */
 
 /* ---- send queues ------------------------------------------------------------------------------------------- */
