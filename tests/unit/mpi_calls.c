@@ -578,6 +578,23 @@ Test(mpi, alloc_mem)
 	OK(MPI_Free_mem(NULL));
 }
 
+Test(mpi, bottom)
+{
+	MPI_Datatype t;
+
+	/* valid only with datatypes of absolute addresses, of which there are none */
+	OK(MPI_Type_vector(2, 1, -1, MPI_INT, &t));
+	OK(MPI_Type_commit(&t));
+	ERROR(MPI_Send(MPI_BOTTOM, 1, MPI_INT, 1, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "invalid buf", "MPI_BOTTOM",
+	      "absolute addresses");
+	ERROR(MPI_Send(MPI_BOTTOM, 1, t, 1, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_BOTTOM");
+	ERROR(MPI_Bcast(MPI_BOTTOM, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_BOTTOM");
+	/* nothing is moved */
+	OK(MPI_Send(MPI_BOTTOM, 0, MPI_INT, 1, 0, MPI_COMM_WORLD));
+	OK(MPI_Send(MPI_BOTTOM, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
+	OK(MPI_Type_free(&t));
+}
+
 /* ---- counts whose products do not fit --------------------------------------------------------------------- */
 
 Test(mpi, products_of_counts)
