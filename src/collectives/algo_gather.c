@@ -47,7 +47,7 @@ struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	tmp = hdl_gb_tmp(b, (size_t)n * s->bytes);
+	tmp = hdl_gb_tmp(b, (size_t)n, s->bytes);
 	hdl_gb_copy(b, hdl_ref(HDL_SP_TMP, tmp), s->in_place ? block(s, HDL_SP_RECV, s->rank) : hdl_ref(HDL_SP_SEND, 0),
 		    s->bytes);
 	for (; have < n; k++) {
@@ -104,7 +104,7 @@ struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s)
 	if (s->in_place) {
 		/* The blocks are replaced while others are still to go: they go from a copy. */
 		from = HDL_SP_TMP;
-		base = hdl_gb_tmp(b, (size_t)n * s->bytes);
+		base = hdl_gb_tmp(b, (size_t)n, s->bytes);
 		hdl_gb_copy(b, hdl_ref(from, base), hdl_ref(HDL_SP_RECV, 0), (size_t)s->rank * s->bytes);
 		hdl_gb_copy(b, hdl_ref(from, base + (size_t)(s->rank + 1) * s->bytes), block(s, HDL_SP_RECV, s->rank + 1),
 			    (size_t)(n - s->rank - 1) * s->bytes);
@@ -138,9 +138,9 @@ struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	tmp = hdl_gb_tmp(b, (size_t)n * s->bytes);
-	out = hdl_gb_tmp(b, (size_t)(n + 1) / 2 * s->bytes);
-	in = hdl_gb_tmp(b, (size_t)(n + 1) / 2 * s->bytes);
+	tmp = hdl_gb_tmp(b, (size_t)n, s->bytes);
+	out = hdl_gb_tmp(b, (size_t)(n + 1) / 2, s->bytes);
+	in = hdl_gb_tmp(b, (size_t)(n + 1) / 2, s->bytes);
 	hdl_gb_copy(b, hdl_ref(HDL_SP_TMP, tmp), block(s, from, s->rank), (size_t)(n - s->rank) * s->bytes);
 	hdl_gb_copy(b, hdl_ref(HDL_SP_TMP, tmp + (size_t)(n - s->rank) * s->bytes), block(s, from, 0),
 		    (size_t)s->rank * s->bytes);

@@ -28,7 +28,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 			struct hdl_ref sum = hdl_ref(v ? HDL_SP_TMP : HDL_SP_RECV, 0);
 
 			if (v)
-				sum.off = hdl_gb_tmp(b, s->bytes);
+				sum.off = hdl_gb_tmp(b, 1, s->bytes);
 			hdl_gb_recv(b, child, 0, sum, s->bytes);
 			hdl_gb_reduce(b, sum, acc, s->bytes);
 			acc = sum;
@@ -37,7 +37,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 		}
 		/* Two landing places in turn: one child's data arrive while another's are added. */
 		if (turn < 2)
-			in[turn] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, s->bytes));
+			in[turn] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
 		hdl_gb_recv(b, child, 0, in[turn & 1], s->bytes);
 		hdl_gb_reduce(b, acc, in[turn & 1], s->bytes);
 		turn++;
@@ -64,8 +64,8 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	bool in_place = sum.space == mine.space && sum.off == mine.off;
 
 	/* Two landing places in turn: one rank's data arrive while another's are added. */
-	in[0] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, len));
-	in[1] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, len));
+	in[0] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
+	in[1] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
 	for (int k = 1; k < n; k++) {
 		int to = (s->rank + k) % n, from = (s->rank - k + n) % n;
 		size_t tlo = hdl_part(s->bytes, s->esize, n, to), tlen = hdl_part(s->bytes, s->esize, n, to + 1) - tlo;
@@ -93,7 +93,7 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (s->rank != s->root) {
-		struct hdl_ref sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, len));
+		struct hdl_ref sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
 
 		scatter_parts(b, s, sum);
 		hdl_gb_send(b, s->root, 1, sum, len);
@@ -153,7 +153,7 @@ static struct hdl_ref fold_in(struct hdl_gb *b, const struct hdl_shape *s, const
 		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, result, s->bytes);
 		hdl_gb_reduce(b, result, input, s->bytes);
 	} else {
-		tmp = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, s->bytes));
+		tmp = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
 		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, tmp, s->bytes);
 		hdl_gb_reduce(b, result, tmp, s->bytes);
 	}
@@ -190,7 +190,7 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 
 		hdl_gb_send(b, peer, k, acc, s->bytes);
 		if (acc.space == HDL_SP_RECV) {
-			in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, s->bytes));
+			in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
 			hdl_gb_recv(b, peer, k, in, s->bytes);
 			hdl_gb_reduce(b, result, in, s->bytes);
 		} else {
@@ -219,7 +219,7 @@ struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	acc = fold_in(b, s, &f);
-	tmp = hdl_gb_tmp(b, s->bytes);
+	tmp = hdl_gb_tmp(b, 1, s->bytes);
 	for (int bit = f.pof2 / 2; f.me >= 0 && bit; bit /= 2, k++) {
 		int peer = fold_rank(&f, f.me ^ bit), mid = lo + (hi - lo) / 2;
 		bool upper = f.me & bit;

@@ -267,7 +267,8 @@ static void run_put(struct hdl_run *run)
 
 static int no_memory(const struct hdl_coll_args *a)
 {
-	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll));
+	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), bytes_of(a),
+		       a->coll == HDL_ALLGATHER || a->coll == HDL_ALLTOALL ? " for a rank" : "");
 	return MPI_ERR_NO_MEM;
 }
 

@@ -2,6 +2,7 @@
 #include "collectives/graph.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +35,16 @@ struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize)
 	return b;
 }
 
-size_t hdl_gb_tmp(struct hdl_gb *b, size_t bytes)
+size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes)
 {
-	size_t off = (b->g->tmp_bytes + 63) & ~(size_t)63;
+	size_t off = (b->g->tmp_bytes + 63) & ~(size_t)63, all, end;
 
-	b->g->tmp_bytes = off + bytes;
+	/* the executor rounds up, too */
+	if (__builtin_mul_overflow(n, bytes, &all) || __builtin_add_overflow(off, all, &end) || end > PTRDIFF_MAX - 63) {
+		b->failed = true;
+		return 0;
+	}
+	b->g->tmp_bytes = end;
 	return off;
 }
 

@@ -96,8 +96,9 @@ struct hdl_gb;
 
 /* NULL with errno ENOMEM. fn and esize may be NULL, 0 in a graph without REDUCE. */
 struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize);
-/* Reserves bytes of scratch, 64-byte aligned. Returns its offset in HDL_SP_TMP. */
-size_t hdl_gb_tmp(struct hdl_gb *b, size_t bytes);
+/* Reserves scratch for n pieces of so many bytes, 64-byte aligned. Returns its offset in HDL_SP_TMP. More than can be
+ * counted is no memory: hdl_gb_finish fails. */
+size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes);
 
 struct hdl_ref {
 	enum hdl_space space;

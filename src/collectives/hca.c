@@ -296,15 +296,16 @@ static struct hdl_run *dequeue(struct hdl_hca *h)
 	return run;
 }
 
-static void queues_in_error(struct hdl_run *run)
+static void queues_in_error(const struct hdl_hca *h, struct hdl_run *run)
 {
-	hdl_reason_set("%s: the device's queues for this communicator are in error", hdl_coll_name(run->args.coll));
-	hdl_run_error(run, MPI_ERR_OTHER);
+	hdl_reason_set("%s: %s", hdl_coll_name(run->args.coll),
+		       h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
+	hdl_run_error(run, h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
-static void fail(struct hdl_run *run)
+static void fail(const struct hdl_hca *h, struct hdl_run *run)
 {
-	queues_in_error(run);
+	queues_in_error(h, run);
 	hdl_run_finish(run);
 }
 
@@ -340,7 +341,7 @@ static int pump(struct hdl_hca *h)
 			continue;
 		}
 		if (unlikely(h->broken)) {
-			fail(dequeue(h));
+			fail(h, dequeue(h));
 			continue;
 		}
 		if (h->posted - h->retired >= h->depth)
@@ -395,7 +396,7 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 
 	h->completed++;
 	if (unlikely(h->broken))
-		queues_in_error(run);
+		queues_in_error(h, run);
 	else if (p->lines)
 		hdl_line_take(run);
 	else

@@ -80,8 +80,9 @@ struct hdl_hca {
 	bool lines;			/* no links */
 	uint64_t depth;
 	const struct hdl_port *port;
-	char why_off[112];
-	bool broken;			/* a completion in error was seen */
+	char why_off[256];
+	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
+	int wire_error;			/* MPI error class, of the latter */
 	uint32_t max_inline;		/* of the queues: HDL_HCA_INLINE or 0 */
 
 	char *scratch;
@@ -219,9 +220,10 @@ void hdl_line_take(const struct hdl_run *run);
 
 /* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
 
-/* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. */
 /* The depth in use: HEDDLE_COLL_DEPTH within what wr_id can tell apart. */
 #define HDL_HCA_DEPTH_MAX 128
+/* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. A rank that cannot
+ * know which is broken. */
 struct hdl_hca *hdl_hca_new(struct hdl_cc *cc);
 void hdl_hca_destroy(struct hdl_hca *h);
 int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n);

@@ -4,6 +4,10 @@
  * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
  * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
  * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
+ *
+ * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
+ * with UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
+ * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +24,13 @@ struct record {
 	int32_t status;			/* 0 or an errno: this rank's queues */
 	uint32_t depth;			/* what must be the same everywhere */
 	uint64_t acc_bytes, data_bytes;
+	uint32_t lines, reserved;
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
+
+/* The status of a rank of which nothing was heard: all its bytes are UNHEARD_BYTE. */
+#define UNHEARD (-1)
+#define UNHEARD_BYTE 0xff
 
 static struct record *record(const struct hdl_hca *h, int rank)
 {
@@ -246,6 +255,7 @@ static void fill_record(struct hdl_hca *h, int err)
 	r->depth = (uint32_t)h->depth;
 	r->acc_bytes = h->acc_bytes;
 	r->data_bytes = h->data_bytes;
+	r->lines = h->lines;
 	if (err)
 		return;
 	r->gid = h->port->gid;
@@ -260,7 +270,8 @@ static void fill_record(struct hdl_hca *h, int err)
 	}
 }
 
-/* An Allgather in place of `bytes` per rank on the host executor. done frees the run; it may be called at once. */
+/* An Allgather in place of `bytes` per rank on the host executor. done frees the run; it may be called at once. In case of
+ * run->error what did not come is UNHEARD. */
 static int allgather(struct hdl_hca *h, void *buf, size_t bytes, void (*done)(struct hdl_run *))
 {
 	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
@@ -273,6 +284,9 @@ static int allgather(struct hdl_hca *h, void *buf, size_t bytes, void (*done)(st
 		hdl_run_free(run);
 		return -ENOMEM;
 	}
+	/* what is received goes here first */
+	memset(run->tmp, UNHEARD_BYTE, h->wire_graph->tmp_bytes);
+	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
 	run->tag = HDL_WIRE_TAG | hdl_coll_tag(h->cc->wire_seq++);
@@ -318,46 +332,78 @@ static int connect_all(struct hdl_hca *h)
 	return err;
 }
 
-static void off(struct hdl_hca *h, const char *what, int rank, int err)
+/* The first reason is kept. */
+static void note(struct hdl_hca *h, const char *what, int rank, int status)
 {
-	snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(err));
-	h->state = HDL_HCA_OFF;
+	if (h->why_off[0])
+		return;
+	if (status == UNHEARD)
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
+	else
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
 static void wired(struct hdl_run *run)
 {
 	struct hdl_hca *h = run->arg;
 	int error = run->error;
+	bool all = true;
 
-	hdl_run_free(run);
 	h->state = HDL_HCA_READY;
-	for (int r = 0; r < h->size && h->state == HDL_HCA_READY; r++)
-		if (error || h->statuses[r])
-			off(h, "connect its queues", r, error ? EIO : h->statuses[r]);
+	for (int r = 0; r < h->size; r++) {
+		if (!h->statuses[r])
+			continue;
+		all = false;
+		note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
+		/* It says so itself: all others hear it, too, or hear nothing. */
+		if (h->statuses[r] != UNHEARD)
+			h->state = HDL_HCA_OFF;
+	}
+	if (h->state == HDL_HCA_READY && (error || !all)) {
+		h->broken = true;
+		h->wire_error = error ? error : MPI_ERR_OTHER;
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%s)",
+			 run->why[0] ? run->why : "some were not heard of");
+	}
+	hdl_run_free(run);
+}
+
+static int check_records(struct hdl_hca *h)
+{
+	const struct record *mine = record(h, h->rank);
+
+	for (int r = 0; r < h->size; r++) {
+		const struct record *rec = record(h, r);
+
+		if (rec->status) {
+			note(h, "create its queues", r, rec->status);
+			return -ENOLINK;
+		}
+		if (rec->depth != mine->depth || rec->acc_bytes != mine->acc_bytes || rec->data_bytes != mine->data_bytes ||
+		    rec->lines != mine->lines) {
+			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
+			return -EINVAL;
+		}
+	}
+	return 0;
 }
 
 static void exchanged(struct hdl_run *run)
 {
 	struct hdl_hca *h = run->arg;
-	int error = run->error, err;
+	int err = run->error ? -EIO : 0;
 
 	hdl_run_free(run);
-	for (int r = 0; r < h->size; r++) {
-		const struct record *rec = record(h, r), *mine = record(h, h->rank);
-
-		if (error || rec->status) {
-			off(h, "create its queues", r, error ? EIO : rec->status);
-			return;
-		}
-		if (rec->depth != mine->depth || rec->acc_bytes != mine->acc_bytes || rec->data_bytes != mine->data_bytes) {
-			off(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
-			return;
-		}
+	if (!err)
+		err = check_records(h);
+	else
+		note(h, "hear of all others", h->rank, EIO);
+	if (!err) {
+		err = connect_all(h);
+		if (err)
+			hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
+				  "on the host", h->size, strerror(-err));
 	}
-	err = connect_all(h);
-	if (err)
-		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run on "
-			  "the host", h->size, strerror(-err));
 	h->statuses[h->rank] = -err;
 	err = allgather(h, h->statuses, sizeof(*h->statuses), wired);
 	if (err)
@@ -384,9 +430,12 @@ struct hdl_hca *hdl_hca_new(struct hdl_cc *cc)
 	if (h->data_bytes < hdl_vars.coll_bcast_offload_max)
 		h->data_bytes = round8(hdl_vars.coll_bcast_offload_max);
 	h->lines = hdl_tune_direct(h->size, hdl_coll_force_tree);
-	for (int d = 1; !h->lines && d < h->size; d *= 2)
+	for (int d = 1; d < h->size; d *= 2)
 		h->levels++;
+	/* of one size with lines, too: if others have none, they shall be able to read it */
 	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
+	if (h->lines)
+		h->levels = 0;
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
 	h->peers = calloc((size_t)h->size, sizeof(*h->peers));

@@ -107,9 +107,11 @@ static bool is_reduction(enum hdl_coll coll)
 
 static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
 {
-	size_t bytes = (size_t)count * (size_t)hdl_type_size(t);
+	size_t bytes;
 
-	*packed = malloc(bytes ? bytes : 1);
+	*packed = NULL;
+	if (!__builtin_mul_overflow((size_t)count, (size_t)hdl_type_size(t), &bytes))
+		*packed = malloc(bytes ? bytes : 1);
 	if (!*packed)
 		return MPI_ERR_NO_MEM;
 	if (fill)
@@ -344,13 +346,14 @@ static void node_done(struct hdl_run *run, uint32_t i)
 	}
 }
 
-/* The first error ends the graph: receives that wait for messages which may never come are withdrawn. */
+/* The first error ends the graph, unless it persists: receives that wait for messages which may never come are
+ * withdrawn. */
 static void run_failed(struct hdl_run *run, int error)
 {
 	bool failed = run->error;
 
 	hdl_run_error(run, error);
-	if (failed)
+	if (failed || run->persists)
 		return;
 	for (uint32_t i = 0; i < run->g->nnodes; i++)
 		if (run->nodes[i].req && !run->nodes[i].req->done)
@@ -439,12 +442,12 @@ static int run_on(struct hdl_run *run)
 {
 	int n = 0;
 
-	while (run->nready && likely(!run->error)) {
+	while (run->nready && likely(!run->error || run->persists)) {
 		start_node(run, run->ready[--run->nready]);
 		n++;
 	}
 	/* A run that an event has put on the list meanwhile is finished from there. */
-	if (!run->runnable && (run->left == 0 || (run->error && !run->inflight))) {
+	if (!run->runnable && (run->left == 0 || (run->error && !run->persists && !run->inflight))) {
 		struct hdl_cc *cc = run->comm->coll;
 
 		cc->pending--;

@@ -46,6 +46,7 @@ struct hdl_run {
 	int error;			/* MPI error class, the first; see hdl_run_error */
 	bool finished;			/* set last; the run is its owner's again */
 	bool runnable;			/* in the list of runnable runs */
+	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
 
 	/* Host executor. */
 	uint32_t left, inflight, nready;

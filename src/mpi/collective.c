@@ -49,6 +49,18 @@ static inline int check_alias(struct hdl_comm *c, const char *call, const void *
 	return MPI_SUCCESS;
 }
 
+/* What n such elements take, one each `each` bytes: more than there are addresses cannot be. */
+static inline int check_fits(struct hdl_comm *c, const char *call, const char *count_arg, MPI_Count count, MPI_Count n,
+			     MPI_Count each, const char *what)
+{
+	MPI_Count bytes, all;
+
+	if (unlikely(__builtin_mul_overflow(count, each, &bytes) || __builtin_mul_overflow(bytes, n, &all)))
+		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s %lld: %lld times so many elements of %lld bytes (%s) do not "
+				 "fit the address space", count_arg, (long long)count, (long long)n, (long long)each, what);
+	return MPI_SUCCESS;
+}
+
 /* request: NULL for the blocking form. */
 static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, MPI_Request *request)
 {
@@ -131,6 +143,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 		rc = hdl_bad_op(c, call, op, t);
 	if (!rc && gets && hdl_bad_buffer(recvbuf, count, t))
 		rc = hdl_bad_buffer_error(c, call, "recvbuf", recvbuf);
+	if (!rc)
+		rc = check_fits(c, call, "count", count, 1, hdl_type_extent(t), "the type's extent");
 	if (!rc && gets)
 		rc = check_alias(c, call, sendbuf, recvbuf, count * t->size);
 	if (!rc)
@@ -158,6 +172,8 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
 	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
+	if (!rc)
+		rc = check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank");
 	if (unlikely(rc))
 		return rc;
 	if (sendbuf == MPI_IN_PLACE) {

@@ -280,7 +280,9 @@ int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg)
 int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf)
 {
 	return hdl_raise(comm, MPI_ERR_BUFFER, call, "invalid %s: %s", arg,
-			 buf ? "MPI_IN_PLACE is not allowed here" : "a null pointer, and there is data to move");
+			 buf ? "MPI_IN_PLACE is not allowed here" :
+			 "a null pointer, and there is data to move (MPI_BOTTOM is one: it goes with a datatype of absolute addresses, "
+			 "and this one is relative to the buffer)");
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */

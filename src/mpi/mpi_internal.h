@@ -97,7 +97,9 @@ static inline void hdl_check_active(const char *call)
 		hdl_not_active(call);
 }
 
-/* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. */
+/* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. NULL is MPI_BOTTOM, too, and
+ * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5). No constructor here makes one: every type that can
+ * be had begins at its buffer's address, where MPI_BOTTOM has nothing. */
 static inline bool hdl_bad_buffer(const void *buf, MPI_Count count, const struct hdl_type *t)
 {
 	return unlikely((uintptr_t)buf <= 1) && count && t->size;

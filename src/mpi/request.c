@@ -292,7 +292,7 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	}
 	hdl_req_look(req);
 	if (!req->done)
-		hdl_progress();
+		hdl_progress_test();
 	*flag = req->done;
 	return req->done ? finish(call, request, req, status) : MPI_SUCCESS;
 }
@@ -311,7 +311,7 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 		return hdl_null_arg(NULL, call, "flag");
 	*flag = all_done(count, array_of_requests);
 	if (!*flag) {
-		hdl_progress();
+		hdl_progress_test();
 		*flag = all_done(count, array_of_requests);
 	}
 	return *flag ? finish_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
@@ -337,7 +337,7 @@ int PMPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *fla
 	}
 	i = find_done(count, array_of_requests);
 	if (i < 0) {
-		hdl_progress();
+		hdl_progress_test();
 		i = find_done(count, array_of_requests);
 	}
 	*flag = i >= 0;
@@ -365,7 +365,7 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 		return MPI_SUCCESS;
 	}
 	if (find_done(incount, array_of_requests) < 0)
-		hdl_progress();
+		hdl_progress_test();
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Testsome);
@@ -389,7 +389,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 		return MPI_SUCCESS;
 	}
 	if (!req->done)
-		hdl_progress();
+		hdl_progress_test();
 	*flag = req->done;
 	if (req->done && status)
 		hdl_status_copy(status, &req->status);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "datatype/datatype.h"
+#include "runtime/runtime.h"
 #include "transport/transport.h"
 
 /* ---- communicators ------------------------------------------------------------------------------------- */
@@ -177,6 +178,17 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 static inline int hdl_progress(void)
 {
 	return hdl_tp_progress();
+}
+
+/* The same for a call that does not wait (MPI_Test, MPI_Iprobe). Its caller may be in a loop: when ranks outnumber cores,
+ * turns that find nothing let the others run now and then, among them the one that this rank polls for. */
+void hdl_progress_shared(int found);
+static inline void hdl_progress_test(void)
+{
+	int found = hdl_tp_progress();
+
+	if (__builtin_expect(hdl_job.oversubscribed, 0))
+		hdl_progress_shared(found);
 }
 
 /* Progress until ready(arg), which changes nothing and is short: other threads ask it, too (runtime/threads.h). */

@@ -523,7 +523,7 @@ int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *f
 	rc = probe_found(src, tag, comm, context, flag, status);
 	if (rc || *flag)
 		return rc;
-	hdl_progress();
+	hdl_progress_test();
 	return probe_found(src, tag, comm, context, flag, status);
 }
 

@@ -3,6 +3,7 @@
 #include "p2p/match.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,6 +169,24 @@ void hdl_req_wait(struct hdl_req *req)
 {
 	hdl_req_look(req);
 	hdl_wait_done(&req->done, req->ep, NULL);
+}
+
+/* Turns in vain before the CPU is given away: less than a change of context costs, and few enough for one who computes
+ * between its calls of MPI_Test. */
+#define VAIN_TURNS	16
+
+void hdl_progress_shared(int found)
+{
+	static int vain;
+	unsigned depth;
+
+	vain = found ? 0 : vain + 1;
+	if (vain < VAIN_TURNS)
+		return;
+	vain = 0;
+	depth = hdl_lock_open();
+	sched_yield();
+	hdl_lock_close(depth);
 }
 
 void hdl_req_cancel(struct hdl_req *req)

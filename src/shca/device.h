@@ -28,7 +28,7 @@ static inline void shca_lock(struct shca_lock *l)
 		return;
 	while (atomic_exchange_explicit(&l->word, 1, memory_order_acquire))
 		while (atomic_load_explicit(&l->word, memory_order_relaxed))
-			__builtin_ia32_pause();
+			shca_relax();
 }
 static inline void shca_unlock(struct shca_lock *l)
 {

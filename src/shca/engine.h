@@ -13,7 +13,11 @@
 #ifndef SHCA_ENGINE_H
 #define SHCA_ENGINE_H
 
+/* SHCA_NO_SIMD: what other processors get, for a test of it on one that has SSE2. */
+#if defined(__SSE2__) && !defined(SHCA_NO_SIMD)
+#define SHCA_SSE2 1
 #include <emmintrin.h>
+#endif
 #include <infiniband/verbs.h>
 
 #include "shca/fabric.h"
@@ -270,8 +274,8 @@ int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *s
 /* Addresses are the user's: of any alignment. */
 typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
 typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
-/* A store into memory mapped here that obeys I5: ascending 16-byte stores, the last bytes in a store of their own. The compiler may not merge or reorder them;
- * x86 keeps the order of stores, elsewhere a release fence does. */
+/* Between the stores of shca_store_ordered: the compiler may not merge or reorder them; x86 keeps the order of stores,
+ * elsewhere a release fence does. Its partner is the acquire by which a reader looks at the last of them. */
 static inline void shca_store_barrier(void)
 {
 #if defined(__x86_64__)
@@ -281,6 +285,34 @@ static inline void shca_store_barrier(void)
 #endif
 }
 
+/* 16 bytes of any alignment. Stored in one piece, or in two, the lower first: to be seen in ascending order, either way. */
+#ifdef SHCA_SSE2
+typedef __m128i shca_16;
+static inline shca_16 shca_load_16(const char *p)
+{
+	return _mm_loadu_si128((const __m128i *)p);
+}
+static inline void shca_store_16(char *p, shca_16 v)
+{
+	_mm_storeu_si128((__m128i *)p, v);
+}
+#else
+typedef struct {
+	uint64_t low, high;		/* by address */
+} shca_16;
+static inline shca_16 shca_load_16(const char *p)
+{
+	shca_16 v;
+	memcpy(&v, p, 16);
+	return v;
+}
+static inline void shca_store_16(char *p, shca_16 v)
+{
+	*(shca_any64 *)p = v.low;
+	shca_store_barrier();
+	*(shca_any64 *)(p + 8) = v.high;
+}
+#endif
 
 /* A copy in any order, for lengths that are mostly a line or less: no call then. */
 static inline void shca_copy_small(char *d, const char *s, size_t len)
@@ -305,21 +337,22 @@ static inline void shca_copy_small(char *d, const char *s, size_t len)
 		memcpy(d, &a, 4);
 		memcpy(d + len - 4, &b, 4);
 	} else if (len <= 32) {
-		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + len - 16));
-		_mm_storeu_si128((__m128i *)d, a);
-		_mm_storeu_si128((__m128i *)(d + len - 16), b);
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + len - 16);
+		shca_store_16(d, a);
+		shca_store_16(d + len - 16, b);
 	} else if (len <= 64) {
-		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
-		__m128i c = _mm_loadu_si128((const __m128i *)(s + len - 32)), e = _mm_loadu_si128((const __m128i *)(s + len - 16));
-		_mm_storeu_si128((__m128i *)d, a);
-		_mm_storeu_si128((__m128i *)(d + 16), b);
-		_mm_storeu_si128((__m128i *)(d + len - 32), c);
-		_mm_storeu_si128((__m128i *)(d + len - 16), e);
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + 16);
+		shca_16 c = shca_load_16(s + len - 32), e = shca_load_16(s + len - 16);
+		shca_store_16(d, a);
+		shca_store_16(d + 16, b);
+		shca_store_16(d + len - 32, c);
+		shca_store_16(d + len - 16, e);
 	} else {
 		memcpy(d, s, len);
 	}
 }
 
+/* A store into memory mapped here that obeys I5: ascending stores of 16 bytes, the last ones in a store of their own. */
 static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 {
 	char *d = dst;
@@ -327,13 +360,13 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 
 	if (len == 64) {
 		/* a line: what rings are made of */
-		__m128i a = _mm_loadu_si128((const __m128i *)s), b = _mm_loadu_si128((const __m128i *)(s + 16));
-		__m128i c = _mm_loadu_si128((const __m128i *)(s + 32));
-		_mm_storeu_si128((__m128i *)d, a);
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + 16);
+		shca_16 c = shca_load_16(s + 32);
+		shca_store_16(d, a);
 		shca_store_barrier();
-		_mm_storeu_si128((__m128i *)(d + 16), b);
+		shca_store_16(d + 16, b);
 		shca_store_barrier();
-		_mm_storeu_si128((__m128i *)(d + 32), c);
+		shca_store_16(d + 32, c);
 		shca_store_barrier();
 		d += 48;
 		s += 48;
@@ -347,7 +380,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		shca_store_barrier();
 	}
 	while (__builtin_expect(len > 16, 0)) {
-		_mm_storeu_si128((__m128i *)d, _mm_loadu_si128((const __m128i *)s));
+		shca_store_16(d, shca_load_16(s));
 		shca_store_barrier();
 		d += 16;
 		s += 16;

@@ -502,9 +502,7 @@ void shca_heavy_fence(struct shca_member *m)
 static void wait_a_little(uint32_t round)
 {
 	if (round < 200) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
+		shca_relax();
 	} else if (round < 2000) {
 		sched_yield();
 	} else {

@@ -279,11 +279,13 @@ static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 
 static int make_rcq(struct hdl_dev *dev)
 {
-	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 64 ? hdl_vars.srq_depth : 64);
-	uint32_t pools = 1 + !!(dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))) +
-			 !!(dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC));
+	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_UD);
 	int err;
 
+	if (dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC)))
+		depth += hdl_rx_depth(dev, HDL_QUEUE_RC);
+	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC))
+		depth += hdl_rx_depth(dev, HDL_QUEUE_XRC);
 	dev->chan = ibv_create_comp_channel(dev->port.ctx);
 	if (!dev->chan) {
 		err = errno;
@@ -291,16 +293,16 @@ static int make_rcq(struct hdl_dev *dev)
 		return -err;
 	}
 	struct ibv_cq_init_attr_ex a = {
-		.cqe = depth * pools, .channel = dev->chan, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.cqe = depth, .channel = dev->chan, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
 	};
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(dev->port.ctx, &a);
 	/* every receive completes at most once: there is room for all that are posted */
-	dev->rcq = ex ? ibv_cq_ex_to_cq(ex) : ibv_create_cq(dev->port.ctx, (int)(depth * pools), NULL, dev->chan, 0);
+	dev->rcq = ex ? ibv_cq_ex_to_cq(ex) : ibv_create_cq(dev->port.ctx, (int)depth, NULL, dev->chan, 0);
 	if (!dev->rcq) {
 		err = errno;
-		hdl_error("%s: ibv_create_cq of %u entries failed (%s): lower HEDDLE_SRQ_DEPTH", dev->name,
-			  depth * pools, strerror(err));
+		hdl_error("%s: ibv_create_cq of %u entries failed (%s): lower HEDDLE_SRQ_DEPTH", dev->name, depth,
+			  strerror(err));
 		return -err;
 	}
 	int fds[] = { dev->chan->fd, dev->port.ctx->async_fd };

@@ -61,6 +61,13 @@ int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t by
 	return -err;
 }
 
+int hdl_no_memory(const char *what, size_t bytes)
+{
+	hdl_error("out of memory: %zu bytes for %s: raise the limit (ulimit -v, the job's memory), or run fewer ranks on this host",
+		  bytes, what);
+	return -ENOMEM;
+}
+
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
 {
 	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };

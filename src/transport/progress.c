@@ -324,7 +324,7 @@ int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
 	void *p = realloc(hdl_tp.extra, (size_t)(hdl_tp.nextra + 1) * sizeof(*hdl_tp.extra));
 
 	if (!p)
-		return -ENOMEM;
+		return hdl_no_memory("the list of progress functions", (size_t)(hdl_tp.nextra + 1) * sizeof(*hdl_tp.extra));
 	hdl_tp.extra = p;
 	hdl_tp.extra[hdl_tp.nextra].fn = fn;
 	hdl_tp.extra[hdl_tp.nextra++].arg = arg;
@@ -390,7 +390,7 @@ static int add_device(const char *name, enum hdl_role role)
 	struct hdl_dev *dev = calloc(1, sizeof(*dev));
 
 	if (!dev)
-		return -ENOMEM;
+		return hdl_no_memory("a device", sizeof(*dev));
 	hdl_tp.dev[hdl_tp.ndev++] = dev;	/* a half-opened one is closed by fini */
 	return hdl_dev_open(dev, name, role, hdl_tp.allowed);
 }
@@ -479,7 +479,7 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	hdl_tp.neps = hdl_job.size;
 	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));
 	if (!hdl_tp.eps)
-		return -ENOMEM;
+		return hdl_no_memory("the table of peers", (size_t)hdl_job.size * sizeof(*hdl_tp.eps));
 	hdl_tp.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (hdl_tp.wake_fd < 0) {
 		err = errno;

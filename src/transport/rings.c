@@ -29,7 +29,7 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 	if (!s || s->used == SLAB) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return -ENOMEM;
+			return hdl_no_memory("a slab of ring credits", sizeof(*s));
 		int err = hdl_mem_alloc(dev, SLAB * sizeof(struct hdl_credit),
 					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &s->mem);
 		if (err) {
@@ -66,7 +66,7 @@ static int list_add(struct hdl_ep *ep)
 		int cap = hdl_tp.rings_cap ? hdl_tp.rings_cap * 2 : 16;
 		void *p = realloc(hdl_tp.rings, (size_t)cap * sizeof(*hdl_tp.rings));
 		if (!p)
-			return -ENOMEM;
+			return hdl_no_memory("the list of rings", (size_t)cap * sizeof(*hdl_tp.rings));
 		hdl_tp.rings = p;
 		hdl_tp.rings_cap = cap;
 	}

@@ -27,7 +27,7 @@ static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 			size = (uint32_t)dev->attr.orig_attr.max_cqe;
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return -ENOMEM;
+			return hdl_no_memory("a send completion queue", sizeof(*s));
 		s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
 		if (!s->cq) {
 			int err = errno;
@@ -57,7 +57,7 @@ static int sq_number(struct hdl_sq *sq)
 		uint32_t cap = hdl_tp.sqs_cap ? hdl_tp.sqs_cap * 2 : 16;
 		void *p = realloc(hdl_tp.sqs, cap * sizeof(*hdl_tp.sqs));
 		if (!p)
-			return -ENOMEM;
+			return hdl_no_memory("the list of send queues", cap * sizeof(*hdl_tp.sqs));
 		hdl_tp.sqs = p;
 		hdl_tp.sqs_cap = cap;
 	}
@@ -82,7 +82,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, ui
 			       .max_inline = dev->max_inline };
 	sq->slot = calloc(n, sizeof(*sq->slot));
 	if (!sq->slot)
-		return -ENOMEM;
+		return hdl_no_memory("the slots of a send queue (HEDDLE_SQ_DEPTH)", n * sizeof(*sq->slot));
 	if ((err = sq_number(sq)) || (err = scq_take(dev, n, &sq->scq)) ||
 	    (err = hdl_mem_alloc(dev, (size_t)n * HDL_HEAD_BUF, IBV_ACCESS_LOCAL_WRITE, &sq->head_mem))) {
 		hdl_sq_fini(sq);

@@ -58,8 +58,10 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	if (!n)
 		return 0;
 	struct hdl_rxchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
+	if (!c && p->total)
+		return -ENOMEM;		/* it goes on with what it has, and grows later */
 	if (!c)
-		return -ENOMEM;
+		return hdl_no_memory("the first receives of a pool", sizeof(*c) + n * sizeof(c->buf[0]));
 	if ((err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem))) {
 		free(c);
 		return err;
@@ -117,12 +119,19 @@ uint32_t hdl_srq_bytes(void)
 	return n < 1024 ? 1024 : n;
 }
 
+uint32_t hdl_rx_depth(const struct hdl_dev *dev, enum hdl_queue queue)
+{
+	bool ud = queue == HDL_QUEUE_UD;
+	int least = ud ? 64 : 16, most = ud ? dev->attr.orig_attr.max_qp_wr : dev->attr.orig_attr.max_srq_wr;
+	int depth = hdl_vars.srq_depth > least ? hdl_vars.srq_depth : least;
+
+	/* 0: it does not say */
+	return (uint32_t)(most > 0 && depth > most ? most : depth);
+}
+
 int hdl_srq_create(struct hdl_dev *dev)
 {
-	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 16 ? hdl_vars.srq_depth : 16);
-
-	if (dev->attr.orig_attr.max_srq_wr > 0 && depth > (uint32_t)dev->attr.orig_attr.max_srq_wr)
-		depth = (uint32_t)dev->attr.orig_attr.max_srq_wr;
+	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_RC);
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = depth, .max_sge = 1 } };
 	dev->basic_srq = ibv_create_srq(dev->port.pd, &a);
 	if (!dev->basic_srq) {

@@ -188,6 +188,8 @@ struct hdl_mem {
 	bool arena;
 };
 
+/* Reports that the heap has no bytes for something. Returns -ENOMEM. */
+int hdl_no_memory(const char *what, size_t bytes);
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
 void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
@@ -293,6 +295,8 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 int hdl_srq_create(struct hdl_dev *dev);	/* for RC and the DCT */
 /* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
 #define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
+/* HEDDLE_SRQ_DEPTH within what is useful and what the device allows for a pool of this kind. */
+uint32_t hdl_rx_depth(const struct hdl_dev *dev, enum hdl_queue queue);
 uint32_t hdl_srq_bytes(void);		/* of a pooled receive of RC, XRC, DC */
 
 /* ---- send queues ------------------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 int hdl_ud_open(struct hdl_dev *dev)
 {
 	uint32_t mtu = mtu_bytes(dev->port.mtu);
-	uint32_t rx = (uint32_t)(hdl_vars.srq_depth > 64 ? hdl_vars.srq_depth : 64);
+	uint32_t rx = hdl_rx_depth(dev, HDL_QUEUE_UD);
 	int err = hdl_sq_init(&dev->ud, dev, HDL_QUEUE_UD, (uint32_t)hdl_vars.sq_depth * 2);
 
 	if (err)
@@ -93,7 +93,7 @@ static int open_peer(struct hdl_ep *ep)
 	if (!ep->rel) {
 		ep->rel = malloc(sizeof(*ep->rel));
 		if (!ep->rel)
-			return -ENOMEM;
+			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
 		hdl_rel_init(ep->rel, 0, 0);
 	}
 	return 0;

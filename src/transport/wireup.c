@@ -111,7 +111,7 @@ static int create(struct hdl_ep *ep, enum hdl_queue queue)
 	int err;
 
 	if (!c && !(c = ep->conn = calloc(1, sizeof(*c))))
-		return -ENOMEM;
+		return hdl_no_memory("a connection", sizeof(*c));
 	c->queue = queue;
 	c->psn = (uint32_t)random_bits() & 0xffffff;
 	err = queue == HDL_QUEUE_XRC ? hdl_xrc_create(ep, c) : hdl_rc_create(ep, c);

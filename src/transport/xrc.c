@@ -13,7 +13,7 @@ int hdl_xrc_open(struct hdl_dev *dev)
 {
 	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
 					.oflags = O_CREAT };
-	uint32_t depth = (uint32_t)(hdl_vars.srq_depth > 16 ? hdl_vars.srq_depth : 16);
+	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_XRC);
 	int err;
 
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);

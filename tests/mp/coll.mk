@@ -6,5 +6,10 @@ tests_mp_coll_correct_LDFLAGS = $(NOWRAP)
 tests_mp_coll_stopped_SOURCES = tests/mp/coll_stopped.c
 tests_mp_coll_stopped_LDADD = libheddle.la
 tests_mp_coll_stopped_LDFLAGS = $(NOWRAP)
+# The same with a rank whose part of the wire-up fails.
+check_PROGRAMS += tests/mp/coll_lacking
+tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
+tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect
 TESTS += tests/mp/coll.sh
 EXTRA_DIST += tests/mp/coll.sh

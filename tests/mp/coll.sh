@@ -53,6 +53,22 @@ for n in 3 6; do
 	try "stopped ranks, tree" "$n" -x HEDDLE_COLL_HCA=tree tests/mp/coll_stopped
 done
 
+# One rank's part of the wire-up fails: all of them go on together, on the host ...
+for n in 3 5; do
+	for lack in LACK_CONNECT=1 LACK_RECV=1 LACK_RECV=2; do
+		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=hca -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 \
+			tests/mp/coll_lacking interleave
+		grep -q 'offload queues: rank [0-9]* could not' "$tmp/err" ||
+			{ echo "FAILED: the report does not say that the wire-up failed"; fails=$((fails + 1)); }
+	done
+done
+# ... and where a rank cannot know how it went for the others, its collectives fail: nobody waits for ever.
+timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=hca -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
+	>"$tmp/out" 2>"$tmp/err"
+code=$?
+[ $code != 0 ] && [ $code -lt 124 ] && grep -q 'the test refuses a receive' "$tmp/err" ||
+	{ echo "FAILED ($code): a rank that does not know how the wire-up went"; tail -n 5 "$tmp/err"; fails=$((fails + 1)); }
+
 # The report names executor and reason.
 try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct reduce
 for want in 'allreduce .*nonblocking hca ' 'MAX on MPI_DOUBLE is not offloadable on this device' \

@@ -32,6 +32,15 @@ expect 1 "$run" -n 2 "$job" abort 1 256
 expect 1 "$run" -n 2 "$job" exit 1 0
 says "$err" "rank 1 .* without MPI_Finalize; ending the other rank"
 all_gone
+# So is one that has nobody left to keep waiting: it may have stopped in the middle of its work.
+expect 1 "$run" -n 1 "$job" exit 0 0
+says "$err" "^heddlerun: rank 0 ($job, pid [0-9]*) ended with exit code 0, but without MPI_Finalize$"
+lines "$err" 1
+expect 1 "$run" -n 2 sh -c 'exec "$0" exit $PMIX_RANK 0' "$job"
+says "$err" "without MPI_Finalize"
+[ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
+# A program that is not one of MPI's owes nothing.
+expect 0 "$run" -n 2 sh -c 'exit 0'
 # The first failure is the job's; what the others die of is not told.
 expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"

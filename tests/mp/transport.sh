@@ -39,6 +39,11 @@ for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_hold"
 done
 
+# pools asked to be deeper than the device allows
+for kind in ud rc xrc dc; do
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=100000 -- "$traffic" 300 30000 23
+done
+
 # devices that need every buffer registered
 for kind in "" rc xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_ODP=0 HEDDLE_RENDEZVOUS=read -- "$traffic" 700 300000 21

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stands between the transport and its device: what the environment says is lacking. LACK_DC: no mlx5dv, hence no DC.
- * LACK_MEMLOCK=BYTES: larger regions cannot be registered, as under a limit on locked memory (ulimit -l).
+ * LACK_MEMLOCK=BYTES: larger regions cannot be registered, as under a limit on locked memory (ulimit -l). LACK_CALLOC=N: the
+ * heap has no room for arrays of exactly so many elements.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -13,6 +14,16 @@ struct ibv_mr *__real_ibv_reg_mr_iova2(struct ibv_pd *pd, void *p, size_t bytes,
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *p, size_t bytes, uint64_t iova, unsigned int access);
 bool __real_mlx5dv_is_supported(struct ibv_device *device);
 bool __wrap_mlx5dv_is_supported(struct ibv_device *device);
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	const char *lack = getenv("LACK_CALLOC");
+
+	return lack && n == strtoull(lack, NULL, 10) ? NULL : __real_calloc(n, size);
+}
 
 static bool refused(size_t bytes)
 {

@@ -5,6 +5,7 @@
  */
 #include <complex.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -520,4 +521,21 @@ Test(coll_graph, validity)
 	cr_assert(!hdl_op_valid(MPI_OP_NULL, hdl_type_get(MPI_INT)));
 	cr_assert(hdl_op_valid(MPI_LAND, hdl_type_get(MPI_C_BOOL)));
 	cr_assert(hdl_op_valid(MPI_BOR, hdl_type_get(MPI_BYTE)));
+}
+
+/* Scratch of more bytes than can be counted is refused, not allocated a little smaller. */
+Test(coll_graph, scratch_beyond_counting)
+{
+	struct hdl_gb *b;
+	struct hdl_shape s = { .coll = HDL_ALLTOALL, .rank = 1, .size = 8, .bytes = SIZE_MAX / 8 + 1 };
+
+	cr_assert_null(hdl_build_alltoall_bruck(&s));
+	cr_assert_eq(errno, ENOMEM);
+	s.coll = HDL_ALLGATHER;
+	cr_assert_null(hdl_build_allgather_bruck(&s));
+	b = hdl_gb_new("sum", NULL, 0);
+	hdl_gb_tmp(b, 1, SIZE_MAX / 4);
+	hdl_gb_tmp(b, 1, SIZE_MAX / 4);
+	hdl_gb_tmp(b, 3, SIZE_MAX / 8);
+	cr_assert_null(hdl_gb_finish(b));
 }

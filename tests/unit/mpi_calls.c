@@ -100,6 +100,14 @@ int MPI_Get_version(int *version, int *subversion)
 	return rc;
 }
 
+static int yields;
+
+int sched_yield(void)
+{
+	yields++;
+	return 0;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------------------ */
 
 Test(mpi, send_arguments)
@@ -568,4 +576,100 @@ Test(mpi, alloc_mem)
 	OK(MPI_Free_mem(p));
 	ERROR(MPI_Free_mem(&p), MPI_ERR_BASE, "MPI_Alloc_mem did not return it");
 	OK(MPI_Free_mem(NULL));
+}
+
+Test(mpi, bottom)
+{
+	MPI_Datatype t;
+
+	/* valid only with datatypes of absolute addresses, of which there are none */
+	OK(MPI_Type_vector(2, 1, -1, MPI_INT, &t));
+	OK(MPI_Type_commit(&t));
+	ERROR(MPI_Send(MPI_BOTTOM, 1, MPI_INT, 1, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "invalid buf", "MPI_BOTTOM",
+	      "absolute addresses");
+	ERROR(MPI_Send(MPI_BOTTOM, 1, t, 1, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_BOTTOM");
+	ERROR(MPI_Bcast(MPI_BOTTOM, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER, "MPI_BOTTOM");
+	/* nothing is moved */
+	OK(MPI_Send(MPI_BOTTOM, 0, MPI_INT, 1, 0, MPI_COMM_WORLD));
+	OK(MPI_Send(MPI_BOTTOM, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
+	OK(MPI_Type_free(&t));
+}
+
+/* ---- counts whose products do not fit --------------------------------------------------------------------- */
+
+Test(mpi, products_of_counts)
+{
+	MPI_Count large = (MPI_Count)1 << 60, pairs = (MPI_Count)9 << 56;
+	char a[64] = "", b[64] = "";
+
+	/* one rank's part fits, that of four does not */
+	ERROR(MPI_Allgather_c(a, large, MPI_INT, b, large, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
+	      "invalid recvcount 1152921504606846976", "4 times");
+	ERROR(MPI_Alltoall_c(MPI_IN_PLACE, 0, MPI_INT, b, large, MPI_INT, MPI_COMM_WORLD), MPI_ERR_COUNT,
+	      "invalid recvcount 1152921504606846976", "4 times");
+	/* 12 bytes each fit, 16 do not */
+	ERROR(MPI_Allreduce_c(a, b, pairs, MPI_DOUBLE_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT, "extent");
+	ERROR(MPI_Reduce_c(a, b, pairs, MPI_DOUBLE_INT, MPI_SUM, 1, MPI_COMM_WORLD), MPI_ERR_COUNT, "extent");
+	cr_assert_eq(nasked, 0);
+}
+
+/* ---- polling with too few cores --------------------------------------------------------------------------- */
+
+/* So many calls of each kind that find nothing done. */
+static void poll_in_vain(MPI_Request request, int kind, int times)
+{
+	int flag, index, n, indices[1];
+
+	for (int i = 0; i < times; i++) {
+		flag = n = 0;
+		switch (kind) {
+		case 0:
+			OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 1:
+			OK(MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE));
+			break;
+		case 2:
+			OK(MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 3:
+			OK(MPI_Testsome(1, &request, &n, indices, MPI_STATUSES_IGNORE));
+			break;
+		case 4:
+			OK(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+			break;
+		case 5:
+			OK(MPI_Iprobe(2, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+			break;
+		}
+		cr_assert(!flag && !n);
+	}
+}
+
+Test(mpi, polling_lets_others_run)
+{
+	MPI_Request r;
+	int got, other, one = 1, before;
+
+	OK(MPI_Irecv(&got, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &r));
+	for (int kind = 0; kind < 6; kind++) {
+		hdl_job.oversubscribed = false;
+		yields = 0;
+		poll_in_vain(r, kind, 1000);
+		cr_assert_eq(yields, 0, "kind %d: a rank with a core of its own gave it away", kind);
+		hdl_job.oversubscribed = true;
+		poll_in_vain(r, kind, 1000);
+		cr_assert_gt(yields, 10, "kind %d: %d times", kind, yields);
+	}
+	/* what finds something each time keeps the CPU: none of these is in vain for long */
+	before = yields;
+	for (int i = 0; i < 200; i++) {
+		mock_later(3, 7, 0, &one, sizeof(one));
+		poll_in_vain(r, 0, 1);
+		OK(MPI_Recv(&other, 1, MPI_INT, 3, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	}
+	cr_assert_leq(yields - before, 1);
+	hdl_job.oversubscribed = false;
+	mock_eager(1, 5, 0, &one, sizeof(one));
+	OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
 }

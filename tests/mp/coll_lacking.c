@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
+ * want of memory, or the connection of its queues (LACK_CONNECT).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "collectives/internal.h"
+
+int __real_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		     uint16_t context, struct hdl_req **req);
+int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		     uint16_t context, struct hdl_req **req);
+__typeof__(hdl_tp_rc_connect) __real_hdl_tp_rc_connect, __wrap_hdl_tp_rc_connect;
+
+static int number(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : -1;
+}
+
+static bool is_it(void)
+{
+	return number("LACK_RANK") == hdl_job.rank;
+}
+
+int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		     uint16_t context, struct hdl_req **req)
+{
+	static int nth;
+
+	if (tag >= HDL_WIRE_TAG && is_it() && ++nth == number("LACK_RECV")) {
+		hdl_reason_set("the test refuses a receive");
+		*req = NULL;
+		return MPI_ERR_NO_MEM;
+	}
+	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
+}
+
+int __wrap_hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
+			     uint32_t qpn, uint32_t psn)
+{
+	if (is_it() && number("LACK_CONNECT") > 0)
+		return -ENOMEM;
+	return __real_hdl_tp_rc_connect(qp, port, gid, lid, qpn, psn);
+}
