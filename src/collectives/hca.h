@@ -82,6 +82,7 @@ struct hdl_hca {
 	const struct hdl_port *port;
 	char why_off[112];
 	bool broken;			/* a completion in error was seen */
+	int lost;			/* then: 1 + the rank that it says is gone, or 0 */
 	uint32_t max_inline;		/* of the queues: HDL_HCA_INLINE or 0 */
 
 	char *scratch;
