@@ -24,16 +24,18 @@ _Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
 static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_status status)
 {
+	bool gone = peer != h->rank && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
+
 	if (h->broken)
 		return;
 	h->broken = true;
+	h->lost = gone ? 1 + peer : 0;
 	if (peer == h->rank)
 		hdl_error("offloaded collective, communicator of %d ranks: %s: %s", h->size, what, ibv_wc_status_str(status));
 	else
 		hdl_error("offloaded collective, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s%s",
 			  h->size, what, peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status),
-			  status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR ? ": that process has probably ended" :
-											    "");
+			  gone ? ": that process has probably ended" : "");
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------ */
@@ -298,9 +300,15 @@ static struct hdl_run *dequeue(struct hdl_hca *h)
 
 static void queues_in_error(const struct hdl_hca *h, struct hdl_run *run)
 {
-	hdl_reason_set("%s: %s", hdl_coll_name(run->args.coll),
-		       h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
-	hdl_run_error(run, h->wire_error ? h->wire_error : MPI_ERR_OTHER);
+	const char *name = hdl_coll_name(run->args.coll);
+
+	if (h->lost)
+		hdl_reason_set("%s: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached", name, h->lost - 1,
+			       hdl_comm_world_rank(h->cc->comm, h->lost - 1));
+	else
+		hdl_reason_set("%s: %s", name,
+			       h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
+	hdl_run_error(run, h->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
 static void fail(const struct hdl_hca *h, struct hdl_run *run)

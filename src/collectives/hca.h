@@ -82,6 +82,7 @@ struct hdl_hca {
 	const struct hdl_port *port;
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
+	int lost;			/* of the former: 1 + the rank that it says is gone, or 0 */
 	int wire_error;			/* MPI error class, of the latter */
 	uint32_t max_inline;		/* of the queues: HDL_HCA_INLINE or 0 */
 

@@ -117,6 +117,23 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	}
 }
 
+/* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here. So
+ * ahead of the blame of any other rank one that a signal ended is looked for. It is reaped later. */
+static void judge_killed(struct loop *l)
+{
+	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
+		const struct rank *rank = &l->job->ranks[r];
+		siginfo_t how = { 0 };
+
+		if (rank->ended || waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid ||
+		    how.si_code == CLD_EXITED)
+			continue;
+		l->running--;		/* of the others */
+		judge(l, r, &how);
+		l->running++;
+	}
+}
+
 static void reap(struct loop *l)
 {
 	for (;;) {
@@ -138,6 +155,8 @@ static void reap(struct loop *l)
 		}
 		take_notes(l);		/* what it told the server came before its end */
 		kill(-how.si_pid, SIGKILL);
+		if (how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
+			judge_killed(l);
 		rank->ended = true;
 		l->running--;
 		drain(&rank->out);
@@ -166,6 +185,7 @@ static void take_note(struct loop *l, const struct note *note)
 		rank->left = true;
 		break;
 	case NOTE_ABORT:
+		judge_killed(l);
 		if (l->state != RUNNING)
 			break;
 		l->running--;		/* of the others */

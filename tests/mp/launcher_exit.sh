@@ -45,6 +45,21 @@ expect 0 "$run" -n 2 sh -c 'exit 0'
 expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
 
+# Who was killed is named, not who ended because of it, even where both ends are seen at a time.
+"$run" -n 2 sh -c 'echo rank $PMIX_RANK pid $$
+	if [ $PMIX_RANK = 1 ]; then kill -STOP $PPID; kill -9 $$; fi
+	while [ -d /proc/$(sed -n "s/^rank 1 pid //p" "$0") ] && ! grep -q "State:.Z" /proc/$(sed -n "s/^rank 1 pid //p" "$0")/status 2>/dev/null
+	do sleep 0.05; done; exit 3' "$out" >"$out" 2>"$err" </dev/null &
+launcher=$!
+wait_for has_lines "$out" "^rank . pid" 2
+for r in 0 1; do wait_for gone "$(sed -n "s/^rank $r pid //p" "$out")"; done
+kill -CONT $launcher
+wait $launcher
+code=$?
+[ $code = 137 ] || fail "exit code $code instead of 137: one rank was killed, one ended with 3"
+says "$err" "rank 1 .* was ended by signal 9 (Killed)"
+lines "$err" 1
+
 # A rank that ignores SIGTERM is killed.
 expect 4 "$run" -n 2 sh -c 'trap "" TERM; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; echo pid $$; while :; do sleep 0.1; done'
 all_gone

@@ -90,6 +90,26 @@ static void memory(void)
 	returned();
 }
 
+/* The last rank is killed in the middle of collectives; the others outlive the launcher's SIGTERM to see what they get. */
+static void killed(void)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int rc = MPI_SUCCESS, class, len;
+	long in = me, out;
+
+	signal(SIGTERM, SIG_IGN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int i = 0; rc == MPI_SUCCESS; i++) {
+		rc = MPI_Allreduce(&in, &out, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+		if (i == 500 && me == np - 1)
+			raise(SIGKILL);
+	}
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, text, &len);
+	fprintf(stderr, "after the kill: class %d, %s\n", class, text);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "returned";
@@ -119,6 +139,8 @@ int main(int argc, char **argv)
 		if (me == np - 1)
 			MPI_Abort(MPI_COMM_WORLD, 17);
 		MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "killed")) {
+		killed();
 	} else if (!strcmp(mode, "memory")) {
 		memory();
 	} else if (!strcmp(mode, "wait")) {	/* to be ended */

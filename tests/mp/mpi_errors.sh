@@ -39,6 +39,17 @@ for n in 2 3; do
 	expect 0 "waits to receive from rank 1, tag 77" \
 		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report "$tmp/err"
 done
+# A rank that is killed: the others' calls say so, whoever runs the collective.
+for n in 2 3; do
+	for off in 1k 0; do
+		expect 137 "after the kill: class 58, MPI_Allreduce: " \
+			env HEDDLE_COLL_OFFLOAD_MAX=$off "$top/heddlerun" -n $n "$prog" killed
+		[ "$(grep -c "after the kill: class 58, .*rank [0-9]* .*has failed or cannot be reached" "$tmp/err")" = $((n - 1)) ] || {
+			echo "FAILED: not every rank says who failed: $(cat "$tmp/err")"
+			failed=$((failed + 1))
+		}
+	done
+done
 # Too little memory: what is needed and available, and what to change.
 for n in 1 2; do
 	expect 0 "KiB needed" "$top/heddlerun" -x SHCA_RESERVE=1t -n $n "$prog" memory
