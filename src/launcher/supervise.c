@@ -117,6 +117,27 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	}
 }
 
+/* A rank that has joined waits for all others, in MPI_Finalize at the latest: for one that ended without having joined, for
+ * ever. Called when either has become true. */
+static void judge_absent(struct loop *l)
+{
+	const struct rank *ranks = l->job->ranks;
+	int absent = -1, present = -1;
+	char rest[64];
+
+	for (int r = 0; r < l->job->nranks; r++) {
+		if (ranks[r].ended && !ranks[r].joined && absent < 0)
+			absent = r;
+		if (!ranks[r].ended && ranks[r].joined && !ranks[r].left && present < 0)
+			present = r;
+	}
+	if (l->state != RUNNING || absent < 0 || present < 0)
+		return;
+	complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", absent,
+		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, others(l, rest, sizeof rest));
+	end_job(l, EXIT_FAILURE);
+}
+
 /* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here. So
  * ahead of the blame of any other rank one that a signal ended is looked for. It is reaped later. */
 static void judge_killed(struct loop *l)
@@ -162,6 +183,7 @@ static void reap(struct loop *l)
 		drain(&rank->out);
 		drain(&rank->err);
 		judge(l, r, &how);
+		judge_absent(l);
 		guard_set(l->job->guard, r, 0);
 		waitpid(how.si_pid, NULL, 0);
 	}
@@ -180,6 +202,7 @@ static void take_note(struct loop *l, const struct note *note)
 	switch (note->kind) {
 	case NOTE_JOINED:
 		rank->joined = true;
+		judge_absent(l);
 		break;
 	case NOTE_LEFT:
 		rank->left = true;

@@ -41,6 +41,12 @@ says "$err" "without MPI_Finalize"
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
 # A program that is not one of MPI's owes nothing.
 expect 0 "$run" -n 2 sh -c 'exit 0'
+# One that ends well without having joined would, too: whichever of the two comes first.
+expect 1 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 1 ]; then exit 0; fi; sleep 0.3; exec "$0" wait' "$job"
+says "$err" "rank 1 (sh, pid [0-9]*) ended with exit code 0, but without MPI_Init, which rank 0 has called; ending the other rank"
+expect 1 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exec "$0" wait; fi; sleep 0.5' "$job"
+says "$err" "rank 1 (sh, pid [0-9]*) ended with exit code 0, but without MPI_Init"
+all_gone
 # The first failure is the job's; what the others die of is not told.
 expect 3 "$run" -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then exit 3; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
 [ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
