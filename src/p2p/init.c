@@ -25,6 +25,9 @@ int hdl_p2p_init(void)
 	rc = hdl_tp_init(&hdl_p2p_upcalls);
 	if (rc)
 		goto fail_report;
+	rc = hdl_report_start();
+	if (rc)
+		goto fail_report;	/* MPI_Init ends the job */
 	return 0;
 fail_report:
 	hdl_report_fini();

@@ -2,11 +2,12 @@
 /*
  * What a rank waits for, when somebody asks: SIGUSR1, from a person or from heddlerun --report-hang.
  *
- * The handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program. While the rank
- * sleeps or spins in hdl_tp_idle no queue is half changed, and the handler prints at once: the signal may come after
- * the last look at a flag and before the sleep. At any other moment it leaves a flag for the next idle turn, and says
- * that the rank does not wait. With several threads (MPI_THREAD_MULTIPLE) another one may be changing queues at any
- * time: the handler leaves the flag, and wakes the thread that polls for those that wait.
+ * The handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program. It may run at any
+ * time and in any thread, so it prints no report: it leaves a flag, and wakes who waits. That one prints it between two
+ * turns of progress, when no queue is half changed. Of a rank that does not wait the handler says so.
+ *
+ * A flag set after the last look at it and before the sleep is not lost: the sleep is prepared first, and then ended by
+ * the handler's wake; and the turn of progress between preparing and sleeping looks at the flag, too (look_for_wanted).
  */
 #include "p2p/match.h"
 
@@ -19,6 +20,7 @@
 const char *hdl_call = "";
 const struct hdl_op *hdl_blocked;
 
+enum { WANTED = 1, NOTICED };
 static volatile sig_atomic_t idling, wanted, installed;
 static struct sigaction before;
 static char busy[512];
@@ -115,17 +117,23 @@ static void on_signal(int sig)
 {
 	int saved = errno;
 
-	if (hdl_threads && hdl_waiters) {
-		wanted = 1;
+	(void)sig;
+	wanted = WANTED;
+	if (hdl_threads ? hdl_waiters != NULL : idling)
 		hdl_tp_wake();
-	} else if (idling && !hdl_threads) {
-		hdl_p2p_dump(stderr);
-	} else {
-		wanted = 1;
-		if (write(STDERR_FILENO, busy, busy_len) < 0)
-			wanted = 1;
-	}
+	else if (write(STDERR_FILENO, busy, (size_t)busy_len) < 0)
+		wanted = WANTED;
 	errno = saved;
+}
+
+/* Part of a turn of progress: one more turn instead of a sleep. */
+static int look_for_wanted(void *arg)
+{
+	(void)arg;
+	if (likely(wanted != WANTED))
+		return 0;
+	wanted = NOTICED;
+	return 1;
 }
 
 void hdl_p2p_idle(unsigned *idle)
@@ -137,6 +145,11 @@ void hdl_p2p_idle(unsigned *idle)
 	}
 	hdl_tp_idle(idle);
 	idling = 0;
+}
+
+int hdl_report_start(void)
+{
+	return installed ? hdl_tp_progress_add(look_for_wanted, NULL) : 0;
 }
 
 int hdl_report_init(void)

@@ -140,6 +140,7 @@ extern const struct hdl_op *hdl_blocked;
  * a report was asked for. */
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
+int hdl_report_start(void);	/* the transport is there */
 void hdl_report_fini(void);
 
 /* Memory ran out where no error can be returned (a message arrives): ends the job. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/active.h"
 #include "transport/tp.h"
 
 struct device_list {
@@ -48,7 +49,7 @@ static bool name_matches(const char *want, const char *have, int *port)
 static struct ibv_device *find(struct device_list *l, const char *name, int *port)
 {
 	for (int i = 0; i < l->n; i++)
-		if (!name || name_matches(name, ibv_get_device_name(l->list[i]), port))
+		if (name_matches(name, ibv_get_device_name(l->list[i]), port))
 			return l->list[i];
 	return NULL;
 }
@@ -94,20 +95,36 @@ static void set_fabric(void)
 	shca_set_fabric(name); /* EBUSY: the process is in its fabric already */
 }
 
-/* The device of this name; without one, the software HCA for a host's own traffic, else the first device with an active
- * port. */
+/* The first device with an active port, for peers on other hosts. */
+static int open_any(struct hdl_dev *dev)
+{
+	struct device_list l;
+	int err = 0;
+
+	list_get(&l, false);
+	dev->port.ctx = hdl_open_active(l.list, l.n);
+	if (dev->port.ctx)
+		snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(dev->port.ctx->device));
+	else if ((err = -errno) == -ENODEV)
+		hdl_error("this job spans several hosts and there is no verbs device to reach them: without an HCA, "
+			  "Soft-RoCE makes one "
+			  "of any Ethernet port (rdma link add rxe0 type rxe netdev eth0)");
+	list_free(&l);
+	return err;
+}
+
+/* The device of this name; without one, the software HCA for a host's own traffic, else any that has an active port. */
 static int open_context(struct hdl_dev *dev, const char *name, int *port)
 {
-	bool want_soft = !name && dev->role == HDL_ROLE_LOCAL;
 	int err = -ENODEV;
 
-	for (int s = 0; s < 2 && !dev->port.ctx; s++) {
+	if (!name && dev->role != HDL_ROLE_LOCAL)
+		return open_any(dev);
+	for (int s = 0; s < (name ? 2 : 1); s++) {
 		struct device_list l;
 		bool soft = s == 0;
-		if (!name && soft != want_soft)
-			continue;
 		list_get(&l, soft);
-		struct ibv_device *d = find(&l, name, port);
+		struct ibv_device *d = name ? find(&l, name, port) : l.n ? l.list[0] : NULL;
 		if (d) {
 			if (soft && !getenv("SHCA_FABRIC") && !getenv("SHCA_FABRIC_FD"))
 				set_fabric();
@@ -125,9 +142,7 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 	if (name)
 		refuse_name(name);
 	else
-		hdl_error("this job spans several hosts and there is no verbs device to reach them: without an HCA, "
-			  "Soft-RoCE makes one "
-			  "of any Ethernet port (rdma link add rxe0 type rxe netdev eth0)");
+		hdl_error("the software HCA of this host has no device: the fabric cannot be joined");
 	return err;
 }
 

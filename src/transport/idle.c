@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <shca.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,41 +125,19 @@ static bool prepare(bool *all, struct pollfd *fd, int *nfd)
 	return !hdl_tp_progress();
 }
 
-/* A report on SIGUSR1 must not find queues half changed: it comes while we sleep. (With several threads the handler
- * prints nothing, see p2p/report.c.) */
-static void hold_reports(sigset_t *before)
-{
-	sigset_t usr1;
-
-	if (!hdl_vars.report_hang || hdl_threads)
-		return;
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &usr1, before);
-}
-
-static void admit_reports(const sigset_t *before)
-{
-	if (hdl_vars.report_hang && !hdl_threads)
-		pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
 /* On a device that wakes its process on any write there is nothing to arm and nobody to tell. False: it does not. */
 static bool sleep_until_written(void)
 {
 	struct ibv_context *ctx = hdl_tp.dev[0]->port.ctx;
-	sigset_t before;
 	uint32_t seen;
 
 	if (hdl_tp.ndev != 1 || shca_await_prepare(ctx, &seen))
 		return false;
-	hold_reports(&before);
 	hdl_tp_async(hdl_tp.dev[0]);
 	hdl_ud_acks();
 	hdl_tp_reap();
 	/* the look after prepare: what came before it is found here, what comes later wakes us */
 	int ms = hdl_tp_progress() ? 0 : until_timer();
-	admit_reports(&before);
 	if (!ms) {
 		shca_await_cancel(ctx);
 		return true;
@@ -210,14 +187,11 @@ static void sleep_here(unsigned n)
 	struct pollfd fd[5];
 	int nfd = 0, ms, err;
 	bool all = true, go;
-	sigset_t before;
 
 	if (sleep_until_written())
 		return;
-	hold_reports(&before);
 	go = prepare(&all, fd, &nfd);
 	ms = go ? until_timer() : 0;
-	admit_reports(&before);
 	if (!go)
 		return;
 	if (!all) {

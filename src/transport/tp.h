@@ -3,6 +3,7 @@
  * The transport's inside.
  *
  *   device.c  opening a device, what it can do        mem.c    registered memory, arena, buffer pools
+ *   active.c  which device, if none is named
  *   select.c  which kind of queue (pure)              sq.c     send queues: slots, posting, completions
  *   order.c   per-peer order (pure)                   srq.c    receive pools
  *   ring.c    the eager ring's layout (pure)          rc.c ud.c xrc.c dc.c   the kinds

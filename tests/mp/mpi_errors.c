@@ -5,6 +5,8 @@
  */
 #include "mpi_test.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +38,28 @@ static void returned(void)
 	}
 }
 
+/* Until the job's standard error has rank 0's report. */
+static void see_report(const char *path)
+{
+	char text[16384];
+	int found = 0;
+
+	for (int i = 0; i < 2000 && !found; i++) {
+		FILE *f = fopen(path, "r");
+		struct timespec ts = { 0, 10000000 };
+		size_t n;
+
+		CHECK(f);
+		n = fread(text, 1, sizeof(text) - 1, f);
+		text[n] = 0;
+		fclose(f);
+		found = strstr(text, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD") != NULL;
+		nanosleep(&ts, NULL);
+	}
+	CHECK(found);
+	CHECK(strstr(text, "in MPI_Recv"));
+}
+
 /* Rank 0 waits for ever; rank 1 asks for its report, sees it in the job's standard error, and lets it go. */
 static void report(const char *path)
 {
@@ -46,25 +70,61 @@ static void report(const char *path)
 		MPI_Send(&pid, sizeof(pid), MPI_BYTE, 1, 0, MPI_COMM_WORLD);
 		MPI_Recv(&v, 1, MPI_INT, 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	} else if (me == 1) {
-		char text[16384];
-		int found = 0;
-
 		MPI_Recv(&pid, sizeof(pid), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		CHECK_EQ(kill(pid, SIGUSR1), 0);
-		for (int i = 0; i < 2000 && !found; i++) {
-			FILE *f = fopen(path, "r");
-			struct timespec ts = { 0, 10000000 };
-			size_t n;
+		see_report(path);
+		MPI_Send(&v, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
+	}
+}
 
-			CHECK(f);
-			n = fread(text, 1, sizeof(text) - 1, f);
-			text[n] = 0;
-			fclose(f);
-			found = strstr(text, "waits to receive from rank 1, tag 77, MPI_COMM_WORLD") != NULL;
-			nanosleep(&ts, NULL);
-		}
-		CHECK(found);
-		CHECK(strstr(text, "in MPI_Recv"));
+static void *writes(void *arg)
+{
+	sem_t *sem = arg;
+
+	flockfile(stderr);
+	sem_post(&sem[0]);
+	sem_wait(&sem[1]);
+	funlockfile(stderr);
+	return NULL;
+}
+
+/* The signal comes in this thread, while another one writes to standard error: the handler must not wait for that. */
+static void *is_asked(void *arg)
+{
+	struct timespec ts = { 0, 300000000 };
+	sem_t *sem = arg;
+	sigset_t usr1;
+
+	sem_wait(&sem[0]);
+	nanosleep(&ts, NULL);		/* mostly, the main thread waits by now */
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &usr1, NULL);
+	pthread_kill(pthread_self(), SIGUSR1);
+	sem_post(&sem[1]);
+	return NULL;
+}
+
+static void report_threads(const char *path)
+{
+	pthread_t threads[2];
+	sem_t sem[2];
+	sigset_t usr1;
+	int v = 0;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	if (me == 0) {
+		pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+		sem_init(&sem[0], 0, 0);
+		sem_init(&sem[1], 0, 0);
+		CHECK_EQ(pthread_create(&threads[0], NULL, writes, sem), 0);
+		CHECK_EQ(pthread_create(&threads[1], NULL, is_asked, sem), 0);
+		MPI_Recv(&v, 1, MPI_INT, 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		pthread_join(threads[0], NULL);
+		pthread_join(threads[1], NULL);
+	} else if (me == 1) {
+		see_report(path);
 		MPI_Send(&v, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
 	}
 }
@@ -150,6 +210,8 @@ int main(int argc, char **argv)
 		MPI_Recv(&v, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	} else if (!strcmp(mode, "report")) {
 		report(argv[2]);
+	} else if (!strcmp(mode, "report-threads")) {
+		report_threads(argv[2]);
 	} else if (!strcmp(mode, "after")) {
 		MPI_Comm_free(&sync_comm);
 		MPI_Finalize();

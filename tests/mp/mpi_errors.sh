@@ -38,6 +38,8 @@ for n in 2 3; do
 	expect 16 "MPI_Send was called after MPI_Finalize" "$top/heddlerun" -n $n "$prog" after
 	expect 0 "waits to receive from rank 1, tag 77" \
 		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report "$tmp/err"
+	expect 0 "waits to receive from rank 1, tag 77" \
+		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report-threads "$tmp/err"
 done
 # A rank that is killed: the others' calls say so, whoever runs the collective.
 for n in 2 3; do

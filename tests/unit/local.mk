@@ -3,7 +3,7 @@
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_order tests/unit/transport_ring \
-	tests/unit/transport_rel tests/unit/transport_tune
+	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
@@ -21,6 +21,9 @@ tests_unit_transport_rel_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/tune.c
 tests_unit_transport_tune_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c
+tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
 endif
 include tests/unit/coll.mk
 

@@ -202,6 +202,13 @@ void hdl_tp_wake(void)
 {
 }
 
+int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
+{
+	(void)fn;
+	(void)arg;
+	return 0;
+}
+
 void hdl_tp_dump(FILE *out)
 {
 	fprintf(out, "mock transport\n");

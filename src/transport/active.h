@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: choosing among devices. */
+#ifndef HDL_ACTIVE_H
+#define HDL_ACTIVE_H
+
+#include <infiniband/verbs.h>
+
+/* Opens the first device of the list that has an active port. NULL: errno is ENODEV for an empty list, ENETDOWN when none has
+ * one, which was reported with what is with each of them. */
+struct ibv_context *hdl_open_active(struct ibv_device **list, int n);
+
+#endif
