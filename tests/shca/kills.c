@@ -431,6 +431,19 @@ static void send_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 	}
 }
 
+static int poll_sends(struct worker *w, bool closing)
+{
+	struct ibv_wc wc[8];
+	int n, got = 0;
+
+	while ((n = shca_poll_cq(w->scq, 8, wc)) > 0)
+		for (int i = 0; i < n; i++, got++)
+			send_done(w, &wc[i], closing);
+	if (n < 0)
+		FAIL("worker %u: poll: %d", w->id, n);
+	return got;
+}
+
 static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 {
 	int k;
@@ -446,6 +459,11 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		q->posted--;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		/* Why is in the other queue: a request of ours whose executor was killed, perhaps since we looked there. */
+		for (int look = 0; look < 1000 && !dead(c) && !given_up(w, c) && !closing && !q->broken; look++) {
+			poll_sends(w, closing);
+			sched_yield();
+		}
 		if (!dead(c) && !given_up(w, c) && !closing && !q->broken)
 			FAIL("worker %u: receive from %u, which lives, flushed", w->id, c->peer);
 		q->broken = true;
@@ -472,13 +490,8 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 static int poll_all(struct worker *w, bool closing)
 {
 	struct ibv_wc wc[8];
-	int n, got = 0;
+	int n, got = poll_sends(w, closing);
 
-	while ((n = shca_poll_cq(w->scq, 8, wc)) > 0)
-		for (int i = 0; i < n; i++, got++)
-			send_done(w, &wc[i], closing);
-	if (n < 0)
-		FAIL("worker %u: poll: %d", w->id, n);
 	while ((n = shca_poll_cq(w->wcq, 8, wc)) > 0)
 		for (int i = 0; i < n; i++, got++)
 			recv_done(w, &wc[i], closing);
