@@ -431,14 +431,14 @@ static void send_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 	}
 }
 
-static int poll_sends(struct worker *w, bool closing)
+static int drain(struct worker *w, struct ibv_cq *cq, void (*done)(struct worker *, const struct ibv_wc *, bool), bool closing)
 {
 	struct ibv_wc wc[8];
 	int n, got = 0;
 
-	while ((n = shca_poll_cq(w->scq, 8, wc)) > 0)
+	while ((n = shca_poll_cq(cq, 8, wc)) > 0)
 		for (int i = 0; i < n; i++, got++)
-			send_done(w, &wc[i], closing);
+			done(w, &wc[i], closing);
 	if (n < 0)
 		FAIL("worker %u: poll: %d", w->id, n);
 	return got;
@@ -461,7 +461,7 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		/* Why is in the other queue: a request of ours whose executor was killed, perhaps since we looked there. */
 		for (int look = 0; look < 1000 && !dead(c) && !given_up(w, c) && !closing && !q->broken; look++) {
-			poll_sends(w, closing);
+			drain(w, w->scq, send_done, closing);
 			sched_yield();
 		}
 		if (!dead(c) && !given_up(w, c) && !closing && !q->broken)
@@ -489,15 +489,9 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 
 static int poll_all(struct worker *w, bool closing)
 {
-	struct ibv_wc wc[8];
-	int n, got = poll_sends(w, closing);
+	int got = drain(w, w->scq, send_done, closing);
 
-	while ((n = shca_poll_cq(w->wcq, 8, wc)) > 0)
-		for (int i = 0; i < n; i++, got++)
-			recv_done(w, &wc[i], closing);
-	if (n < 0)
-		FAIL("worker %u: poll: %d", w->id, n);
-	return got;
+	return got + drain(w, w->wcq, recv_done, closing);
 }
 
 /* ---- teardown ------------------------------------------------------------------------------------------------------ */
