@@ -1,7 +1,7 @@
 # libheddle_internal holds everything below the MPI ABI, for unit tests; libheddle exports the ABI only.
 noinst_LTLIBRARIES += libheddle_internal.la
 libheddle_internal_la_SOURCES = $(verbs_exp_sources) $(runtime_sources) $(transport_sources) $(datatype_sources) \
-	$(p2p_sources) $(collectives_sources) $(mpi_sources) src/libheddle.c
+	$(p2p_sources) $(collectives_sources) $(mpi_sources) src/lines/lines.h src/libheddle.c
 libheddle_internal_la_LIBADD = libshca_core.la
 libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 

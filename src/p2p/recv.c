@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines/lines.h"
+
 unsigned hdl_failed_peers;
 static int *failed;			/* by rank in MPI_COMM_WORLD: errno; NULL while all is well */
 static size_t unexpected_warn;
@@ -76,7 +78,7 @@ static inline void deliver_eager(struct hdl_op *op, int src, int tag, const void
 		else if (n == 4)
 			memcpy(op->buf, data, 4);
 		else if (n)
-			memcpy(op->buf, data, n);
+			lines_copy_in(op->buf, data, n);
 	} else {
 		hdl_unpack(op->buf, data, op->count, op->type, 0, n);
 		hdl_type_release(op->type);

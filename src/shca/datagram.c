@@ -78,10 +78,10 @@ static inline void fetch_receive(struct shca_cpu *cpu, const struct shca_route *
 
 	if (e >> 24 != (pos & SHCA_POS_MASK))
 		return;
-	shca_fetch_own(w);
+	lines_fetch_own(w);
 #if !defined(SHCA_TSAN)
 	/* it may be another's by now: then this fetches what nobody needs */
-	shca_fetch_own(cpu->base + (*(volatile uint64_t *)&w->sge[0].where + GRH));
+	lines_fetch_own(cpu->base + (*(volatile uint64_t *)&w->sge[0].where + GRH));
 #endif
 }
 

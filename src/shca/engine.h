@@ -20,6 +20,7 @@
 #endif
 #include <infiniband/verbs.h>
 
+#include "lines/lines.h"
 #include "shca/fabric.h"
 
 /* What a request asks for. DIRECT: on the stack; SHARED: a view of the WQE. */
@@ -248,10 +249,10 @@ void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq);
 bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
 /* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
 void shca_rnr_link(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_qp *qp);
-/* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread
- * has in hands, who may be dead: come again, outside the engine in between. */
+/* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
+ * making or has in hands, or that was lost with one: only quiesces tell. */
 uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp);
-/* The link is nobody's: it was seen, unlinked in vain, and every thread has left the engine since. */
+/* The link is nobody's: who made it is done, its list was emptied then, and every thread has left the engine since. */
 void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */
@@ -348,7 +349,7 @@ static inline void shca_copy_small(char *d, const char *s, size_t len)
 		shca_store_16(d + len - 32, c);
 		shca_store_16(d + len - 16, e);
 	} else {
-		memcpy(d, s, len);
+		lines_copy_out(d, s, len);
 	}
 }
 
@@ -373,7 +374,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		len = 16;
 	} else if (len > 64) {
 		size_t body = len - 64;
-		memcpy(d, s, body);
+		lines_copy_out(d, s, body);
 		d += body;
 		s += body;
 		len = 64;
@@ -429,15 +430,6 @@ uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const
 int shca_share_help(struct shca_cpu *cpu);
 /* A thread ends: its job goes to the next one. */
 void shca_share_end(struct shca_cpu *cpu);
-/* Fetches a line that another core may have, to write to it soon. */
-static inline void shca_fetch_own(const void *p)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
-#else
-	__builtin_prefetch(p, 1);
-#endif
-}
 static inline void shca_relax(void)
 {
 #if defined(__x86_64__)

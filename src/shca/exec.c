@@ -278,8 +278,8 @@ static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
 	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
 		const struct shca_qp *qp = shca_at(cpu->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
 
-		shca_fetch_own(&cq->waiters);
-		shca_fetch_own(&qp->lock);
+		lines_fetch_own(&cq->waiters);
+		lines_fetch_own(&qp->lock);
 	}
 }
 

@@ -1,4 +1,4 @@
-shca_headers = src/shca/control.h src/shca/device.h src/shca/engine.h src/shca/exp_ops.h src/shca/fabric.h src/shca/layout.h \
+shca_headers = src/lines/lines.h src/shca/control.h src/shca/device.h src/shca/engine.h src/shca/exp_ops.h src/shca/fabric.h src/shca/layout.h \
 	src/shca/plain.h src/shca/post.h src/shca/vars.def
 shca_sources = $(shca_headers) src/shca/env.c src/shca/fabric.c src/shca/find.c src/shca/alloc.c src/shca/member.c src/shca/helper.c \
 	src/shca/wake.c src/shca/respond.c \

@@ -363,7 +363,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	if (!t)
 		return false;
 	for (int i = 0; i < n - 1; i++) {
-		memcpy(to, from[i], wr->sg_list[i].length);
+		lines_copy_out(to, from[i], wr->sg_list[i].length);
 		to += wr->sg_list[i].length;
 	}
 	shca_store_barrier();

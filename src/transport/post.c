@@ -171,7 +171,7 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep)
 	uint32_t rec = (uint32_t)sizeof(struct hdl_data_rec);
 
 	if (hdl_ep_can_stage(ep)) {
-		uint32_t n = ep->tx.lines / 8 * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
+		uint32_t n = ep->tx.lines / 16 * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
 		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
 		return ep->dev->all || n < room ? n : room;
 	}

@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "lines/lines.h"
 #include "transport/tp.h"
 
 #define MAX_INFLIGHT 4		/* chunks of one operation; others get their turn between them */
@@ -48,6 +49,15 @@ static void finish_send(struct hdl_send *s, int err)
 	op->mr = NULL;
 	hdl_id_free(&hdl_tp.sends, op->id);
 	hdl_done_send(s, err);
+}
+
+/* Ends an operation of which all was written, and the receiver's part read. */
+static void finish_if_all(struct hdl_send *s)
+{
+	const struct hdl_send_op *op = hdl_send_op(s);
+
+	if (op->state != OP_WAIT_CTS && op->off == op->total && !op->inflight && (op->part_read || !op->split))
+		finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
 }
 
 /* All bytes have come: what follows is not the way's doing. */
@@ -226,12 +236,8 @@ void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 	op->inflight--;
 	if (err)
 		op->state = OP_FAILED;
-	if (op->inflight)
-		return;
-	if (op->state == OP_FAILED && op->off < op->total)
-		return;		/* still on the endpoint's list: hdl_rndv_fail_peer finishes it */
-	if (op->off == op->total && (op->part_read || !op->split))
-		finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
+	/* one that failed before its last chunk is still on the endpoint's list: hdl_rndv_fail_peer ends it */
+	finish_if_all(s);
 }
 
 /* One piece of an operation. 1: more of it may follow at once, 0: no room now, negative: failed. */
@@ -265,8 +271,7 @@ bool hdl_rndv_stream(struct hdl_ep *ep)
 				return r == 0;	/* else the endpoint has failed */
 		}
 		pop(&ep->stream);
-		if (!op->inflight && (op->part_read || !op->split))
-			finish_send(s, 0);	/* all of it was copied */
+		finish_if_all(s);
 	}
 	return false;
 }
@@ -279,8 +284,7 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 
 	if (s && s->ep == ep && fin->part) {
 		op->part_read = 1;
-		if (op->split && op->off == op->total && !op->inflight)
-			finish_send(s, op->state == OP_FAILED ? -ECONNRESET : 0);
+		finish_if_all(s);
 		return;
 	}
 	if (!s || s->ep != ep || op->state != OP_WAIT_CTS) {
@@ -362,6 +366,16 @@ void hdl_rndv_read_all(uint32_t id)
 	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
 }
 
+/* All that the sender is to bring has come. */
+static void all_written(struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	op->being_written = 0;
+	if (!op->being_read)
+		finish_fetch(f, 0);
+}
+
 /* The sender has written its part. */
 void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
@@ -372,9 +386,7 @@ void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 		hdl_error("rank %d has written the rendezvous %#x, which does not exist", ep->rank, fin->op);
 		return;
 	}
-	op->being_written = 0;
-	if (!op->being_read)
-		finish_fetch(f, 0);
+	all_written(f);
 }
 
 /* Bits of the ways that a message could go; 0: only by a CTS and what the sender can do. */
@@ -508,14 +520,10 @@ void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const v
 			  ep->rank, len, (unsigned long long)rec->offset, rec->rop);
 		return;
 	}
-	memcpy((char *)f->buf + rec->offset, data, len);
-	struct hdl_fetch_op *op = hdl_fetch_op(f);
-	op->got += len;
-	if (op->got < f->len)
-		return;
-	op->being_written = 0;
-	if (!op->being_read)
-		finish_fetch(f, 0);
+	lines_copy_in((char *)f->buf + rec->offset, data, len);
+	hdl_fetch_op(f)->got += len;
+	if (hdl_fetch_op(f)->got >= f->len)
+		all_written(f);
 }
 
 void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)

@@ -27,6 +27,15 @@ tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
 endif
 include tests/unit/coll.mk
 
+# Copies between processors.
+if HAVE_CRITERION
+check_PROGRAMS += tests/unit/lines
+TESTS += tests/unit/lines
+tests_unit_lines_SOURCES = tests/unit/lines.c src/lines/lines.h
+tests_unit_lines_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_lines_LDADD = $(CRITERION_LIBS)
+endif
+
 # The runtime's diagnostics and variables.
 if HAVE_CRITERION
 check_PROGRAMS += tests/unit/runtime_base
