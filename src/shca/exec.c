@@ -48,6 +48,13 @@ static int nobody(const struct shca_qp *qp)
 	return atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) ? IBV_WC_RETRY_EXC_ERR : SHCA_NOPEER;
 }
 
+/* A responder has not what a request asks for, or no longer: when its process has died that is cleared away, which whoever
+ * is on the way sees. Its gates were closed before (reap.c), and the dead refuse nothing. */
+static int refusal(const struct shca_qp *to, int status)
+{
+	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
+}
+
 /* Finds who answers. 0, SHCA_NOPEER, or the status with which the request fails. */
 static int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
 {
@@ -70,7 +77,7 @@ static int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
 		const struct shca_rq *srq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
 		if (!srq || srq->xrcd != to->xrcd)
-			return IBV_WC_REM_INV_REQ_ERR;
+			return refusal(to, IBV_WC_REM_INV_REQ_ERR);
 		r->pd = srq->pd;
 	}
 	return 0;
@@ -81,7 +88,7 @@ static int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct 
 {
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		r->rq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
-		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq)
+		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead))
 			return IBV_WC_REM_INV_REQ_ERR;
 		r->rcq = shca_at(cpu->base, r->rq->cq);
 		r->number = r->rq->number;
@@ -97,9 +104,15 @@ static int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct 
 /* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
 static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r, enum ibv_event_type event, int requester_status)
 {
+	int status = refusal(r->qp, requester_status);
+
 	/* a DCT, an XRC or UD responder serves many: only a connected queue breaks */
 	if (r->qp->type != IBV_QPT_RC)
-		return requester_status;
+		return status;
+	if (__builtin_expect(status != requester_status, 0)) {
+		shca_release_receive(cpu, qp);
+		return status;
+	}
 	/* Journaled before: the responder will not answer a successor, who could not find the status again. A receive that
 	 * is still held goes to the flusher, which begins when the queue fails. */
 	shca_release_receive(cpu, qp);
@@ -594,6 +607,7 @@ static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 			shca_release_receive(cpu, qp);
 		return rc;
 	}
+	SHCA_FAILPOINT(cpu, "found", qp, req->op);
 	switch (req->op) {
 	case SHCA_OP_WRITE:
 	case SHCA_OP_WRITE_IMM:

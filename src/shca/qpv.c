@@ -515,7 +515,6 @@ static void kick_requesters(struct shca_cpu *cpu, struct shca_lqp *qp)
 	if (qp->rq != &qp->own_rq)
 		return;
 	shca_recv_kick(cpu, qp->own_rq.sh);
-	shca_drain(cpu);
 }
 
 /* In DIRECT mode the owner keeps the positions for itself; whoever else is to look at them needs SHARED. The caller
@@ -552,18 +551,21 @@ static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
 	shca_quiesce(cpu);
 	shca_enter(cpu);
 	kick_requesters(cpu, qp);
+	shca_drain(cpu);
 	if (!already && (qp->srq || qp->type == IBV_QPT_XRC_RECV))
 		shca_qp_event(cpu, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
 	shca_leave(cpu);
 }
 
-/* Nothing runs for qp or into it any more when this returns; posting is refused. The engine's lock is kept when
- * `keep` is set. */
-static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, uint32_t gate, bool keep)
+/* Nothing runs for qp or into it any more when this returns, and it stands on no list; posting is refused. The engine's
+ * lock is kept when `keep` is set. Peers still find it by its number meanwhile: reapers must, and whoever walks the list
+ * of queues that wait for receives of its. */
+static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, bool keep)
 {
 	struct shca_qp *sh = qp->sh;
+	uint32_t link;
 
-	atomic_store(&sh->gate, gate);
+	atomic_store(&sh->gate, 0);
 	shca_withdraw(qp->m, qp->m->slot);
 	shca_lock(&qp->lock);
 	set_ready(qp, false);
@@ -571,14 +573,7 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, uint32_t gate, bool 
 	shca_qp_lock(cpu, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
 	/* off the list of queues that an empty receive queue stopped: taking that list wakes all of them */
-	while (shca_rnr_unlink(cpu, sh)) {
-		shca_drain(cpu);
-		/* somebody else has it in hands; if he is dead, his reaper waits until nobody is inside */
-		shca_leave(cpu);
-		shca_proc_sweep(cpu);
-		sched_yield();
-		shca_enter(cpu);
-	}
+	link = shca_rnr_unlink(cpu, sh);
 	shca_drain(cpu);
 	if (!keep)
 		shca_qp_unlock(cpu, sh);
@@ -586,7 +581,11 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, uint32_t gate, bool 
 	shca_unlock(&qp->lock);
 	shca_quiesce(cpu);
 	shca_enter(cpu);
+	/* somebody had it in hands, or the list went with its owner: whoever could still come by it has left by now */
+	if (link)
+		shca_rnr_lost(cpu, sh, link);
 	kick_requesters(cpu, qp);
+	shca_drain(cpu);
 	shca_leave(cpu);
 }
 
@@ -600,7 +599,7 @@ static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
 		if (err)
 			return err < 0 ? -err : err;
 	}
-	stop(cpu, qp, 0, false);
+	stop(cpu, qp, false);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);
 	if (qp->rcq && qp->rcq != qp->scq)
@@ -812,6 +811,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		shca_withdraw(m, m->slot);
 		return;
 	}
+	stop(cpu, qp, true);
 	if (sh->flags & SHCA_QP_CROSS)
 		forget_waits(c, qp);
 	cross_remove(m, qp->off);
@@ -823,7 +823,8 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		}
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
-	stop(cpu, qp, SHCA_GATE_DEAD, true);
+	atomic_store(&sh->gate, SHCA_GATE_DEAD);
+	shca_quiesce(cpu);
 	shca_account(m, sh);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);

@@ -172,8 +172,9 @@ static void release_words(struct shca_cpu *cpu, uint32_t slot)
 
 /*
  * Queues that stand on a list which a thread took to kick them (rq.c), and which died with it: nobody would ever kick
- * them, and they cannot be linked again. Such a link is told from one in use thus: after all who were inside the engine
- * have left it, it is the same, though its list was emptied before.
+ * them, and they cannot be linked again. Such a link is told from one in use thus: it is seen; after a quiesce, whoever
+ * made it has put the queue on its list, or died; the list is emptied, and after another quiesce whoever took it before
+ * that has done with it, or died. Then a link that is still the same is nobody's.
  */
 struct link {
 	uint32_t qpn, link;
@@ -206,8 +207,28 @@ static struct link *links_seen(struct shca_cpu *cpu, uint32_t *n)
 	return links;
 }
 
+/* Of these links, those that are still the same, their lists emptied once more. */
+static uint32_t links_left(struct shca_cpu *cpu, struct link *links, uint32_t n)
+{
+	uint32_t left = 0;
+
+	shca_enter(cpu);
+	for (uint32_t i = 0; i < n; i++) {
+		struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
+		if (qp && shca_rnr_unlink(cpu, qp) == links[i].link)
+			links[left++] = links[i];
+	}
+	shca_drain(cpu);
+	shca_leave(cpu);
+	return left;
+}
+
 static void free_links(struct shca_cpu *cpu, struct link *links, uint32_t n)
 {
+	if (n) {
+		shca_quiesce(cpu);
+		n = links_left(cpu, links, n);
+	}
 	if (n) {
 		shca_quiesce(cpu);
 		shca_enter(cpu);

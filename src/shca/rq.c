@@ -157,8 +157,7 @@ static struct shca_rq *rnr_list_of(struct shca_cpu *cpu, struct shca_qp *qp)
 	struct shca_rq *rq = shca_number_get(cpu->m, qp->rnr_number, SHCA_KIND_SRQ);
 	struct shca_qp *to = rq ? NULL : shca_number_get(cpu->m, qp->rnr_number, SHCA_KIND_QP);
 
-	/* a queue that is connected to itself has no number any more when it is destroyed */
-	if ((to && to->rq == off) || (!rq && qp->rq == off))
+	if (to && to->rq == off)
 		rq = shca_at_checked(cpu->m, off, sizeof(*rq));
 	return rq && shca_off_of(cpu->m, rq) == off ? rq : NULL;
 }

@@ -180,6 +180,15 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	pthread_mutex_unlock(&c->mutex);
 	struct shca_cpu *cpu = shca_cpu_get(m);
 	atomic_store(&srq->rq.sh->dead, 1);
+	if (cpu) {
+		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
+		 * after that: who waits and is destroyed finds the list by it. */
+		shca_quiesce(cpu);
+		shca_enter(cpu);
+		shca_recv_kick(cpu, srq->rq.sh);
+		shca_drain(cpu);
+		shca_leave(cpu);
+	}
 	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
 	pthread_mutex_lock(&c->node->mutex);
 	for (shca_off *p = &m->proc->srq_list; *p; p = &((struct shca_rq *)shca_at(m->base, *p))->next)
@@ -191,11 +200,6 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	if (!cpu)
 		return;
 	shca_quiesce(cpu);
-	/* nobody can begin to wait for a receive here any more; those who do look again and find nothing */
-	shca_enter(cpu);
-	shca_recv_kick(cpu, srq->rq.sh);
-	shca_drain(cpu);
-	shca_leave(cpu);
 	shca_local_set(m, srq->number, SHCA_KIND_NONE, NULL);
 	shca_number_free(m, srq->number);
 	shca_lrq_free(m, &srq->rq);

@@ -62,8 +62,19 @@ tests_shca_datagrams_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_datagrams_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_datagrams_LDFLAGS = $(NOWRAP)
 
-TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh tests/shca/departure tests/shca/datagrams
-EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills_quick.sh
+check_PROGRAMS += tests/shca/responder_dies tests/shca/stalled_link
+tests_shca_responder_dies_SOURCES = tests/shca/responder_dies.c $(shca_rig)
+tests_shca_responder_dies_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_responder_dies_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_responder_dies_LDFLAGS = $(NOWRAP)
+tests_shca_stalled_link_SOURCES = tests/shca/stalled_link.c $(shca_rig)
+tests_shca_stalled_link_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_stalled_link_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_stalled_link_LDFLAGS = $(NOWRAP)
+
+TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh tests/shca/departure tests/shca/datagrams \
+	tests/shca/responder_dies tests/shca/stalled_link
+EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh
 noinst_PROGRAMS += tests/shca/kills
 tests_shca_kills_SOURCES = tests/shca/kills.c $(shca_rig)
 tests_shca_kills_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
