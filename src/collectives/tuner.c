@@ -54,8 +54,10 @@ static const struct {
 	/* From two ranks on, splitting lets every CPU add a part, at the price of a second message. */
 	{ HDL_REDUCE, 1, 16 << 10, "binomial" },
 	{ HDL_REDUCE, 1, ANY_SIZE, "scatter-gather" },
-	{ HDL_ALLREDUCE, 1, 8 << 10, "recursive-doubling" },
-	{ HDL_ALLREDUCE, 1, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, 3, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, 3, 512 << 10, "rabenseifner" },
+	/* Two ranks: each adds all of it, which costs less than a second exchange while it fits their caches. */
+	{ HDL_ALLREDUCE, 1, 1 << 20, "recursive-doubling" },
 	{ HDL_ALLREDUCE, 1, ANY_SIZE, "ring" },
 	{ HDL_ALLGATHER, 1, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLGATHER, 1, 1 << 10, "bruck" },

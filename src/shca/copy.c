@@ -148,6 +148,14 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 	*src_err = false;
 	if (!len)
 		return 0;
+	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
+	    src->skip + len <= src->seg->len) {
+		/* from one piece to one piece: what most requests are */
+		char *to = mapped(cpu, dst->proc, dst->seg), *from = mapped(cpu, src->proc, src->seg);
+		return move(cpu, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
+			    from ? from + src->skip : NULL, src->seg->where + src->skip, len, order == SHCA_LAST_LINE_LAST,
+			    src_err);
+	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
 	int shared_rc;

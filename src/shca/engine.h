@@ -423,7 +423,8 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 
 
 /* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
- * were; 0: not such a copy. */
+ * were; 0: not such a copy. Below the limit, what two CPUs gain in copying they lose by lines that change cores. */
+#define SHCA_SHARE_MIN (512u << 10)
 uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 			 enum shca_order order, int *rc);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */

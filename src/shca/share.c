@@ -15,7 +15,6 @@
 #include "shca/engine.h"
 
 #define SHARE_CHUNKS 64u
-#define SHARE_MIN (512u << 10)	/* below, what two CPUs gain in copying they lose by lines that change cores */
 #define CHUNK_MIN (256u << 10)
 #define PATIENCE 16u		/* polls without a copy of its own before a process helps */
 
@@ -40,7 +39,7 @@ static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
 /* Private memory here, private memory there: what process_vm_* is for. */
 static bool divisible(const struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
-	return len >= SHARE_MIN && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
+	return len >= SHCA_SHARE_MIN && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
 	       (dst->proc == cpu->m->slot || src->proc == cpu->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
 	       src->seg->lane == SHCA_LANE_CMA && dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }

@@ -399,13 +399,14 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 }
 
 /* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. */
-static inline int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len, uint32_t k)
+static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, uint16_t seq,
+							  uint8_t kind, const void *buf, size_t len, uint32_t k)
 {
 	struct hdl_sq *sq = ep->sq;
 	struct ibv_send_wr *bad;
 	uint32_t i = sq->head;
 
-	hdl_hdr_set(&ep->head, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, ep->tx.phase);
+	hdl_hdr_set(&ep->head, tag, context, seq, (uint32_t)len, kind, ep->tx.phase);
 	ep->sge[0].addr = (uintptr_t)buf;
 	ep->sge[0].length = (uint32_t)len;
 	ep->wr.sg_list = len ? ep->sge : ep->sge + 1;
@@ -437,6 +438,20 @@ static inline int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, c
 	sq->requests++;
 	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_plain_sent(&ep->tx, k);
+	return 1;
+}
+
+int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len)
+{
+	return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1);
+}
+
+static inline int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len, uint32_t k)
+{
+	int r = put_plain(ep, tag, context, ep->tx_seq, HDL_EAGER, buf, len, k);
+
+	if (unlikely(r < 0))
+		return r;
 	ep->streak = 0;
 	ep->tx_seq++;
 	ep->out_ring.msgs++;

@@ -134,6 +134,8 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 
 	if (!hdl_sq_room(ep->sq, 2))
 		return -EAGAIN;
+	if (!tail && len <= HDL_RING_SMALL && ep->fast && hdl_ring_plain_ready(&ep->tx, 1))
+		return hdl_ep_put_line(ep, hdr, buf, len);
 	/* a bounce buffer must be had before the place is taken: a place that is not written would be a hole */
 	if (len + 2 * HDL_LINE > ep->sq->max_inline && !ep->dev->bounce.free && hdl_bufpool_grow(&ep->dev->bounce))
 		return -EAGAIN;

@@ -647,6 +647,8 @@ enum hdl_in_place {
 	HDL_IN_PLACE_FENCE,		/* that later request, copied or not, for there were earlier ones */
 };
 
+/* A frame of one line, where ep->fast holds and hdl_ring_plain_ready. Returns 1, or a negative errno: the endpoint failed. */
+int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len);
 /* Puts a message into the connected lane's pooled receives. body: two pieces. -EAGAIN: no room. */
 int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send);
 /* A frame whose payload is buf and then `tail`, which is NULL or a struct hdl_data_rec. 1: copied, 0: in flight,
