@@ -397,8 +397,11 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	if (!rec->rkey || ep->conn_state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
 		return 0;
 	bits |= 1u << HDL_WAY_READ;
-	/* Not while this process sends, too: each would measure that it gains by what the other has to copy, and both lose. */
-	if (ep->dev->all_remote && len >= SPLIT_MIN && (!both || hdl_tp.ways == 1u << HDL_WAY_SPLIT))
+	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy
+	 * more. Each would measure that it gains, and both lose. */
+	if (both && hdl_tp.ways & 1u << HDL_WAY_READ)
+		return 1u << HDL_WAY_READ;
+	if (ep->dev->all_remote && len >= SPLIT_MIN)
 		bits |= 1u << HDL_WAY_SPLIT;
 	if (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE)
 		bits |= 1u << HDL_WAY_STAGE;

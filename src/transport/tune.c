@@ -5,6 +5,7 @@
 #include "transport/tune.h"
 
 #define ONE 1024u	/* a ratio */
+#define STAGED_FIRST 2u	/* classes up to 64 KiB, one way at a time */
 
 static uint32_t class_of(size_t len, bool both)
 {
@@ -17,7 +18,7 @@ static uint32_t class_of(size_t len, bool both)
 
 static void segment_starts(struct hdl_tune *t)
 {
-	t->done = t->counted = 0;
+	t->done = t->counted = t->begun = 0;
 	t->ns = t->bytes = t->worst_ns = t->worst_bytes = 0;
 }
 
@@ -109,13 +110,51 @@ static void segment_ends(struct hdl_tune *t)
 
 	if (cost && c->now == c->best)
 		best_again(c, cost);
-	else if (cost) {
+	else if (c->now != c->best) {
 		c->trial = cost;
 		c->tried = c->now;
 		c->way[c->now].since = 0;
 	}
 	choose(c);
 	segment_starts(t);
+}
+
+static uint32_t cold(size_t len)
+{
+	return len >= 1 << 20 ? HDL_TUNE_COLD_LONG : HDL_TUNE_COLD;
+}
+
+/* How many transfers a trial needs: the first one does not count, for what ended before it went another way. */
+static uint32_t trial_length(size_t len)
+{
+	size_t n = (HDL_TUNE_BYTES + len - 1) / len;
+
+	n = n < HDL_TUNE_COUNT_LONG ? HDL_TUNE_COUNT_LONG : n > HDL_TUNE_COUNT ? HDL_TUNE_COUNT : n;
+	return 1 + cold(len) + (uint32_t)n;
+}
+
+/* A class that is new begins with what the class beside it has learned, if that has tried all: the others' turn comes soon,
+ * but not at once. The very first one begins with what is mostly right. */
+static void inherit(struct hdl_tune *t, uint32_t class)
+{
+	struct hdl_tune_class *c = &t->class[class], *from = NULL;
+	uint32_t size = class % HDL_TUNE_SIZES;
+
+	if (size && t->class[class - 1].recent)
+		from = &t->class[class - 1];
+	else if (size + 1 < HDL_TUNE_SIZES && t->class[class + 1].recent)
+		from = &t->class[class + 1];
+	for (int w = 0; from && w < HDL_WAYS; w++)
+		if (w != from->best && !from->way[w].trials)
+			from = NULL;
+	c->best = c->now = from ? from->best : class <= STAGED_FIRST ? HDL_WAY_STAGE : HDL_WAY_READ;
+	if (!from)
+		return;
+	for (int w = 0; w < HDL_WAYS; w++) {
+		c->way[w].ratio = from->way[w].ratio;
+		c->way[w].trials = 2;
+		c->way[w].every = from->way[w].ratio < ONE + ONE / 4 ? 1 : 4;
+	}
 }
 
 enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned)
@@ -127,10 +166,16 @@ enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned 
 		t->current = class;
 		segment_starts(t);
 	}
-	uint8_t way = c->now;
+	if (!c->recent && !c->used)
+		inherit(t, class);
+	c->used = true;
+	/* no trial that is not measured */
+	uint8_t way = class != t->current || t->begun >= trial_length(len) ? c->best : c->now;
 	if (!(possible & 1u << way)) {
-		/* no trial, then: another time */
+		/* no trial, then: another time, and the others first */
 		c->way[way].since = 0;
+		if (c->way[way].every < HDL_TUNE_LATER)
+			c->way[way].every = HDL_TUNE_LATER;
 		way = c->now = c->best;
 		for (uint8_t w = 0; w < HDL_WAYS && !(possible & 1u << way); w++)
 			way = w;
@@ -141,6 +186,7 @@ enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned 
 	}
 	t->active++;
 	t->active_way[way]++;
+	t->begun += class == t->current && way != c->best;
 	*tuned = (hdl_tuned)(1 + way + HDL_WAYS * class);
 	return (enum hdl_way)way;
 }
@@ -160,6 +206,17 @@ static bool hopeless(const struct hdl_tune *t, const struct hdl_tune_class *c, u
 	return t->counted >= HDL_TUNE_ENOUGH && 2 * cost_of(t) > 3 * c->recent;
 }
 
+static void count(struct hdl_tune *t, uint64_t ns, size_t len)
+{
+	t->counted++;
+	t->ns += ns;
+	t->bytes += len;
+	if ((double)ns * (double)t->worst_bytes >= (double)t->worst_ns * (double)len) {
+		t->worst_ns = ns;
+		t->worst_bytes = len;
+	}
+}
+
 void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now)
 {
 	uint32_t class = (uint32_t)(tuned - 1) / HDL_WAYS, way = (uint32_t)(tuned - 1) % HDL_WAYS;
@@ -169,24 +226,20 @@ void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, 
 	t->active--;
 	t->active_way[way]--;
 	c->way[way].bytes += len;
-	bool mine = class == t->current && way == c->now && t->active_way[way] == t->active && !failed;
+	bool mine = class == t->current && way == c->now && !failed;
 	bool pure = t->pure && mine;
 	t->since = now;
 	t->pure = mine;
-	if (!pure)
-		return;
-	bool warm = t->done++ >= (len >= 1 << 20 ? HDL_TUNE_COLD_LONG : HDL_TUNE_COLD);
-	bool no_hope = hopeless(t, c, ns, len);
-	if (!warm && !no_hope)
-		return;
-	t->counted++;
-	t->ns += ns;
-	t->bytes += len;
-	if ((double)ns * (double)t->worst_bytes >= (double)t->worst_ns * (double)len) {
-		t->worst_ns = ns;
-		t->worst_bytes = len;
+	bool no_hope = false;
+	if (pure) {
+		bool warm = t->done++ >= cold(len);
+		no_hope = hopeless(t, c, ns, len);
+		if (warm || no_hope)
+			count(t, ns, len);
 	}
-	if (no_hope || segment_full(t))
+	/* a trial whose transfers could not all be counted */
+	bool spent = class == t->current && t->begun >= trial_length(len) && !t->active_way[c->now];
+	if (no_hope || segment_full(t) || spent)
 		segment_ends(t);
 }
 

@@ -10,7 +10,9 @@
  * The unit is the segment: a few transfers of a class that go one way. What counts of a transfer is the time from the end
  * of the one before, or from its own beginning where there was a pause. The best way has segment after segment; now and
  * then another has one, and is compared with the best one's segments just before and just after, if these agree: only
- * neighbours in time compare, for machines change their speed. The more it loses the rarer its turn.
+ * neighbours in time compare, for machines change their speed. The more it loses the rarer its turn. No more transfers
+ * begin a trial than it needs, however many begin before the first of them ends; and a class that is new begins with what
+ * its neighbour has learned.
  */
 #ifndef HDL_TUNE_H
 #define HDL_TUNE_H
@@ -39,6 +41,7 @@ enum hdl_way {
 #define HDL_TUNE_HOPELESS 8u	/* a trial ends at once when a transfer costs so many times the best way's */
 #define HDL_TUNE_ENOUGH 3u	/* or when so many have cost one and a half times as much */
 #define HDL_TUNE_PAUSE 3000u	/* ns without a transfer that are not counted */
+#define HDL_TUNE_LATER 64u	/* segments until one that was not possible is asked for again */
 #define HDL_TUNE_RARE 1024u	/* most segments of the best way between two trials of another */
 
 struct hdl_tune_class {
@@ -51,6 +54,7 @@ struct hdl_tune_class {
 	} way[HDL_WAYS];
 	uint64_t trial;			/* ns per MiB of a trial that is not judged yet; 0: none */
 	uint8_t best, now, tried;	/* ways: the best one, the segment's, the trial's */
+	bool used;
 };
 
 struct hdl_tune {
@@ -58,6 +62,7 @@ struct hdl_tune {
 	uint32_t active, active_way[HDL_WAYS];
 	/* the segment, of class `current` */
 	uint32_t current, done, counted;
+	uint32_t begun;			/* transfers that took the way of a trial */
 	uint64_t ns, bytes;		/* of what was counted */
 	uint64_t worst_ns, worst_bytes;	/* the slowest of it, which is left out: the process was interrupted */
 	uint64_t since;			/* end of the transfer before, or beginning of the first after a pause */

@@ -118,20 +118,61 @@ Test(tune, windows_are_measured)
 
 	for (unsigned round = 0; round < 2000; round++) {
 		hdl_tuned tuned[64];
-		uint64_t ns = 0;
+		uint64_t ns[64];
 		for (int i = 0; i < 64; i++) {
 			enum hdl_way way = hdl_tune_begin(&t, 60000, true, ALL, now, &tuned[i]);
 			went[way]++;
-			ns = way == HDL_WAY_READ ? 10000 : way == HDL_WAY_SPLIT ? 9000 : 7000;
+			ns[i] = way == HDL_WAY_READ ? 10000 : way == HDL_WAY_SPLIT ? 9000 : 7000;
 		}
 		for (int i = 0; i < 64; i++)
-			hdl_tune_end(&t, tuned[i], 60000, false, now += ns);
+			hdl_tune_end(&t, tuned[i], 60000, false, now += ns[i]);
 		cr_assert_eq(t.active, 0);
 		now += 5000;
 	}
 	cr_assert(went[HDL_WAY_STAGE] > 2000 * 64 * 8 / 10, "%u of 128000", went[HDL_WAY_STAGE]);
 	for (int c = 0; c < HDL_TUNE_CLASSES; c++)
 		cr_assert(c == HDL_TUNE_SIZES + 2 || !t.class[c].recent, "class %d was never used", c);
+}
+
+/* However many begin before the first of them ends: a trial takes no more than it needs. */
+Test(tune, trials_are_short_in_windows)
+{
+	struct hdl_tune t = { 0 };
+	unsigned went[HDL_WAYS] = { 0 };
+
+	for (unsigned round = 0; round < 20; round++) {
+		hdl_tuned tuned[64];
+		uint64_t ns[64];
+		unsigned other = 0;
+		for (int i = 0; i < 64; i++) {
+			enum hdl_way way = hdl_tune_begin(&t, 1 << 20, false, ALL, now, &tuned[i]);
+			went[way]++;
+			other += way != HDL_WAY_READ;
+			ns[i] = way == HDL_WAY_READ ? 60000 : 100000;
+		}
+		cr_assert(other <= HDL_TUNE_COLD_LONG + HDL_TUNE_COUNT_LONG + 1, "%u of 64 were trials", other);
+		for (int i = 0; i < 64; i++)
+			hdl_tune_end(&t, tuned[i], 1 << 20, false, now += ns[i]);
+	}
+	cr_assert(went[HDL_WAY_SPLIT] && went[HDL_WAY_STAGE]);
+}
+
+/* A size that is new begins with what the size beside it found, and tries the rest a little later. */
+Test(tune, neighbours_are_believed_at_first)
+{
+	struct hdl_tune t = { 0 };
+	uint64_t ns[HDL_WAYS] = { 20000, 21000, 10000 };
+	unsigned went[HDL_WAYS] = { 0 };
+
+	run(&t, 65536, 2000, ns, went);
+	memset(went, 0, sizeof(went));
+	run(&t, 131072, 60, ns, went);
+	cr_assert_eq(went[HDL_WAY_STAGE], 60);
+	/* but not for ever */
+	ns[HDL_WAY_SPLIT] = 5000;
+	memset(went, 0, sizeof(went));
+	run(&t, 131072, 5000, ns, went);
+	cr_assert(went[HDL_WAY_SPLIT] > 4000, "%u of 5000", went[HDL_WAY_SPLIT]);
 }
 
 Test(tune, takes_only_what_is_possible)
@@ -148,6 +189,22 @@ Test(tune, takes_only_what_is_possible)
 		hdl_tune_end(&t, tuned, len, i % 7 == 0, now += 1000);
 	}
 	cr_assert_eq(t.active, 0);
+}
+
+/* A way that is not possible does not keep the others from their turn. */
+Test(tune, impossible_ways_are_passed_over)
+{
+	struct hdl_tune t = { 0 };
+	unsigned stage = 0;
+
+	for (unsigned i = 0; i < 5000; i++) {
+		hdl_tuned tuned;
+		enum hdl_way way = hdl_tune_begin(&t, 65536, true, ALL & ~(1u << HDL_WAY_SPLIT), now, &tuned);
+		stage += way == HDL_WAY_STAGE;
+		now += way == HDL_WAY_STAGE ? 5000 : 10000;
+		hdl_tune_end(&t, tuned, 65536, false, now);
+	}
+	cr_assert(stage > 4500, "%u of 5000", stage);
 }
 
 /* A stream without a pause, in which the next transfer begins before the one before has ended. */
