@@ -163,9 +163,14 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 	return post_message(ep, &wr, &a, buf, len, send, in_place);
 }
 
+/* Pieces of a staged message are a sixteenth of the ring; in one of less than 16 KiB they are not worth their headers. */
+#define STAGE_PIECES 16u
+#define STAGE_LINES_MIN 256u
+
 bool hdl_ep_can_stage(const struct hdl_ep *ep)
 {
-	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn_state == HDL_CONN_READY;
+	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn_state == HDL_CONN_READY &&
+	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
 uint32_t hdl_ep_piece(const struct hdl_ep *ep)
@@ -173,7 +178,7 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep)
 	uint32_t rec = (uint32_t)sizeof(struct hdl_data_rec);
 
 	if (hdl_ep_can_stage(ep)) {
-		uint32_t n = ep->tx.lines / 16 * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
+		uint32_t n = ep->tx.lines / STAGE_PIECES * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
 		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
 		return ep->dev->all || n < room ? n : room;
 	}
