@@ -56,6 +56,7 @@ static const struct {
 	{ HDL_REDUCE, 1, ANY_SIZE, "scatter-gather" },
 	{ HDL_ALLREDUCE, 3, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, 3, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, 3, ANY_SIZE, "ring" },
 	/* Two ranks: each adds all of it, which costs less than a second exchange while it fits their caches. */
 	{ HDL_ALLREDUCE, 1, 1 << 20, "recursive-doubling" },
 	{ HDL_ALLREDUCE, 1, ANY_SIZE, "ring" },

@@ -487,6 +487,17 @@ Test(coll_graph, tuner_has_an_answer_for_everything)
 			}
 }
 
+/* Every rank but of two sends and adds as little as can be once messages are long: recursive doubling does not. */
+Test(coll_graph, long_messages_of_many_are_not_doubled)
+{
+	for (int n = 3; n < 70; n++)
+		for (size_t bytes = 64 << 10; bytes < (size_t)1 << 30; bytes *= 2) {
+			struct hdl_shape s = { .coll = HDL_ALLREDUCE, .size = n, .bytes = bytes, .esize = 1 };
+
+			cr_assert_str_neq(hdl_tune_host(&s, NULL)->name, "recursive-doubling", "%d ranks, %zu bytes", n, bytes);
+		}
+}
+
 /* Tags have HDL_SUB_BITS for it, also where there are more ranks than that counts. */
 Test(coll_graph, subs_fit_into_tags)
 {
