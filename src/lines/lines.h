@@ -8,6 +8,7 @@
 #ifndef LINES_LINES_H
 #define LINES_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -40,18 +41,23 @@ static inline void lines_copy_one(char *d, const char *s)
 	((piece *)d)[3] = e;
 }
 
-/* Copies n bytes that lie in another core's cache to memory of this one's. No overlap; in any order. */
-static inline void lines_copy_in(void *dst, const void *src, size_t n)
+static inline __attribute__((always_inline)) void lines_fetch(const char *d, const char *s, bool out)
 {
-	char *d = dst;
-	const char *s = src;
+	if (out)
+		lines_fetch_own(d);
+	else
+		__builtin_prefetch(s);
+}
+
+static inline __attribute__((always_inline)) void lines_copy(char *d, const char *s, size_t n, size_t min, bool out)
+{
 	size_t i = 0;
 
-	if (n >= LINES_MIN_IN && n <= LINES_MAX) {
+	if (n >= min && n <= LINES_MAX) {
 		for (size_t at = 0; at < LINES_AHEAD; at += 64)
-			__builtin_prefetch(s + at);
+			lines_fetch(d + at, s + at, out);
 		for (; i + LINES_AHEAD < n; i += 64) {
-			__builtin_prefetch(s + i + LINES_AHEAD);
+			lines_fetch(d + i + LINES_AHEAD, s + i + LINES_AHEAD, out);
 			lines_copy_one(d + i, s + i);
 		}
 		for (; i + 64 <= n; i += 64)
@@ -60,24 +66,16 @@ static inline void lines_copy_in(void *dst, const void *src, size_t n)
 	memcpy(d + i, s + i, n - i);
 }
 
+/* Copies n bytes that lie in another core's cache to memory of this one's. No overlap; in any order. */
+static inline void lines_copy_in(void *dst, const void *src, size_t n)
+{
+	lines_copy(dst, src, n, LINES_MIN_IN, false);
+}
+
 /* Copies n bytes of this core's to memory that another one has in its cache. No overlap; in any order. */
 static inline void lines_copy_out(void *dst, const void *src, size_t n)
 {
-	char *d = dst;
-	const char *s = src;
-	size_t i = 0;
-
-	if (n >= LINES_MIN_OUT && n <= LINES_MAX) {
-		for (size_t at = 0; at < LINES_AHEAD; at += 64)
-			lines_fetch_own(d + at);
-		for (; i + LINES_AHEAD < n; i += 64) {
-			lines_fetch_own(d + i + LINES_AHEAD);
-			lines_copy_one(d + i, s + i);
-		}
-		for (; i + 64 <= n; i += 64)
-			lines_copy_one(d + i, s + i);
-	}
-	memcpy(d + i, s + i, n - i);
+	lines_copy(dst, src, n, LINES_MIN_OUT, true);
 }
 
 #endif

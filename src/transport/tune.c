@@ -166,7 +166,7 @@ enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned 
 		t->current = class;
 		segment_starts(t);
 	}
-	if (!c->recent && !c->used)
+	if (!c->used)
 		inherit(t, class);
 	c->used = true;
 	/* no trial that is not measured */

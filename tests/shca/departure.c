@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rig.h"
@@ -21,17 +20,11 @@ static struct stage {
 	_Atomic uint32_t at[4], done;
 } *st;
 
-static void nap(void)
-{
-	struct timespec t = {0, 500000};
-	nanosleep(&t, NULL);
-}
-
 static void barrier(int i)
 {
 	atomic_fetch_add(&st->at[i], 1);
 	while (atomic_load(&st->at[i]) < 3)
-		nap();
+		rig_nap();
 }
 
 static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, uint32_t flags)
@@ -76,7 +69,7 @@ static void role_a(struct rig *r)
 	wr[0].task.cqe_wait.cq_count = 1;
 	CHECK(!shca_exp_post_send(t, wr, &bad));
 	barrier(1);
-	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, nap())
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 40000)
 			FAIL("the request that stalled never ends");
 	if (wc.wr_id != 5 || wc.status != IBV_WC_RNR_RETRY_EXC_ERR)
@@ -95,7 +88,7 @@ static void role_b(struct rig *r)
 	connect_to(t, st->t[0]);
 	barrier(1);
 	while (!atomic_load(&st->done))
-		nap();
+		rig_nap();
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq));
 }
 

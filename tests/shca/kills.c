@@ -4,10 +4,9 @@
  * read and post task lists that other workers run; now and then one is killed by SIGKILL and replaced. Survivors check
  * every byte, the order of each queue and every status; in the end nothing may be left.
  *
- *     kills [-n WORKERS] [-k KILLS] [-s SEED] [--quick]
+ *     kills [-n WORKERS] [-k KILLS] [-s SEED]
  */
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -712,20 +711,18 @@ static void end_all(const pid_t *pid)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"quick", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	uint32_t kills = 300, gen[MAXW] = {0};
 	uint64_t seed = (uint64_t)time(NULL);
 	pid_t pid[MAXW], auditor;
 	int c, status, pipes[2][2];
 
-	while ((c = getopt_long(argc, argv, "n:k:s:q", options, NULL)) != -1) {
+	while ((c = getopt(argc, argv, "n:k:s:")) != -1) {
 		switch (c) {
 		case 'n': workers = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'k': kills = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 's': seed = strtoull(optarg, NULL, 0); break;
-		case 'q': kills = 40; break;
 		default:
-			fprintf(stderr, "usage: %s [-n workers] [-k kills] [-s seed] [--quick]\n", argv[0]);
+			fprintf(stderr, "usage: %s [-n workers] [-k kills] [-s seed]\n", argv[0]);
 			return 2;
 		}
 	}

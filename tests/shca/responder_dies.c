@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rig.h"
 
 static struct stage {
-	uint32_t qpn[2], rkey;
+	struct rig_meeting ab;
+	uint32_t rkey;
 	uint64_t addr;
 	pid_t b;
-	_Atomic uint32_t joined, ready, dead, done;
+	_Atomic uint32_t dead, done;
 	uint32_t skip;			/* hits of the failpoint to let pass */
 } *st;
 
@@ -40,23 +40,10 @@ static const struct request {
 	{"SEND", IBV_WR_SEND, 1},
 };
 
-static void nap(void)
-{
-	struct timespec t = {0, 500000};
-	nanosleep(&t, NULL);
-}
-
-static void await(_Atomic uint32_t *what, uint32_t value)
-{
-	for (int i = 0; atomic_load(what) < value; i++, nap())
-		if (i > 40000)
-			FAIL("a process of the test does not come");
-}
-
 void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
 {
 	(void)op;
-	if (!st || strcmp(name, "found") || qp->qpn != st->qpn[0] || atomic_load(&st->dead))
+	if (!st || strcmp(name, "found") || qp->qpn != st->ab.qpn[0] || atomic_load(&st->dead))
 		return;
 	if (st->skip) {
 		st->skip--;
@@ -64,26 +51,9 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 	}
 	kill(st->b, SIGKILL);
 	atomic_store(&st->dead, 1);
-	for (int i = 0; shca_mr_get(cpu->m, st->rkey); i++, nap())
+	for (int i = 0; shca_mr_get(cpu->m, st->rkey); i++, rig_nap())
 		if (i > 40000)
 			FAIL("nobody clears away what B left");
-}
-
-static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, int me)
-{
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
-	struct ibv_qp *qp = rig_qp(r, &a);
-
-	rig_init(qp);
-	st->qpn[me] = qp->qp_num;
-	atomic_fetch_add(&st->joined, 1);
-	await(&st->joined, 3);
-	struct rig_path p = {.dest_qpn = st->qpn[!me], .retry_cnt = 7, .rnr_retry = 7};
-	rig_rtr(qp, &p);
-	rig_rts(qp, &p);
-	atomic_fetch_add(&st->ready, 1);
-	await(&st->ready, 2);
-	return qp;
 }
 
 static void role_a(struct rig *r, enum ibv_wr_opcode op)
@@ -91,7 +61,7 @@ static void role_a(struct rig *r, enum ibv_wr_opcode op)
 	static uint64_t word[1] __attribute__((aligned(64)));
 	struct ibv_mr *mr = shca_reg_mr(r->pd, word, 8, (uintptr_t)word, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
-	struct ibv_qp *qp = queue(r, cq, 0);
+	struct ibv_qp *qp = rig_meet(r, cq, &st->ab, 0, 3);
 	struct ibv_sge sge = {(uintptr_t)word, 8, mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_wc wc;
@@ -104,7 +74,7 @@ static void role_a(struct rig *r, enum ibv_wr_opcode op)
 		wr.wr.rdma.rkey = st->rkey;
 	}
 	CHECK(!shca_post_send(qp, &wr, &bad));
-	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, nap())
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 40000)
 			FAIL("the request never ends");
 	if (!atomic_load(&st->dead))
@@ -124,16 +94,16 @@ static void role_b(struct rig *r)
 
 	st->addr = (uintptr_t)word;
 	st->rkey = mr->rkey;
-	queue(r, rig_cq(r, 16, NULL), 1);
+	rig_meet(r, rig_cq(r, 16, NULL), &st->ab, 1, 3);
 	for (;;)
 		pause();
 }
 
 static void role_c(struct rig *r)
 {
-	atomic_fetch_add(&st->joined, 1);
-	await(&st->dead, 1);
-	for (int i = 0; !atomic_load(&st->done); i++, nap()) {
+	atomic_fetch_add(&st->ab.joined, 1);
+	rig_await(&st->dead, 1);
+	for (int i = 0; !atomic_load(&st->done); i++, rig_nap()) {
 		shca_proc_sweep(shca_cpu_get(r->m));
 		if (i > 40000)
 			FAIL("A does not end");

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 void rig_fail(const char *file, int line, const char *fmt, ...)
@@ -212,4 +213,34 @@ uint32_t rig_chunks(const struct shca_member *m, uint32_t slot)
 	for (uint32_t i = m->hdr->first_chunk; i < high; i++)
 		n += atomic_load(&owner[i]) == slot + 1;
 	return n;
+}
+
+void rig_nap(void)
+{
+	struct timespec t = {0, 500000};
+	nanosleep(&t, NULL);
+}
+
+void rig_await(_Atomic uint32_t *what, uint32_t value)
+{
+	for (int i = 0; atomic_load(what) < value; i++, rig_nap())
+		if (i > 40000)
+			FAIL("a process of the test does not come");
+}
+
+struct ibv_qp *rig_meet(struct rig *r, struct ibv_cq *cq, struct rig_meeting *m, int me, uint32_t all)
+{
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
+	struct ibv_qp *qp = rig_qp(r, &a);
+
+	rig_init(qp);
+	m->qpn[me] = qp->qp_num;
+	atomic_fetch_add(&m->joined, 1);
+	rig_await(&m->joined, all);
+	struct rig_path p = {.dest_qpn = m->qpn[!me], .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+	rig_rtr(qp, &p);
+	rig_rts(qp, &p);
+	atomic_fetch_add(&m->ready, 1);
+	rig_await(&m->ready, 2);
+	return qp;
 }

@@ -62,6 +62,18 @@ static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
 	return shca_lqp_of(qp)->sh;
 }
 
+/* Half a millisecond. */
+void rig_nap(void);
+/* Until another process of the test has brought *what to value; fails after some 20 s. */
+void rig_await(_Atomic uint32_t *what, uint32_t value);
+/* Where two ends of a connection find each other, in memory that all processes of a test share. */
+struct rig_meeting {
+	uint32_t qpn[2];
+	_Atomic uint32_t joined, ready;
+};
+/* End `me` (0 or 1) of an RC connection, connected when this returns; `all` processes count themselves in joined. */
+struct ibv_qp *rig_meet(struct rig *r, struct ibv_cq *cq, struct rig_meeting *m, int me, uint32_t all);
+
 /* xorshift64* */
 static inline uint64_t rig_rand(uint64_t *s)
 {

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rig.h"
@@ -23,24 +22,11 @@
 enum { A, B, C, D, ROLES };
 
 static struct stage {
-	uint32_t qpn[2];
+	struct rig_meeting ab;
 	pid_t d;
-	_Atomic uint32_t joined, ready, stopped, reaping, stalled, done;
+	_Atomic uint32_t stopped, reaping, stalled, done;
 } *st;
 static int role;
-
-static void nap(void)
-{
-	struct timespec t = {0, 500000};
-	nanosleep(&t, NULL);
-}
-
-static void await(_Atomic uint32_t *what, uint32_t value)
-{
-	for (int i = 0; atomic_load(what) < value; i++, nap())
-		if (i > 40000)
-			FAIL("a process of the test does not come");
-}
 
 void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
 {
@@ -52,34 +38,17 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 	if (role != A || strcmp(name, "rnr-link") || atomic_exchange(&st->stopped, 1))
 		return;
 	kill(st->d, SIGKILL);
-	await(&st->reaping, 1);
+	rig_await(&st->reaping, 1);
 	/* until the reaper has seen the link and waits for all to leave the engine: nothing tells when */
 	for (int i = 0; i < 100; i++)
-		nap();
-}
-
-static struct ibv_qp *queue(struct rig *r, struct ibv_cq *cq, int me)
-{
-	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
-	struct ibv_qp *qp = rig_qp(r, &a);
-
-	rig_init(qp);
-	st->qpn[me] = qp->qp_num;
-	atomic_fetch_add(&st->joined, 1);
-	await(&st->joined, ROLES);
-	struct rig_path p = {.dest_qpn = st->qpn[!me], .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-	rig_rtr(qp, &p);
-	rig_rts(qp, &p);
-	atomic_fetch_add(&st->ready, 1);
-	await(&st->ready, 2);
-	return qp;
+		rig_nap();
 }
 
 static void completes(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 
-	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, nap())
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 40000)
 			FAIL("the message does not come");
 	if (wc.status != IBV_WC_SUCCESS)
@@ -91,7 +60,7 @@ static void role_ends(struct rig *r)
 	static char buf[64];
 	struct ibv_mr *mr = shca_reg_mr(r->pd, buf, sizeof(buf), (uintptr_t)buf, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
-	struct ibv_qp *qp = queue(r, cq, role);
+	struct ibv_qp *qp = rig_meet(r, cq, &st->ab, role, ROLES);
 	struct ibv_sge sge = {(uintptr_t)buf, sizeof(buf), mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_recv_wr rwr = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
@@ -100,23 +69,23 @@ static void role_ends(struct rig *r)
 		CHECK(!shca_post_send(qp, &wr, &bad));
 		/* its timers have run it again meanwhile, in vain: 1, 2, 4, ... 32 ms */
 		for (int i = 0; i < 200; i++)
-			nap();
+			rig_nap();
 		atomic_store(&st->stalled, 1);
 	} else {
-		await(&st->stalled, 1);
+		rig_await(&st->stalled, 1);
 		CHECK(!shca_post_recv(qp, &rwr, &bad_recv));
 	}
 	completes(cq);
 	atomic_fetch_add(&st->done, 1);
-	await(&st->done, 2);
+	rig_await(&st->done, 2);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_dereg_mr(mr));
 }
 
 static void role_reaper(struct rig *r)
 {
-	atomic_fetch_add(&st->joined, 1);
-	await(&st->stopped, 1);
-	for (int i = 0; atomic_load(&st->done) < 2; i++, nap()) {
+	atomic_fetch_add(&st->ab.joined, 1);
+	rig_await(&st->stopped, 1);
+	for (int i = 0; atomic_load(&st->done) < 2; i++, rig_nap()) {
 		shca_proc_sweep(shca_cpu_get(r->m));
 		if (i > 40000)
 			FAIL("the others do not end");
@@ -132,7 +101,7 @@ static void play_role(const char *name)
 	if (role == C) {
 		role_reaper(&r);
 	} else if (role == D) {
-		atomic_fetch_add(&st->joined, 1);
+		atomic_fetch_add(&st->ab.joined, 1);
 		for (;;)
 			pause();
 	} else {
