@@ -208,9 +208,10 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 
 static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 {
-	hdl_reason_set("%s: sending %zu bytes to rank %d failed (%s)", hdl_coll_name(run->args.coll), n->len, n->peer,
-		       strerror(-err));
-	return hdl_class_of(-err);
+	int error = hdl_class_of(-err);
+
+	hdl_send_explain(error, -err, n->peer, run->tag | (int32_t)n->sub, run->comm, n->len);
+	return error;
 }
 
 static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)

@@ -203,6 +203,8 @@ int hdl_class_of(int err);
  * takes it: the next call returns "". Set and taken without waiting in between: another thread's would get in. */
 void hdl_reason_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *hdl_reason_take(void);
+/* Sets the reason of a send to that rank of comm which failed with that error class and errno. */
+void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes);
 
 /* The MPI function that runs, for reports of what a rank waits for: one plain store on entry of what may block. (With
  * several threads, of the one that holds the lock; those that wait have theirs in struct hdl_waiter.) */

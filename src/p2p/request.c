@@ -214,12 +214,25 @@ void hdl_req_reason(struct hdl_req *req, const char *why)
 		memcpy(op->packed, why, n);
 }
 
+static const char *peer_lost(int error)
+{
+	return error == MPI_ERR_PROC_ABORTED ? "that rank has failed or cannot be reached: " : "";
+}
+
+void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl_comm *comm, size_t bytes)
+{
+	char label[MPI_MAX_OBJECT_NAME];
+
+	hdl_comm_label(comm, label);
+	hdl_reason_set("send to rank %d with tag %d in %s, %zu bytes: %s%s", peer, tag, label, bytes, peer_lost(error),
+		       strerror(errnum));
+}
+
 void hdl_req_explain(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 	/* a truncated one has no errno: of one that blocks, none was set */
 	const char *why = req->error == MPI_ERR_TRUNCATE ? "" : strerror(op->errnum);
-	bool dead = req->error == MPI_ERR_PROC_ABORTED;
 	char label[MPI_MAX_OBJECT_NAME];
 
 	if (!req->error)
@@ -236,14 +249,13 @@ void hdl_req_explain(struct hdl_req *req)
 		hdl_reason_set("message truncated: %zu bytes from rank %d with tag %d in %s, the receive buffer has "
 			       "%zu bytes", op->arrived, req->status.MPI_SOURCE, req->status.MPI_TAG, label, op->bytes);
 	else if (op->kind == HDL_REQ_SEND)
-		hdl_reason_set("send to rank %d with tag %d in %s, %zu bytes: %s%s", op->peer, op->tag, label,
-			       op->bytes, dead ? "that rank has failed or cannot be reached: " : "", why);
+		hdl_send_explain(req->error, op->errnum, op->peer, op->tag, req->comm, op->bytes);
 	else if (op->peer == MPI_ANY_SOURCE)
 		hdl_reason_set("receive from any source with tag %d in %s: %s%s", op->tag, label,
-			       dead ? "a rank has failed, and may be the sender: " : "", why);
+			       *peer_lost(req->error) ? "a rank has failed, and may be the sender: " : "", why);
 	else
 		hdl_reason_set("receive from rank %d with tag %d in %s: %s%s", op->peer, op->tag, label,
-			       dead ? "that rank has failed or cannot be reached: " : "", why);
+			       peer_lost(req->error), why);
 }
 
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg)

@@ -167,6 +167,11 @@ static void killed(void)
 	MPI_Error_class(rc, &class);
 	MPI_Error_string(rc, text, &len);
 	fprintf(stderr, "after the kill: class %d, %s\n", class, text);
+	if (me == 0) {	/* sends to the lost rank, and waits for none */
+		MPI_Error_class(rc = MPI_Bcast(&in, 1, MPI_LONG, 0, MPI_COMM_WORLD), &class);
+		MPI_Error_string(rc, text, &len);
+		fprintf(stderr, "sending: class %d, %s\n", class, text);
+	}
 	_exit(0);
 }
 

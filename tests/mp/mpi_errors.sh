@@ -50,6 +50,10 @@ for n in 2 3; do
 			echo "FAILED: not every rank says who failed: $(cat "$tmp/err")"
 			failed=$((failed + 1))
 		}
+		[ $off = 1k ] || grep -q "sending: class 58, .*send to rank [0-9]* .*has failed or cannot be reached" "$tmp/err" || {
+			echo "FAILED: who sends to the lost rank is not told: $(cat "$tmp/err")"
+			failed=$((failed + 1))
+		}
 	done
 done
 # Too little memory: what is needed and available, and what to change.
