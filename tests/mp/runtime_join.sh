@@ -95,7 +95,11 @@ if command -v mpirun.openmpi >/dev/null; then
 fi
 # MPICH's is none: it ends at once with the reason, not as twice rank 0 of 1.
 if command -v mpiexec.hydra >/dev/null; then
-	$limit mpiexec.hydra -n 2 "$job" where >"$out" 2>"$err" </dev/null && fail "ran under Hydra"
+	# Hydra itself may die of SIGPIPE, with all that the ranks said, when a proxy ends before Hydra has told it to.
+	for _ in 1 2 3 4 5; do
+		$limit mpiexec.hydra -n 2 "$job" where >"$out" 2>"$err" </dev/null && fail "ran under Hydra"
+		[ $? = 141 ] || break
+	done
 	says "$err" "started 2 processes (PMI_SIZE=2)"
 	says_not "$out" "rank 0 of 1"
 fi
