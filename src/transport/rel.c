@@ -88,15 +88,14 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 		r->since_ns = now_ns;
 		r->rto_ns = HDL_REL_RTO_NS;
 	} else if (now_ns - r->since_ns >= r->rto_ns) {
-		unsigned n = 0;
+		/* the last one missing: whatever the peer says of it shows all the holes below it, and they may go again */
+		uint32_t flight = r->next - r->una;
+		uint64_t missing = ~r->sacked & (flight < 64 ? (1ull << flight) - 1 : UINT64_MAX);
+		uint32_t psn = r->una + 63 - (uint32_t)__builtin_clzll(missing);
 		r->timeouts++;
-		for (uint32_t psn = r->una; psn != r->next && n < HDL_REL_BURST; psn++) {
-			if (r->sacked >> (psn - r->una) & 1)
-				continue;
-			r->resends++;
-			n++;
-			ops->resend(ops->arg, r->pkt[psn % HDL_REL_WINDOW], psn);
-		}
+		r->resent = 0;
+		r->resends++;
+		ops->resend(ops->arg, r->pkt[psn % HDL_REL_WINDOW], psn);
 		r->since_ns = now_ns;
 		r->rto_ns = r->rto_ns * 2 < HDL_REL_RTO_MAX_NS ? r->rto_ns * 2 : HDL_REL_RTO_MAX_NS;
 	}

@@ -5,8 +5,8 @@
  *
  * Sender: a window of HDL_REL_WINDOW packets. Every packet carries (psn), and the reverse stream's (ack, sack): ack is
  * the first number not yet received, bit i of sack says that ack + 1 + i was. A hole below something that was received
- * is sent again at once, once; what is still missing after the timeout is sent again with the timeout doubled (a peer
- * that computes cannot answer: few probes, no storm).
+ * is sent again at once, once. When nothing moves until the timeout, one packet is sent again, the last one missing: what
+ * the peer says then shows every hole. The timeout doubles (a peer that computes cannot answer: few probes, no storm).
  * Receiver: delivers in order; a packet that is ahead is held (the caller's copy), so that a receive buffer is never
  * kept back and a hole can always be filled.
  */
@@ -19,9 +19,8 @@
 
 #define HDL_REL_WINDOW 64u		/* as many as sack has bits */
 #define HDL_REL_ACK_EVERY 16u		/* an acknowledgement of its own after so many packets */
-#define HDL_REL_RTO_NS 2000000ull	/* first timeout */
+#define HDL_REL_RTO_NS 200000ull	/* first timeout */
 #define HDL_REL_RTO_MAX_NS 500000000ull
-#define HDL_REL_BURST 8u		/* packets sent again per timeout */
 
 struct hdl_rel {
 	/* sender */

@@ -43,7 +43,7 @@ int hdl_ud_open(struct hdl_dev *dev)
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
-	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 4, rx);
+	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 2, rx);
 	if ((err = hdl_rxpool_start(&dev->rx_ud)))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
