@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn)
+void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn, uint64_t rto_ns)
 {
 	memset(r, 0, sizeof(*r));
 	r->next = r->una = r->seen_una = tx_psn;
 	r->expected = rx_psn;
-	r->rto_ns = HDL_REL_RTO_NS;
+	r->first_rto_ns = r->rto_ns = rto_ns;
 }
 
 static void finish(struct hdl_rel *r, uint32_t psn, const struct hdl_rel_ops *ops, unsigned *n)
@@ -86,7 +86,7 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 	if (r->since_ns == 0 || r->una != r->seen_una) {
 		r->seen_una = r->una;
 		r->since_ns = now_ns;
-		r->rto_ns = HDL_REL_RTO_NS;
+		r->rto_ns = r->first_rto_ns;
 	} else if (now_ns - r->since_ns >= r->rto_ns) {
 		/* the last one missing: whatever the peer says of it shows all the holes below it, and they may go again */
 		uint32_t flight = r->next - r->una;

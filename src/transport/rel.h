@@ -19,7 +19,6 @@
 
 #define HDL_REL_WINDOW 64u		/* as many as sack has bits */
 #define HDL_REL_ACK_EVERY 16u		/* an acknowledgement of its own after so many packets */
-#define HDL_REL_RTO_NS 200000ull	/* first timeout */
 #define HDL_REL_RTO_MAX_NS 500000000ull
 
 struct hdl_rel {
@@ -29,7 +28,7 @@ struct hdl_rel {
 	uint64_t sacked;		/* bit i: una + i was received */
 	uint64_t resent;		/* bit i: una + i was sent again because of a hole */
 	void *pkt[HDL_REL_WINDOW];	/* by number */
-	uint64_t since_ns, rto_ns;
+	uint64_t first_rto_ns, since_ns, rto_ns;
 	uint64_t heard_ns;		/* when something was in flight and the peer was last heard, as seen by the timer */
 	uint32_t seen_una;
 	bool heard;
@@ -48,7 +47,8 @@ struct hdl_rel_ops {
 	void *arg;
 };
 
-void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn);
+/* rto_ns: the first timeout, above the time that a peer in the library takes to answer. */
+void hdl_rel_init(struct hdl_rel *r, uint32_t tx_psn, uint32_t rx_psn, uint64_t rto_ns);
 
 static inline bool hdl_rel_room(const struct hdl_rel *r)
 {

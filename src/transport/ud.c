@@ -6,6 +6,9 @@
 #include "transport/tp.h"
 
 #define PKT_SMALL 256u
+/* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
+#define RTO_NS 200000ull
+#define RTO_SHARED_NS 2000000ull
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -94,7 +97,7 @@ static int open_peer(struct hdl_ep *ep)
 		ep->rel = malloc(sizeof(*ep->rel));
 		if (!ep->rel)
 			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
-		hdl_rel_init(ep->rel, 0, 0);
+		hdl_rel_init(ep->rel, 0, 0, hdl_job.oversubscribed ? RTO_SHARED_NS : RTO_NS);
 	}
 	return 0;
 }

@@ -9,6 +9,8 @@
 
 #include "transport/rel.h"
 
+#define RTO_NS 200000
+
 struct wire {			/* a datagram */
 	uint32_t psn, ack;
 	uint64_t sack;
@@ -136,8 +138,8 @@ static void simulate(uint32_t n0, uint32_t n1, uint32_t first_psn, double l, dou
 	srand48(seed);
 	memset(ends, 0, sizeof(ends));
 	nnet[0] = nnet[1] = 0;
-	hdl_rel_init(&ends[0].rel, first_psn, first_psn);
-	hdl_rel_init(&ends[1].rel, first_psn, first_psn);
+	hdl_rel_init(&ends[0].rel, first_psn, first_psn, RTO_NS);
+	hdl_rel_init(&ends[1].rel, first_psn, first_psn, RTO_NS);
 	now = 1;
 	for (uint64_t step = 0; ends[0].delivered < n1 || ends[1].delivered < n0 || !hdl_rel_idle(&ends[0].rel) ||
 	     !hdl_rel_idle(&ends[1].rel); step++) {
@@ -205,7 +207,7 @@ Test(rel, nonsense_is_ignored)
 	struct hdl_rel_ops ops = { on_acked, on_resend, &ends[0] };
 
 	memset(ends, 0, sizeof(ends));
-	hdl_rel_init(&ends[0].rel, 100, 100);
+	hdl_rel_init(&ends[0].rel, 100, 100, RTO_NS);
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(&ends[0].rel, (void *)1);
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 99, 0, &ops), 0, "behind what was acknowledged");
@@ -224,7 +226,7 @@ Test(rel, silence_backs_off)
 
 	memset(ends, 0, sizeof(ends));
 	loss = 1;
-	hdl_rel_init(&ends[0].rel, 0, 0);
+	hdl_rel_init(&ends[0].rel, 0, 0, RTO_NS);
 	for (unsigned i = 0; i < HDL_REL_WINDOW; i++)
 		hdl_rel_push(&ends[0].rel, (void *)(uintptr_t)(i + 1));
 	cr_expect(!hdl_rel_room(&ends[0].rel));
@@ -242,8 +244,8 @@ Test(rel, one_probe_fills_all_holes)
 	memset(ends, 0, sizeof(ends));
 	nnet[0] = nnet[1] = 0;
 	now = 1;
-	hdl_rel_init(&ends[0].rel, 7, 7);
-	hdl_rel_init(&ends[1].rel, 7, 7);
+	hdl_rel_init(&ends[0].rel, 7, 7, RTO_NS);
+	hdl_rel_init(&ends[1].rel, 7, 7, RTO_NS);
 	loss = 1;
 	while (hdl_rel_room(r))
 		push(&ends[0]);
@@ -286,7 +288,7 @@ Test(rel, silence)
 	const uint64_t s = 1000000000;
 	struct hdl_rel *r = &ends[0].rel;
 
-	hdl_rel_init(r, 0, 0);
+	hdl_rel_init(r, 0, 0, RTO_NS);
 	hdl_rel_timer(r, 1 * s, &ops);
 	cr_assert_eq(hdl_rel_silence(r, 5 * s), 0, "nothing is in flight");
 	push(&ends[0]);
