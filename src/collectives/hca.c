@@ -16,7 +16,8 @@
 #include "collectives/tuner.h"
 #include "runtime/threads.h"
 
-static struct hdl_hca *active;		/* all communicators with queues */
+/* What progress looks at: every communicator with operations outstanding is here, and leaves when it is found without. */
+static struct hdl_hca *active;
 
 _Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
@@ -490,11 +491,28 @@ static struct hdl_hca *hca_of(struct hdl_cc *cc)
 	if (!h)
 		/* Without memory for it this rank cannot even tell the others. */
 		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
-	h->next = active;
-	if (active)
-		active->prev = h;
-	active = h;
 	return h;
+}
+
+void hdl_hca_enlist(struct hdl_hca *h)
+{
+	if (h->link)
+		return;
+	h->next = active;
+	h->link = &active;
+	if (active)
+		active->link = &h->next;
+	active = h;
+}
+
+static void unlist(struct hdl_hca *h)
+{
+	if (!h->link)
+		return;
+	*h->link = h->next;
+	if (h->next)
+		h->next->link = h->link;
+	h->link = NULL;
 }
 
 /* Whether pump would post it at once, being next. */
@@ -510,6 +528,7 @@ void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_hca *h = hca_of(cc);
 
+	hdl_hca_enlist(h);
 	if (likely(is_next(h, run))) {
 		post(h, run);
 		return;
@@ -528,6 +547,8 @@ int hdl_hca_progress(void)
 		next = h->next;
 		if (h->posted != h->retired || h->queue)
 			n += hca_turn(h);
+		else
+			unlist(h);
 	}
 	return n;
 }
@@ -664,12 +685,7 @@ void hdl_hca_free(struct hdl_cc *cc)
 	/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
 	 * nothing is outstanding when the last reference goes. */
 	flush_sends(h);
-	if (h->prev)
-		h->prev->next = h->next;
-	else
-		active = h->next;
-	if (h->next)
-		h->next->prev = h->prev;
+	unlist(h);
 	if (cc->credit)
 		hdl_plan_put(cc->credit);
 	cc->credit = NULL;

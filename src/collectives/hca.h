@@ -74,7 +74,7 @@ enum hdl_hca_state { HDL_HCA_WIRING, HDL_HCA_READY, HDL_HCA_OFF };
 
 struct hdl_hca {
 	struct hdl_cc *cc;
-	struct hdl_hca *next, *prev;	/* all communicators' */
+	struct hdl_hca *next, **link;	/* among those that progress looks at (link: what points here), or NULL */
 	enum hdl_hca_state state;
 	int rank, size, levels;		/* levels: tree links in each direction */
 	bool lines;			/* no links */
@@ -148,6 +148,9 @@ static inline void hdl_hca_number(struct hdl_hca *h, struct hdl_run *run)
 	h->next_place = hdl_hca_after(run->place, h->depth);
 	h->ring[run->place] = run;
 }
+
+/* Progress looks at it until nothing is outstanding: before, or right after, an operation is queued or posted. */
+void hdl_hca_enlist(struct hdl_hca *h);
 
 /* The oldest operation's slot and place are free again. */
 static inline void hdl_hca_retire(struct hdl_hca *h)

@@ -349,8 +349,10 @@ bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run)
 	h->since_sync = 0;
 	post(h, run, prog);
 	h->posted++;
-	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken))
+	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken)) {
+		hdl_hca_enlist(h);
 		return true;
+	}
 	take(run, prog->lines);
 	h->completed++;
 	hdl_hca_retire(h);
