@@ -157,13 +157,16 @@ int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_get_name";
 	struct hdl_comm *c = hdl_comm_get(comm);
+	const char *name;
 
-	if (!c)
+	/* section 7.8: the null handle has a name, too */
+	if (!c && comm != MPI_COMM_NULL)
 		return hdl_bad_comm(call, comm);
 	if (!comm_name || !resultlen)
 		return hdl_null_arg(c, call, comm_name ? "resultlen" : "comm_name");
-	strcpy(comm_name, c->name);
-	*resultlen = (int)strlen(c->name);
+	name = c ? c->name : "MPI_COMM_NULL";
+	strcpy(comm_name, name);
+	*resultlen = (int)strlen(name);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_get_name);
