@@ -443,7 +443,7 @@ static int progress(void *arg)
 	return hdl_host_progress() + hdl_hca_progress();
 }
 
-void hdl_coll_comm_release(struct hdl_comm *comm)
+static void comm_release(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = comm->coll;
 
@@ -489,15 +489,15 @@ int hdl_coll_init(void)
 		hdl_error("HEDDLE_COLL_DEPTH=%d: from 2 to 128", hdl_vars.coll_depth);
 		return -EINVAL;
 	}
-	hdl_comm_on_free = hdl_coll_comm_release;
+	hdl_comm_on_free = comm_release;
 	hdl_tp_on_sleep(hdl_hca_arm);
 	return hdl_tp_progress_add(progress, NULL);
 }
 
 int hdl_coll_fini(void)
 {
-	hdl_coll_comm_release(&hdl_self);
-	hdl_coll_comm_release(&hdl_world);
+	hdl_comm_on_free = NULL;
+	hdl_comm_each(comm_release);
 	hdl_tp_progress_remove(progress, NULL);
 	hdl_tp_on_sleep(NULL);
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)

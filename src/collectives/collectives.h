@@ -23,8 +23,8 @@ struct hdl_coll_args {
 };
 
 int hdl_coll_init(void);
-int hdl_coll_fini(void);			/* prints the report when asked */
-void hdl_coll_comm_release(struct hdl_comm *comm);
+/* Every communicator's collectives end; prints the report when asked. Before hdl_p2p_fini: their queues use its port. */
+int hdl_coll_fini(void);
 /* Whether op is defined on type (MPI-5.0 section 6.9.2). */
 bool hdl_op_valid(MPI_Op op, const struct hdl_type *type);
 /* inout[i] = in[i] op inout[i], count elements of a predefined type. */

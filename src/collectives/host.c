@@ -136,6 +136,8 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 
 		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
 		run->base[HDL_SP_RECV] = run->packed_recv;
+		if (!rc)
+			hdl_type_retain((struct hdl_type *)a->recvtype);	/* its user may free it meanwhile */
 	}
 	if (rc) {
 		free(run->packed_send);
@@ -164,9 +166,12 @@ static __attribute__((noinline)) void unbind_packed(struct hdl_run *run)
 {
 	const struct hdl_coll_args *a = &run->args;
 
-	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
-		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
-			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+	if (run->packed_recv) {
+		if (!run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
+			hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
+				   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+		hdl_type_release((struct hdl_type *)a->recvtype);
+	}
 	free(run->packed_send);
 	free(run->packed_recv);
 	run->packed_send = run->packed_recv = NULL;

@@ -30,7 +30,6 @@ static int init(const char *call, int required)
 	hdl_tp_prepare();
 	if (hdl_vars_load() || hdl_rt_init() || hdl_p2p_init() || hdl_coll_init())
 		init_failed(call);
-	hdl_comm_on_free = hdl_coll_comm_release;
 	thread_level = required;
 	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
@@ -77,10 +76,6 @@ int PMPI_Finalize(void)
 
 	hdl_check_active(call);
 	hdl_call = call;
-	/* The collectives' queues go first: they use the transport's port. */
-	hdl_comm_on_free = NULL;
-	hdl_coll_comm_release(&hdl_world);
-	hdl_coll_comm_release(&hdl_self);
 	if (hdl_coll_fini() || hdl_p2p_fini())
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
 	hdl_rt_fini(false);		/* the transport has left together with its peers */

@@ -27,6 +27,7 @@
 struct hdl_comm hdl_world, hdl_self;
 void (*hdl_comm_on_free)(struct hdl_comm *comm);
 
+static struct hdl_comm *alive;		/* but MPI_COMM_WORLD and _SELF */
 static uint64_t used[WORDS];
 static bool used_is_taken;
 static int self_world[1];
@@ -211,8 +212,14 @@ static struct hdl_comm *comm_new(int size)
 	return comm;
 }
 
-static void comm_inherit(struct hdl_comm *comm, const struct hdl_comm *parent, int id)
+/* It exists from here on. */
+static void comm_begin(struct hdl_comm *comm, const struct hdl_comm *parent, int id)
 {
+	comm->next = alive;
+	comm->link = &alive;
+	if (alive)
+		alive->link = &comm->next;
+	alive = comm;
 	comm->context = 2 * id;
 	comm->errhandler = parent->errhandler;
 	if (hdl_handle_is_address(comm->errhandler))
@@ -241,7 +248,7 @@ int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out)
 		free(c->world);
 		c->world = NULL;
 	}
-	comm_inherit(c, comm, id);
+	comm_begin(c, comm, id);
 	*out = c;
 	return MPI_SUCCESS;
 }
@@ -286,7 +293,7 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 		if (table[r].rank == comm->rank)
 			c->rank = r;
 	}
-	comm_inherit(c, comm, id);
+	comm_begin(c, comm, id);
 	*out = c;
 out:
 	free(table);
@@ -312,13 +319,29 @@ static void comm_clear(struct hdl_comm *comm)
 	comm->obj.magic = 0;
 }
 
+static void comm_free(struct hdl_comm *comm)
+{
+	*comm->link = comm->next;
+	if (comm->next)
+		comm->next->link = comm->link;
+	free(comm->world);
+	free(comm);
+}
+
 void hdl_comm_release(struct hdl_comm *comm)
 {
 	if (--comm->obj.refs)
 		return;
 	comm_clear(comm);
-	free(comm->world);
-	free(comm);
+	comm_free(comm);
+}
+
+void hdl_comm_each(void (*fn)(struct hdl_comm *comm))
+{
+	fn(&hdl_world);
+	fn(&hdl_self);
+	for (struct hdl_comm *c = alive; c; c = c->next)
+		fn(c);
 }
 
 static _Noreturn void no_endpoint(int world)
@@ -392,6 +415,13 @@ int hdl_comm_init(void)
 
 void hdl_comm_fini(void)
 {
+	struct hdl_comm *c;
+
+	/* communicators need not be freed before MPI_Finalize */
+	while ((c = alive)) {
+		comm_clear(c);
+		comm_free(c);
+	}
 	comm_clear(&hdl_self);
 	comm_clear(&hdl_world);
 }

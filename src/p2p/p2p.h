@@ -21,6 +21,7 @@
 
 struct hdl_comm {
 	struct hdl_object obj;		/* one reference for the handle, one for each pending request */
+	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
 	uint16_t context;		/* even: point-to-point; context + 1: collectives */
 	int rank, size;
 	int *world;			/* world[r]: rank in MPI_COMM_WORLD of rank r; NULL: the identity */
@@ -41,6 +42,8 @@ int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **
 void hdl_comm_release(struct hdl_comm *comm);
 /* Called just before a communicator is freed: the collectives' way to free comm->coll. */
 extern void (*hdl_comm_on_free)(struct hdl_comm *comm);
+/* All there are. fn may change what belongs to the communicator, not the communicators. */
+void hdl_comm_each(void (*fn)(struct hdl_comm *comm));
 
 static inline int hdl_comm_world_rank(const struct hdl_comm *comm, int rank)
 {

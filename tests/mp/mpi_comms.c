@@ -134,6 +134,23 @@ static void names(void)
 	MPI_Comm_get_name(c, name, &n);
 	CHECK(!strcmp(name, "rows") && n == 4);
 	MPI_Comm_free(&c);
+	CHECK_EQ(MPI_Comm_get_name(MPI_COMM_NULL, name, &n), MPI_SUCCESS);
+	CHECK(!strcmp(name, "MPI_COMM_NULL") && n == 13);
+}
+
+/* MPI_Finalize meets communicators that were never freed, and that did collectives. */
+static void left_alive(void)
+{
+	long in = me, out;
+	MPI_Request r;
+	MPI_Comm c[3];
+
+	for (int i = 0; i < 3; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &c[i]);
+		MPI_Iallreduce(&in, &out, 1, MPI_LONG, MPI_SUM, c[i], &r);
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+		CHECK_EQ(out, (long)np * (np - 1) / 2);
+	}
 }
 
 int main(int argc, char **argv)
@@ -145,6 +162,7 @@ int main(int argc, char **argv)
 	free_pending();
 	names();
 	isolation();
+	left_alive();
 	test_done("comms");
 	return 0;
 }

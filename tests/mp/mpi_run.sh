@@ -29,7 +29,7 @@ for kind in $kinds; do
 			runs=$((runs + 1))
 			timeout -k 5 120 "$top/heddlerun" -n "$n" "$top/tests/mp/mpi_$p" >"$log" 2>&1
 			status=$?
-			if [ $status -ne 0 ] || ! grep -q "^$p: ok, $n ranks" "$log"; then
+			if [ $status -ne 0 ] || ! grep -q "^$p: ok, $n ranks" "$log" || grep -q "warning:" "$log"; then
 				echo "FAILED: mpi_$p, $n ranks, $kind: status $status"
 				tail -n 20 "$log"
 				failed=$((failed + 1))

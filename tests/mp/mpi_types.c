@@ -57,6 +57,45 @@ static void columns(int rows, int cols, int width)
 	free(a);
 }
 
+/* Pending collectives keep their types (MPI-5.0 section 5.1.9), too: every other int of the receive buffer is written. */
+static void freed_while_pending(int n)
+{
+	enum { BCAST, ALLGATHER, ALLTOALL, CALLS };
+	int *s = malloc(sizeof(*s) * 2 * n * np), *r = malloc(sizeof(*r) * 2 * n * np);
+
+	for (int call = 0; call < CALLS; call++) {
+		int blocks = call == BCAST ? 1 : np;
+		MPI_Datatype t;
+		MPI_Request req;
+
+		for (int i = 0; i < 2 * n * np; i++) {
+			s[i] = 1000 * me + i % (2 * n);
+			r[i] = call == BCAST && me == np - 1 ? s[i] : -1;
+		}
+		MPI_Type_vector(n, 1, 2, MPI_INT, &t);
+		MPI_Type_commit(&t);
+		if (call == BCAST)
+			MPI_Ibcast(r, 1, t, np - 1, MPI_COMM_WORLD, &req);
+		else
+			for (int i = 0; i < np * n; i++)	/* dense, as the type of the sender */
+				s[i] = 1000 * me + 2 * (i % n);
+		if (call == ALLGATHER)
+			MPI_Iallgather(s, n, MPI_INT, r, 1, t, MPI_COMM_WORLD, &req);
+		else if (call == ALLTOALL)
+			MPI_Ialltoall(s, n, MPI_INT, r, 1, t, MPI_COMM_WORLD, &req);
+		MPI_Type_free(&t);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		for (int b = 0; b < blocks; b++)
+			for (int i = 0; i < n; i++) {
+				int from = call == BCAST ? np - 1 : b;
+
+				CHECK_EQ(r[b * (2 * n - 1) + 2 * i], 1000 * from + 2 * i);
+			}
+	}
+	free(s);
+	free(r);
+}
+
 /* Part of a type: a shorter message fills the beginning of the type map. */
 static void partial(void)
 {
@@ -111,6 +150,8 @@ int main(int argc, char **argv)
 		columns(2000, 300, 64);
 		partial();
 		pairs();
+		freed_while_pending(10);
+		freed_while_pending(20000);
 	}
 	test_done("types");
 	return 0;

@@ -30,10 +30,6 @@ int hdl_coll_fini(void)
 	return 0;
 }
 
-void hdl_coll_comm_release(struct hdl_comm *comm)
-{
-}
-
 bool hdl_op_valid(MPI_Op op, const struct hdl_type *type)
 {
 	return op == MPI_SUM || (op == MPI_BAND && type != hdl_type_get(MPI_DOUBLE));
@@ -366,10 +362,15 @@ Test(state, twice, .exit_code = MPI_ERR_OTHER)
 	exit(0);
 }
 
+static void on_error(MPI_Comm *comm, int *code, ...)
+{
+}
+
 Test(state, flags_and_levels)
 {
 	int flag = 7, provided = 7, version, sub, len;
 	char text[MPI_MAX_LIBRARY_VERSION_STRING];
+	MPI_Errhandler h;
 
 	OK(MPI_Initialized(&flag));
 	cr_assert(!flag);
@@ -391,9 +392,13 @@ Test(state, flags_and_levels)
 	cr_assert(!flag);
 	cr_assert(MPI_Wtick() > 0 && MPI_Wtick() < 1e-3);
 	cr_assert(MPI_Wtime() > 0);
+	OK(MPI_Comm_create_errhandler(on_error, &h));
 	OK(MPI_Finalize());
 	OK(MPI_Finalized(&flag));
 	cr_assert(flag);
+	OK(MPI_Errhandler_free(&h));
+	cr_assert_eq(h, MPI_ERRHANDLER_NULL);
+	cr_assert_eq(MPI_Errhandler_free(&h), MPI_ERR_ERRHANDLER);
 	OK(MPI_Initialized(&flag));
 	cr_assert(flag);
 }
