@@ -21,7 +21,7 @@ try() {
 		shift
 	done
 	shift
-	out=$(env $env timeout 120 "$run" -n "$n" "$@" 2>&1)
+	out=$(env $env timeout -k 5 120 "$run" -n "$n" "$@" 2>&1)
 	status=$?
 	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
 		echo "FAILED ($status): $env $run -n $n $*"
@@ -92,20 +92,20 @@ try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
 # a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
 for kind in "" rc xrc dc ud; do
 	for mode in "" waits; do
-		out=$(HEDDLE_TRANSPORT=$kind timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" $mode 2>&1)
+		out=$(HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" $mode 2>&1)
 		case $out in
 		*'connection to rank 1 failed'*'told of rank 1'*'then refused'*) ;;
 		*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death $mode: $out"; failed=1 ;;
 		esac
 	done
-	out=$(HEDDLE_TRANSPORT=$kind HEDDLE_UD_TIMEOUT=200ms timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" stop 2>&1)
+	out=$(HEDDLE_TRANSPORT=$kind HEDDLE_UD_TIMEOUT=200ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" stop 2>&1)
 	case $out in
 	'the stopped rank answers') ;;
 	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death stop: $out"; failed=1 ;;
 	esac
 done
 # where nobody can know, the time decides
-out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
+out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
 case $out in
 *'connection to rank 1 failed'*'no sign of life'*HEDDLE_UD_TIMEOUT*'told of rank 1'*'then refused'*) ;;
 *) echo "FAILED: transport_death unknown: $out"; failed=1 ;;
@@ -123,7 +123,7 @@ case $out in
 *) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
 esac
 for wrong in HEDDLE_RNDV_CHUNK=0 HEDDLE_SQ_DEPTH=2147483647 HEDDLE_EAGER_MAX=5g; do
-	out=$(env $wrong timeout 60 "$run" -n 2 "$traffic" 10 100000 1 2>&1)
+	out=$(env $wrong timeout -k 5 60 "$run" -n 2 "$traffic" 10 100000 1 2>&1)
 	case $?,$out in
 	124,* | 0,*) echo "FAILED: $wrong was accepted: $out"; failed=1 ;;
 	*"${wrong%%=*}="*': a'*) ;;

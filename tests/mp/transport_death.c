@@ -18,6 +18,8 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+#define GREETINGS 100u
+
 static unsigned got;
 static int dead = -1, ended, pending;
 
@@ -63,11 +65,11 @@ static void turn(unsigned *idle)
 static int stopped(int peer)
 {
 	uint64_t until = hdl_now_ns() + 1500000000;
-	unsigned n, before = got, idle = 0;
+	unsigned n, idle = 0;
 
 	if (hdl_job.rank == 1) {
 		kill(getpid(), SIGSTOP);
-		while (got < before + 100)
+		while (got < GREETINGS + 100)	/* some may be here already */
 			turn(&idle);
 		send_to(peer, 8);
 	} else {
@@ -81,7 +83,7 @@ static int stopped(int peer)
 		kill((pid_t)hdl_ep(peer)->proc.pid, SIGCONT);
 		for (; n < 100; n++)
 			send_to(peer, 8);
-		while (got == before && dead < 0)
+		while (got == GREETINGS && dead < 0)
 			turn(&idle);
 		fprintf(stderr, dead < 0 ? "the stopped rank answers\n" : "a stopped rank is taken for dead\n");
 	}
@@ -98,7 +100,7 @@ int main(int argc, char **argv)
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	int peer = !hdl_job.rank;
-	for (unsigned i = 0; i < 100; i++) {
+	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);
 		while (got < i + 1)
 			hdl_tp_progress();
