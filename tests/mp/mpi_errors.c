@@ -150,11 +150,20 @@ static void memory(void)
 	returned();
 }
 
+static void say(const char *when, int rc)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int class, len;
+
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, text, &len);
+	fprintf(stderr, "%s: class %d, %s\n", when, class, text);
+}
+
 /* The last rank is killed in the middle of collectives; the others outlive the launcher's SIGTERM to see what they get. */
 static void killed(void)
 {
-	char text[MPI_MAX_ERROR_STRING];
-	int rc = MPI_SUCCESS, class, len;
+	int rc = MPI_SUCCESS;
 	long in = me, out;
 
 	signal(SIGTERM, SIG_IGN);
@@ -164,14 +173,9 @@ static void killed(void)
 		if (i == 500 && me == np - 1)
 			raise(SIGKILL);
 	}
-	MPI_Error_class(rc, &class);
-	MPI_Error_string(rc, text, &len);
-	fprintf(stderr, "after the kill: class %d, %s\n", class, text);
-	if (me == 0) {	/* sends to the lost rank, and waits for none */
-		MPI_Error_class(rc = MPI_Bcast(&in, 1, MPI_LONG, 0, MPI_COMM_WORLD), &class);
-		MPI_Error_string(rc, text, &len);
-		fprintf(stderr, "sending: class %d, %s\n", class, text);
-	}
+	say("after the kill", rc);
+	if (me == 0)	/* sends to the lost rank, and waits for none */
+		say("sending", MPI_Bcast(&in, 1, MPI_LONG, 0, MPI_COMM_WORLD));
 	_exit(0);
 }
 

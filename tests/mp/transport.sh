@@ -125,7 +125,7 @@ esac
 for wrong in HEDDLE_RNDV_CHUNK=0 HEDDLE_SQ_DEPTH=2147483647 HEDDLE_EAGER_MAX=5g; do
 	out=$(env $wrong timeout -k 5 60 "$run" -n 2 "$traffic" 10 100000 1 2>&1)
 	case $?,$out in
-	124,* | 0,*) echo "FAILED: $wrong was accepted: $out"; failed=1 ;;
+	124,* | 137,* | 0,*) echo "FAILED: $wrong was accepted: $out"; failed=1 ;;
 	*"${wrong%%=*}="*': a'*) ;;
 	*) echo "FAILED: $wrong: $out"; failed=1 ;;
 	esac

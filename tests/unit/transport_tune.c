@@ -21,6 +21,20 @@ static void run(struct hdl_tune *t, size_t len, unsigned n, const uint64_t ns[HD
 	}
 }
 
+#define WINDOW 64
+
+/* As many that begin before the first of them ends, each of them ns[way] behind the one before. */
+static void run_window(struct hdl_tune *t, size_t len, bool both, const uint64_t ns[HDL_WAYS], unsigned went[HDL_WAYS])
+{
+	hdl_tuned tuned[WINDOW];
+	enum hdl_way way[WINDOW];
+
+	for (int i = 0; i < WINDOW; i++)
+		went[way[i] = hdl_tune_begin(t, len, both, ALL, now, &tuned[i])]++;
+	for (int i = 0; i < WINDOW; i++)
+		hdl_tune_end(t, tuned[i], len, false, now += ns[way[i]]);
+}
+
 Test(tune, finds_the_fastest_way)
 {
 	for (int fast = 0; fast < HDL_WAYS; fast++) {
@@ -114,22 +128,15 @@ Test(tune, hopeless_trials_end_early)
 Test(tune, windows_are_measured)
 {
 	struct hdl_tune t = { 0 };
+	const uint64_t ns[HDL_WAYS] = { [HDL_WAY_READ] = 10000, [HDL_WAY_SPLIT] = 9000, [HDL_WAY_STAGE] = 7000 };
 	unsigned went[HDL_WAYS] = { 0 };
 
 	for (unsigned round = 0; round < 2000; round++) {
-		hdl_tuned tuned[64];
-		uint64_t ns[64];
-		for (int i = 0; i < 64; i++) {
-			enum hdl_way way = hdl_tune_begin(&t, 60000, true, ALL, now, &tuned[i]);
-			went[way]++;
-			ns[i] = way == HDL_WAY_READ ? 10000 : way == HDL_WAY_SPLIT ? 9000 : 7000;
-		}
-		for (int i = 0; i < 64; i++)
-			hdl_tune_end(&t, tuned[i], 60000, false, now += ns[i]);
+		run_window(&t, 60000, true, ns, went);
 		cr_assert_eq(t.active, 0);
 		now += 5000;
 	}
-	cr_assert(went[HDL_WAY_STAGE] > 2000 * 64 * 8 / 10, "%u of 128000", went[HDL_WAY_STAGE]);
+	cr_assert(went[HDL_WAY_STAGE] > 2000 * WINDOW * 8 / 10, "%u of 128000", went[HDL_WAY_STAGE]);
 	for (int c = 0; c < HDL_TUNE_CLASSES; c++)
 		cr_assert(c == HDL_TUNE_SIZES + 2 || !t.class[c].recent, "class %d was never used", c);
 }
@@ -138,21 +145,14 @@ Test(tune, windows_are_measured)
 Test(tune, trials_are_short_in_windows)
 {
 	struct hdl_tune t = { 0 };
+	const uint64_t ns[HDL_WAYS] = { [HDL_WAY_READ] = 60000, [HDL_WAY_SPLIT] = 100000, [HDL_WAY_STAGE] = 100000 };
 	unsigned went[HDL_WAYS] = { 0 };
 
 	for (unsigned round = 0; round < 20; round++) {
-		hdl_tuned tuned[64];
-		uint64_t ns[64];
-		unsigned other = 0;
-		for (int i = 0; i < 64; i++) {
-			enum hdl_way way = hdl_tune_begin(&t, 1 << 20, false, ALL, now, &tuned[i]);
-			went[way]++;
-			other += way != HDL_WAY_READ;
-			ns[i] = way == HDL_WAY_READ ? 60000 : 100000;
-		}
+		unsigned read = went[HDL_WAY_READ];
+		run_window(&t, 1 << 20, false, ns, went);
+		unsigned other = WINDOW - (went[HDL_WAY_READ] - read);
 		cr_assert(other <= HDL_TUNE_COLD_LONG + HDL_TUNE_COUNT_LONG + 1, "%u of 64 were trials", other);
-		for (int i = 0; i < 64; i++)
-			hdl_tune_end(&t, tuned[i], 1 << 20, false, now += ns[i]);
 	}
 	cr_assert(went[HDL_WAY_SPLIT] && went[HDL_WAY_STAGE]);
 }
