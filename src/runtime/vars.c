@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Configuration variables: everything here is made from runtime/vars.def, and for those of libshca, which libshca itself
- * reads, from shca/vars.def. */
+ * reads, from shca/fabric/vars.def. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -37,7 +37,7 @@ static const struct row {
 #include "runtime/vars.def"
 #undef HDL_VAR
 #define SHCA_VAR(name, type, dflt, unit, text) { name, unit, text, type, 0, dflt },
-#include "shca/vars.def"
+#include "shca/fabric/vars.def"
 #undef SHCA_VAR
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };

@@ -1,12 +1,22 @@
-shca_headers = src/lines/lines.h src/shca/control.h src/shca/device.h src/shca/engine.h src/shca/exp_ops.h src/shca/fabric.h src/shca/layout.h \
-	src/shca/plain.h src/shca/post.h src/shca/vars.def
-shca_sources = $(shca_headers) src/shca/env.c src/shca/fabric.c src/shca/find.c src/shca/alloc.c src/shca/member.c src/shca/helper.c \
-	src/shca/wake.c src/shca/respond.c \
-	src/shca/exec.c src/shca/run.c src/shca/cq.c src/shca/rq.c src/shca/copy.c src/shca/share.c src/shca/reap.c \
-	src/shca/device.c src/shca/pd.c src/shca/cqv.c src/shca/qpv.c src/shca/qpstate.c src/shca/srqv.c src/shca/dv.c src/shca/guid.c \
-	src/shca/post.c src/shca/plain.c src/shca/datagram.c src/shca/wr.c src/shca/poll.c src/shca/exp.c src/shca/exp_post.c
-
-interpose_sources = src/shca/interpose.h src/shca/interpose.c src/shca/interpose_verbs.c src/shca/interpose_mlx5.c
+# The software HCA in four rooms. Each uses those below it only; tests/shca/rooms.sh checks that over the objects' symbols.
+#   fabric     the sealed memory file: layout, members, allocation, sleeping
+#   engine     the execution of work requests, by whichever process makes them runnable
+#   verbs      one process's verbs objects over the engine
+#   interpose  the symbols that strangers' programs are linked against
+shca_fabric_sources = src/lines/lines.h src/shca/fabric/layout.h src/shca/fabric/fabric.h src/shca/fabric/vars.def \
+	src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/find.c src/shca/fabric/alloc.c src/shca/fabric/member.c \
+	src/shca/fabric/wake.c
+shca_engine_sources = src/shca/engine/engine.h src/shca/engine/exec.c src/shca/engine/run.c src/shca/engine/cq.c \
+	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/respond.c src/shca/engine/reap.c \
+	src/shca/engine/helper.c
+shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
+	src/shca/verbs/device.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/qpstate.c \
+	src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/guid.c src/shca/verbs/post.c src/shca/verbs/plain.c \
+	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c \
+	src/verbs_exp/provider.h
+interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \
+	src/shca/interpose/mlx5.c
+shca_sources = $(shca_fabric_sources) $(shca_engine_sources) $(shca_verbs_sources)
 
 # Inside libheddle the verbs are dispatched by hidden symbols; libshca.so exports them with their real versions.
 noinst_LTLIBRARIES += libshca_core.la
@@ -15,10 +25,10 @@ libshca_core_la_SOURCES = $(shca_sources) $(interpose_sources)
 lib_LTLIBRARIES += libshca.la
 libshca_la_SOURCES = $(shca_sources) $(interpose_sources) $(verbs_exp_sources)
 libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
-libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/libshca.map
+libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/interpose/libshca.map
 libshca_la_LIBADD = -lpthread
 include_HEADERS += include/shca.h
-EXTRA_DIST += src/shca/libshca.map
+EXTRA_DIST += src/shca/interpose/libshca.map
 
 # Runs a stranger's verbs program on the software HCA.
 bin_PROGRAMS += shcarun

@@ -16,7 +16,7 @@
 #include <infiniband/verbs.h>
 
 #include "config.h"
-#include "shca/fabric.h"
+#include "shca/fabric/fabric.h"
 
 /* ---- output: a table with aligned columns, or comma-separated values --------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shca/exp_ops.h"
+#include "verbs_exp/provider.h"
 #include "verbs_exp/validate.h"
 
 /*

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "shca/engine.h"
+#include "shca/engine/engine.h"
 
 #define SKIP 77
 #define CHECK(c)                                                                                                      \

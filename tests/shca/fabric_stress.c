@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shca/engine.h"
+#include "shca/engine/engine.h"
 
 #define CHECK(c)                                                                                                      \
 	do {                                                                                                          \

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shca/engine.h"
+#include "shca/engine/engine.h"
 
 struct failpoint_arm *failpoint_arms;
 

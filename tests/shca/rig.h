@@ -8,9 +8,9 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "shca/control.h"
-#include "shca/exp_ops.h"
-#include "shca/post.h"
+#include "shca/verbs/control.h"
+#include "verbs_exp/provider.h"
+#include "shca/verbs/post.h"
 
 extern const struct shca_exp_ops shca_own_exp_ops;
 

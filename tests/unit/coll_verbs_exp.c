@@ -6,7 +6,7 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "shca/exp_ops.h"
+#include "verbs_exp/provider.h"
 
 /* ---- the mock -------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shca/engine.h"
+#include "shca/engine/engine.h"
 
 static struct shca_member m;
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lanes: how bytes get from one process's memory to another's.
+ *   mapped here (the arena, or my own memory)  plain loads and stores
+ *   another's private memory                   process_vm_readv, process_vm_writev
+ *   between two others' private memory         the same, through a bounce buffer
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include "shca/engine/engine.h"
+
+#define BOUNCE 65536u
+
+static inline char *mapped(const struct shca_cpu *cpu, uint32_t proc, const struct shca_seg *seg)
+{
+	if (seg->lane == SHCA_LANE_ARENA)
+		return cpu->base + seg->where;
+	return proc == cpu->m->slot ? (char *)(uintptr_t)seg->where : NULL;
+}
+
+/* The last 64 bytes are a piece of their own, so that the kernel copies them after the rest. */
+static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+{
+	pid_t pid = cpu->m->procs[proc].pid;
+
+	if (!cpu->m->proc->cma || !cpu->m->procs[proc].cma)
+		return shca_respond(cpu, write, proc, remote, local, n, last);
+	while (n) {
+		struct iovec liov = {local, n}, riov[2] = {{(void *)(uintptr_t)remote, n}};
+		unsigned nr = 1;
+		if (write && last && n > 64) {
+			riov[0].iov_len = n - 64;
+			riov[1] = (struct iovec){(void *)(uintptr_t)(remote + n - 64), 64};
+			nr = 2;
+		}
+		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
+				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
+		if (got < 0 && (errno == EPERM || errno == ENOSYS))
+			return shca_respond(cpu, write, proc, remote, local, n, last);
+		if (got <= 0)
+			return got < 0 && errno != EINTR ? -errno : -EFAULT;
+		n -= (uint64_t)got;
+		remote += (uint64_t)got;
+		local += got;
+	}
+	return 0;
+}
+
+/* Reads so that the last line appears after the rest: it takes a detour, in the same system call. */
+static int read_ordered(const struct shca_cpu *cpu, uint32_t proc, uint64_t remote, char *local, uint64_t n)
+{
+	char line[64];
+	uint64_t body = n - sizeof(line);
+	int rc;
+
+	if (cpu->m->proc->cma && cpu->m->procs[proc].cma) {
+		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
+		if (process_vm_readv(cpu->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
+			shca_store_ordered(local + body, line, sizeof(line));
+			return 0;
+		}
+	}
+	/* forbidden, or less than all: by pieces, which tell the reason */
+	rc = cma(cpu, false, proc, remote, local, body, false);
+	if (!rc)
+		rc = cma(cpu, false, proc, remote + body, line, sizeof(line), false);
+	if (!rc)
+		shca_store_ordered(local + body, line, sizeof(line));
+	return rc;
+}
+
+static int move(struct shca_cpu *cpu, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
+		uint64_t swhere, uint64_t n, bool last, bool *src_err)
+{
+	int rc;
+
+	*src_err = false;
+	if (dst && src) {
+		if (last)
+			shca_store_ordered(dst, src, n);
+		else
+			memcpy(dst, src, n);
+		return 0;
+	}
+	if (src)
+		return cma(cpu, true, dproc, dwhere, (char *)src, n, last);
+	if (dst) {
+		*src_err = true;
+		return last && n > 64 ? read_ordered(cpu, sproc, swhere, dst, n) :
+					cma(cpu, false, sproc, swhere, dst, n, false);
+	}
+	if (!cpu->bounce && !(cpu->bounce = malloc(BOUNCE)))
+		return -ENOMEM;
+	while (n) {
+		uint64_t k = n < BOUNCE ? n : BOUNCE;
+		rc = cma(cpu, false, sproc, swhere, cpu->bounce, k, false);
+		if (rc) {
+			*src_err = true;
+			return rc;
+		}
+		rc = cma(cpu, true, dproc, dwhere, cpu->bounce, k, last && k == n);
+		if (rc)
+			return rc;
+		n -= k;
+		swhere += k;
+		dwhere += k;
+	}
+	return 0;
+}
+
+struct walk {
+	const struct shca_iov *iov;
+	uint32_t i;
+	uint64_t at;			/* within segment i */
+};
+
+static void walk_start(struct walk *w, const struct shca_iov *iov)
+{
+	w->iov = iov;
+	w->i = 0;
+	w->at = iov->skip;
+	while (w->i < iov->n && w->at >= iov->seg[w->i].len && (w->at || !iov->seg[w->i].len))
+		w->at -= iov->seg[w->i++].len;
+}
+
+static uint64_t walk_left(const struct walk *w)
+{
+	return w->iov->seg[w->i].len - w->at;
+}
+
+static void walk_on(struct walk *w, uint64_t n)
+{
+	w->at += n;
+	while (w->i < w->iov->n && w->at >= w->iov->seg[w->i].len) {
+		w->at -= w->iov->seg[w->i].len;
+		w->i++;
+	}
+}
+
+int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+	      bool *src_err)
+{
+	struct walk d, s;
+
+	*src_err = false;
+	if (!len)
+		return 0;
+	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
+	    src->skip + len <= src->seg->len) {
+		/* from one piece to one piece: what most requests are */
+		char *to = mapped(cpu, dst->proc, dst->seg), *from = mapped(cpu, src->proc, src->seg);
+		return move(cpu, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
+			    from ? from + src->skip : NULL, src->seg->where + src->skip, len, order == SHCA_LAST_LINE_LAST,
+			    src_err);
+	}
+	walk_start(&d, dst);
+	walk_start(&s, src);
+	int shared_rc;
+	uint64_t shared = shca_share_copy(cpu, dst, src, len, order, &shared_rc);
+	if (shared) {
+		if (shared_rc) {
+			*src_err = src->proc != cpu->m->slot;
+			return shared_rc;
+		}
+		walk_on(&d, shared);
+		walk_on(&s, shared);
+		len -= shared;
+	}
+	while (len) {
+		if (d.i >= dst->n || s.i >= src->n) {
+			*src_err = s.i >= src->n;
+			return -EFAULT;
+		}
+		uint64_t n = walk_left(&d), k = walk_left(&s);
+		const struct shca_seg *ds = &dst->seg[d.i], *ss = &src->seg[s.i];
+		if (k < n)
+			n = k;
+		if (len < n)
+			n = len;
+		char *dp = mapped(cpu, dst->proc, ds), *sp = mapped(cpu, src->proc, ss);
+		int rc = move(cpu, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, src->proc, sp ? sp + s.at : NULL,
+			      ss->where + s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
+		if (rc)
+			return rc;
+		walk_on(&d, n);
+		walk_on(&s, n);
+		len -= n;
+	}
+	return 0;
+}
+
+int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len)
+{
+	struct walk d;
+	const char *s = src;
+	bool src_err;
+
+	if (!len)
+		return 0;
+	walk_start(&d, dst);
+	while (len) {
+		if (d.i >= dst->n)
+			return -EFAULT;
+		const struct shca_seg *ds = &dst->seg[d.i];
+		uint64_t n = walk_left(&d);
+		if (len < n)
+			n = len;
+		char *dp = mapped(cpu, dst->proc, ds);
+		int rc = move(cpu, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, cpu->m->slot, s, 0, n, n == len, &src_err);
+		if (rc)
+			return rc;
+		walk_on(&d, n);
+		s += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/* The lock of a dead holder is taken over: its read-modify-write is ambiguous, and the reaper says so to its queue. */
+static void atomic_lock(struct shca_cpu *cpu, _Atomic uint32_t *lock)
+{
+	for (uint64_t spins = 1;; spins++) {
+		uint32_t holder = 0;
+		if (atomic_compare_exchange_weak(lock, &holder, cpu->slot + 1))
+			return;
+		if (holder && !(spins & 0xffff)) {
+			uint32_t owner = atomic_load(&cpu->m->threads[holder - 1].owner);
+			if (!owner || !shca_proc_alive(cpu->m, owner - 1))
+				atomic_compare_exchange_strong(lock, &holder, 0);
+		}
+		if (!(spins & 0xff))
+			sched_yield();
+	}
+}
+
+int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
+			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old)
+{
+	uint64_t h = (addr >> 3) * 0x9e3779b97f4a7c15ull + proc * 0xc2b2ae3d27d4eb4full;
+	_Atomic uint32_t *lock = &cpu->m->hdr->atomic_locks[h >> 56];
+	int rc = 0;
+
+	atomic_lock(cpu, lock);
+	if (proc == cpu->m->slot) {
+		_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)addr;
+		*old = atomic_load(word);
+		SHCA_FAILPOINT(cpu, "atomic-locked", NULL, 0);
+		atomic_store(word, result(req, *old));
+	} else {
+		rc = cma(cpu, false, proc, addr, (char *)old, 8, false);
+		if (!rc) {
+			uint64_t new = result(req, *old);
+			SHCA_FAILPOINT(cpu, "atomic-locked", NULL, 0);
+			rc = cma(cpu, true, proc, addr, (char *)&new, 8, true);
+		}
+	}
+	atomic_store_explicit(lock, 0, memory_order_release);
+	return rc;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions appear (I3). */
+#include "shca/engine/engine.h"
+
+/*
+ * Where a slot stands relative to position pos, whose lap is given: 0: pos is free to be filled; > 0: pos and everything up
+ * to pos + d - 1 is filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot
+ * tells by how much.
+ */
+static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint32_t log2)
+{
+	uint32_t seen = SHCA_CQE_LAP(w0);
+
+	if (__builtin_expect(shca_cqe_free(w0, pos, log2) || !seen, 1))
+		return 0;
+	if (seen == lap)
+		return 1;
+	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
+}
+
+uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
+{
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	for (;;) {
+		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
+		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
+
+		if (!d)
+			return pos;
+		pos += d;
+	}
+}
+
+shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp)
+{
+	struct shca_cq_waiters *block = &cq->waiters;
+
+	for (;;) {
+		uint32_t n = atomic_load_explicit(&block->n, memory_order_relaxed);
+		for (uint32_t i = 0; i < n; i++)
+			if (__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED) == qp)
+				return shca_off_of(m, &block->w[i]);
+		/* an entry whose queue is gone is free again */
+		for (uint32_t i = 0; i < n; i++) {
+			if (!__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED)) {
+				__atomic_store_n(&block->w[i].qp, qp, __ATOMIC_RELEASE);
+				return shca_off_of(m, &block->w[i]);
+			}
+		}
+		if (n < SHCA_CQ_WAITERS) {
+			__atomic_store_n(&block->w[n].qp, qp, __ATOMIC_RELAXED);
+			atomic_store_explicit(&block->n, n + 1, memory_order_release);
+			return shca_off_of(m, &block->w[n]);
+		}
+		shca_off more = atomic_load_explicit(&block->more, memory_order_relaxed);
+		if (!more) {
+			more = shca_mem_alloc(m, sizeof(struct shca_cq_waiters));
+			if (!more)
+				return 0;
+			atomic_store_explicit(&block->more, more, memory_order_release);
+		}
+		block = shca_at(m->base, more);
+	}
+}
+
+static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+{
+	uint32_t armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+
+	if ((armed == 1 || (armed == 2 && solicited)) && atomic_exchange(&cq->armed, 0)) {
+		atomic_store_explicit(&cq->event, 1, memory_order_release);
+		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
+	}
+}
+
+static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	for (struct shca_cq_waiters *block = &cq->waiters;;) {
+		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
+		for (uint32_t i = 0; i < n; i++) {
+			struct shca_cq_waiter *w = &block->w[i];
+			if (!atomic_load_explicit(&w->armed, memory_order_relaxed) || !atomic_exchange(&w->armed, 0))
+				continue;
+			/* 0: its owner has just taken the queue away */
+			shca_off qp = __atomic_load_n(&w->qp, __ATOMIC_ACQUIRE);
+			if (qp)
+				shca_kick(cpu, qp);
+		}
+		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
+		if (__builtin_expect(!more, 1))
+			break;
+		block = shca_at(cpu->base, more);
+	}
+}
+
+void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+{
+	notify(cpu, cq, solicited);
+	notice_waiters(cpu, cq);
+}
+
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
+{
+	return shca_cq_put(cpu, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
+			   shca_cqe_w0(in->op, in->status, in->index, in->qpn), (uint64_t)in->imm << 32 | in->byte_len,
+			   in->solicited || in->status != IBV_WC_SUCCESS);
+}
+
+/* Whether there is room at position pos, as the consumer says now; if not, the CQ is in error. */
+static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
+{
+	uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+
+	atomic_store_explicit(&cq->ci_seen, ci, memory_order_relaxed);
+	if (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos - ci < 1ull << cq->log2)
+		return true;
+	if (!atomic_exchange(&cq->overrun, 1)) {
+		atomic_store(&cq->event_err, 1);
+		shca_async_wake(cpu, cq->proc);
+	}
+	return false;
+}
+
+uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
+{
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	while (!shca_cq_try(cpu, cq, pos, w0, w1)) {
+		uint64_t d = slot_ahead(atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire), pos,
+					shca_cqe_lap(pos, cq->log2), cq->log2);
+		pos += d;
+		if (!d && !room(cpu, cq, pos))
+			return pos;
+	}
+	shca_cq_placed(cpu, cq, pos, solicited);
+	return pos;
+}
+
+void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	shca_full_fence();
+	shca_cq_notice(cpu, cq, true);
+	shca_note_write(cpu, cq->proc);
+}
+
+int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
+{
+	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
+	uint64_t end = shca_cq_count(cpu, cq), mask = (1ull << cq->log2) - 1;
+	uint64_t n = (uint32_t)((uint32_t)end - from);
+
+	bool round = n > mask + 1;
+
+	if (round)
+		n = mask + 1;
+	for (uint64_t pos = end - n; pos != end; pos++) {
+		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
+		if (SHCA_CQE_QPN(w0) == qpn && SHCA_CQE_INDEX(w0) == (index & 0x7fff) &&
+		    (SHCA_CQE_OP(w0) >= SHCA_OP_RECV) == recv)
+			return 1;
+	}
+	return round ? -1 : 0;
+}

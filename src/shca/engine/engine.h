@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: runs send requests on whichever CPU makes them runnable. No globals: everything takes a struct
+ * shca_cpu (a thread of a member of the fabric). Verbs objects know the engine; the engine does not know them.
+ *
+ *   exec.c   one request: finds the responder, checks, moves data, completes
+ *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
+ *   cq.c     completions appear; waiters and sleepers are noticed
+ *   rq.c     receives are posted, taken, returned
+ *   copy.c   lanes
+ *   reap.c   what a dead process leaves behind
+ */
+#ifndef SHCA_ENGINE_H
+#define SHCA_ENGINE_H
+
+/* SHCA_NO_SIMD: what other processors get, for a test of it on one that has SSE2. */
+#if defined(__SSE2__) && !defined(SHCA_NO_SIMD)
+#define SHCA_SSE2 1
+#include <emmintrin.h>
+#endif
+#include <infiniband/verbs.h>
+
+#include "lines/lines.h"
+#include "shca/fabric/fabric.h"
+
+/* What a request asks for. DIRECT: on the stack; SHARED: a view of the WQE. */
+struct shca_req {
+	uint8_t op, flags, nsge, bad;
+	uint32_t imm, rkey, dqpn, qkey, len;
+	uint64_t raddr;
+	uint64_t arg[4];
+	const struct shca_seg *sge;	/* of the queue's owner */
+	const void *inl;		/* inline bytes, mapped here; NULL: use sge */
+};
+
+/* Outcome of running a request: an enum ibv_wc_status, or one of these. */
+#define SHCA_RNR (-1)			/* no receive: the queue stalls */
+#define SHCA_NOPEER (-2)		/* nobody answers (yet): the queue stalls until its retries are used up */
+#define SHCA_UNMET (-3)			/* a WAIT whose completions are not there */
+
+/* exec.c. The caller is the executor of qp (I1). Does everything up to and including the responder's completion;
+ * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
+ * executor died. */
+int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req);
+/* The requester's completion for the request at position pos of its queue. */
+void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+/* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
+ * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
+void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp);
+
+/* The journal. A step counts only for the request at head: advancing head clears it in the same store. */
+static inline void shca_step_to(struct shca_qp *qp, uint32_t step)
+{
+	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
+	atomic_store_explicit(&qp->step, step | head << 8, memory_order_release);
+}
+static inline uint32_t shca_step_of(const struct shca_qp *qp)
+{
+	uint32_t w = atomic_load_explicit(&qp->step, memory_order_relaxed);
+	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
+	return w >> 8 == (head & 0xffffff) ? w & 0xff : SHCA_STEP_NONE;
+}
+
+/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
+#ifdef SHCA_FAILPOINTS
+void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
+#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
+#else
+#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
+#endif
+
+/* run.c */
+/* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
+void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer);
+/* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
+ * called by any thread inside the engine. */
+void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+/* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
+ * shca_enter and shca_leave. */
+void shca_kick(struct shca_cpu *cpu, shca_off qp);
+void shca_drain(struct shca_cpu *cpu);
+/* Runs the queues of this process that another thread holds TODO: what a poller does when it finds nothing. */
+int shca_steal(struct shca_cpu *cpu, shca_off qp);
+/* Locks out executors of qp for a modify or destroy (waits for the running one). */
+void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp);
+void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp);
+/* Takes the lock of a dead executor, whose lock word was seen. false: it was something else meanwhile. */
+bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen);
+/* The request at head fails with this status, and its queue with it. The caller holds the lock. */
+void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status);
+/* A queue in error: completes what is posted to it with IBV_WC_WR_FLUSH_ERR (send requests; receives, unless they
+ * are an SRQ's). qp is locked by the caller. */
+void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp);
+/* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
+void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
+static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
+{
+	return (struct shca_wqe *)(base + qp->wqes + (pos & ((1ull << qp->sq_log2) - 1)) * qp->sq_stride);
+}
+/* Called by the helper thread: runs stalled queues of this process whose timers are due; returns when to come again
+ * (CLOCK_MONOTONIC ns), 0: no need. */
+uint64_t shca_tick(struct shca_cpu *cpu);
+/* This process looks at queue qpn again at `due` (CLOCK_MONOTONIC ns); one timer a queue. */
+void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due);
+void shca_timers_free(struct shca_member *m);
+void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
+
+/* cq.c */
+struct shca_cqe_in {
+	uint32_t qpn, index;		/* index: 15 bits */
+	uint32_t byte_len, imm;
+	uint8_t op, status;
+	bool solicited;
+};
+/* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
+uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+/* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
+uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
+{
+	return (uint64_t)op << 44 | (uint64_t)status << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
+}
+uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos);
+/* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
+shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
+/* After a death: looks at armed and waiters again, as the dead producer may not have. */
+void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq);
+/* Whether a completion of (qpn, index) is in cq at or behind position `from` (low 32 bits), which was free when it was
+ * journaled. 1: it is; 0: it is not; -1: the ring went round since, it may have been and be overwritten. */
+int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv);
+#define SHCA_CQE_LAP(w0) ((uint32_t)((w0) >> 49))
+#define SHCA_CQE_OP(w0) ((uint32_t)((w0) >> 44) & 31)
+#define SHCA_CQE_STATUS(w0) ((uint32_t)((w0) >> 39) & 31)
+#define SHCA_CQE_INDEX(w0) ((uint32_t)((w0) >> 24) & 0x7fff)
+#define SHCA_CQE_QPN(w0) ((uint32_t)(w0)&0xffffff)
+/* A position's lap: never 0, so that a zeroed ring is empty. */
+static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
+{
+	uint64_t lap = pos >> log2;
+
+	if (__builtin_expect(lap >= 0x7fff, 0))
+		lap %= 0x7fff;
+	return (uint32_t)lap + 1;
+}
+static inline struct shca_cqe *shca_cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
+{
+	return shca_at(cpu->base, cq->ring);
+}
+/* Whether the slot of position pos is as the previous lap left it. */
+static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
+{
+	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
+
+	return seen == (__builtin_expect(lap > 1, 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
+}
+/* Number of completions that ever appeared in cq. */
+static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
+	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & ((1ull << cq->log2) - 1)];
+
+	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2), 1))
+		return pos;
+	return shca_cq_count_from(cpu, cq, pos);
+}
+/* Who is to be told of a completion: the channel, queues that wait. */
+void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited);
+/* One completion at position pos. false: it is filled, or perhaps beyond what the consumer has released; or somebody was
+ * faster. */
+static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
+{
+	uint64_t size = 1ull << cq->log2;
+	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & (size - 1)];
+	uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire), o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
+
+	if (__builtin_expect(!shca_cqe_free(o0, pos, cq->log2), 0) && SHCA_CQE_LAP(o0))
+		return false;
+	if (__builtin_expect(pos - atomic_load_explicit(&cq->ci_seen, memory_order_relaxed) >= size, 0) &&
+	    !(cq->flags & SHCA_CQ_IGNORE_OVERRUN))
+		return false;
+	unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
+	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)shca_cqe_lap(pos, cq->log2) << 49;
+	return __sync_bool_compare_and_swap((unsigned __int128 *)e, old, new);
+}
+/* It is there. The CAS that made it visible is a full fence; it pairs with the fence between "armed = 1" and the second
+ * look in shca_req_notify_cq and in a WAIT (run.c). */
+static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, bool solicited)
+{
+	/* release: whoever begins at the hint relies on the slots below */
+	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
+	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
+		__builtin_prefetch(&shca_cq_ring(cpu, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
+	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
+	/* the first block of waiters is full before there is another */
+	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) ||
+			     atomic_load_explicit(&cq->waiters.n, memory_order_acquire), 0))
+		shca_cq_notice(cpu, cq, solicited);
+	shca_note_write(cpu, cq->proc);
+}
+
+/* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
+static inline void shca_resolve_private(const struct shca_member *m, uint32_t proc, uint64_t addr, uint64_t len,
+					struct shca_seg *seg)
+{
+	uint64_t off = addr - m->procs[proc].base;
+
+	if (off < m->bytes && len <= m->bytes - off) {
+		seg->where = off;
+		seg->lane = SHCA_LANE_ARENA;
+	} else {
+		seg->where = addr;
+		seg->lane = SHCA_LANE_CMA;
+	}
+}
+
+/* rq.c */
+#define SHCA_POS_MASK ((1ull << 38) - 1)
+static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
+{
+	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
+}
+static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
+}
+static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq)
+{
+	return shca_at(cpu->base, rq->ring);
+}
+/* The owner has polled the completion of the receive at index. */
+static inline void shca_rq_polled(_Atomic uint64_t *mark)
+{
+	atomic_store_explicit(mark, atomic_load_explicit(mark, memory_order_relaxed) | 1, memory_order_release);
+}
+/* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
+ * executor), NULL when flushing. Returns the receive's index, or -1: none. */
+int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
+/* Whether the receive that was posted at this position is taken by this queue, its completion not polled yet. */
+bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+/* Hands a receive that is taken by this queue to the flusher (shca_flush); false: it is neither's. */
+bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* The owner posts the receive at index (its segments are filled in). */
+void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* A receive taken by this queue whose message will not come: the owner will post it again. */
+void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq);
+/* The owner: whether the receive at index was returned; it is IDLE then. */
+bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+/* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
+void shca_rnr_link(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_qp *qp);
+/* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
+ * making or has in hands, or that was lost with one: only quiesces tell. */
+uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp);
+/* The link is nobody's: who made it is done, its list was emptied then, and every thread has left the engine since. */
+void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link);
+
+/* copy.c */
+/* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT: src_err tells which side's
+ * memory was not there. */
+enum shca_order {
+	SHCA_ANY_ORDER,			/* nobody looks at the data before the completion */
+	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
+};
+struct shca_iov {
+	uint32_t proc;			/* whose addresses */
+	const struct shca_seg *seg;
+	uint32_t n;
+	uint64_t skip;			/* bytes of the list to pass over first */
+};
+int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+	      bool *src_err);
+/* The same from memory mapped here. */
+int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len);
+/* Addresses are the user's: of any alignment. */
+typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
+typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
+/* Between the stores of shca_store_ordered: the compiler may not merge or reorder them; x86 keeps the order of stores,
+ * elsewhere a release fence does. Its partner is the acquire by which a reader looks at the last of them. */
+static inline void shca_store_barrier(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_release);
+#endif
+}
+
+/* 16 bytes of any alignment. Stored in one piece, or in two, the lower first: to be seen in ascending order, either way. */
+#ifdef SHCA_SSE2
+typedef __m128i shca_16;
+static inline shca_16 shca_load_16(const char *p)
+{
+	return _mm_loadu_si128((const __m128i *)p);
+}
+static inline void shca_store_16(char *p, shca_16 v)
+{
+	_mm_storeu_si128((__m128i *)p, v);
+}
+#else
+typedef struct {
+	uint64_t low, high;		/* by address */
+} shca_16;
+static inline shca_16 shca_load_16(const char *p)
+{
+	shca_16 v;
+	memcpy(&v, p, 16);
+	return v;
+}
+static inline void shca_store_16(char *p, shca_16 v)
+{
+	*(shca_any64 *)p = v.low;
+	shca_store_barrier();
+	*(shca_any64 *)(p + 8) = v.high;
+}
+#endif
+
+/* A copy in any order, for lengths that are mostly a line or less: no call then. */
+static inline void shca_copy_small(char *d, const char *s, size_t len)
+{
+	if (len >= 8 && len <= 16) {
+		uint64_t a, b;
+		memcpy(&a, s, 8);
+		memcpy(&b, s + len - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + len - 8, &b, 8);
+	} else if (len < 4) {
+		if (len) {
+			char a = s[0], b = s[len / 2], c = s[len - 1];
+			d[0] = a;
+			d[len / 2] = b;
+			d[len - 1] = c;
+		}
+	} else if (len < 8) {
+		uint32_t a, b;
+		memcpy(&a, s, 4);
+		memcpy(&b, s + len - 4, 4);
+		memcpy(d, &a, 4);
+		memcpy(d + len - 4, &b, 4);
+	} else if (len <= 32) {
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + len - 16);
+		shca_store_16(d, a);
+		shca_store_16(d + len - 16, b);
+	} else if (len <= 64) {
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + 16);
+		shca_16 c = shca_load_16(s + len - 32), e = shca_load_16(s + len - 16);
+		shca_store_16(d, a);
+		shca_store_16(d + 16, b);
+		shca_store_16(d + len - 32, c);
+		shca_store_16(d + len - 16, e);
+	} else {
+		lines_copy_out(d, s, len);
+	}
+}
+
+/* A store into memory mapped here that obeys I5: ascending stores of 16 bytes, the last ones in a store of their own. */
+static inline void shca_store_ordered(void *dst, const void *src, size_t len)
+{
+	char *d = dst;
+	const char *s = src;
+
+	if (len == 64) {
+		/* a line: what rings are made of */
+		shca_16 a = shca_load_16(s), b = shca_load_16(s + 16);
+		shca_16 c = shca_load_16(s + 32);
+		shca_store_16(d, a);
+		shca_store_barrier();
+		shca_store_16(d + 16, b);
+		shca_store_barrier();
+		shca_store_16(d + 32, c);
+		shca_store_barrier();
+		d += 48;
+		s += 48;
+		len = 16;
+	} else if (len > 64) {
+		size_t body = len - 64;
+		lines_copy_out(d, s, body);
+		d += body;
+		s += body;
+		len = 64;
+		shca_store_barrier();
+	}
+	while (__builtin_expect(len > 16, 0)) {
+		shca_store_16(d, shca_load_16(s));
+		shca_store_barrier();
+		d += 16;
+		s += 16;
+		len -= 16;
+	}
+	if (len > 8) {
+		uint64_t v;
+		memcpy(&v, s, 8);
+		*(shca_any64 *)d = v;
+		shca_store_barrier();
+		d += 8;
+		s += 8;
+		len -= 8;
+	}
+	if (len == 8) {
+		uint64_t v;
+		memcpy(&v, s, 8);
+#if defined(__SANITIZE_THREAD__)
+		/* it has to be told that this is a store that others look at */
+		if (!((uintptr_t)d & 7)) {
+			__atomic_store_n((uint64_t *)d, v, __ATOMIC_RELEASE);
+			return;
+		}
+#endif
+		*(shca_any64 *)d = v;
+		return;
+	}
+	for (; len >= 4; d += 4, s += 4, len -= 4) {
+		uint32_t v;
+		memcpy(&v, s, 4);
+		*(shca_any32 *)d = v;
+		shca_store_barrier();
+	}
+	for (; len; d++, s++, len--) {
+		*(volatile char *)d = *s;
+		shca_store_barrier();
+	}
+}
+
+
+/* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
+ * were; 0: not such a copy. Below the limit, what two CPUs gain in copying they lose by lines that change cores. */
+#define SHCA_SHARE_MIN (512u << 10)
+uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+			 enum shca_order order, int *rc);
+/* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
+int shca_share_help(struct shca_cpu *cpu);
+/* A thread ends: its job goes to the next one. */
+void shca_share_end(struct shca_cpu *cpu);
+static inline void shca_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+/* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
+int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
+			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
+
+/* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the
+ * store that took it away, before the quiesce (I8). */
+static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
+{
+	atomic_fetch_add(&m->procs[proc].withdrawn, 1);
+}
+
+/* reap.c */
+/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. */
+void shca_reap(struct shca_cpu *cpu, uint32_t slot);
+/* A process left in good order. It may have run queues of this one that stalled: their timers were its helper's. */
+void shca_departed(struct shca_cpu *cpu);
+
+/* Asynchronous events. */
+void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+void shca_async_wake(struct shca_cpu *cpu, uint32_t proc);
+
+uint64_t shca_now_ns(void);
+
+/* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
+uint64_t shca_device_guid(void);
+void shca_port_gid(uint8_t gid[16]);
+
+#endif

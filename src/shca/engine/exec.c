@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One send request, from finding the responder to its completion.
+ *
+ * Every function here runs as the executor of `qp` (I1) and journals each step before it takes it, so that whoever
+ * finds the executor dead knows what may have happened (reap.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/engine/engine.h"
+
+/* The other end of a request. */
+struct responder {
+	struct shca_qp *qp;
+	struct shca_rq *rq;		/* where its receives are; NULL: none */
+	struct shca_cq *rcq;
+	uint32_t number;		/* that completions carry */
+	uint32_t pd;			/* whose memory the request may touch */
+};
+
+static bool connected(uint8_t type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+}
+
+static bool answers(const struct shca_qp *qp, const struct shca_qp *to, const struct shca_req *req)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+		return to->type == qp->type && to->dest_qpn == qp->qpn;
+	case IBV_QPT_XRC_SEND:
+		return to->type == IBV_QPT_XRC_RECV && to->dest_qpn == qp->qpn;
+	case IBV_QPT_UD:
+		/* IBTA 10.2.5: a Q_Key with the high bit set stands for the queue's own */
+		return to->type == IBV_QPT_UD && to->qkey == (req->qkey >> 31 ? qp->qkey : req->qkey);
+	case SHCA_QPT_DCI:
+		return to->type == SHCA_QPT_DCT && to->dc_key == req->arg[3];
+	default:
+		return false;
+	}
+}
+
+/* The responder's process just died, or its queue is not ready: its death, once noticed, makes the status. */
+static int nobody(const struct shca_qp *qp)
+{
+	return atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) ? IBV_WC_RETRY_EXC_ERR : SHCA_NOPEER;
+}
+
+/* A responder has not what a request asks for, or no longer: when its process has died that is cleared away, which whoever
+ * is on the way sees. Its gates were closed before (reap.c), and the dead refuse nothing. */
+static int refusal(const struct shca_qp *to, int status)
+{
+	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
+}
+
+/* Finds who answers. 0, SHCA_NOPEER, or the status with which the request fails. */
+static int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	uint32_t number = connected(qp->type) ? qp->dest_qpn : req->dqpn;
+	struct shca_qp *to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
+
+	if (__builtin_expect(!to, 0))
+		return nobody(qp);
+	uint32_t gate = atomic_load_explicit(&to->gate, memory_order_acquire);
+	if (__builtin_expect(!(gate & SHCA_GATE_RESPOND), 0))
+		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : nobody(qp);
+	if (!answers(qp, to, req))
+		return nobody(qp);
+	if (__builtin_expect(!qp->peer_proc, 0) && connected(qp->type))
+		shca_peer_known(cpu, qp, to);
+	r->qp = to;
+	r->number = to->qpn;
+	r->pd = to->pd;
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
+		const struct shca_rq *srq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
+		if (!srq || srq->xrcd != to->xrcd)
+			return refusal(to, IBV_WC_REM_INV_REQ_ERR);
+		r->pd = srq->pd;
+	}
+	return 0;
+}
+
+/* Its receive queue, for requests that consume a receive. */
+static int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		r->rq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
+		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead))
+			return IBV_WC_REM_INV_REQ_ERR;
+		r->rcq = shca_at(cpu->base, r->rq->cq);
+		r->number = r->rq->number;
+		return 0;
+	}
+	r->rq = shca_at_checked(cpu->m, r->qp->rq, sizeof(*r->rq));
+	r->rcq = shca_at_checked(cpu->m, r->qp->rcq, sizeof(*r->rcq));
+	if (!r->rq || !r->rcq)
+		return IBV_WC_REM_INV_REQ_ERR;
+	return 0;
+}
+
+/* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
+static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r, enum ibv_event_type event, int requester_status)
+{
+	int status = refusal(r->qp, requester_status);
+
+	/* a DCT, an XRC or UD responder serves many: only a connected queue breaks */
+	if (r->qp->type != IBV_QPT_RC)
+		return status;
+	if (__builtin_expect(status != requester_status, 0)) {
+		shca_release_receive(cpu, qp);
+		return status;
+	}
+	/* Journaled before: the responder will not answer a successor, who could not find the status again. A receive that
+	 * is still held goes to the flusher, which begins when the queue fails. */
+	shca_release_receive(cpu, qp);
+	qp->step_status = (uint8_t)requester_status;
+	qp->step_to = r->qp->qpn;
+	shca_step_to(qp, SHCA_STEP_NAK);
+	SHCA_FAILPOINT(cpu, "nak", qp, qp->step_op);
+	shca_qp_fatal(cpu, r->qp, event);
+	return requester_status;
+}
+
+/* An executor died while it failed the responder. */
+static int nak_again(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	struct shca_qp *to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
+
+	if (to && to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn && !atomic_load(&to->fail))
+		shca_qp_fatal(cpu, to, IBV_EVENT_QP_FATAL);
+	return qp->step_status;
+}
+
+/* Resolves [raddr, raddr + len) with these rights. */
+static int resolve_remote(struct shca_cpu *cpu, const struct responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
+			  uint32_t access, struct shca_seg *seg, uint32_t *proc)
+{
+	struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
+
+	if (__builtin_expect(!mr, 0) || mr->pd != r->pd || (mr->access & access) != access ||
+	    (r->qp->access & access) != access)
+		return IBV_WC_REM_ACCESS_ERR;
+	seg->lane = mr->lane;
+	if (mr->implicit) {
+		shca_resolve_private(cpu->m, mr->proc, raddr, len, seg);
+	} else {
+		if (raddr < mr->iova || len > mr->length || raddr - mr->iova > mr->length - len)
+			return IBV_WC_REM_ACCESS_ERR;
+		seg->where = mr->where + (raddr - mr->iova);
+	}
+	seg->len = (uint32_t)len;
+	*proc = mr->proc;
+	return 0;
+}
+
+/* Bytes [from, from + len) of the request's data, to the same place in dst. */
+static int move_data(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
+		     uint64_t from, uint64_t len, bool *src_err)
+{
+	dst.skip += from;
+	if (req->inl) {
+		*src_err = false;
+		return shca_copy_to(cpu, &dst, (const char *)req->inl + from, len);
+	}
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge, .skip = from};
+	return shca_copy(cpu, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
+}
+
+/* An RDMA write: the body may be written again by a successor, the last line may not (it may be a ring's, consumed and
+ * reused). By the kernel's copy the two cannot be told apart. */
+static int move_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
+		      bool *src_err)
+{
+	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA ? req->len - 64 : 0;
+	int rc = 0;
+
+	if (body) {
+		shca_step_to(qp, SHCA_STEP_DATA);
+		SHCA_FAILPOINT(cpu, "data", qp, req->op);
+		rc = move_data(cpu, qp, req, *dst, 0, body, src_err);
+	}
+	if (!rc) {
+		shca_step_to(qp, SHCA_STEP_FINAL);
+		SHCA_FAILPOINT(cpu, "final", qp, req->op);
+		rc = move_data(cpu, qp, req, *dst, body, req->len - body, src_err);
+		SHCA_FAILPOINT(cpu, "final-done", qp, req->op);
+	}
+	return rc;
+}
+
+/* The taken receive of a request at step RCQE: whether its completion appeared. */
+static bool receive_completed(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq *rq, struct shca_cq *cq)
+{
+	int found = shca_cq_find(cpu, cq, qp->step_cq, qp->step_to, qp->step_index, true);
+
+	if (found >= 0)
+		return found;
+	/* The ring went round since. A completion leaves it after it was polled, and that frees the receive; where nobody
+	 * polls (overrun is ignored) one lost is better than one used twice. */
+	return cq->flags & SHCA_CQ_IGNORE_OVERRUN || !shca_rq_taken_at(cpu, rq, qp->step_index, qp->step_pos, qp->qpn);
+}
+
+void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	uint32_t step = shca_step_of(qp);
+	struct shca_qp *to = NULL;
+	struct shca_rq *rq;
+	struct shca_cq *cq = NULL;
+
+	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
+		return;
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		rq = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_SRQ);
+		if (rq)
+			cq = shca_at_checked(cpu->m, rq->cq, sizeof(*cq));
+	} else {
+		to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
+		rq = to ? shca_at_checked(cpu->m, to->rq, sizeof(*rq)) : NULL;
+		if (to)
+			cq = shca_at_checked(cpu->m, to->rcq, sizeof(*cq));
+	}
+	if (!rq || !cq || shca_off_of(cpu->m, rq) != qp->step_rq)
+		return;
+	if (step == SHCA_STEP_RCQE && receive_completed(cpu, qp, rq, cq)) {
+		shca_cq_notice_again(cpu, cq);
+		return;
+	}
+	if (!to || rq->is_srq || qp->type == IBV_QPT_UD) {
+		shca_rq_return(cpu, rq, qp->step_index, qp->step_pos, qp->qpn);
+		return;
+	}
+	/* told before, lest nobody knows if we die, and behind, lest a flusher that runs now has been told too early */
+	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
+	if (!shca_rq_to_flusher(cpu, rq, qp->step_index, qp->step_pos, qp->qpn))
+		return;
+	SHCA_FAILPOINT(cpu, "given", qp, qp->step_op);
+	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
+	shca_kick(cpu, shca_off_of(cpu->m, to));
+}
+
+/* The responder's completion; a successor puts it in only if it is not there. */
+static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
+			  uint8_t op, int status, uint32_t bytes)
+{
+	uint32_t imm = req->imm;
+	uint64_t pos;
+
+	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
+		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
+	if (shca_step_of(qp) != SHCA_STEP_RCQE) {
+		qp->step_status = (uint8_t)status;
+		/* not the hint: behind it may stand an older completion of the same receive */
+		pos = shca_cq_count(cpu, r->rcq);
+		qp->step_cq = (uint32_t)pos;
+		shca_step_to(qp, SHCA_STEP_RCQE);
+		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
+	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
+		shca_cq_notice_again(cpu, r->rcq);
+		return;
+	} else {
+		pos = shca_cq_count(cpu, r->rcq);
+	}
+	shca_cq_put(cpu, r->rcq, pos, shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), (uint64_t)imm << 32 | bytes,
+		    req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS);
+	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
+}
+
+/* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
+static int take_receive(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r)
+{
+	uint32_t step = shca_step_of(qp);
+
+	if (step == SHCA_STEP_RCQE)
+		return (int)qp->step_index;
+	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(cpu->m, r->rq) &&
+	    shca_rq_taken_at(cpu, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
+		shca_step_to(qp, SHCA_STEP_RECV);
+		return (int)qp->step_index;
+	}
+	qp->step_rq = shca_off_of(cpu->m, r->rq);
+	qp->step_to = r->number;
+	return shca_rq_take(cpu, r->rq, qp->qpn, qp);
+}
+
+/* A queue that waits for the completion to come will run next: its lock is fetched while the message is delivered. */
+static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
+		const struct shca_qp *qp = shca_at(cpu->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
+
+		lines_fetch_own(&cq->waiters);
+		lines_fetch_own(&qp->lock);
+	}
+}
+
+static void write_grh(struct shca_cpu *cpu, const struct shca_iov *dst)
+{
+	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
+
+	shca_port_gid(grh.sgid.raw);
+	shca_port_gid(grh.dgid.raw);
+	shca_copy_to(cpu, dst, &grh, sizeof(grh));
+}
+
+static uint32_t receive_room(const struct shca_rwqe *w)
+{
+	uint64_t room = 0;
+
+	for (uint32_t i = 0; i < w->nsge; i++)
+		room += w->sge[i].len;
+	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
+}
+
+static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	bool ud = qp->type == IBV_QPT_UD, src_err = false;
+	int status = IBV_WC_SUCCESS;
+	uint8_t op = req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM :
+		     req->op == SHCA_OP_SEND_INV ? SHCA_OP_RECV_INV : SHCA_OP_RECV;
+	int rc = find_receives(cpu, qp, req, r);
+
+	if (rc)
+		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+	expect_waiter(cpu, r->rcq);
+	int index = take_receive(cpu, qp, r);
+	if (index < 0)
+		return SHCA_RNR;
+	struct shca_rwqe *w = shca_rwqe_at(cpu, r->rq, (uint32_t)index);
+	uint32_t skip = ud ? 40 : 0;
+	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
+		/* the receive is its owner's again, perhaps: it may not be touched */
+		status = qp->step_status;
+	} else if (__builtin_expect(w->bad, 0)) {
+		status = (int)w->bad;
+	} else if (receive_room(w) < (uint64_t)req->len + skip) {
+		status = IBV_WC_LOC_LEN_ERR;
+	} else {
+		struct shca_iov dst = {.proc = r->rq->proc, .seg = w->sge, .n = w->nsge, .skip = skip};
+		SHCA_FAILPOINT(cpu, "data", qp, req->op);
+		rc = req->len ? move_data(cpu, qp, req, dst, 0, req->len, &src_err) : 0;
+		SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
+		if (__builtin_expect(rc == -ESRCH && !src_err && !ud, 0))
+			return nobody(qp);	/* the responder's process has just died */
+		if (__builtin_expect(rc && src_err, 0)) {
+			/* nothing reaches the responder */
+			shca_rq_return(cpu, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
+			return IBV_WC_LOC_PROT_ERR;
+		}
+		if (__builtin_expect(rc, 0))
+			status = IBV_WC_LOC_PROT_ERR;
+		w->src_qp = ud ? qp->qpn : r->qp->qpn;
+		if (ud) {
+			w->wc_flags = req->flags & SHCA_WQE_GRH ? IBV_WC_GRH : 0;
+			dst.skip = 0;
+			if (w->wc_flags)
+				write_grh(cpu, &dst);
+		}
+	}
+	responder_cqe(cpu, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
+	if (__builtin_expect(status != IBV_WC_SUCCESS && !ud, 0))
+		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL,
+			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
+	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
+	return IBV_WC_SUCCESS;
+}
+
+static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	uint32_t step = shca_step_of(qp), proc;
+	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
+	struct shca_seg seg;
+	bool src_err;
+	int rc;
+
+	if (!written && req->len) {
+		rc = resolve_remote(cpu, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc);
+		if (__builtin_expect(rc, 0))
+			return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
+		rc = move_write(cpu, qp, req, &dst, &src_err);
+		if (__builtin_expect(rc == -ESRCH && !src_err, 0)) {
+			/* the responder's process has just died: nobody saw anything of this */
+			shca_step_to(qp, SHCA_STEP_NONE);
+			return nobody(qp);
+		}
+		if (__builtin_expect(rc, 0))
+			return src_err ? IBV_WC_LOC_PROT_ERR : nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+		shca_note_write(cpu, proc);
+	}
+	if (req->op != SHCA_OP_WRITE_IMM)
+		return IBV_WC_SUCCESS;
+
+	rc = find_receives(cpu, qp, req, r);
+	if (rc)
+		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+	if (!written) {
+		shca_step_to(qp, SHCA_STEP_WROTE);
+		SHCA_FAILPOINT(cpu, "wrote", qp, req->op);
+	}
+	expect_waiter(cpu, r->rcq);
+	int index = take_receive(cpu, qp, r);
+	if (index < 0)
+		return SHCA_RNR;
+	if (step != SHCA_STEP_RCQE)
+		shca_rwqe_at(cpu, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
+	responder_cqe(cpu, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len);
+	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
+	return IBV_WC_SUCCESS;
+}
+
+static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	struct shca_seg seg;
+	uint32_t proc;
+	bool src_err;
+
+	int rc = resolve_remote(cpu, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
+	if (rc)
+		return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	SHCA_FAILPOINT(cpu, "data", qp, req->op);
+	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
+	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+	rc = shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
+	SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
+	if (rc == -ESRCH && src_err)
+		return nobody(qp);
+	if (rc)
+		return src_err ? nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
+	shca_note_write(cpu, qp->proc);
+	return IBV_WC_SUCCESS;
+}
+
+/* B: one fetch-and-add on many fields: no carry crosses a boundary bit. */
+static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t boundary)
+{
+	uint64_t top = boundary | 1ull << 63;
+	/* add without the top bit of each field, then put these in without carry */
+	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
+}
+
+static uint64_t atomic_result(const struct shca_req *req, uint64_t old)
+{
+	switch (req->op) {
+	case SHCA_OP_CAS:
+		return old == req->arg[0] ? req->arg[1] : old;
+	case SHCA_OP_FAA:
+		return old + req->arg[0];
+	case SHCA_OP_MASKED_CAS:	/* compare, compare mask, swap, swap mask */
+		return ((old ^ req->arg[0]) & req->arg[1]) ? old : (old & ~req->arg[3]) | (req->arg[2] & req->arg[3]);
+	default:			/* SHCA_OP_MASKED_FAA: add, boundary */
+		return masked_add(old, req->arg[0], req->arg[1]);
+	}
+}
+
+static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+{
+	struct shca_seg seg;
+	uint32_t proc;
+	uint64_t old;
+
+	if (req->raddr & 7)
+		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	int rc = resolve_remote(cpu, r, req->rkey, req->raddr, 8, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
+	if (rc)
+		return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	shca_step_to(qp, SHCA_STEP_FINAL);
+	SHCA_FAILPOINT(cpu, "atomic", qp, req->op);
+	if (seg.lane == SHCA_LANE_ARENA) {
+		_Atomic uint64_t *word = shca_at(cpu->base, seg.where);
+		old = atomic_load_explicit(word, memory_order_relaxed);
+		if (req->op == SHCA_OP_FAA || (req->op == SHCA_OP_MASKED_FAA && !(req->arg[1] & ~(1ull << 63)))) {
+			old = atomic_fetch_add(word, req->arg[0]);
+		} else {
+			while (!atomic_compare_exchange_weak(word, &old, atomic_result(req, old)))
+				;
+		}
+	} else {
+		rc = shca_private_atomic(cpu, proc, seg.where, req, atomic_result, &old);
+		if (rc == -ESRCH) {
+			shca_step_to(qp, SHCA_STEP_NONE);
+			return nobody(qp);
+		}
+		if (rc)
+			return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+	}
+	SHCA_FAILPOINT(cpu, "atomic-done", qp, req->op);
+	shca_note_write(cpu, proc);
+	if (req->nsge) {
+		struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+		if (shca_copy_to(cpu, &dst, &old, 8))
+			return IBV_WC_LOC_PROT_ERR;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+static bool ud_fault(struct shca_cpu *cpu, _Atomic uint32_t *odds)
+{
+	uint32_t p = atomic_load_explicit(odds, memory_order_relaxed);
+
+	if (__builtin_expect(!p, 1))
+		return false;
+	/* xorshift64* */
+	cpu->rng ^= cpu->rng >> 12;
+	cpu->rng ^= cpu->rng << 25;
+	cpu->rng ^= cpu->rng >> 27;
+	return (uint32_t)((cpu->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
+}
+
+/* An injected delay: a copy of a datagram that goes behind the next one of its queue. One per thread. */
+struct shca_held {
+	uint32_t qpn;			/* 0: none */
+	struct shca_req req;
+	char data[4096];
+};
+
+/* False: there is another already, or no memory; the datagram goes now. */
+static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_held *h = cpu->held;
+	bool src_err;
+
+	if (!h)
+		h = cpu->held = calloc(1, sizeof(*h));
+	if (!h || h->qpn || req->len > sizeof(h->data))
+		return false;
+	if (req->inl) {
+		memcpy(h->data, req->inl, req->len);
+	} else if (req->len) {
+		struct shca_seg seg = {.where = (uintptr_t)h->data, .len = req->len, .lane = SHCA_LANE_CMA};
+		struct shca_iov dst = {.proc = cpu->m->slot, .seg = &seg, .n = 1};
+		struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+		if (shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
+			return false;
+	}
+	h->req = *req;
+	h->req.inl = h->data;
+	h->req.sge = NULL;
+	h->req.nsge = 0;
+	h->qpn = qp->qpn;
+	return true;
+}
+
+/* One that has been held back for this queue goes now. */
+static void let_go(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	struct shca_held *h = cpu->held;
+	struct responder r = {0};
+
+	if (__builtin_expect(!h, 1) || h->qpn != qp->qpn)
+		return;
+	h->qpn = 0;
+	shca_step_to(qp, SHCA_STEP_NONE);
+	if (!find_responder(cpu, qp, &h->req, &r))
+		exec_send(cpu, qp, &h->req, &r);
+}
+
+/* Datagrams are lost without a word: no receive, no such queue, wrong Q_Key, injected. */
+static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct responder r = {0};
+
+	if (req->len > qp->mtu)
+		return IBV_WC_LOC_LEN_ERR;
+	if (req->op != SHCA_OP_SEND && req->op != SHCA_OP_SEND_IMM)
+		return IBV_WC_LOC_QP_OP_ERR;
+	bool begun = shca_step_of(qp) != SHCA_STEP_NONE;
+	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_drop))
+		return IBV_WC_SUCCESS;
+	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_reorder) && hold_back(cpu, qp, req))
+		return IBV_WC_SUCCESS;
+	if (find_responder(cpu, qp, req, &r)) {
+		shca_release_receive(cpu, qp);
+		return IBV_WC_SUCCESS;
+	}
+	int rc = exec_send(cpu, qp, req, &r);
+	if (rc == IBV_WC_SUCCESS && !begun && ud_fault(cpu, &cpu->m->hdr->ud_dup)) {
+		shca_step_to(qp, SHCA_STEP_NONE);
+		rc = exec_send(cpu, qp, req, &r);
+	}
+	if (rc != IBV_WC_LOC_PROT_ERR && !begun)
+		let_go(cpu, qp);
+	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
+}
+
+/* What the requester learns. An unreliable connection has no acknowledgements: what its responder cannot take is lost
+ * (IBTA 9.8.2). */
+static int outcome(struct shca_cpu *cpu, struct shca_qp *qp, int rc)
+{
+	if (__builtin_expect(qp->type != IBV_QPT_UC, 1) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
+	    rc == IBV_WC_LOC_LEN_ERR || rc == IBV_WC_LOC_QP_OP_ERR)
+		return rc;
+	shca_release_receive(cpu, qp);
+	return IBV_WC_SUCCESS;
+}
+
+static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct responder r = {0};
+	int rc = find_responder(cpu, qp, req, &r);
+
+	if (__builtin_expect(rc, 0)) {
+		/* what an executor that died took for this request will not be filled */
+		if (rc > 0)
+			shca_release_receive(cpu, qp);
+		return rc;
+	}
+	SHCA_FAILPOINT(cpu, "found", qp, req->op);
+	switch (req->op) {
+	case SHCA_OP_WRITE:
+	case SHCA_OP_WRITE_IMM:
+		return exec_write(cpu, qp, req, &r);
+	case SHCA_OP_SEND:
+	case SHCA_OP_SEND_IMM:
+	case SHCA_OP_SEND_INV:
+		return exec_send(cpu, qp, req, &r);
+	case SHCA_OP_READ:
+		return exec_read(cpu, qp, req, &r);
+	case SHCA_OP_CAS:
+	case SHCA_OP_FAA:
+	case SHCA_OP_MASKED_CAS:
+	case SHCA_OP_MASKED_FAA:
+		return exec_atomic(cpu, qp, req, &r);
+	default:
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+}
+
+int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+{
+	if (__builtin_expect(req->bad, 0))
+		return req->bad;
+	qp->step_op = req->op;
+	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
+	if (qp->type == IBV_QPT_UD)
+		return exec_datagram(cpu, qp, req);
+	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
+		return IBV_WC_SUCCESS;
+	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
+		return nak_again(cpu, qp);
+	return outcome(cpu, qp, exec_connected(cpu, qp, req));
+}
+
+void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
+{
+	struct shca_cq *cq = shca_at(cpu->base, qp->scq);
+	uint64_t at;
+
+	if (shca_step_of(qp) == SHCA_STEP_SENT) {
+		int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
+		/* the ring went round: what left it was polled, unless nobody polls */
+		if (found < 0)
+			found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
+		if (found) {
+			shca_cq_notice_again(cpu, cq);
+			return;
+		}
+		at = shca_cq_count(cpu, cq);
+	} else {
+		qp->step_status = (uint8_t)status;
+		at = shca_cq_count(cpu, cq);
+		qp->step_cq = (uint32_t)at;
+		shca_step_to(qp, SHCA_STEP_SENT);
+		SHCA_FAILPOINT(cpu, "scqe", qp, op);
+	}
+	shca_cq_put(cpu, cq, at, shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn), bytes, status != IBV_WC_SUCCESS);
+	SHCA_FAILPOINT(cpu, "scqe-done", qp, op);
+}

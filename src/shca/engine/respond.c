@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The responder: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev
+ * (seccomp, Yama, processes that are not dumpable). A thread of the memory's owner does the copy.
+ *
+ *     requester                      slot in the owner's mailbox           owner's responder thread
+ *     claims a slot                  FREE -> CLAIMED
+ *     fills in request (and data)    CLAIMED -> PENDING, calls++  ------>  PENDING -> RUNNING
+ *     sleeps on the slot                                                   copies
+ *     takes the result (and data)    DONE -> FREE                 <------  RUNNING -> DONE
+ *
+ * Slots and data lie in the owner's chunks: a requester's death leaves a request that is whole, and the reaper withdraws
+ * it (shca_respond_cancel) before it decides what became of the requester's work. The thread only copies and never
+ * enters the engine, so two processes may wait for each other's.
+ *
+ * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal.
+ *
+ * A stopped owner delays its requesters, and whoever waits for these to leave the engine: this lane's price. There is no
+ * time limit, since to stop a process in a debugger must not fail its peers' requests.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "shca/engine/engine.h"
+
+#define SLOTS 4u
+#define PIECE 65536u
+#define LOOK_NS 100000000u	/* how often a waiting requester looks whether the owner lives */
+
+enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_DONE };
+
+struct mail_slot {
+	_Atomic uint32_t state;		/* futex */
+	_Atomic uint32_t owner;		/* requester's thread slot + 1 */
+	uint32_t write, last;		/* last: its last line is to appear after the rest */
+	uint64_t addr, len;
+	int32_t err;
+} shca_aligned;
+
+struct shca_mailbox {
+	_Atomic uint32_t calls;		/* futex: the thread sleeps on it */
+	_Atomic uint32_t stop;
+	struct mail_slot slot[SLOTS];
+	shca_aligned char data[SLOTS][PIECE];
+};
+
+struct shca_responder {
+	pthread_t thread;
+	shca_off off;
+};
+
+/* ---- the owner ------------------------------------------------------------------------------------------------- */
+
+static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t off, uint64_t len)
+{
+	while (len) {
+		ssize_t n = write ? pread(m->fd, (void *)(uintptr_t)addr, len, (off_t)off) :
+				    pwrite(m->fd, (const void *)(uintptr_t)addr, len, (off_t)off);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EFAULT;
+		addr += (uint64_t)n;
+		off += (uint64_t)n;
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
+{
+	uint32_t pending = MAIL_PENDING;
+	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_RUNNING))
+		return;
+	shca_off off = shca_off_of(m, data);
+	uint64_t tail = s->write && s->last && s->len > 64 ? 64 : 0;
+	int err = copy_file(m, s->write, s->addr, off, s->len - tail);
+	if (!err && tail)
+		err = copy_file(m, true, s->addr + s->len - tail, off + s->len - tail, tail);
+	s->err = err;
+	atomic_store(&s->state, MAIL_DONE);
+	shca_futex_wake(&s->state);
+}
+
+struct start {
+	struct shca_member *m;
+	struct shca_mailbox *box;
+};
+
+static void *responder_main(void *arg)
+{
+	struct start s = *(struct start *)arg;
+	free(arg);
+	pthread_setname_np(pthread_self(), "shca-responder");
+	for (;;) {
+		uint32_t seen = atomic_load(&s.box->calls);
+		if (atomic_load(&s.box->stop))
+			return NULL;
+		for (uint32_t i = 0; i < SLOTS; i++)
+			serve(s.m, &s.box->slot[i], s.box->data[i]);
+		shca_futex_wait(&s.box->calls, seen, UINT64_MAX);
+	}
+}
+
+static int start_thread(struct shca_responder *r, struct start *s)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	size_t stack = (size_t)sysconf(_SC_THREAD_STACK_MIN) + 32 * 1024;
+#if defined(SHCA_SANITIZED)
+	stack += 1 << 20;
+#endif
+	int err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	err = pthread_attr_setstacksize(&attr, (stack + 4095) & ~(size_t)4095);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!err)
+		err = pthread_create(&r->thread, &attr, responder_main, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+int shca_responder_start(struct shca_member *m)
+{
+	int err = 0;
+	static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&starting);
+	if (m->responder)
+		goto out;
+	struct shca_responder *r = calloc(1, sizeof(*r));
+	struct start *s = malloc(sizeof(*s));
+	shca_off off = r && s ? shca_mem_alloc(m, sizeof(struct shca_mailbox)) : 0;
+	if (!off) {
+		err = -ENOMEM;
+	} else {
+		*s = (struct start){ m, shca_at(m->base, off) };
+		r->off = off;
+		err = start_thread(r, s);
+	}
+	if (err) {
+		shca_error("cannot start the responder thread: %s. Peers would not reach this process's private memory, since "
+			   "process_vm_readv is forbidden",
+			   strerror(-err));
+		shca_mem_free(m, off, sizeof(struct shca_mailbox));
+		free(s);
+		free(r);
+		goto out;
+	}
+	m->responder = r;
+	atomic_store(&m->proc->mailbox, off);
+out:
+	pthread_mutex_unlock(&starting);
+	return err;
+}
+
+/* Everybody who could still be asking has destroyed its queues, or sees the process as gone. */
+void shca_responder_stop(struct shca_member *m)
+{
+	struct shca_responder *r = m->responder;
+	if (!r)
+		return;
+	if (!m->forked) {
+		struct shca_mailbox *box = shca_at(m->base, r->off);
+		atomic_store(&m->proc->mailbox, 0);
+		shca_quiesce_all(m, NULL);
+		atomic_store(&box->stop, 1);
+		atomic_fetch_add(&box->calls, 1);
+		shca_futex_wake(&box->calls);
+		pthread_join(r->thread, NULL);
+		shca_mem_free(m, r->off, sizeof(*box));
+	}
+	m->responder = NULL;
+	free(r);
+}
+
+/* ---- the requester --------------------------------------------------------------------------------------------- */
+
+static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t proc)
+{
+	return shca_at_checked(m, atomic_load(&m->procs[proc].mailbox), sizeof(struct shca_mailbox));
+}
+
+/* Takes a slot over from a requester that died. Its reaper may be this very thread, later: so do not wait for it. */
+static bool take_over(const struct shca_cpu *cpu, struct mail_slot *s, uint32_t owner)
+{
+	uint32_t proc = owner ? atomic_load(&cpu->m->threads[owner - 1].owner) : 0;
+	if (!proc || shca_proc_alive(cpu->m, proc - 1) ||
+	    !atomic_compare_exchange_strong(&s->owner, &owner, cpu->slot + 1))
+		return false;
+	uint32_t pending = MAIL_PENDING;
+	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE))
+		while (atomic_load(&s->state) == MAIL_RUNNING)
+			sched_yield();
+	return true;
+}
+
+/* A free slot, or NULL with *err. */
+static struct mail_slot *claim_slot(const struct shca_cpu *cpu, uint32_t proc, struct shca_mailbox *box, int *err)
+{
+	for (uint32_t round = 1;; round++) {
+		bool look = round % 256 == 0;
+		if (look && !shca_proc_alive(cpu->m, proc)) {
+			*err = -ESRCH;
+			return NULL;
+		}
+		for (uint32_t k = 0; k < SLOTS; k++) {
+			struct mail_slot *s = &box->slot[(cpu->slot + k) % SLOTS];
+			uint32_t owner = 0;
+			if (atomic_compare_exchange_strong(&s->owner, &owner, cpu->slot + 1) ||
+			    (look && take_over(cpu, s, owner))) {
+				atomic_store(&s->state, MAIL_CLAIMED);
+				return s;
+			}
+		}
+		sched_yield();
+	}
+}
+
+static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t addr, char *local, uint64_t n, bool last)
+{
+	int err = 0;
+	struct shca_mailbox *box = mailbox_of(cpu->m, proc);
+	if (!box)
+		return -EPERM;
+	struct mail_slot *s = claim_slot(cpu, proc, box, &err);
+	if (!s)
+		return err;
+	char *data = box->data[s - box->slot];
+	s->write = write;
+	s->last = last;
+	s->addr = addr;
+	s->len = n;
+	if (write)
+		memcpy(data, local, n);
+	atomic_store(&s->state, MAIL_PENDING);
+	atomic_fetch_add(&box->calls, 1);
+	shca_futex_wake(&box->calls);
+	for (;;) {
+		uint32_t state = atomic_load(&s->state);
+		if (state == MAIL_DONE)
+			break;
+		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && !shca_proc_alive(cpu->m, proc))
+			return -ESRCH;	/* with all its memory, the slot included */
+	}
+	err = s->err;
+	if (!write && !err)
+		memcpy(local, data, n);
+	atomic_store(&s->state, MAIL_FREE);
+	atomic_store(&s->owner, 0);
+	return err;
+}
+
+int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+{
+	while (n) {
+		uint64_t k = n < PIECE ? n : PIECE;
+		int err = one_piece(cpu, write, proc, remote, local, k, last && k == n);
+		if (err == -EPERM) {
+			static _Atomic uint32_t told;
+			if (!atomic_exchange(&told, 1))
+				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is forbidden, and "
+					   "it runs no responder. Set SHCA_CMA=0 for all processes, or permit it (kernel.yama.ptrace_scope, "
+					   "seccomp profile)",
+					   cpu->m->procs[proc].pid, cpu->m->procs[proc].comm);
+		}
+		if (err)
+			return err;
+		remote += k;
+		local += k;
+		n -= k;
+	}
+	return 0;
+}
+
+/* ---- the reaper ------------------------------------------------------------------------------------------------ */
+
+void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
+{
+	struct shca_member *m = cpu->m;
+	uint32_t high = atomic_load(&m->hdr->proc_high);
+	for (uint32_t p = 0; p < high; p++) {
+		struct shca_mailbox *box = p == dead ? NULL : mailbox_of(m, p);
+		for (uint32_t i = 0; box && i < SLOTS; i++) {
+			struct mail_slot *s = &box->slot[i];
+			uint32_t owner = atomic_load(&s->owner), pending = MAIL_PENDING;
+			if (!owner || atomic_load(&m->threads[owner - 1].owner) != dead + 1)
+				continue;
+			if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE))
+				while (atomic_load(&s->state) == MAIL_RUNNING && shca_proc_alive(m, p))
+					sched_yield();
+			atomic_store(&s->state, MAIL_FREE);
+			atomic_store(&s->owner, 0);
+		}
+	}
+}
+
+/* ---- whether it is needed -------------------------------------------------------------------------------------- */
+
+bool shca_cma_possible(const char **why)
+{
+	if (!shca_env_bool("SHCA_CMA")) {
+		*why = NULL;
+		return false;
+	}
+	if (prctl(PR_GET_DUMPABLE) != 1) {
+		*why = "this process is not dumpable (set-uid, or prctl PR_SET_DUMPABLE)";
+		return false;
+	}
+	char from = 1, to = 0;
+	struct iovec a = { &to, 1 }, b = { &from, 1 };
+	if (process_vm_readv(getpid(), &a, 1, &b, 1, 0) != 1) {
+		*why = "a seccomp profile";
+		return false;
+	}
+	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = 0;
+	if (f && fscanf(f, "%d", &scope) != 1)
+		scope = 0;
+	if (f)
+		fclose(f);
+	if (scope > 2 || (scope == 2 && geteuid())) {
+		*why = "kernel.yama.ptrace_scope is 2 or 3";
+		return false;
+	}
+	return true;
+}
+
+/* Once per fabric somebody says it: no silent slow path. */
+int shca_cma_judge(struct shca_member *m)
+{
+	const char *why;
+	bool possible = shca_cma_possible(&why);
+	m->proc->cma = possible;
+	if (!possible && !atomic_exchange(&m->hdr->cma_trouble, 1) && why)
+		shca_error("the kernel forbids process_vm_readv here (%s): peers reach private memory through a responder thread, "
+			   "which is slower. Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
+			   why);
+	return shca_responder_check(m);
+}
+
+int shca_responder_check(struct shca_member *m)
+{
+	return atomic_load(&m->hdr->cma_trouble) && !m->responder ? shca_responder_start(m) : 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receives: posted by their owner, taken by whoever has data for them (I4). */
+#include "shca/engine/engine.h"
+
+/* What the owner has noted about the receive at index: its position << 1 | whether its completion was polled. */
+static inline _Atomic uint64_t *mark_of(const struct shca_cpu *cpu, const struct shca_rq *rq, uint32_t index)
+{
+	return (_Atomic uint64_t *)shca_at(cpu->base, rq->marks) + index;
+}
+
+static void limit_reached(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t limit)
+{
+	/* one store disarms and raises: whoever dies here has done both or nothing */
+	if (!atomic_compare_exchange_strong(&rq->limit, &limit, SHCA_LIMIT_EVENT))
+		return;
+	shca_async_wake(cpu, rq->proc);
+}
+
+int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
+{
+	_Atomic uint64_t *ring = shca_rq_ring(cpu, rq);
+	uint64_t mask = (1ull << rq->log2) - 1;
+	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	for (;;) {
+		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
+		uint64_t at = e >> 24;
+
+		if (at != (pos & SHCA_POS_MASK)) {
+			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old */
+			uint64_t ahead = (at - pos) & SHCA_POS_MASK;
+			if (ahead >= 1ull << 37)
+				return -1;
+			pos += ahead - mask;
+			continue;
+		}
+		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
+			return -1;
+		struct shca_rwqe *w = shca_rwqe_at(cpu, rq, e & 0xffffff);
+		uint64_t posted = shca_rword(SHCA_R_POSTED, 0, pos);
+		if (atomic_load_explicit(&w->word, memory_order_acquire) != posted) {
+			pos++;
+			continue;
+		}
+		if (journal) {
+			/* the aim is journaled before the take: a successor asks shca_rq_taken_at */
+			journal->step_index = e & 0xffffff;
+			journal->step_pos = pos;
+			shca_step_to(journal, SHCA_STEP_TAKE);
+			SHCA_FAILPOINT(cpu, "take", journal, journal->step_op);
+		}
+		if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qpn, pos))) {
+			pos++;
+			continue;
+		}
+		if (journal) {
+			SHCA_FAILPOINT(cpu, "taken", journal, journal->step_op);
+			shca_step_to(journal, SHCA_STEP_RECV);
+		}
+		atomic_store_explicit(&rq->head, pos + 1, memory_order_relaxed);
+		uint32_t word = atomic_load_explicit(&rq->limit, memory_order_relaxed), limit = word & ~SHCA_LIMIT_EVENT;
+		/* head is a hint, and other takers move it too: as a signed difference, for pos may be behind tail by now */
+		if (limit &&
+		    (int64_t)(atomic_load_explicit(&rq->tail, memory_order_relaxed) - (pos + 1)) < (int64_t)limit)
+			limit_reached(cpu, rq, word);
+		return (int)(e & 0xffffff);
+	}
+}
+
+bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
+{
+	/* not by the ring: the slot may have been used again for another receive while this one was held */
+	return index < 1u << rq->log2 &&
+	       atomic_load(&shca_rwqe_at(cpu, rq, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
+	       atomic_load(mark_of(cpu, rq, index)) == (pos & SHCA_POS_MASK) << 1;
+}
+
+bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
+{
+	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos), given = shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, pos);
+
+	return index < 1u << rq->log2 &&
+	       (atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &taken, given) || taken == given);
+}
+
+bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	uint64_t w = atomic_load(&shca_rwqe_at(cpu, rq, index)->word);
+	return (w & 0x3ffffff) == shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, 0) &&
+	       atomic_load(mark_of(cpu, rq, index)) == w >> 26 << 1;
+}
+
+void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	uint64_t pos = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	struct shca_rwqe *w = shca_rwqe_at(cpu, rq, index);
+
+	atomic_store_explicit(mark_of(cpu, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
+	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
+	atomic_store_explicit(&shca_rq_ring(cpu, rq)[pos & ((1ull << rq->log2) - 1)], (pos & SHCA_POS_MASK) << 24 | index,
+			      memory_order_release);
+	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
+	/* pairs with the heavy fence of a queue that stalls for want of a receive (run.c) */
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(atomic_load_explicit(&rq->rnr, memory_order_relaxed) != 0, 0))
+		shca_recv_kick(cpu, rq);
+}
+
+void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
+{
+	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos);
+
+	if (!atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
+		return;
+	SHCA_FAILPOINT(cpu, "returned", NULL, 0);
+	shca_rq_notice_returned(cpu, rq);
+}
+
+void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq)
+{
+	atomic_store(&rq->returned, 1);
+	atomic_store(&cpu->m->procs[rq->proc].returned, 1);
+	/* a poller may be asleep */
+	shca_note_write(cpu, rq->proc);
+}
+
+bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+{
+	uint64_t returned = shca_rword(SHCA_R_RETURNED, 0, 0);
+	return atomic_compare_exchange_strong(&shca_rwqe_at(cpu, rq, index)->word, &returned,
+					      shca_rword(SHCA_R_IDLE, 0, 0));
+}
+
+/* The stack of stalled queues is taken whole: no element can come back while it is being taken (no ABA). */
+void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq)
+{
+	shca_off off = atomic_exchange(&rq->rnr, 0);
+
+	if (off)
+		SHCA_FAILPOINT(cpu, "rnr-list", NULL, 0);
+	while (off) {
+		struct shca_qp *qp = shca_at_checked(cpu->m, off, sizeof(*qp));
+		if (!qp)
+			break;
+		shca_off next = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
+		SHCA_FAILPOINT(cpu, "rnr-unlink", qp, 0);
+		atomic_fetch_add(&qp->rnr_linked, 1);
+		shca_kick(cpu, off);
+		off = next;
+	}
+}
+
+/* The list that a queue stands on, if that still exists. */
+static struct shca_rq *rnr_list_of(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	shca_off off = atomic_load(&qp->rnr_rq);
+	struct shca_rq *rq = shca_number_get(cpu->m, qp->rnr_number, SHCA_KIND_SRQ);
+	struct shca_qp *to = rq ? NULL : shca_number_get(cpu->m, qp->rnr_number, SHCA_KIND_QP);
+
+	if (to && to->rq == off)
+		rq = shca_at_checked(cpu->m, off, sizeof(*rq));
+	return rq && shca_off_of(cpu->m, rq) == off ? rq : NULL;
+}
+
+uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	uint32_t link = atomic_load(&qp->rnr_linked);
+	struct shca_rq *rq = link & 1 ? rnr_list_of(cpu, qp) : NULL;
+
+	if (rq)
+		shca_recv_kick(cpu, rq);
+	return atomic_load(&qp->rnr_linked) == link ? link & 1 ? link : 0 : 0;
+}
+
+void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link)
+{
+	if (atomic_compare_exchange_strong(&qp->rnr_linked, &link, link + 1))
+		shca_kick(cpu, shca_off_of(cpu->m, qp));
+}
+
+void shca_rnr_link(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_qp *qp)
+{
+	shca_off me = shca_off_of(cpu->m, qp), head;
+
+	/* only its executor links a queue, so nobody else makes the number odd */
+	if (atomic_load(&qp->rnr_linked) & 1)
+		return;
+	atomic_store(&qp->rnr_rq, shca_off_of(cpu->m, rq));
+	qp->rnr_number = rq->number;
+	atomic_fetch_add(&qp->rnr_linked, 1);
+	SHCA_FAILPOINT(cpu, "rnr-link", qp, 0);
+	head = atomic_load(&rq->rnr);
+	do
+		atomic_store_explicit(&qp->rnr_next, head, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&rq->rnr, &head, me));
+}

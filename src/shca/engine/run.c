@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queues that run: lock, kick, drain, WAIT and ENABLE, stalls and their timers.
+ *
+ * kick locks a runnable queue for this thread at once (TODO) and notes it; drain runs what was noted, one after the
+ * other, without recursion. So a runnable queue is always locked by some thread (I6), one CAS hands it to a thief, and
+ * a dead thread's queues are found by its number in their locks.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "shca/engine/engine.h"
+
+#define L_STATE(w) ((uint32_t)(w)&3)
+#define L_MORE 4ull
+#define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
+#define L_EPOCH(w) ((w) >> 24)
+
+static inline uint64_t lock_word(uint32_t state, uint32_t thread, uint64_t old)
+{
+	return state | (uint64_t)thread << 3 | (L_EPOCH(old) + 1) << 24;
+}
+
+uint64_t shca_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static inline struct shca_qp *qp_at(struct shca_cpu *cpu, shca_off off)
+{
+	return shca_at(cpu->base, off);
+}
+
+static bool todo_add(struct shca_cpu *cpu, shca_off qp)
+{
+	if (cpu->todo_n == cpu->todo_cap) {
+		uint32_t cap = cpu->todo_cap ? cpu->todo_cap * 2 : 32;
+		struct shca_todo *items = realloc(cpu->todo_items, cap * sizeof(*items));
+		if (!items)
+			return false;
+		cpu->todo_items = items;
+		cpu->todo_cap = cap;
+	}
+	cpu->todo_items[cpu->todo_n++].qp = qp;
+	return true;
+}
+
+/* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. */
+static bool claim(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
+
+	for (;;) {
+		if (L_STATE(w) == SHCA_L_FREE) {
+			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, cpu->slot, w)))
+				return true;
+		} else if (atomic_compare_exchange_weak(&qp->lock, &w, w | L_MORE)) {
+			return false;
+		}
+	}
+}
+
+static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp);
+
+/* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
+void shca_kick(struct shca_cpu *cpu, shca_off off)
+{
+	struct shca_qp *qp = qp_at(cpu, off);
+
+	SHCA_FAILPOINT(cpu, "kick", qp, 0);
+	if (!claim(cpu, qp))
+		return;
+	SHCA_FAILPOINT(cpu, "claimed", qp, 0);
+	/* its owner wrote them, on another CPU perhaps */
+	__builtin_prefetch(&qp->posted);
+	__builtin_prefetch(shca_wqe_at(cpu->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
+	if (todo_add(cpu, off))
+		return;
+	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
+	uint64_t w = atomic_load(&qp->lock);
+	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+		;
+	run_queue(cpu, qp);
+}
+
+/* TODO|mine -> RUN|mine; false: a thief has it. */
+static bool begin(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t from_thread)
+{
+	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
+
+	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
+		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+			return true;
+	return false;
+}
+
+void shca_drain(struct shca_cpu *cpu)
+{
+	while (cpu->todo_n) {
+		struct shca_qp *qp = qp_at(cpu, cpu->todo_items[--cpu->todo_n].qp);
+		if (begin(cpu, qp, cpu->slot))
+			run_queue(cpu, qp);
+	}
+}
+
+int shca_steal(struct shca_cpu *cpu, shca_off off)
+{
+	struct shca_qp *qp = qp_at(cpu, off);
+	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
+
+	if (L_STATE(w) != SHCA_L_TODO || L_THREAD(w) == cpu->slot || !begin(cpu, qp, L_THREAD(w)))
+		return 0;
+	run_queue(cpu, qp);
+	shca_drain(cpu);
+	return 1;
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------ */
+
+void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req)
+{
+	req->op = wqe->op;
+	req->flags = wqe->flags;
+	req->nsge = wqe->nsge;
+	req->bad = wqe->bad;
+	req->imm = wqe->imm;
+	req->rkey = wqe->rkey;
+	req->dqpn = wqe->dqpn;
+	req->qkey = wqe->qkey;
+	req->len = wqe->len;
+	req->raddr = wqe->raddr;
+	memcpy(req->arg, wqe->arg, sizeof(req->arg));
+	req->sge = wqe->sge;
+	req->inl = wqe->flags & SHCA_WQE_INLINE ? (const void *)wqe->sge : NULL;
+}
+
+/* A WAIT is met when enough completions have ever appeared. Armed, then looked at again: the producer looks for armed
+ * waiters after its completion is visible. */
+static bool wait_met(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_wqe *wqe)
+{
+	struct shca_cq *cq = shca_at(cpu->base, wqe->raddr);
+	struct shca_cq_waiter *w = shca_at(cpu->base, wqe->arg[1]);
+
+	/* tail is at most the count */
+	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(cpu, cq) >= wqe->arg[0])
+		return true;
+	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
+	SHCA_FAILPOINT(cpu, "wait-armed", qp, wqe->op);
+	/* pairs with the CAS of shca_cq_push */
+	shca_full_fence();
+	if (shca_cq_count(cpu, cq) < wqe->arg[0])
+		return false;
+	atomic_store_explicit(&w->armed, 0, memory_order_relaxed);
+	return true;
+}
+
+static void raise_to(_Atomic uint64_t *word, uint64_t value)
+{
+	uint64_t old = atomic_load(word);
+
+	while (old < value && !atomic_compare_exchange_weak(word, &old, value))
+		;
+}
+
+static void enable(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_wqe *wqe)
+{
+	struct shca_qp *target = qp_at(cpu, wqe->raddr);
+
+	if (wqe->op == SHCA_OP_SEND_EN) {
+		raise_to(&target->enabled, wqe->arg[0]);
+		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
+		shca_kick(cpu, wqe->raddr);
+	} else {
+		struct shca_rq *rq = shca_at(cpu->base, target->rq);
+		raise_to(&rq->enabled, wqe->arg[0]);
+		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
+		/* pairs with the heavy fence of a queue that stalls for want of a receive */
+		shca_full_fence();
+		if (atomic_load(&rq->rnr))
+			shca_recv_kick(cpu, rq);
+	}
+}
+
+/* I7: what a WAIT or ENABLE names must still be there; its number was noted when it was posted. */
+static bool names_object(struct shca_cpu *cpu, const struct shca_wqe *wqe)
+{
+	enum shca_kind kind = wqe->op == SHCA_OP_WAIT ? SHCA_KIND_CQ : SHCA_KIND_QP;
+	const void *obj = shca_number_get(cpu->m, wqe->dqpn, kind);
+
+	return obj && shca_off_of(cpu->m, obj) == wqe->raddr;
+}
+
+/* ---- stalls --------------------------------------------------------------------------------------------------- */
+
+/* IBTA table 45: RNR NAK timer field, in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
+	8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+/* How long this stall may last: 0: for ever. */
+static uint64_t stall_budget(struct shca_cpu *cpu, const struct shca_qp *qp, int why)
+{
+	if (why == SHCA_RNR) {
+		struct shca_qp *to = shca_number_get(cpu->m, qp->dest_qpn, SHCA_KIND_QP);
+		uint64_t timer = (uint64_t)rnr_timer_10us[to ? to->min_rnr_timer & 31 : 12] * 10000;
+		return qp->rnr_retry == 7 ? 0 : timer * qp->rnr_retry + 1;
+	}
+	/* IBTA 9.9.2.1.1: 4.096 us * 2^timeout, retry_cnt + 1 times; 0: no timer */
+	return qp->timeout ? (4096ull << qp->timeout) * (qp->retry_cnt + 1u) : 0;
+}
+
+/* Whether the queue must wait (true), or its retries are used up. */
+static bool stall(struct shca_cpu *cpu, struct shca_qp *qp, int why)
+{
+	uint64_t now = shca_now_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(cpu, qp, why);
+
+	if (!since) {
+		since = now;
+		atomic_store(&qp->rnr_since, now);
+		qp->stalls = 0;
+	}
+	if (budget && now - since >= budget)
+		return false;
+	qp->stalls++;
+	/* looks again after 1, 2, 4, ... 32 ms, or when the budget ends */
+	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
+	if (budget && next > since + budget)
+		next = since + budget;
+	shca_timer_add(cpu->m, qp->qpn, next);
+	return true;
+}
+
+/* ---- a queue ---------------------------------------------------------------------------------------------------- */
+
+static void advance(struct shca_qp *qp)
+{
+	atomic_store_explicit(&qp->head, atomic_load_explicit(&qp->head, memory_order_relaxed) + 1, memory_order_release);
+	/* it counts no more; cleared all the same, or it would count again when the tag has gone round */
+	atomic_store_explicit(&qp->step, SHCA_STEP_NONE, memory_order_relaxed);
+	if (atomic_load_explicit(&qp->rnr_since, memory_order_relaxed))
+		atomic_store(&qp->rnr_since, 0);
+}
+
+static void count_request(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t bytes)
+{
+	uint64_t n = atomic_load_explicit(&qp->n_msgs, memory_order_relaxed);
+
+	atomic_store_explicit(&qp->n_msgs, n + 1, memory_order_relaxed);
+	n = atomic_load_explicit(&qp->n_bytes, memory_order_relaxed);
+	atomic_store_explicit(&qp->n_bytes, n + bytes, memory_order_relaxed);
+	if (qp->proc != cpu->m->slot) {
+		n = atomic_load_explicit(&qp->n_foreign, memory_order_relaxed);
+		atomic_store_explicit(&qp->n_foreign, n + 1, memory_order_relaxed);
+		n = atomic_load_explicit(&cpu->m->proc->foreign_wqes, memory_order_relaxed);
+		atomic_store_explicit(&cpu->m->proc->foreign_wqes, n + 1, memory_order_relaxed);
+	}
+}
+
+/* Marks the queue as failed, once; everything else follows in shca_flush. */
+static void fail_queue(struct shca_cpu *cpu, struct shca_qp *qp, int status)
+{
+	uint16_t none = 0;
+
+	atomic_compare_exchange_strong(&qp->fail, &none, (uint16_t)(status + 1));
+	/* a reaper may be setting DEAD */
+	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
+	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
+	shca_withdraw(cpu->m, qp->proc);
+	atomic_store(&qp->qp_state, IBV_QPS_ERR);
+}
+
+void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer)
+{
+	/* only its owner can watch, and be told */
+	if (qp->proc != cpu->m->slot)
+		return;
+	qp->peer_proc = (peer->proc + 1u) | atomic_load(&cpu->m->procs[peer->proc].gen) << 16;
+	if (peer->proc != cpu->m->slot)
+		shca_watch(cpu->m, peer->proc);
+}
+
+void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+{
+	/* the event first: a queue that has failed without one would never be told */
+	shca_qp_event(cpu, qp, event);
+	SHCA_FAILPOINT(cpu, "fatal", qp, 0);
+	fail_queue(cpu, qp, IBV_WC_WR_FLUSH_ERR);
+	shca_kick(cpu, shca_off_of(cpu->m, qp));
+}
+
+/* One request. true: go on with the next. */
+static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
+{
+	struct shca_wqe *wqe = shca_wqe_at(cpu->base, qp, pos);
+	int status = IBV_WC_SUCCESS;
+	uint32_t len = wqe->len;
+
+	if (shca_step_of(qp) == SHCA_STEP_SENT) {
+		status = qp->step_status;
+		goto complete;
+	}
+	switch (wqe->op) {
+	case SHCA_OP_WAIT:
+		if (!names_object(cpu, wqe)) {
+			status = IBV_WC_LOC_QP_OP_ERR;
+			break;
+		}
+		if (!wait_met(cpu, qp, wqe))
+			return false;
+		SHCA_FAILPOINT(cpu, "wait-met", qp, wqe->op);
+		break;
+	case SHCA_OP_SEND_EN:
+	case SHCA_OP_RECV_EN:
+		if (!names_object(cpu, wqe)) {
+			status = IBV_WC_LOC_QP_OP_ERR;
+			break;
+		}
+		enable(cpu, qp, wqe);
+		SHCA_FAILPOINT(cpu, "enabled", qp, wqe->op);
+		break;
+	default: {
+		struct shca_req req;
+		shca_req_of_wqe(qp, wqe, &req);
+		status = shca_exec(cpu, qp, &req);
+		break;
+	}
+	}
+	if (__builtin_expect(status < 0, 0)) {
+		int why = status;
+		if (why == SHCA_RNR) {
+			struct shca_rq *rq = shca_at_checked(cpu->m, qp->step_rq, sizeof(*rq));
+			if (rq) {
+				shca_rnr_link(cpu, rq, qp);
+				/* pairs with the light fence of shca_rq_post */
+				shca_heavy_fence(cpu->m);
+				struct shca_req req;
+				shca_req_of_wqe(qp, wqe, &req);
+				status = shca_exec(cpu, qp, &req);
+			}
+		}
+		if (status < 0) {
+			if (stall(cpu, qp, status))
+				return false;
+			status = status == SHCA_RNR ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_RETRY_EXC_ERR;
+			shca_release_receive(cpu, qp);
+		}
+	}
+	if (wqe->op != SHCA_OP_WAIT && wqe->op != SHCA_OP_SEND_EN && wqe->op != SHCA_OP_RECV_EN)
+		count_request(cpu, qp, status == IBV_WC_SUCCESS ? len : 0);
+complete:
+	if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
+		shca_fail_head(cpu, qp, status);
+		return false;
+	}
+	if (wqe->flags & SHCA_WQE_SIGNALED)
+		shca_complete_send(cpu, qp, pos, wqe->op, status, len);
+	advance(qp);
+	SHCA_FAILPOINT(cpu, "advanced", qp, wqe->op);
+	return true;
+}
+
+void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status)
+{
+	uint64_t pos = atomic_load(&qp->head);
+
+	shca_complete_send(cpu, qp, pos, shca_wqe_at(cpu->base, qp, pos)->op, status, 0);
+	/* before the head moves: what follows is flushed by whoever comes next */
+	fail_queue(cpu, qp, status);
+	SHCA_FAILPOINT(cpu, "failed", qp, qp->step_op);
+	advance(qp);
+}
+
+static void flush_receive(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t index)
+{
+	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
+
+	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
+	shca_cq_push(cpu, cq, &in);
+}
+
+/* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */
+static void flush_rest(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq *rq)
+{
+	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
+
+	for (uint32_t i = 0; i < 1u << rq->log2; i++) {
+		if (!shca_rq_in_flush(cpu, rq, i))
+			continue;
+		/* what was polled is in flush no more (and what is overwritten was polled) */
+		uint64_t end = shca_cq_count(cpu, cq), from = atomic_load(&cq->ci);
+		if (end - from > 1ull << cq->log2)
+			from = end - (1ull << cq->log2);
+		if (shca_cq_find(cpu, cq, (uint32_t)from, qp->qpn, i, true) == 1 || !shca_rq_in_flush(cpu, rq, i))
+			continue;
+		flush_receive(cpu, qp, i);
+	}
+	shca_cq_notice_again(cpu, cq);
+}
+
+/* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. */
+static void flush_receives(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	struct shca_rq *rq = shca_at_checked(cpu->m, qp->rq, sizeof(*rq));
+
+	if (!rq || rq->is_srq || !qp->rcq)
+		return;
+	uint32_t seen = atomic_fetch_or(&qp->flushing, 1);
+	do {
+		if (seen)
+			flush_rest(cpu, qp, rq);
+		for (int index; (index = shca_rq_take(cpu, rq, SHCA_FLUSHER, NULL)) >= 0;) {
+			SHCA_FAILPOINT(cpu, "flush-taken", qp, 0);
+			flush_receive(cpu, qp, (uint32_t)index);
+			SHCA_FAILPOINT(cpu, "flush-done", qp, 0);
+		}
+		seen |= 1;
+	} while (!atomic_compare_exchange_strong(&qp->flushing, &seen, 0));
+}
+
+void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	uint64_t posted = atomic_load(&qp->posted);
+
+	for (uint64_t pos; (pos = atomic_load(&qp->head)) < posted;) {
+		struct shca_wqe *wqe = shca_wqe_at(cpu->base, qp, pos);
+		uint32_t step = shca_step_of(qp);
+		/* it was decided when the queue failed, and only its completion is missing */
+		int status = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
+		shca_release_receive(cpu, qp);
+		shca_complete_send(cpu, qp, pos, wqe->op, status, status == IBV_WC_SUCCESS ? wqe->len : 0);
+		advance(qp);
+	}
+	flush_receives(cpu, qp);
+}
+
+static void run_some(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	for (;;) {
+		if (__builtin_expect(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0, 0)) {
+			shca_flush(cpu, qp);
+			return;
+		}
+		if (__builtin_expect(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0, 0))
+			flush_receives(cpu, qp);
+		/* posted before head: in to_shared (post.c) the owner moves both, head first. The other way round a queue
+		 * that turns SHARED just now would seem to have requests. */
+		uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
+		uint64_t pos = atomic_load_explicit(&qp->head, memory_order_relaxed);
+		if (pos >= posted || pos >= atomic_load_explicit(&qp->enabled, memory_order_acquire))
+			return;
+		if (!run_one(cpu, qp, pos) && !atomic_load_explicit(&qp->fail, memory_order_relaxed))
+			return;
+	}
+}
+
+/* Locked RUN by me. Returns with the lock given up, everything done that could be. */
+static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	for (;;) {
+		SHCA_FAILPOINT(cpu, "run", qp, 0);
+		run_some(cpu, qp);
+		uint64_t w = atomic_load(&qp->lock);
+		for (;;) {
+			if (w & L_MORE) {
+				if (atomic_compare_exchange_weak(&qp->lock, &w, w & ~L_MORE))
+					break;
+			} else if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_FREE, 0, w))) {
+				return;
+			}
+		}
+	}
+}
+
+void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	for (uint64_t spins = 1;; spins++) {
+		uint64_t w = atomic_load(&qp->lock);
+		if (L_STATE(w) == SHCA_L_FREE || (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != cpu->slot)) {
+			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+				return;
+		} else if (L_STATE(w) == SHCA_L_TODO && begin(cpu, qp, cpu->slot)) {
+			return;
+		}
+		if (!(spins & 0x3ff)) {
+			uint32_t owner = atomic_load(&cpu->m->threads[L_THREAD(w)].owner);
+			if (L_STATE(w) != SHCA_L_FREE && owner && !shca_proc_alive(cpu->m, owner - 1))
+				shca_reap(cpu, owner - 1);
+			/* let those go on who wait until I have left the engine */
+			shca_leave(cpu);
+			sched_yield();
+			shca_enter(cpu);
+		}
+	}
+}
+
+bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen)
+{
+	uint32_t dead = L_THREAD(seen);
+
+	while (L_STATE(seen) != SHCA_L_FREE && L_THREAD(seen) == dead)
+		if (atomic_compare_exchange_strong(&qp->lock, &seen, lock_word(SHCA_L_RUN, cpu->slot, seen)))
+			return true;
+	return false;
+}
+
+void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	run_queue(cpu, qp);
+	shca_drain(cpu);
+}
+
+/* ---- events --------------------------------------------------------------------------------------------------- */
+
+void shca_async_wake(struct shca_cpu *cpu, uint32_t proc)
+{
+	atomic_store(&cpu->m->procs[proc].async_pending, 1);
+	shca_wake_note(cpu, SHCA_WAKE_ASYNC, proc);
+	/* whoever sleeps until it is written to looks for events as well */
+	shca_note_write(cpu, proc);
+}
+
+void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+{
+	atomic_fetch_or(&qp->events, 1u << event);
+	shca_async_wake(cpu, qp->proc);
+}
+
+/* ---- timers --------------------------------------------------------------------------------------------------- */
+
+/* By number, because the queue may be destroyed before the timer is due. */
+struct timer {
+	uint64_t due;
+	uint32_t qpn;
+};
+
+struct shca_timers {
+	pthread_mutex_t mutex;
+	struct timer *t;
+	uint32_t n, cap;
+};
+
+static struct shca_timers *timers_of(struct shca_member *m)
+{
+	struct shca_timers *ts = atomic_load(&m->timers), *none = NULL;
+
+	if (ts)
+		return ts;
+	ts = calloc(1, sizeof(*ts));
+	if (!ts)
+		return NULL;
+	pthread_mutex_init(&ts->mutex, NULL);
+	if (!atomic_compare_exchange_strong(&m->timers, &none, ts)) {
+		free(ts);
+		ts = none;
+	}
+	return ts;
+}
+
+void shca_timers_free(struct shca_member *m)
+{
+	struct shca_timers *ts = atomic_exchange(&m->timers, NULL);
+
+	if (!ts)
+		return;
+	free(ts->t);
+	pthread_mutex_destroy(&ts->mutex);
+	free(ts);
+}
+
+/* A timer that cannot be remembered for want of memory is not lost: the next post or receive looks at the queue. */
+void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due)
+{
+	struct shca_timers *ts = timers_of(m);
+
+	if (!ts)
+		return;
+	pthread_mutex_lock(&ts->mutex);
+	uint32_t i;
+	for (i = 0; i < ts->n && ts->t[i].qpn != qpn; i++)
+		;
+	if (i == ts->n && ts->n == ts->cap) {
+		uint32_t cap = ts->cap ? ts->cap * 2 : 16;
+		struct timer *t = realloc(ts->t, cap * sizeof(*t));
+		if (!t) {
+			pthread_mutex_unlock(&ts->mutex);
+			return;
+		}
+		ts->t = t;
+		ts->cap = cap;
+	}
+	if (i == ts->n)
+		ts->n++;
+	ts->t[i] = (struct timer){.due = due, .qpn = qpn};
+	pthread_mutex_unlock(&ts->mutex);
+	shca_tick_at(m, due);
+}
+
+uint64_t shca_tick(struct shca_cpu *cpu)
+{
+	struct shca_timers *ts = atomic_load(&cpu->m->timers);
+	uint64_t now = shca_now_ns(), next = 0;
+
+	if (!ts)
+		return 0;
+	shca_enter(cpu);
+	for (;;) {
+		uint32_t qpn = 0;
+		pthread_mutex_lock(&ts->mutex);
+		for (uint32_t i = 0; i < ts->n; i++) {
+			if (ts->t[i].due <= now) {
+				qpn = ts->t[i].qpn;
+				ts->t[i] = ts->t[--ts->n];
+				break;
+			}
+		}
+		pthread_mutex_unlock(&ts->mutex);
+		if (!qpn)
+			break;
+		struct shca_qp *qp = shca_number_get(cpu->m, qpn, SHCA_KIND_QP);
+		if (qp) {
+			shca_kick(cpu, shca_off_of(cpu->m, qp));
+			shca_drain(cpu);
+		}
+	}
+	shca_leave(cpu);
+	pthread_mutex_lock(&ts->mutex);
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (!next || ts->t[i].due < next)
+			next = ts->t[i].due;
+	pthread_mutex_unlock(&ts->mutex);
+	return next;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large copies between private memories are divided between two CPUs: the executor's, and that of the other process if
+ * it polls meanwhile and has not copied by itself for a while. A process can only push by process_vm_writev what the
+ * other pulls by process_vm_readv, so the two do not even contend for one mmap lock. Chunks are long, so that most of a
+ * buffer that is used again is copied by the same CPU again, which has it in its cache.
+ *
+ * The executor describes the copy in a job of its own (one per thread), rings it in the other process's slot, and claims
+ * chunks from the front; a poller of the other claims from the back. A claim is one CAS on the chunk's word
+ * (generation, claimer, state), so a claimer that died is known, and its chunk is copied again: nobody looks at the data
+ * before the executor's last store. A job is reused with a new generation: a poller that is late fails its CAS.
+ */
+#include <sched.h>
+
+#include "shca/engine/engine.h"
+
+#define SHARE_CHUNKS 64u
+#define CHUNK_MIN (256u << 10)
+#define PATIENCE 16u		/* polls without a copy of its own before a process helps */
+
+enum { CHUNK_FREE = 0, CHUNK_CLAIMED, CHUNK_DONE, CHUNK_FAILED };
+
+struct shca_share {
+	_Atomic uint64_t gen;		/* odd while it is being written */
+	/* read by helpers while they may be written: valid if gen is even, and the same behind */
+	_Atomic uint64_t dst, src;	/* addresses in their processes */
+	_Atomic uint64_t len, chunk;
+	_Atomic uint32_t n, dst_proc, src_proc;
+	uint32_t reserved;
+	_Atomic uint64_t next;		/* of the jobs whose threads have ended */
+	shca_aligned _Atomic uint64_t word[SHARE_CHUNKS];	/* gen << 32 | thread slot << 8 | state */
+};
+
+static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
+{
+	return gen << 32 | (uint64_t)thread << 8 | state;
+}
+
+/* Private memory here, private memory there: what process_vm_* is for. */
+static bool divisible(const struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
+{
+	return len >= SHCA_SHARE_MIN && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
+	       (dst->proc == cpu->m->slot || src->proc == cpu->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
+	       src->seg->lane == SHCA_LANE_CMA && dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
+}
+
+/* What a job is about, as its executor or a helper has it. */
+struct job {
+	uint64_t dst, src, len, chunk, gen;
+	uint32_t n, dst_proc, src_proc;
+};
+
+static int copy_chunk(struct shca_cpu *cpu, const struct job *job, uint32_t i)
+{
+	uint64_t at = i * job->chunk, n = job->len - at < job->chunk ? job->len - at : job->chunk;
+	struct shca_seg d = {.where = job->dst + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
+	struct shca_seg s = {.where = job->src + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
+	struct shca_iov dst = {.proc = job->dst_proc, .seg = &d, .n = 1}, src = {.proc = job->src_proc, .seg = &s, .n = 1};
+	bool src_err;
+
+	return shca_copy(cpu, &dst, &src, n, SHCA_ANY_ORDER, &src_err);
+}
+
+static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
+{
+	uint64_t free = word_of(gen, 0, CHUNK_FREE);
+
+	return atomic_compare_exchange_strong(word, &free, word_of(gen, thread, CHUNK_CLAIMED));
+}
+
+static struct shca_share *job_of_mine(struct shca_cpu *cpu)
+{
+	shca_off off = atomic_load_explicit(&cpu->t->share, memory_order_relaxed);
+
+	if (!off) {
+		/* One of a thread that has ended, if there is one: they are not freed, for a late helper may be looking at it.
+		 * One thread at a time takes, so nothing can come back while it does. */
+		pthread_mutex_lock(&cpu->m->mutex);
+		off = atomic_load(&cpu->m->shares);
+		while (off && !atomic_compare_exchange_weak(&cpu->m->shares, &off,
+							    atomic_load(&((struct shca_share *)shca_at(cpu->base, off))->next)))
+			;
+		pthread_mutex_unlock(&cpu->m->mutex);
+		if (!off)
+			off = shca_mem_alloc(cpu->m, sizeof(struct shca_share));
+		if (!off)
+			return NULL;
+		atomic_store_explicit(&cpu->t->share, off, memory_order_release);
+	}
+	return shca_at(cpu->base, off);
+}
+
+void shca_share_end(struct shca_cpu *cpu)
+{
+	shca_off off = atomic_exchange(&cpu->t->share, 0), first = atomic_load(&cpu->m->shares);
+
+	if (!off)
+		return;
+	do
+		atomic_store(&((struct shca_share *)shca_at(cpu->base, off))->next, first);
+	while (!atomic_compare_exchange_weak(&cpu->m->shares, &first, off));
+}
+
+static struct job describe(struct shca_share *share, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
+{
+	uint64_t gen = (atomic_load_explicit(&share->gen, memory_order_relaxed) | 1) + 1;
+	struct job job = {
+		.dst = dst->seg->where + dst->skip, .src = src->seg->where + src->skip, .dst_proc = dst->proc,
+		.src_proc = src->proc, .len = len, .chunk = (len / SHARE_CHUNKS + 4096) & ~4095ull,
+		/* generations are compared by 32 bits in the chunks, whole in the job */
+		.gen = gen & 0xffffffff,
+	};
+
+	if (job.chunk < CHUNK_MIN)
+		job.chunk = CHUNK_MIN;
+	job.n = (uint32_t)((len + job.chunk - 1) / job.chunk);
+	atomic_exchange(&share->gen, gen - 1);
+	atomic_store_explicit(&share->dst, job.dst, memory_order_relaxed);
+	atomic_store_explicit(&share->src, job.src, memory_order_relaxed);
+	atomic_store_explicit(&share->dst_proc, job.dst_proc, memory_order_relaxed);
+	atomic_store_explicit(&share->src_proc, job.src_proc, memory_order_relaxed);
+	atomic_store_explicit(&share->len, job.len, memory_order_relaxed);
+	atomic_store_explicit(&share->chunk, job.chunk, memory_order_relaxed);
+	atomic_store_explicit(&share->n, job.n, memory_order_relaxed);
+	for (uint32_t i = 0; i < job.n; i++)
+		atomic_store_explicit(&share->word[i], word_of(job.gen, 0, CHUNK_FREE), memory_order_relaxed);
+	atomic_store_explicit(&share->gen, gen, memory_order_release);
+	return job;
+}
+
+/* A helper's view of a job; false: it is being written, or changed meanwhile. */
+static bool look_at(const struct shca_share *share, struct job *job)
+{
+	uint64_t gen = atomic_load_explicit(&share->gen, memory_order_acquire);
+
+	/* acquire each: the second look at gen may not come before them (pairs with the exchange in describe) */
+	job->dst = atomic_load_explicit(&share->dst, memory_order_acquire);
+	job->src = atomic_load_explicit(&share->src, memory_order_acquire);
+	job->dst_proc = atomic_load_explicit(&share->dst_proc, memory_order_acquire);
+	job->src_proc = atomic_load_explicit(&share->src_proc, memory_order_acquire);
+	job->len = atomic_load_explicit(&share->len, memory_order_acquire);
+	job->chunk = atomic_load_explicit(&share->chunk, memory_order_acquire);
+	job->n = atomic_load_explicit(&share->n, memory_order_acquire);
+	job->gen = gen & 0xffffffff;
+	return !(gen & 1) && atomic_load_explicit(&share->gen, memory_order_relaxed) == gen && job->n <= SHARE_CHUNKS;
+}
+
+/* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
+ * but those that are at it are waited for: the memory is about to be given back. */
+static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct job *job, int error)
+{
+	for (uint32_t i = 0; i < job->n; i++) {
+		/* after an error some are still free: no helper shall begin them now */
+		if (error)
+			claim(&share->word[i], job->gen, cpu->slot);
+		for (uint64_t spins = 1;; spins++) {
+			uint64_t w = atomic_load_explicit(&share->word[i], memory_order_acquire);
+			uint32_t thread = (uint32_t)(w >> 8) & 0xffffff;
+			if ((w & 0xff) == CHUNK_DONE || (error && ((w & 0xff) == CHUNK_FAILED || thread == cpu->slot)))
+				break;
+			bool redo = (w & 0xff) == CHUNK_FAILED;
+			if (!redo && !(spins & 0xfff)) {
+				/* its CPU may be this one */
+				sched_yield();
+				uint32_t owner = atomic_load(&cpu->m->threads[thread].owner);
+				redo = !owner || !shca_proc_alive(cpu->m, owner - 1);
+			}
+			if (redo) {
+				if (!error)
+					error = copy_chunk(cpu, job, i);
+				break;
+			}
+			shca_relax();
+		}
+	}
+	return error;
+}
+
+uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+			 enum shca_order order, int *rc)
+{
+	struct shca_share *share;
+
+	*rc = 0;
+	if (!divisible(cpu, dst, src, len) || cpu->sharing || !(share = job_of_mine(cpu)))
+		return 0;
+	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;	/* the last line is the caller's, after everything else */
+	_Atomic uint32_t *bell = &cpu->m->procs[dst->proc == cpu->m->slot ? src->proc : dst->proc].share;
+	struct job job = describe(share, dst, src, part);
+	uint32_t none = 0, me = cpu->slot + 1;
+	bool rung = atomic_compare_exchange_strong(bell, &none, me);
+
+	cpu->sharing = true;
+	atomic_store_explicit(&cpu->m->looks, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < job.n && !*rc; i++) {
+		if (!claim(&share->word[i], job.gen, cpu->slot))
+			continue;
+		*rc = copy_chunk(cpu, &job, i);
+		atomic_store_explicit(&share->word[i], word_of(job.gen, cpu->slot, *rc ? CHUNK_FAILED : CHUNK_DONE),
+				      memory_order_release);
+	}
+	if (rung)
+		atomic_compare_exchange_strong(bell, &me, 0);
+	*rc = finish(cpu, share, &job, *rc);
+	cpu->sharing = false;
+	return part;
+}
+
+int shca_share_help(struct shca_cpu *cpu)
+{
+	uint32_t thread = atomic_load_explicit(&cpu->m->proc->share, memory_order_acquire);
+	int helped = 0;
+
+	if (!thread || thread > SHCA_MAX_THREADS)
+		return 0;
+	/* who is about to copy again by himself would only change the places where the data is cached */
+	if (atomic_fetch_add_explicit(&cpu->m->looks, 1, memory_order_relaxed) < PATIENCE)
+		return 0;
+	struct shca_share *share = shca_at_checked(cpu->m, atomic_load(&cpu->m->threads[thread - 1].share), sizeof(*share));
+	struct job job;
+	if (!share || !look_at(share, &job))
+		return 0;
+	cpu->sharing = true;
+	for (uint32_t i = job.n; i-- > 0;) {
+		if (!claim(&share->word[i], job.gen, cpu->slot)) {
+			/* the executor has come as far as this */
+			if ((atomic_load(&share->word[i]) & 0xff) != CHUNK_FREE)
+				continue;
+			break;
+		}
+		SHCA_FAILPOINT(cpu, "share", NULL, 0);
+		int rc = copy_chunk(cpu, &job, i);
+		SHCA_FAILPOINT(cpu, "share-done", NULL, 0);
+		atomic_store_explicit(&share->word[i], word_of(job.gen, cpu->slot, rc ? CHUNK_FAILED : CHUNK_DONE),
+				      memory_order_release);
+		helped++;
+	}
+	cpu->sharing = false;
+	return helped;
+}

@@ -1,0 +1,775 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory in the fabric, queue numbers and region keys.
+ *
+ * Two levels. Shared: chunks of 64 KiB, each claimed for a process by one compare-and-swap on its owner word; no lock,
+ * and what a dead process held is found by looking. Private to the process: a buddy system from 64 bytes to 64 KiB in
+ * its own chunks, whose bookkeeping lies outside the fabric, so that no other process can damage it and none is needed
+ * to free it.
+ *
+ * A chunk is backed by fallocate before it is used, so that running out of memory is an error here and never a SIGBUS
+ * later; and is punched out before its owner word is cleared, since after that somebody else may write to it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "shca/fabric/fabric.h"
+
+#define MIN_ORDER 6		/* 64 bytes */
+#define CHUNK_ORDER 16
+#define SPARES 2
+#define PIECE ((uint64_t)8 << 20)	/* of a large allocation: a signal costs one piece, not all */
+#define CHECK_FROM ((uint64_t)16 << 20)	/* allocations from here on look first whether there is so much memory */
+
+/*
+ * A chunk of the heap. The blocks of order o (2^o bytes) are bits [2^(16-o), 2^(17-o)) of `free`, like the nodes of a
+ * heap-ordered tree: block b of order o is bit 2^(16-o) + b, its halves are twice that and one more.
+ */
+struct chunk {
+	struct chunk *next, *prev;	/* in the bucket of its largest free block */
+	uint32_t index;
+	uint32_t orders;		/* bit o: there is a free block of order o */
+	int8_t bucket;			/* the largest of them; -1: none */
+	uint16_t count[CHUNK_ORDER + 1];
+	uint64_t free[2 << (CHUNK_ORDER - MIN_ORDER)  >> 6];
+};
+
+/* First-in first-out queue of numbers, unbounded. */
+struct fifo {
+	uint32_t *item;
+	uint32_t head, n, cap;
+};
+
+struct shca_heap {
+	pthread_mutex_t lock;
+	struct chunk *bucket[CHUNK_ORDER + 1];
+	struct chunk **by_index;	/* of every chunk; sparse */
+	uint32_t spare[SPARES], nspare;
+	struct fifo numbers, regions;
+	uint32_t *qp_seg, *mr_seg;	/* segments that are mine */
+	uint32_t qp_segs, mr_segs, qp_cap, mr_cap;
+};
+
+/* ---- chunks ---------------------------------------------------------------------------------------------------- */
+
+static _Atomic uint32_t *owner_word(const struct shca_member *m, uint32_t chunk)
+{
+	return (_Atomic uint32_t *)(m->base + m->hdr->chunks) + chunk;
+}
+
+static void hint_down(struct shca_member *m, uint32_t chunk)
+{
+	uint32_t hint = atomic_load(&m->hdr->chunk_hint);
+	while (chunk < hint && !atomic_compare_exchange_weak(&m->hdr->chunk_hint, &hint, chunk))
+		;
+}
+
+static void disown(struct shca_member *m, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		atomic_store_explicit(owner_word(m, first + i), 0, memory_order_release);
+	hint_down(m, first);
+}
+
+/* n chunks in a row from `from` on; 0: none. */
+static uint32_t claim_from(struct shca_member *m, uint32_t from, uint32_t n)
+{
+	uint32_t end = (uint32_t)(m->bytes / SHCA_CHUNK);
+	for (uint32_t i = from, j; i < end && n <= end - i; i += j + 1) {
+		/* from the far end: a taken chunk rules out all starts up to it */
+		for (j = n; j-- > 0;)
+			if (atomic_load_explicit(owner_word(m, i + j), memory_order_relaxed))
+				break;
+		if (j != UINT32_MAX)
+			continue;
+		for (j = 0; j < n; j++) {
+			uint32_t none = 0;
+			if (!atomic_compare_exchange_strong(owner_word(m, i + j), &none, m->slot + 1))
+				break;
+		}
+		if (j == n)
+			return i;
+		disown(m, i, j);
+	}
+	return 0;
+}
+
+static uint32_t claim(struct shca_member *m, uint32_t n)
+{
+	uint32_t hint = atomic_load(&m->hdr->chunk_hint);
+	uint32_t first = claim_from(m, hint, n);
+	if (!first && hint > m->hdr->first_chunk)	/* the hint may be too high: see below */
+		first = claim_from(m, m->hdr->first_chunk, n);
+	if (!first)
+		return 0;
+	/* two may cross: one frees a chunk that the other's move of the hint passes over. Then the second search finds it */
+	if (first == hint)
+		atomic_compare_exchange_strong(&m->hdr->chunk_hint, &hint, first + n);
+	uint32_t high = atomic_load(&m->hdr->chunk_high);
+	while (high < first + n && !atomic_compare_exchange_weak(&m->hdr->chunk_high, &high, first + n))
+		;
+	return first;
+}
+
+static void punch(struct shca_member *m, uint32_t first, uint32_t n)
+{
+	while (fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * SHCA_CHUNK,
+			 (off_t)n * SHCA_CHUNK) &&
+	       errno == EINTR)
+		;
+}
+
+static void give_back(struct shca_member *m, uint32_t first, uint32_t n)
+{
+	punch(m, first, n);
+	disown(m, first, n);
+}
+
+/* ---- how much memory there is ---------------------------------------------------------------------------------- */
+
+static bool read_number(const char *path, uint64_t *v)
+{
+	FILE *f = fopen(path, "re");
+	unsigned long long x;
+	bool ok = f && fscanf(f, "%llu", &x) == 1;
+	if (ok)
+		*v = x;
+	if (f)
+		fclose(f);
+	return ok;
+}
+
+/* A named field of a file of "name value" lines. */
+static uint64_t read_field(const char *path, const char *name)
+{
+	FILE *f = fopen(path, "re");
+	char key[64];
+	unsigned long long v, found = 0;
+	while (f && fscanf(f, "%63s %llu%*[^\n]", key, &v) == 2)
+		if (!strcmp(key, name)) {
+			found = v;
+			break;
+		}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* What the memory cgroup leaves; false: no limit, or not to be found. */
+static bool cgroup_left(uint64_t *left, uint64_t *limit)
+{
+	char line[512], dir[600] = "", path[700];
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	bool v2 = false;
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		char *controllers = strchr(line, ':');
+		char *where = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!where)
+			continue;
+		*where++ = 0;
+		if (strstr(controllers + 1, "memory")) {
+			snprintf(dir, sizeof(dir), "/sys/fs/cgroup/memory%s", where);
+			v2 = false;
+			break;
+		}
+		if (!controllers[1]) {
+			snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s", where);
+			v2 = true;
+		}
+	}
+	if (f)
+		fclose(f);
+	if (!dir[0])
+		return false;
+	/* inside a container the path is the host's, while the mount begins at our own group */
+	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+	uint64_t used;
+	if (!read_number(path, &used)) {
+		snprintf(dir, sizeof(dir), v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+		snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+		if (!read_number(path, &used))
+			return false;
+	}
+	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
+	if (!read_number(path, limit) || *limit >= (uint64_t)1 << 60)
+		return false;	/* "max" */
+	snprintf(path, sizeof(path), "%s/memory.stat", dir);
+	uint64_t cache = read_field(path, v2 ? "inactive_file" : "total_inactive_file") +
+			 read_field(path, v2 ? "active_file" : "total_active_file");
+	used = used > cache ? used - cache : 0;
+	*left = *limit > used ? *limit - used : 0;
+	return true;
+}
+
+static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
+{
+	uint64_t left, limit, avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
+	char group[160] = "no limit of a memory cgroup was found";
+	if (cgroup_left(&left, &limit))
+		snprintf(group, sizeof(group), "its memory cgroup leaves %llu KiB of %llu KiB", (unsigned long long)left >> 10,
+			 (unsigned long long)limit >> 10);
+	shca_error("no memory for the fabric \"%s\": %llu KiB needed (%s); the machine has %llu KiB available, %s. Use fewer "
+		   "processes or smaller buffers, or raise the limit",
+		   m->hdr->name, (unsigned long long)bytes >> 10, strerror(err), (unsigned long long)avail >> 10, group);
+}
+
+/* At a cgroup's limit the kernel ends processes instead of refusing, so look before a large allocation. */
+static bool enough(uint64_t bytes)
+{
+	uint64_t left, limit, avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
+	if (avail && bytes > avail)
+		return false;
+	return !cgroup_left(&left, &limit) || bytes <= left;
+}
+
+/* Makes claimed chunks real. */
+static int back(struct shca_member *m, uint32_t first, uint32_t n)
+{
+	uint64_t at = (uint64_t)first * SHCA_CHUNK, bytes = (uint64_t)n * SHCA_CHUNK;
+	struct rlimit lim;
+	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < at + bytes) {
+		/* fallocate would send SIGXFSZ */
+		shca_error("the fabric \"%s\" must grow to %llu bytes, but the limit on the size of files is %llu: raise it "
+			   "(ulimit -f unlimited)",
+			   m->hdr->name, (unsigned long long)(at + bytes), (unsigned long long)lim.rlim_cur);
+		return -EFBIG;
+	}
+	if (bytes >= CHECK_FROM && !enough(bytes)) {
+		report_shortage(m, bytes, ENOMEM);
+		return -ENOMEM;
+	}
+	for (uint64_t done = 0; done < bytes;) {
+		uint64_t len = bytes - done < PIECE ? bytes - done : PIECE;
+		if (!fallocate(m->fd, 0, (off_t)(at + done), (off_t)len)) {
+			done += len;
+		} else if (errno != EINTR) {
+			int err = errno;
+			report_shortage(m, bytes, err);
+			return -err;
+		}
+	}
+	/* sixteen page faults less per chunk; only a matter of speed */
+	if (bytes <= PIECE)
+		madvise(m->base + at, bytes, MADV_POPULATE_WRITE);
+	return 0;
+}
+
+/* n chunks, claimed and real; 0: none, told. */
+static uint32_t get_chunks(struct shca_member *m, uint32_t n)
+{
+	uint32_t first = claim(m, n);
+	if (!first) {
+		shca_error("the fabric \"%s\" has no %llu KiB in a row left of the %llu MiB that it can span here. Raise "
+			   "SHCA_RESERVE for the process that creates it%s",
+			   m->hdr->name, (unsigned long long)n * (SHCA_CHUNK >> 10), (unsigned long long)m->bytes >> 20,
+			   m->bytes < m->hdr->bytes ? ", and the limit on this process's address space (ulimit -v)" : "");
+		return 0;
+	}
+	if (back(m, first, n)) {
+		give_back(m, first, n);
+		return 0;
+	}
+	return first;
+}
+
+/* ---- the buddy system ------------------------------------------------------------------------------------------ */
+
+static void bucket_move(struct shca_heap *h, struct chunk *c)
+{
+	int to = c->orders ? 31 - __builtin_clz(c->orders) : -1;
+	if (to == c->bucket)
+		return;
+	if (c->bucket >= 0) {
+		if (c->next)
+			c->next->prev = c->prev;
+		if (c->prev)
+			c->prev->next = c->next;
+		else
+			h->bucket[c->bucket] = c->next;
+	}
+	c->bucket = (int8_t)to;
+	c->prev = NULL;
+	c->next = NULL;
+	if (to >= 0) {
+		c->next = h->bucket[to];
+		if (c->next)
+			c->next->prev = c;
+		h->bucket[to] = c;
+	}
+}
+
+static void mark_free(struct chunk *c, int order, uint32_t node)
+{
+	c->free[node >> 6] |= 1ull << (node & 63);
+	if (!c->count[order]++)
+		c->orders |= 1u << order;
+}
+
+static void mark_used(struct chunk *c, int order, uint32_t node)
+{
+	c->free[node >> 6] &= ~(1ull << (node & 63));
+	if (!--c->count[order])
+		c->orders &= ~(1u << order);
+}
+
+/* A free block of exactly this order, which there is. */
+static uint32_t first_free(const struct chunk *c, int order)
+{
+	uint32_t lo = 1u << (CHUNK_ORDER - order), hi = lo * 2;
+	if (hi <= 64) {
+		uint64_t bits = c->free[0] & (hi == 64 ? ~0ull : (1ull << hi) - 1) & ~((1ull << lo) - 1);
+		return (uint32_t)__builtin_ctzll(bits);
+	}
+	for (uint32_t w = lo >> 6; w < hi >> 6; w++)
+		if (c->free[w])
+			return w * 64 + (uint32_t)__builtin_ctzll(c->free[w]);
+	abort();	/* count[] and free[] disagree: memory of this process was overwritten */
+}
+
+static struct chunk *chunk_new(struct shca_member *m)
+{
+	struct shca_heap *h = m->heap;
+	struct chunk *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->index = h->nspare ? h->spare[--h->nspare] : get_chunks(m, 1);
+	if (!c->index) {
+		free(c);
+		return NULL;
+	}
+	c->bucket = -1;
+	h->by_index[c->index] = c;
+	mark_free(c, CHUNK_ORDER, 1);
+	bucket_move(h, c);
+	return c;
+}
+
+static void chunk_gone(struct shca_member *m, struct chunk *c)
+{
+	struct shca_heap *h = m->heap;
+	c->orders = 0;
+	bucket_move(h, c);
+	h->by_index[c->index] = NULL;
+	if (h->nspare < SPARES)
+		h->spare[h->nspare++] = c->index;
+	else
+		give_back(m, c->index, 1);
+	free(c);
+}
+
+static shca_off block_get(struct shca_member *m, int order)
+{
+	struct shca_heap *h = m->heap;
+	struct chunk *c = NULL;
+	for (int b = order; b <= CHUNK_ORDER && !c; b++)
+		c = h->bucket[b];
+	if (!c && !(c = chunk_new(m)))
+		return 0;
+	int o = __builtin_ctz(c->orders & ~((1u << order) - 1));
+	uint32_t node = first_free(c, o);
+	mark_used(c, o, node);
+	while (o > order) {
+		o--;
+		node *= 2;
+		mark_free(c, o, node + 1);
+	}
+	bucket_move(h, c);
+	return (uint64_t)c->index * SHCA_CHUNK + ((uint64_t)(node - (1u << (CHUNK_ORDER - order))) << order);
+}
+
+static void block_put(struct shca_member *m, shca_off off, int order)
+{
+	struct shca_heap *h = m->heap;
+	struct chunk *c = h->by_index[off / SHCA_CHUNK];
+	uint32_t node = (1u << (CHUNK_ORDER - order)) + (uint32_t)(off % SHCA_CHUNK >> order);
+	for (; order < CHUNK_ORDER && c->free[(node ^ 1) >> 6] >> ((node ^ 1) & 63) & 1; order++) {
+		mark_used(c, order, node ^ 1);
+		node /= 2;
+	}
+	mark_free(c, order, node);
+	if (order == CHUNK_ORDER)
+		chunk_gone(m, c);
+	else
+		bucket_move(h, c);
+}
+
+static int order_of(uint64_t bytes)
+{
+	return bytes <= 1u << MIN_ORDER ? MIN_ORDER : 64 - __builtin_clzll(bytes - 1);
+}
+
+/* Frees what is in use of [off, off + bytes), within one chunk and on 64-byte borders, in as few blocks as there can be. */
+static void range_put(struct shca_member *m, shca_off off, uint64_t bytes)
+{
+	while (bytes) {
+		int order = 63 - __builtin_clzll(bytes), aligned = __builtin_ctzll(off | SHCA_CHUNK);
+		if (aligned < order)
+			order = aligned;
+		block_put(m, off, order);
+		off += 1ull << order;
+		bytes -= 1ull << order;
+	}
+}
+
+/* The end of an allocation of whole chunks: the rest of its last chunk serves others. */
+static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
+{
+	struct chunk *c = calloc(1, sizeof(*c));
+	if (!c)
+		return false;
+	c->index = index;
+	c->bucket = -1;
+	m->heap->by_index[index] = c;
+	range_put(m, (shca_off)index * SHCA_CHUNK + used, SHCA_CHUNK - used);
+	return true;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+	return (bytes + (1u << MIN_ORDER) - 1) & ~(uint64_t)((1u << MIN_ORDER) - 1);
+}
+
+/* Up to a chunk: a block, of which what is too much is freed again at once. Larger ones begin on a chunk. */
+static shca_off alloc_locked(struct shca_member *m, uint64_t bytes)
+{
+	struct shca_heap *h = m->heap;
+	uint64_t size = round_up(bytes), full = size / SHCA_CHUNK, rest = size % SHCA_CHUNK;
+	if (size < bytes || full >= UINT32_MAX)
+		return 0;
+	if (!full) {
+		int order = order_of(size);
+		shca_off off = block_get(m, order);
+		if (off) {
+			range_put(m, off + size, (1ull << order) - size);
+			memset(m->base + off, 0, size);
+		}
+		return off;
+	}
+	if (size == SHCA_CHUNK && h->nspare) {
+		shca_off off = (shca_off)h->spare[--h->nspare] * SHCA_CHUNK;
+		memset(m->base + off, 0, SHCA_CHUNK);
+		return off;
+	}
+	/* fresh chunks are zero */
+	uint32_t n = (uint32_t)full + (rest != 0), first = get_chunks(m, n);
+	if (first && rest && !split_last(m, first + n - 1, rest)) {
+		give_back(m, first, n);
+		return 0;
+	}
+	return (shca_off)first * SHCA_CHUNK;
+}
+
+shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes)
+{
+	pthread_mutex_lock(&m->heap->lock);
+	shca_off off = alloc_locked(m, bytes ? bytes : 1);
+	pthread_mutex_unlock(&m->heap->lock);
+	if (!off)
+		errno = ENOMEM;
+	return off;
+}
+
+static void free_locked(struct shca_member *m, shca_off off, uint64_t bytes)
+{
+	struct shca_heap *h = m->heap;
+	uint64_t size = round_up(bytes);
+	uint32_t full = (uint32_t)(size / SHCA_CHUNK);
+	range_put(m, off + (uint64_t)full * SHCA_CHUNK, size % SHCA_CHUNK);
+	if (full == 1 && h->nspare < SPARES)
+		h->spare[h->nspare++] = (uint32_t)(off / SHCA_CHUNK);
+	else if (full)
+		give_back(m, (uint32_t)(off / SHCA_CHUNK), full);
+}
+
+void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes)
+{
+	if (!off)
+		return;
+	pthread_mutex_lock(&m->heap->lock);
+	free_locked(m, off, bytes ? bytes : 1);
+	pthread_mutex_unlock(&m->heap->lock);
+}
+
+/* ---- numbers and keys ------------------------------------------------------------------------------------------ */
+
+static int fifo_reserve(struct fifo *f, uint32_t more)
+{
+	if (f->n + more <= f->cap)
+		return 0;
+	uint32_t cap = f->cap ? f->cap : 64;
+	while (cap < f->n + more)
+		cap *= 2;
+	uint32_t *item = malloc(sizeof(*item) * cap);
+	if (!item)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < f->n; i++)
+		item[i] = f->item[(f->head + i) & (f->cap - 1)];
+	free(f->item);
+	f->item = item;
+	f->head = 0;
+	f->cap = cap;
+	return 0;
+}
+
+/* Room was reserved when the number's segment was taken. */
+static void fifo_put(struct fifo *f, uint32_t v)
+{
+	f->item[(f->head + f->n++) & (f->cap - 1)] = v;
+}
+
+static uint32_t fifo_get(struct fifo *f)
+{
+	uint32_t v = f->item[f->head];
+	f->head = (f->head + 1) & (f->cap - 1);
+	f->n--;
+	return v;
+}
+
+/* Takes a free segment of a table for memory of ours. UINT32_MAX: none. */
+static uint32_t take_segment(_Atomic uint64_t *table, uint32_t size, _Atomic uint64_t *hint, shca_off off)
+{
+	for (uint32_t i = 0; i < size; i++) {
+		uint32_t seg = (uint32_t)(atomic_fetch_add(hint, 1) % size);
+		uint64_t none = 0;
+		if (!atomic_load_explicit(&table[seg], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&table[seg], &none, off))
+			return seg;
+	}
+	return UINT32_MAX;
+}
+
+static int note_segment(uint32_t **list, uint32_t n, uint32_t *cap)
+{
+	if (n < *cap)
+		return 0;
+	uint32_t *l = realloc(*list, sizeof(*l) * (*cap ? *cap * 2 : 8));
+	if (!l)
+		return -ENOMEM;
+	*list = l;
+	*cap = *cap ? *cap * 2 : 8;
+	return 0;
+}
+
+/* Another segment of numbers (entries of `each` bytes, `per` a segment) into fifo. */
+static int grow(struct shca_member *m, bool regions)
+{
+	struct shca_heap *h = m->heap;
+	uint32_t per = regions ? SHCA_MR_SEG : SHCA_QP_SEG;
+	uint64_t bytes = regions ? (uint64_t)SHCA_MR_SEG * sizeof(struct shca_mr) : SHCA_QP_SEG * sizeof(shca_dirent);
+	struct fifo *f = regions ? &h->regions : &h->numbers;
+	uint32_t held = (regions ? h->mr_segs : h->qp_segs) * per;
+	int err = regions ? note_segment(&h->mr_seg, h->mr_segs, &h->mr_cap) :
+			    note_segment(&h->qp_seg, h->qp_segs, &h->qp_cap);
+	if (!err)
+		err = fifo_reserve(f, held + per - f->n);
+	if (err)
+		return err;
+	shca_off off = alloc_locked(m, bytes);
+	if (!off)
+		return -ENOMEM;
+	uint32_t seg = regions ? take_segment(m->mr_segs, SHCA_MR_SEGS, &m->hdr->mr_seg_hint, off) :
+				 take_segment(m->qp_segs, SHCA_QP_SEGS, &m->hdr->qp_seg_hint, off);
+	if (seg == UINT32_MAX) {
+		free_locked(m, off, bytes);
+		shca_error("all %s of the fabric \"%s\" are taken (%u for each process at least)",
+			   regions ? "memory region keys" : "queue numbers", m->hdr->name, per);
+		return -ENOSPC;
+	}
+	if (regions)
+		h->mr_seg[h->mr_segs++] = seg;
+	else
+		h->qp_seg[h->qp_segs++] = seg;
+	for (uint32_t i = 0; i < per; i++) {
+		uint32_t number = seg * per + i;
+		/* 0 and 1 and the last one are no ordinary queue numbers; key 0 is no key */
+		if (regions ? number == 0 : number < 2 || number == 0xffffff)
+			continue;
+		fifo_put(f, number);
+	}
+	return 0;
+}
+
+/* 0 is never a number in a fifo. */
+static uint32_t take_number(struct shca_member *m, bool regions)
+{
+	struct fifo *f = regions ? &m->heap->regions : &m->heap->numbers;
+	pthread_mutex_lock(&m->heap->lock);
+	uint32_t v = f->n || !grow(m, regions) ? fifo_get(f) : 0;
+	pthread_mutex_unlock(&m->heap->lock);
+	if (!v)
+		errno = ENOMEM;
+	return v;
+}
+
+uint32_t shca_number_alloc(struct shca_member *m)
+{
+	return take_number(m, false);
+}
+
+void shca_number_set(struct shca_member *m, uint32_t number, enum shca_kind kind, shca_off obj)
+{
+	shca_off seg = atomic_load_explicit(&m->qp_segs[number >> 8], memory_order_relaxed);
+	shca_dirent *e = (shca_dirent *)(m->base + seg) + (number & (SHCA_QP_SEG - 1));
+	atomic_store_explicit(e, kind == SHCA_KIND_NONE ? 0 : obj | (uint64_t)kind, memory_order_release);
+}
+
+void shca_number_free(struct shca_member *m, uint32_t number)
+{
+	shca_number_set(m, number, SHCA_KIND_NONE, 0);
+	pthread_mutex_lock(&m->heap->lock);
+	fifo_put(&m->heap->numbers, number);
+	pthread_mutex_unlock(&m->heap->lock);
+}
+
+struct shca_mr *shca_mr_alloc(struct shca_member *m, uint32_t *key)
+{
+	uint32_t index = take_number(m, true);
+	if (!index)
+		return NULL;
+	shca_off seg = atomic_load_explicit(&m->mr_segs[index / SHCA_MR_SEG], memory_order_relaxed);
+	struct shca_mr *mr = (struct shca_mr *)(m->base + seg) + index % SHCA_MR_SEG;
+	mr->index = index;
+	*key = index << 8 | (atomic_fetch_add(&mr->gen, 1) & 255);
+	return mr;
+}
+
+void shca_mr_free(struct shca_member *m, struct shca_mr *mr)
+{
+	atomic_store(&mr->key, 0);
+	pthread_mutex_lock(&m->heap->lock);
+	fifo_put(&m->heap->regions, mr->index);
+	pthread_mutex_unlock(&m->heap->lock);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+void shca_account(struct shca_member *m, const struct shca_qp *qp)
+{
+	struct shca_total *t = &m->hdr->retired[SHCA_TOTAL_OF(qp->type)];
+	atomic_fetch_add(&t->msgs, atomic_load(&qp->n_msgs));
+	atomic_fetch_add(&t->bytes, atomic_load(&qp->n_bytes));
+	atomic_fetch_add(&t->foreign, atomic_load(&qp->n_foreign));
+	atomic_fetch_add(&t->queues, 1);
+}
+
+static bool owned_by(const struct shca_member *m, shca_off off, uint32_t slot)
+{
+	return off && off / SHCA_CHUNK < m->hdr->nchunks && atomic_load(owner_word(m, (uint32_t)(off / SHCA_CHUNK))) == slot + 1;
+}
+
+/* Segments below are or were in use. To read beyond would make the tables' untouched pages real. */
+uint32_t shca_segments_used(const struct shca_member *m, bool regions)
+{
+	uint64_t hint = atomic_load(regions ? &m->hdr->mr_seg_hint : &m->hdr->qp_seg_hint);
+	uint32_t size = regions ? SHCA_MR_SEGS : SHCA_QP_SEGS;
+	return hint < size ? (uint32_t)hint : size;
+}
+
+static void account_segment(struct shca_member *m, shca_off seg)
+{
+	if (!shca_at_checked(m, seg, SHCA_QP_SEG * sizeof(shca_dirent)))
+		return;
+	for (uint32_t k = 0; k < SHCA_QP_SEG; k++) {
+		uint64_t e = atomic_load((shca_dirent *)(m->base + seg) + k);
+		const struct shca_qp *qp = (e & 7) == SHCA_KIND_QP ? shca_at_checked(m, e & ~7ull, sizeof(*qp)) : NULL;
+		if (qp)
+			shca_account(m, qp);
+	}
+}
+
+/* Takes a dead process's segments out of the tables. */
+static void clear_segments(struct shca_member *m, uint32_t slot)
+{
+	uint32_t n = shca_segments_used(m, false);
+	for (uint32_t i = 0; i < n; i++) {
+		shca_off seg = atomic_load(&m->qp_segs[i]);
+		if (owned_by(m, seg, slot)) {
+			account_segment(m, seg);
+			atomic_store(&m->qp_segs[i], 0);
+		}
+	}
+	n = shca_segments_used(m, true);
+	for (uint32_t i = 0; i < n; i++)
+		if (owned_by(m, atomic_load(&m->mr_segs[i]), slot))
+			atomic_store(&m->mr_segs[i], 0);
+}
+
+static void free_chunks(struct shca_member *m, uint32_t slot)
+{
+	uint32_t high = atomic_load(&m->hdr->chunk_high), n;
+	for (uint32_t i = m->hdr->first_chunk; i < high; i += n ? n : 1) {
+		/* whole runs, one system call each */
+		for (n = 0; i + n < high && atomic_load(owner_word(m, i + n)) == slot + 1; n++)
+			;
+		if (n)
+			give_back(m, i, n);
+	}
+}
+
+void shca_mem_reap(struct shca_cpu *cpu, uint32_t slot)
+{
+	struct shca_member *m = cpu->m;
+	clear_segments(m, slot);
+	/* a next reaper, should this one die, must not follow the list into chunks that have a new owner by then */
+	atomic_store(&m->procs[slot].qp_list, 0);
+	/* whoever found an object through a segment is still looking at it */
+	shca_quiesce(cpu);
+	shca_threads_release(m, slot);
+	free_chunks(m, slot);
+}
+
+void shca_heap_return(struct shca_member *m)
+{
+	struct shca_heap *h = m->heap;
+	pthread_mutex_lock(&h->lock);
+	for (uint32_t i = 0; i < h->qp_segs; i++)
+		atomic_store(&m->qp_segs[h->qp_seg[i]], 0);
+	for (uint32_t i = 0; i < h->mr_segs; i++)
+		atomic_store(&m->mr_segs[h->mr_seg[i]], 0);
+	shca_quiesce_all(m, NULL);
+	free_chunks(m, m->slot);
+	h->nspare = 0;
+	pthread_mutex_unlock(&h->lock);
+}
+
+int shca_heap_init(struct shca_member *m)
+{
+	struct shca_heap *h = calloc(1, sizeof(*h));
+	if (h)
+		h->by_index = calloc(m->hdr->nchunks, sizeof(struct chunk *));
+	if (!h || !h->by_index) {
+		free(h);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&h->lock, NULL);
+	m->heap = h;
+	return 0;
+}
+
+void shca_heap_free(struct shca_member *m)
+{
+	struct shca_heap *h = m->heap;
+	if (!h)
+		return;
+	/* every chunk of the heap hangs in a bucket or is full: the table knows both */
+	uint32_t n = m->forked || !m->hdr ? 0 : atomic_load(&m->hdr->chunk_high);
+	for (uint32_t i = 0; i < n; i++)
+		free(h->by_index[i]);
+	free(h->by_index);
+	free(h->numbers.item);
+	free(h->regions.item);
+	free(h->qp_seg);
+	free(h->mr_seg);
+	if (!m->forked)
+		pthread_mutex_destroy(&h->lock);
+	free(h);
+	m->heap = NULL;
+}

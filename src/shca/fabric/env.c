@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment variables of libshca, which vars.def lists. What cannot be understood is said, and its default used. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "shca/fabric/fabric.h"
+
+static const struct {
+	const char *name, *dflt;
+} vars[] = {
+#define SHCA_VAR(name, type, dflt, unit, text) { name, dflt },
+#include "shca/fabric/vars.def"
+#undef SHCA_VAR
+};
+
+/* A name that is not listed has the default "". */
+static const char *default_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
+		if (!strcmp(vars[i].name, name))
+			return vars[i].dflt;
+	return "";
+}
+
+static const char *set_text(const char *name)
+{
+	const char *s = getenv(name);
+	return s && *s ? s : NULL;
+}
+
+static bool parse_bool(const char *s, bool *v)
+{
+	static const char *const words[][2] = { { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" } };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		*v = !strcasecmp(s, words[i][1]);
+		if (*v || !strcasecmp(s, words[i][0]))
+			return true;
+	}
+	return false;
+}
+
+bool shca_env_bool(const char *name)
+{
+	const char *s = set_text(name), *dflt = default_of(name);
+	bool v = false;
+	if (s && parse_bool(s, &v))
+		return v;
+	parse_bool(dflt, &v);
+	if (s)
+		shca_error("%s=%s is neither yes (1, true, on) nor no (0, false, off): using %s", name, s, dflt);
+	return v;
+}
+
+static bool parse_bytes(const char *s, uint64_t *v)
+{
+	char *end;
+	errno = 0;
+	unsigned long long n = strtoull(s, &end, 0);
+	unsigned shift = 0;
+	switch (tolower((unsigned char)*end)) {
+	case 'k': shift = 10; end++; break;
+	case 'm': shift = 20; end++; break;
+	case 'g': shift = 30; end++; break;
+	case 't': shift = 40; end++; break;
+	}
+	if (errno || end == s || *end || *s == '-' || (shift && n > (ULLONG_MAX >> shift)))
+		return false;
+	*v = (uint64_t)n << shift;
+	return true;
+}
+
+uint64_t shca_env_bytes(const char *name, const char *dflt)
+{
+	const char *s = set_text(name);
+	uint64_t v = 0;
+	if (s && parse_bytes(s, &v))
+		return v;
+	if (!dflt)
+		dflt = default_of(name);
+	parse_bytes(dflt, &v);
+	if (s)
+		shca_error("%s=%s is not a number of bytes (digits, then k, m, g or t): using %s", name, s, dflt);
+	return v;
+}
+
+uint32_t shca_env_ms(const char *name)
+{
+	const char *s = set_text(name), *dflt = default_of(name);
+	char *end;
+	if (s) {
+		long v = strtol(s, &end, 10);
+		if (!*end && v >= 1 && v <= 3600000)
+			return (uint32_t)v;
+		shca_error("%s=%s is not a time from 1 to 3600000 ms: using %s", name, s, dflt);
+	}
+	return (uint32_t)strtol(dflt, &end, 10);
+}

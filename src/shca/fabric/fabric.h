@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fabric: one sealed memory file that the processes of one user share, its members, its allocator, who is
+ * alive, and how to wait. fabric.c creates and joins; alloc.c hands out memory; member.c knows who lives;
+ * wake.c puts to sleep and wakes.
+ *
+ * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its
+ * threads a struct shca_cpu. Internal functions return 0 or a negative errno.
+ */
+#ifndef SHCA_FABRIC_H
+#define SHCA_FABRIC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "shca/fabric/layout.h"
+
+/* Under sanitizers threads need larger stacks, and the mapping's bookkeeping must stay small. gcc and clang say so
+ * differently. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SHCA_TSAN 1
+#elif __has_feature(address_sanitizer)
+#define SHCA_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) && !defined(SHCA_TSAN)
+#define SHCA_TSAN 1
+#endif
+#if (defined(__SANITIZE_ADDRESS__) || defined(SHCA_TSAN)) && !defined(SHCA_SANITIZED)
+#define SHCA_SANITIZED 1
+#endif
+
+/* Functions of shca.h that no other copy of the library in the process need do. */
+#ifdef SHCA_EXPORT
+#define SHCA_PUBLIC __attribute__((visibility("default")))
+#else
+#define SHCA_PUBLIC
+#endif
+
+struct shca_cpu;
+
+struct shca_member {
+	char *base;			/* where the fabric is mapped here */
+	struct shca_header *hdr;
+	uint64_t bytes;			/* length of the mapping */
+	int fd;
+	uint32_t slot;			/* of this process */
+	struct shca_proc_slot *proc;
+	struct shca_proc_slot *procs;
+	struct shca_thread_slot *threads;
+	_Atomic uint64_t *qp_segs, *mr_segs;
+	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
+	bool fences;			/* = hdr->fences */
+	bool forked;			/* this is the child of a fork: the mapping is not here, nothing may be used */
+	uint64_t id;			/* unique in this process; 0 once it may not be used (left, or after fork) */
+	uint64_t dev, ino;		/* of the fabric file: no other descriptor of it may ever be closed here */
+	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
+	struct shca_helper *_Atomic helper;	/* helper.c: the helper thread, started when first needed */
+	struct shca_sockets *sockets;	/* wake.c */
+	struct shca_responder *responder;	/* respond.c; NULL while the kernel lets peers in */
+	int name_fd;			/* the socket whose name tells where this member's descriptor is */
+	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
+	struct shca_cpu *cpus;		/* threads of this member; member.c's lock */
+	struct shca_member *next;	/* members of this process; member.c's lock */
+	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
+	struct shca_timers *_Atomic timers;	/* run.c */
+	void *local;			/* numbers to verbs objects of this process */
+	_Atomic uint64_t shares;	/* share.c: jobs without a thread */
+	_Atomic uint32_t looks;		/* share.c: at a copy of another, since the last of its own */
+	shca_off *cross;		/* its cross-channel queues, which pollers may steal */
+	uint32_t cross_n, cross_cap;
+};
+
+/* A thread of a member, as the engine sees it. */
+struct shca_cpu {
+	struct shca_member *m;
+	char *base;			/* = m->base */
+	uint32_t slot;			/* thread slot */
+	uint32_t depth;			/* nesting of enter: only the outermost is visible */
+	struct shca_thread_slot *t;
+	shca_off todo;			/* queues that I locked TODO, linked by my private array below */
+	struct shca_todo *todo_items;
+	uint32_t todo_n, todo_cap;
+	struct shca_wakeup *wakeups;	/* to be delivered on leave */
+	uint32_t wake_n, wake_cap;
+	uint64_t rng;			/* fault injection */
+	struct shca_held *held;		/* ... a datagram that is late; NULL until the first */
+	bool sharing;			/* in a divided copy: no second one inside */
+	char *bounce;			/* 64 KiB, for copies between two other processes */
+	struct shca_cpu *next;		/* of the member */
+};
+
+struct shca_todo {
+	shca_off qp;
+};
+enum shca_wake_kind { SHCA_WAKE_CHANNEL, SHCA_WAKE_ASYNC, SHCA_WAKE_FUTEX };
+struct shca_wakeup {
+	uint32_t kind;
+	shca_off obj;			/* CQ offset (CHANNEL), process slot (ASYNC, FUTEX) */
+	char addr[32];			/* CHANNEL: copied when noted, since the CQ may go before the delivery */
+};
+
+/* "shca: <text>" on standard error, one line. */
+void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- fabric.c --------------------------------------------------------------------------------------------- */
+
+/*
+ * Danger: a process lives, for the others, as long as it holds a POSIX record lock on the fabric file, and POSIX drops
+ * that lock when the process closes *any* descriptor of the file. So a member opens the file once, keeps that very
+ * descriptor, and never opens it another way (shca_member_has tells whether a file is one of ours). A program that
+ * closes descriptors that it did not open (closefrom) takes itself out of the fabric.
+ */
+
+/* Joins the named fabric, creating it if there is none. name NULL: SHCA_FABRIC_FD, SHCA_FABRIC, else "default". A
+ * name belongs to a user: 1 to 63 of [A-Za-z0-9._+:-].
+ * -EACCES: a fabric of another user; -EPROTO: another layout version; -EXDEV: its members are in another PID or network namespace;
+ * -EBUSY: this process is a member already; -ETIMEDOUT: another process is stuck in the middle of joining. Each with
+ * text on stderr. *m is overwritten. */
+int shca_fabric_join(struct shca_member *m, const char *name);
+/* Makes a fabric without being a member of it; the name must be unique. Its descriptor (close-on-exec) or -errno. What
+ * launchers use is shca_create_fabric (shca.h). */
+int shca_fabric_create(const char *name);
+/* For tests: a fabric in this address space, without a name; members that share it. */
+int shca_fabric_anonymous(struct shca_member *m);
+int shca_fabric_attach(struct shca_member *m, const struct shca_member *first);
+/* For tests: a virtual process counts as dead from now on; what it holds is left to the reaper. */
+void shca_fabric_kill(struct shca_member *m);
+/* Leaves in good order: everything of this member must be destroyed. For a killed virtual process: frees what is
+ * private. */
+void shca_fabric_leave(struct shca_member *m);
+/* For shcactl, which is no member: lists the fabrics of this user (free(*list)), or maps one by the descriptor of one
+ * of its members. shca_fabric_unmap undoes it. */
+struct shca_fabric_info { char name[64]; int pid; int fd; };
+int shca_fabric_list(struct shca_fabric_info **list, size_t *n);
+int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, bool writable, bool quiet);
+void shca_fabric_unmap(struct shca_member *m);
+/* Fault injection: "ud_drop=0.01,ud_dup=P,ud_reorder=P,seed=N". -EINVAL with text. */
+int shca_fault_set(struct shca_header *h, const char *spec);
+/* A member under a small RLIMIT_AS maps only the fabric's front. Says so, once, when an offset beyond is met. */
+void shca_off_refused(const struct shca_member *m, shca_off off) __attribute__((cold));
+
+static inline void *shca_at(const char *base, shca_off off)
+{
+	return (void *)(base + off);
+}
+/* I7: an offset read from shared memory that need not be right. NULL if [off, off + size) is outside. */
+static inline void *shca_at_checked(const struct shca_member *m, shca_off off, uint64_t size)
+{
+	return off && off < m->bytes && size <= m->bytes - off ? m->base + off : NULL;
+}
+/* Whether an offset made by another member lies in what is mapped here. */
+static inline bool shca_off_here(const struct shca_member *m, shca_off off)
+{
+	if (__builtin_expect(off < m->bytes, 1))
+		return true;
+	shca_off_refused(m, off);
+	return false;
+}
+static inline shca_off shca_off_of(const struct shca_member *m, const void *p)
+{
+	return (shca_off)((const char *)p - m->base);
+}
+static inline bool shca_in_arena(const struct shca_member *m, const void *p, uint64_t len)
+{
+	return (const char *)p >= m->base && (uint64_t)((const char *)p - m->base) < m->bytes &&
+	       len <= m->bytes - (uint64_t)((const char *)p - m->base);
+}
+
+/* ---- alloc.c ---------------------------------------------------------------------------------------------- */
+
+/* Zeroed memory of this member in the fabric, 64-byte aligned (page-aligned from 4096 bytes on); it is backed by
+ * real pages before the call returns (no SIGBUS later). 0 with errno ENOMEM. */
+shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
+/* bytes as given to shca_mem_alloc. */
+void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
+/* Gives back what a dead process holds: number and region segments, then (after a quiesce) its thread slots and
+ * chunks (holes are punched). The caller is its only reaper and holds no pointer into another process's objects.
+ * Restartable. */
+void shca_mem_reap(struct shca_cpu *cpu, uint32_t slot);
+/* Adds a queue's counters to the fabric's totals: when it is destroyed (shca_mem_reap: of a dead process's queues). */
+void shca_account(struct shca_member *m, const struct shca_qp *qp);
+
+/* Queue numbers (24 bits; QP, SRQ, CQ share them) and region keys. Numbers of a process are reused first-in
+ * first-out. 0 with errno ENOMEM. */
+uint32_t shca_number_alloc(struct shca_member *m);
+void shca_number_free(struct shca_member *m, uint32_t number);
+void shca_number_set(struct shca_member *m, uint32_t number, enum shca_kind kind, shca_off obj);
+/* A free region entry; its key (index << 8 | generation) is in *key but not yet in the entry: set fields, then key. */
+struct shca_mr *shca_mr_alloc(struct shca_member *m, uint32_t *key);
+void shca_mr_free(struct shca_member *m, struct shca_mr *mr);
+
+static inline void *shca_number_get(const struct shca_member *m, uint32_t number, enum shca_kind kind)
+{
+	shca_off seg = atomic_load_explicit(&m->qp_segs[(number >> 8) & (SHCA_QP_SEGS - 1)], memory_order_acquire);
+	if (!seg || !shca_off_here(m, seg))
+		return NULL;
+	uint64_t e = atomic_load_explicit((shca_dirent *)(m->base + seg) + (number & (SHCA_QP_SEG - 1)),
+					  memory_order_acquire);
+	return (e & 7) == kind && shca_off_here(m, e) ? m->base + (e & ~(uint64_t)7) : NULL;
+}
+/* The region of a key, or NULL. The caller checks domain, access and bounds. */
+static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t key)
+{
+	shca_off seg = atomic_load_explicit(&m->mr_segs[key >> 18], memory_order_acquire);
+	if (!seg || !shca_off_here(m, seg))
+		return NULL;
+	struct shca_mr *mr = (struct shca_mr *)(m->base + seg) + ((key >> 8) & (SHCA_MR_SEG - 1));
+	return atomic_load_explicit(&mr->key, memory_order_acquire) == key ? mr : NULL;
+}
+
+/* ---- member.c --------------------------------------------------------------------------------------------- */
+
+/* This thread's latest cpu. Initial-exec: no call to find it, even in a dlopened library. */
+struct shca_tls {
+	uint64_t id;			/* of its member */
+	struct shca_cpu *cpu;
+};
+extern __thread struct shca_tls shca_tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
+struct shca_cpu *shca_cpu_get_slow(struct shca_member *m);
+/* This thread of this member, made on first use and released when the thread ends. NULL with errno (ESTALE: the
+ * member belongs to the parent of a fork, or was left). */
+static inline struct shca_cpu *shca_cpu_get(struct shca_member *m)
+{
+	if (__builtin_expect(shca_tls.id == m->id && m->id, 1))
+		return shca_tls.cpu;
+	return shca_cpu_get_slow(m);
+}
+/* For virtual processes and tests: explicit. */
+struct shca_cpu *shca_cpu_new(struct shca_member *m);
+void shca_cpu_free(struct shca_cpu *cpu);
+
+/* Whether the process in a slot can still store. One system call. */
+bool shca_proc_alive(struct shca_member *m, uint32_t slot);
+/* Reaping: one reaper for a dead process. true: this process is the reaper now (again, after a reaper that died
+ * itself); false: the slot is not dead, or somebody alive is reaping it. */
+bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot);
+/* The reaper is done, and its caller (shca_proc_reap_begin) only: the slot is free for a next process. */
+void shca_proc_reap_end(struct shca_member *m, uint32_t slot);
+/* Reaps every dead process of the fabric that nobody noticed (by shca_reap). Called by each process that joins. */
+void shca_proc_sweep(struct shca_cpu *cpu);
+/* Waits until every thread that was inside the engine when the gate was closed has left it or died (I8). While it
+ * waits, the caller itself counts as outside, so that two of them cannot wait for each other: it must not hold pointers
+ * into other processes' objects across the call. */
+void shca_quiesce(struct shca_cpu *cpu);
+static inline void shca_full_fence(void)
+{
+#if defined(SHCA_TSAN)
+	/* the sanitizer's compilers refuse thread fences; it follows the acquire and release operations around it */
+#if defined(__x86_64__)
+	__asm__ volatile("mfence" ::: "memory");
+#else
+	__asm__ volatile("dmb ish" ::: "memory");
+#endif
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+/* The heavy side of an asymmetric fence: after it, every other thread of the fabric has either seen my earlier
+ * stores or ordered its own before mine. Partner: shca_light_fence. */
+void shca_heavy_fence(struct shca_member *m);
+static inline void shca_light_fence(const struct shca_member *m)
+{
+	if (__builtin_expect(m->fences, 0))
+		shca_full_fence();
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Watches the processes that this one talks to; when one dies, shca_reap (reap.c) runs on the helper thread within
+ * SHCA_DEATH_MS. Called at connect; cheap when the process is watched already. */
+int shca_watch(struct shca_member *m, uint32_t slot);
+/* Asks the helper thread to call shca_tick (engine.c: RNR and retry timers) at or after a time, CLOCK_MONOTONIC ns. */
+int shca_tick_at(struct shca_member *m, uint64_t ns);
+
+/* ---- respond.c --------------------------------------------------------------------------------------------- */
+
+/* Copies between memory mapped here and private memory of a process by that process's responder thread, for pairs of
+ * which the kernel forbids process_vm_*. Inside the engine. last: the last line is to appear after the rest. 0; -EFAULT;
+ * -ESRCH: the process died; -EPERM: it has no responder. */
+int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last);
+/* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
+void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead);
+
+/* ---- wake.c ----------------------------------------------------------------------------------------------- */
+
+/* A datagram socket under an abstract name: the descriptor of a completion channel or of asynchronous events. */
+int shca_bell_open(struct shca_member *m, char addr[32]);
+/* Rings: makes the descriptor behind addr readable. Never blocks; a full queue is readable anyway. */
+void shca_bell_ring(struct shca_member *m, const char addr[32]);
+/* Reads one ring. 1: read; 0: would block (O_NONBLOCK), negative errno. */
+int shca_bell_read(int fd);
+/* Notes a wake-up, to be delivered when the outermost shca_leave is passed; the same one twice is one. */
+void shca_wake_note(struct shca_cpu *cpu, uint32_t kind, shca_off obj);
+/* Delivers the wake-ups that were noted; called on leave. */
+void shca_wake_deliver(struct shca_cpu *cpu);
+void shca_futex_wake(_Atomic uint32_t *word);
+/* 0: woken, or the word is not `seen` any more; -ETIMEDOUT; -EINTR. timeout_ns UINT64_MAX: for ever. */
+int shca_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
+
+/*
+ * Sleeping until somebody writes to this process. The sleeper:
+ *     seen = shca_sleep_prepare(m);
+ *     look again; if there is something: shca_sleep_cancel(m), else shca_sleep_commit(m, seen, timeout)
+ * Whoever stores into another process's memory, inside the engine:
+ *     store; shca_note_write(cpu, slot);
+ * Fences: prepare's heavy fence pairs with the light one in shca_note_write: either the sleeper's second look sees the
+ * store, or the writer sees `sleepers`.
+ */
+uint32_t shca_sleep_prepare(struct shca_member *m);
+/* 0: woken; -ETIMEDOUT; -EINTR. */
+int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns);
+void shca_sleep_cancel(struct shca_member *m);
+void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this process; async-signal-safe */
+static inline void shca_note_write(struct shca_cpu *cpu, uint32_t slot)
+{
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(atomic_load_explicit(&cpu->m->procs[slot].sleepers, memory_order_relaxed) != 0, 0))
+		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+}
+
+/* ---- the way in and out of the engine ---------------------------------------------------------------------- */
+
+static inline void shca_enter(struct shca_cpu *cpu)
+{
+	if (cpu->depth++ == 0) {
+		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_relaxed);
+		/* pairs with the heavy fence of shca_quiesce */
+		shca_light_fence(cpu->m);
+	}
+}
+static inline void shca_leave(struct shca_cpu *cpu)
+{
+	if (--cpu->depth == 0) {
+		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_release);
+		if (__builtin_expect(cpu->wake_n != 0, 0))
+			shca_wake_deliver(cpu);
+	}
+}
+
+/* ---- between the files of the fabric: not for others --------------------------------------------------------- */
+
+struct stat;
+int shca_heap_init(struct shca_member *m);
+void shca_heap_free(struct shca_member *m);		/* private memory only */
+void shca_heap_return(struct shca_member *m);		/* leaving: segments, then chunks */
+int shca_sockets_init(struct shca_member *m);
+void shca_sockets_free(struct shca_member *m);
+void shca_helper_stop(struct shca_member *m);
+void shca_helper_forget(struct shca_member *m);		/* in the child of a fork */
+int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
+void shca_proc_release(struct shca_member *m);
+bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */
+int shca_member_register(struct shca_member *m);
+void shca_member_unregister(struct shca_member *m);
+void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self);
+void shca_threads_release(struct shca_member *m, uint32_t slot);
+bool shca_membarrier_missing(void);
+bool shca_under_valgrind(void);
+uint32_t shca_segments_used(const struct shca_member *m, bool regions);
+int shca_cma_judge(struct shca_member *m);
+int shca_responder_check(struct shca_member *m);
+int shca_responder_start(struct shca_member *m);
+void shca_responder_stop(struct shca_member *m);
+bool shca_cma_possible(const char **why);
+int shca_proc_holder(struct shca_member *m, uint32_t slot);
+/* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
+ * of the listed one, unless NULL. */
+bool shca_env_bool(const char *name);
+uint64_t shca_env_bytes(const char *name, const char *dflt);
+uint32_t shca_env_ms(const char *name);
+/* find.c */
+int shca_name_check(const char *name);
+int shca_lock_take(const char *name, int *lock_fd);
+int shca_name_publish(const char *name, int fd);
+/* Descriptor of the fabric's file, -ENOENT: there is none; others: refused, with text. */
+int shca_find(const char *name, bool explicit_name);
+/* Whether a descriptor is a fabric's file of this user: 0, -ENOTTY: no fabric at all; -EACCES, -EPROTO with text. */
+int shca_fabric_verify(int fd, const char *name, bool quiet);
+
+#endif

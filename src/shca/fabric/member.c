@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processes and threads of a fabric: who is there, who is alive, and when nobody is inside the engine any more.
+ *
+ * A process slot belongs to whoever holds the record lock on its byte of the fabric file; the state word follows. A
+ * slot whose state is LIVE and whose byte is not locked is a dead process's, and is touched by its reaper only.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shca.h"
+#include "shca/engine/engine.h"
+
+/* ---- members of this process --------------------------------------------------------------------------------- */
+
+/* Guards the lists of members and of their cpus. Never held while the engine runs or anything waits. */
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static struct shca_member *members;
+static uint64_t last_id;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static int key_error;
+
+__thread struct shca_tls shca_tls;
+
+/* The cpus of one thread: usually one. Hangs on thread_key. */
+struct thread_entry {
+	uint64_t id;
+	struct shca_cpu *cpu;
+	struct thread_entry *next;
+};
+
+static void cpu_destroy(struct shca_cpu *cpu);
+
+/* A virtual process that was killed: what it holds in the fabric is the reaper's. */
+static bool killed(const struct shca_member *m)
+{
+	return m->virtual_process && !__atomic_load_n(&m->proc->pid, __ATOMIC_SEQ_CST);
+}
+
+static struct shca_member *by_id(uint64_t id)
+{
+	struct shca_member *m = members;
+	while (m && m->id != id)
+		m = m->next;
+	return m;
+}
+
+static void unlink_cpu(struct shca_cpu *cpu)
+{
+	struct shca_cpu **p = &cpu->m->cpus;
+	while (*p && *p != cpu)
+		p = &(*p)->next;
+	if (*p)
+		*p = cpu->next;
+}
+
+static void thread_ends(void *head)
+{
+	struct thread_entry *e = head, *next;
+	shca_tls.id = 0;
+	shca_tls.cpu = NULL;
+	pthread_mutex_lock(&registry);
+	for (; e; e = next) {
+		next = e->next;
+		if (by_id(e->id)) {	/* else the member was left, and took its cpus along */
+			unlink_cpu(e->cpu);
+			cpu_destroy(e->cpu);
+		}
+		free(e);
+	}
+	pthread_mutex_unlock(&registry);
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&registry);
+}
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&registry);
+}
+/* The mapping is not in the child (MADV_DONTFORK). Closing the descriptors takes no lock from the parent, since record
+ * locks belong to a process, and lets the memory go with the parent. */
+static void fork_child(void)
+{
+	for (struct shca_member *m = members; m; m = m->next) {
+		/* valgrind does not know that the mapping is gone, and its leak check would look for pointers in it, one
+		 * fault each. Only there: by now something else may lie in that place */
+		if (shca_under_valgrind())
+			munmap(m->base, m->bytes);
+		m->forked = true;
+		m->id = 0;
+		if (m->fd >= 0)
+			close(m->fd);
+		if (m->name_fd >= 0)
+			close(m->name_fd);
+		m->fd = m->name_fd = -1;
+	}
+	members = NULL;
+	shca_tls.id = 0;
+	pthread_mutex_unlock(&registry);
+}
+
+/* valgrind's leak check looks for pointers in every mapping, and takes a fault for each word of this one that lies
+ * beyond the file's end: hours. So a program that exits without having left gives the mapping up. Its other threads,
+ * should they still be at it, get a signal; only under valgrind. */
+static void valgrind_exit(void)
+{
+	pthread_mutex_lock(&registry);
+	for (struct shca_member *m = members; m; m = m->next) {
+		m->id = 0;
+		munmap(m->base, m->bytes);
+	}
+	pthread_mutex_unlock(&registry);
+}
+
+static void first_time(void)
+{
+	if (shca_under_valgrind())
+		atexit(valgrind_exit);
+	key_error = pthread_key_create(&thread_key, thread_ends);
+	if (!key_error)
+		key_error = pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+bool shca_member_has(uint64_t dev, uint64_t ino)
+{
+	pthread_mutex_lock(&registry);
+	struct shca_member *m = members;
+	while (m && (m->virtual_process || m->dev != dev || m->ino != ino))
+		m = m->next;
+	pthread_mutex_unlock(&registry);
+	return m != NULL;
+}
+
+int shca_member_register(struct shca_member *m)
+{
+	pthread_once(&once, first_time);
+	if (key_error) {
+		shca_error("no thread-specific key is left: %s", strerror(key_error));
+		return -key_error;
+	}
+	pthread_mutex_lock(&registry);
+	m->id = ++last_id;
+	m->next = members;
+	members = m;
+	pthread_mutex_unlock(&registry);
+	return 0;
+}
+
+void shca_member_unregister(struct shca_member *m)
+{
+	pthread_mutex_lock(&registry);
+	struct shca_member **p = &members;
+	while (*p && *p != m)
+		p = &(*p)->next;
+	if (*p)
+		*p = m->next;
+	m->id = 0;
+	while (m->cpus) {
+		struct shca_cpu *cpu = m->cpus;
+		m->cpus = cpu->next;
+		cpu_destroy(cpu);
+	}
+	pthread_mutex_unlock(&registry);
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+static struct shca_thread_slot *claim_thread(struct shca_member *m, uint32_t *slot)
+{
+	for (uint32_t i = 0; i < SHCA_MAX_THREADS; i++) {
+		uint32_t none = 0;
+		if (atomic_load_explicit(&m->threads[i].owner, memory_order_relaxed) ||
+		    !atomic_compare_exchange_strong(&m->threads[i].owner, &none, m->slot + 1))
+			continue;
+		uint32_t high = atomic_load(&m->hdr->thread_high);
+		while (high <= i && !atomic_compare_exchange_weak(&m->hdr->thread_high, &high, i + 1))
+			;
+		m->threads[i].tid = (int32_t)syscall(SYS_gettid);
+		*slot = i;
+		return &m->threads[i];
+	}
+	shca_error("all %u thread slots of the fabric \"%s\" are in use", SHCA_MAX_THREADS, m->hdr->name);
+	errno = ENOSPC;
+	return NULL;
+}
+
+/* `active` goes on counting over the slot's users, so that a quiescer sees it change; it is even here. */
+static void release_thread(struct shca_thread_slot *t)
+{
+	atomic_store(&t->share, 0);
+	if (atomic_load(&t->active) & 1)
+		atomic_fetch_add(&t->active, 1);
+	atomic_store(&t->owner, 0);
+}
+
+void shca_threads_release(struct shca_member *m, uint32_t slot)
+{
+	uint32_t n = atomic_load(&m->hdr->thread_high);
+	for (uint32_t i = 0; i < n; i++)
+		if (atomic_load(&m->threads[i].owner) == slot + 1)
+			release_thread(&m->threads[i]);
+}
+
+static void cpu_destroy(struct shca_cpu *cpu)
+{
+	if (cpu->t && !killed(cpu->m)) {
+		shca_share_end(cpu);
+		release_thread(cpu->t);
+	}
+	free(cpu->todo_items);
+	free(cpu->wakeups);
+	free(cpu->bounce);
+	free(cpu->held);
+	free(cpu);
+}
+
+struct shca_cpu *shca_cpu_new(struct shca_member *m)
+{
+	struct shca_cpu *cpu = calloc(1, sizeof(*cpu));
+	if (!cpu)
+		return NULL;
+	cpu->m = m;
+	cpu->base = m->base;
+	cpu->todo_cap = cpu->wake_cap = 64;
+	cpu->todo_items = calloc(cpu->todo_cap, sizeof(*cpu->todo_items));
+	cpu->wakeups = calloc(cpu->wake_cap, sizeof(*cpu->wakeups));
+	cpu->bounce = malloc(65536);
+	if (!cpu->todo_items || !cpu->wakeups || !cpu->bounce) {
+		errno = ENOMEM;
+		goto fail;
+	}
+	cpu->t = claim_thread(m, &cpu->slot);
+	if (!cpu->t)
+		goto fail;
+	cpu->rng = atomic_load(&m->hdr->fault_seed) ^ (0x9e3779b97f4a7c15ull * (cpu->slot + 1));
+	pthread_mutex_lock(&registry);
+	cpu->next = m->cpus;
+	m->cpus = cpu;
+	pthread_mutex_unlock(&registry);
+	return cpu;
+fail:;
+	int err = errno;
+	cpu_destroy(cpu);
+	errno = err;
+	return NULL;
+}
+
+void shca_cpu_free(struct shca_cpu *cpu)
+{
+	if (!cpu)
+		return;
+	pthread_mutex_lock(&registry);
+	unlink_cpu(cpu);
+	pthread_mutex_unlock(&registry);
+	cpu_destroy(cpu);
+}
+
+struct shca_cpu *shca_cpu_get_slow(struct shca_member *m)
+{
+	if (!m->id) {
+		errno = ESTALE;
+		return NULL;
+	}
+	struct thread_entry *head = pthread_getspecific(thread_key), *e = head;
+	while (e && e->id != m->id)
+		e = e->next;
+	if (!e) {
+		e = malloc(sizeof(*e));
+		struct shca_cpu *cpu = e ? shca_cpu_new(m) : NULL;
+		if (!cpu) {
+			free(e);
+			return NULL;
+		}
+		*e = (struct thread_entry){ m->id, cpu, head };
+		int err = pthread_setspecific(thread_key, e);
+		if (err) {
+			shca_cpu_free(cpu);
+			free(e);
+			errno = err;
+			return NULL;
+		}
+	}
+	shca_tls.id = e->id;
+	shca_tls.cpu = e->cpu;
+	return e->cpu;
+}
+
+/* ---- process slots --------------------------------------------------------------------------------------------- */
+
+/* 0, -EAGAIN: another process holds it, or -errno. */
+static int lock_byte(struct shca_member *m, uint32_t slot, short type)
+{
+	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
+	int r;
+	while ((r = fcntl(m->fd, F_SETLK, &l)) && errno == EINTR)
+		;
+	return !r ? 0 : errno == EACCES ? -EAGAIN : -errno;
+}
+
+/* Who holds a slot's byte: its pid (in our PID namespace; 0: not visible here), or -ESRCH: nobody. */
+int shca_proc_holder(struct shca_member *m, uint32_t slot)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
+	if (fcntl(m->fd, F_GETLK, &l))
+		return 0;	/* never take somebody for dead because we could not look */
+	return l.l_type == F_UNLCK ? -ESRCH : l.l_pid;
+}
+
+bool shca_proc_alive(struct shca_member *m, uint32_t slot)
+{
+	if (slot == m->slot)
+		return !m->virtual_process || __atomic_load_n(&m->proc->pid, __ATOMIC_SEQ_CST);
+	if (slot >= SHCA_MAX_PROCS)
+		return false;
+	if (m->hdr->virtual_procs)
+		return (atomic_load(&m->procs[slot].state) & 255) != SHCA_PROC_FREE &&
+		       __atomic_load_n(&m->procs[slot].pid, __ATOMIC_SEQ_CST);
+	return shca_proc_holder(m, slot) != -ESRCH;
+}
+
+static void init_slot(struct shca_member *m, uint32_t slot)
+{
+	struct shca_proc_slot *p = &m->procs[slot];
+	m->slot = slot;
+	m->proc = p;
+	uint32_t gen = atomic_fetch_add(&p->gen, 1) + 1;
+	p->base = (uint64_t)(uintptr_t)m->base;
+	p->cma = 1;	/* until shca_cma_judge */
+	atomic_store(&p->mailbox, 0);
+	atomic_store(&p->async_pending, 0);
+	atomic_store(&p->sleepers, 0);
+	atomic_store(&p->wake, 0);
+	memset(p->comm, 0, sizeof(p->comm));
+	prctl(PR_GET_NAME, p->comm);
+	p->qp_list = p->cq_list = p->srq_list = 0;
+	atomic_store(&p->foreign_wqes, 0);
+	memset(p->async_addr, 0, sizeof(p->async_addr));
+	__atomic_store_n(&p->pid, (int32_t)getpid(), __ATOMIC_SEQ_CST);
+	uint32_t high = atomic_load(&m->hdr->proc_high);
+	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))
+		;
+	/* with the generation, so that a reaper's compare-and-swap cannot hit the next user of the slot */
+	atomic_store(&p->state, SHCA_PROC_LIVE | gen << 8);
+}
+
+/* FREE, or left behind by somebody who died while joining. */
+static bool claimable(uint32_t state)
+{
+	return (state & 255) == SHCA_PROC_FREE || (state & 255) == SHCA_PROC_JOINING;
+}
+
+/* Tries one slot. The lock decides; the state is looked at again under it. */
+static int try_slot(struct shca_member *m, uint32_t slot)
+{
+	struct shca_proc_slot *p = &m->procs[slot];
+	uint32_t state = atomic_load(&p->state);
+	if (!claimable(state))
+		return -EAGAIN;
+	if (m->virtual_process) {
+		if (state != SHCA_PROC_FREE || !atomic_compare_exchange_strong(&p->state, &state, SHCA_PROC_JOINING))
+			return -EAGAIN;
+		return 0;
+	}
+	int err = lock_byte(m, slot, F_WRLCK);
+	if (err)
+		return err;
+	state = atomic_load(&p->state);
+	if (!claimable(state)) {
+		/* somebody joined and died in between: his reaper's business */
+		lock_byte(m, slot, F_UNLCK);
+		return -EAGAIN;
+	}
+	atomic_store(&p->state, SHCA_PROC_JOINING);
+	return 0;
+}
+
+bool shca_membarrier_missing(void)
+{
+	long have = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+	return have < 0 || !(have & MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+}
+
+/* The second time does nothing. With several threads the first one waits for a grace period of the kernel's RCU. */
+static int membarrier_register(void)
+{
+	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+SHCA_PUBLIC void shca_prepare(void)
+{
+	membarrier_register();	/* where it fails, joining a fabric says so */
+}
+
+int shca_proc_claim(struct shca_member *m)
+{
+	if (!m->hdr->fences) {
+		if (shca_membarrier_missing() || membarrier_register()) {
+			shca_error("the fabric \"%s\" relies on membarrier(2), which this process may not use (%s). Create the fabric "
+				   "with SHCA_FENCES=1",
+				   m->hdr->name, strerror(errno));
+			return -EOPNOTSUPP;
+		}
+	}
+	/* where Yama restricts ptrace, let peers of this user reach our memory; fails where it does not */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	for (uint32_t i = 0; i < SHCA_MAX_PROCS; i++) {
+		int err = try_slot(m, i);
+		if (!err) {
+			init_slot(m, i);
+			return 0;
+		}
+		if (err != -EAGAIN) {
+			shca_error("cannot lock byte %u of the fabric \"%s\": %s", i + 1, m->hdr->name, strerror(-err));
+			return err;
+		}
+	}
+	shca_error("all %u process slots of the fabric \"%s\" are in use", SHCA_MAX_PROCS, m->hdr->name);
+	return -ENOSPC;
+}
+
+void shca_proc_release(struct shca_member *m)
+{
+	/* free first, then unlock: a LIVE slot without lock would be taken for dead */
+	atomic_store(&m->proc->state, SHCA_PROC_FREE);
+	if (!m->virtual_process)
+		lock_byte(m, m->slot, F_UNLCK);
+}
+
+bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot)
+{
+	if (slot >= SHCA_MAX_PROCS || slot == m->slot)
+		return false;
+	_Atomic uint32_t *word = &m->procs[slot].state;
+	uint32_t mine = SHCA_PROC_REAPING | (m->slot + 1) << 8;
+	for (;;) {
+		uint32_t s = atomic_load(word);
+		uint32_t reaper = (s >> 8) - 1;
+		if ((s & 255) == SHCA_PROC_LIVE) {
+			if (shca_proc_alive(m, slot))
+				return false;
+		} else if ((s & 255) == SHCA_PROC_REAPING) {
+			/* mine: another thread of ours is at it */
+			if (reaper == m->slot || shca_proc_alive(m, reaper))
+				return false;
+		} else {
+			return false;
+		}
+		if (atomic_compare_exchange_strong(word, &s, mine))
+			return true;
+	}
+}
+
+void shca_proc_reap_end(struct shca_member *m, uint32_t slot)
+{
+	struct shca_proc_slot *p = &m->procs[slot];
+	atomic_store(&p->sleepers, 0);
+	atomic_fetch_add(&p->deaths, 1);
+	atomic_store(&p->state, SHCA_PROC_FREE);
+}
+
+void shca_proc_sweep(struct shca_cpu *cpu)
+{
+	struct shca_member *m = cpu->m;
+	uint32_t n = atomic_load(&m->hdr->proc_high);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t s = atomic_load(&m->procs[i].state) & 255;
+		if (i != m->slot && (s == SHCA_PROC_LIVE || s == SHCA_PROC_REAPING) && !shca_proc_alive(m, i))
+			shca_reap(cpu, i);
+	}
+}
+
+/* ---- quiescence ------------------------------------------------------------------------------------------------ */
+
+void shca_heavy_fence(struct shca_member *m)
+{
+	if (!m->hdr->fences) {
+		if (!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0))
+			return;
+		/* permitted when this process joined; forbidden since (seccomp). There is no safe way on. */
+		shca_error("membarrier: %s: this process gave up the right to it after it joined the fabric. Create the fabric "
+			   "with SHCA_FENCES=1",
+			   strerror(errno));
+		abort();
+	}
+	shca_full_fence();
+}
+
+/* Spins, yields, then sleeps in small steps: the other one may be stopped inside the engine. */
+static void wait_a_little(uint32_t round)
+{
+	if (round < 200) {
+		shca_relax();
+	} else if (round < 2000) {
+		sched_yield();
+	} else {
+		struct timespec t = { 0, 200000 };
+		nanosleep(&t, NULL);
+	}
+}
+
+void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self)
+{
+	bool inside = self && self->depth;
+	if (inside)
+		atomic_fetch_add(&self->t->active, 1);
+	shca_heavy_fence(m);
+	uint32_t n = atomic_load(&m->hdr->thread_high);
+	for (uint32_t i = 0; i < n; i++) {
+		struct shca_thread_slot *t = &m->threads[i];
+		uint32_t owner = atomic_load(&t->owner);
+		uint64_t seen = atomic_load_explicit(&t->active, memory_order_acquire);
+		if (!owner || !(seen & 1) || (self && t == self->t))
+			continue;
+		for (uint32_t round = 1; atomic_load_explicit(&t->active, memory_order_acquire) == seen; round++) {
+			if (round % 1024 == 0 && !shca_proc_alive(m, owner - 1))
+				break;
+			wait_a_little(round);
+		}
+	}
+	if (inside) {
+		atomic_fetch_add(&self->t->active, 1);
+		shca_light_fence(m);
+	}
+}
+
+void shca_quiesce(struct shca_cpu *cpu)
+{
+	shca_quiesce_all(cpu->m, cpu);
+}

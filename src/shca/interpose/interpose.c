@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The next library, and how devices are found: the lists of devices, and what <shca.h> offers. interpose.h says how
+ * the interposition works; the verbs are in verbs.c, those of mlx5dv in mlx5.c.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs_exp/provider.h"
+#include "shca/interpose/interpose.h"
+
+/* ---- the next library --------------------------------------------------------------------------------------- */
+
+static void *open_library(const char *soname)
+{
+	/* not RTLD_NEXT: an extension module may have loaded it RTLD_LOCAL, out of that search's sight */
+	void *h = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+	return h ? h : dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+}
+
+void *shca_preloaded(void)
+{
+#ifdef SHCA_EXPORT
+	return NULL;
+#else
+	static void *_Atomic handle;
+	static _Atomic bool looked;
+	if (!atomic_load(&looked)) {
+		void *fn = dlsym(RTLD_DEFAULT, "shca_device_is_software");
+		Dl_info info;
+		if (fn && dladdr(fn, &info))
+			atomic_store(&handle, dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD));
+		atomic_store(&looked, true);
+	}
+	return atomic_load(&handle);
+#endif
+}
+
+void *shca_next_find(struct shca_next *next)
+{
+	void *fn = atomic_load_explicit(&next->fn, memory_order_acquire);
+	if (fn)
+		return fn;
+	void *h = next->library == NEXT_REAL_VERBS ? NULL : shca_preloaded();
+	if (!h)
+		h = open_library(next->library == NEXT_MLX5 ? "libmlx5.so.1" : "libibverbs.so.1");
+	if (h) {
+		fn = dlvsym(h, next->name, next->version);
+		if (!fn)	/* private versions carry a number that changes between releases */
+			fn = dlsym(h, next->name);
+	}
+	if (fn)
+		atomic_store_explicit(&next->fn, fn, memory_order_release);
+	else
+		errno = ENOSYS;
+	return fn;
+}
+
+/* ---- finding devices ---------------------------------------------------------------------------------------- */
+
+EXPORT struct ibv_device **shca_get_device_list(int *num)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_get_device_list", "SHCA_1");
+	if (!shca_preloaded())
+		return shca_own_device_list(num);
+	__typeof__(&shca_get_device_list) f = shca_next_find(&next);
+	return f ? f(num) : NULL;
+}
+
+EXPORT void shca_free_device_list(struct ibv_device **list)
+{
+	free(list);	/* the devices live as long as the library */
+}
+
+EXPORT int shca_set_fabric(const char *name)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_set_fabric", "SHCA_1");
+	if (!shca_preloaded())
+		return shca_name_fabric(name);
+	__typeof__(&shca_set_fabric) f = shca_next_find(&next);
+	return f ? f(name) : ENOSYS;
+}
+
+EXPORT void *shca_alloc(struct ibv_context *context, size_t bytes)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_alloc", "SHCA_1");
+	if (shca_is_ours(context))
+		return shca_buf_alloc(context, bytes);
+	__typeof__(&shca_alloc) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	if (f)
+		return f(context, bytes);
+	errno = EINVAL;
+	return NULL;
+}
+
+EXPORT int shca_free(struct ibv_context *context, void *p)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_free", "SHCA_1");
+	if (shca_is_ours(context))
+		return shca_buf_free(context, p);
+	__typeof__(&shca_free) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, p) : EINVAL;
+}
+
+EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_prepare", "SHCA_1");
+	if (shca_is_ours(context)) {
+		*seen = shca_sleep_prepare(shca_context_of(context)->m);
+		return 0;
+	}
+	__typeof__(&shca_await_prepare) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, seen) : EOPNOTSUPP;
+}
+
+EXPORT int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeout_ns)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await", "SHCA_1");
+	if (shca_is_ours(context))
+		return -shca_sleep_commit(shca_context_of(context)->m, seen, timeout_ns);
+	__typeof__(&shca_await) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context, seen, timeout_ns) : EOPNOTSUPP;
+}
+
+EXPORT void shca_await_cancel(struct ibv_context *context)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_cancel", "SHCA_1");
+	if (shca_is_ours(context)) {
+		shca_sleep_cancel(shca_context_of(context)->m);
+		return;
+	}
+	__typeof__(&shca_await_cancel) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	if (f)
+		f(context);
+}
+
+EXPORT int shca_await_wake(struct ibv_context *context)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
+	if (shca_is_ours(context)) {
+		shca_sleep_interrupt(shca_context_of(context)->m);
+		return 0;
+	}
+	__typeof__(&shca_await_wake) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context) : EOPNOTSUPP;
+}
+
+EXPORT const struct shca_exp_ops *shca_exp_ops(struct ibv_context *context)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_exp_ops", "SHCA_PRIVATE_1");
+	if (shca_is_ours(context))
+		return &shca_own_exp_ops;
+	__typeof__(&shca_exp_ops) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context) : NULL;
+}
+
+EXPORT bool shca_device_is_software(const struct ibv_device *device)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_device_is_software", "SHCA_PRIVATE_1");
+	if (shca_is_our_device(device))
+		return true;
+	__typeof__(&shca_device_is_software) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f && f(device);
+}
+
+#ifdef SHCA_EXPORT
+/* Lists that were put together here, so that they can be told from the real library's own. */
+struct joined {
+	struct joined *next;
+	struct ibv_device **real;
+	struct ibv_device *list[];
+};
+static pthread_mutex_t joined_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct joined *joined;
+
+/* Strangers see the software device only where they were asked to (shcarun sets SHCA_VISIBLE): a program must not
+ * find another first device because a library that it loads happens to use this one. */
+EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
+	__typeof__(&ibv_get_device_list) f = shca_next_find(&next);
+	int n = 0;
+	struct ibv_device **real = f ? f(&n) : NULL;
+	if (!shca_env_bool("SHCA_VISIBLE")) {
+		if (num)
+			*num = real ? n : 0;
+		return real;
+	}
+	/* the real library without a kernel module fails with ENOSYS: then ours is the only device */
+	n = real ? n : 0;
+	int own_n = 0;
+	struct ibv_device **own = shca_own_device_list(&own_n);
+	struct joined *j = own ? calloc(1, sizeof *j + (size_t)(n + own_n + 1) * sizeof *j->list) : NULL;
+	if (!j) {
+		static struct shca_next free_next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+		__typeof__(&ibv_free_device_list) free_real = shca_next_find(&free_next);
+		if (real && free_real)
+			free_real(real);
+		free(own);
+		errno = ENOMEM;
+		return NULL;
+	}
+	j->real = real;
+	memcpy(j->list, own, (size_t)own_n * sizeof *own);
+	if (n)
+		memcpy(j->list + own_n, real, (size_t)n * sizeof *real);
+	free(own);
+	pthread_mutex_lock(&joined_mutex);
+	j->next = joined;
+	joined = j;
+	pthread_mutex_unlock(&joined_mutex);
+	if (num)
+		*num = n + own_n;
+	return j->list;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+	__typeof__(&ibv_free_device_list) f = shca_next_find(&next);
+	struct joined *j = NULL;
+	pthread_mutex_lock(&joined_mutex);
+	for (struct joined **p = &joined; *p; p = &(*p)->next)
+		if ((*p)->list == list) {
+			j = *p;
+			*p = j->next;
+			break;
+		}
+	pthread_mutex_unlock(&joined_mutex);
+	struct ibv_device **real = j ? j->real : list;
+	free(j);
+	if (real && f)
+		f(real);
+}
+#else
+/* libheddle asks for the software device by shca_get_device_list; this is everybody else's. */
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
+	__typeof__(&ibv_get_device_list) f = shca_next_find(&next);
+	return f ? f(num) : NULL;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+	__typeof__(&ibv_free_device_list) f = shca_next_find(&next);
+	if (f)
+		f(list);
+}
+#endif
+
+/* A second context on the first one's kernel objects: there are none. */
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_device", "IBVERBS_1.10");
+	char link[64], name[64];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", cmd_fd);
+	ssize_t n = readlink(link, name, sizeof name - 1);
+	name[n < 0 ? 0 : n] = 0;
+	if (!strncmp(name, "/memfd:" SHCA_CMD_FD_NAME, strlen("/memfd:" SHCA_CMD_FD_NAME))) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	__typeof__(&ibv_import_device) f = shca_next_find(&next);
+	return f ? f(cmd_fd) : NULL;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs that are functions, not entries of a context's tables: each looks whose context it is given and hands
+ * foreign ones to the next library. No lock is held while another library runs, for that calls back in here:
+ * the real libibverbs calls its own functions by their public names.
+ *
+ * Compiled twice. Inside libheddle the names are hidden; "next" is a preloaded libshca if the process has one (then it
+ * owns the device, so that the process is one member of the fabric), else the real library. In libshca.so
+ * (SHCA_EXPORT) they are exported under the real libraries' versions, and "next" is the real library.
+ */
+#ifndef SHCA_INTERPOSE_H
+#define SHCA_INTERPOSE_H
+
+#include "shca.h"
+#include "shca/verbs/control.h"
+
+#ifdef SHCA_EXPORT
+#define EXPORT __attribute__((visibility("default")))
+#else
+#define EXPORT
+#endif
+
+/* Of a preloaded libshca, for libheddle. */
+bool shca_device_is_software(const struct ibv_device *device);
+
+enum shca_next_library { NEXT_VERBS, NEXT_MLX5, NEXT_REAL_VERBS };
+
+/* A function of the next library; found when first called, and kept. */
+struct shca_next {
+	enum shca_next_library library;
+	const char *name, *version;
+	void *_Atomic fn;
+};
+#define NEXT(lib, symbol, ver) { .library = (lib), .name = (symbol), .version = (ver) }
+
+/* NULL with errno ENOSYS: there is no such library, or it lacks the function. */
+void *shca_next_find(struct shca_next *next);
+/* The libshca.so that serves this process, if it is not this very copy. */
+void *shca_preloaded(void);
+
+#endif

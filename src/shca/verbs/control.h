@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control path of the software device: what interpose_*.c dispatch verbs to, and what the files of the device
+ * share. Results are what the verb documents: a pointer or NULL with errno; 0 or an errno value; -1 with errno.
+ */
+#ifndef SHCA_CONTROL_H
+#define SHCA_CONTROL_H
+
+#include "shca/verbs/device.h"
+
+#define SHCA_PORTS 1
+#define SHCA_PKEY 0xffff
+#define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
+#define SHCA_MAX_SRQ_WR 32768
+#define SHCA_MAX_SGE 32
+#define SHCA_MAX_CQE (1 << 22)
+#define SHCA_MAX_INLINE 32768
+#define SHCA_MAX_RD_ATOMIC 16
+#define SHCA_CMD_FD_NAME "shca-device"
+#define SHCA_MAX_DM (1ull << 20)
+#define SHCA_MAX_MSG (1u << 30)
+
+/* What the contexts of one member share. */
+struct shca_node {
+	struct shca_member m;
+	uint32_t refs;
+	int bell;			/* the process's asynchronous event bell: m.proc->async_addr */
+	pthread_mutex_t mutex;		/* contexts */
+	struct shca_context *contexts;
+	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
+};
+
+struct shca_lxrcd {
+	struct ibv_xrcd xrcd;
+	uint32_t number;
+	_Atomic uint32_t refs;
+};
+
+struct shca_ltd {
+	struct ibv_td td;
+	_Atomic uint32_t refs;
+};
+
+static inline struct shca_lpd *shca_lpd_of(struct ibv_pd *pd)
+{
+	return (struct shca_lpd *)pd;
+}
+static inline struct shca_lcq *shca_lcq_of(struct ibv_cq *cq)
+{
+	return (struct shca_lcq *)cq;
+}
+static inline struct shca_lqp *shca_lqp_of(struct ibv_qp *qp)
+{
+	return (struct shca_lqp *)qp;
+}
+static inline struct shca_lsrq *shca_lsrq_of(struct ibv_srq *srq)
+{
+	return (struct shca_lsrq *)srq;
+}
+
+/* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
+int shca_refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- device.c ----------------------------------------------------------------------------------------------- */
+
+/* Whether dev is the software device of this copy of the library. */
+/* shca_set_fabric of this copy of the library. */
+int shca_name_fabric(const char *name);
+bool shca_is_our_device(const struct ibv_device *dev);
+struct ibv_device **shca_own_device_list(int *num);
+struct ibv_context *shca_open_device(struct ibv_device *dev);
+/* Tests: a context on a member that the caller joined and keeps. */
+struct ibv_context *shca_open_member(struct shca_node *node);
+int shca_close_device(struct ibv_context *ctx);
+/* In a forked child, for what its parent made: the fabric is not mapped here. Sets errno. */
+bool shca_inherited(const struct ibv_context *ctx);
+/* Whether an address names a port of this fabric: everything else is lost on the way. */
+bool shca_address_is_ours(const struct ibv_ah_attr *attr);
+/* 0 or EINVAL: port and source GID index. */
+int shca_address_check(const struct ibv_ah_attr *attr);
+int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
+int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size);
+int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size);
+int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
+int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type);
+int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+		      uint32_t flags, size_t size);
+ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
+			     size_t size);
+int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey);
+int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey);
+int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
+int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
+void shca_ack_async_event(struct ibv_async_event *event);
+/* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
+void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
+
+/* ---- pd.c --------------------------------------------------------------------------------------------------- */
+
+struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx);
+int shca_dealloc_pd(struct ibv_pd *pd);
+struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
+int shca_dealloc_td(struct ibv_td *td);
+struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr);
+struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
+int shca_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
+int shca_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
+int shca_dereg_mr(struct ibv_mr *mr);
+int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg,
+		   uint32_t n);
+struct ibv_dm *shca_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
+int shca_free_dm(struct ibv_dm *dm);
+struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			      unsigned int access);
+struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int shca_destroy_ah(struct ibv_ah *ah);
+int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			 struct ibv_ah_attr *attr);
+struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
+/* shca_alloc, shca_free. */
+void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes);
+int shca_buf_free(struct ibv_context *ctx, void *p);
+/* Frees what shca_buf_alloc gave out and was not given back. */
+void shca_bufs_free(struct shca_context *ctx);
+
+/* ---- cq.c -------------------------------------------------------------------------------------------------- */
+
+struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx);
+int shca_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *shca_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+			      int comp_vector);
+struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
+int shca_resize_cq(struct ibv_cq *cq, int cqe);
+int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+int shca_destroy_cq(struct ibv_cq *cq);
+/* The part of destroying that other processes see; the object stays. */
+void shca_cq_unmap(struct shca_lcq *cq);
+int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void shca_ack_cq_events(struct ibv_cq *cq, unsigned int n);
+
+/* ---- srq.c ------------------------------------------------------------------------------------------------- */
+
+struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *shca_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
+int shca_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int shca_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int shca_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+int shca_destroy_srq(struct ibv_srq *srq);
+void shca_srq_unmap(struct shca_lsrq *srq);
+
+/* ---- qp.c -------------------------------------------------------------------------------------------------- */
+
+/* What the different ways to create a queue pair ask for. */
+struct shca_qp_create {
+	struct ibv_qp_init_attr_ex attr;
+	uint8_t type;			/* as struct shca_qp */
+	uint8_t flags;			/* SHCA_QP_* */
+	uint64_t dv_send_ops;
+	uint64_t dc_key;
+};
+struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *create);
+/* Checks a plain (not DC) request and fills in cr. 0 or an errno value. */
+int shca_qp_plain(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr);
+struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
+int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
+int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+int shca_destroy_qp(struct ibv_qp *qp);
+void shca_qp_unmap(struct shca_lqp *qp);
+/* The state as the engine left it: a queue that failed is in error. */
+enum ibv_qp_state shca_qp_state(const struct shca_lqp *qp);
+
+/* qpstate.c: whether mask is right for this transition of this type (struct shca_qp.type). 0 or EINVAL. */
+int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+
+/* ---- dv.c --------------------------------------------------------------------------------------------------- */
+
+int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr);
+struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				 struct mlx5dv_qp_init_attr *dv);
+struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
+				    struct mlx5dv_cq_init_attr *dv);
+struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
+struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
+
+/* ---- exp.c -------------------------------------------------------------------------------------------------- */
+
+extern const struct shca_exp_ops shca_own_exp_ops;
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues and channels: life cycle and events. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "shca/verbs/control.h"
+
+struct lchannel {
+	struct ibv_comp_channel ch;
+	char addr[32];
+};
+
+/* ---- channels ----------------------------------------------------------------------------------------------- */
+
+struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	if (shca_inherited(ctx))
+		return NULL;
+	struct lchannel *l = calloc(1, sizeof *l);
+	if (!l) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	l->ch.context = ctx;
+	l->ch.fd = shca_bell_open(c->m, l->addr);
+	if (l->ch.fd < 0) {
+		errno = -l->ch.fd;
+		free(l);
+		return NULL;
+	}
+	return &l->ch;
+}
+
+int shca_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct ibv_context *ctx = channel->context;
+	struct shca_context *c = shca_context_of(ctx);
+	int refs;
+	if (shca_inherited(ctx)) {
+		refs = channel->refcnt;
+	} else {
+		pthread_mutex_lock(&c->mutex);
+		refs = channel->refcnt;
+		pthread_mutex_unlock(&c->mutex);
+	}
+	if (refs)
+		return shca_refuse(EBUSY, "destroy_comp_channel: %d completion queues use it", refs);
+	close(channel->fd);
+	free((struct lchannel *)channel);
+	return 0;
+}
+
+/* Takes the next unread event of a queue on this channel; *more: there is another. */
+static struct shca_lcq *next_event(struct shca_context *c, struct ibv_comp_channel *channel, bool *more)
+{
+	struct shca_lcq *got = NULL;
+	*more = false;
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lcq *cq = c->cqs; cq && !*more; cq = cq->next) {
+		if (cq->cq.channel != channel || !atomic_load(&cq->sh->event))
+			continue;
+		if (got) {
+			*more = true;
+		} else if (atomic_exchange(&cq->sh->event, 0)) {
+			got = cq;
+			pthread_mutex_lock(&cq->cq.mutex);
+			cq->events_unacked++;
+			pthread_mutex_unlock(&cq->cq.mutex);
+		}
+	}
+	pthread_mutex_unlock(&c->mutex);
+	return got;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	return poll(&p, 1, 0) > 0;
+}
+
+/* The bell says that there may be an event, the queues say which. A ring without an event is skipped; an event
+ * whose ring was taken for another's is rung again, so that poll(2) stays true as long as there is one. */
+int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct shca_context *c = shca_context_of(channel->context);
+	if (shca_inherited(channel->context))
+		return -1;
+	for (;;) {
+		int r = shca_bell_read(channel->fd);
+		if (r <= 0) {
+			errno = r ? -r : EAGAIN;
+			return -1;
+		}
+		bool more;
+		struct shca_lcq *got = next_event(c, channel, &more);
+		if (more && !readable(channel->fd))
+			shca_bell_ring(c->m, ((struct lchannel *)channel)->addr);
+		if (!got)
+			continue;
+		*cq = &got->cq;
+		*cq_context = got->cq.cq_context;
+		return 0;
+	}
+}
+
+void shca_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
+{
+	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	if (!n)
+		return;
+	pthread_mutex_lock(&ibcq->mutex);
+	cq->events_unacked -= n < cq->events_unacked ? n : cq->events_unacked;
+	ibcq->comp_events_completed += n;
+	pthread_cond_broadcast(&ibcq->cond);
+	pthread_mutex_unlock(&ibcq->mutex);
+}
+
+/* ---- queues ------------------------------------------------------------------------------------------------- */
+
+static struct shca_lcq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	struct shca_member *m = c->m;
+	uint32_t log2 = 3;
+
+	if (shca_inherited(ctx))
+		return NULL;
+	if (!attr->cqe || attr->cqe > SHCA_MAX_CQE ||
+	    attr->comp_vector >= (uint32_t)ctx->num_comp_vectors) {
+		errno = shca_refuse(EINVAL, "create_cq: %u entries (1 to %d), completion vector %u (of %d)", attr->cqe,
+				    SHCA_MAX_CQE, attr->comp_vector, ctx->num_comp_vectors);
+		return NULL;
+	}
+	while ((1u << log2) < attr->cqe)
+		log2++;
+
+	struct shca_lcq *cq = calloc(1, sizeof *cq);
+	if (!cq) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	cq->off = shca_mem_alloc(m, sizeof *cq->sh);
+	if (!cq->off)
+		goto free_cq;
+	cq->sh = shca_at(m->base, cq->off);
+	shca_off ring = shca_mem_alloc(m, sizeof(struct shca_cqe) << log2);
+	if (!ring)
+		goto free_sh;
+	uint32_t number = shca_number_alloc(m);
+	if (!number)
+		goto free_ring;
+	cq->m = m;
+	cq->ring = shca_at(m->base, ring);
+	cq->log2 = log2;
+	cq->sh->ring = ring;
+	cq->sh->log2 = log2;
+	cq->sh->cqn = number;
+	cq->sh->proc = m->slot;
+	cq->ex.context = ctx;
+	cq->ex.channel = attr->channel;
+	cq->ex.cq_context = attr->cq_context;
+	cq->ex.handle = number;
+	cq->ex.cqe = 1 << log2;
+	pthread_mutex_init(&cq->ex.mutex, NULL);
+	pthread_cond_init(&cq->ex.cond, NULL);
+	if (attr->channel)
+		memcpy(cq->sh->channel, ((struct lchannel *)attr->channel)->addr, sizeof cq->sh->channel);
+	pthread_mutex_lock(&c->mutex);
+	if (attr->channel)
+		attr->channel->refcnt++;
+	cq->next = c->cqs;
+	c->cqs = cq;
+	pthread_mutex_unlock(&c->mutex);
+	pthread_mutex_lock(&c->node->mutex);
+	cq->sh->next = m->proc->cq_list;
+	__atomic_store_n(&m->proc->cq_list, cq->off, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&c->node->mutex);
+	shca_number_set(m, number, SHCA_KIND_CQ, cq->off);
+	return cq;
+
+free_ring:
+	shca_mem_free(m, ring, sizeof(struct shca_cqe) << log2);
+free_sh:
+	shca_mem_free(m, cq->off, sizeof *cq->sh);
+free_cq:
+	free(cq);
+	return NULL;
+}
+
+struct ibv_cq *shca_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+			      int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector,
+	};
+	struct shca_lcq *cq = cq_new(ctx, &attr);
+	return cq ? &cq->cq : NULL;
+}
+
+struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct shca_lpd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? shca_lpd_of(attr->parent_domain) : NULL;
+
+	if ((attr->comp_mask & ~known) ||
+	    (flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))) {
+		errno = shca_refuse(EINVAL, "create_cq_ex: comp_mask %#x flags %#x", attr->comp_mask, attr->flags);
+		return NULL;
+	}
+	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) {
+		errno = shca_refuse(EOPNOTSUPP, "create_cq_ex: completion fields %#lx: only %#x are kept",
+				    (unsigned long)attr->wc_flags, IBV_WC_STANDARD_FLAGS);
+		return NULL;
+	}
+	if (pd && !pd->parent) {
+		errno = shca_refuse(EINVAL, "create_cq_ex: the domain given is no parent domain");
+		return NULL;
+	}
+	struct shca_lcq *cq = cq_new(ctx, attr);
+	if (!cq)
+		return NULL;
+	cq->lock.none = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) || (pd && pd->td);
+	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		cq->sh->flags |= SHCA_CQ_IGNORE_OVERRUN;
+	if (pd) {
+		cq->pd = pd;
+		atomic_fetch_add(&pd->refs, 1);
+	}
+	cq->wc_flags = attr->wc_flags;
+	cq->ex_used = true;
+	shca_cq_ex_ops(cq);
+	return &cq->ex;
+}
+
+/* The ring is shared with producers in other processes, who keep no count of its users: it cannot be replaced under
+ * them. A size that the ring has already is granted. */
+int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	if (shca_inherited(ibcq->context))
+		return errno;
+	if (cqe < 1 || cqe > SHCA_MAX_CQE)
+		return shca_refuse(EINVAL, "resize_cq: %d entries (1 to %d)", cqe, SHCA_MAX_CQE);
+	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	struct shca_cpu *cpu = shca_cpu_get(cq->m);
+	if (!cpu)
+		return errno;
+	uint64_t unread = shca_cq_count(cpu, cq->sh) - atomic_load(&cq->sh->ci);
+	if ((uint64_t)cqe < unread)
+		return shca_refuse(EINVAL, "resize_cq: to %d entries, %lu are waiting to be polled", cqe,
+				   (unsigned long)unread);
+	if (cqe > ibcq->cqe)
+		return shca_refuse(EOPNOTSUPP, "resize_cq: from %d to %d entries", ibcq->cqe, cqe);
+	return 0;
+}
+
+/* Moderation delays events to save interrupts; there are none here. Refused rather than ignored, as
+ * cq_mod_caps say. */
+int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+void shca_cq_unmap(struct shca_lcq *cq)
+{
+	struct shca_context *c = shca_context_of(cq->cq.context);
+	struct shca_member *m = cq->m;
+
+	if (shca_inherited(cq->cq.context)) {
+		if (cq->cq.channel)
+			cq->cq.channel->refcnt--;
+		return;
+	}
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lcq **p = &c->cqs; *p; p = &(*p)->next)
+		if (*p == cq) {
+			*p = cq->next;
+			break;
+		}
+	if (cq->cq.channel)
+		cq->cq.channel->refcnt--;
+	pthread_mutex_unlock(&c->mutex);
+
+	struct shca_cpu *cpu = shca_cpu_get(m);
+	shca_number_set(m, cq->sh->cqn, SHCA_KIND_NONE, 0);
+	pthread_mutex_lock(&c->node->mutex);
+	for (shca_off *p = &m->proc->cq_list; *p; p = &((struct shca_cq *)shca_at(m->base, *p))->next)
+		if (*p == cq->off) {
+			__atomic_store_n(p, cq->sh->next, __ATOMIC_RELEASE);
+			break;
+		}
+	pthread_mutex_unlock(&c->node->mutex);
+	if (!cpu)
+		return;	/* out of memory: leave it where it is rather than free it under somebody */
+	shca_quiesce(cpu);
+	shca_off more = atomic_load(&cq->sh->waiters.more);
+	while (more) {
+		shca_off next = atomic_load(&((struct shca_cq_waiters *)shca_at(m->base, more))->more);
+		shca_mem_free(m, more, sizeof(struct shca_cq_waiters));
+		more = next;
+	}
+	shca_number_free(m, cq->sh->cqn);
+	shca_mem_free(m, cq->sh->ring, sizeof(struct shca_cqe) << cq->log2);
+	shca_mem_free(m, cq->off, sizeof *cq->sh);
+}
+
+int shca_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	if (atomic_load(&cq->refs))
+		return shca_refuse(EBUSY, "destroy_cq: %u queues complete to it", atomic_load(&cq->refs));
+	shca_cq_unmap(cq);
+	shca_wait_acked(&ibcq->mutex, &ibcq->cond, &cq->events_unacked);
+	shca_wait_acked(&ibcq->mutex, &ibcq->cond, &cq->async_unacked);
+	if (cq->pd)
+		atomic_fetch_sub(&cq->pd->refs, 1);
+	pthread_mutex_destroy(&ibcq->mutex);
+	pthread_cond_destroy(&ibcq->cond);
+	free(cq);
+	return 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The short way of a datagram: one inline SEND from an idle UD queue into a receive of one piece in the arena. The same
+ * steps as exec_send's (exec.c), with the same journal; whatever else turns up has not begun, and goes the general way.
+ *
+ * Lines that sender and receiver share: the receive's word and its bytes are the sender's until the receive is posted
+ * again, so that one arriving datagram costs its receiver the completion's line and the data's. The next receive is
+ * fetched when a datagram is done, not when the next one is waited for.
+ */
+#include <stdlib.h>
+
+#include "shca/verbs/plain.h"
+#include "shca/verbs/post.h"
+
+#define GRH 40u
+
+/*
+ * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (plain.h): until the
+ * process that it belongs to withdraws something.
+ */
+struct shca_route {
+	uint32_t dqpn;			/* 0: nothing is remembered */
+	uint32_t qkey;
+	uint32_t withdrawn;
+	uint32_t reserved;
+	struct shca_proc_slot *proc;
+	struct shca_qp *to;
+	struct shca_rq *rq;
+	struct shca_cq *cq;
+	_Atomic uint64_t *ring;		/* of rq */
+	char *wqes;
+};
+_Static_assert(sizeof(struct shca_route) == SHCA_LINE, "one line");
+#define ROUTES 64u
+
+static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
+{
+	struct shca_qp *to = shca_number_get(cpu->m, dqpn, SHCA_KIND_QP);
+
+	r->dqpn = 0;
+	if (!to || to->qpn != dqpn)
+		return false;
+	struct shca_proc_slot *proc = &cpu->m->procs[to->proc];
+	/* the count first: what is withdrawn while we look makes it differ */
+	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
+	if (!(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || to->type != IBV_QPT_UD ||
+	    to->qkey != (qkey >> 31 ? q->sh->qkey : qkey))
+		return false;
+	struct shca_rq *rq = shca_at_checked(cpu->m, to->rq, sizeof(*rq));
+	struct shca_cq *cq = shca_at_checked(cpu->m, to->rcq, sizeof(*cq));
+	if (!rq || !cq || rq->managed)
+		return false;
+	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = to, .rq = rq, .cq = cq,
+				 .ring = shca_rq_ring(cpu, rq), .wqes = cpu->base + rq->wqes};
+	return true;
+}
+
+static __attribute__((noinline)) bool routes_new(struct shca_lqp *q)
+{
+	if (posix_memalign((void **)&q->routes, SHCA_LINE, ROUTES * sizeof(*q->routes))) {
+		q->routes = NULL;
+		return false;
+	}
+	memset(q->routes, 0, ROUTES * sizeof(*q->routes));
+	return true;
+}
+
+static inline struct shca_rwqe *rwqe_of(const struct shca_route *r, uint64_t entry)
+{
+	return (struct shca_rwqe *)(r->wqes + (entry & 0xffffff) * r->rq->stride);
+}
+
+/* The receive that comes next will be written soon. */
+static inline void fetch_receive(struct shca_cpu *cpu, const struct shca_route *r, uint64_t pos, uint64_t mask)
+{
+	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_relaxed);
+	struct shca_rwqe *w = rwqe_of(r, e);
+
+	if (e >> 24 != (pos & SHCA_POS_MASK))
+		return;
+	lines_fetch_own(w);
+#if !defined(SHCA_TSAN)
+	/* it may be another's by now: then this fetches what nobody needs */
+	lines_fetch_own(cpu->base + (*(volatile uint64_t *)&w->sge[0].where + GRH));
+#endif
+}
+
+/* Takes the receive at the queue's head. NULL: there is none, or it is not a simple one. */
+static inline struct shca_rwqe *take(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_route *r, uint64_t pos,
+				     uint64_t mask, uint32_t len)
+{
+	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire), posted = shca_rword(SHCA_R_POSTED, 0, pos);
+	struct shca_rwqe *w = rwqe_of(r, e);
+
+	if (e >> 24 != (pos & SHCA_POS_MASK) || atomic_load_explicit(&w->word, memory_order_acquire) != posted || w->bad ||
+	    w->nsge != 1 || w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH)
+		return NULL;
+	qp->step_op = SHCA_OP_SEND;
+	SHCA_FAILPOINT(cpu, "exec", qp, SHCA_OP_SEND);
+	qp->step_rq = r->to->rq;
+	qp->step_to = r->dqpn;
+	qp->step_index = e & 0xffffff;
+	qp->step_pos = pos;
+	shca_step_to(qp, SHCA_STEP_TAKE);
+	SHCA_FAILPOINT(cpu, "take", qp, SHCA_OP_SEND);
+	if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qp->qpn, pos))) {
+		shca_step_to(qp, SHCA_STEP_NONE);
+		return NULL;
+	}
+	SHCA_FAILPOINT(cpu, "taken", qp, SHCA_OP_SEND);
+	shca_step_to(qp, SHCA_STEP_RECV);
+	atomic_store_explicit(&r->rq->head, pos + 1, memory_order_relaxed);
+	return w;
+}
+
+/* The caller is the executor of qp (I1), inside the engine. false: nothing has happened. */
+static inline bool run(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_route *r, const void *data, uint32_t len)
+{
+	struct shca_rq *rq = r->rq;
+	uint64_t mask = (1ull << rq->log2) - 1, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct shca_rwqe *w;
+
+	if (atomic_load_explicit(&rq->limit, memory_order_relaxed) || !(w = take(cpu, qp, r, pos, mask, len)))
+		return false;
+	SHCA_FAILPOINT(cpu, "data", qp, SHCA_OP_SEND);
+	shca_copy_small(cpu->base + w->sge[0].where + GRH, data, len);
+	SHCA_FAILPOINT(cpu, "data-done", qp, SHCA_OP_SEND);
+	uint64_t at = shca_cq_count(cpu, r->cq);
+	qp->step_status = IBV_WC_SUCCESS;
+	qp->step_cq = (uint32_t)at;
+	shca_step_to(qp, SHCA_STEP_RCQE);
+	SHCA_FAILPOINT(cpu, "rcqe", qp, SHCA_OP_SEND);
+	uint64_t w0 = shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn);
+	uint64_t w1 = (uint64_t)qp->qpn << 32 | (len + GRH);
+	if (__builtin_expect(shca_cq_try(cpu, r->cq, at, w0, w1), 1))
+		shca_cq_placed(cpu, r->cq, at, false);
+	else
+		shca_cq_put(cpu, r->cq, at, w0, w1, false);
+	SHCA_FAILPOINT(cpu, "rcqe-done", qp, SHCA_OP_SEND);
+	atomic_fetch_add_explicit(&r->to->n_recv_msgs, 1, memory_order_relaxed);
+	shca_step_to(qp, SHCA_STEP_NONE);
+	fetch_receive(cpu, r, pos + 1, mask);
+	return true;
+}
+
+static inline bool short_one(const struct shca_lqp *q, const struct ibv_send_wr *wr)
+{
+	const struct shca_lah *ah = (const struct shca_lah *)wr->wr.ud.ah;
+
+	return !wr->next && wr->opcode == IBV_WR_SEND && wr->send_flags == IBV_SEND_INLINE && wr->num_sge == 1 &&
+	       wr->sg_list->length <= q->max_inline && wr->sg_list->length <= q->sh->mtu && wr->wr.ud.remote_qpn && ah &&
+	       !ah->nowhere && !ah->attr.is_global;
+}
+
+/* What find has looked at still holds; nothing stands before this request, and no fault is to be injected. */
+static inline bool may_run(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
+{
+	const struct shca_header *h = cpu->m->hdr;
+
+	if (__builtin_expect(!q->ready || q->sq_sig_all ||
+			     (atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
+			      atomic_load_explicit(&q->sh->shared, memory_order_relaxed) |
+			      atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
+			      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
+			      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || cpu->held, 0))
+		return false;
+	return __builtin_expect(r->dqpn == dqpn && r->qkey == qkey &&
+				r->withdrawn == atomic_load_explicit(&r->proc->withdrawn, memory_order_acquire), 1) ||
+	       find(cpu, q, r, dqpn, qkey);
+}
+
+int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct shca_cpu *cpu = shca_tls.cpu;
+	bool done = false;
+
+	if (__builtin_expect(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr), 0))
+		return shca_post_any(q, wr, bad);
+	shca_lock(&q->lock);
+	if (__builtin_expect(!q->routes, 0) && !routes_new(q)) {
+		shca_unlock(&q->lock);
+		return shca_post_any(q, wr, bad);
+	}
+	uint32_t len = wr->sg_list->length, dqpn = wr->wr.ud.remote_qpn;
+	struct shca_route *r = &q->routes[dqpn & (ROUTES - 1)];
+	shca_enter(cpu);
+	if (may_run(cpu, q, r, dqpn, wr->wr.ud.remote_qkey) &&
+	    run(cpu, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
+		shca_count_direct(q, len);
+		if (__builtin_expect(cpu->todo_n != 0, 0))
+			shca_drain(cpu);
+		done = true;
+	}
+	shca_leave(cpu);
+	shca_unlock(&q->lock);
+	return done ? 0 : shca_post_any(q, wr, bad);
+}

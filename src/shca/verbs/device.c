@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Devices and contexts: the list, open and close, what the device can do, asynchronous events.
+ *
+ * One fabric member serves all contexts of a process. Its event bell is one socket, rung by whoever raises an event;
+ * a context's async_fd is an epoll descriptor over that bell and a private eventfd. Whoever reads the bell tells the
+ * other contexts that have unread events through their eventfd, so that no wake-up is lost; a context may see
+ * its descriptor readable for another's event, as any reader of a shared descriptor may.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shca/verbs/control.h"
+
+/* The real library casts an ibv_device to its larger private struct: what it reads there must be zero. */
+static struct {
+	struct ibv_device dev;
+	char zero[1024];
+} our_device = {
+	.dev = {
+		.node_type = IBV_NODE_CA,
+		.transport_type = IBV_TRANSPORT_IB,
+		.name = "shca0",
+		.dev_name = "shca0",
+	},
+};
+
+static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct shca_node *process_node;	/* guarded by process_mutex, as is: */
+static char fabric_name[64];
+
+int shca_refuse(int err, const char *fmt, ...)
+{
+	if (shca_env_bool("SHCA_DEBUG")) {
+		char text[512];
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(text, sizeof text, fmt, ap);
+		va_end(ap);
+		fprintf(stderr, "libshca: %s: %s\n", text, strerror(err));
+	}
+	return err;
+}
+
+int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, void *obj)
+{
+	struct shca_local *local = m->local;
+	struct shca_tagged *_Atomic *slot = &local->seg[(number >> 8) & (SHCA_QP_SEGS - 1)];
+	struct shca_tagged *seg = atomic_load_explicit(slot, memory_order_acquire);
+	if (!seg) {
+		struct shca_tagged *fresh = calloc(256, sizeof *fresh);
+		if (!fresh)
+			return -ENOMEM;
+		if (atomic_compare_exchange_strong(slot, &seg, fresh))
+			seg = fresh;
+		else
+			free(fresh);
+	}
+	/* readers learn of the number from a completion, which comes later */
+	seg[number & 255].kind = kind;
+	__atomic_store_n(&seg[number & 255].qp, obj, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* used: segments that any process of the fabric had. */
+static void local_free(struct shca_local *local, uint32_t used)
+{
+	for (uint32_t i = 0; local && i < used; i++)
+		free(atomic_load(&local->seg[i]));
+	free(local);
+}
+
+/* ---- the device list ---------------------------------------------------------------------------------------- */
+
+bool shca_is_our_device(const struct ibv_device *dev)
+{
+	return dev == &our_device.dev;
+}
+
+struct ibv_device **shca_own_device_list(int *num)
+{
+	struct ibv_device **list = calloc(2, sizeof *list);
+	if (!list) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	list[0] = &our_device.dev;
+	if (num)
+		*num = 1;
+	return list;
+}
+
+bool shca_address_is_ours(const struct ibv_ah_attr *attr)
+{
+	union ibv_gid gid;
+	if (!attr->is_global)
+		return attr->dlid == SHCA_LID;
+	shca_port_gid(gid.raw);
+	return !memcmp(&gid, &attr->grh.dgid, sizeof gid);
+}
+
+int shca_address_check(const struct ibv_ah_attr *attr)
+{
+	if (attr->port_num < 1 || attr->port_num > SHCA_PORTS)
+		return shca_refuse(EINVAL, "address: port %u, the device has %d", attr->port_num, SHCA_PORTS);
+	if (attr->is_global && attr->grh.sgid_index != 0)
+		return shca_refuse(EINVAL, "address: source GID index %u, the table has one entry",
+				   attr->grh.sgid_index);
+	return 0;
+}
+
+/* ---- open and close ----------------------------------------------------------------------------------------- */
+
+int shca_name_fabric(const char *name)
+{
+	int err = 0;
+	pthread_mutex_lock(&process_mutex);
+	if (process_node)
+		err = EBUSY;
+	else if (!name || strlen(name) >= sizeof fabric_name)
+		err = EINVAL;
+	else
+		strcpy(fabric_name, name);
+	pthread_mutex_unlock(&process_mutex);
+	return err;
+}
+
+/* A forked child has the descriptors but not the mapping (MADV_DONTFORK). It may open the device anew. */
+static void fork_child(void)
+{
+	if (process_node)
+		process_node->inherited = true;
+	process_node = NULL;
+	pthread_mutex_init(&process_mutex, NULL);
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&process_mutex);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&process_mutex);
+}
+
+bool shca_inherited(const struct ibv_context *ctx)
+{
+	if (!shca_context_of(ctx)->node->inherited)
+		return false;
+	errno = shca_refuse(ENODEV, "the context was opened before fork(): the child has to open the device itself");
+	return true;
+}
+
+static void node_put(struct shca_node *node)
+{
+	pthread_mutex_lock(&process_mutex);
+	bool last = --node->refs == 0;
+	if (last && node == process_node)
+		process_node = NULL;
+	if (last) {
+		uint32_t used = node->m.forked ? SHCA_QP_SEGS : shca_segments_used(&node->m, false);
+		node->m.proc->async_addr[0] = 0;
+		close(node->bell);
+		shca_fabric_leave(&node->m);
+		shca_timers_free(&node->m);
+		local_free(node->m.local, used);
+		free(node->m.cross);
+		pthread_mutex_destroy(&node->mutex);
+		free(node);
+	}
+	pthread_mutex_unlock(&process_mutex);
+}
+
+/* Joins on first use. NULL with errno. */
+static struct shca_node *node_get(void)
+{
+	static bool fork_handlers;
+	struct shca_node *node = NULL;
+	int err = 0;
+
+	pthread_mutex_lock(&process_mutex);
+	if (process_node) {
+		node = process_node;
+		node->refs++;
+		goto out;
+	}
+	if (!fork_handlers) {
+		err = pthread_atfork(fork_prepare, fork_parent, fork_child);
+		if (err)
+			goto out;
+		fork_handlers = true;
+	}
+	node = calloc(1, sizeof *node);
+	if (!node) {
+		err = ENOMEM;
+		goto out;
+	}
+	err = -shca_fabric_join(&node->m, fabric_name[0] ? fabric_name : NULL);
+	if (err)
+		goto free_node;
+	pthread_mutex_init(&node->mutex, NULL);
+	node->bell = shca_bell_open(&node->m, node->m.proc->async_addr);
+	if (node->bell < 0) {
+		err = -node->bell;
+		goto leave;
+	}
+	int fl = fcntl(node->bell, F_GETFL);
+	if (fl < 0 || fcntl(node->bell, F_SETFL, fl | O_NONBLOCK)) {
+		err = errno;
+		close(node->bell);
+		goto leave;
+	}
+	node->m.local = calloc(1, sizeof(struct shca_local));
+	if (!node->m.local) {
+		err = ENOMEM;
+		close(node->bell);
+		goto leave;
+	}
+	node->refs = 1;
+	process_node = node;
+	goto out;
+leave:
+	pthread_mutex_destroy(&node->mutex);
+	shca_fabric_leave(&node->m);
+free_node:
+	free(node);
+	node = NULL;
+out:
+	pthread_mutex_unlock(&process_mutex);
+	if (err)
+		errno = err;
+	return node;
+}
+
+bool shca_is_ours(const struct ibv_context *ctx)
+{
+	if (!ctx || ctx->abi_compat != __VERBS_ABI_IS_EXTENDED)
+		return false;
+	const struct verbs_context *v =
+		(const struct verbs_context *)((const char *)ctx - offsetof(struct verbs_context, context));
+	return v->sz >= sizeof(*v) - offsetof(struct verbs_context, query_device_ex) &&
+	       v->query_device_ex == shca_query_device_ex;
+}
+
+static int compat_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	/* the old struct ends before port_cap_flags2 */
+	return shca_query_port(ctx, port, (struct ibv_port_attr *)attr,
+			       offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+static void fill_ops(struct verbs_context *v)
+{
+	v->sz = sizeof *v;
+	v->query_port = shca_query_port;
+	v->advise_mr = shca_advise_mr;
+	v->reg_dm_mr = shca_reg_dm_mr;
+	v->alloc_dm = shca_alloc_dm;
+	v->free_dm = shca_free_dm;
+	v->alloc_parent_domain = shca_alloc_parent_domain;
+	v->dealloc_td = shca_dealloc_td;
+	v->alloc_td = shca_alloc_td;
+	v->modify_cq = shca_modify_cq;
+	v->query_rt_values = shca_query_rt_values;
+	v->create_cq_ex = shca_create_cq_ex;
+	v->query_device_ex = shca_query_device_ex;
+	v->create_qp_ex = shca_create_qp_ex;
+	v->get_srq_num = shca_get_srq_num;
+	v->create_srq_ex = shca_create_srq_ex;
+	v->open_xrcd = shca_open_xrcd;
+	v->close_xrcd = shca_close_xrcd;
+	v->context.ops._compat_query_device = shca_query_device;
+	v->context.ops._compat_query_port = compat_query_port;
+	v->context.ops.poll_cq = shca_poll_cq;
+	v->context.ops.req_notify_cq = shca_req_notify_cq;
+	v->context.ops.post_send = shca_post_send;
+	v->context.ops.post_recv = shca_post_recv;
+	v->context.ops.post_srq_recv = shca_post_srq_recv;
+}
+
+struct ibv_context *shca_open_member(struct shca_node *node)
+{
+	struct shca_context *c = calloc(1, sizeof *c);
+	struct epoll_event ev = { .events = EPOLLIN };
+	int err = ENOMEM, async = -1;
+
+	if (!c)
+		goto fail;
+	c->m = &node->m;
+	c->node = node;
+	c->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	async = c->event_fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	if (async < 0 || epoll_ctl(async, EPOLL_CTL_ADD, node->bell, &ev) ||
+	    epoll_ctl(async, EPOLL_CTL_ADD, c->event_fd, &ev)) {
+		err = errno;
+		goto fail;
+	}
+	fill_ops(&c->v);
+	c->v.context.device = &our_device.dev;
+	/* programs copy it; it stands for nothing, and ibv_import_device knows it by its name */
+	c->v.context.cmd_fd = memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC);
+	if (c->v.context.cmd_fd < 0) {
+		err = errno;
+		goto fail;
+	}
+	c->v.context.async_fd = async;
+	c->v.context.num_comp_vectors = 1;
+	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&c->v.context.mutex, NULL);
+	pthread_mutex_init(&c->mutex, NULL);
+	pthread_mutex_lock(&node->mutex);
+	c->next = node->contexts;
+	node->contexts = c;
+	pthread_mutex_unlock(&node->mutex);
+	return &c->v.context;
+fail:
+	if (async >= 0)
+		close(async);
+	if (c && c->event_fd >= 0)
+		close(c->event_fd);
+	free(c);
+	errno = err;
+	return NULL;
+}
+
+struct ibv_context *shca_open_device(struct ibv_device *dev)
+{
+	struct shca_node *node = node_get();
+	if (!node)
+		return NULL;
+	struct ibv_context *ctx = shca_open_member(node);
+	if (!ctx) {
+		int err = errno;
+		node_put(node);
+		errno = err;
+	}
+	return ctx;
+}
+
+/* A kernel device would take back what the program did not destroy; so do we, or peers would go on using it. The
+ * objects themselves stay allocated: the program still has pointers to them. */
+int shca_close_device(struct ibv_context *ctx)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	struct shca_node *node = c->node;
+
+	close(ctx->cmd_fd);
+	close(ctx->async_fd);
+	close(c->event_fd);
+	if (node->inherited)
+		return 0;
+	pthread_mutex_lock(&node->mutex);
+	struct shca_context **p = &node->contexts;
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	pthread_mutex_unlock(&node->mutex);
+	while (c->qps)
+		shca_qp_unmap(c->qps);
+	while (c->srqs)
+		shca_srq_unmap(c->srqs);
+	while (c->cqs)
+		shca_cq_unmap(c->cqs);
+	while (c->mrs)
+		shca_dereg_mr(&c->mrs->mr);
+	shca_bufs_free(c);
+	pthread_mutex_destroy(&c->mutex);
+	pthread_mutex_destroy(&ctx->mutex);
+	free(c);
+	node_put(node);
+	return 0;
+}
+
+/* ---- what it can do ----------------------------------------------------------------------------------------- */
+
+static void device_attr(struct ibv_device_attr *a)
+{
+	*a = (struct ibv_device_attr){
+		.node_guid = htobe64(shca_device_guid()),
+		.sys_image_guid = htobe64(shca_device_guid()),
+		.max_mr_size = UINT64_MAX,
+		.page_size_cap = 0xfffffffffffff000ull,
+		.vendor_id = 0x025348,
+		.vendor_part_id = 1,
+		.hw_ver = SHCA_LAYOUT_VERSION,
+		.max_qp = 1 << 20,
+		.max_qp_wr = SHCA_MAX_QP_WR,
+		.device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC,
+		.max_sge = SHCA_MAX_SGE,
+		.max_sge_rd = SHCA_MAX_SGE,
+		.max_cq = 1 << 20,
+		.max_cqe = SHCA_MAX_CQE,
+		.max_mr = SHCA_MR_SEG * SHCA_MR_SEGS - 1,
+		.max_pd = 1 << 24,
+		.max_qp_rd_atom = SHCA_MAX_RD_ATOMIC,
+		.max_res_rd_atom = SHCA_MAX_RD_ATOMIC * (1 << 20),
+		.max_qp_init_rd_atom = SHCA_MAX_RD_ATOMIC,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_ah = INT32_MAX,
+		.max_srq = 1 << 20,
+		.max_srq_wr = SHCA_MAX_SRQ_WR,
+		.max_srq_sge = SHCA_MAX_SGE,
+		.max_pkeys = 1,
+		.local_ca_ack_delay = 0,
+		.phys_port_cnt = SHCA_PORTS,
+	};
+	snprintf(a->fw_ver, sizeof a->fw_ver, "%u.0", SHCA_LAYOUT_VERSION);
+}
+
+int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	device_attr(attr);
+	return 0;
+}
+
+int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size)
+{
+	const uint32_t every = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t reliable = every | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	struct ibv_device_attr_ex a = {
+		/* private memory is reached by its address when the transfer happens: nothing is ever pinned */
+		.odp_caps = {
+			.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+			.per_transport_caps = { .rc_odp_caps = reliable, .uc_odp_caps = 0, .ud_odp_caps = every },
+		},
+		.hca_core_clock = 1000000,	/* kHz: ibv_query_rt_values_ex counts nanoseconds */
+		.max_dm_size = SHCA_MAX_DM,
+		.xrc_odp_caps = reliable,
+		.phys_port_cnt_ex = SHCA_PORTS,
+	};
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	if (size < sizeof attr->orig_attr)
+		return EINVAL;
+	device_attr(&a.orig_attr);
+	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	if (size > sizeof a)
+		memset((char *)attr + sizeof a, 0, size - sizeof a);
+	memcpy(attr, &a, size < sizeof a ? size : sizeof a);
+	return 0;
+}
+
+static bool port_ok(uint32_t port)
+{
+	return port >= 1 && port <= SHCA_PORTS;
+}
+
+int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	struct ibv_port_attr a = {
+		.state = IBV_PORT_ACTIVE,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.gid_tbl_len = 1,
+		.port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP,
+		.max_msg_sz = SHCA_MAX_MSG,
+		.pkey_tbl_len = 1,
+		.lid = SHCA_LID,
+		.sm_lid = SHCA_LID,
+		.max_vl_num = 1,
+		.active_width = 2,	/* 4X */
+		.active_speed = 32,	/* 25 Gbit/s a lane */
+		.phys_state = 5,	/* LinkUp */
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+	};
+
+	if (!port_ok(port))
+		return shca_refuse(EINVAL, "query_port: port %u, the device has %d", port, SHCA_PORTS);
+	if (size > sizeof a)
+		memset((char *)attr + sizeof a, 0, size - sizeof a);
+	memcpy(attr, &a, size < sizeof a ? size : sizeof a);
+	return 0;
+}
+
+int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+{
+	if (!port_ok(port) || index != 0) {
+		errno = shca_refuse(EINVAL, "query_gid: port %u index %d", port, index);
+		return -1;
+	}
+	shca_port_gid(gid->raw);
+	return 0;
+}
+
+int shca_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type)
+{
+	if (!port_ok(port) || index != 0) {
+		errno = shca_refuse(EINVAL, "query_gid_type: port %u index %u", port, index);
+		return -1;
+	}
+	*type = 0;	/* InfiniBand */
+	return 0;
+}
+
+int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+		      uint32_t flags, size_t size)
+{
+	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB };
+	if (flags || !port_ok(port) || index != 0)
+		return shca_refuse(EINVAL, "query_gid_ex: port %u index %u flags %#x", port, index, flags);
+	shca_port_gid(e.gid.raw);
+	if (size > sizeof e)
+		memset((char *)entry + sizeof e, 0, size - sizeof e);
+	memcpy(entry, &e, size < sizeof e ? size : sizeof e);
+	return 0;
+}
+
+ssize_t shca_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
+			     size_t size)
+{
+	if (flags)
+		return -shca_refuse(EINVAL, "query_gid_table: flags %#x", flags);
+	if (max < SHCA_PORTS)
+		return -shca_refuse(EINVAL, "query_gid_table: room for %zu of %d entries", max, SHCA_PORTS);
+	ssize_t n = 0;
+	for (uint32_t port = 1; port <= SHCA_PORTS; port++, n++) {
+		struct ibv_gid_entry *e = (struct ibv_gid_entry *)((char *)entries + (size_t)n * size);
+		int err = shca_query_gid_ex(ctx, port, 0, e, 0, size);
+		if (err)
+			return -err;
+	}
+	return n;
+}
+
+int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+{
+	if (!port_ok(port) || index != 0) {
+		errno = shca_refuse(EINVAL, "query_pkey: port %u index %d", port, index);
+		return -1;
+	}
+	*pkey = htobe16(SHCA_PKEY);
+	return 0;
+}
+
+int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
+{
+	if (!port_ok(port) || pkey != htobe16(SHCA_PKEY)) {
+		errno = shca_refuse(EINVAL, "get_pkey_index: port %u P_Key %#x", port, be16toh(pkey));
+		return -1;
+	}
+	return 0;
+}
+
+int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
+{
+	uint32_t want = values->comp_mask;
+	if (want & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	if (want & IBV_VALUES_MASK_RAW_CLOCK)
+		clock_gettime(CLOCK_MONOTONIC_RAW, &values->raw_clock);
+	return 0;
+}
+
+/* ---- asynchronous events ------------------------------------------------------------------------------------ */
+
+/* Finds an unread event of c; takes it if event is not NULL. */
+static bool find_event(struct shca_context *c, struct ibv_async_event *event)
+{
+	bool found = false;
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lqp *qp = c->qps; qp && !found; qp = qp->next) {
+		uint32_t bits = atomic_load(&qp->sh->events);
+		if (!bits)
+			continue;
+		found = true;
+		if (event) {
+			uint32_t bit = (uint32_t)__builtin_ctz(bits);
+			atomic_fetch_and(&qp->sh->events, ~(1u << bit));
+			event->event_type = (enum ibv_event_type)bit;
+			event->element.qp = &qp->qp;
+			pthread_mutex_lock(&qp->qp.mutex);
+			qp->events_unacked++;
+			pthread_mutex_unlock(&qp->qp.mutex);
+		}
+	}
+	for (struct shca_lcq *cq = c->cqs; cq && !found; cq = cq->next) {
+		if (!atomic_load(&cq->sh->event_err))
+			continue;
+		found = true;
+		if (event) {
+			atomic_store(&cq->sh->event_err, 0);
+			event->event_type = IBV_EVENT_CQ_ERR;
+			event->element.cq = &cq->cq;
+			pthread_mutex_lock(&cq->cq.mutex);
+			cq->async_unacked++;
+			pthread_mutex_unlock(&cq->cq.mutex);
+		}
+	}
+	for (struct shca_lsrq *srq = c->srqs; srq && !found; srq = srq->next) {
+		if (!(atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT))
+			continue;
+		found = true;
+		if (event) {
+			atomic_fetch_and(&srq->rq.sh->limit, ~SHCA_LIMIT_EVENT);
+			event->event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+			event->element.srq = &srq->srq;
+			pthread_mutex_lock(&srq->srq.mutex);
+			srq->events_unacked++;
+			pthread_mutex_unlock(&srq->srq.mutex);
+		}
+	}
+	pthread_mutex_unlock(&c->mutex);
+	return found;
+}
+
+/* Makes c's eventfd readable exactly when it has unread events; node->mutex is held. */
+static void set_event_fd(struct shca_context *c)
+{
+	eventfd_t n;
+	eventfd_read(c->event_fd, &n);
+	if (find_event(c, NULL))
+		eventfd_write(c->event_fd, 1);
+}
+
+/* Reads the bell, then tells every context that has something to read. An event raised after the bell was emptied
+ * rings it again, for async_pending is cleared before the objects are looked at. */
+static void dispatch_events(struct shca_node *node)
+{
+	pthread_mutex_lock(&node->mutex);
+	while (shca_bell_read(node->bell) > 0)
+		;
+	atomic_store(&node->m.proc->async_pending, 0);
+	for (struct shca_context *c = node->contexts; c; c = c->next)
+		set_event_fd(c);
+	pthread_mutex_unlock(&node->mutex);
+}
+
+int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	if (shca_inherited(ctx))
+		return -1;
+	for (;;) {
+		dispatch_events(c->node);
+		if (find_event(c, event)) {
+			pthread_mutex_lock(&c->node->mutex);
+			set_event_fd(c);
+			pthread_mutex_unlock(&c->node->mutex);
+			return 0;
+		}
+		int fl = fcntl(ctx->async_fd, F_GETFL);
+		if (fl < 0)
+			return -1;
+		if (fl & O_NONBLOCK) {
+			errno = EAGAIN;
+			return -1;
+		}
+		struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
+		if (poll(&p, 1, -1) < 0)
+			return -1;
+	}
+}
+
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *unacked, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	if (*unacked)
+		--*unacked;
+	++*completed;
+	pthread_cond_broadcast(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+void shca_ack_async_event(struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR: {
+		struct shca_lcq *cq = shca_lcq_of(event->element.cq);
+		ack(&cq->cq.mutex, &cq->cq.cond, &cq->async_unacked, &cq->cq.async_events_completed);
+		return;
+	}
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED: {
+		struct shca_lqp *qp = shca_lqp_of(event->element.qp);
+		ack(&qp->qp.mutex, &qp->qp.cond, &qp->events_unacked, &qp->qp.events_completed);
+		return;
+	}
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED: {
+		struct shca_lsrq *srq = shca_lsrq_of(event->element.srq);
+		ack(&srq->srq.mutex, &srq->srq.cond, &srq->events_unacked, &srq->srq.events_completed);
+		return;
+	}
+	default:
+		return;	/* events of ports and the device need no acknowledgement */
+	}
+}
+
+void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked)
+{
+	pthread_mutex_lock(mutex);
+	while (*unacked)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs objects of this process: genuine ibv_* structs with our private part behind them.
+ *
+ *   device.c   devices, open, close, query       pd.c     PD, MR, AH, XRCD, thread domains
+ *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
+ *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
+ *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
+ *   exp.c      experimental verbs                interpose*.c the exported verbs
+ */
+#ifndef SHCA_DEVICE_H
+#define SHCA_DEVICE_H
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "shca/engine/engine.h"
+
+/* A lock that the user may have promised not to need (ibv_td, IBV_CREATE_CQ_ATTR_SINGLE_THREADED). */
+struct shca_lock {
+	_Atomic uint32_t word;
+	bool none;
+};
+static inline void shca_lock(struct shca_lock *l)
+{
+	if (l->none)
+		return;
+	while (atomic_exchange_explicit(&l->word, 1, memory_order_acquire))
+		while (atomic_load_explicit(&l->word, memory_order_relaxed))
+			shca_relax();
+}
+static inline void shca_unlock(struct shca_lock *l)
+{
+	if (!l->none)
+		atomic_store_explicit(&l->word, 0, memory_order_release);
+}
+
+struct shca_context {
+	struct shca_member *m;		/* one member per process, shared by its contexts */
+	struct verbs_context v;		/* v.context is the ibv_context handed out */
+	struct shca_node *node;
+	struct shca_context *next;	/* of the node */
+	int event_fd;			/* set when another context's reader found an event of ours; see device.c */
+	pthread_mutex_t mutex;		/* the lists below, which event readers scan */
+	struct shca_lcq *cqs;
+	struct shca_lqp *qps;
+	struct shca_lsrq *srqs;
+	struct shca_lmr *mrs;
+	void *bufs;			/* tree of arena memory handed out by shca_alloc */
+};
+#define shca_context_of(ctx) ((struct shca_context *)((char *)(ctx)-offsetof(struct shca_context, v.context)))
+/* Whether a context is ours: by its query_device_ex pointer. */
+bool shca_is_ours(const struct ibv_context *ctx);
+
+struct shca_lpd {
+	struct ibv_pd pd;
+	struct shca_member *m;
+	uint32_t number;		/* fabric-wide */
+	struct shca_lpd *parent;	/* parent domain: of this PD */
+	bool td;			/* with a thread domain: no lock */
+	struct shca_ltd *ltd;
+	_Atomic uint32_t refs;
+};
+
+struct shca_lmr {
+	struct ibv_mr mr;
+	struct shca_mr *sh;
+	struct shca_lpd *pd;
+	struct shca_lmr *next, **prev;	/* of the context */
+};
+
+struct shca_lah {
+	struct ibv_ah ah;
+	struct ibv_ah_attr attr;
+	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost */
+};
+
+/* Where a packet for queue qpn goes with this address: number 0 is nobody's. */
+static inline uint32_t shca_route(const struct shca_lah *ah, uint32_t qpn)
+{
+	return ah->nowhere ? 0 : qpn;
+}
+
+struct shca_lrq {			/* the owner's side of a receive queue */
+	struct shca_rq *sh;
+	shca_off off;
+	uint64_t *wr_id;		/* by index */
+	_Atomic uint64_t *marks;	/* shca_rq.marks */
+	uint32_t *keys;			/* of the segments posted, by index * max_sge: for dereg */
+	uint32_t *fifo;			/* free indexes, first-in first-out */
+	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
+	uint32_t size, max_sge;		/* size is a power of two */
+	uint32_t max_wr;		/* what the user asked for: <= size */
+	uint64_t enabled_total;		/* managed: what RECV_ENABLEs were posted for */
+	struct shca_lock lock;
+};
+
+struct shca_lcq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+	struct shca_member *m;
+	struct shca_cq *sh;
+	shca_off off;
+	struct shca_cqe *ring;
+	uint32_t log2;
+	uint64_t ci;			/* consumer index; sh->ci follows */
+	struct shca_lock lock;
+	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
+	uint64_t wait_index;		/* cross-channel: base of the next WAITs (FACTS: committed by WAIT_EN_LAST) */
+	uint64_t wait_max;		/* largest WAIT since the base moved */
+	/* the cursor of start_poll */
+	uint64_t w0, w1;
+	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
+	struct shca_lpd *pd;		/* parent domain */
+	uint64_t wc_flags;		/* creation flags */
+	bool ex_used;
+	struct shca_lcq *next;		/* of the context: channel events are found by scanning */
+	uint32_t events_unacked, async_unacked;
+	_Atomic uint32_t refs;		/* queues that complete here */
+};
+
+struct shca_lsrq {
+	struct ibv_srq srq;
+	struct shca_lrq rq;
+	uint32_t number;
+	enum ibv_srq_type type;
+	struct shca_lcq *cq;		/* XRC */
+	struct shca_lpd *pd;
+	struct shca_lsrq *next;
+	struct shca_lxrcd *xrcd;
+	uint32_t events_unacked;
+	_Atomic uint32_t refs;		/* queue pairs that receive from it */
+};
+
+/* Inline data of a WQE, in the arena. */
+struct shca_long {
+	shca_off at;
+	uint32_t bytes;
+};
+
+struct shca_lqp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+	};
+	struct mlx5dv_qp_ex dv;		/* wr_set_dc_addr */
+	struct shca_member *m;
+	struct shca_qp *sh;
+	shca_off off;
+	uint8_t type;			/* as sh->type */
+	bool shared_only;		/* cross-channel: never DIRECT */
+	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel */
+	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
+	bool writes;			/* ready, plain, and requests are not signaled unasked */
+	uint32_t pd_number;
+	struct shca_lpd *pd;
+	struct shca_lcq *scq, *rcq;
+	struct shca_lrq *rq;		/* its own, its SRQ's, or NULL */
+	struct shca_lsrq *srq;
+	struct shca_lrq own_rq;
+	struct shca_target *targets;	/* of plain writes (plain.h) */
+	uint32_t target_mask;
+	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
+	uint32_t max_inline, max_sge;
+	struct shca_lock lock;
+	bool sq_sig_all;
+	/* send queue positions, absolute: freed <= head <= pi */
+	uint64_t pi;			/* next position */
+	uint64_t freed;			/* positions below are known to be free */
+	uint64_t sq_mask;		/* slots - 1 */
+	uint32_t max_wr;		/* requests outstanding at most */
+	bool hold_kick;			/* a task list is being posted: run later */
+	uint32_t task_sends, task_recvs; /* of the task list that is being posted: not posted yet */
+	uint64_t signaled;		/* behind the last signaled request that was posted */
+	uint64_t *wr_id;		/* by position & sq_mask */
+	struct shca_long *longs;	/* inline data that did not fit WQEs, by position & sq_mask; made when first needed */
+	uint32_t nlongs;
+	uint64_t enabled_total;		/* managed: absolute count that SEND_ENABLEs were posted for */
+	/* the wr_* builder */
+	int wr_err;
+	uint32_t wr_n, wr_cap;
+	struct shca_build *wr, *wr_last; /* the list, and its last request */
+	struct ibv_qp_attr attr;	/* as set, for query */
+	int attr_mask;
+	struct ibv_qp_init_attr init;
+	uint64_t dv_dc_key;
+	struct shca_lqp *next;		/* of the context */
+	uint32_t events_unacked;
+	struct shca_lxrcd *xrcd;	/* XRC_RECV */
+	bool has_ex;			/* made by create_qp_ex with send operations */
+	bool mapped;			/* its engine part exists: false after its context was closed */
+};
+
+/* The port of every software device: one host is one subnet, and numbers are unique in the fabric. */
+#define SHCA_LID 1
+
+/* Local objects by number (QP, SRQ): two levels, m->local -> [number >> 8] -> [number & 255]. */
+struct shca_tagged {
+	uint32_t kind;			/* enum shca_kind */
+	union {
+		struct shca_lqp *qp;
+		struct shca_lsrq *srq;
+	};
+};
+struct shca_local {
+	struct shca_tagged *_Atomic seg[SHCA_QP_SEGS];
+};
+static inline struct shca_tagged *shca_local_get(struct shca_member *m, uint32_t number)
+{
+	struct shca_tagged *seg = atomic_load_explicit(&((struct shca_local *)m->local)->seg[(number >> 8) & 0xffff],
+						       memory_order_acquire);
+	return seg ? &seg[number & 0xff] : NULL;
+}
+/* Makes the segment when needed; -ENOMEM. obj NULL: gone. */
+int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, void *obj);
+
+/* post.c */
+int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* Frees the inline data that is kept outside of WQEs: none of them is to run any more. */
+void shca_longs_free(struct shca_lqp *q);
+/* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
+int shca_wr_ops(struct shca_lqp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
+/* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. */
+int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge);
+void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq);
+/* The owner re-posts receives that were returned (rq.returned). */
+void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq);
+
+/* poll.c */
+int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+void shca_cq_ex_ops(struct shca_lcq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
+/* Removes the completions of a queue that is being destroyed or reset; its receives go back to their queue. */
+void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq);
+int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* exp.c: src/verbs_exp/provider.h */
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The part of the mlx5dv interface that the device has: DC initiators and targets. */
+#include <errno.h>
+
+#include "shca/verbs/control.h"
+
+/* Direct access to queues in user memory (DevX) is what an mlx5 is asked for by flag; there is none here. */
+struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr)
+{
+	if (attr && (attr->comp_mask || attr->flags)) {
+		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_open_device: flags %#x", attr->flags);
+		return NULL;
+	}
+	return shca_open_device(dev);
+}
+
+/* Writes nothing beyond what comp_mask asks for: an older program's struct may end there. */
+int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
+{
+	attr->version = 0;
+	attr->flags = 0;
+	attr->comp_mask &= MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
+	if (attr->comp_mask)
+		attr->dc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE |
+				    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	return 0;
+}
+
+static int dc_create(struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv, struct shca_qp_create *cr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+
+	if (attr->qp_type != IBV_QPT_DRIVER || (attr->comp_mask & ~known) || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) ||
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return shca_refuse(EINVAL,
+				"mlx5dv_create_qp: DC needs IBV_QPT_DRIVER and a domain; type %d, comp_mask %#x",
+				   attr->qp_type, attr->comp_mask);
+	*cr = (struct shca_qp_create){ .attr = *attr };
+	switch (dv->dc_init_attr.dc_type) {
+	case MLX5DV_DCTYPE_DCI:
+		cr->type = SHCA_QPT_DCI;
+		return 0;
+	case MLX5DV_DCTYPE_DCT:
+		if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+			return shca_refuse(EINVAL, "mlx5dv_create_qp: a DC target sends nothing");
+		cr->type = SHCA_QPT_DCT;
+		cr->dc_key = dv->dc_init_attr.dct_access_key;
+		return 0;
+	default:
+		return shca_refuse(EINVAL, "mlx5dv_create_qp: DC type %d", dv->dc_init_attr.dc_type);
+	}
+}
+
+struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				 struct mlx5dv_qp_init_attr *dv)
+{
+	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_DC |
+			       MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
+	/* where a completion is kept is no matter of the caller's here */
+	const uint32_t hints = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE;
+	struct shca_qp_create cr;
+	int err;
+
+	if (dv && ((dv->comp_mask & ~known) ||
+		   ((dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS) && (dv->create_flags & ~hints))))
+		err = shca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: comp_mask %#lx, create flags %#x",
+				  (unsigned long)dv->comp_mask, dv->create_flags);
+	else if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC))
+		err = dc_create(attr, dv, &cr);
+	else
+		err = shca_qp_plain(attr, &cr);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
+		cr.dv_send_ops = dv->send_ops_flags;
+	struct shca_lqp *qp = shca_qp_new(ctx, &cr);
+	if (!qp)
+		return NULL;
+	attr->cap = cr.attr.cap;
+	return &qp->qp;
+}
+
+struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
+				    struct mlx5dv_cq_init_attr *dv)
+{
+	if (dv && dv->comp_mask) {
+		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_create_cq: comp_mask %#lx", (unsigned long)dv->comp_mask);
+		return NULL;
+	}
+	return shca_create_cq_ex(ctx, attr);
+}
+
+struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *ex)
+{
+	return &((struct shca_lqp *)ex)->dv;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host's identity on the wire: one host is one port, whichever process or fabric asks. */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "shca/engine/engine.h"
+
+uint64_t shca_device_guid(void)
+{
+	static _Atomic uint64_t guid;
+	uint64_t g = atomic_load_explicit(&guid, memory_order_relaxed);
+
+	if (g)
+		return g;
+	char text[256] = "";
+	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 && gethostname(text, sizeof text - 1))
+		text[0] = 0;
+	/* a hash, because the machine's identity is not to be shown around; FNV-1a */
+	uint64_t h = 0xcbf29ce484222325ull;
+	for (const char *p = text; *p && *p != '\n'; p++)
+		h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
+	/* a locally administered EUI-64 */
+	g = 0x0253480000000000ull | (h & 0xffffffffffull);
+	atomic_store_explicit(&guid, g, memory_order_relaxed);
+	return g;
+}
+
+void shca_port_gid(uint8_t gid[16])
+{
+	uint64_t g = shca_device_guid();
+
+	memset(gid, 0, 16);
+	gid[0] = 0xfe;
+	gid[1] = 0x80;
+	for (int i = 0; i < 8; i++)
+		gid[8 + i] = (uint8_t)(g >> (56 - 8 * i));
+}

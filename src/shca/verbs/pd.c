@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection, thread, parent and XRC domains; memory regions and device memory; address handles. */
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shca/verbs/control.h"
+
+/* ---- domains ------------------------------------------------------------------------------------------------ */
+
+struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	if (shca_inherited(ctx))
+		return NULL;
+	struct shca_lpd *pd = calloc(1, sizeof *pd);
+	if (!pd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	/* 0 is no domain: keys and queues that were never set up match nothing */
+	do
+		pd->number = atomic_fetch_add(&c->m->hdr->next_pd, 1) + 1;
+	while (!pd->number);
+	pd->pd.context = ctx;
+	pd->m = shca_context_of(ctx)->m;
+	pd->pd.handle = pd->number;
+	return &pd->pd;
+}
+
+int shca_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct shca_lpd *pd = shca_lpd_of(ibpd);
+	if (atomic_load(&pd->refs))
+		return shca_refuse(EBUSY, "dealloc_pd: %u objects still use domain %u", atomic_load(&pd->refs),
+				   pd->number);
+	if (pd->parent)
+		atomic_fetch_sub(&pd->parent->refs, 1);
+	if (pd->ltd)
+		atomic_fetch_sub(&pd->ltd->refs, 1);
+	free(pd);
+	return 0;
+}
+
+struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
+{
+	if (attr->comp_mask) {
+		errno = shca_refuse(EINVAL, "alloc_td: comp_mask %#x", attr->comp_mask);
+		return NULL;
+	}
+	struct shca_ltd *td = calloc(1, sizeof *td);
+	if (!td) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	td->td.context = ctx;
+	return &td->td;
+}
+
+int shca_dealloc_td(struct ibv_td *ibtd)
+{
+	struct shca_ltd *td = (struct shca_ltd *)ibtd;
+	if (atomic_load(&td->refs))
+		return shca_refuse(EBUSY, "dealloc_td: %u parent domains still use it", atomic_load(&td->refs));
+	free(td);
+	return 0;
+}
+
+/* Custom allocators are for rings that this device keeps in the fabric: they are accepted and not called. */
+struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	if (!attr->pd || (attr->comp_mask & ~known)) {
+		errno = shca_refuse(EINVAL, "alloc_parent_domain: pd %p, comp_mask %#x", (void *)attr->pd,
+				    attr->comp_mask);
+		return NULL;
+	}
+	struct shca_lpd *parent = shca_lpd_of(attr->pd);
+	struct shca_lpd *pd = calloc(1, sizeof *pd);
+	if (!pd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	pd->pd.context = ctx;
+	pd->m = shca_context_of(ctx)->m;
+	pd->pd.handle = parent->number;
+	pd->number = parent->number;
+	pd->parent = parent;
+	atomic_fetch_add(&parent->refs, 1);
+	pd->td = attr->td != NULL || parent->td;
+	if (attr->td) {
+		pd->ltd = (struct shca_ltd *)attr->td;
+		atomic_fetch_add(&pd->ltd->refs, 1);
+	}
+	return &pd->pd;
+}
+
+/* Processes that name the same inode share the domain. The number is a hash of (device, inode): no table to keep,
+ * none to lose when a process dies. A collision of two inodes' hashes would only join two domains of one user. */
+static uint32_t inode_domain(const struct stat *st)
+{
+	uint64_t h = (uint64_t)st->st_dev * 0x9e3779b97f4a7c15ull ^ (uint64_t)st->st_ino;
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93ull;
+	h ^= h >> 29;
+	return (uint32_t)h | 0x80000000u;
+}
+
+struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	struct shca_context *c = shca_context_of(ctx);
+	uint32_t number;
+
+	if (shca_inherited(ctx))
+		return NULL;
+	if ((attr->comp_mask & need) != need || (attr->comp_mask & ~need)) {
+		errno = shca_refuse(EINVAL, "open_xrcd: comp_mask %#x: FD and OFLAGS are needed", attr->comp_mask);
+		return NULL;
+	}
+	if (attr->fd == -1) {
+		do
+			number = (atomic_fetch_add(&c->m->hdr->next_xrcd, 1) + 1) & 0x7fffffff;
+		while (!number);
+	} else {
+		struct stat st;
+		if (fstat(attr->fd, &st))
+			return NULL;
+		number = inode_domain(&st);
+	}
+	struct shca_lxrcd *xrcd = calloc(1, sizeof *xrcd);
+	if (!xrcd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	xrcd->xrcd.context = ctx;
+	xrcd->number = number;
+	return &xrcd->xrcd;
+}
+
+int shca_close_xrcd(struct ibv_xrcd *ibxrcd)
+{
+	struct shca_lxrcd *xrcd = (struct shca_lxrcd *)ibxrcd;
+	if (atomic_load(&xrcd->refs))
+		return shca_refuse(EBUSY, "close_xrcd: %u objects still use it", atomic_load(&xrcd->refs));
+	free(xrcd);
+	return 0;
+}
+
+/* ---- memory regions ----------------------------------------------------------------------------------------- */
+
+#define ACCESS_KNOWN                                                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |       \
+	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
+
+static int access_check(unsigned int access)
+{
+	/* optional flags that a device does not know are ignored by definition */
+	unsigned int a = access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
+	if (a & IBV_ACCESS_MW_BIND)
+		return shca_refuse(EOPNOTSUPP, "reg_mr: access %#x: there are no memory windows", access);
+	if (a & ~(unsigned int)ACCESS_KNOWN)
+		return shca_refuse(EINVAL, "reg_mr: access %#x: unknown flags", access);
+	if ((a & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(a & IBV_ACCESS_LOCAL_WRITE))
+		return shca_refuse(EINVAL, "reg_mr: access %#x: remote write and atomic need local write", access);
+	return 0;
+}
+
+/* Whether the range is mapped. The pages need not be present; nothing is pinned. */
+static int range_check(const void *addr, size_t length)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)addr & ~(page - 1);
+	if ((uintptr_t)addr + length < (uintptr_t)addr)
+		return EINVAL;
+	/* walks the mappings and does nothing else */
+	if (length && msync((void *)from, (uintptr_t)addr + length - from, MS_ASYNC) && errno == ENOMEM)
+		return shca_refuse(EFAULT, "reg_mr: %p + %zu is not wholly mapped", addr, length);
+	return 0;
+}
+
+static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *addr, size_t length, uint64_t iova,
+			    unsigned int access)
+{
+	bool implicit = (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
+	if (!implicit) {
+		int err = 0;
+		if (!(access & IBV_ACCESS_ON_DEMAND))
+			err = range_check(addr, length);
+		if (!err && iova + length < iova)
+			err = EINVAL;
+		if (err)
+			return err;
+	}
+	sh->implicit = implicit;
+	sh->iova = implicit ? 0 : iova;
+	sh->length = implicit ? UINT64_MAX : length;
+	if (!implicit && shca_in_arena(c->m, addr, length)) {
+		sh->lane = SHCA_LANE_ARENA;
+		sh->where = shca_off_of(c->m, addr);
+	} else {
+		sh->lane = c->m->proc->cma ? SHCA_LANE_CMA : SHCA_LANE_RESPONDER;
+		sh->where = implicit ? 0 : (uintptr_t)addr;
+	}
+	return 0;
+}
+
+struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	struct shca_context *c = shca_context_of(ibpd->context);
+	struct shca_lpd *pd = shca_lpd_of(ibpd);
+	uint32_t key;
+
+	if (shca_inherited(ibpd->context))
+		return NULL;
+	int err = access_check(access);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	struct shca_lmr *mr = calloc(1, sizeof *mr);
+	if (!mr) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	struct shca_mr *sh = shca_mr_alloc(c->m, &key);
+	if (!sh) {
+		free(mr);
+		return NULL;
+	}
+	err = fill_translation(c, sh, addr, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+	if (err) {
+		shca_mr_free(c->m, sh);
+		free(mr);
+		errno = err;
+		return NULL;
+	}
+	sh->pd = pd->number;
+	sh->access = access;
+	sh->proc = (uint16_t)c->m->slot;
+	mr->mr = (struct ibv_mr){
+		.context = ibpd->context, .pd = ibpd, .addr = addr, .length = length, .handle = key >> 8,
+		.lkey = key, .rkey = key,
+	};
+	mr->sh = sh;
+	mr->pd = pd;
+	atomic_fetch_add(&pd->refs, 1);
+	pthread_mutex_lock(&c->mutex);
+	mr->next = c->mrs;
+	mr->prev = &c->mrs;
+	if (mr->next)
+		mr->next->prev = &mr->next;
+	c->mrs = mr;
+	pthread_mutex_unlock(&c->mutex);
+	atomic_store_explicit(&sh->key, key, memory_order_release);
+	return &mr->mr;
+}
+
+static void spoil_receives(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t key)
+{
+	shca_lock(&rq->lock);
+	for (uint32_t i = 0; i < rq->size; i++)
+		for (uint32_t k = 0; k < rq->max_sge; k++)
+			if (rq->keys[i * rq->max_sge + k] == key)
+				shca_rwqe_at(cpu, rq->sh, i)->bad = IBV_WC_LOC_PROT_ERR;
+	shca_unlock(&rq->lock);
+}
+
+/* Receives that were posted into a region which is gone fail the message that lands in them: their addresses were
+ * resolved when they were posted. A slot that is free gets posted anew before it matters. */
+static void spoil_all_receives(struct shca_cpu *cpu, struct shca_context *c, uint32_t key)
+{
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lqp *qp = c->qps; qp; qp = qp->next) {
+		pthread_mutex_lock(&qp->qp.mutex);	/* a reset makes its receive queue anew */
+		if (qp->rq == &qp->own_rq)
+			spoil_receives(cpu, qp->rq, key);
+		pthread_mutex_unlock(&qp->qp.mutex);
+	}
+	for (struct shca_lsrq *srq = c->srqs; srq; srq = srq->next)
+		spoil_receives(cpu, &srq->rq, key);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+/* Takes the key away and waits until nobody is using the region (I8). */
+static int mr_close(struct shca_context *c, struct shca_mr *sh)
+{
+	struct shca_cpu *cpu = shca_cpu_get(c->m);
+	if (!cpu)
+		return errno;
+	uint32_t key = atomic_exchange(&sh->key, 0);
+	shca_withdraw(c->m, c->m->slot);
+	if (sh->received)
+		spoil_all_receives(cpu, c, key);
+	sh->received = 0;
+	shca_quiesce(cpu);
+	return 0;
+}
+
+int shca_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct shca_lmr *mr = (struct shca_lmr *)ibmr;
+	struct shca_context *c = shca_context_of(ibmr->context);
+
+	if (!shca_inherited(ibmr->context)) {
+		int err = mr_close(c, mr->sh);
+		if (err)
+			return err;
+		shca_mr_free(c->m, mr->sh);
+		pthread_mutex_lock(&c->mutex);
+		*mr->prev = mr->next;
+		if (mr->next)
+			mr->next->prev = mr->prev;
+		pthread_mutex_unlock(&c->mutex);
+	}
+	atomic_fetch_sub(&mr->pd->refs, 1);
+	free(mr);
+	return 0;
+}
+
+/* The key stays. Until it returns peers get access errors, as on a device that unmaps while it changes. */
+int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length, int access)
+{
+	struct shca_lmr *mr = (struct shca_lmr *)ibmr;
+	struct shca_context *c = shca_context_of(ibmr->context);
+	if (shca_inherited(ibmr->context))
+		return IBV_REREG_MR_ERR_INPUT;
+	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
+	int err = 0;
+
+	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
+	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
+		err = EINVAL;
+	else if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		err = access_check(acc);
+	struct shca_mr fresh = { .key = 0 };
+	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		err = fill_translation(c, &fresh, addr, length, acc & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr,
+				       acc);
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	uint32_t key = ibmr->lkey;
+	err = mr_close(c, mr->sh);
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->sh->lane = fresh.lane;
+		mr->sh->implicit = fresh.implicit;
+		mr->sh->iova = fresh.iova;
+		mr->sh->length = fresh.length;
+		mr->sh->where = fresh.where;
+		ibmr->addr = addr;
+		ibmr->length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		atomic_fetch_add(&shca_lpd_of(ibpd)->refs, 1);
+		atomic_fetch_sub(&mr->pd->refs, 1);
+		mr->pd = shca_lpd_of(ibpd);
+		mr->sh->pd = mr->pd->number;
+		ibmr->pd = ibpd;
+	}
+	mr->sh->access = acc;
+	atomic_store_explicit(&mr->sh->key, key, memory_order_release);
+	return 0;
+}
+
+/* Prefetch advice. Nothing needs it here; the arguments are checked as documented, so that a program tested on this
+ * device does not fail on another. */
+int shca_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg,
+		   uint32_t n)
+{
+	struct shca_context *c = shca_context_of(ibpd->context);
+	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return EOPNOTSUPP;
+	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || (n && !sg))
+		return EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		struct shca_mr *mr = shca_mr_get(c->m, sg[i].lkey);
+		if (!mr || mr->proc != c->m->slot)
+			return shca_refuse(ENOENT, "advise_mr: key %#x", sg[i].lkey);
+		if (!(mr->access & IBV_ACCESS_ON_DEMAND))
+			return shca_refuse(EINVAL, "advise_mr: key %#x was not registered on demand", sg[i].lkey);
+		if (mr->pd != shca_lpd_of(ibpd)->number)
+			return shca_refuse(EPERM, "advise_mr: key %#x is of another domain", sg[i].lkey);
+		if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+			return shca_refuse(EPERM, "advise_mr: key %#x is read-only", sg[i].lkey);
+		if (sg[i].addr < mr->iova || sg[i].addr - mr->iova > mr->length ||
+		    sg[i].length > mr->length - (sg[i].addr - mr->iova))
+			return shca_refuse(EFAULT, "advise_mr: %#lx + %u is outside key %#x",
+					   (unsigned long)sg[i].addr, sg[i].length, sg[i].lkey);
+	}
+	return 0;
+}
+
+/* ---- memory of the fabric ----------------------------------------------------------------------------------- */
+
+struct buf {
+	const char *p;
+	uint64_t bytes;
+};
+
+static int buf_cmp(const void *a, const void *b)
+{
+	const char *x = ((const struct buf *)a)->p, *y = ((const struct buf *)b)->p;
+	return x < y ? -1 : x > y;
+}
+
+void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes)
+{
+	if (!bytes || bytes > SIZE_MAX / 2) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct shca_context *c = shca_context_of(ctx);
+	if (shca_inherited(ctx))
+		return NULL;
+	struct buf *b = malloc(sizeof *b);
+	if (!b) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	b->bytes = (bytes + 4095) & ~(size_t)4095;
+	shca_off off = shca_mem_alloc(c->m, b->bytes);
+	if (!off) {
+		free(b);
+		return NULL;
+	}
+	b->p = shca_at(c->m->base, off);
+	pthread_mutex_lock(&c->mutex);
+	bool kept = tsearch(b, &c->bufs, buf_cmp) != NULL;
+	pthread_mutex_unlock(&c->mutex);
+	if (!kept) {
+		shca_mem_free(c->m, off, b->bytes);
+		free(b);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return (void *)b->p;
+}
+
+int shca_buf_free(struct ibv_context *ctx, void *p)
+{
+	if (shca_inherited(ctx))
+		return 0;
+	if (!p)
+		return 0;
+	struct shca_context *c = shca_context_of(ctx);
+	struct buf want = { .p = p }, *b = NULL;
+	pthread_mutex_lock(&c->mutex);
+	struct buf **found = tfind(&want, &c->bufs, buf_cmp);
+	if (found) {
+		b = *found;
+		tdelete(&want, &c->bufs, buf_cmp);
+	}
+	pthread_mutex_unlock(&c->mutex);
+	if (!b)
+		return shca_refuse(EINVAL, "shca_free: %p was not allocated here", p);
+	shca_mem_free(c->m, shca_off_of(c->m, b->p), b->bytes);
+	free(b);
+	return 0;
+}
+
+void shca_bufs_free(struct shca_context *c)
+{
+	while (c->bufs) {
+		struct buf *b = *(struct buf **)c->bufs;
+		tdelete(b, &c->bufs, buf_cmp);
+		shca_mem_free(c->m, shca_off_of(c->m, b->p), b->bytes);
+		free(b);
+	}
+}
+
+/* Device memory is memory of the fabric: a region over it is addressed from zero. */
+struct ldm {
+	struct ibv_dm dm;
+	char *p;
+	size_t length;
+};
+
+/* Whole words, as devices that are reached by register access demand. */
+static int dm_check(const struct ldm *dm, uint64_t offset, size_t length)
+{
+	if ((offset | length) & 3)
+		return EINVAL;
+	return offset > dm->length || length > dm->length - offset ? EFAULT : 0;
+}
+
+static int dm_write(struct ibv_dm *ibdm, uint64_t offset, const void *from, size_t length)
+{
+	struct ldm *dm = (struct ldm *)ibdm;
+	int err = dm_check(dm, offset, length);
+	if (err)
+		return err;
+	memcpy(dm->p + offset, from, length);
+	return 0;
+}
+
+static int dm_read(void *to, struct ibv_dm *ibdm, uint64_t offset, size_t length)
+{
+	struct ldm *dm = (struct ldm *)ibdm;
+	int err = dm_check(dm, offset, length);
+	if (err)
+		return err;
+	memcpy(to, dm->p + offset, length);
+	return 0;
+}
+
+struct ibv_dm *shca_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr)
+{
+	if (attr->comp_mask || !attr->length || attr->log_align_req > 12) {
+		errno = shca_refuse(EINVAL, "alloc_dm: length %zu, alignment 2^%u (at most 2^12), comp_mask %#x",
+				    attr->length, attr->log_align_req, attr->comp_mask);
+		return NULL;
+	}
+	if (attr->length > SHCA_MAX_DM) {
+		errno = shca_refuse(ENOMEM, "alloc_dm: length %zu, at most %llu", attr->length, SHCA_MAX_DM);
+		return NULL;
+	}
+	struct ldm *dm = calloc(1, sizeof *dm);
+	if (!dm) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	dm->p = shca_buf_alloc(ctx, attr->length);
+	if (!dm->p) {
+		free(dm);
+		return NULL;
+	}
+	dm->length = attr->length;
+	dm->dm.context = ctx;
+	dm->dm.memcpy_to_dm = dm_write;
+	dm->dm.memcpy_from_dm = dm_read;
+	return &dm->dm;
+}
+
+int shca_free_dm(struct ibv_dm *ibdm)
+{
+	struct ldm *dm = (struct ldm *)ibdm;
+	int err = shca_buf_free(ibdm->context, dm->p);
+	if (!err)
+		free(dm);
+	return err;
+}
+
+struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset, size_t length,
+			      unsigned int access)
+{
+	struct ldm *dm = (struct ldm *)ibdm;
+	if (!(access & IBV_ACCESS_ZERO_BASED) || offset > dm->length || length > dm->length - offset) {
+		errno = shca_refuse(EINVAL, "reg_dm_mr: access %#x (must be zero-based), %#lx + %zu of %zu", access,
+				    (unsigned long)offset, length, dm->length);
+		return NULL;
+	}
+	struct ibv_mr *mr = shca_reg_mr(pd, dm->p + offset, length, 0, access);
+	if (mr)
+		mr->addr = NULL;	/* the program has no address for it */
+	return mr;
+}
+
+/* ---- address handles ---------------------------------------------------------------------------------------- */
+
+struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	int err = shca_address_check(attr);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	struct shca_lah *ah = calloc(1, sizeof *ah);
+	if (!ah) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	ah->ah.context = pd->context;
+	ah->ah.pd = pd;
+	ah->attr = *attr;
+	ah->nowhere = !shca_address_is_ours(attr);
+	atomic_fetch_add(&shca_lpd_of(pd)->refs, 1);
+	return &ah->ah;
+}
+
+int shca_destroy_ah(struct ibv_ah *ibah)
+{
+	atomic_fetch_sub(&shca_lpd_of(ibah->pd)->refs, 1);
+	free((struct shca_lah *)ibah);
+	return 0;
+}
+
+int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			 struct ibv_ah_attr *attr)
+{
+	memset(attr, 0, sizeof *attr);
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port;
+	if (wc->wc_flags & IBV_WC_GRH) {
+		union ibv_gid ours;
+		uint32_t flow = be32toh(grh->version_tclass_flow);
+		shca_port_gid(ours.raw);
+		if (memcmp(&ours, &grh->dgid, sizeof ours)) {
+			errno = shca_refuse(EINVAL, "init_ah_from_wc: the header's destination is not this port");
+			return -1;
+		}
+		attr->is_global = 1;
+		attr->grh.dgid = grh->sgid;
+		attr->grh.sgid_index = 0;
+		attr->grh.flow_label = flow & 0xfffff;
+		attr->grh.traffic_class = (flow >> 20) & 0xff;
+		attr->grh.hop_limit = grh->hop_limit;
+	}
+	return 0;
+}
+
+struct ibv_ah *shca_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr attr;
+	return shca_init_ah_from_wc(pd->context, port, wc, grh, &attr) ? NULL : shca_create_ah(pd, &attr);
+}

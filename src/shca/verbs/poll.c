@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling: ibv_poll_cq, the ibv_start_poll family, notification, removal of a destroyed queue's completions. */
+#include <errno.h>
+#include <sched.h>
+
+#include "shca/verbs/device.h"
+
+struct polled {
+	uint64_t w0, w1, wr_id;
+	uint32_t qp_num, src_qp, wc_flags;
+};
+
+static const uint8_t wc_opcode[] = {
+	[SHCA_OP_NOP] = IBV_WC_DRIVER2,		[SHCA_OP_SEND] = IBV_WC_SEND,
+	[SHCA_OP_SEND_IMM] = IBV_WC_SEND,	[SHCA_OP_WRITE] = IBV_WC_RDMA_WRITE,
+	[SHCA_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE, [SHCA_OP_READ] = IBV_WC_RDMA_READ,
+	[SHCA_OP_CAS] = IBV_WC_COMP_SWAP,	[SHCA_OP_FAA] = IBV_WC_FETCH_ADD,
+	[SHCA_OP_MASKED_CAS] = IBV_WC_COMP_SWAP, [SHCA_OP_MASKED_FAA] = IBV_WC_FETCH_ADD,
+	[SHCA_OP_WAIT] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_EN] = IBV_WC_DRIVER2,
+	[SHCA_OP_RECV_EN] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_INV] = IBV_WC_SEND,
+	[SHCA_OP_LOCAL_INV] = IBV_WC_LOCAL_INV,
+};
+
+/* The numbers of enum ibv_wc_opcode beyond 8 bits do not occur in the table; receives have bit 7. */
+_Static_assert(IBV_WC_RECV == 128 && IBV_WC_RECV_RDMA_WITH_IMM == 129, "receive opcodes");
+
+static inline enum ibv_wc_opcode opcode_of(uint64_t w0)
+{
+	uint32_t op = SHCA_CQE_OP(w0);
+
+	if (op >= SHCA_OP_RECV)
+		return op == SHCA_OP_RECV_WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	return wc_opcode[op];
+}
+
+/* Receives free their slot when their completion is polled. */
+static inline uint64_t receive_polled(struct shca_lrq *rq, uint32_t index)
+{
+	uint64_t id = rq->wr_id[index];
+
+	/* before the completion may be overwritten: its presence is no longer the proof that it appeared */
+	shca_rq_polled(&rq->marks[index]);
+	shca_lock(&rq->lock);
+	rq->fifo[rq->fifo_tail & (rq->size - 1)] = index;
+	rq->fifo_tail++;
+	shca_unlock(&rq->lock);
+	return id;
+}
+
+/* Of a receive, by its operation. */
+static const uint8_t wc_flags_of[] = {
+	[SHCA_OP_RECV] = 0, [SHCA_OP_RECV_IMM] = IBV_WC_WITH_IMM, [SHCA_OP_RECV_WRITE_IMM] = IBV_WC_WITH_IMM,
+	[SHCA_OP_RECV_INV] = IBV_WC_WITH_INV,
+};
+_Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
+
+static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct shca_lcq *cq, const struct shca_lrq *rq,
+								  uint32_t index)
+{
+	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
+}
+
+static inline __attribute__((always_inline)) void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
+{
+	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
+	struct shca_lrq *rq;
+
+	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
+	p->qp_num = SHCA_CQE_QPN(p->w0);
+	p->src_qp = 0;
+	if (__builtin_expect(t->kind == SHCA_KIND_SRQ, 0)) {
+		/* an XRC SRQ's own completion: the receiving queue is in the receive */
+		rq = &t->srq->rq;
+		p->qp_num = rwqe_of(cq, rq, index)->src_qp;
+	} else {
+		rq = t->qp->rq;
+		if (t->qp->type == IBV_QPT_UD) {
+			uint32_t from = (uint32_t)(p->w1 >> 32);
+			if (__builtin_expect(op != SHCA_OP_RECV, 0)) {
+				const struct shca_rwqe *w = rwqe_of(cq, rq, index);
+				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
+			}
+			p->src_qp = from & 0xffffff;
+			if (from & SHCA_CQE_UD_GRH)
+				p->wc_flags |= IBV_WC_GRH;
+		}
+	}
+	p->wr_id = receive_polled(rq, index);
+}
+
+static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_lqp *qp)
+{
+	uint32_t index = SHCA_CQE_INDEX(p->w0);
+	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
+	 * Not from the last one polled: any number of unsignaled ones may lie between. */
+	uint64_t last = __atomic_load_n(&qp->pi, __ATOMIC_RELAXED) - 1, pos = last - ((last - index) & 0x7fff);
+
+	p->wc_flags = 0;
+	p->qp_num = SHCA_CQE_QPN(p->w0);
+	p->src_qp = 0;
+	p->wr_id = qp->wr_id[pos & qp->sq_mask];
+	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
+}
+
+static inline bool empty(const struct shca_lcq *cq)
+{
+	const struct shca_cqe *e = &cq->ring[cq->ci & ((1ull << cq->log2) - 1)];
+
+	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
+}
+
+/* Takes the next completion. false: empty. */
+static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, struct polled *p)
+{
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	for (;;) {
+		struct shca_cqe *e = &cq->ring[cq->ci & mask];
+		p->w0 = atomic_load_explicit(&e->w0, memory_order_acquire);
+		if (SHCA_CQE_LAP(p->w0) != shca_cqe_lap(cq->ci, cq->log2))
+			return false;
+		p->w1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
+		cq->ci++;
+		const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(p->w0));
+		if (__builtin_expect(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp, 0)) {
+			/* its queue is gone; if nothing follows, nobody else tells the producers of the space */
+			atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+			continue;
+		}
+		if (SHCA_CQE_OP(p->w0) >= SHCA_OP_RECV)
+			decode_receive(cq, p, t);
+		else
+			decode_send(p, t->qp);
+		return true;
+	}
+}
+
+/* The producers' view of the space follows. */
+static inline void release(struct shca_lcq *cq)
+{
+	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
+	atomic_store_explicit(&cq->vain, 0, memory_order_relaxed);
+}
+
+/* A look that finds nothing is not reported to the scheduler, and who shares its CPU with a poller would have to wait for
+ * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. */
+#define YIELD_POLLS 1024u
+
+static inline void found_nothing(struct shca_lcq *cq)
+{
+	uint32_t n = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
+
+	if (__builtin_expect(n >= YIELD_POLLS, 0)) {
+		n = 0;
+		sched_yield();
+	}
+	atomic_store_explicit(&cq->vain, n, memory_order_relaxed);
+}
+
+/* Receives whose message never came are posted again. The lists' elements stay while this thread is inside the engine. */
+static void repost_returned(struct shca_cpu *cpu)
+{
+	struct shca_member *m = cpu->m;
+
+	for (struct shca_rq *rq = shca_at_checked(m, m->proc->srq_list, sizeof(*rq)); rq;
+	     rq = shca_at_checked(m, rq->next, sizeof(*rq))) {
+		struct shca_tagged *t = shca_local_get(m, rq->number);
+		if (atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_SRQ && t->srq)
+			shca_lrq_repost(cpu, &t->srq->rq);
+	}
+	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&m->proc->qp_list), sizeof(*qp)); qp;
+	     qp = shca_at_checked(m, qp->next, sizeof(*qp))) {
+		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
+		struct shca_tagged *t = shca_local_get(m, qp->qpn);
+		if (rq && atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->rq)
+			shca_lrq_repost(cpu, t->qp->rq);
+	}
+	shca_drain(cpu);
+}
+
+static inline bool work_to_do(const struct shca_lcq *cq)
+{
+	return cq->m->cross_n || atomic_load_explicit(&cq->m->proc->returned, memory_order_relaxed) ||
+	       atomic_load_explicit(&cq->m->proc->share, memory_order_relaxed);
+}
+
+/* Nothing there: what this process should do meanwhile. Cross-channel queues of its own that another thread has locked
+ * but not begun are run here; receives that came back are posted again; large copies from or to its memory are helped. */
+static int idle_work(struct shca_lcq *cq)
+{
+	struct shca_member *m = cq->m;
+	int ran = 0;
+	struct shca_cpu *cpu = shca_cpu_get(m);
+
+	if (!cpu)
+		return 0;
+	shca_enter(cpu);
+	if (atomic_load_explicit(&m->proc->returned, memory_order_relaxed) && atomic_exchange(&m->proc->returned, 0))
+		repost_returned(cpu);
+	if (atomic_load_explicit(&m->proc->share, memory_order_relaxed))
+		ran += shca_share_help(cpu);
+	/* queues are added and removed under the mutex; a poller does not wait for it */
+	if (!pthread_mutex_trylock(&m->mutex)) {
+		for (uint32_t i = 0; i < m->cross_n; i++)
+			ran += shca_steal(cpu, m->cross[i]);
+		pthread_mutex_unlock(&m->mutex);
+	}
+	shca_drain(cpu);
+	shca_leave(cpu);
+	return ran;
+}
+
+static inline uint32_t vendor_err(uint64_t w0)
+{
+	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
+}
+
+static __attribute__((noinline)) int poll_some(struct shca_lcq *cq, int n, struct ibv_wc *wc)
+{
+	struct polled p;
+	int got = 0;
+
+	shca_lock(&cq->lock);
+again:
+	while (got < n && take(cq, &p)) {
+		struct ibv_wc *w = &wc[got++];
+		w->wr_id = p.wr_id;
+		w->status = SHCA_CQE_STATUS(p.w0);
+		w->opcode = opcode_of(p.w0);
+		w->vendor_err = vendor_err(p.w0);
+		w->byte_len = (uint32_t)p.w1;
+		w->imm_data = (uint32_t)(p.w1 >> 32);
+		w->qp_num = p.qp_num;
+		w->src_qp = p.src_qp;
+		w->wc_flags = p.wc_flags;
+		w->pkey_index = 0;
+		w->slid = SHCA_LID;
+		w->sl = 0;
+		w->dlid_path_bits = 0;
+	}
+	if (got)
+		release(cq);
+	else if (__builtin_expect(work_to_do(cq), 0) && idle_work(cq))
+		goto again;
+	if (__builtin_expect(!got && atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed), 0))
+		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
+	shca_unlock(&cq->lock);
+	if (!got)
+		found_nothing(cq);
+	return got;
+}
+
+/* Most looks find nothing. */
+int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+
+	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed)) {
+		found_nothing(cq);
+		return 0;
+	}
+	return poll_some(cq, n, wc);
+}
+
+/* ---- the extended interface ------------------------------------------------------------------------------------- */
+
+static inline struct shca_lcq *lcq_of(struct ibv_cq_ex *ex)
+{
+	return (struct shca_lcq *)ex;
+}
+
+static inline int ex_take(struct shca_lcq *cq)
+{
+	struct polled p;
+
+	if (!take(cq, &p))
+		return ENOENT;
+	cq->w0 = p.w0;
+	cq->w1 = p.w1;
+	cq->cur_qpn = p.qp_num;
+	cq->cur_src_qp = p.src_qp;
+	cq->cur_wc_flags = p.wc_flags;
+	cq->ex.wr_id = p.wr_id;
+	cq->ex.status = SHCA_CQE_STATUS(p.w0);
+	return 0;
+}
+
+static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct shca_lcq *cq = lcq_of(ex);
+
+	if (attr->comp_mask)
+		return EINVAL;
+	shca_lock(&cq->lock);
+	int rc = ex_take(cq);
+	if (rc && work_to_do(cq) && idle_work(cq))
+		rc = ex_take(cq);
+	if (rc) {
+		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
+		found_nothing(cq);
+	}
+	return rc;
+}
+
+static int ex_next_poll(struct ibv_cq_ex *ex)
+{
+	return ex_take(lcq_of(ex));
+}
+
+static void ex_end_poll(struct ibv_cq_ex *ex)
+{
+	release(lcq_of(ex));
+	shca_unlock(&lcq_of(ex)->lock);
+}
+
+static enum ibv_wc_opcode ex_opcode(struct ibv_cq_ex *ex)
+{
+	return opcode_of(lcq_of(ex)->w0);
+}
+
+static uint32_t ex_vendor_err(struct ibv_cq_ex *ex)
+{
+	return vendor_err(lcq_of(ex)->w0);
+}
+
+static uint32_t ex_byte_len(struct ibv_cq_ex *ex)
+{
+	return (uint32_t)lcq_of(ex)->w1;
+}
+
+static __be32 ex_imm_data(struct ibv_cq_ex *ex)
+{
+	return (__be32)(lcq_of(ex)->w1 >> 32);
+}
+
+static uint32_t ex_qp_num(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_qpn;
+}
+
+static uint32_t ex_src_qp(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_src_qp;
+}
+
+static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
+{
+	return lcq_of(ex)->cur_wc_flags;
+}
+
+static uint32_t ex_slid(struct ibv_cq_ex *ex)
+{
+	return SHCA_LID;
+}
+
+static uint8_t ex_zero8(struct ibv_cq_ex *ex)
+{
+	return 0;
+}
+
+static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
+{
+	/* taken when read: the device has no clock of its own */
+	return shca_now_ns();
+}
+
+void shca_cq_ex_ops(struct shca_lcq *cq)
+{
+	struct ibv_cq_ex *ex = &cq->ex;
+
+	ex->start_poll = ex_start_poll;
+	ex->next_poll = ex_next_poll;
+	ex->end_poll = ex_end_poll;
+	ex->read_opcode = ex_opcode;
+	ex->read_vendor_err = ex_vendor_err;
+	ex->read_byte_len = ex_byte_len;
+	ex->read_imm_data = ex_imm_data;
+	ex->read_qp_num = ex_qp_num;
+	ex->read_src_qp = ex_src_qp;
+	ex->read_wc_flags = ex_wc_flags;
+	ex->read_slid = ex_slid;
+	ex->read_sl = ex_zero8;
+	ex->read_dlid_path_bits = ex_zero8;
+	ex->read_completion_ts = ex_completion_ts;
+	ex->read_completion_wallclock_ns = ex_completion_ts;
+}
+
+/* ---- notification ------------------------------------------------------------------------------------------------ */
+
+int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+
+	atomic_store_explicit(&cq->sh->armed, solicited_only ? 2 : 1, memory_order_relaxed);
+	/* pairs with the CAS of shca_cq_push: a completion that the caller's next poll misses sees armed */
+	shca_full_fence();
+	return 0;
+}
+
+/* ---- removal ------------------------------------------------------------------------------------------------------ */
+
+void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq)
+{
+	struct shca_cpu *cpu = shca_cpu_get(cq->m);
+	uint64_t mask = (1ull << cq->log2) - 1;
+
+	if (!cpu)
+		return;
+	shca_lock(&cq->lock);
+	uint64_t end = shca_cq_count(cpu, cq->sh);
+	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
+		struct shca_cqe *e = &cq->ring[pos & mask];
+		uint64_t w0 = atomic_load(&e->w0);
+		if (SHCA_CQE_QPN(w0) != qpn || SHCA_CQE_OP(w0) == SHCA_OP_PURGED)
+			continue;
+		if (srq && SHCA_CQE_OP(w0) >= SHCA_OP_RECV)
+			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
+		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
+	}
+	shca_unlock(&cq->lock);
+}

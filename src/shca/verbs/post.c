@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting: ibv_post_send, ibv_post_recv, ibv_post_srq_recv.
+ *
+ * An ordinary queue is DIRECT: the request runs here, on the poster's stack, and no WQE is written. It turns SHARED
+ * when a request cannot finish (no receive, no answer), and when the queue is cross-channel; then a WQE is written that
+ * anyone may run. It turns DIRECT again when nothing is left.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/device.h"
+#include "shca/verbs/plain.h"
+#include "shca/verbs/post.h"
+
+#define MAX_DIRECT_SGE 32
+/* Longer writes go the general way, which can divide the work. */
+#define SHCA_PLAIN_MAX (1u << 20)
+
+static inline struct shca_lqp *lqp_of(struct ibv_qp *qp)
+{
+	return (struct shca_lqp *)qp;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. */
+static inline bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, bool write, struct shca_seg *seg)
+{
+	struct shca_mr *mr = shca_mr_get(m, sge->lkey);
+
+	if (__builtin_expect(!mr, 0) || mr->pd != pd || mr->proc != m->slot ||
+	    (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		return false;
+	if (write && __builtin_expect(!mr->received, 0))
+		mr->received = 1;
+	seg->len = sge->length;
+	if (mr->implicit) {
+		shca_resolve_private(m, mr->proc, sge->addr, sge->length, seg);
+		return true;
+	}
+	if (sge->addr < mr->iova || sge->length > mr->length || sge->addr - mr->iova > mr->length - sge->length)
+		return false;
+	seg->where = mr->where + (sge->addr - mr->iova);
+	seg->lane = mr->lane;
+	return true;
+}
+
+uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
+			  uint32_t *len)
+{
+	uint64_t total = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i]))
+			return IBV_WC_LOC_PROT_ERR;
+		total += list[i].length;
+	}
+	if (total > 1u << 30)
+		return IBV_WC_LOC_LEN_ERR;
+	*len = (uint32_t)total;
+	return 0;
+}
+
+/* Inline data needs no key: it is read here and now. */
+static void inline_list(const struct ibv_sge *list, int n, struct shca_seg *segs, uint32_t *len)
+{
+	*len = 0;
+	for (int i = 0; i < n; i++) {
+		segs[i] = (struct shca_seg){.where = list[i].addr, .len = list[i].length, .lane = SHCA_LANE_CMA};
+		*len += list[i].length;
+	}
+}
+
+/* ---- send queue space ------------------------------------------------------------------------------------------ */
+
+/* Positions below are free again: run, and, if signaled, polled. An executor elsewhere completes a request before it
+ * moves head, so what was polled counts even if head is one behind; its slot is not reused before that, for there is one
+ * slot more than requests. */
+static uint64_t freed(struct shca_lqp *q)
+{
+	uint64_t polled = atomic_load_explicit(&q->sh->polled, memory_order_acquire);
+	uint64_t run = atomic_load_explicit(&q->sh->shared, memory_order_relaxed) ?
+			       atomic_load_explicit(&q->sh->head, memory_order_acquire) : q->pi;
+	uint64_t now = polled >= q->signaled && run > polled ? run : polled;
+
+	/* what was free once is free, though a request posted since then may have to be polled first */
+	return now > q->freed ? now : q->freed;
+}
+
+static inline bool full(struct shca_lqp *q)
+{
+	if (__builtin_expect(q->pi - q->freed < q->max_wr, 1))
+		return false;
+	q->freed = freed(q);
+	return q->pi - q->freed >= q->max_wr;
+}
+
+/* Takes the next position for a request that will complete. */
+static inline uint64_t take_position(struct shca_lqp *q, uint64_t wr_id, bool completes)
+{
+	uint64_t pos = q->pi;
+
+	__atomic_store_n(&q->pi, pos + 1, __ATOMIC_RELAXED);	/* the poller looks at it */
+	q->wr_id[pos & q->sq_mask] = wr_id;
+	if (completes)
+		q->signaled = q->pi;
+	return pos;
+}
+
+/* ---- SHARED ----------------------------------------------------------------------------------------------------- */
+
+static void to_shared(struct shca_lqp *q)
+{
+	/* the positions that DIRECT used are behind us */
+	atomic_store_explicit(&q->sh->head, q->pi, memory_order_relaxed);
+	/* after head: see run_some in run.c */
+	atomic_store_explicit(&q->sh->posted, q->pi, memory_order_release);
+	atomic_store_explicit(&q->sh->shared, 1, memory_order_release);
+}
+
+/* ---- inline data that does not fit a WQE: a segment of the arena, until its slot is used again or all is done ------- */
+
+void shca_longs_free(struct shca_lqp *q)
+{
+	for (uint64_t i = 0; q->nlongs && i <= q->sq_mask; i++) {
+		if (!q->longs[i].at)
+			continue;
+		shca_mem_free(q->m, q->longs[i].at, q->longs[i].bytes);
+		q->longs[i].at = 0;
+		q->nlongs--;
+	}
+}
+
+/* Room for the inline data of the request that comes to position pos. 0: no memory. */
+static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
+{
+	if (!q->longs)
+		q->longs = calloc(q->sq_mask + 1, sizeof(*q->longs));
+	if (!q->longs)
+		return 0;
+	struct shca_long *l = &q->longs[pos & q->sq_mask];
+	if (l->at) {
+		shca_mem_free(q->m, l->at, l->bytes);
+		q->nlongs--;
+	}
+	l->at = shca_mem_alloc(q->m, bytes);
+	l->bytes = bytes;
+	if (l->at)
+		q->nlongs++;
+	return l->at;
+}
+
+/* Copies the inline data into the WQE, or beside it. false: no memory. */
+static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos, struct shca_wqe *w, const struct shca_req *req)
+{
+	char *to = (char *)w->sge;
+
+	w->nsge = 0;
+	w->flags |= SHCA_WQE_INLINE;
+	if (req->len > q->sh->sq_stride - sizeof(*w)) {
+		shca_off at = long_at(q, pos, req->len);
+		if (!at)
+			return false;
+		to = shca_at(cpu->base, at);
+		w->flags &= ~SHCA_WQE_INLINE;
+		w->sge[0] = (struct shca_seg){.where = at, .len = req->len, .lane = SHCA_LANE_ARENA};
+		w->nsge = 1;
+	}
+	for (uint32_t i = 0; i < req->nsge; i++) {
+		memcpy(to, (const void *)(uintptr_t)req->sge[i].where, req->sge[i].len);
+		to += req->sge[i].len;
+	}
+	return true;
+}
+
+/* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
+ * ENOMEM: it is not there. */
+static int write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+{
+	bool signaled = req->flags & SHCA_WQE_SIGNALED;
+	struct shca_wqe *w = shca_wqe_at(cpu->base, q->sh, q->pi);
+
+	w->op = req->op;
+	w->flags = req->flags & ~SHCA_WQE_INLINE;
+	w->nsge = req->nsge;
+	w->bad = req->bad;
+	w->imm = req->imm;
+	w->raddr = req->raddr;
+	w->rkey = req->rkey;
+	w->dqpn = req->dqpn;
+	w->qkey = req->qkey;
+	w->len = req->len;
+	memcpy(w->arg, req->arg, sizeof(w->arg));
+	if (!(req->flags & SHCA_WQE_INLINE))
+		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
+	else if (!write_inline(cpu, q, q->pi, w, req))
+		return ENOMEM;
+	uint64_t pos = take_position(q, wr_id, signaled);
+	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
+	return 0;
+}
+
+static void kick_posted(struct shca_cpu *cpu, struct shca_lqp *q)
+{
+	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
+	shca_full_fence();
+	shca_kick(cpu, q->off);
+	shca_drain(cpu);
+}
+
+/* SHARED -> DIRECT: nothing is left, nobody runs it. */
+static bool try_direct(struct shca_lqp *q)
+{
+	if (q->shared_only)
+		return false;
+	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
+	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
+		return false;
+	if (__builtin_expect(q->nlongs != 0, 0))
+		shca_longs_free(q);
+	atomic_store_explicit(&q->sh->shared, 0, memory_order_relaxed);
+	return true;
+}
+
+/* ---- DIRECT ----------------------------------------------------------------------------------------------------- */
+
+static int direct_failed(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req, int status)
+{
+	if (status < 0) {
+		/* it waits: anyone may finish it */
+		uint32_t step = shca_step_of(q->sh);
+		to_shared(q);
+		shca_step_to(q->sh, step);
+		if (write_wqe(cpu, q, wr_id, req)) {
+			/* refused: what it holds goes back */
+			shca_release_receive(cpu, q->sh);
+			shca_step_to(q->sh, SHCA_STEP_NONE);
+			return ENOMEM;
+		}
+		kick_posted(cpu, q);
+		return 0;
+	}
+	uint64_t pos = take_position(q, wr_id, true);
+	shca_complete_send(cpu, q->sh, pos, req->op, status, 0);
+	shca_step_to(q->sh, SHCA_STEP_NONE);
+	SHCA_FAILPOINT(cpu, "failed", q->sh, req->op);
+	/* UD queues survive their requests' local errors only up to here: they go into SQE, which is error for us too */
+	uint16_t none = 0;
+	atomic_compare_exchange_strong(&q->sh->fail, &none, (uint16_t)(status + 1));
+	to_shared(q);
+	atomic_fetch_or(&q->sh->gate, SHCA_GATE_ERR);
+	atomic_fetch_and(&q->sh->gate, ~SHCA_GATE_RESPOND);
+	shca_withdraw(cpu->m, cpu->m->slot);
+	atomic_store(&q->sh->qp_state, IBV_QPS_ERR);
+	kick_posted(cpu, q);
+	return 0;
+}
+
+static inline int run_direct(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+{
+	int status = shca_exec(cpu, q->sh, req);
+	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
+		return direct_failed(cpu, q, wr_id, req, status);
+	shca_count_direct(q, req->len);
+	if (req->flags & SHCA_WQE_SIGNALED)
+		shca_complete_send(cpu, q->sh, take_position(q, wr_id, true), req->op, status, req->len);
+	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
+	shca_step_to(q->sh, SHCA_STEP_NONE);
+	if (cpu->todo_n)
+		shca_drain(cpu);
+	return 0;
+}
+
+/* Runs or queues one request. 0, or an errno value: refused. */
+int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct shca_req *req)
+{
+	if (__builtin_expect(!q->ready, 0))
+		return EINVAL;
+	if (__builtin_expect(full(q), 0))
+		return ENOMEM;
+	if (q->sq_sig_all)
+		req->flags |= SHCA_WQE_SIGNALED;
+	if (__builtin_expect(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0, 0)) {
+		/* in error: it is flushed */
+		req->flags |= SHCA_WQE_SIGNALED;
+		if (!atomic_load_explicit(&q->sh->shared, memory_order_relaxed))
+			to_shared(q);
+		/* nobody will read it */
+		req->flags &= ~SHCA_WQE_INLINE;
+		req->nsge = 0;
+		write_wqe(cpu, q, wr_id, req);
+		kick_posted(cpu, q);
+		return 0;
+	}
+	if (__builtin_expect(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed), 0) &&
+	    !try_direct(q)) {
+		int err = write_wqe(cpu, q, wr_id, req);
+		if (!err && !q->hold_kick)
+			kick_posted(cpu, q);
+		return err;
+	}
+	return run_direct(cpu, q, wr_id, req);
+}
+
+void shca_kick_later(struct shca_cpu *cpu, struct shca_lqp *q)
+{
+	shca_full_fence();
+	shca_kick(cpu, q->off);
+}
+
+uint64_t shca_send_room(struct shca_lqp *q)
+{
+	q->freed = freed(q);
+	return q->max_wr - (q->pi - q->freed);
+}
+
+/* ---- plain writes (plain.h) -------------------------------------------------------------------------------------- */
+
+/* Where a local segment is mapped; NULL: no such right, or not here. */
+static inline const char *local_source(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_sge *sge, bool is_inline)
+{
+	struct shca_seg seg;
+
+	if (is_inline)
+		return (const char *)(uintptr_t)sge->addr;
+	if (!resolve_local(cpu->m, q->pd_number, sge, false, &seg))
+		return NULL;
+	return seg.lane == SHCA_LANE_ARENA ? cpu->base + seg.where : (const char *)(uintptr_t)seg.where;
+}
+
+#define MAX_PLAIN_SGE 4
+
+static inline uint32_t dest_of(const struct shca_lqp *q, const struct ibv_send_wr *wr)
+{
+	return q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+}
+
+/* From registered memory, of many pieces, or signaled. */
+static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
+{
+	const char *from[MAX_PLAIN_SGE];
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	uint64_t len = 0;
+	int n = wr->num_sge;
+	char *to;
+
+	if (n < 1 || n > MAX_PLAIN_SGE)
+		return false;
+	for (int i = 0; i < n; i++) {
+		len += wr->sg_list[i].length;
+		from[i] = local_source(cpu, q, &wr->sg_list[i], is_inline);
+		if (!from[i])
+			return false;
+	}
+	if (!len || len > (is_inline ? q->max_inline : SHCA_PLAIN_MAX))
+		return false;
+	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
+	if (signaled && full(q))
+		return false;
+	const struct shca_target *t =
+		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
+	if (!t)
+		return false;
+	for (int i = 0; i < n - 1; i++) {
+		lines_copy_out(to, from[i], wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+	shca_store_barrier();
+	shca_store_ordered(to, from[n - 1], wr->sg_list[n - 1].length);
+	shca_plain_done(cpu, q, t, (uint32_t)len);
+	if (signaled) {
+		shca_complete_send(cpu, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
+		shca_step_to(q->sh, SHCA_STEP_NONE);
+		if (cpu->todo_n)
+			shca_drain(cpu);
+	}
+	return true;
+}
+
+/* false: not plain. Budget: what a small message costs, docs/style.md. */
+static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q,
+							      const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+	uint64_t len;
+	char *to;
+
+	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
+		return false;
+	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1)
+		return write_gathered(cpu, q, wr);
+	const struct ibv_sge *last = &sge[wr->num_sge - 1];
+	len = last->length;
+	if (last != sge)
+		len += sge->length;
+	if (len - 1 >= q->max_inline)
+		return false;
+	const struct shca_target *t =
+		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
+	if (!t)
+		return false;
+	if (last != sge) {
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
+		to += sge->length;
+		shca_store_barrier();
+	}
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
+	shca_plain_done(cpu, q, t, (uint32_t)len);
+	return true;
+}
+
+/* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
+
+static const uint8_t op_of[] = {
+	[IBV_WR_RDMA_WRITE] = SHCA_OP_WRITE + 1,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = SHCA_OP_WRITE_IMM + 1,
+	[IBV_WR_SEND] = SHCA_OP_SEND + 1,
+	[IBV_WR_SEND_WITH_IMM] = SHCA_OP_SEND_IMM + 1,
+	[IBV_WR_RDMA_READ] = SHCA_OP_READ + 1,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = SHCA_OP_CAS + 1,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = SHCA_OP_FAA + 1,
+	[IBV_WR_SEND_WITH_INV] = SHCA_OP_SEND_INV + 1,
+	[IBV_WR_LOCAL_INV] = SHCA_OP_LOCAL_INV + 1,
+};
+
+bool shca_op_allowed(const struct shca_lqp *q, uint8_t op)
+{
+	switch (q->type) {
+	case IBV_QPT_UD:
+		return op == SHCA_OP_SEND || op == SHCA_OP_SEND_IMM || op == SHCA_OP_NOP;
+	case IBV_QPT_UC:
+		return op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV || op == SHCA_OP_LOCAL_INV;
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+	case SHCA_QPT_DCI:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int fill(struct shca_lqp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+{
+	if (__builtin_expect((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
+			     !shca_op_allowed(q, op_of[wr->opcode] - 1), 0))
+		return EINVAL;
+	if (__builtin_expect((uint32_t)wr->num_sge > q->max_sge, 0))
+		return EINVAL;
+	req->op = op_of[wr->opcode] - 1;
+	/* SIGNALED 2, SOLICITED 4, FENCE 1 of verbs are our 1, 4, 2 */
+	req->flags = (wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
+		     (wr->send_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
+	req->nsge = (uint8_t)wr->num_sge;
+	req->bad = 0;
+	req->imm = wr->imm_data;
+	req->inl = NULL;
+	req->sge = segs;
+	req->raddr = wr->wr.rdma.remote_addr;
+	req->rkey = wr->wr.rdma.rkey;
+	if (wr->send_flags & IBV_SEND_INLINE && (req->op <= SHCA_OP_WRITE_IMM || req->op == SHCA_OP_SEND_INV)) {
+		if (wr->num_sge == 1) {
+			req->len = wr->sg_list[0].length;
+			req->inl = (const void *)(uintptr_t)wr->sg_list[0].addr;
+			segs[0] = (struct shca_seg){.where = wr->sg_list[0].addr, .len = req->len, .lane = SHCA_LANE_CMA};
+		} else {
+			inline_list(wr->sg_list, wr->num_sge, segs, &req->len);
+		}
+		if (__builtin_expect(req->len > q->max_inline, 0))
+			return EINVAL;
+		req->flags |= SHCA_WQE_INLINE;
+	} else {
+		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
+		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, write, segs, &req->len);
+	}
+	if (__builtin_expect(q->type == IBV_QPT_RC, 1)) {
+		if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
+			req->raddr = wr->wr.atomic.remote_addr;
+			req->rkey = wr->wr.atomic.rkey;
+			req->arg[0] = wr->wr.atomic.compare_add;
+			req->arg[1] = wr->wr.atomic.swap;
+			if (req->len < 8)
+				return EINVAL;
+		}
+		return 0;
+	}
+	if (q->type == IBV_QPT_UD) {
+		const struct shca_lah *ah = (const struct shca_lah *)wr->wr.ud.ah;
+		if (!ah)
+			return EINVAL;
+		req->dqpn = shca_route(ah, wr->wr.ud.remote_qpn);
+		req->qkey = wr->wr.ud.remote_qkey;
+		if (ah->attr.is_global)
+			req->flags |= SHCA_WQE_GRH;
+		return 0;
+	}
+	if (q->type == IBV_QPT_XRC_SEND)
+		req->dqpn = wr->qp_type.xrc.remote_srqn;
+	else if (q->type == SHCA_QPT_DCI)
+		return EINVAL;		/* a destination needs mlx5dv_wr_set_dc_addr */
+	if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
+		req->raddr = wr->wr.atomic.remote_addr;
+		req->rkey = wr->wr.atomic.rkey;
+		req->arg[0] = wr->wr.atomic.compare_add;
+		req->arg[1] = wr->wr.atomic.swap;
+		if (req->len < 8)
+			return EINVAL;
+	}
+	return 0;
+}
+
+/* The rest of a list whose next request is not plain. */
+static __attribute__((noinline)) int post_list(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_send_wr *wr,
+					       struct ibv_send_wr **bad)
+{
+	struct shca_seg segs[MAX_DIRECT_SGE];
+
+	for (; wr; wr = wr->next) {
+		struct shca_req req;
+		if (write_plain(cpu, q, wr))
+			continue;
+		int rc = fill(q, wr, &req, segs);
+		if (!rc)
+			rc = shca_submit(cpu, q, wr->wr_id, &req);
+		if (__builtin_expect(rc, 0)) {
+			*bad = wr;
+			return rc;
+		}
+	}
+	return 0;
+}
+
+__attribute__((noinline)) int shca_post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct shca_cpu *cpu = shca_cpu_get(q->m);
+
+	if (__builtin_expect(!cpu, 0)) {
+		*bad = wr;
+		return ENOMEM;
+	}
+	shca_lock(&q->lock);
+	shca_enter(cpu);
+	while (wr && write_plain(cpu, q, wr))
+		wr = wr->next;
+	int rc = wr ? post_list(cpu, q, wr, bad) : 0;
+	shca_leave(cpu);
+	shca_unlock(&q->lock);
+	return rc;
+}
+
+static __attribute__((noinline, cold)) int wake_peer(struct shca_cpu *cpu, uint32_t slot)
+{
+	shca_enter(cpu);
+	shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+	shca_leave(cpu);
+	return 0;
+}
+
+/* The rest of shca_post_send for data of more than a line. */
+static __attribute__((noinline)) int put_long(struct shca_cpu *cpu, struct shca_lqp *q, const struct shca_target *t, char *to,
+					      const struct ibv_sge *sge, const struct ibv_sge *last)
+{
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	uint32_t len = last->length;
+
+	if (sge != last) {
+		len += sge->length;
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
+		to += sge->length;
+		shca_store_barrier();
+	}
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
+	shca_count_direct(q, len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_release);
+	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
+}
+
+/*
+ * The hottest path of the device: one inline write, of one or two pieces, to a window that is remembered. The same as
+ * write_plain, but for short data it calls nothing; whatever else turns up is shca_post_any's. Here enter and leave are spelled out: a
+ * thread that posts is not inside the engine already.
+ */
+int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct shca_lqp *q = lqp_of(qp);
+
+	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
+			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
+		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
+	struct shca_cpu *cpu = shca_tls.cpu;
+	const struct ibv_sge *sge = wr->sg_list, *last = sge;
+	uint32_t before = 0;
+	if (wr->num_sge == 2) {
+		before = sge->length;
+		last++;
+	} else if (wr->num_sge != 1) {
+		return shca_post_any(q, wr, bad);
+	}
+	uint64_t len = (uint64_t)before + last->length;
+	uint32_t rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
+	uint64_t addr = wr->wr.rdma.remote_addr;
+	if (len - 1 >= q->max_inline)
+		return shca_post_any(q, wr, bad);
+	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(t->rkey != rkey || t->dest != dest || t->dc_key ||
+			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
+			     len > t->bytes || addr - t->lo > t->bytes - len, 0)) {
+		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+		return shca_post_any(q, wr, bad);
+	}
+	char *to = t->at + addr;
+	if (before > SHCA_LINE || last->length > SHCA_LINE)
+		return put_long(cpu, q, t, to, sge, last);
+	if (before) {
+		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, before);
+		to += before;
+		shca_store_barrier();
+	}
+	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
+	shca_count_direct(q, (uint32_t)len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
+}
+
+/* ---- receives ---------------------------------------------------------------------------------------------------- */
+
+int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge)
+{
+	uint32_t size = 1, log2 = 0;
+
+	while (size < max_wr) {
+		size *= 2;
+		log2++;
+	}
+	memset(rq, 0, sizeof(*rq));
+	uint32_t stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
+	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
+	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
+	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * stride);
+	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
+	rq->fifo = calloc(size, sizeof(*rq->fifo));
+	rq->keys = calloc((size_t)size * max_sge, sizeof(*rq->keys));
+	rq->size = size;
+	rq->max_sge = max_sge;
+	if (!rq->off || !ring || !marks || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
+		if (ring)
+			shca_mem_free(m, ring, size * sizeof(uint64_t));
+		if (marks)
+			shca_mem_free(m, marks, size * sizeof(uint64_t));
+		if (wqes)
+			shca_mem_free(m, wqes, (uint64_t)size * stride);
+		if (rq->off)
+			shca_mem_free(m, rq->off, sizeof(struct shca_rq));
+		free(rq->wr_id);
+		free(rq->fifo);
+		free(rq->keys);
+		memset(rq, 0, sizeof(*rq));
+		return -ENOMEM;
+	}
+	rq->sh = shca_at(m->base, rq->off);
+	rq->sh->log2 = log2;
+	rq->sh->stride = stride;
+	rq->sh->ring = ring;
+	rq->sh->wqes = wqes;
+	rq->sh->marks = marks;
+	rq->marks = shca_at(m->base, marks);
+	rq->sh->proc = m->slot;
+	/* positions begin at the size: a zeroed ring is a lap behind */
+	atomic_store(&rq->sh->head, size);
+	atomic_store(&rq->sh->tail, size);
+	atomic_store(&rq->sh->enabled, size);
+	rq->enabled_total = size;
+	for (uint32_t i = 0; i < size; i++)
+		rq->fifo[i] = i;
+	rq->fifo_tail = size;
+	return 0;
+}
+
+void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
+{
+	if (!rq->off)
+		return;
+	shca_mem_free(m, rq->sh->ring, rq->size * sizeof(uint64_t));
+	shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
+	shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
+	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
+	free(rq->wr_id);
+	free(rq->fifo);
+	free(rq->keys);
+	memset(rq, 0, sizeof(*rq));
+}
+
+void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq)
+{
+	shca_lock(&rq->lock);
+	if (atomic_exchange(&rq->sh->returned, 0))
+		for (uint32_t i = 0; i < rq->size; i++)
+			if (shca_rq_reclaim(cpu, rq->sh, i))
+				shca_rq_post(cpu, rq->sh, i);
+	shca_unlock(&rq->lock);
+}
+
+static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_cpu *cpu = shca_cpu_get(m);
+	int rc = 0;
+
+	if (__builtin_expect(!cpu, 0)) {
+		*bad = wr;
+		return ENOMEM;
+	}
+	shca_enter(cpu);
+	if (__builtin_expect(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0, 0))
+		shca_lrq_repost(cpu, rq);
+	shca_lock(&rq->lock);
+	for (; wr; wr = wr->next) {
+		if (__builtin_expect((uint32_t)wr->num_sge > rq->max_sge, 0)) {
+			rc = EINVAL;
+		} else if (__builtin_expect(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr, 0)) {
+			rc = ENOMEM;
+		}
+		if (__builtin_expect(rc, 0)) {
+			*bad = wr;
+			break;
+		}
+		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
+		struct shca_rwqe *w = shca_rwqe_at(cpu, rq->sh, index);
+		uint32_t n = 0;
+		w->bad = 0;
+		for (int i = 0; i < wr->num_sge; i++) {
+			if (!wr->sg_list[i].length)
+				continue;
+			if (__builtin_expect(!resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
+				/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
+				w->bad = IBV_WC_LOC_PROT_ERR;
+				break;
+			}
+			rq->keys[index * rq->max_sge + n++] = wr->sg_list[i].lkey;
+		}
+		w->nsge = n;
+		rq->wr_id[index] = wr->wr_id;
+		rq->fifo_head++;
+		shca_rq_post(cpu, rq->sh, index);
+	}
+	shca_unlock(&rq->lock);
+	shca_drain(cpu);
+	shca_leave(cpu);
+	return rc;
+}
+
+int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_lqp *q = lqp_of(qp);
+
+	if (__builtin_expect(!q->rq || q->srq || atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_RESET, 0)) {
+		*bad = wr;
+		return EINVAL;
+	}
+	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
+	if (__builtin_expect(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR, 0)) {
+		struct shca_cpu *cpu = shca_cpu_get(q->m);
+		shca_enter(cpu);
+		kick_posted(cpu, q);
+		shca_leave(cpu);
+	}
+	return rc;
+}
+
+int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_lsrq *s = (struct shca_lsrq *)srq;
+
+	return post_receives(s->pd->m, &s->rq, s->pd->number, wr, bad);
+}

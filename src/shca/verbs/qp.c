@@ -1,0 +1,853 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: create, modify, query, destroy. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+#include "shca/verbs/plain.h"
+
+static bool has_send(uint8_t type)
+{
+	return type != IBV_QPT_XRC_RECV && type != SHCA_QPT_DCT;
+}
+static bool has_recv(uint8_t type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
+/* ---- create ------------------------------------------------------------------------------------------------- */
+
+static uint32_t pow2(uint32_t n)
+{
+	uint32_t p = 1;
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
+static int create_check(const struct shca_qp_create *cr)
+{
+	const struct ibv_qp_init_attr_ex *a = &cr->attr;
+	const struct ibv_qp_cap *cap = &a->cap;
+
+	if (cr->type == IBV_QPT_XRC_RECV) {
+		if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd)
+			return shca_refuse(EINVAL, "create_qp: XRC_RECV needs an XRC domain");
+		return 0;
+	}
+	if (!a->pd)
+		return shca_refuse(EINVAL, "create_qp: no protection domain");
+	if (has_send(cr->type) && !a->send_cq)
+		return shca_refuse(EINVAL, "create_qp: no send completion queue");
+	if ((has_recv(cr->type) || cr->type == SHCA_QPT_DCT) && !a->recv_cq)
+		return shca_refuse(EINVAL, "create_qp: no receive completion queue");
+	if (cr->type == SHCA_QPT_DCT && !a->srq)
+		return shca_refuse(EINVAL, "create_qp: a DC target needs a shared receive queue");
+	if (a->srq && !has_recv(cr->type) && cr->type != SHCA_QPT_DCT)
+		return shca_refuse(EINVAL, "create_qp: type %u takes no shared receive queue", cr->type);
+	if (a->srq && shca_lsrq_of(a->srq)->type != IBV_SRQT_BASIC)
+		return shca_refuse(EINVAL, "create_qp: the shared receive queue is an XRC one");
+	if (has_send(cr->type) && (cap->max_send_wr > SHCA_MAX_QP_WR || cap->max_send_sge > SHCA_MAX_SGE ||
+				   cap->max_inline_data > SHCA_MAX_INLINE))
+		return shca_refuse(EINVAL, "create_qp: send %u requests (at most %d), %u segments (%d), %u inline (%d)",
+				   cap->max_send_wr, SHCA_MAX_QP_WR, cap->max_send_sge, SHCA_MAX_SGE,
+				   cap->max_inline_data, SHCA_MAX_INLINE);
+	if (has_recv(cr->type) && !a->srq && (cap->max_recv_wr > SHCA_MAX_QP_WR || cap->max_recv_sge > SHCA_MAX_SGE))
+		return shca_refuse(EINVAL, "create_qp: receive %u requests (at most %d), %u segments (%d)",
+				   cap->max_recv_wr, SHCA_MAX_QP_WR, cap->max_recv_sge, SHCA_MAX_SGE);
+	return 0;
+}
+
+static uint64_t sq_bytes(const struct shca_lqp *qp)
+{
+	return (uint64_t)qp->sh->sq_stride << qp->sh->sq_log2;
+}
+
+/* The send side. 0 or an errno value; what was made is freed by send_free. */
+static int send_init(struct shca_lqp *qp, const struct ibv_qp_cap *cap)
+{
+	uint32_t sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	uint32_t room = sge * (uint32_t)sizeof(struct shca_seg), most = cap->max_inline_data;
+
+	/* longer inline data of a request that has to wait is kept elsewhere (post.c) */
+	if (room < most)
+		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
+	room = (room + SHCA_LINE - 1) & ~(uint32_t)(SHCA_LINE - 1);
+	/* one more: a request whose completion was polled may not have left the queue yet, see freed() in post.c */
+	uint32_t slots = pow2(cap->max_send_wr + 1);
+	qp->max_wr = cap->max_send_wr;
+	qp->sq_mask = slots - 1;
+	qp->max_sge = sge;
+	qp->max_inline = most > room ? most : room;
+	qp->wr_id = calloc(slots, sizeof *qp->wr_id);
+	if (!qp->wr_id)
+		return ENOMEM;
+	qp->sh->sq_log2 = (uint32_t)__builtin_ctz(slots);
+	qp->sh->sq_stride = (uint32_t)sizeof(struct shca_wqe) + room;
+	qp->sh->wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
+	if (!qp->sh->wqes)
+		return ENOMEM;
+	return qp->plain ? shca_targets_init(qp) : 0;
+}
+
+static void send_free(struct shca_lqp *qp)
+{
+	if (qp->sh->wqes)
+		shca_mem_free(qp->m, qp->sh->wqes, sq_bytes(qp));
+	shca_longs_free(qp);
+	free(qp->longs);
+	free(qp->wr_id);
+	free(qp->targets);
+	free(qp->routes);
+}
+
+static int recv_init(struct shca_lqp *qp, uint32_t max_wr, uint32_t max_sge)
+{
+	int err = shca_lrq_init(qp->m, &qp->own_rq, max_wr, max_sge ? max_sge : 1);
+	if (err)
+		return err < 0 ? -err : err;
+	struct shca_rq *sh = qp->own_rq.sh;
+	qp->own_rq.max_wr = max_wr;
+	sh->number = qp->sh->qpn;
+	sh->proc = qp->m->slot;
+	sh->pd = qp->pd_number;
+	sh->managed = (qp->sh->flags & SHCA_QP_MANAGED_RECV) != 0;
+	qp->own_rq.lock.none = qp->pd->td;
+	qp->rq = &qp->own_rq;
+	qp->sh->rq = qp->own_rq.off;
+	return 0;
+}
+
+static void refs_take(struct shca_lqp *qp)
+{
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->refs, 1);
+	if (qp->scq)
+		atomic_fetch_add(&qp->scq->refs, 1);
+	if (qp->rcq)
+		atomic_fetch_add(&qp->rcq->refs, 1);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->refs, 1);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->refs, 1);
+}
+
+static void refs_drop(struct shca_lqp *qp)
+{
+	if (qp->pd)
+		atomic_fetch_sub(&qp->pd->refs, 1);
+	if (qp->scq)
+		atomic_fetch_sub(&qp->scq->refs, 1);
+	if (qp->rcq)
+		atomic_fetch_sub(&qp->rcq->refs, 1);
+	if (qp->srq)
+		atomic_fetch_sub(&qp->srq->refs, 1);
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->refs, 1);
+}
+
+/* Pollers of this process run its cross-channel queues that a stopped thread has locked but not begun. */
+static int cross_add(struct shca_member *m, shca_off qp)
+{
+	int err = 0;
+	pthread_mutex_lock(&m->mutex);
+	if (m->cross_n == m->cross_cap) {
+		uint32_t cap = m->cross_cap ? 2 * m->cross_cap : 8;
+		shca_off *p = realloc(m->cross, cap * sizeof *p);
+		if (p) {
+			m->cross = p;
+			m->cross_cap = cap;
+		} else {
+			err = ENOMEM;
+		}
+	}
+	if (!err)
+		m->cross[m->cross_n++] = qp;
+	pthread_mutex_unlock(&m->mutex);
+	return err;
+}
+
+static void cross_remove(struct shca_member *m, shca_off qp)
+{
+	pthread_mutex_lock(&m->mutex);
+	for (uint32_t i = 0; i < m->cross_n; i++)
+		if (m->cross[i] == qp) {
+			m->cross[i] = m->cross[--m->cross_n];
+			break;
+		}
+	pthread_mutex_unlock(&m->mutex);
+}
+
+static void publish(struct shca_context *c, struct shca_lqp *qp)
+{
+	struct shca_member *m = qp->m;
+	qp->mapped = true;
+	refs_take(qp);
+	pthread_mutex_lock(&c->mutex);
+	qp->next = c->qps;
+	c->qps = qp;
+	pthread_mutex_unlock(&c->mutex);
+	pthread_mutex_lock(&c->node->mutex);
+	qp->sh->next = atomic_load(&m->proc->qp_list);
+	atomic_store(&m->proc->qp_list, qp->off);
+	pthread_mutex_unlock(&c->node->mutex);
+	shca_number_set(m, qp->sh->qpn, SHCA_KIND_QP, qp->off);
+}
+
+static void fill_shared(struct shca_lqp *qp, const struct shca_qp_create *cr)
+{
+	struct shca_qp *sh = qp->sh;
+	sh->pd = qp->pd_number;
+	sh->proc = (uint16_t)qp->m->slot;
+	sh->type = cr->type;
+	sh->port = 1;
+	sh->xrcd = qp->xrcd ? qp->xrcd->number : 0;
+	sh->dc_key = cr->dc_key;
+	sh->flags = cr->flags;
+	sh->rcq = qp->rcq ? qp->rcq->off : 0;
+	sh->scq = qp->scq ? qp->scq->off : 0;
+	sh->sq_sig_all = qp->sq_sig_all;
+	sh->mtu = 4096;
+	atomic_store(&sh->qp_state, IBV_QPS_RESET);
+	atomic_store(&sh->enabled, cr->flags & SHCA_QP_MANAGED_SEND ? 0 : UINT64_MAX);
+	atomic_store(&sh->shared, qp->shared_only);
+}
+
+static void fill_verbs(struct shca_lqp *qp, struct ibv_context *ctx, struct shca_qp_create *cr)
+{
+	struct ibv_qp_init_attr_ex *a = &cr->attr;
+	struct ibv_qp *q = &qp->qp;
+	q->context = ctx;
+	q->qp_context = a->qp_context;
+	q->pd = a->pd;
+	q->send_cq = a->send_cq;
+	q->recv_cq = a->recv_cq;
+	q->srq = a->srq;
+	q->handle = q->qp_num = qp->sh->qpn;
+	q->state = IBV_QPS_RESET;
+	q->qp_type = cr->type == SHCA_QPT_DCI || cr->type == SHCA_QPT_DCT ? IBV_QPT_DRIVER : a->qp_type;
+	pthread_mutex_init(&q->mutex, NULL);
+	pthread_cond_init(&q->cond, NULL);
+	a->cap.max_send_wr = qp->max_wr;
+	a->cap.max_send_sge = qp->max_sge;
+	a->cap.max_inline_data = qp->max_inline;
+	a->cap.max_recv_wr = qp->rq == &qp->own_rq ? qp->own_rq.max_wr : 0;
+	a->cap.max_recv_sge = qp->rq == &qp->own_rq ? qp->own_rq.max_sge : 0;
+	qp->init = (struct ibv_qp_init_attr){
+		.qp_context = a->qp_context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq,
+		.cap = a->cap, .qp_type = q->qp_type, .sq_sig_all = a->sq_sig_all,
+	};
+}
+
+/* On success create->attr.cap holds what was granted. NULL with errno. */
+struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	struct shca_member *m = c->m;
+	struct ibv_qp_init_attr_ex *a = &cr->attr;
+	if (shca_inherited(ctx))
+		return NULL;
+	int err = create_check(cr);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	struct shca_lqp *qp = calloc(1, sizeof *qp);
+	if (!qp) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	qp->m = m;
+	qp->type = cr->type;
+	qp->shared_only = (cr->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND)) != 0;
+	qp->plain = !qp->shared_only &&
+		    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == SHCA_QPT_DCI);
+	qp->sq_sig_all = a->sq_sig_all != 0;
+	qp->dv_dc_key = cr->dc_key;
+	if (cr->type == IBV_QPT_XRC_RECV) {
+		qp->xrcd = (struct shca_lxrcd *)a->xrcd;
+	} else {
+		qp->pd = shca_lpd_of(a->pd);
+		qp->pd_number = qp->pd->number;
+		qp->lock.none = qp->pd->td;
+		qp->scq = has_send(cr->type) ? shca_lcq_of(a->send_cq) : NULL;
+		qp->rcq = a->recv_cq ? shca_lcq_of(a->recv_cq) : NULL;
+		qp->srq = a->srq ? shca_lsrq_of(a->srq) : NULL;
+	}
+	qp->off = shca_mem_alloc(m, sizeof *qp->sh);
+	if (!qp->off) {
+		err = ENOMEM;
+		goto free_qp;
+	}
+	qp->sh = shca_at(m->base, qp->off);
+	qp->sh->qpn = shca_number_alloc(m);
+	if (!qp->sh->qpn || shca_local_set(m, qp->sh->qpn, SHCA_KIND_QP, qp)) {
+		err = ENOMEM;
+		goto free_number;
+	}
+	fill_shared(qp, cr);
+	if (has_send(cr->type)) {
+		err = send_init(qp, &a->cap);
+		if (err)
+			goto free_send;
+	}
+	if (qp->srq) {
+		qp->rq = &qp->srq->rq;
+		qp->sh->rq = qp->rq->off;
+	} else if (has_recv(cr->type) && a->cap.max_recv_wr) {
+		err = recv_init(qp, a->cap.max_recv_wr, a->cap.max_recv_sge);
+		if (err)
+			goto free_send;
+	}
+	uint64_t ops = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? a->send_ops_flags : 0;
+	qp->has_ex = (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) || cr->dv_send_ops;
+	if (qp->has_ex) {
+		err = shca_wr_ops(qp, ops, cr->dv_send_ops);
+		if (err) {
+			err = err < 0 ? -err : err;
+			shca_refuse(err, "create_qp_ex: send operations %#lx, mlx5dv %#lx, type %u",
+				    (unsigned long)ops, (unsigned long)cr->dv_send_ops, cr->type);
+			goto free_recv;
+		}
+	}
+	if (qp->shared_only) {
+		err = cross_add(m, qp->off);
+		if (err)
+			goto free_recv;
+	}
+	fill_verbs(qp, ctx, cr);
+	publish(c, qp);
+	return qp;
+
+free_recv:
+	if (qp->rq == &qp->own_rq)
+		shca_lrq_free(m, &qp->own_rq);
+free_send:
+	send_free(qp);
+	shca_local_set(m, qp->sh->qpn, SHCA_KIND_NONE, NULL);
+free_number:
+	if (qp->sh->qpn)
+		shca_number_free(m, qp->sh->qpn);
+	shca_mem_free(m, qp->off, sizeof *qp->sh);
+free_qp:
+	free(qp);
+	errno = err;
+	return NULL;
+}
+
+static bool plain_type(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
+	       type == IBV_QPT_XRC_RECV;
+}
+
+int shca_qp_plain(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	*cr = (struct shca_qp_create){ .attr = *attr, .type = (uint8_t)attr->qp_type };
+	if (!plain_type(attr->qp_type) || (attr->comp_mask & ~known) ||
+	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return shca_refuse(EOPNOTSUPP, "create_qp: type %d, comp_mask %#x, create flags %#x", attr->qp_type,
+				   attr->comp_mask, attr->create_flags);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		cr->attr.pd = NULL;
+	return 0;
+}
+
+struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct shca_qp_create cr;
+	int err = shca_qp_plain(attr, &cr);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	struct shca_lqp *qp = shca_qp_new(ctx, &cr);
+	if (!qp)
+		return NULL;
+	attr->cap = cr.attr.cap;
+	return &qp->qp;
+}
+
+struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context, .send_cq = attr->send_cq, .recv_cq = attr->recv_cq, .srq = attr->srq,
+		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd,
+	};
+	struct ibv_qp *qp = shca_create_qp_ex(pd->context, &ex);
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *ibqp)
+{
+	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	return qp->has_ex ? &qp->ex : NULL;
+}
+
+/* ---- modify ------------------------------------------------------------------------------------------------- */
+
+/* As the engine left it: a queue whose request failed is in error. */
+enum ibv_qp_state shca_qp_state(const struct shca_lqp *qp)
+{
+	return (enum ibv_qp_state)atomic_load(&qp->sh->qp_state);
+}
+
+static int value_check(const struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	if ((mask & IBV_QP_PORT) && (a->port_num < 1 || a->port_num > SHCA_PORTS))
+		return shca_refuse(EINVAL, "modify_qp: port %u, the device has %d", a->port_num, SHCA_PORTS);
+	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return shca_refuse(EINVAL, "modify_qp: P_Key index %u, the table has one entry", a->pkey_index);
+	if ((mask & IBV_QP_AV)) {
+		struct ibv_ah_attr ah = a->ah_attr;
+		if (!ah.port_num)	/* the queue's own port is meant */
+			ah.port_num = 1;
+		int err = shca_address_check(&ah);
+		if (err)
+			return err;
+	}
+	if ((mask & IBV_QP_PATH_MTU) && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
+		return shca_refuse(EINVAL, "modify_qp: path MTU %d", a->path_mtu);
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > SHCA_MAX_RD_ATOMIC)
+		return shca_refuse(EINVAL, "modify_qp: max_rd_atomic %u, at most %d", a->max_rd_atomic,
+				   SHCA_MAX_RD_ATOMIC);
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > SHCA_MAX_RD_ATOMIC)
+		return shca_refuse(EINVAL, "modify_qp: max_dest_rd_atomic %u, at most %d", a->max_dest_rd_atomic,
+				   SHCA_MAX_RD_ATOMIC);
+	if (((mask & IBV_QP_TIMEOUT) && a->timeout > 31) || ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7) ||
+	    ((mask & IBV_QP_RNR_RETRY) && a->rnr_retry > 7) ||
+	    ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31))
+		return shca_refuse(EINVAL, "modify_qp: timeout %u retry_cnt %u rnr_retry %u min_rnr_timer %u",
+				   a->timeout, a->retry_cnt, a->rnr_retry, a->min_rnr_timer);
+	if ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > 0xffffff)
+		return shca_refuse(EINVAL, "modify_qp: destination %#x", a->dest_qp_num);
+	/* flags that speak of registration only mean nothing here, and are passed by programs all the same */
+	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+				    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE))
+		return shca_refuse(EINVAL, "modify_qp: access %#x", a->qp_access_flags);
+	if ((mask & IBV_QP_ALT_PATH) || ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED))
+		return shca_refuse(EOPNOTSUPP, "modify_qp: the device has one port, there is no alternate path");
+	return 0;
+}
+
+/* What the attributes mean to the engine. The gate decides when requesters look at them. */
+static void apply(struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct shca_qp *sh = qp->sh;
+	struct ibv_qp_attr *k = &qp->attr;
+
+	if (mask & IBV_QP_PKEY_INDEX)
+		sh->pkey_index = k->pkey_index = a->pkey_index;
+	if (mask & IBV_QP_PORT)
+		sh->port = k->port_num = a->port_num;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		sh->access = k->qp_access_flags = a->qp_access_flags;
+	if (mask & IBV_QP_QKEY)
+		sh->qkey = k->qkey = a->qkey;
+	if (mask & IBV_QP_AV)
+		k->ah_attr = a->ah_attr;
+	if (mask & IBV_QP_PATH_MTU) {
+		k->path_mtu = a->path_mtu;
+		sh->mtu = 128u << a->path_mtu;
+	}
+	if (mask & IBV_QP_DEST_QPN)
+		k->dest_qp_num = a->dest_qp_num;
+	if (mask & (IBV_QP_DEST_QPN | IBV_QP_AV))	/* number 0 is nobody's: what is sent elsewhere is lost */
+		sh->dest_qpn = shca_address_is_ours(&k->ah_attr) ? k->dest_qp_num : 0;
+	if (mask & IBV_QP_RQ_PSN)
+		k->rq_psn = a->rq_psn & 0xffffff;
+	if (mask & IBV_QP_SQ_PSN)
+		k->sq_psn = a->sq_psn & 0xffffff;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		k->max_rd_atomic = a->max_rd_atomic;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		k->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		sh->min_rnr_timer = k->min_rnr_timer = a->min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		sh->timeout = k->timeout = a->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		sh->retry_cnt = k->retry_cnt = a->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		sh->rnr_retry = k->rnr_retry = a->rnr_retry;
+	qp->attr_mask |= mask;
+	/* rights and connections of a queue that answers already */
+	if (mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_QKEY))
+		shca_withdraw(qp->m, qp->m->slot);
+}
+
+static void set_ready(struct shca_lqp *qp, bool ready)
+{
+	qp->ready = ready;
+	qp->writes = ready && qp->plain && !qp->sq_sig_all;
+}
+
+static void set_state(struct shca_lqp *qp, enum ibv_qp_state s)
+{
+	atomic_store(&qp->sh->qp_state, s);
+	qp->attr.qp_state = qp->attr.cur_qp_state = s;
+	qp->qp.state = s;
+}
+
+/* The peer's death must be noticed even when nobody sends. A peer that is not there yet is watched from the first
+ * request on. */
+static void watch_peer(struct shca_cpu *cpu, struct shca_lqp *qp)
+{
+	shca_enter(cpu);
+	const struct shca_qp *peer = shca_number_get(qp->m, qp->sh->dest_qpn, SHCA_KIND_QP);
+	if (peer)
+		shca_peer_known(cpu, qp->sh, peer);
+	shca_leave(cpu);
+}
+
+/* Queues of others that wait for a receive of this one look again: the gate has changed. */
+static void kick_requesters(struct shca_cpu *cpu, struct shca_lqp *qp)
+{
+	if (qp->rq != &qp->own_rq)
+		return;
+	shca_recv_kick(cpu, qp->own_rq.sh);
+}
+
+/* In DIRECT mode the owner keeps the positions for itself; whoever else is to look at them needs SHARED. The caller
+ * holds qp->lock. */
+static void make_shared(struct shca_lqp *qp)
+{
+	struct shca_qp *sh = qp->sh;
+	if (atomic_load(&sh->shared))
+		return;
+	atomic_store(&sh->head, qp->pi);
+	atomic_store(&sh->posted, qp->pi);
+	atomic_store(&sh->shared, 1);
+}
+
+static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
+{
+	struct shca_qp *sh = qp->sh;
+	uint16_t none = 0;
+	bool already = shca_qp_state(qp) == IBV_QPS_ERR;
+
+	shca_lock(&qp->lock);
+	shca_enter(cpu);
+	atomic_store(&sh->gate, SHCA_GATE_ERR);
+	shca_withdraw(qp->m, qp->m->slot);
+	make_shared(qp);
+	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
+	set_state(qp, IBV_QPS_ERR);
+	/* running a failed queue flushes it, receives too; requests that are posted later are flushed as well */
+	set_ready(qp, has_send(qp->type));
+	shca_kick(cpu, qp->off);
+	shca_drain(cpu);
+	shca_leave(cpu);
+	shca_unlock(&qp->lock);
+	shca_quiesce(cpu);
+	shca_enter(cpu);
+	kick_requesters(cpu, qp);
+	shca_drain(cpu);
+	if (!already && (qp->srq || qp->type == IBV_QPT_XRC_RECV))
+		shca_qp_event(cpu, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
+	shca_leave(cpu);
+}
+
+/* Nothing runs for qp or into it any more when this returns, and it stands on no list; posting is refused. The engine's
+ * lock is kept when `keep` is set. Peers still find it by its number meanwhile: reapers must, and whoever walks the list
+ * of queues that wait for receives of its. */
+static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, bool keep)
+{
+	struct shca_qp *sh = qp->sh;
+	uint32_t link;
+
+	atomic_store(&sh->gate, 0);
+	shca_withdraw(qp->m, qp->m->slot);
+	shca_lock(&qp->lock);
+	set_ready(qp, false);
+	shca_enter(cpu);
+	shca_qp_lock(cpu, sh);
+	atomic_store(&sh->head, atomic_load(&sh->posted));
+	/* off the list of queues that an empty receive queue stopped: taking that list wakes all of them */
+	link = shca_rnr_unlink(cpu, sh);
+	shca_drain(cpu);
+	if (!keep)
+		shca_qp_unlock(cpu, sh);
+	shca_leave(cpu);
+	shca_unlock(&qp->lock);
+	shca_quiesce(cpu);
+	shca_enter(cpu);
+	/* somebody had it in hands, or the list went with its owner: whoever could still come by it has left by now */
+	if (link)
+		shca_rnr_lost(cpu, sh, link);
+	kick_requesters(cpu, qp);
+	shca_drain(cpu);
+	shca_leave(cpu);
+}
+
+static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
+{
+	struct shca_qp *sh = qp->sh;
+	struct shca_lrq fresh = { .size = 0 };
+
+	if (qp->rq == &qp->own_rq) {
+		int err = shca_lrq_init(qp->m, &fresh, qp->own_rq.max_wr, qp->own_rq.max_sge);
+		if (err)
+			return err < 0 ? -err : err;
+	}
+	stop(cpu, qp, false);
+	if (qp->scq)
+		shca_cq_clean(qp->scq, sh->qpn, NULL);
+	if (qp->rcq && qp->rcq != qp->scq)
+		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
+	shca_lock(&qp->lock);
+	if (qp->rq == &qp->own_rq) {
+		struct shca_rq *old = qp->own_rq.sh;
+		fresh.sh->number = old->number;
+		fresh.sh->proc = old->proc;
+		fresh.sh->pd = old->pd;
+		fresh.sh->managed = old->managed;
+		fresh.lock.none = qp->own_rq.lock.none;
+		fresh.max_wr = qp->own_rq.max_wr;
+		shca_lrq_free(qp->m, &qp->own_rq);
+		qp->own_rq = fresh;
+		sh->rq = fresh.off;
+	}
+	qp->pi = qp->freed = qp->signaled = qp->enabled_total = 0;
+	atomic_store(&sh->polled, 0);
+	atomic_store(&sh->flushing, 0);
+	qp->wr_n = 0;
+	atomic_store(&sh->head, 0);
+	atomic_store(&sh->posted, 0);
+	atomic_store(&sh->enabled, sh->flags & SHCA_QP_MANAGED_SEND ? 0 : UINT64_MAX);
+	atomic_store(&sh->shared, qp->shared_only);
+	atomic_store(&sh->fail, 0);
+	atomic_store(&sh->step, SHCA_STEP_NONE);
+	atomic_store(&sh->events, 0);
+	sh->dest_qpn = sh->peer_proc = 0;
+	atomic_store(&sh->peer_dead, 0);
+	atomic_store(&sh->rnr_since, 0);
+	sh->access = 0;
+	sh->qkey = 0;
+	sh->mtu = 4096;
+	memset(&qp->attr, 0, sizeof qp->attr);
+	qp->attr_mask = 0;
+	set_state(qp, IBV_QPS_RESET);
+	shca_unlock(&qp->lock);
+	return 0;
+}
+
+/* SQD holds the send queue: what is posted waits. A managed queue is held by its enables already, which stay. */
+static void to_drained(struct shca_cpu *cpu, struct shca_lqp *qp, bool notify)
+{
+	struct shca_qp *sh = qp->sh;
+	shca_lock(&qp->lock);
+	shca_enter(cpu);
+	shca_qp_lock(cpu, sh);
+	if (!(sh->flags & SHCA_QP_MANAGED_SEND)) {
+		qp->shared_only = true;
+		make_shared(qp);
+		atomic_store(&sh->enabled, atomic_load(&sh->head));
+	}
+	set_state(qp, IBV_QPS_SQD);
+	shca_qp_unlock(cpu, sh);
+	if (notify)
+		shca_qp_event(cpu, sh, IBV_EVENT_SQ_DRAINED);
+	shca_leave(cpu);
+	shca_unlock(&qp->lock);
+}
+
+static void from_drained(struct shca_cpu *cpu, struct shca_lqp *qp)
+{
+	struct shca_qp *sh = qp->sh;
+	shca_lock(&qp->lock);
+	shca_enter(cpu);
+	set_state(qp, IBV_QPS_RTS);
+	if (!(sh->flags & SHCA_QP_MANAGED_SEND)) {
+		qp->shared_only = (sh->flags & SHCA_QP_CROSS) != 0;
+		atomic_store(&sh->enabled, UINT64_MAX);
+		shca_kick(cpu, qp->off);
+		shca_drain(cpu);
+	}
+	shca_leave(cpu);
+	shca_unlock(&qp->lock);
+}
+
+int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	struct shca_qp *sh = qp->sh;
+	int err = 0;
+
+	if (shca_inherited(ibqp->context))
+		return errno;
+	struct shca_cpu *cpu = shca_cpu_get(qp->m);
+	if (!cpu)
+		return errno;
+	/* the halves of an XRC connection are set up by programs as if they were RC: what a half lacks is ignored */
+	if (qp->type == IBV_QPT_XRC_SEND)
+		mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	else if (qp->type == IBV_QPT_XRC_RECV)
+		mask &= ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	pthread_mutex_lock(&ibqp->mutex);
+	enum ibv_qp_state from = shca_qp_state(qp);
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+		err = shca_refuse(EINVAL, "modify_qp: the current state is %d, not %d", from, attr->cur_qp_state);
+	if (!err)
+		err = shca_qp_transition(qp->type, from, to, mask);
+	if (!err)
+		err = value_check(qp, attr, mask);
+	if (err)
+		goto out;
+	if (to == IBV_QPS_RESET) {
+		err = from == IBV_QPS_RESET ? 0 : to_reset(cpu, qp);
+		goto out;
+	}
+	if (to == IBV_QPS_ERR) {
+		to_error(cpu, qp);
+		goto out;
+	}
+	apply(qp, attr, mask);
+	if (to == IBV_QPS_RTR) {
+		set_state(qp, to);
+		atomic_store(&sh->gate, SHCA_GATE_RESPOND);
+		if (sh->dest_qpn)
+			watch_peer(cpu, qp);
+	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+		to_drained(cpu, qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify);
+	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
+		from_drained(cpu, qp);
+	} else if (to == IBV_QPS_RTS) {
+		set_state(qp, to);
+		set_ready(qp, has_send(qp->type));
+	} else {
+		set_state(qp, to);
+	}
+out:
+	pthread_mutex_unlock(&ibqp->mutex);
+	return err;
+}
+
+/* ---- query, destroy ----------------------------------------------------------------------------------------- */
+
+int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	if (shca_inherited(ibqp->context))
+		return errno;
+	pthread_mutex_lock(&ibqp->mutex);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = ibqp->state = shca_qp_state(qp);
+	attr->cap = qp->init.cap;
+	attr->path_mig_state = IBV_MIG_MIGRATED;
+	*init = qp->init;
+	pthread_mutex_unlock(&ibqp->mutex);
+	return 0;
+}
+
+/* A reader may poll the last bytes of an RDMA write instead of its completion: they become visible after all the
+ * others of the request (I5). */
+int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	if (flags)
+		return 0;
+	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Producers look up who waits on a CQ: no entry may name a queue that is gone. */
+static void forget_waits(struct shca_context *c, struct shca_lqp *qp)
+{
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lcq *cq = c->cqs; cq; cq = cq->next) {
+		struct shca_cq_waiters *w = &cq->sh->waiters;
+		while (w) {
+			uint32_t n = atomic_load(&w->n);
+			for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++)
+				if (w->w[i].qp == qp->off) {
+					atomic_store(&w->w[i].armed, 0);
+					__atomic_store_n(&w->w[i].qp, 0, __ATOMIC_RELEASE);
+				}
+			shca_off more = atomic_load(&w->more);
+			w = more ? shca_at(qp->m->base, more) : NULL;
+		}
+	}
+	pthread_mutex_unlock(&c->mutex);
+}
+
+void shca_qp_unmap(struct shca_lqp *qp)
+{
+	struct shca_context *c = shca_context_of(qp->qp.context);
+	struct shca_member *m = qp->m;
+	struct shca_qp *sh = qp->sh;
+
+	qp->mapped = false;
+	if (shca_inherited(qp->qp.context)) {
+		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
+		free(qp->wr_id);
+		free(qp->targets);
+		free(qp->routes);
+		free(qp->longs);
+		free(qp->own_rq.wr_id);
+		free(qp->own_rq.fifo);
+		free(qp->own_rq.keys);
+		return;
+	}
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lqp **p = &c->qps; *p; p = &(*p)->next)
+		if (*p == qp) {
+			*p = qp->next;
+			break;
+		}
+	pthread_mutex_unlock(&c->mutex);
+	struct shca_cpu *cpu = shca_cpu_get(m);
+	if (!cpu) {
+		/* cannot wait for its users: closed, but left where it is */
+		atomic_store(&sh->gate, SHCA_GATE_DEAD);
+		shca_withdraw(m, m->slot);
+		return;
+	}
+	stop(cpu, qp, true);
+	if (sh->flags & SHCA_QP_CROSS)
+		forget_waits(c, qp);
+	cross_remove(m, qp->off);
+	pthread_mutex_lock(&c->node->mutex);
+	for (shca_off *p = (shca_off *)&m->proc->qp_list; *p; p = &((struct shca_qp *)shca_at(m->base, *p))->next)
+		if (*p == qp->off) {
+			__atomic_store_n(p, sh->next, __ATOMIC_RELEASE);
+			break;
+		}
+	pthread_mutex_unlock(&c->node->mutex);
+	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
+	atomic_store(&sh->gate, SHCA_GATE_DEAD);
+	shca_quiesce(cpu);
+	shca_account(m, sh);
+	if (qp->scq)
+		shca_cq_clean(qp->scq, sh->qpn, NULL);
+	if (qp->rcq && qp->rcq != qp->scq)
+		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
+	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
+	if (qp->rq == &qp->own_rq)
+		shca_lrq_free(m, &qp->own_rq);
+	shca_number_free(m, sh->qpn);
+	send_free(qp);
+	shca_mem_free(m, qp->off, sizeof *sh);
+	qp->sh = NULL;
+}
+
+int shca_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	shca_qp_unmap(qp);
+	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
+	refs_drop(qp);
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+	free(qp->wr);
+	free(qp);
+	return 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues, basic and XRC. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+
+static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
+{
+	struct shca_context *c = shca_context_of(ctx);
+	struct shca_member *m = c->m;
+	struct shca_lpd *pd = shca_lpd_of(attr->pd);
+
+	if (shca_inherited(ctx))
+		return NULL;
+	if (!attr->attr.max_wr || attr->attr.max_wr > SHCA_MAX_SRQ_WR || attr->attr.max_sge > SHCA_MAX_SGE) {
+		errno = shca_refuse(EINVAL, "create_srq: %u requests (1 to %d) of %u segments (at most %d)",
+				    attr->attr.max_wr, SHCA_MAX_SRQ_WR, attr->attr.max_sge, SHCA_MAX_SGE);
+		return NULL;
+	}
+	struct shca_lsrq *srq = calloc(1, sizeof *srq);
+	if (!srq) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	int err = shca_lrq_init(m, &srq->rq, attr->attr.max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
+	if (err) {
+		free(srq);
+		errno = err < 0 ? -err : err;
+		return NULL;
+	}
+	srq->number = shca_number_alloc(m);
+	if (!srq->number || shca_local_set(m, srq->number, SHCA_KIND_SRQ, srq)) {
+		if (srq->number)
+			shca_number_free(m, srq->number);
+		shca_lrq_free(m, &srq->rq);
+		free(srq);
+		errno = ENOMEM;
+		return NULL;
+	}
+	struct shca_rq *sh = srq->rq.sh;
+	srq->rq.max_wr = attr->attr.max_wr;
+	sh->number = srq->number;
+	sh->proc = m->slot;
+	sh->pd = pd->number;
+	sh->is_srq = 1;
+	srq->rq.lock.none = pd->td;
+	srq->pd = pd;
+	srq->type = type;
+	atomic_fetch_add(&pd->refs, 1);
+	if (type == IBV_SRQT_XRC) {
+		srq->cq = shca_lcq_of(attr->cq);
+		srq->xrcd = (struct shca_lxrcd *)attr->xrcd;
+		sh->cq = srq->cq->off;
+		sh->xrcd = srq->xrcd->number;
+		atomic_fetch_add(&srq->cq->refs, 1);
+		atomic_fetch_add(&srq->xrcd->refs, 1);
+	}
+	srq->srq.context = ctx;
+	srq->srq.srq_context = attr->srq_context;
+	srq->srq.pd = attr->pd;
+	srq->srq.handle = srq->number;
+	pthread_mutex_init(&srq->srq.mutex, NULL);
+	pthread_cond_init(&srq->srq.cond, NULL);
+	attr->attr.max_sge = srq->rq.max_sge;
+	pthread_mutex_lock(&c->mutex);
+	srq->next = c->srqs;
+	c->srqs = srq;
+	pthread_mutex_unlock(&c->mutex);
+	pthread_mutex_lock(&c->node->mutex);
+	sh->next = m->proc->srq_list;
+	__atomic_store_n(&m->proc->srq_list, srq->rq.off, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&c->node->mutex);
+	shca_number_set(m, srq->number, SHCA_KIND_SRQ, srq->rq.off);
+	return srq;
+}
+
+struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex = { .srq_context = attr->srq_context, .attr = attr->attr, .pd = pd };
+	struct shca_lsrq *srq = srq_new(pd->context, &ex, IBV_SRQT_BASIC);
+	if (!srq)
+		return NULL;
+	attr->attr = ex.attr;
+	return &srq->srq;
+}
+
+struct ibv_srq *shca_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | xrc | IBV_SRQ_INIT_ATTR_TM;
+	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+
+	if ((attr->comp_mask & ~known) || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    (type == IBV_SRQT_XRC && ((attr->comp_mask & xrc) != xrc || !attr->cq || !attr->xrcd))) {
+		errno = shca_refuse(EINVAL,
+				"create_srq_ex: type %d, comp_mask %#x: PD is needed, by XRC also XRCD and CQ",
+				    type, attr->comp_mask);
+		return NULL;
+	}
+	if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) {
+		errno = shca_refuse(EOPNOTSUPP, "create_srq_ex: type %d", type);
+		return NULL;
+	}
+	struct shca_lsrq *srq = srq_new(ctx, attr, type);
+	return srq ? &srq->srq : NULL;
+}
+
+/* The limit holds from now on; if it is crossed already, the event comes at once (IBTA 10.2.9.2). */
+static void arm_limit(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t limit)
+{
+	uint32_t word = atomic_load(&rq->limit);
+	while (!atomic_compare_exchange_weak(&rq->limit, &word, (word & SHCA_LIMIT_EVENT) | limit))
+		;
+	word = (word & SHCA_LIMIT_EVENT) | limit;
+	uint64_t head = atomic_load(&rq->head), tail = atomic_load(&rq->tail);
+	if (limit && (head >= tail || tail - head < limit) &&
+	    atomic_compare_exchange_strong(&rq->limit, &word, SHCA_LIMIT_EVENT))
+		shca_async_wake(cpu, rq->proc);
+}
+
+int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	if (shca_inherited(ibsrq->context))
+		return errno;
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return shca_refuse(EINVAL, "modify_srq: mask %#x", mask);
+	if (mask & IBV_SRQ_MAX_WR)
+		return shca_refuse(EOPNOTSUPP, "modify_srq: the device does not resize shared receive queues");
+	if (mask & IBV_SRQ_LIMIT) {
+		if (attr->srq_limit >= srq->rq.max_wr)
+			return shca_refuse(EINVAL, "modify_srq: limit %u of %u requests", attr->srq_limit,
+					   srq->rq.max_wr);
+		struct shca_cpu *cpu = shca_cpu_get(shca_context_of(ibsrq->context)->m);
+		if (!cpu)
+			return errno;
+		shca_enter(cpu);
+		arm_limit(cpu, srq->rq.sh, attr->srq_limit);
+		shca_leave(cpu);
+	}
+	return 0;
+}
+
+int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	attr->max_wr = srq->rq.max_wr;
+	attr->max_sge = srq->rq.max_sge;
+	attr->srq_limit = atomic_load(&srq->rq.sh->limit) & ~SHCA_LIMIT_EVENT;
+	return 0;
+}
+
+int shca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	if (srq->type != IBV_SRQT_XRC)
+		return EOPNOTSUPP;
+	*number = srq->number;
+	return 0;
+}
+
+void shca_srq_unmap(struct shca_lsrq *srq)
+{
+	struct shca_context *c = shca_context_of(srq->srq.context);
+	struct shca_member *m = c->m;
+
+	if (shca_inherited(srq->srq.context)) {
+		free(srq->rq.wr_id);
+		free(srq->rq.fifo);
+		free(srq->rq.keys);
+		return;
+	}
+	pthread_mutex_lock(&c->mutex);
+	for (struct shca_lsrq **p = &c->srqs; *p; p = &(*p)->next)
+		if (*p == srq) {
+			*p = srq->next;
+			break;
+		}
+	pthread_mutex_unlock(&c->mutex);
+	struct shca_cpu *cpu = shca_cpu_get(m);
+	atomic_store(&srq->rq.sh->dead, 1);
+	if (cpu) {
+		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
+		 * after that: who waits and is destroyed finds the list by it. */
+		shca_quiesce(cpu);
+		shca_enter(cpu);
+		shca_recv_kick(cpu, srq->rq.sh);
+		shca_drain(cpu);
+		shca_leave(cpu);
+	}
+	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
+	pthread_mutex_lock(&c->node->mutex);
+	for (shca_off *p = &m->proc->srq_list; *p; p = &((struct shca_rq *)shca_at(m->base, *p))->next)
+		if (*p == srq->rq.off) {
+			__atomic_store_n(p, srq->rq.sh->next, __ATOMIC_RELEASE);
+			break;
+		}
+	pthread_mutex_unlock(&c->node->mutex);
+	if (!cpu)
+		return;
+	shca_quiesce(cpu);
+	shca_local_set(m, srq->number, SHCA_KIND_NONE, NULL);
+	shca_number_free(m, srq->number);
+	shca_lrq_free(m, &srq->rq);
+}
+
+int shca_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	if (atomic_load(&srq->refs))
+		return shca_refuse(EBUSY, "destroy_srq: %u queue pairs receive from it", atomic_load(&srq->refs));
+	shca_srq_unmap(srq);
+	shca_wait_acked(&ibsrq->mutex, &ibsrq->cond, &srq->events_unacked);
+	if (srq->cq)
+		atomic_fetch_sub(&srq->cq->refs, 1);
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->refs, 1);
+	atomic_fetch_sub(&srq->pd->refs, 1);
+	pthread_mutex_destroy(&ibsrq->mutex);
+	pthread_cond_destroy(&ibsrq->cond);
+	free(srq);
+	return 0;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ibv_wr_* interface: requests are built in a private list between ibv_wr_start and ibv_wr_complete, and submitted
+ * together; one bad call refuses the whole list (ibv_wr_post(3)).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/device.h"
+#include "shca/verbs/plain.h"
+#include "shca/verbs/post.h"
+
+/* One request of the list; segments, then inline bytes, follow. Pointers are set at submission: the list may move. */
+struct shca_build {
+	struct shca_req req;
+	uint64_t wr_id;
+};
+
+static inline struct shca_lqp *lqp_of(struct ibv_qp_ex *ex)
+{
+	return (struct shca_lqp *)ex;
+}
+
+static inline struct shca_seg *segs_of(struct shca_build *b)
+{
+	return (struct shca_seg *)(b + 1);
+}
+
+static inline char *inline_of(struct shca_lqp *q, struct shca_build *b)
+{
+	return (char *)(segs_of(b) + q->max_sge);
+}
+
+static inline size_t stride_of(const struct shca_lqp *q)
+{
+	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + q->max_inline + 15) & ~(size_t)15;
+}
+
+static inline struct shca_build *build_at(struct shca_lqp *q, uint32_t i)
+{
+	return (struct shca_build *)((char *)q->wr + i * stride_of(q));
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct shca_lqp *q = lqp_of(ex);
+
+	shca_lock(&q->lock);
+	q->wr_n = 0;
+	q->wr_err = 0;
+	q->wr_last = NULL;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	shca_unlock(&lqp_of(ex)->lock);
+}
+
+static void point_inline(struct shca_lqp *q, struct shca_build *b)
+{
+	b->req.inl = inline_of(q, b);
+	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
+}
+
+/* Whether a request is one unsignaled inline write, which may be plain (plain.h). */
+static inline bool may_be_plain(const struct shca_lqp *q, const struct shca_req *req)
+{
+	return req->op == SHCA_OP_WRITE && (req->flags & ~SHCA_WQE_GRH) == SHCA_WQE_INLINE && req->len && shca_runs_plain(q);
+}
+
+static inline uint64_t dc_key_of(const struct shca_lqp *q, const struct shca_req *req)
+{
+	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
+}
+
+static bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_build *b)
+{
+	const struct shca_req *req = &b->req;
+	char *to;
+
+	if (!may_be_plain(q, req))
+		return false;
+	const struct shca_target *t =
+		shca_target_get(cpu, q, req->rkey, req->dqpn, dc_key_of(q, req), req->raddr, req->len, &to);
+	if (!t)
+		return false;
+	shca_store_ordered(to, inline_of(q, b), req->len);
+	shca_plain_done(cpu, q, t, req->len);
+	return true;
+}
+
+static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
+{
+	struct shca_cpu *cpu = shca_cpu_get(q->m);
+	int rc = q->wr_err;
+
+	if (!cpu)
+		rc = ENOMEM;
+	/* all or nothing */
+	if (!rc && q->wr_n > shca_send_room(q))
+		rc = ENOMEM;
+	if (!rc) {
+		shca_enter(cpu);
+		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
+			struct shca_build *b = build_at(q, i);
+			if (write_plain(cpu, q, b))
+				continue;
+			b->req.sge = segs_of(b);
+			if (b->req.flags & SHCA_WQE_INLINE)
+				point_inline(q, b);
+			rc = shca_submit(cpu, q, b->wr_id, &b->req);
+		}
+		shca_leave(cpu);
+	}
+	shca_unlock(&q->lock);
+	return rc;
+}
+
+/* Short for what rings are made of: one plain write to a window that is remembered; as shca_post_send's (post.c). */
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_lqp *q = lqp_of(ex);
+	struct shca_build *b = q->wr;
+
+	if (__builtin_expect(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
+			     !shca_tls.id, 0))
+		return submit_list(q);
+	struct shca_cpu *cpu = shca_tls.cpu;
+	const struct shca_req *req = &b->req;
+	uint32_t len = req->len;
+	struct shca_target *t = &q->targets[((req->rkey >> 8) ^ req->dqpn) & q->target_mask];
+	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
+	shca_light_fence(cpu->m);
+	if (__builtin_expect(t->rkey != req->rkey || t->dest != req->dqpn || t->dc_key != dc_key_of(q, req) ||
+			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
+			     len > t->bytes || req->raddr - t->lo > t->bytes - len, 0)) {
+		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+		return submit_list(q);
+	}
+	shca_store_ordered(t->at + req->raddr, inline_of(q, b), len);
+	shca_count_direct(q, len);
+	shca_light_fence(cpu->m);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+	if (__builtin_expect(sleepers != 0, 0)) {
+		shca_enter(cpu);
+		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+		shca_leave(cpu);
+	}
+	shca_unlock(&q->lock);
+	return 0;
+}
+
+static __attribute__((noinline)) bool grow_list(struct shca_lqp *q)
+{
+	uint32_t cap = q->wr_cap ? q->wr_cap * 2 : 4;
+	void *wr = realloc(q->wr, cap * stride_of(q));
+
+	if (!wr) {
+		q->wr_err = ENOMEM;
+		q->wr_last = NULL;
+		return false;
+	}
+	q->wr = wr;
+	q->wr_cap = cap;
+	return true;
+}
+
+_Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED == SHCA_WQE_SOLICITED, "flags");
+
+/* What a request does not set is zero, but for arg. */
+static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
+{
+	struct shca_lqp *q = lqp_of(ex);
+
+	if (__builtin_expect(q->wr_n == q->wr_cap, 0) && !grow_list(q))
+		return NULL;
+	struct shca_build *b = q->wr;
+	if (__builtin_expect(q->wr_n, 0))
+		b = build_at(q, q->wr_n);
+	q->wr_n++;
+	q->wr_last = b;
+	b->wr_id = ex->wr_id;
+	b->req.op = op;
+	b->req.flags = (uint8_t)((ex->wr_flags >> 1 & SHCA_WQE_SIGNALED) | (ex->wr_flags & SHCA_WQE_SOLICITED));
+	b->req.nsge = 0;
+	b->req.bad = 0;
+	b->req.imm = imm;
+	b->req.rkey = rkey;
+	b->req.dqpn = 0;
+	b->req.qkey = 0;
+	b->req.len = 0;
+	b->req.raddr = raddr;
+	b->req.inl = NULL;
+	return b;
+}
+
+/* The request that a setter is about. */
+static inline struct shca_build *current(struct shca_lqp *q)
+{
+	if (__builtin_expect(!q->wr_last, 0)) {
+		if (!q->wr_err)
+			q->wr_err = EINVAL;	/* a setter without a request */
+		return NULL;
+	}
+	return q->wr_last;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	new_request(ex, SHCA_OP_WRITE, rkey, raddr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, __be32 imm)
+{
+	new_request(ex, SHCA_OP_WRITE_IMM, rkey, raddr, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr)
+{
+	new_request(ex, SHCA_OP_READ, rkey, raddr, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	new_request(ex, SHCA_OP_SEND, 0, 0, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	new_request(ex, SHCA_OP_SEND_IMM, 0, 0, imm);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	new_request(ex, SHCA_OP_SEND_INV, 0, 0, rkey);
+}
+
+static void wr_atomic(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint64_t a, uint64_t b)
+{
+	struct shca_build *w = new_request(ex, op, rkey, raddr, 0);
+
+	if (!w)
+		return;
+	w->req.arg[0] = a;
+	w->req.arg[1] = b;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t compare, uint64_t swap)
+{
+	wr_atomic(ex, SHCA_OP_CAS, rkey, raddr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t raddr, uint64_t add)
+{
+	wr_atomic(ex, SHCA_OP_FAA, rkey, raddr, add, 0);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct shca_lqp *q = lqp_of(ex);
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	if (n > q->max_sge) {
+		q->wr_err = EINVAL;
+		return;
+	}
+	bool write = b->req.op >= SHCA_OP_READ && b->req.op <= SHCA_OP_MASKED_FAA;
+	b->req.nsge = (uint8_t)n;
+	b->req.bad = shca_resolve_list(q, list, (int)n, write, segs_of(b), &b->req.len);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, length ? 1 : 0, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+	struct shca_lqp *q = lqp_of(ex);
+	struct shca_build *b = current(q);
+	size_t total = 0;
+
+	if (__builtin_expect(!b, 0))
+		return;
+	char *to = inline_of(q, b);
+	for (size_t i = 0; i < n; i++) {
+		if (__builtin_expect(list[i].length > q->max_inline - total, 0)) {
+			q->wr_err = EINVAL;
+			return;
+		}
+		shca_copy_small(to + total, list[i].addr, list[i].length);
+		total += list[i].length;
+	}
+	b->req.len = (uint32_t)total;
+	b->req.flags |= SHCA_WQE_INLINE;
+	b->req.nsge = 1;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct shca_lqp *q = lqp_of(ex);
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	b->req.dqpn = shca_route((struct shca_lah *)ah, qpn);
+	b->req.qkey = qkey;
+	if (((struct shca_lah *)ah)->attr.is_global)
+		b->req.flags |= SHCA_WQE_GRH;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct shca_build *b = current(lqp_of(ex));
+
+	if (b)
+		b->req.dqpn = srqn;
+}
+
+static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key)
+{
+	struct shca_lqp *q = (struct shca_lqp *)((char *)dv - offsetof(struct shca_lqp, dv));
+	struct shca_build *b = current(q);
+
+	if (!b)
+		return;
+	b->req.dqpn = shca_route((struct shca_lah *)ah, dctn);
+	b->req.arg[3] = key;
+	if (((struct shca_lah *)ah)->attr.is_global)
+		b->req.flags |= SHCA_WQE_GRH;
+}
+
+#define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
+#define RC_OPS (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+int shca_wr_ops(struct shca_lqp *q, uint64_t ops, uint64_t dv_flags)
+{
+	struct ibv_qp_ex *ex = &q->ex;
+	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS :
+		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND || q->type == SHCA_QPT_DCI ? RC_OPS : 0;
+
+	if ((ops & ~can) || dv_flags)
+		return EOPNOTSUPP;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	if (ops & IBV_QP_EX_WITH_SEND)
+		ex->wr_send = wr_send;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
+		ex->wr_send_imm = wr_send_imm;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
+		ex->wr_rdma_write = wr_rdma_write;
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+		ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	if (ops & IBV_QP_EX_WITH_RDMA_READ)
+		ex->wr_rdma_read = wr_rdma_read;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
+		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (q->type == IBV_QPT_UD)
+		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (q->type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	if (q->type == SHCA_QPT_DCI)
+		q->dv.wr_set_dc_addr = wr_set_dc_addr;
+	return 0;
+}
