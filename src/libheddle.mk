@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libheddle_internal.la
 libheddle_internal_la_SOURCES = $(verbs_exp_sources) $(runtime_sources) $(transport_sources) $(datatype_sources) \
 	$(p2p_sources) $(collectives_sources) $(mpi_sources) src/lines/lines.h src/libheddle.c
+nodist_libheddle_internal_la_SOURCES = $(nodist_mpi_sources)
 libheddle_internal_la_LIBADD = libshca_core.la
 libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 

@@ -175,6 +175,21 @@ int hdl_raise_class(struct hdl_comm *comm, int class, const char *call)
 	return handle(comm ? comm : &hdl_self, hdl_error_code(class, call, hdl_reason_take()));
 }
 
+#define MISSING "this version of the library does not have this function; heddle_info --functions lists what there is"
+
+int hdl_missing(const char *call, MPI_Comm comm)
+{
+	hdl_check_active(call);
+	return hdl_raise(hdl_comm_get(comm), MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING);
+}
+
+int hdl_missing_file(const char *call)
+{
+	HDL_LOCKED;
+
+	return hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING);
+}
+
 void hdl_not_active(const char *call)
 {
 	if (hdl_mpi_state == HDL_ACTIVE)

@@ -1,3 +1,26 @@
-include_HEADERS += include/mpi.h
 mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c src/mpi/error.c src/mpi/p2p.c src/mpi/request.c \
 	src/mpi/datatype.c src/mpi/collective.c src/mpi/comm.c
+
+# What is made of the list of the ABI's functions. A state that changes leaves mpi.h as it is, and all that includes it.
+nodist_mpi_sources = src/mpi/missing.c
+nodist_include_HEADERS += include/mpi.h
+noinst_DATA += src/mpi/functions.checked
+mpi_made = include/mpi.h src/mpi/functions.h src/mpi/missing.c
+BUILT_SOURCES += $(mpi_made)
+CLEANFILES += $(mpi_made) src/mpi/functions.stamp src/mpi/functions.checked
+EXTRA_DIST += include/mpi.h.in src/mpi/functions.def src/mpi/functions.awk
+mpi_list = $(srcdir)/src/mpi/functions.def
+mpi_list_awk = $(srcdir)/src/mpi/functions.awk
+mpi_make = $(AWK) -f $(mpi_list_awk) -v make
+
+src/mpi/functions.stamp: $(mpi_list) $(mpi_list_awk) $(srcdir)/include/mpi.h.in
+	$(AM_V_GEN)$(MKDIR_P) include src/mpi && \
+	$(mpi_make)=header $(mpi_list) $(srcdir)/include/mpi.h.in >include/mpi.h.tmp && \
+	$(mpi_make)=states $(mpi_list) >src/mpi/functions.h.tmp && \
+	$(mpi_make)=missing $(mpi_list) >src/mpi/missing.c.tmp && \
+	for f in $(mpi_made); do if cmp -s $$f.tmp $$f; then rm -f $$f.tmp; else mv -f $$f.tmp $$f; fi || exit; done && \
+	touch $@
+$(mpi_made): src/mpi/functions.stamp
+	@test -f $@ || { rm -f $< && $(MAKE) $<; }
+src/mpi/functions.checked: libheddle.la $(mpi_list) $(mpi_list_awk)
+	$(AM_V_GEN)$(NM) -D --defined-only .libs/libheddle.so | $(mpi_make)=check $(mpi_list) - && touch $@

@@ -3,7 +3,7 @@
  * Inside of src/mpi: one file per chapter of the standard, each function checks its arguments and calls what is below.
  *
  * Every function is defined as PMPI_Xxx and exported; MPI_Xxx is a weak alias of it, so that a tool that is linked or
- * preloaded may define its own (MPI-5.0 section 15.2).
+ * preloaded may define its own (MPI-5.0 section 15.2). functions.def lists them all, those that are missing too.
  */
 #ifndef HDL_MPI_INTERNAL_H
 #define HDL_MPI_INTERNAL_H
@@ -15,6 +15,7 @@
 
 #include "collectives/collectives.h"
 #include "datatype/datatype.h"
+#include "mpi/functions.h"
 #include "p2p/p2p.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
@@ -23,7 +24,11 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define cold		__attribute__((cold, noinline))
 
-#define HDL_PROFILED(name) extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)))
+#define HDL_ALIAS(name) extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)))
+/* After the definition of PMPI_name: MPI_name, and that the list of functions knows. */
+#define HDL_PROFILED(name)									\
+	_Static_assert(HDL_IS_PRESENT_##name, "MPI_" #name " is defined here: mark it as present in src/mpi/functions.def");	\
+	HDL_ALIAS(name)
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
@@ -89,6 +94,10 @@ cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const st
 cold int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank);
 cold int hdl_bad_count(struct hdl_comm *comm, const char *call, const char *arg, long long count);
 cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
+/* A function that this version lacks: raises MPI_ERR_UNSUPPORTED_OPERATION on comm. The other is for files, whose errors
+ * return unless told otherwise (section 14.7). */
+cold int hdl_missing(const char *call, MPI_Comm comm);
+cold int hdl_missing_file(const char *call);
 /* For functions without communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)

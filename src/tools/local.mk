@@ -17,7 +17,7 @@ wrapper_edit = $(SED) -e 's|@version[@]|$(PACKAGE_VERSION)|g'
 wrapper_cc = -e 's|@name[@]|heddlecc|g' -e 's|@variable[@]|HEDDLE_CC|g' -e 's|@compiler[@]|$(CC)|g'
 wrapper_cxx = -e 's|@name[@]|heddlec++|g' -e 's|@variable[@]|HEDDLE_CXX|g' -e 's|@compiler[@]|$(CXX)|g'
 wrapper_built = -e 's|@where[@]|in the build tree|' \
-	-e 's|@compile[@]|-I$(abs_top_srcdir)/include|' \
+	-e 's|@compile[@]|-I$(HEDDLE_ABS_BUILDDIR)/include -I$(abs_top_srcdir)/include|' \
 	-e 's|@link[@]|-L$(HEDDLE_ABS_BUILDDIR)/.libs -Wl,-rpath,$(HEDDLE_ABS_BUILDDIR)/.libs -lheddle|'
 wrapper_installed = -e 's|@where[@]|installed|' -e 's|@compile[@]|-I$(includedir)|' \
 	-e 's|@link[@]|-L$(libdir) -Wl,-rpath,$(libdir) -lheddle|'

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What is made of functions.def.
+#
+#     awk -f functions.awk -v make=header  functions.def mpi.h.in    mpi.h: @functions@ is replaced by the prototypes
+#     awk -f functions.awk -v make=states  functions.def             which functions are present, for HDL_PROFILED
+#     awk -f functions.awk -v make=missing functions.def             the definitions of the missing functions
+#     nm -D --defined-only LIBRARY | awk -f functions.awk -v make=check functions.def -
+#                                                                    whether the library exports all, and nothing else
+
+function fail(text)
+{
+	print FILENAME ":" FNR ": " text | "cat >&2"
+	failed = 1
+	exit 1
+}
+
+# One form of a function: form 1 takes the left of A|B, form 2 the right.
+function add(form, type, name, parameters,	left, both)
+{
+	while (match(parameters, /[A-Za-z_]+\|[A-Za-z_]+/)) {
+		both = substr(parameters, RSTART, RLENGTH)
+		left = index(both, "|")
+		parameters = substr(parameters, 1, RSTART - 1) \
+			(form == 1 ? substr(both, 1, left - 1) : substr(both, left + 1)) \
+			substr(parameters, RSTART + RLENGTH)
+	}
+	if (name in known)
+		fail("MPI_" name " is here twice")
+	known[name] = ++n
+	names[n] = name
+	types[n] = type
+	params[n] = parameters
+	states[n] = state
+	chapters[n] = chapter
+}
+
+function entry(line,	word, type, name)
+{
+	if (!match(line, /^(present|missing) [A-Za-z_]+ [A-Za-z0-9_]+\(.*\)$/))
+		fail("not understood: " line)
+	split(line, word, /[ (]/)
+	state = word[1]
+	type = word[2]
+	name = word[3]
+	line = substr(line, index(line, "(") + 1)
+	line = substr(line, 1, length(line) - 1)
+	add(1, type, name, line)
+	if (line ~ /\|/)
+		add(2, type, name "_c", line)
+}
+
+function entry_end()
+{
+	if (pending != "")
+		entry(pending)
+	pending = ""
+}
+
+# A prototype, broken at commas so that no line is too long.
+function prototype(prefix, i,	out, line, part, parts, k)
+{
+	parts = split(types[i] " " prefix names[i] "(" params[i] ")", part, /, /)
+	line = part[1]
+	for (k = 2; k <= parts; k++) {
+		if (length(line) + length(part[k]) > 112) {
+			out = out line ",\n\t"
+			line = part[k]
+		} else
+			line = line ", " part[k]
+	}
+	return out line
+}
+
+function prototypes(	i)
+{
+	for (i = 1; i <= n; i++) {
+		if (chapters[i] != chapters[i - 1])
+			print (i > 1 ? "\n" : "") "/* Chapter " chapters[i] ": " titles[chapters[i]] " */"
+		print prototype("MPI_", i) ";"
+	}
+	print "\n/* The same functions for tools that replace those above (section 15.2) */"
+	for (i = 1; i <= n; i++)
+		print prototype("PMPI_", i) ";"
+}
+
+# The communicator that a missing function raises its error on.
+function communicator(i,	word)
+{
+	if (!match(params[i], /(^|, )MPI_Comm [a-z_0-9]+/))
+		return "MPI_COMM_SELF"
+	split(substr(params[i], RSTART, RLENGTH), word, /MPI_Comm /)
+	return word[2]
+}
+
+function missing(i,	call)
+{
+	call = "\"MPI_" names[i] "\""
+	print prototype("PMPI_", i) "\n{"
+	if (types[i] != "int")
+		print "\thdl_missing(" call ", MPI_COMM_SELF);\n\treturn (" types[i] ")0;"
+	else if (names[i] ~ /^T_/)
+		print "\treturn MPI_T_ERR_NOT_SUPPORTED;"
+	else if (names[i] ~ /^File_/ || names[i] ~ /^Register_datarep/)
+		print "\treturn hdl_missing_file(" call ");"
+	else
+		print "\treturn hdl_missing(" call ", " communicator(i) ");"
+	print "}\nHDL_ALIAS(" names[i] ");\n"
+}
+
+BEGIN {
+	made = "/* Made by functions.awk of functions.def. */"
+}
+/^#/ && FNR == NR || FNR == NR && !NF {
+	next
+}
+FNR == NR && /^\t/ {
+	if (pending == "")
+		fail("continues nothing")
+	sub(/^\t/, " ")
+	pending = pending $0
+	next
+}
+FNR == NR {
+	entry_end()
+}
+FNR == NR && /^chapter / {
+	chapter = $2
+	title = $0
+	sub(/^chapter [0-9]+ /, "", title)
+	titles[chapter] = title
+	next
+}
+FNR == NR {
+	pending = $0
+	next
+}
+{
+	entry_end()
+}
+make == "header" && /^@functions@$/ {
+	prototypes()
+	next
+}
+make == "header" {
+	print
+}
+make == "check" && $3 ~ /^P?MPI_/ {
+	exported[$3] = 1
+}
+END {
+	if (failed)
+		exit 1
+	entry_end()
+	if (make == "states") {
+		print made
+		for (i = 1; i <= n; i++)
+			print "#define HDL_IS_PRESENT_" names[i] " " (states[i] == "present")
+	}
+	if (make == "missing") {
+		print made "\n#include \"mpi/mpi_internal.h\"\n"
+		for (i = 1; i <= n; i++)
+			if (states[i] == "missing")
+				missing(i)
+	}
+	if (make == "check") {
+		for (i = 1; i <= n; i++) {
+			if (!(("PMPI_" names[i]) in exported))
+				wrong = wrong "\nMPI_" names[i] " is marked as " states[i] ", and PMPI_" names[i] \
+					" is defined nowhere"
+			else if (!(("MPI_" names[i]) in exported))
+				wrong = wrong "\nMPI_" names[i] ": after PMPI_" names[i] \
+					", HDL_PROFILED(" names[i] ") is lacking"
+		}
+		for (name in exported) {
+			sub(/^P?MPI_/, "", name)
+			if (!(name in known))
+				wrong = wrong "\nMPI_" name " is exported and not listed"
+		}
+		if (wrong != "") {
+			print "The library and src/mpi/functions.def differ:" wrong
+			exit 1
+		}
+	}
+}
