@@ -46,6 +46,8 @@ struct options {
 	bool tag_output, verbose;
 	enum { BIND_DEFAULT, BIND_NONE, BIND_CORE } bind;
 	double timeout;		/* seconds; 0: none */
+	const char *timeout_by;	/* the option or the variable that set it */
+	double kill_after;	/* seconds; 0: never */
 	double report_hang;	/* seconds; 0: not asked for */
 	bool report_transports, report_collectives;
 };
@@ -65,6 +67,7 @@ struct rank {
 	struct app *app;
 	bool joined, left;	/* PMIx_Init, PMIx_Finalize */
 	bool ended;
+	bool lingers;		/* ended, but not all of its process group */
 	struct stream *out, *err;	/* with --tag-output */
 };
 
@@ -79,6 +82,8 @@ struct job {
 	char *tmpdir;		/* private, removed at the end */
 	struct guard *guard;
 	const sigset_t *old_mask;	/* what ranks start with: as heddlerun was started */
+	sigset_t taken;		/* signals that heddlerun takes: blocked, and read in supervise.c */
+	bool ignore_pipe;	/* SIGPIPE was ignored when heddlerun was started, so it is in the ranks */
 	struct rlimit files;
 };
 

@@ -37,15 +37,19 @@ static void raise_file_limit(struct job *job)
 	setrlimit(RLIMIT_NOFILE, &more);
 }
 
-static void block_signals(sigset_t *old)
+/* What was ignored when heddlerun was started stays so (nohup; the commands that a script runs in the background ignore
+ * SIGINT): it is not for this job. A signal that is blocked comes even if it is ignored. */
+static void block_signals(struct job *job, sigset_t *old)
 {
-	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
-	sigset_t set;
+	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+	struct sigaction was;
 
-	sigemptyset(&set);
+	sigemptyset(&job->taken);
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		sigaddset(&set, all[i]);
-	sigprocmask(SIG_BLOCK, &set, old);
+		if (all[i] == SIGCHLD || sigaction(all[i], NULL, &was) || was.sa_handler != SIG_IGN)
+			sigaddset(&job->taken, all[i]);
+	sigprocmask(SIG_BLOCK, &job->taken, old);
+	job->ignore_pipe = !sigaction(SIGPIPE, NULL, &was) && was.sa_handler == SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);	/* ignored by whoever started us, children would vanish unseen */
 }
@@ -197,7 +201,7 @@ int main(int argc, char **argv)
 	if (code)
 		return code;
 	raise_file_limit(&job);
-	block_signals(&old_mask);
+	block_signals(&job, &old_mask);
 	job.old_mask = &old_mask;
 	if (job.opt.verbose)
 		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,

@@ -26,7 +26,9 @@ static const char usage[] =
 "For the job:\n"
 "  --bind-to none|core     each rank on a core of its own; default: core if there are cores for all ranks, else none\n"
 "  --tag-output            put [rank]<stdout> or [rank]<stderr> in front of each line that a rank prints\n"
-"  --timeout SECONDS       end the job after this time, with exit code 124\n"
+"  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
+"  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
+"                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
 "  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for\n"
@@ -34,15 +36,17 @@ static const char usage[] =
 "  -V, --version           print the version\n"
 "  -h, --help              print this\n"
 "\n"
-"Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed to all ranks; a\n"
-"second SIGINT or SIGTERM ends the job at once. The exit code is that of the first rank that fails (128 + N after signal N),\n"
-"and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
+"Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed to all\n"
+"processes of all ranks, but for those that were ignored when heddlerun was started (nohup). After SIGTERM the ranks have the\n"
+"time of --kill-after to end by themselves. The same signal once more within a second is the same one (timeout(1) sends it\n"
+"twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank that fails (128 + N\n"
+"after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
 "\n"
 "Several hosts: use the cluster's own launcher, srun --mpi=pmix (Slurm) or prterun (PRRTE).\n"
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_VERBOSE,
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_VERBOSE,
 	  OPT_VERSION, OPT_HELP, OPT_HOSTS, OPT_UNKNOWN };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). */
@@ -52,7 +56,8 @@ static const struct {
 	enum { NO_VALUE, VALUE, MAYBE } value;	/* MAYBE: only as --name=value */
 } table[] = {
 	{ "n", OPT_N, VALUE }, { "np", OPT_N, VALUE }, { "x", OPT_X, VALUE }, { "wdir", OPT_WDIR, VALUE },
-	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE }, { "bind-to", OPT_BIND, VALUE },
+	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE },
+	{ "kill-after", OPT_KILL_AFTER, VALUE }, { "bind-to", OPT_BIND, VALUE },
 	{ "report-transports", OPT_TRANSPORTS, NO_VALUE }, { "report-collectives", OPT_COLLECTIVES, NO_VALUE },
 	{ "report-hang", OPT_HANG, MAYBE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
 	{ "V", OPT_VERSION, NO_VALUE }, { "version", OPT_VERSION, NO_VALUE }, { "h", OPT_HELP, NO_VALUE },
@@ -112,6 +117,11 @@ static bool seconds(const char *text, double *out)
 	return isdigit((unsigned char)*text) && (!*end || !strcmp(end, "s")) && *out > 0 && *out < 1e9;
 }
 
+static bool seconds_or_0(const char *text, double *out)
+{
+	return seconds(text, out) || (*out == 0 && isdigit((unsigned char)*text) && !text[strspn(text, "0.s")]);
+}
+
 /* What holds from one program to the next. */
 struct carried {
 	const char *wdir;
@@ -154,9 +164,15 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		opt->tag_output = true;
 		return -1;
 	case OPT_TIMEOUT:
+		opt->timeout_by = "--timeout";
 		if (seconds(value, &opt->timeout))
 			return -1;
 		complain("--timeout %s: a positive number of seconds is needed", value);
+		return EXIT_USAGE;
+	case OPT_KILL_AFTER:
+		if (seconds_or_0(value, &opt->kill_after))
+			return -1;
+		complain("--kill-after %s: a number of seconds is needed, or 0 for never", value);
 		return EXIT_USAGE;
 	case OPT_BIND:
 		opt->bind = !strcmp(value, "none") ? BIND_NONE : BIND_CORE;
@@ -258,12 +274,33 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 	return -1;
 }
 
+/* What the environment sets, and the command line may change. */
+static int defaults(struct options *opt)
+{
+	const char *timeout = getenv("MPIEXEC_TIMEOUT"), *kill_after = getenv("HEDDLERUN_KILL_AFTER");
+
+	opt->kill_after = 60;
+	if (timeout && *timeout && !seconds_or_0(timeout, &opt->timeout)) {
+		complain("MPIEXEC_TIMEOUT=%s: a positive number of seconds is needed", timeout);
+		return EXIT_USAGE;
+	}
+	opt->timeout_by = "MPIEXEC_TIMEOUT";
+	if (kill_after && *kill_after && !seconds_or_0(kill_after, &opt->kill_after)) {
+		complain("HEDDLERUN_KILL_AFTER=%s: a number of seconds is needed, or 0 for never", kill_after);
+		return EXIT_USAGE;
+	}
+	return -1;
+}
+
 int options_parse(struct options *opt, int argc, char **argv)
 {
 	struct carried c = { .set_env = must(calloc(1, sizeof(char *))) };
 	int i = 1, code = -1;
 
 	memset(opt, 0, sizeof *opt);
+	code = defaults(opt);
+	if (code >= 0)
+		return code;
 	do {
 		code = parse_app(opt, &c, argc, argv, &i);
 	} while (code < 0 && i++ < argc && i <= argc);

@@ -28,7 +28,7 @@ struct start {
 	size_t mask_size;
 	const sigset_t *sigmask;
 	struct rlimit files;
-	bool ignore_ttou;
+	bool ignore_ttou, ignore_pipe;
 	pid_t parent;
 };
 
@@ -64,7 +64,8 @@ static void become(const struct start *s)
 		give_up("fcntl(F_SETFD) of the fabric");
 	if (s->wdir && chdir(s->wdir))
 		give_up("chdir");
-	sigaction(SIGPIPE, &dfl, NULL);
+	if (!s->ignore_pipe)
+		sigaction(SIGPIPE, &dfl, NULL);
 	if (s->ignore_ttou)
 		sigaction(SIGTTOU, &ign, NULL);
 	sigprocmask(SIG_SETMASK, s->sigmask, NULL);
@@ -162,7 +163,8 @@ out:
 
 int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd)
 {
-	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd };
+	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd,
+			   .ignore_pipe = job->ignore_pipe };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	bool bind = job->opt.bind == BIND_CORE;
 	struct termios tty;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,15 +22,24 @@
 #include "launcher/launcher.h"
 #include "runtime/runtime.h"
 
-enum { GRACE_MS = 2000 };	/* between SIGTERM and SIGKILL */
+enum { GRACE_MS = 2000 };	/* between SIGTERM and SIGKILL of ranks whose job has failed */
+
+/* Who ends a job often says it twice: timeout(1) signals its child and then its whole process group, a batch system each
+ * process that it knows of. What comes within this time after the first signal is the same wish. */
+#define REPEAT_NS 1000000000ull
 
 struct loop {
 	struct job *job;
 	int epoll, signal_fd, note_fd, tty_fd;
 	int running;			/* ranks that have not ended */
-	enum { RUNNING, ENDING, KILLED } state;
+	int lingering;			/* ranks that have ended while something of their process group has not */
+	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the others end by themselves.
+	 * ENDING: they were told to. */
+	enum { RUNNING, LEAVING, ENDING, KILLED } state;
 	int exit_code;			/* of the first failure */
-	int forwarded;			/* a signal that ends programs was passed on */
+	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
+	uint64_t forwarded_at;		/* ... and when */
+	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	uint64_t kill_at, timeout_at, hang_at;	/* hdl_now_ns(); 0: never */
 	char *tty_buf;			/* terminal input that the rank has not taken */
 	size_t tty_len;
@@ -37,7 +47,7 @@ struct loop {
 
 static void signal_rank(const struct rank *rank, int sig)
 {
-	if (rank->pid > 0 && !rank->ended)
+	if (rank->pid > 0 && (!rank->ended || rank->lingers))
 		kill(-rank->pid, sig);
 }
 
@@ -47,15 +57,42 @@ static void signal_all(struct loop *l, int sig)
 		signal_rank(&l->job->ranks[r], sig);
 }
 
+/* Not later than was said before. 0 s: never. */
+static void kill_after(struct loop *l, double seconds)
+{
+	uint64_t at = hdl_now_ns() + (uint64_t)(seconds * 1e9);
+
+	if (seconds > 0 && (!l->kill_at || at < l->kill_at))
+		l->kill_at = at;
+}
+
+static void tell_to_end(struct loop *l, int exit_code, double seconds)
+{
+	if (l->state != RUNNING && l->state != LEAVING)
+		return;
+	if (l->state == RUNNING)
+		l->exit_code = exit_code;
+	l->state = ENDING;
+	kill_after(l, seconds);
+	signal_all(l, SIGTERM);
+	signal_all(l, SIGCONT);		/* a stopped one must see it */
+}
+
 static void end_job(struct loop *l, int exit_code)
+{
+	if (l->state == RUNNING)
+		tell_to_end(l, exit_code, GRACE_MS / 1e3);
+}
+
+/* A rank has ended because of a signal that was passed on to all. The others have got it, too, and may have something to
+ * write before they end: they have their time for it. */
+static void leave_job(struct loop *l, int exit_code)
 {
 	if (l->state != RUNNING)
 		return;
 	l->exit_code = exit_code;
-	l->state = ENDING;
-	l->kill_at = hdl_now_ns() + GRACE_MS * 1000000ull;
-	signal_all(l, SIGTERM);
-	signal_all(l, SIGCONT);		/* a stopped one must see it */
+	l->state = LEAVING;
+	kill_after(l, l->job->opt.kill_after);
 }
 
 static void kill_job(struct loop *l)
@@ -63,6 +100,14 @@ static void kill_job(struct loop *l)
 	l->state = KILLED;
 	l->kill_at = 0;
 	signal_all(l, SIGKILL);
+}
+
+/* Whether the end of a rank is what the user asked for a moment ago. */
+static bool asked_to_end(const struct loop *l)
+{
+	double limit = l->job->opt.kill_after;
+
+	return l->forwarded && (limit <= 0 || (double)(hdl_now_ns() - l->forwarded_at) < limit * 1e9);
 }
 
 /* "; ending the other 3 ranks" */
@@ -98,8 +143,8 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 
 	if (l->state != RUNNING)
 		return;
-	if (how->si_code != CLD_EXITED && how->si_status == l->forwarded) {
-		end_job(l, code);	/* the user ended it */
+	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
+		leave_job(l, code);
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
@@ -111,6 +156,10 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 		end_job(l, code);
 	} else if (rank->joined && !rank->left) {
 		/* the others would wait for it; of the last one, too, it says that the program did not come to its end */
+		if (asked_to_end(l)) {
+			leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
+			return;
+		}
 		complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Finalize%s", r, program, (int)rank->pid,
 			 others(l, rest, sizeof rest));
 		end_job(l, EXIT_FAILURE);
@@ -133,6 +182,10 @@ static void judge_absent(struct loop *l)
 	}
 	if (l->state != RUNNING || absent < 0 || present < 0)
 		return;
+	if (asked_to_end(l)) {
+		leave_job(l, EXIT_BY_SIGNAL + l->forwarded);
+		return;
+	}
 	complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", absent,
 		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, others(l, rest, sizeof rest));
 	end_job(l, EXIT_FAILURE);
@@ -155,6 +208,24 @@ static void judge_killed(struct loop *l)
 	}
 }
 
+/* A rank is often a script, which a signal ends at once while the program that it started still writes its checkpoint.
+ * So when ranks are ending, the rest of a process group has the time that the rank itself has. heddlerun is the group's
+ * reaper (PR_SET_CHILD_SUBREAPER): the end of the last one is seen, and nothing of it stays a zombie. */
+static void look_for_lingerers(struct loop *l)
+{
+	for (int r = 0; l->lingering && r < l->job->nranks; r++) {
+		struct rank *rank = &l->job->ranks[r];
+
+		if (!rank->lingers || !kill(-rank->pid, 0))
+			continue;
+		rank->lingers = false;
+		l->lingering--;
+		guard_set(l->job->guard, r, 0);
+		drain(&rank->out);
+		drain(&rank->err);
+	}
+}
+
 static void reap(struct loop *l)
 {
 	for (;;) {
@@ -163,7 +234,7 @@ static void reap(struct loop *l)
 		int r;
 
 		if (waitid(P_ALL, 0, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid)
-			return;
+			break;
 		for (r = 0; r < l->job->nranks && !rank; r++)
 			if (l->job->ranks[r].pid == how.si_pid && !l->job->ranks[r].ended)
 				rank = &l->job->ranks[r];
@@ -175,18 +246,26 @@ static void reap(struct loop *l)
 			continue;
 		}
 		take_notes(l);		/* what it told the server came before its end */
-		kill(-how.si_pid, SIGKILL);
 		if (how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
 			judge_killed(l);
 		rank->ended = true;
 		l->running--;
-		drain(&rank->out);
-		drain(&rank->err);
 		judge(l, r, &how);
 		judge_absent(l);
-		guard_set(l->job->guard, r, 0);
+		if (l->state == LEAVING || l->state == ENDING || (l->state == RUNNING && asked_to_end(l)))
+			rank->lingers = true;	/* until it turns out that nothing is left */
+		else
+			kill(-how.si_pid, SIGKILL);
 		waitpid(how.si_pid, NULL, 0);
+		if (rank->lingers) {
+			l->lingering++;
+			continue;
+		}
+		guard_set(l->job->guard, r, 0);
+		drain(&rank->out);
+		drain(&rank->err);
 	}
+	look_for_lingerers(l);
 }
 
 /* ---- notes of the PMIx server ---------------------------------------------------------------------------------------- */
@@ -284,10 +363,38 @@ static void copy_tty(struct loop *l)
 
 /* ---- signals ------------------------------------------------------------------------------------------------------------ */
 
+/* SIGCONT, when it comes, is passed on like any other. */
 static void stop_self(struct loop *l, int sig)
 {
 	signal_all(l, sig);
-	raise(SIGSTOP);		/* sig itself is blocked; SIGCONT, when it comes, is passed on like any other */
+	raise(SIGSTOP);		/* sig itself is blocked */
+}
+
+/* A signal that ends programs. The first goes to the ranks, which end by themselves; a second one, unless it is the
+ * first one's echo, ends them. */
+static void take_ending_signal(struct loop *l, int sig)
+{
+	uint64_t now = hdl_now_ns();
+
+	bool wish = sig == SIGINT || sig == SIGTERM;
+
+	if (l->forwarded && now - l->forwarded_at < REPEAT_NS) {
+		if (sig == l->forwarded)
+			return;
+	} else if (l->asked && wish) {
+		complain("second signal: ending all ranks now");
+		end_job(l, EXIT_BY_SIGNAL + sig);
+		kill_job(l);
+		return;
+	}
+	l->asked |= wish;
+	l->forwarded_at = now;
+	l->forwarded = sig;
+	signal_all(l, sig);
+	if (sig == SIGTERM) {
+		signal_all(l, SIGCONT);		/* a stopped one must see it */
+		kill_after(l, l->job->opt.kill_after);
+	}
 }
 
 static void take_signal(struct loop *l, int sig)
@@ -300,16 +407,10 @@ static void take_signal(struct loop *l, int sig)
 		break;
 	case SIGINT:
 	case SIGTERM:
-		if (l->forwarded == SIGINT || l->forwarded == SIGTERM) {
-			complain("second signal: ending all ranks now");
-			end_job(l, EXIT_BY_SIGNAL + sig);
-			kill_job(l);
-			break;
-		}
-		/* fall through */
 	case SIGHUP:
-		l->forwarded = sig;
-		/* fall through */
+	case SIGQUIT:
+		take_ending_signal(l, sig);
+		break;
 	default:
 		signal_all(l, sig);
 	}
@@ -332,7 +433,7 @@ static void list_running(struct loop *l, char *text, size_t size)
 
 	*text = 0;
 	for (int r = 0; r < l->job->nranks; r++) {
-		if (l->job->ranks[r].ended)
+		if (l->job->ranks[r].ended && !l->job->ranks[r].lingers)
 			continue;
 		if (len + 16 > size) {
 			snprintf(text + len, size - len, ", ...");
@@ -375,6 +476,20 @@ static void report_hang(struct loop *l)
 	}
 }
 
+/* Ranks were told to end, and did not. */
+static void escalate(struct loop *l)
+{
+	char who[256];
+
+	list_running(l, who, sizeof who);
+	if (*who && (l->forwarded || l->exit_code == EXIT_TIMEOUT))
+		complain("rank %s did not end within %g s after %s (--kill-after): killed", who, l->job->opt.kill_after,
+			 l->forwarded == SIGTERM ? "SIGTERM" : l->forwarded ? "the first rank did" : "SIGTERM");
+	if (l->state == RUNNING)
+		l->exit_code = EXIT_BY_SIGNAL + (l->forwarded ? l->forwarded : SIGKILL);
+	kill_job(l);
+}
+
 static void check_time(struct loop *l)
 {
 	uint64_t now = hdl_now_ns();
@@ -383,15 +498,16 @@ static void check_time(struct loop *l)
 	if (l->timeout_at && now >= l->timeout_at) {
 		l->timeout_at = 0;
 		list_running(l, who, sizeof who);
-		complain("the job has not ended within %g s (--timeout): ending rank %s", l->job->opt.timeout, who);
-		end_job(l, EXIT_TIMEOUT);
+		complain("the job has not ended within %g s (%s): ending rank %s", l->job->opt.timeout,
+			 l->job->opt.timeout_by, who);
+		tell_to_end(l, EXIT_TIMEOUT, l->job->opt.kill_after);
 	}
 	if (l->hang_at && now >= l->hang_at) {
 		l->hang_at = 0;
 		report_hang(l);
 	}
 	if (l->kill_at && now >= l->kill_at)
-		kill_job(l);
+		escalate(l);
 }
 
 static int wait_ms(const struct loop *l)
@@ -404,8 +520,9 @@ static int wait_ms(const struct loop *l)
 		next = l->hang_at;
 	if (l->kill_at && l->kill_at < next)
 		next = l->kill_at;
-	/* Terminal input while the rank or the foreground is somebody else's has no event to wait for. */
-	if (l->tty_fd >= 0 && next > now + 200000000)
+	/* Terminal input while the rank or the foreground is somebody else's has no event to wait for, nor has the end of a
+	 * process whose parent is no rank. */
+	if ((l->tty_fd >= 0 || l->lingering) && next > now + 200000000)
 		next = now + 200000000;
 	if (next == UINT64_MAX)
 		return -1;
@@ -471,20 +588,20 @@ static void turn(struct loop *l)
 	take_notes(l);
 	if (signals)
 		take_signals(l);
+	else if (l->lingering)
+		look_for_lingerers(l);
 	check_time(l);
 }
 
 int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 {
-	static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
 	struct loop l = { .job = job, .note_fd = note_fd, .tty_fd = tty_fd };
 	uint64_t now = hdl_now_ns();
-	sigset_t signals;
 
-	sigemptyset(&signals);
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		sigaddset(&signals, all[i]);
-	if (!open_loop(&l, &signals))
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; the end of what ranks have started is seen late",
+			 strerror(errno));
+	if (!open_loop(&l, &job->taken))
 		return EXIT_FAILURE;	/* the guard ends the ranks */
 	if (job->opt.timeout > 0)
 		l.timeout_at = now + (uint64_t)(job->opt.timeout * 1e9);
@@ -493,7 +610,7 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	if (failed)
 		end_job(&l, failed);
 	reap(&l);
-	while (l.running)
+	while (l.running || l.lingering)
 		turn(&l);
 	close_tty(&l);
 	free(l.tty_buf);

@@ -37,7 +37,7 @@ background "$run" -n 2 sh -c 'trap "" INT; echo ready; while :; do sleep 0.1; do
 wait_for has_lines "$out" "^ready" 2
 wait_for inner
 kill -s INT "$bg"
-sleep 0.3
+sleep 1.2
 gone "$bg" && fail "ended at the first SIGINT"
 kill -s INT "$bg"
 wait $outer; code=$?
