@@ -9,4 +9,4 @@ libheddle_internal_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 lib_LTLIBRARIES += libheddle.la
 libheddle_la_SOURCES =
 libheddle_la_LIBADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined $(OPENMP_CFLAGS)
+libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined -Wl,-z,nodelete $(OPENMP_CFLAGS)

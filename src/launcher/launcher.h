@@ -154,6 +154,8 @@ int stream_fd(const struct stream *s);
 /* Copies what is there. false: the stream has ended. */
 bool stream_copy(struct stream *s);
 void stream_free(struct stream *s);
+/* The errno of output that could not be written, EPIPE if its reader has gone; 0: all was. It was told. */
+int output_error(void);
 
 /* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------------- */
 

@@ -169,6 +169,8 @@ static int run(struct job *job, const struct core_set *cores)
 	if (stdin_fd >= 0)
 		close(stdin_fd);
 	code = supervise(job, note_fd, tty_fd, code);
+	if (!code && output_error())
+		code = output_error() == EPIPE ? EXIT_BY_SIGNAL + SIGPIPE : EXIT_FAILURE;
 out:
 	remove_tree(job->tmpdir);
 	if (job->guard)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "launcher/launcher.h"
+#include "runtime/runtime.h"
 
 enum { LONGEST_LINE = 1 << 20 };	/* a longer one is broken */
 
@@ -16,6 +17,13 @@ struct stream {
 	char *buf;		/* the beginning of a line whose end has not come */
 	size_t len, size;
 };
+
+static int output_errno;
+
+int output_error(void)
+{
+	return output_errno;
+}
 
 struct stream *stream_new(int fd, int to_fd, const char *tag)
 {
@@ -34,6 +42,17 @@ int stream_fd(const struct stream *s)
 	return s->fd;
 }
 
+/* The ranks go on: their results may be elsewhere. The job has failed all the same. A reader that has gone (head) is not
+ * worth a message, as in a shell's pipe. */
+static void lost(int fd, int err)
+{
+	if (!output_errno && err != EPIPE)
+		complain("standard %s cannot be written: %s; what the ranks print is lost from here on",
+			 fd == STDERR_FILENO ? "error" : "output", strerror(err));
+	if (!output_errno || output_errno == EPIPE)
+		output_errno = err;
+}
+
 static void write_all(int fd, const char *p, size_t len)
 {
 	while (len) {
@@ -45,8 +64,10 @@ static void write_all(int fd, const char *p, size_t len)
 			poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
 			continue;
 		}
-		if (n <= 0)
-			return;		/* the reader has gone: the ranks go on, like under a shell with the output closed */
+		if (n <= 0) {
+			lost(fd, errno);
+			return;
+		}
 		p += n;
 		len -= (size_t)n;
 	}

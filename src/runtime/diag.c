@@ -24,6 +24,7 @@ void hdl_diag_program(const char *name)
 	self.program = name;
 	self.rank = -1;
 	self.known = true;
+	hdl_output_watch();
 }
 
 void hdl_diag_rank(int rank, const char *host)

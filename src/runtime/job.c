@@ -383,6 +383,7 @@ int hdl_rt_init(void)
 	err = hdl_vars_load();
 	if (err)
 		return err;
+	hdl_output_watch();
 	if (!by.pmix) {
 		if (by.size > 1)
 			return refuse_without_pmix(&by);

@@ -106,6 +106,9 @@ void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Programs that are no ranks (heddlerun, heddle_info) report in their own name: "<name>: <text>". The name is kept. */
 void hdl_diag_program(const char *name);
+/* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
+ * and for our programs (hdl_diag_program). */
+void hdl_output_watch(void);
 /* Who reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */

@@ -64,5 +64,29 @@ says "$out" "last words"
 # Many ranks and a low limit of descriptors, which the ranks keep.
 expect 0 sh -c 'ulimit -Sn 64; exec "$0" --tag-output -n 40 sh -c "ulimit -Sn"' "$run"
 [ "$(grep -c '> 64$' "$out")" = 40 ] || fail "the limit of descriptors"
+
+# Output that cannot be written is an error, be it heddlerun that writes it or a rank, whose last words leave it at its end.
+if [ -c /dev/full ]; then
+	full() { code=$1; shift; $limit "$@" >/dev/full 2>"$err" </dev/null; c=$?; [ $c = $code ] || fail "exit code $c instead of $code: $*"; }
+	full 1 "$run" --tag-output -n 2 sh -c 'echo lost; exit 0'
+	says "$err" "^heddlerun: standard output cannot be written: No space left on device"
+	lines "$err" 1
+	full 3 "$run" --tag-output -n 1 sh -c 'echo lost; sleep 0.2; exit 3'
+	full 1 "$run" -n 2 "$job" where
+	says "$err" "^heddle: rank [01] (.*): standard output cannot be written: No space left on device"
+	says "$err" "ended with exit code 1"
+	full 6 "$run" -n 2 "$job" abort 1 6
+	full 1 "$job" where		# without heddlerun
+	full 1 "$run" --help
+	full 1 ./heddle_info --vars
+	says "$err" "^heddle_info: standard output cannot be written"
+	# A standard error that is lost is lost output, too.
+	$limit "$run" --tag-output sh -c 'echo x >&2' >"$out" 2>/dev/full; [ $? = 1 ] || fail "standard error"
+	# With room again in the end: what was lost stays lost.
+	$limit "$run" "$job" where >"$tmp/ok" 2>"$err" || fail "a good output"
+	# A reader that has gone is told by the exit code alone.
+	{ $limit "$run" --tag-output sh -c 'seq 100000' 2>"$err"; echo $? >"$tmp/code"; } | head -n 1 >"$out"
+	[ "$(cat "$tmp/code")" = 141 ] && [ ! -s "$err" ] || fail "a closed pipe: $(cat "$tmp/code")"
+fi
 nothing_left
 exit 0
