@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators (MPI-5.0 chapter 7). */
-#include "mpi/mpi_internal.h"
+#include "mpi/attr.h"
 
 #include <string.h>
 
@@ -85,6 +85,11 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	rc = hdl_comm_dup(c, &made);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
+	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
+	if (rc) {
+		hdl_comm_release(made);
+		return hdl_raise_code(c, rc, call);
+	}
 	*newcomm = (MPI_Comm)made;
 	return MPI_SUCCESS;
 }
@@ -120,6 +125,7 @@ int PMPI_Comm_free(MPI_Comm *comm)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_free";
 	struct hdl_comm *c;
+	int rc;
 
 	if (!comm) {
 		hdl_check_active(call);
@@ -131,6 +137,10 @@ int PMPI_Comm_free(MPI_Comm *comm)
 	if (c == &hdl_world || c == &hdl_self)
 		return hdl_raise(c, MPI_ERR_COMM, call, "invalid comm: %s is predefined and cannot be freed",
 				 c == &hdl_world ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
+	hdl_call = call;
+	rc = hdl_attrs_delete(HDL_ATTR_COMM, *comm, &c->attrs);
+	if (rc)
+		return hdl_raise_code(c, rc, call);
 	hdl_comm_release(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;

@@ -190,6 +190,19 @@ int hdl_missing_file(const char *call)
 	return hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING);
 }
 
+int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
+{
+	if (code > 0 && code <= CLASS_MASK && class_text[code])
+		return hdl_raise_class(comm, code, call);
+	hdl_reason_take();
+	return handle(comm ? comm : &hdl_self, code);
+}
+
+int hdl_last_used_code(void)
+{
+	return MPI_ERR_LASTCODE;
+}
+
 void hdl_not_active(const char *call)
 {
 	if (hdl_mpi_state == HDL_ACTIVE)

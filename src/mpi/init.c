@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of a program's use of MPI (MPI-5.0 sections 11.2, 11.6). */
-#include "mpi/mpi_internal.h"
+#include "mpi/attr.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,18 +69,38 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 }
 HDL_PROFILED(Init_thread);
 
+static void drop_attrs(struct hdl_comm *comm)
+{
+	hdl_attrs_drop(&comm->attrs);
+}
+
+/* Section 11.2.3: MPI_COMM_SELF's attributes go first, the last one set first, while everything works. One whose function
+ * fails is told, and the program ends all the same. */
+static int delete_attributes(const char *call)
+{
+	int rc = hdl_attrs_delete(HDL_ATTR_COMM, MPI_COMM_SELF, &hdl_self.attrs);
+
+	if (rc)
+		rc = hdl_raise_code(&hdl_self, rc, call);
+	hdl_comm_each(drop_attrs);
+	hdl_keyval_fini();
+	return rc;
+}
+
 int PMPI_Finalize(void)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Finalize";
+	int rc;
 
 	hdl_check_active(call);
 	hdl_call = call;
+	rc = delete_attributes(call);
 	if (hdl_coll_fini() || hdl_p2p_fini())
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
 	hdl_rt_fini(false);		/* the transport has left together with its peers */
 	hdl_mpi_state = HDL_AFTER_FINALIZE;
-	return MPI_SUCCESS;
+	return rc;
 }
 HDL_PROFILED(Finalize);
 

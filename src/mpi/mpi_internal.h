@@ -85,6 +85,10 @@ cold int hdl_raise(struct hdl_comm *comm, int class, const char *call, const cha
 	__attribute__((format(printf, 4, 5)));
 /* An error that a layer below reports by its class and hdl_reason_take(). */
 cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
+/* The same for what may also be the code that a program's function returned: that is passed on as it is. */
+cold int hdl_raise_code(struct hdl_comm *comm, int code, const char *call);
+/* The value of MPI_LASTUSEDCODE. */
+int hdl_last_used_code(void);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);

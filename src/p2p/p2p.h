@@ -19,6 +19,8 @@
 
 /* ---- communicators ------------------------------------------------------------------------------------- */
 
+struct hdl_attrs;
+
 struct hdl_comm {
 	struct hdl_object obj;		/* one reference for the handle, one for each pending request */
 	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
@@ -28,6 +30,7 @@ struct hdl_comm {
 	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
 	MPI_Errhandler errhandler;	/* a constant, or an object that begins with struct hdl_object */
 	void *coll;			/* the collectives' state of this communicator */
+	struct hdl_attrs *attrs;	/* mpi/attr.h: the program's attributes; NULL: none */
 	int *rank_of;			/* the inverse of world, made when a wildcard first needs it */
 	char name[MPI_MAX_OBJECT_NAME];
 };

@@ -264,6 +264,7 @@ static void become_singleton(void)
 {
 	hdl_job.size = hdl_job.local_size = 1;
 	hdl_job.singleton = true;
+	hdl_job.appnum = -1;
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "singleton.%d.%llx", (int)getpid(),
 		 (unsigned long long)hdl_now_ns());
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "none");
@@ -403,6 +404,9 @@ int hdl_rt_init(void)
 			  server_uri(), hdl_job.rank, hdl_job.size);
 		goto fail;
 	}
+	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
+		hdl_job.appnum = 0;
+	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
 	leader = read_local_peers();
 	if (leader < 0) {
 		hdl_error("the PMIx server of %s (%s) does not tell which ranks share this host (PMIX_LOCAL_PEERS)", by.launcher,

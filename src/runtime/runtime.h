@@ -22,6 +22,8 @@ struct hdl_job {
 	int *host_of;			/* host_of[rank]: index of the rank's host; NULL if the job has one host */
 	int my_host;
 	int ncores;			/* CPUs in the affinity mask of this host's ranks together */
+	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: it does not say */
+	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
 	bool singleton;			/* started without a launcher */
 	bool oversubscribed;		/* local_size > ncores */
 	char nspace[256];		/* PMIx namespace: names the job */

@@ -1,6 +1,6 @@
 # The MPI functions between processes: every program over every kind of queue.
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
-	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood
+	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes
 check_PROGRAMS += $(mpi_test_programs)
 tests_mp_mpi_sizes_SOURCES = tests/mp/mpi_sizes.c tests/mp/mpi_test.h
 tests_mp_mpi_sizes_LDADD = libheddle.la
@@ -17,6 +17,9 @@ tests_mp_mpi_types_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_comms_SOURCES = tests/mp/mpi_comms.c tests/mp/mpi_test.h
 tests_mp_mpi_comms_LDADD = libheddle.la
 tests_mp_mpi_comms_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_attributes_SOURCES = tests/mp/mpi_attributes.c tests/mp/mpi_test.h
+tests_mp_mpi_attributes_LDADD = libheddle.la
+tests_mp_mpi_attributes_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_stress_SOURCES = tests/mp/mpi_stress.c tests/mp/mpi_test.h
 tests_mp_mpi_stress_LDADD = libheddle.la
 tests_mp_mpi_stress_LDFLAGS = $(NOWRAP)
