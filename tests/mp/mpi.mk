@@ -32,6 +32,6 @@ tests_mp_mpi_flood_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_errors_SOURCES = tests/mp/mpi_errors.c tests/mp/mpi_test.h
 tests_mp_mpi_errors_LDADD = libheddle.la
 tests_mp_mpi_errors_LDFLAGS = $(NOWRAP)
-mpi_test_scripts = tests/mp/mpi_run.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
+mpi_test_scripts = tests/mp/mpi_run.sh tests/mp/mpi_objects.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 TESTS += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)
