@@ -110,3 +110,12 @@ int PMPI_Free_mem(void *base)
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Free_mem);
+
+/* For tools, which define their own (section 15.2.4): there is nothing to control here. */
+int PMPI_Pcontrol(const int level, ...)
+{
+	HDL_NO_LOCK;
+	(void)level;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Pcontrol);

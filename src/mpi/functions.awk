@@ -4,6 +4,9 @@
 #     awk -f functions.awk -v make=header  functions.def mpi.h.in    mpi.h: @functions@ is replaced by the prototypes
 #     awk -f functions.awk -v make=states  functions.def             which functions are present, for HDL_PROFILED
 #     awk -f functions.awk -v make=missing functions.def             the definitions of the missing functions
+#     awk -f functions.awk -v make=forward functions.def             libmpi_abi's functions, which jump into libheddle's
+#     awk -f functions.awk -v make=list    functions.def             the list as C, for heddle_info
+#     awk -f functions.awk -v make=doc     functions.def             docs/conformance.md
 #     nm -D --defined-only LIBRARY | awk -f functions.awk -v make=check functions.def -
 #                                                                    whether the library exports all, and nothing else
 
@@ -31,6 +34,7 @@ function add(form, type, name, parameters,	left, both)
 	types[n] = type
 	params[n] = parameters
 	states[n] = state
+	forms[n] = form
 	chapters[n] = chapter
 }
 
@@ -107,6 +111,48 @@ function missing(i,	call)
 	print "}\nHDL_ALIAS(" names[i] ");\n"
 }
 
+# The names of a function's parameters, separated by commas.
+function arguments(i,	part, parts, k, out)
+{
+	if (params[i] == "void")
+		return ""
+	parts = split(params[i], part, /, /)
+	for (k = 1; k <= parts; k++) {
+		if (part[k] == "...")
+			break
+		sub(/\[.*$/, "", part[k])
+		sub(/^.*[ *]/, "", part[k])
+		out = out (k > 1 ? ", " : "") part[k]
+	}
+	return out
+}
+
+function forward(i)
+{
+	print "extern __typeof__(PMPI_" names[i] ") hdl_abi_" names[i] ";"
+	print prototype("PMPI_", i) "\n{\n\treturn hdl_abi_" names[i] "(" arguments(i) ");\n}"
+	print "extern __typeof__(PMPI_" names[i] ") MPI_" names[i] " __attribute__((weak, alias(\"PMPI_" names[i] "\")));\n"
+}
+
+function doc(	i)
+{
+	print "# Conformance\n"
+	print "The functions of MPI 5.0 with the MPI standard ABI 1.0, by chapter of the standard, and whether this version has"
+	print "them. All of them are declared and can be linked; one that is missing returns `MPI_ERR_UNSUPPORTED_OPERATION`, and"
+	print "those of files return it without the default error handler's ending the program. `heddle_info --functions` prints the"
+	print "same list with totals.\n"
+	print "This page is made from `src/mpi/functions.def` by `make conformance`."
+	for (i = 1; i <= n; i++) {
+		if (chapters[i] != chapters[i - 1])
+			print "\n## " chapters[i] ". " titles[chapters[i]] "\n\n| function | |\n|---|---|"
+		if (forms[i + 1] == 2) {
+			print "| `MPI_" names[i] "`, `_c` | " states[i] " |"
+			i++
+		} else
+			print "| `MPI_" names[i] "` | " states[i] " |"
+	}
+}
+
 BEGIN {
 	made = "/* Made by functions.awk of functions.def. */"
 }
@@ -162,6 +208,21 @@ END {
 			if (states[i] == "missing")
 				missing(i)
 	}
+	if (make == "forward") {
+		print made "\n#pragma GCC visibility push(default)\n#include <mpi.h>\n"
+		for (i = 1; i <= n; i++)
+			forward(i)
+	}
+	if (make == "list") {
+		print made
+		for (i = 1; i <= n; i++) {
+			if (chapters[i] != chapters[i - 1])
+				print "HDL_CHAPTER(" chapters[i] ", \"" titles[chapters[i]] "\")"
+			print "HDL_FUNCTION(" chapters[i] ", \"MPI_" names[i] "\", " (states[i] == "present") ")"
+		}
+	}
+	if (make == "doc")
+		doc()
 	if (make == "check") {
 		for (i = 1; i <= n; i++) {
 			if (!(("PMPI_" names[i]) in exported))

@@ -5,7 +5,7 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c src/mpi/error.
 nodist_mpi_sources = src/mpi/missing.c
 nodist_include_HEADERS += include/mpi.h
 noinst_DATA += src/mpi/functions.checked
-mpi_made = include/mpi.h src/mpi/functions.h src/mpi/missing.c
+mpi_made = include/mpi.h src/mpi/functions.h src/mpi/missing.c src/mpi/forward.c src/mpi/list.h
 BUILT_SOURCES += $(mpi_made)
 CLEANFILES += $(mpi_made) src/mpi/functions.stamp src/mpi/functions.checked
 EXTRA_DIST += include/mpi.h.in src/mpi/functions.def src/mpi/functions.awk
@@ -18,9 +18,17 @@ src/mpi/functions.stamp: $(mpi_list) $(mpi_list_awk) $(srcdir)/include/mpi.h.in
 	$(mpi_make)=header $(mpi_list) $(srcdir)/include/mpi.h.in >include/mpi.h.tmp && \
 	$(mpi_make)=states $(mpi_list) >src/mpi/functions.h.tmp && \
 	$(mpi_make)=missing $(mpi_list) >src/mpi/missing.c.tmp && \
+	$(mpi_make)=forward $(mpi_list) >src/mpi/forward.c.tmp && \
+	$(mpi_make)=list $(mpi_list) >src/mpi/list.h.tmp && \
 	for f in $(mpi_made); do if cmp -s $$f.tmp $$f; then rm -f $$f.tmp; else mv -f $$f.tmp $$f; fi || exit; done && \
 	touch $@
 $(mpi_made): src/mpi/functions.stamp
 	@test -f $@ || { rm -f $< && $(MAKE) $<; }
-src/mpi/functions.checked: libheddle.la $(mpi_list) $(mpi_list_awk)
-	$(AM_V_GEN)$(NM) -D --defined-only .libs/libheddle.so | $(mpi_make)=check $(mpi_list) - && touch $@
+src/mpi/functions.checked: libheddle.la libmpi_abi.la $(mpi_list) $(mpi_list_awk)
+	$(AM_V_GEN)for so in libheddle libmpi_abi; do \
+		$(NM) -D --defined-only .libs/$$so.so | $(mpi_make)=check $(mpi_list) - || exit; done && touch $@
+
+# docs/conformance.md is a part of the sources, made of the list.
+.PHONY: conformance
+conformance:
+	$(AM_V_GEN)$(mpi_make)=doc $(mpi_list) >conformance.tmp && mv -f conformance.tmp $(srcdir)/docs/conformance.md

@@ -24,7 +24,10 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define cold		__attribute__((cold, noinline))
 
-#define HDL_ALIAS(name) extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)))
+/* The other two names of PMPI_name: MPI_name, and the one that libmpi_abi.so.1's functions jump to. */
+#define HDL_ALIAS(name)										\
+	extern __typeof__(PMPI_##name) MPI_##name __attribute__((weak, alias("PMPI_" #name)));		\
+	extern __typeof__(PMPI_##name) hdl_abi_##name __attribute__((alias("PMPI_" #name), visibility("default")))
 /* After the definition of PMPI_name: MPI_name, and that the list of functions knows. */
 #define HDL_PROFILED(name)									\
 	_Static_assert(HDL_IS_PRESENT_##name, "MPI_" #name " is defined here: mark it as present in src/mpi/functions.def");	\

@@ -8,12 +8,13 @@
 #include "tools/info.h"
 
 static const char usage[] =
-"usage: heddle_info [--devices] [--vars] [--doctor] [--version] [--help]\n"
+"usage: heddle_info [--devices] [--functions] [--vars] [--doctor] [--version] [--help]\n"
 "\n"
-"  --devices   the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
-"  --vars      all HEDDLE_* and SHCA_* variables: type, default, present value, meaning\n"
-"  --doctor    checks limits and settings of this host, and says where to change them; exit code 1 if one must be\n"
-"  --version   the version, and what it was built with\n";
+"  --devices     the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
+"  --functions   the functions of MPI 5.0, by chapter, and which of them this version has\n"
+"  --vars        all HEDDLE_* and SHCA_* variables: type, default, present value, meaning\n"
+"  --doctor      checks limits and settings of this host, and says where to change them; exit code 1 if one must be\n"
+"  --version     the version, and what it was built with\n";
 
 static int version(void)
 {
@@ -46,8 +47,8 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } parts[] = {
-	{ "--devices", info_devices }, { "--vars", vars }, { "--doctor", info_doctor }, { "--version", version },
-	{ "--help", help }, { "-h", help }, { "-V", version },
+	{ "--devices", info_devices }, { "--functions", info_functions }, { "--vars", vars }, { "--doctor", info_doctor },
+	{ "--version", version }, { "--help", help }, { "-h", help }, { "-V", version },
 };
 enum { NPARTS = sizeof parts / sizeof parts[0] };
 

@@ -4,6 +4,7 @@
 #define HDL_INFO_H
 
 int info_devices(void);
+int info_functions(void);
 int info_doctor(void);
 
 #endif

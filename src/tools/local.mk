@@ -1,38 +1,40 @@
 # heddle_info sees the devices as the library does: it is linked with the library's inside.
 bin_PROGRAMS += heddle_info
-heddle_info_SOURCES = src/tools/info.h src/tools/heddle_info.c src/tools/info_devices.c src/tools/info_doctor.c
+heddle_info_SOURCES = src/tools/info.h src/tools/heddle_info.c src/tools/info_devices.c src/tools/info_doctor.c \
+	src/tools/info_functions.c
 heddle_info_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 heddle_info_LDFLAGS = $(NOWRAP) $(OPENMP_CFLAGS)
 
-# Compiler wrappers: heddlecc and heddlec++ of the build tree use its headers and library, those below src/tools are
-# installed and use the installed ones.
-bin_SCRIPTS += src/tools/heddlecc src/tools/heddlec++
+# Compiler wrappers: those of the build tree use its headers and library, those below src/tools are installed and use the
+# installed ones. heddlecc and heddlec++ link libheddle; mpicc_abi and mpicxx_abi link libmpi_abi, so that what they make
+# runs with any implementation of the MPI standard ABI.
+wrappers = heddlecc heddlec++ mpicc_abi mpicxx_abi
+installed_wrappers = src/tools/heddlecc src/tools/heddlec++ src/tools/mpicc_abi src/tools/mpicxx_abi
+bin_SCRIPTS += $(installed_wrappers)
 pkgconfig_DATA += src/tools/heddle.pc
-noinst_SCRIPTS = heddlecc heddlec++
+noinst_SCRIPTS = $(wrappers)
 EXTRA_DIST += src/tools/heddlecc.in src/tools/heddle.pc.in
 CLEANFILES += $(bin_SCRIPTS) $(noinst_SCRIPTS) src/tools/heddle.pc
 
 wrapper_in = $(srcdir)/src/tools/heddlecc.in
-wrapper_edit = $(SED) -e 's|@version[@]|$(PACKAGE_VERSION)|g'
-wrapper_cc = -e 's|@name[@]|heddlecc|g' -e 's|@variable[@]|HEDDLE_CC|g' -e 's|@compiler[@]|$(CC)|g'
-wrapper_cxx = -e 's|@name[@]|heddlec++|g' -e 's|@variable[@]|HEDDLE_CXX|g' -e 's|@compiler[@]|$(CXX)|g'
 wrapper_built = -e 's|@where[@]|in the build tree|' \
 	-e 's|@compile[@]|-I$(HEDDLE_ABS_BUILDDIR)/include -I$(abs_top_srcdir)/include|' \
-	-e 's|@link[@]|-L$(HEDDLE_ABS_BUILDDIR)/.libs -Wl,-rpath,$(HEDDLE_ABS_BUILDDIR)/.libs -lheddle|'
+	-e "s|@link[@]|-L$(HEDDLE_ABS_BUILDDIR)/.libs -Wl,-rpath,$(HEDDLE_ABS_BUILDDIR)/.libs -l$$lib|"
 wrapper_installed = -e 's|@where[@]|installed|' -e 's|@compile[@]|-I$(includedir)|' \
-	-e 's|@link[@]|-L$(libdir) -Wl,-rpath,$(libdir) -lheddle|'
-wrapper_done = >$@.tmp && chmod +x $@.tmp && mv -f $@.tmp $@
+	-e "s|@link[@]|-L$(libdir) -Wl,-rpath,$(libdir) -l$$lib|"
+wrapper_make = $(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	case $(@F) in *cc*) compiler='$(CC)' var=CC ;; *) compiler='$(CXX)' var=CXX ;; esac && \
+	case $(@F) in heddle*) lib=heddle var=HEDDLE_$$var ;; *) lib=mpi_abi var=MPI_ABI_$$var ;; esac && \
+	$(SED) -e 's|@version[@]|$(PACKAGE_VERSION)|g' -e 's|@name[@]|$(@F)|g' -e "s|@variable[@]|$$var|g" \
+		-e "s|@compiler[@]|$$compiler|g"
+wrapper_done = $(wrapper_in) >$@.tmp && chmod +x $@.tmp && mv -f $@.tmp $@
 
-heddlecc: $(wrapper_in) Makefile
-	$(AM_V_GEN)$(wrapper_edit) $(wrapper_cc) $(wrapper_built) $(wrapper_in) $(wrapper_done)
-heddlec++: $(wrapper_in) Makefile
-	$(AM_V_GEN)$(wrapper_edit) $(wrapper_cxx) $(wrapper_built) $(wrapper_in) $(wrapper_done)
-src/tools/heddlecc: $(wrapper_in) Makefile
-	$(AM_V_GEN)$(MKDIR_P) src/tools && $(wrapper_edit) $(wrapper_cc) $(wrapper_installed) $(wrapper_in) $(wrapper_done)
-src/tools/heddlec++: $(wrapper_in) Makefile
-	$(AM_V_GEN)$(MKDIR_P) src/tools && $(wrapper_edit) $(wrapper_cxx) $(wrapper_installed) $(wrapper_in) $(wrapper_done)
+$(wrappers): $(wrapper_in) Makefile
+	$(wrapper_make) $(wrapper_built) $(wrapper_done)
+$(installed_wrappers): $(wrapper_in) Makefile
+	$(wrapper_make) $(wrapper_installed) $(wrapper_done)
 src/tools/heddle.pc: $(srcdir)/src/tools/heddle.pc.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) src/tools && $(wrapper_edit) -e 's|@prefix[@]|$(prefix)|' -e 's|@exec_prefix[@]|$(exec_prefix)|' \
+	$(AM_V_GEN)$(MKDIR_P) src/tools && $(SED) -e 's|@version[@]|$(PACKAGE_VERSION)|g' -e 's|@prefix[@]|$(prefix)|' -e 's|@exec_prefix[@]|$(exec_prefix)|' \
 		-e 's|@libdir[@]|$(libdir)|' -e 's|@includedir[@]|$(includedir)|' $(srcdir)/src/tools/heddle.pc.in >$@.tmp && \
 		mv -f $@.tmp $@
 # Parts of this folder.

@@ -21,3 +21,10 @@ tests_unit_mpi_calls_LDADD = $(CRITERION_LIBS)
 endif
 TESTS += tests/unit/mpi_locked.sh
 EXTRA_DIST += tests/unit/mpi_locked.sh
+# mpi.h and the libraries against the ABI.
+check_PROGRAMS += tests/unit/mpi_abi
+tests_unit_mpi_abi_SOURCES = tests/unit/mpi_abi.c tests/unit/mpi_abi_values.def tests/unit/mpi_abi_functions.def
+tests_unit_mpi_abi_LDADD = libmpi_abi.la
+tests_unit_mpi_abi_LDFLAGS = $(NOWRAP)
+TESTS += tests/unit/mpi_abi tests/unit/mpi_abi.sh
+EXTRA_DIST += tests/unit/mpi_abi.sh

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle_info --functions: the functions of the MPI standard ABI by chapter, and which of them this version has. */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tools/info.h"
+
+static const struct chapter {
+	int number;
+	const char *title;
+} chapters[] = {
+#define HDL_CHAPTER(number, title)		{ number, title },
+#define HDL_FUNCTION(chapter, name, present)
+#include "mpi/list.h"
+#undef HDL_CHAPTER
+#undef HDL_FUNCTION
+};
+
+static const struct function {
+	int chapter;
+	const char *name;
+	bool present;
+} functions[] = {
+#define HDL_CHAPTER(number, title)
+#define HDL_FUNCTION(chapter, name, present)	{ chapter, name, present },
+#include "mpi/list.h"
+};
+enum { NCHAPTERS = sizeof(chapters) / sizeof(chapters[0]), NFUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+/* Chapter 0: all. */
+static void count(int chapter, int *present, int *all)
+{
+	*present = *all = 0;
+	for (int i = 0; i < NFUNCTIONS; i++)
+		if (!chapter || functions[i].chapter == chapter) {
+			*present += functions[i].present;
+			++*all;
+		}
+}
+
+int info_functions(void)
+{
+	int present, all;
+
+	printf("Functions of MPI 5.0 (a large-count form _c counts as one of its own). What is missing can be linked, and\n"
+	       "returns MPI_ERR_UNSUPPORTED_OPERATION.\n");
+	for (int c = 0; c < NCHAPTERS; c++) {
+		count(chapters[c].number, &present, &all);
+		printf("\nChapter %d: %s (%d of %d)\n", chapters[c].number, chapters[c].title, present, all);
+		for (int i = 0; i < NFUNCTIONS; i++)
+			if (functions[i].chapter == chapters[c].number)
+				printf("    %-40s %s\n", functions[i].name, functions[i].present ? "present" : "missing");
+	}
+	printf("\n");
+	for (int c = 0; c < NCHAPTERS; c++) {
+		count(chapters[c].number, &present, &all);
+		printf("%4d of %4d   chapter %d: %s\n", present, all, chapters[c].number, chapters[c].title);
+	}
+	count(0, &present, &all);
+	printf("%4d of %4d   in all\n", present, all);
+	return 0;
+}
