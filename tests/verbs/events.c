@@ -165,19 +165,118 @@ static void srq_limit(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
 }
 
+/* The events that are there, each acknowledged; how many there were of a type and an object. */
+static int drain_events(struct ibv_context *ctx, enum ibv_event_type type, const void *object)
+{
+	struct ibv_async_event ev;
+	int n = 0;
+
+	while (readable(ctx->async_fd, 0)) {
+		CHECK(!ibv_get_async_event(ctx, &ev), "ibv_get_async_event");
+		CHECK(ev.event_type == IBV_EVENT_CQ_ERR || ev.event_type == IBV_EVENT_QP_FATAL, "event %s",
+		      ibv_event_type_str(ev.event_type));
+		n += ev.event_type == type && (object == NULL || ev.element.cq == object || ev.element.qp == object);
+		ibv_ack_async_event(&ev);
+	}
+	return n;
+}
+
+static struct ibv_qp *small_qp(struct vt *t, struct ibv_cq *scq, struct ibv_cq *rcq)
+{
+	struct ibv_qp_init_attr i = { .send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC,
+				      .cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1,
+						.max_recv_sge = 1 } };
+	struct ibv_qp *qp = ibv_create_qp(t->pd, &i);
+	CHECK(qp, "create_qp");
+	return qp;
+}
+
+/* What fits arrives and may be polled; the message that did not fails at its sender; every queue of the CQ is in error,
+ * with its event; the CQ stays in error whatever is polled. */
 static void overrun(struct vt *t)
 {
 	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
-	struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = small, .qp_type = IBV_QPT_RC,
-				      .cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1,
-						.max_recv_sge = 1 } };
-	struct ibv_qp *a = ibv_create_qp(t->pd, &i), *b = ibv_create_qp(t->pd, &i);
+	struct ibv_qp *a = small_qp(t, cq, cq), *b = small_qp(t, cq, small), *idle = small_qp(t, small, cq);
+	struct ibv_qp *bystander = small_qp(t, cq, cq);
+	vt_connect_pair(a, b);
+	vt_connect_pair(idle, bystander);
+	for (int n = 0; n <= small->cqe; n++)
+		CHECK(!vt_recv(b, (uint64_t)n, vt_sge(mr, 0, 8)) && !vt_send(a, 2, vt_sge(mr, 8, 8), 0), "post");
+	struct ibv_async_event ev;
+	int qps = 0, cqs = 0;
+	while (qps < 2 || !cqs) {
+		CHECK(readable(t->ctx->async_fd, 60000), "an event is missing: %d queues, %d CQs", qps, cqs);
+		CHECK(!ibv_get_async_event(t->ctx, &ev), "ibv_get_async_event");
+		if (ev.event_type == IBV_EVENT_CQ_ERR) {
+			CHECK(ev.element.cq == small && !cqs++, "one event of the CQ");
+		} else {
+			CHECK(ev.event_type == IBV_EVENT_QP_FATAL && (ev.element.qp == b || ev.element.qp == idle) && qps++ < 2,
+			      "%s", ibv_event_type_str(ev.event_type));
+		}
+		ibv_ack_async_event(&ev);
+	}
+	CHECK(vt_state(b) == IBV_QPS_ERR && vt_state(idle) == IBV_QPS_ERR, "the queues of the CQ are in error");
+	CHECK(vt_state(bystander) == IBV_QPS_RTS, "the others are not");
+	/* the message whose completion was lost is no success at its sender */
+	vt_expect(cq, 2, IBV_WC_REM_OP_ERR);
+	struct ibv_wc wc;
+	for (uint64_t n = 0; n < (uint64_t)small->cqe; n++)
+		vt_expect(small, n, IBV_WC_SUCCESS);
+	CHECK(ibv_poll_cq(small, 1, &wc) < 0, "a CQ in error says so");
+	/* it stays so: a queue that is brought up again fails again */
+	CHECK(!vt_to(idle, IBV_QPS_RESET) && !vt_to(bystander, IBV_QPS_RESET), "reset");
+	vt_connect_pair(idle, bystander);
+	CHECK(!vt_recv(bystander, 7, vt_sge(mr, 0, 8)) && !vt_send(idle, 8, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED), "post");
+	vt_expect(cq, 7, IBV_WC_SUCCESS);
+	CHECK(ibv_poll_cq(small, 1, &wc) < 0, "nothing comes to a CQ in error");
+	CHECK(vt_state(idle) == IBV_QPS_ERR && drain_events(t->ctx, IBV_EVENT_QP_FATAL, idle) == 1, "it fails again");
+	CHECK(!drain_events(t->ctx, IBV_EVENT_CQ_ERR, NULL), "one event only");
+	/* no queue is made for it */
+	struct ibv_qp_init_attr i = { .send_cq = small, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	CHECK(!ibv_create_qp(t->pd, &i) && errno == EINVAL, "a queue for a CQ in error");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_qp(idle) && !ibv_destroy_qp(bystander) &&
+	      !ibv_destroy_cq(small) && !ibv_destroy_cq(cq), "destroy");
+}
+
+/* The same by datagrams, on the short way, and by completions of requests. */
+static void overrun_datagrams(struct vt *t)
+{
+	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
+	struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = small, .qp_type = IBV_QPT_UD,
+				      .cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1,
+						.max_inline_data = 64 } };
+	struct ibv_qp *to = ibv_create_qp(t->pd, &i);
+	i.recv_cq = cq;
+	struct ibv_qp *from = ibv_create_qp(t->pd, &i);
+	CHECK(to && from, "create_qp");
+	vt_connect(to, 0);
+	vt_connect(from, 0);
+	struct ibv_ah_attr aa = { .dlid = 1, .port_num = 1 };
+	struct ibv_ah *ah = ibv_create_ah(t->pd, &aa);
+	struct ibv_sge sge = { .addr = (uintptr_t)buf, .length = 8, .lkey = mr->lkey };
+	for (int n = 0; n <= small->cqe; n++) {
+		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE,
+					  .wr.ud = { .ah = ah, .remote_qpn = to->qp_num, .remote_qkey = VT_QKEY } }, *bad;
+		CHECK(!vt_recv(to, (uint64_t)n, vt_sge(mr, 64, 64)) && !ibv_post_send(from, &wr, &bad), "post");
+	}
+	CHECK(vt_state(to) == IBV_QPS_ERR && vt_state(from) == IBV_QPS_RTS, "the receiver fails");
+	CHECK(drain_events(t->ctx, IBV_EVENT_QP_FATAL, to) == 1, "with its event");
+	CHECK(!ibv_destroy_qp(to) && !ibv_destroy_qp(from) && !ibv_destroy_ah(ah) && !ibv_destroy_cq(small) &&
+	      !ibv_destroy_cq(cq), "destroy");
+}
+
+static void overrun_requests(struct vt *t)
+{
+	struct ibv_cq *small = vt_cq(t, 8, NULL), *cq = vt_cq(t, 256, NULL);
+	struct ibv_qp *a = small_qp(t, small, cq), *b = small_qp(t, cq, cq);
 	vt_connect_pair(a, b);
 	for (int n = 0; n <= small->cqe; n++)
-		CHECK(!vt_recv(b, 1, vt_sge(mr, 0, 8)) && !vt_send(a, 2, vt_sge(mr, 8, 8), 0), "post");
-	struct ibv_async_event ev = async_event(t->ctx, IBV_EVENT_CQ_ERR);
-	CHECK(ev.element.cq == small, "cq");
-	ibv_ack_async_event(&ev);
+		CHECK(!vt_recv(b, (uint64_t)n, vt_sge(mr, 0, 8)) && !vt_send(a, (uint64_t)n, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED),
+		      "post");
+	CHECK(vt_state(a) == IBV_QPS_ERR, "the requester fails");
+	CHECK(drain_events(t->ctx, IBV_EVENT_QP_FATAL, a) == 1, "with its event");
+	for (uint64_t n = 0; n < (uint64_t)small->cqe; n++)
+		vt_expect(small, n, IBV_WC_SUCCESS);
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(small) && !ibv_destroy_cq(cq), "destroy");
 }
 
@@ -209,6 +308,8 @@ int main(void)
 	unacknowledged(&t);
 	srq_limit(&t);
 	overrun(&t);
+	overrun_datagrams(&t);
+	overrun_requests(&t);
 	access_error(&t, &other);
 	CHECK(!ibv_dereg_mr(mr), "dereg");
 	vt_close(&other);

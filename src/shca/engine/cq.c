@@ -101,29 +101,54 @@ void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 	notice_waiters(cpu, cq);
 }
 
-uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
+bool shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
 {
 	return shca_cq_put(cpu, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
 			   shca_cqe_w0(in->op, in->status, in->index, in->qpn), (uint64_t)in->imm << 32 | in->byte_len,
 			   in->solicited || in->status != IBV_WC_SUCCESS);
 }
 
+void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	struct shca_member *m = cpu->m;
+	shca_off off = shca_off_of(m, cq);
+	struct shca_proc_slot *proc = &m->procs[cq->proc];
+
+	shca_for_each_qp(m, qp, cq->proc)
+		if ((qp->rcq == off || qp->scq == off) && atomic_load(&qp->qp_state) != IBV_QPS_RESET)
+			shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+	for (struct shca_rq *rq = shca_at_checked(m, __atomic_load_n(&proc->srq_list, __ATOMIC_ACQUIRE), sizeof(*rq)); rq;
+	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
+		uint32_t none = 0;
+		if (rq->cq == off)
+			atomic_compare_exchange_strong(&rq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
+	}
+	/* who waits for it would wait for ever */
+	notice_waiters(cpu, cq);
+	shca_async_wake(cpu, cq->proc);
+}
+
 /* Whether there is room at position pos, as the consumer says now; if not, the CQ is in error. */
 static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 {
 	uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+	uint32_t none = 0;
 
-	atomic_store_explicit(&cq->ci_seen, ci, memory_order_relaxed);
-	if (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos - ci < 1ull << cq->log2)
+	/* The store before the look at `error`, and the other way round below: of two that come here at a time, the one that
+	 * does not see the error is overwritten. */
+	atomic_store(&cq->ci_seen, ci);
+	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos - ci < 1ull << cq->log2))
 		return true;
-	if (!atomic_exchange(&cq->overrun, 1)) {
-		atomic_store(&cq->event_err, 1);
-		shca_async_wake(cpu, cq->proc);
+	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
+	atomic_store(&cq->ci_seen, SHCA_CQ_NO_ROOM);
+	if (first) {
+		SHCA_FAILPOINT(cpu, "cq-overrun", NULL, 0);
+		shca_cq_fail_users(cpu, cq);
 	}
 	return false;
 }
 
-uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
+bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
 {
 	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
 	uint64_t mask = (1ull << cq->log2) - 1;
@@ -133,10 +158,10 @@ uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uin
 					shca_cqe_lap(pos, cq->log2), cq->log2);
 		pos += d;
 		if (!d && !room(cpu, cq, pos))
-			return pos;
+			return false;
 	}
 	shca_cq_placed(cpu, cq, pos, solicited);
-	return pos;
+	return true;
 }
 
 void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)

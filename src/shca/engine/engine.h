@@ -75,6 +75,8 @@ void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 /* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
  * called by any thread inside the engine. */
 void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+/* The same, unless it has failed already: then it was told. */
+void shca_qp_fail_once(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
 /* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
  * shca_enter and shca_leave. */
 void shca_kick(struct shca_cpu *cpu, shca_off qp);
@@ -105,6 +107,12 @@ void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due);
 void shca_timers_free(struct shca_member *m);
 void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
 
+/* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
+ * inside the engine may follow it. */
+#define shca_for_each_qp(m, qp, slot)                                                                              \
+	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&(m)->procs[slot].qp_list), sizeof(*qp)); qp;    \
+	     qp = shca_at_checked(m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
+
 /* cq.c */
 struct shca_cqe_in {
 	uint32_t qpn, index;		/* index: 15 bits */
@@ -112,10 +120,17 @@ struct shca_cqe_in {
 	uint8_t op, status;
 	bool solicited;
 };
-/* Makes a completion appear. Returns its position. On overrun marks the CQ and raises IBV_EVENT_CQ_ERR. */
-uint64_t shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+/* Makes a completion appear. false: there is no room, and from then on the CQ is in error: nothing appears in it any more,
+ * its queues fail, IBV_EVENT_CQ_ERR is raised (IBTA 11.6.3.1). The caller fails the queue whose completion was lost. */
+bool shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
 /* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
-uint64_t shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+/* Fails what completes to a CQ that is in error and has not failed yet; raises the events. May be repeated. */
+void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq);
+static inline bool shca_cq_in_error(const struct shca_cq *cq)
+{
+	return __builtin_expect(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR, 0);
+}
 static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
 {
 	return (uint64_t)op << 44 | (uint64_t)status << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);

@@ -120,8 +120,20 @@ static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r, en
 	qp->step_to = r->qp->qpn;
 	shca_step_to(qp, SHCA_STEP_NAK);
 	SHCA_FAILPOINT(cpu, "nak", qp, qp->step_op);
-	shca_qp_fatal(cpu, r->qp, event);
+	shca_qp_fail_once(cpu, r->qp, event);
 	return requester_status;
+}
+
+/* The responder's completion found no room: its CQ is in error, the message is not there, and nobody is told otherwise. */
+static int completion_lost(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r)
+{
+	if (r->qp->type == IBV_QPT_RC)
+		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
+	shca_release_receive(cpu, qp);
+	/* an XRC responder serves other receive queues as well: this one has its own event */
+	if (r->qp->type != IBV_QPT_XRC_RECV)
+		shca_qp_fail_once(cpu, r->qp, IBV_EVENT_QP_FATAL);
+	return IBV_WC_REM_OP_ERR;
 }
 
 /* An executor died while it failed the responder. */
@@ -241,8 +253,8 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 	shca_kick(cpu, shca_off_of(cpu->m, to));
 }
 
-/* The responder's completion; a successor puts it in only if it is not there. */
-static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
+/* The responder's completion; a successor puts it in only if it is not there. false: it was lost. */
+static bool responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes)
 {
 	uint32_t imm = req->imm;
@@ -259,13 +271,14 @@ static void responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
 	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(cpu, r->rcq);
-		return;
+		return true;
 	} else {
 		pos = shca_cq_count(cpu, r->rcq);
 	}
-	shca_cq_put(cpu, r->rcq, pos, shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), (uint64_t)imm << 32 | bytes,
+	bool there = shca_cq_put(cpu, r->rcq, pos, shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), (uint64_t)imm << 32 | bytes,
 		    req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS);
 	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
+	return there;
 }
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
@@ -359,10 +372,12 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 				write_grh(cpu, &dst);
 		}
 	}
-	responder_cqe(cpu, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
+	bool there = responder_cqe(cpu, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
 	if (__builtin_expect(status != IBV_WC_SUCCESS && !ud, 0))
 		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
+	if (__builtin_expect(!there, 0))
+		return completion_lost(cpu, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
@@ -406,7 +421,8 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 		return SHCA_RNR;
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(cpu, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
-	responder_cqe(cpu, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len);
+	if (__builtin_expect(!responder_cqe(cpu, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len), 0))
+		return completion_lost(cpu, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
@@ -665,6 +681,7 @@ void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, 
 		shca_step_to(qp, SHCA_STEP_SENT);
 		SHCA_FAILPOINT(cpu, "scqe", qp, op);
 	}
-	shca_cq_put(cpu, cq, at, shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn), bytes, status != IBV_WC_SUCCESS);
+	if (!shca_cq_put(cpu, cq, at, shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn), bytes, status != IBV_WC_SUCCESS))
+		shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
 	SHCA_FAILPOINT(cpu, "scqe-done", qp, op);
 }

@@ -16,11 +16,7 @@
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 
-/* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
- * inside the engine may follow it. */
-#define for_each_qp(cpu, qp, proc_slot)                                                                             \
-	for (struct shca_qp *qp = shca_at_checked((cpu)->m, (cpu)->m->procs[proc_slot].qp_list, sizeof(*qp)); qp; \
-	     qp = shca_at_checked((cpu)->m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
+#define for_each_qp(cpu, qp, proc_slot) shca_for_each_qp((cpu)->m, qp, proc_slot)
 
 static bool thread_of(struct shca_cpu *cpu, uint32_t thread, uint32_t slot)
 {
@@ -111,6 +107,8 @@ static void wake_again(struct shca_cpu *cpu, uint32_t p)
 
 	for (struct shca_cq *cq = shca_at_checked(m, proc->cq_list, sizeof(*cq)); cq;
 	     cq = shca_at_checked(m, __atomic_load_n(&cq->next, __ATOMIC_ACQUIRE), sizeof(*cq))) {
+		if (shca_cq_in_error(cq))
+			shca_cq_fail_users(cpu, cq);
 		if (atomic_load(&cq->armed) && shca_cq_count(cpu, cq) > atomic_load(&cq->ci))
 			shca_cq_notice_again(cpu, cq);
 		if (atomic_load(&cq->event))

@@ -294,6 +294,12 @@ void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type
 	shca_kick(cpu, shca_off_of(cpu->m, qp));
 }
 
+void shca_qp_fail_once(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+{
+	if (!atomic_load(&qp->fail))
+		shca_qp_fatal(cpu, qp, event);
+}
+
 /* One request. true: go on with the next. */
 static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 {
@@ -311,8 +317,13 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		if (!wait_met(cpu, qp, wqe))
-			return false;
+		if (!wait_met(cpu, qp, wqe)) {
+			/* armed before: whoever puts the CQ in error comes here again */
+			if (!shca_cq_in_error(shca_at(cpu->base, wqe->raddr)))
+				return false;
+			status = IBV_WC_LOC_QP_OP_ERR;
+			break;
+		}
 		SHCA_FAILPOINT(cpu, "wait-met", qp, wqe->op);
 		break;
 	case SHCA_OP_SEND_EN:

@@ -168,17 +168,20 @@ struct shca_cq {
 	char channel[32];		/* abstract socket of the completion channel, or "" */
 	/* producers */
 	shca_aligned _Atomic uint64_t tail;	/* hint: no slot below is empty */
-	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it */
+	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it; SHCA_CQ_NO_ROOM: the CQ is in error */
 	_Atomic uint32_t armed;		/* 0, 1 any, 2 solicited; one shot */
 	_Atomic uint32_t event;		/* an unread completion event */
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
-	_Atomic uint32_t overrun;	/* an entry was lost: the CQ is in error */
-	_Atomic uint32_t event_err;	/* IBV_EVENT_CQ_ERR unread */
+	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
 	/* queues that wait */
 	shca_aligned struct shca_cq_waiters waiters;
 };
 #define SHCA_CQ_IGNORE_OVERRUN 1u
+#define SHCA_CQ_NO_ROOM (1ull << 63)	/* as ci_seen: further from every position than any ring is long */
+/* Of a CQ or SRQ. Both are set by one compare-and-swap: whoever dies there has done both or nothing. */
+#define SHCA_ERROR 1u
+#define SHCA_ERROR_EVENT 2u		/* IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR: unread */
 
 /* ---- receives --------------------------------------------------------------------------------------------- */
 
@@ -216,7 +219,7 @@ struct shca_rq {
 	shca_off cq;			/* XRC SRQ: where its completions go */
 	shca_off next;			/* srq_list */
 	_Atomic uint32_t dead;		/* destroyed or its process died */
-	uint32_t reserved0;
+	_Atomic uint32_t error;		/* XRC SRQ: its CQ is in error. SHCA_ERROR, SHCA_ERROR_EVENT */
 	/* _Atomic uint64_t per receive, stored by the owner only: position << 1 | 1 once the completion of what was posted
 	 * there has been polled, before that completion may be overwritten. So a mark tells whether that completion ever
 	 * appeared, however late one asks. */

@@ -132,10 +132,12 @@ static inline bool run(struct shca_cpu *cpu, struct shca_qp *qp, const struct sh
 	SHCA_FAILPOINT(cpu, "rcqe", qp, SHCA_OP_SEND);
 	uint64_t w0 = shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn);
 	uint64_t w1 = (uint64_t)qp->qpn << 32 | (len + GRH);
-	if (__builtin_expect(shca_cq_try(cpu, r->cq, at, w0, w1), 1))
+	if (__builtin_expect(shca_cq_try(cpu, r->cq, at, w0, w1), 1)) {
 		shca_cq_placed(cpu, r->cq, at, false);
-	else
-		shca_cq_put(cpu, r->cq, at, w0, w1, false);
+	} else if (!shca_cq_put(cpu, r->cq, at, w0, w1, false)) {
+		shca_release_receive(cpu, qp);
+		shca_qp_fail_once(cpu, r->to, IBV_EVENT_QP_FATAL);
+	}
 	SHCA_FAILPOINT(cpu, "rcqe-done", qp, SHCA_OP_SEND);
 	atomic_fetch_add_explicit(&r->to->n_recv_msgs, 1, memory_order_relaxed);
 	shca_step_to(qp, SHCA_STEP_NONE);

@@ -587,11 +587,11 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 		}
 	}
 	for (struct shca_lcq *cq = c->cqs; cq && !found; cq = cq->next) {
-		if (!atomic_load(&cq->sh->event_err))
+		if (!(atomic_load(&cq->sh->error) & SHCA_ERROR_EVENT))
 			continue;
 		found = true;
 		if (event) {
-			atomic_store(&cq->sh->event_err, 0);
+			atomic_fetch_and(&cq->sh->error, ~SHCA_ERROR_EVENT);
 			event->event_type = IBV_EVENT_CQ_ERR;
 			event->element.cq = &cq->cq;
 			pthread_mutex_lock(&cq->cq.mutex);
@@ -600,12 +600,16 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 		}
 	}
 	for (struct shca_lsrq *srq = c->srqs; srq && !found; srq = srq->next) {
-		if (!(atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT))
+		bool error = atomic_load(&srq->rq.sh->error) & SHCA_ERROR_EVENT;
+		if (!error && !(atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT))
 			continue;
 		found = true;
 		if (event) {
-			atomic_fetch_and(&srq->rq.sh->limit, ~SHCA_LIMIT_EVENT);
-			event->event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+			if (error)
+				atomic_fetch_and(&srq->rq.sh->error, ~SHCA_ERROR_EVENT);
+			else
+				atomic_fetch_and(&srq->rq.sh->limit, ~SHCA_LIMIT_EVENT);
+			event->event_type = error ? IBV_EVENT_SRQ_ERR : IBV_EVENT_SRQ_LIMIT_REACHED;
 			event->element.srq = &srq->srq;
 			pthread_mutex_lock(&srq->srq.mutex);
 			srq->events_unacked++;

@@ -46,6 +46,8 @@ static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int 
 	if (mask != IBV_EXP_CQ_CAP_FLAGS || !(attr->comp_mask & IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS) ||
 	    (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN))
 		return shca_refuse(EINVAL, "ibv_exp_modify_cq: mask %#x, flags %#x", mask, attr->cq_cap_flags);
+	if (shca_cq_in_error(cq->sh))
+		return shca_refuse(EINVAL, "ibv_exp_modify_cq: the completion queue was overrun");
 	if (attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN)
 		__atomic_fetch_or(&cq->sh->flags, SHCA_CQ_IGNORE_OVERRUN, __ATOMIC_SEQ_CST);
 	else

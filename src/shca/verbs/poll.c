@@ -242,8 +242,12 @@ again:
 		release(cq);
 	else if (__builtin_expect(work_to_do(cq), 0) && idle_work(cq))
 		goto again;
-	if (__builtin_expect(!got && atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed), 0))
+	/* Nothing comes after the error: what this look does not find is not there. */
+	if (__builtin_expect(!got && n > 0 && shca_cq_in_error(cq->sh), 0)) {
+		if (!empty(cq))
+			goto again;
 		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
+	}
 	shca_unlock(&cq->lock);
 	if (!got)
 		found_nothing(cq);
@@ -255,7 +259,7 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
 
-	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !atomic_load_explicit(&cq->sh->overrun, memory_order_relaxed)) {
+	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !shca_cq_in_error(cq->sh)) {
 		found_nothing(cq);
 		return 0;
 	}
@@ -295,6 +299,8 @@ static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int rc = ex_take(cq);
 	if (rc && work_to_do(cq) && idle_work(cq))
 		rc = ex_take(cq);
+	if (__builtin_expect(rc && shca_cq_in_error(cq->sh), 0))
+		rc = ex_take(cq) ? EIO : 0;
 	if (rc) {
 		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
 		found_nothing(cq);

@@ -42,6 +42,9 @@ static int create_check(const struct shca_qp_create *cr)
 		return shca_refuse(EINVAL, "create_qp: no send completion queue");
 	if ((has_recv(cr->type) || cr->type == SHCA_QPT_DCT) && !a->recv_cq)
 		return shca_refuse(EINVAL, "create_qp: no receive completion queue");
+	if ((a->send_cq && shca_cq_in_error(shca_lcq_of(a->send_cq)->sh)) ||
+	    (a->recv_cq && shca_cq_in_error(shca_lcq_of(a->recv_cq)->sh)))
+		return shca_refuse(EINVAL, "create_qp: the completion queue was overrun: destroy it, and make a larger one");
 	if (cr->type == SHCA_QPT_DCT && !a->srq)
 		return shca_refuse(EINVAL, "create_qp: a DC target needs a shared receive queue");
 	if (a->srq && !has_recv(cr->type) && cr->type != SHCA_QPT_DCT)

@@ -18,6 +18,10 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 				    attr->attr.max_wr, SHCA_MAX_SRQ_WR, attr->attr.max_sge, SHCA_MAX_SGE);
 		return NULL;
 	}
+	if (type == IBV_SRQT_XRC && shca_cq_in_error(shca_lcq_of(attr->cq)->sh)) {
+		errno = shca_refuse(EINVAL, "create_srq: the completion queue was overrun");
+		return NULL;
+	}
 	struct shca_lsrq *srq = calloc(1, sizeof *srq);
 	if (!srq) {
 		errno = ENOMEM;
