@@ -318,6 +318,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->v.context.mutex, NULL);
 	pthread_mutex_init(&c->mutex, NULL);
+	pthread_mutex_init(&c->cross, NULL);
 	pthread_mutex_lock(&node->mutex);
 	c->next = node->contexts;
 	node->contexts = c;
@@ -375,6 +376,7 @@ int shca_close_device(struct ibv_context *ctx)
 		shca_dereg_mr(&c->mrs->mr);
 	shca_bufs_free(c);
 	pthread_mutex_destroy(&c->mutex);
+	pthread_mutex_destroy(&c->cross);
 	pthread_mutex_destroy(&ctx->mutex);
 	free(c);
 	node_put(node);

@@ -48,6 +48,18 @@ struct shca_context {
 	struct shca_lsrq *srqs;
 	struct shca_lmr *mrs;
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
+	/* What cross-channel requests count for several queues together (wait_index, enabled_total), and the lists of who
+	 * waits. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
+	pthread_mutex_t cross;
+	uint64_t tasks;			/* counts task lists: what struct shca_task_count belongs to */
+};
+/* Of a queue, during a task list: what the list is about to post to it. Guarded by the context's `cross`. */
+struct shca_task_count {
+	uint64_t list;			/* shca_context.tasks; another: nothing counts */
+	uint64_t n;			/* requests of the list that are not posted yet */
+	uint64_t reserved;		/* ... for which everything is there */
+	uint64_t enabled;		/* enabled_total as it will be */
+	bool locked;			/* the list holds its lock */
 };
 #define shca_context_of(ctx) ((struct shca_context *)((char *)(ctx)-offsetof(struct shca_context, v.context)))
 /* Whether a context is ours: by its query_device_ex pointer. */
@@ -92,7 +104,8 @@ struct shca_lrq {			/* the owner's side of a receive queue */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
 	uint32_t size, max_sge;		/* size is a power of two */
 	uint32_t max_wr;		/* what the user asked for: <= size */
-	uint64_t enabled_total;		/* managed: what RECV_ENABLEs were posted for */
+	uint64_t enabled_total;		/* managed: what RECV_ENABLEs were posted for; guarded by the context's cross */
+	struct shca_task_count task;
 	struct shca_lock lock;
 };
 
@@ -109,7 +122,8 @@ struct shca_lcq {
 	uint64_t ci;			/* consumer index; sh->ci follows */
 	struct shca_lock lock;
 	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
-	uint64_t wait_index;		/* cross-channel: base of the next WAITs (FACTS: committed by WAIT_EN_LAST) */
+	/* cross-channel, guarded by the context's cross */
+	uint64_t wait_index;		/* base of the next WAITs; the last of a group (WAIT_EN_LAST) moves it */
 	uint64_t wait_max;		/* largest WAIT since the base moved */
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
@@ -172,13 +186,13 @@ struct shca_lqp {
 	uint64_t freed;			/* positions below are known to be free */
 	uint64_t sq_mask;		/* slots - 1 */
 	uint32_t max_wr;		/* requests outstanding at most */
-	bool hold_kick;			/* a task list is being posted: run later */
-	uint32_t task_sends, task_recvs; /* of the task list that is being posted: not posted yet */
+	bool hold_kick;			/* several are being posted: run later */
+	struct shca_task_count task;
 	uint64_t signaled;		/* behind the last signaled request that was posted */
 	uint64_t *wr_id;		/* by position & sq_mask */
 	struct shca_long *longs;	/* inline data that did not fit WQEs, by position & sq_mask; made when first needed */
 	uint32_t nlongs;
-	uint64_t enabled_total;		/* managed: absolute count that SEND_ENABLEs were posted for */
+	uint64_t enabled_total;		/* managed: absolute count that SEND_ENABLEs were posted for; guarded by cross */
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;
@@ -228,6 +242,9 @@ int shca_wr_ops(struct shca_lqp *qp, uint64_t send_ops_flags, uint64_t dv_flags)
 /* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. */
 int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq);
+/* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
+ * posted. */
+int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* The owner re-posts receives that were returned (rq.returned). */
 void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq);
 

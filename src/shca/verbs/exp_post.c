@@ -38,7 +38,27 @@ static bool is_cross(int op)
 	return op == SHCA_OP_WAIT || op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN;
 }
 
-/* Everything that can be refused without posting. */
+/* Such a queue's posts may concern several queues: they hold the context's cross, taken before the queue's lock. */
+static bool takes_cross(const struct shca_lqp *q)
+{
+	return q->sh->flags & SHCA_QP_CROSS;
+}
+
+static bool is_inline(const struct ibv_exp_send_wr *wr, int op)
+{
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && op <= SHCA_OP_WRITE_IMM;
+}
+
+static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		len += wr->sg_list[i].length;
+	return len;
+}
+
+/* What is wrong with the request itself, whatever is posted before it. */
 static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = op_of(wr->exp_opcode);
@@ -50,13 +70,14 @@ static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 	if ((uint32_t)wr->num_sge > q->max_sge)
 		return EINVAL;
 	if (is_cross(op)) {
-		if (!(q->sh->flags & SHCA_QP_CROSS))
+		if (!takes_cross(q))
 			return EINVAL;
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 : EINVAL;
 		const struct shca_lqp *t = (const struct shca_lqp *)wr->task.wqe_enable.qp;
-		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0)
+		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
+		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
 			return EINVAL;
 		return t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV) ? 0 : EINVAL;
 	}
@@ -67,19 +88,76 @@ static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 	}
 	if (q->type == SHCA_QPT_DCI)
 		return EOPNOTSUPP;
-	return shca_op_allowed(q, (uint8_t)op) ? 0 : EINVAL;
+	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
+		return EINVAL;
+	return !is_inline(wr, op) || inline_bytes(wr) <= q->max_inline ? 0 : EINVAL;
 }
 
-static int fill_wait(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+/* ---- what requests count ------------------------------------------------------------------------------------------- */
+
+static struct shca_context *context_of(const struct shca_lqp *q)
+{
+	return shca_context_of(q->qp.context);
+}
+
+/* The count of a queue in the task list that is being posted. */
+static struct shca_task_count *count_of(const struct shca_context *c, struct shca_task_count *t, uint64_t enabled)
+{
+	if (t->list != c->tasks)
+		*t = (struct shca_task_count){.list = c->tasks, .enabled = enabled};
+	return t;
+}
+
+static uint64_t to_come(const struct shca_context *c, const struct shca_task_count *t)
+{
+	return t->list == c->tasks ? t->n : 0;
+}
+
+/* How many will be enabled after this request; *total: where that is counted. *posted: how many there are to enable. */
+static uint64_t enables(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, uint64_t before, uint64_t *posted)
+{
+	const struct shca_context *c = context_of(q);
+	struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
+	uint64_t count = (uint64_t)wr->task.wqe_enable.wqe_count;
+
+	*posted = wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ?
+			  __atomic_load_n(&t->pi, __ATOMIC_RELAXED) + to_come(c, &t->task) :
+			  atomic_load(&t->rq->sh->tail) + to_come(c, &t->rq->task);
+	/* absolute: what was enabled before, and wqe_count more; 0: all that is posted */
+	return count ? before + count : *posted;
+}
+
+/* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
+ * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
+static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool list)
+{
+	const struct shca_context *c = context_of(q);
+	int op = op_of(wr->exp_opcode);
+	uint64_t posted;
+
+	if (op == SHCA_OP_WAIT)
+		return shca_cq_add_waiter(q->m, ((struct shca_lcq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
+	if (op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN) {
+		struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
+		bool send = op == SHCA_OP_SEND_EN;
+		uint64_t total = send ? t->enabled_total : t->rq->enabled_total;
+		struct shca_task_count *n = count_of(c, send ? &t->task : &t->rq->task, total);
+		uint64_t index = enables(q, wr, list ? n->enabled : total, &posted);
+		/* enabling what is not posted is refused */
+		if (index > posted)
+			return EINVAL;
+		n->enabled = index;
+		return 0;
+	}
+	/* a single request that finds no memory is refused then; one of a list must not be */
+	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
+}
+
+static void fill_wait(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
 	struct shca_lcq *cq = (struct shca_lcq *)wr->task.cqe_wait.cq;
 	uint64_t index = cq->wait_index + (uint64_t)wr->task.cqe_wait.cq_count;
 
-	pthread_mutex_lock(&q->m->mutex);
-	shca_off waiter = shca_cq_add_waiter(q->m, cq->sh, q->off);
-	pthread_mutex_unlock(&q->m->mutex);
-	if (!waiter)
-		return ENOMEM;
 	if (index > cq->wait_max)
 		cq->wait_max = index;
 	if (wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST)
@@ -87,36 +165,22 @@ static int fill_wait(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struc
 	req->raddr = cq->off;
 	req->dqpn = cq->sh->cqn;
 	req->arg[0] = index;
-	req->arg[1] = waiter;
-	return 0;
+	req->arg[1] = shca_cq_add_waiter(q->m, cq->sh, q->off);	/* reserved */
 }
 
-/* Absolute: what was enabled before, and wqe_count more; 0: all that is posted. Enabling what is not posted is refused. */
-static int fill_enable(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+static void fill_enable(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
 	struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
-	uint64_t count = (uint64_t)wr->task.wqe_enable.wqe_count, posted, *total;
+	uint64_t *total = req->op == SHCA_OP_SEND_EN ? &t->enabled_total : &t->rq->enabled_total, posted;
 
-	if (req->op == SHCA_OP_SEND_EN) {
-		total = &t->enabled_total;
-		posted = t->pi + t->task_sends;
-	} else {
-		if (!t->rq || t->srq)
-			return EINVAL;
-		total = &t->rq->enabled_total;
-		posted = atomic_load(&t->rq->sh->tail) + t->task_recvs;
-	}
-	uint64_t index = count ? *total + count : posted;
-	if (index > posted)
-		return EINVAL;
-	*total = index;
+	*total = enables(q, wr, *total, &posted);
 	req->raddr = t->off;
 	req->dqpn = t->sh->qpn;
-	req->arg[0] = index;
-	return 0;
+	req->arg[0] = *total;
 }
 
-static int fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+/* What was checked and reserved, as the engine sees it. */
+static void fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
 	memset(req, 0, sizeof(*req));
 	req->op = (uint8_t)op_of(wr->exp_opcode);
@@ -124,19 +188,21 @@ static int fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shc
 		     (wr->exp_send_flags & IBV_EXP_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
 	req->imm = wr->ex.imm_data;
 	req->sge = segs;
-	if (req->op == SHCA_OP_WAIT)
-		return fill_wait(q, wr, req);
-	if (is_cross(req->op))
-		return fill_enable(q, wr, req);
+	if (req->op == SHCA_OP_WAIT) {
+		fill_wait(q, wr, req);
+		return;
+	}
+	if (is_cross(req->op)) {
+		fill_enable(q, wr, req);
+		return;
+	}
 	req->nsge = (uint8_t)wr->num_sge;
-	if (wr->exp_send_flags & IBV_EXP_SEND_INLINE && req->op <= SHCA_OP_WRITE_IMM) {
+	if (is_inline(wr, req->op)) {
 		for (int i = 0; i < wr->num_sge; i++) {
 			segs[i] = (struct shca_seg){.where = wr->sg_list[i].addr, .len = wr->sg_list[i].length,
 						    .lane = SHCA_LANE_CMA};
 			req->len += segs[i].len;
 		}
-		if (req->len > q->max_inline)
-			return EINVAL;
 		req->flags |= SHCA_WQE_INLINE;
 	} else {
 		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
@@ -175,8 +241,6 @@ static int fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shc
 	}
 	if (q->type == IBV_QPT_UD) {
 		const struct shca_lah *ah = (const struct shca_lah *)wr->wr.ud.ah;
-		if (!ah)
-			return EINVAL;
 		req->dqpn = shca_route(ah, wr->wr.ud.remote_qpn);
 		req->qkey = wr->wr.ud.remote_qkey;
 		if (ah->attr.is_global)
@@ -184,73 +248,105 @@ static int fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shc
 	} else if (q->type == IBV_QPT_XRC_SEND) {
 		req->dqpn = wr->qp_type.xrc.remote_srqn;
 	}
-	return 0;
 }
 
+/* One request that was reserved. */
 static int post_one(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 {
 	struct shca_seg segs[MAX_TASK_SGE];
 	struct shca_req req;
 
-	/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
-	if (!shca_send_room(q))
-		return ENOMEM;
-	int rc = fill(q, wr, &req, segs);
+	fill(q, wr, &req, segs);
+	return shca_submit(cpu, q, wr->wr_id, &req);
+}
 
-	return rc ? rc : shca_submit(cpu, q, wr->wr_id, &req);
+static void run_posted(struct shca_cpu *cpu, struct shca_lqp *q)
+{
+	if (atomic_load(&q->sh->shared))
+		shca_kick_later(cpu, q);
+	shca_drain(cpu);
+}
+
+/* q->lock and, if it takes cross-channel requests, cross are held. */
+static int post_sends(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
+{
+	int rc = 0;
+
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		rc = check(q, wr);
+		if (rc)
+			break;
+		/* what was posted before may only have to run */
+		if (!shca_send_room(q) && q->hold_kick)
+			run_posted(cpu, q);
+		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
+		rc = shca_send_room(q) ? reserve(q, wr, false) : ENOMEM;
+		if (!rc)
+			rc = post_one(cpu, q, wr);
+		if (rc)
+			break;
+	}
+	return rc;
 }
 
 int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
 {
 	struct shca_lqp *q = lqp_of(qp);
+	struct shca_context *c = context_of(q);
 	struct shca_cpu *cpu = shca_cpu_get(q->m);
-	int rc = 0;
+	bool cross = takes_cross(q);
 
 	*bad = wr;
 	if (!cpu)
 		return ENOMEM;
+	if (cross)
+		pthread_mutex_lock(&c->cross);
 	shca_lock(&q->lock);
 	shca_enter(cpu);
-	for (; wr && !rc; wr = wr->next) {
-		*bad = wr;
-		rc = check(q, wr);
-		if (!rc)
-			rc = post_one(cpu, q, wr);
+	/* nothing runs while cross is held: other threads want it */
+	q->hold_kick = cross;
+	int rc = post_sends(cpu, q, wr, bad);
+	q->hold_kick = false;
+	if (cross) {
+		pthread_mutex_unlock(&c->cross);
+		run_posted(cpu, q);
 	}
 	shca_leave(cpu);
 	shca_unlock(&q->lock);
 	return rc;
 }
 
-/* ---- task lists -------------------------------------------------------------------------------------------------- */
+/* ---- task lists ---------------------------------------------------------------------------------------------------- */
 
-/* First pass: nothing is posted; counts what each queue is about to get. */
-static int check_list(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
+static void lock_once(struct shca_task_count *t, struct shca_lock *l)
+{
+	if (!t->locked)
+		shca_lock(l);
+	t->locked = true;
+}
+
+static void unlock_once(struct shca_task_count *t, struct shca_lock *l)
+{
+	if (t->locked)
+		shca_unlock(l);
+	t->locked = false;
+}
+
+/* Locks the queues of the list, each once; *bad: the first task that names none. */
+static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	for (; task; task = task->next) {
 		*bad = task;
-		if (task->comp_mask || !task->item.qp || task->item.qp->context != ctx)
+		if (task->comp_mask || !task->item.qp || task->item.qp->context != &c->v.context)
 			return EINVAL;
 		struct shca_lqp *q = lqp_of(task->item.qp);
-		if (task->task_type == IBV_EXP_TASK_RECV) {
-			if (!q->rq || q->srq)
+		if (task->task_type == IBV_EXP_TASK_SEND) {
+			lock_once(count_of(c, &q->task, q->enabled_total), &q->lock);
+		} else if (task->task_type == IBV_EXP_TASK_RECV) {
+			if (!q->rq || q->srq || atomic_load(&q->sh->qp_state) == IBV_QPS_RESET)
 				return EINVAL;
-			for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
-				if ((uint32_t)wr->num_sge > q->rq->max_sge)
-					return EINVAL;
-				q->task_recvs++;
-			}
-			if (q->task_recvs > q->rq->max_wr - (q->rq->size - (q->rq->fifo_tail - q->rq->fifo_head)))
-				return ENOMEM;
-		} else if (task->task_type == IBV_EXP_TASK_SEND) {
-			for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
-				int rc = check(q, wr);
-				if (rc)
-					return rc;
-				q->task_sends++;
-			}
-			if (q->task_sends > shca_send_room(q))
-				return ENOMEM;
+			lock_once(count_of(c, &q->rq->task, q->rq->enabled_total), &q->rq->lock);
 		} else {
 			return EINVAL;
 		}
@@ -258,14 +354,64 @@ static int check_list(struct ibv_context *ctx, struct ibv_exp_task *task, struct
 	return 0;
 }
 
-static void clear_counts(struct ibv_exp_task *task, const struct ibv_exp_task *end)
+/* end: where lock_list stopped; NULL: nowhere. */
+static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const struct ibv_exp_task *end)
 {
-	for (; task && task != end; task = task->next) {
-		if (!task->item.qp)
-			continue;
-		lqp_of(task->item.qp)->task_sends = 0;
-		lqp_of(task->item.qp)->task_recvs = 0;
+	for (; task != end; task = task->next) {
+		struct shca_lqp *q = lqp_of(task->item.qp);
+		if (task->task_type == IBV_EXP_TASK_SEND && q->task.locked) {
+			/* reserved for requests that need not wait */
+			if (q->nlongs && !atomic_load(&q->sh->shared))
+				shca_longs_free(q);
+			unlock_once(&q->task, &q->lock);
+		} else if (task->task_type == IBV_EXP_TASK_RECV)
+			unlock_once(&q->rq->task, &q->rq->lock);
 	}
+	c->tasks++;
+}
+
+static int count_task(struct ibv_exp_task *task)
+{
+	struct shca_lqp *q = lqp_of(task->item.qp);
+
+	if (task->task_type == IBV_EXP_TASK_RECV) {
+		struct shca_lrq *rq = q->rq;
+		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
+			if ((uint32_t)wr->num_sge > rq->max_sge)
+				return EINVAL;
+			rq->task.n++;
+		}
+		return rq->task.n > rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head)) ? ENOMEM : 0;
+	}
+	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
+		int rc = check(q, wr);
+		if (rc)
+			return rc;
+		q->task.n++;
+	}
+	return q->task.n > shca_send_room(q) ? ENOMEM : 0;
+}
+
+/* Everything that can be refused is refused here, and nothing is posted yet. First every task counts, for an ENABLE may
+ * stand before what it enables; then each request is reserved. */
+static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
+{
+	int rc = 0;
+
+	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
+		*bad = t;
+		rc = count_task(t);
+	}
+	for (struct ibv_exp_task *t = task; t && !rc; t = t->next) {
+		if (t->task_type != IBV_EXP_TASK_SEND)
+			continue;
+		*bad = t;
+		for (struct ibv_exp_send_wr *wr = t->item.send_wr; wr && !rc; wr = wr->next) {
+			rc = reserve(lqp_of(t->item.qp), wr, true);
+			lqp_of(t->item.qp)->task.reserved++;
+		}
+	}
+	return rc;
 }
 
 static int post_list(struct shca_cpu *cpu, struct ibv_exp_task *task, struct ibv_exp_task **bad)
@@ -277,49 +423,57 @@ static int post_list(struct shca_cpu *cpu, struct ibv_exp_task *task, struct ibv
 		*bad = task;
 		if (task->task_type == IBV_EXP_TASK_RECV) {
 			struct ibv_recv_wr *bad_recv;
-			uint32_t n = 0;
 			for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next)
-				n++;
-			q->task_recvs -= n;
-			rc = shca_post_recv(task->item.qp, task->item.recv_wr, &bad_recv);
+				q->rq->task.n--;
+			rc = shca_receives_post(cpu, q->rq, q->pd_number, task->item.recv_wr, &bad_recv);
 			continue;
 		}
-		shca_lock(&q->lock);
 		q->hold_kick = true;
 		for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc; wr = wr->next) {
 			rc = post_one(cpu, q, wr);
 			/* behind: an ENABLE of its own queue counts itself as posted */
-			q->task_sends--;
+			q->task.n--;
 		}
 		q->hold_kick = false;
-		shca_unlock(&q->lock);
 	}
 	return rc;
 }
 
+/* Makes runnable what was posted: sends, and the flush of receives whose queue is in error. */
+static void kick_list(struct shca_cpu *cpu, const struct ibv_exp_task *task)
+{
+	for (; task; task = task->next) {
+		struct shca_lqp *q = lqp_of(task->item.qp);
+		if (task->task_type == IBV_EXP_TASK_SEND ? atomic_load(&q->sh->shared) != 0 :
+							   atomic_load(&q->sh->qp_state) == IBV_QPS_ERR)
+			shca_kick_later(cpu, q);
+	}
+	shca_drain(cpu);
+}
+
+/* Under the locks of all its queues: whatever other threads post, what was found right stays so until it is posted. */
 int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
-	struct shca_cpu *cpu = shca_cpu_get(shca_context_of(ctx)->m);
-	struct ibv_exp_task *t;
-	int rc;
+	struct shca_context *c = shca_context_of(ctx);
+	struct shca_cpu *cpu = shca_cpu_get(c->m);
 
 	*bad = task;
 	if (!cpu)
 		return ENOMEM;
-	rc = check_list(ctx, task, bad);
-	if (rc) {
-		clear_counts(task, (*bad)->next);
-		return rc;
-	}
+	pthread_mutex_lock(&c->cross);
+	c->tasks++;
 	shca_enter(cpu);
-	rc = post_list(cpu, task, bad);
-	if (rc)
-		clear_counts(task, NULL);
-	/* everything is posted before anything runs, so the order of the list's queues does not matter */
-	for (t = task; t; t = t->next)
-		if (t->task_type == IBV_EXP_TASK_SEND && atomic_load(&lqp_of(t->item.qp)->sh->shared))
-			shca_kick_later(cpu, lqp_of(t->item.qp));
-	shca_drain(cpu);
+	int rc = lock_list(c, task, bad);
+	const struct ibv_exp_task *locked = rc ? *bad : NULL;
+	if (!rc)
+		rc = check_list(task, bad);
+	bool posts = !rc;
+	if (posts)
+		rc = post_list(cpu, task, bad);
+	unlock_list(c, task, locked);
+	pthread_mutex_unlock(&c->cross);
+	if (posts)
+		kick_list(cpu, task);
 	shca_leave(cpu);
 	return rc;
 }

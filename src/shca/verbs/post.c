@@ -140,6 +140,8 @@ static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
 	if (!q->longs)
 		return 0;
 	struct shca_long *l = &q->longs[pos & q->sq_mask];
+	if (l->at && l->bytes == bytes)
+		return l->at;
 	if (l->at) {
 		shca_mem_free(q->m, l->at, l->bytes);
 		q->nlongs--;
@@ -149,6 +151,13 @@ static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
 	if (l->at)
 		q->nlongs++;
 	return l->at;
+}
+
+int shca_reserve_inline(struct shca_lqp *q, uint64_t ahead, uint64_t bytes)
+{
+	if (bytes <= q->sh->sq_stride - sizeof(struct shca_wqe))
+		return 0;
+	return long_at(q, q->pi + ahead, (uint32_t)bytes) ? 0 : ENOMEM;
 }
 
 /* Copies the inline data into the WQE, or beside it. false: no memory. */
@@ -697,38 +706,35 @@ void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
 	memset(rq, 0, sizeof(*rq));
 }
 
-void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq)
+/* The caller holds rq->lock. */
+static void repost(struct shca_cpu *cpu, struct shca_lrq *rq)
 {
-	shca_lock(&rq->lock);
 	if (atomic_exchange(&rq->sh->returned, 0))
 		for (uint32_t i = 0; i < rq->size; i++)
 			if (shca_rq_reclaim(cpu, rq->sh, i))
 				shca_rq_post(cpu, rq->sh, i);
+}
+
+void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq)
+{
+	shca_lock(&rq->lock);
+	repost(cpu, rq);
 	shca_unlock(&rq->lock);
 }
 
-static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct shca_cpu *cpu = shca_cpu_get(m);
-	int rc = 0;
-
-	if (__builtin_expect(!cpu, 0)) {
-		*bad = wr;
-		return ENOMEM;
-	}
-	shca_enter(cpu);
 	if (__builtin_expect(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0, 0))
-		shca_lrq_repost(cpu, rq);
-	shca_lock(&rq->lock);
+		repost(cpu, rq);
 	for (; wr; wr = wr->next) {
-		if (__builtin_expect((uint32_t)wr->num_sge > rq->max_sge, 0)) {
+		int rc = 0;
+		if (__builtin_expect((uint32_t)wr->num_sge > rq->max_sge, 0))
 			rc = EINVAL;
-		} else if (__builtin_expect(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr, 0)) {
+		else if (__builtin_expect(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr, 0))
 			rc = ENOMEM;
-		}
 		if (__builtin_expect(rc, 0)) {
 			*bad = wr;
-			break;
+			return rc;
 		}
 		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
 		struct shca_rwqe *w = shca_rwqe_at(cpu, rq->sh, index);
@@ -737,7 +743,7 @@ static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd
 		for (int i = 0; i < wr->num_sge; i++) {
 			if (!wr->sg_list[i].length)
 				continue;
-			if (__builtin_expect(!resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
+			if (__builtin_expect(!resolve_local(cpu->m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
 				/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
 				w->bad = IBV_WC_LOC_PROT_ERR;
 				break;
@@ -749,6 +755,20 @@ static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd
 		rq->fifo_head++;
 		shca_rq_post(cpu, rq->sh, index);
 	}
+	return 0;
+}
+
+static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct shca_cpu *cpu = shca_cpu_get(m);
+
+	if (__builtin_expect(!cpu, 0)) {
+		*bad = wr;
+		return ENOMEM;
+	}
+	shca_enter(cpu);
+	shca_lock(&rq->lock);
+	int rc = shca_receives_post(cpu, rq, pd, wr, bad);
 	shca_unlock(&rq->lock);
 	shca_drain(cpu);
 	shca_leave(cpu);

@@ -15,6 +15,8 @@ int shca_post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr
 int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* How many further requests q has room for. */
 uint64_t shca_send_room(struct shca_lqp *q);
+/* Room for the inline data of the request that comes `ahead` requests from now, should it have to wait. 0 or ENOMEM. */
+int shca_reserve_inline(struct shca_lqp *q, uint64_t ahead, uint64_t bytes);
 bool shca_op_allowed(const struct shca_lqp *q, uint8_t op);
 /* Resolves a gather or scatter list; 0 or an enum ibv_wc_status. */
 uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,

@@ -765,6 +765,7 @@ int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 /* Producers look up who waits on a CQ: no entry may name a queue that is gone. */
 static void forget_waits(struct shca_context *c, struct shca_lqp *qp)
 {
+	pthread_mutex_lock(&c->cross);
 	pthread_mutex_lock(&c->mutex);
 	for (struct shca_lcq *cq = c->cqs; cq; cq = cq->next) {
 		struct shca_cq_waiters *w = &cq->sh->waiters;
@@ -780,6 +781,7 @@ static void forget_waits(struct shca_context *c, struct shca_lqp *qp)
 		}
 	}
 	pthread_mutex_unlock(&c->mutex);
+	pthread_mutex_unlock(&c->cross);
 }
 
 void shca_qp_unmap(struct shca_lqp *qp)
