@@ -373,8 +373,11 @@ static int run_end(struct hdl_run *run)
 {
 	int rc;
 
-	if (!run->finished)
+	if (!run->finished) {
+		hdl_blocked_comm = run->comm;
 		hdl_wait_until(is_finished, run);
+		hdl_blocked_comm = NULL;
+	}
 	rc = run->error;
 	if (unlikely(rc))
 		hdl_reason_set("%s", run->why);

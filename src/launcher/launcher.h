@@ -2,7 +2,7 @@
 /*
  * heddlerun: starts the ranks of a job on this host and is their PMIx server.
  *
- *     main ── options ── bind ── server (PMIx, a thread of its own) ── spawn ── supervise (the event loop)
+ *     main ── options ── bind ── server (PMIx, a thread of its own) ── spawn ── supervise (the event loop) ── hang
  *                                    │                                            ▲
  *                                    └── notes about ranks, through a pipe ───────┘
  *     guard: a process that outlives a killed heddlerun for as long as it takes to end the ranks
@@ -49,7 +49,7 @@ struct options {
 	const char *timeout_by;	/* the option or the variable that set it */
 	double kill_after;	/* seconds; 0: never */
 	double report_hang;	/* seconds; 0: not asked for */
-	bool report_transports, report_collectives;
+	bool report_transports, report_collectives, backtrace;
 };
 
 /* Reads the command line. Returns -1 to go on, else the exit code: the message was printed. */
@@ -120,7 +120,7 @@ const cpu_set_t *cores_mask(const struct core_set *cores, int i, size_t *size, i
 
 /* What the server's thread tells the event loop; sent as pointers through a pipe, freed by the receiver. */
 struct note {
-	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT } kind;
+	enum { NOTE_JOINED, NOTE_LEFT, NOTE_ABORT, NOTE_ANSWER } kind;
 	int rank;
 	int code;
 	char text[];
@@ -135,6 +135,18 @@ void server_tune_library(char ***env);
 int server_start(struct job *job);
 /* The environment of one rank: app's and PMIx's part. NULL: the message was printed. */
 char **server_rank_env(struct job *job, int rank);
+
+/* Asks the ranks what they wait for (runtime/ask.h); answers come as NOTE_ANSWER. now: those that have not answered yet. */
+void server_ask(bool now);
+
+/* ---- what do the ranks wait for? (hang.c) ------------------------------------------------------------------------------- */
+
+/* Asks all ranks. by_signal: ranks that handle SIGUSR1 get it, too. */
+void hang_ask(const struct job *job, bool by_signal);
+void hang_answer(const struct job *job, int rank, const char *text);
+/* hdl_now_ns() at which hang_check has something to do; 0: nothing is asked. */
+uint64_t hang_next(void);
+void hang_check(const struct job *job);
 
 /* ---- ranks ----------------------------------------------------------------------------------------------------------------- */
 

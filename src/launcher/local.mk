@@ -2,7 +2,7 @@
 bin_PROGRAMS += heddlerun
 heddlerun_SOURCES = src/launcher/launcher.h src/launcher/main.c src/launcher/options.c src/launcher/environ.c \
 	src/launcher/fabric.c src/launcher/bind.c src/launcher/server.c src/launcher/spawn.c src/launcher/supervise.c \
-	src/launcher/output.c src/launcher/guard.c $(runtime_base_sources)
+	src/launcher/output.c src/runtime/ask.h src/launcher/hang.c src/launcher/guard.c $(runtime_base_sources)
 heddlerun_CFLAGS = $(AM_CFLAGS)
 heddlerun_LDADD = libshca_core.la $(PMIX_LIBS) $(HWLOC_LIBS)
 heddlerun_LDFLAGS = $(NOWRAP)

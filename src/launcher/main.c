@@ -91,8 +91,8 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_REPORT_TRANSPORTS", "1");
 		if (job->opt.report_collectives)
 			env_set(&app->env, "HEDDLE_REPORT_COLLECTIVES", "1");
-		if (job->opt.report_hang > 0)
-			env_set(&app->env, "HEDDLE_REPORT_HANG", "1");
+		if (job->opt.backtrace)
+			env_set(&app->env, "HEDDLE_BACKTRACE", "1");
 		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
 		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
 		code = app_find_program(app);

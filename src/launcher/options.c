@@ -31,13 +31,15 @@ static const char usage[] =
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
-"  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for\n"
+"  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for; SIGUSR1 to\n"
+"                          heddlerun prints it at any time, with or without this option\n"
+"  --backtrace             print where a rank was when a fatal signal (SIGSEGV, SIGABRT, ...) ends it\n"
 "  -v, --verbose           print what is started and where\n"
 "  -V, --version           print the version\n"
 "  -h, --help              print this\n"
 "\n"
-"Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed to all\n"
-"processes of all ranks, but for those that were ignored when heddlerun was started (nohup). After SIGTERM the ranks have the\n"
+"Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP and SIGCONT are passed to all processes\n"
+"of all ranks, but for those that were ignored when heddlerun was started (nohup); SIGUSR1 to those that handle it. After SIGTERM the ranks have the\n"
 "time of --kill-after to end by themselves. The same signal once more within a second is the same one (timeout(1) sends it\n"
 "twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank that fails (128 + N\n"
 "after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
@@ -46,7 +48,7 @@ static const char usage[] =
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_VERBOSE,
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE,
 	  OPT_VERSION, OPT_HELP, OPT_HOSTS, OPT_UNKNOWN };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). */
@@ -59,7 +61,7 @@ static const struct {
 	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE },
 	{ "kill-after", OPT_KILL_AFTER, VALUE }, { "bind-to", OPT_BIND, VALUE },
 	{ "report-transports", OPT_TRANSPORTS, NO_VALUE }, { "report-collectives", OPT_COLLECTIVES, NO_VALUE },
-	{ "report-hang", OPT_HANG, MAYBE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
+	{ "report-hang", OPT_HANG, MAYBE }, { "backtrace", OPT_BACKTRACE, NO_VALUE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
 	{ "V", OPT_VERSION, NO_VALUE }, { "version", OPT_VERSION, NO_VALUE }, { "h", OPT_HELP, NO_VALUE },
 	{ "help", OPT_HELP, NO_VALUE }, { "host", OPT_HOSTS, NO_VALUE }, { "hosts", OPT_HOSTS, NO_VALUE },
 	{ "H", OPT_HOSTS, NO_VALUE }, { "f", OPT_HOSTS, NO_VALUE }, { "hostfile", OPT_HOSTS, NO_VALUE },
@@ -192,6 +194,9 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 			return -1;
 		complain("--report-hang=%s: a positive number of seconds is needed", value);
 		return EXIT_USAGE;
+	case OPT_BACKTRACE:
+		opt->backtrace = true;
+		return -1;
 	case OPT_VERBOSE:
 		opt->verbose = true;
 		return -1;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "launcher/launcher.h"
+#include "runtime/ask.h"
 #include "runtime/runtime.h"
 
 static int note_pipe[2] = { -1, -1 };
@@ -59,6 +60,18 @@ static pmix_status_t client_abort(const pmix_proc_t *proc, void *object, int sta
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
+static pmix_status_t client_answers(const pmix_proc_t *proc, const pmix_proc_t targets[], size_t ntargets,
+				    const pmix_info_t directives[], size_t ndirectives, pmix_info_cbfunc_t done, void *arg)
+{
+	for (size_t i = 0; i < ndirectives; i++) {
+		if (!PMIX_CHECK_KEY(&directives[i], HDL_ANSWER) || directives[i].value.type != PMIX_STRING)
+			continue;
+		send_note(NOTE_ANSWER, (int)proc->rank, 0, directives[i].value.data.string);
+		return PMIX_OPERATION_SUCCEEDED;
+	}
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
 /* data is what the local ranks contribute, which is everything. */
 static pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char *data,
 			   size_t ndata, pmix_modex_cbfunc_t done, void *arg)
@@ -83,6 +96,7 @@ static pmix_server_module_t callbacks = {
 	.abort = client_abort,
 	.fence_nb = fence,
 	.direct_modex = direct_modex,
+	.job_control = client_answers,
 };
 
 /* ---- the job's description ----------------------------------------------------------------------------------------- */
@@ -301,6 +315,22 @@ static void quiet_event_library(void)
 	*(void **)&set_log = dlsym(RTLD_DEFAULT, "event_set_log_callback");
 	if (set_log)
 		set_log(drop_message);
+}
+
+void server_ask(bool now)
+{
+	static pmix_info_t info[2];	/* in use until the library is done with it: for ever */
+	static bool made;
+	pmix_status_t rc;
+
+	if (!made) {
+		PMIX_INFO_LOAD(&info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
+		PMIX_INFO_LOAD(&info[1], PMIX_EVENT_DO_NOT_CACHE, NULL, PMIX_BOOL);
+		made = true;
+	}
+	rc = PMIx_Notify_event(now ? HDL_ASK_NOW : HDL_ASK, NULL, PMIX_RANGE_LOCAL, info, 2, NULL, NULL);
+	if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
+		complain("the ranks cannot be asked (PMIx_Notify_event: %s)", PMIx_Error_string(rc));
 }
 
 int server_start(struct job *job)

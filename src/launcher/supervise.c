@@ -286,6 +286,9 @@ static void take_note(struct loop *l, const struct note *note)
 	case NOTE_LEFT:
 		rank->left = true;
 		break;
+	case NOTE_ANSWER:
+		hang_answer(l->job, note->rank, note->text);
+		break;
 	case NOTE_ABORT:
 		judge_killed(l);
 		if (l->state != RUNNING)
@@ -411,6 +414,9 @@ static void take_signal(struct loop *l, int sig)
 	case SIGQUIT:
 		take_ending_signal(l, sig);
 		break;
+	case SIGUSR1:
+		hang_ask(l->job, true);
+		break;
 	default:
 		signal_all(l, sig);
 	}
@@ -443,39 +449,6 @@ static void list_running(struct loop *l, char *text, size_t size)
 	}
 }
 
-/* Does the process handle SIGUSR1? If not, it would die of it. */
-static bool catches_usr1(pid_t pid)
-{
-	unsigned long long caught = 0;
-	char path[64], line[256];
-	FILE *f;
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "SigCgt: %llx", &caught) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return caught >> (SIGUSR1 - 1) & 1;
-}
-
-static void report_hang(struct loop *l)
-{
-	complain("the job has run for %g s: every rank is asked what it waits for (--report-hang)", l->job->opt.report_hang);
-	for (int r = 0; r < l->job->nranks; r++) {
-		struct rank *rank = &l->job->ranks[r];
-
-		if (rank->ended)
-			continue;
-		if (catches_usr1(rank->pid))
-			kill(rank->pid, SIGUSR1);
-		else
-			complain("rank %d (%s, pid %d) cannot be asked: it is not between MPI_Init and MPI_Finalize", r,
-				 rank->app->argv[0], (int)rank->pid);
-	}
-}
-
 /* Ranks were told to end, and did not. */
 static void escalate(struct loop *l)
 {
@@ -504,15 +477,17 @@ static void check_time(struct loop *l)
 	}
 	if (l->hang_at && now >= l->hang_at) {
 		l->hang_at = 0;
-		report_hang(l);
+		complain("the job has run for %g s (--report-hang)", l->job->opt.report_hang);
+		hang_ask(l->job, false);
 	}
 	if (l->kill_at && now >= l->kill_at)
 		escalate(l);
+	hang_check(l->job);
 }
 
 static int wait_ms(const struct loop *l)
 {
-	uint64_t now = hdl_now_ns(), next = UINT64_MAX;
+	uint64_t now = hdl_now_ns(), next = hang_next() ? hang_next() : UINT64_MAX;
 
 	if (l->timeout_at && l->timeout_at < next)
 		next = l->timeout_at;

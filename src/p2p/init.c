@@ -50,6 +50,7 @@ int hdl_p2p_fini(void)
 
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
 	hdl_wait_until(nothing_pending, NULL);
+	hdl_report_leaving();
 	rc = hdl_tp_fini();
 	hdl_unexpected_close();
 	hdl_report_fini();

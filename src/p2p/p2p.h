@@ -215,6 +215,8 @@ void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl
 /* The MPI function that runs, for reports of what a rank waits for: one plain store on entry of what may block. (With
  * several threads, of the one that holds the lock; those that wait have theirs in struct hdl_waiter.) */
 extern const char *hdl_call;
+/* The communicator of a collective that a thread waits for, if that is known: set around the wait. */
+extern const struct hdl_comm *hdl_blocked_comm;
 /* What this rank waits for: calls, peers, tags, communicators, one line each; then the transport's part. */
 void hdl_p2p_dump(FILE *out);
 

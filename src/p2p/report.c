@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank waits for, when somebody asks: SIGUSR1, from a person or from heddlerun --report-hang.
+ * What a rank waits for, when somebody asks: heddlerun, by PMIx (runtime/ask.h), or a person by SIGUSR1, of which the
+ * handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program.
  *
- * The handler is installed only when HEDDLE_REPORT_HANG asks for it: the signal belongs to the program. It may run at any
- * time and in any thread, so it prints no report: it leaves a flag, and wakes who waits. That one prints it between two
- * turns of progress, when no queue is half changed. Of a rank that does not wait the handler says so.
+ * Both may ask at any time and in any thread, so neither looks at a queue: they leave a flag, and wake who waits. That
+ * one reports between two turns of progress, when no queue is half changed. Of a rank that does not wait the handler
+ * says so; heddlerun asks again, and a last time so that PMIx's thread answers.
  *
- * A flag set after the last look at it and before the sleep is not lost: the sleep is prepared first, and then ended by
- * the handler's wake; and the turn of progress between preparing and sleeping looks at the flag, too (look_for_wanted).
+ * A flag of the handler's set after the last look at it and before the sleep is not lost: the sleep is prepared first,
+ * and then ended by the handler's wake; and the turn of progress between preparing and sleeping looks at the flag, too
+ * (look_for_wanted). heddlerun's is not looked for there, which would cost each turn of every job; it asks twice.
  */
 #include "p2p/match.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 const char *hdl_call = "";
 const struct hdl_op *hdl_blocked;
+const struct hdl_comm *hdl_blocked_comm;
+uint64_t hdl_blocked_since;
+unsigned hdl_dated_after = 64;
 
 enum { WANTED = 1, NOTICED };
 static volatile sig_atomic_t idling, wanted, installed;
+static volatile sig_atomic_t asked;	/* by heddlerun */
+static volatile uint64_t leaving_since;	/* in MPI_Finalize; 0: not there */
 static struct sigaction before;
 static char busy[512];
 static int busy_len;
@@ -48,12 +56,7 @@ const char *hdl_reason_take(void)
 	return reason_taken;
 }
 
-/* ---- the report ---------------------------------------------------------------------------------------- */
-
-static void line_begin(FILE *out)
-{
-	fprintf(out, "heddle: rank %d (%s): ", hdl_job.rank, hdl_job.hostname);
-}
+/* ---- operations, one by one and together ------------------------------------------------------------------ */
 
 static const char *number(char buf[static 16], int value, int any)
 {
@@ -63,55 +66,248 @@ static const char *number(char buf[static 16], int value, int any)
 	return buf;
 }
 
-static void dump_posted(const struct hdl_op *op, void *arg)
+static void print_op(FILE *out, const struct hdl_op *op)
 {
 	char label[MPI_MAX_OBJECT_NAME], src[16], world[32] = "", tag[16];
-	FILE *out = arg;
+	const char *kind = op->context & 1 ? " (collective)" : "";
 
-	if (op->peer >= 0 && op->peer != op->src)
-		snprintf(world, sizeof(world), " (%d in MPI_COMM_WORLD)", op->src);
-	line_begin(out);
-	fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes\n",
-		number(src, op->peer, MPI_ANY_SOURCE), world, number(tag, op->tag, MPI_ANY_TAG),
-		hdl_comm_label(op->req.comm, label), op->context & 1 ? " (collective)" : "", op->bytes);
+	hdl_comm_label(op->req.comm, label);
+	if (op->posted) {
+		if (op->peer >= 0 && op->peer != op->src)
+			snprintf(world, sizeof(world), " (%d in MPI_COMM_WORLD)", op->src);
+		fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes",
+			number(src, op->peer, MPI_ANY_SOURCE), world, number(tag, op->tag, MPI_ANY_TAG), label, kind,
+			op->bytes);
+	} else if (op->kind == HDL_REQ_OTHER) {
+		fprintf(out, "waits for a collective of %s", label);
+	} else {
+		fprintf(out, "waits for %s rank %d, tag %d, %s%s, %zu bytes%s",
+			op->kind == HDL_REQ_SEND ? "a send to" : "the data from", op->peer, op->tag, label, kind,
+			op->bytes, op->kind == HDL_REQ_SEND && op->sync ? ", synchronous" : "");
+	}
 }
 
-static void dump_active(const struct hdl_op *op, void *arg)
-{
-	char label[MPI_MAX_OBJECT_NAME];
-	FILE *out = arg;
+/* Requests that differ in tag and size only: a program may have a million of them. */
+struct heap {
+	const struct hdl_op *first;
+	size_t n, bytes;
+	int low, high;			/* tags */
+};
+enum { HEAPS = 12 };
+struct heaps {
+	struct heap heap[HEAPS];
+	int n;
+	size_t rest;			/* requests of further heaps */
+};
 
-	if (op->posted)
+static bool same_heap(const struct hdl_op *a, const struct hdl_op *b)
+{
+	return a->kind == b->kind && a->posted == b->posted && a->req.comm == b->req.comm && a->context == b->context &&
+	       a->peer == b->peer;
+}
+
+static void add_op(const struct hdl_op *op, void *arg)
+{
+	struct heaps *all = arg;
+	struct heap *h = all->heap;
+
+	while (h < all->heap + all->n && !same_heap(h->first, op))
+		h++;
+	if (h == all->heap + HEAPS) {
+		all->rest++;
 		return;
-	hdl_comm_label(op->req.comm, label);
-	line_begin(out);
-	if (op->kind == HDL_REQ_OTHER)
-		fprintf(out, "waits for a collective of %s\n", label);
-	else
-		fprintf(out, "waits for %s rank %d, tag %d, %s%s, %zu bytes%s\n",
-			op->kind == HDL_REQ_SEND ? "a send to" : "the data from", op->peer, op->tag, label,
-			op->context & 1 ? " (collective)" : "", op->bytes, op->kind == HDL_REQ_SEND && op->sync ?
-			", synchronous" : "");
+	}
+	if (h == all->heap + all->n) {
+		all->n++;
+		*h = (struct heap){ .first = op, .low = op->tag, .high = op->tag };
+	}
+	h->n++;
+	h->bytes += op->bytes;
+	if (op->tag < h->low)
+		h->low = op->tag;
+	if (op->tag > h->high)
+		h->high = op->tag;
+}
+
+static void add_active(const struct hdl_op *op, void *arg)
+{
+	if (!op->posted)
+		add_op(op, arg);
+}
+
+static void collect(struct heaps *all)
+{
+	memset(all, 0, sizeof(*all));
+	hdl_match_each_posted(add_op, all);
+	if (hdl_blocked)
+		add_active(hdl_blocked, all);
+	hdl_op_each_active(add_active, all);
+}
+
+static void print_heaps(FILE *out, const struct heaps *all, const char *head)
+{
+	for (int i = 0; i < all->n; i++) {
+		const struct heap *h = &all->heap[i];
+
+		fputs(head, out);
+		print_op(out, h->first);
+		if (h->n > 1 && h->low != h->high)
+			fprintf(out, "; %zu like it, with tags from %d to %d, %zu bytes in all", h->n - 1, h->low, h->high,
+				h->bytes);
+		else if (h->n > 1)
+			fprintf(out, "; %zu like it, %zu bytes in all", h->n - 1, h->bytes);
+		fputc('\n', out);
+	}
+	if (all->rest)
+		fprintf(out, "%sand %zu more requests, with other ranks or in other communicators\n", head, all->rest);
+}
+
+/* ---- the report for SIGUSR1 -------------------------------------------------------------------------------- */
+
+static void line_begin(FILE *out)
+{
+	fprintf(out, "heddle: rank %d (%s): ", hdl_job.rank, hdl_job.hostname);
 }
 
 void hdl_p2p_dump(FILE *out)
 {
+	struct heaps all;
+	char head[320];
+
+	snprintf(head, sizeof(head), "heddle: rank %d (%.256s): ", hdl_job.rank, hdl_job.hostname);
 	for (const struct hdl_waiter *w = hdl_waiters; w; w = w->next) {
-		line_begin(out);
-		fprintf(out, "a thread waits in %s\n", w->call);
-		if (w->op)
-			dump_active(w->op, out);
+		const struct hdl_op *op = w->op;
+
+		fprintf(out, "%sa thread waits in %s\n", head, w->call);
+		if (op && !op->posted) {
+			fputs(head, out);
+			print_op(out, op);
+			fputc('\n', out);
+		}
 	}
 	line_begin(out);
 	fprintf(out, "in %s; %zu unexpected messages, %zu bytes\n", hdl_call[0] ? hdl_call : "no MPI call",
 		hdl_match_unexpected_count(), hdl_unexpected_bytes);
-	hdl_match_each_posted(dump_posted, out);
-	if (hdl_blocked)
-		dump_active(hdl_blocked, out);
-	hdl_op_each_active(dump_active, out);
+	collect(&all);
+	print_heaps(out, &all, head);
 	hdl_tp_dump(out);
 	fflush(out);
 }
+
+/* ---- the answer for heddlerun ------------------------------------------------------------------------------- */
+
+/* What one thread waits for, without anything that differs between ranks which wait for the same. */
+static void print_wait(FILE *out, const char *call, const struct hdl_op *op, const struct hdl_comm *comm,
+		       const struct heaps *all)
+{
+	char label[MPI_MAX_OBJECT_NAME], src[16], tag[16];
+	size_t receives = 0, sends = 0;
+
+	fprintf(out, "waits in %s", call[0] ? call : "an MPI call");
+	if (op && op->kind == HDL_REQ_SEND && !(op->context & 1)) {
+		fprintf(out, " to send %zu bytes with tag %d to rank %d on %s", op->bytes, op->tag, op->peer,
+			hdl_comm_label(op->req.comm, label));
+	} else if (op && op->kind == HDL_REQ_RECV && !(op->context & 1)) {
+		fprintf(out, " for %s with tag %s from rank %s on %s", op->posted ? "a message" : "the data of a message",
+			number(tag, op->tag, MPI_ANY_TAG), number(src, op->peer, MPI_ANY_SOURCE),
+			hdl_comm_label(op->req.comm, label));
+	} else if (comm) {
+		fprintf(out, " on %s", hdl_comm_label(comm, label));
+	} else {
+		for (int i = 0; i < all->n; i++) {
+			const struct hdl_op *first = all->heap[i].first;
+
+			if (!comm && (first->context & 1 || first->kind == HDL_REQ_OTHER))
+				comm = first->req.comm;
+			else if (first->kind == HDL_REQ_RECV)
+				receives += all->heap[i].n;
+			else if (first->kind == HDL_REQ_SEND)
+				sends += all->heap[i].n;
+		}
+		if (comm && !receives && !sends)
+			fprintf(out, " on %s", hdl_comm_label(comm, label));
+		else if (receives || sends)
+			fprintf(out, "; %zu receives and %zu sends are not complete", receives, sends);
+	}
+	fputc('\n', out);
+}
+
+/* The messages inside of a collective are the library's, not the user's. */
+static void drop_collectives(struct heaps *all)
+{
+	int n = 0;
+
+	for (int i = 0; i < all->n; i++)
+		if (!(all->heap[i].first->context & 1) && all->heap[i].first->kind != HDL_REQ_OTHER)
+			all->heap[n++] = all->heap[i];
+	all->n = n;
+}
+
+static uint64_t us_ago(uint64_t since)
+{
+	uint64_t now = hdl_now_ns();
+
+	return since && now > since ? (now - since) / 1000 + 1 : 0;
+}
+
+static void answer(void)
+{
+	const struct hdl_waiter *w = hdl_waiters;
+	struct heaps all;
+	char *text = NULL;
+	size_t len, more = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return;		/* heddlerun says that this rank does not answer */
+	collect(&all);
+	fprintf(out, "%llu\n", (unsigned long long)us_ago(w ? w->since : hdl_blocked_since));
+	if (w)
+		print_wait(out, w->call, w->op, w->comm, &all);
+	else
+		print_wait(out, hdl_call, hdl_blocked, hdl_blocked_comm, &all);
+	for (w = w ? w->next : NULL; w; w = w->next) {
+		if (more++ >= HEAPS)
+			continue;
+		fputs("another thread ", out);
+		print_wait(out, w->call, w->op, w->comm, &all);
+	}
+	if (more > HEAPS)
+		fprintf(out, "and %zu more threads\n", more - HEAPS);
+	drop_collectives(&all);
+	if (all.n > 1 || (all.n && (all.heap[0].n > 1 || !(hdl_blocked || (hdl_waiters && hdl_waiters->op)))))
+		print_heaps(out, &all, "");
+	if (hdl_match_unexpected_count())
+		fprintf(out, "has %zu bytes in messages that came before their receive, those of collectives included: %zu\n",
+			hdl_unexpected_bytes, hdl_match_unexpected_count());
+	if (!fclose(out))
+		hdl_rt_answer(text);
+	free(text);
+}
+
+/* On PMIx's thread. */
+static void on_ask(bool now)
+{
+	const char *call = hdl_call;
+	char text[256];
+
+	if (leaving_since) {
+		snprintf(text, sizeof(text), "%llu\nwaits in MPI_Finalize for the other ranks\n",
+			 (unsigned long long)us_ago(leaving_since));
+		hdl_rt_answer(text);
+	} else if (!now) {
+		asked = WANTED;
+		hdl_tp_wake();
+	} else if (asked) {
+		asked = 0;
+		snprintf(text, sizeof(text), "0\ndoes not wait in MPI%s%s%s\n",
+			 call[0] ? ": it computes (the last call that could wait: " : ", and has not done so since MPI_Init",
+			 call, call[0] ? ")" : "");
+		hdl_rt_answer(text);
+	}
+}
+
+/* ---- being asked ---------------------------------------------------------------------------------------------- */
 
 static void on_signal(int sig)
 {
@@ -139,9 +335,15 @@ static int look_for_wanted(void *arg)
 void hdl_p2p_idle(unsigned *idle)
 {
 	idling = 1;
+	if (unlikely(*idle == hdl_dated_after) && !hdl_blocked_since)
+		hdl_blocked_since = hdl_now_ns();
 	if (unlikely(wanted)) {
 		wanted = 0;
 		hdl_p2p_dump(stderr);
+	}
+	if (unlikely(asked)) {
+		asked = 0;
+		answer();
 	}
 	hdl_tp_idle(idle);
 	idling = 0;
@@ -149,7 +351,16 @@ void hdl_p2p_idle(unsigned *idle)
 
 int hdl_report_start(void)
 {
+	/* Where a rank neither spins nor yields, the first look in vain may be its last for a long time. */
+	if ((unsigned)hdl_vars.yield < hdl_dated_after)
+		hdl_dated_after = (unsigned)hdl_vars.yield;
+	hdl_rt_on_ask(on_ask);
 	return installed ? hdl_tp_progress_add(look_for_wanted, NULL) : 0;
+}
+
+void hdl_report_leaving(void)
+{
+	leaving_since = hdl_now_ns();
 }
 
 int hdl_report_init(void)

@@ -114,7 +114,8 @@ void hdl_req_free(struct hdl_req *req)
 static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
 			       const struct hdl_op *op)
 {
-	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op };
+	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op,
+				.comm = hdl_blocked_comm };
 	unsigned idle = 0;
 
 	hdl_waiter_add(&w);
@@ -125,6 +126,8 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 			idle = 0;
 			hdl_lock_pass();
 		} else {
+			if (!w.since && idle >= hdl_dated_after)
+				w.since = hdl_now_ns();
 			hdl_p2p_idle(&idle);
 		}
 	}
@@ -141,6 +144,7 @@ static void wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl
 		return;
 	}
 	hdl_blocked = op;
+	hdl_blocked_since = 0;
 	while (!ready(arg)) {
 		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress())
 			idle = 0;

@@ -141,6 +141,12 @@ extern const struct hdl_op *hdl_blocked;
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 int hdl_report_start(void);	/* the transport is there */
+/* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle. */
+void hdl_report_leaving(void);
+/* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); hdl_now_ns(), 0: for a moment only. */
+extern uint64_t hdl_blocked_since;
+/* Waits are dated after so many looks in vain, so that short ones read no clock. */
+extern unsigned hdl_dated_after;
 void hdl_report_fini(void);
 
 /* Memory ran out where no error can be returned (a message arrives): ends the job. */

@@ -303,6 +303,8 @@ static int join(const struct hdl_launched_by *by)
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "%s", me.nspace);
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "%s", by->launcher);
 	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
+	if (by->heddlerun)
+		hdl_rt_listen();
 	return 0;
 }
 
@@ -390,6 +392,7 @@ int hdl_rt_init(void)
 			return refuse_without_pmix(&by);
 		become_singleton();
 		count_cpus(&by);
+		hdl_backtrace_init();
 		return 0;
 	}
 
@@ -398,6 +401,7 @@ int hdl_rt_init(void)
 		hdl_watch_end();
 		return err;
 	}
+	hdl_backtrace_init();
 	err = -ENODATA;
 	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &hdl_job.size) || hdl_job.size <= hdl_job.rank) {
 		hdl_error("the PMIx server of %s (%s) tells no job size that holds rank %d (PMIX_JOB_SIZE: %d)", by.launcher,

@@ -56,6 +56,18 @@ int hdl_rt_fence(void);
 int hdl_rt_fence_begin(void);
 int hdl_rt_fence_wait(uint64_t timeout_us);
 
+/* ---- asked from outside (runtime/ask.h) ------------------------------------------------------------------ */
+
+/* heddlerun asks what this rank waits for. fn runs on PMIx's thread, at any time, and must not wait; NULL: from here on
+ * the rank only says that it is in MPI_Init, and once fn has run it may still be running. now: it is the last question,
+ * and is answered here and now, by what can be seen from another thread. */
+typedef void (*hdl_ask_fn)(bool now);
+void hdl_rt_on_ask(hdl_ask_fn fn);
+/* In the form that runtime/ask.h describes; copied. Any thread, no signal handler. */
+void hdl_rt_answer(const char *text);
+/* For hdl_rt_init: from here on heddlerun can ask. */
+void hdl_rt_listen(void);
+
 /* ---- processes ----------------------------------------------------------------------------------------- */
 
 /* Names a process of this host, also when its pid is another one's by now. */
@@ -116,6 +128,8 @@ void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */
 const char *hdl_nearest(const char *word, const char *const *names);
 
+/* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends it. For hdl_rt_init. */
+void hdl_backtrace_init(void);
 /* Monotonic clock, nanoseconds. Never on a hot path. */
 uint64_t hdl_now_ns(void);
 

@@ -51,7 +51,9 @@ struct hdl_waiter {
 	bool (*ready)(const void *arg);	/* run by any thread that holds the lock; short, changes nothing */
 	const void *arg;
 	const char *call;		/* for reports: the MPI function ... */
-	const void *op;			/* ... and its operation, or NULL */
+	const void *op;			/* ... and its operation, or NULL ... */
+	const void *comm;		/* ... or the communicator of its collective, or NULL */
+	uint64_t since;			/* hdl_now_ns() of a wait that lasts; 0: not yet */
 	struct hdl_waiter *next, **link;
 	uint32_t word;			/* 1: look again */
 	enum hdl_asleep asleep;

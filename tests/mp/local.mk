@@ -2,12 +2,12 @@
 check_PROGRAMS += tests/mp/runtime_job tests/mp/runtime_other_version
 tests_mp_runtime_job_SOURCES = tests/mp/runtime_job.c $(runtime_sources)
 tests_mp_runtime_job_CFLAGS = $(AM_CFLAGS)
-tests_mp_runtime_job_LDADD = $(PMIX_LIBS)
+tests_mp_runtime_job_LDADD = $(PMIX_LIBS) $(BACKTRACE_LIBS)
 tests_mp_runtime_job_LDFLAGS = $(NOWRAP)
 tests_mp_runtime_other_version_SOURCES = $(tests_mp_runtime_job_SOURCES)
 tests_mp_runtime_other_version_CFLAGS = $(AM_CFLAGS)
 tests_mp_runtime_other_version_CPPFLAGS = $(AM_CPPFLAGS) -DHDL_LIBRARY_VERSION='"9.9.9-test"'
-tests_mp_runtime_other_version_LDADD = $(PMIX_LIBS)
+tests_mp_runtime_other_version_LDADD = $(PMIX_LIBS) $(BACKTRACE_LIBS)
 tests_mp_runtime_other_version_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/runtime_pmix_client
 tests_mp_runtime_pmix_client_SOURCES = tests/mp/runtime_pmix_client.c
@@ -15,7 +15,7 @@ tests_mp_runtime_pmix_client_LDADD = $(PMIX_LIBS)
 tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
 launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
 	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
-	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh
+	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh
 TESTS += $(launcher_tests)
 EXTRA_DIST += $(launcher_tests) tests/mp/launcher_lib.sh
 
@@ -70,3 +70,7 @@ show_scripts = tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.
 	tests/mp/show_kinds.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)
+check_PROGRAMS += tests/mp/show_waits
+tests_mp_show_waits_SOURCES = tests/mp/show_waits.c
+tests_mp_show_waits_LDADD = libheddle.la
+tests_mp_show_waits_LDFLAGS = $(NOWRAP)

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What do the ranks wait for? Asked by SIGUSR1 to heddlerun, or once by --report-hang. The question and the answers go by
+ * PMIx (runtime/ask.h); ranks that say the same are told in one line, the few that differ from the many first.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+#define MS 1000000ull
+enum {
+	AGAIN_MS = 300,		/* a rank that was about to sleep is asked again */
+	NOW_MS = 600,		/* who has not answered does not wait in MPI: PMIx's thread answers */
+	PRINT_MS = 3000,	/* who has not even answered that is told as such */
+	GROUPS = 32,		/* lines about ranks; more would be read by nobody */
+	DETAILS = 6,		/* lines for the first rank of each */
+};
+
+struct answer {
+	int rank;
+	bool there;
+	uint64_t since_us;	/* 0: unknown */
+	char *text;		/* what it does, then lines of details */
+	size_t head;		/* length of the first line */
+};
+
+static struct {
+	struct answer *answers;	/* by rank; NULL: nobody is asked at present */
+	uint64_t again_at, now_at, print_at;
+} hang;
+
+/* ---- processes of the ranks, by /proc ----------------------------------------------------------------------------- */
+
+struct process {
+	int pid, pgrp;
+	char state;
+	bool catches_usr1;
+};
+
+static bool read_process(const char *pid, struct process *p)
+{
+	char path[64], line[512], *after;
+	unsigned long long caught = 0;
+	FILE *f;
+
+	memset(p, 0, sizeof *p);
+	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	after = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	if (!after || sscanf(after + 1, " %c %*d %d", &p->state, &p->pgrp) != 2)
+		return false;
+	p->pid = atoi(pid);
+	snprintf(path, sizeof path, "/proc/%.20s/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+			break;
+	if (f)
+		fclose(f);
+	p->catches_usr1 = caught >> (SIGUSR1 - 1) & 1;
+	return true;
+}
+
+static void each_process(const struct job *job, void (*fn)(const struct job *job, int rank, const struct process *p))
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+
+	while (proc && (e = readdir(proc))) {
+		struct process p;
+
+		if (!isdigit((unsigned char)e->d_name[0]) || !read_process(e->d_name, &p))
+			continue;
+		for (int r = 0; r < job->nranks; r++)
+			if (!job->ranks[r].ended && job->ranks[r].pid == p.pgrp)
+				fn(job, r, &p);
+	}
+	if (proc)
+		closedir(proc);
+}
+
+static void pass_on(const struct job *job, int rank, const struct process *p)
+{
+	if (p->catches_usr1)
+		kill(p->pid, SIGUSR1);
+}
+
+static void note_stopped(const struct job *job, int rank, const struct process *p)
+{
+	struct answer *a = &hang.answers[rank];
+
+	if (!a->there && (p->state == 'T' || p->state == 't')) {
+		free(a->text);
+		a->text = must(strdup(p->state == 'T' ? "is stopped (by a signal; SIGCONT lets it go on)\n" :
+							"is stopped by a debugger\n"));
+	}
+}
+
+/* ---- asking --------------------------------------------------------------------------------------------------------- */
+
+void hang_ask(const struct job *job, bool by_signal)
+{
+	uint64_t now = hdl_now_ns();
+
+	/* Programs that handle SIGUSR1 have a use of their own for it. To others it would be the end. */
+	if (by_signal)
+		each_process(job, pass_on);
+	if (hang.answers)
+		return;		/* under way */
+	hang.answers = must(calloc((size_t)job->nranks, sizeof *hang.answers));
+	for (int r = 0; r < job->nranks; r++)
+		hang.answers[r].rank = r;
+	hang.again_at = now + AGAIN_MS * MS;
+	hang.now_at = now + NOW_MS * MS;
+	hang.print_at = now + PRINT_MS * MS;
+	server_ask(false);
+}
+
+static bool is_asked(const struct rank *rank)
+{
+	return !rank->ended && rank->joined && !rank->left;
+}
+
+void hang_answer(const struct job *job, int rank, const char *text)
+{
+	struct answer *a = hang.answers ? &hang.answers[rank] : NULL;
+	const char *line = strchr(text, '\n');
+
+	if (!a || a->there || !line)
+		return;		/* too late, or no answer */
+	a->there = true;
+	a->since_us = strtoull(text, NULL, 10);
+	a->text = must(strdup(line + 1));
+	for (int r = 0; r < job->nranks; r++)
+		if (is_asked(&job->ranks[r]) && !hang.answers[r].there)
+			return;
+	hang.print_at = 0;
+}
+
+/* ---- telling ---------------------------------------------------------------------------------------------------------- */
+
+static void fill_in(const struct job *job)
+{
+	for (int r = 0; r < job->nranks; r++) {
+		const struct rank *rank = &job->ranks[r];
+		struct answer *a = &hang.answers[r];
+
+		if (a->there)
+			continue;
+		a->text = must(strdup(rank->ended ? "has ended\n" : rank->left ? "is past MPI_Finalize\n" :
+				      !rank->joined ? "has not called MPI_Init\n" :
+				      "does not answer (its threads do not run; is the host overloaded?)\n"));
+	}
+	each_process(job, note_stopped);
+	for (int r = 0; r < job->nranks; r++)
+		hang.answers[r].head = strcspn(hang.answers[r].text, "\n");
+}
+
+static int by_text(const void *x, const void *y)
+{
+	const struct answer *a = x, *b = y;
+	size_t n = a->head < b->head ? a->head : b->head;
+	int order = memcmp(a->text, b->text, n);
+
+	if (order || a->head != b->head)
+		return order ? order : a->head < b->head ? -1 : 1;
+	return a->rank - b->rank;
+}
+
+/* Ranks that say the same, in the sorted answers. */
+struct group {
+	struct answer *first;
+	int n;
+};
+
+static int by_size(const void *x, const void *y)
+{
+	const struct group *a = x, *b = y;
+
+	return a->n != b->n ? a->n - b->n : a->first->rank - b->first->rank;
+}
+
+/* "ranks 0-3, 7 ", malloc'd */
+static char *name_ranks(const struct group *g)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	must(out);
+	fputs(g->n == 1 ? "rank " : "ranks ", out);
+	for (int i = 0, j; i < g->n; i = j + 1) {
+		for (j = i; j + 1 < g->n && g->first[j + 1].rank == g->first[j].rank + 1; j++)
+			;
+		fprintf(out, "%s%d", i ? ", " : "", g->first[i].rank);
+		if (j > i)
+			fprintf(out, "%s%d", j > i + 1 ? "-" : ", ", g->first[j].rank);
+		if (ftell(out) > 200 && j + 1 < g->n) {
+			fprintf(out, ", ... (%d in all)", g->n);
+			break;
+		}
+	}
+	fclose(out);
+	return must(text);
+}
+
+/* Of many ranks, what one "waits" for they "wait" for. *verb: the length of the word that is replaced. */
+static const char *plural(const char *text, int *verb)
+{
+	static const char *const one[] = { "waits", "is", "has", "does", NULL }, *const many[] = { "wait", "are", "have", "do" };
+
+	*verb = (int)strcspn(text, " ");
+	for (int i = 0; one[i]; i++)
+		if (!strncmp(text, one[i], (size_t)*verb) && !one[i][*verb])
+			return many[i];
+	*verb = 0;
+	return "";
+}
+
+static void print_group(const struct group *g)
+{
+	const char *text = g->first->text, *line = text + g->first->head;
+	const char *replaced = "";
+	int verb = 0;
+	char *who = name_ranks(g), since[48] = "";
+	uint64_t longest = 0;
+
+	if (g->n > 1)
+		replaced = plural(text, &verb);
+	for (int i = 0; i < g->n; i++)
+		if (g->first[i].since_us > longest)
+			longest = g->first[i].since_us;
+	if (longest)
+		snprintf(since, sizeof since, ", since %.*f s", longest < 10000000, (double)longest / 1e6);
+	complain("  %s %s%.*s%s", who, replaced, (int)g->first->head - verb, text + verb, since);
+	free(who);
+	for (int i = 0; *line && *++line && i < DETAILS; i++) {
+		size_t n = strcspn(line, "\n");
+
+		if (i == DETAILS - 1 && line[n] && line[n + 1])
+			complain("    rank %d: ...", g->first->rank);
+		else
+			complain("    rank %d: %.*s", g->first->rank, (int)n, line);
+		line += n;
+	}
+}
+
+static void tell(const struct job *job)
+{
+	struct group *groups = must(calloc((size_t)job->nranks, sizeof *groups));
+	int ngroups = 0, left = 0;
+
+	fill_in(job);
+	qsort(hang.answers, (size_t)job->nranks, sizeof *hang.answers, by_text);
+	for (int i = 0; i < job->nranks; i++) {
+		struct answer *a = &hang.answers[i];
+
+		if (i && a->head == a[-1].head && !memcmp(a->text, a[-1].text, a->head))
+			groups[ngroups - 1].n++;
+		else
+			groups[ngroups++] = (struct group){ a, 1 };
+	}
+	qsort(groups, (size_t)ngroups, sizeof *groups, by_size);
+	complain("what the %d ranks wait for:", job->nranks);
+	for (int i = 0; i < ngroups; i++) {
+		if (i < GROUPS)
+			print_group(&groups[i]);
+		else
+			left += groups[i].n;
+	}
+	if (left)
+		complain("  and %d ranks more, which wait for something else each", left);
+	free(groups);
+	for (int i = 0; i < job->nranks; i++)
+		free(hang.answers[i].text);
+	free(hang.answers);
+	hang.answers = NULL;
+}
+
+uint64_t hang_next(void)
+{
+	if (!hang.answers)
+		return 0;
+	return hang.again_at && hang.print_at ? hang.again_at : hang.now_at && hang.print_at ? hang.now_at :
+	       hang.print_at ? hang.print_at : 1;
+}
+
+void hang_check(const struct job *job)
+{
+	uint64_t now = hdl_now_ns();
+	bool any = false;
+
+	if (!hang.answers)
+		return;
+	for (int r = 0; r < job->nranks; r++)
+		any |= is_asked(&job->ranks[r]) && !hang.answers[r].there;
+	if (!any || now >= hang.print_at) {
+		tell(job);
+	} else if (hang.again_at && now >= hang.again_at) {
+		hang.again_at = 0;
+		server_ask(false);
+	} else if (hang.now_at && now >= hang.now_at) {
+		hang.now_at = 0;
+		server_ask(true);
+	}
+}

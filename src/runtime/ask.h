@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What heddlerun asks its ranks out of band, and how they answer: by PMIx alone, whose thread in each rank answers even
+ * while the program computes. No signal and no handler is involved: these belong to the program.
+ *
+ *     heddlerun ── event HDL_ASK, twice ──▶ rank: whoever waits in MPI answers when it sees it
+ *               ── event HDL_ASK_NOW ─────▶ rank: PMIx's thread answers for who did not
+ *               ◀── job control, HDL_ANSWER: a string ──
+ *
+ * An answer is lines: since when the rank waits (microseconds ago; 0: unknown), what it does, and any number of details.
+ */
+#ifndef HDL_ASK_H
+#define HDL_ASK_H
+
+#include <pmix_common.h>
+
+#define HDL_ASK (PMIX_EXTERNAL_ERR_BASE - 7101)
+#define HDL_ASK_NOW (PMIX_EXTERNAL_ERR_BASE - 7102)
+#define HDL_ANSWER "hdl.waits"
+
+#endif
