@@ -145,6 +145,11 @@ static int handle(struct hdl_comm *comm, int code)
 	MPI_Comm handle;
 	unsigned depth;
 
+	if (hdl_mpi_state != HDL_ACTIVE) {	/* the initial error handler; there is no job that it could end */
+		fflush(stdout);
+		hdl_error("%s; the program ends", code_text(code));
+		_Exit(code & CLASS_MASK);
+	}
 	if (h == MPI_ERRORS_RETURN)
 		return code;
 	if (!hdl_handle_is_address(h))

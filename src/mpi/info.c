@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Info objects (MPI-5.0 chapter 10). All of them work before MPI is initialized and after it is finalized, too. */
+#include "mpi/info.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+struct pair {
+	char *key, *value;
+};
+
+struct hdl_info {
+	struct hdl_object obj;
+	int n, room;
+	struct pair *pairs;
+};
+
+/* Behind MPI_INFO_ENV, made when it is first asked for. */
+static struct hdl_info *env;
+
+/* ---- the object ---------------------------------------------------------------------------------------- */
+
+struct hdl_info *hdl_info_new(void)
+{
+	struct hdl_info *info = calloc(1, sizeof(*info));
+
+	if (info)
+		info->obj = (struct hdl_object){ HDL_MAGIC_INFO, 1 };
+	return info;
+}
+
+void hdl_info_free(struct hdl_info *info)
+{
+	if (!info)
+		return;
+	for (int i = 0; i < info->n; i++) {
+		free(info->pairs[i].key);
+		free(info->pairs[i].value);
+	}
+	free(info->pairs);
+	info->obj.magic = 0;
+	free(info);
+}
+
+static struct pair *find(const struct hdl_info *info, const char *key)
+{
+	for (int i = 0; i < info->n; i++)
+		if (!strcmp(info->pairs[i].key, key))
+			return &info->pairs[i];
+	return NULL;
+}
+
+static bool grow(struct hdl_info *info)
+{
+	int room = info->room ? 2 * info->room : 8;
+	struct pair *pairs = realloc(info->pairs, (size_t)room * sizeof(*pairs));
+
+	if (!pairs)
+		return false;
+	info->pairs = pairs;
+	info->room = room;
+	return true;
+}
+
+bool hdl_info_set(struct hdl_info *info, const char *key, const char *value)
+{
+	struct pair *p = find(info, key), new = { NULL, strdup(value) };
+
+	if (!new.value)
+		return false;
+	if (p) {
+		free(p->value);
+		p->value = new.value;
+		return true;
+	}
+	new.key = strdup(key);
+	if (!new.key || (info->n == info->room && !grow(info))) {
+		free(new.key);
+		free(new.value);
+		return false;
+	}
+	info->pairs[info->n++] = new;
+	return true;
+}
+
+struct hdl_info *hdl_info_dup(const struct hdl_info *info)
+{
+	struct hdl_info *copy = hdl_info_new();
+
+	for (int i = 0; copy && i < info->n; i++)
+		if (!hdl_info_set(copy, info->pairs[i].key, info->pairs[i].value)) {
+			hdl_info_free(copy);
+			copy = NULL;
+		}
+	return copy;
+}
+
+const char *hdl_info_value(const struct hdl_info *info, const char *key)
+{
+	const struct pair *p = info ? find(info, key) : NULL;
+
+	return p ? p->value : NULL;
+}
+
+bool hdl_info_pair(const struct hdl_info *info, int n, const char **key, const char **value)
+{
+	if (!info || n < 0 || n >= info->n)
+		return false;
+	*key = info->pairs[n].key;
+	*value = info->pairs[n].value;
+	return true;
+}
+
+/* ---- the environment (section 11.2.1) ------------------------------------------------------------------- */
+
+/* What is longer than a value may be is cut. */
+static bool set_cut(struct hdl_info *info, const char *key, const char *value, size_t len)
+{
+	char text[MPI_MAX_INFO_VAL];
+
+	if (len >= sizeof(text))
+		len = sizeof(text) - 1;
+	memcpy(text, value, len);
+	text[len] = 0;
+	return hdl_info_set(info, key, text);
+}
+
+/* The program's name and, separated by blanks, its arguments: as the system keeps them, if they are not given. */
+static bool set_command(struct hdl_info *info, int argc, char *const argv[])
+{
+	char line[MPI_MAX_INFO_KEY + 2 * MPI_MAX_INFO_VAL];
+	size_t n = 0, first;
+	FILE *f;
+
+	if (argc > 0 && argv && argv[0]) {
+		for (int i = 0; i < argc && argv[i]; i++)
+			for (const char *c = argv[i]; n < sizeof(line); c++) {
+				line[n++] = *c;
+				if (!*c)
+					break;
+			}
+	} else if ((f = fopen("/proc/self/cmdline", "re"))) {
+		n = fread(line, 1, sizeof(line), f);
+		fclose(f);
+	}
+	if (!n)
+		return true;
+	line[n - 1] = 0;
+	first = strlen(line);
+	for (size_t i = first + 1; i + 1 < n; i++)
+		if (!line[i])
+			line[i] = ' ';
+	return set_cut(info, "command", line, first) &&
+	       (first + 1 >= n || set_cut(info, "argv", line + first + 1, strlen(line + first + 1)));
+}
+
+static bool set_maxprocs(struct hdl_info *info)
+{
+	char text[16];
+
+	if (hdl_mpi_state != HDL_ACTIVE)
+		return true;
+	snprintf(text, sizeof(text), "%d", hdl_job.size);
+	return hdl_info_set(info, "maxprocs", text);
+}
+
+static struct hdl_info *make_env(int argc, char *const argv[])
+{
+	struct hdl_info *info = hdl_info_new();
+	char wdir[PATH_MAX];
+	struct utsname u;
+	bool ok = info && set_command(info, argc, argv) && set_maxprocs(info);
+
+	if (ok && !uname(&u))
+		ok = set_cut(info, "host", u.nodename, strlen(u.nodename)) &&
+		     set_cut(info, "arch", u.machine, strlen(u.machine));
+	if (ok && getcwd(wdir, sizeof(wdir)) && strlen(wdir) < MPI_MAX_INFO_VAL)
+		ok = hdl_info_set(info, "wdir", wdir);
+	if (!ok) {
+		hdl_info_free(info);
+		info = NULL;
+	}
+	return info;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------------------ */
+
+/* The object behind a handle, or NULL. */
+static struct hdl_info *get(MPI_Info handle)
+{
+	struct hdl_info *info = (struct hdl_info *)handle;
+
+	if (handle == MPI_INFO_ENV) {
+		if (!env)
+			env = make_env(0, NULL);
+		else if (!find(env, "maxprocs"))
+			set_maxprocs(env);
+		return env;
+	}
+	return hdl_handle_is_address(handle) && info->obj.magic == HDL_MAGIC_INFO ? info : NULL;
+}
+
+static cold int bad_info(struct hdl_comm *comm, const char *call, MPI_Info handle)
+{
+	if (handle == MPI_INFO_NULL)
+		return hdl_raise(comm, MPI_ERR_INFO, call, "invalid info: MPI_INFO_NULL");
+	if (handle == MPI_INFO_ENV)
+		return hdl_raise(comm, MPI_ERR_INFO, call, "invalid info: MPI_INFO_ENV can only be read");
+	return hdl_raise(comm, MPI_ERR_INFO, call, "invalid info: handle %p is none, or was freed", (void *)handle);
+}
+
+/* For what changes the object. */
+static struct hdl_info *get_own(MPI_Info handle)
+{
+	return handle == MPI_INFO_ENV ? NULL : get(handle);
+}
+
+static cold int no_memory(const char *call)
+{
+	return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+}
+
+static int check_key(const char *call, const char *key)
+{
+	size_t len;
+
+	if (!key)
+		return hdl_null_arg(NULL, call, "key");
+	len = strlen(key);
+	if (!len)
+		return hdl_raise(NULL, MPI_ERR_INFO_KEY, call, "invalid key: it is empty");
+	if (len >= MPI_MAX_INFO_KEY)
+		return hdl_raise(NULL, MPI_ERR_INFO_KEY, call, "invalid key of %zu characters (%.32s...): at most %d are allowed",
+				 len, key, MPI_MAX_INFO_KEY - 1);
+	return MPI_SUCCESS;
+}
+
+int hdl_info_arg(struct hdl_comm *comm, const char *call, MPI_Info handle, const struct hdl_info **info)
+{
+	*info = NULL;
+	if (handle == MPI_INFO_NULL)
+		return MPI_SUCCESS;
+	*info = get(handle);
+	return *info ? MPI_SUCCESS : bad_info(comm, call, handle);
+}
+
+/* ---- the functions of the standard --------------------------------------------------------------------- */
+
+static int give(const char *call, struct hdl_info *new, MPI_Info *handle)
+{
+	if (!new)
+		return no_memory(call);
+	*handle = hdl_info_handle(new);
+	return MPI_SUCCESS;
+}
+
+int PMPI_Info_create(MPI_Info *info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_create";
+
+	if (!info)
+		return hdl_null_arg(NULL, call, "info");
+	return give(call, hdl_info_new(), info);
+}
+HDL_PROFILED(Info_create);
+
+int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_create_env";
+
+	if (argc < 0)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid argc %d: it must not be negative", argc);
+	if (argc && !argv)
+		return hdl_null_arg(NULL, call, "argv");
+	if (!info)
+		return hdl_null_arg(NULL, call, "info");
+	return give(call, make_env(argc, argv), info);
+}
+HDL_PROFILED(Info_create_env);
+
+int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_dup";
+	struct hdl_info *i = get(info);
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	if (!newinfo)
+		return hdl_null_arg(NULL, call, "newinfo");
+	return give(call, hdl_info_dup(i), newinfo);
+}
+HDL_PROFILED(Info_dup);
+
+int PMPI_Info_free(MPI_Info *info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_free";
+	struct hdl_info *i;
+
+	if (!info)
+		return hdl_null_arg(NULL, call, "info");
+	i = get_own(*info);
+	if (!i)
+		return bad_info(NULL, call, *info);
+	hdl_info_free(i);
+	*info = MPI_INFO_NULL;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_free);
+
+int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_set";
+	struct hdl_info *i = get_own(info);
+	int rc;
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	rc = check_key(call, key);
+	if (rc)
+		return rc;
+	if (!value)
+		return hdl_null_arg(NULL, call, "value");
+	if (strlen(value) >= MPI_MAX_INFO_VAL)
+		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call, "invalid value of %zu characters for key %s: at most %d are allowed",
+				 strlen(value), key, MPI_MAX_INFO_VAL - 1);
+	return hdl_info_set(i, key, value) ? MPI_SUCCESS : no_memory(call);
+}
+HDL_PROFILED(Info_set);
+
+int PMPI_Info_delete(MPI_Info info, const char *key)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_delete";
+	struct hdl_info *i = get_own(info);
+	struct pair *p;
+	int rc;
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	rc = check_key(call, key);
+	if (rc)
+		return rc;
+	p = find(i, key);
+	if (!p)
+		return hdl_raise(NULL, MPI_ERR_INFO_NOKEY, call, "invalid key %s: it is not in the object", key);
+	free(p->key);
+	free(p->value);
+	memmove(p, p + 1, (size_t)(i->pairs + i->n - (p + 1)) * sizeof(*p));
+	i->n--;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_delete);
+
+/* What the four ways to ask for a value begin with: *value is NULL if there is none. */
+static int look_up(const char *call, MPI_Info info, const char *key, const int *flag, const char **value)
+{
+	struct hdl_info *i = get(info);
+	int rc;
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	rc = check_key(call, key);
+	if (rc)
+		return rc;
+	if (!flag)
+		return hdl_null_arg(NULL, call, "flag");
+	*value = hdl_info_value(i, key);
+	return MPI_SUCCESS;
+}
+
+int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_get_string";
+	const char *found;
+	int rc = look_up(call, info, key, flag, &found);
+
+	if (rc)
+		return rc;
+	if (!buflen)
+		return hdl_null_arg(NULL, call, "buflen");
+	if (*buflen < 0)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid buflen %d: it must not be negative", *buflen);
+	if (*buflen && !value)
+		return hdl_null_arg(NULL, call, "value");
+	*flag = found != NULL;
+	if (found) {
+		if (*buflen)
+			snprintf(value, (size_t)*buflen, "%s", found);
+		*buflen = (int)strlen(found) + 1;
+	}
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_get_string);
+
+/* Deprecated: valuelen does not count the terminating zero, which is written all the same. */
+int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_get";
+	const char *found;
+	int rc = look_up(call, info, key, flag, &found);
+
+	if (rc)
+		return rc;
+	if (valuelen < 0)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid valuelen %d: it must not be negative", valuelen);
+	if (!value)
+		return hdl_null_arg(NULL, call, "value");
+	*flag = found != NULL;
+	if (found)
+		snprintf(value, (size_t)valuelen + 1, "%s", found);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_get);
+
+int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_get_valuelen";
+	const char *found;
+	int rc = look_up(call, info, key, flag, &found);
+
+	if (rc)
+		return rc;
+	if (!valuelen)
+		return hdl_null_arg(NULL, call, "valuelen");
+	*flag = found != NULL;
+	if (found)
+		*valuelen = (int)strlen(found);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_get_valuelen);
+
+int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_get_nkeys";
+	struct hdl_info *i = get(info);
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	if (!nkeys)
+		return hdl_null_arg(NULL, call, "nkeys");
+	*nkeys = i->n;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_get_nkeys);
+
+int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Info_get_nthkey";
+	struct hdl_info *i = get(info);
+
+	if (!i)
+		return bad_info(NULL, call, info);
+	if (n < 0 || n >= i->n)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid n %d: the object has %d key%s, counted from 0", n, i->n,
+				 i->n == 1 ? "" : "s");
+	if (!key)
+		return hdl_null_arg(NULL, call, "key");
+	snprintf(key, MPI_MAX_INFO_KEY, "%s", i->pairs[n].key);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Info_get_nthkey);
