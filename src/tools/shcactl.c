@@ -233,7 +233,7 @@ static void put_cq(struct table *t, const struct shca_member *m, const struct sh
 {
 	put(t, "0x%06x", cq->cqn);
 	put(t, "CQ");
-	put(t, "%s", atomic_load(&cq->error) ? "ERR" : atomic_load(&cq->armed) ? "ARMED" : "-");
+	put(t, "%s", atomic_load(&cq->error) ? "ERR" : atomic_load(&cq->notify) & SHCA_CQ_ARMED ? "ARMED" : "-");
 	put_owner(t, m, cq->proc);
 	for (int i = 0; i < 7; i++)
 		put(t, "-");

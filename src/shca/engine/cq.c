@@ -67,12 +67,18 @@ shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off 
 
 static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 {
-	uint32_t armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	uint64_t w = atomic_load_explicit(&cq->notify, memory_order_relaxed), to;
 
-	if ((armed == 1 || (armed == 2 && solicited)) && atomic_exchange(&cq->armed, 0)) {
-		atomic_store_explicit(&cq->event, 1, memory_order_release);
+	do {
+		if (!(w & (solicited ? SHCA_CQ_ARMED : SHCA_CQ_ARM_ANY)))
+			return;
+		/* an event that was not read yet stands for this one, too */
+		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
+					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, cpu->slot);
+	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
+	SHCA_FAILPOINT(cpu, "event-raised", NULL, 0);
+	if (!(w & SHCA_CQ_EVENT))
 		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
-	}
 }
 
 static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)

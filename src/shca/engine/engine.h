@@ -61,14 +61,6 @@ static inline uint32_t shca_step_of(const struct shca_qp *qp)
 	return w >> 8 == (head & 0xffffff) ? w & 0xff : SHCA_STEP_NONE;
 }
 
-/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
-#ifdef SHCA_FAILPOINTS
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
-#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
-#else
-#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
-#endif
-
 /* run.c */
 /* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
 void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer);
@@ -207,7 +199,7 @@ static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint
 		__builtin_prefetch(&shca_cq_ring(cpu, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
 	/* the first block of waiters is full before there is another */
-	if (__builtin_expect(atomic_load_explicit(&cq->armed, memory_order_relaxed) ||
+	if (__builtin_expect(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED ||
 			     atomic_load_explicit(&cq->waiters.n, memory_order_acquire), 0))
 		shca_cq_notice(cpu, cq, solicited);
 	shca_note_write(cpu, cq->proc);

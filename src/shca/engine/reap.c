@@ -99,31 +99,50 @@ static void kick_waiters(struct shca_cpu *cpu, uint32_t p)
 	shca_drain(cpu);
 }
 
-/* Events that it may have raised, or made due, without telling. One too many costs its reader a look. */
-static void wake_again(struct shca_cpu *cpu, uint32_t p)
+/* The ring that the dead one, or a thread that is gone, owes for this CQ's event. */
+static void adopt_ring(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t slot)
+{
+	uint64_t w = atomic_load(&cq->notify);
+	uint32_t by = SHCA_CQ_EVENT_BY(w), state = w & SHCA_CQ_EVENT;
+
+	if ((state == SHCA_CQ_EVENT_OWED || state == SHCA_CQ_EVENT_LOST) && by < SHCA_MAX_THREADS &&
+	    (thread_of(cpu, by, slot) || !atomic_load(&cpu->m->threads[by].owner)) && shca_ring_adopt(cpu, cq, w))
+		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
+}
+
+/* Events that the dead one (slot) may have raised for process p, or made due, without telling. */
+static void wake_again(struct shca_cpu *cpu, uint32_t slot, uint32_t p)
 {
 	struct shca_member *m = cpu->m;
 	struct shca_proc_slot *proc = &m->procs[p];
+	bool events = atomic_load(&proc->async_pending);
 
 	for (struct shca_cq *cq = shca_at_checked(m, proc->cq_list, sizeof(*cq)); cq;
 	     cq = shca_at_checked(m, __atomic_load_n(&cq->next, __ATOMIC_ACQUIRE), sizeof(*cq))) {
 		if (shca_cq_in_error(cq))
 			shca_cq_fail_users(cpu, cq);
-		if (atomic_load(&cq->armed) && shca_cq_count(cpu, cq) > atomic_load(&cq->ci))
+		if (atomic_load(&cq->notify) & SHCA_CQ_ARMED && shca_cq_count(cpu, cq) > atomic_load(&cq->ci))
 			shca_cq_notice_again(cpu, cq);
-		if (atomic_load(&cq->event))
-			shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(m, cq));
+		adopt_ring(cpu, cq, slot);
+		events |= (atomic_load(&cq->error) & SHCA_ERROR_EVENT) != 0;
 	}
 	for (struct shca_rq *rq = shca_at_checked(m, proc->srq_list, sizeof(*rq)); rq;
-	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq)))
+	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
 		shca_rq_notice_returned(cpu, rq);
+		events |= (atomic_load(&rq->limit) & SHCA_LIMIT_EVENT) || (atomic_load(&rq->error) & SHCA_ERROR_EVENT);
+	}
 	for_each_qp(cpu, qp, p) {
 		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
 		if (rq)
 			shca_rq_notice_returned(cpu, rq);
+		events |= atomic_load(&qp->events) != 0;
 	}
-	shca_async_wake(cpu, p);
-	shca_note_write(cpu, p);
+	/* none where there is nothing to read: poll(2) would lie */
+	if (events)
+		shca_async_wake(cpu, p);
+	/* it may have taken the flag down and woken nobody */
+	atomic_store(&proc->sleepers, 1);
+	shca_wake_note(cpu, SHCA_WAKE_FUTEX, p);
 	shca_drain(cpu);
 }
 
@@ -256,7 +275,7 @@ static void clean_up(struct shca_cpu *cpu, uint32_t slot)
 		if (!live(cpu, p))
 			continue;
 		kick_waiters(cpu, p);
-		wake_again(cpu, p);
+		wake_again(cpu, slot, p);
 	}
 	SHCA_FAILPOINT(cpu, "reap-links", NULL, 0);
 	struct link *links = links_seen(cpu, &n);

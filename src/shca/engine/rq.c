@@ -13,6 +13,7 @@ static void limit_reached(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t lim
 	/* one store disarms and raises: whoever dies here has done both or nothing */
 	if (!atomic_compare_exchange_strong(&rq->limit, &limit, SHCA_LIMIT_EVENT))
 		return;
+	SHCA_FAILPOINT(cpu, "limit", NULL, 0);
 	shca_async_wake(cpu, rq->proc);
 }
 

@@ -92,6 +92,14 @@ struct shca_cpu {
 	struct shca_cpu *next;		/* of the member */
 };
 
+/* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
+#ifdef SHCA_FAILPOINTS
+void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
+#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
+#else
+#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
+#endif
+
 struct shca_todo {
 	shca_off qp;
 };
@@ -99,7 +107,6 @@ enum shca_wake_kind { SHCA_WAKE_CHANNEL, SHCA_WAKE_ASYNC, SHCA_WAKE_FUTEX };
 struct shca_wakeup {
 	uint32_t kind;
 	shca_off obj;			/* CQ offset (CHANNEL), process slot (ASYNC, FUTEX) */
-	char addr[32];			/* CHANNEL: copied when noted, since the CQ may go before the delivery */
 };
 
 /* "shca: <text>" on standard error, one line. */
@@ -292,7 +299,17 @@ int shca_bell_open(struct shca_member *m, char addr[32]);
 void shca_bell_ring(struct shca_member *m, const char addr[32]);
 /* Reads one ring. 1: read; 0: would block (O_NONBLOCK), negative errno. */
 int shca_bell_read(int fd);
-/* Notes a wake-up, to be delivered when the outermost shca_leave is passed; the same one twice is one. */
+/* What a completion channel's bell says: the event of CQ `cqn` with this sequence number, rung by thread `by`. */
+struct shca_ring {
+	uint32_t cqn, seq, by;
+};
+/* The same for such a bell; cqn 0: a ring of somebody else. wait false: does not block, whatever the descriptor's flags. */
+int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
+/* Sends the ring of a CQ's event, if this thread owes it. Inside the engine. */
+void shca_ring_event(struct shca_cpu *cpu, struct shca_cq *cq);
+/* Makes this thread the one who owes the ring of this event, whose word was seen. false: it is another by now, or read. */
+bool shca_ring_adopt(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t seen);
+/* Notes a wake-up, to be delivered before the outermost shca_leave is passed; the same one twice is one. */
 void shca_wake_note(struct shca_cpu *cpu, uint32_t kind, shca_off obj);
 /* Delivers the wake-ups that were noted; called on leave. */
 void shca_wake_deliver(struct shca_cpu *cpu);
@@ -335,10 +352,11 @@ static inline void shca_enter(struct shca_cpu *cpu)
 static inline void shca_leave(struct shca_cpu *cpu)
 {
 	if (--cpu->depth == 0) {
-		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_release);
+		/* inside still: what is woken must not be freed before, and no ring may come after its CQ is gone */
 		if (__builtin_expect(cpu->wake_n != 0, 0))
 			shca_wake_deliver(cpu);
+		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_release);
 	}
 }
 

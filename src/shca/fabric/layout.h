@@ -62,7 +62,8 @@ struct shca_proc_slot {
 	/* Counts what the process took away from its peers (a region, a queue's readiness): while it stands still, what
 	 * was looked up before still holds (plain.h). Beside `sleepers`, which every writer reads anyway. */
 	_Atomic uint32_t withdrawn;
-	uint32_t reserved0[3];
+	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
+	uint32_t reserved0[2];
 	char comm[16];			/* program name, for shcactl */
 	_Atomic uint64_t mailbox;	/* of its responder thread; 0: none */
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
@@ -169,8 +170,7 @@ struct shca_cq {
 	/* producers */
 	shca_aligned _Atomic uint64_t tail;	/* hint: no slot below is empty */
 	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it; SHCA_CQ_NO_ROOM: the CQ is in error */
-	_Atomic uint32_t armed;		/* 0, 1 any, 2 solicited; one shot */
-	_Atomic uint32_t event;		/* an unread completion event */
+	_Atomic uint64_t notify;	/* what the channel is to be told, and was: SHCA_CQ_ARM_* and the event */
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
@@ -178,6 +178,25 @@ struct shca_cq {
 	shca_aligned struct shca_cq_waiters waiters;
 };
 #define SHCA_CQ_IGNORE_OVERRUN 1u
+/*
+ * The word `notify`: armed:2 | event:2 | - :4 | sequence:24 | thread:32. One compare-and-swap disarms and raises the event,
+ * and says which thread owes its ring. A ring names the event (struct shca_ring), and the reader takes an event by its own
+ * ring only: so there is an event for each ring, and poll(2) speaks the truth. Who finds the ringer dead makes itself the
+ * ringer first (wake.c).
+ */
+#define SHCA_CQ_ARM_ANY 1u
+#define SHCA_CQ_ARM_SOLICITED 2u
+#define SHCA_CQ_ARMED 3u
+#define SHCA_CQ_EVENT 12u
+#define SHCA_CQ_EVENT_OWED 4u		/* an unread event whose ring is still to be sent */
+#define SHCA_CQ_EVENT_RUNG 8u		/* ... was sent */
+#define SHCA_CQ_EVENT_LOST 12u		/* ... found the socket full: whoever reads a ring sends it */
+#define SHCA_CQ_EVENT_SEQ(w) ((uint32_t)(w) >> 8)
+#define SHCA_CQ_EVENT_BY(w) ((uint32_t)((w) >> 32))
+static inline uint64_t shca_cq_event(uint32_t state, uint32_t seq, uint32_t by)
+{
+	return state | (uint64_t)(seq & 0xffffff) << 8 | (uint64_t)by << 32;
+}
 #define SHCA_CQ_NO_ROOM (1ull << 63)	/* as ci_seen: further from every position than any ring is long */
 /* Of a CQ or SRQ. Both are set by one compare-and-swap: whoever dies there has done both or nothing. */
 #define SHCA_ERROR 1u

@@ -2,8 +2,8 @@
 /*
  * Sleeping and waking: bells (what completion channels and asynchronous events are to poll(2)) and futexes.
  *
- * A bell carries no information: the events are in shared memory, a ring only makes a descriptor readable. Anybody on
- * the host could ring it, which costs its owner a look.
+ * The events are in shared memory, a ring only makes a descriptor readable. Anybody on the host could ring a bell, which
+ * costs its owner a look. A completion channel's ring names the event that it belongs to (layout.h, `notify`).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,25 +80,41 @@ int shca_bell_open(struct shca_member *m, char addr[32])
 	return -err;
 }
 
-void shca_bell_ring(struct shca_member *m, const char addr[32])
+/* 0, or a negative errno. Never blocks. */
+static int ring(struct shca_member *m, const char addr[32], const void *data, size_t n)
 {
 	struct sockaddr_un a;
+
 	if (!addr[0])
-		return;
+		return -ENOTCONN;
 	socklen_t len = bell_address(&a, addr);
+	while (sendto(m->sockets->ringer, data, n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+void shca_bell_ring(struct shca_member *m, const char addr[32])
+{
 	/* EAGAIN: its queue is full, so it is readable; ECONNREFUSED: its owner is gone */
-	while (sendto(m->sockets->ringer, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0 &&
-	       errno == EINTR)
-		;
+	ring(m, addr, "", 1);
 }
 
 int shca_bell_read(int fd)
 {
-	char byte;
-	ssize_t n = recv(fd, &byte, sizeof(byte), 0);
-	if (n >= 0)
-		return 1;
-	return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+	struct shca_ring ignored;
+	return shca_ring_read(fd, true, &ignored);
+}
+
+int shca_ring_read(int fd, bool wait, struct shca_ring *ring)
+{
+	ssize_t n = recv(fd, ring, sizeof(*ring), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+	if (n != sizeof(*ring))
+		ring->cqn = 0;
+	return 1;
 }
 
 /* ---- futexes --------------------------------------------------------------------------------------------------- */
@@ -165,12 +181,61 @@ void shca_wake_note(struct shca_cpu *cpu, uint32_t kind, shca_off obj)
 	struct shca_wakeup *w = &cpu->wakeups[cpu->wake_n++];
 	w->kind = kind;
 	w->obj = obj;
-	w->addr[0] = 0;
-	if (kind == SHCA_WAKE_CHANNEL) {
-		const struct shca_cq *cq = shca_at_checked(cpu->m, obj, sizeof(*cq));
-		if (cq)
-			memcpy(w->addr, cq->channel, sizeof(w->addr));
+}
+
+static int send_ring(struct shca_member *m, const struct shca_cq *cq, uint64_t event)
+{
+	struct shca_ring r = {cq->cqn, SHCA_CQ_EVENT_SEQ(event), SHCA_CQ_EVENT_BY(event)};
+
+	return ring(m, cq->channel, &r, sizeof(r));
+}
+
+/* The state of this very event changes, unless it was read or has a new ringer. What is armed meanwhile stays. */
+static bool settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t by)
+{
+	uint64_t w = atomic_load(&cq->notify), to = shca_cq_event(state, SHCA_CQ_EVENT_SEQ(*event), by);
+
+	while ((w & ~(uint64_t)SHCA_CQ_ARMED) == *event)
+		if (atomic_compare_exchange_weak(&cq->notify, &w, to | (w & SHCA_CQ_ARMED))) {
+			*event = to;
+			return true;
+		}
+	return false;
+}
+
+bool shca_ring_adopt(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t seen)
+{
+	uint64_t event = seen & ~(uint64_t)SHCA_CQ_ARMED;
+
+	return settle(cq, &event, SHCA_CQ_EVENT_OWED, cpu->slot);
+}
+
+void shca_ring_event(struct shca_cpu *cpu, struct shca_cq *cq)
+{
+	uint64_t event = atomic_load(&cq->notify) & ~(uint64_t)SHCA_CQ_ARMED;
+
+	if ((event & SHCA_CQ_EVENT) != SHCA_CQ_EVENT_OWED || SHCA_CQ_EVENT_BY(event) != cpu->slot)
+		return;
+	int rc = send_ring(cpu->m, cq, event);
+	SHCA_FAILPOINT(cpu, "rung", NULL, 0);
+	if (rc != -EAGAIN) {
+		settle(cq, &event, SHCA_CQ_EVENT_RUNG, cpu->slot);
+		return;
 	}
+	/* The socket is full. If it still is when that is written down, its reader will see it behind one of the rings. */
+	if (!settle(cq, &event, SHCA_CQ_EVENT_LOST, cpu->slot))
+		return;
+	atomic_store(&cpu->m->procs[cq->proc].rings_lost, 1);
+	if (!send_ring(cpu->m, cq, event))
+		settle(cq, &event, SHCA_CQ_EVENT_RUNG, cpu->slot);
+}
+
+static void wake_channel(struct shca_cpu *cpu, shca_off obj)
+{
+	struct shca_cq *cq = shca_at_checked(cpu->m, obj, sizeof(*cq));
+
+	if (cq)
+		shca_ring_event(cpu, cq);
 }
 
 void shca_wake_deliver(struct shca_cpu *cpu)
@@ -179,9 +244,10 @@ void shca_wake_deliver(struct shca_cpu *cpu)
 	uint32_t n = cpu->wake_n;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct shca_wakeup *w = &cpu->wakeups[i];
+		SHCA_FAILPOINT(cpu, "ring", NULL, 0);
 		switch (w->kind) {
 		case SHCA_WAKE_CHANNEL:
-			shca_bell_ring(m, w->addr);
+			wake_channel(cpu, w->obj);
 			break;
 		case SHCA_WAKE_ASYNC:
 			if (w->obj < SHCA_MAX_PROCS)
@@ -189,6 +255,7 @@ void shca_wake_deliver(struct shca_cpu *cpu)
 			break;
 		case SHCA_WAKE_FUTEX:
 			if (w->obj < SHCA_MAX_PROCS && atomic_exchange(&m->procs[w->obj].sleepers, 0)) {
+				SHCA_FAILPOINT(cpu, "woken", NULL, 0);
 				atomic_fetch_add(&m->procs[w->obj].wake, 1);
 				shca_futex_wake(&m->procs[w->obj].wake);
 			}

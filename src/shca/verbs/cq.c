@@ -2,7 +2,6 @@
 /* Completion queues and channels: life cycle and events. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,51 +53,100 @@ int shca_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
-/* Takes the next unread event of a queue on this channel; *more: there is another. */
-static struct shca_lcq *next_event(struct shca_context *c, struct ibv_comp_channel *channel, bool *more)
+/* The CQ of this number on this channel; node->mutex is held. */
+static struct shca_lcq *on_channel(struct shca_context *c, const struct ibv_comp_channel *channel, uint32_t number)
 {
-	struct shca_lcq *got = NULL;
-	*more = false;
-	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lcq *cq = c->cqs; cq && !*more; cq = cq->next) {
-		if (cq->cq.channel != channel || !atomic_load(&cq->sh->event))
-			continue;
-		if (got) {
-			*more = true;
-		} else if (atomic_exchange(&cq->sh->event, 0)) {
-			got = cq;
-			pthread_mutex_lock(&cq->cq.mutex);
-			cq->events_unacked++;
-			pthread_mutex_unlock(&cq->cq.mutex);
-		}
+	struct shca_tagged *t = number ? shca_local_get(c->m, number) : NULL;
+
+	return t && t->kind == SHCA_KIND_CQ && t->cq && t->cq->cq.channel == channel ? t->cq : NULL;
+}
+
+static bool names(const struct shca_ring *r, uint64_t word)
+{
+	return (word & SHCA_CQ_EVENT) && SHCA_CQ_EVENT_SEQ(word) == r->seq && SHCA_CQ_EVENT_BY(word) == r->by;
+}
+
+/* Takes the event that the ring names. NULL: it has another ringer since, whose ring is to come; or its CQ is gone. */
+static struct shca_lcq *take_event(struct shca_context *c, struct ibv_comp_channel *channel, const struct shca_ring *r)
+{
+	pthread_mutex_lock(&c->node->mutex);
+	struct shca_lcq *cq = on_channel(c, channel, r->cqn);
+	uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
+	bool taken = false;
+	while (!taken && names(r, w))
+		taken = atomic_compare_exchange_weak(&cq->sh->notify, &w, shca_cq_event(w & SHCA_CQ_ARMED, r->seq, 0));
+	if (taken) {
+		pthread_mutex_lock(&cq->cq.mutex);
+		cq->events_unacked++;
+		pthread_mutex_unlock(&cq->cq.mutex);
 	}
-	pthread_mutex_unlock(&c->mutex);
-	return got;
+	pthread_mutex_unlock(&c->node->mutex);
+	return taken ? cq : NULL;
 }
 
-static bool readable(int fd)
+/* Rings that the CQs' words say are to be sent again: state is what they are in. node->mutex and c->mutex are held. */
+static void ring_again(struct shca_cpu *cpu, struct shca_context *c, uint32_t state)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	return poll(&p, 1, 0) > 0;
+	shca_enter(cpu);
+	for (struct shca_lcq *cq = c->cqs; cq; cq = cq->next) {
+		uint64_t w = atomic_load(&cq->sh->notify);
+		if ((w & SHCA_CQ_EVENT) == state && (state == SHCA_CQ_EVENT_LOST ? shca_ring_adopt(cpu, cq->sh, w) :
+										    SHCA_CQ_EVENT_BY(w) == cpu->slot))
+			shca_ring_event(cpu, cq->sh);
+	}
+	shca_leave(cpu);
 }
 
-/* The bell says that there may be an event, the queues say which. A ring without an event is skipped; an event
- * whose ring was taken for another's is rung again, so that poll(2) stays true as long as there is one. */
+/* Events whose ring found a full socket: a ring was read, so there is room. */
+static void ring_lost(struct shca_cpu *cpu, struct shca_context *c)
+{
+	if (!atomic_load(&c->m->proc->rings_lost) || !atomic_exchange(&c->m->proc->rings_lost, 0))
+		return;
+	pthread_mutex_lock(&c->node->mutex);
+	for (struct shca_context *o = c->node->contexts; o; o = o->next) {
+		pthread_mutex_lock(&o->mutex);
+		ring_again(cpu, o, SHCA_CQ_EVENT_LOST);
+		pthread_mutex_unlock(&o->mutex);
+	}
+	pthread_mutex_unlock(&c->node->mutex);
+}
+
+/* A CQ went with an unread event, whose ring is in the socket still. The others' are taken out with it and sent again. */
+static void drop_rings(struct shca_cpu *cpu, struct shca_context *c, struct ibv_comp_channel *channel)
+{
+	struct shca_ring r;
+
+	pthread_mutex_lock(&c->node->mutex);
+	pthread_mutex_lock(&c->mutex);
+	while (shca_ring_read(channel->fd, false, &r) > 0) {
+		struct shca_lcq *cq = on_channel(c, channel, r.cqn);
+		uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
+		if (names(&r, w))
+			shca_ring_adopt(cpu, cq->sh, w);
+	}
+	ring_again(cpu, c, SHCA_CQ_EVENT_OWED);
+	pthread_mutex_unlock(&c->mutex);
+	pthread_mutex_unlock(&c->node->mutex);
+	ring_lost(cpu, c);
+}
+
 int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct shca_context *c = shca_context_of(channel->context);
 	if (shca_inherited(channel->context))
 		return -1;
+	struct shca_cpu *cpu = shca_cpu_get(c->m);
+	if (!cpu)
+		return -1;
 	for (;;) {
-		int r = shca_bell_read(channel->fd);
+		struct shca_ring ring;
+		int r = shca_ring_read(channel->fd, true, &ring);
 		if (r <= 0) {
 			errno = r ? -r : EAGAIN;
 			return -1;
 		}
-		bool more;
-		struct shca_lcq *got = next_event(c, channel, &more);
-		if (more && !readable(channel->fd))
-			shca_bell_ring(c->m, ((struct lchannel *)channel)->addr);
+		ring_lost(cpu, c);
+		struct shca_lcq *got = take_event(c, channel, &ring);
 		if (!got)
 			continue;
 		*cq = &got->cq;
@@ -153,6 +201,11 @@ static struct shca_lcq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init
 	uint32_t number = shca_number_alloc(m);
 	if (!number)
 		goto free_ring;
+	if (shca_local_set(m, number, SHCA_KIND_CQ, cq)) {
+		shca_number_free(m, number);
+		errno = ENOMEM;
+		goto free_ring;
+	}
 	cq->m = m;
 	cq->ring = shca_at(m->base, ring);
 	cq->log2 = log2;
@@ -296,10 +349,14 @@ void shca_cq_unmap(struct shca_lcq *cq)
 			__atomic_store_n(p, cq->sh->next, __ATOMIC_RELEASE);
 			break;
 		}
+	shca_local_set(m, cq->sh->cqn, SHCA_KIND_NONE, NULL);
 	pthread_mutex_unlock(&c->node->mutex);
 	if (!cpu)
 		return;	/* out of memory: leave it where it is rather than free it under somebody */
 	shca_quiesce(cpu);
+	/* whoever rings it has done so */
+	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)
+		drop_rings(cpu, c, cq->cq.channel);
 	shca_off more = atomic_load(&cq->sh->waiters.more);
 	while (more) {
 		shca_off next = atomic_load(&((struct shca_cq_waiters *)shca_at(m->base, more))->more);

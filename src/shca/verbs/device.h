@@ -211,12 +211,13 @@ struct shca_lqp {
 /* The port of every software device: one host is one subnet, and numbers are unique in the fabric. */
 #define SHCA_LID 1
 
-/* Local objects by number (QP, SRQ): two levels, m->local -> [number >> 8] -> [number & 255]. */
+/* Local objects by number (QP, SRQ, CQ): two levels, m->local -> [number >> 8] -> [number & 255]. */
 struct shca_tagged {
 	uint32_t kind;			/* enum shca_kind */
 	union {
 		struct shca_lqp *qp;
 		struct shca_lsrq *srq;
+		struct shca_lcq *cq;
 	};
 };
 struct shca_local {
