@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cores that heddlerun may use: its affinity mask, and which of these CPUs are one core's hardware threads. Read
- * from /sys directly: a topology library reads hundreds of files, at every launch, to tell the same.
+ * Binding. The cores that heddlerun may use: its affinity mask, and which of these CPUs are one core's hardware threads.
+ * Read from /sys directly: a topology library reads hundreds of files, at every launch, to tell the same.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "launcher/launcher.h"
+#include "launcher/place.h"
 #include "runtime/runtime.h"
 
 struct core {
-	int package, first;
+	struct place_core where;
+	int first;		/* its first CPU, of those that are not allowed, too: it names the core */
 	cpu_set_t *mask;
 };
 
-struct core_set {
+struct binding {
 	struct core *cores;
+	struct place_core *where;	/* theirs, as place.h wants them */
 	int n, ncpus;
 	int limit;		/* CPU numbers are below */
 	size_t size;		/* of each mask, bytes */
+	enum domain to;
+	cpu_set_t **mask;	/* by rank; not with DOMAIN_NONE */
+	int nranks;
 };
 
 static int read_number(int cpu, const char *what)
 {
-	char path[96];
+	char path[128];
 	int v = -1;
 	FILE *f;
 
@@ -37,16 +45,54 @@ static int read_number(int cpu, const char *what)
 	return v;
 }
 
+/* The NUMA node of a CPU, by the link nodeN in its directory; 0: the kernel knows of none. */
+static int read_node(int cpu)
+{
+	char path[64];
+	struct dirent *e;
+	int node = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d", cpu);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir)))
+		if (sscanf(e->d_name, "node%d", &node) == 1)
+			break;
+	if (dir)
+		closedir(dir);
+	return node;
+}
+
+/* The first CPU that shares the L3 cache names it; -1: there is none. */
+static int read_l3(int cpu)
+{
+	char what[40];
+
+	for (int i = 0; i < 8; i++) {
+		snprintf(what, sizeof what, "../cache/index%d/level", i);
+		if (read_number(cpu, what) != 3)
+			continue;
+		snprintf(what, sizeof what, "../cache/index%d/shared_cpu_list", i);
+		return read_number(cpu, what);
+	}
+	return -1;
+}
+
+/* Neighbouring ranks on neighbouring cores of one socket. */
 static int compare(const void *a, const void *b)
 {
 	const struct core *x = a, *y = b;
+	const int differences[] = { x->where.socket - y->where.socket, x->where.numa - y->where.numa,
+				    x->where.l3 - y->where.l3, x->first - y->first };
 
-	return x->package != y->package ? (x->package > y->package) - (x->package < y->package)
-					: (x->first > y->first) - (x->first < y->first);
+	for (int i = 0; i < 4; i++)
+		if (differences[i])
+			return differences[i];
+	return 0;
 }
 
 /* The affinity mask of this process, in a set that is large enough for the kernel's. */
-static cpu_set_t *allowed_cpus(struct core_set *set)
+static cpu_set_t *allowed_cpus(struct binding *set)
 {
 	for (set->limit = CPU_SETSIZE; set->limit <= CPU_SETSIZE * 64; set->limit *= 2) {
 		cpu_set_t *mask = must(CPU_ALLOC(set->limit));
@@ -59,15 +105,14 @@ static cpu_set_t *allowed_cpus(struct core_set *set)
 	return NULL;
 }
 
-struct core_set *cores_read(void)
+static void read_cores(struct binding *set, bool whole)
 {
-	struct core_set *set = must(calloc(1, sizeof *set));
 	cpu_set_t *allowed = allowed_cpus(set);
 
 	if (!allowed) {
 		complain("the CPUs that may be used cannot be told (sched_getaffinity): ranks are not bound");
 		set->ncpus = 1;
-		return set;
+		return;
 	}
 	set->ncpus = CPU_COUNT_S(set->size, allowed);
 	set->cores = must(calloc((size_t)set->ncpus, sizeof *set->cores));
@@ -86,32 +131,156 @@ struct core_set *cores_read(void)
 			struct core *core = &set->cores[set->n++];
 
 			core->first = first;
-			core->package = read_number(cpu, "physical_package_id");
+			core->where.socket = read_number(cpu, "physical_package_id");
+			if (whole) {
+				core->where.numa = read_node(cpu);
+				core->where.l3 = read_l3(cpu);
+			}
 			core->mask = must(CPU_ALLOC(set->limit));
 			CPU_ZERO_S(set->size, core->mask);
 		}
 		CPU_SET_S(cpu, set->size, set->cores[i].mask);
 	}
 	CPU_FREE(allowed);
-	/* Neighbouring ranks on neighbouring cores of one package. */
 	qsort(set->cores, (size_t)set->n, sizeof *set->cores, compare);
-	return set;
+	set->where = must(calloc((size_t)set->n, sizeof *set->where));
+	for (int i = 0; i < set->n; i++)
+		set->where[i] = set->cores[i].where;
 }
 
-int cores_count(const struct core_set *cores)
+/* What the options say, where they say it; else a core for each rank, if there are enough. */
+static void choose(struct binding *b, const struct options *opt)
 {
-	return cores->n;
+	const char *how = opt->cpus_per_rank ? "--cpus-per-rank" : "--bind-to";
+	int each = opt->cpus_per_rank ? opt->cpus_per_rank : 1;
+	bool fits = (long long)opt->nranks * each <= b->n;
+
+	b->to = opt->bind_given ? opt->bind : fits ? DOMAIN_CORE : DOMAIN_NONE;
+	if (fits || (!opt->bind_given && !opt->cpus_per_rank))
+		return;
+	if (!opt->bind_given) {
+		complain("warning: %d ranks with %d cores each (%s) need %lld cores, there are %d: they are not bound", opt->nranks,
+			 each, how, (long long)opt->nranks * each, b->n);
+	} else if (b->to == DOMAIN_CORE) {
+		complain("warning: %d ranks share %d cores (%s)", opt->nranks, b->n, how);
+		if (!b->n)
+			b->to = DOMAIN_NONE;
+	}
 }
 
-int cores_cpus(const struct core_set *cores)
+static void make_masks(struct binding *b, const struct options *opt)
 {
-	return cores->ncpus;
+	int each = opt->cpus_per_rank ? opt->cpus_per_rank : 1, *core;
+
+	if (each > b->n)
+		each = b->n;
+	core = must(calloc((size_t)opt->nranks * (size_t)each, sizeof *core));
+	place(b->where, b->n, opt->nranks, each, opt->map, core);
+	b->mask = must(calloc((size_t)opt->nranks, sizeof *b->mask));
+	for (int r = 0; r < opt->nranks; r++) {
+		b->mask[r] = must(CPU_ALLOC(b->limit));
+		CPU_ZERO_S(b->size, b->mask[r]);
+		for (int i = 0; i < each; i++)
+			for (int c = 0, mine = core[r * each + i]; c < b->n; c++)
+				if (place_together(&b->where[c], &b->where[mine], b->to))
+					CPU_OR_S(b->size, b->mask[r], b->mask[r], b->cores[c].mask);
+	}
+	free(core);
 }
 
-const cpu_set_t *cores_mask(const struct core_set *cores, int i, size_t *size, int *first)
+struct binding *binding_make(const struct options *opt)
 {
-	*size = cores->size;
-	for (*first = 0; !CPU_ISSET_S(*first, cores->size, cores->cores[i].mask); ++*first)
-		;
-	return cores->cores[i].mask;
+	struct binding *b = must(calloc(1, sizeof *b));
+
+	read_cores(b, opt->bind > DOMAIN_CORE || opt->map > DOMAIN_CORE || opt->cpus_per_rank > 1 || opt->report_bindings);
+	b->nranks = opt->nranks;
+	choose(b, opt);
+	if (!b->n)
+		b->to = DOMAIN_NONE;
+	if (b->to != DOMAIN_NONE)
+		make_masks(b, opt);
+	return b;
+}
+
+int binding_cpus(const struct binding *b)
+{
+	return b->ncpus;
+}
+
+const cpu_set_t *binding_mask(const struct binding *b, int rank, size_t *size)
+{
+	*size = b->size;
+	return b->to == DOMAIN_NONE ? NULL : b->mask[rank];
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------------- */
+
+void binding_name(const struct binding *b, int rank, char *text, size_t size)
+{
+	size_t len;
+
+	if (b->to == DOMAIN_NONE) {
+		snprintf(text, size, "not bound");
+		return;
+	}
+	len = (size_t)snprintf(text, size, "on CPU%s", CPU_COUNT_S(b->size, b->mask[rank]) > 1 ? "s" : "");
+	for (int c = 0, first = 1; c < b->limit; c++) {
+		int end = c;
+
+		if (!CPU_ISSET_S(c, b->size, b->mask[rank]))
+			continue;
+		while (end + 1 < b->limit && CPU_ISSET_S(end + 1, b->size, b->mask[rank]))
+			end++;
+		if (len + 32 > size) {
+			snprintf(text + len, size - len, ", ...");
+			return;
+		}
+		len += (size_t)snprintf(text + len, size - len, end > c ? "%s%d-%d" : "%s%d", first ? " " : ",", c, end);
+		first = 0;
+		c = end;
+	}
+}
+
+void binding_report(const struct binding *b)
+{
+	char *mark, *drawn, name[256];
+
+	if (!b->n)
+		return;
+	mark = must(malloc((size_t)b->n + 1));
+	drawn = must(malloc(3 * (size_t)b->n + 2));
+	complain("bindings: a character for each core that may be used, B where the rank is; [ ] a socket, | between NUMA nodes, "
+		 ": between L3 caches");
+	for (int r = 0; r < b->nranks; r++) {
+		for (int i = 0; i < b->n; i++) {
+			mark[i] = 'B';
+			for (int c = 0; b->to != DOMAIN_NONE && c < b->limit; c++)
+				if (CPU_ISSET_S(c, b->size, b->cores[i].mask) && !CPU_ISSET_S(c, b->size, b->mask[r]))
+					mark[i] = '.';
+		}
+		place_draw(b->where, b->n, mark, drawn);
+		binding_name(b, r, name, sizeof name);
+		complain("  rank %d %s %s", r, drawn, name);
+	}
+	free(mark);
+	free(drawn);
+}
+
+/* More threads than CPUs in a rank's mask wait for each other: the usual reason for a hybrid job that crawls. */
+void binding_check_threads(const struct binding *b, const struct options *opt)
+{
+	for (int a = 0, first = 0; a < opt->napps && b->to != DOMAIN_NONE; first += opt->apps[a].nranks, a++) {
+		const char *text = env_get(opt->apps[a].env, "OMP_NUM_THREADS");
+		long threads = text ? strtol(text, NULL, 10) : 0;
+		int cpus = CPU_COUNT_S(b->size, b->mask[first]);
+		bool room = threads * opt->nranks <= b->n;
+
+		if (threads <= cpus)
+			continue;
+		complain("warning: OMP_NUM_THREADS=%s, but each rank of %s is bound to %d CPU%s, which its threads will share: "
+			 "%s%.0ld", text, opt->apps[a].argv[0], cpus, cpus > 1 ? "s" : "",
+			 room ? "give them more by --cpus-per-rank " : "there are too few cores for all; use fewer ranks or threads, or "
+			 "--bind-to none", room ? threads : 0);
+		return;
+	}
 }

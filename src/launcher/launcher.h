@@ -20,6 +20,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "launcher/place.h"
+
 /* Exit codes of heddlerun itself; all others are the ranks'. */
 enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_BY_SIGNAL = 128 };
 
@@ -44,7 +46,10 @@ struct options {
 	int napps;
 	int nranks;
 	bool tag_output, verbose;
-	enum { BIND_DEFAULT, BIND_NONE, BIND_CORE } bind;
+	bool bind_given;	/* --bind-to */
+	enum domain bind, map;
+	int cpus_per_rank;	/* 0: not given */
+	bool report_bindings;
 	double timeout;		/* seconds; 0: none */
 	const char *timeout_by;	/* the option or the variable that set it */
 	double kill_after;	/* seconds; 0: never */
@@ -108,13 +113,19 @@ int fabric_make(struct job *job);
 
 /* ---- binding (bind.c) ------------------------------------------------------------------------------------------------ */
 
-struct core_set;	/* the cores that heddlerun may use */
+struct binding;		/* the cores that heddlerun may use, and which of them each rank gets */
 
-struct core_set *cores_read(void);
-int cores_count(const struct core_set *cores);
-int cores_cpus(const struct core_set *cores);
-/* The mask of core i, its size in bytes, and its first CPU. */
-const cpu_set_t *cores_mask(const struct core_set *cores, int i, size_t *size, int *first);
+struct binding *binding_make(const struct options *opt);
+/* CPUs (hardware threads) that the ranks have together. */
+int binding_cpus(const struct binding *b);
+/* NULL: the rank is not bound. Its size in bytes. */
+const cpu_set_t *binding_mask(const struct binding *b, int rank, size_t *size);
+/* "on CPUs 0-3,8-11" or "not bound" */
+void binding_name(const struct binding *b, int rank, char *text, size_t size);
+/* --report-bindings */
+void binding_report(const struct binding *b);
+/* Warns if a program is told to use more threads than its ranks have CPUs. The programs' environments are there. */
+void binding_check_threads(const struct binding *b, const struct options *opt);
 
 /* ---- the PMIx server (server.c) ------------------------------------------------------------------------------------------ */
 
@@ -152,7 +163,7 @@ void hang_check(const struct job *job);
 
 /* Starts all ranks (spawn.c). stdin_fd: rank 0's standard input. Returns 0 or the exit code: the message was printed,
  * and ranks may run. */
-int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd);
+int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd);
 
 /* Runs until all ranks have ended (supervise.c). Returns the exit code of the job. note_fd: server_start's;
  * tty_fd: the end of the pipe to which standard input is copied, or -1. failed: nonzero if starting failed with this

@@ -111,17 +111,6 @@ static void make_ranks(struct job *job)
 			job->ranks[r++].app = &job->opt.apps[a];
 }
 
-static void choose_binding(struct job *job, const struct core_set *cores)
-{
-	if (job->opt.bind == BIND_DEFAULT)
-		job->opt.bind = job->nranks <= cores_count(cores) ? BIND_CORE : BIND_NONE;
-	if (job->opt.bind == BIND_CORE && job->nranks > cores_count(cores)) {
-		complain("warning: %d ranks share %d cores (--bind-to core)", job->nranks, cores_count(cores));
-		if (!cores_count(cores))
-			job->opt.bind = BIND_NONE;
-	}
-}
-
 static bool make_tmpdir(struct job *job)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -149,7 +138,7 @@ static int prepare_stdin(int *tty_fd)
 	return fds[0];
 }
 
-static int run(struct job *job, const struct core_set *cores)
+static int run(struct job *job, const struct binding *binding)
 {
 	int note_fd, tty_fd, stdin_fd, code = EXIT_FAILURE;
 
@@ -165,7 +154,7 @@ static int run(struct job *job, const struct core_set *cores)
 	 * left behind. */
 	rmdir(job->tmpdir);
 	stdin_fd = prepare_stdin(&tty_fd);
-	code = spawn_ranks(job, cores, stdin_fd);
+	code = spawn_ranks(job, binding, stdin_fd);
 	if (stdin_fd >= 0)
 		close(stdin_fd);
 	code = supervise(job, note_fd, tty_fd, code);
@@ -181,7 +170,7 @@ out:
 int main(int argc, char **argv)
 {
 	static struct job job;		/* static: what hangs on them lives as long as heddlerun */
-	static struct core_set *cores;
+	static struct binding *binding;
 	sigset_t old_mask;
 	int code;
 
@@ -196,17 +185,19 @@ int main(int argc, char **argv)
 	if (!name_job(&job))
 		return EXIT_FAILURE;
 	make_ranks(&job);
-	cores = cores_read();
-	job.ncpus = cores_cpus(cores);
-	choose_binding(&job, cores);
+	binding = binding_make(&job.opt);
+	job.ncpus = binding_cpus(binding);
 	code = prepare_apps(&job);
 	if (code)
 		return code;
+	binding_check_threads(binding, &job.opt);
+	if (job.opt.report_bindings)
+		binding_report(binding);
 	raise_file_limit(&job);
 	block_signals(&job, &old_mask);
 	job.old_mask = &old_mask;
 	if (job.opt.verbose)
 		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,
 			 job.nspace);
-	_exit(run(&job, cores));	/* not exit: the PMIx server's thread still runs */
+	_exit(run(&job, binding));	/* not exit: the PMIx server's thread still runs */
 }

@@ -24,7 +24,12 @@ static const char usage[] =
 "  -x VAR                  the same with the value that VAR has here (which it has anyway: all variables are passed)\n"
 "  --wdir DIR              run it in DIR, and the programs after it\n"
 "For the job:\n"
-"  --bind-to none|core     each rank on a core of its own; default: core if there are cores for all ranks, else none\n"
+"  --bind-to WHERE         none, core, or the whole l3 (cache), numa (node) or socket that the rank's cores are in; default:\n"
+"                          core if there are cores for all ranks, else none\n"
+"  --cpus-per-rank N       N neighbouring cores for each rank (default 1), for its threads\n"
+"  --map-by WHERE          core: rank after rank on the next cores (default); l3, numa, socket: rank after rank on the next\n"
+"                          of these\n"
+"  --report-bindings       draw where each rank is bound\n"
 "  --tag-output            put [rank]<stdout> or [rank]<stderr> in front of each line that a rank prints\n"
 "  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
 "  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
@@ -48,7 +53,7 @@ static const char usage[] =
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE,
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE,
 	  OPT_VERSION, OPT_HELP, OPT_HOSTS, OPT_UNKNOWN };
 
 /* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). */
@@ -59,7 +64,8 @@ static const struct {
 } table[] = {
 	{ "n", OPT_N, VALUE }, { "np", OPT_N, VALUE }, { "x", OPT_X, VALUE }, { "wdir", OPT_WDIR, VALUE },
 	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE },
-	{ "kill-after", OPT_KILL_AFTER, VALUE }, { "bind-to", OPT_BIND, VALUE },
+	{ "kill-after", OPT_KILL_AFTER, VALUE }, { "bind-to", OPT_BIND, VALUE }, { "map-by", OPT_MAP, VALUE },
+	{ "cpus-per-rank", OPT_CPUS, VALUE }, { "report-bindings", OPT_BINDINGS, NO_VALUE },
 	{ "report-transports", OPT_TRANSPORTS, NO_VALUE }, { "report-collectives", OPT_COLLECTIVES, NO_VALUE },
 	{ "report-hang", OPT_HANG, MAYBE }, { "backtrace", OPT_BACKTRACE, NO_VALUE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
 	{ "V", OPT_VERSION, NO_VALUE }, { "version", OPT_VERSION, NO_VALUE }, { "h", OPT_HELP, NO_VALUE },
@@ -124,6 +130,25 @@ static bool seconds_or_0(const char *text, double *out)
 	return seconds(text, out) || (*out == 0 && isdigit((unsigned char)*text) && !text[strspn(text, "0.s")]);
 }
 
+/* The second names are those of other launchers. */
+static bool domain(const char *text, enum domain *out)
+{
+	static const struct {
+		const char *name;
+		enum domain domain;
+	} names[] = {
+		{ "none", DOMAIN_NONE }, { "core", DOMAIN_CORE }, { "l3", DOMAIN_L3 }, { "numa", DOMAIN_NUMA },
+		{ "socket", DOMAIN_SOCKET }, { "slot", DOMAIN_CORE }, { "l3cache", DOMAIN_L3 }, { "package", DOMAIN_SOCKET },
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		*out = names[i].domain;
+		if (!strcmp(text, names[i].name))
+			return true;
+	}
+	return false;
+}
+
 /* What holds from one program to the next. */
 struct carried {
 	const char *wdir;
@@ -177,11 +202,24 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		complain("--kill-after %s: a number of seconds is needed, or 0 for never", value);
 		return EXIT_USAGE;
 	case OPT_BIND:
-		opt->bind = !strcmp(value, "none") ? BIND_NONE : BIND_CORE;
-		if (opt->bind == BIND_NONE || !strcmp(value, "core"))
+		opt->bind_given = true;
+		if (domain(value, &opt->bind))
 			return -1;
-		complain("--bind-to %s: none or core", value);
+		complain("--bind-to %s: none, core, l3, numa or socket", value);
 		return EXIT_USAGE;
+	case OPT_MAP:
+		if (domain(value, &opt->map) && opt->map != DOMAIN_NONE)
+			return -1;
+		complain("--map-by %s: core, l3, numa or socket; several cores for each rank: --cpus-per-rank N", value);
+		return EXIT_USAGE;
+	case OPT_CPUS:
+		if (whole_number(value, &opt->cpus_per_rank))
+			return -1;
+		complain("--cpus-per-rank %s: a whole number from 1", value);
+		return EXIT_USAGE;
+	case OPT_BINDINGS:
+		opt->report_bindings = true;
+		return -1;
 	case OPT_TRANSPORTS:
 		opt->report_transports = true;
 		return -1;
@@ -285,6 +323,7 @@ static int defaults(struct options *opt)
 	const char *timeout = getenv("MPIEXEC_TIMEOUT"), *kill_after = getenv("HEDDLERUN_KILL_AFTER");
 
 	opt->kill_after = 60;
+	opt->map = DOMAIN_CORE;
 	if (timeout && *timeout && !seconds_or_0(timeout, &opt->timeout)) {
 		complain("MPIEXEC_TIMEOUT=%s: a positive number of seconds is needed", timeout);
 		return EXIT_USAGE;

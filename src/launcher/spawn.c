@@ -127,10 +127,16 @@ static int start_rank(struct job *job, int r, struct start *s)
 	struct rank *rank = &job->ranks[r];
 	struct app *app = rank->app;
 	int out = -1, err = -1, code = EXIT_FAILURE;
+	char number[16];
 
 	s->env = server_rank_env(job, r);
 	if (!s->env)
 		return EXIT_FAILURE;
+	/* For scripts that choose a GPU or a directory before MPI_Init. All ranks are on this host. */
+	snprintf(number, sizeof number, "%d", r);
+	env_set(&s->env, "HEDDLE_LOCAL_RANK", number);
+	snprintf(number, sizeof number, "%d", job->nranks);
+	env_set(&s->env, "HEDDLE_LOCAL_SIZE", number);
 	if (job->opt.tag_output && (!open_stream(r, "stdout", 1, &rank->out, &out) ||
 				    !open_stream(r, "stderr", 2, &rank->err, &err)))
 		goto out;
@@ -161,12 +167,11 @@ out:
 	return code;
 }
 
-int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd)
+int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 {
 	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd,
 			   .ignore_pipe = job->ignore_pipe };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
-	bool bind = job->opt.bind == BIND_CORE;
 	struct termios tty;
 
 	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to it would stop them. */
@@ -176,17 +181,14 @@ int spawn_ranks(struct job *job, const struct core_set *cores, int stdin_fd)
 		return EXIT_FAILURE;
 	}
 	for (int r = 0; r < job->nranks && !code; r++) {
-		int cpu = -1;
+		char where[256];
 
 		s.in = r == 0 ? stdin_fd : null;
-		s.mask = bind ? cores_mask(cores, r % cores_count(cores), &s.mask_size, &cpu) : NULL;
+		s.mask = binding_mask(binding, r, &s.mask_size);
 		code = start_rank(job, r, &s);
 		if (!code && job->opt.verbose) {
-			if (bind)
-				complain("rank %d: %s, pid %d, on the core of CPU %d", r, job->ranks[r].app->path,
-					 (int)job->ranks[r].pid, cpu);
-			else
-				complain("rank %d: %s, pid %d, not bound", r, job->ranks[r].app->path, (int)job->ranks[r].pid);
+			binding_name(binding, r, where, sizeof where);
+			complain("rank %d: %s, pid %d, %s", r, job->ranks[r].app->path, (int)job->ranks[r].pid, where);
 		}
 	}
 	close(null);

@@ -15,7 +15,7 @@ refuses 2 "after ':'" -n 1 echo ran :
 refuses 2 "a whole number from 1" -n 0 echo ran
 refuses 2 "a whole number from 1" -n two echo ran
 refuses 2 "needs a value" -n
-refuses 2 "none or core" --bind-to socket echo ran
+refuses 2 "none, core, l3, numa or socket" --bind-to sockets echo ran
 refuses 2 "positive number of seconds" --timeout soon echo ran
 refuses 2 "takes no value" --tag-output=yes echo ran
 refuses 2 "no variable NOT_SET_ANYWHERE" -x NOT_SET_ANYWHERE echo ran

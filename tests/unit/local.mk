@@ -25,6 +25,7 @@ tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transpor
 tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
 endif
+include tests/unit/launcher.mk
 include tests/unit/coll.mk
 
 # Copies between processors.
