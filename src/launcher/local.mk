@@ -7,12 +7,13 @@ heddlerun_CFLAGS = $(AM_CFLAGS)
 heddlerun_LDADD = libshca_core.la $(PMIX_LIBS) $(HWLOC_LIBS)
 heddlerun_LDFLAGS = $(NOWRAP)
 
-# The name that scripts expect, in a directory of its own, so that it hides no other MPI's unless asked to.
+# The names that scripts expect (mpi_names): MPI_HOME is $(libexecdir)/heddle.
 heddlebindir = $(libexecdir)/heddle/bin
 install-exec-hook:
 	$(MKDIR_P) "$(DESTDIR)$(heddlebindir)"
 	rel=`realpath -m --relative-to="$(heddlebindir)" "$(bindir)"`; \
-	rm -f "$(DESTDIR)$(heddlebindir)/mpiexec"; \
-	$(LN_S) "$$rel/heddlerun" "$(DESTDIR)$(heddlebindir)/mpiexec"
+	for n in $(mpi_names); do \
+		rm -f "$(DESTDIR)$(heddlebindir)/$${n%:*}" && $(LN_S) "$$rel/$${n#*:}" "$(DESTDIR)$(heddlebindir)/$${n%:*}" || exit 1; \
+	done
 uninstall-hook:
-	rm -f "$(DESTDIR)$(heddlebindir)/mpiexec"
+	for n in $(mpi_names); do rm -f "$(DESTDIR)$(heddlebindir)/$${n%:*}"; done

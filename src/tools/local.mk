@@ -37,6 +37,17 @@ src/tools/heddle.pc: $(srcdir)/src/tools/heddle.pc.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) src/tools && $(SED) -e 's|@version[@]|$(PACKAGE_VERSION)|g' -e 's|@prefix[@]|$(prefix)|' -e 's|@exec_prefix[@]|$(exec_prefix)|' \
 		-e 's|@libdir[@]|$(libdir)|' -e 's|@includedir[@]|$(includedir)|' $(srcdir)/src/tools/heddle.pc.in >$@.tmp && \
 		mv -f $@.tmp $@
+
+# The names that build systems and scripts expect, in a directory of their own (MPI_HOME), so that they hide no other MPI's
+# unless asked to; the installed ones are made by install-exec-hook.
+mpi_names = mpicc:heddlecc mpicxx:heddlec++ mpic++:heddlec++ mpiCC:heddlec++ mpiexec:heddlerun mpirun:heddlerun
+mpi_links = mpi/bin/mpicc mpi/bin/mpicxx mpi/bin/mpic++ mpi/bin/mpiCC mpi/bin/mpiexec mpi/bin/mpirun
+noinst_DATA += $(mpi_links)
+CLEANFILES += $(mpi_links)
+$(mpi_links): heddlecc heddlec++ heddlerun$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) mpi/bin && for n in $(mpi_names); do \
+		case $@ in mpi/bin/$${n%:*}) rm -f $@ && $(LN_S) ../../$${n#*:} $@ ;; esac || exit 1; done
+
 # Parts of this folder.
 
 # Looks into the fabrics of the software HCA.

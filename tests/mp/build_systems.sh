@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Projects that look for MPI with CMake, meson and autoconf find Heddle in the folder made for them, and what they build runs.
+. "$(dirname "$0")/launcher_lib.sh"
+home=$PWD/mpi
+tried=0
+
+cat >"$tmp/hello.c" <<'END'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	int rank, size, len;
+	char version[MPI_MAX_LIBRARY_VERSION_STRING];
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Get_library_version(version, &len);
+	printf("rank %d of %d by %.6s\n", rank, size, version);
+	return MPI_Finalize();
+}
+END
+cp "$tmp/hello.c" "$tmp/hello.cc"
+project() { mkdir "$tmp/$1" && cp "$tmp/hello.c" "$tmp/hello.cc" "$tmp/$1" && cd "$tmp/$1" || exit 1; tried=$((tried + 1)); }
+# runs LAUNCHER... : what it starts are two ranks of Heddle.
+runs() { expect 0 "$@"; says "$out" "^rank 1 of 2 by [Hh]eddle"; lines "$out" 2; }
+lost() { cat "$tmp/log" >>"$err"; fail "$1"; }
+
+for n in mpicc mpicxx mpic++ mpiCC mpiexec mpirun; do [ -x "$home/bin/$n" ] || fail "no $n in $home/bin"; done
+expect 0 "$home/bin/mpicc" "$tmp/hello.c" -o "$tmp/hello"; runs "$home/bin/mpirun" -np 2 "$tmp/hello"
+expect 0 "$home/bin/mpic++" "$tmp/hello.cc" -o "$tmp/hello++"; runs "$home/bin/mpiexec" -n 2 "$tmp/hello++"
+
+if command -v cmake >/dev/null; then
+	project cmake
+	cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.10)
+project(hello C CXX)
+find_package(MPI REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello MPI::MPI_C)
+add_executable(hello++ hello.cc)
+target_link_libraries(hello++ MPI::MPI_CXX)
+file(WRITE ${CMAKE_BINARY_DIR}/run "exec ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 \"$@\"\n")
+END
+	$limit cmake -DMPI_HOME="$home" . >"$tmp/log" 2>&1 && $limit make >>"$tmp/log" 2>&1 || lost "CMake"
+	grep -qF "exec $home/bin/mpi" run || lost "CMake has found another MPI: $(cat run)"
+	runs sh ./run ./hello; runs sh ./run ./hello++
+fi
+if command -v meson >/dev/null && command -v ninja >/dev/null; then
+	project meson
+	cat >meson.build <<'END'
+project('hello', 'c', 'cpp')
+executable('hello', 'hello.c', dependencies: dependency('mpi', language: 'c', method: 'config-tool'))
+executable('hello++', 'hello.cc', dependencies: dependency('mpi', language: 'cpp', method: 'config-tool'))
+END
+	PATH=$home/bin:$PATH $limit meson setup build >"$tmp/log" 2>&1 && $limit ninja -C build >>"$tmp/log" 2>&1 || lost "meson"
+	runs "$home/bin/mpiexec" -n 2 build/hello; runs "$home/bin/mpiexec" -n 2 build/hello++
+fi
+if command -v autoconf >/dev/null; then
+	project autoconf
+	# As macros for MPI do it: a compiler by its name in PATH, then what the header and the library offer.
+	cat >configure.ac <<'END'
+AC_INIT([hello], [1])
+AC_CHECK_PROGS([MPICC], [mpicc hcc mpcc], [none])
+AC_CHECK_PROGS([MPIEXEC], [mpiexec mpirun], [none])
+CC=$MPICC
+AC_PROG_CC
+AC_CHECK_HEADER([mpi.h], [], [AC_MSG_ERROR([no mpi.h])])
+AC_CHECK_FUNC([MPI_Init], [], [AC_SEARCH_LIBS([MPI_Init], [mpi mpich], [], [AC_MSG_ERROR([no MPI_Init])])])
+AC_CONFIG_FILES([Makefile])
+AC_OUTPUT
+END
+	printf 'all:\n\t@CC@ @CFLAGS@ hello.c -o hello @LIBS@\nrun:\n\t@MPIEXEC@ -n 2 ./hello\n' >Makefile.in
+	PATH=$home/bin:$PATH
+	autoconf >"$tmp/log" 2>&1 && $limit ./configure >>"$tmp/log" 2>&1 && $limit make >>"$tmp/log" 2>&1 || lost "autoconf"
+	runs make -s run
+fi
+echo "$tried of 3 build systems"
+[ $tried -gt 0 ] || exit 77
+exit 0
