@@ -85,12 +85,12 @@ static inline int check_request(struct hdl_comm *c, const char *call, bool block
 
 static int barrier(const char *call, MPI_Comm comm, bool blocking, MPI_Request *request)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_intracomm_get(comm);
 	const struct hdl_coll_args args = { .coll = HDL_BARRIER, .op = MPI_OP_NULL };
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_comm(call, comm);
+		return hdl_bad_coll_comm(call, comm);
 	rc = check_request(c, call, blocking, request);
 	return rc ? rc : run(c, call, &args, blocking ? NULL : request);
 }
@@ -98,13 +98,13 @@ static int barrier(const char *call, MPI_Comm comm, bool blocking, MPI_Request *
 static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
 		 bool blocking, MPI_Request *request)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
 	struct hdl_coll_args args;
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_comm(call, comm);
+		return hdl_bad_coll_comm(call, comm);
 	rc = check_data(c, call, "buffer", buffer, "count", count, "datatype", datatype, t);
 	if (!rc)
 		rc = check_root(c, call, root);
@@ -123,14 +123,14 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 		  MPI_Op op,
 		  bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
 	struct hdl_coll_args args;
 	bool gets;
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_comm(call, comm);
+		return hdl_bad_coll_comm(call, comm);
 	rc = all ? MPI_SUCCESS : check_root(c, call, root);
 	if (unlikely(rc))
 		return rc;
@@ -164,13 +164,13 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, bool blocking,
 		    MPI_Request *request)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *rt = hdl_type_get(recvtype), *st;
 	struct hdl_coll_args args;
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_comm(call, comm);
+		return hdl_bad_coll_comm(call, comm);
 	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc)
 		rc = check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators (MPI-5.0 chapter 7). */
+/* Communicators (MPI-5.0 chapter 7): accessors, the end, names. */
 #include "mpi/attr.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ int PMPI_Comm_size(MPI_Comm comm, int *size)
 		return hdl_bad_comm(call, comm);
 	if (unlikely(!size))
 		return hdl_null_arg(c, call, "size");
-	*size = c->size;
+	*size = hdl_comm_local(c)->size;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_size);
@@ -29,24 +29,24 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 		return hdl_bad_comm(call, comm);
 	if (unlikely(!rank))
 		return hdl_null_arg(c, call, "rank");
-	*rank = c->rank;
+	*rank = hdl_comm_local(c)->rank;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_rank);
 
-/* Whether every rank of a is in b; and in *same, whether under the same number. */
-static bool contained(struct hdl_comm *a, struct hdl_comm *b, bool *same)
+static int compare(struct hdl_comm *a, struct hdl_comm *b)
 {
-	*same = a->size == b->size;
-	for (int r = 0; r < a->size; r++) {
-		int other = hdl_comm_rank_of(b, hdl_comm_world_rank(a, r));
+	int groups, locals;
 
-		if (other == MPI_UNDEFINED)
-			return false;
-		if (other != r)
-			*same = false;
-	}
-	return true;
+	if (a == b)
+		return MPI_IDENT;
+	if (hdl_comm_is_inter(a) != hdl_comm_is_inter(b))
+		return MPI_UNEQUAL;
+	groups = hdl_group_compare(a->group, b->group);
+	locals = hdl_comm_is_inter(a) ? hdl_group_compare(a->local->group, b->local->group) : groups;
+	if (groups == MPI_UNEQUAL || locals == MPI_UNEQUAL)
+		return MPI_UNEQUAL;
+	return groups == MPI_IDENT && locals == MPI_IDENT ? MPI_CONGRUENT : MPI_SIMILAR;
 }
 
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
@@ -54,76 +54,91 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_compare";
 	struct hdl_comm *a = hdl_comm_get(comm1), *b = hdl_comm_get(comm2);
-	bool same;
 
 	if (!a || !b)
 		return hdl_bad_comm(call, a ? comm2 : comm1);
 	if (!result)
 		return hdl_null_arg(a, call, "result");
-	if (a == b)
-		*result = MPI_IDENT;
-	else if (a->size != b->size || !contained(a, b, &same))
-		*result = MPI_UNEQUAL;
-	else
-		*result = same ? MPI_CONGRUENT : MPI_SIMILAR;
+	*result = compare(a, b);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_compare);
 
-int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 {
 	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_dup";
-	struct hdl_comm *c = hdl_comm_get(comm), *made;
-	int rc;
+	static const char call[] = "MPI_Comm_group";
+	struct hdl_comm *c = hdl_comm_get(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	if (!newcomm)
-		return hdl_null_arg(c, call, "newcomm");
-	hdl_call = call;
-	rc = hdl_comm_dup(c, &made);
-	if (rc)
-		return hdl_raise_class(c, rc, call);
-	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
-	if (rc) {
-		hdl_comm_release(made);
-		return hdl_raise_code(c, rc, call);
-	}
-	*newcomm = (MPI_Comm)made;
-	return MPI_SUCCESS;
+	if (!group)
+		return hdl_null_arg(c, call, "group");
+	return hdl_group_return(call, hdl_group_retain(hdl_comm_local(c)->group), group);
 }
-HDL_PROFILED(Comm_dup);
+HDL_PROFILED(Comm_group);
 
-int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+/* ---- intercommunicators -------------------------------------------------------------------------------- */
+
+int PMPI_Comm_test_inter(MPI_Comm comm, int *flag)
 {
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_split";
-	struct hdl_comm *c = hdl_comm_get(comm), *made;
-	int rc;
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Comm_test_inter";
+	struct hdl_comm *c = hdl_comm_get(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	if (color < 0 && color != MPI_UNDEFINED)
-		return hdl_raise(c, MPI_ERR_ARG, call,
-				 "invalid color %d: it is neither MPI_UNDEFINED (%d) nor at least 0", color,
-				 MPI_UNDEFINED);
-	if (!newcomm)
-		return hdl_null_arg(c, call, "newcomm");
-	hdl_call = call;
-	rc = hdl_comm_split(c, color, key, &made);
-	if (rc)
-		return hdl_raise_class(c, rc, call);
-	*newcomm = made ? (MPI_Comm)made : MPI_COMM_NULL;
+	if (!flag)
+		return hdl_null_arg(c, call, "flag");
+	*flag = hdl_comm_is_inter(c);
 	return MPI_SUCCESS;
 }
-HDL_PROFILED(Comm_split);
+HDL_PROFILED(Comm_test_inter);
 
-/* Pending operations go on; the object goes with the last of them (section 7.4.3). */
-int PMPI_Comm_free(MPI_Comm *comm)
+static cold int not_inter(const char *call, MPI_Comm comm, struct hdl_comm *c)
+{
+	return c ? hdl_raise(c, MPI_ERR_COMM, call, "invalid comm: it is an intracommunicator, and has no remote group") :
+	       hdl_bad_comm(call, comm);
+}
+
+int PMPI_Comm_remote_size(MPI_Comm comm, int *size)
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Comm_remote_size";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c || !hdl_comm_is_inter(c))
+		return not_inter(call, comm, c);
+	if (!size)
+		return hdl_null_arg(c, call, "size");
+	*size = c->size;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_remote_size);
+
+int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 {
 	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_free";
+	static const char call[] = "MPI_Comm_remote_group";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c || !hdl_comm_is_inter(c))
+		return not_inter(call, comm, c);
+	if (!group)
+		return hdl_null_arg(c, call, "group");
+	return hdl_group_return(call, hdl_group_retain(c->group), group);
+}
+HDL_PROFILED(Comm_remote_group);
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static bool nothing_pending(const void *arg)
+{
+	return ((const struct hdl_comm *)arg)->obj.refs == 1;
+}
+
+static int comm_end(const char *call, MPI_Comm *comm, bool wait)
+{
 	struct hdl_comm *c;
 	int rc;
 
@@ -141,11 +156,30 @@ int PMPI_Comm_free(MPI_Comm *comm)
 	rc = hdl_attrs_delete(HDL_ATTR_COMM, *comm, &c->attrs);
 	if (rc)
 		return hdl_raise_code(c, rc, call);
+	if (wait)
+		hdl_wait_until(nothing_pending, c);
 	hdl_comm_release(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;
 }
+
+/* Pending operations go on; the object goes with the last of them (section 7.4.3). */
+int PMPI_Comm_free(MPI_Comm *comm)
+{
+	HDL_LOCKED;
+	return comm_end("MPI_Comm_free", comm, false);
+}
 HDL_PROFILED(Comm_free);
+
+/* Waits for what is pending: the program has completed its requests (section 11.10.4). */
+int PMPI_Comm_disconnect(MPI_Comm *comm)
+{
+	HDL_LOCKED;
+	return comm_end("MPI_Comm_disconnect", comm, true);
+}
+HDL_PROFILED(Comm_disconnect);
+
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
 {

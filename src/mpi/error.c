@@ -229,6 +229,23 @@ int hdl_bad_comm(const char *call, MPI_Comm handle)
 			 (void *)handle);
 }
 
+int hdl_bad_intracomm(const char *call, MPI_Comm handle)
+{
+	struct hdl_comm *c = hdl_comm_get(handle);
+
+	return c ? hdl_raise(c, MPI_ERR_COMM, call, "invalid communicator: an intercommunicator, where an intracommunicator is "
+			     "needed (MPI_Intercomm_merge makes one)") : hdl_bad_comm(call, handle);
+}
+
+int hdl_bad_coll_comm(const char *call, MPI_Comm handle)
+{
+	struct hdl_comm *c = hdl_comm_get(handle);
+
+	return c ? hdl_raise(c, MPI_ERR_UNSUPPORTED_OPERATION, call, "this version of the library has no collective operations on "
+			     "intercommunicators (MPI_Intercomm_merge makes an intracommunicator of one)") :
+	       hdl_bad_comm(call, handle);
+}
+
 int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle)
 {
 	if (handle == MPI_DATATYPE_NULL)
@@ -340,7 +357,7 @@ int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 }
 HDL_PROFILED(Error_string);
 
-static bool is_errhandler(MPI_Errhandler h)
+bool hdl_is_errhandler(MPI_Errhandler h)
 {
 	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN ||
 	       (hdl_handle_is_address(h) && ((struct hdl_errhandler *)h)->obj.magic == HDL_MAGIC_ERRH);
@@ -390,7 +407,7 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	if (!is_errhandler(errhandler))
+	if (!hdl_is_errhandler(errhandler))
 		return hdl_raise(c, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
 				 (void *)errhandler);
 	errhandler_retain(errhandler);
@@ -438,11 +455,11 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 	static const char call[] = "MPI_Errhandler_free";
 
 	/* section 11.4.1: available at any time; without MPI there is no handler for its own errors */
-	if (hdl_mpi_state != HDL_ACTIVE && (!errhandler || !is_errhandler(*errhandler)))
+	if (hdl_mpi_state != HDL_ACTIVE && (!errhandler || !hdl_is_errhandler(*errhandler)))
 		return errhandler ? MPI_ERR_ERRHANDLER : MPI_ERR_ARG;
 	if (!errhandler)
 		return hdl_null_arg(NULL, call, "errhandler");
-	if (!is_errhandler(*errhandler))
+	if (!hdl_is_errhandler(*errhandler))
 		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
 				 (void *)*errhandler);
 	errhandler_release(*errhandler);

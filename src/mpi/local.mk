@@ -1,6 +1,7 @@
 mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c src/mpi/error.c src/mpi/p2p.c src/mpi/request.c \
 	src/mpi/info.h src/mpi/info.c src/mpi/datatype.c src/mpi/collective.c src/mpi/comm.c src/mpi/attr.h src/mpi/attr.c \
-	src/mpi/attribute.c
+	src/mpi/attribute.c src/mpi/group.c \
+	src/mpi/comm_create.c
 
 # What is made of the list of the ABI's functions. A state that changes leaves mpi.h as it is, and all that includes it.
 nodist_mpi_sources = src/mpi/missing.c

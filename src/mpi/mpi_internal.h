@@ -81,6 +81,27 @@ static inline MPI_Comm hdl_comm_handle(struct hdl_comm *comm)
 	return comm == &hdl_world ? MPI_COMM_WORLD : comm == &hdl_self ? MPI_COMM_SELF : (MPI_Comm)comm;
 }
 
+/* The same, of an intracommunicator. */
+static inline struct hdl_comm *hdl_intracomm_get(MPI_Comm handle)
+{
+	struct hdl_comm *comm = hdl_comm_get(handle);
+
+	return likely(comm && !hdl_comm_is_inter(comm)) ? comm : NULL;
+}
+
+/* The object behind a group's handle, or NULL. */
+static inline struct hdl_group *hdl_group_get(MPI_Group handle)
+{
+	struct hdl_group *g = handle == MPI_GROUP_EMPTY ? &hdl_group_empty : (struct hdl_group *)handle;
+
+	if (handle != MPI_GROUP_EMPTY && !hdl_handle_is_address(handle))
+		return NULL;
+	return g->obj.magic == HDL_MAGIC_GROUP && g->handles ? g : NULL;
+}
+/* A group becomes a result: its reference the handle's. NULL: there was no memory. Returns what the MPI function returns. */
+int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup);
+cold int hdl_bad_group(struct hdl_comm *comm, const char *call, const char *arg, MPI_Group handle);
+
 /* ---- errors (error.c): all return the code that the MPI function returns -------------------------------- */
 
 /* Raises an error of this class on comm (NULL: MPI_COMM_SELF's handler, section 9.3). The text is "call: ...". */
@@ -95,6 +116,11 @@ int hdl_last_used_code(void);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
+/* What hdl_intracomm_get refuses; the latter: of a collective operation. */
+cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
+cold int hdl_bad_coll_comm(const char *call, MPI_Comm handle);
+/* A constant, or an object that exists. */
+bool hdl_is_errhandler(MPI_Errhandler h);
 cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
 cold int hdl_bad_request(const char *call, int index, MPI_Request handle);
 cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct hdl_type *type);

@@ -14,33 +14,76 @@
 #include <stdio.h>
 
 #include "datatype/datatype.h"
+#include "p2p/group.h"
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
 /* ---- communicators ------------------------------------------------------------------------------------- */
 
 struct hdl_attrs;
+struct hdl_req;
 
+/* What p2p sends to and receives from are the ranks of `group`. An intercommunicator's is the remote group, in which this process
+ * has no rank; its own group is that of `local`, a communicator of which no handle exists, with the same contexts: messages are
+ * told apart by their source. */
 struct hdl_comm {
 	struct hdl_object obj;		/* one reference for the handle, one for each pending request */
 	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
 	uint16_t context;		/* even: point-to-point; context + 1: collectives */
-	int rank, size;
-	int *world;			/* world[r]: rank in MPI_COMM_WORLD of rank r; NULL: the identity */
+	int rank, size;			/* in group: of an intercommunicator MPI_UNDEFINED, and the remote group's size */
+	const int *world;		/* world[r]: rank in MPI_COMM_WORLD of rank r; the group's. NULL: the identity */
 	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
 	MPI_Errhandler errhandler;	/* a constant, or an object that begins with struct hdl_object */
 	void *coll;			/* the collectives' state of this communicator */
 	struct hdl_attrs *attrs;	/* mpi/attr.h: the program's attributes; NULL: none */
-	int *rank_of;			/* the inverse of world, made when a wildcard first needs it */
+	struct hdl_group *group;
+	struct hdl_comm *local;		/* of an intercommunicator; else NULL */
+	uint32_t agreements;		/* constructors so far: the same number on all ranks */
+	bool unwanted;			/* of MPI_Comm_idup: gone as soon as it is there */
+	bool part;			/* another one's `local`: the contexts are that one's */
 	char name[MPI_MAX_OBJECT_NAME];
 };
 
 extern struct hdl_comm hdl_world, hdl_self;
 
-/* Collective over comm (sections 7.4.2): MPI_ERR_OTHER when all context ids are in use somewhere, MPI_ERR_NO_MEM. A
- * rank whose color is MPI_UNDEFINED gets *out = NULL. */
+/* Constructors (sections 7.4.2, 7.6.2): collective over comm, over both groups of an intercommunicator. The new one inherits
+ * comm's error handler; attributes, hints and topology are the caller's to see to. They return an MPI error class, with
+ * hdl_reason_set: MPI_ERR_OTHER when all context ids are in use somewhere, MPI_ERR_PROC_ABORTED. *out is NULL where this
+ * process gets no communicator. */
 int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out);
+/* Nonblocking. *out exists at once; its handle is valid when the request, which the program gets, is complete, and it is gone
+ * if that has an error. */
+int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req **req);
 int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out);
+/* group: of comm's (local) group, the same on all ranks; or, of an intracommunicator, disjoint ones. */
+int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_comm **out);
+/* Only the group's members call these two; this process is one. */
+int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out);
+int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
+			       struct hdl_comm **out);
+/* peer and remote_leader matter on the leader only; remote too. MPI_ERR_COMM, MPI_ERR_GROUP: the groups overlap. */
+int hdl_intercomm_create(struct hdl_comm *local, int leader, struct hdl_comm *peer, int remote_leader, int tag,
+			 struct hdl_comm **out);
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, struct hdl_group *remote, int remote_leader,
+				     const char *stringtag, MPI_Errhandler errhandler, struct hdl_comm **out);
+int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
+/* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
+int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);
+/* A new communicator of all of comm's ranks (an intracommunicator's) in another order: order[r] is the rank in comm of its rank r. The same
+ * on all ranks; n of them are in it. */
+int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out);
+
+static inline bool hdl_comm_is_inter(const struct hdl_comm *comm)
+{
+	return comm->local;
+}
+
+/* The communicator of this process's group: comm itself, but for intercommunicators. */
+static inline struct hdl_comm *hdl_comm_local(struct hdl_comm *comm)
+{
+	return comm->local ? comm->local : comm;
+}
+
 /* Drops a reference; the last one frees the object and its context id. */
 void hdl_comm_release(struct hdl_comm *comm);
 /* Called just before a communicator is freed: the collectives' way to free comm->coll. */
@@ -54,7 +97,10 @@ static inline int hdl_comm_world_rank(const struct hdl_comm *comm, int rank)
 }
 
 /* The rank in comm of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
-int hdl_comm_rank_of(struct hdl_comm *comm, int world);
+static inline int hdl_comm_rank_of(struct hdl_comm *comm, int world)
+{
+	return comm->world ? hdl_group_rank_of(comm->group, world) : world;
+}
 
 /* The endpoint of a rank of the communicator, not of the rank itself. Never NULL: without memory the job ends. */
 struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank);

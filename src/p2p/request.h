@@ -12,9 +12,6 @@
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
-/* Tags below 0 in a collective context are p2p's own. */
-#define HDL_TAG_AGREE	(-16)		/* communicator constructors, see comm.c */
-
 enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV };
 
 /* A send or a receive. Sends and receives that block live on the stack, others in the pool. */

@@ -1,6 +1,7 @@
 # The MPI functions between processes: every program over every kind of queue.
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
-	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes
+	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
+	tests/mp/mpi_create
 check_PROGRAMS += $(mpi_test_programs)
 tests_mp_mpi_sizes_SOURCES = tests/mp/mpi_sizes.c tests/mp/mpi_test.h
 tests_mp_mpi_sizes_LDADD = libheddle.la
@@ -20,6 +21,12 @@ tests_mp_mpi_comms_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_attributes_SOURCES = tests/mp/mpi_attributes.c tests/mp/mpi_test.h
 tests_mp_mpi_attributes_LDADD = libheddle.la
 tests_mp_mpi_attributes_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_groups_SOURCES = tests/mp/mpi_groups.c tests/mp/mpi_test.h
+tests_mp_mpi_groups_LDADD = libheddle.la
+tests_mp_mpi_groups_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_create_SOURCES = tests/mp/mpi_create.c tests/mp/mpi_test.h
+tests_mp_mpi_create_LDADD = libheddle.la
+tests_mp_mpi_create_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_stress_SOURCES = tests/mp/mpi_stress.c tests/mp/mpi_test.h
 tests_mp_mpi_stress_LDADD = libheddle.la
 tests_mp_mpi_stress_LDFLAGS = $(NOWRAP)

@@ -159,7 +159,22 @@ void mock_peer_failed(int peer, int err)
 	upcalls->peer_failed(peer, err);
 }
 
-int hdl_tp_progress(void)
+static struct {
+	hdl_progress_fn fn;
+	void *arg;
+} extra[4];
+static int nextra;
+
+static int run_extra(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < nextra; i++)
+		n += extra[i].fn(extra[i].arg);
+	return n;
+}
+
+static int one_event(void)
 {
 	if (nfetching) {
 		struct hdl_fetch *f = fetching[0];
@@ -180,6 +195,13 @@ int hdl_tp_progress(void)
 		return 1;
 	}
 	return 0;
+}
+
+int hdl_tp_progress(void)
+{
+	int n = one_event();
+
+	return n + run_extra();
 }
 
 int hdl_tp_progress_peer(struct hdl_ep *ep)
@@ -204,9 +226,20 @@ void hdl_tp_wake(void)
 
 int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
 {
-	(void)fn;
-	(void)arg;
+	if (nextra == sizeof(extra) / sizeof(*extra))
+		return -ENOMEM;
+	extra[nextra].fn = fn;
+	extra[nextra++].arg = arg;
 	return 0;
+}
+
+void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg)
+{
+	for (int i = 0; i < nextra; i++)
+		if (extra[i].fn == fn && extra[i].arg == arg) {
+			extra[i] = extra[--nextra];
+			return;
+		}
 }
 
 void hdl_tp_dump(FILE *out)

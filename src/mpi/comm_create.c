@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2). */
+#include "mpi/attr.h"
+
+#include <limits.h>
+
+/* ---- arguments and results ----------------------------------------------------------------------------- */
+
+static int comm_return(struct hdl_comm *c, int rc, const char *call, struct hdl_comm *made, MPI_Comm *newcomm)
+{
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	*newcomm = made ? (MPI_Comm)made : MPI_COMM_NULL;
+	return MPI_SUCCESS;
+}
+
+static int check_tag(struct hdl_comm *c, const char *call, int tag)
+{
+	return tag < 0 ? hdl_raise(c, MPI_ERR_TAG, call, "invalid tag %d: tags are 0..%d", tag, INT_MAX) : MPI_SUCCESS;
+}
+
+/* Every member of the group must be in the communicator's (local) group. */
+static int check_subgroup(struct hdl_comm *c, const char *call, MPI_Group handle)
+{
+	struct hdl_group *g = hdl_group_get(handle), *all = hdl_comm_local(c)->group;
+
+	if (!g)
+		return hdl_bad_group(c, call, "group", handle);
+	for (int r = 0; r < g->size; r++)
+		if (hdl_group_rank_of(all, hdl_group_world_rank(g, r)) == MPI_UNDEFINED)
+			return hdl_raise(c, MPI_ERR_GROUP, call, "invalid group: its rank %d (%d in MPI_COMM_WORLD) is not in the "
+					 "communicator's group", r, hdl_group_world_rank(g, r));
+	return MPI_SUCCESS;
+}
+
+static int check_leader(struct hdl_comm *c, const char *call, const char *arg, int leader, int size)
+{
+	return leader < 0 || leader >= size ?
+	       hdl_raise(c, MPI_ERR_RANK, call, "invalid %s %d: its group has ranks 0..%d", arg, leader, size - 1) : MPI_SUCCESS;
+}
+
+/* What constructors without a parent have instead. */
+static int check_parentless(const char *call, const char *stringtag, MPI_Errhandler errhandler, const MPI_Comm *out,
+			    const char *out_arg)
+{
+	if (!stringtag)
+		return hdl_null_arg(NULL, call, "stringtag");
+	if (!hdl_is_errhandler(errhandler))
+		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
+				 (void *)errhandler);
+	return out ? MPI_SUCCESS : hdl_null_arg(NULL, call, out_arg);
+}
+
+/* ---- the same again ------------------------------------------------------------------------------------ */
+
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_dup";
+	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	rc = hdl_comm_dup(c, &made);
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
+	if (rc) {
+		hdl_comm_release(made);
+		return hdl_raise_code(c, rc, call);
+	}
+	*newcomm = (MPI_Comm)made;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_dup);
+
+/* Attributes are copied as they are now (section 7.4.2). */
+int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_idup";
+	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	struct hdl_req *req;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!newcomm || !request)
+		return hdl_null_arg(c, call, newcomm ? "request" : "newcomm");
+	hdl_call = call;
+	rc = hdl_comm_idup(c, &made, &req);
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
+	if (rc) {		/* the others go on, and so does this rank's part in it */
+		if (!req->done)
+			made->unwanted = true;
+		else if (!req->error)
+			hdl_comm_release(made);
+		hdl_req_free(req);
+		return hdl_raise_code(c, rc, call);
+	}
+	*newcomm = (MPI_Comm)made;
+	*request = (MPI_Request)req;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_idup);
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_split";
+	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (color < 0 && color != MPI_UNDEFINED)
+		return hdl_raise(c, MPI_ERR_ARG, call,
+				 "invalid color %d: it is neither MPI_UNDEFINED (%d) nor at least 0", color,
+				 MPI_UNDEFINED);
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	rc = hdl_comm_split(c, color, key, &made);
+	return comm_return(c, rc, call, made, newcomm);
+}
+HDL_PROFILED(Comm_split);
+
+int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_create";
+	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = check_subgroup(c, call, group);
+	if (rc)
+		return rc;
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	rc = hdl_comm_create(c, hdl_group_get(group), &made);
+	return comm_return(c, rc, call, made, newcomm);
+}
+HDL_PROFILED(Comm_create);
+
+/* Who is not in the group gets MPI_COMM_NULL and waits for nobody. */
+int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_create_group";
+	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
+	int rc;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	rc = check_subgroup(c, call, group);
+	if (!rc)
+		rc = check_tag(c, call, tag);
+	if (rc)
+		return rc;
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	if (hdl_group_get(group)->rank != MPI_UNDEFINED)
+		rc = hdl_comm_create_group(c, hdl_group_get(group), tag, &made);
+	return comm_return(c, rc, call, made, newcomm);
+}
+HDL_PROFILED(Comm_create_group);
+
+/* ---- intercommunicators -------------------------------------------------------------------------------- */
+
+/* What only the local leader's arguments say. */
+static int check_peer(struct hdl_comm *c, const char *call, MPI_Comm peer_comm, int remote_leader)
+{
+	struct hdl_comm *peer = hdl_comm_get(peer_comm);
+
+	if (!peer)
+		return hdl_bad_comm(call, peer_comm);
+	if (remote_leader < 0 || remote_leader >= peer->size)
+		return hdl_bad_rank(peer, MPI_ERR_RANK, call, "remote_leader", remote_leader);
+	if (hdl_comm_rank_of(c, hdl_comm_world_rank(peer, remote_leader)) != MPI_UNDEFINED)
+		return hdl_raise(c, MPI_ERR_RANK, call, "invalid remote_leader %d: it is in local_comm, too", remote_leader);
+	return MPI_SUCCESS;
+}
+
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
+			  MPI_Comm *newintercomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Intercomm_create";
+	struct hdl_comm *c = hdl_intracomm_get(local_comm), *made;
+	int rc;
+
+	if (!c)
+		return hdl_bad_intracomm(call, local_comm);
+	rc = check_leader(c, call, "local_leader", local_leader, c->size);
+	if (!rc)
+		rc = check_tag(c, call, tag);
+	if (!rc && c->rank == local_leader)
+		rc = check_peer(c, call, peer_comm, remote_leader);
+	if (rc)
+		return rc;
+	if (!newintercomm)
+		return hdl_null_arg(c, call, "newintercomm");
+	hdl_call = call;
+	rc = hdl_intercomm_create(c, local_leader, hdl_comm_get(peer_comm), remote_leader, tag, &made);
+	return comm_return(c, rc, call, made, newintercomm);
+}
+HDL_PROFILED(Intercomm_create);
+
+int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Intercomm_merge";
+	struct hdl_comm *c = hdl_comm_get(intercomm), *made;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, intercomm);
+	if (!hdl_comm_is_inter(c))
+		return hdl_raise(c, MPI_ERR_COMM, call, "invalid intercomm: it is an intracommunicator");
+	if (!newintracomm)
+		return hdl_null_arg(c, call, "newintracomm");
+	hdl_call = call;
+	rc = hdl_intercomm_merge(c, high != 0, &made);
+	return comm_return(c, rc, call, made, newintracomm);
+}
+HDL_PROFILED(Intercomm_merge);
+
+/* ---- without a parent ---------------------------------------------------------------------------------- */
+
+/* An empty group is nobody's: a local call (section 7.4.2). */
+int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler,
+				MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_create_from_group";
+	struct hdl_group *g = hdl_group_get(group);
+	struct hdl_comm *made = NULL;
+	int rc;
+
+	hdl_check_active(call);
+	if (!g)
+		return hdl_bad_group(NULL, call, "group", group);
+	if (g->size && g->rank == MPI_UNDEFINED)
+		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid group: the calling process is not in it");
+	rc = check_parentless(call, stringtag, errhandler, newcomm, "newcomm");
+	if (rc)
+		return rc;
+	(void)info;
+	hdl_call = call;
+	if (g->size)
+		rc = hdl_comm_create_from_group(g, stringtag, errhandler, &made);
+	return comm_return(NULL, rc, call, made, newcomm);
+}
+HDL_PROFILED(Comm_create_from_group);
+
+static int check_remote_group(const char *call, struct hdl_group *local, MPI_Group remote_group, int remote_leader)
+{
+	struct hdl_group *remote = hdl_group_get(remote_group);
+	int rc;
+
+	if (!remote)
+		return hdl_bad_group(NULL, call, "remote_group", remote_group);
+	rc = check_leader(NULL, call, "remote_leader", remote_leader, remote->size);
+	for (int r = 0; !rc && r < remote->size; r++)
+		if (hdl_group_rank_of(local, hdl_group_world_rank(remote, r)) != MPI_UNDEFINED)
+			return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid remote_group: its rank %d is in local_group, too", r);
+	return rc;
+}
+
+int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader,
+				      const char *stringtag, MPI_Info info, MPI_Errhandler errhandler,
+				      MPI_Comm *newintercomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Intercomm_create_from_groups";
+	struct hdl_group *g = hdl_group_get(local_group);
+	struct hdl_comm *made;
+	int rc;
+
+	hdl_check_active(call);
+	if (!g)
+		return hdl_bad_group(NULL, call, "local_group", local_group);
+	if (g->rank == MPI_UNDEFINED)
+		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid local_group: the calling process is not in it");
+	rc = check_leader(NULL, call, "local_leader", local_leader, g->size);
+	if (!rc && g->rank == local_leader)
+		rc = check_remote_group(call, g, remote_group, remote_leader);
+	if (!rc)
+		rc = check_parentless(call, stringtag, errhandler, newintercomm, "newintercomm");
+	if (rc)
+		return rc;
+	(void)info;
+	hdl_call = call;
+	rc = hdl_intercomm_create_from_groups(g, local_leader, hdl_group_get(remote_group), remote_leader, stringtag,
+					      errhandler, &made);
+	return comm_return(NULL, rc, call, made, newintercomm);
+}
+HDL_PROFILED(Intercomm_create_from_groups);

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Agreement on context ids and tables: see agree.h. */
+#include "p2p/agree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS	(1u << 15)
+#define WORDS	(IDS / 64)
+
+static uint64_t used[WORDS];
+static bool used_is_taken;
+
+static struct hdl_agree *under_way;
+static struct hdl_agree *ready_head, **ready_tail = &ready_head;
+
+/* What travels up: the first word says what is wrong; then the bitmap, without the zeroes at its end. */
+enum { NOT_TAKEN = 1, FAILED = 2 };
+struct hdl_agree_words {
+	uint64_t state;
+	uint64_t used[WORDS];
+};
+struct hdl_agree_bridge {
+	uint64_t number;
+	int32_t n, each, root, reserved;
+	struct hdl_agree_words words;
+};
+
+/* Results of a round. */
+enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5 };
+
+enum step { UP, BRIDGE, BRIDGE_TABLE, DOWN, DOWN_TABLES, SPREAD };
+
+static void advance(struct hdl_agree *a);
+
+/* ---- ids ----------------------------------------------------------------------------------------------- */
+
+void hdl_id_take(unsigned id)
+{
+	used[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+void hdl_id_give(unsigned id)
+{
+	used[id / 64] &= ~((uint64_t)1 << id % 64);
+}
+
+void hdl_id_reset(void)
+{
+	memset(used, 0, sizeof(used));
+}
+
+static int lowest_free(const uint64_t *mask)
+{
+	for (int w = 0; w < (int)WORDS; w++)
+		if (~mask[w])
+			return w * 64 + __builtin_ctzl(~mask[w]);
+	return NO_ID;
+}
+
+/* Whether this agreement may have the bitmap in this round. */
+static bool take(const struct hdl_agree *a)
+{
+	if (used_is_taken)
+		return false;
+	if (!a->number)
+		return a->blocking && !hdl_threads && under_way == a && !a->next;
+	for (const struct hdl_agree *b = under_way; b; b = b->next)
+		if (b->number && b->number < a->number)
+			return false;
+	return true;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+/* May be called from within the transport, where nothing may be posted: what follows is for progress. */
+static void one_less(struct hdl_agree *a)
+{
+	if (--a->pending || a->ready)
+		return;
+	a->ready = true;
+	a->next_ready = NULL;
+	*ready_tail = a;
+	ready_tail = &a->next_ready;
+}
+
+static void failed(struct hdl_agree *a)
+{
+	const char *why = hdl_reason_take();
+
+	if (!a->failed)
+		snprintf(a->why, sizeof(a->why), "%s", why);
+	a->failed = true;
+}
+
+static void request_done(struct hdl_req *req)
+{
+	struct hdl_agree *a = req->notify_arg;
+
+	if (req->error) {
+		hdl_req_explain(req);
+		failed(a);
+	}
+	hdl_req_free(req);
+	one_less(a);
+}
+
+static void watch(struct hdl_agree *a, int rc, struct hdl_req *req)
+{
+	if (rc) {
+		failed(a);
+		return;
+	}
+	a->pending++;
+	req->notify_arg = a;
+	if (req->done)
+		request_done(req);
+	else
+		req->notify = request_done;
+}
+
+static int rank_of(const struct hdl_agree *a, int place)
+{
+	int member = (place + a->root) % a->n;
+
+	return a->ranks ? a->ranks[member] : member;
+}
+
+static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
+		    uint16_t context)
+{
+	struct hdl_req *req;
+	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, context, false, &req);
+
+	watch(a, rc, req);
+}
+
+static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, int tag, struct hdl_comm *comm,
+		      uint16_t context)
+{
+	struct hdl_req *req;
+	int rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
+
+	watch(a, rc, req);
+}
+
+static void post_send(struct hdl_agree *a, const void *data, size_t bytes, int place)
+{
+	send_to(a, data, bytes, rank_of(a, place), a->tag, a->comm, a->context);
+}
+
+static void post_recv(struct hdl_agree *a, void *data, size_t bytes, int place)
+{
+	recv_from(a, data, bytes, rank_of(a, place), a->tag, a->comm, a->context);
+}
+
+static void bridge_send(struct hdl_agree *a, const void *data, size_t bytes)
+{
+	send_to(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
+}
+
+static void bridge_recv(struct hdl_agree *a, void *data, size_t bytes)
+{
+	recv_from(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
+}
+
+static size_t words_bytes(const struct hdl_agree_words *w)
+{
+	size_t n = WORDS;
+
+	while (n && !w->used[n - 1])
+		n--;
+	return offsetof(struct hdl_agree_words, used) + n * sizeof(w->used[0]);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------------------ */
+
+static int place_of(const struct hdl_agree *a)
+{
+	int place = a->me - a->root;
+
+	return place < 0 ? place + a->n : place;
+}
+
+/* The lowest bit of a place that is set leads to its parent; the root has all bits. */
+static int parent_bit(const struct hdl_agree *a)
+{
+	int place = place_of(a), bit = 1;
+
+	while (bit < a->n && !(place & bit))
+		bit <<= 1;
+	return bit;
+}
+
+/* Places from this one on that the subtree has. */
+static int subtree(const struct hdl_agree *a, int place, int bit)
+{
+	return bit < a->n - place ? bit : a->n - place;
+}
+
+static bool has_table(const struct hdl_agree *a)
+{
+	return a->each && !a->number;
+}
+
+static char *table_at(const struct hdl_agree *a, int place)
+{
+	return (char *)a->table + (size_t)place * a->each;
+}
+
+static void start_round(struct hdl_agree *a)
+{
+	int place = place_of(a), bits = parent_bit(a), child = 0;
+
+	a->step = UP;
+	a->pending = 1;		/* nothing is over while it is begun */
+	a->holds = !a->no_id && take(a);
+	used_is_taken |= a->holds;
+	memset(a->up, 0, sizeof(*a->up) * (size_t)(a->children + 1));
+	if (a->holds)
+		memcpy(a->up->used, used, sizeof(used));
+	else if (!a->no_id)
+		a->up->state = NOT_TAKEN;
+	for (int bit = 1; bit < bits && place + bit < a->n; bit <<= 1) {
+		post_recv(a, &a->up[++child], sizeof(*a->up), place + bit);
+		if (has_table(a))
+			post_recv(a, table_at(a, place + bit), (size_t)subtree(a, place + bit, bit) * a->each, place + bit);
+	}
+	one_less(a);
+}
+
+static void or_words(struct hdl_agree_words *to, const struct hdl_agree_words *from)
+{
+	to->state |= from->state;
+	for (size_t w = 0; w < WORDS; w++)
+		to->used[w] |= from->used[w];
+}
+
+static void spread(struct hdl_agree *a)
+{
+	int place = place_of(a), bits = parent_bit(a);
+
+	a->step = SPREAD;
+	if (a->failed)
+		a->down.id = LOST;
+	for (int bit = bits >> 1; bit; bit >>= 1) {
+		if (place + bit >= a->n)
+			continue;
+		post_send(a, &a->down, sizeof(a->down), place + bit);
+		if (has_table(a) && a->down.id != LOST && a->down.id != UNEQUAL) {
+			post_send(a, a->table, (size_t)a->n * a->each, place + bit);
+			if (a->joint)
+				post_send(a, a->remote, (size_t)a->down.remote_n * a->each, place + bit);
+		}
+	}
+}
+
+/* The root knows all. */
+static void decide(struct hdl_agree *a, uint64_t number)
+{
+	const struct hdl_agree_words *w = a->up;
+
+	a->down.number = number;
+	a->down.id = w->state & FAILED || a->failed ? LOST : w->state & NOT_TAKEN ? AGAIN : a->no_id ? 0 : lowest_free(w->used);
+	spread(a);
+}
+
+/* Unique: the order is by age, as far as one rank can tell. */
+static uint64_t new_number(void)
+{
+	static uint32_t count;
+
+	return (uint64_t)++count << 32 | (uint32_t)hdl_job.rank;
+}
+
+static void go_up(struct hdl_agree *a)
+{
+	int place = place_of(a), bit = parent_bit(a);
+
+	for (int c = 1; c <= a->children; c++)
+		or_words(a->up, &a->up[c]);
+	if (a->failed)
+		a->up->state |= FAILED;
+	if (bit < a->n) {
+		a->step = DOWN;
+		post_recv(a, &a->down, sizeof(a->down), place - bit);
+		post_send(a, a->up, words_bytes(a->up), place - bit);
+		if (has_table(a))
+			post_send(a, table_at(a, place), (size_t)subtree(a, place, bit) * a->each, place - bit);
+	} else if (!a->joint) {
+		decide(a, a->number ? a->number : new_number());
+	} else {
+		a->step = BRIDGE;
+		a->bridges[0].number = a->number ? a->number : new_number();
+		a->bridges[0].n = a->n;
+		a->bridges[0].each = (int32_t)a->each;
+		a->bridges[0].root = a->root;
+		a->bridges[0].words = *a->up;
+		memset(&a->bridges[1], 0, sizeof(a->bridges[1]));
+		bridge_recv(a, &a->bridges[1], sizeof(a->bridges[1]));
+		bridge_send(a, &a->bridges[0], offsetof(struct hdl_agree_bridge, words) + words_bytes(a->up));
+	}
+}
+
+static void make_remote(struct hdl_agree *a)
+{
+	a->remote_n = a->down.remote_n;
+	a->remote = malloc((size_t)a->remote_n * a->each + 1);
+	if (!a->remote)
+		hdl_out_of_memory("the other group of an intercommunicator", (size_t)a->remote_n * a->each);
+}
+
+static void decide_joint(struct hdl_agree *a)
+{
+	const struct hdl_agree_bridge *b = a->bridges;
+
+	if (!a->failed)
+		or_words(a->up, &b[1].words);
+	decide(a, b[0].number < b[1].number || a->failed ? b[0].number : b[1].number);
+}
+
+static void cross(struct hdl_agree *a)
+{
+	const struct hdl_agree_bridge *b = a->bridges;
+
+	if (!a->failed && b[0].each != b[1].each) {
+		a->down.id = UNEQUAL;
+		spread(a);
+	} else if (a->failed || !has_table(a)) {
+		decide_joint(a);
+	} else {
+		a->step = BRIDGE_TABLE;
+		a->down.remote_n = b[1].n;
+		make_remote(a);
+		/* by place from member to member: those ahead of the root lie at the end */
+		bridge_recv(a, a->remote, (size_t)b[1].root * a->each);
+		bridge_recv(a, (char *)a->remote + (size_t)b[1].root * a->each, (size_t)(b[1].n - b[1].root) * a->each);
+		bridge_send(a, table_at(a, a->n - a->root), (size_t)a->root * a->each);
+		bridge_send(a, a->table, (size_t)(a->n - a->root) * a->each);
+	}
+}
+
+static void go_down(struct hdl_agree *a)
+{
+	int place = place_of(a), parent = place - parent_bit(a);
+
+	if (a->failed || !has_table(a) || a->down.id == LOST || a->down.id == UNEQUAL) {
+		spread(a);
+		return;
+	}
+	a->step = DOWN_TABLES;
+	post_recv(a, a->table, (size_t)a->n * a->each, parent);
+	if (a->joint) {
+		make_remote(a);
+		post_recv(a, a->remote, (size_t)a->remote_n * a->each, parent);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static int progress(void *arg);
+
+static void finish(struct hdl_agree *a)
+{
+	struct hdl_agree **link = &under_way;
+	struct hdl_comm *comm = a->comm;
+
+	a->id = a->no_id || a->down.id < 0 ? -1 : a->down.id;
+	switch (a->down.id) {
+	case NO_ID:
+		snprintf(a->why, sizeof(a->why), "no context id is left: of %u communicators that may exist at a time, every one is "
+			 "in use on some rank; free what is not needed with MPI_Comm_free", IDS);
+		a->error = MPI_ERR_OTHER;
+		break;
+	case LOST:
+		if (!a->why[0])
+			snprintf(a->why, sizeof(a->why), "a rank that takes part has failed or cannot be reached by another one");
+		a->error = MPI_ERR_PROC_ABORTED;
+		break;
+	case UNEQUAL:
+		snprintf(a->why, sizeof(a->why), "the two groups are in different calls");
+		a->error = MPI_ERR_OTHER;
+		break;
+	default:
+		if (a->id >= 0)
+			hdl_id_take((unsigned)a->id);
+	}
+	while (*link != a)
+		link = &(*link)->next;
+	*link = a->next;
+	if (!under_way)
+		hdl_tp_progress_remove(progress, NULL);
+	free(a->up);
+	free(a->bridges);
+	a->done = true;
+	if (a->finished)
+		a->finished(a);		/* it may be gone */
+	hdl_comm_release(comm);
+}
+
+static void end_round(struct hdl_agree *a)
+{
+	bool again = a->down.id == AGAIN && !a->failed;
+
+	if (!again)
+		finish(a);	/* takes the id before another one looks */
+	if (!again)
+		return;
+	a->number = a->down.number;
+	start_round(a);
+}
+
+static void advance(struct hdl_agree *a)
+{
+	if (a->step == SPREAD) {
+		if (a->holds)
+			used_is_taken = a->holds = false;
+		if (a->failed)
+			a->down.id = LOST;
+		end_round(a);
+		return;
+	}
+	a->pending++;		/* nothing is over while the next step is begun */
+	switch (a->step) {
+	case UP:
+		go_up(a);
+		break;
+	case BRIDGE:
+		cross(a);
+		break;
+	case BRIDGE_TABLE:
+		decide_joint(a);
+		break;
+	case DOWN:
+		go_down(a);
+		break;
+	default:
+		spread(a);
+	}
+	one_less(a);
+}
+
+static int progress(void *arg)
+{
+	struct hdl_agree *a = ready_head;
+	int n = 0;
+
+	(void)arg;
+	if (likely(!a))
+		return 0;
+	/* What becomes ready meanwhile waits for the next turn. */
+	ready_head = NULL;
+	ready_tail = &ready_head;
+	while (a) {
+		struct hdl_agree *next = a->next_ready;
+
+		a->ready = false;
+		advance(a);
+		a = next;
+		n++;
+	}
+	return n;
+}
+
+void hdl_agree_start(struct hdl_agree *a)
+{
+	int place = place_of(a), bits = parent_bit(a);
+
+	for (int bit = 1; bit < bits && place + bit < a->n; bit <<= 1)
+		a->children++;
+	a->up = malloc((size_t)(a->children + 1) * sizeof(*a->up));
+	if (a->joint && a->bridge)
+		a->bridges = malloc(2 * sizeof(*a->bridges));
+	if (!a->up || (a->joint && a->bridge && !a->bridges))
+		hdl_out_of_memory("agreeing on a communicator", (size_t)(a->children + 3) * sizeof(*a->up));
+	if (!under_way && hdl_tp_progress_add(progress, NULL))
+		hdl_out_of_memory("agreeing on a communicator", sizeof(void *));
+	a->comm->obj.refs++;
+	a->next = under_way;
+	under_way = a;
+	start_round(a);
+}
+
+static bool is_done(const void *arg)
+{
+	return ((const struct hdl_agree *)arg)->done;
+}
+
+int hdl_agree(struct hdl_agree *a)
+{
+	a->blocking = true;
+	hdl_agree_start(a);
+	hdl_wait_until(is_done, a);
+	if (a->error)
+		hdl_reason_set("%s", a->why);
+	return a->error;
+}

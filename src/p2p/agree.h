@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Agreement: what all constructors of communicators do (MPI-5.0 sections 7.4, 7.6). The members of a group, or of two groups,
+ * find a context id that is free on every one of them, and learn a table to which each contributed an entry. Nonblocking.
+ *
+ * A context id is two 16-bit contexts: 2 * id for point-to-point, 2 * id + 1 for collectives. Each rank keeps a bitmap of the
+ * ids that it uses. The bitmaps of all members are ored up a binomial tree; its root takes the lowest id that is free
+ * everywhere. Of two groups the roots exchange what they have, and come to the same result. Disjoint communicators may share
+ * an id: messages are told apart by their source. A rank gives an id back when its last use is over; the next agreement sees
+ * it free only when every member has done so.
+ *
+ * Several agreements may be under way on a rank: threads, and MPI_Comm_idup. The bitmap is one's at a time; who does not get
+ * it says so instead, and all members go another round. Nobody holds it while it waits for a member to come: the first round
+ * only makes sure that all are there, unless its caller waits for this agreement and no other is under way on its rank: then
+ * nobody here can be waited for meanwhile. With the first round all members learn the agreement's number, which its root made;
+ * from then on, where several meet, only the one with the lowest number may take the bitmap: so the lowest of all that are
+ * under way gets it on each of its ranks, sooner or later.
+ *
+ * A member that cannot be reached makes the agreement fail on all that are left; nobody waits for it.
+ */
+#ifndef HDL_P2P_AGREE_H
+#define HDL_P2P_AGREE_H
+
+#include <limits.h>
+
+#include "p2p/request.h"
+
+struct hdl_agree {
+	/* ---- the caller's: set before hdl_agree_start, the rest 0 ---- */
+	struct hdl_comm *comm;		/* through which members are reached */
+	const int *ranks;		/* ranks[i]: member i's rank in comm; NULL: i. Stays until the end */
+	int n, me, root;		/* members; this one; where the tree ends */
+	uint16_t context;		/* of its messages */
+	int tag;			/* the same on all members, and of no other agreement of this context and these ranks */
+	bool blocking;			/* its caller waits for it and does nothing else */
+	bool no_id;			/* only the table is wanted */
+	bool joint;			/* with another group, whose root is: (on the root) */
+	struct hdl_comm *bridge;
+	int bridge_rank, bridge_tag;
+	uint16_t bridge_context;
+	size_t each;			/* bytes of an entry; the same on all members, of both groups */
+	void *table;			/* n entries, those of others to be filled in: see hdl_agree_entry. The caller's */
+	void (*finished)(struct hdl_agree *a);	/* called once, within progress or within hdl_agree_start */
+	void *arg;
+
+	/* ---- results ---- */
+	int id;				/* in use from now on, and the caller's to give back; -1: an error, or no_id */
+	int error;			/* MPI error class */
+	char why[200];
+	void *remote;			/* the other group's table, in the order of its members; malloc'd, the caller's */
+	int remote_n;
+	bool done;
+
+	/* ---- agree.c's ---- */
+	struct hdl_agree *next, *next_ready;
+	uint64_t number;		/* 0 in the first round */
+	bool holds, ready, failed;
+	int step, pending, children;
+	struct hdl_agree_words *up;	/* this member's, then one for each child */
+	struct hdl_agree_down {
+		uint64_t number;
+		int32_t id, remote_n;
+	} down;
+	struct hdl_agree_bridge *bridges;	/* of the root of a joint one: ours, theirs */
+};
+
+/* Tags of agreements, in collective contexts, below 0 (the collectives' are not). By number, for collective constructors;
+ * those that the program numbers by itself have the rest. (Of the latter, tags that differ by 2^31 - 2^20 - 3 are one.) */
+#define HDL_AGREE_SEQUENCE	(1 << 20)
+static inline int hdl_agree_tag(uint32_t number)
+{
+	return INT_MIN + (int)(number % HDL_AGREE_SEQUENCE);
+}
+static inline int hdl_agree_tag_of_user(int tag)
+{
+	return -3 - tag % (INT_MAX - HDL_AGREE_SEQUENCE - 2);
+}
+
+/* The entry of a member in a->table, which lies in the order of the tree: the root's is the first. */
+static inline void *hdl_agree_entry(const struct hdl_agree *a, int member)
+{
+	int place = member - a->root;
+
+	return (char *)a->table + (size_t)(place < 0 ? place + a->n : place) * a->each;
+}
+
+void hdl_agree_start(struct hdl_agree *a);
+/* The same, and waits. Returns a->error, with hdl_reason_set. */
+int hdl_agree(struct hdl_agree *a);
+
+/* Ids that need no agreement; and giving one back. */
+void hdl_id_take(unsigned id);
+void hdl_id_give(unsigned id);
+void hdl_id_reset(void);
+
+#endif

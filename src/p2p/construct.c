@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (agree.h). */
+#include "p2p/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what they share ----------------------------------------------------------------------------------- */
+
+/* All ranks of comm, of both groups of an intercommunicator. table: of `each` bytes for each rank of the (local) group. */
+static struct hdl_agree agreement(struct hdl_comm *comm, size_t each, void *table)
+{
+	struct hdl_comm *local = hdl_comm_local(comm);
+	int tag = hdl_agree_tag(comm->agreements++);
+	uint16_t context = (uint16_t)(comm->context + 1);
+	struct hdl_agree a = { .comm = local, .n = local->size, .me = local->rank, .context = context, .tag = tag, .each = each,
+			       .table = table, .joint = comm->local != NULL };
+
+	if (a.joint && a.me == a.root) {
+		a.bridge = comm;	/* its rank 0 is the other root */
+		a.bridge_context = context;
+		a.bridge_tag = tag;
+	}
+	return a;
+}
+
+static struct hdl_agree agreement_of_group(struct hdl_comm *comm, const int *ranks, struct hdl_group *group, int root,
+					   uint16_t context, int tag)
+{
+	return (struct hdl_agree){ .comm = comm, .ranks = ranks, .n = group->size, .me = group->rank, .root = root,
+				   .context = context, .tag = tag };
+}
+
+static void *must(void *p, size_t bytes)
+{
+	if (!p)
+		hdl_out_of_memory("making a communicator", bytes);
+	return p;
+}
+
+static void *table_new(int n, size_t each)
+{
+	return must(calloc((size_t)n + 1, each), (size_t)n * each);
+}
+
+static struct hdl_group *group_of(int *world, int n)
+{
+	return must(hdl_group_table(world, n), (size_t)n * sizeof(*world));
+}
+
+/* An intercommunicator of these groups; references are taken over. */
+static struct hdl_comm *inter_new(struct hdl_group *local, struct hdl_group *remote)
+{
+	struct hdl_comm *c = hdl_comm_new(remote);
+
+	c->local = hdl_comm_new(local);
+	c->local->part = true;
+	return c;
+}
+
+static struct hdl_comm *like(struct hdl_comm *comm)
+{
+	if (!comm->local)
+		return hdl_comm_new(hdl_group_retain(comm->group));
+	return inter_new(hdl_group_retain(comm->local->group), hdl_group_retain(comm->group));
+}
+
+/* ---- the same again ------------------------------------------------------------------------------------ */
+
+int hdl_comm_dup(struct hdl_comm *comm, struct hdl_comm **out)
+{
+	struct hdl_agree a = agreement(comm, 0, NULL);
+	int rc = hdl_agree(&a);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	*out = like(comm);
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+struct idup {
+	struct hdl_agree a;
+	struct hdl_comm *made;
+	struct hdl_req *req;
+	MPI_Errhandler errhandler;
+};
+
+static void idup_finished(struct hdl_agree *a)
+{
+	struct idup *d = a->arg;
+
+	if (a->error) {
+		hdl_req_reason(d->req, a->why);
+		hdl_comm_forget(d->made);
+	} else {
+		hdl_comm_begin(d->made, a->id, d->errhandler);
+		if (d->made->unwanted)
+			hdl_comm_release(d->made);
+	}
+	if (hdl_handle_is_address(d->errhandler) && !--((struct hdl_object *)d->errhandler)->refs)
+		free(d->errhandler);
+	hdl_req_complete(d->req, a->error);
+	free(d);
+}
+
+int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req **req)
+{
+	struct idup *d = must(calloc(1, sizeof(*d)), sizeof(*d));
+
+	*out = NULL;
+	d->req = hdl_req_new(comm);
+	if (!d->req) {
+		free(d);
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	d->a = agreement(comm, 0, NULL);
+	d->a.finished = idup_finished;
+	d->a.arg = d;
+	d->made = like(comm);
+	d->errhandler = comm->errhandler;	/* as it is now */
+	if (hdl_handle_is_address(d->errhandler))
+		((struct hdl_object *)d->errhandler)->refs++;
+	*out = d->made;
+	*req = d->req;
+	hdl_agree_start(&d->a);
+	return MPI_SUCCESS;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+struct split {
+	int color, key, rank;
+};
+
+static int split_order(const void *a, const void *b)
+{
+	const struct split *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+/* Those of the color, by key; group: whose ranks the table has. Sorts the table. */
+static struct hdl_group *part_of(struct split *table, int n, int color, const struct hdl_group *group)
+{
+	int *world, k = 0;
+
+	for (int r = 0; r < n; r++)
+		if (table[r].color == color)
+			table[k++] = table[r];
+	qsort(table, (size_t)k, sizeof(*table), split_order);
+	world = table_new(k, sizeof(*world));
+	for (int r = 0; r < k; r++)
+		world[r] = hdl_group_world_rank(group, table[r].rank);
+	return group_of(world, k);
+}
+
+int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out)
+{
+	struct hdl_comm *local = hdl_comm_local(comm);
+	struct split *table = table_new(local->size, sizeof(*table));
+	struct hdl_agree a = agreement(comm, sizeof(*table), table);
+	struct hdl_group *mine, *remote = NULL;
+	int rc;
+
+	*out = NULL;
+	table[local->rank] = (struct split){ color, key, local->rank };
+	rc = hdl_agree(&a);
+	if (!rc && color != MPI_UNDEFINED) {
+		mine = part_of(table, local->size, color, local->group);
+		if (a.joint)
+			remote = part_of(a.remote, a.remote_n, color, comm->group);
+		if (!a.joint) {
+			*out = hdl_comm_new(mine);
+		} else if (remote->size) {
+			*out = inter_new(mine, remote);
+		} else {		/* nobody to talk to */
+			hdl_group_release(mine);
+			hdl_group_release(remote);
+		}
+	}
+	if (*out)
+		hdl_comm_begin(*out, a.id, comm->errhandler);
+	else if (!rc)
+		hdl_id_give((unsigned)a.id);
+	free(a.remote);
+	free(table);
+	return rc;
+}
+
+int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_comm **out)
+{
+	struct hdl_agree a;
+	int rc;
+
+	if (comm->local)
+		return hdl_comm_split(comm, group->rank == MPI_UNDEFINED ? MPI_UNDEFINED : 0, group->rank, out);
+	*out = NULL;
+	a = agreement(comm, 0, NULL);
+	rc = hdl_agree(&a);
+	if (rc)
+		return rc;
+	if (group->rank == MPI_UNDEFINED) {
+		hdl_id_give((unsigned)a.id);
+		return MPI_SUCCESS;
+	}
+	*out = hdl_comm_new(hdl_group_retain(group));
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out)
+{
+	struct hdl_group *group;
+	int *world = table_new(n, sizeof(*world)), rc;
+
+	for (int r = 0; r < n; r++)
+		world[r] = hdl_comm_world_rank(comm, order[r]);
+	group = group_of(world, n);
+	rc = hdl_comm_create(comm, group, out);
+	hdl_group_release(group);
+	return rc;
+}
+
+int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
+{
+	struct hdl_agree a = agreement(comm, each, table);
+
+	a.no_id = true;
+	return hdl_agree(&a);
+}
+
+/* ---- of some processes --------------------------------------------------------------------------------- */
+
+int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out)
+{
+	int *ranks = table_new(group->size, sizeof(*ranks)), rc;
+	struct hdl_agree a;
+
+	*out = NULL;
+	for (int r = 0; r < group->size; r++)
+		ranks[r] = hdl_comm_rank_of(comm, hdl_group_world_rank(group, r));
+	a = agreement_of_group(comm, ranks, group, 0, (uint16_t)(comm->context + 1), hdl_agree_tag_of_user(tag));
+	rc = hdl_agree(&a);
+	free(ranks);
+	if (rc)
+		return rc;
+	*out = hdl_comm_new(hdl_group_retain(group));
+	hdl_comm_begin(*out, a.id, comm->errhandler);
+	return MPI_SUCCESS;
+}
+
+/* Without a parent the string tells constructors apart that are under way at a time: by 31 bits of it (FNV-1a). */
+static int tag_of_string(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	return (int)((h ^ h >> 31) & INT_MAX);
+}
+
+int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
+			       struct hdl_comm **out)
+{
+	const int *world = must((void *)hdl_group_world(group), (size_t)group->size * sizeof(*world));
+	struct hdl_agree a = agreement_of_group(&hdl_world, world, group, 0, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
+	int rc = hdl_agree(&a);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	*out = hdl_comm_new(hdl_group_retain(group));
+	hdl_comm_begin(*out, a.id, errhandler);
+	return MPI_SUCCESS;
+}
+
+/* ---- intercommunicators -------------------------------------------------------------------------------- */
+
+/* What the agreement's table tells: the other group's ranks in MPI_COMM_WORLD. All members see the same. */
+static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
+{
+	struct hdl_group *remote = group_of(a->remote, a->remote_n);
+
+	for (int r = 0; r < remote->size; r++)
+		if (hdl_group_rank_of(local, hdl_group_world_rank(remote, r)) != MPI_UNDEFINED) {
+			hdl_reason_set("the two groups overlap: rank %d of the remote one is in the local one, too", r);
+			hdl_group_release(remote);
+			hdl_id_give((unsigned)a->id);
+			return MPI_ERR_COMM;
+		}
+	*out = inter_new(hdl_group_retain(local), remote);
+	hdl_comm_begin(*out, a->id, errhandler);
+	return MPI_SUCCESS;
+}
+
+static int agree_with_other(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
+{
+	int *table = table_new(local->size, sizeof(*table)), rc;
+
+	*out = NULL;
+	a->joint = true;
+	a->each = sizeof(*table);
+	a->table = table;
+	*(int *)hdl_agree_entry(a, a->me) = hdl_job.rank;
+	rc = hdl_agree(a);
+	free(table);
+	if (rc) {
+		free(a->remote);
+		return rc;
+	}
+	return make_inter(a, local, errhandler, out);
+}
+
+int hdl_intercomm_create(struct hdl_comm *local, int leader, struct hdl_comm *peer, int remote_leader, int tag,
+			 struct hdl_comm **out)
+{
+	struct hdl_agree a = agreement(local, 0, NULL);
+
+	a.root = leader;
+	if (a.me == leader) {		/* the tag is the program's, of point-to-point (section 7.6.2) */
+		a.bridge = peer;
+		a.bridge_rank = remote_leader;
+		a.bridge_context = peer->context;
+		a.bridge_tag = tag;
+	}
+	return agree_with_other(&a, local->group, local->errhandler, out);
+}
+
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, struct hdl_group *remote, int remote_leader,
+				     const char *stringtag, MPI_Errhandler errhandler, struct hdl_comm **out)
+{
+	const int *world = must((void *)hdl_group_world(local), (size_t)local->size * sizeof(*world));
+	struct hdl_agree a = agreement_of_group(&hdl_world, world, local, leader, 2 * HDL_ID_GROUPS + 1,
+						tag_of_string(stringtag));
+
+	if (a.me == leader) {
+		a.bridge = &hdl_world;
+		a.bridge_rank = hdl_group_world_rank(remote, remote_leader);
+		a.bridge_context = a.context;
+		a.bridge_tag = a.tag;
+	}
+	return agree_with_other(&a, local, errhandler, out);
+}
+
+int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
+{
+	struct hdl_comm *local = comm->local;
+	struct hdl_group *first = local->group, *last = comm->group;
+	bool *table = table_new(local->size, sizeof(*table)), theirs;
+	struct hdl_agree a = agreement(comm, sizeof(*table), table);
+	int rc, *world;
+
+	*out = NULL;
+	table[local->rank] = high;
+	rc = hdl_agree(&a);
+	if (!rc) {
+		/* What rank 0 says holds. If both say the same, the order is for us to choose: by the first rank. */
+		high = table[0];
+		theirs = *(bool *)a.remote;
+		if (high != theirs ? high : hdl_group_world_rank(first, 0) > hdl_group_world_rank(last, 0)) {
+			first = comm->group;
+			last = local->group;
+		}
+		world = table_new(first->size + last->size, sizeof(*world));
+		for (int r = 0; r < first->size; r++)
+			world[r] = hdl_group_world_rank(first, r);
+		for (int r = 0; r < last->size; r++)
+			world[first->size + r] = hdl_group_world_rank(last, r);
+		*out = hdl_comm_new(group_of(world, first->size + last->size));
+		hdl_comm_begin(*out, a.id, comm->errhandler);
+	}
+	free(a.remote);
+	free(table);
+	return rc;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups of processes. */
+#include "p2p/group.h"
+
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+struct hdl_group hdl_group_empty = {
+	.obj = { HDL_MAGIC_GROUP, 1 }, .handles = 1, .rank = MPI_UNDEFINED, .stride = 1,
+};
+
+static struct hdl_group *group_new(int n)
+{
+	struct hdl_group *g = calloc(1, sizeof(*g));
+
+	if (g) {
+		g->obj = (struct hdl_object){ HDL_MAGIC_GROUP, 1 };
+		g->size = n;
+	}
+	return g;
+}
+
+struct hdl_group *hdl_group_range(int first, int stride, int n)
+{
+	struct hdl_group *g;
+
+	if (!n)
+		return hdl_group_retain(&hdl_group_empty);
+	g = group_new(n);
+	if (!g)
+		return NULL;
+	g->first = first;
+	g->stride = n == 1 ? 1 : stride;
+	g->rank = hdl_group_rank_of(g, hdl_job.rank);
+	return g;
+}
+
+struct hdl_group *hdl_group_table(int *world, int n)
+{
+	struct hdl_group *g;
+	int r = 1;
+
+	/* of up to 2^31 ranks: no difference overflows, and none is 0 */
+	while (r < n && world[r] - world[r - 1] == world[1] - world[0])
+		r++;
+	if (r >= n) {
+		g = n > 1 ? hdl_group_range(world[0], world[1] - world[0], n) : hdl_group_range(n ? world[0] : 0, 1, n);
+		free(world);
+		return g;
+	}
+	g = group_new(n);
+	if (!g) {
+		free(world);
+		return NULL;
+	}
+	g->world = world;
+	g->rank = MPI_UNDEFINED;
+	for (r = 0; r < n; r++)
+		if (world[r] == hdl_job.rank)
+			g->rank = r;
+	return g;
+}
+
+const int *hdl_group_world(struct hdl_group *g)
+{
+	if (!g->world && (g->world = malloc((size_t)(g->size ? g->size : 1) * sizeof(*g->world))))
+		for (int r = 0; r < g->size; r++)
+			g->world[r] = g->first + r * g->stride;
+	return g->world;
+}
+
+/* The multiplier of Fibonacci hashing. */
+static unsigned slot_of(const struct hdl_group *g, int world)
+{
+	return (unsigned)world * 0x9e3779b9u >> g->shift;
+}
+
+static bool make_hash(struct hdl_group *g)
+{
+	int bits = 33 - __builtin_clz((unsigned)g->size);	/* at most half full */
+	unsigned n = 1u << bits, s;
+
+	g->hash = malloc(n * sizeof(*g->hash));
+	if (!g->hash)
+		return false;
+	g->shift = 32 - bits;
+	for (s = 0; s < n; s++)
+		g->hash[s] = -1;
+	for (int r = 0; r < g->size; r++) {
+		for (s = slot_of(g, g->world[r]); g->hash[s] >= 0; s = (s + 1) & (n - 1))
+			;
+		g->hash[s] = r;
+	}
+	return true;
+}
+
+#define FEW 8		/* so many are looked through faster than they are hashed */
+
+int hdl_group_rank_of(struct hdl_group *g, int world)
+{
+	unsigned mask;
+
+	if (g->stride) {
+		long long d = (long long)world - g->first;
+
+		return d % g->stride || d / g->stride < 0 || d / g->stride >= g->size ? MPI_UNDEFINED : (int)(d / g->stride);
+	}
+	if (g->size <= FEW || (!g->hash && !make_hash(g))) {
+		for (int r = 0; r < g->size; r++)
+			if (g->world[r] == world)
+				return r;
+		return MPI_UNDEFINED;
+	}
+	mask = (1u << (32 - g->shift)) - 1;
+	for (unsigned s = slot_of(g, world); g->hash[s] >= 0; s = (s + 1) & mask)
+		if (g->world[g->hash[s]] == world)
+			return g->hash[s];
+	return MPI_UNDEFINED;
+}
+
+bool hdl_group_is_world(const struct hdl_group *g)
+{
+	return g->stride == 1 && g->first == 0 && g->size == hdl_job.size;
+}
+
+int hdl_group_compare(struct hdl_group *a, struct hdl_group *b)
+{
+	int result = MPI_IDENT;
+
+	if (a == b)
+		return MPI_IDENT;
+	if (a->size != b->size)
+		return MPI_UNEQUAL;
+	for (int r = 0; r < a->size; r++) {
+		int other = hdl_group_rank_of(b, hdl_group_world_rank(a, r));
+
+		if (other == MPI_UNDEFINED)
+			return MPI_UNEQUAL;
+		if (other != r)
+			result = MPI_SIMILAR;
+	}
+	return result;
+}
+
+void hdl_group_release(struct hdl_group *g)
+{
+	if (--g->obj.refs)
+		return;
+	g->obj.magic = 0;
+	free(g->world);
+	free(g->hash);
+	free(g);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Constructors of communicators (MPI-5.0 sections 7.4, 7.6): who is in them, several under way, intercommunicators, refusals. */
+#include "mpi_test.h"
+
+#include <limits.h>
+
+static MPI_Group world;
+
+static int class_of(int code)
+{
+	int class;
+
+	MPI_Error_class(code, &class);
+	return class;
+}
+
+/* A ring of messages among a communicator's ranks, which are world[r] of MPI_COMM_WORLD. */
+static void check_at(int line, MPI_Comm c, int n, const int *ranks)
+{
+	int size, r, got;
+
+	MPI_Comm_size(c, &size);
+	MPI_Comm_rank(c, &r);
+	if (size != n || ranks[r] != me)
+		test_fail(__FILE__, line, "%d ranks, mine is %d; %d are wanted", size, r, n);
+	MPI_Sendrecv(&me, 1, MPI_INT, (r + 1) % n, line, &got, 1, MPI_INT, MPI_ANY_SOURCE, line, c, MPI_STATUS_IGNORE);
+	if (got != ranks[(r + n - 1) % n])
+		test_fail(__FILE__, line, "a message from %d instead of %d", got, ranks[(r + n - 1) % n]);
+}
+#define CHECK_COMM(c, n, ranks) check_at(__LINE__, c, n, ranks)
+
+/* Even ranks backwards, odd ones forwards. */
+static int half(int odd, int *ranks)
+{
+	int n = 0;
+
+	for (int r = odd; r < np; r += 2)
+		ranks[n++] = r;
+	for (int i = 0; !odd && i < n / 2; i++) {
+		int t = ranks[i];
+
+		ranks[i] = ranks[n - 1 - i], ranks[n - 1 - i] = t;
+	}
+	return n;
+}
+
+static void parts(void)
+{
+	int ranks[16], n = half(me % 2, ranks), even[16], ne = half(0, even);
+	MPI_Group g, e;
+	MPI_Comm c;
+
+	MPI_Group_incl(world, n, ranks, &g);
+	MPI_Group_incl(world, ne, even, &e);
+	/* disjoint groups in one call */
+	MPI_Comm_create(MPI_COMM_WORLD, g, &c);
+	CHECK_COMM(c, n, ranks);
+	MPI_Comm_free(&c);
+	MPI_Comm_create(MPI_COMM_WORLD, e, &c);
+	if (me % 2) {
+		CHECK(c == MPI_COMM_NULL);
+	} else {
+		CHECK_COMM(c, ne, even);
+		MPI_Comm_free(&c);
+	}
+	MPI_Group_free(&e);
+	MPI_Group_incl(world, 1, &me, &e);
+	MPI_Comm_create(MPI_COMM_WORLD, me ? MPI_GROUP_EMPTY : e, &c);
+	CHECK((c == MPI_COMM_NULL) == (me != 0));
+	if (!me)
+		MPI_Comm_free(&c);
+	/* only the members call */
+	MPI_Comm_create_group(MPI_COMM_WORLD, g, me % 2, &c);
+	CHECK_COMM(c, n, ranks);
+	MPI_Comm_free(&c);
+	MPI_Comm_create_group(MPI_COMM_WORLD, MPI_GROUP_EMPTY, 0, &c);
+	CHECK(c == MPI_COMM_NULL);
+	for (int i = 0; i < 3; i++) {
+		MPI_Comm_create_group(MPI_COMM_WORLD, g, INT_MAX - i, &c);
+		CHECK_COMM(c, n, ranks);
+		MPI_Comm_free(&c);
+	}
+	MPI_Comm_create_from_group(g, me % 2 ? "tests.odd" : "tests.even", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c);
+	CHECK_COMM(c, n, ranks);
+	CHECK_EQ(class_of(MPI_Send(NULL, 0, MPI_INT, n, 0, c)), MPI_ERR_RANK);
+	MPI_Comm_free(&c);
+	MPI_Comm_create_from_group(MPI_GROUP_EMPTY, "nobody", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c);
+	CHECK(c == MPI_COMM_NULL);
+	MPI_Group_free(&g);
+	MPI_Group_free(&e);
+}
+
+/* Many duplicates under way at a time, of overlapping communicators, and other constructors meanwhile. */
+static void nonblocking(void)
+{
+	enum { N = 8 };
+	MPI_Comm base[2], c[2 * N], d;
+	MPI_Request r[2 * N];
+	int ranks[16], n = half(me % 2, ranks), v, result;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &base[0]);
+	MPI_Comm_split(MPI_COMM_WORLD, me % 2, me % 2 ? me : -me, &base[1]);
+	for (int i = 0; i < N; i++) {
+		/* the order is the same within one communicator only */
+		int first = me % 3 == 1;
+
+		MPI_Comm_idup(base[first], &c[2 * i + first], &r[2 * i + first]);
+		MPI_Comm_idup(base[!first], &c[2 * i + !first], &r[2 * i + !first]);
+	}
+	MPI_Comm_split(base[1], 0, 0, &d);
+	CHECK_COMM(d, n, ranks);
+	MPI_Comm_free(&d);
+	if (me % 2)		/* some wait before, some after the next constructor */
+		MPI_Waitall(2 * N, r, MPI_STATUSES_IGNORE);
+	MPI_Comm_dup(base[1], &d);
+	MPI_Comm_free(&d);
+	MPI_Waitall(2 * N, r, MPI_STATUSES_IGNORE);
+	for (int i = 2 * N - 1; i >= 0; i--) {
+		MPI_Comm_compare(base[i % 2], c[i], &result);
+		CHECK_EQ(result, MPI_CONGRUENT);
+		meet(c[i]);
+	}
+	/* they are apart */
+	for (int i = 0; i < N; i++)
+		MPI_Isend((int[]){ i }, 1, MPI_INT, me, 0, c[2 * i], &r[i]);
+	for (int i = N - 1; i >= 0; i--) {
+		MPI_Recv(&v, 1, MPI_INT, me, MPI_ANY_TAG, c[2 * i], MPI_STATUS_IGNORE);
+		CHECK_EQ(v, i);
+	}
+	MPI_Waitall(N, r, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < 2 * N; i++)
+		MPI_Comm_free(&c[i]);
+	/* the parent may go first */
+	MPI_Comm_idup(base[0], &c[0], &r[0]);
+	MPI_Comm_free(&base[0]);
+	MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+	meet(c[0]);
+	MPI_Comm_free(&c[0]);
+	MPI_Comm_free(&base[1]);
+}
+
+/* Context ids come back, whatever made the communicators: 40 times as many as there are at a time, in all. */
+static void reuse(int times)
+{
+	MPI_Comm c, d;
+	MPI_Request r;
+
+	for (int i = 0; i < times; i++) {
+		MPI_Comm_dup(MPI_COMM_SELF, &c);
+		MPI_Comm_idup(c, &d, &r);
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+		MPI_Comm_free(&c);
+		MPI_Comm_disconnect(&d);
+		CHECK(d == MPI_COMM_NULL);
+	}
+}
+
+/* ---- intercommunicators -------------------------------------------------------------------------------- */
+
+/* Remote and local groups, and messages each way. */
+static void inter_check_at(int line, MPI_Comm c, int nl, const int *local, int nr, const int *remote)
+{
+	int size, rsize, r, flag, got, i;
+	MPI_Request q[16];
+	MPI_Status s;
+	MPI_Group g;
+
+	MPI_Comm_size(c, &size);
+	MPI_Comm_rank(c, &r);
+	MPI_Comm_remote_size(c, &rsize);
+	MPI_Comm_test_inter(c, &flag);
+	if (size != nl || rsize != nr || local[r] != me || !flag)
+		test_fail(__FILE__, line, "%d and %d ranks, mine is %d, flag %d", size, rsize, r, flag);
+	MPI_Comm_remote_group(c, &g);
+	for (i = 0; i < nr; i++) {
+		MPI_Group_translate_ranks(g, 1, &i, world, &got);
+		if (got != remote[i])
+			test_fail(__FILE__, line, "remote rank %d is %d instead of %d", i, got, remote[i]);
+	}
+	MPI_Group_free(&g);
+	MPI_Comm_group(c, &g);
+	MPI_Group_size(g, &got);
+	CHECK_EQ(got, nl);
+	MPI_Group_free(&g);
+	for (i = 0; i < nr; i++)
+		MPI_Isend(&me, 1, MPI_INT, i, line, c, &q[i]);
+	MPI_Probe(0, line, c, &s);
+	for (i = 0; i < nr; i++) {
+		MPI_Recv(&got, 1, MPI_INT, i ? MPI_ANY_SOURCE : 0, i % 2 ? MPI_ANY_TAG : line, c, &s);
+		if (s.MPI_SOURCE < 0 || s.MPI_SOURCE >= nr || got != remote[s.MPI_SOURCE] || s.MPI_TAG != line)
+			test_fail(__FILE__, line, "from rank %d, tag %d: %d", s.MPI_SOURCE, s.MPI_TAG, got);
+	}
+	MPI_Waitall(nr, q, MPI_STATUSES_IGNORE);
+}
+#define CHECK_INTER(c, nl, local, nr, remote) inter_check_at(__LINE__, c, nl, local, nr, remote)
+
+static void merges(MPI_Comm inter, int nl, const int *local, int nr, const int *remote)
+{
+	int both[16], n = 0, result, high = me % 2, size;
+	MPI_Comm c, d;
+
+	for (int i = 0; i < (high ? nr : nl); i++)
+		both[n++] = high ? remote[i] : local[i];
+	for (int i = 0; i < (high ? nl : nr); i++)
+		both[n++] = high ? local[i] : remote[i];
+	MPI_Intercomm_merge(inter, high, &c);
+	CHECK_COMM(c, np, both);
+	MPI_Comm_compare(c, inter, &result);
+	CHECK_EQ(result, MPI_UNEQUAL);
+	MPI_Comm_free(&c);
+	MPI_Intercomm_merge(inter, 0, &c);
+	MPI_Intercomm_merge(inter, 1, &d);
+	meet(c);
+	meet(d);
+	MPI_Comm_size(d, &size);
+	CHECK_EQ(size, np);
+	MPI_Comm_free(&c);
+	MPI_Comm_free(&d);
+}
+
+static void inter_parts(MPI_Comm inter, int nl, const int *local, int nr, const int *remote)
+{
+	int l[16], r[16], n = 0, m = 0, lr, first = 0;
+	MPI_Group g, part;
+	MPI_Comm c;
+
+	/* odd places of each side; then the others; who has no partner gets none */
+	MPI_Comm_rank(inter, &lr);
+	MPI_Comm_split(inter, lr % 2, -lr, &c);
+	for (int i = nl - 1; i >= 0; i--)
+		if (i % 2 == lr % 2)
+			l[n++] = local[i];
+	for (int i = nr - 1; i >= 0; i--)
+		if (i % 2 == lr % 2)
+			r[m++] = remote[i];
+	if (m) {
+		CHECK_INTER(c, n, l, m, r);
+		MPI_Comm_free(&c);
+	} else {
+		CHECK(c == MPI_COMM_NULL);
+	}
+	MPI_Comm_split(inter, MPI_UNDEFINED, 0, &c);
+	CHECK(c == MPI_COMM_NULL);
+	/* the first of each side */
+	MPI_Comm_group(inter, &g);
+	MPI_Group_incl(g, 1, &first, &part);
+	MPI_Comm_create(inter, part, &c);
+	if (lr) {
+		CHECK(c == MPI_COMM_NULL);
+	} else {
+		CHECK_INTER(c, 1, local, 1, remote);
+		MPI_Comm_free(&c);
+	}
+	MPI_Group_free(&g);
+	MPI_Group_free(&part);
+}
+
+static void inter(void)
+{
+	int l[16], r[16], nl = half(me % 2, l), nr = half(1 - me % 2, r), result, lead = nl - 1, other = me % 2 ? nr - 1 : 0;
+	MPI_Comm mine, c, d;
+	MPI_Request q;
+	MPI_Group g, h;
+
+	if (np < 2)
+		return;
+	/* leaders: of the even ones the last, which is world's 0; of the odd ones the first */
+	MPI_Comm_split(MPI_COMM_WORLD, me % 2, me % 2 ? me : -me, &mine);
+	MPI_Intercomm_create(mine, me % 2 ? 0 : lead, MPI_COMM_WORLD, me % 2 ? 0 : 1, 17, &c);
+	CHECK_INTER(c, nl, l, nr, r);
+	MPI_Comm_dup(c, &d);
+	MPI_Comm_compare(c, d, &result);
+	CHECK_EQ(result, MPI_CONGRUENT);
+	MPI_Comm_compare(c, mine, &result);
+	CHECK_EQ(result, MPI_UNEQUAL);
+	MPI_Comm_free(&c);
+	CHECK_INTER(d, nl, l, nr, r);
+	MPI_Comm_idup(d, &c, &q);
+	merges(d, nl, l, nr, r);
+	inter_parts(d, nl, l, nr, r);
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	CHECK_INTER(c, nl, l, nr, r);
+	MPI_Comm_free(&c);
+	/* collective operations on it are refused, on all ranks alike */
+	MPI_Comm_set_errhandler(d, MPI_ERRORS_RETURN);
+	CHECK_EQ(class_of(MPI_Barrier(d)), MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK_EQ(class_of(MPI_Bcast(&result, 1, MPI_INT, 0, d)), MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK_EQ(class_of(MPI_Ibarrier(d, &q)), MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK_EQ(class_of(MPI_Send(NULL, 0, MPI_INT, nr, 0, d)), MPI_ERR_RANK);
+	MPI_Comm_group(d, &g);
+	CHECK_EQ(class_of(MPI_Comm_create_group(d, g, 0, &c)), MPI_ERR_COMM);
+	MPI_Group_free(&g);
+	MPI_Comm_disconnect(&d);
+	/* without a parent */
+	MPI_Group_incl(world, nl, l, &g);
+	MPI_Group_incl(world, nr, r, &h);
+	MPI_Intercomm_create_from_groups(g, me % 2 ? 0 : lead, h, other, "tests.inter", MPI_INFO_NULL,
+					 MPI_ERRORS_ARE_FATAL, &c);
+	MPI_Group_free(&g);
+	MPI_Group_free(&h);
+	CHECK_INTER(c, nl, l, nr, r);
+	MPI_Comm_free(&c);
+	MPI_Comm_free(&mine);
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------------- */
+
+static void refused(void)
+{
+	MPI_Comm bad[] = { MPI_COMM_NULL, (MPI_Comm)MPI_INT, (MPI_Comm)(intptr_t)0x444, (MPI_Comm)world, NULL }, c;
+	MPI_Group one, empty = MPI_GROUP_EMPTY;
+	MPI_Request q;
+	int n, zero = 0;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		MPI_Comm b = bad[i];
+
+		CHECK_EQ(class_of(MPI_Comm_dup(b, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_idup(b, &c, &q)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_split(b, 0, 0, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_create(b, world, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_create_group(b, world, 0, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Intercomm_create(b, 0, MPI_COMM_WORLD, 0, 0, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Intercomm_merge(b, 0, &c)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_test_inter(b, &n)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_remote_size(b, &n)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_remote_group(b, &one)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_compare(MPI_COMM_WORLD, b, &n)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_free(&b)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_disconnect(&b)), MPI_ERR_COMM);
+	}
+	CHECK_EQ(class_of(MPI_Comm_create(MPI_COMM_WORLD, MPI_GROUP_NULL, &c)), MPI_ERR_GROUP);
+	if (np > 1) {
+		CHECK_EQ(class_of(MPI_Comm_create(MPI_COMM_SELF, world, &c)), MPI_ERR_GROUP);
+		CHECK_EQ(class_of(MPI_Comm_create_group(MPI_COMM_SELF, world, 0, &c)), MPI_ERR_GROUP);
+	}
+	CHECK_EQ(class_of(MPI_Comm_create_group(MPI_COMM_WORLD, world, -5, &c)), MPI_ERR_TAG);
+	CHECK_EQ(class_of(MPI_Comm_create_group(MPI_COMM_WORLD, world, 0, NULL)), MPI_ERR_ARG);
+	CHECK_EQ(class_of(MPI_Comm_remote_size(MPI_COMM_WORLD, &n)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Comm_remote_group(MPI_COMM_WORLD, &one)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Intercomm_merge(MPI_COMM_WORLD, 0, &c)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_SELF, 1, MPI_COMM_WORLD, 0, 0, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, np, 0, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, me, 0, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_NULL, 0, 0, &c)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 0, -1, &c)), MPI_ERR_TAG);
+	CHECK_EQ(class_of(MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)), MPI_ERR_GROUP);
+	CHECK_EQ(class_of(MPI_Comm_create_from_group(world, NULL, MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)), MPI_ERR_ARG);
+	CHECK_EQ(class_of(MPI_Comm_create_from_group(world, "x", MPI_INFO_NULL, MPI_ERRHANDLER_NULL, &c)), MPI_ERR_ERRHANDLER);
+	if (np > 1) {
+		MPI_Group_incl(world, 1, &zero, &one);
+		if (me)
+			CHECK_EQ(class_of(MPI_Comm_create_from_group(one, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)), MPI_ERR_GROUP);
+		CHECK_EQ(class_of(MPI_Intercomm_create_from_groups(empty, 0, one, 0, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c)),
+			 MPI_ERR_GROUP);
+		MPI_Group_free(&one);
+	}
+	c = MPI_COMM_SELF;
+	CHECK_EQ(class_of(MPI_Comm_disconnect(&c)), MPI_ERR_COMM);
+	/* a handle that was freed */
+	MPI_Comm_dup(MPI_COMM_SELF, &c);
+	bad[0] = c;
+	MPI_Comm_free(&c);
+	CHECK_EQ(class_of(MPI_Comm_size(bad[0], &n)), MPI_ERR_COMM);
+}
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	parts();
+	nonblocking();
+	inter();
+	reuse(argc > 1 ? atoi(argv[1]) : 20000);
+	refused();
+	MPI_Group_free(&world);
+	test_done("create");
+	return 0;
+}
