@@ -307,3 +307,18 @@ void hdl_debug(const char *fmt, ...)
 {
 	(void)fmt;
 }
+
+void hdl_rt_on_ask(hdl_ask_fn fn)
+{
+	(void)fn;
+}
+
+void hdl_rt_answer(const char *text)
+{
+	(void)text;
+}
+
+uint64_t hdl_now_ns(void)
+{
+	return 0;
+}
