@@ -82,8 +82,9 @@ tests_shca_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_kills_LDFLAGS = $(NOWRAP)
 
 # Completion queues: what task lists and overruns do to them.
-check_PROGRAMS += tests/shca/task_lists tests/shca/wakeups
-TESTS += tests/shca/task_lists tests/shca/wakeups
+completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions
+check_PROGRAMS += $(completion_tests)
+TESTS += $(completion_tests)
 tests_shca_task_lists_SOURCES = tests/shca/task_lists.c $(shca_rig)
 tests_shca_task_lists_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_task_lists_LDFLAGS = $(NOWRAP)
@@ -91,3 +92,6 @@ tests_shca_wakeups_SOURCES = tests/shca/wakeups.c tests/shca/failpoint.h tests/s
 tests_shca_wakeups_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_wakeups_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_wakeups_LDFLAGS = $(NOWRAP)
+tests_shca_completions_SOURCES = tests/shca/completions.c $(shca_rig)
+tests_shca_completions_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_completions_LDFLAGS = $(NOWRAP)

@@ -5,7 +5,7 @@
 /*
  * Where a slot stands relative to position pos, whose lap is given: 0: pos is free to be filled; > 0: pos and everything up
  * to pos + d - 1 is filled. A hint may be older than a whole lap (its writer was stopped in between); the lap in the slot
- * tells by how much.
+ * tells by how much, since it is not below the floor.
  */
 static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint32_t log2)
 {
@@ -21,8 +21,10 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 {
 	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
-	uint64_t mask = (1ull << cq->log2) - 1;
+	uint64_t mask = (1ull << cq->log2) - 1, floor = atomic_load_explicit(&cq->floor, memory_order_acquire);
 
+	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
+		pos = floor;
 	for (;;) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
 		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
@@ -134,19 +136,29 @@ void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq)
 	shca_async_wake(cpu, cq->proc);
 }
 
-/* Whether there is room at position pos, as the consumer says now; if not, the CQ is in error. */
+static void raise_floor(struct shca_cq *cq, uint64_t to)
+{
+	uint64_t floor = atomic_load(&cq->floor);
+
+	while (floor < to && !atomic_compare_exchange_weak(&cq->floor, &floor, to))
+		;
+}
+
+/* Whether there is room at position pos, where no completion was a moment ago; if not, the CQ is in error. */
 static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 {
-	uint64_t ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
+	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
 	uint32_t none = 0;
 
-	/* The store before the look at `error`, and the other way round below: of two that come here at a time, the one that
-	 * does not see the error is overwritten. */
-	atomic_store(&cq->ci_seen, ci);
-	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos - ci < 1ull << cq->log2))
+	if (pos - atomic_load(&cq->floor) < size)
 		return true;
+	/* another may have filled it, and the consumer gone further */
+	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
+		raise_floor(cq, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
+		return true;
+	}
 	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
-	atomic_store(&cq->ci_seen, SHCA_CQ_NO_ROOM);
+	raise_floor(cq, SHCA_CQ_NO_ROOM);
 	if (first) {
 		SHCA_FAILPOINT(cpu, "cq-overrun", NULL, 0);
 		shca_cq_fail_users(cpu, cq);
@@ -156,14 +168,9 @@ static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 
 bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
 {
-	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
-	uint64_t mask = (1ull << cq->log2) - 1;
-
 	while (!shca_cq_try(cpu, cq, pos, w0, w1)) {
-		uint64_t d = slot_ahead(atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire), pos,
-					shca_cqe_lap(pos, cq->log2), cq->log2);
-		pos += d;
-		if (!d && !room(cpu, cq, pos))
+		pos = shca_cq_count_from(cpu, cq, pos);
+		if (!room(cpu, cq, pos))
 			return false;
 	}
 	shca_cq_placed(cpu, cq, pos, solicited);

@@ -166,14 +166,15 @@ static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
 	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
 	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & ((1ull << cq->log2) - 1)];
 
-	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2), 1))
+	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2) &&
+			     pos >= atomic_load_explicit(&cq->floor, memory_order_relaxed), 1))
 		return pos;
 	return shca_cq_count_from(cpu, cq, pos);
 }
 /* Who is to be told of a completion: the channel, queues that wait. */
 void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited);
 /* One completion at position pos. false: it is filled, or perhaps beyond what the consumer has released; or somebody was
- * faster. */
+ * faster; or the position comes from an old hint. */
 static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
 {
 	uint64_t size = 1ull << cq->log2;
@@ -182,8 +183,7 @@ static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_
 
 	if (__builtin_expect(!shca_cqe_free(o0, pos, cq->log2), 0) && SHCA_CQE_LAP(o0))
 		return false;
-	if (__builtin_expect(pos - atomic_load_explicit(&cq->ci_seen, memory_order_relaxed) >= size, 0) &&
-	    !(cq->flags & SHCA_CQ_IGNORE_OVERRUN))
+	if (__builtin_expect(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) >= size, 0))
 		return false;
 	unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
 	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)shca_cqe_lap(pos, cq->log2) << 49;

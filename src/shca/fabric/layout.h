@@ -168,8 +168,13 @@ struct shca_cq {
 	shca_off next;			/* cq_list */
 	char channel[32];		/* abstract socket of the completion channel, or "" */
 	/* producers */
-	shca_aligned _Atomic uint64_t tail;	/* hint: no slot below is empty */
-	_Atomic uint64_t ci_seen;	/* consumer index as producers last saw it; SHCA_CQ_NO_ROOM: the CQ is in error */
+	/* A hint: no slot below is empty. Not monotonic: who was stopped before its store makes it old. */
+	shca_aligned _Atomic uint64_t tail;
+	/* Never goes back. Everything below is filled, and may be overwritten; a producer moves it, to the consumer's index
+	 * (or, where overruns are ignored, to its own position), before it goes further beyond than the ring is long. So a hint
+	 * below is old, and one that is not is a lap old at most, which the slots' laps resolve. SHCA_CQ_NO_ROOM: the CQ is in
+	 * error. */
+	_Atomic uint64_t floor;
 	_Atomic uint64_t notify;	/* what the channel is to be told, and was: SHCA_CQ_ARM_* and the event */
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
@@ -197,7 +202,7 @@ static inline uint64_t shca_cq_event(uint32_t state, uint32_t seq, uint32_t by)
 {
 	return state | (uint64_t)(seq & 0xffffff) << 8 | (uint64_t)by << 32;
 }
-#define SHCA_CQ_NO_ROOM (1ull << 63)	/* as ci_seen: further from every position than any ring is long */
+#define SHCA_CQ_NO_ROOM (1ull << 63)	/* as floor: further from every position than any ring is long */
 /* Of a CQ or SRQ. Both are set by one compare-and-swap: whoever dies there has done both or nothing. */
 #define SHCA_ERROR 1u
 #define SHCA_ERROR_EVENT 2u		/* IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR: unread */
