@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment (MPI-5.0 chapter 9): versions, processor, memory, clock. */
-#include "mpi/mpi_internal.h"
+#include "mpi/info.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 extern const char hdl_version[];
 
@@ -10,7 +13,7 @@ int PMPI_Get_version(int *version, int *subversion)
 {
 	HDL_NO_LOCK;
 	if (!version || !subversion)
-		return MPI_ERR_ARG;
+		return hdl_null_arg(NULL, "MPI_Get_version", version ? "subversion" : "version");
 	*version = MPI_VERSION;
 	*subversion = MPI_SUBVERSION;
 	return MPI_SUCCESS;
@@ -21,24 +24,13 @@ int PMPI_Get_library_version(char *version, int *resultlen)
 {
 	HDL_NO_LOCK;
 	if (!version || !resultlen)
-		return MPI_ERR_ARG;
+		return hdl_null_arg(NULL, "MPI_Get_library_version", version ? "resultlen" : "version");
 	*resultlen = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, 
 			      "%s: MPI %d.%d in parts, over RDMA verbs; ABI %d.%d",
 			      hdl_version, MPI_VERSION, MPI_SUBVERSION, MPI_ABI_VERSION, MPI_ABI_SUBVERSION);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Get_library_version);
-
-int PMPI_Abi_get_version(int *abi_major, int *abi_minor)
-{
-	HDL_NO_LOCK;
-	if (!abi_major || !abi_minor)
-		return MPI_ERR_ARG;
-	*abi_major = MPI_ABI_VERSION;
-	*abi_minor = MPI_ABI_SUBVERSION;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Abi_get_version);
 
 int PMPI_Get_processor_name(char *name, int *resultlen)
 {
@@ -76,23 +68,53 @@ double PMPI_Wtick(void)
 }
 HDL_PROFILED(Wtick);
 
+/* The hint mpi_minimum_memory_alignment, in bytes; 1 without it. */
+static int alignment(const char *call, const struct hdl_info *info, long *align)
+{
+	static const char key[] = "mpi_minimum_memory_alignment";
+	const char *value = hdl_info_value(info, key);
+	char *end;
+
+	*align = 1;
+	if (!value)
+		return MPI_SUCCESS;
+	errno = 0;
+	*align = strtol(value, &end, 10);
+	if (errno || end == value || *end || *align < 1 || (*align & (*align - 1)))
+		return hdl_raise(NULL, MPI_ERR_INFO_VALUE, call, "invalid value \"%s\" of info key %s: it must be a power of two",
+				 value, key);
+	return MPI_SUCCESS;
+}
+
 /* Memory that peers of this host reach without a system call. baseptr is the address of a pointer. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Alloc_mem";
+	const struct hdl_info *hints;
+	long align;
 	void *p;
+	int rc;
 
 	hdl_check_active(call);
-	(void)info;		/* hints; none is known */
 	if (size < 0)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid size %lld: it must not be negative",
 				 (long long)size);
+	rc = hdl_info_arg(NULL, call, info, &hints);
+	if (!rc)
+		rc = alignment(call, hints, &align);
+	if (rc)
+		return rc;
 	if (!baseptr)
 		return hdl_null_arg(NULL, call, "baseptr");
 	p = hdl_tp_alloc(size ? (size_t)size : 1);
 	if (!p)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "%lld bytes cannot be had", (long long)size);
+	if ((uintptr_t)p & (uintptr_t)(align - 1)) {
+		hdl_tp_free(p);
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: "
+				 "a page of %ld is what is certain", align, sysconf(_SC_PAGESIZE));
+	}
 	*(void **)baseptr = p;
 	return MPI_SUCCESS;
 }

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors (MPI-5.0 sections 9.3 to 9.5): classes, codes, texts, error handlers.
+ * Errors (MPI-5.0 sections 9.4 and 9.5): classes, codes, texts. What happens with them is for errhandler.c.
  *
  * A code carries its class in the low six bits, and above them the slot in a ring that keeps its text: what call,
- * what argument, which value. The ABI's classes end at 62 and codes at 16383, so the ring has 255 slots. A code that
- * outlives 255 later errors falls back on the text of its class if the slot has another class by then.
+ * what argument, which value. The ABI's classes end at 62 and codes at 16383, so the ring has 255 slots, without the one
+ * whose codes are the classes of MPI_T. A code that outlives 254 later errors falls back on the text of its class if the
+ * slot has another class by then. Classes and codes above 16383 are programs' own: error_add.c.
  */
 #include "mpi/mpi_internal.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CLASS_BITS	6
 #define CLASS_MASK	((1 << CLASS_BITS) - 1)
 #define SLOTS		255
+#define T_SLOT		(MPI_T_ERR_CANNOT_INIT >> CLASS_BITS)
+_Static_assert(MPI_T_ERR_PVAR_NO_ATOMIC >> CLASS_BITS == T_SLOT, "one slot holds the classes of MPI_T");
 _Static_assert((SLOTS << CLASS_BITS | CLASS_MASK) == MPI_ERR_LASTCODE, "codes fill the ABI's range");
 
 static const char *const class_text[CLASS_MASK + 1] = {
@@ -83,18 +85,33 @@ static const char *const class_text[CLASS_MASK + 1] = {
 	[MPI_ERR_ABI] = "MPI_ERR_ABI: error of the ABI",
 };
 
+static const char *const t_class_text[] = {
+	"MPI_T_ERR_CANNOT_INIT: the tool interface cannot be initialized now",
+	"MPI_T_ERR_NOT_ACCESSIBLE: the requested item is not accessible",
+	"MPI_T_ERR_NOT_INITIALIZED: the tool interface is not initialized",
+	"MPI_T_ERR_NOT_SUPPORTED: not supported",
+	"MPI_T_ERR_MEMORY: out of memory",
+	"MPI_T_ERR_INVALID: invalid or bad parameter",
+	"MPI_T_ERR_INVALID_INDEX: invalid index",
+	"MPI_T_ERR_INVALID_ITEM: invalid item index",
+	"MPI_T_ERR_INVALID_SESSION: invalid session",
+	"MPI_T_ERR_INVALID_HANDLE: invalid handle",
+	"MPI_T_ERR_INVALID_NAME: unknown name",
+	"MPI_T_ERR_OUT_OF_HANDLES: no more handles",
+	"MPI_T_ERR_OUT_OF_SESSIONS: no more sessions",
+	"MPI_T_ERR_CVAR_SET_NOT_NOW: the control variable cannot be set now",
+	"MPI_T_ERR_CVAR_SET_NEVER: the control variable cannot be set",
+	"MPI_T_ERR_PVAR_NO_WRITE: the performance variable cannot be written or reset",
+	"MPI_T_ERR_PVAR_NO_STARTSTOP: the performance variable cannot be started or stopped",
+	"MPI_T_ERR_PVAR_NO_ATOMIC: the performance variable cannot be read and reset at once",
+};
+
 struct slot {
 	int class;
 	char text[MPI_MAX_ERROR_STRING];
 };
 static struct slot ring[SLOTS + 1];	/* slot 0 is not used: a code without slot is a class */
 static unsigned errors;
-
-/* Behind MPI_Errhandler. The handle holds one reference, each communicator one (see p2p/comm.c, which frees it). */
-struct hdl_errhandler {
-	struct hdl_object obj;
-	MPI_Comm_errhandler_function *fn;
-};
 
 static const char *class_name(int class)
 {
@@ -103,8 +120,9 @@ static const char *class_name(int class)
 
 int hdl_error_code(int class, const char *call, const char *text)
 {
-	unsigned n = 1 + errors++ % SLOTS;
+	unsigned n = 1 + errors++ % (SLOTS - 1);
 
+	n += n >= T_SLOT;
 	ring[n].class = class;
 	if (text[0])
 		snprintf(ring[n].text, sizeof(ring[n].text), "%s: %s", call, text);
@@ -113,54 +131,34 @@ int hdl_error_code(int class, const char *call, const char *text)
 	return (int)(n << CLASS_BITS) | class;
 }
 
-static const char *code_text(int code)
+static bool is_t_class(int code)
+{
+	return code >= MPI_T_ERR_CANNOT_INIT && code <= MPI_T_ERR_PVAR_NO_ATOMIC;
+}
+
+int hdl_error_class(int code)
+{
+	if (code < 0 || (code > MPI_ERR_LASTCODE && !hdl_user_error_class(code)))
+		return -1;
+	if (code > MPI_ERR_LASTCODE)
+		return hdl_user_error_class(code);
+	return is_t_class(code) || code == MPI_ERR_LASTCODE ? code : code & CLASS_MASK;
+}
+
+const char *hdl_error_text(int code)
 {
 	int n = code >> CLASS_BITS;
 
+	if (code > MPI_ERR_LASTCODE)
+		return hdl_user_error_text(code);
+	if (is_t_class(code))
+		return t_class_text[code - MPI_T_ERR_CANNOT_INIT];
 	return n && ring[n].class == (code & CLASS_MASK) ? ring[n].text : class_name(code);
 }
 
-static _Noreturn void die(struct hdl_comm *comm, int code)
+const char *hdl_error_class_name(int code)
 {
-	const char *name = class_name(code);
-	char text[MPI_MAX_ERROR_STRING + 256], label[MPI_MAX_OBJECT_NAME + 8] = "";
-
-	if (comm->name[0])
-		snprintf(label, sizeof(label), " on %s", comm->name);
-	if (code >> CLASS_BITS)
-		snprintf(text, sizeof(text), "%s (%.*s%s, which is fatal: no other error handler was set)",
-			 code_text(code),
-			 (int)strcspn(name, ":"), name, label);
-	else
-		snprintf(text, sizeof(text), "%s%s, which is fatal: no other error handler was set", name, label);
-	fflush(stdout);
-	hdl_rt_abort(code & CLASS_MASK, text);
-}
-
-/* Section 9.3: what happens with the error is for the communicator's handler to say. */
-static int handle(struct hdl_comm *comm, int code)
-{
-	MPI_Errhandler h = comm->errhandler;
-	MPI_Comm_errhandler_function *fn;
-	MPI_Comm handle;
-	unsigned depth;
-
-	if (hdl_mpi_state != HDL_ACTIVE) {	/* the initial error handler; there is no job that it could end */
-		fflush(stdout);
-		hdl_error("%s; the program ends", code_text(code));
-		_Exit(code & CLASS_MASK);
-	}
-	if (h == MPI_ERRORS_RETURN)
-		return code;
-	if (!hdl_handle_is_address(h))
-		die(comm, code);
-	handle = hdl_comm_handle(comm);
-	fn = ((struct hdl_errhandler *)h)->fn;
-	/* It may do what it likes, and need not return. */
-	depth = hdl_lock_open();
-	fn(&handle, &code);
-	hdl_lock_close(depth);
-	return code;
+	return code > MPI_ERR_LASTCODE || is_t_class(code) ? "" : class_name(code);
 }
 
 int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fmt, ...)
@@ -172,12 +170,12 @@ int hdl_raise(struct hdl_comm *comm, int class, const char *call, const char *fm
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return handle(comm ? comm : &hdl_self, hdl_error_code(class, call, text));
+	return hdl_errhandler_call(comm ? comm : &hdl_self, hdl_error_code(class, call, text));
 }
 
 int hdl_raise_class(struct hdl_comm *comm, int class, const char *call)
 {
-	return handle(comm ? comm : &hdl_self, hdl_error_code(class, call, hdl_reason_take()));
+	return hdl_errhandler_call(comm ? comm : &hdl_self, hdl_error_code(class, call, hdl_reason_take()));
 }
 
 #define MISSING "this version of the library does not have this function; heddle_info --functions lists what there is"
@@ -192,7 +190,7 @@ int hdl_missing_file(const char *call)
 {
 	HDL_LOCKED;
 
-	return hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING);
+	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
 }
 
 int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
@@ -200,12 +198,7 @@ int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
 	if (code > 0 && code <= CLASS_MASK && class_text[code])
 		return hdl_raise_class(comm, code, call);
 	hdl_reason_take();
-	return handle(comm ? comm : &hdl_self, code);
-}
-
-int hdl_last_used_code(void)
-{
-	return MPI_ERR_LASTCODE;
+	return hdl_errhandler_call(comm ? comm : &hdl_self, code);
 }
 
 void hdl_not_active(const char *call)
@@ -337,12 +330,22 @@ int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *ar
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
+static int bad_code(const char *call, int errorcode)
+{
+	return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+}
+
 int PMPI_Error_class(int errorcode, int *errorclass)
 {
-	HDL_NO_LOCK;
-	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !errorclass)
-		return MPI_ERR_ARG;
-	*errorclass = errorcode & CLASS_MASK;
+	HDL_LOCKED;
+	static const char call[] = "MPI_Error_class";
+	int class = hdl_error_class(errorcode);
+
+	if (class < 0)
+		return bad_code(call, errorcode);
+	if (!errorclass)
+		return hdl_null_arg(NULL, call, "errorclass");
+	*errorclass = class;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Error_class);
@@ -350,120 +353,13 @@ HDL_PROFILED(Error_class);
 int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 {
 	HDL_LOCKED;
-	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE || !string || !resultlen)
-		return MPI_ERR_ARG;
-	*resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", code_text(errorcode));
+	static const char call[] = "MPI_Error_string";
+
+	if (hdl_error_class(errorcode) < 0)
+		return bad_code(call, errorcode);
+	if (!string || !resultlen)
+		return hdl_null_arg(NULL, call, string ? "resultlen" : "string");
+	*resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", hdl_error_text(errorcode));
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Error_string);
-
-bool hdl_is_errhandler(MPI_Errhandler h)
-{
-	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN ||
-	       (hdl_handle_is_address(h) && ((struct hdl_errhandler *)h)->obj.magic == HDL_MAGIC_ERRH);
-}
-
-static void errhandler_release(MPI_Errhandler h)
-{
-	struct hdl_errhandler *e = (struct hdl_errhandler *)h;
-
-	if (!hdl_handle_is_address(h) || --e->obj.refs)
-		return;
-	e->obj.magic = 0;
-	free(e);
-}
-
-static void errhandler_retain(MPI_Errhandler h)
-{
-	if (hdl_handle_is_address(h))
-		((struct hdl_errhandler *)h)->obj.refs++;
-}
-
-int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_create_errhandler";
-	struct hdl_errhandler *e;
-
-	hdl_check_active(call);
-	if (!comm_errhandler_fn)
-		return hdl_null_arg(NULL, call, "comm_errhandler_fn");
-	if (!errhandler)
-		return hdl_null_arg(NULL, call, "errhandler");
-	e = malloc(sizeof(*e));
-	if (!e)
-		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
-	*e = (struct hdl_errhandler){ { HDL_MAGIC_ERRH, 1 }, comm_errhandler_fn };
-	*errhandler = (MPI_Errhandler)e;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Comm_create_errhandler);
-
-int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_set_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	if (!c)
-		return hdl_bad_comm(call, comm);
-	if (!hdl_is_errhandler(errhandler))
-		return hdl_raise(c, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
-				 (void *)errhandler);
-	errhandler_retain(errhandler);
-	errhandler_release(c->errhandler);
-	c->errhandler = errhandler;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Comm_set_errhandler);
-
-int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_get_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	if (!c)
-		return hdl_bad_comm(call, comm);
-	if (!errhandler)
-		return hdl_null_arg(c, call, "errhandler");
-	errhandler_retain(c->errhandler);
-	*errhandler = c->errhandler;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Comm_get_errhandler);
-
-int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_call_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	if (!c)
-		return hdl_bad_comm(call, comm);
-	if (errorcode < 0 || errorcode > MPI_ERR_LASTCODE)
-		return hdl_raise(c, MPI_ERR_ARG, call, "invalid errorcode %d: codes are 0..%d", errorcode,
-				 MPI_ERR_LASTCODE);
-	handle(c, errorcode);
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Comm_call_errhandler);
-
-int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Errhandler_free";
-
-	/* section 11.4.1: available at any time; without MPI there is no handler for its own errors */
-	if (hdl_mpi_state != HDL_ACTIVE && (!errhandler || !hdl_is_errhandler(*errhandler)))
-		return errhandler ? MPI_ERR_ERRHANDLER : MPI_ERR_ARG;
-	if (!errhandler)
-		return hdl_null_arg(NULL, call, "errhandler");
-	if (!hdl_is_errhandler(*errhandler))
-		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed",
-				 (void *)*errhandler);
-	errhandler_release(*errhandler);
-	*errhandler = MPI_ERRHANDLER_NULL;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Errhandler_free);

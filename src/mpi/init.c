@@ -108,7 +108,7 @@ int PMPI_Initialized(int *flag)
 {
 	HDL_NO_LOCK;
 	if (!flag)
-		return MPI_ERR_ARG;
+		return hdl_null_arg(NULL, "MPI_Initialized", "flag");
 	*flag = hdl_mpi_state != HDL_BEFORE_INIT;
 	return MPI_SUCCESS;
 }
@@ -118,7 +118,7 @@ int PMPI_Finalized(int *flag)
 {
 	HDL_NO_LOCK;
 	if (!flag)
-		return MPI_ERR_ARG;
+		return hdl_null_arg(NULL, "MPI_Finalized", "flag");
 	*flag = hdl_mpi_state == HDL_AFTER_FINALIZE;
 	return MPI_SUCCESS;
 }

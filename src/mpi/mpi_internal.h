@@ -113,13 +113,23 @@ cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
 cold int hdl_raise_code(struct hdl_comm *comm, int code, const char *call);
 /* The value of MPI_LASTUSEDCODE. */
 int hdl_last_used_code(void);
+/* The class of a code; -1: it is no code. Its text. The class's name and text, or "" if programs or MPI_T have it. */
+int hdl_error_class(int code);
+const char *hdl_error_text(int code);
+const char *hdl_error_class_name(int code);
+/* Above MPI_ERR_LASTCODE (error_add.c). 0: there is none. */
+int hdl_user_error_class(int code);
+const char *hdl_user_error_text(int code);
+/* Has the communicator's error handler, or that of files, deal with the code, and returns it (errhandler.c). */
+cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
+cold int hdl_errhandler_call_file(int code);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
 /* What hdl_intracomm_get refuses; the latter: of a collective operation. */
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
 cold int hdl_bad_coll_comm(const char *call, MPI_Comm handle);
-/* A constant, or an object that exists. */
+/* A constant, or an object that exists and is for communicators. */
 bool hdl_is_errhandler(MPI_Errhandler h);
 cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
 cold int hdl_bad_request(const char *call, int index, MPI_Request handle);

@@ -196,6 +196,15 @@ int main(int argc, char **argv)
 			MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
 		else
 			MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "own-code")) {
+		int class, code;
+
+		MPI_Add_error_class(&class);
+		MPI_Add_error_code(class, &code);
+		MPI_Add_error_string(code, "the mill has stopped");
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
+		meet(sync_comm);
+		MPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
 	} else if (!strcmp(mode, "truncated")) {
 		char buf[64] = "";
 

@@ -33,6 +33,7 @@ for n in 2 3; do
 		"$top/heddlerun" -n $n "$prog" fatal
 	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \
 		"$top/heddlerun" -n $n "$prog" truncated
+	expect 16 "the mill has stopped on MPI_COMM_WORLD, which is fatal" "$top/heddlerun" -n $n "$prog" own-code
 	expect 17 "MPI_Abort(MPI_COMM_WORLD, 17) was called" "$top/heddlerun" -n $n "$prog" abort
 	expect 16 "MPI_Comm_rank was called before MPI_Init" "$top/heddlerun" -n $n "$prog" before
 	expect 16 "MPI_Send was called after MPI_Finalize" "$top/heddlerun" -n $n "$prog" after

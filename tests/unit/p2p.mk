@@ -17,7 +17,7 @@ tests_unit_p2p_ops_LDADD = $(CRITERION_LIBS)
 tests_unit_mpi_calls_SOURCES = tests/unit/mpi_calls.c $(mpi_sources) $(p2p_mock_sources)
 nodist_tests_unit_mpi_calls_SOURCES = $(nodist_mpi_sources)
 tests_unit_mpi_calls_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_mpi_calls_LDADD = $(CRITERION_LIBS)
+tests_unit_mpi_calls_LDADD = $(CRITERION_LIBS) $(HWLOC_LIBS)
 endif
 TESTS += tests/unit/mpi_locked.sh
 EXTRA_DIST += tests/unit/mpi_locked.sh

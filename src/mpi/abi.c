@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The application binary interface (MPI-5.0 chapter 20): its version, what it leaves open, and handles as integers. */
+#include "mpi/info.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+int PMPI_Abi_get_version(int *abi_major, int *abi_minor)
+{
+	HDL_NO_LOCK;
+	if (!abi_major || !abi_minor)
+		return hdl_null_arg(NULL, "MPI_Abi_get_version", abi_major ? "abi_minor" : "abi_major");
+	*abi_major = MPI_ABI_VERSION;
+	*abi_minor = MPI_ABI_SUBVERSION;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Abi_get_version);
+
+static bool set_size(struct hdl_info *info, const char *key, size_t size)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%zu", size);
+	return hdl_info_set(info, key, text);
+}
+
+int PMPI_Abi_get_info(MPI_Info *info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Abi_get_info";
+	struct hdl_info *i;
+
+	if (!info)
+		return hdl_null_arg(NULL, call, "info");
+	i = hdl_info_new();
+	if (!i || !set_size(i, "mpi_aint_size", sizeof(MPI_Aint)) || !set_size(i, "mpi_count_size", sizeof(MPI_Count)) ||
+	    !set_size(i, "mpi_offset_size", sizeof(MPI_Offset))) {
+		hdl_info_free(i);
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+	}
+	*info = hdl_info_handle(i);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Abi_get_info);
+
+/* ---- Fortran ------------------------------------------------------------------------------------------- */
+
+/* There are no Fortran bindings here: what a Fortran layer above sets is kept for those who ask, and can be set once. */
+static struct hdl_info *fortran_info;
+static struct {
+	int size;			/* 0: not set */
+	char true_value[16], false_value[16];
+} fortran_booleans;
+
+int PMPI_Abi_set_fortran_info(MPI_Info info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Abi_set_fortran_info";
+	const struct hdl_info *i;
+	int rc = hdl_info_arg(NULL, call, info, &i);
+
+	if (rc)
+		return rc;
+	if (!i)
+		return hdl_raise(NULL, MPI_ERR_INFO, call, "invalid info: MPI_INFO_NULL");
+	if (fortran_info)
+		return hdl_raise(NULL, MPI_ERR_ABI, call, "Fortran's properties are set already: they can be set once");
+	fortran_info = hdl_info_dup(i);
+	return fortran_info ? MPI_SUCCESS : hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+}
+HDL_PROFILED(Abi_set_fortran_info);
+
+/* MPI_INFO_NULL: nobody has set them. */
+int PMPI_Abi_get_fortran_info(MPI_Info *info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Abi_get_fortran_info";
+	struct hdl_info *copy;
+
+	if (!info)
+		return hdl_null_arg(NULL, call, "info");
+	*info = MPI_INFO_NULL;
+	if (!fortran_info)
+		return MPI_SUCCESS;
+	copy = hdl_info_dup(fortran_info);
+	if (!copy)
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+	*info = hdl_info_handle(copy);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Abi_get_fortran_info);
+
+static int check_booleans(const char *call, int size, const void *true_value, const void *false_value)
+{
+	if (size != 1 && size != 2 && size != 4 && size != 8 && size != 16)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid logical_size %d: it must be 1, 2, 4, 8 or 16 bytes", size);
+	if (!true_value || !false_value)
+		return hdl_null_arg(NULL, call, true_value ? "logical_false" : "logical_true");
+	return MPI_SUCCESS;
+}
+
+int PMPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Abi_set_fortran_booleans";
+	int rc = check_booleans(call, logical_size, logical_true, logical_false);
+
+	if (rc)
+		return rc;
+	if (fortran_booleans.size)
+		return hdl_raise(NULL, MPI_ERR_ABI, call, "Fortran's logical values are set already: they can be set once");
+	fortran_booleans.size = logical_size;
+	memcpy(fortran_booleans.true_value, logical_true, (size_t)logical_size);
+	memcpy(fortran_booleans.false_value, logical_false, (size_t)logical_size);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Abi_set_fortran_booleans);
+
+int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false, int *is_set)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Abi_get_fortran_booleans";
+	int rc = check_booleans(call, logical_size, logical_true, logical_false);
+
+	if (rc)
+		return rc;
+	if (!is_set)
+		return hdl_null_arg(NULL, call, "is_set");
+	if (fortran_booleans.size && fortran_booleans.size != logical_size)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid logical_size %d: a logical has %d bytes", logical_size,
+				 fortran_booleans.size);
+	*is_set = fortran_booleans.size != 0;
+	memcpy(logical_true, fortran_booleans.true_value, *is_set ? (size_t)logical_size : 0);
+	memcpy(logical_false, fortran_booleans.false_value, *is_set ? (size_t)logical_size : 0);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Abi_get_fortran_booleans);
+
+/* ---- handles as integers ------------------------------------------------------------------------------- */
+
+/*
+ * The integer of a predefined handle is its value. That of an address is HDL_HANDLE_PREDEFINED + its place among all
+ * addresses that were asked for. An address keeps its integer when the object goes and another one comes to it, so that
+ * nothing need be told of either, and a stale integer is as good or bad as the stale handle.
+ */
+static void **addresses;
+static int naddresses, room;		/* room: a power of two, or 0 */
+static int *places;			/* by hash, 2 * room of them: place + 1; 0: empty */
+
+static int *place_of(const void *address)
+{
+	unsigned mask = 2u * (unsigned)room - 1, h = (unsigned)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15u >> 32);
+
+	while (places[h & mask] && addresses[places[h & mask] - 1] != address)
+		h++;
+	return &places[h & mask];
+}
+
+static bool grow(void)
+{
+	int n = room ? 2 * room : 64, *new_places;
+	void **new_addresses;
+
+	if (n > INT_MAX / 8 || !(new_addresses = realloc(addresses, (size_t)n * sizeof(*addresses))))
+		return false;
+	addresses = new_addresses;
+	new_places = calloc(2 * (size_t)n, sizeof(*places));
+	if (!new_places)
+		return false;
+	free(places);
+	places = new_places;
+	room = n;
+	for (int i = 0; i < naddresses; i++)
+		*place_of(addresses[i]) = i + 1;
+	return true;
+}
+
+static int to_int(const char *call, void *handle)
+{
+	int *place;
+
+	if ((uintptr_t)handle < HDL_HANDLE_PREDEFINED)
+		return (int)(uintptr_t)handle;
+	if (naddresses == room && !grow()) {
+		hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for %d handles as integers", naddresses);
+		return 0;
+	}
+	place = place_of(handle);
+	if (!*place) {
+		addresses[naddresses++] = handle;
+		*place = naddresses;
+	}
+	return HDL_HANDLE_PREDEFINED + *place - 1;
+}
+
+/* What was never an integer of a handle gives null, the handle of the kind that stands for none. */
+static void *from_int(int n, void *null)
+{
+	if (n >= 0 && n < HDL_HANDLE_PREDEFINED)
+		return (void *)(uintptr_t)n;
+	if (n < 0 || n - HDL_HANDLE_PREDEFINED >= naddresses)
+		return null;
+	return addresses[n - HDL_HANDLE_PREDEFINED];
+}
+
+#define CONVERSIONS(kind, type, parameter, null)					\
+int PMPI_##kind##_toint(type parameter)							\
+{											\
+	HDL_LOCKED;									\
+											\
+	return to_int("MPI_" #kind "_toint", parameter);				\
+}											\
+HDL_PROFILED(kind##_toint);								\
+											\
+type PMPI_##kind##_fromint(int parameter)						\
+{											\
+	HDL_LOCKED;									\
+											\
+	return from_int(parameter, null);						\
+}											\
+HDL_PROFILED(kind##_fromint)
+
+CONVERSIONS(Comm, MPI_Comm, comm, MPI_COMM_NULL);
+CONVERSIONS(Errhandler, MPI_Errhandler, errhandler, MPI_ERRHANDLER_NULL);
+CONVERSIONS(File, MPI_File, file, MPI_FILE_NULL);
+CONVERSIONS(Group, MPI_Group, group, MPI_GROUP_NULL);
+CONVERSIONS(Info, MPI_Info, info, MPI_INFO_NULL);
+CONVERSIONS(Message, MPI_Message, message, MPI_MESSAGE_NULL);
+CONVERSIONS(Op, MPI_Op, op, MPI_OP_NULL);
+CONVERSIONS(Request, MPI_Request, request, MPI_REQUEST_NULL);
+CONVERSIONS(Session, MPI_Session, session, MPI_SESSION_NULL);
+CONVERSIONS(Type, MPI_Datatype, datatype, MPI_DATATYPE_NULL);
+CONVERSIONS(Win, MPI_Win, win, MPI_WIN_NULL);

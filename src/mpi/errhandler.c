@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Error handlers (MPI-5.0 section 9.3) of communicators, and of files as long as there are none: those of MPI_FILE_NULL.
+ * Handlers for windows and sessions can be made and freed, and wait for these.
+ */
+#include "mpi/mpi_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { FOR_COMM, FOR_FILE, FOR_SESSION, FOR_WIN };
+static const char *const kind_name[] = { "communicators", "files", "sessions", "windows" };
+
+typedef void (*any_function)(void);
+
+/* Behind MPI_Errhandler. The handle holds one reference, each communicator one (see p2p/comm.c, which frees it). */
+struct hdl_errhandler {
+	struct hdl_object obj;
+	enum kind kind;
+	any_function fn;		/* of the kind's type */
+};
+
+/* MPI_FILE_NULL's, which is that of operations on files before there is one, and what new files have (section 14.7). */
+static MPI_Errhandler of_files = MPI_ERRORS_RETURN;
+
+/* ---- calls ------------------------------------------------------------------------------------------- */
+
+static _Noreturn void die(const char *on, int code)
+{
+	const char *name = hdl_error_class_name(code), *text = hdl_error_text(code);
+	char line[2 * MPI_MAX_ERROR_STRING];
+	int exit_code = hdl_error_class(code);
+
+	if (exit_code >= MPI_ERR_LASTCODE)
+		exit_code = MPI_ERR_OTHER;
+	if (!text[0])
+		snprintf(line, sizeof(line), "error code %d%s, which is fatal: no other error handler was set", code, on);
+	else if (name[0] && text != name)
+		snprintf(line, sizeof(line), "%s (%.*s%s, which is fatal: no other error handler was set)", text,
+			 (int)strcspn(name, ":"), name, on);
+	else
+		snprintf(line, sizeof(line), "%s%s, which is fatal: no other error handler was set", text, on);
+	fflush(stdout);
+	hdl_rt_abort(exit_code, line);
+}
+
+/* The initial error handler, when there is no job that it could end. */
+static _Noreturn void die_alone(int code)
+{
+	fflush(stdout);
+	hdl_error("%s; the program ends", hdl_error_text(code));
+	_Exit(hdl_error_class(code));
+}
+
+int hdl_errhandler_call(struct hdl_comm *comm, int code)
+{
+	char on[MPI_MAX_OBJECT_NAME + 8] = "";
+	MPI_Comm handle;
+	unsigned depth;
+	any_function fn;
+
+	if (hdl_mpi_state != HDL_ACTIVE)
+		die_alone(code);
+	if (comm->errhandler == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(comm->errhandler)) {
+		if (comm->name[0])
+			snprintf(on, sizeof(on), " on %s", comm->name);
+		die(on, code);
+	}
+	handle = hdl_comm_handle(comm);
+	fn = ((struct hdl_errhandler *)comm->errhandler)->fn;
+	/* It may do what it likes, and need not return. */
+	depth = hdl_lock_open();
+	((MPI_Comm_errhandler_function *)fn)(&handle, &code);
+	hdl_lock_close(depth);
+	return code;
+}
+
+int hdl_errhandler_call_file(int code)
+{
+	MPI_File handle = MPI_FILE_NULL;
+	unsigned depth;
+	any_function fn;
+
+	if (of_files == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(of_files)) {
+		if (hdl_mpi_state != HDL_ACTIVE)
+			die_alone(code);
+		die(" on MPI_FILE_NULL", code);
+	}
+	fn = ((struct hdl_errhandler *)of_files)->fn;
+	depth = hdl_lock_open();
+	((MPI_File_errhandler_function *)fn)(&handle, &code);
+	hdl_lock_close(depth);
+	return code;
+}
+
+/* ---- objects ----------------------------------------------------------------------------------------- */
+
+static bool is_own(MPI_Errhandler h)
+{
+	return hdl_handle_is_address(h) && ((struct hdl_errhandler *)h)->obj.magic == HDL_MAGIC_ERRH;
+}
+
+static bool is_errhandler(MPI_Errhandler h)
+{
+	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN || is_own(h);
+}
+
+bool hdl_is_errhandler(MPI_Errhandler h)
+{
+	return is_errhandler(h) && (!is_own(h) || ((struct hdl_errhandler *)h)->kind == FOR_COMM);
+}
+
+static void release(MPI_Errhandler h)
+{
+	struct hdl_errhandler *e = (struct hdl_errhandler *)h;
+
+	if (!hdl_handle_is_address(h) || --e->obj.refs)
+		return;
+	e->obj.magic = 0;
+	free(e);
+}
+
+static void retain(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h))
+		((struct hdl_errhandler *)h)->obj.refs++;
+}
+
+static int create(const char *call, enum kind kind, const char *arg, any_function fn, MPI_Errhandler *errhandler)
+{
+	struct hdl_errhandler *e;
+
+	if (!fn)
+		return hdl_null_arg(NULL, call, arg);
+	if (!errhandler)
+		return hdl_null_arg(NULL, call, "errhandler");
+	e = malloc(sizeof(*e));
+	if (!e)
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+	*e = (struct hdl_errhandler){ { HDL_MAGIC_ERRH, 1 }, kind, fn };
+	*errhandler = (MPI_Errhandler)e;
+	return MPI_SUCCESS;
+}
+
+static cold int bad_errhandler(struct hdl_comm *comm, const char *call, MPI_Errhandler h)
+{
+	if (h == MPI_ERRHANDLER_NULL)
+		return hdl_raise(comm, MPI_ERR_ERRHANDLER, call, "invalid errhandler: MPI_ERRHANDLER_NULL");
+	return hdl_raise(comm, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none, or was freed", (void *)h);
+}
+
+/* Whether the handler is for this kind of object. */
+static int check_kind(struct hdl_comm *comm, const char *call, enum kind kind, MPI_Errhandler h)
+{
+	if (!is_errhandler(h))
+		return bad_errhandler(comm, call, h);
+	if (is_own(h) && ((struct hdl_errhandler *)h)->kind != kind)
+		return hdl_raise(comm, MPI_ERR_ERRHANDLER, call, "invalid errhandler: it was made for %s, not for %s",
+				 kind_name[((struct hdl_errhandler *)h)->kind], kind_name[kind]);
+	return MPI_SUCCESS;
+}
+
+static void replace(MPI_Errhandler *of, MPI_Errhandler h)
+{
+	retain(h);
+	release(*of);
+	*of = h;
+}
+
+static int check_code(struct hdl_comm *comm, const char *call, int errorcode)
+{
+	if (hdl_error_class(errorcode) >= 0)
+		return MPI_SUCCESS;
+	return hdl_raise(comm, MPI_ERR_ARG, call, "invalid errorcode %d: it is none (0..%d)", errorcode, hdl_last_used_code());
+}
+
+/* ---- the functions of the standard ------------------------------------------------------------------- */
+
+int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_create_errhandler";
+
+	hdl_check_active(call);
+	return create(call, FOR_COMM, "comm_errhandler_fn", (any_function)comm_errhandler_fn, errhandler);
+}
+HDL_PROFILED(Comm_create_errhandler);
+
+int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_File_create_errhandler";
+
+	hdl_check_active(call);
+	return create(call, FOR_FILE, "file_errhandler_fn", (any_function)file_errhandler_fn, errhandler);
+}
+HDL_PROFILED(File_create_errhandler);
+
+int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Win_create_errhandler";
+
+	hdl_check_active(call);
+	return create(call, FOR_WIN, "win_errhandler_fn", (any_function)win_errhandler_fn, errhandler);
+}
+HDL_PROFILED(Win_create_errhandler);
+
+/* At any time: a session is made with its handler. */
+int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+
+	return create("MPI_Session_create_errhandler", FOR_SESSION, "session_errhandler_fn",
+		      (any_function)session_errhandler_fn, errhandler);
+}
+HDL_PROFILED(Session_create_errhandler);
+
+int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_set_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = check_kind(c, call, FOR_COMM, errhandler);
+	if (!rc)
+		replace(&c->errhandler, errhandler);
+	return rc;
+}
+HDL_PROFILED(Comm_set_errhandler);
+
+int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_get_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!errhandler)
+		return hdl_null_arg(c, call, "errhandler");
+	retain(c->errhandler);
+	*errhandler = c->errhandler;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_get_errhandler);
+
+int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_call_errhandler";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = check_code(c, call, errorcode);
+	if (rc)
+		return rc;
+	hdl_errhandler_call(c, errorcode);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_call_errhandler);
+
+/* MPI_FILE_NULL is the only handle of a file that there is so far. Errors of these three are raised on it. */
+static int check_file(const char *call, MPI_File file)
+{
+	char text[64];
+
+	hdl_check_active(call);
+	if (file == MPI_FILE_NULL)
+		return MPI_SUCCESS;
+	snprintf(text, sizeof(text), "invalid file: handle %p is none", (void *)file);
+	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_FILE, call, text));
+}
+
+int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_File_set_errhandler";
+	int rc = check_file(call, file);
+
+	if (rc)
+		return rc;
+	rc = check_kind(NULL, call, FOR_FILE, errhandler);
+	if (!rc)
+		replace(&of_files, errhandler);
+	return rc;
+}
+HDL_PROFILED(File_set_errhandler);
+
+int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_File_get_errhandler";
+	int rc = check_file(call, file);
+
+	if (rc)
+		return rc;
+	if (!errhandler)
+		return hdl_null_arg(NULL, call, "errhandler");
+	retain(of_files);
+	*errhandler = of_files;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(File_get_errhandler);
+
+int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_File_call_errhandler";
+	int rc = check_file(call, fh);
+
+	if (!rc)
+		rc = check_code(NULL, call, errorcode);
+	if (rc)
+		return rc;
+	hdl_errhandler_call_file(errorcode);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(File_call_errhandler);
+
+int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Errhandler_free";
+
+	/* section 11.4.1: available at any time; without MPI there is no handler for its own errors */
+	if (hdl_mpi_state != HDL_ACTIVE && (!errhandler || !is_errhandler(*errhandler)))
+		return errhandler ? MPI_ERR_ERRHANDLER : MPI_ERR_ARG;
+	if (!errhandler)
+		return hdl_null_arg(NULL, call, "errhandler");
+	if (!is_errhandler(*errhandler))
+		return bad_errhandler(NULL, call, *errhandler);
+	release(*errhandler);
+	*errhandler = MPI_ERRHANDLER_NULL;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Errhandler_free);
