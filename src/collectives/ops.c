@@ -252,6 +252,8 @@ const struct hdl_reptype *hdl_reptype(const struct hdl_type *type)
 	pthread_once(&by_type_once, by_type_build);
 	if (!type)
 		return &no_reptype;
+	if (hdl_type_is_predefined(type))
+		type = hdl_type_base(type);	/* of MPI_Type_create_f90_*: the type that it equals */
 	for (size_t s = slot_of(type); by_type[s].type; s = (s + 1) % (1 << HASH_BITS))
 		if (by_type[s].type == type)
 			return by_type[s].rep;

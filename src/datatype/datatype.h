@@ -2,8 +2,12 @@
 /*
  * The door of src/datatype: type maps, pack and unpack (MPI-5.0 chapter 5). Knows nothing of communication.
  *
- * A type is a nest of strided loops around a leaf of one or two runs of bytes. Loops that touch are merged when the
- * type is made, so that a vector whose blocks abut is one run, and pack never does more turns than the layout needs.
+ * A type is what its constructor was told (struct hdl_type: combiner, arguments, the types it is made of). That is all
+ * that a constructor computes, with sizes and bounds, and what MPI_Type_get_contents returns. Commit compiles it to a
+ * program (layout.h): loops, gathers and lists over runs of bytes, merged and as shallow as the layout allows. Data moves
+ * by a stream, which is a place in a program; it begins at any byte, stops at any byte and goes on from there.
+ *
+ *     hdl_type_new, hdl_type_finish (construct.c) ── hdl_type_commit (compile.c) ── hdl_stream_* (stream.c)
  */
 #ifndef HDL_DATATYPE_H
 #define HDL_DATATYPE_H
@@ -31,41 +35,50 @@ static inline bool hdl_handle_is_address(const void *handle)
 	return (uintptr_t)handle >= HDL_HANDLE_PREDEFINED && !((uintptr_t)handle & 7);
 }
 
-struct hdl_type_loop {
-	MPI_Count count;
-	MPI_Aint stride;		/* bytes from one turn to the next */
-	MPI_Count bytes;		/* packed bytes of one turn */
-};
+struct hdl_layout;
+struct hdl_attrs;
 
-struct hdl_type_run {
-	MPI_Aint offset;
-	MPI_Count bytes;
-};
-
-/* Read-only outside of this folder. */
+/* Read-only outside of this folder, but for name and attributes. */
 struct hdl_type {
-	struct hdl_object obj;
+	struct hdl_object obj;		/* magic while the user has a handle; a reference for each handle, type made of it,
+					 * and pending operation */
 	bool committed, predefined;
-	bool contiguous;		/* any number of elements is one run */
-	bool one_run;			/* one element is one run that starts at its origin */
-	uint8_t nruns;			/* of the leaf: 1 or 2 */
-	uint8_t nelems;			/* basic elements of the base type: 1, or 2 for pairs */
-	int nloops;			/* outermost first */
+	bool contiguous;		/* committed, and any number of elements is one run that begins at the buffer */
+	bool one_run;			/* committed, and one element is one run that begins at the buffer */
+	bool shifted;			/* committed, and one element is one run that begins at true_lb */
+	bool bounded;			/* the type map has markers of lower and upper bound (MPI_Type_create_resized) */
+	bool large;			/* made by a constructor with large counts */
+	uint8_t combiner;
 	MPI_Count size;			/* bytes of data */
 	MPI_Aint lb, extent, true_lb, true_extent;
-	MPI_Datatype base;		/* handle of the predefined type of which it consists */
-	struct hdl_type_run run[2];
-	MPI_Count elem_bytes[2];
-	const char *name;		/* of predefined types */
-	struct hdl_type_loop *loop;
+	MPI_Count elements;		/* basic elements */
+	MPI_Datatype base;		/* handle of the predefined type of which it consists; MPI_DATATYPE_NULL if mixed */
+	uint16_t align;			/* the strictest of its basic elements */
+	int handles;			/* that the user has, each a reference */
+	struct hdl_layout *layout;	/* since commit; NULL if size is 0 */
+	struct hdl_layout *typed;	/* the same with runs of one basic type each, made when first asked for */
+	char *name;			/* NULL: MPI_Type_set_name was not called */
+	struct hdl_attrs *attrs;	/* the keyvals'; NULL: none */
+
+	MPI_Count nargs, ntypes;	/* the constructor's arguments; see hdl_type_new */
+	MPI_Count *args;
+	struct hdl_type **types;	/* each with a reference */
+
+	struct hdl_type *next;		/* free, or about to be freed */
+	uint32_t visit, uses;		/* the compiler's */
+	bool alone;
+	struct hdl_layout *made;
 };
 
 /* Indexed by (handle - HDL_TYPE_FIRST); an entry without magic is no type. */
 #define HDL_TYPE_FIRST	0x200
-#define HDL_TYPE_LAST	0x259
+#define HDL_TYPE_LAST	0x2ff
 extern struct hdl_type hdl_types[HDL_TYPE_LAST - HDL_TYPE_FIRST + 1];
 
-/* The object behind a handle, or NULL if it is no valid datatype. */
+/* Whether this is the address of an object that was handed out by hdl_type_new, and is the user's still. */
+bool hdl_type_is_handle(uintptr_t address);
+
+/* The object behind a handle, or NULL if it is no valid datatype: null, foreign, freed. */
 static inline struct hdl_type *hdl_type_get(MPI_Datatype handle)
 {
 	uintptr_t v = (uintptr_t)handle;
@@ -75,12 +88,9 @@ static inline struct hdl_type *hdl_type_get(MPI_Datatype handle)
 		if (v < HDL_TYPE_FIRST || v > HDL_TYPE_LAST)
 			return NULL;
 		t = &hdl_types[v - HDL_TYPE_FIRST];
-	} else {
-		if (v & 7)
-			return NULL;
-		t = (struct hdl_type *)v;
+		return t->obj.magic == HDL_MAGIC_TYPE ? t : NULL;
 	}
-	return t->obj.magic == HDL_MAGIC_TYPE ? t : NULL;
+	return hdl_type_is_handle(v) ? (struct hdl_type *)v : NULL;
 }
 
 static inline MPI_Count hdl_type_size(const struct hdl_type *t)	/* bytes of data */
@@ -110,6 +120,15 @@ static inline bool hdl_type_is_run(const struct hdl_type *t, MPI_Count count)
 	return t->contiguous || (count <= 1 && t->one_run);
 }
 
+/* For those that are not: whether they are one run that begins elsewhere. *buf goes there. */
+static inline bool hdl_type_find_run(const struct hdl_type *t, MPI_Count count, void **buf)
+{
+	if (!t->shifted || (count > 1 && t->size != t->extent))
+		return false;
+	*buf = (char *)*buf + t->true_lb;
+	return true;
+}
+
 static inline bool hdl_type_is_committed(const struct hdl_type *t)
 {
 	return t->committed;
@@ -120,35 +139,117 @@ static inline bool hdl_type_is_predefined(const struct hdl_type *t)
 	return t->predefined;
 }
 
-/* The predefined type of which t consists (for reductions), or NULL if mixed. */
+/* The predefined type of which t consists, or NULL if mixed. */
 static inline const struct hdl_type *hdl_type_base(const struct hdl_type *t)
 {
-	return &hdl_types[(uintptr_t)t->base - HDL_TYPE_FIRST];
+	return t->base == MPI_DATATYPE_NULL ? NULL : &hdl_types[(uintptr_t)t->base - HDL_TYPE_FIRST];
 }
 
-/* The handle of a type: the constant of a predefined one. */
+/* Whether a type is a constant of mpi.h; the others are addresses. Those of MPI_Type_create_f90_* are predefined, too. */
+static inline bool hdl_type_is_named(const struct hdl_type *t)
+{
+	return t->combiner == MPI_COMBINER_NAMED;
+}
+
+/* The handle of a type: the constant of a named one. */
 static inline MPI_Datatype hdl_type_handle(const struct hdl_type *t)
 {
-	return t->predefined ? t->base : (MPI_Datatype)t;
+	return hdl_type_is_named(t) ? (MPI_Datatype)(HDL_TYPE_FIRST + (uintptr_t)(t - hdl_types)) : (MPI_Datatype)t;
 }
 
-/* Constructors (sections 5.1.2). The new type has one reference and is not committed. Counts are not negative. Return
- * an MPI error class: MPI_ERR_NO_MEM, or MPI_ERR_VALUE_TOO_LARGE if a size or an address does not fit 63 bits. */
-int hdl_type_contiguous(MPI_Count count, const struct hdl_type *old, struct hdl_type **out);
-int hdl_type_vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, const struct hdl_type *old,
-		    struct hdl_type **out);
-/* References: a pending receive holds one, so that MPI_Type_free in between does no harm. Predefined: no effect. */
+/* ---- construction (section 5.1.2) ------------------------------------------------------------------------------ */
+
+/*
+ * A constructor's arguments lie in t->args in the order of its C binding, without those which are given by their
+ * number: each int, MPI_Aint and MPI_Count one entry, arrays entry by entry. t->types are the old types.
+ *
+ *     MPI_COMBINER_DUP, _VALUE_INDEX                   nothing
+ *     _CONTIGUOUS         count                        _VECTOR, _HVECTOR   count, blocklength, stride
+ *     _INDEXED, _HINDEXED, _STRUCT                     count, blocklengths[count], displacements[count]
+ *     _INDEXED_BLOCK, _HINDEXED_BLOCK                  count, blocklength, displacements[count]
+ *     _SUBARRAY           ndims, sizes[ndims], subsizes[ndims], starts[ndims], order
+ *     _DARRAY             size, rank, ndims, gsizes[ndims], distribs[ndims], dargs[ndims], psizes[ndims], order
+ *     _RESIZED            lb, extent                   _F90_REAL, _F90_COMPLEX   p, r       _F90_INTEGER   r
+ *
+ * Counts and blocklengths are not negative; subarray and darray are as the standard wants them: the caller checks.
+ */
+
+/* A type with room for so many arguments, to be filled in; hdl_type_finish comes next. NULL: no memory. */
+struct hdl_type *hdl_type_new(int combiner, bool large, MPI_Count nargs, MPI_Count ntypes);
+/* Takes references to the old types; computes size and bounds. The type has one handle and is not committed. Returns an
+ * MPI error class: MPI_ERR_VALUE_TOO_LARGE if a size or an address does not fit 63 bits. t is gone then. */
+int hdl_type_finish(struct hdl_type *t);
+
+/* References: a pending receive holds one, so that MPI_Type_free in between does no harm. Named: no effect. */
 void hdl_type_retain(struct hdl_type *t);
 void hdl_type_release(struct hdl_type *t);
-void hdl_type_commit(struct hdl_type *t);
+/* What the user has: MPI_Type_get_contents gives a handle, MPI_Type_free takes it. The last one makes the handle invalid,
+ * whatever else still uses the type. */
+void hdl_type_open(struct hdl_type *t);
+void hdl_type_close(struct hdl_type *t);
+/* Compiles, in time linear in the arguments of all constructors that it consists of. MPI_ERR_NO_MEM. */
+int hdl_type_commit(struct hdl_type *t);
+
+/* ---- what a type was made of (section 5.1.13) ------------------------------------------------------------------ */
+
+struct hdl_contents {
+	MPI_Count integers, addresses, large_counts, types;
+};
+/* The numbers of arguments of each kind as the standard counts them. */
+struct hdl_contents hdl_type_contents(const struct hdl_type *t);
+/* Fills arrays of those sizes; addresses and counts may be NULL if there are none. Types: handles of the user's, opened. */
+void hdl_type_decode(struct hdl_type *t, int *integers, MPI_Aint *addresses, MPI_Count *large_counts,
+		     MPI_Datatype *types);
+
+/* ---- predefined types ------------------------------------------------------------------------------------------ */
+
+/* "MPI_INT"; NULL if t is no constant. */
+const char *hdl_type_constant_name(const struct hdl_type *t);
+/* The same for messages: other types are what they are. */
+const char *hdl_type_label(const struct hdl_type *t);
+/* The smallest type of that precision and range (section 19.1.5), with an envelope of its own; the same one for the same
+ * arguments. MPI_UNDEFINED: not given. NULL: there is none, or no memory. */
+struct hdl_type *hdl_type_f90(int combiner, int p, int r);
+/* The predefined type of that class (MPI_TYPECLASS_*) and size, or MPI_DATATYPE_NULL. */
+MPI_Datatype hdl_type_match_size(int typeclass, int size);
+/* The pair of section 6.9.4, or MPI_DATATYPE_NULL. */
+MPI_Datatype hdl_type_pair(MPI_Datatype value, MPI_Datatype index);
+
+/* ---- data ------------------------------------------------------------------------------------------------------ */
 
 /* Basic elements in so many received bytes (MPI_Get_elements), or MPI_UNDEFINED if the last one is torn. */
 MPI_Count hdl_type_elements(const struct hdl_type *t, MPI_Count bytes);
+/* Bytes of so many basic elements (MPI_Status_set_elements), -1 if that does not fit 63 bits. */
+MPI_Count hdl_type_element_bytes(const struct hdl_type *t, MPI_Count elements);
 
-/* Copies `bytes` of the packed stream, starting at its byte `position`, from or to (buf, count, t). */
+/* Copies `bytes` of the packed stream, starting at its byte `position`, from or to (buf, count, t). t is committed. */
 void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,
 	      size_t bytes);
 void hdl_unpack(void *buf, const void *packed, MPI_Count count, const struct hdl_type *t, MPI_Count position,
 		size_t bytes);
+
+/* "external32" (section 14.5.2): big-endian, IEEE, sizes of its own. Bytes of one element; MPI_ERR_NO_MEM may be returned
+ * by the first of these that a type meets. Packed is as long as count elements are. */
+int hdl_external_size(struct hdl_type *t, MPI_Count *bytes);
+int hdl_pack_external(void *packed, const void *buf, MPI_Count count, struct hdl_type *t);
+int hdl_unpack_external(void *buf, const void *packed, MPI_Count count, struct hdl_type *t);
+
+/*
+ * A stream: (buf, count, t) as the sequence of its packed bytes, and a place in it. Plain data in memory of the caller's:
+ * it is not to be moved, and may be dropped at any time. The committed type must live while it is used.
+ */
+struct hdl_stream;
+/* Memory that a stream over this type needs; of pointers' alignment. */
+size_t hdl_stream_bytes(const struct hdl_type *t);
+/* The place is `position`, at most the bytes of count elements. In time logarithmic in the type's lists. */
+void hdl_stream_open(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position);
+void hdl_stream_seek(struct hdl_stream *s, MPI_Count position);
+MPI_Count hdl_stream_position(const struct hdl_stream *s);
+MPI_Count hdl_stream_left(const struct hdl_stream *s);
+/* Copies at most `bytes` from or to the place on, and goes there. Returns how many: fewer at the end only. */
+size_t hdl_stream_pack(struct hdl_stream *s, void *packed, size_t bytes);
+size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes);
+/* The run that begins at the place, or its first `most` bytes, and goes behind it. 0: the end. */
+size_t hdl_stream_next(struct hdl_stream *s, size_t most, void **run);
 
 #endif

@@ -1,85 +1,162 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes (MPI-5.0 chapter 5). */
+/* Datatypes (MPI-5.0 chapter 5): constructors. What is asked of types is in type.c, packing in pack.c. */
 #include "mpi/mpi_internal.h"
 
 #include <limits.h>
+#include <string.h>
 
-/* The type behind an argument; it need not be committed. NULL: *rc is what the function returns. */
-static struct hdl_type *type_arg(const char *call, const char *arg, MPI_Datatype handle, int *rc)
+/* An array argument of either form: of int, or of 64-bit integers (MPI_Count, MPI_Aint). */
+struct numbers {
+	const char *name;
+	const void *of;
+	bool wide;
+};
+#define INTS(array)	((struct numbers){ #array, array, false })
+#define WIDE(array)	((struct numbers){ #array, array, true })
+
+_Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
+
+static inline MPI_Count number(const struct numbers *a, MPI_Count i)
 {
-	struct hdl_type *t;
+	return a->wide ? ((const MPI_Count *)a->of)[i] : ((const int *)a->of)[i];
+}
+
+/* Copies n entries to the arguments of a type; returns what is behind them. */
+static MPI_Count *put(MPI_Count *to, const struct numbers *a, MPI_Count n)
+{
+	if (a->wide && n)
+		memcpy(to, a->of, (size_t)n * sizeof(*to));
+	else
+		for (MPI_Count i = 0; i < n; i++)
+			to[i] = number(a, i);
+	return to + n;
+}
+
+static cold int bad_entry(const char *call, const char *name, MPI_Count i, MPI_Count value, const char *why)
+{
+	return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid %s[%lld] %lld: %s", name, (long long)i, (long long)value, why);
+}
+
+/* Arrays are there, and lengths are not negative. */
+static int check_array(const char *call, const struct numbers *a, MPI_Count n)
+{
+	return n && !a->of ? hdl_null_arg(NULL, call, a->name) : MPI_SUCCESS;
+}
+
+static int check_lengths(const char *call, const struct numbers *a, MPI_Count n)
+{
+	int rc = check_array(call, a, n);
+
+	for (MPI_Count i = 0; !rc && i < n; i++)
+		if (unlikely(number(a, i) < 0))
+			rc = bad_entry(call, a->name, i, number(a, i), "it must not be negative");
+	return rc;
+}
+
+static int check_blocklength(const char *call, MPI_Count blocklength)
+{
+	return blocklength >= 0 ? MPI_SUCCESS :
+	       hdl_raise(NULL, MPI_ERR_ARG, call, "invalid blocklength %lld: it must not be negative",
+			 (long long)blocklength);
+}
+
+/* What all constructors begin with: old types are types, need not be committed. */
+static int check_old(const char *call, const MPI_Datatype *old, MPI_Count n, const char *name, const MPI_Datatype *newtype)
+{
+	char entry[48];
 
 	hdl_check_active(call);
-	t = hdl_type_get(handle);
-	if (unlikely(!t))
-		*rc = hdl_bad_type(NULL, call, arg, handle);
+	for (MPI_Count i = 0; old && i < n; i++)
+		if (unlikely(!hdl_type_get(old[i]))) {
+			snprintf(entry, sizeof(entry), "%s[%lld]", name, (long long)i);
+			return hdl_bad_type(NULL, call, name[0] == 'a' ? entry : name, old[i]);
+		}
+	return newtype ? MPI_SUCCESS : hdl_null_arg(NULL, call, "newtype");
+}
+
+/* A type with room for its arguments, and its old types. */
+static struct hdl_type *begin(const char *call, int combiner, bool large, MPI_Count nargs, const MPI_Datatype *old,
+			      MPI_Count nold, int *rc)
+{
+	struct hdl_type *t = hdl_type_new(combiner, large, nargs, nold);
+
+	if (!t) {
+		*rc = hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+		return NULL;
+	}
+	for (MPI_Count i = 0; i < nold; i++)
+		t->types[i] = hdl_type_get(old[i]);
 	return t;
 }
 
-static int type_made(const char *call, int class, struct hdl_type *t, MPI_Datatype *newtype)
+static int finish(const char *call, struct hdl_type *t, MPI_Datatype *newtype)
 {
-	if (class == MPI_ERR_VALUE_TOO_LARGE)
-		return hdl_raise(NULL, class, call, "the new datatype's size or extent does not fit 63 bits");
-	if (class)
-		return hdl_raise(NULL, class, call, "out of memory");
-	*newtype = (MPI_Datatype)t;
+	int rc = hdl_type_finish(t);
+
+	if (rc)
+		return hdl_raise(NULL, rc, call, "the new datatype's size or extent does not fit 63 bits");
+	*newtype = hdl_type_handle(t);
 	return MPI_SUCCESS;
 }
 
-static int contiguous(const char *call, MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	struct hdl_type *t = NULL, *old;
-	int rc;
+/* ---- of single numbers --------------------------------------------------------------------------------------------- */
 
-	old = type_arg(call, "oldtype", oldtype, &rc);
-	if (!old)
+static int contiguous(const char *call, bool large, MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	struct hdl_type *t;
+	int rc = check_old(call, &oldtype, 1, "oldtype", newtype);
+
+	if (rc)
 		return rc;
 	if (count < 0)
 		return hdl_bad_count(NULL, call, "count", count);
-	if (!newtype)
-		return hdl_null_arg(NULL, call, "newtype");
-	rc = hdl_type_contiguous(count, old, &t);
-	return type_made(call, rc, t, newtype);
+	t = begin(call, MPI_COMBINER_CONTIGUOUS, large, 1, &oldtype, 1, &rc);
+	if (!t)
+		return rc;
+	t->args[0] = count;
+	return finish(call, t, newtype);
 }
 
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	return contiguous("MPI_Type_contiguous", count, oldtype, newtype);
+	return contiguous("MPI_Type_contiguous", false, count, oldtype, newtype);
 }
 HDL_PROFILED(Type_contiguous);
 
 int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	return contiguous("MPI_Type_contiguous_c", count, oldtype, newtype);
+	return contiguous("MPI_Type_contiguous_c", true, count, oldtype, newtype);
 }
 HDL_PROFILED(Type_contiguous_c);
 
-static int vector(const char *call, MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-		  MPI_Datatype *newtype)
+static int vector(const char *call, int combiner, bool large, MPI_Count count, MPI_Count blocklength, MPI_Count stride,
+		  MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-	struct hdl_type *t = NULL, *old;
-	int rc;
+	struct hdl_type *t;
+	int rc = check_old(call, &oldtype, 1, "oldtype", newtype);
 
-	old = type_arg(call, "oldtype", oldtype, &rc);
-	if (!old)
+	if (rc)
 		return rc;
 	if (count < 0)
 		return hdl_bad_count(NULL, call, "count", count);
-	if (blocklength < 0)
-		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid blocklength %lld: it must not be negative",
-				 (long long)blocklength);
-	if (!newtype)
-		return hdl_null_arg(NULL, call, "newtype");
-	rc = hdl_type_vector(count, blocklength, stride, old, &t);
-	return type_made(call, rc, t, newtype);
+	rc = check_blocklength(call, blocklength);
+	if (rc)
+		return rc;
+	t = begin(call, combiner, large, 3, &oldtype, 1, &rc);
+	if (!t)
+		return rc;
+	t->args[0] = count;
+	t->args[1] = blocklength;
+	t->args[2] = stride;
+	return finish(call, t, newtype);
 }
 
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	return vector("MPI_Type_vector", count, blocklength, stride, oldtype, newtype);
+	return vector("MPI_Type_vector", MPI_COMBINER_VECTOR, false, count, blocklength, stride, oldtype, newtype);
 }
 HDL_PROFILED(Type_vector);
 
@@ -87,172 +164,394 @@ int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
 		       MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	return vector("MPI_Type_vector_c", count, blocklength, stride, oldtype, newtype);
+	return vector("MPI_Type_vector_c", MPI_COMBINER_VECTOR, true, count, blocklength, stride, oldtype, newtype);
 }
 HDL_PROFILED(Type_vector_c);
 
-int PMPI_Type_commit(MPI_Datatype *datatype)
+int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	static const char call[] = "MPI_Type_commit";
-	struct hdl_type *t;
-	int rc;
-
-	if (!datatype) {
-		hdl_check_active(call);
-		return hdl_null_arg(NULL, call, "datatype");
-	}
-	t = type_arg(call, "datatype", *datatype, &rc);
-	if (!t)
-		return rc;
-	if (!hdl_type_is_predefined(t))
-		hdl_type_commit(t);
-	return MPI_SUCCESS;
+	return vector("MPI_Type_create_hvector", MPI_COMBINER_HVECTOR, false, count, blocklength, stride, oldtype, newtype);
 }
-HDL_PROFILED(Type_commit);
+HDL_PROFILED(Type_create_hvector);
 
-int PMPI_Type_free(MPI_Datatype *datatype)
+int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
+			       MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
-	static const char call[] = "MPI_Type_free";
-	struct hdl_type *t;
-	int rc;
-
-	if (!datatype) {
-		hdl_check_active(call);
-		return hdl_null_arg(NULL, call, "datatype");
-	}
-	t = type_arg(call, "datatype", *datatype, &rc);
-	if (!t)
-		return rc;
-	if (hdl_type_is_predefined(t))
-		return hdl_raise(NULL, MPI_ERR_TYPE, call, "invalid datatype: %s is predefined and cannot be freed",
-				 t->name);
-	hdl_type_release(t);
-	*datatype = MPI_DATATYPE_NULL;
-	return MPI_SUCCESS;
+	return vector("MPI_Type_create_hvector_c", MPI_COMBINER_HVECTOR, true, count, blocklength, stride, oldtype, newtype);
 }
-HDL_PROFILED(Type_free);
+HDL_PROFILED(Type_create_hvector_c);
 
-int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size)
-{
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Type_size_c";
-	struct hdl_type *t;
-	int rc;
-
-	t = type_arg(call, "datatype", datatype, &rc);
-	if (!t)
-		return rc;
-	if (!size)
-		return hdl_null_arg(NULL, call, "size");
-	*size = hdl_type_size(t);
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Type_size_c);
-
-int PMPI_Type_size(MPI_Datatype datatype, int *size)
-{
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Type_size";
-	struct hdl_type *t;
-	int rc;
-
-	t = type_arg(call, "datatype", datatype, &rc);
-	if (!t)
-		return rc;
-	if (!size)
-		return hdl_null_arg(NULL, call, "size");
-	*size = hdl_type_size(t) > INT_MAX ? MPI_UNDEFINED : (int)hdl_type_size(t);
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Type_size);
-
-static int get_extent(const char *call, MPI_Datatype datatype, bool true_one, MPI_Count *lb, MPI_Count *extent)
+static int resized(const char *call, bool large, MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent,
+		   MPI_Datatype *newtype)
 {
 	struct hdl_type *t;
-	int rc;
+	int rc = check_old(call, &oldtype, 1, "oldtype", newtype);
 
-	t = type_arg(call, "datatype", datatype, &rc);
-	if (!t)
-		return rc;
-	if (!lb || !extent)
-		return hdl_null_arg(NULL, call, lb ? "extent" : "lb");
-	*lb = true_one ? t->true_lb : t->lb;
-	*extent = true_one ? t->true_extent : t->extent;
-	return MPI_SUCCESS;
-}
-
-_Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
-
-int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_extent", datatype, false, (MPI_Count *)lb, (MPI_Count *)extent);
-}
-HDL_PROFILED(Type_get_extent);
-
-int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_extent_c", datatype, false, lb, extent);
-}
-HDL_PROFILED(Type_get_extent_c);
-
-int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_true_extent", datatype, true, (MPI_Count *)true_lb, (MPI_Count *)true_extent);
-}
-HDL_PROFILED(Type_get_true_extent);
-
-int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_true_extent_c", datatype, true, true_lb, true_extent);
-}
-HDL_PROFILED(Type_get_true_extent_c);
-
-static int get_elements(const char *call, const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
-{
-	struct hdl_type *t;
-	int rc;
-
-	t = type_arg(call, "datatype", datatype, &rc);
-	if (!t)
-		return rc;
-	if (!status)
-		return hdl_null_arg(NULL, call, "status");
-	*count = hdl_type_elements(t, hdl_status_bytes(status));
-	return MPI_SUCCESS;
-}
-
-int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
-{
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Get_elements";
-	MPI_Count n = 0;
-	int rc;
-
-	rc = get_elements(call, status, datatype, &n);
 	if (rc)
 		return rc;
-	if (!count)
-		return hdl_null_arg(NULL, call, "count");
-	*count = n > INT_MAX ? MPI_UNDEFINED : (int)n;
+	t = begin(call, MPI_COMBINER_RESIZED, large, 2, &oldtype, 1, &rc);
+	if (!t)
+		return rc;
+	t->args[0] = lb;
+	t->args[1] = extent;
+	return finish(call, t, newtype);
+}
+
+int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return resized("MPI_Type_create_resized", false, oldtype, lb, extent, newtype);
+}
+HDL_PROFILED(Type_create_resized);
+
+int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return resized("MPI_Type_create_resized_c", true, oldtype, lb, extent, newtype);
+}
+HDL_PROFILED(Type_create_resized_c);
+
+/* ---- of blocks ----------------------------------------------------------------------------------------------------- */
+
+/* Blocks at displacements: of lengths of their own, or, where lengths is NULL, of the same one. */
+struct blocks {
+	int combiner;
+	bool large;
+	MPI_Count count, blocklength;
+	const struct numbers *lengths;
+	struct numbers displacements;
+	const MPI_Datatype *old;
+	MPI_Count nold;
+	const char *old_name;
+};
+
+static int blocks(const char *call, const struct blocks *b, MPI_Datatype *newtype)
+{
+	struct hdl_type *t;
+	MPI_Count *arg;
+	int rc;
+
+	if (b->count < 0) {
+		hdl_check_active(call);
+		return hdl_bad_count(NULL, call, "count", b->count);
+	}
+	rc = check_old(call, b->old, b->nold, b->old_name, newtype);
+	if (!rc)
+		rc = check_array(call, &b->displacements, b->count);
+	if (!rc)
+		rc = b->lengths ? check_lengths(call, b->lengths, b->count) : check_blocklength(call, b->blocklength);
+	if (!rc && b->nold && !b->old)
+		rc = hdl_null_arg(NULL, call, b->old_name);
+	if (rc)
+		return rc;
+	t = begin(call, b->combiner, b->large, 1 + (b->lengths ? b->count : 1) + b->count, b->old, b->nold, &rc);
+	if (!t)
+		return rc;
+	arg = t->args;
+	*arg++ = b->count;
+	if (b->lengths)
+		arg = put(arg, b->lengths, b->count);
+	else
+		*arg++ = b->blocklength;
+	put(arg, &b->displacements, b->count);
+	return finish(call, t, newtype);
+}
+
+static int indexed(const char *call, int combiner, bool large, MPI_Count count, struct numbers lengths,
+		   struct numbers displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	return blocks(call, &(struct blocks){ .combiner = combiner, .large = large, .count = count, .lengths = &lengths,
+					      .displacements = displacements, .old = &oldtype, .nold = 1,
+					      .old_name = "oldtype" }, newtype);
+}
+
+static int indexed_block(const char *call, int combiner, bool large, MPI_Count count, MPI_Count blocklength,
+			 struct numbers displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	return blocks(call, &(struct blocks){ .combiner = combiner, .large = large, .count = count,
+					      .blocklength = blocklength, .displacements = displacements, .old = &oldtype,
+					      .nold = 1, .old_name = "oldtype" }, newtype);
+}
+
+int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
+		      MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed("MPI_Type_indexed", MPI_COMBINER_INDEXED, false, count, INTS(array_of_blocklengths),
+		       INTS(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_indexed);
+
+int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+			const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed("MPI_Type_indexed_c", MPI_COMBINER_INDEXED, true, count, WIDE(array_of_blocklengths),
+		       WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_indexed_c);
+
+int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+			      MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed("MPI_Type_create_hindexed", MPI_COMBINER_HINDEXED, false, count, INTS(array_of_blocklengths),
+		       WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_hindexed);
+
+int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+				const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed("MPI_Type_create_hindexed_c", MPI_COMBINER_HINDEXED, true, count, WIDE(array_of_blocklengths),
+		       WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_hindexed_c);
+
+int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[], MPI_Datatype oldtype,
+				   MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed_block("MPI_Type_create_indexed_block", MPI_COMBINER_INDEXED_BLOCK, false, count, blocklength,
+			     INTS(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_indexed_block);
+
+int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[],
+				     MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed_block("MPI_Type_create_indexed_block_c", MPI_COMBINER_INDEXED_BLOCK, true, count, blocklength,
+			     WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_indexed_block_c);
+
+int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
+				    MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed_block("MPI_Type_create_hindexed_block", MPI_COMBINER_HINDEXED_BLOCK, false, count, blocklength,
+			     WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_hindexed_block);
+
+int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[],
+				      MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return indexed_block("MPI_Type_create_hindexed_block_c", MPI_COMBINER_HINDEXED_BLOCK, true, count, blocklength,
+			     WIDE(array_of_displacements), oldtype, newtype);
+}
+HDL_PROFILED(Type_create_hindexed_block_c);
+
+static int structure(const char *call, bool large, MPI_Count count, struct numbers lengths, struct numbers displacements,
+		     const MPI_Datatype *types, MPI_Datatype *newtype)
+{
+	return blocks(call, &(struct blocks){ .combiner = MPI_COMBINER_STRUCT, .large = large, .count = count,
+					      .lengths = &lengths, .displacements = displacements, .old = types,
+					      .nold = count, .old_name = "array_of_types" }, newtype);
+}
+
+int PMPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+			    const MPI_Datatype array_of_types[], MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return structure("MPI_Type_create_struct", false, count, INTS(array_of_blocklengths), WIDE(array_of_displacements),
+			 array_of_types, newtype);
+}
+HDL_PROFILED(Type_create_struct);
+
+int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
+			      const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
+			      MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return structure("MPI_Type_create_struct_c", true, count, WIDE(array_of_blocklengths), WIDE(array_of_displacements),
+			 array_of_types, newtype);
+}
+HDL_PROFILED(Type_create_struct_c);
+
+/* ---- of arrays ----------------------------------------------------------------------------------------------------- */
+
+static int check_order(const char *call, int order)
+{
+	return order == MPI_ORDER_C || order == MPI_ORDER_FORTRAN ? MPI_SUCCESS :
+	       hdl_raise(NULL, MPI_ERR_ARG, call, "invalid order %d: it is MPI_ORDER_C (%d) or MPI_ORDER_FORTRAN (%d)", order,
+			 MPI_ORDER_C, MPI_ORDER_FORTRAN);
+}
+
+static int check_ndims(const char *call, int ndims)
+{
+	return ndims > 0 ? MPI_SUCCESS : hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid ndims %d: it must be positive", ndims);
+}
+
+static int check_sizes(const char *call, const struct numbers *a, int ndims)
+{
+	int rc = check_array(call, a, ndims);
+
+	for (int i = 0; !rc && i < ndims; i++)
+		if (number(a, i) < 1)
+			rc = bad_entry(call, a->name, i, number(a, i), "it must be positive");
+	return rc;
+}
+
+static int check_subarray(const char *call, int ndims, const struct numbers *sizes, const struct numbers *subsizes,
+			  const struct numbers *starts, int order)
+{
+	int rc = check_ndims(call, ndims);
+
+	if (!rc)
+		rc = check_sizes(call, sizes, ndims);
+	if (!rc)
+		rc = check_sizes(call, subsizes, ndims);
+	if (!rc)
+		rc = check_array(call, starts, ndims);
+	for (int i = 0; !rc && i < ndims; i++)
+		if (number(subsizes, i) > number(sizes, i))
+			rc = bad_entry(call, subsizes->name, i, number(subsizes, i), "it is larger than the array's size there");
+		else if (number(starts, i) < 0 || number(starts, i) > number(sizes, i) - number(subsizes, i))
+			rc = bad_entry(call, starts->name, i, number(starts, i),
+				       "the subarray would not lie within the array");
+	return rc ? rc : check_order(call, order);
+}
+
+static int subarray(const char *call, bool large, int ndims, struct numbers sizes, struct numbers subsizes,
+		    struct numbers starts, int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	struct hdl_type *t;
+	MPI_Count *arg;
+	int rc = check_old(call, &oldtype, 1, "oldtype", newtype);
+
+	if (!rc)
+		rc = check_subarray(call, ndims, &sizes, &subsizes, &starts, order);
+	if (rc)
+		return rc;
+	t = begin(call, MPI_COMBINER_SUBARRAY, large, 2 + 3 * (MPI_Count)ndims, &oldtype, 1, &rc);
+	if (!t)
+		return rc;
+	arg = t->args;
+	*arg++ = ndims;
+	arg = put(arg, &sizes, ndims);
+	arg = put(arg, &subsizes, ndims);
+	arg = put(arg, &starts, ndims);
+	*arg = order;
+	return finish(call, t, newtype);
+}
+
+int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[],
+			      const int array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return subarray("MPI_Type_create_subarray", false, ndims, INTS(array_of_sizes), INTS(array_of_subsizes),
+			INTS(array_of_starts), order, oldtype, newtype);
+}
+HDL_PROFILED(Type_create_subarray);
+
+int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[],
+				const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype,
+				MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return subarray("MPI_Type_create_subarray_c", true, ndims, WIDE(array_of_sizes), WIDE(array_of_subsizes),
+			WIDE(array_of_starts), order, oldtype, newtype);
+}
+HDL_PROFILED(Type_create_subarray_c);
+
+/* One dimension of a distributed array. */
+static int check_distribution(const char *call, int i, MPI_Count gsize, int distrib, int darg, int psize)
+{
+	MPI_Count reach;
+
+	if (distrib != MPI_DISTRIBUTE_NONE && distrib != MPI_DISTRIBUTE_BLOCK && distrib != MPI_DISTRIBUTE_CYCLIC)
+		return bad_entry(call, "array_of_distribs", i, distrib,
+				 "it is MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC or MPI_DISTRIBUTE_NONE");
+	if (distrib == MPI_DISTRIBUTE_NONE && psize != 1)
+		return bad_entry(call, "array_of_psizes", i, psize, "a dimension that is not distributed has one process");
+	if (darg == MPI_DISTRIBUTE_DFLT_DARG)
+		return MPI_SUCCESS;
+	if (distrib != MPI_DISTRIBUTE_NONE && darg < 1)
+		return bad_entry(call, "array_of_dargs", i, darg, "it must be positive, or MPI_DISTRIBUTE_DFLT_DARG");
+	if (distrib == MPI_DISTRIBUTE_BLOCK && !__builtin_mul_overflow((MPI_Count)darg, psize, &reach) && reach < gsize)
+		return bad_entry(call, "array_of_dargs", i, darg, "blocks of this size do not hold the array");
 	return MPI_SUCCESS;
 }
-HDL_PROFILED(Get_elements);
 
-int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
+static int check_darray(const char *call, int size, int rank, int ndims, const struct numbers *gsizes,
+			const struct numbers *distribs, const struct numbers *dargs, const struct numbers *psizes, int order)
 {
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Get_elements_c";
+	long long processes = 1;
+	int rc = check_ndims(call, ndims);
 
-	if (!count) {
-		hdl_check_active(call);
-		return hdl_null_arg(NULL, call, "count");
+	if (!rc)
+		rc = check_sizes(call, gsizes, ndims);
+	if (!rc)
+		rc = check_array(call, distribs, ndims);
+	if (!rc)
+		rc = check_array(call, dargs, ndims);
+	if (!rc)
+		rc = check_sizes(call, psizes, ndims);
+	for (int i = 0; !rc && i < ndims; i++) {
+		rc = check_distribution(call, i, number(gsizes, i), (int)number(distribs, i), (int)number(dargs, i),
+					(int)number(psizes, i));
+		processes = processes > INT_MAX ? processes : processes * number(psizes, i);
 	}
-	return get_elements(call, status, datatype, count);
+	if (rc)
+		return rc;
+	if (size < 1 || processes != size)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid size %d: array_of_psizes makes %s%lld processes", size,
+				 processes > INT_MAX ? "at least " : "", processes);
+	if (rank < 0 || rank >= size)
+		return hdl_raise(NULL, MPI_ERR_RANK, call, "invalid rank %d: there are %d processes (0..%d)", rank, size,
+				 size - 1);
+	return check_order(call, order);
 }
-HDL_PROFILED(Get_elements_c);
+
+static int darray(const char *call, bool large, int size, int rank, int ndims, struct numbers gsizes,
+		  struct numbers distribs, struct numbers dargs, struct numbers psizes, int order, MPI_Datatype oldtype,
+		  MPI_Datatype *newtype)
+{
+	struct hdl_type *t;
+	MPI_Count *arg;
+	int rc = check_old(call, &oldtype, 1, "oldtype", newtype);
+
+	if (!rc)
+		rc = check_darray(call, size, rank, ndims, &gsizes, &distribs, &dargs, &psizes, order);
+	if (rc)
+		return rc;
+	t = begin(call, MPI_COMBINER_DARRAY, large, 4 + 4 * (MPI_Count)ndims, &oldtype, 1, &rc);
+	if (!t)
+		return rc;
+	arg = t->args;
+	*arg++ = size;
+	*arg++ = rank;
+	*arg++ = ndims;
+	arg = put(arg, &gsizes, ndims);
+	arg = put(arg, &distribs, ndims);
+	arg = put(arg, &dargs, ndims);
+	arg = put(arg, &psizes, ndims);
+	*arg = order;
+	return finish(call, t, newtype);
+}
+
+int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[], const int array_of_distribs[],
+			    const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype,
+			    MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return darray("MPI_Type_create_darray", false, size, rank, ndims, INTS(array_of_gsizes), INTS(array_of_distribs),
+		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);
+}
+HDL_PROFILED(Type_create_darray);
+
+int PMPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[],
+			      const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
+			      int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
+{
+	HDL_LOCKED;
+	return darray("MPI_Type_create_darray_c", true, size, rank, ndims, WIDE(array_of_gsizes), INTS(array_of_distribs),
+		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);
+}
+HDL_PROFILED(Type_create_darray_c);

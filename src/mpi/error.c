@@ -292,7 +292,7 @@ int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct 
 	if (op == MPI_OP_NULL)
 		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: MPI_OP_NULL");
 	return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is not defined on %s", name,
-			 type->name ? type->name : "a derived datatype");
+			 hdl_type_label(type));
 }
 
 int hdl_bad_rank(struct hdl_comm *comm, int class, const char *call, const char *arg, int rank)

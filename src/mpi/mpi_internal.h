@@ -150,11 +150,11 @@ static inline void hdl_check_active(const char *call)
 }
 
 /* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. NULL is MPI_BOTTOM, too, and
- * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5). No constructor here makes one: every type that can
- * be had begins at its buffer's address, where MPI_BOTTOM has nothing. */
+ * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5): not with those whose data begins in the first page,
+ * where nothing is. */
 static inline bool hdl_bad_buffer(const void *buf, MPI_Count count, const struct hdl_type *t)
 {
-	return unlikely((uintptr_t)buf <= 1) && count && t->size;
+	return unlikely((uintptr_t)buf <= 1) && count && t->size && (buf || t->true_lb < 4096);
 }
 cold int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf);
 

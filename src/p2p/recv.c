@@ -379,7 +379,7 @@ static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const
 			       (long long)t->size);
 		return MPI_ERR_COUNT;
 	}
-	if (unlikely(!hdl_type_is_run(t, count))) {
+	if (unlikely(!hdl_type_is_run(t, count)) && !hdl_type_find_run(t, count, &op->buf)) {
 		op->type = (struct hdl_type *)t;
 		hdl_type_retain(op->type);
 	}

@@ -41,12 +41,12 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 	op->packed = NULL;
 	if (__builtin_mul_overflow((size_t)count, (size_t)t->size, &op->bytes))
 		return too_large(count, t);
+	if (hdl_type_is_run(t, count) || hdl_type_find_run(t, count, &op->buf))
+		return MPI_SUCCESS;
 	if (dest == comm->rank) {
-		if (!hdl_type_is_run(t, count)) {
-			op->type = (struct hdl_type *)t;
-			hdl_type_retain(op->type);
-		}
-	} else if (!hdl_type_is_run(t, count)) {
+		op->type = (struct hdl_type *)t;
+		hdl_type_retain(op->type);
+	} else {
 		op->packed = hdl_buf_get(op->bytes);
 		if (!op->packed) {
 			hdl_reason_set("out of memory: %zu bytes to pack a non-contiguous datatype", op->bytes);
@@ -110,7 +110,7 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 		return send_self(op, false);
 	op->req.ep = hdl_comm_ep(comm, dest);
 	op->send.done = send_done;
-	rc = hdl_ep_send(op->req.ep, tag, context, sync, op->packed ? op->packed : buf, op->bytes, &op->send);
+	rc = hdl_ep_send(op->req.ep, tag, context, sync, op->packed ? op->packed : op->buf, op->bytes, &op->send);
 	if (rc)
 		send_done(&op->send, rc < 0 ? rc : 0);
 	return MPI_SUCCESS;
@@ -147,7 +147,7 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 	}
 	ep = hdl_comm_ep(comm, dest);
 	op.send.done = send_done;
-	rc = hdl_ep_send(ep, tag, context, sync, op.packed ? op.packed : buf, op.bytes, &op.send);
+	rc = hdl_ep_send(ep, tag, context, sync, op.packed ? op.packed : op.buf, op.bytes, &op.send);
 	if (rc == 1) {
 		hdl_buf_put(op.packed);
 		return MPI_SUCCESS;

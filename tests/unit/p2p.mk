@@ -5,7 +5,7 @@ check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
 p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) \
 	src/runtime/threads.h src/runtime/threads.c
-tests_unit_datatype_types_SOURCES = tests/unit/datatype_types.c $(datatype_sources)
+tests_unit_datatype_types_SOURCES = tests/unit/datatype_types.c tests/unit/datatype_map.h $(datatype_sources)
 tests_unit_datatype_types_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_datatype_types_LDADD = $(CRITERION_LIBS)
 tests_unit_p2p_match_SOURCES = tests/unit/p2p_match.c $(p2p_mock_sources)

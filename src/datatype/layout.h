@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of src/datatype: programs and places in them.
+ *
+ * A layout is a sequence of runs of bytes in the order of the type map, relative to an address. It is immutable and
+ * counted by references, so that layouts share their parts. Three kinds:
+ *
+ *     LOOP    count turns, each `stride` bytes behind the one before: turn i is child, or a run, at origin + i * stride
+ *     GATHER  count turns of the same child, or of runs of the same length, at offset[i] (narrow[i] where 32 bits do)
+ *     LIST    count items: item i is child[i], or a run, at offset[i]; its packed bytes are at[i] .. at[i + 1] - 1
+ *
+ * One run is a LOOP of one turn. A LOOP of one turn around a child moves it by `origin`.
+ *
+ * Invariants:
+ *  - bytes > 0 in every layout and every item. Nothing empty is ever stored; an empty type has no layout.
+ *  - Two runs that follow each other in a list and in memory are one run (in typed layouts: if of the same basic type).
+ *    A loop of runs that touch is one run, a loop that continues its child's is one loop, a list of equal items is a
+ *    GATHER, and a LOOP if they lie at equal distances.
+ *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
+ *    A LOOP of one turn with a child is never a child: its origin goes into the offsets of what is around it.
+ *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
+ *  - depth is 1 + the deepest child's, and at most HDL_LAYOUT_DEPTH. For the proof: a step down to a child of a LOOP or
+ *    GATHER at least halves the bytes, so that a way has at most 63 of these. The others are steps from a list to an item
+ *    that is a list: such an item of depth HDL_LIST_DEPTH or more is not referred to, its items are copied into the list
+ *    around it. So the first of these steps on a way leads to a list of less depth, and before it every second step
+ *    halves: 2 * 63 steps, HDL_LIST_DEPTH more, and a LOOP of one turn around it all.
+ */
+#ifndef HDL_LAYOUT_H
+#define HDL_LAYOUT_H
+
+#include "datatype/datatype.h"
+
+enum hdl_layout_kind { HDL_LOOP, HDL_GATHER, HDL_LIST };
+
+#define HDL_LIST_DEPTH		64
+#define HDL_LAYOUT_DEPTH	(2 * 63 + HDL_LIST_DEPTH + 1)
+/* A list of so few runs is copied where it is used, instead of referred to: it costs no step down. */
+#define HDL_LIST_SHORT		16
+
+struct hdl_layout {
+	int refs;			/* 0: static */
+	uint8_t kind;			/* enum hdl_layout_kind */
+	uint8_t tag;			/* typed, without child: the basic type of the runs, by hdl_types' index; else 0 */
+	bool flat;			/* a LIST of at most HDL_LIST_SHORT runs */
+	uint16_t depth;
+	MPI_Count bytes, count;
+	MPI_Count unit;			/* LOOP, GATHER: packed bytes of a turn */
+	MPI_Aint origin, stride;	/* LOOP */
+	struct hdl_layout *child;	/* LOOP, GATHER; NULL: runs of `unit` bytes */
+	MPI_Aint *offset;		/* LIST; GATHER without narrow */
+	int32_t *narrow;		/* GATHER */
+	MPI_Count *at;			/* LIST: count + 1 */
+	struct hdl_layout **item;	/* LIST; NULL: all are runs. An entry that is NULL: a run */
+	uint8_t *tags;			/* LIST, typed: the basic types of its runs */
+};
+
+struct hdl_layout *hdl_layout_retain(struct hdl_layout *l);
+void hdl_layout_release(struct hdl_layout *l);	/* NULL is allowed */
+
+/* One run. NULL from this and the next ones: no memory. */
+struct hdl_layout *hdl_layout_run(MPI_Aint offset, MPI_Count bytes, uint8_t tag);
+/* count copies, stride bytes apart, of l at `origin`. Takes over the caller's reference to l, even without memory. */
+struct hdl_layout *hdl_layout_loop(struct hdl_layout *l, MPI_Aint origin, MPI_Count count, MPI_Aint stride);
+
+static inline bool hdl_layout_is_run(const struct hdl_layout *l)
+{
+	return l->kind == HDL_LOOP && l->count == 1 && !l->child;
+}
+
+/* A list that grows. Adding merges with what was added last. */
+struct hdl_list {
+	MPI_Count count, room;
+	struct hdl_list_item {
+		MPI_Aint offset;
+		MPI_Count bytes;
+		struct hdl_layout *layout;	/* with a reference; NULL: a run */
+		uint8_t tag;
+	} *items;
+	bool no_memory;			/* something could not be added */
+};
+void hdl_list_run(struct hdl_list *list, MPI_Aint offset, MPI_Count bytes, uint8_t tag);
+/* Adds a layout; takes a reference of its own. */
+void hdl_list_layout(struct hdl_list *list, MPI_Aint offset, struct hdl_layout *l);
+/* What was added, in the form that the invariants ask for, and frees the list. NULL: empty, or no memory (*no_memory). */
+struct hdl_layout *hdl_list_close(struct hdl_list *list, bool *no_memory);
+
+/* Items and turns that were looked at since the program began: what a test counts. */
+extern uint64_t hdl_layout_steps;
+
+/* ---- compile.c -------------------------------------------------------------------------------------------------- */
+
+/* The layout of a type with data; typed: with runs of one basic type each. NULL: no memory. */
+struct hdl_layout *hdl_compile(struct hdl_type *t, bool typed);
+
+/* ---- construct.c ------------------------------------------------------------------------------------------------ */
+
+/* A block of a type made of blocks: `copies` of the old type, its extent apart, at `offset`. */
+struct hdl_block {
+	MPI_Aint offset;
+	MPI_Count copies;
+	struct hdl_type *type;
+};
+/* Blocks of INDEXED, HINDEXED, INDEXED_BLOCK, HINDEXED_BLOCK, STRUCT, CONTIGUOUS, DUP, RESIZED, VALUE_INDEX. */
+MPI_Count hdl_type_blocks(const struct hdl_type *t);
+struct hdl_block hdl_type_block(const struct hdl_type *t, MPI_Count i);
+
+/* A process's share of one dimension of a distributed array: `blocks` blocks, one every `period` from `first` on, and
+ * `rest` elements more where the next one would begin. */
+struct hdl_share {
+	MPI_Count size, first, blocks, block, period, rest;
+};
+struct hdl_share hdl_darray_share(const struct hdl_type *t, MPI_Count dimension);
+
+/* ---- stream.c --------------------------------------------------------------------------------------------------- */
+
+/*
+ * frame[0 .. depth-1] is the way from the whole down to where the place is. A frame is a layout and an index: turn or
+ * item i of it is the next one, or, if it is not the last frame, the one that the next frame is in. `done` bytes of the
+ * run at the end of the way have been passed; it is not 0 only where the last frame's item is a run. At the end depth is 0
+ * or the last frame's i is its count, and so all the way up.
+ */
+struct hdl_frame {
+	const struct hdl_layout *layout;
+	char *base;
+	MPI_Count i;
+};
+
+struct hdl_stream {
+	MPI_Count position, total;	/* packed bytes */
+	MPI_Count done;
+	char *buf;
+	struct hdl_layout all;		/* count times the type */
+	int depth;
+	struct hdl_frame frame[];	/* those from depth on are not set */
+};
+
+/* Room for any: the count around the type is one frame more than its layout's depth. Large, and not to be cleared. */
+union hdl_any_stream {
+	struct hdl_stream s;
+	char room[sizeof(struct hdl_stream) + (HDL_LAYOUT_DEPTH + 1) * sizeof(struct hdl_frame)];
+};
+
+/* A stream over a layout that is not its type's. */
+void hdl_stream_open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
+			    const struct hdl_layout *l, MPI_Count position);
+/* As hdl_stream_next, of typed layouts: whole runs, and their basic type. */
+size_t hdl_stream_next_typed(struct hdl_stream *s, void **run, uint8_t *tag);
+
+#endif
