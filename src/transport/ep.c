@@ -495,6 +495,23 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 	return send_slow(ep, tag, context, sync, buf, len, send);
 }
 
+int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
+{
+	struct hdl_send *before = NULL, *s = ep->pend;
+
+	while (s && s != send) {
+		before = s;
+		s = s->next;
+	}
+	if (!s)
+		return hdl_rndv_announced(send, number) ? 0 : -EBUSY;
+	*(before ? (struct hdl_send **)&before->next : &ep->pend) = s->next;
+	if (!s->next)
+		ep->pend_tail = before;
+	hdl_done_send(s, -ECANCELED);
+	return 1;
+}
+
 bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 {
 	bool waits = false;
@@ -589,6 +606,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_AWAKE] = 0,
 		[HDL_CTL_HOLD] = sizeof(m.hold),
 		[HDL_CTL_WRITTEN] = sizeof(m.fin),
+		[HDL_CTL_REFUSED] = sizeof(m.fin),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -605,6 +623,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_FIN:
 		hdl_rndv_on_fin(ep, &m.fin);
+		break;
+	case HDL_CTL_REFUSED:
+		hdl_rndv_on_refused(ep, &m.fin);
 		break;
 	case HDL_CTL_WRITTEN:
 		hdl_rndv_on_written(ep, &m.fin);

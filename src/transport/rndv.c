@@ -296,6 +296,24 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 	finish_send(s, 0);
 }
 
+bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
+{
+	*number = hdl_send_op(s)->id;
+	return hdl_id_get(&hdl_tp.sends, *number) == s && hdl_send_op(s)->state == OP_WAIT_CTS;
+}
+
+/* The receiver has forgotten the announcement, which nothing had matched. */
+void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+
+	if (!s || s->ep != ep || hdl_send_op(s)->state != OP_WAIT_CTS) {
+		hdl_error("rank %d has forgotten message %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	finish_send(s, -ECANCELED);
+}
+
 /* ---- the receiver ------------------------------------------------------------------------------------------ */
 
 /* Asks for the next chunk of the first operation. 1: posted, 0: nothing to do now. */
@@ -501,6 +519,21 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	}
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
 	return 0;
+}
+
+uint32_t hdl_rts_number(const void *rts)
+{
+	struct hdl_rts_rec rec;
+
+	memcpy(&rec, rts, sizeof(rec));
+	return rec.op;
+}
+
+void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
+{
+	struct hdl_fin fin = { .op = hdl_rts_number(rts) };
+
+	hdl_ep_ctl(ep, HDL_CTL_REFUSED, &fin, sizeof(fin), false);
 }
 
 void hdl_rndv_on_imm(uint32_t imm, uint32_t len)

@@ -56,6 +56,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_SLEEP_ACK,	/* understood: what follows will make a completion; the turn of the SLEEP */
 	HDL_CTL_AWAKE,		/* the ring may be used again */
 	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
+	HDL_CTL_REFUSED,	/* struct hdl_fin: the message was withdrawn before it matched */
 	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
 };
 
@@ -682,6 +683,9 @@ void hdl_credits_fini(struct hdl_dev *dev);
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec);
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts);
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
+/* Whether the send waits for its receiver to match: under which number. */
+bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number);
+void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin);
 void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin);
 /* One chunk of a fetch was read; all were (from hdl_done_run). */
 void hdl_rndv_read_done(uint32_t id, int err);

@@ -95,6 +95,13 @@ struct hdl_ep *hdl_ep(int rank);
  * negative errno: refused, nothing was sent. */
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		struct hdl_send *send);
+/* Takes back a send that is in flight. 1: it never left, and done(-ECANCELED) was called; 0: it was announced to its
+ * receiver as *number, and waits; negative: its data is on its way, done() follows. */
+int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number);
+/* The number of an announced message, among its sender's. */
+uint32_t hdl_rts_number(const void *rts);
+/* Tells the sender of an announced message that it will not be fetched: its done(-ECANCELED) follows. */
+void hdl_ep_refuse(struct hdl_ep *ep, const void *rts);
 /* The same without sync, if it can be done at once: 1: sent, the buffer is the caller's again; 0: nothing happened, use hdl_ep_send. */
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 
