@@ -158,6 +158,30 @@ static inline bool hdl_bad_buffer(const void *buf, MPI_Count count, const struct
 }
 cold int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf);
 
+/* ---- arguments of chapter 3 (p2p.c) --------------------------------------------------------------------- */
+
+/* The test that passes is inline; what it refuses (MPI_PROC_NULL among it) is told apart out of line. c: of comm, or NULL. */
+static inline bool hdl_send_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
+				     int dest, int tag)
+{
+	return c && t && t->committed && count >= 0 && (unsigned)dest < (unsigned)c->size && tag >= 0 &&
+	       ((uintptr_t)buf > 1 || !count);
+}
+
+static inline bool hdl_recv_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
+				     int source, int tag)
+{
+	return c && t && t->committed && count >= 0 &&
+	       ((unsigned)source < (unsigned)c->size || source == MPI_ANY_SOURCE) && (tag >= 0 || tag == MPI_ANY_TAG) &&
+	       ((uintptr_t)buf > 1 || !count);
+}
+
+cold int hdl_check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+			MPI_Datatype datatype, int dest, int tag);
+cold int hdl_check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+			MPI_Datatype datatype, int source, int tag);
+cold int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, int tag);
+
 /* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */
 static inline void hdl_status_copy(MPI_Status *to, const MPI_Status *from)
 {

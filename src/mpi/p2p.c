@@ -6,9 +6,8 @@
 
 /* ---- argument checks: the test that passes is inline, what fails is told apart out of line ---------------- */
 
-/* What the fast test of a send refuses: MPI_PROC_NULL is right, as is no buffer for no data. */
-static cold int check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
-			   MPI_Datatype datatype, int dest, int tag)
+int hdl_check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+		   MPI_Datatype datatype, int dest, int tag)
 {
 	struct hdl_type *t;
 
@@ -29,14 +28,7 @@ static cold int check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, 
 	return MPI_SUCCESS;
 }
 
-static inline bool send_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
-				 int dest, int tag)
-{
-	return c && t && t->committed && count >= 0 && (unsigned)dest < (unsigned)c->size && tag >= 0 &&
-	       ((uintptr_t)buf > 1 || !count);
-}
-
-static cold int check_source_tag(const char *call, struct hdl_comm *c, int source, int tag)
+int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, int tag)
 {
 	if ((source < 0 || source >= c->size) && source != MPI_PROC_NULL && source != MPI_ANY_SOURCE)
 		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", source);
@@ -47,8 +39,8 @@ static cold int check_source_tag(const char *call, struct hdl_comm *c, int sourc
 	return MPI_SUCCESS;
 }
 
-static cold int check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
-			   MPI_Datatype datatype, int source, int tag)
+int hdl_check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, const void *buf, MPI_Count count,
+		   MPI_Datatype datatype, int source, int tag)
 {
 	struct hdl_type *t;
 	int rc;
@@ -60,20 +52,12 @@ static cold int check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, 
 		return hdl_bad_type(c, call, "datatype", datatype);
 	if (count < 0)
 		return hdl_bad_count(c, call, "count", count);
-	rc = check_source_tag(call, c, source, tag);
+	rc = hdl_check_source_tag(call, c, source, tag);
 	if (rc)
 		return rc;
 	if (source != MPI_PROC_NULL && hdl_bad_buffer(buf, count, t))
 		return hdl_bad_buffer_error(c, call, "buf", buf);
 	return MPI_SUCCESS;
-}
-
-static inline bool recv_is_plain(const struct hdl_comm *c, const struct hdl_type *t, const void *buf, MPI_Count count,
-				 int source, int tag)
-{
-	return c && t && t->committed && count >= 0 &&
-	       ((unsigned)source < (unsigned)c->size || source == MPI_ANY_SOURCE) && (tag >= 0 || tag == MPI_ANY_TAG) &&
-	       ((uintptr_t)buf > 1 || !count);
 }
 
 /* ---- blocking ------------------------------------------------------------------------------------------ */
@@ -86,8 +70,8 @@ static inline __attribute__((always_inline)) int send_any(const char *call, cons
 	struct hdl_type *t = hdl_type_get(datatype);
 	int rc;
 
-	if (unlikely(!send_is_plain(c, t, buf, count, dest, tag))) {
-		rc = check_send(call, comm, c, buf, count, datatype, dest, tag);
+	if (unlikely(!hdl_send_is_plain(c, t, buf, count, dest, tag))) {
+		rc = hdl_check_send(call, comm, c, buf, count, datatype, dest, tag);
 		if (rc)
 			return rc;
 	}
@@ -149,8 +133,8 @@ static inline __attribute__((always_inline)) int recv_any(const char *call, void
 	struct hdl_type *t = hdl_type_get(datatype);
 	int rc;
 
-	if (unlikely(!recv_is_plain(c, t, buf, count, source, tag))) {
-		rc = check_recv(call, comm, c, buf, count, datatype, source, tag);
+	if (unlikely(!hdl_recv_is_plain(c, t, buf, count, source, tag))) {
+		rc = hdl_check_recv(call, comm, c, buf, count, datatype, source, tag);
 		if (rc)
 			return rc;
 	}
@@ -174,69 +158,6 @@ int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, i
 }
 HDL_PROFILED(Recv_c);
 
-static int sendrecv(const char *call, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
-		    int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-		    MPI_Comm comm, MPI_Status *status)
-{
-	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_type *st = hdl_type_get(sendtype), *rt = hdl_type_get(recvtype);
-	struct hdl_req *recv;
-	int rc, recv_rc, result;
-
-	if (unlikely(!send_is_plain(c, st, sendbuf, sendcount, dest, sendtag))) {
-		rc = check_send(call, comm, c, sendbuf, sendcount, sendtype, dest, sendtag);
-		if (rc)
-			return rc;
-	}
-	if (unlikely(!recv_is_plain(c, rt, recvbuf, recvcount, source, recvtag))) {
-		rc = check_recv(call, comm, c, recvbuf, recvcount, recvtype, source, recvtag);
-		if (rc)
-			return rc;
-	}
-	hdl_call = call;
-	rc = hdl_irecv(recvbuf, recvcount, rt, source, recvtag, c, c->context, &recv);
-	if (unlikely(rc))
-		return hdl_raise_class(c, rc, call);
-	rc = hdl_send(sendbuf, sendcount, st, dest, sendtag, c, c->context, false);
-	if (unlikely(rc)) {
-		/* The receive may stay for ever, as its partner's send may. */
-		result = hdl_raise_class(c, rc, call);
-		hdl_req_cancel(recv);
-		hdl_req_wait(recv);
-		hdl_req_free(recv);
-		return result;
-	}
-	hdl_req_wait(recv);
-	if (status)
-		hdl_status_copy(status, &recv->status);
-	recv_rc = recv->error;
-	if (unlikely(recv_rc))
-		hdl_req_explain(recv);
-	hdl_req_free(recv);
-	return likely(!recv_rc) ? MPI_SUCCESS : hdl_raise_class(c, recv_rc, call);
-}
-
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-		  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return sendrecv("MPI_Sendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-			source,
-			recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv);
-
-int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-		    MPI_Status *status)
-{
-	HDL_LOCKED;
-	return sendrecv("MPI_Sendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-			source,
-			recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv_c);
-
 /* ---- nonblocking --------------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) int isend_any(const char *call, const void *buf, MPI_Count count,
@@ -248,8 +169,8 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 	struct hdl_req *req;
 	int rc;
 
-	if (unlikely(!send_is_plain(c, t, buf, count, dest, tag))) {
-		rc = check_send(call, comm, c, buf, count, datatype, dest, tag);
+	if (unlikely(!hdl_send_is_plain(c, t, buf, count, dest, tag))) {
+		rc = hdl_check_send(call, comm, c, buf, count, datatype, dest, tag);
 		if (rc)
 			return rc;
 	}
@@ -324,8 +245,8 @@ static inline __attribute__((always_inline)) int irecv_any(const char *call, voi
 	struct hdl_req *req;
 	int rc;
 
-	if (unlikely(!recv_is_plain(c, t, buf, count, source, tag))) {
-		rc = check_recv(call, comm, c, buf, count, datatype, source, tag);
+	if (unlikely(!hdl_recv_is_plain(c, t, buf, count, source, tag))) {
+		rc = hdl_check_recv(call, comm, c, buf, count, datatype, source, tag);
 		if (rc)
 			return rc;
 	}
@@ -365,7 +286,7 @@ int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	rc = check_source_tag(call, c, source, tag);
+	rc = hdl_check_source_tag(call, c, source, tag);
 	if (rc)
 		return rc;
 	hdl_call = call;
@@ -383,7 +304,7 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	rc = check_source_tag(call, c, source, tag);
+	rc = hdl_check_source_tag(call, c, source, tag);
 	if (rc)
 		return rc;
 	if (!flag)

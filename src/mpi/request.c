@@ -4,12 +4,73 @@
 
 /* ---- one request that is done -------------------------------------------------------------------------- */
 
+/* What a user's callback returned is a code like ours, or is made one. */
+static int code_of_callback(const char *call, const char *callback, int code)
+{
+	char text[96];
+
+	if (code >= 0 && code <= hdl_last_used_code())
+		return code;
+	snprintf(text, sizeof(text), "%s returned %d, which is no error code", callback, code);
+	return hdl_error_code(MPI_ERR_OTHER, call, text);
+}
+
+/* Section 13.2: query_fn sets the status, free_fn comes after it, and its code is what counts. */
+static int end_generalized(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+{
+	MPI_Status own;
+	int query = hdl_grequest_query(req, &own), code;
+
+	if (status)
+		hdl_status_copy(status, &own);
+	*handle = MPI_REQUEST_NULL;
+	code = hdl_grequest_free(req);
+	return code ? code_of_callback(call, "free_fn", code) : code_of_callback(call, "query_fn", query);
+}
+
+/* The same for a request that is persistent or generalized. The code, no handler yet; the communicator stays. */
+static cold int end_special(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+{
+	int rc = req->error;
+
+	if (req->inactive) {
+		if (status)
+			hdl_status_empty(status, MPI_ANY_SOURCE);
+		return MPI_SUCCESS;
+	}
+	if (hdl_req_is_generalized(req))
+		return end_generalized(call, handle, req, status);
+	if (status)
+		hdl_status_copy(status, &req->status);
+	if (rc) {
+		hdl_req_explain(req);
+		rc = hdl_error_code(rc, call, hdl_reason_take());
+	}
+	hdl_req_end_persistent(req);
+	return rc;
+}
+
+static cold int finish_special(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+{
+	struct hdl_comm *comm = req->comm;
+	int rc;
+
+	comm->obj.refs++;
+	rc = end_special(call, handle, req, status);
+	if (rc)
+		rc = hdl_raise_code(comm, rc, call);
+	hdl_comm_release(comm);
+	return rc;
+}
+
 /* Returns its status, frees it, sets the handle to null. The error code, with the handler called. */
 static inline int finish(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
 {
 	struct hdl_comm *comm = req->comm;
 	int rc = req->error;
 
+	if (unlikely(req->special))
+		return finish_special(call, handle, req, status);
 	if (status)
 		hdl_status_copy(status, &req->status);
 	*handle = MPI_REQUEST_NULL;
@@ -25,10 +86,13 @@ static inline int finish(const char *call, MPI_Request *handle, struct hdl_req *
 }
 
 /* The same among several: no handler yet; the error goes to the status, if there is one. */
-static inline __attribute__((always_inline)) int finish_one(const char *call, MPI_Request *handle, struct hdl_req *req, MPI_Status *status)
+static inline __attribute__((always_inline)) int finish_one(const char *call, MPI_Request *handle, struct hdl_req *req,
+							    MPI_Status *status)
 {
 	int rc = req->error;
 
+	if (unlikely(req->special))
+		return end_special(call, handle, req, status);
 	if (status)
 		hdl_status_copy(status, &req->status);
 	if (unlikely(rc)) {
@@ -48,8 +112,8 @@ static void empty(MPI_Status *status)
 
 /* ---- arrays of requests -------------------------------------------------------------------------------- */
 
-/* Checks the handles; *active: those that are not null. */
-static int check_array(const char *call, int count, MPI_Request requests[], int *active)
+/* Checks the handles; *active: those that are neither null nor inactive. */
+static int check_array(const char *call, int count, const MPI_Request requests[], int *active)
 {
 	hdl_check_active(call);
 	*active = 0;
@@ -58,26 +122,32 @@ static int check_array(const char *call, int count, MPI_Request requests[], int 
 	if (unlikely(count && !requests))
 		return hdl_null_arg(NULL, call, "array_of_requests");
 	for (int i = 0; i < count; i++) {
+		const struct hdl_req *req;
+
 		if (requests[i] == MPI_REQUEST_NULL)
 			continue;
-		if (unlikely(!hdl_req_get(requests[i])))
+		req = hdl_req_get(requests[i]);
+		if (unlikely(!req))
 			return hdl_bad_request(call, i, requests[i]);
-		++*active;
+		*active += !req->inactive;
 	}
 	return MPI_SUCCESS;
 }
 
 struct requests {
 	int count;
-	MPI_Request *of;
+	const MPI_Request *of;
 };
 
-/* The first request that is done, or -1. */
-static int find_done(int count, MPI_Request requests[])
+/* The first request that is done, and not inactive, or -1. */
+static int find_done(int count, const MPI_Request requests[])
 {
-	for (int i = 0; i < count; i++)
-		if (requests[i] != MPI_REQUEST_NULL && ((struct hdl_req *)requests[i])->done)
+	for (int i = 0; i < count; i++) {
+		const struct hdl_req *req = (const struct hdl_req *)requests[i];
+
+		if (requests[i] != MPI_REQUEST_NULL && req->done && likely(!req->inactive))
 			return i;
+	}
 	return -1;
 }
 
@@ -88,7 +158,7 @@ static bool one_is_done(const void *arg)
 	return find_done(r->count, r->of) >= 0;
 }
 
-static bool all_done(int count, MPI_Request requests[])
+static bool all_done(int count, const MPI_Request requests[])
 {
 	for (int i = 0; i < count; i++)
 		if (requests[i] != MPI_REQUEST_NULL && !((struct hdl_req *)requests[i])->done)
@@ -96,12 +166,53 @@ static bool all_done(int count, MPI_Request requests[])
 	return true;
 }
 
-/* Section 3.7.5: MPI_ERROR of each status is set when, and only when, the call returns MPI_ERR_IN_STATUS. */
+/* What failed of several. */
+struct failures {
+	int count;
+	int index, code;		/* of the first */
+	struct hdl_comm *comm;		/* its communicator, which is kept */
+};
+
+/* A request that has failed, or whose end may. Section 3.7.5: MPI_ERROR of each of the n statuses is set when, and only
+ * when, the call returns MPI_ERR_IN_STATUS. */
+static cold void finish_doubtful(const char *call, MPI_Request *handle, int index, MPI_Status statuses[], int n, int at,
+				 struct failures *f)
+{
+	struct hdl_req *req = (struct hdl_req *)*handle;
+	struct hdl_comm *comm = req->comm;
+	int rc;
+
+	comm->obj.refs++;
+	rc = finish_one(call, handle, req, statuses ? &statuses[at] : MPI_STATUS_IGNORE);
+	if (rc && !f->count++) {
+		f->index = index;
+		f->code = rc;
+		f->comm = comm;
+		for (int k = 0; statuses && k < n; k++)
+			statuses[k].MPI_ERROR = MPI_SUCCESS;
+	} else {
+		hdl_comm_release(comm);
+	}
+	if (f->count && statuses)
+		statuses[at].MPI_ERROR = rc;
+}
+
+static cold int report_failures(const char *call, int of, const char *what, const struct failures *f)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int rc;
+
+	PMPI_Error_string(f->code, text, &rc);
+	rc = hdl_raise(f->comm, MPI_ERR_IN_STATUS, call, "%d of %d %srequests failed, the first is array_of_requests[%d]: %s",
+		       f->count, of, what, f->index, text);
+	hdl_comm_release(f->comm);
+	return rc;
+}
+
+/* All of them are done: no status is MPI_ERR_PENDING. */
 static int finish_all(const char *call, int count, MPI_Request requests[], MPI_Status *statuses)
 {
-	struct hdl_comm *comm = NULL;
-	int failed = 0, first = 0, rc, code = MPI_SUCCESS;
-	char text[MPI_MAX_ERROR_STRING];
+	struct failures f = { 0 };
 
 	for (int i = 0; i < count; i++) {
 		struct hdl_req *req = (struct hdl_req *)requests[i];
@@ -117,66 +228,33 @@ static int finish_all(const char *call, int count, MPI_Request requests[], MPI_S
 			requests[i] = MPI_REQUEST_NULL;
 			continue;
 		}
-		if (likely(!req->error)) {
+		if (likely(!req->error && !req->special))
 			finish_one(call, &requests[i], req, status);
-			continue;
-		}
-		if (!failed++) {
-			/* Statuses before this one are good; those after it are set below. */
-			comm = req->comm;
-			comm->obj.refs++;
-			first = i;
-			for (int k = 0; statuses && k < count; k++)
-				statuses[k].MPI_ERROR = MPI_SUCCESS;
-		}
-		rc = finish_one(call, &requests[i], req, status);
-		if (statuses)
-			statuses[i].MPI_ERROR = rc;
-		if (failed == 1)
-			code = rc;
+		else
+			finish_doubtful(call, &requests[i], i, statuses, count, i, &f);
 	}
-	if (likely(!failed))
-		return MPI_SUCCESS;
-	PMPI_Error_string(code, text, &rc);
-	rc = hdl_raise(comm, MPI_ERR_IN_STATUS, call,
-		       "%d of %d requests failed, the first is array_of_requests[%d]: %s", failed,
-		       count, first, text);
-	hdl_comm_release(comm);
-	return rc;
+	return likely(!f.count) ? MPI_SUCCESS : report_failures(call, count, "", &f);
 }
 
 static int finish_some(const char *call, int incount, MPI_Request requests[], int *outcount, int indices[],
 		       MPI_Status *statuses)
 {
-	struct hdl_comm *comm = NULL;
-	int n = 0, failed = 0, code = MPI_SUCCESS, rc;
-	char text[MPI_MAX_ERROR_STRING];
+	struct failures f = { 0 };
+	int n = 0;
 
 	for (int i = 0; i < incount; i++) {
 		struct hdl_req *req = (struct hdl_req *)requests[i];
 
-		if (requests[i] == MPI_REQUEST_NULL || !req->done)
+		if (requests[i] == MPI_REQUEST_NULL || !req->done || unlikely(req->inactive))
 			continue;
-		if (unlikely(req->error) && !failed++) {
-			comm = req->comm;
-			comm->obj.refs++;
-			for (int k = 0; statuses && k < n; k++)
-				statuses[k].MPI_ERROR = MPI_SUCCESS;
-		}
-		rc = finish_one(call, &requests[i], req, statuses ? &statuses[n] : MPI_STATUS_IGNORE);
-		if (failed && statuses)
-			statuses[n].MPI_ERROR = rc;
-		if (rc && !code)
-			code = rc;
+		if (likely(!req->error && !req->special && !f.count))
+			finish_one(call, &requests[i], req, statuses ? &statuses[n] : MPI_STATUS_IGNORE);
+		else
+			finish_doubtful(call, &requests[i], i, statuses, n, n, &f);
 		indices[n++] = i;
 	}
 	*outcount = n;
-	if (likely(!failed))
-		return MPI_SUCCESS;
-	PMPI_Error_string(code, text, &rc);
-	rc = hdl_raise(comm, MPI_ERR_IN_STATUS, call, "%d of %d completed requests failed: %s", failed, n, text);
-	hdl_comm_release(comm);
-	return rc;
+	return likely(!f.count) ? MPI_SUCCESS : report_failures(call, n, "completed ", &f);
 }
 
 /* ---- wait ---------------------------------------------------------------------------------------------- */
@@ -370,7 +448,35 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 }
 HDL_PROFILED(Testsome);
 
-/* ---- the rest ------------------------------------------------------------------------------------------ */
+/* ---- looking without ending (section 3.7.6) --------------------------------------------------------------- */
+
+/* The status of a request that is done, which stays. A generalized one is asked; its code. */
+static int status_of(struct hdl_req *req, MPI_Status *status)
+{
+	MPI_Status own;
+	int code = MPI_SUCCESS;
+
+	if (!req->special) {
+		if (status)
+			hdl_status_copy(status, &req->status);
+	} else if (req->inactive) {
+		empty(status);
+	} else if (hdl_req_is_generalized(req)) {
+		code = hdl_grequest_query(req, &own);
+		if (status)
+			hdl_status_copy(status, &own);
+	} else if (status) {
+		hdl_status_copy(status, &req->status);
+	}
+	return code;
+}
+
+static int looked_at(const char *call, struct hdl_req *req, MPI_Status *status)
+{
+	int code = status_of(req, status);
+
+	return likely(!code) ? MPI_SUCCESS : hdl_raise_code(req->comm, code_of_callback(call, "query_fn", code), call);
+}
 
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
@@ -391,17 +497,148 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 	if (!req->done)
 		hdl_progress_test();
 	*flag = req->done;
-	if (req->done && status)
-		hdl_status_copy(status, &req->status);
-	return MPI_SUCCESS;
+	return req->done ? looked_at(call, req, status) : MPI_SUCCESS;
 }
 HDL_PROFILED(Request_get_status);
+
+int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *indx, int *flag, MPI_Status *status)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Request_get_status_any";
+	int active, i, rc;
+
+	rc = check_array(call, count, array_of_requests, &active);
+	if (unlikely(rc))
+		return rc;
+	if (unlikely(!indx || !flag))
+		return hdl_null_arg(NULL, call, indx ? "flag" : "indx");
+	*indx = MPI_UNDEFINED;
+	*flag = 1;
+	if (!active) {
+		empty(status);
+		return MPI_SUCCESS;
+	}
+	i = find_done(count, array_of_requests);
+	if (i < 0) {
+		hdl_progress_test();
+		i = find_done(count, array_of_requests);
+	}
+	*flag = i >= 0;
+	if (i < 0)
+		return MPI_SUCCESS;
+	*indx = i;
+	return looked_at(call, (struct hdl_req *)array_of_requests[i], status);
+}
+HDL_PROFILED(Request_get_status_any);
+
+/* The statuses of several: MPI_ERR_IN_STATUS if a generalized request's query_fn fails. */
+struct looking {
+	int at, failed, code;
+};
+
+static void look_at(const char *call, MPI_Request request, MPI_Status *statuses, struct looking *l)
+{
+	MPI_Status *status = statuses ? &statuses[l->at] : MPI_STATUS_IGNORE;
+	int code = MPI_SUCCESS;
+
+	if (request == MPI_REQUEST_NULL)
+		empty(status);
+	else
+		code = status_of((struct hdl_req *)request, status);
+	if (code) {
+		code = code_of_callback(call, "query_fn", code);
+		for (int k = 0; statuses && !l->failed && k < l->at; k++)
+			statuses[k].MPI_ERROR = MPI_SUCCESS;
+		l->failed++;
+		l->code = code;
+	}
+	if (l->failed && status)
+		status->MPI_ERROR = code;
+	l->at++;
+}
+
+static int end_looking(const char *call, const struct looking *l)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int len;
+
+	if (likely(!l->failed))
+		return MPI_SUCCESS;
+	PMPI_Error_string(l->code, text, &len);
+	return hdl_raise(NULL, MPI_ERR_IN_STATUS, call, "the query_fn of %d generalized requests failed: %s", l->failed, text);
+}
+
+int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag, MPI_Status *array_of_statuses)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Request_get_status_all";
+	struct looking l = { 0 };
+	int active, rc;
+
+	rc = check_array(call, count, array_of_requests, &active);
+	if (unlikely(rc))
+		return rc;
+	if (unlikely(!flag))
+		return hdl_null_arg(NULL, call, "flag");
+	*flag = all_done(count, array_of_requests);
+	if (!*flag) {
+		hdl_progress_test();
+		*flag = all_done(count, array_of_requests);
+	}
+	for (int i = 0; *flag && i < count; i++)
+		look_at(call, array_of_requests[i], array_of_statuses, &l);
+	return end_looking(call, &l);
+}
+HDL_PROFILED(Request_get_status_all);
+
+int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
+				 MPI_Status *array_of_statuses)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Request_get_status_some";
+	struct looking l = { 0 };
+	int active, rc;
+
+	rc = check_array(call, incount, array_of_requests, &active);
+	if (unlikely(rc))
+		return rc;
+	if (unlikely(!outcount || (active && !array_of_indices)))
+		return hdl_null_arg(NULL, call, outcount ? "array_of_indices" : "outcount");
+	if (!active) {
+		*outcount = MPI_UNDEFINED;
+		return MPI_SUCCESS;
+	}
+	/* those that are done stay: who calls until there are more needs a turn each time */
+	if (!all_done(incount, array_of_requests))
+		hdl_progress_test();
+	for (int i = 0; i < incount; i++) {
+		const struct hdl_req *req = (const struct hdl_req *)array_of_requests[i];
+
+		if (array_of_requests[i] == MPI_REQUEST_NULL || !req->done || req->inactive)
+			continue;
+		array_of_indices[l.at] = i;
+		look_at(call, array_of_requests[i], array_of_statuses, &l);
+	}
+	*outcount = l.at;
+	return end_looking(call, &l);
+}
+HDL_PROFILED(Request_get_status_some);
+
+/* ---- the rest ------------------------------------------------------------------------------------------ */
+
+/* Section 6.12: requests of collectives are neither freed nor cancelled. */
+static int is_collective(const char *call, struct hdl_req *req)
+{
+	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it belongs to a nonblocking collective, which can "
+			 "only be waited for");
+}
 
 int PMPI_Request_free(MPI_Request *request)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Request_free";
 	struct hdl_req *req;
+	int code;
 
 	if (!request) {
 		hdl_check_active(call);
@@ -410,8 +647,14 @@ int PMPI_Request_free(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
-	hdl_req_free(req);
+	if (hdl_req_is_collective(req) && req != &hdl_req_sent)
+		return is_collective(call, req);
 	*request = MPI_REQUEST_NULL;
+	if (req->special && req->done && hdl_req_is_generalized(req)) {
+		code = hdl_grequest_free(req);
+		return code ? hdl_raise_code(NULL, code_of_callback(call, "free_fn", code), call) : MPI_SUCCESS;
+	}
+	hdl_req_free(req);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Request_free);
@@ -421,6 +664,7 @@ int PMPI_Cancel(MPI_Request *request)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Cancel";
 	struct hdl_req *req;
+	int code;
 
 	if (!request) {
 		hdl_check_active(call);
@@ -429,6 +673,14 @@ int PMPI_Cancel(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
+	if (hdl_req_is_collective(req) && req != &hdl_req_sent)
+		return is_collective(call, req);
+	if (req->inactive)
+		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is persistent and was not started");
+	if (req->special && hdl_req_is_generalized(req)) {
+		code = hdl_grequest_cancel(req);
+		return code ? hdl_raise_code(NULL, code_of_callback(call, "cancel_fn", code), call) : MPI_SUCCESS;
+	}
 	hdl_req_cancel(req);
 	return MPI_SUCCESS;
 }

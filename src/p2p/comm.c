@@ -84,6 +84,8 @@ static void comm_clear(struct hdl_comm *comm)
 	if (!comm->part)
 		clear_contexts(comm);
 	hdl_group_release(comm->group);
+	free(comm->bsend);
+	comm->bsend = NULL;
 	free(comm->ep);
 	comm->ep = NULL;
 	comm->obj.magic = 0;

@@ -10,7 +10,7 @@ int hdl_p2p_init(void)
 		hdl_error("out of memory for the matching table");
 		return rc;
 	}
-	hdl_recv_init();
+	hdl_recv_start();
 	rc = hdl_comm_init();
 	if (rc) {
 		hdl_error("out of memory for MPI_COMM_WORLD of %d ranks", hdl_job.size);
@@ -59,6 +59,7 @@ int hdl_p2p_fini(void)
 	hdl_comm_fini();
 	hdl_match_fini();
 	hdl_recv_fini();
+	hdl_bsend_fini();
 	hdl_req_fini();
 	hdl_buf_fini();
 	return rc;

@@ -41,6 +41,7 @@ struct hdl_comm {
 	uint32_t agreements;		/* constructors so far: the same number on all ranks */
 	bool unwanted;			/* of MPI_Comm_idup: gone as soon as it is there */
 	bool part;			/* another one's `local`: the contexts are that one's */
+	struct hdl_bsend_space *bsend;	/* the buffer that was attached to it, or NULL */
 	char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -156,6 +157,8 @@ struct hdl_req {
 	struct hdl_ep *ep;		/* progress looks at this peer first; may be NULL */
 	bool detached;			/* freed by its user before it was done */
 	bool pending;			/* counted in what MPI_Finalize waits for */
+	bool special;			/* persistent or generalized: completing calls end it by hdl_req_end */
+	bool inactive;			/* persistent, and not started; done, too */
 	/* the rest is p2p's own: see p2p/request.h */
 };
 
@@ -183,12 +186,42 @@ void hdl_req_complete(struct hdl_req *req, int error);
 void hdl_req_free(struct hdl_req *req);
 /* Progress until the request is done. */
 void hdl_req_wait(struct hdl_req *req);
-/* Takes a receive that has not matched out of the queue: done, with a cancelled status. Otherwise no effect. */
+/* Takes a receive that has not matched out of the queue: done, with a cancelled status. Withdraws a send whose data has
+ * not left, which the receiver may have to agree to: done sooner or later, with a cancelled status or as if nothing had
+ * been asked. Otherwise no effect. */
 void hdl_req_cancel(struct hdl_req *req);
+/* Whether hdl_req_new made it, for a collective. */
+bool hdl_req_is_collective(const struct hdl_req *req);
 /* For an error in a request: leaves its explanation for hdl_reason. Once. */
 void hdl_req_explain(struct hdl_req *req);
 /* Keeps the explanation of an error with a request of hdl_req_new, ahead of hdl_req_complete. */
 void hdl_req_reason(struct hdl_req *req, const char *why);
+
+/* ---- persistent requests (section 3.9) -------------------------------------------------------------------- */
+
+enum hdl_send_mode { HDL_STANDARD, HDL_SYNCHRONOUS, HDL_BUFFERED, HDL_READY };
+
+/* An inactive request for such a send or receive in the point-to-point context. MPI_ERR_NO_MEM. */
+int hdl_send_init(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+		  enum hdl_send_mode mode, struct hdl_req **req);
+int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		  struct hdl_req **req);
+bool hdl_req_is_persistent(const struct hdl_req *req);
+/* Starts an inactive one. An error class: it stays inactive. */
+int hdl_req_start(struct hdl_req *req);
+/* An active one that is done is inactive again; its explanation, if any, was taken. */
+void hdl_req_end_persistent(struct hdl_req *req);
+
+/* ---- generalized requests (section 13.2) ------------------------------------------------------------------ */
+
+int hdl_grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn,
+		       MPI_Grequest_cancel_function *cancel_fn, void *extra_state, struct hdl_req **req);
+bool hdl_req_is_generalized(const struct hdl_req *req);
+/* Each calls the user's function with the lock open, and returns its code. */
+int hdl_grequest_query(struct hdl_req *req, MPI_Status *status);
+int hdl_grequest_cancel(struct hdl_req *req);
+/* Of one that is done: frees it, too. */
+int hdl_grequest_free(struct hdl_req *req);
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
 
@@ -225,6 +258,48 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 	     uint16_t context, MPI_Status *status);
 int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status);
 int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status);
+
+/* A matched message (section 3.8.2): out of the queues, no other receive or probe finds it. Its bytes count as unexpected
+ * ones until it is received. */
+struct hdl_message;
+#define HDL_MAGIC_MESSAGE 0x484d5347u
+static inline struct hdl_message *hdl_message_get(MPI_Message handle)
+{
+	return hdl_handle_is_address(handle) && ((struct hdl_object *)handle)->magic == HDL_MAGIC_MESSAGE ?
+		       (struct hdl_message *)handle : NULL;
+}
+struct hdl_comm *hdl_message_comm(const struct hdl_message *m);
+/* *m is NULL if there is none (improbe), or for MPI_PROC_NULL. */
+int hdl_improbe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, struct hdl_message **m,
+		MPI_Status *status);
+int hdl_mprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, struct hdl_message **m, MPI_Status *status);
+/* The message is gone, unless MPI_ERR_COUNT is returned by hdl_imrecv. */
+int hdl_imrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_message *m, struct hdl_req **req);
+int hdl_mrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_message *m, MPI_Status *status);
+
+/* Both at once; the request has the receive's status. temp: what hdl_buf_get gave for the data to be sent, or NULL; it is
+ * given back in any case. */
+int hdl_isendrecv(const void *sendbuf, MPI_Count sendcount, const struct hdl_type *sendtype, int dest, int sendtag,
+		  void *recvbuf, MPI_Count recvcount, const struct hdl_type *recvtype, int src, int recvtag,
+		  struct hdl_comm *comm, void *temp, struct hdl_req **req);
+/* Pooled memory of any size, 16-byte aligned. NULL without memory; NULL may be given back. */
+void *hdl_buf_get(size_t bytes);
+void hdl_buf_put(void *buf);
+
+/* ---- buffered sends (section 3.6) ------------------------------------------------------------------------- */
+
+/* What MPI_BUFFER_ATTACH associates with the process, a session or a communicator. */
+struct hdl_bsend_space;
+/* MPI_ERR_BUFFER if one is attached. buffer may be MPI_BUFFER_AUTOMATIC. *space: made if it is NULL. */
+int hdl_bsend_attach(struct hdl_bsend_space **space, void *buffer, size_t size);
+/* Waits until all messages in the buffer have been sent. NULL and 0 if none is attached. */
+void hdl_bsend_detach(struct hdl_bsend_space **space, void **buffer, size_t *size);
+void hdl_bsend_flush(struct hdl_bsend_space *space);
+/* A request that is done when all messages that are in the buffer now have been sent. MPI_ERR_NO_MEM. */
+int hdl_bsend_iflush(struct hdl_bsend_space *space, struct hdl_comm *comm, struct hdl_req **req);
+extern struct hdl_bsend_space *hdl_bsend_process;
+/* MPI_ERR_BUFFER if there is no room. The communicator's buffer serves, or else the process's. */
+int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
 /* One turn of the transport. */
 static inline int hdl_progress(void)

@@ -243,10 +243,8 @@ static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag,
 	return u;
 }
 
-/* Takes an unexpected message out and gives it to the receive. */
-static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
+void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u)
 {
-	hdl_match_remove(u);
 	switch (u->kind) {
 	case HDL_EAGER:
 		deliver_eager(op, u->src, u->tag, u->data, u->len);
@@ -259,6 +257,13 @@ static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
 	}
 	hdl_buf_put(u);
 	fewer_unexpected();
+}
+
+/* Takes an unexpected message out and gives it to the receive. */
+static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
+{
+	hdl_match_remove(u);
+	hdl_recv_deliver(op, u);
 }
 
 void hdl_unexpected_self(struct hdl_op *send, bool buffered)
@@ -283,6 +288,53 @@ void hdl_unexpected_self(struct hdl_op *send, bool buffered)
 	hdl_match_add(u);
 }
 
+/* ---- messages that their sender withdraws ---------------------------------------------------------------- */
+
+struct wanted {
+	int src;
+	uint32_t number;
+	struct hdl_unexpected *found;
+};
+
+static void is_announced(const struct hdl_unexpected *u, void *arg)
+{
+	struct wanted *w = arg;
+
+	if (u->kind == HDL_RTS && u->src == w->src && hdl_rts_number(u->data) == w->number)
+		w->found = (struct hdl_unexpected *)u;
+}
+
+/* The message that asks is itself one to be fetched, if its sender was told to hold. */
+static void fetch_nothing(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct hdl_op *op = hdl_op_new(&hdl_world, HDL_REQ_RECV);
+
+	if (!op)
+		hdl_out_of_memory("a message without data", sizeof(*op));
+	op->src = op->peer = src;
+	op->tag = hdr->tag;
+	op->context = hdr->context;
+	op->bytes = 0;
+	op->req.detached = true;
+	deliver_rts(op, src, hdr->tag, payload, 0);
+}
+
+/* A sender wants an announced message back. It came before: it is here if it has not matched. If it has, its sender learns
+ * so by its completion, and no answer is needed. */
+static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct wanted w = { .src = src, .number = (uint32_t)hdr->tag };
+
+	if (hdr->kind == HDL_RTS)
+		fetch_nothing(src, hdr, payload);
+	hdl_match_each_unexpected(is_announced, &w);
+	if (!w.found)
+		return;
+	hdl_match_remove(w.found);
+	hdl_ep_refuse(hdl_ep(src), w.found->data);
+	hdl_buf_put(w.found);
+}
+
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
 
 static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
@@ -296,6 +348,10 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 			deliver_eager(op, src, hdr->tag, payload, hdr->len);
 		else
 			deliver_rts(op, src, hdr->tag, payload, len);
+		return;
+	}
+	if (unlikely(hdr->context == HDL_CONTEXT_CANCEL)) {
+		asked_to_forget(src, hdr, payload);
 		return;
 	}
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
@@ -364,13 +420,9 @@ int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum)
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag,
-			    struct hdl_comm *comm, uint16_t context)
+static inline __attribute__((always_inline)) int fill_buffer(struct hdl_op *op, void *buf, MPI_Count count,
+							     const struct hdl_type *t)
 {
-	op->src = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
-	op->peer = src;
-	op->tag = tag;
-	op->context = context;
 	op->buf = buf;
 	op->count = count;
 	op->type = NULL;
@@ -384,6 +436,21 @@ static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const
 		hdl_type_retain(op->type);
 	}
 	return MPI_SUCCESS;
+}
+
+int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t)
+{
+	return fill_buffer(op, buf, count, t);
+}
+
+static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag,
+			    struct hdl_comm *comm, uint16_t context)
+{
+	op->src = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
+	op->peer = src;
+	op->tag = tag;
+	op->context = context;
+	return fill_buffer(op, buf, count, t);
 }
 
 static inline struct hdl_ep *ep_of(struct hdl_comm *comm, int src)
@@ -404,7 +471,7 @@ int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int
 		return MPI_ERR_NO_MEM;
 	}
 	if (unlikely(src == MPI_PROC_NULL)) {
-		op->kind = HDL_REQ_OTHER;
+		op->kind = HDL_REQ_NONE;
 		hdl_status_empty(&op->req.status, MPI_PROC_NULL);
 		op->req.done = 1;
 		*req = &op->req;
@@ -489,26 +556,34 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 	return op.req.error;
 }
 
-static int probe_found(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status)
+struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc)
 {
 	int world = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
 	struct hdl_unexpected *u = hdl_match_find(context, world, tag);
-	int errnum, rc;
+	int errnum;
 
-	*flag = u != NULL;
+	*rc = MPI_SUCCESS;
 	if (u) {
 		if (status) {
 			status->MPI_SOURCE = src != MPI_ANY_SOURCE ? src : hdl_comm_rank_of(comm, u->src);
 			status->MPI_TAG = u->tag;
 			hdl_status_set_bytes(status, u->len, false);
 		}
-		return MPI_SUCCESS;
+		return u;
 	}
-	rc = hdl_check_peer(comm, src, &errnum);
-	if (rc)
+	*rc = hdl_check_peer(comm, src, &errnum);
+	if (*rc)
 		hdl_reason_set("%s %d has failed: %s",
 			       src == MPI_ANY_SOURCE ? "a rank of the communicator, source" : "rank",
 			       src, strerror(errnum));
+	return NULL;
+}
+
+static int probe_found(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status)
+{
+	int rc;
+
+	*flag = hdl_probe_find(src, tag, comm, context, status, &rc) != NULL;
 	return rc;
 }
 
@@ -530,7 +605,7 @@ int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *f
 }
 
 struct probe {
-	int src, tag, flag;
+	int src, tag;
 	struct hdl_comm *comm;
 	uint16_t context;
 };
@@ -543,17 +618,24 @@ static bool probe_is_over(const void *arg)
 	return hdl_match_find(p->context, world, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
 }
 
-int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status)
+void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context)
 {
 	struct probe p = { .src = src, .tag = tag, .comm = comm, .context = context };
+
+	hdl_wait_until(probe_is_over, &p);
+}
+
+int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status)
+{
+	int flag;
 
 	if (unlikely(src == MPI_PROC_NULL)) {
 		if (status)
 			hdl_status_empty(status, MPI_PROC_NULL);
 		return MPI_SUCCESS;
 	}
-	hdl_wait_until(probe_is_over, &p);
-	return probe_found(src, tag, comm, context, &p.flag, status);
+	hdl_probe_wait(src, tag, comm, context);
+	return probe_found(src, tag, comm, context, &flag, status);
 }
 
 unsigned hdl_unexpected_purge(uint16_t context)
@@ -569,7 +651,7 @@ void hdl_unexpected_close(void)
 	nheld = 0;
 }
 
-int hdl_recv_init(void)
+int hdl_recv_start(void)
 {
 	unexpected_warn = hdl_vars.unexpected_warn ? hdl_vars.unexpected_warn : SIZE_MAX;
 	return 0;

@@ -48,11 +48,13 @@ struct hdl_req *hdl_req_new(struct hdl_comm *comm)
 	return &op->req;
 }
 
-/* In the pool there is no callback, error number, type or packed buffer, and nothing detached, pending or posted. */
-static void op_put(struct hdl_op *op)
+/* In the pool there is no callback, error number, type or packed buffer, and nothing detached, pending, special or posted. */
+void hdl_op_put(struct hdl_op *op)
 {
 	struct hdl_comm *comm = op->req.comm;
 
+	if (unlikely(op->kind == HDL_REQ_PERSISTENT))
+		hdl_persistent_put(op);
 	op->req.obj.magic = 0;
 	if (unlikely(op->req.notify || op->req.look || op->errnum || op->req.detached)) {
 		op->req.notify = NULL;
@@ -60,6 +62,7 @@ static void op_put(struct hdl_op *op)
 		op->errnum = 0;
 		op->req.detached = false;
 	}
+	op->req.special = op->req.inactive = false;
 	op->type = NULL;
 	op->packed = NULL;
 	op->next = hdl_free_ops;
@@ -71,14 +74,23 @@ static void op_put(struct hdl_op *op)
 }
 
 /* An error of a request that nobody holds can only end the job (section 3.7.3, MPI_REQUEST_FREE). */
-static _Noreturn void detached_error(struct hdl_req *req)
+void hdl_req_lost(struct hdl_req *req)
 {
 	char text[512];
 
 	hdl_req_explain(req);
-	snprintf(text, sizeof(text), "an operation whose request was freed by MPI_Request_free failed: %s",
+	snprintf(text, sizeof(text), "an operation whose request was freed by MPI_Request_free, or a buffered send, failed: %s",
 		 hdl_reason_take());
 	hdl_rt_abort(req->error, text);
+}
+
+static inline void release(struct hdl_req *req)
+{
+	/* section 13.2: of one that was freed early, its completion frees */
+	if (unlikely(((struct hdl_op *)req)->kind == HDL_REQ_GENERALIZED))
+		hdl_grequest_free(req);
+	else
+		hdl_op_put((struct hdl_op *)req);
 }
 
 void hdl_req_complete(struct hdl_req *req, int error)
@@ -93,8 +105,8 @@ void hdl_req_complete(struct hdl_req *req, int error)
 		req->notify(req);
 	} else if (unlikely(req->detached)) {
 		if (error)
-			detached_error(req);
-		op_put((struct hdl_op *)req);
+			hdl_req_lost(req);
+		release(req);
 	}
 }
 
@@ -104,10 +116,12 @@ void hdl_req_free(struct hdl_req *req)
 		return;
 	if (unlikely(!req->done)) {
 		req->detached = true;
-		req->obj.refs = 0;
+		/* no handle any more, but for MPI_Grequest_complete */
+		if (!req->special || !hdl_req_is_generalized(req))
+			req->obj.magic = HDL_MAGIC_DETACHED;
 		return;
 	}
-	op_put((struct hdl_op *)req);
+	release(req);
 }
 
 /* One of several threads that wait: polls, or sleeps until its condition holds or the transport needs a poller. */
@@ -197,8 +211,14 @@ void hdl_req_cancel(struct hdl_req *req)
 {
 	struct hdl_op *op = (struct hdl_op *)req;
 
-	/* A message that left cannot be called back, and one that matched is received: section 3.8.4 allows both. */
-	if (req->done || op->kind != HDL_REQ_RECV || !op->posted)
+	/* What has matched is received: section 3.8.4 allows it. */
+	if (req->done)
+		return;
+	if (op->kind == HDL_REQ_SEND)
+		hdl_send_cancel(op);
+	else if (op->kind == HDL_REQ_PERSISTENT && op->persistent.inner)
+		hdl_req_cancel(op->persistent.inner);
+	if (op->kind != HDL_REQ_RECV || !op->posted)
 		return;
 	hdl_match_withdraw(op);
 	if (op->type)
@@ -206,6 +226,20 @@ void hdl_req_cancel(struct hdl_req *req)
 	hdl_status_empty(&req->status, MPI_ANY_SOURCE);
 	hdl_status_set_bytes(&req->status, 0, true);
 	hdl_req_complete(req, MPI_SUCCESS);
+}
+
+bool hdl_req_is_collective(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
+}
+
+void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
+{
+	req->notify_arg = arg;
+	if (req->done)
+		fn(req);
+	else
+		req->notify = fn;
 }
 
 void hdl_req_reason(struct hdl_req *req, const char *why)
@@ -241,7 +275,12 @@ void hdl_req_explain(struct hdl_req *req)
 
 	if (!req->error)
 		return;
-	if (op->kind == HDL_REQ_OTHER) {
+	if (op->kind == HDL_REQ_PERSISTENT) {
+		if (op->persistent.inner)
+			hdl_req_explain(op->persistent.inner);
+		return;
+	}
+	if (op->kind != HDL_REQ_SEND && op->kind != HDL_REQ_RECV) {
 		if (op->packed)
 			hdl_reason_set("%s", (const char *)op->packed);
 		hdl_buf_put(op->packed);
@@ -266,7 +305,7 @@ void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *ar
 {
 	for (struct slab *s = slabs; s; s = s->next)
 		for (int i = 0; i < SLAB_OPS; i++)
-			if (s->op[i].req.obj.magic == HDL_MAGIC_REQ && !s->op[i].req.done)
+			if ((s->op[i].req.obj.magic == HDL_MAGIC_REQ || s->op[i].req.obj.magic == HDL_MAGIC_DETACHED) && !s->op[i].req.done && s->op[i].kind < HDL_REQ_NONE)
 				fn(&s->op[i], arg);
 }
 
@@ -274,6 +313,9 @@ void hdl_req_fini(void)
 {
 	for (struct slab *s = slabs, *next; s; s = next) {
 		next = s->next;
+		for (int i = 0; i < SLAB_OPS; i++)
+			if (s->op[i].req.obj.magic == HDL_MAGIC_MESSAGE)
+				hdl_buf_put(s->op[i].message);
 		free(s);
 	}
 	slabs = NULL;

@@ -12,7 +12,39 @@
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
-enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV };
+/* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an announced message that
+ * it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
+#define HDL_CONTEXT_CANCEL 4
+
+/* OTHER: a collective. From NONE on, what waits is no operation, or made of others: reports leave it out. */
+enum hdl_req_kind { HDL_REQ_OTHER, HDL_REQ_SEND, HDL_REQ_RECV, HDL_REQ_NONE, HDL_REQ_PAIR, HDL_REQ_PERSISTENT,
+		    HDL_REQ_GENERALIZED };
+
+struct hdl_op;
+
+/* Freed by its user, and not done. */
+#define HDL_MAGIC_DETACHED 0x48444554u
+
+/* A request that follows another one each time it is started. */
+struct hdl_persistent {
+	int (*start)(struct hdl_op *op, struct hdl_req **inner);	/* *inner: NULL if it is done */
+	struct hdl_req *inner;		/* from its start until the completing call; NULL: it was done at once */
+	enum hdl_send_mode mode;
+};
+
+struct hdl_generalized {
+	MPI_Grequest_query_function *query_fn;
+	MPI_Grequest_free_function *free_fn;
+	MPI_Grequest_cancel_function *cancel_fn;
+	void *extra_state;
+};
+
+/* MPI_Isendrecv */
+struct hdl_pair {
+	struct hdl_req *send, *recv;
+	void *temp;			/* the data sent, if not the user's own */
+	int left;
+};
 
 /* A send or a receive. Sends and receives that block live on the stack, others in the pool. */
 struct hdl_op {
@@ -41,6 +73,10 @@ struct hdl_op {
 	union {
 		struct hdl_send send;
 		struct hdl_fetch fetch;
+		struct hdl_unexpected *message;		/* between a matched probe and its receive */
+		struct hdl_persistent persistent;
+		struct hdl_generalized generalized;
+		struct hdl_pair pair;
 	};
 };
 
@@ -60,8 +96,6 @@ struct hdl_unexpected {
 
 /* ---- buffer.c: pooled memory of any size ------------------------------------------------------------------ */
 
-void *hdl_buf_get(size_t bytes);	/* 16-byte aligned; NULL without memory */
-void hdl_buf_put(void *buf);		/* NULL is allowed */
 size_t hdl_buf_size(const void *buf);	/* what it takes of the heap */
 void hdl_buf_fini(void);
 
@@ -88,6 +122,14 @@ static inline struct hdl_op *hdl_op_new(struct hdl_comm *comm, enum hdl_req_kind
 }
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 void hdl_req_fini(void);
+/* Ends the job for an error of a request that nobody holds. */
+_Noreturn void hdl_req_lost(struct hdl_req *req);
+/* Follows a request that may be done already: fn is called now or when it is. */
+void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
+/* A special request is given back: what it holds. */
+void hdl_persistent_put(struct hdl_op *op);
+void hdl_op_put(struct hdl_op *op);
+void hdl_bsend_fini(void);
 /* The rest of hdl_wait_done, when the first turn of progress was not enough. */
 void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op);
 /* Progress until *done. op: the blocking operation, for reports; NULL if it is in the pool. */
@@ -103,6 +145,11 @@ static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const st
 /* Requests of the pool that are not done: what MPI_Finalize waits for. */
 extern size_t hdl_pending;
 
+/* ---- send.c --------------------------------------------------------------------------------------------- */
+
+/* Of one that is not done: see hdl_req_cancel. */
+void hdl_send_cancel(struct hdl_op *op);
+
 /* ---- recv.c -------------------------------------------------------------------------------------------- */
 
 extern const struct hdl_upcalls hdl_p2p_upcalls;
@@ -116,7 +163,14 @@ void hdl_unexpected_self(struct hdl_op *send, bool buffered);
 unsigned hdl_unexpected_purge(uint16_t context);
 /* The transport is closed: nobody is told anything from here on. */
 void hdl_unexpected_close(void);
-int hdl_recv_init(void);
+/* Gives a message that is out of the queue to the receive. */
+void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
+/* MPI_ERR_COUNT. */
+int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t);
+/* The earliest message that matches, or NULL and in *rc whether a failed rank makes it impossible. */
+struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc);
+void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context);
+int hdl_recv_start(void);
 void hdl_recv_fini(void);
 /* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
 int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum);

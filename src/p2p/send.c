@@ -16,6 +16,10 @@ static void send_done(struct hdl_send *send, int err)
 
 	hdl_buf_put(op->packed);
 	op->packed = NULL;
+	if (unlikely(err == -ECANCELED)) {
+		hdl_status_set_bytes(&op->req.status, 0, true);
+		err = 0;
+	}
 	hdl_req_complete(&op->req, likely(!err) ? MPI_SUCCESS : hdl_op_fail(op, err));
 }
 
@@ -92,7 +96,7 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	}
 	hdl_status_empty(&op->req.status, MPI_ANY_SOURCE);
 	if (unlikely(dest == MPI_PROC_NULL)) {
-		op->kind = HDL_REQ_OTHER;
+		op->kind = HDL_REQ_NONE;
 		op->req.done = 1;
 		*req = &op->req;
 		return MPI_SUCCESS;
@@ -114,6 +118,40 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	if (rc)
 		send_done(&op->send, rc < 0 ? rc : 0);
 	return MPI_SUCCESS;
+}
+
+/* Takes a message of this rank to itself back; true: nobody has received it. */
+static bool cancel_self(struct hdl_op *op)
+{
+	struct hdl_unexpected *u = hdl_match_contexts[op->context].first;
+
+	while (u && (u->kind != HDL_SELF || u->self != op))
+		u = u->after;
+	if (!u)
+		return false;
+	hdl_match_remove(u);
+	hdl_buf_put(u);
+	if (op->type)
+		hdl_type_release(op->type);
+	hdl_status_set_bytes(&op->req.status, 0, true);
+	hdl_req_complete(&op->req, MPI_SUCCESS);
+	return true;
+}
+
+void hdl_send_cancel(struct hdl_op *op)
+{
+	struct hdl_req *ask;
+	uint32_t number;
+
+	if (op->peer == op->req.comm->rank) {
+		cancel_self(op);
+		return;
+	}
+	if (hdl_ep_withdraw(op->req.ep, &op->send, &number) != 0)
+		return;
+	/* It was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
+	if (!hdl_isend(NULL, 0, hdl_type_get(MPI_BYTE), op->peer, (int)number, op->req.comm, HDL_CONTEXT_CANCEL, false, &ask))
+		hdl_req_free(ask);
 }
 
 /* The rest of a blocking send that did not leave at once. */

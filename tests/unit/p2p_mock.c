@@ -27,7 +27,8 @@ _Static_assert(sizeof(struct rts) == HDL_RTS_SIZE, "as the transport's record");
 
 enum mock_mode mock_mode;
 struct mock_sent mock_sent[256];
-int mock_nsent, mock_fetch_err, mock_fetches, mock_idles;
+int mock_nsent, mock_fetch_err, mock_fetches, mock_idles, mock_refused = -1;
+bool mock_announced;
 char mock_last_warning[1024];
 int mock_holds[16], mock_nholds;
 
@@ -97,6 +98,35 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	return mock_mode == MOCK_NOW && len <= 48 ? hdl_ep_send(ep, tag, context, false, buf, len, NULL) : 0;
 }
 
+/* What is in flight has not left. */
+int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
+{
+	(void)ep;
+	for (int i = 0; i < mock_nsent; i++)
+		if (mock_sent[i].send == send) {
+			*number = (uint32_t)i;
+			if (mock_announced)
+				return 0;
+			mock_complete(i, -ECANCELED);
+			return 1;
+		}
+	return -EBUSY;
+}
+
+uint32_t hdl_rts_number(const void *rts)
+{
+	struct rts r;
+
+	memcpy(&r, rts, sizeof(r));
+	return (uint32_t)r.pad[0];
+}
+
+void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
+{
+	(void)ep;
+	mock_refused = (int)hdl_rts_number(rts);
+}
+
 void hdl_ep_hold(struct hdl_ep *ep, bool on)
 {
 	mock_holds[mock_nholds % 16] = on ? ep->rank : -ep->rank;
@@ -144,7 +174,7 @@ void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len)
 	struct rts *rts = malloc(sizeof(*rts));
 	struct hdl_hdr hdr = { .tag = tag, .context = context, .len = sizeof(*rts), .kind = HDL_RTS };
 
-	*rts = (struct rts){ .len = len, .data = data };
+	*rts = (struct rts){ .len = len, .data = data, .pad = { (uint64_t)tag } };
 	upcalls->arrived(src, &hdr, rts);
 	free(rts);
 }

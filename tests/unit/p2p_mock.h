@@ -38,11 +38,14 @@ void mock_job(int rank, int size);
 void mock_complete(int i, int err);
 /* A message arrives now, as from within progress. */
 void mock_eager(int src, int tag, uint16_t context, const void *data, size_t len);
-/* The same by rendezvous: data must stay until it is fetched. */
+/* The same by rendezvous: data must stay until it is fetched. Its number is the tag. */
 void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len);
 /* A message that the next turn of progress brings; one per turn, in this order. data must stay. */
 void mock_later(int src, int tag, uint16_t context, const void *data, size_t len);
 void mock_peer_failed(int peer, int err);
+/* Whether sends in flight are announced, under their index, when they are to be withdrawn; the latest that was refused. */
+extern bool mock_announced;
+extern int mock_refused;
 /* What the next fetches end with. */
 extern int mock_fetch_err;
 extern int mock_fetches;	/* fetches asked for */

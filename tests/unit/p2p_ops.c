@@ -244,6 +244,105 @@ Test(p2p, cancel)
 	hdl_req_free(req);
 }
 
+Test(p2p, cancel_a_send_that_did_not_leave)
+{
+	struct hdl_req *req;
+	int v = 1;
+
+	mock_mode = MOCK_LATER;
+	cr_assert_eq(hdl_isend(&v, 1, ints, 1, 7, &hdl_world, 0, false, &req), 0);
+	hdl_req_cancel(req);
+	cr_assert(req->done);
+	cr_assert_eq(req->error, MPI_SUCCESS);
+	cr_assert(hdl_status_cancelled(&req->status));
+	hdl_req_free(req);
+}
+
+Test(p2p, cancel_an_announced_send_asks_its_receiver)
+{
+	struct hdl_req *req;
+	int v = 1;
+
+	mock_mode = MOCK_LATER;
+	mock_announced = true;
+	cr_assert_eq(hdl_isend(&v, 1, ints, 1, 7, &hdl_world, 0, true, &req), 0);
+	mock_mode = MOCK_NOW;
+	hdl_req_cancel(req);
+	cr_assert_not(req->done, "the receiver decides");
+	cr_assert_eq(mock_nsent, 2);
+	cr_assert_eq(mock_sent[1].dest, 1);
+	cr_assert_eq(mock_sent[1].context, HDL_CONTEXT_CANCEL);
+	cr_assert_eq(mock_sent[1].tag, 0, "the number of the announced one");
+	cr_assert_eq(mock_sent[1].len, 0);
+	mock_complete(0, -ECANCELED);
+	cr_assert(req->done && !req->error && hdl_status_cancelled(&req->status));
+	hdl_req_free(req);
+}
+
+Test(p2p, a_withdrawn_message_is_forgotten_unless_it_matched)
+{
+	static const int data = 5;
+	int flag, got = 0;
+	MPI_Status s;
+
+	mock_rts(2, 31, 0, &data, 4);		/* its number is its tag */
+	mock_rts(1, 31, 0, &data, 4);
+	mock_eager(2, 99, HDL_CONTEXT_CANCEL, NULL, 0);
+	cr_assert_eq(mock_refused, -1, "no message of this number");
+	mock_eager(2, 31, HDL_CONTEXT_CANCEL, NULL, 0);
+	cr_assert_eq(mock_refused, 31);
+	cr_assert_eq(hdl_match_unexpected_count(), 1);
+	cr_assert_eq(hdl_iprobe(2, 31, &hdl_world, 0, &flag, &s), 0);
+	cr_assert_not(flag);
+	mock_refused = -1;
+	cr_assert_eq(hdl_recv(&got, 1, ints, 1, 31, &hdl_world, 0, &s), 0);
+	cr_assert_eq(got, 5);
+	mock_eager(1, 31, HDL_CONTEXT_CANCEL, NULL, 0);
+	cr_assert_eq(mock_refused, -1, "it has matched");
+	/* The question itself may be announced: it is fetched, so that its sender is done with it. */
+	mock_rts(2, 32, 0, &data, 4);
+	mock_rts(2, 32, HDL_CONTEXT_CANCEL, NULL, 0);
+	cr_assert_eq(mock_refused, 32);
+	cr_assert_eq(mock_fetches, 2);
+	hdl_progress();
+	cr_assert_eq(hdl_match_unexpected_count(), 0);
+}
+
+Test(p2p, cancel_a_message_to_oneself)
+{
+	struct hdl_req *req;
+	int v = 1;
+
+	cr_assert_eq(hdl_isend(&v, 1, ints, 0, 7, &hdl_world, 0, true, &req), 0);
+	cr_assert_not(req->done);
+	hdl_req_cancel(req);
+	cr_assert(req->done && hdl_status_cancelled(&req->status));
+	cr_assert_eq(hdl_match_unexpected_count(), 0);
+	hdl_req_free(req);
+}
+
+Test(p2p, matched_message_counts_until_it_is_received)
+{
+	struct hdl_message *m, *none;
+	size_t before = hdl_unexpected_bytes;
+	int flag, got = 0, value = 3;
+	MPI_Status s;
+
+	mock_eager(1, 4, 0, &value, sizeof(value));
+	cr_assert_gt(hdl_unexpected_bytes, before);
+	cr_assert_eq(hdl_improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, &m, &s), 0);
+	cr_assert(flag && s.MPI_SOURCE == 1 && s.MPI_TAG == 4 && count_of(&s) == 4);
+	cr_assert_gt(hdl_unexpected_bytes, before);
+	cr_assert_eq(hdl_improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, &none, &s), 0);
+	cr_assert(!flag && !none);
+	cr_assert_eq((void *)hdl_message_get((MPI_Message)m), m);
+	cr_assert_null(hdl_req_get((MPI_Request)m), "a message is no request");
+	cr_assert_eq(hdl_mrecv(&got, 1, ints, m, &s), 0);
+	cr_assert_eq(got, 3);
+	cr_assert_eq(hdl_unexpected_bytes, before);
+	cr_assert_null(hdl_message_get((MPI_Message)m), "it was received");
+}
+
 Test(p2p, probe)
 {
 	int v[2] = { 1, 2 }, flag;

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Matched probe and receive (MPI-5.0 section 3.8.2). A matched message is a receive of the pool that has its message, and
+ * no buffer yet; the receive gives it one. As long as the user keeps it, a handle that was used up is told apart by the
+ * pool's magic word.
+ */
+#include "p2p/match.h"
+
+struct hdl_message {
+	struct hdl_op op;
+};
+
+struct hdl_comm *hdl_message_comm(const struct hdl_message *m)
+{
+	return m->op.req.comm;
+}
+
+/* Takes the message out of the queue. The receive that waits for nothing: MPI_ERR_NO_MEM. */
+static int take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_message **m)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_RECV);
+
+	if (!op) {
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	hdl_match_remove(u);
+	if (u->kind == HDL_EAGER)
+		hdl_unexpected_bytes += u->held;
+	op->req.obj.magic = HDL_MAGIC_MESSAGE;
+	op->message = u;
+	op->src = u->src;
+	op->peer = hdl_comm_rank_of(comm, u->src);
+	op->tag = u->tag;
+	op->context = u->context;
+	*m = (struct hdl_message *)op;
+	return MPI_SUCCESS;
+}
+
+static bool of_nobody(int src, struct hdl_message **m, MPI_Status *status)
+{
+	*m = NULL;
+	if (src == MPI_PROC_NULL && status)
+		hdl_status_empty(status, MPI_PROC_NULL);
+	return src == MPI_PROC_NULL;
+}
+
+int hdl_improbe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, struct hdl_message **m,
+		MPI_Status *status)
+{
+	struct hdl_unexpected *u;
+	int rc;
+
+	*flag = 1;
+	if (of_nobody(src, m, status))
+		return MPI_SUCCESS;
+	u = hdl_probe_find(src, tag, comm, context, status, &rc);
+	if (!u && !rc) {
+		hdl_progress_test();
+		u = hdl_probe_find(src, tag, comm, context, status, &rc);
+	}
+	*flag = u != NULL;
+	return u ? take(u, comm, m) : rc;
+}
+
+int hdl_mprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, struct hdl_message **m, MPI_Status *status)
+{
+	struct hdl_unexpected *u;
+	int rc;
+
+	if (of_nobody(src, m, status))
+		return MPI_SUCCESS;
+	/* What ends the wait was seen by this thread, with the lock, and is taken before anybody else gets it. */
+	hdl_probe_wait(src, tag, comm, context);
+	u = hdl_probe_find(src, tag, comm, context, status, &rc);
+	return u ? take(u, comm, m) : rc;
+}
+
+static void receive_nothing(struct hdl_req *req)
+{
+	hdl_status_empty(&req->status, MPI_PROC_NULL);
+	req->done = 1;
+}
+
+int hdl_imrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_message *m, struct hdl_req **req)
+{
+	struct hdl_op *op = m ? &m->op : hdl_op_new(&hdl_self, HDL_REQ_NONE);
+	struct hdl_unexpected *u;
+	int rc;
+
+	*req = NULL;
+	if (!op) {
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	if (!m) {
+		receive_nothing(&op->req);
+		*req = &op->req;
+		return MPI_SUCCESS;
+	}
+	u = op->message;
+	rc = hdl_recv_fill_buffer(op, buf, count, t);
+	if (rc)
+		return rc;
+	if (u->kind == HDL_EAGER)
+		hdl_unexpected_bytes -= u->held;
+	op->req.obj.magic = HDL_MAGIC_REQ;
+	op->req.ep = op->peer == op->req.comm->rank ? NULL : hdl_comm_ep(op->req.comm, op->peer);
+	*req = &op->req;
+	hdl_recv_deliver(op, u);
+	return MPI_SUCCESS;
+}
+
+int hdl_mrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_message *m, MPI_Status *status)
+{
+	struct hdl_req *req;
+	int rc = hdl_imrecv(buf, count, t, m, &req);
+
+	if (rc)
+		return rc;
+	hdl_req_wait(req);
+	if (status) {
+		status->MPI_SOURCE = req->status.MPI_SOURCE;
+		status->MPI_TAG = req->status.MPI_TAG;
+		hdl_status_set_bytes(status, hdl_status_bytes(&req->status), false);
+	}
+	rc = req->error;
+	if (rc)
+		hdl_req_explain(req);
+	hdl_req_free(req);
+	return rc;
+}

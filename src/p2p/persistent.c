@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes the
+ * operation's own request, which the persistent one follows until the completing call: status and error are copied, the
+ * explanation of an error stays with the inner one until then.
+ *
+ *     inactive (done, inactive) ── start ──▶ active ── the inner one is done ──▶ done ── completing call ──▶ inactive
+ */
+#include "p2p/request.h"
+
+static inline struct hdl_op *op_of(struct hdl_req *req)
+{
+	return (struct hdl_op *)req;
+}
+
+static int start_send(struct hdl_op *op, struct hdl_req **inner)
+{
+	const struct hdl_type *t = op->type;
+	struct hdl_comm *comm = op->req.comm;
+
+	*inner = NULL;
+	if (op->persistent.mode == HDL_BUFFERED)
+		return hdl_bsend(op->buf, op->count, t, op->peer, op->tag, comm);
+	if (op->persistent.mode != HDL_SYNCHRONOUS && hdl_send_now(op->buf, op->count, t, op->peer, op->tag, comm, op->context))
+		return MPI_SUCCESS;
+	return hdl_isend(op->buf, op->count, t, op->peer, op->tag, comm, op->context,
+			 op->persistent.mode == HDL_SYNCHRONOUS, inner);
+}
+
+static int start_recv(struct hdl_op *op, struct hdl_req **inner)
+{
+	return hdl_irecv(op->buf, op->count, op->type, op->peer, op->tag, op->req.comm, op->context, inner);
+}
+
+static int init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
+		int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode, struct hdl_req **req)
+{
+	struct hdl_op *op = hdl_op_new(comm, HDL_REQ_PERSISTENT);
+
+	*req = NULL;
+	if (!op) {
+		hdl_reason_set("out of memory for requests");
+		return MPI_ERR_NO_MEM;
+	}
+	op->buf = (void *)buf;
+	op->count = count;
+	op->type = (struct hdl_type *)t;
+	hdl_type_retain(op->type);
+	op->peer = peer;
+	op->tag = tag;
+	op->context = comm->context;
+	op->persistent = (struct hdl_persistent){ .start = start, .mode = mode };
+	op->req.special = op->req.inactive = true;
+	op->req.done = 1;
+	*req = &op->req;
+	return MPI_SUCCESS;
+}
+
+int hdl_send_init(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm,
+		  enum hdl_send_mode mode, struct hdl_req **req)
+{
+	return init(start_send, buf, count, t, dest, tag, comm, mode, req);
+}
+
+int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
+		  struct hdl_req **req)
+{
+	return init(start_recv, buf, count, t, src, tag, comm, HDL_STANDARD, req);
+}
+
+bool hdl_req_is_persistent(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
+}
+
+static void inner_done(struct hdl_req *inner)
+{
+	struct hdl_op *op = inner->notify_arg;
+
+	op->req.status = inner->status;
+	hdl_req_complete(&op->req, inner->error);
+}
+
+int hdl_req_start(struct hdl_req *req)
+{
+	struct hdl_op *op = op_of(req);
+	struct hdl_req *inner;
+	int rc = op->persistent.start(op, &inner);
+
+	if (rc)
+		return rc;
+	req->inactive = false;
+	req->error = MPI_SUCCESS;
+	op->persistent.inner = inner;
+	if (!inner) {
+		hdl_status_empty(&req->status, MPI_ANY_SOURCE);
+		return MPI_SUCCESS;
+	}
+	req->done = 0;
+	req->ep = inner->ep;
+	hdl_req_follow(inner, inner_done, op);
+	return MPI_SUCCESS;
+}
+
+void hdl_req_end_persistent(struct hdl_req *req)
+{
+	struct hdl_op *op = op_of(req);
+
+	if (op->persistent.inner)
+		hdl_req_free(op->persistent.inner);
+	op->persistent.inner = NULL;
+	req->inactive = true;
+	req->error = MPI_SUCCESS;
+}
+
+void hdl_persistent_put(struct hdl_op *op)
+{
+	if (op->persistent.inner)
+		hdl_req_free(op->persistent.inner);
+	hdl_type_release(op->type);
+}

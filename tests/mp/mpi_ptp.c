@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Point-to-point beyond send and receive (MPI-5.0 chapter 3): sendrecv_replace, matched probe, persistent, buffered, cancelled
+ * and generalized operations, and every form of completion. Each rank has a right and a left neighbour, on one rank itself.
+ */
+#include "mpi_test.h"
+
+#define SIZES 4
+static const int sizes[SIZES] = { 0, 3, 5000, 200000 };	/* bytes: none, one line, eager, rendezvous */
+static int right, left;
+
+#define CHECK_STATUS(s, source, tag, bytes) \
+	do { \
+		int n_; \
+		CHECK_EQ((s).MPI_SOURCE, source); \
+		CHECK_EQ((s).MPI_TAG, tag); \
+		MPI_Get_count(&(s), MPI_BYTE, &n_); \
+		CHECK_EQ(n_, bytes); \
+	} while (0)
+
+#define CHECK_EMPTY(s) \
+	do { \
+		int flag_; \
+		CHECK_STATUS(s, MPI_ANY_SOURCE, MPI_ANY_TAG, 0); \
+		MPI_Test_cancelled(&(s), &flag_); \
+		CHECK_EQ(flag_, 0); \
+	} while (0)
+
+#define CHECK_CLASS(call, class) \
+	do { \
+		int rc_ = (call), class_; \
+		MPI_Error_class(rc_, &class_); \
+		CHECK_EQ(class_, class); \
+	} while (0)
+
+static char *message(int from, int to, int tag, int bytes)
+{
+	char *buf = malloc(bytes + 1);
+
+	fill(buf, bytes, seed_of(from, to, tag, bytes));
+	return buf;
+}
+
+/* ---- section 3.10 -------------------------------------------------------------------------------------- */
+
+static void sendrecv_replace(void)
+{
+	MPI_Request r;
+	MPI_Status s;
+
+	for (int i = 0; i < SIZES; i++) {
+		int n = sizes[i];
+		char *buf = message(me, right, i, n);
+
+		MPI_Sendrecv_replace(buf, n, MPI_BYTE, right, i, left, i, MPI_COMM_WORLD, &s);
+		CHECK_STATUS(s, left, i, n);
+		VERIFY(buf, n, seed_of(left, me, i, n));
+		fill(buf, n, seed_of(me, right, i + 9, n));
+		MPI_Isendrecv_replace(buf, n, MPI_BYTE, right, i + 9, left, MPI_ANY_TAG, MPI_COMM_WORLD, &r);
+		MPI_Wait(&r, &s);
+		CHECK(r == MPI_REQUEST_NULL);
+		CHECK_STATUS(s, left, i + 9, n);
+		VERIFY(buf, n, seed_of(left, me, i + 9, n));
+		free(buf);
+	}
+	/* to nobody and from nobody */
+	int v = 17;
+	MPI_Sendrecv_replace(&v, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &s);
+	CHECK_EQ(v, 17);
+	CHECK_STATUS(s, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+	/* an open chain: the ends have one partner */
+	v = me;
+	MPI_Sendrecv_replace(&v, 1, MPI_INT, me + 1 < np ? me + 1 : MPI_PROC_NULL, 1, me ? me - 1 : MPI_PROC_NULL, 1,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	CHECK_EQ(v, me ? me - 1 : 0);
+}
+
+static void replace_holes(void)
+{
+	MPI_Datatype column;
+	int a[6][4];
+
+	MPI_Type_vector(6, 1, 4, MPI_INT, &column);
+	MPI_Type_commit(&column);
+	for (int i = 0; i < 24; i++)
+		a[i / 4][i % 4] = 100 * me + i;
+	MPI_Sendrecv_replace(&a[0][1], 1, column, right, 3, left, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (int i = 0; i < 24; i++)
+		CHECK_EQ(a[i / 4][i % 4], 100 * (i % 4 == 1 ? left : me) + i);
+	MPI_Type_free(&column);
+}
+
+static void isendrecv(void)
+{
+	MPI_Request r[SIZES];
+	MPI_Status s[SIZES];
+	char *out[SIZES], *in[SIZES];
+
+	for (int i = 0; i < SIZES; i++) {
+		out[i] = message(me, right, i, sizes[i]);
+		in[i] = malloc(sizes[i] + 1);
+		MPI_Isendrecv(out[i], sizes[i], MPI_BYTE, right, i, in[i], sizes[i], MPI_BYTE, left, i, MPI_COMM_WORLD, &r[i]);
+	}
+	MPI_Waitall(SIZES, r, s);
+	for (int i = 0; i < SIZES; i++) {
+		CHECK_STATUS(s[i], left, i, sizes[i]);
+		VERIFY(in[i], sizes[i], seed_of(left, me, i, sizes[i]));
+		free(in[i]);
+		free(out[i]);
+	}
+}
+
+/* ---- section 3.8.2 ------------------------------------------------------------------------------------- */
+
+static void matched_probe(void)
+{
+	MPI_Message m, m2;
+	MPI_Request send[2], r;
+	MPI_Status s;
+	int flag;
+
+	for (int i = 0; i < SIZES; i++) {
+		int n = sizes[i];
+		char *first = message(me, right, 1, n), *second = message(me, right, 2, n), *in = malloc(n + 1);
+
+		/* Two alike: the second one is found while the first is matched and not received. */
+		MPI_Isend(first, n, MPI_BYTE, right, 7, MPI_COMM_WORLD, &send[0]);
+		MPI_Isend(second, n, MPI_BYTE, right, 7, MPI_COMM_WORLD, &send[1]);
+		MPI_Mprobe(left, 7, MPI_COMM_WORLD, &m, &s);
+		CHECK(m != MPI_MESSAGE_NULL && m != MPI_MESSAGE_NO_PROC);
+		CHECK_STATUS(s, left, 7, n);
+		MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &m2, &s);
+		CHECK_STATUS(s, left, 7, n);
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+		CHECK_EQ(flag, 0);
+		MPI_Mrecv(in, n, MPI_BYTE, &m2, &s);
+		CHECK(m2 == MPI_MESSAGE_NULL);
+		CHECK_STATUS(s, left, 7, n);
+		VERIFY(in, n, seed_of(left, me, 2, n));
+		MPI_Imrecv(in, n, MPI_BYTE, &m, &r);
+		CHECK(m == MPI_MESSAGE_NULL);
+		MPI_Wait(&r, &s);
+		CHECK_STATUS(s, left, 7, n);
+		VERIFY(in, n, seed_of(left, me, 1, n));
+		MPI_Waitall(2, send, MPI_STATUSES_IGNORE);
+		free(first);
+		free(second);
+		free(in);
+		meet(sync_comm);
+	}
+	MPI_Improbe(left, 7, MPI_COMM_WORLD, &flag, &m, &s);
+	CHECK_EQ(flag, 0);
+	MPI_Mprobe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, &m, &s);
+	CHECK(m == MPI_MESSAGE_NO_PROC);
+	CHECK_STATUS(s, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+	MPI_Mrecv(NULL, 0, MPI_BYTE, &m, &s);
+	CHECK(m == MPI_MESSAGE_NULL);
+	CHECK_STATUS(s, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+	MPI_Improbe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, &flag, &m, MPI_STATUS_IGNORE);
+	CHECK(flag && m == MPI_MESSAGE_NO_PROC);
+	MPI_Imrecv(NULL, 0, MPI_BYTE, &m, &r);
+	MPI_Wait(&r, &s);
+	CHECK_STATUS(s, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+}
+
+/* A synchronous send completes when its message is received, not when it is matched by a probe: both are allowed to
+ * count; what is not is that its data is lost when the communicator goes first. */
+static void matched_outlives_comm(void)
+{
+	MPI_Comm comm;
+	MPI_Message m;
+	MPI_Request send;
+	int v = me, in = -1;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Isend(&v, 1, MPI_INT, right, 1, comm, &send);
+	MPI_Mprobe(left, 1, comm, &m, MPI_STATUS_IGNORE);
+	MPI_Wait(&send, MPI_STATUS_IGNORE);
+	MPI_Comm_free(&comm);
+	MPI_Mrecv(&in, 1, MPI_INT, &m, MPI_STATUS_IGNORE);
+	CHECK_EQ(in, left);
+}
+
+/* ---- section 3.9 --------------------------------------------------------------------------------------- */
+
+enum { STANDARD, SYNC, BUFFERED, READY, MODES };
+
+static void persistent(int mode, int n)
+{
+	static int (*const init[MODES])(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) = {
+		MPI_Send_init, MPI_Ssend_init, MPI_Bsend_init, MPI_Rsend_init
+	};
+	char *out = malloc(n + 1), *in = malloc(n + 1), *buffer = NULL;
+	int bytes = n + MPI_BSEND_OVERHEAD, index, flag, size;
+	MPI_Request r[2];
+	MPI_Status s[2];
+
+	if (mode == BUFFERED)
+		MPI_Buffer_attach(buffer = malloc(bytes), bytes);
+	init[mode](out, n, MPI_BYTE, right, 5, MPI_COMM_WORLD, &r[1]);
+	MPI_Recv_init(in, n, MPI_BYTE, left, 5, MPI_COMM_WORLD, &r[0]);
+	for (int round = 0; round < 5; round++) {
+		fill(out, n, seed_of(me, right, round, n));
+		if (mode == READY || mode == BUFFERED) {
+			MPI_Start(&r[0]);
+			meet(sync_comm);
+			MPI_Buffer_flush();
+			MPI_Start(&r[1]);
+		} else {
+			MPI_Startall(2, r);
+		}
+		switch (round) {
+		case 0:
+			MPI_Waitall(2, r, s);
+			CHECK_STATUS(s[0], left, 5, n);
+			break;
+		case 1:
+			for (int k = 0; k < 2; k++) {
+				MPI_Waitany(2, r, &index, s);
+				CHECK(index == 0 || index == 1);
+				if (!index)
+					CHECK_STATUS(s[0], left, 5, n);
+			}
+			break;
+		case 2:
+			do
+				MPI_Testall(2, r, &flag, s);
+			while (!flag);
+			CHECK_STATUS(s[0], left, 5, n);
+			break;
+		case 3:
+			do
+				MPI_Request_get_status(r[0], &flag, s);
+			while (!flag);
+			CHECK_STATUS(s[0], left, 5, n);
+			MPI_Wait(&r[0], s);
+			CHECK_STATUS(s[0], left, 5, n);
+			MPI_Wait(&r[1], MPI_STATUS_IGNORE);
+			break;
+		default:
+			do
+				MPI_Test(&r[0], &flag, s);
+			while (!flag);
+			CHECK_STATUS(s[0], left, 5, n);
+			do
+				MPI_Test(&r[1], &flag, MPI_STATUS_IGNORE);
+			while (!flag);
+		}
+		CHECK(r[0] != MPI_REQUEST_NULL && r[1] != MPI_REQUEST_NULL);
+		VERIFY(in, n, seed_of(left, me, round, n));
+	}
+	/* An active one that is freed completes all the same. */
+	MPI_Start(&r[0]);
+	fill(out, n, seed_of(me, right, 77, n));
+	meet(sync_comm);
+	MPI_Buffer_flush();
+	MPI_Start(&r[1]);
+	MPI_Request_free(&r[1]);
+	CHECK(r[1] == MPI_REQUEST_NULL);
+	MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+	VERIFY(in, n, seed_of(left, me, 77, n));
+	MPI_Request_free(&r[0]);
+	meet(sync_comm);		/* what was sent has arrived */
+	if (mode == BUFFERED) {
+		void *p;
+
+		MPI_Buffer_detach(&p, &size);
+		CHECK(p == buffer);
+		CHECK_EQ(size, bytes);
+		free(p);
+	}
+	free(in);
+	free(out);
+}
+
+/* Section 3.7.3: an inactive request is as a null one, and stays what it is. */
+static void inactive(void)
+{
+	int v = 0, index, flag, count, indices[2];
+	MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL }, was;
+	MPI_Status s[2];
+
+	for (int round = 0; round < 2; round++) {
+		was = r[0];
+		MPI_Wait(&r[0], &s[0]);
+		CHECK_EMPTY(s[0]);
+		MPI_Test(&r[0], &flag, &s[0]);
+		CHECK_EQ(flag, 1);
+		CHECK_EMPTY(s[0]);
+		MPI_Waitany(2, r, &index, &s[0]);
+		CHECK_EQ(index, MPI_UNDEFINED);
+		CHECK_EMPTY(s[0]);
+		MPI_Testany(2, r, &index, &flag, &s[0]);
+		CHECK(flag && index == MPI_UNDEFINED);
+		CHECK_EMPTY(s[0]);
+		MPI_Waitsome(2, r, &count, indices, s);
+		CHECK_EQ(count, MPI_UNDEFINED);
+		MPI_Testsome(2, r, &count, indices, s);
+		CHECK_EQ(count, MPI_UNDEFINED);
+		MPI_Request_get_status(r[0], &flag, &s[0]);
+		CHECK_EQ(flag, 1);
+		CHECK_EMPTY(s[0]);
+		MPI_Request_get_status_any(2, r, &index, &flag, &s[0]);
+		CHECK(flag && index == MPI_UNDEFINED);
+		CHECK_EMPTY(s[0]);
+		MPI_Request_get_status_some(2, r, &count, indices, s);
+		CHECK_EQ(count, MPI_UNDEFINED);
+		memset(s, 1, sizeof(s));
+		MPI_Request_get_status_all(2, r, &flag, s);
+		CHECK_EQ(flag, 1);
+		CHECK_EMPTY(s[0]);
+		CHECK_EMPTY(s[1]);
+		memset(s, 1, sizeof(s));
+		MPI_Testall(2, r, &flag, s);
+		CHECK_EQ(flag, 1);
+		CHECK_EMPTY(s[1]);
+		MPI_Waitall(2, r, s);
+		CHECK_EMPTY(s[0]);
+		CHECK_EMPTY(s[1]);
+		CHECK(r[0] == was && r[1] == MPI_REQUEST_NULL);
+		if (!round)
+			MPI_Recv_init(&v, 1, MPI_INT, left, 5, MPI_COMM_WORLD, &r[0]);
+	}
+	/* beside an active one it is passed over */
+	int out = me;
+	MPI_Request both[2] = { r[0], MPI_REQUEST_NULL };
+	MPI_Irecv(&v, 1, MPI_INT, left, 6, MPI_COMM_WORLD, &both[1]);
+	MPI_Send(&out, np > 1, MPI_INT, np > 1 ? right : MPI_PROC_NULL, 6, MPI_COMM_WORLD);
+	if (np == 1)
+		MPI_Cancel(&both[1]);
+	MPI_Waitany(2, both, &index, MPI_STATUS_IGNORE);
+	CHECK_EQ(index, 1);
+	CHECK_EQ(v, np > 1 ? left : 0);
+	MPI_Request_free(&r[0]);
+}
+
+/* ---- section 3.7.5, 3.7.6 ------------------------------------------------------------------------------ */
+
+static void completions(void)
+{
+	int in[8], out[8], count, indices[8], flag, index, got = 0;
+	MPI_Request r[8], s[8], copy[8];
+	MPI_Status st[8];
+
+	for (int i = 0; i < 8; i++) {
+		in[i] = -1;
+		out[i] = 10 * me + i;
+		MPI_Irecv(&in[i], 1, MPI_INT, left, i, MPI_COMM_WORLD, &r[i]);
+	}
+	MPI_Request_get_status_any(8, r, &index, &flag, &st[0]);
+	CHECK_EQ(flag, 0);
+	CHECK_EQ(index, MPI_UNDEFINED);
+	MPI_Request_get_status_some(8, r, &count, indices, st);
+	CHECK_EQ(count, 0);
+	meet(sync_comm);
+	for (int i = 7; i >= 0; i--)
+		MPI_Isend(&out[i], 1, MPI_INT, right, i, MPI_COMM_WORLD, &s[i]);
+	memcpy(copy, r, sizeof(r));
+	do
+		MPI_Request_get_status_any(8, r, &index, &flag, &st[0]);
+	while (!flag);
+	CHECK_STATUS(st[0], left, index, 4);
+	do
+		MPI_Request_get_status_some(8, r, &count, indices, st);
+	while (count < 8);
+	CHECK_EQ(count, 8);
+	for (int i = 0; i < 8; i++)
+		CHECK_STATUS(st[i], left, indices[i], 4);
+	MPI_Request_get_status_all(8, r, &flag, st);
+	CHECK_EQ(flag, 1);
+	for (int i = 0; i < 8; i++)
+		CHECK_STATUS(st[i], left, i, 4);
+	CHECK(!memcmp(copy, r, sizeof(r)));
+	MPI_Testany(8, r, &index, &flag, &st[0]);
+	CHECK(flag && r[index] == MPI_REQUEST_NULL);
+	got = 1;
+	MPI_Waitsome(8, r, &count, indices, st);
+	got += count;
+	for (int k = 0; k < count; k++)
+		CHECK(r[indices[k]] == MPI_REQUEST_NULL);
+	CHECK_EQ(got, 8);
+	MPI_Waitsome(8, r, &count, indices, st);
+	CHECK_EQ(count, MPI_UNDEFINED);
+	MPI_Waitall(8, s, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(in[i], 10 * left + i);
+	MPI_Waitall(0, NULL, NULL);
+	MPI_Waitany(0, NULL, &index, MPI_STATUS_IGNORE);
+	CHECK_EQ(index, MPI_UNDEFINED);
+}
+
+/* One of three is truncated: the others are good, and the statuses say which. MPI_ERROR is not touched otherwise. */
+static void errors_in_status(void)
+{
+	char in[3][64], out[64] = "";
+	MPI_Request r[3];
+	MPI_Status s[3];
+	int rc, class, count, indices[3];
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (int form = 0; form < 3; form++) {
+		for (int i = 0; i < 3; i++) {
+			s[i].MPI_ERROR = 4711;
+			MPI_Irecv(in[i], i == 1 ? 10 : 64, MPI_BYTE, left, i, MPI_COMM_WORLD, &r[i]);
+		}
+		meet(sync_comm);
+		for (int i = 0; i < 3; i++)
+			MPI_Send(out, 20, MPI_BYTE, right, i, MPI_COMM_WORLD);
+		meet(sync_comm);
+		meet(sync_comm);
+		if (form == 0) {
+			CHECK_CLASS(MPI_Waitall(3, r, s), MPI_ERR_IN_STATUS);
+		} else if (form == 1) {
+			do {
+				rc = MPI_Testall(3, r, &count, s);
+			} while (!rc && !count);
+			CHECK_CLASS(rc, MPI_ERR_IN_STATUS);
+		} else {
+			rc = MPI_Waitsome(3, r, &count, indices, s);
+			CHECK_EQ(count, 3);
+			CHECK_CLASS(rc, MPI_ERR_IN_STATUS);
+		}
+		for (int i = 0; i < 3; i++) {
+			CHECK(r[i] == MPI_REQUEST_NULL);
+			MPI_Error_class(s[i].MPI_ERROR, &class);
+			CHECK_EQ(class, i == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+		}
+	}
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+static void freed(void)
+{
+	MPI_Request r;
+	int out = me, in = -1;
+
+	MPI_Irecv(&in, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &r);
+	MPI_Request_free(&r);
+	CHECK(r == MPI_REQUEST_NULL);
+	MPI_Issend(&out, 1, MPI_INT, right, 1, MPI_COMM_WORLD, &r);
+	MPI_Wait(&r, MPI_STATUS_IGNORE);
+	meet(sync_comm);
+	CHECK_EQ(in, left);
+}
+
+/* ---- section 3.8.4 ------------------------------------------------------------------------------------- */
+
+static int is_cancelled(MPI_Status *s)
+{
+	int flag;
+
+	MPI_Test_cancelled(s, &flag);
+	return flag;
+}
+
+/* Sends that nobody receives: each is withdrawn, Wait returns, and nothing arrives. */
+static void cancel_sends(void)
+{
+	static char big[300000];
+	MPI_Request r[3];
+	MPI_Status s;
+	int flag;
+
+	for (int round = 0; round < 3; round++) {
+		MPI_Issend(big, 4, MPI_BYTE, right, 1, MPI_COMM_WORLD, &r[0]);
+		MPI_Isend(big, sizeof(big), MPI_BYTE, right, 1, MPI_COMM_WORLD, &r[1]);
+		MPI_Ssend_init(big, sizeof(big), MPI_BYTE, right, 1, MPI_COMM_WORLD, &r[2]);
+		MPI_Start(&r[2]);
+		if (round)
+			meet(sync_comm);	/* the announcements may have arrived */
+		for (int i = 0; i < 3; i++)
+			MPI_Cancel(&r[i]);
+		for (int i = 0; i < 3; i++) {
+			MPI_Wait(&r[i], &s);
+			CHECK_EQ(is_cancelled(&s), 1);
+		}
+		CHECK(r[0] == MPI_REQUEST_NULL && r[1] == MPI_REQUEST_NULL && r[2] != MPI_REQUEST_NULL);
+		MPI_Request_free(&r[2]);
+		meet(sync_comm);
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+		CHECK_EQ(flag, 0);
+		meet(sync_comm);
+	}
+}
+
+/* Sends and receives that meet while they are cancelled: both sides agree on which did, and what was received is whole. */
+static void cancel_races(void)
+{
+	static char out[100000], in[100000];
+	int sent = 0, got = 0, total_sent, total_got, flag;
+	MPI_Request r, q;
+	MPI_Status s;
+	uint64_t state = 77 + me;
+
+	for (int i = 0; i < 60; i++) {
+		int n = rnd(&state) % 2 ? (int)sizeof(out) : 30, most = (int)sizeof(in);
+
+		fill(out, n, seed_of(me, right, i, n));
+		MPI_Irecv(in, most, MPI_BYTE, left, i, MPI_COMM_WORLD, &q);
+		if (n == 30)
+			MPI_Issend(out, n, MPI_BYTE, right, i, MPI_COMM_WORLD, &r);
+		else
+			MPI_Isend(out, n, MPI_BYTE, right, i, MPI_COMM_WORLD, &r);
+		for (int k = rnd(&state) % 4; k; k--)
+			MPI_Iprobe(MPI_ANY_SOURCE, 99999, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+		if (rnd(&state) % 2)
+			MPI_Cancel(&r);
+		MPI_Wait(&r, &s);
+		sent += !is_cancelled(&s);
+		/* The neighbour's is under way or was withdrawn: what is still to come is here after all have waited. */
+		meet(sync_comm);
+		MPI_Cancel(&q);
+		MPI_Wait(&q, &s);
+		if (!is_cancelled(&s)) {
+			got++;
+			MPI_Get_count(&s, MPI_BYTE, &n);
+			VERIFY(in, n, seed_of(left, me, i, n));
+		}
+	}
+	MPI_Allreduce(&sent, &total_sent, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Allreduce(&got, &total_got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	CHECK_EQ(total_sent, total_got);
+}
+
+static void cancel_receives(void)
+{
+	MPI_Request r;
+	MPI_Status s;
+	int v = -1, out = me;
+
+	MPI_Irecv(&v, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &r);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	CHECK_EQ(is_cancelled(&s), 1);
+	MPI_Recv_init(&v, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &r);
+	MPI_Start(&r);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	CHECK_EQ(is_cancelled(&s), 1);
+	meet(sync_comm);
+	MPI_Start(&r);
+	MPI_Send(&out, 1, MPI_INT, right, 1, MPI_COMM_WORLD);
+	MPI_Wait(&r, &s);
+	CHECK_EQ(is_cancelled(&s), 0);
+	CHECK_EQ(v, left);
+	MPI_Request_free(&r);
+	meet(sync_comm);
+}
+
+/* ---- section 3.6 --------------------------------------------------------------------------------------- */
+
+/* With what the standard says is room for so many messages, so many fit, whatever their order of leaving. */
+static void buffered(MPI_Comm comm, int on_comm, int automatic)
+{
+	enum { N = 6 };
+	static const int len[N] = { 0, 1, 100, 4097, 60000, 150000 };
+	int bytes = 0, size = -1, misaligned = 3;
+	char *in = malloc(150000), *buffer;
+	void *p = NULL;
+	MPI_Request r;
+
+	for (int i = 0; i < N; i++)
+		bytes += len[i] + MPI_BSEND_OVERHEAD;	/* what MPI_Pack_size says of bytes is their number */
+	buffer = malloc(bytes + misaligned);
+	if (automatic)
+		bytes = 0;
+	p = automatic ? MPI_BUFFER_AUTOMATIC : buffer + misaligned;
+	if (on_comm)
+		MPI_Comm_attach_buffer(comm, p, bytes);
+	else
+		MPI_Buffer_attach(p, bytes);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++) {
+			int k = (i * 5 + round) % N;
+			char *out = message(me, right, k, len[k]);
+
+			if (i & 1) {
+				MPI_Ibsend(out, len[k], MPI_BYTE, right, k, comm, &r);
+				MPI_Wait(&r, MPI_STATUS_IGNORE);
+			} else {
+				MPI_Bsend(out, len[k], MPI_BYTE, right, k, comm);
+			}
+			memset(out, 0, len[k]);
+			free(out);
+		}
+		if (on_comm)
+			MPI_Comm_iflush_buffer(comm, &r);
+		else
+			MPI_Buffer_iflush(&r);
+		for (int i = 0; i < N; i++) {
+			MPI_Recv(in, len[i], MPI_BYTE, left, i, comm, MPI_STATUS_IGNORE);
+			VERIFY(in, len[i], seed_of(left, me, i, len[i]));
+		}
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+		if (on_comm)
+			MPI_Comm_flush_buffer(comm);
+		else
+			MPI_Buffer_flush();
+	}
+	if (on_comm)
+		MPI_Comm_detach_buffer(comm, &p, &size);
+	else
+		MPI_Buffer_detach(&p, &size);
+	CHECK(p == (automatic ? MPI_BUFFER_AUTOMATIC : buffer + misaligned));
+	CHECK(automatic || size == bytes);
+	MPI_Buffer_detach(&p, &size);
+	CHECK(!p);
+	CHECK_EQ(size, 0);
+	free(buffer);
+	free(in);
+}
+
+/* Detaching waits: the messages are delivered though the buffer is overwritten right after. */
+static void detach_waits(void)
+{
+	int n = 200000, bytes = n + MPI_BSEND_OVERHEAD, size;
+	char *buffer = malloc(bytes), *out = message(me, right, 1, n), *in = malloc(n);
+	MPI_Request r;
+	void *p;
+
+	MPI_Irecv(in, n, MPI_BYTE, left, 1, MPI_COMM_WORLD, &r);
+	MPI_Buffer_attach(buffer, bytes);
+	MPI_Bsend(out, n, MPI_BYTE, right, 1, MPI_COMM_WORLD);
+	MPI_Buffer_detach(&p, &size);
+	memset(buffer, 0, bytes);
+	MPI_Wait(&r, MPI_STATUS_IGNORE);
+	VERIFY(in, n, seed_of(left, me, 1, n));
+	free(buffer);
+	free(out);
+	free(in);
+}
+
+static void buffer_errors(void)
+{
+	char buffer[2000], data[4000] = "";
+	int size;
+	void *p;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	CHECK_CLASS(MPI_Bsend(data, 1, MPI_BYTE, right, 1, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+	CHECK_EQ(MPI_Bsend(data, 1, MPI_BYTE, MPI_PROC_NULL, 1, MPI_COMM_WORLD), MPI_SUCCESS);
+	CHECK_EQ(MPI_Buffer_attach(buffer, sizeof(buffer)), MPI_SUCCESS);
+	CHECK_CLASS(MPI_Buffer_attach(buffer, sizeof(buffer)), MPI_ERR_BUFFER);
+	CHECK_CLASS(MPI_Bsend(data, sizeof(data), MPI_BYTE, right, 1, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+	MPI_Buffer_detach(&p, &size);
+	CHECK_EQ(size, sizeof(buffer));
+	CHECK_CLASS(MPI_Buffer_attach(buffer, -1), MPI_ERR_ARG);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* ---- section 13.2 -------------------------------------------------------------------------------------- */
+
+struct general {
+	int queries, frees, cancels, complete, order, freed_at, query_rc, free_rc;
+};
+
+static int query(void *extra, MPI_Status *s)
+{
+	struct general *g = extra;
+
+	g->queries++;
+	g->order++;
+	MPI_Status_set_elements(s, MPI_INT, 3);
+	MPI_Status_set_cancelled(s, g->cancels);
+	MPI_Status_set_source(s, 11);
+	MPI_Status_set_tag(s, 12);
+	return g->query_rc;
+}
+
+static int general_free(void *extra)
+{
+	struct general *g = extra;
+
+	g->frees++;
+	g->freed_at = ++g->order;
+	return g->free_rc;
+}
+
+static int general_cancel(void *extra, int complete)
+{
+	struct general *g = extra;
+
+	g->cancels++;
+	g->complete = complete;
+	return MPI_SUCCESS;
+}
+
+static void generalized(void)
+{
+	struct general g = { 0 }, h = { 0 };
+	MPI_Request r, both[2], copy;
+	MPI_Status s[2];
+	int flag, class;
+
+	MPI_Grequest_start(query, general_free, general_cancel, &g, &r);
+	MPI_Test(&r, &flag, &s[0]);
+	CHECK_EQ(flag, 0);
+	CHECK_EQ(g.queries, 0);
+	MPI_Cancel(&r);
+	CHECK_EQ(g.cancels, 1);
+	CHECK_EQ(g.complete, 0);
+	MPI_Grequest_complete(r);
+	MPI_Request_get_status(r, &flag, &s[0]);
+	CHECK(flag && g.queries == 1 && !g.frees);
+	CHECK_STATUS(s[0], 11, 12, 12);
+	MPI_Wait(&r, &s[0]);
+	CHECK(r == MPI_REQUEST_NULL);
+	CHECK_EQ(g.queries, 2);
+	CHECK_EQ(g.frees, 1);
+	CHECK_EQ(g.freed_at, 3);
+	CHECK_STATUS(s[0], 11, 12, 12);
+	CHECK_EQ(is_cancelled(&s[0]), 1);
+
+	/* freed before it is complete: free_fn comes with the completion, query_fn never */
+	MPI_Grequest_start(query, general_free, general_cancel, &h, &r);
+	copy = r;
+	MPI_Request_free(&r);
+	CHECK_EQ(h.frees, 0);
+	MPI_Grequest_complete(copy);
+	CHECK(h.frees == 1 && h.queries == 0);
+	/* and after */
+	MPI_Grequest_start(query, general_free, general_cancel, &h, &r);
+	MPI_Grequest_complete(r);
+	MPI_Request_free(&r);
+	CHECK(h.frees == 2 && h.queries == 0 && r == MPI_REQUEST_NULL);
+
+	/* errors of the callbacks: free_fn's counts, since it comes last */
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	g = (struct general){ .query_rc = MPI_ERR_TRUNCATE };
+	MPI_Grequest_start(query, general_free, general_cancel, &g, &r);
+	MPI_Grequest_complete(r);
+	CHECK_CLASS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+	CHECK(g.frees == 1 && r == MPI_REQUEST_NULL);
+	g = (struct general){ .query_rc = MPI_ERR_TRUNCATE, .free_rc = MPI_ERR_OTHER };
+	h = (struct general){ 0 };
+	MPI_Grequest_start(query, general_free, general_cancel, &h, &both[0]);
+	MPI_Grequest_start(query, general_free, general_cancel, &g, &both[1]);
+	MPI_Grequest_complete(both[0]);
+	MPI_Grequest_complete(both[1]);
+	CHECK_CLASS(MPI_Waitall(2, both, s), MPI_ERR_IN_STATUS);
+	CHECK_EQ(s[0].MPI_ERROR, MPI_SUCCESS);
+	MPI_Error_class(s[1].MPI_ERROR, &class);
+	CHECK_EQ(class, MPI_ERR_OTHER);
+	CHECK(h.queries == 1 && h.frees == 1 && g.queries == 1 && g.frees == 1);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Comm comm;
+
+	test_init(&argc, &argv);
+	right = (me + 1) % np;
+	left = (me - 1 + np) % np;
+	sendrecv_replace();
+	replace_holes();
+	isendrecv();
+	matched_probe();
+	matched_outlives_comm();
+	for (int i = 0; i < SIZES; i++)
+		for (int mode = 0; mode < MODES; mode++)
+			persistent(mode, sizes[i]);
+	inactive();
+	meet(sync_comm);
+	completions();
+	errors_in_status();
+	freed();
+	cancel_receives();
+	cancel_sends();
+	cancel_races();
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int automatic = 0; automatic < 2; automatic++) {
+		buffered(comm, 0, automatic);
+		buffered(comm, 1, automatic);
+	}
+	MPI_Comm_free(&comm);
+	detach_waits();
+	buffer_errors();
+	generalized();
+	test_done("ptp");
+	return 0;
+}
