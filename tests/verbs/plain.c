@@ -4,6 +4,7 @@
  * target's owner takes away must be noticed by the very next write. And inline data that is longer than a WQE, while the
  * queue waits for receives.
  */
+#include <fcntl.h>
 #include <shca.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct pair {
 	struct vt t;
 	struct ibv_td *td;
 	struct ibv_pd *domain;		/* parent domain with the thread domain */
+	bool locked;			/* queues do without it: they take their lock */
 	struct ibv_cq *cq;
 	struct ibv_qp *a, *b;
 	char *mem;
@@ -24,14 +26,16 @@ struct pair {
 
 static struct ibv_qp *make_qp(struct pair *p)
 {
-	struct ibv_qp_init_attr a = {
-		.send_cq = p->cq, .recv_cq = p->cq, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = p->cq, .recv_cq = p->cq, .qp_type = IBV_QPT_RC, .pd = p->locked ? p->t.pd : p->domain,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
 		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 1,
 			 .max_inline_data = INLINE_MAX },
 	};
-	struct ibv_qp *qp = ibv_create_qp(p->domain, &a);
+	struct ibv_qp *qp = ibv_create_qp_ex(p->t.ctx, &a);
 
-	CHECK(qp && a.cap.max_inline_data >= INLINE_MAX, "ibv_create_qp, %u inline", a.cap.max_inline_data);
+	CHECK(qp && a.cap.max_inline_data >= INLINE_MAX, "ibv_create_qp_ex, %u inline", a.cap.max_inline_data);
 	return qp;
 }
 
@@ -164,6 +168,165 @@ static void withdrawn(void)
 	}
 }
 
+/* Every way into the one window write. */
+enum way { ONE, TWO, LONG, GATHERED, SIGNALED, LIST, WR_ONE, WR_LIST, WAYS };
+static const char *const way_names[WAYS] = { "one piece", "two pieces", "longer than a line", "gathered", "signaled", "list",
+					     "ibv_wr_*", "list of ibv_wr_*" };
+
+static void wr_write(struct ibv_qp_ex *ex, uint64_t addr, uint32_t rkey, const void *from, size_t n, unsigned int times)
+{
+	ibv_wr_start(ex);
+	for (unsigned int i = 0; i < times; i++) {
+		ex->wr_id = 1;
+		ex->wr_flags = IBV_SEND_INLINE;
+		ibv_wr_rdma_write(ex, rkey, addr);
+		ibv_wr_set_inline_data(ex, (void *)(uintptr_t)from, n);
+	}
+	CHECK(!ibv_wr_complete(ex), "ibv_wr_complete");
+}
+
+/* Writes n bytes of `from` to addr, whatever is there. */
+static void put_by(struct pair *p, enum way way, uint64_t addr, uint32_t rkey, const struct ibv_mr *from, uint32_t n)
+{
+	struct ibv_sge sge[2] = { vt_sge(from, 0, n), vt_sge(from, n / 2, n - n / 2) };
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_INLINE, .wr.rdma = { .remote_addr = addr, .rkey = rkey } }, *bad;
+	struct ibv_send_wr again = wr;
+
+	if (way == WR_ONE || way == WR_LIST) {
+		wr_write(ibv_qp_to_qp_ex(p->a), addr, rkey, from->addr, n, way == WR_ONE ? 1 : 2);
+		return;
+	}
+	if (way == TWO || way == GATHERED) {
+		sge[0].length = n / 2;
+		wr.num_sge = 2;
+	}
+	if (way == GATHERED)
+		wr.send_flags = 0;
+	if (way == SIGNALED)
+		wr.send_flags = IBV_SEND_SIGNALED;
+	if (way == LIST)
+		wr.next = &again;
+	CHECK(!ibv_post_send(p->a, &wr, &bad), "post");
+}
+
+/* A window of which every bound, and every right, is judged by each way; what is beside it stays as it is. */
+static void judged(void)
+{
+	enum { OVER, BEFORE, FAR, WRAPS, RIGHTS, DOMAIN, CASES };
+	static const char *const names[CASES] = { "a byte too many", "a byte too early", "far behind", "round the end of addresses",
+						  "a region without the right", "a region of another domain" };
+	static char source[512];
+
+	for (uint32_t i = 0; i < sizeof(source); i++)
+		source[i] = (char)(i + 1);
+	for (int k = 0; k < 2 * WAYS * CASES; k++) {
+		enum way way = (enum way)(k / 2 / CASES);
+		int what = k / 2 % CASES;
+		struct pair p = { .locked = k & 1 };
+		open_pair(&p);
+		struct ibv_mr *from = vt_mr(&p.t, source, sizeof(source), IBV_ACCESS_LOCAL_WRITE);
+		struct ibv_pd *other = ibv_alloc_pd(p.t.ctx);
+		char *window = p.mem + 4096;
+		uint32_t n = way == LONG ? 256 : 16;
+		struct ibv_mr *mr = ibv_reg_mr(what == DOMAIN ? other : p.t.pd, window, 4096,
+					       what == RIGHTS ? IBV_ACCESS_LOCAL_WRITE : VT_ACCESS);
+		CHECK(other && mr, "second region");
+		memset(p.mem, 0x55, BYTES);
+		uint64_t lo = (uintptr_t)window, addr = lo;
+		switch (what) {
+		case OVER: addr = lo + 4096 - n + 1; break;
+		case BEFORE: addr = lo - 1; break;
+		case FAR: addr = lo + 8192; break;
+		case WRAPS: addr = lo + (1ull << 63); break;
+		}
+		if (what < RIGHTS) {
+			/* the window's first and last bytes are within: now it is remembered */
+			for (uint64_t at = lo; at <= lo + 4096 - n; at += 4096 - n) {
+				put_by(&p, way, at, mr->rkey, from, n);
+				if (way == SIGNALED)
+					vt_expect(p.cq, 1, IBV_WC_SUCCESS);
+				CHECK(!memcmp((void *)(uintptr_t)at, source, n), "%s: wrong data", way_names[way]);
+			}
+			memset(p.mem, 0x55, BYTES);
+		}
+		put_by(&p, way, addr, mr->rkey, from, n);
+		/* a write between arenas has run when its post returns */
+		struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+		(void)ibv_poll_cq(p.cq, 1, &wc);
+		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR, "%s, %s%s: %s", way_names[way], names[what], p.locked ? ", locked" : "",
+		      ibv_wc_status_str(wc.status));
+		for (uint32_t i = 0; i < BYTES; i++)
+			CHECK(p.mem[i] == 0x55, "%s, %s: byte %u was written", way_names[way], names[what], i);
+		CHECK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(from) && !ibv_dealloc_pd(other), "dereg");
+		close_pair(&p);
+	}
+}
+
+/* More regions than a queue remembers, all at the same address of theirs: each write goes to its own. */
+static void many_regions(struct pair *p)
+{
+	enum { REGIONS = 12, ROUNDS = 3 };
+	struct ibv_mr *mr[REGIONS];
+
+	memset(p->mem, 0x55, BYTES);
+	for (int i = 0; i < REGIONS; i++) {
+		mr[i] = ibv_reg_mr_iova(p->t.pd, p->mem + 64 * i, 64, 4096, VT_ACCESS);
+		CHECK(mr[i], "ibv_reg_mr_iova");
+	}
+	for (uint64_t k = 1; k <= ROUNDS * REGIONS; k++) {
+		int i = (int)(k * 5 % REGIONS);
+		struct ibv_sge sge = { .addr = (uintptr_t)&k, .length = 8 };
+		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+					  .wr.rdma = { .remote_addr = 4096, .rkey = mr[i]->rkey } }, *bad;
+		CHECK(!ibv_post_send(p->a, &wr, &bad), "post");
+		CHECK(!memcmp(p->mem + 64 * i, &k, 8), "write %lu is not in region %d", k, i);
+	}
+	for (int i = 0; i < REGIONS; i++)
+		CHECK(!ibv_dereg_mr(mr[i]), "dereg");
+	vt_none(p->cq);
+}
+
+/* XRC: the shared receive queue that a write names opens its domain's memory. Without it nothing is open. */
+static void srq_gone(void)
+{
+	struct pair p = { .locked = true };
+	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };
+
+	open_pair(&p);
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(p.t.ctx, &x);
+	struct ibv_srq_init_attr_ex si = {
+		.attr = { .max_wr = 4, .max_sge = 1 }, .srq_type = IBV_SRQT_XRC, .pd = p.t.pd, .xrcd = xrcd, .cq = p.cq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(p.t.ctx, &si);
+	struct ibv_qp_init_attr_ex ri = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd };
+	struct ibv_qp_init_attr_ex ai = { .send_cq = p.cq, .recv_cq = p.cq, .qp_type = IBV_QPT_XRC_SEND, .pd = p.t.pd,
+					  .comp_mask = IBV_QP_INIT_ATTR_PD,
+					  .cap = { .max_send_wr = 4, .max_send_sge = 1, .max_inline_data = 64 } };
+	struct ibv_qp *in = ibv_create_qp_ex(p.t.ctx, &ri), *out = ibv_create_qp_ex(p.t.ctx, &ai);
+	uint32_t srqn;
+	CHECK(srq && in && out && !ibv_get_srq_num(srq, &srqn), "XRC queues");
+	vt_connect_pair(out, in);
+	uint64_t value = 1;
+	struct ibv_sge sge = { .addr = (uintptr_t)&value, .length = 8 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+				  .wr.rdma = { .remote_addr = (uintptr_t)p.mem, .rkey = p.mr->rkey },
+				  .qp_type.xrc.remote_srqn = srqn }, *bad;
+	for (; value < 4; value++) {
+		CHECK(!ibv_post_send(out, &wr, &bad), "post");
+		CHECK(!memcmp(p.mem, &value, 8), "a write by XRC");
+	}
+	CHECK(!ibv_destroy_srq(srq), "destroy SRQ");
+	CHECK(!ibv_post_send(out, &wr, &bad), "post");
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+	(void)ibv_poll_cq(p.cq, 1, &wc);
+	CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR, "an SRQ that is gone: %s", ibv_wc_status_str(wc.status));
+	CHECK(memcmp(p.mem, &value, 8), "an SRQ that is gone: it was written");
+	CHECK(!ibv_destroy_qp(out) && !ibv_destroy_qp(in) && !ibv_close_xrcd(xrcd), "destroy");
+	close_pair(&p);
+}
+
 /* Sends whose data is inline wait for receives: the buffer is the program's again all the same. */
 static void long_inline(struct pair *p)
 {
@@ -208,7 +371,10 @@ int main(void)
 	lengths(&p);
 	long_inline(&p);
 	lengths(&p);
+	many_regions(&p);
 	close_pair(&p);
 	withdrawn();
+	judged();
+	srq_gone();
 	return 0;
 }

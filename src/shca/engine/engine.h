@@ -205,6 +205,28 @@ static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint
 	shca_note_write(cpu, cq->proc);
 }
 
+/* The completion of the running request of qp, at its responder (step RCQE) or at itself (SENT): journaled before, so that a
+ * successor looks whether it is there (shca_cq_find), and puts it in only if it is not. false: it was lost. */
+static inline bool shca_cq_complete(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
+				    uint64_t w0, uint64_t w1, bool solicited)
+{
+	/* not the hint: behind it may stand an older completion of the same receive */
+	uint64_t pos = shca_cq_count(cpu, cq);
+
+	qp->step_status = (uint8_t)status;
+	qp->step_cq = (uint32_t)pos;
+	shca_step_to(qp, step);
+	SHCA_FAILPOINT(cpu, step == SHCA_STEP_RCQE ? "rcqe" : "scqe", qp, step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
+	bool there = __builtin_expect(shca_cq_try(cpu, cq, pos, w0, w1), 1);
+	if (there)
+		shca_cq_placed(cpu, cq, pos, solicited);
+	else
+		there = shca_cq_put(cpu, cq, pos, w0, w1, solicited);
+	SHCA_FAILPOINT(cpu, step == SHCA_STEP_RCQE ? "rcqe-done" : "scqe-done", qp,
+		       step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
+	return there;
+}
+
 /* An address of a process that is not known to be in the arena: it may be all the same, where the process has it mapped. */
 static inline void shca_resolve_private(const struct shca_member *m, uint32_t proc, uint64_t addr, uint64_t len,
 					struct shca_seg *seg)
@@ -238,6 +260,33 @@ static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const s
 static inline void shca_rq_polled(_Atomic uint64_t *mark)
 {
 	atomic_store_explicit(mark, atomic_load_explicit(mark, memory_order_relaxed) | 1, memory_order_release);
+}
+/* Whether the receive that was posted at this position can still be taken. */
+static inline bool shca_rwqe_posted(const struct shca_rwqe *w, uint64_t pos)
+{
+	return atomic_load_explicit(&w->word, memory_order_acquire) == shca_rword(SHCA_R_POSTED, 0, pos);
+}
+/* Takes it for queue qpn; false: somebody was faster. journal: as shca_rq_take's; step_rq and step_to are set. The aim is
+ * journaled before the take: a successor asks shca_rq_taken_at. */
+static inline bool shca_rwqe_take(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_rwqe *w, uint32_t index, uint64_t pos,
+				  uint32_t qpn, struct shca_qp *journal)
+{
+	uint64_t posted = shca_rword(SHCA_R_POSTED, 0, pos);
+
+	if (journal) {
+		journal->step_index = index;
+		journal->step_pos = pos;
+		shca_step_to(journal, SHCA_STEP_TAKE);
+		SHCA_FAILPOINT(cpu, "take", journal, journal->step_op);
+	}
+	if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qpn, pos)))
+		return false;
+	if (journal) {
+		SHCA_FAILPOINT(cpu, "taken", journal, journal->step_op);
+		shca_step_to(journal, SHCA_STEP_RECV);
+	}
+	atomic_store_explicit(&rq->head, pos + 1, memory_order_relaxed);
+	return true;
 }
 /* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
  * executor), NULL when flushing. Returns the receive's index, or -1: none. */

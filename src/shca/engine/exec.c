@@ -8,103 +8,32 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shca/engine/engine.h"
+#include "shca/engine/access.h"
 
-/* The other end of a request. */
-struct responder {
-	struct shca_qp *qp;
-	struct shca_rq *rq;		/* where its receives are; NULL: none */
-	struct shca_cq *rcq;
-	uint32_t number;		/* that completions carry */
-	uint32_t pd;			/* whose memory the request may touch */
-};
-
-static bool connected(uint8_t type)
+/* What a request says of its destination. */
+static inline struct shca_address address_of(const struct shca_req *req)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
-static bool answers(const struct shca_qp *qp, const struct shca_qp *to, const struct shca_req *req)
+static inline int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
-	switch (qp->type) {
-	case IBV_QPT_RC:
-	case IBV_QPT_UC:
-		return to->type == qp->type && to->dest_qpn == qp->qpn;
-	case IBV_QPT_XRC_SEND:
-		return to->type == IBV_QPT_XRC_RECV && to->dest_qpn == qp->qpn;
-	case IBV_QPT_UD:
-		/* IBTA 10.2.5: a Q_Key with the high bit set stands for the queue's own */
-		return to->type == IBV_QPT_UD && to->qkey == (req->qkey >> 31 ? qp->qkey : req->qkey);
-	case SHCA_QPT_DCI:
-		return to->type == SHCA_QPT_DCT && to->dc_key == req->arg[3];
-	default:
-		return false;
-	}
+	struct shca_address a = address_of(req);
+
+	return shca_responder_find(cpu, qp, &a, r);
 }
 
-/* The responder's process just died, or its queue is not ready: its death, once noticed, makes the status. */
-static int nobody(const struct shca_qp *qp)
+static inline int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
-	return atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) ? IBV_WC_RETRY_EXC_ERR : SHCA_NOPEER;
-}
+	struct shca_address a = address_of(req);
 
-/* A responder has not what a request asks for, or no longer: when its process has died that is cleared away, which whoever
- * is on the way sees. Its gates were closed before (reap.c), and the dead refuse nothing. */
-static int refusal(const struct shca_qp *to, int status)
-{
-	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
-}
-
-/* Finds who answers. 0, SHCA_NOPEER, or the status with which the request fails. */
-static int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
-{
-	uint32_t number = connected(qp->type) ? qp->dest_qpn : req->dqpn;
-	struct shca_qp *to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
-
-	if (__builtin_expect(!to, 0))
-		return nobody(qp);
-	uint32_t gate = atomic_load_explicit(&to->gate, memory_order_acquire);
-	if (__builtin_expect(!(gate & SHCA_GATE_RESPOND), 0))
-		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : nobody(qp);
-	if (!answers(qp, to, req))
-		return nobody(qp);
-	if (__builtin_expect(!qp->peer_proc, 0) && connected(qp->type))
-		shca_peer_known(cpu, qp, to);
-	r->qp = to;
-	r->number = to->qpn;
-	r->pd = to->pd;
-	if (qp->type == IBV_QPT_XRC_SEND) {
-		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
-		const struct shca_rq *srq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
-		if (!srq || srq->xrcd != to->xrcd)
-			return refusal(to, IBV_WC_REM_INV_REQ_ERR);
-		r->pd = srq->pd;
-	}
-	return 0;
-}
-
-/* Its receive queue, for requests that consume a receive. */
-static int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
-{
-	if (qp->type == IBV_QPT_XRC_SEND) {
-		r->rq = shca_number_get(cpu->m, req->dqpn, SHCA_KIND_SRQ);
-		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead))
-			return IBV_WC_REM_INV_REQ_ERR;
-		r->rcq = shca_at(cpu->base, r->rq->cq);
-		r->number = r->rq->number;
-		return 0;
-	}
-	r->rq = shca_at_checked(cpu->m, r->qp->rq, sizeof(*r->rq));
-	r->rcq = shca_at_checked(cpu->m, r->qp->rcq, sizeof(*r->rcq));
-	if (!r->rq || !r->rcq)
-		return IBV_WC_REM_INV_REQ_ERR;
-	return 0;
+	return shca_responder_receives(cpu, qp, &a, r);
 }
 
 /* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
-static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r, enum ibv_event_type event, int requester_status)
+static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event, int requester_status)
 {
-	int status = refusal(r->qp, requester_status);
+	int status = shca_refusal(r->qp, requester_status);
 
 	/* a DCT, an XRC or UD responder serves many: only a connected queue breaks */
 	if (r->qp->type != IBV_QPT_RC)
@@ -125,7 +54,7 @@ static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r, en
 }
 
 /* The responder's completion found no room: its CQ is in error, the message is not there, and nobody is told otherwise. */
-static int completion_lost(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r)
+static int completion_lost(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r)
 {
 	if (r->qp->type == IBV_QPT_RC)
 		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
@@ -147,23 +76,13 @@ static int nak_again(struct shca_cpu *cpu, struct shca_qp *qp)
 }
 
 /* Resolves [raddr, raddr + len) with these rights. */
-static int resolve_remote(struct shca_cpu *cpu, const struct responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
-			  uint32_t access, struct shca_seg *seg, uint32_t *proc)
+static int resolve_remote(struct shca_cpu *cpu, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
+			  uint32_t rights, struct shca_seg *seg, uint32_t *proc)
 {
-	struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
+	const struct shca_mr *mr = shca_responder_region(cpu->m, r, rkey, rights);
 
-	if (__builtin_expect(!mr, 0) || mr->pd != r->pd || (mr->access & access) != access ||
-	    (r->qp->access & access) != access)
+	if (__builtin_expect(!mr, 0) || !shca_region_at(cpu->m, mr, raddr, len, seg))
 		return IBV_WC_REM_ACCESS_ERR;
-	seg->lane = mr->lane;
-	if (mr->implicit) {
-		shca_resolve_private(cpu->m, mr->proc, raddr, len, seg);
-	} else {
-		if (raddr < mr->iova || len > mr->length || raddr - mr->iova > mr->length - len)
-			return IBV_WC_REM_ACCESS_ERR;
-		seg->where = mr->where + (raddr - mr->iova);
-	}
-	seg->len = (uint32_t)len;
 	*proc = mr->proc;
 	return 0;
 }
@@ -254,35 +173,26 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 }
 
 /* The responder's completion; a successor puts it in only if it is not there. false: it was lost. */
-static bool responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct responder *r, const struct shca_req *req,
+static bool responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes)
 {
 	uint32_t imm = req->imm;
-	uint64_t pos;
+	bool solicited = req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS;
 
 	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
 		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
-	if (shca_step_of(qp) != SHCA_STEP_RCQE) {
-		qp->step_status = (uint8_t)status;
-		/* not the hint: behind it may stand an older completion of the same receive */
-		pos = shca_cq_count(cpu, r->rcq);
-		qp->step_cq = (uint32_t)pos;
-		shca_step_to(qp, SHCA_STEP_RCQE);
-		SHCA_FAILPOINT(cpu, "rcqe", qp, req->op);
-	} else if (receive_completed(cpu, qp, r->rq, r->rcq)) {
+	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), w1 = (uint64_t)imm << 32 | bytes;
+	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_RCQE, 1))
+		return shca_cq_complete(cpu, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
+	if (receive_completed(cpu, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(cpu, r->rcq);
 		return true;
-	} else {
-		pos = shca_cq_count(cpu, r->rcq);
 	}
-	bool there = shca_cq_put(cpu, r->rcq, pos, shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), (uint64_t)imm << 32 | bytes,
-		    req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS);
-	SHCA_FAILPOINT(cpu, "rcqe-done", qp, req->op);
-	return there;
+	return shca_cq_put(cpu, r->rcq, shca_cq_count(cpu, r->rcq), w0, w1, solicited);
 }
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
-static int take_receive(struct shca_cpu *cpu, struct shca_qp *qp, struct responder *r)
+static int take_receive(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp);
 
@@ -327,7 +237,7 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
-static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
@@ -356,7 +266,7 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 		rc = req->len ? move_data(cpu, qp, req, dst, 0, req->len, &src_err) : 0;
 		SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
 		if (__builtin_expect(rc == -ESRCH && !src_err && !ud, 0))
-			return nobody(qp);	/* the responder's process has just died */
+			return shca_nobody(qp);	/* the responder's process has just died */
 		if (__builtin_expect(rc && src_err, 0)) {
 			/* nothing reaches the responder */
 			shca_rq_return(cpu, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
@@ -382,7 +292,7 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 	return IBV_WC_SUCCESS;
 }
 
-static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp), proc;
 	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
@@ -399,7 +309,7 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 		if (__builtin_expect(rc == -ESRCH && !src_err, 0)) {
 			/* the responder's process has just died: nobody saw anything of this */
 			shca_step_to(qp, SHCA_STEP_NONE);
-			return nobody(qp);
+			return shca_nobody(qp);
 		}
 		if (__builtin_expect(rc, 0))
 			return src_err ? IBV_WC_LOC_PROT_ERR : nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
@@ -427,7 +337,7 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 	return IBV_WC_SUCCESS;
 }
 
-static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;
 	uint32_t proc;
@@ -442,7 +352,7 @@ static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 	rc = shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
 	SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
 	if (rc == -ESRCH && src_err)
-		return nobody(qp);
+		return shca_nobody(qp);
 	if (rc)
 		return src_err ? nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
 	shca_note_write(cpu, qp->proc);
@@ -471,7 +381,7 @@ static uint64_t atomic_result(const struct shca_req *req, uint64_t old)
 	}
 }
 
-static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct responder *r)
+static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;
 	uint32_t proc;
@@ -497,7 +407,7 @@ static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct sh
 		rc = shca_private_atomic(cpu, proc, seg.where, req, atomic_result, &old);
 		if (rc == -ESRCH) {
 			shca_step_to(qp, SHCA_STEP_NONE);
-			return nobody(qp);
+			return shca_nobody(qp);
 		}
 		if (rc)
 			return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
@@ -563,7 +473,7 @@ static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const stru
 static void let_go(struct shca_cpu *cpu, struct shca_qp *qp)
 {
 	struct shca_held *h = cpu->held;
-	struct responder r = {0};
+	struct shca_responder r = {0};
 
 	if (__builtin_expect(!h, 1) || h->qpn != qp->qpn)
 		return;
@@ -576,7 +486,7 @@ static void let_go(struct shca_cpu *cpu, struct shca_qp *qp)
 /* Datagrams are lost without a word: no receive, no such queue, wrong Q_Key, injected. */
 static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
 {
-	struct responder r = {0};
+	struct shca_responder r = {0};
 
 	if (req->len > qp->mtu)
 		return IBV_WC_LOC_LEN_ERR;
@@ -614,7 +524,7 @@ static int outcome(struct shca_cpu *cpu, struct shca_qp *qp, int rc)
 
 static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
 {
-	struct responder r = {0};
+	struct shca_responder r = {0};
 	int rc = find_responder(cpu, qp, req, &r);
 
 	if (__builtin_expect(rc, 0)) {
@@ -662,26 +572,19 @@ int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *r
 void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
 {
 	struct shca_cq *cq = shca_at(cpu->base, qp->scq);
-	uint64_t at;
+	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn);
 
-	if (shca_step_of(qp) == SHCA_STEP_SENT) {
-		int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
-		/* the ring went round: what left it was polled, unless nobody polls */
-		if (found < 0)
-			found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
-		if (found) {
-			shca_cq_notice_again(cpu, cq);
-			return;
-		}
-		at = shca_cq_count(cpu, cq);
-	} else {
-		qp->step_status = (uint8_t)status;
-		at = shca_cq_count(cpu, cq);
-		qp->step_cq = (uint32_t)at;
-		shca_step_to(qp, SHCA_STEP_SENT);
-		SHCA_FAILPOINT(cpu, "scqe", qp, op);
+	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_SENT, 1)) {
+		if (!shca_cq_complete(cpu, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
+			shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+		return;
 	}
-	if (!shca_cq_put(cpu, cq, at, shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn), bytes, status != IBV_WC_SUCCESS))
+	int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
+	/* the ring went round: what left it was polled, unless nobody polls */
+	if (found < 0)
+		found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
+	if (found)
+		shca_cq_notice_again(cpu, cq);
+	else if (!shca_cq_put(cpu, cq, shca_cq_count(cpu, cq), w0, bytes, status != IBV_WC_SUCCESS))
 		shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
-	SHCA_FAILPOINT(cpu, "scqe-done", qp, op);
 }

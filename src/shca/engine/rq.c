@@ -38,27 +38,10 @@ int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct 
 		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
 			return -1;
 		struct shca_rwqe *w = shca_rwqe_at(cpu, rq, e & 0xffffff);
-		uint64_t posted = shca_rword(SHCA_R_POSTED, 0, pos);
-		if (atomic_load_explicit(&w->word, memory_order_acquire) != posted) {
+		if (!shca_rwqe_posted(w, pos) || !shca_rwqe_take(cpu, rq, w, e & 0xffffff, pos, qpn, journal)) {
 			pos++;
 			continue;
 		}
-		if (journal) {
-			/* the aim is journaled before the take: a successor asks shca_rq_taken_at */
-			journal->step_index = e & 0xffffff;
-			journal->step_pos = pos;
-			shca_step_to(journal, SHCA_STEP_TAKE);
-			SHCA_FAILPOINT(cpu, "take", journal, journal->step_op);
-		}
-		if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qpn, pos))) {
-			pos++;
-			continue;
-		}
-		if (journal) {
-			SHCA_FAILPOINT(cpu, "taken", journal, journal->step_op);
-			shca_step_to(journal, SHCA_STEP_RECV);
-		}
-		atomic_store_explicit(&rq->head, pos + 1, memory_order_relaxed);
 		uint32_t word = atomic_load_explicit(&rq->limit, memory_order_relaxed), limit = word & ~SHCA_LIMIT_EVENT;
 		/* head is a hint, and other takers move it too: as a signed difference, for pos may be behind tail by now */
 		if (limit &&

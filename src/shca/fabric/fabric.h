@@ -360,6 +360,20 @@ static inline void shca_leave(struct shca_cpu *cpu)
 	}
 }
 
+/* The same for a thread that is known to be outside and notes no wake-ups: shca_leave_first gets what shca_enter_first gave. */
+static inline uint64_t shca_enter_first(struct shca_cpu *cpu)
+{
+	uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, a + 1, memory_order_relaxed);
+	/* pairs with the heavy fence of shca_quiesce */
+	shca_light_fence(cpu->m);
+	return a;
+}
+static inline void shca_leave_first(struct shca_cpu *cpu, uint64_t a)
+{
+	atomic_store_explicit(&cpu->t->active, a + 2, memory_order_release);
+}
+
 /* ---- between the files of the fabric: not for others --------------------------------------------------------- */
 
 struct stat;

@@ -35,23 +35,22 @@ _Static_assert(sizeof(struct shca_route) == SHCA_LINE, "one line");
 
 static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
 {
-	struct shca_qp *to = shca_number_get(cpu->m, dqpn, SHCA_KIND_QP);
+	const struct shca_address where = {.dqpn = dqpn, .qkey = qkey};
+	const struct shca_qp *to = shca_number_get(cpu->m, dqpn, SHCA_KIND_QP);
+	struct shca_responder rsp = {0};
 
 	r->dqpn = 0;
-	if (!to || to->qpn != dqpn)
+	if (!to)
 		return false;
-	struct shca_proc_slot *proc = &cpu->m->procs[to->proc];
+	uint32_t slot = to->proc;
+	struct shca_proc_slot *proc = &cpu->m->procs[slot];
 	/* the count first: what is withdrawn while we look makes it differ */
 	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
-	if (!(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || to->type != IBV_QPT_UD ||
-	    to->qkey != (qkey >> 31 ? q->sh->qkey : qkey))
+	if (shca_responder_find(cpu, q->sh, &where, &rsp) || shca_responder_receives(cpu, q->sh, &where, &rsp) ||
+	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
 		return false;
-	struct shca_rq *rq = shca_at_checked(cpu->m, to->rq, sizeof(*rq));
-	struct shca_cq *cq = shca_at_checked(cpu->m, to->rcq, sizeof(*cq));
-	if (!rq || !cq || rq->managed)
-		return false;
-	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = to, .rq = rq, .cq = cq,
-				 .ring = shca_rq_ring(cpu, rq), .wqes = cpu->base + rq->wqes};
+	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = rsp.qp, .rq = rsp.rq,
+				 .cq = rsp.rcq, .ring = shca_rq_ring(cpu, rsp.rq), .wqes = cpu->base + rsp.rq->wqes};
 	return true;
 }
 
@@ -89,28 +88,20 @@ static inline void fetch_receive(struct shca_cpu *cpu, const struct shca_route *
 static inline struct shca_rwqe *take(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_route *r, uint64_t pos,
 				     uint64_t mask, uint32_t len)
 {
-	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire), posted = shca_rword(SHCA_R_POSTED, 0, pos);
+	uint64_t e = atomic_load_explicit(&r->ring[pos & mask], memory_order_acquire);
 	struct shca_rwqe *w = rwqe_of(r, e);
 
-	if (e >> 24 != (pos & SHCA_POS_MASK) || atomic_load_explicit(&w->word, memory_order_acquire) != posted || w->bad ||
-	    w->nsge != 1 || w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH)
+	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->bad || w->nsge != 1 ||
+	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH)
 		return NULL;
 	qp->step_op = SHCA_OP_SEND;
 	SHCA_FAILPOINT(cpu, "exec", qp, SHCA_OP_SEND);
 	qp->step_rq = r->to->rq;
 	qp->step_to = r->dqpn;
-	qp->step_index = e & 0xffffff;
-	qp->step_pos = pos;
-	shca_step_to(qp, SHCA_STEP_TAKE);
-	SHCA_FAILPOINT(cpu, "take", qp, SHCA_OP_SEND);
-	if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qp->qpn, pos))) {
-		shca_step_to(qp, SHCA_STEP_NONE);
-		return NULL;
-	}
-	SHCA_FAILPOINT(cpu, "taken", qp, SHCA_OP_SEND);
-	shca_step_to(qp, SHCA_STEP_RECV);
-	atomic_store_explicit(&r->rq->head, pos + 1, memory_order_relaxed);
-	return w;
+	if (shca_rwqe_take(cpu, r->rq, w, e & 0xffffff, pos, qp->qpn, qp))
+		return w;
+	shca_step_to(qp, SHCA_STEP_NONE);
+	return NULL;
 }
 
 /* The caller is the executor of qp (I1), inside the engine. false: nothing has happened. */
@@ -125,20 +116,12 @@ static inline bool run(struct shca_cpu *cpu, struct shca_qp *qp, const struct sh
 	SHCA_FAILPOINT(cpu, "data", qp, SHCA_OP_SEND);
 	shca_copy_small(cpu->base + w->sge[0].where + GRH, data, len);
 	SHCA_FAILPOINT(cpu, "data-done", qp, SHCA_OP_SEND);
-	uint64_t at = shca_cq_count(cpu, r->cq);
-	qp->step_status = IBV_WC_SUCCESS;
-	qp->step_cq = (uint32_t)at;
-	shca_step_to(qp, SHCA_STEP_RCQE);
-	SHCA_FAILPOINT(cpu, "rcqe", qp, SHCA_OP_SEND);
-	uint64_t w0 = shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn);
-	uint64_t w1 = (uint64_t)qp->qpn << 32 | (len + GRH);
-	if (__builtin_expect(shca_cq_try(cpu, r->cq, at, w0, w1), 1)) {
-		shca_cq_placed(cpu, r->cq, at, false);
-	} else if (!shca_cq_put(cpu, r->cq, at, w0, w1, false)) {
+	if (!shca_cq_complete(cpu, qp, r->cq, SHCA_STEP_RCQE, IBV_WC_SUCCESS,
+			      shca_cqe_w0(SHCA_OP_RECV, IBV_WC_SUCCESS, qp->step_index, r->dqpn), (uint64_t)qp->qpn << 32 | (len + GRH),
+			      false)) {
 		shca_release_receive(cpu, qp);
 		shca_qp_fail_once(cpu, r->to, IBV_EVENT_QP_FATAL);
 	}
-	SHCA_FAILPOINT(cpu, "rcqe-done", qp, SHCA_OP_SEND);
 	atomic_fetch_add_explicit(&r->to->n_recv_msgs, 1, memory_order_relaxed);
 	shca_step_to(qp, SHCA_STEP_NONE);
 	fetch_receive(cpu, r, pos + 1, mask);

@@ -18,34 +18,6 @@ int shca_targets_init(struct shca_lqp *q)
 	return 0;
 }
 
-/* The queue that answers, and in *pd whose memory it may write. */
-static const struct shca_qp *responder_of(struct shca_cpu *cpu, const struct shca_lqp *q, uint32_t dest, uint64_t dc_key,
-					  uint32_t *pd)
-{
-	bool dc = q->type == SHCA_QPT_DCI;
-	const struct shca_qp *to = shca_number_get(cpu->m, dc ? dest : q->sh->dest_qpn, SHCA_KIND_QP);
-	const struct shca_rq *srq;
-
-	if (!to || !(atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_RESPOND))
-		return NULL;
-	*pd = to->pd;
-	if (dc)
-		return to->type == SHCA_QPT_DCT && to->dc_key == dc_key ? to : NULL;
-	if (to->dest_qpn != q->sh->qpn)
-		return NULL;
-	if (q->type == IBV_QPT_RC)
-		/* the general way makes the peer known, so that its death is noticed */
-		return to->type == IBV_QPT_RC && q->sh->peer_proc ? to : NULL;
-	if (to->type != IBV_QPT_XRC_RECV || !q->sh->peer_proc)
-		return NULL;
-	/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
-	srq = shca_number_get(cpu->m, dest, SHCA_KIND_SRQ);
-	if (!srq || srq->xrcd != to->xrcd)
-		return NULL;
-	*pd = srq->pd;
-	return to;
-}
-
 #define WARM_BYTES (1u << 20)
 #define WARM_STEP 65536u		/* what Linux maps around a page that is read */
 
@@ -59,31 +31,43 @@ static void warm(const char *at, uint64_t bytes)
 #endif
 }
 
-bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint32_t rkey, uint32_t dest,
-		      uint64_t dc_key)
+bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint64_t name, uint64_t dc_key)
 {
+	const uint32_t rkey = (uint32_t)name;
+	const struct shca_address to = {.dqpn = (uint32_t)(name >> 32), .dc_key = dc_key};
 	const struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
-	bool known = t->rkey == rkey;
-	uint32_t pd;
+	bool known = (uint32_t)t->name == rkey;
+	struct shca_responder r = {0};
 
 	/* whatever stood here is forgotten, and not taken for valid by its old count */
 	t->bytes = 0;
 	t->withdrawn = atomic_load_explicit(&t->proc->withdrawn, memory_order_relaxed) - 1;
-	if (!mr || mr->lane != SHCA_LANE_ARENA || mr->implicit)
+	if (!mr)
 		return false;
-	struct shca_proc_slot *proc = &cpu->m->procs[mr->proc];
+	uint32_t slot = mr->proc;
+	struct shca_proc_slot *proc = &cpu->m->procs[slot];
 	/* the count first: what is withdrawn while we look makes it differ */
 	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
-	const struct shca_qp *to = responder_of(cpu, q, dest, dc_key, &pd);
-	if (!to || to->proc != mr->proc || mr->pd != pd || !(mr->access & to->access & IBV_ACCESS_REMOTE_WRITE))
+	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(cpu, q->sh, &to, &r))
+		return false;
+	mr = shca_responder_region(cpu->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
+	/* one process's count is looked at: whatever this rests on must be that process's */
+	if (!mr || mr->proc != slot || r.qp->proc != slot)
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
-	*t = (struct shca_target){.rkey = rkey, .dest = dest, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = cpu->base + where - lo, .proc = proc, .withdrawn = withdrawn, .slot = mr->proc};
+	*t = (struct shca_target){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
+				  .at = cpu->base + where - lo, .proc = proc, .withdrawn = withdrawn, .slot = slot};
 	if (!known)
 		warm(t->at + lo, bytes);
 	return true;
+}
+
+__attribute__((noinline, cold)) void shca_wake_owner(struct shca_cpu *cpu, uint32_t slot)
+{
+	shca_enter(cpu);
+	shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+	shca_leave(cpu);
 }

@@ -3,21 +3,24 @@
  * Plain writes: an RDMA write into the arena on an idle queue needs no more than a copy. This is what rings and
  * rendezvous are made of, so the lookups are remembered.
  *
- * A target is a window of another process's memory, found and checked once (the same checks as find_responder and
- * resolve_remote in exec.c). It holds until that process withdraws something: whoever closes a gate or takes a key away
- * counts up `withdrawn` before the quiesce of I8, and a poster looks at the count inside the engine. So either the poster
- * sees the new count, or the quiesce waits for it to leave.
+ * A target is a window of another process's memory, found and checked once (access.h). It holds until that process
+ * withdraws something: whoever closes a gate or takes a key away counts up `withdrawn` before the quiesce of I8, and a
+ * poster looks at the count inside the engine. So either the poster sees the new count, or the quiesce waits for it to
+ * leave.
  *
  * No journal: nothing of others is held, and an owner that dies here leaves at most a part of its own message.
+ *
+ * shca_window_write is the only such write. Whoever posts one calls it, and the compiler makes what the caller's constant
+ * arguments leave over: a variant of its own for each, from one text.
  */
 #ifndef SHCA_PLAIN_H
 #define SHCA_PLAIN_H
 
+#include "shca/engine/access.h"
 #include "shca/verbs/device.h"
 
 struct shca_target {
-	uint32_t rkey;
-	uint32_t dest;			/* XRC: number of the SRQ; DC: of the DCT; else 0 */
+	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
 	uint64_t dc_key;
 	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing */
 	char *at;			/* where address 0 would be mapped here */
@@ -33,24 +36,25 @@ _Static_assert(sizeof(struct shca_target) <= SHCA_LINE, "one line");
 
 int shca_targets_init(struct shca_lqp *q);
 
-/* Looks the window up and remembers it. false: this is not plain, or not right: it goes the general way. */
-bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint32_t rkey, uint32_t dest,
-		      uint64_t dc_key);
-
-/* The window for a write of len bytes to addr; *to: where that is mapped. NULL: it goes the general way. Inside the engine. */
-static inline struct shca_target *shca_target_get(struct shca_cpu *cpu, struct shca_lqp *q, uint32_t rkey, uint32_t dest,
-						  uint64_t dc_key, uint64_t addr, uint64_t len, char **to)
+/* Where a plain write goes. */
+struct shca_aim {
+	uint64_t name;			/* as struct shca_target */
+	uint64_t dc_key;
+	uint64_t addr;
+};
+static inline uint64_t shca_target_name(uint32_t rkey, uint32_t dest)
 {
-	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
+	return rkey | (uint64_t)dest << 32;
+}
 
-	if (__builtin_expect(t->rkey != rkey || t->dest != dest || t->dc_key != dc_key ||
-			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire), 0) &&
-	    !shca_target_find(cpu, q, t, rkey, dest, dc_key))
-		return NULL;
-	if (__builtin_expect(len > t->bytes || addr - t->lo > t->bytes - len, 0))
-		return NULL;
-	*to = t->at + addr;
-	return t;
+/* Looks the window up and remembers it. false: this is not plain, or not right: it goes the general way. Inside the engine. */
+bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint64_t name, uint64_t dc_key);
+
+/* Whether what is remembered is what is asked for, and still holds. Inside the engine. */
+static inline bool shca_target_holds(const struct shca_target *t, struct shca_aim aim)
+{
+	return t->name == aim.name && t->dc_key == aim.dc_key &&
+	       t->withdrawn == atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire);
 }
 
 /* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
@@ -69,13 +73,61 @@ static inline void shca_count_direct(struct shca_lqp *q, uint32_t bytes)
 	atomic_store_explicit(&sh->n_bytes, atomic_load_explicit(&sh->n_bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
 }
 
-/* The end of a plain write: whoever sleeps until it is written to, and the counters. */
-static inline void shca_plain_done(struct shca_cpu *cpu, struct shca_lqp *q, const struct shca_target *t, uint32_t len)
+/* A part of what is written; mapped here. */
+struct shca_piece {
+	const void *at;
+	uint32_t len;
+};
+
+/* Outside of the engine: the writer whom a window's owner sleeps for. */
+void shca_wake_owner(struct shca_cpu *cpu, uint32_t slot);
+
+/*
+ * Writes n pieces, one behind the other, to a window: len bytes in all, more than none; in the order of I5. false: nothing
+ * has happened, the request goes the general way.
+ *
+ * inside: the caller is inside the engine, and a window that is not remembered is looked up. Else the thread enters here,
+ * which is no nested entry, and what is not remembered is the general way's.
+ */
+static inline __attribute__((always_inline)) bool
+shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim, const struct shca_piece *piece, int n,
+		  uint64_t len, const bool inside)
 {
+	struct shca_target *t = &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
+	uint64_t active = 0;
+
+	if (!inside)
+		active = shca_enter_first(cpu);
+	if (__builtin_expect(!shca_target_holds(t, aim), 0) && (!inside || !shca_target_find(cpu, q, t, aim.name, aim.dc_key)))
+		goto refused;
+	if (__builtin_expect(!shca_within(t->lo, t->bytes, aim.addr, len), 0))
+		goto refused;
+	char *to = t->at + aim.addr;
+	for (int i = 0; i < n - 1; i++) {
+		if (!piece[i].len)
+			continue;
+		shca_copy_small(to, piece[i].at, piece[i].len);
+		to += piece[i].len;
+	}
+	shca_store_barrier();
+	shca_store_ordered(to, piece[n - 1].at, piece[n - 1].len);
+	shca_count_direct(q, (uint32_t)len);
+	/* pairs with the heavy fence of whoever goes to sleep until it is written to (shca_sleep_prepare) */
 	shca_light_fence(cpu->m);
-	if (__builtin_expect(atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed) != 0, 0))
-		shca_wake_note(cpu, SHCA_WAKE_FUTEX, t->slot);
-	shca_count_direct(q, len);
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	if (!inside)
+		shca_leave_first(cpu, active);
+	if (__builtin_expect(sleepers != 0, 0)) {
+		if (inside)
+			shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+		else
+			shca_wake_owner(cpu, slot);
+	}
+	return true;
+refused:
+	if (!inside)
+		shca_leave_first(cpu, active);
+	return false;
 }
 
 #endif

@@ -27,23 +27,13 @@ static inline struct shca_lqp *lqp_of(struct ibv_qp *qp)
 /* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. */
 static inline bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, bool write, struct shca_seg *seg)
 {
-	struct shca_mr *mr = shca_mr_get(m, sge->lkey);
+	struct shca_mr *mr = shca_region(m, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0);
 
-	if (__builtin_expect(!mr, 0) || mr->pd != pd || mr->proc != m->slot ||
-	    (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+	if (__builtin_expect(!mr, 0) || mr->proc != m->slot)
 		return false;
 	if (write && __builtin_expect(!mr->received, 0))
 		mr->received = 1;
-	seg->len = sge->length;
-	if (mr->implicit) {
-		shca_resolve_private(m, mr->proc, sge->addr, sge->length, seg);
-		return true;
-	}
-	if (sge->addr < mr->iova || sge->length > mr->length || sge->addr - mr->iova > mr->length - sge->length)
-		return false;
-	seg->where = mr->where + (sge->addr - mr->iova);
-	seg->lane = mr->lane;
-	return true;
+	return shca_region_at(m, mr, sge->addr, sge->length, seg);
 }
 
 uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
@@ -340,26 +330,28 @@ static inline const char *local_source(struct shca_cpu *cpu, struct shca_lqp *q,
 
 #define MAX_PLAIN_SGE 4
 
-static inline uint32_t dest_of(const struct shca_lqp *q, const struct ibv_send_wr *wr)
+static inline struct shca_aim aim_of(const struct shca_lqp *q, const struct ibv_send_wr *wr)
 {
-	return q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+	uint32_t dest = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
+
+	return (struct shca_aim){.name = shca_target_name(wr->wr.rdma.rkey, dest), .addr = wr->wr.rdma.remote_addr};
 }
 
 /* From registered memory, of many pieces, or signaled. */
 static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
 {
-	const char *from[MAX_PLAIN_SGE];
+	struct shca_piece piece[MAX_PLAIN_SGE];
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 	uint64_t len = 0;
 	int n = wr->num_sge;
-	char *to;
 
 	if (n < 1 || n > MAX_PLAIN_SGE)
 		return false;
 	for (int i = 0; i < n; i++) {
 		len += wr->sg_list[i].length;
-		from[i] = local_source(cpu, q, &wr->sg_list[i], is_inline);
-		if (!from[i])
+		piece[i].at = local_source(cpu, q, &wr->sg_list[i], is_inline);
+		piece[i].len = wr->sg_list[i].length;
+		if (!piece[i].at)
 			return false;
 	}
 	if (!len || len > (is_inline ? q->max_inline : SHCA_PLAIN_MAX))
@@ -367,17 +359,8 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
 	if (signaled && full(q))
 		return false;
-	const struct shca_target *t =
-		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
-	if (!t)
+	if (!shca_window_write(cpu, q, aim_of(q, wr), piece, n, len, true))
 		return false;
-	for (int i = 0; i < n - 1; i++) {
-		lines_copy_out(to, from[i], wr->sg_list[i].length);
-		to += wr->sg_list[i].length;
-	}
-	shca_store_barrier();
-	shca_store_ordered(to, from[n - 1], wr->sg_list[n - 1].length);
-	shca_plain_done(cpu, q, t, (uint32_t)len);
 	if (signaled) {
 		shca_complete_send(cpu, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
 		shca_step_to(q->sh, SHCA_STEP_NONE);
@@ -387,36 +370,42 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	return true;
 }
 
+/* The data of an inline write of one or two pieces, the first one empty where there is one. Its length; 0: it is neither. */
+static inline __attribute__((always_inline)) uint64_t two_pieces(const struct ibv_send_wr *wr, struct shca_piece piece[2])
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	piece[0] = piece[1] = (struct shca_piece){NULL, 0};
+	if (wr->num_sge == 2) {
+		piece[0] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
+		sge++;
+	} else if (wr->num_sge != 1) {
+		return 0;
+	}
+	piece[1] = (struct shca_piece){(const void *)(uintptr_t)sge->addr, sge->length};
+	return (uint64_t)piece[0].len + piece[1].len;
+}
+
+static inline __attribute__((always_inline)) bool write_two(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
+{
+	struct shca_piece piece[2];
+	uint64_t len = two_pieces(wr, piece);
+
+	return len - 1 < q->max_inline && shca_window_write(cpu, q, aim_of(q, wr), piece, 2, len, true);
+}
+
 /* false: not plain. Budget: what a small message costs, docs/style.md. */
 static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q,
 							      const struct ibv_send_wr *wr)
 {
-	const struct ibv_sge *sge = wr->sg_list;
-	uint64_t len;
-	char *to;
-
 	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
 		return false;
 	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1)
 		return write_gathered(cpu, q, wr);
-	const struct ibv_sge *last = &sge[wr->num_sge - 1];
-	len = last->length;
-	if (last != sge)
-		len += sge->length;
-	if (len - 1 >= q->max_inline)
-		return false;
-	const struct shca_target *t =
-		shca_target_get(cpu, q, wr->wr.rdma.rkey, dest_of(q, wr), 0, wr->wr.rdma.remote_addr, len, &to);
-	if (!t)
-		return false;
-	if (last != sge) {
-		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
-		to += sge->length;
-		shca_store_barrier();
-	}
-	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
-	shca_plain_done(cpu, q, t, (uint32_t)len);
-	return true;
+	if (wr->num_sge == 2)
+		return write_two(cpu, q, wr);
+	const struct shca_piece all = {(const void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length};
+	return all.len - 1 < q->max_inline && shca_window_write(cpu, q, aim_of(q, wr), &all, 1, all.len, true);
 }
 
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
@@ -557,39 +546,19 @@ __attribute__((noinline)) int shca_post_any(struct shca_lqp *q, struct ibv_send_
 	return rc;
 }
 
-static __attribute__((noinline, cold)) int wake_peer(struct shca_cpu *cpu, uint32_t slot)
+/* The rest of shca_post_send for data of more than a line, which takes calls. */
+static __attribute__((noinline)) int post_longer(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_send_wr *wr,
+						 struct ibv_send_wr **bad)
 {
-	shca_enter(cpu);
-	shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
-	shca_leave(cpu);
-	return 0;
-}
+	struct shca_piece piece[2];
+	uint64_t len = two_pieces(wr, piece);
 
-/* The rest of shca_post_send for data of more than a line. */
-static __attribute__((noinline)) int put_long(struct shca_cpu *cpu, struct shca_lqp *q, const struct shca_target *t, char *to,
-					      const struct ibv_sge *sge, const struct ibv_sge *last)
-{
-	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-	uint32_t len = last->length;
-
-	if (sge != last) {
-		len += sge->length;
-		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, sge->length);
-		to += sge->length;
-		shca_store_barrier();
-	}
-	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
-	shca_count_direct(q, len);
-	shca_light_fence(cpu->m);
-	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
-	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_release);
-	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
+	return shca_window_write(cpu, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
 }
 
 /*
- * The hottest path of the device: one inline write, of one or two pieces, to a window that is remembered. The same as
- * write_plain, but for short data it calls nothing; whatever else turns up is shca_post_any's. Here enter and leave are spelled out: a
- * thread that posts is not inside the engine already.
+ * The hottest path of the device: one inline write, of one or two short pieces, to a window that is remembered, by a thread that
+ * is outside of the engine and needs no lock. It calls nothing; whatever else turns up is shca_post_any's.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -598,44 +567,13 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
 			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
 		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
-	struct shca_cpu *cpu = shca_tls.cpu;
-	const struct ibv_sge *sge = wr->sg_list, *last = sge;
-	uint32_t before = 0;
-	if (wr->num_sge == 2) {
-		before = sge->length;
-		last++;
-	} else if (wr->num_sge != 1) {
-		return shca_post_any(q, wr, bad);
-	}
-	uint64_t len = (uint64_t)before + last->length;
-	uint32_t rkey = wr->wr.rdma.rkey, dest = dest_of(q, wr);
-	uint64_t addr = wr->wr.rdma.remote_addr;
+	struct shca_piece piece[2];
+	uint64_t len = two_pieces(wr, piece);
 	if (len - 1 >= q->max_inline)
 		return shca_post_any(q, wr, bad);
-	struct shca_target *t = &q->targets[((rkey >> 8) ^ dest) & q->target_mask];
-	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
-	shca_light_fence(cpu->m);
-	if (__builtin_expect(t->rkey != rkey || t->dest != dest || t->dc_key ||
-			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
-			     len > t->bytes || addr - t->lo > t->bytes - len, 0)) {
-		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
-		return shca_post_any(q, wr, bad);
-	}
-	char *to = t->at + addr;
-	if (before > SHCA_LINE || last->length > SHCA_LINE)
-		return put_long(cpu, q, t, to, sge, last);
-	if (before) {
-		shca_copy_small(to, (const char *)(uintptr_t)sge->addr, before);
-		to += before;
-		shca_store_barrier();
-	}
-	shca_store_ordered(to, (const void *)(uintptr_t)last->addr, last->length);
-	shca_count_direct(q, (uint32_t)len);
-	shca_light_fence(cpu->m);
-	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
-	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
-	return __builtin_expect(sleepers != 0, 0) ? wake_peer(cpu, slot) : 0;
+	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
+		return post_longer(shca_tls.cpu, q, wr, bad);
+	return shca_window_write(shca_tls.cpu, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */

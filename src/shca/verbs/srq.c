@@ -194,6 +194,8 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 		shca_leave(cpu);
 	}
 	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
+	/* behind the number's end, before the quiesce: an XRC requester may remember a window that this queue's domain opens */
+	shca_withdraw(m, m->slot);
 	pthread_mutex_lock(&c->node->mutex);
 	for (shca_off *p = &m->proc->srq_list; *p; p = &((struct shca_rq *)shca_at(m->base, *p))->next)
 		if (*p == srq->rq.off) {

@@ -73,20 +73,15 @@ static inline uint64_t dc_key_of(const struct shca_lqp *q, const struct shca_req
 	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
 }
 
-static bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_build *b)
+/* One that may be plain. false: it is not, and nothing has happened. */
+static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_build *b,
+							      const bool inside)
 {
 	const struct shca_req *req = &b->req;
-	char *to;
+	const struct shca_aim aim = {.name = shca_target_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
+	const struct shca_piece all = {.at = inline_of(q, b), .len = req->len};
 
-	if (!may_be_plain(q, req))
-		return false;
-	const struct shca_target *t =
-		shca_target_get(cpu, q, req->rkey, req->dqpn, dc_key_of(q, req), req->raddr, req->len, &to);
-	if (!t)
-		return false;
-	shca_store_ordered(to, inline_of(q, b), req->len);
-	shca_plain_done(cpu, q, t, req->len);
-	return true;
+	return shca_window_write(cpu, q, aim, &all, 1, req->len, inside);
 }
 
 static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
@@ -103,7 +98,7 @@ static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
 		shca_enter(cpu);
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 			struct shca_build *b = build_at(q, i);
-			if (write_plain(cpu, q, b))
+			if (may_be_plain(q, &b->req) && write_plain(cpu, q, b, true))
 				continue;
 			b->req.sge = segs_of(b);
 			if (b->req.flags & SHCA_WQE_INLINE)
@@ -125,29 +120,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (__builtin_expect(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
 			     !shca_tls.id, 0))
 		return submit_list(q);
-	struct shca_cpu *cpu = shca_tls.cpu;
-	const struct shca_req *req = &b->req;
-	uint32_t len = req->len;
-	struct shca_target *t = &q->targets[((req->rkey >> 8) ^ req->dqpn) & q->target_mask];
-	uint64_t active = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-	atomic_store_explicit(&cpu->t->active, active + 1, memory_order_relaxed);
-	shca_light_fence(cpu->m);
-	if (__builtin_expect(t->rkey != req->rkey || t->dest != req->dqpn || t->dc_key != dc_key_of(q, req) ||
-			     t->withdrawn != atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire) ||
-			     len > t->bytes || req->raddr - t->lo > t->bytes - len, 0)) {
-		atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
+	if (!write_plain(shca_tls.cpu, q, b, false))
 		return submit_list(q);
-	}
-	shca_store_ordered(t->at + req->raddr, inline_of(q, b), len);
-	shca_count_direct(q, len);
-	shca_light_fence(cpu->m);
-	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
-	atomic_store_explicit(&cpu->t->active, active + 2, memory_order_release);
-	if (__builtin_expect(sleepers != 0, 0)) {
-		shca_enter(cpu);
-		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
-		shca_leave(cpu);
-	}
 	shca_unlock(&q->lock);
 	return 0;
 }

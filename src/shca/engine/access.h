@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who answers a request, and which memory it may touch: the one place where that is judged. The general way asks for each
+ * request (exec.c). Plain writes and short datagrams ask once and remember the answer (verbs/plain.h, verbs/datagram.c)
+ * until the process that gave it withdraws something; then they ask again.
+ *
+ * Everything is inline, so that each caller gets the variant that its constant arguments leave over.
+ */
+#ifndef SHCA_ACCESS_H
+#define SHCA_ACCESS_H
+
+#include "shca/engine/engine.h"
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Whether [addr, addr + len) lies in the `bytes` bytes from lo on. An address below lo is a large distance. */
+static inline bool shca_within(uint64_t lo, uint64_t bytes, uint64_t addr, uint64_t len)
+{
+	return len <= bytes && addr - lo <= bytes - len;
+}
+
+/* The region of a key, for a user in protection domain pd who needs all of these rights (IBV_ACCESS_*). NULL: refused. */
+static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t key, uint32_t pd, uint32_t rights)
+{
+	struct shca_mr *mr = shca_mr_get(m, key);
+
+	return __builtin_expect(mr && mr->pd == pd && (mr->access & rights) == rights, 1) ? mr : NULL;
+}
+
+/* Where [addr, addr + len) of a region is. false: beyond its bounds. */
+static inline bool shca_region_at(const struct shca_member *m, const struct shca_mr *mr, uint64_t addr, uint64_t len,
+				  struct shca_seg *seg)
+{
+	seg->len = (uint32_t)len;
+	if (mr->implicit) {
+		shca_resolve_private(m, mr->proc, addr, len, seg);
+		return true;
+	}
+	if (!shca_within(mr->iova, mr->length, addr, len))
+		return false;
+	seg->where = mr->where + (addr - mr->iova);
+	seg->lane = mr->lane;
+	return true;
+}
+
+/* ---- the responder ----------------------------------------------------------------------------------------------- */
+
+/* Where a request goes that has no connection, or whose connection leads to several: as its fields are named there. */
+struct shca_address {
+	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
+	uint32_t qkey;			/* UD */
+	uint64_t dc_key;		/* DC */
+};
+
+/* The other end of a request. */
+struct shca_responder {
+	struct shca_qp *qp;
+	struct shca_rq *rq;		/* where its receives are; NULL: none */
+	struct shca_cq *rcq;
+	uint32_t number;		/* that completions carry */
+	uint32_t pd;			/* whose memory the request may touch */
+};
+
+static inline bool shca_connected(uint8_t type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+}
+
+/* Whether queue `to` takes requests of qp. */
+static inline bool shca_answers(const struct shca_qp *qp, const struct shca_qp *to, const struct shca_address *a)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+		return to->type == qp->type && to->dest_qpn == qp->qpn;
+	case IBV_QPT_XRC_SEND:
+		return to->type == IBV_QPT_XRC_RECV && to->dest_qpn == qp->qpn;
+	case IBV_QPT_UD:
+		/* IBTA 10.2.5: a Q_Key with the high bit set stands for the queue's own */
+		return to->type == IBV_QPT_UD && to->qkey == (a->qkey >> 31 ? qp->qkey : a->qkey);
+	case SHCA_QPT_DCI:
+		return to->type == SHCA_QPT_DCT && to->dc_key == a->dc_key;
+	default:
+		return false;
+	}
+}
+
+/* The responder's process just died, or its queue is not ready: its death, once noticed, makes the status. */
+static inline int shca_nobody(const struct shca_qp *qp)
+{
+	return atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) ? IBV_WC_RETRY_EXC_ERR : SHCA_NOPEER;
+}
+
+/* A responder has not what a request asks for, or no longer: when its process has died that is cleared away, which whoever
+ * is on the way sees. Its gates were closed before (reap.c), and the dead refuse nothing. */
+static inline int shca_refusal(const struct shca_qp *to, int status)
+{
+	return atomic_load_explicit(&to->gate, memory_order_acquire) & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : status;
+}
+
+/* Finds who answers qp. 0, SHCA_NOPEER, or the status with which the request fails. */
+static inline int shca_responder_find(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_address *a,
+				      struct shca_responder *r)
+{
+	struct shca_qp *to = shca_number_get(cpu->m, shca_connected(qp->type) ? qp->dest_qpn : a->dqpn, SHCA_KIND_QP);
+
+	if (__builtin_expect(!to, 0))
+		return shca_nobody(qp);
+	uint32_t gate = atomic_load_explicit(&to->gate, memory_order_acquire);
+	if (__builtin_expect(!(gate & SHCA_GATE_RESPOND), 0))
+		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
+	if (!shca_answers(qp, to, a))
+		return shca_nobody(qp);
+	if (__builtin_expect(!qp->peer_proc, 0) && shca_connected(qp->type))
+		shca_peer_known(cpu, qp, to);
+	r->qp = to;
+	r->number = to->qpn;
+	r->pd = to->pd;
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
+		const struct shca_rq *srq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
+		if (!srq || srq->xrcd != to->xrcd)
+			return shca_refusal(to, IBV_WC_REM_INV_REQ_ERR);
+		r->pd = srq->pd;
+	}
+	return 0;
+}
+
+/* Its receive queue, for requests that consume a receive: 0, or the status of a refusal. */
+static inline int shca_responder_receives(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_address *a,
+					  struct shca_responder *r)
+{
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		r->rq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
+		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead))
+			return IBV_WC_REM_INV_REQ_ERR;
+		r->rcq = shca_at(cpu->base, r->rq->cq);
+		r->number = r->rq->number;
+		return 0;
+	}
+	r->rq = shca_at_checked(cpu->m, r->qp->rq, sizeof(*r->rq));
+	r->rcq = shca_at_checked(cpu->m, r->qp->rcq, sizeof(*r->rcq));
+	return r->rq && r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
+}
+
+/* The responder's region of this key, if its queue grants these rights, too. NULL: refused. */
+static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
+						    uint32_t rights)
+{
+	return __builtin_expect((r->qp->access & rights) == rights, 1) ? shca_region(m, rkey, r->pd, rights) : NULL;
+}
+
+#endif
