@@ -25,14 +25,19 @@ static MPI_Errhandler of_files = MPI_ERRORS_RETURN;
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
 
+/* The class, as far as it is one of the standard's: the rest would not fit, or be 0. */
+static int exit_code(int code)
+{
+	int class = hdl_error_class(code);
+
+	return class > 0 && class <= MPI_ERR_ABI ? class : MPI_ERR_OTHER;
+}
+
 static _Noreturn void die(const char *on, int code)
 {
 	const char *name = hdl_error_class_name(code), *text = hdl_error_text(code);
 	char line[2 * MPI_MAX_ERROR_STRING];
-	int exit_code = hdl_error_class(code);
 
-	if (exit_code >= MPI_ERR_LASTCODE)
-		exit_code = MPI_ERR_OTHER;
 	if (!text[0])
 		snprintf(line, sizeof(line), "error code %d%s, which is fatal: no other error handler was set", code, on);
 	else if (name[0] && text != name)
@@ -41,7 +46,7 @@ static _Noreturn void die(const char *on, int code)
 	else
 		snprintf(line, sizeof(line), "%s%s, which is fatal: no other error handler was set", text, on);
 	fflush(stdout);
-	hdl_rt_abort(exit_code, line);
+	hdl_rt_abort(exit_code(code), line);
 }
 
 /* The initial error handler, when there is no job that it could end. */
@@ -49,7 +54,7 @@ static _Noreturn void die_alone(int code)
 {
 	fflush(stdout);
 	hdl_error("%s; the program ends", hdl_error_text(code));
-	_Exit(hdl_error_class(code));
+	_Exit(exit_code(code));
 }
 
 int hdl_errhandler_call(struct hdl_comm *comm, int code)

@@ -188,6 +188,10 @@ int main(int argc, char **argv)
 		MPI_Comm_rank(MPI_COMM_WORLD, &v);
 		return 0;
 	}
+	if (!strcmp(mode, "early")) {	/* allowed, but for the argument */
+		MPI_Error_class(99999, &v);
+		return 0;
+	}
 	test_init(&argc, &argv);
 	if (!strcmp(mode, "returned")) {
 		returned();

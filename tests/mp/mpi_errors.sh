@@ -35,6 +35,8 @@ for n in 2 3; do
 		"$top/heddlerun" -n $n "$prog" truncated
 	expect 16 "the mill has stopped on MPI_COMM_WORLD, which is fatal" "$top/heddlerun" -n $n "$prog" own-code
 	expect 17 "MPI_Abort(MPI_COMM_WORLD, 17) was called" "$top/heddlerun" -n $n "$prog" abort
+	expect 13 "MPI_Error_class: invalid errorcode 99999: it is none (0..16383); the program ends" \
+		"$top/heddlerun" -n $n "$prog" early
 	expect 16 "MPI_Comm_rank was called before MPI_Init" "$top/heddlerun" -n $n "$prog" before
 	expect 16 "MPI_Send was called after MPI_Finalize" "$top/heddlerun" -n $n "$prog" after
 	expect 0 "waits to receive from rank 1, tag 77" \

@@ -112,4 +112,35 @@ timeout 60 "$build/heddlerun" -n 2 "$tmp/both" >"$tmp/out" 2>&1 || fail "both: e
 [ "$(sort "$tmp/out")" = "0 0
 1 1" ] || fail "both: $(cat "$tmp/out")"
 
+# As interpreters load it: at run time, for themselves only.
+cat >"$tmp/load.c" <<'EOF'
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *lib = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	__typeof__(MPI_Init) *init;
+	__typeof__(MPI_Comm_rank) *rank_of;
+	__typeof__(MPI_Finalize) *finalize;
+	int rank = -1;
+
+	if (!lib || argc != 2) {
+		fprintf(stderr, "%s\n", dlerror());
+		return 1;
+	}
+	*(void **)&init = dlsym(lib, "MPI_Init");
+	*(void **)&rank_of = dlsym(lib, "PMPI_Comm_rank");
+	*(void **)&finalize = dlsym(lib, "MPI_Finalize");
+	init(NULL, NULL);
+	rank_of(MPI_COMM_WORLD, &rank);
+	printf("%d\n", rank);
+	return finalize();
+}
+EOF
+${CC:-cc} -I"$build/include" "$tmp/load.c" -o "$tmp/load" -ldl || fail "a program that loads the library"
+timeout 60 "$build/heddlerun" -n 2 "$tmp/load" "$build/.libs/libmpi_abi.so.1" >"$tmp/out" 2>&1 || fail "load: exit code $?"
+[ "$(sort "$tmp/out")" = "0
+1" ] || fail "load: $(cat "$tmp/out")"
+
 [ $failures -eq 0 ] || exit 1
