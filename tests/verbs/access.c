@@ -4,6 +4,7 @@
  * request that is all right, then on the same queue one that differs by what is to be refused, so that whatever the device
  * remembers of the first cannot let the second in. What the requester is told, the states of both queues and each byte of
  * the responder's memory around the regions must be as IBTA 9.9 prescribes; what an unreliable transport refuses is lost.
+ * Last, who sleeps until it is written to is woken by each of these ways.
  *
  *     access [-v] [WORD...]    only cases whose names contain all these words
  */
@@ -21,6 +22,8 @@ enum why {
 	/* queues and addresses */
 	PEER_RESET, PEER_INIT, PEER_ERR, PEER_ERR_SINCE, PEER_OTHER, SELF_RESET, SELF_INIT, SELF_RTR, SELF_ERR,
 	WRONG_QKEY, WRONG_QPN, NOWHERE, OVER_MTU, WRONG_DC_KEY, WRONG_XRCD, WRONG_SRQN, INLINE_LONG, MANY_SGES,
+	/* nothing is refused: who sleeps until it is written to is woken */
+	WAKES,
 };
 
 #define CONNECTED (BIT(RC) | BIT(UC) | BIT(XRC))
@@ -81,6 +84,7 @@ static const struct refusal {
 	{WRONG_XRCD, "SRQ of another XRC domain", OPS_ALL, BIT(XRC), AT_RESPONDER, IBV_WC_REM_INV_REQ_ERR, -1, -1},
 	{WRONG_SRQN, "no such SRQ", OPS_ALL, BIT(XRC), AT_RESPONDER, IBV_WC_REM_INV_REQ_ERR, -1, -1},
 	{INLINE_LONG, "more inline data than granted", OPS_ALL, ANY, AT_POST, EINVAL, -1, -1},
+	{WAKES, "wakes", OPS_ALL & ~BIT(READ), ANY, AT_RESPONDER, IBV_WC_SUCCESS, -1, -1},
 	{MANY_SGES, "more segments than granted", OPS_ALL, ANY, AT_POST, EINVAL, -1, -1},
 };
 #define REFUSALS (sizeof(refusals) / sizeof(*refusals))
@@ -210,6 +214,8 @@ static bool applies(const struct way *w, const struct refusal *r)
 		return false;
 	if (r->why == OVER_MTU && w->shape->inl)
 		return false;
+	if (r->why == WAKES)
+		return w->mode != LIST;
 	/* there the two requests are posted at once: nothing happens in between */
 	if (w->mode == LIST && (r->why == REGION_GONE || r->why == PEER_ERR_SINCE || (r->why >= SELF_RESET && r->why <= SELF_ERR)))
 		return false;
@@ -372,14 +378,14 @@ static bool completes(const struct a_case *c, uint64_t id, int status)
 {
 	struct ibv_wc wc;
 
-	for (uint64_t end = vt_ms() + 20000;;) {
+	for (uint64_t end = vt_ms() + 8000;;) {
 		int n = ibv_poll_cq(rq.cq, 1, &wc);
 		CHECK(n >= 0, "ibv_poll_cq: %d", n);
 		if (n)
 			break;
 		if (vt_ms() > end) {
 			complain(c, "no completion of the %s request", id == 1 ? "good" : "refused");
-			return false;
+			exit(1);
 		}
 		sched_yield();
 	}
@@ -449,6 +455,33 @@ static void check_states(const struct a_case *c)
 		complain(c, "one more completion: request %lu: %s", (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status));
 }
 
+static void run_sleep(struct a_case *c)
+{
+	struct order o = preparation(c), sleep = {.what = SLEEP};
+	struct answer a;
+
+	c->at = ask(&o);
+	access_connect(c->w, c->qp, IBV_QPS_RTS, c->at.qpn);
+	make_requests(c);
+	/* the first one of a queue may take another way */
+	for (int i = 0; i < 2; i++) {
+		c->good.id = 1;
+		ask(&sleep);
+		int err = access_post(&rq, c->w, c->qp, &c->good, 1);
+		if (err)
+			complain(c, "posting: %s", strerror(err));
+		vt_hear(&peer, &a, sizeof(a));
+		if (a.complaint[0]) {
+			complain(c, "%s", a.complaint);
+			exit(1);
+		}
+		if (c->w->signaled)
+			completes(c, 1, IBV_WC_SUCCESS);
+	}
+	if (BIT(c->w->op) & OPS_RESULT)
+		fill_sources();
+}
+
 static void run(struct a_case *c)
 {
 	const struct way *w = c->w;
@@ -463,6 +496,10 @@ static void run(struct a_case *c)
 	c->qp = access_queue(&rq, w, &c->max_inline);
 	for (int i = 0; i < w->shape->n; i++)
 		c->length += w->shape->len[i];
+	if (r->why == WAKES) {
+		run_sleep(c);
+		return;
+	}
 	struct order o = preparation(c);
 	if (!good) {
 		o.receive[1] = o.receive[0];

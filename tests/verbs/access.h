@@ -54,7 +54,7 @@ enum event { E_NONE, E_REGION_GONE, E_QUEUE_ERR };
 
 /* The requester's orders. */
 struct order {
-	enum { PREPARE, HAPPEN, LOOK, END } what;
+	enum { PREPARE, HAPPEN, LOOK, SLEEP, END } what;
 	/* PREPARE */
 	enum transport transport;
 	enum lane lane;
@@ -78,7 +78,7 @@ struct order {
 /* The responder's answers. */
 struct answer {
 	uint32_t qpn, srqn, other_srqn, gone_rkey;
-	char complaint[256];		/* LOOK; empty: all is as it must be */
+	char complaint[256];		/* LOOK, SLEEP; empty: all is as it must be */
 };
 /* Told once. */
 struct card {

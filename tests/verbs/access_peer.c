@@ -291,6 +291,19 @@ static void look(const struct order *o, struct answer *a)
 		COMPLAIN("the responder's queue is %s", broken ? "in error" : "not in error");
 }
 
+/* Sleeps until it is written to. Nothing is sent before this says that it is about to: so there is no second look. */
+static void sleep_until_written(struct vt_peer *peer, struct answer *a)
+{
+	uint32_t seen;
+	int err = shca_await_prepare(p.t.ctx, &seen);
+
+	CHECK(!err, "shca_await_prepare: %d", err);
+	vt_tell(peer, a, sizeof(*a));
+	err = shca_await(p.t.ctx, seen, 6 * 1000000000ull);
+	if (err)
+		COMPLAIN("the sleeper was not woken: %d", err);
+}
+
 void access_answer(struct vt_peer *peer)
 {
 	struct card card = {.addr = {0}};
@@ -307,6 +320,8 @@ void access_answer(struct vt_peer *peer)
 			prepare(&o, &a);
 		else if (o.what == HAPPEN)
 			happen(o.event);
+		else if (o.what == SLEEP)
+			sleep_until_written(peer, &a);
 		else
 			look(&o, &a);
 		vt_tell(peer, &a, sizeof(a));
