@@ -3,7 +3,7 @@
 # The whole test run: installs what is missing, builds out of tree with warnings as errors, runs every test that needs
 # no hardware, then the lock-free and parsing parts again under sanitizers. Ends with "N passed, N failed".
 #   ./check.sh            everything
-#   ./check.sh --quick    without the sanitizer builds
+#   ./check.sh --quick    without the sanitizer builds and the mutants
 set -u
 cd "$(dirname "$0")"
 top=$PWD
@@ -75,6 +75,12 @@ note "gcc"
 build build-check "" "" && run build-check "V=0" && tarball build-check
 
 if [ $quick = no ]; then
+	note "mutants: the tests notice what is broken"
+	if tests/mutants --check --seconds 140; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+	fi
 	if command -v clang >/dev/null; then
 		note "clang, warnings as errors"
 		build build-clang "CC=clang CXX=clang++" ""

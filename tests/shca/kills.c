@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random kills under full traffic: workers, all connected to all by an ordinary and by a cross-channel queue, send, write,
- * read and post task lists that other workers run; now and then one is killed by SIGKILL and replaced. Survivors check
- * every byte, the order of each queue and every status; in the end nothing may be left.
+ * read, copy large blocks and post task lists that other workers run, some of them with masked atomics at two others. Now and
+ * then one is killed by SIGKILL and replaced, or stopped by SIGSTOP for a while, and sometimes killed in that state, or while
+ * another is stopped. Survivors check every byte, the order of each queue and every status; in the end nothing may be left.
+ * No kill comes before some of each kind of traffic has got through since the last one.
  *
- *     kills [-n WORKERS] [-k KILLS] [-s SEED]
+ *     kills [-n WORKERS] [-k|--kills KILLS] [-s SEED]
  */
 #include <errno.h>
+#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +28,8 @@
 #define SRX 24u
 #define LISTS 2u		/* task lists outstanding per cross-channel queue: two requests and a WAIT each */
 #define HDR 16u
+#define BIG (640u << 10)	/* copies that long are divided between two processes */
+#define BIG_MIN (520u << 10)
 
 struct header {
 	uint32_t seq, len;
@@ -35,28 +40,52 @@ struct header {
 struct offer {
 	_Atomic uint64_t ready;		/* generation of the one it is for << 32 | epoch; 0: none */
 	uint32_t qpn[2];		/* ordinary, cross-channel */
-	uint64_t cell, window;		/* for the other: an atomic's, a write's */
-	uint32_t rkey;
+	uint64_t cell, window;		/* for the other: two of atomics, a write's */
+	uint64_t big;			/* ... a large write's */
+	uint32_t rkey, big_rkey;
 	/* said when the queues are torn down between two who live: messages whose sending completed, per queue */
 	_Atomic uint64_t said;		/* as `ready`; 0: not said */
 	uint32_t sent[2];
 };
 struct board {
 	char fabric[64];
-	_Atomic uint32_t stop, kills, leaving;
+	_Atomic uint32_t stop, kills, leaving, patience;
 	struct post {
 		_Atomic uint32_t gen;		/* of the worker that is here; 0: none */
 		_Atomic uint32_t killed;	/* its generation, before it is killed */
 		_Atomic uint64_t beat;
 		struct offer to[MAXW];
 	} w[MAXW];
-	_Atomic uint64_t messages, writes, atomics, lists, ambiguous, connections, foreign;
+	_Atomic uint64_t ambiguous, connections, foreign;
+	_Atomic uint64_t done[6];		/* by enum traffic */
 };
 static struct board *bd;
-static uint32_t workers = 5;
+static uint32_t workers = 8;		/* six of them receive from a shared queue */
+
+enum traffic { MESSAGES, LISTS_RUN, WRITES, ADDS, MASKED, LARGE, TRAFFICS };
+/* What must get through between two kills, in all. */
+static const struct {
+	const char *name;
+	unsigned least;
+} traffic[TRAFFICS] = {
+	{"messages", 20}, {"messages of task lists", 5}, {"writes read back", 4}, {"adds", 5}, {"masked adds at two others", 2},
+	{"large writes read back", 0},
+};
 
 enum kind { D, C };
-enum what { W_SEND, W_WRITE_IMM, W_WRITE, W_READ, W_FAA };
+enum what { W_SEND, W_WRITE_IMM, W_WRITE, W_READ, W_FAA, W_MASKED, W_BIG_WRITE, W_BIG_READ };
+
+/* Four fields, three of which overflow often: no carry may leave one. */
+#define MASKED_ADD 0xfff180010003c001ull
+#define MASKED_ENDS (1ull << 15 | 1ull << 31 | 1ull << 47)
+static uint64_t masked_sum(uint64_t n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 64; i += 16)
+		sum |= (n * (MASKED_ADD >> i & 0xffff) & 0xffff) << i;
+	return sum;
+}
 
 struct tx {
 	enum what what;
@@ -79,7 +108,7 @@ struct conn {
 	uint32_t peer, gen, epoch;	/* the peer's generation; 0: not begun */
 	bool up, writing;
 	struct queue q[2];
-	uint32_t adds;			/* that completed */
+	uint32_t adds, masked;		/* that completed */
 	uint32_t write_len;
 	uint64_t write_seed;
 	struct offer other;		/* the peer's, when we connected */
@@ -96,7 +125,17 @@ struct worker {
 	char *mem[2];
 	struct ibv_mr *mr[2];
 	uint32_t epochs[MAXW];
+	/* large copies: one at a time */
+	char *big;			/* a target for each peer, then a source, then a result */
+	struct ibv_mr *big_mr;
+	struct conn *big_conn;		/* who has it; NULL: nobody */
+	uint32_t big_len;
+	uint64_t big_seed;
+	uint64_t foreign;		/* of the board's count */
 };
+#define BIG_SOURCE(w) ((w)->big + MAXW * (size_t)BIG)
+#define BIG_RESULT(w) ((w)->big + (MAXW + 1) * (size_t)BIG)
+#define BIG_BYTES ((MAXW + 2) * (size_t)BIG)
 
 /* The engine is built with failpoints: here they give the CPU away now and then, so that a kill meets windows of
  * nanoseconds too. */
@@ -196,11 +235,11 @@ static void begin(struct worker *w, uint32_t p, uint32_t gen, uint32_t epoch)
 	c->peer = p;
 	c->gen = gen;
 	c->epoch = epoch;
-	c->q[D].srq = (w->id & 1) != 0;
+	c->q[D].srq = (w->id & 3) != 3;
 	for (int k = 0; k < 2; k++) {
 		struct rig_qp_attr a = {
 			.type = IBV_QPT_RC, .scq = w->scq, .rcq = w->wcq, .srq = c->q[k].srq ? w->srq : NULL,
-			.send_wr = k == D ? TX : 3 * LISTS, .recv_wr = RX, .sge = 2, .inl = 64,
+			.send_wr = k == D ? TX : 4 * LISTS, .recv_wr = RX, .sge = 2, .inl = 64,
 			.exp_flags = k == C ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0,
 		};
 		c->q[k].slots = k == D ? TX : 2 * LISTS;
@@ -211,10 +250,12 @@ static void begin(struct worker *w, uint32_t p, uint32_t gen, uint32_t epoch)
 			post_recv(w, c, k, i);
 	}
 	memset(window(w, p), 0, MSG);
-	*cell(w, p) = 0;
+	cell(w, p)[0] = cell(w, p)[1] = 0;
 	o->cell = (uintptr_t)cell(w, p);
 	o->window = (uintptr_t)window(w, p);
 	o->rkey = key_of(w, window(w, p));
+	o->big = (uintptr_t)w->big + p * (uint64_t)BIG;
+	o->big_rkey = w->big_mr->rkey;
 	atomic_store(&o->ready, (uint64_t)gen << 32 | epoch);
 }
 
@@ -239,6 +280,8 @@ static void try_connect(struct worker *w, struct conn *c)
 	c->other.cell = o->cell;
 	c->other.window = o->window;
 	c->other.rkey = o->rkey;
+	c->other.big = o->big;
+	c->other.big_rkey = o->big_rkey;
 	if (atomic_load(&o->ready) != ready || atomic_load(&bd->w[c->peer].gen) != c->gen)
 		return;
 	for (int k = 0; k < 2; k++) {
@@ -313,6 +356,78 @@ static void send_ordinary(struct worker *w, struct conn *c)
 	int err = shca_post_send(q->qp, &wr, &bad);
 	if (err)
 		FAIL("worker %u: post_send to %u: %s", w->id, c->peer, strerror(err));
+}
+
+/* A large block to the peer, and back. */
+static void send_big(struct worker *w, struct conn *c)
+{
+	struct queue *q = &c->q[D];
+	bool back = w->big_conn == c;
+	uint32_t slot;
+
+	if (q->n == TX || q->broken || (w->big_conn && !back))
+		return;
+	for (uint32_t i = 0; i < q->n; i++)
+		if (q->tx[(q->head + i) % q->slots].what >= W_BIG_WRITE)
+			return;
+	struct tx *x = tx_new(q, back ? W_BIG_READ : W_BIG_WRITE, &slot);
+	struct ibv_sge sge = {(uintptr_t)(back ? BIG_RESULT(w) : BIG_SOURCE(w)), 0, w->big_mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+				 .opcode = back ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE}, *bad;
+	if (back) {
+		memset(BIG_RESULT(w), 0, w->big_len);
+	} else {
+		w->big_conn = c;
+		w->big_len = BIG_MIN + rig_below(&w->rng, BIG - BIG_MIN);
+		w->big_seed = rig_rand(&w->rng);
+		rig_fill(BIG_SOURCE(w), w->big_len, w->big_seed);
+	}
+	x->len = sge.length = w->big_len;
+	wr.wr.rdma.remote_addr = c->other.big;
+	wr.wr.rdma.rkey = c->other.big_rkey;
+	int err = shca_post_send(q->qp, &wr, &bad);
+	if (err)
+		FAIL("worker %u: large copy to %u: %s", w->id, c->peer, strerror(err));
+}
+
+/* One list for two others: each gets a masked add behind a WAIT for what arrives next, here as well from a third. */
+static void send_masked(struct worker *w, struct conn *a, struct conn *b)
+{
+	struct conn *to[2] = {a, b};
+	struct ibv_exp_send_wr wr[2][2];
+	struct ibv_exp_task task[2], *bad;
+	struct ibv_sge sge[2];
+	uint32_t slot;
+
+	for (int i = 0; i < 2; i++)
+		if (!to[i]->up || to[i]->q[C].n + 1 > 2 * LISTS || to[i]->q[C].broken)
+			return;
+	uint64_t seen = shca_cq_count(shca_cpu_get(w->r.m), shca_lcq_of(w->wcq)->sh);
+	memset(wr, 0, sizeof(wr));
+	memset(task, 0, sizeof(task));
+	for (int i = 0; i < 2; i++) {
+		struct tx *x = tx_new(&to[i]->q[C], W_MASKED, &slot);
+		char *result = tx_buf(w, to[i]->peer, C, slot);
+		x->len = 8;
+		wr[i][0].exp_opcode = IBV_EXP_WR_CQE_WAIT;
+		wr[i][0].task.cqe_wait.cq = w->wcq;
+		wr[i][0].task.cqe_wait.cq_count = (int32_t)(seen + rig_below(&w->rng, 3) + 1);
+		wr[i][0].next = &wr[i][1];
+		sge[i] = (struct ibv_sge){(uintptr_t)result, 8, key_of(w, result)};
+		wr[i][1] = (struct ibv_exp_send_wr){
+			.wr_id = slot, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge[i], .num_sge = 1,
+			.exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
+		wr[i][1].ext_op.masked_atomics.log_arg_sz = 3;
+		wr[i][1].ext_op.masked_atomics.remote_addr = to[i]->other.cell + 8;
+		wr[i][1].ext_op.masked_atomics.rkey = to[i]->other.rkey;
+		wr[i][1].ext_op.masked_atomics.wr_data.inline_data.op.fetch_add =
+			(struct ibv_exp_fetch_add){.add_val = MASKED_ADD, .field_boundary = MASKED_ENDS};
+		task[i] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_SEND, .item = {.qp = to[i]->q[C].qp, .send_wr = wr[i]},
+						.next = i ? NULL : &task[1]};
+	}
+	int err = shca_exp_post_task(w->r.ctx, task, &bad);
+	if (err)
+		FAIL("worker %u: a task list for %u and %u: %s", w->id, a->peer, b->peer, strerror(err));
 }
 
 /* WAIT for what arrives next, from whomever; then an add and a message. Whoever sends it runs this. */
@@ -413,7 +528,25 @@ static void send_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		if (h.len != x->len || h.seed != x->seed || rig_check(buf + HDR, x->len - HDR, x->seed) >= 0)
 			FAIL("worker %u: read from %u: %u of %u bytes, first wrong byte %ld", w->id, c->peer, h.len, x->len,
 			     rig_check(buf + HDR, x->len - HDR, x->seed));
-		atomic_fetch_add(&bd->writes, 1);
+		atomic_fetch_add(&bd->done[WRITES], 1);
+		break;
+	}
+	case W_BIG_READ: {
+		long wrong = rig_check(BIG_RESULT(w), w->big_len, w->big_seed);
+		if (wrong >= 0)
+			FAIL("worker %u: large block of %u bytes from %u: first wrong byte %ld", w->id, w->big_len, c->peer, wrong);
+		w->big_conn = NULL;
+		atomic_fetch_add(&bd->done[LARGE], 1);
+		break;
+	}
+	case W_MASKED: {
+		uint64_t old;
+		memcpy(&old, buf, 8);
+		if (old != masked_sum(c->masked))
+			FAIL("worker %u: masked add %u at %u returned %#lx instead of %#lx", w->id, c->masked, c->peer,
+			     (unsigned long)old, (unsigned long)masked_sum(c->masked));
+		c->masked++;
+		atomic_fetch_add(&bd->done[MASKED], 1);
 		break;
 	}
 	case W_FAA: {
@@ -422,7 +555,7 @@ static void send_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		if (old != c->adds)
 			FAIL("worker %u: add at %u returned %lu instead of %u", w->id, c->peer, (unsigned long)old, c->adds);
 		c->adds++;
-		atomic_fetch_add(&bd->atomics, 1);
+		atomic_fetch_add(&bd->done[ADDS], 1);
 		break;
 	}
 	default:
@@ -479,7 +612,7 @@ static void recv_done(struct worker *w, const struct ibv_wc *wc, bool closing)
 		     k, h.seq, h.len, q->expect, wc->byte_len,
 		     h.len >= HDR && h.len <= MSG ? rig_check(buf + HDR, h.len - HDR, h.seed) : 0);
 	q->expect++;
-	atomic_fetch_add(k == D ? &bd->messages : &bd->lists, 1);
+	atomic_fetch_add(&bd->done[k == D ? MESSAGES : LISTS_RUN], 1);
 	if (q->srq)
 		post_srq(w, i);
 	else if (!closing && !q->broken)
@@ -535,6 +668,8 @@ static void end(struct worker *w, struct conn *c)
 	for (int k = 0; k < 2; k++)
 		if (shca_destroy_qp(c->q[k].qp))
 			FAIL("worker %u: destroy_qp", w->id);
+	if (w->big_conn == c)
+		w->big_conn = NULL;
 	c->gen = 0;
 	c->up = false;
 }
@@ -582,6 +717,10 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 		w.mr[i] = shca_reg_mr(w.r.pd, w.mem[i], MEM, (uintptr_t)w.mem[i], access);
 		CHECK(w.mr[i]);
 	}
+	w.big = aligned_alloc(4096, BIG_BYTES);
+	CHECK(w.big);
+	w.big_mr = shca_reg_mr(w.r.pd, w.big, BIG_BYTES, (uintptr_t)w.big, access);
+	CHECK(w.big_mr);
 	w.scq = rig_cq(&w.r, 1024, NULL);
 	w.wcq = rig_cq(&w.r, 1024, NULL);
 	w.srq = shca_create_srq(w.r.pd, &sa);
@@ -601,8 +740,15 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 				send_ordinary(&w, c);
 			if (rig_below(&w.rng, 3) == 0)
 				send_list(&w, c);
+			if (rig_below(&w.rng, 4) == 0)
+				send_masked(&w, c, &w.c[(p + 1 + rig_below(&w.rng, workers - 1)) % workers]);
+			if (w.big_conn == c || rig_below(&w.rng, 100) == 0)
+				send_big(&w, c);
 		}
 		poll_all(&w, false);
+		uint64_t foreign = atomic_load(&w.r.m->proc->foreign_wqes);
+		atomic_fetch_add(&bd->foreign, foreign - w.foreign);
+		w.foreign = foreign;
 		atomic_fetch_add(&bd->w[id].beat, 1);
 		/* at times it is elsewhere: its lists run all the same */
 		if (rig_below(&w.rng, 200) == 0)
@@ -617,7 +763,8 @@ static void work(uint32_t id, uint32_t gen, uint64_t seed)
 	for (uint32_t p = 0; p < workers; p++)
 		if (w.c[p].gen)
 			end(&w, &w.c[p]);
-	atomic_fetch_add(&bd->foreign, atomic_load(&w.r.m->proc->foreign_wqes));
+	CHECK(!shca_dereg_mr(w.big_mr));
+	free(w.big);
 	CHECK(!shca_destroy_srq(w.srq));
 	CHECK(!shca_destroy_cq(w.scq));
 	CHECK(!shca_destroy_cq(w.wcq));
@@ -697,9 +844,28 @@ static pid_t start(uint32_t id, uint32_t gen, uint64_t seed)
 		FAIL("fork: %s", strerror(errno));
 	if (pid)
 		return pid;
-	alarm(900);
+	alarm(600 + atomic_load(&bd->patience));	/* should the runner be gone */
 	work(id, gen, seed);
 	_exit(0);
+}
+
+/* What the traffic has done so far must grow by its least of each kind: else it stands still, and the test with it. */
+static bool flows(uint64_t *before)
+{
+	for (uint64_t limit = now() + 30000000000ull;; nap(1000)) {
+		bool all = true;
+		for (int i = 0; i < TRAFFICS; i++)
+			all &= atomic_load(&bd->done[i]) >= before[i] + traffic[i].least;
+		if (all || now() > limit) {
+			for (int i = 0; i < TRAFFICS; i++) {
+				uint64_t is = atomic_load(&bd->done[i]);
+				if (!all && is < before[i] + traffic[i].least)
+					fprintf(stderr, "FAIL: %lu %s within 30 s\n", (unsigned long)(is - before[i]), traffic[i].name);
+				before[i] = is;
+			}
+			return all;
+		}
+	}
 }
 
 static void end_all(const pid_t *pid)
@@ -716,13 +882,15 @@ int main(int argc, char **argv)
 	pid_t pid[MAXW], auditor;
 	int c, status, pipes[2][2];
 
-	while ((c = getopt(argc, argv, "n:k:s:")) != -1) {
+	static const struct option options[] = {{"kills", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
+	uint64_t before[TRAFFICS] = {0}, stops = 0;
+	while ((c = getopt_long(argc, argv, "n:k:s:", options, NULL)) != -1) {
 		switch (c) {
 		case 'n': workers = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'k': kills = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 's': seed = strtoull(optarg, NULL, 0); break;
 		default:
-			fprintf(stderr, "usage: %s [-n workers] [-k kills] [-s seed]\n", argv[0]);
+			fprintf(stderr, "usage: %s [-n workers] [-k|--kills kills] [-s seed]\n", argv[0]);
 			return 2;
 		}
 	}
@@ -738,6 +906,7 @@ int main(int argc, char **argv)
 	if (bd == MAP_FAILED || !all)
 		FAIL("memory: %s", strerror(errno));
 	snprintf(bd->fabric, sizeof(bd->fabric), "kills-%d", (int)getpid());
+	atomic_store(&bd->patience, kills);
 	printf("kills: %u workers, %u kills, seed %lu\n", workers, kills, (unsigned long)seed);
 	fflush(stdout);
 	CHECK(!pipe(pipes[0]) && !pipe(pipes[1]));
@@ -760,7 +929,8 @@ int main(int argc, char **argv)
 	uint64_t rng = seed * 0x9e3779b97f4a7c15ull | 1;
 	for (uint32_t k = 0; k < kills; k++) {
 		nap(2000 + rig_below(&rng, 30000));
-		uint32_t v = rig_below(&rng, workers);
+		uint32_t v = rig_below(&rng, workers), asleep = (v + 1 + rig_below(&rng, workers - 1)) % workers;
+		bool good = flows(before);
 		/* whoever has failed is found here too */
 		for (uint32_t i = 0; i < workers; i++)
 			if (waitpid(pid[i], &status, WNOHANG) == pid[i]) {
@@ -770,10 +940,29 @@ int main(int argc, char **argv)
 				kill(auditor, SIGKILL);
 				return 1;
 			}
+		if (!good) {
+			fprintf(stderr, "FAIL: seed %lu: the traffic stands still\n", (unsigned long)seed);
+			end_all(pid);
+			kill(auditor, SIGKILL);
+			return 1;
+		}
+		/* wherever it is just now: stopped, and then it goes on, or is killed so, or another is killed meanwhile */
+		uint32_t way = rig_below(&rng, 6);
+		if (way < 3) {
+			kill(pid[way ? asleep : v], SIGSTOP);
+			nap(1000 + rig_below(&rng, 20000));
+			stops++;
+		}
+		if (way == 2)
+			kill(pid[asleep], SIGCONT);
 		atomic_store(&bd->w[v].killed, gen[v]);
 		atomic_fetch_add(&bd->kills, 1);
 		kill(pid[v], SIGKILL);
 		waitpid(pid[v], &status, 0);
+		if (way == 1) {
+			nap(rig_below(&rng, 20000));
+			kill(pid[asleep], SIGCONT);
+		}
 		/* what it offered is nobody's now */
 		for (uint32_t p = 0; p < workers; p++) {
 			atomic_store(&bd->w[v].to[p].ready, 0);
@@ -807,12 +996,16 @@ int main(int argc, char **argv)
 		failed = 1;
 	}
 	check_names(all, n_all);
-	printf("%u killed; %lu connections, %lu messages, %lu writes read back, %lu adds, %lu messages of task lists (%lu requests "
-	       "run for others by survivors), %lu ambiguous\n",
-	       atomic_load(&bd->kills), (unsigned long)atomic_load(&bd->connections), (unsigned long)atomic_load(&bd->messages),
-	       (unsigned long)atomic_load(&bd->writes), (unsigned long)atomic_load(&bd->atomics),
-	       (unsigned long)atomic_load(&bd->lists), (unsigned long)atomic_load(&bd->foreign),
+	printf("%u killed, %lu stopped; %lu connections, %lu requests run for others, %lu ambiguous", atomic_load(&bd->kills),
+	       (unsigned long)stops, (unsigned long)atomic_load(&bd->connections), (unsigned long)atomic_load(&bd->foreign),
 	       (unsigned long)atomic_load(&bd->ambiguous));
+	for (int i = 0; i < TRAFFICS; i++)
+		printf(", %lu %s", (unsigned long)atomic_load(&bd->done[i]), traffic[i].name);
+	printf("\n");
+	if (kills >= 50 && (atomic_load(&bd->done[LARGE]) < kills / 10 || atomic_load(&bd->foreign) < kills)) {
+		fprintf(stderr, "FAIL: seed %lu: too few large blocks, or requests run for others\n", (unsigned long)seed);
+		failed = 1;
+	}
 	free(all);
 	return failed;
 }
