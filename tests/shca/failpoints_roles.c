@@ -138,6 +138,10 @@ static void check_third_at_b(struct actor *b)
 	}
 	want_recvs(b, L_T, n + 1);
 	check_msg(b, L_T, n, A, 9);
+	/* in the order in which they were posted, or a receive was lost with the one who had taken it */
+	for (int i = 0; i <= n; i++)
+		if (b->e[L_T].rx_wc[i].wr_id != (uint64_t)i)
+			FAIL("T's message %d took receive %lu", i, (unsigned long)b->e[L_T].rx_wc[i].wr_id);
 	if (st->req == R_WRITE && rig_check(b->mem[op_lane()] + O_DST, LEN, 100 + A) >= 0)
 		FAIL("T's write: first wrong byte %ld", rig_check(b->mem[op_lane()] + O_DST, LEN, 100 + A));
 	check_cell(b, false);
