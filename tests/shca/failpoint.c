@@ -17,7 +17,7 @@ static void die_at(struct shca_cpu *cpu, struct failpoint_arm *a, const char *na
 {
 	if (atomic_load(&a->pid) != (int32_t)getpid() || strcmp(a->name, name))
 		return;
-	bool foreign = qp && qp->proc != cpu->m->slot;
+	bool foreign = cpu && qp && qp->proc != cpu->m->slot;
 	if ((a->op >= 0 && a->op != op) || (a->qpn && (!qp || qp->qpn != a->qpn)) ||
 	    (qp && a->who && a->who != (foreign ? FP_THIRD : FP_OWNER)))
 		return;

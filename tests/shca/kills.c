@@ -144,7 +144,7 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 	static __thread uint64_t rng;
 
 	if (!rng)
-		rng = (uint64_t)getpid() << 20 | (cpu->slot + 1);
+		rng = (uint64_t)getpid() << 20 | (cpu ? cpu->slot + 1 : 777777);
 	if (rig_below(&rng, 30) == 0)
 		sched_yield();
 	else if (rig_below(&rng, 5000) == 0)

@@ -26,7 +26,7 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 	if (!jitter)
 		return;
 	if (!rng)
-		rng = (cpu->slot + 1) * 0x9e3779b97f4a7c15ull;
+		rng = (cpu ? cpu->slot + 1 : 7777777) * 0x9e3779b97f4a7c15ull;
 	if (rig_below(&rng, jitter) == 0)
 		sched_yield();
 	else if (rig_below(&rng, 50 * jitter) == 0)

@@ -175,6 +175,7 @@ static void look(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot)
 	uint32_t gen = atomic_load(&h->watch[slot].gen);
 	if (!gen)
 		return;
+	SHCA_FAILPOINT(cpu, "helper-look", NULL, 0);
 	bool gone = is_gone(m, slot, gen);
 	/* one that left has destroyed its objects: as with any device, its peers learn of it when they send */
 	bool died = gone ? atomic_load(&m->procs[slot].deaths) != h->watch[slot].deaths : !shca_proc_alive(m, slot);

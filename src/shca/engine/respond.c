@@ -80,6 +80,7 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	uint32_t pending = MAIL_PENDING;
 	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_RUNNING))
 		return;
+	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	shca_off off = shca_off_of(m, data);
 	uint64_t tail = s->write && s->last && s->len > 64 ? 64 : 0;
 	int err = copy_file(m, s->write, s->addr, off, s->len - tail);
@@ -243,7 +244,9 @@ static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint
 	s->len = n;
 	if (write)
 		memcpy(data, local, n);
+	SHCA_FAILPOINT(NULL, "mail-claimed", NULL, 0);
 	atomic_store(&s->state, MAIL_PENDING);
+	SHCA_FAILPOINT(NULL, "mail-pending", NULL, 0);
 	atomic_fetch_add(&box->calls, 1);
 	shca_futex_wake(&box->calls);
 	for (;;) {
@@ -256,6 +259,7 @@ static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint
 	err = s->err;
 	if (!write && !err)
 		memcpy(local, data, n);
+	SHCA_FAILPOINT(NULL, "mail-done", NULL, 0);
 	atomic_store(&s->state, MAIL_FREE);
 	atomic_store(&s->owner, 0);
 	return err;

@@ -149,6 +149,7 @@ static bool wait_met(struct shca_cpu *cpu, const struct shca_qp *qp, const struc
 	/* tail is at most the count */
 	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(cpu, cq) >= wqe->arg[0])
 		return true;
+	SHCA_FAILPOINT(cpu, "wait-unmet", qp, 0);
 	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
 	SHCA_FAILPOINT(cpu, "wait-armed", qp, wqe->op);
 	/* pairs with the CAS of shca_cq_push */
@@ -476,6 +477,7 @@ static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp)
 	for (;;) {
 		SHCA_FAILPOINT(cpu, "run", qp, 0);
 		run_some(cpu, qp);
+		SHCA_FAILPOINT(cpu, "release", qp, 0);
 		uint64_t w = atomic_load(&qp->lock);
 		for (;;) {
 			if (w & L_MORE) {
@@ -620,6 +622,7 @@ uint64_t shca_tick(struct shca_cpu *cpu)
 	if (!ts)
 		return 0;
 	shca_enter(cpu);
+	SHCA_FAILPOINT(cpu, "helper-tick", NULL, 0);
 	for (;;) {
 		uint32_t qpn = 0;
 		pthread_mutex_lock(&ts->mutex);

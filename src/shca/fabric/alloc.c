@@ -273,10 +273,12 @@ static uint32_t get_chunks(struct shca_member *m, uint32_t n)
 			   m->bytes < m->hdr->bytes ? ", and the limit on this process's address space (ulimit -v)" : "");
 		return 0;
 	}
+	SHCA_FAILPOINT(NULL, "grow-claimed", NULL, 0);
 	if (back(m, first, n)) {
 		give_back(m, first, n);
 		return 0;
 	}
+	SHCA_FAILPOINT(NULL, "grow-backed", NULL, 0);
 	return first;
 }
 

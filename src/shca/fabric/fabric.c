@@ -435,6 +435,7 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 		err = shca_lock_take(name, &lock_fd);
 		if (err)
 			return err;
+		SHCA_FAILPOINT(NULL, "join-locked", NULL, 0);
 		fd = find_or_create(name, explicit_name);
 		if (fd < 0) {
 			close(lock_fd);
@@ -468,11 +469,13 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	if (err)
 		goto not_member;
 	snprintf(found_name, sizeof(found_name), "%s", m->hdr->name);
+	SHCA_FAILPOINT(NULL, "join-member", NULL, 0);
 	m->name_fd = shca_name_publish(found_name, fd);
 	if (m->name_fd < 0) {
 		err = m->name_fd;
 		goto not_published;
 	}
+	SHCA_FAILPOINT(NULL, "join-named", NULL, 0);
 	if (lock_fd >= 0)
 		close(lock_fd);
 	lock_fd = -1;
@@ -480,6 +483,7 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	err = cpu ? shca_cma_judge(m) : -errno;
 	if (err)
 		goto not_published;
+	SHCA_FAILPOINT(cpu, "join-sweep", NULL, 0);
 	shca_proc_sweep(cpu);
 	return 0;
 

@@ -419,6 +419,7 @@ int shca_proc_claim(struct shca_member *m)
 	for (uint32_t i = 0; i < SHCA_MAX_PROCS; i++) {
 		int err = try_slot(m, i);
 		if (!err) {
+			SHCA_FAILPOINT(NULL, "join-slot", NULL, 0);
 			init_slot(m, i);
 			return 0;
 		}
@@ -433,6 +434,7 @@ int shca_proc_claim(struct shca_member *m)
 
 void shca_proc_release(struct shca_member *m)
 {
+	SHCA_FAILPOINT(NULL, "leave-slot", NULL, 0);
 	/* free first, then unlock: a LIVE slot without lock would be taken for dead */
 	atomic_store(&m->proc->state, SHCA_PROC_FREE);
 	if (!m->virtual_process)

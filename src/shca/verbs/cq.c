@@ -342,6 +342,7 @@ void shca_cq_unmap(struct shca_lcq *cq)
 	pthread_mutex_unlock(&c->mutex);
 
 	struct shca_cpu *cpu = shca_cpu_get(m);
+	SHCA_FAILPOINT(cpu, "cq-closing", NULL, 0);
 	shca_number_set(m, cq->sh->cqn, SHCA_KIND_NONE, 0);
 	pthread_mutex_lock(&c->node->mutex);
 	for (shca_off *p = &m->proc->cq_list; *p; p = &((struct shca_cq *)shca_at(m->base, *p))->next)
@@ -354,6 +355,7 @@ void shca_cq_unmap(struct shca_lcq *cq)
 	if (!cpu)
 		return;	/* out of memory: leave it where it is rather than free it under somebody */
 	shca_quiesce(cpu);
+	SHCA_FAILPOINT(cpu, "cq-quiesced", NULL, 0);
 	/* whoever rings it has done so */
 	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)
 		drop_rings(cpu, c, cq->cq.channel);

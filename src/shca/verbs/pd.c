@@ -292,11 +292,13 @@ static int mr_close(struct shca_context *c, struct shca_mr *sh)
 	if (!cpu)
 		return errno;
 	uint32_t key = atomic_exchange(&sh->key, 0);
+	SHCA_FAILPOINT(cpu, "dereg-closed", NULL, 0);
 	shca_withdraw(c->m, c->m->slot);
 	if (sh->received)
 		spoil_all_receives(cpu, c, key);
 	sh->received = 0;
 	shca_quiesce(cpu);
+	SHCA_FAILPOINT(cpu, "dereg-quiesced", NULL, 0);
 	return 0;
 }
 

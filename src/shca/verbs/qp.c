@@ -289,6 +289,7 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 		err = ENOMEM;
 		goto free_number;
 	}
+	SHCA_FAILPOINT(NULL, "create-number", NULL, 0);
 	fill_shared(qp, cr);
 	if (has_send(cr->type)) {
 		err = send_init(qp, &a->cap);
@@ -320,7 +321,9 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 			goto free_recv;
 	}
 	fill_verbs(qp, ctx, cr);
+	SHCA_FAILPOINT(NULL, "create-made", NULL, 0);
 	publish(c, qp);
+	SHCA_FAILPOINT(NULL, "create-published", qp->sh, 0);
 	return qp;
 
 free_recv:
@@ -541,6 +544,7 @@ static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
 	shca_lock(&qp->lock);
 	shca_enter(cpu);
 	atomic_store(&sh->gate, SHCA_GATE_ERR);
+	SHCA_FAILPOINT(cpu, "error-gate", sh, 0);
 	shca_withdraw(qp->m, qp->m->slot);
 	make_shared(qp);
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
@@ -603,6 +607,7 @@ static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
 			return err < 0 ? -err : err;
 	}
 	stop(cpu, qp, false);
+	SHCA_FAILPOINT(cpu, "reset-stopped", sh, 0);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);
 	if (qp->rcq && qp->rcq != qp->scq)
@@ -716,9 +721,11 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		goto out;
 	}
 	apply(qp, attr, mask);
+	SHCA_FAILPOINT(cpu, "modify-applied", sh, 0);
 	if (to == IBV_QPS_RTR) {
 		set_state(qp, to);
 		atomic_store(&sh->gate, SHCA_GATE_RESPOND);
+		SHCA_FAILPOINT(cpu, "modify-gate", sh, 0);
 		if (sh->dest_qpn)
 			watch_peer(cpu, qp);
 	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
@@ -817,6 +824,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		return;
 	}
 	stop(cpu, qp, true);
+	SHCA_FAILPOINT(cpu, "destroy-stopped", sh, 0);
 	if (sh->flags & SHCA_QP_CROSS)
 		forget_waits(c, qp);
 	cross_remove(m, qp->off);
@@ -829,7 +837,9 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);
+	SHCA_FAILPOINT(cpu, "destroy-unlisted", sh, 0);
 	shca_quiesce(cpu);
+	SHCA_FAILPOINT(cpu, "destroy-quiesced", sh, 0);
 	shca_account(m, sh);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);

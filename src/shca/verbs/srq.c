@@ -184,6 +184,7 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	pthread_mutex_unlock(&c->mutex);
 	struct shca_cpu *cpu = shca_cpu_get(m);
 	atomic_store(&srq->rq.sh->dead, 1);
+	SHCA_FAILPOINT(cpu, "srq-dead", NULL, 0);
 	if (cpu) {
 		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
 		 * after that: who waits and is destroyed finds the list by it. */
