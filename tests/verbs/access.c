@@ -14,11 +14,11 @@ enum { AT_RESPONDER, AT_RECEIVE, AT_REQUESTER, AT_POST };	/* who refuses */
 
 enum why {
 	/* the remote region */
-	BEFORE, BEHIND, WRAPS, KEY_GENERATION, KEY_INDEX, KEY_OWN, OTHER_PD, REGION_GONE, REGION_RIGHT, QUEUE_RIGHT, MISALIGNED,
+	BEFORE, BEHIND, LONGER, WRAPS, KEY_GENERATION, KEY_INDEX, KEY_OWN, OTHER_PD, REGION_GONE, REGION_RIGHT, QUEUE_RIGHT, MISALIGNED,
 	/* the receive */
-	RECV_SHORT, RECV_KEY, RECV_BEFORE, RECV_BEHIND, RECV_PD, RECV_RIGHT, RECV_GONE,
+	RECV_SHORT, RECV_KEY, RECV_BEFORE, RECV_BEHIND, RECV_PD, RECV_RIGHT, RECV_GONE, RECV_LONGER,
 	/* the local region */
-	LKEY, LOCAL_PD, LOCAL_BEFORE, LOCAL_BEHIND, LOCAL_RIGHT, LKEY_PEER,
+	LKEY, LOCAL_PD, LOCAL_BEFORE, LOCAL_BEHIND, LOCAL_LONGER, LOCAL_RIGHT, LKEY_PEER,
 	/* queues and addresses */
 	PEER_RESET, PEER_INIT, PEER_ERR, PEER_ERR_SINCE, PEER_OTHER, SELF_RESET, SELF_INIT, SELF_RTR, SELF_ERR,
 	WRONG_QKEY, WRONG_QPN, NOWHERE, OVER_MTU, WRONG_DC_KEY, WRONG_XRCD, WRONG_SRQN, INLINE_LONG, MANY_SGES,
@@ -41,6 +41,7 @@ static const struct refusal {
 #define RESPONDER(w, n, o) {w, n, o, ANY, AT_RESPONDER, IBV_WC_REM_ACCESS_ERR, -1, IBV_EVENT_QP_ACCESS_ERR}
 	RESPONDER(BEFORE, "one byte before the region", OPS_REMOTE),
 	RESPONDER(BEHIND, "one byte behind the region", OPS_REMOTE),
+	RESPONDER(LONGER, "longer than the region", OPS_REMOTE),
 	RESPONDER(WRAPS, "around the end of the address space", OPS_REMOTE),
 	RESPONDER(KEY_GENERATION, "rkey of another generation", OPS_REMOTE),
 	RESPONDER(KEY_INDEX, "rkey that names nothing", OPS_REMOTE),
@@ -57,12 +58,14 @@ static const struct refusal {
 	RECEIVE(RECV_BEHIND, "receive one byte behind its region", IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR),
 	RECEIVE(RECV_PD, "receive of another domain", IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR),
 	RECEIVE(RECV_RIGHT, "receive without local write", IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR),
+	RECEIVE(RECV_LONGER, "receive longer than its region", IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR),
 	RECEIVE(RECV_GONE, "receive whose region is gone", IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR),
 #define REQUESTER(w, n, o) {w, n, o, ANY, AT_REQUESTER, IBV_WC_LOC_PROT_ERR, -1, -1}
 	REQUESTER(LKEY, "wrong lkey", OPS_ALL),
 	REQUESTER(LOCAL_PD, "lkey of another domain", OPS_ALL),
 	REQUESTER(LOCAL_BEFORE, "one byte before the local region", OPS_ALL),
 	REQUESTER(LOCAL_BEHIND, "one byte behind the local region", OPS_ALL),
+	REQUESTER(LOCAL_LONGER, "longer than the local region", OPS_ALL),
 	REQUESTER(LOCAL_RIGHT, "result without local write", OPS_RESULT),
 	REQUESTER(LKEY_PEER, "lkey of the peer's", OPS_ALL),
 	{PEER_RESET, "peer in RESET", OPS_ALL, ANY, AT_RESPONDER, IBV_WC_RETRY_EXC_ERR, -1, -1},
@@ -104,7 +107,7 @@ static const struct shape word = {"keyed", false, 1, {8}};
 #define SRC_LEN 5000u			/* more than an MTU fits */
 static struct side {
 	unsigned char *mem;
-	struct ibv_mr *mr, *no_write, *other;
+	struct ibv_mr *mr, *no_write, *other, *small;	/* small: the beginning of the window, shorter than any segment */
 } mine[LANES];
 static struct requester rq;
 static struct ibv_pd *other_pd;
@@ -136,6 +139,7 @@ static void set_up(void)
 		CHECK(s->mem, "memory");
 		s->mr = vt_mr(&rq.t, s->mem + SRC_AT, SRC_LEN, VT_ACCESS);
 		s->no_write = vt_mr(&rq.t, s->mem + SRC_AT, SRC_LEN, IBV_ACCESS_REMOTE_READ);
+		s->small = vt_mr(&rq.t, s->mem + SRC_AT, SMALL_LEN, VT_ACCESS);
 		s->other = ibv_reg_mr(other_pd, s->mem + SRC_AT, SRC_LEN, VT_ACCESS);
 		CHECK(s->other, "ibv_reg_mr");
 	}
@@ -144,7 +148,8 @@ static void set_up(void)
 static void tear_down(void)
 {
 	for (int l = 0; l < LANES; l++)
-		CHECK(!ibv_dereg_mr(mine[l].mr) && !ibv_dereg_mr(mine[l].no_write) && !ibv_dereg_mr(mine[l].other), "ibv_dereg_mr");
+		CHECK(!ibv_dereg_mr(mine[l].mr) && !ibv_dereg_mr(mine[l].small) && !ibv_dereg_mr(mine[l].no_write) &&
+		      !ibv_dereg_mr(mine[l].other), "ibv_dereg_mr");
 	CHECK(!shca_free(rq.t.ctx, mine[ARENA].mem) && !ibv_dealloc_pd(other_pd), "free");
 	free(mine[PRIVATE].mem);
 	access_close(&rq);
@@ -228,7 +233,7 @@ static struct order preparation(const struct a_case *c)
 {
 	static const enum receive receives[] = {
 		[RECV_SHORT] = V_SHORT, [RECV_KEY] = V_KEY, [RECV_BEFORE] = V_BEFORE, [RECV_BEHIND] = V_BEHIND,
-		[RECV_PD] = V_OTHER_PD, [RECV_RIGHT] = V_NO_WRITE, [RECV_GONE] = V_GONE,
+		[RECV_PD] = V_OTHER_PD, [RECV_RIGHT] = V_NO_WRITE, [RECV_GONE] = V_GONE, [RECV_LONGER] = V_SMALL,
 	};
 	bool takes = BIT(c->w->op) & OPS_TAKE;
 	struct order o = {.what = PREPARE, .transport = c->w->transport, .lane = c->lane, .srq = c->w->srq, .length = c->length,
@@ -300,6 +305,7 @@ static void spoil(struct a_case *c)
 	switch (c->r->why) {
 	case BEFORE: b->raddr = win - 1; break;
 	case BEHIND: b->raddr = win + WIN_LEN + 1 - c->length; break;
+	case LONGER: b->rkey = card.rkey[c->lane][G_SMALL]; break;
 	case WRAPS: b->raddr = atomic ? UINT64_MAX - 7 : UINT64_MAX - 3; break;
 	case KEY_GENERATION: b->rkey ^= 1; break;
 	case KEY_INDEX: b->rkey ^= 0x155500; break;
@@ -314,6 +320,7 @@ static void spoil(struct a_case *c)
 	case LOCAL_PD: last->lkey = s->other->lkey; break;
 	case LOCAL_BEFORE: first->addr = (uintptr_t)s->mem + SRC_AT - 1; break;
 	case LOCAL_BEHIND: last->addr = (uintptr_t)s->mem + SRC_AT + SRC_LEN + 1 - last->length; break;
+	case LOCAL_LONGER: last->lkey = s->small->lkey; last->addr = (uintptr_t)s->mem + SRC_AT; break;
 	case LOCAL_RIGHT: last->lkey = s->no_write->lkey; break;
 	case LKEY_PEER: last->lkey = card.lkey[c->lane]; last->addr = card.addr[c->lane] + RWIN_AT; break;
 	case WRONG_QKEY: b->qkey++; break;

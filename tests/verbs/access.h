@@ -44,9 +44,12 @@ enum lane { ARENA, PRIVATE, LANES };
 #define DC_KEY 0x77u
 
 /* Regions over the first window, by what is the matter with them. */
-enum region { G_GOOD, G_NO_WRITE, G_NO_READ, G_NO_ATOMIC, G_OTHER_PD, G_GONE, REGIONS };
+enum region { G_GOOD, G_NO_WRITE, G_NO_READ, G_NO_ATOMIC, G_OTHER_PD, G_SMALL, G_GONE, REGIONS };
+/* One that is shorter than any request. */
+#define SMALL_AT (WIN_GOOD + 256)
+#define SMALL_LEN 7u
 /* Receives, by what is the matter with them. */
-enum receive { V_NONE, V_GOOD, V_SHORT, V_KEY, V_BEFORE, V_BEHIND, V_OTHER_PD, V_NO_WRITE, V_GONE };
+enum receive { V_NONE, V_GOOD, V_SHORT, V_KEY, V_BEFORE, V_BEHIND, V_OTHER_PD, V_NO_WRITE, V_GONE, V_SMALL };
 /* The queue that answers. */
 enum answerer { Q_READY, Q_NO_WRITE, Q_NO_READ, Q_NO_ATOMIC, Q_RESET, Q_INIT, Q_ERR, Q_OTHER_PEER };
 /* What happens between a good request and the refused one. */

@@ -13,7 +13,7 @@ static struct peer {
 	unsigned char *mem[LANES];
 	struct ibv_mr *mr[LANES][REGIONS];
 	/* over the second window: good, without the right to write, of another domain */
-	struct ibv_mr *rmr[LANES], *rmr_no_write[LANES], *rmr_other[LANES], *rmr_gone;
+	struct ibv_mr *rmr[LANES], *rmr_no_write[LANES], *rmr_other[LANES], *rmr_small[LANES], *rmr_gone;
 	struct order now;		/* what was prepared */
 	uint32_t receive_at[2], receive_n[2];
 } p;
@@ -69,6 +69,8 @@ static void set_up(struct card *card)
 		p.mr[l][G_NO_READ] = reg(p.t.pd, l, WIN_AT, WIN_LEN, WRITES | ATOMICS);
 		p.mr[l][G_NO_ATOMIC] = reg(p.t.pd, l, WIN_AT, WIN_LEN, WRITES | READS);
 		p.mr[l][G_OTHER_PD] = reg(p.other_pd, l, WIN_AT, WIN_LEN, VT_ACCESS);
+		p.mr[l][G_SMALL] = reg(p.t.pd, l, SMALL_AT, SMALL_LEN, VT_ACCESS);
+		p.rmr_small[l] = reg(p.t.pd, l, RWIN_AT + 350, SMALL_LEN, IBV_ACCESS_LOCAL_WRITE);
 		p.rmr[l] = reg(p.t.pd, l, RWIN_AT, RWIN_LEN, IBV_ACCESS_LOCAL_WRITE);
 		p.rmr_no_write[l] = reg(p.t.pd, l, RWIN_AT, RWIN_LEN, READS);
 		p.rmr_other[l] = reg(p.other_pd, l, RWIN_AT, RWIN_LEN, IBV_ACCESS_LOCAL_WRITE);
@@ -169,6 +171,7 @@ static void post(const struct order *o, int i)
 	case V_BEFORE: at = RWIN_AT - 1; break;
 	case V_BEHIND: at = RWIN_AT + RWIN_LEN - room + 1; break;
 	case V_OTHER_PD: key = p.rmr_other[o->lane]->lkey; break;
+	case V_SMALL: key = p.rmr_small[o->lane]->lkey; break;
 	case V_NO_WRITE: key = p.rmr_no_write[o->lane]->lkey; break;
 	case V_GONE:
 		p.rmr_gone = reg(p.t.pd, o->lane, RWIN_AT, RWIN_LEN, IBV_ACCESS_LOCAL_WRITE);
@@ -331,7 +334,8 @@ void access_answer(struct vt_peer *peer)
 	for (int l = 0; l < LANES; l++) {
 		for (int g = 0; g < G_GONE; g++)
 			CHECK(!ibv_dereg_mr(p.mr[l][g]), "ibv_dereg_mr");
-		CHECK(!ibv_dereg_mr(p.rmr[l]) && !ibv_dereg_mr(p.rmr_no_write[l]) && !ibv_dereg_mr(p.rmr_other[l]), "ibv_dereg_mr");
+		CHECK(!ibv_dereg_mr(p.rmr[l]) && !ibv_dereg_mr(p.rmr_no_write[l]) && !ibv_dereg_mr(p.rmr_small[l]) &&
+		      !ibv_dereg_mr(p.rmr_other[l]), "ibv_dereg_mr");
 	}
 	CHECK(!shca_free(p.t.ctx, p.mem[ARENA]) && !ibv_destroy_cq(p.cq) && !ibv_dealloc_pd(p.other_pd), "destroy");
 	free(p.mem[PRIVATE]);
