@@ -20,7 +20,8 @@
 #ifndef HDL_LIBRARY_VERSION	/* a test builds a second library */
 #define HDL_LIBRARY_VERSION PACKAGE_VERSION
 #endif
-#define VERSION_KEY "hdl.version"
+#define COMMON_KEY "hdl.common"
+#define VARS_KEY "hdl.vars"
 
 struct hdl_job hdl_job;
 
@@ -320,36 +321,84 @@ static int check_size(const struct hdl_launched_by *by)
 	return -EPROTO;
 }
 
-/* Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
- * with all. */
-static int check_versions(int leader)
+/* What all ranks of a job must have in common: the library's version, and a hash (FNV-1a) of the variables that are to be the
+ * same. */
+struct common {
+	char version[32];
+	uint64_t vars;
+};
+
+static struct common common_of(const char *vars)
 {
-	int with = hdl_job.local_rank == 0 ? 0 : leader;
+	struct common c = { .vars = 0xcbf29ce484222325u };
+
+	snprintf(c.version, sizeof c.version, "%s", HDL_LIBRARY_VERSION);
+	for (; *vars; vars++)
+		c.vars = (c.vars ^ (unsigned char)*vars) * 0x100000001b3u;
+	return c;
+}
+
+static int compare_vars(int with, const char *mine)
+{
 	char *theirs = NULL;
 	size_t len = 0;
-	int err;
+	int err = hdl_rt_get(with, VARS_KEY, (void **)&theirs, &len);
+
+	if (err)
+		return err;
+	if (!len || theirs[len - 1] || !hdl_vars_compare(mine, theirs, with))
+		hdl_error("the variables that must be the same on all ranks differ between rank %d and rank %d", hdl_job.rank,
+			  with);
+	free(theirs);
+	return -EPROTO;
+}
+
+static int compare_common(int with, const struct common *mine, const char *vars)
+{
+	struct common *theirs = NULL;
+	size_t len = 0;
+	int err = hdl_rt_get(with, COMMON_KEY, (void **)&theirs, &len);
+
+	if (err)
+		return err;
+	if (len < sizeof theirs->version || memcmp(theirs->version, mine->version, sizeof mine->version)) {
+		hdl_error("rank %d runs Heddle %s, rank %d runs Heddle %.*s: all ranks of a job must use the same library "
+			  "(look at LD_LIBRARY_PATH and at `ldd` of the programs)", hdl_job.rank, HDL_LIBRARY_VERSION, with,
+			  (int)(len < sizeof theirs->version ? len : sizeof theirs->version), theirs->version);
+		err = -EPROTO;
+	} else if (len != sizeof *theirs || theirs->vars != mine->vars) {
+		err = compare_vars(with, vars);
+	}
+	free(theirs);
+	return err;
+}
+
+/* Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
+ * with all. The variables themselves are fetched only where they differ. */
+static int check_common(int leader)
+{
+	int with = hdl_job.local_rank == 0 ? 0 : leader, err = 0;
+	struct common mine;
+	char *vars;
 
 	if (hdl_job.size == 1)
 		return 0;
+	vars = hdl_vars_alike();
+	if (!vars) {
+		hdl_error("no memory for the variables that are compared");
+		return -ENOMEM;
+	}
+	mine = common_of(vars);
 	if (hdl_job.local_rank == 0) {
-		err = hdl_rt_put(VERSION_KEY, HDL_LIBRARY_VERSION, sizeof HDL_LIBRARY_VERSION);
+		err = hdl_rt_put(COMMON_KEY, &mine, sizeof mine);
+		if (!err)
+			err = hdl_rt_put(VARS_KEY, vars, strlen(vars) + 1);
 		if (!err)
 			err = hdl_rt_commit();
-		if (err)
-			return err;
 	}
-	if (with == hdl_job.rank)
-		return 0;
-	err = hdl_rt_get(with, VERSION_KEY, (void **)&theirs, &len);
-	if (err)
-		return err;
-	if (len != sizeof HDL_LIBRARY_VERSION || memcmp(theirs, HDL_LIBRARY_VERSION, len)) {
-		hdl_error("rank %d runs Heddle %s, rank %d runs Heddle %.*s: all ranks of a job must use the same library "
-			  "(look at LD_LIBRARY_PATH and at `ldd` of the programs)", hdl_job.rank, HDL_LIBRARY_VERSION, with,
-			  (int)len, theirs);
-		err = -EPROTO;
-	}
-	free(theirs);
+	if (!err && with != hdl_job.rank)
+		err = compare_common(with, &mine, vars);
+	free(vars);
 	return err;
 }
 
@@ -421,7 +470,7 @@ int hdl_rt_init(void)
 	if (!err)
 		err = check_size(&by);
 	if (!err)
-		err = check_versions(leader);
+		err = check_common(leader);
 	if (err)
 		goto fail;
 	count_cpus(&by);

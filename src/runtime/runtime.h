@@ -102,6 +102,10 @@ extern struct hdl_vars hdl_vars;
 /* Reads HEDDLE_* from the environment. Bad values are errors; unknown HEDDLE_* and SHCA_* names are warned about with the
  * nearest known name (once per job, by rank 0). Idempotent. */
 int hdl_vars_load(void);
+/* The variables that must be the same on all ranks, a line NAME=VALUE each; malloc'd, NULL without memory. */
+char *hdl_vars_alike(void);
+/* Reports which of them differ from those of rank `with`, of the same library; returns how many. */
+int hdl_vars_compare(const char *mine, const char *theirs, int with);
 /* For launchers: are the values of HEDDLE_* in this environment good? Reports like hdl_vars_load, stores nothing,
  * leaves unknown names to the ranks. */
 int hdl_vars_check(char *const *env);

@@ -32,11 +32,14 @@ static const struct row {
 	enum type type;
 	size_t offset;
 	const char *shca;	/* libshca's default; NULL: the variable is ours */
+	bool alike;		/* on all ranks */
 } rows[] = {
-#define HDL_VAR(member, name, type, dflt, unit, text) { name, unit, text, type, offsetof(struct hdl_vars, member), NULL },
+#define HDL_VAR(member, name, type, dflt, unit, text) { name, unit, text, type, offsetof(struct hdl_vars, member), NULL, false },
+#define HDL_VAR_ALIKE(member, name, type, dflt, unit, text) \
+	{ name, unit, text, type, offsetof(struct hdl_vars, member), NULL, true },
 #include "runtime/vars.def"
 #undef HDL_VAR
-#define SHCA_VAR(name, type, dflt, unit, text) { name, unit, text, type, 0, dflt },
+#define SHCA_VAR(name, type, dflt, unit, text) { name, unit, text, type, 0, dflt, false },
 #include "shca/fabric/vars.def"
 #undef SHCA_VAR
 };
@@ -401,8 +404,49 @@ void hdl_vars_print(FILE *out)
 		char now[128], dflt[128];
 
 		values(&rows[i], now, dflt, sizeof now);
-		fprintf(out, "%s = %s\n    type %s%s%s, default %s%s\n    %s\n", rows[i].name, now,
+		fprintf(out, "%s = %s\n    type %s%s%s, default %s%s%s\n    %s\n", rows[i].name, now,
 			type_names[rows[i].type], *rows[i].unit ? ", " : "", rows[i].unit, dflt,
-			strcmp(now, dflt) ? " (changed by the environment)" : "", rows[i].text);
+			strcmp(now, dflt) ? " (changed by the environment)" : "",
+			rows[i].alike ? ", the same on all ranks" : "", rows[i].text);
 	}
+}
+
+/* ---- among ranks ---------------------------------------------------------------------------------------------- */
+
+char *hdl_vars_alike(void)
+{
+	char value[128], *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	for (int i = 0; i < NROWS; i++) {
+		if (!rows[i].alike)
+			continue;
+		format(&hdl_vars, &rows[i], value, sizeof value);
+		fprintf(out, "%s=%s\n", rows[i].name, value);
+	}
+	if (!fclose(out))
+		return text;
+	free(text);
+	return NULL;
+}
+
+int hdl_vars_compare(const char *mine, const char *theirs, int with)
+{
+	int differ = 0;
+
+	while (*mine && *theirs) {
+		size_t n = strcspn(mine, "\n"), m = strcspn(theirs, "\n"), name = strcspn(mine, "=") + 1;
+
+		if ((n != m || memcmp(mine, theirs, n)) && m >= name) {
+			hdl_error("%.*s here, %.*s on rank %d: this variable must be the same on all ranks (is it set for one "
+				  "program of the job only, or on one host?)", (int)n, mine, (int)(m - name), theirs + name, with);
+			differ++;
+		}
+		mine += n + (mine[n] == '\n');
+		theirs += m + (theirs[m] == '\n');
+	}
+	return differ;
 }

@@ -39,7 +39,7 @@ expect 7 "$run" -n 2 "$job" get-absent
 says "$err" "rank 1 has not published test.never within 2.5 s"
 # The same when the first rank of the host, to which all compare their version, does not come.
 expect 9 "$run" -n 3 "$job" late 0
-says "$err" "rank 0 has not published hdl.version"
+says "$err" "rank 0 has not published hdl.common"
 unset HEDDLE_INIT_TIMEOUT
 
 # Different libraries.

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Variables: errors name variable, value and allowed form, before any rank starts; unknown ones once per job.
 . "$(dirname "$0")/launcher_lib.sh"
+mpi=$PWD/tests/mp/mpi_errors
+manual=$(dirname "$0")/../../docs/tuning.md defs=$(dirname "$0")/../../src/runtime/vars.def
 
 expect 2 env HEDDLE_EAGER_MAX=64q "$run" -n 4 "$job" where
 says "$err" "^heddlerun: HEDDLE_EAGER_MAX=64q: .*allowed is a whole number of bytes, with k, m or g"
@@ -42,4 +44,19 @@ says "$err" "did you mean SHCA_DEBUG?"
 expect 0 env HEDDLE_DEBUG=1 "$run" -n 3 "$job" where
 lines "$err" 3
 says "$err" "^heddle: rank 2 (.*): debug: rank 2 of 3"
+
+# Those that must be the same on all ranks are compared: what differs, with both values, and the job ends.
+expect 1 "$run" -n 2 "$mpi" returned : -x HEDDLE_EAGER_MAX=16k -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
+says "$err" "rank 2 (.*): HEDDLE_EAGER_MAX=16k here, 8k on rank 0: this variable must be the same on all ranks"
+says "$err" "rank 2 (.*): HEDDLE_COLL_EXECUTOR=host here, auto on rank 0"
+says_not "$err" "HEDDLE_SPIN"
+says_not "$err" "HEDDLE_COLL_DEPTH"
+expect 0 "$run" -x HEDDLE_EAGER_MAX=8k -n 1 "$mpi" returned : -x HEDDLE_EAGER_MAX=8192 -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
+[ ! -s "$err" ] || fail "noise about the same value"
+expect 0 ./heddle_info --vars
+grep -A 1 '^HEDDLE_EAGER_MAX' "$out" | grep -q "the same on all ranks" || fail "not told by heddle_info"
+# Every variable that the manual marks is among them, and the other way round.
+marked=$(sed -n 's/^| *\(.*\) \*\*=\*\* |.*/\1/p' "$manual" | tr -d '`,' | tr ' ' '\n' | sed 's/^_/HEDDLE_COLL_/' | sort)
+checked=$(sed -n 's/^HDL_VAR_ALIKE([a-z_]*, "\([A-Z_]*\)".*/\1/p' "$defs" | sort)
+[ "$marked" = "$checked" ] || fail "tuning.md marks $marked, checked are $checked"
 exit 0
