@@ -33,7 +33,8 @@ enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 124, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND
 /* One program of the job; an MPMD job has several. */
 struct app {
 	char **argv;		/* of the command line, NULL-terminated by us */
-	int nranks;
+	int nranks;		/* 0 while the command line is read: not given */
+	int per_host;		/* -ppn; 0: not given */
 	const char *wdir;	/* NULL: this one */
 	char **set_env;		/* VAR=value, NULL-terminated */
 	char **env;		/* what its ranks get, but for PMIx's part */
@@ -50,6 +51,7 @@ struct options {
 	enum domain bind, map;
 	int cpus_per_rank;	/* 0: not given */
 	bool report_bindings;
+	const char *output;	/* NAME of --output-filename, or NULL */
 	double timeout;		/* seconds; 0: none */
 	const char *timeout_by;	/* the option or the variable that set it */
 	double kill_after;	/* seconds; 0: never */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "launcher/launcher.h"
@@ -25,16 +28,59 @@ static void open_standard_descriptors(void)
 		close(fd);
 }
 
-/* Three descriptors per rank may be needed here, beside the PMIx server's; the ranks get back what we had. */
-static void raise_file_limit(struct job *job)
+/* Three descriptors per rank may be needed here, beside the PMIx server's; the ranks get back what we had. false: there are
+ * too few, which the PMIx library would tell in ways that nobody understands. */
+static bool raise_file_limit(struct job *job)
 {
+	/* The event loops, pipes and sockets of heddlerun and of the PMIx server, and some to spare for its start. */
+	rlim_t need = 22 + (rlim_t)job->nranks * (job->opt.tag_output ? 3 : 1);
 	struct rlimit more;
 
 	if (getrlimit(RLIMIT_NOFILE, &job->files))
-		return;
+		return true;
 	more = job->files;
 	more.rlim_cur = more.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &more);
+	if (more.rlim_max >= need)
+		return true;
+	complain("too few open files are allowed: %d ranks%s need %llu descriptors in heddlerun, the limit is %llu (ulimit -Hn; "
+		 "/etc/security/limits.conf, LimitNOFILE of systemd, docker --ulimit nofile=)", job->nranks,
+		 job->opt.tag_output ? " with --tag-output" : "", (unsigned long long)need, (unsigned long long)more.rlim_max);
+	return false;
+}
+
+/* Ranks reach the PMIx server by a network interface, be it the loopback one. */
+static bool find_interface(void)
+{
+	struct ifaddrs *all, *i;
+
+	if (getifaddrs(&all))
+		return true;		/* the server will tell */
+	for (i = all; i && (!(i->ifa_flags & IFF_UP) || !i->ifa_addr ||
+			    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)); i = i->ifa_next)
+		;
+	freeifaddrs(all);
+	if (i)
+		return true;
+	complain("no network interface is up, not even the loopback one, by which ranks reach heddlerun's PMIx server (a network "
+		 "namespace of its own, as of unshare -n?): ip link set lo up");
+	return false;
+}
+
+/* Which network and users this is: a rank that cannot reach us compares. "" without /proc. */
+static void name_spaces(char *text, size_t size)
+{
+	static const char *const which[] = { "/proc/self/ns/net", "/proc/self/ns/user" };
+	size_t len = 0;
+
+	*text = 0;
+	for (int i = 0; i < 2; i++) {
+		char name[64];
+		ssize_t n = readlink(which[i], name, sizeof name);
+
+		if (n > 0)
+			len += (size_t)snprintf(text + len, size - len, "%s%.*s", len ? " " : "", (int)n, name);
+	}
 }
 
 /* What was ignored when heddlerun was started stays so (nohup; the commands that a script runs in the background ignore
@@ -71,9 +117,10 @@ static bool name_job(struct job *job)
 /* The environment of each program, and the file of it. Returns 0 or the exit code. */
 static int prepare_apps(struct job *job)
 {
-	char cpus[16];
+	char cpus[16], spaces[160];
 	int code = 0;
 
+	name_spaces(spaces, sizeof spaces);
 	snprintf(cpus, sizeof cpus, "%d", job->ncpus);
 	for (int a = 0; a < job->opt.napps && !code; a++) {
 		struct app *app = &job->opt.apps[a];
@@ -95,6 +142,7 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_BACKTRACE", "1");
 		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
 		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
+		env_set(&app->env, "HEDDLERUN_SPACES", spaces);
 		code = app_find_program(app);
 	}
 	return code ? code : fabric_make(job);
@@ -193,7 +241,8 @@ int main(int argc, char **argv)
 	binding_check_threads(binding, &job.opt);
 	if (job.opt.report_bindings)
 		binding_report(binding);
-	raise_file_limit(&job);
+	if (!raise_file_limit(&job) || !find_interface())
+		return EXIT_FAILURE;
 	block_signals(&job, &old_mask);
 	job.old_mask = &old_mask;
 	if (job.opt.verbose)

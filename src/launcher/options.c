@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ static const char usage[] =
 "                          of these\n"
 "  --report-bindings       draw where each rank is bound\n"
 "  --tag-output            put [rank]<stdout> or [rank]<stderr> in front of each line that a rank prints\n"
+"  --output-filename NAME  write what rank R prints to NAME.R.out and NAME.R.err\n"
 "  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
 "  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
@@ -49,41 +51,79 @@ static const char usage[] =
 "twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank that fails (128 + N\n"
 "after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
 "\n"
+"Options of other launchers: -N, -ppn, -host localhost, -hostfile, --oversubscribe, -genv VAR VALUE, -env VAR VALUE, -envall, -l\n"
+"do what they say there; others are refused with what does it here.\n"
 "Several hosts: use the cluster's own launcher, srun --mpi=pmix (Slurm) or prterun (PRRTE).\n"
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS, OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE,
-	  OPT_VERSION, OPT_HELP, OPT_HOSTS, OPT_UNKNOWN };
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
+	  OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
+	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
 
-/* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). */
+/* Long names may be written with one dash, as mpiexec of the MPI standard has them (-wdir, -host). Behind ours come names
+ * of other launchers: the same thing, nothing (what they ask for is so anyway), or refused, with what does it here. */
 static const struct {
 	const char *name;
 	enum id id;
-	enum { NO_VALUE, VALUE, MAYBE } value;	/* MAYBE: only as --name=value */
+	enum { NO_VALUE, VALUE, MAYBE, TWO } value;	/* MAYBE: only as --name=value; TWO: NAME VALUE, or NAME=VALUE */
+	const char *instead;
 } table[] = {
-	{ "n", OPT_N, VALUE }, { "np", OPT_N, VALUE }, { "x", OPT_X, VALUE }, { "wdir", OPT_WDIR, VALUE },
-	{ "tag-output", OPT_TAG, NO_VALUE }, { "timeout", OPT_TIMEOUT, VALUE },
-	{ "kill-after", OPT_KILL_AFTER, VALUE }, { "bind-to", OPT_BIND, VALUE }, { "map-by", OPT_MAP, VALUE },
-	{ "cpus-per-rank", OPT_CPUS, VALUE }, { "report-bindings", OPT_BINDINGS, NO_VALUE },
-	{ "report-transports", OPT_TRANSPORTS, NO_VALUE }, { "report-collectives", OPT_COLLECTIVES, NO_VALUE },
-	{ "report-hang", OPT_HANG, MAYBE }, { "backtrace", OPT_BACKTRACE, NO_VALUE }, { "v", OPT_VERBOSE, NO_VALUE }, { "verbose", OPT_VERBOSE, NO_VALUE },
-	{ "V", OPT_VERSION, NO_VALUE }, { "version", OPT_VERSION, NO_VALUE }, { "h", OPT_HELP, NO_VALUE },
-	{ "help", OPT_HELP, NO_VALUE }, { "host", OPT_HOSTS, NO_VALUE }, { "hosts", OPT_HOSTS, NO_VALUE },
-	{ "H", OPT_HOSTS, NO_VALUE }, { "f", OPT_HOSTS, NO_VALUE }, { "hostfile", OPT_HOSTS, NO_VALUE },
-	{ "machinefile", OPT_HOSTS, NO_VALUE }, { "machine", OPT_HOSTS, NO_VALUE }, { "ppn", OPT_HOSTS, NO_VALUE },
-	{ "N", OPT_HOSTS, NO_VALUE }, { "npernode", OPT_HOSTS, NO_VALUE }, { "perhost", OPT_HOSTS, NO_VALUE },
+	{ "n", OPT_N, VALUE, NULL }, { "np", OPT_N, VALUE, NULL }, { "x", OPT_X, VALUE, NULL }, { "wdir", OPT_WDIR, VALUE, NULL },
+	{ "tag-output", OPT_TAG, NO_VALUE, NULL }, { "output-filename", OPT_OUTPUT, VALUE, NULL },
+	{ "timeout", OPT_TIMEOUT, VALUE, NULL }, { "kill-after", OPT_KILL_AFTER, VALUE, NULL },
+	{ "bind-to", OPT_BIND, VALUE, NULL }, { "map-by", OPT_MAP, VALUE, NULL }, { "cpus-per-rank", OPT_CPUS, VALUE, NULL },
+	{ "report-bindings", OPT_BINDINGS, NO_VALUE, NULL }, { "report-transports", OPT_TRANSPORTS, NO_VALUE, NULL },
+	{ "report-collectives", OPT_COLLECTIVES, NO_VALUE, NULL }, { "report-hang", OPT_HANG, MAYBE, NULL },
+	{ "backtrace", OPT_BACKTRACE, NO_VALUE, NULL }, { "v", OPT_VERBOSE, NO_VALUE, NULL },
+	{ "verbose", OPT_VERBOSE, NO_VALUE, NULL }, { "V", OPT_VERSION, NO_VALUE, NULL },
+	{ "version", OPT_VERSION, NO_VALUE, NULL }, { "h", OPT_HELP, NO_VALUE, NULL }, { "help", OPT_HELP, NO_VALUE, NULL },
+	{ "host", OPT_HOSTS, VALUE, NULL }, { "hostfile", OPT_HOSTFILE, VALUE, NULL },
+	{ "oversubscribe", OPT_NOTHING, NO_VALUE, NULL },
+	/* names of others */
+	{ "wd", OPT_WDIR, VALUE, NULL }, { "l", OPT_TAG, NO_VALUE, NULL }, { "label", OPT_TAG, NO_VALUE, NULL },
+	{ "prepend-rank", OPT_TAG, NO_VALUE, NULL }, { "N", OPT_PER_HOST, VALUE, NULL }, { "ppn", OPT_PER_HOST, VALUE, NULL },
+	{ "perhost", OPT_PER_HOST, VALUE, NULL }, { "npernode", OPT_PER_HOST, VALUE, NULL }, { "hosts", OPT_HOSTS, VALUE, NULL },
+	{ "H", OPT_HOSTS, VALUE, NULL }, { "f", OPT_HOSTFILE, VALUE, NULL }, { "machinefile", OPT_HOSTFILE, VALUE, NULL },
+	{ "machine", OPT_HOSTFILE, VALUE, NULL }, { "genv", OPT_X, TWO, NULL }, { "env", OPT_ENV, TWO, NULL },
+	{ "cpus-per-task", OPT_CPUS, VALUE, NULL }, { "cpus-per-proc", OPT_CPUS, VALUE, NULL },
+	{ "genvall", OPT_NOTHING, NO_VALUE, NULL }, { "envall", OPT_NOTHING, NO_VALUE, NULL },
+	{ "genvlist", OPT_NOTHING, VALUE, NULL }, { "envlist", OPT_NOTHING, VALUE, NULL },
+	{ "allow-run-as-root", OPT_NOTHING, NO_VALUE, NULL },
+	{ "genvnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
+					     "with an empty one" },
+	{ "envnone", OPT_REFUSED, NO_VALUE, "the ranks get heddlerun's environment; env -i PATH=\"$PATH\" heddlerun ... starts it "
+					    "with an empty one" },
+	{ "mca", OPT_REFUSED, NO_VALUE, "parameters of Open MPI; Heddle has variables (heddle_info --vars), which -x NAME=VALUE "
+					"sets; HEDDLE_TRANSPORT is what selects queues" },
+	{ "gmca", OPT_REFUSED, NO_VALUE, "parameters of Open MPI; Heddle has variables (heddle_info --vars), which -x NAME=VALUE "
+					 "sets" },
+	{ "pmixmca", OPT_REFUSED, NO_VALUE, "the PMIx library reads its parameters from the environment: -x PMIX_MCA_name=value" },
+	{ "c", OPT_REFUSED, VALUE, "-n N starts N ranks, --cpus-per-rank N gives each N cores" },
+	{ "cpu-set", OPT_REFUSED, VALUE, "taskset -c LIST heddlerun ... lets it use these CPUs only" },
+	{ "cpu-list", OPT_REFUSED, VALUE, "taskset -c LIST heddlerun ... lets it use these CPUs only" },
+	{ "rankfile", OPT_REFUSED, VALUE, "a script that calls taskset by HEDDLE_LOCAL_RANK, with --bind-to none, places ranks one "
+					  "by one" },
+	{ "rank-by", OPT_REFUSED, VALUE, "ranks are numbered in the order in which --map-by places them" },
+	{ "iface", OPT_REFUSED, VALUE, "-x HEDDLE_DEVICE=NAME names the device (heddle_info --devices lists them)" },
+	{ "bootstrap", OPT_REFUSED, VALUE, "nothing is started on other hosts; there srun --mpi=pmix or prterun does it" },
+	{ "launcher", OPT_REFUSED, VALUE, "nothing is started on other hosts; there srun --mpi=pmix or prterun does it" },
+	{ "configfile", OPT_REFUSED, VALUE, "several programs are written on the command line, with : between them" },
+	{ "outfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
+	{ "errfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
+	{ "gdb", OPT_REFUSED, NO_VALUE, "heddlerun -n N xterm -e gdb --args program, or gdb -p PID of a rank (heddlerun -v tells it)" },
 };
-enum { NTABLE = sizeof table / sizeof table[0] };
+enum { NTABLE = sizeof table / sizeof table[0], NOURS = 25 };
+_Static_assert(NOURS <= NTABLE, "ours are the first");
 
 static int unknown_option(const char *arg)
 {
-	const char *names[NTABLE + 1], *near, *name = arg + strspn(arg, "-");
+	const char *names[NOURS + 1], *near, *name = arg + strspn(arg, "-");
 	char word[64];
 	int n = 0;
 
-	for (int i = 0; i < NTABLE; i++)
-		if (table[i].id != OPT_HOSTS && table[i].name[1])
+	for (int i = 0; i < NOURS; i++)
+		if (table[i].name[1])
 			names[n++] = table[i].name;
 	names[n] = NULL;
 	snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
@@ -102,6 +142,58 @@ static int refuse_hosts(const char *arg)
 		 "launcher, to which Heddle speaks PMIx: srun --mpi=pmix -n N program (Slurm), or prterun -n N program (PRRTE)",
 		 arg);
 	return EXIT_USAGE;
+}
+
+/* A name of this host, with or without its domain. */
+static bool is_here(const char *name, size_t len)
+{
+	static const char *const local[] = { "localhost", "127.0.0.1", "[::1]", "::1" };
+	char host[256] = "";
+	size_t brief;
+
+	for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+		if (strlen(local[i]) == len && !strncmp(local[i], name, len))
+			return true;
+	if (gethostname(host, sizeof host - 1))
+		return false;
+	brief = strcspn(host, ".");
+	if (!memchr(name, '.', len) != !host[brief])
+		return brief == strcspn(name, ".:,") && !strncmp(host, name, brief);
+	return strlen(host) == len && !strncmp(host, name, len);
+}
+
+/* "localhost:4,name" and the like: the number of slots is of no interest where all are here. */
+static int check_hosts(const char *list)
+{
+	for (const char *p = list; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+		size_t len = strcspn(p, ",");
+		const char *colon = memchr(p, ':', len);
+
+		if (!is_here(p, len) && !(colon && is_here(p, (size_t)(colon - p))))
+			return refuse_hosts(list);
+	}
+	return -1;
+}
+
+/* A host in each line, and what is behind it in words of several launchers ("slots=4", ":4"). */
+static int check_hostfile(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char line[1024];
+	int code = -1;
+
+	if (!f) {
+		complain("%s: %s", path, strerror(errno));
+		return EXIT_USAGE;
+	}
+	while (code < 0 && fgets(line, sizeof line, f)) {
+		char *host = line + strspn(line, " \t");
+
+		host[strcspn(host, " \t\r\n#")] = 0;
+		code = check_hosts(host);
+	}
+	fclose(f);
+	return code;
 }
 
 static bool whole_number(const char *text, int *out)
@@ -138,7 +230,7 @@ static bool domain(const char *text, enum domain *out)
 		enum domain domain;
 	} names[] = {
 		{ "none", DOMAIN_NONE }, { "core", DOMAIN_CORE }, { "l3", DOMAIN_L3 }, { "numa", DOMAIN_NUMA },
-		{ "socket", DOMAIN_SOCKET }, { "slot", DOMAIN_CORE }, { "l3cache", DOMAIN_L3 }, { "package", DOMAIN_SOCKET },
+		{ "socket", DOMAIN_SOCKET }, { "slot", DOMAIN_CORE }, { "node", DOMAIN_CORE }, { "l3cache", DOMAIN_L3 }, { "package", DOMAIN_SOCKET },
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -149,13 +241,34 @@ static bool domain(const char *text, enum domain *out)
 	return false;
 }
 
+/* "socket", and as Open MPI has it, "slot:PE=4". */
+static bool map_by(struct options *opt, const char *text)
+{
+	char *word = must(strdup(text)), *rest = strchr(word, ':');
+	bool good;
+
+	if (rest)
+		*rest++ = 0;
+	good = domain(*word ? word : "core", &opt->map) && opt->map != DOMAIN_NONE;
+	for (; good && rest; rest = strchr(rest, ':') ? strchr(rest, ':') + 1 : NULL) {
+		size_t n = strcspn(rest, ":");
+
+		if (!strncasecmp(rest, "PE=", 3))
+			good = (opt->cpus_per_rank = atoi(rest + 3)) > 0;
+		else
+			good = n == 13 && !strncasecmp(rest, "oversubscribe", n);
+	}
+	free(word);
+	return good;
+}
+
 /* What holds from one program to the next. */
 struct carried {
 	const char *wdir;
 	char **set_env;
 };
 
-static int add_variable(struct carried *c, const char *arg)
+static int set_variable(char ***env, const char *arg)
 {
 	const char *equals = strchr(arg, '='), *value = equals ? equals + 1 : getenv(arg);
 	char *name;
@@ -169,7 +282,7 @@ static int add_variable(struct carried *c, const char *arg)
 		return EXIT_USAGE;
 	}
 	name = must(strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg)));
-	env_set(&c->set_env, name, value);
+	env_set(env, name, value);
 	free(name);
 	return -1;
 }
@@ -183,7 +296,7 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		complain("-n %s: the number of ranks is a whole number from 1", value);
 		return EXIT_USAGE;
 	case OPT_X:
-		return add_variable(c, value);
+		return set_variable(&c->set_env, value);
 	case OPT_WDIR:
 		c->wdir = value;
 		return -1;
@@ -208,7 +321,7 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		complain("--bind-to %s: none, core, l3, numa or socket", value);
 		return EXIT_USAGE;
 	case OPT_MAP:
-		if (domain(value, &opt->map) && opt->map != DOMAIN_NONE)
+		if (map_by(opt, value))
 			return -1;
 		complain("--map-by %s: core, l3, numa or socket; several cores for each rank: --cpus-per-rank N", value);
 		return EXIT_USAGE;
@@ -245,7 +358,23 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		fputs(usage, stdout);
 		return EXIT_SUCCESS;
 	case OPT_HOSTS:
-	case OPT_UNKNOWN:
+		return check_hosts(value);
+	case OPT_HOSTFILE:
+		return check_hostfile(value);
+	case OPT_PER_HOST:
+		if (whole_number(value, &app->per_host))
+			return -1;
+		complain("%s: the number of ranks on each host is a whole number from 1 (for several hosts: srun --mpi=pmix, prterun)",
+			 value);
+		return EXIT_USAGE;
+	case OPT_OUTPUT:
+		opt->output = value;
+		return -1;
+	case OPT_ENV:
+		return set_variable(&app->set_env, value);
+	case OPT_NOTHING:
+		return -1;
+	case OPT_REFUSED:
 		break;
 	}
 	return EXIT_USAGE;
@@ -263,19 +392,28 @@ static int parse_option(struct options *opt, struct app *app, struct carried *c,
 	for (int t = 0; t < NTABLE; t++) {
 		if (strlen(table[t].name) != len || strncmp(table[t].name, name, len))
 			continue;
-		if (table[t].id == OPT_HOSTS)
-			return refuse_hosts(arg);
+		if (table[t].id == OPT_REFUSED) {
+			complain("%s is not an option of heddlerun: %s", arg, table[t].instead);
+			return EXIT_USAGE;
+		}
 		if (value && table[t].value == NO_VALUE) {
 			complain("%.*s takes no value", (int)(equals - arg), arg);
 			return EXIT_USAGE;
 		}
 		++*i;
-		if (!value && table[t].value == VALUE) {
+		if (!value && (table[t].value == VALUE || table[t].value == TWO)) {
 			if (*i >= argc) {
 				complain("%s needs a value (heddlerun --help)", arg);
 				return EXIT_USAGE;
 			}
 			value = argv[(*i)++];
+			if (table[t].value == TWO && !strchr(value, '=') && *i < argc) {
+				char *both;
+
+				if (asprintf(&both, "%s=%s", value, argv[(*i)++]) < 0)
+					must(NULL);
+				value = both;
+			}
 		}
 		return apply(opt, app, c, table[t].id, value);
 	}
@@ -285,7 +423,7 @@ static int parse_option(struct options *opt, struct app *app, struct carried *c,
 /* One program with its options, up to ":" or the end. */
 static int parse_app(struct options *opt, struct carried *c, int argc, char **argv, int *i)
 {
-	struct app app = { .nranks = 1 };
+	struct app app = { .set_env = must(calloc(1, sizeof(char *))) };
 	int begin;
 
 	while (*i < argc && argv[*i][0] == '-' && argv[*i][1]) {
@@ -310,7 +448,22 @@ static int parse_app(struct options *opt, struct carried *c, int argc, char **ar
 	app.argv = must(calloc((size_t)(*i - begin) + 1, sizeof *app.argv));
 	memcpy(app.argv, argv + begin, sizeof *app.argv * (size_t)(*i - begin));
 	app.wdir = c->wdir;
-	app.set_env = env_copy(c->set_env);
+	for (char **e = c->set_env; *e; e++) {
+		char *name = must(strndup(*e, strcspn(*e, "=")));
+
+		if (!env_get(app.set_env, name))
+			env_set(&app.set_env, name, *e + strlen(name) + 1);
+		free(name);
+	}
+	/* So many on each host, and there is one. */
+	if (!app.nranks)
+		app.nranks = app.per_host ? app.per_host : 1;
+	if (app.per_host && app.nranks > app.per_host) {
+		complain("%d ranks of %s, %d on each host, need %d hosts, and heddlerun starts ranks on this one only: leave -N (-ppn) "
+			 "out, or use srun --mpi=pmix or prterun", app.nranks, app.argv[0], app.per_host,
+			 (app.nranks + app.per_host - 1) / app.per_host);
+		return EXIT_USAGE;
+	}
 	opt->apps = must(realloc(opt->apps, sizeof *opt->apps * (size_t)(opt->napps + 1)));
 	opt->apps[opt->napps++] = app;
 	opt->nranks += app.nranks;
@@ -348,6 +501,10 @@ int options_parse(struct options *opt, int argc, char **argv)
 	do {
 		code = parse_app(opt, &c, argc, argv, &i);
 	} while (code < 0 && i++ < argc && i <= argc);
+	if (code < 0 && opt->output && opt->tag_output) {
+		complain("--tag-output and --output-filename are for two uses of the output: one of them");
+		code = EXIT_USAGE;
+	}
 	env_free(c.set_env);
 	return code;
 }

@@ -122,6 +122,21 @@ static bool open_stream(int rank, const char *name, int to_fd, struct stream **s
 	return true;
 }
 
+/* --output-filename: NAME.RANK.out, NAME.RANK.err. */
+static int open_file(const struct job *job, int rank, const char *what)
+{
+	char *path;
+	int fd;
+
+	if (asprintf(&path, "%s.%d.%s", job->opt.output, rank, what) < 0)
+		must(NULL);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		complain("%s: %s (--output-filename)", path, strerror(errno));
+	free(path);
+	return fd;
+}
+
 static int start_rank(struct job *job, int r, struct start *s)
 {
 	struct rank *rank = &job->ranks[r];
@@ -139,6 +154,8 @@ static int start_rank(struct job *job, int r, struct start *s)
 	env_set(&s->env, "HEDDLE_LOCAL_SIZE", number);
 	if (job->opt.tag_output && (!open_stream(r, "stdout", 1, &rank->out, &out) ||
 				    !open_stream(r, "stderr", 2, &rank->err, &err)))
+		goto out;
+	if (job->opt.output && ((out = open_file(job, r, "out")) < 0 || (err = open_file(job, r, "err")) < 0))
 		goto out;
 	s->path = app->path;
 	s->argv = app->argv;
@@ -174,12 +191,12 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	struct termios tty;
 
-	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to it would stop them. */
-	s.ignore_ttou = !tcgetattr(STDERR_FILENO, &tty) && (tty.c_lflag & TOSTOP);
 	if (null < 0) {
 		complain("/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
+	/* Ranks are in the background of the terminal: where "stty tostop" is set, writing to it would stop them. */
+	s.ignore_ttou = !tcgetattr(STDERR_FILENO, &tty) && (tty.c_lflag & TOSTOP);
 	for (int r = 0; r < job->nranks && !code; r++) {
 		char where[256];
 

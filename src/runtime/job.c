@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -283,14 +284,53 @@ static const char *server_uri(void)
 	return "none named in PMIX_SERVER_URI*";
 }
 
+/* Whether this process is in another namespace of this kind ("net", "user") than heddlerun. */
+static bool foreign_space(const char *kind)
+{
+	const char *spaces = getenv("HEDDLERUN_SPACES"), *theirs;
+	char path[64], mine[64];
+	ssize_t n;
+
+	snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+	n = readlink(path, mine, sizeof mine - 1);
+	if (!spaces || n < 0)
+		return false;
+	mine[n] = 0;
+	theirs = strstr(spaces, kind);
+	return theirs && strncmp(theirs, mine, (size_t)n);
+}
+
+/* Containers around ranks: what of them keeps a rank from its launcher on the same host. */
+static bool explain_space(const struct hdl_launched_by *by)
+{
+	if (!by->heddlerun)
+		return false;
+	if (foreign_space("net") && strstr(server_uri(), "127.0.0.1"))
+		hdl_error("rank %d is in another network namespace (a container?) than heddlerun, and cannot reach its PMIx server: "
+			  "start it with the host's network (docker --network=host, apptainer without --net), or start heddlerun "
+			  "in the container", by->rank);
+	else if (foreign_space("user"))
+		hdl_error("rank %d is in another user namespace (a container?) than heddlerun, whose PMIx server does not take user "
+			  "%d for its own: start it with the host's users (podman --userns=keep-id), or start heddlerun in the "
+			  "container", by->rank, (int)getuid());
+	else
+		return false;
+	return true;
+}
+
 static int join(const struct hdl_launched_by *by)
 {
 	const char *server_version = getenv("PMIX_VERSION");
 	pmix_status_t rc;
 
+	/* The PMIx library would look for interfaces, and tell what it has not found. */
+	if (foreign_space("net") && explain_space(by))
+		return -ENOTCONN;
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	rc = PMIx_Init(&me, NULL, 0);
 	hdl_watch_pause();	/* until this rank publishes its addresses */
+	if (rc != PMIX_SUCCESS && explain_space(by))
+		return -ENOTCONN;
 	if (rc != PMIX_SUCCESS) {
 		hdl_error("%s started this process as rank %d of PMIx namespace %s, but its PMIx server (%s; PMIx %s) cannot be "
 			  "reached by this side's PMIx (%s): %s. Has the launcher ended, or was its environment inherited by a "
@@ -424,6 +464,19 @@ static void leave(bool properly)
 	memset(&hdl_job, 0, sizeof hdl_job);
 }
 
+/* The PMIx library, the devices and the fabric need descriptors, and tell their absence in many words. */
+static bool enough_files(void)
+{
+	enum { NEEDED = 20 };
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= NEEDED)
+		return true;
+	hdl_error("too few open files are allowed: the limit is %llu (ulimit -n), a rank needs %d beside the program's own: raise it "
+		  "where the job is started (ulimit -n 64)", (unsigned long long)files.rlim_cur, NEEDED);
+	return false;
+}
+
 int hdl_rt_init(void)
 {
 	struct hdl_launched_by by = hdl_launched_by_env();
@@ -445,6 +498,8 @@ int hdl_rt_init(void)
 		return 0;
 	}
 
+	if (!enough_files())
+		return -EMFILE;
 	err = join(&by);
 	if (err) {
 		hdl_watch_end();

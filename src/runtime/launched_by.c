@@ -49,6 +49,15 @@ static bool in_slurm_step(void)
 	return id && isdigit((unsigned char)*id) && strtoull(id, NULL, 10) < 4294967290u;
 }
 
+/* srun --mpi=pmi2 sets what Hydra sets, too; but Hydra's variables for its control are not there, and the step that srun
+ * has started is the job itself, not one of Hydra's proxies. */
+static bool is_srun_pmi(const char *size)
+{
+	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+
+	return in_slurm_step() && tasks && !strcmp(tasks, size) && !getenv("HYDI_CONTROL_FD");
+}
+
 struct hdl_launched_by hdl_launched_by_env(void)
 {
 	struct hdl_launched_by by = { .rank = -1 };
@@ -66,6 +75,10 @@ struct hdl_launched_by hdl_launched_by_env(void)
 		by.size_var = known[i].size_var;
 		by.size_text = getenv(by.size_var);
 		by.remedy = known[i].remedy;
+		if (!strcmp(by.size_var, "PMI_SIZE") && is_srun_pmi(by.size_text)) {
+			by.launcher = "srun (Slurm) with its PMI-1 or PMI-2 plug-in (--mpi=pmi2)";
+			by.remedy = ", or with srun --mpi=pmix (instead of --mpi=pmi2)";
+		}
 		by.size = size;
 		by.rank = positive(getenv(known[i].rank_var));
 		break;

@@ -111,6 +111,10 @@ int hdl_vars_compare(const char *mine, const char *theirs, int with);
 int hdl_vars_check(char *const *env);
 /* For programs that are not linked with the library: only the warnings about unknown names. */
 void hdl_vars_warn(char *const *env);
+/* Whether the environment sets it. */
+bool hdl_vars_given(const char *name);
+/* An INT or SIZE whose value cannot be what the environment says, but another one: told once per job, by rank 0. */
+void hdl_vars_adjusted(const char *name, uint64_t used, const char *why);
 /* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
 

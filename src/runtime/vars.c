@@ -411,6 +411,30 @@ void hdl_vars_print(FILE *out)
 	}
 }
 
+bool hdl_vars_given(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text;
+}
+
+void hdl_vars_adjusted(const char *name, uint64_t used, const char *why)
+{
+	const struct row *row = find(name, strlen(name));
+	struct hdl_vars scratch = defaults;
+	char value[128];
+
+	if (!hdl_vars_given(name) || hdl_launched_by_env().rank > 0)
+		return;
+	if (row->type == SIZE)
+		*(size_t *)((char *)&scratch + row->offset) = used;
+	else
+		*(int *)((char *)&scratch + row->offset) = (int)used;
+	format(&scratch, row, value, sizeof value);
+	/* not hdl_warn: each is another warning, and comes once */
+	hdl_error("warning: %s=%s: %s is used: %s", name, getenv(name), value, why);
+}
+
 /* ---- among ranks ---------------------------------------------------------------------------------------------- */
 
 char *hdl_vars_alike(void)

@@ -452,6 +452,28 @@ static int check_vars(void)
 	return -EINVAL;
 }
 
+/* Values that are possible, but not what is used. */
+static void tell_adjusted(void)
+{
+	uint32_t depth = hdl_sq_depth((uint32_t)hdl_vars.sq_depth), lines = hdl_ring_share();
+	size_t largest = hdl_ring_max(lines) < hdl_tp.ring_max ? hdl_ring_max(lines) : hdl_tp.ring_max;
+
+	if (depth != (uint32_t)hdl_vars.sq_depth)
+		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
+	if (hdl_vars.srq_depth < 16)
+		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", 16, "fewer receives could not take in what is under way (UD: 64)");
+	if (hdl_vars.dci_count < 1)
+		hdl_vars_adjusted("HEDDLE_DCI_COUNT", 1, "DC needs an initiator; HEDDLE_TRANSPORT forbids a kind");
+	if (hdl_vars.ring_size && lines < HDL_RING_LINES_MIN)
+		hdl_vars_adjusted("HEDDLE_RING_SIZE", 0, "a ring has at least 512 bytes, so there are none");
+	else if ((size_t)lines * HDL_LINE < hdl_vars.ring_size / HDL_LINE * HDL_LINE)
+		hdl_vars_adjusted("HEDDLE_RING_SIZE", (uint64_t)lines * HDL_LINE,
+				  "so much of HEDDLE_RING_MEMORY there is for each of the peers (HEDDLE_RING_PEERS)");
+	if (hdl_vars.ring_size && lines >= HDL_RING_LINES_MIN && largest < hdl_vars.ring_max)
+		hdl_vars_adjusted("HEDDLE_RING_MAX", largest,
+				  "at most twice HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
+}
+
 int hdl_tp_init(const struct hdl_upcalls *up)
 {
 	char bad[32];
@@ -475,6 +497,7 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	hdl_tp.rng = hdl_tp.nonce;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
+	tell_adjusted();
 	hdl_tp.ppn = ranks_per_node();
 	hdl_tp.neps = hdl_job.size;
 	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));

@@ -119,7 +119,7 @@ void hdl_rings_look(void)
 }
 
 /* Few peers get large rings, which carry large messages well; many peers share the memory. */
-static uint32_t ring_lines(void)
+uint32_t hdl_ring_share(void)
 {
 	int peers = hdl_job.size < hdl_vars.ring_peers ? hdl_job.size : hdl_vars.ring_peers;
 	size_t bytes = hdl_vars.ring_size, share = peers > 1 ? hdl_vars.ring_memory / (size_t)peers : bytes;
@@ -137,10 +137,10 @@ void hdl_ring_consider(struct hdl_ep *ep)
 		ep->slow_msgs = 0;	/* not each time */
 		return;
 	}
-	uint32_t lines = ring_lines();
+	uint32_t lines = hdl_ring_share();
 
 	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || !ep->dev->in_order || hdl_tp.closing ||
-	    ep->slow_msgs < (uint32_t)hdl_vars.hot_messages || lines < 8)
+	    ep->slow_msgs < (uint32_t)hdl_vars.hot_messages || lines < HDL_RING_LINES_MIN)
 		return;
 	if (hdl_tp.rings_given >= hdl_vars.ring_peers) {
 		ep->slow_msgs = 0;	/* ask again later */
@@ -239,7 +239,7 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	uint32_t rkey = 0;
 	uint64_t *dirty = NULL;
 
-	if (ep->ring || m->lines < 8)
+	if (ep->ring || m->lines < HDL_RING_LINES_MIN)
 		return;
 	dirty = calloc((m->lines + 63) / 64, sizeof(*dirty));
 	if (dirty && !ep->credit && !hdl_credit_get(ep->dev, &ep->credit, &rkey))

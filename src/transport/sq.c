@@ -66,13 +66,20 @@ static int sq_number(struct hdl_sq *sq)
 	return 0;
 }
 
-int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, uint32_t depth)
+uint32_t hdl_sq_depth(uint32_t wanted)
 {
 	uint32_t n = 16;
+
+	while (n < wanted)
+		n *= 2;
+	return n;
+}
+
+int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, uint32_t depth)
+{
+	uint32_t n = hdl_sq_depth(depth);
 	int err;
 
-	while (n < depth)
-		n *= 2;
 	*sq = (struct hdl_sq){ .dev = dev,
 			       .queue = queue,
 			       .depth = n,

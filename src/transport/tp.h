@@ -351,6 +351,8 @@ struct hdl_sq {
 #define HDL_HEAD_BUF 64u
 
 /* Makes slots and takes room in a send CQ; then create the QP on sq->scq->cq and set sq->qp. */
+/* The depth of a queue for which this one is wanted. */
+uint32_t hdl_sq_depth(uint32_t wanted);
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, uint32_t depth);
 void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
 void hdl_sq_reap(struct hdl_scq *scq);
@@ -670,6 +672,9 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 void hdl_ring_give_credit(struct hdl_ep *ep);
 void hdl_rings_look(void);
 void hdl_ring_consider(struct hdl_ep *ep);
+/* Lines of a ring that is given to a peer; below HDL_RING_LINES_MIN none is. */
+uint32_t hdl_ring_share(void);
+#define HDL_RING_LINES_MIN 8
 void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m);
 void hdl_ring_on_accept(struct hdl_ep *ep, const struct hdl_ring_accept *m);
 void hdl_ring_on_revoke(struct hdl_ep *ep);

@@ -19,9 +19,24 @@ refuses 2 "none, core, l3, numa or socket" --bind-to sockets echo ran
 refuses 2 "positive number of seconds" --timeout soon echo ran
 refuses 2 "takes no value" --tag-output=yes echo ran
 refuses 2 "no variable NOT_SET_ANYWHERE" -x NOT_SET_ANYWHERE echo ran
-for o in --host -H --hostfile -machinefile -ppn -N; do
+for o in --host -H; do
 	refuses 2 "this host only.*srun --mpi=pmix.*prterun" $o a,b -n 2 echo ran
+	refuses 2 "this host only" $o localhost,b -n 2 echo ran
 done
+printf '# hosts\nlocalhost slots=4\n' >"$tmp/here"
+printf 'localhost\nelsewhere:2\n' >"$tmp/there"
+for o in --hostfile -machinefile -f; do refuses 2 "elsewhere:2: heddlerun starts ranks on this host only" $o "$tmp/there" -n 2 echo ran; done
+refuses 2 "No such file" --hostfile "$tmp/nowhere" echo ran
+refuses 2 "4 ranks of echo, 2 on each host, need 2 hosts" -ppn 2 -n 4 echo ran
+refuses 2 "whole number from 1" -N a,b echo ran
+# What is another launcher's is refused with what does it here.
+refuses 2 "-x NAME=VALUE" --mca btl self -n 2 echo ran
+refuses 2 "--cpus-per-rank" -c 4 echo ran
+refuses 2 "taskset -c" --cpu-set 0,1 echo ran
+refuses 2 "env -i" -envnone echo ran
+refuses 2 "HEDDLE_LOCAL_RANK" --rankfile x echo ran
+refuses 2 "one of them" --tag-output --output-filename x echo ran
+refuses 2 "core, l3, numa or socket" --map-by ppr:2:socket echo ran
 refuses 127 "no such program in PATH" no-such-program-anywhere
 refuses 127 "no such program" "$tmp/missing"
 refuses 126 "a directory" "$tmp"
@@ -62,6 +77,24 @@ expect 0 "$run" -n 2 sh -c 'echo $SHCA_FABRIC'
 first=$(head -1 "$out")
 expect 0 "$run" sh -c 'echo $SHCA_FABRIC'
 [ "$(cat "$out")" != "$first" ] || fail "two jobs with one fabric"
+# Habits of other launchers.
+for o in "-np 2" "-N 2" "-ppn 2" "-ppn 4 -n 2" "-host localhost -n 2" "--host localhost:4 -n 2" "-H $(uname -n),127.0.0.1 -n 2" \
+	"-hostfile $tmp/here -n 2" "-n 2 --oversubscribe" "-n 2 -envall" "-genvall -n 2" "-n 2 -envlist A,B" \
+	"--allow-run-as-root -n 2" "--map-by slot:PE=1:OVERSUBSCRIBE -n 2" "--map-by node -n 2" "-n 2 --bind-to none"; do
+	expect 0 "$run" $o echo x; lines "$out" 2
+	[ ! -s "$err" ] || fail "noise: $o"
+done
+show='echo "$0 $A $B"'
+expect 0 "$run" -genv A 1 -env B 2 sh -c "$show" p : sh -c "$show" q
+says "$out" "^p 1 2$"; says "$out" "^q 1 $"
+expect 0 "$run" -genv A=5 -n 1 sh -c "$show" p : -genv A 6 sh -c "$show" q
+says "$out" "^p 5 $"; says "$out" "^q 6 $"
+expect 0 "$run" -l -n 2 echo x; says "$out" "^\[1\]<stdout> x$"
+expect 0 "$run" --output-filename "$tmp/o" -n 2 sh -c 'echo out $PMIX_RANK; echo err $PMIX_RANK >&2'
+lines "$out" 0
+for r in 0 1; do [ "$(cat "$tmp/o.$r.out" "$tmp/o.$r.err")" = "out $r
+err $r" ] || fail "--output-filename"; done
+refuses 1 "x.0.out: No such file" --output-filename "$tmp/nowhere/x" echo ran
 expect 0 "$run" -v -n 2 true; says "$err" "rank 1: .*true, pid"
 nothing_left
 exit 0

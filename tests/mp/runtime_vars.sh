@@ -45,6 +45,20 @@ expect 0 env HEDDLE_DEBUG=1 "$run" -n 3 "$job" where
 lines "$err" 3
 says "$err" "^heddle: rank 2 (.*): debug: rank 2 of 3"
 
+# A value that cannot be what it says is told, once, with the one that is used.
+adjusted() { expect 0 "$run" -x "$1" -n 2 "$mpi" returned; says "$err" "rank 0 (.*): warning: $1: $2 is used: "; lines "$err" 1; }
+adjusted HEDDLE_SQ_DEPTH=3 16
+adjusted HEDDLE_SQ_DEPTH=100 128
+adjusted HEDDLE_SRQ_DEPTH=1 16
+adjusted HEDDLE_RING_MAX=1g 16k
+adjusted HEDDLE_RING_SIZE=100 0
+adjusted HEDDLE_RING_SIZE=1g 512k
+adjusted HEDDLE_DCI_COUNT=0 1
+for v in HEDDLE_SQ_DEPTH=128 HEDDLE_RING_MAX=4k HEDDLE_RING_SIZE=0 HEDDLE_RING_SIZE=64k HEDDLE_EAGER_MAX=1k; do
+	expect 0 "$run" -x $v -n 2 "$mpi" returned
+	[ ! -s "$err" ] || fail "noise about $v"
+done
+
 # Those that must be the same on all ranks are compared: what differs, with both values, and the job ends.
 expect 1 "$run" -n 2 "$mpi" returned : -x HEDDLE_EAGER_MAX=16k -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
 says "$err" "rank 2 (.*): HEDDLE_EAGER_MAX=16k here, 8k on rank 0: this variable must be the same on all ranks"
