@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if HAVE_BACKTRACE_H && HAVE_LIBBACKTRACE
+#if defined(HAVE_BACKTRACE_H) && defined(HAVE_LIBBACKTRACE)
 #include <backtrace.h>
 #else
 #include <execinfo.h>
@@ -49,7 +49,7 @@ static __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
 		errno = 0;	/* nowhere left to say it */
 }
 
-#if HAVE_BACKTRACE_H && HAVE_LIBBACKTRACE
+#if defined(HAVE_BACKTRACE_H) && defined(HAVE_LIBBACKTRACE)
 static struct backtrace_state *state;
 
 static void failed(void *arg, const char *text, int err)
