@@ -56,6 +56,7 @@ void hdl_comm_forget(struct hdl_comm *comm)
 {
 	if (comm->local)
 		hdl_comm_forget(comm->local);
+	hdl_topo_release(comm->topo);
 	hdl_group_release(comm->group);
 	free(comm->ep);
 	free(comm);
@@ -83,6 +84,7 @@ static void comm_clear(struct hdl_comm *comm)
 		hdl_comm_release(comm->local);
 	if (!comm->part)
 		clear_contexts(comm);
+	hdl_topo_release(comm->topo);
 	hdl_group_release(comm->group);
 	free(comm->bsend);
 	comm->bsend = NULL;

@@ -58,11 +58,16 @@ static struct hdl_comm *inter_new(struct hdl_group *local, struct hdl_group *rem
 	return c;
 }
 
+/* With the topology (section 8.2: a duplicate has it, too). */
 static struct hdl_comm *like(struct hdl_comm *comm)
 {
-	if (!comm->local)
-		return hdl_comm_new(hdl_group_retain(comm->group));
-	return inter_new(hdl_group_retain(comm->local->group), hdl_group_retain(comm->group));
+	struct hdl_comm *c;
+
+	if (comm->local)
+		return inter_new(hdl_group_retain(comm->local->group), hdl_group_retain(comm->group));
+	c = hdl_comm_new(hdl_group_retain(comm->group));
+	c->topo = hdl_topo_retain(comm->topo);
+	return c;
 }
 
 /* ---- the same again ------------------------------------------------------------------------------------ */
@@ -232,6 +237,51 @@ int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each)
 
 	a.no_id = true;
 	return hdl_agree(&a);
+}
+
+static int wait_all(struct hdl_req **req, int n, int rc)
+{
+	for (int i = 0; i < n; i++) {
+		if (rc)		/* what it waits for may never come */
+			hdl_req_cancel(req[i]);
+		hdl_req_wait(req[i]);
+		if (!rc && req[i]->error) {
+			rc = req[i]->error;
+			hdl_req_explain(req[i]);
+		}
+		hdl_req_free(req[i]);
+	}
+	return rc;
+}
+
+int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const int *out_count, void *in, const int *in_count)
+{
+	struct hdl_req **req = table_new(2 * comm->size, sizeof(*req));
+	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
+	uint16_t context = (uint16_t)(comm->context + 1);
+	int tag = hdl_agree_tag(comm->agreements++), n = 0, rc = MPI_SUCCESS;
+	const char *from = out;
+	char *to = in;
+	MPI_Count bytes;
+
+	for (int r = 0; r < comm->size && !rc; to += bytes, r++) {
+		bytes = in_count[r] * (MPI_Count)each;
+		if (bytes && r != comm->rank)
+			rc = hdl_irecv(to, bytes, byte, r, tag, comm, context, &req[n]);
+		n += bytes && r != comm->rank && !rc;
+	}
+	to = in;
+	for (int r = 0; r < comm->size && !rc; from += bytes, to += in_count[r] * (MPI_Count)each, r++) {
+		bytes = out_count[r] * (MPI_Count)each;
+		if (r == comm->rank && bytes)
+			memcpy(to, from, (size_t)bytes);
+		else if (bytes)
+			rc = hdl_isend(from, bytes, byte, r, tag, comm, context, false, &req[n]);
+		n += bytes && r != comm->rank && !rc;
+	}
+	rc = wait_all(req, n, rc);
+	free(req);
+	return rc;
 }
 
 /* ---- of some processes --------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 
 #include "datatype/datatype.h"
 #include "p2p/group.h"
+#include "p2p/topo.h"
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
@@ -38,6 +39,7 @@ struct hdl_comm {
 	struct hdl_attrs *attrs;	/* mpi/attr.h: the program's attributes; NULL: none */
 	struct hdl_group *group;
 	struct hdl_comm *local;		/* of an intercommunicator; else NULL */
+	struct hdl_topo *topo;		/* its virtual topology; NULL: none */
 	uint32_t agreements;		/* constructors so far: the same number on all ranks */
 	bool unwanted;			/* of MPI_Comm_idup: gone as soon as it is there */
 	bool part;			/* another one's `local`: the contexts are that one's */
@@ -70,6 +72,10 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, struct
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
 /* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
 int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);
+/* Entries of `each` bytes for other ranks of an intracommunicator, and one's own: out_count[r] of them for rank r, those for a lower rank first;
+ * in likewise, with as many as the others have for this rank. */
+int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const int *out_count, void *in,
+		     const int *in_count);
 /* A new communicator of all of comm's ranks (an intracommunicator's) in another order: order[r] is the rank in comm of its rank r. The same
  * on all ranks; n of them are in it. */
 int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out);

@@ -1,7 +1,7 @@
 # The MPI functions between processes: every program over every kind of queue.
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
 	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
-	tests/mp/mpi_create
+	tests/mp/mpi_create tests/mp/mpi_topologies
 mpi_test_programs += tests/mp/mpi_ptp
 check_PROGRAMS += $(mpi_test_programs)
 tests_mp_mpi_sizes_SOURCES = tests/mp/mpi_sizes.c tests/mp/mpi_test.h
@@ -28,6 +28,9 @@ tests_mp_mpi_groups_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_create_SOURCES = tests/mp/mpi_create.c tests/mp/mpi_test.h
 tests_mp_mpi_create_LDADD = libheddle.la
 tests_mp_mpi_create_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_topologies_SOURCES = tests/mp/mpi_topologies.c tests/mp/mpi_test.h
+tests_mp_mpi_topologies_LDADD = libheddle.la
+tests_mp_mpi_topologies_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_stress_SOURCES = tests/mp/mpi_stress.c tests/mp/mpi_test.h
 tests_mp_mpi_stress_LDADD = libheddle.la
 tests_mp_mpi_stress_LDFLAGS = $(NOWRAP)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "collectives/collectives.h"
+#include "mpi/reorder.h"
 #include "p2p_mock.h"
 
 /* ---- collectives that only note what they were asked ------------------------------------------------------- */
@@ -677,4 +678,67 @@ Test(mpi, polling_lets_others_run)
 	hdl_job.oversubscribed = false;
 	mock_eager(1, 5, 0, &one, sizeof(one));
 	OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+}
+
+/* ---- reordering by the machine's distances -------------------------------------------------------------------- */
+
+/* Neighbors of a row-major grid that are on different hosts. */
+static int crossings(const struct hdl_place *place, const int *order, int rows, int cols)
+{
+	int n = 0;
+
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < cols; c++) {
+			int cell = r * cols + c, host = place[order ? order[cell] : cell].at[HDL_AT_HOST];
+
+			if (r + 1 < rows)
+				n += place[order ? order[cell + cols] : cell + cols].at[HDL_AT_HOST] != host;
+			if (c + 1 < cols)
+				n += place[order ? order[cell + 1] : cell + 1].at[HDL_AT_HOST] != host;
+		}
+	return n;
+}
+
+Test(mpi_reorder, grid_of_two_hosts)
+{
+	int dims[2] = { 2, 4 }, periods[2] = { 0, 0 }, seen = 0, *order;
+	struct hdl_place place[8];
+
+	/* ranks go from host to host by turns: every step along a row leaves it */
+	memset(place, 0xff, sizeof(place));
+	for (int r = 0; r < 8; r++)
+		place[r].at[HDL_AT_HOST] = r % 2;
+	cr_assert_eq(crossings(place, NULL, 2, 4), 6);
+	order = hdl_grid_order(place, 2, dims, periods, 8);
+	cr_assert_not_null(order);
+	for (int c = 0; c < 8; c++)
+		seen |= 1 << order[c];
+	cr_assert_eq(seen, 255);
+	cr_assert_eq(crossings(place, order, 2, 4), 2, "cut across the longer side");
+	free(order);
+	/* what is as good already stays */
+	for (int r = 0; r < 8; r++)
+		place[r].at[HDL_AT_HOST] = r % 4 / 2;
+	cr_assert_null(hdl_grid_order(place, 2, dims, periods, 8));
+}
+
+Test(mpi_reorder, graph_of_two_hosts)
+{
+	int index[6], edges[12], *order, leaves = 0;
+	struct hdl_place place[6];
+
+	/* a ring of six whose nodes alternate between hosts: at best two edges cross, each told by both ends */
+	memset(place, 0xff, sizeof(place));
+	for (int v = 0; v < 6; v++) {
+		place[v].at[HDL_AT_HOST] = v % 2;
+		edges[2 * v] = (v + 1) % 6;
+		edges[2 * v + 1] = (v + 5) % 6;
+		index[v] = 2 * v + 2;
+	}
+	order = hdl_graph_order(place, 6, index, edges);
+	cr_assert_not_null(order);
+	for (int v = 0; v < 6; v++)
+		leaves += place[order[v]].at[HDL_AT_HOST] != place[order[(v + 1) % 6]].at[HDL_AT_HOST];
+	cr_assert_leq(leaves, 4);
+	free(order);
 }

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reordering. Ranks are sorted by their places, so that those of a host, then of a package, and so on lie side by side. A grid is then
+ * cut in two again and again, and the sorted list with it: where the list has its greatest distance first, then where the
+ * cut is smallest. A graph is filled from a node on, breadth first, so that the ranks of an
+ * instance hang together. The result is taken if the sum of the distances between neighbors is smaller than without.
+ */
+#include "mpi/reorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All ranks must come to one result: one without memory cannot. */
+static void *must(void *p)
+{
+	if (!p)
+		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for reordering the ranks of a virtual topology");
+	return p;
+}
+
+/* A line to another host costs more than all that is nearer. */
+static long cost_of(const struct hdl_place *a, const struct hdl_place *b)
+{
+	return 1L << 2 * hdl_place_distance(a, b);
+}
+
+struct placed {
+	struct hdl_place place;
+	int rank;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct placed *x = a, *y = b;
+
+	for (int l = 0; l < HDL_LEVELS; l++)
+		if (x->place.at[l] != y->place.at[l])
+			return x->place.at[l] < y->place.at[l] ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+static struct placed *sorted(const struct hdl_place *place, int n)
+{
+	struct placed *list = must(malloc(((size_t)n + 1) * sizeof(*list)));
+
+	for (int r = 0; r < n; r++)
+		list[r] = (struct placed){ place[r], r };
+	qsort(list, (size_t)n, sizeof(*list), by_place);
+	return list;
+}
+
+/* ---- grids --------------------------------------------------------------------------------------------- */
+
+struct grid {
+	int ndims;
+	const int *dims;
+	int *order;
+};
+
+struct cut {
+	int dim, at, distance;
+	long area, balance;
+};
+
+static bool better(const struct cut *a, const struct cut *b)
+{
+	if (a->distance != b->distance)
+		return a->distance > b->distance;
+	if (a->area != b->area)
+		return a->area < b->area;
+	return a->balance < b->balance;
+}
+
+/* lo and extent of the box; list: the ranks that go into it, as many as it has cells. */
+static void fill_box(const struct grid *g, int *lo, int *extent, const struct placed *list, int n)
+{
+	struct cut best = { .dim = -1 };
+	int cell = 0, whole, kept;
+
+	for (int d = 0; d < g->ndims; d++)
+		for (int at = 1; at < extent[d]; at++) {
+			int left = n / extent[d] * at;
+			struct cut c = { d, at, hdl_place_distance(&list[left - 1].place, &list[left].place), n / extent[d],
+					 labs(2L * at - extent[d]) };
+
+			if (best.dim < 0 || better(&c, &best))
+				best = c;
+		}
+	if (best.dim < 0) {
+		for (int d = 0; d < g->ndims; d++)
+			cell = cell * g->dims[d] + lo[d];
+		g->order[cell] = list->rank;
+		return;
+	}
+	whole = extent[best.dim];
+	kept = lo[best.dim];
+	extent[best.dim] = best.at;
+	fill_box(g, lo, extent, list, n / whole * best.at);
+	lo[best.dim] = kept + best.at;
+	extent[best.dim] = whole - best.at;
+	fill_box(g, lo, extent, list + n / whole * best.at, n - n / whole * best.at);
+	lo[best.dim] = kept;
+	extent[best.dim] = whole;
+}
+
+/* order NULL: as they are. */
+static long grid_cost(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n, const int *order)
+{
+	long cost = 0;
+
+	for (int cell = 0; cell < n; cell++)
+		for (int d = ndims, stride = 1; d--; stride *= dims[d]) {
+			int at = cell / stride % dims[d], next = cell + stride;
+
+			if (at == dims[d] - 1) {
+				if (!periods[d] || dims[d] < 3)
+					continue;
+				next = cell - at * stride;
+			}
+			cost += cost_of(&place[order ? order[cell] : cell], &place[order ? order[next] : next]);
+		}
+	return cost;
+}
+
+int *hdl_grid_order(const struct hdl_place *place, int ndims, const int *dims, const int *periods, int n)
+{
+	struct placed *list = sorted(place, n);
+	int *box = must(calloc(2 * (size_t)ndims + 1, sizeof(*box)));
+	struct grid g = { ndims, dims, must(malloc(((size_t)n + 1) * sizeof(*g.order))) };
+
+	memcpy(box + ndims, dims, (size_t)ndims * sizeof(*dims));
+	fill_box(&g, box, box + ndims, list, n);
+	free(list);
+	free(box);
+	if (grid_cost(place, ndims, dims, periods, n, g.order) < grid_cost(place, ndims, dims, periods, n, NULL))
+		return g.order;
+	free(g.order);
+	return NULL;
+}
+
+/* ---- graphs -------------------------------------------------------------------------------------------- */
+
+static long graph_cost(const struct hdl_place *place, int n, const int *index, const int *edges, const int *order)
+{
+	long cost = 0;
+
+	for (int v = 0; v < n; v++)
+		for (int e = v ? index[v - 1] : 0; e < index[v]; e++)
+			cost += cost_of(&place[order ? order[v] : v], &place[order ? order[edges[e]] : edges[e]]);
+	return cost;
+}
+
+/* Breadth first: the nodes of one instance hang together. */
+static void fill_graph(const struct placed *list, int n, const int *index, const int *edges, int *order, int *queue)
+{
+	int head = 0, tail = 0, seed = 0;
+
+	for (int v = 0; v < n; v++)
+		order[v] = -1;
+	while (head < n) {
+		if (head == tail) {		/* the next part of the graph */
+			while (order[seed] >= 0)
+				seed++;
+			order[seed] = list[tail].rank;
+			queue[tail++] = seed;
+		}
+		for (int v = queue[head++], e = v ? index[v - 1] : 0; e < index[v]; e++)
+			if (order[edges[e]] < 0) {
+				order[edges[e]] = list[tail].rank;
+				queue[tail++] = edges[e];
+			}
+	}
+}
+
+int *hdl_graph_order(const struct hdl_place *place, int nnodes, const int *index, const int *edges)
+{
+	struct placed *list = sorted(place, nnodes);
+	int *order = must(malloc(((size_t)nnodes + 1) * sizeof(*order)));
+	int *queue = must(malloc(((size_t)nnodes + 1) * sizeof(*queue)));
+
+	fill_graph(list, nnodes, index, edges, order, queue);
+	free(list);
+	free(queue);
+	if (graph_cost(place, nnodes, index, edges, order) < graph_cost(place, nnodes, index, edges, NULL))
+		return order;
+	free(order);
+	return NULL;
+}
+
+/* ---- with the communicator ----------------------------------------------------------------------------- */
+
+static int places_of(struct hdl_comm *comm, struct hdl_place **place)
+{
+	*place = must(malloc((size_t)comm->size * sizeof(**place)));
+	hdl_place_get(&(*place)[comm->rank]);
+	return hdl_comm_exchange(comm, *place, sizeof(**place));
+}
+
+int hdl_reorder_grid(struct hdl_comm *comm, int ndims, const int *dims, const int *periods, int n, int **order)
+{
+	struct hdl_place *place;
+	int rc = places_of(comm, &place);
+
+	*order = rc ? NULL : hdl_grid_order(place, ndims, dims, periods, n);
+	free(place);
+	return rc;
+}
+
+int hdl_reorder_graph(struct hdl_comm *comm, int nnodes, const int *index, const int *edges, int **order)
+{
+	struct hdl_place *place;
+	int rc = places_of(comm, &place);
+
+	*order = rc ? NULL : hdl_graph_order(place, nnodes, index, edges);
+	free(place);
+	return rc;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cartesian topologies (MPI-5.0 sections 8.5.1, 8.5.2, 8.5.5 to 8.5.7). Ranks are in row-major order. */
+#include "mpi/reorder.h"
+#include "mpi/topo.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- coordinates --------------------------------------------------------------------------------------- */
+
+static void coords_of(const struct hdl_topo *t, int rank, int *coords)
+{
+	for (int d = t->cart.ndims; d--;) {
+		coords[d] = rank % t->cart.dims[d];
+		rank /= t->cart.dims[d];
+	}
+}
+
+static int wrap(long long at, int dim)
+{
+	at %= dim;
+	return (int)(at < 0 ? at + dim : at);
+}
+
+static int rank_of(const struct hdl_topo *t, const int *coords)
+{
+	int rank = 0;
+
+	for (int d = 0; d < t->cart.ndims; d++)
+		rank = rank * t->cart.dims[d] + wrap(coords[d], t->cart.dims[d]);
+	return rank;
+}
+
+/* So many ranks has the grid; *n. */
+static int check_grid(struct hdl_comm *c, const char *call, int ndims, const int *dims, const int *periods, int *n)
+{
+	long long product = 1;
+
+	if (ndims < 0)
+		return hdl_raise(c, MPI_ERR_DIMS, call, "invalid ndims %d: it must not be negative", ndims);
+	if (ndims && (!dims || !periods))
+		return hdl_null_arg(c, call, dims ? "periods" : "dims");
+	for (int d = 0; d < ndims; d++) {
+		if (dims[d] <= 0)
+			return hdl_raise(c, MPI_ERR_DIMS, call, "invalid dims[%d] %d: it must be positive", d, dims[d]);
+		product *= dims[d];
+		if (product > c->size)
+			return hdl_raise(c, MPI_ERR_DIMS, call, "invalid dims: their product up to dims[%d] is %lld, and the "
+					 "communicator has %d rank%s", d, product, c->size, c->size == 1 ? "" : "s");
+	}
+	*n = (int)product;
+	return MPI_SUCCESS;
+}
+
+static struct hdl_topo *cart_new(int ndims, const int *dims, const int *periods)
+{
+	struct hdl_topo *t = hdl_topo_new(MPI_CART, 3 * (size_t)ndims);
+
+	t->cart.ndims = ndims;
+	t->cart.dims = t->data;
+	t->cart.periods = t->data + ndims;
+	t->cart.coords = t->data + 2 * ndims;
+	for (int d = 0; d < ndims; d++) {
+		t->cart.dims[d] = dims[d];
+		t->cart.periods[d] = periods[d] != 0;
+	}
+	return t;
+}
+
+/* ---- constructors -------------------------------------------------------------------------------------- */
+
+static int rank_in(struct hdl_comm *c, const int *order, int n)
+{
+	for (int r = 0; order && r < n; r++)
+		if (order[r] == c->rank)
+			return r;
+	return order || c->rank >= n ? MPI_UNDEFINED : c->rank;
+}
+
+int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm *comm_cart)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Cart_create";
+	struct hdl_comm *c = hdl_intracomm_get(comm_old);
+	int n, rc, rank, *order = NULL;
+	struct hdl_topo *t;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm_old);
+	rc = check_grid(c, call, ndims, dims, periods, &n);
+	if (rc)
+		return rc;
+	if (!comm_cart)
+		return hdl_null_arg(c, call, "comm_cart");
+	hdl_call = call;
+	if (reorder)
+		rc = hdl_reorder_grid(c, ndims, dims, periods, n, &order);
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	t = cart_new(ndims, dims, periods);
+	rank = rank_in(c, order, n);
+	if (rank != MPI_UNDEFINED)
+		coords_of(t, rank, t->cart.coords);
+	rc = hdl_topo_return(c, call, t, order, n, comm_cart);
+	free(order);
+	return rc;
+}
+HDL_PROFILED(Cart_create);
+
+int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Cart_sub";
+	int rc, color = 0, key = 0, n = 0, *dims;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc), *sub;
+	struct hdl_comm *c = hdl_comm_get(comm), *made;
+
+	if (!t)
+		return rc;
+	if (!newcomm || (!remain_dims && t->cart.ndims))
+		return hdl_null_arg(c, call, newcomm ? "remain_dims" : "newcomm");
+	sub = hdl_topo_new(MPI_CART, 3 * (size_t)t->cart.ndims);
+	dims = sub->data;
+	for (int d = 0; d < t->cart.ndims; d++) {
+		int *into = remain_dims[d] ? &key : &color;
+
+		*into = *into * t->cart.dims[d] + t->cart.coords[d];
+		if (!remain_dims[d])
+			continue;
+		dims[n] = t->cart.dims[d];
+		dims[t->cart.ndims + n] = t->cart.periods[d];
+		dims[2 * t->cart.ndims + n++] = t->cart.coords[d];
+	}
+	sub->cart.ndims = n;
+	sub->cart.dims = dims;
+	sub->cart.periods = dims + t->cart.ndims;
+	sub->cart.coords = dims + 2 * t->cart.ndims;
+	hdl_call = call;
+	rc = hdl_comm_split(c, color, key, &made);
+	if (rc) {
+		hdl_topo_release(sub);
+		return hdl_raise_class(c, rc, call);
+	}
+	made->topo = sub;
+	*newcomm = (MPI_Comm)made;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_sub);
+
+/* The rank that MPI_Cart_create gives without reordering: where the others are bound, one rank does not know alone. */
+int PMPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Cart_map";
+	struct hdl_comm *c = hdl_intracomm_get(comm);
+	int n, rc;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	rc = check_grid(c, call, ndims, dims, periods, &n);
+	if (rc)
+		return rc;
+	if (!newrank)
+		return hdl_null_arg(c, call, "newrank");
+	*newrank = rank_in(c, NULL, n);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_map);
+
+/* ---- inquiry ------------------------------------------------------------------------------------------- */
+
+int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Cartdim_get";
+	int rc;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
+
+	if (!t)
+		return rc;
+	if (!ndims)
+		return hdl_null_arg(hdl_comm_get(comm), call, "ndims");
+	*ndims = t->cart.ndims;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cartdim_get);
+
+static int check_maxdims(const char *call, MPI_Comm comm, const struct hdl_topo *t, int maxdims)
+{
+	return maxdims < t->cart.ndims ?
+	       hdl_raise(hdl_comm_get(comm), MPI_ERR_DIMS, call, "invalid maxdims %d: the topology has %d dimensions", maxdims,
+			 t->cart.ndims) : MPI_SUCCESS;
+}
+
+int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Cart_get";
+	int rc;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
+	size_t bytes;
+
+	if (!t)
+		return rc;
+	rc = check_maxdims(call, comm, t, maxdims);
+	if (rc || !t->cart.ndims)
+		return rc;
+	if (!dims || !periods || !coords)
+		return hdl_null_arg(hdl_comm_get(comm), call, !dims ? "dims" : !periods ? "periods" : "coords");
+	bytes = (size_t)t->cart.ndims * sizeof(*dims);
+	memcpy(dims, t->cart.dims, bytes);
+	memcpy(periods, t->cart.periods, bytes);
+	memcpy(coords, t->cart.coords, bytes);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_get);
+
+int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Cart_rank";
+	int rc;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
+
+	if (!t)
+		return rc;
+	if (!rank || (!coords && t->cart.ndims))
+		return hdl_null_arg(hdl_comm_get(comm), call, rank ? "coords" : "rank");
+	for (int d = 0; d < t->cart.ndims; d++)
+		if (!t->cart.periods[d] && (coords[d] < 0 || coords[d] >= t->cart.dims[d]))
+			return hdl_raise(hdl_comm_get(comm), MPI_ERR_ARG, call, "invalid coords[%d] %d: the dimension is not "
+					 "periodic, and has 0..%d", d, coords[d], t->cart.dims[d] - 1);
+	*rank = rank_of(t, coords);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_rank);
+
+int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Cart_coords";
+	int rc;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
+	struct hdl_comm *c = hdl_comm_get(comm);
+
+	if (!t)
+		return rc;
+	if (rank < 0 || rank >= c->size)
+		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", rank);
+	rc = check_maxdims(call, comm, t, maxdims);
+	if (rc || !t->cart.ndims)
+		return rc;
+	if (!coords)
+		return hdl_null_arg(c, call, "coords");
+	coords_of(t, rank, coords);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_coords);
+
+/* The rank so many steps away, or MPI_PROC_NULL beyond an edge. */
+static int away(const struct hdl_topo *t, int direction, long long steps)
+{
+	int dim = t->cart.dims[direction], stride = 1, at = t->cart.coords[direction], rank = 0;
+	long long to = at + steps;
+
+	if (!t->cart.periods[direction] && (to < 0 || to >= dim))
+		return MPI_PROC_NULL;
+	for (int d = 0; d < t->cart.ndims; d++) {
+		rank = rank * t->cart.dims[d] + t->cart.coords[d];
+		if (d > direction)
+			stride *= t->cart.dims[d];
+	}
+	return rank + (wrap(to, dim) - at) * stride;
+}
+
+int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest)
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Cart_shift";
+	int rc;
+	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
+
+	if (!t)
+		return rc;
+	if (direction < 0 || direction >= t->cart.ndims)
+		return hdl_raise(hdl_comm_get(comm), MPI_ERR_ARG, call, "invalid direction %d: the topology has %d dimensions",
+				 direction, t->cart.ndims);
+	if (!rank_source || !rank_dest)
+		return hdl_null_arg(hdl_comm_get(comm), call, rank_source ? "rank_dest" : "rank_source");
+	*rank_source = away(t, direction, -(long long)disp);
+	*rank_dest = away(t, direction, disp);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Cart_shift);
+
+/* ---- MPI_Dims_create ----------------------------------------------------------------------------------- */
+
+/* The divisors of n in ascending order; at most 1536 of an int. Returns how many. */
+static int divisors(int n, int *out)
+{
+	int k = 0, large[1024], l = 0;
+
+	for (int d = 1; (long long)d * d <= n; d++)
+		if (n % d == 0) {
+			out[k++] = d;
+			if (d != n / d)
+				large[l++] = n / d;
+		}
+	while (l)
+		out[k++] = large[--l];
+	return k;
+}
+
+/* n as k factors, in descending order, of which the first is at most divs[ndivs - 1]: it is as small as can be, then the
+ * second, ... So they are as close to each other as possible. */
+static bool factors(int n, int k, const int *divs, int ndivs, int *out)
+{
+	if (k == 0)
+		return n == 1;
+	if (k == 1) {
+		out[0] = n;
+		return n <= divs[ndivs - 1];
+	}
+	for (int i = 0; i < ndivs && divs[i] <= n; i++) {
+		long long power = 1;
+
+		if (n % divs[i])
+			continue;
+		for (int j = 0; j < k && power < n; j++)
+			power *= divs[i];
+		if (power < n)		/* the others are not larger: too little */
+			continue;
+		out[0] = divs[i];
+		if (factors(n / divs[i], k - 1, divs, i + 1, out + 1))
+			return true;
+	}
+	return false;
+}
+
+int PMPI_Dims_create(int nnodes, int ndims, int dims[])
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Dims_create";
+	int rest = nnodes, nfree = 0, *found, next = 0, divs[2048];
+
+	hdl_check_active(call);
+	if (nnodes <= 0)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid nnodes %d: it must be positive", nnodes);
+	if (ndims < 0)
+		return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid ndims %d: it must not be negative", ndims);
+	if (ndims && !dims)
+		return hdl_null_arg(NULL, call, "dims");
+	for (int d = 0; d < ndims; d++) {
+		if (dims[d] < 0)
+			return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims[%d] %d: it must not be negative", d, dims[d]);
+		if (dims[d] && rest % dims[d])
+			return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims[%d] %d: nnodes %d is no multiple of the dimensions "
+					 "that are given", d, dims[d], nnodes);
+		if (dims[d])
+			rest /= dims[d];
+		else
+			nfree++;
+	}
+	if (!nfree && rest != 1)
+		return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims: all %d are given, and their product is %d, not nnodes %d", ndims,
+				 nnodes / rest, nnodes);
+	found = malloc(((size_t)nfree + 1) * sizeof(*found));
+	if (!found)
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for %d dimensions", ndims);
+	factors(rest, nfree, divs, divisors(rest, divs), found);
+	for (int d = 0; d < ndims; d++)
+		if (!dims[d])
+			dims[d] = found[next++];
+	free(found);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Dims_create);
