@@ -138,9 +138,9 @@ function doc(	i)
 {
 	print "# Conformance\n"
 	print "The functions of MPI 5.0 with the MPI standard ABI 1.0, by chapter of the standard, and whether this version has"
-	print "them. All of them are declared and can be linked; one that is missing returns `MPI_ERR_UNSUPPORTED_OPERATION`, and"
-	print "those of files return it without the default error handler's ending the program. `heddle_info --functions` prints the"
-	print "same list with totals.\n"
+	print "them. All of them are declared and can be linked. One that is missing raises `MPI_ERR_UNSUPPORTED_OPERATION` with a text"
+	print "that names it: that ends the program unless another error handler is set, but for files, where the default one returns."
+	print "Those of the tool interface return `MPI_T_ERR_NOT_SUPPORTED`. `heddle_info --functions` prints the list with totals.\n"
 	print "This page is made from `src/mpi/functions.def` by `make conformance`."
 	for (i = 1; i <= n; i++) {
 		if (chapters[i] != chapters[i - 1])

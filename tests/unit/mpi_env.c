@@ -344,7 +344,8 @@ static void errhandlers(void)
 	MPI_Errhandler of_comm, of_file, of_win, of_session, got, freed;
 	MPI_Comm dup;
 	MPI_File file;
-	int code, rc;
+	MPI_Win win;
+	int code, rc, n;
 
 	OK(MPI_Comm_create_errhandler(on_comm, &of_comm));
 	OK(MPI_File_create_errhandler(on_file, &of_file));
@@ -368,6 +369,12 @@ static void errhandlers(void)
 	CHECK(calls == 2 && seen_code == code);
 	OK(MPI_Comm_call_errhandler(dup, MPI_ERR_TRUNCATE));
 	CHECK(calls == 3 && seen_code == MPI_ERR_TRUNCATE);
+
+	/* what this version lacks is an error on its communicator; the tool interface calls no handlers */
+	rc = MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, dup, &win);
+	CHECK(calls == 4 && seen_comm == dup && seen_code == rc);
+	ERROR(rc, MPI_ERR_UNSUPPORTED_OPERATION, "MPI_Win_create: ");
+	CHECK(MPI_T_cvar_get_num(&n) == MPI_T_ERR_NOT_SUPPORTED && calls == 4);
 	OK(MPI_Comm_free(&dup));
 
 	/* on files that are not there: returned, until another handler is set */
@@ -377,9 +384,9 @@ static void errhandlers(void)
 	CHECK(got == MPI_ERRORS_RETURN);
 	OK(MPI_File_set_errhandler(MPI_FILE_NULL, of_file));
 	rc = MPI_File_open(MPI_COMM_WORLD, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
-	CHECK(calls == 4 && seen_file == MPI_FILE_NULL && seen_code == rc);
+	CHECK(calls == 5 && seen_file == MPI_FILE_NULL && seen_code == rc);
 	OK(MPI_File_call_errhandler(MPI_FILE_NULL, code));
-	CHECK(calls == 5 && seen_code == code);
+	CHECK(calls == 6 && seen_code == code);
 	OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
 	ERROR(MPI_File_call_errhandler((MPI_File)0x4711, 1), MPI_ERR_FILE, "MPI_File_call_errhandler: invalid file: handle 0x4711");
 
