@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment (MPI-5.0 chapter 9): versions, processor, memory, clock. */
 #include "mpi/info.h"
+#include "mpi/place.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,6 +48,36 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Get_processor_name);
+
+/* Keys are the resource types that MPI_Comm_split_type takes, of which the machine has any; "true": the process may only run
+ * within one of them. */
+int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Get_hw_resource_info";
+	struct hdl_place place;
+	struct hdl_info *info;
+	bool ok;
+
+	hdl_check_active(call);
+	if (!hw_info)
+		return hdl_null_arg(NULL, call, "hw_info");
+	hdl_place_get(&place);
+	info = hdl_info_new();
+	ok = info != NULL;
+	for (int l = 0; l < HDL_LEVELS && ok; l++) {
+		const char *type = hdl_place_type(l);
+
+		ok = !type || hdl_info_set(info, type, place.at[l] >= 0 ? "true" : "false");
+	}
+	if (!ok) {
+		hdl_info_free(info);
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
+	}
+	*hw_info = hdl_info_handle(info);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Get_hw_resource_info);
 
 double PMPI_Wtime(void)
 {

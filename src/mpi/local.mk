@@ -1,5 +1,5 @@
 mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c \
-	src/mpi/error.c src/mpi/error_add.c src/mpi/errhandler.c src/mpi/abi.c src/mpi/hardware.c \
+	src/mpi/error.c src/mpi/error_add.c src/mpi/errhandler.c src/mpi/abi.c \
 	src/mpi/info.h src/mpi/info.c \
 	src/mpi/p2p.c src/mpi/request.c \
 	src/mpi/datatype.c src/mpi/type.c src/mpi/pack.c \

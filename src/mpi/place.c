@@ -74,6 +74,15 @@ int hdl_place_level(const char *type)
 	return -1;
 }
 
+const char *hdl_place_type(enum hdl_level level)
+{
+	hwloc_topology_t machine = read_machine();
+
+	if (level == HDL_AT_HOST || (machine && hwloc_get_nbobjs_by_type(machine, levels[level].obj) > 0))
+		return levels[level].type;
+	return NULL;
+}
+
 int hdl_place_distance(const struct hdl_place *a, const struct hdl_place *b)
 {
 	int l = 0;

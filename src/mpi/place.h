@@ -23,6 +23,8 @@ struct hdl_place {
 void hdl_place_get(struct hdl_place *place);
 /* Of a resource type, "hwloc://Core"; -1: unknown. */
 int hdl_place_level(const char *type);
+/* The other way round; NULL: this machine has none of the kind. */
+const char *hdl_place_type(enum hdl_level level);
 /* How many levels are inside the outermost one at which the two differ, it included; 0: the same place. */
 int hdl_place_distance(const struct hdl_place *a, const struct hdl_place *b);
 
