@@ -272,6 +272,11 @@ static int no_memory(const struct hdl_coll_args *a)
 	return MPI_ERR_NO_MEM;
 }
 
+struct hdl_cc *hdl_coll_state(struct hdl_comm *comm)
+{
+	return comm->coll ? comm->coll : cc_make(comm);
+}
+
 static void start(struct hdl_run *run, bool host)
 {
 	struct hdl_cc *cc = run->comm->coll;
@@ -281,6 +286,11 @@ static void start(struct hdl_run *run, bool host)
 		hdl_host_start(run);
 	else
 		hdl_hca_submit(cc, run);
+}
+
+void hdl_coll_begin(struct hdl_run *run)
+{
+	start(run, true);
 }
 
 /* The last thing that touches the communicator: completing the request may free it. */

@@ -30,6 +30,49 @@ bool hdl_op_valid(MPI_Op op, const struct hdl_type *type);
 /* inout[i] = in[i] op inout[i], count elements of a predefined type. */
 void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count);
 
+/* ---- operations of programs (userop.c) ------------------------------------------------------------------- */
+
+struct hdl_user_op;
+/* The object behind a handle, or NULL: predefined, null, foreign, freed. */
+struct hdl_user_op *hdl_op_get(MPI_Op handle);
+/* One of the two functions. NULL: no memory. */
+struct hdl_user_op *hdl_op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, bool commute);
+void hdl_op_free(struct hdl_user_op *op);	/* the handle is gone; the object when no collective needs it */
+bool hdl_op_commutes(const struct hdl_user_op *op);
+void hdl_op_retain(struct hdl_user_op *op);	/* NULL is allowed, for both */
+void hdl_op_release(struct hdl_user_op *op);
+/* inout[i] = in[i] op inout[i] in memory, by an operation of either sort. MPI_ERR_OP if it is not defined on the type. */
+int hdl_op_reduce_local(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count);
+
+/* ---- collectives of pieces (pieces.c) ---------------------------------------------------------------------- */
+
+struct hdl_piece {
+	const void *buf;
+	MPI_Count count;
+	const struct hdl_type *type;
+};
+
+enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_REDUCE, HDL_P_ALLREDUCE, HDL_P_REDUCE_SCATTER,
+		       HDL_P_SCAN, HDL_P_EXSCAN };
+
+/* What this rank gives and gets; the arrays may go when the call returns. One piece for all ranks, or one for each: GATHER:
+ * in 1, or 0 at the root in place; out: at the root each rank's. SCATTER: in: at the root each rank's; out 1, or 0 at the
+ * root in place. EXCHANGE: in 1 or each rank's, out each rank's; in place, each rank's pieces in `in`, too, unless one is
+ * sent to all. Reductions: in 1; out 1 where there is a result; in place both name the same buffer. */
+struct hdl_pieces {
+	enum hdl_pieces_coll coll;
+	int root;
+	bool in_place;
+	int nin, nout;
+	const struct hdl_piece *in, *out;
+	MPI_Op op;			/* MPI_OP_NULL but in reductions */
+	const struct hdl_type *type;	/* of reductions */
+	MPI_Count count;		/* REDUCE_SCATTER: elements of each part, unless counts says */
+	const MPI_Count *counts;
+};
+/* req NULL: blocking. MPI error class. */
+int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
+
 /* Start a collective. Strictly nonblocking; arguments were checked by mpi/. Return an MPI error class. */
 int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The blocking form: same graph, and the caller's CPU until it is complete. */

@@ -203,8 +203,10 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 	char *dst = run->base[n->dst_space] + n->dst_off;
 	const char *src = run->base[n->src_space] + n->src_off;
 
-	if (n->kind == HDL_N_REDUCE)
+	if (n->kind == HDL_N_REDUCE && likely(run->g->fn != NULL))
 		run->g->fn(src, dst, n->len / run->g->esize);
+	else if (n->kind == HDL_N_REDUCE)
+		run->reduce(run, src, dst, n->len);
 	else
 		memcpy(dst, src, n->len);
 }

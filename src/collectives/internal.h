@@ -41,6 +41,7 @@ struct hdl_run {
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
 	void *arg;			/* done's */
+	void (*reduce)(const struct hdl_run *run, const void *src, void *dst, size_t len);	/* of a graph without fn */
 	char *base[HDL_SPACES];
 	int32_t tag;			/* sub is added to it */
 	int error;			/* MPI error class, the first; see hdl_run_error */
@@ -146,6 +147,10 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 }
 #define HDL_WIRE_TAG (1 << 30)
 
+/* A communicator's state, made when first needed. NULL: no memory. */
+struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
+/* Starts an internal run on the host executor as the communicator's next collective. */
+void hdl_coll_begin(struct hdl_run *run);
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_put(struct hdl_plan *plan);

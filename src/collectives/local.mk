@@ -1,4 +1,4 @@
-collectives_sources = \
+collectives_sources = src/collectives/userop.h src/collectives/userop.c src/collectives/pieces.c \
 	src/collectives/algo.h src/collectives/algo_gather.c src/collectives/algo_hca.c src/collectives/algo_reduce.c \
 	src/collectives/algo_rooted.c src/collectives/coll.c src/collectives/collectives.h src/collectives/graph.c \
 	src/collectives/graph.h src/collectives/hca.c src/collectives/hca.h src/collectives/hca_encode.c \

@@ -7,6 +7,7 @@
 #include "collectives/ops.h"
 
 #include <complex.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <wchar.h>
@@ -132,18 +133,18 @@ static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
 static const struct {
 	MPI_Op handle;
 	const char *name;
-	unsigned classes;	/* valid on these (section 6.9.2) */
+	unsigned classes;	/* valid on these (section 6.9.2); CHAR, and logical on MULTI, beyond it, as elsewhere */
 } ops[HDL_OPS] = {
-	[HDL_OP_SUM] = { MPI_SUM, "SUM", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) },
-	[HDL_OP_MIN] = { MPI_MIN, "MIN", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) },
-	[HDL_OP_MAX] = { MPI_MAX, "MAX", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) },
-	[HDL_OP_PROD] = { MPI_PROD, "PROD", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) },
-	[HDL_OP_BAND] = { MPI_BAND, "BAND", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
-	[HDL_OP_BOR] = { MPI_BOR, "BOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
-	[HDL_OP_BXOR] = { MPI_BXOR, "BXOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) },
-	[HDL_OP_LAND] = { MPI_LAND, "LAND", C(INT) | C(LOGICAL) },
-	[HDL_OP_LOR] = { MPI_LOR, "LOR", C(INT) | C(LOGICAL) },
-	[HDL_OP_LXOR] = { MPI_LXOR, "LXOR", C(INT) | C(LOGICAL) },
+	[HDL_OP_SUM] = { MPI_SUM, "SUM", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) | C(CHAR) },
+	[HDL_OP_MIN] = { MPI_MIN, "MIN", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) | C(CHAR) },
+	[HDL_OP_MAX] = { MPI_MAX, "MAX", C(INT) | C(FINT) | C(FLOAT) | C(MULTI) | C(CHAR) },
+	[HDL_OP_PROD] = { MPI_PROD, "PROD", C(INT) | C(FINT) | C(FLOAT) | C(COMPLEX) | C(MULTI) | C(CHAR) },
+	[HDL_OP_BAND] = { MPI_BAND, "BAND", C(INT) | C(FINT) | C(BYTE) | C(MULTI) | C(CHAR) },
+	[HDL_OP_BOR] = { MPI_BOR, "BOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) | C(CHAR) },
+	[HDL_OP_BXOR] = { MPI_BXOR, "BXOR", C(INT) | C(FINT) | C(BYTE) | C(MULTI) | C(CHAR) },
+	[HDL_OP_LAND] = { MPI_LAND, "LAND", C(INT) | C(LOGICAL) | C(MULTI) | C(CHAR) },
+	[HDL_OP_LOR] = { MPI_LOR, "LOR", C(INT) | C(LOGICAL) | C(MULTI) | C(CHAR) },
+	[HDL_OP_LXOR] = { MPI_LXOR, "LXOR", C(INT) | C(LOGICAL) | C(MULTI) | C(CHAR) },
 	[HDL_OP_MINLOC] = { MPI_MINLOC, "MINLOC", C(PAIR) },
 	[HDL_OP_MAXLOC] = { MPI_MAXLOC, "MAXLOC", C(PAIR) },
 };
@@ -178,7 +179,7 @@ static const struct hdl_reptype reptypes[] = {
 	TYPE(MPI_UNSIGNED_CHAR, HDL_REP_U8, INT), TYPE(MPI_INT8_T, HDL_REP_I8, INT), TYPE(MPI_UINT8_T, HDL_REP_U8, INT),
 	TYPE(MPI_INT16_T, HDL_REP_I16, INT), TYPE(MPI_UINT16_T, HDL_REP_U16, INT), TYPE(MPI_INT32_T, HDL_REP_I32, INT),
 	TYPE(MPI_UINT32_T, HDL_REP_U32, INT), TYPE(MPI_INT64_T, HDL_REP_I64, INT), TYPE(MPI_UINT64_T, HDL_REP_U64, INT),
-	TYPE(MPI_AINT, SINT(MPI_Aint), MULTI), TYPE(MPI_COUNT, SINT(MPI_Count), MULTI),
+	TYPE(MPI_CHAR, CHAR_MIN < 0 ? HDL_REP_I8 : HDL_REP_U8, CHAR), TYPE(MPI_AINT, SINT(MPI_Aint), MULTI), TYPE(MPI_COUNT, SINT(MPI_Count), MULTI),
 	TYPE(MPI_OFFSET, SINT(MPI_Offset), MULTI),
 	TYPE(MPI_FLOAT, HDL_REP_F32, FLOAT), TYPE(MPI_DOUBLE, HDL_REP_F64, FLOAT),
 	TYPE(MPI_LONG_DOUBLE, HDL_REP_FLD, FLOAT),

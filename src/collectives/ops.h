@@ -29,6 +29,7 @@ enum hdl_rep {
 enum hdl_class {
 	HDL_CLASS_NONE, HDL_CLASS_INT, HDL_CLASS_FINT, HDL_CLASS_FLOAT, HDL_CLASS_LOGICAL, HDL_CLASS_COMPLEX,
 	HDL_CLASS_BYTE, HDL_CLASS_MULTI, HDL_CLASS_PAIR,
+	HDL_CLASS_CHAR,		/* MPI_CHAR: the standard defines nothing on it */
 };
 
 /* The operations as a dense index, -1 for a handle that is no predefined reduction operation. */

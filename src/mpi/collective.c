@@ -131,6 +131,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 
 	if (unlikely(!c))
 		return hdl_bad_coll_comm(call, comm);
+	if (unlikely(hdl_op_get(op) != NULL))
+		return hdl_reduce_by_user(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, blocking, request);
 	rc = all ? MPI_SUCCESS : check_root(c, call, root);
 	if (unlikely(rc))
 		return rc;

@@ -8,6 +8,7 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c \
 
 # Chapter 3 beyond p2p.c and request.c.
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
+mpi_sources += src/mpi/pieces.c src/mpi/op.c
 
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \

@@ -182,6 +182,10 @@ cold int hdl_check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, con
 			MPI_Datatype datatype, int source, int tag);
 cold int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, int tag);
 
+/* MPI_Reduce and MPI_Allreduce by an operation of the program (pieces.c): arguments are checked there. */
+cold int hdl_reduce_by_user(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+			    bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request);
+
 /* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */
 static inline void hdl_status_copy(MPI_Status *to, const MPI_Status *from)
 {

@@ -2,7 +2,7 @@
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
 	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
 	tests/mp/mpi_create tests/mp/mpi_topologies
-mpi_test_programs += tests/mp/mpi_ptp
+mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_pieces
 check_PROGRAMS += $(mpi_test_programs)
 tests_mp_mpi_sizes_SOURCES = tests/mp/mpi_sizes.c tests/mp/mpi_test.h
 tests_mp_mpi_sizes_LDADD = libheddle.la
@@ -43,6 +43,9 @@ tests_mp_mpi_flood_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_errors_SOURCES = tests/mp/mpi_errors.c tests/mp/mpi_test.h
 tests_mp_mpi_errors_LDADD = libheddle.la
 tests_mp_mpi_errors_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_pieces_SOURCES = tests/mp/mpi_pieces.c tests/mp/mpi_test.h
+tests_mp_mpi_pieces_LDADD = libheddle.la
+tests_mp_mpi_pieces_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_ptp_SOURCES = tests/mp/mpi_ptp.c tests/mp/mpi_test.h
 tests_mp_mpi_ptp_LDADD = libheddle.la
 tests_mp_mpi_ptp_LDFLAGS = $(NOWRAP)
