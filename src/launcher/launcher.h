@@ -2,7 +2,7 @@
 /*
  * heddlerun: starts the ranks of a job on this host and is their PMIx server.
  *
- *     main ── options ── bind ── server (PMIx, a thread of its own) ── spawn ── supervise (the event loop) ── hang
+ *     main ── options ── bind ── server (PMIx, own thread) ── spawn ── supervise (the event loop) ── hang
  *                                    │                                            ▲
  *                                    └── notes about ranks, through a pipe ───────┘
  *     guard: a process that outlives a killed heddlerun for as long as it takes to end the ranks
@@ -152,7 +152,7 @@ char **server_rank_env(struct job *job, int rank);
 /* Asks the ranks what they wait for (runtime/ask.h); answers come as NOTE_ANSWER. now: those that have not answered yet. */
 void server_ask(bool now);
 
-/* ---- what do the ranks wait for? (hang.c) ------------------------------------------------------------------------------- */
+/* ---- what do the ranks wait for? (hang.c) ------------------------------------------------------------------ */
 
 /* Asks all ranks. by_signal: ranks that handle SIGUSR1 get it, too. */
 void hang_ask(const struct job *job, bool by_signal);

@@ -46,10 +46,10 @@ static const char usage[] =
 "  -h, --help              print this\n"
 "\n"
 "Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP and SIGCONT are passed to all processes\n"
-"of all ranks, but for those that were ignored when heddlerun was started (nohup); SIGUSR1 to those that handle it. After SIGTERM the ranks have the\n"
-"time of --kill-after to end by themselves. The same signal once more within a second is the same one (timeout(1) sends it\n"
-"twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank that fails (128 + N\n"
-"after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
+"of all ranks, but for those that were ignored when heddlerun was started (nohup); SIGUSR1 to those that handle it. After\n"
+"SIGTERM the ranks have the time of --kill-after to end by themselves. The same signal once more within a second is the same\n"
+"one (timeout(1) sends it twice); a SIGINT or SIGTERM after that ends the job at once. The exit code is that of the first rank\n"
+"that fails (128 + N after signal N), and the other ranks are ended; 127: no such program, 126: it cannot be executed, 2: wrong usage.\n"
 "\n"
 "Options of other launchers: -N, -ppn, -host localhost, -hostfile, --oversubscribe, -genv VAR VALUE, -env VAR VALUE, -envall, -l\n"
 "do what they say there; others are refused with what does it here.\n"
@@ -230,7 +230,8 @@ static bool domain(const char *text, enum domain *out)
 		enum domain domain;
 	} names[] = {
 		{ "none", DOMAIN_NONE }, { "core", DOMAIN_CORE }, { "l3", DOMAIN_L3 }, { "numa", DOMAIN_NUMA },
-		{ "socket", DOMAIN_SOCKET }, { "slot", DOMAIN_CORE }, { "node", DOMAIN_CORE }, { "l3cache", DOMAIN_L3 }, { "package", DOMAIN_SOCKET },
+		{ "socket", DOMAIN_SOCKET }, { "slot", DOMAIN_CORE }, { "node", DOMAIN_CORE }, { "l3cache", DOMAIN_L3 },
+		{ "package", DOMAIN_SOCKET },
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

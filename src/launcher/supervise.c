@@ -22,7 +22,10 @@
 #include "launcher/launcher.h"
 #include "runtime/runtime.h"
 
-enum { GRACE_MS = 2000 };	/* between SIGTERM and SIGKILL of ranks whose job has failed */
+enum {
+	GRACE_MS = 2000,	/* between SIGTERM and SIGKILL of ranks whose job has failed */
+	PATIENCE_MS = 5000,	/* then the user is told that ranks have not ended yet */
+};
 
 /* Who ends a job often says it twice: timeout(1) signals its child and then its whole process group, a batch system each
  * process that it knows of. What comes within this time after the first signal is the same wish. */
@@ -40,7 +43,8 @@ struct loop {
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
 	uint64_t forwarded_at;		/* ... and when */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
-	uint64_t kill_at, timeout_at, hang_at;	/* hdl_now_ns(); 0: never */
+	double kill_after;		/* seconds that kill_at was set for */
+	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* hdl_now_ns(); 0: never */
 	char *tty_buf;			/* terminal input that the rank has not taken */
 	size_t tty_len;
 };
@@ -62,8 +66,18 @@ static void kill_after(struct loop *l, double seconds)
 {
 	uint64_t at = hdl_now_ns() + (uint64_t)(seconds * 1e9);
 
-	if (seconds > 0 && (!l->kill_at || at < l->kill_at))
+	if (seconds > 0 && (!l->kill_at || at < l->kill_at)) {
 		l->kill_at = at;
+		l->kill_after = seconds;
+	}
+}
+
+/* Ranks have the time that the user gives them; if they use it, the user hears of it. */
+static void be_patient(struct loop *l)
+{
+	kill_after(l, l->job->opt.kill_after);
+	if (!l->tell_at)
+		l->tell_at = hdl_now_ns() + PATIENCE_MS * 1000000ull;
 }
 
 static void tell_to_end(struct loop *l, int exit_code, double seconds)
@@ -92,7 +106,7 @@ static void leave_job(struct loop *l, int exit_code)
 		return;
 	l->exit_code = exit_code;
 	l->state = LEAVING;
-	kill_after(l, l->job->opt.kill_after);
+	be_patient(l);
 }
 
 static void kill_job(struct loop *l)
@@ -396,7 +410,7 @@ static void take_ending_signal(struct loop *l, int sig)
 	signal_all(l, sig);
 	if (sig == SIGTERM) {
 		signal_all(l, SIGCONT);		/* a stopped one must see it */
-		kill_after(l, l->job->opt.kill_after);
+		be_patient(l);
 	}
 }
 
@@ -455,9 +469,9 @@ static void escalate(struct loop *l)
 	char who[256];
 
 	list_running(l, who, sizeof who);
-	if (*who && (l->forwarded || l->exit_code == EXIT_TIMEOUT))
-		complain("rank %s did not end within %g s after %s (--kill-after): killed", who, l->job->opt.kill_after,
-			 l->forwarded == SIGTERM ? "SIGTERM" : l->forwarded ? "the first rank did" : "SIGTERM");
+	if (*who && l->kill_after != GRACE_MS / 1e3)
+		complain("rank %s did not end within %g s after %s (--kill-after): killed", who, l->kill_after,
+			 l->forwarded && l->forwarded != SIGTERM ? "the first rank did" : "SIGTERM");
 	if (l->state == RUNNING)
 		l->exit_code = EXIT_BY_SIGNAL + (l->forwarded ? l->forwarded : SIGKILL);
 	kill_job(l);
@@ -474,6 +488,13 @@ static void check_time(struct loop *l)
 		complain("the job has not ended within %g s (%s): ending rank %s", l->job->opt.timeout,
 			 l->job->opt.timeout_by, who);
 		tell_to_end(l, EXIT_TIMEOUT, l->job->opt.kill_after);
+	}
+	if (l->tell_at && now >= l->tell_at) {
+		l->tell_at = 0;
+		list_running(l, who, sizeof who);
+		if (*who && l->kill_at > now)
+			complain("still waiting for rank %s, which is killed in %.0f s (--kill-after); another SIGINT or SIGTERM "
+				 "ends it now", who, (double)(l->kill_at - now) / 1e9);
 	}
 	if (l->hang_at && now >= l->hang_at) {
 		l->hang_at = 0;
@@ -495,6 +516,8 @@ static int wait_ms(const struct loop *l)
 		next = l->hang_at;
 	if (l->kill_at && l->kill_at < next)
 		next = l->kill_at;
+	if (l->tell_at && l->tell_at < next)
+		next = l->tell_at;
 	/* Terminal input while the rank or the foreground is somebody else's has no event to wait for, nor has the end of a
 	 * process whose parent is no rank. */
 	if ((l->tty_fd >= 0 || l->lingering) && next > now + 200000000)
@@ -585,8 +608,13 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	if (failed)
 		end_job(&l, failed);
 	reap(&l);
-	while (l.running || l.lingering)
+	/* What was killed is not waited for, but for the ranks themselves: it may be in the kernel for long. */
+	while (l.running || (l.lingering && l.state != KILLED))
 		turn(&l);
+	for (int r = 0; r < job->nranks; r++) {
+		drain(&job->ranks[r].out);
+		drain(&job->ranks[r].err);
+	}
 	close_tty(&l);
 	free(l.tty_buf);
 	close(l.signal_fd);

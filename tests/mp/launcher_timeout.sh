@@ -89,6 +89,13 @@ says "$err" "second signal"
 expect 2 "$run" --kill-after later true
 says "$err" "kill-after later: a number of seconds"
 
+# ... and who waits for the ranks meanwhile hears of it.
+start "$run" -n 2 sh -c "$ignore"
+ready 2
+kill -TERM $bg
+wait_for grep -q "still waiting for rank 0, 1, which is killed in 5[0-9] s (--kill-after)" "$err"
+kill -TERM $bg; wait $bg
+
 # A stopped rank sees SIGTERM.
 start "$run" -n 1 sh -c 'trap "echo seen; exit 5" TERM; echo ready; kill -STOP $$; while :; do sleep 0.05; done'
 ready 1
