@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2). */
 #include "mpi/attr.h"
+#include "mpi/comm_info.h"
 
 #include <limits.h>
 
@@ -40,9 +41,13 @@ static int check_leader(struct hdl_comm *c, const char *call, const char *arg, i
 }
 
 /* What constructors without a parent have instead. */
-static int check_parentless(const char *call, const char *stringtag, MPI_Errhandler errhandler, const MPI_Comm *out,
-			    const char *out_arg)
+static int check_parentless(const char *call, const char *stringtag, MPI_Info info, const struct hdl_info **given,
+			    MPI_Errhandler errhandler, const MPI_Comm *out, const char *out_arg)
 {
+	int rc = hdl_info_arg(NULL, call, info, given);
+
+	if (rc)
+		return rc;
 	if (!stringtag)
 		return hdl_null_arg(NULL, call, "stringtag");
 	if (!hdl_is_errhandler(errhandler))
@@ -53,21 +58,25 @@ static int check_parentless(const char *call, const char *stringtag, MPI_Errhand
 
 /* ---- the same again ------------------------------------------------------------------------------------ */
 
-int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+/* The program's hints are those of info only: a duplicate has none of its original's (section 7.4.2). */
+static int dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_dup";
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	const struct hdl_info *given;
 	int rc;
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
+	rc = hdl_info_arg(c, call, info, &given);
+	if (rc)
+		return rc;
 	if (!newcomm)
 		return hdl_null_arg(c, call, "newcomm");
 	hdl_call = call;
 	rc = hdl_comm_dup(c, &made);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
+	hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
 	if (rc) {
 		hdl_comm_release(made);
@@ -76,25 +85,41 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	*newcomm = (MPI_Comm)made;
 	return MPI_SUCCESS;
 }
-HDL_PROFILED(Comm_dup);
 
-/* Attributes are copied as they are now (section 7.4.2). */
-int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_idup";
+	return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
+}
+HDL_PROFILED(Comm_dup);
+
+int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
+}
+HDL_PROFILED(Comm_dup_with_info);
+
+/* Attributes are copied as they are now (section 7.4.2). */
+static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
+{
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
+	const struct hdl_info *given;
 	struct hdl_req *req;
 	int rc;
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
+	rc = hdl_info_arg(c, call, info, &given);
+	if (rc)
+		return rc;
 	if (!newcomm || !request)
 		return hdl_null_arg(c, call, newcomm ? "request" : "newcomm");
 	hdl_call = call;
 	rc = hdl_comm_idup(c, &made, &req);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
+	made->hints = hdl_comm_hints_of(given, 0);
 	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
 	if (rc) {		/* the others go on, and so does this rank's part in it */
 		if (!req->done)
@@ -108,7 +133,20 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
 	*request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
+
+int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+{
+	HDL_LOCKED;
+	return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
+}
 HDL_PROFILED(Comm_idup);
+
+int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
+{
+	HDL_LOCKED;
+	return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
+}
+HDL_PROFILED(Comm_idup_with_info);
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
@@ -246,6 +284,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_create_from_group";
 	struct hdl_group *g = hdl_group_get(group);
+	const struct hdl_info *given;
 	struct hdl_comm *made = NULL;
 	int rc;
 
@@ -254,13 +293,14 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 		return hdl_bad_group(NULL, call, "group", group);
 	if (g->size && g->rank == MPI_UNDEFINED)
 		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid group: the calling process is not in it");
-	rc = check_parentless(call, stringtag, errhandler, newcomm, "newcomm");
+	rc = check_parentless(call, stringtag, info, &given, errhandler, newcomm, "newcomm");
 	if (rc)
 		return rc;
-	(void)info;
 	hdl_call = call;
 	if (g->size)
 		rc = hdl_comm_create_from_group(g, stringtag, errhandler, &made);
+	if (made)
+		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	return comm_return(NULL, rc, call, made, newcomm);
 }
 HDL_PROFILED(Comm_create_from_group);
@@ -286,6 +326,7 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	HDL_LOCKED;
 	static const char call[] = "MPI_Intercomm_create_from_groups";
 	struct hdl_group *g = hdl_group_get(local_group);
+	const struct hdl_info *given;
 	struct hdl_comm *made;
 	int rc;
 
@@ -298,13 +339,14 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	if (!rc && g->rank == local_leader)
 		rc = check_remote_group(call, g, remote_group, remote_leader);
 	if (!rc)
-		rc = check_parentless(call, stringtag, errhandler, newintercomm, "newintercomm");
+		rc = check_parentless(call, stringtag, info, &given, errhandler, newintercomm, "newintercomm");
 	if (rc)
 		return rc;
-	(void)info;
 	hdl_call = call;
 	rc = hdl_intercomm_create_from_groups(g, local_leader, hdl_group_get(remote_group), remote_leader, stringtag,
 					      errhandler, &made);
+	if (!rc)
+		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	return comm_return(NULL, rc, call, made, newintercomm);
 }
 HDL_PROFILED(Intercomm_create_from_groups);

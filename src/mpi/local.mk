@@ -10,6 +10,9 @@ mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c \
 mpi_sources += src/mpi/sendrecv.c src/mpi/message.c src/mpi/persistent.c src/mpi/grequest.c src/mpi/buffered.c
 mpi_sources += src/mpi/pieces.c src/mpi/op.c
 
+# Hints of communicators, and splitting them by hardware.
+mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
+
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \
 	src/mpi/place.h src/mpi/place.c

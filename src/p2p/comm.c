@@ -45,11 +45,18 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
 	comm->errhandler = errhandler;
 	if (hdl_handle_is_address(errhandler))
 		((struct hdl_object *)errhandler)->refs++;
+	hdl_comm_set_hints(comm, comm->hints);
 	if (comm->local) {
 		comm->local->obj.magic = HDL_MAGIC_COMM;
 		comm->local->context = comm->context;
 		comm->local->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
 	}
+}
+
+void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
+{
+	comm->hints = hints;
+	hdl_match_overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
 }
 
 void hdl_comm_forget(struct hdl_comm *comm)
@@ -73,6 +80,7 @@ static void clear_contexts(struct hdl_comm *comm)
 		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
 	if (hdl_handle_is_address(comm->errhandler) && !--((struct hdl_object *)comm->errhandler)->refs)
 		free(comm->errhandler);
+	hdl_comm_set_hints(comm, 0);
 	hdl_id_give(comm->context / 2);
 }
 

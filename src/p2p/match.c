@@ -13,6 +13,8 @@ size_t hdl_unexpected_bytes;
 /* Zero pages until a context is used: untouched ones cost nothing. */
 struct hdl_match_context hdl_match_contexts[UINT16_MAX + 1];
 
+bool hdl_match_overtaking[UINT16_MAX + 1];
+
 static void bucket_init(struct hdl_bucket *b)
 {
 	b->posted = NULL;
@@ -82,6 +84,8 @@ struct hdl_op *hdl_match_wild(struct hdl_bucket *b, struct hdl_op **link, uint16
 	struct hdl_match_context *c = &hdl_match_contexts[context];
 	struct hdl_op **wlink = &c->wild, *wild, *op = *link;
 
+	if (op && hdl_match_overtaking[context])
+		wlink = c->wild_end;	/* the end of the list */
 	while ((wild = *wlink) && !hdl_wild_matches(wild->src, wild->tag, src, tag))
 		wlink = &wild->next;
 	if (wild && (!op || wild->stamp < op->stamp)) {

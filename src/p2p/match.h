@@ -36,6 +36,9 @@ struct hdl_match {
 };
 extern struct hdl_match hdl_match;
 extern struct hdl_match_context hdl_match_contexts[UINT16_MAX + 1];
+/* By context: messages need not match in their order (mpi_assert_allow_overtaking), so that one which an exact receive waits for does
+ * not look at the wildcards. */
+extern bool hdl_match_overtaking[UINT16_MAX + 1];
 
 void hdl_match_grow(void);
 

@@ -40,6 +40,7 @@ struct hdl_comm {
 	struct hdl_group *group;
 	struct hdl_comm *local;		/* of an intercommunicator; else NULL */
 	struct hdl_topo *topo;		/* its virtual topology; NULL: none */
+	unsigned hints;			/* enum hdl_hint: what the program promises */
 	uint32_t agreements;		/* constructors so far: the same number on all ranks */
 	bool unwanted;			/* of MPI_Comm_idup: gone as soon as it is there */
 	bool part;			/* another one's `local`: the contexts are that one's */
@@ -79,6 +80,11 @@ int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const 
 /* A new communicator of all of comm's ranks (an intracommunicator's) in another order: order[r] is the rank in comm of its rank r. The same
  * on all ranks; n of them are in it. */
 int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out);
+
+/* What the program promises of its use of a communicator (section 7.4.4). */
+enum hdl_hint { HDL_HINT_NO_ANY_TAG = 1, HDL_HINT_NO_ANY_SOURCE = 2, HDL_HINT_EXACT_LENGTH = 4, HDL_HINT_OVERTAKING = 8 };
+/* From now on. (Of one that MPI_Comm_idup is making, comm->hints may be set instead.) */
+void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints);
 
 static inline bool hdl_comm_is_inter(const struct hdl_comm *comm)
 {

@@ -303,6 +303,112 @@ static void inter(void)
 	MPI_Comm_free(&mine);
 }
 
+/* ---- hints, and splitting by hardware ---------------------------------------------------------------------------- */
+
+static int hint(MPI_Comm c, const char *key)
+{
+	int len = 16, flag;
+	char value[16] = "";
+	MPI_Info info;
+
+	MPI_Comm_get_info(c, &info);
+	MPI_Info_get_string(info, key, &len, value, &flag);
+	MPI_Info_free(&info);
+	CHECK(flag && (!strcmp(value, "true") || !strcmp(value, "false")));
+	return !strcmp(value, "true");
+}
+
+/* Those that are given hold; those of the original do not; what is unknown does not appear. */
+static void hints(void)
+{
+	static const char *const keys[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
+					    "mpi_assert_allow_overtaking" };
+	MPI_Info info, got;
+	MPI_Comm c, d, e;
+	MPI_Request q;
+	char value[16];
+	int len = 16, flag, a = 1, b = 2, v[2] = { 0 };
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "heddle_unheard_of", "true");
+	for (int i = 0; i < 4; i++) {
+		CHECK(!hint(MPI_COMM_WORLD, keys[i]));
+		MPI_Info_set(info, keys[i], i % 2 ? "true" : "perhaps");
+	}
+	MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &c);
+	MPI_Comm_idup_with_info(MPI_COMM_WORLD, info, &e, &q);
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	MPI_Comm_dup(c, &d);
+	for (int i = 0; i < 4; i++)
+		CHECK(hint(c, keys[i]) == i % 2 && !hint(d, keys[i]) && hint(e, keys[i]) == i % 2);
+	MPI_Comm_get_info(c, &got);
+	MPI_Info_get_string(got, "heddle_unheard_of", &len, value, &flag);
+	CHECK(!flag);
+	MPI_Info_free(&got);
+	/* where messages may overtake, an exact receive still gets its own, and the wildcard the other */
+	MPI_Irecv(&v[0], 1, MPI_INT, me, MPI_ANY_TAG, c, &q);
+	MPI_Send(&a, 1, MPI_INT, me, 1, c);
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	MPI_Irecv(&v[0], 1, MPI_INT, me, 1, c, &q);
+	MPI_Send(&b, 1, MPI_INT, me, 1, c);
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	CHECK_EQ(v[0], 2);
+	MPI_Info_set(info, keys[1], "false");
+	MPI_Comm_set_info(c, info);
+	CHECK(!hint(c, keys[1]) && hint(c, keys[3]));
+	MPI_Info_free(&info);
+	MPI_Comm_free(&c);
+	MPI_Comm_free(&d);
+	MPI_Comm_free(&e);
+}
+
+/* Parts of one kind: each rank is in at most one, in order of key; those of one host are together. */
+static int part(int type, MPI_Info info, int key)
+{
+	int size = 0, rank, got;
+	MPI_Comm c;
+
+	MPI_Comm_split_type(MPI_COMM_WORLD, type, key, info, &c);
+	if (c == MPI_COMM_NULL)
+		return 0;
+	MPI_Comm_size(c, &size);
+	MPI_Comm_rank(c, &rank);
+	if (rank + 1 < size)
+		MPI_Send(&key, 1, MPI_INT, rank + 1, 0, c);
+	if (rank) {
+		MPI_Recv(&got, 1, MPI_INT, rank - 1, 0, c, MPI_STATUS_IGNORE);
+		CHECK(got <= key);
+	}
+	MPI_Comm_free(&c);
+	return size;
+}
+
+static void by_hardware(void)
+{
+	static const char *const types[] = { "mpi_shared_memory", "hwloc://Machine", "hwloc://Package", "hwloc://NUMANode",
+					     "hwloc://Core", "hwloc://PU", "no such thing" };
+	int all = part(MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, -me), n;
+	MPI_Info info;
+
+	CHECK_EQ(all, np);		/* this test runs on one host */
+	CHECK_EQ(part(MPI_UNDEFINED, MPI_INFO_NULL, 0), 0);
+	CHECK_EQ(part(me ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED, MPI_INFO_NULL, 0), me ? np - 1 : 0);
+	n = part(MPI_COMM_TYPE_HW_UNGUIDED, MPI_INFO_NULL, me);
+	CHECK(n < np);
+	CHECK_EQ(part(MPI_COMM_TYPE_HW_GUIDED, MPI_INFO_NULL, me), 0);
+	MPI_Info_create(&info);
+	CHECK_EQ(part(MPI_COMM_TYPE_RESOURCE_GUIDED, info, me), 0);
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		MPI_Info_set(info, "mpi_hw_resource_type", types[i]);
+		n = part(i % 2 ? MPI_COMM_TYPE_HW_GUIDED : MPI_COMM_TYPE_RESOURCE_GUIDED, info, me);
+		CHECK(i < 2 ? n == np : i == 6 ? n == 0 : n <= np);
+	}
+	MPI_Info_delete(info, "mpi_hw_resource_type");
+	MPI_Info_set(info, "mpi_pset_name", "mpi://SELF");
+	CHECK_EQ(part(MPI_COMM_TYPE_RESOURCE_GUIDED, info, me), 1);
+	MPI_Info_free(&info);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
 static void refused(void)
@@ -357,6 +463,11 @@ static void refused(void)
 			 MPI_ERR_GROUP);
 		MPI_Group_free(&one);
 	}
+	CHECK_EQ(class_of(MPI_Comm_split_type(MPI_COMM_WORLD, 77, 0, MPI_INFO_NULL, &c)), MPI_ERR_ARG);
+	CHECK_EQ(class_of(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, (MPI_Info)MPI_INT, &c)), MPI_ERR_INFO);
+	CHECK_EQ(class_of(MPI_Comm_dup_with_info(MPI_COMM_WORLD, (MPI_Info)MPI_INT, &c)), MPI_ERR_INFO);
+	CHECK_EQ(class_of(MPI_Comm_set_info(MPI_COMM_WORLD, (MPI_Info)MPI_INT)), MPI_ERR_INFO);
+	CHECK_EQ(class_of(MPI_Comm_get_info(MPI_COMM_WORLD, NULL)), MPI_ERR_ARG);
 	c = MPI_COMM_SELF;
 	CHECK_EQ(class_of(MPI_Comm_disconnect(&c)), MPI_ERR_COMM);
 	/* a handle that was freed */
@@ -373,6 +484,8 @@ int main(int argc, char **argv)
 	parts();
 	nonblocking();
 	inter();
+	hints();
+	by_hardware();
 	reuse(argc > 1 ? atoi(argv[1]) : 20000);
 	refused();
 	MPI_Group_free(&world);

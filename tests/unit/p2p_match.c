@@ -72,6 +72,28 @@ Test(match, earlier_of_exact_and_wildcard)
 	cr_assert_eq(hdl_match_arrived(0, 1, 7), v);
 }
 
+/* mpi_assert_allow_overtaking: what an exact receive waits for does not look at the wildcards. */
+Test(match, overtaking_takes_the_exact_one)
+{
+	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *f = receive(2, 1, 7);
+	struct hdl_op *x = receive(2, MPI_ANY_SOURCE, 7), *y = receive(2, MPI_ANY_SOURCE, 7);
+
+	hdl_match_init();
+	hdl_match_overtaking[2] = true;
+	hdl_match_post(w);
+	hdl_match_post(e);
+	hdl_match_post(x);
+	hdl_match_post(y);
+	hdl_match_post(f);
+	cr_assert_eq(hdl_match_arrived(2, 1, 7), f);
+	cr_assert_eq(hdl_match_arrived(2, 1, 7), x);
+	cr_assert_eq(hdl_match_arrived(2, 1, 7), y);
+	cr_assert_null(hdl_match_arrived(2, 1, 7));
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(0, 1, 7), e);
+	hdl_match_overtaking[2] = false;
+}
+
 Test(match, withdraw_keeps_the_rest)
 {
 	struct hdl_op *op[6];

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hints of communicators (MPI-5.0 section 7.4.4), and the constructors that take some. */
+#include "mpi/attr.h"
+#include "mpi/comm_info.h"
+
+#include <string.h>
+
+static const struct {
+	const char *key;
+	unsigned hint;
+} known[] = {
+	{ "mpi_assert_no_any_tag", HDL_HINT_NO_ANY_TAG }, { "mpi_assert_no_any_source", HDL_HINT_NO_ANY_SOURCE },
+	{ "mpi_assert_exact_length", HDL_HINT_EXACT_LENGTH }, { "mpi_assert_allow_overtaking", HDL_HINT_OVERTAKING },
+};
+#define KNOWN (sizeof(known) / sizeof(known[0]))
+
+/* Keys that are not known, and values that are none, are no hints: they are ignored (section 10). */
+unsigned hdl_comm_hints_of(const struct hdl_info *info, unsigned hints)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		const char *value = hdl_info_value(info, known[i].key);
+
+		if (value && !strcmp(value, "true"))
+			hints |= known[i].hint;
+		else if (value && !strcmp(value, "false"))
+			hints &= ~known[i].hint;
+	}
+	return hints;
+}
+
+int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_set_info";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	const struct hdl_info *given;
+	int rc;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	rc = hdl_info_arg(c, call, info, &given);
+	if (rc)
+		return rc;
+	hdl_comm_set_hints(c, hdl_comm_hints_of(given, c->hints));
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_set_info);
+
+/* All hints that are known, with their values. */
+int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_get_info";
+	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_info *info;
+	bool good;
+
+	if (!c)
+		return hdl_bad_comm(call, comm);
+	if (!info_used)
+		return hdl_null_arg(c, call, "info_used");
+	info = hdl_info_new();
+	good = info && hdl_info_set(info, "mpi_memory_alloc_kinds", HDL_MEMORY_KINDS);
+	for (size_t i = 0; good && i < KNOWN; i++)
+		good = hdl_info_set(info, known[i].key, c->hints & known[i].hint ? "true" : "false");
+	if (!good) {
+		if (info)
+			hdl_info_free(info);
+		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for an info object");
+	}
+	*info_used = hdl_info_handle(info);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_get_info);

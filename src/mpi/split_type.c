@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Comm_split_type (MPI-5.0 section 7.4.2): by host, and by what of the hardware processes are bound to (place.h). */
+#include "mpi/comm_info.h"
+#include "mpi/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank says. */
+struct wish {
+	int32_t takes_part;
+	struct hdl_place place;
+};
+
+static bool same_instance(const struct wish *a, const struct wish *b, int level)
+{
+	return a->takes_part && b->takes_part && a->place.at[HDL_AT_HOST] == b->place.at[HDL_AT_HOST] &&
+	       a->place.at[level] >= 0 && a->place.at[level] == b->place.at[level];
+}
+
+/* Of the ranks that are in one instance of this level with the caller: their number, and a color that no others have. */
+static int instance_of(const struct wish *wish, int me, int size, int level, int *color)
+{
+	int n = 0;
+
+	for (int r = size; r--;)
+		if (same_instance(&wish[r], &wish[me], level)) {
+			*color = level * size + r;
+			n++;
+		}
+	return n;
+}
+
+/* The outermost level at which the caller's instance has not all ranks. */
+static int unguided(const struct wish *wish, int me, int size)
+{
+	int color = MPI_UNDEFINED;
+
+	for (int l = 0; l < HDL_LEVELS; l++) {
+		int n = instance_of(wish, me, size, l, &color);
+
+		if (n && n < size)
+			return color;
+	}
+	return MPI_UNDEFINED;
+}
+
+/* -1: no hint that is known. */
+static int wanted_level(const struct hdl_info *info)
+{
+	const char *value = hdl_info_value(info, "mpi_hw_resource_type");
+
+	if (!value)
+		return -1;
+	return strcmp(value, "mpi_shared_memory") ? hdl_place_level(value) : HDL_AT_HOST;
+}
+
+/* Collective, whatever a rank's hint is. */
+static int by_hardware(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+{
+	bool guided = split_type != MPI_COMM_TYPE_HW_UNGUIDED;
+	int level = guided ? wanted_level(info) : 0, rc;
+	struct wish *wish = calloc((size_t)c->size, sizeof(*wish));
+
+	*color = MPI_UNDEFINED;
+	if (!wish)
+		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
+	wish[c->rank].takes_part = split_type != MPI_UNDEFINED && level >= 0;
+	hdl_place_get(&wish[c->rank].place);
+	rc = hdl_comm_exchange(c, wish, sizeof(*wish));
+	if (!rc && wish[c->rank].takes_part) {
+		if (!guided)
+			*color = unguided(wish, c->rank, c->size);
+		else
+			instance_of(wish, c->rank, c->size, level, color);
+	}
+	free(wish);
+	return rc;
+}
+
+/* A process set's name; all ranks give the same, so none waits for the exchange. */
+static bool by_process_set(const struct hdl_comm *c, const struct hdl_info *info, int *color)
+{
+	const char *name = hdl_info_value(info, "mpi_pset_name");
+
+	if (!name)
+		return false;
+	*color = !strcmp(name, "mpi://WORLD") ? 0 : !strcmp(name, "mpi://SELF") ? c->rank : MPI_UNDEFINED;
+	return true;
+}
+
+/* The kinds other than by host need the places of all ranks. A rank that gives MPI_UNDEFINED does not know which kind the others
+ * want: so it says with the first exchange whether it has one. */
+static int choose(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+{
+	int *kind = calloc((size_t)c->size, sizeof(*kind)), any = MPI_UNDEFINED, rc;
+
+	if (!kind)
+		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
+	kind[c->rank] = split_type;
+	if (split_type == MPI_COMM_TYPE_RESOURCE_GUIDED && by_process_set(c, info, color))
+		kind[c->rank] = MPI_COMM_TYPE_SHARED;	/* no hardware to look at */
+	rc = hdl_comm_exchange(c, kind, sizeof(*kind));
+	for (int r = 0; !rc && r < c->size; r++)
+		if (kind[r] != MPI_UNDEFINED)
+			any = kind[r];
+	if (!rc && any != MPI_UNDEFINED && any != MPI_COMM_TYPE_SHARED)
+		rc = by_hardware(c, split_type, info, color);
+	else if (split_type == MPI_COMM_TYPE_SHARED)
+		*color = hdl_job.host_of ? hdl_job.host_of[hdl_job.rank] : 0;
+	free(kind);
+	return rc;
+}
+
+int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Comm_split_type";
+	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
+	int rc, color = MPI_UNDEFINED;
+	const struct hdl_info *given;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	if (split_type != MPI_COMM_TYPE_SHARED && split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_UNDEFINED &&
+	    split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
+		return hdl_raise(c, MPI_ERR_ARG, call, "invalid split_type %d: it is neither an MPI_COMM_TYPE_ nor MPI_UNDEFINED",
+				 split_type);
+	rc = hdl_info_arg(c, call, info, &given);
+	if (rc)
+		return rc;
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	rc = choose(c, split_type, given, &color);
+	if (!rc)
+		rc = hdl_comm_split(c, color, key, &made);
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	if (made)
+		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
+	*newcomm = made ? (MPI_Comm)made : MPI_COMM_NULL;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_split_type);
