@@ -1,4 +1,5 @@
-# libheddle_internal holds everything below the MPI ABI, for unit tests; libheddle exports the ABI only, under its names and hdl_abi_*.
+# libheddle_internal holds everything below the MPI ABI, for unit tests; libheddle exports the ABI only, and each of its
+# functions as hdl_abi_*, too.
 noinst_LTLIBRARIES += libheddle_internal.la
 libheddle_internal_la_SOURCES = $(verbs_exp_sources) $(runtime_sources) $(transport_sources) $(datatype_sources) \
 	$(p2p_sources) $(collectives_sources) $(mpi_sources) src/lines/lines.h src/libheddle.c
@@ -13,10 +14,10 @@ libheddle_la_LDFLAGS = -version-info 0:0:0 -no-undefined -Wl,-z,nodelete -Wl,--e
 
 # The library under the name that the MPI standard ABI gives it, for programs built for any implementation: a shared library
 # of jumps into libheddle. With the code itself in it, a process that loads both, one for a program's sake and one for a
-# library's, would have two of everything that is to be there once.
+# library's, would have two of everything that is to be there once. It finds libheddle beside itself, wherever the two are moved.
 lib_LTLIBRARIES += libmpi_abi.la
 libmpi_abi_la_SOURCES =
 nodist_libmpi_abi_la_SOURCES = src/mpi/forward.c
 libmpi_abi_la_CFLAGS = $(AM_CFLAGS) -fno-plt
 libmpi_abi_la_LIBADD = libheddle.la
-libmpi_abi_la_LDFLAGS = -version-info 1:0:0 -no-undefined
+libmpi_abi_la_LDFLAGS = -version-info 1:0:0 -no-undefined -Wl,-rpath,'$$ORIGIN'
