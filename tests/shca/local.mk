@@ -82,7 +82,7 @@ tests_shca_kills_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_kills_LDFLAGS = $(NOWRAP)
 
 # Completion queues: what task lists and overruns do to them.
-completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions
+completion_tests = tests/shca/task_lists tests/shca/wakeups tests/shca/completions tests/shca/costs
 check_PROGRAMS += $(completion_tests)
 TESTS += $(completion_tests)
 tests_shca_task_lists_SOURCES = tests/shca/task_lists.c $(shca_rig)
@@ -95,3 +95,7 @@ tests_shca_wakeups_LDFLAGS = $(NOWRAP)
 tests_shca_completions_SOURCES = tests/shca/completions.c $(shca_rig)
 tests_shca_completions_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_completions_LDFLAGS = $(NOWRAP)
+tests_shca_costs_SOURCES = tests/shca/costs.c $(shca_rig)
+tests_shca_costs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_costs_LDFLAGS = $(NOWRAP)

@@ -27,6 +27,7 @@ struct shca_node {
 	int bell;			/* the process's asynchronous event bell: m.proc->async_addr */
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
+	struct shca_list qps, cqs, srqs;
 	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
 };
 

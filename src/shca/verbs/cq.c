@@ -226,11 +226,13 @@ static struct shca_lcq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init
 	if (attr->channel)
 		attr->channel->refcnt++;
 	cq->next = c->cqs;
+	cq->prev = &c->cqs;
+	if (cq->next)
+		cq->next->prev = &cq->next;
 	c->cqs = cq;
 	pthread_mutex_unlock(&c->mutex);
 	pthread_mutex_lock(&c->node->mutex);
-	cq->sh->next = m->proc->cq_list;
-	__atomic_store_n(&m->proc->cq_list, cq->off, __ATOMIC_RELEASE);
+	shca_list_add(&c->node->cqs, &m->proc->cq_list, &cq->listed, cq->off, &cq->sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, number, SHCA_KIND_CQ, cq->off);
 	return cq;
@@ -332,11 +334,9 @@ void shca_cq_unmap(struct shca_lcq *cq)
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lcq **p = &c->cqs; *p; p = &(*p)->next)
-		if (*p == cq) {
-			*p = cq->next;
-			break;
-		}
+	*cq->prev = cq->next;
+	if (cq->next)
+		cq->next->prev = cq->prev;
 	if (cq->cq.channel)
 		cq->cq.channel->refcnt--;
 	pthread_mutex_unlock(&c->mutex);
@@ -345,11 +345,7 @@ void shca_cq_unmap(struct shca_lcq *cq)
 	SHCA_FAILPOINT(cpu, "cq-closing", NULL, 0);
 	shca_number_set(m, cq->sh->cqn, SHCA_KIND_NONE, 0);
 	pthread_mutex_lock(&c->node->mutex);
-	for (shca_off *p = &m->proc->cq_list; *p; p = &((struct shca_cq *)shca_at(m->base, *p))->next)
-		if (*p == cq->off) {
-			__atomic_store_n(p, cq->sh->next, __ATOMIC_RELEASE);
-			break;
-		}
+	shca_list_remove(&c->node->cqs, &m->proc->cq_list, &cq->listed);
 	shca_local_set(m, cq->sh->cqn, SHCA_KIND_NONE, NULL);
 	pthread_mutex_unlock(&c->node->mutex);
 	if (!cpu)

@@ -17,6 +17,40 @@
 
 #include "shca/engine/engine.h"
 
+/*
+ * The shared lists of a process's queues (shca_proc_slot) as their owner sees them: linked both ways here, so that an
+ * element is found and taken out at once. What others follow is linked forwards only, and changes by one store: whole at
+ * every instant, whenever the owner dies. Guarded by node->mutex.
+ */
+struct shca_listed {
+	struct shca_listed *before, *after;	/* before NULL: the first */
+	shca_off *next;			/* in the shared element: the one after it */
+	shca_off off;			/* of the shared element */
+};
+struct shca_list {
+	struct shca_listed *first;
+};
+static inline void shca_list_add(struct shca_list *l, shca_off *head, struct shca_listed *e, shca_off off, shca_off *next)
+{
+	*e = (struct shca_listed){.after = l->first, .next = next, .off = off};
+	if (l->first)
+		l->first->before = e;
+	l->first = e;
+	__atomic_store_n(next, __atomic_load_n(head, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	__atomic_store_n(head, off, __ATOMIC_RELEASE);
+}
+/* The element's own link stays: whoever stands on it goes on. It may be freed after a quiesce. */
+static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct shca_listed *e)
+{
+	__atomic_store_n(e->before ? e->before->next : head, __atomic_load_n(e->next, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
+	if (e->before)
+		e->before->after = e->after;
+	else
+		l->first = e->after;
+	if (e->after)
+		e->after->before = e->before;
+}
+
 /* A lock that the user may have promised not to need (ibv_td, IBV_CREATE_CQ_ATTR_SINGLE_THREADED). */
 struct shca_lock {
 	_Atomic uint32_t word;
@@ -131,7 +165,8 @@ struct shca_lcq {
 	struct shca_lpd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;
-	struct shca_lcq *next;		/* of the context: channel events are found by scanning */
+	struct shca_lcq *next, **prev;	/* of the context */
+	struct shca_listed listed;
 	uint32_t events_unacked, async_unacked;
 	_Atomic uint32_t refs;		/* queues that complete here */
 };
@@ -143,7 +178,8 @@ struct shca_lsrq {
 	enum ibv_srq_type type;
 	struct shca_lcq *cq;		/* XRC */
 	struct shca_lpd *pd;
-	struct shca_lsrq *next;
+	struct shca_lsrq *next, **prev;	/* of the context */
+	struct shca_listed listed;
 	struct shca_lxrcd *xrcd;
 	uint32_t events_unacked;
 	_Atomic uint32_t refs;		/* queue pairs that receive from it */
@@ -201,7 +237,9 @@ struct shca_lqp {
 	int attr_mask;
 	struct ibv_qp_init_attr init;
 	uint64_t dv_dc_key;
-	struct shca_lqp *next;		/* of the context */
+	struct shca_lqp *next, **prev;	/* of the context */
+	struct shca_listed listed;
+	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
 	struct shca_lxrcd *xrcd;	/* XRC_RECV */
 	bool has_ex;			/* made by create_qp_ex with send operations */

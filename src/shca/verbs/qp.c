@@ -151,8 +151,9 @@ static void refs_drop(struct shca_lqp *qp)
 }
 
 /* Pollers of this process run its cross-channel queues that a stopped thread has locked but not begun. */
-static int cross_add(struct shca_member *m, shca_off qp)
+static int cross_add(struct shca_lqp *qp)
 {
+	struct shca_member *m = qp->m;
 	int err = 0;
 	pthread_mutex_lock(&m->mutex);
 	if (m->cross_n == m->cross_cap) {
@@ -165,20 +166,24 @@ static int cross_add(struct shca_member *m, shca_off qp)
 			err = ENOMEM;
 		}
 	}
-	if (!err)
-		m->cross[m->cross_n++] = qp;
+	if (!err) {
+		qp->cross = m->cross_n;
+		m->cross[m->cross_n++] = qp->off;
+	}
 	pthread_mutex_unlock(&m->mutex);
 	return err;
 }
 
-static void cross_remove(struct shca_member *m, shca_off qp)
+static void cross_remove(struct shca_lqp *qp)
 {
+	struct shca_member *m = qp->m;
+
 	pthread_mutex_lock(&m->mutex);
-	for (uint32_t i = 0; i < m->cross_n; i++)
-		if (m->cross[i] == qp) {
-			m->cross[i] = m->cross[--m->cross_n];
-			break;
-		}
+	/* the last one takes its place */
+	shca_off last = m->cross[--m->cross_n];
+	m->cross[qp->cross] = last;
+	struct shca_tagged *t = shca_local_get(m, ((struct shca_qp *)shca_at(m->base, last))->qpn);
+	t->qp->cross = qp->cross;
 	pthread_mutex_unlock(&m->mutex);
 }
 
@@ -189,11 +194,13 @@ static void publish(struct shca_context *c, struct shca_lqp *qp)
 	refs_take(qp);
 	pthread_mutex_lock(&c->mutex);
 	qp->next = c->qps;
+	qp->prev = &c->qps;
+	if (qp->next)
+		qp->next->prev = &qp->next;
 	c->qps = qp;
 	pthread_mutex_unlock(&c->mutex);
 	pthread_mutex_lock(&c->node->mutex);
-	qp->sh->next = atomic_load(&m->proc->qp_list);
-	atomic_store(&m->proc->qp_list, qp->off);
+	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->listed, qp->off, &qp->sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, qp->sh->qpn, SHCA_KIND_QP, qp->off);
 }
@@ -316,7 +323,7 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 		}
 	}
 	if (qp->shared_only) {
-		err = cross_add(m, qp->off);
+		err = cross_add(qp);
 		if (err)
 			goto free_recv;
 	}
@@ -810,11 +817,9 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lqp **p = &c->qps; *p; p = &(*p)->next)
-		if (*p == qp) {
-			*p = qp->next;
-			break;
-		}
+	*qp->prev = qp->next;
+	if (qp->next)
+		qp->next->prev = qp->prev;
 	pthread_mutex_unlock(&c->mutex);
 	struct shca_cpu *cpu = shca_cpu_get(m);
 	if (!cpu) {
@@ -827,13 +832,10 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	SHCA_FAILPOINT(cpu, "destroy-stopped", sh, 0);
 	if (sh->flags & SHCA_QP_CROSS)
 		forget_waits(c, qp);
-	cross_remove(m, qp->off);
+	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
+		cross_remove(qp);
 	pthread_mutex_lock(&c->node->mutex);
-	for (shca_off *p = (shca_off *)&m->proc->qp_list; *p; p = &((struct shca_qp *)shca_at(m->base, *p))->next)
-		if (*p == qp->off) {
-			__atomic_store_n(p, sh->next, __ATOMIC_RELEASE);
-			break;
-		}
+	shca_list_remove(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->listed);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);

@@ -69,11 +69,13 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 	attr->attr.max_sge = srq->rq.max_sge;
 	pthread_mutex_lock(&c->mutex);
 	srq->next = c->srqs;
+	srq->prev = &c->srqs;
+	if (srq->next)
+		srq->next->prev = &srq->next;
 	c->srqs = srq;
 	pthread_mutex_unlock(&c->mutex);
 	pthread_mutex_lock(&c->node->mutex);
-	sh->next = m->proc->srq_list;
-	__atomic_store_n(&m->proc->srq_list, srq->rq.off, __ATOMIC_RELEASE);
+	shca_list_add(&c->node->srqs, &m->proc->srq_list, &srq->listed, srq->rq.off, &sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, srq->number, SHCA_KIND_SRQ, srq->rq.off);
 	return srq;
@@ -176,11 +178,9 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lsrq **p = &c->srqs; *p; p = &(*p)->next)
-		if (*p == srq) {
-			*p = srq->next;
-			break;
-		}
+	*srq->prev = srq->next;
+	if (srq->next)
+		srq->next->prev = srq->prev;
 	pthread_mutex_unlock(&c->mutex);
 	struct shca_cpu *cpu = shca_cpu_get(m);
 	atomic_store(&srq->rq.sh->dead, 1);
@@ -198,11 +198,7 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	/* behind the number's end, before the quiesce: an XRC requester may remember a window that this queue's domain opens */
 	shca_withdraw(m, m->slot);
 	pthread_mutex_lock(&c->node->mutex);
-	for (shca_off *p = &m->proc->srq_list; *p; p = &((struct shca_rq *)shca_at(m->base, *p))->next)
-		if (*p == srq->rq.off) {
-			__atomic_store_n(p, srq->rq.sh->next, __ATOMIC_RELEASE);
-			break;
-		}
+	shca_list_remove(&c->node->srqs, &m->proc->srq_list, &srq->listed);
 	pthread_mutex_unlock(&c->node->mutex);
 	if (!cpu)
 		return;
