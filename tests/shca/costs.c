@@ -31,7 +31,7 @@ static struct ibv_qp *queue(struct ibv_cq *cq, struct ibv_srq *srq, uint32_t fla
 	return qp;
 }
 
-__attribute__((unused)) static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
+static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 {
 	struct ibv_qp *end[2] = {a, b};
 
@@ -111,11 +111,53 @@ static uint64_t destroy_oldest(int n)
 	return took;
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+
+enum { QUEUES = 128, DEPTH = 1024 };
+
+/* KiB of the fabric for each of QUEUES more queues of DEPTH. */
+static double footprint(uint32_t before)
+{
+	return (double)(rig_chunks(r.m, r.m->slot) - before) * (SHCA_CHUNK / 1024.0) / QUEUES;
+}
+
+static void memory(void)
+{
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .send_wr = DEPTH, .recv_wr = DEPTH,
+				.sge = 1};
+	struct ibv_qp *qp[QUEUES];
+	struct ibv_cq *cq = rig_cq(&r, 16, NULL);
+	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP}, *bad;
+	uint32_t before = rig_chunks(r.m, r.m->slot);
+
+	a.scq = a.rcq = cq;
+	for (int i = 0; i < QUEUES; i++) {
+		qp[i] = rig_qp(&r, &a);
+		rig_init(qp[i]);
+	}
+	double idle = footprint(before);
+	for (int i = 0; i < QUEUES; i += 2)
+		connect_both(qp[i], qp[i + 1]);
+	for (int i = 0; i < QUEUES; i++)
+		CHECK(!shca_post_recv(qp[i], &recv, &bad_recv) && !shca_exp_post_send(qp[i], &nop, &bad));
+	double used = footprint(before);
+	/* of one segment each, and their completions */
+	double asked = DEPTH * (double)(128 + 64 + 2 * sizeof(struct shca_cqe)) / 1024;
+	printf("a queue of depth %d: %.1f KiB idle, %.1f KiB in use, %.1f asked for\n", DEPTH, idle, used, asked);
+	if (idle > 4 || used > 1.25 * asked)
+		FAIL("a queue of depth %d: %.1f KiB idle, %.1f KiB in use, %.1f asked for", DEPTH, idle, used, asked);
+	for (int i = 0; i < QUEUES; i++)
+		CHECK(!shca_destroy_qp(qp[i]));
+	CHECK(!shca_destroy_cq(cq));
+}
+
 int main(void)
 {
 	alarm(100);
 	rig_virtual(&r, NULL);
 	lists();
+	memory();
 	compare("destroy a queue and its CQ", destroy_oldest(FEW), destroy_oldest(MANY));
 	rig_virtual_leave(&r);
 	return 0;

@@ -89,7 +89,10 @@ void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp);
 void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
 static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
 {
-	return (struct shca_wqe *)(base + qp->wqes + (pos & ((1ull << qp->sq_log2) - 1)) * qp->sq_stride);
+	/* pos % sq_slots: exact while pos < 2^64 / sq_slots */
+	uint64_t laps = (uint64_t)((unsigned __int128)pos * qp->sq_magic >> 64);
+
+	return (struct shca_wqe *)(base + qp->wqes + (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
 /* Called by the helper thread: runs stalled queues of this process whose timers are due; returns when to come again
  * (CLOCK_MONOTONIC ns), 0: no need. */
@@ -252,9 +255,13 @@ static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_r
 {
 	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
 }
-static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq)
+/* The ring and the mask of its positions, which belong together. */
+static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq, uint64_t *mask)
 {
-	return shca_at(cpu->base, rq->ring);
+	uint64_t ring = atomic_load_explicit(&rq->ring, memory_order_acquire);
+
+	*mask = (1ull << (ring & 63)) - 1;
+	return shca_at(cpu->base, ring & ~(uint64_t)63);
 }
 /* The owner has polled the completion of the receive at index. */
 static inline void shca_rq_polled(_Atomic uint64_t *mark)

@@ -19,8 +19,8 @@ static void limit_reached(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t lim
 
 int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
 {
-	_Atomic uint64_t *ring = shca_rq_ring(cpu, rq);
-	uint64_t mask = (1ull << rq->log2) - 1;
+	uint64_t mask;
+	_Atomic uint64_t *ring = shca_rq_ring(cpu, rq, &mask);
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	for (;;) {
@@ -76,13 +76,13 @@ bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 
 void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 {
-	uint64_t pos = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	uint64_t pos = atomic_load_explicit(&rq->tail, memory_order_relaxed), mask;
+	_Atomic uint64_t *ring = shca_rq_ring(cpu, rq, &mask);
 	struct shca_rwqe *w = shca_rwqe_at(cpu, rq, index);
 
 	atomic_store_explicit(mark_of(cpu, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
 	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
-	atomic_store_explicit(&shca_rq_ring(cpu, rq)[pos & ((1ull << rq->log2) - 1)], (pos & SHCA_POS_MASK) << 24 | index,
-			      memory_order_release);
+	atomic_store_explicit(&ring[pos & mask], (pos & SHCA_POS_MASK) << 24 | index, memory_order_release);
 	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
 	/* pairs with the heavy fence of a queue that stalls for want of a receive (run.c) */
 	shca_light_fence(cpu->m);

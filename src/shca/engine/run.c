@@ -401,7 +401,7 @@ static void flush_rest(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq 
 {
 	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
 
-	for (uint32_t i = 0; i < 1u << rq->log2; i++) {
+	for (uint32_t i = 0; rq->wqes && i < 1u << rq->log2; i++) {
 		if (!shca_rq_in_flush(cpu, rq, i))
 			continue;
 		/* what was polled is in flush no more (and what is overwritten was polled) */

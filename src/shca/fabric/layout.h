@@ -231,10 +231,11 @@ struct shca_rwqe {
 };
 
 /* A receive queue: of one QP, or shared. ring[position & mask] holds the index of the receive posted there. Positions
- * begin at the ring's size, so that a zeroed ring is empty. */
+ * begin at the ring's size, so that a zeroed ring is empty. The ring and the receives are made when the first one is posted;
+ * until then the ring is `none`. */
 struct shca_rq {
 	uint32_t log2, stride;		/* entries; bytes of a struct shca_rwqe with its segments */
-	shca_off ring;			/* _Atomic uint64_t: position << 24 | index */
+	_Atomic uint64_t ring;		/* offset (of _Atomic uint64_t: position << 24 | index) | log2 of its entries */
 	shca_off wqes;
 	uint32_t number;		/* SRQ number, or the QP's */
 	uint32_t proc, pd, xrcd;
@@ -255,6 +256,8 @@ struct shca_rq {
 	shca_aligned _Atomic uint64_t tail;
 	_Atomic uint64_t enabled;	/* managed: positions below may be taken */
 	_Atomic uint32_t returned;	/* some receive is in state RETURNED: the owner posts it again */
+	uint32_t reserved1;
+	_Atomic uint64_t none;		/* a ring of one entry that is empty for ever */
 #define SHCA_LIMIT_EVENT 0x80000000u
 	/* queues stopped by RNR */
 	shca_aligned _Atomic uint64_t rnr;	/* stack of QP offsets, linked by qp.rnr_next; taken whole */
@@ -332,8 +335,9 @@ struct shca_qp {
 	uint32_t peer_proc;		/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16 */
 	/* requester side: fixed at RTS; read by executors */
 	shca_aligned shca_off scq;
-	shca_off wqes;
-	uint32_t sq_log2, sq_stride;
+	shca_off wqes;			/* 0: none was written so far */
+	uint32_t sq_slots, sq_stride;
+	uint64_t sq_magic;		/* 2^64 / sq_slots, and a little more: shca_wqe_at */
 	uint32_t mtu;
 	uint8_t rnr_retry, retry_cnt, timeout, sq_sig_all;
 	_Atomic uint32_t qp_state;	/* enum ibv_qp_state */

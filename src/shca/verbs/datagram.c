@@ -22,7 +22,7 @@ struct shca_route {
 	uint32_t dqpn;			/* 0: nothing is remembered */
 	uint32_t qkey;
 	uint32_t withdrawn;
-	uint32_t reserved;
+	uint32_t mask;			/* of the ring's positions */
 	struct shca_proc_slot *proc;
 	struct shca_qp *to;
 	struct shca_rq *rq;
@@ -49,8 +49,10 @@ static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp
 	if (shca_responder_find(cpu, q->sh, &where, &rsp) || shca_responder_receives(cpu, q->sh, &where, &rsp) ||
 	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
 		return false;
+	uint64_t mask;
+	_Atomic uint64_t *ring = shca_rq_ring(cpu, rsp.rq, &mask);
 	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = rsp.qp, .rq = rsp.rq,
-				 .cq = rsp.rcq, .ring = shca_rq_ring(cpu, rsp.rq), .wqes = cpu->base + rsp.rq->wqes};
+				 .cq = rsp.rcq, .ring = ring, .mask = (uint32_t)mask, .wqes = cpu->base + rsp.rq->wqes};
 	return true;
 }
 
@@ -108,7 +110,7 @@ static inline struct shca_rwqe *take(struct shca_cpu *cpu, struct shca_qp *qp, c
 static inline bool run(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_route *r, const void *data, uint32_t len)
 {
 	struct shca_rq *rq = r->rq;
-	uint64_t mask = (1ull << rq->log2) - 1, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	uint64_t mask = r->mask, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	struct shca_rwqe *w;
 
 	if (atomic_load_explicit(&rq->limit, memory_order_relaxed) || !(w = take(cpu, qp, r, pos, mask, len)))

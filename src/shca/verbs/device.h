@@ -220,7 +220,7 @@ struct shca_lqp {
 	/* send queue positions, absolute: freed <= head <= pi */
 	uint64_t pi;			/* next position */
 	uint64_t freed;			/* positions below are known to be free */
-	uint64_t sq_mask;		/* slots - 1 */
+	uint64_t sq_mask;		/* of wr_id and longs: a power of two - 1 */
 	uint32_t max_wr;		/* requests outstanding at most */
 	bool hold_kick;			/* several are being posted: run later */
 	struct shca_task_count task;
@@ -278,7 +278,9 @@ int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 void shca_longs_free(struct shca_lqp *q);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
 int shca_wr_ops(struct shca_lqp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
-/* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. */
+/* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. What a receive needs is
+ * made when the first one is posted, under rq->lock. 0 or a negative errno. */
+int shca_lrq_reserve(struct shca_member *m, struct shca_lrq *rq);
 int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq);
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not

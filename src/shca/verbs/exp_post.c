@@ -135,6 +135,9 @@ static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool li
 	int op = op_of(wr->exp_opcode);
 	uint64_t posted;
 
+	/* a single request that finds no memory is refused then; one of a list must not be */
+	if (list && shca_reserve_ring(q))
+		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
 		return shca_cq_add_waiter(q->m, ((struct shca_lcq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
 	if (op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN) {
@@ -149,7 +152,6 @@ static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool li
 		n->enabled = index;
 		return 0;
 	}
-	/* a single request that finds no memory is refused then; one of a list must not be */
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
@@ -376,6 +378,8 @@ static int count_task(struct ibv_exp_task *task)
 
 	if (task->task_type == IBV_EXP_TASK_RECV) {
 		struct shca_lrq *rq = q->rq;
+		if (shca_lrq_reserve(q->m, rq))
+			return ENOMEM;
 		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 			if ((uint32_t)wr->num_sge > rq->max_sge)
 				return EINVAL;

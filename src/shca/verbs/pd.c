@@ -262,7 +262,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 static void spoil_receives(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t key)
 {
 	shca_lock(&rq->lock);
-	for (uint32_t i = 0; i < rq->size; i++)
+	for (uint32_t i = 0; rq->keys && i < rq->size; i++)
 		for (uint32_t k = 0; k < rq->max_sge; k++)
 			if (rq->keys[i * rq->max_sge + k] == key)
 				shca_rwqe_at(cpu, rq->sh, i)->bad = IBV_WC_LOC_PROT_ERR;

@@ -178,6 +178,8 @@ static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos,
 static int write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
+	if (__builtin_expect(!q->sh->wqes, 0) && shca_reserve_ring(q))
+		return ENOMEM;
 	struct shca_wqe *w = shca_wqe_at(cpu->base, q->sh, q->pi);
 
 	w->op = req->op;
@@ -288,9 +290,10 @@ int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct
 		/* nobody will read it */
 		req->flags &= ~SHCA_WQE_INLINE;
 		req->nsge = 0;
-		write_wqe(cpu, q, wr_id, req);
-		kick_posted(cpu, q);
-		return 0;
+		int err = write_wqe(cpu, q, wr_id, req);
+		if (!err)
+			kick_posted(cpu, q);
+		return err;
 	}
 	if (__builtin_expect(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed), 0) &&
 	    !try_direct(q)) {
@@ -587,46 +590,56 @@ int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, u
 		log2++;
 	}
 	memset(rq, 0, sizeof(*rq));
-	uint32_t stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
 	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
-	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
-	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * stride);
-	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
-	rq->fifo = calloc(size, sizeof(*rq->fifo));
-	rq->keys = calloc((size_t)size * max_sge, sizeof(*rq->keys));
+	if (!rq->off)
+		return -ENOMEM;
 	rq->size = size;
 	rq->max_sge = max_sge;
-	if (!rq->off || !ring || !marks || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
-		if (ring)
-			shca_mem_free(m, ring, size * sizeof(uint64_t));
-		if (marks)
-			shca_mem_free(m, marks, size * sizeof(uint64_t));
-		if (wqes)
-			shca_mem_free(m, wqes, (uint64_t)size * stride);
-		if (rq->off)
-			shca_mem_free(m, rq->off, sizeof(struct shca_rq));
-		free(rq->wr_id);
-		free(rq->fifo);
-		free(rq->keys);
-		memset(rq, 0, sizeof(*rq));
-		return -ENOMEM;
-	}
 	rq->sh = shca_at(m->base, rq->off);
 	rq->sh->log2 = log2;
-	rq->sh->stride = stride;
-	rq->sh->ring = ring;
-	rq->sh->wqes = wqes;
-	rq->sh->marks = marks;
-	rq->marks = shca_at(m->base, marks);
+	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
+	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);
 	rq->sh->proc = m->slot;
 	/* positions begin at the size: a zeroed ring is a lap behind */
 	atomic_store(&rq->sh->head, size);
 	atomic_store(&rq->sh->tail, size);
 	atomic_store(&rq->sh->enabled, size);
 	rq->enabled_total = size;
+	rq->fifo_tail = size;
+	return 0;
+}
+
+int shca_lrq_reserve(struct shca_member *m, struct shca_lrq *rq)
+{
+	struct shca_rq *sh = rq->sh;
+	uint32_t size = rq->size;
+
+	if (sh->wqes)
+		return 0;
+	shca_off ring = shca_mem_alloc(m, size * sizeof(uint64_t)), marks = shca_mem_alloc(m, size * sizeof(uint64_t));
+	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * sh->stride);
+	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
+	rq->fifo = calloc(size, sizeof(*rq->fifo));
+	rq->keys = calloc((size_t)size * rq->max_sge, sizeof(*rq->keys));
+	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
+		shca_mem_free(m, ring, size * sizeof(uint64_t));
+		shca_mem_free(m, marks, size * sizeof(uint64_t));
+		shca_mem_free(m, wqes, (uint64_t)size * sh->stride);
+		free(rq->wr_id);
+		free(rq->fifo);
+		free(rq->keys);
+		rq->wr_id = NULL;
+		rq->fifo = rq->keys = NULL;
+		return -ENOMEM;
+	}
 	for (uint32_t i = 0; i < size; i++)
 		rq->fifo[i] = i;
-	rq->fifo_tail = size;
+	sh->marks = marks;
+	rq->marks = shca_at(m->base, marks);
+	sh->wqes = wqes;
+	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
+	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
+	shca_withdraw(m, m->slot);
 	return 0;
 }
 
@@ -634,9 +647,11 @@ void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
 {
 	if (!rq->off)
 		return;
-	shca_mem_free(m, rq->sh->ring, rq->size * sizeof(uint64_t));
-	shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
-	shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
+	if (rq->sh->wqes) {
+		shca_mem_free(m, rq->sh->ring & ~(uint64_t)63, rq->size * sizeof(uint64_t));
+		shca_mem_free(m, rq->sh->marks, rq->size * sizeof(uint64_t));
+		shca_mem_free(m, rq->sh->wqes, (uint64_t)rq->size * rq->sh->stride);
+	}
 	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
 	free(rq->wr_id);
 	free(rq->fifo);
@@ -647,7 +662,7 @@ void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
 /* The caller holds rq->lock. */
 static void repost(struct shca_cpu *cpu, struct shca_lrq *rq)
 {
-	if (atomic_exchange(&rq->sh->returned, 0))
+	if (atomic_exchange(&rq->sh->returned, 0) && rq->wr_id)
 		for (uint32_t i = 0; i < rq->size; i++)
 			if (shca_rq_reclaim(cpu, rq->sh, i))
 				shca_rq_post(cpu, rq->sh, i);
@@ -662,6 +677,10 @@ void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq)
 
 int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	if (__builtin_expect(!rq->wr_id, 0) && shca_lrq_reserve(cpu->m, rq)) {
+		*bad = wr;
+		return ENOMEM;
+	}
 	if (__builtin_expect(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0, 0))
 		repost(cpu, rq);
 	for (; wr; wr = wr->next) {

@@ -17,6 +17,8 @@ int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_se
 uint64_t shca_send_room(struct shca_lqp *q);
 /* Room for the inline data of the request that comes `ahead` requests from now, should it have to wait. 0 or ENOMEM. */
 int shca_reserve_inline(struct shca_lqp *q, uint64_t ahead, uint64_t bytes);
+/* The ring of WQEs, made when the first one is written. 0 or ENOMEM. */
+int shca_reserve_ring(struct shca_lqp *q);
 bool shca_op_allowed(const struct shca_lqp *q, uint8_t op);
 /* Resolves a gather or scatter list; 0 or an enum ibv_wc_status. */
 uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,

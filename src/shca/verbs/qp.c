@@ -6,6 +6,7 @@
 
 #include "shca/verbs/control.h"
 #include "shca/verbs/plain.h"
+#include "shca/verbs/post.h"
 
 static bool has_send(uint8_t type)
 {
@@ -64,7 +65,18 @@ static int create_check(const struct shca_qp_create *cr)
 
 static uint64_t sq_bytes(const struct shca_lqp *qp)
 {
-	return (uint64_t)qp->sh->sq_stride << qp->sh->sq_log2;
+	return (uint64_t)qp->sh->sq_stride * qp->sh->sq_slots;
+}
+
+/* Most queues run their requests where they are posted, and write none down. */
+int shca_reserve_ring(struct shca_lqp *qp)
+{
+	if (qp->sh->wqes)
+		return 0;
+	shca_off wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
+	/* executors come by a request that is posted, and this is before */
+	qp->sh->wqes = wqes;
+	return wqes ? 0 : ENOMEM;
 }
 
 /* The send side. 0 or an errno value; what was made is freed by send_free. */
@@ -78,19 +90,17 @@ static int send_init(struct shca_lqp *qp, const struct ibv_qp_cap *cap)
 		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
 	room = (room + SHCA_LINE - 1) & ~(uint32_t)(SHCA_LINE - 1);
 	/* one more: a request whose completion was polled may not have left the queue yet, see freed() in post.c */
-	uint32_t slots = pow2(cap->max_send_wr + 1);
+	uint32_t slots = cap->max_send_wr ? cap->max_send_wr + 1 : 2, ids = pow2(slots);
 	qp->max_wr = cap->max_send_wr;
-	qp->sq_mask = slots - 1;
+	qp->sq_mask = ids - 1;
 	qp->max_sge = sge;
 	qp->max_inline = most > room ? most : room;
-	qp->wr_id = calloc(slots, sizeof *qp->wr_id);
+	qp->wr_id = calloc(ids, sizeof *qp->wr_id);
 	if (!qp->wr_id)
 		return ENOMEM;
-	qp->sh->sq_log2 = (uint32_t)__builtin_ctz(slots);
+	qp->sh->sq_slots = slots;
+	qp->sh->sq_magic = UINT64_MAX / slots + 1;
 	qp->sh->sq_stride = (uint32_t)sizeof(struct shca_wqe) + room;
-	qp->sh->wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
-	if (!qp->sh->wqes)
-		return ENOMEM;
 	return qp->plain ? shca_targets_init(qp) : 0;
 }
 
