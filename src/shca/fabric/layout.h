@@ -234,6 +234,7 @@ struct shca_rwqe {
  * begin at the ring's size, so that a zeroed ring is empty. The ring and the receives are made when the first one is posted;
  * until then the ring is `none`. */
 struct shca_rq {
+	shca_aligned _Atomic uint64_t none;	/* a ring of one entry that is empty for ever */
 	uint32_t log2, stride;		/* entries; bytes of a struct shca_rwqe with its segments */
 	_Atomic uint64_t ring;		/* offset (of _Atomic uint64_t: position << 24 | index) | log2 of its entries */
 	shca_off wqes;
@@ -256,8 +257,6 @@ struct shca_rq {
 	shca_aligned _Atomic uint64_t tail;
 	_Atomic uint64_t enabled;	/* managed: positions below may be taken */
 	_Atomic uint32_t returned;	/* some receive is in state RETURNED: the owner posts it again */
-	uint32_t reserved1;
-	_Atomic uint64_t none;		/* a ring of one entry that is empty for ever */
 #define SHCA_LIMIT_EVENT 0x80000000u
 	/* queues stopped by RNR */
 	shca_aligned _Atomic uint64_t rnr;	/* stack of QP offsets, linked by qp.rnr_next; taken whole */

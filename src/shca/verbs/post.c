@@ -598,7 +598,7 @@ int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, u
 	rq->sh = shca_at(m->base, rq->off);
 	rq->sh->log2 = log2;
 	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
-	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);
+	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
 	rq->sh->proc = m->slot;
 	/* positions begin at the size: a zeroed ring is a lap behind */
 	atomic_store(&rq->sh->head, size);
