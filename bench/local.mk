@@ -1,7 +1,7 @@
 # Benchmarks. They are plain MPI programs; here they are linked with libheddle, bench/compare builds them for its peers.
 hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/window.c
 hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_barrier bench/hd_bcast \
-	bench/hd_allreduce bench/hd_alltoall bench/hd_ibarrier bench/hd_iallreduce bench/hd_init bench/hd_offload
+	bench/hd_allreduce bench/hd_alltoall bench/hd_ibarrier bench/hd_iallreduce bench/hd_init bench/hd_offload bench/hd_datatype
 
 noinst_PROGRAMS += $(hdb_programs) bench/limits bench/hop
 
@@ -41,6 +41,9 @@ bench_hd_init_LDFLAGS = $(NOWRAP)
 bench_hd_offload_SOURCES = bench/hd_offload.c $(hdb_sources)
 bench_hd_offload_LDADD = libheddle.la
 bench_hd_offload_LDFLAGS = $(NOWRAP)
+bench_hd_datatype_SOURCES = bench/hd_datatype.c $(hdb_sources)
+bench_hd_datatype_LDADD = libheddle.la
+bench_hd_datatype_LDFLAGS = $(NOWRAP)
 
 # No MPI in them: what the machine itself can do, and the device.
 bench_limits_SOURCES = bench/limits.c

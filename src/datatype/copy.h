@@ -54,20 +54,56 @@ struct grid {
 	MPI_Count n1, n2;
 };
 
-/* len is a constant in the callers of the next three, or too long for it to matter. */
-always void grid_rows(const struct grid *g, size_t len)
-{
-	for (MPI_Count i = 0; i < g->n1; i++) {
-		char *to = g->to + i * g->to1;
-		const char *from = g->from + i * g->from1;
+/*
+ * How a loop copies its runs, by a constant: EXACT: the length is one, and the compiler knows best; a number: by two moves
+ * of so many bytes, which overlap; ANY: by what the length asks for, each time.
+ */
+enum { EXACT = 0, ANY = -1 };
 
-#pragma GCC unroll 4
-		for (MPI_Count j = 0; j < g->n2; j++) {
-			copy_run(to, from, len);
-			to += g->to2;
-			from += g->from2;
-		}
+always void copy_by(char *to, const char *from, size_t n, int way)
+{
+	if (way == EXACT) {
+		memcpy(to, from, n);
+	} else if (way == ANY) {
+		copy_run(to, from, n);
+	} else {
+		memcpy(to, from, (size_t)way);
+		memcpy(to + n - way, from + n - way, (size_t)way);
 	}
+}
+
+/* n runs. Four at a time: that leaves one addition for each side, where the compiler has to add for each run. */
+always void copy_row(char *to, const char *from, MPI_Aint to_stride, MPI_Aint from_stride, MPI_Count n, size_t len, int way)
+{
+	for (; n >= 4; n -= 4) {
+		copy_by(to, from, len, way);
+		copy_by(to + to_stride, from + from_stride, len, way);
+		copy_by(to + 2 * to_stride, from + 2 * from_stride, len, way);
+		copy_by(to + 3 * to_stride, from + 3 * from_stride, len, way);
+		to += 4 * to_stride;
+		from += 4 * from_stride;
+	}
+	for (; n > 0; n--) {
+		copy_by(to, from, len, way);
+		to += to_stride;
+		from += from_stride;
+	}
+}
+
+/* Where the packed side's runs lie one behind the other, its stride is a constant, too. */
+always void grid_rows(const struct grid *g, size_t len, int way)
+{
+	const MPI_Aint dense = (MPI_Aint)len;
+
+	if (g->to2 == dense)
+		for (MPI_Count i = 0; i < g->n1; i++)
+			copy_row(g->to + i * g->to1, g->from + i * g->from1, dense, g->from2, g->n2, len, way);
+	else if (g->from2 == dense)
+		for (MPI_Count i = 0; i < g->n1; i++)
+			copy_row(g->to + i * g->to1, g->from + i * g->from1, g->to2, dense, g->n2, len, way);
+	else
+		for (MPI_Count i = 0; i < g->n1; i++)
+			copy_row(g->to + i * g->to1, g->from + i * g->from1, g->to2, g->from2, g->n2, len, way);
 }
 
 /*
@@ -77,6 +113,7 @@ always void grid_rows(const struct grid *g, size_t len)
 #define GRID_TILE	8
 #define GRID_PIECE	256
 
+/* len is a constant. */
 always void grid_tiles(struct grid *g, size_t len)
 {
 	MPI_Count rows = g->n1 / GRID_TILE * GRID_TILE;
@@ -91,7 +128,7 @@ always void grid_tiles(struct grid *g, size_t len)
 			for (MPI_Count j = 0; j < n; j++) {
 #pragma GCC unroll 8
 				for (int k = 0; k < GRID_TILE; k++)
-					copy_run(to + k * g->to1, from + k * g->from1, len);
+					memcpy(to + k * g->to1, from + k * g->from1, len);
 				to += g->to2;
 				from += g->from2;
 			}
@@ -100,7 +137,7 @@ always void grid_tiles(struct grid *g, size_t len)
 	g->to += rows * g->to1;
 	g->from += rows * g->from1;
 	g->n1 -= rows;
-	grid_rows(g, len);
+	grid_rows(g, len, EXACT);
 }
 
 static inline MPI_Aint magnitude(MPI_Aint a)
@@ -118,20 +155,21 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 {
 #define LENGTH(n) \
 	case n: \
-		grid_rows(g, n); \
+		grid_rows(g, n, EXACT); \
 		break;
 #define LENGTH_TILES(n) \
 	case n: \
 		if (__builtin_expect(transposed, 0)) \
 			grid_tiles(g, n); \
 		else \
-			grid_rows(g, n); \
+			grid_rows(g, n, EXACT); \
 		break;
 	switch (len) {
 	LENGTH_TILES(1)
 	LENGTH_TILES(2)
 	LENGTH(3)
 	LENGTH_TILES(4)
+	LENGTH(6)
 	LENGTH_TILES(8)
 	LENGTH(12)
 	LENGTH_TILES(16)
@@ -142,7 +180,14 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 	LENGTH(48)
 	LENGTH(64)
 	default:
-		grid_rows(g, len);
+		if (len > 32)
+			grid_rows(g, len, ANY);
+		else if (len > 16)
+			grid_rows(g, len, 16);
+		else if (len > 8)
+			grid_rows(g, len, 8);
+		else
+			grid_rows(g, len, 4);
 	}
 #undef LENGTH
 #undef LENGTH_TILES
@@ -150,16 +195,16 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 
 /* n runs of len bytes, one after the other on the packed side, at `offset` or `narrow` on the other. */
 always void gather_runs(char *packed, char *mem, const MPI_Aint *offset, const int32_t *narrow, MPI_Count n, size_t len,
-			bool unpack)
+			int way, bool unpack)
 {
 #pragma GCC unroll 4
 	for (MPI_Count i = 0; i < n; i++) {
 		char *m = mem + (narrow ? narrow[i] : offset[i]);
 
 		if (unpack)
-			copy_run(m, packed, len);
+			copy_by(m, packed, len, way);
 		else
-			copy_run(packed, m, len);
+			copy_by(packed, m, len, way);
 		packed += len;
 	}
 }
@@ -170,9 +215,9 @@ always void copy_gather(char *packed, char *mem, const MPI_Aint *offset, const i
 #define LENGTH(l) \
 	case l: \
 		if (narrow) \
-			gather_runs(packed, mem, NULL, narrow, n, l, unpack); \
+			gather_runs(packed, mem, NULL, narrow, n, l, EXACT, unpack); \
 		else \
-			gather_runs(packed, mem, offset, NULL, n, l, unpack); \
+			gather_runs(packed, mem, offset, NULL, n, l, EXACT, unpack); \
 		break;
 	switch (len) {
 	LENGTH(1)
@@ -185,7 +230,7 @@ always void copy_gather(char *packed, char *mem, const MPI_Aint *offset, const i
 	LENGTH(32)
 	LENGTH(64)
 	default:
-		gather_runs(packed, mem, offset, narrow, n, len, unpack);
+		gather_runs(packed, mem, offset, narrow, n, len, ANY, unpack);
 	}
 #undef LENGTH
 }

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Up to this length a loop for runs of one length is worth more than fewer runs. */
+#define SPLIT_BYTES	32
+
 uint64_t hdl_layout_steps;
 
 struct hdl_layout *hdl_layout_retain(struct hdl_layout *l)
@@ -210,6 +213,42 @@ static void unroll(struct hdl_list *list)
 	*list = flat;
 }
 
+/*
+ * Runs that are mostly of one length, and here and there of a multiple of it, because some of them touched: as runs of that
+ * one length they are copied faster than as runs of any.
+ */
+static void split(struct hdl_list *list)
+{
+	struct hdl_list even = { 0 };
+	MPI_Count unit = list->items[0].bytes, total = 0;
+
+	for (MPI_Count i = 0; i < list->count; i++)
+		unit = list->items[i].bytes < unit ? list->items[i].bytes : unit;
+	for (MPI_Count i = 0; i < list->count; i++) {
+		const struct hdl_list_item *item = &list->items[i];
+
+		hdl_layout_steps++;
+		if (item->layout || item->tag != list->items[0].tag || item->bytes % unit)
+			return;
+		total += item->bytes / unit;
+	}
+	if (unit > SPLIT_BYTES || list->count <= HDL_LIST_SHORT || total > 2 * list->count)
+		return;
+	for (MPI_Count i = 0; i < list->count && !even.no_memory; i++)
+		for (MPI_Count at = 0; at < list->items[i].bytes; at += unit) {
+			struct hdl_list_item *to = list_add(&even);
+
+			if (to)
+				*to = (struct hdl_list_item){ list->items[i].offset + at, unit, NULL, list->items[i].tag };
+		}
+	if (even.no_memory) {
+		free(even.items);
+		return;
+	}
+	free(list->items);
+	*list = even;
+}
+
 /* Equal items: a gather, or a loop. */
 static struct hdl_layout *close_equal(const struct hdl_list *list)
 {
@@ -307,8 +346,10 @@ struct hdl_layout *hdl_list_close(struct hdl_list *list, bool *no_memory)
 {
 	struct hdl_layout *l = NULL;
 
-	if (list->count > 1 && !list->no_memory && !all_equal(list))
+	if (list->count > 1 && !list->no_memory && !all_equal(list)) {
 		unroll(list);
+		split(list);
+	}
 	if (list->count && !list->no_memory) {
 		if (list->count == 1 && list->items->layout)
 			l = hdl_layout_loop(hdl_layout_retain(list->items->layout), list->items->offset, 1, 0);

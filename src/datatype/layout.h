@@ -15,7 +15,8 @@
  *  - bytes > 0 in every layout and every item. Nothing empty is ever stored; an empty type has no layout.
  *  - Two runs that follow each other in a list and in memory are one run (in typed layouts: if of the same basic type).
  *    A loop of runs that touch is one run, a loop that continues its child's is one loop, a list of equal items is a
- *    GATHER, and a LOOP if they lie at equal distances.
+ *    GATHER, and a LOOP if they lie at equal distances. A list of short runs whose lengths are small multiples of one length
+ *    is a GATHER of that length, in which runs may touch.
  *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
  *    A LOOP of one turn with a child is never a child: its origin goes into the offsets of what is around it.
  *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.

@@ -4,7 +4,7 @@
 #include "datatype/layout.h"
 
 /* Bytes of memory or of packed data that a loop over a flat list works on at a time: they stay in the first cache. */
-#define BATCH_BYTES	16384
+#define BATCH_BYTES	4096
 
 size_t hdl_stream_bytes(const struct hdl_type *t)
 {
@@ -81,6 +81,15 @@ static inline MPI_Count part_bytes(const struct hdl_frame *f)
 	return l->kind == HDL_LIST ? l->at[f->i + 1] - l->at[f->i] : l->unit;
 }
 
+static inline void push(struct hdl_stream *s, const struct hdl_layout *l, char *mem)
+{
+	struct hdl_frame *f = &s->frame[s->depth++];
+
+	f->layout = l;
+	f->base = mem;
+	f->i = 0;
+}
+
 /* The item of a list in which this byte is. */
 static MPI_Count item_at(const struct hdl_layout *l, MPI_Count position)
 {
@@ -109,6 +118,10 @@ void hdl_stream_seek(struct hdl_stream *s, MPI_Count position)
 	s->depth = 0;
 	if (position == s->total)
 		return;
+	if (!position) {		/* nearly always: without divisions */
+		push(s, &s->all, s->buf);
+		return;
+	}
 	l = &s->all;
 	mem = s->buf;
 	do {
@@ -130,15 +143,6 @@ MPI_Count hdl_stream_position(const struct hdl_stream *s)
 MPI_Count hdl_stream_left(const struct hdl_stream *s)
 {
 	return s->total - s->position;
-}
-
-static inline void push(struct hdl_stream *s, const struct hdl_layout *l, char *mem)
-{
-	struct hdl_frame *f = &s->frame[s->depth++];
-
-	f->layout = l;
-	f->base = mem;
-	f->i = 0;
 }
 
 /* ---- runs, one by one ---------------------------------------------------------------------------------------------- */
