@@ -187,6 +187,8 @@ void hdl_type_release(struct hdl_type *t);
  * whatever else still uses the type. */
 void hdl_type_open(struct hdl_type *t);
 void hdl_type_close(struct hdl_type *t);
+/* All types that a user has a handle of, but the predefined ones. */
+void hdl_type_each(void (*fn)(struct hdl_type *t));
 /* Compiles, in time linear in the arguments of all constructors that it consists of. MPI_ERR_NO_MEM. */
 int hdl_type_commit(struct hdl_type *t);
 

@@ -120,6 +120,14 @@ void hdl_type_release(struct hdl_type *t)
 	}
 }
 
+void hdl_type_each(void (*fn)(struct hdl_type *t))
+{
+	for (int i = 0; i < pool.slabs; i++)
+		for (size_t k = 0; k < slab_size(i); k++)
+			if (pool.slab[i][k].obj.magic == HDL_MAGIC_TYPE && !pool.slab[i][k].predefined)
+				fn(&pool.slab[i][k]);
+}
+
 void hdl_type_open(struct hdl_type *t)
 {
 	if (t->predefined)

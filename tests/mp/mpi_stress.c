@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random traffic. Every rank knows, from one random sequence, every message of a round: who sends to whom, on which
- * communicator, with which tag, how long, by which kind of send and receive. Each message describes itself, and each is
- * received exactly once. Arguments: rounds, seed.
+ * communicator, with which tag, how long, by which kind of send and receive: many from, and into, memory with gaps. Each
+ * message describes itself, and each is received exactly once. Arguments: rounds, seed.
  */
 #include "mpi_test.h"
 
@@ -13,6 +13,7 @@
 struct message {
 	int from, to, comm, tag, len;
 	int send_kind, recv_kind;
+	int send_apart;
 	int n;			/* number among the messages of the round */
 };
 
@@ -69,11 +70,61 @@ static void check_message(const char *buf, const MPI_Status *s, int comm, int ro
 			CHECK(taken[i]);
 }
 
+/* Memory with gaps: blocks of BLOCK bytes, each APART bytes behind the one before. */
+#define BLOCK	48
+#define APART	64
+
+static size_t spread(int i)
+{
+	return (size_t)(i / BLOCK) * APART + (size_t)(i % BLOCK);
+}
+
+/* The first len bytes of it. */
+static MPI_Datatype spread_type(int len)
+{
+	int lengths[2] = { 1, len % BLOCK };
+	MPI_Aint places[2] = { 0, (MPI_Aint)spread(len / BLOCK * BLOCK) };
+	MPI_Datatype types[2] = { MPI_DATATYPE_NULL, MPI_BYTE }, t;
+
+	MPI_Type_create_hvector(len / BLOCK, BLOCK, APART, MPI_BYTE, &types[0]);
+	MPI_Type_create_struct(2, lengths, places, types, &t);
+	MPI_Type_free(&types[0]);
+	MPI_Type_commit(&t);
+	return t;
+}
+
+/* Moves a message of that length apart; gaps are filled with something that must never be seen. */
+static char *spread_out(char *dense, int len)
+{
+	char *apart = malloc(spread(len) + 1);
+
+	memset(apart, 0xee, spread(len) + 1);
+	for (int i = 0; i < len; i++)
+		apart[spread(i)] = dense[i];
+	free(dense);
+	return apart;
+}
+
+/* Moves it together, and looks into the gaps. */
+static char *gather_in(char *apart, int len)
+{
+	char *dense = malloc(MAX);
+
+	for (int i = 0; i < len; i++)
+		dense[i] = apart[spread(i)];
+	for (int i = BLOCK; i < len; i += BLOCK)
+		for (size_t k = spread(i - 1) + 1; k < spread(i); k++)
+			CHECK_EQ((unsigned char)apart[k], 0xee);
+	free(apart);
+	return dense;
+}
+
 static void run_round(int round, uint64_t *state)
 {
 	MPI_Request req[2 * MESSAGES];
 	char *sbuf[MESSAGES], *rbuf[MESSAGES];
-	int rcomm[MESSAGES], nsend = 0, nrecv = 0, order[MESSAGES], index;
+	int rcomm[MESSAGES], rapart[MESSAGES], nsend = 0, nrecv = 0, order[MESSAGES], index, len;
+	MPI_Datatype type;
 	int wild = rnd(state) % 3 == 0;		/* this round's receives are all by any source and any tag */
 	MPI_Status s;
 
@@ -89,6 +140,7 @@ static void run_round(int round, uint64_t *state)
 		m->len = (int)sizeof(struct header) + random_len(state);
 		m->send_kind = (int)(rnd(state) % 3);
 		m->recv_kind = (int)(rnd(state) % 3);
+		m->send_apart = rnd(state) % 3 == 0;
 	}
 	/* The receives are posted in an order of this rank's own, some before and some after its sends. For messages
 	 * with the same envelope it makes no difference which one is posted for which. */
@@ -107,11 +159,17 @@ static void run_round(int round, uint64_t *state)
 
 			if (m->to != me || (i < MESSAGES / 2) != !half)
 				continue;
-			rbuf[nrecv] = malloc(MAX);
 			rcomm[nrecv] = m->comm;
-			MPI_Irecv(rbuf[nrecv], MAX, MPI_BYTE, wild ? MPI_ANY_SOURCE : m->from,
+			rapart[nrecv] = m->recv_kind == 2;
+			rbuf[nrecv] = malloc(rapart[nrecv] ? spread(MAX) : MAX);
+			type = rapart[nrecv] ? spread_type(MAX) : MPI_BYTE;
+			if (rapart[nrecv])
+				memset(rbuf[nrecv], 0xee, spread(MAX));
+			MPI_Irecv(rbuf[nrecv], rapart[nrecv] ? 1 : MAX, type, wild ? MPI_ANY_SOURCE : m->from,
 				  wild ? MPI_ANY_TAG : m->tag,
 				  comms[m->comm], &req[nrecv]);
+			if (rapart[nrecv])
+				MPI_Type_free(&type);
 			nrecv++;
 		}
 		for (int i = 0; !half && i < MESSAGES; i++) {
@@ -124,12 +182,18 @@ static void run_round(int round, uint64_t *state)
 			memcpy(sbuf[nsend], &h, sizeof(h));
 			fill(sbuf[nsend] + sizeof(h), m->len - sizeof(h), seed_of(me, m->to, m->tag,
 										  m->n + 1000 * round));
+			type = m->send_apart ? spread_type(m->len) : MPI_BYTE;
+			len = m->send_apart ? 1 : m->len;
+			if (m->send_apart)
+				sbuf[nsend] = spread_out(sbuf[nsend], m->len);
 			if (m->send_kind == 2)
-				MPI_Issend(sbuf[nsend], m->len, MPI_BYTE, m->to, m->tag, comms[m->comm],
+				MPI_Issend(sbuf[nsend], len, type, m->to, m->tag, comms[m->comm],
 					   &req[MESSAGES + nsend]);
 			else
-				MPI_Isend(sbuf[nsend], m->len, MPI_BYTE, m->to, m->tag, comms[m->comm],
+				MPI_Isend(sbuf[nsend], len, type, m->to, m->tag, comms[m->comm],
 					  &req[MESSAGES + nsend]);
+			if (m->send_apart)
+				MPI_Type_free(&type);
 			nsend++;
 		}
 	}
@@ -141,6 +205,10 @@ static void run_round(int round, uint64_t *state)
 		st[index] = s;
 	}
 	for (int k = 0; k < nrecv; k++) {
+		if (rapart[k]) {
+			MPI_Get_count(&st[k], MPI_BYTE, &len);
+			rbuf[k] = gather_in(rbuf[k], len);
+		}
 		check_message(rbuf[k], &st[k], rcomm[k], round);
 		free(rbuf[k]);
 	}
