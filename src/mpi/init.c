@@ -74,6 +74,11 @@ static void drop_attrs(struct hdl_comm *comm)
 	hdl_attrs_drop(&comm->attrs);
 }
 
+static void drop_type_attrs(struct hdl_type *type)
+{
+	hdl_attrs_drop(&type->attrs);
+}
+
 /* Section 11.2.3: MPI_COMM_SELF's attributes go first, the last one set first, while everything works. One whose function
  * fails is told, and the program ends all the same. */
 static int delete_attributes(const char *call)
@@ -83,6 +88,7 @@ static int delete_attributes(const char *call)
 	if (rc)
 		rc = hdl_raise_code(&hdl_self, rc, call);
 	hdl_comm_each(drop_attrs);
+	hdl_type_each(drop_type_attrs);
 	hdl_keyval_fini();
 	return rc;
 }

@@ -129,6 +129,8 @@ all="latency bw bibw mbw_mr barrier bcast allreduce alltoall ibarrier iallreduce
 	for p in barrier ibarrier; do
 		try 0 "$p -c" $run 4 "$bin/hd_$p" -c -i 20 -x 2 && says "$p -c" '^# Validation: Pass'
 	done
+	try 0 "datatype" $run 1 "$bin/hd_datatype" -c -m 1000:1000 && says datatype '^transpose +968 ' &&
+		says datatype '^# Validation: Pass'
 	try 0 "offload" $run 2 "$bin/hd_offload" -c -i 50 -x 5 --sizes 8,64 && says offload '^iallreduce +64 ' &&
 		says offload '^ibarrier +0 '
 	try 0 "offload, asleep" $run 2 "$bin/hd_offload" -i 20 -x 5 --while sleep --operation ibarrier
