@@ -3,21 +3,57 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TAG = 1 };
 
 static struct hdb_buffer out, in;
 
+/* Receives from any source that wait meanwhile, each for a tag that nobody sends: a message looks whether it is one of theirs,
+ * unless messages may overtake each other. */
+static int wildcards;
+static bool overtaking;
+static MPI_Comm comm = MPI_COMM_WORLD;
+static MPI_Request *waiting;
+
+static void post_wildcards(void)
+{
+	static char nothing;
+	MPI_Info info;
+
+	if (overtaking) {
+		MPI_Info_create(&info);
+		MPI_Info_set(info, "mpi_assert_allow_overtaking", "true");
+		MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+		MPI_Info_free(&info);
+	}
+	waiting = malloc(((size_t)wildcards + 1) * sizeof(*waiting));
+	if (!waiting)
+		hdb_die("no memory for %d requests", wildcards);
+	for (int i = 0; i < wildcards; i++)
+		MPI_Irecv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, TAG + 1 + i, comm, &waiting[i]);
+}
+
+static void withdraw_wildcards(void)
+{
+	for (int i = 0; i < wildcards; i++)
+		MPI_Cancel(&waiting[i]);
+	MPI_Waitall(wildcards, waiting, MPI_STATUSES_IGNORE);
+	free(waiting);
+	if (comm != MPI_COMM_WORLD)
+		MPI_Comm_free(&comm);
+}
+
 /* One round trip as seen by rank 0. */
 static inline void round_trip(int bytes)
 {
 	if (hdb_rank == 0) {
-		MPI_Send(out.p, bytes, MPI_CHAR, 1, TAG, MPI_COMM_WORLD);
-		MPI_Recv(in.p, bytes, MPI_CHAR, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(out.p, bytes, MPI_CHAR, 1, TAG, comm);
+		MPI_Recv(in.p, bytes, MPI_CHAR, 1, TAG, comm, MPI_STATUS_IGNORE);
 	} else {
-		MPI_Recv(in.p, bytes, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		MPI_Send(out.p, bytes, MPI_CHAR, 0, TAG, MPI_COMM_WORLD);
+		MPI_Recv(in.p, bytes, MPI_CHAR, 0, TAG, comm, MPI_STATUS_IGNORE);
+		MPI_Send(out.p, bytes, MPI_CHAR, 0, TAG, comm);
 	}
 }
 
@@ -68,6 +104,14 @@ static double each(int bytes, int iterations, int skip, double *least, double *m
 	return (double)sum / 1e3 / iterations / 2;
 }
 
+static const struct hdb_option options[] = {
+	{0, "wildcards", HDB_INT, &wildcards, 0, NULL, "N",
+	 "receives from any source, of other tags, that wait meanwhile on each rank"},
+	{0, "overtaking", HDB_FLAG, &overtaking, 0, NULL, NULL,
+	 "on a communicator with the hint mpi_assert_allow_overtaking"},
+	{0},
+};
+
 int main(int argc, char **argv)
 {
 	static const struct hdb_program program = {
@@ -76,12 +120,14 @@ int main(int argc, char **argv)
 		.features = HDB_SIZES | HDB_LOOPS | HDB_FULL | HDB_VALIDATE,
 		.defaults = {.sizes = {0, 4 << 20}, .iterations = {10000, 1000}, .skip = {100, 10}, .large = 8192},
 		.exact_ranks = 2,
+		.extra = options,
 	};
 	const char *columns[] = {"Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", "Iterations", NULL};
 	const char *notes[] = {"Datatype: MPI_CHAR.", NULL};
 	size_t wrong = 0;
 
 	hdb_start(argc, argv, &program);
+	post_wildcards();
 	if (!hdb.full)
 		columns[2] = NULL;
 	hdb_header(notes, columns);
@@ -104,5 +150,6 @@ int main(int argc, char **argv)
 		hdb_buffer_free(&out);
 		hdb_buffer_free(&in);
 	}
+	withdraw_wildcards();
 	return hdb_finish(wrong);
 }

@@ -97,6 +97,10 @@ all="latency bw bibw mbw_mr barrier bcast allreduce alltoall ibarrier iallreduce
 	try 0 "latency" $run 2 "$bin/hd_latency" -m 1:8 -i 20 -x 2 && rows latency 2 1 2 4 8 &&
 		says latency '^# Size +Avg Latency\(us\)$'
 	says "latency, columns" '^[0-9]+ {9} +[0-9]+\.[0-9]{2}$'
+	for o in "" --overtaking; do
+		try 0 "latency among wildcards $o" $run 2 "$bin/hd_latency" -c -m 8:8 -i 20 -x 2 --wildcards 100 $o &&
+			rows "latency among wildcards $o" 2 8
+	done
 	try 0 "latency -f" $run 2 "$bin/hd_latency" -m :2 -i 20 -x 2 -f && rows "latency -f" 5 0 1 2 &&
 		says "latency -f" 'Min Latency\(us\) +Max Latency\(us\) +Iterations$'
 	try 0 "latency, long options" $run 2 "$bin/hd_latency" --message-size=4K:8K --iterations 20:10 --warmup=0 \
