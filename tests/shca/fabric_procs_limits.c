@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric_procs.h"
@@ -155,6 +157,63 @@ int case_no_memory(void)
 	CHECK(capture(fsize_peer, NULL, text, sizeof(text)) == 0);
 	CHECK(strstr(text, "ulimit -f"));
 	return 0;
+}
+
+/* Growth in small steps under a memory cgroup ends with ENOMEM, and not with the kernel's choice of a process; also when the
+ * limit is an ancestor's. */
+static int creeping_peer(void *group)
+{
+	struct shca_member m;
+	char path[200];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/inner/cgroup.procs", (const char *)group);
+	f = fopen(path, "we");
+	if (!f || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f))
+		return SKIP;
+	join(&m);
+	for (int i = 0; i < 100000; i++)
+		if (!shca_mem_alloc(&m, 60000)) {
+			CHECK(errno == ENOMEM && i > 100);
+			shca_fabric_leave(&m);
+			return 0;
+		}
+	return 1;
+}
+int case_cgroup(void)
+{
+	const char *const mounts[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+	const char *const limits[] = {"memory.limit_in_bytes", "memory.max"};
+	char group[96], path[200], text[4096];
+	int rc = SKIP;
+
+	for (int v = 0; v < 2 && rc == SKIP; v++) {
+		snprintf(group, sizeof(group), "%s/shca-test-%d", mounts[v], (int)getpid());
+		snprintf(path, sizeof(path), "%s/inner", group);
+		if (mkdir(group, 0755))
+			continue;
+		mkdir(path, 0755);
+		snprintf(path, sizeof(path), "%s/%s", group, limits[v]);
+		FILE *f = fopen(path, "we");
+		bool limited = f && fprintf(f, "%d\n", 64 << 20) > 0;
+		limited = f && !fclose(f) && limited;
+		if (limited)
+			rc = capture(creeping_peer, group, text, sizeof(text));
+		snprintf(path, sizeof(path), "%s/inner", group);
+		for (int i = 0; i < 1000 && rmdir(path) && errno == EBUSY; i++)
+			poll(NULL, 0, 1);
+		for (int i = 0; i < 1000 && rmdir(group) && errno == EBUSY; i++)
+			poll(NULL, 0, 1);
+	}
+	if (rc == SKIP) {
+		printf("# no memory cgroup can be made here\n");
+		return SKIP;
+	}
+	if (rc)
+		fprintf(stderr, "the process that grew ended with %d\n", rc);
+	else
+		CHECK(strstr(text, "cgroup leaves"));
+	return rc != 0;
 }
 
 /* Another user is refused: by name, and with an inherited descriptor. */

@@ -26,7 +26,7 @@
 #define CHUNK_ORDER 16
 #define SPARES 2
 #define PIECE ((uint64_t)8 << 20)	/* of a large allocation: a signal costs one piece, not all */
-#define CHECK_FROM ((uint64_t)16 << 20)	/* allocations from here on look first whether there is so much memory */
+#define GRANT ((uint64_t)16 << 20)	/* growth between two looks at how much memory there is, at most */
 
 /*
  * A chunk of the heap. The blocks of order o (2^o bytes) are bits [2^(16-o), 2^(17-o)) of `free`, like the nodes of a
@@ -52,6 +52,7 @@ struct shca_heap {
 	struct chunk *bucket[CHUNK_ORDER + 1];
 	struct chunk **by_index;	/* of every chunk; sparse */
 	uint32_t spare[SPARES], nspare;
+	uint64_t granted;		/* bytes to grow by before the next look at how much memory there is */
 	struct fifo numbers, regions;
 	uint32_t *qp_seg, *mr_seg;	/* segments that are mine */
 	uint32_t qp_segs, mr_segs, qp_cap, mr_cap;
@@ -162,12 +163,13 @@ static uint64_t read_field(const char *path, const char *name)
 	return found;
 }
 
-/* What the memory cgroup leaves; false: no limit, or not to be found. */
-static bool cgroup_left(uint64_t *left, uint64_t *limit)
+/* Where the memory cgroup of this process is, and the mount that it is under; false: not to be found. */
+static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
 {
-	char line[512], dir[600] = "", path[700];
+	char line[512];
 	FILE *f = fopen("/proc/self/cgroup", "re");
-	bool v2 = false;
+
+	dir[0] = 0;
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
 		char *controllers = strchr(line, ':');
@@ -175,38 +177,62 @@ static bool cgroup_left(uint64_t *left, uint64_t *limit)
 		if (!where)
 			continue;
 		*where++ = 0;
-		if (strstr(controllers + 1, "memory")) {
-			snprintf(dir, sizeof(dir), "/sys/fs/cgroup/memory%s", where);
-			v2 = false;
+		bool v1 = strstr(controllers + 1, "memory") != NULL;
+		if (!v1 && controllers[1])
+			continue;
+		*mount = v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+		*v2 = !v1;
+		snprintf(dir, 600, "%s%s", *mount, where);
+		if (v1)
 			break;
-		}
-		if (!controllers[1]) {
-			snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s", where);
-			v2 = true;
-		}
 	}
 	if (f)
 		fclose(f);
-	if (!dir[0])
-		return false;
-	/* inside a container the path is the host's, while the mount begins at our own group */
-	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+	return dir[0];
+}
+
+/* What one group leaves; false: no limit, or not to be read. */
+static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit)
+{
+	char path[700];
 	uint64_t used;
-	if (!read_number(path, &used)) {
-		snprintf(dir, sizeof(dir), v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-		snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-		if (!read_number(path, &used))
-			return false;
-	}
+
 	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
 	if (!read_number(path, limit) || *limit >= (uint64_t)1 << 60)
 		return false;	/* "max" */
+	snprintf(path, sizeof(path), "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+	if (!read_number(path, &used))
+		return false;
 	snprintf(path, sizeof(path), "%s/memory.stat", dir);
 	uint64_t cache = read_field(path, v2 ? "inactive_file" : "total_inactive_file") +
 			 read_field(path, v2 ? "active_file" : "total_active_file");
 	used = used > cache ? used - cache : 0;
 	*left = *limit > used ? *limit - used : 0;
 	return true;
+}
+
+/* What the memory cgroup and all that it is in leave; false: no limit, or not to be found. */
+static bool cgroup_left(uint64_t *left, uint64_t *limit)
+{
+	char dir[600];
+	const char *mount;
+	bool v2, any = false;
+
+	if (!cgroup_dir(dir, &mount, &v2))
+		return false;
+	/* inside a container the path is the host's, while the mount begins at our own group: what is not there is passed over */
+	for (;;) {
+		uint64_t l, of;
+		if (group_left(dir, v2, &l, &of) && (!any || l < *left)) {
+			*left = l;
+			*limit = of;
+			any = true;
+		}
+		char *slash = strrchr(dir, '/');
+		if (strlen(dir) <= strlen(mount) || !slash)
+			return any;
+		*slash = 0;
+	}
 }
 
 static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
@@ -221,13 +247,28 @@ static void report_shortage(struct shca_member *m, uint64_t bytes, int err)
 		   m->hdr->name, (unsigned long long)bytes >> 10, strerror(err), (unsigned long long)avail >> 10, group);
 }
 
-/* At a cgroup's limit the kernel ends processes instead of refusing, so look before a large allocation. */
-static bool enough(uint64_t bytes)
+/*
+ * At a cgroup's limit the kernel ends processes instead of refusing, so every growth is compared with what there is before.
+ * To ask costs as much as to grow by a chunk: a part of what was found left is grown by without asking again. Others of the
+ * group may take the rest meanwhile (docs/shca.md). The caller holds the heap's lock.
+ */
+static bool enough(struct shca_member *m, uint64_t bytes)
 {
-	uint64_t left, limit, avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
-	if (avail && bytes > avail)
+	struct shca_heap *h = m->heap;
+	uint64_t left, limit;
+
+	if (bytes <= h->granted) {
+		h->granted -= bytes;
+		return true;
+	}
+	h->granted = 0;
+	uint64_t avail = read_field("/proc/meminfo", "MemAvailable:") << 10;
+	if (!cgroup_left(&left, &limit) || (avail && avail < left))
+		left = avail ? avail : UINT64_MAX;
+	if (bytes > left)
 		return false;
-	return !cgroup_left(&left, &limit) || bytes <= left;
+	h->granted = (left - bytes) / 64 < GRANT ? (left - bytes) / 64 : GRANT;
+	return true;
 }
 
 /* Makes claimed chunks real. */
@@ -242,7 +283,7 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 			   m->hdr->name, (unsigned long long)(at + bytes), (unsigned long long)lim.rlim_cur);
 		return -EFBIG;
 	}
-	if (bytes >= CHECK_FROM && !enough(bytes)) {
+	if (!enough(m, bytes)) {
 		report_shortage(m, bytes, ENOMEM);
 		return -ENOMEM;
 	}
