@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Point-to-point beyond send and receive (MPI-5.0 chapter 3): sendrecv_replace, matched probe, persistent, buffered, cancelled
- * and generalized operations, and every form of completion. Each rank has a right and a left neighbour, on one rank itself.
+ * and generalized operations, every form of completion, and what is refused. Each rank has a right and a left neighbour, on one rank itself.
  */
 #include "mpi_test.h"
 
@@ -747,6 +747,127 @@ static void generalized(void)
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* ---- what is refused ------------------------------------------------------------------------------------ */
+
+/* The class, and a text that names the call. */
+static void refused(const char *file, int line, const char *call, int rc, int want)
+{
+	char text[MPI_MAX_ERROR_STRING], name[64];
+	int class, len;
+
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, text, &len);
+	snprintf(name, sizeof(name), "%.*s: ", (int)strcspn(call, "("), call);
+	if (class != want || strncmp(text, name, strlen(name)))
+		test_fail(file, line, "%s: class %d instead of %d, %s", call, class, want, text);
+}
+#define REFUSED(call, class) refused(__FILE__, __LINE__, #call, call, class)
+
+static void refusals(void)
+{
+	static char b[64];
+	MPI_Request r = MPI_REQUEST_NULL, stale, active[2];
+	MPI_Message m = MPI_MESSAGE_NULL, used;
+	MPI_Datatype loose;
+	MPI_Comm w = MPI_COMM_WORLD, freed;
+	MPI_Status s;
+	int flag, count, size, index, indices[2];
+
+	MPI_Comm_set_errhandler(w, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_dup(w, &freed);
+	MPI_Comm copy = freed;
+	MPI_Comm_free(&freed);
+	MPI_Type_contiguous(2, MPI_INT, &loose);
+
+	REFUSED(MPI_Bsend(b, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM);
+	REFUSED(MPI_Bsend(b, 1, MPI_INT, 0, 0, copy), MPI_ERR_COMM);
+	REFUSED(MPI_Bsend(b, -1, MPI_INT, 0, 0, w), MPI_ERR_COUNT);
+	REFUSED(MPI_Bsend(b, 1, loose, 0, 0, w), MPI_ERR_TYPE);
+	REFUSED(MPI_Bsend(b, 1, MPI_DATATYPE_NULL, 0, 0, w), MPI_ERR_TYPE);
+	REFUSED(MPI_Bsend(b, 1, MPI_INT, np, 0, w), MPI_ERR_RANK);
+	REFUSED(MPI_Bsend(b, 1, MPI_INT, MPI_ANY_SOURCE, 0, w), MPI_ERR_RANK);
+	REFUSED(MPI_Bsend(b, 1, MPI_INT, 0, MPI_ANY_TAG, w), MPI_ERR_TAG);
+	REFUSED(MPI_Bsend(NULL, 1, MPI_INT, 0, 0, w), MPI_ERR_BUFFER);
+	REFUSED(MPI_Ibsend(b, 1, MPI_INT, 0, 0, w, NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Sendrecv_replace(b, 1, MPI_INT, np, 0, 0, 0, w, &s), MPI_ERR_RANK);
+	REFUSED(MPI_Sendrecv_replace(b, 1, MPI_INT, 0, 0, np, 0, w, &s), MPI_ERR_RANK);
+	REFUSED(MPI_Sendrecv_replace(b, 1, MPI_INT, 0, 0, 0, -7, w, &s), MPI_ERR_TAG);
+	REFUSED(MPI_Isendrecv(b, 1, MPI_INT, 0, -1, b + 8, 1, MPI_INT, 0, 0, w, &r), MPI_ERR_TAG);
+	REFUSED(MPI_Isendrecv(b, 1, MPI_INT, 0, 0, b + 8, -1, MPI_INT, 0, 0, w, &r), MPI_ERR_COUNT);
+	REFUSED(MPI_Isendrecv_replace(b, 1, MPI_INT, 0, 0, 0, 0, w, NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Send_init(b, 1, MPI_INT, np, 0, w, &r), MPI_ERR_RANK);
+	REFUSED(MPI_Ssend_init(b, 1, loose, 0, 0, w, &r), MPI_ERR_TYPE);
+	REFUSED(MPI_Recv_init(b, 1, MPI_INT, 0, -9, w, &r), MPI_ERR_TAG);
+	REFUSED(MPI_Recv_init(b, 1, MPI_INT, 0, 0, w, NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Start(&r), MPI_ERR_REQUEST);
+	REFUSED(MPI_Start(NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Startall(-1, NULL), MPI_ERR_COUNT);
+	REFUSED(MPI_Startall(1, NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Request_free(&r), MPI_ERR_REQUEST);
+	REFUSED(MPI_Cancel(&r), MPI_ERR_REQUEST);
+	CHECK(r == MPI_REQUEST_NULL);
+
+	MPI_Recv_init(b, 1, MPI_INT, left, 40, w, &r);
+	REFUSED(MPI_Cancel(&r), MPI_ERR_REQUEST);
+	MPI_Start(&r);
+	REFUSED(MPI_Start(&r), MPI_ERR_REQUEST);
+	active[0] = active[1] = r;
+	REFUSED(MPI_Startall(2, active), MPI_ERR_REQUEST);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	stale = r;
+	MPI_Request_free(&r);
+	REFUSED(MPI_Start(&stale), MPI_ERR_REQUEST);
+	REFUSED(MPI_Wait(&stale, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_get_status(stale, &flag, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_get_status_any(1, &stale, &index, &flag, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_get_status_all(1, &stale, &flag, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_get_status_some(1, &stale, &count, indices, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_get_status_all(-1, NULL, &flag, &s), MPI_ERR_COUNT);
+	REFUSED(MPI_Request_get_status_some(0, NULL, NULL, indices, &s), MPI_ERR_ARG);
+	REFUSED(MPI_Grequest_complete(stale), MPI_ERR_REQUEST);
+	REFUSED(MPI_Grequest_start(NULL, general_free, general_cancel, NULL, &r), MPI_ERR_ARG);
+	MPI_Irecv(b, 1, MPI_INT, left, 41, w, &r);
+	REFUSED(MPI_Start(&r), MPI_ERR_REQUEST);
+	REFUSED(MPI_Grequest_complete(r), MPI_ERR_REQUEST);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	MPI_Ibarrier(w, &r);
+	active[0] = r;
+	REFUSED(MPI_Cancel(&r), MPI_ERR_REQUEST);
+	REFUSED(MPI_Request_free(&r), MPI_ERR_REQUEST);
+	CHECK(r == active[0]);
+	MPI_Wait(&r, &s);
+
+	REFUSED(MPI_Mprobe(np, 0, w, &m, &s), MPI_ERR_RANK);
+	REFUSED(MPI_Mprobe(0, 0, w, NULL, &s), MPI_ERR_ARG);
+	REFUSED(MPI_Improbe(0, 0, w, NULL, &m, &s), MPI_ERR_ARG);
+	REFUSED(MPI_Improbe(0, 0, MPI_COMM_NULL, &flag, &m, &s), MPI_ERR_COMM);
+	REFUSED(MPI_Mrecv(b, 1, MPI_INT, &m, &s), MPI_ERR_REQUEST);
+	REFUSED(MPI_Mrecv(b, 1, MPI_INT, NULL, &s), MPI_ERR_ARG);
+	MPI_Isend(b, 1, MPI_INT, right, 42, w, &r);
+	MPI_Mprobe(left, 42, w, &m, &s);
+	used = m;
+	REFUSED(MPI_Mrecv(b, -1, MPI_INT, &m, &s), MPI_ERR_COUNT);
+	REFUSED(MPI_Imrecv(b, 1, loose, &m, active), MPI_ERR_TYPE);
+	REFUSED(MPI_Mrecv(NULL, 1, MPI_INT, &m, &s), MPI_ERR_BUFFER);
+	CHECK(m == used);
+	REFUSED(MPI_Mrecv(b, 1, MPI_BYTE, &m, &s), MPI_ERR_TRUNCATE);
+	CHECK(m == MPI_MESSAGE_NULL);
+	REFUSED(MPI_Mrecv(b, 1, MPI_INT, &used, &s), MPI_ERR_REQUEST);
+	MPI_Wait(&r, &s);
+
+	REFUSED(MPI_Buffer_attach(NULL, 10), MPI_ERR_BUFFER);
+	REFUSED(MPI_Buffer_detach(NULL, &size), MPI_ERR_ARG);
+	REFUSED(MPI_Buffer_iflush(NULL), MPI_ERR_ARG);
+	REFUSED(MPI_Comm_attach_buffer(MPI_COMM_NULL, b, 10), MPI_ERR_COMM);
+	REFUSED(MPI_Comm_flush_buffer(copy), MPI_ERR_COMM);
+	MPI_Type_free(&loose);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+	MPI_Comm_set_errhandler(w, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Comm comm;
@@ -779,6 +900,7 @@ int main(int argc, char **argv)
 	detach_waits();
 	buffer_errors();
 	generalized();
+	refusals();
 	test_done("ptp");
 	return 0;
 }

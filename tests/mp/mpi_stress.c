@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random traffic. Every rank knows, from one random sequence, every message of a round: who sends to whom, on which
- * communicator, with which tag, how long, by which kind of send and receive: many from, and into, memory with gaps. Each
- * message describes itself, and each is received exactly once. Arguments: rounds, seed.
+ * communicator, with which tag, how long, by which kind of send (standard, synchronous, persistent) and receive (posted,
+ * persistent, of a matched probe): many from, and into, memory with gaps. Each message describes itself, and each is
+ * received exactly once. Arguments: rounds, seed.
  */
 #include "mpi_test.h"
 
@@ -119,6 +120,42 @@ static char *gather_in(char *apart, int len)
 	return dense;
 }
 
+enum { PLAIN, PERSISTENT, SPECIAL };	/* SPECIAL: a synchronous send; a receive of what a matched probe has found */
+
+/* A message that is there is matched and received apart from the others; otherwise the receive is posted. */
+static void receive(char *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, int kind,
+		    MPI_Request *r)
+{
+	MPI_Message m;
+	int flag = 0;
+
+	if (kind == SPECIAL) {
+		MPI_Improbe(source, tag, comm, &flag, &m, MPI_STATUS_IGNORE);
+		if (flag)
+			MPI_Imrecv(buf, count, type, &m, r);
+	}
+	if (flag)
+		return;
+	if (kind == PERSISTENT) {
+		MPI_Recv_init(buf, count, type, source, tag, comm, r);
+		MPI_Start(r);
+	} else {
+		MPI_Irecv(buf, count, type, source, tag, comm, r);
+	}
+}
+
+static void send(const char *buf, int count, MPI_Datatype type, const struct message *m, MPI_Request *r)
+{
+	if (m->send_kind == SPECIAL) {
+		MPI_Issend(buf, count, type, m->to, m->tag, comms[m->comm], r);
+	} else if (m->send_kind == PERSISTENT) {
+		MPI_Send_init(buf, count, type, m->to, m->tag, comms[m->comm], r);
+		MPI_Start(r);
+	} else {
+		MPI_Isend(buf, count, type, m->to, m->tag, comms[m->comm], r);
+	}
+}
+
 static void run_round(int round, uint64_t *state)
 {
 	MPI_Request req[2 * MESSAGES];
@@ -165,9 +202,8 @@ static void run_round(int round, uint64_t *state)
 			type = rapart[nrecv] ? spread_type(MAX) : MPI_BYTE;
 			if (rapart[nrecv])
 				memset(rbuf[nrecv], 0xee, spread(MAX));
-			MPI_Irecv(rbuf[nrecv], rapart[nrecv] ? 1 : MAX, type, wild ? MPI_ANY_SOURCE : m->from,
-				  wild ? MPI_ANY_TAG : m->tag,
-				  comms[m->comm], &req[nrecv]);
+			receive(rbuf[nrecv], rapart[nrecv] ? 1 : MAX, type, wild ? MPI_ANY_SOURCE : m->from,
+				wild ? MPI_ANY_TAG : m->tag, comms[m->comm], (m->n + m->tag) % 3, &req[nrecv]);
 			if (rapart[nrecv])
 				MPI_Type_free(&type);
 			nrecv++;
@@ -186,12 +222,7 @@ static void run_round(int round, uint64_t *state)
 			len = m->send_apart ? 1 : m->len;
 			if (m->send_apart)
 				sbuf[nsend] = spread_out(sbuf[nsend], m->len);
-			if (m->send_kind == 2)
-				MPI_Issend(sbuf[nsend], len, type, m->to, m->tag, comms[m->comm],
-					   &req[MESSAGES + nsend]);
-			else
-				MPI_Isend(sbuf[nsend], len, type, m->to, m->tag, comms[m->comm],
-					  &req[MESSAGES + nsend]);
+			send(sbuf[nsend], len, type, m, &req[MESSAGES + nsend]);
 			if (m->send_apart)
 				MPI_Type_free(&type);
 			nsend++;
@@ -205,6 +236,8 @@ static void run_round(int round, uint64_t *state)
 		st[index] = s;
 	}
 	for (int k = 0; k < nrecv; k++) {
+		if (req[k] != MPI_REQUEST_NULL)
+			MPI_Request_free(&req[k]);
 		if (rapart[k]) {
 			MPI_Get_count(&st[k], MPI_BYTE, &len);
 			rbuf[k] = gather_in(rbuf[k], len);
@@ -214,8 +247,11 @@ static void run_round(int round, uint64_t *state)
 	}
 	free(st);
 	MPI_Waitall(nsend, req + MESSAGES, MPI_STATUSES_IGNORE);
-	for (int k = 0; k < nsend; k++)
+	for (int k = 0; k < nsend; k++) {
+		if (req[MESSAGES + k] != MPI_REQUEST_NULL)
+			MPI_Request_free(&req[MESSAGES + k]);
 		free(sbuf[k]);
+	}
 	for (int i = 0; i < MESSAGES; i++)
 		CHECK_EQ(taken[i], plan[i].to == me);
 	if (wild)
