@@ -99,3 +99,11 @@ tests_shca_costs_SOURCES = tests/shca/costs.c $(shca_rig)
 tests_shca_costs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_costs_LDFLAGS = $(NOWRAP)
+
+# Death in everything but requests.
+check_PROGRAMS += tests/shca/lives
+TESTS += tests/shca/lives
+tests_shca_lives_SOURCES = tests/shca/lives.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_lives_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_lives_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_lives_LDFLAGS = $(NOWRAP)
