@@ -50,7 +50,8 @@ extern const int ends[LINKS][2];
 #define RECVS 4
 #define ROOM 256
 #define LEN 200
-#define CELL0 5ull
+/* Three more than this crosses the boundary of a masked add's lower field, and of a masked swap's byte. */
+#define CELL0 0x5fffffffeull
 #define REGION 65536
 /* offsets in each process's two regions */
 #define O_SRC 0
