@@ -125,7 +125,7 @@ static bool map_to_type(const struct map *m, struct hdl_type *t)
 	t->size = m->size;
 	t->elements = m->elements;
 	t->align = (uint16_t)m->align;
-	t->base = m->mixed ? MPI_DATATYPE_NULL : m->base;
+	t->base = m->mixed || !m->size ? MPI_DATATYPE_NULL : m->base;
 	t->bounded = m->bounded;
 	t->true_lb = m->size ? m->true_lb : 0;
 	if (__builtin_sub_overflow(m->size ? m->true_ub : 0, t->true_lb, &t->true_extent))

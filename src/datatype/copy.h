@@ -14,6 +14,12 @@
 
 #define always	static inline __attribute__((always_inline))
 
+/* So far from an address that is none by itself: MPI_BOTTOM is NULL, and offsets are what makes addresses of it. */
+always char *apart(const char *base, MPI_Aint offset)
+{
+	return (char *)((uintptr_t)base + (uintptr_t)offset);
+}
+
 /* Moves of n bytes, which is not more than 64: the second half of them may overlap the first. */
 always void copy_short(char *to, const char *from, size_t n)
 {
@@ -199,7 +205,7 @@ always void gather_runs(char *packed, char *mem, const MPI_Aint *offset, const i
 {
 #pragma GCC unroll 4
 	for (MPI_Count i = 0; i < n; i++) {
-		char *m = mem + (narrow ? narrow[i] : offset[i]);
+		char *m = apart(mem, narrow ? narrow[i] : offset[i]);
 
 		if (unpack)
 			copy_by(m, packed, len, way);

@@ -125,7 +125,7 @@ static inline bool hdl_type_find_run(const struct hdl_type *t, MPI_Count count, 
 {
 	if (!t->shifted || (count > 1 && t->size != t->extent))
 		return false;
-	*buf = (char *)*buf + t->true_lb;
+	*buf = (void *)((uintptr_t)*buf + (uintptr_t)t->true_lb);
 	return true;
 }
 

@@ -63,13 +63,13 @@ static inline struct hdl_layout *part(const struct hdl_frame *f, char **mem)
 
 	switch (l->kind) {
 	case HDL_LOOP:
-		*mem = f->base + l->origin + f->i * l->stride;
+		*mem = apart(f->base, l->origin + f->i * l->stride);
 		return l->child;
 	case HDL_GATHER:
-		*mem = f->base + gather_offset(l, f->i);
+		*mem = apart(f->base, gather_offset(l, f->i));
 		return l->child;
 	default:
-		*mem = f->base + l->offset[f->i];
+		*mem = apart(f->base, l->offset[f->i]);
 		return l->item ? l->item[f->i] : NULL;
 	}
 }
@@ -261,7 +261,7 @@ always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool
 	if (!in) {
 		runs(c->packed, 0, l->unit, mem, 0, l->stride, 1, turns, l->unit, unpack);
 	} else if (in->kind == HDL_LOOP && !in->child) {
-		runs(c->packed, l->unit, in->unit, mem + in->origin, l->stride, in->stride, turns, in->count, in->unit,
+		runs(c->packed, l->unit, in->unit, apart(mem, in->origin), l->stride, in->stride, turns, in->count, in->unit,
 		     unpack);
 	} else if (in->flat) {
 		batch = span < BATCH_BYTES ? BATCH_BYTES / span : 1;
@@ -269,7 +269,7 @@ always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool
 			MPI_Count n = turns - i < batch ? turns - i : batch;
 
 			for (MPI_Count k = 0; k < in->count; k++)
-				runs(c->packed + i * l->unit + in->at[k], 0, l->unit, mem + i * l->stride + in->offset[k], 0,
+				runs(c->packed + i * l->unit + in->at[k], 0, l->unit, apart(mem, i * l->stride + in->offset[k]), 0,
 				     l->stride, 1, n, in->at[k + 1] - in->at[k], unpack);
 		}
 	} else {
@@ -283,7 +283,7 @@ always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool
 always void copy_loop(struct hdl_stream *s, struct hdl_frame *f, struct copy *c, bool unpack)
 {
 	const struct hdl_layout *l = f->layout;
-	char *mem = f->base + l->origin + f->i * l->stride;
+	char *mem = apart(f->base, l->origin + f->i * l->stride);
 	MPI_Count turns = s->done ? 0 : copy_turns(f, c, mem, unpack);
 
 	if (turns)
@@ -300,12 +300,12 @@ always void copy_gathered(struct hdl_stream *s, struct hdl_frame *f, struct copy
 	MPI_Count turns;
 
 	if (l->child) {
-		push(s, l->child, f->base + gather_offset(l, f->i));
+		push(s, l->child, apart(f->base, gather_offset(l, f->i)));
 		return;
 	}
 	turns = s->done ? 0 : whole_turns(f, c->left);
 	if (!turns) {
-		copy_part(s, f, c, f->base + gather_offset(l, f->i), l->unit, unpack);
+		copy_part(s, f, c, apart(f->base, gather_offset(l, f->i)), l->unit, unpack);
 		return;
 	}
 	copy_gather(c->packed, f->base, l->narrow ? NULL : l->offset + f->i, l->narrow ? l->narrow + f->i : NULL, turns,
@@ -321,20 +321,20 @@ always void copy_list(struct hdl_stream *s, struct hdl_frame *f, struct copy *c,
 	MPI_Count n;
 
 	if (s->done) {
-		copy_part(s, f, c, f->base + l->offset[f->i], part_bytes(f), unpack);
+		copy_part(s, f, c, apart(f->base, l->offset[f->i]), part_bytes(f), unpack);
 		return;
 	}
 	for (; f->i < l->count && c->left; f->i++) {
 		if (l->item && l->item[f->i]) {
-			push(s, l->item[f->i], f->base + l->offset[f->i]);
+			push(s, l->item[f->i], apart(f->base, l->offset[f->i]));
 			return;
 		}
 		n = l->at[f->i + 1] - l->at[f->i];
 		if (n > c->left) {
-			copy_part(s, f, c, f->base + l->offset[f->i], n, unpack);
+			copy_part(s, f, c, apart(f->base, l->offset[f->i]), n, unpack);
 			return;
 		}
-		copy_piece(c, f->base + l->offset[f->i], n, unpack);
+		copy_piece(c, apart(f->base, l->offset[f->i]), n, unpack);
 	}
 }
 
