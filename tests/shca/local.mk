@@ -107,3 +107,10 @@ tests_shca_lives_SOURCES = tests/shca/lives.c tests/shca/failpoint.h tests/shca/
 tests_shca_lives_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_lives_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_lives_LDFLAGS = $(NOWRAP)
+
+# What a process finds in others\' objects that were scribbled over.
+check_PROGRAMS += tests/shca/scribbled
+TESTS += tests/shca/scribbled
+tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
+tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_scribbled_LDFLAGS = $(NOWRAP)

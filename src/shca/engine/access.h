@@ -43,6 +43,14 @@ static inline bool shca_region_at(const struct shca_member *m, const struct shca
 	return true;
 }
 
+/* I7: whether a region of another process can be where it says. (An implicit one is resolved by address, and checked there.) */
+static inline bool shca_region_sound(const struct shca_member *m, const struct shca_mr *mr)
+{
+	if (mr->lane == SHCA_LANE_ARENA && !mr->implicit)
+		return shca_fits(m, mr->where, mr->length);
+	return shca_owned(m, mr, mr->proc);
+}
+
 /* ---- the responder ----------------------------------------------------------------------------------------------- */
 
 /* Where a request goes that has no connection, or whose connection leads to several: as its fields are named there. */
@@ -132,13 +140,14 @@ static inline int shca_responder_receives(struct shca_cpu *cpu, const struct shc
 {
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		r->rq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
-		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead))
+		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead) ||
+		    !shca_rq_sound(cpu->m, r->rq))
 			return IBV_WC_REM_INV_REQ_ERR;
-		r->rcq = shca_at(cpu->base, r->rq->cq);
+		r->rcq = shca_at_checked(cpu->m, r->rq->cq, sizeof(*r->rcq));
 		r->number = r->rq->number;
-		return 0;
+		return r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
 	}
-	r->rq = shca_at_checked(cpu->m, r->qp->rq, sizeof(*r->rq));
+	r->rq = shca_rq_at(cpu->m, r->qp->rq);
 	r->rcq = shca_at_checked(cpu->m, r->qp->rcq, sizeof(*r->rcq));
 	return r->rq && r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }

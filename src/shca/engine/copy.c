@@ -14,6 +14,12 @@
 
 #define BOUNCE 65536u
 
+/* I7: segments are read from memory that other processes write. */
+static inline bool sound(const struct shca_cpu *cpu, const struct shca_seg *seg)
+{
+	return seg->lane != SHCA_LANE_ARENA || shca_fits(cpu->m, seg->where, seg->len);
+}
+
 static inline char *mapped(const struct shca_cpu *cpu, uint32_t proc, const struct shca_seg *seg)
 {
 	if (seg->lane == SHCA_LANE_ARENA)
@@ -151,6 +157,9 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
 	    src->skip + len <= src->seg->len) {
 		/* from one piece to one piece: what most requests are */
+		*src_err = !sound(cpu, src->seg);
+		if (__builtin_expect(*src_err || !sound(cpu, dst->seg), 0))
+			return -EFAULT;
 		char *to = mapped(cpu, dst->proc, dst->seg), *from = mapped(cpu, src->proc, src->seg);
 		return move(cpu, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
 			    from ? from + src->skip : NULL, src->seg->where + src->skip, len, order == SHCA_LAST_LINE_LAST,
@@ -176,6 +185,9 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 		}
 		uint64_t n = walk_left(&d), k = walk_left(&s);
 		const struct shca_seg *ds = &dst->seg[d.i], *ss = &src->seg[s.i];
+		*src_err = !sound(cpu, ss);
+		if (*src_err || !sound(cpu, ds))
+			return -EFAULT;
 		if (k < n)
 			n = k;
 		if (len < n)
@@ -206,6 +218,8 @@ int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *s
 			return -EFAULT;
 		const struct shca_seg *ds = &dst->seg[d.i];
 		uint64_t n = walk_left(&d);
+		if (!sound(cpu, ds))
+			return -EFAULT;
 		if (len < n)
 			n = len;
 		char *dp = mapped(cpu, dst->proc, ds);

@@ -85,9 +85,11 @@ static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 
 static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
 {
+	uint32_t blocks = 0;
+
 	for (struct shca_cq_waiters *block = &cq->waiters;;) {
 		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
-		for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++) {
 			struct shca_cq_waiter *w = &block->w[i];
 			if (!atomic_load_explicit(&w->armed, memory_order_relaxed) || !atomic_exchange(&w->armed, 0))
 				continue;
@@ -97,9 +99,10 @@ static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
 				shca_kick(cpu, qp);
 		}
 		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
-		if (__builtin_expect(!more, 1))
+		/* I7: a chain that leads nowhere ends; one that goes round is longer than there are queues */
+		if (__builtin_expect(!more, 1) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
+		    !(block = shca_at_checked(cpu->m, more, sizeof(*block))))
 			break;
-		block = shca_at(cpu->base, more);
 	}
 }
 
@@ -120,7 +123,7 @@ void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq)
 {
 	struct shca_member *m = cpu->m;
 	shca_off off = shca_off_of(m, cq);
-	struct shca_proc_slot *proc = &m->procs[cq->proc];
+	struct shca_proc_slot *proc = &m->procs[cq->proc & (SHCA_MAX_PROCS - 1)];
 
 	shca_for_each_qp(m, qp, cq->proc)
 		if ((qp->rcq == off || qp->scq == off) && atomic_load(&qp->qp_state) != IBV_QPS_RESET)
@@ -168,6 +171,8 @@ static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 
 bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
 {
+	if (!shca_cq_sound(cpu->m, cq))
+		return false;
 	while (!shca_cq_try(cpu, cq, pos, w0, w1)) {
 		pos = shca_cq_count_from(cpu, cq, pos);
 		if (!room(cpu, cq, pos))

@@ -87,6 +87,27 @@ void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status);
 void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp);
 /* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
 void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
+/* I7: whether what a send queue says of its memory and its requests can be true. */
+#define SHCA_SQ_SLOTS_MAX 65536u
+#define SHCA_SQ_STRIDE_MAX 0xffc0u
+static inline bool shca_sq_sound(const struct shca_member *m, const struct shca_qp *qp, uint64_t head, uint64_t posted)
+{
+	uint32_t slots = qp->sq_slots, stride = qp->sq_stride;
+	shca_off wqes = qp->wqes;
+
+	if (posted <= head)
+		return true;	/* nothing of it is read */
+	return __builtin_expect(slots && slots <= SHCA_SQ_SLOTS_MAX && qp->sq_magic == UINT64_MAX / slots + 1 &&
+				stride >= sizeof(struct shca_wqe) && stride <= SHCA_SQ_STRIDE_MAX && !((wqes | stride) & 15) &&
+				shca_fits(m, wqes, (uint64_t)stride * slots) && posted - head <= slots, 1);
+}
+/* Whether a request has no more data than it has room for. */
+static inline bool shca_wqe_sound(const struct shca_qp *qp, const struct shca_wqe *wqe)
+{
+	uint64_t room = qp->sq_stride - sizeof(*wqe);
+
+	return wqe->bad < 32 && (wqe->flags & SHCA_WQE_INLINE ? wqe->len <= room : wqe->nsge * sizeof(struct shca_seg) <= room);
+}
 static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
 {
 	/* pos % sq_slots: exact while pos < 2^64 / sq_slots */
@@ -128,7 +149,7 @@ static inline bool shca_cq_in_error(const struct shca_cq *cq)
 }
 static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
 {
-	return (uint64_t)op << 44 | (uint64_t)status << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
+	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
 }
 uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
@@ -151,6 +172,16 @@ static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 	if (__builtin_expect(lap >= 0x7fff, 0))
 		lap %= 0x7fff;
 	return (uint32_t)lap + 1;
+}
+/* I7: whether what a CQ says of its ring can be true. Asked once for each completion. */
+#define SHCA_CQ_LOG2_MAX 24
+static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_cq *cq)
+{
+	uint32_t log2 = cq->log2;
+	shca_off ring = cq->ring;
+
+	return __builtin_expect(log2 <= SHCA_CQ_LOG2_MAX && !(ring & (SHCA_LINE - 1)) &&
+				shca_fits(m, ring, sizeof(struct shca_cqe) << (log2 & 31)), 1);
 }
 static inline struct shca_cqe *shca_cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
 {
@@ -213,6 +244,8 @@ static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint
 static inline bool shca_cq_complete(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
 				    uint64_t w0, uint64_t w1, bool solicited)
 {
+	if (!shca_cq_sound(cpu->m, cq))
+		return false;
 	/* not the hint: behind it may stand an older completion of the same receive */
 	uint64_t pos = shca_cq_count(cpu, cq);
 
@@ -234,7 +267,7 @@ static inline bool shca_cq_complete(struct shca_cpu *cpu, struct shca_qp *qp, st
 static inline void shca_resolve_private(const struct shca_member *m, uint32_t proc, uint64_t addr, uint64_t len,
 					struct shca_seg *seg)
 {
-	uint64_t off = addr - m->procs[proc].base;
+	uint64_t off = addr - m->procs[proc & (SHCA_MAX_PROCS - 1)].base;
 
 	if (off < m->bytes && len <= m->bytes - off) {
 		seg->where = off;
@@ -250,6 +283,37 @@ static inline void shca_resolve_private(const struct shca_member *m, uint32_t pr
 static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
 {
 	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
+}
+/* I7: whether what a receive queue says of its memory can be true. */
+#define SHCA_RQ_LOG2_MAX 15
+#define SHCA_RQ_STRIDE_MAX 0xffc0u
+static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_rq *rq)
+{
+	uint32_t log2 = rq->log2, stride = rq->stride;
+	uint64_t word = atomic_load_explicit(&rq->ring, memory_order_acquire);
+	shca_off wqes = rq->wqes, marks = rq->marks;
+
+	if (__builtin_expect(log2 > SHCA_RQ_LOG2_MAX || stride < sizeof(struct shca_rwqe) || stride > SHCA_RQ_STRIDE_MAX ||
+			     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc), 0))
+		return false;
+	/* nothing was posted to it so far */
+	if (__builtin_expect(word == shca_off_of(m, &rq->none), 0))
+		return true;
+	return __builtin_expect((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
+				shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
+				shca_fits(m, marks, sizeof(uint64_t) << log2) && shca_fits(m, wqes, (uint64_t)stride << log2), 1);
+}
+/* The receive queue at an offset; NULL: there can be none. */
+static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off off)
+{
+	struct shca_rq *rq = shca_at_checked(m, off, sizeof(*rq));
+
+	return rq && shca_rq_sound(m, rq) ? rq : NULL;
+}
+/* Whether a receive has no more segments than it has room for. */
+static inline bool shca_rwqe_sound(const struct shca_rwqe *w, uint32_t stride)
+{
+	return w->nsge <= (stride - sizeof(*w)) / sizeof(struct shca_seg);
 }
 static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 {
@@ -296,7 +360,8 @@ static inline bool shca_rwqe_take(struct shca_cpu *cpu, struct shca_rq *rq, stru
 	return true;
 }
 /* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
- * executor), NULL when flushing. Returns the receive's index, or -1: none. */
+ * executor), NULL when flushing. Returns the receive's index, or -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
+#define SHCA_RQ_BROKEN (-2)
 int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
 /* Whether the receive that was posted at this position is taken by this queue, its completion not polled yet. */
 bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
@@ -510,7 +575,7 @@ int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, cons
  * store that took it away, before the quiesce (I8). */
 static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
 {
-	atomic_fetch_add(&m->procs[proc].withdrawn, 1);
+	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn, 1);
 }
 
 /* reap.c */

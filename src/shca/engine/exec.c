@@ -81,9 +81,10 @@ static int resolve_remote(struct shca_cpu *cpu, const struct shca_responder *r, 
 {
 	const struct shca_mr *mr = shca_responder_region(cpu->m, r, rkey, rights);
 
-	if (__builtin_expect(!mr, 0) || !shca_region_at(cpu->m, mr, raddr, len, seg))
+	if (__builtin_expect(!mr, 0) || !shca_region_at(cpu->m, mr, raddr, len, seg) ||
+	    !shca_region_sound(cpu->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
-	*proc = mr->proc;
+	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
 	return 0;
 }
 
@@ -145,11 +146,13 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 		return;
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		rq = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_SRQ);
+		if (rq && !shca_rq_sound(cpu->m, rq))
+			return;
 		if (rq)
 			cq = shca_at_checked(cpu->m, rq->cq, sizeof(*cq));
 	} else {
 		to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
-		rq = to ? shca_at_checked(cpu->m, to->rq, sizeof(*rq)) : NULL;
+		rq = to ? shca_rq_at(cpu->m, to->rq) : NULL;
 		if (to)
 			cq = shca_at_checked(cpu->m, to->rcq, sizeof(*cq));
 	}
@@ -214,6 +217,7 @@ static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
 	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
 		const struct shca_qp *qp = shca_at(cpu->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
 
+		/* hints: they fault nowhere */
 		lines_fetch_own(&cq->waiters);
 		lines_fetch_own(&qp->lock);
 	}
@@ -249,15 +253,15 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	expect_waiter(cpu, r->rcq);
 	int index = take_receive(cpu, qp, r);
-	if (index < 0)
-		return SHCA_RNR;
+	if (__builtin_expect(index < 0, 0))
+		return index == SHCA_RQ_BROKEN ? nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	struct shca_rwqe *w = shca_rwqe_at(cpu, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
 	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
 		/* the receive is its owner's again, perhaps: it may not be touched */
 		status = qp->step_status;
-	} else if (__builtin_expect(w->bad, 0)) {
-		status = (int)w->bad;
+	} else if (__builtin_expect(w->bad || !shca_rwqe_sound(w, r->rq->stride), 0)) {
+		status = IBV_WC_LOC_PROT_ERR;
 	} else if (receive_room(w) < (uint64_t)req->len + skip) {
 		status = IBV_WC_LOC_LEN_ERR;
 	} else {
@@ -327,8 +331,8 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 	}
 	expect_waiter(cpu, r->rcq);
 	int index = take_receive(cpu, qp, r);
-	if (index < 0)
-		return SHCA_RNR;
+	if (__builtin_expect(index < 0, 0))
+		return index == SHCA_RQ_BROKEN ? nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(cpu, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
 	if (__builtin_expect(!responder_cqe(cpu, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len), 0))
@@ -571,9 +575,13 @@ int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *r
 
 void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
 {
-	struct shca_cq *cq = shca_at(cpu->base, qp->scq);
+	struct shca_cq *cq = shca_at_checked(cpu->m, qp->scq, sizeof(*cq));
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn);
 
+	if (__builtin_expect(!cq, 0)) {
+		shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+		return;
+	}
 	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_SENT, 1)) {
 		if (!shca_cq_complete(cpu, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
 			shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);

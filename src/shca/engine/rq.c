@@ -32,11 +32,15 @@ int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct 
 			uint64_t ahead = (at - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
+			if (__builtin_expect((ahead & mask) != 0, 0))
+				return SHCA_RQ_BROKEN;
 			pos += ahead - mask;
 			continue;
 		}
 		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
 			return -1;
+		if (__builtin_expect((e & 0xffffff) > mask, 0))
+			return SHCA_RQ_BROKEN;
 		struct shca_rwqe *w = shca_rwqe_at(cpu, rq, e & 0xffffff);
 		if (!shca_rwqe_posted(w, pos) || !shca_rwqe_take(cpu, rq, w, e & 0xffffff, pos, qpn, journal)) {
 			pos++;
@@ -103,7 +107,7 @@ void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, ui
 void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq)
 {
 	atomic_store(&rq->returned, 1);
-	atomic_store(&cpu->m->procs[rq->proc].returned, 1);
+	atomic_store(&cpu->m->procs[rq->proc & (SHCA_MAX_PROCS - 1)].returned, 1);
 	/* a poller may be asleep */
 	shca_note_write(cpu, rq->proc);
 }
@@ -122,7 +126,8 @@ void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq)
 
 	if (off)
 		SHCA_FAILPOINT(cpu, "rnr-list", NULL, 0);
-	while (off) {
+	/* I7: a list that goes round has an end, too */
+	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS; n++) {
 		struct shca_qp *qp = shca_at_checked(cpu->m, off, sizeof(*qp));
 		if (!qp)
 			break;
@@ -142,7 +147,7 @@ static struct shca_rq *rnr_list_of(struct shca_cpu *cpu, struct shca_qp *qp)
 	struct shca_qp *to = rq ? NULL : shca_number_get(cpu->m, qp->rnr_number, SHCA_KIND_QP);
 
 	if (to && to->rq == off)
-		rq = shca_at_checked(cpu->m, off, sizeof(*rq));
+		rq = shca_rq_at(cpu->m, off);
 	return rq && shca_off_of(cpu->m, rq) == off ? rq : NULL;
 }
 

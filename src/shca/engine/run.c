@@ -70,8 +70,11 @@ static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp);
 /* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
 void shca_kick(struct shca_cpu *cpu, shca_off off)
 {
-	struct shca_qp *qp = qp_at(cpu, off);
+	struct shca_qp *qp = shca_at_checked(cpu->m, off, sizeof(*qp));
 
+	/* I7: lists of waiting queues name it */
+	if (__builtin_expect(!qp, 0))
+		return;
 	SHCA_FAILPOINT(cpu, "kick", qp, 0);
 	if (!claim(cpu, qp))
 		return;
@@ -177,7 +180,9 @@ static void enable(struct shca_cpu *cpu, const struct shca_qp *qp, const struct 
 		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
 		shca_kick(cpu, wqe->raddr);
 	} else {
-		struct shca_rq *rq = shca_at(cpu->base, target->rq);
+		struct shca_rq *rq = shca_rq_at(cpu->m, target->rq);
+		if (!rq)
+			return;
 		raise_to(&rq->enabled, wqe->arg[0]);
 		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
 		/* pairs with the heavy fence of a queue that stalls for want of a receive */
@@ -193,7 +198,10 @@ static bool names_object(struct shca_cpu *cpu, const struct shca_wqe *wqe)
 	enum shca_kind kind = wqe->op == SHCA_OP_WAIT ? SHCA_KIND_CQ : SHCA_KIND_QP;
 	const void *obj = shca_number_get(cpu->m, wqe->dqpn, kind);
 
-	return obj && shca_off_of(cpu->m, obj) == wqe->raddr;
+	if (!obj || shca_off_of(cpu->m, obj) != wqe->raddr)
+		return false;
+	return wqe->op != SHCA_OP_WAIT || (shca_cq_sound(cpu->m, obj) && !(wqe->arg[1] & 15) &&
+					   shca_fits(cpu->m, wqe->arg[1], sizeof(struct shca_cq_waiter)));
 }
 
 /* ---- stalls --------------------------------------------------------------------------------------------------- */
@@ -213,7 +221,7 @@ static uint64_t stall_budget(struct shca_cpu *cpu, const struct shca_qp *qp, int
 		return qp->rnr_retry == 7 ? 0 : timer * qp->rnr_retry + 1;
 	}
 	/* IBTA 9.9.2.1.1: 4.096 us * 2^timeout, retry_cnt + 1 times; 0: no timer */
-	return qp->timeout ? (4096ull << qp->timeout) * (qp->retry_cnt + 1u) : 0;
+	return qp->timeout ? (4096ull << (qp->timeout & 31)) * (qp->retry_cnt + 1u) : 0;
 }
 
 /* Whether the queue must wait (true), or its retries are used up. */
@@ -338,6 +346,10 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 		break;
 	default: {
 		struct shca_req req;
+		if (__builtin_expect(!shca_wqe_sound(qp, wqe), 0)) {
+			status = IBV_WC_LOC_QP_OP_ERR;
+			break;
+		}
 		shca_req_of_wqe(qp, wqe, &req);
 		status = shca_exec(cpu, qp, &req);
 		break;
@@ -346,7 +358,7 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 	if (__builtin_expect(status < 0, 0)) {
 		int why = status;
 		if (why == SHCA_RNR) {
-			struct shca_rq *rq = shca_at_checked(cpu->m, qp->step_rq, sizeof(*rq));
+			struct shca_rq *rq = shca_rq_at(cpu->m, qp->step_rq);
 			if (rq) {
 				shca_rnr_link(cpu, rq, qp);
 				/* pairs with the light fence of shca_rq_post */
@@ -391,16 +403,19 @@ void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status)
 static void flush_receive(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t index)
 {
 	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
+	struct shca_cq *cq = shca_at_checked(cpu->m, qp->rcq, sizeof(*cq));
 
-	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
-	shca_cq_push(cpu, cq, &in);
+	if (cq)
+		shca_cq_push(cpu, cq, &in);
 }
 
 /* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */
 static void flush_rest(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq *rq)
 {
-	struct shca_cq *cq = shca_at(cpu->base, qp->rcq);
+	struct shca_cq *cq = shca_at_checked(cpu->m, qp->rcq, sizeof(*cq));
 
+	if (!cq || !shca_cq_sound(cpu->m, cq))
+		return;
 	for (uint32_t i = 0; rq->wqes && i < 1u << rq->log2; i++) {
 		if (!shca_rq_in_flush(cpu, rq, i))
 			continue;
@@ -418,7 +433,7 @@ static void flush_rest(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq 
 /* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. */
 static void flush_receives(struct shca_cpu *cpu, struct shca_qp *qp)
 {
-	struct shca_rq *rq = shca_at_checked(cpu->m, qp->rq, sizeof(*rq));
+	struct shca_rq *rq = shca_rq_at(cpu->m, qp->rq);
 
 	if (!rq || rq->is_srq || !qp->rcq)
 		return;
@@ -451,8 +466,23 @@ void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp)
 	flush_receives(cpu, qp);
 }
 
+/* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */
+static bool broken(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	if (shca_sq_sound(cpu->m, qp, atomic_load_explicit(&qp->head, memory_order_relaxed),
+			  atomic_load_explicit(&qp->posted, memory_order_relaxed)) && shca_owned(cpu->m, qp, qp->proc))
+		return false;
+	if (!atomic_load(&qp->fail)) {
+		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
+		fail_queue(cpu, qp, IBV_WC_FATAL_ERR);
+	}
+	return true;
+}
+
 static void run_some(struct shca_cpu *cpu, struct shca_qp *qp)
 {
+	if (__builtin_expect(broken(cpu, qp), 0))
+		return;
 	for (;;) {
 		if (__builtin_expect(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0, 0)) {
 			shca_flush(cpu, qp);
@@ -532,6 +562,7 @@ void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp)
 
 void shca_async_wake(struct shca_cpu *cpu, uint32_t proc)
 {
+	proc &= SHCA_MAX_PROCS - 1;	/* I7 */
 	atomic_store(&cpu->m->procs[proc].async_pending, 1);
 	shca_wake_note(cpu, SHCA_WAKE_ASYNC, proc);
 	/* whoever sleeps until it is written to looks for events as well */

@@ -153,10 +153,24 @@ static inline void *shca_at(const char *base, shca_off off)
 {
 	return (void *)(base + off);
 }
-/* I7: an offset read from shared memory that need not be right. NULL if [off, off + size) is outside. */
+/* I7: an offset read from shared memory need not be right. Whether [off, off + size) is mapped here. */
+static inline bool shca_fits(const struct shca_member *m, shca_off off, uint64_t size)
+{
+	/* 0 is no offset: as a distance from 1 it is beyond everything */
+	return off - 1 < m->bytes && size <= m->bytes - off;
+}
+/* The object at such an offset. NULL if there can be none: outside, or not on a line. */
 static inline void *shca_at_checked(const struct shca_member *m, shca_off off, uint64_t size)
 {
-	return off && off < m->bytes && size <= m->bytes - off ? m->base + off : NULL;
+	return shca_fits(m, off, size) && !(off & (SHCA_LINE - 1)) ? m->base + off : NULL;
+}
+/* Whether the memory of an object is this process's, as the object says. A number that was scribbled over would have the
+ * object's private addresses looked up in another process, perhaps in this one. */
+static inline bool shca_owned(const struct shca_member *m, const void *obj, uint32_t proc)
+{
+	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
+
+	return atomic_load_explicit(&owner[(uint64_t)((const char *)obj - m->base) / SHCA_CHUNK], memory_order_relaxed) == proc + 1;
 }
 /* Whether an offset made by another member lies in what is mapped here. */
 static inline bool shca_off_here(const struct shca_member *m, shca_off off)
@@ -334,6 +348,7 @@ void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this pro
 static inline void shca_note_write(struct shca_cpu *cpu, uint32_t slot)
 {
 	shca_light_fence(cpu->m);
+	slot &= SHCA_MAX_PROCS - 1;	/* I7 */
 	if (__builtin_expect(atomic_load_explicit(&cpu->m->procs[slot].sleepers, memory_order_relaxed) != 0, 0))
 		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
 }

@@ -17,7 +17,7 @@
  *  I4  A receive is taken by one CAS on its word, which names the taker.
  *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread: there is no other list of runnable queues.
- *  I7  Offsets and numbers are checked when they are resolved.
+ *  I7  Offsets, counts and numbers are checked when they are resolved: what another process scribbled over is an error status.
  *  I8  Whoever takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
  */
 #ifndef SHCA_LAYOUT_H

@@ -414,8 +414,10 @@ int shca_proc_claim(struct shca_member *m)
 			return -EOPNOTSUPP;
 		}
 	}
-	/* where Yama restricts ptrace, let peers of this user reach our memory; fails where it does not */
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	/* Where Yama restricts ptrace, let processes of this user reach our memory, whichever they are; fails where it does not.
+	 * Without CMA there is no need. */
+	if (shca_env_bool("SHCA_CMA"))
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	for (uint32_t i = 0; i < SHCA_MAX_PROCS; i++) {
 		int err = try_slot(m, i);
 		if (!err) {

@@ -22,7 +22,7 @@ struct shca_route {
 	uint32_t dqpn;			/* 0: nothing is remembered */
 	uint32_t qkey;
 	uint32_t withdrawn;
-	uint32_t mask;			/* of the ring's positions */
+	uint16_t mask, stride;		/* of the ring's positions; of rq's receives */
 	struct shca_proc_slot *proc;
 	struct shca_qp *to;
 	struct shca_rq *rq;
@@ -42,7 +42,7 @@ static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp
 	r->dqpn = 0;
 	if (!to)
 		return false;
-	uint32_t slot = to->proc;
+	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &cpu->m->procs[slot];
 	/* the count first: what is withdrawn while we look makes it differ */
 	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
@@ -52,7 +52,8 @@ static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp
 	uint64_t mask;
 	_Atomic uint64_t *ring = shca_rq_ring(cpu, rsp.rq, &mask);
 	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = rsp.qp, .rq = rsp.rq,
-				 .cq = rsp.rcq, .ring = ring, .mask = (uint32_t)mask, .wqes = cpu->base + rsp.rq->wqes};
+				 .mask = (uint16_t)mask, .stride = (uint16_t)rsp.rq->stride, .cq = rsp.rcq, .ring = ring,
+				 .wqes = cpu->base + rsp.rq->wqes};
 	return true;
 }
 
@@ -68,7 +69,7 @@ static __attribute__((noinline)) bool routes_new(struct shca_lqp *q)
 
 static inline struct shca_rwqe *rwqe_of(const struct shca_route *r, uint64_t entry)
 {
-	return (struct shca_rwqe *)(r->wqes + (entry & 0xffffff) * r->rq->stride);
+	return (struct shca_rwqe *)(r->wqes + (entry & r->mask) * r->stride);
 }
 
 /* The receive that comes next will be written soon. */
@@ -94,7 +95,7 @@ static inline struct shca_rwqe *take(struct shca_cpu *cpu, struct shca_qp *qp, c
 	struct shca_rwqe *w = rwqe_of(r, e);
 
 	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->bad || w->nsge != 1 ||
-	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH)
+	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(cpu->m, w->sge[0].where, len + GRH))
 		return NULL;
 	qp->step_op = SHCA_OP_SEND;
 	SHCA_FAILPOINT(cpu, "exec", qp, SHCA_OP_SEND);

@@ -44,7 +44,7 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 	t->withdrawn = atomic_load_explicit(&t->proc->withdrawn, memory_order_relaxed) - 1;
 	if (!mr)
 		return false;
-	uint32_t slot = mr->proc;
+	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &cpu->m->procs[slot];
 	/* the count first: what is withdrawn while we look makes it differ */
 	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
@@ -52,7 +52,7 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 		return false;
 	mr = shca_responder_region(cpu->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
 	/* one process's count is looked at: whatever this rests on must be that process's */
-	if (!mr || mr->proc != slot || r.qp->proc != slot)
+	if (!mr || mr->proc != slot || r.qp->proc != slot || !shca_region_sound(cpu->m, mr))
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */

@@ -25,7 +25,7 @@ static inline struct shca_lqp *lqp_of(struct ibv_qp *qp)
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 /* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. */
-static inline bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, bool write, struct shca_seg *seg)
+static inline __attribute__((always_inline)) bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, bool write, struct shca_seg *seg)
 {
 	struct shca_mr *mr = shca_region(m, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0);
 
