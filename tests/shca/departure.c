@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that ran another's queue leaves in good order while that queue waits for a receive: whoever is left must
- * see to the end of the retries.
+ * A process that ran another's queue leaves in good order, or is stopped, while that queue waits for a receive: the timer
+ * of its retries is its owner's.
  *
  *     A    posts WAIT, SEND to B, who posts no receive
- *     X    sends what A waits for, so runs A's queue, which stalls in its hands; then leaves
+ *     X    sends what A waits for, so runs A's queue, which stalls in its hands; then leaves, or stops
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,7 +93,7 @@ static void role_b(struct rig *r)
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_cq(cq));
 }
 
-static void role_x(struct rig *r)
+static void role_x(struct rig *r, bool stop)
 {
 	struct ibv_cq *cq = rig_cq(r, 16, NULL);
 	struct ibv_qp *x = queue(r, cq, 0);
@@ -105,19 +106,22 @@ static void role_x(struct rig *r)
 	connect_to(x, st->x[1]);
 	barrier(1);
 	CHECK(!shca_post_send(x, &wr, &bad));
-	if (atomic_load(&r->m->proc->foreign_wqes) == 0 && atomic_load(&r->m->timers) == NULL)
+	const struct shca_qp *theirs = shca_number_get(r->m, st->t[0], SHCA_KIND_QP);
+	if (!theirs || !atomic_load(&theirs->rnr_since))
 		FAIL("A's queue did not stall in X's hands");
+	if (stop)
+		raise(SIGSTOP);
 	CHECK(!shca_destroy_qp(x) && !shca_destroy_cq(cq));
 }
 
-int main(void)
+static int play(bool stop)
 {
 	char name[64];
 	pid_t pid[3];
 	int failed = 0, status;
 
 	unsetenv("SHCA_FABRIC_FD");
-	snprintf(name, sizeof(name), "departure-%d", (int)getpid());
+	snprintf(name, sizeof(name), "departure-%d-%d", (int)getpid(), stop);
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
 	for (int i = 0; i < 3; i++) {
@@ -127,18 +131,25 @@ int main(void)
 			struct rig r;
 			alarm(120);
 			rig_join(&r, name);
-			i == 0 ? role_a(&r) : i == 1 ? role_b(&r) : role_x(&r);
+			i == 0 ? role_a(&r) : i == 1 ? role_b(&r) : role_x(&r, stop);
 			rig_leave(&r);
 			_exit(0);
 		}
 	}
 	for (int i = 0; i < 3; i++) {
 		waitpid(pid[i], &status, 0);
+		if (i == 0)
+			kill(pid[2], SIGCONT);
 		if (status) {
-			fprintf(stderr, "FAIL: %c: status %#x\n", "ABX"[i], status);
+			fprintf(stderr, "FAIL: %c: status %#x, X %s\n", "ABX"[i], status, stop ? "stops" : "leaves");
 			failed = 1;
 			atomic_store(&st->done, 1);
 		}
 	}
 	return failed;
+}
+
+int main(void)
+{
+	return play(false) | play(true);
 }

@@ -197,10 +197,10 @@ static int race_peer(void *arg)
 		join(&m);
 		pthread_mutex_lock(&r->lock);
 		if (!r->members) {
-			r->fabrics += r->ino != m.ino;
-			r->ino = m.ino;
+			r->fabrics += r->ino != m.fd.ino;
+			r->ino = m.fd.ino;
 		}
-		r->wrong |= r->ino != m.ino;
+		r->wrong |= r->ino != m.fd.ino;
 		r->members++;
 		r->joins++;
 		pthread_mutex_unlock(&r->lock);
@@ -254,7 +254,7 @@ static int kill9_peer(void *arg)
 	memset(shca_at(m.base, off), 1, 64 << 20);
 	char addr[32];
 	CHECK(shca_bell_open(&m, addr) >= 0);
-	CHECK(shca_tick_at(&m, shca_now_ns() + 1000000) == 0);
+	CHECK(shca_helper_start(&m) == 0);
 	atomic_fetch_add(&k->ready, 1);
 	for (;;)
 		pause();
@@ -352,7 +352,7 @@ static int case_reap(void)
 		for (uint32_t i = 0; i < m.hdr->thread_high; i++)
 			CHECK(m.threads[i].owner != slot + 1 && !(m.threads[i].active & 1));
 		struct stat st;
-		CHECK(!fstat(m.fd, &st));
+		CHECK(!fstat(m.fd.n, &st));
 		CHECK(st.st_blocks * 512 < 2 << 20);	/* punched out, not only disowned */
 	}
 	/* one that calls exec lives on, but not as a member */
@@ -443,7 +443,7 @@ static int heir(void *arg)
 	struct shca_member m;
 	CHECK(shca_fabric_join(&m, NULL) == 0);
 	CHECK(!strcmp(m.hdr->name, fabric));
-	CHECK(fcntl(m.fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(fcntl(m.fd.n, F_GETFD) == FD_CLOEXEC);
 	atomic_fetch_add(n, 1);
 	await(n, 4);
 	uint32_t live = 0;
@@ -481,7 +481,7 @@ static int case_inherited(void)
 static int forked_child(void *arg)
 {
 	struct shca_member *m = arg, own;
-	CHECK(m->forked && m->fd < 0);
+	CHECK(m->forked && m->fd.n < 0);
 	CHECK(!shca_cpu_get(m) && errno == ESTALE);
 	shca_fabric_leave(m);
 	join(&own);
@@ -493,7 +493,7 @@ static int case_fork(void)
 {
 	struct shca_member m;
 	join(&m);
-	CHECK(shca_tick_at(&m, shca_now_ns() + 1000000) == 0);
+	CHECK(shca_helper_start(&m) == 0);
 	CHECK(shca_cpu_get(&m));
 	for (int i = 0; i < 10; i++)
 		CHECK(exit_of(spawn(forked_child, &m)) == 0);

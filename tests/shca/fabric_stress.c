@@ -98,7 +98,7 @@ static void destroy(struct worker *w, struct shca_cpu *cpu, struct held *h)
 		CHECK(o->rest[i] == m->slot + 1);
 	shca_number_set(m, number, SHCA_KIND_NONE, 0);
 	atomic_store(&h->mr->key, 0);
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	memset(o, 0xdd, bytes < 256 ? bytes : 256);
 	shca_number_free(m, number);
 	shca_mr_free(m, h->mr);

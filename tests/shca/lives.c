@@ -188,7 +188,8 @@ static struct ibv_qp *talk_to_victim(struct side *s)
 {
 	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = s->cq, .rcq = s->cq, .send_wr = 8, .recv_wr = 8, .sge = 1};
 	struct ibv_qp *qp = rig_qp(&s->r, &a);
-	struct rig_path p = {.retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+	/* the victim may be gone without a trace before the connection is made: then a request has to end by its timeout */
+	struct rig_path p = {.timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
 
 	/* rig_meet, but for one that may not come */
 	rig_init(qp);

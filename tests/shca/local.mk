@@ -72,6 +72,13 @@ tests_shca_stalled_link_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_stalled_link_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_stalled_link_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/third_parties
+TESTS += tests/shca/third_parties
+tests_shca_third_parties_SOURCES = tests/shca/third_parties.c $(shca_rig)
+tests_shca_third_parties_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_third_parties_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_third_parties_LDFLAGS = $(NOWRAP)
+
 TESTS += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh tests/shca/departure tests/shca/datagrams \
 	tests/shca/responder_dies tests/shca/stalled_link
 EXTRA_DIST += tests/shca/vproc.sh tests/shca/failpoints.sh tests/shca/kills.sh

@@ -63,7 +63,6 @@ void rig_virtual_leave(struct rig *r)
 	r->m->proc->async_addr[0] = 0;
 	close(r->node->bell);
 	shca_fabric_leave(r->m);
-	shca_timers_free(r->m);
 	for (uint32_t i = 0; i < SHCA_QP_SEGS; i++)
 		free(atomic_load(&local->seg[i]));
 	free(local);

@@ -110,22 +110,38 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 static inline int shca_responder_find(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_address *a,
 				      struct shca_responder *r)
 {
-	struct shca_qp *to = shca_number_get(cpu->m, shca_connected(qp->type) ? qp->dest_qpn : a->dqpn, SHCA_KIND_QP);
+	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;
 
+	/* a number may be anybody's, unless it is the connected peer's as ever */
+	if (!shca_connected(qp->type))
+		shca_widen(cpu);
+	struct shca_qp *to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
 	if (__builtin_expect(!to, 0))
 		return shca_nobody(qp);
+	if (__builtin_expect(cpu->where != SHCA_ANYWHERE && (cpu->where != shca_inside(to->proc) || to->qpn != number), 0)) {
+		shca_widen(cpu);
+		to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
+		if (!to)
+			return shca_nobody(qp);
+	}
 	uint32_t gate = atomic_load_explicit(&to->gate, memory_order_acquire);
 	if (__builtin_expect(!(gate & SHCA_GATE_RESPOND), 0))
 		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
 	if (!shca_answers(qp, to, a))
 		return shca_nobody(qp);
+	if (shca_proc_dying(cpu->m, to->proc)) {
+		shca_look(cpu->m);
+		return IBV_WC_RETRY_EXC_ERR;
+	}
 	if (__builtin_expect(!qp->peer_proc, 0) && shca_connected(qp->type))
 		shca_peer_known(cpu, qp, to);
 	r->qp = to;
 	r->number = to->qpn;
 	r->pd = to->pd;
 	if (qp->type == IBV_QPT_XRC_SEND) {
-		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it */
+		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it, which
+		 * may be a third process's, with its memory */
+		shca_widen(cpu);
 		const struct shca_rq *srq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
 		if (!srq || srq->xrcd != to->xrcd)
 			return shca_refusal(to, IBV_WC_REM_INV_REQ_ERR);

@@ -27,11 +27,20 @@ static inline char *mapped(const struct shca_cpu *cpu, uint32_t proc, const stru
 	return proc == cpu->m->slot ? (char *)(uintptr_t)seg->where : NULL;
 }
 
-/* The last 64 bytes are a piece of their own, so that the kernel copies them after the rest. */
+/*
+ * The last 64 bytes are a piece of their own, so that the kernel copies them after the rest.
+ *
+ * Danger: the kernel finds the process by its pid, which is another's some time after the process has died and its parent
+ * has waited for it. The life word is looked at right before the call, so that the pid was its own then; what remains is a
+ * process that dies, is waited for, and has its pid given to a new one of the same user, all between that load and the system
+ * call's lookup.
+ */
 static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
 {
 	pid_t pid = cpu->m->procs[proc].pid;
 
+	if (shca_proc_dying(cpu->m, proc))
+		return -ESRCH;
 	if (!cpu->m->proc->cma || !cpu->m->procs[proc].cma)
 		return shca_respond(cpu, write, proc, remote, local, n, last);
 	while (n) {
@@ -62,7 +71,7 @@ static int read_ordered(const struct shca_cpu *cpu, uint32_t proc, uint64_t remo
 	uint64_t body = n - sizeof(line);
 	int rc;
 
-	if (cpu->m->proc->cma && cpu->m->procs[proc].cma) {
+	if (cpu->m->proc->cma && cpu->m->procs[proc].cma && !shca_proc_dying(cpu->m, proc)) {
 		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
 		if (process_vm_readv(cpu->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
 			shca_store_ordered(local + body, line, sizeof(line));
@@ -242,8 +251,10 @@ static void atomic_lock(struct shca_cpu *cpu, _Atomic uint32_t *lock)
 			return;
 		if (holder && !(spins & 0xffff)) {
 			uint32_t owner = atomic_load(&cpu->m->threads[holder - 1].owner);
-			if (!owner || !shca_proc_alive(cpu->m, owner - 1))
+			if (!owner || shca_proc_gone(cpu->m, owner - 1))
 				atomic_compare_exchange_strong(lock, &holder, 0);
+			else if (shca_proc_dying(cpu->m, owner - 1))
+				shca_look(cpu->m);
 		}
 		if (!(spins & 0xff))
 			sched_yield();

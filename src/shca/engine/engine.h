@@ -73,7 +73,10 @@ void shca_qp_fail_once(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_
  * shca_enter and shca_leave. */
 void shca_kick(struct shca_cpu *cpu, shca_off qp);
 void shca_drain(struct shca_cpu *cpu);
-/* Runs the queues of this process that another thread holds TODO: what a poller does when it finds nothing. */
+/* Queues that somebody left over (run.c), of any process: to this thread's list. How many. */
+int shca_take_left(struct shca_cpu *cpu);
+/* Takes a queue of this process that another thread holds TODO over to this thread's list, for shca_drain: what a poller
+ * does when it finds nothing. */
 int shca_steal(struct shca_cpu *cpu, shca_off qp);
 /* Locks out executors of qp for a modify or destroy (waits for the running one). */
 void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp);
@@ -115,12 +118,8 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 
 	return (struct shca_wqe *)(base + qp->wqes + (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
-/* Called by the helper thread: runs stalled queues of this process whose timers are due; returns when to come again
- * (CLOCK_MONOTONIC ns), 0: no need. */
-uint64_t shca_tick(struct shca_cpu *cpu);
-/* This process looks at queue qpn again at `due` (CLOCK_MONOTONIC ns); one timer a queue. */
-void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due);
-void shca_timers_free(struct shca_member *m);
+/* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor. */
+void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
 void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
 
 /* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
@@ -291,7 +290,6 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 {
 	uint32_t log2 = rq->log2, stride = rq->stride;
 	uint64_t word = atomic_load_explicit(&rq->ring, memory_order_acquire);
-	shca_off wqes = rq->wqes, marks = rq->marks;
 
 	if (__builtin_expect(log2 > SHCA_RQ_LOG2_MAX || stride < sizeof(struct shca_rwqe) || stride > SHCA_RQ_STRIDE_MAX ||
 			     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc), 0))
@@ -299,6 +297,8 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	/* nothing was posted to it so far */
 	if (__builtin_expect(word == shca_off_of(m, &rq->none), 0))
 		return true;
+	/* written before the ring's word */
+	shca_off wqes = rq->wqes, marks = rq->marks;
 	return __builtin_expect((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
 				shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
 				shca_fits(m, marks, sizeof(uint64_t) << log2) && shca_fits(m, wqes, (uint64_t)stride << log2), 1);
@@ -578,11 +578,20 @@ static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
 	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn, 1);
 }
 
+/* Where a thread is that posts to the peer of a connected queue: SHCA_ANYWHERE while there is none. */
+static inline uint64_t shca_peer_inside(const struct shca_qp *qp)
+{
+	return (uint64_t)(qp->peer_proc & 0xffff) << 32;
+}
+
 /* reap.c */
-/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. */
+/* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread what has to wait for
+ * others is left to shca_reap_on, else it is waited for. */
 void shca_reap(struct shca_cpu *cpu, uint32_t slot);
-/* A process left in good order. It may have run queues of this one that stalled: their timers were its helper's. */
-void shca_departed(struct shca_cpu *cpu);
+/* Goes on with what could not be finished. false: nothing is left. */
+bool shca_reap_on(struct shca_cpu *cpu);
+/* This thread will not: gives the dead back to whoever comes next. */
+void shca_reap_give_up(struct shca_cpu *cpu);
 
 /* Asynchronous events. */
 void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);

@@ -19,8 +19,12 @@ static inline struct shca_address address_of(const struct shca_req *req)
 static inline int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
+	int rc = shca_responder_find(cpu, qp, &a, r);
 
-	return shca_responder_find(cpu, qp, &a, r);
+	/* Until shca_exec returns. An XRC requester's memory and receives may be a third process's. */
+	if (!rc && cpu->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND)
+		shca_narrow(cpu, shca_inside_two(qp->proc, r->qp->proc));
+	return rc;
 }
 
 static inline int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
@@ -68,6 +72,7 @@ static int completion_lost(struct shca_cpu *cpu, struct shca_qp *qp, struct shca
 /* An executor died while it failed the responder. */
 static int nak_again(struct shca_cpu *cpu, struct shca_qp *qp)
 {
+	shca_widen(cpu);
 	struct shca_qp *to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
 
 	if (to && to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn && !atomic_load(&to->fail))
@@ -144,6 +149,7 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 
 	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
 		return;
+	shca_widen(cpu);
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		rq = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_SRQ);
 		if (rq && !shca_rq_sound(cpu->m, rq))
@@ -558,12 +564,8 @@ static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 	}
 }
 
-int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+static int run_request(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
 {
-	if (__builtin_expect(req->bad, 0))
-		return req->bad;
-	qp->step_op = req->op;
-	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
 	if (qp->type == IBV_QPT_UD)
 		return exec_datagram(cpu, qp, req);
 	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
@@ -571,6 +573,20 @@ int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *r
 	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
 		return nak_again(cpu, qp);
 	return outcome(cpu, qp, exec_connected(cpu, qp, req));
+}
+
+int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+{
+	if (__builtin_expect(req->bad, 0))
+		return req->bad;
+	qp->step_op = req->op;
+	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
+	/* who came from anywhere goes on there: it may be walking somebody's list */
+	bool anywhere = cpu->where == SHCA_ANYWHERE;
+	int rc = run_request(cpu, qp, req);
+	if (anywhere)
+		shca_widen(cpu);
+	return rc;
 }
 
 void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)

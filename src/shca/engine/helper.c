@@ -1,118 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread: what has to happen although nobody calls the library. It watches the processes that this one
- * talks to (a pidfd becomes readable when one ends) and runs the engine's timers. It is started when there is
- * something to watch, and sleeps until then in one epoll.
+ * The helper thread: what has to happen although nobody calls the library. Each process that others can reach has one.
  *
- * A pidfd names a process, a slot a member: that they are the same is made sure by finding the slot's lock in the
- * hands of that pid after the pidfd was opened. Where no pidfd can be had (too many descriptors, seccomp, a pid that is
- * not visible here) the lock is looked at every SHCA_DEATH_MS. Besides, all are looked at now and then: a member that
- * calls exec keeps its pid and loses its lock.
+ *  - It holds the process's life word (fabric/life.c): while it lives, so does the process.
+ *  - It learns of deaths. When a process dies the kernel wakes one thread that waits for its life word; that one wakes the
+ *    others and looks. Words of processes that this one is connected to are waited for; all members are looked at every
+ *    SHCA_DEATH_MS besides, since the one that was woken may be stopped, and when somebody asks (shca_look). Whoever is
+ *    dead is reaped here: no verbs call of the application does that.
+ *  - It runs the timers of this process's queues, whoever has set them: a process that runs a queue of another one leaves
+ *    word in the owner's slot, so that it may stop or leave without taking the timer along.
+ *
+ * It sleeps on futexes and has no descriptors but those of the fabric's file and of the bell ringer, in a table of its own:
+ * what the application does to its descriptors does not reach it.
+ *
+ * Falling asleep: it stores when it will wake (asleep_until), a full fence, and looks at `timers` and `call` again. Whoever
+ * sets a timer stores it, a full fence, and reads asleep_until. So either it is seen before the sleep, or it is called.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "shca/engine/engine.h"
 
-#define LOOK_AT_ALL_MS 10000
 #define NEVER UINT64_MAX
-#define CALL UINT32_MAX		/* epoll's datum of the event descriptor */
-#define NO_PIDFD (-1)
-#define FRESH (-2)		/* not looked at by the helper yet */
+#define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
+#define AGAIN_NS 1000000u	/* somebody is about to be gone: looks again after 1, 2, 4, ... 64 ms */
 
 struct watch {
 	_Atomic uint32_t gen;	/* of the slot's user that is watched; 0: none */
 	uint32_t deaths;	/* in the slot before it */
-	int pidfd;
+};
+
+/* A queue to look at again, by number: it may be destroyed before. A heap by `due`. */
+struct timer {
+	uint64_t due;
+	uint32_t qpn;
 };
 
 struct shca_helper {
 	struct shca_member *m;
-	pthread_mutex_t lock;	/* all below; never held while the engine runs */
+	pthread_mutex_t lock;	/* running, stop, watches; never held while the engine runs */
 	pthread_t thread;
-	bool running, stop;
-	int epfd, call;
-	uint64_t tick;		/* when to call shca_tick, NEVER */
-	uint64_t asleep_until;
+	pthread_cond_t settled;
+	bool running, ready, stop;
 	uint64_t death_ns;
-	uint32_t watched, blind;	/* processes; of them without a pidfd */
+	uint32_t *watched;	/* slots */
+	uint32_t watched_n, watched_cap;
+	/* the thread's own */
+	struct timer *heap;
+	uint32_t timers, heap_cap;
+	uint32_t again;		/* times in a row that somebody was not gone yet */
 	struct watch watch[SHCA_MAX_PROCS];	/* sparse */
 };
 
-static uint64_t now_ns(void)
+void shca_helper_call(struct shca_member *m, uint32_t slot)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static void call_helper(struct shca_helper *h)
-{
-	uint64_t one = 1;
-	while (write(h->call, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	atomic_fetch_add(&m->procs[slot].call, 1);
+	shca_futex_wake(&m->procs[slot].call);
 }
 
 /* ---- watching -------------------------------------------------------------------------------------------------- */
-
-/* To close it is not enough: the epoll would go on reporting it as long as a forked child has a copy. */
-static void drop_pidfd(struct shca_helper *h, struct watch *w)
-{
-	epoll_ctl(h->epfd, EPOLL_CTL_DEL, w->pidfd, NULL);
-	close(w->pidfd);
-	w->pidfd = NO_PIDFD;
-}
-
-/* Under the lock. */
-static void unwatch(struct shca_helper *h, uint32_t slot)
-{
-	struct watch *w = &h->watch[slot];
-	if (!atomic_load(&w->gen))
-		return;
-	if (w->pidfd >= 0)
-		drop_pidfd(h, w);
-	else
-		h->blind--;
-	h->watched--;
-	atomic_store(&w->gen, 0);
-}
-
-static void go_blind(struct shca_helper *h, uint32_t slot)
-{
-	struct watch *w = &h->watch[slot];
-	if (atomic_load(&w->gen) && w->pidfd >= 0) {
-		drop_pidfd(h, w);
-		h->blind++;
-	}
-}
-
-/* A pidfd of the process that holds the slot; NO_PIDFD: none to be had; -ESRCH: nobody holds it. */
-static int open_pidfd(struct shca_member *m, uint32_t slot)
-{
-	if (m->hdr->virtual_procs)
-		return NO_PIDFD;
-	for (;;) {
-		int pid = shca_proc_holder(m, slot);
-		if (pid == -ESRCH)
-			return -ESRCH;
-		int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-		if (fd < 0)
-			return NO_PIDFD;
-		if (shca_proc_holder(m, slot) == pid)
-			return fd;
-		close(fd);	/* it changed hands: again */
-	}
-}
-
-static struct shca_helper *get_helper(struct shca_member *m);
 
 int shca_watch(struct shca_member *m, uint32_t slot)
 {
@@ -128,197 +81,342 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	struct shca_helper *h = atomic_load(&m->helper);
 	if (h && atomic_load(&h->watch[slot].gen) == gen)
 		return 0;
-	h = get_helper(m);
-	if (!h)
-		return -errno;
-	int fd = open_pidfd(m, slot);
-	bool dead = fd == -ESRCH;
+	err = shca_helper_start(m);
+	if (err)
+		return err;
+	h = atomic_load(&m->helper);
 	pthread_mutex_lock(&h->lock);
 	struct watch *w = &h->watch[slot];
-	if (atomic_load(&w->gen) == gen) {	/* another thread was faster */
-		if (fd >= 0)
-			close(fd);
-		pthread_mutex_unlock(&h->lock);
-		return 0;
+	if (!atomic_load(&w->gen)) {
+		if (h->watched_n == h->watched_cap) {
+			uint32_t cap = h->watched_cap ? 2 * h->watched_cap : 16;
+			uint32_t *more = realloc(h->watched, cap * sizeof(*more));
+			if (!more) {
+				pthread_mutex_unlock(&h->lock);
+				return -ENOMEM;
+			}
+			h->watched = more;
+			h->watched_cap = cap;
+		}
+		h->watched[h->watched_n++] = slot;
 	}
-	unwatch(h, slot);
-	struct epoll_event e = { .events = EPOLLIN, .data.u32 = slot };
-	if (fd >= 0 && epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &e)) {
-		close(fd);
-		fd = NO_PIDFD;
-	}
-	w->pidfd = fd >= 0 ? fd : dead ? FRESH : NO_PIDFD;
-	h->blind += fd < 0;
-	h->watched++;
 	w->deaths = deaths;
 	atomic_store(&w->gen, gen);
-	/* the helper's present sleep may be too long for one that must be looked at */
-	bool call = fd < 0 || h->watched == 1;
+	atomic_store(&m->proc->look, 1);	/* it may be dead already */
 	pthread_mutex_unlock(&h->lock);
-	if (call)
-		call_helper(h);
+	shca_helper_call(m, m->slot);
 	return 0;
 }
 
-/* Whether the slot's user that is watched is not there any more: it left, or was reaped. */
-static bool is_gone(struct shca_member *m, uint32_t slot, uint32_t gen)
+static void unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
 {
-	uint32_t state = atomic_load(&m->procs[slot].state) & 255;
-	return atomic_load(&m->procs[slot].gen) != gen || state == SHCA_PROC_FREE || state == SHCA_PROC_JOINING;
-}
-
-/* Looks at one watched process. When it died, the engine sees to our queues, and to what it left behind unless
- * another process is at that. On the helper thread, without the lock. */
-static void look(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot)
-{
-	struct shca_member *m = h->m;
-	uint32_t gen = atomic_load(&h->watch[slot].gen);
-	if (!gen)
-		return;
-	SHCA_FAILPOINT(cpu, "helper-look", NULL, 0);
-	bool gone = is_gone(m, slot, gen);
-	/* one that left has destroyed its objects: as with any device, its peers learn of it when they send */
-	bool died = gone ? atomic_load(&m->procs[slot].deaths) != h->watch[slot].deaths : !shca_proc_alive(m, slot);
-	if (died) {
-		shca_reap(cpu, slot);
-		gone = is_gone(m, slot, gen);
-		/* whoever reaped it, the news may be for us */
-		if (atomic_load(&m->proc->async_pending))
-			shca_bell_ring(m, m->proc->async_addr);
-		atomic_fetch_add(&m->proc->wake, 1);
-		if (atomic_load(&m->proc->sleepers))
-			shca_futex_wake(&m->proc->wake);
-	} else if (gone) {
-		shca_departed(cpu);
-	}
 	pthread_mutex_lock(&h->lock);
 	if (atomic_load(&h->watch[slot].gen) == gen) {
-		if (gone)
-			unwatch(h, slot);
-		else
-			go_blind(h, slot);	/* another process reaps it, or its lock is not dropped yet: come again */
+		atomic_store(&h->watch[slot].gen, 0);
+		uint32_t i = 0;
+		while (h->watched[i] != slot)
+			i++;
+		h->watched[i] = h->watched[--h->watched_n];
 	}
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* all: also those whose pidfd would tell. */
-static void look_around(struct shca_helper *h, struct shca_cpu *cpu, bool all)
+void shca_look(struct shca_member *m)
+{
+	if (shca_helper_start(m))
+		return;		/* with text; the life lock can still be looked at */
+	if (!atomic_exchange(&m->proc->look, 1))
+		shca_helper_call(m, m->slot);
+}
+
+/* Our queues were told; whoever sleeps learns of it. */
+static void tell_own_process(struct shca_member *m)
+{
+	if (atomic_load(&m->proc->async_pending))
+		shca_bell_ring(m, m->proc->async_addr);
+	atomic_fetch_add(&m->proc->wake, 1);
+	if (atomic_load(&m->proc->sleepers))
+		shca_futex_wake(&m->proc->wake);
+}
+
+/* Looks at one slot. true: its process is about to be gone; come again soon. */
+static bool look_at(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot, bool thorough)
+{
+	struct shca_member *m = h->m;
+	struct shca_proc_slot *p = &m->procs[slot];
+	uint32_t state = atomic_load(&p->state), gen = atomic_load(&h->watch[slot].gen);
+	bool live = (state & 255) == SHCA_PROC_LIVE, reaping = (state & 255) == SHCA_PROC_REAPING;
+	bool dying = live && (shca_proc_dying(m, slot) || (thorough && !atomic_load(&p->life)));
+	bool dead = dying && !shca_proc_alive(m, slot);
+	/* who was watched is not there any more; one that left has destroyed its objects: as with any device, its peers learn
+	 * of it when they send */
+	bool left = gen && (atomic_load(&p->gen) != gen || (!live && !reaping));
+	bool died = left && atomic_load(&p->deaths) != h->watch[slot].deaths;
+
+	if (dead || died || reaping) {
+		SHCA_FAILPOINT(cpu, "helper-look", NULL, 0);
+		shca_reap(cpu, slot);
+	}
+	if (gen && (dead || died || reaping))
+		tell_own_process(m);
+	if (gen && (dead || left || reaping))
+		unwatch(h, slot, gen);
+	return dying && !dead && shca_proc_dying(m, slot);
+}
+
+/* thorough: those without a life word, too. */
+static void look_around(struct shca_helper *h, struct shca_cpu *cpu, bool thorough)
 {
 	uint32_t n = atomic_load(&h->m->hdr->proc_high);
-	for (uint32_t i = 0; i < n; i++) {
-		if (!atomic_load(&h->watch[i].gen))
-			continue;
-		pthread_mutex_lock(&h->lock);
-		bool blind = h->watch[i].pidfd < 0;
-		pthread_mutex_unlock(&h->lock);
-		if (blind || (all && (!shca_proc_alive(h->m, i) || is_gone(h->m, i, atomic_load(&h->watch[i].gen)))))
-			look(h, cpu, i);
+	bool again = false;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (i != h->m->slot)
+			again |= look_at(h, cpu, i, thorough);
+	h->again = again ? h->again + 1 : 0;
+}
+
+/* ---- timers ---------------------------------------------------------------------------------------------------- */
+
+void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
+{
+	struct shca_proc_slot *p = &m->procs[qp->proc];
+	uint64_t before = atomic_load(&qp->due);
+	uint32_t i, none;
+
+	/* one that is sooner will do: the queue stalls again and sets the next. One that should have come is not waited for:
+	 * whoever had set it may have died on the way. */
+	if (before && before <= due && before > shca_now_ns())
+		return;
+	atomic_store(&qp->due, due);
+	for (i = 0; i < SHCA_TIMERS; i++) {
+		uint32_t k = (qp->qpn + i) % SHCA_TIMERS;
+		none = 0;
+		if (atomic_load_explicit(&p->timers[k], memory_order_relaxed) == qp->qpn ||
+		    atomic_compare_exchange_strong(&p->timers[k], &none, qp->qpn))
+			break;
 	}
+	if (i == SHCA_TIMERS)
+		atomic_store(&p->timers_lost, 1);
+	shca_full_fence();
+	if (due < atomic_load(&p->asleep_until))
+		shca_helper_call(m, qp->proc);
+}
+
+static void heap_put(struct shca_helper *h, struct timer t)
+{
+	uint32_t i = h->timers++;
+
+	for (; i && h->heap[(i - 1) / 2].due > t.due; i = (i - 1) / 2)
+		h->heap[i] = h->heap[(i - 1) / 2];
+	h->heap[i] = t;
+}
+
+static struct timer heap_get(struct shca_helper *h)
+{
+	struct timer first = h->heap[0], last = h->heap[--h->timers];
+	uint32_t i = 0, k;
+
+	for (; (k = 2 * i + 1) < h->timers; i = k) {
+		if (k + 1 < h->timers && h->heap[k + 1].due < h->heap[k].due)
+			k++;
+		if (h->heap[k].due >= last.due)
+			break;
+		h->heap[i] = h->heap[k];
+	}
+	h->heap[i] = last;
+	return first;
+}
+
+static void note_timer(struct shca_helper *h, uint32_t qpn)
+{
+	struct shca_qp *qp = shca_number_get(h->m, qpn, SHCA_KIND_QP);
+	uint64_t due = qp && qp->proc == h->m->slot ? atomic_load(&qp->due) : 0;
+
+	if (!due)
+		return;
+	if (h->timers == h->heap_cap) {
+		uint32_t cap = h->heap_cap ? 2 * h->heap_cap : 64;
+		struct timer *more = realloc(h->heap, cap * sizeof(*more));
+		if (!more) {
+			atomic_store(&h->m->proc->timers_lost, 1);	/* tried again */
+			return;
+		}
+		h->heap = more;
+		h->heap_cap = cap;
+	}
+	heap_put(h, (struct timer){ .due = due, .qpn = qpn });
+}
+
+/* Inside the engine. false: there was nothing. */
+static bool collect_timers(struct shca_helper *h)
+{
+	struct shca_member *m = h->m;
+	bool any = false;
+
+	for (uint32_t i = 0; i < SHCA_TIMERS; i++) {
+		if (!atomic_load_explicit(&m->proc->timers[i], memory_order_relaxed))
+			continue;
+		note_timer(h, atomic_exchange(&m->proc->timers[i], 0));
+		any = true;
+	}
+	if (atomic_exchange(&m->proc->timers_lost, 0)) {
+		any = true;
+		h->timers = 0;
+		for (struct shca_qp *qp = shca_at_checked(m, m->proc->qp_list, sizeof(*qp)); qp;
+		     qp = shca_at_checked(m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
+			if (atomic_load(&qp->due))
+				note_timer(h, qp->qpn);
+	}
+	return any;
+}
+
+/* Runs the queues whose time has come. */
+static void run_timers(struct shca_helper *h, struct shca_cpu *cpu)
+{
+	uint64_t now = shca_now_ns();
+
+	shca_enter(cpu);
+	SHCA_FAILPOINT(cpu, "helper-tick", NULL, 0);
+	collect_timers(h);
+	while (h->timers && h->heap[0].due <= now) {
+		struct timer t = heap_get(h);
+		struct shca_qp *qp = shca_number_get(h->m, t.qpn, SHCA_KIND_QP);
+		/* a later one stands in the heap, too */
+		if (!qp || !atomic_compare_exchange_strong(&qp->due, &t.due, 0))
+			continue;
+		shca_kick(cpu, shca_off_of(cpu->m, qp));
+		shca_drain(cpu);
+	}
+	shca_leave(cpu);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
-int shca_tick_at(struct shca_member *m, uint64_t ns)
-{
-	struct shca_helper *h = get_helper(m);
-	if (!h)
-		return -errno;
-	pthread_mutex_lock(&h->lock);
-	bool call = ns < h->asleep_until;
-	if (ns < h->tick)
-		h->tick = ns;
-	if (call)
-		h->asleep_until = ns;	/* one call is enough */
-	pthread_mutex_unlock(&h->lock);
-	if (call)
-		call_helper(h);
-	return 0;
-}
+/* linux/futex.h has it since 5.16 */
+struct wait_word {
+	uint64_t val, uaddr;
+	uint32_t flags, reserved;
+};
+#define WAIT_WORD_32 2u		/* FUTEX_32: of a shared mapping */
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
 
-/* epoll_wait until a time; number of events. */
-static int sleep_until(struct shca_helper *h, struct epoll_event *e, int n, uint64_t until)
+/* Fills in the life words of watched processes. false: one is dying already. */
+static bool words_to_wait_for(struct shca_helper *h, struct wait_word *w, unsigned *n)
 {
-	static _Atomic bool no_pwait2;
-	uint64_t now = now_ns();
-	uint64_t left = until == NEVER ? NEVER : until > now ? until - now : 0;
-	int r = -1;
-	if (!atomic_load(&no_pwait2)) {
-		struct timespec t = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
-		r = epoll_pwait2(h->epfd, e, n, left == NEVER ? NULL : &t, NULL);
-		if (r >= 0 || errno == EINTR)
-			return r < 0 ? 0 : r;
-		if (errno != ENOSYS)
-			return r;
-		atomic_store(&no_pwait2, true);
+	bool all_well = true;
+
+	pthread_mutex_lock(&h->lock);
+	for (uint32_t i = 0; i < h->watched_n && *n < WAIT_WORDS && all_well; i++) {
+		_Atomic uint32_t *life = &h->m->procs[h->watched[i]].life;
+		uint32_t v = atomic_load(life);
+		/* the kernel wakes a waiter only if it is told that there is one */
+		while (v && !(v & (FUTEX_WAITERS | FUTEX_OWNER_DIED)) &&
+		       !atomic_compare_exchange_weak(life, &v, v | FUTEX_WAITERS))
+			;
+		if (v & FUTEX_OWNER_DIED)
+			all_well = h->again != 0;	/* it is being looked at by the clock */
+		else if (v)
+			w[(*n)++] = (struct wait_word){ v | FUTEX_WAITERS, (uintptr_t)life, WAIT_WORD_32, 0 };
 	}
-	uint64_t ms = left / 1000000 + (left % 1000000 != 0);
-	r = epoll_wait(h->epfd, e, n, left == NEVER ? -1 : ms > INT_MAX ? INT_MAX : (int)ms);
-	return r < 0 && errno == EINTR ? 0 : r;
+	pthread_mutex_unlock(&h->lock);
+	return all_well;
 }
 
-static void run_ticks(struct shca_helper *h, struct shca_cpu *cpu)
+/* Sleeps until called, or a watched process dies (true), or a time. */
+static bool sleep_until(struct shca_helper *h, uint32_t seen, uint64_t until)
 {
-	pthread_mutex_lock(&h->lock);
-	bool due = h->tick <= now_ns();
-	if (due)
-		h->tick = NEVER;
-	pthread_mutex_unlock(&h->lock);
-	if (!due)
-		return;
-	uint64_t next = shca_tick(cpu);
-	pthread_mutex_lock(&h->lock);
-	if (next && next < h->tick)
-		h->tick = next;
-	pthread_mutex_unlock(&h->lock);
+	static _Atomic bool no_waitv;
+	struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+	struct wait_word w[WAIT_WORDS] = { { seen, (uintptr_t)&h->m->proc->call, WAIT_WORD_32, 0 } };
+	unsigned n = 1;
+
+	if (!words_to_wait_for(h, w, &n))
+		return true;
+	if (!atomic_load(&no_waitv)) {
+		long r = syscall(SYS_futex_waitv, w, n, 0, until == NEVER ? NULL : &t, CLOCK_MONOTONIC);
+		if (r > 0) {
+			/* the kernel woke one, and we are that one */
+			shca_futex_wake((_Atomic uint32_t *)(uintptr_t)w[r].uaddr);
+			return true;
+		}
+		if (r < 0 && errno != ENOSYS && errno != EPERM)
+			return errno == EAGAIN && n > 1;
+		if (!r)
+			return false;
+		atomic_store(&no_waitv, true);
+	}
+	uint64_t now = shca_now_ns();
+	shca_futex_wait(&h->m->proc->call, seen, until == NEVER ? NEVER : until > now ? until - now : 0);
+	return false;
+}
+
+/* Where the kernel lets us; else what the application does to its descriptors may reach us. */
+static void separate_descriptors(struct shca_member *m)
+{
+	int ringer = shca_ringer(m)->n, fd = m->fd.n, keep[2] = { fd < ringer ? fd : ringer, fd < ringer ? ringer : fd };
+
+	if (!m->virtual_process)
+		shca_own_descriptors(keep, 2);
 }
 
 static void *helper_main(void *arg)
 {
 	struct shca_helper *h = arg;
-	struct shca_cpu *cpu = shca_cpu_get(h->m);
-	uint64_t blind_at = 0, all_at = now_ns() + LOOK_AT_ALL_MS * 1000000ull;
+	struct shca_member *m = h->m;
+	struct shca_cpu *cpu = shca_cpu_get(m);
+	uint64_t all_at = 0, reap_at = NEVER;
 	pthread_setname_np(pthread_self(), "shca-helper");
 	if (!cpu) {
 		shca_error("the helper thread found no thread slot: deaths of peers and timers are not noticed");
+		pthread_mutex_lock(&h->lock);
+		h->ready = true;
+		pthread_cond_signal(&h->settled);
+		pthread_mutex_unlock(&h->lock);
 		return NULL;
 	}
-	for (;;) {
-		struct epoll_event e[64];
+	cpu->helper = true;
+	separate_descriptors(m);
+	if (!m->virtual_process && shca_life_word_take(m))
+		shca_error("the helper thread's life word is not accepted by the kernel: %s. The death of this process is noticed "
+			   "within SHCA_DEATH_MS", strerror(errno));
+	pthread_mutex_lock(&h->lock);
+	h->ready = true;
+	pthread_cond_signal(&h->settled);
+	pthread_mutex_unlock(&h->lock);
+	for (bool fired = false;;) {
+		uint32_t seen = atomic_load(&m->proc->call);
+		atomic_store(&m->proc->asleep_until, 0);
 		pthread_mutex_lock(&h->lock);
 		bool stop = h->stop;
-		uint64_t until = h->tick;
-		if (h->blind && blind_at < until)
-			until = blind_at;
-		if (h->watched && all_at < until)
-			until = all_at;
-		h->asleep_until = until;
 		pthread_mutex_unlock(&h->lock);
 		if (stop)
-			return NULL;
-		int n = sleep_until(h, e, 64, until);
-		if (n < 0) {
-			shca_error("the helper thread cannot wait: epoll: %s", strerror(errno));
-			return NULL;
-		}
-		uint64_t now = now_ns();
-		bool called = false;
-		for (int i = 0; i < n; i++) {
-			if (e[i].data.u32 != CALL) {
-				look(h, cpu, e[i].data.u32);
-				continue;
-			}
-			uint64_t count;
-			called = read(h->call, &count, sizeof(count)) > 0;
-		}
-		if (called || now >= all_at || now >= blind_at) {
-			bool all = now >= all_at;
-			look_around(h, cpu, all);
-			blind_at = now + h->death_ns;
-			if (all)
-				all_at = now + LOOK_AT_ALL_MS * 1000000ull;
-		}
-		run_ticks(h, cpu);
+			break;
+		run_timers(h, cpu);
+		uint64_t now = shca_now_ns();
+		bool all = now >= all_at, asked = atomic_exchange(&m->proc->look, 0);
+		if (all || asked || fired || h->again)
+			look_around(h, cpu, all || asked);
+		if (all)
+			all_at = now + h->death_ns;
+		reap_at = shca_reap_on(cpu) ? now + AGAIN_NS : NEVER;
+		uint64_t until = all_at < reap_at ? all_at : reap_at;
+		if (h->again && now + ((uint64_t)AGAIN_NS << (h->again < 7 ? h->again - 1 : 6)) < until)
+			until = now + ((uint64_t)AGAIN_NS << (h->again < 7 ? h->again - 1 : 6));
+		if (h->timers && h->heap[0].due < until)
+			until = h->heap[0].due;
+		atomic_store(&m->proc->asleep_until, until);
+		shca_full_fence();
+		shca_enter(cpu);
+		bool more = collect_timers(h);
+		shca_leave(cpu);
+		fired = !more && sleep_until(h, seen, until);
 	}
+	if (!m->virtual_process)
+		shca_life_word_drop(m);
+	return NULL;
 }
 
 /* Under the lock. */
@@ -347,23 +445,18 @@ static int start(struct shca_helper *h)
 			   "processes: ulimit -u)",
 			   strerror(err));
 	h->running = !err;
+	/* from now on the application may do to its descriptors what it likes */
+	while (h->running && !h->ready)
+		pthread_cond_wait(&h->settled, &h->lock);
 	return -err;
 }
 
 static void destroy(struct shca_helper *h)
 {
-	for (uint32_t i = 0; h->watched && i < SHCA_MAX_PROCS; i++) {
-		if (!atomic_load(&h->watch[i].gen))
-			continue;
-		if (h->watch[i].pidfd >= 0)
-			close(h->watch[i].pidfd);
-		h->watched--;
-	}
-	if (h->epfd >= 0)
-		close(h->epfd);
-	if (h->call >= 0)
-		close(h->call);
 	pthread_mutex_destroy(&h->lock);
+	pthread_cond_destroy(&h->settled);
+	free(h->watched);
+	free(h->heap);
 	free(h);
 }
 
@@ -373,31 +466,20 @@ static struct shca_helper *create(struct shca_member *m)
 	if (!h)
 		return NULL;
 	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->settled, NULL);
 	h->m = m;
-	h->tick = NEVER;
 	h->death_ns = (uint64_t)shca_env_ms("SHCA_DEATH_MS") * 1000000;
-	h->call = -1;
-	h->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (h->epfd >= 0)
-		h->call = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct epoll_event e = { .events = EPOLLIN, .data.u32 = CALL };
-	if (h->call < 0 || epoll_ctl(h->epfd, EPOLL_CTL_ADD, h->call, &e)) {
-		int err = errno;
-		shca_error("cannot make the helper thread's descriptors: %s", strerror(err));
-		destroy(h);
-		errno = err;
-		return NULL;
-	}
 	return h;
 }
 
-static struct shca_helper *get_helper(struct shca_member *m)
+int shca_helper_start(struct shca_member *m)
 {
 	struct shca_helper *h = atomic_load(&m->helper);
+
 	if (!h) {
 		struct shca_helper *mine = create(m);
 		if (!mine)
-			return NULL;
+			return -ENOMEM;
 		if (atomic_compare_exchange_strong(&m->helper, &h, mine))
 			h = mine;
 		else
@@ -406,10 +488,7 @@ static struct shca_helper *get_helper(struct shca_member *m)
 	pthread_mutex_lock(&h->lock);
 	int err = h->running ? 0 : start(h);
 	pthread_mutex_unlock(&h->lock);
-	if (!err)
-		return h;
-	errno = -err;
-	return NULL;
+	return err;
 }
 
 void shca_helper_stop(struct shca_member *m)
@@ -421,7 +500,7 @@ void shca_helper_stop(struct shca_member *m)
 	h->stop = true;
 	pthread_mutex_unlock(&h->lock);
 	if (h->running) {
-		call_helper(h);
+		shca_helper_call(m, m->slot);
 		pthread_join(h->thread, NULL);
 	}
 	destroy(h);

@@ -6,6 +6,9 @@
  * CAS on the process slot, looks after the rest: queues that the dead one was executing for others, receives that it had
  * taken, wake-ups that it owed, its memory. Each step may be repeated: a reaper may die too, and its successor begins
  * again.
+ *
+ * The reaper waits for nobody: a stage that has to wait (for an executor to leave, for a quiesce) is tried again later, so
+ * that a process which is stopped holds up the memory of the dead one, and nothing else.
  */
 #include <errno.h>
 #include <sched.h>
@@ -39,23 +42,26 @@ static void close_gates(struct shca_cpu *cpu, uint32_t slot)
 	shca_withdraw(cpu->m, slot);
 }
 
-/* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. */
-static void finish_own_queues(struct shca_cpu *cpu, uint32_t slot)
+/* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. false: not yet. */
+static bool finish_own_queues(struct shca_cpu *cpu, uint32_t slot)
 {
+	bool all = true;
+
 	for_each_qp(cpu, qp, slot) {
-		uint64_t w;
-		while (L_STATE(w = atomic_load(&qp->lock)) != SHCA_L_FREE && !thread_of(cpu, L_THREAD(w), slot)) {
+		uint64_t w = atomic_load(&qp->lock);
+		if (L_STATE(w) != SHCA_L_FREE && !thread_of(cpu, L_THREAD(w), slot) && L_THREAD(w) != cpu->slot &&
+		    !shca_steal(cpu, shca_off_of(cpu->m, qp))) {
 			uint32_t owner = atomic_load(&cpu->m->threads[L_THREAD(w)].owner);
-			if (L_THREAD(w) == cpu->slot || (owner && !shca_proc_alive(cpu->m, owner - 1)))
-				break;
-			/* I may hold others locked myself, that one's thread might wait for */
-			shca_drain(cpu);
-			if (!shca_steal(cpu, shca_off_of(cpu->m, qp)))
-				sched_yield();
+			if (owner && !shca_proc_gone(cpu->m, owner - 1)) {
+				all = false;
+				continue;
+			}
 		}
 		shca_release_receive(cpu, qp);
 		shca_rnr_unlink(cpu, qp);
 	}
+	shca_drain(cpu);
+	return all;
 }
 
 /* A queue of a survivor that the dead one was executing. */
@@ -70,6 +76,19 @@ static void take_over(struct shca_cpu *cpu, struct shca_qp *qp)
 		shca_fail_head(cpu, qp, IBV_WC_FATAL_ERR);
 	}
 	shca_qp_unlock(cpu, qp);
+}
+
+/* Every other process may have been connected to a dead one, and its helper asleep. */
+static void tell_helpers(struct shca_member *m)
+{
+	uint32_t high = atomic_load(&m->hdr->proc_high);
+
+	for (uint32_t p = 0; p < high; p++)
+		if (p != m->slot && (atomic_load(&m->procs[p].state) & 0xff) == SHCA_PROC_LIVE &&
+		    atomic_load(&m->procs[p].asleep_until)) {
+			atomic_store(&m->procs[p].look, 1);
+			shca_helper_call(m, p);
+		}
 }
 
 static void finish_foreign_queues(struct shca_cpu *cpu, uint32_t slot)
@@ -146,16 +165,24 @@ static void wake_again(struct shca_cpu *cpu, uint32_t slot, uint32_t p)
 	shca_drain(cpu);
 }
 
+/* The user of a slot with these low bits of its generation. The slot may have another by now, while this is being asked: the
+ * generation is counted up before that one lives, so it is read first, and a state that belongs to it says LIVE. */
+static bool tenant_is_dead(struct shca_cpu *cpu, uint32_t slot, uint32_t gen)
+{
+	struct shca_proc_slot *p = &cpu->m->procs[slot];
+
+	if ((atomic_load(&p->gen) & 0xffff) != gen)
+		return true;
+	return (atomic_load(&p->state) & 0xff) != SHCA_PROC_LIVE || !shca_proc_alive(cpu->m, slot);
+}
+
 /* My queues that were connected to it: the first request outstanding, or the next one posted, gets RETRY_EXC; whoever
  * only receives gets an event and its receives back. */
 static void survivors(struct shca_cpu *cpu, uint32_t slot)
 {
-	/* the slot may have a new tenant: then those that were connected to an earlier one are meant */
-	uint32_t tenant = live(cpu, slot) && shca_proc_alive(cpu->m, slot) ?
-				  (slot + 1) | atomic_load(&cpu->m->procs[slot].gen) << 16 : 0;
-
 	for_each_qp(cpu, qp, cpu->m->slot) {
-		if ((qp->peer_proc & 0xffff) != slot + 1 || qp->peer_proc == tenant || atomic_load(&qp->peer_dead))
+		uint32_t peer = qp->peer_proc;
+		if ((peer & 0xffff) != slot + 1 || atomic_load(&qp->peer_dead) || !tenant_is_dead(cpu, slot, peer >> 16))
 			continue;
 		/* an unreliable connection does not learn of it, as on a wire */
 		if (atomic_load(&qp->gate) & SHCA_GATE_ERR || qp->type == IBV_QPT_UC)
@@ -229,43 +256,30 @@ static uint32_t links_left(struct shca_cpu *cpu, struct link *links, uint32_t n)
 {
 	uint32_t left = 0;
 
-	shca_enter(cpu);
 	for (uint32_t i = 0; i < n; i++) {
 		struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
 		if (qp && shca_rnr_unlink(cpu, qp) == links[i].link)
 			links[left++] = links[i];
 	}
 	shca_drain(cpu);
-	shca_leave(cpu);
 	return left;
 }
 
-static void free_links(struct shca_cpu *cpu, struct link *links, uint32_t n)
+static void free_links(struct shca_cpu *cpu, const struct link *links, uint32_t n)
 {
-	if (n) {
-		shca_quiesce(cpu);
-		n = links_left(cpu, links, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
+		if (qp)
+			shca_rnr_lost(cpu, qp, links[i].link);
 	}
-	if (n) {
-		shca_quiesce(cpu);
-		shca_enter(cpu);
-		for (uint32_t i = 0; i < n; i++) {
-			struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
-			if (qp)
-				shca_rnr_lost(cpu, qp, links[i].link);
-		}
-		shca_drain(cpu);
-		shca_leave(cpu);
-	}
-	free(links);
+	shca_drain(cpu);
 }
 
-static void clean_up(struct shca_cpu *cpu, uint32_t slot)
+/* Everything that the dead one was at for others, and the wake-ups that it owed. */
+static void finish_for_others(struct shca_cpu *cpu, uint32_t slot)
 {
-	uint32_t n, high = atomic_load(&cpu->m->hdr->proc_high);
+	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
 
-	SHCA_FAILPOINT(cpu, "reap-own", NULL, 0);
-	finish_own_queues(cpu, slot);
 	SHCA_FAILPOINT(cpu, "reap-foreign", NULL, 0);
 	finish_foreign_queues(cpu, slot);
 	shca_drain(cpu);
@@ -277,41 +291,152 @@ static void clean_up(struct shca_cpu *cpu, uint32_t slot)
 		kick_waiters(cpu, p);
 		wake_again(cpu, slot, p);
 	}
-	SHCA_FAILPOINT(cpu, "reap-links", NULL, 0);
-	struct link *links = links_seen(cpu, &n);
-	shca_leave(cpu);
-	free_links(cpu, links, n);
-	SHCA_FAILPOINT(cpu, "reap-memory", NULL, 0);
-	shca_mem_reap(cpu, slot);
+}
+
+/* Its slot is free. Whom it was reaping itself has no reaper now: when the slot has a next user, that one would seem to be. */
+static void finish(struct shca_cpu *cpu, uint32_t slot)
+{
+	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
+
+	shca_mem_reap(cpu->m, slot);
 	SHCA_FAILPOINT(cpu, "reap-end", NULL, 0);
-	/* Whom it was reaping itself: when its slot has a next user, that one would seem to be at it. */
 	for (uint32_t p = 0; p < high; p++)
 		if (atomic_load(&cpu->m->procs[p].state) == (SHCA_PROC_REAPING | (slot + 1) << 8))
 			shca_reap(cpu, p);
 	shca_proc_reap_end(cpu->m, slot);
-	shca_enter(cpu);
 }
 
-void shca_departed(struct shca_cpu *cpu)
+enum stage { STAGE_RESPONDERS, STAGE_OWN, STAGE_OTHERS, STAGE_LINKS, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
+
+/* A dead process that this thread was elected to clean up after. */
+struct shca_reaping {
+	struct shca_reaping *next;
+	uint32_t slot;
+	enum stage stage;
+	struct shca_quiesce quiesce;
+	bool quiescing;
+	struct link *links;
+	uint32_t n;
+};
+
+/* Whether a quiesce that was begun is over, or else begins one. */
+static bool quiet(struct shca_cpu *cpu, struct shca_reaping *r, uint32_t whose)
+{
+	if (!r->quiescing && !shca_quiesce_begin(cpu, &r->quiesce, whose))
+		return false;
+	r->quiescing = !shca_quiesced(cpu, &r->quiesce);
+	return !r->quiescing;
+}
+
+/* One stage, inside the engine. false: it has to wait. */
+static bool do_stage(struct shca_cpu *cpu, struct shca_reaping *r)
+{
+	switch (r->stage) {
+	case STAGE_RESPONDERS:
+		return shca_respond_cancel(cpu, r->slot);
+	case STAGE_OWN:
+		SHCA_FAILPOINT(cpu, "reap-own", NULL, 0);
+		return finish_own_queues(cpu, r->slot);
+	case STAGE_OTHERS:
+		finish_for_others(cpu, r->slot);
+		SHCA_FAILPOINT(cpu, "reap-links", NULL, 0);
+		r->links = links_seen(cpu, &r->n);
+		return true;
+	case STAGE_LINKS:
+		if (r->n && !quiet(cpu, r, SHCA_NOBODY))
+			return false;
+		r->n = links_left(cpu, r->links, r->n);
+		return true;
+	case STAGE_LINKS_LEFT:
+		if (r->n && !quiet(cpu, r, SHCA_NOBODY))
+			return false;
+		free_links(cpu, r->links, r->n);
+		return true;
+	case STAGE_HIDE:
+		SHCA_FAILPOINT(cpu, "reap-memory", NULL, 0);
+		shca_mem_hide(cpu->m, r->slot);
+		return true;
+	case STAGE_MEMORY:
+		/* whoever found an object through a segment is still looking at it */
+		if (!quiet(cpu, r, r->slot))
+			return false;
+		finish(cpu, r->slot);
+		return true;
+	}
+	return true;
+}
+
+/* As far as it goes. true: done. */
+static bool go_on(struct shca_cpu *cpu, struct shca_reaping *r)
 {
 	shca_enter(cpu);
-	kick_waiters(cpu, cpu->m->slot);
+	while (r->stage <= STAGE_MEMORY && do_stage(cpu, r))
+		r->stage++;
 	shca_leave(cpu);
+	return r->stage > STAGE_MEMORY;
+}
+
+static void forget(struct shca_reaping *r)
+{
+	shca_quiesce_end(&r->quiesce);
+	free(r->links);
+	free(r);
+}
+
+bool shca_reap_on(struct shca_cpu *cpu)
+{
+	if (cpu->in_reap)
+		return false;
+	cpu->in_reap = true;
+	/* one that ends may bring others to the front of the list */
+	for (struct shca_reaping **p = &cpu->reaping, *r; (r = *p);) {
+		if (!go_on(cpu, r)) {
+			p = &r->next;
+			continue;
+		}
+		for (p = &cpu->reaping; *p != r; p = &(*p)->next)
+			;
+		*p = r->next;
+		forget(r);
+		p = &cpu->reaping;
+	}
+	cpu->in_reap = false;
+	return cpu->reaping != NULL;
+}
+
+void shca_reap_give_up(struct shca_cpu *cpu)
+{
+	while (cpu->reaping) {
+		struct shca_reaping *r = cpu->reaping;
+		cpu->reaping = r->next;
+		shca_proc_reap_give_up(cpu->m, r->slot);
+		forget(r);
+	}
 }
 
 void shca_reap(struct shca_cpu *cpu, uint32_t slot)
 {
+	struct shca_reaping *r;
+
 	if (slot == cpu->m->slot)
 		return;
 	shca_enter(cpu);
-	bool elected = shca_proc_reap_begin(cpu->m, slot);
+	/* without memory it is left to whoever comes next */
+	r = calloc(1, sizeof(*r));
+	bool elected = r && shca_proc_reap_begin(cpu->m, slot);
 	if (elected) {
 		SHCA_FAILPOINT(cpu, "reap-begin", NULL, 0);
 		close_gates(cpu, slot);
-		shca_respond_cancel(cpu, slot);
+		r->slot = slot;
+		r->next = cpu->reaping;
+		cpu->reaping = r;
+		tell_helpers(cpu->m);
+	} else {
+		free(r);
 	}
 	survivors(cpu, slot);
-	if (elected)
-		clean_up(cpu, slot);
 	shca_leave(cpu);
+	/* a caller that has a helper's time comes back */
+	while (shca_reap_on(cpu) && !cpu->helper)
+		sched_yield();
 }

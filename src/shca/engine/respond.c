@@ -62,8 +62,8 @@ struct shca_responder {
 static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t off, uint64_t len)
 {
 	while (len) {
-		ssize_t n = write ? pread(m->fd, (void *)(uintptr_t)addr, len, (off_t)off) :
-				    pwrite(m->fd, (const void *)(uintptr_t)addr, len, (off_t)off);
+		ssize_t n = write ? pread(m->fd.n, (void *)(uintptr_t)addr, len, (off_t)off) :
+				    pwrite(m->fd.n, (const void *)(uintptr_t)addr, len, (off_t)off);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -101,6 +101,9 @@ static void *responder_main(void *arg)
 	struct start s = *(struct start *)arg;
 	free(arg);
 	pthread_setname_np(pthread_self(), "shca-responder");
+	/* where the kernel lets it; else what the application does to its descriptors may reach this one */
+	if (!s.m->virtual_process)
+		shca_own_descriptors(&s.m->fd.n, 1);
 	for (;;) {
 		uint32_t seen = atomic_load(&s.box->calls);
 		if (atomic_load(&s.box->stop))
@@ -174,7 +177,7 @@ void shca_responder_stop(struct shca_member *m)
 	if (!m->forked) {
 		struct shca_mailbox *box = shca_at(m->base, r->off);
 		atomic_store(&m->proc->mailbox, 0);
-		shca_quiesce_all(m, NULL);
+		shca_quiesce_all(m, NULL, m->slot);
 		atomic_store(&box->stop, 1);
 		atomic_fetch_add(&box->calls, 1);
 		shca_futex_wake(&box->calls);
@@ -196,7 +199,7 @@ static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t pro
 static bool take_over(const struct shca_cpu *cpu, struct mail_slot *s, uint32_t owner)
 {
 	uint32_t proc = owner ? atomic_load(&cpu->m->threads[owner - 1].owner) : 0;
-	if (!proc || shca_proc_alive(cpu->m, proc - 1) ||
+	if (!proc || !shca_proc_gone(cpu->m, proc - 1) ||
 	    !atomic_compare_exchange_strong(&s->owner, &owner, cpu->slot + 1))
 		return false;
 	uint32_t pending = MAIL_PENDING;
@@ -211,7 +214,7 @@ static struct mail_slot *claim_slot(const struct shca_cpu *cpu, uint32_t proc, s
 {
 	for (uint32_t round = 1;; round++) {
 		bool look = round % 256 == 0;
-		if (look && !shca_proc_alive(cpu->m, proc)) {
+		if (look && shca_proc_gone(cpu->m, proc)) {
 			*err = -ESRCH;
 			return NULL;
 		}
@@ -253,7 +256,7 @@ static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint
 		uint32_t state = atomic_load(&s->state);
 		if (state == MAIL_DONE)
 			break;
-		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && !shca_proc_alive(cpu->m, proc))
+		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(cpu->m, proc))
 			return -ESRCH;	/* with all its memory, the slot included */
 	}
 	err = s->err;
@@ -289,8 +292,10 @@ int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t
 
 /* ---- the reaper ------------------------------------------------------------------------------------------------ */
 
-void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
+bool shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
 {
+	bool all = true;
+
 	struct shca_member *m = cpu->m;
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	for (uint32_t p = 0; p < high; p++) {
@@ -300,13 +305,16 @@ void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
 			uint32_t owner = atomic_load(&s->owner), pending = MAIL_PENDING;
 			if (!owner || atomic_load(&m->threads[owner - 1].owner) != dead + 1)
 				continue;
-			if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE))
-				while (atomic_load(&s->state) == MAIL_RUNNING && shca_proc_alive(m, p))
-					sched_yield();
+			if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE) &&
+			    atomic_load(&s->state) == MAIL_RUNNING && !shca_proc_gone(m, p)) {
+				all = false;
+				continue;
+			}
 			atomic_store(&s->state, MAIL_FREE);
 			atomic_store(&s->owner, 0);
 		}
 	}
+	return all;
 }
 
 /* ---- whether it is needed -------------------------------------------------------------------------------------- */

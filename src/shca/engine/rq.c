@@ -122,7 +122,11 @@ bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
 /* The stack of stalled queues is taken whole: no element can come back while it is being taken (no ABA). */
 void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq)
 {
-	shca_off off = atomic_exchange(&rq->rnr, 0);
+	shca_off off;
+
+	/* the queues are anybody's */
+	shca_widen(cpu);
+	off = atomic_exchange(&rq->rnr, 0);
 
 	if (off)
 		SHCA_FAILPOINT(cpu, "rnr-list", NULL, 0);

@@ -67,6 +67,20 @@ static bool claim(struct shca_cpu *cpu, struct shca_qp *qp)
 
 static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp);
 
+/* It is locked TODO for me. */
+static void todo(struct shca_cpu *cpu, shca_off off)
+{
+	struct shca_qp *qp = qp_at(cpu, off);
+
+	if (todo_add(cpu, off))
+		return;
+	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
+	uint64_t w = atomic_load(&qp->lock);
+	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+		;
+	run_queue(cpu, qp);
+}
+
 /* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
 void shca_kick(struct shca_cpu *cpu, shca_off off)
 {
@@ -82,13 +96,7 @@ void shca_kick(struct shca_cpu *cpu, shca_off off)
 	/* its owner wrote them, on another CPU perhaps */
 	__builtin_prefetch(&qp->posted);
 	__builtin_prefetch(shca_wqe_at(cpu->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
-	if (todo_add(cpu, off))
-		return;
-	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
-	uint64_t w = atomic_load(&qp->lock);
-	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
-		;
-	run_queue(cpu, qp);
+	todo(cpu, off);
 }
 
 /* TODO|mine -> RUN|mine; false: a thief has it. */
@@ -102,12 +110,63 @@ static bool begin(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t from_thread
 	return false;
 }
 
+/*
+ * The work of a call is finite: of each queue it runs what was posted when it began with it, and BUDGET requests in all,
+ * for two queues may go on making each other runnable. The rest is left over: its number is put where every poller of the
+ * fabric finds it, and its owner's helper has a timer for it, should nobody poll.
+ */
+#define BUDGET 16384u
+#define LEFT_NS 1000000u
+
+static void leave_over(struct shca_cpu *cpu, struct shca_qp *qp)
+{
+	struct shca_header *h = cpu->m->hdr;
+	uint32_t none = 0;
+
+	/* Kicks that came since are of the same rest. Unlocked first: whoever finds the number has to find the queue so; if we
+	 * die in between, the reaper kicks all queues with requests. */
+	uint64_t w = atomic_load(&qp->lock);
+	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_FREE, 0, w)))
+		;
+	SHCA_FAILPOINT(cpu, "left-over", qp, 0);
+	for (uint32_t i = 0; i < SHCA_LEFT; i++, none = 0) {
+		_Atomic uint32_t *slot = &h->left[(qp->qpn + i) % SHCA_LEFT];
+		if (atomic_compare_exchange_strong(slot, &none, qp->qpn) || none == qp->qpn)
+			break;
+	}
+	atomic_store(&h->some_left, 1);
+	shca_timer_add(cpu->m, qp, shca_now_ns() + LEFT_NS);
+}
+
+int shca_take_left(struct shca_cpu *cpu)
+{
+	struct shca_header *h = cpu->m->hdr;
+	int taken = 0;
+
+	shca_widen(cpu);
+	atomic_store(&h->some_left, 0);
+	for (uint32_t i = 0; i < SHCA_LEFT; i++) {
+		uint32_t qpn = atomic_load_explicit(&h->left[i], memory_order_relaxed) ? atomic_exchange(&h->left[i], 0) : 0;
+		struct shca_qp *qp = qpn ? shca_number_get(cpu->m, qpn, SHCA_KIND_QP) : NULL;
+		if (!qp)
+			continue;
+		shca_kick(cpu, shca_off_of(cpu->m, qp));
+		taken++;
+	}
+	return taken;
+}
+
 void shca_drain(struct shca_cpu *cpu)
 {
+	cpu->budget = BUDGET;
 	while (cpu->todo_n) {
 		struct shca_qp *qp = qp_at(cpu, cpu->todo_items[--cpu->todo_n].qp);
-		if (begin(cpu, qp, cpu->slot))
+		if (!begin(cpu, qp, cpu->slot))
+			continue;
+		if (__builtin_expect(cpu->budget, 1))
 			run_queue(cpu, qp);
+		else
+			leave_over(cpu, qp);
 	}
 }
 
@@ -116,11 +175,19 @@ int shca_steal(struct shca_cpu *cpu, shca_off off)
 	struct shca_qp *qp = qp_at(cpu, off);
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
-	if (L_STATE(w) != SHCA_L_TODO || L_THREAD(w) == cpu->slot || !begin(cpu, qp, L_THREAD(w)))
+	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == cpu->slot)
 		return 0;
-	run_queue(cpu, qp);
-	shca_drain(cpu);
-	return 1;
+	/* whoever runs it may have died */
+	uint32_t owner = atomic_load_explicit(&cpu->m->threads[L_THREAD(w)].owner, memory_order_relaxed);
+	if (owner && shca_proc_dying(cpu->m, owner - 1))
+		shca_look(cpu->m);
+	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != cpu->slot) {
+		if (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, cpu->slot, w) | (w & L_MORE)))
+			continue;
+		todo(cpu, off);
+		return 1;
+	}
+	return 0;
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------------ */
@@ -241,7 +308,7 @@ static bool stall(struct shca_cpu *cpu, struct shca_qp *qp, int why)
 	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
 	if (budget && next > since + budget)
 		next = since + budget;
-	shca_timer_add(cpu->m, qp->qpn, next);
+	shca_timer_add(cpu->m, qp, next);
 	return true;
 }
 
@@ -316,6 +383,9 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 	int status = IBV_WC_SUCCESS;
 	uint32_t len = wqe->len;
 
+	/* what it names may be anybody's */
+	shca_widen(cpu);
+
 	if (shca_step_of(qp) == SHCA_STEP_SENT) {
 		status = qp->step_status;
 		goto complete;
@@ -357,6 +427,8 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 	}
 	if (__builtin_expect(status < 0, 0)) {
 		int why = status;
+		/* a reaper takes who links queues for a thread that may be anywhere */
+		shca_widen(cpu);
 		if (why == SHCA_RNR) {
 			struct shca_rq *rq = shca_rq_at(cpu->m, qp->step_rq);
 			if (rq) {
@@ -479,14 +551,15 @@ static bool broken(struct shca_cpu *cpu, struct shca_qp *qp)
 	return true;
 }
 
-static void run_some(struct shca_cpu *cpu, struct shca_qp *qp)
+/* Up to position `limit`. true: there is more, which may run. */
+static bool run_some(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t limit)
 {
 	if (__builtin_expect(broken(cpu, qp), 0))
-		return;
+		return false;
 	for (;;) {
 		if (__builtin_expect(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0, 0)) {
 			shca_flush(cpu, qp);
-			return;
+			return false;
 		}
 		if (__builtin_expect(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0, 0))
 			flush_receives(cpu, qp);
@@ -495,18 +568,26 @@ static void run_some(struct shca_cpu *cpu, struct shca_qp *qp)
 		uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 		uint64_t pos = atomic_load_explicit(&qp->head, memory_order_relaxed);
 		if (pos >= posted || pos >= atomic_load_explicit(&qp->enabled, memory_order_acquire))
-			return;
+			return false;
+		if (__builtin_expect(pos >= limit || !cpu->budget, 0))
+			return true;
+		cpu->budget--;
 		if (!run_one(cpu, qp, pos) && !atomic_load_explicit(&qp->fail, memory_order_relaxed))
-			return;
+			return false;
 	}
 }
 
 /* Locked RUN by me. Returns with the lock given up, everything done that could be. */
 static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp)
 {
+	uint64_t limit = atomic_load_explicit(&qp->posted, memory_order_acquire);
+
 	for (;;) {
 		SHCA_FAILPOINT(cpu, "run", qp, 0);
-		run_some(cpu, qp);
+		if (__builtin_expect(run_some(cpu, qp, limit), 0)) {
+			leave_over(cpu, qp);
+			return;
+		}
 		SHCA_FAILPOINT(cpu, "release", qp, 0);
 		uint64_t w = atomic_load(&qp->lock);
 		for (;;) {
@@ -532,8 +613,13 @@ void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp)
 		}
 		if (!(spins & 0x3ff)) {
 			uint32_t owner = atomic_load(&cpu->m->threads[L_THREAD(w)].owner);
-			if (L_STATE(w) != SHCA_L_FREE && owner && !shca_proc_alive(cpu->m, owner - 1))
-				shca_reap(cpu, owner - 1);
+			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(cpu->m, owner - 1)) {
+				/* a virtual process's threads are all that it has */
+				if (cpu->m->virtual_process)
+					shca_reap(cpu, owner - 1);
+				else
+					shca_look(cpu->m);
+			}
 			/* let those go on who wait until I have left the engine */
 			shca_leave(cpu);
 			sched_yield();
@@ -554,6 +640,7 @@ bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen)
 
 void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp)
 {
+	cpu->budget = BUDGET;
 	run_queue(cpu, qp);
 	shca_drain(cpu);
 }
@@ -573,111 +660,4 @@ void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type
 {
 	atomic_fetch_or(&qp->events, 1u << event);
 	shca_async_wake(cpu, qp->proc);
-}
-
-/* ---- timers --------------------------------------------------------------------------------------------------- */
-
-/* By number, because the queue may be destroyed before the timer is due. */
-struct timer {
-	uint64_t due;
-	uint32_t qpn;
-};
-
-struct shca_timers {
-	pthread_mutex_t mutex;
-	struct timer *t;
-	uint32_t n, cap;
-};
-
-static struct shca_timers *timers_of(struct shca_member *m)
-{
-	struct shca_timers *ts = atomic_load(&m->timers), *none = NULL;
-
-	if (ts)
-		return ts;
-	ts = calloc(1, sizeof(*ts));
-	if (!ts)
-		return NULL;
-	pthread_mutex_init(&ts->mutex, NULL);
-	if (!atomic_compare_exchange_strong(&m->timers, &none, ts)) {
-		free(ts);
-		ts = none;
-	}
-	return ts;
-}
-
-void shca_timers_free(struct shca_member *m)
-{
-	struct shca_timers *ts = atomic_exchange(&m->timers, NULL);
-
-	if (!ts)
-		return;
-	free(ts->t);
-	pthread_mutex_destroy(&ts->mutex);
-	free(ts);
-}
-
-/* A timer that cannot be remembered for want of memory is not lost: the next post or receive looks at the queue. */
-void shca_timer_add(struct shca_member *m, uint32_t qpn, uint64_t due)
-{
-	struct shca_timers *ts = timers_of(m);
-
-	if (!ts)
-		return;
-	pthread_mutex_lock(&ts->mutex);
-	uint32_t i;
-	for (i = 0; i < ts->n && ts->t[i].qpn != qpn; i++)
-		;
-	if (i == ts->n && ts->n == ts->cap) {
-		uint32_t cap = ts->cap ? ts->cap * 2 : 16;
-		struct timer *t = realloc(ts->t, cap * sizeof(*t));
-		if (!t) {
-			pthread_mutex_unlock(&ts->mutex);
-			return;
-		}
-		ts->t = t;
-		ts->cap = cap;
-	}
-	if (i == ts->n)
-		ts->n++;
-	ts->t[i] = (struct timer){.due = due, .qpn = qpn};
-	pthread_mutex_unlock(&ts->mutex);
-	shca_tick_at(m, due);
-}
-
-uint64_t shca_tick(struct shca_cpu *cpu)
-{
-	struct shca_timers *ts = atomic_load(&cpu->m->timers);
-	uint64_t now = shca_now_ns(), next = 0;
-
-	if (!ts)
-		return 0;
-	shca_enter(cpu);
-	SHCA_FAILPOINT(cpu, "helper-tick", NULL, 0);
-	for (;;) {
-		uint32_t qpn = 0;
-		pthread_mutex_lock(&ts->mutex);
-		for (uint32_t i = 0; i < ts->n; i++) {
-			if (ts->t[i].due <= now) {
-				qpn = ts->t[i].qpn;
-				ts->t[i] = ts->t[--ts->n];
-				break;
-			}
-		}
-		pthread_mutex_unlock(&ts->mutex);
-		if (!qpn)
-			break;
-		struct shca_qp *qp = shca_number_get(cpu->m, qpn, SHCA_KIND_QP);
-		if (qp) {
-			shca_kick(cpu, shca_off_of(cpu->m, qp));
-			shca_drain(cpu);
-		}
-	}
-	shca_leave(cpu);
-	pthread_mutex_lock(&ts->mutex);
-	for (uint32_t i = 0; i < ts->n; i++)
-		if (!next || ts->t[i].due < next)
-			next = ts->t[i].due;
-	pthread_mutex_unlock(&ts->mutex);
-	return next;
 }

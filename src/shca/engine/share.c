@@ -74,13 +74,15 @@ static struct shca_share *job_of_mine(struct shca_cpu *cpu)
 
 	if (!off) {
 		/* One of a thread that has ended, if there is one: they are not freed, for a late helper may be looking at it.
-		 * One thread at a time takes, so nothing can come back while it does. */
-		pthread_mutex_lock(&cpu->m->mutex);
+		 * One thread at a time takes, so nothing can come back while it does. A lock of its own, which nothing else
+		 * is done under: the caller may hold the device's. */
+		static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+		pthread_mutex_lock(&taking);
 		off = atomic_load(&cpu->m->shares);
 		while (off && !atomic_compare_exchange_weak(&cpu->m->shares, &off,
 							    atomic_load(&((struct shca_share *)shca_at(cpu->base, off))->next)))
 			;
-		pthread_mutex_unlock(&cpu->m->mutex);
+		pthread_mutex_unlock(&taking);
 		if (!off)
 			off = shca_mem_alloc(cpu->m, sizeof(struct shca_share));
 		if (!off)
@@ -163,7 +165,9 @@ static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct j
 				/* its CPU may be this one */
 				sched_yield();
 				uint32_t owner = atomic_load(&cpu->m->threads[thread].owner);
-				redo = !owner || !shca_proc_alive(cpu->m, owner - 1);
+				redo = !owner || shca_proc_gone(cpu->m, owner - 1);
+				if (!redo && shca_proc_dying(cpu->m, owner - 1))
+					shca_look(cpu->m);
 			}
 			if (redo) {
 				if (!error)
@@ -216,6 +220,8 @@ int shca_share_help(struct shca_cpu *cpu)
 	/* who is about to copy again by himself would only change the places where the data is cached */
 	if (atomic_fetch_add_explicit(&cpu->m->looks, 1, memory_order_relaxed) < PATIENCE)
 		return 0;
+	/* another process's job */
+	shca_widen(cpu);
 	struct shca_share *share = shca_at_checked(cpu->m, atomic_load(&cpu->m->threads[thread - 1].share), sizeof(*share));
 	struct job job;
 	if (!share || !look_at(share, &job))

@@ -121,10 +121,13 @@ static uint32_t claim(struct shca_member *m, uint32_t n)
 
 static void punch(struct shca_member *m, uint32_t first, uint32_t n)
 {
-	while (fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * SHCA_CHUNK,
-			 (off_t)n * SHCA_CHUNK) &&
+	int fd = shca_file_get(m);
+	/* only a matter of memory: without a descriptor it is not given back to the system */
+	while (fd >= 0 &&
+	       fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * SHCA_CHUNK, (off_t)n * SHCA_CHUNK) &&
 	       errno == EINTR)
 		;
+	shca_file_put(m, fd);
 }
 
 static void give_back(struct shca_member *m, uint32_t first, uint32_t n)
@@ -287,15 +290,24 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 		report_shortage(m, bytes, ENOMEM);
 		return -ENOMEM;
 	}
-	for (uint64_t done = 0; done < bytes;) {
+	int fd = shca_file_get(m), err = 0;
+	if (fd < 0) {
+		shca_error("the fabric \"%s\" cannot grow by %llu bytes: this process has closed the fabric's descriptor, which it had "
+			   "not opened (close_range, closefrom), before it had a connected queue",
+			   m->hdr->name, (unsigned long long)bytes);
+		return -EBADF;
+	}
+	for (uint64_t done = 0; done < bytes && !err;) {
 		uint64_t len = bytes - done < PIECE ? bytes - done : PIECE;
-		if (!fallocate(m->fd, 0, (off_t)(at + done), (off_t)len)) {
+		if (!fallocate(fd, 0, (off_t)(at + done), (off_t)len))
 			done += len;
-		} else if (errno != EINTR) {
-			int err = errno;
-			report_shortage(m, bytes, err);
-			return -err;
-		}
+		else if (errno != EINTR)
+			err = errno;
+	}
+	shca_file_put(m, fd);
+	if (err) {
+		report_shortage(m, bytes, err);
+		return -err;
 	}
 	/* sixteen page faults less per chunk; only a matter of speed */
 	if (bytes <= PIECE)
@@ -757,14 +769,15 @@ static void free_chunks(struct shca_member *m, uint32_t slot)
 	}
 }
 
-void shca_mem_reap(struct shca_cpu *cpu, uint32_t slot)
+void shca_mem_hide(struct shca_member *m, uint32_t slot)
 {
-	struct shca_member *m = cpu->m;
 	clear_segments(m, slot);
 	/* a next reaper, should this one die, must not follow the list into chunks that have a new owner by then */
 	atomic_store(&m->procs[slot].qp_list, 0);
-	/* whoever found an object through a segment is still looking at it */
-	shca_quiesce(cpu);
+}
+
+void shca_mem_reap(struct shca_member *m, uint32_t slot)
+{
 	shca_threads_release(m, slot);
 	free_chunks(m, slot);
 }
@@ -777,7 +790,7 @@ void shca_heap_return(struct shca_member *m)
 		atomic_store(&m->qp_segs[h->qp_seg[i]], 0);
 	for (uint32_t i = 0; i < h->mr_segs; i++)
 		atomic_store(&m->mr_segs[h->mr_seg[i]], 0);
-	shca_quiesce_all(m, NULL);
+	shca_quiesce_all(m, NULL, m->slot);
 	free_chunks(m, m->slot);
 	h->nspare = 0;
 	pthread_mutex_unlock(&h->lock);

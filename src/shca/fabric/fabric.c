@@ -43,8 +43,11 @@ void shca_error(const char *fmt, ...)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
 	/* one write, so that lines of several processes do not mix */
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return;
+	int fd = shca_stderr();
+	ssize_t written = fd >= 0 ? write(fd, line, (size_t)n) : -1;
+	(void)written;	/* there is nobody left to tell */
+	if (fd > STDERR_FILENO)
+		close(fd);
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
@@ -325,7 +328,7 @@ void shca_off_refused(const struct shca_member *m, shca_off off)
 static void blank(struct shca_member *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->fd = m->name_fd = -1;
+	m->fd.n = m->name_fd.n = -1;
 	pthread_mutex_init(&m->mutex, NULL);
 }
 
@@ -449,12 +452,9 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 		err = -errno;
 		goto not_mapped;
 	}
-	m->fd = fd;
-	m->dev = st.st_dev;
-	m->ino = st.st_ino;
+	m->fd = (struct shca_fd){ .n = fd, .dev = st.st_dev, .ino = st.st_ino };
 	if (shca_member_has(st.st_dev, st.st_ino)) {
-		/* closing the descriptor would end the other member's life: see fabric.h. find.c does not open such a
-		 * file, so this is the inherited one, which the other member uses too */
+		/* find.c does not open such a file, so this is the inherited one, which the other member uses too */
 		shca_error("this process is a member of the fabric already");
 		err = -EBUSY;
 		was_inherited = true;
@@ -470,9 +470,9 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 		goto not_member;
 	snprintf(found_name, sizeof(found_name), "%s", m->hdr->name);
 	SHCA_FAILPOINT(NULL, "join-member", NULL, 0);
-	m->name_fd = shca_name_publish(found_name, fd);
-	if (m->name_fd < 0) {
-		err = m->name_fd;
+	m->name_fd = shca_fd_note(shca_name_publish(found_name, fd));
+	if (m->name_fd.n < 0) {
+		err = m->name_fd.n;
 		goto not_published;
 	}
 	SHCA_FAILPOINT(NULL, "join-named", NULL, 0);
@@ -494,8 +494,7 @@ not_published:
 	shca_proc_release(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
-	if (m->name_fd >= 0)
-		close(m->name_fd);
+	shca_fd_close(&m->name_fd);
 not_member:
 	munmap(m->base, m->bytes);
 not_mapped:
@@ -503,7 +502,7 @@ not_mapped:
 		close(fd);
 	if (lock_fd >= 0)
 		close(lock_fd);
-	m->fd = -1;
+	m->fd.n = -1;
 	return err;
 }
 
@@ -520,8 +519,8 @@ int shca_fabric_anonymous(struct shca_member *m)
 	int err = create_file("anonymous", span < SHCA_SPAN_MIN ? SHCA_SPAN_MIN : span, true);
 	if (err < 0)
 		goto no_file;
-	m->fd = err;
-	err = map_file(m, m->fd, PROT_READ | PROT_WRITE, 0);
+	m->fd = shca_fd_note(err);
+	err = map_file(m, m->fd.n, PROT_READ | PROT_WRITE, 0);
 	if (err)
 		goto no_map;
 	atomic_init(&m->mapping->refs, 1);
@@ -532,7 +531,7 @@ int shca_fabric_anonymous(struct shca_member *m)
 no_member:
 	munmap(m->base, m->bytes);
 no_map:
-	close(m->fd);
+	shca_fd_close(&m->fd);
 no_file:
 	free(m->mapping);
 	return err;
@@ -588,8 +587,7 @@ void shca_fabric_leave(struct shca_member *m)
 		shca_responder_stop(m);
 	/* before the name goes nobody may find a fabric that is not there; a joiner that found this name in time has
 	 * its own descriptor by now and publishes it before the next joiner looks */
-	if (m->name_fd >= 0)
-		close(m->name_fd);
+	shca_fd_close(&m->name_fd);
 	if (!killed)
 		shca_heap_return(m);
 	shca_member_unregister(m);
@@ -599,12 +597,12 @@ void shca_fabric_leave(struct shca_member *m)
 	shca_heap_free(m);
 	if (!m->mapping || atomic_fetch_sub(&m->mapping->refs, 1) == 1) {
 		munmap(m->base, m->bytes);
-		close(m->fd);
+		shca_fd_close(&m->fd);
 		free(m->mapping);
 	}
 	m->base = NULL;
 	m->hdr = NULL;
-	m->fd = m->name_fd = -1;
+	m->fd.n = m->name_fd.n = -1;
 	pthread_mutex_destroy(&m->mutex);
 }
 
@@ -631,7 +629,7 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 		close(fd);
 		return err;
 	}
-	m->fd = fd;
+	m->fd = shca_fd_note(fd);
 	m->slot = SHCA_MAX_PROCS;
 	return 0;
 }
@@ -639,6 +637,6 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 void shca_fabric_unmap(struct shca_member *m)
 {
 	munmap(m->base, m->bytes);
-	close(m->fd);
+	shca_fd_close(&m->fd);
 	pthread_mutex_destroy(&m->mutex);
 }

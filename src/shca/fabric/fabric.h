@@ -10,6 +10,7 @@
 #ifndef SHCA_FABRIC_H
 #define SHCA_FABRIC_H
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -41,11 +42,17 @@
 
 struct shca_cpu;
 
+/* A descriptor that the application may have closed, and whose number may be another file's by now. */
+struct shca_fd {
+	int n;				/* -1: none */
+	uint64_t dev, ino;
+};
+
 struct shca_member {
 	char *base;			/* where the fabric is mapped here */
 	struct shca_header *hdr;
 	uint64_t bytes;			/* length of the mapping */
-	int fd;
+	struct shca_fd fd;		/* of the fabric file */
 	uint32_t slot;			/* of this process */
 	struct shca_proc_slot *proc;
 	struct shca_proc_slot *procs;
@@ -55,17 +62,16 @@ struct shca_member {
 	bool fences;			/* = hdr->fences */
 	bool forked;			/* this is the child of a fork: the mapping is not here, nothing may be used */
 	uint64_t id;			/* unique in this process; 0 once it may not be used (left, or after fork) */
-	uint64_t dev, ino;		/* of the fabric file: no other descriptor of it may ever be closed here */
+	void *life_page;		/* life.c: holds the life lock */
 	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
 	struct shca_helper *_Atomic helper;	/* helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_responder *responder;	/* respond.c; NULL while the kernel lets peers in */
-	int name_fd;			/* the socket whose name tells where this member's descriptor is */
+	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
 	struct shca_cpu *cpus;		/* threads of this member; member.c's lock */
 	struct shca_member *next;	/* members of this process; member.c's lock */
 	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
-	struct shca_timers *_Atomic timers;	/* run.c */
 	void *local;			/* numbers to verbs objects of this process */
 	_Atomic uint64_t shares;	/* share.c: jobs without a thread */
 	_Atomic uint32_t looks;		/* share.c: at a copy of another, since the last of its own */
@@ -79,16 +85,20 @@ struct shca_cpu {
 	char *base;			/* = m->base */
 	uint32_t slot;			/* thread slot */
 	uint32_t depth;			/* nesting of enter: only the outermost is visible */
+	uint64_t where;			/* inside whose objects: as in the slot's `active` */
 	struct shca_thread_slot *t;
 	shca_off todo;			/* queues that I locked TODO, linked by my private array below */
 	struct shca_todo *todo_items;
 	uint32_t todo_n, todo_cap;
+	uint32_t budget;		/* requests that shca_drain may still run */
 	struct shca_wakeup *wakeups;	/* to be delivered on leave */
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* fault injection */
 	struct shca_held *held;		/* ... a datagram that is late; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
+	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
+	bool in_reap, helper;		/* it is in shca_reap_on; it is the helper thread */
 	struct shca_cpu *next;		/* of the member */
 };
 
@@ -113,13 +123,6 @@ struct shca_wakeup {
 void shca_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- fabric.c --------------------------------------------------------------------------------------------- */
-
-/*
- * Danger: a process lives, for the others, as long as it holds a POSIX record lock on the fabric file, and POSIX drops
- * that lock when the process closes *any* descriptor of the file. So a member opens the file once, keeps that very
- * descriptor, and never opens it another way (shca_member_has tells whether a file is one of ours). A program that
- * closes descriptors that it did not open (closefrom) takes itself out of the fabric.
- */
 
 /* Joins the named fabric, creating it if there is none. name NULL: SHCA_FABRIC_FD, SHCA_FABRIC, else "default". A
  * name belongs to a user: 1 to 63 of [A-Za-z0-9._+:-].
@@ -197,10 +200,10 @@ static inline bool shca_in_arena(const struct shca_member *m, const void *p, uin
 shca_off shca_mem_alloc(struct shca_member *m, uint64_t bytes);
 /* bytes as given to shca_mem_alloc. */
 void shca_mem_free(struct shca_member *m, shca_off off, uint64_t bytes);
-/* Gives back what a dead process holds: number and region segments, then (after a quiesce) its thread slots and
- * chunks (holes are punched). The caller is its only reaper and holds no pointer into another process's objects.
- * Restartable. */
-void shca_mem_reap(struct shca_cpu *cpu, uint32_t slot);
+/* What a dead process holds: its number and region segments are taken out of the tables; and after a quiesce for that
+ * process its thread slots and chunks are given back (holes are punched). The caller is its only reaper. Restartable. */
+void shca_mem_hide(struct shca_member *m, uint32_t slot);
+void shca_mem_reap(struct shca_member *m, uint32_t slot);
 /* Adds a queue's counters to the fabric's totals: when it is destroyed (shca_mem_reap: of a dead process's queues). */
 void shca_account(struct shca_member *m, const struct shca_qp *qp);
 
@@ -253,19 +256,46 @@ static inline struct shca_cpu *shca_cpu_get(struct shca_member *m)
 struct shca_cpu *shca_cpu_new(struct shca_member *m);
 void shca_cpu_free(struct shca_cpu *cpu);
 
-/* Whether the process in a slot can still store. One system call. */
+/* Whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
+ * closed the descriptor), everybody lives: the helper thread can. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
+/* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
+static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
+{
+	return __builtin_expect((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0, 0);
+}
+/* For whoever waits for a thread of it: it stores no more, or is not the process that it was. */
+static inline bool shca_proc_gone(struct shca_member *m, uint32_t slot)
+{
+	return (atomic_load(&m->procs[slot].state) & 255) != SHCA_PROC_LIVE || !shca_proc_alive(m, slot);
+}
 /* Reaping: one reaper for a dead process. true: this process is the reaper now (again, after a reaper that died
  * itself); false: the slot is not dead, or somebody alive is reaping it. */
 bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot);
 /* The reaper is done, and its caller (shca_proc_reap_begin) only: the slot is free for a next process. */
 void shca_proc_reap_end(struct shca_member *m, uint32_t slot);
+/* The reaper stops before the end: somebody else begins again. */
+void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot);
 /* Reaps every dead process of the fabric that nobody noticed (by shca_reap). Called by each process that joins. */
 void shca_proc_sweep(struct shca_cpu *cpu);
-/* Waits until every thread that was inside the engine when the gate was closed has left it or died (I8). While it
- * waits, the caller itself counts as outside, so that two of them cannot wait for each other: it must not hold pointers
- * into other processes' objects across the call. */
-void shca_quiesce(struct shca_cpu *cpu);
+/* Waits until every thread that was inside the engine, in objects of process `whose`, when the gate was closed, has left
+ * them or died (I8). While it waits, the caller itself counts as outside, so that two of them cannot wait for each
+ * other: it must not hold pointers into other processes' objects across the call. */
+void shca_quiesce(struct shca_cpu *cpu, uint32_t whose);
+/* The same for somebody who has other things to do meanwhile: it is over when shca_quiesced says so, once; false from
+ * shca_quiesce_begin: no memory, begin again later. shca_quiesce_end gives it up. SHCA_NOBODY: only threads that may be
+ * inside of anything. */
+#define SHCA_NOBODY UINT32_MAX
+struct shca_quiesce {
+	struct shca_inside {
+		uint32_t thread;
+		uint64_t seen;
+	} *inside;
+	uint32_t n, whose;
+};
+bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t whose);
+bool shca_quiesced(struct shca_cpu *cpu, struct shca_quiesce *q);
+void shca_quiesce_end(struct shca_quiesce *q);
 static inline void shca_full_fence(void)
 {
 #if defined(SHCA_TSAN)
@@ -290,11 +320,16 @@ static inline void shca_light_fence(const struct shca_member *m)
 		atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Watches the processes that this one talks to; when one dies, shca_reap (reap.c) runs on the helper thread within
- * SHCA_DEATH_MS. Called at connect; cheap when the process is watched already. */
+/* The helper thread (helper.c) of a process that others can reach: holds its life word, runs its timers, reaps the dead.
+ * 0; -errno with text. */
+int shca_helper_start(struct shca_member *m);
+/* Watches a process that this one is connected to: when it dies, the helper thread learns of it from the kernel, and
+ * shca_reap (reap.c) fails the queues; of other deaths it learns within SHCA_DEATH_MS. Cheap when it is watched already. */
 int shca_watch(struct shca_member *m, uint32_t slot);
-/* Asks the helper thread to call shca_tick (engine.c: RNR and retry timers) at or after a time, CLOCK_MONOTONIC ns. */
-int shca_tick_at(struct shca_member *m, uint64_t ns);
+/* Somebody seems to have died: the helper thread looks now. */
+void shca_look(struct shca_member *m);
+/* Calls the helper thread of any process. */
+void shca_helper_call(struct shca_member *m, uint32_t slot);
 
 /* ---- respond.c --------------------------------------------------------------------------------------------- */
 
@@ -303,7 +338,7 @@ int shca_tick_at(struct shca_member *m, uint64_t ns);
  * -ESRCH: the process died; -EPERM: it has no responder. */
 int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last);
 /* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
-void shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead);
+bool shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead);	/* false: somebody is still at it, come again */
 
 /* ---- wake.c ----------------------------------------------------------------------------------------------- */
 
@@ -355,14 +390,55 @@ static inline void shca_note_write(struct shca_cpu *cpu, uint32_t slot)
 
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */
 
-static inline void shca_enter(struct shca_cpu *cpu)
+/*
+ * A thread says inside whose objects it is, so that who takes something away waits only for those that may be using it.
+ * SHCA_ANYWHERE is always true; less is a promise: nothing of another process but these is touched, or read in the belief
+ * that it is still there. The process's own objects need not be named. Widen before you look further, narrow when you know
+ * (the window of a lookup is SHCA_ANYWHERE's).
+ */
+#define SHCA_ANYWHERE 0ull
+static inline uint64_t shca_inside(uint32_t slot)
+{
+	return (uint64_t)(slot + 1) << 32;
+}
+static inline uint64_t shca_inside_two(uint32_t a, uint32_t b)
+{
+	return (uint64_t)(a + 1) << 32 | (uint64_t)(b + 1) << 48;
+}
+static inline void shca_enter_in(struct shca_cpu *cpu, uint64_t where)
 {
 	if (cpu->depth++ == 0) {
-		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_relaxed);
+		uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+		atomic_store_explicit(&cpu->t->active, (a + 1) | where, memory_order_relaxed);
+		cpu->where = where;
 		/* pairs with the heavy fence of shca_quiesce */
 		shca_light_fence(cpu->m);
+	} else if (cpu->where != where && cpu->where != SHCA_ANYWHERE) {
+		atomic_store_explicit(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed),
+				      memory_order_relaxed);
+		cpu->where = SHCA_ANYWHERE;
+		shca_light_fence(cpu->m);
 	}
+}
+static inline void shca_enter(struct shca_cpu *cpu)
+{
+	shca_enter_in(cpu, SHCA_ANYWHERE);
+}
+/* The caller's innermost enter is the outermost, or it widens. */
+static inline void shca_widen(struct shca_cpu *cpu)
+{
+	if (cpu->where == SHCA_ANYWHERE)
+		return;
+	atomic_store_explicit(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed),
+			      memory_order_relaxed);
+	cpu->where = SHCA_ANYWHERE;
+	shca_light_fence(cpu->m);
+}
+static inline void shca_narrow(struct shca_cpu *cpu, uint64_t where)
+{
+	cpu->where = where;
+	atomic_store_explicit(&cpu->t->active,
+			      (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) | where, memory_order_release);
 }
 static inline void shca_leave(struct shca_cpu *cpu)
 {
@@ -370,21 +446,21 @@ static inline void shca_leave(struct shca_cpu *cpu)
 		/* inside still: what is woken must not be freed before, and no ring may come after its CQ is gone */
 		if (__builtin_expect(cpu->wake_n != 0, 0))
 			shca_wake_deliver(cpu);
-		uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+		uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
 		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_release);
 	}
 }
 
 /* The same for a thread that is known to be outside and notes no wake-ups: shca_leave_first gets what shca_enter_first gave. */
-static inline uint64_t shca_enter_first(struct shca_cpu *cpu)
+static inline uint32_t shca_enter_first(struct shca_cpu *cpu, uint64_t where)
 {
-	uint64_t a = atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-	atomic_store_explicit(&cpu->t->active, a + 1, memory_order_relaxed);
+	uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
+	atomic_store_explicit(&cpu->t->active, (a + 1) | where, memory_order_relaxed);
 	/* pairs with the heavy fence of shca_quiesce */
 	shca_light_fence(cpu->m);
 	return a;
 }
-static inline void shca_leave_first(struct shca_cpu *cpu, uint64_t a)
+static inline void shca_leave_first(struct shca_cpu *cpu, uint32_t a)
 {
 	atomic_store_explicit(&cpu->t->active, a + 2, memory_order_release);
 }
@@ -395,6 +471,7 @@ struct stat;
 int shca_heap_init(struct shca_member *m);
 void shca_heap_free(struct shca_member *m);		/* private memory only */
 void shca_heap_return(struct shca_member *m);		/* leaving: segments, then chunks */
+const struct shca_fd *shca_ringer(const struct shca_member *m);	/* the socket that rings bells */
 int shca_sockets_init(struct shca_member *m);
 void shca_sockets_free(struct shca_member *m);
 void shca_helper_stop(struct shca_member *m);
@@ -402,9 +479,25 @@ void shca_helper_forget(struct shca_member *m);		/* in the child of a fork */
 int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
 void shca_proc_release(struct shca_member *m);
 bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */
+/* life.c. A description of its own with a page of it mapped; the caller closes the descriptor before anybody can fork. */
+int shca_life_open(struct shca_member *m);
+int shca_life_lock(int fd, uint32_t slot, bool take);	/* 0, -EAGAIN: another process holds it, -errno */
+void shca_life_drop(struct shca_member *m);
+bool shca_life_held(struct shca_member *m, uint32_t slot);
+int shca_life_word_take(struct shca_member *m);		/* for the calling thread */
+void shca_life_word_drop(struct shca_member *m);
+struct shca_fd shca_fd_note(int n);			/* of a descriptor that was just opened; -1 stays -1 */
+bool shca_fd_ours(const struct shca_fd *fd);		/* in this thread's table it still is what it was */
+void shca_fd_close(struct shca_fd *fd);			/* unless it is not */
+/* The fabric's file, to be given back by shca_file_put; -1: the application has closed it and nobody else has it. */
+int shca_file_get(struct shca_member *m);
+void shca_file_put(struct shca_member *m, int fd);
+/* From now on the calling thread has descriptors of its own: these (ascending), and what it opens itself. */
+int shca_own_descriptors(const int *keep, int n);
+int shca_stderr(void);					/* to be closed unless it is STDERR_FILENO; -1: there is none */
 int shca_member_register(struct shca_member *m);
 void shca_member_unregister(struct shca_member *m);
-void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self);
+void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self, uint32_t whose);
 void shca_threads_release(struct shca_member *m, uint32_t slot);
 bool shca_membarrier_missing(void);
 bool shca_under_valgrind(void);
@@ -414,7 +507,6 @@ int shca_responder_check(struct shca_member *m);
 int shca_responder_start(struct shca_member *m);
 void shca_responder_stop(struct shca_member *m);
 bool shca_cma_possible(const char **why);
-int shca_proc_holder(struct shca_member *m, uint32_t slot);
 /* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
  * of the listed one, unless NULL. */
 bool shca_env_bool(const char *name);

@@ -216,8 +216,7 @@ static int open_candidate(const struct candidate *c, const char *name)
 	char path[64];
 	struct stat st;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
-	/* look before opening: to open a device or a pipe could have effects, and to close another descriptor of our own
-	 * fabric would end our life in it */
+	/* look before opening: to open a device or a pipe could have effects */
 	if (stat(path, &st))
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
@@ -229,11 +228,7 @@ static int open_candidate(const struct candidate *c, const char *name)
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
-	struct stat opened;
-	int err = -ENOTTY;
-	if (!fstat(fd, &opened) && shca_member_has(opened.st_dev, opened.st_ino))
-		return -EBUSY;	/* deliberately not closed: pid and descriptor changed hands in between */
-	err = shca_fabric_verify(fd, name, false);
+	int err = shca_fabric_verify(fd, name, false);
 	if (!err)
 		return fd;
 	close(fd);

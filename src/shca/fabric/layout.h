@@ -44,8 +44,11 @@ typedef uint64_t shca_off;
 
 /* ---- processes and threads -------------------------------------------------------------------------------- */
 
-/* A process is alive as long as it holds the POSIX record lock on byte (1 + slot) of the fabric file: the kernel
- * drops it when the last thread is gone, when no further store can come. */
+/* A process lives, for the others, as long as somebody holds the lock on byte (1 + slot) of the fabric file. It belongs to
+ * an open file description that nothing but a mapping of the process refers to: no close can lose it, no child inherits
+ * it, and the kernel drops it when the last thread has left the address space, when no further store can come (member.c).
+ * `life` tells of the death earlier, and by a mere load: the robust futex of the helper thread. */
+#define SHCA_TIMERS 20u
 enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
 struct shca_proc_slot {
 	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */
@@ -59,13 +62,28 @@ struct shca_proc_slot {
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
 	_Atomic uint32_t returned;	/* some receive of this process came back: a poller posts it again */
 	_Atomic uint32_t share;		/* thread slot + 1 of an executor that copies from or to it and could use help */
-	/* Counts what the process took away from its peers (a region, a queue's readiness): while it stands still, what
-	 * was looked up before still holds (plain.h). Beside `sleepers`, which every writer reads anyway. */
-	_Atomic uint32_t withdrawn;
+	/* What was looked up before still holds while `standing` stands still (plain.h). Beside `sleepers`, which every
+	 * writer reads anyway. */
+	union {
+		struct {
+			/* counts what the process took away from its peers: a region, a queue's readiness */
+			_Atomic uint32_t withdrawn;
+			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
+			_Atomic uint32_t life;
+		};
+		_Atomic uint64_t standing;
+	};
 	_Atomic uint32_t rings_lost;	/* some CQ's event is SHCA_CQ_EVENT_LOST */
-	uint32_t reserved0[2];
+	uint32_t reserved0;
+	/* what its helper thread is called for (helper.c) */
+	shca_aligned _Atomic uint32_t call;	/* futex */
+	_Atomic uint32_t timers_lost;	/* a timer found no room: look at all queues */
+	_Atomic uint32_t look;		/* somebody died: look at everybody */
+	uint32_t reserved1;
+	_Atomic uint64_t asleep_until;	/* 0: it is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
 	_Atomic uint64_t mailbox;	/* of its responder thread; 0: none */
+	_Atomic uint32_t timers[SHCA_TIMERS];	/* numbers of queues that have been given a time to look at them again; 0: free */
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list;
 	_Atomic uint64_t foreign_wqes;	/* work requests that it ran for other processes */
@@ -75,10 +93,13 @@ struct shca_proc_slot {
 struct shca_thread_slot {
 	_Atomic uint32_t owner;		/* process slot + 1; 0: free */
 	int32_t tid;
-	shca_aligned _Atomic uint64_t active;	/* odd while inside the engine */
+	/* Whether the thread is inside the engine, and inside whose objects: count:32, odd while inside | process slot + 1:16
+	 * | another one:16. Both 0: anybody's. Its own process's it may always be inside of. */
+	shca_aligned _Atomic uint64_t active;
 	_Atomic uint64_t share;		/* its job of a divided copy (share.c) */
 } shca_aligned;
 
+#define SHCA_LEFT 63u
 struct shca_header {
 	uint64_t magic;
 	uint32_t version, uid;
@@ -100,6 +121,9 @@ struct shca_header {
 	/* fault injection, set by shcactl or SHCA_FAULT: probabilities in units of 2^-32 */
 	shca_aligned _Atomic uint32_t ud_drop, ud_dup, ud_reorder;
 	_Atomic uint64_t fault_seed;
+	/* numbers of queues that can run and are run by nobody: their executors had done enough (run.c) */
+	shca_aligned _Atomic uint32_t some_left;
+	_Atomic uint32_t left[SHCA_LEFT];
 	/* counters of queues that are gone, by enum ibv_qp_type & 15 (DCI 12, DCT 13): shca_account */
 	shca_aligned struct shca_total {
 		_Atomic uint64_t msgs, bytes, foreign, queues;
@@ -369,6 +393,7 @@ struct shca_qp {
 	_Atomic uint64_t rnr_next;
 	_Atomic uint64_t rnr_since;	/* ns; 0: not stopped */
 	_Atomic uint64_t rnr_rq;
+	_Atomic uint64_t due;		/* CLOCK_MONOTONIC ns: when its owner's helper looks at it again; 0: not */
 	/* events and counters */
 	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_*, unread */
 	uint32_t reserved1;

@@ -2,8 +2,8 @@
 /*
  * Processes and threads of a fabric: who is there, who is alive, and when nobody is inside the engine any more.
  *
- * A process slot belongs to whoever holds the record lock on its byte of the fabric file; the state word follows. A
- * slot whose state is LIVE and whose byte is not locked is a dead process's, and is touched by its reaper only.
+ * A process slot belongs to whoever holds the life lock of its byte (life.c); the state word follows. A slot whose state is
+ * LIVE and whose byte is not locked is a dead process's, and is touched by its reaper only.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -101,11 +101,8 @@ static void fork_child(void)
 			munmap(m->base, m->bytes);
 		m->forked = true;
 		m->id = 0;
-		if (m->fd >= 0)
-			close(m->fd);
-		if (m->name_fd >= 0)
-			close(m->name_fd);
-		m->fd = m->name_fd = -1;
+		shca_fd_close(&m->fd);
+		shca_fd_close(&m->name_fd);
 	}
 	members = NULL;
 	shca_tls.id = 0;
@@ -138,7 +135,7 @@ bool shca_member_has(uint64_t dev, uint64_t ino)
 {
 	pthread_mutex_lock(&registry);
 	struct shca_member *m = members;
-	while (m && (m->virtual_process || m->dev != dev || m->ino != ino))
+	while (m && (m->virtual_process || m->fd.dev != dev || m->fd.ino != ino))
 		m = m->next;
 	pthread_mutex_unlock(&registry);
 	return m != NULL;
@@ -217,6 +214,7 @@ void shca_threads_release(struct shca_member *m, uint32_t slot)
 static void cpu_destroy(struct shca_cpu *cpu)
 {
 	if (cpu->t && !killed(cpu->m)) {
+		shca_reap_give_up(cpu);
 		shca_share_end(cpu);
 		release_thread(cpu->t);
 	}
@@ -300,25 +298,6 @@ struct shca_cpu *shca_cpu_get_slow(struct shca_member *m)
 
 /* ---- process slots --------------------------------------------------------------------------------------------- */
 
-/* 0, -EAGAIN: another process holds it, or -errno. */
-static int lock_byte(struct shca_member *m, uint32_t slot, short type)
-{
-	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
-	int r;
-	while ((r = fcntl(m->fd, F_SETLK, &l)) && errno == EINTR)
-		;
-	return !r ? 0 : errno == EACCES ? -EAGAIN : -errno;
-}
-
-/* Who holds a slot's byte: its pid (in our PID namespace; 0: not visible here), or -ESRCH: nobody. */
-int shca_proc_holder(struct shca_member *m, uint32_t slot)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
-	if (fcntl(m->fd, F_GETLK, &l))
-		return 0;	/* never take somebody for dead because we could not look */
-	return l.l_type == F_UNLCK ? -ESRCH : l.l_pid;
-}
-
 bool shca_proc_alive(struct shca_member *m, uint32_t slot)
 {
 	if (slot == m->slot)
@@ -328,7 +307,7 @@ bool shca_proc_alive(struct shca_member *m, uint32_t slot)
 	if (m->hdr->virtual_procs)
 		return (atomic_load(&m->procs[slot].state) & 255) != SHCA_PROC_FREE &&
 		       __atomic_load_n(&m->procs[slot].pid, __ATOMIC_SEQ_CST);
-	return shca_proc_holder(m, slot) != -ESRCH;
+	return shca_life_held(m, slot);
 }
 
 static void init_slot(struct shca_member *m, uint32_t slot)
@@ -343,6 +322,12 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	atomic_store(&p->async_pending, 0);
 	atomic_store(&p->sleepers, 0);
 	atomic_store(&p->wake, 0);
+	atomic_store(&p->life, 0);
+	atomic_store(&p->asleep_until, 0);
+	atomic_store(&p->timers_lost, 0);
+	atomic_store(&p->look, 0);
+	for (uint32_t i = 0; i < SHCA_TIMERS; i++)
+		atomic_store(&p->timers[i], 0);
 	memset(p->comm, 0, sizeof(p->comm));
 	prctl(PR_GET_NAME, p->comm);
 	p->qp_list = p->cq_list = p->srq_list = 0;
@@ -363,7 +348,7 @@ static bool claimable(uint32_t state)
 }
 
 /* Tries one slot. The lock decides; the state is looked at again under it. */
-static int try_slot(struct shca_member *m, uint32_t slot)
+static int try_slot(struct shca_member *m, int life, uint32_t slot)
 {
 	struct shca_proc_slot *p = &m->procs[slot];
 	uint32_t state = atomic_load(&p->state);
@@ -374,13 +359,13 @@ static int try_slot(struct shca_member *m, uint32_t slot)
 			return -EAGAIN;
 		return 0;
 	}
-	int err = lock_byte(m, slot, F_WRLCK);
+	int err = shca_life_lock(life, slot, true);
 	if (err)
 		return err;
 	state = atomic_load(&p->state);
 	if (!claimable(state)) {
 		/* somebody joined and died in between: his reaper's business */
-		lock_byte(m, slot, F_UNLCK);
+		shca_life_lock(life, slot, false);
 		return -EAGAIN;
 	}
 	atomic_store(&p->state, SHCA_PROC_JOINING);
@@ -418,20 +403,35 @@ int shca_proc_claim(struct shca_member *m)
 	 * Without CMA there is no need. */
 	if (shca_env_bool("SHCA_CMA"))
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	for (uint32_t i = 0; i < SHCA_MAX_PROCS; i++) {
-		int err = try_slot(m, i);
-		if (!err) {
-			SHCA_FAILPOINT(NULL, "join-slot", NULL, 0);
-			init_slot(m, i);
-			return 0;
-		}
-		if (err != -EAGAIN) {
-			shca_error("cannot lock byte %u of the fabric \"%s\": %s", i + 1, m->hdr->name, strerror(-err));
-			return err;
+	int life = -1, err = -EAGAIN;
+	uint32_t slot;
+	if (!m->virtual_process) {
+		/* a child that is forked while the descriptor is open would hold the lock, too */
+		pthread_mutex_lock(&registry);
+		life = shca_life_open(m);
+		if (life < 0) {
+			pthread_mutex_unlock(&registry);
+			return life;
 		}
 	}
-	shca_error("all %u process slots of the fabric \"%s\" are in use", SHCA_MAX_PROCS, m->hdr->name);
-	return -ENOSPC;
+	for (slot = 0; slot < SHCA_MAX_PROCS && err == -EAGAIN; slot++)
+		err = try_slot(m, life, slot);
+	if (!m->virtual_process) {
+		close(life);
+		pthread_mutex_unlock(&registry);
+	}
+	if (!err) {
+		SHCA_FAILPOINT(NULL, "join-slot", NULL, 0);
+		init_slot(m, slot - 1);
+		return 0;
+	}
+	shca_life_drop(m);
+	if (err == -EAGAIN) {
+		shca_error("all %u process slots of the fabric \"%s\" are in use", SHCA_MAX_PROCS, m->hdr->name);
+		return -ENOSPC;
+	}
+	shca_error("cannot lock byte %u of the fabric \"%s\": %s", slot, m->hdr->name, strerror(-err));
+	return err;
 }
 
 void shca_proc_release(struct shca_member *m)
@@ -439,8 +439,7 @@ void shca_proc_release(struct shca_member *m)
 	SHCA_FAILPOINT(NULL, "leave-slot", NULL, 0);
 	/* free first, then unlock: a LIVE slot without lock would be taken for dead */
 	atomic_store(&m->proc->state, SHCA_PROC_FREE);
-	if (!m->virtual_process)
-		lock_byte(m, m->slot, F_UNLCK);
+	shca_life_drop(m);
 }
 
 bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot)
@@ -465,6 +464,12 @@ bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot)
 		if (atomic_compare_exchange_strong(word, &s, mine))
 			return true;
 	}
+}
+
+void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot)
+{
+	/* LIVE without a life lock: whoever looks finds it dead again */
+	atomic_store(&m->procs[slot].state, SHCA_PROC_LIVE | atomic_load(&m->procs[slot].gen) << 8);
 }
 
 void shca_proc_reap_end(struct shca_member *m, uint32_t slot)
@@ -515,32 +520,107 @@ static void wait_a_little(uint32_t round)
 	}
 }
 
-void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self)
+/* Whether a thread of process `owner` that shows this is inside objects of process `whose`. */
+static bool concerns(uint64_t active, uint32_t owner, uint32_t whose)
 {
-	bool inside = self && self->depth;
-	if (inside)
-		atomic_fetch_add(&self->t->active, 1);
+	uint32_t a = (uint32_t)(active >> 32) & 0xffff, b = (uint32_t)(active >> 48);
+
+	if (!(active & 1) || !owner)
+		return false;
+	return !a || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
+}
+
+/* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone. */
+static bool is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint32_t whose, bool look)
+{
+	uint64_t active = atomic_load_explicit(&m->threads[thread].active, memory_order_acquire);
+	uint32_t owner = atomic_load(&m->threads[thread].owner);
+
+	return (uint32_t)active != (uint32_t)seen || !concerns(active, owner, whose) || (look && shca_proc_gone(m, owner - 1));
+}
+
+/* The caller counts as outside from step_out to step_in. */
+static void step_out(struct shca_cpu *cpu)
+{
+	if (cpu && cpu->depth)
+		atomic_store(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) + 1);
+}
+static void step_in(struct shca_cpu *cpu)
+{
+	if (!cpu || !cpu->depth)
+		return;
+	atomic_store(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) + 1);
+	cpu->where = SHCA_ANYWHERE;
+	shca_light_fence(cpu->m);
+}
+
+void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self, uint32_t whose)
+{
+	step_out(self);
 	shca_heavy_fence(m);
 	uint32_t n = atomic_load(&m->hdr->thread_high);
 	for (uint32_t i = 0; i < n; i++) {
-		struct shca_thread_slot *t = &m->threads[i];
-		uint32_t owner = atomic_load(&t->owner);
-		uint64_t seen = atomic_load_explicit(&t->active, memory_order_acquire);
-		if (!owner || !(seen & 1) || (self && t == self->t))
+		uint32_t owner = atomic_load(&m->threads[i].owner);
+		uint64_t seen = atomic_load_explicit(&m->threads[i].active, memory_order_acquire);
+		if (!concerns(seen, owner, whose) || (self && i == self->slot))
 			continue;
-		for (uint32_t round = 1; atomic_load_explicit(&t->active, memory_order_acquire) == seen; round++) {
-			if (round % 1024 == 0 && !shca_proc_alive(m, owner - 1))
-				break;
+		for (uint32_t round = 1; !is_over(m, i, seen, whose, round % 1024 == 0); round++) {
+			/* where this thread may not look at the life lock, the helper thread does, and says so in the slot */
+			if (round % 1024 == 0 && shca_proc_dying(m, owner - 1))
+				shca_look(m);
 			wait_a_little(round);
 		}
 	}
-	if (inside) {
-		atomic_fetch_add(&self->t->active, 1);
-		shca_light_fence(m);
-	}
+	step_in(self);
 }
 
-void shca_quiesce(struct shca_cpu *cpu)
+void shca_quiesce(struct shca_cpu *cpu, uint32_t whose)
 {
-	shca_quiesce_all(cpu->m, cpu);
+	shca_quiesce_all(cpu->m, cpu, whose);
+}
+
+bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t whose)
+{
+	struct shca_member *m = cpu->m;
+	uint32_t cap = 0;
+
+	*q = (struct shca_quiesce){ .whose = whose };
+	shca_heavy_fence(m);
+	uint32_t n = atomic_load(&m->hdr->thread_high);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t owner = atomic_load(&m->threads[i].owner);
+		uint64_t seen = atomic_load_explicit(&m->threads[i].active, memory_order_acquire);
+		if (!concerns(seen, owner, whose) || i == cpu->slot)
+			continue;
+		if (q->n == cap) {
+			cap = cap ? 2 * cap : 16;
+			struct shca_inside *more = realloc(q->inside, cap * sizeof(*more));
+			if (!more) {
+				shca_quiesce_end(q);
+				return false;
+			}
+			q->inside = more;
+		}
+		q->inside[q->n++] = (struct shca_inside){ i, seen };
+	}
+	return true;
+}
+
+bool shca_quiesced(struct shca_cpu *cpu, struct shca_quiesce *q)
+{
+	for (uint32_t i = 0; i < q->n;)
+		if (is_over(cpu->m, q->inside[i].thread, q->inside[i].seen, q->whose, true))
+			q->inside[i] = q->inside[--q->n];
+		else
+			i++;
+	if (q->n)
+		return false;
+	shca_quiesce_end(q);
+	return true;
+}
+
+void shca_quiesce_end(struct shca_quiesce *q)
+{
+	free(q->inside);
+	*q = (struct shca_quiesce){ .n = 0 };
 }

@@ -20,7 +20,7 @@
 #include "shca/fabric/fabric.h"
 
 struct shca_sockets {
-	int ringer;		/* unbound, rings every bell */
+	struct shca_fd ringer;	/* unbound, rings every bell */
 };
 
 /* Numbers the bells of this process, whichever member they belong to. */
@@ -31,8 +31,8 @@ int shca_sockets_init(struct shca_member *m)
 	struct shca_sockets *s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	s->ringer = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->ringer < 0) {
+	s->ringer = shca_fd_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (s->ringer.n < 0) {
 		int err = errno;
 		shca_error("cannot make a UNIX socket: %s", strerror(err));
 		free(s);
@@ -46,9 +46,14 @@ void shca_sockets_free(struct shca_member *m)
 {
 	if (!m->sockets)
 		return;
-	close(m->sockets->ringer);
+	shca_fd_close(&m->sockets->ringer);
 	free(m->sockets);
 	m->sockets = NULL;
+}
+
+const struct shca_fd *shca_ringer(const struct shca_member *m)
+{
+	return &m->sockets->ringer;
 }
 
 static socklen_t bell_address(struct sockaddr_un *a, const char addr[32])
@@ -88,10 +93,19 @@ static int ring(struct shca_member *m, const char addr[32], const void *data, si
 	if (!addr[0])
 		return -ENOTCONN;
 	socklen_t len = bell_address(&a, addr);
-	while (sendto(m->sockets->ringer, data, n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
+	/* the application may have closed the ringer and use its number for something else */
+	bool ours = shca_fd_ours(&m->sockets->ringer);
+	int fd = ours ? m->sockets->ringer.n : socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+	if (fd < 0)
+		return -errno;
+	while (sendto(fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)
+		if (errno != EINTR) {
+			err = -errno;
+			break;
+		}
+	if (!ours)
+		close(fd);
+	return err;
 }
 
 void shca_bell_ring(struct shca_member *m, const char addr[32])

@@ -350,7 +350,7 @@ void shca_cq_unmap(struct shca_lcq *cq)
 	pthread_mutex_unlock(&c->node->mutex);
 	if (!cpu)
 		return;	/* out of memory: leave it where it is rather than free it under somebody */
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	SHCA_FAILPOINT(cpu, "cq-quiesced", NULL, 0);
 	/* whoever rings it has done so */
 	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)

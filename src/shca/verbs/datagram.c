@@ -16,14 +16,14 @@
 
 /*
  * Where datagrams for one queue go, found and checked once. It holds as a plain write's target does (plain.h): until the
- * process that it belongs to withdraws something.
+ * process that it belongs to withdraws something or begins to die.
  */
 struct shca_route {
 	uint32_t dqpn;			/* 0: nothing is remembered */
 	uint32_t qkey;
-	uint32_t withdrawn;
+	uint64_t standing;
+	uint32_t slot;			/* of the process */
 	uint16_t mask, stride;		/* of the ring's positions; of rq's receives */
-	struct shca_proc_slot *proc;
 	struct shca_qp *to;
 	struct shca_rq *rq;
 	struct shca_cq *cq;
@@ -43,16 +43,15 @@ static __attribute__((noinline)) bool find(struct shca_cpu *cpu, struct shca_lqp
 	if (!to)
 		return false;
 	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);
-	struct shca_proc_slot *proc = &cpu->m->procs[slot];
-	/* the count first: what is withdrawn while we look makes it differ */
-	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
+	/* first: what is withdrawn while we look makes it differ */
+	uint64_t standing = atomic_load_explicit(&cpu->m->procs[slot].standing, memory_order_acquire);
 	if (shca_responder_find(cpu, q->sh, &where, &rsp) || shca_responder_receives(cpu, q->sh, &where, &rsp) ||
 	    rsp.qp->proc != slot || rsp.number != dqpn || rsp.rq->managed)
 		return false;
 	uint64_t mask;
 	_Atomic uint64_t *ring = shca_rq_ring(cpu, rsp.rq, &mask);
-	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .withdrawn = withdrawn, .proc = proc, .to = rsp.qp, .rq = rsp.rq,
-				 .mask = (uint16_t)mask, .stride = (uint16_t)rsp.rq->stride, .cq = rsp.rcq, .ring = ring,
+	*r = (struct shca_route){.dqpn = dqpn, .qkey = qkey, .standing = standing, .slot = slot, .mask = (uint16_t)mask,
+				 .stride = (uint16_t)rsp.rq->stride, .to = rsp.qp, .rq = rsp.rq, .cq = rsp.rcq, .ring = ring,
 				 .wqes = cpu->base + rsp.rq->wqes};
 	return true;
 }
@@ -153,7 +152,7 @@ static inline bool may_run(struct shca_cpu *cpu, struct shca_lqp *q, struct shca
 			      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || cpu->held, 0))
 		return false;
 	return __builtin_expect(r->dqpn == dqpn && r->qkey == qkey &&
-				r->withdrawn == atomic_load_explicit(&r->proc->withdrawn, memory_order_acquire), 1) ||
+				r->standing == atomic_load_explicit(&cpu->m->procs[r->slot].standing, memory_order_acquire), 1) ||
 	       find(cpu, q, r, dqpn, qkey);
 }
 

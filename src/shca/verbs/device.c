@@ -172,7 +172,6 @@ static void node_put(struct shca_node *node)
 		node->m.proc->async_addr[0] = 0;
 		close(node->bell);
 		shca_fabric_leave(&node->m);
-		shca_timers_free(&node->m);
 		local_free(node->m.local, used);
 		free(node->m.cross);
 		pthread_mutex_destroy(&node->mutex);

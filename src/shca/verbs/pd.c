@@ -297,7 +297,7 @@ static int mr_close(struct shca_context *c, struct shca_mr *sh)
 	if (sh->received)
 		spoil_all_receives(cpu, c, key);
 	sh->received = 0;
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	SHCA_FAILPOINT(cpu, "dereg-quiesced", NULL, 0);
 	return 0;
 }

@@ -41,13 +41,13 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 
 	/* whatever stood here is forgotten, and not taken for valid by its old count */
 	t->bytes = 0;
-	t->withdrawn = atomic_load_explicit(&t->proc->withdrawn, memory_order_relaxed) - 1;
+	t->standing = ~atomic_load_explicit(&t->proc->standing, memory_order_relaxed);
 	if (!mr)
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *proc = &cpu->m->procs[slot];
-	/* the count first: what is withdrawn while we look makes it differ */
-	uint32_t withdrawn = atomic_load_explicit(&proc->withdrawn, memory_order_acquire);
+	/* first: what is withdrawn while we look makes it differ */
+	uint64_t standing = atomic_load_explicit(&proc->standing, memory_order_acquire);
 	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(cpu, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(cpu->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
@@ -59,7 +59,7 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
 	*t = (struct shca_target){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = cpu->base + where - lo, .proc = proc, .withdrawn = withdrawn, .slot = slot};
+				  .at = cpu->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
 	if (!known)
 		warm(t->at + lo, bytes);
 	return true;

@@ -4,9 +4,9 @@
  * rendezvous are made of, so the lookups are remembered.
  *
  * A target is a window of another process's memory, found and checked once (access.h). It holds until that process
- * withdraws something: whoever closes a gate or takes a key away counts up `withdrawn` before the quiesce of I8, and a
- * poster looks at the count inside the engine. So either the poster sees the new count, or the quiesce waits for it to
- * leave.
+ * withdraws something, or begins to die: whoever closes a gate or takes a key away counts up `withdrawn` before the quiesce
+ * of I8, the kernel marks the life word beside it, and a poster looks at both, `standing`, inside the engine. So either the
+ * poster sees the change, or the quiesce waits for it to leave.
  *
  * No journal: nothing of others is held, and an owner that dies here leaves at most a part of its own message.
  *
@@ -25,14 +25,19 @@ struct shca_target {
 	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing */
 	char *at;			/* where address 0 would be mapped here */
 	struct shca_proc_slot *proc;	/* whose memory it is */
-	uint32_t withdrawn;		/* its count when this was looked up */
-	uint32_t slot;			/* of that process */
+	uint64_t standing;		/* of that process when this was looked up */
+	uint64_t inside;		/* what a poster to it says: shca_inside of that process */
 };
 _Static_assert(sizeof(struct shca_target) <= SHCA_LINE, "one line");
 
 /* How many a queue remembers; a DCI has more peers than a connected queue has regions. */
 #define SHCA_TARGETS 4
 #define SHCA_TARGETS_DC 64
+
+static inline uint32_t shca_target_slot(const struct shca_target *t)
+{
+	return (uint32_t)(t->inside >> 32) - 1;
+}
 
 int shca_targets_init(struct shca_lqp *q);
 
@@ -54,7 +59,7 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 static inline bool shca_target_holds(const struct shca_target *t, struct shca_aim aim)
 {
 	return t->name == aim.name && t->dc_key == aim.dc_key &&
-	       t->withdrawn == atomic_load_explicit(&t->proc->withdrawn, memory_order_acquire);
+	       t->standing == atomic_load_explicit(&t->proc->standing, memory_order_acquire);
 }
 
 /* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
@@ -94,10 +99,12 @@ shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim,
 		  uint64_t len, const bool inside)
 {
 	struct shca_target *t = &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
-	uint64_t active = 0;
+	uint32_t active = 0;
 
 	if (!inside)
-		active = shca_enter_first(cpu);
+		active = shca_enter_first(cpu, t->inside);
+	else if (__builtin_expect(cpu->where != SHCA_ANYWHERE && cpu->where != t->inside, 0))
+		shca_widen(cpu);
 	if (__builtin_expect(!shca_target_holds(t, aim), 0) && (!inside || !shca_target_find(cpu, q, t, aim.name, aim.dc_key)))
 		goto refused;
 	if (__builtin_expect(!shca_within(t->lo, t->bytes, aim.addr, len), 0))
@@ -114,7 +121,7 @@ shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim,
 	shca_count_direct(q, (uint32_t)len);
 	/* pairs with the heavy fence of whoever goes to sleep until it is written to (shca_sleep_prepare) */
 	shca_light_fence(cpu->m);
-	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = t->slot;
+	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = shca_target_slot(t);
 	if (!inside)
 		shca_leave_first(cpu, active);
 	if (__builtin_expect(sleepers != 0, 0)) {

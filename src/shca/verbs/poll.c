@@ -181,7 +181,8 @@ static void repost_returned(struct shca_cpu *cpu)
 static inline bool work_to_do(const struct shca_lcq *cq)
 {
 	return cq->m->cross_n || atomic_load_explicit(&cq->m->proc->returned, memory_order_relaxed) ||
-	       atomic_load_explicit(&cq->m->proc->share, memory_order_relaxed);
+	       atomic_load_explicit(&cq->m->proc->share, memory_order_relaxed) ||
+	       atomic_load_explicit(&cq->m->hdr->some_left, memory_order_relaxed);
 }
 
 /* Nothing there: what this process should do meanwhile. Cross-channel queues of its own that another thread has locked
@@ -194,12 +195,15 @@ static int idle_work(struct shca_lcq *cq)
 
 	if (!cpu)
 		return 0;
-	shca_enter(cpu);
+	shca_enter_in(cpu, shca_inside(m->slot));
 	if (atomic_load_explicit(&m->proc->returned, memory_order_relaxed) && atomic_exchange(&m->proc->returned, 0))
 		repost_returned(cpu);
 	if (atomic_load_explicit(&m->proc->share, memory_order_relaxed))
 		ran += shca_share_help(cpu);
-	/* queues are added and removed under the mutex; a poller does not wait for it */
+	if (atomic_load_explicit(&m->hdr->some_left, memory_order_relaxed))
+		ran += shca_take_left(cpu);
+	/* Queues are added and removed under the mutex; a poller does not wait for it, nor runs anything under it: a stolen one
+	 * is locked, so that it cannot be destroyed. */
 	if (!pthread_mutex_trylock(&m->mutex)) {
 		for (uint32_t i = 0; i < m->cross_n; i++)
 			ran += shca_steal(cpu, m->cross[i]);
@@ -218,7 +222,7 @@ static inline uint32_t vendor_err(uint64_t w0)
 static __attribute__((noinline)) int poll_some(struct shca_lcq *cq, int n, struct ibv_wc *wc)
 {
 	struct polled p;
-	int got = 0;
+	int got = 0, worked = 0;
 
 	shca_lock(&cq->lock);
 again:
@@ -240,8 +244,8 @@ again:
 	}
 	if (got)
 		release(cq);
-	else if (__builtin_expect(work_to_do(cq), 0) && idle_work(cq))
-		goto again;
+	else if (__builtin_expect(work_to_do(cq), 0) && !worked && (worked = idle_work(cq)))
+		goto again;	/* once: a poll is finite, too */
 	/* Nothing comes after the error: what this look does not find is not there. */
 	if (__builtin_expect(!got && n > 0 && shca_cq_in_error(cq->sh), 0)) {
 		if (!empty(cq))

@@ -540,7 +540,7 @@ __attribute__((noinline)) int shca_post_any(struct shca_lqp *q, struct ibv_send_
 		return ENOMEM;
 	}
 	shca_lock(&q->lock);
-	shca_enter(cpu);
+	shca_enter_in(cpu, shca_peer_inside(q->sh));
 	while (wr && write_plain(cpu, q, wr))
 		wr = wr->next;
 	int rc = wr ? post_list(cpu, q, wr, bad) : 0;
@@ -723,7 +723,7 @@ static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd
 		*bad = wr;
 		return ENOMEM;
 	}
-	shca_enter(cpu);
+	shca_enter_in(cpu, shca_inside(m->slot));
 	shca_lock(&rq->lock);
 	int rc = shca_receives_post(cpu, rq, pd, wr, bad);
 	shca_unlock(&rq->lock);

@@ -572,7 +572,7 @@ static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
 	shca_drain(cpu);
 	shca_leave(cpu);
 	shca_unlock(&qp->lock);
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	shca_enter(cpu);
 	kick_requesters(cpu, qp);
 	shca_drain(cpu);
@@ -603,7 +603,7 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, bool keep)
 		shca_qp_unlock(cpu, sh);
 	shca_leave(cpu);
 	shca_unlock(&qp->lock);
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	shca_enter(cpu);
 	/* somebody had it in hands, or the list went with its owner: whoever could still come by it has left by now */
 	if (link)
@@ -727,6 +727,9 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		err = shca_qp_transition(qp->type, from, to, mask);
 	if (!err)
 		err = value_check(qp, attr, mask);
+	/* from here on others may reach this process, and have to learn of its death */
+	if (!err && to == IBV_QPS_RTR)
+		err = -shca_helper_start(qp->m);
 	if (err)
 		goto out;
 	if (to == IBV_QPS_RESET) {
@@ -850,7 +853,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);
 	SHCA_FAILPOINT(cpu, "destroy-unlisted", sh, 0);
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	SHCA_FAILPOINT(cpu, "destroy-quiesced", sh, 0);
 	shca_account(m, sh);
 	if (qp->scq)

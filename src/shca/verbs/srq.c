@@ -188,7 +188,7 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	if (cpu) {
 		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
 		 * after that: who waits and is destroyed finds the list by it. */
-		shca_quiesce(cpu);
+		shca_quiesce(cpu, cpu->m->slot);
 		shca_enter(cpu);
 		shca_recv_kick(cpu, srq->rq.sh);
 		shca_drain(cpu);
@@ -202,7 +202,7 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	pthread_mutex_unlock(&c->node->mutex);
 	if (!cpu)
 		return;
-	shca_quiesce(cpu);
+	shca_quiesce(cpu, cpu->m->slot);
 	shca_local_set(m, srq->number, SHCA_KIND_NONE, NULL);
 	shca_number_free(m, srq->number);
 	shca_lrq_free(m, &srq->rq);

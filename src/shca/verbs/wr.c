@@ -95,7 +95,7 @@ static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
 	if (!rc && q->wr_n > shca_send_room(q))
 		rc = ENOMEM;
 	if (!rc) {
-		shca_enter(cpu);
+		shca_enter_in(cpu, shca_peer_inside(q->sh));
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 			struct shca_build *b = build_at(q, i);
 			if (may_be_plain(q, &b->req) && write_plain(cpu, q, b, true))

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who lives. Two witnesses, because one is exact and costs a system call, the other is a load and comes too early:
+ *
+ *  - The life lock, a lock on byte (1 + slot) of the fabric file that belongs to an open file description (F_OFD_SETLK).
+ *    The process opens a description of its own, maps a page of it and closes the descriptor: from then on nothing but
+ *    that mapping refers to the description. So neither close_range nor a second descriptor of the file loses the lock,
+ *    no forked child inherits it (MADV_DONTFORK), and the kernel drops it at the end of the address space, after exec, too,
+ *    when no thread of the process can store any more.
+ *  - The life word of the process slot, a robust futex that the helper thread holds. When the process begins to end, the
+ *    kernel sets FUTEX_OWNER_DIED there. Other threads of it may still be storing then: whoever sees the bit stops sending
+ *    and asks its own helper thread to look, who waits for the life lock.
+ *
+ * Danger: descriptors are the application's to close, and a number that it has closed is soon another file's. The helper
+ * and responder threads have a descriptor table of their own; all others make sure what a number stands for.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shca/fabric/fabric.h"
+
+static __thread bool own_table;	/* this thread has descriptors of its own */
+
+/* ---- the life lock --------------------------------------------------------------------------------------------- */
+
+int shca_life_open(struct shca_member *m)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd.n);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		int err = errno;
+		shca_error("cannot open %s, the file of the fabric \"%s\": %s. /proc must be mounted", path, m->hdr->name, strerror(err));
+		return -err;
+	}
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED || madvise(page, 4096, MADV_DONTFORK)) {
+		int err = errno;
+		shca_error("cannot map a page of the fabric \"%s\": %s", m->hdr->name, strerror(err));
+		if (page != MAP_FAILED)
+			munmap(page, 4096);
+		close(fd);
+		return -err;
+	}
+	m->life_page = page;
+	return fd;
+}
+
+int shca_life_lock(int fd, uint32_t slot, bool take)
+{
+	struct flock l = { .l_type = take ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
+	int r;
+
+	while ((r = fcntl(fd, F_OFD_SETLK, &l)) && errno == EINTR)
+		;
+	return !r ? 0 : errno == EACCES ? -EAGAIN : -errno;
+}
+
+void shca_life_drop(struct shca_member *m)
+{
+	if (m->life_page)
+		munmap(m->life_page, 4096);
+	m->life_page = NULL;
+}
+
+bool shca_life_held(struct shca_member *m, uint32_t slot)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
+
+	/* nobody is taken for dead because we could not look; valid before and behind, lest another file answered */
+	return !shca_fd_ours(&m->fd) || fcntl(m->fd.n, F_OFD_GETLK, &l) || l.l_type != F_UNLCK || !shca_fd_ours(&m->fd);
+}
+
+/* ---- the life word --------------------------------------------------------------------------------------------- */
+
+/* What the kernel walks when the thread ends (linux/futex.h): one entry, which lies outside of the shared memory. */
+static __thread struct {
+	struct robust_list_head head;
+	struct robust_list entry;
+	struct robust_list_head *libc;	/* the thread library's, in force again afterwards */
+} robust;
+
+int shca_life_word_take(struct shca_member *m)
+{
+	size_t len;
+
+	if (syscall(SYS_get_robust_list, 0, &robust.libc, &len))
+		return -errno;
+	robust.entry.next = &robust.head.list;
+	robust.head.list.next = &robust.entry;
+	robust.head.futex_offset = (long)((char *)&m->proc->life - (char *)&robust.entry);
+	robust.head.list_op_pending = NULL;
+	atomic_store(&m->proc->life, (uint32_t)syscall(SYS_gettid));
+	if (syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head))) {
+		int err = errno;
+		atomic_store(&m->proc->life, 0);
+		return -err;
+	}
+	return 0;
+}
+
+void shca_life_word_drop(struct shca_member *m)
+{
+	syscall(SYS_set_robust_list, robust.libc, sizeof(*robust.libc));
+	atomic_store(&m->proc->life, 0);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------------------------- */
+
+struct shca_fd shca_fd_note(int n)
+{
+	struct stat st = { .st_ino = 0 };
+
+	/* what cannot be looked at is never ours */
+	if (n < 0 || fstat(n, &st))
+		return (struct shca_fd){ .n = n };
+	return (struct shca_fd){ .n = n, .dev = st.st_dev, .ino = st.st_ino };
+}
+
+bool shca_fd_ours(const struct shca_fd *fd)
+{
+	struct stat st;
+
+	return fd->n >= 0 && !fstat(fd->n, &st) && st.st_dev == fd->dev && st.st_ino == fd->ino;
+}
+
+void shca_fd_close(struct shca_fd *fd)
+{
+	if (shca_fd_ours(fd))
+		close(fd->n);
+	fd->n = -1;
+}
+
+int shca_file_get(struct shca_member *m)
+{
+	char path[64];
+
+	if (shca_fd_ours(&m->fd))
+		return m->fd.n;
+	/* the helper thread has it */
+	uint32_t helper = atomic_load(&m->proc->life) & FUTEX_TID_MASK;
+	snprintf(path, sizeof(path), "/proc/self/task/%u/fd/%d", helper, m->fd.n);
+	struct shca_fd fd = shca_fd_note(helper ? open(path, O_RDWR | O_CLOEXEC) : -1);
+	if (fd.n >= 0 && (fd.dev != m->fd.dev || fd.ino != m->fd.ino))
+		shca_fd_close(&fd);
+	return fd.n;
+}
+
+void shca_file_put(struct shca_member *m, int fd)
+{
+	if (fd >= 0 && fd != m->fd.n)
+		close(fd);
+}
+
+int shca_own_descriptors(const int *keep, int n)
+{
+	unsigned from = 0;
+
+	/* valgrind's own descriptors are in the table, too */
+	if (shca_under_valgrind())
+		return -ENOSYS;
+	/* the last range first: it is the one that must not be copied */
+	if (syscall(SYS_close_range, (unsigned)keep[n - 1] + 1, ~0u, CLOSE_RANGE_UNSHARE))
+		return -errno;
+	own_table = true;
+	for (int i = 0; i < n; i++) {
+		if ((unsigned)keep[i] > from)
+			syscall(SYS_close_range, from, (unsigned)keep[i] - 1, 0);
+		from = (unsigned)keep[i] + 1;
+	}
+	return 0;
+}
+
+int shca_stderr(void)
+{
+	char path[32];
+
+	if (!own_table)
+		return STDERR_FILENO;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), STDERR_FILENO);
+	return open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+}
