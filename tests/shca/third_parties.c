@@ -375,6 +375,103 @@ static void is_killed(struct rig *r)
 		pause();
 }
 
+/* ---- a DC target dies ----------------------------------------------------------------------------------------------- */
+
+#define DC_KEY 77u
+
+static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr_ex a = {.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = r->pd, .send_cq = cq,
+					.recv_cq = cq, .srq = srq};
+	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
+					 .dc_init_attr = {.dc_type = srq ? MLX5DV_DCTYPE_DCT : MLX5DV_DCTYPE_DCI}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+				   .path_mtu = IBV_MTU_4096, .ah_attr = {.dlid = SHCA_LID, .port_num = 1}, .timeout = 14,
+				   .retry_cnt = 7, .rnr_retry = 7};
+
+	if (srq) {
+		dv.dc_init_attr.dct_access_key = DC_KEY;
+	} else {
+		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		a.send_ops_flags = IBV_QP_EX_WITH_SEND;
+		a.cap = (struct ibv_qp_cap){.max_send_wr = 16, .max_send_sge = 1, .max_inline_data = 16};
+	}
+	struct ibv_qp *qp = shca_dv_create_qp(r->ctx, &a, &dv);
+	CHECK(qp && !shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (srq ? IBV_QP_ACCESS_FLAGS : 0)));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (srq ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
+	attr.qp_state = IBV_QPS_RTS;
+	if (!srq)
+		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+							 IBV_QP_MAX_QP_RD_ATOMIC));
+	return qp;
+}
+
+static enum ibv_wc_status dc_send(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_ah *ah)
+{
+	struct ibv_qp_ex *ex = &shca_lqp_of(qp)->ex;
+	struct ibv_wc wc;
+	uint64_t word = 1;
+
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(ex);
+	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, st->t[B], DC_KEY);
+	ibv_wr_set_inline_data(ex, &word, sizeof(word));
+	CHECK(!ibv_wr_complete(ex));
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
+		if (i > 40000)
+			FAIL("a DC request never ends");
+	return wc.status;
+}
+
+static void sends_to_the_dead(struct rig *r)
+{
+	struct ibv_cq *cq = rig_cq(r, 64, NULL);
+	struct ibv_qp *qp = dc_queue(r, cq, NULL);
+	struct ibv_ah_attr attr = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_ah *ah = shca_create_ah(r->pd, &attr);
+	enum ibv_wc_status status;
+	uint32_t slot = st->u[B];
+
+	CHECK(ah);
+	meet(2);
+	slot = st->u[B];
+	for (int i = 0; i < 10; i++)
+		if ((status = dc_send(qp, cq, ah)))
+			FAIL("message %d to B, who lives: %s", i, ibv_wc_status_str(status));
+	kill(st->pid[B], SIGKILL);
+	/* from the moment that the kernel has told it */
+	for (int i = 0; !shca_proc_dying(r->m, slot) && !shca_proc_gone(r->m, slot); i++, rig_nap())
+		if (i > 40000)
+			FAIL("nobody notices the death of B");
+	if ((status = dc_send(qp, cq, ah)) != IBV_WC_RETRY_EXC_ERR)
+		FAIL("a message to B, who is dead: %s", ibv_wc_status_str(status));
+	if ((status = dc_send(qp, cq, ah)) != IBV_WC_WR_FLUSH_ERR)
+		FAIL("the one behind it: %s", ibv_wc_status_str(status));
+	CHECK(!shca_destroy_ah(ah) && !shca_destroy_qp(qp) && !shca_destroy_cq(cq));
+}
+
+static void is_a_target(struct rig *r)
+{
+	struct ibv_cq *cq = rig_cq(r, 64, NULL);
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 64, .max_sge = 1}};
+	struct ibv_srq *srq = shca_create_srq(r->pd, &attr);
+	struct ibv_mr *mr;
+	char *buf = memory(r, 4096, &mr);
+	struct ibv_sge sge = {(uintptr_t)buf, 64, mr->lkey};
+	struct ibv_recv_wr rwr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	CHECK(srq);
+	st->t[B] = dc_queue(r, cq, srq)->qp_num;
+	st->u[B] = r->m->slot;
+	for (int i = 0; i < 64; i++)
+		CHECK(!shca_post_srq_recv(srq, &rwr, &bad));
+	meet(2);
+	for (;;)
+		pause();
+}
+
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
 static void exchange(struct rig *r, struct ibv_qp *qp, struct ibv_cq *cq, uint32_t n)
@@ -465,6 +562,7 @@ static const struct test tests[] = {
 	{"X stops when it has locked A's queue, and A steals it", "claimed", SIGSTOP, {waits_for_x, is_written_to, sends_datagram}},
 	{"A posts as fast as X runs", "run", 0, {goes_on_posting, is_written_to_until, runs_what_there_was}},
 	{"X stops inside a SEND to B", "data", SIGSTOP, {goes_on, serves_both, stops_in_send, is_killed}},
+	{"B, a DC target, is killed", NULL, 0, {sends_to_the_dead, is_a_target}},
 	{"A's descriptors are closed", NULL, 0, {loses_descriptors, talks_to_a, joins_late}},
 };
 

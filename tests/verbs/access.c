@@ -219,8 +219,6 @@ static bool applies(const struct way *w, const struct refusal *r)
 		return false;
 	if (r->why == OVER_MTU && w->shape->inl)
 		return false;
-	if (r->why >= LKEY && r->why <= LKEY_PEER && w->api == POST && (w->op == CAS || w->op == FAA))
-		return false;
 	if (r->why == WAKES)
 		return w->mode != LIST;
 	/* there the two requests are posted at once: nothing happens in between */

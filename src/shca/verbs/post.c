@@ -41,15 +41,15 @@ uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n,
 {
 	uint64_t total = 0;
 
+	uint8_t bad = 0;
+
 	for (int i = 0; i < n; i++) {
 		if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i]))
-			return IBV_WC_LOC_PROT_ERR;
+			bad = IBV_WC_LOC_PROT_ERR;
 		total += list[i].length;
 	}
-	if (total > 1u << 30)
-		return IBV_WC_LOC_LEN_ERR;
-	*len = (uint32_t)total;
-	return 0;
+	*len = total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
+	return bad ? bad : total > 1u << 30 ? IBV_WC_LOC_LEN_ERR : 0;
 }
 
 /* Inline data needs no key: it is read here and now. */
