@@ -16,7 +16,7 @@
  *      it is a full fence before the reads of armed and waiters.
  *  I4  A receive is taken by one CAS on its word, which names the taker.
  *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
- *  I6  Every runnable queue is locked (TODO or RUN) by a thread: there is no other list of runnable queues.
+ *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
  *  I7  Offsets, counts and numbers are checked when they are resolved: what another process scribbled over is an error status.
  *  I8  Whoever takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
  */

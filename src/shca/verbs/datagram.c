@@ -171,8 +171,10 @@ int shca_post_datagram(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_se
 	uint32_t len = wr->sg_list->length, dqpn = wr->wr.ud.remote_qpn;
 	struct shca_route *r = &q->routes[dqpn & (ROUTES - 1)];
 	shca_enter(cpu);
-	if (may_run(cpu, q, r, dqpn, wr->wr.ud.remote_qkey) &&
-	    run(cpu, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
+	bool may = may_run(cpu, q, r, dqpn, wr->wr.ud.remote_qkey);
+	if (may)
+		shca_narrow(cpu, shca_inside(r->slot));
+	if (may && run(cpu, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
 		shca_count_direct(q, len);
 		if (__builtin_expect(cpu->todo_n != 0, 0))
 			shca_drain(cpu);
