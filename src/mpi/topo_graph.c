@@ -233,8 +233,8 @@ static void copy_ends(int *ranks, int *weights, int n, const int *from, const in
 }
 
 /* Ranks keep their order: only this process knows its neighbors, and reorder is no more than a permission. */
-int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[],
-				    int outdegree, const int destinations[], const int destweights[], MPI_Info info,
+int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[], const int *sourceweights,
+				    int outdegree, const int destinations[], const int *destweights, MPI_Info info,
 				    int reorder, MPI_Comm *comm_dist_graph)
 {
 	HDL_LOCKED;
@@ -370,7 +370,7 @@ static int check_edges(struct hdl_comm *c, const char *call, int n, const int *s
 }
 
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
-			   const int weights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
+			   const int *weights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Dist_graph_create";
@@ -447,8 +447,8 @@ static int give_ends(struct hdl_comm *c, const char *call, const char *max_arg, 
 	return MPI_SUCCESS;
 }
 
-int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree,
-			      int destinations[], int destweights[])
+int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights, int maxoutdegree,
+			      int destinations[], int *destweights)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Dist_graph_neighbors";

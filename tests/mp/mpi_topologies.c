@@ -4,9 +4,6 @@
 
 #include <limits.h>
 
-/* gcc takes these addresses, which are constants, for arrays that are too small. */
-static int *volatile unweighted = MPI_UNWEIGHTED, *volatile weights_empty = MPI_WEIGHTS_EMPTY;
-
 static int class_of(int code)
 {
 	int class;
@@ -253,14 +250,14 @@ static void dist_graph(int by, int weighted)
 			to[2 * v + 1] = 0, weight[2 * v + 1] = 100;
 		}
 	}
-	MPI_Dist_graph_create(MPI_COMM_WORLD, n, s, deg, to, weighted ? weight : unweighted, MPI_INFO_NULL, 0, &d);
+	MPI_Dist_graph_create(MPI_COMM_WORLD, n, s, deg, to, weighted ? weight : MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &d);
 	MPI_Comm_dup(d, &c);
 	MPI_Comm_free(&d);
 	MPI_Topo_test(c, &status);
 	CHECK_EQ(status, MPI_DIST_GRAPH);
 	MPI_Dist_graph_neighbors_count(c, &indeg, &outdeg, &w);
 	CHECK(indeg == 1 + (me ? 0 : np) && outdeg == 2 && !w == !weighted);
-	MPI_Dist_graph_neighbors(c, 32, sources, weighted ? sw : unweighted, 32, dests, weighted ? dw : unweighted);
+	MPI_Dist_graph_neighbors(c, 32, sources, weighted ? sw : MPI_UNWEIGHTED, 32, dests, weighted ? dw : MPI_UNWEIGHTED);
 	for (i = 0; i < indeg; i++)
 		in[i][0] = sources[i], in[i][1] = weighted ? sw[i] : 0;
 	for (i = 0; i < 2; i++)
@@ -287,11 +284,11 @@ static void adjacent(void)
 	MPI_Dist_graph_neighbors(c, 2, got, w, 1, got + 2, w + 2);
 	CHECK(got[0] == src[0] && got[1] == me && got[2] == dst[0] && w[0] == 5 && w[1] == 6 && w[2] == 7);
 	MPI_Comm_free(&c);
-	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, weights_empty, 0, NULL, weights_empty, MPI_INFO_NULL, 0, &c);
+	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &c);
 	MPI_Dist_graph_neighbors_count(c, &in, &out, &weighted);
 	CHECK(!in && !out && weighted);
 	MPI_Comm_free(&c);
-	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, src, unweighted, 1, dst, unweighted, MPI_INFO_NULL, 0, &c);
+	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, src, MPI_UNWEIGHTED, 1, dst, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c);
 	MPI_Dist_graph_neighbors_count(c, &in, &out, &weighted);
 	CHECK(in == 2 && out == 1 && !weighted);
 	MPI_Comm_free(&c);
@@ -342,13 +339,13 @@ static void refused(void)
 	CHECK_EQ(class_of(MPI_Graph_create(MPI_COMM_WORLD, 1, one, bad_edge, 0, &c)), MPI_ERR_TOPOLOGY);
 	if (np > 1)
 		CHECK_EQ(class_of(MPI_Graph_create(MPI_COMM_WORLD, 2, idx, zero, 0, &c)), MPI_ERR_TOPOLOGY);
-	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, bad_edge, one, zero, unweighted, MPI_INFO_NULL, 0, &c)),
+	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, bad_edge, one, zero, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_RANK);
-	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, zero, neg + 1, zero, unweighted, MPI_INFO_NULL, 0, &c)),
+	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, zero, neg + 1, zero, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_ARG);
-	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, zero, one, bad_edge, unweighted, MPI_INFO_NULL, 0, &c)),
+	CHECK_EQ(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, zero, one, bad_edge, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_RANK);
-	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, zero, neg + 1, 0, NULL, weights_empty, MPI_INFO_NULL,
+	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, zero, neg + 1, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL,
 							 0, &c)), MPI_ERR_ARG);
 	CHECK_EQ(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, -1, zero, one, 0, NULL, one, MPI_INFO_NULL, 0, &c)),
 		 MPI_ERR_ARG);
