@@ -96,10 +96,11 @@ void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struc
 static inline bool shca_sq_sound(const struct shca_member *m, const struct shca_qp *qp, uint64_t head, uint64_t posted)
 {
 	uint32_t slots = qp->sq_slots, stride = qp->sq_stride;
-	shca_off wqes = qp->wqes;
 
 	if (posted <= head)
 		return true;	/* nothing of it is read */
+	/* the owner stored it before it moved `posted` */
+	shca_off wqes = qp->wqes;
 	return __builtin_expect(slots && slots <= SHCA_SQ_SLOTS_MAX && qp->sq_magic == UINT64_MAX / slots + 1 &&
 				stride >= sizeof(struct shca_wqe) && stride <= SHCA_SQ_STRIDE_MAX && !((wqes | stride) & 15) &&
 				shca_fits(m, wqes, (uint64_t)stride * slots) && posted - head <= slots, 1);
@@ -297,7 +298,7 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	/* nothing was posted to it so far */
 	if (__builtin_expect(word == shca_off_of(m, &rq->none), 0))
 		return true;
-	/* written before the ring's word */
+	/* the owner stored them before the word */
 	shca_off wqes = rq->wqes, marks = rq->marks;
 	return __builtin_expect((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
 				shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&

@@ -541,8 +541,11 @@ void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp)
 /* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */
 static bool broken(struct shca_cpu *cpu, struct shca_qp *qp)
 {
-	if (shca_sq_sound(cpu->m, qp, atomic_load_explicit(&qp->head, memory_order_relaxed),
-			  atomic_load_explicit(&qp->posted, memory_order_relaxed)) && shca_owned(cpu->m, qp, qp->proc))
+	/* posted before head, see run_some: the other way round a queue that turns SHARED just now would seem to hold too much */
+	uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
+	uint64_t head = atomic_load_explicit(&qp->head, memory_order_acquire);
+
+	if (shca_sq_sound(cpu->m, qp, head, posted) && shca_owned(cpu->m, qp, qp->proc))
 		return false;
 	if (!atomic_load(&qp->fail)) {
 		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
