@@ -479,9 +479,10 @@ void shca_helper_forget(struct shca_member *m);		/* in the child of a fork */
 int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
 void shca_proc_release(struct shca_member *m);
 bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */
-/* life.c. A description of its own with a page of it mapped; the caller closes the descriptor before anybody can fork. */
+/* life.c. A description of its own with a page of it mapped, to be closed by shca_life_close before anybody can fork. */
 int shca_life_open(struct shca_member *m);
-int shca_life_lock(int fd, uint32_t slot, bool take);	/* 0, -EAGAIN: another process holds it, -errno */
+void shca_life_close(struct shca_member *m, int fd);
+int shca_life_lock(struct shca_member *m, int fd, uint32_t slot, bool take);	/* 0, -EAGAIN: another process holds it, -errno */
 void shca_life_drop(struct shca_member *m);
 bool shca_life_held(struct shca_member *m, uint32_t slot);
 int shca_life_word_take(struct shca_member *m);		/* for the calling thread */

@@ -7,6 +7,8 @@
  *    that mapping refers to the description. So neither close_range nor a second descriptor of the file loses the lock,
  *    no forked child inherits it (MADV_DONTFORK), and the kernel drops it at the end of the address space, after exec, too,
  *    when no thread of the process can store any more.
+ *    Without /proc there is no second description of a memory file. Then it is a record lock of the process on the descriptor
+ *    that it was given, which any close of a descriptor of that file drops.
  *  - The life word of the process slot, a robust futex that the helper thread holds. When the process begins to end, the
  *    kernel sets FUTEX_OWNER_DIED there. Other threads of it may still be storing then: whoever sees the bit stops sending
  *    and asks its own helper thread to look, who waits for the life lock.
@@ -37,9 +39,11 @@ int shca_life_open(struct shca_member *m)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd.n);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return m->fd.n;		/* no /proc */
 	if (fd < 0) {
 		int err = errno;
-		shca_error("cannot open %s, the file of the fabric \"%s\": %s. /proc must be mounted", path, m->hdr->name, strerror(err));
+		shca_error("cannot open %s, the file of the fabric \"%s\": %s", path, m->hdr->name, strerror(err));
 		return -err;
 	}
 	void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
@@ -55,20 +59,29 @@ int shca_life_open(struct shca_member *m)
 	return fd;
 }
 
-int shca_life_lock(int fd, uint32_t slot, bool take)
+int shca_life_lock(struct shca_member *m, int fd, uint32_t slot, bool take)
 {
+	int how = fd == m->fd.n ? F_SETLK : F_OFD_SETLK;
 	struct flock l = { .l_type = take ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1 };
 	int r;
 
-	while ((r = fcntl(fd, F_OFD_SETLK, &l)) && errno == EINTR)
+	while ((r = fcntl(fd, how, &l)) && errno == EINTR)
 		;
 	return !r ? 0 : errno == EACCES ? -EAGAIN : -errno;
+}
+
+void shca_life_close(struct shca_member *m, int fd)
+{
+	if (fd >= 0 && fd != m->fd.n)
+		close(fd);
 }
 
 void shca_life_drop(struct shca_member *m)
 {
 	if (m->life_page)
 		munmap(m->life_page, 4096);
+	else if (!m->virtual_process && shca_fd_ours(&m->fd))
+		shca_life_lock(m, m->fd.n, m->slot, false);
 	m->life_page = NULL;
 }
 

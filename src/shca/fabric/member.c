@@ -359,13 +359,13 @@ static int try_slot(struct shca_member *m, int life, uint32_t slot)
 			return -EAGAIN;
 		return 0;
 	}
-	int err = shca_life_lock(life, slot, true);
+	int err = shca_life_lock(m, life, slot, true);
 	if (err)
 		return err;
 	state = atomic_load(&p->state);
 	if (!claimable(state)) {
 		/* somebody joined and died in between: his reaper's business */
-		shca_life_lock(life, slot, false);
+		shca_life_lock(m, life, slot, false);
 		return -EAGAIN;
 	}
 	atomic_store(&p->state, SHCA_PROC_JOINING);
@@ -417,7 +417,7 @@ int shca_proc_claim(struct shca_member *m)
 	for (slot = 0; slot < SHCA_MAX_PROCS && err == -EAGAIN; slot++)
 		err = try_slot(m, life, slot);
 	if (!m->virtual_process) {
-		close(life);
+		shca_life_close(m, life);
 		pthread_mutex_unlock(&registry);
 	}
 	if (!err) {
