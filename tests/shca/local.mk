@@ -121,3 +121,7 @@ TESTS += tests/shca/scribbled
 tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
+
+# The rooms of src/shca use those below them only.
+TESTS += tests/shca/rooms.sh
+EXTRA_DIST += tests/shca/rooms.sh
