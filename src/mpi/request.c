@@ -647,7 +647,7 @@ int PMPI_Request_free(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
-	if (hdl_req_is_collective(req) && req != &hdl_req_sent)
+	if (hdl_req_is_collective(req))
 		return is_collective(call, req);
 	*request = MPI_REQUEST_NULL;
 	if (req->special && req->done && hdl_req_is_generalized(req)) {
@@ -673,7 +673,7 @@ int PMPI_Cancel(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
-	if (hdl_req_is_collective(req) && req != &hdl_req_sent)
+	if (hdl_req_is_collective(req))
 		return is_collective(call, req);
 	if (req->inactive)
 		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is persistent and was not started");

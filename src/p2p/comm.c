@@ -23,9 +23,33 @@ static int fill(struct hdl_comm *comm, struct hdl_group *group)
 	return comm->ep && (comm->world || hdl_group_is_world(group)) ? 0 : -ENOMEM;
 }
 
+/* What communicators leave: a handle that was freed still leads to one, whose magic tells. Used again, the oldest first. */
+static struct hdl_comm *left_first, **left_last = &left_first;
+
+static struct hdl_comm *take_memory(void)
+{
+	struct hdl_comm *comm = left_first;
+
+	if (!comm)
+		return calloc(1, sizeof(*comm));
+	left_first = comm->next;
+	if (!left_first)
+		left_last = &left_first;
+	memset(comm, 0, sizeof(*comm));
+	return comm;
+}
+
+static void leave_memory(struct hdl_comm *comm)
+{
+	comm->obj.magic = 0;
+	comm->next = NULL;
+	*left_last = comm;
+	left_last = &comm->next;
+}
+
 struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 {
-	struct hdl_comm *comm = group ? calloc(1, sizeof(*comm)) : NULL;
+	struct hdl_comm *comm = group ? take_memory() : NULL;
 
 	if (!comm || fill(comm, group))
 		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) * (sizeof(int) + sizeof(void *)));
@@ -66,7 +90,7 @@ void hdl_comm_forget(struct hdl_comm *comm)
 	hdl_topo_release(comm->topo);
 	hdl_group_release(comm->group);
 	free(comm->ep);
-	free(comm);
+	leave_memory(comm);
 }
 
 /* ---- unmaking ------------------------------------------------------------------------------------------ */
@@ -107,7 +131,7 @@ static void comm_free(struct hdl_comm *comm)
 		*comm->link = comm->next;
 	if (comm->next)
 		comm->next->link = comm->link;
-	free(comm);
+	leave_memory(comm);
 }
 
 void hdl_comm_release(struct hdl_comm *comm)
@@ -189,4 +213,9 @@ void hdl_comm_fini(void)
 	}
 	comm_clear(&hdl_self);
 	comm_clear(&hdl_world);
+	while ((c = left_first)) {
+		left_first = c->next;
+		free(c);
+	}
+	left_last = &left_first;
 }

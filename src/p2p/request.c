@@ -230,7 +230,8 @@ void hdl_req_cancel(struct hdl_req *req)
 
 bool hdl_req_is_collective(const struct hdl_req *req)
 {
-	return ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
+	/* that one is no operation */
+	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
 }
 
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)

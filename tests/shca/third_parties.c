@@ -457,8 +457,9 @@ static void is_a_target(struct rig *r)
 	struct ibv_cq *cq = rig_cq(r, 64, NULL);
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 64, .max_sge = 1}};
 	struct ibv_srq *srq = shca_create_srq(r->pd, &attr);
-	struct ibv_mr *mr;
-	char *buf = memory(r, 4096, &mr);
+	/* in the fabric: nothing but the life word says that nobody is there */
+	char *buf = shca_at(r->m->base, shca_mem_alloc(r->m, 4096));
+	struct ibv_mr *mr = shca_reg_mr(r->pd, buf, 4096, (uintptr_t)buf, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_sge sge = {(uintptr_t)buf, 64, mr->lkey};
 	struct ibv_recv_wr rwr = {.sg_list = &sge, .num_sge = 1}, *bad;
 

@@ -427,8 +427,6 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 	}
 	if (__builtin_expect(status < 0, 0)) {
 		int why = status;
-		/* a reaper takes who links queues for a thread that may be anywhere */
-		shca_widen(cpu);
 		if (why == SHCA_RNR) {
 			struct shca_rq *rq = shca_rq_at(cpu->m, qp->step_rq);
 			if (rq) {

@@ -59,9 +59,9 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
 	*t = (struct shca_target){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = cpu->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
+				  .at = (uintptr_t)cpu->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
 	if (!known)
-		warm(t->at + lo, bytes);
+		warm((const char *)(uintptr_t)(t->at + lo), bytes);
 	return true;
 }
 

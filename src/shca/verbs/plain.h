@@ -23,7 +23,7 @@ struct shca_target {
 	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
 	uint64_t dc_key;
 	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing */
-	char *at;			/* where address 0 would be mapped here */
+	uint64_t at;			/* where address 0 would be mapped here; a number: that need not be in any object */
 	struct shca_proc_slot *proc;	/* whose memory it is */
 	uint64_t standing;		/* of that process when this was looked up */
 	uint64_t inside;		/* what a poster to it says: shca_inside of that process */
@@ -109,7 +109,7 @@ shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim,
 		goto refused;
 	if (__builtin_expect(!shca_within(t->lo, t->bytes, aim.addr, len), 0))
 		goto refused;
-	char *to = t->at + aim.addr;
+	char *to = (char *)(uintptr_t)(t->at + aim.addr);
 	for (int i = 0; i < n - 1; i++) {
 		if (!piece[i].len)
 			continue;
