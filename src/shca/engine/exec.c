@@ -21,8 +21,9 @@ static inline int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const
 	struct shca_address a = address_of(req);
 	int rc = shca_responder_find(cpu, qp, &a, r);
 
-	/* Until shca_exec returns. An XRC requester's memory and receives may be a third process's. */
-	if (!rc && cpu->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND)
+	/* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
+	 * that a reaper walks. An XRC requester's memory and receives may be a third process's. */
+	if (!rc && cpu->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND && !cpu->todo_n && !cpu->wake_n && !cpu->in_reap)
 		shca_narrow(cpu, shca_inside_two(qp->proc, r->qp->proc));
 	return rc;
 }

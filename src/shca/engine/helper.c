@@ -180,7 +180,8 @@ static void look_around(struct shca_helper *h, struct shca_cpu *cpu, bool thorou
 
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 {
-	struct shca_proc_slot *p = &m->procs[qp->proc];
+	uint32_t owner = qp->proc & (SHCA_MAX_PROCS - 1);
+	struct shca_proc_slot *p = &m->procs[owner];
 	uint64_t before = atomic_load(&qp->due);
 	uint32_t i, none;
 
@@ -192,7 +193,8 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 	for (i = 0; i < SHCA_TIMERS; i++) {
 		uint32_t k = (qp->qpn + i) % SHCA_TIMERS;
 		none = 0;
-		if (atomic_load_explicit(&p->timers[k], memory_order_relaxed) == qp->qpn ||
+		/* not before `due` is there: the helper may take the number out just now */
+		if (atomic_load(&p->timers[k]) == qp->qpn ||
 		    atomic_compare_exchange_strong(&p->timers[k], &none, qp->qpn))
 			break;
 	}
@@ -200,7 +202,7 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 		atomic_store(&p->timers_lost, 1);
 	shca_full_fence();
 	if (due < atomic_load(&p->asleep_until))
-		shca_helper_call(m, qp->proc);
+		shca_helper_call(m, owner);
 }
 
 static void heap_put(struct shca_helper *h, struct timer t)
@@ -358,7 +360,8 @@ static void separate_descriptors(struct shca_member *m)
 {
 	int ringer = shca_ringer(m)->n, fd = m->fd.n, keep[2] = { fd < ringer ? fd : ringer, fd < ringer ? ringer : fd };
 
-	if (!m->virtual_process)
+	/* what the application has closed already, and used again, is not kept open for it */
+	if (!m->virtual_process && shca_fd_ours(&m->fd) && shca_fd_ours(shca_ringer(m)))
 		shca_own_descriptors(keep, 2);
 }
 
@@ -493,7 +496,8 @@ int shca_helper_start(struct shca_member *m)
 
 void shca_helper_stop(struct shca_member *m)
 {
-	struct shca_helper *h = atomic_exchange(&m->helper, NULL);
+	/* it is found until it has ended: it may still be asked to look, by itself even, and nobody shall start a second one */
+	struct shca_helper *h = atomic_load(&m->helper);
 	if (!h)
 		return;
 	pthread_mutex_lock(&h->lock);
@@ -503,6 +507,7 @@ void shca_helper_stop(struct shca_member *m)
 		shca_helper_call(m, m->slot);
 		pthread_join(h->thread, NULL);
 	}
+	atomic_store(&m->helper, NULL);
 	destroy(h);
 }
 

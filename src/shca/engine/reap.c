@@ -16,6 +16,7 @@
 
 #include "shca/engine/engine.h"
 
+#define PATIENCE 10000u		/* looks of a joiner at what it has to wait for */
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 
@@ -75,6 +76,8 @@ static void take_over(struct shca_cpu *cpu, struct shca_qp *qp)
 		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
 		shca_fail_head(cpu, qp, IBV_WC_FATAL_ERR);
 	}
+	/* it may have stored a timer's time and died before anybody knew of it */
+	atomic_store(&qp->due, 0);
 	shca_qp_unlock(cpu, qp);
 }
 
@@ -436,7 +439,13 @@ void shca_reap(struct shca_cpu *cpu, uint32_t slot)
 	}
 	survivors(cpu, slot);
 	shca_leave(cpu);
-	/* a caller that has a helper's time comes back */
-	while (shca_reap_on(cpu) && !cpu->helper)
+	/* A helper thread comes back. A joiner waits a little: somebody who is stopped may hold it up, and then the others' helpers
+	 * find the dead one again. */
+	for (uint32_t i = 0; shca_reap_on(cpu) && !cpu->helper; i++) {
+		if (i == PATIENCE && !cpu->m->virtual_process) {
+			shca_reap_give_up(cpu);
+			break;
+		}
 		sched_yield();
+	}
 }

@@ -61,6 +61,9 @@ struct shca_responder {
 
 static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t off, uint64_t len)
 {
+	/* where the thread shares the application's descriptors, the number may be another file's */
+	if (!shca_fd_ours(&m->fd))
+		return -EBADF;
 	while (len) {
 		ssize_t n = write ? pread(m->fd.n, (void *)(uintptr_t)addr, len, (off_t)off) :
 				    pwrite(m->fd.n, (const void *)(uintptr_t)addr, len, (off_t)off);
@@ -102,7 +105,7 @@ static void *responder_main(void *arg)
 	free(arg);
 	pthread_setname_np(pthread_self(), "shca-responder");
 	/* where the kernel lets it; else what the application does to its descriptors may reach this one */
-	if (!s.m->virtual_process)
+	if (!s.m->virtual_process && shca_fd_ours(&s.m->fd))
 		shca_own_descriptors(&s.m->fd.n, 1);
 	for (;;) {
 		uint32_t seen = atomic_load(&s.box->calls);
@@ -303,7 +306,7 @@ bool shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
 		for (uint32_t i = 0; box && i < SLOTS; i++) {
 			struct mail_slot *s = &box->slot[i];
 			uint32_t owner = atomic_load(&s->owner), pending = MAIL_PENDING;
-			if (!owner || atomic_load(&m->threads[owner - 1].owner) != dead + 1)
+			if (!owner || owner > SHCA_MAX_THREADS || atomic_load(&m->threads[owner - 1].owner) != dead + 1)
 				continue;
 			if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE) &&
 			    atomic_load(&s->state) == MAIL_RUNNING && !shca_proc_gone(m, p)) {

@@ -774,6 +774,7 @@ void shca_mem_hide(struct shca_member *m, uint32_t slot)
 	clear_segments(m, slot);
 	/* a next reaper, should this one die, must not follow the list into chunks that have a new owner by then */
 	atomic_store(&m->procs[slot].qp_list, 0);
+	atomic_store(&m->procs[slot].mailbox, 0);
 }
 
 void shca_mem_reap(struct shca_member *m, uint32_t slot)

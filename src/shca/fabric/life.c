@@ -112,19 +112,17 @@ int shca_life_word_take(struct shca_member *m)
 	robust.head.list.next = &robust.entry;
 	robust.head.futex_offset = (long)((char *)&m->proc->life - (char *)&robust.entry);
 	robust.head.list_op_pending = NULL;
+	/* the list first: the kernel leaves a word alone that is not this thread's, and a word without the list tells nothing */
+	if (syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head)))
+		return -errno;
 	atomic_store(&m->proc->life, (uint32_t)syscall(SYS_gettid));
-	if (syscall(SYS_set_robust_list, &robust.head, sizeof(robust.head))) {
-		int err = errno;
-		atomic_store(&m->proc->life, 0);
-		return -err;
-	}
 	return 0;
 }
 
 void shca_life_word_drop(struct shca_member *m)
 {
-	syscall(SYS_set_robust_list, robust.libc, sizeof(*robust.libc));
 	atomic_store(&m->proc->life, 0);
+	syscall(SYS_set_robust_list, robust.libc, sizeof(*robust.libc));
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------------------------- */
