@@ -25,7 +25,7 @@ void shca_free_device_list(struct ibv_device **list);
  *
  * Environment: SHCA_FABRIC, SHCA_FABRIC_FD (above); SHCA_JOIN_MS (30000: how long to wait for others that are joining);
  * SHCA_DEATH_MS (1000: within which the death of a peer is noticed even where the kernel does not report it);
- * SHCA_CMA=no (no process_vm_readv: private memory is reached through a responder thread). Read by the process that
+ * SHCA_CMA=no (no process_vm_readv: private memory is reached through a proxy thread). Read by the process that
  * creates a fabric: SHCA_RESERVE (64g: how large it can grow), SHCA_FENCES=yes (no membarrier),
  * SHCA_FAULT (ud_drop=P,ud_dup=P,ud_reorder=P,seed=N: injected faults, also shcactl set). heddle_info --vars lists all. */
 int shca_set_fabric(const char *name);

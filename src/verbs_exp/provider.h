@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs_exp.h>
 
-struct shca_exp_ops {
+struct ibv_exp_provider {
 	/* Fill in what attr->comp_mask asks for. All integer results: 0 or an errno value. */
 	int (*query_device)(struct ibv_context *ctx, struct ibv_exp_device_attr *attr);
 	/* NULL with errno on failure. attr may be NULL: no flags. */
@@ -26,6 +26,6 @@ struct shca_exp_ops {
 
 /* The table of a software device's context; NULL for any other context, which is not touched beyond what
  * tells the two apart. */
-const struct shca_exp_ops *shca_exp_ops(struct ibv_context *ctx);
+const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 
 #endif

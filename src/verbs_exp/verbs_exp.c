@@ -22,16 +22,16 @@
  * The dispatch. One provider: the software HCA, whose operations are native. A provider for a device that takes raw
  * work requests belongs here too, after it: each answers NULL for contexts that are not its own.
  */
-static const struct shca_exp_ops *provider(struct ibv_context *ctx)
+static const struct ibv_exp_provider *provider(struct ibv_context *ctx)
 {
-	return ctx ? shca_exp_ops(ctx) : NULL;
+	return ctx ? shca_exp_provider(ctx) : NULL;
 }
 
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	const uint32_t known = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
 			       IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS;
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	uint32_t wanted;
 
 	if (!context || !attr || (attr->comp_mask & ~known))
@@ -48,7 +48,7 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, int comp_vector, struct ibv_exp_cq_init_attr *attr)
 {
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	int err;
 
 	err = context ? exp_check_cq_init(cqe, attr) : EINVAL;
@@ -68,7 +68,7 @@ struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_
 
 int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask)
 {
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	int err;
 
 	err = cq ? exp_check_cq_attr(attr, attr_mask) : EINVAL;
@@ -80,7 +80,7 @@ int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_
 
 struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
 {
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	int err;
 
 	err = context ? exp_check_qp_init(context, attr) : EINVAL;
@@ -98,7 +98,7 @@ struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_
 
 int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
 {
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	struct ibv_exp_send_wr *bad;
 	int err, first_err = 0;
 
@@ -132,7 +132,7 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 
 int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task)
 {
-	const struct shca_exp_ops *ops;
+	const struct ibv_exp_provider *ops;
 	struct ibv_exp_task *bad;
 
 	if (!bad_task)

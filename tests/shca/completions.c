@@ -13,21 +13,21 @@
 
 static struct rig r;
 
-static void push(struct shca_cpu *cpu, struct shca_cq *cq, bool polled)
+static void push(struct shca_thread *thr, struct shca_cq *cq, bool polled)
 {
 	struct shca_cqe_in in = {.qpn = 77, .op = SHCA_OP_NOP};
 
-	if (!shca_cq_push(cpu, cq, &in))
+	if (!shca_cq_push(thr, cq, &in))
 		FAIL("there was room");
 	if (polled)
-		atomic_store(&cq->ci, shca_cq_count(cpu, cq));
+		atomic_store(&cq->ci, shca_cq_count(thr, cq));
 }
 
 static void held(bool polled)
 {
 	struct ibv_cq *ibcq = rig_cq(&r, 8, NULL);
-	struct shca_cq *cq = shca_lcq_of(ibcq)->sh;
-	struct shca_cpu *cpu = shca_cpu_get(r.m);
+	struct shca_cq *cq = shca_user_cq_of(ibcq)->sh;
+	struct shca_thread *thr = shca_thread_get(r.m);
 	uint64_t size = 1ull << cq->log2, n = 0;
 
 	if (!polled)
@@ -35,20 +35,20 @@ static void held(bool polled)
 	/* at every place of the lap, and with the laps' numbers begun anew */
 	for (uint64_t place = 0; place <= size; place++) {
 		uint64_t hint = n + 1;
-		push(cpu, cq, polled);
+		push(thr, cq, polled);
 		for (n++; n < hint + LAPS * size; n++)
-			push(cpu, cq, polled);
+			push(thr, cq, polled);
 		/* its store comes now */
 		atomic_store(&cq->tail, hint);
-		if (shca_cq_count(cpu, cq) != n)
+		if (shca_cq_count(thr, cq) != n)
 			FAIL("%s: %lu completions, %lu counted", polled ? "polled" : "not polled", (unsigned long)n,
-			     (unsigned long)shca_cq_count(cpu, cq));
+			     (unsigned long)shca_cq_count(thr, cq));
 		atomic_store(&cq->tail, hint);
-		push(cpu, cq, polled);
+		push(thr, cq, polled);
 		n++;
-		if (shca_cq_count(cpu, cq) != n || shca_cq_in_error(cq))
+		if (shca_cq_count(thr, cq) != n || shca_cq_in_error(cq))
 			FAIL("%s: %lu completions, %lu counted, error %u", polled ? "polled" : "not polled", (unsigned long)n,
-			     (unsigned long)shca_cq_count(cpu, cq), atomic_load(&cq->error));
+			     (unsigned long)shca_cq_count(thr, cq), atomic_load(&cq->error));
 	}
 	CHECK(!shca_destroy_cq(ibcq));
 }

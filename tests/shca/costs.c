@@ -13,9 +13,9 @@
 static struct rig r;
 static uint64_t steps;
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
-	(void)cpu;
+	(void)thr;
 	(void)qp;
 	(void)op;
 	steps += !strcmp(name, "step") || !strcmp(name, "kick") || !strcmp(name, "rnr-unlink");
@@ -54,7 +54,7 @@ enum { FEW = 20, MANY = 10 * FEW };
 
 /* ---- lists ----------------------------------------------------------------------------------------------------------- */
 
-static uint32_t listed(struct shca_lqp **qp, uint32_t n)
+static uint32_t listed(struct shca_user_qp **qp, uint32_t n)
 {
 	uint32_t found = 0;
 
@@ -71,7 +71,7 @@ static uint32_t listed(struct shca_lqp **qp, uint32_t n)
 
 static void lists(void)
 {
-	struct shca_lqp *qp[64] = {NULL};
+	struct shca_user_qp *qp[64] = {NULL};
 	struct ibv_cq *cq = rig_cq(&r, 8, NULL);
 	uint64_t rng = 1;
 	uint32_t there = 0;
@@ -83,7 +83,7 @@ static void lists(void)
 			qp[k] = NULL;
 			there--;
 		} else {
-			qp[k] = shca_lqp_of(queue(cq, NULL, rig_below(&rng, 2) ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0));
+			qp[k] = shca_user_qp_of(queue(cq, NULL, rig_below(&rng, 2) ? IBV_EXP_QP_CREATE_CROSS_CHANNEL : 0));
 			there++;
 		}
 		if (i % 16 == 0 && listed(qp, 64) != there)

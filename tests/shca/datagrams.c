@@ -119,7 +119,7 @@ static void role_a(void)
 	sender(&s);
 	st->slot = s.r.m->slot;
 	send_one(&s.r, s.qp, s.ah, s.mr, 1);
-	if (st->short_way != (shca_lqp_of(s.qp)->routes != NULL))
+	if (st->short_way != (shca_user_qp_of(s.qp)->routes != NULL))
 		FAIL("the first datagram went the %s way", st->short_way ? "general" : "short");
 	UNTIL(atomic_load(&st->warm), "A: the first datagram");
 	atomic_store(&st->arm[0].pid, (int32_t)getpid());

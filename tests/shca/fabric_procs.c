@@ -309,9 +309,9 @@ static int reap_peer(void *arg)
 	r->number = shca_number_alloc(&m);
 	struct shca_mr *mr = shca_mr_alloc(&m, &r->key);
 	atomic_store(&mr->key, r->key);
-	struct shca_cpu *cpu = shca_cpu_get(&m);
-	CHECK(cpu);
-	shca_enter(cpu);	/* dies inside the engine */
+	struct shca_thread *thr = shca_thread_get(&m);
+	CHECK(thr);
+	shca_enter(thr);	/* dies inside the engine */
 	r->slot = m.slot;
 	atomic_store(&r->ready, 1);
 	for (;;)
@@ -364,7 +364,7 @@ static int case_reap(void)
 	for (int i = 0; i < 20000 && shca_proc_alive(&m, r->slot); i++)
 		poll(NULL, 0, 1);
 	CHECK(!shca_proc_alive(&m, r->slot));
-	shca_proc_sweep(shca_cpu_get(&m));
+	shca_proc_sweep(shca_thread_get(&m));
 	CHECK(chunks_of(&m, r->slot) == 0);
 	kill(pid, SIGKILL);
 	exit_of(pid);
@@ -428,7 +428,7 @@ static int case_churn(void)
 	atomic_store(stop, 1);
 	for (int i = 0; i < N; i++)
 		CHECK(exit_of(pid[i]) == 0);
-	shca_proc_sweep(shca_cpu_get(&m));
+	shca_proc_sweep(shca_thread_get(&m));
 	for (int i = 0; i < 5000 && chunks_of(&m, UINT32_MAX); i++)
 		poll(NULL, 0, 1);	/* somebody's helper may have been at it */
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
@@ -482,7 +482,7 @@ static int forked_child(void *arg)
 {
 	struct shca_member *m = arg, own;
 	CHECK(m->forked && m->fd.n < 0);
-	CHECK(!shca_cpu_get(m) && errno == ESTALE);
+	CHECK(!shca_thread_get(m) && errno == ESTALE);
 	shca_fabric_leave(m);
 	join(&own);
 	CHECK(own.slot == 1 && shca_proc_alive(&own, 0));
@@ -494,7 +494,7 @@ static int case_fork(void)
 	struct shca_member m;
 	join(&m);
 	CHECK(shca_helper_start(&m) == 0);
-	CHECK(shca_cpu_get(&m));
+	CHECK(shca_thread_get(&m));
 	for (int i = 0; i < 10; i++)
 		CHECK(exit_of(spawn(forked_child, &m)) == 0);
 	CHECK(shca_proc_alive(&m, m.slot));
@@ -555,7 +555,7 @@ static const struct {
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version },
-	{ "bells", case_bells },	{ "responder", case_responder },
+	{ "bells", case_bells },	{ "responder", case_proxy },
 };
 #define NCASES (sizeof(cases) / sizeof(cases[0]))
 

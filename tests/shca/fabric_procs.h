@@ -58,6 +58,6 @@ int case_other_version(void);
 /* fabric_procs_wake.c */
 int case_nap(void);
 int case_bells(void);
-int case_responder(void);
+int case_proxy(void);
 
 #endif

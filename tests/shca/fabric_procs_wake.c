@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping and waking between processes, bells, and the responder thread. */
+/* Sleeping and waking between processes, bells, and the proxy thread. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -26,15 +26,15 @@ static int nap_writer(void *arg)
 	uint32_t i = atomic_fetch_add(&n->index, 1);
 	unsigned seed = i;
 	join(&m);
-	struct shca_cpu *cpu = shca_cpu_get(&m);
+	struct shca_thread *thr = shca_thread_get(&m);
 	await(&n->ready, 1);
 	for (uint64_t v = 1; v <= NAP_VALUES; v++) {
-		shca_enter(cpu);
+		shca_enter(thr);
 		atomic_store_explicit(&n->value[i], v, memory_order_release);
-		shca_note_write(cpu, atomic_load(&n->slot));
+		shca_note_write(thr, atomic_load(&n->slot));
 		if (rand_r(&seed) % 8 == 0)
 			sched_yield();
-		shca_leave(cpu);
+		shca_leave(thr);
 		/* most of the time the reader has to be awake for this to go on */
 		while (rand_r(&seed) % 4 && atomic_load(&n->seen[i]) != v)
 			sched_yield();
@@ -104,54 +104,54 @@ int case_bells(void)
 	return 0;
 }
 
-/* The responder: several requesters read and write one process's private memory; some of them are killed; addresses that
+/* The proxy: several requesters read and write one process's private memory; some of them are killed; addresses that
  * do not exist are errors; the owner's death is noticed. */
-enum { RESPOND_PEERS = 6, RESPOND_BYTES = 200000 };
-struct respond {
+enum { PROXY_PEERS = 6, PROXY_BYTES = 200000 };
+struct proxy {
 	_Atomic uint32_t ready, done, stop;
 	_Atomic uint64_t rounds;
 	uint32_t slot;
-	char *memory[RESPOND_PEERS];	/* in the owner */
+	char *memory[PROXY_PEERS];	/* in the owner */
 };
-static int respond_owner(void *arg)
+static int proxy_owner(void *arg)
 {
-	struct respond *r = arg;
+	struct proxy *r = arg;
 	struct shca_member m;
 	join(&m);
-	CHECK(m.responder && !m.proc->cma);
-	for (int i = 0; i < RESPOND_PEERS; i++)
-		CHECK((r->memory[i] = calloc(1, RESPOND_BYTES)));
+	CHECK(m.proxy && !m.proc->cma);
+	for (int i = 0; i < PROXY_PEERS; i++)
+		CHECK((r->memory[i] = calloc(1, PROXY_BYTES)));
 	r->slot = m.slot;
 	atomic_store(&r->ready, 1);
 	await(&r->done, 1);
-	for (int i = 0; i < RESPOND_PEERS; i++)
+	for (int i = 0; i < PROXY_PEERS; i++)
 		free(r->memory[i]);
 	shca_fabric_leave(&m);
 	return 0;
 }
-struct respond_arg {
-	struct respond *r;
+struct proxy_arg {
+	struct proxy *r;
 	int index;
 };
-static int respond_peer(void *arg)
+static int proxy_peer(void *arg)
 {
-	struct respond_arg *a = arg;
-	struct respond *r = a->r;
+	struct proxy_arg *a = arg;
+	struct proxy *r = a->r;
 	struct shca_member m;
 	unsigned seed = (unsigned)getpid();
-	char *own = malloc(RESPOND_BYTES), *back = malloc(RESPOND_BYTES), *far = r->memory[a->index];
+	char *own = malloc(PROXY_BYTES), *back = malloc(PROXY_BYTES), *far = r->memory[a->index];
 	join(&m);
-	struct shca_cpu *cpu = shca_cpu_get(&m);
-	CHECK(cpu && own && back);
+	struct shca_thread *thr = shca_thread_get(&m);
+	CHECK(thr && own && back);
 	while (!atomic_load(&r->stop)) {
-		uint64_t n = 1 + (unsigned)rand_r(&seed) % (rand_r(&seed) % 4 ? 300 : RESPOND_BYTES);
+		uint64_t n = 1 + (unsigned)rand_r(&seed) % (rand_r(&seed) % 4 ? 300 : PROXY_BYTES);
 		for (uint64_t i = 0; i < n; i++)
 			own[i] = (char)rand_r(&seed);
-		shca_enter(cpu);
-		int w = shca_respond(cpu, true, r->slot, (uintptr_t)far, own, n, true);
-		int g = shca_respond(cpu, false, r->slot, (uintptr_t)far, back, n, false);
-		int bad = shca_respond(cpu, true, r->slot, 4096, own, n, true);
-		shca_leave(cpu);
+		shca_enter(thr);
+		int w = shca_proxy_copy(thr, true, r->slot, (uintptr_t)far, own, n, true);
+		int g = shca_proxy_copy(thr, false, r->slot, (uintptr_t)far, back, n, false);
+		int bad = shca_proxy_copy(thr, true, r->slot, 4096, own, n, true);
+		shca_leave(thr);
 		if (w == -ESRCH || g == -ESRCH || bad == -ESRCH)
 			return 3;
 		CHECK(!w && !g && bad == -EFAULT && !memcmp(own, back, n));
@@ -160,42 +160,42 @@ static int respond_peer(void *arg)
 	shca_fabric_leave(&m);
 	return 0;
 }
-static int respond_reaper(void *arg)
+static int proxy_reaper(void *arg)
 {
-	struct respond *r = arg;
+	struct proxy *r = arg;
 	struct shca_member m;
 	join(&m);
 	while (!atomic_load(&r->stop)) {
-		shca_proc_sweep(shca_cpu_get(&m));
+		shca_proc_sweep(shca_thread_get(&m));
 		poll(NULL, 0, 5);
 	}
-	shca_proc_sweep(shca_cpu_get(&m));
+	shca_proc_sweep(shca_thread_get(&m));
 	shca_fabric_leave(&m);
 	return 0;
 }
 /* This process is no member: it would have threads, and forks. */
-int case_responder(void)
+int case_proxy(void)
 {
-	struct respond *r = shared(sizeof(*r));
-	struct respond_arg a[RESPOND_PEERS];
-	pid_t pid[RESPOND_PEERS];
+	struct proxy *r = shared(sizeof(*r));
+	struct proxy_arg a[PROXY_PEERS];
+	pid_t pid[PROXY_PEERS];
 	unsigned seed = 1;
 	setenv("SHCA_CMA", "0", 1);
-	pid_t reaper = 0, owner = spawn(respond_owner, r);
+	pid_t reaper = 0, owner = spawn(proxy_owner, r);
 	await(&r->ready, 1);
-	for (int i = 0; i < RESPOND_PEERS; i++) {
-		a[i] = (struct respond_arg){ r, i };
-		pid[i] = spawn(respond_peer, &a[i]);
+	for (int i = 0; i < PROXY_PEERS; i++) {
+		a[i] = (struct proxy_arg){ r, i };
+		pid[i] = spawn(proxy_peer, &a[i]);
 	}
 	for (int k = 0; k < 30; k++) {
-		int i = rand_r(&seed) % RESPOND_PEERS;
+		int i = rand_r(&seed) % PROXY_PEERS;
 		poll(NULL, 0, rand_r(&seed) % 20);
 		kill(pid[i], SIGKILL);
 		CHECK(exit_of(pid[i]) == 256 + SIGKILL);
 		/* without a reaper the next requester takes a dead one's slot over; with one, it is withdrawn */
 		if (k == 15)
-			reaper = spawn(respond_reaper, r);
-		pid[i] = spawn(respond_peer, &a[i]);
+			reaper = spawn(proxy_reaper, r);
+		pid[i] = spawn(proxy_peer, &a[i]);
 	}
 	uint64_t rounds = atomic_load(&r->rounds);
 	for (int i = 0; i < 60000 && atomic_load(&r->rounds) < rounds + 100; i++)
@@ -203,7 +203,7 @@ int case_responder(void)
 	CHECK(atomic_load(&r->rounds) >= rounds + 100);
 	kill(owner, SIGKILL);
 	CHECK(exit_of(owner) == 256 + SIGKILL);
-	for (int i = 0; i < RESPOND_PEERS; i++)
+	for (int i = 0; i < PROXY_PEERS; i++)
 		CHECK(exit_of(pid[i]) == 3);
 	atomic_store(&r->stop, 1);
 	CHECK(exit_of(reaper) == 0);

@@ -87,7 +87,7 @@ static void make(struct worker *w, struct held *h)
 	atomic_store(&w->known->key[(r >> 12) % KNOWN], o->key);
 }
 
-static void destroy(struct worker *w, struct shca_cpu *cpu, struct held *h)
+static void destroy(struct worker *w, struct shca_thread *thr, struct held *h)
 {
 	struct shca_member *m = w->m;
 	struct object *o = shca_at(m->base, h->off);
@@ -98,7 +98,7 @@ static void destroy(struct worker *w, struct shca_cpu *cpu, struct held *h)
 		CHECK(o->rest[i] == m->slot + 1);
 	shca_number_set(m, number, SHCA_KIND_NONE, 0);
 	atomic_store(&h->mr->key, 0);
-	shca_quiesce(cpu, cpu->m->slot);
+	shca_quiesce(thr, thr->m->slot);
 	memset(o, 0xdd, bytes < 256 ? bytes : 256);
 	shca_number_free(m, number);
 	shca_mr_free(m, h->mr);
@@ -107,12 +107,12 @@ static void destroy(struct worker *w, struct shca_cpu *cpu, struct held *h)
 }
 
 /* Looks something up that may be anybody's, or nobody's any more. */
-static void look(struct worker *w, struct shca_cpu *cpu)
+static void look(struct worker *w, struct shca_thread *thr)
 {
 	struct shca_member *m = w->m;
 	unsigned r = (unsigned)rand_r(&w->seed);
 	uint32_t number = atomic_load(&w->known->number[r % KNOWN]), key = atomic_load(&w->known->key[r % KNOWN]);
-	shca_enter(cpu);
+	shca_enter(thr);
 	const struct object *o = shca_number_get(m, number, SHCA_KIND_CQ);
 	if (o) {
 		CHECK(o->magic == MAGIC && o->number == number);
@@ -126,34 +126,34 @@ static void look(struct worker *w, struct shca_cpu *cpu)
 		o = shca_at_checked(m, mr->where, mr->length);
 		CHECK(o && o->magic == MAGIC && o->bytes == mr->length && o->key == key);
 	}
-	shca_leave(cpu);
+	shca_leave(thr);
 }
 
 static void *work(void *arg)
 {
 	struct worker *w = arg;
 	struct held held[HELD] = { { 0 } };
-	struct shca_cpu *cpu = shca_cpu_get(w->m);
-	CHECK(cpu);
+	struct shca_thread *thr = shca_thread_get(w->m);
+	CHECK(thr);
 	unsigned n = w->dies ? (unsigned)rand_r(&w->seed) % operations : operations;
 	for (unsigned k = 0; k < n && !atomic_load(w->stop); k++) {
 		struct held *h = &held[(unsigned)rand_r(&w->seed) % HELD];
 		unsigned r = (unsigned)rand_r(&w->seed) % 8;
 		if (r)
-			look(w, cpu);
+			look(w, thr);
 		else if (h->off)
-			destroy(w, cpu, h);
+			destroy(w, thr, h);
 		else
 			make(w, h);
 	}
 	if (w->dies) {
 		if (rand_r(&w->seed) % 2)
-			shca_enter(cpu);
+			shca_enter(thr);
 		return NULL;
 	}
 	for (unsigned i = 0; i < HELD; i++)
 		if (held[i].off)
-			destroy(w, cpu, &held[i]);
+			destroy(w, thr, &held[i]);
 	return NULL;
 }
 
@@ -187,7 +187,7 @@ static void virtual_processes(struct known *known, unsigned seed)
 	struct worker w[MEMBERS][THREADS];
 	_Atomic bool never = false;
 	CHECK(!shca_fabric_anonymous(&watcher));
-	struct shca_cpu *cpu = shca_cpu_get(&watcher);
+	struct shca_thread *thr = shca_thread_get(&watcher);
 	for (int i = 0; i < MEMBERS; i++)
 		CHECK(!shca_fabric_attach(&m[i], &watcher));
 	for (int round = 0; round < ROUNDS; round++) {
@@ -198,7 +198,7 @@ static void virtual_processes(struct known *known, unsigned seed)
 		uint32_t slot = m[victim].slot;
 		shca_fabric_kill(&m[victim]);
 		CHECK(!shca_proc_alive(&watcher, slot));
-		shca_reap(cpu, slot);	/* while the others go on */
+		shca_reap(thr, slot);	/* while the others go on */
 		CHECK(chunks_of(&watcher, slot) == 0);
 		shca_fabric_leave(&m[victim]);
 		for (int i = 0; i < MEMBERS; i++)
@@ -254,7 +254,7 @@ static void real_processes(struct known *known, _Atomic bool *stop, unsigned see
 		int status;
 		CHECK(waitpid(pid[i], &status, 0) == pid[i] && status == 0);
 	}
-	shca_proc_sweep(shca_cpu_get(&m));
+	shca_proc_sweep(shca_thread_get(&m));
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
 	shca_fabric_leave(&m);
 }

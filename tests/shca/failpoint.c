@@ -13,11 +13,11 @@ struct failpoint_arm *failpoint_arms;
 static __thread const struct shca_qp *last_qp;
 static __thread int last_op;
 
-static void die_at(struct shca_cpu *cpu, struct failpoint_arm *a, const char *name, const struct shca_qp *qp, int op)
+static void die_at(struct shca_thread *thr, struct failpoint_arm *a, const char *name, const struct shca_qp *qp, int op)
 {
 	if (atomic_load(&a->pid) != (int32_t)getpid() || strcmp(a->name, name))
 		return;
-	bool foreign = cpu && qp && qp->proc != cpu->m->slot;
+	bool foreign = thr && qp && qp->proc != thr->m->slot;
 	if ((a->op >= 0 && a->op != op) || (a->qpn && (!qp || qp->qpn != a->qpn)) ||
 	    (qp && a->who && a->who != (foreign ? FP_THIRD : FP_OWNER)))
 		return;
@@ -33,7 +33,7 @@ static void die_at(struct shca_cpu *cpu, struct failpoint_arm *a, const char *na
 		pause();
 }
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	if (!failpoint_arms)
 		return;
@@ -42,5 +42,5 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 		last_op = op;
 	}
 	for (int i = 0; i < FAILPOINT_ARMS; i++)
-		die_at(cpu, &failpoint_arms[i], name, qp ? qp : last_qp, op ? op : last_op);
+		die_at(thr, &failpoint_arms[i], name, qp ? qp : last_qp, op ? op : last_op);
 }

@@ -384,7 +384,7 @@ void role_a(void)
 	if (!third()) {
 		/* what a WAIT of mine waits for is there already, or never comes */
 		if (st->req == R_WAIT && strcmp(st->p.name, "wait-armed"))
-			UNTIL(shca_cq_count(shca_cpu_get(a.r.m), shca_lcq_of(a.wcq)->sh) > 0, "B's message is not here");
+			UNTIL(shca_cq_count(shca_thread_get(a.r.m), shca_user_cq_of(a.wcq)->sh) > 0, "B's message is not here");
 		arm(0);
 		post_program(&a);
 		_exit(3);

@@ -139,12 +139,12 @@ struct worker {
 
 /* The engine is built with failpoints: here they give the CPU away now and then, so that a kill meets windows of
  * nanoseconds too. */
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	static __thread uint64_t rng;
 
 	if (!rng)
-		rng = (uint64_t)getpid() << 20 | (cpu ? cpu->slot + 1 : 777777);
+		rng = (uint64_t)getpid() << 20 | (thr ? thr->slot + 1 : 777777);
 	if (rig_below(&rng, 30) == 0)
 		sched_yield();
 	else if (rig_below(&rng, 5000) == 0)
@@ -402,7 +402,7 @@ static void send_masked(struct worker *w, struct conn *a, struct conn *b)
 	for (int i = 0; i < 2; i++)
 		if (!to[i]->up || to[i]->q[C].n + 1 > 2 * LISTS || to[i]->q[C].broken)
 			return;
-	uint64_t seen = shca_cq_count(shca_cpu_get(w->r.m), shca_lcq_of(w->wcq)->sh);
+	uint64_t seen = shca_cq_count(shca_thread_get(w->r.m), shca_user_cq_of(w->wcq)->sh);
 	memset(wr, 0, sizeof(wr));
 	memset(task, 0, sizeof(task));
 	for (int i = 0; i < 2; i++) {
@@ -442,7 +442,7 @@ static void send_list(struct worker *w, struct conn *c)
 		return;
 	struct tx *add = tx_new(q, W_FAA, &slot[0]), *msg = tx_new(q, W_SEND, &slot[1]);
 	char *result = tx_buf(w, c->peer, C, slot[0]), *buf = tx_buf(w, c->peer, C, slot[1]);
-	uint64_t seen = shca_cq_count(shca_cpu_get(w->r.m), shca_lcq_of(w->wcq)->sh);
+	uint64_t seen = shca_cq_count(shca_thread_get(w->r.m), shca_user_cq_of(w->wcq)->sh);
 	memset(wr, 0, sizeof(wr));
 	wr[0].exp_opcode = IBV_EXP_WR_CQE_WAIT;
 	wr[0].task.cqe_wait.cq = w->wcq;
@@ -637,7 +637,7 @@ static void end(struct worker *w, struct conn *c)
 	/* the other will see requests fail */
 	atomic_store(&mine->ready, 0);
 	for (int k = 0; k < 2; k++) {
-		enum ibv_qp_state s = shca_qp_state(shca_lqp_of(c->q[k].qp));
+		enum ibv_qp_state s = shca_qp_state(shca_user_qp_of(c->q[k].qp));
 		if (s != IBV_QPS_RESET && shca_modify_qp(c->q[k].qp, &err, IBV_QP_STATE))
 			FAIL("worker %u: modify to ERR", w->id);
 	}
@@ -648,7 +648,7 @@ static void end(struct worker *w, struct conn *c)
 		if (now() > limit)
 			FAIL("worker %u: to %u: not flushed: %u, %u requests, %u, %u receives (states %d %d, locks %#lx %#lx)", w->id,
 			     c->peer, c->q[D].n, c->q[C].n, c->q[D].posted, c->q[C].posted,
-			     shca_qp_state(shca_lqp_of(c->q[D].qp)), shca_qp_state(shca_lqp_of(c->q[C].qp)),
+			     shca_qp_state(shca_user_qp_of(c->q[D].qp)), shca_qp_state(shca_user_qp_of(c->q[C].qp)),
 			     (unsigned long)atomic_load(&rig_sh(c->q[D].qp)->lock),
 			     (unsigned long)atomic_load(&rig_sh(c->q[C].qp)->lock));
 	}
@@ -787,7 +787,7 @@ static void audit(int tell, int hear)
 		FAIL("auditor: the runner is gone");
 	struct shca_member *m = r.m;
 	/* who died without ever having talked to anybody is found by the next who joins: by this one now */
-	shca_proc_sweep(shca_cpu_get(m));
+	shca_proc_sweep(shca_thread_get(m));
 	uint32_t chunks = 0, mine = rig_chunks(m, m->slot);
 	for (uint64_t limit = now() + 10000000000ull;; nap(1000)) {
 		uint32_t busy = 0;

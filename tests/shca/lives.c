@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Death outside of requests: in joining, growing, creating, connecting, breaking, destroying, deregistering, waking,
- * leaving, in the helper and the responder thread. A victim lives a whole life beside a peer that it talks to, and dies at
+ * leaving, in the helper and the proxy thread. A victim lives a whole life beside a peer that it talks to, and dies at
  * one point of it. The peer must learn of it, a newcomer must be able to join and to talk to the peer, and nothing of the
  * victim may be left: no slot, no thread, no chunk of memory, no number.
  *
@@ -23,7 +23,7 @@
 static const struct {
 	const char *name;
 	uint32_t skip;
-	bool mail;			/* private memory through the responder thread */
+	bool mail;			/* private memory through the proxy thread */
 } points[] = {
 	{"join-locked", 0, false}, {"join-slot", 0, false}, {"join-member", 0, false}, {"join-named", 0, false},
 	{"join-sweep", 0, false}, {"grow-claimed", 0, false}, {"grow-claimed", 2, false}, {"grow-backed", 0, false},
@@ -270,7 +270,7 @@ static void peer(void)
 	rig_await(&st->gone, 1);
 	nothing_left(s.r.m);
 	/* the queue to the dead one: a request fails or is refused, if it was connected; it can be destroyed in any case */
-	if (atomic_load(&st->with_victim.ready) && shca_qp_state(shca_lqp_of(qp)) >= IBV_QPS_RTS) {
+	if (atomic_load(&st->with_victim.ready) && shca_qp_state(shca_user_qp_of(qp)) >= IBV_QPS_RTS) {
 		while (shca_poll_cq(s.cq, 1, &wc) > 0)
 			;
 		request(&s, qp, IBV_WR_RDMA_WRITE, 1);

@@ -40,7 +40,7 @@ static const struct request {
 	{"SEND", IBV_WR_SEND, 1},
 };
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	(void)op;
 	if (!st || strcmp(name, "found") || qp->qpn != st->ab.qpn[0] || atomic_load(&st->dead))
@@ -51,7 +51,7 @@ void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp
 	}
 	kill(st->b, SIGKILL);
 	atomic_store(&st->dead, 1);
-	for (int i = 0; shca_mr_get(cpu->m, st->rkey); i++, rig_nap())
+	for (int i = 0; shca_mr_get(thr->m, st->rkey); i++, rig_nap())
 		if (i > 40000)
 			FAIL("nobody clears away what B left");
 }
@@ -104,7 +104,7 @@ static void role_c(struct rig *r)
 	atomic_fetch_add(&st->ab.joined, 1);
 	rig_await(&st->dead, 1);
 	for (int i = 0; !atomic_load(&st->done); i++, rig_nap()) {
-		shca_proc_sweep(shca_cpu_get(r->m));
+		shca_proc_sweep(shca_thread_get(r->m));
 		if (i > 40000)
 			FAIL("A does not end");
 	}

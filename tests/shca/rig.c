@@ -113,7 +113,7 @@ struct ibv_qp *rig_qp(struct rig *r, const struct rig_qp_attr *a)
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS, .pd = r->pd,
 		.exp_create_flags = a->exp_flags,
 	};
-	struct ibv_qp *qp = shca_own_exp_ops.create_qp(r->ctx, &attr);
+	struct ibv_qp *qp = shca_own_exp_provider.create_qp(r->ctx, &attr);
 	CHECK(qp);
 	return qp;
 }

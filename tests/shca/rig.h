@@ -12,7 +12,7 @@
 #include "verbs_exp/provider.h"
 #include "shca/verbs/post.h"
 
-extern const struct shca_exp_ops shca_own_exp_ops;
+extern const struct ibv_exp_provider shca_own_exp_provider;
 
 void rig_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4), noreturn));
 #define FAIL(...) rig_fail(__FILE__, __LINE__, __VA_ARGS__)
@@ -59,7 +59,7 @@ int rig_try_connect(struct ibv_qp *qp, const struct rig_path *path);
 
 static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
 {
-	return shca_lqp_of(qp)->sh;
+	return shca_user_qp_of(qp)->sh;
 }
 
 /* Half a millisecond. */

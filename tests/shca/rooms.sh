@@ -11,7 +11,7 @@ fabric engine shca_look
 fabric engine shca_reap
 fabric engine shca_reap_give_up
 fabric engine shca_cma_judge
-fabric engine shca_responder_stop
+fabric engine shca_proxy_stop
 fabric engine shca_share_end
 engine verbs shca_port_gid"
 dir=$(mktemp -d) || exit 99

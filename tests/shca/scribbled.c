@@ -113,8 +113,8 @@ static void *object_of(struct stage *s, enum object o)
 	case CQ: return shca_at(base, rig_sh(s->bq)->rcq);
 	case UCQ: return shca_at(base, rig_sh(s->bu)->rcq);
 	case QP: return rig_sh(s->bq);
-	case MR: return ((struct shca_lmr *)s->mr)->sh;
-	case PMR: return ((struct shca_lmr *)s->private_mr)->sh;
+	case MR: return ((struct shca_user_mr *)s->mr)->sh;
+	case PMR: return ((struct shca_user_mr *)s->private_mr)->sh;
 	case SQ: return x;
 	case WAIT_WQE: return shca_wqe_at(base, x, 0);
 	case WRITE_WQE: return shca_wqe_at(base, x, 1);

@@ -28,9 +28,9 @@ static struct stage {
 } *st;
 static int role;
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
-	(void)cpu;
+	(void)thr;
 	(void)qp;
 	(void)op;
 	/* the reaper is C, who looks all the time, or the helper thread of A or B */
@@ -87,7 +87,7 @@ static void role_reaper(struct rig *r)
 	atomic_fetch_add(&st->ab.joined, 1);
 	rig_await(&st->stopped, 1);
 	for (int i = 0; atomic_load(&st->done) < 2; i++, rig_nap()) {
-		shca_proc_sweep(shca_cpu_get(r->m));
+		shca_proc_sweep(shca_thread_get(r->m));
 		if (i > 40000)
 			FAIL("the others do not end");
 	}

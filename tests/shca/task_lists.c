@@ -73,10 +73,10 @@ struct state {
 
 static struct state state_of(struct ibv_qp *qp, struct ibv_cq *c)
 {
-	struct shca_lqp *q = shca_lqp_of(qp);
+	struct shca_user_qp *q = shca_user_qp_of(qp);
 
 	return (struct state){.posted = q->pi, .enabled = q->enabled_total, .received = atomic_load(&q->rq->sh->tail),
-			      .wait_index = shca_lcq_of(c)->wait_index, .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
+			      .wait_index = shca_user_cq_of(c)->wait_index, .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
 }
 
 static void refused(struct ibv_exp_task *first, struct ibv_exp_task *culprit, int err, struct ibv_qp *const *qps, int n,
@@ -206,18 +206,18 @@ static void threads(void)
 	connect_both(end[0], end[1]);
 	connect_both(end[2], end[3]);
 	/* as if so many were posted: only the counts matter */
-	struct shca_lrq *rq = shca_lqp_of(end[2])->rq;
-	uint64_t from = rq->enabled_total, index = shca_lcq_of(ended)->wait_index;
+	struct shca_user_rq *rq = shca_user_qp_of(end[2])->rq;
+	uint64_t from = rq->enabled_total, index = shca_user_cq_of(ended)->wait_index;
 	atomic_fetch_add(&rq->sh->tail, 2 * ROUNDS);
-	atomic_fetch_add(&shca_lcq_of(ended)->sh->tail, 4ull * ROUNDS);	/* all WAITs are met */
+	atomic_fetch_add(&shca_user_cq_of(ended)->sh->tail, 4ull * ROUNDS);	/* all WAITs are met */
 	struct worker w[2] = {{end[0], end[2], true, &go}, {end[1], end[2], false, &go}};
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_create(&id[i], NULL, work, &w[i]));
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_join(id[i], NULL));
-	if (rq->enabled_total - from != 2 * ROUNDS || shca_lcq_of(ended)->wait_index - index != 2 * ROUNDS)
+	if (rq->enabled_total - from != 2 * ROUNDS || shca_user_cq_of(ended)->wait_index - index != 2 * ROUNDS)
 		FAIL("%d ENABLEs and WAITs were posted, %lu and %lu counted", 2 * ROUNDS, (unsigned long)(rq->enabled_total - from),
-		     (unsigned long)(shca_lcq_of(ended)->wait_index - index));
+		     (unsigned long)(shca_user_cq_of(ended)->wait_index - index));
 	atomic_fetch_sub(&rq->sh->tail, 2 * ROUNDS);
 	for (int i = 0; i < 4; i++)
 		CHECK(!shca_destroy_qp(end[i]));

@@ -66,9 +66,9 @@ static void watch_the_owner(const char *name, const struct shca_qp *qp)
 	last = atomic_load(&qp->posted);
 }
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
-	(void)cpu;
+	(void)thr;
 	(void)op;
 	if (role == X && test->what == 0 && test->where && qp)
 		watch_the_owner(name, qp);
@@ -155,7 +155,7 @@ static void waits_for_x(struct rig *r)
 	wr[0].task.cqe_wait.cq_count = 1;
 	wr[1].wr.rdma.remote_addr = st->addr;
 	wr[1].wr.rdma.rkey = st->rkey;
-	CHECK(!shca_own_exp_ops.post_send(t, wr, &bad));
+	CHECK(!shca_own_exp_provider.post_send(t, wr, &bad));
 	meet(6);
 	rig_await(&st->there, 1);
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
@@ -237,14 +237,14 @@ static void goes_on_posting(struct rig *r)
 	wait.task.cqe_wait.cq_count = 1;
 	wr.wr.rdma.remote_addr = st->addr;
 	wr.wr.rdma.rkey = st->rkey;
-	CHECK(!shca_own_exp_ops.post_send(t, &wait, &bad));
+	CHECK(!shca_own_exp_provider.post_send(t, &wait, &bad));
 	uint32_t n = 10;
 	for (uint32_t i = 0; i < n; i++)
-		CHECK(!shca_own_exp_ops.post_send(t, &wr, &bad));
+		CHECK(!shca_own_exp_provider.post_send(t, &wr, &bad));
 	meet(6);
 	rig_await(&st->there, 1);
 	for (; n < MANY && !atomic_load(&st->done); n++) {
-		CHECK(!shca_own_exp_ops.post_send(t, &wr, &bad));
+		CHECK(!shca_own_exp_provider.post_send(t, &wr, &bad));
 		rig_nap();
 	}
 	atomic_store(&st->go, 1);
@@ -409,7 +409,7 @@ static struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq 
 
 static enum ibv_wc_status dc_send(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_ah *ah)
 {
-	struct ibv_qp_ex *ex = &shca_lqp_of(qp)->ex;
+	struct ibv_qp_ex *ex = &shca_user_qp_of(qp)->ex;
 	struct ibv_wc wc;
 	uint64_t word = 1;
 

@@ -19,14 +19,14 @@
 
 static uint32_t jitter = 40;
 
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	static __thread uint64_t rng;
 
 	if (!jitter)
 		return;
 	if (!rng)
-		rng = (cpu ? cpu->slot + 1 : 7777777) * 0x9e3779b97f4a7c15ull;
+		rng = (thr ? thr->slot + 1 : 7777777) * 0x9e3779b97f4a7c15ull;
 	if (rig_below(&rng, jitter) == 0)
 		sched_yield();
 	else if (rig_below(&rng, 50 * jitter) == 0)

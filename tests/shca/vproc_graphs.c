@@ -597,7 +597,7 @@ static void check_graph(struct graph *g)
 	for (uint32_t i = 0; i < g->n; i++)
 		for (uint32_t c = 0; c < g->m[i].ncq; c++) {
 			struct gm *m = &g->m[i];
-			uint64_t n = shca_cq_count(shca_cpu_get(m->r.m), shca_lcq_of(m->cq[c].cq)->sh);
+			uint64_t n = shca_cq_count(shca_thread_get(m->r.m), shca_user_cq_of(m->cq[c].cq)->sh);
 			if (n != m->cq[c].count)
 				FAIL("seed %lu: CQ %u.%u has %lu completions, the interpreter %lu", (unsigned long)g->seed, i, c,
 				     (unsigned long)n, (unsigned long)m->cq[c].count);

@@ -146,15 +146,15 @@ static void rings(void)
 
 	/* two CQs on a channel, and a sender that rings late */
 	CHECK(!shca_req_notify_cq(cq[0], 0) && !shca_req_notify_cq(cq[1], 0));
-	struct shca_cpu *cpu = shca_cpu_get(late.r.m);
-	shca_enter(cpu);
+	struct shca_thread *thr = shca_thread_get(late.r.m);
+	shca_enter(thr);
 	send_to(&late.r, late.qp, qp[0]->qp_num);
 	send_to(&prompt.r, prompt.qp, qp[1]->qp_num);
 	int got[2] = {0};
 	for (struct ibv_cq *c; (c = event(ch));)
 		got[c == cq[1]]++;
-	shca_cpu_get(late.r.m);
-	shca_leave(cpu);
+	shca_thread_get(late.r.m);
+	shca_leave(thr);
 	for (struct ibv_cq *c; (c = event(ch));)
 		got[c == cq[1]]++;
 	if (got[0] != 1 || got[1] != 1)
@@ -308,7 +308,7 @@ static void role_c(void)
 
 	rig_join(&r, st->fabric);
 	rig_await(&st->dead, 1);
-	shca_proc_sweep(shca_cpu_get(r.m));
+	shca_proc_sweep(shca_thread_get(r.m));
 	atomic_store(&st->reaped, 1);
 	rig_await(&st->done, 1);
 	rig_leave(&r);

@@ -60,12 +60,12 @@ static int mock_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, st
 	return answer;
 }
 
-static const struct shca_exp_ops mock = {
+static const struct ibv_exp_provider mock = {
 	.query_device = mock_query, .create_cq = mock_create_cq, .modify_cq = mock_modify_cq,
 	.create_qp = mock_create_qp, .post_send = mock_post_send, .post_task = mock_post_task,
 };
 
-const struct shca_exp_ops *shca_exp_ops(struct ibv_context *ctx)
+const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx)
 {
 	return ctx == &own ? &mock : NULL;
 }

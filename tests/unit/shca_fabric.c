@@ -244,8 +244,8 @@ Test(shca_fabric, reaped)
 	struct shca_member other;
 	uint32_t key;
 	cr_assert_eq(shca_fabric_attach(&other, &m), 0);
-	struct shca_cpu *cpu = shca_cpu_get(&m), *theirs = shca_cpu_new(&other);
-	cr_assert(cpu && theirs);
+	struct shca_thread *thr = shca_thread_get(&m), *theirs = shca_thread_new(&other);
+	cr_assert(thr && theirs);
 	shca_enter(theirs);
 	shca_off off = shca_mem_alloc(&other, sizeof(struct shca_qp));
 	struct shca_qp *qp = shca_at(m.base, off);
@@ -264,7 +264,7 @@ Test(shca_fabric, reaped)
 	cr_expect(!shca_proc_reap_begin(&m, slot), "one reaper");
 	for (int i = 0; i < 2; i++) {	/* restartable */
 		shca_mem_hide(&m, slot);
-		shca_quiesce(cpu, slot);
+		shca_quiesce(thr, slot);
 		shca_mem_reap(&m, slot);
 	}
 	shca_proc_reap_end(&m, slot);
@@ -274,6 +274,6 @@ Test(shca_fabric, reaped)
 	cr_expect_eq(atomic_load(&m.hdr->retired[IBV_QPT_UD].msgs), 3);
 	cr_expect_eq(atomic_load(&m.hdr->retired[IBV_QPT_UD].bytes), 300);
 	for (uint32_t i = 0; i < m.hdr->thread_high; i++)
-		cr_expect(i == cpu->slot || (!m.threads[i].owner && !(m.threads[i].active & 1)));
+		cr_expect(i == thr->slot || (!m.threads[i].owner && !(m.threads[i].active & 1)));
 	shca_fabric_leave(&other);
 }

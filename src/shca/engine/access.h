@@ -107,20 +107,20 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 }
 
 /* Finds who answers qp. 0, SHCA_NOPEER, or the status with which the request fails. */
-static inline int shca_responder_find(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_address *a,
+static inline int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
 				      struct shca_responder *r)
 {
 	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;
 
 	/* a number may be anybody's, unless it is the connected peer's as ever */
 	if (!shca_connected(qp->type))
-		shca_widen(cpu);
-	struct shca_qp *to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
+		shca_widen(thr);
+	struct shca_qp *to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 	if (__builtin_expect(!to, 0))
 		return shca_nobody(qp);
-	if (__builtin_expect(cpu->where != SHCA_ANYWHERE && (cpu->where != shca_inside(to->proc) || to->qpn != number), 0)) {
-		shca_widen(cpu);
-		to = shca_number_get(cpu->m, number, SHCA_KIND_QP);
+	if (__builtin_expect(thr->where != SHCA_ANYWHERE && (thr->where != shca_inside(to->proc) || to->qpn != number), 0)) {
+		shca_widen(thr);
+		to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 		if (!to)
 			return shca_nobody(qp);
 	}
@@ -129,20 +129,20 @@ static inline int shca_responder_find(struct shca_cpu *cpu, struct shca_qp *qp, 
 		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
 	if (!shca_answers(qp, to, a))
 		return shca_nobody(qp);
-	if (shca_proc_dying(cpu->m, to->proc)) {
-		shca_look(cpu->m);
+	if (shca_proc_dying(thr->m, to->proc)) {
+		shca_look(thr->m);
 		return IBV_WC_RETRY_EXC_ERR;
 	}
 	if (__builtin_expect(!qp->peer_proc, 0) && shca_connected(qp->type))
-		shca_peer_known(cpu, qp, to);
+		shca_peer_known(thr, qp, to);
 	r->qp = to;
 	r->number = to->qpn;
 	r->pd = to->pd;
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		/* an XRC responder has no domain of its own: the shared receive queue that every request names has it, which
 		 * may be a third process's, with its memory */
-		shca_widen(cpu);
-		const struct shca_rq *srq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
+		shca_widen(thr);
+		const struct shca_rq *srq = shca_number_get(thr->m, a->dqpn, SHCA_KIND_SRQ);
 		if (!srq || srq->xrcd != to->xrcd)
 			return shca_refusal(to, IBV_WC_REM_INV_REQ_ERR);
 		r->pd = srq->pd;
@@ -151,20 +151,20 @@ static inline int shca_responder_find(struct shca_cpu *cpu, struct shca_qp *qp, 
 }
 
 /* Its receive queue, for requests that consume a receive: 0, or the status of a refusal. */
-static inline int shca_responder_receives(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_address *a,
+static inline int shca_responder_receives(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_address *a,
 					  struct shca_responder *r)
 {
 	if (qp->type == IBV_QPT_XRC_SEND) {
-		r->rq = shca_number_get(cpu->m, a->dqpn, SHCA_KIND_SRQ);
+		r->rq = shca_number_get(thr->m, a->dqpn, SHCA_KIND_SRQ);
 		if (!r->rq || r->rq->xrcd != r->qp->xrcd || !r->rq->cq || atomic_load(&r->rq->dead) ||
-		    !shca_rq_sound(cpu->m, r->rq))
+		    !shca_rq_sound(thr->m, r->rq))
 			return IBV_WC_REM_INV_REQ_ERR;
-		r->rcq = shca_at_checked(cpu->m, r->rq->cq, sizeof(*r->rcq));
+		r->rcq = shca_at_checked(thr->m, r->rq->cq, sizeof(*r->rcq));
 		r->number = r->rq->number;
 		return r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
 	}
-	r->rq = shca_rq_at(cpu->m, r->qp->rq);
-	r->rcq = shca_at_checked(cpu->m, r->qp->rcq, sizeof(*r->rcq));
+	r->rq = shca_rq_at(thr->m, r->qp->rq);
+	r->rcq = shca_at_checked(thr->m, r->qp->rcq, sizeof(*r->rcq));
 	return r->rq && r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 

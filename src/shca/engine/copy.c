@@ -15,16 +15,16 @@
 #define BOUNCE 65536u
 
 /* I7: segments are read from memory that other processes write. */
-static inline bool sound(const struct shca_cpu *cpu, const struct shca_seg *seg)
+static inline bool sound(const struct shca_thread *thr, const struct shca_seg *seg)
 {
-	return seg->lane != SHCA_LANE_ARENA || shca_fits(cpu->m, seg->where, seg->len);
+	return seg->lane != SHCA_LANE_ARENA || shca_fits(thr->m, seg->where, seg->len);
 }
 
-static inline char *mapped(const struct shca_cpu *cpu, uint32_t proc, const struct shca_seg *seg)
+static inline char *mapped(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg)
 {
 	if (seg->lane == SHCA_LANE_ARENA)
-		return cpu->base + seg->where;
-	return proc == cpu->m->slot ? (char *)(uintptr_t)seg->where : NULL;
+		return thr->base + seg->where;
+	return proc == thr->m->slot ? (char *)(uintptr_t)seg->where : NULL;
 }
 
 /*
@@ -35,14 +35,14 @@ static inline char *mapped(const struct shca_cpu *cpu, uint32_t proc, const stru
  * process that dies, is waited for, and has its pid given to a new one of the same user, all between that load and the system
  * call's lookup.
  */
-static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
 {
-	pid_t pid = cpu->m->procs[proc].pid;
+	pid_t pid = thr->m->procs[proc].pid;
 
-	if (shca_proc_dying(cpu->m, proc))
+	if (shca_proc_dying(thr->m, proc))
 		return -ESRCH;
-	if (!cpu->m->proc->cma || !cpu->m->procs[proc].cma)
-		return shca_respond(cpu, write, proc, remote, local, n, last);
+	if (!thr->m->proc->cma || !thr->m->procs[proc].cma)
+		return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 	while (n) {
 		struct iovec liov = {local, n}, riov[2] = {{(void *)(uintptr_t)remote, n}};
 		unsigned nr = 1;
@@ -54,7 +54,7 @@ static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t r
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
 		if (got < 0 && (errno == EPERM || errno == ENOSYS))
-			return shca_respond(cpu, write, proc, remote, local, n, last);
+			return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 		if (got <= 0)
 			return got < 0 && errno != EINTR ? -errno : -EFAULT;
 		n -= (uint64_t)got;
@@ -65,29 +65,29 @@ static int cma(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t r
 }
 
 /* Reads so that the last line appears after the rest: it takes a detour, in the same system call. */
-static int read_ordered(const struct shca_cpu *cpu, uint32_t proc, uint64_t remote, char *local, uint64_t n)
+static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t remote, char *local, uint64_t n)
 {
 	char line[64];
 	uint64_t body = n - sizeof(line);
 	int rc;
 
-	if (cpu->m->proc->cma && cpu->m->procs[proc].cma && !shca_proc_dying(cpu->m, proc)) {
+	if (thr->m->proc->cma && thr->m->procs[proc].cma && !shca_proc_dying(thr->m, proc)) {
 		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
-		if (process_vm_readv(cpu->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
+		if (process_vm_readv(thr->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
 			shca_store_ordered(local + body, line, sizeof(line));
 			return 0;
 		}
 	}
 	/* forbidden, or less than all: by pieces, which tell the reason */
-	rc = cma(cpu, false, proc, remote, local, body, false);
+	rc = cma(thr, false, proc, remote, local, body, false);
 	if (!rc)
-		rc = cma(cpu, false, proc, remote + body, line, sizeof(line), false);
+		rc = cma(thr, false, proc, remote + body, line, sizeof(line), false);
 	if (!rc)
 		shca_store_ordered(local + body, line, sizeof(line));
 	return rc;
 }
 
-static int move(struct shca_cpu *cpu, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
+static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
 	int rc;
@@ -101,22 +101,22 @@ static int move(struct shca_cpu *cpu, uint32_t dproc, char *dst, uint64_t dwhere
 		return 0;
 	}
 	if (src)
-		return cma(cpu, true, dproc, dwhere, (char *)src, n, last);
+		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {
 		*src_err = true;
-		return last && n > 64 ? read_ordered(cpu, sproc, swhere, dst, n) :
-					cma(cpu, false, sproc, swhere, dst, n, false);
+		return last && n > 64 ? read_ordered(thr, sproc, swhere, dst, n) :
+					cma(thr, false, sproc, swhere, dst, n, false);
 	}
-	if (!cpu->bounce && !(cpu->bounce = malloc(BOUNCE)))
+	if (!thr->bounce && !(thr->bounce = malloc(BOUNCE)))
 		return -ENOMEM;
 	while (n) {
 		uint64_t k = n < BOUNCE ? n : BOUNCE;
-		rc = cma(cpu, false, sproc, swhere, cpu->bounce, k, false);
+		rc = cma(thr, false, sproc, swhere, thr->bounce, k, false);
 		if (rc) {
 			*src_err = true;
 			return rc;
 		}
-		rc = cma(cpu, true, dproc, dwhere, cpu->bounce, k, last && k == n);
+		rc = cma(thr, true, dproc, dwhere, thr->bounce, k, last && k == n);
 		if (rc)
 			return rc;
 		n -= k;
@@ -155,7 +155,7 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
-int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
 	      bool *src_err)
 {
 	struct walk d, s;
@@ -166,21 +166,21 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
 	    src->skip + len <= src->seg->len) {
 		/* from one piece to one piece: what most requests are */
-		*src_err = !sound(cpu, src->seg);
-		if (__builtin_expect(*src_err || !sound(cpu, dst->seg), 0))
+		*src_err = !sound(thr, src->seg);
+		if (__builtin_expect(*src_err || !sound(thr, dst->seg), 0))
 			return -EFAULT;
-		char *to = mapped(cpu, dst->proc, dst->seg), *from = mapped(cpu, src->proc, src->seg);
-		return move(cpu, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
+		char *to = mapped(thr, dst->proc, dst->seg), *from = mapped(thr, src->proc, src->seg);
+		return move(thr, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
 			    from ? from + src->skip : NULL, src->seg->where + src->skip, len, order == SHCA_LAST_LINE_LAST,
 			    src_err);
 	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
 	int shared_rc;
-	uint64_t shared = shca_share_copy(cpu, dst, src, len, order, &shared_rc);
+	uint64_t shared = shca_share_copy(thr, dst, src, len, order, &shared_rc);
 	if (shared) {
 		if (shared_rc) {
-			*src_err = src->proc != cpu->m->slot;
+			*src_err = src->proc != thr->m->slot;
 			return shared_rc;
 		}
 		walk_on(&d, shared);
@@ -194,15 +194,15 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 		}
 		uint64_t n = walk_left(&d), k = walk_left(&s);
 		const struct shca_seg *ds = &dst->seg[d.i], *ss = &src->seg[s.i];
-		*src_err = !sound(cpu, ss);
-		if (*src_err || !sound(cpu, ds))
+		*src_err = !sound(thr, ss);
+		if (*src_err || !sound(thr, ds))
 			return -EFAULT;
 		if (k < n)
 			n = k;
 		if (len < n)
 			n = len;
-		char *dp = mapped(cpu, dst->proc, ds), *sp = mapped(cpu, src->proc, ss);
-		int rc = move(cpu, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, src->proc, sp ? sp + s.at : NULL,
+		char *dp = mapped(thr, dst->proc, ds), *sp = mapped(thr, src->proc, ss);
+		int rc = move(thr, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, src->proc, sp ? sp + s.at : NULL,
 			      ss->where + s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
@@ -213,7 +213,7 @@ int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shc
 	return 0;
 }
 
-int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len)
+int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len)
 {
 	struct walk d;
 	const char *s = src;
@@ -227,12 +227,12 @@ int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *s
 			return -EFAULT;
 		const struct shca_seg *ds = &dst->seg[d.i];
 		uint64_t n = walk_left(&d);
-		if (!sound(cpu, ds))
+		if (!sound(thr, ds))
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		char *dp = mapped(cpu, dst->proc, ds);
-		int rc = move(cpu, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, cpu->m->slot, s, 0, n, n == len, &src_err);
+		char *dp = mapped(thr, dst->proc, ds);
+		int rc = move(thr, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, thr->m->slot, s, 0, n, n == len, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);
@@ -243,43 +243,43 @@ int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *s
 }
 
 /* The lock of a dead holder is taken over: its read-modify-write is ambiguous, and the reaper says so to its queue. */
-static void atomic_lock(struct shca_cpu *cpu, _Atomic uint32_t *lock)
+static void atomic_lock(struct shca_thread *thr, _Atomic uint32_t *lock)
 {
 	for (uint64_t spins = 1;; spins++) {
 		uint32_t holder = 0;
-		if (atomic_compare_exchange_weak(lock, &holder, cpu->slot + 1))
+		if (atomic_compare_exchange_weak(lock, &holder, thr->slot + 1))
 			return;
 		if (holder && !(spins & 0xffff)) {
-			uint32_t owner = atomic_load(&cpu->m->threads[holder - 1].owner);
-			if (!owner || shca_proc_gone(cpu->m, owner - 1))
+			uint32_t owner = atomic_load(&thr->m->threads[holder - 1].owner);
+			if (!owner || shca_proc_gone(thr->m, owner - 1))
 				atomic_compare_exchange_strong(lock, &holder, 0);
-			else if (shca_proc_dying(cpu->m, owner - 1))
-				shca_look(cpu->m);
+			else if (shca_proc_dying(thr->m, owner - 1))
+				shca_look(thr->m);
 		}
 		if (!(spins & 0xff))
 			sched_yield();
 	}
 }
 
-int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
+int shca_private_atomic(struct shca_thread *thr, uint32_t proc, uint64_t addr, const struct shca_req *req,
 			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old)
 {
 	uint64_t h = (addr >> 3) * 0x9e3779b97f4a7c15ull + proc * 0xc2b2ae3d27d4eb4full;
-	_Atomic uint32_t *lock = &cpu->m->hdr->atomic_locks[h >> 56];
+	_Atomic uint32_t *lock = &thr->m->hdr->atomic_locks[h >> 56];
 	int rc = 0;
 
-	atomic_lock(cpu, lock);
-	if (proc == cpu->m->slot) {
+	atomic_lock(thr, lock);
+	if (proc == thr->m->slot) {
 		_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)addr;
 		*old = atomic_load(word);
-		SHCA_FAILPOINT(cpu, "atomic-locked", NULL, 0);
+		SHCA_FAILPOINT(thr, "atomic-locked", NULL, 0);
 		atomic_store(word, result(req, *old));
 	} else {
-		rc = cma(cpu, false, proc, addr, (char *)old, 8, false);
+		rc = cma(thr, false, proc, addr, (char *)old, 8, false);
 		if (!rc) {
 			uint64_t new = result(req, *old);
-			SHCA_FAILPOINT(cpu, "atomic-locked", NULL, 0);
-			rc = cma(cpu, true, proc, addr, (char *)&new, 8, true);
+			SHCA_FAILPOINT(thr, "atomic-locked", NULL, 0);
+			rc = cma(thr, true, proc, addr, (char *)&new, 8, true);
 		}
 	}
 	atomic_store_explicit(lock, 0, memory_order_release);

@@ -18,9 +18,9 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
 
-uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
+uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
-	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
+	struct shca_cqe *ring = shca_cq_ring(thr, cq);
 	uint64_t mask = (1ull << cq->log2) - 1, floor = atomic_load_explicit(&cq->floor, memory_order_acquire);
 
 	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
@@ -67,7 +67,7 @@ shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off 
 	}
 }
 
-static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 {
 	uint64_t w = atomic_load_explicit(&cq->notify, memory_order_relaxed), to;
 
@@ -76,14 +76,14 @@ static void notify(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
 			return;
 		/* an event that was not read yet stands for this one, too */
 		to = w & SHCA_CQ_EVENT ? w & ~(uint64_t)SHCA_CQ_ARMED :
-					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, cpu->slot);
+					 shca_cq_event(SHCA_CQ_EVENT_OWED, SHCA_CQ_EVENT_SEQ(w) + 1, thr->slot);
 	} while (!atomic_compare_exchange_weak(&cq->notify, &w, to));
-	SHCA_FAILPOINT(cpu, "event-raised", NULL, 0);
+	SHCA_FAILPOINT(thr, "event-raised", NULL, 0);
 	if (!(w & SHCA_CQ_EVENT))
-		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
+		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
-static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
+static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 {
 	uint32_t blocks = 0;
 
@@ -96,38 +96,38 @@ static void notice_waiters(struct shca_cpu *cpu, struct shca_cq *cq)
 			/* 0: its owner has just taken the queue away */
 			shca_off qp = __atomic_load_n(&w->qp, __ATOMIC_ACQUIRE);
 			if (qp)
-				shca_kick(cpu, qp);
+				shca_kick(thr, qp);
 		}
 		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
 		/* I7: a chain that leads nowhere ends; one that goes round is longer than there are queues */
 		if (__builtin_expect(!more, 1) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
-		    !(block = shca_at_checked(cpu->m, more, sizeof(*block))))
+		    !(block = shca_at_checked(thr->m, more, sizeof(*block))))
 			break;
 	}
 }
 
-void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited)
+void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 {
-	notify(cpu, cq, solicited);
-	notice_waiters(cpu, cq);
+	notify(thr, cq, solicited);
+	notice_waiters(thr, cq);
 }
 
-bool shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in)
+bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in)
 {
-	return shca_cq_put(cpu, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
+	return shca_cq_put(thr, cq, atomic_load_explicit(&cq->tail, memory_order_acquire),
 			   shca_cqe_w0(in->op, in->status, in->index, in->qpn), (uint64_t)in->imm << 32 | in->byte_len,
 			   in->solicited || in->status != IBV_WC_SUCCESS);
 }
 
-void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq)
+void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq)
 {
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 	shca_off off = shca_off_of(m, cq);
 	struct shca_proc_slot *proc = &m->procs[cq->proc & (SHCA_MAX_PROCS - 1)];
 
 	shca_for_each_qp(m, qp, cq->proc)
 		if ((qp->rcq == off || qp->scq == off) && atomic_load(&qp->qp_state) != IBV_QPS_RESET)
-			shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+			shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 	for (struct shca_rq *rq = shca_at_checked(m, __atomic_load_n(&proc->srq_list, __ATOMIC_ACQUIRE), sizeof(*rq)); rq;
 	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
 		uint32_t none = 0;
@@ -135,8 +135,8 @@ void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq)
 			atomic_compare_exchange_strong(&rq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
 	}
 	/* who waits for it would wait for ever */
-	notice_waiters(cpu, cq);
-	shca_async_wake(cpu, cq->proc);
+	notice_waiters(thr, cq);
+	shca_async_wake(thr, cq->proc);
 }
 
 static void raise_floor(struct shca_cq *cq, uint64_t to)
@@ -148,7 +148,7 @@ static void raise_floor(struct shca_cq *cq, uint64_t to)
 }
 
 /* Whether there is room at position pos, where no completion was a moment ago; if not, the CQ is in error. */
-static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
+static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
 	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
 	uint32_t none = 0;
@@ -163,36 +163,36 @@ static bool room(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos)
 	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
 	raise_floor(cq, SHCA_CQ_NO_ROOM);
 	if (first) {
-		SHCA_FAILPOINT(cpu, "cq-overrun", NULL, 0);
-		shca_cq_fail_users(cpu, cq);
+		SHCA_FAILPOINT(thr, "cq-overrun", NULL, 0);
+		shca_cq_fail_users(thr, cq);
 	}
 	return false;
 }
 
-bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
+bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited)
 {
-	if (!shca_cq_sound(cpu->m, cq))
+	if (!shca_cq_sound(thr->m, cq))
 		return false;
-	while (!shca_cq_try(cpu, cq, pos, w0, w1)) {
-		pos = shca_cq_count_from(cpu, cq, pos);
-		if (!room(cpu, cq, pos))
+	while (!shca_cq_try(thr, cq, pos, w0, w1)) {
+		pos = shca_cq_count_from(thr, cq, pos);
+		if (!room(thr, cq, pos))
 			return false;
 	}
-	shca_cq_placed(cpu, cq, pos, solicited);
+	shca_cq_placed(thr, cq, pos, solicited);
 	return true;
 }
 
-void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq)
+void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq)
 {
 	shca_full_fence();
-	shca_cq_notice(cpu, cq, true);
-	shca_note_write(cpu, cq->proc);
+	shca_cq_notice(thr, cq, true);
+	shca_note_write(thr, cq->proc);
 }
 
-int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
+int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv)
 {
-	struct shca_cqe *ring = shca_cq_ring(cpu, cq);
-	uint64_t end = shca_cq_count(cpu, cq), mask = (1ull << cq->log2) - 1;
+	struct shca_cqe *ring = shca_cq_ring(thr, cq);
+	uint64_t end = shca_cq_count(thr, cq), mask = (1ull << cq->log2) - 1;
 	uint64_t n = (uint32_t)((uint32_t)end - from);
 
 	bool round = n > mask + 1;

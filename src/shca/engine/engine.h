@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine: runs send requests on whichever CPU makes them runnable. No globals: everything takes a struct
- * shca_cpu (a thread of a member of the fabric). Verbs objects know the engine; the engine does not know them.
+ * shca_thread (a thread of a member of the fabric). Verbs objects know the engine; the engine does not know them.
  *
  *   exec.c   one request: finds the responder, checks, moves data, completes
  *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
@@ -41,12 +41,12 @@ struct shca_req {
 /* exec.c. The caller is the executor of qp (I1). Does everything up to and including the responder's completion;
  * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
  * executor died. */
-int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req);
+int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 /* The requester's completion for the request at position pos of its queue. */
-void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+void shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
 /* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
  * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
-void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp);
+void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp);
 
 /* The journal. A step counts only for the request at head: advancing head clears it in the same store. */
 static inline void shca_step_to(struct shca_qp *qp, uint32_t step)
@@ -63,31 +63,31 @@ static inline uint32_t shca_step_of(const struct shca_qp *qp)
 
 /* run.c */
 /* Notes whom qp is connected to, so that his death is noticed. The owner's; peer was found in the directory. */
-void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer);
+void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer);
 /* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
  * called by any thread inside the engine. */
-void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 /* The same, unless it has failed already: then it was told. */
-void shca_qp_fail_once(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
+void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 /* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
  * shca_enter and shca_leave. */
-void shca_kick(struct shca_cpu *cpu, shca_off qp);
-void shca_drain(struct shca_cpu *cpu);
+void shca_kick(struct shca_thread *thr, shca_off qp);
+void shca_drain(struct shca_thread *thr);
 /* Queues that somebody left over (run.c), of any process: to this thread's list. How many. */
-int shca_take_left(struct shca_cpu *cpu);
+int shca_take_left(struct shca_thread *thr);
 /* Takes a queue of this process that another thread holds TODO over to this thread's list, for shca_drain: what a poller
  * does when it finds nothing. */
-int shca_steal(struct shca_cpu *cpu, shca_off qp);
+int shca_steal(struct shca_thread *thr, shca_off qp);
 /* Locks out executors of qp for a modify or destroy (waits for the running one). */
-void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp);
-void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp);
+void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp);
+void shca_qp_unlock(struct shca_thread *thr, struct shca_qp *qp);
 /* Takes the lock of a dead executor, whose lock word was seen. false: it was something else meanwhile. */
-bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen);
+bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen);
 /* The request at head fails with this status, and its queue with it. The caller holds the lock. */
-void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status);
+void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status);
 /* A queue in error: completes what is posted to it with IBV_WC_WR_FLUSH_ERR (send requests; receives, unless they
  * are an SRQ's). qp is locked by the caller. */
-void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp);
+void shca_flush(struct shca_thread *thr, struct shca_qp *qp);
 /* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
 void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
 /* I7: whether what a send queue says of its memory and its requests can be true. */
@@ -121,7 +121,7 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 }
 /* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
-void shca_recv_kick(struct shca_cpu *cpu, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
+void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
 
 /* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
  * inside the engine may follow it. */
@@ -138,11 +138,11 @@ struct shca_cqe_in {
 };
 /* Makes a completion appear. false: there is no room, and from then on the CQ is in error: nothing appears in it any more,
  * its queues fail, IBV_EVENT_CQ_ERR is raised (IBTA 11.6.3.1). The caller fails the queue whose completion was lost. */
-bool shca_cq_push(struct shca_cpu *cpu, struct shca_cq *cq, const struct shca_cqe_in *in);
+bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in);
 /* The same, ready made but for its lap, from position pos on, which shca_cq_count has just told. */
-bool shca_cq_put(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
+bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1, bool solicited);
 /* Fails what completes to a CQ that is in error and has not failed yet; raises the events. May be repeated. */
-void shca_cq_fail_users(struct shca_cpu *cpu, struct shca_cq *cq);
+void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq);
 static inline bool shca_cq_in_error(const struct shca_cq *cq)
 {
 	return __builtin_expect(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR, 0);
@@ -151,14 +151,14 @@ static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, u
 {
 	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
 }
-uint64_t shca_cq_count_from(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos);
+uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos);
 /* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
 shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
 /* After a death: looks at armed and waiters again, as the dead producer may not have. */
-void shca_cq_notice_again(struct shca_cpu *cpu, struct shca_cq *cq);
+void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq);
 /* Whether a completion of (qpn, index) is in cq at or behind position `from` (low 32 bits), which was free when it was
  * journaled. 1: it is; 0: it is not; -1: the ring went round since, it may have been and be overwritten. */
-int shca_cq_find(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv);
+int shca_cq_find(struct shca_thread *thr, struct shca_cq *cq, uint32_t from, uint32_t qpn, uint32_t index, bool recv);
 #define SHCA_CQE_LAP(w0) ((uint32_t)((w0) >> 49))
 #define SHCA_CQE_OP(w0) ((uint32_t)((w0) >> 44) & 31)
 #define SHCA_CQE_STATUS(w0) ((uint32_t)((w0) >> 39) & 31)
@@ -183,9 +183,9 @@ static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_
 	return __builtin_expect(log2 <= SHCA_CQ_LOG2_MAX && !(ring & (SHCA_LINE - 1)) &&
 				shca_fits(m, ring, sizeof(struct shca_cqe) << (log2 & 31)), 1);
 }
-static inline struct shca_cqe *shca_cq_ring(const struct shca_cpu *cpu, const struct shca_cq *cq)
+static inline struct shca_cqe *shca_cq_ring(const struct shca_thread *thr, const struct shca_cq *cq)
 {
-	return shca_at(cpu->base, cq->ring);
+	return shca_at(thr->base, cq->ring);
 }
 /* Whether the slot of position pos is as the previous lap left it. */
 static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
@@ -195,24 +195,24 @@ static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
 	return seen == (__builtin_expect(lap > 1, 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
 }
 /* Number of completions that ever appeared in cq. */
-static inline uint64_t shca_cq_count(struct shca_cpu *cpu, struct shca_cq *cq)
+static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq)
 {
 	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
-	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & ((1ull << cq->log2) - 1)];
+	struct shca_cqe *e = &shca_cq_ring(thr, cq)[pos & ((1ull << cq->log2) - 1)];
 
 	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2) &&
 			     pos >= atomic_load_explicit(&cq->floor, memory_order_relaxed), 1))
 		return pos;
-	return shca_cq_count_from(cpu, cq, pos);
+	return shca_cq_count_from(thr, cq, pos);
 }
 /* Who is to be told of a completion: the channel, queues that wait. */
-void shca_cq_notice(struct shca_cpu *cpu, struct shca_cq *cq, bool solicited);
+void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
 /* One completion at position pos. false: it is filled, or perhaps beyond what the consumer has released; or somebody was
  * faster; or the position comes from an old hint. */
-static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
+static inline bool shca_cq_try(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
 {
 	uint64_t size = 1ull << cq->log2;
-	struct shca_cqe *e = &shca_cq_ring(cpu, cq)[pos & (size - 1)];
+	struct shca_cqe *e = &shca_cq_ring(thr, cq)[pos & (size - 1)];
 	uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire), o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
 
 	if (__builtin_expect(!shca_cqe_free(o0, pos, cq->log2), 0) && SHCA_CQE_LAP(o0))
@@ -225,40 +225,40 @@ static inline bool shca_cq_try(struct shca_cpu *cpu, struct shca_cq *cq, uint64_
 }
 /* It is there. The CAS that made it visible is a full fence; it pairs with the fence between "armed = 1" and the second
  * look in shca_req_notify_cq and in a WAIT (run.c). */
-static inline void shca_cq_placed(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t pos, bool solicited)
+static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
 	/* release: whoever begins at the hint relies on the slots below */
 	atomic_store_explicit(&cq->tail, pos + 1, memory_order_release);
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
-		__builtin_prefetch(&shca_cq_ring(cpu, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
-	SHCA_FAILPOINT(cpu, "cqe-visible", NULL, 0);
+		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
+	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
 	/* the first block of waiters is full before there is another */
 	if (__builtin_expect(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED ||
 			     atomic_load_explicit(&cq->waiters.n, memory_order_acquire), 0))
-		shca_cq_notice(cpu, cq, solicited);
-	shca_note_write(cpu, cq->proc);
+		shca_cq_notice(thr, cq, solicited);
+	shca_note_write(thr, cq->proc);
 }
 
 /* The completion of the running request of qp, at its responder (step RCQE) or at itself (SENT): journaled before, so that a
  * successor looks whether it is there (shca_cq_find), and puts it in only if it is not. false: it was lost. */
-static inline bool shca_cq_complete(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
+static inline bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
 				    uint64_t w0, uint64_t w1, bool solicited)
 {
-	if (!shca_cq_sound(cpu->m, cq))
+	if (!shca_cq_sound(thr->m, cq))
 		return false;
 	/* not the hint: behind it may stand an older completion of the same receive */
-	uint64_t pos = shca_cq_count(cpu, cq);
+	uint64_t pos = shca_cq_count(thr, cq);
 
 	qp->step_status = (uint8_t)status;
 	qp->step_cq = (uint32_t)pos;
 	shca_step_to(qp, step);
-	SHCA_FAILPOINT(cpu, step == SHCA_STEP_RCQE ? "rcqe" : "scqe", qp, step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
-	bool there = __builtin_expect(shca_cq_try(cpu, cq, pos, w0, w1), 1);
+	SHCA_FAILPOINT(thr, step == SHCA_STEP_RCQE ? "rcqe" : "scqe", qp, step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
+	bool there = __builtin_expect(shca_cq_try(thr, cq, pos, w0, w1), 1);
 	if (there)
-		shca_cq_placed(cpu, cq, pos, solicited);
+		shca_cq_placed(thr, cq, pos, solicited);
 	else
-		there = shca_cq_put(cpu, cq, pos, w0, w1, solicited);
-	SHCA_FAILPOINT(cpu, step == SHCA_STEP_RCQE ? "rcqe-done" : "scqe-done", qp,
+		there = shca_cq_put(thr, cq, pos, w0, w1, solicited);
+	SHCA_FAILPOINT(thr, step == SHCA_STEP_RCQE ? "rcqe-done" : "scqe-done", qp,
 		       step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
 	return there;
 }
@@ -316,17 +316,17 @@ static inline bool shca_rwqe_sound(const struct shca_rwqe *w, uint32_t stride)
 {
 	return w->nsge <= (stride - sizeof(*w)) / sizeof(struct shca_seg);
 }
-static inline struct shca_rwqe *shca_rwqe_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index)
+static inline struct shca_rwqe *shca_rwqe_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 {
-	return shca_at(cpu->base, rq->wqes + (uint64_t)index * rq->stride);
+	return shca_at(thr->base, rq->wqes + (uint64_t)index * rq->stride);
 }
 /* The ring and the mask of its positions, which belong together. */
-static inline _Atomic uint64_t *shca_rq_ring(const struct shca_cpu *cpu, const struct shca_rq *rq, uint64_t *mask)
+static inline _Atomic uint64_t *shca_rq_ring(const struct shca_thread *thr, const struct shca_rq *rq, uint64_t *mask)
 {
 	uint64_t ring = atomic_load_explicit(&rq->ring, memory_order_acquire);
 
 	*mask = (1ull << (ring & 63)) - 1;
-	return shca_at(cpu->base, ring & ~(uint64_t)63);
+	return shca_at(thr->base, ring & ~(uint64_t)63);
 }
 /* The owner has polled the completion of the receive at index. */
 static inline void shca_rq_polled(_Atomic uint64_t *mark)
@@ -340,7 +340,7 @@ static inline bool shca_rwqe_posted(const struct shca_rwqe *w, uint64_t pos)
 }
 /* Takes it for queue qpn; false: somebody was faster. journal: as shca_rq_take's; step_rq and step_to are set. The aim is
  * journaled before the take: a successor asks shca_rq_taken_at. */
-static inline bool shca_rwqe_take(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_rwqe *w, uint32_t index, uint64_t pos,
+static inline bool shca_rwqe_take(struct shca_thread *thr, struct shca_rq *rq, struct shca_rwqe *w, uint32_t index, uint64_t pos,
 				  uint32_t qpn, struct shca_qp *journal)
 {
 	uint64_t posted = shca_rword(SHCA_R_POSTED, 0, pos);
@@ -349,12 +349,12 @@ static inline bool shca_rwqe_take(struct shca_cpu *cpu, struct shca_rq *rq, stru
 		journal->step_index = index;
 		journal->step_pos = pos;
 		shca_step_to(journal, SHCA_STEP_TAKE);
-		SHCA_FAILPOINT(cpu, "take", journal, journal->step_op);
+		SHCA_FAILPOINT(thr, "take", journal, journal->step_op);
 	}
 	if (!atomic_compare_exchange_strong(&w->word, &posted, shca_rword(SHCA_R_TAKEN, qpn, pos)))
 		return false;
 	if (journal) {
-		SHCA_FAILPOINT(cpu, "taken", journal, journal->step_op);
+		SHCA_FAILPOINT(thr, "taken", journal, journal->step_op);
 		shca_step_to(journal, SHCA_STEP_RECV);
 	}
 	atomic_store_explicit(&rq->head, pos + 1, memory_order_relaxed);
@@ -363,26 +363,26 @@ static inline bool shca_rwqe_take(struct shca_cpu *cpu, struct shca_rq *rq, stru
 /* Takes the next receive for queue qpn. journal: the queue whose running request wants it (the caller is its
  * executor), NULL when flushing. Returns the receive's index, or -1: none; SHCA_RQ_BROKEN: the ring cannot be right (I7). */
 #define SHCA_RQ_BROKEN (-2)
-int shca_rq_take(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
+int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal);
 /* Whether the receive that was posted at this position is taken by this queue, its completion not polled yet. */
-bool shca_rq_taken_at(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 /* Hands a receive that is taken by this queue to the flusher (shca_flush); false: it is neither's. */
-bool shca_rq_to_flusher(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
-bool shca_rq_in_flush(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+bool shca_rq_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+bool shca_rq_in_flush(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* The owner posts the receive at index (its segments are filled in). */
-void shca_rq_post(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* A receive taken by this queue whose message will not come: the owner will post it again. */
-void shca_rq_return(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
-void shca_rq_notice_returned(struct shca_cpu *cpu, struct shca_rq *rq);
+void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
+void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq);
 /* The owner: whether the receive at index was returned; it is IDLE then. */
-bool shca_rq_reclaim(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t index);
+bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
-void shca_rnr_link(struct shca_cpu *cpu, struct shca_rq *rq, struct shca_qp *qp);
+void shca_rnr_link(struct shca_thread *thr, struct shca_rq *rq, struct shca_qp *qp);
 /* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
  * making or has in hands, or that was lost with one: only quiesces tell. */
-uint32_t shca_rnr_unlink(struct shca_cpu *cpu, struct shca_qp *qp);
+uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
 /* The link is nobody's: who made it is done, its list was emptied then, and every thread has left the engine since. */
-void shca_rnr_lost(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t link);
+void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */
 /* Moves bytes between segment lists of two processes; stops after len. Returns 0, or -EFAULT: src_err tells which side's
@@ -397,10 +397,10 @@ struct shca_iov {
 	uint32_t n;
 	uint64_t skip;			/* bytes of the list to pass over first */
 };
-int shca_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
+int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
 	      bool *src_err);
 /* The same from memory mapped here. */
-int shca_copy_to(struct shca_cpu *cpu, const struct shca_iov *dst, const void *src, uint64_t len);
+int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len);
 /* Addresses are the user's: of any alignment. */
 typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
 typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
@@ -554,12 +554,12 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 /* share.c: copies all but the last 64 bytes of a large copy together with the other process. Returns how many bytes that
  * were; 0: not such a copy. Below the limit, what two CPUs gain in copying they lose by lines that change cores. */
 #define SHCA_SHARE_MIN (512u << 10)
-uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 			 enum shca_order order, int *rc);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
-int shca_share_help(struct shca_cpu *cpu);
+int shca_share_help(struct shca_thread *thr);
 /* A thread ends: its job goes to the next one. */
-void shca_share_end(struct shca_cpu *cpu);
+void shca_share_end(struct shca_thread *thr);
 static inline void shca_relax(void)
 {
 #if defined(__x86_64__)
@@ -569,7 +569,7 @@ static inline void shca_relax(void)
 #endif
 }
 /* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
-int shca_private_atomic(struct shca_cpu *cpu, uint32_t proc, uint64_t addr, const struct shca_req *req,
+int shca_private_atomic(struct shca_thread *thr, uint32_t proc, uint64_t addr, const struct shca_req *req,
 			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
 
 /* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the
@@ -588,15 +588,15 @@ static inline uint64_t shca_peer_inside(const struct shca_qp *qp)
 /* reap.c */
 /* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread what has to wait for
  * others is left to shca_reap_on, else it is waited for. */
-void shca_reap(struct shca_cpu *cpu, uint32_t slot);
+void shca_reap(struct shca_thread *thr, uint32_t slot);
 /* Goes on with what could not be finished. false: nothing is left. */
-bool shca_reap_on(struct shca_cpu *cpu);
+bool shca_reap_on(struct shca_thread *thr);
 /* This thread will not: gives the dead back to whoever comes next. */
-void shca_reap_give_up(struct shca_cpu *cpu);
+void shca_reap_give_up(struct shca_thread *thr);
 
 /* Asynchronous events. */
-void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event);
-void shca_async_wake(struct shca_cpu *cpu, uint32_t proc);
+void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
+void shca_async_wake(struct shca_thread *thr, uint32_t proc);
 
 uint64_t shca_now_ns(void);
 

@@ -16,27 +16,27 @@ static inline struct shca_address address_of(const struct shca_req *req)
 	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
-static inline int find_responder(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static inline int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
-	int rc = shca_responder_find(cpu, qp, &a, r);
+	int rc = shca_responder_find(thr, qp, &a, r);
 
 	/* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
 	 * that a reaper walks. An XRC requester's memory and receives may be a third process's. */
-	if (!rc && cpu->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND && !cpu->todo_n && !cpu->wake_n && !cpu->in_reap)
-		shca_narrow(cpu, shca_inside_two(qp->proc, r->qp->proc));
+	if (!rc && thr->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND && !thr->todo_n && !thr->wake_n && !thr->in_reap)
+		shca_narrow(thr, shca_inside_two(qp->proc, r->qp->proc));
 	return rc;
 }
 
-static inline int find_receives(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static inline int find_receives(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
 
-	return shca_responder_receives(cpu, qp, &a, r);
+	return shca_responder_receives(thr, qp, &a, r);
 }
 
 /* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
-static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event, int requester_status)
+static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event, int requester_status)
 {
 	int status = shca_refusal(r->qp, requester_status);
 
@@ -44,72 +44,72 @@ static int nak(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *
 	if (r->qp->type != IBV_QPT_RC)
 		return status;
 	if (__builtin_expect(status != requester_status, 0)) {
-		shca_release_receive(cpu, qp);
+		shca_release_receive(thr, qp);
 		return status;
 	}
 	/* Journaled before: the responder will not answer a successor, who could not find the status again. A receive that
 	 * is still held goes to the flusher, which begins when the queue fails. */
-	shca_release_receive(cpu, qp);
+	shca_release_receive(thr, qp);
 	qp->step_status = (uint8_t)requester_status;
 	qp->step_to = r->qp->qpn;
 	shca_step_to(qp, SHCA_STEP_NAK);
-	SHCA_FAILPOINT(cpu, "nak", qp, qp->step_op);
-	shca_qp_fail_once(cpu, r->qp, event);
+	SHCA_FAILPOINT(thr, "nak", qp, qp->step_op);
+	shca_qp_fail_once(thr, r->qp, event);
 	return requester_status;
 }
 
 /* The responder's completion found no room: its CQ is in error, the message is not there, and nobody is told otherwise. */
-static int completion_lost(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r)
+static int completion_lost(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
 {
 	if (r->qp->type == IBV_QPT_RC)
-		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
-	shca_release_receive(cpu, qp);
+		return nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR);
+	shca_release_receive(thr, qp);
 	/* an XRC responder serves other receive queues as well: this one has its own event */
 	if (r->qp->type != IBV_QPT_XRC_RECV)
-		shca_qp_fail_once(cpu, r->qp, IBV_EVENT_QP_FATAL);
+		shca_qp_fail_once(thr, r->qp, IBV_EVENT_QP_FATAL);
 	return IBV_WC_REM_OP_ERR;
 }
 
 /* An executor died while it failed the responder. */
-static int nak_again(struct shca_cpu *cpu, struct shca_qp *qp)
+static int nak_again(struct shca_thread *thr, struct shca_qp *qp)
 {
-	shca_widen(cpu);
-	struct shca_qp *to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
+	shca_widen(thr);
+	struct shca_qp *to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
 
 	if (to && to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn && !atomic_load(&to->fail))
-		shca_qp_fatal(cpu, to, IBV_EVENT_QP_FATAL);
+		shca_qp_fatal(thr, to, IBV_EVENT_QP_FATAL);
 	return qp->step_status;
 }
 
 /* Resolves [raddr, raddr + len) with these rights. */
-static int resolve_remote(struct shca_cpu *cpu, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
+static int resolve_remote(struct shca_thread *thr, const struct shca_responder *r, uint32_t rkey, uint64_t raddr, uint64_t len,
 			  uint32_t rights, struct shca_seg *seg, uint32_t *proc)
 {
-	const struct shca_mr *mr = shca_responder_region(cpu->m, r, rkey, rights);
+	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
-	if (__builtin_expect(!mr, 0) || !shca_region_at(cpu->m, mr, raddr, len, seg) ||
-	    !shca_region_sound(cpu->m, mr))
+	if (__builtin_expect(!mr, 0) || !shca_region_at(thr->m, mr, raddr, len, seg) ||
+	    !shca_region_sound(thr->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
 	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
 	return 0;
 }
 
 /* Bytes [from, from + len) of the request's data, to the same place in dst. */
-static int move_data(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
+static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
 		     uint64_t from, uint64_t len, bool *src_err)
 {
 	dst.skip += from;
 	if (req->inl) {
 		*src_err = false;
-		return shca_copy_to(cpu, &dst, (const char *)req->inl + from, len);
+		return shca_copy_to(thr, &dst, (const char *)req->inl + from, len);
 	}
 	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge, .skip = from};
-	return shca_copy(cpu, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
+	return shca_copy(thr, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
 }
 
 /* An RDMA write: the body may be written again by a successor, the last line may not (it may be a ring's, consumed and
  * reused). By the kernel's copy the two cannot be told apart. */
-static int move_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
+static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 		      bool *src_err)
 {
 	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA ? req->len - 64 : 0;
@@ -117,31 +117,31 @@ static int move_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 
 	if (body) {
 		shca_step_to(qp, SHCA_STEP_DATA);
-		SHCA_FAILPOINT(cpu, "data", qp, req->op);
-		rc = move_data(cpu, qp, req, *dst, 0, body, src_err);
+		SHCA_FAILPOINT(thr, "data", qp, req->op);
+		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
 	}
 	if (!rc) {
 		shca_step_to(qp, SHCA_STEP_FINAL);
-		SHCA_FAILPOINT(cpu, "final", qp, req->op);
-		rc = move_data(cpu, qp, req, *dst, body, req->len - body, src_err);
-		SHCA_FAILPOINT(cpu, "final-done", qp, req->op);
+		SHCA_FAILPOINT(thr, "final", qp, req->op);
+		rc = move_data(thr, qp, req, *dst, body, req->len - body, src_err);
+		SHCA_FAILPOINT(thr, "final-done", qp, req->op);
 	}
 	return rc;
 }
 
 /* The taken receive of a request at step RCQE: whether its completion appeared. */
-static bool receive_completed(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq *rq, struct shca_cq *cq)
+static bool receive_completed(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq, struct shca_cq *cq)
 {
-	int found = shca_cq_find(cpu, cq, qp->step_cq, qp->step_to, qp->step_index, true);
+	int found = shca_cq_find(thr, cq, qp->step_cq, qp->step_to, qp->step_index, true);
 
 	if (found >= 0)
 		return found;
 	/* The ring went round since. A completion leaves it after it was polled, and that frees the receive; where nobody
 	 * polls (overrun is ignored) one lost is better than one used twice. */
-	return cq->flags & SHCA_CQ_IGNORE_OVERRUN || !shca_rq_taken_at(cpu, rq, qp->step_index, qp->step_pos, qp->qpn);
+	return cq->flags & SHCA_CQ_IGNORE_OVERRUN || !shca_rq_taken_at(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
 }
 
-void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
+void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint32_t step = shca_step_of(qp);
 	struct shca_qp *to = NULL;
@@ -150,40 +150,40 @@ void shca_release_receive(struct shca_cpu *cpu, struct shca_qp *qp)
 
 	if (step != SHCA_STEP_TAKE && step != SHCA_STEP_RECV && step != SHCA_STEP_RCQE)
 		return;
-	shca_widen(cpu);
+	shca_widen(thr);
 	if (qp->type == IBV_QPT_XRC_SEND) {
-		rq = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_SRQ);
-		if (rq && !shca_rq_sound(cpu->m, rq))
+		rq = shca_number_get(thr->m, qp->step_to, SHCA_KIND_SRQ);
+		if (rq && !shca_rq_sound(thr->m, rq))
 			return;
 		if (rq)
-			cq = shca_at_checked(cpu->m, rq->cq, sizeof(*cq));
+			cq = shca_at_checked(thr->m, rq->cq, sizeof(*cq));
 	} else {
-		to = shca_number_get(cpu->m, qp->step_to, SHCA_KIND_QP);
-		rq = to ? shca_rq_at(cpu->m, to->rq) : NULL;
+		to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
+		rq = to ? shca_rq_at(thr->m, to->rq) : NULL;
 		if (to)
-			cq = shca_at_checked(cpu->m, to->rcq, sizeof(*cq));
+			cq = shca_at_checked(thr->m, to->rcq, sizeof(*cq));
 	}
-	if (!rq || !cq || shca_off_of(cpu->m, rq) != qp->step_rq)
+	if (!rq || !cq || shca_off_of(thr->m, rq) != qp->step_rq)
 		return;
-	if (step == SHCA_STEP_RCQE && receive_completed(cpu, qp, rq, cq)) {
-		shca_cq_notice_again(cpu, cq);
+	if (step == SHCA_STEP_RCQE && receive_completed(thr, qp, rq, cq)) {
+		shca_cq_notice_again(thr, cq);
 		return;
 	}
 	if (!to || rq->is_srq || qp->type == IBV_QPT_UD) {
-		shca_rq_return(cpu, rq, qp->step_index, qp->step_pos, qp->qpn);
+		shca_rq_return(thr, rq, qp->step_index, qp->step_pos, qp->qpn);
 		return;
 	}
 	/* told before, lest nobody knows if we die, and behind, lest a flusher that runs now has been told too early */
 	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
-	if (!shca_rq_to_flusher(cpu, rq, qp->step_index, qp->step_pos, qp->qpn))
+	if (!shca_rq_to_flusher(thr, rq, qp->step_index, qp->step_pos, qp->qpn))
 		return;
-	SHCA_FAILPOINT(cpu, "given", qp, qp->step_op);
+	SHCA_FAILPOINT(thr, "given", qp, qp->step_op);
 	atomic_fetch_add(&to->flushing, SHCA_FLUSH_GIVEN);
-	shca_kick(cpu, shca_off_of(cpu->m, to));
+	shca_kick(thr, shca_off_of(thr->m, to));
 }
 
 /* The responder's completion; a successor puts it in only if it is not there. false: it was lost. */
-static bool responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
+static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
 			  uint8_t op, int status, uint32_t bytes)
 {
 	uint32_t imm = req->imm;
@@ -193,36 +193,36 @@ static bool responder_cqe(struct shca_cpu *cpu, struct shca_qp *qp, const struct
 		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), w1 = (uint64_t)imm << 32 | bytes;
 	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_RCQE, 1))
-		return shca_cq_complete(cpu, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
-	if (receive_completed(cpu, qp, r->rq, r->rcq)) {
-		shca_cq_notice_again(cpu, r->rcq);
+		return shca_cq_complete(thr, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
+	if (receive_completed(thr, qp, r->rq, r->rcq)) {
+		shca_cq_notice_again(thr, r->rcq);
 		return true;
 	}
-	return shca_cq_put(cpu, r->rcq, shca_cq_count(cpu, r->rcq), w0, w1, solicited);
+	return shca_cq_put(thr, r->rcq, shca_cq_count(thr, r->rcq), w0, w1, solicited);
 }
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
-static int take_receive(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_responder *r)
+static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp);
 
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
-	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(cpu->m, r->rq) &&
-	    shca_rq_taken_at(cpu, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
+	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
+	    shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn)) {
 		shca_step_to(qp, SHCA_STEP_RECV);
 		return (int)qp->step_index;
 	}
-	qp->step_rq = shca_off_of(cpu->m, r->rq);
+	qp->step_rq = shca_off_of(thr->m, r->rq);
 	qp->step_to = r->number;
-	return shca_rq_take(cpu, r->rq, qp->qpn, qp);
+	return shca_rq_take(thr, r->rq, qp->qpn, qp);
 }
 
 /* A queue that waits for the completion to come will run next: its lock is fetched while the message is delivered. */
-static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
+static inline void expect_waiter(const struct shca_thread *thr, struct shca_cq *cq)
 {
 	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
-		const struct shca_qp *qp = shca_at(cpu->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
+		const struct shca_qp *qp = shca_at(thr->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
 
 		/* hints: they fault nowhere */
 		lines_fetch_own(&cq->waiters);
@@ -230,13 +230,13 @@ static inline void expect_waiter(const struct shca_cpu *cpu, struct shca_cq *cq)
 	}
 }
 
-static void write_grh(struct shca_cpu *cpu, const struct shca_iov *dst)
+static void write_grh(struct shca_thread *thr, const struct shca_iov *dst)
 {
 	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
 
 	shca_port_gid(grh.sgid.raw);
 	shca_port_gid(grh.dgid.raw);
-	shca_copy_to(cpu, dst, &grh, sizeof(grh));
+	shca_copy_to(thr, dst, &grh, sizeof(grh));
 }
 
 static uint32_t receive_room(const struct shca_rwqe *w)
@@ -248,21 +248,21 @@ static uint32_t receive_room(const struct shca_rwqe *w)
 	return room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
 }
 
-static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	bool ud = qp->type == IBV_QPT_UD, src_err = false;
 	int status = IBV_WC_SUCCESS;
 	uint8_t op = req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM :
 		     req->op == SHCA_OP_SEND_INV ? SHCA_OP_RECV_INV : SHCA_OP_RECV;
-	int rc = find_receives(cpu, qp, req, r);
+	int rc = find_receives(thr, qp, req, r);
 
 	if (rc)
-		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
-	expect_waiter(cpu, r->rcq);
-	int index = take_receive(cpu, qp, r);
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+	expect_waiter(thr, r->rcq);
+	int index = take_receive(thr, qp, r);
 	if (__builtin_expect(index < 0, 0))
-		return index == SHCA_RQ_BROKEN ? nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
-	struct shca_rwqe *w = shca_rwqe_at(cpu, r->rq, (uint32_t)index);
+		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
 	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
 		/* the receive is its owner's again, perhaps: it may not be touched */
@@ -273,14 +273,14 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 		status = IBV_WC_LOC_LEN_ERR;
 	} else {
 		struct shca_iov dst = {.proc = r->rq->proc, .seg = w->sge, .n = w->nsge, .skip = skip};
-		SHCA_FAILPOINT(cpu, "data", qp, req->op);
-		rc = req->len ? move_data(cpu, qp, req, dst, 0, req->len, &src_err) : 0;
-		SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
+		SHCA_FAILPOINT(thr, "data", qp, req->op);
+		rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, &src_err) : 0;
+		SHCA_FAILPOINT(thr, "data-done", qp, req->op);
 		if (__builtin_expect(rc == -ESRCH && !src_err && !ud, 0))
 			return shca_nobody(qp);	/* the responder's process has just died */
 		if (__builtin_expect(rc && src_err, 0)) {
 			/* nothing reaches the responder */
-			shca_rq_return(cpu, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
+			shca_rq_return(thr, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
 			return IBV_WC_LOC_PROT_ERR;
 		}
 		if (__builtin_expect(rc, 0))
@@ -290,20 +290,20 @@ static int exec_send(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca
 			w->wc_flags = req->flags & SHCA_WQE_GRH ? IBV_WC_GRH : 0;
 			dst.skip = 0;
 			if (w->wc_flags)
-				write_grh(cpu, &dst);
+				write_grh(thr, &dst);
 		}
 	}
-	bool there = responder_cqe(cpu, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
+	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
 	if (__builtin_expect(status != IBV_WC_SUCCESS && !ud, 0))
-		return nak(cpu, qp, r, IBV_EVENT_QP_FATAL,
+		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
 	if (__builtin_expect(!there, 0))
-		return completion_lost(cpu, qp, r);
+		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
 
-static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp), proc;
 	bool written = step != SHCA_STEP_NONE && step != SHCA_STEP_DATA;
@@ -312,61 +312,61 @@ static int exec_write(struct shca_cpu *cpu, struct shca_qp *qp, const struct shc
 	int rc;
 
 	if (!written && req->len) {
-		rc = resolve_remote(cpu, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc);
+		rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc);
 		if (__builtin_expect(rc, 0))
-			return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
-		rc = move_write(cpu, qp, req, &dst, &src_err);
+		rc = move_write(thr, qp, req, &dst, &src_err);
 		if (__builtin_expect(rc == -ESRCH && !src_err, 0)) {
 			/* the responder's process has just died: nobody saw anything of this */
 			shca_step_to(qp, SHCA_STEP_NONE);
 			return shca_nobody(qp);
 		}
 		if (__builtin_expect(rc, 0))
-			return src_err ? IBV_WC_LOC_PROT_ERR : nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
-		shca_note_write(cpu, proc);
+			return src_err ? IBV_WC_LOC_PROT_ERR : nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+		shca_note_write(thr, proc);
 	}
 	if (req->op != SHCA_OP_WRITE_IMM)
 		return IBV_WC_SUCCESS;
 
-	rc = find_receives(cpu, qp, req, r);
+	rc = find_receives(thr, qp, req, r);
 	if (rc)
-		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	if (!written) {
 		shca_step_to(qp, SHCA_STEP_WROTE);
-		SHCA_FAILPOINT(cpu, "wrote", qp, req->op);
+		SHCA_FAILPOINT(thr, "wrote", qp, req->op);
 	}
-	expect_waiter(cpu, r->rcq);
-	int index = take_receive(cpu, qp, r);
+	expect_waiter(thr, r->rcq);
+	int index = take_receive(thr, qp, r);
 	if (__builtin_expect(index < 0, 0))
-		return index == SHCA_RQ_BROKEN ? nak(cpu, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (step != SHCA_STEP_RCQE)
-		shca_rwqe_at(cpu, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
-	if (__builtin_expect(!responder_cqe(cpu, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len), 0))
-		return completion_lost(cpu, qp, r);
+		shca_rwqe_at(thr, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
+	if (__builtin_expect(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len), 0))
+		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
 }
 
-static int exec_read(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;
 	uint32_t proc;
 	bool src_err;
 
-	int rc = resolve_remote(cpu, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
+	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
 	if (rc)
-		return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
-	SHCA_FAILPOINT(cpu, "data", qp, req->op);
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	SHCA_FAILPOINT(thr, "data", qp, req->op);
 	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-	rc = shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
-	SHCA_FAILPOINT(cpu, "data-done", qp, req->op);
+	rc = shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
+	SHCA_FAILPOINT(thr, "data-done", qp, req->op);
 	if (rc == -ESRCH && src_err)
 		return shca_nobody(qp);
 	if (rc)
-		return src_err ? nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
-	shca_note_write(cpu, qp->proc);
+		return src_err ? nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR) : IBV_WC_LOC_PROT_ERR;
+	shca_note_write(thr, qp->proc);
 	return IBV_WC_SUCCESS;
 }
 
@@ -392,21 +392,21 @@ static uint64_t atomic_result(const struct shca_req *req, uint64_t old)
 	}
 }
 
-static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;
 	uint32_t proc;
 	uint64_t old;
 
 	if (req->raddr & 7)
-		return nak(cpu, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	int rc = resolve_remote(cpu, r, req->rkey, req->raddr, 8, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	int rc = resolve_remote(thr, r, req->rkey, req->raddr, 8, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
 	if (rc)
-		return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	shca_step_to(qp, SHCA_STEP_FINAL);
-	SHCA_FAILPOINT(cpu, "atomic", qp, req->op);
+	SHCA_FAILPOINT(thr, "atomic", qp, req->op);
 	if (seg.lane == SHCA_LANE_ARENA) {
-		_Atomic uint64_t *word = shca_at(cpu->base, seg.where);
+		_Atomic uint64_t *word = shca_at(thr->base, seg.where);
 		old = atomic_load_explicit(word, memory_order_relaxed);
 		if (req->op == SHCA_OP_FAA || (req->op == SHCA_OP_MASKED_FAA && !(req->arg[1] & ~(1ull << 63)))) {
 			old = atomic_fetch_add(word, req->arg[0]);
@@ -415,61 +415,61 @@ static int exec_atomic(struct shca_cpu *cpu, struct shca_qp *qp, const struct sh
 				;
 		}
 	} else {
-		rc = shca_private_atomic(cpu, proc, seg.where, req, atomic_result, &old);
+		rc = shca_private_atomic(thr, proc, seg.where, req, atomic_result, &old);
 		if (rc == -ESRCH) {
 			shca_step_to(qp, SHCA_STEP_NONE);
 			return shca_nobody(qp);
 		}
 		if (rc)
-			return nak(cpu, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 	}
-	SHCA_FAILPOINT(cpu, "atomic-done", qp, req->op);
-	shca_note_write(cpu, proc);
+	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
+	shca_note_write(thr, proc);
 	if (req->nsge) {
 		struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-		if (shca_copy_to(cpu, &dst, &old, 8))
+		if (shca_copy_to(thr, &dst, &old, 8))
 			return IBV_WC_LOC_PROT_ERR;
 	}
 	return IBV_WC_SUCCESS;
 }
 
-static bool ud_fault(struct shca_cpu *cpu, _Atomic uint32_t *odds)
+static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)
 {
 	uint32_t p = atomic_load_explicit(odds, memory_order_relaxed);
 
 	if (__builtin_expect(!p, 1))
 		return false;
 	/* xorshift64* */
-	cpu->rng ^= cpu->rng >> 12;
-	cpu->rng ^= cpu->rng << 25;
-	cpu->rng ^= cpu->rng >> 27;
-	return (uint32_t)((cpu->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
+	thr->rng ^= thr->rng >> 12;
+	thr->rng ^= thr->rng << 25;
+	thr->rng ^= thr->rng >> 27;
+	return (uint32_t)((thr->rng * 0x2545f4914f6cdd1dull) >> 32) < p;
 }
 
 /* An injected delay: a copy of a datagram that goes behind the next one of its queue. One per thread. */
-struct shca_held {
+struct shca_late {
 	uint32_t qpn;			/* 0: none */
 	struct shca_req req;
 	char data[4096];
 };
 
 /* False: there is another already, or no memory; the datagram goes now. */
-static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_req *req)
+static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req)
 {
-	struct shca_held *h = cpu->held;
+	struct shca_late *h = thr->late;
 	bool src_err;
 
 	if (!h)
-		h = cpu->held = calloc(1, sizeof(*h));
+		h = thr->late = calloc(1, sizeof(*h));
 	if (!h || h->qpn || req->len > sizeof(h->data))
 		return false;
 	if (req->inl) {
 		memcpy(h->data, req->inl, req->len);
 	} else if (req->len) {
 		struct shca_seg seg = {.where = (uintptr_t)h->data, .len = req->len, .lane = SHCA_LANE_CMA};
-		struct shca_iov dst = {.proc = cpu->m->slot, .seg = &seg, .n = 1};
+		struct shca_iov dst = {.proc = thr->m->slot, .seg = &seg, .n = 1};
 		struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-		if (shca_copy(cpu, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
+		if (shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
 			return false;
 	}
 	h->req = *req;
@@ -481,21 +481,21 @@ static bool hold_back(struct shca_cpu *cpu, const struct shca_qp *qp, const stru
 }
 
 /* One that has been held back for this queue goes now. */
-static void let_go(struct shca_cpu *cpu, struct shca_qp *qp)
+static void let_go(struct shca_thread *thr, struct shca_qp *qp)
 {
-	struct shca_held *h = cpu->held;
+	struct shca_late *h = thr->late;
 	struct shca_responder r = {0};
 
 	if (__builtin_expect(!h, 1) || h->qpn != qp->qpn)
 		return;
 	h->qpn = 0;
 	shca_step_to(qp, SHCA_STEP_NONE);
-	if (!find_responder(cpu, qp, &h->req, &r))
-		exec_send(cpu, qp, &h->req, &r);
+	if (!find_responder(thr, qp, &h->req, &r))
+		exec_send(thr, qp, &h->req, &r);
 }
 
 /* Datagrams are lost without a word: no receive, no such queue, wrong Q_Key, injected. */
-static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_responder r = {0};
 
@@ -504,112 +504,112 @@ static int exec_datagram(struct shca_cpu *cpu, struct shca_qp *qp, const struct 
 	if (req->op != SHCA_OP_SEND && req->op != SHCA_OP_SEND_IMM)
 		return IBV_WC_LOC_QP_OP_ERR;
 	bool begun = shca_step_of(qp) != SHCA_STEP_NONE;
-	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_drop))
+	if (!begun && ud_fault(thr, &thr->m->hdr->ud_drop))
 		return IBV_WC_SUCCESS;
-	if (!begun && ud_fault(cpu, &cpu->m->hdr->ud_reorder) && hold_back(cpu, qp, req))
+	if (!begun && ud_fault(thr, &thr->m->hdr->ud_reorder) && delay_datagram(thr, qp, req))
 		return IBV_WC_SUCCESS;
-	if (find_responder(cpu, qp, req, &r)) {
-		shca_release_receive(cpu, qp);
+	if (find_responder(thr, qp, req, &r)) {
+		shca_release_receive(thr, qp);
 		return IBV_WC_SUCCESS;
 	}
-	int rc = exec_send(cpu, qp, req, &r);
-	if (rc == IBV_WC_SUCCESS && !begun && ud_fault(cpu, &cpu->m->hdr->ud_dup)) {
+	int rc = exec_send(thr, qp, req, &r);
+	if (rc == IBV_WC_SUCCESS && !begun && ud_fault(thr, &thr->m->hdr->ud_dup)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
-		rc = exec_send(cpu, qp, req, &r);
+		rc = exec_send(thr, qp, req, &r);
 	}
 	if (rc != IBV_WC_LOC_PROT_ERR && !begun)
-		let_go(cpu, qp);
+		let_go(thr, qp);
 	return rc == IBV_WC_LOC_PROT_ERR ? rc : IBV_WC_SUCCESS;
 }
 
 /* What the requester learns. An unreliable connection has no acknowledgements: what its responder cannot take is lost
  * (IBTA 9.8.2). */
-static int outcome(struct shca_cpu *cpu, struct shca_qp *qp, int rc)
+static int outcome(struct shca_thread *thr, struct shca_qp *qp, int rc)
 {
 	if (__builtin_expect(qp->type != IBV_QPT_UC, 1) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
 	    rc == IBV_WC_LOC_LEN_ERR || rc == IBV_WC_LOC_QP_OP_ERR)
 		return rc;
-	shca_release_receive(cpu, qp);
+	shca_release_receive(thr, qp);
 	return IBV_WC_SUCCESS;
 }
 
-static int exec_connected(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	struct shca_responder r = {0};
-	int rc = find_responder(cpu, qp, req, &r);
+	int rc = find_responder(thr, qp, req, &r);
 
 	if (__builtin_expect(rc, 0)) {
 		/* what an executor that died took for this request will not be filled */
 		if (rc > 0)
-			shca_release_receive(cpu, qp);
+			shca_release_receive(thr, qp);
 		return rc;
 	}
-	SHCA_FAILPOINT(cpu, "found", qp, req->op);
+	SHCA_FAILPOINT(thr, "found", qp, req->op);
 	switch (req->op) {
 	case SHCA_OP_WRITE:
 	case SHCA_OP_WRITE_IMM:
-		return exec_write(cpu, qp, req, &r);
+		return exec_write(thr, qp, req, &r);
 	case SHCA_OP_SEND:
 	case SHCA_OP_SEND_IMM:
 	case SHCA_OP_SEND_INV:
-		return exec_send(cpu, qp, req, &r);
+		return exec_send(thr, qp, req, &r);
 	case SHCA_OP_READ:
-		return exec_read(cpu, qp, req, &r);
+		return exec_read(thr, qp, req, &r);
 	case SHCA_OP_CAS:
 	case SHCA_OP_FAA:
 	case SHCA_OP_MASKED_CAS:
 	case SHCA_OP_MASKED_FAA:
-		return exec_atomic(cpu, qp, req, &r);
+		return exec_atomic(thr, qp, req, &r);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
 }
 
-static int run_request(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	if (qp->type == IBV_QPT_UD)
-		return exec_datagram(cpu, qp, req);
+		return exec_datagram(thr, qp, req);
 	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
 		return IBV_WC_SUCCESS;
 	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
-		return nak_again(cpu, qp);
-	return outcome(cpu, qp, exec_connected(cpu, qp, req));
+		return nak_again(thr, qp);
+	return outcome(thr, qp, exec_connected(thr, qp, req));
 }
 
-int shca_exec(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_req *req)
+int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
 	if (__builtin_expect(req->bad, 0))
 		return req->bad;
 	qp->step_op = req->op;
-	SHCA_FAILPOINT(cpu, "exec", qp, req->op);
+	SHCA_FAILPOINT(thr, "exec", qp, req->op);
 	/* who came from anywhere goes on there: it may be walking somebody's list */
-	bool anywhere = cpu->where == SHCA_ANYWHERE;
-	int rc = run_request(cpu, qp, req);
+	bool anywhere = thr->where == SHCA_ANYWHERE;
+	int rc = run_request(thr, qp, req);
 	if (anywhere)
-		shca_widen(cpu);
+		shca_widen(thr);
 	return rc;
 }
 
-void shca_complete_send(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
+void shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
 {
-	struct shca_cq *cq = shca_at_checked(cpu->m, qp->scq, sizeof(*cq));
+	struct shca_cq *cq = shca_at_checked(thr->m, qp->scq, sizeof(*cq));
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn);
 
 	if (__builtin_expect(!cq, 0)) {
-		shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+		shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 		return;
 	}
 	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_SENT, 1)) {
-		if (!shca_cq_complete(cpu, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
-			shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+		if (!shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
+			shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 		return;
 	}
-	int found = shca_cq_find(cpu, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
+	int found = shca_cq_find(thr, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
 	/* the ring went round: what left it was polled, unless nobody polls */
 	if (found < 0)
 		found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
 	if (found)
-		shca_cq_notice_again(cpu, cq);
-	else if (!shca_cq_put(cpu, cq, shca_cq_count(cpu, cq), w0, bytes, status != IBV_WC_SUCCESS))
-		shca_qp_fail_once(cpu, qp, IBV_EVENT_QP_FATAL);
+		shca_cq_notice_again(thr, cq);
+	else if (!shca_cq_put(thr, cq, shca_cq_count(thr, cq), w0, bytes, status != IBV_WC_SUCCESS))
+		shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 }

@@ -73,7 +73,7 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 		return -EINVAL;
 	if (slot == m->slot)
 		return 0;
-	int err = shca_responder_check(m);
+	int err = shca_proxy_check(m);
 	if (err)
 		return err;
 	uint32_t deaths = atomic_load(&m->procs[slot].deaths);
@@ -140,7 +140,7 @@ static void tell_own_process(struct shca_member *m)
 }
 
 /* Looks at one slot. true: its process is about to be gone; come again soon. */
-static bool look_at(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot, bool thorough)
+static bool look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slot, bool thorough)
 {
 	struct shca_member *m = h->m;
 	struct shca_proc_slot *p = &m->procs[slot];
@@ -154,8 +154,8 @@ static bool look_at(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot, 
 	bool died = left && atomic_load(&p->deaths) != h->watch[slot].deaths;
 
 	if (dead || died || reaping) {
-		SHCA_FAILPOINT(cpu, "helper-look", NULL, 0);
-		shca_reap(cpu, slot);
+		SHCA_FAILPOINT(thr, "helper-look", NULL, 0);
+		shca_reap(thr, slot);
 	}
 	if (gen && (dead || died || reaping))
 		tell_own_process(m);
@@ -165,14 +165,14 @@ static bool look_at(struct shca_helper *h, struct shca_cpu *cpu, uint32_t slot, 
 }
 
 /* thorough: those without a life word, too. */
-static void look_around(struct shca_helper *h, struct shca_cpu *cpu, bool thorough)
+static void look_around(struct shca_helper *h, struct shca_thread *thr, bool thorough)
 {
 	uint32_t n = atomic_load(&h->m->hdr->proc_high);
 	bool again = false;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (i != h->m->slot)
-			again |= look_at(h, cpu, i, thorough);
+			again |= look_at(h, thr, i, thorough);
 	h->again = again ? h->again + 1 : 0;
 }
 
@@ -274,12 +274,12 @@ static bool collect_timers(struct shca_helper *h)
 }
 
 /* Runs the queues whose time has come. */
-static void run_timers(struct shca_helper *h, struct shca_cpu *cpu)
+static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 {
 	uint64_t now = shca_now_ns();
 
-	shca_enter(cpu);
-	SHCA_FAILPOINT(cpu, "helper-tick", NULL, 0);
+	shca_enter(thr);
+	SHCA_FAILPOINT(thr, "helper-tick", NULL, 0);
 	collect_timers(h);
 	while (h->timers && h->heap[0].due <= now) {
 		struct timer t = heap_get(h);
@@ -287,10 +287,10 @@ static void run_timers(struct shca_helper *h, struct shca_cpu *cpu)
 		/* a later one stands in the heap, too */
 		if (!qp || !atomic_compare_exchange_strong(&qp->due, &t.due, 0))
 			continue;
-		shca_kick(cpu, shca_off_of(cpu->m, qp));
-		shca_drain(cpu);
+		shca_kick(thr, shca_off_of(thr->m, qp));
+		shca_drain(thr);
 	}
-	shca_leave(cpu);
+	shca_leave(thr);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
@@ -369,10 +369,10 @@ static void *helper_main(void *arg)
 {
 	struct shca_helper *h = arg;
 	struct shca_member *m = h->m;
-	struct shca_cpu *cpu = shca_cpu_get(m);
+	struct shca_thread *thr = shca_thread_get(m);
 	uint64_t all_at = 0, reap_at = NEVER;
 	pthread_setname_np(pthread_self(), "shca-helper");
-	if (!cpu) {
+	if (!thr) {
 		shca_error("the helper thread found no thread slot: deaths of peers and timers are not noticed");
 		pthread_mutex_lock(&h->lock);
 		h->ready = true;
@@ -380,7 +380,7 @@ static void *helper_main(void *arg)
 		pthread_mutex_unlock(&h->lock);
 		return NULL;
 	}
-	cpu->helper = true;
+	thr->helper = true;
 	separate_descriptors(m);
 	if (!m->virtual_process && shca_life_word_take(m))
 		shca_error("the helper thread's life word is not accepted by the kernel: %s. The death of this process is noticed "
@@ -397,14 +397,14 @@ static void *helper_main(void *arg)
 		pthread_mutex_unlock(&h->lock);
 		if (stop)
 			break;
-		run_timers(h, cpu);
+		run_timers(h, thr);
 		uint64_t now = shca_now_ns();
 		bool all = now >= all_at, asked = atomic_exchange(&m->proc->look, 0);
 		if (all || asked || fired || h->again)
-			look_around(h, cpu, all || asked);
+			look_around(h, thr, all || asked);
 		if (all)
 			all_at = now + h->death_ns;
-		reap_at = shca_reap_on(cpu) ? now + AGAIN_NS : NEVER;
+		reap_at = shca_reap_on(thr) ? now + AGAIN_NS : NEVER;
 		uint64_t until = all_at < reap_at ? all_at : reap_at;
 		if (h->again && now + ((uint64_t)AGAIN_NS << (h->again < 7 ? h->again - 1 : 6)) < until)
 			until = now + ((uint64_t)AGAIN_NS << (h->again < 7 ? h->again - 1 : 6));
@@ -412,9 +412,9 @@ static void *helper_main(void *arg)
 			until = h->heap[0].due;
 		atomic_store(&m->proc->asleep_until, until);
 		shca_full_fence();
-		shca_enter(cpu);
+		shca_enter(thr);
 		bool more = collect_timers(h);
-		shca_leave(cpu);
+		shca_leave(thr);
 		fired = !more && sleep_until(h, seen, until);
 	}
 	if (!m->virtual_process)

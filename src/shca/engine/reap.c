@@ -20,65 +20,65 @@
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_THREAD(w) ((uint32_t)((w) >> 3) & 0x1fffff)
 
-#define for_each_qp(cpu, qp, proc_slot) shca_for_each_qp((cpu)->m, qp, proc_slot)
+#define for_each_qp(thr, qp, proc_slot) shca_for_each_qp((thr)->m, qp, proc_slot)
 
-static bool thread_of(struct shca_cpu *cpu, uint32_t thread, uint32_t slot)
+static bool thread_of(struct shca_thread *thr, uint32_t thread, uint32_t slot)
 {
-	return atomic_load(&cpu->m->threads[thread].owner) == slot + 1;
+	return atomic_load(&thr->m->threads[thread].owner) == slot + 1;
 }
 
-static bool live(struct shca_cpu *cpu, uint32_t slot)
+static bool live(struct shca_thread *thr, uint32_t slot)
 {
-	return (atomic_load(&cpu->m->procs[slot].state) & 0xff) == SHCA_PROC_LIVE;
+	return (atomic_load(&thr->m->procs[slot].state) & 0xff) == SHCA_PROC_LIVE;
 }
 
 /* The dead one's own queues answer nobody and run no more. */
-static void close_gates(struct shca_cpu *cpu, uint32_t slot)
+static void close_gates(struct shca_thread *thr, uint32_t slot)
 {
-	for_each_qp(cpu, qp, slot) {
+	for_each_qp(thr, qp, slot) {
 		uint16_t none = 0;
 		atomic_store(&qp->gate, SHCA_GATE_DEAD | SHCA_GATE_ERR);
 		atomic_compare_exchange_strong(&qp->fail, &none, IBV_WC_WR_FLUSH_ERR + 1);
 	}
-	shca_withdraw(cpu->m, slot);
+	shca_withdraw(thr->m, slot);
 }
 
 /* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. false: not yet. */
-static bool finish_own_queues(struct shca_cpu *cpu, uint32_t slot)
+static bool finish_own_queues(struct shca_thread *thr, uint32_t slot)
 {
 	bool all = true;
 
-	for_each_qp(cpu, qp, slot) {
+	for_each_qp(thr, qp, slot) {
 		uint64_t w = atomic_load(&qp->lock);
-		if (L_STATE(w) != SHCA_L_FREE && !thread_of(cpu, L_THREAD(w), slot) && L_THREAD(w) != cpu->slot &&
-		    !shca_steal(cpu, shca_off_of(cpu->m, qp))) {
-			uint32_t owner = atomic_load(&cpu->m->threads[L_THREAD(w)].owner);
-			if (owner && !shca_proc_gone(cpu->m, owner - 1)) {
+		if (L_STATE(w) != SHCA_L_FREE && !thread_of(thr, L_THREAD(w), slot) && L_THREAD(w) != thr->slot &&
+		    !shca_steal(thr, shca_off_of(thr->m, qp))) {
+			uint32_t owner = atomic_load(&thr->m->threads[L_THREAD(w)].owner);
+			if (owner && !shca_proc_gone(thr->m, owner - 1)) {
 				all = false;
 				continue;
 			}
 		}
-		shca_release_receive(cpu, qp);
-		shca_rnr_unlink(cpu, qp);
+		shca_release_receive(thr, qp);
+		shca_rnr_unlink(thr, qp);
 	}
-	shca_drain(cpu);
+	shca_drain(thr);
 	return all;
 }
 
 /* A queue of a survivor that the dead one was executing. */
-static void take_over(struct shca_cpu *cpu, struct shca_qp *qp)
+static void take_over(struct shca_thread *thr, struct shca_qp *qp)
 {
 	/* A DIRECT queue's journal is its owner's, who is at work: he has posted nothing here. Posted first: see run.c. */
 	uint64_t posted = atomic_load(&qp->posted), head = atomic_load(&qp->head);
 
 	if (head < posted && shca_step_of(qp) == SHCA_STEP_FINAL) {
 		/* the last line of a write, or an atomic, may have happened or not: nobody may guess */
-		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
-		shca_fail_head(cpu, qp, IBV_WC_FATAL_ERR);
+		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
+		shca_fail_head(thr, qp, IBV_WC_FATAL_ERR);
 	}
 	/* it may have stored a timer's time and died before anybody knew of it */
 	atomic_store(&qp->due, 0);
-	shca_qp_unlock(cpu, qp);
+	shca_qp_unlock(thr, qp);
 }
 
 /* Every other process may have been connected to a dead one, and its helper asleep. */
@@ -94,126 +94,126 @@ static void tell_helpers(struct shca_member *m)
 		}
 }
 
-static void finish_foreign_queues(struct shca_cpu *cpu, uint32_t slot)
+static void finish_foreign_queues(struct shca_thread *thr, uint32_t slot)
 {
-	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
 	for (uint32_t p = 0; p < high; p++) {
-		if (p == slot || !live(cpu, p))
+		if (p == slot || !live(thr, p))
 			continue;
-		for_each_qp(cpu, qp, p) {
+		for_each_qp(thr, qp, p) {
 			uint64_t w = atomic_load(&qp->lock);
-			if (L_STATE(w) != SHCA_L_FREE && thread_of(cpu, L_THREAD(w), slot) &&
-			    shca_qp_take_over(cpu, qp, w))
-				take_over(cpu, qp);
+			if (L_STATE(w) != SHCA_L_FREE && thread_of(thr, L_THREAD(w), slot) &&
+			    shca_qp_take_over(thr, qp, w))
+				take_over(thr, qp);
 		}
 	}
 }
 
 /* Completions that the dead one put in, whose waiters it may not have looked at: every waiter looks again. Receives that
  * it was to flush. */
-static void kick_waiters(struct shca_cpu *cpu, uint32_t p)
+static void kick_waiters(struct shca_thread *thr, uint32_t p)
 {
-	for_each_qp(cpu, qp, p)
+	for_each_qp(thr, qp, p)
 		if (atomic_load(&qp->fail) || atomic_load(&qp->peer_dead) ||
 		    (atomic_load(&qp->shared) && atomic_load(&qp->head) < atomic_load(&qp->posted)))
-			shca_kick(cpu, shca_off_of(cpu->m, qp));
-	shca_drain(cpu);
+			shca_kick(thr, shca_off_of(thr->m, qp));
+	shca_drain(thr);
 }
 
 /* The ring that the dead one, or a thread that is gone, owes for this CQ's event. */
-static void adopt_ring(struct shca_cpu *cpu, struct shca_cq *cq, uint32_t slot)
+static void adopt_ring(struct shca_thread *thr, struct shca_cq *cq, uint32_t slot)
 {
 	uint64_t w = atomic_load(&cq->notify);
 	uint32_t by = SHCA_CQ_EVENT_BY(w), state = w & SHCA_CQ_EVENT;
 
 	if ((state == SHCA_CQ_EVENT_OWED || state == SHCA_CQ_EVENT_LOST) && by < SHCA_MAX_THREADS &&
-	    (thread_of(cpu, by, slot) || !atomic_load(&cpu->m->threads[by].owner)) && shca_ring_adopt(cpu, cq, w))
-		shca_wake_note(cpu, SHCA_WAKE_CHANNEL, shca_off_of(cpu->m, cq));
+	    (thread_of(thr, by, slot) || !atomic_load(&thr->m->threads[by].owner)) && shca_ring_adopt(thr, cq, w))
+		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
 /* Events that the dead one (slot) may have raised for process p, or made due, without telling. */
-static void wake_again(struct shca_cpu *cpu, uint32_t slot, uint32_t p)
+static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 {
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 	struct shca_proc_slot *proc = &m->procs[p];
 	bool events = atomic_load(&proc->async_pending);
 
 	for (struct shca_cq *cq = shca_at_checked(m, proc->cq_list, sizeof(*cq)); cq;
 	     cq = shca_at_checked(m, __atomic_load_n(&cq->next, __ATOMIC_ACQUIRE), sizeof(*cq))) {
 		if (shca_cq_in_error(cq))
-			shca_cq_fail_users(cpu, cq);
-		if (atomic_load(&cq->notify) & SHCA_CQ_ARMED && shca_cq_count(cpu, cq) > atomic_load(&cq->ci))
-			shca_cq_notice_again(cpu, cq);
-		adopt_ring(cpu, cq, slot);
+			shca_cq_fail_users(thr, cq);
+		if (atomic_load(&cq->notify) & SHCA_CQ_ARMED && shca_cq_count(thr, cq) > atomic_load(&cq->ci))
+			shca_cq_notice_again(thr, cq);
+		adopt_ring(thr, cq, slot);
 		events |= (atomic_load(&cq->error) & SHCA_ERROR_EVENT) != 0;
 	}
 	for (struct shca_rq *rq = shca_at_checked(m, proc->srq_list, sizeof(*rq)); rq;
 	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
-		shca_rq_notice_returned(cpu, rq);
+		shca_rq_notice_returned(thr, rq);
 		events |= (atomic_load(&rq->limit) & SHCA_LIMIT_EVENT) || (atomic_load(&rq->error) & SHCA_ERROR_EVENT);
 	}
-	for_each_qp(cpu, qp, p) {
+	for_each_qp(thr, qp, p) {
 		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
 		if (rq)
-			shca_rq_notice_returned(cpu, rq);
+			shca_rq_notice_returned(thr, rq);
 		events |= atomic_load(&qp->events) != 0;
 	}
 	/* none where there is nothing to read: poll(2) would lie */
 	if (events)
-		shca_async_wake(cpu, p);
+		shca_async_wake(thr, p);
 	/* it may have taken the flag down and woken nobody */
 	atomic_store(&proc->sleepers, 1);
-	shca_wake_note(cpu, SHCA_WAKE_FUTEX, p);
-	shca_drain(cpu);
+	shca_wake_note(thr, SHCA_WAKE_FUTEX, p);
+	shca_drain(thr);
 }
 
 /* The user of a slot with these low bits of its generation. The slot may have another by now, while this is being asked: the
  * generation is counted up before that one lives, so it is read first, and a state that belongs to it says LIVE. */
-static bool tenant_is_dead(struct shca_cpu *cpu, uint32_t slot, uint32_t gen)
+static bool tenant_is_dead(struct shca_thread *thr, uint32_t slot, uint32_t gen)
 {
-	struct shca_proc_slot *p = &cpu->m->procs[slot];
+	struct shca_proc_slot *p = &thr->m->procs[slot];
 
 	if ((atomic_load(&p->gen) & 0xffff) != gen)
 		return true;
-	return (atomic_load(&p->state) & 0xff) != SHCA_PROC_LIVE || !shca_proc_alive(cpu->m, slot);
+	return (atomic_load(&p->state) & 0xff) != SHCA_PROC_LIVE || !shca_proc_alive(thr->m, slot);
 }
 
 /* My queues that were connected to it: the first request outstanding, or the next one posted, gets RETRY_EXC; whoever
  * only receives gets an event and its receives back. */
-static void survivors(struct shca_cpu *cpu, uint32_t slot)
+static void survivors(struct shca_thread *thr, uint32_t slot)
 {
-	for_each_qp(cpu, qp, cpu->m->slot) {
+	for_each_qp(thr, qp, thr->m->slot) {
 		uint32_t peer = qp->peer_proc;
-		if ((peer & 0xffff) != slot + 1 || atomic_load(&qp->peer_dead) || !tenant_is_dead(cpu, slot, peer >> 16))
+		if ((peer & 0xffff) != slot + 1 || atomic_load(&qp->peer_dead) || !tenant_is_dead(thr, slot, peer >> 16))
 			continue;
 		/* an unreliable connection does not learn of it, as on a wire */
 		if (atomic_load(&qp->gate) & SHCA_GATE_ERR || qp->type == IBV_QPT_UC)
 			continue;
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);
-		shca_withdraw(cpu->m, cpu->m->slot);
-		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
-		shca_kick(cpu, shca_off_of(cpu->m, qp));
-		shca_drain(cpu);
+		shca_withdraw(thr->m, thr->m->slot);
+		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
+		shca_kick(thr, shca_off_of(thr->m, qp));
+		shca_drain(thr);
 	}
 }
 
 /* Locks of atomics on private memory, and bells of divided copies. Its successors in the thread slots would seem to hold
  * them for ever. */
-static void release_words(struct shca_cpu *cpu, uint32_t slot)
+static void release_words(struct shca_thread *thr, uint32_t slot)
 {
-	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
 	for (uint32_t p = 0; p < high; p++) {
-		uint32_t holder = atomic_load(&cpu->m->procs[p].share);
-		if (holder && thread_of(cpu, holder - 1, slot))
-			atomic_compare_exchange_strong(&cpu->m->procs[p].share, &holder, 0);
+		uint32_t holder = atomic_load(&thr->m->procs[p].share);
+		if (holder && thread_of(thr, holder - 1, slot))
+			atomic_compare_exchange_strong(&thr->m->procs[p].share, &holder, 0);
 	}
 	for (unsigned i = 0; i < 256; i++) {
-		uint32_t holder = atomic_load(&cpu->m->hdr->atomic_locks[i]);
-		if (holder && thread_of(cpu, holder - 1, slot))
-			atomic_compare_exchange_strong(&cpu->m->hdr->atomic_locks[i], &holder, 0);
+		uint32_t holder = atomic_load(&thr->m->hdr->atomic_locks[i]);
+		if (holder && thread_of(thr, holder - 1, slot))
+			atomic_compare_exchange_strong(&thr->m->hdr->atomic_locks[i], &holder, 0);
 	}
 }
 
@@ -227,17 +227,17 @@ struct link {
 	uint32_t qpn, link;
 };
 
-static struct link *links_seen(struct shca_cpu *cpu, uint32_t *n)
+static struct link *links_seen(struct shca_thread *thr, uint32_t *n)
 {
-	uint32_t high = atomic_load(&cpu->m->hdr->proc_high), cap = 0;
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high), cap = 0;
 	struct link *links = NULL;
 
 	*n = 0;
 	for (uint32_t p = 0; p < high; p++) {
-		if (!live(cpu, p))
+		if (!live(thr, p))
 			continue;
-		for_each_qp(cpu, qp, p) {
-			uint32_t link = shca_rnr_unlink(cpu, qp);
+		for_each_qp(thr, qp, p) {
+			uint32_t link = shca_rnr_unlink(thr, qp);
 			if (!link)
 				continue;
 			if (*n == cap) {
@@ -249,67 +249,67 @@ static struct link *links_seen(struct shca_cpu *cpu, uint32_t *n)
 			}
 			links[(*n)++] = (struct link){.qpn = qp->qpn, .link = link};
 		}
-		shca_drain(cpu);
+		shca_drain(thr);
 	}
 	return links;
 }
 
 /* Of these links, those that are still the same, their lists emptied once more. */
-static uint32_t links_left(struct shca_cpu *cpu, struct link *links, uint32_t n)
+static uint32_t links_left(struct shca_thread *thr, struct link *links, uint32_t n)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
-		if (qp && shca_rnr_unlink(cpu, qp) == links[i].link)
+		struct shca_qp *qp = shca_number_get(thr->m, links[i].qpn, SHCA_KIND_QP);
+		if (qp && shca_rnr_unlink(thr, qp) == links[i].link)
 			links[left++] = links[i];
 	}
-	shca_drain(cpu);
+	shca_drain(thr);
 	return left;
 }
 
-static void free_links(struct shca_cpu *cpu, const struct link *links, uint32_t n)
+static void free_links(struct shca_thread *thr, const struct link *links, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct shca_qp *qp = shca_number_get(cpu->m, links[i].qpn, SHCA_KIND_QP);
+		struct shca_qp *qp = shca_number_get(thr->m, links[i].qpn, SHCA_KIND_QP);
 		if (qp)
-			shca_rnr_lost(cpu, qp, links[i].link);
+			shca_rnr_lost(thr, qp, links[i].link);
 	}
-	shca_drain(cpu);
+	shca_drain(thr);
 }
 
 /* Everything that the dead one was at for others, and the wake-ups that it owed. */
-static void finish_for_others(struct shca_cpu *cpu, uint32_t slot)
+static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 {
-	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
-	SHCA_FAILPOINT(cpu, "reap-foreign", NULL, 0);
-	finish_foreign_queues(cpu, slot);
-	shca_drain(cpu);
-	SHCA_FAILPOINT(cpu, "reap-waiters", NULL, 0);
-	release_words(cpu, slot);
+	SHCA_FAILPOINT(thr, "reap-foreign", NULL, 0);
+	finish_foreign_queues(thr, slot);
+	shca_drain(thr);
+	SHCA_FAILPOINT(thr, "reap-waiters", NULL, 0);
+	release_words(thr, slot);
 	for (uint32_t p = 0; p < high; p++) {
-		if (!live(cpu, p))
+		if (!live(thr, p))
 			continue;
-		kick_waiters(cpu, p);
-		wake_again(cpu, slot, p);
+		kick_waiters(thr, p);
+		wake_again(thr, slot, p);
 	}
 }
 
 /* Its slot is free. Whom it was reaping itself has no reaper now: when the slot has a next user, that one would seem to be. */
-static void finish(struct shca_cpu *cpu, uint32_t slot)
+static void finish(struct shca_thread *thr, uint32_t slot)
 {
-	uint32_t high = atomic_load(&cpu->m->hdr->proc_high);
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
-	shca_mem_reap(cpu->m, slot);
-	SHCA_FAILPOINT(cpu, "reap-end", NULL, 0);
+	shca_mem_reap(thr->m, slot);
+	SHCA_FAILPOINT(thr, "reap-end", NULL, 0);
 	for (uint32_t p = 0; p < high; p++)
-		if (atomic_load(&cpu->m->procs[p].state) == (SHCA_PROC_REAPING | (slot + 1) << 8))
-			shca_reap(cpu, p);
-	shca_proc_reap_end(cpu->m, slot);
+		if (atomic_load(&thr->m->procs[p].state) == (SHCA_PROC_REAPING | (slot + 1) << 8))
+			shca_reap(thr, p);
+	shca_proc_reap_end(thr->m, slot);
 }
 
-enum stage { STAGE_RESPONDERS, STAGE_OWN, STAGE_OTHERS, STAGE_LINKS, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
+enum stage { STAGE_PROXIES, STAGE_OWN, STAGE_OTHERS, STAGE_LINKS, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
 
 /* A dead process that this thread was elected to clean up after. */
 struct shca_reaping {
@@ -323,59 +323,59 @@ struct shca_reaping {
 };
 
 /* Whether a quiesce that was begun is over, or else begins one. */
-static bool quiet(struct shca_cpu *cpu, struct shca_reaping *r, uint32_t whose)
+static bool quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t whose)
 {
-	if (!r->quiescing && !shca_quiesce_begin(cpu, &r->quiesce, whose))
+	if (!r->quiescing && !shca_quiesce_begin(thr, &r->quiesce, whose))
 		return false;
-	r->quiescing = !shca_quiesced(cpu, &r->quiesce);
+	r->quiescing = !shca_quiesced(thr, &r->quiesce);
 	return !r->quiescing;
 }
 
 /* One stage, inside the engine. false: it has to wait. */
-static bool do_stage(struct shca_cpu *cpu, struct shca_reaping *r)
+static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 {
 	switch (r->stage) {
-	case STAGE_RESPONDERS:
-		return shca_respond_cancel(cpu, r->slot);
+	case STAGE_PROXIES:
+		return shca_proxy_cancel(thr, r->slot);
 	case STAGE_OWN:
-		SHCA_FAILPOINT(cpu, "reap-own", NULL, 0);
-		return finish_own_queues(cpu, r->slot);
+		SHCA_FAILPOINT(thr, "reap-own", NULL, 0);
+		return finish_own_queues(thr, r->slot);
 	case STAGE_OTHERS:
-		finish_for_others(cpu, r->slot);
-		SHCA_FAILPOINT(cpu, "reap-links", NULL, 0);
-		r->links = links_seen(cpu, &r->n);
+		finish_for_others(thr, r->slot);
+		SHCA_FAILPOINT(thr, "reap-links", NULL, 0);
+		r->links = links_seen(thr, &r->n);
 		return true;
 	case STAGE_LINKS:
-		if (r->n && !quiet(cpu, r, SHCA_NOBODY))
+		if (r->n && !quiet(thr, r, SHCA_NOBODY))
 			return false;
-		r->n = links_left(cpu, r->links, r->n);
+		r->n = links_left(thr, r->links, r->n);
 		return true;
 	case STAGE_LINKS_LEFT:
-		if (r->n && !quiet(cpu, r, SHCA_NOBODY))
+		if (r->n && !quiet(thr, r, SHCA_NOBODY))
 			return false;
-		free_links(cpu, r->links, r->n);
+		free_links(thr, r->links, r->n);
 		return true;
 	case STAGE_HIDE:
-		SHCA_FAILPOINT(cpu, "reap-memory", NULL, 0);
-		shca_mem_hide(cpu->m, r->slot);
+		SHCA_FAILPOINT(thr, "reap-memory", NULL, 0);
+		shca_mem_hide(thr->m, r->slot);
 		return true;
 	case STAGE_MEMORY:
 		/* whoever found an object through a segment is still looking at it */
-		if (!quiet(cpu, r, r->slot))
+		if (!quiet(thr, r, r->slot))
 			return false;
-		finish(cpu, r->slot);
+		finish(thr, r->slot);
 		return true;
 	}
 	return true;
 }
 
 /* As far as it goes. true: done. */
-static bool go_on(struct shca_cpu *cpu, struct shca_reaping *r)
+static bool go_on(struct shca_thread *thr, struct shca_reaping *r)
 {
-	shca_enter(cpu);
-	while (r->stage <= STAGE_MEMORY && do_stage(cpu, r))
+	shca_enter(thr);
+	while (r->stage <= STAGE_MEMORY && do_stage(thr, r))
 		r->stage++;
-	shca_leave(cpu);
+	shca_leave(thr);
 	return r->stage > STAGE_MEMORY;
 }
 
@@ -386,64 +386,64 @@ static void forget(struct shca_reaping *r)
 	free(r);
 }
 
-bool shca_reap_on(struct shca_cpu *cpu)
+bool shca_reap_on(struct shca_thread *thr)
 {
-	if (cpu->in_reap)
+	if (thr->in_reap)
 		return false;
-	cpu->in_reap = true;
+	thr->in_reap = true;
 	/* one that ends may bring others to the front of the list */
-	for (struct shca_reaping **p = &cpu->reaping, *r; (r = *p);) {
-		if (!go_on(cpu, r)) {
+	for (struct shca_reaping **p = &thr->reaping, *r; (r = *p);) {
+		if (!go_on(thr, r)) {
 			p = &r->next;
 			continue;
 		}
-		for (p = &cpu->reaping; *p != r; p = &(*p)->next)
+		for (p = &thr->reaping; *p != r; p = &(*p)->next)
 			;
 		*p = r->next;
 		forget(r);
-		p = &cpu->reaping;
+		p = &thr->reaping;
 	}
-	cpu->in_reap = false;
-	return cpu->reaping != NULL;
+	thr->in_reap = false;
+	return thr->reaping != NULL;
 }
 
-void shca_reap_give_up(struct shca_cpu *cpu)
+void shca_reap_give_up(struct shca_thread *thr)
 {
-	while (cpu->reaping) {
-		struct shca_reaping *r = cpu->reaping;
-		cpu->reaping = r->next;
-		shca_proc_reap_give_up(cpu->m, r->slot);
+	while (thr->reaping) {
+		struct shca_reaping *r = thr->reaping;
+		thr->reaping = r->next;
+		shca_proc_reap_give_up(thr->m, r->slot);
 		forget(r);
 	}
 }
 
-void shca_reap(struct shca_cpu *cpu, uint32_t slot)
+void shca_reap(struct shca_thread *thr, uint32_t slot)
 {
 	struct shca_reaping *r;
 
-	if (slot == cpu->m->slot)
+	if (slot == thr->m->slot)
 		return;
-	shca_enter(cpu);
+	shca_enter(thr);
 	/* without memory it is left to whoever comes next */
 	r = calloc(1, sizeof(*r));
-	bool elected = r && shca_proc_reap_begin(cpu->m, slot);
+	bool elected = r && shca_proc_reap_begin(thr->m, slot);
 	if (elected) {
-		SHCA_FAILPOINT(cpu, "reap-begin", NULL, 0);
-		close_gates(cpu, slot);
+		SHCA_FAILPOINT(thr, "reap-begin", NULL, 0);
+		close_gates(thr, slot);
 		r->slot = slot;
-		r->next = cpu->reaping;
-		cpu->reaping = r;
-		tell_helpers(cpu->m);
+		r->next = thr->reaping;
+		thr->reaping = r;
+		tell_helpers(thr->m);
 	} else {
 		free(r);
 	}
-	survivors(cpu, slot);
-	shca_leave(cpu);
+	survivors(thr, slot);
+	shca_leave(thr);
 	/* A helper thread comes back. A joiner waits a little: somebody who is stopped may hold it up, and then the others' helpers
 	 * find the dead one again. */
-	for (uint32_t i = 0; shca_reap_on(cpu) && !cpu->helper; i++) {
-		if (i == PATIENCE && !cpu->m->virtual_process) {
-			shca_reap_give_up(cpu);
+	for (uint32_t i = 0; shca_reap_on(thr) && !thr->helper; i++) {
+		if (i == PATIENCE && !thr->m->virtual_process) {
+			shca_reap_give_up(thr);
 			break;
 		}
 		sched_yield();

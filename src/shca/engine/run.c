@@ -31,33 +31,33 @@ uint64_t shca_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-static inline struct shca_qp *qp_at(struct shca_cpu *cpu, shca_off off)
+static inline struct shca_qp *qp_at(struct shca_thread *thr, shca_off off)
 {
-	return shca_at(cpu->base, off);
+	return shca_at(thr->base, off);
 }
 
-static bool todo_add(struct shca_cpu *cpu, shca_off qp)
+static bool todo_add(struct shca_thread *thr, shca_off qp)
 {
-	if (cpu->todo_n == cpu->todo_cap) {
-		uint32_t cap = cpu->todo_cap ? cpu->todo_cap * 2 : 32;
-		struct shca_todo *items = realloc(cpu->todo_items, cap * sizeof(*items));
+	if (thr->todo_n == thr->todo_cap) {
+		uint32_t cap = thr->todo_cap ? thr->todo_cap * 2 : 32;
+		struct shca_todo *items = realloc(thr->todo_items, cap * sizeof(*items));
 		if (!items)
 			return false;
-		cpu->todo_items = items;
-		cpu->todo_cap = cap;
+		thr->todo_items = items;
+		thr->todo_cap = cap;
 	}
-	cpu->todo_items[cpu->todo_n++].qp = qp;
+	thr->todo_items[thr->todo_n++].qp = qp;
 	return true;
 }
 
 /* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. */
-static bool claim(struct shca_cpu *cpu, struct shca_qp *qp)
+static bool claim(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
 	for (;;) {
 		if (L_STATE(w) == SHCA_L_FREE) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, cpu->slot, w)))
+			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, thr->slot, w)))
 				return true;
 		} else if (atomic_compare_exchange_weak(&qp->lock, &w, w | L_MORE)) {
 			return false;
@@ -65,47 +65,47 @@ static bool claim(struct shca_cpu *cpu, struct shca_qp *qp)
 	}
 }
 
-static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp);
+static void run_queue(struct shca_thread *thr, struct shca_qp *qp);
 
 /* It is locked TODO for me. */
-static void todo(struct shca_cpu *cpu, shca_off off)
+static void todo(struct shca_thread *thr, shca_off off)
 {
-	struct shca_qp *qp = qp_at(cpu, off);
+	struct shca_qp *qp = qp_at(thr, off);
 
-	if (todo_add(cpu, off))
+	if (todo_add(thr, off))
 		return;
 	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
 	uint64_t w = atomic_load(&qp->lock);
-	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
 		;
-	run_queue(cpu, qp);
+	run_queue(thr, qp);
 }
 
 /* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
-void shca_kick(struct shca_cpu *cpu, shca_off off)
+void shca_kick(struct shca_thread *thr, shca_off off)
 {
-	struct shca_qp *qp = shca_at_checked(cpu->m, off, sizeof(*qp));
+	struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
 
 	/* I7: lists of waiting queues name it */
 	if (__builtin_expect(!qp, 0))
 		return;
-	SHCA_FAILPOINT(cpu, "kick", qp, 0);
-	if (!claim(cpu, qp))
+	SHCA_FAILPOINT(thr, "kick", qp, 0);
+	if (!claim(thr, qp))
 		return;
-	SHCA_FAILPOINT(cpu, "claimed", qp, 0);
+	SHCA_FAILPOINT(thr, "claimed", qp, 0);
 	/* its owner wrote them, on another CPU perhaps */
 	__builtin_prefetch(&qp->posted);
-	__builtin_prefetch(shca_wqe_at(cpu->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
-	todo(cpu, off);
+	__builtin_prefetch(shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed)));
+	todo(thr, off);
 }
 
 /* TODO|mine -> RUN|mine; false: a thief has it. */
-static bool begin(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t from_thread)
+static bool begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
 	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
-		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
 			return true;
 	return false;
 }
@@ -118,9 +118,9 @@ static bool begin(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t from_thread
 #define BUDGET 16384u
 #define LEFT_NS 1000000u
 
-static void leave_over(struct shca_cpu *cpu, struct shca_qp *qp)
+static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
 {
-	struct shca_header *h = cpu->m->hdr;
+	struct shca_header *h = thr->m->hdr;
 	uint32_t none = 0;
 
 	/* Kicks that came since are of the same rest. Unlocked first: whoever finds the number has to find the queue so; if we
@@ -128,63 +128,63 @@ static void leave_over(struct shca_cpu *cpu, struct shca_qp *qp)
 	uint64_t w = atomic_load(&qp->lock);
 	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_FREE, 0, w)))
 		;
-	SHCA_FAILPOINT(cpu, "left-over", qp, 0);
+	SHCA_FAILPOINT(thr, "left-over", qp, 0);
 	for (uint32_t i = 0; i < SHCA_LEFT; i++, none = 0) {
 		_Atomic uint32_t *slot = &h->left[(qp->qpn + i) % SHCA_LEFT];
 		if (atomic_compare_exchange_strong(slot, &none, qp->qpn) || none == qp->qpn)
 			break;
 	}
 	atomic_store(&h->some_left, 1);
-	shca_timer_add(cpu->m, qp, shca_now_ns() + LEFT_NS);
+	shca_timer_add(thr->m, qp, shca_now_ns() + LEFT_NS);
 }
 
-int shca_take_left(struct shca_cpu *cpu)
+int shca_take_left(struct shca_thread *thr)
 {
-	struct shca_header *h = cpu->m->hdr;
+	struct shca_header *h = thr->m->hdr;
 	int taken = 0;
 
-	shca_widen(cpu);
+	shca_widen(thr);
 	atomic_store(&h->some_left, 0);
 	for (uint32_t i = 0; i < SHCA_LEFT; i++) {
 		uint32_t qpn = atomic_load_explicit(&h->left[i], memory_order_relaxed) ? atomic_exchange(&h->left[i], 0) : 0;
-		struct shca_qp *qp = qpn ? shca_number_get(cpu->m, qpn, SHCA_KIND_QP) : NULL;
+		struct shca_qp *qp = qpn ? shca_number_get(thr->m, qpn, SHCA_KIND_QP) : NULL;
 		if (!qp)
 			continue;
-		shca_kick(cpu, shca_off_of(cpu->m, qp));
+		shca_kick(thr, shca_off_of(thr->m, qp));
 		taken++;
 	}
 	return taken;
 }
 
-void shca_drain(struct shca_cpu *cpu)
+void shca_drain(struct shca_thread *thr)
 {
-	cpu->budget = BUDGET;
-	while (cpu->todo_n) {
-		struct shca_qp *qp = qp_at(cpu, cpu->todo_items[--cpu->todo_n].qp);
-		if (!begin(cpu, qp, cpu->slot))
+	thr->budget = BUDGET;
+	while (thr->todo_n) {
+		struct shca_qp *qp = qp_at(thr, thr->todo_items[--thr->todo_n].qp);
+		if (!begin(thr, qp, thr->slot))
 			continue;
-		if (__builtin_expect(cpu->budget, 1))
-			run_queue(cpu, qp);
+		if (__builtin_expect(thr->budget, 1))
+			run_queue(thr, qp);
 		else
-			leave_over(cpu, qp);
+			leave_over(thr, qp);
 	}
 }
 
-int shca_steal(struct shca_cpu *cpu, shca_off off)
+int shca_steal(struct shca_thread *thr, shca_off off)
 {
-	struct shca_qp *qp = qp_at(cpu, off);
+	struct shca_qp *qp = qp_at(thr, off);
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
 
-	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == cpu->slot)
+	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == thr->slot)
 		return 0;
 	/* whoever runs it may have died */
-	uint32_t owner = atomic_load_explicit(&cpu->m->threads[L_THREAD(w)].owner, memory_order_relaxed);
-	if (owner && shca_proc_dying(cpu->m, owner - 1))
-		shca_look(cpu->m);
-	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != cpu->slot) {
-		if (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, cpu->slot, w) | (w & L_MORE)))
+	uint32_t owner = atomic_load_explicit(&thr->m->threads[L_THREAD(w)].owner, memory_order_relaxed);
+	if (owner && shca_proc_dying(thr->m, owner - 1))
+		shca_look(thr->m);
+	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot) {
+		if (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_TODO, thr->slot, w) | (w & L_MORE)))
 			continue;
-		todo(cpu, off);
+		todo(thr, off);
 		return 1;
 	}
 	return 0;
@@ -211,20 +211,20 @@ void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struc
 
 /* A WAIT is met when enough completions have ever appeared. Armed, then looked at again: the producer looks for armed
  * waiters after its completion is visible. */
-static bool wait_met(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_wqe *wqe)
+static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
-	struct shca_cq *cq = shca_at(cpu->base, wqe->raddr);
-	struct shca_cq_waiter *w = shca_at(cpu->base, wqe->arg[1]);
+	struct shca_cq *cq = shca_at(thr->base, wqe->raddr);
+	struct shca_cq_waiter *w = shca_at(thr->base, wqe->arg[1]);
 
 	/* tail is at most the count */
-	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(cpu, cq) >= wqe->arg[0])
+	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(thr, cq) >= wqe->arg[0])
 		return true;
-	SHCA_FAILPOINT(cpu, "wait-unmet", qp, 0);
+	SHCA_FAILPOINT(thr, "wait-unmet", qp, 0);
 	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
-	SHCA_FAILPOINT(cpu, "wait-armed", qp, wqe->op);
+	SHCA_FAILPOINT(thr, "wait-armed", qp, wqe->op);
 	/* pairs with the CAS of shca_cq_push */
 	shca_full_fence();
-	if (shca_cq_count(cpu, cq) < wqe->arg[0])
+	if (shca_cq_count(thr, cq) < wqe->arg[0])
 		return false;
 	atomic_store_explicit(&w->armed, 0, memory_order_relaxed);
 	return true;
@@ -238,37 +238,37 @@ static void raise_to(_Atomic uint64_t *word, uint64_t value)
 		;
 }
 
-static void enable(struct shca_cpu *cpu, const struct shca_qp *qp, const struct shca_wqe *wqe)
+static void enable(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
-	struct shca_qp *target = qp_at(cpu, wqe->raddr);
+	struct shca_qp *target = qp_at(thr, wqe->raddr);
 
 	if (wqe->op == SHCA_OP_SEND_EN) {
 		raise_to(&target->enabled, wqe->arg[0]);
-		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
-		shca_kick(cpu, wqe->raddr);
+		SHCA_FAILPOINT(thr, "enable-raised", qp, wqe->op);
+		shca_kick(thr, wqe->raddr);
 	} else {
-		struct shca_rq *rq = shca_rq_at(cpu->m, target->rq);
+		struct shca_rq *rq = shca_rq_at(thr->m, target->rq);
 		if (!rq)
 			return;
 		raise_to(&rq->enabled, wqe->arg[0]);
-		SHCA_FAILPOINT(cpu, "enable-raised", qp, wqe->op);
+		SHCA_FAILPOINT(thr, "enable-raised", qp, wqe->op);
 		/* pairs with the heavy fence of a queue that stalls for want of a receive */
 		shca_full_fence();
 		if (atomic_load(&rq->rnr))
-			shca_recv_kick(cpu, rq);
+			shca_recv_kick(thr, rq);
 	}
 }
 
 /* I7: what a WAIT or ENABLE names must still be there; its number was noted when it was posted. */
-static bool names_object(struct shca_cpu *cpu, const struct shca_wqe *wqe)
+static bool names_object(struct shca_thread *thr, const struct shca_wqe *wqe)
 {
 	enum shca_kind kind = wqe->op == SHCA_OP_WAIT ? SHCA_KIND_CQ : SHCA_KIND_QP;
-	const void *obj = shca_number_get(cpu->m, wqe->dqpn, kind);
+	const void *obj = shca_number_get(thr->m, wqe->dqpn, kind);
 
-	if (!obj || shca_off_of(cpu->m, obj) != wqe->raddr)
+	if (!obj || shca_off_of(thr->m, obj) != wqe->raddr)
 		return false;
-	return wqe->op != SHCA_OP_WAIT || (shca_cq_sound(cpu->m, obj) && !(wqe->arg[1] & 15) &&
-					   shca_fits(cpu->m, wqe->arg[1], sizeof(struct shca_cq_waiter)));
+	return wqe->op != SHCA_OP_WAIT || (shca_cq_sound(thr->m, obj) && !(wqe->arg[1] & 15) &&
+					   shca_fits(thr->m, wqe->arg[1], sizeof(struct shca_cq_waiter)));
 }
 
 /* ---- stalls --------------------------------------------------------------------------------------------------- */
@@ -280,10 +280,10 @@ static const uint32_t rnr_timer_10us[32] = {
 };
 
 /* How long this stall may last: 0: for ever. */
-static uint64_t stall_budget(struct shca_cpu *cpu, const struct shca_qp *qp, int why)
+static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, int why)
 {
 	if (why == SHCA_RNR) {
-		struct shca_qp *to = shca_number_get(cpu->m, qp->dest_qpn, SHCA_KIND_QP);
+		struct shca_qp *to = shca_number_get(thr->m, qp->dest_qpn, SHCA_KIND_QP);
 		uint64_t timer = (uint64_t)rnr_timer_10us[to ? to->min_rnr_timer & 31 : 12] * 10000;
 		return qp->rnr_retry == 7 ? 0 : timer * qp->rnr_retry + 1;
 	}
@@ -292,9 +292,9 @@ static uint64_t stall_budget(struct shca_cpu *cpu, const struct shca_qp *qp, int
 }
 
 /* Whether the queue must wait (true), or its retries are used up. */
-static bool stall(struct shca_cpu *cpu, struct shca_qp *qp, int why)
+static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
-	uint64_t now = shca_now_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(cpu, qp, why);
+	uint64_t now = shca_now_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
 
 	if (!since) {
 		since = now;
@@ -308,7 +308,7 @@ static bool stall(struct shca_cpu *cpu, struct shca_qp *qp, int why)
 	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
 	if (budget && next > since + budget)
 		next = since + budget;
-	shca_timer_add(cpu->m, qp, next);
+	shca_timer_add(thr->m, qp, next);
 	return true;
 }
 
@@ -323,23 +323,23 @@ static void advance(struct shca_qp *qp)
 		atomic_store(&qp->rnr_since, 0);
 }
 
-static void count_request(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t bytes)
+static void count_request(struct shca_thread *thr, struct shca_qp *qp, uint32_t bytes)
 {
 	uint64_t n = atomic_load_explicit(&qp->n_msgs, memory_order_relaxed);
 
 	atomic_store_explicit(&qp->n_msgs, n + 1, memory_order_relaxed);
 	n = atomic_load_explicit(&qp->n_bytes, memory_order_relaxed);
 	atomic_store_explicit(&qp->n_bytes, n + bytes, memory_order_relaxed);
-	if (qp->proc != cpu->m->slot) {
+	if (qp->proc != thr->m->slot) {
 		n = atomic_load_explicit(&qp->n_foreign, memory_order_relaxed);
 		atomic_store_explicit(&qp->n_foreign, n + 1, memory_order_relaxed);
-		n = atomic_load_explicit(&cpu->m->proc->foreign_wqes, memory_order_relaxed);
-		atomic_store_explicit(&cpu->m->proc->foreign_wqes, n + 1, memory_order_relaxed);
+		n = atomic_load_explicit(&thr->m->proc->foreign_wqes, memory_order_relaxed);
+		atomic_store_explicit(&thr->m->proc->foreign_wqes, n + 1, memory_order_relaxed);
 	}
 }
 
 /* Marks the queue as failed, once; everything else follows in shca_flush. */
-static void fail_queue(struct shca_cpu *cpu, struct shca_qp *qp, int status)
+static void fail_queue(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint16_t none = 0;
 
@@ -347,44 +347,44 @@ static void fail_queue(struct shca_cpu *cpu, struct shca_qp *qp, int status)
 	/* a reaper may be setting DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
-	shca_withdraw(cpu->m, qp->proc);
+	shca_withdraw(thr->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
 }
 
-void shca_peer_known(struct shca_cpu *cpu, struct shca_qp *qp, const struct shca_qp *peer)
+void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
 {
 	/* only its owner can watch, and be told */
-	if (qp->proc != cpu->m->slot)
+	if (qp->proc != thr->m->slot)
 		return;
-	qp->peer_proc = (peer->proc + 1u) | atomic_load(&cpu->m->procs[peer->proc].gen) << 16;
-	if (peer->proc != cpu->m->slot)
-		shca_watch(cpu->m, peer->proc);
+	qp->peer_proc = (peer->proc + 1u) | atomic_load(&thr->m->procs[peer->proc].gen) << 16;
+	if (peer->proc != thr->m->slot)
+		shca_watch(thr->m, peer->proc);
 }
 
-void shca_qp_fatal(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
 	/* the event first: a queue that has failed without one would never be told */
-	shca_qp_event(cpu, qp, event);
-	SHCA_FAILPOINT(cpu, "fatal", qp, 0);
-	fail_queue(cpu, qp, IBV_WC_WR_FLUSH_ERR);
-	shca_kick(cpu, shca_off_of(cpu->m, qp));
+	shca_qp_event(thr, qp, event);
+	SHCA_FAILPOINT(thr, "fatal", qp, 0);
+	fail_queue(thr, qp, IBV_WC_WR_FLUSH_ERR);
+	shca_kick(thr, shca_off_of(thr->m, qp));
 }
 
-void shca_qp_fail_once(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
 	if (!atomic_load(&qp->fail))
-		shca_qp_fatal(cpu, qp, event);
+		shca_qp_fatal(thr, qp, event);
 }
 
 /* One request. true: go on with the next. */
-static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
+static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 {
-	struct shca_wqe *wqe = shca_wqe_at(cpu->base, qp, pos);
+	struct shca_wqe *wqe = shca_wqe_at(thr->base, qp, pos);
 	int status = IBV_WC_SUCCESS;
 	uint32_t len = wqe->len;
 
 	/* what it names may be anybody's */
-	shca_widen(cpu);
+	shca_widen(thr);
 
 	if (shca_step_of(qp) == SHCA_STEP_SENT) {
 		status = qp->step_status;
@@ -392,27 +392,27 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 	}
 	switch (wqe->op) {
 	case SHCA_OP_WAIT:
-		if (!names_object(cpu, wqe)) {
+		if (!names_object(thr, wqe)) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		if (!wait_met(cpu, qp, wqe)) {
+		if (!wait_met(thr, qp, wqe)) {
 			/* armed before: whoever puts the CQ in error comes here again */
-			if (!shca_cq_in_error(shca_at(cpu->base, wqe->raddr)))
+			if (!shca_cq_in_error(shca_at(thr->base, wqe->raddr)))
 				return false;
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		SHCA_FAILPOINT(cpu, "wait-met", qp, wqe->op);
+		SHCA_FAILPOINT(thr, "wait-met", qp, wqe->op);
 		break;
 	case SHCA_OP_SEND_EN:
 	case SHCA_OP_RECV_EN:
-		if (!names_object(cpu, wqe)) {
+		if (!names_object(thr, wqe)) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		enable(cpu, qp, wqe);
-		SHCA_FAILPOINT(cpu, "enabled", qp, wqe->op);
+		enable(thr, qp, wqe);
+		SHCA_FAILPOINT(thr, "enabled", qp, wqe->op);
 		break;
 	default: {
 		struct shca_req req;
@@ -421,175 +421,175 @@ static bool run_one(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t pos)
 			break;
 		}
 		shca_req_of_wqe(qp, wqe, &req);
-		status = shca_exec(cpu, qp, &req);
+		status = shca_exec(thr, qp, &req);
 		break;
 	}
 	}
 	if (__builtin_expect(status < 0, 0)) {
 		int why = status;
 		if (why == SHCA_RNR) {
-			struct shca_rq *rq = shca_rq_at(cpu->m, qp->step_rq);
+			struct shca_rq *rq = shca_rq_at(thr->m, qp->step_rq);
 			if (rq) {
-				shca_rnr_link(cpu, rq, qp);
+				shca_rnr_link(thr, rq, qp);
 				/* pairs with the light fence of shca_rq_post */
-				shca_heavy_fence(cpu->m);
+				shca_heavy_fence(thr->m);
 				struct shca_req req;
 				shca_req_of_wqe(qp, wqe, &req);
-				status = shca_exec(cpu, qp, &req);
+				status = shca_exec(thr, qp, &req);
 			}
 		}
 		if (status < 0) {
-			if (stall(cpu, qp, status))
+			if (stall(thr, qp, status))
 				return false;
 			status = status == SHCA_RNR ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_RETRY_EXC_ERR;
-			shca_release_receive(cpu, qp);
+			shca_release_receive(thr, qp);
 		}
 	}
 	if (wqe->op != SHCA_OP_WAIT && wqe->op != SHCA_OP_SEND_EN && wqe->op != SHCA_OP_RECV_EN)
-		count_request(cpu, qp, status == IBV_WC_SUCCESS ? len : 0);
+		count_request(thr, qp, status == IBV_WC_SUCCESS ? len : 0);
 complete:
 	if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
-		shca_fail_head(cpu, qp, status);
+		shca_fail_head(thr, qp, status);
 		return false;
 	}
 	if (wqe->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(cpu, qp, pos, wqe->op, status, len);
+		shca_complete_send(thr, qp, pos, wqe->op, status, len);
 	advance(qp);
-	SHCA_FAILPOINT(cpu, "advanced", qp, wqe->op);
+	SHCA_FAILPOINT(thr, "advanced", qp, wqe->op);
 	return true;
 }
 
-void shca_fail_head(struct shca_cpu *cpu, struct shca_qp *qp, int status)
+void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint64_t pos = atomic_load(&qp->head);
 
-	shca_complete_send(cpu, qp, pos, shca_wqe_at(cpu->base, qp, pos)->op, status, 0);
+	shca_complete_send(thr, qp, pos, shca_wqe_at(thr->base, qp, pos)->op, status, 0);
 	/* before the head moves: what follows is flushed by whoever comes next */
-	fail_queue(cpu, qp, status);
-	SHCA_FAILPOINT(cpu, "failed", qp, qp->step_op);
+	fail_queue(thr, qp, status);
+	SHCA_FAILPOINT(thr, "failed", qp, qp->step_op);
 	advance(qp);
 }
 
-static void flush_receive(struct shca_cpu *cpu, struct shca_qp *qp, uint32_t index)
+static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t index)
 {
 	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
-	struct shca_cq *cq = shca_at_checked(cpu->m, qp->rcq, sizeof(*cq));
+	struct shca_cq *cq = shca_at_checked(thr->m, qp->rcq, sizeof(*cq));
 
 	if (cq)
-		shca_cq_push(cpu, cq, &in);
+		shca_cq_push(thr, cq, &in);
 }
 
 /* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */
-static void flush_rest(struct shca_cpu *cpu, struct shca_qp *qp, struct shca_rq *rq)
+static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq)
 {
-	struct shca_cq *cq = shca_at_checked(cpu->m, qp->rcq, sizeof(*cq));
+	struct shca_cq *cq = shca_at_checked(thr->m, qp->rcq, sizeof(*cq));
 
-	if (!cq || !shca_cq_sound(cpu->m, cq))
+	if (!cq || !shca_cq_sound(thr->m, cq))
 		return;
 	for (uint32_t i = 0; rq->wqes && i < 1u << rq->log2; i++) {
-		if (!shca_rq_in_flush(cpu, rq, i))
+		if (!shca_rq_in_flush(thr, rq, i))
 			continue;
 		/* what was polled is in flush no more (and what is overwritten was polled) */
-		uint64_t end = shca_cq_count(cpu, cq), from = atomic_load(&cq->ci);
+		uint64_t end = shca_cq_count(thr, cq), from = atomic_load(&cq->ci);
 		if (end - from > 1ull << cq->log2)
 			from = end - (1ull << cq->log2);
-		if (shca_cq_find(cpu, cq, (uint32_t)from, qp->qpn, i, true) == 1 || !shca_rq_in_flush(cpu, rq, i))
+		if (shca_cq_find(thr, cq, (uint32_t)from, qp->qpn, i, true) == 1 || !shca_rq_in_flush(thr, rq, i))
 			continue;
-		flush_receive(cpu, qp, i);
+		flush_receive(thr, qp, i);
 	}
-	shca_cq_notice_again(cpu, cq);
+	shca_cq_notice_again(thr, cq);
 }
 
 /* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. */
-static void flush_receives(struct shca_cpu *cpu, struct shca_qp *qp)
+static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 {
-	struct shca_rq *rq = shca_rq_at(cpu->m, qp->rq);
+	struct shca_rq *rq = shca_rq_at(thr->m, qp->rq);
 
 	if (!rq || rq->is_srq || !qp->rcq)
 		return;
 	uint32_t seen = atomic_fetch_or(&qp->flushing, 1);
 	do {
 		if (seen)
-			flush_rest(cpu, qp, rq);
-		for (int index; (index = shca_rq_take(cpu, rq, SHCA_FLUSHER, NULL)) >= 0;) {
-			SHCA_FAILPOINT(cpu, "flush-taken", qp, 0);
-			flush_receive(cpu, qp, (uint32_t)index);
-			SHCA_FAILPOINT(cpu, "flush-done", qp, 0);
+			flush_rest(thr, qp, rq);
+		for (int index; (index = shca_rq_take(thr, rq, SHCA_FLUSHER, NULL)) >= 0;) {
+			SHCA_FAILPOINT(thr, "flush-taken", qp, 0);
+			flush_receive(thr, qp, (uint32_t)index);
+			SHCA_FAILPOINT(thr, "flush-done", qp, 0);
 		}
 		seen |= 1;
 	} while (!atomic_compare_exchange_strong(&qp->flushing, &seen, 0));
 }
 
-void shca_flush(struct shca_cpu *cpu, struct shca_qp *qp)
+void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t posted = atomic_load(&qp->posted);
 
 	for (uint64_t pos; (pos = atomic_load(&qp->head)) < posted;) {
-		struct shca_wqe *wqe = shca_wqe_at(cpu->base, qp, pos);
+		struct shca_wqe *wqe = shca_wqe_at(thr->base, qp, pos);
 		uint32_t step = shca_step_of(qp);
 		/* it was decided when the queue failed, and only its completion is missing */
 		int status = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
-		shca_release_receive(cpu, qp);
-		shca_complete_send(cpu, qp, pos, wqe->op, status, status == IBV_WC_SUCCESS ? wqe->len : 0);
+		shca_release_receive(thr, qp);
+		shca_complete_send(thr, qp, pos, wqe->op, status, status == IBV_WC_SUCCESS ? wqe->len : 0);
 		advance(qp);
 	}
-	flush_receives(cpu, qp);
+	flush_receives(thr, qp);
 }
 
 /* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */
-static bool broken(struct shca_cpu *cpu, struct shca_qp *qp)
+static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 {
 	/* posted before head, see run_some: the other way round a queue that turns SHARED just now would seem to hold too much */
 	uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 	uint64_t head = atomic_load_explicit(&qp->head, memory_order_acquire);
 
-	if (shca_sq_sound(cpu->m, qp, head, posted) && shca_owned(cpu->m, qp, qp->proc))
+	if (shca_sq_sound(thr->m, qp, head, posted) && shca_owned(thr->m, qp, qp->proc))
 		return false;
 	if (!atomic_load(&qp->fail)) {
-		shca_qp_event(cpu, qp, IBV_EVENT_QP_FATAL);
-		fail_queue(cpu, qp, IBV_WC_FATAL_ERR);
+		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
+		fail_queue(thr, qp, IBV_WC_FATAL_ERR);
 	}
 	return true;
 }
 
 /* Up to position `limit`. true: there is more, which may run. */
-static bool run_some(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t limit)
+static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit)
 {
-	if (__builtin_expect(broken(cpu, qp), 0))
+	if (__builtin_expect(broken(thr, qp), 0))
 		return false;
 	for (;;) {
 		if (__builtin_expect(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0, 0)) {
-			shca_flush(cpu, qp);
+			shca_flush(thr, qp);
 			return false;
 		}
 		if (__builtin_expect(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0, 0))
-			flush_receives(cpu, qp);
+			flush_receives(thr, qp);
 		/* posted before head: in to_shared (post.c) the owner moves both, head first. The other way round a queue
 		 * that turns SHARED just now would seem to have requests. */
 		uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 		uint64_t pos = atomic_load_explicit(&qp->head, memory_order_relaxed);
 		if (pos >= posted || pos >= atomic_load_explicit(&qp->enabled, memory_order_acquire))
 			return false;
-		if (__builtin_expect(pos >= limit || !cpu->budget, 0))
+		if (__builtin_expect(pos >= limit || !thr->budget, 0))
 			return true;
-		cpu->budget--;
-		if (!run_one(cpu, qp, pos) && !atomic_load_explicit(&qp->fail, memory_order_relaxed))
+		thr->budget--;
+		if (!run_one(thr, qp, pos) && !atomic_load_explicit(&qp->fail, memory_order_relaxed))
 			return false;
 	}
 }
 
 /* Locked RUN by me. Returns with the lock given up, everything done that could be. */
-static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp)
+static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t limit = atomic_load_explicit(&qp->posted, memory_order_acquire);
 
 	for (;;) {
-		SHCA_FAILPOINT(cpu, "run", qp, 0);
-		if (__builtin_expect(run_some(cpu, qp, limit), 0)) {
-			leave_over(cpu, qp);
+		SHCA_FAILPOINT(thr, "run", qp, 0);
+		if (__builtin_expect(run_some(thr, qp, limit), 0)) {
+			leave_over(thr, qp);
 			return;
 		}
-		SHCA_FAILPOINT(cpu, "release", qp, 0);
+		SHCA_FAILPOINT(thr, "release", qp, 0);
 		uint64_t w = atomic_load(&qp->lock);
 		for (;;) {
 			if (w & L_MORE) {
@@ -602,63 +602,63 @@ static void run_queue(struct shca_cpu *cpu, struct shca_qp *qp)
 	}
 }
 
-void shca_qp_lock(struct shca_cpu *cpu, struct shca_qp *qp)
+void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 {
 	for (uint64_t spins = 1;; spins++) {
 		uint64_t w = atomic_load(&qp->lock);
-		if (L_STATE(w) == SHCA_L_FREE || (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != cpu->slot)) {
-			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, cpu->slot, w)))
+		if (L_STATE(w) == SHCA_L_FREE || (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot)) {
+			if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
 				return;
-		} else if (L_STATE(w) == SHCA_L_TODO && begin(cpu, qp, cpu->slot)) {
+		} else if (L_STATE(w) == SHCA_L_TODO && begin(thr, qp, thr->slot)) {
 			return;
 		}
 		if (!(spins & 0x3ff)) {
-			uint32_t owner = atomic_load(&cpu->m->threads[L_THREAD(w)].owner);
-			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(cpu->m, owner - 1)) {
+			uint32_t owner = atomic_load(&thr->m->threads[L_THREAD(w)].owner);
+			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(thr->m, owner - 1)) {
 				/* a virtual process's threads are all that it has */
-				if (cpu->m->virtual_process)
-					shca_reap(cpu, owner - 1);
+				if (thr->m->virtual_process)
+					shca_reap(thr, owner - 1);
 				else
-					shca_look(cpu->m);
+					shca_look(thr->m);
 			}
 			/* let those go on who wait until I have left the engine */
-			shca_leave(cpu);
+			shca_leave(thr);
 			sched_yield();
-			shca_enter(cpu);
+			shca_enter(thr);
 		}
 	}
 }
 
-bool shca_qp_take_over(struct shca_cpu *cpu, struct shca_qp *qp, uint64_t seen)
+bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen)
 {
 	uint32_t dead = L_THREAD(seen);
 
 	while (L_STATE(seen) != SHCA_L_FREE && L_THREAD(seen) == dead)
-		if (atomic_compare_exchange_strong(&qp->lock, &seen, lock_word(SHCA_L_RUN, cpu->slot, seen)))
+		if (atomic_compare_exchange_strong(&qp->lock, &seen, lock_word(SHCA_L_RUN, thr->slot, seen)))
 			return true;
 	return false;
 }
 
-void shca_qp_unlock(struct shca_cpu *cpu, struct shca_qp *qp)
+void shca_qp_unlock(struct shca_thread *thr, struct shca_qp *qp)
 {
-	cpu->budget = BUDGET;
-	run_queue(cpu, qp);
-	shca_drain(cpu);
+	thr->budget = BUDGET;
+	run_queue(thr, qp);
+	shca_drain(thr);
 }
 
 /* ---- events --------------------------------------------------------------------------------------------------- */
 
-void shca_async_wake(struct shca_cpu *cpu, uint32_t proc)
+void shca_async_wake(struct shca_thread *thr, uint32_t proc)
 {
 	proc &= SHCA_MAX_PROCS - 1;	/* I7 */
-	atomic_store(&cpu->m->procs[proc].async_pending, 1);
-	shca_wake_note(cpu, SHCA_WAKE_ASYNC, proc);
+	atomic_store(&thr->m->procs[proc].async_pending, 1);
+	shca_wake_note(thr, SHCA_WAKE_ASYNC, proc);
 	/* whoever sleeps until it is written to looks for events as well */
-	shca_note_write(cpu, proc);
+	shca_note_write(thr, proc);
 }
 
-void shca_qp_event(struct shca_cpu *cpu, struct shca_qp *qp, enum ibv_event_type event)
+void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
 	atomic_fetch_or(&qp->events, 1u << event);
-	shca_async_wake(cpu, qp->proc);
+	shca_async_wake(thr, qp->proc);
 }

@@ -37,10 +37,10 @@ static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
 }
 
 /* Private memory here, private memory there: what process_vm_* is for. */
-static bool divisible(const struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
+static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
 	return len >= SHCA_SHARE_MIN && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
-	       (dst->proc == cpu->m->slot || src->proc == cpu->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
+	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
 	       src->seg->lane == SHCA_LANE_CMA && dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }
 
@@ -50,7 +50,7 @@ struct job {
 	uint32_t n, dst_proc, src_proc;
 };
 
-static int copy_chunk(struct shca_cpu *cpu, const struct job *job, uint32_t i)
+static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i)
 {
 	uint64_t at = i * job->chunk, n = job->len - at < job->chunk ? job->len - at : job->chunk;
 	struct shca_seg d = {.where = job->dst + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
@@ -58,7 +58,7 @@ static int copy_chunk(struct shca_cpu *cpu, const struct job *job, uint32_t i)
 	struct shca_iov dst = {.proc = job->dst_proc, .seg = &d, .n = 1}, src = {.proc = job->src_proc, .seg = &s, .n = 1};
 	bool src_err;
 
-	return shca_copy(cpu, &dst, &src, n, SHCA_ANY_ORDER, &src_err);
+	return shca_copy(thr, &dst, &src, n, SHCA_ANY_ORDER, &src_err);
 }
 
 static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
@@ -68,9 +68,9 @@ static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
 	return atomic_compare_exchange_strong(word, &free, word_of(gen, thread, CHUNK_CLAIMED));
 }
 
-static struct shca_share *job_of_mine(struct shca_cpu *cpu)
+static struct shca_share *job_of_mine(struct shca_thread *thr)
 {
-	shca_off off = atomic_load_explicit(&cpu->t->share, memory_order_relaxed);
+	shca_off off = atomic_load_explicit(&thr->t->share, memory_order_relaxed);
 
 	if (!off) {
 		/* One of a thread that has ended, if there is one: they are not freed, for a late helper may be looking at it.
@@ -78,29 +78,29 @@ static struct shca_share *job_of_mine(struct shca_cpu *cpu)
 		 * is done under: the caller may hold the device's. */
 		static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 		pthread_mutex_lock(&taking);
-		off = atomic_load(&cpu->m->shares);
-		while (off && !atomic_compare_exchange_weak(&cpu->m->shares, &off,
-							    atomic_load(&((struct shca_share *)shca_at(cpu->base, off))->next)))
+		off = atomic_load(&thr->m->shares);
+		while (off && !atomic_compare_exchange_weak(&thr->m->shares, &off,
+							    atomic_load(&((struct shca_share *)shca_at(thr->base, off))->next)))
 			;
 		pthread_mutex_unlock(&taking);
 		if (!off)
-			off = shca_mem_alloc(cpu->m, sizeof(struct shca_share));
+			off = shca_mem_alloc(thr->m, sizeof(struct shca_share));
 		if (!off)
 			return NULL;
-		atomic_store_explicit(&cpu->t->share, off, memory_order_release);
+		atomic_store_explicit(&thr->t->share, off, memory_order_release);
 	}
-	return shca_at(cpu->base, off);
+	return shca_at(thr->base, off);
 }
 
-void shca_share_end(struct shca_cpu *cpu)
+void shca_share_end(struct shca_thread *thr)
 {
-	shca_off off = atomic_exchange(&cpu->t->share, 0), first = atomic_load(&cpu->m->shares);
+	shca_off off = atomic_exchange(&thr->t->share, 0), first = atomic_load(&thr->m->shares);
 
 	if (!off)
 		return;
 	do
-		atomic_store(&((struct shca_share *)shca_at(cpu->base, off))->next, first);
-	while (!atomic_compare_exchange_weak(&cpu->m->shares, &first, off));
+		atomic_store(&((struct shca_share *)shca_at(thr->base, off))->next, first);
+	while (!atomic_compare_exchange_weak(&thr->m->shares, &first, off));
 }
 
 static struct job describe(struct shca_share *share, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
@@ -149,29 +149,29 @@ static bool look_at(const struct shca_share *share, struct job *job)
 
 /* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
  * but those that are at it are waited for: the memory is about to be given back. */
-static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct job *job, int error)
+static int finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error)
 {
 	for (uint32_t i = 0; i < job->n; i++) {
 		/* after an error some are still free: no helper shall begin them now */
 		if (error)
-			claim(&share->word[i], job->gen, cpu->slot);
+			claim(&share->word[i], job->gen, thr->slot);
 		for (uint64_t spins = 1;; spins++) {
 			uint64_t w = atomic_load_explicit(&share->word[i], memory_order_acquire);
 			uint32_t thread = (uint32_t)(w >> 8) & 0xffffff;
-			if ((w & 0xff) == CHUNK_DONE || (error && ((w & 0xff) == CHUNK_FAILED || thread == cpu->slot)))
+			if ((w & 0xff) == CHUNK_DONE || (error && ((w & 0xff) == CHUNK_FAILED || thread == thr->slot)))
 				break;
 			bool redo = (w & 0xff) == CHUNK_FAILED;
 			if (!redo && !(spins & 0xfff)) {
 				/* its CPU may be this one */
 				sched_yield();
-				uint32_t owner = atomic_load(&cpu->m->threads[thread].owner);
-				redo = !owner || shca_proc_gone(cpu->m, owner - 1);
-				if (!redo && shca_proc_dying(cpu->m, owner - 1))
-					shca_look(cpu->m);
+				uint32_t owner = atomic_load(&thr->m->threads[thread].owner);
+				redo = !owner || shca_proc_gone(thr->m, owner - 1);
+				if (!redo && shca_proc_dying(thr->m, owner - 1))
+					shca_look(thr->m);
 			}
 			if (redo) {
 				if (!error)
-					error = copy_chunk(cpu, job, i);
+					error = copy_chunk(thr, job, i);
 				break;
 			}
 			shca_relax();
@@ -180,67 +180,67 @@ static int finish(struct shca_cpu *cpu, struct shca_share *share, const struct j
 	return error;
 }
 
-uint64_t shca_share_copy(struct shca_cpu *cpu, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 			 enum shca_order order, int *rc)
 {
 	struct shca_share *share;
 
 	*rc = 0;
-	if (!divisible(cpu, dst, src, len) || cpu->sharing || !(share = job_of_mine(cpu)))
+	if (!divisible(thr, dst, src, len) || thr->sharing || !(share = job_of_mine(thr)))
 		return 0;
 	uint64_t part = order == SHCA_ANY_ORDER ? len : len - 64;	/* the last line is the caller's, after everything else */
-	_Atomic uint32_t *bell = &cpu->m->procs[dst->proc == cpu->m->slot ? src->proc : dst->proc].share;
+	_Atomic uint32_t *bell = &thr->m->procs[dst->proc == thr->m->slot ? src->proc : dst->proc].share;
 	struct job job = describe(share, dst, src, part);
-	uint32_t none = 0, me = cpu->slot + 1;
+	uint32_t none = 0, me = thr->slot + 1;
 	bool rung = atomic_compare_exchange_strong(bell, &none, me);
 
-	cpu->sharing = true;
-	atomic_store_explicit(&cpu->m->looks, 0, memory_order_relaxed);
+	thr->sharing = true;
+	atomic_store_explicit(&thr->m->looks, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < job.n && !*rc; i++) {
-		if (!claim(&share->word[i], job.gen, cpu->slot))
+		if (!claim(&share->word[i], job.gen, thr->slot))
 			continue;
-		*rc = copy_chunk(cpu, &job, i);
-		atomic_store_explicit(&share->word[i], word_of(job.gen, cpu->slot, *rc ? CHUNK_FAILED : CHUNK_DONE),
+		*rc = copy_chunk(thr, &job, i);
+		atomic_store_explicit(&share->word[i], word_of(job.gen, thr->slot, *rc ? CHUNK_FAILED : CHUNK_DONE),
 				      memory_order_release);
 	}
 	if (rung)
 		atomic_compare_exchange_strong(bell, &me, 0);
-	*rc = finish(cpu, share, &job, *rc);
-	cpu->sharing = false;
+	*rc = finish(thr, share, &job, *rc);
+	thr->sharing = false;
 	return part;
 }
 
-int shca_share_help(struct shca_cpu *cpu)
+int shca_share_help(struct shca_thread *thr)
 {
-	uint32_t thread = atomic_load_explicit(&cpu->m->proc->share, memory_order_acquire);
+	uint32_t thread = atomic_load_explicit(&thr->m->proc->share, memory_order_acquire);
 	int helped = 0;
 
 	if (!thread || thread > SHCA_MAX_THREADS)
 		return 0;
 	/* who is about to copy again by himself would only change the places where the data is cached */
-	if (atomic_fetch_add_explicit(&cpu->m->looks, 1, memory_order_relaxed) < PATIENCE)
+	if (atomic_fetch_add_explicit(&thr->m->looks, 1, memory_order_relaxed) < PATIENCE)
 		return 0;
 	/* another process's job */
-	shca_widen(cpu);
-	struct shca_share *share = shca_at_checked(cpu->m, atomic_load(&cpu->m->threads[thread - 1].share), sizeof(*share));
+	shca_widen(thr);
+	struct shca_share *share = shca_at_checked(thr->m, atomic_load(&thr->m->threads[thread - 1].share), sizeof(*share));
 	struct job job;
 	if (!share || !look_at(share, &job))
 		return 0;
-	cpu->sharing = true;
+	thr->sharing = true;
 	for (uint32_t i = job.n; i-- > 0;) {
-		if (!claim(&share->word[i], job.gen, cpu->slot)) {
+		if (!claim(&share->word[i], job.gen, thr->slot)) {
 			/* the executor has come as far as this */
 			if ((atomic_load(&share->word[i]) & 0xff) != CHUNK_FREE)
 				continue;
 			break;
 		}
-		SHCA_FAILPOINT(cpu, "share", NULL, 0);
-		int rc = copy_chunk(cpu, &job, i);
-		SHCA_FAILPOINT(cpu, "share-done", NULL, 0);
-		atomic_store_explicit(&share->word[i], word_of(job.gen, cpu->slot, rc ? CHUNK_FAILED : CHUNK_DONE),
+		SHCA_FAILPOINT(thr, "share", NULL, 0);
+		int rc = copy_chunk(thr, &job, i);
+		SHCA_FAILPOINT(thr, "share-done", NULL, 0);
+		atomic_store_explicit(&share->word[i], word_of(job.gen, thr->slot, rc ? CHUNK_FAILED : CHUNK_DONE),
 				      memory_order_release);
 		helped++;
 	}
-	cpu->sharing = false;
+	thr->sharing = false;
 	return helped;
 }

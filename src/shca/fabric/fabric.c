@@ -479,16 +479,16 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	if (lock_fd >= 0)
 		close(lock_fd);
 	lock_fd = -1;
-	struct shca_cpu *cpu = shca_cpu_get(m);
-	err = cpu ? shca_cma_judge(m) : -errno;
+	struct shca_thread *thr = shca_thread_get(m);
+	err = thr ? shca_cma_judge(m) : -errno;
 	if (err)
 		goto not_published;
-	SHCA_FAILPOINT(cpu, "join-sweep", NULL, 0);
-	shca_proc_sweep(cpu);
+	SHCA_FAILPOINT(thr, "join-sweep", NULL, 0);
+	shca_proc_sweep(thr);
 	return 0;
 
 not_published:
-	shca_responder_stop(m);
+	shca_proxy_stop(m);
 	shca_member_unregister(m);
 	shca_heap_return(m);
 	shca_proc_release(m);
@@ -569,7 +569,7 @@ static void forget_after_fork(struct shca_member *m)
 {
 	/* base is not mapped here and the descriptors were closed (member.c) */
 	shca_helper_forget(m);
-	shca_responder_stop(m);
+	shca_proxy_stop(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
 	pthread_mutex_destroy(&m->mutex);
@@ -584,7 +584,7 @@ void shca_fabric_leave(struct shca_member *m)
 	bool killed = m->virtual_process && !__atomic_load_n(&m->proc->pid, __ATOMIC_RELAXED);
 	shca_helper_stop(m);
 	if (!killed)
-		shca_responder_stop(m);
+		shca_proxy_stop(m);
 	/* before the name goes nobody may find a fabric that is not there; a joiner that found this name in time has
 	 * its own descriptor by now and publishes it before the next joiner looks */
 	shca_fd_close(&m->name_fd);

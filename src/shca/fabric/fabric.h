@@ -5,7 +5,7 @@
  * wake.c puts to sleep and wakes.
  *
  * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its
- * threads a struct shca_cpu. Internal functions return 0 or a negative errno.
+ * threads a struct shca_thread. Internal functions return 0 or a negative errno.
  */
 #ifndef SHCA_FABRIC_H
 #define SHCA_FABRIC_H
@@ -40,7 +40,7 @@
 #define SHCA_PUBLIC
 #endif
 
-struct shca_cpu;
+struct shca_thread;
 
 /* A descriptor that the application may have closed, and whose number may be another file's by now. */
 struct shca_fd {
@@ -66,10 +66,10 @@ struct shca_member {
 	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
 	struct shca_helper *_Atomic helper;	/* helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
-	struct shca_responder *responder;	/* respond.c; NULL while the kernel lets peers in */
+	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
-	struct shca_cpu *cpus;		/* threads of this member; member.c's lock */
+	struct shca_thread *thrs;		/* threads of this member; member.c's lock */
 	struct shca_member *next;	/* members of this process; member.c's lock */
 	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
 	void *local;			/* numbers to verbs objects of this process */
@@ -80,7 +80,7 @@ struct shca_member {
 };
 
 /* A thread of a member, as the engine sees it. */
-struct shca_cpu {
+struct shca_thread {
 	struct shca_member *m;
 	char *base;			/* = m->base */
 	uint32_t slot;			/* thread slot */
@@ -94,20 +94,20 @@ struct shca_cpu {
 	struct shca_wakeup *wakeups;	/* to be delivered on leave */
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* fault injection */
-	struct shca_held *held;		/* ... a datagram that is late; NULL until the first */
+	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
 	bool in_reap, helper;		/* it is in shca_reap_on; it is the helper thread */
-	struct shca_cpu *next;		/* of the member */
+	struct shca_thread *next;		/* of the member */
 };
 
 /* ---- failpoints: compiled in for tests only ----------------------------------------------------------------- */
 #ifdef SHCA_FAILPOINTS
-void shca_failpoint(struct shca_cpu *cpu, const char *name, const struct shca_qp *qp, int op);
-#define SHCA_FAILPOINT(cpu, name, qp, op) shca_failpoint(cpu, name, qp, op)
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op);
+#define SHCA_FAILPOINT(thr, name, qp, op) shca_failpoint(thr, name, qp, op)
 #else
-#define SHCA_FAILPOINT(cpu, name, qp, op) ((void)0)
+#define SHCA_FAILPOINT(thr, name, qp, op) ((void)0)
 #endif
 
 struct shca_todo {
@@ -237,24 +237,24 @@ static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t 
 
 /* ---- member.c --------------------------------------------------------------------------------------------- */
 
-/* This thread's latest cpu. Initial-exec: no call to find it, even in a dlopened library. */
+/* This thread's latest thr. Initial-exec: no call to find it, even in a dlopened library. */
 struct shca_tls {
 	uint64_t id;			/* of its member */
-	struct shca_cpu *cpu;
+	struct shca_thread *thr;
 };
 extern __thread struct shca_tls shca_tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
-struct shca_cpu *shca_cpu_get_slow(struct shca_member *m);
+struct shca_thread *shca_thread_get_slow(struct shca_member *m);
 /* This thread of this member, made on first use and released when the thread ends. NULL with errno (ESTALE: the
  * member belongs to the parent of a fork, or was left). */
-static inline struct shca_cpu *shca_cpu_get(struct shca_member *m)
+static inline struct shca_thread *shca_thread_get(struct shca_member *m)
 {
 	if (__builtin_expect(shca_tls.id == m->id && m->id, 1))
-		return shca_tls.cpu;
-	return shca_cpu_get_slow(m);
+		return shca_tls.thr;
+	return shca_thread_get_slow(m);
 }
 /* For virtual processes and tests: explicit. */
-struct shca_cpu *shca_cpu_new(struct shca_member *m);
-void shca_cpu_free(struct shca_cpu *cpu);
+struct shca_thread *shca_thread_new(struct shca_member *m);
+void shca_thread_free(struct shca_thread *thr);
 
 /* Whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
  * closed the descriptor), everybody lives: the helper thread can. */
@@ -277,11 +277,11 @@ void shca_proc_reap_end(struct shca_member *m, uint32_t slot);
 /* The reaper stops before the end: somebody else begins again. */
 void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot);
 /* Reaps every dead process of the fabric that nobody noticed (by shca_reap). Called by each process that joins. */
-void shca_proc_sweep(struct shca_cpu *cpu);
+void shca_proc_sweep(struct shca_thread *thr);
 /* Waits until every thread that was inside the engine, in objects of process `whose`, when the gate was closed, has left
  * them or died (I8). While it waits, the caller itself counts as outside, so that two of them cannot wait for each
  * other: it must not hold pointers into other processes' objects across the call. */
-void shca_quiesce(struct shca_cpu *cpu, uint32_t whose);
+void shca_quiesce(struct shca_thread *thr, uint32_t whose);
 /* The same for somebody who has other things to do meanwhile: it is over when shca_quiesced says so, once; false from
  * shca_quiesce_begin: no memory, begin again later. shca_quiesce_end gives it up. SHCA_NOBODY: only threads that may be
  * inside of anything. */
@@ -293,8 +293,8 @@ struct shca_quiesce {
 	} *inside;
 	uint32_t n, whose;
 };
-bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t whose);
-bool shca_quiesced(struct shca_cpu *cpu, struct shca_quiesce *q);
+bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose);
+bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q);
 void shca_quiesce_end(struct shca_quiesce *q);
 static inline void shca_full_fence(void)
 {
@@ -331,14 +331,14 @@ void shca_look(struct shca_member *m);
 /* Calls the helper thread of any process. */
 void shca_helper_call(struct shca_member *m, uint32_t slot);
 
-/* ---- respond.c --------------------------------------------------------------------------------------------- */
+/* ---- proxy.c --------------------------------------------------------------------------------------------- */
 
-/* Copies between memory mapped here and private memory of a process by that process's responder thread, for pairs of
+/* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of
  * which the kernel forbids process_vm_*. Inside the engine. last: the last line is to appear after the rest. 0; -EFAULT;
  * -ESRCH: the process died; -EPERM: it has no responder. */
-int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last);
+int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last);
 /* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
-bool shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead);	/* false: somebody is still at it, come again */
+bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);	/* false: somebody is still at it, come again */
 
 /* ---- wake.c ----------------------------------------------------------------------------------------------- */
 
@@ -355,13 +355,13 @@ struct shca_ring {
 /* The same for such a bell; cqn 0: a ring of somebody else. wait false: does not block, whatever the descriptor's flags. */
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
 /* Sends the ring of a CQ's event, if this thread owes it. Inside the engine. */
-void shca_ring_event(struct shca_cpu *cpu, struct shca_cq *cq);
+void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq);
 /* Makes this thread the one who owes the ring of this event, whose word was seen. false: it is another by now, or read. */
-bool shca_ring_adopt(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t seen);
+bool shca_ring_adopt(struct shca_thread *thr, struct shca_cq *cq, uint64_t seen);
 /* Notes a wake-up, to be delivered before the outermost shca_leave is passed; the same one twice is one. */
-void shca_wake_note(struct shca_cpu *cpu, uint32_t kind, shca_off obj);
+void shca_wake_note(struct shca_thread *thr, uint32_t kind, shca_off obj);
 /* Delivers the wake-ups that were noted; called on leave. */
-void shca_wake_deliver(struct shca_cpu *cpu);
+void shca_wake_deliver(struct shca_thread *thr);
 void shca_futex_wake(_Atomic uint32_t *word);
 /* 0: woken, or the word is not `seen` any more; -ETIMEDOUT; -EINTR. timeout_ns UINT64_MAX: for ever. */
 int shca_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
@@ -371,7 +371,7 @@ int shca_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
  *     seen = shca_sleep_prepare(m);
  *     look again; if there is something: shca_sleep_cancel(m), else shca_sleep_commit(m, seen, timeout)
  * Whoever stores into another process's memory, inside the engine:
- *     store; shca_note_write(cpu, slot);
+ *     store; shca_note_write(thr, slot);
  * Fences: prepare's heavy fence pairs with the light one in shca_note_write: either the sleeper's second look sees the
  * store, or the writer sees `sleepers`.
  */
@@ -380,12 +380,12 @@ uint32_t shca_sleep_prepare(struct shca_member *m);
 int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns);
 void shca_sleep_cancel(struct shca_member *m);
 void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this process; async-signal-safe */
-static inline void shca_note_write(struct shca_cpu *cpu, uint32_t slot)
+static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 {
-	shca_light_fence(cpu->m);
+	shca_light_fence(thr->m);
 	slot &= SHCA_MAX_PROCS - 1;	/* I7 */
-	if (__builtin_expect(atomic_load_explicit(&cpu->m->procs[slot].sleepers, memory_order_relaxed) != 0, 0))
-		shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+	if (__builtin_expect(atomic_load_explicit(&thr->m->procs[slot].sleepers, memory_order_relaxed) != 0, 0))
+		shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
 }
 
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */
@@ -405,64 +405,64 @@ static inline uint64_t shca_inside_two(uint32_t a, uint32_t b)
 {
 	return (uint64_t)(a + 1) << 32 | (uint64_t)(b + 1) << 48;
 }
-static inline void shca_enter_in(struct shca_cpu *cpu, uint64_t where)
+static inline void shca_enter_in(struct shca_thread *thr, uint64_t where)
 {
-	if (cpu->depth++ == 0) {
-		uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-		atomic_store_explicit(&cpu->t->active, (a + 1) | where, memory_order_relaxed);
-		cpu->where = where;
+	if (thr->depth++ == 0) {
+		uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
+		atomic_store_explicit(&thr->t->active, (a + 1) | where, memory_order_relaxed);
+		thr->where = where;
 		/* pairs with the heavy fence of shca_quiesce */
-		shca_light_fence(cpu->m);
-	} else if (cpu->where != where && cpu->where != SHCA_ANYWHERE) {
-		atomic_store_explicit(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed),
+		shca_light_fence(thr->m);
+	} else if (thr->where != where && thr->where != SHCA_ANYWHERE) {
+		atomic_store_explicit(&thr->t->active, (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed),
 				      memory_order_relaxed);
-		cpu->where = SHCA_ANYWHERE;
-		shca_light_fence(cpu->m);
+		thr->where = SHCA_ANYWHERE;
+		shca_light_fence(thr->m);
 	}
 }
-static inline void shca_enter(struct shca_cpu *cpu)
+static inline void shca_enter(struct shca_thread *thr)
 {
-	shca_enter_in(cpu, SHCA_ANYWHERE);
+	shca_enter_in(thr, SHCA_ANYWHERE);
 }
 /* The caller's innermost enter is the outermost, or it widens. */
-static inline void shca_widen(struct shca_cpu *cpu)
+static inline void shca_widen(struct shca_thread *thr)
 {
-	if (cpu->where == SHCA_ANYWHERE)
+	if (thr->where == SHCA_ANYWHERE)
 		return;
-	atomic_store_explicit(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed),
+	atomic_store_explicit(&thr->t->active, (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed),
 			      memory_order_relaxed);
-	cpu->where = SHCA_ANYWHERE;
-	shca_light_fence(cpu->m);
+	thr->where = SHCA_ANYWHERE;
+	shca_light_fence(thr->m);
 }
-static inline void shca_narrow(struct shca_cpu *cpu, uint64_t where)
+static inline void shca_narrow(struct shca_thread *thr, uint64_t where)
 {
-	cpu->where = where;
-	atomic_store_explicit(&cpu->t->active,
-			      (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) | where, memory_order_release);
+	thr->where = where;
+	atomic_store_explicit(&thr->t->active,
+			      (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed) | where, memory_order_release);
 }
-static inline void shca_leave(struct shca_cpu *cpu)
+static inline void shca_leave(struct shca_thread *thr)
 {
-	if (--cpu->depth == 0) {
+	if (--thr->depth == 0) {
 		/* inside still: what is woken must not be freed before, and no ring may come after its CQ is gone */
-		if (__builtin_expect(cpu->wake_n != 0, 0))
-			shca_wake_deliver(cpu);
-		uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-		atomic_store_explicit(&cpu->t->active, a + 1, memory_order_release);
+		if (__builtin_expect(thr->wake_n != 0, 0))
+			shca_wake_deliver(thr);
+		uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
+		atomic_store_explicit(&thr->t->active, a + 1, memory_order_release);
 	}
 }
 
 /* The same for a thread that is known to be outside and notes no wake-ups: shca_leave_first gets what shca_enter_first gave. */
-static inline uint32_t shca_enter_first(struct shca_cpu *cpu, uint64_t where)
+static inline uint32_t shca_enter_first(struct shca_thread *thr, uint64_t where)
 {
-	uint32_t a = (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed);
-	atomic_store_explicit(&cpu->t->active, (a + 1) | where, memory_order_relaxed);
+	uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
+	atomic_store_explicit(&thr->t->active, (a + 1) | where, memory_order_relaxed);
 	/* pairs with the heavy fence of shca_quiesce */
-	shca_light_fence(cpu->m);
+	shca_light_fence(thr->m);
 	return a;
 }
-static inline void shca_leave_first(struct shca_cpu *cpu, uint32_t a)
+static inline void shca_leave_first(struct shca_thread *thr, uint32_t a)
 {
-	atomic_store_explicit(&cpu->t->active, a + 2, memory_order_release);
+	atomic_store_explicit(&thr->t->active, a + 2, memory_order_release);
 }
 
 /* ---- between the files of the fabric: not for others --------------------------------------------------------- */
@@ -498,15 +498,15 @@ int shca_own_descriptors(const int *keep, int n);
 int shca_stderr(void);					/* to be closed unless it is STDERR_FILENO; -1: there is none */
 int shca_member_register(struct shca_member *m);
 void shca_member_unregister(struct shca_member *m);
-void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self, uint32_t whose);
+void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t whose);
 void shca_threads_release(struct shca_member *m, uint32_t slot);
 bool shca_membarrier_missing(void);
 bool shca_under_valgrind(void);
 uint32_t shca_segments_used(const struct shca_member *m, bool regions);
 int shca_cma_judge(struct shca_member *m);
-int shca_responder_check(struct shca_member *m);
-int shca_responder_start(struct shca_member *m);
-void shca_responder_stop(struct shca_member *m);
+int shca_proxy_check(struct shca_member *m);
+int shca_proxy_start(struct shca_member *m);
+void shca_proxy_stop(struct shca_member *m);
 bool shca_cma_possible(const char **why);
 /* env.c: variables of vars.def, by type; their defaults also where they are not understood, with text on stderr. dflt: instead
  * of the listed one, unless NULL. */

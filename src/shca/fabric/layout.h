@@ -82,7 +82,7 @@ struct shca_proc_slot {
 	uint32_t reserved1;
 	_Atomic uint64_t asleep_until;	/* 0: it is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
-	_Atomic uint64_t mailbox;	/* of its responder thread; 0: none */
+	_Atomic uint64_t mailbox;	/* of its proxy thread; 0: none */
 	_Atomic uint32_t timers[SHCA_TIMERS];	/* numbers of queues that have been given a time to look at them again; 0: free */
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list;
@@ -141,7 +141,7 @@ typedef _Atomic uint64_t shca_dirent;
 
 /* ---- memory regions --------------------------------------------------------------------------------------- */
 
-enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_RESPONDER };
+enum shca_lane { SHCA_LANE_ARENA = 1, SHCA_LANE_CMA, SHCA_LANE_PROXY };
 struct shca_mr {
 	_Atomic uint32_t key;		/* the whole key while valid, else 0 */
 	uint32_t pd;

@@ -14,7 +14,7 @@
  *    and asks its own helper thread to look, who waits for the life lock.
  *
  * Danger: descriptors are the application's to close, and a number that it has closed is soon another file's. The helper
- * and responder threads have a descriptor table of their own; all others make sure what a number stands for.
+ * and proxy threads have a descriptor table of their own; all others make sure what a number stands for.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -23,7 +23,7 @@
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
 
-/* Guards the lists of members and of their cpus. Never held while the engine runs or anything waits. */
+/* Guards the lists of members and of their thrs. Never held while the engine runs or anything waits. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct shca_member *members;
 static uint64_t last_id;
@@ -33,14 +33,14 @@ static int key_error;
 
 __thread struct shca_tls shca_tls;
 
-/* The cpus of one thread: usually one. Hangs on thread_key. */
+/* The thrs of one thread: usually one. Hangs on thread_key. */
 struct thread_entry {
 	uint64_t id;
-	struct shca_cpu *cpu;
+	struct shca_thread *thr;
 	struct thread_entry *next;
 };
 
-static void cpu_destroy(struct shca_cpu *cpu);
+static void thread_destroy(struct shca_thread *thr);
 
 /* A virtual process that was killed: what it holds in the fabric is the reaper's. */
 static bool killed(const struct shca_member *m)
@@ -56,26 +56,26 @@ static struct shca_member *by_id(uint64_t id)
 	return m;
 }
 
-static void unlink_cpu(struct shca_cpu *cpu)
+static void unlink_thread(struct shca_thread *thr)
 {
-	struct shca_cpu **p = &cpu->m->cpus;
-	while (*p && *p != cpu)
+	struct shca_thread **p = &thr->m->thrs;
+	while (*p && *p != thr)
 		p = &(*p)->next;
 	if (*p)
-		*p = cpu->next;
+		*p = thr->next;
 }
 
 static void thread_ends(void *head)
 {
 	struct thread_entry *e = head, *next;
 	shca_tls.id = 0;
-	shca_tls.cpu = NULL;
+	shca_tls.thr = NULL;
 	pthread_mutex_lock(&registry);
 	for (; e; e = next) {
 		next = e->next;
-		if (by_id(e->id)) {	/* else the member was left, and took its cpus along */
-			unlink_cpu(e->cpu);
-			cpu_destroy(e->cpu);
+		if (by_id(e->id)) {	/* else the member was left, and took its thrs along */
+			unlink_thread(e->thr);
+			thread_destroy(e->thr);
 		}
 		free(e);
 	}
@@ -165,10 +165,10 @@ void shca_member_unregister(struct shca_member *m)
 	if (*p)
 		*p = m->next;
 	m->id = 0;
-	while (m->cpus) {
-		struct shca_cpu *cpu = m->cpus;
-		m->cpus = cpu->next;
-		cpu_destroy(cpu);
+	while (m->thrs) {
+		struct shca_thread *thr = m->thrs;
+		m->thrs = thr->next;
+		thread_destroy(thr);
 	}
 	pthread_mutex_unlock(&registry);
 }
@@ -211,62 +211,62 @@ void shca_threads_release(struct shca_member *m, uint32_t slot)
 			release_thread(&m->threads[i]);
 }
 
-static void cpu_destroy(struct shca_cpu *cpu)
+static void thread_destroy(struct shca_thread *thr)
 {
-	if (cpu->t && !killed(cpu->m)) {
-		shca_reap_give_up(cpu);
-		shca_share_end(cpu);
-		release_thread(cpu->t);
+	if (thr->t && !killed(thr->m)) {
+		shca_reap_give_up(thr);
+		shca_share_end(thr);
+		release_thread(thr->t);
 	}
-	free(cpu->todo_items);
-	free(cpu->wakeups);
-	free(cpu->bounce);
-	free(cpu->held);
-	free(cpu);
+	free(thr->todo_items);
+	free(thr->wakeups);
+	free(thr->bounce);
+	free(thr->late);
+	free(thr);
 }
 
-struct shca_cpu *shca_cpu_new(struct shca_member *m)
+struct shca_thread *shca_thread_new(struct shca_member *m)
 {
-	struct shca_cpu *cpu = calloc(1, sizeof(*cpu));
-	if (!cpu)
+	struct shca_thread *thr = calloc(1, sizeof(*thr));
+	if (!thr)
 		return NULL;
-	cpu->m = m;
-	cpu->base = m->base;
-	cpu->todo_cap = cpu->wake_cap = 64;
-	cpu->todo_items = calloc(cpu->todo_cap, sizeof(*cpu->todo_items));
-	cpu->wakeups = calloc(cpu->wake_cap, sizeof(*cpu->wakeups));
-	cpu->bounce = malloc(65536);
-	if (!cpu->todo_items || !cpu->wakeups || !cpu->bounce) {
+	thr->m = m;
+	thr->base = m->base;
+	thr->todo_cap = thr->wake_cap = 64;
+	thr->todo_items = calloc(thr->todo_cap, sizeof(*thr->todo_items));
+	thr->wakeups = calloc(thr->wake_cap, sizeof(*thr->wakeups));
+	thr->bounce = malloc(65536);
+	if (!thr->todo_items || !thr->wakeups || !thr->bounce) {
 		errno = ENOMEM;
 		goto fail;
 	}
-	cpu->t = claim_thread(m, &cpu->slot);
-	if (!cpu->t)
+	thr->t = claim_thread(m, &thr->slot);
+	if (!thr->t)
 		goto fail;
-	cpu->rng = atomic_load(&m->hdr->fault_seed) ^ (0x9e3779b97f4a7c15ull * (cpu->slot + 1));
+	thr->rng = atomic_load(&m->hdr->fault_seed) ^ (0x9e3779b97f4a7c15ull * (thr->slot + 1));
 	pthread_mutex_lock(&registry);
-	cpu->next = m->cpus;
-	m->cpus = cpu;
+	thr->next = m->thrs;
+	m->thrs = thr;
 	pthread_mutex_unlock(&registry);
-	return cpu;
+	return thr;
 fail:;
 	int err = errno;
-	cpu_destroy(cpu);
+	thread_destroy(thr);
 	errno = err;
 	return NULL;
 }
 
-void shca_cpu_free(struct shca_cpu *cpu)
+void shca_thread_free(struct shca_thread *thr)
 {
-	if (!cpu)
+	if (!thr)
 		return;
 	pthread_mutex_lock(&registry);
-	unlink_cpu(cpu);
+	unlink_thread(thr);
 	pthread_mutex_unlock(&registry);
-	cpu_destroy(cpu);
+	thread_destroy(thr);
 }
 
-struct shca_cpu *shca_cpu_get_slow(struct shca_member *m)
+struct shca_thread *shca_thread_get_slow(struct shca_member *m)
 {
 	if (!m->id) {
 		errno = ESTALE;
@@ -277,23 +277,23 @@ struct shca_cpu *shca_cpu_get_slow(struct shca_member *m)
 		e = e->next;
 	if (!e) {
 		e = malloc(sizeof(*e));
-		struct shca_cpu *cpu = e ? shca_cpu_new(m) : NULL;
-		if (!cpu) {
+		struct shca_thread *thr = e ? shca_thread_new(m) : NULL;
+		if (!thr) {
 			free(e);
 			return NULL;
 		}
-		*e = (struct thread_entry){ m->id, cpu, head };
+		*e = (struct thread_entry){ m->id, thr, head };
 		int err = pthread_setspecific(thread_key, e);
 		if (err) {
-			shca_cpu_free(cpu);
+			shca_thread_free(thr);
 			free(e);
 			errno = err;
 			return NULL;
 		}
 	}
 	shca_tls.id = e->id;
-	shca_tls.cpu = e->cpu;
-	return e->cpu;
+	shca_tls.thr = e->thr;
+	return e->thr;
 }
 
 /* ---- process slots --------------------------------------------------------------------------------------------- */
@@ -480,14 +480,14 @@ void shca_proc_reap_end(struct shca_member *m, uint32_t slot)
 	atomic_store(&p->state, SHCA_PROC_FREE);
 }
 
-void shca_proc_sweep(struct shca_cpu *cpu)
+void shca_proc_sweep(struct shca_thread *thr)
 {
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t s = atomic_load(&m->procs[i].state) & 255;
 		if (i != m->slot && (s == SHCA_PROC_LIVE || s == SHCA_PROC_REAPING) && !shca_proc_alive(m, i))
-			shca_reap(cpu, i);
+			shca_reap(thr, i);
 	}
 }
 
@@ -540,21 +540,21 @@ static bool is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint3
 }
 
 /* The caller counts as outside from step_out to step_in. */
-static void step_out(struct shca_cpu *cpu)
+static void step_out(struct shca_thread *thr)
 {
-	if (cpu && cpu->depth)
-		atomic_store(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) + 1);
+	if (thr && thr->depth)
+		atomic_store(&thr->t->active, (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed) + 1);
 }
-static void step_in(struct shca_cpu *cpu)
+static void step_in(struct shca_thread *thr)
 {
-	if (!cpu || !cpu->depth)
+	if (!thr || !thr->depth)
 		return;
-	atomic_store(&cpu->t->active, (uint32_t)atomic_load_explicit(&cpu->t->active, memory_order_relaxed) + 1);
-	cpu->where = SHCA_ANYWHERE;
-	shca_light_fence(cpu->m);
+	atomic_store(&thr->t->active, (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed) + 1);
+	thr->where = SHCA_ANYWHERE;
+	shca_light_fence(thr->m);
 }
 
-void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self, uint32_t whose)
+void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t whose)
 {
 	step_out(self);
 	shca_heavy_fence(m);
@@ -574,14 +574,14 @@ void shca_quiesce_all(struct shca_member *m, struct shca_cpu *self, uint32_t who
 	step_in(self);
 }
 
-void shca_quiesce(struct shca_cpu *cpu, uint32_t whose)
+void shca_quiesce(struct shca_thread *thr, uint32_t whose)
 {
-	shca_quiesce_all(cpu->m, cpu, whose);
+	shca_quiesce_all(thr->m, thr, whose);
 }
 
-bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t whose)
+bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose)
 {
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 	uint32_t cap = 0;
 
 	*q = (struct shca_quiesce){ .whose = whose };
@@ -590,7 +590,7 @@ bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t w
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t owner = atomic_load(&m->threads[i].owner);
 		uint64_t seen = atomic_load_explicit(&m->threads[i].active, memory_order_acquire);
-		if (!concerns(seen, owner, whose) || i == cpu->slot)
+		if (!concerns(seen, owner, whose) || i == thr->slot)
 			continue;
 		if (q->n == cap) {
 			cap = cap ? 2 * cap : 16;
@@ -606,10 +606,10 @@ bool shca_quiesce_begin(struct shca_cpu *cpu, struct shca_quiesce *q, uint32_t w
 	return true;
 }
 
-bool shca_quiesced(struct shca_cpu *cpu, struct shca_quiesce *q)
+bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q)
 {
 	for (uint32_t i = 0; i < q->n;)
-		if (is_over(cpu->m, q->inside[i].thread, q->inside[i].seen, q->whose, true))
+		if (is_over(thr->m, q->inside[i].thread, q->inside[i].seen, q->whose, true))
 			q->inside[i] = q->inside[--q->n];
 		else
 			i++;

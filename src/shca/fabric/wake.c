@@ -177,22 +177,22 @@ int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns)
 
 /* ---- delivery -------------------------------------------------------------------------------------------------- */
 
-void shca_wake_note(struct shca_cpu *cpu, uint32_t kind, shca_off obj)
+void shca_wake_note(struct shca_thread *thr, uint32_t kind, shca_off obj)
 {
-	for (uint32_t i = 0; i < cpu->wake_n; i++)
-		if (cpu->wakeups[i].kind == kind && cpu->wakeups[i].obj == obj)
+	for (uint32_t i = 0; i < thr->wake_n; i++)
+		if (thr->wakeups[i].kind == kind && thr->wakeups[i].obj == obj)
 			return;
-	if (cpu->wake_n == cpu->wake_cap) {
-		struct shca_wakeup *w = realloc(cpu->wakeups, sizeof(*w) * cpu->wake_cap * 2);
+	if (thr->wake_n == thr->wake_cap) {
+		struct shca_wakeup *w = realloc(thr->wakeups, sizeof(*w) * thr->wake_cap * 2);
 		if (!w) {
 			/* a wake-up must not be lost: deliver what there is now, inside the engine */
-			shca_wake_deliver(cpu);
+			shca_wake_deliver(thr);
 		} else {
-			cpu->wakeups = w;
-			cpu->wake_cap *= 2;
+			thr->wakeups = w;
+			thr->wake_cap *= 2;
 		}
 	}
-	struct shca_wakeup *w = &cpu->wakeups[cpu->wake_n++];
+	struct shca_wakeup *w = &thr->wakeups[thr->wake_n++];
 	w->kind = kind;
 	w->obj = obj;
 }
@@ -217,51 +217,51 @@ static bool settle(struct shca_cq *cq, uint64_t *event, uint32_t state, uint32_t
 	return false;
 }
 
-bool shca_ring_adopt(struct shca_cpu *cpu, struct shca_cq *cq, uint64_t seen)
+bool shca_ring_adopt(struct shca_thread *thr, struct shca_cq *cq, uint64_t seen)
 {
 	uint64_t event = seen & ~(uint64_t)SHCA_CQ_ARMED;
 
-	return settle(cq, &event, SHCA_CQ_EVENT_OWED, cpu->slot);
+	return settle(cq, &event, SHCA_CQ_EVENT_OWED, thr->slot);
 }
 
-void shca_ring_event(struct shca_cpu *cpu, struct shca_cq *cq)
+void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq)
 {
 	uint64_t event = atomic_load(&cq->notify) & ~(uint64_t)SHCA_CQ_ARMED;
 
-	if ((event & SHCA_CQ_EVENT) != SHCA_CQ_EVENT_OWED || SHCA_CQ_EVENT_BY(event) != cpu->slot)
+	if ((event & SHCA_CQ_EVENT) != SHCA_CQ_EVENT_OWED || SHCA_CQ_EVENT_BY(event) != thr->slot)
 		return;
-	int rc = send_ring(cpu->m, cq, event);
-	SHCA_FAILPOINT(cpu, "rung", NULL, 0);
+	int rc = send_ring(thr->m, cq, event);
+	SHCA_FAILPOINT(thr, "rung", NULL, 0);
 	if (rc != -EAGAIN) {
-		settle(cq, &event, SHCA_CQ_EVENT_RUNG, cpu->slot);
+		settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 		return;
 	}
 	/* The socket is full. If it still is when that is written down, its reader will see it behind one of the rings. */
-	if (!settle(cq, &event, SHCA_CQ_EVENT_LOST, cpu->slot))
+	if (!settle(cq, &event, SHCA_CQ_EVENT_LOST, thr->slot))
 		return;
-	atomic_store(&cpu->m->procs[cq->proc].rings_lost, 1);
-	if (!send_ring(cpu->m, cq, event))
-		settle(cq, &event, SHCA_CQ_EVENT_RUNG, cpu->slot);
+	atomic_store(&thr->m->procs[cq->proc].rings_lost, 1);
+	if (!send_ring(thr->m, cq, event))
+		settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 }
 
-static void wake_channel(struct shca_cpu *cpu, shca_off obj)
+static void wake_channel(struct shca_thread *thr, shca_off obj)
 {
-	struct shca_cq *cq = shca_at_checked(cpu->m, obj, sizeof(*cq));
+	struct shca_cq *cq = shca_at_checked(thr->m, obj, sizeof(*cq));
 
 	if (cq)
-		shca_ring_event(cpu, cq);
+		shca_ring_event(thr, cq);
 }
 
-void shca_wake_deliver(struct shca_cpu *cpu)
+void shca_wake_deliver(struct shca_thread *thr)
 {
-	struct shca_member *m = cpu->m;
-	uint32_t n = cpu->wake_n;
+	struct shca_member *m = thr->m;
+	uint32_t n = thr->wake_n;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct shca_wakeup *w = &cpu->wakeups[i];
-		SHCA_FAILPOINT(cpu, "ring", NULL, 0);
+		const struct shca_wakeup *w = &thr->wakeups[i];
+		SHCA_FAILPOINT(thr, "ring", NULL, 0);
 		switch (w->kind) {
 		case SHCA_WAKE_CHANNEL:
-			wake_channel(cpu, w->obj);
+			wake_channel(thr, w->obj);
 			break;
 		case SHCA_WAKE_ASYNC:
 			if (w->obj < SHCA_MAX_PROCS)
@@ -269,12 +269,12 @@ void shca_wake_deliver(struct shca_cpu *cpu)
 			break;
 		case SHCA_WAKE_FUTEX:
 			if (w->obj < SHCA_MAX_PROCS && atomic_exchange(&m->procs[w->obj].sleepers, 0)) {
-				SHCA_FAILPOINT(cpu, "woken", NULL, 0);
+				SHCA_FAILPOINT(thr, "woken", NULL, 0);
 				atomic_fetch_add(&m->procs[w->obj].wake, 1);
 				shca_futex_wake(&m->procs[w->obj].wake);
 			}
 			break;
 		}
 	}
-	cpu->wake_n = 0;
+	thr->wake_n = 0;
 }

@@ -148,12 +148,12 @@ EXPORT int shca_await_wake(struct ibv_context *context)
 	return f ? f(context) : EOPNOTSUPP;
 }
 
-EXPORT const struct shca_exp_ops *shca_exp_ops(struct ibv_context *context)
+EXPORT const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *context)
 {
-	static struct shca_next next = NEXT(NEXT_VERBS, "shca_exp_ops", "SHCA_PRIVATE_1");
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_exp_provider", "SHCA_PRIVATE_1");
 	if (shca_is_ours(context))
-		return &shca_own_exp_ops;
-	__typeof__(&shca_exp_ops) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+		return &shca_own_exp_provider;
+	__typeof__(&shca_exp_provider) f = shca_preloaded() ? shca_next_find(&next) : NULL;
 	return f ? f(context) : NULL;
 }
 

@@ -31,32 +31,32 @@ struct shca_node {
 	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
 };
 
-struct shca_lxrcd {
+struct shca_user_xrcd {
 	struct ibv_xrcd xrcd;
 	uint32_t number;
 	_Atomic uint32_t refs;
 };
 
-struct shca_ltd {
+struct shca_user_td {
 	struct ibv_td td;
 	_Atomic uint32_t refs;
 };
 
-static inline struct shca_lpd *shca_lpd_of(struct ibv_pd *pd)
+static inline struct shca_user_pd *shca_user_pd_of(struct ibv_pd *pd)
 {
-	return (struct shca_lpd *)pd;
+	return (struct shca_user_pd *)pd;
 }
-static inline struct shca_lcq *shca_lcq_of(struct ibv_cq *cq)
+static inline struct shca_user_cq *shca_user_cq_of(struct ibv_cq *cq)
 {
-	return (struct shca_lcq *)cq;
+	return (struct shca_user_cq *)cq;
 }
-static inline struct shca_lqp *shca_lqp_of(struct ibv_qp *qp)
+static inline struct shca_user_qp *shca_user_qp_of(struct ibv_qp *qp)
 {
-	return (struct shca_lqp *)qp;
+	return (struct shca_user_qp *)qp;
 }
-static inline struct shca_lsrq *shca_lsrq_of(struct ibv_srq *srq)
+static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 {
-	return (struct shca_lsrq *)srq;
+	return (struct shca_user_srq *)srq;
 }
 
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
@@ -137,7 +137,7 @@ int shca_resize_cq(struct ibv_cq *cq, int cqe);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_destroy_cq(struct ibv_cq *cq);
 /* The part of destroying that other processes see; the object stays. */
-void shca_cq_unmap(struct shca_lcq *cq);
+void shca_cq_unmap(struct shca_user_cq *cq);
 int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void shca_ack_cq_events(struct ibv_cq *cq, unsigned int n);
 
@@ -149,7 +149,7 @@ int shca_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 int shca_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int shca_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int shca_destroy_srq(struct ibv_srq *srq);
-void shca_srq_unmap(struct shca_lsrq *srq);
+void shca_srq_unmap(struct shca_user_srq *srq);
 
 /* ---- qp.c -------------------------------------------------------------------------------------------------- */
 
@@ -161,9 +161,9 @@ struct shca_qp_create {
 	uint64_t dv_send_ops;
 	uint64_t dc_key;
 };
-struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *create);
+struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *create);
 /* Checks a plain (not DC) request and fills in cr. 0 or an errno value. */
-int shca_qp_plain(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr);
+int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr);
 struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *qp);
@@ -171,9 +171,9 @@ int shca_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int shca_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int shca_destroy_qp(struct ibv_qp *qp);
-void shca_qp_unmap(struct shca_lqp *qp);
+void shca_qp_unmap(struct shca_user_qp *qp);
 /* The state as the engine left it: a queue that failed is in error. */
-enum ibv_qp_state shca_qp_state(const struct shca_lqp *qp);
+enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp);
 
 /* qpstate.c: whether mask is right for this transition of this type (struct shca_qp.type). 0 or EINVAL. */
 int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
@@ -190,6 +190,6 @@ struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_co
 
 /* ---- exp.c -------------------------------------------------------------------------------------------------- */
 
-extern const struct shca_exp_ops shca_own_exp_ops;
+extern const struct ibv_exp_provider shca_own_exp_provider;
 
 #endif

@@ -54,7 +54,7 @@ int shca_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /* The CQ of this number on this channel; node->mutex is held. */
-static struct shca_lcq *on_channel(struct shca_context *c, const struct ibv_comp_channel *channel, uint32_t number)
+static struct shca_user_cq *on_channel(struct shca_context *c, const struct ibv_comp_channel *channel, uint32_t number)
 {
 	struct shca_tagged *t = number ? shca_local_get(c->m, number) : NULL;
 
@@ -67,10 +67,10 @@ static bool names(const struct shca_ring *r, uint64_t word)
 }
 
 /* Takes the event that the ring names. NULL: it has another ringer since, whose ring is to come; or its CQ is gone. */
-static struct shca_lcq *take_event(struct shca_context *c, struct ibv_comp_channel *channel, const struct shca_ring *r)
+static struct shca_user_cq *take_event(struct shca_context *c, struct ibv_comp_channel *channel, const struct shca_ring *r)
 {
 	pthread_mutex_lock(&c->node->mutex);
-	struct shca_lcq *cq = on_channel(c, channel, r->cqn);
+	struct shca_user_cq *cq = on_channel(c, channel, r->cqn);
 	uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 	bool taken = false;
 	while (!taken && names(r, w))
@@ -85,49 +85,49 @@ static struct shca_lcq *take_event(struct shca_context *c, struct ibv_comp_chann
 }
 
 /* Rings that the CQs' words say are to be sent again: state is what they are in. node->mutex and c->mutex are held. */
-static void ring_again(struct shca_cpu *cpu, struct shca_context *c, uint32_t state)
+static void ring_again(struct shca_thread *thr, struct shca_context *c, uint32_t state)
 {
-	shca_enter(cpu);
-	for (struct shca_lcq *cq = c->cqs; cq; cq = cq->next) {
+	shca_enter(thr);
+	for (struct shca_user_cq *cq = c->cqs; cq; cq = cq->next) {
 		uint64_t w = atomic_load(&cq->sh->notify);
-		if ((w & SHCA_CQ_EVENT) == state && (state == SHCA_CQ_EVENT_LOST ? shca_ring_adopt(cpu, cq->sh, w) :
-										    SHCA_CQ_EVENT_BY(w) == cpu->slot))
-			shca_ring_event(cpu, cq->sh);
+		if ((w & SHCA_CQ_EVENT) == state && (state == SHCA_CQ_EVENT_LOST ? shca_ring_adopt(thr, cq->sh, w) :
+										    SHCA_CQ_EVENT_BY(w) == thr->slot))
+			shca_ring_event(thr, cq->sh);
 	}
-	shca_leave(cpu);
+	shca_leave(thr);
 }
 
 /* Events whose ring found a full socket: a ring was read, so there is room. */
-static void ring_lost(struct shca_cpu *cpu, struct shca_context *c)
+static void ring_lost(struct shca_thread *thr, struct shca_context *c)
 {
 	if (!atomic_load(&c->m->proc->rings_lost) || !atomic_exchange(&c->m->proc->rings_lost, 0))
 		return;
 	pthread_mutex_lock(&c->node->mutex);
 	for (struct shca_context *o = c->node->contexts; o; o = o->next) {
 		pthread_mutex_lock(&o->mutex);
-		ring_again(cpu, o, SHCA_CQ_EVENT_LOST);
+		ring_again(thr, o, SHCA_CQ_EVENT_LOST);
 		pthread_mutex_unlock(&o->mutex);
 	}
 	pthread_mutex_unlock(&c->node->mutex);
 }
 
 /* A CQ went with an unread event, whose ring is in the socket still. The others' are taken out with it and sent again. */
-static void drop_rings(struct shca_cpu *cpu, struct shca_context *c, struct ibv_comp_channel *channel)
+static void drop_rings(struct shca_thread *thr, struct shca_context *c, struct ibv_comp_channel *channel)
 {
 	struct shca_ring r;
 
 	pthread_mutex_lock(&c->node->mutex);
 	pthread_mutex_lock(&c->mutex);
 	while (shca_ring_read(channel->fd, false, &r) > 0) {
-		struct shca_lcq *cq = on_channel(c, channel, r.cqn);
+		struct shca_user_cq *cq = on_channel(c, channel, r.cqn);
 		uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 		if (names(&r, w))
-			shca_ring_adopt(cpu, cq->sh, w);
+			shca_ring_adopt(thr, cq->sh, w);
 	}
-	ring_again(cpu, c, SHCA_CQ_EVENT_OWED);
+	ring_again(thr, c, SHCA_CQ_EVENT_OWED);
 	pthread_mutex_unlock(&c->mutex);
 	pthread_mutex_unlock(&c->node->mutex);
-	ring_lost(cpu, c);
+	ring_lost(thr, c);
 }
 
 int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
@@ -135,8 +135,8 @@ int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 	struct shca_context *c = shca_context_of(channel->context);
 	if (shca_inherited(channel->context))
 		return -1;
-	struct shca_cpu *cpu = shca_cpu_get(c->m);
-	if (!cpu)
+	struct shca_thread *thr = shca_thread_get(c->m);
+	if (!thr)
 		return -1;
 	for (;;) {
 		struct shca_ring ring;
@@ -145,8 +145,8 @@ int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 			errno = r ? -r : EAGAIN;
 			return -1;
 		}
-		ring_lost(cpu, c);
-		struct shca_lcq *got = take_event(c, channel, &ring);
+		ring_lost(thr, c);
+		struct shca_user_cq *got = take_event(c, channel, &ring);
 		if (!got)
 			continue;
 		*cq = &got->cq;
@@ -157,7 +157,7 @@ int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 
 void shca_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
 {
-	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
 	if (!n)
 		return;
 	pthread_mutex_lock(&ibcq->mutex);
@@ -169,7 +169,7 @@ void shca_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
 
 /* ---- queues ------------------------------------------------------------------------------------------------- */
 
-static struct shca_lcq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
@@ -186,7 +186,7 @@ static struct shca_lcq *cq_new(struct ibv_context *ctx, const struct ibv_cq_init
 	while ((1u << log2) < attr->cqe)
 		log2++;
 
-	struct shca_lcq *cq = calloc(1, sizeof *cq);
+	struct shca_user_cq *cq = calloc(1, sizeof *cq);
 	if (!cq) {
 		errno = ENOMEM;
 		return NULL;
@@ -255,7 +255,7 @@ struct ibv_cq *shca_create_cq(struct ibv_context *ctx, int cqe, void *cq_context
 		.channel = channel,
 		.comp_vector = (uint32_t)comp_vector,
 	};
-	struct shca_lcq *cq = cq_new(ctx, &attr);
+	struct shca_user_cq *cq = cq_new(ctx, &attr);
 	return cq ? &cq->cq : NULL;
 }
 
@@ -263,7 +263,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-	struct shca_lpd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? shca_lpd_of(attr->parent_domain) : NULL;
+	struct shca_user_pd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? shca_user_pd_of(attr->parent_domain) : NULL;
 
 	if ((attr->comp_mask & ~known) ||
 	    (flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))) {
@@ -279,7 +279,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 		errno = shca_refuse(EINVAL, "create_cq_ex: the domain given is no parent domain");
 		return NULL;
 	}
-	struct shca_lcq *cq = cq_new(ctx, attr);
+	struct shca_user_cq *cq = cq_new(ctx, attr);
 	if (!cq)
 		return NULL;
 	cq->lock.none = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) || (pd && pd->td);
@@ -303,11 +303,11 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return errno;
 	if (cqe < 1 || cqe > SHCA_MAX_CQE)
 		return shca_refuse(EINVAL, "resize_cq: %d entries (1 to %d)", cqe, SHCA_MAX_CQE);
-	struct shca_lcq *cq = shca_lcq_of(ibcq);
-	struct shca_cpu *cpu = shca_cpu_get(cq->m);
-	if (!cpu)
+	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
+	struct shca_thread *thr = shca_thread_get(cq->m);
+	if (!thr)
 		return errno;
-	uint64_t unread = shca_cq_count(cpu, cq->sh) - atomic_load(&cq->sh->ci);
+	uint64_t unread = shca_cq_count(thr, cq->sh) - atomic_load(&cq->sh->ci);
 	if ((uint64_t)cqe < unread)
 		return shca_refuse(EINVAL, "resize_cq: to %d entries, %lu are waiting to be polled", cqe,
 				   (unsigned long)unread);
@@ -323,7 +323,7 @@ int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return EOPNOTSUPP;
 }
 
-void shca_cq_unmap(struct shca_lcq *cq)
+void shca_cq_unmap(struct shca_user_cq *cq)
 {
 	struct shca_context *c = shca_context_of(cq->cq.context);
 	struct shca_member *m = cq->m;
@@ -341,20 +341,20 @@ void shca_cq_unmap(struct shca_lcq *cq)
 		cq->cq.channel->refcnt--;
 	pthread_mutex_unlock(&c->mutex);
 
-	struct shca_cpu *cpu = shca_cpu_get(m);
-	SHCA_FAILPOINT(cpu, "cq-closing", NULL, 0);
+	struct shca_thread *thr = shca_thread_get(m);
+	SHCA_FAILPOINT(thr, "cq-closing", NULL, 0);
 	shca_number_set(m, cq->sh->cqn, SHCA_KIND_NONE, 0);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->cqs, &m->proc->cq_list, &cq->listed);
 	shca_local_set(m, cq->sh->cqn, SHCA_KIND_NONE, NULL);
 	pthread_mutex_unlock(&c->node->mutex);
-	if (!cpu)
+	if (!thr)
 		return;	/* out of memory: leave it where it is rather than free it under somebody */
-	shca_quiesce(cpu, cpu->m->slot);
-	SHCA_FAILPOINT(cpu, "cq-quiesced", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+	SHCA_FAILPOINT(thr, "cq-quiesced", NULL, 0);
 	/* whoever rings it has done so */
 	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)
-		drop_rings(cpu, c, cq->cq.channel);
+		drop_rings(thr, c, cq->cq.channel);
 	shca_off more = atomic_load(&cq->sh->waiters.more);
 	while (more) {
 		shca_off next = atomic_load(&((struct shca_cq_waiters *)shca_at(m->base, more))->more);
@@ -367,7 +367,7 @@ void shca_cq_unmap(struct shca_lcq *cq)
 }
 
 /* WAITs for cq that this queue has yet to run. */
-static uint64_t waits_of(struct shca_lcq *cq, struct shca_lqp *q)
+static uint64_t waits_of(struct shca_user_cq *cq, struct shca_user_qp *q)
 {
 	uint64_t n = 0;
 
@@ -382,7 +382,7 @@ static uint64_t waits_of(struct shca_lcq *cq, struct shca_lqp *q)
 }
 
 /* A queue leaves the list of those that may wait under the same lock, before it goes. */
-static uint64_t waits_for(struct shca_lcq *cq)
+static uint64_t waits_for(struct shca_user_cq *cq)
 {
 	struct shca_context *c = shca_context_of(cq->cq.context);
 	uint64_t n = 0;
@@ -406,7 +406,7 @@ static uint64_t waits_for(struct shca_lcq *cq)
 
 int shca_destroy_cq(struct ibv_cq *ibcq)
 {
-	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
 	if (atomic_load(&cq->refs))
 		return shca_refuse(EBUSY, "destroy_cq: %u queues complete to it", atomic_load(&cq->refs));
 	uint64_t waits = waits_for(cq);

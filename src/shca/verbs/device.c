@@ -572,7 +572,7 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 {
 	bool found = false;
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lqp *qp = c->qps; qp && !found; qp = qp->next) {
+	for (struct shca_user_qp *qp = c->qps; qp && !found; qp = qp->next) {
 		uint32_t bits = atomic_load(&qp->sh->events);
 		if (!bits)
 			continue;
@@ -587,7 +587,7 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 			pthread_mutex_unlock(&qp->qp.mutex);
 		}
 	}
-	for (struct shca_lcq *cq = c->cqs; cq && !found; cq = cq->next) {
+	for (struct shca_user_cq *cq = c->cqs; cq && !found; cq = cq->next) {
 		if (!(atomic_load(&cq->sh->error) & SHCA_ERROR_EVENT))
 			continue;
 		found = true;
@@ -600,7 +600,7 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 			pthread_mutex_unlock(&cq->cq.mutex);
 		}
 	}
-	for (struct shca_lsrq *srq = c->srqs; srq && !found; srq = srq->next) {
+	for (struct shca_user_srq *srq = c->srqs; srq && !found; srq = srq->next) {
 		bool error = atomic_load(&srq->rq.sh->error) & SHCA_ERROR_EVENT;
 		if (!error && !(atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT))
 			continue;
@@ -683,7 +683,7 @@ void shca_ack_async_event(struct ibv_async_event *event)
 {
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR: {
-		struct shca_lcq *cq = shca_lcq_of(event->element.cq);
+		struct shca_user_cq *cq = shca_user_cq_of(event->element.cq);
 		ack(&cq->cq.mutex, &cq->cq.cond, &cq->async_unacked, &cq->cq.async_events_completed);
 		return;
 	}
@@ -695,13 +695,13 @@ void shca_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED: {
-		struct shca_lqp *qp = shca_lqp_of(event->element.qp);
+		struct shca_user_qp *qp = shca_user_qp_of(event->element.qp);
 		ack(&qp->qp.mutex, &qp->qp.cond, &qp->events_unacked, &qp->qp.events_completed);
 		return;
 	}
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED: {
-		struct shca_lsrq *srq = shca_lsrq_of(event->element.srq);
+		struct shca_user_srq *srq = shca_user_srq_of(event->element.srq);
 		ack(&srq->srq.mutex, &srq->srq.cond, &srq->events_unacked, &srq->srq.events_completed);
 		return;
 	}

@@ -77,10 +77,10 @@ struct shca_context {
 	struct shca_context *next;	/* of the node */
 	int event_fd;			/* set when another context's reader found an event of ours; see device.c */
 	pthread_mutex_t mutex;		/* the lists below, which event readers scan */
-	struct shca_lcq *cqs;
-	struct shca_lqp *qps;
-	struct shca_lsrq *srqs;
-	struct shca_lmr *mrs;
+	struct shca_user_cq *cqs;
+	struct shca_user_qp *qps;
+	struct shca_user_srq *srqs;
+	struct shca_user_mr *mrs;
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
 	/* What cross-channel requests count for several queues together (wait_index, enabled_total), and the lists of who
 	 * waits. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
@@ -99,36 +99,36 @@ struct shca_task_count {
 /* Whether a context is ours: by its query_device_ex pointer. */
 bool shca_is_ours(const struct ibv_context *ctx);
 
-struct shca_lpd {
+struct shca_user_pd {
 	struct ibv_pd pd;
 	struct shca_member *m;
 	uint32_t number;		/* fabric-wide */
-	struct shca_lpd *parent;	/* parent domain: of this PD */
+	struct shca_user_pd *parent;	/* parent domain: of this PD */
 	bool td;			/* with a thread domain: no lock */
-	struct shca_ltd *ltd;
+	struct shca_user_td *ltd;
 	_Atomic uint32_t refs;
 };
 
-struct shca_lmr {
+struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
-	struct shca_lpd *pd;
-	struct shca_lmr *next, **prev;	/* of the context */
+	struct shca_user_pd *pd;
+	struct shca_user_mr *next, **prev;	/* of the context */
 };
 
-struct shca_lah {
+struct shca_user_ah {
 	struct ibv_ah ah;
 	struct ibv_ah_attr attr;
 	bool nowhere;			/* dlid or dgid is no port of this fabric: packets are lost */
 };
 
 /* Where a packet for queue qpn goes with this address: number 0 is nobody's. */
-static inline uint32_t shca_route(const struct shca_lah *ah, uint32_t qpn)
+static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t qpn)
 {
 	return ah->nowhere ? 0 : qpn;
 }
 
-struct shca_lrq {			/* the owner's side of a receive queue */
+struct shca_user_rq {			/* the owner's side of a receive queue */
 	struct shca_rq *sh;
 	shca_off off;
 	uint64_t *wr_id;		/* by index */
@@ -143,7 +143,7 @@ struct shca_lrq {			/* the owner's side of a receive queue */
 	struct shca_lock lock;
 };
 
-struct shca_lcq {
+struct shca_user_cq {
 	union {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
@@ -162,25 +162,25 @@ struct shca_lcq {
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
 	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
-	struct shca_lpd *pd;		/* parent domain */
+	struct shca_user_pd *pd;		/* parent domain */
 	uint64_t wc_flags;		/* creation flags */
 	bool ex_used;
-	struct shca_lcq *next, **prev;	/* of the context */
+	struct shca_user_cq *next, **prev;	/* of the context */
 	struct shca_listed listed;
 	uint32_t events_unacked, async_unacked;
 	_Atomic uint32_t refs;		/* queues that complete here */
 };
 
-struct shca_lsrq {
+struct shca_user_srq {
 	struct ibv_srq srq;
-	struct shca_lrq rq;
+	struct shca_user_rq rq;
 	uint32_t number;
 	enum ibv_srq_type type;
-	struct shca_lcq *cq;		/* XRC */
-	struct shca_lpd *pd;
-	struct shca_lsrq *next, **prev;	/* of the context */
+	struct shca_user_cq *cq;		/* XRC */
+	struct shca_user_pd *pd;
+	struct shca_user_srq *next, **prev;	/* of the context */
 	struct shca_listed listed;
-	struct shca_lxrcd *xrcd;
+	struct shca_user_xrcd *xrcd;
 	uint32_t events_unacked;
 	_Atomic uint32_t refs;		/* queue pairs that receive from it */
 };
@@ -191,7 +191,7 @@ struct shca_long {
 	uint32_t bytes;
 };
 
-struct shca_lqp {
+struct shca_user_qp {
 	union {
 		struct ibv_qp qp;
 		struct ibv_qp_ex ex;
@@ -206,11 +206,11 @@ struct shca_lqp {
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
 	bool writes;			/* ready, plain, and requests are not signaled unasked */
 	uint32_t pd_number;
-	struct shca_lpd *pd;
-	struct shca_lcq *scq, *rcq;
-	struct shca_lrq *rq;		/* its own, its SRQ's, or NULL */
-	struct shca_lsrq *srq;
-	struct shca_lrq own_rq;
+	struct shca_user_pd *pd;
+	struct shca_user_cq *scq, *rcq;
+	struct shca_user_rq *rq;		/* its own, its SRQ's, or NULL */
+	struct shca_user_srq *srq;
+	struct shca_user_rq own_rq;
 	struct shca_target *targets;	/* of plain writes (plain.h) */
 	uint32_t target_mask;
 	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
@@ -222,7 +222,7 @@ struct shca_lqp {
 	uint64_t freed;			/* positions below are known to be free */
 	uint64_t sq_mask;		/* of wr_id and longs: a power of two - 1 */
 	uint32_t max_wr;		/* requests outstanding at most */
-	bool hold_kick;			/* several are being posted: run later */
+	bool defer_kick;			/* several are being posted: run later */
 	struct shca_task_count task;
 	uint64_t signaled;		/* behind the last signaled request that was posted */
 	uint64_t *wr_id;		/* by position & sq_mask */
@@ -237,11 +237,11 @@ struct shca_lqp {
 	int attr_mask;
 	struct ibv_qp_init_attr init;
 	uint64_t dv_dc_key;
-	struct shca_lqp *next, **prev;	/* of the context */
+	struct shca_user_qp *next, **prev;	/* of the context */
 	struct shca_listed listed;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
-	struct shca_lxrcd *xrcd;	/* XRC_RECV */
+	struct shca_user_xrcd *xrcd;	/* XRC_RECV */
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool mapped;			/* its engine part exists: false after its context was closed */
 };
@@ -253,9 +253,9 @@ struct shca_lqp {
 struct shca_tagged {
 	uint32_t kind;			/* enum shca_kind */
 	union {
-		struct shca_lqp *qp;
-		struct shca_lsrq *srq;
-		struct shca_lcq *cq;
+		struct shca_user_qp *qp;
+		struct shca_user_srq *srq;
+		struct shca_user_cq *cq;
 	};
 };
 struct shca_local {
@@ -275,25 +275,25 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Frees the inline data that is kept outside of WQEs: none of them is to run any more. */
-void shca_longs_free(struct shca_lqp *q);
+void shca_longs_free(struct shca_user_qp *q);
 /* Fills the wr_* pointers of qp for these send_ops_flags; EOPNOTSUPP for one that the type lacks. */
-int shca_wr_ops(struct shca_lqp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
+int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_flags);
 /* Initialises / frees the poster's side of a receive queue with room for max_wr requests of max_sge. What a receive needs is
  * made when the first one is posted, under rq->lock. 0 or a negative errno. */
-int shca_lrq_reserve(struct shca_member *m, struct shca_lrq *rq);
-int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge);
-void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq);
+int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
+int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
+void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
  * posted. */
-int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* The owner re-posts receives that were returned (rq.returned). */
-void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq);
+void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
 
 /* poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-void shca_cq_ex_ops(struct shca_lcq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
+void shca_cq_ex_ops(struct shca_user_cq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
 /* Removes the completions of a queue that is being destroyed or reset; its receives go back to their queue. */
-void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq);
+void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /* exp.c: src/verbs_exp/provider.h */

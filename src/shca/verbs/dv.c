@@ -68,14 +68,14 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 	else if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC))
 		err = dc_create(attr, dv, &cr);
 	else
-		err = shca_qp_plain(attr, &cr);
+		err = shca_qp_create_check(attr, &cr);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
 	if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
 		cr.dv_send_ops = dv->send_ops_flags;
-	struct shca_lqp *qp = shca_qp_new(ctx, &cr);
+	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
 	attr->cap = cr.attr.cap;
@@ -94,5 +94,5 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *ex)
 {
-	return &((struct shca_lqp *)ex)->dv;
+	return &((struct shca_user_qp *)ex)->dv;
 }

@@ -41,7 +41,7 @@ static struct ibv_cq *exp_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 
 static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int mask)
 {
-	struct shca_lcq *cq = shca_lcq_of(ibcq);
+	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
 
 	if (mask != IBV_EXP_CQ_CAP_FLAGS || !(attr->comp_mask & IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS) ||
 	    (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN))
@@ -78,7 +78,7 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 	else if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		err = shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
 	else
-		err = shca_qp_plain(&ex, &cr);
+		err = shca_qp_create_check(&ex, &cr);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -86,14 +86,14 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 	cr.flags = (uint8_t)((flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL ? SHCA_QP_CROSS : 0) |
 			     (flags & IBV_EXP_QP_CREATE_MANAGED_SEND ? SHCA_QP_MANAGED_SEND : 0) |
 			     (flags & IBV_EXP_QP_CREATE_MANAGED_RECV ? SHCA_QP_MANAGED_RECV : 0));
-	struct shca_lqp *qp = shca_qp_new(ctx, &cr);
+	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
 	attr->cap = cr.attr.cap;
 	return &qp->qp;
 }
 
-const struct shca_exp_ops shca_own_exp_ops = {
+const struct ibv_exp_provider shca_own_exp_provider = {
 	.query_device = exp_query_device,
 	.create_cq = exp_create_cq,
 	.modify_cq = exp_modify_cq,

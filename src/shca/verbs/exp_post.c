@@ -8,9 +8,9 @@
 
 #define MAX_TASK_SGE 32
 
-static inline struct shca_lqp *lqp_of(struct ibv_qp *qp)
+static inline struct shca_user_qp *lqp_of(struct ibv_qp *qp)
 {
-	return (struct shca_lqp *)qp;
+	return (struct shca_user_qp *)qp;
 }
 
 static int op_of(enum ibv_exp_wr_opcode op)
@@ -39,7 +39,7 @@ static bool is_cross(int op)
 }
 
 /* Such a queue's posts may concern several queues: they hold the context's cross, taken before the queue's lock. */
-static bool takes_cross(const struct shca_lqp *q)
+static bool takes_cross(const struct shca_user_qp *q)
 {
 	return q->sh->flags & SHCA_QP_CROSS;
 }
@@ -59,7 +59,7 @@ static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
 }
 
 /* What is wrong with the request itself, whatever is posted before it. */
-static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
+static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = op_of(wr->exp_opcode);
 
@@ -75,7 +75,7 @@ static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 : EINVAL;
-		const struct shca_lqp *t = (const struct shca_lqp *)wr->task.wqe_enable.qp;
+		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
 		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
 			return EINVAL;
@@ -95,7 +95,7 @@ static int check(struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
 
 /* ---- what requests count ------------------------------------------------------------------------------------------- */
 
-static struct shca_context *context_of(const struct shca_lqp *q)
+static struct shca_context *context_of(const struct shca_user_qp *q)
 {
 	return shca_context_of(q->qp.context);
 }
@@ -114,10 +114,10 @@ static uint64_t to_come(const struct shca_context *c, const struct shca_task_cou
 }
 
 /* How many will be enabled after this request; *total: where that is counted. *posted: how many there are to enable. */
-static uint64_t enables(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, uint64_t before, uint64_t *posted)
+static uint64_t enables(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t before, uint64_t *posted)
 {
 	const struct shca_context *c = context_of(q);
-	struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
+	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
 	uint64_t count = (uint64_t)wr->task.wqe_enable.wqe_count;
 
 	*posted = wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ?
@@ -129,7 +129,7 @@ static uint64_t enables(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, ui
 
 /* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
  * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
-static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool list)
+static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list)
 {
 	const struct shca_context *c = context_of(q);
 	int op = op_of(wr->exp_opcode);
@@ -139,9 +139,9 @@ static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool li
 	if (list && shca_reserve_ring(q))
 		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
-		return shca_cq_add_waiter(q->m, ((struct shca_lcq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
+		return shca_cq_add_waiter(q->m, ((struct shca_user_cq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
 	if (op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN) {
-		struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
+		struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
 		bool send = op == SHCA_OP_SEND_EN;
 		uint64_t total = send ? t->enabled_total : t->rq->enabled_total;
 		struct shca_task_count *n = count_of(c, send ? &t->task : &t->rq->task, total);
@@ -155,9 +155,9 @@ static int reserve(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, bool li
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
-static void fill_wait(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+static void fill_wait(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
-	struct shca_lcq *cq = (struct shca_lcq *)wr->task.cqe_wait.cq;
+	struct shca_user_cq *cq = (struct shca_user_cq *)wr->task.cqe_wait.cq;
 	uint64_t index = cq->wait_index + (uint64_t)wr->task.cqe_wait.cq_count;
 
 	if (index > cq->wait_max)
@@ -170,9 +170,9 @@ static void fill_wait(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, stru
 	req->arg[1] = shca_cq_add_waiter(q->m, cq->sh, q->off);	/* reserved */
 }
 
-static void fill_enable(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
-	struct shca_lqp *t = (struct shca_lqp *)wr->task.wqe_enable.qp;
+	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
 	uint64_t *total = req->op == SHCA_OP_SEND_EN ? &t->enabled_total : &t->rq->enabled_total, posted;
 
 	*total = enables(q, wr, *total, &posted);
@@ -182,7 +182,7 @@ static void fill_enable(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, st
 }
 
 /* What was checked and reserved, as the engine sees it. */
-static void fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
 	memset(req, 0, sizeof(*req));
 	req->op = (uint8_t)op_of(wr->exp_opcode);
@@ -242,8 +242,8 @@ static void fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct sh
 		break;
 	}
 	if (q->type == IBV_QPT_UD) {
-		const struct shca_lah *ah = (const struct shca_lah *)wr->wr.ud.ah;
-		req->dqpn = shca_route(ah, wr->wr.ud.remote_qpn);
+		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
+		req->dqpn = shca_destination(ah, wr->wr.ud.remote_qpn);
 		req->qkey = wr->wr.ud.remote_qkey;
 		if (ah->attr.is_global)
 			req->flags |= SHCA_WQE_GRH;
@@ -253,24 +253,24 @@ static void fill(struct shca_lqp *q, const struct ibv_exp_send_wr *wr, struct sh
 }
 
 /* One request that was reserved. */
-static int post_one(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_exp_send_wr *wr)
+static int post_one(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	struct shca_seg segs[MAX_TASK_SGE];
 	struct shca_req req;
 
 	fill(q, wr, &req, segs);
-	return shca_submit(cpu, q, wr->wr_id, &req);
+	return shca_submit(thr, q, wr->wr_id, &req);
 }
 
-static void run_posted(struct shca_cpu *cpu, struct shca_lqp *q)
+static void run_posted(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	if (atomic_load(&q->sh->shared))
-		shca_kick_later(cpu, q);
-	shca_drain(cpu);
+		shca_kick_later(thr, q);
+	shca_drain(thr);
 }
 
 /* q->lock and, if it takes cross-channel requests, cross are held. */
-static int post_sends(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
+static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
 {
 	int rc = 0;
 
@@ -280,12 +280,12 @@ static int post_sends(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_exp_s
 		if (rc)
 			break;
 		/* what was posted before may only have to run */
-		if (!shca_send_room(q) && q->hold_kick)
-			run_posted(cpu, q);
+		if (!shca_send_room(q) && q->defer_kick)
+			run_posted(thr, q);
 		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
 		rc = shca_send_room(q) ? reserve(q, wr, false) : ENOMEM;
 		if (!rc)
-			rc = post_one(cpu, q, wr);
+			rc = post_one(thr, q, wr);
 		if (rc)
 			break;
 	}
@@ -294,27 +294,27 @@ static int post_sends(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_exp_s
 
 int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad)
 {
-	struct shca_lqp *q = lqp_of(qp);
+	struct shca_user_qp *q = lqp_of(qp);
 	struct shca_context *c = context_of(q);
-	struct shca_cpu *cpu = shca_cpu_get(q->m);
+	struct shca_thread *thr = shca_thread_get(q->m);
 	bool cross = takes_cross(q);
 
 	*bad = wr;
-	if (!cpu)
+	if (!thr)
 		return ENOMEM;
 	if (cross)
 		pthread_mutex_lock(&c->cross);
 	shca_lock(&q->lock);
-	shca_enter(cpu);
+	shca_enter(thr);
 	/* nothing runs while cross is held: other threads want it */
-	q->hold_kick = cross;
-	int rc = post_sends(cpu, q, wr, bad);
-	q->hold_kick = false;
+	q->defer_kick = cross;
+	int rc = post_sends(thr, q, wr, bad);
+	q->defer_kick = false;
 	if (cross) {
 		pthread_mutex_unlock(&c->cross);
-		run_posted(cpu, q);
+		run_posted(thr, q);
 	}
-	shca_leave(cpu);
+	shca_leave(thr);
 	shca_unlock(&q->lock);
 	return rc;
 }
@@ -342,7 +342,7 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 		*bad = task;
 		if (task->comp_mask || !task->item.qp || task->item.qp->context != &c->v.context)
 			return EINVAL;
-		struct shca_lqp *q = lqp_of(task->item.qp);
+		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND) {
 			lock_once(count_of(c, &q->task, q->enabled_total), &q->lock);
 		} else if (task->task_type == IBV_EXP_TASK_RECV) {
@@ -360,7 +360,7 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const struct ibv_exp_task *end)
 {
 	for (; task != end; task = task->next) {
-		struct shca_lqp *q = lqp_of(task->item.qp);
+		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND && q->task.locked) {
 			/* reserved for requests that need not wait */
 			if (q->nlongs && !atomic_load(&q->sh->shared))
@@ -374,11 +374,11 @@ static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const
 
 static int count_task(struct ibv_exp_task *task)
 {
-	struct shca_lqp *q = lqp_of(task->item.qp);
+	struct shca_user_qp *q = lqp_of(task->item.qp);
 
 	if (task->task_type == IBV_EXP_TASK_RECV) {
-		struct shca_lrq *rq = q->rq;
-		if (shca_lrq_reserve(q->m, rq))
+		struct shca_user_rq *rq = q->rq;
+		if (shca_user_rq_reserve(q->m, rq))
 			return ENOMEM;
 		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 			if ((uint32_t)wr->num_sge > rq->max_sge)
@@ -418,66 +418,66 @@ static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
 	return rc;
 }
 
-static int post_list(struct shca_cpu *cpu, struct ibv_exp_task *task, struct ibv_exp_task **bad)
+static int post_list(struct shca_thread *thr, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	int rc = 0;
 
 	for (; task && !rc; task = task->next) {
-		struct shca_lqp *q = lqp_of(task->item.qp);
+		struct shca_user_qp *q = lqp_of(task->item.qp);
 		*bad = task;
 		if (task->task_type == IBV_EXP_TASK_RECV) {
 			struct ibv_recv_wr *bad_recv;
 			for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next)
 				q->rq->task.n--;
-			rc = shca_receives_post(cpu, q->rq, q->pd_number, task->item.recv_wr, &bad_recv);
+			rc = shca_receives_post(thr, q->rq, q->pd_number, task->item.recv_wr, &bad_recv);
 			continue;
 		}
-		q->hold_kick = true;
+		q->defer_kick = true;
 		for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc; wr = wr->next) {
-			rc = post_one(cpu, q, wr);
+			rc = post_one(thr, q, wr);
 			/* behind: an ENABLE of its own queue counts itself as posted */
 			q->task.n--;
 		}
-		q->hold_kick = false;
+		q->defer_kick = false;
 	}
 	return rc;
 }
 
 /* Makes runnable what was posted: sends, and the flush of receives whose queue is in error. */
-static void kick_list(struct shca_cpu *cpu, const struct ibv_exp_task *task)
+static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
 {
 	for (; task; task = task->next) {
-		struct shca_lqp *q = lqp_of(task->item.qp);
+		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND ? atomic_load(&q->sh->shared) != 0 :
 							   atomic_load(&q->sh->qp_state) == IBV_QPS_ERR)
-			shca_kick_later(cpu, q);
+			shca_kick_later(thr, q);
 	}
-	shca_drain(cpu);
+	shca_drain(thr);
 }
 
 /* Under the locks of all its queues: whatever other threads post, what was found right stays so until it is posted. */
 int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	struct shca_context *c = shca_context_of(ctx);
-	struct shca_cpu *cpu = shca_cpu_get(c->m);
+	struct shca_thread *thr = shca_thread_get(c->m);
 
 	*bad = task;
-	if (!cpu)
+	if (!thr)
 		return ENOMEM;
 	pthread_mutex_lock(&c->cross);
 	c->tasks++;
-	shca_enter(cpu);
+	shca_enter(thr);
 	int rc = lock_list(c, task, bad);
 	const struct ibv_exp_task *locked = rc ? *bad : NULL;
 	if (!rc)
 		rc = check_list(task, bad);
 	bool posts = !rc;
 	if (posts)
-		rc = post_list(cpu, task, bad);
+		rc = post_list(thr, task, bad);
 	unlock_list(c, task, locked);
 	pthread_mutex_unlock(&c->cross);
 	if (posts)
-		kick_list(cpu, task);
-	shca_leave(cpu);
+		kick_list(thr, task);
+	shca_leave(thr);
 	return rc;
 }

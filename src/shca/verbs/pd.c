@@ -16,7 +16,7 @@ struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx)
 	struct shca_context *c = shca_context_of(ctx);
 	if (shca_inherited(ctx))
 		return NULL;
-	struct shca_lpd *pd = calloc(1, sizeof *pd);
+	struct shca_user_pd *pd = calloc(1, sizeof *pd);
 	if (!pd) {
 		errno = ENOMEM;
 		return NULL;
@@ -33,7 +33,7 @@ struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx)
 
 int shca_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct shca_lpd *pd = shca_lpd_of(ibpd);
+	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
 	if (atomic_load(&pd->refs))
 		return shca_refuse(EBUSY, "dealloc_pd: %u objects still use domain %u", atomic_load(&pd->refs),
 				   pd->number);
@@ -51,7 +51,7 @@ struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *a
 		errno = shca_refuse(EINVAL, "alloc_td: comp_mask %#x", attr->comp_mask);
 		return NULL;
 	}
-	struct shca_ltd *td = calloc(1, sizeof *td);
+	struct shca_user_td *td = calloc(1, sizeof *td);
 	if (!td) {
 		errno = ENOMEM;
 		return NULL;
@@ -62,7 +62,7 @@ struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *a
 
 int shca_dealloc_td(struct ibv_td *ibtd)
 {
-	struct shca_ltd *td = (struct shca_ltd *)ibtd;
+	struct shca_user_td *td = (struct shca_user_td *)ibtd;
 	if (atomic_load(&td->refs))
 		return shca_refuse(EBUSY, "dealloc_td: %u parent domains still use it", atomic_load(&td->refs));
 	free(td);
@@ -78,8 +78,8 @@ struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_pare
 				    attr->comp_mask);
 		return NULL;
 	}
-	struct shca_lpd *parent = shca_lpd_of(attr->pd);
-	struct shca_lpd *pd = calloc(1, sizeof *pd);
+	struct shca_user_pd *parent = shca_user_pd_of(attr->pd);
+	struct shca_user_pd *pd = calloc(1, sizeof *pd);
 	if (!pd) {
 		errno = ENOMEM;
 		return NULL;
@@ -92,7 +92,7 @@ struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_pare
 	atomic_fetch_add(&parent->refs, 1);
 	pd->td = attr->td != NULL || parent->td;
 	if (attr->td) {
-		pd->ltd = (struct shca_ltd *)attr->td;
+		pd->ltd = (struct shca_user_td *)attr->td;
 		atomic_fetch_add(&pd->ltd->refs, 1);
 	}
 	return &pd->pd;
@@ -131,7 +131,7 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 			return NULL;
 		number = inode_domain(&st);
 	}
-	struct shca_lxrcd *xrcd = calloc(1, sizeof *xrcd);
+	struct shca_user_xrcd *xrcd = calloc(1, sizeof *xrcd);
 	if (!xrcd) {
 		errno = ENOMEM;
 		return NULL;
@@ -143,7 +143,7 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 
 int shca_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
-	struct shca_lxrcd *xrcd = (struct shca_lxrcd *)ibxrcd;
+	struct shca_user_xrcd *xrcd = (struct shca_user_xrcd *)ibxrcd;
 	if (atomic_load(&xrcd->refs))
 		return shca_refuse(EBUSY, "close_xrcd: %u objects still use it", atomic_load(&xrcd->refs));
 	free(xrcd);
@@ -202,7 +202,7 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 		sh->lane = SHCA_LANE_ARENA;
 		sh->where = shca_off_of(c->m, addr);
 	} else {
-		sh->lane = c->m->proc->cma ? SHCA_LANE_CMA : SHCA_LANE_RESPONDER;
+		sh->lane = c->m->proc->cma ? SHCA_LANE_CMA : SHCA_LANE_PROXY;
 		sh->where = implicit ? 0 : (uintptr_t)addr;
 	}
 	return 0;
@@ -211,7 +211,7 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);
-	struct shca_lpd *pd = shca_lpd_of(ibpd);
+	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
 	uint32_t key;
 
 	if (shca_inherited(ibpd->context))
@@ -221,7 +221,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 		errno = err;
 		return NULL;
 	}
-	struct shca_lmr *mr = calloc(1, sizeof *mr);
+	struct shca_user_mr *mr = calloc(1, sizeof *mr);
 	if (!mr) {
 		errno = ENOMEM;
 		return NULL;
@@ -259,52 +259,52 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	return &mr->mr;
 }
 
-static void spoil_receives(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t key)
+static void spoil_receives(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t key)
 {
 	shca_lock(&rq->lock);
 	for (uint32_t i = 0; rq->keys && i < rq->size; i++)
 		for (uint32_t k = 0; k < rq->max_sge; k++)
 			if (rq->keys[i * rq->max_sge + k] == key)
-				shca_rwqe_at(cpu, rq->sh, i)->bad = IBV_WC_LOC_PROT_ERR;
+				shca_rwqe_at(thr, rq->sh, i)->bad = IBV_WC_LOC_PROT_ERR;
 	shca_unlock(&rq->lock);
 }
 
 /* Receives that were posted into a region which is gone fail the message that lands in them: their addresses were
  * resolved when they were posted. A slot that is free gets posted anew before it matters. */
-static void spoil_all_receives(struct shca_cpu *cpu, struct shca_context *c, uint32_t key)
+static void spoil_all_receives(struct shca_thread *thr, struct shca_context *c, uint32_t key)
 {
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lqp *qp = c->qps; qp; qp = qp->next) {
+	for (struct shca_user_qp *qp = c->qps; qp; qp = qp->next) {
 		pthread_mutex_lock(&qp->qp.mutex);	/* a reset makes its receive queue anew */
 		if (qp->rq == &qp->own_rq)
-			spoil_receives(cpu, qp->rq, key);
+			spoil_receives(thr, qp->rq, key);
 		pthread_mutex_unlock(&qp->qp.mutex);
 	}
-	for (struct shca_lsrq *srq = c->srqs; srq; srq = srq->next)
-		spoil_receives(cpu, &srq->rq, key);
+	for (struct shca_user_srq *srq = c->srqs; srq; srq = srq->next)
+		spoil_receives(thr, &srq->rq, key);
 	pthread_mutex_unlock(&c->mutex);
 }
 
 /* Takes the key away and waits until nobody is using the region (I8). */
 static int mr_close(struct shca_context *c, struct shca_mr *sh)
 {
-	struct shca_cpu *cpu = shca_cpu_get(c->m);
-	if (!cpu)
+	struct shca_thread *thr = shca_thread_get(c->m);
+	if (!thr)
 		return errno;
 	uint32_t key = atomic_exchange(&sh->key, 0);
-	SHCA_FAILPOINT(cpu, "dereg-closed", NULL, 0);
+	SHCA_FAILPOINT(thr, "dereg-closed", NULL, 0);
 	shca_withdraw(c->m, c->m->slot);
 	if (sh->received)
-		spoil_all_receives(cpu, c, key);
+		spoil_all_receives(thr, c, key);
 	sh->received = 0;
-	shca_quiesce(cpu, cpu->m->slot);
-	SHCA_FAILPOINT(cpu, "dereg-quiesced", NULL, 0);
+	shca_quiesce(thr, thr->m->slot);
+	SHCA_FAILPOINT(thr, "dereg-quiesced", NULL, 0);
 	return 0;
 }
 
 int shca_dereg_mr(struct ibv_mr *ibmr)
 {
-	struct shca_lmr *mr = (struct shca_lmr *)ibmr;
+	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
 
 	if (!shca_inherited(ibmr->context)) {
@@ -326,7 +326,7 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 /* The key stays. Until it returns peers get access errors, as on a device that unmaps while it changes. */
 int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length, int access)
 {
-	struct shca_lmr *mr = (struct shca_lmr *)ibmr;
+	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
 	if (shca_inherited(ibmr->context))
 		return IBV_REREG_MR_ERR_INPUT;
@@ -363,9 +363,9 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 		ibmr->length = length;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
-		atomic_fetch_add(&shca_lpd_of(ibpd)->refs, 1);
+		atomic_fetch_add(&shca_user_pd_of(ibpd)->refs, 1);
 		atomic_fetch_sub(&mr->pd->refs, 1);
-		mr->pd = shca_lpd_of(ibpd);
+		mr->pd = shca_user_pd_of(ibpd);
 		mr->sh->pd = mr->pd->number;
 		ibmr->pd = ibpd;
 	}
@@ -391,7 +391,7 @@ int shca_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32
 			return shca_refuse(ENOENT, "advise_mr: key %#x", sg[i].lkey);
 		if (!(mr->access & IBV_ACCESS_ON_DEMAND))
 			return shca_refuse(EINVAL, "advise_mr: key %#x was not registered on demand", sg[i].lkey);
-		if (mr->pd != shca_lpd_of(ibpd)->number)
+		if (mr->pd != shca_user_pd_of(ibpd)->number)
 			return shca_refuse(EPERM, "advise_mr: key %#x is of another domain", sg[i].lkey);
 		if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 			return shca_refuse(EPERM, "advise_mr: key %#x is read-only", sg[i].lkey);
@@ -577,7 +577,7 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		errno = err;
 		return NULL;
 	}
-	struct shca_lah *ah = calloc(1, sizeof *ah);
+	struct shca_user_ah *ah = calloc(1, sizeof *ah);
 	if (!ah) {
 		errno = ENOMEM;
 		return NULL;
@@ -586,14 +586,14 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ah.pd = pd;
 	ah->attr = *attr;
 	ah->nowhere = !shca_address_is_ours(attr);
-	atomic_fetch_add(&shca_lpd_of(pd)->refs, 1);
+	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);
 	return &ah->ah;
 }
 
 int shca_destroy_ah(struct ibv_ah *ibah)
 {
-	atomic_fetch_sub(&shca_lpd_of(ibah->pd)->refs, 1);
-	free((struct shca_lah *)ibah);
+	atomic_fetch_sub(&shca_user_pd_of(ibah->pd)->refs, 1);
+	free((struct shca_user_ah *)ibah);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "shca/verbs/plain.h"
 
-int shca_targets_init(struct shca_lqp *q)
+int shca_targets_init(struct shca_user_qp *q)
 {
 	uint32_t n = q->type == SHCA_QPT_DCI ? SHCA_TARGETS_DC : SHCA_TARGETS;
 
@@ -31,11 +31,11 @@ static void warm(const char *at, uint64_t bytes)
 #endif
 }
 
-bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint64_t name, uint64_t dc_key)
+bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_target *t, uint64_t name, uint64_t dc_key)
 {
 	const uint32_t rkey = (uint32_t)name;
 	const struct shca_address to = {.dqpn = (uint32_t)(name >> 32), .dc_key = dc_key};
-	const struct shca_mr *mr = shca_mr_get(cpu->m, rkey);
+	const struct shca_mr *mr = shca_mr_get(thr->m, rkey);
 	bool known = (uint32_t)t->name == rkey;
 	struct shca_responder r = {0};
 
@@ -45,29 +45,29 @@ bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_targ
 	if (!mr)
 		return false;
 	uint32_t slot = mr->proc & (SHCA_MAX_PROCS - 1);
-	struct shca_proc_slot *proc = &cpu->m->procs[slot];
+	struct shca_proc_slot *proc = &thr->m->procs[slot];
 	/* first: what is withdrawn while we look makes it differ */
 	uint64_t standing = atomic_load_explicit(&proc->standing, memory_order_acquire);
-	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(cpu, q->sh, &to, &r))
+	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(thr, q->sh, &to, &r))
 		return false;
-	mr = shca_responder_region(cpu->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
+	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
 	/* one process's count is looked at: whatever this rests on must be that process's */
-	if (!mr || mr->proc != slot || r.qp->proc != slot || !shca_region_sound(cpu->m, mr))
+	if (!mr || mr->proc != slot || r.qp->proc != slot || !shca_region_sound(thr->m, mr))
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
 	*t = (struct shca_target){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = (uintptr_t)cpu->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
+				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
 	if (!known)
 		warm((const char *)(uintptr_t)(t->at + lo), bytes);
 	return true;
 }
 
-__attribute__((noinline, cold)) void shca_wake_owner(struct shca_cpu *cpu, uint32_t slot)
+__attribute__((noinline, cold)) void shca_wake_owner(struct shca_thread *thr, uint32_t slot)
 {
-	shca_enter(cpu);
-	shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
-	shca_leave(cpu);
+	shca_enter(thr);
+	shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
+	shca_leave(thr);
 }

@@ -39,7 +39,7 @@ static inline uint32_t shca_target_slot(const struct shca_target *t)
 	return (uint32_t)(t->inside >> 32) - 1;
 }
 
-int shca_targets_init(struct shca_lqp *q);
+int shca_targets_init(struct shca_user_qp *q);
 
 /* Where a plain write goes. */
 struct shca_aim {
@@ -53,24 +53,24 @@ static inline uint64_t shca_target_name(uint32_t rkey, uint32_t dest)
 }
 
 /* Looks the window up and remembers it. false: this is not plain, or not right: it goes the general way. Inside the engine. */
-bool shca_target_find(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_target *t, uint64_t name, uint64_t dc_key);
+bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_target *t, uint64_t name, uint64_t dc_key);
 
 /* Whether what is remembered is what is asked for, and still holds. Inside the engine. */
-static inline bool shca_target_holds(const struct shca_target *t, struct shca_aim aim)
+static inline bool shca_target_valid(const struct shca_target *t, struct shca_aim aim)
 {
 	return t->name == aim.name && t->dc_key == aim.dc_key &&
 	       t->standing == atomic_load_explicit(&t->proc->standing, memory_order_acquire);
 }
 
 /* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
-static inline bool shca_runs_plain(const struct shca_lqp *q)
+static inline bool shca_runs_plain(const struct shca_user_qp *q)
 {
 	return q->writes &&
 	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
 		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
 }
 
-static inline void shca_count_direct(struct shca_lqp *q, uint32_t bytes)
+static inline void shca_count_direct(struct shca_user_qp *q, uint32_t bytes)
 {
 	struct shca_qp *sh = q->sh;
 
@@ -85,7 +85,7 @@ struct shca_piece {
 };
 
 /* Outside of the engine: the writer whom a window's owner sleeps for. */
-void shca_wake_owner(struct shca_cpu *cpu, uint32_t slot);
+void shca_wake_owner(struct shca_thread *thr, uint32_t slot);
 
 /*
  * Writes n pieces, one behind the other, to a window: len bytes in all, more than none; in the order of I5. false: nothing
@@ -95,17 +95,17 @@ void shca_wake_owner(struct shca_cpu *cpu, uint32_t slot);
  * which is no nested entry, and what is not remembered is the general way's.
  */
 static inline __attribute__((always_inline)) bool
-shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim, const struct shca_piece *piece, int n,
+shca_window_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_aim aim, const struct shca_piece *piece, int n,
 		  uint64_t len, const bool inside)
 {
 	struct shca_target *t = &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
 	uint32_t active = 0;
 
 	if (!inside)
-		active = shca_enter_first(cpu, t->inside);
-	else if (__builtin_expect(cpu->where != SHCA_ANYWHERE && cpu->where != t->inside, 0))
-		shca_widen(cpu);
-	if (__builtin_expect(!shca_target_holds(t, aim), 0) && (!inside || !shca_target_find(cpu, q, t, aim.name, aim.dc_key)))
+		active = shca_enter_first(thr, t->inside);
+	else if (__builtin_expect(thr->where != SHCA_ANYWHERE && thr->where != t->inside, 0))
+		shca_widen(thr);
+	if (__builtin_expect(!shca_target_valid(t, aim), 0) && (!inside || !shca_target_find(thr, q, t, aim.name, aim.dc_key)))
 		goto refused;
 	if (__builtin_expect(!shca_within(t->lo, t->bytes, aim.addr, len), 0))
 		goto refused;
@@ -120,20 +120,20 @@ shca_window_write(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_aim aim,
 	shca_store_ordered(to, piece[n - 1].at, piece[n - 1].len);
 	shca_count_direct(q, (uint32_t)len);
 	/* pairs with the heavy fence of whoever goes to sleep until it is written to (shca_sleep_prepare) */
-	shca_light_fence(cpu->m);
+	shca_light_fence(thr->m);
 	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = shca_target_slot(t);
 	if (!inside)
-		shca_leave_first(cpu, active);
+		shca_leave_first(thr, active);
 	if (__builtin_expect(sleepers != 0, 0)) {
 		if (inside)
-			shca_wake_note(cpu, SHCA_WAKE_FUTEX, slot);
+			shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
 		else
-			shca_wake_owner(cpu, slot);
+			shca_wake_owner(thr, slot);
 	}
 	return true;
 refused:
 	if (!inside)
-		shca_leave_first(cpu, active);
+		shca_leave_first(thr, active);
 	return false;
 }
 

@@ -34,7 +34,7 @@ static inline enum ibv_wc_opcode opcode_of(uint64_t w0)
 }
 
 /* Receives free their slot when their completion is polled. */
-static inline uint64_t receive_polled(struct shca_lrq *rq, uint32_t index)
+static inline uint64_t receive_polled(struct shca_user_rq *rq, uint32_t index)
 {
 	uint64_t id = rq->wr_id[index];
 
@@ -54,16 +54,16 @@ static const uint8_t wc_flags_of[] = {
 };
 _Static_assert(IBV_WC_WITH_IMM < 256 && IBV_WC_WITH_INV < 256, "bytes");
 
-static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct shca_lcq *cq, const struct shca_lrq *rq,
+static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct shca_user_cq *cq, const struct shca_user_rq *rq,
 								  uint32_t index)
 {
 	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 }
 
-static inline __attribute__((always_inline)) void decode_receive(struct shca_lcq *cq, struct polled *p, const struct shca_tagged *t)
+static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p, const struct shca_tagged *t)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
-	struct shca_lrq *rq;
+	struct shca_user_rq *rq;
 
 	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_lcq
 	p->wr_id = receive_polled(rq, index);
 }
 
-static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_lqp *qp)
+static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0);
 	/* The position, from its low 15 bits: the latest that was posted, since less than half as many can be outstanding.
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) void decode_send(struct polled *p, 
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
 
-static inline bool empty(const struct shca_lcq *cq)
+static inline bool empty(const struct shca_user_cq *cq)
 {
 	const struct shca_cqe *e = &cq->ring[cq->ci & ((1ull << cq->log2) - 1)];
 
@@ -110,7 +110,7 @@ static inline bool empty(const struct shca_lcq *cq)
 }
 
 /* Takes the next completion. false: empty. */
-static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, struct polled *p)
+static inline __attribute__((always_inline)) bool take(struct shca_user_cq *cq, struct polled *p)
 {
 	uint64_t mask = (1ull << cq->log2) - 1;
 
@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) bool take(struct shca_lcq *cq, stru
 }
 
 /* The producers' view of the space follows. */
-static inline void release(struct shca_lcq *cq)
+static inline void release(struct shca_user_cq *cq)
 {
 	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 	atomic_store_explicit(&cq->vain, 0, memory_order_relaxed);
@@ -146,7 +146,7 @@ static inline void release(struct shca_lcq *cq)
  * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. */
 #define YIELD_POLLS 1024u
 
-static inline void found_nothing(struct shca_lcq *cq)
+static inline void found_nothing(struct shca_user_cq *cq)
 {
 	uint32_t n = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
 
@@ -158,27 +158,27 @@ static inline void found_nothing(struct shca_lcq *cq)
 }
 
 /* Receives whose message never came are posted again. The lists' elements stay while this thread is inside the engine. */
-static void repost_returned(struct shca_cpu *cpu)
+static void repost_returned(struct shca_thread *thr)
 {
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 
 	for (struct shca_rq *rq = shca_at_checked(m, m->proc->srq_list, sizeof(*rq)); rq;
 	     rq = shca_at_checked(m, rq->next, sizeof(*rq))) {
 		struct shca_tagged *t = shca_local_get(m, rq->number);
 		if (atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_SRQ && t->srq)
-			shca_lrq_repost(cpu, &t->srq->rq);
+			shca_user_rq_repost(thr, &t->srq->rq);
 	}
 	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&m->proc->qp_list), sizeof(*qp)); qp;
 	     qp = shca_at_checked(m, qp->next, sizeof(*qp))) {
 		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
 		struct shca_tagged *t = shca_local_get(m, qp->qpn);
 		if (rq && atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->rq)
-			shca_lrq_repost(cpu, t->qp->rq);
+			shca_user_rq_repost(thr, t->qp->rq);
 	}
-	shca_drain(cpu);
+	shca_drain(thr);
 }
 
-static inline bool work_to_do(const struct shca_lcq *cq)
+static inline bool work_to_do(const struct shca_user_cq *cq)
 {
 	return cq->m->cross_n || atomic_load_explicit(&cq->m->proc->returned, memory_order_relaxed) ||
 	       atomic_load_explicit(&cq->m->proc->share, memory_order_relaxed) ||
@@ -187,30 +187,30 @@ static inline bool work_to_do(const struct shca_lcq *cq)
 
 /* Nothing there: what this process should do meanwhile. Cross-channel queues of its own that another thread has locked
  * but not begun are run here; receives that came back are posted again; large copies from or to its memory are helped. */
-static int idle_work(struct shca_lcq *cq)
+static int idle_work(struct shca_user_cq *cq)
 {
 	struct shca_member *m = cq->m;
 	int ran = 0;
-	struct shca_cpu *cpu = shca_cpu_get(m);
+	struct shca_thread *thr = shca_thread_get(m);
 
-	if (!cpu)
+	if (!thr)
 		return 0;
-	shca_enter_in(cpu, shca_inside(m->slot));
+	shca_enter_in(thr, shca_inside(m->slot));
 	if (atomic_load_explicit(&m->proc->returned, memory_order_relaxed) && atomic_exchange(&m->proc->returned, 0))
-		repost_returned(cpu);
+		repost_returned(thr);
 	if (atomic_load_explicit(&m->proc->share, memory_order_relaxed))
-		ran += shca_share_help(cpu);
+		ran += shca_share_help(thr);
 	if (atomic_load_explicit(&m->hdr->some_left, memory_order_relaxed))
-		ran += shca_take_left(cpu);
+		ran += shca_take_left(thr);
 	/* Queues are added and removed under the mutex; a poller does not wait for it, nor runs anything under it: a stolen one
 	 * is locked, so that it cannot be destroyed. */
 	if (!pthread_mutex_trylock(&m->mutex)) {
 		for (uint32_t i = 0; i < m->cross_n; i++)
-			ran += shca_steal(cpu, m->cross[i]);
+			ran += shca_steal(thr, m->cross[i]);
 		pthread_mutex_unlock(&m->mutex);
 	}
-	shca_drain(cpu);
-	shca_leave(cpu);
+	shca_drain(thr);
+	shca_leave(thr);
 	return ran;
 }
 
@@ -219,7 +219,7 @@ static inline uint32_t vendor_err(uint64_t w0)
 	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
 }
 
-static __attribute__((noinline)) int poll_some(struct shca_lcq *cq, int n, struct ibv_wc *wc)
+static __attribute__((noinline)) int poll_some(struct shca_user_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct polled p;
 	int got = 0, worked = 0;
@@ -261,7 +261,7 @@ again:
 /* Most looks find nothing. */
 int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
-	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+	struct shca_user_cq *cq = (struct shca_user_cq *)ibcq;
 
 	if (cq->lock.none && empty(cq) && !work_to_do(cq) && !shca_cq_in_error(cq->sh)) {
 		found_nothing(cq);
@@ -272,12 +272,12 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 
 /* ---- the extended interface ------------------------------------------------------------------------------------- */
 
-static inline struct shca_lcq *lcq_of(struct ibv_cq_ex *ex)
+static inline struct shca_user_cq *lcq_of(struct ibv_cq_ex *ex)
 {
-	return (struct shca_lcq *)ex;
+	return (struct shca_user_cq *)ex;
 }
 
-static inline int ex_take(struct shca_lcq *cq)
+static inline int ex_take(struct shca_user_cq *cq)
 {
 	struct polled p;
 
@@ -295,7 +295,7 @@ static inline int ex_take(struct shca_lcq *cq)
 
 static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	struct shca_lcq *cq = lcq_of(ex);
+	struct shca_user_cq *cq = lcq_of(ex);
 
 	if (attr->comp_mask)
 		return EINVAL;
@@ -374,7 +374,7 @@ static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
 	return shca_now_ns();
 }
 
-void shca_cq_ex_ops(struct shca_lcq *cq)
+void shca_cq_ex_ops(struct shca_user_cq *cq)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
 
@@ -399,7 +399,7 @@ void shca_cq_ex_ops(struct shca_lcq *cq)
 
 int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
-	struct shca_lcq *cq = (struct shca_lcq *)ibcq;
+	struct shca_user_cq *cq = (struct shca_user_cq *)ibcq;
 
 	/* armed for any stays so (IBTA 11.4.2.2) */
 	atomic_fetch_or(&cq->sh->notify, solicited_only ? SHCA_CQ_ARM_SOLICITED : SHCA_CQ_ARM_ANY);
@@ -412,15 +412,15 @@ int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 /* ---- removal ------------------------------------------------------------------------------------------------------ */
 
-void shca_cq_clean(struct shca_lcq *cq, uint32_t qpn, struct shca_lsrq *srq)
+void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq)
 {
-	struct shca_cpu *cpu = shca_cpu_get(cq->m);
+	struct shca_thread *thr = shca_thread_get(cq->m);
 	uint64_t mask = (1ull << cq->log2) - 1;
 
-	if (!cpu)
+	if (!thr)
 		return;
 	shca_lock(&cq->lock);
-	uint64_t end = shca_cq_count(cpu, cq->sh);
+	uint64_t end = shca_cq_count(thr, cq->sh);
 	for (uint64_t pos = end - cq->ci > mask ? end - mask - 1 : cq->ci; pos < end; pos++) {
 		struct shca_cqe *e = &cq->ring[pos & mask];
 		uint64_t w0 = atomic_load(&e->w0);

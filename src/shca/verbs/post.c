@@ -17,9 +17,9 @@
 /* Longer writes go the general way, which can divide the work. */
 #define SHCA_PLAIN_MAX (1u << 20)
 
-static inline struct shca_lqp *lqp_of(struct ibv_qp *qp)
+static inline struct shca_user_qp *lqp_of(struct ibv_qp *qp)
 {
-	return (struct shca_lqp *)qp;
+	return (struct shca_user_qp *)qp;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) bool resolve_local(struct shca_memb
 	return shca_region_at(m, mr, sge->addr, sge->length, seg);
 }
 
-uint8_t shca_resolve_list(struct shca_lqp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
+uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, int n, bool write, struct shca_seg *segs,
 			  uint32_t *len)
 {
 	uint64_t total = 0;
@@ -67,7 +67,7 @@ static void inline_list(const struct ibv_sge *list, int n, struct shca_seg *segs
 /* Positions below are free again: run, and, if signaled, polled. An executor elsewhere completes a request before it
  * moves head, so what was polled counts even if head is one behind; its slot is not reused before that, for there is one
  * slot more than requests. */
-static uint64_t freed(struct shca_lqp *q)
+static uint64_t freed(struct shca_user_qp *q)
 {
 	uint64_t polled = atomic_load_explicit(&q->sh->polled, memory_order_acquire);
 	uint64_t run = atomic_load_explicit(&q->sh->shared, memory_order_relaxed) ?
@@ -78,7 +78,7 @@ static uint64_t freed(struct shca_lqp *q)
 	return now > q->freed ? now : q->freed;
 }
 
-static inline bool full(struct shca_lqp *q)
+static inline bool full(struct shca_user_qp *q)
 {
 	if (__builtin_expect(q->pi - q->freed < q->max_wr, 1))
 		return false;
@@ -87,7 +87,7 @@ static inline bool full(struct shca_lqp *q)
 }
 
 /* Takes the next position for a request that will complete. */
-static inline uint64_t take_position(struct shca_lqp *q, uint64_t wr_id, bool completes)
+static inline uint64_t take_position(struct shca_user_qp *q, uint64_t wr_id, bool completes)
 {
 	uint64_t pos = q->pi;
 
@@ -100,7 +100,7 @@ static inline uint64_t take_position(struct shca_lqp *q, uint64_t wr_id, bool co
 
 /* ---- SHARED ----------------------------------------------------------------------------------------------------- */
 
-static void to_shared(struct shca_lqp *q)
+static void to_shared(struct shca_user_qp *q)
 {
 	/* the positions that DIRECT used are behind us */
 	atomic_store_explicit(&q->sh->head, q->pi, memory_order_relaxed);
@@ -111,7 +111,7 @@ static void to_shared(struct shca_lqp *q)
 
 /* ---- inline data that does not fit a WQE: a segment of the arena, until its slot is used again or all is done ------- */
 
-void shca_longs_free(struct shca_lqp *q)
+void shca_longs_free(struct shca_user_qp *q)
 {
 	for (uint64_t i = 0; q->nlongs && i <= q->sq_mask; i++) {
 		if (!q->longs[i].at)
@@ -123,7 +123,7 @@ void shca_longs_free(struct shca_lqp *q)
 }
 
 /* Room for the inline data of the request that comes to position pos. 0: no memory. */
-static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
+static shca_off long_at(struct shca_user_qp *q, uint64_t pos, uint32_t bytes)
 {
 	if (!q->longs)
 		q->longs = calloc(q->sq_mask + 1, sizeof(*q->longs));
@@ -143,7 +143,7 @@ static shca_off long_at(struct shca_lqp *q, uint64_t pos, uint32_t bytes)
 	return l->at;
 }
 
-int shca_reserve_inline(struct shca_lqp *q, uint64_t ahead, uint64_t bytes)
+int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
 {
 	if (bytes <= q->sh->sq_stride - sizeof(struct shca_wqe))
 		return 0;
@@ -151,7 +151,7 @@ int shca_reserve_inline(struct shca_lqp *q, uint64_t ahead, uint64_t bytes)
 }
 
 /* Copies the inline data into the WQE, or beside it. false: no memory. */
-static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos, struct shca_wqe *w, const struct shca_req *req)
+static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w, const struct shca_req *req)
 {
 	char *to = (char *)w->sge;
 
@@ -161,7 +161,7 @@ static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos,
 		shca_off at = long_at(q, pos, req->len);
 		if (!at)
 			return false;
-		to = shca_at(cpu->base, at);
+		to = shca_at(thr->base, at);
 		w->flags &= ~SHCA_WQE_INLINE;
 		w->sge[0] = (struct shca_seg){.where = at, .len = req->len, .lane = SHCA_LANE_ARENA};
 		w->nsge = 1;
@@ -175,12 +175,12 @@ static bool write_inline(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t pos,
 
 /* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
  * ENOMEM: it is not there. */
-static int write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
 	if (__builtin_expect(!q->sh->wqes, 0) && shca_reserve_ring(q))
 		return ENOMEM;
-	struct shca_wqe *w = shca_wqe_at(cpu->base, q->sh, q->pi);
+	struct shca_wqe *w = shca_wqe_at(thr->base, q->sh, q->pi);
 
 	w->op = req->op;
 	w->flags = req->flags & ~SHCA_WQE_INLINE;
@@ -195,23 +195,23 @@ static int write_wqe(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, c
 	memcpy(w->arg, req->arg, sizeof(w->arg));
 	if (!(req->flags & SHCA_WQE_INLINE))
 		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
-	else if (!write_inline(cpu, q, q->pi, w, req))
+	else if (!write_inline(thr, q, q->pi, w, req))
 		return ENOMEM;
 	uint64_t pos = take_position(q, wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
 	return 0;
 }
 
-static void kick_posted(struct shca_cpu *cpu, struct shca_lqp *q)
+static void kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
 	shca_full_fence();
-	shca_kick(cpu, q->off);
-	shca_drain(cpu);
+	shca_kick(thr, q->off);
+	shca_drain(thr);
 }
 
 /* SHARED -> DIRECT: nothing is left, nobody runs it. */
-static bool try_direct(struct shca_lqp *q)
+static bool try_direct(struct shca_user_qp *q)
 {
 	if (q->shared_only)
 		return false;
@@ -226,55 +226,55 @@ static bool try_direct(struct shca_lqp *q)
 
 /* ---- DIRECT ----------------------------------------------------------------------------------------------------- */
 
-static int direct_failed(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req, int status)
+static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req, int status)
 {
 	if (status < 0) {
 		/* it waits: anyone may finish it */
 		uint32_t step = shca_step_of(q->sh);
 		to_shared(q);
 		shca_step_to(q->sh, step);
-		if (write_wqe(cpu, q, wr_id, req)) {
+		if (write_wqe(thr, q, wr_id, req)) {
 			/* refused: what it holds goes back */
-			shca_release_receive(cpu, q->sh);
+			shca_release_receive(thr, q->sh);
 			shca_step_to(q->sh, SHCA_STEP_NONE);
 			return ENOMEM;
 		}
-		kick_posted(cpu, q);
+		kick_posted(thr, q);
 		return 0;
 	}
 	uint64_t pos = take_position(q, wr_id, true);
-	shca_complete_send(cpu, q->sh, pos, req->op, status, 0);
+	shca_complete_send(thr, q->sh, pos, req->op, status, 0);
 	shca_step_to(q->sh, SHCA_STEP_NONE);
-	SHCA_FAILPOINT(cpu, "failed", q->sh, req->op);
+	SHCA_FAILPOINT(thr, "failed", q->sh, req->op);
 	/* UD queues survive their requests' local errors only up to here: they go into SQE, which is error for us too */
 	uint16_t none = 0;
 	atomic_compare_exchange_strong(&q->sh->fail, &none, (uint16_t)(status + 1));
 	to_shared(q);
 	atomic_fetch_or(&q->sh->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&q->sh->gate, ~SHCA_GATE_RESPOND);
-	shca_withdraw(cpu->m, cpu->m->slot);
+	shca_withdraw(thr->m, thr->m->slot);
 	atomic_store(&q->sh->qp_state, IBV_QPS_ERR);
-	kick_posted(cpu, q);
+	kick_posted(thr, q);
 	return 0;
 }
 
-static inline int run_direct(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, const struct shca_req *req)
+static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
 {
-	int status = shca_exec(cpu, q->sh, req);
+	int status = shca_exec(thr, q->sh, req);
 	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
-		return direct_failed(cpu, q, wr_id, req, status);
+		return direct_failed(thr, q, wr_id, req, status);
 	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(cpu, q->sh, take_position(q, wr_id, true), req->op, status, req->len);
+		shca_complete_send(thr, q->sh, take_position(q, wr_id, true), req->op, status, req->len);
 	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
 	shca_step_to(q->sh, SHCA_STEP_NONE);
-	if (cpu->todo_n)
-		shca_drain(cpu);
+	if (thr->todo_n)
+		shca_drain(thr);
 	return 0;
 }
 
 /* Runs or queues one request. 0, or an errno value: refused. */
-int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct shca_req *req)
+int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req)
 {
 	if (__builtin_expect(!q->ready, 0))
 		return EINVAL;
@@ -290,28 +290,28 @@ int shca_submit(struct shca_cpu *cpu, struct shca_lqp *q, uint64_t wr_id, struct
 		/* nobody will read it */
 		req->flags &= ~SHCA_WQE_INLINE;
 		req->nsge = 0;
-		int err = write_wqe(cpu, q, wr_id, req);
+		int err = write_wqe(thr, q, wr_id, req);
 		if (!err)
-			kick_posted(cpu, q);
+			kick_posted(thr, q);
 		return err;
 	}
 	if (__builtin_expect(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed), 0) &&
 	    !try_direct(q)) {
-		int err = write_wqe(cpu, q, wr_id, req);
-		if (!err && !q->hold_kick)
-			kick_posted(cpu, q);
+		int err = write_wqe(thr, q, wr_id, req);
+		if (!err && !q->defer_kick)
+			kick_posted(thr, q);
 		return err;
 	}
-	return run_direct(cpu, q, wr_id, req);
+	return run_direct(thr, q, wr_id, req);
 }
 
-void shca_kick_later(struct shca_cpu *cpu, struct shca_lqp *q)
+void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	shca_full_fence();
-	shca_kick(cpu, q->off);
+	shca_kick(thr, q->off);
 }
 
-uint64_t shca_send_room(struct shca_lqp *q)
+uint64_t shca_send_room(struct shca_user_qp *q)
 {
 	q->freed = freed(q);
 	return q->max_wr - (q->pi - q->freed);
@@ -320,20 +320,20 @@ uint64_t shca_send_room(struct shca_lqp *q)
 /* ---- plain writes (plain.h) -------------------------------------------------------------------------------------- */
 
 /* Where a local segment is mapped; NULL: no such right, or not here. */
-static inline const char *local_source(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_sge *sge, bool is_inline)
+static inline const char *local_source(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_sge *sge, bool is_inline)
 {
 	struct shca_seg seg;
 
 	if (is_inline)
 		return (const char *)(uintptr_t)sge->addr;
-	if (!resolve_local(cpu->m, q->pd_number, sge, false, &seg))
+	if (!resolve_local(thr->m, q->pd_number, sge, false, &seg))
 		return NULL;
-	return seg.lane == SHCA_LANE_ARENA ? cpu->base + seg.where : (const char *)(uintptr_t)seg.where;
+	return seg.lane == SHCA_LANE_ARENA ? thr->base + seg.where : (const char *)(uintptr_t)seg.where;
 }
 
 #define MAX_PLAIN_SGE 4
 
-static inline struct shca_aim aim_of(const struct shca_lqp *q, const struct ibv_send_wr *wr)
+static inline struct shca_aim aim_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
 	uint32_t dest = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
 
@@ -341,7 +341,7 @@ static inline struct shca_aim aim_of(const struct shca_lqp *q, const struct ibv_
 }
 
 /* From registered memory, of many pieces, or signaled. */
-static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
+static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
 	struct shca_piece piece[MAX_PLAIN_SGE];
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
@@ -352,7 +352,7 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 		return false;
 	for (int i = 0; i < n; i++) {
 		len += wr->sg_list[i].length;
-		piece[i].at = local_source(cpu, q, &wr->sg_list[i], is_inline);
+		piece[i].at = local_source(thr, q, &wr->sg_list[i], is_inline);
 		piece[i].len = wr->sg_list[i].length;
 		if (!piece[i].at)
 			return false;
@@ -362,13 +362,13 @@ static __attribute__((noinline)) bool write_gathered(struct shca_cpu *cpu, struc
 	bool signaled = wr->send_flags & IBV_SEND_SIGNALED;
 	if (signaled && full(q))
 		return false;
-	if (!shca_window_write(cpu, q, aim_of(q, wr), piece, n, len, true))
+	if (!shca_window_write(thr, q, aim_of(q, wr), piece, n, len, true))
 		return false;
 	if (signaled) {
-		shca_complete_send(cpu, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
+		shca_complete_send(thr, q->sh, take_position(q, wr->wr_id, true), SHCA_OP_WRITE, IBV_WC_SUCCESS, (uint32_t)len);
 		shca_step_to(q->sh, SHCA_STEP_NONE);
-		if (cpu->todo_n)
-			shca_drain(cpu);
+		if (thr->todo_n)
+			shca_drain(thr);
 	}
 	return true;
 }
@@ -389,26 +389,26 @@ static inline __attribute__((always_inline)) uint64_t two_pieces(const struct ib
 	return (uint64_t)piece[0].len + piece[1].len;
 }
 
-static inline __attribute__((always_inline)) bool write_two(struct shca_cpu *cpu, struct shca_lqp *q, const struct ibv_send_wr *wr)
+static inline __attribute__((always_inline)) bool write_two(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr)
 {
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
 
-	return len - 1 < q->max_inline && shca_window_write(cpu, q, aim_of(q, wr), piece, 2, len, true);
+	return len - 1 < q->max_inline && shca_window_write(thr, q, aim_of(q, wr), piece, 2, len, true);
 }
 
 /* false: not plain. Budget: what a small message costs, docs/style.md. */
-static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q,
+static inline __attribute__((always_inline)) bool write_plain(struct shca_thread *thr, struct shca_user_qp *q,
 							      const struct ibv_send_wr *wr)
 {
 	if (wr->opcode != IBV_WR_RDMA_WRITE || !shca_runs_plain(q))
 		return false;
 	if (wr->send_flags != IBV_SEND_INLINE || (unsigned)wr->num_sge - 1 > 1)
-		return write_gathered(cpu, q, wr);
+		return write_gathered(thr, q, wr);
 	if (wr->num_sge == 2)
-		return write_two(cpu, q, wr);
+		return write_two(thr, q, wr);
 	const struct shca_piece all = {(const void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length};
-	return all.len - 1 < q->max_inline && shca_window_write(cpu, q, aim_of(q, wr), &all, 1, all.len, true);
+	return all.len - 1 < q->max_inline && shca_window_write(thr, q, aim_of(q, wr), &all, 1, all.len, true);
 }
 
 /* ---- ibv_post_send ---------------------------------------------------------------------------------------------- */
@@ -425,7 +425,7 @@ static const uint8_t op_of[] = {
 	[IBV_WR_LOCAL_INV] = SHCA_OP_LOCAL_INV + 1,
 };
 
-bool shca_op_allowed(const struct shca_lqp *q, uint8_t op)
+bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 {
 	switch (q->type) {
 	case IBV_QPT_UD:
@@ -441,7 +441,7 @@ bool shca_op_allowed(const struct shca_lqp *q, uint8_t op)
 	}
 }
 
-static int fill(struct shca_lqp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
 	if (__builtin_expect((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
 			     !shca_op_allowed(q, op_of[wr->opcode] - 1), 0))
@@ -486,10 +486,10 @@ static int fill(struct shca_lqp *q, const struct ibv_send_wr *wr, struct shca_re
 		return 0;
 	}
 	if (q->type == IBV_QPT_UD) {
-		const struct shca_lah *ah = (const struct shca_lah *)wr->wr.ud.ah;
+		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
 		if (!ah)
 			return EINVAL;
-		req->dqpn = shca_route(ah, wr->wr.ud.remote_qpn);
+		req->dqpn = shca_destination(ah, wr->wr.ud.remote_qpn);
 		req->qkey = wr->wr.ud.remote_qkey;
 		if (ah->attr.is_global)
 			req->flags |= SHCA_WQE_GRH;
@@ -511,18 +511,18 @@ static int fill(struct shca_lqp *q, const struct ibv_send_wr *wr, struct shca_re
 }
 
 /* The rest of a list whose next request is not plain. */
-static __attribute__((noinline)) int post_list(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_send_wr *wr,
+static __attribute__((noinline)) int post_list(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
 					       struct ibv_send_wr **bad)
 {
 	struct shca_seg segs[MAX_DIRECT_SGE];
 
 	for (; wr; wr = wr->next) {
 		struct shca_req req;
-		if (write_plain(cpu, q, wr))
+		if (write_plain(thr, q, wr))
 			continue;
 		int rc = fill(q, wr, &req, segs);
 		if (!rc)
-			rc = shca_submit(cpu, q, wr->wr_id, &req);
+			rc = shca_submit(thr, q, wr->wr_id, &req);
 		if (__builtin_expect(rc, 0)) {
 			*bad = wr;
 			return rc;
@@ -531,32 +531,32 @@ static __attribute__((noinline)) int post_list(struct shca_cpu *cpu, struct shca
 	return 0;
 }
 
-__attribute__((noinline)) int shca_post_any(struct shca_lqp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+__attribute__((noinline)) int shca_post_any(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct shca_cpu *cpu = shca_cpu_get(q->m);
+	struct shca_thread *thr = shca_thread_get(q->m);
 
-	if (__builtin_expect(!cpu, 0)) {
+	if (__builtin_expect(!thr, 0)) {
 		*bad = wr;
 		return ENOMEM;
 	}
 	shca_lock(&q->lock);
-	shca_enter_in(cpu, shca_peer_inside(q->sh));
-	while (wr && write_plain(cpu, q, wr))
+	shca_enter_in(thr, shca_peer_inside(q->sh));
+	while (wr && write_plain(thr, q, wr))
 		wr = wr->next;
-	int rc = wr ? post_list(cpu, q, wr, bad) : 0;
-	shca_leave(cpu);
+	int rc = wr ? post_list(thr, q, wr, bad) : 0;
+	shca_leave(thr);
 	shca_unlock(&q->lock);
 	return rc;
 }
 
 /* The rest of shca_post_send for data of more than a line, which takes calls. */
-static __attribute__((noinline)) int post_longer(struct shca_cpu *cpu, struct shca_lqp *q, struct ibv_send_wr *wr,
+static __attribute__((noinline)) int post_longer(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
 						 struct ibv_send_wr **bad)
 {
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
 
-	return shca_window_write(cpu, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
+	return shca_window_write(thr, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
 }
 
 /*
@@ -565,7 +565,7 @@ static __attribute__((noinline)) int post_longer(struct shca_cpu *cpu, struct sh
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct shca_lqp *q = lqp_of(qp);
+	struct shca_user_qp *q = lqp_of(qp);
 
 	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
 			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
@@ -575,13 +575,13 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (len - 1 >= q->max_inline)
 		return shca_post_any(q, wr, bad);
 	if (piece[0].len > SHCA_LINE || piece[1].len > SHCA_LINE)
-		return post_longer(shca_tls.cpu, q, wr, bad);
-	return shca_window_write(shca_tls.cpu, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
+		return post_longer(shca_tls.thr, q, wr, bad);
+	return shca_window_write(shca_tls.thr, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */
 
-int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, uint32_t max_sge)
+int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
 	uint32_t size = 1, log2 = 0;
 
@@ -609,7 +609,7 @@ int shca_lrq_init(struct shca_member *m, struct shca_lrq *rq, uint32_t max_wr, u
 	return 0;
 }
 
-int shca_lrq_reserve(struct shca_member *m, struct shca_lrq *rq)
+int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 {
 	struct shca_rq *sh = rq->sh;
 	uint32_t size = rq->size;
@@ -643,7 +643,7 @@ int shca_lrq_reserve(struct shca_member *m, struct shca_lrq *rq)
 	return 0;
 }
 
-void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
+void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq)
 {
 	if (!rq->off)
 		return;
@@ -660,29 +660,29 @@ void shca_lrq_free(struct shca_member *m, struct shca_lrq *rq)
 }
 
 /* The caller holds rq->lock. */
-static void repost(struct shca_cpu *cpu, struct shca_lrq *rq)
+static void repost(struct shca_thread *thr, struct shca_user_rq *rq)
 {
 	if (atomic_exchange(&rq->sh->returned, 0) && rq->wr_id)
 		for (uint32_t i = 0; i < rq->size; i++)
-			if (shca_rq_reclaim(cpu, rq->sh, i))
-				shca_rq_post(cpu, rq->sh, i);
+			if (shca_rq_reclaim(thr, rq->sh, i))
+				shca_rq_post(thr, rq->sh, i);
 }
 
-void shca_lrq_repost(struct shca_cpu *cpu, struct shca_lrq *rq)
+void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
 {
 	shca_lock(&rq->lock);
-	repost(cpu, rq);
+	repost(thr, rq);
 	shca_unlock(&rq->lock);
 }
 
-int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	if (__builtin_expect(!rq->wr_id, 0) && shca_lrq_reserve(cpu->m, rq)) {
+	if (__builtin_expect(!rq->wr_id, 0) && shca_user_rq_reserve(thr->m, rq)) {
 		*bad = wr;
 		return ENOMEM;
 	}
 	if (__builtin_expect(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0, 0))
-		repost(cpu, rq);
+		repost(thr, rq);
 	for (; wr; wr = wr->next) {
 		int rc = 0;
 		if (__builtin_expect((uint32_t)wr->num_sge > rq->max_sge, 0))
@@ -694,13 +694,13 @@ int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, s
 			return rc;
 		}
 		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
-		struct shca_rwqe *w = shca_rwqe_at(cpu, rq->sh, index);
+		struct shca_rwqe *w = shca_rwqe_at(thr, rq->sh, index);
 		uint32_t n = 0;
 		w->bad = 0;
 		for (int i = 0; i < wr->num_sge; i++) {
 			if (!wr->sg_list[i].length)
 				continue;
-			if (__builtin_expect(!resolve_local(cpu->m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
+			if (__builtin_expect(!resolve_local(thr->m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
 				/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
 				w->bad = IBV_WC_LOC_PROT_ERR;
 				break;
@@ -710,31 +710,31 @@ int shca_receives_post(struct shca_cpu *cpu, struct shca_lrq *rq, uint32_t pd, s
 		w->nsge = n;
 		rq->wr_id[index] = wr->wr_id;
 		rq->fifo_head++;
-		shca_rq_post(cpu, rq->sh, index);
+		shca_rq_post(thr, rq->sh, index);
 	}
 	return 0;
 }
 
-static int post_receives(struct shca_member *m, struct shca_lrq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct shca_cpu *cpu = shca_cpu_get(m);
+	struct shca_thread *thr = shca_thread_get(m);
 
-	if (__builtin_expect(!cpu, 0)) {
+	if (__builtin_expect(!thr, 0)) {
 		*bad = wr;
 		return ENOMEM;
 	}
-	shca_enter_in(cpu, shca_inside(m->slot));
+	shca_enter_in(thr, shca_inside(m->slot));
 	shca_lock(&rq->lock);
-	int rc = shca_receives_post(cpu, rq, pd, wr, bad);
+	int rc = shca_receives_post(thr, rq, pd, wr, bad);
 	shca_unlock(&rq->lock);
-	shca_drain(cpu);
-	shca_leave(cpu);
+	shca_drain(thr);
+	shca_leave(thr);
 	return rc;
 }
 
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct shca_lqp *q = lqp_of(qp);
+	struct shca_user_qp *q = lqp_of(qp);
 
 	if (__builtin_expect(!q->rq || q->srq || atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_RESET, 0)) {
 		*bad = wr;
@@ -742,17 +742,17 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
 	if (__builtin_expect(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR, 0)) {
-		struct shca_cpu *cpu = shca_cpu_get(q->m);
-		shca_enter(cpu);
-		kick_posted(cpu, q);
-		shca_leave(cpu);
+		struct shca_thread *thr = shca_thread_get(q->m);
+		shca_enter(thr);
+		kick_posted(thr, q);
+		shca_leave(thr);
 	}
 	return rc;
 }
 
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct shca_lsrq *s = (struct shca_lsrq *)srq;
+	struct shca_user_srq *s = (struct shca_user_srq *)srq;
 
 	return post_receives(s->pd->m, &s->rq, s->pd->number, wr, bad);
 }

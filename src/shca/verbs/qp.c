@@ -43,14 +43,14 @@ static int create_check(const struct shca_qp_create *cr)
 		return shca_refuse(EINVAL, "create_qp: no send completion queue");
 	if ((has_recv(cr->type) || cr->type == SHCA_QPT_DCT) && !a->recv_cq)
 		return shca_refuse(EINVAL, "create_qp: no receive completion queue");
-	if ((a->send_cq && shca_cq_in_error(shca_lcq_of(a->send_cq)->sh)) ||
-	    (a->recv_cq && shca_cq_in_error(shca_lcq_of(a->recv_cq)->sh)))
+	if ((a->send_cq && shca_cq_in_error(shca_user_cq_of(a->send_cq)->sh)) ||
+	    (a->recv_cq && shca_cq_in_error(shca_user_cq_of(a->recv_cq)->sh)))
 		return shca_refuse(EINVAL, "create_qp: the completion queue was overrun: destroy it, and make a larger one");
 	if (cr->type == SHCA_QPT_DCT && !a->srq)
 		return shca_refuse(EINVAL, "create_qp: a DC target needs a shared receive queue");
 	if (a->srq && !has_recv(cr->type) && cr->type != SHCA_QPT_DCT)
 		return shca_refuse(EINVAL, "create_qp: type %u takes no shared receive queue", cr->type);
-	if (a->srq && shca_lsrq_of(a->srq)->type != IBV_SRQT_BASIC)
+	if (a->srq && shca_user_srq_of(a->srq)->type != IBV_SRQT_BASIC)
 		return shca_refuse(EINVAL, "create_qp: the shared receive queue is an XRC one");
 	if (has_send(cr->type) && (cap->max_send_wr > SHCA_MAX_QP_WR || cap->max_send_sge > SHCA_MAX_SGE ||
 				   cap->max_inline_data > SHCA_MAX_INLINE))
@@ -63,13 +63,13 @@ static int create_check(const struct shca_qp_create *cr)
 	return 0;
 }
 
-static uint64_t sq_bytes(const struct shca_lqp *qp)
+static uint64_t sq_bytes(const struct shca_user_qp *qp)
 {
 	return (uint64_t)qp->sh->sq_stride * qp->sh->sq_slots;
 }
 
 /* Most queues run their requests where they are posted, and write none down. */
-int shca_reserve_ring(struct shca_lqp *qp)
+int shca_reserve_ring(struct shca_user_qp *qp)
 {
 	if (qp->sh->wqes)
 		return 0;
@@ -80,7 +80,7 @@ int shca_reserve_ring(struct shca_lqp *qp)
 }
 
 /* The send side. 0 or an errno value; what was made is freed by send_free. */
-static int send_init(struct shca_lqp *qp, const struct ibv_qp_cap *cap)
+static int send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 {
 	uint32_t sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	uint32_t room = sge * (uint32_t)sizeof(struct shca_seg), most = cap->max_inline_data;
@@ -104,7 +104,7 @@ static int send_init(struct shca_lqp *qp, const struct ibv_qp_cap *cap)
 	return qp->plain ? shca_targets_init(qp) : 0;
 }
 
-static void send_free(struct shca_lqp *qp)
+static void send_free(struct shca_user_qp *qp)
 {
 	if (qp->sh->wqes)
 		shca_mem_free(qp->m, qp->sh->wqes, sq_bytes(qp));
@@ -115,9 +115,9 @@ static void send_free(struct shca_lqp *qp)
 	free(qp->routes);
 }
 
-static int recv_init(struct shca_lqp *qp, uint32_t max_wr, uint32_t max_sge)
+static int recv_init(struct shca_user_qp *qp, uint32_t max_wr, uint32_t max_sge)
 {
-	int err = shca_lrq_init(qp->m, &qp->own_rq, max_wr, max_sge ? max_sge : 1);
+	int err = shca_user_rq_init(qp->m, &qp->own_rq, max_wr, max_sge ? max_sge : 1);
 	if (err)
 		return err < 0 ? -err : err;
 	struct shca_rq *sh = qp->own_rq.sh;
@@ -132,7 +132,7 @@ static int recv_init(struct shca_lqp *qp, uint32_t max_wr, uint32_t max_sge)
 	return 0;
 }
 
-static void refs_take(struct shca_lqp *qp)
+static void refs_take(struct shca_user_qp *qp)
 {
 	if (qp->pd)
 		atomic_fetch_add(&qp->pd->refs, 1);
@@ -146,7 +146,7 @@ static void refs_take(struct shca_lqp *qp)
 		atomic_fetch_add(&qp->xrcd->refs, 1);
 }
 
-static void refs_drop(struct shca_lqp *qp)
+static void refs_drop(struct shca_user_qp *qp)
 {
 	if (qp->pd)
 		atomic_fetch_sub(&qp->pd->refs, 1);
@@ -161,7 +161,7 @@ static void refs_drop(struct shca_lqp *qp)
 }
 
 /* Pollers of this process run its cross-channel queues that a stopped thread has locked but not begun. */
-static int cross_add(struct shca_lqp *qp)
+static int cross_add(struct shca_user_qp *qp)
 {
 	struct shca_member *m = qp->m;
 	int err = 0;
@@ -184,7 +184,7 @@ static int cross_add(struct shca_lqp *qp)
 	return err;
 }
 
-static void cross_remove(struct shca_lqp *qp)
+static void cross_remove(struct shca_user_qp *qp)
 {
 	struct shca_member *m = qp->m;
 
@@ -197,7 +197,7 @@ static void cross_remove(struct shca_lqp *qp)
 	pthread_mutex_unlock(&m->mutex);
 }
 
-static void publish(struct shca_context *c, struct shca_lqp *qp)
+static void publish(struct shca_context *c, struct shca_user_qp *qp)
 {
 	struct shca_member *m = qp->m;
 	qp->mapped = true;
@@ -215,7 +215,7 @@ static void publish(struct shca_context *c, struct shca_lqp *qp)
 	shca_number_set(m, qp->sh->qpn, SHCA_KIND_QP, qp->off);
 }
 
-static void fill_shared(struct shca_lqp *qp, const struct shca_qp_create *cr)
+static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr)
 {
 	struct shca_qp *sh = qp->sh;
 	sh->pd = qp->pd_number;
@@ -234,7 +234,7 @@ static void fill_shared(struct shca_lqp *qp, const struct shca_qp_create *cr)
 	atomic_store(&sh->shared, qp->shared_only);
 }
 
-static void fill_verbs(struct shca_lqp *qp, struct ibv_context *ctx, struct shca_qp_create *cr)
+static void fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *cr)
 {
 	struct ibv_qp_init_attr_ex *a = &cr->attr;
 	struct ibv_qp *q = &qp->qp;
@@ -261,7 +261,7 @@ static void fill_verbs(struct shca_lqp *qp, struct ibv_context *ctx, struct shca
 }
 
 /* On success create->attr.cap holds what was granted. NULL with errno. */
-struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
+struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 {
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
@@ -273,7 +273,7 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 		errno = err;
 		return NULL;
 	}
-	struct shca_lqp *qp = calloc(1, sizeof *qp);
+	struct shca_user_qp *qp = calloc(1, sizeof *qp);
 	if (!qp) {
 		errno = ENOMEM;
 		return NULL;
@@ -286,14 +286,14 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 	qp->sq_sig_all = a->sq_sig_all != 0;
 	qp->dv_dc_key = cr->dc_key;
 	if (cr->type == IBV_QPT_XRC_RECV) {
-		qp->xrcd = (struct shca_lxrcd *)a->xrcd;
+		qp->xrcd = (struct shca_user_xrcd *)a->xrcd;
 	} else {
-		qp->pd = shca_lpd_of(a->pd);
+		qp->pd = shca_user_pd_of(a->pd);
 		qp->pd_number = qp->pd->number;
 		qp->lock.none = qp->pd->td;
-		qp->scq = has_send(cr->type) ? shca_lcq_of(a->send_cq) : NULL;
-		qp->rcq = a->recv_cq ? shca_lcq_of(a->recv_cq) : NULL;
-		qp->srq = a->srq ? shca_lsrq_of(a->srq) : NULL;
+		qp->scq = has_send(cr->type) ? shca_user_cq_of(a->send_cq) : NULL;
+		qp->rcq = a->recv_cq ? shca_user_cq_of(a->recv_cq) : NULL;
+		qp->srq = a->srq ? shca_user_srq_of(a->srq) : NULL;
 	}
 	qp->off = shca_mem_alloc(m, sizeof *qp->sh);
 	if (!qp->off) {
@@ -345,7 +345,7 @@ struct shca_lqp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create *cr)
 
 free_recv:
 	if (qp->rq == &qp->own_rq)
-		shca_lrq_free(m, &qp->own_rq);
+		shca_user_rq_free(m, &qp->own_rq);
 free_send:
 	send_free(qp);
 	shca_local_set(m, qp->sh->qpn, SHCA_KIND_NONE, NULL);
@@ -365,7 +365,7 @@ static bool plain_type(enum ibv_qp_type type)
 	       type == IBV_QPT_XRC_RECV;
 }
 
-int shca_qp_plain(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr)
+int shca_qp_create_check(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create *cr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -383,12 +383,12 @@ int shca_qp_plain(const struct ibv_qp_init_attr_ex *attr, struct shca_qp_create 
 struct ibv_qp *shca_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct shca_qp_create cr;
-	int err = shca_qp_plain(attr, &cr);
+	int err = shca_qp_create_check(attr, &cr);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
-	struct shca_lqp *qp = shca_qp_new(ctx, &cr);
+	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
 	attr->cap = cr.attr.cap;
@@ -410,19 +410,19 @@ struct ibv_qp *shca_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp_ex *shca_qp_to_qp_ex(struct ibv_qp *ibqp)
 {
-	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	return qp->has_ex ? &qp->ex : NULL;
 }
 
 /* ---- modify ------------------------------------------------------------------------------------------------- */
 
 /* As the engine left it: a queue whose request failed is in error. */
-enum ibv_qp_state shca_qp_state(const struct shca_lqp *qp)
+enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp)
 {
 	return (enum ibv_qp_state)atomic_load(&qp->sh->qp_state);
 }
 
-static int value_check(const struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
+static int value_check(const struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	if ((mask & IBV_QP_PORT) && (a->port_num < 1 || a->port_num > SHCA_PORTS))
 		return shca_refuse(EINVAL, "modify_qp: port %u, the device has %d", a->port_num, SHCA_PORTS);
@@ -463,7 +463,7 @@ static int value_check(const struct shca_lqp *qp, const struct ibv_qp_attr *a, i
 }
 
 /* What the attributes mean to the engine. The gate decides when requesters look at them. */
-static void apply(struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
+static void apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	struct shca_qp *sh = qp->sh;
 	struct ibv_qp_attr *k = &qp->attr;
@@ -508,13 +508,13 @@ static void apply(struct shca_lqp *qp, const struct ibv_qp_attr *a, int mask)
 		shca_withdraw(qp->m, qp->m->slot);
 }
 
-static void set_ready(struct shca_lqp *qp, bool ready)
+static void set_ready(struct shca_user_qp *qp, bool ready)
 {
 	qp->ready = ready;
 	qp->writes = ready && qp->plain && !qp->sq_sig_all;
 }
 
-static void set_state(struct shca_lqp *qp, enum ibv_qp_state s)
+static void set_state(struct shca_user_qp *qp, enum ibv_qp_state s)
 {
 	atomic_store(&qp->sh->qp_state, s);
 	qp->attr.qp_state = qp->attr.cur_qp_state = s;
@@ -523,26 +523,26 @@ static void set_state(struct shca_lqp *qp, enum ibv_qp_state s)
 
 /* The peer's death must be noticed even when nobody sends. A peer that is not there yet is watched from the first
  * request on. */
-static void watch_peer(struct shca_cpu *cpu, struct shca_lqp *qp)
+static void watch_peer(struct shca_thread *thr, struct shca_user_qp *qp)
 {
-	shca_enter(cpu);
+	shca_enter(thr);
 	const struct shca_qp *peer = shca_number_get(qp->m, qp->sh->dest_qpn, SHCA_KIND_QP);
 	if (peer)
-		shca_peer_known(cpu, qp->sh, peer);
-	shca_leave(cpu);
+		shca_peer_known(thr, qp->sh, peer);
+	shca_leave(thr);
 }
 
 /* Queues of others that wait for a receive of this one look again: the gate has changed. */
-static void kick_requesters(struct shca_cpu *cpu, struct shca_lqp *qp)
+static void kick_requesters(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	if (qp->rq != &qp->own_rq)
 		return;
-	shca_recv_kick(cpu, qp->own_rq.sh);
+	shca_recv_kick(thr, qp->own_rq.sh);
 }
 
 /* In DIRECT mode the owner keeps the positions for itself; whoever else is to look at them needs SHARED. The caller
  * holds qp->lock. */
-static void make_shared(struct shca_lqp *qp)
+static void make_shared(struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
 	if (atomic_load(&sh->shared))
@@ -552,39 +552,39 @@ static void make_shared(struct shca_lqp *qp)
 	atomic_store(&sh->shared, 1);
 }
 
-static void to_error(struct shca_cpu *cpu, struct shca_lqp *qp)
+static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
 	uint16_t none = 0;
 	bool already = shca_qp_state(qp) == IBV_QPS_ERR;
 
 	shca_lock(&qp->lock);
-	shca_enter(cpu);
+	shca_enter(thr);
 	atomic_store(&sh->gate, SHCA_GATE_ERR);
-	SHCA_FAILPOINT(cpu, "error-gate", sh, 0);
+	SHCA_FAILPOINT(thr, "error-gate", sh, 0);
 	shca_withdraw(qp->m, qp->m->slot);
 	make_shared(qp);
 	atomic_compare_exchange_strong(&sh->fail, &none, (uint16_t)(IBV_WC_WR_FLUSH_ERR + 1));
 	set_state(qp, IBV_QPS_ERR);
 	/* running a failed queue flushes it, receives too; requests that are posted later are flushed as well */
 	set_ready(qp, has_send(qp->type));
-	shca_kick(cpu, qp->off);
-	shca_drain(cpu);
-	shca_leave(cpu);
+	shca_kick(thr, qp->off);
+	shca_drain(thr);
+	shca_leave(thr);
 	shca_unlock(&qp->lock);
-	shca_quiesce(cpu, cpu->m->slot);
-	shca_enter(cpu);
-	kick_requesters(cpu, qp);
-	shca_drain(cpu);
+	shca_quiesce(thr, thr->m->slot);
+	shca_enter(thr);
+	kick_requesters(thr, qp);
+	shca_drain(thr);
 	if (!already && (qp->srq || qp->type == IBV_QPT_XRC_RECV))
-		shca_qp_event(cpu, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
-	shca_leave(cpu);
+		shca_qp_event(thr, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
+	shca_leave(thr);
 }
 
 /* Nothing runs for qp or into it any more when this returns, and it stands on no list; posting is refused. The engine's
  * lock is kept when `keep` is set. Peers still find it by its number meanwhile: reapers must, and whoever walks the list
  * of queues that wait for receives of its. */
-static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, bool keep)
+static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 {
 	struct shca_qp *sh = qp->sh;
 	uint32_t link;
@@ -593,38 +593,38 @@ static void stop(struct shca_cpu *cpu, struct shca_lqp *qp, bool keep)
 	shca_withdraw(qp->m, qp->m->slot);
 	shca_lock(&qp->lock);
 	set_ready(qp, false);
-	shca_enter(cpu);
-	shca_qp_lock(cpu, sh);
+	shca_enter(thr);
+	shca_qp_lock(thr, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
 	/* off the list of queues that an empty receive queue stopped: taking that list wakes all of them */
-	link = shca_rnr_unlink(cpu, sh);
-	shca_drain(cpu);
+	link = shca_rnr_unlink(thr, sh);
+	shca_drain(thr);
 	if (!keep)
-		shca_qp_unlock(cpu, sh);
-	shca_leave(cpu);
+		shca_qp_unlock(thr, sh);
+	shca_leave(thr);
 	shca_unlock(&qp->lock);
-	shca_quiesce(cpu, cpu->m->slot);
-	shca_enter(cpu);
+	shca_quiesce(thr, thr->m->slot);
+	shca_enter(thr);
 	/* somebody had it in hands, or the list went with its owner: whoever could still come by it has left by now */
 	if (link)
-		shca_rnr_lost(cpu, sh, link);
-	kick_requesters(cpu, qp);
-	shca_drain(cpu);
-	shca_leave(cpu);
+		shca_rnr_lost(thr, sh, link);
+	kick_requesters(thr, qp);
+	shca_drain(thr);
+	shca_leave(thr);
 }
 
-static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
+static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
-	struct shca_lrq fresh = { .size = 0 };
+	struct shca_user_rq fresh = { .size = 0 };
 
 	if (qp->rq == &qp->own_rq) {
-		int err = shca_lrq_init(qp->m, &fresh, qp->own_rq.max_wr, qp->own_rq.max_sge);
+		int err = shca_user_rq_init(qp->m, &fresh, qp->own_rq.max_wr, qp->own_rq.max_sge);
 		if (err)
 			return err < 0 ? -err : err;
 	}
-	stop(cpu, qp, false);
-	SHCA_FAILPOINT(cpu, "reset-stopped", sh, 0);
+	stop(thr, qp, false);
+	SHCA_FAILPOINT(thr, "reset-stopped", sh, 0);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);
 	if (qp->rcq && qp->rcq != qp->scq)
@@ -638,7 +638,7 @@ static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
 		fresh.sh->managed = old->managed;
 		fresh.lock.none = qp->own_rq.lock.none;
 		fresh.max_wr = qp->own_rq.max_wr;
-		shca_lrq_free(qp->m, &qp->own_rq);
+		shca_user_rq_free(qp->m, &qp->own_rq);
 		qp->own_rq = fresh;
 		sh->rq = fresh.off;
 	}
@@ -667,51 +667,51 @@ static int to_reset(struct shca_cpu *cpu, struct shca_lqp *qp)
 }
 
 /* SQD holds the send queue: what is posted waits. A managed queue is held by its enables already, which stay. */
-static void to_drained(struct shca_cpu *cpu, struct shca_lqp *qp, bool notify)
+static void to_drained(struct shca_thread *thr, struct shca_user_qp *qp, bool notify)
 {
 	struct shca_qp *sh = qp->sh;
 	shca_lock(&qp->lock);
-	shca_enter(cpu);
-	shca_qp_lock(cpu, sh);
+	shca_enter(thr);
+	shca_qp_lock(thr, sh);
 	if (!(sh->flags & SHCA_QP_MANAGED_SEND)) {
 		qp->shared_only = true;
 		make_shared(qp);
 		atomic_store(&sh->enabled, atomic_load(&sh->head));
 	}
 	set_state(qp, IBV_QPS_SQD);
-	shca_qp_unlock(cpu, sh);
+	shca_qp_unlock(thr, sh);
 	if (notify)
-		shca_qp_event(cpu, sh, IBV_EVENT_SQ_DRAINED);
-	shca_leave(cpu);
+		shca_qp_event(thr, sh, IBV_EVENT_SQ_DRAINED);
+	shca_leave(thr);
 	shca_unlock(&qp->lock);
 }
 
-static void from_drained(struct shca_cpu *cpu, struct shca_lqp *qp)
+static void from_drained(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
 	shca_lock(&qp->lock);
-	shca_enter(cpu);
+	shca_enter(thr);
 	set_state(qp, IBV_QPS_RTS);
 	if (!(sh->flags & SHCA_QP_MANAGED_SEND)) {
 		qp->shared_only = (sh->flags & SHCA_QP_CROSS) != 0;
 		atomic_store(&sh->enabled, UINT64_MAX);
-		shca_kick(cpu, qp->off);
-		shca_drain(cpu);
+		shca_kick(thr, qp->off);
+		shca_drain(thr);
 	}
-	shca_leave(cpu);
+	shca_leave(thr);
 	shca_unlock(&qp->lock);
 }
 
 int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
-	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	struct shca_qp *sh = qp->sh;
 	int err = 0;
 
 	if (shca_inherited(ibqp->context))
 		return errno;
-	struct shca_cpu *cpu = shca_cpu_get(qp->m);
-	if (!cpu)
+	struct shca_thread *thr = shca_thread_get(qp->m);
+	if (!thr)
 		return errno;
 	/* the halves of an XRC connection are set up by programs as if they were RC: what a half lacks is ignored */
 	if (qp->type == IBV_QPT_XRC_SEND)
@@ -733,25 +733,25 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		goto out;
 	if (to == IBV_QPS_RESET) {
-		err = from == IBV_QPS_RESET ? 0 : to_reset(cpu, qp);
+		err = from == IBV_QPS_RESET ? 0 : to_reset(thr, qp);
 		goto out;
 	}
 	if (to == IBV_QPS_ERR) {
-		to_error(cpu, qp);
+		to_error(thr, qp);
 		goto out;
 	}
 	apply(qp, attr, mask);
-	SHCA_FAILPOINT(cpu, "modify-applied", sh, 0);
+	SHCA_FAILPOINT(thr, "modify-applied", sh, 0);
 	if (to == IBV_QPS_RTR) {
 		set_state(qp, to);
 		atomic_store(&sh->gate, SHCA_GATE_RESPOND);
-		SHCA_FAILPOINT(cpu, "modify-gate", sh, 0);
+		SHCA_FAILPOINT(thr, "modify-gate", sh, 0);
 		if (sh->dest_qpn)
-			watch_peer(cpu, qp);
+			watch_peer(thr, qp);
 	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
-		to_drained(cpu, qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify);
+		to_drained(thr, qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify);
 	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
-		from_drained(cpu, qp);
+		from_drained(thr, qp);
 	} else if (to == IBV_QPS_RTS) {
 		set_state(qp, to);
 		set_ready(qp, has_send(qp->type));
@@ -767,7 +767,7 @@ out:
 
 int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
-	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	if (shca_inherited(ibqp->context))
 		return errno;
 	pthread_mutex_lock(&ibqp->mutex);
@@ -790,11 +790,11 @@ int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 }
 
 /* Producers look up who waits on a CQ: no entry may name a queue that is gone. */
-static void forget_waits(struct shca_context *c, struct shca_lqp *qp)
+static void forget_waits(struct shca_context *c, struct shca_user_qp *qp)
 {
 	pthread_mutex_lock(&c->cross);
 	pthread_mutex_lock(&c->mutex);
-	for (struct shca_lcq *cq = c->cqs; cq; cq = cq->next) {
+	for (struct shca_user_cq *cq = c->cqs; cq; cq = cq->next) {
 		struct shca_cq_waiters *w = &cq->sh->waiters;
 		while (w) {
 			uint32_t n = atomic_load(&w->n);
@@ -811,7 +811,7 @@ static void forget_waits(struct shca_context *c, struct shca_lqp *qp)
 	pthread_mutex_unlock(&c->cross);
 }
 
-void shca_qp_unmap(struct shca_lqp *qp)
+void shca_qp_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);
 	struct shca_member *m = qp->m;
@@ -834,15 +834,15 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	if (qp->next)
 		qp->next->prev = qp->prev;
 	pthread_mutex_unlock(&c->mutex);
-	struct shca_cpu *cpu = shca_cpu_get(m);
-	if (!cpu) {
+	struct shca_thread *thr = shca_thread_get(m);
+	if (!thr) {
 		/* cannot wait for its users: closed, but left where it is */
 		atomic_store(&sh->gate, SHCA_GATE_DEAD);
 		shca_withdraw(m, m->slot);
 		return;
 	}
-	stop(cpu, qp, true);
-	SHCA_FAILPOINT(cpu, "destroy-stopped", sh, 0);
+	stop(thr, qp, true);
+	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (sh->flags & SHCA_QP_CROSS)
 		forget_waits(c, qp);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
@@ -852,9 +852,9 @@ void shca_qp_unmap(struct shca_lqp *qp)
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);
-	SHCA_FAILPOINT(cpu, "destroy-unlisted", sh, 0);
-	shca_quiesce(cpu, cpu->m->slot);
-	SHCA_FAILPOINT(cpu, "destroy-quiesced", sh, 0);
+	SHCA_FAILPOINT(thr, "destroy-unlisted", sh, 0);
+	shca_quiesce(thr, thr->m->slot);
+	SHCA_FAILPOINT(thr, "destroy-quiesced", sh, 0);
 	shca_account(m, sh);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);
@@ -862,7 +862,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
 	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
 	if (qp->rq == &qp->own_rq)
-		shca_lrq_free(m, &qp->own_rq);
+		shca_user_rq_free(m, &qp->own_rq);
 	shca_number_free(m, sh->qpn);
 	send_free(qp);
 	shca_mem_free(m, qp->off, sizeof *sh);
@@ -871,7 +871,7 @@ void shca_qp_unmap(struct shca_lqp *qp)
 
 int shca_destroy_qp(struct ibv_qp *ibqp)
 {
-	struct shca_lqp *qp = shca_lqp_of(ibqp);
+	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	shca_qp_unmap(qp);
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
 	refs_drop(qp);

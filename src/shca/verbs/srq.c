@@ -5,11 +5,11 @@
 
 #include "shca/verbs/control.h"
 
-static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
+static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
 {
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
-	struct shca_lpd *pd = shca_lpd_of(attr->pd);
+	struct shca_user_pd *pd = shca_user_pd_of(attr->pd);
 
 	if (shca_inherited(ctx))
 		return NULL;
@@ -18,16 +18,16 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 				    attr->attr.max_wr, SHCA_MAX_SRQ_WR, attr->attr.max_sge, SHCA_MAX_SGE);
 		return NULL;
 	}
-	if (type == IBV_SRQT_XRC && shca_cq_in_error(shca_lcq_of(attr->cq)->sh)) {
+	if (type == IBV_SRQT_XRC && shca_cq_in_error(shca_user_cq_of(attr->cq)->sh)) {
 		errno = shca_refuse(EINVAL, "create_srq: the completion queue was overrun");
 		return NULL;
 	}
-	struct shca_lsrq *srq = calloc(1, sizeof *srq);
+	struct shca_user_srq *srq = calloc(1, sizeof *srq);
 	if (!srq) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	int err = shca_lrq_init(m, &srq->rq, attr->attr.max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
+	int err = shca_user_rq_init(m, &srq->rq, attr->attr.max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
 	if (err) {
 		free(srq);
 		errno = err < 0 ? -err : err;
@@ -37,7 +37,7 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 	if (!srq->number || shca_local_set(m, srq->number, SHCA_KIND_SRQ, srq)) {
 		if (srq->number)
 			shca_number_free(m, srq->number);
-		shca_lrq_free(m, &srq->rq);
+		shca_user_rq_free(m, &srq->rq);
 		free(srq);
 		errno = ENOMEM;
 		return NULL;
@@ -53,8 +53,8 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 	srq->type = type;
 	atomic_fetch_add(&pd->refs, 1);
 	if (type == IBV_SRQT_XRC) {
-		srq->cq = shca_lcq_of(attr->cq);
-		srq->xrcd = (struct shca_lxrcd *)attr->xrcd;
+		srq->cq = shca_user_cq_of(attr->cq);
+		srq->xrcd = (struct shca_user_xrcd *)attr->xrcd;
 		sh->cq = srq->cq->off;
 		sh->xrcd = srq->xrcd->number;
 		atomic_fetch_add(&srq->cq->refs, 1);
@@ -84,7 +84,7 @@ static struct shca_lsrq *srq_new(struct ibv_context *ctx, struct ibv_srq_init_at
 struct ibv_srq *shca_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex ex = { .srq_context = attr->srq_context, .attr = attr->attr, .pd = pd };
-	struct shca_lsrq *srq = srq_new(pd->context, &ex, IBV_SRQT_BASIC);
+	struct shca_user_srq *srq = srq_new(pd->context, &ex, IBV_SRQT_BASIC);
 	if (!srq)
 		return NULL;
 	attr->attr = ex.attr;
@@ -108,12 +108,12 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_
 		errno = shca_refuse(EOPNOTSUPP, "create_srq_ex: type %d", type);
 		return NULL;
 	}
-	struct shca_lsrq *srq = srq_new(ctx, attr, type);
+	struct shca_user_srq *srq = srq_new(ctx, attr, type);
 	return srq ? &srq->srq : NULL;
 }
 
 /* The limit holds from now on; if it is crossed already, the event comes at once (IBTA 10.2.9.2). */
-static void arm_limit(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t limit)
+static void arm_limit(struct shca_thread *thr, struct shca_rq *rq, uint32_t limit)
 {
 	uint32_t word = atomic_load(&rq->limit);
 	while (!atomic_compare_exchange_weak(&rq->limit, &word, (word & SHCA_LIMIT_EVENT) | limit))
@@ -122,12 +122,12 @@ static void arm_limit(struct shca_cpu *cpu, struct shca_rq *rq, uint32_t limit)
 	uint64_t head = atomic_load(&rq->head), tail = atomic_load(&rq->tail);
 	if (limit && (head >= tail || tail - head < limit) &&
 	    atomic_compare_exchange_strong(&rq->limit, &word, SHCA_LIMIT_EVENT))
-		shca_async_wake(cpu, rq->proc);
+		shca_async_wake(thr, rq->proc);
 }
 
 int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
-	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	if (shca_inherited(ibsrq->context))
 		return errno;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
@@ -138,19 +138,19 @@ int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 		if (attr->srq_limit >= srq->rq.max_wr)
 			return shca_refuse(EINVAL, "modify_srq: limit %u of %u requests", attr->srq_limit,
 					   srq->rq.max_wr);
-		struct shca_cpu *cpu = shca_cpu_get(shca_context_of(ibsrq->context)->m);
-		if (!cpu)
+		struct shca_thread *thr = shca_thread_get(shca_context_of(ibsrq->context)->m);
+		if (!thr)
 			return errno;
-		shca_enter(cpu);
-		arm_limit(cpu, srq->rq.sh, attr->srq_limit);
-		shca_leave(cpu);
+		shca_enter(thr);
+		arm_limit(thr, srq->rq.sh, attr->srq_limit);
+		shca_leave(thr);
 	}
 	return 0;
 }
 
 int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
-	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;
 	attr->srq_limit = atomic_load(&srq->rq.sh->limit) & ~SHCA_LIMIT_EVENT;
@@ -159,14 +159,14 @@ int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 
 int shca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
-	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	if (srq->type != IBV_SRQT_XRC)
 		return EOPNOTSUPP;
 	*number = srq->number;
 	return 0;
 }
 
-void shca_srq_unmap(struct shca_lsrq *srq)
+void shca_srq_unmap(struct shca_user_srq *srq)
 {
 	struct shca_context *c = shca_context_of(srq->srq.context);
 	struct shca_member *m = c->m;
@@ -182,17 +182,17 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	if (srq->next)
 		srq->next->prev = srq->prev;
 	pthread_mutex_unlock(&c->mutex);
-	struct shca_cpu *cpu = shca_cpu_get(m);
+	struct shca_thread *thr = shca_thread_get(m);
 	atomic_store(&srq->rq.sh->dead, 1);
-	SHCA_FAILPOINT(cpu, "srq-dead", NULL, 0);
-	if (cpu) {
+	SHCA_FAILPOINT(thr, "srq-dead", NULL, 0);
+	if (thr) {
 		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
 		 * after that: who waits and is destroyed finds the list by it. */
-		shca_quiesce(cpu, cpu->m->slot);
-		shca_enter(cpu);
-		shca_recv_kick(cpu, srq->rq.sh);
-		shca_drain(cpu);
-		shca_leave(cpu);
+		shca_quiesce(thr, thr->m->slot);
+		shca_enter(thr);
+		shca_recv_kick(thr, srq->rq.sh);
+		shca_drain(thr);
+		shca_leave(thr);
 	}
 	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
 	/* behind the number's end, before the quiesce: an XRC requester may remember a window that this queue's domain opens */
@@ -200,17 +200,17 @@ void shca_srq_unmap(struct shca_lsrq *srq)
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->srqs, &m->proc->srq_list, &srq->listed);
 	pthread_mutex_unlock(&c->node->mutex);
-	if (!cpu)
+	if (!thr)
 		return;
-	shca_quiesce(cpu, cpu->m->slot);
+	shca_quiesce(thr, thr->m->slot);
 	shca_local_set(m, srq->number, SHCA_KIND_NONE, NULL);
 	shca_number_free(m, srq->number);
-	shca_lrq_free(m, &srq->rq);
+	shca_user_rq_free(m, &srq->rq);
 }
 
 int shca_destroy_srq(struct ibv_srq *ibsrq)
 {
-	struct shca_lsrq *srq = shca_lsrq_of(ibsrq);
+	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	if (atomic_load(&srq->refs))
 		return shca_refuse(EBUSY, "destroy_srq: %u queue pairs receive from it", atomic_load(&srq->refs));
 	shca_srq_unmap(srq);

@@ -16,9 +16,9 @@ struct shca_build {
 	uint64_t wr_id;
 };
 
-static inline struct shca_lqp *lqp_of(struct ibv_qp_ex *ex)
+static inline struct shca_user_qp *lqp_of(struct ibv_qp_ex *ex)
 {
-	return (struct shca_lqp *)ex;
+	return (struct shca_user_qp *)ex;
 }
 
 static inline struct shca_seg *segs_of(struct shca_build *b)
@@ -26,24 +26,24 @@ static inline struct shca_seg *segs_of(struct shca_build *b)
 	return (struct shca_seg *)(b + 1);
 }
 
-static inline char *inline_of(struct shca_lqp *q, struct shca_build *b)
+static inline char *inline_of(struct shca_user_qp *q, struct shca_build *b)
 {
 	return (char *)(segs_of(b) + q->max_sge);
 }
 
-static inline size_t stride_of(const struct shca_lqp *q)
+static inline size_t stride_of(const struct shca_user_qp *q)
 {
 	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + q->max_inline + 15) & ~(size_t)15;
 }
 
-static inline struct shca_build *build_at(struct shca_lqp *q, uint32_t i)
+static inline struct shca_build *build_at(struct shca_user_qp *q, uint32_t i)
 {
 	return (struct shca_build *)((char *)q->wr + i * stride_of(q));
 }
 
 static void wr_start(struct ibv_qp_ex *ex)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 
 	shca_lock(&q->lock);
 	q->wr_n = 0;
@@ -56,56 +56,56 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	shca_unlock(&lqp_of(ex)->lock);
 }
 
-static void point_inline(struct shca_lqp *q, struct shca_build *b)
+static void point_inline(struct shca_user_qp *q, struct shca_build *b)
 {
 	b->req.inl = inline_of(q, b);
 	segs_of(b)[0] = (struct shca_seg){.where = (uintptr_t)b->req.inl, .len = b->req.len, .lane = SHCA_LANE_CMA};
 }
 
 /* Whether a request is one unsignaled inline write, which may be plain (plain.h). */
-static inline bool may_be_plain(const struct shca_lqp *q, const struct shca_req *req)
+static inline bool may_be_plain(const struct shca_user_qp *q, const struct shca_req *req)
 {
 	return req->op == SHCA_OP_WRITE && (req->flags & ~SHCA_WQE_GRH) == SHCA_WQE_INLINE && req->len && shca_runs_plain(q);
 }
 
-static inline uint64_t dc_key_of(const struct shca_lqp *q, const struct shca_req *req)
+static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca_req *req)
 {
 	return q->type == SHCA_QPT_DCI ? req->arg[3] : 0;
 }
 
 /* One that may be plain. false: it is not, and nothing has happened. */
-static inline __attribute__((always_inline)) bool write_plain(struct shca_cpu *cpu, struct shca_lqp *q, struct shca_build *b,
+static inline __attribute__((always_inline)) bool write_plain(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b,
 							      const bool inside)
 {
 	const struct shca_req *req = &b->req;
 	const struct shca_aim aim = {.name = shca_target_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
 	const struct shca_piece all = {.at = inline_of(q, b), .len = req->len};
 
-	return shca_window_write(cpu, q, aim, &all, 1, req->len, inside);
+	return shca_window_write(thr, q, aim, &all, 1, req->len, inside);
 }
 
-static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
+static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 {
-	struct shca_cpu *cpu = shca_cpu_get(q->m);
+	struct shca_thread *thr = shca_thread_get(q->m);
 	int rc = q->wr_err;
 
-	if (!cpu)
+	if (!thr)
 		rc = ENOMEM;
 	/* all or nothing */
 	if (!rc && q->wr_n > shca_send_room(q))
 		rc = ENOMEM;
 	if (!rc) {
-		shca_enter_in(cpu, shca_peer_inside(q->sh));
+		shca_enter_in(thr, shca_peer_inside(q->sh));
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 			struct shca_build *b = build_at(q, i);
-			if (may_be_plain(q, &b->req) && write_plain(cpu, q, b, true))
+			if (may_be_plain(q, &b->req) && write_plain(thr, q, b, true))
 				continue;
 			b->req.sge = segs_of(b);
 			if (b->req.flags & SHCA_WQE_INLINE)
 				point_inline(q, b);
-			rc = shca_submit(cpu, q, b->wr_id, &b->req);
+			rc = shca_submit(thr, q, b->wr_id, &b->req);
 		}
-		shca_leave(cpu);
+		shca_leave(thr);
 	}
 	shca_unlock(&q->lock);
 	return rc;
@@ -114,19 +114,19 @@ static __attribute__((noinline)) int submit_list(struct shca_lqp *q)
 /* Short for what rings are made of: one plain write to a window that is remembered; as shca_post_send's (post.c). */
 static int wr_complete(struct ibv_qp_ex *ex)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 	struct shca_build *b = q->wr;
 
 	if (__builtin_expect(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
 			     !shca_tls.id, 0))
 		return submit_list(q);
-	if (!write_plain(shca_tls.cpu, q, b, false))
+	if (!write_plain(shca_tls.thr, q, b, false))
 		return submit_list(q);
 	shca_unlock(&q->lock);
 	return 0;
 }
 
-static __attribute__((noinline)) bool grow_list(struct shca_lqp *q)
+static __attribute__((noinline)) bool grow_list(struct shca_user_qp *q)
 {
 	uint32_t cap = q->wr_cap ? q->wr_cap * 2 : 4;
 	void *wr = realloc(q->wr, cap * stride_of(q));
@@ -146,7 +146,7 @@ _Static_assert(IBV_SEND_SIGNALED == SHCA_WQE_SIGNALED << 1 && IBV_SEND_SOLICITED
 /* What a request does not set is zero, but for arg. */
 static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, uint32_t rkey, uint64_t raddr, uint32_t imm)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 
 	if (__builtin_expect(q->wr_n == q->wr_cap, 0) && !grow_list(q))
 		return NULL;
@@ -171,7 +171,7 @@ static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, u
 }
 
 /* The request that a setter is about. */
-static inline struct shca_build *current(struct shca_lqp *q)
+static inline struct shca_build *current(struct shca_user_qp *q)
 {
 	if (__builtin_expect(!q->wr_last, 0)) {
 		if (!q->wr_err)
@@ -233,7 +233,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ra
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 	struct shca_build *b = current(q);
 
 	if (!b)
@@ -256,7 +256,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 	struct shca_build *b = current(q);
 	size_t total = 0;
 
@@ -285,14 +285,14 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	struct shca_lqp *q = lqp_of(ex);
+	struct shca_user_qp *q = lqp_of(ex);
 	struct shca_build *b = current(q);
 
 	if (!b)
 		return;
-	b->req.dqpn = shca_route((struct shca_lah *)ah, qpn);
+	b->req.dqpn = shca_destination((struct shca_user_ah *)ah, qpn);
 	b->req.qkey = qkey;
-	if (((struct shca_lah *)ah)->attr.is_global)
+	if (((struct shca_user_ah *)ah)->attr.is_global)
 		b->req.flags |= SHCA_WQE_GRH;
 }
 
@@ -306,14 +306,14 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 
 static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key)
 {
-	struct shca_lqp *q = (struct shca_lqp *)((char *)dv - offsetof(struct shca_lqp, dv));
+	struct shca_user_qp *q = (struct shca_user_qp *)((char *)dv - offsetof(struct shca_user_qp, dv));
 	struct shca_build *b = current(q);
 
 	if (!b)
 		return;
-	b->req.dqpn = shca_route((struct shca_lah *)ah, dctn);
+	b->req.dqpn = shca_destination((struct shca_user_ah *)ah, dctn);
 	b->req.arg[3] = key;
-	if (((struct shca_lah *)ah)->attr.is_global)
+	if (((struct shca_user_ah *)ah)->attr.is_global)
 		b->req.flags |= SHCA_WQE_GRH;
 }
 
@@ -321,7 +321,7 @@ static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t 
 #define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
 #define RC_OPS (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
-int shca_wr_ops(struct shca_lqp *q, uint64_t ops, uint64_t dv_flags)
+int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 {
 	struct ibv_qp_ex *ex = &q->ex;
 	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS :

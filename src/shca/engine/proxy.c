@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev
+ * The proxy: how private memory is reached where the kernel forbids process_vm_readv and process_vm_writev
  * (seccomp, Yama, processes that are not dumpable). A thread of the memory's owner does the copy.
  *
- *     requester                      slot in the owner's mailbox           owner's responder thread
+ *     requester                      slot in the owner's mailbox           owner's proxy thread
  *     claims a slot                  FREE -> CLAIMED
  *     fills in request (and data)    CLAIMED -> PENDING, calls++  ------>  PENDING -> RUNNING
  *     sleeps on the slot                                                   copies
  *     takes the result (and data)    DONE -> FREE                 <------  RUNNING -> DONE
  *
  * Slots and data lie in the owner's chunks: a requester's death leaves a request that is whole, and the reaper withdraws
- * it (shca_respond_cancel) before it decides what became of the requester's work. The thread only copies and never
+ * it (shca_proxy_cancel) before it decides what became of the requester's work. The thread only copies and never
  * enters the engine, so two processes may wait for each other's.
  *
  * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal.
@@ -52,7 +52,7 @@ struct shca_mailbox {
 	shca_aligned char data[SLOTS][PIECE];
 };
 
-struct shca_responder {
+struct shca_proxy {
 	pthread_t thread;
 	shca_off off;
 };
@@ -99,11 +99,11 @@ struct start {
 	struct shca_mailbox *box;
 };
 
-static void *responder_main(void *arg)
+static void *proxy_main(void *arg)
 {
 	struct start s = *(struct start *)arg;
 	free(arg);
-	pthread_setname_np(pthread_self(), "shca-responder");
+	pthread_setname_np(pthread_self(), "shca-proxy");
 	/* where the kernel lets it; else what the application does to its descriptors may reach this one */
 	if (!s.m->virtual_process && shca_fd_ours(&s.m->fd))
 		shca_own_descriptors(&s.m->fd.n, 1);
@@ -117,7 +117,7 @@ static void *responder_main(void *arg)
 	}
 }
 
-static int start_thread(struct shca_responder *r, struct start *s)
+static int start_thread(struct shca_proxy *r, struct start *s)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -132,20 +132,20 @@ static int start_thread(struct shca_responder *r, struct start *s)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (!err)
-		err = pthread_create(&r->thread, &attr, responder_main, s);
+		err = pthread_create(&r->thread, &attr, proxy_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
 }
 
-int shca_responder_start(struct shca_member *m)
+int shca_proxy_start(struct shca_member *m)
 {
 	int err = 0;
 	static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&starting);
-	if (m->responder)
+	if (m->proxy)
 		goto out;
-	struct shca_responder *r = calloc(1, sizeof(*r));
+	struct shca_proxy *r = calloc(1, sizeof(*r));
 	struct start *s = malloc(sizeof(*s));
 	shca_off off = r && s ? shca_mem_alloc(m, sizeof(struct shca_mailbox)) : 0;
 	if (!off) {
@@ -156,7 +156,7 @@ int shca_responder_start(struct shca_member *m)
 		err = start_thread(r, s);
 	}
 	if (err) {
-		shca_error("cannot start the responder thread: %s. Peers would not reach this process's private memory, since "
+		shca_error("cannot start the proxy thread: %s. Peers would not reach this process's private memory, since "
 			   "process_vm_readv is forbidden",
 			   strerror(-err));
 		shca_mem_free(m, off, sizeof(struct shca_mailbox));
@@ -164,7 +164,7 @@ int shca_responder_start(struct shca_member *m)
 		free(r);
 		goto out;
 	}
-	m->responder = r;
+	m->proxy = r;
 	atomic_store(&m->proc->mailbox, off);
 out:
 	pthread_mutex_unlock(&starting);
@@ -172,9 +172,9 @@ out:
 }
 
 /* Everybody who could still be asking has destroyed its queues, or sees the process as gone. */
-void shca_responder_stop(struct shca_member *m)
+void shca_proxy_stop(struct shca_member *m)
 {
-	struct shca_responder *r = m->responder;
+	struct shca_proxy *r = m->proxy;
 	if (!r)
 		return;
 	if (!m->forked) {
@@ -187,7 +187,7 @@ void shca_responder_stop(struct shca_member *m)
 		pthread_join(r->thread, NULL);
 		shca_mem_free(m, r->off, sizeof(*box));
 	}
-	m->responder = NULL;
+	m->proxy = NULL;
 	free(r);
 }
 
@@ -199,11 +199,11 @@ static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t pro
 }
 
 /* Takes a slot over from a requester that died. Its reaper may be this very thread, later: so do not wait for it. */
-static bool take_over(const struct shca_cpu *cpu, struct mail_slot *s, uint32_t owner)
+static bool take_over(const struct shca_thread *thr, struct mail_slot *s, uint32_t owner)
 {
-	uint32_t proc = owner ? atomic_load(&cpu->m->threads[owner - 1].owner) : 0;
-	if (!proc || !shca_proc_gone(cpu->m, proc - 1) ||
-	    !atomic_compare_exchange_strong(&s->owner, &owner, cpu->slot + 1))
+	uint32_t proc = owner ? atomic_load(&thr->m->threads[owner - 1].owner) : 0;
+	if (!proc || !shca_proc_gone(thr->m, proc - 1) ||
+	    !atomic_compare_exchange_strong(&s->owner, &owner, thr->slot + 1))
 		return false;
 	uint32_t pending = MAIL_PENDING;
 	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE))
@@ -213,19 +213,19 @@ static bool take_over(const struct shca_cpu *cpu, struct mail_slot *s, uint32_t 
 }
 
 /* A free slot, or NULL with *err. */
-static struct mail_slot *claim_slot(const struct shca_cpu *cpu, uint32_t proc, struct shca_mailbox *box, int *err)
+static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc, struct shca_mailbox *box, int *err)
 {
 	for (uint32_t round = 1;; round++) {
 		bool look = round % 256 == 0;
-		if (look && shca_proc_gone(cpu->m, proc)) {
+		if (look && shca_proc_gone(thr->m, proc)) {
 			*err = -ESRCH;
 			return NULL;
 		}
 		for (uint32_t k = 0; k < SLOTS; k++) {
-			struct mail_slot *s = &box->slot[(cpu->slot + k) % SLOTS];
+			struct mail_slot *s = &box->slot[(thr->slot + k) % SLOTS];
 			uint32_t owner = 0;
-			if (atomic_compare_exchange_strong(&s->owner, &owner, cpu->slot + 1) ||
-			    (look && take_over(cpu, s, owner))) {
+			if (atomic_compare_exchange_strong(&s->owner, &owner, thr->slot + 1) ||
+			    (look && take_over(thr, s, owner))) {
 				atomic_store(&s->state, MAIL_CLAIMED);
 				return s;
 			}
@@ -234,13 +234,13 @@ static struct mail_slot *claim_slot(const struct shca_cpu *cpu, uint32_t proc, s
 	}
 }
 
-static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t addr, char *local, uint64_t n, bool last)
+static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t addr, char *local, uint64_t n, bool last)
 {
 	int err = 0;
-	struct shca_mailbox *box = mailbox_of(cpu->m, proc);
+	struct shca_mailbox *box = mailbox_of(thr->m, proc);
 	if (!box)
 		return -EPERM;
-	struct mail_slot *s = claim_slot(cpu, proc, box, &err);
+	struct mail_slot *s = claim_slot(thr, proc, box, &err);
 	if (!s)
 		return err;
 	char *data = box->data[s - box->slot];
@@ -259,7 +259,7 @@ static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint
 		uint32_t state = atomic_load(&s->state);
 		if (state == MAIL_DONE)
 			break;
-		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(cpu->m, proc))
+		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
 			return -ESRCH;	/* with all its memory, the slot included */
 	}
 	err = s->err;
@@ -271,18 +271,18 @@ static int one_piece(const struct shca_cpu *cpu, bool write, uint32_t proc, uint
 	return err;
 }
 
-int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
 {
 	while (n) {
 		uint64_t k = n < PIECE ? n : PIECE;
-		int err = one_piece(cpu, write, proc, remote, local, k, last && k == n);
+		int err = one_piece(thr, write, proc, remote, local, k, last && k == n);
 		if (err == -EPERM) {
 			static _Atomic uint32_t told;
 			if (!atomic_exchange(&told, 1))
 				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is forbidden, and "
-					   "it runs no responder. Set SHCA_CMA=0 for all processes, or permit it (kernel.yama.ptrace_scope, "
+					   "it runs no proxy. Set SHCA_CMA=0 for all processes, or permit it (kernel.yama.ptrace_scope, "
 					   "seccomp profile)",
-					   cpu->m->procs[proc].pid, cpu->m->procs[proc].comm);
+					   thr->m->procs[proc].pid, thr->m->procs[proc].comm);
 		}
 		if (err)
 			return err;
@@ -295,11 +295,11 @@ int shca_respond(const struct shca_cpu *cpu, bool write, uint32_t proc, uint64_t
 
 /* ---- the reaper ------------------------------------------------------------------------------------------------ */
 
-bool shca_respond_cancel(struct shca_cpu *cpu, uint32_t dead)
+bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead)
 {
 	bool all = true;
 
-	struct shca_member *m = cpu->m;
+	struct shca_member *m = thr->m;
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	for (uint32_t p = 0; p < high; p++) {
 		struct shca_mailbox *box = p == dead ? NULL : mailbox_of(m, p);
@@ -358,13 +358,13 @@ int shca_cma_judge(struct shca_member *m)
 	bool possible = shca_cma_possible(&why);
 	m->proc->cma = possible;
 	if (!possible && !atomic_exchange(&m->hdr->cma_trouble, 1) && why)
-		shca_error("the kernel forbids process_vm_readv here (%s): peers reach private memory through a responder thread, "
+		shca_error("the kernel forbids process_vm_readv here (%s): peers reach private memory through a proxy thread, "
 			   "which is slower. Permit it, or keep buffers in the arena (MPI_Alloc_mem)",
 			   why);
-	return shca_responder_check(m);
+	return shca_proxy_check(m);
 }
 
-int shca_responder_check(struct shca_member *m)
+int shca_proxy_check(struct shca_member *m)
 {
-	return atomic_load(&m->hdr->cma_trouble) && !m->responder ? shca_responder_start(m) : 0;
+	return atomic_load(&m->hdr->cma_trouble) && !m->proxy ? shca_proxy_start(m) : 0;
 }

@@ -15,7 +15,7 @@ tests/shca/fabric_nocma true || status=$?
 
 fail()
 {
-	echo "fabric_responder: $1" >&2
+	echo "fabric_proxy: $1" >&2
 	cat "$dir"/server "$dir"/client >&2
 	exit 1
 }
