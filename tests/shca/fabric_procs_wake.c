@@ -82,17 +82,17 @@ int case_nap(void)
 int case_bells(void)
 {
 	struct shca_member m;
+	struct shca_ring r;
 	char a[32], b[32];
 	join(&m);
 	int fa = shca_bell_open(&m, a), fb = shca_bell_open(&m, b);
 	CHECK(fa >= 0 && fb >= 0 && strcmp(a, b));
-	CHECK(!fcntl(fa, F_SETFL, O_NONBLOCK));
 	struct pollfd p = { .fd = fa, .events = POLLIN };
-	CHECK(poll(&p, 1, 0) == 0 && shca_bell_read(fa) == 0);
+	CHECK(poll(&p, 1, 0) == 0 && shca_ring_read(fa, false, &r) == 0);
 	for (int i = 0; i < 5000; i++)
 		shca_bell_ring(&m, a);
-	CHECK(poll(&p, 1, 0) == 1 && shca_bell_read(fa) == 1);
-	while (shca_bell_read(fa) == 1)
+	CHECK(poll(&p, 1, 0) == 1 && shca_ring_read(fa, false, &r) == 1);
+	while (shca_ring_read(fa, false, &r) == 1)
 		;
 	CHECK(poll(&p, 1, 0) == 0);
 	shca_bell_ring(&m, a);

@@ -122,6 +122,13 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# The application closes descriptors and uses their numbers.
+check_PROGRAMS += tests/shca/descriptors
+TESTS += tests/shca/descriptors
+tests_shca_descriptors_SOURCES = tests/shca/descriptors.c $(shca_rig)
+tests_shca_descriptors_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_descriptors_LDFLAGS = $(NOWRAP)
+
 # The rooms of src/shca use those below them only.
 TESTS += tests/shca/rooms.sh
 EXTRA_DIST += tests/shca/rooms.sh

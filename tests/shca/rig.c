@@ -44,9 +44,8 @@ void rig_virtual(struct rig *r, struct rig *first)
 	if (err)
 		FAIL("fabric: %s", strerror(-err));
 	pthread_mutex_init(&r->node->mutex, NULL);
-	r->node->bell = shca_bell_open(r->m, r->m->proc->async_addr);
-	CHECK(r->node->bell >= 0);
-	CHECK(!fcntl(r->node->bell, F_SETFL, fcntl(r->node->bell, F_GETFL) | O_NONBLOCK));
+	r->node->bell = shca_fd_note(shca_bell_open(r->m, r->m->proc->async_addr));
+	CHECK(r->node->bell.n >= 0);
 	r->m->local = calloc(1, sizeof(struct shca_local));
 	CHECK(r->m->local);
 	/* one reference more than contexts: the node is ours, not the device's */
@@ -61,7 +60,7 @@ void rig_virtual_leave(struct rig *r)
 	CHECK(!shca_dealloc_pd(r->pd));
 	CHECK(!shca_close_device(r->ctx));
 	r->m->proc->async_addr[0] = 0;
-	close(r->node->bell);
+	shca_fd_close(&r->node->bell);
 	shca_fabric_leave(r->m);
 	for (uint32_t i = 0; i < SHCA_QP_SEGS; i++)
 		free(atomic_load(&local->seg[i]));

@@ -346,13 +346,12 @@ bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);	/* false: somebo
 int shca_bell_open(struct shca_member *m, char addr[32]);
 /* Rings: makes the descriptor behind addr readable. Never blocks; a full queue is readable anyway. */
 void shca_bell_ring(struct shca_member *m, const char addr[32]);
-/* Reads one ring. 1: read; 0: would block (O_NONBLOCK), negative errno. */
-int shca_bell_read(int fd);
 /* What a completion channel's bell says: the event of CQ `cqn` with this sequence number, rung by thread `by`. */
 struct shca_ring {
 	uint32_t cqn, seq, by;
 };
-/* The same for such a bell; cqn 0: a ring of somebody else. wait false: does not block, whatever the descriptor's flags. */
+/* Reads one ring. 1: read; 0: would block (O_NONBLOCK), negative errno. cqn 0: it is no completion channel's. wait false: does not
+ * block, whatever the descriptor's flags. */
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring);
 /* Sends the ring of a CQ's event, if this thread owes it. Inside the engine. */
 void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq);

@@ -114,12 +114,6 @@ void shca_bell_ring(struct shca_member *m, const char addr[32])
 	ring(m, addr, "", 1);
 }
 
-int shca_bell_read(int fd)
-{
-	struct shca_ring ignored;
-	return shca_ring_read(fd, true, &ignored);
-}
-
 int shca_ring_read(int fd, bool wait, struct shca_ring *ring)
 {
 	ssize_t n = recv(fd, ring, sizeof(*ring), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));

@@ -24,7 +24,7 @@
 struct shca_node {
 	struct shca_member m;
 	uint32_t refs;
-	int bell;			/* the process's asynchronous event bell: m.proc->async_addr */
+	struct shca_fd bell;		/* the process's asynchronous event bell: m.proc->async_addr */
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
 	struct shca_list qps, cqs, srqs;

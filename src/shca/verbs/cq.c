@@ -9,8 +9,22 @@
 
 struct lchannel {
 	struct ibv_comp_channel ch;
+	struct shca_fd bell;		/* ch.fd, which the application may have closed */
 	char addr[32];
 };
+
+static struct lchannel *lchannel_of(struct ibv_comp_channel *channel)
+{
+	return (struct lchannel *)channel;
+}
+
+/* As shca_ring_read; -EBADF: the descriptor was closed, whatever its number stands for now. */
+static int next_ring(struct ibv_comp_channel *channel, bool wait, struct shca_ring *ring)
+{
+	const struct shca_fd *bell = &lchannel_of(channel)->bell;
+
+	return shca_fd_ours(bell) ? shca_ring_read(bell->n, wait, ring) : -EBADF;
+}
 
 /* ---- channels ----------------------------------------------------------------------------------------------- */
 
@@ -25,12 +39,13 @@ struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx)
 		return NULL;
 	}
 	l->ch.context = ctx;
-	l->ch.fd = shca_bell_open(c->m, l->addr);
-	if (l->ch.fd < 0) {
-		errno = -l->ch.fd;
+	l->bell = shca_fd_note(shca_bell_open(c->m, l->addr));
+	if (l->bell.n < 0) {
+		errno = -l->bell.n;
 		free(l);
 		return NULL;
 	}
+	l->ch.fd = l->bell.n;
 	return &l->ch;
 }
 
@@ -48,8 +63,8 @@ int shca_destroy_comp_channel(struct ibv_comp_channel *channel)
 	}
 	if (refs)
 		return shca_refuse(EBUSY, "destroy_comp_channel: %d completion queues use it", refs);
-	close(channel->fd);
-	free((struct lchannel *)channel);
+	shca_fd_close(&lchannel_of(channel)->bell);
+	free(lchannel_of(channel));
 	return 0;
 }
 
@@ -118,7 +133,7 @@ static void drop_rings(struct shca_thread *thr, struct shca_context *c, struct i
 
 	pthread_mutex_lock(&c->node->mutex);
 	pthread_mutex_lock(&c->mutex);
-	while (shca_ring_read(channel->fd, false, &r) > 0) {
+	while (next_ring(channel, false, &r) > 0) {
 		struct shca_user_cq *cq = on_channel(c, channel, r.cqn);
 		uint64_t w = cq ? atomic_load(&cq->sh->notify) : 0;
 		if (names(&r, w))
@@ -140,7 +155,7 @@ int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 		return -1;
 	for (;;) {
 		struct shca_ring ring;
-		int r = shca_ring_read(channel->fd, true, &ring);
+		int r = next_ring(channel, true, &ring);
 		if (r <= 0) {
 			errno = r ? -r : EAGAIN;
 			return -1;
@@ -221,7 +236,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	pthread_mutex_init(&cq->ex.mutex, NULL);
 	pthread_cond_init(&cq->ex.cond, NULL);
 	if (attr->channel)
-		memcpy(cq->sh->channel, ((struct lchannel *)attr->channel)->addr, sizeof cq->sh->channel);
+		memcpy(cq->sh->channel, lchannel_of(attr->channel)->addr, sizeof cq->sh->channel);
 	pthread_mutex_lock(&c->mutex);
 	if (attr->channel)
 		attr->channel->refcnt++;

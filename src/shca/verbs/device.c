@@ -3,9 +3,12 @@
  * Devices and contexts: the list, open and close, what the device can do, asynchronous events.
  *
  * One fabric member serves all contexts of a process. Its event bell is one socket, rung by whoever raises an event;
- * a context's async_fd is an epoll descriptor over that bell and a private eventfd. Whoever reads the bell tells the
- * other contexts that have unread events through their eventfd, so that no wake-up is lost; a context may see
+ * a context's async_fd is an epoll descriptor over that bell and one of its own. Whoever reads the bell tells the
+ * other contexts that have unread events through theirs, so that no wake-up is lost; a context may see
  * its descriptor readable for another's event, as any reader of a shared descriptor may.
+ *
+ * Danger: the application may have closed any of these descriptors, and use its number for something else. A socket is
+ * known by its inode. An epoll descriptor has none of its own; it is known by what it watches. So nothing here is an eventfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,7 +172,7 @@ static void node_put(struct shca_node *node)
 	if (last) {
 		uint32_t used = node->m.forked ? SHCA_QP_SEGS : shca_segments_used(&node->m, false);
 		node->m.proc->async_addr[0] = 0;
-		close(node->bell);
+		shca_fd_close(&node->bell);
 		shca_fabric_leave(&node->m);
 		local_free(node->m.local, used);
 		free(node->m.cross);
@@ -208,21 +210,15 @@ static struct shca_node *node_get(void)
 	if (err)
 		goto free_node;
 	pthread_mutex_init(&node->mutex, NULL);
-	node->bell = shca_bell_open(&node->m, node->m.proc->async_addr);
-	if (node->bell < 0) {
-		err = -node->bell;
-		goto leave;
-	}
-	int fl = fcntl(node->bell, F_GETFL);
-	if (fl < 0 || fcntl(node->bell, F_SETFL, fl | O_NONBLOCK)) {
-		err = errno;
-		close(node->bell);
+	node->bell = shca_fd_note(shca_bell_open(&node->m, node->m.proc->async_addr));
+	if (node->bell.n < 0) {
+		err = -node->bell.n;
 		goto leave;
 	}
 	node->m.local = calloc(1, sizeof(struct shca_local));
 	if (!node->m.local) {
 		err = ENOMEM;
-		close(node->bell);
+		shca_fd_close(&node->bell);
 		goto leave;
 	}
 	node->refs = 1;
@@ -287,32 +283,47 @@ static void fill_ops(struct verbs_context *v)
 	v->context.ops.post_srq_recv = shca_post_srq_recv;
 }
 
+/* Whether async_fd still is what it was: it watches the bell, and changes nothing by being told to. Where the application has
+ * closed the bell, nobody can tell: then it is left alone. */
+static bool async_ours(const struct shca_context *c)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return c->async.n >= 0 && shca_fd_ours(&c->node->bell) && !epoll_ctl(c->async.n, EPOLL_CTL_MOD, c->node->bell.n, &ev);
+}
+
 struct ibv_context *shca_open_member(struct shca_node *node)
 {
 	struct shca_context *c = calloc(1, sizeof *c);
 	struct epoll_event ev = { .events = EPOLLIN };
-	int err = ENOMEM, async = -1;
+	int err = ENOMEM;
 
 	if (!c)
 		goto fail;
 	c->m = &node->m;
 	c->node = node;
-	c->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	async = c->event_fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
-	if (async < 0 || epoll_ctl(async, EPOLL_CTL_ADD, node->bell, &ev) ||
-	    epoll_ctl(async, EPOLL_CTL_ADD, c->event_fd, &ev)) {
+	c->async.n = c->cmd.n = -1;
+	c->told = shca_fd_note(shca_bell_open(&node->m, c->told_addr));
+	if (c->told.n < 0) {
+		err = -c->told.n;
+		goto fail;
+	}
+	c->async.n = epoll_create1(EPOLL_CLOEXEC);
+	if (c->async.n < 0 || epoll_ctl(c->async.n, EPOLL_CTL_ADD, node->bell.n, &ev) ||
+	    epoll_ctl(c->async.n, EPOLL_CTL_ADD, c->told.n, &ev)) {
 		err = errno;
 		goto fail;
 	}
 	fill_ops(&c->v);
 	c->v.context.device = &our_device.dev;
 	/* programs copy it; it stands for nothing, and ibv_import_device knows it by its name */
-	c->v.context.cmd_fd = memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC);
-	if (c->v.context.cmd_fd < 0) {
+	c->cmd = shca_fd_note(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC));
+	if (c->cmd.n < 0) {
 		err = errno;
 		goto fail;
 	}
-	c->v.context.async_fd = async;
+	c->v.context.cmd_fd = c->cmd.n;
+	c->v.context.async_fd = c->async.n;
 	c->v.context.num_comp_vectors = 1;
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->v.context.mutex, NULL);
@@ -324,10 +335,10 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	pthread_mutex_unlock(&node->mutex);
 	return &c->v.context;
 fail:
-	if (async >= 0)
-		close(async);
-	if (c && c->event_fd >= 0)
-		close(c->event_fd);
+	if (c && c->async.n >= 0)
+		close(c->async.n);
+	if (c)
+		shca_fd_close(&c->told);
 	free(c);
 	errno = err;
 	return NULL;
@@ -354,9 +365,10 @@ int shca_close_device(struct ibv_context *ctx)
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_node *node = c->node;
 
-	close(ctx->cmd_fd);
-	close(ctx->async_fd);
-	close(c->event_fd);
+	shca_fd_close(&c->cmd);
+	if (async_ours(c))
+		close(c->async.n);
+	shca_fd_close(&c->told);
 	if (node->inherited)
 		return 0;
 	pthread_mutex_lock(&node->mutex);
@@ -621,13 +633,20 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 	return found;
 }
 
-/* Makes c's eventfd readable exactly when it has unread events; node->mutex is held. */
-static void set_event_fd(struct shca_context *c)
+static void silence(const struct shca_fd *bell)
 {
-	eventfd_t n;
-	eventfd_read(c->event_fd, &n);
+	struct shca_ring r;
+
+	while (shca_fd_ours(bell) && shca_ring_read(bell->n, false, &r) > 0)
+		;
+}
+
+/* Makes c's async_fd readable exactly when it has unread events; node->mutex is held. */
+static void tell(struct shca_context *c)
+{
+	silence(&c->told);
 	if (find_event(c, NULL))
-		eventfd_write(c->event_fd, 1);
+		shca_bell_ring(c->m, c->told_addr);
 }
 
 /* Reads the bell, then tells every context that has something to read. An event raised after the bell was emptied
@@ -635,11 +654,10 @@ static void set_event_fd(struct shca_context *c)
 static void dispatch_events(struct shca_node *node)
 {
 	pthread_mutex_lock(&node->mutex);
-	while (shca_bell_read(node->bell) > 0)
-		;
+	silence(&node->bell);
 	atomic_store(&node->m.proc->async_pending, 0);
 	for (struct shca_context *c = node->contexts; c; c = c->next)
-		set_event_fd(c);
+		tell(c);
 	pthread_mutex_unlock(&node->mutex);
 }
 
@@ -652,18 +670,20 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 		dispatch_events(c->node);
 		if (find_event(c, event)) {
 			pthread_mutex_lock(&c->node->mutex);
-			set_event_fd(c);
+			tell(c);
 			pthread_mutex_unlock(&c->node->mutex);
 			return 0;
 		}
-		int fl = fcntl(ctx->async_fd, F_GETFL);
-		if (fl < 0)
+		int fl = async_ours(c) ? fcntl(c->async.n, F_GETFL) : -1;
+		if (fl < 0) {
+			errno = shca_refuse(EBADF, "get_async_event: the application has closed descriptor %d", c->async.n);
 			return -1;
+		}
 		if (fl & O_NONBLOCK) {
 			errno = EAGAIN;
 			return -1;
 		}
-		struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
+		struct pollfd p = { .fd = c->async.n, .events = POLLIN };
 		if (poll(&p, 1, -1) < 0)
 			return -1;
 	}

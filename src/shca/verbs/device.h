@@ -75,7 +75,9 @@ struct shca_context {
 	struct verbs_context v;		/* v.context is the ibv_context handed out */
 	struct shca_node *node;
 	struct shca_context *next;	/* of the node */
-	int event_fd;			/* set when another context's reader found an event of ours; see device.c */
+	/* device.c; async is ibv_context's async_fd, cmd its cmd_fd */
+	struct shca_fd async, cmd, told;
+	char told_addr[32];		/* `told` is a bell: rung when another context's reader found an event of ours */
 	pthread_mutex_t mutex;		/* the lists below, which event readers scan */
 	struct shca_user_cq *cqs;
 	struct shca_user_qp *qps;

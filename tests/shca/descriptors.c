@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors are the application's to close, and their numbers to use again. Everything is closed, every number gets a file of
+ * the application's own (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and
+ * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+#define NUMBERS 64
+
+enum kind { FILES, EVENTS, EPOLLS, SOCKETS, KINDS };
+static const char *const kind_name[] = {"memory files", "eventfds", "epoll descriptors", "sockets"};
+
+static int a_file(enum kind kind)
+{
+	switch (kind) {
+	case FILES: return memfd_create("mine", 0);
+	case EVENTS: return eventfd(7, EFD_NONBLOCK);
+	case EPOLLS: return epoll_create1(0);
+	default: return socket(AF_UNIX, SOCK_DGRAM, 0);
+	}
+}
+
+/* What there is to see of a descriptor: identity, flags, what it holds. */
+struct look {
+	struct stat st;
+	int flags, fdflags;
+	char info[512];
+};
+
+static struct look look_at(int fd)
+{
+	struct look l;
+	char path[40];
+
+	memset(&l, 0, sizeof(l));
+	CHECK(!fstat(fd, &l.st));
+	memset(&l.st.st_atim, 0, sizeof(l.st.st_atim));
+	l.flags = fcntl(fd, F_GETFL);
+	l.fdflags = fcntl(fd, F_GETFD);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	FILE *f = fopen(path, "re");
+	CHECK(f && fread(l.info, 1, sizeof(l.info) - 1, f) > 0);
+	fclose(f);
+	return l;
+}
+
+static void open_all(struct rig *r, struct ibv_context **second, struct ibv_comp_channel **ch, struct ibv_cq **cq, const char *name)
+{
+	int n;
+
+	rig_join(r, name);
+	struct ibv_device **list = shca_own_device_list(&n);
+	*second = shca_open_device(list[0]);
+	free(list);
+	*ch = shca_create_comp_channel(r->ctx);
+	CHECK(*second && *ch);
+	*cq = rig_cq(r, 16, *ch);
+	CHECK(!shca_req_notify_cq(*cq, 0));
+}
+
+/* connected: there is a helper thread, with descriptors of its own. */
+static void play(enum kind kind, bool connected, const char *name)
+{
+	struct ibv_context *second;
+	struct ibv_comp_channel *ch;
+	struct ibv_async_event ev;
+	struct ibv_cq *cq, *out;
+	struct look before[NUMBERS];
+	struct ibv_qp *qp = NULL;
+	struct rig r;
+	void *context;
+	int fd;
+
+	open_all(&r, &second, &ch, &cq, name);
+	if (connected) {
+		struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
+		qp = rig_qp(&r, &a);
+		struct rig_path p = {.dest_qpn = qp->qp_num, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		rig_init(qp);
+		rig_rtr(qp, &p);
+		rig_rts(qp, &p);
+	}
+	/* some are left open: an epoll descriptor may be known by another that is still there */
+	CHECK(!syscall(SYS_close_range, 3, ~0u, 0));
+	do
+		CHECK((fd = a_file(kind)) >= 0);
+	while (fd < NUMBERS - 1);
+	for (int i = 3; i < NUMBERS; i++)
+		before[i] = look_at(i);
+	CHECK(shca_get_cq_event(ch, &out, &context) == -1 && errno == EBADF);
+	CHECK(shca_get_async_event(r.ctx, &ev) == -1 && errno == EBADF);
+	CHECK(shca_get_async_event(second, &ev) == -1 && errno == EBADF);
+	if (qp) {
+		/* an event, a ring, an error */
+		struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+		struct ibv_recv_wr rwr = {.wr_id = 1}, *bad;
+		CHECK(!shca_post_recv(qp, &rwr, &bad) && !shca_modify_qp(qp, &err, IBV_QP_STATE));
+		CHECK(shca_get_async_event(r.ctx, &ev) == -1 && errno == EBADF);
+		CHECK(!shca_destroy_qp(qp));
+	}
+	CHECK(!shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
+	rig_leave(&r);
+	for (int i = 3; i < NUMBERS; i++) {
+		struct look now = look_at(i);
+		if (memcmp(&now, &before[i], sizeof(now)))
+			FAIL("descriptor %d of the application's %s was changed: %s, before: %s", i, kind_name[kind], now.info,
+			     before[i].info);
+	}
+	/* all of it is gone: the process can be a member again */
+	open_all(&r, &second, &ch, &cq, name);
+	CHECK(!shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
+	rig_leave(&r);
+}
+
+/* As many descriptors afterwards as before. */
+static void leaves_none(const char *name)
+{
+	struct ibv_context *second;
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	struct rig r;
+	int next[2];
+
+	for (int i = 0; i < 2; i++) {
+		open_all(&r, &second, &ch, &cq, name);
+		CHECK(!shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
+		rig_leave(&r);
+		CHECK((next[i] = dup(0)) >= 0 && !close(next[i]));
+	}
+	if (next[0] != next[1] || next[0] > 4)
+		FAIL("descriptors are left: the next one is %d, then %d", next[0], next[1]);
+}
+
+int main(void)
+{
+	char name[64];
+	int status, failed = 0;
+
+	unsetenv("SHCA_FABRIC_FD");
+	CHECK(!syscall(SYS_close_range, 3, ~0u, 0));
+	for (int i = 0; i <= 2 * KINDS; i++) {
+		pid_t pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			alarm(60);
+			snprintf(name, sizeof(name), "descriptors-%d", (int)getpid());
+			if (i == 2 * KINDS)
+				leaves_none(name);
+			else
+				play((enum kind)(i / 2), i % 2, name);
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		if (status) {
+			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : "none left",
+				i % 2 ? "" : "not ", (unsigned)status);
+			failed = 1;
+		}
+	}
+	return failed;
+}
