@@ -116,7 +116,7 @@ static const char *state_name(unsigned state)
 static const char *lane_name(unsigned lane)
 {
 	return lane == SHCA_LANE_ARENA ? "arena" : lane == SHCA_LANE_CMA ? "cma" :
-	       lane == SHCA_LANE_PROXY ? "responder" : "?";
+	       lane == SHCA_LANE_PROXY ? "proxy" : "?";
 }
 
 static struct shca_proc_slot *proc_of(const struct shca_member *m, uint32_t slot)

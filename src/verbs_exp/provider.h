@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the software HCA offers to the experimental verbs (<infiniband/verbs_exp.h>): its native provider. The
- * arguments were validated as far as that needs no knowledge of the objects' insides (src/verbs_exp); what
- * depends on them is the provider's to check: whether a queue is cross-channel or managed, how far its requests
- * are posted, the operand sizes that the device can do.
+ * What the experimental verbs (<infiniband/verbs_exp.h>) want of whoever offers them for a device, its provider. The
+ * arguments were validated as far as that needs no knowledge of the objects' insides (validate.c); what depends on them is
+ * the provider's to check: whether a queue is cross-channel or managed, how far its requests are posted, the operand sizes
+ * that the device can do.
  */
 #ifndef IBV_EXP_PROVIDER_H
 #define IBV_EXP_PROVIDER_H
@@ -24,8 +24,8 @@ struct ibv_exp_provider {
 	int (*post_task)(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 };
 
-/* The table of a software device's context; NULL for any other context, which is not touched beyond what
- * tells the two apart. */
+/* The providers that are linked in. Each tells its table for a context of its own, and NULL for any other context, which
+ * it does not touch beyond what tells the two apart. The software HCA's: */
 const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 
 #endif

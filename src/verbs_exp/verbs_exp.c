@@ -18,10 +18,7 @@
 #include "verbs_exp/provider.h"
 #include "verbs_exp/validate.h"
 
-/*
- * The dispatch. One provider: the software HCA, whose operations are native. A provider for a device that takes raw
- * work requests belongs here too, after it: each answers NULL for contexts that are not its own.
- */
+/* One provider so far. One for devices that take raw work requests would be asked after it. */
 static const struct ibv_exp_provider *provider(struct ibv_context *ctx)
 {
 	return ctx ? shca_exp_provider(ctx) : NULL;

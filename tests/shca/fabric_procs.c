@@ -555,7 +555,7 @@ static const struct {
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version },
-	{ "bells", case_bells },	{ "responder", case_proxy },
+	{ "bells", case_bells },	{ "proxy", case_proxy },
 };
 #define NCASES (sizeof(cases) / sizeof(cases[0]))
 

@@ -4,7 +4,7 @@
  *
  *     fabric_procs.c          the runner, and joining, leaving and dying
  *     fabric_procs_limits.c   memory, address space, users, namespaces
- *     fabric_procs_wake.c     sleeping and waking, bells, the responder
+ *     fabric_procs_wake.c     sleeping and waking, bells, the proxy thread
  */
 #ifndef TESTS_SHCA_FABRIC_PROCS_H
 #define TESTS_SHCA_FABRIC_PROCS_H

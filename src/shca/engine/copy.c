@@ -155,8 +155,8 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
-int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
-	      bool *src_err)
+int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+	      enum shca_order order, bool *src_err)
 {
 	struct walk d, s;
 

@@ -397,8 +397,8 @@ struct shca_iov {
 	uint32_t n;
 	uint64_t skip;			/* bytes of the list to pass over first */
 };
-int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len, enum shca_order order,
-	      bool *src_err);
+int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
+	      enum shca_order order, bool *src_err);
 /* The same from memory mapped here. */
 int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len);
 /* Addresses are the user's: of any alignment. */

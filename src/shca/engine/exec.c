@@ -16,7 +16,8 @@ static inline struct shca_address address_of(const struct shca_req *req)
 	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
-static inline int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
+static inline int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+				 struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
 	int rc = shca_responder_find(thr, qp, &a, r);
@@ -36,7 +37,8 @@ static inline int find_receives(struct shca_thread *thr, struct shca_qp *qp, con
 }
 
 /* The responder fails the request: its queue goes into error, as class-C errors do (IBTA 9.9.3). */
-static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event, int requester_status)
+static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r, enum ibv_event_type event,
+	       int requester_status)
 {
 	int status = shca_refusal(r->qp, requester_status);
 

@@ -238,8 +238,8 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 {
 	int err = 0;
 	struct shca_mailbox *box = mailbox_of(thr->m, proc);
-	if (!box)
-		return -EPERM;
+	if (!box)	/* with its process, or there was none */
+		return shca_proc_gone(thr->m, proc) ? -ESRCH : -EPERM;
 	struct mail_slot *s = claim_slot(thr, proc, box, &err);
 	if (!s)
 		return err;
@@ -271,7 +271,8 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	return err;
 }
 
-int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last)
+int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
+		    bool last)
 {
 	while (n) {
 		uint64_t k = n < PIECE ? n : PIECE;
@@ -279,9 +280,9 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 		if (err == -EPERM) {
 			static _Atomic uint32_t told;
 			if (!atomic_exchange(&told, 1))
-				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is forbidden, and "
-					   "it runs no proxy. Set SHCA_CMA=0 for all processes, or permit it (kernel.yama.ptrace_scope, "
-					   "seccomp profile)",
+				shca_error("the private memory of process %d (%.16s) is out of reach: process_vm_readv is "
+					   "forbidden, and it runs no proxy thread. Set SHCA_CMA=0 for all processes, or permit it "
+					   "(kernel.yama.ptrace_scope, seccomp profile)",
 					   thr->m->procs[proc].pid, thr->m->procs[proc].comm);
 		}
 		if (err)

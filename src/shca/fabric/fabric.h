@@ -69,7 +69,7 @@ struct shca_member {
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
 	struct shca_mapping *mapping;	/* fabric.c: shared by the virtual processes of one address space */
-	struct shca_thread *thrs;		/* threads of this member; member.c's lock */
+	struct shca_thread *thrs;	/* threads of this member; member.c's lock */
 	struct shca_member *next;	/* members of this process; member.c's lock */
 	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
 	void *local;			/* numbers to verbs objects of this process */
@@ -237,7 +237,7 @@ static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t 
 
 /* ---- member.c --------------------------------------------------------------------------------------------- */
 
-/* This thread's latest thr. Initial-exec: no call to find it, even in a dlopened library. */
+/* What this thread was last. Initial-exec: no call to find it, even in a dlopened library. */
 struct shca_tls {
 	uint64_t id;			/* of its member */
 	struct shca_thread *thr;
@@ -335,8 +335,9 @@ void shca_helper_call(struct shca_member *m, uint32_t slot);
 
 /* Copies between memory mapped here and private memory of a process by that process's proxy thread, for pairs of
  * which the kernel forbids process_vm_*. Inside the engine. last: the last line is to appear after the rest. 0; -EFAULT;
- * -ESRCH: the process died; -EPERM: it has no responder. */
-int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n, bool last);
+ * -ESRCH: the process died; -EPERM: it has no proxy. */
+int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
+		    bool last);
 /* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
 bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);	/* false: somebody is still at it, come again */
 
@@ -436,8 +437,8 @@ static inline void shca_widen(struct shca_thread *thr)
 static inline void shca_narrow(struct shca_thread *thr, uint64_t where)
 {
 	thr->where = where;
-	atomic_store_explicit(&thr->t->active,
-			      (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed) | where, memory_order_release);
+	uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
+	atomic_store_explicit(&thr->t->active, a | where, memory_order_release);
 }
 static inline void shca_leave(struct shca_thread *thr)
 {

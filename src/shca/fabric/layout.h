@@ -56,7 +56,7 @@ struct shca_proc_slot {
 	int32_t pid;
 	_Atomic uint32_t deaths;	/* of the slot's users, how many were reaped (the others left) */
 	uint64_t base;			/* where it maps the fabric: tells arena addresses in implicit regions */
-	uint32_t cma;			/* 0: peers may not reach its private memory by process_vm_*: use its responder */
+	uint32_t cma;			/* 0: peers may not reach its private memory by process_vm_*: use its proxy */
 	_Atomic uint32_t async_pending;	/* some object of this process has an unread asynchronous event */
 	_Atomic uint32_t sleepers;	/* flag: some thread of this process sleeps until it is written to */
 	_Atomic uint32_t wake;		/* futex word: counts wake-ups */
@@ -109,7 +109,7 @@ struct shca_header {
 	uint64_t pidns, netns;		/* inodes of the namespaces in which pids and bells mean something; 0: not known */
 	char name[64];
 	_Atomic uint32_t ready;		/* set last by the creator */
-	_Atomic uint32_t cma_trouble;	/* some member may not use or be reached by process_vm_*: all run responders */
+	_Atomic uint32_t cma_trouble;	/* some member may not use or be reached by process_vm_*: all run proxies */
 	_Atomic uint32_t next_pd, next_xrcd;
 	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
 	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */

@@ -23,7 +23,7 @@
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
 
-/* Guards the lists of members and of their thrs. Never held while the engine runs or anything waits. */
+/* Guards the lists of members and of their threads. Never held while the engine runs or anything waits. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct shca_member *members;
 static uint64_t last_id;
@@ -33,7 +33,7 @@ static int key_error;
 
 __thread struct shca_tls shca_tls;
 
-/* The thrs of one thread: usually one. Hangs on thread_key. */
+/* What one thread is in the members of this process, usually one. Hangs on thread_key. */
 struct thread_entry {
 	uint64_t id;
 	struct shca_thread *thr;
@@ -73,7 +73,7 @@ static void thread_ends(void *head)
 	pthread_mutex_lock(&registry);
 	for (; e; e = next) {
 		next = e->next;
-		if (by_id(e->id)) {	/* else the member was left, and took its thrs along */
+		if (by_id(e->id)) {	/* else the member was left, and took its threads along */
 			unlink_thread(e->thr);
 			thread_destroy(e->thr);
 		}

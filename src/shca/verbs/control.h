@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control path of the software device: what interpose_*.c dispatch verbs to, and what the files of the device
+ * The control path of the software device: what src/shca/interpose dispatches verbs to, and what the files of the device
  * share. Results are what the verb documents: a pointer or NULL with errno; 0 or an errno value; -1 with errno.
  */
 #ifndef SHCA_CONTROL_H
@@ -64,9 +64,9 @@ int shca_refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 
 
 /* ---- device.c ----------------------------------------------------------------------------------------------- */
 
-/* Whether dev is the software device of this copy of the library. */
 /* shca_set_fabric of this copy of the library. */
 int shca_name_fabric(const char *name);
+/* Whether dev is the software device of this copy of the library. */
 bool shca_is_our_device(const struct ibv_device *dev);
 struct ibv_device **shca_own_device_list(int *num);
 struct ibv_context *shca_open_device(struct ibv_device *dev);
@@ -188,7 +188,7 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
 
-/* ---- exp.c -------------------------------------------------------------------------------------------------- */
+/* ---- exp.c: the provider of the experimental verbs (verbs_exp/provider.h) ------------------------------------ */
 
 extern const struct ibv_exp_provider shca_own_exp_provider;
 

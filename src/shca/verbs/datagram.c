@@ -33,7 +33,8 @@ struct shca_route {
 _Static_assert(sizeof(struct shca_route) == SHCA_LINE, "one line");
 #define ROUTES 64u
 
-static __attribute__((noinline)) bool find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r, uint32_t dqpn, uint32_t qkey)
+static __attribute__((noinline)) bool find(struct shca_thread *thr, struct shca_user_qp *q, struct shca_route *r,
+					   uint32_t dqpn, uint32_t qkey)
 {
 	const struct shca_address where = {.dqpn = dqpn, .qkey = qkey};
 	const struct shca_qp *to = shca_number_get(thr->m, dqpn, SHCA_KIND_QP);

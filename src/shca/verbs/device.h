@@ -287,7 +287,8 @@ int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t m
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
  * posted. */
-int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad);
 /* The owner re-posts receives that were returned (rq.returned). */
 void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
 
@@ -298,6 +299,5 @@ void shca_cq_ex_ops(struct shca_user_cq *cq);	/* fills start_poll, next_poll, en
 void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* exp.c: src/verbs_exp/provider.h */
 
 #endif

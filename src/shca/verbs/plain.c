@@ -59,7 +59,8 @@ bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct sh
 	if (atomic_load_explicit(&mr->key, memory_order_acquire) != rkey)
 		return false;
 	*t = (struct shca_target){.name = name, .dc_key = dc_key, .lo = lo, .bytes = bytes,
-				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .standing = standing, .inside = shca_inside(slot)};
+				  .at = (uintptr_t)thr->base + where - lo, .proc = proc, .standing = standing,
+				  .inside = shca_inside(slot)};
 	if (!known)
 		warm((const char *)(uintptr_t)(t->at + lo), bytes);
 	return true;

@@ -60,7 +60,8 @@ static __attribute__((noinline)) const struct shca_rwqe *rwqe_of(const struct sh
 	return shca_at(cq->m->base, rq->sh->wqes + (uint64_t)index * rq->sh->stride);
 }
 
-static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p, const struct shca_tagged *t)
+static inline __attribute__((always_inline)) void decode_receive(struct shca_user_cq *cq, struct polled *p,
+								 const struct shca_tagged *t)
 {
 	uint32_t index = SHCA_CQE_INDEX(p->w0), op = SHCA_CQE_OP(p->w0);
 	struct shca_user_rq *rq;

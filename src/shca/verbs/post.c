@@ -25,7 +25,8 @@ static inline struct shca_user_qp *lqp_of(struct ibv_qp *qp)
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 /* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. */
-static inline __attribute__((always_inline)) bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, bool write, struct shca_seg *seg)
+static inline __attribute__((always_inline)) bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
+								bool write, struct shca_seg *seg)
 {
 	struct shca_mr *mr = shca_region(m, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0);
 
@@ -151,7 +152,8 @@ int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
 }
 
 /* Copies the inline data into the WQE, or beside it. false: no memory. */
-static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w, const struct shca_req *req)
+static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w,
+			 const struct shca_req *req)
 {
 	char *to = (char *)w->sge;
 
@@ -341,7 +343,8 @@ static inline struct shca_aim aim_of(const struct shca_user_qp *q, const struct 
 }
 
 /* From registered memory, of many pieces, or signaled. */
-static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr)
+static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, struct shca_user_qp *q,
+						     const struct ibv_send_wr *wr)
 {
 	struct shca_piece piece[MAX_PLAIN_SGE];
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
@@ -389,7 +392,8 @@ static inline __attribute__((always_inline)) uint64_t two_pieces(const struct ib
 	return (uint64_t)piece[0].len + piece[1].len;
 }
 
-static inline __attribute__((always_inline)) bool write_two(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr)
+static inline __attribute__((always_inline)) bool write_two(struct shca_thread *thr, struct shca_user_qp *q,
+							    const struct ibv_send_wr *wr)
 {
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
@@ -675,7 +679,8 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
 	shca_unlock(&rq->lock);
 }
 
-int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad)
 {
 	if (__builtin_expect(!rq->wr_id, 0) && shca_user_rq_reserve(thr->m, rq)) {
 		*bad = wr;
@@ -715,7 +720,8 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 	return 0;
 }
 
-static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad)
 {
 	struct shca_thread *thr = shca_thread_get(m);
 

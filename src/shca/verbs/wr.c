@@ -74,8 +74,8 @@ static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca
 }
 
 /* One that may be plain. false: it is not, and nothing has happened. */
-static inline __attribute__((always_inline)) bool write_plain(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b,
-							      const bool inside)
+static inline __attribute__((always_inline)) bool write_plain(struct shca_thread *thr, struct shca_user_qp *q,
+							      struct shca_build *b, const bool inside)
 {
 	const struct shca_req *req = &b->req;
 	const struct shca_aim aim = {.name = shca_target_name(req->rkey, req->dqpn), .dc_key = dc_key_of(q, req), .addr = req->raddr};
