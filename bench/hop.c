@@ -250,6 +250,7 @@ static void post_tasks(struct chain *c, bool signal)
 						   .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
 						   .task.cqe_wait = {c->arrived[i - 1], 1}};
 		enable[i] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND_ENABLE,
+						     .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
 						     .task.wqe_enable = {c->send[i], 1}};
 		task[n] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_SEND, .item = {.qp = c->send[i], .send_wr = &send[i]}};
 		if (c->form == WAIT_SEND) {

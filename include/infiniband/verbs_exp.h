@@ -196,7 +196,9 @@ struct ibv_exp_send_wr {
 			struct ibv_cq *cq;
 			int32_t cq_count;
 		} cqe_wait;
-		/* Enables the next wqe_count requests of qp's queue; 0: all that are posted. */
+		/* Enables the next wqe_count requests of qp's queue, counted from the queue's enable index; 0: all that are
+		 * posted. Several enables share that base until the one that carries IBV_EXP_SEND_WAIT_EN_LAST, as waits do:
+		 * 2, 2 and 2 with the flag enable two. What is enabled may be posted later. */
 		struct {
 			struct ibv_qp *qp;
 			int32_t wqe_count;
@@ -225,7 +227,7 @@ struct ibv_exp_send_wr {
 			} wr_data;
 		} masked_atomics;
 	} ext_op;
-	uint32_t comp_mask;		/* must be 0 */
+	uint32_t comp_mask;		/* must be 0: for later use, not looked at */
 };
 
 /* Like ibv_post_send, for the requests above. Returns 0 or an errno value, *bad_wr the refused request. */
@@ -242,7 +244,7 @@ struct ibv_exp_task {
 		};
 	} item;
 	struct ibv_exp_task *next;
-	uint32_t comp_mask;		/* must be 0 */
+	uint32_t comp_mask;		/* must be 0: for later use, not looked at */
 };
 /* Posts a list of tasks (D.3). The list is validated first: on an error nothing of it was posted, *bad_task names
  * the refused task. Returns 0 or an errno value. */

@@ -232,7 +232,7 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 	case HDL_STEP_ENABLE:
 		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
 		/* What it releases reads an accumulator to which this queue may have added. */
-		wr->exp_send_flags = IBV_EXP_SEND_FENCE;
+		wr->exp_send_flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_WAIT_EN_LAST;
 		wr->task.wqe_enable.qp = s->link->qp;
 		wr->task.wqe_enable.wqe_count = 1;
 		break;

@@ -31,9 +31,10 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 	const struct ibv_exp_provider *ops;
 	uint32_t wanted;
 
-	if (!context || !attr || (attr->comp_mask & ~known))
+	if (!context || !attr)
 		return EINVAL;
-	wanted = attr->comp_mask;
+	/* a later header's bits are answered by their absence */
+	wanted = attr->comp_mask & known;
 	memset(attr, 0, sizeof(*attr));
 	ops = provider(context);
 	if (!ops)

@@ -278,11 +278,13 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
 		wr->task.wqe_enable.qp = a->e[L_M].qp;
 		wr->task.wqe_enable.wqe_count = 1;
+		wr->exp_send_flags |= IBV_EXP_SEND_WAIT_EN_LAST;
 		break;
 	case R_RECV_EN:
 		wr->exp_opcode = IBV_EXP_WR_RECV_ENABLE;
 		wr->task.wqe_enable.qp = a->e[L_R].qp;
 		wr->task.wqe_enable.wqe_count = 1;
+		wr->exp_send_flags |= IBV_EXP_SEND_WAIT_EN_LAST;
 		break;
 	default:
 		wr->exp_opcode = IBV_EXP_WR_SEND;

@@ -46,6 +46,7 @@ static struct ibv_exp_send_wr send_nop(uint64_t id)
 static struct ibv_exp_send_wr enable(struct ibv_qp *target, int count, bool recv)
 {
 	return (struct ibv_exp_send_wr){.exp_opcode = recv ? IBV_EXP_WR_RECV_ENABLE : IBV_EXP_WR_SEND_ENABLE,
+					.exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
 					.task.wqe_enable = {.qp = target, .wqe_count = count}};
 }
 
@@ -75,8 +76,8 @@ static struct state state_of(struct ibv_qp *qp, struct ibv_cq *c)
 {
 	struct shca_user_qp *q = shca_user_qp_of(qp);
 
-	return (struct state){.posted = q->pi, .enabled = q->enabled_total, .received = atomic_load(&q->rq->sh->tail),
-			      .wait_index = shca_user_cq_of(c)->wait_index, .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
+	return (struct state){.posted = q->pi, .enabled = q->enabled.most + q->rq->enabled.most,
+			      .received = atomic_load(&q->rq->sh->tail), .wait_index = shca_user_cq_of(c)->waited.most, .free_receives = q->rq->fifo_tail - q->rq->fifo_head};
 }
 
 static void refused(struct ibv_exp_task *first, struct ibv_exp_task *culprit, int err, struct ibv_qp *const *qps, int n,
@@ -119,17 +120,24 @@ static void refusals(void)
 				    {.task_type = IBV_EXP_TASK_RECV, .item = {.qp = slave, .recv_wr = &recv}, .next = &t[2]},
 				    {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = plain, .send_wr = &last}}};
 
-	/* enables more than will be posted: known only when the whole list was counted */
+	/* nothing of what stands before the refused one counts: neither the enables of the slave's queues nor the wait */
 	en = enable(slave, 2, false);
-	last = send_nop(2);
+	last = enable(slave, 2, true);
+	en.next = &last;
+	last.next = NULL;
+	struct ibv_exp_send_wr wrong = wait_for(NULL, 1);
 	struct ibv_exp_send_wr one = send_nop(3);
 	struct ibv_exp_task post = {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = slave, .send_wr = &one}};
 	struct ibv_exp_task enabling = {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = master, .send_wr = &en}, .next = &post};
-	t[2].next = &enabling;
-	refused(t, &enabling, EINVAL, qps, 3, "SEND_ENABLE beyond what is posted");
-	en = enable(slave, 2, true);
-	refused(t, &enabling, EINVAL, qps, 3, "RECV_ENABLE beyond what is posted");
-	t[2].next = NULL;
+	t[2] = (struct ibv_exp_task){.task_type = IBV_EXP_TASK_SEND, .item = {.qp = master, .send_wr = &wrong}};
+	t[1].next = &enabling;
+	enabling.next = &t[2];
+	refused(t, &t[2], EINVAL, qps, 3, "a WAIT for nothing");
+	en.next = NULL;
+	enabling.next = &post;
+	t[1].next = &t[2];
+	t[2].item.qp = plain;
+	t[2].item.send_wr = &last;
 
 	last = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .exp_send_flags = IBV_EXP_SEND_INLINE,
 					.sg_list = &large, .num_sge = 1};
@@ -207,7 +215,7 @@ static void threads(void)
 	connect_both(end[2], end[3]);
 	/* as if so many were posted: only the counts matter */
 	struct shca_user_rq *rq = shca_user_qp_of(end[2])->rq;
-	uint64_t from = rq->enabled_total, index = shca_user_cq_of(ended)->wait_index;
+	uint64_t from = rq->enabled.base, index = shca_user_cq_of(ended)->waited.base;
 	atomic_fetch_add(&rq->sh->tail, 2 * ROUNDS);
 	atomic_fetch_add(&shca_user_cq_of(ended)->sh->tail, 4ull * ROUNDS);	/* all WAITs are met */
 	struct worker w[2] = {{end[0], end[2], true, &go}, {end[1], end[2], false, &go}};
@@ -215,9 +223,9 @@ static void threads(void)
 		CHECK(!pthread_create(&id[i], NULL, work, &w[i]));
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_join(id[i], NULL));
-	if (rq->enabled_total - from != 2 * ROUNDS || shca_user_cq_of(ended)->wait_index - index != 2 * ROUNDS)
-		FAIL("%d ENABLEs and WAITs were posted, %lu and %lu counted", 2 * ROUNDS, (unsigned long)(rq->enabled_total - from),
-		     (unsigned long)(shca_user_cq_of(ended)->wait_index - index));
+	if (rq->enabled.base - from != 2 * ROUNDS || shca_user_cq_of(ended)->waited.base - index != 2 * ROUNDS)
+		FAIL("%d ENABLEs and WAITs were posted, %lu and %lu counted", 2 * ROUNDS, (unsigned long)(rq->enabled.base - from),
+		     (unsigned long)(shca_user_cq_of(ended)->waited.base - index));
 	atomic_fetch_sub(&rq->sh->tail, 2 * ROUNDS);
 	for (int i = 0; i < 4; i++)
 		CHECK(!shca_destroy_qp(end[i]));

@@ -37,6 +37,11 @@ struct node {
 	uint32_t list;			/* task list that posts it */
 };
 
+/* Where counts begin: WAITs for a CQ, ENABLEs of a queue. */
+struct index {
+	uint64_t base, most;
+};
+
 struct queue {
 	struct ibv_qp *qp;
 	uint32_t member, index, peer;	/* peer: of all */
@@ -46,7 +51,7 @@ struct queue {
 	uint32_t n;
 	uint32_t recvs;			/* receives posted */
 	uint32_t recv_list[MAXRECV];	/* task list that posts each */
-	uint64_t enabled_total, recv_enabled_total;	/* while the program is made */
+	struct index send_index, recv_index;	/* while the program is made */
 	/* the interpreter */
 	uint32_t head, taken;
 	uint64_t enabled, recv_enabled;
@@ -60,7 +65,7 @@ struct queue {
 struct cq {
 	struct ibv_cq *cq;
 	uint64_t count;			/* the interpreter's */
-	uint64_t wait_base, wait_max;	/* while the program is made */
+	struct index waited;		/* while the program is made */
 };
 
 struct gm {
@@ -138,6 +143,18 @@ static void make_queue(struct graph *g, struct queue *q)
 	}
 }
 
+/* What `count` means from here on (0: `all`): the base moves with the last of a group, to the largest of it. */
+static uint64_t count_on(struct index *x, int32_t count, uint64_t all, bool last)
+{
+	uint64_t to = count ? x->base + (uint64_t)count : all;
+
+	if (to > x->most)
+		x->most = to;
+	if (last)
+		x->base = x->most;
+	return to;
+}
+
 /* WAITs and ENABLEs get their counts in the order in which they are posted, as these accumulate. */
 static void make_counts(struct graph *g, struct gm *m)
 {
@@ -150,27 +167,23 @@ static void make_counts(struct graph *g, struct gm *m)
 					continue;
 				if (d->op == G_WAIT) {
 					d->cq = rig_below(&m->rng, m->ncq);
-					struct cq *c = &m->cq[d->cq];
 					d->wr_count = 1 + (int32_t)rig_below(&m->rng, rig_below(&m->rng, 3) ? 3 : 8);
-					d->count = c->wait_base + (uint64_t)d->wr_count;
 					d->en_last = rig_below(&m->rng, 2);
-					if (d->count > c->wait_max)
-						c->wait_max = d->count;
-					if (d->en_last)
-						c->wait_base = c->wait_max;
+					d->count = count_on(&m->cq[d->cq].waited, d->wr_count, 0, d->en_last);
 					continue;
 				}
 				bool recv = d->op == G_RECV_EN;
 				d->target = rig_below(&m->rng, m->nq);
 				struct queue *t = queue_of(g, m->id, d->target);
-				uint64_t *total = recv ? &t->recv_enabled_total : &t->enabled_total;
 				uint64_t posted = posted_by(t, list, recv);
-				if (!(recv ? t->managed_recv : t->managed_send) || posted <= *total) {
+				if (!(recv ? t->managed_recv : t->managed_send)) {
 					d->op = G_NOP;
 					continue;
 				}
-				d->wr_count = (int32_t)rig_below(&m->rng, (uint32_t)(posted - *total) + 1);
-				*total = d->count = d->wr_count ? *total + (uint64_t)d->wr_count : posted;
+				/* also what a later list posts, or nothing ever */
+				d->wr_count = (int32_t)rig_below(&m->rng, 8);
+				d->en_last = rig_below(&m->rng, 4);
+				d->count = count_on(recv ? &t->recv_index : &t->send_index, d->wr_count, posted, d->en_last);
 			}
 		}
 }
@@ -387,6 +400,8 @@ static void fill_send(struct graph *g, struct gm *m, struct queue *q, uint32_t i
 		wr->exp_opcode = d->op == G_SEND_EN ? IBV_EXP_WR_SEND_ENABLE : IBV_EXP_WR_RECV_ENABLE;
 		wr->task.wqe_enable.qp = queue_of(g, m->id, d->target)->qp;
 		wr->task.wqe_enable.wqe_count = d->wr_count;
+		if (d->en_last)
+			wr->exp_send_flags |= IBV_EXP_SEND_WAIT_EN_LAST;
 		break;
 	default:
 		wr->exp_opcode = IBV_EXP_WR_NOP;

@@ -84,17 +84,21 @@ struct shca_context {
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
-	/* What cross-channel requests count for several queues together (wait_index, enabled_total), and the lists of who
+	/* What cross-channel requests count for several queues together (struct shca_index), and the lists of who
 	 * waits. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
 	pthread_mutex_t cross;
 	uint64_t tasks;			/* counts task lists: what struct shca_task_count belongs to */
+};
+/* Where the counts of WAITs for a CQ, or of ENABLEs of a queue, begin. Absolute; guarded by the context's `cross`. */
+struct shca_index {
+	uint64_t base;			/* of the next ones; the last of a group (IBV_EXP_SEND_WAIT_EN_LAST) moves it */
+	uint64_t most;			/* the largest index so far */
 };
 /* Of a queue, during a task list: what the list is about to post to it. Guarded by the context's `cross`. */
 struct shca_task_count {
 	uint64_t list;			/* shca_context.tasks; another: nothing counts */
 	uint64_t n;			/* requests of the list that are not posted yet */
 	uint64_t reserved;		/* ... for which everything is there */
-	uint64_t enabled;		/* enabled_total as it will be */
 	bool locked;			/* the list holds its lock */
 };
 #define shca_context_of(ctx) ((struct shca_context *)((char *)(ctx)-offsetof(struct shca_context, v.context)))
@@ -140,7 +144,7 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
 	uint32_t size, max_sge;		/* size is a power of two */
 	uint32_t max_wr;		/* what the user asked for: <= size */
-	uint64_t enabled_total;		/* managed: what RECV_ENABLEs were posted for; guarded by the context's cross */
+	struct shca_index enabled;	/* managed: by RECV_ENABLEs */
 	struct shca_task_count task;
 	struct shca_lock lock;
 };
@@ -159,8 +163,7 @@ struct shca_user_cq {
 	struct shca_lock lock;
 	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
 	/* cross-channel, guarded by the context's cross */
-	uint64_t wait_index;		/* base of the next WAITs; the last of a group (WAIT_EN_LAST) moves it */
-	uint64_t wait_max;		/* largest WAIT since the base moved */
+	struct shca_index waited;	/* by WAITs */
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
 	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
@@ -230,7 +233,7 @@ struct shca_user_qp {
 	uint64_t *wr_id;		/* by position & sq_mask */
 	struct shca_long *longs;	/* inline data that did not fit WQEs, by position & sq_mask; made when first needed */
 	uint32_t nlongs;
-	uint64_t enabled_total;		/* managed: absolute count that SEND_ENABLEs were posted for; guarded by cross */
+	struct shca_index enabled;	/* managed: by SEND_ENABLEs */
 	/* the wr_* builder */
 	int wr_err;
 	uint32_t wr_n, wr_cap;

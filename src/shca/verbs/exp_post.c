@@ -46,7 +46,7 @@ static bool takes_cross(const struct shca_user_qp *q)
 
 static bool is_inline(const struct ibv_exp_send_wr *wr, int op)
 {
-	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && op <= SHCA_OP_WRITE_IMM;
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE && op != SHCA_OP_NOP && op <= SHCA_OP_WRITE_IMM;
 }
 
 static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
@@ -63,11 +63,7 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = op_of(wr->exp_opcode);
 
-	if (op < 0 || wr->comp_mask || !q->ready)
-		return EINVAL;
-	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
-		return EOPNOTSUPP;
-	if ((uint32_t)wr->num_sge > q->max_sge)
+	if (op < 0 || !q->ready)
 		return EINVAL;
 	if (is_cross(op)) {
 		if (!takes_cross(q))
@@ -81,6 +77,11 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 			return EINVAL;
 		return t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV) ? 0 : EINVAL;
 	}
+	/* only now: a WAIT or ENABLE has no data, whatever its list says */
+	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
+		return EINVAL;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
+		return EOPNOTSUPP;
 	if (op == SHCA_OP_MASKED_CAS || op == SHCA_OP_MASKED_FAA) {
 		if (q->type != IBV_QPT_RC)
 			return EOPNOTSUPP;
@@ -101,10 +102,10 @@ static struct shca_context *context_of(const struct shca_user_qp *q)
 }
 
 /* The count of a queue in the task list that is being posted. */
-static struct shca_task_count *count_of(const struct shca_context *c, struct shca_task_count *t, uint64_t enabled)
+static struct shca_task_count *count_of(const struct shca_context *c, struct shca_task_count *t)
 {
 	if (t->list != c->tasks)
-		*t = (struct shca_task_count){.list = c->tasks, .enabled = enabled};
+		*t = (struct shca_task_count){.list = c->tasks};
 	return t;
 }
 
@@ -113,72 +114,62 @@ static uint64_t to_come(const struct shca_context *c, const struct shca_task_cou
 	return t->list == c->tasks ? t->n : 0;
 }
 
-/* How many will be enabled after this request; *total: where that is counted. *posted: how many there are to enable. */
-static uint64_t enables(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t before, uint64_t *posted)
+/* All that an ENABLE of 0 enables: what is posted, and what the rest of its list posts. */
+static uint64_t all_of(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	const struct shca_context *c = context_of(q);
 	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
-	uint64_t count = (uint64_t)wr->task.wqe_enable.wqe_count;
 
-	*posted = wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ?
-			  __atomic_load_n(&t->pi, __ATOMIC_RELAXED) + to_come(c, &t->task) :
-			  atomic_load(&t->rq->sh->tail) + to_come(c, &t->rq->task);
-	/* absolute: what was enabled before, and wqe_count more; 0: all that is posted */
-	return count ? before + count : *posted;
+	return wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ?
+		       __atomic_load_n(&t->pi, __ATOMIC_RELAXED) + to_come(c, &t->task) :
+		       atomic_load(&t->rq->sh->tail) + to_come(c, &t->rq->task);
+}
+
+/* The absolute index that a WAIT or ENABLE of `count` means: count from the base, or `all` (0: there is none). Those behind
+ * have the same base until the one that is the last of its group moves it, to the largest index of the group. */
+static uint64_t index_of(struct shca_index *x, const struct ibv_exp_send_wr *wr, uint64_t count, uint64_t all)
+{
+	uint64_t index = count ? x->base + count : all;
+
+	if (index > x->most)
+		x->most = index;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST)
+		x->base = x->most;
+	return index;
 }
 
 /* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
  * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
 static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list)
 {
-	const struct shca_context *c = context_of(q);
 	int op = op_of(wr->exp_opcode);
-	uint64_t posted;
 
 	/* a single request that finds no memory is refused then; one of a list must not be */
 	if (list && shca_reserve_ring(q))
 		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
 		return shca_cq_add_waiter(q->m, ((struct shca_user_cq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
-	if (op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN) {
-		struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
-		bool send = op == SHCA_OP_SEND_EN;
-		uint64_t total = send ? t->enabled_total : t->rq->enabled_total;
-		struct shca_task_count *n = count_of(c, send ? &t->task : &t->rq->task, total);
-		uint64_t index = enables(q, wr, list ? n->enabled : total, &posted);
-		/* enabling what is not posted is refused */
-		if (index > posted)
-			return EINVAL;
-		n->enabled = index;
-		return 0;
-	}
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
 static void fill_wait(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
 	struct shca_user_cq *cq = (struct shca_user_cq *)wr->task.cqe_wait.cq;
-	uint64_t index = cq->wait_index + (uint64_t)wr->task.cqe_wait.cq_count;
 
-	if (index > cq->wait_max)
-		cq->wait_max = index;
-	if (wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST)
-		cq->wait_index = cq->wait_max;
 	req->raddr = cq->off;
 	req->dqpn = cq->sh->cqn;
-	req->arg[0] = index;
+	req->arg[0] = index_of(&cq->waited, wr, (uint64_t)wr->task.cqe_wait.cq_count, 0);
 	req->arg[1] = shca_cq_add_waiter(q->m, cq->sh, q->off);	/* reserved */
 }
 
 static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
 {
 	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
-	uint64_t *total = req->op == SHCA_OP_SEND_EN ? &t->enabled_total : &t->rq->enabled_total, posted;
+	struct shca_index *x = req->op == SHCA_OP_SEND_EN ? &t->enabled : &t->rq->enabled;
 
-	*total = enables(q, wr, *total, &posted);
 	req->raddr = t->off;
 	req->dqpn = t->sh->qpn;
-	req->arg[0] = *total;
+	req->arg[0] = index_of(x, wr, (uint64_t)wr->task.wqe_enable.wqe_count, all_of(q, wr));
 }
 
 /* What was checked and reserved, as the engine sees it. */
@@ -198,6 +189,8 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 		fill_enable(q, wr, req);
 		return;
 	}
+	if (req->op == SHCA_OP_NOP)
+		return;
 	req->nsge = (uint8_t)wr->num_sge;
 	if (is_inline(wr, req->op)) {
 		for (int i = 0; i < wr->num_sge; i++) {
@@ -340,15 +333,15 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 {
 	for (; task; task = task->next) {
 		*bad = task;
-		if (task->comp_mask || !task->item.qp || task->item.qp->context != &c->v.context)
+		if (!task->item.qp || task->item.qp->context != &c->v.context)
 			return EINVAL;
 		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND) {
-			lock_once(count_of(c, &q->task, q->enabled_total), &q->lock);
+			lock_once(count_of(c, &q->task), &q->lock);
 		} else if (task->task_type == IBV_EXP_TASK_RECV) {
-			if (!q->rq || q->srq || atomic_load(&q->sh->qp_state) == IBV_QPS_RESET)
+			if (!q->rq || q->srq)
 				return EINVAL;
-			lock_once(count_of(c, &q->rq->task, q->rq->enabled_total), &q->rq->lock);
+			lock_once(count_of(c, &q->rq->task), &q->rq->lock);
 		} else {
 			return EINVAL;
 		}

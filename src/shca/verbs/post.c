@@ -608,7 +608,7 @@ int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t m
 	atomic_store(&rq->sh->head, size);
 	atomic_store(&rq->sh->tail, size);
 	atomic_store(&rq->sh->enabled, size);
-	rq->enabled_total = size;
+	rq->enabled = (struct shca_index){size, size};
 	rq->fifo_tail = size;
 	return 0;
 }
@@ -742,7 +742,8 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 {
 	struct shca_user_qp *q = lqp_of(qp);
 
-	if (__builtin_expect(!q->rq || q->srq || atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_RESET, 0)) {
+	/* in RESET, too: as the drivers of mlx4 and mlx5, which leave that to the program (IBTA 10.8.3.1 has it refused) */
+	if (__builtin_expect(!q->rq || q->srq, 0)) {
 		*bad = wr;
 		return EINVAL;
 	}

@@ -642,7 +642,8 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 		qp->own_rq = fresh;
 		sh->rq = fresh.off;
 	}
-	qp->pi = qp->freed = qp->signaled = qp->enabled_total = 0;
+	qp->pi = qp->freed = qp->signaled = 0;
+	qp->enabled = (struct shca_index){0, 0};
 	atomic_store(&sh->polled, 0);
 	atomic_store(&sh->flushing, 0);
 	qp->wr_n = 0;
