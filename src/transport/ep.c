@@ -537,7 +537,16 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 	waits |= hdl_rndv_push(ep);
 	while ((s = ep->pend)) {
 		struct hdl_send *next = s->next;
-		int r = try_send(ep, s->hdr.tag, s->hdr.context, s->hdr.kind, s->buf, s->len, s);
+		int r;
+
+		/* A receiver that keeps up with the list would keep us from hearing that it asks us to hold. */
+		if (ep->unlooked >= HDL_UNLOOKED_MAX) {
+			ep->unlooked = 0;
+			waits = true;
+			break;
+		}
+		ep->unlooked++;
+		r = try_send(ep, s->hdr.tag, s->hdr.context, s->hdr.kind, s->buf, s->len, s);
 		if (r == -EAGAIN) {
 			waits = true;
 			break;

@@ -617,7 +617,7 @@ struct hdl_tp {
 extern struct hdl_tp hdl_tp;
 
 #define HDL_TIMER_TURNS 1024u		/* turns of progress between two looks at the clock */
-#define HDL_UNLOOKED_MAX 32	/* sends by slow lanes between two looks at what arrives: a peer may ask us to hold */
+#define HDL_UNLOOKED_MAX 32	/* sends by slow lanes, waiting ones too, between two looks at what arrives: a peer may ask us to hold */
 
 /* ---- ep.c ----- */
 struct hdl_ep *hdl_ep_make(int rank);
