@@ -53,6 +53,8 @@ class Impl:
             self.flavour = "prrte"
         elif re.search(r"HYDRA|Intel\(R\) MPI", text):
             self.flavour = "hydra"
+        elif re.search(r"^heddlerun", text, re.M):
+            self.flavour = "heddle"
         else:
             self.flavour = "other"
 
