@@ -28,7 +28,7 @@ char fabric[64];
 
 void join(struct shca_member *m)
 {
-	int err = shca_fabric_join(m, fabric);
+	int err = shca_engine_join(m, fabric);
 	if (err) {
 		fprintf(stderr, "join %s: %s\n", fabric, strerror(-err));
 		_exit(1);
@@ -151,7 +151,7 @@ static int basic_peer(void *arg)
 	shca_number_free(&m, b->number);
 	shca_mr_free(&m, mr);
 	shca_mem_free(&m, off, 5000);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 static int case_basic(void)
@@ -170,13 +170,13 @@ static int case_basic(void)
 	CHECK(shca_proc_alive(&m, b->slot) && shca_proc_alive(&m, m.slot));
 	CHECK(m.procs[b->slot].pid == pid);
 	struct shca_member again;
-	CHECK(shca_fabric_join(&again, fabric) == -EBUSY);
+	CHECK(shca_engine_join(&again, fabric) == -EBUSY);
 	CHECK(shca_proc_alive(&m, b->slot));
 	atomic_store(&b->done, 1);
 	CHECK(exit_of(pid) == 0);
 	CHECK(!shca_number_get(&m, b->number, SHCA_KIND_QP) && !shca_mr_get(&m, b->key));
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	CHECK(sockets_with(fabric) == 0);
 	return 0;
 }
@@ -213,7 +213,7 @@ static int race_peer(void *arg)
 		pthread_mutex_unlock(&r->lock);
 		if (rand_r(&seed) % 8 == 0)
 			return i;	/* without leaving: a death */
-		shca_fabric_leave(&m);
+		shca_engine_leave(&m);
 		if (rand_r(&seed) % 2)
 			sched_yield();
 	}
@@ -375,7 +375,7 @@ static int case_reap(void)
 	CHECK(r->slot == 1);
 	kill(pid, SIGKILL);
 	exit_of(pid);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -432,7 +432,7 @@ static int case_churn(void)
 	for (int i = 0; i < 5000 && chunks_of(&m, UINT32_MAX); i++)
 		poll(NULL, 0, 1);	/* somebody's helper may have been at it */
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -441,7 +441,7 @@ static int heir(void *arg)
 {
 	_Atomic uint32_t *n = arg;
 	struct shca_member m;
-	CHECK(shca_fabric_join(&m, NULL) == 0);
+	CHECK(shca_engine_join(&m, NULL) == 0);
 	CHECK(!strcmp(m.hdr->name, fabric));
 	CHECK(fcntl(m.fd.n, F_GETFD) == FD_CLOEXEC);
 	atomic_fetch_add(n, 1);
@@ -451,7 +451,7 @@ static int heir(void *arg)
 		live += shca_proc_alive(&m, i);
 	atomic_fetch_add(n, 1);
 	await(n, 8);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return live == 4 ? 0 : 1;
 }
 static int case_inherited(void)
@@ -472,8 +472,8 @@ static int case_inherited(void)
 	struct shca_member m;
 	setenv("SHCA_FABRIC", fabric, 1);
 	setenv("SHCA_FABRIC_FD", "987", 1);
-	CHECK(shca_fabric_join(&m, NULL) == 0 && !strcmp(m.hdr->name, fabric));
-	shca_fabric_leave(&m);
+	CHECK(shca_engine_join(&m, NULL) == 0 && !strcmp(m.hdr->name, fabric));
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -483,10 +483,10 @@ static int forked_child(void *arg)
 	struct shca_member *m = arg, own;
 	CHECK(m->forked && m->fd.n < 0);
 	CHECK(!shca_thread_get(m) && errno == ESTALE);
-	shca_fabric_leave(m);
+	shca_engine_leave(m);
 	join(&own);
 	CHECK(own.slot == 1 && shca_proc_alive(&own, 0));
-	shca_fabric_leave(&own);
+	shca_engine_leave(&own);
 	return 0;
 }
 static int case_fork(void)
@@ -499,7 +499,7 @@ static int case_fork(void)
 		CHECK(exit_of(spawn(forked_child, &m)) == 0);
 	CHECK(shca_proc_alive(&m, m.slot));
 	CHECK(shca_mem_alloc(&m, 100));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -516,9 +516,9 @@ static int lock_holder(void *arg)
 static int lock_waiter(void *arg)
 {
 	struct shca_member m;
-	int err = shca_fabric_join(&m, fabric);
+	int err = shca_engine_join(&m, fabric);
 	if (!err)
-		shca_fabric_leave(&m);
+		shca_engine_leave(&m);
 	return -err;
 }
 static int case_lock(void)
@@ -563,14 +563,14 @@ static int hold(const char *name)
 {
 	struct shca_member m;
 	char byte;
-	int err = shca_fabric_join(&m, name);
+	int err = shca_engine_join(&m, name);
 	if (err)
 		return 1;
 	puts("ready");
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 

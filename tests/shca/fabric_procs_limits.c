@@ -38,7 +38,7 @@ static int growth_peer(void *arg)
 			CHECK(p[k] == (unsigned char)(m.slot * 16 + i % 16));
 		shca_mem_free(&m, off[i], bytes);
 	}
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 int case_growth(void)
@@ -66,7 +66,7 @@ int case_dev_shm(void)
 	CHECK(off);
 	memset(shca_at(m.base, off), 1, 64 << 20);
 	shca_mem_free(&m, off, 64 << 20);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static int near_peer(void *arg)
 	CHECK(off && off + (50 << 20) <= m.bytes);
 	memset(shca_at(m.base, off), 1, 50 << 20);
 	CHECK(!shca_mem_alloc(&m, 1000 << 20) && errno == ENOMEM);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 int case_limit_as(void)
@@ -133,7 +133,7 @@ static int greedy_peer(void *arg)
 	join(&m);
 	CHECK(!shca_mem_alloc(&m, (meminfo_kib("MemTotal:") + 1024) << 10) && errno == ENOMEM);
 	CHECK(shca_mem_alloc(&m, 1 << 20));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 static int fsize_peer(void *arg)
@@ -145,7 +145,7 @@ static int fsize_peer(void *arg)
 	CHECK(shca_mem_alloc(&m, 1 << 20));
 	CHECK(!shca_mem_alloc(&m, 40 << 20) && errno == ENOMEM);
 	CHECK(shca_mem_alloc(&m, 1 << 20));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 int case_no_memory(void)
@@ -175,7 +175,7 @@ static int creeping_peer(void *group)
 	for (int i = 0; i < 100000; i++)
 		if (!shca_mem_alloc(&m, 60000)) {
 			CHECK(errno == ENOMEM && i > 100);
-			shca_fabric_leave(&m);
+			shca_engine_leave(&m);
 			return 0;
 		}
 	return 1;
@@ -223,8 +223,8 @@ static int stranger(void *by_name)
 	if (setgid(65534) || setuid(65534))
 		return SKIP;
 	if (!by_name)
-		return -shca_fabric_join(&m, NULL);
-	return -shca_fabric_join(&m, fabric);
+		return -shca_engine_join(&m, NULL);
+	return -shca_engine_join(&m, fabric);
 }
 int case_other_user(void)
 {
@@ -245,7 +245,7 @@ int case_other_user(void)
 	setenv("SHCA_FABRIC_FD", fd, 1);
 	CHECK(capture(stranger, NULL, text, sizeof(text)) == EACCES);
 	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -253,7 +253,7 @@ int case_other_user(void)
 static int joiner(void *name)
 {
 	struct shca_member m;
-	return -shca_fabric_join(&m, name);
+	return -shca_engine_join(&m, name);
 }
 int case_other_version(void)
 {
@@ -280,7 +280,7 @@ static int other_netns(void *arg)
 	struct shca_member m;
 	if (unshare(CLONE_NEWNET))
 		return SKIP;
-	return -shca_fabric_join(&m, NULL);
+	return -shca_engine_join(&m, NULL);
 }
 static int other_pidns(void *arg)
 {
@@ -290,14 +290,14 @@ static int other_pidns(void *arg)
 	pid_t pid = fork();
 	if (!pid) {
 		struct shca_member m;
-		_exit(-shca_fabric_join(&m, fabric));
+		_exit(-shca_engine_join(&m, fabric));
 	}
 	return exit_of(pid);
 }
 static int bad_name(void *arg)
 {
 	struct shca_member m;
-	return -shca_fabric_join(&m, arg);
+	return -shca_engine_join(&m, arg);
 }
 int case_refused(void)
 {
@@ -317,6 +317,6 @@ int case_refused(void)
 	status = capture(other_netns, NULL, text, sizeof(text));
 	if (status != SKIP)
 		CHECK(status == EXDEV && strstr(text, "network namespace"));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }

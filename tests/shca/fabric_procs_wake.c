@@ -39,7 +39,7 @@ static int nap_writer(void *arg)
 		while (rand_r(&seed) % 4 && atomic_load(&n->seen[i]) != v)
 			sched_yield();
 	}
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 int case_nap(void)
@@ -74,7 +74,7 @@ int case_nap(void)
 	for (int i = 0; i < NAP_WRITERS; i++)
 		CHECK(exit_of(pid[i]) == 0);
 	printf("# slept %llu times\n", (unsigned long long)naps);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -100,7 +100,7 @@ int case_bells(void)
 	close(fb);
 	shca_bell_ring(&m, b);
 	close(fa);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 
@@ -126,7 +126,7 @@ static int proxy_owner(void *arg)
 	await(&r->done, 1);
 	for (int i = 0; i < PROXY_PEERS; i++)
 		free(r->memory[i]);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 struct proxy_arg {
@@ -157,7 +157,7 @@ static int proxy_peer(void *arg)
 		CHECK(!w && !g && bad == -EFAULT && !memcmp(own, back, n));
 		atomic_fetch_add(&r->rounds, 1);
 	}
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 static int proxy_reaper(void *arg)
@@ -170,7 +170,7 @@ static int proxy_reaper(void *arg)
 		poll(NULL, 0, 5);
 	}
 	shca_proc_sweep(shca_thread_get(&m));
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	return 0;
 }
 /* This process is no member: it would have threads, and forks. */

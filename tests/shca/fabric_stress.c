@@ -196,20 +196,20 @@ static void virtual_processes(struct known *known, unsigned seed)
 			run_threads(&m[i], known, &never, w[i], seed + (unsigned)(round * MEMBERS + i), i == victim);
 		join_threads(w[victim]);
 		uint32_t slot = m[victim].slot;
-		shca_fabric_kill(&m[victim]);
+		shca_engine_kill(&m[victim]);
 		CHECK(!shca_proc_alive(&watcher, slot));
 		shca_reap(thr, slot);	/* while the others go on */
 		CHECK(chunks_of(&watcher, slot) == 0);
-		shca_fabric_leave(&m[victim]);
+		shca_engine_leave(&m[victim]);
 		for (int i = 0; i < MEMBERS; i++)
 			if (i != victim)
 				join_threads(w[i]);
 		CHECK(!shca_fabric_attach(&m[victim], &watcher));
 	}
 	for (int i = 0; i < MEMBERS; i++)
-		shca_fabric_leave(&m[i]);
+		shca_engine_leave(&m[i]);
 	CHECK(chunks_of(&watcher, UINT32_MAX) == 0);
-	shca_fabric_leave(&watcher);
+	shca_engine_leave(&watcher);
 }
 
 static pid_t member_process(const char *name, struct known *known, _Atomic bool *stop, unsigned seed)
@@ -223,13 +223,13 @@ static pid_t member_process(const char *name, struct known *known, _Atomic bool 
 		_exit(1);
 	struct shca_member m;
 	struct worker w[THREADS];
-	CHECK(!shca_fabric_join(&m, name));
+	CHECK(!shca_engine_join(&m, name));
 	for (uint32_t i = 0; i < m.hdr->proc_high; i++)
 		CHECK(!shca_watch(&m, i));
 	operations = UINT32_MAX;
 	run_threads(&m, known, stop, w, seed, false);
 	join_threads(w);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 	_exit(0);
 }
 
@@ -239,7 +239,7 @@ static void real_processes(struct known *known, _Atomic bool *stop, unsigned see
 	struct shca_member m;
 	pid_t pid[MEMBERS];
 	snprintf(name, sizeof(name), "stress-%d", (int)getpid());
-	CHECK(!shca_fabric_join(&m, name));
+	CHECK(!shca_engine_join(&m, name));
 	for (int i = 0; i < MEMBERS; i++)
 		pid[i] = member_process(name, known, stop, seed + (unsigned)i);
 	for (int k = 0; k < ROUNDS * 4; k++) {
@@ -256,7 +256,7 @@ static void real_processes(struct known *known, _Atomic bool *stop, unsigned see
 	}
 	shca_proc_sweep(shca_thread_get(&m));
 	CHECK(chunks_of(&m, UINT32_MAX) == 0);
-	shca_fabric_leave(&m);
+	shca_engine_leave(&m);
 }
 
 int main(int argc, char **argv)

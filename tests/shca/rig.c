@@ -61,7 +61,7 @@ void rig_virtual_leave(struct rig *r)
 	CHECK(!shca_close_device(r->ctx));
 	r->m->proc->async_addr[0] = 0;
 	shca_fd_close(&r->node->bell);
-	shca_fabric_leave(r->m);
+	shca_engine_leave(r->m);
 	for (uint32_t i = 0; i < SHCA_QP_SEGS; i++)
 		free(atomic_load(&local->seg[i]));
 	free(local);

@@ -1,25 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The software HCA's rooms use those below them only: fabric <- engine <- verbs <- interpose. Looks at the symbols that the
-# objects of libshca_core need and define. What is listed in `known` points upwards still; a line that is not needed any more
-# fails, too. Run in the build directory.
+# objects of libshca_core need and define. Run in the build directory.
 set -u
 command -v nm >/dev/null || { echo "no nm"; exit 77; }
-known="fabric engine shca_helper_forget
-fabric engine shca_helper_stop
-fabric engine shca_look
-fabric engine shca_reap
-fabric engine shca_reap_give_up
-fabric engine shca_cma_judge
-fabric engine shca_proxy_stop
-fabric engine shca_share_end
-engine verbs shca_port_gid"
 dir=$(mktemp -d) || exit 99
 trap 'rm -rf "$dir"' EXIT
 rooms="fabric engine verbs interpose"
+# of the sources that are there: a file that has moved leaves its object behind in a build directory
+objects_of()
+{
+	find "${srcdir:-..}/src/shca/$1" -name '*.c' | while read -r source; do
+		name=$(basename "$source" .c)
+		find src/shca/$1/.libs -name "libshca_core_la-$name.o" -o -name "$name.o" 2>/dev/null
+	done
+}
 for room in $rooms; do
-	objects=$(find src/shca/$room -name 'libshca_core_la-*.o' -path '*/.libs/*' 2>/dev/null)
-	[ -n "$objects" ] || objects=$(find src/shca/$room -path '*/.libs/*.o' ! -name 'libshca_la-*' ! -name '*failpoints*')
+	objects=$(objects_of $room)
 	[ -n "$objects" ] || { echo "FAIL: no objects of $room"; exit 1; }
 	# shellcheck disable=SC2086
 	nm -g --defined-only $objects | awk 'NF == 3 { print $3 }' | sort -u >"$dir/$room.has"
@@ -32,9 +29,6 @@ for lower in fabric engine verbs; do
 		[ $above = yes ] && comm -12 "$dir/$lower.needs" "$dir/$upper.has" | sed "s/^/$lower $upper /"
 		[ $upper = $lower ] && above=yes
 	done
-done | sort >"$dir/found"
-printf '%s\n' "$known" | sort >"$dir/known"
-comm -13 "$dir/known" "$dir/found" | sed 's/^/FAIL: points upwards: /' >"$dir/out"
-comm -23 "$dir/known" "$dir/found" | sed 's/^/FAIL: no longer points upwards, take it off the list: /' >>"$dir/out"
-cat "$dir/out"
+done >"$dir/out"
+sed 's/^/FAIL: points upwards: /' "$dir/out"
 [ ! -s "$dir/out" ]

@@ -558,16 +558,6 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 			 enum shca_order order, int *rc);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
-/* A thread ends: its job goes to the next one. */
-void shca_share_end(struct shca_thread *thr);
-static inline void shca_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
 /* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
 int shca_private_atomic(struct shca_thread *thr, uint32_t proc, uint64_t addr, const struct shca_req *req,
 			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
@@ -585,12 +575,29 @@ static inline uint64_t shca_peer_inside(const struct shca_qp *qp)
 	return (uint64_t)(qp->peer_proc & 0xffff) << 32;
 }
 
+/* helper.c */
+/* Joins the fabric (shca_fabric_join), and cleans up after the dead that nobody has noticed. */
+int shca_engine_join(struct shca_member *m, const char *name);
+/* Leaves it (shca_fabric_leave), the helper thread before. For tests: kills a virtual process (shca_fabric_kill). */
+void shca_engine_leave(struct shca_member *m);
+void shca_engine_kill(struct shca_member *m);
+/* The helper thread of a process that others can reach: holds its life word, runs its timers, reaps the dead. 0; -errno with
+ * text. */
+int shca_helper_start(struct shca_member *m);
+/* Watches a process that this one is connected to: when it dies, the helper thread learns of it from the kernel, and
+ * shca_reap (reap.c) fails the queues; of other deaths it learns within SHCA_DEATH_MS. Cheap when it is watched already. */
+int shca_watch(struct shca_member *m, uint32_t slot);
+/* Somebody seems to have died: the helper thread looks now. */
+void shca_look(struct shca_member *m);
+
 /* reap.c */
 /* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread what has to wait for
  * others is left to shca_reap_on, else it is waited for. */
 void shca_reap(struct shca_thread *thr, uint32_t slot);
 /* Goes on with what could not be finished. false: nothing is left. */
 bool shca_reap_on(struct shca_thread *thr);
+/* Reaps every dead process of the fabric that nobody has noticed. */
+void shca_proc_sweep(struct shca_thread *thr);
 /* This thread will not: gives the dead back to whoever comes next. */
 void shca_reap_give_up(struct shca_thread *thr);
 

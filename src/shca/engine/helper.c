@@ -59,12 +59,6 @@ struct shca_helper {
 	struct watch watch[SHCA_MAX_PROCS];	/* sparse */
 };
 
-void shca_helper_call(struct shca_member *m, uint32_t slot)
-{
-	atomic_fetch_add(&m->procs[slot].call, 1);
-	shca_futex_wake(&m->procs[slot].call);
-}
-
 /* ---- watching -------------------------------------------------------------------------------------------------- */
 
 int shca_watch(struct shca_member *m, uint32_t slot)
@@ -125,8 +119,7 @@ void shca_look(struct shca_member *m)
 {
 	if (shca_helper_start(m))
 		return;		/* with text; the life lock can still be looked at */
-	if (!atomic_exchange(&m->proc->look, 1))
-		shca_helper_call(m, m->slot);
+	shca_helper_look(m);
 }
 
 /* Our queues were told; whoever sleeps learns of it. */
@@ -417,6 +410,7 @@ static void *helper_main(void *arg)
 		shca_leave(thr);
 		fired = !more && sleep_until(h, seen, until);
 	}
+	shca_reap_give_up(thr);
 	if (!m->virtual_process)
 		shca_life_word_drop(m);
 	return NULL;
@@ -494,7 +488,7 @@ int shca_helper_start(struct shca_member *m)
 	return err;
 }
 
-void shca_helper_stop(struct shca_member *m)
+static void helper_stop(struct shca_member *m)
 {
 	/* it is found until it has ended: it may still be asked to look, by itself even, and nobody shall start a second one */
 	struct shca_helper *h = atomic_load(&m->helper);
@@ -511,9 +505,39 @@ void shca_helper_stop(struct shca_member *m)
 	destroy(h);
 }
 
-void shca_helper_forget(struct shca_member *m)
+/* In the child of a fork: the thread is the parent's. */
+static void helper_forget(struct shca_member *m)
 {
 	struct shca_helper *h = atomic_exchange(&m->helper, NULL);
 	if (h)
 		destroy(h);
+}
+
+/* ---- coming and going ------------------------------------------------------------------------------------------ */
+
+int shca_engine_join(struct shca_member *m, const char *name)
+{
+	int err = shca_fabric_join(m, name);
+	if (err)
+		return err;
+	/* joining has made it */
+	struct shca_thread *thr = shca_thread_get(m);
+	SHCA_FAILPOINT(thr, "join-sweep", NULL, 0);
+	shca_proc_sweep(thr);
+	return 0;
+}
+
+void shca_engine_leave(struct shca_member *m)
+{
+	if (m->forked)
+		helper_forget(m);
+	else
+		helper_stop(m);
+	shca_fabric_leave(m);
+}
+
+void shca_engine_kill(struct shca_member *m)
+{
+	helper_stop(m);
+	shca_fabric_kill(m);
 }

@@ -449,3 +449,14 @@ void shca_reap(struct shca_thread *thr, uint32_t slot)
 		sched_yield();
 	}
 }
+
+void shca_proc_sweep(struct shca_thread *thr)
+{
+	struct shca_member *m = thr->m;
+	uint32_t n = atomic_load(&m->hdr->proc_high);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t s = atomic_load(&m->procs[i].state) & 255;
+		if (i != m->slot && (s == SHCA_PROC_LIVE || s == SHCA_PROC_REAPING) && !shca_proc_alive(m, i))
+			shca_reap(thr, i);
+	}
+}

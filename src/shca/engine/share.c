@@ -14,22 +14,10 @@
 
 #include "shca/engine/engine.h"
 
-#define SHARE_CHUNKS 64u
 #define CHUNK_MIN (256u << 10)
 #define PATIENCE 16u		/* polls without a copy of its own before a process helps */
 
 enum { CHUNK_FREE = 0, CHUNK_CLAIMED, CHUNK_DONE, CHUNK_FAILED };
-
-struct shca_share {
-	_Atomic uint64_t gen;		/* odd while it is being written */
-	/* read by helpers while they may be written: valid if gen is even, and the same behind */
-	_Atomic uint64_t dst, src;	/* addresses in their processes */
-	_Atomic uint64_t len, chunk;
-	_Atomic uint32_t n, dst_proc, src_proc;
-	uint32_t reserved;
-	_Atomic uint64_t next;		/* of the jobs whose threads have ended */
-	shca_aligned _Atomic uint64_t word[SHARE_CHUNKS];	/* gen << 32 | thread slot << 8 | state */
-};
 
 static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
 {
@@ -92,23 +80,12 @@ static struct shca_share *job_of_mine(struct shca_thread *thr)
 	return shca_at(thr->base, off);
 }
 
-void shca_share_end(struct shca_thread *thr)
-{
-	shca_off off = atomic_exchange(&thr->t->share, 0), first = atomic_load(&thr->m->shares);
-
-	if (!off)
-		return;
-	do
-		atomic_store(&((struct shca_share *)shca_at(thr->base, off))->next, first);
-	while (!atomic_compare_exchange_weak(&thr->m->shares, &first, off));
-}
-
 static struct job describe(struct shca_share *share, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
 	uint64_t gen = (atomic_load_explicit(&share->gen, memory_order_relaxed) | 1) + 1;
 	struct job job = {
 		.dst = dst->seg->where + dst->skip, .src = src->seg->where + src->skip, .dst_proc = dst->proc,
-		.src_proc = src->proc, .len = len, .chunk = (len / SHARE_CHUNKS + 4096) & ~4095ull,
+		.src_proc = src->proc, .len = len, .chunk = (len / SHCA_SHARE_CHUNKS + 4096) & ~4095ull,
 		/* generations are compared by 32 bits in the chunks, whole in the job */
 		.gen = gen & 0xffffffff,
 	};
@@ -144,7 +121,7 @@ static bool look_at(const struct shca_share *share, struct job *job)
 	job->chunk = atomic_load_explicit(&share->chunk, memory_order_acquire);
 	job->n = atomic_load_explicit(&share->n, memory_order_acquire);
 	job->gen = gen & 0xffffffff;
-	return !(gen & 1) && atomic_load_explicit(&share->gen, memory_order_relaxed) == gen && job->n <= SHARE_CHUNKS;
+	return !(gen & 1) && atomic_load_explicit(&share->gen, memory_order_relaxed) == gen && job->n <= SHCA_SHARE_CHUNKS;
 }
 
 /* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,

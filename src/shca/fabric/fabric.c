@@ -479,12 +479,9 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	if (lock_fd >= 0)
 		close(lock_fd);
 	lock_fd = -1;
-	struct shca_thread *thr = shca_thread_get(m);
-	err = thr ? shca_cma_judge(m) : -errno;
+	err = shca_thread_get(m) ? shca_cma_judge(m) : -errno;
 	if (err)
 		goto not_published;
-	SHCA_FAILPOINT(thr, "join-sweep", NULL, 0);
-	shca_proc_sweep(thr);
 	return 0;
 
 not_published:
@@ -559,7 +556,6 @@ int shca_fabric_attach(struct shca_member *m, const struct shca_member *first)
 
 void shca_fabric_kill(struct shca_member *m)
 {
-	shca_helper_stop(m);
 	__atomic_store_n(&m->proc->pid, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -568,7 +564,6 @@ void shca_fabric_kill(struct shca_member *m)
 static void forget_after_fork(struct shca_member *m)
 {
 	/* base is not mapped here and the descriptors were closed (member.c) */
-	shca_helper_forget(m);
 	shca_proxy_stop(m);
 	shca_sockets_free(m);
 	shca_heap_free(m);
@@ -582,7 +577,6 @@ void shca_fabric_leave(struct shca_member *m)
 		return;
 	}
 	bool killed = m->virtual_process && !__atomic_load_n(&m->proc->pid, __ATOMIC_RELAXED);
-	shca_helper_stop(m);
 	if (!killed)
 		shca_proxy_stop(m);
 	/* before the name goes nobody may find a fabric that is not there; a joiner that found this name in time has

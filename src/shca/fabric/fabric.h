@@ -64,7 +64,7 @@ struct shca_member {
 	uint64_t id;			/* unique in this process; 0 once it may not be used (left, or after fork) */
 	void *life_page;		/* life.c: holds the life lock */
 	struct shca_heap *heap;		/* alloc.c; has a lock of its own */
-	struct shca_helper *_Atomic helper;	/* helper.c: the helper thread, started when first needed */
+	struct shca_helper *_Atomic helper;	/* engine/helper.c: the helper thread, started when first needed */
 	struct shca_sockets *sockets;	/* wake.c */
 	struct shca_proxy *proxy;	/* proxy.c; NULL while the kernel lets peers in */
 	struct shca_fd name_fd;		/* the socket whose name tells where this member's descriptor is */
@@ -138,8 +138,8 @@ int shca_fabric_anonymous(struct shca_member *m);
 int shca_fabric_attach(struct shca_member *m, const struct shca_member *first);
 /* For tests: a virtual process counts as dead from now on; what it holds is left to the reaper. */
 void shca_fabric_kill(struct shca_member *m);
-/* Leaves in good order: everything of this member must be destroyed. For a killed virtual process: frees what is
- * private. */
+/* Leaves in good order: everything of this member must be destroyed, its helper thread has ended. For a killed virtual
+ * process, and in the child of a fork: frees what is private. */
 void shca_fabric_leave(struct shca_member *m);
 /* For shcactl, which is no member: lists the fabrics of this user (free(*list)), or maps one by the descriptor of one
  * of its members. shca_fabric_unmap undoes it. */
@@ -276,8 +276,6 @@ bool shca_proc_reap_begin(struct shca_member *m, uint32_t slot);
 void shca_proc_reap_end(struct shca_member *m, uint32_t slot);
 /* The reaper stops before the end: somebody else begins again. */
 void shca_proc_reap_give_up(struct shca_member *m, uint32_t slot);
-/* Reaps every dead process of the fabric that nobody noticed (by shca_reap). Called by each process that joins. */
-void shca_proc_sweep(struct shca_thread *thr);
 /* Waits until every thread that was inside the engine, in objects of process `whose`, when the gate was closed, has left
  * them or died (I8). While it waits, the caller itself counts as outside, so that two of them cannot wait for each
  * other: it must not hold pointers into other processes' objects across the call. */
@@ -296,6 +294,15 @@ struct shca_quiesce {
 bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose);
 bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q);
 void shca_quiesce_end(struct shca_quiesce *q);
+/* In a loop that waits for another processor's store. */
+static inline void shca_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
 static inline void shca_full_fence(void)
 {
 #if defined(SHCA_TSAN)
@@ -320,16 +327,10 @@ static inline void shca_light_fence(const struct shca_member *m)
 		atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* The helper thread (helper.c) of a process that others can reach: holds its life word, runs its timers, reaps the dead.
- * 0; -errno with text. */
-int shca_helper_start(struct shca_member *m);
-/* Watches a process that this one is connected to: when it dies, the helper thread learns of it from the kernel, and
- * shca_reap (reap.c) fails the queues; of other deaths it learns within SHCA_DEATH_MS. Cheap when it is watched already. */
-int shca_watch(struct shca_member *m, uint32_t slot);
-/* Somebody seems to have died: the helper thread looks now. */
-void shca_look(struct shca_member *m);
-/* Calls the helper thread of any process. */
+/* Calls the helper thread (engine/helper.c) of any process. */
 void shca_helper_call(struct shca_member *m, uint32_t slot);
+/* Somebody seems to have died: this process's helper thread, if it has one, looks now. */
+void shca_helper_look(struct shca_member *m);
 
 /* ---- proxy.c --------------------------------------------------------------------------------------------- */
 
@@ -474,8 +475,6 @@ void shca_heap_return(struct shca_member *m);		/* leaving: segments, then chunks
 const struct shca_fd *shca_ringer(const struct shca_member *m);	/* the socket that rings bells */
 int shca_sockets_init(struct shca_member *m);
 void shca_sockets_free(struct shca_member *m);
-void shca_helper_stop(struct shca_member *m);
-void shca_helper_forget(struct shca_member *m);		/* in the child of a fork */
 int shca_proc_claim(struct shca_member *m);		/* a slot, its lock, LIVE */
 void shca_proc_release(struct shca_member *m);
 bool shca_member_has(uint64_t dev, uint64_t ino);	/* whether this process is a member of that file's fabric */

@@ -96,7 +96,7 @@ struct shca_thread_slot {
 	/* Whether the thread is inside the engine, and inside whose objects: count:32, odd while inside | process slot + 1:16
 	 * | another one:16. Both 0: anybody's. Its own process's it may always be inside of. */
 	shca_aligned _Atomic uint64_t active;
-	_Atomic uint64_t share;		/* its job of a divided copy (share.c) */
+	_Atomic uint64_t share;		/* its job of a divided copy: a struct shca_share */
 } shca_aligned;
 
 #define SHCA_LEFT 63u
@@ -406,6 +406,21 @@ struct shca_qp {
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u
+
+/* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
+
+/* A thread's job: a copy between private memories, in chunks that two processes claim. */
+#define SHCA_SHARE_CHUNKS 64u
+struct shca_share {
+	_Atomic uint64_t gen;		/* odd while it is being written */
+	/* read by helpers while they may be written: valid if gen is even, and the same behind */
+	_Atomic uint64_t dst, src;	/* addresses in their processes */
+	_Atomic uint64_t len, chunk;
+	_Atomic uint32_t n, dst_proc, src_proc;
+	uint32_t reserved;
+	_Atomic uint64_t next;		/* of the jobs whose threads have ended */
+	shca_aligned _Atomic uint64_t word[SHCA_SHARE_CHUNKS];	/* gen << 32 | thread slot << 8 | state */
+};
 
 /* What processes compare before they share a fabric. The sizes are in it, so that a change of the layout without a new
  * version is noticed in most cases. */

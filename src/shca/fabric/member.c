@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "shca.h"
-#include "shca/engine/engine.h"
+#include "shca/fabric/fabric.h"
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
 
@@ -211,11 +211,22 @@ void shca_threads_release(struct shca_member *m, uint32_t slot)
 			release_thread(&m->threads[i]);
 }
 
+/* Its job of a divided copy is not freed, since a late helper may be looking at it: the next thread takes it (engine/share.c). */
+static void leave_job(struct shca_thread *thr)
+{
+	shca_off off = atomic_exchange(&thr->t->share, 0), first = atomic_load(&thr->m->shares);
+
+	if (!off)
+		return;
+	do
+		atomic_store(&((struct shca_share *)shca_at(thr->base, off))->next, first);
+	while (!atomic_compare_exchange_weak(&thr->m->shares, &first, off));
+}
+
 static void thread_destroy(struct shca_thread *thr)
 {
 	if (thr->t && !killed(thr->m)) {
-		shca_reap_give_up(thr);
-		shca_share_end(thr);
+		leave_job(thr);
 		release_thread(thr->t);
 	}
 	free(thr->todo_items);
@@ -480,17 +491,6 @@ void shca_proc_reap_end(struct shca_member *m, uint32_t slot)
 	atomic_store(&p->state, SHCA_PROC_FREE);
 }
 
-void shca_proc_sweep(struct shca_thread *thr)
-{
-	struct shca_member *m = thr->m;
-	uint32_t n = atomic_load(&m->hdr->proc_high);
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t s = atomic_load(&m->procs[i].state) & 255;
-		if (i != m->slot && (s == SHCA_PROC_LIVE || s == SHCA_PROC_REAPING) && !shca_proc_alive(m, i))
-			shca_reap(thr, i);
-	}
-}
-
 /* ---- quiescence ------------------------------------------------------------------------------------------------ */
 
 void shca_heavy_fence(struct shca_member *m)
@@ -567,7 +567,7 @@ void shca_quiesce_all(struct shca_member *m, struct shca_thread *self, uint32_t 
 		for (uint32_t round = 1; !is_over(m, i, seen, whose, round % 1024 == 0); round++) {
 			/* where this thread may not look at the life lock, the helper thread does, and says so in the slot */
 			if (round % 1024 == 0 && shca_proc_dying(m, owner - 1))
-				shca_look(m);
+				shca_helper_look(m);
 			wait_a_little(round);
 		}
 	}

@@ -141,6 +141,18 @@ int shca_futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
 	return -errno;
 }
 
+void shca_helper_call(struct shca_member *m, uint32_t slot)
+{
+	atomic_fetch_add(&m->procs[slot].call, 1);
+	shca_futex_wake(&m->procs[slot].call);
+}
+
+void shca_helper_look(struct shca_member *m)
+{
+	if (!atomic_exchange(&m->proc->look, 1))
+		shca_helper_call(m, m->slot);
+}
+
 uint32_t shca_sleep_prepare(struct shca_member *m)
 {
 	/* A flag, not a count: the first writer takes it down and wakes everybody, so that the writers that follow before

@@ -173,7 +173,7 @@ static void node_put(struct shca_node *node)
 		uint32_t used = node->m.forked ? SHCA_QP_SEGS : shca_segments_used(&node->m, false);
 		node->m.proc->async_addr[0] = 0;
 		shca_fd_close(&node->bell);
-		shca_fabric_leave(&node->m);
+		shca_engine_leave(&node->m);
 		local_free(node->m.local, used);
 		free(node->m.cross);
 		pthread_mutex_destroy(&node->mutex);
@@ -206,7 +206,7 @@ static struct shca_node *node_get(void)
 		err = ENOMEM;
 		goto out;
 	}
-	err = -shca_fabric_join(&node->m, fabric_name[0] ? fabric_name : NULL);
+	err = -shca_engine_join(&node->m, fabric_name[0] ? fabric_name : NULL);
 	if (err)
 		goto free_node;
 	pthread_mutex_init(&node->mutex, NULL);
@@ -226,7 +226,7 @@ static struct shca_node *node_get(void)
 	goto out;
 leave:
 	pthread_mutex_destroy(&node->mutex);
-	shca_fabric_leave(&node->m);
+	shca_engine_leave(&node->m);
 free_node:
 	free(node);
 	node = NULL;

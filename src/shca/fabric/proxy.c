@@ -29,7 +29,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "shca/engine/engine.h"
+#include "shca/fabric/fabric.h"
 
 #define SLOTS 4u
 #define PIECE 65536u
