@@ -34,6 +34,7 @@ void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *
 
 struct hdl_user_op;
 /* The object behind a handle, or NULL: predefined, null, foreign, freed. */
+extern struct hdl_pool hdl_user_ops;
 struct hdl_user_op *hdl_op_get(MPI_Op handle);
 /* One of the two functions. NULL: no memory. */
 struct hdl_user_op *hdl_op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, bool commute);

@@ -9,27 +9,19 @@ struct hdl_user_op {
 	MPI_User_function *fn;
 	MPI_User_function_c *fn_c;	/* one of both: the callback form remembers how it was made */
 	bool commute;
-	struct hdl_user_op *next;	/* free */
 };
 
-/* Objects are never given back to the heap, so that a stale handle can be told apart. */
-static struct hdl_user_op *free_ops;
+struct hdl_pool hdl_user_ops = HDL_POOL(struct hdl_user_op, 16);
 
 struct hdl_user_op *hdl_op_get(MPI_Op handle)
 {
-	struct hdl_user_op *op = (struct hdl_user_op *)handle;
-
-	return hdl_handle_is_address(handle) && op->obj.magic == HDL_MAGIC_OP ? op : NULL;
+	return hdl_pool_find(&hdl_user_ops, handle, HDL_MAGIC_OP, sizeof(struct hdl_user_op));
 }
 
 struct hdl_user_op *hdl_op_create(MPI_User_function *fn, MPI_User_function_c *fn_c, bool commute)
 {
-	struct hdl_user_op *op = free_ops;
+	struct hdl_user_op *op = hdl_pool_take(&hdl_user_ops);
 
-	if (op)
-		free_ops = op->next;
-	else
-		op = malloc(sizeof(*op));
 	if (op)
 		*op = (struct hdl_user_op){ .obj = { HDL_MAGIC_OP, 1 }, .fn = fn, .fn_c = fn_c, .commute = commute };
 	return op;
@@ -37,10 +29,8 @@ struct hdl_user_op *hdl_op_create(MPI_User_function *fn, MPI_User_function_c *fn
 
 static void release(struct hdl_user_op *op)
 {
-	if (--op->obj.refs)
-		return;
-	op->next = free_ops;
-	free_ops = op;
+	if (!--op->obj.refs)
+		hdl_pool_put(&hdl_user_ops, op);
 }
 
 void hdl_op_retain(struct hdl_user_op *op)

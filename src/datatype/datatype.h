@@ -17,23 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every object behind an MPI handle begins with this, so that a stale or foreign handle is told apart. */
-enum hdl_magic { HDL_MAGIC_COMM = 0x48434f4d, HDL_MAGIC_REQ = 0x48524551, HDL_MAGIC_TYPE = 0x48545950,
-		 HDL_MAGIC_OP = 0x484f5020, HDL_MAGIC_GROUP = 0x48475250, HDL_MAGIC_ERRH = 0x48455252,
-		 HDL_MAGIC_INFO = 0x48494e46 };
-struct hdl_object {
-	uint32_t magic;
-	int refs;
-};
-
-/* Handles below this are the standard ABI's constants, the others are addresses of objects. */
-#define HDL_HANDLE_PREDEFINED	0x1000
-
-/* Whether a handle may be dereferenced to look for the magic word: an address, and aligned as ours are. */
-static inline bool hdl_handle_is_address(const void *handle)
-{
-	return (uintptr_t)handle >= HDL_HANDLE_PREDEFINED && !((uintptr_t)handle & 7);
-}
+#include "runtime/object.h"
 
 struct hdl_layout;
 struct hdl_attrs;
@@ -64,7 +48,7 @@ struct hdl_type {
 	MPI_Count *args;
 	struct hdl_type **types;	/* each with a reference */
 
-	struct hdl_type *next;		/* free, or about to be freed */
+	struct hdl_type *next;		/* about to be freed */
 	uint32_t visit, uses;		/* the compiler's */
 	bool alone;
 	struct hdl_layout *made;
@@ -75,8 +59,7 @@ struct hdl_type {
 #define HDL_TYPE_LAST	0x2ff
 extern struct hdl_type hdl_types[HDL_TYPE_LAST - HDL_TYPE_FIRST + 1];
 
-/* Whether this is the address of an object that was handed out by hdl_type_new, and is the user's still. */
-bool hdl_type_is_handle(uintptr_t address);
+extern struct hdl_pool hdl_derived_types;
 
 /* The object behind a handle, or NULL if it is no valid datatype: null, foreign, freed. */
 static inline struct hdl_type *hdl_type_get(MPI_Datatype handle)
@@ -90,7 +73,7 @@ static inline struct hdl_type *hdl_type_get(MPI_Datatype handle)
 		t = &hdl_types[v - HDL_TYPE_FIRST];
 		return t->obj.magic == HDL_MAGIC_TYPE ? t : NULL;
 	}
-	return hdl_type_is_handle(v) ? (struct hdl_type *)v : NULL;
+	return hdl_pool_find(&hdl_derived_types, handle, HDL_MAGIC_TYPE, sizeof(*t));
 }
 
 static inline MPI_Count hdl_type_size(const struct hdl_type *t)	/* bytes of data */

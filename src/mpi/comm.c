@@ -158,7 +158,7 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
 		hdl_wait_until(nothing_pending, c);
-	hdl_comm_release(c);
+	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;
 }

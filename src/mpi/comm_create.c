@@ -79,7 +79,7 @@ static int dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm
 	hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
 	if (rc) {
-		hdl_comm_release(made);
+		hdl_comm_close(made);
 		return hdl_raise_code(c, rc, call);
 	}
 	*newcomm = (MPI_Comm)made;
@@ -125,7 +125,7 @@ static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcom
 		if (!req->done)
 			made->unwanted = true;
 		else if (!req->error)
-			hdl_comm_release(made);
+			hdl_comm_close(made);
 		hdl_req_free(req);
 		return hdl_raise_code(c, rc, call);
 	}

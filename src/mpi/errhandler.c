@@ -5,20 +5,12 @@
  */
 #include "mpi/mpi_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum kind { FOR_COMM, FOR_FILE, FOR_SESSION, FOR_WIN };
 static const char *const kind_name[] = { "communicators", "files", "sessions", "windows" };
 
 typedef void (*any_function)(void);
-
-/* Behind MPI_Errhandler. The handle holds one reference, each communicator one (see p2p/comm.c, which frees it). */
-struct hdl_errhandler {
-	struct hdl_object obj;
-	enum kind kind;
-	any_function fn;		/* of the kind's type */
-};
 
 /* MPI_FILE_NULL's, which is that of operations on files before there is one, and what new files have (section 14.7). */
 static MPI_Errhandler of_files = MPI_ERRORS_RETURN;
@@ -104,35 +96,41 @@ int hdl_errhandler_call_file(int code)
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
-static bool is_own(MPI_Errhandler h)
+static struct hdl_errhandler *own(MPI_Errhandler h)
 {
-	return hdl_handle_is_address(h) && ((struct hdl_errhandler *)h)->obj.magic == HDL_MAGIC_ERRH;
+	return hdl_pool_find(&hdl_errhandlers, h, HDL_MAGIC_ERRH, sizeof(struct hdl_errhandler));
 }
 
 static bool is_errhandler(MPI_Errhandler h)
 {
-	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN || is_own(h);
+	return h == MPI_ERRORS_ARE_FATAL || h == MPI_ERRORS_ABORT || h == MPI_ERRORS_RETURN || own(h);
 }
 
 bool hdl_is_errhandler(MPI_Errhandler h)
 {
-	return is_errhandler(h) && (!is_own(h) || ((struct hdl_errhandler *)h)->kind == FOR_COMM);
+	return is_errhandler(h) && (!own(h) || own(h)->kind == FOR_COMM);
 }
 
-static void release(MPI_Errhandler h)
+/* A handle for what an object has: each is to be freed. */
+static MPI_Errhandler open_handle(MPI_Errhandler h)
 {
 	struct hdl_errhandler *e = (struct hdl_errhandler *)h;
 
-	if (!hdl_handle_is_address(h) || --e->obj.refs)
-		return;
-	e->obj.magic = 0;
-	free(e);
+	if (hdl_handle_is_address(h)) {
+		e->handles++;
+		e->obj.magic = HDL_MAGIC_ERRH;
+		hdl_errhandler_retain(h);
+	}
+	return h;
 }
 
-static void retain(MPI_Errhandler h)
+static void close_handle(MPI_Errhandler h)
 {
-	if (hdl_handle_is_address(h))
-		((struct hdl_errhandler *)h)->obj.refs++;
+	struct hdl_errhandler *e = own(h);
+
+	if (e && !--e->handles)
+		e->obj.magic = 0;
+	hdl_errhandler_release(h);
 }
 
 static int create(const char *call, enum kind kind, const char *arg, any_function fn, MPI_Errhandler *errhandler)
@@ -143,10 +141,10 @@ static int create(const char *call, enum kind kind, const char *arg, any_functio
 		return hdl_null_arg(NULL, call, arg);
 	if (!errhandler)
 		return hdl_null_arg(NULL, call, "errhandler");
-	e = malloc(sizeof(*e));
+	e = hdl_pool_take(&hdl_errhandlers);
 	if (!e)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
-	*e = (struct hdl_errhandler){ { HDL_MAGIC_ERRH, 1 }, kind, fn };
+	*e = (struct hdl_errhandler){ { HDL_MAGIC_ERRH, 1 }, 1, kind, fn };
 	*errhandler = (MPI_Errhandler)e;
 	return MPI_SUCCESS;
 }
@@ -163,16 +161,16 @@ static int check_kind(struct hdl_comm *comm, const char *call, enum kind kind, M
 {
 	if (!is_errhandler(h))
 		return bad_errhandler(comm, call, h);
-	if (is_own(h) && ((struct hdl_errhandler *)h)->kind != kind)
+	if (own(h) && own(h)->kind != (int)kind)
 		return hdl_raise(comm, MPI_ERR_ERRHANDLER, call, "invalid errhandler: it was made for %s, not for %s",
-				 kind_name[((struct hdl_errhandler *)h)->kind], kind_name[kind]);
+				 kind_name[own(h)->kind], kind_name[kind]);
 	return MPI_SUCCESS;
 }
 
 static void replace(MPI_Errhandler *of, MPI_Errhandler h)
 {
-	retain(h);
-	release(*of);
+	hdl_errhandler_retain(h);
+	hdl_errhandler_release(*of);
 	*of = h;
 }
 
@@ -251,8 +249,7 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 		return hdl_bad_comm(call, comm);
 	if (!errhandler)
 		return hdl_null_arg(c, call, "errhandler");
-	retain(c->errhandler);
-	*errhandler = c->errhandler;
+	*errhandler = open_handle(c->errhandler);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_get_errhandler);
@@ -311,8 +308,7 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 		return rc;
 	if (!errhandler)
 		return hdl_null_arg(NULL, call, "errhandler");
-	retain(of_files);
-	*errhandler = of_files;
+	*errhandler = open_handle(of_files);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(File_get_errhandler);
@@ -344,7 +340,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 		return hdl_null_arg(NULL, call, "errhandler");
 	if (!is_errhandler(*errhandler))
 		return bad_errhandler(NULL, call, *errhandler);
-	release(*errhandler);
+	close_handle(*errhandler);
 	*errhandler = MPI_ERRHANDLER_NULL;
 	return MPI_SUCCESS;
 }

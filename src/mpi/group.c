@@ -24,7 +24,7 @@ int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup)
 		*newgroup = MPI_GROUP_EMPTY;
 		return MPI_SUCCESS;
 	}
-	g->handles++;
+	hdl_group_open(g);
 	*newgroup = (MPI_Group)g;
 	return MPI_SUCCESS;
 }
@@ -337,10 +337,8 @@ int PMPI_Group_free(MPI_Group *group)
 	g = hdl_group_get(*group);
 	if (!g)
 		return hdl_bad_group(NULL, call, "group", *group);
-	if (g != &hdl_group_empty) {
-		g->handles--;
-		hdl_group_release(g);
-	}
+	if (g != &hdl_group_empty)
+		hdl_group_close(g);
 	*group = MPI_GROUP_NULL;
 	return MPI_SUCCESS;
 }

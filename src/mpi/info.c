@@ -18,6 +18,9 @@ struct hdl_info {
 	struct pair *pairs;
 };
 
+/* Never given back to the heap: handles are valid also when MPI is not initialized. */
+struct hdl_pool hdl_infos = HDL_POOL(struct hdl_info, 16);
+
 /* Behind MPI_INFO_ENV, made when it is first asked for. */
 static struct hdl_info *env;
 
@@ -25,7 +28,7 @@ static struct hdl_info *env;
 
 struct hdl_info *hdl_info_new(void)
 {
-	struct hdl_info *info = calloc(1, sizeof(*info));
+	struct hdl_info *info = hdl_pool_take(&hdl_infos);
 
 	if (info)
 		info->obj = (struct hdl_object){ HDL_MAGIC_INFO, 1 };
@@ -41,8 +44,7 @@ void hdl_info_free(struct hdl_info *info)
 		free(info->pairs[i].value);
 	}
 	free(info->pairs);
-	info->obj.magic = 0;
-	free(info);
+	hdl_pool_put(&hdl_infos, info);
 }
 
 static struct pair *find(const struct hdl_info *info, const char *key)
@@ -191,8 +193,6 @@ static struct hdl_info *make_env(int argc, char *const argv[])
 /* The object behind a handle, or NULL. */
 static struct hdl_info *get(MPI_Info handle)
 {
-	struct hdl_info *info = (struct hdl_info *)handle;
-
 	if (handle == MPI_INFO_ENV) {
 		if (!env)
 			env = make_env(0, NULL);
@@ -200,7 +200,7 @@ static struct hdl_info *get(MPI_Info handle)
 			set_maxprocs(env);
 		return env;
 	}
-	return hdl_handle_is_address(handle) && info->obj.magic == HDL_MAGIC_INFO ? info : NULL;
+	return hdl_pool_find(&hdl_infos, handle, HDL_MAGIC_INFO, sizeof(struct hdl_info));
 }
 
 static cold int bad_info(struct hdl_comm *comm, const char *call, MPI_Info handle)

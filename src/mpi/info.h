@@ -9,6 +9,7 @@
 #include "mpi/mpi_internal.h"
 
 struct hdl_info;
+extern struct hdl_pool hdl_infos;
 
 /* What every process supports (MPI-5.0 section 11.4.3): the value of the key mpi_memory_alloc_kinds. */
 #define HDL_MEMORY_KINDS	"system,mpi"

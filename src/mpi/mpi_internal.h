@@ -67,12 +67,10 @@ static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
 
 	if (likely(handle == MPI_COMM_WORLD))
 		comm = &hdl_world;
-	else if (likely(hdl_handle_is_address(handle)))
-		comm = (struct hdl_comm *)handle;
 	else if (handle == MPI_COMM_SELF)
 		comm = &hdl_self;
 	else
-		return NULL;
+		return hdl_pool_find(&hdl_comms, handle, HDL_MAGIC_COMM, sizeof(*comm));
 	return likely(comm->obj.magic == HDL_MAGIC_COMM) ? comm : NULL;
 }
 
@@ -89,15 +87,6 @@ static inline struct hdl_comm *hdl_intracomm_get(MPI_Comm handle)
 	return likely(comm && !hdl_comm_is_inter(comm)) ? comm : NULL;
 }
 
-/* The object behind a group's handle, or NULL. */
-static inline struct hdl_group *hdl_group_get(MPI_Group handle)
-{
-	struct hdl_group *g = handle == MPI_GROUP_EMPTY ? &hdl_group_empty : (struct hdl_group *)handle;
-
-	if (handle != MPI_GROUP_EMPTY && !hdl_handle_is_address(handle))
-		return NULL;
-	return g->obj.magic == HDL_MAGIC_GROUP && g->handles ? g : NULL;
-}
 /* A group becomes a result: its reference the handle's. NULL: there was no memory. Returns what the MPI function returns. */
 int hdl_group_return(const char *call, struct hdl_group *g, MPI_Group *newgroup);
 cold int hdl_bad_group(struct hdl_comm *comm, const char *call, const char *arg, MPI_Group handle);

@@ -218,7 +218,7 @@ HDL_PROFILED(Type_size_x);
 int PMPI_Type_size(MPI_Datatype datatype, int *size)
 {
 	HDL_NO_LOCK;
-	MPI_Count n;
+	MPI_Count n = 0;
 	int rc = get_size("MPI_Type_size", datatype, size ? &n : NULL);
 
 	if (rc)
@@ -306,7 +306,7 @@ static int get_elements(const char *call, const MPI_Status *status, MPI_Datatype
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
 	HDL_NO_LOCK;
-	MPI_Count n;
+	MPI_Count n = 0;
 	int rc = get_elements("MPI_Get_elements", status, datatype, count ? &n : NULL);
 
 	if (rc)

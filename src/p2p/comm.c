@@ -11,6 +11,22 @@ void (*hdl_comm_on_free)(struct hdl_comm *comm);
 
 static struct hdl_comm *alive;		/* but MPI_COMM_WORLD and _SELF */
 
+/* ---- their error handlers ------------------------------------------------------------------------------ */
+
+struct hdl_pool hdl_errhandlers = HDL_POOL(struct hdl_errhandler, 16);
+
+void hdl_errhandler_retain(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h))
+		((struct hdl_errhandler *)h)->obj.refs++;
+}
+
+void hdl_errhandler_release(MPI_Errhandler h)
+{
+	if (hdl_handle_is_address(h) && !--((struct hdl_errhandler *)h)->obj.refs)
+		hdl_pool_put(&hdl_errhandlers, h);
+}
+
 /* ---- making -------------------------------------------------------------------------------------------- */
 
 static int fill(struct hdl_comm *comm, struct hdl_group *group)
@@ -23,33 +39,11 @@ static int fill(struct hdl_comm *comm, struct hdl_group *group)
 	return comm->ep && (comm->world || hdl_group_is_world(group)) ? 0 : -ENOMEM;
 }
 
-/* What communicators leave: a handle that was freed still leads to one, whose magic tells. Used again, the oldest first. */
-static struct hdl_comm *left_first, **left_last = &left_first;
-
-static struct hdl_comm *take_memory(void)
-{
-	struct hdl_comm *comm = left_first;
-
-	if (!comm)
-		return calloc(1, sizeof(*comm));
-	left_first = comm->next;
-	if (!left_first)
-		left_last = &left_first;
-	memset(comm, 0, sizeof(*comm));
-	return comm;
-}
-
-static void leave_memory(struct hdl_comm *comm)
-{
-	comm->obj.magic = 0;
-	comm->next = NULL;
-	*left_last = comm;
-	left_last = &comm->next;
-}
+struct hdl_pool hdl_comms = HDL_POOL(struct hdl_comm, 16);
 
 struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 {
-	struct hdl_comm *comm = group ? take_memory() : NULL;
+	struct hdl_comm *comm = group ? hdl_pool_take(&hdl_comms) : NULL;
 
 	if (!comm || fill(comm, group))
 		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) * (sizeof(int) + sizeof(void *)));
@@ -67,11 +61,9 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
 	alive = comm;
 	comm->context = (uint16_t)(2 * id);
 	comm->errhandler = errhandler;
-	if (hdl_handle_is_address(errhandler))
-		((struct hdl_object *)errhandler)->refs++;
+	hdl_errhandler_retain(errhandler);
 	hdl_comm_set_hints(comm, comm->hints);
 	if (comm->local) {
-		comm->local->obj.magic = HDL_MAGIC_COMM;
 		comm->local->context = comm->context;
 		comm->local->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
 	}
@@ -90,7 +82,7 @@ void hdl_comm_forget(struct hdl_comm *comm)
 	hdl_topo_release(comm->topo);
 	hdl_group_release(comm->group);
 	free(comm->ep);
-	leave_memory(comm);
+	hdl_pool_put(&hdl_comms, comm);
 }
 
 /* ---- unmaking ------------------------------------------------------------------------------------------ */
@@ -102,8 +94,7 @@ static void clear_contexts(struct hdl_comm *comm)
 
 	if (lost)
 		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
-	if (hdl_handle_is_address(comm->errhandler) && !--((struct hdl_object *)comm->errhandler)->refs)
-		free(comm->errhandler);
+	hdl_errhandler_release(comm->errhandler);
 	hdl_comm_set_hints(comm, 0);
 	hdl_id_give(comm->context / 2);
 }
@@ -131,7 +122,7 @@ static void comm_free(struct hdl_comm *comm)
 		*comm->link = comm->next;
 	if (comm->next)
 		comm->next->link = comm->link;
-	leave_memory(comm);
+	hdl_pool_put(&hdl_comms, comm);
 }
 
 void hdl_comm_release(struct hdl_comm *comm)
@@ -140,6 +131,12 @@ void hdl_comm_release(struct hdl_comm *comm)
 		return;
 	comm_clear(comm);
 	comm_free(comm);
+}
+
+void hdl_comm_close(struct hdl_comm *comm)
+{
+	comm->obj.magic = 0;
+	hdl_comm_release(comm);
 }
 
 void hdl_comm_each(void (*fn)(struct hdl_comm *comm))
@@ -213,9 +210,6 @@ void hdl_comm_fini(void)
 	}
 	comm_clear(&hdl_self);
 	comm_clear(&hdl_world);
-	while ((c = left_first)) {
-		left_first = c->next;
-		free(c);
-	}
-	left_last = &left_first;
+	hdl_pool_fini(&hdl_comms);
+	hdl_group_fini();
 }

@@ -102,10 +102,9 @@ static void idup_finished(struct hdl_agree *a)
 	} else {
 		hdl_comm_begin(d->made, a->id, d->errhandler);
 		if (d->made->unwanted)
-			hdl_comm_release(d->made);
+			hdl_comm_close(d->made);
 	}
-	if (hdl_handle_is_address(d->errhandler) && !--((struct hdl_object *)d->errhandler)->refs)
-		free(d->errhandler);
+	hdl_errhandler_release(d->errhandler);
 	hdl_req_complete(d->req, a->error);
 	free(d);
 }
@@ -126,8 +125,7 @@ int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req *
 	d->a.arg = d;
 	d->made = like(comm);
 	d->errhandler = comm->errhandler;	/* as it is now */
-	if (hdl_handle_is_address(d->errhandler))
-		((struct hdl_object *)d->errhandler)->refs++;
+	hdl_errhandler_retain(d->errhandler);
 	*out = d->made;
 	*req = d->req;
 	hdl_agree_start(&d->a);

@@ -10,12 +10,14 @@ struct hdl_group hdl_group_empty = {
 	.obj = { HDL_MAGIC_GROUP, 1 }, .handles = 1, .rank = MPI_UNDEFINED, .stride = 1,
 };
 
+struct hdl_pool hdl_groups = HDL_POOL(struct hdl_group, 32);
+
 static struct hdl_group *group_new(int n)
 {
-	struct hdl_group *g = calloc(1, sizeof(*g));
+	struct hdl_group *g = hdl_pool_take(&hdl_groups);
 
 	if (g) {
-		g->obj = (struct hdl_object){ HDL_MAGIC_GROUP, 1 };
+		g->obj.refs = 1;
 		g->size = n;
 	}
 	return g;
@@ -143,12 +145,43 @@ int hdl_group_compare(struct hdl_group *a, struct hdl_group *b)
 	return result;
 }
 
+static void clear(struct hdl_group *g)
+{
+	free(g->world);
+	free(g->hash);
+	g->world = g->hash = NULL;
+}
+
 void hdl_group_release(struct hdl_group *g)
 {
 	if (--g->obj.refs)
 		return;
-	g->obj.magic = 0;
-	free(g->world);
-	free(g->hash);
-	free(g);
+	clear(g);
+	hdl_pool_put(&hdl_groups, g);
+}
+
+void hdl_group_open(struct hdl_group *g)
+{
+	g->handles++;
+	g->obj.magic = HDL_MAGIC_GROUP;
+}
+
+void hdl_group_close(struct hdl_group *g)
+{
+	if (!--g->handles)
+		g->obj.magic = 0;
+	hdl_group_release(g);
+}
+
+static void lost(void *object, void *arg)
+{
+	(void)arg;
+	clear(object);
+}
+
+/* After the communicators: what is left the program did not free. */
+void hdl_group_fini(void)
+{
+	hdl_pool_each(&hdl_groups, lost, NULL);
+	hdl_pool_fini(&hdl_groups);
 }

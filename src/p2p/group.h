@@ -16,7 +16,7 @@
 
 struct hdl_group {
 	struct hdl_object obj;		/* references: communicators', handles' */
-	int handles;			/* of these the program's: one freed too often must not take a communicator's */
+	int handles;			/* of these the program's: while there is one, the magic word is there */
 	int size;
 	int rank;			/* of this process, or MPI_UNDEFINED */
 	int first, stride;		/* rank r is first + r * stride in MPI_COMM_WORLD, if stride */
@@ -26,6 +26,18 @@ struct hdl_group {
 };
 
 extern struct hdl_group hdl_group_empty;	/* never freed */
+extern struct hdl_pool hdl_groups;		/* the others */
+
+/* The object behind a group's handle, or NULL. */
+static inline struct hdl_group *hdl_group_get(MPI_Group handle)
+{
+	return handle == MPI_GROUP_EMPTY ? &hdl_group_empty :
+	       hdl_pool_find(&hdl_groups, handle, HDL_MAGIC_GROUP, sizeof(struct hdl_group));
+}
+/* The caller's reference becomes the program's handle, and the other way round. */
+void hdl_group_open(struct hdl_group *g);
+void hdl_group_close(struct hdl_group *g);
+void hdl_group_fini(void);
 
 /* n ranks from first on, a stride apart (not 0). NULL without memory, as the next one. */
 struct hdl_group *hdl_group_range(int first, int stride, int n);

@@ -28,13 +28,13 @@ struct hdl_req;
  * has no rank; its own group is that of `local`, a communicator of which no handle exists, with the same contexts: messages are
  * told apart by their source. */
 struct hdl_comm {
-	struct hdl_object obj;		/* one reference for the handle, one for each pending request */
+	struct hdl_object obj;		/* one reference for the handle, one for each pending request; magic: the handle is valid */
 	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
 	uint16_t context;		/* even: point-to-point; context + 1: collectives */
 	int rank, size;			/* in group: of an intercommunicator MPI_UNDEFINED, and the remote group's size */
 	const int *world;		/* world[r]: rank in MPI_COMM_WORLD of rank r; the group's. NULL: the identity */
 	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
-	MPI_Errhandler errhandler;	/* a constant, or an object that begins with struct hdl_object */
+	MPI_Errhandler errhandler;	/* a constant, or a struct hdl_errhandler, of which it has a reference */
 	void *coll;			/* the collectives' state of this communicator */
 	struct hdl_attrs *attrs;	/* mpi/attr.h: the program's attributes; NULL: none */
 	struct hdl_group *group;
@@ -49,6 +49,20 @@ struct hdl_comm {
 };
 
 extern struct hdl_comm hdl_world, hdl_self;
+extern struct hdl_pool hdl_comms;	/* the others */
+
+/* Behind MPI_Errhandler. A reference for each handle and for each object that has it. Never given back to the heap: handles are
+ * valid also when MPI is not initialized. */
+struct hdl_errhandler {
+	struct hdl_object obj;
+	int handles;			/* of the references the program's: while there is one, the magic word is there */
+	int kind;			/* mpi/errhandler.c's, and so is the function's type */
+	void (*fn)(void);
+};
+extern struct hdl_pool hdl_errhandlers;
+/* Of what an object has: constants are allowed. */
+void hdl_errhandler_retain(MPI_Errhandler h);
+void hdl_errhandler_release(MPI_Errhandler h);
 
 /* Constructors (sections 7.4.2, 7.6.2): collective over comm, over both groups of an intercommunicator. The new one inherits
  * comm's error handler; attributes, hints and topology are the caller's to see to. They return an MPI error class, with
@@ -99,6 +113,8 @@ static inline struct hdl_comm *hdl_comm_local(struct hdl_comm *comm)
 
 /* Drops a reference; the last one frees the object and its context id. */
 void hdl_comm_release(struct hdl_comm *comm);
+/* Drops the handle's: it is invalid from here on, also while operations are pending. */
+void hdl_comm_close(struct hdl_comm *comm);
 /* Called just before a communicator is freed: the collectives' way to free comm->coll. */
 extern void (*hdl_comm_on_free)(struct hdl_comm *comm);
 /* All there are. fn may change what belongs to the communicator, not the communicators. */
@@ -174,12 +190,18 @@ struct hdl_req {
 	/* the rest is p2p's own: see p2p/request.h */
 };
 
+extern struct hdl_pool hdl_reqs;	/* operations, of which the request is the first member */
+#define HDL_OP_BYTES	288		/* their size */
+
+/* What a nonblocking send that is done returns: done, with an empty status; one for all, freeing it does nothing. For
+ * users' handles only: nobody may ask it to notify. */
+extern struct hdl_req hdl_req_sent;
+
 /* The request behind a handle, or NULL if it is none (MPI_REQUEST_NULL, stale, foreign). */
 static inline struct hdl_req *hdl_req_get(MPI_Request handle)
 {
-	struct hdl_req *req = (struct hdl_req *)handle;
-
-	return hdl_handle_is_address(handle) && req->obj.magic == HDL_MAGIC_REQ ? req : NULL;
+	return handle == (MPI_Request)&hdl_req_sent ? &hdl_req_sent :
+	       hdl_pool_find(&hdl_reqs, handle, HDL_MAGIC_REQ, HDL_OP_BYTES);
 }
 
 /* Wait and Test begin with this: what is complete on entry costs no turn of progress. */
@@ -263,9 +285,6 @@ static inline bool hdl_send_now(const void *buf, MPI_Count count, const struct h
 	       !__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes) &&
 	       hdl_ep_send_now(ep, tag, context, buf, bytes);
 }
-/* What a nonblocking send that is done returns: done, with an empty status; one for all, freeing it does nothing. For
- * users' handles only: nobody may ask it to notify. */
-extern struct hdl_req hdl_req_sent;
 int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 	     uint16_t context, MPI_Status *status);
 int hdl_iprobe(int src, int tag, struct hdl_comm *comm, uint16_t context, int *flag, MPI_Status *status);
@@ -274,11 +293,9 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 /* A matched message (section 3.8.2): out of the queues, no other receive or probe finds it. Its bytes count as unexpected
  * ones until it is received. */
 struct hdl_message;
-#define HDL_MAGIC_MESSAGE 0x484d5347u
 static inline struct hdl_message *hdl_message_get(MPI_Message handle)
 {
-	return hdl_handle_is_address(handle) && ((struct hdl_object *)handle)->magic == HDL_MAGIC_MESSAGE ?
-		       (struct hdl_message *)handle : NULL;
+	return hdl_pool_find(&hdl_reqs, handle, HDL_MAGIC_MESSAGE, HDL_OP_BYTES);
 }
 struct hdl_comm *hdl_message_comm(const struct hdl_message *m);
 /* *m is NULL if there is none (improbe), or for MPI_PROC_NULL. */

@@ -7,35 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB_OPS	64
+#define SOME	64		/* operations that are made at a time */
 
-struct slab {
-	struct slab *next;
-	struct hdl_op op[SLAB_OPS];
-};
+struct hdl_pool hdl_reqs = HDL_POOL(struct hdl_op, 256);
 
 /* comm is looked at for errors only, of which there are none. */
 struct hdl_req hdl_req_sent = {
 	.obj = { HDL_MAGIC_REQ, 1 }, .done = 1, .comm = &hdl_world, .status = { .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG },
 };
 
-static struct slab *slabs;
 struct hdl_op *hdl_free_ops;
 size_t hdl_pending;
 
 bool hdl_op_pool_grow(void)
 {
-	struct slab *s = calloc(1, sizeof(*s));
+	struct hdl_op *op, **link = &hdl_free_ops;
 
-	if (!s)
-		return false;
-	s->next = slabs;
-	slabs = s;
-	for (int i = SLAB_OPS - 1; i >= 0; i--) {
-		s->op[i].next = hdl_free_ops;
-		hdl_free_ops = &s->op[i];
+	for (int i = 0; i < SOME && (op = hdl_pool_take_new(&hdl_reqs)); i++) {
+		*link = op;
+		link = &op->next;
 	}
-	return true;
+	return hdl_free_ops;
 }
 
 struct hdl_req *hdl_req_new(struct hdl_comm *comm)
@@ -302,23 +294,37 @@ void hdl_req_explain(struct hdl_req *req)
 			       peer_lost(req->error), why);
 }
 
+struct each_active {
+	void (*fn)(const struct hdl_op *op, void *arg);
+	void *arg;
+};
+
+static void call_active(void *object, void *arg)
+{
+	struct hdl_op *op = object;
+	struct each_active *each = arg;
+
+	if (op->req.obj.magic != HDL_MAGIC_MESSAGE && !op->req.done && op->kind < HDL_REQ_NONE)
+		each->fn(op, each->arg);
+}
+
 void hdl_op_each_active(void (*fn)(const struct hdl_op *op, void *arg), void *arg)
 {
-	for (struct slab *s = slabs; s; s = s->next)
-		for (int i = 0; i < SLAB_OPS; i++)
-			if ((s->op[i].req.obj.magic == HDL_MAGIC_REQ || s->op[i].req.obj.magic == HDL_MAGIC_DETACHED) && !s->op[i].req.done && s->op[i].kind < HDL_REQ_NONE)
-				fn(&s->op[i], arg);
+	hdl_pool_each(&hdl_reqs, call_active, &(struct each_active){ fn, arg });
+}
+
+static void put_message(void *object, void *arg)
+{
+	struct hdl_op *op = object;
+
+	(void)arg;
+	if (op->req.obj.magic == HDL_MAGIC_MESSAGE)
+		hdl_buf_put(op->message);
 }
 
 void hdl_req_fini(void)
 {
-	for (struct slab *s = slabs, *next; s; s = next) {
-		next = s->next;
-		for (int i = 0; i < SLAB_OPS; i++)
-			if (s->op[i].req.obj.magic == HDL_MAGIC_MESSAGE)
-				hdl_buf_put(s->op[i].message);
-		free(s);
-	}
-	slabs = NULL;
+	hdl_pool_each(&hdl_reqs, put_message, NULL);
+	hdl_pool_fini(&hdl_reqs);
 	hdl_free_ops = NULL;
 }

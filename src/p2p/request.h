@@ -80,6 +80,8 @@ struct hdl_op {
 	};
 };
 
+_Static_assert(sizeof(struct hdl_op) == HDL_OP_BYTES, "handles are looked up by this size");
+
 /* A message that came before its receive. */
 struct hdl_unexpected {
 	struct hdl_unexpected *next;		/* in its bucket */

@@ -4,3 +4,5 @@ runtime_base_sources = src/runtime/runtime.h src/runtime/vars.def src/shca/fabri
 runtime_sources = $(runtime_base_sources) src/runtime/job.c src/runtime/watchdog.h src/runtime/watchdog.c \
 	src/runtime/threads.h src/runtime/threads.c src/runtime/alive.c src/runtime/ask.h src/runtime/ask.c \
 	src/runtime/backtrace.c
+# Objects behind handles: with datatypes, which some tests have without the rest.
+object_sources = src/runtime/object.h src/runtime/object.c

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Objects behind handles, and the memory that tells whether a handle is one.
+ *
+ * Objects of a kind lie in slabs, each twice as large as the one before, that stay as long as handles of the kind may be used.
+ * So whatever a program hands in is known to be an object of ours before it is looked at, and one that was freed is still there
+ * to say so. Freed ones are used again in the order in which they became free: a stale handle names nobody else's object for as
+ * long as can be. (Requests are the exception: what was used last is in the cache, and is used next.)
+ *
+ * The magic word is there while the program has a handle; references keep the object beyond that.
+ */
+#ifndef HDL_OBJECT_H
+#define HDL_OBJECT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every object behind a handle begins with this. */
+enum hdl_magic { HDL_MAGIC_COMM = 0x48434f4d, HDL_MAGIC_REQ = 0x48524551, HDL_MAGIC_TYPE = 0x48545950,
+		 HDL_MAGIC_OP = 0x484f5020, HDL_MAGIC_GROUP = 0x48475250, HDL_MAGIC_ERRH = 0x48455252,
+		 HDL_MAGIC_INFO = 0x48494e46, HDL_MAGIC_MESSAGE = 0x484d5347 };
+struct hdl_object {
+	uint32_t magic;
+	int refs;
+};
+
+/* Handles below this are the standard ABI's constants, the others are addresses of objects. */
+#define HDL_HANDLE_PREDEFINED	0x1000
+
+static inline bool hdl_handle_is_address(const void *handle)
+{
+	return (uintptr_t)handle >= HDL_HANDLE_PREDEFINED;
+}
+
+#define HDL_POOL_SLABS	26	/* 2^26 times the first slab's objects are more than memory holds */
+
+struct hdl_pool {
+	size_t size;			/* of an object */
+	size_t first;			/* objects of the first slab */
+	uintptr_t slab0, slab0_bytes;	/* the first slab: where most handles lead to; 0: there is none */
+	char *slab[HDL_POOL_SLABS];
+	int slabs;			/* published last: readers take no lock */
+	size_t used;			/* objects of the last slab that were taken at least once: the rest is untouched memory */
+	struct hdl_vacant *oldest, *newest;
+	pthread_mutex_t lock;		/* of what is vacant: some kinds are made before MPI is initialized, by any thread */
+};
+#define HDL_POOL(type, first_)	{ .size = sizeof(type), .first = (first_), .lock = PTHREAD_MUTEX_INITIALIZER }
+
+/* The object is zeroed. NULL: no memory. */
+void *hdl_pool_take(struct hdl_pool *p);
+/* Takes the magic word away, too. */
+void hdl_pool_put(struct hdl_pool *p, void *object);
+/* One that was never used, for those that keep their vacant objects themselves. */
+void *hdl_pool_take_new(struct hdl_pool *p);
+/* All objects with a magic word that a handle may have. fn may put the object back. */
+void hdl_pool_each(struct hdl_pool *p, void (*fn)(void *object, void *arg), void *arg);
+/* Gives all memory back: whatever handles there were, none is valid. */
+void hdl_pool_fini(struct hdl_pool *p);
+
+/* Whether this is the address of an object of the pool, in use or not, beyond the first slab. */
+bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address);
+
+/* The object behind a handle, or NULL: it is null, foreign, of another kind, or was freed. size: the pool's, as a constant. */
+static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hdl_pool *p, const void *handle, uint32_t magic,
+								 size_t size)
+{
+	uintptr_t distance = (uintptr_t)handle - p->slab0;
+
+	if (__builtin_expect(distance < p->slab0_bytes, 1) ? distance % size : !hdl_pool_has_more(p, (uintptr_t)handle))
+		return NULL;
+	return __builtin_expect(((const struct hdl_object *)handle)->magic == magic, 1) ? (void *)handle : NULL;
+}
+
+#endif
