@@ -55,9 +55,9 @@ struct ibv_exp_device_calc_cap {
 };
 
 struct ibv_exp_ext_atomics_params {
-	uint64_t atomic_arg_sizes;	/* bit n: operands of n bytes (a power of two): bit 3 is 8 bytes, as 1 << log2 */
-	uint32_t max_fa_bit_boundary;	/* log2 of the largest fetch-and-add field, in bits */
-	uint32_t log_max_atomic_inline;	/* log2 of the largest operand in the work request, in bytes */
+	uint64_t atomic_arg_sizes;	/* the sizes in bytes, powers of two, ored: 8 is bit 3 */
+	uint32_t max_fa_bit_boundary;	/* log2 of the largest fetch-and-add field, in bytes */
+	uint32_t log_max_atomic_inline;	/* log2 of the most operand bytes of a request, all operands together */
 };
 
 struct ibv_exp_device_attr {
@@ -212,7 +212,9 @@ struct ibv_exp_send_wr {
 		} calc;
 	} op;
 	union {
-		/* The result, the value before the operation, lands in sg_list[0]. */
+		/* The result, the value before the operation, lands in sg_list[0]. With IBV_EXP_SEND_EXT_ATOMIC_INLINE, operands of
+		 * 8 bytes are in op, smaller ones in the low bits; of larger ones op has the addresses (as integers) of
+		 * log_arg_sz-sized operands, which are read when the request is posted. */
 		struct {
 			uint32_t log_arg_sz;	/* log2 of the operand, bytes */
 			uint64_t remote_addr;

@@ -100,14 +100,10 @@ static int check_masked_atomic(const struct ibv_exp_send_wr *wr)
 	if (wr->ext_op.masked_atomics.log_arg_sz > 31)
 		return EINVAL;
 	size = 1ULL << wr->ext_op.masked_atomics.log_arg_sz;
-	/* Operands are 64-bit members of the request: what does not fit has no place to be given. */
-	if (size < 4 || size > 8)
-		return EOPNOTSUPP;
-	if (!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE))
-		return EOPNOTSUPP;
-	if (wr->ext_op.masked_atomics.remote_addr & (size - 1))
+	if (size < 4 || (wr->ext_op.masked_atomics.remote_addr & (size - 1)) || wr->num_sge < 1 || wr->sg_list[0].length < size)
 		return EINVAL;
-	return wr->num_sge == 1 && wr->sg_list[0].length >= size ? 0 : EINVAL;
+	/* without the flag, the operands are in memory that stands behind the result */
+	return wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE ? (wr->num_sge == 1 ? 0 : EINVAL) : wr->num_sge > 1 ? 0 : EINVAL;
 }
 
 /* Requests that move data. */

@@ -32,7 +32,7 @@
 /* ---- what is tested ------------------------------------------------------------------------------------------------ */
 
 static const char *const req_name[] = {
-	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "WAIT", "SEND_ENABLE",
+	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT", "SEND_ENABLE",
 	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(rnr)", "SEND(srq)", "any",
 };
 static const char *const executor_name[] = {"owner", "owner-shared", "third-party", "reaper", "helper"};
@@ -55,6 +55,9 @@ static const struct point points[] = {
 	{"wrote", "wrote", M(WRITE_IMM), D | S | T3, W_REQ, 0, false, "only WRITE_IMM takes a receive after its data"},
 	{"atomic", "atomic", M_ATOMICS, D | S | T3, W_REQ, 0, true, "no atomic"},
 	{"atomic-locked", "atomic-locked", M_ATOMICS, D | S | T3, W_LAST, 0, true, "no atomic"},
+	{"atomic-journaled", "atomic-journaled", M(WFAA), D | S | T3, W_LAST, 0, true, "not wide"},
+	{"atomic-half", "atomic-half", M(WFAA), D | S | T3, W_LAST, 0, true, "not wide"},
+	{"atomic-stored", "atomic-stored", M(WFAA), D | S | T3, W_LAST, 0, true, "not wide"},
 	{"atomic-done", "atomic-done", M_ATOMICS, D | S | T3, W_REQ, 0, true, "no atomic"},
 	{"rcqe", "rcqe", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-visible", "cqe-visible", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},

@@ -15,13 +15,13 @@
 /* ---- what is tested ------------------------------------------------------------------------------------------------ */
 
 enum req {
-	R_SEND, R_SEND_IMM, R_WRITE, R_WRITE_IMM, R_READ, R_CAS, R_FAA, R_MCAS, R_MFAA, R_WAIT, R_SEND_EN, R_RECV_EN,
+	R_SEND, R_SEND_IMM, R_WRITE, R_WRITE_IMM, R_READ, R_CAS, R_FAA, R_MCAS, R_MFAA, R_WFAA, R_WAIT, R_SEND_EN, R_RECV_EN,
 	R_SEND_LONG, R_WRITE_KEY, R_SEND_RNR, R_SEND_SRQ, R_ANY, R_KINDS
 };
 #define M(r) (1u << R_##r)
 #define M_SENDS (M(SEND) | M(SEND_IMM) | M(SEND_SRQ))
 #define M_TAKES (M_SENDS | M(WRITE_IMM))
-#define M_ATOMICS (M(CAS) | M(FAA) | M(MCAS) | M(MFAA))
+#define M_ATOMICS (M(CAS) | M(FAA) | M(MCAS) | M(MFAA) | M(WFAA))
 #define M_DATA (M_TAKES | M(WRITE) | M(READ) | M_ATOMICS)
 #define M_CROSS (M(WAIT) | M(SEND_EN) | M(RECV_EN))
 #define M_BAD (M(SEND_LONG) | M(WRITE_KEY))
@@ -52,6 +52,7 @@ extern const int ends[LINKS][2];
 #define LEN 200
 /* Three more than this crosses the boundary of a masked add's lower field, and of a masked swap's byte. */
 #define CELL0 0x5fffffffeull
+#define WIDE 64u		/* bytes of the wide masked add: the cell, and words of 0 behind it */
 #define REGION 65536
 /* offsets in each process's two regions */
 #define O_SRC 0

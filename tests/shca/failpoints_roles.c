@@ -18,7 +18,7 @@ static void want_reaped(struct actor *a, int role)
 	      atomic_load(&m->procs[slot].state));
 	if (rig_chunks(m, slot))
 		FAIL("%u chunks of the dead process are left", rig_chunks(m, slot));
-	for (unsigned i = 0; i < 256; i++) {
+	for (unsigned i = 0; i < SHCA_ATOMIC_LOCKS; i++) {
 		uint32_t holder = atomic_load(&m->hdr->atomic_locks[i]);
 		uint32_t owner = holder ? atomic_load(&m->threads[holder - 1].owner) : 0;
 		/* a second one who died is looked at when he is reaped */
@@ -83,6 +83,7 @@ static void check_owner_died(struct actor *b)
 static uint64_t cell_after(void)
 {
 	switch (st->req) {
+	case R_WFAA:
 	case R_MFAA: return 0x500000001ull;	/* no carry leaves the lower 32 bits */
 	case R_MCAS: return (CELL0 & ~0xffull) | ((CELL0 + 3) & 0xff);
 	default: return CELL0 + 3;
@@ -98,6 +99,12 @@ static void check_cell(struct actor *b, bool perhaps)
 		return;
 	if (v != cell_after() && !(perhaps && v == CELL0))
 		FAIL("the atomic's cell is %lu", (unsigned long)v);
+	/* the rest of a wide one: all or nothing */
+	for (unsigned i = 1; st->req == R_WFAA && i < WIDE / 8; i++) {
+		uint64_t w = ((volatile uint64_t *)(b->mem[op_lane()] + O_CELL))[i];
+		if (w != (v == CELL0 ? 0 : 3))
+			FAIL("the wide atomic is torn: its cell is %lu, word %u %lu", (unsigned long)v, i, (unsigned long)w);
+	}
 }
 
 /* Who sleeps until T's message comes is woken, whoever put it in, or died in doing so. */

@@ -12,7 +12,7 @@ const int ends[LINKS][2] = {{A, B}, {X, A}, {X, B}, {A, B}, {A, B}, {B, A}, {X, 
 /* The opcode of each kind of request. */
 static const int req_op[] = {
 	SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS, SHCA_OP_FAA,
-	SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN, SHCA_OP_SEND, SHCA_OP_WRITE,
+	SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN, SHCA_OP_SEND, SHCA_OP_WRITE,
 	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND,
 };
 
@@ -47,6 +47,8 @@ static void make_end(struct actor *a, int l)
 	}
 	q.scq = e->scq;
 	q.rcq = e->rcq;
+	if (tested && st->req == R_WFAA)
+		q.max_atomic = WIDE;
 	if (tested && st->ex != E_DIRECT)
 		q.exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL;
 	if (l == L_M && a->role == A)
@@ -209,11 +211,15 @@ int op_lane(void)
 		return 0;
 	if (!strcmp(st->p.name, "atomic-locked"))
 		return 1;
+	/* a word at a time: only where the memory is mapped */
+	if (!strcmp(st->p.name, "atomic-half"))
+		return 0;
 	return lane();
 }
 
 static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *sge)
 {
+	static uint64_t add[WIDE / 8], top[WIDE / 8];	/* read when it is posted */
 	int l = lane();
 	uint64_t to = st->addr[B][op_lane()];
 	uint32_t rkey = st->rkey[B][op_lane()];
@@ -258,6 +264,7 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 	case R_MFAA:
 		wr->exp_opcode = st->req == R_MCAS ? IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP :
 						     IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD;
+		wr->exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE;
 		wr->ext_op.masked_atomics.log_arg_sz = 3;
 		wr->ext_op.masked_atomics.remote_addr = to + O_CELL;
 		wr->ext_op.masked_atomics.rkey = rkey;
@@ -267,6 +274,19 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		else
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add =
 				(struct ibv_exp_fetch_add){.add_val = 3, .field_boundary = 1ull << 31};
+		break;
+	case R_WFAA:
+		for (unsigned i = 0; i < WIDE / 8; i++) {
+			add[i] = 3;
+			top[i] = 1ull << 31;
+		}
+		wr->exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD;
+		wr->exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+		wr->ext_op.masked_atomics.log_arg_sz = 6;
+		wr->ext_op.masked_atomics.remote_addr = to + O_CELL;
+		wr->ext_op.masked_atomics.rkey = rkey;
+		wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add =
+			(struct ibv_exp_fetch_add){.add_val = (uintptr_t)add, .field_boundary = (uintptr_t)top};
 		break;
 	case R_WAIT:
 		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;
@@ -290,8 +310,8 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		wr->exp_opcode = IBV_EXP_WR_SEND;
 		break;
 	}
-	if (st->req >= R_CAS && st->req <= R_MFAA) {
-		sge[0] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_DST, 8, a->mr[l]->lkey};
+	if (st->req >= R_CAS && st->req <= R_WFAA) {
+		sge[0] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_DST, st->req == R_WFAA ? WIDE : 8, a->mr[l]->lkey};
 		wr->num_sge = 1;
 	} else if (st->req >= R_WAIT && st->req <= R_RECV_EN) {
 		wr->num_sge = 0;

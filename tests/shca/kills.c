@@ -808,7 +808,7 @@ static void audit(int tell, int hear)
 	for (uint32_t i = 0; i < shca_segments_used(m, false); i++)
 		if (atomic_load(&m->qp_segs[i]))
 			FAIL("segment %u of queue numbers is left", i);
-	for (unsigned i = 0; i < 256; i++)
+	for (unsigned i = 0; i < SHCA_ATOMIC_LOCKS; i++)
 		if (atomic_load(&m->hdr->atomic_locks[i]))
 			FAIL("lock %u of private atomics is left", i);
 	rig_leave(&r);

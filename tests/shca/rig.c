@@ -112,6 +112,10 @@ struct ibv_qp *rig_qp(struct rig *r, const struct rig_qp_attr *a)
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS, .pd = r->pd,
 		.exp_create_flags = a->exp_flags,
 	};
+	if (a->max_atomic) {
+		attr.comp_mask |= IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG;
+		attr.max_atomic_arg = a->max_atomic;
+	}
 	struct ibv_qp *qp = shca_own_exp_provider.create_qp(r->ctx, &attr);
 	CHECK(qp);
 	return qp;

@@ -40,6 +40,7 @@ struct ibv_cq *rig_cq(struct rig *r, int entries, struct ibv_comp_channel *chann
 struct rig_qp_attr {
 	enum ibv_qp_type type;
 	uint32_t exp_flags;		/* IBV_EXP_QP_CREATE_* */
+	uint32_t max_atomic;		/* bytes; 0: as usual */
 	struct ibv_cq *scq, *rcq;
 	struct ibv_srq *srq;
 	uint32_t send_wr, recv_wr, sge, inl;

@@ -361,6 +361,7 @@ static void fill_send(struct graph *g, struct gm *m, struct queue *q, uint32_t i
 		wr->num_sge = 1;
 		if (i % 3 == 0) {
 			wr->exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD;
+			wr->exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE;
 			wr->ext_op.masked_atomics.log_arg_sz = 3;
 			wr->ext_op.masked_atomics.remote_addr = (uintptr_t)g->clock;
 			wr->ext_op.masked_atomics.rkey = pm->clock_mr->rkey;

@@ -6,7 +6,6 @@
  *   between two others' private memory         the same, through a bounce buffer
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 
@@ -240,48 +239,4 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 		len -= n;
 	}
 	return 0;
-}
-
-/* The lock of a dead holder is taken over: its read-modify-write is ambiguous, and the reaper says so to its queue. */
-static void atomic_lock(struct shca_thread *thr, _Atomic uint32_t *lock)
-{
-	for (uint64_t spins = 1;; spins++) {
-		uint32_t holder = 0;
-		if (atomic_compare_exchange_weak(lock, &holder, thr->slot + 1))
-			return;
-		if (holder && !(spins & 0xffff)) {
-			uint32_t owner = atomic_load(&thr->m->threads[holder - 1].owner);
-			if (!owner || shca_proc_gone(thr->m, owner - 1))
-				atomic_compare_exchange_strong(lock, &holder, 0);
-			else if (shca_proc_dying(thr->m, owner - 1))
-				shca_look(thr->m);
-		}
-		if (!(spins & 0xff))
-			sched_yield();
-	}
-}
-
-int shca_private_atomic(struct shca_thread *thr, uint32_t proc, uint64_t addr, const struct shca_req *req,
-			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old)
-{
-	uint64_t h = (addr >> 3) * 0x9e3779b97f4a7c15ull + proc * 0xc2b2ae3d27d4eb4full;
-	_Atomic uint32_t *lock = &thr->m->hdr->atomic_locks[h >> 56];
-	int rc = 0;
-
-	atomic_lock(thr, lock);
-	if (proc == thr->m->slot) {
-		_Atomic uint64_t *word = (_Atomic uint64_t *)(uintptr_t)addr;
-		*old = atomic_load(word);
-		SHCA_FAILPOINT(thr, "atomic-locked", NULL, 0);
-		atomic_store(word, result(req, *old));
-	} else {
-		rc = cma(thr, false, proc, addr, (char *)old, 8, false);
-		if (!rc) {
-			uint64_t new = result(req, *old);
-			SHCA_FAILPOINT(thr, "atomic-locked", NULL, 0);
-			rc = cma(thr, true, proc, addr, (char *)&new, 8, true);
-		}
-	}
-	atomic_store_explicit(lock, 0, memory_order_release);
-	return rc;
 }

@@ -7,6 +7,7 @@
  *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
  *   cq.c     completions appear; waiters and sleepers are noticed
  *   rq.c     receives are posted, taken, returned
+ *   atomic.c atomic operations on memory
  *   copy.c   lanes
  *   reap.c   what a dead process leaves behind
  */
@@ -558,10 +559,6 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 			 enum shca_order order, int *rc);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
-/* An atomic on another process's private memory: read, modify, write by CMA under a lock per address. */
-int shca_private_atomic(struct shca_thread *thr, uint32_t proc, uint64_t addr, const struct shca_req *req,
-			uint64_t (*result)(const struct shca_req *, uint64_t), uint64_t *old);
-
 /* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the
  * store that took it away, before the quiesce (I8). */
 static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)

@@ -5,10 +5,12 @@
  * Every function here runs as the executor of `qp` (I1) and journals each step before it takes it, so that whoever
  * finds the executor dead knows what may have happened (reap.c).
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "shca/engine/access.h"
+#include "shca/engine/atomic.h"
 
 /* What a request says of its destination. */
 static inline struct shca_address address_of(const struct shca_req *req)
@@ -372,67 +374,94 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return IBV_WC_SUCCESS;
 }
 
-/* B: one fetch-and-add on many fields: no carry crosses a boundary bit. */
-static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t boundary)
+/* What an atomic asks for. 0, or the status with which it fails. */
+static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, struct shca_atomic *a)
 {
-	uint64_t top = boundary | 1ull << 63;
-	/* add without the top bit of each field, then put these in without carry */
-	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
+	bool masked = req->op == SHCA_OP_MASKED_CAS || req->op == SHCA_OP_MASKED_FAA, src_err;
+	uint32_t n;
+
+	a->add = req->op == SHCA_OP_FAA || req->op == SHCA_OP_MASKED_FAA;
+	a->size = masked ? req->imm : 8;
+	n = a->add ? 2 : 4;
+	/* I7 */
+	if (__builtin_expect(a->size < 4 || a->size > SHCA_ATOMIC_MAX || (a->size & (a->size - 1)) ||
+			     (a->size > 8 && !(req->flags & SHCA_WQE_OPERANDS)), 0))
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (__builtin_expect(!(req->flags & SHCA_WQE_OPERANDS), 1)) {
+		a->v[0][0] = req->arg[0];
+		a->v[1][0] = masked ? req->arg[1] : a->add ? 0 : UINT64_MAX;
+		a->v[2][0] = masked ? req->arg[2] : req->arg[1];
+		a->v[3][0] = masked ? req->arg[3] : UINT64_MAX;
+		return 0;
+	}
+	char bytes[4 * SHCA_ATOMIC_MAX];
+	struct shca_seg here = {.where = (uintptr_t)bytes, .len = sizeof(bytes), .lane = SHCA_LANE_CMA};
+	if (__builtin_expect(req->qkey > req->nsge, 0))
+		return IBV_WC_LOC_QP_OP_ERR;
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge + req->nsge - req->qkey, .n = req->qkey};
+	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
+	int rc = shca_copy(thr, &dst, &src, (uint64_t)n * a->size, SHCA_ANY_ORDER, &src_err);
+	if (rc)
+		return IBV_WC_LOC_PROT_ERR;
+	for (uint32_t i = 0; i < n; i++) {
+		a->v[i][0] = 0;
+		if (a->size == 4) {
+			uint32_t half;
+			memcpy(&half, bytes + 4 * i, 4);
+			a->v[i][0] = half;
+		} else {
+			memcpy(a->v[i], bytes + (size_t)i * a->size, a->size);
+		}
+	}
+	return 0;
 }
 
-static uint64_t atomic_result(const struct shca_req *req, uint64_t old)
+/* B.2.2: the value before, a unit of 8 bytes (or the 4 that there are) each in the host's order, or in network order. */
+static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, uint32_t size, uint64_t *old)
 {
-	switch (req->op) {
-	case SHCA_OP_CAS:
-		return old == req->arg[0] ? req->arg[1] : old;
-	case SHCA_OP_FAA:
-		return old + req->arg[0];
-	case SHCA_OP_MASKED_CAS:	/* compare, compare mask, swap, swap mask */
-		return ((old ^ req->arg[0]) & req->arg[1]) ? old : (old & ~req->arg[3]) | (req->arg[2] & req->arg[3]);
-	default:			/* SHCA_OP_MASKED_FAA: add, boundary */
-		return masked_add(old, req->arg[0], req->arg[1]);
+	uint32_t n = req->flags & SHCA_WQE_OPERANDS ? req->nsge - req->qkey : req->nsge, half = (uint32_t)old[0];
+	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = n};
+
+	if (!n)
+		return 0;
+	if (qp->flags & SHCA_QP_BE_REPLY) {
+		half = htobe32(half);
+		for (uint32_t i = 0; i < size / 8; i++)
+			old[i] = htobe64(old[i]);
 	}
+	return shca_copy_to(thr, &dst, size == 4 ? (const void *)&half : old, size);
 }
 
 static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
+	uint64_t old[SHCA_ATOMIC_MAX / 8];
+	struct shca_atomic a;
 	struct shca_seg seg;
 	uint32_t proc;
-	uint64_t old;
 
-	if (req->raddr & 7)
+	int rc = operands_of(thr, qp, req, &a);
+	if (rc)
+		return rc;
+	if (req->raddr & (a.size - 1))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	int rc = resolve_remote(thr, r, req->rkey, req->raddr, 8, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
+	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	/* a region's addresses may be others than the memory's (ibv_reg_mr_iova) */
+	if (__builtin_expect(seg.where & (a.size - 1), 0))
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	shca_step_to(qp, SHCA_STEP_FINAL);
 	SHCA_FAILPOINT(thr, "atomic", qp, req->op);
-	if (seg.lane == SHCA_LANE_ARENA) {
-		_Atomic uint64_t *word = shca_at(thr->base, seg.where);
-		old = atomic_load_explicit(word, memory_order_relaxed);
-		if (req->op == SHCA_OP_FAA || (req->op == SHCA_OP_MASKED_FAA && !(req->arg[1] & ~(1ull << 63)))) {
-			old = atomic_fetch_add(word, req->arg[0]);
-		} else {
-			while (!atomic_compare_exchange_weak(word, &old, atomic_result(req, old)))
-				;
-		}
-	} else {
-		rc = shca_private_atomic(thr, proc, seg.where, req, atomic_result, &old);
-		if (rc == -ESRCH) {
-			shca_step_to(qp, SHCA_STEP_NONE);
-			return shca_nobody(qp);
-		}
-		if (rc)
-			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
+	rc = shca_atomic(thr, proc, &seg, &a, old);
+	if (__builtin_expect(rc == -ESRCH, 0)) {
+		shca_step_to(qp, SHCA_STEP_NONE);
+		return shca_nobody(qp);
 	}
+	if (__builtin_expect(rc, 0))
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
 	shca_note_write(thr, proc);
-	if (req->nsge) {
-		struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-		if (shca_copy_to(thr, &dst, &old, 8))
-			return IBV_WC_LOC_PROT_ERR;
-	}
-	return IBV_WC_SUCCESS;
+	return reply(thr, qp, req, a.size, old) ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 
 static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)

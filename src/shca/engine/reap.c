@@ -14,7 +14,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "shca/engine/engine.h"
+#include "shca/engine/atomic.h"
 
 #define PATIENCE 10000u		/* looks of a joiner at what it has to wait for */
 #define L_STATE(w) ((uint32_t)(w)&3)
@@ -210,10 +210,10 @@ static void release_words(struct shca_thread *thr, uint32_t slot)
 		if (holder && thread_of(thr, holder - 1, slot))
 			atomic_compare_exchange_strong(&thr->m->procs[p].share, &holder, 0);
 	}
-	for (unsigned i = 0; i < 256; i++) {
+	for (uint32_t i = 0; i < SHCA_ATOMIC_LOCKS; i++) {
 		uint32_t holder = atomic_load(&thr->m->hdr->atomic_locks[i]);
 		if (holder && thread_of(thr, holder - 1, slot))
-			atomic_compare_exchange_strong(&thr->m->hdr->atomic_locks[i], &holder, 0);
+			shca_atomic_take_over(thr, i, holder);
 	}
 }
 

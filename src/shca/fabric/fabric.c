@@ -70,6 +70,8 @@ static uint64_t lay_out(struct shca_header *h, uint64_t span)
 	at = align_up(at + sizeof(uint64_t) * SHCA_QP_SEGS, 4096);
 	h->mr_segs = at;
 	at = align_up(at + sizeof(uint64_t) * SHCA_MR_SEGS, 4096);
+	h->atomic_journals = at;
+	at = align_up(at + sizeof(struct shca_atomic_journal) * SHCA_ATOMIC_LOCKS, 4096);
 	h->chunks = at;
 	at = align_up(at + sizeof(uint32_t) * h->nchunks, SHCA_CHUNK);
 	h->first_chunk = (uint32_t)(at / SHCA_CHUNK);

@@ -284,6 +284,7 @@ void shca_quiesce(struct shca_thread *thr, uint32_t whose);
  * shca_quiesce_begin: no memory, begin again later. shca_quiesce_end gives it up. SHCA_NOBODY: only threads that may be
  * inside of anything. */
 #define SHCA_NOBODY UINT32_MAX
+#define SHCA_EVERYBODY (UINT32_MAX - 1)	/* as `whose`: all that are inside the engine */
 struct shca_quiesce {
 	struct shca_inside {
 		uint32_t thread;

@@ -116,8 +116,10 @@ struct shca_header {
 	_Atomic uint32_t chunk_high;	/* no chunk from here on was ever claimed */
 	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
 	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
+	shca_off atomic_journals;	/* struct shca_atomic_journal[SHCA_ATOMIC_LOCKS] */
 	uint32_t nchunks;
 	uint32_t first_chunk;
+	_Atomic uint32_t wide_atomics;	/* not 0: atomics of more than 8 bytes may be posted, so all take locks (atomic.c) */
 	/* fault injection, set by shcactl or SHCA_FAULT: probabilities in units of 2^-32 */
 	shca_aligned _Atomic uint32_t ud_drop, ud_dup, ud_reorder;
 	_Atomic uint64_t fault_seed;
@@ -128,8 +130,17 @@ struct shca_header {
 	shca_aligned struct shca_total {
 		_Atomic uint64_t msgs, bytes, foreign, queues;
 	} retired[16];
-	/* atomics on private memory: thread slot + 1 of the holder, by hash of (process, address) */
-	shca_aligned _Atomic uint32_t atomic_locks[256];
+	/* atomics on private memory, and wide ones: thread slot + 1 of the holder, by hash of (process, 256-byte block) */
+#define SHCA_ATOMIC_LOCKS 256u
+	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
+};
+/* What the holder of a lock stores, if it is wide: whoever takes the lock over from a dead one stores it again. */
+#define SHCA_ATOMIC_MAX 256u
+struct shca_atomic_journal {
+	shca_aligned _Atomic uint32_t bytes;	/* 0: nothing */
+	uint32_t proc, lane;
+	uint64_t where;
+	uint64_t value[SHCA_ATOMIC_MAX / 8];
 };
 /* tables: struct shca_proc_slot[SHCA_MAX_PROCS], struct shca_thread_slot[SHCA_MAX_THREADS],
  * _Atomic uint64_t qp_segs[SHCA_QP_SEGS] and mr_segs[SHCA_MR_SEGS] (offset of the segment | process slot is in the
@@ -301,6 +312,8 @@ enum shca_wr_op {
 #define SHCA_WQE_FENCE 2u
 #define SHCA_WQE_SOLICITED 4u
 #define SHCA_WQE_INLINE 8u
+#define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */
+#define SHCA_WQE_OPERANDS_NOW 64u	/* ... or, these being the poster's addresses, when it is posted */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
 
 /* A posted send request in SHARED mode: 64 bytes, then segments or inline bytes. */
@@ -308,7 +321,7 @@ struct shca_wqe {
 	uint8_t op, flags;
 	uint8_t nsge;
 	uint8_t bad;			/* enum ibv_wc_status found at post (a bad lkey): completes with it */
-	uint32_t imm;
+	uint32_t imm;			/* masked atomics: bytes */
 	uint64_t raddr;			/* WAIT: CQ offset; ENABLE: QP offset */
 	uint32_t rkey;
 	uint32_t dqpn;			/* UD, DC: destination; XRC: remote SRQ number */
@@ -406,6 +419,7 @@ struct shca_qp {
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u
+#define SHCA_QP_BE_REPLY 8u		/* ATOMIC_BE_REPLY */
 
 /* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
 

@@ -527,7 +527,7 @@ static bool concerns(uint64_t active, uint32_t owner, uint32_t whose)
 
 	if (!(active & 1) || !owner)
 		return false;
-	return !a || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
+	return !a || whose == SHCA_EVERYBODY || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
 }
 
 /* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone. */

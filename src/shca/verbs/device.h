@@ -220,6 +220,7 @@ struct shca_user_qp {
 	uint32_t target_mask;
 	struct shca_route *routes;	/* of short datagrams (datagram.c); made when first needed */
 	uint32_t max_inline, max_sge;
+	uint32_t max_atomic;		/* bytes of a masked atomic's operand: ibv_exp_qp_init_attr.max_atomic_arg, at least 8 */
 	struct shca_lock lock;
 	bool sq_sig_all;
 	/* send queue positions, absolute: freed <= head <= pi */

@@ -2,6 +2,7 @@
 /* The native provider of the experimental verbs: capabilities and queues. Posting is in exp_post.c. */
 #include <errno.h>
 
+#include "shca/engine/atomic.h"
 #include "shca/verbs/control.h"
 #include "verbs_exp/provider.h"
 #include "shca/verbs/post.h"
@@ -18,9 +19,9 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 					     IBV_EXP_DEVICE_CROSS_CHANNEL;
 	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
 		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
-			.atomic_arg_sizes = 1u << 3,
-			.max_fa_bit_boundary = 6,
-			.log_max_atomic_inline = 3,
+			.atomic_arg_sizes = 2 * SHCA_ATOMIC_MAX - 4,
+			.max_fa_bit_boundary = 3,
+			.log_max_atomic_inline = 10,
 		};
 	return 0;
 }
@@ -55,11 +56,24 @@ static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int 
 	return 0;
 }
 
+/* Before the first queue whose atomics may be wider than what a CPU does at once. 0 or ENOMEM. */
+static int widen_atomics(struct ibv_context *ctx)
+{
+	struct shca_thread *thr = shca_thread_get(shca_context_of(ctx)->m);
+
+	if (!thr)
+		return ENOMEM;
+	shca_enter(thr);
+	shca_atomics_widen(thr);
+	shca_leave(thr);
+	return 0;
+}
+
 static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
 	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
-			     IBV_EXP_QP_CREATE_MANAGED_RECV;
+			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
 	struct ibv_qp_init_attr_ex ex = {
 		.qp_context = attr->qp_context, .send_cq = attr->send_cq, .recv_cq = attr->recv_cq, .srq = attr->srq,
 		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
@@ -68,13 +82,13 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 		.pd = attr->pd, .xrcd = attr->xrcd,
 	};
 	struct shca_qp_create cr;
+	uint32_t atomic = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG ? attr->max_atomic_arg : 8;
 	int err = 0;
 
 	if (flags & ~can)
 		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);
-	else if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) && attr->max_atomic_arg > 8)
-		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most 8",
-				attr->max_atomic_arg);
+	else if (atomic > SHCA_ATOMIC_MAX)
+		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most %u", atomic, SHCA_ATOMIC_MAX);
 	else if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
 		err = shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
 	else
@@ -85,10 +99,19 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 	}
 	cr.flags = (uint8_t)((flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL ? SHCA_QP_CROSS : 0) |
 			     (flags & IBV_EXP_QP_CREATE_MANAGED_SEND ? SHCA_QP_MANAGED_SEND : 0) |
-			     (flags & IBV_EXP_QP_CREATE_MANAGED_RECV ? SHCA_QP_MANAGED_RECV : 0));
+			     (flags & IBV_EXP_QP_CREATE_MANAGED_RECV ? SHCA_QP_MANAGED_RECV : 0) |
+			     (flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY ? SHCA_QP_BE_REPLY : 0));
+	if (atomic > 8)
+		err = widen_atomics(ctx);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
 	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
+	if (atomic > 8)
+		qp->max_atomic = atomic;
 	attr->cap = cr.attr.cap;
 	return &qp->qp;
 }

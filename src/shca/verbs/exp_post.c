@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
 
-#include "shca/verbs/device.h"
+#include "shca/verbs/control.h"
 #include "shca/verbs/post.h"
 
 #define MAX_TASK_SGE 32
@@ -58,6 +58,52 @@ static uint64_t inline_bytes(const struct ibv_exp_send_wr *wr)
 	return len;
 }
 
+static bool is_masked(int op)
+{
+	return op == SHCA_OP_MASKED_CAS || op == SHCA_OP_MASKED_FAA;
+}
+
+/* Operands of a masked atomic, each of so many bytes: compare, compare mask, swap, swap mask; or add, field boundary. */
+static uint32_t operands(int op)
+{
+	return op == SHCA_OP_MASKED_CAS ? 4 : 2;
+}
+static uint32_t operand_size(const struct ibv_exp_send_wr *wr)
+{
+	return 1u << (wr->ext_op.masked_atomics.log_arg_sz & 31);
+}
+/* Where they are: in the request; at addresses in it, read at post; in memory that sg_list names behind the result. */
+static bool operands_inline(const struct ibv_exp_send_wr *wr)
+{
+	return wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+}
+static bool operands_pointed_to(const struct ibv_exp_send_wr *wr)
+{
+	return operands_inline(wr) && operand_size(wr) > 8;
+}
+
+static int check_masked(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+{
+	uint32_t size = operand_size(wr);
+
+	if (q->type != IBV_QPT_RC)
+		return shca_refuse(EOPNOTSUPP, "extended atomic: queue pair type %u, RC only", q->type);
+	if (wr->ext_op.masked_atomics.log_arg_sz > 8 || size < 4 || size > q->max_atomic)
+		return shca_refuse(EINVAL, "extended atomic of 2^%u bytes; the queue pair was made for 4 to %u (max_atomic_arg)",
+				   wr->ext_op.masked_atomics.log_arg_sz, q->max_atomic);
+	if (size > 8 && operands_inline(wr))
+		return wr->num_sge == 1 ? 0 : EINVAL;
+	if (operands_inline(wr))
+		return 0;
+	uint64_t given = 0;
+	for (int i = 1; i < wr->num_sge; i++)
+		given += wr->sg_list[i].length;
+	if (wr->num_sge < 2 || given != (uint64_t)operands(op) * size)
+		return shca_refuse(EINVAL, "extended atomic without IBV_EXP_SEND_EXT_ATOMIC_INLINE: %u operands of %u bytes are wanted "
+				   "in sg_list behind the result, not %lu bytes", operands(op), size, (unsigned long)given);
+	return 0;
+}
+
 /* What is wrong with the request itself, whatever is posted before it. */
 static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
@@ -82,11 +128,8 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 		return EINVAL;
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
 		return EOPNOTSUPP;
-	if (op == SHCA_OP_MASKED_CAS || op == SHCA_OP_MASKED_FAA) {
-		if (q->type != IBV_QPT_RC)
-			return EOPNOTSUPP;
-		return wr->ext_op.masked_atomics.log_arg_sz == 3 ? 0 : EINVAL;
-	}
+	if (is_masked(op))
+		return check_masked(q, wr, op);
 	if (q->type == SHCA_QPT_DCI)
 		return EOPNOTSUPP;
 	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
@@ -149,6 +192,8 @@ static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, boo
 		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
 		return shca_cq_add_waiter(q->m, ((struct shca_user_cq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
+	if (list && is_masked(op) && operands_pointed_to(wr))
+		return shca_reserve_operands(q, q->task.reserved, operands(op) * operand_size(wr));
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
@@ -172,6 +217,46 @@ static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr
 	req->arg[0] = index_of(x, wr, (uint64_t)wr->task.wqe_enable.wqe_count, all_of(q, wr));
 }
 
+static void fill_masked(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+{
+	const struct ibv_exp_cmp_swap *cs = &wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
+	const struct ibv_exp_fetch_add *fa = &wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
+	uint32_t size = operand_size(wr), n = operands(req->op), ignored;
+	uint64_t low = size == 4 ? UINT32_MAX : UINT64_MAX;
+	int results = operands_inline(wr) ? wr->num_sge : 1;
+
+	req->raddr = wr->ext_op.masked_atomics.remote_addr;
+	req->rkey = wr->ext_op.masked_atomics.rkey;
+	req->imm = size;
+	if (req->op == SHCA_OP_MASKED_CAS) {
+		req->arg[0] = cs->compare_val & low;
+		req->arg[1] = cs->compare_mask & low;
+		req->arg[2] = cs->swap_val & low;
+		req->arg[3] = cs->swap_mask & low;
+	} else {
+		req->arg[0] = fa->add_val & low;
+		req->arg[1] = fa->field_boundary & low;
+	}
+	req->nsge = (uint8_t)results;
+	req->bad = shca_resolve_list(q, wr->sg_list, results, true, segs, &req->len);
+	req->len = size;
+	if (operands_inline(wr) && size <= 8)
+		return;
+	req->flags |= SHCA_WQE_OPERANDS;
+	if (operands_pointed_to(wr)) {
+		req->flags |= SHCA_WQE_OPERANDS_NOW;
+		for (uint32_t i = 0; i < n; i++)
+			segs[results + (int)i] = (struct shca_seg){.where = req->arg[i], .len = size, .lane = SHCA_LANE_CMA};
+	} else {
+		n = (uint32_t)(wr->num_sge - 1);
+		uint8_t bad = shca_resolve_list(q, wr->sg_list + 1, (int)n, false, segs + 1, &ignored);
+		if (bad)
+			req->bad = bad;
+	}
+	req->nsge = (uint8_t)(req->nsge + n);
+	req->qkey = n;
+}
+
 /* What was checked and reserved, as the engine sees it. */
 static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
@@ -191,6 +276,10 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 	}
 	if (req->op == SHCA_OP_NOP)
 		return;
+	if (is_masked(req->op)) {
+		fill_masked(q, wr, req, segs);
+		return;
+	}
 	req->nsge = (uint8_t)wr->num_sge;
 	if (is_inline(wr, req->op)) {
 		for (int i = 0; i < wr->num_sge; i++) {
@@ -213,24 +302,6 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 		req->arg[0] = wr->wr.atomic.compare_add;
 		req->arg[1] = wr->wr.atomic.swap;
 		break;
-	case SHCA_OP_MASKED_CAS: {
-		const struct ibv_exp_cmp_swap *cs = &wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
-		req->raddr = wr->ext_op.masked_atomics.remote_addr;
-		req->rkey = wr->ext_op.masked_atomics.rkey;
-		req->arg[0] = cs->compare_val;
-		req->arg[1] = cs->compare_mask;
-		req->arg[2] = cs->swap_val;
-		req->arg[3] = cs->swap_mask;
-		break;
-	}
-	case SHCA_OP_MASKED_FAA: {
-		const struct ibv_exp_fetch_add *fa = &wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
-		req->raddr = wr->ext_op.masked_atomics.remote_addr;
-		req->rkey = wr->ext_op.masked_atomics.rkey;
-		req->arg[0] = fa->add_val;
-		req->arg[1] = fa->field_boundary;
-		break;
-	}
 	default:
 		break;
 	}
@@ -248,7 +319,7 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 /* One request that was reserved. */
 static int post_one(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
-	struct shca_seg segs[MAX_TASK_SGE];
+	struct shca_seg segs[MAX_TASK_SGE + 4];	/* an atomic's operands */
 	struct shca_req req;
 
 	fill(q, wr, &req, segs);

@@ -144,6 +144,11 @@ static shca_off long_at(struct shca_user_qp *q, uint64_t pos, uint32_t bytes)
 	return l->at;
 }
 
+int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes)
+{
+	return long_at(q, q->pi + ahead, bytes) ? 0 : ENOMEM;
+}
+
 int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
 {
 	if (bytes <= q->sh->sq_stride - sizeof(struct shca_wqe))
@@ -175,6 +180,29 @@ static bool write_inline(struct shca_thread *thr, struct shca_user_qp *q, uint64
 	return true;
 }
 
+/* Copies an atomic's operands, which lie where the caller says, to one segment of the arena. false: no memory. */
+static bool write_operands(struct shca_thread *thr, struct shca_user_qp *q, uint64_t pos, struct shca_wqe *w,
+			   const struct shca_req *req)
+{
+	uint32_t results = req->nsge - req->qkey, bytes = 0;
+
+	for (uint32_t i = results; i < req->nsge; i++)
+		bytes += req->sge[i].len;
+	shca_off at = long_at(q, pos, bytes);
+	if (!at)
+		return false;
+	memcpy(w->sge, req->sge, results * sizeof(*w->sge));
+	w->sge[results] = (struct shca_seg){.where = at, .len = bytes, .lane = SHCA_LANE_ARENA};
+	w->nsge = (uint8_t)(results + 1);
+	w->qkey = 1;
+	char *to = shca_at(thr->base, at);
+	for (uint32_t i = results; i < req->nsge; i++) {
+		memcpy(to, (const void *)(uintptr_t)req->sge[i].where, req->sge[i].len);
+		to += req->sge[i].len;
+	}
+	return true;
+}
+
 /* Copies the request into the queue. Its journal, if it ran partly, stays valid: the position is the queue's head. 0 or
  * ENOMEM: it is not there. */
 static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
@@ -185,7 +213,7 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 	struct shca_wqe *w = shca_wqe_at(thr->base, q->sh, q->pi);
 
 	w->op = req->op;
-	w->flags = req->flags & ~SHCA_WQE_INLINE;
+	w->flags = req->flags & ~(SHCA_WQE_INLINE | SHCA_WQE_OPERANDS_NOW);
 	w->nsge = req->nsge;
 	w->bad = req->bad;
 	w->imm = req->imm;
@@ -195,7 +223,10 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 	w->qkey = req->qkey;
 	w->len = req->len;
 	memcpy(w->arg, req->arg, sizeof(w->arg));
-	if (!(req->flags & SHCA_WQE_INLINE))
+	if (__builtin_expect(req->flags & SHCA_WQE_OPERANDS_NOW, 0)) {
+		if (!write_operands(thr, q, q->pi, w, req))
+			return ENOMEM;
+	} else if (!(req->flags & SHCA_WQE_INLINE))
 		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
 	else if (!write_inline(thr, q, q->pi, w, req))
 		return ENOMEM;
@@ -290,7 +321,7 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 		if (!atomic_load_explicit(&q->sh->shared, memory_order_relaxed))
 			to_shared(q);
 		/* nobody will read it */
-		req->flags &= ~SHCA_WQE_INLINE;
+		req->flags &= ~(SHCA_WQE_INLINE | SHCA_WQE_OPERANDS_NOW);
 		req->nsge = 0;
 		int err = write_wqe(thr, q, wr_id, req);
 		if (!err)

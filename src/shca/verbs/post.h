@@ -17,6 +17,8 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 uint64_t shca_send_room(struct shca_user_qp *q);
 /* Room for the inline data of the request that comes `ahead` requests from now, should it have to wait. 0 or ENOMEM. */
 int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes);
+/* The same for an atomic's operands that are read when it is posted. */
+int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes);
 /* The ring of WQEs, made when the first one is written. 0 or ENOMEM. */
 int shca_reserve_ring(struct shca_user_qp *q);
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op);

@@ -94,6 +94,7 @@ static int send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	qp->max_wr = cap->max_send_wr;
 	qp->sq_mask = ids - 1;
 	qp->max_sge = sge;
+	qp->max_atomic = 8;
 	qp->max_inline = most > room ? most : room;
 	qp->wr_id = calloc(ids, sizeof *qp->wr_id);
 	if (!qp->wr_id)
