@@ -1,25 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations cost as numbers grow, in counted steps (the points "step", "kick" and "rnr-unlink" of the library): with
- * ten times as many objects beside it, an operation takes no more of them. And the lists that other processes follow hold
- * exactly what there is, whatever order it came and went in.
+ * What operations cost as numbers grow, in counted steps: with twenty times as many objects beside it, an operation takes no
+ * more of them. Steps are instructions (counted by the processor's trap flag, so they are the same on a busy machine) or,
+ * where that is not to be had and for what wakes others, queues that are touched (failpoints of the library). And the lists
+ * that other processes follow hold exactly what there is, whatever order it came and went in.
  */
+#define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "rig.h"
 
 static struct rig r;
-static uint64_t steps;
+static _Atomic uint64_t touched;
+/* The helper thread runs no timers while `hold` is set; it says so in `held`. */
+static _Atomic uint32_t hold, held;
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	(void)thr;
 	(void)qp;
 	(void)op;
-	steps += !strcmp(name, "step") || !strcmp(name, "kick") || !strcmp(name, "rnr-unlink");
+	if (!strcmp(name, "kick") || !strcmp(name, "rnr-unlink") || !strcmp(name, "rnr-turn"))
+		atomic_fetch_add(&touched, 1);
+	while (!strcmp(name, "helper-tick") && atomic_load(&hold)) {
+		atomic_store(&held, 1);
+		rig_nap();
+	}
 }
+
+/* ---- instructions ---------------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define TRAP 0x100
+static volatile uint64_t counted;
+static volatile sig_atomic_t counting;
+
+static void trapped(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *u = context;
+
+	(void)sig;
+	(void)info;
+	counted++;
+	if (!counting)
+		u->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP;
+}
+
+static void count_begin(void)
+{
+	struct sigaction sa = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
+
+	CHECK(!sigaction(SIGTRAP, &sa, NULL));
+	counted = 0;
+	counting = 1;
+	__asm__ volatile("sub $128, %%rsp; pushf; orq %0, (%%rsp); popf; add $128, %%rsp" ::"i"(TRAP) : "memory", "cc");
+}
+static uint64_t count_end(void)
+{
+	counting = 0;
+	__asm__ volatile("nop; nop" ::: "memory");
+	return counted;
+}
+#else
+static uint64_t touched_before;
+static void count_begin(void)
+{
+	touched_before = touched;
+}
+static uint64_t count_end(void)
+{
+	return touched - touched_before;
+}
+#endif
 
 static struct ibv_qp *queue(struct ibv_cq *cq, struct ibv_srq *srq, uint32_t flags)
 {
@@ -42,15 +99,15 @@ static void connect_both(struct ibv_qp *a, struct ibv_qp *b)
 	}
 }
 
+enum { FEW = 20, MANY = 20 * FEW };
+
 /* Steps of an operation among few and among many. */
 static void compare(const char *what, uint64_t few, uint64_t many)
 {
-	printf("%-40s %6lu %6lu\n", what, (unsigned long)few, (unsigned long)many);
-	if (many > few + few / 2 + 4)
-		FAIL("%s: %lu steps among few, %lu among ten times as many", what, (unsigned long)few, (unsigned long)many);
+	printf("%-48s %7lu %7lu\n", what, (unsigned long)few, (unsigned long)many);
+	if (many > few + few / 2 + 40)
+		FAIL("%s: %lu steps among few, %lu among %d times as many", what, (unsigned long)few, (unsigned long)many, MANY / FEW);
 }
-
-enum { FEW = 20, MANY = 10 * FEW };
 
 /* ---- lists ----------------------------------------------------------------------------------------------------------- */
 
@@ -94,21 +151,220 @@ static void lists(void)
 	CHECK(!listed(qp, 64) && !shca_destroy_cq(cq) && !r.m->cross_n);
 }
 
-static uint64_t destroy_oldest(int n)
+/* ---- making and destroying ------------------------------------------------------------------------------------------- */
+
+enum kind { QP, CQ, SRQ, KINDS };
+static const char *const kind_name[KINDS] = {"queue", "completion queue", "shared receive queue"};
+
+struct thing {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+};
+
+static void make(struct thing *t, enum kind kind, struct ibv_cq *cq)
 {
-	struct ibv_cq *cq[MANY];
-	struct ibv_qp *qp[MANY];
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4, .max_sge = 1}};
+
+	if (kind == QP)
+		t->qp = queue(cq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+	else if (kind == CQ)
+		t->cq = rig_cq(&r, 8, NULL);
+	else
+		CHECK(t->srq = shca_create_srq(r.pd, &srq));
+}
+
+static void destroy(struct thing *t)
+{
+	CHECK(!(t->qp && shca_destroy_qp(t->qp)) && !(t->srq && shca_destroy_srq(t->srq)) && !(t->cq && shca_destroy_cq(t->cq)));
+	memset(t, 0, sizeof(*t));
+}
+
+/* One more is made, and the oldest destroyed, among n. */
+static void among(enum kind kind, int n, uint64_t *made, uint64_t *destroyed)
+{
+	static struct thing things[MANY + 2];
+	struct ibv_cq *cq = rig_cq(&r, 8, NULL);
+
+	for (int i = 0; i < n; i++)
+		make(&things[i], kind, cq);
+	/* the allocators of fabric and process now and then do more: the cheapest of several counts */
+	*made = *destroyed = UINT64_MAX;
+	for (int i = 0; i < 8; i++) {
+		count_begin();
+		make(&things[n], kind, cq);
+		uint64_t took = count_end();
+		*made = took < *made ? took : *made;
+		count_begin();
+		destroy(&things[i]);
+		took = count_end();
+		*destroyed = took < *destroyed ? took : *destroyed;
+		things[i] = things[n];
+		memset(&things[n], 0, sizeof(things[n]));
+	}
+	for (int i = 0; i < n; i++)
+		destroy(&things[i]);
+	CHECK(!shca_destroy_cq(cq));
+}
+
+static void objects(void)
+{
+	for (enum kind k = 0; k < KINDS; k++) {
+		uint64_t made[2], destroyed[2];
+		char what[80];
+		among(k, FEW, &made[0], &destroyed[0]);
+		among(k, MANY, &made[1], &destroyed[1]);
+		snprintf(what, sizeof(what), "make a %s", kind_name[k]);
+		compare(what, made[0], made[1]);
+		snprintf(what, sizeof(what), "destroy a %s", kind_name[k]);
+		compare(what, destroyed[0], destroyed[1]);
+	}
+}
+
+/* ---- receives ----------------------------------------------------------------------------------------------------------- */
+
+static void post(struct ibv_srq *srq, int n)
+{
+	struct ibv_recv_wr recv[MANY], *bad;
+
+	for (int i = 0; i < n; i++)
+		recv[i] = (struct ibv_recv_wr){.next = i + 1 < n ? &recv[i + 1] : NULL};
+	CHECK(!shca_post_srq_recv(srq, recv, &bad));
+}
+
+/* The next requests that complete are those of senders first, first + 1, ...; the others wait. */
+static void come(struct ibv_cq *cq, uint64_t first, int n)
+{
+	struct ibv_wc wc;
 
 	for (int i = 0; i < n; i++) {
-		cq[i] = rig_cq(&r, 8, NULL);
-		qp[i] = queue(cq[i], NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+		int got = shca_poll_cq(cq, 1, &wc);
+		if (got != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != first + (uint64_t)i)
+			FAIL("sender %lu: %d completions, of sender %lu with status %d", (unsigned long)first + (unsigned long)i, got,
+			     got ? (unsigned long)wc.wr_id : 0, got ? wc.status : 0);
 	}
-	steps = 0;
-	CHECK(!shca_destroy_qp(qp[0]) && !shca_destroy_cq(cq[0]));
-	uint64_t took = steps;
-	for (int i = 1; i < n; i++)
-		CHECK(!shca_destroy_qp(qp[i]) && !shca_destroy_cq(cq[i]));
-	return took;
+	if (shca_poll_cq(cq, 1, &wc))
+		FAIL("%d receives for more than %d senders: sender %lu, status %d", n, n, (unsigned long)wc.wr_id, wc.status);
+}
+
+/* n senders wait for receives of one SRQ. What a receive costs; and each is for whoever waits longest and can use it. */
+static void stalled(int n, uint64_t *one, uint64_t *several)
+{
+	static struct ibv_qp *qp[MANY][2];
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = MANY, .max_sge = 1}};
+	struct ibv_srq *srq = shca_create_srq(r.pd, &init);
+	struct ibv_cq *scq = rig_cq(&r, 2 * MANY, NULL), *rcq = rig_cq(&r, 2 * MANY, NULL);
+	struct ibv_wc wc;
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+
+	CHECK(srq);
+	atomic_store(&hold, 1);
+	for (int i = 0; i < n; i++) {
+		qp[i][0] = queue(scq, NULL, 0);
+		qp[i][1] = queue(rcq, srq, 0);
+		connect_both(qp[i][0], qp[i][1]);
+	}
+	for (int i = 0; i < n; i++) {
+		struct ibv_send_wr send = {.wr_id = (uint64_t)i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+		CHECK(!shca_post_send(qp[i][0], &send, &bad));
+	}
+	/* its timers would give the receives to others */
+	rig_await(&held, 1);
+	post(srq, 1);
+	come(scq, 0, 1);
+	uint64_t before = touched;
+	post(srq, 1);
+	*one = touched - before;
+	come(scq, 1, 1);
+	before = touched;
+	post(srq, 4);
+	*several = touched - before;
+	come(scq, 2, 4);
+	/* the next two fail, and stand there still: what they cannot use is the third's */
+	atomic_store(&hold, 0);
+	for (int i = 6; i < 8; i++) {
+		CHECK(!shca_modify_qp(qp[i][0], &error, IBV_QP_STATE));
+		CHECK(shca_poll_cq(scq, 1, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == (uint64_t)i);
+	}
+	atomic_store(&held, 0);
+	atomic_store(&hold, 1);
+	rig_await(&held, 1);
+	post(srq, 1);
+	CHECK(shca_poll_cq(scq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS && !shca_poll_cq(scq, 1, &wc));
+	atomic_store(&hold, 0);
+	for (int i = 0; i < n; i++)
+		CHECK(!shca_destroy_qp(qp[i][0]) && !shca_destroy_qp(qp[i][1]));
+	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(scq) && !shca_destroy_cq(rcq));
+}
+
+static void wake(void)
+{
+	uint64_t one[2], several[2];
+
+	stalled(FEW, &one[0], &several[0]);
+	stalled(MANY, &one[1], &several[1]);
+	compare("a receive beside stalled senders: queues", one[0], one[1]);
+	compare("four receives: queues", several[0], several[1]);
+	if (one[1] > 4 || several[1] > 16)
+		FAIL("a receive for one of many senders touched %lu queues, four for four %lu", (unsigned long)one[1],
+		     (unsigned long)several[1]);
+}
+
+/* A region goes, and the receives that were posted into it are not even looked at: they cannot be read meanwhile. What lands
+ * in them fails, and the memory is as it was. */
+static void deregister(int n, uint64_t *took)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 1024, .max_sge = 1}};
+	struct ibv_srq *srq = shca_create_srq(r.pd, &init);
+	struct ibv_cq *cq = rig_cq(&r, 16, NULL);
+	struct ibv_qp *a = queue(cq, NULL, 0), *b = queue(cq, srq, 0);
+	char *mem = shca_buf_alloc(r.ctx, 4096), text[8] = "message";
+	struct ibv_mr *mr = shca_reg_mr(r.pd, mem, 4096, (uintptr_t)mem, IBV_ACCESS_LOCAL_WRITE), *other;
+	struct ibv_sge sge = {(uintptr_t)mem, 64, mr->lkey}, out = {(uintptr_t)text, 8, 0};
+	struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {.sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE}, *bad;
+	struct ibv_wc wc;
+	int there = 0;
+
+	CHECK(srq && mem && mr);
+	connect_both(a, b);
+	for (int i = 0; i < n; i++)
+		CHECK(!shca_post_srq_recv(srq, &recv, &bad_recv));
+	/* one that goes beside it changes nothing */
+	CHECK((other = shca_reg_mr(r.pd, mem, 4096, (uintptr_t)mem, 0)) && !shca_dereg_mr(other));
+	CHECK(!shca_post_send(a, &send, &bad));
+	while (there < 2 && shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
+		there++;
+	CHECK(there == 2 && !memcmp(mem, text, 8));
+	struct shca_user_srq *u = (struct shca_user_srq *)srq;
+	void *receives = shca_at(r.m->base, u->rq.sh->wqes);
+	size_t bytes = (size_t)u->rq.size * u->rq.sh->stride;
+	CHECK(!((uintptr_t)receives & 4095) && !mprotect(receives, bytes, PROT_NONE));
+	count_begin();
+	int err = shca_dereg_mr(mr);
+	*took = count_end();
+	CHECK(!err && !mprotect(receives, bytes, PROT_READ | PROT_WRITE));
+	memset(mem, 0, 64);
+	CHECK(!shca_post_send(a, &send, &bad));
+	there = 0;
+	while (there < 2 && shca_poll_cq(cq, 1, &wc) == 1) {
+		if (wc.status != (wc.opcode & IBV_WC_RECV ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR))
+			FAIL("a receive whose region is gone: opcode %d, status %d", wc.opcode, wc.status);
+		there++;
+	}
+	CHECK(there == 2 && !mem[0]);
+	CHECK(!shca_destroy_qp(a) && !shca_destroy_qp(b) && !shca_destroy_srq(srq) && !shca_destroy_cq(cq));
+	CHECK(!shca_buf_free(r.ctx, mem));
+}
+
+static void regions(void)
+{
+	uint64_t few, many;
+
+	deregister(FEW, &few);
+	deregister(MANY, &many);
+	compare("deregister beside receives", few, many);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
@@ -155,10 +411,13 @@ static void memory(void)
 int main(void)
 {
 	alarm(100);
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	rig_virtual(&r, NULL);
 	lists();
 	memory();
-	compare("destroy a queue and its CQ", destroy_oldest(FEW), destroy_oldest(MANY));
+	objects();
+	wake();
+	regions();
 	rig_virtual_leave(&r);
 	return 0;
 }

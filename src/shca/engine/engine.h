@@ -122,7 +122,10 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 }
 /* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
-void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);	/* receives became available: RNR-stalled queues run */
+/* A receive is there: queues that RNR has stopped run in shca_drain, one after the other, while there are receives for them. */
+void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq);
+/* All of them are to look again, whether there is one or not. */
+void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);
 
 /* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
  * inside the engine may follow it. */
@@ -315,7 +318,20 @@ static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off o
 /* Whether a receive has no more segments than it has room for. */
 static inline bool shca_rwqe_sound(const struct shca_rwqe *w, uint32_t stride)
 {
-	return w->nsge <= (stride - sizeof(*w)) / sizeof(struct shca_seg);
+	return w->nsge <= (stride - sizeof(*w)) / (sizeof(struct shca_seg) + sizeof(struct shca_ground));
+}
+static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, uint32_t stride, uint32_t segment)
+{
+	return (struct shca_ground *)((char *)w + stride) - 1 - segment;
+}
+/* Whether the regions of a receive are what they were when it was posted. Inside the engine, before it is written to: whoever
+ * takes a region away counts up `withdrawn` before he waits (I8), so either that is seen here, or he waits for us. */
+bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride);
+static inline bool shca_rwqe_stands(const struct shca_member *m, uint32_t proc, const struct shca_rwqe *w, uint32_t stride)
+{
+	return __builtin_expect(w->withdrawn == atomic_load_explicit(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn,
+								     memory_order_acquire), 1) ||
+	       shca_rwqe_regions(m, w, stride);
 }
 static inline struct shca_rwqe *shca_rwqe_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 {
@@ -377,12 +393,22 @@ void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index,
 void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq);
 /* The owner: whether the receive at index was returned; it is IDLE then. */
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
+/* Whether there is a receive that shca_rq_take could take. */
+bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq);
 /* Puts qp on the list of queues that are run when a receive is posted; it may stand on one list only. */
 void shca_rnr_link(struct shca_thread *thr, struct shca_rq *rq, struct shca_qp *qp);
+static inline bool shca_rnr_any(const struct shca_rq *rq)
+{
+	return (atomic_load_explicit(&rq->rnr, memory_order_relaxed) |
+		atomic_load_explicit(&rq->rnr_turn.first, memory_order_relaxed)) != 0;
+}
+/* Takes the queue off that has stood there longest. 0: there is none. */
+shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq);
 /* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
  * making or has in hands, or that was lost with one: only quiesces tell. */
 uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
-/* The link is nobody's: who made it is done, its list was emptied then, and every thread has left the engine since. */
+/* The link is nobody's, unless the queue stands on its list after all: who made it is done, its list was emptied then, and every
+ * thread has left the engine since. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */

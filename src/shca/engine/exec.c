@@ -271,7 +271,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
 		/* the receive is its owner's again, perhaps: it may not be touched */
 		status = qp->step_status;
-	} else if (__builtin_expect(w->bad || !shca_rwqe_sound(w, r->rq->stride), 0)) {
+	} else if (__builtin_expect(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
+				    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride), 0)) {
 		status = IBV_WC_LOC_PROT_ERR;
 	} else if (receive_room(w) < (uint64_t)req->len + skip) {
 		status = IBV_WC_LOC_LEN_ERR;

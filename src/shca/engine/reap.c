@@ -227,14 +227,15 @@ struct link {
 	uint32_t qpn, link;
 };
 
-static struct link *links_seen(struct shca_thread *thr, uint32_t *n)
+/* The dead one's own are among them: they must stand nowhere when their memory goes. false: no memory. */
+static bool links_seen(struct shca_thread *thr, uint32_t slot, struct link **seen, uint32_t *n)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high), cap = 0;
 	struct link *links = NULL;
 
 	*n = 0;
 	for (uint32_t p = 0; p < high; p++) {
-		if (!live(thr, p))
+		if (p != slot && !live(thr, p))
 			continue;
 		for_each_qp(thr, qp, p) {
 			uint32_t link = shca_rnr_unlink(thr, qp);
@@ -242,8 +243,11 @@ static struct link *links_seen(struct shca_thread *thr, uint32_t *n)
 				continue;
 			if (*n == cap) {
 				struct link *more = realloc(links, (cap ? 2 * cap : 16) * sizeof(*more));
-				if (!more)
-					break;	/* timers will run the rest */
+				if (!more) {
+					free(links);
+					*n = 0;
+					return false;
+				}
 				links = more;
 				cap = cap ? 2 * cap : 16;
 			}
@@ -251,7 +255,8 @@ static struct link *links_seen(struct shca_thread *thr, uint32_t *n)
 		}
 		shca_drain(thr);
 	}
-	return links;
+	*seen = links;
+	return true;
 }
 
 /* Of these links, those that are still the same, their lists emptied once more. */
@@ -343,8 +348,7 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 	case STAGE_OTHERS:
 		finish_for_others(thr, r->slot);
 		SHCA_FAILPOINT(thr, "reap-links", NULL, 0);
-		r->links = links_seen(thr, &r->n);
-		return true;
+		return links_seen(thr, r->slot, &r->links, &r->n);
 	case STAGE_LINKS:
 		if (r->n && !quiet(thr, r, SHCA_NOBODY))
 			return false;

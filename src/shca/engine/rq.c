@@ -8,6 +8,17 @@ static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const str
 	return (_Atomic uint64_t *)shca_at(thr->base, rq->marks) + index;
 }
 
+bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride)
+{
+	for (uint32_t i = 0; i < w->nsge; i++) {
+		const struct shca_ground *g = shca_rwqe_ground(w, stride, i);
+		const struct shca_mr *mr = shca_mr_entry(m, g->index);
+		if (!mr || atomic_load_explicit(&mr->version, memory_order_acquire) != g->version)
+			return false;
+	}
+	return true;
+}
+
 static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t limit)
 {
 	/* one store disarms and raises: whoever dies here has done both or nothing */
@@ -17,19 +28,18 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 	shca_async_wake(thr, rq->proc);
 }
 
-int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
+/* The next receive from position *at on: its index, and *at is its position; or what shca_rq_take returns for none. */
+static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at)
 {
-	uint64_t mask;
+	uint64_t mask, pos = *at;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
-	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	for (;;) {
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
-		uint64_t at = e >> 24;
 
-		if (at != (pos & SHCA_POS_MASK)) {
+		if (e >> 24 != (pos & SHCA_POS_MASK)) {
 			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old */
-			uint64_t ahead = (at - pos) & SHCA_POS_MASK;
+			uint64_t ahead = ((e >> 24) - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
 			if (__builtin_expect((ahead & mask) != 0, 0))
@@ -41,18 +51,39 @@ int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, stru
 			return -1;
 		if (__builtin_expect((e & 0xffffff) > mask, 0))
 			return SHCA_RQ_BROKEN;
-		struct shca_rwqe *w = shca_rwqe_at(thr, rq, e & 0xffffff);
-		if (!shca_rwqe_posted(w, pos) || !shca_rwqe_take(thr, rq, w, e & 0xffffff, pos, qpn, journal)) {
-			pos++;
-			continue;
+		if (shca_rwqe_posted(shca_rwqe_at(thr, rq, e & 0xffffff), pos)) {
+			*at = pos;
+			return (int)(e & 0xffffff);
 		}
+		pos++;
+	}
+}
+
+int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, struct shca_qp *journal)
+{
+	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	for (;; pos++) {
+		int index = next_posted(thr, rq, &pos);
+		if (index < 0)
+			return index;
+		if (!shca_rwqe_take(thr, rq, shca_rwqe_at(thr, rq, (uint32_t)index), (uint32_t)index, pos, qpn, journal))
+			continue;
 		uint32_t word = atomic_load_explicit(&rq->limit, memory_order_relaxed), limit = word & ~SHCA_LIMIT_EVENT;
 		/* head is a hint, and other takers move it too: as a signed difference, for pos may be behind tail by now */
 		if (limit &&
 		    (int64_t)(atomic_load_explicit(&rq->tail, memory_order_relaxed) - (pos + 1)) < (int64_t)limit)
 			limit_reached(thr, rq, word);
-		return (int)(e & 0xffffff);
+		return index;
 	}
+}
+
+bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
+{
+	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	/* a ring that cannot be right: who wants a receive of it is to learn that */
+	return next_posted(thr, rq, &pos) != -1;
 }
 
 bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
@@ -90,8 +121,8 @@ void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
 	/* pairs with the heavy fence of a queue that stalls for want of a receive (run.c) */
 	shca_light_fence(thr->m);
-	if (__builtin_expect(atomic_load_explicit(&rq->rnr, memory_order_relaxed) != 0, 0))
-		shca_recv_kick(thr, rq);
+	if (__builtin_expect(shca_rnr_any(rq), 0))
+		shca_recv_wake(thr, rq);
 }
 
 void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
@@ -119,15 +150,79 @@ bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index
 					      shca_rword(SHCA_R_IDLE, 0, 0));
 }
 
-/* The stack of stalled queues is taken whole: no element can come back while it is being taken (no ABA). */
-void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
+/*
+ * Queues that wait for a receive, first come, first served. Who comes puts itself on the stack `rnr`. That is taken whole: no
+ * element can come back while it is being taken (no ABA); and turned round to become `rnr_turn`, from which queues are taken one
+ * by one; there a count that goes with the pointer tells of elements that came back.
+ *
+ * Who takes a queue off makes its link (rnr_linked) even and kicks it. A queue that is kicked and finds no receive puts itself
+ * there again, at the end. Links that went with a thread that died are found by the reaper (reap.c).
+ */
+static shca_off unlinked(struct shca_thread *thr, struct shca_qp *qp)
 {
-	shca_off off;
+	SHCA_FAILPOINT(thr, "rnr-unlink", qp, 0);
+	atomic_fetch_add(&qp->rnr_linked, 1);
+	return shca_off_of(thr->m, qp);
+}
 
-	/* the queues are anybody's */
-	shca_widen(thr);
-	off = atomic_exchange(&rq->rnr, 0);
+static bool turn_to(struct shca_rq *rq, uint64_t first, uint64_t count, uint64_t to)
+{
+	unsigned __int128 old = (unsigned __int128)count << 64 | first, new = (unsigned __int128)(count + 1) << 64 | to;
 
+	return __sync_bool_compare_and_swap((unsigned __int128 *)&rq->rnr_turn, old, new);
+}
+
+/* Turns the stack round: the first one that came. 0: nobody came. The others are put before whoever has got into rnr_turn. */
+static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
+{
+	struct shca_qp *first = NULL, *last = NULL, *qp;
+	shca_off off = atomic_exchange(&rq->rnr, 0);
+
+	if (off)
+		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
+	/* I7: a list that goes round has an end, too */
+	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS && (qp = shca_at_checked(thr->m, off, sizeof(*qp))); n++) {
+		SHCA_FAILPOINT(thr, "rnr-turn", qp, 0);
+		off = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
+		atomic_store_explicit(&qp->rnr_next, first ? shca_off_of(thr->m, first) : 0, memory_order_relaxed);
+		first = qp;
+		last = last ? last : qp;
+	}
+	if (first == last)
+		return first;
+	uint64_t rest = atomic_load_explicit(&first->rnr_next, memory_order_relaxed), before, count;
+	do {
+		count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
+		before = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);
+		atomic_store_explicit(&last->rnr_next, before, memory_order_relaxed);
+	} while (!turn_to(rq, before, count, rest));
+	SHCA_FAILPOINT(thr, "rnr-turned", first, 0);
+	/* Who posted a receive meanwhile has seen neither list: our caller's next look sees that receive. Pairs with the light
+	 * fence of shca_rq_post. */
+	shca_heavy_fence(thr->m);
+	return first;
+}
+
+shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
+{
+	for (;;) {
+		/* the count first: then it is as old as the pointer, or older, and the exchange fails */
+		uint64_t count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
+		shca_off off = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);
+		if (!off) {
+			struct shca_qp *first = turn_round(thr, rq);
+			return first ? unlinked(thr, first) : 0;
+		}
+		struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
+		/* I7: a list that leads nowhere ends. The link is read before the queue is ours: if another has it meanwhile, the
+		 * count has changed. It stays where it is: we are inside the engine. */
+		if (turn_to(rq, off, count, qp ? atomic_load_explicit(&qp->rnr_next, memory_order_relaxed) : 0))
+			return qp ? unlinked(thr, qp) : 0;
+	}
+}
+
+static void kick_chain(struct shca_thread *thr, shca_off off)
+{
 	if (off)
 		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
 	/* I7: a list that goes round has an end, too */
@@ -136,11 +231,23 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 		if (!qp)
 			break;
 		shca_off next = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
-		SHCA_FAILPOINT(thr, "rnr-unlink", qp, 0);
-		atomic_fetch_add(&qp->rnr_linked, 1);
-		shca_kick(thr, off);
+		shca_kick(thr, unlinked(thr, qp));
 		off = next;
 	}
+}
+
+void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
+{
+	uint64_t first, count;
+
+	/* the queues are anybody's */
+	shca_widen(thr);
+	do {
+		count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
+		first = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);
+	} while (first && !turn_to(rq, first, count, 0));
+	kick_chain(thr, first);
+	kick_chain(thr, atomic_exchange(&rq->rnr, 0));
 }
 
 /* The list that a queue stands on, if that still exists. */
@@ -167,7 +274,8 @@ uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp)
 
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link)
 {
-	if (atomic_compare_exchange_strong(&qp->rnr_linked, &link, link + 1))
+	/* since its list was emptied, the thread that turned it round (turn_round) may have put it back */
+	if (shca_rnr_unlink(thr, qp) == link && atomic_compare_exchange_strong(&qp->rnr_linked, &link, link + 1))
 		shca_kick(thr, shca_off_of(thr->m, qp));
 }
 

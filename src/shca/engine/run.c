@@ -156,11 +156,51 @@ int shca_take_left(struct shca_thread *thr)
 	return taken;
 }
 
+/*
+ * What a receive wakes. Of the queues that wait for one, the first is taken off and run, and then, if there is a receive still,
+ * the next: whoever was woken may have no use for it (it was run by its timer meanwhile, or has failed), and k receives that are
+ * posted together are for k queues. The list's item of todo_items stands below the queue that it has woken. If this thread dies
+ * the reaper empties the lists of all; if it is stopped, or has done enough, the queues have their timers.
+ */
+#define TODO_RECEIVES 1u		/* an item's offset is a receive queue's */
+
+void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq)
+{
+	shca_off item = shca_off_of(thr->m, rq) | TODO_RECEIVES;
+
+	if (thr->todo_n && thr->todo_items[thr->todo_n - 1].qp == item)
+		return;
+	/* whose queues wait is not known */
+	shca_widen(thr);
+	if (!todo_add(thr, item))
+		shca_recv_kick(thr, rq);
+}
+
+static void wake_next(struct shca_thread *thr, shca_off off)
+{
+	struct shca_rq *rq = shca_rq_at(thr->m, off);
+	shca_off qp;
+
+	shca_widen(thr);
+	if (!rq || !thr->budget || !shca_rq_ready(thr, rq) || !(qp = shca_rnr_next(thr, rq)))
+		return;
+	SHCA_FAILPOINT(thr, "rnr-woken", qp_at(thr, qp), 0);
+	thr->budget--;
+	/* there is room: where it stood a moment ago */
+	todo_add(thr, off | TODO_RECEIVES);
+	shca_kick(thr, qp);
+}
+
 void shca_drain(struct shca_thread *thr)
 {
 	thr->budget = BUDGET;
 	while (thr->todo_n) {
-		struct shca_qp *qp = qp_at(thr, thr->todo_items[--thr->todo_n].qp);
+		shca_off off = thr->todo_items[--thr->todo_n].qp;
+		if (off & TODO_RECEIVES) {
+			wake_next(thr, off & ~(shca_off)TODO_RECEIVES);
+			continue;
+		}
+		struct shca_qp *qp = qp_at(thr, off);
 		if (!begin(thr, qp, thr->slot))
 			continue;
 		if (__builtin_expect(thr->budget, 1))
@@ -254,8 +294,8 @@ static void enable(struct shca_thread *thr, const struct shca_qp *qp, const stru
 		SHCA_FAILPOINT(thr, "enable-raised", qp, wqe->op);
 		/* pairs with the heavy fence of a queue that stalls for want of a receive */
 		shca_full_fence();
-		if (atomic_load(&rq->rnr))
-			shca_recv_kick(thr, rq);
+		if (shca_rnr_any(rq))
+			shca_recv_wake(thr, rq);
 	}
 }
 

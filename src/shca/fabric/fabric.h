@@ -225,14 +225,20 @@ static inline void *shca_number_get(const struct shca_member *m, uint32_t number
 					  memory_order_acquire);
 	return (e & 7) == kind && shca_off_here(m, e) ? m->base + (e & ~(uint64_t)7) : NULL;
 }
+/* The entry of a region, by its key's index; NULL: there is none, or not here. */
+static inline struct shca_mr *shca_mr_entry(const struct shca_member *m, uint32_t index)
+{
+	shca_off seg = atomic_load_explicit(&m->mr_segs[(index / SHCA_MR_SEG) & (SHCA_MR_SEGS - 1)], memory_order_acquire);
+	if (!seg || !shca_off_here(m, seg))
+		return NULL;
+	return (struct shca_mr *)(m->base + seg) + (index & (SHCA_MR_SEG - 1));
+}
 /* The region of a key, or NULL. The caller checks domain, access and bounds. */
 static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t key)
 {
-	shca_off seg = atomic_load_explicit(&m->mr_segs[key >> 18], memory_order_acquire);
-	if (!seg || !shca_off_here(m, seg))
-		return NULL;
-	struct shca_mr *mr = (struct shca_mr *)(m->base + seg) + ((key >> 8) & (SHCA_MR_SEG - 1));
-	return atomic_load_explicit(&mr->key, memory_order_acquire) == key ? mr : NULL;
+	struct shca_mr *mr = shca_mr_entry(m, key >> 8);
+
+	return mr && atomic_load_explicit(&mr->key, memory_order_acquire) == key ? mr : NULL;
 }
 
 /* ---- member.c --------------------------------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ struct shca_mr {
 	uint64_t where;			/* ARENA: offset; else: address in the owner */
 	_Atomic uint32_t gen;
 	uint32_t index;			/* of the entry: key >> 8 */
-	uint32_t received;		/* receives were posted into it: the owner looks for them when it goes */
+	_Atomic uint32_t version;	/* counted up when what it opened ends, behind `key`: receives posted into it note it */
 	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct shca_mr) == 64, "a region is one line");
@@ -257,12 +257,17 @@ enum shca_rwqe_state { SHCA_R_IDLE = 0, SHCA_R_POSTED, SHCA_R_TAKEN, SHCA_R_RETU
 #define SHCA_FLUSHER 0xffffffu		/* as the taker: whoever flushes the receive queue; no queue has this number */
 struct shca_rwqe {
 	_Atomic uint64_t word;
-	uint32_t nsge;
 	uint32_t src_qp;		/* UD with an immediate: who sent it; XRC: the receiving QP. Written before the CQE */
-	uint32_t wc_flags;		/* UD with an immediate: IBV_WC_GRH */
-	uint32_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
-	uint32_t reserved[2];
-	struct shca_seg sge[];		/* max_sge of the queue */
+	uint32_t withdrawn;		/* of its owner when it was posted: while that stands still, so do its regions */
+	uint8_t nsge;
+	uint8_t bad;			/* a key was wrong when it was posted: the message that lands here fails */
+	uint8_t wc_flags;		/* UD with an immediate: IBV_WC_GRH */
+	uint8_t reserved[5];
+	struct shca_seg sge[];		/* max_sge of the queue; and from the end backwards, as many struct shca_ground */
+};
+/* The region that a segment of a receive lies in, as it was then. */
+struct shca_ground {
+	uint32_t index, version;
 };
 
 /* A receive queue: of one QP, or shared. ring[position & mask] holds the index of the receive posted there. Positions
@@ -293,8 +298,12 @@ struct shca_rq {
 	_Atomic uint64_t enabled;	/* managed: positions below may be taken */
 	_Atomic uint32_t returned;	/* some receive is in state RETURNED: the owner posts it again */
 #define SHCA_LIMIT_EVENT 0x80000000u
-	/* queues stopped by RNR */
-	shca_aligned _Atomic uint64_t rnr;	/* stack of QP offsets, linked by qp.rnr_next; taken whole */
+	/* Queues stopped by RNR, linked by qp.rnr_next: in `rnr` those that came lately, the last one first, taken whole; in
+	 * `rnr_turn` those before them, the first one first, taken one by one (rq.c). `count` tells one state from the next. */
+	shca_aligned _Atomic uint64_t rnr;
+	struct shca_turn {
+		_Atomic uint64_t first, count;
+	} __attribute__((aligned(16))) rnr_turn;
 };
 
 /* ---- queue pairs ------------------------------------------------------------------------------------------ */

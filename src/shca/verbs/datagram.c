@@ -95,7 +95,8 @@ static inline struct shca_rwqe *take(struct shca_thread *thr, struct shca_qp *qp
 	struct shca_rwqe *w = rwqe_of(r, e);
 
 	if (e >> 24 != (pos & SHCA_POS_MASK) || !shca_rwqe_posted(w, pos) || w->bad || w->nsge != 1 ||
-	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(thr->m, w->sge[0].where, len + GRH))
+	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(thr->m, w->sge[0].where, len + GRH) ||
+	    !shca_rwqe_stands(thr->m, r->slot, w, r->stride))
 		return NULL;
 	qp->step_op = SHCA_OP_SEND;
 	SHCA_FAILPOINT(thr, "exec", qp, SHCA_OP_SEND);

@@ -139,7 +139,6 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 	shca_off off;
 	uint64_t *wr_id;		/* by index */
 	_Atomic uint64_t *marks;	/* shca_rq.marks */
-	uint32_t *keys;			/* of the segments posted, by index * max_sge: for dereg */
 	uint32_t *fifo;			/* free indexes, first-in first-out */
 	uint32_t fifo_head, fifo_tail;	/* count = tail - head */
 	uint32_t size, max_sge;		/* size is a power of two */

@@ -259,44 +259,17 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	return &mr->mr;
 }
 
-static void spoil_receives(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t key)
-{
-	shca_lock(&rq->lock);
-	for (uint32_t i = 0; rq->keys && i < rq->size; i++)
-		for (uint32_t k = 0; k < rq->max_sge; k++)
-			if (rq->keys[i * rq->max_sge + k] == key)
-				shca_rwqe_at(thr, rq->sh, i)->bad = IBV_WC_LOC_PROT_ERR;
-	shca_unlock(&rq->lock);
-}
-
-/* Receives that were posted into a region which is gone fail the message that lands in them: their addresses were
- * resolved when they were posted. A slot that is free gets posted anew before it matters. */
-static void spoil_all_receives(struct shca_thread *thr, struct shca_context *c, uint32_t key)
-{
-	pthread_mutex_lock(&c->mutex);
-	for (struct shca_user_qp *qp = c->qps; qp; qp = qp->next) {
-		pthread_mutex_lock(&qp->qp.mutex);	/* a reset makes its receive queue anew */
-		if (qp->rq == &qp->own_rq)
-			spoil_receives(thr, qp->rq, key);
-		pthread_mutex_unlock(&qp->qp.mutex);
-	}
-	for (struct shca_user_srq *srq = c->srqs; srq; srq = srq->next)
-		spoil_receives(thr, &srq->rq, key);
-	pthread_mutex_unlock(&c->mutex);
-}
-
 /* Takes the key away and waits until nobody is using the region (I8). */
 static int mr_close(struct shca_context *c, struct shca_mr *sh)
 {
 	struct shca_thread *thr = shca_thread_get(c->m);
 	if (!thr)
 		return errno;
-	uint32_t key = atomic_exchange(&sh->key, 0);
+	atomic_store(&sh->key, 0);
+	/* behind the key (resolve_receive): receives that were posted into it fail the message that lands in them */
+	atomic_fetch_add(&sh->version, 1);
 	SHCA_FAILPOINT(thr, "dereg-closed", NULL, 0);
 	shca_withdraw(c->m, c->m->slot);
-	if (sh->received)
-		spoil_all_receives(thr, c, key);
-	sh->received = 0;
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "dereg-quiesced", NULL, 0);
 	return 0;

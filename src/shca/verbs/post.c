@@ -32,8 +32,6 @@ static inline __attribute__((always_inline)) bool resolve_local(struct shca_memb
 
 	if (__builtin_expect(!mr, 0) || mr->proc != m->slot)
 		return false;
-	if (write && __builtin_expect(!mr->received, 0))
-		mr->received = 1;
 	return shca_region_at(m, mr, sge->addr, sge->length, seg);
 }
 
@@ -632,7 +630,7 @@ int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t m
 	rq->max_sge = max_sge;
 	rq->sh = shca_at(m->base, rq->off);
 	rq->sh->log2 = log2;
-	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * sizeof(struct shca_seg) + 63) & ~63u;
+	rq->sh->stride = (uint32_t)(sizeof(struct shca_rwqe) + max_sge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) + 63) & ~63u;
 	rq->sh->ring = rq->off + offsetof(struct shca_rq, none);	/* of 2^0 entries: a multiple of a line */
 	rq->sh->proc = m->slot;
 	/* positions begin at the size: a zeroed ring is a lap behind */
@@ -655,16 +653,14 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 	shca_off wqes = shca_mem_alloc(m, (uint64_t)size * sh->stride);
 	rq->wr_id = calloc(size, sizeof(*rq->wr_id));
 	rq->fifo = calloc(size, sizeof(*rq->fifo));
-	rq->keys = calloc((size_t)size * rq->max_sge, sizeof(*rq->keys));
-	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo || !rq->keys) {
+	if (!ring || !marks || !wqes || !rq->wr_id || !rq->fifo) {
 		shca_mem_free(m, ring, size * sizeof(uint64_t));
 		shca_mem_free(m, marks, size * sizeof(uint64_t));
 		shca_mem_free(m, wqes, (uint64_t)size * sh->stride);
 		free(rq->wr_id);
 		free(rq->fifo);
-		free(rq->keys);
 		rq->wr_id = NULL;
-		rq->fifo = rq->keys = NULL;
+		rq->fifo = NULL;
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < size; i++)
@@ -690,7 +686,6 @@ void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq)
 	shca_mem_free(m, rq->off, sizeof(struct shca_rq));
 	free(rq->wr_id);
 	free(rq->fifo);
-	free(rq->keys);
 	memset(rq, 0, sizeof(*rq));
 }
 
@@ -708,6 +703,41 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
 	shca_lock(&rq->lock);
 	repost(thr, rq);
 	shca_unlock(&rq->lock);
+}
+
+/* The region and its version, which is read before the key is found valid: it is counted up behind the key's end. */
+static inline bool resolve_receive(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, struct shca_seg *seg,
+				   struct shca_ground *ground)
+{
+	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
+
+	if (__builtin_expect(!mr, 0))
+		return false;
+	*ground = (struct shca_ground){.index = sge->lkey >> 8, .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
+	return resolve_local(m, pd, sge, true, seg);
+}
+
+/* Segments of no length are left out. */
+static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct ibv_recv_wr *wr, struct shca_rwqe *w,
+				uint32_t stride)
+{
+	uint8_t n = 0;
+
+	/* first: what is withdrawn from now on makes it differ */
+	w->withdrawn = atomic_load_explicit(&m->proc->withdrawn, memory_order_acquire);
+	w->bad = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (!wr->sg_list[i].length)
+			continue;
+		if (__builtin_expect(!resolve_receive(m, pd, &wr->sg_list[i], &w->sge[n],
+							  shca_rwqe_ground(w, stride, n)), 0)) {
+			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
+			w->bad = IBV_WC_LOC_PROT_ERR;
+			break;
+		}
+		n++;
+	}
+	w->nsge = n;
 }
 
 int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
@@ -731,19 +761,7 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 		}
 		uint32_t index = rq->fifo[rq->fifo_head & (rq->size - 1)];
 		struct shca_rwqe *w = shca_rwqe_at(thr, rq->sh, index);
-		uint32_t n = 0;
-		w->bad = 0;
-		for (int i = 0; i < wr->num_sge; i++) {
-			if (!wr->sg_list[i].length)
-				continue;
-			if (__builtin_expect(!resolve_local(thr->m, pd, &wr->sg_list[i], true, &w->sge[n]), 0)) {
-				/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
-				w->bad = IBV_WC_LOC_PROT_ERR;
-				break;
-			}
-			rq->keys[index * rq->max_sge + n++] = wr->sg_list[i].lkey;
-		}
-		w->nsge = n;
+		fill_receive(thr->m, pd, wr, w, rq->sh->stride);
 		rq->wr_id[index] = wr->wr_id;
 		rq->fifo_head++;
 		shca_rq_post(thr, rq->sh, index);

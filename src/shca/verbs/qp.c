@@ -828,7 +828,6 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		free(qp->longs);
 		free(qp->own_rq.wr_id);
 		free(qp->own_rq.fifo);
-		free(qp->own_rq.keys);
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);

@@ -174,7 +174,6 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	if (shca_inherited(srq->srq.context)) {
 		free(srq->rq.wr_id);
 		free(srq->rq.fifo);
-		free(srq->rq.keys);
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
