@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Keys and stores of attributes (MPI-5.0 section 7.7). */
 #include "mpi/attr.h"
+#include "mpi/leaks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,13 @@ int hdl_keyval_free(enum hdl_attr_kind kind, int *keyval)
 	kv_put(kv);
 	*keyval = MPI_KEYVAL_INVALID;
 	return MPI_SUCCESS;
+}
+
+void hdl_keyval_leaks(void)
+{
+	for (int i = 0; i < nslots; i++)
+		if (slots[i].kv)
+			hdl_leak("keyvals not freed", "for %s", kind_name[slots[i].kv->kind]);
 }
 
 void hdl_keyval_fini(void)

@@ -3,6 +3,7 @@
  * Error handlers (MPI-5.0 section 9.3) of communicators, and of files as long as there are none: those of MPI_FILE_NULL.
  * Handlers for windows and sessions can be made and freed, and wait for these.
  */
+#include "mpi/leaks.h"
 #include "mpi/mpi_internal.h"
 
 #include <string.h>
@@ -131,6 +132,20 @@ static void close_handle(MPI_Errhandler h)
 	if (e && !--e->handles)
 		e->obj.magic = 0;
 	hdl_errhandler_release(h);
+}
+
+static void leaked(void *object, void *arg)
+{
+	const struct hdl_errhandler *e = object;
+
+	(void)arg;
+	for (int i = 0; i < e->handles; i++)
+		hdl_leak("handles of error handlers not freed", "for %s", kind_name[e->kind]);
+}
+
+void hdl_errhandler_leaks(void)
+{
+	hdl_pool_each(&hdl_errhandlers, leaked, NULL);
 }
 
 static int create(const char *call, enum kind kind, const char *arg, any_function fn, MPI_Errhandler *errhandler)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Info objects (MPI-5.0 chapter 10). All of them work before MPI is initialized and after it is finalized, too. */
 #include "mpi/info.h"
+#include "mpi/leaks.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -186,6 +187,24 @@ static struct hdl_info *make_env(int argc, char *const argv[])
 		info = NULL;
 	}
 	return info;
+}
+
+/* ---- what is left at the end ------------------------------------------------------------------------------- */
+
+static void leaked(void *object, void *arg)
+{
+	const struct hdl_info *info = object;
+
+	(void)arg;
+	if (info == env)
+		return;
+	hdl_leak("info objects not freed", "%d key%s%s%.64s", info->n, info->n == 1 ? "" : "s", info->n ? ", the first " : "",
+		 info->n ? info->pairs[0].key : "");
+}
+
+void hdl_info_leaks(void)
+{
+	hdl_pool_each(&hdl_infos, leaked, NULL);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------------------ */

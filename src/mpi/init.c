@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end of a program's use of MPI (MPI-5.0 sections 11.2, 11.6). */
 #include "mpi/attr.h"
+#include "mpi/leaks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -87,6 +88,8 @@ static int delete_attributes(const char *call)
 
 	if (rc)
 		rc = hdl_raise_code(&hdl_self, rc, call);
+	if (hdl_vars.report_leaks)
+		hdl_leaks_note();
 	hdl_comm_each(drop_attrs);
 	hdl_type_each(drop_type_attrs);
 	hdl_keyval_fini();
@@ -104,6 +107,7 @@ int PMPI_Finalize(void)
 	rc = delete_attributes(call);
 	if (hdl_coll_fini() || hdl_p2p_fini())
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
+	hdl_leaks_print();
 	hdl_rt_fini(false);		/* the transport has left together with its peers */
 	hdl_mpi_state = HDL_AFTER_FINALIZE;
 	return rc;

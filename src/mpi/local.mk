@@ -1,4 +1,4 @@
-mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/env.c \
+mpi_sources = src/mpi/mpi_internal.h src/mpi/init.c src/mpi/leaks.h src/mpi/leaks.c src/mpi/env.c \
 	src/mpi/error.c src/mpi/error_add.c src/mpi/errhandler.c src/mpi/abi.c \
 	src/mpi/info.h src/mpi/info.c \
 	src/mpi/p2p.c src/mpi/request.c \

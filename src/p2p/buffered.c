@@ -39,6 +39,12 @@ struct hdl_bsend_space {
 
 struct hdl_bsend_space *hdl_bsend_process;
 
+bool hdl_bsend_is_attached(const struct hdl_bsend_space *space, size_t *bytes)
+{
+	*bytes = space->size;
+	return space->attached;
+}
+
 int hdl_bsend_attach(struct hdl_bsend_space **space, void *buffer, size_t size)
 {
 	struct hdl_bsend_space *s = *space;

@@ -52,6 +52,8 @@ int hdl_p2p_fini(void)
 	hdl_wait_until(nothing_pending, NULL);
 	hdl_report_leaving();
 	rc = hdl_tp_fini();
+	if (hdl_vars.report_leaks)
+		hdl_match_each_unexpected(hdl_leaked_message, NULL);
 	hdl_unexpected_close();
 	hdl_report_fini();
 	if (hdl_match_unexpected_count())

@@ -262,6 +262,8 @@ int hdl_grequest_free(struct hdl_req *req);
 int hdl_p2p_init(void);		/* after hdl_rt_init; brings the transport up */
 /* Completes what is pending, leaves together with the other ranks, closes the transport. */
 int hdl_p2p_fini(void);
+/* HEDDLE_REPORT_LEAKS: notes requests and buffers. Messages that nobody received are noted by hdl_p2p_fini, when all have come. */
+void hdl_p2p_leaks(void);
 
 /* On (count, t) in memory, for the collectives and mpi/. Tags of collectives live in the communicator's
  * collective context (context + 1); there, tags below 0 belong to p2p. dest and src may be MPI_PROC_NULL.

@@ -32,6 +32,11 @@ static int start_recv(struct hdl_op *op, struct hdl_req **inner)
 	return hdl_irecv(op->buf, op->count, op->type, op->peer, op->tag, op->req.comm, op->context, inner);
 }
 
+bool hdl_persistent_sends(const struct hdl_op *op)
+{
+	return op->persistent.start == start_send;
+}
+
 static int init(int (*start)(struct hdl_op *, struct hdl_req **), const void *buf, MPI_Count count, const struct hdl_type *t,
 		int peer, int tag, struct hdl_comm *comm, enum hdl_send_mode mode, struct hdl_req **req)
 {

@@ -128,6 +128,11 @@ void hdl_req_fini(void);
 _Noreturn void hdl_req_lost(struct hdl_req *req);
 /* Follows a request that may be done already: fn is called now or when it is. */
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg);
+bool hdl_persistent_sends(const struct hdl_op *op);
+/* Whether there is one, and its size; 0: MPI_BUFFER_AUTOMATIC. */
+bool hdl_bsend_is_attached(const struct hdl_bsend_space *space, size_t *bytes);
+/* For HEDDLE_REPORT_LEAKS (leaks.c). */
+void hdl_leaked_message(const struct hdl_unexpected *u, void *arg);
 /* A special request is given back: what it holds. */
 void hdl_persistent_put(struct hdl_op *op);
 void hdl_op_put(struct hdl_op *op);

@@ -101,6 +101,15 @@ static void say(const char *kind, const char *suffix, const char *fmt, va_list a
 	errno = saved;
 }
 
+void hdl_report(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("", "", fmt, ap);
+	va_end(ap);
+}
+
 void hdl_error(const char *fmt, ...)
 {
 	va_list ap;

@@ -73,4 +73,12 @@ static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hd
 	return __builtin_expect(((const struct hdl_object *)handle)->magic == magic, 1) ? (void *)handle : NULL;
 }
 
+/* ---- what is left at the end (HEDDLE_REPORT_LEAKS) -------------------------------------------------------- */
+
+/* Notes one object of that kind (a constant text, "datatypes not freed"), which is described by the rest. Equal ones are
+ * counted; of each kind some different ones are kept, and the rest is counted, too, however many there are. */
+void hdl_leak(const char *kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints a line for each kind, and forgets all. */
+void hdl_leaks_print(void);
+
 #endif

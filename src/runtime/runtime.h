@@ -124,6 +124,8 @@ void hdl_vars_print(FILE *out);
  * string the first three are printed, then the 10th, the 100th, ... */
 void hdl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hdl_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* What was asked for: each line is printed. */
+void hdl_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Only with HEDDLE_DEBUG=1. */
 void hdl_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Programs that are no ranks (heddlerun, heddle_info) report in their own name: "<name>: <text>". The name is kept. */

@@ -69,6 +69,36 @@ for n in 1 2; do
 done
 expect 1 "the limit on the size of files is" \
 	sh -c 'ulimit -f 2048; exec "$@"' sh "$top/heddlerun" -n 2 "$prog" returned
+# What a program leaves is listed, with names, and by each rank; what it does not leave is not.
+leaks=$top/tests/mp/mpi_leaks
+for n in 1 3; do
+	expect 0 "" env HEDDLE_REPORT_LEAKS=1 "$top/heddlerun" -n $n "$leaks"
+	while read -r text; do
+		[ "$(grep -cF -- "HEDDLE_REPORT_LEAKS: $text" "$tmp/err")" = $n ] || {
+			echo "FAILED: not said by $n ranks: $text"
+			cat "$tmp/err"
+			failed=$((failed + 1))
+		}
+	done <<-END
+		1 communicators not freed: the halo of $n rank
+		1 handles of groups not freed: of 1 rank
+		3 datatypes not freed: a column (MPI_Type_contiguous, size 20); 2 times MPI_Type_vector, size 8, extent 16, not committed
+		1 operations not freed: commutative
+		1 info objects not freed: 1 key, the first colour
+		1 handles of error handlers not freed: for communicators
+		1 keyvals not freed: for datatypes
+		1 persistent requests, inactive, not freed: receive from rank 0, tag 11, MPI_COMM_WORLD
+		1 receives that no message matched: receive from rank any, tag 12, the halo
+		1 buffers for MPI_Bsend not detached: 1000 bytes of the halo
+		1 messages matched by MPI_Mprobe or MPI_Improbe and not received: from rank
+		3 messages that were never received: 3 times from rank
+	END
+	grep -q "requests not completed: MPI_Grequest_start" "$tmp/err" || { cat "$tmp/err"; failed=$((failed + 1)); }
+	expect 0 "" env HEDDLE_REPORT_LEAKS=1 "$top/heddlerun" -n $n "$leaks" clean
+	[ ! -s "$tmp/err" ] || { echo "FAILED: no leak, but said:"; cat "$tmp/err"; failed=$((failed + 1)); }
+	expect 0 "" "$top/heddlerun" -n $n "$leaks"
+	[ ! -s "$tmp/err" ] || { echo "FAILED: not asked for, but said:"; cat "$tmp/err"; failed=$((failed + 1)); }
+done
 # A program on its own is a job of one rank.
 expect 0 "" "$prog" returned
 expect 6 "communicator MPI_COMM_WORLD has 1 rank (0..0)" "$prog" fatal

@@ -61,6 +61,7 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct
 	return args->nin + args->nout ? MPI_SUCCESS : MPI_ERR_INTERN;
 }
 
+struct hdl_pool hdl_user_ops;
 struct hdl_user_op *hdl_op_get(MPI_Op handle)
 {
 	(void)handle;

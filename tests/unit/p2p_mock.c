@@ -332,6 +332,7 @@ void name(const char *fmt, ...) \
 }
 SAY(hdl_error, "error: ")
 SAY(hdl_warn, "warning: ")
+SAY(hdl_report, "")
 
 void hdl_debug(const char *fmt, ...)
 {
