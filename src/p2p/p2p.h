@@ -96,7 +96,7 @@ int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const 
 int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out);
 
 /* What the program promises of its use of a communicator (section 7.4.4). */
-enum hdl_hint { HDL_HINT_NO_ANY_TAG = 1, HDL_HINT_NO_ANY_SOURCE = 2, HDL_HINT_EXACT_LENGTH = 4, HDL_HINT_OVERTAKING = 8 };
+enum hdl_hint { HDL_HINT_OVERTAKING = 1 };
 /* From now on. (Of one that MPI_Comm_idup is making, comm->hints may be set instead.) */
 void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints);
 
