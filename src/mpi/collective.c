@@ -191,6 +191,10 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 				       (long long)(sendcount * st->size), (long long)(recvcount * rt->size));
 		if (!rc)
 			rc = check_alias(c, call, sendbuf, recvbuf, recvcount * rt->size);
+		/* an allgather's own piece is where the result has it */
+		if (!rc && coll == HDL_ALLGATHER)
+			rc = check_alias(c, call, sendbuf, (char *)recvbuf + c->rank * recvcount * hdl_type_extent(rt),
+					 recvcount * rt->size);
 	}
 	if (!rc)
 		rc = check_request(c, call, blocking, request);

@@ -272,9 +272,8 @@ static const char *op_name(MPI_Op op)
 	} names[] = {
 		{ MPI_OP_NULL, "MPI_OP_NULL" }, { MPI_SUM, "MPI_SUM" }, { MPI_MIN, "MPI_MIN" }, { MPI_MAX, "MPI_MAX" },
 		{ MPI_PROD, "MPI_PROD" }, { MPI_BAND, "MPI_BAND" }, { MPI_BOR, "MPI_BOR" }, { MPI_BXOR, "MPI_BXOR" },
-		{ MPI_LAND, "MPI_LAND" }, { MPI_LOR, "MPI_LOR" }, { MPI_LXOR, "MPI_LXOR" }, { MPI_MINLOC,
-											     "MPI_MINLOC" },
-		{ MPI_MAXLOC, "MPI_MAXLOC" },
+		{ MPI_LAND, "MPI_LAND" }, { MPI_LOR, "MPI_LOR" }, { MPI_LXOR, "MPI_LXOR" },
+		{ MPI_MINLOC, "MPI_MINLOC" }, { MPI_MAXLOC, "MPI_MAXLOC" }, { MPI_REPLACE, "MPI_REPLACE" }, { MPI_NO_OP, "MPI_NO_OP" },
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -291,6 +290,8 @@ int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct 
 		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: handle %p is no operation", (void *)op);
 	if (op == MPI_OP_NULL)
 		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: MPI_OP_NULL");
+	if (op == MPI_REPLACE || op == MPI_NO_OP)
+		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is for one-sided communication only", name);
 	return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is not defined on %s", name,
 			 hdl_type_label(type));
 }

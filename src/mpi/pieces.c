@@ -32,6 +32,27 @@ static int bad_element(struct hdl_comm *c, const char *call, const char *arg, in
 	return hdl_bad_count(c, call, which, count);
 }
 
+static int bad_type(struct hdl_comm *c, const char *call, const struct side *s, int i, MPI_Datatype handle)
+{
+	char which[64];
+
+	snprintf(which, sizeof(which), s->types ? "%s[%d]" : "%s", s->type_arg, i);
+	return hdl_bad_type(c, call, which, handle);
+}
+
+/* Section 2.6.3: what is received must not overlap what is sent. Seen where both begin at the same byte; parts of one array that
+ * lie apart are right. */
+static int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_piece *a, const char *other_arg,
+			 const struct hdl_piece *b)
+{
+	const char *at = (const char *)a->buf + a->type->true_lb;
+
+	if (at != (const char *)b->buf + b->type->true_lb || !a->count || !b->count || !a->type->size || !b->type->size)
+		return MPI_SUCCESS;
+	return hdl_raise(c, MPI_ERR_BUFFER, call, "%s and %s are, at %p, the same buffer: use MPI_IN_PLACE", arg, other_arg,
+			 (const void *)at);
+}
+
 /* Piece i. */
 static int get_piece(struct hdl_comm *c, const char *call, const struct side *s, int i, struct hdl_piece *p)
 {
@@ -41,7 +62,7 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 	bool far = false;
 
 	if (!t || !hdl_type_is_committed(t))
-		return hdl_bad_type(c, call, s->type_arg, handle);
+		return bad_type(c, call, s, i, handle);
 	if (count < 0)
 		return s->counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
 	if (s->displs)
@@ -60,12 +81,13 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 	return MPI_SUCCESS;
 }
 
-static int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, bool vector, bool each_type)
+static int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg, bool vector,
+			bool each_type)
 {
 	if (vector && !s->counts)
 		return hdl_null_arg(c, call, s->count_arg);
 	if (vector && !s->displs)
-		return hdl_null_arg(c, call, "displs");
+		return hdl_null_arg(c, call, displs_arg);
 	return each_type && !s->types ? hdl_null_arg(c, call, s->type_arg) : MPI_SUCCESS;
 }
 
@@ -125,12 +147,11 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		rc = get_piece(c, call, one, 0, &mine);
 	if (!rc && c->rank == root) {
 		nlist = c->size;
-		rc = check_arrays(c, call, many, vector, false);
+		rc = check_arrays(c, call, many, "displs", vector, false);
 		if (!rc)
 			rc = get_pieces(c, call, many, nlist, &list);
-		if (!rc && !a.in_place && one->buf == many->buf && mine.count && hdl_type_size(mine.type))
-			rc = hdl_raise(c, MPI_ERR_BUFFER, call, "%s and %s are the same buffer (%p): use MPI_IN_PLACE", one->buf_arg,
-				       many->buf_arg, many->buf);
+		for (int i = 0; i < nlist && !rc && !a.in_place; i++)
+			rc = check_overlap(c, call, one->buf_arg, &mine, many->buf_arg, &list[i]);
 	}
 	if (coll == HDL_P_GATHER) {
 		a.in = &mine;
@@ -161,16 +182,18 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	if (rc)
 		return rc;
 	a.in_place = send->buf == MPI_IN_PLACE;
-	rc = check_arrays(c, call, recv, true, each_type);
+	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", true, each_type);
 	if (!rc)
 		rc = get_pieces(c, call, recv, c->size, &out);
 	if (!rc && !a.in_place && one) {
 		rc = get_piece(c, call, send, 0, &mine);
 	} else if (!rc && !a.in_place) {
-		rc = check_arrays(c, call, send, true, each_type);
+		rc = check_arrays(c, call, send, "sdispls", true, each_type);
 		if (!rc)
 			rc = get_pieces(c, call, send, c->size, &in);
 	}
+	for (int i = 0; i < c->size && !rc && !a.in_place; i++)
+		rc = check_overlap(c, call, send->buf_arg, one ? &mine : &in[i], recv->buf_arg, &out[i]);
 	if (!rc) {
 		if (a.in_place && one)
 			mine = out[c->rank];
@@ -197,20 +220,20 @@ static int check_reduction(struct hdl_comm *c, const char *call, MPI_Datatype da
 }
 
 /* One vector in, result out where this rank gets one. n elements in, m out. */
-static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a, const void *sendbuf, void *recvbuf, MPI_Count n,
-		     MPI_Count m, MPI_Datatype datatype, bool gets, MPI_Request *request)
+static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a, const char *count_arg, const void *sendbuf,
+		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gets, MPI_Request *request)
 {
-	const struct side send = { "sendbuf", "count", "datatype", sendbuf == MPI_IN_PLACE && gets ? recvbuf : sendbuf, n,
+	const struct side send = { "sendbuf", count_arg, "datatype", sendbuf == MPI_IN_PLACE && gets ? recvbuf : sendbuf, n,
 				   .type = datatype };
-	const struct side recv = { "recvbuf", "count", "datatype", recvbuf, m, .type = datatype };
+	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
 	struct hdl_piece in, out;
 	int rc = get_piece(c, call, &send, 0, &in);
 
 	a->in_place = gets && sendbuf == MPI_IN_PLACE;
 	if (!rc && gets)
 		rc = get_piece(c, call, &recv, 0, &out);
-	if (!rc && gets && sendbuf == recvbuf && n && hdl_type_size(in.type))
-		rc = hdl_raise(c, MPI_ERR_BUFFER, call, "sendbuf and recvbuf are the same buffer (%p): use MPI_IN_PLACE", recvbuf);
+	if (!rc && gets && !a->in_place)
+		rc = check_overlap(c, call, "sendbuf", &in, "recvbuf", &out);
 	if (rc)
 		return rc;
 	a->type = in.type;
@@ -230,7 +253,7 @@ int hdl_reduce_by_user(const char *call, const void *sendbuf, void *recvbuf, MPI
 
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
-	return rc ? rc : reduction(call, c, &a, sendbuf, recvbuf, count, count, datatype, all || c->rank == root,
+	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || c->rank == root,
 				   blocking ? NULL : request);
 }
 
@@ -243,7 +266,7 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
-	return rc ? rc : reduction(call, c, &a, sendbuf, recvbuf, count, count, datatype, true, blocking ? NULL : request);
+	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true, blocking ? NULL : request);
 }
 
 static int reduce_scatter_block(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
@@ -256,10 +279,12 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
+	if (!rc && count < 0)
+		rc = hdl_bad_count(c, call, "recvcount", count);
 	if (!rc && __builtin_mul_overflow(count, (MPI_Count)c->size, &all))
 		rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid recvcount %lld: %d times so many elements do not fit the address space",
 			       (long long)count, c->size);
-	return rc ? rc : reduction(call, c, &a, sendbuf, recvbuf, all, count, datatype, true, blocking ? NULL : request);
+	return rc ? rc : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, blocking ? NULL : request);
 }
 
 static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, const void *counts, bool large,
@@ -288,7 +313,7 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 	}
 	a.counts = copy;
 	if (!rc)
-		rc = reduction(call, c, &a, sendbuf, recvbuf, all, copy[c->rank], datatype, true, blocking ? NULL : request);
+		rc = reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[c->rank], datatype, true, blocking ? NULL : request);
 	free(copy);
 	return rc;
 }

@@ -3,6 +3,7 @@ mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics
 	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
 	tests/mp/mpi_create tests/mp/mpi_topologies
 mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_pieces
+mpi_test_programs += tests/mp/mpi_refused
 mpi_test_programs += tests/mp/mpi_leaks
 mpi_test_programs += tests/mp/mpi_handles
 check_PROGRAMS += $(mpi_test_programs)
@@ -57,6 +58,9 @@ tests_mp_mpi_handles_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_leaks_SOURCES = tests/mp/mpi_leaks.c tests/mp/mpi_test.h
 tests_mp_mpi_leaks_LDADD = libheddle.la
 tests_mp_mpi_leaks_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_refused_SOURCES = tests/mp/mpi_refused.c tests/mp/mpi_test.h
+tests_mp_mpi_refused_LDADD = libheddle.la
+tests_mp_mpi_refused_LDFLAGS = $(NOWRAP)
 mpi_test_scripts = tests/mp/mpi_run.sh tests/mp/mpi_objects.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
 TESTS += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)

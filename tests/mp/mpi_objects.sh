@@ -4,6 +4,6 @@
 # of queue is the same to them.
 MPI_TEST_KINDS=default
 MPI_TEST_RANKS=${MPI_TEST_RANKS:-1 2 3 4 5 7}
-MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles}
+MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused}
 export MPI_TEST_KINDS MPI_TEST_RANKS MPI_TEST_PROGRAMS
 exec "$(dirname "$0")/mpi_run.sh"

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the collectives of chapter 6 refuse (MPI-5.0 sections 2.8, 6): error class, and in the text the call, the argument and its
+ * value. Each is refused by the rank that called it, before anything is sent: the communicator works afterwards.
+ */
+#include "mpi_test.h"
+
+static int n_tried;
+
+static void judge(int line, const char *call, int rc, int want, const char *word, const char *value)
+{
+	char said[MPI_MAX_ERROR_STRING];
+	int class = -1, len;
+
+	n_tried++;
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, said, &len);
+	if (class != want)
+		test_fail(__FILE__, line, "%s: class %d instead of %d (%s, %s): %s", call, class, want, word, value, said);
+	if (strncmp(said, call, strlen(call)) || said[strlen(call)] != ':' || !strstr(said, word) || !strstr(said, value))
+		test_fail(__FILE__, line, "%s: not said: %s, %s: %s", call, word, value, said);
+}
+#define REFUSED(want, word, value, call, args) judge(__LINE__, #call, call args, want, word, value)
+
+static int s[64], r[64], counts[8], displs[8], bad_counts[8];
+static MPI_Count counts_c[8], bad_counts_c[8];
+static MPI_Aint displs_c[8];
+static MPI_Datatype types[8], bad_types[8], raw, huge;
+static MPI_Request q;
+static MPI_Op own;
+#define W MPI_COMM_WORLD
+#define S MPI_COMM_SELF
+#define I MPI_INT
+#define SAME "same buffer"
+
+static void product(void *in, void *inout, int *len, MPI_Datatype *t)
+{
+	(void)t;
+	for (int n = 0; n < *len; n++)
+		((int *)inout)[n] *= ((int *)in)[n];
+}
+
+static const int *one_on(void)
+{
+	static const int on[1] = { 1 };
+
+	return on;
+}
+
+/* Displacements in bytes, of pieces that lie one after the other. */
+static const int *bytes_on(void)
+{
+	static int on[8];
+
+	for (int i = 0; i < 8; i++)
+		on[i] = i * (int)sizeof(int);
+	return on;
+}
+
+static void data(void)
+{
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Bcast, (s, -1, I, 0, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-7", MPI_Ibcast, (s, -7, I, 0, W, &q));
+	REFUSED(MPI_ERR_BUFFER, "buffer", "", MPI_Bcast, (NULL, 1, I, 0, W));
+	REFUSED(MPI_ERR_BUFFER, "buffer", "MPI_IN_PLACE", MPI_Bcast, (MPI_IN_PLACE, 1, I, 0, W));
+	REFUSED(MPI_ERR_TYPE, "datatype", "not committed", MPI_Bcast, (s, 1, raw, 0, W));
+	REFUSED(MPI_ERR_COUNT, "sendcount", "-1", MPI_Gather, (s, -1, I, r, 1, I, 0, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "-2", MPI_Gather, (s, 1, I, r, -2, I, 0, S));
+	REFUSED(MPI_ERR_TYPE, "sendtype", "not committed", MPI_Gather, (s, 1, raw, r, 1, I, 0, W));
+	REFUSED(MPI_ERR_TYPE, "recvtype", "not committed", MPI_Gather, (s, 1, I, r, 1, raw, 0, S));
+	REFUSED(MPI_ERR_BUFFER, "sendbuf", "", MPI_Gather, (NULL, 1, I, r, 1, I, 0, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Gather, (s, 1, I, NULL, 1, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "sendcount", "-1", MPI_Scatter, (s, -1, I, r, 1, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "-1", MPI_Scatter, (s, 1, I, r, -1, I, 0, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Scatter, (s, 1, I, NULL, 1, I, 0, W));
+	REFUSED(MPI_ERR_BUFFER, "sendbuf", "", MPI_Scatter, (NULL, 1, I, r, 1, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "sendcount", "-1", MPI_Allgather, (s, -1, I, r, 1, I, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "-1", MPI_Allgather, (s, 1, I, r, -1, I, W));
+	REFUSED(MPI_ERR_COUNT, "sendcount 2", "recvcount 1", MPI_Allgather, (s, 2, I, r, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Allgather, (s, 1, I, NULL, 1, I, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "-1", MPI_Alltoall, (s, 1, I, r, -1, I, W));
+	REFUSED(MPI_ERR_TYPE, "sendtype", "not committed", MPI_Alltoall, (s, 1, raw, r, 1, I, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Reduce, (s, r, -1, I, MPI_SUM, 0, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Allreduce, (s, r, -1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Scan, (s, r, -1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Exscan, (s, r, -1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "-1", MPI_Reduce_scatter_block, (s, r, -1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Reduce_local, (s, r, -1, I, MPI_SUM));
+	REFUSED(MPI_ERR_COUNT, "count", "-1", MPI_Iallreduce, (s, r, -1, I, own, W, &q));
+	REFUSED(MPI_ERR_BUFFER, "sendbuf", "", MPI_Allreduce, (NULL, r, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Allreduce, (s, NULL, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Reduce, (s, NULL, 1, I, MPI_SUM, 0, S));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Scan, (s, NULL, 1, I, own, W));
+	REFUSED(MPI_ERR_BUFFER, "inbuf", "", MPI_Reduce_local, (NULL, r, 1, I, MPI_SUM));
+	REFUSED(MPI_ERR_BUFFER, "inoutbuf", "", MPI_Reduce_local, (s, NULL, 1, I, MPI_SUM));
+	/* large counts */
+	REFUSED(MPI_ERR_COUNT, "count", "-5000000000", MPI_Bcast_c, (s, -5000000000, I, 0, W));
+	REFUSED(MPI_ERR_COUNT, "count", "9223372036854775807", MPI_Bcast_c, (s, INT64_MAX, I, 0, W));
+	REFUSED(MPI_ERR_COUNT, "count", "9223372036854775807", MPI_Allreduce_c, (s, r, INT64_MAX, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Gather_c, (s, 1, MPI_CHAR, r, (MPI_Count)1 << 62, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Allgather_c, (s, 1, I, r, (MPI_Count)1 << 62, I, W));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "9223372036854775807", MPI_Reduce_scatter_block_c,
+		(s, r, INT64_MAX, I, MPI_SUM, W));
+}
+
+static void roots(void)
+{
+	char over[16];
+
+	snprintf(over, sizeof(over), "%d", np);
+	REFUSED(MPI_ERR_ROOT, "root", "-1", MPI_Bcast, (s, 1, I, -1, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Bcast, (s, 1, I, np, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Ibcast, (s, 1, I, np, W, &q));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Gather, (s, 1, I, r, 1, I, np, W));
+	REFUSED(MPI_ERR_ROOT, "root", "-9", MPI_Gatherv, (s, 1, I, r, counts, displs, I, -9, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Scatter, (s, 1, I, r, 1, I, np, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Scatterv, (s, counts, displs, I, r, 1, I, np, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Reduce, (s, r, 1, I, MPI_SUM, np, W));
+	REFUSED(MPI_ERR_ROOT, "root", over, MPI_Ireduce, (s, r, 1, I, own, np, W, &q));
+	/* those of intercommunicators are none here */
+	REFUSED(MPI_ERR_ROOT, "root", "", MPI_Bcast, (s, 1, I, MPI_ROOT, W));
+	REFUSED(MPI_ERR_ROOT, "root", "", MPI_Reduce, (s, r, 1, I, MPI_SUM, MPI_PROC_NULL, W));
+	REFUSED(MPI_ERR_ROOT, "root", "", MPI_Scatter, (s, 1, I, r, 1, I, MPI_ANY_SOURCE, W));
+}
+
+static void vectors(void)
+{
+	char which[32], which_type[32];
+
+	snprintf(which, sizeof(which), "counts[%d]", np - 1);
+	snprintf(which_type, sizeof(which_type), "types[%d]", np - 1);
+	REFUSED(MPI_ERR_COUNT, "recvcounts[0]", "-3", MPI_Gatherv, (s, 1, I, r, bad_counts + np - 1, displs, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "sendcounts[0]", "-3", MPI_Scatterv, (s, bad_counts + np - 1, displs, I, r, 1, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Allgatherv, (s, 1, I, r, bad_counts, displs, I, W));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Allgatherv_c, (s, 1, I, r, bad_counts_c, displs_c, I, W));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Alltoallv, (s, bad_counts, displs, I, r, counts, displs, I, W));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Alltoallv, (s, counts, displs, I, r, bad_counts, displs, I, W));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Ialltoallv_c, (s, bad_counts_c, displs_c, I, r, counts_c, displs_c, I, W, &q));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Alltoallw, (s, bad_counts, displs, types, r, counts, displs, types, W));
+	REFUSED(MPI_ERR_COUNT, which, "-3", MPI_Reduce_scatter, (s, r, bad_counts, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_ARG, "recvcounts", "null pointer", MPI_Allgatherv, (s, 1, I, r, NULL, displs, I, W));
+	REFUSED(MPI_ERR_ARG, "displs", "null pointer", MPI_Allgatherv, (s, 1, I, r, counts, NULL, I, W));
+	REFUSED(MPI_ERR_ARG, "sendcounts", "null pointer", MPI_Alltoallv, (s, NULL, displs, I, r, counts, displs, I, W));
+	REFUSED(MPI_ERR_ARG, "sdispls", "null pointer", MPI_Alltoallv, (s, counts, NULL, I, r, counts, displs, I, W));
+	REFUSED(MPI_ERR_ARG, "rdispls", "null pointer", MPI_Alltoallv, (s, counts, displs, I, r, counts, NULL, I, W));
+	REFUSED(MPI_ERR_ARG, "sendtypes", "null pointer", MPI_Alltoallw, (s, counts, displs, NULL, r, counts, displs, types, W));
+	REFUSED(MPI_ERR_ARG, "recvcounts", "null pointer", MPI_Reduce_scatter, (s, r, NULL, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_ARG, "recvcounts", "null pointer", MPI_Gatherv, (s, 1, I, r, NULL, displs, I, 0, S));
+	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw, (s, counts, displs, bad_types, r, counts, displs, types, W));
+	REFUSED(MPI_ERR_TYPE, which_type, "not committed", MPI_Alltoallw, (s, counts, displs, types, r, counts, displs, bad_types, W));
+	REFUSED(MPI_ERR_TYPE, "recvtype", "not committed", MPI_Allgatherv, (s, 1, I, r, counts, displs, raw, W));
+	REFUSED(MPI_ERR_BUFFER, "sendbuf", "", MPI_Alltoallv, (NULL, counts, displs, I, r, counts, displs, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "", MPI_Allgatherv, (s, 1, I, NULL, counts, displs, I, W));
+}
+
+static void operations(void)
+{
+	REFUSED(MPI_ERR_OP, "MPI_BAND", "MPI_DOUBLE", MPI_Allreduce, (s, r, 1, MPI_DOUBLE, MPI_BAND, W));
+	REFUSED(MPI_ERR_OP, "MPI_MAX", "MPI_C_DOUBLE_COMPLEX", MPI_Reduce, (s, r, 1, MPI_C_DOUBLE_COMPLEX, MPI_MAX, 0, W));
+	REFUSED(MPI_ERR_OP, "MPI_MINLOC", "MPI_INT", MPI_Scan, (s, r, 1, I, MPI_MINLOC, W));
+	REFUSED(MPI_ERR_OP, "MPI_SUM", "MPI_2INT", MPI_Exscan, (s, r, 1, MPI_2INT, MPI_SUM, W));
+	REFUSED(MPI_ERR_OP, "MPI_BXOR", "MPI_FLOAT", MPI_Reduce_scatter_block, (s, r, 1, MPI_FLOAT, MPI_BXOR, W));
+	REFUSED(MPI_ERR_OP, "MPI_BOR", "MPI_FLOAT", MPI_Reduce_scatter, (s, r, counts, MPI_FLOAT, MPI_BOR, W));
+	REFUSED(MPI_ERR_OP, "MPI_BOR", "MPI_FLOAT", MPI_Reduce_local, (s, r, 1, MPI_FLOAT, MPI_BOR));
+	REFUSED(MPI_ERR_OP, "MPI_SUM", "", MPI_Iallreduce, (s, r, 1, huge, MPI_SUM, W, &q));
+	REFUSED(MPI_ERR_OP, "MPI_OP_NULL", "", MPI_Allreduce, (s, r, 1, I, MPI_OP_NULL, W));
+	REFUSED(MPI_ERR_OP, "MPI_REPLACE", "", MPI_Allreduce, (s, r, 1, I, MPI_REPLACE, W));
+	REFUSED(MPI_ERR_OP, "MPI_NO_OP", "", MPI_Scan, (s, r, 1, I, MPI_NO_OP, W));
+	REFUSED(MPI_ERR_ARG, "user_fn", "null pointer", MPI_Op_create, (NULL, 1, &own));
+	REFUSED(MPI_ERR_ARG, "op", "null pointer", MPI_Op_create, (product, 1, NULL));
+}
+
+static void in_place_and_aliases(void)
+{
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Gather, (s, 1, I, MPI_IN_PLACE, 1, I, 0, S));
+	REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Scatter, (MPI_IN_PLACE, 1, I, r, 1, I, 0, S));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Allgather, (MPI_IN_PLACE, 1, I, MPI_IN_PLACE, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Alltoall, (s, 1, I, MPI_IN_PLACE, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Alltoallv, (s, counts, displs, I, MPI_IN_PLACE, counts, displs, I, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Allreduce, (s, MPI_IN_PLACE, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, "buf", "MPI_IN_PLACE", MPI_Allreduce, (MPI_IN_PLACE, MPI_IN_PLACE, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Scan, (s, MPI_IN_PLACE, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, "inbuf", "MPI_IN_PLACE", MPI_Reduce_local, (MPI_IN_PLACE, r, 1, I, MPI_SUM));
+	if (me) {	/* only the root may */
+		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Reduce, (MPI_IN_PLACE, r, 1, I, MPI_SUM, 0, W));
+		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Reduce, (MPI_IN_PLACE, r, 1, I, own, 0, W));
+		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Gather, (MPI_IN_PLACE, 1, I, r, 1, I, 0, W));
+		REFUSED(MPI_ERR_BUFFER, "sendbuf", "MPI_IN_PLACE", MPI_Igatherv, (MPI_IN_PLACE, 1, I, r, counts, displs, I, 0, W, &q));
+		REFUSED(MPI_ERR_BUFFER, "recvbuf", "MPI_IN_PLACE", MPI_Scatter, (s, 1, I, MPI_IN_PLACE, 1, I, 0, W));
+	}
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Gather, (s, 1, I, s, 1, I, 0, S));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Scatter, (s, 1, I, s, 1, I, 0, S));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Gatherv, (s + 4, 1, I, s + 3, counts, one_on(), I, 0, S));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allgather, (s, 1, I, s, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allgather, (s + me, 1, I, s, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allgatherv, (s + me, 1, I, s, counts, displs, I, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoall, (s, 1, I, s, 1, I, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoallv, (s, counts, displs, I, s, counts, displs, I, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Alltoallw, (s, counts, bytes_on(), types, s, counts, bytes_on(), types, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allreduce, (s, s, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allreduce, (s, s, 1, I, own, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Reduce, (s, s, 1, I, MPI_SUM, 0, S));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Scan, (s, s, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Iexscan, (s, s, 1, I, MPI_SUM, W, &q));
+	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Reduce_scatter_block, (s, s, 1, I, MPI_SUM, W));
+	REFUSED(MPI_ERR_BUFFER, SAME, "", MPI_Reduce_local, (s, s, 1, I, MPI_SUM));
+	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Ibarrier, (W, NULL));
+	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Ibcast, (s, 1, I, 0, W, NULL));
+	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Igather, (s, 1, I, r, 1, I, 0, W, NULL));
+	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Ialltoallv, (s, counts, displs, I, r, counts, displs, I, W, NULL));
+	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Iscan, (s, r, 1, I, MPI_SUM, W, NULL));
+}
+
+/* What looks like one of these and is right. */
+static void allowed(void)
+{
+	int apart[8], sum = 0;
+
+	for (int i = 0; i < 8; i++)
+		apart[i] = 8 + i;
+	CHECK_EQ(MPI_Bcast(NULL, 0, I, 0, W), 0);
+	CHECK_EQ(MPI_Allreduce(NULL, NULL, 0, I, MPI_SUM, W), 0);
+	CHECK_EQ(MPI_Allreduce(s, s, 0, I, MPI_SUM, W), 0);
+	CHECK_EQ(MPI_Gather(s, 1, I, me ? NULL : r, -1 + 2 * !me, me ? MPI_DATATYPE_NULL : I, 0, W), 0);
+	CHECK_EQ(MPI_Scatter(me ? NULL : s, me ? -1 : 1, me ? MPI_DATATYPE_NULL : I, r, 1, I, 0, W), 0);
+	CHECK_EQ(MPI_Reduce(s, me ? NULL : r, 1, I, MPI_SUM, 0, W), 0);
+	/* one array, whose parts do not overlap */
+	s[0] = me + 1;
+	CHECK_EQ(MPI_Gatherv(s, 1, I, s, counts, apart, I, 0, W), 0);
+	for (int i = 0; i < np && !me; i++)
+		CHECK_EQ(s[8 + i], i + 1);
+	CHECK_EQ(MPI_Allgatherv(s, 1, I, s, counts, apart, I, W), 0);
+	for (int i = 0; i < np; i++)
+		sum += s[8 + i];
+	CHECK_EQ(sum, np * (np + 1) / 2);
+	CHECK_EQ(MPI_Alltoallv(s, counts, displs, I, s, counts, apart, I, W), 0);
+	/* send arguments that do not matter */
+	CHECK_EQ(MPI_Allgather(MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, s, 1, I, W), 0);
+	CHECK_EQ(MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, s, counts, bytes_on(), types, W), 0);
+}
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Type_contiguous(2, I, &raw);
+	MPI_Type_contiguous(2, I, &huge);
+	MPI_Type_commit(&huge);
+	MPI_Op_create(product, 1, &own);
+	for (int i = 0; i < 8; i++) {
+		counts_c[i] = counts[i] = 1;
+		displs_c[i] = displs[i] = i;
+		bad_counts_c[i] = bad_counts[i] = i == np - 1 ? -3 : 1;
+		types[i] = I;
+		bad_types[i] = i == np - 1 ? raw : I;
+	}
+	data();
+	roots();
+	vectors();
+	operations();
+	in_place_and_aliases();
+	allowed();
+	MPI_Op_free(&own);
+	MPI_Type_free(&raw);
+	MPI_Type_free(&huge);
+	if (!me)
+		printf("%d refused\n", n_tried);
+	test_done("refused");
+	return 0;
+}
