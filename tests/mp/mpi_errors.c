@@ -179,6 +179,59 @@ static void killed(void)
 	_exit(0);
 }
 
+/* One more communicator of `what` kind, of halves that were made before. */
+static int construct(const char *what, MPI_Comm half, MPI_Group world)
+{
+	MPI_Comm c = MPI_COMM_NULL;
+	MPI_Request q;
+	int rc, zero = 0, dims = np;
+
+	if (!strcmp(what, "MPI_Comm_dup"))
+		return MPI_Comm_dup(MPI_COMM_WORLD, &c);
+	if (!strcmp(what, "MPI_Comm_idup")) {
+		rc = MPI_Comm_idup(MPI_COMM_WORLD, &c, &q);
+		return rc ? rc : MPI_Wait(&q, MPI_STATUS_IGNORE);
+	}
+	if (!strcmp(what, "MPI_Comm_split"))
+		return MPI_Comm_split(MPI_COMM_WORLD, me % 2, me, &c);
+	if (!strcmp(what, "MPI_Comm_split_type"))
+		return MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, me, MPI_INFO_NULL, &c);
+	if (!strcmp(what, "MPI_Comm_create"))
+		return MPI_Comm_create(MPI_COMM_WORLD, world, &c);
+	if (!strcmp(what, "MPI_Comm_create_group"))
+		return MPI_Comm_create_group(MPI_COMM_WORLD, world, 3, &c);
+	if (!strcmp(what, "MPI_Comm_create_from_group"))
+		return MPI_Comm_create_from_group(world, "again", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c);
+	if (!strcmp(what, "MPI_Intercomm_create"))
+		return MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !(me % 2), 5, &c);
+	if (!strcmp(what, "MPI_Cart_create"))
+		return MPI_Cart_create(MPI_COMM_WORLD, 1, &dims, &zero, 1, &c);
+	CHECK(!"no such constructor");
+	return MPI_SUCCESS;
+}
+
+/* A rank is killed while the others make communicators with it. */
+static void constructing(const char *what, int victim)
+{
+	MPI_Comm half;
+	MPI_Group world;
+	int rc = MPI_SUCCESS;
+
+	signal(SIGTERM, SIG_IGN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_split(MPI_COMM_WORLD, me % 2, me, &half);
+	MPI_Comm_set_errhandler(half, MPI_ERRORS_RETURN);
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	for (int i = 0; rc == MPI_SUCCESS; i++) {
+		if (i == 20 && me == victim)
+			raise(SIGKILL);
+		rc = construct(what, half, world);
+	}
+	say("after the kill", rc);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "returned";
@@ -195,6 +248,8 @@ int main(int argc, char **argv)
 	test_init(&argc, &argv);
 	if (!strcmp(mode, "returned")) {
 		returned();
+	} else if (!strcmp(mode, "constructing")) {
+		constructing(argv[2], atoi(argv[3]) % np);
 	} else if (!strcmp(mode, "fatal")) {
 		if (me == np - 1)
 			MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);

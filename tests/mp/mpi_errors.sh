@@ -59,6 +59,17 @@ for n in 2 3; do
 		}
 	done
 done
+# The same while communicators are made: all who are left are told, whoever it was.
+for what in MPI_Comm_dup MPI_Comm_idup MPI_Comm_split MPI_Comm_split_type MPI_Comm_create MPI_Comm_create_group \
+	MPI_Comm_create_from_group MPI_Intercomm_create MPI_Cart_create; do
+	for victim in 0 3; do
+		expect 137 "after the kill: class 58, MPI_" "$top/heddlerun" -n 4 "$prog" constructing $what $victim
+		[ "$(grep -c "after the kill: class 58, .*has failed or cannot be reached" "$tmp/err")" = 3 ] || {
+			echo "FAILED: $what without rank $victim: not every rank says that one failed: $(cat "$tmp/err")"
+			failed=$((failed + 1))
+		}
+	done
+done
 # Too little memory: what is needed and available, and what to change.
 for n in 1 2; do
 	expect 0 "KiB needed" "$top/heddlerun" -x SHCA_RESERVE=1t -n $n "$prog" memory
