@@ -7,11 +7,10 @@ unset SHCA_FABRIC SHCA_FABRIC_FD
 
 # Who holds the fabric $1: descriptors and mappings, by process.
 holders() {
-	for p in /proc/[0-9]*; do
-		if ls -l "$p/fd" 2>/dev/null | grep -qF "memfd:shca:$1 " || grep -qsF "memfd:shca:$1 " "$p/maps"; then
-			echo "${p#/proc/}"
-		fi
-	done
+	{
+		find /proc/[0-9]*/fd -maxdepth 1 -lname "/memfd:shca:$1 *" 2>/dev/null
+		grep -lsF "memfd:shca:$1 " /proc/[0-9]*/maps
+	} | cut -d/ -f3 | sort -u
 }
 nobody() { [ -z "$(holders "$1")" ]; }
 sockets() { grep -cE "@shca[^ ]*/$1(/|$)" /proc/net/unix; }
