@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Buffered sends (MPI-5.0 section 3.6). A buffer that the user attached holds, in the order of their addresses, the messages
- * that have not left, each behind its head; a new one takes the first gap that it fits in. The standard's model frees
- * space in the order of the sends only: what fits there fits here. A head and what alignment takes are less than
- * MPI_BSEND_OVERHEAD. With MPI_BUFFER_AUTOMATIC, messages lie in memory of the pool.
+ * that have not left, each behind its head. As in the standard's model, a new one lies behind the one before it, or else at
+ * the buffer's start: any other order may split the space that the model leaves in one piece, and programs count with
+ * the model. Where the model has no room, a message takes the first gap that it fits in. A head and what alignment
+ * takes are less than MPI_BSEND_OVERHEAD. With MPI_BUFFER_AUTOMATIC, messages lie in memory of the pool.
  */
 #include "p2p/request.h"
 
@@ -33,6 +34,7 @@ struct hdl_bsend_space {
 	char *buffer;			/* as the user gave it */
 	size_t size;
 	struct segment *first;
+	uintptr_t tail;			/* where the newest message ends: the next one goes there */
 	struct flush *flushes;
 	uint64_t number;
 };
@@ -93,26 +95,37 @@ void hdl_bsend_detach(struct hdl_bsend_space **space, void **buffer, size_t *siz
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
+/* The bytes from `at` to the segment that follows, or to the buffer's end. */
+static size_t gap_at(const struct hdl_bsend_space *s, uintptr_t at, const struct segment *next)
+{
+	uintptr_t end = next ? (uintptr_t)next : (uintptr_t)s->buffer + s->size;
+
+	return end > at ? end - at : 0;
+}
+
 /* *largest: what the error says. */
 static struct segment *take(struct hdl_bsend_space *s, size_t bytes, size_t *largest)
 {
-	uintptr_t at = ((uintptr_t)s->buffer + ALIGN - 1) & -(uintptr_t)ALIGN, end = (uintptr_t)s->buffer + s->size, gap;
+	uintptr_t start = ((uintptr_t)s->buffer + ALIGN - 1) & -(uintptr_t)ALIGN, at = s->first ? s->tail : start;
 	struct segment **link = &s->first, *seg;
+	size_t gap;
 
+	while (*link && (uintptr_t)*link < at)
+		link = &(*link)->next;
 	*largest = 0;
-	for (;; link = &(*link)->next) {
-		gap = *link ? (uintptr_t)*link - at : end > at ? end - at : 0;
-		if (gap >= bytes)
-			break;
-		if (gap > *largest)
-			*largest = gap;
-		if (!*link)
-			return NULL;
-		at = (uintptr_t)*link + (*link)->bytes;
+	if (gap_at(s, at, *link) < bytes) {
+		for (link = &s->first, at = start; (gap = gap_at(s, at, *link)) < bytes; link = &(*link)->next) {
+			if (gap > *largest)
+				*largest = gap;
+			if (!*link)
+				return NULL;
+			at = (uintptr_t)*link + (*link)->bytes;
+		}
 	}
 	seg = (struct segment *)at;
 	seg->next = *link;
 	*link = seg;
+	s->tail = at + bytes;
 	return seg;
 }
 
@@ -181,10 +194,14 @@ static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size
 	*largest = 0;
 	if (!s || !s->attached || need < bytes)
 		return NULL;
-	seg = s->automatic ? take_pooled(s, need) : take(s, need, largest);
-	if (!seg && !s->automatic && need <= s->size) {
-		hdl_progress();		/* what has left meanwhile makes room */
-		seg = take(s, need, largest);
+	if (s->automatic) {
+		seg = take_pooled(s, need);
+	} else {
+		if (s->first)
+			hdl_progress();	/* the model, too, takes out first what has left */
+		do
+			seg = take(s, need, largest);
+		while (!seg && need <= s->size && hdl_progress());
 	}
 	if (!seg)
 		return NULL;

@@ -630,6 +630,40 @@ static void detach_waits(void)
 	free(in);
 }
 
+/* "A circular, contiguous-space allocation policy": of ten units, messages of 4 and 3 are buffered, the first leaves, and 3 and
+ * 4 more have room, behind the second and where the first was. */
+static void buffer_is_circular(void)
+{
+	enum { UNIT = 30000, N = 4 };
+	static const int units[N] = { 4, 3, 3, 4 };
+	int bytes = 10 * UNIT + 3 * MPI_BSEND_OVERHEAD, size, flag;
+	char *buffer = malloc(bytes), *in = malloc(4 * UNIT);
+	void *p;
+
+	MPI_Buffer_attach(buffer, bytes);
+	for (int i = 0; i < N; i++) {
+		char *out = message(me, right, i, units[i] * UNIT);
+
+		if (i == 2) {
+			/* Synchronous: what was received before is known to have left. */
+			MPI_Recv(in, 4 * UNIT, MPI_BYTE, left, 0, sync_comm, MPI_STATUS_IGNORE);
+			VERIFY(in, 4 * UNIT, seed_of(left, me, 0, 4 * UNIT));
+			meet(sync_comm);
+			for (int k = 0; k < 1000; k++)
+				MPI_Iprobe(MPI_ANY_SOURCE, N, sync_comm, &flag, MPI_STATUS_IGNORE);
+		}
+		MPI_Bsend(out, units[i] * UNIT, MPI_BYTE, right, i, sync_comm);
+		free(out);
+	}
+	for (int i = 1; i < N; i++) {
+		MPI_Recv(in, units[i] * UNIT, MPI_BYTE, left, i, sync_comm, MPI_STATUS_IGNORE);
+		VERIFY(in, units[i] * UNIT, seed_of(left, me, i, units[i] * UNIT));
+	}
+	MPI_Buffer_detach(&p, &size);
+	free(buffer);
+	free(in);
+}
+
 static void buffer_errors(void)
 {
 	char buffer[2000], data[4000] = "";
@@ -898,6 +932,7 @@ int main(int argc, char **argv)
 	}
 	MPI_Comm_free(&comm);
 	detach_waits();
+	buffer_is_circular();
 	buffer_errors();
 	generalized();
 	refusals();
