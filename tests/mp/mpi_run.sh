@@ -7,7 +7,7 @@ set -u
 top=${MPI_TEST_BUILD:-.}
 kinds=${MPI_TEST_KINDS:-default rc ud xrc dc}
 ranks=${MPI_TEST_RANKS:-2 3 4}
-programs=${MPI_TEST_PROGRAMS:-sizes order semantics types comms ptp stress threads}
+programs=${MPI_TEST_PROGRAMS:-sizes order semantics types comms ptp stress signatures threads}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 failed=0 runs=0
