@@ -343,6 +343,8 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 	}
 	hdl_call = call;
 	hdl_wait_until(one_is_done, &r);
+	if (!all_done(incount, array_of_requests))
+		hdl_progress();		/* one that is done each time keeps none of the others back: section 3.7.5, fairness */
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Waitsome);
@@ -442,8 +444,8 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 		*outcount = MPI_UNDEFINED;
 		return MPI_SUCCESS;
 	}
-	if (find_done(incount, array_of_requests) < 0)
-		hdl_progress_test();
+	if (!all_done(incount, array_of_requests))
+		hdl_progress_test();	/* though one is done: section 3.7.5, fairness */
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }
 HDL_PROFILED(Testsome);

@@ -5,6 +5,8 @@
  */
 #include "mpi_test.h"
 
+#include <sched.h>
+
 #define SIZES 4
 static const int sizes[SIZES] = { 0, 3, 5000, 200000 };	/* bytes: none, one line, eager, rendezvous */
 static int right, left;
@@ -547,6 +549,48 @@ static void cancel_receives(void)
 	meet(sync_comm);
 }
 
+/* "If a request for a receive repeatedly appears in a list of requests passed to MPI_WAITSOME or MPI_TESTSOME, and a matching
+ * send has been posted, then the receive will eventually succeed", though another is done each time: one from the rank itself. */
+static void some_are_fair(int test)
+{
+	static const int len[] = { 8, 100000 };
+	char *in = malloc(len[1]);
+
+	for (int i = 0; i < 6; i++) {
+		int n = len[i / 3], one = 0, token, count, index[2], arrived = 0;
+		MPI_Request r[2];
+
+		if (me == 1) {
+			char *out = message(me, 0, i, n);
+
+			meet(sync_comm);
+			MPI_Send(out, n, MPI_BYTE, 0, i, MPI_COMM_WORLD);
+			free(out);
+		} else if (me) {
+			meet(sync_comm);
+		} else {
+			MPI_Irecv(in, n, MPI_BYTE, 1, i, MPI_COMM_WORLD, &r[1]);
+			meet(sync_comm);
+			for (int turn = 0; !arrived; turn++) {
+				CHECK(turn < 1 << 22);
+				MPI_Irecv(&token, 1, MPI_INT, 0, 100, MPI_COMM_WORLD, &r[0]);
+				MPI_Send(&one, 1, MPI_INT, 0, 100, MPI_COMM_WORLD);
+				if (test)
+					MPI_Testsome(2, r, &count, index, MPI_STATUSES_IGNORE);
+				else
+					MPI_Waitsome(2, r, &count, index, MPI_STATUSES_IGNORE);
+				for (int k = 0; k < count; k++)
+					arrived |= index[k] == 1;
+				MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+				sched_yield();
+			}
+			VERIFY(in, n, seed_of(1, 0, i, n));
+		}
+	}
+	free(in);
+	meet(sync_comm);
+}
+
 /* ---- section 3.6 --------------------------------------------------------------------------------------- */
 
 /* With what the standard says is room for so many messages, so many fit, whatever their order of leaving. */
@@ -931,6 +975,10 @@ int main(int argc, char **argv)
 		buffered(comm, 1, automatic);
 	}
 	MPI_Comm_free(&comm);
+	if (np > 1) {
+		some_are_fair(0);
+		some_are_fair(1);
+	}
 	detach_waits();
 	buffer_is_circular();
 	buffer_errors();
