@@ -358,6 +358,45 @@ static void deregister(int n, uint64_t *took)
 	CHECK(!shca_buf_free(r.ctx, mem));
 }
 
+/* ---- completions --------------------------------------------------------------------------------------------------------- */
+
+/* n queues wait on a CQ, and no more. What a completion costs then. */
+static uint64_t once_waited_on(int n)
+{
+	static struct ibv_qp *qp[MANY];
+	struct ibv_cq *cq = rig_cq(&r, 64, NULL), *own = rig_cq(&r, 2 * MANY, NULL);
+	struct ibv_qp *nop = queue(cq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL), *peer = queue(own, NULL, 0);
+	struct ibv_exp_send_wr done = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct ibv_exp_send_wr wait = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+				       .task.cqe_wait = {.cq = cq, .cq_count = 1}};
+	struct ibv_wc wc;
+	uint64_t least = UINT64_MAX;
+
+	connect_both(nop, peer);
+	for (int i = 0; i < n; i++) {
+		struct rig_path p = {.dest_qpn = peer->qp_num};
+		qp[i] = queue(own, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+		rig_rtr(qp[i], &p);
+		rig_rts(qp[i], &p);
+		CHECK(!shca_exp_post_send(qp[i], &wait, &bad));
+	}
+	CHECK(!shca_poll_cq(own, 1, &wc));
+	for (int i = 0; i < 8; i++) {
+		count_begin();
+		CHECK(!shca_exp_post_send(nop, &done, &bad));
+		uint64_t took = count_end();
+		least = took < least ? took : least;
+		CHECK(shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+		/* the first one was what all of them waited for */
+		for (int k = 0; !i && k < n; k++)
+			CHECK(shca_poll_cq(own, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < n; i++)
+		CHECK(!shca_destroy_qp(qp[i]));
+	CHECK(!shca_destroy_qp(nop) && !shca_destroy_qp(peer) && !shca_destroy_cq(cq) && !shca_destroy_cq(own));
+	return least;
+}
+
 static void regions(void)
 {
 	uint64_t few, many;
@@ -418,6 +457,8 @@ int main(void)
 	objects();
 	wake();
 	regions();
+	uint64_t few = once_waited_on(FEW), many = once_waited_on(MANY);
+	compare("a completion where queues have waited", few, many);
 	rig_virtual_leave(&r);
 	return 0;
 }

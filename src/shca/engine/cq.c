@@ -83,9 +83,14 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
+/*
+ * Kicks whoever is armed. A completion need not look at the entries if nobody was armed since somebody last went through all of
+ * them: `waiters_kicked` is what `arms` was before that look, and is stored behind it, so whoever dies or is stopped in the middle
+ * keeps nobody from looking. One that is late makes the number old, which costs a look.
+ */
 static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 {
-	uint32_t blocks = 0;
+	uint32_t blocks = 0, arms = atomic_load_explicit(&cq->waiters.arms, memory_order_acquire);
 
 	for (struct shca_cq_waiters *block = &cq->waiters;;) {
 		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
@@ -103,13 +108,17 @@ static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 		if (__builtin_expect(!more, 1) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
 		    !(block = shca_at_checked(thr->m, more, sizeof(*block))))
 			break;
+		SHCA_FAILPOINT(thr, "waiters-block", NULL, 0);
 	}
+	atomic_store_explicit(&cq->waiters_kicked, arms, memory_order_release);
 }
 
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 {
 	notify(thr, cq, solicited);
-	notice_waiters(thr, cq);
+	if (atomic_load_explicit(&cq->waiters.arms, memory_order_relaxed) !=
+	    atomic_load_explicit(&cq->waiters_kicked, memory_order_relaxed))
+		notice_waiters(thr, cq);
 }
 
 bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in)

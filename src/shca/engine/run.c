@@ -262,6 +262,9 @@ static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const st
 	SHCA_FAILPOINT(thr, "wait-unmet", qp, 0);
 	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
 	SHCA_FAILPOINT(thr, "wait-armed", qp, wqe->op);
+	/* counted behind: who has seen the count sees who is armed */
+	atomic_fetch_add(&cq->waiters.arms, 1);
+	SHCA_FAILPOINT(thr, "wait-counted", qp, wqe->op);
 	/* pairs with the CAS of shca_cq_push */
 	shca_full_fence();
 	if (shca_cq_count(thr, cq) < wqe->arg[0])

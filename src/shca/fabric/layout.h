@@ -188,7 +188,7 @@ struct shca_cq_waiter {
 };
 struct shca_cq_waiters {
 	_Atomic uint32_t n;		/* entries that are valid */
-	uint32_t reserved;
+	_Atomic uint32_t arms;		/* of the first block: counts how often any entry was armed, behind `armed` */
 	_Atomic uint64_t more;		/* next block */
 	struct shca_cq_waiter w[SHCA_CQ_WAITERS];
 };
@@ -211,6 +211,7 @@ struct shca_cq {
 	 * error. */
 	_Atomic uint64_t floor;
 	_Atomic uint64_t notify;	/* what the channel is to be told, and was: SHCA_CQ_ARM_* and the event */
+	_Atomic uint32_t waiters_kicked;	/* who was armed when waiters.arms was this has been kicked */
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
