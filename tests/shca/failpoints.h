@@ -134,6 +134,11 @@ static inline bool third(void)
 {
 	return st->ex == E_THIRD || st->ex == E_REAPER;
 }
+/* Points at which a WAIT has found too few completions. */
+static inline bool waits_in_vain(void)
+{
+	return !strcmp(st->p.name, "wait-armed") || !strcmp(st->p.name, "wait-counted");
+}
 static inline int lane(void)
 {
 	return st->priv ? 1 : 0;

@@ -390,7 +390,7 @@ void role_a(void)
 	barrier(2);
 	if (!third()) {
 		/* what a WAIT of mine waits for is there already, or never comes */
-		if (st->req == R_WAIT && strcmp(st->p.name, "wait-armed"))
+		if (st->req == R_WAIT && !waits_in_vain())
 			UNTIL(shca_cq_count(shca_thread_get(a.r.m), shca_user_cq_of(a.wcq)->sh) > 0, "B's message is not here");
 		arm(0);
 		post_program(&a);
@@ -436,20 +436,20 @@ void role_b(void)
 	post_recvs(&b, L_M);
 	/* it waits: A's receives are there, but not enabled */
 	send_msg(&b, L_R, 44);
-	if (!third() && st->req == R_WAIT && strcmp(st->p.name, "wait-armed"))
+	if (!third() && st->req == R_WAIT && !waits_in_vain())
 		send_msg(&b, L_AB, 200), want_send(&b, L_AB, IBV_WC_SUCCESS, IBV_WC_SUCCESS);
 	barrier(2);
 	if (third())
 		barrier(3);
 	UNTIL(atomic_load(&st->dead), "nobody died");
 	if (third()) {
-		if (!strcmp(st->p.name, "wait-armed"))
+		if (waits_in_vain())
 			send_msg(&b, L_AB, 201);	/* the second completion that T waits for */
 		if (st->req == R_SEND_RNR)
 			post_recvs(&b, L_T);
 		want_reaped(&b, X);
 		check_third_at_b(&b);
-		if (!strcmp(st->p.name, "wait-armed"))
+		if (waits_in_vain())
 			want_send(&b, L_AB, IBV_WC_SUCCESS, IBV_WC_SUCCESS);
 		want_peer_dead(&b, L_XB, false);
 		if (st->ex == E_REAPER) {

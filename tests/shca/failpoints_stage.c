@@ -292,7 +292,7 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		wr->exp_opcode = IBV_EXP_WR_CQE_WAIT;
 		wr->task.cqe_wait.cq = a->wcq;
 		/* armed by a third party: it must find it unmet, so it is the second that it runs */
-		wr->task.cqe_wait.cq_count = third() && !strcmp(st->p.name, "wait-armed") ? 2 : 1;
+		wr->task.cqe_wait.cq_count = third() && waits_in_vain() ? 2 : 1;
 		break;
 	case R_SEND_EN:
 		wr->exp_opcode = IBV_EXP_WR_SEND_ENABLE;
@@ -328,7 +328,7 @@ void post_program(struct actor *a)
 
 	m[0] = m[2] = A;
 	m[1] = m[3] = 9;
-	if (third() && (st->req != R_WAIT || !strcmp(st->p.name, "wait-armed"))) {
+	if (third() && (st->req != R_WAIT || waits_in_vain())) {
 		wr[n] = (struct ibv_exp_send_wr){.wr_id = 7, .exp_opcode = IBV_EXP_WR_CQE_WAIT};
 		wr[n].task.cqe_wait.cq = a->wcq;
 		wr[n++].task.cqe_wait.cq_count = 1;
