@@ -107,6 +107,14 @@ tests_shca_costs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_costs_LDFLAGS = $(NOWRAP)
 
+# Two that come together at one instruction, and what is left of who has gone.
+check_PROGRAMS += tests/shca/corners
+TESTS += tests/shca/corners
+tests_shca_corners_SOURCES = tests/shca/corners.c $(shca_rig)
+tests_shca_corners_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_corners_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_corners_LDFLAGS = $(NOWRAP)
+
 # Death in everything but requests.
 check_PROGRAMS += tests/shca/lives
 TESTS += tests/shca/lives

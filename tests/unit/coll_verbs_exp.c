@@ -173,6 +173,7 @@ Test(verbs_exp, queue_pairs)
 	REFUSED(a.comp_mask |= 1u << 15);
 	REFUSED(a.exp_create_flags |= 1u << 5);
 	REFUSED(a.pd = NULL);
+	REFUSED(a.pd = &(struct ibv_pd){ .context = &foreign });
 	REFUSED(a.comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_PD);
 	REFUSED(a.send_cq = NULL);
 	REFUSED(a.recv_cq = &foreign_cq);
@@ -271,6 +272,10 @@ Test(verbs_exp, requests)
 	wr = masked();
 	wr.exp_send_flags |= 1ULL << 40;
 	cr_assert_eq(post(wr), EINVAL);
+	/* what comes back has no place in a request */
+	wr = (struct ibv_exp_send_wr){ .exp_opcode = IBV_EXP_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1,
+				       .exp_send_flags = IBV_EXP_SEND_INLINE };
+	cr_assert_eq(post(wr), EINVAL);
 	cr_assert_eq(post(wait_wr(NULL, 1)), EINVAL);
 	cr_assert_eq(post(wait_wr(&cq, 0)), EINVAL);
 	cr_assert_eq(post(wait_wr(&cq, -1)), EINVAL);
@@ -344,6 +349,11 @@ Test(verbs_exp, task_lists_are_posted_whole_or_not_at_all)
 	recv.num_sge = 1;
 	cr_assert_eq(ibv_exp_post_task(&own, task, &bad), EINVAL);
 	recv.num_sge = 0;
+	/* receives of a shared queue are posted to it, not by way of one of its queue pairs */
+	qp.srq = &srq;
+	cr_assert_eq(ibv_exp_post_task(&own, task, &bad), EINVAL);
+	cr_assert_eq(bad, &task[1]);
+	qp.srq = NULL;
 	task[2].comp_mask = 1;		/* not looked at */
 	task[2].task_type = (enum ibv_exp_task_type)5;
 	cr_assert_eq(ibv_exp_post_task(&own, task, &bad), EINVAL);

@@ -56,6 +56,29 @@ Test(shca_fabric, alignment_and_zero)
 	}
 }
 
+/* A whole chunk that was freed is kept for the next one who wants one; it is as zero as others. */
+Test(shca_fabric, kept_chunk_is_zero)
+{
+	shca_off off = shca_mem_alloc(&m, SHCA_CHUNK);
+
+	cr_assert(off);
+	memset(shca_at(m.base, off), 0xff, SHCA_CHUNK);
+	shca_mem_free(&m, off, SHCA_CHUNK);
+	shca_off again = shca_mem_alloc(&m, SHCA_CHUNK);
+	cr_expect_eq(again, off);
+	const char *p = shca_at(m.base, again);
+	for (uint64_t i = 0; i < SHCA_CHUNK; i++)
+		cr_assert_eq(p[i], 0);
+	shca_mem_free(&m, again, SHCA_CHUNK);
+}
+
+Test(shca_fabric, absurd_sizes)
+{
+	cr_expect_eq(shca_mem_alloc(&m, UINT64_MAX), 0);
+	cr_expect_eq(shca_mem_alloc(&m, UINT64_MAX - 62), 0);
+	cr_expect_eq(shca_mem_alloc(&m, (uint64_t)1 << 60), 0);
+}
+
 /* Blocks of all sizes share chunks, and come together again. */
 Test(shca_fabric, buddies)
 {

@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-
 #include "vt.h"
 
 #define BYTES 65536u
@@ -239,9 +237,10 @@ static void failed_answers_nobody(void)
 		vt_rtr_rts(b, a->qp_num, vt_rts_attr());
 		struct ibv_sge wrong = vt_sge(mr, 0, 8);
 		wrong.lkey ^= 0x5500;
-		/* b knows a's window; then a's own request fails, at once or when its retries are used up */
-		CHECK(!write_8(b, 1, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_INLINE), "write");
+		/* b knows a's window; then a's own request fails, at once or when its retries are used up. The receive is posted
+		 * before: with the first one all windows are looked up anew */
 		CHECK(!vt_recv(a, 2, vt_sge(mr, 512, 8)), "receive");
+		CHECK(!write_8(b, 1, (uintptr_t)mem + 64, mr->rkey, IBV_SEND_INLINE), "write");
 		CHECK(!vt_send(a, 3, stalled ? vt_sge(mr, 0, 8) : wrong, 0), "the request that fails");
 		vt_expect(scq, 3, stalled ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_LOC_PROT_ERR);
 		vt_expect(rcq, 2, IBV_WC_WR_FLUSH_ERR);

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Corners that random traffic passes by. Two that come together at one instruction: a thread arrives at a failpoint, and there
+ * another one does the other half before it goes on. And what is to be left, or not to be left, when an object or a process
+ * has gone. Each case is a process of its own.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+/* ---- meetings ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+	const char *at;			/* failpoint; NULL: no meeting any more */
+	void (*action)(void);
+	pthread_t who;			/* arrives there */
+	bool met;
+} meeting;
+
+static _Atomic bool hold_helper;	/* at "helper-tick" */
+static const char *dies_at;		/* this process, there */
+
+static void *other(void *arg)
+{
+	(void)arg;
+	meeting.action();
+	return NULL;
+}
+
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
+{
+	pthread_t t;
+
+	(void)thr;
+	(void)qp;
+	(void)op;
+	if (!strcmp(name, "helper-tick"))
+		while (atomic_load(&hold_helper))
+			rig_nap();
+	if (dies_at && !strcmp(name, dies_at))
+		kill(getpid(), SIGKILL);
+	if (!meeting.at || strcmp(name, meeting.at) || !pthread_equal(pthread_self(), meeting.who))
+		return;
+	meeting.at = NULL;
+	meeting.met = true;
+	CHECK(!pthread_create(&t, NULL, other, NULL) && !pthread_join(t, NULL));
+}
+
+static void meet(const char *at, void (*action)(void))
+{
+	meeting.action = action;
+	meeting.who = pthread_self();
+	meeting.met = false;
+	meeting.at = at;
+}
+
+/* ---- the stage: one member, whose queues are connected with each other --------------------------------------------- */
+
+static struct rig r;
+static struct ibv_cq *cq, *counted;	/* of all queues; of u's receives */
+static struct ibv_qp *x, *y;		/* x is cross-channel */
+static struct ibv_qp *u, *v;		/* datagrams; u receives */
+static struct ibv_mr *mr;
+
+static struct ibv_qp *queue(struct rig *m, enum ibv_qp_type type, uint32_t flags, struct ibv_cq *rcq)
+{
+	struct rig_qp_attr a = {.type = type, .exp_flags = flags, .scq = cq, .rcq = rcq, .send_wr = 8, .recv_wr = 8, .sge = 1,
+				.inl = 64};
+	struct ibv_qp *qp = rig_qp(m, &a);
+
+	rig_init(qp);
+	return qp;
+}
+
+static void connect_to(struct ibv_qp *qp, uint32_t dest, uint8_t rnr_retry)
+{
+	struct rig_path p = {.dest_qpn = dest, .timeout = 8, .retry_cnt = 7, .rnr_retry = rnr_retry, .min_rnr_timer = 1};
+
+	rig_rtr(qp, &p);
+	rig_rts(qp, &p);
+}
+
+static void receive(struct ibv_qp *qp)
+{
+	struct ibv_sge sge = {(uintptr_t)mr->addr, 256, mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	CHECK(!shca_post_recv(qp, &wr, &bad));
+}
+
+static void set_up(void)
+{
+	rig_virtual(&r, NULL);
+	cq = rig_cq(&r, 256, NULL);
+	counted = rig_cq(&r, 16, NULL);
+	char *p = shca_buf_alloc(r.ctx, 4096);
+	CHECK(p);
+	mr = shca_reg_mr(r.pd, p, 4096, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(mr);
+	x = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
+	y = queue(&r, IBV_QPT_RC, 0, cq);
+	connect_to(x, y->qp_num, 7);
+	connect_to(y, x->qp_num, 7);
+	u = queue(&r, IBV_QPT_UD, 0, counted);
+	v = queue(&r, IBV_QPT_UD, 0, cq);
+	connect_to(u, 0, 0);
+	connect_to(v, 0, 0);
+}
+
+static void datagram_to(uint32_t qpn)
+{
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_ah *ah = shca_create_ah(r.pd, &aa);
+	struct ibv_sge sge = {(uintptr_t) "datagram", 8, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE,
+				 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = RIG_QKEY}}, *bad;
+
+	CHECK(ah && !shca_post_send(v, &wr, &bad) && !shca_destroy_ah(ah));
+}
+
+/* On x: a WAIT for the first completion of counted, then a request that completes. */
+static void post_wait(void)
+{
+	struct ibv_exp_send_wr nop = {.wr_id = 7, .exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
+				       .next = &nop, .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
+
+	CHECK(!shca_exp_post_send(x, &wait, &bad));
+}
+
+static enum ibv_wc_status completion(uint64_t id)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
+		if (i > 10000)
+			FAIL("request %lu does not complete", (unsigned long)id);
+	if (wc.wr_id != id)
+		FAIL("request %lu completes, not %lu", (unsigned long)wc.wr_id, (unsigned long)id);
+	return wc.status;
+}
+
+static void completes_counted(void)
+{
+	datagram_to(u->qp_num);
+}
+
+/* What a WAIT is for comes after it has looked, and before it is seen to wait; then, when its queue is about to be let go. */
+static void wait_and_completion(const char *at)
+{
+	set_up();
+	receive(u);
+	meet(at, completes_counted);
+	post_wait();
+	CHECK(meeting.met);
+	CHECK(completion(7) == IBV_WC_SUCCESS);
+}
+
+static void wait_unmet(void)
+{
+	wait_and_completion("wait-unmet");
+}
+
+static void wait_armed(void)
+{
+	wait_and_completion("wait-armed");
+}
+
+static void wait_release(void)
+{
+	wait_and_completion("release");
+}
+
+/* Who takes a region away waits for a stranger who reads it. */
+static struct rig owner;
+static struct ibv_mr *target;
+static _Atomic bool taken_away;
+
+static void *takes_away(void *arg)
+{
+	(void)arg;
+	CHECK(!shca_dereg_mr(target));
+	atomic_store(&taken_away, true);
+	return NULL;
+}
+
+static pthread_t taker;
+
+static void meets_the_taker(void)
+{
+	CHECK(!pthread_create(&taker, NULL, takes_away, NULL));
+	for (int i = 0; i < 40; i++)
+		rig_nap();
+	if (atomic_load(&taken_away))
+		FAIL("a region was taken away while somebody read it");
+}
+
+static void region_goes(void)
+{
+	struct ibv_sge sge = {0};
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	set_up();
+	rig_virtual(&owner, &r);
+	struct ibv_cq *own = rig_cq(&owner, 16, NULL), *mine = cq;
+	char *p = shca_buf_alloc(owner.ctx, 1 << 16), *from = shca_buf_alloc(r.ctx, 1 << 16);
+	CHECK(p && from);
+	target = shca_reg_mr(owner.pd, p, 1 << 16, (uintptr_t)p, IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *source = shca_reg_mr(r.pd, from, 1 << 16, (uintptr_t)from, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(target && source);
+	struct ibv_qp *a = queue(&r, IBV_QPT_RC, 0, cq);
+	cq = own;
+	struct ibv_qp *b = queue(&owner, IBV_QPT_RC, 0, own);
+	cq = mine;
+	connect_to(a, b->qp_num, 7);
+	connect_to(b, a->qp_num, 7);
+	sge = (struct ibv_sge){(uintptr_t)from, 1 << 16, source->lkey};
+	wr.wr.rdma.remote_addr = (uintptr_t)p;
+	wr.wr.rdma.rkey = target->rkey;
+	meet("data", meets_the_taker);
+	CHECK(!shca_post_send(a, &wr, &bad));
+	CHECK(meeting.met && completion(1) == IBV_WC_SUCCESS && !pthread_join(taker, NULL));
+}
+
+/* ---- what is left ---------------------------------------------------------------------------------------------------- */
+
+/* A queue that waited for a receive and goes stands on nobody's list. */
+static void stalled_queue_goes(void)
+{
+	struct ibv_sge sge = {(uintptr_t)mr, 0, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .opcode = IBV_WR_SEND}, *bad;
+
+	set_up();
+	struct ibv_qp *a = queue(&r, IBV_QPT_RC, 0, cq), *b = queue(&r, IBV_QPT_RC, 0, cq), *c = queue(&r, IBV_QPT_RC, 0, cq);
+	connect_to(a, b->qp_num, 7);
+	connect_to(b, a->qp_num, 7);
+	connect_to(c, y->qp_num, 7);
+	CHECK(!shca_post_send(a, &wr, &bad));
+	struct shca_rq *rq = shca_at(r.m->base, rig_sh(b)->rq);
+	if (!atomic_load(&rq->rnr))
+		FAIL("the queue does not wait for a receive");
+	CHECK(!shca_destroy_qp(a));
+	if (atomic_load(&rq->rnr))
+		FAIL("a queue that is gone stands on the list of those that wait for a receive");
+	CHECK(!shca_destroy_qp(b) && !shca_destroy_qp(c));
+}
+
+/* No CQ names a queue that is gone. */
+static void waiting_queue_goes(void)
+{
+	set_up();
+	post_wait();
+	shca_off off = shca_user_qp_of(x)->off;
+	CHECK(!shca_destroy_qp(x));
+	const struct shca_cq_waiters *w = &((struct shca_user_cq *)counted)->sh->waiters;
+	for (uint32_t i = 0; i < atomic_load(&w->n); i++)
+		if (w->w[i].qp == off)
+			FAIL("a CQ names a queue that is gone as one that waits for it");
+	receive(u);
+	completes_counted();
+}
+
+/* More queues stall while the helper thread is busy than its table of timers has room for. */
+static void timers_overflow(void)
+{
+	enum { QUEUES = 3 * SHCA_TIMERS };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_qp *a[QUEUES];
+	struct ibv_wc wc;
+	int n = 0;
+
+	set_up();
+	struct ibv_qp *b[QUEUES];
+	for (int i = 0; i < QUEUES; i++) {
+		a[i] = queue(&r, IBV_QPT_RC, 0, cq);
+		b[i] = queue(&r, IBV_QPT_RC, 0, cq);
+		connect_to(a[i], b[i]->qp_num, 1);
+		connect_to(b[i], a[i]->qp_num, 1);
+	}
+	atomic_store(&hold_helper, true);
+	shca_helper_call(r.m, r.m->slot);
+	for (int i = 0; i < QUEUES; i++)
+		CHECK(!shca_post_send(a[i], &wr, &bad));
+	atomic_store(&hold_helper, false);
+	for (int i = 0; n < QUEUES && i < 10000; rig_nap(), i++)
+		while (shca_poll_cq(cq, 1, &wc) == 1 && ++n)
+			if (wc.status != IBV_WC_RNR_RETRY_EXC_ERR)
+				FAIL("completion %d: %s", n, ibv_wc_status_str(wc.status));
+	if (n < QUEUES)
+		FAIL("%d of %d queues came to the end of their retries", n, QUEUES);
+}
+
+/* ---- a process that is being reaped ------------------------------------------------------------------------------------ */
+
+static struct rig dead;
+static struct ibv_qp *dead_u;
+static char *dead_mem;
+
+static void sends_to_the_dead(void)
+{
+	datagram_to(dead_u->qp_num);
+}
+
+/* Its queues answer nobody from the beginning on, although its memory is still there. */
+static void dead_answer_nobody(void)
+{
+	struct ibv_recv_wr wr = {.num_sge = 1}, *bad;
+
+	set_up();
+	rig_virtual(&dead, &r);
+	struct ibv_cq *own = rig_cq(&dead, 16, NULL), *mine = cq;
+	dead_mem = shca_buf_alloc(dead.ctx, 4096);
+	CHECK(dead_mem);
+	struct ibv_mr *its = shca_reg_mr(dead.pd, dead_mem, 4096, (uintptr_t)dead_mem, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(its);
+	cq = own;
+	dead_u = queue(&dead, IBV_QPT_UD, 0, own);
+	cq = mine;
+	connect_to(dead_u, 0, 0);
+	struct ibv_sge sge = {(uintptr_t)dead_mem, 256, its->lkey};
+	wr.sg_list = &sge;
+	CHECK(!shca_post_recv(dead_u, &wr, &bad));
+	memset(dead_mem, 0x55, 256);
+	shca_fabric_kill(dead.m);
+	meet("reap-own", sends_to_the_dead);
+	shca_reap(shca_thread_get(r.m), dead.m->slot);
+	CHECK(meeting.met);
+	if (!memcmp(dead_mem + 40, "datagram", 8))
+		FAIL("a datagram arrived at a process that was being reaped");
+}
+
+/* ---- processes --------------------------------------------------------------------------------------------------------- */
+
+static struct shared {
+	char fabric[64];
+	_Atomic uint32_t slot, joined, grandchild, done;
+	struct rig_meeting meeting;
+	uint64_t addr;
+	uint32_t rkey;
+} *st;
+
+static pid_t child(void (*role)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		role();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void ends_well(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid);
+	if (status)
+		FAIL("a process of the test: status %#x", status);
+}
+
+static void is_killed(pid_t pid)
+{
+	CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+}
+
+/* A member without queues: it has no helper thread, and notices nobody's death. */
+static void stays(void)
+{
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	atomic_fetch_add(&st->joined, 1);
+	rig_await(&st->done, 1);
+	rig_leave(&m);
+}
+
+static void dies(void)
+{
+	struct rig m;
+
+	rig_await(&st->joined, 1);
+	rig_join(&m, st->fabric);
+	atomic_store(&st->slot, m.m->slot);
+	atomic_fetch_add(&st->joined, 1);
+	for (;;)
+		pause();
+}
+
+static void joins_late(void)
+{
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	if ((atomic_load(&m.m->procs[atomic_load(&st->slot)].state) & 255) != SHCA_PROC_FREE)
+		FAIL("who joins does not clean up after one that died unnoticed");
+	rig_leave(&m);
+}
+
+/* Nobody noticed a death; the next one who joins does. */
+static void death_unnoticed(void)
+{
+	pid_t a = child(stays), b = child(dies);
+
+	rig_await(&st->joined, 2);
+	is_killed(b);
+	ends_well(child(joins_late));
+	atomic_store(&st->done, 1);
+	ends_well(a);
+}
+
+static void dies_in_joining(void)
+{
+	struct rig m;
+
+	rig_await(&st->joined, 1);
+	dies_at = "join-slot";
+	rig_join(&m, st->fabric);
+}
+
+static void has_slot_1(void)
+{
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	if (m.m->slot != 1)
+		FAIL("slot %u, not that of the one who died while it joined", m.m->slot);
+	rig_leave(&m);
+}
+
+/* The slot of one who dies while it joins is the next one's. */
+static void half_joined(void)
+{
+	int status;
+	pid_t a = child(stays), b = child(dies_in_joining);
+
+	CHECK(waitpid(b, &status, 0) == b && WIFSIGNALED(status));
+	ends_well(child(has_slot_1));
+	atomic_store(&st->done, 1);
+	ends_well(a);
+}
+
+static void dies_and_leaves_a_child(void)
+{
+	struct rig m;
+
+	rig_await(&st->joined, 1);
+	rig_join(&m, st->fabric);
+	atomic_store(&st->slot, m.m->slot);
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		rig_await(&st->done, 1);
+		_exit(0);
+	}
+	atomic_store(&st->grandchild, 1);
+	for (;;)
+		pause();
+}
+
+static void sees_the_death(void)
+{
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	atomic_fetch_add(&st->joined, 1);
+	rig_await(&st->joined, 2);
+	for (int i = 0; shca_proc_alive(m.m, atomic_load(&st->slot)); i++, rig_nap())
+		if (i > 10000)
+			FAIL("a process is dead, and a child of it seems to be it");
+	rig_leave(&m);
+}
+
+/* A child that was forked does not stand for its parent. */
+static void parent_dies(void)
+{
+	pid_t a = child(sees_the_death), b = child(dies_and_leaves_a_child);
+
+	rig_await(&st->grandchild, 1);
+	is_killed(b);
+	atomic_fetch_add(&st->joined, 1);
+	ends_well(a);
+	atomic_store(&st->done, 1);
+}
+
+enum { HALF = 4096 };
+
+/* Half of its region is not there any more. */
+static void has_half(void)
+{
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	char *p = mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(p != MAP_FAILED);
+	struct ibv_mr *half = shca_reg_mr(m.pd, p, 2 * HALF, (uintptr_t)p,
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	CHECK(half && !munmap(p + HALF, HALF));
+	st->addr = (uintptr_t)p;
+	st->rkey = half->rkey;
+	struct ibv_cq *own = rig_cq(&m, 16, NULL);
+	struct ibv_qp *qp = rig_meet(&m, own, &st->meeting, 0, 2);
+	rig_await(&st->done, 1);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(own) && !shca_dereg_mr(half) && !munmap(p, HALF));
+	rig_leave(&m);
+}
+
+static void copies_all(void)
+{
+	static char mine[2 * HALF];
+	struct rig m;
+
+	rig_join(&m, st->fabric);
+	struct ibv_mr *own = shca_reg_mr(m.pd, mine, sizeof(mine), (uintptr_t)mine, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(own);
+	cq = rig_cq(&m, 16, NULL);
+	struct ibv_qp *qp = rig_meet(&m, cq, &st->meeting, 1, 2);
+	struct ibv_sge sge = {(uintptr_t)mine, sizeof(mine), own->lkey};
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = st->addr, .rkey = st->rkey}}, *bad;
+	CHECK(!shca_post_send(qp, &wr, &bad));
+	enum ibv_wc_status status = completion(1);
+	if (status == IBV_WC_SUCCESS)
+		FAIL("all of a region was written, of which half is there");
+	atomic_store(&st->done, 1);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_dereg_mr(own));
+	rig_leave(&m);
+}
+
+/* What the kernel copies in part has failed. */
+static void half_there(void)
+{
+	pid_t b = child(has_half), a = child(copies_all);
+
+	ends_well(a);
+	ends_well(b);
+}
+
+static _Atomic long handled_by;
+
+static void handler(int sig)
+{
+	(void)sig;
+	atomic_store(&handled_by, syscall(SYS_gettid));
+}
+
+/* Signals of the program are not for the helper thread. */
+static void signals(void)
+{
+	struct sigaction sa = {.sa_handler = handler};
+	struct rig m;
+	sigset_t set;
+
+	rig_join(&m, st->fabric);
+	CHECK(!shca_helper_start(m.m));
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!sigaction(SIGUSR1, &sa, NULL) && !pthread_sigmask(SIG_BLOCK, &set, NULL));
+	CHECK(!kill(getpid(), SIGUSR1));
+	for (int i = 0; i < 40; i++)
+		rig_nap();
+	if (atomic_load(&handled_by))
+		FAIL("a signal was handled in a thread of the library");
+	CHECK(!pthread_sigmask(SIG_UNBLOCK, &set, NULL));
+	if (atomic_load(&handled_by) != syscall(SYS_gettid))
+		FAIL("the signal was lost");
+	rig_leave(&m);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*play)(void);
+} cases[] = {
+	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-release", wait_release},
+	{"region-goes", region_goes},
+	{"stalled-queue-goes", stalled_queue_goes}, {"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
+	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
+	{"parent-dies", parent_dies},
+	{"half-there", half_there}, {"signals", signals},
+};
+
+int main(int argc, char **argv)
+{
+	int failed = 0, ran = 0, status;
+
+	unsetenv("SHCA_FABRIC_FD");
+	setenv("SHCA_DEATH_MS", "20", 0);
+	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(st != MAP_FAILED);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc > 1 && strcmp(argv[1], cases[i].name))
+			continue;
+		memset(st, 0, sizeof(*st));
+		snprintf(st->fabric, sizeof(st->fabric), "corners-%d-%zu", (int)getpid(), i);
+		pid_t pid = child(cases[i].play);
+		CHECK(waitpid(pid, &status, 0) == pid);
+		printf("%-20s %s\n", cases[i].name, status ? "FAIL" : "ok");
+		failed += status != 0;
+		ran++;
+	}
+	return failed || !ran;
+}
