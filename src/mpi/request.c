@@ -134,11 +134,6 @@ static int check_array(const char *call, int count, const MPI_Request requests[]
 	return MPI_SUCCESS;
 }
 
-struct requests {
-	int count;
-	const MPI_Request *of;
-};
-
 /* The first request that is done, and not inactive, or -1. */
 static int find_done(int count, const MPI_Request requests[])
 {
@@ -153,7 +148,7 @@ static int find_done(int count, const MPI_Request requests[])
 
 static bool one_is_done(const void *arg)
 {
-	const struct requests *r = arg;
+	const struct hdl_requests *r = arg;
 
 	return find_done(r->count, r->of) >= 0;
 }
@@ -293,9 +288,11 @@ int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_o
 	if (unlikely(rc))
 		return rc;
 	hdl_call = call;
+	hdl_blocked_requests = (struct hdl_requests){ count, array_of_requests };
 	for (int i = 0; i < count; i++)
 		if (array_of_requests[i] != MPI_REQUEST_NULL && !((struct hdl_req *)array_of_requests[i])->done)
 			hdl_req_wait((struct hdl_req *)array_of_requests[i]);
+	hdl_blocked_requests.of = NULL;
 	return finish_all(call, count, array_of_requests, array_of_statuses);
 }
 HDL_PROFILED(Waitall);
@@ -304,7 +301,7 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Stat
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Waitany";
-	struct requests r = { count, array_of_requests };
+	struct hdl_requests r = { count, array_of_requests };
 	int active, i, rc;
 
 	rc = check_array(call, count, array_of_requests, &active);
@@ -318,7 +315,9 @@ int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Stat
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
+	hdl_blocked_requests = r;
 	hdl_wait_until(one_is_done, &r);
+	hdl_blocked_requests.of = NULL;
 	*indx = i = find_done(count, array_of_requests);
 	return finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
 }
@@ -329,7 +328,7 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Waitsome";
-	struct requests r = { incount, array_of_requests };
+	struct hdl_requests r = { incount, array_of_requests };
 	int active, rc;
 
 	rc = check_array(call, incount, array_of_requests, &active);
@@ -342,7 +341,9 @@ int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 		return MPI_SUCCESS;
 	}
 	hdl_call = call;
+	hdl_blocked_requests = r;
 	hdl_wait_until(one_is_done, &r);
+	hdl_blocked_requests.of = NULL;
 	if (!all_done(incount, array_of_requests))
 		hdl_progress();		/* one that is done each time keeps none of the others back: section 3.7.5, fairness */
 	return finish_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);

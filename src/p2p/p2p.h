@@ -369,6 +369,12 @@ void hdl_send_explain(int error, int errnum, int peer, int tag, const struct hdl
 extern const char *hdl_call;
 /* The communicator of a collective that a thread waits for, if that is known: set around the wait. */
 extern const struct hdl_comm *hdl_blocked_comm;
+/* The requests of which a thread waits for all, or for one, if it waits for several; of: NULL otherwise. Likewise. */
+struct hdl_requests {
+	int count;
+	const MPI_Request *of;
+};
+extern struct hdl_requests hdl_blocked_requests;
 /* What this rank waits for: calls, peers, tags, communicators, one line each; then the transport's part. */
 void hdl_p2p_dump(FILE *out);
 

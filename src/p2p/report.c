@@ -23,6 +23,7 @@
 const char *hdl_call = "";
 const struct hdl_op *hdl_blocked;
 const struct hdl_comm *hdl_blocked_comm;
+struct hdl_requests hdl_blocked_requests;
 uint64_t hdl_blocked_since;
 unsigned hdl_dated_after = 64;
 
@@ -93,7 +94,7 @@ struct heap {
 	size_t n, bytes;
 	int low, high;			/* tags */
 };
-enum { HEAPS = 12 };
+enum { HEAPS = 12, NAMED = 3 };
 struct heaps {
 	struct heap heap[HEAPS];
 	int n;
@@ -232,6 +233,30 @@ static void print_wait(FILE *out, const char *call, const struct hdl_op *op, con
 	fputc('\n', out);
 }
 
+/* Which of the requests that were given to the call it waits for: the first ones, each by its place. */
+static void print_requests(FILE *out, const char *call, const struct hdl_requests *r)
+{
+	int open = 0;
+
+	for (int i = 0; r && r->of && i < r->count; i++) {
+		const struct hdl_req *req = hdl_req_get(r->of[i]);
+		const struct hdl_op *op = (const struct hdl_op *)req;
+
+		if (!req || req->done || open++ >= NAMED)
+			continue;
+		if (op->kind == HDL_REQ_PERSISTENT && op->persistent.inner)
+			op = (const struct hdl_op *)op->persistent.inner;
+		fprintf(out, "%s's array_of_requests[%d] ", call, i);
+		if (op->kind < HDL_REQ_NONE)
+			print_op(out, op);
+		else
+			fputs("is not complete", out);
+		fputc('\n', out);
+	}
+	if (open > NAMED)
+		fprintf(out, "and %d more of %s's %d requests\n", open - NAMED, call, r->count);
+}
+
 /* The messages inside of a collective are the library's, not the user's. */
 static void drop_collectives(struct heaps *all)
 {
@@ -274,6 +299,10 @@ static void answer(void)
 	}
 	if (more > HEAPS)
 		fprintf(out, "and %zu more threads\n", more - HEAPS);
+	if (hdl_waiters)
+		print_requests(out, hdl_waiters->call, hdl_waiters->requests);
+	else
+		print_requests(out, hdl_call, &hdl_blocked_requests);
 	drop_collectives(&all);
 	if (all.n > 1 || (all.n && (all.heap[0].n > 1 || !(hdl_blocked || (hdl_waiters && hdl_waiters->op)))))
 		print_heaps(out, &all, "");

@@ -120,10 +120,14 @@ void hdl_req_free(struct hdl_req *req)
 static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep,
 			       const struct hdl_op *op)
 {
-	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op,
-				.comm = hdl_blocked_comm };
+	const struct hdl_requests requests = hdl_blocked_requests;
+	struct hdl_waiter w = { .ready = ready, .arg = arg, .call = hdl_call, .op = op, .comm = hdl_blocked_comm,
+				.requests = &requests };
 	unsigned idle = 0;
 
+	/* they are this thread's, and gone when it is */
+	hdl_blocked_comm = NULL;
+	hdl_blocked_requests.of = NULL;
 	hdl_waiter_add(&w);
 	while (!ready(arg)) {
 		if (!hdl_waiter_polls(&w)) {
@@ -139,6 +143,8 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 	}
 	hdl_waiter_remove(&w);
 	hdl_call = w.call;
+	hdl_blocked_comm = w.comm;
+	hdl_blocked_requests = requests;
 }
 
 static void wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl_ep *ep, const struct hdl_op *op)

@@ -52,7 +52,8 @@ struct hdl_waiter {
 	const void *arg;
 	const char *call;		/* for reports: the MPI function ... */
 	const void *op;			/* ... and its operation, or NULL ... */
-	const void *comm;		/* ... or the communicator of its collective, or NULL */
+	const void *comm;		/* ... or the communicator of its collective, or NULL ... */
+	const void *requests;		/* ... or its requests: struct hdl_requests */
 	uint64_t since;			/* hdl_now_ns() of a wait that lasts; 0: not yet */
 	struct hdl_waiter *next, **link;
 	uint32_t word;			/* 1: look again */
