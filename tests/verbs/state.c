@@ -188,6 +188,43 @@ static void refuses(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_create_cq(t->ctx, 1, NULL, NULL, 99) && errno == EINVAL, "completion vector");
 }
 
+/* Objects that others use stay, and arguments that cannot be right are refused. */
+static void refuses_objects(struct vt *t, struct ibv_cq *cq)
+{
+	static _Alignas(4096) char buf[8192];
+	struct ibv_parent_domain_init_attr pa = { .pd = t->pd };
+	struct ibv_pd *pd = ibv_alloc_pd(t->ctx);
+	struct ibv_alloc_dm_attr da = { .length = 64 };
+	struct ibv_modify_cq_attr mc = { .attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = { 4, 4 } };
+	struct ibv_cq_init_attr_ex ce = { .cqe = 8, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG };
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 8 };
+	char eight[8] = "";
+
+	CHECK(pd, "alloc_pd");
+	pa.pd = pd;
+	struct ibv_pd *parent = ibv_alloc_parent_domain(t->ctx, &pa);
+	CHECK(parent && ibv_dealloc_pd(pd) == EBUSY, "the domain of a parent domain");
+	CHECK(!ibv_dealloc_pd(parent) && !ibv_dealloc_pd(pd), "dealloc_pd");
+	CHECK(!ibv_reg_mr(t->pd, buf, 64, IBV_ACCESS_REMOTE_WRITE), "remote write without local write");
+	CHECK(!ibv_reg_mr(t->pd, buf, 64, 1 << 19), "an unknown right");
+	CHECK(!ibv_reg_mr(t->pd, (void *)64, 64, 0), "memory that is not there");
+	struct ibv_dm *dm = ibv_alloc_dm(t->ctx, &da);
+	CHECK(dm, "alloc_dm");
+	CHECK(ibv_memcpy_to_dm(dm, 60, eight, 8) && ibv_memcpy_to_dm(dm, 2, eight, 4), "device memory beyond its end, parts of words");
+	CHECK(!ibv_reg_dm_mr(t->pd, dm, 32, 64, IBV_ACCESS_ZERO_BASED), "a region beyond device memory");
+	CHECK(!ibv_free_dm(dm), "free_dm");
+	CHECK(shca_free(t->ctx, buf) == EINVAL, "memory of the program's own");
+	CHECK(ibv_resize_cq(cq, cq->cqe + 1) && ibv_modify_cq(cq, &mc), "a larger CQ, moderation");
+	CHECK(!ibv_create_cq_ex(t->ctx, &ce), "completion fields that nobody keeps");
+	struct ibv_srq *srq = ibv_create_srq(t->pd, &sa);
+	CHECK(srq && ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == EINVAL, "a limit beyond the queue");
+	struct ibv_qp_init_attr qa = { .send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	struct ibv_qp *qp = ibv_create_qp(t->pd, &qa);
+	CHECK(qp && ibv_destroy_srq(srq) == EBUSY, "an SRQ in use");
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq), "destroy");
+}
+
 int main(void)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
@@ -201,6 +238,7 @@ int main(void)
 	posting(&t, cq);
 	drained(&t, cq);
 	refuses(&t, cq);
+	refuses_objects(&t, cq);
 	CHECK(!ibv_destroy_cq(cq), "destroy CQ");
 	vt_close(&t);
 	return 0;
