@@ -130,6 +130,13 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# Death after single instructions.
+check_PROGRAMS += tests/shca/single_step
+TESTS += tests/shca/single_step
+tests_shca_single_step_SOURCES = tests/shca/single_step.h tests/shca/single_step.c tests/shca/single_step_calls.c $(shca_rig)
+tests_shca_single_step_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_single_step_LDFLAGS = $(NOWRAP)
+
 # The application closes descriptors and uses their numbers.
 check_PROGRAMS += tests/shca/descriptors
 TESTS += tests/shca/descriptors
