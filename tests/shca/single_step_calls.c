@@ -329,8 +329,9 @@ static void call_send(const struct call *c)
 static void call_datagram(const struct call *c)
 {
 	struct ibv_sge sge = data(c);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags =
-				 IBV_SEND_SIGNALED | (c->arg2 & INLINED ? IBV_SEND_INLINE : 0),
+	/* inline and unsignaled, it goes the short way */
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = c->arg2 & INLINED ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
 				 .wr.ud = {.ah = v.ah, .remote_qpn = c->third ? st->a_ud : st->b_ud, .remote_qkey = RIG_QKEY}}, *bad;
 
 	ok(shca_post_send(v.ud, &wr, &bad));
