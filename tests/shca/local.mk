@@ -130,6 +130,14 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# A dead process's pid becomes a stranger's.
+check_PROGRAMS += tests/shca/pid_reuse
+TESTS += tests/shca/pid_reuse
+tests_shca_pid_reuse_SOURCES = tests/shca/pid_reuse.c $(shca_rig)
+tests_shca_pid_reuse_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_pid_reuse_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_pid_reuse_LDFLAGS = $(NOWRAP)
+
 # Death after single instructions.
 check_PROGRAMS += tests/shca/single_step
 TESTS += tests/shca/single_step
