@@ -552,6 +552,7 @@ static const struct {
 	{ "basic", case_basic },	{ "race", case_race },		{ "kill9", case_kill9 },
 	{ "reap", case_reap },		{ "churn", case_churn },	{ "growth", case_growth },
 	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },	{ "cgroup", case_cgroup },
+	{ "cgroup_v2", case_cgroup_v2 },
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version },

@@ -51,6 +51,7 @@ int case_dev_shm(void);
 int case_limit_as(void);
 int case_no_memory(void);
 int case_cgroup(void);
+int case_cgroup_v2(void);
 int case_other_user(void);
 int case_refused(void);
 int case_other_version(void);

@@ -130,6 +130,14 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# Members that end without closing anything, under valgrind.
+check_PROGRAMS += tests/shca/ends_early
+TESTS += tests/shca/valgrind.sh
+EXTRA_DIST += tests/shca/valgrind.sh
+tests_shca_ends_early_SOURCES = tests/shca/ends_early.c $(shca_rig)
+tests_shca_ends_early_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_ends_early_LDFLAGS = $(NOWRAP)
+
 # A dead process's pid becomes a stranger's.
 check_PROGRAMS += tests/shca/pid_reuse
 TESTS += tests/shca/pid_reuse

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "shca/engine/engine.h"
+#include "shca/fabric/memcheck.h"
 
 #define BOUNCE 65536u
 
@@ -42,6 +43,7 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 		return -ESRCH;
 	if (!thr->m->proc->cma || !thr->m->procs[proc].cma)
 		return shca_proxy_copy(thr, write, proc, remote, local, n, last);
+	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
 	while (n) {
 		struct iovec liov = {local, n}, riov[2] = {{(void *)(uintptr_t)remote, n}};
 		unsigned nr = 1;
@@ -71,6 +73,7 @@ static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t r
 	int rc;
 
 	if (thr->m->proc->cma && thr->m->procs[proc].cma && !shca_proc_dying(thr->m, proc)) {
+		shca_memcheck_pass(thr->base, thr->m->bytes, local, body);
 		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
 		if (process_vm_readv(thr->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
 			shca_store_ordered(local + body, line, sizeof(line));

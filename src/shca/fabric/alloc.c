@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "shca/fabric/fabric.h"
+#include "shca/fabric/memcheck.h"
 
 #define MIN_ORDER 6		/* 64 bytes */
 #define CHUNK_ORDER 16
@@ -132,6 +133,7 @@ static void punch(struct shca_member *m, uint32_t first, uint32_t n)
 
 static void give_back(struct shca_member *m, uint32_t first, uint32_t n)
 {
+	shca_memcheck_disown(m->base + (uint64_t)first * SHCA_CHUNK, (uint64_t)n * SHCA_CHUNK);
 	punch(m, first, n);
 	disown(m, first, n);
 }
@@ -166,11 +168,13 @@ static uint64_t read_field(const char *path, const char *name)
 	return found;
 }
 
+const char *shca_cgroup_self = "/proc/self/cgroup", *shca_cgroup_v1 = "/sys/fs/cgroup/memory", *shca_cgroup_v2 = "/sys/fs/cgroup";
+
 /* Where the memory cgroup of this process is, and the mount that it is under; false: not to be found. */
 static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
 {
 	char line[512];
-	FILE *f = fopen("/proc/self/cgroup", "re");
+	FILE *f = fopen(shca_cgroup_self, "re");
 
 	dir[0] = 0;
 	while (f && fgets(line, sizeof(line), f)) {
@@ -183,7 +187,7 @@ static bool cgroup_dir(char dir[600], const char **mount, bool *v2)
 		bool v1 = strstr(controllers + 1, "memory") != NULL;
 		if (!v1 && controllers[1])
 			continue;
-		*mount = v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+		*mount = v1 ? shca_cgroup_v1 : shca_cgroup_v2;
 		*v2 = !v1;
 		snprintf(dir, 600, "%s%s", *mount, where);
 		if (v1)
@@ -218,7 +222,7 @@ static bool group_left(const char *dir, bool v2, uint64_t *left, uint64_t *limit
 static bool cgroup_left(uint64_t *left, uint64_t *limit)
 {
 	char dir[600];
-	const char *mount;
+	const char *mount = NULL;
 	bool v2, any = false;
 
 	if (!cgroup_dir(dir, &mount, &v2))
@@ -332,6 +336,7 @@ static uint32_t get_chunks(struct shca_member *m, uint32_t n)
 		return 0;
 	}
 	SHCA_FAILPOINT(NULL, "grow-backed", NULL, 0);
+	shca_memcheck_own(m->base + (uint64_t)first * SHCA_CHUNK, (uint64_t)n * SHCA_CHUNK);
 	return first;
 }
 

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "shca.h"
 #include "shca/fabric/fabric.h"
+#include "shca/fabric/memcheck.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -304,6 +305,8 @@ static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 		munmap(base, want);
 		return -err;
 	}
+	/* with its length given, all of it is there */
+	shca_memcheck_mapped(base, want, exactly ? want : front);
 	m->base = base;
 	m->bytes = want;
 	m->hdr = base;
@@ -313,6 +316,12 @@ static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 	m->qp_segs = shca_at(base, h.qp_segs);
 	m->mr_segs = shca_at(base, h.mr_segs);
 	return 0;
+}
+
+static void unmap(struct shca_member *m)
+{
+	shca_memcheck_unmapped(m->base, m->bytes);
+	munmap(m->base, m->bytes);
 }
 
 void shca_off_refused(const struct shca_member *m, shca_off off)
@@ -495,7 +504,7 @@ not_published:
 	shca_heap_free(m);
 	shca_fd_close(&m->name_fd);
 not_member:
-	munmap(m->base, m->bytes);
+	unmap(m);
 not_mapped:
 	if (!was_inherited)
 		close(fd);
@@ -528,7 +537,7 @@ int shca_fabric_anonymous(struct shca_member *m)
 		goto no_member;
 	return 0;
 no_member:
-	munmap(m->base, m->bytes);
+	unmap(m);
 no_map:
 	shca_fd_close(&m->fd);
 no_file:
@@ -592,7 +601,7 @@ void shca_fabric_leave(struct shca_member *m)
 	shca_sockets_free(m);
 	shca_heap_free(m);
 	if (!m->mapping || atomic_fetch_sub(&m->mapping->refs, 1) == 1) {
-		munmap(m->base, m->bytes);
+		unmap(m);
 		shca_fd_close(&m->fd);
 		free(m->mapping);
 	}
@@ -632,7 +641,7 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 
 void shca_fabric_unmap(struct shca_member *m)
 {
-	munmap(m->base, m->bytes);
+	unmap(m);
 	shca_fd_close(&m->fd);
 	pthread_mutex_destroy(&m->mutex);
 }

@@ -476,6 +476,8 @@ static inline void shca_leave_first(struct shca_thread *thr, uint32_t a)
 /* ---- between the files of the fabric: not for others --------------------------------------------------------- */
 
 struct stat;
+/* Where memory cgroups are; tests show other trees. */
+extern const char *shca_cgroup_self, *shca_cgroup_v1, *shca_cgroup_v2;
 int shca_heap_init(struct shca_member *m);
 void shca_heap_free(struct shca_member *m);		/* private memory only */
 void shca_heap_return(struct shca_member *m);		/* leaving: segments, then chunks */

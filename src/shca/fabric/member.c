@@ -20,6 +20,7 @@
 
 #include "shca.h"
 #include "shca/fabric/fabric.h"
+#include "shca/fabric/memcheck.h"
 
 /* ---- members of this process --------------------------------------------------------------------------------- */
 
@@ -109,9 +110,9 @@ static void fork_child(void)
 	pthread_mutex_unlock(&registry);
 }
 
-/* valgrind's leak check looks for pointers in every mapping, and takes a fault for each word of this one that lies
- * beyond the file's end: hours. So a program that exits without having left gives the mapping up. Its other threads,
- * should they still be at it, get a signal; only under valgrind. */
+/* Built without valgrind's header: its leak check takes a fault for each word of the mapping that lies beyond the file's end
+ * (memcheck.h). So a program that exits without having left gives the mapping up. Its other threads, should they still be at
+ * it, get a signal; only under valgrind. */
 static void valgrind_exit(void)
 {
 	pthread_mutex_lock(&registry);
@@ -124,7 +125,7 @@ static void valgrind_exit(void)
 
 static void first_time(void)
 {
-	if (shca_under_valgrind())
+	if (!SHCA_MEMCHECK && shca_under_valgrind())
 		atexit(valgrind_exit);
 	key_error = pthread_key_create(&thread_key, thread_ends);
 	if (!key_error)

@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A process that ends without having closed the device, under valgrind: no error, and a leak check that ends. It would take
+# minutes for the fabric's address space, and every word of it costs a signal.
+if ! command -v valgrind >/dev/null; then
+	echo "SKIP: valgrind is not installed"
+	exit 77
+fi
+grep -q 'HAVE_VALGRIND_MEMCHECK_H 1' config.h || {
+	echo "SKIP: built without valgrind's header"
+	exit 77
+}
+[ -x tests/shca/.libs/ends_early ] && prog=tests/shca/.libs/ends_early || prog=tests/shca/ends_early
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+failed=0
+for how in exit _exit signal; do
+	timeout 100 valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=none $prog $how >"$out" 2>&1
+	rc=$?
+	# 143: by the signal that it sent itself
+	want=0
+	[ $how = signal ] && want=143
+	if [ $rc -ne $want ] || [ "$(grep -c 'ERROR SUMMARY: 0 errors' "$out")" -ne 2 ] || ! grep -q 'LEAK SUMMARY\|no leaks' "$out"; then
+		echo "FAIL: $how: status $rc instead of $want (124: no end)"
+		tail -n 60 "$out"
+		failed=1
+	fi
+done
+exit $failed
