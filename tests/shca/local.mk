@@ -130,6 +130,14 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# What is left of members and of their threads.
+check_PROGRAMS += tests/shca/remains
+TESTS += tests/shca/remains
+tests_shca_remains_SOURCES = tests/shca/remains.c $(shca_rig)
+tests_shca_remains_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_remains_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_remains_LDFLAGS = $(NOWRAP)
+
 # Members that end without closing anything, under valgrind.
 check_PROGRAMS += tests/shca/ends_early
 TESTS += tests/shca/valgrind.sh

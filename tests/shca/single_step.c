@@ -187,6 +187,13 @@ static void succeeds(struct ibv_cq *cq, const char *what)
 		FAIL("%s: %s", what, ibv_wc_status_str(wc.status));
 }
 
+/* What A's cross-channel queue does in this round: a SEND from the arena or from private memory, a divided READ, a datagram. */
+enum program { SENDS, SENDS_PRIVATE, READS, SENDS_DATAGRAM, PROGRAMS };
+static enum program program(void)
+{
+	return (enum program)(st->number % PROGRAMS);
+}
+
 /* ---- B ------------------------------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -354,7 +361,7 @@ static void round_b(uint32_t number)
 	/* a poll posts again what came back */
 	look(&c, &x);
 	look(&c, &x);
-	if (c.from[FROM_T] != st->third || c.from[FROM_V] + x.from[FROM_V] > 1 || c.n + x.n > 2)
+	if (c.from[FROM_T] != (st->third && program() != READS) || c.from[FROM_V] + x.from[FROM_V] > 1 || c.n + x.n > 2)
 		FAIL("%u messages of A's queue, %u of the victim's", c.from[FROM_T], c.from[FROM_V] + x.from[FROM_V]);
 	/* A sends as many as there are receives left */
 	atomic_store(&st->counted, 1 + c.n + 16 * x.n);
@@ -402,10 +409,11 @@ static void role_b(void)
 static struct {
 	struct rig r;
 	struct ibv_cq *cq, *tcq, *wcq, *bcq;	/* sends; those of T; datagrams; messages of B */
-	struct ibv_qp *t, *ud, *to_b, *x;
+	struct ibv_qp *t, *tud, *ud, *to_b, *x;
 	struct ibv_ah *ah;
 	struct ibv_mr *mr[2];
-	char *mem[2];
+	char *mem[2], *big;
+	struct ibv_mr *big_mr;
 } a;
 
 static void post_receive(struct ibv_qp *qp)
@@ -416,10 +424,11 @@ static void post_receive(struct ibv_qp *qp)
 	CHECK(!shca_post_recv(qp, &wr, &bad));
 }
 
-/* T: WAIT for a datagram, then a SEND to B. */
+/* T: WAIT for a datagram, then a request to B. */
 static void post_program(void)
 {
-	int lane = (int)(st->number >> 1 & 1);
+	int lane = program() == SENDS_PRIVATE;
+	struct ibv_qp *t = program() == SENDS_DATAGRAM ? a.tud : a.t;
 	struct ibv_sge sge = {(uintptr_t)a.mem[lane], LEN, a.mr[lane]->lkey};
 	struct ibv_exp_send_wr wr[2] = {{.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &wr[1]},
 					{.exp_opcode = IBV_EXP_WR_SEND, .sg_list = &sge, .num_sge = 1,
@@ -428,8 +437,19 @@ static void post_program(void)
 	message_fill(a.mem[lane], LEN, FROM_T);
 	wr[0].task.cqe_wait.cq = a.wcq;
 	wr[0].task.cqe_wait.cq_count = 1;
+	if (program() == READS) {
+		sge = (struct ibv_sge){(uintptr_t)a.big, BIG, a.big_mr->lkey};
+		wr[1].exp_opcode = IBV_EXP_WR_RDMA_READ;
+		wr[1].wr.rdma.remote_addr = st->addr[PRIVATE];
+		wr[1].wr.rdma.rkey = st->rkey[PRIVATE];
+	}
+	if (program() == SENDS_DATAGRAM) {
+		wr[1].wr.ud.ah = a.ah;
+		wr[1].wr.ud.remote_qpn = st->b_ud;
+		wr[1].wr.ud.remote_qkey = RIG_QKEY;
+	}
 	post_receive(a.ud);
-	CHECK(!shca_exp_post_send(a.t, wr, &bad));
+	CHECK(!shca_exp_post_send(t, wr, &bad));
 }
 
 /* What the victim has not brought about, A does. */
@@ -450,7 +470,7 @@ static void settle(void)
 	}
 	if (wc.status != IBV_WC_SUCCESS)
 		FAIL("a datagram's receive: %s", ibv_wc_status_str(wc.status));
-	succeeds(a.tcq, "the SEND of A's cross-channel queue");
+	succeeds(a.tcq, "the request of A's cross-channel queue");
 }
 
 static void send_to_b(struct ibv_qp *qp, uint32_t n)
@@ -505,6 +525,13 @@ static void role_a(void)
 		a.mr[i] = shca_reg_mr(a.r.pd, a.mem[i], 8192, (uintptr_t)a.mem[i], IBV_ACCESS_LOCAL_WRITE);
 		CHECK(a.mr[i]);
 	}
+	a.big = aligned_alloc(4096, BIG);
+	CHECK(a.big);
+	memset(a.big, 0, BIG);
+	a.big_mr = shca_reg_mr(a.r.pd, a.big, BIG, (uintptr_t)a.big, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(a.big_mr);
+	a.tud = queue(&a.r, IBV_QPT_UD, IBV_EXP_QP_CREATE_CROSS_CHANNEL, a.tcq, a.tcq, NULL);
+	connect_queue(a.tud, 0);
 	a.t = queue(&a.r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, a.tcq, a.tcq, NULL);
 	a.ud = queue(&a.r, IBV_QPT_UD, 0, a.cq, a.wcq, NULL);
 	a.to_b = queue(&a.r, IBV_QPT_RC, 0, a.cq, a.bcq, NULL);

@@ -46,6 +46,8 @@ struct test {
 	const char *name, *where;
 	int what;
 	void (*play[ROLES])(struct rig *r);
+	bool no_receive;		/* A's request is a SEND that B has no receive for */
+	const char *death_ms;
 };
 
 /* X is in A's queue: what A had posted when X came, and X's work waits for A to post more. */
@@ -130,7 +132,7 @@ static void *memory(struct rig *r, size_t n, struct ibv_mr **mr)
 
 /* ---- a queue of A's in the hands of X --------------------------------------------------------------------------- */
 
-/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory. X, which is connected to nobody,
+/* A: WAIT for a datagram, then a large WRITE to B, from private memory to private memory, or a SEND for which B has no receive. X, which is connected to nobody,
  * sends the datagram, so it is X that finds the queue runnable. */
 static void waits_for_x(struct rig *r)
 {
@@ -155,15 +157,17 @@ static void waits_for_x(struct rig *r)
 	wr[0].task.cqe_wait.cq_count = 1;
 	wr[1].wr.rdma.remote_addr = st->addr;
 	wr[1].wr.rdma.rkey = st->rkey;
+	if (test->no_receive)
+		wr[1].exp_opcode = IBV_EXP_WR_SEND;
 	CHECK(!shca_own_exp_provider.post_send(t, wr, &bad));
 	meet(6);
 	rig_await(&st->there, 1);
 	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
 		if (i > 40000)
-			FAIL("the WRITE never ends");
+			FAIL("the request never ends");
 	/* X may have died in the middle of its last line: then A is told so */
-	if (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_FATAL_ERR)
-		FAIL("the WRITE: %s", ibv_wc_status_str(wc.status));
+	if (test->no_receive ? wc.status != IBV_WC_RNR_RETRY_EXC_ERR : wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_FATAL_ERR)
+		FAIL("the request: %s", ibv_wc_status_str(wc.status));
 	/* who is stopped inside of what is to be destroyed has to leave it */
 	kill(st->pid[X], SIGCONT);
 	atomic_store(&st->done, 1);
@@ -316,6 +320,30 @@ static void goes_on(struct rig *r)
 	CHECK(!shca_post_send(d, &wr, &bad));
 	completes(dcq, IBV_WC_RETRY_EXC_ERR, "a SEND to D, who is dead,");
 	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(d) && !shca_destroy_cq(cq) && !shca_destroy_cq(dcq));
+	kill(st->pid[X], SIGCONT);
+	atomic_store(&st->done, 1);
+}
+
+/* X is stopped where it may be inside anybody's objects, D dies with a member's memory, and nobody looks but the one who joins: it
+ * cannot finish with D, and becomes a member nevertheless. */
+static void joins_beside(struct rig *r)
+{
+	struct ibv_cq *cq = rig_cq(r, 16, NULL);
+	struct ibv_qp *t = new_queue(r, cq, IBV_QPT_RC, 0), *d = new_queue(r, cq, IBV_QPT_RC, 0);
+
+	st->u[A] = t->qp_num;
+	st->xd.qpn[0] = d->qp_num;
+	meet(4);
+	rig_await(&st->ready, 7);
+	CHECK(!shca_destroy_qp(t) && !shca_destroy_qp(d) && !shca_destroy_cq(cq));
+	rig_leave(r);
+	meet(8);
+	rig_await(&st->there, 1);
+	kill(st->pid[D], SIGKILL);
+	/* D is not this process's child: it is dead when its life lock is free, which the joiner finds or not */
+	for (int i = 0; i < 100; i++)
+		rig_nap();
+	rig_join(r, getenv("SHCA_FABRIC"));
 	kill(st->pid[X], SIGCONT);
 	atomic_store(&st->done, 1);
 }
@@ -558,13 +586,17 @@ static void joins_late(struct rig *r)
 }
 
 static const struct test tests[] = {
-	{"X dies while it runs A's queue", "run", SIGKILL, {waits_for_x, is_written_to, sends_datagram}},
-	{"X dies when it has locked A's queue", "claimed", SIGKILL, {waits_for_x, is_written_to, sends_datagram}},
-	{"X stops when it has locked A's queue, and A steals it", "claimed", SIGSTOP, {waits_for_x, is_written_to, sends_datagram}},
-	{"A posts as fast as X runs", "run", 0, {goes_on_posting, is_written_to_until, runs_what_there_was}},
-	{"X stops inside a SEND to B", "data", SIGSTOP, {goes_on, serves_both, stops_in_send, is_killed}},
-	{"B, a DC target, is killed", NULL, 0, {sends_to_the_dead, is_a_target}},
-	{"A's descriptors are closed", NULL, 0, {loses_descriptors, talks_to_a, joins_late}},
+	{"X dies while it runs A's queue", "run", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
+	{"X dies when it has locked A's queue", "claimed", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram}},
+	{"X stops when it has locked A's queue, and A steals it", "claimed", SIGSTOP, .play = {waits_for_x, is_written_to, sends_datagram}},
+	{"A posts as fast as X runs", "run", 0, .play = {goes_on_posting, is_written_to_until, runs_what_there_was}},
+	{"X stops inside a SEND to B", "data", SIGSTOP, .play = {goes_on, serves_both, stops_in_send, is_killed}},
+	{"B, a DC target, is killed", NULL, 0, .play = {sends_to_the_dead, is_a_target}},
+	{"A's descriptors are closed", NULL, 0, .play = {loses_descriptors, talks_to_a, joins_late}},
+	{"X dies when it has set a timer of A's queue", "timer-set", SIGKILL, .play = {waits_for_x, is_written_to, sends_datagram},
+	 .no_receive = true, .death_ms = "5"},
+	{"a process joins beside X, who is stopped, and D, who is dead", "found", SIGSTOP,
+	 .play = {joins_beside, serves_both, stops_in_send, is_killed}, .death_ms = "60000"},
 };
 
 static int run(const struct test *t, int number)
@@ -585,6 +617,8 @@ static int run(const struct test *t, int number)
 		if (!pid) {
 			struct rig r;
 			alarm(60);
+			if (t->death_ms)
+				setenv("SHCA_DEATH_MS", t->death_ms, 1);
 			rig_join(&r, name);
 			t->play[role](&r);
 			rig_leave(&r);

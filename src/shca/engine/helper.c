@@ -183,6 +183,7 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 	if (before && before <= due && before > shca_now_ns())
 		return;
 	atomic_store(&qp->due, due);
+	SHCA_FAILPOINT(NULL, "timer-set", qp, 0);
 	for (i = 0; i < SHCA_TIMERS; i++) {
 		uint32_t k = (qp->qpn + i) % SHCA_TIMERS;
 		none = 0;
