@@ -9,7 +9,8 @@
 struct keyval {
 	enum hdl_attr_kind kind;
 	int refs;			/* one for the handle, one for each attribute */
-	int key;			/* as the program knows it, also after MPI_Comm_free_keyval */
+	int key;			/* as the program knows it */
+	bool freed;			/* by the program: valid as long as an attribute has it */
 	union hdl_attr_copy copy;
 	union hdl_attr_del del;
 	void *extra_state;
@@ -66,8 +67,15 @@ static struct keyval *lookup(int key)
 
 static void kv_put(struct keyval *kv)
 {
-	if (!--kv->refs)
-		free(kv);
+	struct slot *s = &slots[(kv->key - KEY_FIRST) & ((1 << SLOT_BITS) - 1)];
+
+	if (--kv->refs)
+		return;
+	s->kv = NULL;
+	s->generation = (s->generation + 1) % GENERATIONS;
+	s->next_free = first_free;
+	first_free = (int)(s - slots);
+	free(kv);
 }
 
 static int no_memory(const char *what)
@@ -122,15 +130,14 @@ int hdl_keyval_create(enum hdl_attr_kind kind, union hdl_attr_copy copy, union h
 int hdl_keyval_free(enum hdl_attr_kind kind, int *keyval)
 {
 	struct keyval *kv = kv_get(kind, *keyval);
-	struct slot *s;
 
+	if (kv && kv->freed) {
+		hdl_reason_set("invalid keyval %d: it was freed, and attributes that have it go on", *keyval);
+		kv = NULL;
+	}
 	if (!kv)
 		return MPI_ERR_KEYVAL;
-	s = &slots[(kv->key - KEY_FIRST) & ((1 << SLOT_BITS) - 1)];
-	s->kv = NULL;
-	s->generation = (s->generation + 1) % GENERATIONS;
-	s->next_free = first_free;
-	first_free = (int)(s - slots);
+	kv->freed = true;
 	kv_put(kv);
 	*keyval = MPI_KEYVAL_INVALID;
 	return MPI_SUCCESS;
@@ -146,7 +153,7 @@ void hdl_keyval_leaks(void)
 void hdl_keyval_fini(void)
 {
 	for (int i = 0; i < nslots; i++)
-		if (slots[i].kv)
+		if (slots[i].kv && !slots[i].kv->freed)
 			kv_put(slots[i].kv);
 	free(slots);
 	slots = NULL;

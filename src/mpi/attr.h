@@ -33,7 +33,8 @@ union hdl_attr_del {
 /* MPI_ERR_NO_MEM, MPI_ERR_OTHER: the number of keys that there may be at a time is used up. */
 int hdl_keyval_create(enum hdl_attr_kind kind, union hdl_attr_copy copy, union hdl_attr_del del, void *extra_state,
 		      int *keyval);
-/* The key is invalid from now on, and goes with the last attribute that has it. *keyval becomes MPI_KEYVAL_INVALID. */
+/* *keyval becomes MPI_KEYVAL_INVALID. The key itself goes with the last attribute that has it: "the actual free does not
+ * transpire until after all references to the key have been freed", for example by MPI_Comm_delete_attr with its value. */
 int hdl_keyval_free(enum hdl_attr_kind kind, int *keyval);
 
 /* handle: the object's, as the program's functions get it. The value that is replaced or taken away goes through its

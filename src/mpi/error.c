@@ -138,11 +138,15 @@ static bool is_t_class(int code)
 
 int hdl_error_class(int code)
 {
+	int class = code & CLASS_MASK;
+
 	if (code < 0 || (code > MPI_ERR_LASTCODE && !hdl_user_error_class(code)))
 		return -1;
 	if (code > MPI_ERR_LASTCODE)
 		return hdl_user_error_class(code);
-	return is_t_class(code) || code == MPI_ERR_LASTCODE ? code : code & CLASS_MASK;
+	if (is_t_class(code) || code == MPI_ERR_LASTCODE)
+		return code;
+	return class_text[class] && (class || !code) ? class : -1;
 }
 
 const char *hdl_error_text(int code)
@@ -286,6 +290,9 @@ int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct 
 {
 	const char *name = op_name(op);
 
+	if (op == MPI_REPLACE || op == MPI_NO_OP)
+		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is for one-sided communication only",
+				 op == MPI_REPLACE ? "MPI_REPLACE" : "MPI_NO_OP");
 	if (!name)
 		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: handle %p is no operation", (void *)op);
 	if (op == MPI_OP_NULL)
