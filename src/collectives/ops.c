@@ -7,6 +7,7 @@
 #include "collectives/ops.h"
 
 #include <complex.h>
+#include <float.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -51,6 +52,13 @@ LOOPS_INT(u32, uint32_t, uint32_t)
 LOOPS_INT(i64, int64_t, uint64_t)
 LOOPS_INT(u64, uint64_t, uint64_t)
 
+/* Buffers are as aligned as a program and the places of the library's own make them: no more is said of these than of bytes. */
+#ifdef __SIZEOF_INT128__
+__extension__ typedef __int128 i128 __attribute__((aligned(1)));
+__extension__ typedef unsigned __int128 u128 __attribute__((aligned(1)));
+LOOPS_INT(i128, i128, u128)
+#endif
+
 #define LOOPS_FLOAT(r, T)                                                                                            \
 	LOOPS_ORDER(r, T)                                                                                            \
 	LOOP(sum_##r, T, in[i] + io[i])                                                                              \
@@ -67,6 +75,27 @@ LOOPS_FLOAT(fld, long double)
 LOOPS_COMPLEX(c32, float complex)
 LOOPS_COMPLEX(c64, double complex)
 LOOPS_COMPLEX(cld, long double complex)
+
+/* Of the standard's optional types, those that the compiler has. */
+#ifdef __FLT16_MAX__
+__extension__ typedef _Float16 f16;
+__extension__ typedef _Complex _Float16 c16;
+LOOPS_FLOAT(f16, f16)
+LOOPS_COMPLEX(c16, c16)
+#endif
+#if LDBL_MANT_DIG == 113
+#define HAVE_F128
+typedef long double f128;
+typedef long double complex c128;
+#elif defined(__SIZEOF_FLOAT128__)
+#define HAVE_F128
+__extension__ typedef __float128 f128 __attribute__((aligned(1)));
+typedef _Complex float c128 __attribute__((mode(TC), aligned(1)));
+#endif
+#ifdef HAVE_F128
+LOOPS_FLOAT(f128, f128)
+LOOPS_COMPLEX(c128, c128)
+#endif
 
 /* MINLOC, MAXLOC: the smaller index among equal values (section 6.9.4). */
 #define LOOPS_PAIR(r, V, I)                                                                                          \
@@ -124,6 +153,15 @@ static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
 	ROW_PAIR(HDL_REP_P_LONG_INT, long_int), ROW_PAIR(HDL_REP_P_2INT, 2int),
 	ROW_PAIR(HDL_REP_P_SHORT_INT, short_int), ROW_PAIR(HDL_REP_P_FLD_INT, fld_int),
 	ROW_PAIR(HDL_REP_P_2F32, 2f32), ROW_PAIR(HDL_REP_P_2F64, 2f64),
+#ifdef __SIZEOF_INT128__
+	ROW_INT(HDL_REP_I128, i128),
+#endif
+#ifdef __FLT16_MAX__
+	ROW_FLOAT(HDL_REP_F16, f16), ROW_COMPLEX(HDL_REP_C16, c16),
+#endif
+#ifdef HAVE_F128
+	ROW_FLOAT(HDL_REP_F128, f128), ROW_COMPLEX(HDL_REP_C128, c128),
+#endif
 };
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
@@ -210,6 +248,9 @@ static const struct hdl_reptype reptypes[] = {
 #ifdef MPI_LOGICAL1
 	TYPE(MPI_LOGICAL1, HDL_REP_I8, LOGICAL), TYPE(MPI_LOGICAL2, HDL_REP_I16, LOGICAL),
 	TYPE(MPI_LOGICAL4, HDL_REP_I32, LOGICAL), TYPE(MPI_LOGICAL8, HDL_REP_I64, LOGICAL),
+	TYPE(MPI_LOGICAL16, HDL_REP_I128, LOGICAL), TYPE(MPI_INTEGER16, HDL_REP_I128, FINT),
+	TYPE(MPI_REAL2, HDL_REP_F16, FLOAT), TYPE(MPI_COMPLEX4, HDL_REP_C16, COMPLEX),
+	TYPE(MPI_REAL16, HDL_REP_F128, FLOAT), TYPE(MPI_COMPLEX32, HDL_REP_C128, COMPLEX),
 #endif
 };
 

@@ -86,26 +86,37 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 	return true;
 }
 
-static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
+static void call_user(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
 {
 	MPI_Datatype handle = hdl_type_handle(r->type);
+	MPI_Aint extent = hdl_type_extent(r->type);
+
+	if (r->op->fn_c) {
+		r->op->fn_c(in, inout, &n, &handle);
+		return;
+	}
+	while (n > 0) {
+		int some = n > INT_MAX ? INT_MAX : (int)n, told = some;
+
+		r->op->fn(in, inout, &told, &handle);
+		in = (char *)in + some * extent;
+		inout = (char *)inout + some * extent;
+		n -= some;
+	}
+}
+
+/* The program may have freed its handle since it started the operation; the function can ask for the type's extent nonetheless. */
+static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n)
+{
+	struct hdl_type *type = (struct hdl_type *)r->type;
 
 	if (r->fn) {
 		r->fn(in, inout, (size_t)n);
-	} else if (r->op->fn_c) {
-		r->op->fn_c(in, inout, &n, &handle);
-	} else {
-		MPI_Aint extent = hdl_type_extent(r->type);
-
-		while (n > 0) {
-			int some = n > INT_MAX ? INT_MAX : (int)n, told = some;
-
-			r->op->fn(in, inout, &told, &handle);
-			in = (char *)in + some * extent;
-			inout = (char *)inout + some * extent;
-			n -= some;
-		}
+		return;
 	}
+	hdl_type_open(type);
+	call_user(r, in, inout, n);
+	hdl_type_close(type);
 }
 
 void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout, size_t bytes, char *places)

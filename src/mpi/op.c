@@ -68,8 +68,8 @@ int PMPI_Op_commutative(MPI_Op op, int *commute)
 				 "MPI_OP_NULL" : "none, or was freed");
 	if (!commute)
 		return hdl_null_arg(NULL, call, "commute");
-	/* which of two is replaced depends on their order; the others commute */
-	*commute = o ? hdl_op_commutes(o) : op != MPI_REPLACE && op != MPI_NO_OP;
+	/* section 6.9.1: all predefined operations are assumed to be commutative */
+	*commute = o ? hdl_op_commutes(o) : 1;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Op_commutative);

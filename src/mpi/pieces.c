@@ -262,8 +262,11 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_pieces a = { .coll = inclusive ? HDL_P_SCAN : HDL_P_EXSCAN, .op = op };
-	int rc = check_call(call, comm, c, false, 0, blocking, request);
+	int rc;
 
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	rc = check_call(call, comm, c, false, 0, blocking, request);
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
 	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true, blocking ? NULL : request);

@@ -120,8 +120,11 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	int rc, color = MPI_UNDEFINED;
 	const struct hdl_info *given;
 
+	if (!c && hdl_comm_get(comm))
+		return hdl_raise(hdl_comm_get(comm), MPI_ERR_UNSUPPORTED_OPERATION, call, "this version of the library splits "
+				 "intercommunicators by MPI_Comm_split only");
 	if (!c)
-		return hdl_bad_intracomm(call, comm);
+		return hdl_bad_comm(call, comm);
 	if (split_type != MPI_COMM_TYPE_SHARED && split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_UNDEFINED &&
 	    split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
 		return hdl_raise(c, MPI_ERR_ARG, call, "invalid split_type %d: it is neither an MPI_COMM_TYPE_ nor MPI_UNDEFINED",

@@ -286,6 +286,11 @@ static void inter(void)
 	CHECK_EQ(class_of(MPI_Barrier(d)), MPI_ERR_UNSUPPORTED_OPERATION);
 	CHECK_EQ(class_of(MPI_Bcast(&result, 1, MPI_INT, 0, d)), MPI_ERR_UNSUPPORTED_OPERATION);
 	CHECK_EQ(class_of(MPI_Ibarrier(d, &q)), MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK_EQ(class_of(MPI_Comm_split_type(d, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &c)),
+		 MPI_ERR_UNSUPPORTED_OPERATION);
+	/* there is no such operation on intercommunicators at all (section 6.2.2) */
+	CHECK_EQ(class_of(MPI_Scan(&me, &result, 1, MPI_INT, MPI_SUM, d)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Iexscan(&me, &result, 1, MPI_INT, MPI_SUM, d, &q)), MPI_ERR_COMM);
 	CHECK_EQ(class_of(MPI_Send(NULL, 0, MPI_INT, nr, 0, d)), MPI_ERR_RANK);
 	MPI_Comm_group(d, &g);
 	CHECK_EQ(class_of(MPI_Comm_create_group(d, g, 0, &c)), MPI_ERR_COMM);

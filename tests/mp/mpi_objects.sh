@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What programs make of ranks (attributes, groups, communicators, topologies), and handles that are none: on 1 to 7 ranks; the kind
-# of queue is the same to them.
+# What programs make of ranks (attributes, groups, communicators, topologies), handles that are none, and what is freed while it is
+# used: on 1 to 7 ranks; the kind of queue is the same to them.
 MPI_TEST_KINDS=default
 MPI_TEST_RANKS=${MPI_TEST_RANKS:-1 2 3 4 5 7}
-MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused}
+MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused freed}
 export MPI_TEST_KINDS MPI_TEST_RANKS MPI_TEST_PROGRAMS
 exec "$(dirname "$0")/mpi_run.sh"

@@ -321,6 +321,8 @@ static void operations(void)
 	CHECK_EQ(flag, 0);
 	MPI_Op_commutative(MPI_SUM, &flag);
 	CHECK_EQ(flag, 1);
+	MPI_Op_commutative(MPI_REPLACE, &flag);
+	CHECK_EQ(flag, 1);
 	for (int k = 0; k < 5; k++)
 		for (int in_place = 0; in_place < 2; in_place++) {
 			reductions(op, pair, 1, lengths[k], in_place);
@@ -348,6 +350,49 @@ static void operations(void)
 	MPI_Type_free(&row);
 	MPI_Type_free(&pair);
 }
+
+#if defined(HEDDLE_MPI) && defined(__SIZEOF_INT128__) && defined(__SIZEOF_FLOAT128__) && defined(__FLT16_MAX__)
+__extension__ typedef __int128 int16;
+__extension__ typedef __float128 real16;
+__extension__ typedef _Float16 real2;
+
+/* The standard's optional types that this compiler has; and buffers that are aligned for none of them. */
+static void wide(void)
+{
+	int16 i[2] = { (int16)(me + 1) << 90, -me }, isum[2];
+	real16 r[2] = { (real16)me / 3, 1 }, rsum[2], c[2] = { 0, 1 }, turn[2];
+	real2 h[2] = { (real2)(me + 0.5), (real2)-me }, hmin[2];
+	char place[100], result[100];
+
+	RUN(allreduce, i, isum, 2, MPI_INTEGER16, MPI_SUM, MPI_COMM_WORLD);
+	CHECK(isum[0] == (int16)(np * (np + 1) / 2) << 90 && isum[1] == -np * (np - 1) / 2);
+	RUN(scan, i, isum, 2, MPI_INTEGER16, MPI_MAX, MPI_COMM_WORLD);
+	CHECK(isum[0] == (int16)(me + 1) << 90 && isum[1] == 0);
+	RUN(allreduce, i, isum, 2, MPI_LOGICAL16, MPI_LAND, MPI_COMM_WORLD);
+	CHECK((np == 1 ? isum[0] != 0 : isum[0] == 1) && isum[1] == 0);
+	RUN(allreduce, r, rsum, 2, MPI_REAL16, MPI_SUM, MPI_COMM_WORLD);
+	rsum[0] -= (real16)(np * (np - 1) / 2) / 3;
+	CHECK(rsum[0] < 1e-30 && rsum[0] > -1e-30 && rsum[1] == np);
+	RUN(allreduce, c, turn, 1, MPI_COMPLEX32, MPI_PROD, MPI_COMM_WORLD);
+	CHECK(turn[np % 2] == (np / 2 % 2 ? -1 : 1) && turn[1 - np % 2] == 0);
+	RUN(allreduce, h, hmin, 2, MPI_REAL2, MPI_MIN, MPI_COMM_WORLD);
+	CHECK(hmin[0] == (real2)0.5 && hmin[1] == (real2)(1 - np));
+	RUN(allreduce, h, hmin, 1, MPI_COMPLEX4, MPI_SUM, MPI_COMM_WORLD);
+	CHECK(hmin[0] == (real2)(np * np * 0.5) && hmin[1] == (real2)(-np * (np - 1) / 2));
+	memcpy(place + 1, i, sizeof(i));
+	RUN(allreduce, place + 1, result + 3, 2, MPI_INTEGER16, MPI_SUM, MPI_COMM_WORLD);
+	memcpy(isum, result + 3, sizeof(isum));
+	CHECK(isum[0] == (int16)(np * (np + 1) / 2) << 90);
+	memcpy(place + 1, c, sizeof(c));
+	RUN(allreduce, place + 1, result + 3, 1, MPI_COMPLEX32, MPI_SUM, MPI_COMM_WORLD);
+	memcpy(turn, result + 3, sizeof(turn));
+	CHECK(turn[0] == 0 && turn[1] == np);
+}
+#else
+static void wide(void)
+{
+}
+#endif
 
 static void predefined(void)
 {
@@ -451,6 +496,7 @@ int main(int argc, char **argv)
 		}
 		operations();
 		predefined();
+		wide();
 	}
 	errors();
 	MPI_Type_free(&spread);

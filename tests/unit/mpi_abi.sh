@@ -26,6 +26,21 @@ for std in c++11 c++14 c++17 c++20; do
 	${CXX:-c++} -std=$std $flags "$tmp/h.cc" || fail "mpi.h in $std"
 done
 
+# The integer constants are of type int in C++, too: no enumerators, which are of a type of their own each.
+cat >"$tmp/h.cc" <<'EOF'
+#include <mpi.h>
+#include <algorithm>
+int color(bool in) { return in ? 0 : MPI_UNDEFINED; }
+int either(bool ok) { return ok ? MPI_SUCCESS : MPI_UNDEFINED; }
+int code(int rc) { auto e = MPI_SUCCESS; e = rc; return std::max(e, MPI_ANY_TAG) + MPI_ERR_OTHER * MPI_TAG_UB; }
+#if MPI_COMM_TYPE_SHARED == MPI_THREAD_MULTIPLE
+#error "known to the preprocessor"
+#endif
+EOF
+for std in c++11 c++20; do
+	${CXX:-c++} -std=$std $flags "$tmp/h.cc" || fail "integer constants in $std"
+done
+
 # Both libraries export the whole ABI under both names, and what checks that can fail.
 for lib in libheddle libmpi_abi; do
 	nm -D --defined-only "$build/.libs/$lib.so" >"$tmp/$lib.nm"

@@ -305,6 +305,9 @@ static void predefined_errors(void)
 		ERROR(rc, MPI_ERR_ARG, "MPI_Comm_rank: invalid rank");
 	}
 	ERROR(MPI_Error_class(-1, &rc), MPI_ERR_ARG, "MPI_Error_class: invalid errorcode -1");
+	/* no class, and a text's number without one */
+	ERROR(MPI_Error_class(63, &rc), MPI_ERR_ARG, "MPI_Error_class: invalid errorcode 63");
+	ERROR(MPI_Error_class(64, &rc), MPI_ERR_ARG, "MPI_Error_class: invalid errorcode 64");
 	ERROR(MPI_Error_class(0, NULL), MPI_ERR_ARG, "MPI_Error_class: invalid errorclass");
 	ERROR(MPI_Error_string(0, NULL, &rc), MPI_ERR_ARG, "MPI_Error_string: invalid string");
 }
