@@ -66,7 +66,33 @@ struct ibv_exp_device_attr {
 	struct ibv_exp_device_calc_cap calc_cap;
 	struct ibv_exp_ext_atomics_params ext_atom;
 	uint32_t max_task_wrs;		/* work requests of one task list; 0: bounded by the queues only */
+	uint64_t shca_extensions;	/* enum shca_exp_extension */
+	uint32_t shca_calc_vector_max;	/* bytes of a vector of CALC */
 };
+
+/* ---- extensions of the software HCA: not in the manual ------------------------------------------------------- */
+
+/* In ibv_exp_device_attr.comp_mask: shca_extensions and shca_calc_vector_max. */
+#define SHCA_EXP_DEVICE_ATTR_EXTENSIONS (1u << 31)
+enum shca_exp_extension {
+	SHCA_EXP_EXTENSION_ATOMIC_GATHER = 1 << 0,	/* extended atomics without IBV_EXP_SEND_EXT_ATOMIC_INLINE */
+	SHCA_EXP_EXTENSION_CALC_OPS = 1 << 1,		/* enum shca_exp_calc_op */
+	SHCA_EXP_EXTENSION_CALC_SIZES = 1 << 2,		/* enum shca_exp_calc_data_size */
+	SHCA_EXP_EXTENSION_CALC_HOST_ORDER = 1 << 3,	/* SHCA_EXP_SEND_CALC_HOST_ORDER */
+	SHCA_EXP_EXTENSION_CALC_VECTOR = 1 << 4,	/* SHCA_EXP_SEND_CALC_VECTOR */
+};
+/* Values of op.calc.calc_op and op.calc.data_size (with a cast); small sizes in vectors only, MAXLOC on 64 bit only. */
+enum shca_exp_calc_op {
+	SHCA_EXP_CALC_OP_MIN = 0x100, SHCA_EXP_CALC_OP_MAX, SHCA_EXP_CALC_OP_PROD, SHCA_EXP_CALC_OP_MAXLOC,
+};
+enum shca_exp_calc_data_size {
+	SHCA_EXP_CALC_DATA_SIZE_32_BIT = 0x100, SHCA_EXP_CALC_DATA_SIZE_16_BIT, SHCA_EXP_CALC_DATA_SIZE_8_BIT,
+};
+/* With IBV_EXP_SEND_WITH_CALC. Each segment of the gather list is one operand, a vector of packed values; all are equally
+ * long, and so is the result. */
+#define SHCA_EXP_SEND_CALC_VECTOR (1ULL << 56)
+/* Operands and result are in the host's order. */
+#define SHCA_EXP_SEND_CALC_HOST_ORDER (1ULL << 57)
 
 /* Returns 0 or an errno value. */
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr);
@@ -205,6 +231,8 @@ struct ibv_exp_send_wr {
 		} wqe_enable;
 	} task;
 	union {
+		/* With IBV_EXP_SEND_WITH_CALC, of SEND, RDMA WRITE and READ: the gather list names elements of 16 bytes, a
+		 * value of 8 in network order and 8 that are not looked at; they are reduced to one, the payload. */
 		struct {
 			enum ibv_exp_calc_op calc_op;
 			enum ibv_exp_calc_data_type data_type;

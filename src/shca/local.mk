@@ -8,8 +8,8 @@ shca_fabric_sources = src/lines/lines.h src/shca/fabric/layout.h src/shca/fabric
 	src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/find.c src/shca/fabric/alloc.c src/shca/fabric/member.c \
 	src/shca/fabric/life.c src/shca/fabric/wake.c src/shca/fabric/proxy.c
 shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca/engine/exec.c src/shca/engine/run.c \
-	src/shca/engine/atomic.h src/shca/engine/atomic.c src/shca/engine/cq.c src/shca/engine/rq.c src/shca/engine/copy.c \
-	src/shca/engine/share.c src/shca/engine/reap.c \
+	src/shca/engine/atomic.h src/shca/engine/atomic.c src/shca/engine/calc.h src/shca/engine/calc.c src/shca/engine/cq.c \
+	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
 	src/shca/verbs/device.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/qpstate.c \

@@ -27,7 +27,7 @@ static const struct ibv_exp_provider *provider(struct ibv_context *ctx)
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	const uint32_t known = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			       IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS;
+			       IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
 	const struct ibv_exp_provider *ops;
 	uint32_t wanted;
 

@@ -11,6 +11,7 @@
 
 #include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
+#include "shca/engine/calc.h"
 
 /* What a request says of its destination. */
 static inline struct shca_address address_of(const struct shca_req *req)
@@ -116,7 +117,8 @@ static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 		      bool *src_err)
 {
-	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA ? req->len - 64 : 0;
+	/* nor may what CALC makes: its operands may lie where it goes */
+	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA && !(req->flags & SHCA_WQE_CALC) ? req->len - 64 : 0;
 	int rc = 0;
 
 	if (body) {
@@ -365,7 +367,15 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
 	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-	rc = shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
+	if (__builtin_expect(req->flags & SHCA_WQE_CALC, 0)) {
+		const void *result;
+		rc = shca_calc(thr, req->arg[0], &src, req->len, &result, &src_err);
+		src_err = rc;
+		if (!rc)
+			rc = shca_copy_to(thr, &dst, result, 16);
+	} else {
+		rc = shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err);
+	}
 	SHCA_FAILPOINT(thr, "data-done", qp, req->op);
 	if (rc == -ESRCH && src_err)
 		return shca_nobody(qp);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "shca/engine/engine.h"
+#include "shca/engine/calc.h"
 
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_MORE 4ull
@@ -419,6 +419,14 @@ void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_eve
 		shca_qp_fatal(thr, qp, event);
 }
 
+static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe)
+{
+	struct shca_req req;
+
+	shca_req_of_wqe(qp, wqe, &req);
+	return __builtin_expect(req.flags & SHCA_WQE_CALC, 0) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
+}
+
 /* One request. true: go on with the next. */
 static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 {
@@ -458,13 +466,11 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		SHCA_FAILPOINT(thr, "enabled", qp, wqe->op);
 		break;
 	default: {
-		struct shca_req req;
 		if (__builtin_expect(!shca_wqe_sound(qp, wqe), 0)) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		shca_req_of_wqe(qp, wqe, &req);
-		status = shca_exec(thr, qp, &req);
+		status = exec_wqe(thr, qp, wqe);
 		break;
 	}
 	}
@@ -476,9 +482,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 				shca_rnr_link(thr, rq, qp);
 				/* pairs with the light fence of shca_rq_post */
 				shca_heavy_fence(thr->m);
-				struct shca_req req;
-				shca_req_of_wqe(qp, wqe, &req);
-				status = shca_exec(thr, qp, &req);
+				status = exec_wqe(thr, qp, wqe);
 			}
 		}
 		if (status < 0) {

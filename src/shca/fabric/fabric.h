@@ -97,6 +97,7 @@ struct shca_thread {
 	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
+	char *calc;			/* operands and results of CALC; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
 	bool in_reap, helper;		/* it is in shca_reap_on; it is the helper thread */
 	struct shca_thread *next;		/* of the member */

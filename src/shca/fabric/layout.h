@@ -324,6 +324,7 @@ enum shca_wr_op {
 #define SHCA_WQE_INLINE 8u
 #define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */
 #define SHCA_WQE_OPERANDS_NOW 64u	/* ... or, these being the poster's addresses, when it is posted */
+#define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
 #define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
 
 /* A posted send request in SHARED mode: 64 bytes, then segments or inline bytes. */

@@ -233,6 +233,7 @@ static void thread_destroy(struct shca_thread *thr)
 	free(thr->todo_items);
 	free(thr->wakeups);
 	free(thr->bounce);
+	free(thr->calc);
 	free(thr->late);
 	free(thr);
 }

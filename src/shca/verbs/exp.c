@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "shca/engine/atomic.h"
+#include "shca/engine/calc.h"
 #include "shca/verbs/control.h"
 #include "verbs_exp/provider.h"
 #include "shca/verbs/post.h"
@@ -10,13 +11,28 @@
 static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
 	const uint32_t have = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			      IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS;
+			      IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
 	uint32_t want = attr->comp_mask & have;
 
 	*attr = (struct ibv_exp_device_attr){ .comp_mask = want };
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
 		attr->exp_device_cap_flags = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS |
 					     IBV_EXP_DEVICE_CROSS_CHANNEL;
+	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP) {
+		const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR |
+				     1u << IBV_EXP_CALC_OP_BOR;
+		attr->calc_cap = (struct ibv_exp_device_calc_cap){
+			.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT |
+				      1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
+			.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
+		};
+	}
+	if (want & SHCA_EXP_DEVICE_ATTR_EXTENSIONS) {
+		attr->shca_extensions = SHCA_EXP_EXTENSION_ATOMIC_GATHER | SHCA_EXP_EXTENSION_CALC_OPS |
+					SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
+					SHCA_EXP_EXTENSION_CALC_VECTOR;
+		attr->shca_calc_vector_max = SHCA_CALC_VECTOR_MAX;
+	}
 	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
 		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
 			.atomic_arg_sizes = 2 * SHCA_ATOMIC_MAX - 4,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
 
+#include "shca/engine/calc.h"
 #include "shca/verbs/control.h"
 #include "shca/verbs/post.h"
 
@@ -104,10 +105,76 @@ static int check_masked(const struct shca_user_qp *q, const struct ibv_exp_send_
 	return 0;
 }
 
+/* What a CALC request asks for. false: the device has nothing like it. */
+static bool calc_of(const struct ibv_exp_send_wr *wr, struct shca_calc *c)
+{
+	static const uint8_t types[] = {SHCA_CALC_INT, SHCA_CALC_UINT, SHCA_CALC_FLOAT};
+
+	*c = (struct shca_calc){.vector = wr->exp_send_flags & SHCA_EXP_SEND_CALC_VECTOR,
+				.host_order = wr->exp_send_flags & SHCA_EXP_SEND_CALC_HOST_ORDER};
+	switch ((uint32_t)wr->op.calc.calc_op) {
+	case IBV_EXP_CALC_OP_ADD: c->op = SHCA_CALC_ADD; break;
+	case IBV_EXP_CALC_OP_BAND: c->op = SHCA_CALC_BAND; break;
+	case IBV_EXP_CALC_OP_BXOR: c->op = SHCA_CALC_BXOR; break;
+	case IBV_EXP_CALC_OP_BOR: c->op = SHCA_CALC_BOR; break;
+	case SHCA_EXP_CALC_OP_MIN: c->op = SHCA_CALC_MIN; break;
+	case SHCA_EXP_CALC_OP_MAX: c->op = SHCA_CALC_MAX; break;
+	case SHCA_EXP_CALC_OP_PROD: c->op = SHCA_CALC_PROD; break;
+	case SHCA_EXP_CALC_OP_MAXLOC: c->op = SHCA_CALC_MAXLOC; break;
+	default: return false;
+	}
+	switch ((uint32_t)wr->op.calc.data_size) {
+	case IBV_EXP_CALC_DATA_SIZE_64_BIT: c->size = 8; break;
+	case SHCA_EXP_CALC_DATA_SIZE_32_BIT: c->size = 4; break;
+	case SHCA_EXP_CALC_DATA_SIZE_16_BIT: c->size = 2; break;
+	case SHCA_EXP_CALC_DATA_SIZE_8_BIT: c->size = 1; break;
+	default: return false;
+	}
+	if ((uint32_t)wr->op.calc.data_type > IBV_EXP_CALC_DATA_TYPE_FLOAT)
+		return false;
+	c->type = types[wr->op.calc.data_type];
+	return shca_calc_sound(c);
+}
+
+static int check_calc(const struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, int op)
+{
+	struct shca_calc c;
+	uint64_t len = 0;
+
+	if (!calc_of(wr, &c))
+		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op, wr->op.calc.data_type,
+				   wr->op.calc.data_size);
+	if (!takes_cross(q))
+		return shca_refuse(EINVAL, "CALC on a queue pair without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
+	if (is_inline(wr, op) || wr->num_sge < 1 || (c.vector && op == SHCA_OP_READ))
+		return shca_refuse(EINVAL, "CALC of inline data, of nothing, or an RDMA READ of vectors");
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (c.vector && wr->sg_list[i].length != wr->sg_list[0].length)
+			return shca_refuse(EINVAL, "CALC of vectors of %u and %u bytes", wr->sg_list[0].length, wr->sg_list[i].length);
+		len += wr->sg_list[i].length;
+	}
+	if (c.vector)
+		len = wr->sg_list[0].length;
+	if (!len || len % shca_calc_unit(&c) || (c.vector && len > SHCA_CALC_VECTOR_MAX))
+		return shca_refuse(EINVAL, "CALC of %lu bytes, with operands of %u", (unsigned long)len, shca_calc_unit(&c));
+	return 0;
+}
+
+static void fill_calc(const struct ibv_exp_send_wr *wr, struct shca_req *req)
+{
+	struct shca_calc c;
+
+	calc_of(wr, &c);
+	req->flags |= SHCA_WQE_CALC;
+	req->arg[0] = shca_calc_word(&c);
+	if (req->op != SHCA_OP_READ)
+		req->len = c.vector ? wr->sg_list[0].length : 16;
+}
+
 /* What is wrong with the request itself, whatever is posted before it. */
 static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
-	int op = op_of(wr->exp_opcode);
+	int op = op_of(wr->exp_opcode), rc;
 
 	if (op < 0 || !q->ready)
 		return EINVAL;
@@ -126,8 +193,11 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	/* only now: a WAIT or ENABLE has no data, whatever its list says */
 	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
 		return EINVAL;
-	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
-		return EOPNOTSUPP;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
+		rc = check_calc(q, wr, op);
+		if (rc)
+			return rc;
+	}
 	if (is_masked(op))
 		return check_masked(q, wr, op);
 	if (q->type == SHCA_QPT_DCI)
@@ -294,6 +364,8 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 	}
 	req->raddr = wr->wr.rdma.remote_addr;
 	req->rkey = wr->wr.rdma.rkey;
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC)
+		fill_calc(wr, req);
 	switch (req->op) {
 	case SHCA_OP_CAS:
 	case SHCA_OP_FAA:

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CALC (manual, appendix D): the operands that a request's gather list names become one, which is its payload. They are read when
+ * the request runs, so that what arrived before it goes in. An RDMA READ reduces what it reads.
+ *
+ * An element of the manual's form has 16 bytes: a value of 8, and 8 that belong to it (MAXLOC) or are not looked at. The vector
+ * form is an extension: each segment of the list is one operand, a vector of packed values.
+ */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "shca/engine/calc.h"
+
+#define STAGE 16384u		/* operands are read in pieces that stay in the cache */
+
+/* acc = acc op b, element by element. Integers wrap; minimum and maximum of equal or unordered values keep acc's. */
+#define LOOP(expr)                                                                                                   \
+	for (uint32_t i = 0; i < n; i++)                                                                             \
+		a[i] = (expr);                                                                                       \
+	break
+#define BITS(T)                                                                                                      \
+	static void bits_##T(uint32_t op, T *restrict a, const T *restrict b, uint32_t n)                            \
+	{                                                                                                            \
+		switch (op) {                                                                                        \
+		case SHCA_CALC_BAND: LOOP((T)(a[i] & b[i]));                                                         \
+		case SHCA_CALC_BXOR: LOOP((T)(a[i] ^ b[i]));                                                         \
+		default: LOOP((T)(a[i] | b[i]));                                                                     \
+		}                                                                                                    \
+	}
+/* U: in which sums and products are defined for all values. */
+#define VALUES(T, U)                                                                                                 \
+	static void values_##T(uint32_t op, T *restrict a, const T *restrict b, uint32_t n)                          \
+	{                                                                                                            \
+		switch (op) {                                                                                        \
+		case SHCA_CALC_ADD: LOOP((T)((U)a[i] + (U)b[i]));                                                    \
+		case SHCA_CALC_PROD: LOOP((T)((U)a[i] * (U)b[i]));                                                   \
+		case SHCA_CALC_MIN: LOOP(b[i] < a[i] ? b[i] : a[i]);                                                 \
+		default: LOOP(b[i] > a[i] ? b[i] : a[i]);                                                            \
+		}                                                                                                    \
+	}
+BITS(uint8_t) BITS(uint16_t) BITS(uint32_t) BITS(uint64_t)
+VALUES(int8_t, uint32_t) VALUES(uint8_t, uint32_t) VALUES(int16_t, uint32_t) VALUES(uint16_t, uint32_t)
+VALUES(int32_t, uint32_t) VALUES(uint32_t, uint32_t) VALUES(int64_t, uint64_t) VALUES(uint64_t, uint64_t)
+VALUES(float, float) VALUES(double, double)
+
+static void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
+{
+	if (c->op == SHCA_CALC_BAND || c->op == SHCA_CALC_BXOR || c->op == SHCA_CALC_BOR) {
+		switch (c->size) {
+		case 1: bits_uint8_t(c->op, a, b, n); return;
+		case 2: bits_uint16_t(c->op, a, b, n); return;
+		case 4: bits_uint32_t(c->op, a, b, n); return;
+		default: bits_uint64_t(c->op, a, b, n); return;
+		}
+	}
+	switch (c->type << 4 | c->size) {
+	case SHCA_CALC_INT << 4 | 1: values_int8_t(c->op, a, b, n); return;
+	case SHCA_CALC_INT << 4 | 2: values_int16_t(c->op, a, b, n); return;
+	case SHCA_CALC_INT << 4 | 4: values_int32_t(c->op, a, b, n); return;
+	case SHCA_CALC_INT << 4 | 8: values_int64_t(c->op, a, b, n); return;
+	case SHCA_CALC_UINT << 4 | 1: values_uint8_t(c->op, a, b, n); return;
+	case SHCA_CALC_UINT << 4 | 2: values_uint16_t(c->op, a, b, n); return;
+	case SHCA_CALC_UINT << 4 | 4: values_uint32_t(c->op, a, b, n); return;
+	case SHCA_CALC_UINT << 4 | 8: values_uint64_t(c->op, a, b, n); return;
+	case SHCA_CALC_FLOAT << 4 | 4: values_float(c->op, a, b, n); return;
+	default: values_double(c->op, a, b, n); return;
+	}
+}
+
+static bool greater(const struct shca_calc *c, uint64_t x, uint64_t y)
+{
+	double d, e;
+
+	switch (c->type) {
+	case SHCA_CALC_INT: return (int64_t)x > (int64_t)y;
+	case SHCA_CALC_UINT: return x > y;
+	default:
+		memcpy(&d, &x, 8);
+		memcpy(&e, &y, 8);
+		return d > e;
+	}
+}
+
+/* The largest value and its 8 bytes; of equal values the lower ones. */
+static void larger(const struct shca_calc *c, uint64_t *a, const uint64_t *b)
+{
+	if (greater(c, b[0], a[0]) || (!greater(c, a[0], b[0]) && b[1] < a[1])) {
+		a[0] = b[0];
+		a[1] = b[1];
+	}
+}
+
+/* Network order and the host's: either way. */
+static void turn(const struct shca_calc *c, void *p, uint32_t bytes)
+{
+	uint16_t *h = p;
+	uint32_t *w = p;
+	uint64_t *d = p;
+
+	if (c->host_order)
+		return;
+	for (uint32_t i = 0; c->size == 2 && i < bytes / 2; i++)
+		h[i] = be16toh(h[i]);
+	for (uint32_t i = 0; c->size == 4 && i < bytes / 4; i++)
+		w[i] = be32toh(w[i]);
+	for (uint32_t i = 0; c->size == 8 && i < bytes / 8; i++)
+		d[i] = be64toh(d[i]);
+}
+
+static int fetch(struct shca_thread *thr, const struct shca_iov *src, uint64_t from, void *to, uint32_t n, bool *src_err)
+{
+	struct shca_seg here = {.where = (uintptr_t)to, .len = n, .lane = SHCA_LANE_CMA};
+	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1}, s = *src;
+
+	s.skip += from;
+	return shca_copy(thr, &dst, &s, n, SHCA_ANY_ORDER, src_err);
+}
+
+static int elements(struct shca_thread *thr, const struct shca_calc *c, const struct shca_iov *src, uint64_t len, uint64_t *a,
+		    uint64_t *stage, bool *src_err)
+{
+	for (uint64_t at = 0; at < len;) {
+		uint32_t n = len - at < STAGE ? (uint32_t)(len - at) : STAGE;
+		int rc = fetch(thr, src, at, stage, n, src_err);
+		if (rc)
+			return rc;
+		turn(c, stage, n);
+		for (uint32_t i = 0; i < n / 8; i += 2) {
+			if (!at && !i)
+				memcpy(a, stage, 16);
+			else if (c->op == SHCA_CALC_MAXLOC)
+				larger(c, a, &stage[i]);
+			else
+				reduce(c, a, &stage[i], 1);
+		}
+		at += n;
+	}
+	if (c->op != SHCA_CALC_MAXLOC)
+		a[1] = 0;
+	turn(c, a, 16);
+	return 0;
+}
+
+static int vectors(struct shca_thread *thr, const struct shca_calc *c, const struct shca_iov *src, uint32_t len, char *a,
+		   uint64_t *stage, bool *src_err)
+{
+	for (uint32_t at = 0; at < len; at += STAGE) {
+		uint32_t n = len - at < STAGE ? len - at : STAGE;
+		for (uint32_t k = 0; k < src->n; k++) {
+			struct shca_iov one = {.proc = src->proc, .seg = &src->seg[k], .n = 1};
+			void *to = k ? (void *)stage : a + at;
+			int rc = fetch(thr, &one, at, to, n, src_err);
+			if (rc)
+				return rc;
+			turn(c, to, n);
+			for (uint32_t i = 0; k && c->op == SHCA_CALC_MAXLOC && i < n / 8; i += 2)
+				larger(c, (uint64_t *)(void *)(a + at) + i, &stage[i]);
+			if (k && c->op != SHCA_CALC_MAXLOC)
+				reduce(c, a + at, stage, n / c->size);
+		}
+		turn(c, a + at, n);
+	}
+	return 0;
+}
+
+int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src, uint64_t len, const void **result, bool *src_err)
+{
+	struct shca_calc c = shca_calc_of(what);
+
+	/* I7 */
+	if (!shca_calc_sound(&c) || !src->n || (c.vector ? len > SHCA_CALC_VECTOR_MAX || len % shca_calc_unit(&c) : len % 16))
+		return -EINVAL;
+	if (!thr->calc && !(thr->calc = malloc(SHCA_CALC_VECTOR_MAX + STAGE)))
+		return -ENOMEM;
+	uint64_t *stage = (uint64_t *)(void *)(thr->calc + SHCA_CALC_VECTOR_MAX);
+	*result = thr->calc;
+	return c.vector ? vectors(thr, &c, src, (uint32_t)len, thr->calc, stage, src_err) :
+			  elements(thr, &c, src, len, (uint64_t *)(void *)thr->calc, stage, src_err);
+}
+
+int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+	struct shca_calc c = shca_calc_of(req->arg[0]);
+	struct shca_req made = *req;
+	uint64_t len = req->len;
+	bool src_err;
+
+	/* what an RDMA READ reduces is not here (exec_read) */
+	if (req->bad || req->op == SHCA_OP_READ)
+		return shca_exec(thr, qp, req);
+	if (!c.vector)
+		for (uint32_t i = len = 0; i < req->nsge; i++)
+			len += req->sge[i].len;
+	int rc = shca_calc(thr, req->arg[0], &src, len, &made.inl, &src_err);
+	if (rc)
+		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
+	made.nsge = 0;
+	return shca_exec(thr, qp, &made);
+}
