@@ -413,6 +413,7 @@ static void call_masked(const struct call *c)
 	struct ibv_sge sge = {(uintptr_t)v.mem[0], 8, v.mr[0]->lkey};
 	struct ibv_exp_send_wr wr = {.exp_opcode = (enum ibv_exp_wr_opcode)c->arg, .sg_list = &sge, .num_sge = 1}, *bad;
 
+	wr.exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
 	wr.ext_op.masked_atomics.log_arg_sz = 3;
 	wr.ext_op.masked_atomics.remote_addr = st->addr[to] + O_CELL;
 	wr.ext_op.masked_atomics.rkey = st->rkey[to];
