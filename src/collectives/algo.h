@@ -6,6 +6,7 @@
 #ifndef HDL_ALGO_H
 #define HDL_ALGO_H
 
+#include "base/base.h"
 #include "collectives/collectives.h"
 #include "collectives/graph.h"
 
@@ -57,20 +58,6 @@ struct hdl_graph *hdl_build_hca_allreduce_direct(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_hca_allreduce_star(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
-
-static inline int hdl_pow2_below(int n)		/* the largest power of two <= n */
-{
-	int p = 1;
-
-	while (p * 2 <= n)
-		p *= 2;
-	return p;
-}
-
-static inline bool hdl_is_pow2(int n)
-{
-	return !(n & (n - 1));
-}
 
 /* Where part i of n parts of `bytes` begins, on element boundaries; part n is the end. */
 static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)

@@ -120,7 +120,7 @@ struct fold {
 
 static struct fold fold_of(const struct hdl_shape *s)
 {
-	struct fold f = { .pof2 = hdl_pow2_below(s->size) };
+	struct fold f = { .pof2 = (int)pow2_down((uint64_t)s->size) };
 
 	f.rest = s->size - f.pof2;
 	if (s->rank >= 2 * f.rest)

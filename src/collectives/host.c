@@ -244,7 +244,7 @@ bool hdl_host_can_inline(const struct hdl_graph *g)
 
 static void inline_sent(struct hdl_send *send, int err)
 {
-	struct hdl_run_node *node = (struct hdl_run_node *)((char *)send - offsetof(struct hdl_run_node, send));
+	struct hdl_run_node *node = container_of(send, struct hdl_run_node, send);
 	struct hdl_run *run = node->run;
 
 	if (err)
@@ -382,7 +382,7 @@ static void event_done(struct hdl_run_node *node, int error)
 
 static void event_sent(struct hdl_send *send, int err)
 {
-	struct hdl_run_node *node = (struct hdl_run_node *)((char *)send - offsetof(struct hdl_run_node, send));
+	struct hdl_run_node *node = container_of(send, struct hdl_run_node, send);
 
 	event_done(node, err ? error_of_errno(node->run, &node->run->g->nodes[node - node->run->nodes], err) : 0);
 }

@@ -15,8 +15,6 @@
 #include "collectives/hca_encode.h"
 #include "runtime/runtime.h"
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct hdl_plan;
 struct hdl_hca;

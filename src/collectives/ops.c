@@ -254,7 +254,7 @@ static const struct hdl_reptype reptypes[] = {
 #endif
 };
 
-#define NREPTYPES (sizeof(reptypes) / sizeof(reptypes[0]))
+#define NREPTYPES ARRAY_SIZE(reptypes)
 static const struct hdl_reptype no_reptype = { HDL_REP_NONE, HDL_CLASS_NONE, "?", MPI_DATATYPE_NULL };
 
 /* From a type's object to its line in the table: open addressing, twice as large as it need be, read-only after

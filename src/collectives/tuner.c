@@ -9,7 +9,7 @@
 
 static bool fits_pow2(const struct hdl_shape *s)
 {
-	return hdl_is_pow2(s->size);
+	return is_pow2((uint64_t)s->size);
 }
 
 /* Bruck's phases read whole blocks from one buffer; there is nothing to gain below three ranks. */
@@ -101,7 +101,7 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 {
 	const struct hdl_algorithm *a = forced && *forced ? find(s, forced) : NULL;
 
-	for (size_t i = 0; !a && i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
 		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes)
 			a = find(s, rows[i].name);
 	return a;

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/base.h"
+
 #define always	static inline __attribute__((always_inline))
 
 /* So far from an address that is none by itself: MPI_BOTTOM is NULL, and offsets are what makes addresses of it. */
@@ -165,7 +167,7 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 		break;
 #define LENGTH_TILES(n) \
 	case n: \
-		if (__builtin_expect(transposed, 0)) \
+		if (unlikely(transposed)) \
 			grid_tiles(g, n); \
 		else \
 			grid_rows(g, n, EXACT); \

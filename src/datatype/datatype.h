@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "runtime/object.h"
 
 struct hdl_layout;
@@ -67,7 +68,7 @@ static inline struct hdl_type *hdl_type_get(MPI_Datatype handle)
 	uintptr_t v = (uintptr_t)handle;
 	struct hdl_type *t;
 
-	if (__builtin_expect(v < HDL_HANDLE_PREDEFINED, 1)) {
+	if (likely(v < HDL_HANDLE_PREDEFINED)) {
 		if (v < HDL_TYPE_FIRST || v > HDL_TYPE_LAST)
 			return NULL;
 		t = &hdl_types[v - HDL_TYPE_FIRST];

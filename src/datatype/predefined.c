@@ -174,19 +174,19 @@ MPI_Datatype hdl_type_match_size(int typeclass, int size)
 	switch (typeclass) {
 	case MPI_TYPECLASS_INTEGER:
 		of = integers;
-		n = sizeof(integers) / sizeof(integers[0]);
+		n = ARRAY_SIZE(integers);
 		break;
 	case MPI_TYPECLASS_REAL:
 		of = reals;
-		n = sizeof(reals) / sizeof(reals[0]);
+		n = ARRAY_SIZE(reals);
 		break;
 	case MPI_TYPECLASS_COMPLEX:
 		of = complexes;
-		n = sizeof(complexes) / sizeof(complexes[0]);
+		n = ARRAY_SIZE(complexes);
 		break;
 	case MPIX_TYPECLASS_LOGICAL:
 		of = logicals;
-		n = sizeof(logicals) / sizeof(logicals[0]);
+		n = ARRAY_SIZE(logicals);
 		break;
 	default:
 		return MPI_DATATYPE_NULL;
@@ -252,7 +252,7 @@ struct hdl_type *hdl_type_f90(int combiner, int p, int r)
 	for (struct hdl_type *t = f90_types; t; t = t->next)
 		if (t->combiner == combiner && (integer ? t->args[0] == r : t->args[0] == p && t->args[1] == r))
 			return t;
-	for (size_t i = 0; i < sizeof(f90s) / sizeof(f90s[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(f90s); i++)
 		if (f90s[i].combiner == combiner && (p == MPI_UNDEFINED || p <= f90s[i].precision) &&
 		    (r == MPI_UNDEFINED || r <= f90s[i].range))
 			return f90_new(&f90s[i], p, r);
@@ -266,7 +266,7 @@ MPI_Datatype hdl_type_pair(MPI_Datatype value, MPI_Datatype index)
 	static const MPI_Datatype pairs[] = { MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT,
 					      MPI_LONG_DOUBLE_INT, MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER };
 
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
 		const uint8_t *tags = hdl_types[AT(pairs[i])].typed->tags;
 
 		if (tags[0] == AT(value) && tags[1] == AT(index))

@@ -109,7 +109,7 @@ static void note_stopped(const struct job *job, int rank, const struct process *
 
 void hang_ask(const struct job *job, bool by_signal)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 
 	/* Programs that handle SIGUSR1 have a use of their own for it. To others it would be the end. */
 	if (by_signal)
@@ -296,7 +296,7 @@ uint64_t hang_next(void)
 
 void hang_check(const struct job *job)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 	bool any = false;
 
 	if (!hang.answers)

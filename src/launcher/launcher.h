@@ -157,7 +157,7 @@ void server_ask(bool now);
 /* Asks all ranks. by_signal: ranks that handle SIGUSR1 get it, too. */
 void hang_ask(const struct job *job, bool by_signal);
 void hang_answer(const struct job *job, int rank, const char *text);
-/* hdl_now_ns() at which hang_check has something to do; 0: nothing is asked. */
+/* monotonic_ns() at which hang_check has something to do; 0: nothing is asked. */
 uint64_t hang_next(void);
 void hang_check(const struct job *job);
 

@@ -44,7 +44,7 @@ struct loop {
 	uint64_t forwarded_at;		/* ... and when */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
 	double kill_after;		/* seconds that kill_at was set for */
-	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* hdl_now_ns(); 0: never */
+	uint64_t kill_at, tell_at, timeout_at, hang_at;	/* monotonic_ns(); 0: never */
 	char *tty_buf;			/* terminal input that the rank has not taken */
 	size_t tty_len;
 };
@@ -64,7 +64,7 @@ static void signal_all(struct loop *l, int sig)
 /* Not later than was said before. 0 s: never. */
 static void kill_after(struct loop *l, double seconds)
 {
-	uint64_t at = hdl_now_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t at = monotonic_ns() + (uint64_t)(seconds * 1e9);
 
 	if (seconds > 0 && (!l->kill_at || at < l->kill_at)) {
 		l->kill_at = at;
@@ -77,7 +77,7 @@ static void be_patient(struct loop *l)
 {
 	kill_after(l, l->job->opt.kill_after);
 	if (!l->tell_at)
-		l->tell_at = hdl_now_ns() + PATIENCE_MS * 1000000ull;
+		l->tell_at = monotonic_ns() + PATIENCE_MS * 1000000ull;
 }
 
 static void tell_to_end(struct loop *l, int exit_code, double seconds)
@@ -121,7 +121,7 @@ static bool asked_to_end(const struct loop *l)
 {
 	double limit = l->job->opt.kill_after;
 
-	return l->forwarded && (limit <= 0 || (double)(hdl_now_ns() - l->forwarded_at) < limit * 1e9);
+	return l->forwarded && (limit <= 0 || (double)(monotonic_ns() - l->forwarded_at) < limit * 1e9);
 }
 
 /* "; ending the other 3 ranks" */
@@ -391,7 +391,7 @@ static void stop_self(struct loop *l, int sig)
  * first one's echo, ends them. */
 static void take_ending_signal(struct loop *l, int sig)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 
 	bool wish = sig == SIGINT || sig == SIGTERM;
 
@@ -479,7 +479,7 @@ static void escalate(struct loop *l)
 
 static void check_time(struct loop *l)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 	char who[256];
 
 	if (l->timeout_at && now >= l->timeout_at) {
@@ -508,7 +508,7 @@ static void check_time(struct loop *l)
 
 static int wait_ms(const struct loop *l)
 {
-	uint64_t now = hdl_now_ns(), next = hang_next() ? hang_next() : UINT64_MAX;
+	uint64_t now = monotonic_ns(), next = hang_next() ? hang_next() : UINT64_MAX;
 
 	if (l->timeout_at && l->timeout_at < next)
 		next = l->timeout_at;
@@ -594,7 +594,7 @@ static void turn(struct loop *l)
 int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 {
 	struct loop l = { .job = job, .note_fd = note_fd, .tty_fd = tty_fd };
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; the end of what ranks have started is seen late",

@@ -13,7 +13,7 @@ static const struct {
 } known[] = {
 	{ "mpi_assert_allow_overtaking", HDL_HINT_OVERTAKING },
 };
-#define KNOWN (sizeof(known) / sizeof(known[0]))
+#define KNOWN ARRAY_SIZE(known)
 
 /* Keys that are not known, and values that are none, are no hints: they are ignored (section 10). */
 unsigned hdl_comm_hints_of(const struct hdl_info *info, unsigned hints)

@@ -52,7 +52,7 @@ static const char *constructor(int combiner)
 	};
 	size_t i = (size_t)(combiner - MPI_COMBINER_NAMED);
 
-	return i < sizeof(name) / sizeof(name[0]) && name[i] ? name[i] : "a constructor";
+	return i < ARRAY_SIZE(name) && name[i] ? name[i] : "a constructor";
 }
 
 static void type(void *object, void *arg)

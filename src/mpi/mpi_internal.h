@@ -13,6 +13,7 @@
 #include <mpi.h>
 #pragma GCC visibility pop
 
+#include "base/base.h"
 #include "collectives/collectives.h"
 #include "datatype/datatype.h"
 #include "mpi/functions.h"
@@ -20,8 +21,6 @@
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 
-#define likely(x)	__builtin_expect(!!(x), 1)
-#define unlikely(x)	__builtin_expect(!!(x), 0)
 #define cold		__attribute__((cold, noinline))
 
 /* The other two names of PMPI_name: MPI_name, and the one that libmpi_abi.so.1's functions jump to. */

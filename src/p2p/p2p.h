@@ -137,7 +137,7 @@ static inline struct hdl_ep *hdl_comm_ep(struct hdl_comm *comm, int rank)
 {
 	struct hdl_ep *ep = comm->ep[rank];
 
-	return __builtin_expect(ep != NULL, 1) ? ep : hdl_comm_ep_make(comm, rank);
+	return likely(ep != NULL) ? ep : hdl_comm_ep_make(comm, rank);
 }
 
 /* ---- statuses ------------------------------------------------------------------------------------------ */
@@ -345,7 +345,7 @@ static inline void hdl_progress_test(void)
 {
 	int found = hdl_tp_progress();
 
-	if (__builtin_expect(hdl_job.oversubscribed, 0))
+	if (unlikely(hdl_job.oversubscribed))
 		hdl_progress_shared(found);
 }
 

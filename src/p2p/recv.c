@@ -89,7 +89,7 @@ static inline void deliver_eager(struct hdl_op *op, int src, int tag, const void
 
 static void fetch_done(struct hdl_fetch *fetch, int err)
 {
-	struct hdl_op *op = (struct hdl_op *)((char *)fetch - offsetof(struct hdl_op, fetch));
+	struct hdl_op *op = container_of(fetch, struct hdl_op, fetch);
 	size_t n = op->arrived < op->bytes ? op->arrived : op->bytes;
 	int error = err ? hdl_op_fail(op, err) : op->arrived > op->bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 

@@ -270,7 +270,7 @@ static void drop_collectives(struct heaps *all)
 
 static uint64_t us_ago(uint64_t since)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 
 	return since && now > since ? (now - since) / 1000 + 1 : 0;
 }
@@ -365,7 +365,7 @@ void hdl_p2p_idle(unsigned *idle)
 {
 	idling = 1;
 	if (unlikely(*idle == hdl_dated_after) && !hdl_blocked_since)
-		hdl_blocked_since = hdl_now_ns();
+		hdl_blocked_since = monotonic_ns();
 	if (unlikely(wanted)) {
 		wanted = 0;
 		hdl_p2p_dump(stderr);
@@ -389,7 +389,7 @@ int hdl_report_start(void)
 
 void hdl_report_leaving(void)
 {
-	leaving_since = hdl_now_ns();
+	leaving_since = monotonic_ns();
 }
 
 int hdl_report_init(void)

@@ -137,7 +137,7 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 			hdl_lock_pass();
 		} else {
 			if (!w.since && idle >= hdl_dated_after)
-				w.since = hdl_now_ns();
+				w.since = monotonic_ns();
 			hdl_p2p_idle(&idle);
 		}
 	}

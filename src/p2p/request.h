@@ -5,12 +5,11 @@
 
 #include <limits.h>
 
+#include "base/base.h"
 #include "p2p/p2p.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 
-#define likely(x)	__builtin_expect(!!(x), 1)
-#define unlikely(x)	__builtin_expect(!!(x), 0)
 
 /* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an announced message that
  * it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
@@ -201,7 +200,7 @@ int hdl_report_init(void);
 int hdl_report_start(void);	/* the transport is there */
 /* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle. */
 void hdl_report_leaving(void);
-/* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); hdl_now_ns(), 0: for a moment only. */
+/* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); monotonic_ns(), 0: for a moment only. */
 extern uint64_t hdl_blocked_since;
 /* Waits are dated after so many looks in vain, so that short ones read no clock. */
 extern unsigned hdl_dated_after;

@@ -7,7 +7,7 @@
 
 static inline struct hdl_op *op_of(struct hdl_send *send)
 {
-	return (struct hdl_op *)((char *)send - offsetof(struct hdl_op, send));
+	return container_of(send, struct hdl_op, send);
 }
 
 static void send_done(struct hdl_send *send, int err)

@@ -179,11 +179,3 @@ void hdl_debug(const char *fmt, ...)
 	say("debug: ", "", fmt, ap);
 	va_end(ap);
 }
-
-uint64_t hdl_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}

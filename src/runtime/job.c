@@ -126,7 +126,7 @@ static bool waiter_wait(struct waiter *w, uint64_t deadline)
 
 static uint64_t init_deadline(void)
 {
-	return hdl_vars.init_timeout ? hdl_now_ns() + hdl_vars.init_timeout * 1000 : 0;
+	return hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
 }
 
 /* ---- reading what the server told at start ------------------------------------------------------------------ */
@@ -268,7 +268,7 @@ static void become_singleton(void)
 	hdl_job.singleton = true;
 	hdl_job.appnum = -1;
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "singleton.%d.%llx", (int)getpid(),
-		 (unsigned long long)hdl_now_ns());
+		 (unsigned long long)monotonic_ns());
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "none");
 	hdl_diag_rank(-1, hdl_job.hostname);
 }
@@ -655,7 +655,7 @@ int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
 	/* The server answers when the rank commits, whether or not the key is among what it committed, and after a time
 	 * of its own: so "not found" means "not yet" until the deadline. */
 	for (;;) {
-		uint64_t now = hdl_now_ns(), left = deadline > now ? deadline - now : 0;
+		uint64_t now = monotonic_ns(), left = deadline > now ? deadline - now : 0;
 
 		if (deadline && !left)
 			break;
@@ -671,7 +671,7 @@ int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
 		hdl_error("no memory to fetch %s of rank %d", key, rank);
 		return -ENOMEM;
 	}
-	if (deadline && hdl_now_ns() >= deadline) {
+	if (deadline && monotonic_ns() >= deadline) {
 		hdl_error("rank %d has not published %s within %g s (HEDDLE_INIT_TIMEOUT): it has not come to MPI_Init, is "
 			  "stopped, or is not a Heddle program", rank, key, (double)hdl_vars.init_timeout / 1e6);
 		return -ETIMEDOUT;
@@ -693,7 +693,7 @@ static void name_absent(const char *mark)
 		size_t len;
 
 		if (r == hdl_job.rank ||
-		    ask(r, mark, seconds, hdl_now_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
+		    ask(r, mark, seconds, monotonic_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
 			free(data);
 			continue;
 		}
@@ -757,7 +757,7 @@ int hdl_rt_fence_wait(uint64_t timeout_us)
 
 	if (!last_fence)
 		return 1;
-	if (!waiter_wait(last_fence, hdl_now_ns() + timeout_us * 1000))
+	if (!waiter_wait(last_fence, monotonic_ns() + timeout_us * 1000))
 		return 0;
 	rc = last_fence->status;
 	waiter_put(last_fence);

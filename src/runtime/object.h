@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 /* Every object behind a handle begins with this. */
 enum hdl_magic { HDL_MAGIC_COMM = 0x48434f4d, HDL_MAGIC_REQ = 0x48524551, HDL_MAGIC_TYPE = 0x48545950,
 		 HDL_MAGIC_OP = 0x484f5020, HDL_MAGIC_GROUP = 0x48475250, HDL_MAGIC_ERRH = 0x48455252,
@@ -68,9 +70,9 @@ static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hd
 {
 	uintptr_t distance = (uintptr_t)handle - p->slab0;
 
-	if (__builtin_expect(distance < p->slab0_bytes, 1) ? distance % size : !hdl_pool_has_more(p, (uintptr_t)handle))
+	if (likely(distance < p->slab0_bytes) ? distance % size : !hdl_pool_has_more(p, (uintptr_t)handle))
 		return NULL;
-	return __builtin_expect(((const struct hdl_object *)handle)->magic == magic, 1) ? (void *)handle : NULL;
+	return likely(((const struct hdl_object *)handle)->magic == magic) ? (void *)handle : NULL;
 }
 
 /* ---- what is left at the end (HEDDLE_REPORT_LEAKS) -------------------------------------------------------- */

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/base.h"
+
 /* ---- the job ------------------------------------------------------------------------------------------ */
 
 struct hdl_job {
@@ -140,7 +142,5 @@ const char *hdl_nearest(const char *word, const char *const *names);
 
 /* With HEDDLE_BACKTRACE: a fatal signal prints where the rank was, before it ends it. For hdl_rt_init. */
 void hdl_backtrace_init(void);
-/* Monotonic clock, nanoseconds. Never on a hot path. */
-uint64_t hdl_now_ns(void);
 
 #endif

@@ -188,7 +188,7 @@ void hdl_waiter_sleep(struct hdl_waiter *w)
 	w->word = 0;
 	w->asleep = HDL_ASLEEP_ON_WORD;
 	if (!w->since)
-		w->since = hdl_now_ns();
+		w->since = monotonic_ns();
 	depth = hdl_lock_open_slow();
 	while (!__atomic_load_n(&w->word, __ATOMIC_ACQUIRE)) {
 		if (spins-- > 0)

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 extern bool hdl_threads;	/* MPI_THREAD_MULTIPLE was granted; set while the process has one thread in the library */
 
 /* Only with hdl_threads. The holder may take the lock again, and gives it as often. */
@@ -34,11 +36,11 @@ void hdl_lock_pass(void);
 
 static inline unsigned hdl_lock_open(void)
 {
-	return __builtin_expect(hdl_threads, 0) ? hdl_lock_open_slow() : 0;
+	return unlikely(hdl_threads) ? hdl_lock_open_slow() : 0;
 }
 static inline void hdl_lock_close(unsigned depth)
 {
-	if (__builtin_expect(depth, 0))
+	if (unlikely(depth))
 		hdl_lock_close_slow(depth);
 }
 
@@ -54,7 +56,7 @@ struct hdl_waiter {
 	const void *op;			/* ... and its operation, or NULL ... */
 	const void *comm;		/* ... or the communicator of its collective, or NULL ... */
 	const void *requests;		/* ... or its requests: struct hdl_requests */
-	uint64_t since;			/* hdl_now_ns() of a wait that lasts; 0: not yet */
+	uint64_t since;			/* monotonic_ns() of a wait that lasts; 0: not yet */
 	struct hdl_waiter *next, **link;
 	uint32_t word;			/* 1: look again */
 	enum hdl_asleep asleep;

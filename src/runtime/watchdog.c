@@ -17,7 +17,7 @@ static struct {
 	bool running, watching, end;
 	const char *what;
 	uint64_t timeout_us;
-	uint64_t deadline;	/* hdl_now_ns */
+	uint64_t deadline;	/* monotonic_ns */
 	int exit_code;
 } dog = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -29,7 +29,7 @@ static void *watch(void *arg)
 
 		if (!dog.watching) {
 			pthread_cond_wait(&dog.changed, &dog.lock);
-		} else if (hdl_now_ns() < dog.deadline) {
+		} else if (monotonic_ns() < dog.deadline) {
 			pthread_cond_timedwait(&dog.changed, &dog.lock, &t);
 		} else {
 			hdl_error("%s took longer than %g s: the launcher's PMIx server does not answer; "
@@ -73,7 +73,7 @@ void hdl_watch(const char *what, uint64_t timeout_us, int exit_code)
 	dog.what = what;
 	dog.timeout_us = timeout_us;
 	dog.exit_code = exit_code;
-	dog.deadline = hdl_now_ns() + timeout_us * 1000;
+	dog.deadline = monotonic_ns() + timeout_us * 1000;
 	dog.watching = true;
 	if (dog.running)
 		pthread_cond_signal(&dog.changed);

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/base.h"
 #include "tools/info.h"
 
 static const struct chapter {
@@ -25,7 +26,7 @@ static const struct function {
 #define HDL_FUNCTION(chapter, name, present)	{ chapter, name, present },
 #include "mpi/list.h"
 };
-enum { NCHAPTERS = sizeof(chapters) / sizeof(chapters[0]), NFUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+enum { NCHAPTERS = ARRAY_SIZE(chapters), NFUNCTIONS = ARRAY_SIZE(functions) };
 
 /* Chapter 0: all. */
 static void count(int chapter, int *present, int *all)

@@ -331,7 +331,7 @@ static void put_access(struct table *t, uint32_t access)
 		{ IBV_ACCESS_ON_DEMAND, "odp" },      { IBV_ACCESS_RELAXED_ORDERING, "ro" },
 	};
 	char text[64] = "";
-	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
 		if (access & bits[i].bit) {
 			if (text[0])
 				strcat(text, "+");
@@ -438,7 +438,7 @@ static const struct command {
 	{ "set", "[NAME=VALUE...]", "inject faults: ud_drop, ud_dup, ud_reorder (probabilities), seed; alone: show", set_faults,
 	  true },
 };
-#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define NCOMMANDS ARRAY_SIZE(commands)
 
 static void usage(FILE *out)
 {

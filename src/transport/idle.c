@@ -96,7 +96,7 @@ static void take_events(struct hdl_dev *dev)
 /* Milliseconds until a timer is due; -1: none. */
 static int until_timer(void)
 {
-	uint64_t now = hdl_now_ns();
+	uint64_t now = monotonic_ns();
 
 	hdl_tp_timers(now);
 	if (hdl_tp.ndone)

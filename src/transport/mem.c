@@ -11,7 +11,7 @@
 
 static size_t round_page(size_t n)
 {
-	return (n + PAGE - 1) & ~(size_t)(PAGE - 1);
+	return align_up(n, PAGE);
 }
 
 /* The arena belongs to a device that offers one: a device that does not refuses, and the process's own memory it is. */

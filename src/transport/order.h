@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 #define HDL_ORDER_SPAN 16384
 
 struct hdl_parked;
@@ -36,7 +38,7 @@ enum hdl_order_verdict { HDL_ORDER_DELIVER, HDL_ORDER_PARK, HDL_ORDER_DROP };
  * has become deliverable with hdl_order_next. */
 static inline enum hdl_order_verdict hdl_order_check(struct hdl_order *o, uint16_t seq)
 {
-	if (__builtin_expect(seq == o->expected, 1)) {
+	if (likely(seq == o->expected)) {
 		o->expected++;
 		return HDL_ORDER_DELIVER;
 	}

@@ -200,7 +200,7 @@ void hdl_tp_timers(uint64_t now)
 	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now) };
 
 	hdl_tp.next_timer_ns = 0;
-	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
 		if (at[i] && (!hdl_tp.next_timer_ns || at[i] < hdl_tp.next_timer_ns))
 			hdl_tp.next_timer_ns = at[i];
 	if (now - hdl_tp.looked_ns > LOOK_NS) {
@@ -274,7 +274,7 @@ static int turn(void)
 			hdl_ud_acks();
 	}
 	if (unlikely(++hdl_tp.turn % HDL_TIMER_TURNS == 0)) {
-		hdl_tp_timers(hdl_now_ns());
+		hdl_tp_timers(monotonic_ns());
 		hdl_tp_reap();	/* requests that were not signaled may have failed */
 		if (hdl_tp.turn % ASYNC_TURNS == 0)
 			for (int i = 0; i < hdl_tp.ndev; i++)
@@ -493,7 +493,7 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	if ((err = check_vars()))
 		return err;
 	if (getrandom(&hdl_tp.nonce, sizeof(hdl_tp.nonce), 0) != sizeof(hdl_tp.nonce))
-		hdl_tp.nonce = hdl_now_ns() ^ (uint64_t)getpid() << 40;
+		hdl_tp.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
 	hdl_tp.rng = hdl_tp.nonce;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;

@@ -145,7 +145,7 @@ int hdl_rc_caps(struct hdl_dev *dev)
 		hdl_error("%s: ibv_create_cq of 16 entries failed (%s)", dev->name, strerror(err));
 		return -err;
 	}
-	for (unsigned i = 0; i < sizeof(tries) / sizeof(tries[0]) && !qp; i++) {
+	for (unsigned i = 0; i < ARRAY_SIZE(tries) && !qp; i++) {
 		struct ibv_qp_init_attr a = {
 			.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
 			.cap = { .max_send_wr = 16, .max_send_sge = 3, .max_recv_wr = 1, .max_recv_sge = 1,

@@ -30,6 +30,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "transport/transport.h"
 
 #define HDL_LINE 64u
@@ -133,7 +134,7 @@ static inline void hdl_ring_plain_sent(struct hdl_ring_tx *tx, uint32_t k)
 	if (k > 1)
 		hdl_ring_mark(tx, line + 1 - k, k - 1);
 	tx->sent += k;
-	if (__builtin_expect(line + 1 == k, 0)) {
+	if (unlikely(line + 1 == k)) {
 		line = tx->lines + k - 1;
 		tx->phase = hdl_ring_next_phase(tx->phase);
 	}

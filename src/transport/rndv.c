@@ -66,7 +66,7 @@ static void measured(struct hdl_fetch *f, int err)
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
 	if (op->tuned)
-		hdl_tune_end(&hdl_tp.tune, op->tuned, f->len, err != 0, hdl_now_ns());
+		hdl_tune_end(&hdl_tp.tune, op->tuned, f->len, err != 0, monotonic_ns());
 	op->tuned = 0;
 }
 
@@ -478,7 +478,7 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	unsigned possible = ways(ep, &rec, f->len, both);
 	enum hdl_way way = HDL_WAY_STAGE;
 	if (possible)
-		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, hdl_now_ns(), &op->tuned);
+		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
 	if (way == HDL_WAY_READ) {
 		int events = 0;
 		by_read(ep, &rec, f, f->len);

@@ -23,6 +23,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include "base/base.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 #include "transport/order.h"
@@ -32,8 +33,6 @@
 #include "transport/transport.h"
 #include "transport/tune.h"
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct hdl_dev;
 struct hdl_sq;

@@ -245,7 +245,7 @@ int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue)
 	c->tries = 0;
 	ep->conn_state = HDL_CONN_ASKED;
 	hdl_tp.connecting++;
-	ask(ep, hdl_now_ns());
+	ask(ep, monotonic_ns());
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/base.h"
 #include "verbs_exp/validate.h"
 
 #include <errno.h>
@@ -45,11 +46,6 @@ int exp_check_cq_attr(const struct ibv_exp_cq_attr *attr, int attr_mask)
 static bool needs_send_cq(enum ibv_qp_type type)
 {
 	return type != IBV_QPT_XRC_RECV;
-}
-
-static bool is_pow2(uint32_t v)
-{
-	return v && !(v & (v - 1));
 }
 
 int exp_check_qp_init(const struct ibv_context *ctx, const struct ibv_exp_qp_init_attr *attr)

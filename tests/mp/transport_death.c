@@ -64,7 +64,7 @@ static void turn(unsigned *idle)
 /* Rank 1 comes back after a while and answers what it was sent meanwhile. */
 static int stopped(int peer)
 {
-	uint64_t until = hdl_now_ns() + 1500000000;
+	uint64_t until = monotonic_ns() + 1500000000;
 	unsigned n, idle = 0;
 
 	if (hdl_job.rank == 1) {
@@ -73,7 +73,7 @@ static int stopped(int peer)
 			turn(&idle);
 		send_to(peer, 8);
 	} else {
-		for (n = 0; hdl_now_ns() < until; usleep(1000)) {
+		for (n = 0; monotonic_ns() < until; usleep(1000)) {
 			if (n < 50) {
 				send_to(peer, 8);
 				n++;

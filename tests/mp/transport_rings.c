@@ -131,11 +131,11 @@ static void talk(int partner, uint32_t round)
 /* As if the last looks had found the partner silent while the next one is busy. */
 static void take_back(struct hdl_ep *ep, struct hdl_ep *next)
 {
-	uint64_t from = hdl_now_ns();
+	uint64_t from = monotonic_ns();
 
 	/* the partner sends before it looks: something lies in the ring unread */
 	while (!hdl_ring_peek(&ep->rx))
-		if (hdl_now_ns() - from > 60000000000ull)
+		if (monotonic_ns() - from > 60000000000ull)
 			fail("nothing comes through the ring of rank %d", ep->rank);
 	ep->rx_rate = 0;
 	ep->rx_mark = ep->rx.consumed;

@@ -103,7 +103,7 @@ struct actor {
 
 static inline uint64_t now(void)
 {
-	return shca_now_ns();
+	return monotonic_ns();
 }
 void nap(void);
 

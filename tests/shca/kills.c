@@ -153,7 +153,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 
 static uint64_t now(void)
 {
-	return shca_now_ns();
+	return monotonic_ns();
 }
 
 static void nap(long us)

@@ -687,7 +687,7 @@ static bool every(unsigned i, uint64_t *rnd, uint64_t end, uint64_t seed)
 	if (!die(i, LONG_MAX, seed))
 		return false;
 	long stride = length[i] * length[i] / STEPS + 1;
-	for (long n = rig_below(rnd, (uint32_t)stride); n < length[i] && shca_now_ns() < end; n += stride)
+	for (long n = rig_below(rnd, (uint32_t)stride); n < length[i] && monotonic_ns() < end; n += stride)
 		if (!die(i, n, seed))
 			return false;
 	return true;
@@ -697,7 +697,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"all", no_argument, NULL, 'a'}, {"seconds", required_argument, NULL, 's'},
 						{"seed", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
-	uint64_t seed = shca_now_ns() ^ (uint64_t)getpid() << 32, rnd, end;
+	uint64_t seed = monotonic_ns() ^ (uint64_t)getpid() << 32, rnd, end;
 	bool all = false, verbose = false, good = true;
 	unsigned tried = 0;
 	long seconds = 10;
@@ -732,7 +732,7 @@ int main(int argc, char **argv)
 	survivor[0] = start(role_a, NULL);
 	survivor[1] = start(role_b, NULL);
 	good = runner_waits(&st->up);
-	end = shca_now_ns() + (uint64_t)seconds * 1000000000ull;
+	end = monotonic_ns() + (uint64_t)seconds * 1000000000ull;
 	for (unsigned i = 0; i < n_calls && good; i++) {
 		if (argc > 0 ? strcmp(argv[0], calls[i].name) : !all)
 			continue;
@@ -742,7 +742,7 @@ int main(int argc, char **argv)
 	}
 	/* each call in its turn, at any instruction of it */
 	uint32_t first = rig_below(&rnd, n_calls);
-	for (unsigned k = 0; good && !all && argc == 0 && shca_now_ns() < end; k++) {
+	for (unsigned k = 0; good && !all && argc == 0 && monotonic_ns() < end; k++) {
 		unsigned i = (first + k) % n_calls;
 		uint32_t most = length[i] ? (uint32_t)length[i] + 1 : USUAL << (rig_below(&rnd, 32) ? 0 : 4);
 		good = die(i, rig_below(&rnd, most), seed);

@@ -35,7 +35,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 
 uint64_t vproc_now(void)
 {
-	return shca_now_ns();
+	return monotonic_ns();
 }
 
 int main(int argc, char **argv)

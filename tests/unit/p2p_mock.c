@@ -348,8 +348,3 @@ void hdl_rt_answer(const char *text)
 {
 	(void)text;
 }
-
-uint64_t hdl_now_ns(void)
-{
-	return 0;
-}

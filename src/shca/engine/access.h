@@ -24,7 +24,7 @@ static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t 
 {
 	struct shca_mr *mr = shca_mr_get(m, key);
 
-	return __builtin_expect(mr && mr->pd == pd && (mr->access & rights) == rights, 1) ? mr : NULL;
+	return likely(mr && mr->pd == pd && (mr->access & rights) == rights) ? mr : NULL;
 }
 
 /* Where [addr, addr + len) of a region is. false: beyond its bounds. */
@@ -116,16 +116,16 @@ static inline int shca_responder_find(struct shca_thread *thr, struct shca_qp *q
 	if (!shca_connected(qp->type))
 		shca_widen(thr);
 	struct shca_qp *to = shca_number_get(thr->m, number, SHCA_KIND_QP);
-	if (__builtin_expect(!to, 0))
+	if (unlikely(!to))
 		return shca_nobody(qp);
-	if (__builtin_expect(thr->where != SHCA_ANYWHERE && (thr->where != shca_inside(to->proc) || to->qpn != number), 0)) {
+	if (unlikely(thr->where != SHCA_ANYWHERE && (thr->where != shca_inside(to->proc) || to->qpn != number))) {
 		shca_widen(thr);
 		to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 		if (!to)
 			return shca_nobody(qp);
 	}
 	uint32_t gate = atomic_load_explicit(&to->gate, memory_order_acquire);
-	if (__builtin_expect(!(gate & SHCA_GATE_RESPOND), 0))
+	if (unlikely(!(gate & SHCA_GATE_RESPOND)))
 		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
 	if (!shca_answers(qp, to, a))
 		return shca_nobody(qp);
@@ -133,7 +133,7 @@ static inline int shca_responder_find(struct shca_thread *thr, struct shca_qp *q
 		shca_look(thr->m);
 		return IBV_WC_RETRY_EXC_ERR;
 	}
-	if (__builtin_expect(!qp->peer_proc, 0) && shca_connected(qp->type))
+	if (unlikely(!qp->peer_proc) && shca_connected(qp->type))
 		shca_peer_known(thr, qp, to);
 	r->qp = to;
 	r->number = to->qpn;
@@ -172,7 +172,7 @@ static inline int shca_responder_receives(struct shca_thread *thr, const struct 
 static inline struct shca_mr *shca_responder_region(const struct shca_member *m, const struct shca_responder *r, uint32_t rkey,
 						    uint32_t rights)
 {
-	return __builtin_expect((r->qp->access & rights) == rights, 1) ? shca_region(m, rkey, r->pd, rights) : NULL;
+	return likely((r->qp->access & rights) == rights) ? shca_region(m, rkey, r->pd, rights) : NULL;
 }
 
 #endif

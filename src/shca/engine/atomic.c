@@ -211,7 +211,7 @@ int shca_atomic(struct shca_thread *thr, uint32_t proc, const struct shca_seg *s
 	bool arena = seg->lane == SHCA_LANE_ARENA;
 	int rc = 0;
 
-	if (__builtin_expect(arena && a->size <= 8 && !atomic_load_explicit(&thr->m->hdr->wide_atomics, memory_order_relaxed), 1)) {
+	if (likely(arena && a->size <= 8 && !atomic_load_explicit(&thr->m->hdr->wide_atomics, memory_order_relaxed))) {
 		*old = in_arena(thr, seg->where, a);
 		return 0;
 	}

@@ -169,7 +169,7 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	    src->skip + len <= src->seg->len) {
 		/* from one piece to one piece: what most requests are */
 		*src_err = !sound(thr, src->seg);
-		if (__builtin_expect(*src_err || !sound(thr, dst->seg), 0))
+		if (unlikely(*src_err || !sound(thr, dst->seg)))
 			return -EFAULT;
 		char *to = mapped(thr, dst->proc, dst->seg), *from = mapped(thr, src->proc, src->seg);
 		return move(thr, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,

@@ -11,7 +11,7 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 {
 	uint32_t seen = SHCA_CQE_LAP(w0);
 
-	if (__builtin_expect(shca_cqe_free(w0, pos, log2) || !seen, 1))
+	if (likely(shca_cqe_free(w0, pos, log2) || !seen))
 		return 0;
 	if (seen == lap)
 		return 1;
@@ -105,7 +105,7 @@ static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 		}
 		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
 		/* I7: a chain that leads nowhere ends; one that goes round is longer than there are queues */
-		if (__builtin_expect(!more, 1) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
+		if (likely(!more) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
 		    !(block = shca_at_checked(thr->m, more, sizeof(*block))))
 			break;
 		SHCA_FAILPOINT(thr, "waiters-block", NULL, 0);

@@ -102,9 +102,9 @@ static inline bool shca_sq_sound(const struct shca_member *m, const struct shca_
 		return true;	/* nothing of it is read */
 	/* the owner stored it before it moved `posted` */
 	shca_off wqes = qp->wqes;
-	return __builtin_expect(slots && slots <= SHCA_SQ_SLOTS_MAX && qp->sq_magic == UINT64_MAX / slots + 1 &&
-				stride >= sizeof(struct shca_wqe) && stride <= SHCA_SQ_STRIDE_MAX && !((wqes | stride) & 15) &&
-				shca_fits(m, wqes, (uint64_t)stride * slots) && posted - head <= slots, 1);
+	return likely(slots && slots <= SHCA_SQ_SLOTS_MAX && qp->sq_magic == UINT64_MAX / slots + 1 &&
+		      stride >= sizeof(struct shca_wqe) && stride <= SHCA_SQ_STRIDE_MAX && !((wqes | stride) & 15) &&
+		      shca_fits(m, wqes, (uint64_t)stride * slots) && posted - head <= slots);
 }
 /* Whether a request has no more data than it has room for. */
 static inline bool shca_wqe_sound(const struct shca_qp *qp, const struct shca_wqe *wqe)
@@ -149,7 +149,7 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq);
 static inline bool shca_cq_in_error(const struct shca_cq *cq)
 {
-	return __builtin_expect(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR, 0);
+	return unlikely(atomic_load_explicit(&cq->error, memory_order_acquire) & SHCA_ERROR);
 }
 static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, uint32_t qpn)
 {
@@ -173,7 +173,7 @@ static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 {
 	uint64_t lap = pos >> log2;
 
-	if (__builtin_expect(lap >= 0x7fff, 0))
+	if (unlikely(lap >= 0x7fff))
 		lap %= 0x7fff;
 	return (uint32_t)lap + 1;
 }
@@ -184,8 +184,8 @@ static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_
 	uint32_t log2 = cq->log2;
 	shca_off ring = cq->ring;
 
-	return __builtin_expect(log2 <= SHCA_CQ_LOG2_MAX && !(ring & (SHCA_LINE - 1)) &&
-				shca_fits(m, ring, sizeof(struct shca_cqe) << (log2 & 31)), 1);
+	return likely(log2 <= SHCA_CQ_LOG2_MAX && !(ring & (SHCA_LINE - 1)) &&
+		      shca_fits(m, ring, sizeof(struct shca_cqe) << (log2 & 31)));
 }
 static inline struct shca_cqe *shca_cq_ring(const struct shca_thread *thr, const struct shca_cq *cq)
 {
@@ -196,7 +196,7 @@ static inline bool shca_cqe_free(uint64_t w0, uint64_t pos, uint32_t log2)
 {
 	uint32_t lap = shca_cqe_lap(pos, log2), seen = SHCA_CQE_LAP(w0);
 
-	return seen == (__builtin_expect(lap > 1, 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
+	return seen == (likely(lap > 1) ? lap - 1 : pos >> log2 ? 0x7fff : 0);
 }
 /* Number of completions that ever appeared in cq. */
 static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq)
@@ -204,8 +204,8 @@ static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq
 	uint64_t pos = atomic_load_explicit(&cq->tail, memory_order_acquire);
 	struct shca_cqe *e = &shca_cq_ring(thr, cq)[pos & ((1ull << cq->log2) - 1)];
 
-	if (__builtin_expect(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2) &&
-			     pos >= atomic_load_explicit(&cq->floor, memory_order_relaxed), 1))
+	if (likely(shca_cqe_free(atomic_load_explicit(&e->w0, memory_order_acquire), pos, cq->log2) &&
+		   pos >= atomic_load_explicit(&cq->floor, memory_order_relaxed)))
 		return pos;
 	return shca_cq_count_from(thr, cq, pos);
 }
@@ -219,9 +219,9 @@ static inline bool shca_cq_try(struct shca_thread *thr, struct shca_cq *cq, uint
 	struct shca_cqe *e = &shca_cq_ring(thr, cq)[pos & (size - 1)];
 	uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire), o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
 
-	if (__builtin_expect(!shca_cqe_free(o0, pos, cq->log2), 0) && SHCA_CQE_LAP(o0))
+	if (unlikely(!shca_cqe_free(o0, pos, cq->log2)) && SHCA_CQE_LAP(o0))
 		return false;
-	if (__builtin_expect(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) >= size, 0))
+	if (unlikely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) >= size))
 		return false;
 	unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
 	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)shca_cqe_lap(pos, cq->log2) << 49;
@@ -237,8 +237,8 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
 	/* the first block of waiters is full before there is another */
-	if (__builtin_expect(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED ||
-			     atomic_load_explicit(&cq->waiters.n, memory_order_acquire), 0))
+	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED ||
+		     atomic_load_explicit(&cq->waiters.n, memory_order_acquire)))
 		shca_cq_notice(thr, cq, solicited);
 	shca_note_write(thr, cq->proc);
 }
@@ -257,7 +257,7 @@ static inline bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp,
 	qp->step_cq = (uint32_t)pos;
 	shca_step_to(qp, step);
 	SHCA_FAILPOINT(thr, step == SHCA_STEP_RCQE ? "rcqe" : "scqe", qp, step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
-	bool there = __builtin_expect(shca_cq_try(thr, cq, pos, w0, w1), 1);
+	bool there = likely(shca_cq_try(thr, cq, pos, w0, w1));
 	if (there)
 		shca_cq_placed(thr, cq, pos, solicited);
 	else
@@ -296,17 +296,17 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	uint32_t log2 = rq->log2, stride = rq->stride;
 	uint64_t word = atomic_load_explicit(&rq->ring, memory_order_acquire);
 
-	if (__builtin_expect(log2 > SHCA_RQ_LOG2_MAX || stride < sizeof(struct shca_rwqe) || stride > SHCA_RQ_STRIDE_MAX ||
-			     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc), 0))
+	if (unlikely(log2 > SHCA_RQ_LOG2_MAX || stride < sizeof(struct shca_rwqe) || stride > SHCA_RQ_STRIDE_MAX ||
+		     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc)))
 		return false;
 	/* nothing was posted to it so far */
-	if (__builtin_expect(word == shca_off_of(m, &rq->none), 0))
+	if (unlikely(word == shca_off_of(m, &rq->none)))
 		return true;
 	/* the owner stored them before the word */
 	shca_off wqes = rq->wqes, marks = rq->marks;
-	return __builtin_expect((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
-				shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
-				shca_fits(m, marks, sizeof(uint64_t) << log2) && shca_fits(m, wqes, (uint64_t)stride << log2), 1);
+	return likely((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
+		      shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
+		      shca_fits(m, marks, sizeof(uint64_t) << log2) && shca_fits(m, wqes, (uint64_t)stride << log2));
 }
 /* The receive queue at an offset; NULL: there can be none. */
 static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off off)
@@ -329,8 +329,8 @@ static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, ui
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride);
 static inline bool shca_rwqe_stands(const struct shca_member *m, uint32_t proc, const struct shca_rwqe *w, uint32_t stride)
 {
-	return __builtin_expect(w->withdrawn == atomic_load_explicit(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn,
-								     memory_order_acquire), 1) ||
+	return likely(w->withdrawn == atomic_load_explicit(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn,
+							   memory_order_acquire)) ||
 	       shca_rwqe_regions(m, w, stride);
 }
 static inline struct shca_rwqe *shca_rwqe_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
@@ -536,7 +536,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
 		len = 64;
 		shca_store_barrier();
 	}
-	while (__builtin_expect(len > 16, 0)) {
+	while (unlikely(len > 16)) {
 		shca_store_16(d, shca_load_16(s));
 		shca_store_barrier();
 		d += 16;
@@ -627,8 +627,6 @@ void shca_reap_give_up(struct shca_thread *thr);
 /* Asynchronous events. */
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 void shca_async_wake(struct shca_thread *thr, uint32_t proc);
-
-uint64_t shca_now_ns(void);
 
 /* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
 uint64_t shca_device_guid(void);

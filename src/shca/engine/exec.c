@@ -48,7 +48,7 @@ static int nak(struct shca_thread *thr, struct shca_qp *qp, struct shca_responde
 	/* a DCT, an XRC or UD responder serves many: only a connected queue breaks */
 	if (r->qp->type != IBV_QPT_RC)
 		return status;
-	if (__builtin_expect(status != requester_status, 0)) {
+	if (unlikely(status != requester_status)) {
 		shca_release_receive(thr, qp);
 		return status;
 	}
@@ -92,7 +92,7 @@ static int resolve_remote(struct shca_thread *thr, const struct shca_responder *
 {
 	const struct shca_mr *mr = shca_responder_region(thr->m, r, rkey, rights);
 
-	if (__builtin_expect(!mr, 0) || !shca_region_at(thr->m, mr, raddr, len, seg) ||
+	if (unlikely(!mr) || !shca_region_at(thr->m, mr, raddr, len, seg) ||
 	    !shca_region_sound(thr->m, mr))
 		return IBV_WC_REM_ACCESS_ERR;
 	*proc = mr->proc & (SHCA_MAX_PROCS - 1);
@@ -198,7 +198,7 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
 		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), w1 = (uint64_t)imm << 32 | bytes;
-	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_RCQE, 1))
+	if (likely(shca_step_of(qp) != SHCA_STEP_RCQE))
 		return shca_cq_complete(thr, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
 	if (receive_completed(thr, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(thr, r->rcq);
@@ -227,7 +227,7 @@ static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca
 /* A queue that waits for the completion to come will run next: its lock is fetched while the message is delivered. */
 static inline void expect_waiter(const struct shca_thread *thr, struct shca_cq *cq)
 {
-	if (__builtin_expect(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0, 0)) {
+	if (unlikely(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0)) {
 		const struct shca_qp *qp = shca_at(thr->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
 
 		/* hints: they fault nowhere */
@@ -266,15 +266,15 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	expect_waiter(thr, r->rcq);
 	int index = take_receive(thr, qp, r);
-	if (__builtin_expect(index < 0, 0))
+	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
 	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
 		/* the receive is its owner's again, perhaps: it may not be touched */
 		status = qp->step_status;
-	} else if (__builtin_expect(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
-				    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride), 0)) {
+	} else if (unlikely(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
+			    !shca_rwqe_stands(thr->m, r->rq->proc, w, r->rq->stride))) {
 		status = IBV_WC_LOC_PROT_ERR;
 	} else if (receive_room(w) < (uint64_t)req->len + skip) {
 		status = IBV_WC_LOC_LEN_ERR;
@@ -283,14 +283,14 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		SHCA_FAILPOINT(thr, "data", qp, req->op);
 		rc = req->len ? move_data(thr, qp, req, dst, 0, req->len, &src_err) : 0;
 		SHCA_FAILPOINT(thr, "data-done", qp, req->op);
-		if (__builtin_expect(rc == -ESRCH && !src_err && !ud, 0))
+		if (unlikely(rc == -ESRCH && !src_err && !ud))
 			return shca_nobody(qp);	/* the responder's process has just died */
-		if (__builtin_expect(rc && src_err, 0)) {
+		if (unlikely(rc && src_err)) {
 			/* nothing reaches the responder */
 			shca_rq_return(thr, r->rq, (uint32_t)index, qp->step_pos, qp->qpn);
 			return IBV_WC_LOC_PROT_ERR;
 		}
-		if (__builtin_expect(rc, 0))
+		if (unlikely(rc))
 			status = IBV_WC_LOC_PROT_ERR;
 		w->src_qp = ud ? qp->qpn : r->qp->qpn;
 		if (ud) {
@@ -301,10 +301,10 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		}
 	}
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
-	if (__builtin_expect(status != IBV_WC_SUCCESS && !ud, 0))
+	if (unlikely(status != IBV_WC_SUCCESS && !ud))
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
-	if (__builtin_expect(!there, 0))
+	if (unlikely(!there))
 		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
@@ -320,16 +320,16 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 
 	if (!written && req->len) {
 		rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc);
-		if (__builtin_expect(rc, 0))
+		if (unlikely(rc))
 			return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 		struct shca_iov dst = {.proc = proc, .seg = &seg, .n = 1};
 		rc = move_write(thr, qp, req, &dst, &src_err);
-		if (__builtin_expect(rc == -ESRCH && !src_err, 0)) {
+		if (unlikely(rc == -ESRCH && !src_err)) {
 			/* the responder's process has just died: nobody saw anything of this */
 			shca_step_to(qp, SHCA_STEP_NONE);
 			return shca_nobody(qp);
 		}
-		if (__builtin_expect(rc, 0))
+		if (unlikely(rc))
 			return src_err ? IBV_WC_LOC_PROT_ERR : nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 		shca_note_write(thr, proc);
 	}
@@ -345,11 +345,11 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	}
 	expect_waiter(thr, r->rcq);
 	int index = take_receive(thr, qp, r);
-	if (__builtin_expect(index < 0, 0))
+	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(thr, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
-	if (__builtin_expect(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len), 0))
+	if (unlikely(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len)))
 		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
@@ -367,7 +367,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	SHCA_FAILPOINT(thr, "data", qp, req->op);
 	struct shca_iov src = {.proc = proc, .seg = &seg, .n = 1};
 	struct shca_iov dst = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
-	if (__builtin_expect(req->flags & SHCA_WQE_CALC, 0)) {
+	if (unlikely(req->flags & SHCA_WQE_CALC)) {
 		const void *result;
 		rc = shca_calc(thr, req->arg[0], &src, req->len, &result, &src_err);
 		src_err = rc;
@@ -395,10 +395,10 @@ static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const 
 	a->size = masked ? req->imm : 8;
 	n = a->add ? 2 : 4;
 	/* I7 */
-	if (__builtin_expect(a->size < 4 || a->size > SHCA_ATOMIC_MAX || (a->size & (a->size - 1)) ||
-			     (a->size > 8 && !(req->flags & SHCA_WQE_OPERANDS)), 0))
+	if (unlikely(a->size < 4 || a->size > SHCA_ATOMIC_MAX || (a->size & (a->size - 1)) ||
+		     (a->size > 8 && !(req->flags & SHCA_WQE_OPERANDS))))
 		return IBV_WC_LOC_QP_OP_ERR;
-	if (__builtin_expect(!(req->flags & SHCA_WQE_OPERANDS), 1)) {
+	if (likely(!(req->flags & SHCA_WQE_OPERANDS))) {
 		a->v[0][0] = req->arg[0];
 		a->v[1][0] = masked ? req->arg[1] : a->add ? 0 : UINT64_MAX;
 		a->v[2][0] = masked ? req->arg[2] : req->arg[1];
@@ -407,7 +407,7 @@ static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const 
 	}
 	char bytes[4 * SHCA_ATOMIC_MAX];
 	struct shca_seg here = {.where = (uintptr_t)bytes, .len = sizeof(bytes), .lane = SHCA_LANE_CMA};
-	if (__builtin_expect(req->qkey > req->nsge, 0))
+	if (unlikely(req->qkey > req->nsge))
 		return IBV_WC_LOC_QP_OP_ERR;
 	struct shca_iov src = {.proc = qp->proc, .seg = req->sge + req->nsge - req->qkey, .n = req->qkey};
 	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
@@ -459,16 +459,16 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	/* a region's addresses may be others than the memory's (ibv_reg_mr_iova) */
-	if (__builtin_expect(seg.where & (a.size - 1), 0))
+	if (unlikely(seg.where & (a.size - 1)))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	shca_step_to(qp, SHCA_STEP_FINAL);
 	SHCA_FAILPOINT(thr, "atomic", qp, req->op);
 	rc = shca_atomic(thr, proc, &seg, &a, old);
-	if (__builtin_expect(rc == -ESRCH, 0)) {
+	if (unlikely(rc == -ESRCH)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
 		return shca_nobody(qp);
 	}
-	if (__builtin_expect(rc, 0))
+	if (unlikely(rc))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
 	shca_note_write(thr, proc);
@@ -479,7 +479,7 @@ static bool ud_fault(struct shca_thread *thr, _Atomic uint32_t *odds)
 {
 	uint32_t p = atomic_load_explicit(odds, memory_order_relaxed);
 
-	if (__builtin_expect(!p, 1))
+	if (likely(!p))
 		return false;
 	/* xorshift64* */
 	thr->rng ^= thr->rng >> 12;
@@ -528,7 +528,7 @@ static void let_go(struct shca_thread *thr, struct shca_qp *qp)
 	struct shca_late *h = thr->late;
 	struct shca_responder r = {0};
 
-	if (__builtin_expect(!h, 1) || h->qpn != qp->qpn)
+	if (likely(!h) || h->qpn != qp->qpn)
 		return;
 	h->qpn = 0;
 	shca_step_to(qp, SHCA_STEP_NONE);
@@ -568,7 +568,7 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
  * (IBTA 9.8.2). */
 static int outcome(struct shca_thread *thr, struct shca_qp *qp, int rc)
 {
-	if (__builtin_expect(qp->type != IBV_QPT_UC, 1) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
+	if (likely(qp->type != IBV_QPT_UC) || rc == IBV_WC_SUCCESS || rc == IBV_WC_LOC_PROT_ERR ||
 	    rc == IBV_WC_LOC_LEN_ERR || rc == IBV_WC_LOC_QP_OP_ERR)
 		return rc;
 	shca_release_receive(thr, qp);
@@ -580,7 +580,7 @@ static int exec_connected(struct shca_thread *thr, struct shca_qp *qp, const str
 	struct shca_responder r = {0};
 	int rc = find_responder(thr, qp, req, &r);
 
-	if (__builtin_expect(rc, 0)) {
+	if (unlikely(rc)) {
 		/* what an executor that died took for this request will not be filled */
 		if (rc > 0)
 			shca_release_receive(thr, qp);
@@ -613,14 +613,14 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 		return exec_datagram(thr, qp, req);
 	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
 		return IBV_WC_SUCCESS;
-	if (__builtin_expect(shca_step_of(qp) == SHCA_STEP_NAK, 0))
+	if (unlikely(shca_step_of(qp) == SHCA_STEP_NAK))
 		return nak_again(thr, qp);
 	return outcome(thr, qp, exec_connected(thr, qp, req));
 }
 
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
 {
-	if (__builtin_expect(req->bad, 0))
+	if (unlikely(req->bad))
 		return req->bad;
 	qp->step_op = req->op;
 	SHCA_FAILPOINT(thr, "exec", qp, req->op);
@@ -637,11 +637,11 @@ void shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t po
 	struct shca_cq *cq = shca_at_checked(thr->m, qp->scq, sizeof(*cq));
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn);
 
-	if (__builtin_expect(!cq, 0)) {
+	if (unlikely(!cq)) {
 		shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 		return;
 	}
-	if (__builtin_expect(shca_step_of(qp) != SHCA_STEP_SENT, 1)) {
+	if (likely(shca_step_of(qp) != SHCA_STEP_SENT)) {
 		if (!shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
 			shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
 		return;

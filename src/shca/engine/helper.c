@@ -180,7 +180,7 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 
 	/* one that is sooner will do: the queue stalls again and sets the next. One that should have come is not waited for:
 	 * whoever had set it may have died on the way. */
-	if (before && before <= due && before > shca_now_ns())
+	if (before && before <= due && before > monotonic_ns())
 		return;
 	atomic_store(&qp->due, due);
 	SHCA_FAILPOINT(NULL, "timer-set", qp, 0);
@@ -270,7 +270,7 @@ static bool collect_timers(struct shca_helper *h)
 /* Runs the queues whose time has come. */
 static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 {
-	uint64_t now = shca_now_ns();
+	uint64_t now = monotonic_ns();
 
 	shca_enter(thr);
 	SHCA_FAILPOINT(thr, "helper-tick", NULL, 0);
@@ -344,7 +344,7 @@ static bool sleep_until(struct shca_helper *h, uint32_t seen, uint64_t until)
 			return false;
 		atomic_store(&no_waitv, true);
 	}
-	uint64_t now = shca_now_ns();
+	uint64_t now = monotonic_ns();
 	shca_futex_wait(&h->m->proc->call, seen, until == NEVER ? NEVER : until > now ? until - now : 0);
 	return false;
 }
@@ -392,7 +392,7 @@ static void *helper_main(void *arg)
 		if (stop)
 			break;
 		run_timers(h, thr);
-		uint64_t now = shca_now_ns();
+		uint64_t now = monotonic_ns();
 		bool all = now >= all_at, asked = atomic_exchange(&m->proc->look, 0);
 		if (all || asked || fired || h->again)
 			look_around(h, thr, all || asked);

@@ -42,14 +42,14 @@ static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint6
 			uint64_t ahead = ((e >> 24) - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
-			if (__builtin_expect((ahead & mask) != 0, 0))
+			if (unlikely((ahead & mask) != 0))
 				return SHCA_RQ_BROKEN;
 			pos += ahead - mask;
 			continue;
 		}
 		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
 			return -1;
-		if (__builtin_expect((e & 0xffffff) > mask, 0))
+		if (unlikely((e & 0xffffff) > mask))
 			return SHCA_RQ_BROKEN;
 		if (shca_rwqe_posted(shca_rwqe_at(thr, rq, e & 0xffffff), pos)) {
 			*at = pos;
@@ -121,7 +121,7 @@ void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 	atomic_store_explicit(&rq->tail, pos + 1, memory_order_release);
 	/* pairs with the heavy fence of a queue that stalls for want of a receive (run.c) */
 	shca_light_fence(thr->m);
-	if (__builtin_expect(shca_rnr_any(rq), 0))
+	if (unlikely(shca_rnr_any(rq)))
 		shca_recv_wake(thr, rq);
 }
 

@@ -23,14 +23,6 @@ static inline uint64_t lock_word(uint32_t state, uint32_t thread, uint64_t old)
 	return state | (uint64_t)thread << 3 | (L_EPOCH(old) + 1) << 24;
 }
 
-uint64_t shca_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 static inline struct shca_qp *qp_at(struct shca_thread *thr, shca_off off)
 {
 	return shca_at(thr->base, off);
@@ -87,7 +79,7 @@ void shca_kick(struct shca_thread *thr, shca_off off)
 	struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
 
 	/* I7: lists of waiting queues name it */
-	if (__builtin_expect(!qp, 0))
+	if (unlikely(!qp))
 		return;
 	SHCA_FAILPOINT(thr, "kick", qp, 0);
 	if (!claim(thr, qp))
@@ -135,7 +127,7 @@ static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
 			break;
 	}
 	atomic_store(&h->some_left, 1);
-	shca_timer_add(thr->m, qp, shca_now_ns() + LEFT_NS);
+	shca_timer_add(thr->m, qp, monotonic_ns() + LEFT_NS);
 }
 
 int shca_take_left(struct shca_thread *thr)
@@ -203,7 +195,7 @@ void shca_drain(struct shca_thread *thr)
 		struct shca_qp *qp = qp_at(thr, off);
 		if (!begin(thr, qp, thr->slot))
 			continue;
-		if (__builtin_expect(thr->budget, 1))
+		if (likely(thr->budget))
 			run_queue(thr, qp);
 		else
 			leave_over(thr, qp);
@@ -337,7 +329,7 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 /* Whether the queue must wait (true), or its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
-	uint64_t now = shca_now_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
+	uint64_t now = monotonic_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
 
 	if (!since) {
 		since = now;
@@ -424,7 +416,7 @@ static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct sh
 	struct shca_req req;
 
 	shca_req_of_wqe(qp, wqe, &req);
-	return __builtin_expect(req.flags & SHCA_WQE_CALC, 0) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
+	return unlikely(req.flags & SHCA_WQE_CALC) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
 }
 
 /* One request. true: go on with the next. */
@@ -466,7 +458,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		SHCA_FAILPOINT(thr, "enabled", qp, wqe->op);
 		break;
 	default: {
-		if (__builtin_expect(!shca_wqe_sound(qp, wqe), 0)) {
+		if (unlikely(!shca_wqe_sound(qp, wqe))) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
@@ -474,7 +466,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		break;
 	}
 	}
-	if (__builtin_expect(status < 0, 0)) {
+	if (unlikely(status < 0)) {
 		int why = status;
 		if (why == SHCA_RNR) {
 			struct shca_rq *rq = shca_rq_at(thr->m, qp->step_rq);
@@ -495,7 +487,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 	if (wqe->op != SHCA_OP_WAIT && wqe->op != SHCA_OP_SEND_EN && wqe->op != SHCA_OP_RECV_EN)
 		count_request(thr, qp, status == IBV_WC_SUCCESS ? len : 0);
 complete:
-	if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
+	if (unlikely(status != IBV_WC_SUCCESS)) {
 		shca_fail_head(thr, qp, status);
 		return false;
 	}
@@ -602,14 +594,14 @@ static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 /* Up to position `limit`. true: there is more, which may run. */
 static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit)
 {
-	if (__builtin_expect(broken(thr, qp), 0))
+	if (unlikely(broken(thr, qp)))
 		return false;
 	for (;;) {
-		if (__builtin_expect(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0, 0)) {
+		if (unlikely(atomic_load_explicit(&qp->fail, memory_order_relaxed) != 0)) {
 			shca_flush(thr, qp);
 			return false;
 		}
-		if (__builtin_expect(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0, 0))
+		if (unlikely(atomic_load_explicit(&qp->peer_dead, memory_order_relaxed) != 0))
 			flush_receives(thr, qp);
 		/* posted before head: in to_shared (post.c) the owner moves both, head first. The other way round a queue
 		 * that turns SHARED just now would seem to have requests. */
@@ -617,7 +609,7 @@ static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit
 		uint64_t pos = atomic_load_explicit(&qp->head, memory_order_relaxed);
 		if (pos >= posted || pos >= atomic_load_explicit(&qp->enabled, memory_order_acquire))
 			return false;
-		if (__builtin_expect(pos >= limit || !thr->budget, 0))
+		if (unlikely(pos >= limit || !thr->budget))
 			return true;
 		thr->budget--;
 		if (!run_one(thr, qp, pos) && !atomic_load_explicit(&qp->fail, memory_order_relaxed))
@@ -632,7 +624,7 @@ static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 
 	for (;;) {
 		SHCA_FAILPOINT(thr, "run", qp, 0);
-		if (__builtin_expect(run_some(thr, qp, limit), 0)) {
+		if (unlikely(run_some(thr, qp, limit))) {
 			leave_over(thr, qp);
 			return;
 		}

@@ -494,7 +494,7 @@ static bool split_last(struct shca_member *m, uint32_t index, uint64_t used)
 
 static uint64_t round_up(uint64_t bytes)
 {
-	return (bytes + (1u << MIN_ORDER) - 1) & ~(uint64_t)((1u << MIN_ORDER) - 1);
+	return align_up(bytes, 1u << MIN_ORDER);
 }
 
 /* Up to a chunk: a block, of which what is too much is freed again at once. Larger ones begin on a chunk. */

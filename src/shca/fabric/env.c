@@ -19,7 +19,7 @@ static const struct {
 /* A name that is not listed has the default "". */
 static const char *default_of(const char *name)
 {
-	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(vars); i++)
 		if (!strcmp(vars[i].name, name))
 			return vars[i].dflt;
 	return "";
@@ -34,7 +34,7 @@ static const char *set_text(const char *name)
 static bool parse_bool(const char *s, bool *v)
 {
 	static const char *const words[][2] = { { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" } };
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		*v = !strcasecmp(s, words[i][1]);
 		if (*v || !strcasecmp(s, words[i][0]))
 			return true;

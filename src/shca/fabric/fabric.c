@@ -53,11 +53,6 @@ void shca_error(const char *fmt, ...)
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
 
-static uint64_t align_up(uint64_t v, uint64_t to)
-{
-	return (v + to - 1) & ~(to - 1);
-}
-
 static uint64_t lay_out(struct shca_header *h, uint64_t span)
 {
 	uint64_t at = 4096;

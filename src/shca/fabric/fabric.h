@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "shca/fabric/layout.h"
 
 /* Under sanitizers threads need larger stacks, and the mapping's bookkeeping must stay small. gcc and clang say so
@@ -179,7 +180,7 @@ static inline bool shca_owned(const struct shca_member *m, const void *obj, uint
 /* Whether an offset made by another member lies in what is mapped here. */
 static inline bool shca_off_here(const struct shca_member *m, shca_off off)
 {
-	if (__builtin_expect(off < m->bytes, 1))
+	if (likely(off < m->bytes))
 		return true;
 	shca_off_refused(m, off);
 	return false;
@@ -255,7 +256,7 @@ struct shca_thread *shca_thread_get_slow(struct shca_member *m);
  * member belongs to the parent of a fork, or was left). */
 static inline struct shca_thread *shca_thread_get(struct shca_member *m)
 {
-	if (__builtin_expect(shca_tls.id == m->id && m->id, 1))
+	if (likely(shca_tls.id == m->id && m->id))
 		return shca_tls.thr;
 	return shca_thread_get_slow(m);
 }
@@ -269,7 +270,7 @@ bool shca_proc_alive(struct shca_member *m, uint32_t slot);
 /* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
 {
-	return __builtin_expect((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0, 0);
+	return unlikely((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0);
 }
 /* For whoever waits for a thread of it: it stores no more, or is not the process that it was. */
 static inline bool shca_proc_gone(struct shca_member *m, uint32_t slot)
@@ -329,7 +330,7 @@ static inline void shca_full_fence(void)
 void shca_heavy_fence(struct shca_member *m);
 static inline void shca_light_fence(const struct shca_member *m)
 {
-	if (__builtin_expect(m->fences, 0))
+	if (unlikely(m->fences))
 		shca_full_fence();
 	else
 		atomic_signal_fence(memory_order_seq_cst);
@@ -393,7 +394,7 @@ static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
 {
 	shca_light_fence(thr->m);
 	slot &= SHCA_MAX_PROCS - 1;	/* I7 */
-	if (__builtin_expect(atomic_load_explicit(&thr->m->procs[slot].sleepers, memory_order_relaxed) != 0, 0))
+	if (unlikely(atomic_load_explicit(&thr->m->procs[slot].sleepers, memory_order_relaxed) != 0))
 		shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
 }
 
@@ -453,7 +454,7 @@ static inline void shca_leave(struct shca_thread *thr)
 {
 	if (--thr->depth == 0) {
 		/* inside still: what is woken must not be freed before, and no ring may come after its CQ is gone */
-		if (__builtin_expect(thr->wake_n != 0, 0))
+		if (unlikely(thr->wake_n != 0))
 			shca_wake_deliver(thr);
 		uint32_t a = (uint32_t)atomic_load_explicit(&thr->t->active, memory_order_relaxed);
 		atomic_store_explicit(&thr->t->active, a + 1, memory_order_release);

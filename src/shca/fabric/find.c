@@ -81,9 +81,7 @@ static int connect_at(const char *name, struct ucred *cred)
 
 static int64_t now_ms(void)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return (int64_t)(monotonic_ns() / 1000000);
 }
 
 /* Waits until the owner of a listening socket that fd is connected to closes it. */

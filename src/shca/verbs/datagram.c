@@ -146,15 +146,15 @@ static inline bool may_run(struct shca_thread *thr, struct shca_user_qp *q, stru
 {
 	const struct shca_header *h = thr->m->hdr;
 
-	if (__builtin_expect(!q->ready || q->sq_sig_all ||
-			     (atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
-			      atomic_load_explicit(&q->sh->shared, memory_order_relaxed) |
-			      atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
-			      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
-			      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || thr->late, 0))
+	if (unlikely(!q->ready || q->sq_sig_all ||
+		     (atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
+		      atomic_load_explicit(&q->sh->shared, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_dup, memory_order_relaxed) |
+		      atomic_load_explicit(&h->ud_reorder, memory_order_relaxed)) || thr->late))
 		return false;
-	return __builtin_expect(r->dqpn == dqpn && r->qkey == qkey &&
-				r->standing == atomic_load_explicit(&thr->m->procs[r->slot].standing, memory_order_acquire), 1) ||
+	return likely(r->dqpn == dqpn && r->qkey == qkey &&
+		      r->standing == atomic_load_explicit(&thr->m->procs[r->slot].standing, memory_order_acquire)) ||
 	       find(thr, q, r, dqpn, qkey);
 }
 
@@ -163,10 +163,10 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 	struct shca_thread *thr = shca_tls.thr;
 	bool done = false;
 
-	if (__builtin_expect(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr), 0))
+	if (unlikely(shca_tls.id != q->m->id || !shca_tls.id || !wr || !short_one(q, wr)))
 		return shca_post_any(q, wr, bad);
 	shca_lock(&q->lock);
-	if (__builtin_expect(!q->routes, 0) && !routes_new(q)) {
+	if (unlikely(!q->routes) && !routes_new(q)) {
 		shca_unlock(&q->lock);
 		return shca_post_any(q, wr, bad);
 	}
@@ -178,7 +178,7 @@ int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ib
 		shca_narrow(thr, shca_inside(r->slot));
 	if (may && run(thr, q->sh, r, (const void *)(uintptr_t)wr->sg_list->addr, len)) {
 		shca_count_direct(q, len);
-		if (__builtin_expect(thr->todo_n != 0, 0))
+		if (unlikely(thr->todo_n != 0))
 			shca_drain(thr);
 		done = true;
 	}

@@ -241,8 +241,7 @@ bool shca_is_ours(const struct ibv_context *ctx)
 {
 	if (!ctx || ctx->abi_compat != __VERBS_ABI_IS_EXTENDED)
 		return false;
-	const struct verbs_context *v =
-		(const struct verbs_context *)((const char *)ctx - offsetof(struct verbs_context, context));
+	const struct verbs_context *v = container_of(ctx, struct verbs_context, context);
 	return v->sz >= sizeof(*v) - offsetof(struct verbs_context, query_device_ex) &&
 	       v->query_device_ex == shca_query_device_ex;
 }

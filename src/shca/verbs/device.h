@@ -101,7 +101,7 @@ struct shca_task_count {
 	uint64_t reserved;		/* ... for which everything is there */
 	bool locked;			/* the list holds its lock */
 };
-#define shca_context_of(ctx) ((struct shca_context *)((char *)(ctx)-offsetof(struct shca_context, v.context)))
+#define shca_context_of(ctx) container_of(ctx, struct shca_context, v.context)
 /* Whether a context is ours: by its query_device_ex pointer. */
 bool shca_is_ours(const struct ibv_context *ctx);
 

@@ -103,11 +103,11 @@ shca_window_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_a
 
 	if (!inside)
 		active = shca_enter_first(thr, t->inside);
-	else if (__builtin_expect(thr->where != SHCA_ANYWHERE && thr->where != t->inside, 0))
+	else if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != t->inside))
 		shca_widen(thr);
-	if (__builtin_expect(!shca_target_valid(t, aim), 0) && (!inside || !shca_target_find(thr, q, t, aim.name, aim.dc_key)))
+	if (unlikely(!shca_target_valid(t, aim)) && (!inside || !shca_target_find(thr, q, t, aim.name, aim.dc_key)))
 		goto refused;
-	if (__builtin_expect(!shca_within(t->lo, t->bytes, aim.addr, len), 0))
+	if (unlikely(!shca_within(t->lo, t->bytes, aim.addr, len)))
 		goto refused;
 	char *to = (char *)(uintptr_t)(t->at + aim.addr);
 	for (int i = 0; i < n - 1; i++) {
@@ -124,7 +124,7 @@ shca_window_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_a
 	uint32_t sleepers = atomic_load_explicit(&t->proc->sleepers, memory_order_relaxed), slot = shca_target_slot(t);
 	if (!inside)
 		shca_leave_first(thr, active);
-	if (__builtin_expect(sleepers != 0, 0)) {
+	if (unlikely(sleepers != 0)) {
 		if (inside)
 			shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
 		else

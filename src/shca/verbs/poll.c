@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
-	if (__builtin_expect(t->kind == SHCA_KIND_SRQ, 0)) {
+	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
 		rq = &t->srq->rq;
 		p->qp_num = rwqe_of(cq, rq, index)->src_qp;
@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 		rq = t->qp->rq;
 		if (t->qp->type == IBV_QPT_UD) {
 			uint32_t from = (uint32_t)(p->w1 >> 32);
-			if (__builtin_expect(op != SHCA_OP_RECV, 0)) {
+			if (unlikely(op != SHCA_OP_RECV)) {
 				const struct shca_rwqe *w = rwqe_of(cq, rq, index);
 				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
 			}
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) bool take(struct shca_user_cq *cq, 
 		p->w1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
 		cq->ci++;
 		const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(p->w0));
-		if (__builtin_expect(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp, 0)) {
+		if (unlikely(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp)) {
 			/* its queue is gone; if nothing follows, nobody else tells the producers of the space */
 			atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 			continue;
@@ -151,7 +151,7 @@ static inline void found_nothing(struct shca_user_cq *cq)
 {
 	uint32_t n = atomic_load_explicit(&cq->vain, memory_order_relaxed) + 1;
 
-	if (__builtin_expect(n >= YIELD_POLLS, 0)) {
+	if (unlikely(n >= YIELD_POLLS)) {
 		n = 0;
 		sched_yield();
 	}
@@ -245,10 +245,10 @@ again:
 	}
 	if (got)
 		release(cq);
-	else if (__builtin_expect(work_to_do(cq), 0) && !worked && (worked = idle_work(cq)))
+	else if (unlikely(work_to_do(cq)) && !worked && (worked = idle_work(cq)))
 		goto again;	/* once: a poll is finite, too */
 	/* Nothing comes after the error: what this look does not find is not there. */
-	if (__builtin_expect(!got && n > 0 && shca_cq_in_error(cq->sh), 0)) {
+	if (unlikely(!got && n > 0 && shca_cq_in_error(cq->sh))) {
 		if (!empty(cq))
 			goto again;
 		got = -EIO;	/* IBTA 11.2.8.1: a CQ that was overrun is in error */
@@ -304,7 +304,7 @@ static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int rc = ex_take(cq);
 	if (rc && work_to_do(cq) && idle_work(cq))
 		rc = ex_take(cq);
-	if (__builtin_expect(rc && shca_cq_in_error(cq->sh), 0))
+	if (unlikely(rc && shca_cq_in_error(cq->sh)))
 		rc = ex_take(cq) ? EIO : 0;
 	if (rc) {
 		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
@@ -372,7 +372,7 @@ static uint8_t ex_zero8(struct ibv_cq_ex *ex)
 static uint64_t ex_completion_ts(struct ibv_cq_ex *ex)
 {
 	/* taken when read: the device has no clock of its own */
-	return shca_now_ns();
+	return monotonic_ns();
 }
 
 void shca_cq_ex_ops(struct shca_user_cq *cq)

@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) bool resolve_local(struct shca_memb
 {
 	struct shca_mr *mr = shca_region(m, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0);
 
-	if (__builtin_expect(!mr, 0) || mr->proc != m->slot)
+	if (unlikely(!mr) || mr->proc != m->slot)
 		return false;
 	return shca_region_at(m, mr, sge->addr, sge->length, seg);
 }
@@ -79,7 +79,7 @@ static uint64_t freed(struct shca_user_qp *q)
 
 static inline bool full(struct shca_user_qp *q)
 {
-	if (__builtin_expect(q->pi - q->freed < q->max_wr, 1))
+	if (likely(q->pi - q->freed < q->max_wr))
 		return false;
 	q->freed = freed(q);
 	return q->pi - q->freed >= q->max_wr;
@@ -206,7 +206,7 @@ static bool write_operands(struct shca_thread *thr, struct shca_user_qp *q, uint
 static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
-	if (__builtin_expect(!q->sh->wqes, 0) && shca_reserve_ring(q))
+	if (unlikely(!q->sh->wqes) && shca_reserve_ring(q))
 		return ENOMEM;
 	struct shca_wqe *w = shca_wqe_at(thr->base, q->sh, q->pi);
 
@@ -221,7 +221,7 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 	w->qkey = req->qkey;
 	w->len = req->len;
 	memcpy(w->arg, req->arg, sizeof(w->arg));
-	if (__builtin_expect(req->flags & SHCA_WQE_OPERANDS_NOW, 0)) {
+	if (unlikely(req->flags & SHCA_WQE_OPERANDS_NOW)) {
 		if (!write_operands(thr, q, q->pi, w, req))
 			return ENOMEM;
 	} else if (!(req->flags & SHCA_WQE_INLINE))
@@ -249,7 +249,7 @@ static bool try_direct(struct shca_user_qp *q)
 	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
 	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
 		return false;
-	if (__builtin_expect(q->nlongs != 0, 0))
+	if (unlikely(q->nlongs != 0))
 		shca_longs_free(q);
 	atomic_store_explicit(&q->sh->shared, 0, memory_order_relaxed);
 	return true;
@@ -292,7 +292,7 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64
 static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const struct shca_req *req)
 {
 	int status = shca_exec(thr, q->sh, req);
-	if (__builtin_expect(status != IBV_WC_SUCCESS, 0))
+	if (unlikely(status != IBV_WC_SUCCESS))
 		return direct_failed(thr, q, wr_id, req, status);
 	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
@@ -307,13 +307,13 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, ui
 /* Runs or queues one request. 0, or an errno value: refused. */
 int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req)
 {
-	if (__builtin_expect(!q->ready, 0))
+	if (unlikely(!q->ready))
 		return EINVAL;
-	if (__builtin_expect(full(q), 0))
+	if (unlikely(full(q)))
 		return ENOMEM;
 	if (q->sq_sig_all)
 		req->flags |= SHCA_WQE_SIGNALED;
-	if (__builtin_expect(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0, 0)) {
+	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
 		/* in error: it is flushed */
 		req->flags |= SHCA_WQE_SIGNALED;
 		if (!atomic_load_explicit(&q->sh->shared, memory_order_relaxed))
@@ -326,7 +326,7 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 			kick_posted(thr, q);
 		return err;
 	}
-	if (__builtin_expect(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed), 0) &&
+	if (unlikely(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed)) &&
 	    !try_direct(q)) {
 		int err = write_wqe(thr, q, wr_id, req);
 		if (!err && !q->defer_kick)
@@ -476,10 +476,10 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 
 static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
-	if (__builtin_expect((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
-			     !shca_op_allowed(q, op_of[wr->opcode] - 1), 0))
+	if (unlikely((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
+		     !shca_op_allowed(q, op_of[wr->opcode] - 1)))
 		return EINVAL;
-	if (__builtin_expect((uint32_t)wr->num_sge > q->max_sge, 0))
+	if (unlikely((uint32_t)wr->num_sge > q->max_sge))
 		return EINVAL;
 	req->op = op_of[wr->opcode] - 1;
 	/* SIGNALED 2, SOLICITED 4, FENCE 1 of verbs are our 1, 4, 2 */
@@ -500,14 +500,14 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 		} else {
 			inline_list(wr->sg_list, wr->num_sge, segs, &req->len);
 		}
-		if (__builtin_expect(req->len > q->max_inline, 0))
+		if (unlikely(req->len > q->max_inline))
 			return EINVAL;
 		req->flags |= SHCA_WQE_INLINE;
 	} else {
 		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
 		req->bad = shca_resolve_list(q, wr->sg_list, wr->num_sge, write, segs, &req->len);
 	}
-	if (__builtin_expect(q->type == IBV_QPT_RC, 1)) {
+	if (likely(q->type == IBV_QPT_RC)) {
 		if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
 			req->raddr = wr->wr.atomic.remote_addr;
 			req->rkey = wr->wr.atomic.rkey;
@@ -556,7 +556,7 @@ static __attribute__((noinline)) int post_list(struct shca_thread *thr, struct s
 		int rc = fill(q, wr, &req, segs);
 		if (!rc)
 			rc = shca_submit(thr, q, wr->wr_id, &req);
-		if (__builtin_expect(rc, 0)) {
+		if (unlikely(rc)) {
 			*bad = wr;
 			return rc;
 		}
@@ -568,7 +568,7 @@ __attribute__((noinline)) int shca_post_any(struct shca_user_qp *q, struct ibv_s
 {
 	struct shca_thread *thr = shca_thread_get(q->m);
 
-	if (__builtin_expect(!thr, 0)) {
+	if (unlikely(!thr)) {
 		*bad = wr;
 		return ENOMEM;
 	}
@@ -600,8 +600,8 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 {
 	struct shca_user_qp *q = lqp_of(qp);
 
-	if (__builtin_expect(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
-			     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q), 0))
+	if (unlikely(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
+		     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q)))
 		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
@@ -711,7 +711,7 @@ static inline bool resolve_receive(struct shca_member *m, uint32_t pd, const str
 {
 	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
 
-	if (__builtin_expect(!mr, 0))
+	if (unlikely(!mr))
 		return false;
 	*ground = (struct shca_ground){.index = sge->lkey >> 8, .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
 	return resolve_local(m, pd, sge, true, seg);
@@ -729,8 +729,8 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (!wr->sg_list[i].length)
 			continue;
-		if (__builtin_expect(!resolve_receive(m, pd, &wr->sg_list[i], &w->sge[n],
-							  shca_rwqe_ground(w, stride, n)), 0)) {
+		if (unlikely(!resolve_receive(m, pd, &wr->sg_list[i], &w->sge[n],
+							  shca_rwqe_ground(w, stride, n)))) {
 			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
 			w->bad = IBV_WC_LOC_PROT_ERR;
 			break;
@@ -743,19 +743,19 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad)
 {
-	if (__builtin_expect(!rq->wr_id, 0) && shca_user_rq_reserve(thr->m, rq)) {
+	if (unlikely(!rq->wr_id) && shca_user_rq_reserve(thr->m, rq)) {
 		*bad = wr;
 		return ENOMEM;
 	}
-	if (__builtin_expect(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0, 0))
+	if (unlikely(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0))
 		repost(thr, rq);
 	for (; wr; wr = wr->next) {
 		int rc = 0;
-		if (__builtin_expect((uint32_t)wr->num_sge > rq->max_sge, 0))
+		if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
 			rc = EINVAL;
-		else if (__builtin_expect(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr, 0))
+		else if (unlikely(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr))
 			rc = ENOMEM;
-		if (__builtin_expect(rc, 0)) {
+		if (unlikely(rc)) {
 			*bad = wr;
 			return rc;
 		}
@@ -774,7 +774,7 @@ static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_
 {
 	struct shca_thread *thr = shca_thread_get(m);
 
-	if (__builtin_expect(!thr, 0)) {
+	if (unlikely(!thr)) {
 		*bad = wr;
 		return ENOMEM;
 	}
@@ -792,12 +792,12 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct shca_user_qp *q = lqp_of(qp);
 
 	/* in RESET, too: as the drivers of mlx4 and mlx5, which leave that to the program (IBTA 10.8.3.1 has it refused) */
-	if (__builtin_expect(!q->rq || q->srq, 0)) {
+	if (unlikely(!q->rq || q->srq)) {
 		*bad = wr;
 		return EINVAL;
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
-	if (__builtin_expect(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR, 0)) {
+	if (unlikely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR)) {
 		struct shca_thread *thr = shca_thread_get(q->m);
 		shca_enter(thr);
 		kick_posted(thr, q);

@@ -19,14 +19,6 @@ static bool has_recv(uint8_t type)
 
 /* ---- create ------------------------------------------------------------------------------------------------- */
 
-static uint32_t pow2(uint32_t n)
-{
-	uint32_t p = 1;
-	while (p < n)
-		p <<= 1;
-	return p;
-}
-
 static int create_check(const struct shca_qp_create *cr)
 {
 	const struct ibv_qp_init_attr_ex *a = &cr->attr;
@@ -88,9 +80,9 @@ static int send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	/* longer inline data of a request that has to wait is kept elsewhere (post.c) */
 	if (room < most)
 		room = most < SHCA_WQE_INLINE_MAX ? most : SHCA_WQE_INLINE_MAX;
-	room = (room + SHCA_LINE - 1) & ~(uint32_t)(SHCA_LINE - 1);
+	room = (uint32_t)align_up(room, SHCA_LINE);
 	/* one more: a request whose completion was polled may not have left the queue yet, see freed() in post.c */
-	uint32_t slots = cap->max_send_wr ? cap->max_send_wr + 1 : 2, ids = pow2(slots);
+	uint32_t slots = cap->max_send_wr ? cap->max_send_wr + 1 : 2, ids = (uint32_t)pow2_up(slots);
 	qp->max_wr = cap->max_send_wr;
 	qp->sq_mask = ids - 1;
 	qp->max_sge = sge;

@@ -117,8 +117,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct shca_user_qp *q = lqp_of(ex);
 	struct shca_build *b = q->wr;
 
-	if (__builtin_expect(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
-			     !shca_tls.id, 0))
+	if (unlikely(q->wr_n != 1 || q->wr_err || !may_be_plain(q, &b->req) || shca_tls.id != q->m->id ||
+		     !shca_tls.id))
 		return submit_list(q);
 	if (!write_plain(shca_tls.thr, q, b, false))
 		return submit_list(q);
@@ -148,10 +148,10 @@ static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, u
 {
 	struct shca_user_qp *q = lqp_of(ex);
 
-	if (__builtin_expect(q->wr_n == q->wr_cap, 0) && !grow_list(q))
+	if (unlikely(q->wr_n == q->wr_cap) && !grow_list(q))
 		return NULL;
 	struct shca_build *b = q->wr;
-	if (__builtin_expect(q->wr_n, 0))
+	if (unlikely(q->wr_n))
 		b = build_at(q, q->wr_n);
 	q->wr_n++;
 	q->wr_last = b;
@@ -173,7 +173,7 @@ static inline struct shca_build *new_request(struct ibv_qp_ex *ex, uint8_t op, u
 /* The request that a setter is about. */
 static inline struct shca_build *current(struct shca_user_qp *q)
 {
-	if (__builtin_expect(!q->wr_last, 0)) {
+	if (unlikely(!q->wr_last)) {
 		if (!q->wr_err)
 			q->wr_err = EINVAL;	/* a setter without a request */
 		return NULL;
@@ -260,11 +260,11 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	struct shca_build *b = current(q);
 	size_t total = 0;
 
-	if (__builtin_expect(!b, 0))
+	if (unlikely(!b))
 		return;
 	char *to = inline_of(q, b);
 	for (size_t i = 0; i < n; i++) {
-		if (__builtin_expect(list[i].length > q->max_inline - total, 0)) {
+		if (unlikely(list[i].length > q->max_inline - total)) {
 			q->wr_err = EINVAL;
 			return;
 		}
@@ -306,7 +306,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 
 static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key)
 {
-	struct shca_user_qp *q = (struct shca_user_qp *)((char *)dv - offsetof(struct shca_user_qp, dv));
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
 	struct shca_build *b = current(q);
 
 	if (!b)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Idioms that every folder may use; below all of them, needs nothing. Nothing in here has an address: no prefix. */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* For branches whose direction is known, on paths that are measured. */
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* The structure whose member this is. */
+#define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+
+/* Of an array, not of a pointer. */
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline bool is_pow2(uint64_t v)
+{
+	return v && !(v & (v - 1));
+}
+/* v from 1 to 2^63: the nearest power of two that is not below, not above. */
+static inline uint64_t pow2_up(uint64_t v)
+{
+	return v > 1 ? 1ull << (64 - __builtin_clzll(v - 1)) : 1;
+}
+static inline uint64_t pow2_down(uint64_t v)
+{
+	return 1ull << (63 - __builtin_clzll(v));
+}
+/* to: a power of two. */
+static inline uint64_t align_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) & ~(to - 1);
+}
+
+/* CLOCK_MONOTONIC: the same for all processes of the host. Not on hot paths. */
+static inline uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#endif
