@@ -10,7 +10,7 @@ import time
 
 SHARED = ("bench.c", "options.c", "collective.c", "window.c")
 PROGRAMS = ("hd_latency", "hd_bw", "hd_bibw", "hd_mbw_mr", "hd_barrier", "hd_bcast", "hd_allreduce", "hd_alltoall",
-            "hd_ibarrier", "hd_iallreduce", "hd_init", "hd_offload")
+            "hd_ibarrier", "hd_iallreduce", "hd_init", "hd_offload", "hd_datatype")
 # The optimisation that Heddle's own build uses by default.
 CFLAGS = ("-std=gnu11", "-O2", "-g")
 

@@ -13,7 +13,7 @@ import tempfile
 
 from . import impls
 
-GROUPS = ("latency", "bw", "collectives", "offload", "launch", "memory", "strace")
+GROUPS = ("latency", "bw", "datatype", "collectives", "offload", "launch", "memory", "strace")
 KINDS = ("rc", "xrc", "dc", "ud")
 
 
@@ -127,6 +127,20 @@ def matched(test, pattern):
         found = re.search(pattern, outcome.out, re.M)
         return {(test, None): float(found.group(1))} if found else {}
     return read
+
+
+PACKING_COLUMNS = {"pack %s GB/s": 2, "pack %s / by hand": 4, "unpack %s GB/s": 5, "unpack %s / by hand": 7}
+
+
+def packing(outcome):
+    """hd_datatype's table: its rows begin with the layout's name."""
+    values = {}
+    for line in outcome.out.splitlines():
+        fields = line.split()
+        if not line.startswith("#") and len(fields) == 8:
+            for name, column in PACKING_COLUMNS.items():
+                values[(name % fields[0], int(fields[1]))] = float(fields[column])
+    return values
 
 
 OFFLOAD_COLUMNS = {
@@ -248,6 +262,12 @@ def bw_tasks(quick):
             Task("bw", "message rate", 2, "hd_mbw_mr", rate, sized("messages/s", 2))]
 
 
+def datatype_tasks(quick):
+    """Packing beside loops written by hand, one rank."""
+    sizes = ["-m", "16K:16K"] if quick else ["-m", "1K:4M"]
+    return [Task("datatype", "packing", 1, "hd_datatype", sizes, packing)]
+
+
 def collective_tasks(quick, oversubscribed):
     """OSU's collectives on 2 ranks; barrier and allreduce also where ranks outnumber cores."""
     loops = ["-i", "200:20"] if quick else []
@@ -306,6 +326,8 @@ def tasks_of(groups, quick, oversubscribed):
         tasks += latency_tasks(quick)
     if "bw" in groups:
         tasks += bw_tasks(quick)
+    if "datatype" in groups:
+        tasks += datatype_tasks(quick)
     if "collectives" in groups:
         tasks += collective_tasks(quick, oversubscribed)
     if "offload" in groups:

@@ -3,7 +3,7 @@
 
 import re
 
-HIGHER_IS_BETTER = re.compile(r"MB/s|messages/s|overlap %|cheap %|tested %|complete")
+HIGHER_IS_BETTER = re.compile(r"[MG]B/s|/ by hand|messages/s|overlap %|cheap %|tested %|complete")
 
 
 class Verdict:
@@ -98,6 +98,8 @@ TARGETS = (
     (r"latency us", lambda s: s <= 4096, at_most(0.7)),
     (r"(bi-)?bandwidth MB/s", lambda s: True, bandwidth),
     (r"messages/s", lambda s: s == 8, at_least(1.3)),
+    (r"(un)?pack \w+ GB/s", lambda s: True, at_least(1)),
+    (r"(un)?pack \w+ / by hand", lambda s: True, bound(">= 0.9", lambda v: v >= 0.9)),
     (r"barrier [28] us", lambda s: True, at_most(0.7)),
     (r"allreduce [28] us", lambda s: s == 8, at_most(0.7)),
     (r"launch 2 ms", lambda s: True, at_most(1)),
