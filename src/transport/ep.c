@@ -517,6 +517,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 	bool waits = false;
 	struct hdl_ctl *c;
 	struct hdl_send *s;
+	int left = 0;
 
 	if (ep->failed)
 		return false;
@@ -539,13 +540,12 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		struct hdl_send *next = s->next;
 		int r;
 
-		/* A receiver that keeps up with the list would keep us from hearing that it asks us to hold. */
-		if (ep->unlooked >= HDL_UNLOOKED_MAX) {
-			ep->unlooked = 0;
+		/* A receiver that keeps up with the list would keep us from hearing that it asks us to hold: every turn looks
+		 * at what arrives. A turn that ends here had events, so that nobody sleeps on what is left. */
+		if (left == HDL_UNLOOKED_MAX) {
 			waits = true;
 			break;
 		}
-		ep->unlooked++;
 		r = try_send(ep, s->hdr.tag, s->hdr.context, s->hdr.kind, s->buf, s->len, s);
 		if (r == -EAGAIN) {
 			waits = true;
@@ -557,6 +557,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		if (r)
 			hdl_done_send(s, r < 0 ? r : 0);
 		++*events;
+		left++;
 	}
 	if (!ep->pend && ep->ring && !ep->fast)
 		hdl_ep_refresh(ep);
