@@ -288,6 +288,13 @@ int shca_wr_ops(struct shca_user_qp *qp, uint64_t send_ops_flags, uint64_t dv_fl
 int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
 int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
+/* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
+ * for task lists: programs written for those prepare them before the queue is connected. */
+static inline bool shca_takes_receives(const struct shca_user_qp *q)
+{
+	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
+		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV));
+}
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
  * posted. */
 int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,

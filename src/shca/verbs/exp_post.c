@@ -482,7 +482,7 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 		if (task->task_type == IBV_EXP_TASK_SEND) {
 			lock_once(count_of(c, &q->task), &q->lock);
 		} else if (task->task_type == IBV_EXP_TASK_RECV) {
-			if (!q->rq || q->srq)
+			if (!shca_takes_receives(q))
 				return EINVAL;
 			lock_once(count_of(c, &q->rq->task), &q->rq->lock);
 		} else {

@@ -791,8 +791,7 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 {
 	struct shca_user_qp *q = lqp_of(qp);
 
-	/* in RESET, too: as the drivers of mlx4 and mlx5, which leave that to the program (IBTA 10.8.3.1 has it refused) */
-	if (unlikely(!q->rq || q->srq)) {
+	if (unlikely(!shca_takes_receives(q))) {
 		*bad = wr;
 		return EINVAL;
 	}
