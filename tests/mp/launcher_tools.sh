@@ -26,7 +26,7 @@ expect 0 ./heddle_info --devices
 says "$out" "^shca0 (software HCA"
 says "$out" "queue kinds: RC UC UD XRC DC"
 says "$out" "cross-channel (collectives by the HCA): yes"
-says "$out" "extended masked atomics: yes, 8 bytes"
+says "$out" "extended masked atomics: yes, 4 bytes, 8 bytes, .*, 256 bytes"
 says "$out" "port 1: "
 $limit ./heddle_info --doctor >"$out" 2>"$err"
 [ $? -le 1 ] || fail "--doctor"
