@@ -178,7 +178,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_pieces *a, s
  * that of the ranks before it in the group for itself. */
 static void build_scan(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
-	struct hdl_ref result = ref_of(&r->out[0]), all;
+	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
 	size_t len = r->in[0].bytes;
 	bool some = a->coll == HDL_P_SCAN;	/* result holds something */
 	int me = comm->rank;

@@ -171,7 +171,7 @@ void hdl_type_release(struct hdl_type *t);
  * whatever else still uses the type. */
 void hdl_type_open(struct hdl_type *t);
 void hdl_type_close(struct hdl_type *t);
-/* All types that a user has a handle of, but the predefined ones. */
+/* All types that a user has a handle of, those of MPI_Type_create_f90_* among them, but not the named ones. */
 void hdl_type_each(void (*fn)(struct hdl_type *t));
 /* Compiles, in time linear in the arguments of all constructors that it consists of. MPI_ERR_NO_MEM. */
 int hdl_type_commit(struct hdl_type *t);

@@ -146,7 +146,7 @@ int hdl_keyval_free(enum hdl_attr_kind kind, int *keyval)
 void hdl_keyval_leaks(void)
 {
 	for (int i = 0; i < nslots; i++)
-		if (slots[i].kv)
+		if (slots[i].kv && !slots[i].kv->freed)
 			hdl_leak("keyvals not freed", "for %s", kind_name[slots[i].kv->kind]);
 }
 

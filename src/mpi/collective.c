@@ -40,10 +40,10 @@ static inline int check_root(struct hdl_comm *c, const char *call, int root)
 }
 
 /* Section 2.6.3: buffers must not overlap; the common case of it is one buffer given twice. */
-static inline int check_alias(struct hdl_comm *c, const char *call, const void *sendbuf, const void *recvbuf,
-			      MPI_Count bytes)
+static inline int check_alias(struct hdl_comm *c, const char *call, const void *sendbuf, const struct hdl_type *st,
+			      const void *recvbuf, const struct hdl_type *rt, MPI_Count bytes)
 {
-	if (unlikely(sendbuf == recvbuf) && bytes)
+	if (unlikely((const char *)sendbuf + st->true_lb == (const char *)recvbuf + rt->true_lb) && bytes)
 		return hdl_raise(c, MPI_ERR_BUFFER, call,
 				 "sendbuf and recvbuf are the same buffer (%p): use MPI_IN_PLACE", recvbuf);
 	return MPI_SUCCESS;
@@ -148,7 +148,7 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	if (!rc)
 		rc = check_fits(c, call, "count", count, 1, hdl_type_extent(t), "the type's extent");
 	if (!rc && gets)
-		rc = check_alias(c, call, sendbuf, recvbuf, count * t->size);
+		rc = check_alias(c, call, sendbuf, t, recvbuf, t, count * t->size);
 	if (!rc)
 		rc = check_request(c, call, blocking, request);
 	if (unlikely(rc))
@@ -190,10 +190,10 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 				       "a rank, but receives %lld from one", (long long)sendcount, (long long)recvcount,
 				       (long long)(sendcount * st->size), (long long)(recvcount * rt->size));
 		if (!rc)
-			rc = check_alias(c, call, sendbuf, recvbuf, recvcount * rt->size);
+			rc = check_alias(c, call, sendbuf, st, recvbuf, rt, recvcount * rt->size);
 		/* an allgather's own piece is where the result has it */
 		if (!rc && coll == HDL_ALLGATHER)
-			rc = check_alias(c, call, sendbuf, (char *)recvbuf + c->rank * recvcount * hdl_type_extent(rt),
+			rc = check_alias(c, call, sendbuf, st, (char *)recvbuf + c->rank * recvcount * hdl_type_extent(rt), rt,
 					 recvcount * rt->size);
 	}
 	if (!rc)

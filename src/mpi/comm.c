@@ -152,6 +152,8 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	if (c == &hdl_world || c == &hdl_self)
 		return hdl_raise(c, MPI_ERR_COMM, call, "invalid comm: %s is predefined and cannot be freed",
 				 c == &hdl_world ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
+	if (c->lent)
+		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid comm: it was freed, and is here for its error handler only");
 	hdl_call = call;
 	rc = hdl_attrs_delete(HDL_ATTR_COMM, *comm, &c->attrs);
 	if (rc)

@@ -54,7 +54,7 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
 	MPI_Comm handle;
-	bool was_freed;
+	bool lent;
 	unsigned depth;
 	any_function fn;
 
@@ -70,16 +70,21 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 	handle = hdl_comm_handle(comm);
 	fn = ((struct hdl_errhandler *)comm->errhandler)->fn;
 	/* The handle of a communicator that was freed, and whose pending operations go on, is valid in its handler, too. */
-	was_freed = !comm->obj.magic;
-	comm->obj.magic = HDL_MAGIC_COMM;
-	comm->obj.refs++;
-	/* It may do what it likes, and need not return. */
+	lent = comm->lent || !comm->obj.magic;
+	if (lent) {
+		comm->lent++;
+		comm->obj.magic = HDL_MAGIC_COMM;
+		comm->obj.refs++;
+	}
+	/* It may do what it likes, and need not return: free the communicator, so that nothing looks at one that was not lent. */
 	depth = hdl_lock_open();
 	((MPI_Comm_errhandler_function *)fn)(&handle, &code);
 	hdl_lock_close(depth);
-	if (was_freed)
-		comm->obj.magic = 0;
-	hdl_comm_release(comm);
+	if (lent) {
+		if (!--comm->lent)
+			comm->obj.magic = 0;
+		hdl_comm_release(comm);
+	}
 	return code;
 }
 

@@ -290,9 +290,6 @@ int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct 
 {
 	const char *name = op_name(op);
 
-	if (op == MPI_REPLACE || op == MPI_NO_OP)
-		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: %s is for one-sided communication only",
-				 op == MPI_REPLACE ? "MPI_REPLACE" : "MPI_NO_OP");
 	if (!name)
 		return hdl_raise(comm, MPI_ERR_OP, call, "invalid op: handle %p is no operation", (void *)op);
 	if (op == MPI_OP_NULL)

@@ -60,6 +60,8 @@ static void type(void *object, void *arg)
 	const struct hdl_type *t = object;
 
 	(void)arg;
+	if (t->predefined)	/* MPI_Type_create_f90_*: not the program's to free */
+		return;
 	if (t->name)
 		hdl_leak("datatypes not freed", "%.96s (%s, size %lld)", t->name, constructor(t->combiner), (long long)t->size);
 	else

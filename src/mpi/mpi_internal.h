@@ -139,10 +139,15 @@ static inline void hdl_check_active(const char *call)
 
 /* Whether a buffer argument cannot be right: NULL or MPI_IN_PLACE where data is expected. NULL is MPI_BOTTOM, too, and
  * right with datatypes of absolute addresses (MPI-5.0 section 5.1.5): not with those whose data begins in the first page,
- * where nothing is. */
+ * where nothing is. displ: bytes from the buffer argument to the first element. */
+static inline bool hdl_bad_buffer_at(const void *buf, MPI_Count displ, MPI_Count count, const struct hdl_type *t)
+{
+	return unlikely((uintptr_t)buf <= 1) && count && t->size && (buf || displ + t->true_lb < 4096);
+}
+
 static inline bool hdl_bad_buffer(const void *buf, MPI_Count count, const struct hdl_type *t)
 {
-	return unlikely((uintptr_t)buf <= 1) && count && t->size && (buf || t->true_lb < 4096);
+	return hdl_bad_buffer_at(buf, 0, count, t);
 }
 cold int hdl_bad_buffer_error(struct hdl_comm *comm, const char *call, const char *arg, const void *buf);
 

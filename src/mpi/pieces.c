@@ -65,7 +65,9 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 		return bad_type(c, call, s, i, handle);
 	if (count < 0)
 		return s->counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
-	if (s->displs)
+	if (!count)
+		at = 0;		/* there is no place, whatever a displacement says */
+	else if (s->displs)
 		at = element(s->displs, s->large, i);
 	else
 		far = __builtin_mul_overflow(at, count, &at);
@@ -74,7 +76,7 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 	if (far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes))
 		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s: piece %d of %lld elements does not fit the address space",
 				 s->count_arg, i, (long long)count);
-	if (hdl_bad_buffer(s->buf, count, t))
+	if (hdl_bad_buffer_at(s->buf, at, count, t))
 		return hdl_bad_buffer_error(c, call, s->buf_arg, s->buf);
 	*p = (struct hdl_piece){ (const char *)s->buf + at, count, t };
 
@@ -269,7 +271,9 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 	rc = check_call(call, comm, c, false, 0, blocking, request);
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
-	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true, blocking ? NULL : request);
+	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
+	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype,
+				   inclusive || c->rank || sendbuf == MPI_IN_PLACE, blocking ? NULL : request);
 }
 
 static int reduce_scatter_block(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,

@@ -168,8 +168,8 @@ static void has_left(struct hdl_req *req)
 
 	if (req->error)
 		hdl_req_lost(req);
-	hdl_req_free(req);
 	give(seg);
+	hdl_req_free(req);	/* may be what keeps the communicator, and its buffer */
 }
 
 static int no_room(const struct hdl_bsend_space *s, size_t bytes, size_t largest)

@@ -35,6 +35,7 @@ struct hdl_comm {
 	const int *world;		/* world[r]: rank in MPI_COMM_WORLD of rank r; the group's. NULL: the identity */
 	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
 	MPI_Errhandler errhandler;	/* a constant, or a struct hdl_errhandler, of which it has a reference */
+	int lent;			/* error handlers that run with the handle, which was freed: it is valid again for them */
 	void *coll;			/* the collectives' state of this communicator */
 	struct hdl_attrs *attrs;	/* mpi/attr.h: the program's attributes; NULL: none */
 	struct hdl_group *group;

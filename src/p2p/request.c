@@ -235,10 +235,9 @@ bool hdl_req_is_collective(const struct hdl_req *req)
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
 {
 	req->notify_arg = arg;
+	req->notify = fn;	/* also of what is done: it is somebody's part */
 	if (req->done)
 		fn(req);
-	else
-		req->notify = fn;
 }
 
 void hdl_req_reason(struct hdl_req *req, const char *why)

@@ -17,7 +17,7 @@ static size_t slab_objects(const struct hdl_pool *p, int i)
 
 bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address)
 {
-	int n = __atomic_load_n(&p->slabs, __ATOMIC_ACQUIRE);	/* pairs with hdl_pool_grow */
+	int n = __atomic_load_n(&p->slabs, __ATOMIC_ACQUIRE);	/* pairs with grow */
 
 	for (int i = n - 1; i >= 0; i--) {
 		uintptr_t distance = address - (uintptr_t)p->slab[i];
@@ -37,9 +37,9 @@ static bool grow(struct hdl_pool *p)
 	p->slab[p->slabs] = slab;
 	p->used = 0;
 	if (!p->slabs) {
-		/* Whoever sees one of the two, and not the other, asks hdl_pool_has_more. */
-		p->slab0_bytes = slab_objects(p, 0) * p->size;
+		/* Whoever sees no bytes asks hdl_pool_has_more. */
 		p->slab0 = (uintptr_t)slab;
+		__atomic_store_n(&p->slab0_bytes, slab_objects(p, 0) * p->size, __ATOMIC_RELEASE);	/* pairs with hdl_pool_find */
 	}
 	__atomic_store_n(&p->slabs, p->slabs + 1, __ATOMIC_RELEASE);	/* pairs with hdl_pool_has_more */
 	return true;

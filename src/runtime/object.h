@@ -68,9 +68,10 @@ bool hdl_pool_has_more(const struct hdl_pool *p, uintptr_t address);
 static inline __attribute__((always_inline)) void *hdl_pool_find(const struct hdl_pool *p, const void *handle, uint32_t magic,
 								 size_t size)
 {
+	uintptr_t bytes = __atomic_load_n(&p->slab0_bytes, __ATOMIC_ACQUIRE);	/* pairs with grow */
 	uintptr_t distance = (uintptr_t)handle - p->slab0;
 
-	if (likely(distance < p->slab0_bytes) ? distance % size : !hdl_pool_has_more(p, (uintptr_t)handle))
+	if (likely(distance < bytes) ? distance % size : !hdl_pool_has_more(p, (uintptr_t)handle))
 		return NULL;
 	return likely(((const struct hdl_object *)handle)->magic == magic) ? (void *)handle : NULL;
 }

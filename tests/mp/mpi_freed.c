@@ -134,6 +134,61 @@ static void handler(MPI_Comm *comm, int *code, ...)
 	errors++;
 	CHECK_EQ(class_of(*code), MPI_ERR_TRUNCATE);
 	CHECK_EQ(MPI_Comm_size(*comm, &size_seen), MPI_SUCCESS);
+#ifdef HEDDLE_MPI
+	MPI_Comm again = *comm;
+
+	CHECK_EQ(class_of(MPI_Comm_free(&again)), MPI_ERR_COMM);
+#endif
+}
+
+/* Section 9.3: it may do what it likes. */
+static void leaver(MPI_Comm *comm, int *code, ...)
+{
+	MPI_Comm it = *comm;
+
+	(void)code;
+	errors++;
+	CHECK_EQ(MPI_Comm_disconnect(&it), MPI_SUCCESS);
+}
+
+static void left_in_handler(void)
+{
+	MPI_Errhandler h;
+	MPI_Comm comm;
+	int data = 0;
+
+	errors = 0;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_create_errhandler(leaver, &h);
+	MPI_Comm_set_errhandler(comm, h);
+	MPI_Errhandler_free(&h);
+	CHECK(MPI_Send(&data, 1, MPI_INT, np + 5, 3, comm) != MPI_SUCCESS);
+	CHECK_EQ(errors, 1);
+}
+
+/* ---- buffered messages ---------------------------------------------------------------------------------- */
+
+/* The communicator's buffer goes with it, when the message in it has left. */
+static void buffered(void)
+{
+	enum { N = 50000 };
+	static int in[N], out[N];
+	static char space[sizeof(out) + MPI_BSEND_OVERHEAD];
+	MPI_Request q;
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_attach_buffer(comm, space, sizeof(space));
+	for (int i = 0; i < N; i++)
+		out[i] = me + i;
+	MPI_Barrier(MPI_COMM_WORLD);
+	CHECK_EQ(MPI_Bsend(out, N, MPI_INT, (me + 1) % np, 5, comm), MPI_SUCCESS);
+	MPI_Irecv(in, N, MPI_INT, (me + np - 1) % np, 5, comm, &q);
+	MPI_Comm_free(&comm);
+	CHECK_EQ(MPI_Wait(&q, MPI_STATUS_IGNORE), MPI_SUCCESS);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(in[i], (me + np - 1) % np + i);
+	MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* A message that is too long for its receive, which the program's handles of communicator and handler do not outlive. */
@@ -175,6 +230,8 @@ int main(int argc, char **argv)
 		reductions(3 * sizeof(int), n);
 	}
 	truncated();
+	left_in_handler();
+	buffered();
 	test_done("freed");
 	return 0;
 }

@@ -115,7 +115,8 @@ static void unmake(void)
 
 int main(int argc, char **argv)
 {
-	int in = 1, out;
+	int in = 1, out, world_key;
+	MPI_Datatype single;
 	MPI_Request r;
 
 	test_init(&argc, &argv);
@@ -123,6 +124,11 @@ int main(int argc, char **argv)
 	MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	MPI_Ibarrier(MPI_COMM_WORLD, &r);
 	MPI_Wait(&r, MPI_STATUS_IGNORE);
+	/* and neither is a key that was freed, though an attribute has it, nor a type that nobody may free */
+	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &world_key, NULL);
+	MPI_Comm_set_attr(MPI_COMM_WORLD, world_key, NULL);
+	MPI_Comm_free_keyval(&world_key);
+	MPI_Type_create_f90_real(6, MPI_UNDEFINED, &single);
 	make();
 	if (argc > 1 && !strcmp(argv[1], "clean"))
 		unmake();

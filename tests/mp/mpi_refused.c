@@ -201,7 +201,8 @@ static void in_place_and_aliases(void)
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Allreduce, (s, s, 1, I, own, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Reduce, (s, s, 1, I, MPI_SUM, 0, S));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Scan, (s, s, 1, I, MPI_SUM, W));
-	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Iexscan, (s, s, 1, I, MPI_SUM, W, &q));
+	if (me)		/* rank 0 has no result */
+		REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Iexscan, (s, s, 1, I, MPI_SUM, W, &q));
 	REFUSED(MPI_ERR_BUFFER, SAME, "MPI_IN_PLACE", MPI_Reduce_scatter_block, (s, s, 1, I, MPI_SUM, W));
 	REFUSED(MPI_ERR_BUFFER, SAME, "", MPI_Reduce_local, (s, s, 1, I, MPI_SUM));
 	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Ibarrier, (W, NULL));
@@ -209,6 +210,68 @@ static void in_place_and_aliases(void)
 	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Igather, (s, 1, I, r, 1, I, 0, W, NULL));
 	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Ialltoallv, (s, counts, displs, I, r, counts, displs, I, W, NULL));
 	REFUSED(MPI_ERR_ARG, "request", "null pointer", MPI_Iscan, (s, r, 1, I, MPI_SUM, W, NULL));
+}
+
+/* A part of an array by its addresses, for MPI_BOTTOM. */
+static MPI_Datatype absolute(void *at, int n)
+{
+	MPI_Datatype t;
+	MPI_Aint a;
+
+	MPI_Get_address(at, &a);
+	MPI_Type_create_hindexed(1, &n, &a, I, &t);
+	MPI_Type_commit(&t);
+	return t;
+}
+
+/* Buffers that are the same address, and displacements or types that tell where their data lies. */
+static void allowed_places(void)
+{
+	MPI_Datatype from = absolute(s, np), to = absolute(s + 8, np), one = absolute(s + 16 + me, 1), all = absolute(s + 24, 1);
+	MPI_Aint there[8], here[8];
+
+	for (int i = 0; i < np; i++) {
+		s[i] = 10 * me + i;
+		MPI_Get_address(&s[i], &there[i]);
+		MPI_Get_address(&r[i], &here[i]);
+	}
+	CHECK_EQ(MPI_Alltoallw_c(MPI_BOTTOM, counts_c, there, types, MPI_BOTTOM, counts_c, here, types, W), 0);
+	for (int i = 0; i < np; i++)
+		CHECK_EQ(r[i], 10 * i + me);
+	there[0] = (MPI_Aint)((size_t)-1 / 2);
+	for (int i = 0; i < np; i++)
+		counts_c[i] = 0;
+	CHECK_EQ(MPI_Alltoallv_c(s, counts_c, there, MPI_DOUBLE, r, counts_c, here, MPI_DOUBLE, W), 0);
+	for (int i = 0; i < np; i++)
+		counts_c[i] = 1;
+	/* a piece for each rank follows the one before by the type's extent, the types have room for that */
+	MPI_Datatype out, in;
+
+	MPI_Type_create_resized(from, 0, 0, &out);
+	MPI_Type_create_resized(to, 0, 0, &in);
+	MPI_Type_commit(&out);
+	MPI_Type_commit(&in);
+	if (np == 1)
+		CHECK_EQ(MPI_Alltoall(MPI_BOTTOM, 1, out, MPI_BOTTOM, 1, in, W), 0);
+	MPI_Type_free(&out);
+	MPI_Type_free(&in);
+	s[16 + me] = me + 1;
+	MPI_Type_create_resized(all, 0, sizeof(int), &in);
+	MPI_Type_commit(&in);
+	CHECK_EQ(MPI_Allgather(MPI_BOTTOM, 1, one, MPI_BOTTOM, 1, in, W), 0);
+	for (int i = 0; i < np; i++)
+		CHECK_EQ(s[24 + i], i + 1);
+	MPI_Type_free(&in);
+	MPI_Type_free(&from);
+	MPI_Type_free(&to);
+	MPI_Type_free(&one);
+	MPI_Type_free(&all);
+	/* rank 0's result of MPI_Exscan is nobody's (section 6.11.2) */
+	s[0] = me + 1;
+	CHECK_EQ(MPI_Exscan(s, me ? r : NULL, 1, I, MPI_SUM, W), 0);
+	CHECK(!me || r[0] == me * (me + 1) / 2);
+	CHECK_EQ(MPI_Exscan(s, me ? r : s, 1, I, MPI_SUM, W), 0);
+	CHECK_EQ(s[0], me + 1);
 }
 
 /* What looks like one of these and is right. */
@@ -260,6 +323,7 @@ int main(int argc, char **argv)
 	vectors();
 	operations();
 	in_place_and_aliases();
+	allowed_places();
 	allowed();
 	MPI_Op_free(&own);
 	MPI_Type_free(&raw);
