@@ -86,7 +86,8 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 /*
  * Kicks whoever is armed. A completion need not look at the entries if nobody was armed since somebody last went through all of
  * them: `waiters_kicked` is what `arms` was before that look, and is stored behind it, so whoever dies or is stopped in the middle
- * keeps nobody from looking. One that is late makes the number old, which costs a look.
+ * keeps nobody from looking. One that is late makes the number old, which costs a look. An entry is disarmed behind the kick
+ * for the same reason, unless it was armed again since.
  */
 static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 {
@@ -96,12 +97,14 @@ static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
 		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
 		for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++) {
 			struct shca_cq_waiter *w = &block->w[i];
-			if (!atomic_load_explicit(&w->armed, memory_order_relaxed) || !atomic_exchange(&w->armed, 0))
+			uint32_t armed = atomic_load_explicit(&w->armed, memory_order_relaxed);
+			if (!(armed & 1))
 				continue;
 			/* 0: its owner has just taken the queue away */
 			shca_off qp = __atomic_load_n(&w->qp, __ATOMIC_ACQUIRE);
 			if (qp)
 				shca_kick(thr, qp);
+			atomic_compare_exchange_strong(&w->armed, &armed, armed - 1);
 		}
 		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
 		/* I7: a chain that leads nowhere ends; one that goes round is longer than there are queues */

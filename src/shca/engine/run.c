@@ -252,7 +252,9 @@ static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const st
 	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(thr, cq) >= wqe->arg[0])
 		return true;
 	SHCA_FAILPOINT(thr, "wait-unmet", qp, 0);
-	atomic_store_explicit(&w->armed, 1, memory_order_relaxed);
+	/* only the executor arms it: who disarms what it saw armed before does not disarm this */
+	uint32_t armed = (atomic_load_explicit(&w->armed, memory_order_relaxed) | 1) + 2;
+	atomic_store_explicit(&w->armed, armed, memory_order_relaxed);
 	SHCA_FAILPOINT(thr, "wait-armed", qp, wqe->op);
 	/* counted behind: who has seen the count sees who is armed */
 	atomic_fetch_add(&cq->waiters.arms, 1);
@@ -261,7 +263,7 @@ static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const st
 	shca_full_fence();
 	if (shca_cq_count(thr, cq) < wqe->arg[0])
 		return false;
-	atomic_store_explicit(&w->armed, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->armed, armed - 1, memory_order_relaxed);
 	return true;
 }
 

@@ -183,7 +183,7 @@ struct shca_cqe {
 /* Queues (of the same process) that may wait on a CQ; the owner appends, producers look. */
 struct shca_cq_waiter {
 	shca_off qp;
-	_Atomic uint32_t armed;
+	_Atomic uint32_t armed;		/* its low bit; above it, how often it was */
 	uint32_t reserved;
 };
 struct shca_cq_waiters {
