@@ -28,6 +28,19 @@ static struct {
 static _Atomic bool hold_helper;	/* at "helper-tick" */
 static const char *dies_at;		/* this process, there */
 
+static struct {
+	struct ibv_qp *a[3];
+	pthread_t stopper, taker;
+	_Atomic bool taken, go_on, stopped;
+} turning;
+static _Thread_local bool holds_list;	/* at "rnr-list", until turning.go_on */
+
+static void naps(int n)
+{
+	while (n--)
+		rig_nap();
+}
+
 static void *other(void *arg)
 {
 	(void)arg;
@@ -45,6 +58,12 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	if (!strcmp(name, "helper-tick"))
 		while (atomic_load(&hold_helper))
 			rig_nap();
+	if (holds_list && !strcmp(name, "rnr-list")) {
+		holds_list = false;
+		atomic_store(&turning.taken, true);
+		while (!atomic_load(&turning.go_on))
+			rig_nap();
+	}
 	if (dies_at && !strcmp(name, dies_at))
 		kill(getpid(), SIGKILL);
 	if (!meeting.at || strcmp(name, meeting.at) || !pthread_equal(pthread_self(), meeting.who))
@@ -115,7 +134,7 @@ static void set_up(void)
 	connect_to(v, 0, 0);
 }
 
-static void datagram_to(uint32_t qpn)
+static void datagram(struct ibv_qp *from, uint32_t qpn)
 {
 	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
 	struct ibv_ah *ah = shca_create_ah(r.pd, &aa);
@@ -123,7 +142,12 @@ static void datagram_to(uint32_t qpn)
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE,
 				 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = RIG_QKEY}}, *bad;
 
-	CHECK(ah && !shca_post_send(v, &wr, &bad) && !shca_destroy_ah(ah));
+	CHECK(ah && !shca_post_send(from, &wr, &bad) && !shca_destroy_ah(ah));
+}
+
+static void datagram_to(uint32_t qpn)
+{
+	datagram(v, qpn);
 }
 
 /* On x: a WAIT for the first completion of counted, then a request that completes. */
@@ -172,6 +196,28 @@ static void wait_unmet(void)
 static void wait_armed(void)
 {
 	wait_and_completion("wait-armed");
+}
+
+/* Who is about to kick the queue that waits is held there: the next completion kicks it. */
+static struct ibv_qp *another;
+
+static void next_completion_kicks(void)
+{
+	datagram(another, u->qp_num);
+	CHECK(completion(7) == IBV_WC_SUCCESS);
+}
+
+static void wait_kick(void)
+{
+	set_up();
+	another = queue(&r, IBV_QPT_UD, 0, cq);
+	connect_to(another, 0, 0);
+	receive(u);
+	receive(u);
+	post_wait();
+	meet("kick", next_completion_kicks);
+	completes_counted();
+	CHECK(meeting.met);
 }
 
 static void wait_release(void)
@@ -252,6 +298,85 @@ static void stalled_queue_goes(void)
 	if (atomic_load(&rq->rnr))
 		FAIL("a queue that is gone stands on the list of those that wait for a receive");
 	CHECK(!shca_destroy_qp(b) && !shca_destroy_qp(c));
+}
+
+/*
+ * A queue is turned round, put back, and taken again, each by another thread, while its owner stops it: the owner waits for both.
+ * Three stalled queues: the first gets the receive; the third's stop takes those that were put back, the second being stopped.
+ */
+static void reset(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+
+	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
+}
+
+static void *stops_second(void *arg)
+{
+	(void)arg;
+	reset(turning.a[1]);
+	atomic_store(&turning.stopped, true);
+	return NULL;
+}
+
+static void *stops_third(void *arg)
+{
+	(void)arg;
+	holds_list = true;
+	reset(turning.a[2]);
+	return NULL;
+}
+
+static void turned_and_taken(void)
+{
+	CHECK(!pthread_create(&turning.taker, NULL, stops_third, NULL));
+	for (int i = 0; !atomic_load(&turning.taken); i++, rig_nap())
+		if (i > 10000)
+			FAIL("nobody takes what was turned round");
+}
+
+/* The stack is in hands. */
+static void second_is_stopped(void)
+{
+	CHECK(!pthread_create(&turning.stopper, NULL, stops_second, NULL));
+	/* until it has seen the link and waits for all to leave the engine: nothing tells when */
+	naps(100);
+	meeting.action = turned_and_taken;
+	meeting.at = "rnr-turned";
+}
+
+static void turned_queue_goes(void)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_sge sge;
+
+	set_up();
+	struct ibv_srq *srq = shca_create_srq(r.pd, &sa);
+	CHECK(srq);
+	for (int i = 0; i < 3; i++) {
+		struct rig_qp_attr at = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .sge = 1};
+		struct ibv_qp *b = rig_qp(&r, &at);
+		rig_init(b);
+		turning.a[i] = queue(&r, IBV_QPT_RC, 0, cq);
+		connect_to(turning.a[i], b->qp_num, 7);
+		connect_to(b, turning.a[i]->qp_num, 7);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(!shca_post_send(turning.a[i], &wr, &bad));
+	sge = (struct ibv_sge){(uintptr_t)mr->addr, 256, mr->lkey};
+	struct ibv_recv_wr rw = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
+	struct shca_qp *second = rig_sh(turning.a[1]);
+	meet("rnr-turn", second_is_stopped);
+	CHECK(!shca_post_srq_recv(srq, &rw, &bad_recv));
+	CHECK(meeting.met);
+	naps(100);
+	if (atomic_load(&turning.stopped))
+		FAIL("a queue was stopped while another thread had it in hands");
+	atomic_store(&turning.go_on, true);
+	CHECK(!pthread_join(turning.stopper, NULL) && !pthread_join(turning.taker, NULL));
+	if (atomic_load(&second->rnr_linked) & 1)
+		FAIL("a queue that was stopped stands on a list");
 }
 
 /* No CQ names a queue that is gone. */
@@ -585,9 +710,9 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } cases[] = {
-	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-release", wait_release},
+	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes},
-	{"stalled-queue-goes", stalled_queue_goes}, {"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
+	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
 	{"parent-dies", parent_dies},
 	{"half-there", half_there}, {"signals", signals},

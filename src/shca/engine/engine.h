@@ -407,8 +407,8 @@ shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq);
 /* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
  * making or has in hands, or that was lost with one: only quiesces tell. */
 uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
-/* The link is nobody's, unless the queue stands on its list after all: who made it is done, its list was emptied then, and every
- * thread has left the engine since. */
+/* The link is nobody's: who made it is done (or the queue's lock was the caller's when it was seen), and since then its list was
+ * emptied and every thread has left the engine, twice: the first time whoever was turning the list round may have put it back. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */

@@ -219,9 +219,11 @@ static void release_words(struct shca_thread *thr, uint32_t slot)
 
 /*
  * Queues that stand on a list which a thread took to kick them (rq.c), and which died with it: nobody would ever kick
- * them, and they cannot be linked again. Such a link is told from one in use thus: it is seen; after a quiesce, whoever
- * made it has put the queue on its list, or died; the list is emptied, and after another quiesce whoever took it before
- * that has done with it, or died. Then a link that is still the same is nobody's.
+ * them, and they cannot be linked again. A queue goes through three pairs of hands at most: of who links it, of who turns the
+ * stack round and puts it back, and of who takes it off what was turned. So such a link is told from one in use thus: it is seen;
+ * three times, after a quiesce, whoever had it in hands has put it where its list says, or died, and the list is emptied: if it
+ * stood there, only the next pair of hands can have it now. The third time there is none, and a link that is still the same is
+ * nobody's.
  */
 struct link {
 	uint32_t qpn, link;
@@ -314,7 +316,7 @@ static void finish(struct shca_thread *thr, uint32_t slot)
 	shca_proc_reap_end(thr->m, slot);
 }
 
-enum stage { STAGE_PROXIES, STAGE_OWN, STAGE_OTHERS, STAGE_LINKS, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
+enum stage { STAGE_PROXIES, STAGE_OWN, STAGE_OTHERS, STAGE_LINKED, STAGE_TURNED, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
 
 /* A dead process that this thread was elected to clean up after. */
 struct shca_reaping {
@@ -349,7 +351,8 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 		finish_for_others(thr, r->slot);
 		SHCA_FAILPOINT(thr, "reap-links", NULL, 0);
 		return links_seen(thr, r->slot, &r->links, &r->n);
-	case STAGE_LINKS:
+	case STAGE_LINKED:
+	case STAGE_TURNED:
 		if (r->n && !quiet(thr, r, SHCA_NOBODY))
 			return false;
 		r->n = links_left(thr, r->links, r->n);

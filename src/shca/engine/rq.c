@@ -274,8 +274,7 @@ uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp)
 
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link)
 {
-	/* since its list was emptied, the thread that turned it round (turn_round) may have put it back */
-	if (shca_rnr_unlink(thr, qp) == link && atomic_compare_exchange_strong(&qp->rnr_linked, &link, link + 1))
+	if (atomic_compare_exchange_strong(&qp->rnr_linked, &link, link + 1))
 		shca_kick(thr, shca_off_of(thr->m, qp));
 }
 
@@ -283,8 +282,9 @@ void shca_rnr_link(struct shca_thread *thr, struct shca_rq *rq, struct shca_qp *
 {
 	shca_off me = shca_off_of(thr->m, qp), head;
 
-	/* only its executor links a queue, so nobody else makes the number odd */
-	if (atomic_load(&qp->rnr_linked) & 1)
+	/* Only its executor links a queue, so nobody else makes the number odd. It may still stand where it has stalled before (a
+	 * timer served it there); if another thread has it in hands, timers look after it until it is kicked. */
+	if (atomic_load(&qp->rnr_linked) & 1 && (atomic_load(&qp->rnr_rq) == shca_off_of(thr->m, rq) || shca_rnr_unlink(thr, qp)))
 		return;
 	atomic_store(&qp->rnr_rq, shca_off_of(thr->m, rq));
 	qp->rnr_number = rq->number;

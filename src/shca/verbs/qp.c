@@ -598,9 +598,16 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 	shca_unlock(&qp->lock);
 	shca_quiesce(thr, thr->m->slot);
 	shca_enter(thr);
-	/* somebody had it in hands, or the list went with its owner: whoever could still come by it has left by now */
-	if (link)
+	/* Somebody had it in hands, or the list went with its owner. Who turned the list round has put it back by now, and another
+	 * may have taken it again; who takes it from there does not put it back. So whoever could come by it after this has left
+	 * behind the second quiesce. */
+	if (link && (link = shca_rnr_unlink(thr, sh)) != 0) {
+		shca_drain(thr);
+		shca_leave(thr);
+		shca_quiesce(thr, thr->m->slot);
+		shca_enter(thr);
 		shca_rnr_lost(thr, sh, link);
+	}
 	kick_requesters(thr, qp);
 	shca_drain(thr);
 	shca_leave(thr);
@@ -609,7 +616,7 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
-	struct shca_user_rq fresh = { .size = 0 };
+	struct shca_user_rq fresh = { .size = 0 }, old = { .size = 0 };
 
 	if (qp->rq == &qp->own_rq) {
 		int err = shca_user_rq_init(qp->m, &fresh, qp->own_rq.max_wr, qp->own_rq.max_sge);
@@ -624,16 +631,16 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
 	shca_lock(&qp->lock);
 	if (qp->rq == &qp->own_rq) {
-		struct shca_rq *old = qp->own_rq.sh;
-		fresh.sh->number = old->number;
-		fresh.sh->proc = old->proc;
-		fresh.sh->pd = old->pd;
-		fresh.sh->managed = old->managed;
+		struct shca_rq *was = qp->own_rq.sh;
+		fresh.sh->number = was->number;
+		fresh.sh->proc = was->proc;
+		fresh.sh->pd = was->pd;
+		fresh.sh->managed = was->managed;
 		fresh.lock.none = qp->own_rq.lock.none;
 		fresh.max_wr = qp->own_rq.max_wr;
-		shca_user_rq_free(qp->m, &qp->own_rq);
+		old = qp->own_rq;
 		qp->own_rq = fresh;
-		sh->rq = fresh.off;
+		__atomic_store_n(&sh->rq, fresh.off, __ATOMIC_RELEASE);
 	}
 	qp->pi = qp->freed = qp->signaled = 0;
 	qp->enabled = (struct shca_index){0, 0};
@@ -657,6 +664,11 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 	qp->attr_mask = 0;
 	set_state(qp, IBV_QPS_RESET);
 	shca_unlock(&qp->lock);
+	/* I8: an ENABLE, a reaper or a peer that gives a receive back may have looked it up since the queue was stopped */
+	if (old.off) {
+		shca_quiesce(thr, thr->m->slot);
+		shca_user_rq_free(qp->m, &old);
+	}
 	return 0;
 }
 
@@ -794,7 +806,7 @@ static void forget_waits(struct shca_context *c, struct shca_user_qp *qp)
 			uint32_t n = atomic_load(&w->n);
 			for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++)
 				if (w->w[i].qp == qp->off) {
-					atomic_store(&w->w[i].armed, 0);
+					atomic_fetch_and(&w->w[i].armed, ~1u);
 					__atomic_store_n(&w->w[i].qp, 0, __ATOMIC_RELEASE);
 				}
 			shca_off more = atomic_load(&w->more);
