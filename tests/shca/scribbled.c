@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "rig.h"
+#include "shca/engine/calc.h"
 
 #define BYTES 4096u
 
@@ -283,6 +284,45 @@ static int play(const struct field *f, uint64_t value, enum traffic t, bool reme
 	return 2;
 }
 
+/* B's WRITE becomes a CALC, of which more than one field is wrong at once. What the device makes of elements has 16 bytes. */
+struct calc {
+	const char *name;
+	uint8_t flags, nsge;
+	uint32_t len, segment;
+	bool told;
+};
+static const struct calc calcs[] = {
+	{"a CALC as it should be", SHCA_WQE_CALC, 1, 16, 64, false},
+	{"CALC, with a length that is not the result's", SHCA_WQE_CALC, 1, 2048, 64, false},
+	{"CALC of an empty segment", SHCA_WQE_CALC, 1, 16, 0, true},
+	{"CALC of more segments than there is room for", SHCA_WQE_CALC, 255, 16, 64, true},
+	{"CALC of more segments than there is room for, as if inline", SHCA_WQE_CALC | SHCA_WQE_INLINE, 255, 16, 64, true},
+};
+
+static int play_calc(const struct calc *c)
+{
+	static const struct shca_calc sum = {.op = SHCA_CALC_ADD, .type = SHCA_CALC_INT, .size = 8};
+	struct stage s;
+
+	build(&s);
+	memset(s.own, 0x5a, BYTES);
+	struct shca_wqe *w = object_of(&s, WRITE_WQE);
+	w->flags |= c->flags;
+	w->nsge = c->nsge;
+	w->len = c->len;
+	w->sge[0].len = c->segment;
+	w->arg[0] = shca_calc_word(&sum);
+	post(&s, FOREIGN);
+	for (int i = 0; i < 4000 && atomic_load(&rig_sh(s.bx)->head) < 2 && !told(&s); i++)
+		rig_nap();
+	for (uint32_t i = c->told ? 0 : 16; i < BYTES; i++)
+		if (s.own[i] != 0x5a) {
+			printf("byte %u was written\n", i);
+			return 3;
+		}
+	return told(&s) == c->told ? 0 : 2;
+}
+
 /* Most cases only wait for what does not come: many at a time. */
 #define AT_A_TIME 24
 struct running {
@@ -347,6 +387,21 @@ int main(void)
 			}
 	while (busy--)
 		failed += one_ends(run);
+	for (size_t i = 0; i < sizeof(calcs) / sizeof(calcs[0]) && (!only || !strcmp(only, "calc")); i++) {
+		int status;
+		pid_t pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			alarm(60);
+			_exit(play_calc(&calcs[i]));
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		cases++;
+		if (status) {
+			printf("FAIL: %s: status %#x\n", calcs[i].name, status);
+			failed++;
+		}
+	}
 	printf("%d cases, %d failed\n", cases, failed);
 	return failed != 0;
 }

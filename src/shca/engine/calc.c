@@ -168,7 +168,7 @@ int shca_calc(struct shca_thread *thr, uint64_t what, const struct shca_iov *src
 	struct shca_calc c = shca_calc_of(what);
 
 	/* I7 */
-	if (!shca_calc_sound(&c) || !src->n || (c.vector ? len > SHCA_CALC_VECTOR_MAX || len % shca_calc_unit(&c) : len % 16))
+	if (!shca_calc_sound(&c) || !src->n || !len || (c.vector ? len > SHCA_CALC_VECTOR_MAX || len % shca_calc_unit(&c) : len % 16))
 		return -EINVAL;
 	if (!thr->calc && !(thr->calc = malloc(SHCA_CALC_VECTOR_MAX + STAGE)))
 		return -ENOMEM;
@@ -195,6 +195,9 @@ int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shc
 	int rc = shca_calc(thr, req->arg[0], &src, len, &made.inl, &src_err);
 	if (rc)
 		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
+	/* I7: what was made, not what the request says */
+	if (!c.vector)
+		made.len = 16;
 	made.nsge = 0;
 	return shca_exec(thr, qp, &made);
 }

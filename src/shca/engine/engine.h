@@ -111,7 +111,8 @@ static inline bool shca_wqe_sound(const struct shca_qp *qp, const struct shca_wq
 {
 	uint64_t room = qp->sq_stride - sizeof(*wqe);
 
-	return wqe->bad < 32 && (wqe->flags & SHCA_WQE_INLINE ? wqe->len <= room : wqe->nsge * sizeof(struct shca_seg) <= room);
+	/* one with inline data has no segments; CALC and READ look at these all the same */
+	return wqe->bad < 32 && wqe->nsge * sizeof(struct shca_seg) <= room && (!(wqe->flags & SHCA_WQE_INLINE) || wqe->len <= room);
 }
 static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_qp *qp, uint64_t pos)
 {
