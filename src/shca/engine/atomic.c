@@ -11,11 +11,13 @@
  * atomic towards loads of a CPU or an RDMA READ; each of its words is.
  *
  * A wide one whose executor dies is never half done: the holder of a lock writes down what it is about to store, and who takes
- * the lock over from a dead holder stores it again. Nobody else has touched the block meanwhile: all need the lock.
+ * the lock over from a dead holder stores it again, if the region is still there. Nobody else has touched the block meanwhile:
+ * all need the lock.
  */
 #include <errno.h>
 #include <sched.h>
 
+#include "shca/engine/access.h"
 #include "shca/engine/atomic.h"
 
 /* B: one fetch-and-add on many fields: no carry crosses a boundary bit. */
@@ -137,6 +139,18 @@ static struct shca_atomic_journal *journal_of(struct shca_thread *thr, uint32_t 
 	return (struct shca_atomic_journal *)shca_at(thr->base, thr->m->hdr->atomic_journals) + lock;
 }
 
+/* Whether the region of what a dead holder was storing is what it was then: its owner waited for nobody but the dead before
+ * the memory became something else. */
+static bool still_there(const struct shca_member *m, const struct shca_atomic_journal *j, const struct shca_seg *seg)
+{
+	const struct shca_mr *mr = shca_mr_entry(m, j->region);
+
+	if (!mr || !atomic_load(&mr->key) || atomic_load_explicit(&mr->version, memory_order_acquire) != j->version ||
+	    mr->proc != j->proc || (seg->lane == SHCA_LANE_ARENA && !shca_fits(m, seg->where, seg->len)))
+		return false;
+	return mr->implicit || (mr->lane == seg->lane && shca_within(mr->where, mr->length, seg->where, seg->len));
+}
+
 /* What a dead holder was storing. The lock is the caller's. */
 static void finish(struct shca_thread *thr, uint32_t lock)
 {
@@ -144,9 +158,10 @@ static void finish(struct shca_thread *thr, uint32_t lock)
 	uint32_t bytes = atomic_load_explicit(&j->bytes, memory_order_acquire);
 	struct shca_seg seg = {.where = j->where, .len = bytes, .lane = j->lane};
 
-	/* I7; a private block is stored by its owner, or by the kernel, which checks */
-	if (bytes >= 8 && bytes <= SHCA_ATOMIC_MAX && !(bytes & 7) &&
-	    (seg.lane != SHCA_LANE_ARENA || (!(seg.where & 7) && shca_fits(thr->m, seg.where, bytes))))
+	/* it may be a third process's: whoever takes the region away from now on waits for this thread (I8) */
+	shca_widen(thr);
+	/* I7 */
+	if (bytes >= 8 && bytes <= SHCA_ATOMIC_MAX && !((bytes | seg.where) & 7) && still_there(thr->m, j, &seg))
 		store_words(thr, j->proc & (SHCA_MAX_PROCS - 1), &seg, j->value);
 	atomic_store_explicit(&j->bytes, 0, memory_order_release);
 }
@@ -181,47 +196,50 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 	}
 }
 
-static int locked(struct shca_thread *thr, uint32_t lock, uint32_t proc, const struct shca_seg *seg, const struct shca_atomic *a,
+static int locked(struct shca_thread *thr, uint32_t lock, const struct shca_atomic_place *at, const struct shca_atomic *a,
 		  uint64_t *old)
 {
 	struct shca_atomic_journal *j = journal_of(thr, lock);
 	uint64_t new[SHCA_ATOMIC_MAX / 8];
-	int rc = load_words(thr, proc, seg, old);
+	int rc = load_words(thr, at->proc, &at->seg, old);
 
 	if (rc)
 		return rc;
 	result_of(a, old, new);
 	SHCA_FAILPOINT(thr, "atomic-locked", NULL, 0);
 	if (a->size <= 8)
-		return store_words(thr, proc, seg, new);
-	j->proc = proc;
-	j->lane = seg->lane;
-	j->where = seg->where;
+		return store_words(thr, at->proc, &at->seg, new);
+	j->proc = at->proc;
+	j->lane = at->seg.lane;
+	j->where = at->seg.where;
+	j->region = at->ground.index;
+	j->version = at->ground.version;
 	memcpy(j->value, new, a->size);
 	atomic_store_explicit(&j->bytes, a->size, memory_order_release);
 	SHCA_FAILPOINT(thr, "atomic-journaled", NULL, 0);
-	rc = store_words(thr, proc, seg, new);
+	rc = store_words(thr, at->proc, &at->seg, new);
 	SHCA_FAILPOINT(thr, "atomic-stored", NULL, 0);
 	atomic_store_explicit(&j->bytes, 0, memory_order_release);
 	return rc;
 }
 
-int shca_atomic(struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, const struct shca_atomic *a, uint64_t *old)
+int shca_atomic(struct shca_thread *thr, const struct shca_atomic_place *at, const struct shca_atomic *a, uint64_t *old)
 {
-	bool arena = seg->lane == SHCA_LANE_ARENA;
+	bool arena = at->seg.lane == SHCA_LANE_ARENA;
+	uint64_t where = at->seg.where;
 	int rc = 0;
 
 	if (likely(arena && a->size <= 8 && !atomic_load_explicit(&thr->m->hdr->wide_atomics, memory_order_relaxed))) {
-		*old = in_arena(thr, seg->where, a);
+		*old = in_arena(thr, where, a);
 		return 0;
 	}
-	uint64_t h = (seg->where / SHCA_ATOMIC_MAX) * 0x9e3779b97f4a7c15ull + (arena ? 0 : (proc + 1) * 0xc2b2ae3d27d4eb4full);
+	uint64_t h = (where / SHCA_ATOMIC_MAX) * 0x9e3779b97f4a7c15ull + (arena ? 0 : (at->proc + 1) * 0xc2b2ae3d27d4eb4full);
 	uint32_t lock = (uint32_t)(h >> 56);
 	atomic_lock(thr, lock);
 	if (arena && a->size <= 8)
-		*old = in_arena(thr, seg->where, a);
+		*old = in_arena(thr, where, a);
 	else
-		rc = locked(thr, lock, proc, seg, a, old);
+		rc = locked(thr, lock, at, a, old);
 	atomic_store_explicit(&thr->m->hdr->atomic_locks[lock], 0, memory_order_release);
 	return rc;
 }

@@ -14,9 +14,14 @@ struct shca_atomic {
 	uint64_t v[4][SHCA_ATOMIC_MAX / 8];	/* operands: words in host order */
 };
 
-/* Carries it out on seg, which is as long and aligned to that; old: the words before. 0, or a negative errno value: -ESRCH:
- * the process has died. */
-int shca_atomic(struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, const struct shca_atomic *a, uint64_t *old);
+/* Where it is carried out: a piece of a region, as long as the atomic and aligned to that. */
+struct shca_atomic_place {
+	uint32_t proc;
+	struct shca_seg seg;
+	struct shca_ground ground;	/* the region; its version was read before its key was found valid */
+};
+/* Carries it out; old: the words before. 0, or a negative errno value: -ESRCH: the process has died. */
+int shca_atomic(struct shca_thread *thr, const struct shca_atomic_place *at, const struct shca_atomic *a, uint64_t *old);
 /* Before the first request of more than 8 bytes: from now on all take locks. The caller is inside the engine. */
 void shca_atomics_widen(struct shca_thread *thr);
 /* A lock whose holder, as it was seen, is dead. */

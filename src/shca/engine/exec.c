@@ -370,6 +370,9 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	if (unlikely(req->flags & SHCA_WQE_CALC)) {
 		const void *result;
 		rc = shca_calc(thr, req->arg[0], &src, req->len, &result, &src_err);
+		/* ours, not the responder's */
+		if (rc == -EINVAL || rc == -ENOMEM)
+			return IBV_WC_LOC_QP_OP_ERR;
 		src_err = rc;
 		if (!rc)
 			rc = shca_copy_to(thr, &dst, result, 16);
@@ -447,23 +450,26 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 {
 	uint64_t old[SHCA_ATOMIC_MAX / 8];
 	struct shca_atomic a;
-	struct shca_seg seg;
-	uint32_t proc;
+	struct shca_atomic_place at;
 
 	int rc = operands_of(thr, qp, req, &a);
 	if (rc)
 		return rc;
 	if (req->raddr & (a.size - 1))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
-	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &seg, &proc);
+	const struct shca_mr *mr = shca_mr_entry(thr->m, req->rkey >> 8);
+	at.ground.index = req->rkey >> 8;
+	/* before the key is found valid: it is counted up behind the key's end */
+	at.ground.version = mr ? atomic_load_explicit(&mr->version, memory_order_acquire) : 0;
+	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
 	/* a region's addresses may be others than the memory's (ibv_reg_mr_iova) */
-	if (unlikely(seg.where & (a.size - 1)))
+	if (unlikely(at.seg.where & (a.size - 1)))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	shca_step_to(qp, SHCA_STEP_FINAL);
 	SHCA_FAILPOINT(thr, "atomic", qp, req->op);
-	rc = shca_atomic(thr, proc, &seg, &a, old);
+	rc = shca_atomic(thr, &at, &a, old);
 	if (unlikely(rc == -ESRCH)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
 		return shca_nobody(qp);
@@ -471,7 +477,7 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	if (unlikely(rc))
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_OP_ERR);
 	SHCA_FAILPOINT(thr, "atomic-done", qp, req->op);
-	shca_note_write(thr, proc);
+	shca_note_write(thr, at.proc);
 	return reply(thr, qp, req, a.size, old) ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 

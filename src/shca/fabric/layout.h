@@ -30,7 +30,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 1u
+#define SHCA_LAYOUT_VERSION 2u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -130,7 +130,8 @@ struct shca_header {
 	shca_aligned struct shca_total {
 		_Atomic uint64_t msgs, bytes, foreign, queues;
 	} retired[16];
-	/* atomics on private memory, and wide ones: thread slot + 1 of the holder, by hash of (process, 256-byte block) */
+	/* atomics on private memory, and all once `wide_atomics` is set: thread slot + 1 of the holder, by hash of (process,
+	 * 256-byte block) */
 #define SHCA_ATOMIC_LOCKS 256u
 	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
 };
@@ -139,6 +140,7 @@ struct shca_header {
 struct shca_atomic_journal {
 	shca_aligned _Atomic uint32_t bytes;	/* 0: nothing */
 	uint32_t proc, lane;
+	uint32_t region, version;	/* of the memory: index and version, as in struct shca_ground */
 	uint64_t where;
 	uint64_t value[SHCA_ATOMIC_MAX / 8];
 };
