@@ -5,6 +5,7 @@
  * has gone. Each case is a process of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,6 +380,64 @@ static void turned_queue_goes(void)
 		FAIL("a queue that was stopped stands on a list");
 }
 
+static struct ibv_srq *first_srq;
+
+static void receive_of(struct ibv_srq *srq)
+{
+	struct ibv_sge sge = {(uintptr_t)mr->addr, 256, mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	CHECK(!shca_post_srq_recv(srq, &wr, &bad));
+}
+
+static void first_gets_a_receive(void)
+{
+	receive_of(first_srq);
+}
+
+/* A queue that was served while it went to one SRQ's list, and so stands there still, stalls at another: it stands there now. */
+static void stalls_elsewhere(void)
+{
+	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT, .fd = -1};
+	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_srq *srq[2];
+	uint32_t number[2];
+
+	set_up();
+	struct ibv_xrcd *xrcd = shca_open_xrcd(r.ctx, &xd);
+	CHECK(xrcd);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_srq_init_attr_ex a = {
+			.attr = {.max_wr = 4, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = r.pd, .xrcd = xrcd, .cq = counted,
+			.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		};
+		srq[i] = shca_create_srq_ex(r.ctx, &a);
+		CHECK(srq[i] && !shca_get_srq_num(srq[i], &number[i]));
+	}
+	struct ibv_qp_init_attr_ex from = {.qp_type = IBV_QPT_XRC_SEND, .send_cq = cq, .pd = r.pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
+					   .cap = {.max_send_wr = 8, .max_send_sge = 1}};
+	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .xrcd = xrcd, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct ibv_qp *a = shca_create_qp_ex(r.ctx, &from), *b = shca_create_qp_ex(r.ctx, &to);
+	CHECK(a && b);
+	rig_init(a);
+	rig_init(b);
+	struct rig_path at_b = {.dest_qpn = a->qp_num, .min_rnr_timer = 1};
+	rig_rtr(b, &at_b);
+	connect_to(a, b->qp_num, 7);
+	first_srq = srq[0];
+	wr.qp_type.xrc.remote_srqn = number[0];
+	meet("rnr-link", first_gets_a_receive);
+	CHECK(!shca_post_send(a, &wr, &bad));
+	CHECK(meeting.met && completion(3) == IBV_WC_SUCCESS);
+	wr.qp_type.xrc.remote_srqn = number[1];
+	CHECK(!shca_post_send(a, &wr, &bad));
+	if (!atomic_load(&rig_sh(a)->rnr_linked) ||
+	    shca_at(r.m->base, rig_sh(a)->rnr_rq) != shca_user_srq_of(srq[1])->rq.sh)
+		FAIL("the queue does not stand on the list of the SRQ that it waits for");
+	receive_of(srq[1]);
+	CHECK(completion(3) == IBV_WC_SUCCESS);
+}
+
 /* No CQ names a queue that is gone. */
 static void waiting_queue_goes(void)
 {
@@ -712,7 +771,8 @@ static const struct {
 } cases[] = {
 	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes},
-	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
+	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
+	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
 	{"parent-dies", parent_dies},
 	{"half-there", half_there}, {"signals", signals},
