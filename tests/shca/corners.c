@@ -34,7 +34,7 @@ static struct {
 	pthread_t stopper, taker;
 	_Atomic bool taken, go_on, stopped;
 } turning;
-static _Thread_local bool holds_list;	/* at "rnr-list", until turning.go_on */
+static _Thread_local const char *holds_at;	/* until turning.go_on */
 
 static void naps(int n)
 {
@@ -59,8 +59,8 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	if (!strcmp(name, "helper-tick"))
 		while (atomic_load(&hold_helper))
 			rig_nap();
-	if (holds_list && !strcmp(name, "rnr-list")) {
-		holds_list = false;
+	if (holds_at && !strcmp(name, holds_at)) {
+		holds_at = NULL;
 		atomic_store(&turning.taken, true);
 		while (!atomic_load(&turning.go_on))
 			rig_nap();
@@ -323,7 +323,7 @@ static void *stops_second(void *arg)
 static void *stops_third(void *arg)
 {
 	(void)arg;
-	holds_list = true;
+	holds_at = "rnr-list";
 	reset(turning.a[2]);
 	return NULL;
 }
@@ -378,6 +378,58 @@ static void turned_queue_goes(void)
 	CHECK(!pthread_join(turning.stopper, NULL) && !pthread_join(turning.taker, NULL));
 	if (atomic_load(&second->rnr_linked) & 1)
 		FAIL("a queue that was stopped stands on a list");
+}
+
+/* A receive queue that a thread is enabling while its queue is reset: the reset waits until it has let go. */
+static _Atomic bool was_reset;
+
+static void *enables(void *arg)
+{
+	(void)arg;
+	holds_at = "enable-raised";
+	completes_counted();
+	return NULL;
+}
+
+static void *lets_go(void *arg)
+{
+	(void)arg;
+	/* until the reset waits: nothing tells when */
+	naps(100);
+	if (atomic_load(&was_reset))
+		FAIL("a queue was reset while another thread had its receive queue in hands");
+	atomic_store(&turning.go_on, true);
+	return NULL;
+}
+
+static void held_while_it_enables(void)
+{
+	CHECK(!pthread_create(&turning.taker, NULL, enables, NULL));
+	for (int i = 0; !atomic_load(&turning.taken); i++, rig_nap())
+		if (i > 10000)
+			FAIL("nobody enables receives");
+	CHECK(!pthread_create(&turning.stopper, NULL, lets_go, NULL));
+}
+
+static void enabled_queue_resets(void)
+{
+	struct ibv_exp_send_wr enable = {.exp_opcode = IBV_EXP_WR_RECV_ENABLE}, *bad;
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST, .next = &enable};
+
+	set_up();
+	struct ibv_qp *managed = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_RECV, cq);
+	connect_to(managed, y->qp_num, 7);
+	receive(managed);
+	receive(u);
+	wait.task.cqe_wait.cq = counted;
+	wait.task.cqe_wait.cq_count = 1;
+	enable.task.wqe_enable.qp = managed;
+	enable.task.wqe_enable.wqe_count = 1;
+	CHECK(!shca_exp_post_send(x, &wait, &bad));
+	meet("reset-stopped", held_while_it_enables);
+	reset(managed);
+	atomic_store(&was_reset, true);
+	CHECK(meeting.met && !pthread_join(turning.stopper, NULL) && !pthread_join(turning.taker, NULL));
 }
 
 static struct ibv_srq *first_srq;
@@ -772,6 +824,7 @@ static const struct {
 	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes},
 	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
+	{"enabled-queue-resets", enabled_queue_resets},
 	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
 	{"parent-dies", parent_dies},
