@@ -448,14 +448,15 @@ void role_b(void)
 		if (st->req == R_SEND_RNR)
 			post_recvs(&b, L_T);
 		want_reaped(&b, X);
+		/* it may have died in finishing an atomic of X's, with the lock */
+		if (st->ex == E_REAPER)
+			want_reaped(&b, Y);
 		check_third_at_b(&b);
 		if (waits_in_vain())
 			want_send(&b, L_AB, IBV_WC_SUCCESS, IBV_WC_SUCCESS);
 		want_peer_dead(&b, L_XB, false);
-		if (st->ex == E_REAPER) {
-			want_reaped(&b, Y);
+		if (st->ex == E_REAPER)
 			want_peer_dead(&b, L_BY, false);
-		}
 		atomic_store(&st->b_done, 1);
 		barrier(5);
 		check_srq(&b, L_AB);
