@@ -13,6 +13,7 @@
 #endif
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "verbs_exp/provider.h"
@@ -35,7 +36,9 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 		return EINVAL;
 	/* a later header's bits are answered by their absence */
 	wanted = attr->comp_mask & known;
-	memset(attr, 0, sizeof(*attr));
+	/* what a program knows that was built with an earlier header ends before the extensions */
+	memset(attr, 0, wanted & SHCA_EXP_DEVICE_ATTR_EXTENSIONS ? sizeof(*attr) :
+								   offsetof(struct ibv_exp_device_attr, shca_extensions));
 	ops = provider(context);
 	if (!ops)
 		return EOPNOTSUPP;

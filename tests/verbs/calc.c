@@ -239,6 +239,12 @@ static void capabilities(void)
 	CHECK(a.calc_cap.int_ops == ops && a.calc_cap.uint_ops == ops && a.calc_cap.fp_ops == ops && a.calc_cap.data_sizes == 1 &&
 	      a.calc_cap.data_types == 7, "the manual's operations, and no others");
 	CHECK(a.shca_calc_vector_max == 65536 && a.shca_extensions, "extensions");
+	/* a program with an earlier header, in which the extensions were not: nothing behind its structure is touched */
+	memset(&a, 0x77, sizeof(a));
+	a.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
+	CHECK(!ibv_exp_query_device(t.ctx, &a) && a.comp_mask == IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS && !a.calc_cap.int_ops, "query");
+	CHECK(a.shca_extensions == 0x7777777777777777 && a.shca_calc_vector_max == 0x77777777, "%#lx behind the structure",
+	      (unsigned long)a.shca_extensions);
 }
 
 static void refusals(char *mem, const struct ibv_mr *mr)

@@ -199,7 +199,7 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 	}
 }
 
-/* Locks of atomics on private memory, and bells of divided copies. Its successors in the thread slots would seem to hold
+/* Locks of atomics, and bells of divided copies. Its successors in the thread slots would seem to hold
  * them for ever. */
 static void release_words(struct shca_thread *thr, uint32_t slot)
 {

@@ -98,8 +98,10 @@ static void fork_child(void)
 	for (struct shca_member *m = members; m; m = m->next) {
 		/* valgrind does not know that the mapping is gone, and its leak check would look for pointers in it, one
 		 * fault each. Only there: by now something else may lie in that place */
-		if (shca_under_valgrind())
+		if (shca_under_valgrind()) {
+			shca_memcheck_unmapped(m->base, m->bytes);
 			munmap(m->base, m->bytes);
+		}
 		m->forked = true;
 		m->id = 0;
 		shca_fd_close(&m->fd);

@@ -14,7 +14,8 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 			      IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
 	uint32_t want = attr->comp_mask & have;
 
-	*attr = (struct ibv_exp_device_attr){ .comp_mask = want };
+	/* the caller has cleared it, as far as it reaches */
+	attr->comp_mask = want;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
 		attr->exp_device_cap_flags = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS |
 					     IBV_EXP_DEVICE_CROSS_CHANNEL;

@@ -257,8 +257,8 @@ static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, boo
 {
 	int op = op_of(wr->exp_opcode);
 
-	/* a single request that finds no memory is refused then; one of a list must not be */
-	if (list && shca_reserve_ring(q))
+	/* a single request that finds no memory is refused then; one of a list must not be, nor one that has moved an index */
+	if ((list || is_cross(op)) && shca_reserve_ring(q))
 		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
 		return shca_cq_add_waiter(q->m, ((struct shca_user_cq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
