@@ -119,7 +119,8 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 	/* pos % sq_slots: exact while pos < 2^64 / sq_slots */
 	uint64_t laps = (uint64_t)((unsigned __int128)pos * qp->sq_magic >> 64);
 
-	return (struct shca_wqe *)(base + qp->wqes + (pos - laps * qp->sq_slots) * qp->sq_stride);
+	/* An atomic load: shca_kick asks ahead of time, of a queue that may be getting its ring (shca_reserve_ring). */
+	return (struct shca_wqe *)(base + __atomic_load_n(&qp->wqes, __ATOMIC_RELAXED) + (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
 /* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);

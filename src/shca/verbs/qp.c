@@ -66,8 +66,8 @@ int shca_reserve_ring(struct shca_user_qp *qp)
 	if (qp->sh->wqes)
 		return 0;
 	shca_off wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
-	/* executors come by a request that is posted, and this is before */
-	qp->sh->wqes = wqes;
+	/* Executors come by a request that is posted, and this is before; an ENABLE ahead of the first post only prefetches. */
+	__atomic_store_n(&qp->sh->wqes, wqes, __ATOMIC_RELAXED);
 	return wqes ? 0 : ENOMEM;
 }
 
