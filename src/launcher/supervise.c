@@ -9,11 +9,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -25,6 +27,7 @@
 enum {
 	GRACE_MS = 2000,	/* between SIGTERM and SIGKILL of ranks whose job has failed */
 	PATIENCE_MS = 5000,	/* then the user is told that ranks have not ended yet */
+	END_MS = 2000,		/* for a process that is ending to be gone */
 };
 
 /* Who ends a job often says it twice: timeout(1) signals its child and then its whole process group, a batch system each
@@ -205,16 +208,53 @@ static void judge_absent(struct loop *l)
 	end_job(l, EXIT_FAILURE);
 }
 
-/* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here. So
- * ahead of the blame of any other rank one that a signal ended is looked for. It is reaped later. */
+/* Whether a process is ending: its connections and locks are gone already, its memory perhaps not yet (PF_EXITING among
+ * the flags of proc(5)). */
+static bool is_ending(pid_t pid)
+{
+	enum { EXITING = 4 };
+	char path[64], line[512], *name_end;
+	unsigned flags = 0;
+	size_t len;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	len = fread(line, 1, sizeof line - 1, f);
+	fclose(f);
+	line[len] = 0;
+	name_end = strrchr(line, ')');	/* the name may itself hold parentheses */
+	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING;
+}
+
+/* Waits until a process that is ending can be reaped, for END_MS at most: who uses much memory takes a while. */
+static void await_end(pid_t pid)
+{
+	struct pollfd end = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+
+	if (end.fd < 0)
+		return;		/* no kernel before 5.3 has it: then whoever was seen first is blamed */
+	while (poll(&end, 1, END_MS) < 0 && errno == EINTR)
+		;
+	close(end.fd);
+}
+
+/* The first failure seen need not be the cause: ranks end because another was killed, and both ends may be here, or the
+ * other rank may still be ending. So ahead of the blame of any other rank one that a signal ended is looked for. It is
+ * reaped later. */
 static void judge_killed(struct loop *l)
 {
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
 		siginfo_t how = { 0 };
 
-		if (rank->ended || waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid ||
-		    how.si_code == CLD_EXITED)
+		if (rank->ended)
+			continue;
+		if (is_ending(rank->pid))
+			await_end(rank->pid);
+		if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid || how.si_code == CLD_EXITED)
 			continue;
 		l->running--;		/* of the others */
 		judge(l, r, &how);

@@ -66,6 +66,14 @@ code=$?
 says "$err" "rank 1 .* was ended by signal 9 (Killed)"
 lines "$err" 1
 
+# So it is where the end of the killed one takes longer than the others take to see it.
+for how in exit abort; do
+	expect 137 "$run" -n 3 "$job" mourn 1 $how
+	says "$err" "^heddlerun: rank 1 .* was ended by signal 9 (Killed)"
+	[ "$(grep -c "^heddlerun:" "$err")" = 1 ] || fail "more than the first failure is told"
+	all_gone
+done
+
 # A rank that ignores SIGTERM is killed.
 expect 4 "$run" -n 2 sh -c 'trap "" TERM; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; echo pid $$; while :; do sleep 0.1; done'
 all_gone

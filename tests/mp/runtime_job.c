@@ -114,6 +114,49 @@ static int do_get_absent(void)
 	return hdl_rt_get(1, "test.never", &data, &len) == -ETIMEDOUT ? 7 : 1;
 }
 
+/*
+ * Rank `who` is killed, with so much memory that its end takes a while; the others see that it is ending, as a device or
+ * another connection would tell them, and do `how` at once: abort, or exit without leaving the job.
+ */
+static int do_mourn(int who, const char *how)
+{
+	enum { MEMORY = 1 << 29, EXITING = 4 /* PF_EXITING, see proc(5) */ };
+	int *pid, mine = getpid();
+	unsigned flags = 0;
+	char path[64];
+	void *data;
+	size_t len;
+
+	if (hdl_rt_put("test.pid", &mine, sizeof mine) || hdl_rt_commit() || hdl_rt_get(who, "test.pid", &data, &len))
+		return failed("exchange of pids");
+	pid = data;
+	snprintf(path, sizeof path, "/proc/%d/stat", *pid);
+	free(data);
+	if (hdl_rt_fence())
+		return failed("fence");
+	if (hdl_job.rank == who) {
+		char *memory = malloc(MEMORY);
+
+		if (!memory)
+			return failed("malloc");
+		for (size_t i = 0; i < MEMORY; i += 4096)
+			memory[i] = 1;
+		raise(SIGKILL);
+	}
+	while (!(flags & EXITING)) {
+		FILE *f = fopen(path, "r");
+		int n = f ? fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %u", &flags) : 0;
+
+		if (f)
+			fclose(f);
+		if (n != 1)
+			break;	/* it is gone */
+	}
+	if (!strcmp(how, "abort"))
+		hdl_rt_abort(5, "another rank has failed");
+	exit(0);
+}
+
 /* Whether no thread of a process runs any more: the signal takes its time to reach all of them. */
 static bool is_stopped(int pid)
 {
@@ -209,6 +252,8 @@ int main(int argc, char **argv)
 		code = do_publish_stopped(who);
 	else if (!strcmp(what, "signal"))
 		code = do_signal();
+	else if (!strcmp(what, "mourn"))
+		code = do_mourn(who, argc > 3 ? argv[3] : "exit");
 	else if (!strcmp(what, "nothing"))
 		code = 0;
 	else if (!strcmp(what, "abort") && hdl_job.rank == who)
