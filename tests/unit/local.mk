@@ -27,6 +27,7 @@ tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
 endif
 include tests/unit/launcher.mk
 include tests/unit/coll.mk
+include tests/unit/exp.mk
 
 # Copies between processors.
 if HAVE_CRITERION
