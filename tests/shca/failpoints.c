@@ -62,6 +62,7 @@ static const struct point points[] = {
 	{"rcqe", "rcqe", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-visible", "cqe-visible", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-done", "rcqe-done", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
+	{"failing", "failing", M_BAD, S | T3, W_REQ, 0, false, "the request does not fail"},
 	{"failed", "failed", M_BAD, D | S | T3, W_REQ, 0, false, "the request does not fail"},
 	{"scqe", "scqe", M_DATA | M_CROSS | M_BAD, D | S | T3, W_REQ, 0, false, "an ordinary queue takes no WAIT or ENABLE"},
 	{"scqe-visible", "cqe-visible", M_DATA | M_CROSS | M_BAD, D | S | T3, W_REQ, 1, false,

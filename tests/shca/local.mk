@@ -121,6 +121,14 @@ tests_shca_corners_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_corners_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_corners_LDFLAGS = $(NOWRAP)
 
+# Who sees an error finds the queue in error.
+check_PROGRAMS += tests/shca/error_state
+TESTS += tests/shca/error_state
+tests_shca_error_state_SOURCES = tests/shca/error_state.c $(shca_rig)
+tests_shca_error_state_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_error_state_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_error_state_LDFLAGS = $(NOWRAP)
+
 # Death in everything but requests.
 check_PROGRAMS += tests/shca/lives
 TESTS += tests/shca/lives

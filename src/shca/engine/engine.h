@@ -43,8 +43,8 @@ struct shca_req {
  * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
  * executor died. */
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
-/* The requester's completion for the request at position pos of its queue. */
-void shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+/* The requester's completion for the request at position pos of its queue. false: it was lost; its queue has failed. */
+bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
 /* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
  * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
 void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp);
@@ -68,7 +68,10 @@ void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct s
 /* qp goes into error: what it has posted is flushed, requests to it are not answered, the event is raised. May be
  * called by any thread inside the engine. */
 void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
-/* The same, unless it has failed already: then it was told. */
+/* Marks the queue as failed, once: its state is that of error, requests to it are not answered. Everything else follows in
+ * shca_flush, when it is kicked. */
+void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status);
+/* shca_qp_fatal, unless it has failed already: then it was told. */
 void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 /* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between
  * shca_enter and shca_leave. */

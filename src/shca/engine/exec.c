@@ -300,6 +300,9 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 				write_grh(thr, &dst);
 		}
 	}
+	/* who polls it finds the queue in error; requests to it are answered until it fails, or a successor would not find it */
+	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
+		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
 	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
@@ -638,26 +641,24 @@ int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req
 	return rc;
 }
 
-void shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
+bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes)
 {
 	struct shca_cq *cq = shca_at_checked(thr->m, qp->scq, sizeof(*cq));
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, (uint32_t)pos, qp->qpn);
+	bool there = false;
 
-	if (unlikely(!cq)) {
-		shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
-		return;
+	if (likely(cq && shca_step_of(qp) != SHCA_STEP_SENT)) {
+		there = shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS);
+	} else if (cq) {
+		int found = shca_cq_find(thr, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
+		/* the ring went round: what left it was polled, unless nobody polls */
+		if (found < 0)
+			found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
+		if (found)
+			shca_cq_notice_again(thr, cq);
+		there = found || shca_cq_put(thr, cq, shca_cq_count(thr, cq), w0, bytes, status != IBV_WC_SUCCESS);
 	}
-	if (likely(shca_step_of(qp) != SHCA_STEP_SENT)) {
-		if (!shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS))
-			shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
-		return;
-	}
-	int found = shca_cq_find(thr, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
-	/* the ring went round: what left it was polled, unless nobody polls */
-	if (found < 0)
-		found = cq->flags & SHCA_CQ_IGNORE_OVERRUN || atomic_load(&qp->polled) > pos;
-	if (found)
-		shca_cq_notice_again(thr, cq);
-	else if (!shca_cq_put(thr, cq, shca_cq_count(thr, cq), w0, bytes, status != IBV_WC_SUCCESS))
+	if (unlikely(!there))
 		shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
+	return there;
 }

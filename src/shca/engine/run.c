@@ -375,8 +375,7 @@ static void count_request(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
 	}
 }
 
-/* Marks the queue as failed, once; everything else follows in shca_flush. */
-static void fail_queue(struct shca_thread *thr, struct shca_qp *qp, int status)
+void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint16_t none = 0;
 
@@ -403,7 +402,7 @@ void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_t
 	/* the event first: a queue that has failed without one would never be told */
 	shca_qp_event(thr, qp, event);
 	SHCA_FAILPOINT(thr, "fatal", qp, 0);
-	fail_queue(thr, qp, IBV_WC_WR_FLUSH_ERR);
+	shca_qp_failed(thr, qp, IBV_WC_WR_FLUSH_ERR);
 	shca_kick(thr, shca_off_of(thr->m, qp));
 }
 
@@ -431,7 +430,8 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 	/* what it names may be anybody's */
 	shca_widen(thr);
 
-	if (shca_step_of(qp) == SHCA_STEP_SENT) {
+	uint32_t step = shca_step_of(qp);
+	if (step == SHCA_STEP_SENT || step == SHCA_STEP_FAILED) {
 		status = qp->step_status;
 		goto complete;
 	}
@@ -504,9 +504,14 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint64_t pos = atomic_load(&qp->head);
 
-	shca_complete_send(thr, qp, pos, shca_wqe_at(thr->base, qp, pos)->op, status, 0);
-	/* before the head moves: what follows is flushed by whoever comes next */
-	fail_queue(thr, qp, status);
+	/* The queue is in error before the completion says so, and before the head moves: what follows is flushed by whoever comes
+	 * next. He could not find the status again: so that is journaled first. */
+	qp->step_status = (uint8_t)status;
+	shca_step_to(qp, SHCA_STEP_FAILED);
+	SHCA_FAILPOINT(thr, "failing", qp, qp->step_op);
+	shca_qp_failed(thr, qp, status);
+	if (!shca_complete_send(thr, qp, pos, shca_wqe_at(thr->base, qp, pos)->op, status, 0))
+		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
 	SHCA_FAILPOINT(thr, "failed", qp, qp->step_op);
 	advance(qp);
 }
@@ -569,7 +574,8 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 		struct shca_wqe *wqe = shca_wqe_at(thr->base, qp, pos);
 		uint32_t step = shca_step_of(qp);
 		/* it was decided when the queue failed, and only its completion is missing */
-		int status = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
+		bool decided = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK || step == SHCA_STEP_FAILED;
+		int status = decided ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
 		shca_release_receive(thr, qp);
 		shca_complete_send(thr, qp, pos, wqe->op, status, status == IBV_WC_SUCCESS ? wqe->len : 0);
 		advance(qp);
@@ -588,7 +594,7 @@ static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 		return false;
 	if (!atomic_load(&qp->fail)) {
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
-		fail_queue(thr, qp, IBV_WC_FATAL_ERR);
+		shca_qp_failed(thr, qp, IBV_WC_FATAL_ERR);
 	}
 	return true;
 }

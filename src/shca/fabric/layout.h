@@ -357,6 +357,7 @@ enum shca_step {
 	SHCA_STEP_RCQE,		/* the responder's completion is being put in (step_cq, step_status) */
 	SHCA_STEP_NAK,		/* the responder's queue (step_to) is being failed, the request fails with step_status */
 	SHCA_STEP_SENT,		/* responder's side is done; the requester's completion is being put in (likewise) */
+	SHCA_STEP_FAILED,	/* the request fails with step_status: the queue goes into error, then it completes */
 };
 
 /* Lock word: state:2 | more:1 | thread slot:21 (bits 3..23) | epoch:40. */

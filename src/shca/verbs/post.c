@@ -274,17 +274,14 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64
 		return 0;
 	}
 	uint64_t pos = take_position(q, wr_id, true);
-	shca_complete_send(thr, q->sh, pos, req->op, status, 0);
+	/* Who polls the error finds the queue in error. UD queues survive their requests' local errors only up to here: they go into
+	 * SQE, which is error for us too. */
+	shca_qp_failed(thr, q->sh, status);
+	if (!shca_complete_send(thr, q->sh, pos, req->op, status, 0))
+		shca_qp_event(thr, q->sh, IBV_EVENT_QP_FATAL);
 	shca_step_to(q->sh, SHCA_STEP_NONE);
 	SHCA_FAILPOINT(thr, "failed", q->sh, req->op);
-	/* UD queues survive their requests' local errors only up to here: they go into SQE, which is error for us too */
-	uint16_t none = 0;
-	atomic_compare_exchange_strong(&q->sh->fail, &none, (uint16_t)(status + 1));
 	to_shared(q);
-	atomic_fetch_or(&q->sh->gate, SHCA_GATE_ERR);
-	atomic_fetch_and(&q->sh->gate, ~SHCA_GATE_RESPOND);
-	shca_withdraw(thr->m, thr->m->slot);
-	atomic_store(&q->sh->qp_state, IBV_QPS_ERR);
 	kick_posted(thr, q);
 	return 0;
 }
