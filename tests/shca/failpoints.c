@@ -33,7 +33,7 @@
 
 static const char *const req_name[] = {
 	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT", "SEND_ENABLE",
-	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(rnr)", "SEND(srq)", "any",
+	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(bad-lkey)", "SEND(rnr)", "SEND(srq)", "any",
 };
 static const char *const executor_name[] = {"owner", "owner-shared", "third-party", "reaper", "helper"};
 #define D (1u << E_DIRECT)
@@ -62,12 +62,12 @@ static const struct point points[] = {
 	{"rcqe", "rcqe", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-visible", "cqe-visible", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
 	{"rcqe-done", "rcqe-done", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "the responder gets no completion"},
-	{"failing", "failing", M_BAD, S | T3, W_REQ, 0, false, "the request does not fail"},
-	{"failed", "failed", M_BAD, D | S | T3, W_REQ, 0, false, "the request does not fail"},
-	{"scqe", "scqe", M_DATA | M_CROSS | M_BAD, D | S | T3, W_REQ, 0, false, "an ordinary queue takes no WAIT or ENABLE"},
-	{"scqe-visible", "cqe-visible", M_DATA | M_CROSS | M_BAD, D | S | T3, W_REQ, 1, false,
+	{"failing", "failing", M_BAD | M_OWN, S | T3, W_REQ, 0, false, "the request does not fail"},
+	{"failed", "failed", M_BAD | M_OWN, D | S | T3, W_REQ, 0, false, "the request does not fail"},
+	{"scqe", "scqe", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 0, false, "an ordinary queue takes no WAIT or ENABLE"},
+	{"scqe-visible", "cqe-visible", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 1, false,
 	 "an ordinary queue takes no WAIT or ENABLE"},
-	{"scqe-done", "scqe-done", M_DATA | M_CROSS | M_BAD, D | S | T3, W_REQ, 0, false,
+	{"scqe-done", "scqe-done", M_DATA | M_CROSS | M_BAD | M_OWN, D | S | T3, W_REQ, 0, false,
 	 "an ordinary queue takes no WAIT or ENABLE"},
 	{"advanced", "advanced", M_DATA | M_CROSS, S | T3, W_REQ, 0, false, "an ordinary queue that runs at once has no head"},
 	{"wait-unmet", "wait-unmet", M(WAIT), S | T3, W_T, 0, false, "not a WAIT"},

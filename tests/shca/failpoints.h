@@ -16,7 +16,7 @@
 
 enum req {
 	R_SEND, R_SEND_IMM, R_WRITE, R_WRITE_IMM, R_READ, R_CAS, R_FAA, R_MCAS, R_MFAA, R_WFAA, R_WAIT, R_SEND_EN, R_RECV_EN,
-	R_SEND_LONG, R_WRITE_KEY, R_SEND_RNR, R_SEND_SRQ, R_ANY, R_KINDS
+	R_SEND_LONG, R_WRITE_KEY, R_SEND_LKEY, R_SEND_RNR, R_SEND_SRQ, R_ANY, R_KINDS
 };
 #define M(r) (1u << R_##r)
 #define M_SENDS (M(SEND) | M(SEND_IMM) | M(SEND_SRQ))
@@ -25,6 +25,8 @@ enum req {
 #define M_DATA (M_TAKES | M(WRITE) | M(READ) | M_ATOMICS)
 #define M_CROSS (M(WAIT) | M(SEND_EN) | M(RECV_EN))
 #define M_BAD (M(SEND_LONG) | M(WRITE_KEY))
+/* Nobody but its owner learns of this one. */
+#define M_OWN M(SEND_LKEY)
 #define M_REAP (M(SEND) | M(SEND_SRQ) | M(WAIT) | M(SEND_RNR) | M(RECV_EN))
 
 enum executor { E_DIRECT, E_SHARED, E_THIRD, E_REAPER, E_HELPER, E_KINDS };

@@ -125,6 +125,10 @@ static void check_third_at_b(struct actor *b)
 	const struct point *p = &st->p;
 	int n = 0;
 
+	if (M_OWN & 1u << st->req) {
+		no_more_recvs(b, L_T, 0);
+		return;
+	}
 	if (!p->ambiguous)
 		want_wakeup(b);
 
@@ -264,7 +268,7 @@ static void want_t(struct actor *a, uint64_t id, enum ibv_wc_status status)
 /* A, when it goes on after X's death. */
 static void check_third_at_a(struct actor *a)
 {
-	bool bad = M_BAD & 1u << st->req;
+	bool bad = (M_BAD | M_OWN) & 1u << st->req;
 	struct ibv_wc wc;
 	int l = lane();
 
@@ -272,7 +276,8 @@ static void check_third_at_a(struct actor *a)
 		want_t(a, 1, IBV_WC_FATAL_ERR);
 		want_t(a, 2, IBV_WC_WR_FLUSH_ERR);
 	} else if (bad) {
-		want_t(a, 1, st->req == R_SEND_LONG ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
+		want_t(a, 1, st->req == R_SEND_LONG ? IBV_WC_REM_INV_REQ_ERR :
+			     st->req == R_SEND_LKEY ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_ACCESS_ERR);
 		want_t(a, 2, IBV_WC_WR_FLUSH_ERR);
 	} else {
 		want_t(a, 1, IBV_WC_SUCCESS);

@@ -13,7 +13,7 @@ const int ends[LINKS][2] = {{A, B}, {X, A}, {X, B}, {A, B}, {A, B}, {B, A}, {X, 
 static const int req_op[] = {
 	SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS, SHCA_OP_FAA,
 	SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN, SHCA_OP_SEND, SHCA_OP_WRITE,
-	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND,
+	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND,
 };
 
 void nap(void)
@@ -228,6 +228,8 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 	/* five segments: the short way for plain writes does not do that */
 	for (int i = 0; i < 5; i++)
 		sge[i] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_SRC + i * 40, 40, a->mr[l]->lkey};
+	if (st->req == R_SEND_LKEY)
+		sge[4].lkey = 0xdeadbe00;
 	switch (st->req) {
 	case R_SEND_IMM:
 		wr->exp_opcode = IBV_EXP_WR_SEND_WITH_IMM;

@@ -129,6 +129,14 @@ tests_shca_error_state_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_error_state_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_error_state_LDFLAGS = $(NOWRAP)
 
+# What a requester that died has left in a proxy's mailbox.
+check_PROGRAMS += tests/shca/dead_letters
+TESTS += tests/shca/dead_letters
+tests_shca_dead_letters_SOURCES = tests/shca/dead_letters.c $(shca_rig)
+tests_shca_dead_letters_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_dead_letters_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_dead_letters_LDFLAGS = $(NOWRAP)
+
 # Death in everything but requests.
 check_PROGRAMS += tests/shca/lives
 TESTS += tests/shca/lives

@@ -176,6 +176,17 @@ void shca_atomic_take_over(struct shca_thread *thr, uint32_t lock, uint32_t hold
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
+/* The holder seems to be dead. From here on its reaper waits for this thread before the holder's number is used again: it has
+ * not come to this lock, or the lock is no more the holder's. What the holder was storing through a proxy must not come later. */
+static void succeed(struct shca_thread *thr, uint32_t lock, uint32_t holder, uint32_t owner)
+{
+	shca_widen(thr);
+	if (atomic_load(&thr->m->hdr->atomic_locks[lock]) == holder &&
+	    atomic_load(&thr->m->threads[holder - 1].owner) == owner && shca_proc_gone(thr->m, owner - 1) &&
+	    shca_proxy_cancel(thr, owner - 1))
+		shca_atomic_take_over(thr, lock, holder);
+}
+
 static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 {
 	_Atomic uint32_t *word = &thr->m->hdr->atomic_locks[lock];
@@ -186,8 +197,8 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 			return;
 		if (holder && !(spins & 0xffff)) {
 			uint32_t owner = atomic_load(&thr->m->threads[holder - 1].owner);
-			if (!owner || shca_proc_gone(thr->m, owner - 1))
-				shca_atomic_take_over(thr, lock, holder);
+			if (owner && shca_proc_gone(thr->m, owner - 1))
+				succeed(thr, lock, holder, owner);
 			else if (shca_proc_dying(thr->m, owner - 1))
 				shca_look(thr->m);
 		}

@@ -508,8 +508,8 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 	 * next. He could not find the status again: so that is journaled first. */
 	qp->step_status = (uint8_t)status;
 	shca_step_to(qp, SHCA_STEP_FAILED);
-	SHCA_FAILPOINT(thr, "failing", qp, qp->step_op);
 	shca_qp_failed(thr, qp, status);
+	SHCA_FAILPOINT(thr, "failing", qp, shca_wqe_at(thr->base, qp, pos)->op);
 	if (!shca_complete_send(thr, qp, pos, shca_wqe_at(thr->base, qp, pos)->op, status, 0))
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
 	SHCA_FAILPOINT(thr, "failed", qp, qp->step_op);

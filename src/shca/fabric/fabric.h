@@ -349,7 +349,10 @@ void shca_helper_look(struct shca_member *m);
 int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
 		    bool last);
 /* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
-bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);	/* false: somebody is still at it, come again */
+/* What a process that is gone has asked of all proxies, or of that of process `proc`, and is not done yet, will not be done.
+ * false: somebody is at it still, come again. Any number of threads may call it. */
+bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);
+bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead);
 
 /* ---- wake.c ----------------------------------------------------------------------------------------------- */
 

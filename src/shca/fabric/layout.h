@@ -30,7 +30,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 2u
+#define SHCA_LAYOUT_VERSION 3u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */

@@ -534,13 +534,15 @@ static bool concerns(uint64_t active, uint32_t owner, uint32_t whose)
 	return !a || whose == SHCA_EVERYBODY || (whose != SHCA_NOBODY && (a == whose + 1 || b == whose + 1 || owner == whose + 1));
 }
 
-/* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone. */
+/* Whether what was seen of a thread is over: it has left, says that it is elsewhere now, or its process is gone, and what that
+ * has asked of this one's proxy as well. */
 static bool is_over(struct shca_member *m, uint32_t thread, uint64_t seen, uint32_t whose, bool look)
 {
 	uint64_t active = atomic_load_explicit(&m->threads[thread].active, memory_order_acquire);
 	uint32_t owner = atomic_load(&m->threads[thread].owner);
 
-	return (uint32_t)active != (uint32_t)seen || !concerns(active, owner, whose) || (look && shca_proc_gone(m, owner - 1));
+	return (uint32_t)active != (uint32_t)seen || !concerns(active, owner, whose) ||
+	       (look && shca_proc_gone(m, owner - 1) && shca_proxy_cancel_at(m, m->slot, owner - 1));
 }
 
 /* The caller counts as outside from step_out to step_in. */

@@ -9,9 +9,13 @@
  *     sleeps on the slot                                                   copies
  *     takes the result (and data)    DONE -> FREE                 <------  RUNNING -> DONE
  *
- * Slots and data lie in the owner's chunks: a requester's death leaves a request that is whole, and the reaper withdraws
- * it (shca_proxy_cancel) before it decides what became of the requester's work. The thread only copies and never
- * enters the engine, so two processes may wait for each other's.
+ * Slots and data lie in the owner's chunks: a requester's death leaves a request that is whole, and would be carried out when the
+ * thread next looks. So whoever takes a dead requester for one that stores no more withdraws it first (shca_proxy_cancel): the
+ * reaper, before it decides what became of the requester's work; who takes over the lock of its atomic; and the owner of the
+ * memory, who waits until nobody stores there (shca_quiesce). Several may do so at once: state, requester and number of a request
+ * are one word, changed by compare-and-swap, so that who is late finds another number and withdraws nothing newer.
+ *
+ * The thread only copies and never enters the engine, so two processes may wait for each other's.
  *
  * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal.
  *
@@ -38,12 +42,32 @@
 enum mail_state { MAIL_FREE = 0, MAIL_CLAIMED, MAIL_PENDING, MAIL_RUNNING, MAIL_DONE };
 
 struct mail_slot {
-	_Atomic uint32_t state;		/* futex */
-	_Atomic uint32_t owner;		/* requester's thread slot + 1 */
+	_Atomic uint64_t word;		/* requester's thread slot + 1: 32 bits; number of the request: 29; state: 3 */
 	uint32_t write, last;		/* last: its last line is to appear after the rest */
 	uint64_t addr, len;
 	int32_t err;
 } shca_aligned;
+
+#define STATE(w) ((enum mail_state)((w) & 7))
+#define REQUESTER(w) ((uint32_t)((w) >> 32))
+
+static inline uint64_t in_state(uint64_t w, enum mail_state s)
+{
+	return (w & ~7ull) | s;
+}
+static inline uint64_t next_request(uint64_t w, uint32_t requester)
+{
+	return (uint64_t)requester << 32 | (((uint32_t)w & ~7u) + 8u) | MAIL_CLAIMED;
+}
+static inline uint64_t nobodys(uint64_t w)
+{
+	return in_state((uint32_t)w, MAIL_FREE);
+}
+/* What its requester sleeps on. */
+static inline _Atomic uint32_t *futex_of(struct mail_slot *s)
+{
+	return (_Atomic uint32_t *)&s->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
 
 struct shca_mailbox {
 	_Atomic uint32_t calls;		/* futex: the thread sleeps on it */
@@ -80,8 +104,8 @@ static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t 
 
 static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 {
-	uint32_t pending = MAIL_PENDING;
-	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_RUNNING))
+	uint64_t w = atomic_load(&s->word);
+	if (STATE(w) != MAIL_PENDING || !atomic_compare_exchange_strong(&s->word, &w, in_state(w, MAIL_RUNNING)))
 		return;
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	shca_off off = shca_off_of(m, data);
@@ -90,8 +114,8 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	if (!err && tail)
 		err = copy_file(m, true, s->addr + s->len - tail, off + s->len - tail, tail);
 	s->err = err;
-	atomic_store(&s->state, MAIL_DONE);
-	shca_futex_wake(&s->state);
+	atomic_store(&s->word, in_state(w, MAIL_DONE));
+	shca_futex_wake(futex_of(s));
 }
 
 struct start {
@@ -198,18 +222,13 @@ static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t pro
 	return shca_at_checked(m, atomic_load(&m->procs[proc].mailbox), sizeof(struct shca_mailbox));
 }
 
-/* Takes a slot over from a requester that died. Its reaper may be this very thread, later: so do not wait for it. */
-static bool take_over(const struct shca_thread *thr, struct mail_slot *s, uint32_t owner)
+/* Whether a word's requester has died. The word was read before: if it is still the same, it is the dead one's. */
+static bool died(struct shca_member *m, uint64_t w)
 {
-	uint32_t proc = owner ? atomic_load(&thr->m->threads[owner - 1].owner) : 0;
-	if (!proc || !shca_proc_gone(thr->m, proc - 1) ||
-	    !atomic_compare_exchange_strong(&s->owner, &owner, thr->slot + 1))
-		return false;
-	uint32_t pending = MAIL_PENDING;
-	if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE))
-		while (atomic_load(&s->state) == MAIL_RUNNING)
-			sched_yield();
-	return true;
+	uint32_t requester = REQUESTER(w);
+	uint32_t proc = requester && requester <= SHCA_MAX_THREADS ? atomic_load(&m->threads[requester - 1].owner) : 0;
+
+	return proc && shca_proc_gone(m, proc - 1);
 }
 
 /* A free slot, or NULL with *err. */
@@ -223,12 +242,12 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 		}
 		for (uint32_t k = 0; k < SLOTS; k++) {
 			struct mail_slot *s = &box->slot[(thr->slot + k) % SLOTS];
-			uint32_t owner = 0;
-			if (atomic_compare_exchange_strong(&s->owner, &owner, thr->slot + 1) ||
-			    (look && take_over(thr, s, owner))) {
-				atomic_store(&s->state, MAIL_CLAIMED);
+			uint64_t w = atomic_load(&s->word);
+			/* A dead requester's, too: its reaper may be this very thread, later, so it is not waited for. What the proxy
+			 * is at is left to it. */
+			if ((STATE(w) == MAIL_FREE || (look && STATE(w) != MAIL_RUNNING && died(thr->m, w))) &&
+			    atomic_compare_exchange_strong(&s->word, &w, next_request(w, thr->slot + 1)))
 				return s;
-			}
 		}
 		sched_yield();
 	}
@@ -251,23 +270,20 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	if (write)
 		memcpy(data, local, n);
 	SHCA_FAILPOINT(NULL, "mail-claimed", NULL, 0);
-	atomic_store(&s->state, MAIL_PENDING);
+	/* nobody else changes what a living requester has claimed, but the proxy what is pending */
+	uint64_t w = atomic_load(&s->word);
+	atomic_store(&s->word, in_state(w, MAIL_PENDING));
 	SHCA_FAILPOINT(NULL, "mail-pending", NULL, 0);
 	atomic_fetch_add(&box->calls, 1);
 	shca_futex_wake(&box->calls);
-	for (;;) {
-		uint32_t state = atomic_load(&s->state);
-		if (state == MAIL_DONE)
-			break;
-		if (shca_futex_wait(&s->state, state, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
+	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE)
+		if (shca_futex_wait(futex_of(s), (uint32_t)w, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
 			return -ESRCH;	/* with all its memory, the slot included */
-	}
 	err = s->err;
 	if (!write && !err)
 		memcpy(local, data, n);
 	SHCA_FAILPOINT(NULL, "mail-done", NULL, 0);
-	atomic_store(&s->state, MAIL_FREE);
-	atomic_store(&s->owner, 0);
+	atomic_store(&s->word, nobodys(w));
 	return err;
 }
 
@@ -294,30 +310,36 @@ int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, ui
 	return 0;
 }
 
-/* ---- the reaper ------------------------------------------------------------------------------------------------ */
+/* ---- who takes a requester for dead ------------------------------------------------------------------------------ */
+
+bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead)
+{
+	struct shca_mailbox *box = mailbox_of(m, proc);
+	bool all = true;
+
+	for (uint32_t i = 0; box && i < SLOTS; i++) {
+		struct mail_slot *s = &box->slot[i];
+		uint64_t w = atomic_load(&s->word);
+		uint32_t requester = REQUESTER(w);
+		if (!requester || requester > SHCA_MAX_THREADS || atomic_load(&m->threads[requester - 1].owner) != dead + 1)
+			continue;
+		SHCA_FAILPOINT(NULL, "mail-cancel", NULL, 0);
+		/* the slots may have another user by now */
+		if (!died(m, w) || (STATE(w) == MAIL_RUNNING && !shca_proc_gone(m, proc)) ||
+		    !atomic_compare_exchange_strong(&s->word, &w, nobodys(w)))
+			all = false;
+	}
+	return all;
+}
 
 bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead)
 {
+	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 	bool all = true;
 
-	struct shca_member *m = thr->m;
-	uint32_t high = atomic_load(&m->hdr->proc_high);
-	for (uint32_t p = 0; p < high; p++) {
-		struct shca_mailbox *box = p == dead ? NULL : mailbox_of(m, p);
-		for (uint32_t i = 0; box && i < SLOTS; i++) {
-			struct mail_slot *s = &box->slot[i];
-			uint32_t owner = atomic_load(&s->owner), pending = MAIL_PENDING;
-			if (!owner || owner > SHCA_MAX_THREADS || atomic_load(&m->threads[owner - 1].owner) != dead + 1)
-				continue;
-			if (!atomic_compare_exchange_strong(&s->state, &pending, MAIL_FREE) &&
-			    atomic_load(&s->state) == MAIL_RUNNING && !shca_proc_gone(m, p)) {
-				all = false;
-				continue;
-			}
-			atomic_store(&s->state, MAIL_FREE);
-			atomic_store(&s->owner, 0);
-		}
-	}
+	for (uint32_t p = 0; p < high; p++)
+		if (p != dead && !shca_proxy_cancel_at(thr->m, p, dead))
+			all = false;
 	return all;
 }
 
