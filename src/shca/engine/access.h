@@ -19,12 +19,18 @@ static inline bool shca_within(uint64_t lo, uint64_t bytes, uint64_t addr, uint6
 	return len <= bytes && addr - lo <= bytes - len;
 }
 
-/* The region of a key, for a user in protection domain pd who needs all of these rights (IBV_ACCESS_*). NULL: refused. */
+/* Whether this key is a region's, and opens it to a user in protection domain pd who needs all of these rights (IBV_ACCESS_*). */
+static inline bool shca_opens(const struct shca_mr *mr, uint32_t key, uint32_t pd, uint32_t rights)
+{
+	return likely(atomic_load_explicit(&mr->key, memory_order_acquire) == key && mr->pd == pd && (mr->access & rights) == rights);
+}
+
+/* The region that a key opens to such a user. NULL: refused. */
 static inline struct shca_mr *shca_region(const struct shca_member *m, uint32_t key, uint32_t pd, uint32_t rights)
 {
-	struct shca_mr *mr = shca_mr_get(m, key);
+	struct shca_mr *mr = shca_mr_entry(m, key >> 8);
 
-	return likely(mr && mr->pd == pd && (mr->access & rights) == rights) ? mr : NULL;
+	return likely(mr && shca_opens(mr, key, pd, rights)) ? mr : NULL;
 }
 
 /* Where [addr, addr + len) of a region is. false: beyond its bounds. */
@@ -71,16 +77,17 @@ struct shca_responder {
 
 static inline bool shca_connected(uint8_t type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+	return likely(type == IBV_QPT_RC) || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
 }
 
 /* Whether queue `to` takes requests of qp. */
 static inline bool shca_answers(const struct shca_qp *qp, const struct shca_qp *to, const struct shca_address *a)
 {
+	if (likely(qp->type == IBV_QPT_RC))
+		return to->type == IBV_QPT_RC && to->dest_qpn == qp->qpn;
 	switch (qp->type) {
-	case IBV_QPT_RC:
 	case IBV_QPT_UC:
-		return to->type == qp->type && to->dest_qpn == qp->qpn;
+		return to->type == IBV_QPT_UC && to->dest_qpn == qp->qpn;
 	case IBV_QPT_XRC_SEND:
 		return to->type == IBV_QPT_XRC_RECV && to->dest_qpn == qp->qpn;
 	case IBV_QPT_UD:
@@ -107,7 +114,7 @@ static inline int shca_refusal(const struct shca_qp *to, int status)
 }
 
 /* Finds who answers qp. 0, SHCA_NOPEER, or the status with which the request fails. */
-static inline int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
+static inline __attribute__((always_inline)) int shca_responder_find(struct shca_thread *thr, struct shca_qp *qp, const struct shca_address *a,
 				      struct shca_responder *r)
 {
 	uint32_t number = shca_connected(qp->type) ? qp->dest_qpn : a->dqpn;

@@ -14,17 +14,18 @@
 
 #define BOUNCE 65536u
 
-/* I7: segments are read from memory that other processes write. */
-static inline bool sound(const struct shca_thread *thr, const struct shca_seg *seg)
+/* Where byte `skip` of a segment is mapped here; NULL: nowhere. false: there can be no such segment (I7: they are read from
+ * memory that other processes write). */
+static inline bool place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
 {
-	return seg->lane != SHCA_LANE_ARENA || shca_fits(thr->m, seg->where, seg->len);
-}
-
-static inline char *mapped(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg)
-{
-	if (seg->lane == SHCA_LANE_ARENA)
-		return thr->base + seg->where;
-	return proc == thr->m->slot ? (char *)(uintptr_t)seg->where : NULL;
+	if (likely(seg->lane == SHCA_LANE_ARENA)) {
+		if (unlikely(!shca_fits(thr->m, seg->where, seg->len)))
+			return false;
+		*at = thr->base + seg->where + skip;
+		return true;
+	}
+	*at = proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
+	return true;
 }
 
 /*
@@ -89,19 +90,24 @@ static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t r
 	return rc;
 }
 
+/* Both sides are mapped here. */
+static inline int store(char *dst, const char *src, uint64_t n, bool last)
+{
+	if (last)
+		shca_store_ordered(dst, src, n);
+	else
+		memcpy(dst, src, n);
+	return 0;
+}
+
 static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwhere, uint32_t sproc, const char *src,
 		uint64_t swhere, uint64_t n, bool last, bool *src_err)
 {
 	int rc;
 
 	*src_err = false;
-	if (dst && src) {
-		if (last)
-			shca_store_ordered(dst, src, n);
-		else
-			memcpy(dst, src, n);
-		return 0;
-	}
+	if (dst && src)
+		return store(dst, src, n, last);
 	if (src)
 		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {
@@ -168,13 +174,14 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	if (dst->n == 1 && src->n == 1 && len < SHCA_SHARE_MIN && dst->skip + len <= dst->seg->len &&
 	    src->skip + len <= src->seg->len) {
 		/* from one piece to one piece: what most requests are */
-		*src_err = !sound(thr, src->seg);
-		if (unlikely(*src_err || !sound(thr, dst->seg)))
+		char *to, *from;
+		*src_err = !place(thr, src->proc, src->seg, src->skip, &from);
+		if (unlikely(*src_err || !place(thr, dst->proc, dst->seg, dst->skip, &to)))
 			return -EFAULT;
-		char *to = mapped(thr, dst->proc, dst->seg), *from = mapped(thr, src->proc, src->seg);
-		return move(thr, dst->proc, to ? to + dst->skip : NULL, dst->seg->where + dst->skip, src->proc,
-			    from ? from + src->skip : NULL, src->seg->where + src->skip, len, order == SHCA_LAST_LINE_LAST,
-			    src_err);
+		if (likely(to && from))
+			return store(to, from, len, order == SHCA_LAST_LINE_LAST);
+		return move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,
+			    order == SHCA_LAST_LINE_LAST, src_err);
 	}
 	walk_start(&d, dst);
 	walk_start(&s, src);
@@ -196,16 +203,16 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 		}
 		uint64_t n = walk_left(&d), k = walk_left(&s);
 		const struct shca_seg *ds = &dst->seg[d.i], *ss = &src->seg[s.i];
-		*src_err = !sound(thr, ss);
-		if (*src_err || !sound(thr, ds))
+		char *to, *from;
+		*src_err = !place(thr, src->proc, ss, s.at, &from);
+		if (*src_err || !place(thr, dst->proc, ds, d.at, &to))
 			return -EFAULT;
 		if (k < n)
 			n = k;
 		if (len < n)
 			n = len;
-		char *dp = mapped(thr, dst->proc, ds), *sp = mapped(thr, src->proc, ss);
-		int rc = move(thr, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, src->proc, sp ? sp + s.at : NULL,
-			      ss->where + s.at, n, n == len && order == SHCA_LAST_LINE_LAST, src_err);
+		int rc = move(thr, dst->proc, to, ds->where + d.at, src->proc, from, ss->where + s.at, n,
+			      n == len && order == SHCA_LAST_LINE_LAST, src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);
@@ -229,12 +236,12 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			return -EFAULT;
 		const struct shca_seg *ds = &dst->seg[d.i];
 		uint64_t n = walk_left(&d);
-		if (!sound(thr, ds))
+		char *to;
+		if (!place(thr, dst->proc, ds, d.at, &to))
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		char *dp = mapped(thr, dst->proc, ds);
-		int rc = move(thr, dst->proc, dp ? dp + d.at : NULL, ds->where + d.at, thr->m->slot, s, 0, n, n == len, &src_err);
+		int rc = move(thr, dst->proc, to, ds->where + d.at, thr->m->slot, s, 0, n, n == len, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);

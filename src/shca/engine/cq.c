@@ -185,7 +185,7 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 {
 	if (!shca_cq_sound(thr->m, cq))
 		return false;
-	while (!shca_cq_try(thr, cq, pos, w0, w1)) {
+	for (struct shca_cq_spot spot; !shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1);) {
 		pos = shca_cq_count_from(thr, cq, pos);
 		if (!room(thr, cq, pos))
 			return false;

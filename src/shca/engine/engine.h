@@ -214,24 +214,38 @@ static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq
 		return pos;
 	return shca_cq_count_from(thr, cq, pos);
 }
-/* Who is to be told of a completion: the channel, queues that wait. */
-void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
-/* One completion at position pos. false: it is filled, or perhaps beyond what the consumer has released; or somebody was
- * faster; or the position comes from an old hint. */
-static inline bool shca_cq_try(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint64_t w0, uint64_t w1)
+/* A slot of a CQ, as it was when it was looked at. */
+struct shca_cq_spot {
+	uint64_t pos;
+	struct shca_cqe *e;
+	uint64_t w0, w1;
+	uint32_t lap;
+};
+/* Looks at the slot of position pos. false: it is filled, or perhaps beyond what the consumer has released; or the position comes
+ * from an old hint. */
+static inline bool shca_cq_look(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, struct shca_cq_spot *s)
 {
 	uint64_t size = 1ull << cq->log2;
-	struct shca_cqe *e = &shca_cq_ring(thr, cq)[pos & (size - 1)];
-	uint64_t o0 = atomic_load_explicit(&e->w0, memory_order_acquire), o1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
 
-	if (unlikely(!shca_cqe_free(o0, pos, cq->log2)) && SHCA_CQE_LAP(o0))
+	s->pos = pos;
+	s->lap = shca_cqe_lap(pos, cq->log2);
+	s->e = &shca_cq_ring(thr, cq)[pos & (size - 1)];
+	s->w0 = atomic_load_explicit(&s->e->w0, memory_order_acquire);
+	s->w1 = atomic_load_explicit(&s->e->w1, memory_order_relaxed);
+	if (unlikely(!shca_cqe_free(s->w0, pos, cq->log2)) && SHCA_CQE_LAP(s->w0))
 		return false;
-	if (unlikely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) >= size))
-		return false;
-	unsigned __int128 old = (unsigned __int128)o1 << 64 | o0;
-	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)shca_cqe_lap(pos, cq->log2) << 49;
-	return __sync_bool_compare_and_swap((unsigned __int128 *)e, old, new);
+	return likely(pos - atomic_load_explicit(&cq->floor, memory_order_relaxed) < size);
 }
+/* A completion comes there. false: somebody was faster. */
+static inline bool shca_cq_fill(const struct shca_cq_spot *s, uint64_t w0, uint64_t w1)
+{
+	unsigned __int128 old = (unsigned __int128)s->w1 << 64 | s->w0;
+	unsigned __int128 new = (unsigned __int128)w1 << 64 | w0 | (uint64_t)s->lap << 49;
+
+	return __sync_bool_compare_and_swap((unsigned __int128 *)s->e, old, new);
+}
+/* Who is to be told of a completion: the channel, queues that wait. */
+void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
 /* It is there. The CAS that made it visible is a full fence; it pairs with the fence between "armed = 1" and the second
  * look in shca_req_notify_cq and in a WAIT (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
@@ -250,19 +264,21 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 
 /* The completion of the running request of qp, at its responder (step RCQE) or at itself (SENT): journaled before, so that a
  * successor looks whether it is there (shca_cq_find), and puts it in only if it is not. false: it was lost. */
-static inline bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
+static inline __attribute__((always_inline)) bool shca_cq_complete(struct shca_thread *thr, struct shca_qp *qp, struct shca_cq *cq, uint32_t step, int status,
 				    uint64_t w0, uint64_t w1, bool solicited)
 {
 	if (!shca_cq_sound(thr->m, cq))
 		return false;
+	struct shca_cq_spot spot;
+	bool seen = shca_cq_look(thr, cq, atomic_load_explicit(&cq->tail, memory_order_acquire), &spot);
 	/* not the hint: behind it may stand an older completion of the same receive */
-	uint64_t pos = shca_cq_count(thr, cq);
+	uint64_t pos = likely(seen) ? spot.pos : shca_cq_count_from(thr, cq, spot.pos);
 
 	qp->step_status = (uint8_t)status;
 	qp->step_cq = (uint32_t)pos;
 	shca_step_to(qp, step);
 	SHCA_FAILPOINT(thr, step == SHCA_STEP_RCQE ? "rcqe" : "scqe", qp, step == SHCA_STEP_RCQE ? qp->step_op : SHCA_CQE_OP(w0));
-	bool there = likely(shca_cq_try(thr, cq, pos, w0, w1));
+	bool there = likely(seen && shca_cq_fill(&spot, w0, w1));
 	if (there)
 		shca_cq_placed(thr, cq, pos, solicited);
 	else
@@ -293,7 +309,8 @@ static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
 {
 	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
 }
-/* I7: whether what a receive queue says of its memory can be true. */
+/* I7: whether what a receive queue says of its memory can be true. A receive is a line or more. */
+_Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE, "shca_rq_sound");
 #define SHCA_RQ_LOG2_MAX 15
 #define SHCA_RQ_STRIDE_MAX 0xffc0u
 static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_rq *rq)
@@ -301,7 +318,7 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	uint32_t log2 = rq->log2, stride = rq->stride;
 	uint64_t word = atomic_load_explicit(&rq->ring, memory_order_acquire);
 
-	if (unlikely(log2 > SHCA_RQ_LOG2_MAX || stride < sizeof(struct shca_rwqe) || stride > SHCA_RQ_STRIDE_MAX ||
+	if (unlikely(log2 > SHCA_RQ_LOG2_MAX || stride - SHCA_LINE > SHCA_RQ_STRIDE_MAX - SHCA_LINE ||
 		     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc)))
 		return false;
 	/* nothing was posted to it so far */
@@ -310,8 +327,8 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	/* the owner stored them before the word */
 	shca_off wqes = rq->wqes, marks = rq->marks;
 	return likely((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
-		      shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
-		      shca_fits(m, marks, sizeof(uint64_t) << log2) && shca_fits(m, wqes, (uint64_t)stride << log2));
+		      shca_fits(m, wqes, (uint64_t)stride << log2) && shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
+		      shca_fits(m, marks, sizeof(uint64_t) << log2));
 }
 /* The receive queue at an offset; NULL: there can be none. */
 static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off off)

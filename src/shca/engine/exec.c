@@ -19,7 +19,7 @@ static inline struct shca_address address_of(const struct shca_req *req)
 	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
-static inline int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+static __attribute__((noinline)) int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 				 struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);

@@ -161,8 +161,8 @@ static inline void *shca_at(const char *base, shca_off off)
 /* I7: an offset read from shared memory need not be right. Whether [off, off + size) is mapped here. */
 static inline bool shca_fits(const struct shca_member *m, shca_off off, uint64_t size)
 {
-	/* 0 is no offset: as a distance from 1 it is beyond everything */
-	return off - 1 < m->bytes && size <= m->bytes - off;
+	/* 0 is no offset: as a distance from 1 it is beyond everything. A chunk is mapped everywhere. */
+	return ((__builtin_constant_p(size) && size <= SHCA_CHUNK) || size <= m->bytes) && off - 1 < m->bytes - size;
 }
 /* The object at such an offset. NULL if there can be none: outside, or not on a line. */
 static inline void *shca_at_checked(const struct shca_member *m, shca_off off, uint64_t size)

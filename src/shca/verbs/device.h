@@ -208,7 +208,7 @@ struct shca_user_qp {
 	bool shared_only;		/* cross-channel: never DIRECT */
 	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel */
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
-	bool writes;			/* ready, plain, and requests are not signaled unasked */
+	_Atomic bool writes;		/* ready, plain, and requests are not signaled unasked */
 	uint32_t pd_number;
 	struct shca_user_pd *pd;
 	struct shca_user_cq *scq, *rcq;

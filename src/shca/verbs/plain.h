@@ -65,7 +65,7 @@ static inline bool shca_target_valid(const struct shca_target *t, struct shca_ai
 /* Whether this queue runs writes here and now: connected, not failed, nothing before them. */
 static inline bool shca_runs_plain(const struct shca_user_qp *q)
 {
-	return q->writes &&
+	return atomic_load_explicit(&q->writes, memory_order_relaxed) &&
 	       !(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) |
 		 atomic_load_explicit(&q->sh->shared, memory_order_relaxed));
 }

@@ -404,7 +404,7 @@ int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	/* armed for any stays so (IBTA 11.4.2.2) */
 	atomic_fetch_or(&cq->sh->notify, solicited_only ? SHCA_CQ_ARM_SOLICITED : SHCA_CQ_ARM_ANY);
-	/* pairs with the CAS of shca_cq_try: a completion that the caller's next poll misses sees armed */
+	/* pairs with the CAS of shca_cq_fill: a completion that the caller's next poll misses sees armed */
 #if !defined(__x86_64__)
 	shca_full_fence();
 #endif

@@ -24,13 +24,19 @@ static inline struct shca_user_qp *lqp_of(struct ibv_qp *qp)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. */
+/* Resolves a local segment. false: no such right; the request will complete with IBV_WC_LOC_PROT_ERR. ground, unless NULL: its
+ * region, with the version, which is read before the key is found valid: it is counted up behind the key's end. */
 static inline __attribute__((always_inline)) bool resolve_local(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge,
-								bool write, struct shca_seg *seg)
+								bool write, struct shca_seg *seg, struct shca_ground *ground)
 {
-	struct shca_mr *mr = shca_region(m, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0);
+	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
 
-	if (unlikely(!mr) || mr->proc != m->slot)
+	if (unlikely(!mr))
+		return false;
+	if (ground)
+		*ground = (struct shca_ground){.index = sge->lkey >> 8,
+					       .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
+	if (unlikely(!shca_opens(mr, sge->lkey, pd, write ? IBV_ACCESS_LOCAL_WRITE : 0)) || mr->proc != m->slot)
 		return false;
 	return shca_region_at(m, mr, sge->addr, sge->length, seg);
 }
@@ -43,7 +49,7 @@ uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, in
 	uint8_t bad = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i]))
+		if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
 			bad = IBV_WC_LOC_PROT_ERR;
 		total += list[i].length;
 	}
@@ -354,7 +360,7 @@ static inline const char *local_source(struct shca_thread *thr, struct shca_user
 
 	if (is_inline)
 		return (const char *)(uintptr_t)sge->addr;
-	if (!resolve_local(thr->m, q->pd_number, sge, false, &seg))
+	if (!resolve_local(thr->m, q->pd_number, sge, false, &seg, NULL))
 		return NULL;
 	return seg.lane == SHCA_LANE_ARENA ? thr->base + seg.where : (const char *)(uintptr_t)seg.where;
 }
@@ -579,27 +585,34 @@ __attribute__((noinline)) int shca_post_any(struct shca_user_qp *q, struct ibv_s
 	return rc;
 }
 
-/* The rest of shca_post_send for data of more than a line, which takes calls. */
+/* The rest of shca_post_send for data of more than a line, which takes calls, and for queues that threads share. */
 static __attribute__((noinline)) int post_longer(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
 						 struct ibv_send_wr **bad)
 {
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
 
-	return shca_window_write(thr, q, aim_of(q, wr), piece, 2, len, false) ? 0 : shca_post_any(q, wr, bad);
+	shca_lock(&q->lock);
+	/* again, under the lock: another thread's request may have to be waited for */
+	bool done = len - 1 < q->max_inline && shca_runs_plain(q) &&
+		    shca_window_write(thr, q, aim_of(q, wr), piece, 2, len, false);
+	shca_unlock(&q->lock);
+	return done ? 0 : shca_post_any(q, wr, bad);
 }
 
 /*
  * The hottest path of the device: one inline write, of one or two short pieces, to a window that is remembered, by a thread that
- * is outside of the engine and needs no lock. It calls nothing; whatever else turns up is shca_post_any's.
+ * is outside of the engine. Without a lock it calls nothing; whatever else turns up is shca_post_any's.
  */
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct shca_user_qp *q = lqp_of(qp);
 
 	if (unlikely(!wr || wr->next || wr->opcode != IBV_WR_RDMA_WRITE || wr->send_flags != IBV_SEND_INLINE ||
-		     !q->lock.none || shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q)))
+		     shca_tls.id != q->m->id || !shca_tls.id || !shca_runs_plain(q)))
 		return q->type == IBV_QPT_UD ? shca_post_datagram(q, wr, bad) : shca_post_any(q, wr, bad);
+	if (!q->lock.none)
+		return post_longer(shca_tls.thr, q, wr, bad);
 	struct shca_piece piece[2];
 	uint64_t len = two_pieces(wr, piece);
 	if (len - 1 >= q->max_inline)
@@ -702,18 +715,6 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
 	shca_unlock(&rq->lock);
 }
 
-/* The region and its version, which is read before the key is found valid: it is counted up behind the key's end. */
-static inline bool resolve_receive(struct shca_member *m, uint32_t pd, const struct ibv_sge *sge, struct shca_seg *seg,
-				   struct shca_ground *ground)
-{
-	const struct shca_mr *mr = shca_mr_entry(m, sge->lkey >> 8);
-
-	if (unlikely(!mr))
-		return false;
-	*ground = (struct shca_ground){.index = sge->lkey >> 8, .version = atomic_load_explicit(&mr->version, memory_order_acquire)};
-	return resolve_local(m, pd, sge, true, seg);
-}
-
 /* Segments of no length are left out. */
 static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct ibv_recv_wr *wr, struct shca_rwqe *w,
 				uint32_t stride)
@@ -726,8 +727,7 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (!wr->sg_list[i].length)
 			continue;
-		if (unlikely(!resolve_receive(m, pd, &wr->sg_list[i], &w->sge[n],
-							  shca_rwqe_ground(w, stride, n)))) {
+		if (unlikely(!resolve_local(m, pd, &wr->sg_list[i], true, &w->sge[n], shca_rwqe_ground(w, stride, n)))) {
 			/* it is an error of the message that comes, not of the post (IBTA 11.6.2) */
 			w->bad = IBV_WC_LOC_PROT_ERR;
 			break;

@@ -504,7 +504,7 @@ static void apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask
 static void set_ready(struct shca_user_qp *qp, bool ready)
 {
 	qp->ready = ready;
-	qp->writes = ready && qp->plain && !qp->sq_sig_all;
+	atomic_store_explicit(&qp->writes, ready && qp->plain && !qp->sq_sig_all, memory_order_relaxed);
 }
 
 static void set_state(struct shca_user_qp *qp, enum ibv_qp_state s)
