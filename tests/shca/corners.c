@@ -490,6 +490,62 @@ static void stalls_elsewhere(void)
 	CHECK(completion(3) == IBV_WC_SUCCESS);
 }
 
+static struct {
+	struct ibv_qp *a;
+	pthread_t writer;
+} shared;
+
+static void *writes_inline(void *arg)
+{
+	char *at = (char *)mr->addr + 1024, text[8] = "written";
+	struct ibv_sge sge = {(uintptr_t)text, sizeof(text), 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+				 .wr.rdma = {.remote_addr = (uintptr_t)at, .rkey = mr->rkey}}, *bad;
+
+	(void)arg;
+	/* a thread that is new here goes the general way */
+	CHECK(shca_thread_get(r.m) && !shca_post_send(shared.a, &wr, &bad));
+	return NULL;
+}
+
+/* It comes to the queue's lock, which the sender holds. */
+static void writer_comes(void)
+{
+	CHECK(!pthread_create(&shared.writer, NULL, writes_inline, NULL));
+	naps(20);
+}
+
+/* A write of another thread, which finds the queue idle and has to wait for its lock, does not overtake what stalls meanwhile. */
+static void shared_queue(void)
+{
+	struct ibv_send_wr send = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	set_up();
+	struct ibv_qp *b = queue(&r, IBV_QPT_RC, 0, cq);
+	const char *at = (const char *)mr->addr + 1024;
+	shared.a = queue(&r, IBV_QPT_RC, 0, cq);
+	connect_to(shared.a, b->qp_num, 7);
+	connect_to(b, shared.a->qp_num, 7);
+	/* the window is remembered */
+	writes_inline(NULL);
+	CHECK(!strcmp(at, "written"));
+	memset((char *)mr->addr + 1024, 0, 8);
+	meet("exec", writer_comes);
+	CHECK(!shca_post_send(shared.a, &send, &bad));
+	CHECK(meeting.met && !pthread_join(shared.writer, NULL));
+	if (*(const volatile char *)at)
+		FAIL("a write overtakes the request before it");
+	receive(b);
+	/* of the receive, or of the request */
+	struct ibv_wc wc;
+	for (int n = 0, i = 0; n < 2; n += shca_poll_cq(cq, 1, &wc), i++, rig_nap())
+		if (i > 10000)
+			FAIL("%d completions, not 2", n);
+	for (int i = 0; *(const volatile char *)at != 'w'; i++, rig_nap())
+		if (i > 10000)
+			FAIL("the write does not come");
+}
+
 /* No CQ names a queue that is gone. */
 static void waiting_queue_goes(void)
 {
@@ -822,7 +878,7 @@ static const struct {
 	void (*play)(void);
 } cases[] = {
 	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
-	{"region-goes", region_goes},
+	{"region-goes", region_goes}, {"shared-queue", shared_queue},
 	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
 	{"enabled-queue-resets", enabled_queue_resets},
 	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
