@@ -204,7 +204,7 @@ static const struct point {
 	enum sleep sleep;
 } points[] = {
 	{"event-raised", CHANNEL}, {"ring", CHANNEL}, {"rung", CHANNEL}, {"limit", ASYNC}, {"ring", ASYNC}, {"ring", WRITTEN},
-	{"woken", WRITTEN},
+	{"woken", WRITTEN}, {"cqe-visible", CHANNEL},
 };
 
 static struct stage {
@@ -214,7 +214,21 @@ static struct stage {
 	_Atomic uint32_t asleep, dead, done, reaped;
 } *st;
 
-static void sleep_on_channel(struct ibv_comp_channel *ch)
+/* It has had asynchronous events, and has none. */
+static void reads_an_event(struct rig *r)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_srq_attr limit = {.srq_limit = 2};
+	struct ibv_srq *srq = shca_create_srq(r->pd, &sa);
+	struct ibv_async_event ev;
+
+	CHECK(srq && !shca_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+	CHECK(readable(r->ctx->async_fd, 0) && !shca_get_async_event(r->ctx, &ev));
+	shca_ack_async_event(&ev);
+	CHECK(!shca_destroy_srq(srq) && !readable(r->ctx->async_fd, 0));
+}
+
+static void sleep_on_channel(const struct rig *r, struct ibv_comp_channel *ch)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -231,6 +245,8 @@ static void sleep_on_channel(struct ibv_comp_channel *ch)
 	rig_await(&st->reaped, 1);
 	if (readable(ch->fd, 0))
 		FAIL("poll says readable, and there is no event");
+	if (readable(r->ctx->async_fd, 0))
+		FAIL("a death makes poll say that there is an asynchronous event");
 }
 
 static void sleep_on_events(struct rig *r)
@@ -265,13 +281,15 @@ static void role_b(const struct point *p)
 		CHECK(!(srq ? shca_post_srq_recv(srq, &wr, &bad) : shca_post_recv(qp, &wr, &bad)));
 	if (srq)
 		CHECK(!shca_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
-	if (p->sleep == CHANNEL)
+	if (p->sleep == CHANNEL) {
+		reads_an_event(&r);
 		CHECK(!shca_req_notify_cq(cq, 0));
+	}
 	uint32_t seen = p->sleep == WRITTEN ? shca_sleep_prepare(r.m) : 0;
 	st->qpn = qp->qp_num;
 	atomic_store(&st->asleep, 1);
 	if (p->sleep == CHANNEL) {
-		sleep_on_channel(ch);
+		sleep_on_channel(&r, ch);
 	} else if (p->sleep == ASYNC) {
 		sleep_on_events(&r);
 	} else {

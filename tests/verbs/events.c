@@ -299,6 +299,43 @@ static void access_error(struct vt *t, struct vt *other)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_cq(ocq), "destroy");
 }
 
+static bool has_event(struct vt *t)
+{
+	return readable(t->ctx->async_fd, 0);
+}
+
+/* An event that nobody has read goes with its object, and poll(2) says so. What another object has to tell stays. */
+static void goes_unread(struct vt *t)
+{
+	struct ibv_srq_init_attr i = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 4 };
+	struct ibv_cq *cq = vt_cq(t, 64, NULL);
+
+	for (int reset = 0; reset < 2; reset++) {
+		struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, cq, NULL);
+		vt_connect_pair(a, b);
+		CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, 8), 0, 0x123400), "post");
+		vt_expect(cq, 1, IBV_WC_REM_ACCESS_ERR);
+		CHECK(has_event(t), "no event");
+		CHECK(!reset || !vt_to(b, IBV_QPS_RESET), "reset");
+		CHECK(!reset || !has_event(t), "the event of a queue that was reset");
+		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !has_event(t), "the event of a queue that is gone");
+	}
+	struct ibv_srq *stays = ibv_create_srq(t->pd, &i), *goes = ibv_create_srq(t->pd, &i);
+	CHECK(stays && goes && !ibv_modify_srq(stays, &limit, IBV_SRQ_LIMIT) && !ibv_modify_srq(goes, &limit, IBV_SRQ_LIMIT), "limits");
+	CHECK(!ibv_destroy_srq(goes) && has_event(t), "the event of a shared queue that stays");
+	CHECK(!ibv_destroy_srq(stays) && !has_event(t), "the event of a shared queue that is gone");
+
+	struct ibv_cq *small = vt_cq(t, 8, NULL);
+	struct ibv_qp *qp = small_qp(t, cq, small);
+	CHECK(!vt_init(qp), "INIT");
+	for (int n = 0; n <= small->cqe; n++)
+		CHECK(!vt_recv(qp, (uint64_t)n, vt_sge(mr, 0, 8)), "receive");
+	CHECK(!vt_to(qp, IBV_QPS_ERR) && has_event(t), "an overrun");
+	CHECK(!ibv_destroy_qp(qp) && has_event(t) && !ibv_destroy_cq(small) && !has_event(t), "the event of a CQ that is gone");
+	CHECK(!ibv_destroy_cq(cq), "destroy");
+}
+
 int main(void)
 {
 	vt_fabric();
@@ -311,6 +348,7 @@ int main(void)
 	overrun_datagrams(&t);
 	overrun_requests(&t);
 	access_error(&t, &other);
+	goes_unread(&t);
 	CHECK(!ibv_dereg_mr(mr), "dereg");
 	vt_close(&other);
 	vt_close(&t);

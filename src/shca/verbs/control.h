@@ -96,6 +96,7 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
+void shca_events_gone(struct shca_context *c);
 
 /* ---- pd.c --------------------------------------------------------------------------------------------------- */
 

@@ -370,6 +370,8 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 	/* whoever rings it has done so */
 	if (cq->cq.channel && atomic_load(&cq->sh->notify) & SHCA_CQ_EVENT)
 		drop_rings(thr, c, cq->cq.channel);
+	if (atomic_load(&cq->sh->error) & SHCA_ERROR_EVENT)
+		shca_events_gone(c);
 	shca_off more = atomic_load(&cq->sh->waiters.more);
 	while (more) {
 		shca_off next = atomic_load(&((struct shca_cq_waiters *)shca_at(m->base, more))->more);

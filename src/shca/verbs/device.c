@@ -660,6 +660,13 @@ static void dispatch_events(struct shca_node *node)
 	pthread_mutex_unlock(&node->mutex);
 }
 
+/* An object went, or was reset, with an unread event: async_fd is not to be readable for what nobody can get any more. No lock
+ * is held. */
+void shca_events_gone(struct shca_context *c)
+{
+	dispatch_events(c->node);
+}
+
 int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
 	struct shca_context *c = shca_context_of(ctx);

@@ -613,7 +613,8 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 	shca_leave(thr);
 }
 
-static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
+/* unread: whether the queue had events that nobody has got. */
+static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unread)
 {
 	struct shca_qp *sh = qp->sh;
 	struct shca_user_rq fresh = { .size = 0 }, old = { .size = 0 };
@@ -653,7 +654,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 	atomic_store(&sh->shared, qp->shared_only);
 	atomic_store(&sh->fail, 0);
 	atomic_store(&sh->step, SHCA_STEP_NONE);
-	atomic_store(&sh->events, 0);
+	*unread = atomic_exchange(&sh->events, 0) != 0;
 	sh->dest_qpn = sh->peer_proc = 0;
 	atomic_store(&sh->peer_dead, 0);
 	atomic_store(&sh->rnr_since, 0);
@@ -712,6 +713,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	struct shca_qp *sh = qp->sh;
+	bool unread = false;
 	int err = 0;
 
 	if (shca_inherited(ibqp->context))
@@ -739,7 +741,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		goto out;
 	if (to == IBV_QPS_RESET) {
-		err = from == IBV_QPS_RESET ? 0 : to_reset(thr, qp);
+		err = from == IBV_QPS_RESET ? 0 : to_reset(thr, qp, &unread);
 		goto out;
 	}
 	if (to == IBV_QPS_ERR) {
@@ -766,6 +768,8 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	}
 out:
 	pthread_mutex_unlock(&ibqp->mutex);
+	if (unread)	/* whoever reads events locks the context's list before the queue */
+		shca_events_gone(shca_context_of(ibqp->context));
 	return err;
 }
 
@@ -860,6 +864,8 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	SHCA_FAILPOINT(thr, "destroy-unlisted", sh, 0);
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "destroy-quiesced", sh, 0);
+	if (atomic_load(&sh->events))
+		shca_events_gone(c);
 	shca_account(m, sh);
 	if (qp->scq)
 		shca_cq_clean(qp->scq, sh->qpn, NULL);

@@ -202,6 +202,8 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	if (!thr)
 		return;
 	shca_quiesce(thr, thr->m->slot);
+	if ((atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT) || (atomic_load(&srq->rq.sh->error) & SHCA_ERROR_EVENT))
+		shca_events_gone(c);
 	shca_local_set(m, srq->number, SHCA_KIND_NONE, NULL);
 	shca_number_free(m, srq->number);
 	shca_user_rq_free(m, &srq->rq);
