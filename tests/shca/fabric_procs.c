@@ -482,6 +482,8 @@ static int forked_child(void *arg)
 {
 	struct shca_member *m = arg, own;
 	CHECK(m->forked && m->fd.n < 0);
+	/* nor does it keep the memory, which would outlive its parent in it */
+	CHECK(msync(m->base, 4096, MS_ASYNC) && errno == ENOMEM);
 	CHECK(!shca_thread_get(m) && errno == ESTALE);
 	shca_engine_leave(m);
 	join(&own);
@@ -555,7 +557,7 @@ static const struct {
 	{ "cgroup_v2", case_cgroup_v2 },
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
-	{ "other_version", case_other_version },
+	{ "other_version", case_other_version }, { "no_fabric", case_no_fabric }, { "span", case_span },
 	{ "bells", case_bells },	{ "proxy", case_proxy },
 };
 #define NCASES (sizeof(cases) / sizeof(cases[0]))

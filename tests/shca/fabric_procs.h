@@ -55,6 +55,8 @@ int case_cgroup_v2(void);
 int case_other_user(void);
 int case_refused(void);
 int case_other_version(void);
+int case_no_fabric(void);
+int case_span(void);
 
 /* fabric_procs_wake.c */
 int case_nap(void);

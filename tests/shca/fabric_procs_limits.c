@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -335,6 +336,85 @@ int case_other_version(void)
 	CHECK(strstr(text, "another version of libshca"));
 	close(name);
 	close(made);
+	return 0;
+}
+
+/* What looks like a fabric and is none: a file that can be made shorter, or whose header cannot be right. Who inherits it passes it
+ * over, and looks for its fabric by name. */
+static int passes_over(void *file)
+{
+	struct shca_member m;
+	struct stat st;
+	int err = fstat(*(int *)file, &st) ? -errno : shca_engine_join(&m, NULL);
+	if (err)
+		return -err;
+	bool other = m.fd.ino != st.st_ino && !strcmp(m.hdr->name, fabric);
+	shca_engine_leave(&m);
+	return other ? 0 : 1;
+}
+static int copy_of(int file)
+{
+	struct shca_header h;
+	struct stat st;
+	int fd = memfd_create("unsealed", MFD_ALLOW_SEALING);
+	CHECK(fd >= 0 && !fstat(file, &st) && pread(file, &h, sizeof(h), 0) == sizeof(h));
+	CHECK(!ftruncate(fd, st.st_size) && pwrite(fd, &h, sizeof(h), 0) == sizeof(h));
+	return fd;
+}
+int case_no_fabric(void)
+{
+	char text[4096], fd[16];
+	setenv("SHCA_FABRIC", fabric, 1);
+	for (int i = 0; i < 5; i++) {
+		int file = shca_fabric_create(fabric);
+		struct shca_header h;
+		CHECK(file >= 0 && pread(file, &h, sizeof(h), 0) == sizeof(h));
+		switch (i) {
+		case 0: file = copy_of(file); break;
+		case 1: h.bytes += SHCA_CHUNK; break;
+		case 2: h.first_chunk += 1; break;		/* the tables would reach beyond the file */
+		case 3: h.first_chunk = h.nchunks; break;
+		case 4: h.magic ^= 1; break;
+		}
+		CHECK(i == 0 || pwrite(file, &h, sizeof(h), 0) == sizeof(h));
+		CHECK(!fcntl(file, F_SETFD, 0));
+		snprintf(fd, sizeof(fd), "%d", file);
+		setenv("SHCA_FABRIC_FD", fd, 1);
+		int status = capture(passes_over, &file, text, sizeof(text));
+		if (status)
+			fprintf(stderr, "file %d: status %d: %s", i, status, text);
+		CHECK(status == 0);
+		close(file);
+	}
+	return 0;
+}
+
+/* A span that is out of range is replaced by the nearest that is not, and that is said. */
+static int spans(void *bytes)
+{
+	struct shca_member m;
+	join(&m);
+	bool as_wanted = m.hdr->bytes == *(uint64_t *)bytes;
+	shca_engine_leave(&m);
+	return as_wanted ? 0 : 1;
+}
+int case_span(void)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+		bool said;
+	} want[] = {
+		{ "1m", 64ull << 20, true }, { "0", 64ull << 20, true }, { "64m", 64ull << 20, false },
+		{ "200m", 200ull << 20, false }, { "32t", 16ull << 40, true },
+	};
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+		char text[4096];
+		uint64_t bytes = want[i].bytes;
+		setenv("SHCA_RESERVE", want[i].text, 1);
+		CHECK(capture(spans, &bytes, text, sizeof(text)) == 0);
+		CHECK((strstr(text, "out of range") != NULL) == want[i].said);
+	}
 	return 0;
 }
 

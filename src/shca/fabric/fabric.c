@@ -460,10 +460,8 @@ int shca_fabric_join(struct shca_member *m, const char *name)
 	}
 	m->fd = (struct shca_fd){ .n = fd, .dev = st.st_dev, .ino = st.st_ino };
 	if (shca_member_has(st.st_dev, st.st_ino)) {
-		/* find.c does not open such a file, so this is the inherited one, which the other member uses too */
 		shca_error("this process is a member of the fabric already");
 		err = -EBUSY;
-		was_inherited = true;
 		goto not_mapped;
 	}
 	err = map_file(m, fd, PROT_READ | PROT_WRITE, 0);

@@ -219,10 +219,6 @@ static int open_candidate(const struct candidate *c, const char *name)
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return -ENOTTY;
-	if (shca_member_has(st.st_dev, st.st_ino)) {
-		shca_error("this process is a member of the fabric \"%s\" already", name);
-		return -EBUSY;
-	}
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
