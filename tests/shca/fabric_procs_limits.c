@@ -392,10 +392,10 @@ int case_no_fabric(void)
 /* A span that is out of range is replaced by the nearest that is not, and that is said. */
 static int spans(void *bytes)
 {
-	struct shca_member m;
-	join(&m);
-	bool as_wanted = m.hdr->bytes == *(uint64_t *)bytes;
-	shca_engine_leave(&m);
+	struct shca_header h;
+	int fd = shca_fabric_create(fabric);
+	bool as_wanted = fd >= 0 && pread(fd, &h, sizeof(h), 0) == sizeof(h) && h.bytes == *(uint64_t *)bytes;
+	close(fd);
 	return as_wanted ? 0 : 1;
 }
 int case_span(void)
@@ -412,7 +412,10 @@ int case_span(void)
 		char text[4096];
 		uint64_t bytes = want[i].bytes;
 		setenv("SHCA_RESERVE", want[i].text, 1);
-		CHECK(capture(spans, &bytes, text, sizeof(text)) == 0);
+		int status = capture(spans, &bytes, text, sizeof(text));
+		if (status)
+			fprintf(stderr, "SHCA_RESERVE=%s: status %d: %s", want[i].text, status, text);
+		CHECK(status == 0);
 		CHECK((strstr(text, "out of range") != NULL) == want[i].said);
 	}
 	return 0;

@@ -505,6 +505,7 @@ static void unlock_list(struct shca_context *c, struct ibv_exp_task *task, const
 		} else if (task->task_type == IBV_EXP_TASK_RECV)
 			unlock_once(&q->rq->task, &q->rq->lock);
 	}
+	/* what its queues counted, and a list that was refused has not posted, counts no more */
 	c->tasks++;
 }
 
@@ -601,7 +602,6 @@ int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struc
 	if (!thr)
 		return ENOMEM;
 	pthread_mutex_lock(&c->cross);
-	c->tasks++;
 	shca_enter(thr);
 	int rc = lock_list(c, task, bad);
 	const struct ibv_exp_task *locked = rc ? *bad : NULL;
