@@ -96,7 +96,9 @@ static const uint64_t values[] = {
 	0xffffffffffffffffull, 0xffffffffffffffc0ull, 0x7fffffffffffffc0ull, 0x0000400000000000ull, 0x00000000ffffffffull,
 	0x8000000000000048ull, 0x5555555555555555ull,
 };
-#define VALUES (sizeof(values) / sizeof(values[0]))
+#define MOVED (sizeof(values) / sizeof(values[0]))	/* one more: what stands there, but out of the fabric's reach */
+#define VALUES (MOVED + 1)
+#define OUT_OF_REACH 0x0000400000000000ull
 
 static void *object_of(struct stage *s, enum object o)
 {
@@ -257,7 +259,7 @@ static bool told(struct stage *s)
 }
 
 /* A process of its own: 0: an error was told; 2: nothing. */
-static int play(const struct field *f, uint64_t value, enum traffic t, bool remembered)
+static int play(const struct field *f, const uint64_t *scribble, enum traffic t, bool remembered)
 {
 	struct stage s;
 
@@ -271,6 +273,9 @@ static int play(const struct field *f, uint64_t value, enum traffic t, bool reme
 	char *at = (char *)object_of(&s, f->object) + f->at;
 	if (remembered && (f->object == RECEIVE || f->object == URECEIVE))
 		at += ((struct shca_rq *)object_of(&s, f->object == RECEIVE ? RQ : URQ))->stride;
+	uint64_t value = 0;
+	memcpy(&value, at, f->size);
+	value = scribble ? *scribble : value | OUT_OF_REACH;
 	if (!memcmp(at, &value, f->size))
 		return 0;	/* it is what stood there */
 	memcpy(at, &value, f->size);
@@ -372,17 +377,18 @@ int main(void)
 				}
 				while (r->pid)
 					r++;
+				const uint64_t *value = v / 2 == MOVED ? NULL : &values[v / 2];
 				/* what is remembered is right; an offset within the fabric cannot be told from the true one */
-				*r = (struct running){.f = f, .value = values[v / 2], .t = (enum traffic)t, .remembered = remembered,
+				*r = (struct running){.f = f, .value = value ? *value : OUT_OF_REACH, .t = (enum traffic)t, .remembered = remembered,
 						      .may_pass = f->may_pass || (remembered && t == PLAIN) ||
-								  (f->object == MR && values[v / 2] <= UINT32_MAX)};
+								  (f->object == MR && value && *value <= UINT32_MAX)};
 				cases++;
 				busy++;
 				r->pid = fork();
 				CHECK(r->pid >= 0);
 				if (!r->pid) {
 					alarm(60);
-					_exit(play(f, r->value, r->t, remembered));
+					_exit(play(f, value, r->t, remembered));
 				}
 			}
 	while (busy--)

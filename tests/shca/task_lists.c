@@ -231,77 +231,52 @@ static void threads(void)
 		CHECK(!shca_destroy_qp(end[i]));
 }
 
-/* A list holds its queues: what another thread posts to one of them comes before it or behind it. */
-
-enum { LISTS, POSTS };
-
-struct poster {
-	struct ibv_qp *qp;
-	int kind;
-	_Atomic uint32_t *go;
+/* A list waits for the thread that is posting to one of its queues, to send or to receive. */
+struct lister {
+	struct ibv_exp_task task[2];
+	_Atomic uint32_t begun, done;
 };
 
-static int post_list(struct ibv_qp *qp, uint64_t first)
+static void *post_list(void *arg)
 {
-	struct ibv_exp_send_wr wr[2] = {send_nop(first << 1 | LISTS), send_nop((first + 1) << 1 | LISTS)};
-	struct ibv_exp_task task = {.task_type = IBV_EXP_TASK_SEND, .item = {.qp = qp, .send_wr = wr}}, *bad;
+	struct lister *l = arg;
+	struct ibv_exp_task *bad;
 
-	wr[0].next = &wr[1];
-	return shca_exp_post_task(r.ctx, &task, &bad);
-}
-
-static int post_one(struct ibv_qp *qp, uint64_t n)
-{
-	struct ibv_send_wr wr = {.wr_id = n << 1 | POSTS, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = (uintptr_t)mr->addr, .rkey = mr->rkey}}, *bad;
-
-	return shca_post_send(qp, &wr, &bad);
-}
-
-static void *posts(void *arg)
-{
-	struct poster *p = arg;
-	int rc;
-
-	atomic_fetch_add(p->go, 1);
-	while (atomic_load(p->go) < 2)
-		;
-	for (uint64_t n = 0; n < ROUNDS; n += p->kind == LISTS ? 2 : 1) {
-		while ((rc = p->kind == LISTS ? post_list(p->qp, n) : post_one(p->qp, n)) == ENOMEM)
-			sched_yield();
-		if (rc)
-			FAIL("%s: %s", p->kind == LISTS ? "post_task" : "post_send", strerror(rc));
-	}
+	atomic_store(&l->begun, 1);
+	CHECK(!shca_exp_post_task(r.ctx, l->task, &bad));
+	atomic_store(&l->done, 1);
 	return NULL;
+}
+
+static void held_queue(struct ibv_qp *q, struct shca_lock *lock)
+{
+	struct ibv_exp_send_wr nop = send_nop(1);
+	struct ibv_recv_wr recv = {.wr_id = 1};
+	struct lister l = {{{.task_type = IBV_EXP_TASK_SEND, .item = {.qp = q, .send_wr = &nop}},
+			    {.task_type = IBV_EXP_TASK_RECV, .item = {.qp = q, .recv_wr = &recv}}}, 0, 0};
+	pthread_t id;
+
+	l.task[0].next = &l.task[1];
+	shca_lock(lock);
+	CHECK(!pthread_create(&id, NULL, post_list, &l));
+	rig_await(&l.begun, 1);
+	for (int i = 0; i < 50; i++) {
+		rig_nap();
+		if (atomic_load(&l.done))
+			FAIL("a list was posted to a queue that another thread held");
+	}
+	shca_unlock(lock);
+	CHECK(!pthread_join(id, NULL));
 }
 
 static void lists_and_posts(void)
 {
 	struct ibv_qp *q = queue(0, cq), *peer = queue(0, cq);
-	uint64_t next[2] = {0, 0};
-	_Atomic uint32_t go = 0;
-	pthread_t id[2];
 
 	connect_both(q, peer);
-	struct poster p[2] = {{q, LISTS, &go}, {q, POSTS, &go}};
-	for (int i = 0; i < 2; i++)
-		CHECK(!pthread_create(&id[i], NULL, posts, &p[i]));
-	while (next[LISTS] < ROUNDS || next[POSTS] < ROUNDS) {
-		struct ibv_wc wc;
-		int n = shca_poll_cq(cq, 1, &wc);
-		CHECK(n >= 0);
-		if (!n) {
-			sched_yield();
-			continue;
-		}
-		uint64_t want = next[wc.wr_id & 1]++;
-		if (wc.status != IBV_WC_SUCCESS || wc.wr_id >> 1 != want)
-			FAIL("%s %lu instead of %lu, %s", wc.wr_id & 1 ? "request" : "request of a list", (unsigned long)(wc.wr_id >> 1),
-			     (unsigned long)want, ibv_wc_status_str(wc.status));
-	}
-	for (int i = 0; i < 2; i++)
-		CHECK(!pthread_join(id[i], NULL));
-	CHECK(!completions(cq) && !shca_destroy_qp(q) && !shca_destroy_qp(peer));
+	held_queue(q, &shca_user_qp_of(q)->lock);
+	held_queue(q, &shca_user_qp_of(q)->rq->lock);
+	CHECK(completions(cq) == 2 && !shca_destroy_qp(q) && !shca_destroy_qp(peer));
 }
 
 /* ---- CQs that are waited for --------------------------------------------------------------------------------------------- */
