@@ -114,6 +114,13 @@ tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_costs_LDFLAGS = $(NOWRAP)
 
 # Two that come together at one instruction, and what is left of who has gone.
+check_PROGRAMS += tests/shca/successors
+TESTS += tests/shca/successors
+tests_shca_successors_SOURCES = tests/shca/successors.c $(shca_rig)
+tests_shca_successors_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_successors_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_successors_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/corners
 TESTS += tests/shca/corners
 tests_shca_corners_SOURCES = tests/shca/corners.c $(shca_rig)

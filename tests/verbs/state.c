@@ -121,6 +121,14 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	vt_expect(cq, 5, IBV_WC_WR_FLUSH_ERR);
 	CHECK(!vt_send(b, 6, s, 0), "a send in ERR");
 	vt_expect(cq, 6, IBV_WC_WR_FLUSH_ERR);
+	/* each has its completion, and its place until that is polled: what nobody polls cannot overrun the CQ */
+	for (uint64_t n = 0; n < 64; n++)
+		CHECK(!vt_send(b, n, s, 0), "send %lu in ERR", (unsigned long)n);
+	CHECK(vt_send(b, 64, s, 0) == ENOMEM, "more sends than the queue has room for");
+	for (uint64_t n = 0; n < 64; n++)
+		vt_expect(cq, n, IBV_WC_WR_FLUSH_ERR);
+	CHECK(!vt_send(b, 6, s, 0), "a send in ERR");
+	vt_expect(cq, 6, IBV_WC_WR_FLUSH_ERR);
 
 	/* reset forgets what was posted and what had completed, and the pair works again */
 	CHECK(!vt_recv(b, 7, s), "a receive in ERR");

@@ -391,6 +391,7 @@ static void *helper_main(void *arg)
 		pthread_mutex_unlock(&h->lock);
 		if (stop)
 			break;
+		SHCA_FAILPOINT(thr, "helper-awake", NULL, 0);
 		run_timers(h, thr);
 		uint64_t now = monotonic_ns();
 		bool all = now >= all_at, asked = atomic_exchange(&m->proc->look, 0);

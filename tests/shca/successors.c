@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who comes after, and who is in between: the next user of a dead process's slot, the reaper of a reaper; a request on its way
+ * while its responder's process is reaped, its shared receive queue destroyed, its region taken away. Virtual processes, and
+ * threads that are held at one point of the engine. Each case is a process of its own.
+ *
+ *     successors [CASE]
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+/* ---- threads that are held ----------------------------------------------------------------------------------------- */
+
+static struct {
+	const struct shca_member *_Atomic m;	/* a thread of this process */
+	const char *at;				/* at this point */
+	_Atomic uint32_t held;
+} hold;
+
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
+{
+	(void)qp;
+	(void)op;
+	if (!thr || thr->m != atomic_load(&hold.m) || strcmp(name, hold.at))
+		return;
+	atomic_store(&hold.held, 1);
+	while (thr->m == atomic_load(&hold.m))
+		rig_nap();
+}
+
+static void hold_at(const struct rig *r, const char *at)
+{
+	hold.at = at;
+	atomic_store(&hold.held, 0);
+	atomic_store(&hold.m, r->m);
+}
+
+static void let_go(void)
+{
+	atomic_store(&hold.m, NULL);
+}
+
+static void naps(int n)
+{
+	while (n--)
+		rig_nap();
+}
+
+static pthread_t begin(void *(*f)(void *), void *arg)
+{
+	pthread_t t;
+
+	CHECK(!pthread_create(&t, NULL, f, arg));
+	return t;
+}
+
+static void joined(pthread_t t)
+{
+	CHECK(!pthread_join(t, NULL));
+}
+
+/* ---- the stage ------------------------------------------------------------------------------------------------------- */
+
+enum { BYTES = 1 << 16 };
+
+static struct rig a, b, c;		/* three processes of one fabric */
+
+static void set_up(void)
+{
+	rig_virtual(&a, NULL);
+	rig_virtual(&b, &a);
+	rig_virtual(&c, &a);
+}
+
+static uint32_t state_of(uint32_t slot)
+{
+	return atomic_load(&a.m->procs[slot].state) & 255;
+}
+
+static struct ibv_qp *queue(struct rig *r, uint32_t flags, struct ibv_cq *cq)
+{
+	struct rig_qp_attr at = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = 8, .recv_wr = 8, .sge = 1};
+	struct ibv_qp *qp = rig_qp(r, &at);
+
+	rig_init(qp);
+	return qp;
+}
+
+static void connect_both(struct ibv_qp *p, struct ibv_qp *q)
+{
+	struct ibv_qp *end[2] = {p, q};
+
+	for (int i = 0; i < 2; i++) {
+		struct rig_path path = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		rig_rtr(end[i], &path);
+		rig_rts(end[i], &path);
+	}
+}
+
+static struct ibv_mr *region(struct rig *r)
+{
+	char *p = shca_buf_alloc(r->ctx, BYTES);
+
+	CHECK(p);
+	struct ibv_mr *mr = shca_reg_mr(r->pd, p, BYTES, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	CHECK(mr);
+	return mr;
+}
+
+static enum ibv_wc_status completion(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
+		if (i > 20000)
+			FAIL("a request does not complete");
+	return wc.status;
+}
+
+static void *reaps(void *arg)
+{
+	struct rig *const *who = arg;		/* the reaper, the dead one */
+
+	shca_reap(shca_thread_get(who[0]->m), who[1]->m->slot);
+	return NULL;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------------------------------- */
+
+/* c dies, b cleans up after it, and the slot has another user before a looks: a's queue is told all the same, and that user
+ * is not taken for the dead one. */
+static void next_user(void)
+{
+	struct rig next, *who[2] = {&b, &c};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, 0, cq), *q = queue(&c, 0, rig_cq(&c, 16, NULL));
+	connect_both(p, q);
+	uint32_t slot = c.m->slot, deaths = atomic_load(&a.m->procs[slot].deaths);
+	hold_at(&a, "helper-awake");
+	shca_helper_call(a.m, a.m->slot);
+	rig_await(&hold.held, 1);
+	shca_engine_kill(c.m);
+	joined(begin(reaps, who));
+	CHECK(state_of(slot) == SHCA_PROC_FREE && atomic_load(&a.m->procs[slot].deaths) == deaths + 1);
+	if (atomic_load(&rig_sh(p)->peer_dead))
+		FAIL("a process that was held has cleaned up");
+	rig_virtual(&next, &a);
+	CHECK(next.m->slot == slot);
+	let_go();
+	for (int i = 0; !atomic_load(&rig_sh(p)->peer_dead); i++, rig_nap())
+		if (i > 20000)
+			FAIL("a queue is not told that its peer has died, whose slot has another user");
+	struct ibv_qp *mine = queue(&a, 0, cq), *its = queue(&next, 0, rig_cq(&next, 16, NULL));
+	connect_both(mine, its);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	CHECK(!shca_post_send(mine, &wr, &bad) && completion(cq) == IBV_WC_SUCCESS);
+	CHECK(state_of(slot) == SHCA_PROC_LIVE && !atomic_load(&rig_sh(mine)->peer_dead));
+}
+
+/* Whoever cleans up after a reaper goes on with what that was at, before the reaper's slot has another user. */
+static void reaper_dies(void)
+{
+	struct rig *of_b[2] = {&b, &c}, *of_a[2] = {&a, &b};
+
+	set_up();
+	hold_at(&b, "reap-own");
+	shca_engine_kill(c.m);
+	begin(reaps, of_b);
+	rig_await(&hold.held, 1);
+	shca_engine_kill(b.m);
+	CHECK(state_of(c.m->slot) == SHCA_PROC_REAPING);
+	joined(begin(reaps, of_a));
+	if (state_of(b.m->slot) != SHCA_PROC_FREE || state_of(c.m->slot) != SHCA_PROC_FREE)
+		FAIL("a process has no reaper, for its reaper died");
+}
+
+/* ---- requests on their way ------------------------------------------------------------------------------------------- */
+
+static struct read {
+	struct ibv_qp *qp;
+	struct ibv_mr *from, *to;
+} way;
+
+static struct ibv_sge all_of(const struct ibv_mr *mr)
+{
+	return (struct ibv_sge){(uintptr_t)mr->addr, BYTES, mr->lkey};
+}
+
+static void *posts_read(void *arg)
+{
+	struct read *w = arg;
+	struct ibv_sge sge = all_of(w->to);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = (uintptr_t)w->from->addr, .rkey = w->from->rkey}}, *bad;
+
+	CHECK(!shca_post_send(w->qp, &wr, &bad));
+	return NULL;
+}
+
+/* The responder was found, then its process was reaped: a dead process refuses nothing, its death is the status. */
+static void responder_reaped(void)
+{
+	struct rig *who[2] = {&b, &c};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *q = queue(&c, 0, rig_cq(&c, 16, NULL));
+	way = (struct read){queue(&a, 0, cq), region(&c), region(&a)};
+	connect_both(way.qp, q);
+	uint32_t key = way.from->rkey;
+	hold_at(&a, "found");
+	pthread_t poster = begin(posts_read, &way);
+	rig_await(&hold.held, 1);
+	shca_engine_kill(c.m);
+	pthread_t reaper = begin(reaps, who);
+	for (int i = 0; shca_mr_get(a.m, key); i++, rig_nap())
+		if (i > 20000)
+			FAIL("the regions of a dead process are found");
+	let_go();
+	joined(poster);
+	joined(reaper);
+	enum ibv_wc_status status = completion(cq);
+	if (status != IBV_WC_RETRY_EXC_ERR)
+		FAIL("a request to a process that died completes with %s", ibv_wc_status_str(status));
+}
+
+static _Atomic bool taken_away;
+
+static void *takes_away(void *arg)
+{
+	CHECK(!shca_dereg_mr(arg));
+	atomic_store(&taken_away, true);
+	return NULL;
+}
+
+static void *runs(void *arg)
+{
+	struct shca_thread *thr = shca_thread_get(b.m);
+
+	shca_enter(thr);
+	shca_kick(thr, shca_user_qp_of((struct ibv_qp *)arg)->off);
+	shca_drain(thr);
+	shca_leave(thr);
+	return NULL;
+}
+
+/* b runs a's queue, which reads c's region: c waits for b before it takes the region away. */
+static void third_party_reads(void)
+{
+	struct ibv_exp_send_wr *bad;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	struct ibv_qp *q = queue(&c, 0, rig_cq(&c, 16, NULL));
+	struct ibv_mr *from = region(&c), *to = region(&a);
+	struct ibv_sge sge = all_of(to);
+	connect_both(p, q);
+	struct ibv_exp_send_wr wr = {.sg_list = &sge, .num_sge = 1, .exp_opcode = IBV_EXP_WR_RDMA_READ,
+				     .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+				     .wr.rdma = {.remote_addr = (uintptr_t)from->addr, .rkey = from->rkey}};
+	CHECK(!shca_exp_post_send(p, &wr, &bad));
+	hold_at(&b, "data");
+	atomic_store(&rig_sh(p)->enabled, 1);
+	pthread_t executor = begin(runs, p);
+	rig_await(&hold.held, 1);
+	pthread_t taker = begin(takes_away, from);
+	naps(100);		/* until it waits: nothing tells when */
+	if (atomic_load(&taken_away))
+		FAIL("a region was taken away while somebody read it for a third");
+	let_go();
+	joined(executor);
+	joined(taker);
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+}
+
+static void *destroys(void *arg)
+{
+	CHECK(!shca_destroy_srq(arg));
+	return NULL;
+}
+
+/* A message finds its XRC shared receive queue being destroyed: it takes no receive there, and fails. */
+static void srq_goes(void)
+{
+	struct ibv_xrcd_init_attr xd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_wc wc;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL), *rcq = rig_cq(&a, 16, NULL);
+	struct ibv_xrcd *xrcd = shca_open_xrcd(a.ctx, &xd);
+	CHECK(xrcd);
+	struct ibv_srq_init_attr_ex sa = {
+		.attr = {.max_wr = 4, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = a.pd, .xrcd = xrcd, .cq = rcq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	};
+	struct ibv_qp_init_attr_ex to = {.qp_type = IBV_QPT_XRC_RECV, .xrcd = xrcd, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct rig_qp_attr from = {.type = IBV_QPT_XRC_SEND, .scq = cq, .send_wr = 8, .sge = 1};
+	struct ibv_srq *srq = shca_create_srq_ex(a.ctx, &sa);
+	struct ibv_qp *in = shca_create_qp_ex(a.ctx, &to), *out = rig_qp(&a, &from);
+	CHECK(srq && in && !shca_get_srq_num(srq, &wr.qp_type.xrc.remote_srqn));
+	rig_init(in);
+	rig_init(out);
+	connect_both(out, in);
+	struct ibv_mr *mr = region(&a);
+	struct ibv_sge sge = all_of(mr);
+	struct ibv_recv_wr rw = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
+	CHECK(!shca_post_srq_recv(srq, &rw, &bad_recv));
+	hold_at(&a, "srq-dead");
+	pthread_t t = begin(destroys, srq);
+	rig_await(&hold.held, 1);
+	CHECK(!shca_post_send(out, &wr, &bad));
+	let_go();
+	joined(t);
+	if (completion(cq) == IBV_WC_SUCCESS || shca_poll_cq(rcq, 1, &wc))
+		FAIL("a message landed in a shared receive queue that was being destroyed");
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*play)(void);
+} cases[] = {
+	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
+	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes},
+};
+
+int main(int argc, char **argv)
+{
+	int failed = 0, ran = 0, status;
+
+	unsetenv("SHCA_FABRIC_FD");
+	setenv("SHCA_DEATH_MS", "20", 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc > 1 && strcmp(argv[1], cases[i].name))
+			continue;
+		pid_t pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			alarm(60);
+			cases[i].play();
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		printf("%-20s %s\n", cases[i].name, status ? "FAIL" : "ok");
+		failed += status != 0;
+		ran++;
+	}
+	return failed || !ran;
+}
