@@ -64,13 +64,13 @@ struct grid {
 
 /*
  * How a loop copies its runs, by a constant: EXACT: the length is one, and the compiler knows best; a number: by two moves
- * of so many bytes, which overlap; ANY: by what the length asks for, each time.
+ * of so many bytes, which overlap; LONG: by a call; ANY: by what the length asks for, each time.
  */
-enum { EXACT = 0, ANY = -1 };
+enum { EXACT = 0, ANY = -1, LONG = -2 };
 
 always void copy_by(char *to, const char *from, size_t n, int way)
 {
-	if (way == EXACT) {
+	if (way == EXACT || way == LONG) {
 		memcpy(to, from, n);
 	} else if (way == ANY) {
 		copy_run(to, from, n);
@@ -121,6 +121,137 @@ always void grid_rows(const struct grid *g, size_t len, int way)
 #define GRID_TILE	8
 #define GRID_PIECE	256
 
+static inline MPI_Aint magnitude(MPI_Aint a)
+{
+	return a < 0 ? -a : a;
+}
+
+/* Whether the memory side's strides are a transposition's. */
+static inline bool is_transposed(MPI_Aint outer, MPI_Aint inner, MPI_Count n1, MPI_Count n2)
+{
+	return n1 >= GRID_TILE && n2 >= GRID_TILE && magnitude(outer) < 64 && magnitude(inner) >= 64;
+}
+
+/* Rows of words as vectors. LOW and HIGH: the words of two vectors in turns, those of their lower or their upper halves. */
+typedef uint64_t words8 __attribute__((vector_size(16)));
+typedef uint32_t words4 __attribute__((vector_size(16)));
+#ifdef __clang__
+#define MIXED(type, a, b, ...)	__builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIXED(type, a, b, ...)	__builtin_shuffle(a, b, (type){ __VA_ARGS__ })
+#endif
+#define LOW8(a, b)	MIXED(words8, a, b, 0, 2)
+#define HIGH8(a, b)	MIXED(words8, a, b, 1, 3)
+#define LOW4(a, b)	MIXED(words4, a, b, 0, 4, 1, 5)
+#define HIGH4(a, b)	MIXED(words4, a, b, 2, 6, 3, 7)
+
+always words8 load8(const char *from)
+{
+	words8 v;
+
+	memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+always words4 load4(const char *from)
+{
+	words4 v;
+
+	memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+always void store8(char *to, words8 v)
+{
+	memcpy(to, &v, sizeof(v));
+}
+
+always void store4(char *to, words4 v)
+{
+	memcpy(to, &v, sizeof(v));
+}
+
+/* Two by two words of 8 bytes: what is a row in `from` becomes a column in `to`. */
+always void square8(char *to, const char *from, MPI_Aint to_row, MPI_Aint from_row)
+{
+	words8 a = load8(from), b = load8(from + from_row);
+
+	store8(to, LOW8(a, b));
+	store8(to + to_row, HIGH8(a, b));
+}
+
+/* Four by four words of 4 bytes. */
+always void square4(char *to, const char *from, MPI_Aint to_row, MPI_Aint from_row)
+{
+	words4 a = load4(from), b = load4(from + from_row), c = load4(from + 2 * from_row), d = load4(from + 3 * from_row);
+	words4 ac = LOW4(a, c), bd = LOW4(b, d);
+
+	store4(to, LOW4(ac, bd));
+	store4(to + to_row, HIGH4(ac, bd));
+	ac = HIGH4(a, c);
+	bd = HIGH4(b, d);
+	store4(to + 2 * to_row, LOW4(ac, bd));
+	store4(to + 3 * to_row, HIGH4(ac, bd));
+}
+
+#undef MIXED
+#undef LOW8
+#undef HIGH8
+#undef LOW4
+#undef HIGH4
+
+/* Whether both sides are dense, one in rows and the other in columns: n1 counts the rows that are dense in `to`. */
+always bool is_matrix(struct grid *g, MPI_Aint len)
+{
+	if (g->to1 == len && g->from2 == len)
+		*g = (struct grid){ g->to, g->from, g->to2, g->to1, g->from2, g->from1, g->n2, g->n1 };
+	return g->to2 == len && g->from1 == len;
+}
+
+/* The rows and columns of a matrix in whole tiles; len is 4 or 8. No pointer to a grid: the compiler would have to believe
+ * that each store changes it. */
+always void matrix_tiles(char *to, const char *from, const MPI_Aint to_row, const MPI_Aint from_row, MPI_Count rows,
+			 MPI_Count columns, MPI_Aint len)
+{
+	const MPI_Count side = 16 / len;
+
+	for (MPI_Count i = 0; i < rows; i += GRID_TILE) {
+		char *t = to;
+		const char *f = from;
+
+		for (MPI_Count j = 0; j < columns; j += side) {
+#pragma GCC unroll 4
+			for (MPI_Count k = 0; k < GRID_TILE; k += side)
+				if (len == 8)
+					square8(t + k * to_row, f + k * len, to_row, from_row);
+				else
+					square4(t + k * to_row, f + k * len, to_row, from_row);
+			t += side * len;
+			f += side * from_row;
+		}
+		to += GRID_TILE * to_row;
+		from += GRID_TILE * len;
+	}
+}
+
+/* What is left of it are columns beside the tiles, and rows below them. */
+always void grid_matrix(const struct grid *g, MPI_Aint len)
+{
+	MPI_Count rows = g->n1 / GRID_TILE * GRID_TILE, columns = g->n2 & -(16 / len);
+	struct grid beside = *g, below = *g;
+
+	matrix_tiles(g->to, g->from, g->to1, g->from2, rows, columns, len);
+	beside.to += columns * len;
+	beside.from += columns * g->from2;
+	beside.n1 = rows;
+	beside.n2 -= columns;
+	grid_rows(&beside, (size_t)len, EXACT);
+	below.to += rows * g->to1;
+	below.from += rows * len;
+	below.n1 -= rows;
+	grid_rows(&below, (size_t)len, EXACT);
+}
+
 /* len is a constant. */
 always void grid_tiles(struct grid *g, size_t len)
 {
@@ -148,15 +279,13 @@ always void grid_tiles(struct grid *g, size_t len)
 	grid_rows(g, len, EXACT);
 }
 
-static inline MPI_Aint magnitude(MPI_Aint a)
+/* len is a constant. */
+always void grid_transposed(struct grid *g, size_t len)
 {
-	return a < 0 ? -a : a;
-}
-
-/* Whether the memory side's strides are a transposition's. */
-static inline bool is_transposed(MPI_Aint outer, MPI_Aint inner, MPI_Count n1, MPI_Count n2)
-{
-	return n1 >= GRID_TILE && n2 >= GRID_TILE && magnitude(outer) < 64 && magnitude(inner) >= 64;
+	if ((len == 4 || len == 8) && is_matrix(g, (MPI_Aint)len))
+		grid_matrix(g, (MPI_Aint)len);
+	else
+		grid_tiles(g, len);
 }
 
 static inline void copy_grid(struct grid *g, size_t len, bool transposed)
@@ -168,7 +297,7 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 #define LENGTH_TILES(n) \
 	case n: \
 		if (unlikely(transposed)) \
-			grid_tiles(g, n); \
+			grid_transposed(g, n); \
 		else \
 			grid_rows(g, n, EXACT); \
 		break;
@@ -188,7 +317,9 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 	LENGTH(48)
 	LENGTH(64)
 	default:
-		if (len > 32)
+		if (len > 64)
+			grid_rows(g, len, LONG);
+		else if (len > 32)
 			grid_rows(g, len, ANY);
 		else if (len > 16)
 			grid_rows(g, len, 16);
