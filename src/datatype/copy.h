@@ -288,8 +288,11 @@ always void grid_transposed(struct grid *g, size_t len)
 		grid_tiles(g, len);
 }
 
-static inline void copy_grid(struct grid *g, size_t len, bool transposed)
+/* The grid is a copy of the function's own, so that no store can change it. */
+static inline void copy_grid(struct grid grid, size_t len, bool transposed)
 {
+	struct grid *const g = &grid;
+
 #define LENGTH(n) \
 	case n: \
 		grid_rows(g, n, EXACT); \
@@ -331,6 +334,55 @@ static inline void copy_grid(struct grid *g, size_t len, bool transposed)
 #undef LENGTH
 #undef LENGTH_TILES
 }
+
+/* ---- two runs of each element --------------------------------------------------------------------------------------- */
+
+/* n elements of two runs; the second one's distance to the first. */
+struct pairs {
+	char *to;
+	const char *from;
+	MPI_Aint to_stride, from_stride, to_second, from_second;
+	MPI_Count n;
+};
+
+/* The lengths are constants. */
+always void move_pairs(struct pairs p, size_t len1, size_t len2)
+{
+	for (; p.n > 0; p.n--) {
+		memcpy(p.to, p.from, len1);
+		memcpy(p.to + p.to_second, p.from + p.from_second, len2);
+		p.to += p.to_stride;
+		p.from += p.from_stride;
+	}
+}
+
+/* Of the lengths that two or three members of usual types have, which is what most structs are made of. False: of others. Both
+ * runs in one loop fetch each line of the cache once. */
+static inline bool copy_pairs(struct pairs p, MPI_Count len1, MPI_Count len2)
+{
+#define PAIR(len1, len2) \
+	case 64 * len1 + len2: \
+		move_pairs(p, len1, len2); \
+		return true;
+#define PAIRS(len1) \
+	PAIR(len1, 4) PAIR(len1, 6) PAIR(len1, 8) PAIR(len1, 12) PAIR(len1, 16) PAIR(len1, 20) PAIR(len1, 24) PAIR(len1, 32)
+	switch (len2 < 64 ? 64 * len1 + len2 : 0) {
+	PAIRS(4)
+	PAIRS(6)
+	PAIRS(8)
+	PAIRS(12)
+	PAIRS(16)
+	PAIRS(20)
+	PAIRS(24)
+	PAIRS(32)
+	default:
+		return false;
+	}
+#undef PAIR
+#undef PAIRS
+}
+
+/* ---- runs at places of a list --------------------------------------------------------------------------------------- */
 
 /* n runs of len bytes, one after the other on the packed side, at `offset` or `narrow` on the other. */
 always void gather_runs(char *packed, char *mem, const MPI_Aint *offset, const int32_t *narrow, MPI_Count n, size_t len,

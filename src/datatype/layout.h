@@ -17,8 +17,7 @@
  *    A loop of runs that touch is one run, a loop that continues its child's is one loop, a list of equal items is a
  *    GATHER, and a LOOP if they lie at equal distances. A list of short runs whose lengths are small multiples of one length
  *    is a GATHER of that length, in which runs may touch.
- *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
- *    A LOOP of one turn with a child is never a child: its origin goes into the offsets of what is around it.
+ *  - A LOOP of one turn with a child is never a child: its origin goes into the offsets of what is around it.
  *  - at[0] is 0, at[] ascends strictly, at[count] is bytes. bytes is count * unit in LOOP and GATHER.
  *  - depth is 1 + the deepest child's, and at most HDL_LAYOUT_DEPTH. For the proof: a step down to a child of a LOOP or
  *    GATHER at least halves the bytes, so that a way has at most 63 of these. The others are steps from a list to an item
@@ -130,7 +129,8 @@ struct hdl_stream {
 	MPI_Count position, total;	/* packed bytes */
 	MPI_Count done;
 	char *buf;
-	struct hdl_layout all;		/* count times the type */
+	const struct hdl_layout *top;	/* of all elements: the type's own, or */
+	struct hdl_layout all;		/* count times that; else not set */
 	int depth;
 	struct hdl_frame frame[];	/* those from depth on are not set */
 };

@@ -4,31 +4,29 @@
 #include "datatype/layout.h"
 
 /* Bytes of memory or of packed data that a loop over a flat list works on at a time: they stay in the first cache. */
-#define BATCH_BYTES	4096
+#define BATCH_BYTES	8192
 
 size_t hdl_stream_bytes(const struct hdl_type *t)
 {
 	return sizeof(struct hdl_stream) + (size_t)(t->layout ? t->layout->depth + 1 : 1) * sizeof(struct hdl_frame);
 }
 
-/* hdl_layout_loop without memory of its own. */
+/* hdl_layout_loop without memory of its own, of more than one. */
 static void loop_around(struct hdl_layout *all, const struct hdl_layout *l, MPI_Count count, MPI_Aint extent)
 {
 	MPI_Aint span;
 
-	*all = (struct hdl_layout){ .kind = HDL_LOOP, .count = count, .stride = extent, .unit = l->bytes,
-				    .child = (struct hdl_layout *)l };
-	if (l->kind != HDL_LOOP)
-		return;
-	if (l->count == 1) {
-		all->origin = l->origin;
-		all->child = l->child;
-		all->tag = l->tag;
-	} else if (count == 1) {
-		*all = *l;
-	} else if (!__builtin_mul_overflow(l->count, l->stride, &span) && span == extent) {
+	if (l->kind == HDL_LOOP && l->count > 1 && !__builtin_mul_overflow(l->count, l->stride, &span) && span == extent) {
 		*all = *l;
 		all->count *= count;
+	} else {
+		*all = (struct hdl_layout){ .kind = HDL_LOOP, .count = count, .stride = extent, .unit = l->bytes,
+					    .child = (struct hdl_layout *)l };
+		if (l->kind == HDL_LOOP && l->count == 1) {
+			all->origin = l->origin;
+			all->child = l->child;
+			all->tag = l->tag;
+		}
 	}
 	if (!all->child && all->stride == all->unit) {
 		all->unit *= all->count;
@@ -36,13 +34,23 @@ static void loop_around(struct hdl_layout *all, const struct hdl_layout *l, MPI_
 	}
 }
 
-void hdl_stream_open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
-			    const struct hdl_layout *l, MPI_Count position)
+/* Of one element it is the type's layout itself. Nothing is set of an empty stream. */
+static inline void open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
+			       const struct hdl_layout *l)
 {
 	s->buf = (char *)buf;
 	s->total = count * t->size;
-	if (s->total)
+	s->top = l;
+	if (count > 1 && l) {
 		loop_around(&s->all, l, count, t->extent);
+		s->top = &s->all;
+	}
+}
+
+void hdl_stream_open_layout(struct hdl_stream *s, const void *buf, MPI_Count count, const struct hdl_type *t,
+			    const struct hdl_layout *l, MPI_Count position)
+{
+	open_layout(s, buf, count, t, l);
 	hdl_stream_seek(s, position);
 }
 
@@ -106,6 +114,15 @@ static MPI_Count item_at(const struct hdl_layout *l, MPI_Count position)
 	return lo;
 }
 
+static inline void seek_begin(struct hdl_stream *s)
+{
+	s->position = 0;
+	s->done = 0;
+	s->depth = 0;
+	if (s->total)
+		push(s, s->top, s->buf);
+}
+
 void hdl_stream_seek(struct hdl_stream *s, MPI_Count position)
 {
 	MPI_Count rest = position;
@@ -113,16 +130,14 @@ void hdl_stream_seek(struct hdl_stream *s, MPI_Count position)
 	struct hdl_frame *f;
 	char *mem;
 
+	seek_begin(s);
+	if (!position)
+		return;
 	s->position = position;
-	s->done = 0;
 	s->depth = 0;
 	if (position == s->total)
 		return;
-	if (!position) {		/* nearly always: without divisions */
-		push(s, &s->all, s->buf);
-		return;
-	}
-	l = &s->all;
+	l = s->top;
 	mem = s->buf;
 	do {
 		f = &s->frame[s->depth++];
@@ -245,7 +260,40 @@ always void runs(char *packed, MPI_Aint dense1, MPI_Aint dense2, char *mem, MPI_
 		g = (struct grid){ mem, packed, stride1, stride2, dense1, dense2, n1, n2 };
 	else
 		g = (struct grid){ packed, mem, dense1, dense2, stride1, stride2, n1, n2 };
-	copy_grid(&g, (size_t)len, is_transposed(stride1, stride2, n1, n2));
+	copy_grid(g, (size_t)len, is_transposed(stride1, stride2, n1, n2));
+}
+
+/* n turns of a loop of short lists: items k and k + 1 of each. False: there are not two, or not of such lengths. */
+always bool pairs(char *packed, char *mem, const struct hdl_layout *l, MPI_Count k, MPI_Count n, bool unpack)
+{
+	const struct hdl_layout *in = l->child;
+	MPI_Aint len1, distance;
+	struct pairs p;
+
+	if (k + 1 == in->count)
+		return false;
+	packed += in->at[k];
+	mem = apart(mem, in->offset[k]);
+	len1 = in->at[k + 1] - in->at[k];
+	distance = in->offset[k + 1] - in->offset[k];
+	if (unpack)
+		p = (struct pairs){ mem, packed, l->stride, l->unit, distance, len1, n };
+	else
+		p = (struct pairs){ packed, mem, l->unit, l->stride, len1, distance, n };
+	return copy_pairs(p, len1, in->at[k + 2] - in->at[k + 1]);
+}
+
+/* A batch of n elements of a loop of short lists of runs, some members of all at a time. */
+always void members(char *packed, char *mem, const struct hdl_layout *l, MPI_Count n, bool unpack)
+{
+	const struct hdl_layout *in = l->child;
+
+	for (MPI_Count k = 0; k < in->count; k++)
+		if (pairs(packed, mem, l, k, n, unpack))
+			k++;
+		else
+			runs(packed + in->at[k], 0, l->unit, apart(mem, in->offset[k]), 0, l->stride, 1, n,
+			     in->at[k + 1] - in->at[k], unpack);
 }
 
 /* A loop of runs, or of loops of runs, or of short lists of runs: whole turns of it. Returns how many: 0 if it is something
@@ -265,13 +313,8 @@ always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool
 		     unpack);
 	} else if (in->flat) {
 		batch = span < BATCH_BYTES ? BATCH_BYTES / span : 1;
-		for (MPI_Count i = 0; i < turns; i += batch) {
-			MPI_Count n = turns - i < batch ? turns - i : batch;
-
-			for (MPI_Count k = 0; k < in->count; k++)
-				runs(c->packed + i * l->unit + in->at[k], 0, l->unit, apart(mem, i * l->stride + in->offset[k]), 0,
-				     l->stride, 1, n, in->at[k + 1] - in->at[k], unpack);
-		}
+		for (MPI_Count i = 0; i < turns; i += batch)
+			members(c->packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch, unpack);
 	} else {
 		return 0;
 	}
@@ -375,32 +418,36 @@ size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes)
 
 /* ---- all at once --------------------------------------------------------------------------------------------------- */
 
-void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,
-	      size_t bytes)
+always void copy_once(char *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,
+		      size_t bytes, bool unpack)
 {
 	union hdl_any_stream any;
 
 	if (!bytes || !t->size)
 		return;
 	if (t->contiguous) {
-		memcpy(packed, (const char *)buf + position, bytes);
+		if (unpack)
+			memcpy((char *)buf + position, packed, bytes);
+		else
+			memcpy(packed, (const char *)buf + position, bytes);
 		return;
 	}
-	hdl_stream_open(&any.s, buf, count, t, position);
-	hdl_stream_pack(&any.s, packed, bytes);
+	open_layout(&any.s, buf, count, t, t->layout);
+	if (likely(!position))
+		seek_begin(&any.s);
+	else
+		hdl_stream_seek(&any.s, position);
+	copy(&any.s, packed, bytes, unpack);
+}
+
+void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,
+	      size_t bytes)
+{
+	copy_once(packed, buf, count, t, position, bytes, false);
 }
 
 void hdl_unpack(void *buf, const void *packed, MPI_Count count, const struct hdl_type *t, MPI_Count position,
 		size_t bytes)
 {
-	union hdl_any_stream any;
-
-	if (!bytes || !t->size)
-		return;
-	if (t->contiguous) {
-		memcpy((char *)buf + position, packed, bytes);
-		return;
-	}
-	hdl_stream_open(&any.s, buf, count, t, position);
-	hdl_stream_unpack(&any.s, packed, bytes);
+	copy_once((char *)packed, buf, count, t, position, bytes, true);
 }

@@ -5,28 +5,26 @@
 #include <limits.h>
 #include <string.h>
 
-/* Both directions; either form. */
-struct packing {
-	const char *call;
-	struct hdl_comm *comm;		/* NULL: of external32 */
-	const char *data_name, *packed_name, *size_name;
-	const void *data, *packed;
-	MPI_Count count, size, position;
-	MPI_Datatype datatype;
+/* What the arguments of a direction are called: messages name them. */
+struct names {
+	const char *data, *packed, *count, *size;
 };
+static const struct names packing = {"inbuf", "outbuf", "incount", "outsize"};
+static const struct names unpacking = {"outbuf", "inbuf", "outcount", "insize"};
+
+#define always	static inline __attribute__((always_inline))
 
 /* The type of so many elements, whose bytes fit 63 bits. NULL: *rc. */
-static struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const char *count_name, MPI_Count count,
-				    MPI_Datatype datatype, int *rc)
+always struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const char *count_name, MPI_Count count,
+				    MPI_Datatype datatype, MPI_Count *bytes, int *rc)
 {
 	struct hdl_type *t = hdl_type_get(datatype);
-	MPI_Count bytes;
 
-	if (!t || !hdl_type_is_committed(t))
+	if (unlikely(!t || !hdl_type_is_committed(t)))
 		*rc = hdl_bad_type(c, call, "datatype", datatype);
-	else if (count < 0)
+	else if (unlikely(count < 0))
 		*rc = hdl_bad_count(c, call, count_name, count);
-	else if (__builtin_mul_overflow(count, t->size, &bytes))
+	else if (unlikely(__builtin_mul_overflow(count, t->size, bytes)))
 		*rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s %lld: elements of %lld bytes do not fit 63 bits", count_name,
 				(long long)count, (long long)t->size);
 	else
@@ -34,22 +32,25 @@ static struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const 
 	return NULL;
 }
 
-/* Whether there is data, and room for it. */
-static int check_room(const struct packing *p, const struct hdl_type *t, MPI_Count bytes)
+/* Whether there is data, and room for its packed bytes. The error code. */
+always int check_room(struct hdl_comm *c, const char *call, const struct names *name, const struct hdl_type *t,
+		      const void *data, MPI_Count count, const void *packed, MPI_Count size, const MPI_Count *position,
+		      MPI_Count bytes)
 {
-	if (hdl_bad_buffer(p->data, p->count, t))
-		return hdl_bad_buffer_error(p->comm, p->call, p->data_name, p->data);
-	if (p->size < 0)
-		return hdl_raise(p->comm, MPI_ERR_ARG, p->call, "invalid %s %lld: it must not be negative", p->size_name,
-				 (long long)p->size);
-	if (p->position < 0 || p->position > p->size)
-		return hdl_raise(p->comm, MPI_ERR_ARG, p->call, "invalid position %lld: it must be within %s, %lld",
-				 (long long)p->position, p->size_name, (long long)p->size);
-	if (bytes > p->size - p->position)
-		return hdl_raise(p->comm, MPI_ERR_TRUNCATE, p->call, "%s %lld is too small: %lld bytes from position %lld on",
-				 p->size_name, (long long)p->size, (long long)bytes, (long long)p->position);
-	if (bytes && !p->packed)
-		return hdl_bad_buffer_error(p->comm, p->call, p->packed_name, p->packed);
+	if (unlikely(!position))
+		return hdl_null_arg(c, call, "position");
+	if (hdl_bad_buffer(data, count, t))
+		return hdl_bad_buffer_error(c, call, name->data, data);
+	if (unlikely(size < 0))
+		return hdl_raise(c, MPI_ERR_ARG, call, "invalid %s %lld: it must not be negative", name->size, (long long)size);
+	if (unlikely(*position < 0 || *position > size))
+		return hdl_raise(c, MPI_ERR_ARG, call, "invalid position %lld: it must be within %s, %lld", (long long)*position,
+				 name->size, (long long)size);
+	if (unlikely(bytes > size - *position))
+		return hdl_raise(c, MPI_ERR_TRUNCATE, call, "%s %lld is too small: %lld bytes from position %lld on", name->size,
+				 (long long)size, (long long)bytes, (long long)*position);
+	if (unlikely(bytes && !packed))
+		return hdl_bad_buffer_error(c, call, name->packed, packed);
 	return MPI_SUCCESS;
 }
 
@@ -58,143 +59,111 @@ static int check_room(const struct packing *p, const struct hdl_type *t, MPI_Cou
 static int pack(const char *call, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
 		MPI_Count outsize, MPI_Count *position, MPI_Comm comm)
 {
-	struct packing p = { .call = call, .comm = hdl_comm_get(comm), .data_name = "inbuf", .packed_name = "outbuf",
-			     .size_name = "outsize", .data = inbuf, .packed = outbuf, .count = incount, .size = outsize,
-			     .datatype = datatype };
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_type *t;
 	MPI_Count bytes;
 	int rc;
 
-	if (!p.comm)
+	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
-	t = packed_type(p.comm, call, "incount", incount, datatype, &rc);
-	if (!t)
+	t = packed_type(c, call, packing.count, incount, datatype, &bytes, &rc);
+	if (unlikely(!t))
 		return rc;
-	if (!position)
-		return hdl_null_arg(p.comm, call, "position");
-	p.position = *position;
-	bytes = incount * t->size;
-	rc = check_room(&p, t, bytes);
-	if (rc)
+	rc = check_room(c, call, &packing, t, inbuf, incount, outbuf, outsize, position, bytes);
+	if (unlikely(rc))
 		return rc;
 	hdl_pack((char *)outbuf + *position, inbuf, incount, t, 0, (size_t)bytes);
 	*position += bytes;
 	return MPI_SUCCESS;
 }
 
-int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position,
-	      MPI_Comm comm)
-{
-	HDL_LOCKED;
-	MPI_Count at = position ? *position : 0;
-	int rc = pack("MPI_Pack", inbuf, incount, datatype, outbuf, outsize, position ? &at : NULL, comm);
-
-	if (!rc)
-		*position = (int)at;		/* not above outsize */
-	return rc;
-}
-HDL_PROFILED(Pack);
-
-int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize,
-		MPI_Count *position, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return pack("MPI_Pack_c", inbuf, incount, datatype, outbuf, outsize, position, comm);
-}
-HDL_PROFILED(Pack_c);
-
 static int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
 		  MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm)
 {
-	struct packing p = { .call = call, .comm = hdl_comm_get(comm), .data_name = "outbuf", .packed_name = "inbuf",
-			     .size_name = "insize", .data = outbuf, .packed = inbuf, .count = outcount, .size = insize,
-			     .datatype = datatype };
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_type *t;
 	MPI_Count bytes;
 	int rc;
 
-	if (!p.comm)
+	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
-	t = packed_type(p.comm, call, "outcount", outcount, datatype, &rc);
-	if (!t)
+	t = packed_type(c, call, unpacking.count, outcount, datatype, &bytes, &rc);
+	if (unlikely(!t))
 		return rc;
-	if (!position)
-		return hdl_null_arg(p.comm, call, "position");
-	p.position = *position;
-	bytes = outcount * t->size;
-	rc = check_room(&p, t, bytes);
-	if (rc)
+	rc = check_room(c, call, &unpacking, t, outbuf, outcount, inbuf, insize, position, bytes);
+	if (unlikely(rc))
 		return rc;
 	hdl_unpack(outbuf, (const char *)inbuf + *position, outcount, t, 0, (size_t)bytes);
 	*position += bytes;
 	return MPI_SUCCESS;
 }
 
-int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype,
-		MPI_Comm comm)
-{
-	HDL_LOCKED;
-	MPI_Count at = position ? *position : 0;
-	int rc = unpack("MPI_Unpack", inbuf, insize, position ? &at : NULL, outbuf, outcount, datatype, comm);
+/* Both forms. A position is not above the size, so it fits what it is an argument of. */
+#define FORM(_c, Count)												\
+int PMPI_Pack##_c(const void *inbuf, Count incount, MPI_Datatype datatype, void *outbuf, Count outsize, Count *position,	\
+		  MPI_Comm comm)										\
+{														\
+	HDL_LOCKED;												\
+	MPI_Count at = position ? *position : 0;								\
+	int rc = pack("MPI_Pack" #_c, inbuf, incount, datatype, outbuf, outsize, position ? &at : NULL, comm);	\
+														\
+	if (likely(!rc))											\
+		*position = (Count)at;										\
+	return rc;												\
+}														\
+HDL_PROFILED(Pack##_c);												\
+														\
+int PMPI_Unpack##_c(const void *inbuf, Count insize, Count *position, void *outbuf, Count outcount,		\
+		    MPI_Datatype datatype, MPI_Comm comm)							\
+{														\
+	HDL_LOCKED;												\
+	MPI_Count at = position ? *position : 0;								\
+	int rc = unpack("MPI_Unpack" #_c, inbuf, insize, position ? &at : NULL, outbuf, outcount, datatype, comm);	\
+														\
+	if (likely(!rc))											\
+		*position = (Count)at;										\
+	return rc;												\
+}														\
+HDL_PROFILED(Unpack##_c);
 
-	if (!rc)
-		*position = (int)at;
-	return rc;
-}
-HDL_PROFILED(Unpack);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
-int PMPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount,
-		  MPI_Datatype datatype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return unpack("MPI_Unpack_c", inbuf, insize, position, outbuf, outcount, datatype, comm);
-}
-HDL_PROFILED(Unpack_c);
-
-static int too_large_for_int(struct hdl_comm *c, const char *call, MPI_Count size)
-{
-	return hdl_raise(c, MPI_ERR_VALUE_TOO_LARGE, call, "%lld bytes do not fit an int: use %s_c", (long long)size, call);
-}
-
-static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size)
+static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, void *size, MPI_Count most,
+		     MPI_Count *bytes)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
-	struct hdl_type *t;
 	int rc;
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	t = packed_type(c, call, "incount", incount, datatype, &rc);
-	if (!t)
+	if (!packed_type(c, call, packing.count, incount, datatype, bytes, &rc))
 		return rc;
 	if (!size)
 		return hdl_null_arg(c, call, "size");
-	*size = incount * t->size;
+	if (*bytes > most)
+		return hdl_raise(c, MPI_ERR_VALUE_TOO_LARGE, call, "%lld bytes do not fit an int: use %s_c", (long long)*bytes,
+				 call);
 	return MPI_SUCCESS;
 }
 
-int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size)
-{
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Pack_size";
-	MPI_Count bytes;
-	int rc = pack_size(call, incount, datatype, comm, size ? &bytes : NULL);
+#define FORM(_c, Count, most)											\
+int PMPI_Pack_size##_c(Count incount, MPI_Datatype datatype, MPI_Comm comm, Count *size)			\
+{														\
+	HDL_NO_LOCK;												\
+	MPI_Count bytes;											\
+	int rc = pack_size("MPI_Pack_size" #_c, incount, datatype, comm, size, most, &bytes);			\
+														\
+	if (!rc)												\
+		*size = (Count)bytes;										\
+	return rc;												\
+}														\
+HDL_PROFILED(Pack_size##_c);
 
-	if (rc)
-		return rc;
-	if (bytes > INT_MAX)
-		return too_large_for_int(hdl_comm_get(comm), call, bytes);
-	*size = (int)bytes;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Pack_size);
-
-int PMPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size)
-{
-	HDL_NO_LOCK;
-	return pack_size("MPI_Pack_size_c", incount, datatype, comm, size);
-}
-HDL_PROFILED(Pack_size_c);
+FORM(, int, INT_MAX)
+FORM(_c, MPI_Count, INT64_MAX)
+#undef FORM
 
 /* ---- external32 ---------------------------------------------------------------------------------------------------- */
 
@@ -213,7 +182,7 @@ static struct hdl_type *external_type(const char *call, const char *datarep, con
 		*rc = hdl_raise(NULL, MPI_ERR_ARG, call, "invalid datarep \"%s\": \"external32\" is the only one", datarep);
 		return NULL;
 	}
-	t = packed_type(NULL, call, count_name, count, datatype, rc);
+	t = packed_type(NULL, call, count_name, count, datatype, bytes, rc);
 	if (!t)
 		return NULL;
 	*rc = hdl_external_size(t, bytes);
@@ -228,19 +197,14 @@ static struct hdl_type *external_type(const char *call, const char *datarep, con
 static int pack_external(const char *call, const char *datarep, const void *inbuf, MPI_Count incount,
 			 MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position)
 {
-	struct packing p = { .call = call, .data_name = "inbuf", .packed_name = "outbuf", .size_name = "outsize",
-			     .data = inbuf, .packed = outbuf, .count = incount, .size = outsize, .datatype = datatype };
 	struct hdl_type *t;
 	MPI_Count bytes;
 	int rc;
 
-	t = external_type(call, datarep, "incount", incount, datatype, &bytes, &rc);
+	t = external_type(call, datarep, packing.count, incount, datatype, &bytes, &rc);
 	if (!t)
 		return rc;
-	if (!position)
-		return hdl_null_arg(NULL, call, "position");
-	p.position = *position;
-	rc = check_room(&p, t, bytes);
+	rc = check_room(NULL, call, &packing, t, inbuf, incount, outbuf, outsize, position, bytes);
 	if (rc)
 		return rc;
 	rc = hdl_pack_external((char *)outbuf + *position, inbuf, incount, t);
@@ -250,40 +214,17 @@ static int pack_external(const char *call, const char *datarep, const void *inbu
 	return MPI_SUCCESS;
 }
 
-_Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
-
-int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf,
-		       MPI_Aint outsize, MPI_Aint *position)
-{
-	HDL_LOCKED;
-	return pack_external("MPI_Pack_external", datarep, inbuf, incount, datatype, outbuf, outsize, (MPI_Count *)position);
-}
-HDL_PROFILED(Pack_external);
-
-int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
-			 MPI_Count outsize, MPI_Count *position)
-{
-	HDL_LOCKED;
-	return pack_external("MPI_Pack_external_c", datarep, inbuf, incount, datatype, outbuf, outsize, position);
-}
-HDL_PROFILED(Pack_external_c);
-
 static int unpack_external(const char *call, const char *datarep, const void *inbuf, MPI_Count insize,
 			   MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype)
 {
-	struct packing p = { .call = call, .data_name = "outbuf", .packed_name = "inbuf", .size_name = "insize",
-			     .data = outbuf, .packed = inbuf, .count = outcount, .size = insize, .datatype = datatype };
 	struct hdl_type *t;
 	MPI_Count bytes;
 	int rc;
 
-	t = external_type(call, datarep, "outcount", outcount, datatype, &bytes, &rc);
+	t = external_type(call, datarep, unpacking.count, outcount, datatype, &bytes, &rc);
 	if (!t)
 		return rc;
-	if (!position)
-		return hdl_null_arg(NULL, call, "position");
-	p.position = *position;
-	rc = check_room(&p, t, bytes);
+	rc = check_room(NULL, call, &unpacking, t, outbuf, outcount, inbuf, insize, position, bytes);
 	if (rc)
 		return rc;
 	rc = hdl_unpack_external(outbuf, (const char *)inbuf + *position, outcount, t);
@@ -293,30 +234,13 @@ static int unpack_external(const char *call, const char *datarep, const void *in
 	return MPI_SUCCESS;
 }
 
-int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position, void *outbuf,
-			 int outcount, MPI_Datatype datatype)
-{
-	HDL_LOCKED;
-	return unpack_external("MPI_Unpack_external", datarep, inbuf, insize, (MPI_Count *)position, outbuf, outcount,
-			       datatype);
-}
-HDL_PROFILED(Unpack_external);
-
-int PMPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
-			   MPI_Count outcount, MPI_Datatype datatype)
-{
-	HDL_LOCKED;
-	return unpack_external("MPI_Unpack_external_c", datarep, inbuf, insize, position, outbuf, outcount, datatype);
-}
-HDL_PROFILED(Unpack_external_c);
-
 static int pack_external_size(const char *call, const char *datarep, MPI_Count incount, MPI_Datatype datatype,
 			      MPI_Count *size)
 {
 	MPI_Count bytes;
 	int rc;
 
-	if (!external_type(call, datarep, "incount", incount, datatype, &bytes, &rc))
+	if (!external_type(call, datarep, packing.count, incount, datatype, &bytes, &rc))
 		return rc;
 	if (!size)
 		return hdl_null_arg(NULL, call, "size");
@@ -324,16 +248,34 @@ static int pack_external_size(const char *call, const char *datarep, MPI_Count i
 	return MPI_SUCCESS;
 }
 
-int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, MPI_Aint *size)
-{
-	HDL_LOCKED;
-	return pack_external_size("MPI_Pack_external_size", datarep, incount, datatype, (MPI_Count *)size);
-}
-HDL_PROFILED(Pack_external_size);
+_Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
 
-int PMPI_Pack_external_size_c(const char *datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count *size)
-{
-	HDL_LOCKED;
-	return pack_external_size("MPI_Pack_external_size_c", datarep, incount, datatype, size);
-}
-HDL_PROFILED(Pack_external_size_c);
+#define FORM(_c, Count, Size)											\
+int PMPI_Pack_external##_c(const char *datarep, const void *inbuf, Count incount, MPI_Datatype datatype, void *outbuf,	\
+			   Size outsize, Size *position)							\
+{														\
+	HDL_LOCKED;												\
+	return pack_external("MPI_Pack_external" #_c, datarep, inbuf, incount, datatype, outbuf, outsize,	\
+			     (MPI_Count *)position);								\
+}														\
+HDL_PROFILED(Pack_external##_c);										\
+														\
+int PMPI_Unpack_external##_c(const char *datarep, const void *inbuf, Size insize, Size *position, void *outbuf,	\
+			     Count outcount, MPI_Datatype datatype)						\
+{														\
+	HDL_LOCKED;												\
+	return unpack_external("MPI_Unpack_external" #_c, datarep, inbuf, insize, (MPI_Count *)position, outbuf,	\
+			       outcount, datatype);								\
+}														\
+HDL_PROFILED(Unpack_external##_c);										\
+														\
+int PMPI_Pack_external_size##_c(const char *datarep, Count incount, MPI_Datatype datatype, Size *size)	\
+{														\
+	HDL_LOCKED;												\
+	return pack_external_size("MPI_Pack_external_size" #_c, datarep, incount, datatype, (MPI_Count *)size);	\
+}														\
+HDL_PROFILED(Pack_external_size##_c);
+
+FORM(, int, MPI_Aint)
+FORM(_c, MPI_Count, MPI_Count)
+#undef FORM

@@ -226,4 +226,55 @@ static inline struct map map_make(int combiner, const MPI_Count *a, const struct
 	return m;
 }
 
+/* ---- types ---------------------------------------------------------------------------------------------------------- */
+
+static inline struct hdl_type *get(MPI_Datatype h)
+{
+	struct hdl_type *t = hdl_type_get(h);
+
+	cr_assert_not_null(t);
+	return t;
+}
+
+static inline int try_make(int combiner, MPI_Count nargs, const MPI_Count *args, MPI_Count n, struct hdl_type *const *old,
+		    struct hdl_type **out)
+{
+	*out = hdl_type_new(combiner, false, nargs, n);
+	cr_assert_not_null(*out);
+	if (nargs)
+		memcpy((*out)->args, args, nargs * sizeof(*args));
+	for (MPI_Count i = 0; i < n; i++)
+		(*out)->types[i] = old[i];
+	return hdl_type_finish(*out);
+}
+
+static inline struct hdl_type *make(int combiner, MPI_Count nargs, const MPI_Count *args, MPI_Count n, struct hdl_type *const *old)
+{
+	struct hdl_type *t;
+
+	cr_assert_eq(try_make(combiner, nargs, args, n, old, &t), MPI_SUCCESS);
+	return t;
+}
+#define MAKE(name, old, ...) \
+	make(MPI_COMBINER_##name, sizeof((MPI_Count[]){ __VA_ARGS__ }) / sizeof(MPI_Count), (MPI_Count[]){ __VA_ARGS__ }, 1, \
+	     (struct hdl_type *[]){ old })
+
+static inline struct hdl_type *dup_of(struct hdl_type *old)
+{
+	return make(MPI_COMBINER_DUP, 0, NULL, 1, &old);
+}
+
+static inline struct hdl_type *commit(struct hdl_type *t)
+{
+	cr_assert_eq(hdl_type_commit(t), MPI_SUCCESS);
+	return t;
+}
+
+static inline void check_is_run(struct hdl_type *t, MPI_Aint origin, MPI_Count bytes)
+{
+	commit(t);
+	cr_assert(hdl_layout_is_run(t->layout));
+	cr_assert(t->layout->origin == origin && t->layout->bytes == bytes);
+}
+
 #endif

@@ -1,6 +1,6 @@
 # Point-to-point, datatypes and the MPI functions over a mock of the transport and of the runtime.
 if HAVE_CRITERION
-p2p_unit_tests = tests/unit/datatype_types tests/unit/p2p_match tests/unit/p2p_ops tests/unit/mpi_calls
+p2p_unit_tests = tests/unit/datatype_types tests/unit/datatype_layouts tests/unit/p2p_match tests/unit/p2p_ops tests/unit/mpi_calls
 check_PROGRAMS += $(p2p_unit_tests)
 TESTS += $(p2p_unit_tests)
 p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(datatype_sources) src/runtime/leaks.c \
@@ -8,6 +8,9 @@ p2p_mock_sources = tests/unit/p2p_mock.c tests/unit/p2p_mock.h $(p2p_sources) $(
 tests_unit_datatype_types_SOURCES = tests/unit/datatype_types.c tests/unit/datatype_map.h $(datatype_sources)
 tests_unit_datatype_types_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_datatype_types_LDADD = $(CRITERION_LIBS)
+tests_unit_datatype_layouts_SOURCES = tests/unit/datatype_layouts.c tests/unit/datatype_map.h $(datatype_sources)
+tests_unit_datatype_layouts_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_datatype_layouts_LDADD = $(CRITERION_LIBS)
 tests_unit_p2p_match_SOURCES = tests/unit/p2p_match.c $(p2p_mock_sources)
 tests_unit_p2p_match_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_p2p_match_LDADD = $(CRITERION_LIBS)
