@@ -237,7 +237,7 @@ static inline struct hdl_type *get(MPI_Datatype h)
 }
 
 static inline int try_make(int combiner, MPI_Count nargs, const MPI_Count *args, MPI_Count n, struct hdl_type *const *old,
-		    struct hdl_type **out)
+			   struct hdl_type **out)
 {
 	*out = hdl_type_new(combiner, false, nargs, n);
 	cr_assert_not_null(*out);
@@ -248,7 +248,8 @@ static inline int try_make(int combiner, MPI_Count nargs, const MPI_Count *args,
 	return hdl_type_finish(*out);
 }
 
-static inline struct hdl_type *make(int combiner, MPI_Count nargs, const MPI_Count *args, MPI_Count n, struct hdl_type *const *old)
+static inline struct hdl_type *make(int combiner, MPI_Count nargs, const MPI_Count *args, MPI_Count n,
+				    struct hdl_type *const *old)
 {
 	struct hdl_type *t;
 
