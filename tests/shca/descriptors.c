@@ -2,11 +2,13 @@
 /*
  * Descriptors are the application's to close, and their numbers to use again. Everything is closed, every number gets a file of
  * the application's own (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and
- * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application.
+ * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application. Another
+ * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -73,6 +75,81 @@ static void open_all(struct rig *r, struct ibv_context **second, struct ibv_comp
 	CHECK(!shca_req_notify_cq(*cq, 0));
 }
 
+/* ---- the other process ------------------------------------------------------------------------------------------------- */
+
+static struct shared {
+	uint32_t slot, qpn;
+	_Atomic uint32_t there, done;
+} *st;
+
+static struct ibv_qp *datagrams(struct rig *r, struct ibv_cq *scq, struct ibv_cq *rcq)
+{
+	struct rig_qp_attr a = {.type = IBV_QPT_UD, .scq = scq, .rcq = rcq, .send_wr = 4, .recv_wr = 4, .sge = 1, .inl = 64};
+	struct ibv_qp *qp = rig_qp(r, &a);
+	struct rig_path p = {0};
+
+	rig_init(qp);
+	rig_rtr(qp, &p);
+	rig_rts(qp, &p);
+	return qp;
+}
+
+static void is_rung(const char *name)
+{
+	struct rig r;
+
+	rig_join(&r, name);
+	struct ibv_comp_channel *ch = shca_create_comp_channel(r.ctx);
+	CHECK(ch);
+	struct ibv_cq *cq = rig_cq(&r, 16, ch);
+	struct ibv_qp *qp = datagrams(&r, cq, cq);
+	char *p = shca_buf_alloc(r.ctx, 4096);
+	CHECK(p);
+	struct ibv_mr *mr = shca_reg_mr(r.pd, p, 4096, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(mr);
+	struct ibv_sge sge = {(uintptr_t)p, 256, mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	CHECK(!shca_post_recv(qp, &wr, &bad) && !shca_req_notify_cq(cq, 0));
+	st->slot = r.m->slot;
+	st->qpn = qp->qp_num;
+	atomic_store(&st->there, 1);
+	struct pollfd fd = {.fd = ch->fd, .events = POLLIN};
+	if (poll(&fd, 1, 20000) != 1)
+		FAIL("a process whose descriptors the application uses again does not ring");
+	rig_await(&st->done, 1);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_dereg_mr(mr));
+	CHECK(!shca_buf_free(r.ctx, p));
+	rig_leave(&r);
+}
+
+static pid_t other_process(const char *name)
+{
+	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(st != MAP_FAILED);
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		is_rung(name);
+		_exit(0);
+	}
+	rig_await(&st->there, 1);
+	return pid;
+}
+
+static void ring_other(struct rig *r, struct ibv_qp *qp)
+{
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_ah *ah = shca_create_ah(r->pd, &aa);
+	struct ibv_sge sge = {(uintptr_t)&aa, 8, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE,
+				 .wr.ud = {.ah = ah, .remote_qpn = st->qpn, .remote_qkey = RIG_QKEY}}, *bad;
+
+	CHECK(ah && !shca_post_send(qp, &wr, &bad) && !shca_destroy_ah(ah));
+}
+
+/* ---- this one ---------------------------------------------------------------------------------------------------------- */
+
 /* connected: there is a helper thread, with descriptors of its own. */
 static void play(enum kind kind, bool connected, const char *name)
 {
@@ -84,9 +161,11 @@ static void play(enum kind kind, bool connected, const char *name)
 	struct ibv_qp *qp = NULL;
 	struct rig r;
 	void *context;
-	int fd;
+	int fd, status;
 
+	pid_t other = other_process(name);
 	open_all(&r, &second, &ch, &cq, name);
+	struct ibv_qp *sender = datagrams(&r, cq, cq);
 	if (connected) {
 		struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .send_wr = 4, .recv_wr = 4, .sge = 1};
 		qp = rig_qp(&r, &a);
@@ -113,8 +192,15 @@ static void play(enum kind kind, bool connected, const char *name)
 		CHECK(shca_get_async_event(r.ctx, &ev) == -1 && errno == EBADF);
 		CHECK(!shca_destroy_qp(qp));
 	}
-	CHECK(!shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
+	if (!shca_proc_alive(r.m, st->slot))
+		FAIL("a process that lives seems to be dead");
+	ring_other(&r, sender);
+	CHECK(!shca_destroy_qp(sender) && !shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
 	rig_leave(&r);
+	atomic_store(&st->done, 1);
+	CHECK(waitpid(other, &status, 0) == other);
+	if (status)
+		FAIL("the other process ended with status %#x", (unsigned)status);
 	for (int i = 3; i < NUMBERS; i++) {
 		struct look now = look_at(i);
 		if (memcmp(&now, &before[i], sizeof(now)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who comes after, and who is in between: the next user of a dead process's slot, the reaper of a reaper; a request on its way
- * while its responder's process is reaped, its shared receive queue destroyed, its region taken away. Virtual processes, and
- * threads that are held at one point of the engine. Each case is a process of its own.
+ * while its responder's process is reaped, its shared receive queue destroyed, its region taken away; a copy whose helper dies.
+ * Virtual processes, and threads that are held at one point of the engine. Each case is a process of its own.
  *
  *     successors [CASE]
  */
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,14 +23,18 @@
 static struct {
 	const struct shca_member *_Atomic m;	/* a thread of this process */
 	const char *at;				/* at this point */
+	int after;				/* when it has been there so often */
 	_Atomic uint32_t held;
 } hold;
+static const char *dies_at;			/* this process, there */
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
 	(void)qp;
 	(void)op;
-	if (!thr || thr->m != atomic_load(&hold.m) || strcmp(name, hold.at))
+	if (dies_at && !strcmp(name, dies_at))
+		kill(getpid(), SIGKILL);
+	if (!thr || thr->m != atomic_load(&hold.m) || strcmp(name, hold.at) || hold.after-- > 0)
 		return;
 	atomic_store(&hold.held, 1);
 	while (thr->m == atomic_load(&hold.m))
@@ -39,6 +44,7 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 static void hold_at(const struct rig *r, const char *at)
 {
 	hold.at = at;
+	hold.after = 0;
 	atomic_store(&hold.held, 0);
 	atomic_store(&hold.m, r->m);
 }
@@ -284,6 +290,75 @@ static void third_party_reads(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
+/* Who has locked a's queue and not begun with it is stopped: a's poller runs it, whichever of its queues have gone meanwhile. */
+static void poller_steals(void)
+{
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct ibv_qp *p[3];
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL), *its = rig_cq(&c, 16, NULL);
+	for (int i = 0; i < 3; i++) {
+		p[i] = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+		connect_both(p[i], queue(&c, 0, its));
+	}
+	CHECK(!shca_destroy_qp(p[0]) && !shca_destroy_qp(p[2]));
+	CHECK(!shca_exp_post_send(p[1], &nop, &bad));
+	hold_at(&b, "claimed");
+	atomic_store(&rig_sh(p[1])->enabled, 1);
+	pthread_t executor = begin(runs, p[1]);
+	rig_await(&hold.held, 1);
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+	let_go();
+	joined(executor);
+}
+
+static void post_wait(struct ibv_qp *qp, struct ibv_cq *what, int count)
+{
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &nop,
+				       .task.cqe_wait = {.cq = what, .cq_count = count}};
+
+	CHECK(!shca_exp_post_send(qp, &wait, &bad));
+}
+
+static void *sends(void *arg)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+
+	CHECK(!shca_post_send(arg, &wr, &bad));
+	return NULL;
+}
+
+/* A completion kicks two queues that wait for it. Between the two the first one waits anew: the next completion kicks it. */
+static void waits_anew(void)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct ibv_qp *p[2];
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL), *its = rig_cq(&c, 16, NULL), *counted = rig_cq(&a, 16, NULL);
+	for (int i = 0; i < 2; i++) {
+		p[i] = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
+		connect_both(p[i], queue(&c, 0, its));
+		post_wait(p[i], counted, 1);
+	}
+	struct ibv_qp *in = queue(&a, 0, counted), *out = queue(&b, 0, rig_cq(&b, 16, NULL));
+	connect_both(in, out);
+	CHECK(!shca_post_recv(in, &wr, &bad) && !shca_post_recv(in, &wr, &bad));
+	hold_at(&b, "kick");
+	hold.after = 1;
+	pthread_t sender = begin(sends, out);
+	rig_await(&hold.held, 1);
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+	post_wait(p[0], counted, 2);
+	let_go();
+	joined(sender);
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+	joined(begin(sends, out));
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+}
+
 static void *destroys(void *arg)
 {
 	CHECK(!shca_destroy_srq(arg));
@@ -327,6 +402,133 @@ static void srq_goes(void)
 		FAIL("a message landed in a shared receive queue that was being destroyed");
 }
 
+/* ---- a divided copy -------------------------------------------------------------------------------------------------- */
+
+enum { LARGE = 8 << 20, TRIES = 20 };
+
+static struct shared {
+	char fabric[64];
+	struct rig_meeting meeting[TRIES];
+	uint64_t addr;
+	uint32_t rkey;
+	_Atomic uint32_t done;
+} *st;
+
+/* Memory that is read in pieces, of which this process copies some itself while it polls. */
+static struct ibv_cq *readable_memory(struct rig *r, char **at)
+{
+	char *p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	rig_join(r, st->fabric);
+	CHECK(p != MAP_FAILED);
+	rig_fill(p, LARGE, 1);
+	struct ibv_mr *mr = shca_reg_mr(r->pd, p, LARGE, (uintptr_t)p, IBV_ACCESS_REMOTE_READ);
+	CHECK(mr);
+	st->addr = (uintptr_t)p;
+	st->rkey = mr->rkey;
+	*at = p;
+	return rig_cq(r, 16, NULL);
+}
+
+/* Dies with a piece that it has begun. */
+static void helps_and_dies(void)
+{
+	struct ibv_wc wc;
+	struct rig r;
+	char *p;
+
+	struct ibv_cq *cq = readable_memory(&r, &p);
+	rig_meet(&r, cq, &st->meeting[0], 0, 2);
+	dies_at = "share";
+	while (!atomic_load(&st->done))
+		CHECK(shca_poll_cq(cq, 1, &wc) >= 0);
+}
+
+/* Cannot copy the last piece: a page of it is missing. Its end is there. */
+static void helps_and_fails(void)
+{
+	struct ibv_wc wc;
+	struct rig r;
+	char *p;
+
+	struct ibv_cq *cq = readable_memory(&r, &p);
+	CHECK(!munmap(p + LARGE - 3 * 4096, 4096));
+	for (uint32_t i = 0; i < TRIES; i++) {
+		rig_meet(&r, cq, &st->meeting[i], 0, 2);
+		while (atomic_load(&st->done) <= i)
+			CHECK(shca_poll_cq(cq, 1, &wc) >= 0);
+	}
+}
+
+static pid_t begin_copies(void (*other)(void), struct ibv_mr **mr)
+{
+	char *p = aligned_alloc(4096, LARGE);
+
+	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(st != MAP_FAILED && p);
+	snprintf(st->fabric, sizeof(st->fabric), "successors-%d", (int)getpid());
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		other();
+		_exit(0);
+	}
+	rig_join(&a, st->fabric);
+	*mr = shca_reg_mr(a.pd, p, LARGE, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(*mr);
+	return pid;
+}
+
+static enum ibv_wc_status read_large(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_mr *mr)
+{
+	struct ibv_sge sge = {(uintptr_t)mr->addr, LARGE, mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = st->addr, .rkey = st->rkey}}, *bad;
+
+	memset(mr->addr, 0, LARGE);
+	CHECK(!shca_post_send(qp, &wr, &bad));
+	return completion(cq);
+}
+
+/* A read whose helper dies either fails or has all of it. The helper helps where there is a CPU for it, and not always then. */
+static void helper_dies(void)
+{
+	struct ibv_mr *mr;
+	pid_t pid = begin_copies(helps_and_dies, &mr);
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *qp = rig_meet(&a, cq, &st->meeting[0], 1, 2);
+	bool died = false;
+
+	for (int i = 0; i < 200 && !died; i++) {
+		died = read_large(qp, cq, mr) != IBV_WC_SUCCESS;
+		long wrong = died ? -1 : rig_check(mr->addr, LARGE, 1);
+		if (wrong >= 0)
+			FAIL("a read succeeded, and byte %ld was not read", wrong);
+	}
+	printf("# %s\n", died ? "a helper died" : "nobody helped");
+	fflush(stdout);
+	atomic_store(&st->done, 1);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+/* What a helper could not copy is missing, whoever copied the rest. */
+static void helper_fails(void)
+{
+	struct ibv_mr *mr;
+	pid_t pid = begin_copies(helps_and_fails, &mr);
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	int status;
+
+	for (uint32_t i = 0; i < TRIES; i++) {
+		struct ibv_qp *qp = rig_meet(&a, cq, &st->meeting[i], 1, 2);
+		if (read_large(qp, cq, mr) == IBV_WC_SUCCESS)
+			FAIL("a read succeeded of which a page is missing");
+		atomic_store(&st->done, i + 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
 /* ---------------------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -334,7 +536,8 @@ static const struct {
 	void (*play)(void);
 } cases[] = {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
-	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes},
+	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
+	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
 };
 
 int main(int argc, char **argv)
@@ -346,6 +549,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (argc > 1 && strcmp(argv[1], cases[i].name))
 			continue;
+		fflush(stdout);
 		pid_t pid = fork();
 		CHECK(pid >= 0);
 		if (!pid) {

@@ -17,7 +17,7 @@ static struct vt t;
 static struct ibv_pd *other;			/* another domain than that of a and b */
 static struct ibv_cq *cq;
 static struct ibv_qp *a, *b;			/* connected to each other */
-static char mem[2 * HALF], elsewhere[HALF];	/* the first half is sent from, the second is received into */
+static _Alignas(64) char mem[2 * HALF], elsewhere[HALF];	/* the first half is sent from, the second is received into */
 static struct ibv_mr *mr;
 
 static bool readable(int fd)
@@ -82,6 +82,20 @@ static void writes(const char *what, uint64_t raddr, uint32_t rkey, const char *
 		connect_again();
 }
 
+/* A fetch-and-add: by the address of the request, and by where it lies, there is but one way to be aligned: both. */
+static void adds(uint64_t raddr, uint32_t rkey, enum ibv_wc_status status)
+{
+	struct ibv_sge sge = vt_sge(mr, 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.atomic = { .remote_addr = raddr, .compare_add = 1, .rkey = rkey } }, *bad;
+
+	CHECK(!ibv_post_send(a, &wr, &bad), "post");
+	vt_expect(cq, 4, status);
+	if (status != IBV_WC_SUCCESS)
+		connect_again();
+}
+
 static void region_addresses(void)
 {
 	char *to = mem + HALF;
@@ -94,6 +108,15 @@ static void region_addresses(void)
 	writes("an address of the program's choice", 0x10010, own->rkey, to + 16);
 	writes("the memory's address", (uintptr_t)to + 8, own->rkey, NULL);
 	CHECK(!ibv_dereg_mr(zero) && !ibv_dereg_mr(own), "dereg");
+	own = ibv_reg_mr_iova2(t.pd, to, 64, 0x10004, VT_ACCESS);
+	CHECK(own, "register");
+	adds(0x10004, own->rkey, IBV_WC_REM_INV_REQ_ERR);
+	adds(0x10008, own->rkey, IBV_WC_REM_INV_REQ_ERR);
+	CHECK(!ibv_dereg_mr(own), "dereg");
+	own = ibv_reg_mr_iova2(t.pd, to, 64, 0x10000, VT_ACCESS);
+	CHECK(own, "register");
+	adds(0x10008, own->rkey, IBV_WC_SUCCESS);
+	CHECK(!ibv_dereg_mr(own), "dereg");
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)to, 0, VT_ACCESS)), EOPNOTSUPP);
 	refused("a file that is no domain of ours", made(ibv_import_device(0)) == EOPNOTSUPP, 0);
 }
