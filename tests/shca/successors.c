@@ -75,7 +75,7 @@ static void joined(pthread_t t)
 
 /* ---- the stage ------------------------------------------------------------------------------------------------------- */
 
-enum { BYTES = 1 << 16 };
+enum { BYTES = 1 << 16, DEPTH = 8 };
 
 static struct rig a, b, c;		/* three processes of one fabric */
 
@@ -93,7 +93,7 @@ static uint32_t state_of(uint32_t slot)
 
 static struct ibv_qp *queue(struct rig *r, uint32_t flags, struct ibv_cq *cq)
 {
-	struct rig_qp_attr at = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = 8, .recv_wr = 8, .sge = 1};
+	struct rig_qp_attr at = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = DEPTH, .recv_wr = DEPTH, .sge = 1};
 	struct ibv_qp *qp = rig_qp(r, &at);
 
 	rig_init(qp);
@@ -322,6 +322,34 @@ static void post_wait(struct ibv_qp *qp, struct ibv_cq *what, int count)
 	CHECK(!shca_exp_post_send(qp, &wait, &bad));
 }
 
+/* b runs a's queue, and dies between a request's completion and its end; a has polled the completion, and filled the queue again:
+ * the request's place is still its own, and whoever comes after b ends it. */
+static void filled_again(void)
+{
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct rig *who[2] = {&c, &b};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL), *never = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = never, .cq_count = 1}};
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	CHECK(!shca_exp_post_send(p, &nop, &bad));
+	hold_at(&b, "cqe-visible");
+	atomic_store(&rig_sh(p)->enabled, 1);
+	begin(runs, p);
+	rig_await(&hold.held, 1);
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+	for (int i = 0; i < DEPTH - 1; i++)
+		CHECK(!shca_exp_post_send(p, &nop, &bad));
+	CHECK(!shca_exp_post_send(p, &wait, &bad) && shca_exp_post_send(p, &nop, &bad) == ENOMEM);
+	atomic_store(&rig_sh(p)->enabled, UINT64_MAX);
+	shca_engine_kill(b.m);
+	joined(begin(reaps, who));
+	for (int i = 0; i < DEPTH - 1; i++)
+		CHECK(completion(cq) == IBV_WC_SUCCESS);
+}
+
 static void *sends(void *arg)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -538,6 +566,7 @@ static const struct {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
+	{"filled-again", filled_again},
 };
 
 int main(int argc, char **argv)
