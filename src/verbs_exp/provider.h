@@ -8,7 +8,9 @@
 #ifndef IBV_EXP_PROVIDER_H
 #define IBV_EXP_PROVIDER_H
 
+#include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
+#include <stdbool.h>
 
 struct ibv_exp_provider {
 	/* Fill in what attr->comp_mask asks for. All integer results: 0 or an errno value. */
@@ -19,13 +21,46 @@ struct ibv_exp_provider {
 				    struct ibv_exp_cq_init_attr *attr);
 	int (*modify_cq)(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask);
 	struct ibv_qp *(*create_qp)(struct ibv_context *ctx, struct ibv_exp_qp_init_attr *attr);
+	int (*modify_qp)(struct ibv_qp *qp, const struct ibv_exp_qp_attr *attr, uint64_t mask);
+	/* attr is clear. */
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask, struct ibv_qp_init_attr *init);
+	struct ibv_exp_dct *(*create_dct)(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *attr);
+	int (*query_dct)(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
+	int (*arm_dct)(struct ibv_exp_dct *dct);
+	int (*destroy_dct)(struct ibv_exp_dct *dct);
+	/* As ibv_poll_cq. */
+	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
+	/* Registers memory that the device allocates, and frees when it is deregistered. access: enum ibv_access_flags. */
+	struct ibv_mr *(*reg_allocated)(struct ibv_pd *pd, size_t length, unsigned int access);
 	/* *bad_wr and *bad_task name the refused element; neither pointer is NULL. */
 	int (*post_send)(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
 	int (*post_task)(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
+	/* Says why a call was refused, to who wants to know. Returns err. */
+	int (*refuse)(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 };
 
 /* The providers that are linked in. Each tells its table for a context of its own, and NULL for any other context, which
  * it does not touch beyond what tells the two apart. The software HCA's: */
 const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
+
+/* The provider of a context; NULL: none (verbs_exp.c). */
+const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx);
+/* What this device refuses: returns err, and lets its provider say so. */
+#define exp_refuse(ctx, err, ...)                                                                                   \
+	({                                                                                                          \
+		const struct ibv_exp_provider *ops_ = exp_provider(ctx);                                            \
+		ops_ ? ops_->refuse(err, __VA_ARGS__) : (err);                                                      \
+	})
+
+/* A resource domain (plain.c makes them): a provider asks what it promises. */
+struct exp_res_domain {
+	struct ibv_exp_res_domain d;
+	bool single;			/* one thread at a time uses what belongs to it */
+};
+/* NULL: no domain, no promise. */
+static inline bool exp_single_threaded(const struct ibv_exp_res_domain *domain)
+{
+	return domain && ((const struct exp_res_domain *)domain)->single;
+}
 
 #endif

@@ -11,14 +11,10 @@
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE |                 \
 	 SHCA_EXP_SEND_CALC_VECTOR | SHCA_EXP_SEND_CALC_HOST_ORDER | IBV_EXP_SEND_WITH_CALC | IBV_EXP_SEND_WAIT_EN_LAST | IBV_EXP_SEND_EXT_ATOMIC_INLINE)
 
-#define KNOWN_QP_FLAGS                                                                                               \
-	(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV |         \
-	 IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW |                               \
-	 IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY)
-
-#define KNOWN_QP_COMP                                                                                                \
-	(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_XRCD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |                   \
-	 IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
+#define KNOWN_QP_FLAGS ((uint32_t)IBV_EXP_QP_CREATE_MASK | IBV_EXP_QP_CREATE_INTERNAL_USE)
+#define KNOWN_QP_COMP ((uint32_t)IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1)
+#define KNOWN_CQ_COMP ((uint32_t)IBV_EXP_CQ_INIT_ATTR_RESERVED1 - 1)
+#define KNOWN_CQ_FLAGS ((uint32_t)IBV_EXP_CQ_CREATE_FLAGS_MASK)
 
 int exp_check_cq_init(int cqe, const struct ibv_exp_cq_init_attr *attr)
 {
@@ -26,21 +22,27 @@ int exp_check_cq_init(int cqe, const struct ibv_exp_cq_init_attr *attr)
 		return EINVAL;
 	if (!attr)
 		return 0;
-	if (attr->comp_mask & ~(uint32_t)IBV_EXP_CQ_INIT_ATTR_FLAGS)
+	if (attr->comp_mask & ~KNOWN_CQ_COMP)
 		return EINVAL;
-	if ((attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) && (attr->flags & ~(uint32_t)IBV_EXP_CQ_CREATE_CROSS_CHANNEL))
-		return EINVAL;
-	return 0;
+	return (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) && (attr->flags & ~KNOWN_CQ_FLAGS) ? EINVAL : 0;
 }
 
 int exp_check_cq_attr(const struct ibv_exp_cq_attr *attr, int attr_mask)
 {
-	if (!attr || attr_mask != IBV_EXP_CQ_CAP_FLAGS)
+	const uint32_t known = IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS;
+
+	/* D.2.2 wants both masks: the verb's, and the structure's own. They have the same bits. */
+	if (!attr || !attr_mask || ((uint32_t)attr_mask & ~known) || ((uint32_t)attr_mask & ~attr->comp_mask))
 		return EINVAL;
-	/* D.2.2 wants both masks: the verb's, and the structure's own. */
-	if (attr->comp_mask != IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS)
+	return (attr_mask & IBV_EXP_CQ_CAP_FLAGS) && (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN) ? EINVAL : 0;
+}
+
+int exp_check_dct_init(const struct ibv_context *ctx, const struct ibv_exp_dct_init_attr *attr)
+{
+	if (!attr || !attr->pd || attr->pd->context != ctx || !attr->cq || attr->cq->context != ctx || !attr->srq ||
+	    attr->srq->context != ctx)
 		return EINVAL;
-	return attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN ? EINVAL : 0;
+	return attr->create_flags ? EOPNOTSUPP : 0;
 }
 
 static bool needs_send_cq(enum ibv_qp_type type)
@@ -52,10 +54,10 @@ int exp_check_qp_init(const struct ibv_context *ctx, const struct ibv_exp_qp_ini
 {
 	uint32_t flags;
 
-	if (!attr || (attr->comp_mask & ~(uint32_t)KNOWN_QP_COMP))
+	if (!attr || (attr->comp_mask & ~KNOWN_QP_COMP))
 		return EINVAL;
 	flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
-	if (flags & ~(uint32_t)KNOWN_QP_FLAGS)
+	if (flags & ~KNOWN_QP_FLAGS)
 		return EINVAL;
 	if (attr->qp_type == IBV_QPT_XRC_RECV) {
 		if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_XRCD) || !attr->xrcd || attr->xrcd->context != ctx)
@@ -130,6 +132,13 @@ static int check_data_wr(const struct ibv_exp_send_wr *wr)
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
 		return flags & IBV_EXP_SEND_INLINE ? EINVAL : check_masked_atomic(wr);
+	case IBV_EXP_WR_SEND_WITH_INV:
+	case IBV_EXP_WR_LOCAL_INV:
+	case IBV_EXP_WR_BIND_MW:
+	case IBV_EXP_WR_TSO:
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
+		return EOPNOTSUPP;
 	default:
 		return EINVAL;
 	}

@@ -10,6 +10,7 @@
 
 int exp_check_cq_init(int cqe, const struct ibv_exp_cq_init_attr *attr);
 int exp_check_cq_attr(const struct ibv_exp_cq_attr *attr, int attr_mask);
+int exp_check_dct_init(const struct ibv_context *ctx, const struct ibv_exp_dct_init_attr *attr);
 int exp_check_qp_init(const struct ibv_context *ctx, const struct ibv_exp_qp_init_attr *attr);
 int exp_check_send_wr(const struct ibv_qp *qp, const struct ibv_exp_send_wr *wr);
 int exp_check_task(const struct ibv_context *ctx, const struct ibv_exp_task *task);

@@ -4,13 +4,7 @@
  * context. A context that no provider knows is answered with EOPNOTSUPP and empty capabilities; nothing is
  * emulated in software above a device that cannot do it.
  */
-#ifdef SHCA_EXPORT	/* libshca.so offers them to strangers */
-#pragma GCC visibility push(default)
-#endif
-#include <infiniband/verbs_exp.h>
-#ifdef SHCA_EXPORT
-#pragma GCC visibility pop
-#endif
+#include "verbs_exp/exported.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -20,15 +14,14 @@
 #include "verbs_exp/validate.h"
 
 /* One provider so far. One for devices that take raw work requests would be asked after it. */
-static const struct ibv_exp_provider *provider(struct ibv_context *ctx)
+const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx)
 {
 	return ctx ? shca_exp_provider(ctx) : NULL;
 }
 
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
-	const uint32_t known = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			       IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
+	const uint32_t known = (IBV_EXP_DEVICE_ATTR_RESERVED - 1) | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
 	const struct ibv_exp_provider *ops;
 	uint32_t wanted;
 
@@ -36,10 +29,10 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 		return EINVAL;
 	/* a later header's bits are answered by their absence */
 	wanted = attr->comp_mask & known;
-	/* what a program knows that was built with an earlier header ends before the extensions */
+	/* who has the vendor's header in mind does not ask for the extensions, and may have allocated no room for them */
 	memset(attr, 0, wanted & SHCA_EXP_DEVICE_ATTR_EXTENSIONS ? sizeof(*attr) :
-								   offsetof(struct ibv_exp_device_attr, shca_extensions));
-	ops = provider(context);
+								   offsetof(struct ibv_exp_device_attr, max_task_wrs));
+	ops = exp_provider(context);
 	if (!ops)
 		return EOPNOTSUPP;
 	attr->comp_mask = wanted;
@@ -59,7 +52,7 @@ struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_
 		errno = err;
 		return NULL;
 	}
-	ops = provider(context);
+	ops = exp_provider(context);
 	if (!ops) {
 		errno = EOPNOTSUPP;
 		return NULL;
@@ -75,7 +68,7 @@ int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_
 	err = cq ? exp_check_cq_attr(attr, attr_mask) : EINVAL;
 	if (err)
 		return err;
-	ops = provider(cq->context);
+	ops = exp_provider(cq->context);
 	return ops ? ops->modify_cq(cq, attr, attr_mask) : EOPNOTSUPP;
 }
 
@@ -89,7 +82,7 @@ struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_
 		errno = err;
 		return NULL;
 	}
-	ops = provider(context);
+	ops = exp_provider(context);
 	if (!ops) {
 		errno = EOPNOTSUPP;
 		return NULL;
@@ -108,7 +101,7 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 	*bad_wr = wr;
 	if (!qp || !wr)
 		return EINVAL;
-	ops = provider(qp->context);
+	ops = exp_provider(qp->context);
 	if (!ops)
 		return EOPNOTSUPP;
 
@@ -117,6 +110,8 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 		first_err = exp_check_send_wr(qp, w);
 		if (!first_err)
 			continue;
+		ops->refuse(first_err, "ibv_exp_post_send: opcode %#x, flags %#lx, %d segments", w->exp_opcode,
+			    (unsigned long)w->exp_send_flags, w->num_sge);
 		*bad_wr = w;
 		if (!prev)
 			return first_err;
@@ -141,7 +136,7 @@ int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, st
 	*bad_task = task;
 	if (!context || !task)
 		return EINVAL;
-	ops = provider(context);
+	ops = exp_provider(context);
 	if (!ops)
 		return EOPNOTSUPP;
 	for (struct ibv_exp_task *t = task; t; t = t->next) {
@@ -149,8 +144,103 @@ int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, st
 
 		if (err) {
 			*bad_task = t;
-			return err;
+			return ops->refuse(err, "ibv_exp_post_task: a task of type %d for queue pair %#x, or one of its requests",
+					   t->task_type, t->item.qp ? t->item.qp->qp_num : 0);
 		}
 	}
 	return ops->post_task(context, task, bad_task);
+}
+
+int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask)
+{
+	const struct ibv_exp_provider *ops;
+
+	if (!qp || !attr)
+		return EINVAL;
+	ops = exp_provider(qp->context);
+	return ops ? ops->modify_qp(qp, attr, exp_attr_mask) : EOPNOTSUPP;
+}
+
+int ibv_exp_query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask,
+		     struct ibv_exp_qp_init_attr *init_attr)
+{
+	struct ibv_qp_init_attr init = {.qp_context = NULL};
+	const struct ibv_exp_provider *ops;
+	int err;
+
+	if (!qp || !attr)
+		return EINVAL;
+	ops = exp_provider(qp->context);
+	if (!ops)
+		return EOPNOTSUPP;
+	memset(attr, 0, sizeof(*attr));
+	err = ops->query_qp(qp, attr, exp_attr_mask, &init);
+	if (!err && init_attr)
+		*init_attr = (struct ibv_exp_qp_init_attr){
+			.qp_context = init.qp_context, .send_cq = init.send_cq, .recv_cq = init.recv_cq, .srq = init.srq,
+			.cap = init.cap, .qp_type = init.qp_type, .sq_sig_all = init.sq_sig_all,
+			.comp_mask = qp->pd ? IBV_EXP_QP_INIT_ATTR_PD : 0, .pd = qp->pd,
+		};
+	return err;
+}
+
+/* ---- DC targets -------------------------------------------------------------------------------------------------- */
+
+struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_exp_dct_init_attr *attr)
+{
+	const struct ibv_exp_provider *ops;
+	int err;
+
+	err = context ? exp_check_dct_init(context, attr) : EINVAL;
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	ops = exp_provider(context);
+	if (!ops) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return ops->create_dct(context, attr);
+}
+
+int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
+{
+	return dct && attr ? exp_provider(dct->context)->query_dct(dct, attr) : EINVAL;
+}
+
+int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr)
+{
+	return dct ? exp_provider(dct->context)->arm_dct(dct) : EINVAL;
+}
+
+int ibv_exp_destroy_dct(struct ibv_exp_dct *dct)
+{
+	return dct ? exp_provider(dct->context)->destroy_dct(dct) : EINVAL;
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------------- */
+
+int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, uint32_t wc_size)
+{
+	const struct ibv_exp_provider *ops = cq ? exp_provider(cq->context) : NULL;
+	struct ibv_exp_wc one;
+	int n = 0;
+
+	if (!ops || num_entries < 0 || (num_entries && !wc) || !wc_size)
+		return ops ? -EINVAL : -EOPNOTSUPP;
+	if (wc_size == sizeof(*wc))
+		return ops->poll_cq(cq, num_entries, wc);
+	/* what a program knows that was built with an earlier or a later header */
+	for (; n < num_entries; n++) {
+		char *to = (char *)wc + (size_t)n * wc_size;
+		int got = ops->poll_cq(cq, 1, &one);
+
+		if (got <= 0)
+			return n ? n : got;
+		if (wc_size > sizeof(one))
+			memset(to + sizeof(one), 0, wc_size - sizeof(one));
+		memcpy(to, &one, wc_size < sizeof(one) ? wc_size : sizeof(one));
+	}
+	return n;
 }

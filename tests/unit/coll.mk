@@ -10,5 +10,5 @@ tests_unit_coll_graph_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_coll_graph_LDADD = $(CRITERION_LIBS) -lm
 tests_unit_coll_verbs_exp_SOURCES = tests/unit/coll_verbs_exp.c $(verbs_exp_sources)
 tests_unit_coll_verbs_exp_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
-tests_unit_coll_verbs_exp_LDADD = $(CRITERION_LIBS)
+tests_unit_coll_verbs_exp_LDADD = $(CRITERION_LIBS) $(VERBS_LIBS)
 endif

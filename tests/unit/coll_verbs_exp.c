@@ -60,9 +60,14 @@ static int mock_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, st
 	return answer;
 }
 
+static int mock_refuse(int err, const char *fmt, ...)
+{
+	return err;
+}
+
 static const struct ibv_exp_provider mock = {
 	.query_device = mock_query, .create_cq = mock_create_cq, .modify_cq = mock_modify_cq,
-	.create_qp = mock_create_qp, .post_send = mock_post_send, .post_task = mock_post_task,
+	.create_qp = mock_create_qp, .post_send = mock_post_send, .post_task = mock_post_task, .refuse = mock_refuse,
 };
 
 const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx)
@@ -80,7 +85,7 @@ static void reset(void)
 
 Test(verbs_exp, foreign_contexts_have_nothing)
 {
-	struct ibv_exp_device_attr attr = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, .exp_device_cap_flags = ~0ULL,
+	struct ibv_exp_device_attr attr = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS, .exp_device_cap_flags = ~0ULL,
 					    .max_task_wrs = 7 };
 	struct ibv_exp_qp_init_attr init = { .comp_mask = IBV_EXP_QP_INIT_ATTR_PD, .qp_type = IBV_QPT_RC };
 	struct ibv_pd fpd = { .context = &foreign };
@@ -115,7 +120,7 @@ Test(verbs_exp, query)
 	cr_assert_eq(ibv_exp_query_device(NULL, &attr), EINVAL);
 	cr_assert_eq(ibv_exp_query_device(&own, NULL), EINVAL);
 	/* bits of a later header are not answered */
-	attr.comp_mask = 1u << 20 | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
+	attr.comp_mask = 1u << 29 | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
 	cr_assert_eq(ibv_exp_query_device(&own, &attr), 0);
 	cr_assert_eq(attr.comp_mask, IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS);
 	cr_assert_eq(calls, 2);
@@ -131,9 +136,9 @@ Test(verbs_exp, completion_queues)
 	cr_assert_eq(ibv_exp_create_cq(&own, 4, NULL, NULL, 0, NULL), &cq);
 	cr_assert_null(ibv_exp_create_cq(&own, 0, NULL, NULL, 0, &init));
 	cr_assert_eq(errno, EINVAL);
-	init.flags = 2;
+	init.flags = IBV_EXP_CQ_CREATE_FLAGS_MASK + 1;
 	cr_assert_null(ibv_exp_create_cq(&own, 4, NULL, NULL, 0, &init));
-	init.comp_mask = 2;
+	init.comp_mask = IBV_EXP_CQ_INIT_ATTR_RESERVED1;
 	cr_assert_null(ibv_exp_create_cq(&own, 4, NULL, NULL, 0, &init));
 	cr_assert_eq(ibv_exp_modify_cq(&cq, &attr, IBV_EXP_CQ_CAP_FLAGS), 0);
 	/* D.2.2: both masks. */

@@ -328,6 +328,19 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 	return qp->timeout ? (4096ull << (qp->timeout & 31)) * (qp->retry_cnt + 1u) : 0;
 }
 
+/* Nobody answers a DC initiator: a target that has another key counts that, and tells its owner if that has armed it. */
+static void count_key_violation(struct shca_thread *thr, const struct shca_qp *qp)
+{
+	const struct shca_wqe *w = shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed));
+	struct shca_qp *to = shca_number_get(thr->m, w->dqpn, SHCA_KIND_QP);
+
+	if (!to || to->type != SHCA_QPT_DCT || to->dc_key == w->arg[3] || !(atomic_load(&to->gate) & SHCA_GATE_RESPOND))
+		return;
+	atomic_fetch_add(&to->dc_violations, 1);
+	if (atomic_exchange(&to->dc_armed, 0))
+		shca_qp_event(thr, to, (enum ibv_event_type)SHCA_EVENT_DC_KEY);
+}
+
 /* Whether the queue must wait (true), or its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
@@ -337,6 +350,9 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 		since = now;
 		atomic_store(&qp->rnr_since, now);
 		qp->stalls = 0;
+		/* once for a request, however often it is tried */
+		if (why == SHCA_NOPEER && qp->type == SHCA_QPT_DCI)
+			count_key_violation(thr, qp);
 	}
 	if (budget && now - since >= budget)
 		return false;

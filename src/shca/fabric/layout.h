@@ -422,7 +422,9 @@ struct shca_qp {
 	_Atomic uint64_t rnr_rq;
 	_Atomic uint64_t due;		/* CLOCK_MONOTONIC ns: when its owner's helper looks at it again; 0: not */
 	/* events and counters */
-	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_*, unread */
+	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread */
+	_Atomic uint32_t dc_armed;	/* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY */
+	_Atomic uint32_t dc_violations;	/* requests with a wrong key */
 	uint32_t reserved1;
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
@@ -430,6 +432,7 @@ struct shca_qp {
 	shca_aligned _Atomic uint64_t n_recv_msgs;
 };
 #define SHCA_FLUSH_GIVEN 2u
+#define SHCA_EVENT_DC_KEY 31		/* IBV_EXP_EVENT_DCT_KEY_VIOLATION, whose number the word has no bit for */
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u

@@ -13,6 +13,8 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 
 static bool event_is_ours(const struct ibv_async_event *event)
 {
+	if (event->event_type >= IBV_EXP_EVENT_DCT_KEY_VIOLATION)
+		return shca_is_ours(ibv_exp_event_dct(event)->context);
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
 		return shca_is_ours(event->element.cq->context);

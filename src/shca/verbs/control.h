@@ -6,6 +6,9 @@
 #ifndef SHCA_CONTROL_H
 #define SHCA_CONTROL_H
 
+#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
+
 #include "shca/verbs/device.h"
 
 #define SHCA_PORTS 1
@@ -181,6 +184,7 @@ int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state t
 
 /* ---- dv.c --------------------------------------------------------------------------------------------------- */
 
+uint32_t shca_dc_odp_caps(void);
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr);
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				 struct mlx5dv_qp_init_attr *dv);
@@ -188,6 +192,16 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 				    struct mlx5dv_cq_init_attr *dv);
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
+
+/* ---- dct.c ------------------------------------------------------------------------------------------------------ */
+
+struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *attr);
+int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
+int shca_arm_dct(struct ibv_exp_dct *dct);
+int shca_destroy_dct(struct ibv_exp_dct *dct);
+struct shca_user_qp *shca_user_qp_of_dct(struct ibv_exp_dct *dct);
+/* Makes an event of qp, a target of the experimental verbs, one of the target. */
+void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event);
 
 /* ---- exp.c: the provider of the experimental verbs (verbs_exp/provider.h) ------------------------------------ */
 

@@ -593,6 +593,8 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 			atomic_fetch_and(&qp->sh->events, ~(1u << bit));
 			event->event_type = (enum ibv_event_type)bit;
 			event->element.qp = &qp->qp;
+			if (qp->dct)
+				shca_dct_event(qp, event);
 			pthread_mutex_lock(&qp->qp.mutex);
 			qp->events_unacked++;
 			pthread_mutex_unlock(&qp->qp.mutex);
@@ -707,6 +709,12 @@ static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *unacked,
 
 void shca_ack_async_event(struct ibv_async_event *event)
 {
+	if (event->event_type >= IBV_EXP_EVENT_DCT_KEY_VIOLATION) {
+		struct ibv_exp_dct *dct = ibv_exp_event_dct(event);
+		struct shca_user_qp *qp = shca_user_qp_of_dct(dct);
+		ack(&qp->qp.mutex, &qp->qp.cond, &qp->events_unacked, &dct->events_completed);
+		return;
+	}
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR: {
 		struct shca_user_cq *cq = shca_user_cq_of(event->element.cq);

@@ -6,7 +6,8 @@
  *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
  *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
- *   exp.c      experimental verbs                interpose*.c the exported verbs
+ *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
+ *   dct.c      DC targets of the experimental verbs
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -118,6 +119,7 @@ struct shca_user_pd {
 struct shca_user_mr {
 	struct ibv_mr mr;
 	struct shca_mr *sh;
+	void *own;			/* memory that was allocated for it; NULL: it is the program's */
 	struct shca_user_pd *pd;
 	struct shca_user_mr *next, **prev;	/* of the context */
 };
@@ -247,6 +249,8 @@ struct shca_user_qp {
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
 	struct shca_user_xrcd *xrcd;	/* XRC_RECV */
+	struct ibv_exp_dct *dct;	/* a target of the experimental verbs: what its events name */
+	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */
 	bool mapped;			/* its engine part exists: false after its context was closed */
 };
@@ -304,6 +308,8 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
 
 /* poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+struct ibv_exp_wc;
+int shca_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc);
 void shca_cq_ex_ops(struct shca_user_cq *cq);	/* fills start_poll, next_poll, end_poll, read_* */
 /* Removes the completions of a queue that is being destroyed or reset; its receives go back to their queue. */
 void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *srq);

@@ -14,6 +14,12 @@ struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_co
 	return shca_open_device(dev);
 }
 
+/* What DC can do with memory that is registered on demand. */
+uint32_t shca_dc_odp_caps(void)
+{
+	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+}
+
 /* Writes nothing beyond what comp_mask asks for: an older program's struct may end there. */
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
 {
@@ -21,8 +27,7 @@ int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
 	attr->flags = 0;
 	attr->comp_mask &= MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
 	if (attr->comp_mask)
-		attr->dc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE |
-				    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+		attr->dc_odp_caps = shca_dc_odp_caps();
 	return 0;
 }
 

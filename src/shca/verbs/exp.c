@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The native provider of the experimental verbs: capabilities and queues. Posting is in exp_post.c. */
 #include <errno.h>
+#include <string.h>
 
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
@@ -8,38 +9,114 @@
 #include "verbs_exp/provider.h"
 #include "shca/verbs/post.h"
 
+/* As ibv_query_device; exp_atomic_cap is left to the caller. */
+static void ordinary_attributes(struct ibv_exp_device_attr *attr, const struct ibv_device_attr *d)
+{
+	memcpy(attr->fw_ver, d->fw_ver, sizeof(attr->fw_ver));
+	attr->node_guid = d->node_guid;
+	attr->sys_image_guid = d->sys_image_guid;
+	attr->max_mr_size = d->max_mr_size;
+	attr->page_size_cap = d->page_size_cap;
+	attr->vendor_id = d->vendor_id;
+	attr->vendor_part_id = d->vendor_part_id;
+	attr->hw_ver = d->hw_ver;
+	attr->max_qp = d->max_qp;
+	attr->max_qp_wr = d->max_qp_wr;
+	attr->max_sge = d->max_sge;
+	attr->max_sge_rd = d->max_sge_rd;
+	attr->max_cq = d->max_cq;
+	attr->max_cqe = d->max_cqe;
+	attr->max_mr = d->max_mr;
+	attr->max_pd = d->max_pd;
+	attr->max_qp_rd_atom = d->max_qp_rd_atom;
+	attr->max_ee_rd_atom = d->max_ee_rd_atom;
+	attr->max_res_rd_atom = d->max_res_rd_atom;
+	attr->max_qp_init_rd_atom = d->max_qp_init_rd_atom;
+	attr->max_ee_init_rd_atom = d->max_ee_init_rd_atom;
+	attr->max_ee = d->max_ee;
+	attr->max_rdd = d->max_rdd;
+	attr->max_mw = d->max_mw;
+	attr->max_raw_ipv6_qp = d->max_raw_ipv6_qp;
+	attr->max_raw_ethy_qp = d->max_raw_ethy_qp;
+	attr->max_mcast_grp = d->max_mcast_grp;
+	attr->max_mcast_qp_attach = d->max_mcast_qp_attach;
+	attr->max_total_mcast_qp_attach = d->max_total_mcast_qp_attach;
+	attr->max_ah = d->max_ah;
+	attr->max_fmr = d->max_fmr;
+	attr->max_map_per_fmr = d->max_map_per_fmr;
+	attr->max_srq = d->max_srq;
+	attr->max_srq_wr = d->max_srq_wr;
+	attr->max_srq_sge = d->max_srq_sge;
+	attr->max_pkeys = d->max_pkeys;
+	attr->local_ca_ack_delay = d->local_ca_ack_delay;
+	attr->phys_port_cnt = d->phys_port_cnt;
+}
+
+/* What is asked for and has no line here is zero, and truly so: nothing is steered, hashed, segmented, paced or padded, there
+ * are no UMR, no receives in completions, no time in completions, no erasure coding. */
 static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
-	const uint32_t have = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			      IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
-	uint32_t want = attr->comp_mask & have;
+	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR |
+			     1u << IBV_EXP_CALC_OP_BOR;
+	/* the sizes from 4 to SHCA_ATOMIC_MAX */
+	const uint64_t sizes = 2 * SHCA_ATOMIC_MAX - 4;
+	const uint32_t want = attr->comp_mask;	/* the caller has cleared the rest, as far as it reaches */
+	struct ibv_device_attr_ex d;
+	int err = shca_query_device_ex(ctx, NULL, &d, sizeof(d));
 
-	/* the caller has cleared it, as far as it reaches */
-	attr->comp_mask = want;
+	if (err)
+		return err;
+	ordinary_attributes(attr, &d.orig_attr);
+	/* results are in the host's order; a queue pair can be made that has them in network order */
+	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
-		attr->exp_device_cap_flags = IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_EXT_ATOMICS |
-					     IBV_EXP_DEVICE_CROSS_CHANNEL;
-	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP) {
-		const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR |
-				     1u << IBV_EXP_CALC_OP_BOR;
+		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_DC_TRANSPORT |
+					     IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
+					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_CROSS_CHANNEL |
+					     IBV_EXP_DEVICE_MR_ALLOCATE;
+	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
 		attr->calc_cap = (struct ibv_exp_device_calc_cap){
 			.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT |
 				      1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
 			.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
 		};
+	if (want & IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK)
+		attr->hca_core_clock = d.hca_core_clock;
+	if (want & IBV_EXP_DEVICE_DC_RD_REQ)
+		attr->max_dc_req_rd_atom = SHCA_MAX_RD_ATOMIC;
+	if (want & IBV_EXP_DEVICE_DC_RD_RES)
+		attr->max_dc_res_rd_atom = SHCA_MAX_RD_ATOMIC;
+	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
+		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
+			.atomic_arg_sizes = sizes, .max_fa_bit_boundary = 3, .log_max_atomic_inline = 10,
+		};
+	if (want & IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS)
+		attr->masked_atomic = (struct ibv_exp_masked_atomic_params){
+			.max_fa_bit_boundary = 3, .log_max_atomic_inline = 10, .masked_log_atomic_arg_sizes = sizes,
+			.masked_log_atomic_arg_sizes_network_endianness = sizes,
+		};
+	if (want & IBV_EXP_DEVICE_ATTR_ODP) {
+		attr->odp_caps.general_odp_caps = d.odp_caps.general_caps;
+		attr->odp_caps.per_transport_caps.rc_odp_caps = d.odp_caps.per_transport_caps.rc_odp_caps;
+		attr->odp_caps.per_transport_caps.uc_odp_caps = d.odp_caps.per_transport_caps.uc_odp_caps;
+		attr->odp_caps.per_transport_caps.ud_odp_caps = d.odp_caps.per_transport_caps.ud_odp_caps;
+		attr->odp_caps.per_transport_caps.dc_odp_caps = shca_dc_odp_caps();
+		attr->odp_caps.per_transport_caps.xrc_odp_caps = d.xrc_odp_caps;
 	}
+	if (want & IBV_EXP_DEVICE_ATTR_MAX_DCT)
+		attr->max_dct = d.orig_attr.max_qp;
+	if (want & IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN)
+		attr->max_ctx_res_domain = INT32_MAX;
+	if (want & IBV_EXP_DEVICE_ATTR_MAX_DEVICE_CTX)
+		attr->max_device_ctx = INT32_MAX;
+	if (want & IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE)
+		attr->max_dm_size = d.max_dm_size;
 	if (want & SHCA_EXP_DEVICE_ATTR_EXTENSIONS) {
 		attr->shca_extensions = SHCA_EXP_EXTENSION_ATOMIC_GATHER | SHCA_EXP_EXTENSION_CALC_OPS |
 					SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
 					SHCA_EXP_EXTENSION_CALC_VECTOR;
 		attr->shca_calc_vector_max = SHCA_CALC_VECTOR_MAX;
 	}
-	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
-		attr->ext_atom = (struct ibv_exp_ext_atomics_params){
-			.atomic_arg_sizes = 2 * SHCA_ATOMIC_MAX - 4,
-			.max_fa_bit_boundary = 3,
-			.log_max_atomic_inline = 10,
-		};
 	return 0;
 }
 
@@ -47,25 +124,30 @@ static struct ibv_cq *exp_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 				    struct ibv_comp_channel *channel, int comp_vector,
 				    struct ibv_exp_cq_init_attr *attr)
 {
-	if (attr && ((attr->comp_mask & ~(uint32_t)IBV_EXP_CQ_INIT_ATTR_FLAGS) ||
-		     ((attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) &&
-		      (attr->flags & ~(uint32_t)IBV_EXP_CQ_CREATE_CROSS_CHANNEL)))) {
-		errno = shca_refuse(EINVAL, "ibv_exp_create_cq: comp_mask %#x flags %#x", attr->comp_mask, attr->flags);
+	const uint32_t can = IBV_EXP_CQ_CREATE_CROSS_CHANNEL | IBV_EXP_CQ_COMPRESSED_CQE;
+	uint32_t comp = attr ? attr->comp_mask : 0, flags = comp & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
+
+	if ((comp & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT) || (flags & ~can)) {
+		errno = shca_refuse(EOPNOTSUPP, "ibv_exp_create_cq: comp_mask %#x, flags %#x, the device has %#x: completions carry no "
+				    "time, and no other device takes part", comp, flags, can);
 		return NULL;
 	}
 	/* every completion queue can be waited for */
-	return shca_create_cq(ctx, cqe, cq_context, channel, comp_vector);
+	struct ibv_cq *cq = shca_create_cq(ctx, cqe, cq_context, channel, comp_vector);
+	if (cq && (comp & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN) && exp_single_threaded(attr->res_domain))
+		shca_user_cq_of(cq)->lock.none = true;
+	return cq;
 }
 
+/* Moderation bounds how long an event may be held back; none is held back here. */
 static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int mask)
 {
 	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
 
-	if (mask != IBV_EXP_CQ_CAP_FLAGS || !(attr->comp_mask & IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS) ||
-	    (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN))
-		return shca_refuse(EINVAL, "ibv_exp_modify_cq: mask %#x, flags %#x", mask, attr->cq_cap_flags);
 	if (shca_cq_in_error(cq->sh))
 		return shca_refuse(EINVAL, "ibv_exp_modify_cq: the completion queue was overrun");
+	if (!(mask & IBV_EXP_CQ_CAP_FLAGS))
+		return 0;
 	if (attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN)
 		__atomic_fetch_or(&cq->sh->flags, SHCA_CQ_IGNORE_OVERRUN, __ATOMIC_SEQ_CST);
 	else
@@ -86,11 +168,38 @@ static int widen_atomics(struct ibv_context *ctx)
 	return 0;
 }
 
+/* What is asked for beyond an ordinary queue pair. 0 or an errno value. */
+static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic)
+{
+	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
+			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
+	const uint32_t comp = attr->comp_mask;
+
+	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: a receive gives its place back when its completion is polled, which "
+				   "IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW wants to do without");
+	if (flags & ~can)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);
+	if (atomic > SHCA_ATOMIC_MAX)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most %u", atomic, SHCA_ATOMIC_MAX);
+	if ((comp & IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: queue pair group of type %u: there are none", attr->qpg.qpg_type);
+	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) && attr->max_inl_send_klms)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: %u memory keys in a request: there is no UMR", attr->max_inl_send_klms);
+	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: packet headers of %u bytes: nothing is segmented", attr->max_tso_header);
+	if (comp & (IBV_EXP_QP_INIT_ATTR_RX_HASH | IBV_EXP_QP_INIT_ATTR_PEER_DIRECT))
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: comp_mask %#x: no hashing of packets, no other device takes part", comp);
+	if ((comp & IBV_EXP_QP_INIT_ATTR_PORT) && (attr->port_num < 1 || attr->port_num > SHCA_PORTS))
+		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u, the device has %d", attr->port_num, SHCA_PORTS);
+	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
+		return shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
+	return 0;
+}
+
 static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
-	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |
-			     IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
 	struct ibv_qp_init_attr_ex ex = {
 		.qp_context = attr->qp_context, .send_cq = attr->send_cq, .recv_cq = attr->recv_cq, .srq = attr->srq,
 		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
@@ -98,17 +207,12 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 			     (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_XRCD ? IBV_QP_INIT_ATTR_XRCD : 0),
 		.pd = attr->pd, .xrcd = attr->xrcd,
 	};
-	struct shca_qp_create cr;
+	bool dci = attr->qp_type == IBV_EXP_QPT_DC_INI;
+	struct shca_qp_create cr = {.attr = ex, .type = SHCA_QPT_DCI};
 	uint32_t atomic = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG ? attr->max_atomic_arg : 8;
-	int err = 0;
+	int err = check_extended(attr, flags, atomic);
 
-	if (flags & ~can)
-		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);
-	else if (atomic > SHCA_ATOMIC_MAX)
-		err = shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most %u", atomic, SHCA_ATOMIC_MAX);
-	else if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
-		err = shca_refuse(EINVAL, "ibv_exp_create_qp: a shared receive queue cannot be managed by one queue");
-	else
+	if (!err && !dci)
 		err = shca_qp_create_check(&ex, &cr);
 	if (err) {
 		errno = err;
@@ -129,8 +233,104 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 		return NULL;
 	if (atomic > 8)
 		qp->max_atomic = atomic;
+	if (dci)
+		qp->qp.qp_type = qp->init.qp_type = IBV_EXP_QPT_DC_INI;
+	qp->ignore_overflow = flags & IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW;
+	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) && exp_single_threaded(attr->res_domain)) {
+		qp->lock.none = true;
+		if (qp->rq == &qp->own_rq)
+			qp->own_rq.lock.none = true;
+	}
 	attr->cap = cr.attr.cap;
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
+		attr->max_inl_recv = 0;
 	return &qp->qp;
+}
+
+/* ---- modify, query --------------------------------------------------------------------------------------------------- */
+
+#define ORDINARY_MASK ((uint64_t)UINT32_MAX)
+
+static void ordinary_of(struct ibv_qp_attr *to, const struct ibv_exp_qp_attr *from)
+{
+	*to = (struct ibv_qp_attr){
+		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu,
+		.path_mig_state = from->path_mig_state, .qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn,
+		.dest_qp_num = from->dest_qp_num, .qp_access_flags = (unsigned int)from->qp_access_flags, .cap = from->cap,
+		.ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr, .pkey_index = from->pkey_index,
+		.alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
+		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic,
+		.max_dest_rd_atomic = from->max_dest_rd_atomic, .min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num,
+		.timeout = from->timeout, .retry_cnt = from->retry_cnt, .rnr_retry = from->rnr_retry,
+		.alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
+	};
+}
+
+static int exp_modify_qp(struct ibv_qp *ibqp, const struct ibv_exp_qp_attr *attr, uint64_t mask)
+{
+	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
+	uint64_t beyond = mask & ~ORDINARY_MASK;
+	struct ibv_qp_attr a;
+	int err;
+
+	if (attr->rate_limit == 0)
+		beyond &= ~(uint64_t)IBV_EXP_QP_RATE_LIMIT;
+	if (qp->type == SHCA_QPT_DCI)
+		beyond &= ~(uint64_t)IBV_EXP_QP_DC_KEY;
+	if (beyond)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_modify_qp: attributes %#lx, of which a queue pair of type %u lacks %#lx",
+				   (unsigned long)mask, qp->type, (unsigned long)beyond);
+	ordinary_of(&a, attr);
+	mask &= ORDINARY_MASK | IBV_EXP_QP_DC_KEY;
+	/* A.1.7 wants none of a DC initiator, ordinary verbs do */
+	if (qp->type == SHCA_QPT_DCI && (mask & IBV_EXP_QP_STATE) && a.qp_state == IBV_QPS_RTS &&
+	    shca_qp_state(qp) == IBV_QPS_RTR && !(mask & IBV_EXP_QP_SQ_PSN)) {
+		mask |= IBV_EXP_QP_SQ_PSN;
+		a.sq_psn = 0;
+	}
+	err = (mask & ORDINARY_MASK) ? shca_modify_qp(ibqp, &a, (int)(mask & ORDINARY_MASK)) : 0;
+	if (!err && (mask & IBV_EXP_QP_DC_KEY))
+		qp->dv_dc_key = attr->dct_key;
+	return err;
+}
+
+static int exp_query_qp(struct ibv_qp *ibqp, struct ibv_exp_qp_attr *attr, uint64_t mask, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_attr a;
+	int err = shca_query_qp(ibqp, &a, (int)(mask & ORDINARY_MASK), init);
+
+	if (err)
+		return err;
+	*attr = (struct ibv_exp_qp_attr){
+		.qp_state = a.qp_state, .cur_qp_state = a.cur_qp_state, .path_mtu = a.path_mtu, .path_mig_state = a.path_mig_state,
+		.qkey = a.qkey, .rq_psn = a.rq_psn, .sq_psn = a.sq_psn, .dest_qp_num = a.dest_qp_num,
+		.qp_access_flags = (int)a.qp_access_flags, .cap = a.cap, .ah_attr = a.ah_attr, .alt_ah_attr = a.alt_ah_attr,
+		.pkey_index = a.pkey_index, .alt_pkey_index = a.alt_pkey_index, .en_sqd_async_notify = a.en_sqd_async_notify,
+		.sq_draining = a.sq_draining, .max_rd_atomic = a.max_rd_atomic, .max_dest_rd_atomic = a.max_dest_rd_atomic,
+		.min_rnr_timer = a.min_rnr_timer, .port_num = a.port_num, .timeout = a.timeout, .retry_cnt = a.retry_cnt,
+		.rnr_retry = a.rnr_retry, .alt_port_num = a.alt_port_num, .alt_timeout = a.alt_timeout,
+		.dct_key = shca_user_qp_of(ibqp)->dv_dc_key,
+	};
+	return 0;
+}
+
+/* ---- memory that the device allocates ---------------------------------------------------------------------------------- */
+
+static struct ibv_mr *exp_reg_allocated(struct ibv_pd *pd, size_t length, unsigned int access)
+{
+	void *p = shca_buf_alloc(pd->context, length);
+
+	if (!p)
+		return NULL;
+	struct ibv_mr *mr = shca_reg_mr(pd, p, length, (uintptr_t)p, access);
+	if (!mr) {
+		int err = errno;
+		shca_buf_free(pd->context, p);
+		errno = err;
+		return NULL;
+	}
+	((struct shca_user_mr *)mr)->own = p;
+	return mr;
 }
 
 const struct ibv_exp_provider shca_own_exp_provider = {
@@ -138,6 +338,15 @@ const struct ibv_exp_provider shca_own_exp_provider = {
 	.create_cq = exp_create_cq,
 	.modify_cq = exp_modify_cq,
 	.create_qp = exp_create_qp,
+	.modify_qp = exp_modify_qp,
+	.query_qp = exp_query_qp,
+	.create_dct = shca_create_dct,
+	.query_dct = shca_query_dct,
+	.arm_dct = shca_arm_dct,
+	.destroy_dct = shca_destroy_dct,
+	.poll_cq = shca_exp_poll_cq,
+	.reg_allocated = exp_reg_allocated,
 	.post_send = shca_exp_post_send,
 	.post_task = shca_exp_post_task,
+	.refuse = shca_refuse,
 };

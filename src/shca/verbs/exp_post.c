@@ -30,6 +30,13 @@ static int op_of(enum ibv_exp_wr_opcode op)
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP: return SHCA_OP_MASKED_CAS;
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD: return SHCA_OP_MASKED_FAA;
 	case IBV_EXP_WR_NOP: return SHCA_OP_NOP;
+	case IBV_EXP_WR_SEND_WITH_INV:
+	case IBV_EXP_WR_LOCAL_INV:
+	case IBV_EXP_WR_BIND_MW:
+	case IBV_EXP_WR_TSO:
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
+		break;
 	}
 	return -1;
 }
@@ -200,8 +207,8 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	}
 	if (is_masked(op))
 		return check_masked(q, wr, op);
-	if (q->type == SHCA_QPT_DCI)
-		return EOPNOTSUPP;
+	if (q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: a request of a DC initiator has no dc.ah");
 	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
 		return EINVAL;
 	return !is_inline(wr, op) || inline_bytes(wr) <= q->max_inline ? 0 : EINVAL;
@@ -385,6 +392,12 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 			req->flags |= SHCA_WQE_GRH;
 	} else if (q->type == IBV_QPT_XRC_SEND) {
 		req->dqpn = wr->qp_type.xrc.remote_srqn;
+	} else if (q->type == SHCA_QPT_DCI) {
+		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->dc.ah;
+		req->dqpn = shca_destination(ah, wr->dc.dct_number);
+		req->arg[3] = wr->dc.dct_access_key;
+		if (ah->attr.is_global)
+			req->flags |= SHCA_WQE_GRH;
 	}
 }
 

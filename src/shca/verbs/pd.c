@@ -296,6 +296,8 @@ int shca_dereg_mr(struct ibv_mr *ibmr)
 		pthread_mutex_unlock(&c->mutex);
 	}
 	atomic_fetch_sub(&mr->pd->refs, 1);
+	if (mr->own)
+		shca_buf_free(ibmr->context, mr->own);
 	free(mr);
 	return 0;
 }

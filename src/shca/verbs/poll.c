@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <sched.h>
 
+#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
+
 #include "shca/verbs/device.h"
 
 struct polled {
@@ -220,29 +223,37 @@ static inline uint32_t vendor_err(uint64_t w0)
 	return SHCA_CQE_STATUS(w0) ? 0x80 | SHCA_CQE_STATUS(w0) : 0;
 }
 
-static __attribute__((noinline)) int poll_some(struct shca_user_cq *cq, int n, struct ibv_wc *wc)
+/* Writes completion p to element i of a program's array. */
+typedef void put_fn(struct shca_user_cq *cq, void *wc, int i, const struct polled *p);
+
+static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
+{
+	struct ibv_wc *w = (struct ibv_wc *)wc + i;
+
+	w->wr_id = p->wr_id;
+	w->status = SHCA_CQE_STATUS(p->w0);
+	w->opcode = opcode_of(p->w0);
+	w->vendor_err = vendor_err(p->w0);
+	w->byte_len = (uint32_t)p->w1;
+	w->imm_data = (uint32_t)(p->w1 >> 32);
+	w->qp_num = p->qp_num;
+	w->src_qp = p->src_qp;
+	w->wc_flags = p->wc_flags;
+	w->pkey_index = 0;
+	w->slid = SHCA_LID;
+	w->sl = 0;
+	w->dlid_path_bits = 0;
+}
+
+static inline __attribute__((always_inline)) int poll_with(struct shca_user_cq *cq, int n, void *wc, put_fn *put)
 {
 	struct polled p;
 	int got = 0, worked = 0;
 
 	shca_lock(&cq->lock);
 again:
-	while (got < n && take(cq, &p)) {
-		struct ibv_wc *w = &wc[got++];
-		w->wr_id = p.wr_id;
-		w->status = SHCA_CQE_STATUS(p.w0);
-		w->opcode = opcode_of(p.w0);
-		w->vendor_err = vendor_err(p.w0);
-		w->byte_len = (uint32_t)p.w1;
-		w->imm_data = (uint32_t)(p.w1 >> 32);
-		w->qp_num = p.qp_num;
-		w->src_qp = p.src_qp;
-		w->wc_flags = p.wc_flags;
-		w->pkey_index = 0;
-		w->slid = SHCA_LID;
-		w->sl = 0;
-		w->dlid_path_bits = 0;
-	}
+	while (got < n && take(cq, &p))
+		put(cq, wc, got++, &p);
 	if (got)
 		release(cq);
 	else if (unlikely(work_to_do(cq)) && !worked && (worked = idle_work(cq)))
@@ -259,6 +270,11 @@ again:
 	return got;
 }
 
+static __attribute__((noinline)) int poll_some(struct shca_user_cq *cq, int n, struct ibv_wc *wc)
+{
+	return poll_with(cq, n, wc, put_wc);
+}
+
 /* Most looks find nothing. */
 int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
@@ -269,6 +285,59 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return 0;
 	}
 	return poll_some(cq, n, wc);
+}
+
+/* ---- the experimental interface ---------------------------------------------------------------------------------- */
+
+static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
+{
+	switch (SHCA_CQE_OP(w0)) {
+	case SHCA_OP_MASKED_CAS: return IBV_EXP_WC_MASKED_COMP_SWAP;
+	case SHCA_OP_MASKED_FAA: return IBV_EXP_WC_MASKED_FETCH_ADD;
+	default: return (enum ibv_exp_wc_opcode)opcode_of(w0);
+	}
+}
+
+/* The object of this process that a completion's number belongs to. */
+static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w)
+{
+	struct shca_tagged *t = shca_local_get(cq->m, w->qp_num);
+
+	if (t && t->kind == SHCA_KIND_QP && t->qp && t->qp->dct) {
+		w->dct = t->qp->dct;
+		w->exp_wc_flags |= IBV_EXP_WC_DCT;
+	} else if (t && t->kind == SHCA_KIND_QP && t->qp) {
+		w->qp = &t->qp->qp;
+		w->exp_wc_flags |= IBV_EXP_WC_QP;
+	}
+	if (!(w->exp_opcode & IBV_EXP_WC_RECV) || !t)
+		return;
+	if (t->kind == SHCA_KIND_QP && t->qp && t->qp->srq)
+		w->srq = &t->qp->srq->srq;
+	else if (t->kind == SHCA_KIND_SRQ && t->srq)
+		w->srq = &t->srq->srq;
+	if (w->srq)
+		w->exp_wc_flags |= IBV_EXP_WC_SRQ;
+}
+
+static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const struct polled *p)
+{
+	const unsigned int same = IBV_WC_GRH | IBV_WC_WITH_IMM;
+	struct ibv_exp_wc *w = (struct ibv_exp_wc *)wc + i;
+
+	*w = (struct ibv_exp_wc){
+		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
+		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = SHCA_LID,
+		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
+				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
+	};
+	name_object(cq, w);
+}
+
+int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)
+{
+	return poll_with((struct shca_user_cq *)ibcq, n, wc, put_exp_wc);
 }
 
 /* ---- the extended interface ------------------------------------------------------------------------------------- */

@@ -77,7 +77,7 @@ static uint64_t freed(struct shca_user_qp *q)
 	uint64_t polled = atomic_load_explicit(&q->sh->polled, memory_order_acquire);
 	uint64_t run = atomic_load_explicit(&q->sh->shared, memory_order_relaxed) ?
 			       atomic_load_explicit(&q->sh->head, memory_order_acquire) : q->pi;
-	uint64_t now = polled >= q->signaled && run > polled ? run : polled;
+	uint64_t now = q->ignore_overflow || (polled >= q->signaled && run > polled) ? run : polled;
 
 	/* what was free once is free, though a request posted since then may have to be polled first */
 	return now > q->freed ? now : q->freed;

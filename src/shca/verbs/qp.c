@@ -261,6 +261,9 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	struct ibv_qp_init_attr_ex *a = &cr->attr;
 	if (shca_inherited(ctx))
 		return NULL;
+	/* an initiator's is not looked at: programs make initiators and targets of one set of attributes */
+	if (cr->type == SHCA_QPT_DCI)
+		a->srq = NULL;
 	int err = create_check(cr);
 	if (err) {
 		errno = err;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The targets of the experimental verbs (manual, A.1.3 to A.1.6): a DC target queue pair that was brought up when it was made, and
+ * what the experimental interface says of it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shca/verbs/control.h"
+
+struct user_dct {
+	struct ibv_exp_dct dct;
+	struct shca_user_qp *qp;
+	struct ibv_exp_dct_attr attr;	/* as it was made */
+};
+
+static struct user_dct *dct_of(struct ibv_exp_dct *dct)
+{
+	return (struct user_dct *)dct;
+}
+
+struct shca_user_qp *shca_user_qp_of_dct(struct ibv_exp_dct *dct)
+{
+	return dct_of(dct)->qp;
+}
+
+/* 0 or an errno value. */
+static int bring_up(struct ibv_qp *qp, const struct ibv_exp_dct_init_attr *init)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .pkey_index = init->pkey_index, .port_num = init->port,
+		.qp_access_flags = init->access_flags,
+	};
+	int err = shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+	if (err)
+		return err;
+	a = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR, .path_mtu = init->mtu, .min_rnr_timer = init->min_rnr_timer,
+		.ah_attr = {
+			.is_global = 1, .dlid = SHCA_LID, .port_num = init->port,
+			.grh = {
+				.sgid_index = init->gid_index, .hop_limit = init->hop_limit, .traffic_class = init->tclass,
+				.flow_label = init->flow_label,
+			},
+		},
+	};
+	return shca_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER);
+}
+
+struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_init_attr *init)
+{
+	struct shca_qp_create cr = {
+		.type = SHCA_QPT_DCT, .dc_key = init->dc_key,
+		.attr = {
+			.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = init->pd, .recv_cq = init->cq,
+			.srq = init->srq,
+		},
+	};
+	struct user_dct *d = calloc(1, sizeof *d);
+	int err;
+
+	if (!d) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	d->qp = shca_qp_new(ctx, &cr);
+	if (!d->qp) {
+		free(d);
+		return NULL;
+	}
+	d->dct = (struct ibv_exp_dct){
+		.context = ctx, .handle = d->qp->qp.qp_num, .dct_num = d->qp->qp.qp_num, .pd = init->pd, .srq = init->srq, .cq = init->cq,
+	};
+	d->attr = (struct ibv_exp_dct_attr){
+		.dc_key = init->dc_key, .port = init->port, .access_flags = init->access_flags, .min_rnr_timer = init->min_rnr_timer,
+		.tclass = init->tclass, .flow_label = init->flow_label, .mtu = init->mtu, .pkey_index = init->pkey_index,
+		.gid_index = init->gid_index, .hop_limit = init->hop_limit, .srq = init->srq, .cq = init->cq, .pd = init->pd,
+	};
+	pthread_mutex_init(&d->dct.mutex, NULL);
+	pthread_cond_init(&d->dct.cond, NULL);
+	/* before it can have an event, or be told of */
+	d->qp->dct = &d->dct;
+	err = bring_up(&d->qp->qp, init);
+	if (err) {
+		shca_destroy_dct(&d->dct);
+		errno = err;
+		return NULL;
+	}
+	init->inline_size = 0;
+	return &d->dct;
+}
+
+int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
+{
+	struct user_dct *d = dct_of(dct);
+
+	if (shca_inherited(dct->context))
+		return errno;
+	*attr = d->attr;
+	attr->key_violations = atomic_load(&d->qp->sh->dc_violations);
+	attr->state = shca_qp_state(d->qp) == IBV_QPS_ERR ? IBV_EXP_DCT_STATE_DRAINED : IBV_EXP_DCT_STATE_ACTIVE;
+	return 0;
+}
+
+int shca_arm_dct(struct ibv_exp_dct *dct)
+{
+	if (shca_inherited(dct->context))
+		return errno;
+	atomic_store(&dct_of(dct)->qp->sh->dc_armed, 1);
+	return 0;
+}
+
+int shca_destroy_dct(struct ibv_exp_dct *dct)
+{
+	struct user_dct *d = dct_of(dct);
+	int err = shca_destroy_qp(&d->qp->qp);
+
+	if (err)
+		return err;
+	pthread_mutex_destroy(&dct->mutex);
+	pthread_cond_destroy(&dct->cond);
+	free(d);
+	return 0;
+}
+
+void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event)
+{
+	event->event_type = event->event_type == (enum ibv_event_type)SHCA_EVENT_DC_KEY ? IBV_EXP_EVENT_DCT_KEY_VIOLATION :
+											  IBV_EXP_EVENT_DCT_REQ_ERR;
+	/* where the member `dct` is for programs whose structure has one */
+	event->element.qp = (struct ibv_qp *)(void *)qp->dct;
+}
