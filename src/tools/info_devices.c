@@ -53,9 +53,31 @@ static void print_kinds(const struct ibv_device *dev, const struct ibv_device_at
 	       attr->device_cap_flags & IBV_DEVICE_XRC ? " XRC" : "", exp_flags & IBV_EXP_DEVICE_DC_TRANSPORT ? " DC" : "");
 }
 
+/* Calculation on send: what operations there are of any type, the software HCA's own in brackets. */
+static void print_calc(const struct ibv_exp_device_attr *exp)
+{
+	static const char *const names[] = {
+		[IBV_EXP_CALC_OP_ADD] = " ADD", [IBV_EXP_CALC_OP_MAXLOC] = " MAXLOC", [IBV_EXP_CALC_OP_BAND] = " BAND",
+		[IBV_EXP_CALC_OP_BXOR] = " BXOR", [IBV_EXP_CALC_OP_BOR] = " BOR",
+	};
+	const uint64_t ops = exp->calc_cap.int_ops | exp->calc_cap.uint_ops | exp->calc_cap.fp_ops;
+
+	if (!ops) {
+		printf("none");
+		return;
+	}
+	printf("CALC");
+	for (int op = 0; op < IBV_EXP_CALC_OP_NUMBER; op++)
+		if (ops >> op & 1)
+			printf("%s", names[op]);
+	if (exp->shca_extensions & SHCA_EXP_EXTENSION_CALC_OPS)
+		printf(" [MIN MAX PROD MAXLOC]");
+	if (exp->shca_extensions & SHCA_EXP_EXTENSION_CALC_VECTOR)
+		printf(" [vectors of %u bytes]", exp->shca_calc_vector_max);
+}
+
 static void print_exp(const struct ibv_exp_device_attr *exp)
 {
-	const struct ibv_exp_device_calc_cap *calc = &exp->calc_cap;
 	bool ext = exp->exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS;
 
 	printf("    cross-channel (collectives by the HCA): %s\n",
@@ -64,13 +86,17 @@ static void print_exp(const struct ibv_exp_device_attr *exp)
 	for (int bit = 0; ext && bit < 64; bit++)
 		if (exp->ext_atom.atomic_arg_sizes >> bit & 1)
 			printf(", %llu bytes", 1ull << bit);
-	printf("\n    calculation on send (CALC): %s\n", yes(calc->int_ops || calc->uint_ops || calc->fp_ops));
+	printf("\n    calculation on send: ");
+	print_calc(exp);
+	printf("\n    dynamically connected transport: %s", yes(exp->exp_device_cap_flags & IBV_EXP_DEVICE_DC_TRANSPORT));
+	if (exp->exp_device_cap_flags & IBV_EXP_DEVICE_DC_TRANSPORT)
+		printf(", at most %d targets, %d RDMA READs and atomics outstanding", exp->max_dct, exp->max_dc_req_rd_atom);
+	printf("\n");
 }
 
 static int print_context(struct ibv_context *ctx)
 {
-	struct ibv_exp_device_attr exp = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
-							IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS };
+	struct ibv_exp_device_attr exp = {.comp_mask = (IBV_EXP_DEVICE_ATTR_RESERVED - 1) | SHCA_EXP_DEVICE_ATTR_EXTENSIONS};
 	struct ibv_device_attr_ex ex;
 	const struct ibv_device_attr *attr = &ex.orig_attr;
 	int err = ibv_query_device_ex(ctx, NULL, &ex), exp_err;

@@ -283,6 +283,37 @@ static void refused(struct side *s)
 	CHECK(!ibv_destroy_qp(by_dv) && !ibv_destroy_qp(qp), "destroy");
 }
 
+/* A target whose completion queue is overrun is lost, and its owner is told. */
+static void overrun(struct side *s)
+{
+	struct ibv_cq *tiny = vt_cq(&s->t, 1, NULL);
+	struct ibv_exp_dct_init_attr da = target_attr(s);
+	struct ibv_exp_dct_attr now = {.comp_mask = 0};
+	struct ibv_async_event event;
+	bool lost = false, overrun = false;
+
+	da.cq = tiny;
+	struct ibv_exp_dct *dct = ibv_exp_create_dct(s->t.ctx, &da);
+	struct ibv_qp *qp = initiator(s);
+	struct aim to = {.number = dct->dct_num};
+	for (int i = 0; i <= tiny->cqe; i++) {
+		CHECK(!vt_srq_recv(s->srq, 100, vt_sge(s->mr, 16 * 8, 64)) && !post(s, qp, IBV_EXP_WR_SEND, to, KEY, 4), "send");
+		vt_wait(s->cq);
+	}
+	while (!lost || !overrun) {
+		CHECK(!ibv_get_async_event(s->t.ctx, &event), "an event");
+		if (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == tiny)
+			overrun = true;
+		else if (event.event_type == IBV_EXP_EVENT_DCT_REQ_ERR && event.element.dct == dct)
+			lost = true;
+		else
+			CHECK(false, "event %d", event.event_type);
+		ibv_ack_async_event(&event);
+	}
+	CHECK(!ibv_exp_query_dct(dct, &now) && now.state == IBV_EXP_DCT_STATE_DRAINED && now.cq == tiny, "state %u", now.state);
+	CHECK(!ibv_exp_destroy_dct(dct) && !ibv_destroy_qp(qp) && !ibv_destroy_cq(tiny), "destroy");
+}
+
 /* Between processes: the target's owner is told of what another one did. */
 static void two_processes(void)
 {
@@ -299,6 +330,8 @@ static void two_processes(void)
 	s.mem[0] = 7;
 	wrong_request(&s, &s, theirs);
 	expect_violation(&s);
+	/* what the other one sends lands in the completion queue that was waited for */
+	vt_meet(&p);
 	struct ibv_qp *qp = initiator(&s);
 	CHECK(!post(&s, qp, IBV_EXP_WR_SEND, theirs, KEY, 4), "send");
 	for (int seen = 0; seen != 3;) {
@@ -327,6 +360,7 @@ int main(void)
 	operations(&s);
 	keys(&s);
 	refused(&s);
+	overrun(&s);
 	close_side(&s);
 	return 0;
 }
