@@ -51,6 +51,13 @@ tests_shca_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_failpoints_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_failpoints_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/failpoints_kinds
+TESTS += tests/shca/failpoints_kinds
+tests_shca_failpoints_kinds_SOURCES = tests/shca/failpoints_kinds.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_failpoints_kinds_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_failpoints_kinds_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_failpoints_kinds_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/departure
 tests_shca_departure_SOURCES = tests/shca/departure.c $(shca_rig)
 tests_shca_departure_LDADD = libshca_core.la $(VERBS_LIBS)
