@@ -33,7 +33,7 @@
 
 static const char *const req_name[] = {
 	"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "CAS", "FAA", "MASKED_CAS", "MASKED_FAA", "MASKED_FAA(wide)", "WAIT", "SEND_ENABLE",
-	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(bad-lkey)", "SEND(rnr)", "SEND(srq)", "any",
+	"RECV_ENABLE", "SEND(too-long)", "WRITE(bad-key)", "SEND(bad-lkey)", "SEND(rnr)", "SEND(srq)", "SEND(calc)", "READ(calc)", "any",
 };
 static const char *const executor_name[] = {"owner", "owner-shared", "third-party", "reaper", "helper"};
 #define D (1u << E_DIRECT)
@@ -45,11 +45,14 @@ static const char *const executor_name[] = {"owner", "owner-shared", "third-part
 
 static const struct point points[] = {
 	{"exec", "exec", M_DATA | M_BAD | M(SEND_RNR), D | S | T3, W_REQ, 0, false, "WAIT and ENABLE move nothing"},
+	{"found", "found", M_DATA | M_BAD | M(SEND_RNR), D | S | T3, W_REQ, 0, false, "WAIT and ENABLE go nowhere"},
+	{"calc", "calc", M_CALC, S | T3, W_REQ, 0, false, "nothing is computed"},
+	{"operands", "operands", M_ATOMICS, D | S | T3, W_REQ, 0, false, "no atomic"},
 	{"take", "take", M_TAKES, D | S | T3, W_REQ, 0, false, "takes no receive"},
 	{"taken", "taken", M_TAKES | M(SEND_LONG), D | S | T3, W_REQ, 0, false, "takes no receive"},
-	{"data", "data", M_SENDS | M(WRITE) | M(WRITE_IMM) | M(READ), D | S | T3, W_REQ, 0, false,
+	{"data", "data", M_SENDS | M(WRITE) | M(WRITE_IMM) | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false,
 	 "moves no data that could be partly there"},
-	{"data-done", "data-done", M_SENDS | M(READ), D | S | T3, W_REQ, 0, false, "a write ends with final-done"},
+	{"data-done", "data-done", M_SENDS | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false, "a write ends with final-done"},
 	{"final", "final", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"final-done", "final-done", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"wrote", "wrote", M(WRITE_IMM), D | S | T3, W_REQ, 0, false, "only WRITE_IMM takes a receive after its data"},
@@ -79,6 +82,8 @@ static const struct point points[] = {
 	{"kick", "kick", M(ANY), S | T2, W_T, 0, false, "belongs to the queue, not to one request: see any"},
 	{"claimed", "claimed", M(ANY), S | T2, W_T, 0, false, "belongs to the queue, not to one request: see any"},
 	{"run", "run", M(ANY), S | T3, W_T, 0, false, "belongs to the queue, not to one request: see any"},
+	{"release", "release", M(ANY), S | T3, W_T, 0, false, "belongs to the queue, not to one request: see any"},
+	{"timer-set", "timer-set", M(SEND_RNR), D | S | T3, W_ANY, 0, false, "does not wait"},
 	/* X dies in its own message to A, when that is there but nobody has looked who waits for it */
 	{"trigger-visible", "cqe-visible", M(ANY), T2, W_XA, 0, false, "belongs to X's queue, not to one request: see any"},
 	{"flush-taken", "flush-taken", M_BAD, S | T3, W_T, 0, false, "nothing is flushed"},
@@ -96,8 +101,8 @@ static const struct point points[] = {
 	{"rnr-woken", "rnr-woken", M(RECV_EN), S | T3, W_RS, 0, false, "makes no receive available"},
 	{"peer-kick-en", "kick", M(SEND_EN) | M(RECV_EN), S | T3, W_RS, 0, false, "not an ENABLE"},
 	{"peer-claimed-en", "claimed", M(SEND_EN) | M(RECV_EN), S | T3, W_RS, 0, false, "not an ENABLE"},
-	{"share", "share", M(WRITE), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
-	{"share-done", "share-done", M(WRITE), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
+	{"share", "share", M(WRITE) | M(READ), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
+	{"share-done", "share-done", M(WRITE) | M(READ), H5, W_ANY, 0, false, "only large writes and reads of private memory are divided"},
 	{"helper-look", "helper-look", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
 	{"reap-begin", "reap-begin", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
 	{"reap-own", "reap-own", M_REAP, R4, W_ANY, 0, false, "independent of the request"},
@@ -270,6 +275,8 @@ static const char *impossible(const struct point *p, int r, int e)
 		return "X's own queue";
 	if (!(p->executors & 1u << e))
 		return "an ordinary queue's owner runs it without lock, list or head";
+	if (e == E_DIRECT && (M_CALC & 1u << r))
+		return "an ordinary queue computes nothing";
 	if (e == E_DIRECT && (M_CROSS & 1u << r))
 		return "an ordinary queue takes no WAIT or ENABLE";
 	if (e == E_DIRECT && r >= R_MCAS && r <= R_MFAA && !strcmp(p->name, "advanced"))

@@ -16,13 +16,14 @@
 
 enum req {
 	R_SEND, R_SEND_IMM, R_WRITE, R_WRITE_IMM, R_READ, R_CAS, R_FAA, R_MCAS, R_MFAA, R_WFAA, R_WAIT, R_SEND_EN, R_RECV_EN,
-	R_SEND_LONG, R_WRITE_KEY, R_SEND_LKEY, R_SEND_RNR, R_SEND_SRQ, R_ANY, R_KINDS
+	R_SEND_LONG, R_WRITE_KEY, R_SEND_LKEY, R_SEND_RNR, R_SEND_SRQ, R_SEND_CALC, R_READ_CALC, R_ANY, R_KINDS
 };
 #define M(r) (1u << R_##r)
-#define M_SENDS (M(SEND) | M(SEND_IMM) | M(SEND_SRQ))
+#define M_SENDS (M(SEND) | M(SEND_IMM) | M(SEND_SRQ) | M(SEND_CALC))
+#define M_CALC (M(SEND_CALC) | M(READ_CALC))
 #define M_TAKES (M_SENDS | M(WRITE_IMM))
 #define M_ATOMICS (M(CAS) | M(FAA) | M(MCAS) | M(MFAA) | M(WFAA))
-#define M_DATA (M_TAKES | M(WRITE) | M(READ) | M_ATOMICS)
+#define M_DATA (M_TAKES | M(WRITE) | M(READ) | M(READ_CALC) | M_ATOMICS)
 #define M_CROSS (M(WAIT) | M(SEND_EN) | M(RECV_EN))
 #define M_BAD (M(SEND_LONG) | M(WRITE_KEY))
 /* Nobody but its owner learns of this one. */
@@ -60,6 +61,8 @@ extern const int ends[LINKS][2];
 #define O_SRC 0
 #define O_DST 4096
 #define O_CELL 8192
+#define O_ZEROS 9216
+#define O_OPERANDS 10240		/* two elements of 16 bytes, in network order: 5 and 7 */
 #define O_MARK 12288
 #define O_MSG 16384
 #define O_RX 20480		/* [link][RECVS] of ROOM */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each process of failpoints does, and what it must find after the death: see failpoints.c for who is who. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -292,6 +293,8 @@ static void check_third_at_a(struct actor *a)
 	}
 	if (!st->p.ambiguous && st->req == R_READ && rig_check(a->mem[l] + O_DST, LEN, 100 + B) >= 0)
 		FAIL("T's read: first wrong byte %ld", rig_check(a->mem[l] + O_DST, LEN, 100 + B));
+	if (!st->p.ambiguous && st->req == R_READ_CALC && *(uint64_t *)(a->mem[l] + O_DST) != htobe64(12))
+		FAIL("T's read made %#lx", (unsigned long)*(uint64_t *)(a->mem[l] + O_DST));
 	if (!st->p.ambiguous && (M_ATOMICS & 1u << st->req) && *(uint64_t *)(a->mem[l] + O_DST) != CELL0)
 		FAIL("T's atomic returned %lu", (unsigned long)*(uint64_t *)(a->mem[l] + O_DST));
 	if (st->req == R_SEND_EN)
@@ -313,12 +316,13 @@ static struct ibv_mr *big_region(struct actor *a)
 
 	CHECK(p);
 	memset(p, a->role, BIG);
-	struct ibv_mr *mr = shca_reg_mr(a->r.pd, p, BIG, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_mr *mr = shca_reg_mr(a->r.pd, p, BIG, (uintptr_t)p,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	CHECK(mr);
 	return mr;
 }
 
-/* A writes large blocks to B until B, who helps, dies of it. */
+/* A writes large blocks to B, or reads them, until B, who helps, dies of it. */
 void help_a(void)
 {
 	struct actor a;
@@ -329,18 +333,18 @@ void help_a(void)
 	post_recvs(&a, L_XA);
 	barrier(2);
 	struct ibv_sge sge = {(uintptr_t)mr->addr, BIG, mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+				 .opcode = st->req == R_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE}, *bad;
 	wr.wr.rdma.remote_addr = st->big;
 	wr.wr.rdma.rkey = st->big_rkey;
 	for (int i = 0; wc.status == IBV_WC_SUCCESS; i++) {
 		CHECK(!shca_post_send(a.e[L_T].qp, &wr, &bad));
-		UNTIL(shca_poll_cq(a.e[L_T].scq, 1, &wc) == 1, "the large write does not complete");
+		UNTIL(shca_poll_cq(a.e[L_T].scq, 1, &wc) == 1, "the large request does not complete");
 		if (i > 5000)
 			FAIL("B does not help");
 	}
 	if (wc.status != IBV_WC_RETRY_EXC_ERR)
-		FAIL("large write: %s", ibv_wc_status_str(wc.status));
+		FAIL("large request: %s", ibv_wc_status_str(wc.status));
 	/* told by the completion: an event is for those who only receive */
 	want_reaped(&a, B);
 	send_msg(&a, L_T, 50);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stage of failpoints: objects, messages, the program of T, where the victim is to die. */
+#include <endian.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@ const int ends[LINKS][2] = {{A, B}, {X, A}, {X, B}, {A, B}, {A, B}, {B, A}, {X, 
 static const int req_op[] = {
 	SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS, SHCA_OP_FAA,
 	SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN, SHCA_OP_SEND, SHCA_OP_WRITE,
-	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND,
+	SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_SEND, SHCA_OP_READ, SHCA_OP_SEND,
 };
 
 void nap(void)
@@ -84,6 +85,8 @@ void enter_stage(struct actor *a, int role)
 		CHECK(a->mr[i]);
 		rig_fill(a->mem[i] + O_SRC, LEN, 100 + (uint64_t)role);
 		*(uint64_t *)(a->mem[i] + O_CELL) = CELL0;
+		*(uint64_t *)(a->mem[i] + O_OPERANDS) = htobe64(5);
+		*(uint64_t *)(a->mem[i] + O_OPERANDS + 16) = htobe64(7);
 		st->addr[role][i] = (uintptr_t)a->mem[i];
 		st->rkey[role][i] = a->mr[i]->rkey;
 	}
@@ -308,9 +311,30 @@ static int fill_op(struct actor *a, struct ibv_exp_send_wr *wr, struct ibv_sge *
 		wr->task.wqe_enable.wqe_count = 1;
 		wr->exp_send_flags |= IBV_EXP_SEND_WAIT_EN_LAST;
 		break;
+	case R_READ_CALC:
+		wr->exp_opcode = IBV_EXP_WR_RDMA_READ;
+		wr->wr.rdma.remote_addr = to + O_OPERANDS;
+		wr->wr.rdma.rkey = rkey;
+		wr->num_sge = 1;
+		sge[0] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_DST, 32, a->mr[l]->lkey};
+		break;
+	case R_SEND_CALC:
+		/* the message, and what changes nothing */
+		wr->exp_opcode = IBV_EXP_WR_SEND;
+		wr->exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR;
+		wr->num_sge = 2;
+		sge[0].length = LEN;
+		sge[1] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_ZEROS, LEN, a->mr[l]->lkey};
+		break;
 	default:
 		wr->exp_opcode = IBV_EXP_WR_SEND;
 		break;
+	}
+	if (M_CALC & 1u << st->req) {
+		wr->exp_send_flags |= IBV_EXP_SEND_WITH_CALC;
+		wr->op.calc.calc_op = st->req == R_SEND_CALC ? IBV_EXP_CALC_OP_BXOR : IBV_EXP_CALC_OP_ADD;
+		wr->op.calc.data_type = IBV_EXP_CALC_DATA_TYPE_UINT;
+		wr->op.calc.data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
 	}
 	if (st->req >= R_CAS && st->req <= R_WFAA) {
 		sge[0] = (struct ibv_sge){(uintptr_t)a->mem[l] + O_DST, st->req == R_WFAA ? WIDE : 8, a->mr[l]->lkey};

@@ -35,7 +35,7 @@ static const struct {
 	{"destroy-unlisted", 0, false}, {"destroy-unlisted", 1, false}, {"destroy-quiesced", 0, false},
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
-	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-running", 0, true},
+	{"waiters-block", 0, false}, {"left-over", 0, false}, {"cq-overrun", 0, false}, {"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-running", 0, true},
 };
 #define POINTS (sizeof(points) / sizeof(*points))
 
@@ -154,6 +154,54 @@ static void break_one(struct side *s)
 	CHECK(!shca_destroy_qp(qp));
 }
 
+static struct ibv_qp *to_itself(struct side *s, struct ibv_cq *cq, uint32_t flags, uint32_t depth)
+{
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = s->cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
+	struct ibv_qp *qp = rig_qp(&s->r, &a);
+	struct rig_path p = {.dest_qpn = qp->qp_num, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+
+	rig_init(qp);
+	rig_rtr(qp, &p);
+	rig_rts(qp, &p);
+	return qp;
+}
+
+/* More queues wait for a CQ than its first block of them has room for; more is enabled at once than one call runs; more completes
+ * than a CQ has room for. */
+#define MANY 8250u		/* twice */
+static void overdo(struct side *s)
+{
+	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL;
+	struct ibv_cq *small = rig_cq(&s->r, 1, NULL), *waited = rig_cq(&s->r, 1, NULL);
+	struct ibv_qp *waits[SHCA_CQ_WAITERS + 1], *managed[2];
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = waited, .cq_count = 1}};
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP}, *bad;
+	struct ibv_exp_send_wr enable[2];
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(waits); i++) {
+		waits[i] = to_itself(s, s->cq, cross, 1);
+		CHECK(!shca_exp_post_send(waits[i], &wait, &bad));
+	}
+	for (uint32_t i = 0; i < 2 * MANY; i++) {
+		if (i % MANY == 0)
+			managed[i / MANY] = to_itself(s, s->cq, cross | IBV_EXP_QP_CREATE_MANAGED_SEND, MANY);
+		CHECK(!shca_exp_post_send(managed[i / MANY], &nop, &bad));
+	}
+	for (int i = 0; i < 2; i++)
+		enable[i] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND_ENABLE, .task.wqe_enable = {.qp = managed[i]},
+						     .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST, .next = i ? NULL : &enable[1]};
+	struct ibv_qp *enables = to_itself(s, s->cq, cross, 2), *over = to_itself(s, small, cross, 16), *comes = to_itself(s, waited, cross, 1);
+	CHECK(!shca_exp_post_send(enables, enable, &bad));
+	nop.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	for (uint32_t i = 0; i < 16; i++)
+		CHECK(!shca_exp_post_send(over, &nop, &bad));
+	CHECK(!shca_exp_post_send(comes, &nop, &bad) && !shca_destroy_qp(comes));
+	CHECK(!shca_destroy_qp(managed[0]) && !shca_destroy_qp(managed[1]) && !shca_destroy_qp(enables) && !shca_destroy_qp(over));
+	for (uint32_t i = 0; i < ARRAY_SIZE(waits); i++)
+		CHECK(!shca_destroy_qp(waits[i]));
+	CHECK(!shca_destroy_cq(waited) && !shca_destroy_cq(small));
+}
+
 static void victim(void)
 {
 	struct side s;
@@ -176,6 +224,7 @@ static void victim(void)
 	expect(&s);
 	expect(&s);			/* the peer's message */
 	break_one(&s);
+	overdo(&s);
 	CHECK(!shca_destroy_qp(qp) && !shca_destroy_srq(srq) && !shca_buf_free(s.r.ctx, big));
 	close_side(&s);
 	_exit(3);

@@ -52,7 +52,8 @@ tests_shca_failpoints_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_failpoints_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/failpoints_kinds
-TESTS += tests/shca/failpoints_kinds
+TESTS += tests/shca/failpoints_kinds tests/shca/failpoints_named.sh
+EXTRA_DIST += tests/shca/failpoints_named.sh
 tests_shca_failpoints_kinds_SOURCES = tests/shca/failpoints_kinds.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
 tests_shca_failpoints_kinds_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_failpoints_kinds_LDADD = libshca_failpoints.la $(VERBS_LIBS)

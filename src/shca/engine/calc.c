@@ -195,6 +195,7 @@ int shca_exec_calc(struct shca_thread *thr, struct shca_qp *qp, const struct shc
 	int rc = shca_calc(thr, req->arg[0], &src, len, &made.inl, &src_err);
 	if (rc)
 		return rc == -EINVAL ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
+	SHCA_FAILPOINT(thr, "calc", qp, req->op);
 	/* I7: what was made, not what the request says */
 	if (!c.vector)
 		made.len = 16;

@@ -377,6 +377,7 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		if (rc == -EINVAL || rc == -ENOMEM)
 			return IBV_WC_LOC_QP_OP_ERR;
 		src_err = rc;
+		SHCA_FAILPOINT(thr, "calc", qp, req->op);
 		if (!rc)
 			rc = shca_copy_to(thr, &dst, result, 16);
 	} else {
@@ -458,6 +459,7 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	int rc = operands_of(thr, qp, req, &a);
 	if (rc)
 		return rc;
+	SHCA_FAILPOINT(thr, "operands", qp, req->op);
 	if (req->raddr & (a.size - 1))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	const struct shca_mr *mr = shca_mr_entry(thr->m, req->rkey >> 8);

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every failpoint of the software HCA stands in a table of a test whose process dies there. Run in the build directory.
+set -u
+here=${srcdir:-..}
+tables="failpoints.c failpoints_kinds.c lives.c wakeups.c datagrams.c dead_letters.c"
+
+# Points where nobody is made to die yet, and why.
+excepted()
+{
+	case $1 in
+	given) echo "a receive goes to the flusher only behind a death: it takes two in one request" ;;
+	returned) echo "a receive goes back only behind a death, or where its message's memory is not there any more" ;;
+	rnr-turned) echo "two queues have to wait at one list: corners stops a thread there, single_step dies around it" ;;
+	mail-cancel) echo "whoever cancels has changed nothing yet" ;;
+	esac
+}
+
+names=$(cat "$here"/src/shca/*/*.[ch] | tr '\n\t' '  ' | grep -oE 'SHCA_FAILPOINT\([^;]*;' | grep -v '(thr, name, qp, op)' |
+	grep -oE '"[a-z-]+"' | tr -d '"' | sort -u)
+[ "$(echo "$names" | wc -l)" -gt 60 ] || { echo "FAIL: the failpoints of src/shca are not found"; exit 1; }
+status=0
+for name in $names; do
+	found=
+	for table in $tables; do
+		# as a point of its own, or as the place of another one
+		grep -qE "\{\"$name\",|\{\"[a-z-]+\", \"$name\"," "$here/tests/shca/$table" && found=$table
+	done
+	why=$(excepted "$name")
+	if [ -z "$found$why" ]; then
+		echo "FAIL: nobody dies at \"$name\": it stands in no table of: $tables"
+		status=1
+	elif [ -n "$found" ] && [ -n "$why" ]; then
+		echo "FAIL: \"$name\" stands in $found, and is excepted as well"
+		status=1
+	fi
+done
+exit $status
