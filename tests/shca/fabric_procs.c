@@ -505,6 +505,33 @@ static int case_fork(void)
 	return 0;
 }
 
+/* A process that leaves gives its slot back, though it lives: the next time it has the same one. */
+static int stays(void *arg)
+{
+	_Atomic uint32_t *n = arg;
+	struct shca_member m;
+	join(&m);
+	atomic_store(n, 1);
+	await(n, 2);
+	shca_engine_leave(&m);
+	return m.slot;
+}
+static int case_again(void)
+{
+	_Atomic uint32_t *n = shared(4096);
+	pid_t pid = spawn(stays, n);
+	await(n, 1);
+	for (int i = 0; i < 5; i++) {
+		struct shca_member m;
+		join(&m);
+		CHECK(m.slot == 1);
+		shca_engine_leave(&m);
+	}
+	atomic_store(n, 2);
+	CHECK(exit_of(pid) == 0);
+	return 0;
+}
+
 /* Somebody who holds the lock name: his death frees those who wait; while he lives they give up with his pid. */
 static int lock_holder(void *arg)
 {
@@ -555,7 +582,7 @@ static const struct {
 	{ "reap", case_reap },		{ "churn", case_churn },	{ "growth", case_growth },
 	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },	{ "cgroup", case_cgroup },
 	{ "cgroup_v2", case_cgroup_v2 },
-	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork },
+	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork }, { "again", case_again },
 	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version }, { "no_fabric", case_no_fabric }, { "span", case_span },
 	{ "bells", case_bells },	{ "proxy", case_proxy },
