@@ -387,6 +387,46 @@ static void waits_anew(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
+static struct ibv_qp *shares(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
+{
+	struct rig_qp_attr at = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .srq = srq, .send_wr = DEPTH, .sge = 1};
+	struct ibv_qp *qp = rig_qp(r, &at);
+
+	rig_init(qp);
+	return qp;
+}
+
+/* Two are about to take the same receive of a shared queue: who does not get it takes the next one, and passes over none. */
+static void takes_in_order(void)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_recv_wr *bad;
+	struct ibv_wc wc;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&c, 16, NULL);
+	struct ibv_srq *srq = shca_create_srq(c.pd, &sa);
+	CHECK(srq);
+	struct ibv_qp *p = queue(&a, 0, rig_cq(&a, 16, NULL)), *q = queue(&b, 0, rig_cq(&b, 16, NULL));
+	connect_both(p, shares(&c, cq, srq));
+	connect_both(q, shares(&c, cq, srq));
+	for (uint64_t i = 1; i <= 3; i++) {
+		struct ibv_recv_wr wr = {.wr_id = i};
+		CHECK(!shca_post_srq_recv(srq, &wr, &bad));
+	}
+	hold_at(&a, "take");
+	pthread_t sender = begin(sends, p);
+	rig_await(&hold.held, 1);
+	joined(begin(sends, q));
+	let_go();
+	joined(sender);
+	for (uint64_t i = 1; i <= 2; i++) {
+		CHECK(shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+		if (wc.wr_id != i)
+			FAIL("receive %lu was taken before receive %lu", (unsigned long)wc.wr_id, (unsigned long)i);
+	}
+}
+
 static void *destroys(void *arg)
 {
 	CHECK(!shca_destroy_srq(arg));
@@ -566,7 +606,7 @@ static const struct {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
-	{"filled-again", filled_again},
+	{"filled-again", filled_again}, {"takes-in-order", takes_in_order},
 };
 
 int main(int argc, char **argv)
