@@ -276,7 +276,7 @@ struct ibv_exp_device_attr {
 	struct ibv_exp_ext_atomics_params ext_atom;
 	union {
 		struct ibv_exp_umr_caps umr_caps;
-		struct {		/* the manual's names */
+		__extension__ struct {		/* the manual's names */
 			uint32_t max_mkey_klm_list_size, max_send_wqe_inline_klms, max_umr_recursion_depth, max_umr_stride_dimension;
 		};
 	};
@@ -1065,7 +1065,7 @@ enum ibv_exp_query_port_attr_comp_mask {
 };
 struct ibv_exp_port_attr {
 	union {
-		struct {
+		__extension__ struct {
 			enum ibv_port_state state;
 			enum ibv_mtu max_mtu, active_mtu;
 			int gid_tbl_len;
@@ -1156,5 +1156,6 @@ void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_n
 #endif
 
 #include <infiniband/verbs_exp_ethernet.h>
+#include <infiniband/verbs_exp_xrc.h>
 
 #endif

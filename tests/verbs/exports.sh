@@ -32,6 +32,6 @@ for real in libibverbs.so.1 libmlx5.so.1; do
 	[ -n "$path" ] || skip "$real was not found"
 	symbols "$path" DEF
 done | sort -u >"$tmp/real"
-extra=$(grep -Ev '^ibv_exp_|PRIVATE' "$tmp/exported" | comm -23 - "$tmp/real")
+extra=$(grep -Ev '^ibv_(exp_|[a-z]*_xrc_)|PRIVATE' "$tmp/exported" | comm -23 - "$tmp/real")
 [ -z "$extra" ] || fail "exported, but not by the real library: $extra"
 exit 0

@@ -1,7 +1,7 @@
 # Verbs on the software device: programs of our own, and strangers'.
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
-	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls
+	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -46,6 +46,10 @@ tests_verbs_exp_dc_SOURCES = tests/verbs/exp_dc.c tests/verbs/vt.h
 tests_verbs_exp_dc_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
 tests_verbs_exp_dc_LDADD = $(verbs_ldadd)
 tests_verbs_exp_dc_LDFLAGS = $(NOWRAP)
+tests_verbs_exp_xrc_SOURCES = tests/verbs/exp_xrc.c tests/verbs/vt.h
+tests_verbs_exp_xrc_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
+tests_verbs_exp_xrc_LDADD = $(verbs_ldadd)
+tests_verbs_exp_xrc_LDFLAGS = $(NOWRAP)
 tests_verbs_exp_calls_SOURCES = tests/verbs/exp_calls.c tests/verbs/exp_numbers.c tests/verbs/vt.h
 tests_verbs_exp_calls_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
 tests_verbs_exp_calls_LDADD = $(verbs_ldadd)

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The manual's older XRC calls, over ordinary ones: receive queue pairs by number. */
+#include "verbs_exp/exported.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "verbs_exp/provider.h"
+
+/* What this process is registered for. */
+struct registered {
+	struct registered *next;
+	struct ibv_xrcd *domain;
+	struct ibv_qp *qp;
+};
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct registered *all;
+
+/* An errno value as these calls say it. */
+static int result(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+/* Where the link to it is; the mutex is held. What it leads to is NULL: this process is not registered. */
+static struct registered **find(const struct ibv_xrcd *domain, uint32_t number)
+{
+	struct registered **at = &all;
+
+	while (*at && ((*at)->domain != domain || (*at)->qp->qp_num != number))
+		at = &(*at)->next;
+	return at;
+}
+
+struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflag,
+	};
+
+	if (!context) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return ibv_open_xrcd(context, &attr);
+}
+
+int ibv_close_xrc_domain(struct ibv_xrc_domain *d)
+{
+	return result(d ? ibv_close_xrcd(d) : EINVAL);
+}
+
+struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc_domain, struct ibv_cq *xrc_cq,
+				   struct ibv_srq_init_attr *srq_init_attr)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.srq_type = IBV_SRQT_XRC, .pd = pd, .xrcd = xrc_domain, .cq = xrc_cq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	};
+	struct ibv_srq *srq;
+
+	if (!pd || !xrc_domain || !xrc_cq || !srq_init_attr) {
+		errno = EINVAL;
+		return NULL;
+	}
+	attr.srq_context = srq_init_attr->srq_context;
+	attr.attr = srq_init_attr->attr;
+	srq = ibv_create_srq_ex(pd->context, &attr);
+	if (srq)
+		srq_init_attr->attr = attr.attr;
+	return srq;
+}
+
+static void enter(struct registered *r)
+{
+	pthread_mutex_lock(&mutex);
+	r->next = all;
+	all = r;
+	pthread_mutex_unlock(&mutex);
+}
+
+int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_rcv_qpn)
+{
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct registered *r;
+
+	if (!init_attr || !init_attr->xrcd || !xrc_rcv_qpn)
+		return result(EINVAL);
+	r = malloc(sizeof(*r));
+	if (!r)
+		return -1;
+	attr.qp_context = init_attr->qp_context;
+	attr.xrcd = r->domain = init_attr->xrcd;
+	r->qp = ibv_create_qp_ex(attr.xrcd->context, &attr);
+	if (!r->qp) {
+		free(r);
+		return -1;
+	}
+	*xrc_rcv_qpn = r->qp->qp_num;
+	enter(r);
+	return 0;
+}
+
+/* The mutex is held while the device is asked: nobody unregisters meanwhile. */
+int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct registered *r;
+	int err;
+
+	pthread_mutex_lock(&mutex);
+	r = *find(xrc_domain, xrc_qp_num);
+	err = r && attr ? ibv_modify_qp(r->qp, attr, attr_mask) : EINVAL;
+	pthread_mutex_unlock(&mutex);
+	return result(err);
+}
+
+int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask,
+			 struct ibv_qp_init_attr *init_attr)
+{
+	struct registered *r;
+	int err;
+
+	pthread_mutex_lock(&mutex);
+	r = *find(xrc_domain, xrc_qp_num);
+	err = r && attr && init_attr ? ibv_query_qp(r->qp, attr, attr_mask, init_attr) : EINVAL;
+	pthread_mutex_unlock(&mutex);
+	return result(err);
+}
+
+int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = xrc_qp_num,
+		.xrcd = xrc_domain, .qp_type = IBV_QPT_XRC_RECV,
+	};
+	struct registered *r;
+	bool known;
+
+	if (!xrc_domain)
+		return result(EINVAL);
+	pthread_mutex_lock(&mutex);
+	known = *find(xrc_domain, xrc_qp_num) != NULL;
+	pthread_mutex_unlock(&mutex);
+	/* a process is registered or it is not */
+	if (known)
+		return 0;
+	r = malloc(sizeof(*r));
+	if (!r)
+		return -1;
+	r->domain = xrc_domain;
+	r->qp = ibv_open_qp(xrc_domain->context, &attr);
+	if (!r->qp) {
+		free(r);
+		return result(exp_refuse(xrc_domain->context, errno, "ibv_reg_xrc_rcv_qp: queue pair %#x of another process", xrc_qp_num));
+	}
+	enter(r);
+	return 0;
+}
+
+int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
+{
+	struct registered **at, *r;
+	int err = EINVAL;
+
+	pthread_mutex_lock(&mutex);
+	at = find(xrc_domain, xrc_qp_num);
+	r = *at;
+	if (r)
+		err = ibv_destroy_qp(r->qp);
+	if (!err)
+		*at = r->next;
+	pthread_mutex_unlock(&mutex);
+	if (!err)
+		free(r);
+	return result(err);
+}
