@@ -167,14 +167,38 @@ EXPORT bool shca_device_is_software(const struct ibv_device *device)
 }
 
 #ifdef SHCA_EXPORT
-/* Lists that were put together here, so that they can be told from the real library's own. */
+/*
+ * Lists that were put together here, so that they can be told from the real library's own. A list is an allocation of its
+ * own, not a part of its entry: programs give lists back by free(3), as the first libraries' were. Their entries stay until a
+ * list comes to lie at the same address.
+ */
 struct joined {
 	struct joined *next;
-	struct ibv_device **real;
-	struct ibv_device *list[];
+	struct ibv_device **list, **real;
 };
 static pthread_mutex_t joined_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct joined *joined;
+
+/* joined_mutex is held; NULL: the list is none of these. */
+static struct joined *joined_take(struct ibv_device **list)
+{
+	struct joined **p = &joined;
+
+	while (*p && (*p)->list != list)
+		p = &(*p)->next;
+	struct joined *j = *p;
+	if (j)
+		*p = j->next;
+	return j;
+}
+
+static void free_real(struct ibv_device **real)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+	__typeof__(&ibv_free_device_list) f = shca_next_find(&next);
+	if (real && f)
+		f(real);
+}
 
 /* Strangers see the software device only where they were asked to (shcarun sets SHCA_VISIBLE): a program must not
  * find another first device because a library that it loads happens to use this one. */
@@ -193,47 +217,42 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	n = real ? n : 0;
 	int own_n = 0;
 	struct ibv_device **own = shca_own_device_list(&own_n);
-	struct joined *j = own ? calloc(1, sizeof *j + (size_t)(n + own_n + 1) * sizeof *j->list) : NULL;
+	struct ibv_device **list = own ? calloc((size_t)(n + own_n + 1), sizeof *list) : NULL;
+	struct joined *j = list ? malloc(sizeof *j) : NULL;
 	if (!j) {
-		static struct shca_next free_next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
-		__typeof__(&ibv_free_device_list) free_real = shca_next_find(&free_next);
-		if (real && free_real)
-			free_real(real);
+		free_real(real);
+		free(list);
 		free(own);
 		errno = ENOMEM;
 		return NULL;
 	}
-	j->real = real;
-	memcpy(j->list, own, (size_t)own_n * sizeof *own);
+	memcpy(list, own, (size_t)own_n * sizeof *own);
 	if (n)
-		memcpy(j->list + own_n, real, (size_t)n * sizeof *real);
+		memcpy(list + own_n, real, (size_t)n * sizeof *real);
 	free(own);
+	*j = (struct joined){ .list = list, .real = real };
 	pthread_mutex_lock(&joined_mutex);
+	struct joined *stale = joined_take(list);
 	j->next = joined;
 	joined = j;
 	pthread_mutex_unlock(&joined_mutex);
+	if (stale)
+		free_real(stale->real);
+	free(stale);
 	if (num)
 		*num = n + own_n;
-	return j->list;
+	return list;
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **list)
 {
-	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
-	__typeof__(&ibv_free_device_list) f = shca_next_find(&next);
-	struct joined *j = NULL;
 	pthread_mutex_lock(&joined_mutex);
-	for (struct joined **p = &joined; *p; p = &(*p)->next)
-		if ((*p)->list == list) {
-			j = *p;
-			*p = j->next;
-			break;
-		}
+	struct joined *j = joined_take(list);
 	pthread_mutex_unlock(&joined_mutex);
-	struct ibv_device **real = j ? j->real : list;
+	if (j)
+		free(list);
+	free_real(j ? j->real : list);
 	free(j);
-	if (real && f)
-		f(real);
 }
 #else
 /* libheddle asks for the software device by shca_get_device_list; this is everybody else's. */
