@@ -12,7 +12,7 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
-	src/shca/verbs/device.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/qpstate.c \
+	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/qpstate.c \
 	src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
 	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c
 interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \
@@ -29,6 +29,13 @@ libshca_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
 libshca_la_LDFLAGS = -version-info 0:0:0 -Wl,--version-script=$(srcdir)/src/shca/interpose/libshca.map
 libshca_la_LIBADD = -lpthread
 include_HEADERS += include/shca.h
+
+# The device's files, for programs that look at them: preloaded by shcarun, linked by nobody.
+lib_LTLIBRARIES += libshca-files.la
+libshca_files_la_SOURCES = src/shca/interpose/files.c
+libshca_files_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_EXPORT
+libshca_files_la_LDFLAGS = -module -avoid-version
+libshca_files_la_LIBADD = libshca.la
 EXTRA_DIST += src/shca/interpose/libshca.map
 
 # Runs a stranger's verbs program on the software HCA.

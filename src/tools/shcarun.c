@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shcarun [option...] program [argument...]: runs any verbs program on the software HCA, unmodified. It puts
- * libshca.so before the program's libraries and makes the device visible to it.
+ * shcarun [option...] program [argument...]: runs any verbs program on the software HCA, unmodified. It puts libshca.so, and
+ * libshca-files.so, which answers for the device's files, before the program's libraries and makes the device visible to it.
  */
 #include <stdint.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 
 #define LIBRARY "libshca.so.0"
+#define FILES_LIBRARY "libshca-files.so"
 #define EX_USAGE 2
 #define EX_NO_LIBRARY 125
 #define EX_NOT_STARTED 126
@@ -45,10 +46,12 @@ static int unknown_option(const char *option)
 	return EX_USAGE;
 }
 
-/* The library of the build tree that this program stands in, of an installation around it, or of the configured one. */
-static bool find_library(char path[PATH_MAX])
+/* The folder with the libraries: of the build tree that this program stands in, of an installation around it, or the configured
+ * one. */
+static bool find_libraries(char folder[PATH_MAX])
 {
-	static const char *const beside[] = { "/.libs/" LIBRARY, "/../lib/" LIBRARY };
+	static const char *const beside[] = { "/.libs", "/../lib" };
+	char path[PATH_MAX];
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
@@ -56,11 +59,14 @@ static bool find_library(char path[PATH_MAX])
 		self[n] = 0;
 		*strrchr(self, '/') = 0;
 		for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-			if (snprintf(path, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX && !access(path, R_OK))
+			if (snprintf(path, PATH_MAX, "%s%s/" LIBRARY, self, beside[i]) < PATH_MAX && !access(path, R_OK)) {
+				*strrchr(path, '/') = 0;
+				strcpy(folder, path);
 				return true;
+			}
 	}
-	snprintf(path, PATH_MAX, "%s", SHCA_LIBDIR "/" LIBRARY);
-	return !access(path, R_OK);
+	strcpy(folder, SHCA_LIBDIR);
+	return !access(SHCA_LIBDIR "/" LIBRARY, R_OK);
 }
 
 static int set(const char *name, const char *value)
@@ -81,26 +87,26 @@ static int set_fabric(const char *name)
 static int preload(void)
 {
 	const char *old = getenv("LD_PRELOAD");
-	char path[PATH_MAX];
+	char folder[PATH_MAX], path[PATH_MAX + sizeof FILES_LIBRARY];
 
-	if (!find_library(path)) {
-		fprintf(stderr,
-				"shcarun: %s is not there; is libshca installed? (looked beside this program, too)\n",
-			path);
+	if (!find_libraries(folder)) {
+		fprintf(stderr, "shcarun: " LIBRARY " is not in " SHCA_LIBDIR ", nor beside this program; is libshca installed?\n");
 		return EX_NO_LIBRARY;
 	}
-	if (strpbrk(path, " :")) {
-		fprintf(stderr, "shcarun: the path %s has a space or colon in it, which LD_PRELOAD cannot name\n",
-				path);
+	if (strpbrk(folder, " :")) {
+		fprintf(stderr, "shcarun: the path %s has a space or colon in it, which LD_PRELOAD cannot name\n", folder);
 		return EX_NO_LIBRARY;
 	}
-	size_t n = strlen(path) + (old ? strlen(old) : 0) + 2;
-	char *value = malloc(n);
-	if (!value) {
+	snprintf(path, sizeof path, "%s/" FILES_LIBRARY, folder);
+	if (access(path, R_OK)) {
+		fprintf(stderr, "shcarun: %s: %s; it comes with " LIBRARY ", which is there\n", path, strerror(errno));
+		return EX_NO_LIBRARY;
+	}
+	char *value;
+	if (asprintf(&value, "%s:%s/" LIBRARY "%s%s", path, folder, old && *old ? ":" : "", old ? old : "") < 0) {
 		fprintf(stderr, "shcarun: out of memory\n");
 		return EX_NOT_STARTED;
 	}
-	snprintf(value, n, "%s%s%s", path, old && *old ? ":" : "", old ? old : "");
 	int rc = set("LD_PRELOAD", value);
 	free(value);
 	return rc;

@@ -167,6 +167,11 @@ EXPORT bool shca_device_is_software(const struct ibv_device *device)
 }
 
 #ifdef SHCA_EXPORT
+EXPORT int shca_device_file(const char *path, struct shca_file *file)
+{
+	return shca_file_find(path, file);
+}
+
 /*
  * Lists that were put together here, so that they can be told from the real library's own. A list is an allocation of its
  * own, not a part of its entry: programs give lists back by free(3), as the first libraries' were. Their entries stay until a

@@ -22,6 +22,8 @@
 
 /* Of a preloaded libshca, for libheddle. */
 bool shca_device_is_software(const struct ibv_device *device);
+/* Of libshca.so, for libshca-files.so: shca_file_find. */
+int shca_device_file(const char *path, struct shca_file *file);
 
 enum shca_next_library { NEXT_VERBS, NEXT_MLX5, NEXT_REAL_VERBS };
 

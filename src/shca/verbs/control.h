@@ -11,6 +11,7 @@
 
 #include "shca/verbs/device.h"
 
+#define SHCA_DEVICE_NAME "shca0"
 #define SHCA_PORTS 1
 #define SHCA_PKEY 0xffff
 #define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
@@ -100,6 +101,18 @@ void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
 void shca_events_gone(struct shca_context *c);
+
+/* ---- files.c: what a kernel would show of the device in a file system ------------------------------------------ */
+
+enum shca_file_kind { SHCA_FILE_TEXT, SHCA_FILE_DIRECTORY, SHCA_FILE_CHARACTER };
+struct shca_file {
+	enum shca_file_kind kind;
+	const char *path;		/* without superfluous slashes */
+	size_t length;			/* of the text */
+	char text[128];
+};
+/* 0; -ENOENT: below the device's directories is no such file; -ESRCH: the path is none of the device's. */
+int shca_file_find(const char *path, struct shca_file *file);
 
 /* ---- pd.c --------------------------------------------------------------------------------------------------- */
 

@@ -31,8 +31,10 @@ static struct {
 	.dev = {
 		.node_type = IBV_NODE_CA,
 		.transport_type = IBV_TRANSPORT_IB,
-		.name = "shca0",
-		.dev_name = "shca0",
+		.name = SHCA_DEVICE_NAME,
+		.dev_name = SHCA_DEVICE_NAME,
+		.dev_path = "/sys/class/infiniband_verbs/" SHCA_DEVICE_NAME,
+		.ibdev_path = "/sys/class/infiniband/" SHCA_DEVICE_NAME,
 	},
 };
 

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libshca-files.so, which shcarun preloads besides libshca.so: the calls by which programs look at a device's files, answered for
+ * those of the software device (verbs/files.c) and handed on for all others. A library of its own, and not a part of libshca.so,
+ * because a program that only links libshca must not get its open() from it; and without symbol versions, so that the callers of
+ * every version of libc are served.
+ *
+ * Directories can be looked at and not opened: what is in them is found by name only.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "shca/interpose/interpose.h"
+
+#define MODE_OF_TEXT (S_IFREG | 0444)
+
+/* libc's function, or that of the next library that stands before it. */
+#define FORWARD(function)                                                                        \
+	({                                                                                    \
+		static void *_Atomic next_;                                                   \
+		void *f_ = atomic_load_explicit(&next_, memory_order_relaxed);                \
+		if (!f_) {                                                                    \
+			f_ = dlsym(RTLD_NEXT, #function);                                     \
+			atomic_store_explicit(&next_, f_, memory_order_relaxed);              \
+		}                                                                             \
+		(__typeof__(&function))f_;                                                    \
+	})
+
+/* Whether the path is the device's to answer: then *file says what it is, or errno that it is not there, and *found is false. */
+static bool ours(const char *path, struct shca_file *file, bool *found)
+{
+	/* quickly past all others: every file that the program opens comes by here */
+	if (!path || *path != '/' || !strstr(path, "/infiniband"))
+		return false;
+	int err = shca_device_file(path, file);
+	if (err == -ESRCH)
+		return false;
+	*found = !err;
+	if (err)
+		errno = -err;
+	return true;
+}
+
+/* ---- stat --------------------------------------------------------------------------------------------------- */
+
+/* inode: any number that tells one of the files from another */
+#define FILL(st, file)                                                                        \
+	do {                                                                                  \
+		memset((st), 0, sizeof *(st));                                                \
+		(st)->st_ino = (ino_t)(uintptr_t)(file)->path;                                \
+		(st)->st_nlink = 1;                                                           \
+		(st)->st_blksize = 4096;                                                      \
+		if ((file)->kind == SHCA_FILE_CHARACTER) {                                    \
+			(st)->st_mode = S_IFCHR | 0666;                                       \
+			(st)->st_rdev = makedev(231, 192);	/* as uverbs0 */              \
+		} else if ((file)->kind == SHCA_FILE_DIRECTORY) {                             \
+			(st)->st_mode = S_IFDIR | 0555;                                       \
+		} else {                                                                      \
+			(st)->st_mode = MODE_OF_TEXT;                                         \
+			(st)->st_size = 4096;	/* as sysfs says of every file */             \
+		}                                                                             \
+	} while (0)
+
+#define STAT(function, type)                                                                  \
+	EXPORT int function(const char *path, struct type *st)                                \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(path, st);                                      \
+		if (!found)                                                                   \
+			return -1;                                                            \
+		FILL(st, &file);                                                              \
+		return 0;                                                                     \
+	}
+STAT(stat, stat)
+STAT(stat64, stat64)
+STAT(lstat, stat)
+STAT(lstat64, stat64)
+
+#define STAT_AT(function, type)                                                               \
+	EXPORT int function(int dir, const char *path, struct type *st, int flags)            \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(dir, path, st, flags);                          \
+		if (!found)                                                                   \
+			return -1;                                                            \
+		FILL(st, &file);                                                              \
+		return 0;                                                                     \
+	}
+STAT_AT(fstatat, stat)
+STAT_AT(fstatat64, stat64)
+
+/* What programs call that were built with a C library before 2.33; `version` names the layout of the struct, of which there is one. */
+#define OLD_STAT(old, function, type)                                                         \
+	EXPORT int old(int version, const char *path, struct type *st);                       \
+	EXPORT int old(int version, const char *path, struct type *st)                        \
+	{                                                                                     \
+		return function(path, st);                                                    \
+	}
+OLD_STAT(__xstat, stat, stat)
+OLD_STAT(__xstat64, stat64, stat64)
+OLD_STAT(__lxstat, lstat, stat)
+OLD_STAT(__lxstat64, lstat64, stat64)
+
+EXPORT int statx(int dir, const char *restrict path, int flags, unsigned int mask, struct statx *restrict st)
+{
+	struct shca_file file;
+	struct stat plain;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(statx)(dir, path, flags, mask, st);
+	if (!found)
+		return -1;
+	FILL(&plain, &file);
+	*st = (struct statx){
+		.stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO | STATX_SIZE,
+		.stx_mode = (uint16_t)plain.st_mode,
+		.stx_nlink = 1,
+		.stx_ino = plain.st_ino,
+		.stx_size = (uint64_t)plain.st_size,
+		.stx_blksize = (uint32_t)plain.st_blksize,
+		.stx_rdev_major = major(plain.st_rdev),
+		.stx_rdev_minor = minor(plain.st_rdev),
+	};
+	return 0;
+}
+
+/* ---- access ------------------------------------------------------------------------------------------------- */
+
+static int allowed(const struct shca_file *file, int mode)
+{
+	int refused = file->kind == SHCA_FILE_CHARACTER ? X_OK : file->kind == SHCA_FILE_DIRECTORY ? W_OK : W_OK | X_OK;
+
+	if (!(mode & refused))
+		return 0;
+	errno = EACCES;
+	return -1;
+}
+
+EXPORT int access(const char *path, int mode)
+{
+	struct shca_file file;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(access)(path, mode);
+	return found ? allowed(&file, mode) : -1;
+}
+
+EXPORT int euidaccess(const char *path, int mode)
+{
+	struct shca_file file;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(euidaccess)(path, mode);
+	return found ? allowed(&file, mode) : -1;
+}
+
+EXPORT int eaccess(const char *path, int mode)
+{
+	return euidaccess(path, mode);
+}
+
+EXPORT int faccessat(int dir, const char *path, int mode, int flags)
+{
+	struct shca_file file;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(faccessat)(dir, path, mode, flags);
+	return found ? allowed(&file, mode) : -1;
+}
+
+/* ---- open --------------------------------------------------------------------------------------------------- */
+
+static int open_text(const struct shca_file *file, int flags)
+{
+	int saved = errno;
+	int fd = memfd_create(strrchr(file->path, '/') + 1, flags & O_CLOEXEC ? MFD_CLOEXEC | MFD_ALLOW_SEALING : MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	ssize_t n = write(fd, file->text, file->length);
+	if (n != (ssize_t)file->length || lseek(fd, 0, SEEK_SET) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) {
+		int err = n >= 0 && n != (ssize_t)file->length ? ENOSPC : errno;
+		close(fd);
+		errno = err;
+		return -1;
+	}
+	errno = saved;
+	return fd;
+}
+
+static int open_ours(const struct shca_file *file, int flags)
+{
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
+		errno = EEXIST;
+		return -1;
+	}
+	switch (file->kind) {
+	case SHCA_FILE_CHARACTER:
+		/* stands for nothing, as ibv_context.cmd_fd: the verbs go other ways. A character device, at least */
+		return FORWARD(open)("/dev/null", flags & ~(O_CREAT | O_TRUNC));
+	case SHCA_FILE_DIRECTORY:
+		errno = (flags & O_ACCMODE) == O_RDONLY ? EOPNOTSUPP : EISDIR;
+		return -1;
+	default:
+		if (flags & O_DIRECTORY) {
+			errno = ENOTDIR;
+			return -1;
+		}
+		if ((flags & O_ACCMODE) != O_RDONLY) {
+			errno = EACCES;
+			return -1;
+		}
+		return open_text(file, flags);
+	}
+}
+
+static mode_t mode_of(int flags, va_list ap)
+{
+	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
+}
+
+#define OPEN(function)                                                                        \
+	EXPORT int function(const char *path, int flags, ...)                                 \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		va_list ap;                                                                   \
+		va_start(ap, flags);                                                          \
+		mode_t mode = mode_of(flags, ap);                                             \
+		va_end(ap);                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(path, flags, mode);                             \
+		return found ? open_ours(&file, flags) : -1;                                  \
+	}
+OPEN(open)
+OPEN(open64)
+
+#define OPEN_AT(function)                                                                     \
+	EXPORT int function(int dir, const char *path, int flags, ...)                        \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		va_list ap;                                                                   \
+		va_start(ap, flags);                                                          \
+		mode_t mode = mode_of(flags, ap);                                             \
+		va_end(ap);                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(dir, path, flags, mode);                        \
+		return found ? open_ours(&file, flags) : -1;                                  \
+	}
+OPEN_AT(openat)
+OPEN_AT(openat64)
+
+/* What _FORTIFY_SOURCE makes of an open() without a mode. */
+#define OPEN_2(fortified, function)                                                           \
+	EXPORT int fortified(const char *path, int flags);                                    \
+	EXPORT int fortified(const char *path, int flags)                                     \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(fortified)(path, flags);                                  \
+		return found ? open_ours(&file, flags) : -1;                                  \
+	}
+OPEN_2(__open_2, open)
+OPEN_2(__open64_2, open64)
+
+#define OPEN_AT_2(fortified)                                                                  \
+	EXPORT int fortified(int dir, const char *path, int flags);                           \
+	EXPORT int fortified(int dir, const char *path, int flags)                            \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(fortified)(dir, path, flags);                             \
+		return found ? open_ours(&file, flags) : -1;                                  \
+	}
+OPEN_AT_2(__openat_2)
+OPEN_AT_2(__openat64_2)
+
+static FILE *fopen_ours(const struct shca_file *file, const char *mode)
+{
+	int flags = mode[0] == 'r' ? strchr(mode, '+') ? O_RDWR : O_RDONLY : O_WRONLY;
+	int fd = open_ours(file, flags | (strchr(mode, 'e') ? O_CLOEXEC : 0));
+	FILE *f = fd < 0 ? NULL : fdopen(fd, mode);
+
+	if (fd >= 0 && !f) {
+		int err = errno;
+		close(fd);
+		errno = err;
+	}
+	return f;
+}
+
+#define FOPEN(function)                                                                       \
+	EXPORT FILE *function(const char *restrict path, const char *restrict mode)           \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(path, mode);                                    \
+		return found ? fopen_ours(&file, mode) : NULL;                                \
+	}
+FOPEN(fopen)
+FOPEN(fopen64)
+
+/* ---- names -------------------------------------------------------------------------------------------------- */
+
+static char *name_ours(const struct shca_file *file, char *resolved)
+{
+	return resolved ? strcpy(resolved, file->path) : strdup(file->path);
+}
+
+EXPORT char *realpath(const char *restrict path, char *restrict resolved)
+{
+	struct shca_file file;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(realpath)(path, resolved);
+	return found ? name_ours(&file, resolved) : NULL;
+}
+
+EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size);
+EXPORT char *__realpath_chk(const char *path, char *resolved, size_t size)
+{
+	struct shca_file file;
+	bool found;
+
+	/* a shorter buffer is the caller's error, which libc's function ends the program for */
+	if (size < PATH_MAX || !ours(path, &file, &found))
+		return FORWARD(__realpath_chk)(path, resolved, size);
+	return found ? name_ours(&file, resolved) : NULL;
+}
+
+EXPORT ssize_t readlink(const char *restrict path, char *restrict buf, size_t size)
+{
+	struct shca_file file;
+	bool found;
+
+	if (!ours(path, &file, &found))
+		return FORWARD(readlink)(path, buf, size);
+	if (found)
+		errno = EINVAL;	/* none is a link */
+	return -1;
+}

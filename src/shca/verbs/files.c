@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The files that a kernel would show for the device: its character device, and what libraries read of it in sysfs. Nothing of it
+ * is in a file system; the library that shcarun preloads answers for these paths (interpose/files.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "shca/verbs/control.h"
+
+#define DEVICE_CLASS "/sys/class/infiniband/" SHCA_DEVICE_NAME
+#define VERBS_CLASS "/sys/class/infiniband_verbs/" SHCA_DEVICE_NAME
+#define PORT_CLASS DEVICE_CLASS "/ports/1"
+
+static int node_guid(char *text, size_t size)
+{
+	uint64_t g = shca_device_guid();
+
+	return snprintf(text, size, "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48), (unsigned)(g >> 32) & 0xffff,
+			(unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
+}
+
+static int fw_ver(char *text, size_t size)
+{
+	return snprintf(text, size, "%u.0\n", SHCA_LAYOUT_VERSION);
+}
+
+static int hw_rev(char *text, size_t size)
+{
+	return snprintf(text, size, "0x%x\n", SHCA_LAYOUT_VERSION);
+}
+
+static int lid(char *text, size_t size)
+{
+	return snprintf(text, size, "0x%x\n", SHCA_LID);
+}
+
+static int cap_mask(char *text, size_t size)
+{
+	return snprintf(text, size, "0x%08x\n", IBV_PORT_SYS_IMAGE_GUID_SUP);
+}
+
+static int pkey(char *text, size_t size)
+{
+	return snprintf(text, size, "0x%04x\n", SHCA_PKEY);
+}
+
+static int gid(char *text, size_t size)
+{
+	uint8_t g[16];
+	int n = 0;
+
+	shca_port_gid(g);
+	for (int i = 0; i < 16; i += 2)
+		n += snprintf(text + n, size - (size_t)n, "%02x%02x%c", g[i], g[i + 1], i < 14 ? ':' : '\n');
+	return n;
+}
+
+static const struct {
+	const char *path;
+	enum shca_file_kind kind;
+	const char *text;
+	int (*print)(char *text, size_t size);
+} files[] = {
+	{ "/dev/infiniband/" SHCA_DEVICE_NAME, SHCA_FILE_CHARACTER, NULL, NULL },
+	{ VERBS_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ VERBS_CLASS "/abi_version", SHCA_FILE_TEXT, "1\n", NULL },
+	{ VERBS_CLASS "/ibdev", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
+	{ DEVICE_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ DEVICE_CLASS "/node_type", SHCA_FILE_TEXT, "1: CA\n", NULL },
+	{ DEVICE_CLASS "/node_desc", SHCA_FILE_TEXT, SHCA_DEVICE_NAME "\n", NULL },
+	{ DEVICE_CLASS "/node_guid", SHCA_FILE_TEXT, NULL, node_guid },
+	{ DEVICE_CLASS "/sys_image_guid", SHCA_FILE_TEXT, NULL, node_guid },
+	{ DEVICE_CLASS "/fw_ver", SHCA_FILE_TEXT, NULL, fw_ver },
+	{ DEVICE_CLASS "/hw_rev", SHCA_FILE_TEXT, NULL, hw_rev },
+	{ DEVICE_CLASS "/ports", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/state", SHCA_FILE_TEXT, "4: ACTIVE\n", NULL },
+	{ PORT_CLASS "/phys_state", SHCA_FILE_TEXT, "5: LinkUp\n", NULL },
+	{ PORT_CLASS "/link_layer", SHCA_FILE_TEXT, "InfiniBand\n", NULL },
+	{ PORT_CLASS "/rate", SHCA_FILE_TEXT, "100 Gb/sec (4X EDR)\n", NULL },
+	{ PORT_CLASS "/lid", SHCA_FILE_TEXT, NULL, lid },
+	{ PORT_CLASS "/lid_mask_count", SHCA_FILE_TEXT, "0\n", NULL },
+	{ PORT_CLASS "/sm_lid", SHCA_FILE_TEXT, NULL, lid },
+	{ PORT_CLASS "/sm_sl", SHCA_FILE_TEXT, "0\n", NULL },
+	{ PORT_CLASS "/cap_mask", SHCA_FILE_TEXT, NULL, cap_mask },
+	{ PORT_CLASS "/gids", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/gids/0", SHCA_FILE_TEXT, NULL, gid },
+	{ PORT_CLASS "/gid_attrs", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/gid_attrs/types", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/gid_attrs/types/0", SHCA_FILE_TEXT, "IB/RoCE v1\n", NULL },
+	{ PORT_CLASS "/pkeys", SHCA_FILE_DIRECTORY, NULL, NULL },
+	{ PORT_CLASS "/pkeys/0", SHCA_FILE_TEXT, NULL, pkey },
+};
+
+/* What of `asked` comes behind `path`; NULL: it begins otherwise. Slashes that follow one another count as one. */
+static const char *behind(const char *asked, const char *path)
+{
+	for (; *path; asked++) {
+		if (*asked == '/' && asked[1] == '/')
+			continue;
+		if (*asked != *path++)
+			return NULL;
+	}
+	return asked;
+}
+
+static bool same_path(const char *asked, const char *path, bool directory)
+{
+	const char *rest = behind(asked, path);
+
+	while (rest && directory && *rest == '/')
+		rest++;
+	return rest && !*rest;
+}
+
+/* What is under the device's own names and is not there is missing, whatever the real file system says. */
+static bool below(const char *asked, const char *dir)
+{
+	const char *rest = behind(asked, dir);
+
+	return rest && *rest == '/';
+}
+
+int shca_file_find(const char *path, struct shca_file *file)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		if (!same_path(path, files[i].path, files[i].kind == SHCA_FILE_DIRECTORY))
+			continue;
+		file->kind = files[i].kind;
+		file->path = files[i].path;
+		file->length = 0;
+		if (files[i].kind == SHCA_FILE_TEXT)
+			file->length = (size_t)(files[i].print ? files[i].print(file->text, sizeof file->text) :
+							snprintf(file->text, sizeof file->text, "%s", files[i].text));
+		return 0;
+	}
+	return below(path, DEVICE_CLASS) || below(path, VERBS_CLASS) ? -ENOENT : -ESRCH;
+}
