@@ -90,3 +90,10 @@ tests_verbs_visible_linked_LDFLAGS = $(NOWRAP)
 tests_verbs_visible_behind_SOURCES = tests/verbs/visible.c
 tests_verbs_visible_behind_LDADD = $(VERBS_LIBS) libshca.la
 tests_verbs_visible_behind_LDFLAGS = $(NOWRAP) -Wl,--no-as-needed
+
+# The device's files, and strangers' programs case by case (docs/strangers.md).
+check_PROGRAMS += tests/verbs/files
+TESTS += tests/verbs/files.sh tests/verbs/strangers.sh
+EXTRA_DIST += tests/verbs/files.sh tests/verbs/strangers.sh
+tests_verbs_files_SOURCES = tests/verbs/files.c
+tests_verbs_files_LDFLAGS = $(NOWRAP)
