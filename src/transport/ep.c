@@ -108,19 +108,32 @@ struct hdl_ep *hdl_ep(int rank)
 
 bool hdl_ep_can_rdma(const struct hdl_ep *ep)
 {
-	return (ep->can & HDL_QUEUE_CONNECTED) && ep->conn_state != HDL_CONN_FAILED;
+	return (ep->can & HDL_QUEUE_CONNECTED) && ep->conn.state != HDL_CONN_FAILED;
+}
+
+enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdma, int rc_peers)
+{
+	struct hdl_select s = { .caps = ep->can,
+				.allowed = allowed,
+				.job_size = hdl_job.size,
+				.ppn = hdl_tp.ppn,
+				.rc_peers = rc_peers,
+				.rc_most = hdl_vars.rc_peers,
+				.messages = ep->sent_msgs,
+				.hot = (uint64_t)hdl_vars.hot_messages,
+				.rdma = rdma,
+				.same_host = ep->dev->role != HDL_ROLE_REMOTE };
+
+	return hdl_select_queue(&s, NULL);
 }
 
 int hdl_ep_connect(struct hdl_ep *ep)
 {
-	struct hdl_select s = { .caps = ep->can, .allowed = ep->can & HDL_QUEUE_CONNECTED, .job_size = hdl_job.size,
-				.ppn = hdl_tp.ppn, .rc_peers = hdl_tp.rc_peers, .rdma = true,
-				.same_host = ep->dev->role != HDL_ROLE_REMOTE };
-	enum hdl_queue queue = hdl_select_queue(&s, NULL);
+	enum hdl_queue queue = hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, hdl_tp.rc_peers);
 
-	if (queue == HDL_QUEUE_NONE || ep->conn_state == HDL_CONN_FAILED)
+	if (queue == HDL_QUEUE_NONE || ep->conn.state == HDL_CONN_FAILED)
 		return -EOPNOTSUPP;
-	return ep->conn_state == HDL_CONN_NONE ? hdl_wire_connect(ep, queue) : 0;
+	return ep->conn.state == HDL_CONN_NONE ? hdl_wire_connect(ep, queue) : 0;
 }
 
 void hdl_ep_refresh(struct hdl_ep *ep)
@@ -151,24 +164,28 @@ static void fail_list(struct hdl_send *s, int err)
 	}
 }
 
-void hdl_ep_fail(struct hdl_ep *ep, int err)
+void hdl_ep_drop_ctl(struct hdl_ep *ep)
 {
 	struct hdl_ctl *c;
 
+	for (int i = 0; i < 2; i++)
+		while ((c = ep->ctl[i].head)) {
+			ep->ctl[i].head = c->next;
+			free(c);
+		}
+}
+
+void hdl_ep_fail(struct hdl_ep *ep, int err)
+{
 	if (ep->failed || hdl_tp.closing)
 		return;
 	ep->failed = true;
 	ep->fail_err = err;
 	ep->fast = ep->ring = false;
-	if (ep->conn_state == HDL_CONN_ASKED)
-		hdl_tp.connecting--;
-	ep->conn_state = HDL_CONN_FAILED;
+	hdl_wire_failed(ep);
 	fail_list(ep->pend, err);
 	ep->pend = NULL;
-	while ((c = ep->ctl)) {
-		ep->ctl = c->next;
-		free(c);
-	}
+	hdl_ep_drop_ctl(ep);
 	hdl_rndv_fail_peer(ep, err);
 	hdl_ud_drop_peer(ep);
 	done_push(ep, err, HDL_DONE_PEER);
@@ -181,9 +198,9 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 	struct hdl_hdr hdr = { .kind = (uint8_t)kind, .len = len };
 
 	/* a peer's first message may come by DC before we have sent it any */
-	if (ep->conn_state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
+	if (ep->conn.state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
 		hdl_ep_connect(ep);
-	if (ep->conn_state == HDL_CONN_READY) {
+	if (ep->conn.state == HDL_CONN_READY) {
 		int r = -EAGAIN;
 		if (!ordered && ep->ring && !ep->wake_mode && len <= CTL_RING_MAX)
 			r = hdl_post_ring(ep, &hdr, body, len, NULL, NULL, HDL_IN_PLACE_NO);
@@ -191,16 +208,19 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 			r = hdl_ep_post_srq(ep, &hdr, body, len, NULL);
 		return r;
 	}
-	if (ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD) && !ordered)
+	/* where there will be no connected lane there is nothing to be behind */
+	if (ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD) && (!ordered || ep->conn.state == HDL_CONN_FAILED))
 		return hdl_ud_send(ep, &hdr, body, len, NULL, 0);
 	return -EAGAIN;
 }
 
 void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered)
 {
+	struct hdl_ctl_list *list = &ep->ctl[ordered];
+
 	if (ep->failed)
 		return;
-	if (!ep->ctl && try_ctl(ep, kind, body, len, ordered) != -EAGAIN)
+	if (!list->head && try_ctl(ep, kind, body, len, ordered) != -EAGAIN)
 		return;
 	struct hdl_ctl *c = malloc(sizeof(*c) + len);
 	if (!c) {
@@ -208,15 +228,33 @@ void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len
 		hdl_ep_fail(ep, -ENOMEM);
 		return;
 	}
-	*c = (struct hdl_ctl){ .kind = (uint16_t)kind, .ordered = ordered, .len = len };
+	*c = (struct hdl_ctl){ .kind = kind, .len = len };
 	if (len)
 		memcpy(c->body, body, len);
-	if (ep->ctl)
-		ep->ctl_tail->next = c;
+	if (list->head)
+		list->tail->next = c;
 	else
-		ep->ctl = c;
-	ep->ctl_tail = c;
+		list->head = c;
+	list->tail = c;
 	hdl_ep_busy(ep);
+}
+
+/* Sends what waits in one of the lists. True: something still does; the endpoint may have failed, and the list be gone. */
+static bool drain_ctl(struct hdl_ep *ep, bool ordered, int *events)
+{
+	struct hdl_ctl_list *list = &ep->ctl[ordered];
+	struct hdl_ctl *c;
+
+	while ((c = list->head)) {
+		if (try_ctl(ep, c->kind, c->body, c->len, ordered) == -EAGAIN)
+			return true;
+		if (list->head != c)
+			return false;
+		list->head = c->next;
+		free(c);
+		++*events;
+	}
+	return false;
 }
 
 /* ---- the send path ----------------------------------------------------------------------------------------- */
@@ -300,24 +338,15 @@ static enum hdl_queue lane(struct hdl_ep *ep, bool rdma)
 	unsigned ud = HDL_QUEUE_BIT(HDL_QUEUE_UD);
 	bool busy = rdma || ep->sent_msgs >= (uint64_t)hdl_vars.hot_messages;
 
-	if (ep->conn_state == HDL_CONN_READY)
+	if (ep->conn.state == HDL_CONN_READY)
 		return HDL_QUEUE_RC;
-	if (ep->can & ud && (ep->can == ud || !busy || ep->conn_state != HDL_CONN_NONE))
+	if (ep->can & ud && (ep->can == ud || !busy || ep->conn.state != HDL_CONN_NONE))
 		return HDL_QUEUE_UD;
-	if (ep->conn_state == HDL_CONN_NONE) {
-		struct hdl_select s = { .caps = ep->can,
-					.allowed = ep->can,
-					.job_size = hdl_job.size,
-					.ppn = hdl_tp.ppn,
-					.rc_peers = hdl_tp.rc_peers,
-					.messages = ep->sent_msgs,
-					.hot = (uint64_t)hdl_vars.hot_messages,
-					.rdma = rdma,
-					.same_host = ep->dev->role != HDL_ROLE_REMOTE };
-		enum hdl_queue queue = hdl_select_queue(&s, NULL);
+	if (ep->conn.state == HDL_CONN_NONE) {
+		enum hdl_queue queue = hdl_ep_select(ep, ep->can, rdma, hdl_tp.rc_peers);
 		if (queue != HDL_QUEUE_UD)
 			hdl_wire_connect(ep, queue);
-		if (ep->conn_state == HDL_CONN_READY)
+		if (ep->conn.state == HDL_CONN_READY)
 			return HDL_QUEUE_RC;
 	}
 	return ep->can & ud ? HDL_QUEUE_UD : HDL_QUEUE_NONE;
@@ -515,7 +544,6 @@ int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
 bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 {
 	bool waits = false;
-	struct hdl_ctl *c;
 	struct hdl_send *s;
 	int left = 0;
 
@@ -523,17 +551,10 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		return false;
 	if (ep->credit_due)
 		hdl_ring_give_credit(ep);
-	while ((c = ep->ctl)) {
-		if (try_ctl(ep, c->kind, c->body, c->len, c->ordered) == -EAGAIN) {
-			waits = true;
-			break;
-		}
-		if (ep->ctl != c)
-			return false;	/* the endpoint failed, the list is gone */
-		ep->ctl = c->next;
-		free(c);
-		++*events;
-	}
+	for (int i = 0; i < 2; i++)
+		waits |= drain_ctl(ep, i, events);
+	if (ep->failed)
+		return false;
 	waits |= hdl_rndv_read(ep, events);
 	waits |= hdl_rndv_push(ep);
 	while ((s = ep->pend)) {
@@ -562,7 +583,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 	if (!ep->pend && ep->ring && !ep->fast)
 		hdl_ep_refresh(ep);
 	waits |= hdl_rndv_stream(ep);
-	return waits || ep->credit_due || ep->ctl || ep->pend;
+	return waits || ep->credit_due || ep->ctl[0].head || ep->ctl[1].head || ep->pend;
 }
 
 /* ---- what arrives ------------------------------------------------------------------------------------------ */
@@ -645,7 +666,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		hdl_rndv_on_data(ep, &m.data, (const char *)payload - n, n);
 		break;
 	case HDL_CTL_RTU:
-		hdl_wire_on_rtu(ep);
+		hdl_wire_on_rtu(ep, (uint32_t)hdr->tag);
 		break;
 	case HDL_CTL_RING_OFFER:
 		hdl_ring_on_offer(ep, &m.offer);

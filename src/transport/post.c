@@ -169,7 +169,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 
 bool hdl_ep_can_stage(const struct hdl_ep *ep)
 {
-	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn_state == HDL_CONN_READY &&
+	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn.state == HDL_CONN_READY &&
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
@@ -182,7 +182,7 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep)
 		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
 		return ep->dev->all || n < room ? n : room;
 	}
-	if (ep->conn_state == HDL_CONN_READY)
+	if (ep->conn.state == HDL_CONN_READY)
 		return hdl_srq_bytes() - (uint32_t)sizeof(struct hdl_wire) - rec;
 	return ep->dev->max_ud - rec;
 }
@@ -195,7 +195,7 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 
 	if (hdl_ep_can_stage(ep))
 		return hdl_post_ring(ep, &hdr, data, n, rec, send, in_place);
-	if (ep->conn_state == HDL_CONN_READY)
+	if (ep->conn.state == HDL_CONN_READY)
 		return post_srq(ep, &hdr, data, n, rec, send, in_place);
 	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
 		return -EAGAIN;

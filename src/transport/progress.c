@@ -43,6 +43,8 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 		hdl_tp.stale++;
 		return;
 	}
+	if (unlikely(!ep->sq || ep->failed))
+		hdl_wire_heard(ep);
 	hdl_ep_dispatch(ep, &w->hdr, w + 1, b->pool->queue);
 }
 
@@ -107,7 +109,7 @@ static struct hdl_sq *sq_of(const struct ibv_qp *qp)
 static struct hdl_ep *ep_of_rqp(const struct ibv_qp *qp)
 {
 	for (int i = 0; i < hdl_tp.neps; i++)
-		if (hdl_tp.eps[i] && hdl_tp.eps[i]->conn && hdl_tp.eps[i]->conn->rqp == qp)
+		if (hdl_tp.eps[i] && hdl_tp.eps[i]->queues && hdl_tp.eps[i]->queues->rqp == qp)
 			return hdl_tp.eps[i];
 	return NULL;
 }
@@ -154,7 +156,7 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 				  "ended, or "
 				  "sent what this device refuses; look at the peer's output",
 				  ep->rank, dev->name, dev->port.port_num,
-				  hdl_queue_name(ep->conn ? ep->conn->queue : HDL_QUEUE_NONE), e->element.qp->qp_num,
+				  hdl_queue_name(ep->queues ? ep->queues->kind : HDL_QUEUE_NONE), e->element.qp->qp_num,
 				  ibv_event_type_str(e->event_type));
 		else if (!ep && !hdl_tp.closing)
 			hdl_error("%s port %u: queue %u: %s: messages may be lost", dev->name, dev->port.port_num,
@@ -412,11 +414,7 @@ static void destroy_all(void)
 		struct hdl_ep *ep = hdl_tp.eps[i];
 		if (!ep)
 			continue;
-		struct hdl_ctl *c;
-		while ((c = ep->ctl)) {
-			ep->ctl = c->next;
-			free(c);
-		}
+		hdl_ep_drop_ctl(ep);
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
 		free(ep->dirty);

@@ -80,7 +80,7 @@ int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn)
 	return -err;
 }
 
-int hdl_rc_create(struct hdl_ep *ep, struct hdl_conn *c)
+int hdl_rc_create(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
 	int err = hdl_rxpool_start(&dev->rx_srq);

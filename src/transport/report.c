@@ -187,9 +187,10 @@ void hdl_tp_dump(FILE *out)
 			wait++;
 		for (const struct hdl_send *s = ep->stream; s; s = s->next)
 			wait++;
-		for (const struct hdl_ctl *c = ep->ctl; c; c = c->next)
-			ctl++;
-		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn_state]);
+		for (int ordered = 0; ordered < 2; ordered++)
+			for (const struct hdl_ctl *c = ep->ctl[ordered].head; c; c = c->next)
+				ctl++;
+		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn.state]);
 		if (ep->sq)
 			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_queue_name(ep->sq->queue),
 				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);

@@ -412,7 +412,7 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 {
 	unsigned bits = 0;
 
-	if (!rec->rkey || ep->conn_state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
+	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
 		return 0;
 	bits |= 1u << HDL_WAY_READ;
 	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy

@@ -29,7 +29,7 @@ enum hdl_queue hdl_select_queue(const struct hdl_select *s, const char **why)
 		queue = HDL_QUEUE_XRC;
 		reason = "large job with many ranks per node";
 	} else if (has(can, HDL_QUEUE_RC) &&
-		   (s->rc_peers < HDL_SELECT_RC_PEERS || !(can & ~HDL_QUEUE_BIT(HDL_QUEUE_RC)))) {
+		   (s->rc_peers < s->rc_most || !(can & ~HDL_QUEUE_BIT(HDL_QUEUE_RC)))) {
 		queue = HDL_QUEUE_RC;
 		reason = busy ? "hot peer" : "first contact, UD is not available";
 	} else if (has(can, HDL_QUEUE_DC)) {
@@ -47,15 +47,16 @@ enum hdl_queue hdl_select_queue(const struct hdl_select *s, const char **why)
 	return queue;
 }
 
-unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int ppn)
+unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int ppn, int rc_most)
 {
-	struct hdl_select s = { .caps = caps, .allowed = allowed, .job_size = job_size, .ppn = ppn, .hot = 1 };
+	struct hdl_select s = { .caps = caps, .allowed = allowed, .job_size = job_size, .ppn = ppn, .hot = 1,
+				.rc_most = rc_most };
 	unsigned set = 0;
 
 	/* every input that changes during the job, at its extremes */
 	for (int i = 0; i < 8; i++) {
 		s.messages = i & 1;
-		s.rc_peers = i & 2 ? HDL_SELECT_RC_PEERS : 0;
+		s.rc_peers = i & 2 ? rc_most : 0;
 		s.same_host = i & 4;
 		if (s.rc_peers >= job_size)
 			continue;

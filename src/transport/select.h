@@ -19,8 +19,6 @@ enum hdl_queue { HDL_QUEUE_NONE = 0, HDL_QUEUE_UD, HDL_QUEUE_RC, HDL_QUEUE_XRC, 
 /* Jobs beyond this many ranks prefer kinds whose cost does not grow with the number of peers. UCX draws the same line:
  * 256 endpoints (public source). Not measured by us on a network. */
 #define HDL_SELECT_LARGE_JOB 256
-/* RC connections that one process makes by itself; further hot peers share queues. */
-#define HDL_SELECT_RC_PEERS 256
 /* XRC pays by sharing one send queue per node: below this many ranks on the peer's node there is little to share. */
 #define HDL_SELECT_XRC_PPN 16
 
@@ -34,13 +32,14 @@ struct hdl_select {
 	uint64_t messages;	/* sent to this peer so far */
 	uint64_t hot;		/* a peer is hot from so many messages on */
 	bool rdma;		/* this message wants an RDMA write (rendezvous) */
+	int rc_most;		/* RC connections that it makes by itself; further hot peers share queues (HEDDLE_RC_PEERS) */
 };
 
 /* HDL_QUEUE_NONE: no allowed kind is possible. *why (may be NULL) is a constant text. */
 enum hdl_queue hdl_select_queue(const struct hdl_select *s, const char **why);
 
 /* The kinds that hdl_select_queue may ever return for a job: whose resources are worth creating. */
-unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int ppn);
+unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int ppn, int rc_most);
 
 /* "RC", "UD", ... */
 const char *hdl_queue_name(enum hdl_queue queue);

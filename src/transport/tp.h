@@ -5,6 +5,7 @@
  *   device.c  opening a device, what it can do        mem.c    registered memory, arena, buffer pools
  *   active.c  which device, if none is named
  *   select.c  which kind of queue (pure)              sq.c     send queues: slots, posting, completions
+ *   conn.c    agreement on the connected lane (pure)
  *   order.c   per-peer order (pure)                   srq.c    receive pools
  *   ring.c    the eager ring's layout (pure)          rc.c ud.c xrc.c dc.c   the kinds
  *   rel.c     reliability over UD (pure)              rndv.c   rendezvous
@@ -26,6 +27,7 @@
 #include "base/base.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
+#include "transport/conn.h"
 #include "transport/order.h"
 #include "transport/rel.h"
 #include "transport/ring.h"
@@ -45,7 +47,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_CTS,		/* struct hdl_cts */
 	HDL_CTL_FIN,		/* struct hdl_fin: the receiver has read the message */
 	HDL_CTL_DATA,		/* bytes, then struct hdl_data_rec: a rendezvous over UD or staged through a ring */
-	HDL_CTL_RTU,		/* first message on a connection */
+	HDL_CTL_RTU,		/* first message on a connection; the tag is the connection's number */
 	HDL_CTL_RING_OFFER,	/* struct hdl_ring_offer */
 	HDL_CTL_RING_ACCEPT,	/* struct hdl_ring_accept */
 	HDL_CTL_RING_REVOKE,	/* stop using the ring */
@@ -161,20 +163,21 @@ struct hdl_addr_head {
 	uint64_t nonce;
 	struct hdl_proc proc;
 };
-#define HDL_ADDR_VERSION 2u
+#define HDL_ADDR_VERSION 3u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
-enum hdl_conn_what { HDL_CONN_REQ = 1, HDL_CONN_REP, HDL_CONN_REJ };
 struct hdl_conn_msg {
-	uint8_t what, queue;
-	uint16_t role;
-	uint32_t attempt;
+	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ */
+	uint8_t kind;		/* enum hdl_queue, see struct hdl_conn_event */
+	uint8_t named;
+	uint8_t reserved;
+	uint32_t number;
 	uint64_t nonce;		/* the sender's incarnation */
 	uint64_t to;		/* the incarnation it talks to */
 	uint32_t qpn;		/* RC: the queue pair; XRC: the sending one */
 	uint32_t rqpn;		/* XRC: the receiving one */
 	uint32_t psn;
-	int32_t reason;		/* REJ: errno */
+	int32_t reason;		/* REJ that names no kind: errno; ECONNABORTED: the endpoint has failed */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------ */
@@ -424,32 +427,19 @@ void hdl_dev_ah(const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t li
 
 /* ---- endpoints --------------------------------------------------------------------------------------------- */
 
-enum hdl_conn_state {
-	HDL_CONN_NONE = 0,
-	HDL_CONN_ASKED,		/* sent a request, wait for the answer */
-	HDL_CONN_ANSWERED,	/* can receive (RTR), wait for the first message */
-	HDL_CONN_READY,
-	HDL_CONN_FAILED,
-};
-
-/* The making of a connection: gone cold once it stands. */
-struct hdl_conn {
-	enum hdl_queue queue;
+/* What a connected lane is made of, and its making: gone cold once it stands. */
+struct hdl_conn_queues {
+	enum hdl_queue kind;
 	struct hdl_sq sq;		/* RC: the QP; XRC: the sending one */
 	struct ibv_qp *rqp;		/* XRC: the receiving one */
 	uint32_t psn;			/* of what sq sends first */
-	uint32_t attempt, tries;
-	uint64_t retry_ns;		/* next time to ask again */
-	bool initiator;
-	struct hdl_conn_msg rep;	/* the stored answer */
-	uint32_t rep_to;		/* the attempt that it answers */
+	uint32_t tries;			/* messages that were sent without an answer */
+	uint64_t retry_ns;		/* next time to send it again */
 };
 
 struct hdl_ctl {			/* a control message that waits for room */
 	struct hdl_ctl *next;
-	uint16_t kind;
-	bool ordered;
-	uint32_t len;
+	uint32_t kind, len;
 	char body[];
 };
 
@@ -486,7 +476,7 @@ struct hdl_ep {
 	/* waiting */
 	struct hdl_ep *busy_next;
 	struct hdl_send *pend, *pend_tail;
-	struct hdl_ctl *ctl, *ctl_tail;
+	struct hdl_ctl_list { struct hdl_ctl *head, *tail; } ctl[2];	/* unordered, ordered: neither waits for the other */
 	struct hdl_send *rdma_wait, *rdma_wait_tail;	/* CTS is here, no connected lane yet */
 	struct hdl_send *stream, *stream_tail;		/* rendezvous over UD or through the ring */
 	struct hdl_fetch *reads, *reads_tail;		/* rendezvous that are read, and not asked for in full */
@@ -501,8 +491,8 @@ struct hdl_ep {
 	bool ack_list;
 	struct hdl_ep *timer_next, *ack_next;
 	/* connection */
-	uint8_t conn_state;		/* enum hdl_conn_state */
-	struct hdl_conn *conn;
+	struct hdl_conn conn;
+	struct hdl_conn_queues *queues;
 	struct hdl_addr addr;
 	uint64_t nonce;
 	struct hdl_proc proc;		/* peers of this host; start 0: others */
@@ -582,7 +572,7 @@ struct hdl_tp {
 	struct hdl_ep *timers;		/* UD streams that may have packets in flight */
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
 	uint32_t ack_idle;		/* empty turns since one was owed */
-	uint32_t connecting;
+	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint64_t next_timer_ns;
 	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_PEER } what; } *done;
 	uint32_t ndone, done_cap;
@@ -629,12 +619,15 @@ void hdl_ep_busy(struct hdl_ep *ep);
 bool hdl_ep_drain(struct hdl_ep *ep, int *events);
 void hdl_ep_refresh(struct hdl_ep *ep);		/* recomputes ep->fast */
 void hdl_ep_fail(struct hdl_ep *ep, int err);
+void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
 void hdl_done_read(uint32_t id);
 void hdl_done_run(void);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
 
+/* The kind for the peer now, of those allowed. rc_peers: RC connections that this process has with others. */
+enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdma, int rc_peers);
 /* Makes a connected lane whatever the traffic. 0: it stands or is being made; negative: there can be none. */
 int hdl_ep_connect(struct hdl_ep *ep);
 /* Whether any connected kind is possible with this peer. */
@@ -706,13 +699,13 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err);
 
 /* ---- the kinds ----- */
 int hdl_rc_caps(struct hdl_dev *dev);		/* probes: inline limit, in-order writes */
-int hdl_rc_create(struct hdl_ep *ep, struct hdl_conn *c);
+int hdl_rc_create(struct hdl_ep *ep, struct hdl_conn_queues *c);
 int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access);
 int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn);
 int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn);
 int hdl_xrc_open(struct hdl_dev *dev);
 void hdl_xrc_close(struct hdl_dev *dev);
-int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn *c);
+int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn_queues *c);
 int hdl_dc_open(struct hdl_dev *dev);
 void hdl_dc_close(struct hdl_dev *dev);
 bool hdl_dc_probe(struct hdl_dev *dev);
@@ -740,7 +733,11 @@ int hdl_wire_lookup(struct hdl_ep *ep);
  */
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue);
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
-void hdl_wire_on_rtu(struct hdl_ep *ep);
+void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
+/* A message has come by a connected lane from a peer to which there is none. */
+void hdl_wire_heard(struct hdl_ep *ep);
+/* The endpoint has failed: tells the peer. */
+void hdl_wire_failed(struct hdl_ep *ep);
 uint64_t hdl_wire_timers(uint64_t now);
 void hdl_wire_close(struct hdl_ep *ep);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses and connections. A process publishes its numbers through the runtime; connections are made over UD:
+ * Addresses and connections. A process publishes its numbers through the runtime; connections are made over UD, as the
+ * state machine says (conn.h):
  *
- *     initiator                                   responder
- *     QP to INIT, REQ(attempt, qpn, psn)  ──▶     QP to RTR; keeps the answer
- *     QP to RTR, RTS                      ◀──     REP(attempt, qpn, psn)       (again for every repeated REQ)
+ *     proposer                                    responder
+ *     QP to INIT, REQ(number, qpn, psn)   ──▶     QP to RTR
+ *     QP to RTR, RTS                      ◀──     REP(number, qpn, psn)
  *     RTU, on the connection itself       ──▶     QP to RTS
  *
- * The responder can receive before it answers; the initiator can be received from before it sends; so no message can
- * meet a queue that is not ready. REQ is repeated with jitter until it is answered: a peer that computes answers when
- * it next enters the library. When both ask at once, the lower rank's request counts and the other side turns its own
- * queue pair, still in INIT, into the answer. A message for another incarnation of this rank is refused.
+ * The responder can receive before it answers; the proposer can be received from before it sends; so no message can
+ * meet a queue that is not ready. REQ and REP are repeated with jitter until they are answered: a peer that computes
+ * answers when it next enters the library. A message for another incarnation of this rank is refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -105,61 +105,72 @@ out:
 
 /* ---- connections ------------------------------------------------------------------------------------------- */
 
-static int create(struct hdl_ep *ep, enum hdl_queue queue)
-{
-	struct hdl_conn *c = ep->conn;
-	int err;
-
-	if (!c && !(c = ep->conn = calloc(1, sizeof(*c))))
-		return hdl_no_memory("a connection", sizeof(*c));
-	c->queue = queue;
-	c->psn = (uint32_t)random_bits() & 0xffffff;
-	err = queue == HDL_QUEUE_XRC ? hdl_xrc_create(ep, c) : hdl_rc_create(ep, c);
-	if (!err && queue == HDL_QUEUE_RC)
-		hdl_tp.rc_peers++;
-	return err;
-}
-
 static void destroy(struct hdl_ep *ep)
 {
-	struct hdl_conn *c = ep->conn;
+	struct hdl_conn_queues *q = ep->queues;
 
-	if (!c)
+	if (!q)
 		return;
-	if (c->sq.dev && c->queue == HDL_QUEUE_RC)
+	if (q->sq.dev && q->kind == HDL_QUEUE_RC)
 		hdl_tp.rc_peers--;
-	if (c->rqp)
-		ibv_destroy_qp(c->rqp);
-	c->rqp = NULL;
-	hdl_sq_fini(&c->sq);
+	if (q->rqp)
+		ibv_destroy_qp(q->rqp);
+	q->rqp = NULL;
+	hdl_sq_fini(&q->sq);
+	free(q);
+	ep->queues = NULL;
 }
 
 void hdl_wire_close(struct hdl_ep *ep)
 {
 	destroy(ep);
-	free(ep->conn);
-	ep->conn = NULL;
 	ep->sq = NULL;
-	ep->conn_state = HDL_CONN_NONE;
+	ep->conn = (struct hdl_conn){ .state = HDL_CONN_NONE };
+}
+
+/* What a lane of this kind needs on this side. */
+static int make(struct hdl_ep *ep, enum hdl_queue kind)
+{
+	struct hdl_conn_queues *q;
+	int err;
+
+	if (kind == HDL_QUEUE_DC) {
+		/* the target's number and key are known */
+		err = hdl_ep_ah(ep);
+		return err ? err : hdl_dc_bind(ep);
+	}
+	q = ep->queues = calloc(1, sizeof(*q));
+	if (!q)
+		return hdl_no_memory("a connection", sizeof(*q));
+	q->kind = kind;
+	q->psn = (uint32_t)random_bits() & 0xffffff;
+	err = kind == HDL_QUEUE_XRC ? hdl_xrc_create(ep, q) : hdl_rc_create(ep, q);
+	if (!err && kind == HDL_QUEUE_RC)
+		hdl_tp.rc_peers++;
+	return err;
 }
 
 static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
-	struct hdl_conn *c = ep->conn;
+	struct hdl_conn_queues *q = ep->queues;
 	int err;
 
-	if (c->queue == HDL_QUEUE_RC)
-		return hdl_qp_rtr(c->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
-	if ((err = hdl_qp_rtr(c->rqp, ep->dev, &ep->addr, m->qpn, m->psn)))
+	if (q->kind == HDL_QUEUE_RC)
+		return hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
+	if ((err = hdl_qp_rtr(q->rqp, ep->dev, &ep->addr, m->qpn, m->psn)))
 		return err;
-	return hdl_qp_rtr(c->sq.qp, ep->dev, &ep->addr, m->rqpn, 0);
+	return hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->rqpn, 0);
 }
 
-static void ready(struct hdl_ep *ep)
+static int to_rts(struct hdl_ep *ep)
 {
-	ep->conn_state = HDL_CONN_READY;
-	if (ep->conn)
-		ep->sq = &ep->conn->sq;
+	return hdl_qp_rts(ep->queues->sq.qp, ep->queues->psn);
+}
+
+static void up(struct hdl_ep *ep)
+{
+	if (ep->queues)
+		ep->sq = &ep->queues->sq;
 	ep->direct = ep->sq->queue != HDL_QUEUE_DC;
 	/* what is in flight over UD may be delayed: bound how far we run ahead of it */
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
@@ -172,21 +183,6 @@ static void ready(struct hdl_ep *ep)
 	hdl_ring_consider(ep);
 }
 
-static void failed(struct hdl_ep *ep, int err)
-{
-	if (ep->conn_state == HDL_CONN_ASKED)
-		hdl_tp.connecting--;
-	ep->conn_state = HDL_CONN_FAILED;
-	ep->sq = NULL;
-	destroy(ep);
-	hdl_ep_refresh(ep);
-	/* messages go on over UD where that is allowed */
-	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
-		hdl_ep_fail(ep, err);
-	else
-		hdl_ep_busy(ep);
-}
-
 static void send_msg(struct hdl_ep *ep, struct hdl_conn_msg *m)
 {
 	m->nonce = hdl_tp.nonce;
@@ -194,187 +190,212 @@ static void send_msg(struct hdl_ep *ep, struct hdl_conn_msg *m)
 	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* when there is no room, the repetition comes */
 }
 
-static void ask(struct hdl_ep *ep, uint64_t now)
+/* A proposal, or the answer to one: with the numbers of the queues, and again until it is answered. */
+static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 {
-	struct hdl_conn *c = ep->conn;
-	struct hdl_conn_msg m = { .what = HDL_CONN_REQ, .queue = (uint8_t)c->queue, .attempt = c->attempt,
-				  .qpn = c->sq.qp->qp_num, .rqpn = c->rqp ? c->rqp->qp_num : 0, .psn = c->psn };
-	uint64_t wait = RETRY_NS << (c->tries < 6 ? c->tries : 6);
+	struct hdl_conn_queues *q = ep->queues;
+	struct hdl_conn_msg m = { .what = (uint8_t)what, .kind = ep->conn.kind, .named = ep->conn.named,
+				  .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
+				  .rqpn = q->rqp ? q->rqp->qp_num : 0, .psn = q->psn };
+	uint64_t wait = RETRY_NS << (q->tries < 6 ? q->tries : 6);
 
-	c->tries++;
+	q->tries++;
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
-	c->retry_ns = now + wait + random_bits() % wait;
+	q->retry_ns = monotonic_ns() + wait + random_bits() % wait;
 	hdl_stirred = true;
-	if (!hdl_tp.next_timer_ns || c->retry_ns < hdl_tp.next_timer_ns)
-		hdl_tp.next_timer_ns = c->retry_ns;
+	if (!hdl_tp.next_timer_ns || q->retry_ns < hdl_tp.next_timer_ns)
+		hdl_tp.next_timer_ns = q->retry_ns;
 	send_msg(ep, &m);
 }
 
-int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue)
+static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason)
 {
+	struct hdl_conn_msg m = { .what = HDL_CONN_REJ, .kind = (uint8_t)kind, .number = number, .reason = reason };
+
+	hdl_tp.refused++;
+	send_msg(ep, &m);
+}
+
+static int send_rtu(struct hdl_ep *ep)
+{
+	struct hdl_hdr hdr = { .kind = HDL_CTL_RTU, .tag = (int32_t)ep->conn.number };
 	int err;
 
-	if (ep->conn_state == HDL_CONN_FAILED)
-		return -ECONNREFUSED;
-	if (ep->conn_state != HDL_CONN_NONE)
+	ep->sq = &ep->queues->sq;
+	if ((err = hdl_ep_post_srq(ep, &hdr, NULL, 0, NULL)) >= 0)
 		return 0;
-	if (queue == HDL_QUEUE_DC) {
-		/* no connection: the target's number and key are known */
-		if (!(err = hdl_ep_ah(ep)) && !(err = hdl_dc_bind(ep)))
-			ready(ep);
-		else
-			failed(ep, err);
+	hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank, hdl_queue_name(ep->queues->kind),
+		  strerror(-err));
+	return err;
+}
+
+/* There will be no connected lane. Messages go on over UD where that is allowed, but what went by a lane is lost. */
+static void give_up(struct hdl_ep *ep, int err)
+{
+	if (ep->failed)
+		return;		/* it had one */
+	ep->sq = NULL;
+	hdl_ep_refresh(ep);
+	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)) || err == -ECONNABORTED)
+		hdl_ep_fail(ep, err);
+	else
+		hdl_ep_busy(ep);
+}
+
+static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_conn_todo *todo,
+		     const struct hdl_conn_msg *m, int err)
+{
+	switch (what) {
+	case HDL_CONN_DOWN:
+		hdl_ep_fail(ep, err);
+		return 0;
+	case HDL_CONN_DESTROY:
+		/* the requests of a lane that was in use end with the endpoint, and its queues with the transport */
+		if (!ep->failed)
+			destroy(ep);
+		return 0;
+	case HDL_CONN_MAKE:
+		return make(ep, ep->conn.kind);
+	case HDL_CONN_TO_RTR:
+		ep->queues->tries = 0;
+		return to_rtr(ep, m);
+	case HDL_CONN_TO_RTS:
+		return to_rts(ep);
+	case HDL_CONN_SEND_REQ:
+		send_numbers(ep, HDL_CONN_REQ);
+		return 0;
+	case HDL_CONN_SEND_REP:
+		send_numbers(ep, HDL_CONN_REP);
+		return 0;
+	case HDL_CONN_SEND_REJ:
+		send_rej(ep, todo->refused.number, todo->refused.kind, -err);
+		return 0;
+	case HDL_CONN_SEND_RTU:
+		return send_rtu(ep);
+	case HDL_CONN_UP:
+		up(ep);
+		return 0;
+	case HDL_CONN_GIVE_UP:
+		give_up(ep, err);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* The connected kind that this side would take now. */
+static enum hdl_queue preferred(const struct hdl_ep *ep)
+{
+	/* a queue that is being made for this peer does not count against it */
+	bool counted = ep->queues && ep->queues->sq.dev && ep->queues->kind == HDL_QUEUE_RC;
+
+	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, hdl_tp.rc_peers - counted);
+}
+
+/* m: the message that the event is, or NULL. err: of LOST and of a refusal. */
+static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct hdl_conn_msg *m, int err)
+{
+	struct hdl_conn_self self = { .can = ep->can, .lower = hdl_job.rank < ep->rank };
+	unsigned waited = hdl_conn_waits(&ep->conn);
+	struct hdl_conn_todo todo;
+
+	if (e->what == HDL_CONN_REQ)
+		self.prefer = preferred(ep);
+	hdl_conn_step(&ep->conn, &self, e, &todo);
+	hdl_tp.connecting += hdl_conn_waits(&ep->conn) - waited;
+	for (unsigned i = 0; i < todo.n; i++) {
+		int failed = carry_out(ep, todo.what[i], &todo, m, err);
+		if (failed) {
+			feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_LOST }, NULL, failed);
+			return;
+		}
+	}
+}
+
+/* This rank's own messages take no kernel and no network, but the same queues. */
+static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
+{
+	struct hdl_conn_msg m = { .psn = 0 };
+	int err;
+
+	ep->conn.kind = (uint8_t)kind;
+	if (!(err = make(ep, kind))) {
+		m = (struct hdl_conn_msg){ .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn,
+					   .rqpn = ep->queues->rqp ? ep->queues->rqp->qp_num : 0 };
+		if (!(err = to_rtr(ep, &m)))
+			err = to_rts(ep);
+	}
+	if (err) {
+		ep->conn.state = HDL_CONN_FAILED;
+		destroy(ep);
+		give_up(ep, err);
 		return err;
 	}
-	if ((err = create(ep, queue))) {
-		failed(ep, err);
-		return err;
-	}
-	struct hdl_conn *c = ep->conn;
-	if (ep->rank == hdl_job.rank) {
-		struct hdl_conn_msg m = { .qpn = c->sq.qp->qp_num, .rqpn = c->rqp ? c->rqp->qp_num : 0, .psn = c->psn };
-		if (!(err = to_rtr(ep, &m)) && !(err = hdl_qp_rts(c->sq.qp, c->psn)))
-			ready(ep);
-		else
-			failed(ep, err);
-		return err;
-	}
-	c->initiator = true;
-	c->attempt++;
-	c->tries = 0;
-	ep->conn_state = HDL_CONN_ASKED;
-	hdl_tp.connecting++;
-	ask(ep, monotonic_ns());
+	ep->conn.state = HDL_CONN_READY;
+	up(ep);
 	return 0;
 }
 
-static void refuse(struct hdl_ep *ep, const struct hdl_conn_msg *m, int reason)
+int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
 {
-	struct hdl_conn_msg r = { .what = HDL_CONN_REJ, .queue = m->queue, .attempt = m->attempt, .reason = reason };
-
-	hdl_tp.refused++;
-	send_msg(ep, &r);
+	if (ep->conn.state == HDL_CONN_NONE && ep->rank == hdl_job.rank && kind != HDL_QUEUE_DC)
+		return connect_to_self(ep, kind);
+	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_WANT, .kind = kind }, NULL, 0);
+	return ep->conn.state == HDL_CONN_FAILED ? -ECONNREFUSED : 0;
 }
 
-static void accept_req(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+void hdl_wire_heard(struct hdl_ep *ep)
 {
-	struct hdl_conn *c;
-	int err;
-
-	if (ep->conn_state == HDL_CONN_ASKED) {
-		/* our own request gives way; its queue pair is still in INIT */
-		hdl_tp.connecting--;
-		ep->conn_state = HDL_CONN_NONE;
-		if (ep->conn->queue != m->queue)
-			destroy(ep);
-	}
-	if ((!ep->conn || !ep->conn->sq.dev) && (err = create(ep, m->queue))) {
-		refuse(ep, m, -err);
-		failed(ep, err);
-		return;
-	}
-	c = ep->conn;
-	c->initiator = false;
-	if ((err = to_rtr(ep, m))) {
-		refuse(ep, m, -err);
-		failed(ep, err);
-		return;
-	}
-	ep->conn_state = HDL_CONN_ANSWERED;
-	c->rep_to = m->attempt;
-	c->rep = (struct hdl_conn_msg){ .what = HDL_CONN_REP, .queue = m->queue, .attempt = m->attempt,
-					.qpn = c->sq.qp->qp_num, .rqpn = c->rqp ? c->rqp->qp_num : 0, .psn = c->psn };
-	send_msg(ep, &c->rep);
+	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_HEARD }, NULL, ep->failed ? -ECONNABORTED : -ECONNREFUSED);
 }
 
-static void on_req(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+void hdl_wire_failed(struct hdl_ep *ep)
 {
-	bool can = (m->queue == HDL_QUEUE_RC || m->queue == HDL_QUEUE_XRC) &&
-		   ep->dev->addr.caps & hdl_tp.allowed & HDL_QUEUE_BIT(m->queue);
-
-	switch (ep->conn_state) {
-	case HDL_CONN_ASKED:
-		if (hdl_job.rank < ep->rank)
-			return;		/* ours counts: the peer answers it */
-		/* fall through */
-	case HDL_CONN_NONE:
-		if (can)
-			accept_req(ep, m);
-		else
-			refuse(ep, m, EOPNOTSUPP);
-		return;
-	case HDL_CONN_ANSWERED:
-	case HDL_CONN_READY:
-		if (ep->conn && !ep->conn->initiator && ep->conn->rep_to == m->attempt)
-			send_msg(ep, &ep->conn->rep);
-		return;
-	default:
-		refuse(ep, m, ECONNREFUSED);
-	}
+	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_LOST }, NULL, -ECONNABORTED);
 }
 
-static void on_rep(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number)
 {
-	struct hdl_conn *c = ep->conn;
-	int err;
-
-	if (ep->conn_state != HDL_CONN_ASKED || m->attempt != c->attempt || m->queue != c->queue)
-		return;		/* a repetition */
-	if ((err = to_rtr(ep, m)) || (err = hdl_qp_rts(c->sq.qp, c->psn))) {
-		failed(ep, err);
-		return;
-	}
-	hdl_tp.connecting--;
-	ep->conn_state = HDL_CONN_READY;
-	ep->sq = &c->sq;
-	struct hdl_hdr hdr = { .kind = HDL_CTL_RTU };
-	if ((err = hdl_ep_post_srq(ep, &hdr, NULL, 0, NULL)) < 0) {
-		hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank,
-			  hdl_queue_name(c->queue), strerror(-err));
-		return;		/* hdl_sq_post has failed the peer */
-	}
-	ready(ep);
+	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = number }, NULL, 0);
 }
 
-void hdl_wire_on_rtu(struct hdl_ep *ep)
+/* The peer will have no connected lane to this rank. Returns what that is for operations. */
+static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
-	int err;
+	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn_state != HDL_CONN_ANSWERED)
-		return;
-	if ((err = hdl_qp_rts(ep->conn->sq.qp, ep->conn->psn)))
-		failed(ep, err);
+	if (ep->conn.state == HDL_CONN_FAILED || hdl_tp.leaving)
+		hdl_debug("rank %d refuses connections (%s)", ep->rank, strerror(m->reason));
+	else if (aborted)
+		hdl_error("connection to rank %d failed: that rank has met an error on its side and has given the connection "
+			  "up; look at its output", ep->rank);
 	else
-		ready(ep);
+		hdl_error("rank %d refuses a %s connection (%s)", ep->rank,
+			  hdl_queue_name(ep->conn.state == HDL_CONN_NONE ? m->kind : ep->conn.kind),
+			  m->reason == ESTALE ? "the rank was restarted" : strerror(m->reason));
+	return aborted ? -ECONNABORTED : -ECONNREFUSED;
 }
 
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
+	struct hdl_conn_event e = { .what = m->what, .kind = m->kind, .number = m->number, .named = m->named };
+	int err = 0;
+
 	if (m->to != hdl_tp.nonce) {
 		if (m->what == HDL_CONN_REQ)
-			refuse(ep, m, ESTALE);
+			send_rej(ep, m->number, HDL_QUEUE_NONE, ESTALE);
 		return;
 	}
-	if (m->nonce != ep->nonce) {
+	if (m->nonce != ep->nonce || m->kind >= HDL_QUEUES ||
+	    (m->what != HDL_CONN_REQ && m->what != HDL_CONN_REP && m->what != HDL_CONN_REJ)) {
 		hdl_tp.stale++;
 		return;
 	}
-	switch (m->what) {
-	case HDL_CONN_REQ:
-		on_req(ep, m);
-		break;
-	case HDL_CONN_REP:
-		on_rep(ep, m);
-		break;
-	case HDL_CONN_REJ:
-		if (ep->conn_state == HDL_CONN_ASKED && m->attempt == ep->conn->attempt) {
-			hdl_error("rank %d refuses a %s connection (%s)", ep->rank, hdl_queue_name(m->queue),
-				  m->reason == ESTALE ? "the rank was restarted" : strerror(m->reason));
-			failed(ep, -ECONNREFUSED);
-		}
-		break;
-	}
+	if (m->what == HDL_CONN_REJ && m->kind == HDL_QUEUE_NONE)
+		err = was_refused(ep, m);
+	else if (m->what != HDL_CONN_REJ && ep->conn.state == HDL_CONN_FAILED)
+		err = ep->failed ? -ECONNABORTED : -ECONNREFUSED;
+	feed(ep, &e, m, err);
 }
 
 uint64_t hdl_wire_timers(uint64_t now)
@@ -385,12 +406,12 @@ uint64_t hdl_wire_timers(uint64_t now)
 		return 0;
 	for (int i = 0; i < hdl_tp.neps; i++) {
 		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep || ep->conn_state != HDL_CONN_ASKED)
+		if (!ep || !hdl_conn_waits(&ep->conn))
 			continue;
-		if (now >= ep->conn->retry_ns)
-			ask(ep, now);
-		if (!first || ep->conn->retry_ns < first)
-			first = ep->conn->retry_ns;
+		if (now >= ep->queues->retry_ns)
+			feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_TIMER }, NULL, 0);
+		if (!first || ep->queues->retry_ns < first)
+			first = ep->queues->retry_ns;
 	}
 	return first;
 }

@@ -62,7 +62,7 @@ void hdl_xrc_close(struct hdl_dev *dev)
 	dev->xrcd = NULL;
 }
 
-int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn *c)
+int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;

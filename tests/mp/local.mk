@@ -48,8 +48,8 @@ tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/trans
 tests_mp_transport_lacking_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
 	-Wl,--wrap=mlx5dv_is_supported -Wl,--wrap=calloc
-TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 check_PROGRAMS += tests/mp/transport_death

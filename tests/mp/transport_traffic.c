@@ -3,10 +3,11 @@
  * Traffic on the transport's door: every rank sends messages of random sizes to every rank (itself included), some of
  * them synchronous, and checks that what arrives is complete, unchanged and in order.
  *
- *     transport_traffic [messages per pair [largest size [seed [late]]]]
+ *     transport_traffic [messages per pair [largest size [seed [late [sparse]]]]]
  *
  * late: a rank with an odd number looks at what has arrived only when it has sent so many messages since the last look, or
  * can send no more; but not so at first, while connections are made.
+ * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -20,7 +21,7 @@
 
 #define WINDOW 32		/* sends in flight per peer */
 
-static unsigned messages = 2000, seed = 1, late;
+static unsigned messages = 2000, seed = 1, late, sparse;
 static size_t largest = 100000;
 
 struct out {
@@ -63,6 +64,23 @@ static uint64_t mix(uint64_t x)
 static uint64_t key(int src, int dst, unsigned index)
 {
 	return mix(((uint64_t)src << 48 | (uint64_t)dst << 32 | index) + (uint64_t)seed * 0x9e3779b97f4a7c15ull);
+}
+
+/* Messages from one rank to another. */
+static unsigned messages_of(int src, int dst)
+{
+	static const unsigned few = 3;
+
+	if (!sparse)
+		return messages;
+	switch (key(src, dst, ~0u) % 3) {
+	case 0:
+		return 0;
+	case 1:
+		return few < messages ? few : messages;
+	default:
+		return messages;
+	}
 }
 
 /* Mostly small, some eager, a few large; the same on both sides. */
@@ -214,20 +232,27 @@ int main(int argc, char **argv)
 		seed = (unsigned)atoi(argv[3]);
 	if (argc > 4)
 		late = (unsigned)atoi(argv[4]);
+	if (argc > 5)
+		sparse = (unsigned)atoi(argv[5]);
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	int n = hdl_job.size;
-	uint64_t all = (uint64_t)messages * (uint64_t)n;
+	uint64_t all_in = 0, all_out = 0;
+
+	for (int p = 0; p < n; p++) {
+		all_in += messages_of(p, hdl_job.rank);
+		all_out += messages_of(hdl_job.rank, p);
+	}
 
 	next_in = calloc((size_t)n, sizeof(*next_in));
 	sent_out = calloc((size_t)n, sizeof(*sent_out));
 	inflight = calloc((size_t)n, sizeof(*inflight));
-	while (received < all || done_out < all) {
+	while (received < all_in || done_out < all_out) {
 		int did = 0;
 		for (int p = 0; p < n; p++) {
 			int peer = (hdl_job.rank + p) % n;
 			unsigned burst = 1 + (unsigned)(mix(done_out + (uint64_t)p) % 8);
-			while (burst-- && inflight[peer] < WINDOW && sent_out[peer] < messages) {
+			while (burst-- && inflight[peer] < WINDOW && sent_out[peer] < messages_of(hdl_job.rank, peer)) {
 				send_one(peer);
 				did = 1;
 				unlooked++;

@@ -2,13 +2,16 @@
 
 # The transport's pure parts.
 if HAVE_CRITERION
-transport_unit_tests = tests/unit/transport_select tests/unit/transport_order tests/unit/transport_ring \
+transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
 	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
 tests_unit_transport_select_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_select_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_conn_SOURCES = tests/unit/transport_conn.c src/transport/conn.c src/transport/select.c
+tests_unit_transport_conn_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_conn_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_order_SOURCES = tests/unit/transport_order.c src/transport/order.c
 tests_unit_transport_order_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_order_LDADD = $(CRITERION_LIBS)

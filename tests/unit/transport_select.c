@@ -10,6 +10,7 @@
 #define XRC HDL_QUEUE_BIT(HDL_QUEUE_XRC)
 #define DC HDL_QUEUE_BIT(HDL_QUEUE_DC)
 #define ALL HDL_QUEUE_ALL
+#define RC_MOST 256
 
 static const struct {
 	const char *name;
@@ -17,39 +18,39 @@ static const struct {
 	enum hdl_queue want;
 } table[] = {
 	/* first contact */
-	{ "first contact is UD", { true, ALL, ALL, 2, 2, 0, 0, 16, false }, HDL_QUEUE_UD },
-	{ "one message short of hot", { true, ALL, ALL, 2, 2, 0, 15, 16, false }, HDL_QUEUE_UD },
-	{ "hot", { true, ALL, ALL, 2, 2, 0, 16, 16, false }, HDL_QUEUE_RC },
-	{ "rendezvous wants RDMA at once", { true, ALL, ALL, 2, 2, 0, 0, 16, true }, HDL_QUEUE_RC },
-	{ "the large job's first contact is UD as well", { false, ALL, ALL, 5000, 64, 0, 0, 16, false }, HDL_QUEUE_UD },
+	{ "first contact is UD", { true, ALL, ALL, 2, 2, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_UD },
+	{ "one message short of hot", { true, ALL, ALL, 2, 2, 0, 15, 16, false, RC_MOST }, HDL_QUEUE_UD },
+	{ "hot", { true, ALL, ALL, 2, 2, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_RC },
+	{ "rendezvous wants RDMA at once", { true, ALL, ALL, 2, 2, 0, 0, 16, true, RC_MOST }, HDL_QUEUE_RC },
+	{ "the large job's first contact is UD as well", { false, ALL, ALL, 5000, 64, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_UD },
 	/* size of the job */
-	{ "hot in a large job", { false, ALL, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_DC },
-	{ "the last small job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB, 64, 0, 16, 16, false }, HDL_QUEUE_RC },
-	{ "the first large job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB + 1, 64, 0, 16, 16, false }, HDL_QUEUE_DC },
-	{ "large job without DC", { false, UD | RC | XRC, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_XRC },
-	{ "large job without DC, few ranks per node", { false, UD | RC | XRC, ALL, 5000, 2, 0, 16, 16, false },
+	{ "hot in a large job", { false, ALL, ALL, 5000, 64, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "the last small job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB, 64, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_RC },
+	{ "the first large job", { false, ALL, ALL, HDL_SELECT_LARGE_JOB + 1, 64, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "large job without DC", { false, UD | RC | XRC, ALL, 5000, 64, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_XRC },
+	{ "large job without DC, few ranks per node", { false, UD | RC | XRC, ALL, 5000, 2, 0, 16, 16, false, RC_MOST },
 	  HDL_QUEUE_RC },
-	{ "large job, peer on this host", { true, ALL, ALL, 5000, 64, 0, 16, 16, false }, HDL_QUEUE_RC },
-	{ "only RC and UD in a large job", { false, UD | RC, ALL, 5000, 64, 10, 16, 16, false }, HDL_QUEUE_RC },
+	{ "large job, peer on this host", { true, ALL, ALL, 5000, 64, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_RC },
+	{ "only RC and UD in a large job", { false, UD | RC, ALL, 5000, 64, 10, 16, 16, false, RC_MOST }, HDL_QUEUE_RC },
 	/* many peers */
-	{ "RC peers used up, DC", { true, ALL, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false }, HDL_QUEUE_DC },
-	{ "RC peers used up, XRC", { true, UD | RC | XRC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false },
+	{ "RC peers used up, DC", { true, ALL, ALL, 5000, 64, RC_MOST, 16, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "RC peers used up, XRC", { true, UD | RC | XRC, ALL, 5000, 64, RC_MOST, 16, 16, false, RC_MOST },
 	  HDL_QUEUE_XRC },
-	{ "RC peers used up, UD", { true, UD | RC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false }, HDL_QUEUE_UD },
-	{ "RC peers used up, nothing else", { true, RC, ALL, 5000, 64, HDL_SELECT_RC_PEERS, 16, 16, false },
+	{ "RC peers used up, UD", { true, UD | RC, ALL, 5000, 64, RC_MOST, 16, 16, false, RC_MOST }, HDL_QUEUE_UD },
+	{ "RC peers used up, nothing else", { true, RC, ALL, 5000, 64, RC_MOST, 16, 16, false, RC_MOST },
 	  HDL_QUEUE_RC },
 	/* restrictions */
-	{ "rc only", { true, ALL, RC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_RC },
-	{ "ud only", { true, ALL, UD, 4, 4, 0, 1000, 16, true }, HDL_QUEUE_UD },
-	{ "xrc only", { true, ALL, XRC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_XRC },
-	{ "dc only", { true, ALL, DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_DC },
-	{ "xrc or dc", { true, ALL, XRC | DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_DC },
-	{ "ud or dc, hot", { true, ALL, UD | DC, 4, 4, 0, 16, 16, false }, HDL_QUEUE_DC },
-	{ "not possible", { true, RC | UD, DC, 4, 4, 0, 0, 16, false }, HDL_QUEUE_NONE },
-	{ "nothing", { true, 0, ALL, 4, 4, 0, 0, 16, false }, HDL_QUEUE_NONE },
+	{ "rc only", { true, ALL, RC, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_RC },
+	{ "ud only", { true, ALL, UD, 4, 4, 0, 1000, 16, true, RC_MOST }, HDL_QUEUE_UD },
+	{ "xrc only", { true, ALL, XRC, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_XRC },
+	{ "dc only", { true, ALL, DC, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "xrc or dc", { true, ALL, XRC | DC, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "ud or dc, hot", { true, ALL, UD | DC, 4, 4, 0, 16, 16, false, RC_MOST }, HDL_QUEUE_DC },
+	{ "not possible", { true, RC | UD, DC, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_NONE },
+	{ "nothing", { true, 0, ALL, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_NONE },
 	/* devices */
-	{ "no UD (siw): RC at once", { false, RC, ALL, 4, 4, 0, 0, 16, false }, HDL_QUEUE_RC },
-	{ "UD only device", { false, UD, ALL, 4, 4, 0, 99, 16, true }, HDL_QUEUE_UD },
+	{ "no UD (siw): RC at once", { false, RC, ALL, 4, 4, 0, 0, 16, false, RC_MOST }, HDL_QUEUE_RC },
+	{ "UD only device", { false, UD, ALL, 4, 4, 0, 99, 16, true, RC_MOST }, HDL_QUEUE_UD },
 };
 
 Test(select, table)
@@ -77,14 +78,15 @@ Test(select, stays_within_what_is_possible)
 							.rc_peers = v & 8 ? 1000 : 0,
 							.messages = v & 16 ? 100 : 0,
 							.hot = 16,
-							.rdma = v & 32 };
+							.rdma = v & 32,
+							.rc_most = RC_MOST };
 				enum hdl_queue q = hdl_select_queue(&s, NULL);
 				if (!(caps & allowed))
 					cr_assert_eq(q, HDL_QUEUE_NONE);
 				else
 					cr_assert(caps & allowed & HDL_QUEUE_BIT(q));
 				if (s.rc_peers < s.job_size && q != HDL_QUEUE_NONE)
-					cr_assert(hdl_select_possible(caps, allowed, s.job_size, s.ppn) &
+					cr_assert(hdl_select_possible(caps, allowed, s.job_size, s.ppn, s.rc_most) &
 							  HDL_QUEUE_BIT(q),
 						  "%s may be chosen but its resources would not exist",
 						  hdl_queue_name(q));
@@ -93,9 +95,11 @@ Test(select, stays_within_what_is_possible)
 
 Test(select, small_jobs_need_no_xrc_and_no_dc)
 {
-	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4), UD | RC);
-	cr_expect_eq(hdl_select_possible(ALL, XRC, 4, 4), XRC);
-	cr_expect_eq(hdl_select_possible(RC | UD, DC, 4, 4), 0u);
+	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4, RC_MOST), UD | RC);
+	cr_expect_eq(hdl_select_possible(ALL, XRC, 4, 4, RC_MOST), XRC);
+	cr_expect_eq(hdl_select_possible(RC | UD, DC, 4, 4, RC_MOST), 0u);
+	/* unless few RC connections are wanted */
+	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4, 2), UD | RC | DC);
 }
 
 Test(select, lists)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/conn.h"
+
+#include "base/base.h"
+
+static void add(struct hdl_conn_todo *todo, enum hdl_conn_do what)
+{
+	todo->what[todo->n++] = what;
+}
+
+static bool possible(const struct hdl_conn_self *self, enum hdl_queue kind)
+{
+	return self->can & HDL_QUEUE_CONNECTED & HDL_QUEUE_BIT(kind);
+}
+
+static void reject(struct hdl_conn_todo *todo, uint32_t number, enum hdl_queue kind)
+{
+	todo->refused.number = number;
+	todo->refused.kind = kind;
+	add(todo, HDL_CONN_SEND_REJ);
+}
+
+/* What stands or is being made goes. */
+static void clear(struct hdl_conn *c, struct hdl_conn_todo *todo)
+{
+	if (c->state == HDL_CONN_READY)
+		add(todo, HDL_CONN_DOWN);
+	if (c->state == HDL_CONN_ASKED || c->state == HDL_CONN_ANSWERED || c->state == HDL_CONN_READY)
+		add(todo, HDL_CONN_DESTROY);
+	c->state = HDL_CONN_NONE;
+}
+
+static void give_up(struct hdl_conn *c, struct hdl_conn_todo *todo)
+{
+	clear(c, todo);
+	c->state = HDL_CONN_FAILED;
+	add(todo, HDL_CONN_GIVE_UP);
+}
+
+static void propose(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_queue kind, bool named)
+{
+	*c = (struct hdl_conn){
+		.state = HDL_CONN_ASKED, .kind = (uint8_t)kind, .mine = true, .named = named, .number = c->number + 1
+	};
+	add(todo, HDL_CONN_MAKE);
+	add(todo, HDL_CONN_SEND_REQ);
+}
+
+static void take_dc(struct hdl_conn *c, struct hdl_conn_todo *todo)
+{
+	clear(c, todo);
+	c->state = HDL_CONN_READY;
+	c->kind = HDL_QUEUE_DC;
+	add(todo, HDL_CONN_MAKE);
+	add(todo, HDL_CONN_UP);
+}
+
+static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct hdl_conn_event *e)
+{
+	/* queues in INIT do for the peer's proposal as well as for our own */
+	bool made = c->state == HDL_CONN_ASKED && c->kind == e->kind;
+
+	if (!made) {
+		clear(c, todo);
+		add(todo, HDL_CONN_MAKE);
+	}
+	*c = (struct hdl_conn){ .state = HDL_CONN_ANSWERED, .kind = (uint8_t)e->kind, .number = e->number };
+	add(todo, HDL_CONN_TO_RTR);
+	add(todo, HDL_CONN_SEND_REP);
+}
+
+/* A proposal that counts. */
+static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
+		     struct hdl_conn_todo *todo)
+{
+	bool can = possible(self, e->kind) && e->kind != HDL_QUEUE_DC;
+	bool other = e->kind == HDL_QUEUE_RC && self->prefer != HDL_QUEUE_RC && !e->named;
+
+	if (can && !other) {
+		accept(c, todo, e);
+		return;
+	}
+	if (self->prefer == HDL_QUEUE_NONE)
+		give_up(c, todo);
+	else if (self->prefer == HDL_QUEUE_DC)
+		take_dc(c, todo);	/* now: a repetition must not be answered in another way */
+	reject(todo, e->number, self->prefer);
+}
+
+static void on_req(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
+		   struct hdl_conn_todo *todo)
+{
+	bool later = e->number > c->number;
+
+	switch (c->state) {
+	case HDL_CONN_FAILED:
+		reject(todo, e->number, HDL_QUEUE_NONE);
+		return;
+	case HDL_CONN_NONE:
+		if (later)
+			consider(c, self, e, todo);
+		return;
+	case HDL_CONN_ASKED:
+		if (later || (e->number == c->number && !self->lower))
+			consider(c, self, e, todo);
+		return;
+	case HDL_CONN_ANSWERED:
+		if (later)
+			consider(c, self, e, todo);
+		else if (e->number == c->number)
+			add(todo, HDL_CONN_SEND_REP);
+		return;
+	case HDL_CONN_READY:
+		if (c->kind == HDL_QUEUE_DC) {
+			reject(todo, e->number, HDL_QUEUE_DC);
+		} else if (later) {
+			/* the peer does not have the connection any more, and what was under way is lost */
+			give_up(c, todo);
+			reject(todo, e->number, HDL_QUEUE_NONE);
+		}
+		return;
+	}
+}
+
+static void on_rep(struct hdl_conn *c, const struct hdl_conn_event *e, struct hdl_conn_todo *todo)
+{
+	if (c->state == HDL_CONN_FAILED) {
+		reject(todo, e->number, HDL_QUEUE_NONE);
+		return;
+	}
+	if (c->state != HDL_CONN_ASKED || e->number != c->number || e->kind != c->kind)
+		return;		/* a repetition */
+	c->state = HDL_CONN_READY;
+	add(todo, HDL_CONN_TO_RTR);
+	add(todo, HDL_CONN_TO_RTS);
+	add(todo, HDL_CONN_SEND_RTU);
+	add(todo, HDL_CONN_UP);
+}
+
+static void on_rej(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
+		   struct hdl_conn_todo *todo)
+{
+	if (c->state == HDL_CONN_FAILED)
+		return;
+	if (e->kind == HDL_QUEUE_NONE) {
+		give_up(c, todo);
+		return;
+	}
+	if (c->state != HDL_CONN_ASKED || e->number != c->number)
+		return;		/* a repetition */
+	if (!possible(self, e->kind)) {
+		give_up(c, todo);
+		reject(todo, e->number, HDL_QUEUE_NONE);
+	} else if (e->kind == HDL_QUEUE_DC) {
+		take_dc(c, todo);
+	} else {
+		clear(c, todo);
+		propose(c, todo, e->kind, true);
+	}
+}
+
+void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
+		   struct hdl_conn_todo *todo)
+{
+	todo->n = 0;
+	switch (e->what) {
+	case HDL_CONN_WANT:
+		if (c->state != HDL_CONN_NONE)
+			return;
+		if (e->kind == HDL_QUEUE_DC)
+			take_dc(c, todo);
+		else
+			propose(c, todo, e->kind, false);
+		return;
+	case HDL_CONN_REQ:
+		on_req(c, self, e, todo);
+		return;
+	case HDL_CONN_REP:
+		on_rep(c, e, todo);
+		return;
+	case HDL_CONN_REJ:
+		on_rej(c, self, e, todo);
+		return;
+	case HDL_CONN_RTU:
+		if (c->state == HDL_CONN_ANSWERED && e->number == c->number) {
+			c->state = HDL_CONN_READY;
+			add(todo, HDL_CONN_TO_RTS);
+			add(todo, HDL_CONN_UP);
+		}
+		return;
+	case HDL_CONN_HEARD:
+		if (c->state == HDL_CONN_FAILED)
+			reject(todo, c->number, HDL_QUEUE_NONE);
+		else if (possible(self, HDL_QUEUE_DC) && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
+			take_dc(c, todo);
+		return;
+	case HDL_CONN_TIMER:
+		if (hdl_conn_waits(c))
+			add(todo, c->state == HDL_CONN_ASKED ? HDL_CONN_SEND_REQ : HDL_CONN_SEND_REP);
+		return;
+	case HDL_CONN_LOST:
+		if (c->state == HDL_CONN_FAILED)
+			return;
+		give_up(c, todo);
+		reject(todo, c->number, HDL_QUEUE_NONE);
+		return;
+	}
+}

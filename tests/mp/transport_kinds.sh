@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every set of queue kinds as HEDDLE_TRANSPORT, with limits of the selection, traffic, losses and ranks that follow from a
+# seed: both sides of a pair come to lanes of one kind, whoever reaches a limit first, and whatever only one of them sends.
+#     transport_kinds.sh [first seed [last seed]]     15 seeds are every set once; without arguments seeds 1 to 15
+# Run from the build directory (make check) or with its name in HEDDLE_BUILD.
+set -u
+build=${HEDDLE_BUILD:-.}
+run=$build/heddlerun
+traffic=$build/tests/mp/transport_traffic
+failed=0
+
+[ -x "$run" ] && [ -x "$traffic" ] || { echo "skipped: $run is not built"; exit 77; }
+
+# The next of the values, as the seed has it.
+pick() {
+	state=$(((state * 1103515245 + 12345) % 2147483648))
+	shift $((state / 65536 % $#))
+	echo "$1 $state"
+}
+
+seed=${1:-1}
+last=${2:-$((seed + 14))}
+while [ "$seed" -le "$last" ]; do
+	set=$(((seed - 1) % 15 + 1))
+	kinds=
+	for bit in 1:rc 2:ud 4:xrc 8:dc; do
+		[ $((set & ${bit%:*})) = 0 ] || kinds=$kinds${kinds:+,}${bit#*:}
+	done
+	state=$((seed * 7919))
+	read -r limit state <<-EOF
+		$(pick 1 2 3 4 256)
+	EOF
+	read -r hot state <<-EOF
+		$(pick 1 2 5 16 40)
+	EOF
+	read -r ranks state <<-EOF
+		$(pick 2 3 4 5 6 7)
+	EOF
+	read -r sparse state <<-EOF
+		$(pick 0 1 1)
+	EOF
+	read -r rings state <<-EOF
+		$(pick 1 2 16)
+	EOF
+	read -r drop state <<-EOF
+		$(pick 0 0.05)
+	EOF
+	settings="HEDDLE_TRANSPORT=$kinds HEDDLE_RC_PEERS=$limit HEDDLE_HOT_MESSAGES=$hot HEDDLE_RING_PEERS=$rings SHCA_FAULT=ud_drop=$drop"
+	# the settings are several words on purpose
+	# shellcheck disable=SC2086
+	out=$(env $settings timeout -k 5 60 "$run" -n "$ranks" "$traffic" 100 60000 "$seed" 0 "$sparse" 2>&1)
+	status=$?
+	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
+		echo "FAILED ($status), seed $seed: $settings $run -n $ranks $traffic 100 60000 $seed 0 $sparse"
+		echo "$out" | tail -5
+		failed=1
+	fi
+	seed=$((seed + 1))
+done
+[ $failed = 0 ] && echo "ok: up to seed $last"
+exit $failed

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The connection's state machine, explored from both sides, breadth first: every order in which two processes may want a
+ * lane, propose, answer and refuse, over a network that loses, doubles and reorders, while one side may fail or die.
+ *
+ * In every state that can be reached: queues go through their states in order, and nobody uses a lane that the peer cannot
+ * receive from. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/conn.h"
+
+#define UD HDL_QUEUE_BIT(HDL_QUEUE_UD)
+#define RC HDL_QUEUE_BIT(HDL_QUEUE_RC)
+#define XRC HDL_QUEUE_BIT(HDL_QUEUE_XRC)
+#define DC HDL_QUEUE_BIT(HDL_QUEUE_DC)
+
+enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
+
+struct msg {
+	uint8_t what, to, kind, named, number;
+};
+enum { NO_QUEUE = 0, INIT, RTR, RTS };
+struct side {
+	struct hdl_conn c;
+	uint8_t queue, queue_kind, queue_number;	/* what the actions have made */
+	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is on its way to this side; 0: none */
+};
+struct world {
+	struct side side[2];		/* 0 has the lower rank */
+	struct msg msg[FLIGHT];		/* sorted: the network keeps no order */
+	uint8_t n, mishaps, ends;
+};
+
+/* What a run is about: which kinds there are. */
+struct setting {
+	unsigned can;
+	int plant;			/* 0: the machine as it is; else a bug */
+	enum hdl_queue prefer[2];	/* what each side would take just now: limits are met and left */
+};
+
+static const char *broken;		/* what a state has violated, or NULL */
+
+/* ---- the machine, and bugs to be found ------------------------------------------------------------------------------ */
+
+enum { PLANT_SILENT_DC = 1, PLANT_NO_TIE, PLANT_EARLY_UP, PLANT_ANY_REP, PLANTS };
+
+static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl_conn_event e, struct hdl_conn_todo *todo)
+{
+	struct hdl_conn_self self = { .can = s->can, .prefer = s->prefer[me], .lower = me == 0 };
+
+	if (s->plant == PLANT_NO_TIE)
+		self.lower = true;
+	if (s->plant == PLANT_ANY_REP && e.what == HDL_CONN_REP) {
+		e.number = c->number;
+		e.kind = c->kind;
+	}
+	if (s->plant == PLANT_SILENT_DC && e.what == HDL_CONN_REQ && c->state == HDL_CONN_READY && c->kind == HDL_QUEUE_DC) {
+		todo->n = 0;
+		return;
+	}
+	if (s->plant == PLANT_EARLY_UP && e.what == HDL_CONN_REQ && c->state == HDL_CONN_ANSWERED && e.number == c->number)
+		e.what = HDL_CONN_RTU;
+	hdl_conn_step(c, &self, &e, todo);
+}
+
+/* ---- the world ------------------------------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct msg));
+}
+
+static void put(struct world *w, struct msg m)
+{
+	if (w->n == FLIGHT) {
+		/* the network may lose any: the oldest is as good as another, and what is repeated comes again */
+		memmove(w->msg, w->msg + 1, (FLIGHT - 1) * sizeof(m));
+		w->n--;
+	}
+	w->msg[w->n++] = m;
+	qsort(w->msg, w->n, sizeof(m), by_bytes);
+}
+
+static struct msg take(struct world *w, int i)
+{
+	struct msg m = w->msg[i];
+
+	memmove(w->msg + i, w->msg + i + 1, (size_t)(--w->n - i) * sizeof(m));
+	memset(w->msg + w->n, 0, sizeof(m));
+	return m;
+}
+
+static bool reachable(const struct side *peer, const struct side *me)
+{
+	return peer->queue >= RTR && peer->queue_kind == me->queue_kind && peer->queue_number == me->queue_number;
+}
+
+#define MUST(cond, text) do { if (!(cond) && !broken) broken = text; } while (0)
+
+static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl_conn_todo *todo)
+{
+	struct side *s = &w->side[me], *peer = &w->side[!me];
+	struct msg m = { .to = (uint8_t)!me, .kind = s->c.kind, .number = (uint8_t)s->c.number };
+
+	switch (what) {
+	case HDL_CONN_DOWN:
+		MUST(s->up, "a lane is taken down that is not up");
+		s->up = 0;
+		return;
+	case HDL_CONN_DESTROY:
+		MUST(s->queue != NO_QUEUE, "queues are destroyed that do not exist");
+		MUST(!s->up, "queues are destroyed that are in use");
+		s->queue = s->queue_kind = s->queue_number = s->rtu = 0;
+		return;
+	case HDL_CONN_MAKE:
+		MUST(s->queue == NO_QUEUE, "queues are made twice");
+		s->queue = INIT;
+		s->queue_kind = s->c.kind;
+		return;
+	case HDL_CONN_TO_RTR:
+		MUST(s->queue == INIT && s->queue_kind == s->c.kind, "to RTR, but not from INIT");
+		s->queue = RTR;
+		s->queue_number = (uint8_t)s->c.number;
+		return;
+	case HDL_CONN_TO_RTS:
+		MUST(s->queue == RTR, "to RTS, but not from RTR");
+		s->queue = RTS;
+		return;
+	case HDL_CONN_SEND_REQ:
+		m.what = HDL_CONN_REQ;
+		m.named = s->c.named;
+		put(w, m);
+		return;
+	case HDL_CONN_SEND_REP:
+		m.what = HDL_CONN_REP;
+		put(w, m);
+		return;
+	case HDL_CONN_SEND_REJ:
+		m.what = HDL_CONN_REJ;
+		m.kind = (uint8_t)todo->refused.kind;
+		m.number = (uint8_t)todo->refused.number;
+		put(w, m);
+		return;
+	case HDL_CONN_SEND_RTU:
+		MUST(s->queue == RTS, "a message on a connection that cannot send");
+		peer->rtu = s->queue_number;
+		return;
+	case HDL_CONN_UP:
+		MUST(!s->up, "a lane is taken up twice");
+		MUST(s->c.kind == HDL_QUEUE_DC || s->queue == RTS, "a lane is used that cannot send");
+		/* a peer that has failed or died since may not receive any more */
+		MUST(s->c.kind == HDL_QUEUE_DC || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s),
+		     "a lane is used from which the peer cannot receive");
+		s->up = 1;
+		return;
+	case HDL_CONN_GIVE_UP:
+		MUST(!s->up && s->queue == NO_QUEUE, "a side has given up and keeps queues");
+		return;
+	}
+}
+
+static void feed(const struct setting *set, struct world *w, int me, struct hdl_conn_event e)
+{
+	struct hdl_conn_todo todo;
+
+	if (w->side[me].dead)
+		return;
+	step(set, me, &w->side[me].c, e, &todo);
+	MUST(todo.n <= HDL_CONN_DO_MAX, "more to do than there is room for");
+	for (unsigned i = 0; i < todo.n; i++)
+		act(w, me, todo.what[i], &todo);
+}
+
+static void deliver(const struct setting *set, struct world *w, struct msg m)
+{
+	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named };
+
+	feed(set, w, m.to, e);
+}
+
+/* The RTU arrives, if the queue on which it was sent is still there. */
+static void deliver_rtu(const struct setting *set, struct world *w, int me)
+{
+	struct hdl_conn_event e = { .what = HDL_CONN_RTU, .number = w->side[me].rtu };
+	bool there = w->side[me].queue >= RTR && w->side[me].queue_number == w->side[me].rtu;
+
+	w->side[me].rtu = 0;
+	if (there)
+		feed(set, w, me, e);
+}
+
+/* A connection whose other end is gone breaks as soon as it is used. */
+static bool breaks(const struct world *w, int me)
+{
+	const struct side *s = &w->side[me], *peer = &w->side[!me];
+
+	return s->up && s->queue_kind != HDL_QUEUE_DC && (peer->dead || !reachable(peer, s));
+}
+
+/* One that has a lane by DC and uses it is heard by a peer that has none. */
+static bool is_heard(const struct world *w, int me)
+{
+	return w->side[!me].up && !w->side[!me].dead && w->side[!me].c.kind == HDL_QUEUE_DC && !w->side[me].dead && !w->side[me].up;
+}
+
+/* From here on nothing goes wrong any more, and nobody changes his mind. All come to rest without being heard, for who has a
+ * lane by DC may have nothing to say; when he does, the peer has it, too. NULL, or what is wrong with where it ends. */
+static const char *settle(const struct setting *set, struct world w)
+{
+	bool talk = false;
+
+	for (int i = 0; i < STEPS; i++) {
+		bool did = false;
+
+		while (w.n)
+			deliver(set, &w, take(&w, 0));
+		for (int me = 0; me < 2; me++) {
+			struct hdl_conn_event e = { .what = 0 };
+
+			if (w.side[me].dead)
+				continue;
+			if (w.side[me].rtu) {
+				deliver_rtu(set, &w, me);
+				did = true;
+			}
+			if (breaks(&w, me) || (w.side[!me].dead && w.side[me].c.state != HDL_CONN_FAILED))
+				e.what = HDL_CONN_LOST;
+			else if (talk && is_heard(&w, me))
+				e.what = HDL_CONN_HEARD;
+			else if (hdl_conn_waits(&w.side[me].c))
+				e.what = HDL_CONN_TIMER;
+			if (e.what) {
+				feed(set, &w, me, e);
+				did = true;
+			}
+		}
+		if (!did && !w.n && !talk) {
+			talk = true;
+		} else if (!did && !w.n) {
+			const struct hdl_conn *a = &w.side[0].c, *b = &w.side[1].c;
+
+			if (w.side[0].dead || w.side[1].dead)
+				return NULL;
+			/* one that never wanted a lane learns that there is none when it does */
+			if (a->state != b->state && (a->state == HDL_CONN_READY || b->state == HDL_CONN_READY ||
+						     (a->state != HDL_CONN_NONE && b->state != HDL_CONN_NONE)))
+				return "the sides end in different states";
+			if (a->state == HDL_CONN_READY && a->kind != b->kind)
+				return "the sides end with lanes of different kinds";
+			if (a->state == HDL_CONN_READY && a->kind != HDL_QUEUE_DC && a->number != b->number)
+				return "the sides end with different connections";
+			return NULL;
+		}
+	}
+	return "the sides never come to rest";
+}
+
+/* ---- the search ------------------------------------------------------------------------------------------------------- */
+
+struct search {
+	struct world *seen;		/* in the order of discovery */
+	size_t n, room;
+	uint32_t *slot;			/* open addressing: index + 1 */
+	size_t slots;
+};
+
+static uint64_t hash(const struct world *w)
+{
+	const unsigned char *p = (const unsigned char *)w;
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < sizeof(*w); i++)
+		h = (h ^ p[i]) * 0x100000001b3ull;
+	return h ^ h >> 29;
+}
+
+static void grow(struct search *s)
+{
+	s->slots = s->slots ? s->slots * 2 : 1 << 12;
+	free(s->slot);
+	s->slot = calloc(s->slots, sizeof(*s->slot));
+	cr_assert(s->slot);
+	for (size_t i = 0; i < s->n; i++) {
+		size_t at = hash(&s->seen[i]) & (s->slots - 1);
+		while (s->slot[at])
+			at = (at + 1) & (s->slots - 1);
+		s->slot[at] = (uint32_t)i + 1;
+	}
+}
+
+static void found(struct search *s, const struct world *w)
+{
+	if (s->n * 2 >= s->slots)
+		grow(s);
+	size_t at = hash(w) & (s->slots - 1);
+	for (; s->slot[at]; at = (at + 1) & (s->slots - 1))
+		if (!memcmp(&s->seen[s->slot[at] - 1], w, sizeof(*w)))
+			return;
+	if (s->n == s->room) {
+		s->room = s->room ? s->room * 2 : 1 << 10;
+		s->seen = realloc(s->seen, s->room * sizeof(*w));
+		cr_assert(s->seen);
+	}
+	s->seen[s->n] = *w;
+	s->slot[at] = (uint32_t)++s->n;
+}
+
+/* Everything that may happen next. */
+static void expand(struct setting *set, struct search *s, const struct world *from)
+{
+	struct world w;
+
+	for (int i = 0; i < from->n; i++) {
+		for (enum hdl_queue prefer = 1; prefer < HDL_QUEUES; prefer++) {
+			if (!(set->can & HDL_QUEUE_CONNECTED & HDL_QUEUE_BIT(prefer)))
+				continue;
+			set->prefer[from->msg[i].to] = prefer;
+			w = *from;
+			deliver(set, &w, take(&w, i));
+			found(s, &w);
+			if (from->mishaps == MISHAPS)
+				continue;
+			w = *from;
+			deliver(set, &w, w.msg[i]);
+			w.mishaps++;
+			found(s, &w);	/* doubled: one comes now, one later */
+		}
+		if (from->mishaps == MISHAPS)
+			continue;
+		w = *from;
+		take(&w, i);
+		w.mishaps++;
+		found(s, &w);	/* lost */
+	}
+	for (int me = 0; me < 2; me++) {
+		const struct side *side = &from->side[me];
+
+		if (side->dead)
+			continue;
+		for (enum hdl_queue kind = 1; kind < HDL_QUEUES && side->c.state == HDL_CONN_NONE; kind++) {
+			if (!(set->can & HDL_QUEUE_CONNECTED & HDL_QUEUE_BIT(kind)))
+				continue;
+			w = *from;
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_WANT, .kind = kind });
+			found(s, &w);
+		}
+		if (side->rtu) {
+			w = *from;
+			deliver_rtu(set, &w, me);
+			found(s, &w);
+		}
+		if (is_heard(from, me)) {
+			w = *from;
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD });
+			found(s, &w);
+		}
+		if (hdl_conn_waits(&side->c) && from->n < FLIGHT) {
+			w = *from;
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_TIMER });
+			found(s, &w);
+		}
+		if (breaks(from, me) || from->ends < ENDS) {
+			w = *from;
+			w.ends += !breaks(from, me);
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_LOST });
+			found(s, &w);
+		}
+		if (from->ends < ENDS) {
+			w = *from;
+			w.ends++;
+			w.side[me].dead = 1;
+			found(s, &w);
+		}
+	}
+}
+
+/* Whatever each side would rather have from now on. */
+static const char *settle_all(struct setting *set, const struct world *w)
+{
+	const char *wrong = NULL;
+
+	for (enum hdl_queue a = 1; a < HDL_QUEUES; a++)
+		for (enum hdl_queue b = 1; b < HDL_QUEUES && !wrong; b++) {
+			if (!(set->can & HDL_QUEUE_CONNECTED & HDL_QUEUE_BIT(a)) ||
+			    !(set->can & HDL_QUEUE_CONNECTED & HDL_QUEUE_BIT(b)))
+				continue;
+			set->prefer[0] = a;
+			set->prefer[1] = b;
+			wrong = settle(set, *w);
+		}
+	return wrong;
+}
+
+/* The states that can be reached; *wrong: what is wrong with one of them, or NULL. */
+static size_t explore(struct setting *set, const char **wrong)
+{
+	struct search s = { .n = 0 };
+	struct world start;
+	size_t n;
+
+	memset(&start, 0, sizeof(start));
+	broken = NULL;
+	*wrong = NULL;
+	found(&s, &start);
+	for (size_t i = 0; i < s.n && !*wrong; i++) {
+		struct world w = s.seen[i];
+
+		expand(set, &s, &w);
+		*wrong = broken;
+		if (!*wrong)
+			*wrong = settle_all(set, &w);
+		if (!*wrong)
+			*wrong = broken;
+	}
+	n = s.n;
+	free(s.seen);
+	free(s.slot);
+	return n;
+}
+
+/* With every set of kinds; returns how many states were seen, or stops at the first that is wrong. */
+static size_t explore_all(int plant, const char **wrong, unsigned *can)
+{
+	static const unsigned cans[] = { RC, DC, XRC, RC | DC, RC | XRC, XRC | DC, RC | XRC | DC };
+	size_t all = 0;
+
+	*wrong = NULL;
+	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
+		struct setting set = { .can = cans[i] | UD, .plant = plant };
+
+		*can = cans[i];
+		all += explore(&set, wrong);
+	}
+	return all;
+}
+
+Test(transport_conn, every_order_ends_well)
+{
+	const char *wrong;
+	unsigned can;
+	size_t n = explore_all(0, &wrong, &can);
+
+	cr_assert_null(wrong, "with the kinds %#x: %s", can, wrong);
+	printf("%zu states visited\n", n);
+	fflush(stdout);
+}
+
+/* The search can fail: it finds each of these. */
+Test(transport_conn, planted_bugs_are_found)
+{
+	for (int plant = 1; plant < PLANTS; plant++) {
+		const char *wrong;
+		unsigned can;
+
+		explore_all(plant, &wrong, &can);
+		cr_expect_not_null(wrong, "planted bug %d was not found", plant);
+		printf("planted bug %d: %s\n", plant, wrong ? wrong : "not found");
+	}
+	fflush(stdout);
+}
