@@ -75,12 +75,11 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 	return srq;
 }
 
+/* The mutex is held. */
 static void enter(struct registered *r)
 {
-	pthread_mutex_lock(&mutex);
 	r->next = all;
 	all = r;
-	pthread_mutex_unlock(&mutex);
 }
 
 int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_rcv_qpn)
@@ -101,7 +100,9 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_r
 		return -1;
 	}
 	*xrc_rcv_qpn = r->qp->qp_num;
+	pthread_mutex_lock(&mutex);
 	enter(r);
+	pthread_mutex_unlock(&mutex);
 	return 0;
 }
 
@@ -138,27 +139,31 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		.xrcd = xrc_domain, .qp_type = IBV_QPT_XRC_RECV,
 	};
 	struct registered *r;
-	bool known;
+	int err = 0;
 
 	if (!xrc_domain)
 		return result(EINVAL);
+	/* held until it is entered: of two threads one opens it */
 	pthread_mutex_lock(&mutex);
-	known = *find(xrc_domain, xrc_qp_num) != NULL;
-	pthread_mutex_unlock(&mutex);
 	/* a process is registered or it is not */
-	if (known)
-		return 0;
+	if (*find(xrc_domain, xrc_qp_num))
+		goto out;
 	r = malloc(sizeof(*r));
-	if (!r)
-		return -1;
+	if (!r) {
+		err = ENOMEM;
+		goto out;
+	}
 	r->domain = xrc_domain;
 	r->qp = ibv_open_qp(xrc_domain->context, &attr);
-	if (!r->qp) {
+	if (r->qp) {
+		enter(r);
+	} else {
+		err = exp_refuse(xrc_domain->context, errno, "ibv_reg_xrc_rcv_qp: queue pair %#x of another process", xrc_qp_num);
 		free(r);
-		return result(exp_refuse(xrc_domain->context, errno, "ibv_reg_xrc_rcv_qp: queue pair %#x of another process", xrc_qp_num));
 	}
-	enter(r);
-	return 0;
+out:
+	pthread_mutex_unlock(&mutex);
+	return result(err);
 }
 
 int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)

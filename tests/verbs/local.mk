@@ -4,8 +4,8 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
-TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
-EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/list.sh tests/verbs/pingpong.sh \
+TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh \
 	tests/verbs/perftest.sh tests/verbs/pyverbs.sh
 
 # libshca before libibverbs: an application that uses the software HCA by choice.
