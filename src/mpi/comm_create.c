@@ -217,7 +217,7 @@ HDL_PROFILED(Comm_create_group);
 
 /* ---- intercommunicators -------------------------------------------------------------------------------- */
 
-/* What only the local leader's arguments say. */
+/* What only the local leader's arguments say: MPI_SUCCESS, or what they are refused with. */
 static int check_peer(struct hdl_comm *c, const char *call, MPI_Comm peer_comm, int remote_leader)
 {
 	struct hdl_comm *peer = hdl_comm_get(peer_comm);
@@ -237,22 +237,23 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 	HDL_LOCKED;
 	static const char call[] = "MPI_Intercomm_create";
 	struct hdl_comm *c = hdl_intracomm_get(local_comm), *made;
-	int rc;
+	int rc, refused = MPI_SUCCESS;
 
 	if (!c)
 		return hdl_bad_intracomm(call, local_comm);
 	rc = check_leader(c, call, "local_leader", local_leader, c->size);
 	if (!rc)
 		rc = check_tag(c, call, tag);
-	if (!rc && c->rank == local_leader)
-		rc = check_peer(c, call, peer_comm, remote_leader);
 	if (rc)
 		return rc;
 	if (!newintercomm)
 		return hdl_null_arg(c, call, "newintercomm");
+	if (c->rank == local_leader)
+		refused = check_peer(c, call, peer_comm, remote_leader);
 	hdl_call = call;
-	rc = hdl_intercomm_create(c, local_leader, hdl_comm_get(peer_comm), remote_leader, tag, &made);
-	return comm_return(c, rc, call, made, newintercomm);
+	rc = hdl_intercomm_create(c, local_leader, refused ? hdl_error_class(refused) : 0, hdl_comm_get(peer_comm),
+				  remote_leader, tag, &made);
+	return refused ? refused : comm_return(c, rc, call, made, newintercomm);
 }
 HDL_PROFILED(Intercomm_create);
 
@@ -327,8 +328,8 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	static const char call[] = "MPI_Intercomm_create_from_groups";
 	struct hdl_group *g = hdl_group_get(local_group);
 	const struct hdl_info *given;
+	int rc, refused = MPI_SUCCESS;
 	struct hdl_comm *made;
-	int rc;
 
 	hdl_check_active(call);
 	if (!g)
@@ -336,15 +337,17 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 	if (g->rank == MPI_UNDEFINED)
 		return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid local_group: the calling process is not in it");
 	rc = check_leader(NULL, call, "local_leader", local_leader, g->size);
-	if (!rc && g->rank == local_leader)
-		rc = check_remote_group(call, g, remote_group, remote_leader);
 	if (!rc)
 		rc = check_parentless(call, stringtag, info, &given, errhandler, newintercomm, "newintercomm");
 	if (rc)
 		return rc;
+	if (g->rank == local_leader)
+		refused = check_remote_group(call, g, remote_group, remote_leader);
 	hdl_call = call;
-	rc = hdl_intercomm_create_from_groups(g, local_leader, hdl_group_get(remote_group), remote_leader, stringtag,
-					      errhandler, &made);
+	rc = hdl_intercomm_create_from_groups(g, local_leader, refused ? hdl_error_class(refused) : 0,
+					      hdl_group_get(remote_group), remote_leader, stringtag, errhandler, &made);
+	if (refused)
+		return refused;
 	if (!rc)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	return comm_return(NULL, rc, call, made, newintercomm);

@@ -4,6 +4,7 @@
 #include "mpi/leaks.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -22,8 +23,10 @@ struct hdl_info {
 /* Never given back to the heap: handles are valid also when MPI is not initialized. */
 struct hdl_pool hdl_infos = HDL_POOL(struct hdl_info, 16);
 
-/* Behind MPI_INFO_ENV, made when it is first asked for. */
-static struct hdl_info *env;
+/* Behind MPI_INFO_ENV, made when it is first asked for, by any thread, and anew when there is a job to tell of: what it was
+ * before stays, since another thread may be reading it. */
+static struct hdl_info *env, *env_before;
+static pthread_mutex_t env_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the object ---------------------------------------------------------------------------------------- */
 
@@ -196,7 +199,7 @@ static void leaked(void *object, void *arg)
 	const struct hdl_info *info = object;
 
 	(void)arg;
-	if (info == env)
+	if (info == env || info == env_before)
 		return;
 	hdl_leak("info objects not freed", "%d key%s%s%.64s", info->n, info->n == 1 ? "" : "s", info->n ? ", the first " : "",
 		 info->n ? info->pairs[0].key : "");
@@ -209,16 +212,28 @@ void hdl_info_leaks(void)
 
 /* ---- arguments ------------------------------------------------------------------------------------------ */
 
+static struct hdl_info *get_env(void)
+{
+	struct hdl_info *made;
+
+	pthread_mutex_lock(&env_lock);
+	if (!env || (hdl_mpi_state == HDL_ACTIVE && !find(env, "maxprocs"))) {
+		made = make_env(0, NULL);
+		if (made) {
+			env_before = env;
+			env = made;
+		}
+	}
+	made = env;
+	pthread_mutex_unlock(&env_lock);
+	return made;
+}
+
 /* The object behind a handle, or NULL. */
 static struct hdl_info *get(MPI_Info handle)
 {
-	if (handle == MPI_INFO_ENV) {
-		if (!env)
-			env = make_env(0, NULL);
-		else if (!find(env, "maxprocs"))
-			set_maxprocs(env);
-		return env;
-	}
+	if (handle == MPI_INFO_ENV)
+		return get_env();
 	return hdl_pool_find(&hdl_infos, handle, HDL_MAGIC_INFO, sizeof(struct hdl_info));
 }
 

@@ -678,6 +678,9 @@ int PMPI_Cancel(MPI_Request *request)
 		return hdl_bad_request(call, -1, *request);
 	if (hdl_req_is_collective(req))
 		return is_collective(call, req);
+	if (hdl_req_is_sendrecv(req))	/* section 3.8.4: a send or a receive. Of both, one may be withdrawn when the other is over */
+		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: a send and a receive in one cannot be "
+				 "cancelled; MPI_Isend and MPI_Irecv have a request each");
 	if (req->inactive)
 		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it is persistent and was not started");
 	if (req->special && hdl_req_is_generalized(req)) {

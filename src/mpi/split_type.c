@@ -112,17 +112,27 @@ static int choose(struct hdl_comm *c, int split_type, const struct hdl_info *inf
 	return rc;
 }
 
+/* Of an intercommunicator: the parts of both groups together, so that a part of one has the color of that of the other. */
+static int choose_of_both(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+{
+	struct hdl_comm *both;
+	int rc = hdl_intercomm_merge(c, false, &both);
+
+	if (rc)
+		return rc;
+	rc = choose(both, split_type, info, color);
+	hdl_comm_close(both);
+	return rc;
+}
+
 int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_split_type";
-	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
+	struct hdl_comm *c = hdl_comm_get(comm), *made = NULL;
 	int rc, color = MPI_UNDEFINED;
 	const struct hdl_info *given;
 
-	if (!c && hdl_comm_get(comm))
-		return hdl_raise(hdl_comm_get(comm), MPI_ERR_UNSUPPORTED_OPERATION, call, "this version of the library splits "
-				 "intercommunicators by MPI_Comm_split only");
 	if (!c)
 		return hdl_bad_comm(call, comm);
 	if (split_type != MPI_COMM_TYPE_SHARED && split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_UNDEFINED &&
@@ -135,7 +145,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	if (!newcomm)
 		return hdl_null_arg(c, call, "newcomm");
 	hdl_call = call;
-	rc = choose(c, split_type, given, &color);
+	rc = hdl_comm_is_inter(c) ? choose_of_both(c, split_type, given, &color) : choose(c, split_type, given, &color);
 	if (!rc)
 		rc = hdl_comm_split(c, color, key, &made);
 	if (rc)

@@ -27,7 +27,12 @@ struct hdl_agree_bridge {
 };
 
 /* Results of a round. */
-enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5 };
+enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5, REFUSED = -6 };	/* REFUSED: remote_n is the error class */
+
+static bool is_over(int id)
+{
+	return id == LOST || id == UNEQUAL || id == REFUSED;
+}
 
 enum step { UP, BRIDGE, BRIDGE_TABLE, DOWN, DOWN_TABLES, SPREAD };
 
@@ -247,7 +252,7 @@ static void spread(struct hdl_agree *a)
 		if (place + bit >= a->n)
 			continue;
 		post_send(a, &a->down, sizeof(a->down), place + bit);
-		if (has_table(a) && a->down.id != LOST && a->down.id != UNEQUAL) {
+		if (has_table(a) && !is_over(a->down.id)) {
 			post_send(a, a->table, (size_t)a->n * a->each, place + bit);
 			if (a->joint)
 				post_send(a, a->remote, (size_t)a->down.remote_n * a->each, place + bit);
@@ -287,6 +292,10 @@ static void go_up(struct hdl_agree *a)
 		post_send(a, a->up, words_bytes(a->up), place - bit);
 		if (has_table(a))
 			post_send(a, table_at(a, place), (size_t)subtree(a, place, bit) * a->each, place - bit);
+	} else if (a->refused) {
+		a->down.id = REFUSED;
+		a->down.remote_n = a->refused;
+		spread(a);
 	} else if (!a->joint) {
 		decide(a, a->number ? a->number : new_number());
 	} else {
@@ -344,7 +353,7 @@ static void go_down(struct hdl_agree *a)
 {
 	int place = place_of(a), parent = place - parent_bit(a);
 
-	if (a->failed || !has_table(a) || a->down.id == LOST || a->down.id == UNEQUAL) {
+	if (a->failed || !has_table(a) || is_over(a->down.id)) {
 		spread(a);
 		return;
 	}
@@ -380,6 +389,10 @@ static void finish(struct hdl_agree *a)
 	case UNEQUAL:
 		snprintf(a->why, sizeof(a->why), "the two groups are in different calls");
 		a->error = MPI_ERR_OTHER;
+		break;
+	case REFUSED:
+		snprintf(a->why, sizeof(a->why), "the arguments of the group's leader, rank %d, were refused there", a->root);
+		a->error = a->down.remote_n;
 		break;
 	default:
 		if (a->id >= 0)

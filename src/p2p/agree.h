@@ -38,6 +38,7 @@ struct hdl_agree {
 	struct hdl_comm *bridge;
 	int bridge_rank, bridge_tag;
 	uint16_t bridge_context;
+	int refused;			/* on the root of a joint one: the error class that all members get, instead of a bridge */
 	size_t each;			/* bytes of an entry; the same on all members, of both groups */
 	void *table;			/* n entries, those of others to be filled in: see hdl_agree_entry. The caller's */
 	void (*finished)(struct hdl_agree *a);	/* called once, within progress or within hdl_agree_start */

@@ -364,13 +364,14 @@ static int agree_with_other(struct hdl_agree *a, struct hdl_group *local, MPI_Er
 	return make_inter(a, local, errhandler, out);
 }
 
-int hdl_intercomm_create(struct hdl_comm *local, int leader, struct hdl_comm *peer, int remote_leader, int tag,
+int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
 			 struct hdl_comm **out)
 {
 	struct hdl_agree a = agreement(local, 0, NULL);
 
 	a.root = leader;
-	if (a.me == leader) {		/* the tag is the program's, of point-to-point (section 7.6.2) */
+	a.refused = refused;
+	if (a.me == leader && !refused) {		/* the tag is the program's, of point-to-point (section 7.6.2) */
 		a.bridge = peer;
 		a.bridge_rank = remote_leader;
 		a.bridge_context = peer->context;
@@ -379,14 +380,16 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, struct hdl_comm *pe
 	return agree_with_other(&a, local->group, local->errhandler, out);
 }
 
-int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, struct hdl_group *remote, int remote_leader,
-				     const char *stringtag, MPI_Errhandler errhandler, struct hdl_comm **out)
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
+				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
+				     struct hdl_comm **out)
 {
 	const int *world = must((void *)hdl_group_world(local), (size_t)local->size * sizeof(*world));
 	struct hdl_agree a = agreement_of_group(&hdl_world, world, local, leader, 2 * HDL_ID_GROUPS + 1,
 						tag_of_string(stringtag));
 
-	if (a.me == leader) {
+	a.refused = refused;
+	if (a.me == leader && !refused) {
 		a.bridge = &hdl_world;
 		a.bridge_rank = hdl_group_world_rank(remote, remote_leader);
 		a.bridge_context = a.context;

@@ -80,11 +80,14 @@ int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_c
 int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out);
 int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
 			       struct hdl_comm **out);
-/* peer and remote_leader matter on the leader only; remote too. MPI_ERR_COMM, MPI_ERR_GROUP: the groups overlap. */
-int hdl_intercomm_create(struct hdl_comm *local, int leader, struct hdl_comm *peer, int remote_leader, int tag,
+/* peer and remote_leader matter on the leader only; remote too. MPI_ERR_COMM, MPI_ERR_GROUP: the groups overlap. refused, on
+ * the leader, where those are not right: the error class that it and all others of the local group get, so that they do not
+ * wait for ever; 0: they are right. */
+int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
 			 struct hdl_comm **out);
-int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, struct hdl_group *remote, int remote_leader,
-				     const char *stringtag, MPI_Errhandler errhandler, struct hdl_comm **out);
+int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
+				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
+				     struct hdl_comm **out);
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
 /* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
 int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);
@@ -227,6 +230,8 @@ void hdl_req_wait(struct hdl_req *req);
 void hdl_req_cancel(struct hdl_req *req);
 /* Whether hdl_req_new made it, for a collective. */
 bool hdl_req_is_collective(const struct hdl_req *req);
+/* Whether it is hdl_isendrecv's. */
+bool hdl_req_is_sendrecv(const struct hdl_req *req);
 /* For an error in a request: leaves its explanation for hdl_reason. Once. */
 void hdl_req_explain(struct hdl_req *req);
 /* Keeps the explanation of an error with a request of hdl_req_new, ahead of hdl_req_complete. */

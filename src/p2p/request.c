@@ -232,6 +232,11 @@ bool hdl_req_is_collective(const struct hdl_req *req)
 	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_OTHER;
 }
 
+bool hdl_req_is_sendrecv(const struct hdl_req *req)
+{
+	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PAIR;
+}
+
 void hdl_req_follow(struct hdl_req *req, void (*fn)(struct hdl_req *req), void *arg)
 {
 	req->notify_arg = arg;

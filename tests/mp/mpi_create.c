@@ -255,6 +255,59 @@ static void inter_parts(MPI_Comm inter, int nl, const int *local, int nr, const 
 	MPI_Group_free(&part);
 }
 
+/* All are on one host: a part is what is left of each group without those that want none. */
+static void inter_by_hardware(MPI_Comm inter, int nl, const int *local, int nr, const int *remote)
+{
+	int l[16], r[16], n = 0, m = 0, lr;
+	MPI_Comm c;
+
+	MPI_Comm_rank(inter, &lr);
+	for (int i = nl - 1; i >= 0; i--)
+		l[nl - 1 - i] = local[i];
+	for (int i = nr - 1; i >= 0; i--)
+		r[nr - 1 - i] = remote[i];
+	MPI_Comm_split_type(inter, MPI_COMM_TYPE_SHARED, -lr, MPI_INFO_NULL, &c);
+	CHECK_INTER(c, nl, l, nr, r);
+	MPI_Comm_free(&c);
+	MPI_Comm_split_type(inter, MPI_UNDEFINED, 0, MPI_INFO_NULL, &c);
+	CHECK(c == MPI_COMM_NULL);
+	for (int i = 0; i < nl; i += 2)
+		l[n++] = local[i];
+	for (int i = 0; i < nr; i += 2)
+		r[m++] = remote[i];
+	MPI_Comm_split_type(inter, lr % 2 ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &c);
+	if (lr % 2) {
+		CHECK(c == MPI_COMM_NULL);
+	} else {
+		CHECK_INTER(c, n, l, m, r);
+		MPI_Comm_free(&c);
+	}
+	/* what the ranks are bound to is for the launcher to say; no rank waits, and who has a part has one with a partner */
+	MPI_Comm_split_type(inter, MPI_COMM_TYPE_HW_UNGUIDED, lr, MPI_INFO_NULL, &c);
+	if (c != MPI_COMM_NULL) {
+		MPI_Comm_remote_size(c, &m);
+		CHECK(m >= 1 && m <= nr);
+		MPI_Comm_free(&c);
+	}
+}
+
+/* Arguments that only the leader looks at: all ranks are told, none waits. */
+static void inter_refused(void)
+{
+	MPI_Comm c;
+
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_WORLD, np - 1, 3, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_WORLD, np - 1, MPI_COMM_WORLD, 0, 3, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_WORLD, np / 2, MPI_COMM_WORLD, np, 3, &c)), MPI_ERR_RANK);
+	CHECK_EQ(class_of(MPI_Intercomm_create(MPI_COMM_WORLD, 0, MPI_COMM_NULL, 0, 3, &c)), MPI_ERR_COMM);
+	CHECK_EQ(class_of(MPI_Intercomm_create_from_groups(world, np - 1, world, 0, "tests.overlap", MPI_INFO_NULL,
+							   MPI_ERRORS_RETURN, &c)), MPI_ERR_GROUP);
+	/* and nothing of it is left behind */
+	MPI_Comm_dup(MPI_COMM_WORLD, &c);
+	meet(c);
+	MPI_Comm_free(&c);
+}
+
 static void inter(void)
 {
 	int l[16], r[16], nl = half(me % 2, l), nr = half(1 - me % 2, r), result, lead = nl - 1, other = me % 2 ? nr - 1 : 0;
@@ -278,6 +331,7 @@ static void inter(void)
 	MPI_Comm_idup(d, &c, &q);
 	merges(d, nl, l, nr, r);
 	inter_parts(d, nl, l, nr, r);
+	inter_by_hardware(d, nl, l, nr, r);
 	MPI_Wait(&q, MPI_STATUS_IGNORE);
 	CHECK_INTER(c, nl, l, nr, r);
 	MPI_Comm_free(&c);
@@ -286,8 +340,6 @@ static void inter(void)
 	CHECK_EQ(class_of(MPI_Barrier(d)), MPI_ERR_UNSUPPORTED_OPERATION);
 	CHECK_EQ(class_of(MPI_Bcast(&result, 1, MPI_INT, 0, d)), MPI_ERR_UNSUPPORTED_OPERATION);
 	CHECK_EQ(class_of(MPI_Ibarrier(d, &q)), MPI_ERR_UNSUPPORTED_OPERATION);
-	CHECK_EQ(class_of(MPI_Comm_split_type(d, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &c)),
-		 MPI_ERR_UNSUPPORTED_OPERATION);
 	/* there is no such operation on intercommunicators at all (section 6.2.2) */
 	CHECK_EQ(class_of(MPI_Scan(&me, &result, 1, MPI_INT, MPI_SUM, d)), MPI_ERR_COMM);
 	CHECK_EQ(class_of(MPI_Iexscan(&me, &result, 1, MPI_INT, MPI_SUM, d, &q)), MPI_ERR_COMM);
@@ -483,6 +535,7 @@ static void refused(void)
 	CHECK_EQ(class_of(MPI_Comm_get_info(MPI_COMM_WORLD, NULL)), MPI_ERR_ARG);
 	c = MPI_COMM_SELF;
 	CHECK_EQ(class_of(MPI_Comm_disconnect(&c)), MPI_ERR_COMM);
+	inter_refused();
 	/* a handle that was freed */
 	MPI_Comm_dup(MPI_COMM_SELF, &c);
 	bad[0] = c;

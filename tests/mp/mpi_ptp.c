@@ -112,6 +112,24 @@ static void isendrecv(void)
 	}
 }
 
+/* Section 3.8.4 speaks of a send or a receive: what is both goes on as if nothing had been asked. */
+static void isendrecv_is_not_cancelled(void)
+{
+	int got = -1, flag = 1, class = MPI_SUCCESS;
+	MPI_Request r;
+	MPI_Status s;
+
+	MPI_Isendrecv(&me, 1, MPI_INT, right, 77, &got, 1, MPI_INT, left, 77, MPI_COMM_WORLD, &r);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Error_class(MPI_Cancel(&r), &class);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	CHECK_EQ(class, MPI_ERR_REQUEST);
+	MPI_Wait(&r, &s);
+	MPI_Test_cancelled(&s, &flag);
+	CHECK(!flag);
+	CHECK_EQ(got, left);
+}
+
 /* ---- section 3.8.2 ------------------------------------------------------------------------------------- */
 
 static void matched_probe(void)
@@ -956,6 +974,7 @@ int main(int argc, char **argv)
 	sendrecv_replace();
 	replace_holes();
 	isendrecv();
+	isendrecv_is_not_cancelled();
 	matched_probe();
 	matched_outlives_comm();
 	for (int i = 0; i < SIZES; i++)
