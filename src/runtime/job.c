@@ -318,11 +318,51 @@ static bool explain_space(const struct hdl_launched_by *by)
 	return true;
 }
 
+/*
+ * What a rank starts by system() or exec inherits the environment by which that rank has joined, and would join as the same rank
+ * once more: both would get the same messages. So whoever joins leaves a mark for what it starts: its process, namespace and rank.
+ */
+static const char mark_var[] = "HEDDLE_RANK_PROCESS";
+
+static void mark_text(char *text, size_t room, int pid, const char *nspace, int rank)
+{
+	snprintf(text, room, "%d %s %d", pid, nspace, rank);
+}
+
+static int leave_mark(void)
+{
+	char text[sizeof hdl_job.nspace + 32];
+
+	mark_text(text, sizeof text, (int)getpid(), hdl_job.nspace, hdl_job.rank);
+	if (!setenv(mark_var, text, 1))
+		return 0;
+	hdl_error("setenv of %s: %s", mark_var, strerror(errno));
+	return -errno;
+}
+
+static int refuse_second(const struct hdl_launched_by *by)
+{
+	const char *mark = getenv(mark_var), *nspace = getenv("PMIX_NAMESPACE");
+	char text[sizeof hdl_job.nspace + 32];
+	int pid = mark ? atoi(mark) : 0;
+
+	mark_text(text, sizeof text, pid, nspace ? nspace : "", by->rank);
+	if (!mark || pid == (int)getpid() || strcmp(mark, text))
+		return 0;
+	hdl_error("this process (%d) was started by rank %d of the job (process %d) and inherited its place there, which a second "
+		  "process cannot have. To run it as a job of its own, start it with heddlerun; to run it alone, without "
+		  "PMIX_NAMESPACE in its environment (env -u PMIX_NAMESPACE ...)", (int)getpid(), by->rank, pid);
+	return -EBUSY;
+}
+
 static int join(const struct hdl_launched_by *by)
 {
 	const char *server_version = getenv("PMIX_VERSION");
+	int err = refuse_second(by);
 	pmix_status_t rc;
 
+	if (err)
+		return err;
 	/* The PMIx library would look for interfaces, and tell what it has not found. */
 	if (foreign_space("net") && explain_space(by))
 		return -ENOTCONN;
@@ -346,7 +386,7 @@ static int join(const struct hdl_launched_by *by)
 	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
 	if (by->heddlerun)
 		hdl_rt_listen();
-	return 0;
+	return leave_mark();
 }
 
 /* Several launchers, one within the other, each with its own idea of the job. */
@@ -457,6 +497,8 @@ static void count_cpus(const struct hdl_launched_by *by)
 static void leave(bool properly)
 {
 	hdl_watch_end();
+	if (joined)
+		unsetenv(mark_var);
 	if (joined && properly)
 		PMIx_Finalize(NULL, 0);
 	joined = false;

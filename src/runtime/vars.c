@@ -49,7 +49,8 @@ static const char *const prefixes[] = { "HEDDLE_", "SHCA_" };
 enum { NPREFIXES = sizeof prefixes / sizeof prefixes[0] };
 
 /* Begin with HEDDLE_ too, but are read by other parts of Heddle than the library. */
-static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX", "HEDDLE_LOCAL_RANK", "HEDDLE_LOCAL_SIZE" };
+static const char *const elsewhere[] = { "HEDDLE_CC", "HEDDLE_CXX", "HEDDLE_LOCAL_RANK", "HEDDLE_LOCAL_SIZE",
+					 "HEDDLE_RANK_PROCESS" };
 enum { NELSEWHERE = sizeof elsewhere / sizeof elsewhere[0] };
 
 /* The length of the prefix that makes a name one of ours; 0: it is another's. */

@@ -225,6 +225,14 @@ static int do_signal(void)
 	return 0;
 }
 
+/* Whether a command that this rank starts ends with this code. */
+static int do_start(const char *command, int want)
+{
+	int status = system(command);
+
+	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == want ? 0 : failed(command);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "where", *arg = argc > 2 ? argv[2] : "";
@@ -254,6 +262,8 @@ int main(int argc, char **argv)
 		code = do_signal();
 	else if (!strcmp(what, "mourn"))
 		code = do_mourn(who, argc > 3 ? argv[3] : "exit");
+	else if (!strcmp(what, "start"))
+		code = do_start(arg, argc > 3 ? atoi(argv[3]) : 0);
 	else if (!strcmp(what, "nothing"))
 		code = 0;
 	else if (!strcmp(what, "abort") && hdl_job.rank == who)

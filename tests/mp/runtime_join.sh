@@ -67,6 +67,19 @@ says "$err" "one launcher was started by the other"
 expect 0 env PMI_SIZE=4 PMI_RANK=3 OMPI_COMM_WORLD_SIZE=4 "$run" -n 2 "$job" where
 says "$out" "^rank 1 of 2"
 
+# What a rank starts is not that rank once more, but may be alone, or a job of its own.
+expect 0 "$run" -n 2 "$job" start "$job where" 9
+says "$err" "was started by rank 1 of the job (process [0-9]*) and inherited its place"
+says "$err" "env -u PMIX_NAMESPACE"
+lines "$out" 0
+expect 0 "$run" -n 2 "$job" start "env -u PMIX_NAMESPACE $job where" 0
+says "$out" "^rank 0 of 1 .* singleton 1"
+expect 0 "$run" -n 1 "$job" start "$run -n 2 $job where" 0
+says "$out" "^rank 1 of 2"
+# A rank that is started by a shell is not what that shell starts next.
+expect 0 "$run" -n 2 sh -c '"$0" where && true' "$job"
+lines "$out" 2
+
 # A PMIx server that is no more.
 expect 9 env PMIX_NAMESPACE=gone PMIX_RANK=1 PMIX_SERVER_URI41='gone.0;tcp4://127.0.0.1:9' "$job" where
 says "$err" "namespace gone, but its PMIx server (gone.0;tcp4://127.0.0.1:9"
