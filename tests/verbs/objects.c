@@ -539,6 +539,41 @@ static void qp_values(void)
 	CHECK(!ibv_destroy_qp(qp), "destroy");
 }
 
+/* No byte more of inline data than was granted, in two pieces that are short each; with a thread domain and without. */
+static void qp_inline_granted(void)
+{
+	struct ibv_td_init_attr ti = { .comp_mask = 0 };
+	struct ibv_td *td = ibv_alloc_td(t.ctx, &ti);
+	struct ibv_parent_domain_init_attr pi = { .pd = t.pd, .td = td };
+	struct ibv_pd *own = td ? ibv_alloc_parent_domain(t.ctx, &pi) : NULL;
+	char *arena = shca_alloc(t.ctx, 4096);
+
+	CHECK(own && arena, "create");
+	struct ibv_mr *there = vt_mr(&t, arena, 4096, VT_ACCESS);
+	for (int k = 0; k < 2; k++) {
+		struct ibv_qp_init_attr i = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+					      .cap = { .max_send_wr = 4, .max_send_sge = 2, .max_inline_data = 64 } };
+		struct ibv_qp *qp = ibv_create_qp(k ? own : t.pd, &i), *peer = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+		uint32_t granted = i.cap.max_inline_data;
+		CHECK(qp && granted >= 64 && granted < 128, "%u bytes of inline data were granted", granted);
+		vt_connect_pair(qp, peer);
+		for (uint32_t more = 0; more < 3; more++) {
+			uint32_t n = granted + (more == 1);
+			struct ibv_sge sge[2] = { { .addr = (uintptr_t)mem, .length = 60 },
+						  { .addr = (uintptr_t)mem + 60, .length = n - 60 } };
+			struct ibv_send_wr wr = { .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+						  .wr.rdma = { .remote_addr = (uintptr_t)arena, .rkey = there->rkey } }, *bad;
+			memset(mem, 'a' + (int)more, n);
+			memset(arena, 0, n);
+			int err = ibv_post_send(qp, &wr, &bad);
+			CHECK(err == (more == 1 ? EINVAL : 0), "%u bytes, %u granted: %d", n, granted, err);
+			CHECK(more == 1 ? !arena[0] && !arena[n - 1] : !memcmp(arena, mem, n), "%u bytes, %u granted", n, granted);
+		}
+		CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_qp(peer), "destroy");
+	}
+	CHECK(!ibv_dereg_mr(there) && !shca_free(t.ctx, arena) && !ibv_dealloc_pd(own) && !ibv_dealloc_td(td), "destroy");
+}
+
 /* Who waits for a receive of a queue learns that it is in error. */
 static void qp_error_wakes(void)
 {
@@ -646,6 +681,7 @@ int main(void)
 	cq_event_goes();
 	srq_limit_unread();
 	qp_values();
+	qp_inline_granted();
 	qp_error_wakes();
 	qp_event_unacknowledged();
 	qp_next_peer();
