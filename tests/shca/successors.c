@@ -479,8 +479,28 @@ static struct shared {
 	struct rig_meeting meeting[TRIES];
 	uint64_t addr;
 	uint32_t rkey;
-	_Atomic uint32_t done;
+	_Atomic uint32_t there, done;
 } *st;
+
+static void share_stage(void)
+{
+	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(st != MAP_FAILED);
+	snprintf(st->fabric, sizeof(st->fabric), "successors-%d", (int)getpid());
+}
+
+static pid_t child(void (*role)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		role();
+		_exit(0);
+	}
+	return pid;
+}
 
 /* Memory that is read in pieces, of which this process copies some itself while it polls. */
 static struct ibv_cq *readable_memory(struct rig *r, char **at)
@@ -532,16 +552,9 @@ static pid_t begin_copies(void (*other)(void), struct ibv_mr **mr)
 {
 	char *p = aligned_alloc(4096, LARGE);
 
-	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(st != MAP_FAILED && p);
-	snprintf(st->fabric, sizeof(st->fabric), "successors-%d", (int)getpid());
-	pid_t pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		alarm(60);
-		other();
-		_exit(0);
-	}
+	CHECK(p);
+	share_stage();
+	pid_t pid = child(other);
 	rig_join(&a, st->fabric);
 	*mr = shca_reg_mr(a.pd, p, LARGE, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(*mr);
@@ -597,6 +610,49 @@ static void helper_fails(void)
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
 }
 
+/* ---- joining ----------------------------------------------------------------------------------------------------------- */
+
+/* As if it were stopped: inside anybody's objects, and it does not leave. */
+static void is_inside(void)
+{
+	struct rig r;
+
+	rig_join(&r, st->fabric);
+	struct shca_thread *thr = shca_thread_get(r.m);
+	shca_enter(thr);
+	atomic_fetch_add(&st->there, 1);
+	while (!atomic_load(&st->done))
+		rig_nap();
+	shca_leave(thr);
+	rig_leave(&r);
+}
+
+static void is_killed(void)
+{
+	struct rig r;
+
+	rig_join(&r, st->fabric);
+	atomic_fetch_add(&st->there, 1);
+	for (;;)
+		pause();
+}
+
+/* Nobody but the one who joins looks for the dead, and it cannot give back what is the dead one's, for somebody may be looking at it:
+ * it becomes a member nevertheless. */
+static void joins_beside(void)
+{
+	int status;
+
+	share_stage();
+	pid_t stays = child(is_inside), dies = child(is_killed);
+	rig_await(&st->there, 2);
+	CHECK(!kill(dies, SIGKILL) && waitpid(dies, NULL, 0) == dies);
+	rig_join(&a, st->fabric);
+	atomic_store(&st->done, 1);
+	CHECK(waitpid(stays, &status, 0) == stays && !status);
+	rig_leave(&a);
+}
+
 /* ---------------------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -606,7 +662,7 @@ static const struct {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
-	{"filled-again", filled_again}, {"takes-in-order", takes_in_order},
+	{"filled-again", filled_again}, {"takes-in-order", takes_in_order}, {"joins-beside", joins_beside},
 };
 
 int main(int argc, char **argv)
