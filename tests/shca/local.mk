@@ -1,6 +1,9 @@
 # Tests of the engine. They are built of its sources, without the interposer; some once more with sanitizers or failpoints.
 shca_rig = tests/shca/rig.h tests/shca/rig.c
-vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_graphs.c $(shca_rig) $(shca_sources)
+graph_sources = tests/shca/graph.h tests/shca/graph_make.c tests/shca/graph_check.c tests/shca/graph_run.c \
+	tests/verbs/calc_model.h tests/verbs/atomic_model.h
+vproc_sources = tests/shca/vproc.h tests/shca/vproc.c tests/shca/vproc_traffic.c tests/shca/vproc_graphs.c \
+	tests/shca/vproc_memory.c $(graph_sources) $(shca_rig) $(shca_sources)
 
 noinst_PROGRAMS += tests/shca/vproc
 tests_shca_vproc_SOURCES = $(vproc_sources)
@@ -208,3 +211,11 @@ tests_shca_descriptors_LDFLAGS = $(NOWRAP)
 # The rooms of src/shca use those below them only.
 TESTS += tests/shca/rooms.sh
 EXTRA_DIST += tests/shca/rooms.sh
+
+# Graphs of requests whose outcome is determined, among processes that are stopped and killed.
+check_PROGRAMS += tests/shca/graphs
+TESTS += tests/shca/graphs
+tests_shca_graphs_SOURCES = tests/shca/graphs.c $(graph_sources) $(shca_rig)
+tests_shca_graphs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_graphs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_graphs_LDFLAGS = $(NOWRAP)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine as several virtual processes in one address space, where sanitizers see all of it: random traffic, then
- * random WAIT/ENABLE graphs.
+ * random WAIT/ENABLE graphs, then graphs that compute.
  *
  * The engine is built with failpoints. Here nobody dies in them: they are the places where a thread now and then gives
  * the CPU away, so that windows of nanoseconds are met with few CPUs too (-j: one time in that many; 0: never).
  *
- *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs]
+ *     vproc [-n MEMBERS] [-s SEED] [-t SECONDS] [-j N] [-o traffic|graphs|memory]
  */
 #include <getopt.h>
 #include <sched.h>
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 		case 'j': jitter = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'o': only = optarg; break;
 		default:
-			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs]\n", argv[0]);
+			fprintf(stderr, "usage: %s [-n members] [-s seed] [-t seconds] [-j n] [-o traffic|graphs|memory]\n", argv[0]);
 			return 2;
 		}
 	}
@@ -68,10 +68,13 @@ int main(int argc, char **argv)
 	CHECK(rigs);
 	for (uint32_t i = 0; i < n; i++)
 		rig_virtual(&rigs[i], i ? &rigs[0] : NULL);
-	if (strcmp(only, "graphs"))
-		vproc_traffic(rigs, n, seed, seconds / (*only ? 1 : 2));
-	if (strcmp(only, "traffic"))
-		vproc_graphs(rigs, n, seed, seconds / (*only ? 1 : 2));
+	seconds /= *only ? 1 : 3;
+	if (!*only || !strcmp(only, "traffic"))
+		vproc_traffic(rigs, n, seed, seconds);
+	if (!*only || !strcmp(only, "graphs"))
+		vproc_graphs(rigs, n, seed, seconds);
+	if (!*only || !strcmp(only, "memory"))
+		vproc_memory(rigs, n, seed, seconds);
 	for (uint32_t i = n; i-- > 0;)
 		rig_virtual_leave(&rigs[i]);
 	free(rigs);

@@ -9,5 +9,7 @@ uint64_t vproc_now(void);
 void vproc_traffic(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
 /* Random WAIT/ENABLE graphs, one after the other, until the time is up; at least one. */
 void vproc_graphs(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
+/* Random graphs whose outcome is determined, so that memory can be compared (graph.h); of up to 8 of the members. */
+void vproc_memory(struct rig *rigs, uint32_t n, uint64_t seed, double seconds);
 
 #endif

@@ -9,10 +9,11 @@
 #include <infiniband/verbs_exp.h>
 #include <sys/mman.h>
 
+#include "atomic_model.h"
 #include "vt.h"
 
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
-#define WORDS 32
+#define WORDS ATOMIC_WORDS
 #define OPERANDS 1024		/* offsets in the local region: result at 0, operands from here on */
 #define LOCAL 4096
 
@@ -110,41 +111,7 @@ static void run(struct here *h, struct ibv_qp *qp, const struct op *op, uint64_t
 		old[0] = *(uint32_t *)h->local;
 }
 
-/* ---- the model: bit by bit -------------------------------------------------------------------------------------------- */
-
-static int bit(uint64_t w, uint32_t i)
-{
-	return (int)(w >> i & 1);
-}
-
-static uint64_t model_add(uint64_t a, uint64_t b, uint64_t ends, uint32_t bits)
-{
-	uint64_t sum = 0;
-	int carry = 0;
-
-	for (uint32_t i = 0; i < bits; i++) {
-		int s = bit(a, i) + bit(b, i) + carry;
-		sum |= (uint64_t)(s & 1) << i;
-		carry = bit(ends, i) ? 0 : s >> 1;
-	}
-	return sum;
-}
-
-static void model(const struct op *op, const uint64_t *old, uint64_t *new)
-{
-	uint32_t bits = op->size == 4 ? 32 : 64, words = op->size > 8 ? op->size / 8 : 1;
-	bool same = true;
-
-	for (uint32_t w = 0; w < words; w++) {
-		new[w] = op->cas ? old[w] : model_add(old[w], op->v[0][w], op->v[1][w], bits);
-		for (uint32_t i = 0; op->cas && i < bits; i++)
-			same = same && (!bit(op->v[1][w], i) || bit(op->v[0][w], i) == bit(old[w], i));
-	}
-	for (uint32_t w = 0; op->cas && same && w < words; w++)
-		for (uint32_t i = 0; i < bits; i++)
-			if (bit(op->v[3][w], i))
-				new[w] = (new[w] & ~(1ull << i)) | (uint64_t)bit(op->v[2][w], i) << i;
-}
+/* ---- random requests ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t mask(void)
 {
@@ -197,7 +164,7 @@ static void alone(struct here *h, char *mem, const struct ibv_mr *mr, uint32_t f
 			old[0] = *(uint32_t *)(before + at);
 		else
 			memcpy(old, before + at, op.size);
-		model(&op, old, new);
+		atomic_model(op.cas, op.size, op.v, old, new);
 		if (op.size == 4)
 			*(uint32_t *)(want + at) = (uint32_t)new[0];
 		else
@@ -373,7 +340,7 @@ static void mixed(struct here *h, struct ibv_qp *qp, const struct block *b, uint
 		memset(cas.v[1], 0xff, sizeof(cas.v[1]));
 		memset(cas.v[3], 0xff, sizeof(cas.v[3]));
 		for (run(h, qp, &look, b->addr + at, b->rkey, old);;) {
-			model(&op, old, new);
+			atomic_model(op.cas, op.size, op.v, old, new);
 			memcpy(cas.v[0], old, sizeof(old));
 			memcpy(cas.v[2], new, sizeof(new));
 			run(h, qp, &cas, b->addr + at, b->rkey, old);

@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <infiniband/verbs_exp.h>
 
+#include "calc_model.h"
 #include "vt.h"
 
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
@@ -39,108 +40,15 @@ static struct ibv_qp *make(uint32_t flags, struct ibv_cq *scq, struct ibv_cq *re
 	return qp;
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------------- */
-
-struct form {
-	uint32_t op, type, size_code, size;
-	bool vector, host;
-};
-
-static uint64_t get(const char *p, const struct form *f)
-{
-	uint64_t v = 0;
-
-	for (uint32_t i = 0; i < f->size; i++) {
-		bool first_is_high = !f->host || __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-		v |= (uint64_t)(unsigned char)p[i] << 8 * (first_is_high ? f->size - 1 - i : i);
-	}
-	return v;
-}
-static void put(char *p, const struct form *f, uint64_t v)
-{
-	for (uint32_t i = 0; i < f->size; i++) {
-		bool first_is_high = !f->host || __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-		p[i] = (char)(v >> 8 * (first_is_high ? f->size - 1 - i : i));
-	}
-}
-static int64_t extend(uint64_t v, uint32_t size)
-{
-	return size == 8 ? (int64_t)v : (int64_t)(v << (64 - 8 * size)) >> (64 - 8 * size);
-}
-static double real(uint64_t v, uint32_t size)
-{
-	float f;
-	double d;
-	uint32_t w = (uint32_t)v;
-
-	memcpy(&f, &w, 4);
-	memcpy(&d, &v, 8);
-	return size == 4 ? (double)f : d;
-}
-static uint64_t unreal(double d, uint32_t size)
-{
-	float f = (float)d;
-	uint32_t w;
-	uint64_t v;
-
-	memcpy(&w, &f, 4);
-	memcpy(&v, &d, 8);
-	return size == 4 ? w : v;
-}
-static bool less(const struct form *f, uint64_t a, uint64_t b)
-{
-	switch (f->type) {
-	case IBV_EXP_CALC_DATA_TYPE_INT: return extend(a, f->size) < extend(b, f->size);
-	case IBV_EXP_CALC_DATA_TYPE_UINT: return a < b;
-	default: return real(a, f->size) < real(b, f->size);
-	}
-}
-static uint64_t combine(const struct form *f, uint64_t a, uint64_t b)
-{
-	bool is_real = f->type == IBV_EXP_CALC_DATA_TYPE_FLOAT;
-
-	switch (f->op) {
-	case IBV_EXP_CALC_OP_ADD: return is_real ? unreal(real(a, f->size) + real(b, f->size), f->size) : a + b;
-	case SHCA_EXP_CALC_OP_PROD: return is_real ? unreal(real(a, f->size) * real(b, f->size), f->size) : a * b;
-	case IBV_EXP_CALC_OP_BAND: return a & b;
-	case IBV_EXP_CALC_OP_BXOR: return a ^ b;
-	case IBV_EXP_CALC_OP_BOR: return a | b;
-	case SHCA_EXP_CALC_OP_MIN: return less(f, b, a) ? b : a;
-	default: return less(f, a, b) ? b : a;
-	}
-}
-
-/* The n operands at p, `step` bytes apart, to one at r. */
-static void model(const struct form *f, const char *p, uint32_t n, size_t step, char *r)
-{
-	uint64_t acc = get(p, f), id = get(p + 8, f);
-
-	for (uint32_t i = 1; i < n; i++) {
-		const char *q = p + i * step;
-		uint64_t v = get(q, f);
-		if (f->op != SHCA_EXP_CALC_OP_MAXLOC) {
-			acc = combine(f, acc, v);
-		} else if (less(f, acc, v) || (!less(f, v, acc) && get(q + 8, f) < id)) {
-			acc = v;
-			id = get(q + 8, f);
-		}
-	}
-	put(r, f, acc);
-	if (f->op == SHCA_EXP_CALC_OP_MAXLOC)
-		put(r + 8, f, id);
-	else if (!f->vector)
-		memset(r + 8, 0, 8);
-}
-
 /* ---- random requests --------------------------------------------------------------------------------------------------- */
 
-static struct form invent(bool vector)
+static struct calc_form invent(bool vector)
 {
 	static const uint32_t ops[] = {IBV_EXP_CALC_OP_ADD, IBV_EXP_CALC_OP_BAND, IBV_EXP_CALC_OP_BXOR, IBV_EXP_CALC_OP_BOR,
 				       SHCA_EXP_CALC_OP_MIN, SHCA_EXP_CALC_OP_MAX, SHCA_EXP_CALC_OP_PROD, SHCA_EXP_CALC_OP_MAXLOC};
 	static const uint32_t codes[] = {IBV_EXP_CALC_DATA_SIZE_64_BIT, SHCA_EXP_CALC_DATA_SIZE_32_BIT,
 					 SHCA_EXP_CALC_DATA_SIZE_16_BIT, SHCA_EXP_CALC_DATA_SIZE_8_BIT};
-	struct form f = {.op = ops[draw() % 8], .type = (uint32_t)(draw() % 3), .vector = vector, .host = draw() & 1};
+	struct calc_form f = {.op = ops[draw() % 8], .type = (uint32_t)(draw() % 3), .vector = vector, .host = draw() & 1};
 	uint32_t code = vector && f.op != SHCA_EXP_CALC_OP_MAXLOC ?
 				(uint32_t)(draw() % (f.type == IBV_EXP_CALC_DATA_TYPE_FLOAT ? 2 : 4)) : 0;
 
@@ -149,14 +57,14 @@ static struct form invent(bool vector)
 	return f;
 }
 
-static uint64_t value(const struct form *f)
+static uint64_t value(const struct calc_form *f)
 {
 	if (f->type == IBV_EXP_CALC_DATA_TYPE_FLOAT)
-		return unreal((double)(int64_t)(draw() % 2001) / 8 - 125, f->size);
+		return calc_unreal((double)(int64_t)(draw() % 2001) / 8 - 125, f->size);
 	return draw() % 3 ? draw() : draw() % 4;
 }
 
-static struct ibv_exp_send_wr request(const struct form *f, enum ibv_exp_wr_opcode op, struct ibv_sge *sge, int n)
+static struct ibv_exp_send_wr request(const struct calc_form *f, enum ibv_exp_wr_opcode op, struct ibv_sge *sge, int n)
 {
 	struct ibv_exp_send_wr wr = {.wr_id = 1, .exp_opcode = op, .sg_list = sge, .num_sge = n,
 				     .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_WITH_CALC |
@@ -173,7 +81,7 @@ static void one(struct ibv_qp *qp, char *mem, const struct ibv_mr *mr)
 	static const enum ibv_exp_wr_opcode kinds[] = {IBV_EXP_WR_SEND, IBV_EXP_WR_RDMA_WRITE, IBV_EXP_WR_RDMA_READ};
 	static char want[65536];
 	enum ibv_exp_wr_opcode op = kinds[draw() % 3];
-	struct form f = invent(op != IBV_EXP_WR_RDMA_READ && draw() & 1);
+	struct calc_form f = invent(op != IBV_EXP_WR_RDMA_READ && draw() & 1);
 	uint32_t unit = f.op == SHCA_EXP_CALC_OP_MAXLOC || !f.vector ? 16 : f.size, bytes;
 	struct ibv_sge sge[MAX_SGE];
 	struct ibv_exp_send_wr *bad;
@@ -192,15 +100,15 @@ static void one(struct ibv_qp *qp, char *mem, const struct ibv_mr *mr)
 		used += len;
 	}
 	for (size_t at = 0; at < used; at += unit) {
-		put(mem + at, &f, value(&f));
+		calc_put(mem + at, &f, value(&f));
 		if (unit == 16)
-			put(mem + at + 8, &f, draw() % 4);
+			calc_put(mem + at + 8, &f, draw() % 4);
 	}
 	if (f.vector)
 		for (uint32_t at = 0; at < bytes; at += unit)
-			model(&f, mem + at, (uint32_t)n, bytes, want + at);
+			calc_model(&f, mem + at, (uint32_t)n, bytes, want + at);
 	else
-		model(&f, mem, (uint32_t)(used / 16), 16, want);
+		calc_model(&f, mem, (uint32_t)(used / 16), 16, want);
 	memset(mem + HALF, 0x5a, bytes + 64);
 	struct ibv_exp_send_wr wr = request(&f, op, sge, n);
 	struct ibv_sge into = vt_sge(mr, HALF, (uint32_t)used);
@@ -250,7 +158,7 @@ static void capabilities(void)
 static void refusals(char *mem, const struct ibv_mr *mr)
 {
 	struct ibv_qp *qp = make(CROSS, cq, rcq), *ordinary = make(0, cq, rcq);
-	struct form f = {.op = IBV_EXP_CALC_OP_ADD, .size = 8};
+	struct calc_form f = {.op = IBV_EXP_CALC_OP_ADD, .size = 8};
 	struct ibv_sge sge[2] = {vt_sge(mr, 0, 32), vt_sge(mr, 64, 32)};
 	struct ibv_exp_send_wr good, wr, *bad;
 
@@ -292,7 +200,7 @@ static void partial_sums(char *mem, const struct ibv_mr *mr)
 {
 	struct ibv_cq *in[HOPS + 1];
 	struct ibv_qp *from[HOPS], *to[HOPS];
-	struct form f = {.op = IBV_EXP_CALC_OP_ADD, .size = 8};
+	struct calc_form f = {.op = IBV_EXP_CALC_OP_ADD, .size = 8};
 	struct ibv_exp_send_wr wr[HOPS][2], *bad;
 	struct ibv_exp_task task[HOPS], *bad_task;
 	struct ibv_sge sge[HOPS][2];
@@ -307,7 +215,7 @@ static void partial_sums(char *mem, const struct ibv_mr *mr)
 		to[i] = make(0, cq, in[i + 1]);
 		vt_connect_pair(from[i], to[i]);
 		CHECK(!vt_recv(to[i], 7, vt_sge(mr, 32 * (size_t)(i + 1), 16)), "recv");
-		put(mem + 32 * i + 16, &f, 1ull << i);
+		calc_put(mem + 32 * i + 16, &f, 1ull << i);
 		sge[i][0] = vt_sge(mr, 32 * (size_t)i, 16);
 		sge[i][1] = vt_sge(mr, 32 * (size_t)i + 16, 16);
 		wr[i][0] = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
@@ -323,14 +231,14 @@ static void partial_sums(char *mem, const struct ibv_mr *mr)
 	struct ibv_qp *last = make(0, cq, in[0]);
 	vt_connect_pair(first, last);
 	CHECK(!vt_recv(last, 6, vt_sge(mr, 0, 16)), "recv");
-	put(mem + HALF, &f, 1000);
+	calc_put(mem + HALF, &f, 1000);
 	memset(mem + HALF + 8, 0, 8);
 	vt_none(in[HOPS]);
 	struct ibv_sge start = vt_sge(mr, HALF, 16);
 	struct ibv_exp_send_wr go = {.exp_opcode = IBV_EXP_WR_SEND, .sg_list = &start, .num_sge = 1};
 	CHECK(!ibv_exp_post_send(first, &go, &bad), "go");
 	vt_expect(in[HOPS], 7, IBV_WC_SUCCESS);
-	CHECK(get(mem + 32 * HOPS, &f) == 1000 + (1u << HOPS) - 1, "the sum is %lu", (unsigned long)get(mem + 32 * HOPS, &f));
+	CHECK(calc_get(mem + 32 * HOPS, &f) == 1000 + (1u << HOPS) - 1, "the sum is %lu", (unsigned long)calc_get(mem + 32 * HOPS, &f));
 	CHECK(!ibv_destroy_qp(first) && !ibv_destroy_qp(last), "destroy");
 	for (int i = 0; i < HOPS; i++)
 		CHECK(!ibv_destroy_qp(from[i]) && !ibv_destroy_qp(to[i]), "destroy");

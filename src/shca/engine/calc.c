@@ -11,6 +11,11 @@
 
 #include "shca/engine/calc.h"
 
+/* -O2 vectorises no loop of unknown length. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #define STAGE 16384u		/* operands are read in pieces that stay in the cache */
 
 /* acc = acc op b, element by element. Integers wrap; minimum and maximum of equal or unordered values keep acc's. */
@@ -141,6 +146,19 @@ static int elements(struct shca_thread *thr, const struct shca_calc *c, const st
 	return 0;
 }
 
+/* An operand that can be read where it is: mapped here, and as the CPU wants it. */
+static const void *in_place(const struct shca_thread *thr, const struct shca_calc *c, uint32_t proc, const struct shca_seg *seg,
+			    uint32_t at)
+{
+	bool arena = seg->lane == SHCA_LANE_ARENA;
+
+	/* I7 */
+	if (arena ? !shca_fits(thr->m, seg->where, seg->len) : proc != thr->m->slot)
+		return NULL;
+	const char *p = (arena ? thr->base + seg->where : (const char *)(uintptr_t)seg->where) + at;
+	return (c->host_order || c->size == 1) && !((uintptr_t)p & (c->size - 1u)) ? p : NULL;
+}
+
 static int vectors(struct shca_thread *thr, const struct shca_calc *c, const struct shca_iov *src, uint32_t len, char *a,
 		   uint64_t *stage, bool *src_err)
 {
@@ -148,15 +166,19 @@ static int vectors(struct shca_thread *thr, const struct shca_calc *c, const str
 		uint32_t n = len - at < STAGE ? len - at : STAGE;
 		for (uint32_t k = 0; k < src->n; k++) {
 			struct shca_iov one = {.proc = src->proc, .seg = &src->seg[k], .n = 1};
-			void *to = k ? (void *)stage : a + at;
-			int rc = fetch(thr, &one, at, to, n, src_err);
-			if (rc)
-				return rc;
-			turn(c, to, n);
+			const void *operand = k && at + n <= src->seg[k].len ? in_place(thr, c, src->proc, &src->seg[k], at) : NULL;
+			if (!operand) {
+				void *to = k ? (void *)stage : a + at;
+				int rc = fetch(thr, &one, at, to, n, src_err);
+				if (rc)
+					return rc;
+				turn(c, to, n);
+				operand = stage;
+			}
 			for (uint32_t i = 0; k && c->op == SHCA_CALC_MAXLOC && i < n / 8; i += 2)
-				larger(c, (uint64_t *)(void *)(a + at) + i, &stage[i]);
+				larger(c, (uint64_t *)(void *)(a + at) + i, (const uint64_t *)operand + i);
 			if (k && c->op != SHCA_CALC_MAXLOC)
-				reduce(c, a + at, stage, n / c->size);
+				reduce(c, a + at, operand, n / c->size);
 		}
 		turn(c, a + at, n);
 	}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random graphs of requests whose outcome is determined (graph.h) among real processes, one after the other, in three ways:
+ *
+ *  PLAIN    all post at once
+ *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds everything done while they are stopped
+ *  PAUSED   members are stopped anywhere, for a while
+ *
+ *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "graph.h"
+
+enum way { PLAIN, STOPPED, PAUSED, WAYS };
+static const char *const ways[WAYS] = {"plain", "stopped", "paused"};
+enum stage { IDLE, MAKE_FIRST, MAKE, CONNECT, POST, COMPARE, UNMAKE, UNMAKE_FIRST, LEAVE, STAGES };
+
+static struct board {
+	char fabric[64];
+	uint64_t seed;
+	uint32_t members;
+	enum way way;
+	uint32_t last;				/* STOPPED: who posts last */
+	_Atomic uint32_t turn;			/* round * STAGES + stage: what all do now */
+	_Atomic uint32_t done[GRAPH_MEMBERS];	/* the turn that each has done */
+	_Atomic uint32_t go;			/* STOPPED: all others are; the last one takes it back if they are inside the engine */
+	struct graph_board g;
+} *bd;
+static uint64_t rng;
+static pid_t pid_of[GRAPH_MEMBERS];
+
+/* The engine is built with failpoints: here they give the CPU away now and then, so that what comes between meets windows of nanoseconds. */
+void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
+{
+	static __thread uint64_t mine;
+
+	if (!mine)
+		mine = (uint64_t)getpid() << 20 | (thr ? thr->slot + 1 : 777777);
+	if (rig_below(&mine, 40) == 0)
+		sched_yield();
+	else if (rig_below(&mine, 5000) == 0)
+		usleep(rig_below(&mine, 500));
+}
+
+/* ---- a member ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a helper thread of a stopped process is inside the engine: that is not what is promised anything. */
+static bool again(const struct graph_member *m)
+{
+	const struct shca_member *f = m->r->m;
+	bool inside = false;
+
+	for (uint32_t i = 0, high = atomic_load(&f->hdr->thread_high); i < high; i++) {
+		uint32_t owner = atomic_load(&f->threads[i].owner);
+		inside |= owner && owner != f->slot + 1 && atomic_load(&f->threads[i].active) & 1;
+	}
+	if (inside)
+		atomic_store(&bd->go, 0);
+	return inside;
+}
+
+static void post(struct graph_member *m)
+{
+	bool last = bd->way == STOPPED && bd->last == m->id;
+
+	/* the others stop when they have posted: all but one */
+	do {
+		while (last && !atomic_load(&bd->go))
+			sched_yield();
+	} while (last && again(m));
+	for (uint32_t list = 0; list < m->g->lists; list++)
+		graph_member_post(m, list);
+	if (bd->way == STOPPED && !last)
+		CHECK(!raise(SIGSTOP));
+	if (last)
+		graph_await_all(m, 40);
+}
+
+static void do_stage(struct graph_member *m, struct graph **g, enum stage stage)
+{
+	bool first = m->id == 0;
+
+	if (stage == MAKE_FIRST)
+		*g = graph_make(bd->seed, bd->members, bd->seed & 1);
+	if (stage == (first ? MAKE_FIRST : MAKE)) {
+		*m = (struct graph_member){.r = m->r, .g = *g, .board = &bd->g, .id = m->id};
+		graph_member_make(m);
+	}
+	if (stage == CONNECT)
+		CHECK(graph_member_connect(m));
+	if (stage == POST)
+		post(m);
+	if (stage == COMPARE) {
+		graph_await_all(m, 40);
+		graph_compare(m, &m->g->image);
+	}
+	if (stage == (first ? UNMAKE_FIRST : UNMAKE))
+		graph_member_unmake(m);
+	if (stage == UNMAKE_FIRST) {
+		graph_free(*g);
+		*g = NULL;
+	}
+}
+
+static void member(uint32_t id, uint32_t turn)
+{
+	struct rig r;
+	struct graph_member m = {.r = &r, .id = id};
+	struct graph *g = NULL;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(3600);
+	rig_join(&r, bd->fabric);
+	for (;;) {
+		atomic_store(&bd->done[id], turn);
+		while (atomic_load(&bd->turn) == turn)
+			sched_yield();
+		turn = atomic_load(&bd->turn);
+		if (turn % STAGES == LEAVE)
+			break;
+		do_stage(&m, &g, (enum stage)(turn % STAGES));
+	}
+	rig_leave(&r);
+	exit(0);
+}
+
+/* ---- the conductor ---------------------------------------------------------------------------------------------------- */
+
+static void quit(int status)
+{
+	for (uint32_t i = 0; i < bd->members; i++)
+		if (pid_of[i] > 0)
+			kill(pid_of[i], SIGKILL);
+	exit(status);
+}
+
+static void start(uint32_t id)
+{
+	uint32_t turn = atomic_load(&bd->turn);
+
+	atomic_store(&bd->done[id], UINT32_MAX);
+	fflush(NULL);
+	pid_of[id] = fork();
+	CHECK(pid_of[id] >= 0);
+	if (!pid_of[id])
+		member(id, turn);
+}
+
+/* A member has ended that should not have: it has said why. */
+static void look_for_ends(void)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, WNOHANG);
+
+	if (pid > 0) {
+		fprintf(stderr, "FAIL: graphs, seed %lu, %s: process %d ended with status %#x\n", (unsigned long)bd->seed, ways[bd->way],
+			(int)pid, status);
+		quit(1);
+	}
+}
+
+static void await_done(uint32_t turn)
+{
+	for (uint32_t i = 0; i < bd->members; i++)
+		while (atomic_load(&bd->done[i]) != turn) {
+			look_for_ends();
+			sched_yield();
+		}
+}
+
+static void nap(uint32_t us)
+{
+	struct timespec t = {0, (long)us * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+static void to_others(int signal)
+{
+	for (uint32_t i = 0; i < bd->members; i++)
+		if (i != bd->last)
+			CHECK(!kill(pid_of[i], signal));
+}
+
+static void await_stopped(void)
+{
+	for (uint32_t i = 0; i < bd->members; i++) {
+		siginfo_t info = {0};
+		while (i != bd->last && !info.si_pid) {
+			CHECK(!waitid(P_PID, (id_t)pid_of[i], &info, WSTOPPED | WNOHANG));
+			look_for_ends();
+			sched_yield();
+		}
+	}
+}
+
+/* While they post. */
+static void disturb(void)
+{
+	uint32_t victim = rig_below(&rng, bd->members);
+
+	while (bd->way == STOPPED && atomic_load(&bd->done[bd->last]) != atomic_load(&bd->turn)) {
+		await_stopped();
+		atomic_store(&bd->go, 1);
+		while (atomic_load(&bd->go) && atomic_load(&bd->done[bd->last]) != atomic_load(&bd->turn)) {
+			look_for_ends();
+			sched_yield();
+		}
+		bool over = atomic_load(&bd->go);
+		to_others(SIGCONT);
+		if (over)
+			break;
+		nap(200);
+		to_others(SIGSTOP);
+	}
+	if (bd->way == PAUSED)
+		for (uint32_t n = 1 + rig_below(&rng, 3); n--; victim = rig_below(&rng, bd->members)) {
+			nap(rig_below(&rng, 300));
+			kill(pid_of[victim], SIGSTOP);
+			nap(rig_below(&rng, 2000));
+			kill(pid_of[victim], SIGCONT);
+		}
+}
+
+static void run_graph(uint64_t seed, uint32_t round, int only)
+{
+	bd->seed = seed;
+	bd->way = only >= 0 ? (enum way)only : (enum way)(seed % WAYS);
+	bd->last = rig_below(&rng, bd->members);
+	atomic_store(&bd->go, 0);
+	for (uint32_t stage = MAKE_FIRST; stage <= UNMAKE_FIRST; stage++) {
+		uint32_t turn = round * STAGES + stage;
+		atomic_store(&bd->turn, turn);
+		if (stage == POST)
+			disturb();
+		await_done(turn);
+	}
+}
+
+static void leave(uint32_t round)
+{
+	int status;
+
+	atomic_store(&bd->turn, round * STAGES + LEAVE);
+	for (uint32_t i = 0; i < bd->members; i++)
+		if (waitpid(pid_of[i], &status, 0) < 0 || status) {
+			fprintf(stderr, "FAIL: graphs: member %u ended with status %#x\n", i, status);
+			pid_of[i] = 0;
+			quit(1);
+		}
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t n = 8, round = 1;
+	uint64_t seed = 1, requests = 0, wanted = 0, graphs[WAYS] = {0};
+	double seconds = 8;
+	int only = -1, c;
+
+	while ((c = getopt(argc, argv, "n:s:t:r:w:")) != -1) {
+		switch (c) {
+		case 'n': n = (uint32_t)strtoul(optarg, NULL, 0); break;
+		case 's': seed = strtoull(optarg, NULL, 0); break;
+		case 't': seconds = strtod(optarg, NULL); break;
+		case 'r': wanted = strtoull(optarg, NULL, 0); break;
+		case 'w':
+			for (only = 0; only < WAYS && strcmp(optarg, ways[only]); only++)
+				;
+			break;
+		default: n = 0; break;
+		}
+	}
+	if (n < 2 || n > GRAPH_MEMBERS || only == WAYS) {
+		fprintf(stderr, "usage: %s [-n members, 2 to %u] [-s seed] [-t seconds, or -r requests in all] "
+			"[-w plain|stopped|paused]\n", argv[0], GRAPH_MEMBERS);
+		return 2;
+	}
+	alarm(wanted ? 3600 : (unsigned)seconds * 20 + 200);
+	bd = mmap(NULL, sizeof(*bd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(bd != MAP_FAILED);
+	snprintf(bd->fabric, sizeof(bd->fabric), "graphs-%d", (int)getpid());
+	bd->members = n;
+	rng = seed * 0x9e3779b97f4a7c15ull + 1;
+	for (uint32_t i = 0; i < n; i++)
+		start(i);
+	await_done(0);
+	uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
+	do {
+		run_graph(seed, round++, only);
+		struct graph *g = graph_make(seed++, n, bd->seed & 1);
+		requests += g->steps;
+		graphs[bd->way]++;
+		graph_free(g);
+		await_done(atomic_load(&bd->turn));
+	} while (wanted ? requests < wanted : monotonic_ns() < until);
+	leave(round);
+	printf("%u processes: %lu requests in graphs: %lu plain, %lu stopped, %lu paused; last seed %lu\n", n, (unsigned long)requests,
+	       (unsigned long)graphs[PLAIN], (unsigned long)graphs[STOPPED], (unsigned long)graphs[PAUSED], (unsigned long)seed - 1);
+	return 0;
+}
