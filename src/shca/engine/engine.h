@@ -45,6 +45,11 @@ struct shca_req {
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 /* The requester's completion for the request at position pos of its queue. false: it was lost; its queue has failed. */
 bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
+/* What a completion says that a request was. */
+static inline uint8_t shca_completes_as(uint8_t flags, uint8_t op)
+{
+	return unlikely(flags & SHCA_WQE_RAW) ? SHCA_OP_NOP : op;
+}
 /* A receive that the running request has taken and will not fill goes back: to its owner, or to be flushed when its
  * queue serves this one only (that queue is in error, or will be). Nothing, if there is none. */
 void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp);

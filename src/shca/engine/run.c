@@ -510,7 +510,7 @@ complete:
 		return false;
 	}
 	if (wqe->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(thr, qp, pos, wqe->op, status, len);
+		shca_complete_send(thr, qp, pos, shca_completes_as(wqe->flags, wqe->op), status, len);
 	advance(qp);
 	SHCA_FAILPOINT(thr, "advanced", qp, wqe->op);
 	return true;
@@ -593,7 +593,8 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 		bool decided = step == SHCA_STEP_SENT || step == SHCA_STEP_NAK || step == SHCA_STEP_FAILED;
 		int status = decided ? qp->step_status : IBV_WC_WR_FLUSH_ERR;
 		shca_release_receive(thr, qp);
-		shca_complete_send(thr, qp, pos, wqe->op, status, status == IBV_WC_SUCCESS ? wqe->len : 0);
+		shca_complete_send(thr, qp, pos, shca_completes_as(wqe->flags, wqe->op), status,
+				   status == IBV_WC_SUCCESS ? wqe->len : 0);
 		advance(qp);
 	}
 	flush_receives(thr, qp);

@@ -321,7 +321,7 @@ enum shca_wr_op {
 	SHCA_OP_PURGED = 31,		/* a completion that was removed from its CQ */
 };
 #define SHCA_WQE_SIGNALED 1u
-#define SHCA_WQE_FENCE 2u
+#define SHCA_WQE_RAW 2u			/* completes as IBV_WC_DRIVER2, whatever it is: was posted as a raw WQE */
 #define SHCA_WQE_SOLICITED 4u
 #define SHCA_WQE_INLINE 8u
 #define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */

@@ -10,7 +10,7 @@ EXPORT bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_is_supported", "MLX5_1.8");
 	if (shca_is_our_device(device))
-		return shca_env_bool("SHCA_MLX5DV");
+		return shca_is_connectx() || shca_env_bool("SHCA_MLX5DV");
 	__typeof__(&mlx5dv_is_supported) f = shca_next_find(&next);
 	return f && f(device);
 }

@@ -83,6 +83,8 @@ bool shca_inherited(const struct ibv_context *ctx);
 bool shca_address_is_ours(const struct ibv_ah_attr *attr);
 /* 0 or EINVAL: port and source GID index. */
 int shca_address_check(const struct ibv_ah_attr *attr);
+/* Whether the device is to be taken for a ConnectX (SHCA_IDENTITY), of which it does raw work requests (raw.c). */
+bool shca_is_connectx(void);
 int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
 int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size);
@@ -204,6 +206,8 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
 				    struct mlx5dv_cq_init_attr *dv);
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
+/* As verbs_exp/provider.h has exp_extra_create_flags: this copy's. */
+uint32_t *shca_dv_extra_create_flags(void);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
 
 /* ---- dct.c ------------------------------------------------------------------------------------------------------ */
@@ -219,5 +223,9 @@ void shca_dct_event(struct shca_user_qp *qp, struct ibv_async_event *event);
 /* ---- exp.c: the provider of the experimental verbs (verbs_exp/provider.h) ------------------------------------ */
 
 extern const struct ibv_exp_provider shca_own_exp_provider;
+/* Before the first queue whose atomics may be wider than what a CPU does at once. 0 or ENOMEM. */
+int shca_widen_atomics(struct ibv_context *ctx);
+/* SHCA_QP_* of IBV_EXP_QP_CREATE_*. */
+uint8_t shca_qp_flags_of(uint32_t create_flags);
 
 #endif

@@ -395,6 +395,22 @@ int shca_close_device(struct ibv_context *ctx)
 	return 0;
 }
 
+/* ---- what it says that it is ------------------------------------------------------------------------------------ */
+
+bool shca_is_connectx(void)
+{
+	const char *s = getenv("SHCA_IDENTITY");
+	static _Atomic bool told;
+
+	if (!s || !*s || !strcmp(s, "shca"))
+		return false;
+	if (!strcmp(s, "connectx"))
+		return true;
+	if (!atomic_exchange(&told, true))
+		shca_error("SHCA_IDENTITY=%s is neither shca nor connectx: using shca", s);
+	return false;
+}
+
 /* ---- what it can do ----------------------------------------------------------------------------------------- */
 
 static void device_attr(struct ibv_device_attr *a)
@@ -429,6 +445,10 @@ static void device_attr(struct ibv_device_attr *a)
 		.local_ca_ack_delay = 0,
 		.phys_port_cnt = SHCA_PORTS,
 	};
+	if (shca_is_connectx()) {
+		a->vendor_id = 0x02c9;	/* Mellanox's OUI */
+		a->vendor_part_id = 4123;	/* ConnectX-6 */
+	}
 	snprintf(a->fw_ver, sizeof a->fw_ver, "%u.0", SHCA_LAYOUT_VERSION);
 }
 

@@ -8,6 +8,7 @@
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
  *   dct.c      DC targets of the experimental verbs
+ *   raw.c      work requests as a ConnectX has them
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -202,7 +203,7 @@ struct shca_user_qp {
 		struct ibv_qp qp;
 		struct ibv_qp_ex ex;
 	};
-	struct mlx5dv_qp_ex dv;		/* wr_set_dc_addr */
+	struct mlx5dv_qp_ex dv;		/* wr_set_dc_addr, wr_raw_wqe */
 	struct shca_member *m;
 	struct shca_qp *sh;
 	shca_off off;
@@ -252,6 +253,7 @@ struct shca_user_qp {
 	struct ibv_exp_dct *dct;	/* a target of the experimental verbs: what its events name */
 	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */
+	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
 	bool mapped;			/* its engine part exists: false after its context was closed */
 };
 

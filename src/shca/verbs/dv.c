@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of the mlx5dv interface that the device has: DC initiators and targets. */
+/* The part of the mlx5dv interface that the device has: DC initiators and targets, raw work requests (raw.c). */
 #include <errno.h>
+#include <infiniband/verbs_exp.h>
 
+#include "shca/engine/atomic.h"
 #include "shca/verbs/control.h"
 
 /* Direct access to queues in user memory (DevX) is what an mlx5 is asked for by flag; there is none here. */
@@ -56,6 +58,30 @@ static int dc_create(struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_in
 	}
 }
 
+uint32_t *shca_dv_extra_create_flags(void)
+{
+	static _Thread_local uint32_t flags;
+
+	return &flags;
+}
+
+/* As the kernel's command does for an mlx5: takes those that it knows. 0 or an errno value. */
+static int take_extra_flags(struct shca_qp_create *cr)
+{
+	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV;
+	uint32_t flags = *shca_dv_extra_create_flags();
+
+	if (!flags)
+		return 0;
+	if (flags & ~can)
+		return shca_refuse(EINVAL, "create_qp: create flags %#x, at most %#x", flags, can);
+	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && cr->attr.srq)
+		return shca_refuse(EINVAL, "create_qp: a shared receive queue cannot be managed by one queue");
+	cr->flags |= shca_qp_flags_of(flags);
+	*shca_dv_extra_create_flags() = 0;
+	return 0;
+}
+
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				 struct mlx5dv_qp_init_attr *dv)
 {
@@ -70,19 +96,30 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 		   ((dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS) && (dv->create_flags & ~hints))))
 		err = shca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: comp_mask %#lx, create flags %#x",
 				  (unsigned long)dv->comp_mask, dv->create_flags);
+	else if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS) && dv->send_ops_flags && !shca_is_connectx())
+		err = shca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: send operations %#lx of a ConnectX; the device is one with "
+				  "SHCA_IDENTITY=connectx", (unsigned long)dv->send_ops_flags);
 	else if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC))
 		err = dc_create(attr, dv, &cr);
 	else
 		err = shca_qp_create_check(attr, &cr);
+	if (!err && dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
+		cr.dv_send_ops = dv->send_ops_flags;
+	/* a raw WQE's atomics have the size that it says */
+	bool raw = !err && cr.dv_send_ops & MLX5DV_QP_EX_WITH_RAW_WQE;
+	if (raw)
+		err = take_extra_flags(&cr);
+	if (raw && !err)
+		err = shca_widen_atomics(ctx);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
-	if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
-		cr.dv_send_ops = dv->send_ops_flags;
 	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
+	if (raw)
+		qp->max_atomic = SHCA_ATOMIC_MAX;
 	attr->cap = cr.attr.cap;
 	return &qp->qp;
 }

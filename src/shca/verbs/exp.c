@@ -155,8 +155,7 @@ static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int 
 	return 0;
 }
 
-/* Before the first queue whose atomics may be wider than what a CPU does at once. 0 or ENOMEM. */
-static int widen_atomics(struct ibv_context *ctx)
+int shca_widen_atomics(struct ibv_context *ctx)
 {
 	struct shca_thread *thr = shca_thread_get(shca_context_of(ctx)->m);
 
@@ -197,6 +196,14 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 	return 0;
 }
 
+uint8_t shca_qp_flags_of(uint32_t flags)
+{
+	return (uint8_t)((flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL ? SHCA_QP_CROSS : 0) |
+			 (flags & IBV_EXP_QP_CREATE_MANAGED_SEND ? SHCA_QP_MANAGED_SEND : 0) |
+			 (flags & IBV_EXP_QP_CREATE_MANAGED_RECV ? SHCA_QP_MANAGED_RECV : 0) |
+			 (flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY ? SHCA_QP_BE_REPLY : 0));
+}
+
 static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS ? attr->exp_create_flags : 0;
@@ -218,12 +225,9 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 		errno = err;
 		return NULL;
 	}
-	cr.flags = (uint8_t)((flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL ? SHCA_QP_CROSS : 0) |
-			     (flags & IBV_EXP_QP_CREATE_MANAGED_SEND ? SHCA_QP_MANAGED_SEND : 0) |
-			     (flags & IBV_EXP_QP_CREATE_MANAGED_RECV ? SHCA_QP_MANAGED_RECV : 0) |
-			     (flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY ? SHCA_QP_BE_REPLY : 0));
+	cr.flags = shca_qp_flags_of(flags);
 	if (atomic > 8)
-		err = widen_atomics(ctx);
+		err = shca_widen_atomics(ctx);
 	if (err) {
 		errno = err;
 		return NULL;

@@ -7,8 +7,6 @@
 #include "shca/verbs/control.h"
 #include "shca/verbs/post.h"
 
-#define MAX_TASK_SGE 32
-
 static inline struct shca_user_qp *lqp_of(struct ibv_qp *qp)
 {
 	return (struct shca_user_qp *)qp;
@@ -46,8 +44,7 @@ static bool is_cross(int op)
 	return op == SHCA_OP_WAIT || op == SHCA_OP_SEND_EN || op == SHCA_OP_RECV_EN;
 }
 
-/* Such a queue's posts may concern several queues: they hold the context's cross, taken before the queue's lock. */
-static bool takes_cross(const struct shca_user_qp *q)
+bool shca_takes_cross(const struct shca_user_qp *q)
 {
 	return q->sh->flags & SHCA_QP_CROSS;
 }
@@ -151,7 +148,7 @@ static int check_calc(const struct shca_user_qp *q, const struct ibv_exp_send_wr
 	if (!calc_of(wr, &c))
 		return shca_refuse(EOPNOTSUPP, "CALC: operation %#x, type %u, size %#x", wr->op.calc.calc_op, wr->op.calc.data_type,
 				   wr->op.calc.data_size);
-	if (!takes_cross(q))
+	if (!shca_takes_cross(q))
 		return shca_refuse(EINVAL, "CALC on a queue pair without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
 	if (is_inline(wr, op) || wr->num_sge < 1 || (c.vector && op == SHCA_OP_READ))
 		return shca_refuse(EINVAL, "CALC of inline data, of nothing, or an RDMA READ of vectors");
@@ -178,15 +175,14 @@ static void fill_calc(const struct ibv_exp_send_wr *wr, struct shca_req *req)
 		req->len = c.vector ? wr->sg_list[0].length : 16;
 }
 
-/* What is wrong with the request itself, whatever is posted before it. */
-static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
+int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = op_of(wr->exp_opcode), rc;
 
 	if (op < 0 || !q->ready)
 		return EINVAL;
 	if (is_cross(op)) {
-		if (!takes_cross(q))
+		if (!shca_takes_cross(q))
 			return EINVAL;
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
@@ -209,7 +205,7 @@ static int check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 		return check_masked(q, wr, op);
 	if (q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: a request of a DC initiator has no dc.ah");
-	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && !wr->wr.ud.ah))
+	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah))
 		return EINVAL;
 	return !is_inline(wr, op) || inline_bytes(wr) <= q->max_inline ? 0 : EINVAL;
 }
@@ -258,9 +254,7 @@ static uint64_t index_of(struct shca_index *x, const struct ibv_exp_send_wr *wr,
 	return index;
 }
 
-/* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
- * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
-static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list)
+int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list)
 {
 	int op = op_of(wr->exp_opcode);
 
@@ -274,24 +268,24 @@ static int reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, boo
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
-static void fill_wait(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+static void fill_wait(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req)
 {
 	struct shca_user_cq *cq = (struct shca_user_cq *)wr->task.cqe_wait.cq;
 
 	req->raddr = cq->off;
 	req->dqpn = cq->sh->cqn;
-	req->arg[0] = index_of(&cq->waited, wr, (uint64_t)wr->task.cqe_wait.cq_count, 0);
+	req->arg[0] = index ? *index : index_of(&cq->waited, wr, (uint64_t)wr->task.cqe_wait.cq_count, 0);
 	req->arg[1] = shca_cq_add_waiter(q->m, cq->sh, q->off);	/* reserved */
 }
 
-static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req)
+static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req)
 {
 	struct shca_user_qp *t = (struct shca_user_qp *)wr->task.wqe_enable.qp;
 	struct shca_index *x = req->op == SHCA_OP_SEND_EN ? &t->enabled : &t->rq->enabled;
 
 	req->raddr = t->off;
 	req->dqpn = t->sh->qpn;
-	req->arg[0] = index_of(x, wr, (uint64_t)wr->task.wqe_enable.wqe_count, all_of(q, wr));
+	req->arg[0] = index ? *index : index_of(x, wr, (uint64_t)wr->task.wqe_enable.wqe_count, all_of(q, wr));
 }
 
 static void fill_masked(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
@@ -334,8 +328,8 @@ static void fill_masked(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr
 	req->qkey = n;
 }
 
-/* What was checked and reserved, as the engine sees it. */
-static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
+void shca_exp_fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req,
+		   struct shca_seg *segs)
 {
 	memset(req, 0, sizeof(*req));
 	req->op = (uint8_t)op_of(wr->exp_opcode);
@@ -344,11 +338,11 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 	req->imm = wr->ex.imm_data;
 	req->sge = segs;
 	if (req->op == SHCA_OP_WAIT) {
-		fill_wait(q, wr, req);
+		fill_wait(q, wr, index, req);
 		return;
 	}
 	if (is_cross(req->op)) {
-		fill_enable(q, wr, req);
+		fill_enable(q, wr, index, req);
 		return;
 	}
 	if (req->op == SHCA_OP_NOP)
@@ -404,14 +398,14 @@ static void fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, struc
 /* One request that was reserved. */
 static int post_one(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
-	struct shca_seg segs[MAX_TASK_SGE + 4];	/* an atomic's operands */
+	struct shca_seg segs[SHCA_EXP_SEGS];
 	struct shca_req req;
 
-	fill(q, wr, &req, segs);
+	shca_exp_fill(q, wr, NULL, &req, segs);
 	return shca_submit(thr, q, wr->wr_id, &req);
 }
 
-static void run_posted(struct shca_thread *thr, struct shca_user_qp *q)
+void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	if (atomic_load(&q->sh->shared))
 		shca_kick_later(thr, q);
@@ -425,14 +419,14 @@ static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ib
 
 	for (; wr; wr = wr->next) {
 		*bad = wr;
-		rc = check(q, wr);
+		rc = shca_exp_check(q, wr);
 		if (rc)
 			break;
 		/* what was posted before may only have to run */
 		if (!shca_send_room(q) && q->defer_kick)
-			run_posted(thr, q);
+			shca_run_posted(thr, q);
 		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
-		rc = shca_send_room(q) ? reserve(q, wr, false) : ENOMEM;
+		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, false) : ENOMEM;
 		if (!rc)
 			rc = post_one(thr, q, wr);
 		if (rc)
@@ -446,7 +440,7 @@ int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 	struct shca_user_qp *q = lqp_of(qp);
 	struct shca_context *c = context_of(q);
 	struct shca_thread *thr = shca_thread_get(q->m);
-	bool cross = takes_cross(q);
+	bool cross = shca_takes_cross(q);
 
 	*bad = wr;
 	if (!thr)
@@ -461,7 +455,7 @@ int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 	q->defer_kick = false;
 	if (cross) {
 		pthread_mutex_unlock(&c->cross);
-		run_posted(thr, q);
+		shca_run_posted(thr, q);
 	}
 	shca_leave(thr);
 	shca_unlock(&q->lock);
@@ -538,7 +532,7 @@ static int count_task(struct ibv_exp_task *task)
 		return rq->task.n > rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head)) ? ENOMEM : 0;
 	}
 	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
-		int rc = check(q, wr);
+		int rc = shca_exp_check(q, wr);
 		if (rc)
 			return rc;
 		q->task.n++;
@@ -561,7 +555,7 @@ static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
 			continue;
 		*bad = t;
 		for (struct ibv_exp_send_wr *wr = t->item.send_wr; wr && !rc; wr = wr->next) {
-			rc = reserve(lqp_of(t->item.qp), wr, true);
+			rc = shca_exp_reserve(lqp_of(t->item.qp), wr, true);
 			lqp_of(t->item.qp)->task.reserved++;
 		}
 	}

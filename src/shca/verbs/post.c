@@ -299,7 +299,8 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, ui
 		return direct_failed(thr, q, wr_id, req, status);
 	shca_count_direct(q, req->len);
 	if (req->flags & SHCA_WQE_SIGNALED)
-		shca_complete_send(thr, q->sh, take_position(q, wr_id, true), req->op, status, req->len);
+		shca_complete_send(thr, q->sh, take_position(q, wr_id, true), shca_completes_as(req->flags, req->op), status,
+				   req->len);
 	/* nothing is running: the reaper must not take a step of long ago for one that was interrupted */
 	shca_step_to(q->sh, SHCA_STEP_NONE);
 	if (thr->todo_n)

@@ -31,5 +31,31 @@ struct ibv_exp_send_wr;
 struct ibv_exp_task;
 int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad);
 int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad);
+/* The same by steps, for raw.c. Such a queue's posts may concern several queues: they hold the context's cross, taken before the
+ * queue's lock. */
+bool shca_takes_cross(const struct shca_user_qp *q);
+/* What is wrong with the request itself, whatever is posted before it. 0 or an errno value. */
+int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr);
+/* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
+ * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
+int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list);
+/* What was checked and reserved, as the engine sees it. index: the absolute one of a WAIT or ENABLE; NULL: it counts from the
+ * base. segs: SHCA_EXP_SEGS of them, an atomic's operands included. */
+#define SHCA_EXP_SEGS (SHCA_MAX_SGE + 4)
+void shca_exp_fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req,
+		   struct shca_seg *segs);
+/* Runs what was submitted with q->defer_kick set. */
+void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q);
+/* raw.c: a raw WQE of a ConnectX. Refuses one that shca_submit_raw would not take. 0 or an errno value. The WQE's length,
+ * which only a sound one has. */
+int shca_check_raw(struct shca_user_qp *q, const uint8_t *wqe);
+static inline uint32_t shca_raw_bytes(const uint8_t *wqe)
+{
+	return (wqe[7] & 0x3fu) * 16;
+}
+#define SHCA_RAW_MAX (63 * 16)
+/* Behind that, and under the locks: as shca_exp_reserve and shca_submit. */
+int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe);
+int shca_submit_raw(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const uint8_t *wqe);
 
 #endif

@@ -10,6 +10,9 @@
 #include "shca/verbs/plain.h"
 #include "shca/verbs/post.h"
 
+/* In place of an operation, of a raw WQE: its bytes stand in the place of inline data. */
+#define OP_RAW 0xff
+
 /* One request of the list; segments, then inline bytes, follow. Pointers are set at submission: the list may move. */
 struct shca_build {
 	struct shca_req req;
@@ -33,7 +36,9 @@ static inline char *inline_of(struct shca_user_qp *q, struct shca_build *b)
 
 static inline size_t stride_of(const struct shca_user_qp *q)
 {
-	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + q->max_inline + 15) & ~(size_t)15;
+	size_t bytes = q->takes_raw && q->max_inline < SHCA_RAW_MAX ? SHCA_RAW_MAX : q->max_inline;
+
+	return (sizeof(struct shca_build) + q->max_sge * sizeof(struct shca_seg) + bytes + 15) & ~(size_t)15;
 }
 
 static inline struct shca_build *build_at(struct shca_user_qp *q, uint32_t i)
@@ -84,6 +89,16 @@ static inline __attribute__((always_inline)) bool write_plain(struct shca_thread
 	return shca_window_write(thr, q, aim, &all, 1, req->len, inside);
 }
 
+static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, struct shca_build *b)
+{
+	if (may_be_plain(q, &b->req) && write_plain(thr, q, b, true))
+		return 0;
+	b->req.sge = segs_of(b);
+	if (b->req.flags & SHCA_WQE_INLINE)
+		point_inline(q, b);
+	return shca_submit(thr, q, b->wr_id, &b->req);
+}
+
 static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 {
 	struct shca_thread *thr = shca_thread_get(q->m);
@@ -96,17 +111,76 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 		rc = ENOMEM;
 	if (!rc) {
 		shca_enter_in(thr, shca_peer_inside(q->sh));
-		for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
-			struct shca_build *b = build_at(q, i);
-			if (may_be_plain(q, &b->req) && write_plain(thr, q, b, true))
-				continue;
-			b->req.sge = segs_of(b);
-			if (b->req.flags & SHCA_WQE_INLINE)
-				point_inline(q, b);
-			rc = shca_submit(thr, q, b->wr_id, &b->req);
-		}
+		for (uint32_t i = 0; i < q->wr_n && !rc; i++)
+			rc = submit_built(thr, q, build_at(q, i));
 		shca_leave(thr);
 	}
+	shca_unlock(&q->lock);
+	return rc;
+}
+
+/* ---- queues that take raw WQEs: like shca_exp_post_send ------------------------------------------------------------- */
+
+static struct shca_context *context_of(const struct shca_user_qp *q)
+{
+	return shca_context_of(q->qp.context);
+}
+
+static void raw_start(struct ibv_qp_ex *ex)
+{
+	if (shca_takes_cross(lqp_of(ex)))
+		pthread_mutex_lock(&context_of(lqp_of(ex))->cross);
+	wr_start(ex);
+}
+
+static void raw_abort(struct ibv_qp_ex *ex)
+{
+	bool cross = shca_takes_cross(lqp_of(ex));
+
+	wr_abort(ex);
+	if (cross)
+		pthread_mutex_unlock(&context_of(lqp_of(ex))->cross);
+}
+
+static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
+{
+	int rc = q->wr_n > shca_send_room(q) ? ENOMEM : 0;
+
+	for (uint32_t i = 0; i < q->wr_n && !rc; i++)
+		if (build_at(q, i)->req.op == OP_RAW)
+			rc = shca_reserve_raw(q, (uint8_t *)inline_of(q, build_at(q, i)));
+	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
+		struct shca_build *b = build_at(q, i);
+		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b);
+	}
+	return rc;
+}
+
+static int raw_complete(struct ibv_qp_ex *ex)
+{
+	struct shca_user_qp *q = lqp_of(ex);
+	struct shca_thread *thr = shca_thread_get(q->m);
+	bool cross = shca_takes_cross(q);
+	int rc = q->wr_err;
+
+	if (!rc && !thr)
+		rc = ENOMEM;
+	if (rc) {
+		raw_abort(ex);
+		return rc;
+	}
+	shca_enter(thr);
+	/* what was posted before may only have to run; nothing runs while cross is held: other threads want it */
+	if (cross && q->wr_n > shca_send_room(q))
+		shca_run_posted(thr, q);
+	q->defer_kick = cross;
+	rc = submit_raws(thr, q);
+	q->defer_kick = false;
+	if (cross) {
+		pthread_mutex_unlock(&context_of(q)->cross);
+		shca_run_posted(thr, q);
+	}
+	shca_leave(thr);
 	shca_unlock(&q->lock);
 	return rc;
 }
@@ -317,6 +391,24 @@ static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t 
 		b->req.flags |= SHCA_WQE_GRH;
 }
 
+static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
+{
+	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
+	int err = q->wr_err ? q->wr_err : shca_check_raw(q, wqe);
+
+	if (err) {
+		q->wr_err = err;
+		q->wr_last = NULL;
+		return;
+	}
+	struct shca_build *b = new_request(&q->ex, OP_RAW, 0, 0, 0);
+	if (!b)
+		return;
+	memcpy(inline_of(q, b), wqe, shca_raw_bytes(wqe));
+	/* it is whole: no setter is about it */
+	q->wr_last = NULL;
+}
+
 #define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_OPS (UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV)
 #define RC_OPS (UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
@@ -327,11 +419,18 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 	uint64_t can = q->type == IBV_QPT_UD ? UD_OPS : q->type == IBV_QPT_UC ? UC_OPS :
 		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND || q->type == SHCA_QPT_DCI ? RC_OPS : 0;
 
-	if ((ops & ~can) || dv_flags)
+	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
 		return EOPNOTSUPP;
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
+	q->takes_raw = dv_flags & MLX5DV_QP_EX_WITH_RAW_WQE;
+	if (q->takes_raw) {
+		ex->wr_start = raw_start;
+		ex->wr_complete = raw_complete;
+		ex->wr_abort = raw_abort;
+		q->dv.wr_raw_wqe = wr_raw_wqe;
+	}
 	if (ops & IBV_QP_EX_WITH_SEND)
 		ex->wr_send = wr_send;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
