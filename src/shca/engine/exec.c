@@ -555,7 +555,7 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 	if (req->len > qp->mtu)
 		return IBV_WC_LOC_LEN_ERR;
 	if (req->op != SHCA_OP_SEND && req->op != SHCA_OP_SEND_IMM)
-		return IBV_WC_LOC_QP_OP_ERR;
+		return req->op == SHCA_OP_NOP ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR;
 	bool begun = shca_step_of(qp) != SHCA_STEP_NONE;
 	if (!begun && ud_fault(thr, &thr->m->hdr->ud_drop))
 		return IBV_WC_SUCCESS;
