@@ -14,6 +14,7 @@ static struct ibv_cq *cq;
 static char *mem;
 static struct ibv_mr *mr;
 
+static uint32_t create_flags;		/* IBV_EXP_QP_CREATE_* of what is made next */
 static struct ibv_qp *make(enum ibv_qp_type type, uint64_t dv_ops)
 {
 	struct mlx5dv_qp_init_attr dv = {
@@ -22,8 +23,8 @@ static struct ibv_qp *make(enum ibv_qp_type type, uint64_t dv_ops)
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = t.pd,
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 100},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND};
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND, .create_flags = create_flags};
 
 	return mlx5dv_create_qp(t.ctx, &a, &dv);
 }
@@ -221,6 +222,80 @@ static void calc_needs_cross(struct ibv_qp *qp)
 	CHECK(post_bytes(qp, 1, wqe) == EINVAL, "CALC on a queue that is not cross-channel");
 }
 
+/* ---- cross-channel -------------------------------------------------------------------------------------------------- */
+
+static int post_cross(struct ibv_qp *qp, enum ibv_exp_wr_opcode op, uint32_t object, uint32_t index)
+{
+	struct exp_mlx5_place at = {.qpn = qp->qp_num, .type = qp->qp_type, .object = object, .index = index};
+	struct ibv_exp_send_wr wr = {.exp_opcode = op};
+	uint8_t wqe[EXP_MLX5_WQE_MAX];
+
+	CHECK(exp_mlx5_encode(&at, &wr, wqe) == 32, "encoding");
+	return post_bytes(qp, 90, wqe);
+}
+
+/* WAIT lets what stands behind it run when so many completions were ever there; ENABLE what it enables. */
+static void wait_and_enable(void)
+{
+	struct ibv_cq *other = vt_cq(&t, 16, NULL);
+	struct ibv_exp_send_wr nop = request(IBV_EXP_WR_NOP, 0, 0);
+	uint8_t wqe[EXP_MLX5_WQE_MAX];
+
+	create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL;
+	struct ibv_qp *q = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
+	create_flags |= IBV_EXP_QP_CREATE_MANAGED_SEND;
+	struct ibv_qp *m = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
+	create_flags = 0;
+	struct ibv_qp *tick = vt_qp(&t, IBV_QPT_RC, other, NULL);
+	CHECK(q && m, "cross-channel queues");
+	vt_connect(q, q->qp_num);
+	vt_connect(m, m->qp_num);
+	vt_connect(tick, tick->qp_num);
+
+	uint32_t cqn = other->handle;
+	CHECK(!post_cross(q, IBV_EXP_WR_CQE_WAIT, cqn, 2), "WAIT for 2");
+	encode(q, &nop, wqe);
+	CHECK(!post_bytes(q, 5, wqe), "behind it");
+	vt_none(cq);
+	CHECK(!vt_recv(tick, 80, vt_sge(mr, 0, 8)) && !vt_send(tick, 81, vt_sge(mr, 8, 8), 0), "a tick");
+	vt_expect(other, 80, IBV_WC_SUCCESS);
+	vt_none(cq);
+	CHECK(!vt_recv(tick, 80, vt_sge(mr, 0, 8)) && !vt_send(tick, 81, vt_sge(mr, 8, 8), 0), "a tick");
+	vt_expect(cq, 5, IBV_WC_SUCCESS);
+	/* an index that was reached, and one that goes back */
+	CHECK(!post_cross(q, IBV_EXP_WR_CQE_WAIT, cqn, 1) && !post_bytes(q, 6, wqe), "WAIT for 1");
+	vt_expect(cq, 6, IBV_WC_SUCCESS);
+
+	encode(m, &nop, wqe);
+	for (uint64_t i = 0; i < 3; i++)
+		CHECK(!post_bytes(m, i, wqe), "managed");
+	vt_none(cq);
+	CHECK(!post_cross(q, IBV_EXP_WR_SEND_ENABLE, m->qp_num, 2), "ENABLE to 2");
+	vt_expect(cq, 0, IBV_WC_SUCCESS);
+	vt_expect(cq, 1, IBV_WC_SUCCESS);
+	vt_none(cq);
+	CHECK(!post_cross(q, IBV_EXP_WR_SEND_ENABLE, m->qp_num, 1), "what is enabled stays so");
+	vt_none(cq);
+	CHECK(!post_cross(q, IBV_EXP_WR_SEND_ENABLE, m->qp_num, 3), "ENABLE to 3");
+	vt_expect(cq, 2, IBV_WC_SUCCESS);
+	CHECK(post_cross(q, IBV_EXP_WR_SEND_ENABLE, q->qp_num, 1) == EINVAL, "ENABLE of a queue that is not managed");
+	CHECK(post_cross(q, IBV_EXP_WR_RECV_ENABLE, m->qp_num, 1) == EINVAL, "RECV_ENABLE of a queue that manages sends");
+
+	/* CALC: the sum of two elements of 16 bytes, in network order */
+	uint64_t *e = (uint64_t *)(mem + 1536);
+	struct ibv_exp_send_wr sum = request(IBV_EXP_WR_RDMA_WRITE, IBV_EXP_SEND_WITH_CALC, 1);
+	e[0] = htobe64(40);
+	e[2] = htobe64(2);
+	sge[0] = vt_sge(mr, 1536, 32);
+	sum.wr.rdma.remote_addr = (uintptr_t)(e + 8);
+	sum.wr.rdma.rkey = mr->rkey;
+	sum.op.calc.data_type = IBV_EXP_CALC_DATA_TYPE_UINT;
+	run(q, &sum);
+	CHECK(be64toh(e[8]) == 42, "CALC: %lu", (unsigned long)be64toh(e[8]));
+
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_cq(other), "destroy");
+}
+
 /* ---- what is refused ------------------------------------------------------------------------------------------------ */
 
 /* Every bit that `free` (a hex digit per 4 bits) does not have must not change. */
@@ -344,6 +419,7 @@ int main(void)
 	rdma(qp);
 	atomics(qp);
 	calc_needs_cross(qp);
+	wait_and_enable();
 	strictness(qp);
 	full(qp);
 	/* of datagrams: no address vectors */

@@ -206,8 +206,6 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
 				    struct mlx5dv_cq_init_attr *dv);
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
-/* As verbs_exp/provider.h has exp_extra_create_flags: this copy's. */
-uint32_t *shca_dv_extra_create_flags(void);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
 
 /* ---- dct.c ------------------------------------------------------------------------------------------------------ */

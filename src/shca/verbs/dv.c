@@ -58,28 +58,15 @@ static int dc_create(struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_in
 	}
 }
 
-uint32_t *shca_dv_extra_create_flags(void)
-{
-	static _Thread_local uint32_t flags;
-
-	return &flags;
-}
-
-/* As the kernel's command does for an mlx5: takes those that it knows. 0 or an errno value. */
-static int take_extra_flags(struct shca_qp_create *cr)
+/* Creation flags of a queue that takes raw WQEs: those that the kernel's write command takes for an mlx5, by the same numbers;
+ * libibverbs refuses them on the way there. */
+static uint32_t cross_flags(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
 {
 	const uint32_t can = IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV;
-	uint32_t flags = *shca_dv_extra_create_flags();
 
-	if (!flags)
+	if (!dv || !(dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS) || !(dv->send_ops_flags & MLX5DV_QP_EX_WITH_RAW_WQE))
 		return 0;
-	if (flags & ~can)
-		return shca_refuse(EINVAL, "create_qp: create flags %#x, at most %#x", flags, can);
-	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && cr->attr.srq)
-		return shca_refuse(EINVAL, "create_qp: a shared receive queue cannot be managed by one queue");
-	cr->flags |= shca_qp_flags_of(flags);
-	*shca_dv_extra_create_flags() = 0;
-	return 0;
+	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags & can : 0;
 }
 
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
@@ -89,9 +76,12 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 			       MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
 	/* where a completion is kept is no matter of the caller's here */
 	const uint32_t hints = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE;
-	struct shca_qp_create cr;
+	uint32_t cross = cross_flags(attr, dv);
+	struct ibv_qp_init_attr_ex plain = *attr;
+	struct shca_qp_create cr = {.type = 0};
 	int err;
 
+	plain.create_flags &= ~cross;
 	if (dv && ((dv->comp_mask & ~known) ||
 		   ((dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS) && (dv->create_flags & ~hints))))
 		err = shca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: comp_mask %#lx, create flags %#x",
@@ -102,19 +92,20 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 	else if (dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC))
 		err = dc_create(attr, dv, &cr);
 	else
-		err = shca_qp_create_check(attr, &cr);
+		err = shca_qp_create_check(&plain, &cr);
 	if (!err && dv && (dv->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS))
 		cr.dv_send_ops = dv->send_ops_flags;
 	/* a raw WQE's atomics have the size that it says */
 	bool raw = !err && cr.dv_send_ops & MLX5DV_QP_EX_WITH_RAW_WQE;
-	if (raw)
-		err = take_extra_flags(&cr);
-	if (raw && !err)
+	if (raw && (cross & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
+		err = shca_refuse(EINVAL, "mlx5dv_create_qp: a shared receive queue cannot be managed by one queue");
+	else if (raw)
 		err = shca_widen_atomics(ctx);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
+	cr.flags |= shca_qp_flags_of(cross);
 	struct shca_user_qp *qp = shca_qp_new(ctx, &cr);
 	if (!qp)
 		return NULL;
