@@ -61,6 +61,7 @@ void hdl_done_run(void)
 			hdl_rndv_read_all((uint32_t)(uintptr_t)p);
 			break;
 		case HDL_DONE_PEER:
+			hdl_wire_tell(p);
 			if (hdl_tp.up.peer_failed)
 				hdl_tp.up.peer_failed(((struct hdl_ep *)p)->rank, err);
 			break;

@@ -736,8 +736,10 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
 /* A message has come by a connected lane from a peer to which there is none. */
 void hdl_wire_heard(struct hdl_ep *ep);
-/* The endpoint has failed: tells the peer. */
+/* The endpoint has failed, and so its connection. */
 void hdl_wire_failed(struct hdl_ep *ep);
+/* ... tells the peer. */
+void hdl_wire_tell(struct hdl_ep *ep);
 uint64_t hdl_wire_timers(uint64_t now);
 void hdl_wire_close(struct hdl_ep *ep);
 

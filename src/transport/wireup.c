@@ -269,7 +269,9 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 		send_numbers(ep, HDL_CONN_REP);
 		return 0;
 	case HDL_CONN_SEND_REJ:
-		send_rej(ep, todo->refused.number, todo->refused.kind, -err);
+		/* an endpoint may fail while completions are taken, where nothing must be posted: hdl_wire_tell follows */
+		if (!ep->failed || m)
+			send_rej(ep, todo->refused.number, todo->refused.kind, -err);
 		return 0;
 	case HDL_CONN_SEND_RTU:
 		return send_rtu(ep);
@@ -346,7 +348,15 @@ int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
 
 void hdl_wire_heard(struct hdl_ep *ep)
 {
-	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_HEARD }, NULL, ep->failed ? -ECONNABORTED : -ECONNREFUSED);
+	if (ep->failed)
+		hdl_wire_tell(ep);
+	else
+		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_HEARD }, NULL, -ECONNREFUSED);
+}
+
+void hdl_wire_tell(struct hdl_ep *ep)
+{
+	send_rej(ep, ep->conn.number, HDL_QUEUE_NONE, ECONNABORTED);
 }
 
 void hdl_wire_failed(struct hdl_ep *ep)

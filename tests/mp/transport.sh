@@ -98,6 +98,12 @@ for kind in "" rc xrc dc ud; do
 		*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death $mode: $out"; failed=1 ;;
 		esac
 	done
+	# one that gives the connection up tells the other
+	out=$(HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" fails 2>&1)
+	case $out in
+	*'connection to rank 0 failed: that rank has met an error'*'told of rank 0, which lives, then refused'*) ;;
+	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death fails: $out"; failed=1 ;;
+	esac
 	out=$(HEDDLE_TRANSPORT=$kind HEDDLE_UD_TIMEOUT=200ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" stop 2>&1)
 	case $out in
 	'the stopped rank answers') ;;

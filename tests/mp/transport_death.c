@@ -6,6 +6,7 @@
  *     (none)   rank 0 goes on sending
  *     waits    it has nothing to send, and sleeps
  *     unknown  it goes on sending, and is not on the peer's host, as far as it knows
+ *     fails    rank 0 lives and gives rank 1 up, which must be told
  *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
  */
 #include <errno.h>
@@ -90,6 +91,26 @@ static int stopped(int peer)
 	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
 }
 
+/* Rank 0 meets an error on its side of the connection. Does not return. */
+static void gives_up(int peer)
+{
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 0) {
+		signal(SIGTERM, SIG_DFL);
+		hdl_ep_fail(hdl_ep(peer), -EIO);
+		for (;;)
+			turn(&idle);
+	}
+	while (dead < 0)
+		turn(&idle);
+	struct hdl_send s = { .done = sent };
+	int again = hdl_ep_send(hdl_ep(peer), 1, 2, false, "x", 1, &s);
+	fprintf(stderr, "told of rank %d, which lives, then %s\n", dead, again < 0 ? "refused" : "accepted");
+	fflush(NULL);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
@@ -107,6 +128,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "stop"))
 		return stopped(peer);
+	if (!strcmp(mode, "fails"))
+		gives_up(peer);
 	if (hdl_job.rank == 1) {
 		if (!strcmp(mode, "waits"))
 			usleep(100000);
