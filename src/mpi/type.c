@@ -201,32 +201,24 @@ static int get_size(const char *call, MPI_Datatype datatype, MPI_Count *size)
 	return MPI_SUCCESS;
 }
 
-int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size)
-{
-	HDL_NO_LOCK;
-	return get_size("MPI_Type_size_c", datatype, size);
-}
-HDL_PROFILED(Type_size_c);
+/* What does not fit the form's count is MPI_UNDEFINED. */
+#define FORM(_c, Count, most)									\
+int PMPI_Type_size##_c(MPI_Datatype datatype, Count *size)					\
+{												\
+	HDL_NO_LOCK;										\
+	MPI_Count n = 0;									\
+	int rc = get_size("MPI_Type_size" #_c, datatype, size ? &n : NULL);			\
+												\
+	if (!rc)										\
+		*size = n > most ? MPI_UNDEFINED : (Count)n;					\
+	return rc;										\
+}												\
+HDL_PROFILED(Type_size##_c);
 
-int PMPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size)
-{
-	HDL_NO_LOCK;
-	return get_size("MPI_Type_size_x", datatype, size);
-}
-HDL_PROFILED(Type_size_x);
-
-int PMPI_Type_size(MPI_Datatype datatype, int *size)
-{
-	HDL_NO_LOCK;
-	MPI_Count n = 0;
-	int rc = get_size("MPI_Type_size", datatype, size ? &n : NULL);
-
-	if (rc)
-		return rc;
-	*size = n > INT_MAX ? MPI_UNDEFINED : (int)n;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Type_size);
+FORM(, int, INT_MAX)
+FORM(_c, MPI_Count, INT64_MAX)
+FORM(_x, MPI_Count, INT64_MAX)
+#undef FORM
 
 static int get_extent(const char *call, MPI_Datatype datatype, bool true_one, MPI_Count *lb, MPI_Count *extent)
 {
@@ -245,47 +237,26 @@ static int get_extent(const char *call, MPI_Datatype datatype, bool true_one, MP
 
 _Static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count), "an address is a count");
 
-int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_extent", datatype, false, (MPI_Count *)lb, (MPI_Count *)extent);
-}
-HDL_PROFILED(Type_get_extent);
+#define FORM(_c, Count)										\
+int PMPI_Type_get_extent##_c(MPI_Datatype datatype, Count *lb, Count *extent)			\
+{												\
+	HDL_NO_LOCK;										\
+	return get_extent("MPI_Type_get_extent" #_c, datatype, false, (MPI_Count *)lb, (MPI_Count *)extent);	\
+}												\
+HDL_PROFILED(Type_get_extent##_c);								\
+												\
+int PMPI_Type_get_true_extent##_c(MPI_Datatype datatype, Count *true_lb, Count *true_extent)	\
+{												\
+	HDL_NO_LOCK;										\
+	return get_extent("MPI_Type_get_true_extent" #_c, datatype, true, (MPI_Count *)true_lb,	\
+			  (MPI_Count *)true_extent);						\
+}												\
+HDL_PROFILED(Type_get_true_extent##_c);
 
-int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_extent_c", datatype, false, lb, extent);
-}
-HDL_PROFILED(Type_get_extent_c);
-
-int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_extent_x", datatype, false, lb, extent);
-}
-HDL_PROFILED(Type_get_extent_x);
-
-int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_true_extent", datatype, true, (MPI_Count *)true_lb, (MPI_Count *)true_extent);
-}
-HDL_PROFILED(Type_get_true_extent);
-
-int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_true_extent_c", datatype, true, true_lb, true_extent);
-}
-HDL_PROFILED(Type_get_true_extent_c);
-
-int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent)
-{
-	HDL_NO_LOCK;
-	return get_extent("MPI_Type_get_true_extent_x", datatype, true, true_lb, true_extent);
-}
-HDL_PROFILED(Type_get_true_extent_x);
+FORM(, MPI_Aint)
+FORM(_c, MPI_Count)
+FORM(_x, MPI_Count)
+#undef FORM
 
 /* ---- elements ------------------------------------------------------------------------------------------------------ */
 
@@ -302,33 +273,6 @@ static int get_elements(const char *call, const MPI_Status *status, MPI_Datatype
 	*count = hdl_type_elements(t, hdl_status_bytes(status));
 	return MPI_SUCCESS;
 }
-
-int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
-{
-	HDL_NO_LOCK;
-	MPI_Count n = 0;
-	int rc = get_elements("MPI_Get_elements", status, datatype, count ? &n : NULL);
-
-	if (rc)
-		return rc;
-	*count = n > INT_MAX ? MPI_UNDEFINED : (int)n;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Get_elements);
-
-int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
-{
-	HDL_NO_LOCK;
-	return get_elements("MPI_Get_elements_c", status, datatype, count);
-}
-HDL_PROFILED(Get_elements_c);
-
-int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count)
-{
-	HDL_NO_LOCK;
-	return get_elements("MPI_Get_elements_x", status, datatype, count);
-}
-HDL_PROFILED(Get_elements_x);
 
 static int set_elements(const char *call, MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
 {
@@ -351,26 +295,30 @@ static int set_elements(const char *call, MPI_Status *status, MPI_Datatype datat
 	return MPI_SUCCESS;
 }
 
-int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count)
-{
-	HDL_NO_LOCK;
-	return set_elements("MPI_Status_set_elements", status, datatype, count);
-}
-HDL_PROFILED(Status_set_elements);
+#define FORM(_c, Count, most)									\
+int PMPI_Get_elements##_c(const MPI_Status *status, MPI_Datatype datatype, Count *count)	\
+{												\
+	HDL_NO_LOCK;										\
+	MPI_Count n = 0;									\
+	int rc = get_elements("MPI_Get_elements" #_c, status, datatype, count ? &n : NULL);	\
+												\
+	if (!rc)										\
+		*count = n > most ? MPI_UNDEFINED : (Count)n;					\
+	return rc;										\
+}												\
+HDL_PROFILED(Get_elements##_c);									\
+												\
+int PMPI_Status_set_elements##_c(MPI_Status *status, MPI_Datatype datatype, Count count)	\
+{												\
+	HDL_NO_LOCK;										\
+	return set_elements("MPI_Status_set_elements" #_c, status, datatype, count);		\
+}												\
+HDL_PROFILED(Status_set_elements##_c);
 
-int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
-{
-	HDL_NO_LOCK;
-	return set_elements("MPI_Status_set_elements_c", status, datatype, count);
-}
-HDL_PROFILED(Status_set_elements_c);
-
-int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count)
-{
-	HDL_NO_LOCK;
-	return set_elements("MPI_Status_set_elements_x", status, datatype, count);
-}
-HDL_PROFILED(Status_set_elements_x);
+FORM(, int, INT_MAX)
+FORM(_c, MPI_Count, INT64_MAX)
+FORM(_x, MPI_Count, INT64_MAX)
+#undef FORM
 
 /* ---- what a type was made of (section 5.1.13) ---------------------------------------------------------------------- */
 
