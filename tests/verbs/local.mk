@@ -101,3 +101,10 @@ TESTS += tests/verbs/files.sh tests/verbs/strangers.sh
 EXTRA_DIST += tests/verbs/files.sh tests/verbs/strangers.sh
 tests_verbs_files_SOURCES = tests/verbs/files.c
 tests_verbs_files_LDFLAGS = $(NOWRAP)
+
+# What --debug says.
+check_PROGRAMS += tests/verbs/said
+TESTS += tests/verbs/said
+tests_verbs_said_SOURCES = tests/verbs/said.c tests/verbs/vt.h
+tests_verbs_said_LDADD = $(verbs_ldadd)
+tests_verbs_said_LDFLAGS = $(NOWRAP)

@@ -64,7 +64,7 @@ static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 }
 
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
-int shca_refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 
 /* ---- device.c ----------------------------------------------------------------------------------------------- */
 

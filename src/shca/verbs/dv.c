@@ -118,8 +118,13 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
 				    struct mlx5dv_cq_init_attr *dv)
 {
-	if (dv && dv->comp_mask) {
+	if (dv && (dv->comp_mask & ~(uint64_t)MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE)) {
 		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_create_cq: comp_mask %#lx", (unsigned long)dv->comp_mask);
+		return NULL;
+	}
+	/* nothing shows how large an entry is, so a size that the hardware has is as good as the other */
+	if (dv && (dv->comp_mask & MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE) && dv->cqe_size != 64 && dv->cqe_size != 128) {
+		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %u bytes; they have 64 or 128", dv->cqe_size);
 		return NULL;
 	}
 	return shca_create_cq_ex(ctx, attr);

@@ -179,11 +179,15 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	int op = op_of(wr->exp_opcode), rc;
 
-	if (op < 0 || !q->ready)
-		return EINVAL;
+	if (op < 0)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d", (int)wr->exp_opcode);
+	if (!q->ready)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: queue pair %#x is in state %d, which takes no sends", q->qp.qp_num,
+				   (int)shca_qp_state(q));
 	if (is_cross(op)) {
 		if (!shca_takes_cross(q))
-			return EINVAL;
+			return shca_refuse(EINVAL, "ibv_exp_post_send: WAIT or ENABLE on queue pair %#x, which was not made for them "
+					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)", q->qp.qp_num);
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
 			       wr->task.cqe_wait.cq_count > 0 ? 0 : EINVAL;
@@ -191,11 +195,15 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
 		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
 			return EINVAL;
-		return t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV) ? 0 : EINVAL;
+		if (!(t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV)))
+			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which is not managed",
+					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
+		return 0;
 	}
 	/* only now: a WAIT or ENABLE has no data, whatever its list says */
 	if (op != SHCA_OP_NOP && (uint32_t)wr->num_sge > q->max_sge)
-		return EINVAL;
+		return shca_refuse(EINVAL, "ibv_exp_post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num,
+				   q->max_sge);
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC) {
 		rc = check_calc(q, wr, op);
 		if (rc)
@@ -206,8 +214,12 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 	if (q->type == SHCA_QPT_DCI && !wr->dc.ah && op != SHCA_OP_NOP)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: a request of a DC initiator has no dc.ah");
 	if (!shca_op_allowed(q, (uint8_t)op) || (q->type == IBV_QPT_UD && op != SHCA_OP_NOP && !wr->wr.ud.ah))
-		return EINVAL;
-	return !is_inline(wr, op) || inline_bytes(wr) <= q->max_inline ? 0 : EINVAL;
+		return shca_refuse(EINVAL, "ibv_exp_post_send: opcode %d on queue pair %#x of type %u%s", (int)wr->exp_opcode, q->qp.qp_num,
+				   q->type, q->type == IBV_QPT_UD && !wr->wr.ud.ah ? ", without address handle" : "");
+	if (is_inline(wr, op) && inline_bytes(wr) > q->max_inline)
+		return shca_refuse(EINVAL, "ibv_exp_post_send: %lu bytes inline, queue pair %#x was made for %u",
+				   (unsigned long)inline_bytes(wr), q->qp.qp_num, q->max_inline);
+	return 0;
 }
 
 /* ---- what requests count ------------------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shca/verbs/device.h"
+#include "shca/verbs/control.h"
 #include "shca/verbs/plain.h"
 #include "shca/verbs/post.h"
 
@@ -312,9 +312,11 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, ui
 int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req)
 {
 	if (unlikely(!q->ready))
-		return EINVAL;
+		return shca_refuse(EINVAL, "post to queue pair %#x: it is in state %d, and takes sends from RTS on (one that is SQD, SQE or in error, too)",
+				   q->qp.qp_num, (int)shca_qp_state(q));
 	if (unlikely(full(q)))
-		return ENOMEM;
+		return shca_refuse(ENOMEM, "post to queue pair %#x: all %u requests that it was made for are outstanding; poll its CQ (an "
+				   "unsignaled request is done when a later signaled one is)", q->qp.qp_num, q->max_wr);
 	if (q->sq_sig_all)
 		req->flags |= SHCA_WQE_SIGNALED;
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
@@ -478,13 +480,18 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 	}
 }
 
+static __attribute__((noinline, cold)) int too_short(const struct shca_req *req)
+{
+	return shca_refuse(EINVAL, "post_send: an atomic's result has 8 bytes, its segments have %u", req->len);
+}
+
 static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shca_req *req, struct shca_seg *segs)
 {
 	if (unlikely((unsigned)wr->opcode >= sizeof(op_of) || !op_of[wr->opcode] ||
 		     !shca_op_allowed(q, op_of[wr->opcode] - 1)))
-		return EINVAL;
+		return shca_refuse(EINVAL, "post_send: opcode %d on queue pair %#x of type %u", wr->opcode, q->qp.qp_num, q->type);
 	if (unlikely((uint32_t)wr->num_sge > q->max_sge))
-		return EINVAL;
+		return shca_refuse(EINVAL, "post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num, q->max_sge);
 	req->op = op_of[wr->opcode] - 1;
 	/* SIGNALED 2, SOLICITED 4, FENCE 1 of verbs are our 1, 4, 2 */
 	req->flags = (wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
@@ -505,7 +512,8 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 			inline_list(wr->sg_list, wr->num_sge, segs, &req->len);
 		}
 		if (unlikely(req->len > q->max_inline))
-			return EINVAL;
+			return shca_refuse(EINVAL, "post_send: %u bytes inline, queue pair %#x was made for %u", req->len, q->qp.qp_num,
+					   q->max_inline);
 		req->flags |= SHCA_WQE_INLINE;
 	} else {
 		bool write = req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA;
@@ -518,14 +526,14 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 			req->arg[0] = wr->wr.atomic.compare_add;
 			req->arg[1] = wr->wr.atomic.swap;
 			if (req->len < 8)
-				return EINVAL;
+				return too_short(req);
 		}
 		return 0;
 	}
 	if (q->type == IBV_QPT_UD) {
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
 		if (!ah)
-			return EINVAL;
+			return shca_refuse(EINVAL, "post_send: a UD request without address handle");
 		req->dqpn = shca_destination(ah, wr->wr.ud.remote_qpn);
 		req->qkey = wr->wr.ud.remote_qkey;
 		if (ah->attr.is_global)
@@ -535,14 +543,14 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 	if (q->type == IBV_QPT_XRC_SEND)
 		req->dqpn = wr->qp_type.xrc.remote_srqn;
 	else if (q->type == SHCA_QPT_DCI)
-		return EINVAL;		/* a destination needs mlx5dv_wr_set_dc_addr */
+		return shca_refuse(EINVAL, "post_send on a DC initiator: only mlx5dv_wr_set_dc_addr names a target");
 	if (req->op == SHCA_OP_CAS || req->op == SHCA_OP_FAA) {
 		req->raddr = wr->wr.atomic.remote_addr;
 		req->rkey = wr->wr.atomic.rkey;
 		req->arg[0] = wr->wr.atomic.compare_add;
 		req->arg[1] = wr->wr.atomic.swap;
 		if (req->len < 8)
-			return EINVAL;
+			return too_short(req);
 	}
 	return 0;
 }
@@ -750,9 +758,9 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 	for (; wr; wr = wr->next) {
 		int rc = 0;
 		if (unlikely((uint32_t)wr->num_sge > rq->max_sge))
-			rc = EINVAL;
+			rc = shca_refuse(EINVAL, "post_recv: %d segments, the queue was made for %u", wr->num_sge, rq->max_sge);
 		else if (unlikely(rq->fifo_tail - rq->fifo_head <= rq->size - rq->max_wr))
-			rc = ENOMEM;
+			rc = shca_refuse(ENOMEM, "post_recv: all %u receives that the queue was made for are posted", rq->max_wr);
 		if (unlikely(rc)) {
 			*bad = wr;
 			return rc;
@@ -791,7 +799,9 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 	if (unlikely(!shca_takes_receives(q))) {
 		*bad = wr;
-		return EINVAL;
+		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num,
+				   q->srq ? "it has a shared receive queue" : !q->rq ? "its type has no receive queue" :
+				   "it is in RESET: receives are posted from INIT on");
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
 	if (unlikely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR)) {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shca/verbs/device.h"
+#include "shca/verbs/control.h"
 #include "shca/verbs/plain.h"
 #include "shca/verbs/post.h"
 
@@ -108,7 +108,8 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 		rc = ENOMEM;
 	/* all or nothing */
 	if (!rc && q->wr_n > shca_send_room(q))
-		rc = ENOMEM;
+		rc = shca_refuse(ENOMEM, "wr_complete: %u requests, queue pair %#x has room for %u of %u", q->wr_n, q->qp.qp_num,
+				 (unsigned)shca_send_room(q), q->max_wr);
 	if (!rc) {
 		shca_enter_in(thr, shca_peer_inside(q->sh));
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++)
@@ -249,7 +250,7 @@ static inline struct shca_build *current(struct shca_user_qp *q)
 {
 	if (unlikely(!q->wr_last)) {
 		if (!q->wr_err)
-			q->wr_err = EINVAL;	/* a setter without a request */
+			q->wr_err = shca_refuse(EINVAL, "wr_set_*: no request was begun by one of wr_send, wr_rdma_write, ...");
 		return NULL;
 	}
 	return q->wr_last;
@@ -313,7 +314,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	if (!b)
 		return;
 	if (n > q->max_sge) {
-		q->wr_err = EINVAL;
+		q->wr_err = shca_refuse(EINVAL, "wr_set_sge_list: %zu segments, queue pair %#x was made for %u", n, q->qp.qp_num, q->max_sge);
 		return;
 	}
 	bool write = b->req.op >= SHCA_OP_READ && b->req.op <= SHCA_OP_MASKED_FAA;
@@ -339,7 +340,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	char *to = inline_of(q, b);
 	for (size_t i = 0; i < n; i++) {
 		if (unlikely(list[i].length > q->max_inline - total)) {
-			q->wr_err = EINVAL;
+			q->wr_err = shca_refuse(EINVAL, "wr_set_inline_data: %zu bytes or more, queue pair %#x was made for %u",
+						total + list[i].length, q->qp.qp_num, q->max_inline);
 			return;
 		}
 		shca_copy_small(to + total, list[i].addr, list[i].length);
