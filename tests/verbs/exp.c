@@ -234,6 +234,29 @@ static void receives(void)
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
 }
 
+/* In error all receives are flushed, enabled or not: nobody will enable those that were not. */
+static void receives_of_a_failed_queue(void)
+{
+	struct ibv_qp *m = make(CROSS | IBV_EXP_QP_CREATE_MANAGED_RECV, 16, cq), *q = loop(CROSS, 16);
+	struct ibv_exp_send_wr en = enable(m, 1);
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct ibv_sge s = vt_sge(mr, 1024, 8);
+
+	vt_connect(m, m->qp_num);
+	for (int i = 0; i < 3; i++)
+		CHECK(!vt_recv(m, 50 + i, s), "receive %d", i);
+	en.exp_opcode = IBV_EXP_WR_RECV_ENABLE;
+	CHECK(!post(q, &en, 1), "RECV_ENABLE of one");
+	vt_none(cq);
+	CHECK(!ibv_modify_qp(m, &error, IBV_QP_STATE), "to the state of error");
+	for (int i = 0; i < 3; i++)
+		vt_expect(cq, 50 + i, IBV_WC_WR_FLUSH_ERR);
+	CHECK(!vt_recv(m, 53, s), "a receive in the state of error");
+	vt_expect(cq, 53, IBV_WC_WR_FLUSH_ERR);
+	vt_none(cq);
+	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
+}
+
 /* What strangers leave in fields that a request has no use for. */
 static void unused_fields(void)
 {
@@ -427,6 +450,7 @@ int main(void)
 	enables();
 	enables_of_a_group();
 	receives();
+	receives_of_a_failed_queue();
 	unused_fields();
 	gone();
 	no_room();

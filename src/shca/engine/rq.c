@@ -28,8 +28,9 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 	shca_async_wake(thr, rq->proc);
 }
 
-/* The next receive from position *at on: its index, and *at is its position; or what shca_rq_take returns for none. */
-static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at)
+/* The next receive from position *at on: its index, and *at is its position; or what shca_rq_take returns for none. One
+ * that is not enabled yet is none but for who flushes: nobody would enable it any more. */
+static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
 {
 	uint64_t mask, pos = *at;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
@@ -47,7 +48,7 @@ static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint6
 			pos += ahead - mask;
 			continue;
 		}
-		if (rq->managed && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
+		if (rq->managed && !flush && pos >= atomic_load_explicit(&rq->enabled, memory_order_acquire))
 			return -1;
 		if (unlikely((e & 0xffffff) > mask))
 			return SHCA_RQ_BROKEN;
@@ -64,7 +65,7 @@ int shca_rq_take(struct shca_thread *thr, struct shca_rq *rq, uint32_t qpn, stru
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	for (;; pos++) {
-		int index = next_posted(thr, rq, &pos);
+		int index = next_posted(thr, rq, &pos, qpn == SHCA_FLUSHER);
 		if (index < 0)
 			return index;
 		if (!shca_rwqe_take(thr, rq, shca_rwqe_at(thr, rq, (uint32_t)index), (uint32_t)index, pos, qpn, journal))
@@ -83,7 +84,7 @@ bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
 	uint64_t pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	/* a ring that cannot be right: who wants a receive of it is to learn that */
-	return next_posted(thr, rq, &pos) != -1;
+	return next_posted(thr, rq, &pos, false) != -1;
 }
 
 bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
