@@ -155,6 +155,13 @@ tests_shca_dead_letters_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_dead_letters_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_dead_letters_LDFLAGS = $(NOWRAP)
 
+# What programs do that nobody thought of.
+check_PROGRAMS += tests/shca/breakers
+TESTS += tests/shca/breakers
+tests_shca_breakers_SOURCES = tests/shca/breakers.c $(shca_rig)
+tests_shca_breakers_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_breakers_LDFLAGS = $(NOWRAP)
+
 # Death in everything but requests.
 check_PROGRAMS += tests/shca/lives
 TESTS += tests/shca/lives

@@ -500,5 +500,9 @@ void shca_cq_clean(struct shca_user_cq *cq, uint32_t qpn, struct shca_user_srq *
 			receive_polled(&srq->rq, SHCA_CQE_INDEX(w0));
 		atomic_store(&e->w0, w0 | (uint64_t)SHCA_OP_PURGED << 44);
 	}
+	/* they make room at once, not when somebody polls; but in a CQ that was overrun */
+	while (cq->ci < end && end - cq->ci <= mask + 1 && SHCA_CQE_OP(atomic_load(&cq->ring[cq->ci & mask].w0)) == SHCA_OP_PURGED)
+		cq->ci++;
+	atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 	shca_unlock(&cq->lock);
 }

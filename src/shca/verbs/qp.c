@@ -616,6 +616,15 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 	shca_leave(thr);
 }
 
+/* Completions that nobody has polled go, and receives of an SRQ with them; both may be in one CQ. */
+static void clean_cqs(struct shca_user_qp *qp)
+{
+	if (qp->scq)
+		shca_cq_clean(qp->scq, qp->sh->qpn, qp->srq);
+	if (qp->rcq && qp->rcq != qp->scq)
+		shca_cq_clean(qp->rcq, qp->sh->qpn, qp->srq);
+}
+
 /* unread: whether the queue had events that nobody has got. */
 static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unread)
 {
@@ -629,10 +638,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	}
 	stop(thr, qp, false);
 	SHCA_FAILPOINT(thr, "reset-stopped", sh, 0);
-	if (qp->scq)
-		shca_cq_clean(qp->scq, sh->qpn, NULL);
-	if (qp->rcq && qp->rcq != qp->scq)
-		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
+	clean_cqs(qp);
 	shca_lock(&qp->lock);
 	if (qp->rq == &qp->own_rq) {
 		struct shca_rq *was = qp->own_rq.sh;
@@ -870,10 +876,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	if (atomic_load(&sh->events))
 		shca_events_gone(c);
 	shca_account(m, sh);
-	if (qp->scq)
-		shca_cq_clean(qp->scq, sh->qpn, NULL);
-	if (qp->rcq && qp->rcq != qp->scq)
-		shca_cq_clean(qp->rcq, sh->qpn, qp->srq);
+	clean_cqs(qp);
 	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
 	if (qp->rq == &qp->own_rq)
 		shca_user_rq_free(m, &qp->own_rq);
