@@ -446,12 +446,108 @@ static void unpolled(void)
 	rig_leave(&r);
 }
 
+static struct ibv_qp *loop(struct rig *r, struct ibv_cq *cq, uint32_t flags, uint32_t depth)
+{
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = flags, .scq = cq, .rcq = cq, .send_wr = depth, .recv_wr = 1, .sge = 1};
+	struct ibv_qp *qp = rig_qp(r, &a);
+	struct rig_path path = {.dest_qpn = qp->qp_num, .retry_cnt = 7};
+
+	rig_init(qp);
+	rig_rtr(qp, &path);
+	rig_rts(qp, &path);
+	return qp;
+}
+
+/* One completion in what a WAIT waits for. */
+static void tick(struct rig *r, struct ibv_cq *waited)
+{
+	struct ibv_qp *qp = loop(r, waited, IBV_EXP_QP_CREATE_CROSS_CHANNEL, 1);
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+
+	CHECK(!shca_exp_post_send(qp, &nop, &bad));
+	completes(waited, IBV_WC_SUCCESS);
+	CHECK(!shca_destroy_qp(qp));
+}
+
+/* A WAIT that is refused for want of memory counts nothing: the next one waits for the first completion still. */
+static void refused_wait(void)
+{
+	struct rlimit limit = {0, RLIM_INFINITY};
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct rig r;
+
+	rig_join(&r, st->fabric);
+	CHECK(!getrlimit(RLIMIT_FSIZE, &limit));
+	struct ibv_cq *waited = rig_cq(&r, 8, NULL), *cq = rig_cq(&r, 8, NULL);
+	struct ibv_qp *qp = loop(&r, cq, IBV_EXP_QP_CREATE_CROSS_CHANNEL, 4096);
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_WAIT_EN_LAST,
+				       .task.cqe_wait = {.cq = waited, .cq_count = 1}};
+	limit.rlim_cur = 1 << 20;
+	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+	for (size_t bytes = 1 << 20; bytes >= 4096;)
+		if (!shca_buf_alloc(r.ctx, bytes))
+			bytes /= 2;
+	errno = shca_exp_post_send(qp, &wait, &bad);
+	if (errno != ENOMEM)
+		FAIL("%s: %s instead of ENOMEM", what, strerror(errno));
+	limit.rlim_cur = limit.rlim_max;
+	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+	wait.next = &nop;
+	CHECK(!shca_exp_post_send(qp, &wait, &bad));
+	tick(&r, waited);
+	completes(cq, IBV_WC_SUCCESS);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_destroy_cq(waited));
+	rig_leave(&r);
+}
+
+/* A READ whose CALC cannot be done fails, and its responder has nothing to do with that. */
+static void unsound_calc(void)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct ibv_mr *mr;
+	struct rig r;
+
+	rig_join(&r, st->fabric);
+	char *p = memory(&r, false, &mr);
+	struct ibv_cq *waited = rig_cq(&r, 8, NULL), *cq = rig_cq(&r, 8, NULL);
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .exp_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL, .scq = cq, .rcq = cq, .send_wr = 4,
+				.recv_wr = 1, .sge = 1};
+	struct ibv_qp *qp = rig_qp(&r, &a), *to = rig_qp(&r, &a);
+	struct rig_path path = {.dest_qpn = to->qp_num, .retry_cnt = 7}, back = {.dest_qpn = qp->qp_num, .retry_cnt = 7};
+	struct ibv_sge sge = {(uintptr_t)p, 32, mr->lkey};
+	struct ibv_exp_send_wr wr[2] = {
+		{.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &wr[1], .task.cqe_wait = {.cq = waited, .cq_count = 1}},
+		{.exp_opcode = IBV_EXP_WR_RDMA_READ, .exp_send_flags = IBV_EXP_SEND_WITH_CALC, .sg_list = &sge, .num_sge = 1,
+		 .wr.rdma = {(uintptr_t)p + 1024, mr->rkey},
+		 .op.calc = {.calc_op = IBV_EXP_CALC_OP_ADD, .data_type = IBV_EXP_CALC_DATA_TYPE_UINT,
+			     .data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT}},
+	}, *bad;
+
+	rig_init(qp);
+	rig_init(to);
+	rig_rtr(qp, &path);
+	rig_rts(qp, &path);
+	rig_rtr(to, &back);
+	rig_rts(to, &back);
+	CHECK(!shca_exp_post_send(qp, wr, &bad));
+	shca_wqe_at(r.m->base, rig_sh(qp), 1)->arg[0] = UINT64_MAX;
+	tick(&r, waited);
+	completes(cq, IBV_WC_LOC_QP_OP_ERR);
+	CHECK(!shca_query_qp(to, &attr, IBV_QP_STATE, &init));
+	if (attr.qp_state != IBV_QPS_RTS)
+		FAIL("%s: the responder's queue is in state %d", what, attr.qp_state);
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_qp(to) && !shca_destroy_cq(cq) && !shca_destroy_cq(waited) && !shca_dereg_mr(mr));
+	rig_leave(&r);
+}
+
 static const struct {
 	const char *name;
 	void (*play)(void);
 } cases[] = {
 	{"another-program", another_program}, {"few-descriptors", few_descriptors}, {"small-files", small_files},
 	{"stopped", stopped}, {"unpolled", unpolled}, {"room-for-one", room_for_one},
+	{"refused-wait", refused_wait}, {"unsound-calc", unsound_calc},
 };
 
 int main(int argc, char **argv)
