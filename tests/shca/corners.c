@@ -194,11 +194,6 @@ static void wait_unmet(void)
 	wait_and_completion("wait-unmet");
 }
 
-static void wait_armed(void)
-{
-	wait_and_completion("wait-armed");
-}
-
 /* Who is about to kick the queue that waits is held there: the next completion kicks it. */
 static struct ibv_qp *another;
 
@@ -219,6 +214,63 @@ static void wait_kick(void)
 	meet("kick", next_completion_kicks);
 	completes_counted();
 	CHECK(meeting.met);
+}
+
+/* Who has looked up who waits, and has kicked, is held before he says so: the completion behind looks it up as well. */
+static void wait_stopped(void)
+{
+	set_up();
+	another = queue(&r, IBV_QPT_UD, 0, cq);
+	connect_to(another, 0, 0);
+	receive(u);
+	receive(u);
+	post_wait();
+	meet("cqe-visible", next_completion_kicks);
+	completes_counted();
+	CHECK(meeting.met);
+}
+
+static struct ibv_qp *busy;
+
+/* WAITs that are met at once: the table of who waits changes several times, and both of its size are written. */
+static void many_waits(void)
+{
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
+	const struct shca_user_waits *w = &((struct shca_user_cq *)counted)->waits;
+	uint64_t changes = w->changes;
+
+	for (int i = 0; i < 100; i++)
+		CHECK(!shca_exp_post_send(busy, &wait, &bad));
+	if (w->log2 != SHCA_WAITS_LOG2_MIN || w->changes < changes + 4)
+		FAIL("the table changed %lu times, its size is 2^%u", (unsigned long)(w->changes - changes), w->log2);
+}
+
+/* Two wait for the same completion. When the first one is kicked, the table is not what it was, nor where. */
+static void wait_changed(void)
+{
+	set_up();
+	struct ibv_exp_send_wr nop = {.wr_id = 8, .exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &nop,
+				       .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
+	struct ibv_wc wc;
+	int n = 0;
+
+	struct ibv_qp *second = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
+	busy = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
+	connect_to(second, y->qp_num, 7);
+	connect_to(busy, y->qp_num, 7);
+	receive(u);
+	CHECK(!shca_exp_post_send(second, &wait, &bad));
+	wait.next->wr_id = 7;
+	CHECK(!shca_exp_post_send(x, &wait, &bad));
+	meet("kick", many_waits);
+	completes_counted();
+	CHECK(meeting.met);
+	/* without a poller's help, which would find a queue that is locked, but none that was never kicked */
+	while (shca_poll_cq(cq, 1, &wc) == 1)
+		n += wc.wr_id == 7 || wc.wr_id == 8;
+	if (n != 2)
+		FAIL("of two queues that wait for a completion %d run", n);
 }
 
 static void wait_release(void)
@@ -546,17 +598,14 @@ static void shared_queue(void)
 			FAIL("the write does not come");
 }
 
-/* No CQ names a queue that is gone. */
+/* A queue that is gone is looked up by a completion, and not found. */
 static void waiting_queue_goes(void)
 {
 	set_up();
 	post_wait();
-	shca_off off = shca_user_qp_of(x)->off;
 	CHECK(!shca_destroy_qp(x));
-	const struct shca_cq_waiters *w = &((struct shca_user_cq *)counted)->sh->waiters;
-	for (uint32_t i = 0; i < atomic_load(&w->n); i++)
-		if (w->w[i].qp == off)
-			FAIL("a CQ names a queue that is gone as one that waits for it");
+	/* nor keeps it the CQ */
+	CHECK(!shca_waits_posted((struct shca_user_cq *)counted));
 	receive(u);
 	completes_counted();
 }
@@ -877,7 +926,7 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } cases[] = {
-	{"wait-unmet", wait_unmet}, {"wait-armed", wait_armed}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
+	{"wait-unmet", wait_unmet}, {"wait-changed", wait_changed}, {"wait-stopped", wait_stopped}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes}, {"shared-queue", shared_queue},
 	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
 	{"enabled-queue-resets", enabled_queue_resets},

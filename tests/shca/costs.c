@@ -397,6 +397,117 @@ static uint64_t once_waited_on(int n)
 	return least;
 }
 
+/* n queues wait for completions of a CQ that come later, each for another one. What a completion costs meanwhile, a WAIT more, and
+ * a queue that waits and goes. The last of them wait for what has come: those run, and no other. */
+struct waiting {
+	uint64_t completion, wait, gone;
+};
+
+static void least(uint64_t *of, uint64_t took)
+{
+	*of = took < *of ? took : *of;
+}
+
+static void waited_on(int n, struct waiting *w)
+{
+	static struct ibv_qp *qp[MANY];
+	enum { TIMES = 8 };
+	struct ibv_cq *cq = rig_cq(&r, 64, NULL), *own = rig_cq(&r, 2 * MANY, NULL);
+	struct ibv_qp *nop = queue(cq, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL), *peer = queue(own, NULL, 0);
+	struct ibv_exp_send_wr done = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	struct ibv_wc wc;
+
+	*w = (struct waiting){UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	connect_both(nop, peer);
+	for (int i = 0; i < n; i++) {
+		struct rig_path p = {.dest_qpn = peer->qp_num};
+		qp[i] = queue(own, NULL, IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+		rig_rtr(qp[i], &p);
+		rig_rts(qp[i], &p);
+		wait.wr_id = (uint64_t)i;
+		wait.task.cqe_wait.cq = cq;
+		wait.task.cqe_wait.cq_count = TIMES + 1 + (n - 1 - i);
+		bool counts = i >= n - TIMES;
+		if (counts)
+			count_begin();
+		CHECK(!shca_exp_post_send(qp[i], &wait, &bad));
+		if (counts)
+			least(&w->wait, count_end());
+	}
+	for (int i = 0; i < TIMES; i++) {
+		count_begin();
+		CHECK(!shca_exp_post_send(nop, &done, &bad));
+		least(&w->completion, count_end());
+		CHECK(shca_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS && !shca_poll_cq(own, 1, &wc));
+	}
+	for (int i = n - 1; i >= n / 2; i--) {
+		CHECK(!shca_exp_post_send(nop, &done, &bad) && shca_poll_cq(cq, 1, &wc) == 1);
+		if (shca_poll_cq(own, 1, &wc) != 1 || wc.wr_id != (uint64_t)i || wc.status != IBV_WC_SUCCESS ||
+		    shca_poll_cq(own, 1, &wc))
+			FAIL("completion %d is for queue %d: queue %d runs, or more than that", TIMES + n - i, i, (int)wc.wr_id);
+	}
+	for (int i = 0; i < n; i++) {
+		bool counts = i < TIMES;
+		if (counts)
+			count_begin();
+		int err = shca_destroy_qp(qp[i]);
+		if (counts)
+			least(&w->gone, count_end());
+		CHECK(!err);
+	}
+	CHECK(!shca_destroy_qp(nop) && !shca_destroy_qp(peer) && !shca_destroy_cq(cq) && !shca_destroy_cq(own));
+}
+
+static void later(void)
+{
+	struct waiting few, many;
+
+	waited_on(FEW, &few);
+	waited_on(MANY, &many);
+	compare("a completion where queues wait for later ones", few.completion, many.completion);
+	compare("a WAIT beside others", few.wait, many.wait);
+	compare("destroy a queue that waits", few.gone, many.gone);
+}
+
+/* ---- timers ------------------------------------------------------------------------------------------------------------ */
+
+/* n queues have nobody who answers, and a timer each. What one more costs. */
+static uint64_t timers(int n)
+{
+	static struct ibv_qp *qp[MANY + 8];
+	struct ibv_cq *cq = rig_cq(&r, 2 * MANY, NULL);
+	struct ibv_qp *gone = queue(cq, NULL, 0);
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	uint64_t took = UINT64_MAX;
+
+	atomic_store(&held, 0);
+	atomic_store(&hold, 1);
+	for (int i = 0; i < n + 8; i++) {
+		struct rig_path p = {.dest_qpn = gone->qp_num, .timeout = 20, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		qp[i] = queue(cq, NULL, 0);
+		rig_rtr(qp[i], &p);
+		rig_rts(qp[i], &p);
+		if (i >= n)
+			count_begin();
+		CHECK(!shca_post_send(qp[i], &send, &bad));
+		if (i >= n)
+			least(&took, count_end());
+	}
+	atomic_store(&hold, 0);
+	for (int i = 0; i < n + 8; i++)
+		CHECK(!shca_destroy_qp(qp[i]));
+	CHECK(!shca_destroy_qp(gone) && !shca_destroy_cq(cq));
+	return took;
+}
+
+static void armed(void)
+{
+	uint64_t few = timers(FEW), many = timers(MANY);
+
+	compare("a timer beside others", few, many);
+}
+
 static void regions(void)
 {
 	uint64_t few, many;
@@ -449,7 +560,7 @@ static void memory(void)
 
 int main(void)
 {
-	alarm(100);
+	alarm(200);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	rig_virtual(&r, NULL);
 	lists();
@@ -459,6 +570,8 @@ int main(void)
 	regions();
 	uint64_t few = once_waited_on(FEW), many = once_waited_on(MANY);
 	compare("a completion where queues have waited", few, many);
+	later();
+	armed();
 	rig_virtual_leave(&r);
 	return 0;
 }

@@ -74,8 +74,6 @@ static const struct point points[] = {
 	 "an ordinary queue takes no WAIT or ENABLE"},
 	{"advanced", "advanced", M_DATA | M_CROSS, S | T3, W_REQ, 0, false, "an ordinary queue that runs at once has no head"},
 	{"wait-unmet", "wait-unmet", M(WAIT), S | T3, W_T, 0, false, "not a WAIT"},
-	{"wait-armed", "wait-armed", M(WAIT), S | T3, W_REQ, 0, false, "not a WAIT"},
-	{"wait-counted", "wait-counted", M(WAIT), S | T3, W_REQ, 0, false, "not a WAIT"},
 	{"wait-met", "wait-met", M(WAIT), S | T3, W_REQ, 0, false, "not a WAIT"},
 	{"enable-raised", "enable-raised", M(SEND_EN) | M(RECV_EN), S | T3, W_REQ, 0, false, "not an ENABLE"},
 	{"enabled", "enabled", M(SEND_EN) | M(RECV_EN), S | T3, W_REQ, 0, false, "not an ENABLE"},

@@ -41,7 +41,7 @@ struct stage {
 
 /* ---- what is scribbled over -------------------------------------------------------------------------------------- */
 
-enum object { RQ, RECEIVE, RING, CQ, UCQ, URQ, URECEIVE, URING, QP, MR, PMR, SQ, WAIT_WQE, WRITE_WQE };
+enum object { RQ, RECEIVE, RING, CQ, UCQ, URQ, URECEIVE, URING, QP, MR, PMR, SQ, WAIT_WQE, WRITE_WQE, WAITS, NOTED };
 struct field {
 	const char *name;
 	enum object object;
@@ -69,8 +69,11 @@ static const struct field fields[] = {
 	F(UCQ, shca_cq, proc, BIT(DATAGRAM), true), F(UCQ, shca_cq, tail, BIT(DATAGRAM), true),
 	F(CQ, shca_cq, ring, RECEIVES, false), F(CQ, shca_cq, log2, RECEIVES, false), F(CQ, shca_cq, proc, RECEIVES, true),
 	F(CQ, shca_cq, tail, RECEIVES, true), F(CQ, shca_cq, ci, RECEIVES, true), F(CQ, shca_cq, floor, RECEIVES, true),
-	F(CQ, shca_cq, notify, RECEIVES, true), F(CQ, shca_cq, waiters.n, RECEIVES | BIT(FOREIGN), true),
-	F(CQ, shca_cq, waiters.more, RECEIVES | BIT(FOREIGN), true), F(CQ, shca_cq, waiters.w[0].qp, RECEIVES | BIT(FOREIGN), true),
+	F(CQ, shca_cq, notify, RECEIVES, true), F(CQ, shca_cq, waits, RECEIVES | BIT(FOREIGN), true),
+	F(CQ, shca_cq, noticed, RECEIVES | BIT(FOREIGN), true), F(CQ, shca_cq, awaited, RECEIVES | BIT(FOREIGN), true),
+	F(WAITS, shca_waits, log2, BIT(FOREIGN), true), {"WAITS.first", WAITS, sizeof(struct shca_waits), 8, BIT(FOREIGN), true},
+	F(NOTED, shca_wait, count, BIT(FOREIGN), true), F(NOTED, shca_wait, qpn, BIT(FOREIGN), true),
+	F(NOTED, shca_wait, next, BIT(FOREIGN), true),
 	F(QP, shca_qp, rq, RECEIVES, false), F(QP, shca_qp, rcq, RECEIVES, false),
 	F(QP, shca_qp, proc, RECEIVES | MEMORY | BIT(GENERAL), true), F(QP, shca_qp, type, RECEIVES | MEMORY, false),
 	F(QP, shca_qp, pd, MEMORY, false), F(QP, shca_qp, dest_qpn, RECEIVES | MEMORY, false),
@@ -84,7 +87,7 @@ static const struct field fields[] = {
 	F(SQ, shca_qp, head, BIT(FOREIGN), true), F(SQ, shca_qp, dest_qpn, BIT(FOREIGN), true),
 	F(SQ, shca_qp, timeout, BIT(FOREIGN), true), F(SQ, shca_qp, step_rq, BIT(FOREIGN), true),
 	F(SQ, shca_qp, step, BIT(FOREIGN), true), F(WAIT_WQE, shca_wqe, raddr, BIT(FOREIGN), false),
-	F(WAIT_WQE, shca_wqe, dqpn, BIT(FOREIGN), false), F(WAIT_WQE, shca_wqe, arg[1], BIT(FOREIGN), true),
+	F(WAIT_WQE, shca_wqe, dqpn, BIT(FOREIGN), false),
 	F(WRITE_WQE, shca_wqe, bad, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, nsge, BIT(FOREIGN), false), F(WRITE_WQE, shca_wqe, sge[0].where, BIT(FOREIGN), false),
 	F(WRITE_WQE, shca_wqe, sge[0].lane, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, sge[0].len, BIT(FOREIGN), true),
 	F(WRITE_WQE, shca_wqe, len, BIT(FOREIGN), true), F(WRITE_WQE, shca_wqe, flags, BIT(FOREIGN), true),
@@ -105,6 +108,8 @@ static void *object_of(struct stage *s, enum object o)
 	char *base = s->b.m->base;
 	struct shca_rq *rq = shca_at(base, rig_sh(s->bq)->rq), *urq = shca_at(base, rig_sh(s->bu)->rq);
 	struct shca_qp *x = rig_sh(s->bx);
+	const struct shca_cq *cq = shca_at(base, rig_sh(s->bq)->rcq);
+	struct shca_waits *waits = shca_at(base, SHCA_WAITS_AT(cq->waits));
 
 	switch (o) {
 	case RQ: return rq;
@@ -121,6 +126,8 @@ static void *object_of(struct stage *s, enum object o)
 	case SQ: return x;
 	case WAIT_WQE: return shca_wqe_at(base, x, 0);
 	case WRITE_WQE: return shca_wqe_at(base, x, 1);
+	case WAITS: return waits;
+	case NOTED: return shca_waits_entry(waits, waits->log2, 0);
 	}
 	abort();
 }

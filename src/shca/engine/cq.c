@@ -35,38 +35,6 @@ uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_
 	}
 }
 
-shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp)
-{
-	struct shca_cq_waiters *block = &cq->waiters;
-
-	for (;;) {
-		uint32_t n = atomic_load_explicit(&block->n, memory_order_relaxed);
-		for (uint32_t i = 0; i < n; i++)
-			if (__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED) == qp)
-				return shca_off_of(m, &block->w[i]);
-		/* an entry whose queue is gone is free again */
-		for (uint32_t i = 0; i < n; i++) {
-			if (!__atomic_load_n(&block->w[i].qp, __ATOMIC_RELAXED)) {
-				__atomic_store_n(&block->w[i].qp, qp, __ATOMIC_RELEASE);
-				return shca_off_of(m, &block->w[i]);
-			}
-		}
-		if (n < SHCA_CQ_WAITERS) {
-			__atomic_store_n(&block->w[n].qp, qp, __ATOMIC_RELAXED);
-			atomic_store_explicit(&block->n, n + 1, memory_order_release);
-			return shca_off_of(m, &block->w[n]);
-		}
-		shca_off more = atomic_load_explicit(&block->more, memory_order_relaxed);
-		if (!more) {
-			more = shca_mem_alloc(m, sizeof(struct shca_cq_waiters));
-			if (!more)
-				return 0;
-			atomic_store_explicit(&block->more, more, memory_order_release);
-		}
-		block = shca_at(m->base, more);
-	}
-}
-
 static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 {
 	uint64_t w = atomic_load_explicit(&cq->notify, memory_order_relaxed), to;
@@ -83,45 +51,98 @@ static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
-/*
- * Kicks whoever is armed. A completion need not look at the entries if nobody was armed since somebody last went through all of
- * them: `waiters_kicked` is what `arms` was before that look, and is stored behind it, so whoever dies or is stopped in the middle
- * keeps nobody from looking. One that is late makes the number old, which costs a look. An entry is disarmed behind the kick
- * for the same reason, unless it was armed again since.
- */
-static void notice_waiters(struct shca_thread *thr, struct shca_cq *cq)
+/* I7: the table that the word names; NULL: there can be none. */
+static struct shca_waits *waits_at(struct shca_thread *thr, uint64_t word, uint32_t *log2)
 {
-	uint32_t blocks = 0, arms = atomic_load_explicit(&cq->waiters.arms, memory_order_acquire);
+	shca_off at = SHCA_WAITS_AT(word);
+	struct shca_waits *w = shca_at_checked(thr->m, at, sizeof(*w));
 
-	for (struct shca_cq_waiters *block = &cq->waiters;;) {
-		uint32_t n = atomic_load_explicit(&block->n, memory_order_acquire);
-		for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++) {
-			struct shca_cq_waiter *w = &block->w[i];
-			uint32_t armed = atomic_load_explicit(&w->armed, memory_order_relaxed);
-			if (!(armed & 1))
-				continue;
-			/* 0: its owner has just taken the queue away */
-			shca_off qp = __atomic_load_n(&w->qp, __ATOMIC_ACQUIRE);
-			if (qp)
-				shca_kick(thr, qp);
-			atomic_compare_exchange_strong(&w->armed, &armed, armed - 1);
+	*log2 = w ? w->log2 : 0;
+	return w && *log2 <= SHCA_WAITS_LOG2_MAX && shca_fits(thr->m, at, shca_waits_bytes(*log2)) ? w : NULL;
+}
+
+static void kick_number(struct shca_thread *thr, const struct shca_cq *cq, uint32_t qpn)
+{
+	const struct shca_qp *qp = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
+
+	/* gone since, perhaps; who waits is of the same process (whatever the queue itself says: run.c finds that) */
+	if (qp && shca_owned(thr->m, qp, cq->proc))
+		shca_kick(thr, shca_off_of(thr->m, qp));
+}
+
+/* Kicks whoever waits for one of the `n` counts behind `after`. */
+static void kick_waiting(struct shca_thread *thr, const struct shca_cq *cq, uint64_t word, uint64_t after, uint64_t n)
+{
+	uint32_t log2;
+	struct shca_waits *w = waits_at(thr, word, &log2);
+
+	if (!w)
+		return;
+	/* I7: chains that go round end. Of fewer counts than there are chains, no more than two are in one. */
+	uint32_t chains = 1u << log2, left = 2 * chains;
+	/* the chains of these counts, or all */
+	for (uint64_t i = 0; i < n && i < chains; i++) {
+		uint32_t chain = n < chains ? shca_waits_chain(after + 1 + i, log2) : (uint32_t)i;
+		uint32_t e = atomic_load_explicit(&w->first[chain], memory_order_acquire);
+		for (; e && e <= chains && left; left--) {
+			struct shca_wait *x = shca_waits_entry(w, log2, e - 1);
+			uint64_t count = atomic_load_explicit(&x->count, memory_order_acquire);
+			uint32_t qpn = atomic_load_explicit(&x->qpn, memory_order_acquire);
+			e = atomic_load_explicit(&x->next, memory_order_acquire);
+			if (count - after - 1 < n)
+				kick_number(thr, cq, qpn);
 		}
-		shca_off more = atomic_load_explicit(&block->more, memory_order_acquire);
-		/* I7: a chain that leads nowhere ends; one that goes round is longer than there are queues */
-		if (likely(!more) || ++blocks > SHCA_QP_SEG * SHCA_QP_SEGS ||
-		    !(block = shca_at_checked(thr->m, more, sizeof(*block))))
-			break;
-		SHCA_FAILPOINT(thr, "waiters-block", NULL, 0);
 	}
-	atomic_store_explicit(&cq->waiters_kicked, arms, memory_order_release);
+}
+
+static void notice_waits(struct shca_thread *thr, struct shca_cq *cq)
+{
+	uint64_t word, now, noticed;
+
+	do {
+		word = atomic_load_explicit(&cq->waits, memory_order_acquire);
+		noticed = atomic_load_explicit(&cq->noticed, memory_order_acquire);
+		now = shca_cq_count(thr, cq);
+		if (noticed >= now)
+			return;
+		kick_waiting(thr, cq, word, noticed, now - noticed);
+		SHCA_FAILPOINT(thr, "waits-kicked", NULL, 0);
+	} while (atomic_load_explicit(&cq->waits, memory_order_acquire) != word);
+	shca_raise(&cq->noticed, now);
+}
+
+/* A CQ in error: nothing comes that anybody could wait for. */
+static void kick_all_waiting(struct shca_thread *thr, struct shca_cq *cq)
+{
+	uint64_t word;
+
+	do {
+		word = atomic_load_explicit(&cq->waits, memory_order_acquire);
+		kick_waiting(thr, cq, word, 0, UINT64_MAX);
+	} while (atomic_load_explicit(&cq->waits, memory_order_acquire) != word);
+}
+
+void shca_cq_expect(struct shca_thread *thr, struct shca_cq *cq)
+{
+	uint64_t next = atomic_load_explicit(&cq->tail, memory_order_relaxed) + 1;
+	uint32_t log2;
+	struct shca_waits *w = waits_at(thr, atomic_load_explicit(&cq->waits, memory_order_acquire), &log2);
+	uint32_t e = w ? atomic_load_explicit(&w->first[shca_waits_chain(next, log2)], memory_order_acquire) : 0;
+
+	if (!e || e > 1u << log2)
+		return;
+	struct shca_wait *x = shca_waits_entry(w, log2, e - 1);
+	const struct shca_qp *qp = shca_number_get(thr->m, atomic_load_explicit(&x->qpn, memory_order_relaxed), SHCA_KIND_QP);
+	/* hints: they fault nowhere */
+	if (qp && atomic_load_explicit(&x->count, memory_order_relaxed) == next)
+		lines_fetch_own(&qp->lock);
 }
 
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
 {
 	notify(thr, cq, solicited);
-	if (atomic_load_explicit(&cq->waiters.arms, memory_order_relaxed) !=
-	    atomic_load_explicit(&cq->waiters_kicked, memory_order_relaxed))
-		notice_waiters(thr, cq);
+	if (shca_cq_awaited(cq))
+		notice_waits(thr, cq);
 }
 
 bool shca_cq_push(struct shca_thread *thr, struct shca_cq *cq, const struct shca_cqe_in *in)
@@ -146,17 +167,8 @@ void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq)
 		if (rq->cq == off)
 			atomic_compare_exchange_strong(&rq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
 	}
-	/* who waits for it would wait for ever */
-	notice_waiters(thr, cq);
+	kick_all_waiting(thr, cq);
 	shca_async_wake(thr, cq->proc);
-}
-
-static void raise_floor(struct shca_cq *cq, uint64_t to)
-{
-	uint64_t floor = atomic_load(&cq->floor);
-
-	while (floor < to && !atomic_compare_exchange_weak(&cq->floor, &floor, to))
-		;
 }
 
 /* Whether there is room at position pos, where no completion was a moment ago; if not, the CQ is in error. */
@@ -169,11 +181,11 @@ static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 		return true;
 	/* another may have filled it, and the consumer gone further */
 	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
-		raise_floor(cq, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
+		shca_raise(&cq->floor, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
 		return true;
 	}
 	bool first = atomic_compare_exchange_strong(&cq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
-	raise_floor(cq, SHCA_CQ_NO_ROOM);
+	shca_raise(&cq->floor, SHCA_CQ_NO_ROOM);
 	if (first) {
 		SHCA_FAILPOINT(thr, "cq-overrun", NULL, 0);
 		shca_cq_fail_users(thr, cq);

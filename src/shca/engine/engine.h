@@ -5,7 +5,7 @@
  *
  *   exec.c   one request: finds the responder, checks, moves data, completes
  *   run.c    queues: lock, kick, drain, WAIT and ENABLE, stalls and timers
- *   cq.c     completions appear; waiters and sleepers are noticed
+ *   cq.c     completions appear; who waits or sleeps is noticed
  *   rq.c     receives are posted, taken, returned
  *   atomic.c atomic operations on memory
  *   copy.c   lanes
@@ -143,6 +143,14 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);
 	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&(m)->procs[slot].qp_list), sizeof(*qp)); qp;    \
 	     qp = shca_at_checked(m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
 
+static inline void shca_raise(_Atomic uint64_t *word, uint64_t value)
+{
+	uint64_t old = atomic_load(word);
+
+	while (old < value && !atomic_compare_exchange_weak(word, &old, value))
+		;
+}
+
 /* cq.c */
 struct shca_cqe_in {
 	uint32_t qpn, index;		/* index: 15 bits */
@@ -166,9 +174,9 @@ static inline uint64_t shca_cqe_w0(uint8_t op, uint8_t status, uint32_t index, u
 	return (uint64_t)(op & 31) << 44 | (uint64_t)(status & 31) << 39 | (uint64_t)(index & 0x7fff) << 24 | (qpn & 0xffffff);
 }
 uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos);
-/* Sees to it that qp is in cq's waiter list; returns the entry's offset, 0 with ENOMEM. The owner's, at post. */
-shca_off shca_cq_add_waiter(struct shca_member *m, struct shca_cq *cq, shca_off qp);
-/* After a death: looks at armed and waiters again, as the dead producer may not have. */
+/* A queue that waits for the next completion will run then: its lock is fetched meanwhile. */
+void shca_cq_expect(struct shca_thread *thr, struct shca_cq *cq);
+/* After a death: tells whoever is to be told again, as the dead producer may not have. */
 void shca_cq_notice_again(struct shca_thread *thr, struct shca_cq *cq);
 /* Whether a completion of (qpn, index) is in cq at or behind position `from` (low 32 bits), which was free when it was
  * journaled. 1: it is; 0: it is not; -1: the ring went round since, it may have been and be overwritten. */
@@ -249,10 +257,16 @@ static inline bool shca_cq_fill(const struct shca_cq_spot *s, uint64_t w0, uint6
 
 	return __sync_bool_compare_and_swap((unsigned __int128 *)s->e, old, new);
 }
+/* Whether a count is awaited that nobody has looked up. Behind the completion: see shca_cq_placed. */
+static inline bool shca_cq_awaited(const struct shca_cq *cq)
+{
+	return unlikely(atomic_load_explicit(&cq->noticed, memory_order_relaxed) <
+			atomic_load_explicit(&cq->awaited, memory_order_acquire));
+}
 /* Who is to be told of a completion: the channel, queues that wait. */
 void shca_cq_notice(struct shca_thread *thr, struct shca_cq *cq, bool solicited);
-/* It is there. The CAS that made it visible is a full fence; it pairs with the fence between "armed = 1" and the second
- * look in shca_req_notify_cq and in a WAIT (run.c). */
+/* It is there. The CAS that made it visible is a full fence; it pairs with the one between arming and the second look in
+ * shca_req_notify_cq, and with that between the note of a WAIT (verbs/waits.c) and its second look (run.c). */
 static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, bool solicited)
 {
 	/* release: whoever begins at the hint relies on the slots below */
@@ -260,9 +274,7 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	if (((pos + 1) & (SHCA_LINE / sizeof(struct shca_cqe) - 1)) == 0)
 		__builtin_prefetch(&shca_cq_ring(thr, cq)[(pos + 1) & ((1ull << cq->log2) - 1)]);
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
-	/* the first block of waiters is full before there is another */
-	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED ||
-		     atomic_load_explicit(&cq->waiters.n, memory_order_acquire)))
+	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED || shca_cq_awaited(cq)))
 		shca_cq_notice(thr, cq, solicited);
 	shca_note_write(thr, cq->proc);
 }

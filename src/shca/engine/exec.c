@@ -224,18 +224,6 @@ static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca
 	return shca_rq_take(thr, r->rq, qp->qpn, qp);
 }
 
-/* A queue that waits for the completion to come will run next: its lock is fetched while the message is delivered. */
-static inline void expect_waiter(const struct shca_thread *thr, struct shca_cq *cq)
-{
-	if (unlikely(atomic_load_explicit(&cq->waiters.n, memory_order_relaxed) != 0)) {
-		const struct shca_qp *qp = shca_at(thr->base, __atomic_load_n(&cq->waiters.w[0].qp, __ATOMIC_RELAXED));
-
-		/* hints: they fault nowhere */
-		lines_fetch_own(&cq->waiters);
-		lines_fetch_own(&qp->lock);
-	}
-}
-
 static void write_grh(struct shca_thread *thr, const struct shca_iov *dst)
 {
 	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
@@ -264,7 +252,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
-	expect_waiter(thr, r->rcq);
+	if (shca_cq_awaited(r->rcq))
+		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
@@ -346,7 +335,8 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 		shca_step_to(qp, SHCA_STEP_WROTE);
 		SHCA_FAILPOINT(thr, "wrote", qp, req->op);
 	}
-	expect_waiter(thr, r->rcq);
+	if (shca_cq_awaited(r->rcq))
+		shca_cq_expect(thr, r->rcq);
 	int index = take_receive(thr, qp, r);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;

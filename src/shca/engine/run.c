@@ -241,38 +241,19 @@ void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struc
 	req->inl = wqe->flags & SHCA_WQE_INLINE ? (const void *)wqe->sge : NULL;
 }
 
-/* A WAIT is met when enough completions have ever appeared. Armed, then looked at again: the producer looks for armed
- * waiters after its completion is visible. */
+/* A WAIT is met when enough completions have ever appeared. Who posted it has noted it in the CQ before: so whoever puts in a
+ * completion that is not seen here sees the note, and kicks the queue. */
 static bool wait_met(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	struct shca_cq *cq = shca_at(thr->base, wqe->raddr);
-	struct shca_cq_waiter *w = shca_at(thr->base, wqe->arg[1]);
 
 	/* tail is at most the count */
 	if (atomic_load_explicit(&cq->tail, memory_order_acquire) >= wqe->arg[0] || shca_cq_count(thr, cq) >= wqe->arg[0])
 		return true;
-	SHCA_FAILPOINT(thr, "wait-unmet", qp, 0);
-	/* only the executor arms it: who disarms what it saw armed before does not disarm this */
-	uint32_t armed = (atomic_load_explicit(&w->armed, memory_order_relaxed) | 1) + 2;
-	atomic_store_explicit(&w->armed, armed, memory_order_relaxed);
-	SHCA_FAILPOINT(thr, "wait-armed", qp, wqe->op);
-	/* counted behind: who has seen the count sees who is armed */
-	atomic_fetch_add(&cq->waiters.arms, 1);
-	SHCA_FAILPOINT(thr, "wait-counted", qp, wqe->op);
-	/* pairs with the CAS of shca_cq_push */
+	SHCA_FAILPOINT(thr, "wait-unmet", qp, wqe->op);
+	/* between the note, whose request we have read, and the look; pairs with the CAS of shca_cq_fill */
 	shca_full_fence();
-	if (shca_cq_count(thr, cq) < wqe->arg[0])
-		return false;
-	atomic_store_explicit(&w->armed, armed - 1, memory_order_relaxed);
-	return true;
-}
-
-static void raise_to(_Atomic uint64_t *word, uint64_t value)
-{
-	uint64_t old = atomic_load(word);
-
-	while (old < value && !atomic_compare_exchange_weak(word, &old, value))
-		;
+	return shca_cq_count(thr, cq) >= wqe->arg[0];
 }
 
 static void enable(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
@@ -280,14 +261,14 @@ static void enable(struct shca_thread *thr, const struct shca_qp *qp, const stru
 	struct shca_qp *target = qp_at(thr, wqe->raddr);
 
 	if (wqe->op == SHCA_OP_SEND_EN) {
-		raise_to(&target->enabled, wqe->arg[0]);
+		shca_raise(&target->enabled, wqe->arg[0]);
 		SHCA_FAILPOINT(thr, "enable-raised", qp, wqe->op);
 		shca_kick(thr, wqe->raddr);
 	} else {
 		struct shca_rq *rq = shca_rq_at(thr->m, target->rq);
 		if (!rq)
 			return;
-		raise_to(&rq->enabled, wqe->arg[0]);
+		shca_raise(&rq->enabled, wqe->arg[0]);
 		SHCA_FAILPOINT(thr, "enable-raised", qp, wqe->op);
 		/* pairs with the heavy fence of a queue that stalls for want of a receive */
 		shca_full_fence();
@@ -304,8 +285,7 @@ static bool names_object(struct shca_thread *thr, const struct shca_wqe *wqe)
 
 	if (!obj || shca_off_of(thr->m, obj) != wqe->raddr)
 		return false;
-	return wqe->op != SHCA_OP_WAIT || (shca_cq_sound(thr->m, obj) && !(wqe->arg[1] & 15) &&
-					   shca_fits(thr->m, wqe->arg[1], sizeof(struct shca_cq_waiter)));
+	return wqe->op != SHCA_OP_WAIT || shca_cq_sound(thr->m, obj);
 }
 
 /* ---- stalls --------------------------------------------------------------------------------------------------- */
@@ -458,7 +438,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			break;
 		}
 		if (!wait_met(thr, qp, wqe)) {
-			/* armed before: whoever puts the CQ in error comes here again */
+			/* behind the look: whoever puts the CQ in error kicks all who wait */
 			if (!shca_cq_in_error(shca_at(thr->base, wqe->raddr)))
 				return false;
 			status = IBV_WC_LOC_QP_OP_ERR;

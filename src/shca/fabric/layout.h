@@ -13,7 +13,7 @@
  *      holds qp.lock. Only the owner posts; only the owner goes DIRECT again, and only when head == posted.
  *  I2  A thread runs one queue at a time; the queues that it made runnable stand locked (TODO) on its private list.
  *  I3  A CQE appears by one 16-byte compare-and-swap from the previous lap: no hole, nothing to recover. On success
- *      it is a full fence before the reads of armed and waiters.
+ *      it is a full fence before the reads of what is armed and awaited.
  *  I4  A receive is taken by one CAS on its word, which names the taker.
  *  I5  Data before the last 64 bytes, those before their last 8, all before the CQE.
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
@@ -181,20 +181,51 @@ struct shca_cqe {
 
 #define SHCA_CQE_UD_GRH 0x1000000u	/* above the sender's number: a GRH is there */
 
-#define SHCA_CQ_WAITERS 3
-/* Queues (of the same process) that may wait on a CQ; the owner appends, producers look. */
-struct shca_cq_waiter {
-	shca_off qp;
-	_Atomic uint32_t armed;		/* its low bit; above it, how often it was */
-	uint32_t reserved;
+/*
+ * Which queue waits for which count of completions. The CQ's owner notes it when a WAIT is posted: a hash table of the counts,
+ * whose chains grow at their front. Whoever puts a completion in looks up the counts that nobody has looked up so far
+ * (`noticed`), kicks the queues that he finds, and only then says that he has. So who dies or is stopped in the middle keeps
+ * nobody from looking, and what was kicked twice looks twice. A queue may have been kicked before it comes to its WAIT: it
+ * looks at the count itself.
+ *
+ * A full table gives way to another, with the WAITs that are still to run, by one store of the CQ's word `waits`. Of a size there
+ * are two, in turns, and none goes before the CQ does. So who still reads the one that is written again reads something wrong,
+ * but no other memory; the word is another then, and he looks again. (Every store there is a release and every load an
+ * acquire: what was written behind the change of the word is not seen without it.)
+ */
+struct shca_wait {
+	_Atomic uint64_t count;
+	_Atomic uint32_t qpn;
+	_Atomic uint32_t next;		/* in its chain: entry + 1 */
 };
-struct shca_cq_waiters {
-	_Atomic uint32_t n;		/* entries that are valid */
-	_Atomic uint32_t arms;		/* of the first block: counts how often any entry was armed, behind `armed` */
-	_Atomic uint64_t more;		/* next block */
-	struct shca_cq_waiter w[SHCA_CQ_WAITERS];
+struct shca_waits {
+	uint32_t log2;			/* of its entries and of its chains */
+	uint32_t reserved[3];
+	_Atomic uint32_t first[];	/* of each chain: entry + 1; behind them, the entries */
 };
-_Static_assert(sizeof(struct shca_cq_waiters) == 64, "one line");
+#define SHCA_WAITS_LOG2_MIN 3u
+#define SHCA_WAITS_LOG2_MAX 24u
+/* Of the two tables of a size, each. */
+static inline uint64_t shca_waits_bytes(uint32_t log2)
+{
+	return (sizeof(struct shca_waits) + ((sizeof(uint32_t) + sizeof(struct shca_wait)) << log2) + SHCA_LINE - 1) &
+	       ~(uint64_t)(SHCA_LINE - 1);
+}
+static inline struct shca_wait *shca_waits_entry(struct shca_waits *w, uint32_t log2, uint32_t i)
+{
+	return (struct shca_wait *)(w->first + (1u << log2)) + i;
+}
+/* Counts that follow each other are in chains of their own, and so are those at equal distances, as far as may be. */
+static inline uint32_t shca_waits_chain(uint64_t count, uint32_t log2)
+{
+	return (uint32_t)(count ^ count >> log2 ^ count >> 2 * log2) & ((1u << log2) - 1);
+}
+/* The word `waits`: the table's offset in lines, and above it a count of changes. 0: nobody ever waited. */
+#define SHCA_WAITS_AT(word) (((word) & ((1ull << 41) - 1)) * SHCA_LINE)
+static inline uint64_t shca_waits_word(shca_off at, uint64_t changes)
+{
+	return at / SHCA_LINE | changes << 41;
+}
 
 struct shca_cq {
 	/* read-mostly */
@@ -213,12 +244,12 @@ struct shca_cq {
 	 * error. */
 	_Atomic uint64_t floor;
 	_Atomic uint64_t notify;	/* what the channel is to be told, and was: SHCA_CQ_ARM_* and the event */
-	_Atomic uint32_t waiters_kicked;	/* who was armed when waiters.arms was this has been kicked */
+	_Atomic uint64_t waits;		/* struct shca_waits */
+	_Atomic uint64_t noticed;	/* whoever waits for a count up to this has been kicked, or was never unmet */
+	_Atomic uint64_t awaited;	/* the largest count that anybody was to wait for; the owner's */
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
-	/* queues that wait */
-	shca_aligned struct shca_cq_waiters waiters;
 };
 #define SHCA_CQ_IGNORE_OVERRUN 1u
 /*

@@ -372,51 +372,20 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 		drop_rings(thr, c, cq->cq.channel);
 	if (atomic_load(&cq->sh->error) & SHCA_ERROR_EVENT)
 		shca_events_gone(c);
-	shca_off more = atomic_load(&cq->sh->waiters.more);
-	while (more) {
-		shca_off next = atomic_load(&((struct shca_cq_waiters *)shca_at(m->base, more))->more);
-		shca_mem_free(m, more, sizeof(struct shca_cq_waiters));
-		more = next;
-	}
+	shca_waits_free(cq);
 	shca_number_free(m, cq->sh->cqn);
 	shca_mem_free(m, cq->sh->ring, sizeof(struct shca_cqe) << cq->log2);
 	shca_mem_free(m, cq->off, sizeof *cq->sh);
 }
 
-/* WAITs for cq that this queue has yet to run. */
-static uint64_t waits_of(struct shca_user_cq *cq, struct shca_user_qp *q)
-{
-	uint64_t n = 0;
-
-	shca_lock(&q->lock);
-	uint64_t posted = atomic_load(&q->sh->posted);
-	for (uint64_t pos = atomic_load(&q->sh->head); pos < posted; pos++) {
-		const struct shca_wqe *w = shca_wqe_at(cq->m->base, q->sh, pos);
-		n += w->op == SHCA_OP_WAIT && w->raddr == cq->off;
-	}
-	shca_unlock(&q->lock);
-	return n;
-}
-
-/* A queue leaves the list of those that may wait under the same lock, before it goes. */
 static uint64_t waits_for(struct shca_user_cq *cq)
 {
 	struct shca_context *c = shca_context_of(cq->cq.context);
-	uint64_t n = 0;
 
 	if (shca_inherited(cq->cq.context))
 		return 0;
 	pthread_mutex_lock(&c->cross);
-	for (struct shca_cq_waiters *w = &cq->sh->waiters; w;) {
-		for (uint32_t i = 0; i < atomic_load(&w->n); i++) {
-			const struct shca_qp *sh = w->w[i].qp ? shca_at(cq->m->base, w->w[i].qp) : NULL;
-			struct shca_tagged *t = sh ? shca_local_get(cq->m, sh->qpn) : NULL;
-			if (t && t->kind == SHCA_KIND_QP && t->qp)
-				n += waits_of(cq, t->qp);
-		}
-		shca_off more = atomic_load(&w->more);
-		w = more ? shca_at(cq->m->base, more) : NULL;
-	}
+	uint64_t n = shca_waits_posted(cq);
 	pthread_mutex_unlock(&c->cross);
 	return n;
 }

@@ -86,8 +86,8 @@ struct shca_context {
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
-	/* What cross-channel requests count for several queues together (struct shca_index), and the lists of who
-	 * waits. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
+	/* What cross-channel requests count for several queues together (struct shca_index), and who waits for which
+	 * CQ. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
 	pthread_mutex_t cross;
 	uint64_t tasks;			/* counts task lists: what struct shca_task_count belongs to */
 };
@@ -151,6 +151,15 @@ struct shca_user_rq {			/* the owner's side of a receive queue */
 	struct shca_lock lock;
 };
 
+/* Of a CQ, the WAITs for it: what the table in the fabric has, and where each was posted. Guarded by the context's `cross`. */
+struct shca_user_waits {
+	shca_off tables[SHCA_WAITS_LOG2_MAX + 1];	/* by their log2: two, one behind the other; 0: none so far */
+	uint64_t *pos;			/* in its queue, of the WAIT of each entry of the table in use */
+	uint32_t log2, n;		/* of the table in use: size, entries used */
+	uint64_t changes;		/* of the table in use; odd: the second one of its size */
+	uint64_t task, reserved;	/* for a list of requests, as shca_task_count */
+};
+
 struct shca_user_cq {
 	union {
 		struct ibv_cq cq;
@@ -166,6 +175,7 @@ struct shca_user_cq {
 	_Atomic uint32_t vain;		/* looks that found nothing since the last that did: a hint, not counted exactly */
 	/* cross-channel, guarded by the context's cross */
 	struct shca_index waited;	/* by WAITs */
+	struct shca_user_waits waits;
 	/* the cursor of start_poll */
 	uint64_t w0, w1;
 	uint32_t cur_qpn, cur_src_qp, cur_wc_flags;
@@ -231,6 +241,7 @@ struct shca_user_qp {
 	uint64_t sq_mask;		/* of wr_id and longs: a power of two - 1 */
 	uint32_t max_wr;		/* requests outstanding at most */
 	bool defer_kick;			/* several are being posted: run later */
+	bool gone;			/* it is being destroyed; guarded by the context's `cross` */
 	struct shca_task_count task;
 	uint64_t signaled;		/* behind the last signaled request that was posted */
 	uint64_t *wr_id;		/* by position & sq_mask */
@@ -307,6 +318,16 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 		       struct ibv_recv_wr **bad);
 /* The owner re-posts receives that were returned (rq.returned). */
 void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq);
+
+/* waits.c. The callers hold the context's `cross`. */
+/* Room for one more WAIT for cq, besides those that this list (task) has asked for before. 0 or ENOMEM. */
+int shca_wait_reserve(struct shca_user_cq *cq, uint64_t task);
+/* The next request of q will be a WAIT for this count, for which there is room. Before it is posted. */
+void shca_wait_note(struct shca_thread *thr, struct shca_user_cq *cq, const struct shca_user_qp *q, uint64_t count);
+/* How many WAITs for cq are posted and have yet to run. */
+uint64_t shca_waits_posted(const struct shca_user_cq *cq);
+/* Nobody reads the tables any more. */
+void shca_waits_free(struct shca_user_cq *cq);
 
 /* poll.c */
 int shca_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

@@ -274,20 +274,21 @@ int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, b
 	if ((list || is_cross(op)) && shca_reserve_ring(q))
 		return ENOMEM;
 	if (op == SHCA_OP_WAIT)
-		return shca_cq_add_waiter(q->m, ((struct shca_user_cq *)wr->task.cqe_wait.cq)->sh, q->off) ? 0 : ENOMEM;
+		return shca_wait_reserve((struct shca_user_cq *)wr->task.cqe_wait.cq, context_of(q)->tasks);
 	if (list && is_masked(op) && operands_pointed_to(wr))
 		return shca_reserve_operands(q, q->task.reserved, operands(op) * operand_size(wr));
 	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
 }
 
-static void fill_wait(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req)
+static void fill_wait(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
+		      struct shca_req *req)
 {
 	struct shca_user_cq *cq = (struct shca_user_cq *)wr->task.cqe_wait.cq;
 
 	req->raddr = cq->off;
 	req->dqpn = cq->sh->cqn;
 	req->arg[0] = index ? *index : index_of(&cq->waited, wr, (uint64_t)wr->task.cqe_wait.cq_count, 0);
-	req->arg[1] = shca_cq_add_waiter(q->m, cq->sh, q->off);	/* reserved */
+	shca_wait_note(thr, cq, q, req->arg[0]);
 }
 
 static void fill_enable(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req)
@@ -340,8 +341,8 @@ static void fill_masked(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr
 	req->qkey = n;
 }
 
-void shca_exp_fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req,
-		   struct shca_seg *segs)
+void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
+		   struct shca_req *req, struct shca_seg *segs)
 {
 	memset(req, 0, sizeof(*req));
 	req->op = (uint8_t)op_of(wr->exp_opcode);
@@ -350,7 +351,7 @@ void shca_exp_fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, con
 	req->imm = wr->ex.imm_data;
 	req->sge = segs;
 	if (req->op == SHCA_OP_WAIT) {
-		fill_wait(q, wr, index, req);
+		fill_wait(thr, q, wr, index, req);
 		return;
 	}
 	if (is_cross(req->op)) {
@@ -413,7 +414,7 @@ static int post_one(struct shca_thread *thr, struct shca_user_qp *q, const struc
 	struct shca_seg segs[SHCA_EXP_SEGS];
 	struct shca_req req;
 
-	shca_exp_fill(q, wr, NULL, &req, segs);
+	shca_exp_fill(thr, q, wr, NULL, &req, segs);
 	return shca_submit(thr, q, wr->wr_id, &req);
 }
 

@@ -42,8 +42,8 @@ int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, b
 /* What was checked and reserved, as the engine sees it. index: the absolute one of a WAIT or ENABLE; NULL: it counts from the
  * base. segs: SHCA_EXP_SEGS of them, an atomic's operands included. */
 #define SHCA_EXP_SEGS (SHCA_MAX_SGE + 4)
-void shca_exp_fill(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index, struct shca_req *req,
-		   struct shca_seg *segs);
+void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
+		   struct shca_req *req, struct shca_seg *segs);
 /* Runs what was submitted with q->defer_kick set. */
 void shca_run_posted(struct shca_thread *thr, struct shca_user_qp *q);
 /* raw.c: a raw WQE of a ConnectX. Refuses one that shca_submit_raw would not take. 0 or an errno value. The WQE's length,

@@ -808,28 +808,6 @@ int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Producers look up who waits on a CQ: no entry may name a queue that is gone. */
-static void forget_waits(struct shca_context *c, struct shca_user_qp *qp)
-{
-	pthread_mutex_lock(&c->cross);
-	pthread_mutex_lock(&c->mutex);
-	for (struct shca_user_cq *cq = c->cqs; cq; cq = cq->next) {
-		struct shca_cq_waiters *w = &cq->sh->waiters;
-		while (w) {
-			uint32_t n = atomic_load(&w->n);
-			for (uint32_t i = 0; i < n && i < SHCA_CQ_WAITERS; i++)
-				if (w->w[i].qp == qp->off) {
-					atomic_fetch_and(&w->w[i].armed, ~1u);
-					__atomic_store_n(&w->w[i].qp, 0, __ATOMIC_RELEASE);
-				}
-			shca_off more = atomic_load(&w->more);
-			w = more ? shca_at(qp->m->base, more) : NULL;
-		}
-	}
-	pthread_mutex_unlock(&c->mutex);
-	pthread_mutex_unlock(&c->cross);
-}
-
 void shca_qp_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);
@@ -861,8 +839,10 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	}
 	stop(thr, qp, true);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
-	if (sh->flags & SHCA_QP_CROSS)
-		forget_waits(c, qp);
+	/* who looks at its WAITs holds it */
+	pthread_mutex_lock(&c->cross);
+	qp->gone = true;
+	pthread_mutex_unlock(&c->cross);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);
 	pthread_mutex_lock(&c->node->mutex);

@@ -395,7 +395,7 @@ int shca_submit_raw(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr
 
 	if (err)
 		return err;
-	shca_exp_fill(q, &d.wr, &d.index, &req, segs);
+	shca_exp_fill(thr, q, &d.wr, &d.index, &req, segs);
 	req.flags |= SHCA_WQE_RAW;
 	return shca_submit(thr, q, wr_id, &req);
 }
