@@ -167,14 +167,14 @@ static struct ibv_qp *to_itself(struct side *s, struct ibv_cq *cq, uint32_t flag
 	return qp;
 }
 
-/* More queues wait for a CQ than its first block of them has room for; more is enabled at once than one call runs; more completes
+/* More queues wait for a CQ than its first table of WAITs has room for; more is enabled at once than one call runs; more completes
  * than a CQ has room for. */
 #define MANY 8250u		/* twice */
 static void overdo(struct side *s)
 {
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL;
 	struct ibv_cq *small = rig_cq(&s->r, 1, NULL), *waited = rig_cq(&s->r, 1, NULL);
-	struct ibv_qp *waits[SHCA_CQ_WAITERS + 1], *managed[2];
+	struct ibv_qp *waits[(1u << SHCA_WAITS_LOG2_MIN) + 1], *managed[2];
 	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .task.cqe_wait = {.cq = waited, .cq_count = 1}};
 	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP}, *bad;
 	struct ibv_exp_send_wr enable[2];
