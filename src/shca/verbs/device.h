@@ -89,7 +89,7 @@ struct shca_context {
 	/* What cross-channel requests count for several queues together (struct shca_index), and who waits for which
 	 * CQ. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
 	pthread_mutex_t cross;
-	uint64_t tasks;			/* counts task lists: what struct shca_task_count belongs to */
+	uint64_t tasks;			/* counts lists of requests: what struct shca_task_count belongs to */
 };
 /* Where the counts of WAITs for a CQ, or of ENABLEs of a queue, begin. Absolute; guarded by the context's `cross`. */
 struct shca_index {

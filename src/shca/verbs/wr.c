@@ -174,6 +174,9 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	/* what was posted before may only have to run; nothing runs while cross is held: other threads want it */
 	if (cross && q->wr_n > shca_send_room(q))
 		shca_run_posted(thr, q);
+	/* a list of its own: what one that was refused had reserved counts no more */
+	if (cross)
+		context_of(q)->tasks++;
 	q->defer_kick = cross;
 	rc = submit_raws(thr, q);
 	q->defer_kick = false;
