@@ -245,32 +245,77 @@ static void many_waits(void)
 		FAIL("the table changed %lu times, its size is 2^%u", (unsigned long)(w->changes - changes), w->log2);
 }
 
-/* Two wait for the same completion. When the first one is kicked, the table is not what it was, nor where. */
+static struct ibv_qp *cross(void)
+{
+	struct ibv_qp *qp = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
+
+	connect_to(qp, y->qp_num, 7);
+	return qp;
+}
+
+/* Two wait for the same completion, the second one. When the first of them is kicked, the table is not what it was, and what stood
+ * where the other stood leads to WAITs for the first completion. */
 static void wait_changed(void)
 {
-	set_up();
-	struct ibv_exp_send_wr nop = {.wr_id = 8, .exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
-	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &nop,
-				       .task.cqe_wait = {.cq = counted, .cq_count = 1}}, *bad;
+	struct ibv_qp *qp[4];
 	struct ibv_wc wc;
 	int n = 0;
 
-	struct ibv_qp *second = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
-	busy = queue(&r, IBV_QPT_RC, IBV_EXP_QP_CREATE_CROSS_CHANNEL, cq);
-	connect_to(second, y->qp_num, 7);
-	connect_to(busy, y->qp_num, 7);
+	set_up();
+	struct ibv_exp_send_wr nop = {.wr_id = 7, .exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	struct ibv_exp_send_wr wait = {.exp_opcode = IBV_EXP_WR_CQE_WAIT, .next = &nop,
+				       .task.cqe_wait = {.cq = counted, .cq_count = 2}}, *bad;
+	busy = cross();
 	receive(u);
-	CHECK(!shca_exp_post_send(second, &wait, &bad));
-	wait.next->wr_id = 7;
-	CHECK(!shca_exp_post_send(x, &wait, &bad));
+	receive(u);
+	completes_counted();
+	for (int i = 0; i < 4; i++) {
+		qp[i] = cross();
+		CHECK(!shca_exp_post_send(qp[i], &wait, &bad));
+	}
+	/* their places are others' then */
+	CHECK(!shca_destroy_qp(qp[0]) && !shca_destroy_qp(qp[1]));
 	meet("kick", many_waits);
 	completes_counted();
 	CHECK(meeting.met);
-	/* without a poller's help, which would find a queue that is locked, but none that was never kicked */
+	/* a poller finds a queue that is locked, but none that was never kicked */
 	while (shca_poll_cq(cq, 1, &wc) == 1)
-		n += wc.wr_id == 7 || wc.wr_id == 8;
+		n += wc.wr_id == 7;
 	if (n != 2)
 		FAIL("of two queues that wait for a completion %d run", n);
+}
+
+/* WAITs that have run do not keep their CQ. */
+static void waits_run(void)
+{
+	set_up();
+	receive(u);
+	post_wait();
+	CHECK(shca_waits_posted((struct shca_user_cq *)counted) == 1);
+	completes_counted();
+	CHECK(completion(7) == IBV_WC_SUCCESS);
+	CHECK(!shca_waits_posted((struct shca_user_cq *)counted));
+}
+
+/* A CQ that overruns never comes to the count that a queue waits for: the WAIT fails. */
+static void wait_error(void)
+{
+	struct ibv_exp_send_wr wait = {.wr_id = 9, .exp_opcode = IBV_EXP_WR_CQE_WAIT}, *bad;
+
+	set_up();
+	wait.task.cqe_wait.cq = counted;
+	wait.task.cqe_wait.cq_count = 1000;
+	CHECK(!shca_exp_post_send(x, &wait, &bad));
+	struct ibv_qp *more[3];
+	for (int i = 0; i < 3; i++) {
+		more[i] = queue(&r, IBV_QPT_UD, 0, counted);
+		connect_to(more[i], 0, 0);
+		for (int k = 0; k < 8; k++)
+			receive(more[i]);
+		for (int k = 0; k < 8; k++)
+			datagram_to(more[i]->qp_num);
+	}
+	CHECK(completion(9) == IBV_WC_LOC_QP_OP_ERR);
 }
 
 static void wait_release(void)
@@ -926,7 +971,8 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } cases[] = {
-	{"wait-unmet", wait_unmet}, {"wait-changed", wait_changed}, {"wait-stopped", wait_stopped}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
+	{"wait-unmet", wait_unmet}, {"wait-changed", wait_changed}, {"wait-stopped", wait_stopped}, {"wait-error", wait_error},
+	{"waits-run", waits_run}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes}, {"shared-queue", shared_queue},
 	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
 	{"enabled-queue-resets", enabled_queue_resets},
