@@ -169,17 +169,24 @@ out:
 int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 {
 	struct registered **at, *r;
-	int err = EINVAL;
+	int err;
 
 	pthread_mutex_lock(&mutex);
 	at = find(xrc_domain, xrc_qp_num);
 	r = *at;
 	if (r)
-		err = ibv_destroy_qp(r->qp);
-	if (!err)
 		*at = r->next;
 	pthread_mutex_unlock(&mutex);
-	if (!err)
+	if (!r)
+		return result(EINVAL);
+	/* not under the mutex: it waits for events of the queue pair to be acknowledged, and whoever has them may need the mutex */
+	err = ibv_destroy_qp(r->qp);
+	if (!err) {
 		free(r);
+		return 0;
+	}
+	pthread_mutex_lock(&mutex);
+	enter(r);
+	pthread_mutex_unlock(&mutex);
 	return result(err);
 }

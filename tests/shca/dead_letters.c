@@ -48,7 +48,8 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	/* nobody clears away what X left until then */
 	if (role != X && !strcmp(name, "helper-look") && atomic_load(&st->ready))
 		rig_await(&st->cleared, 1);
-	if (role == T && !strcmp(name, "mail-running") && atomic_load(&st->hold))
+	/* the proxy has found a letter, perhaps X's, and has not begun with it: X's place is to be had */
+	if (role == T && !strcmp(name, "mail-found") && atomic_load(&st->hold))
 		rig_await(&st->hold, 2);
 	/* once: the helper, who clears away, is not kept */
 	if (role == T && !strcmp(name, "mail-cancel") && !atomic_exchange(&st->cancels, 1))

@@ -36,7 +36,7 @@ static const struct {
 	{"destroy-quiesced", 1, false}, {"srq-dead", 0, false}, {"dereg-closed", 0, false}, {"dereg-quiesced", 0, false},
 	{"cq-closing", 0, false}, {"cq-quiesced", 0, false}, {"leave-slot", 0, false}, {"mail-claimed", 0, true},
 	{"helper-awake", 0, false}, {"waits-kicked", 0, false}, {"left-over", 0, false}, {"cq-overrun", 0, false},
-	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-running", 0, true},
+	{"mail-pending", 0, true}, {"mail-done", 0, true}, {"mail-found", 0, true}, {"mail-running", 0, true},
 };
 #define POINTS (sizeof(points) / sizeof(*points))
 

@@ -195,7 +195,8 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 		uint32_t holder = 0;
 		if (atomic_compare_exchange_weak(word, &holder, thr->slot + 1))
 			return;
-		if (holder && !(spins & 0xffff)) {
+		/* I7: a holder that is no thread's is nobody's */
+		if (holder && holder <= SHCA_MAX_THREADS && !(spins & 0xffff)) {
 			uint32_t owner = atomic_load(&thr->m->threads[holder - 1].owner);
 			if (owner && shca_proc_gone(thr->m, owner - 1))
 				succeed(thr, lock, holder, owner);

@@ -348,7 +348,6 @@ void shca_helper_look(struct shca_member *m);
  * -ESRCH: the process died; -EPERM: it has no proxy. */
 int shca_proxy_copy(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, char *local, uint64_t n,
 		    bool last);
-/* The reaper's, before it looks at what the dead process was doing: nothing will be stored for it any more. */
 /* What a process that is gone has asked of all proxies, or of that of process `proc`, and is not done yet, will not be done.
  * false: somebody is at it still, come again. Any number of threads may call it. */
 bool shca_proxy_cancel(struct shca_thread *thr, uint32_t dead);

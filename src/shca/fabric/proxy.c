@@ -105,7 +105,11 @@ static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t 
 static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 {
 	uint64_t w = atomic_load(&s->word);
-	if (STATE(w) != MAIL_PENDING || !atomic_compare_exchange_strong(&s->word, &w, in_state(w, MAIL_RUNNING)))
+	if (STATE(w) != MAIL_PENDING)
+		return;
+	SHCA_FAILPOINT(NULL, "mail-found", NULL, 0);
+	/* meanwhile a dead requester's may have been withdrawn, and another's lie there */
+	if (!atomic_compare_exchange_strong(&s->word, &w, in_state(w, MAIL_RUNNING)))
 		return;
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	shca_off off = shca_off_of(m, data);

@@ -39,6 +39,8 @@
 /* Whether the path is the device's to answer: then *file says what it is, or errno that it is not there, and *found is false. */
 static bool ours(const char *path, struct shca_file *file, bool *found)
 {
+	/* libc's headers promise that there is a path, and programs ask the kernel without one all the same (EFAULT) */
+	__asm__("" : "+r"(path));
 	/* quickly past all others: every file that the program opens comes by here */
 	if (!path || *path != '/' || !strstr(path, "/infiniband"))
 		return false;

@@ -234,6 +234,7 @@ struct shca_user_qp {
 	uint32_t max_inline, max_sge;
 	uint32_t max_atomic;		/* bytes of a masked atomic's operand: ibv_exp_qp_init_attr.max_atomic_arg, at least 8 */
 	struct shca_lock lock;
+	struct shca_lock building;	/* of wr, where raw work requests are taken (wr.c); before cross and lock */
 	bool sq_sig_all;
 	/* send queue positions, absolute: freed <= head <= pi */
 	uint64_t pi;			/* next position */

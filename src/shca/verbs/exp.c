@@ -242,8 +242,6 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 	qp->ignore_overflow = flags & IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW;
 	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) && exp_single_threaded(attr->res_domain)) {
 		qp->lock.none = true;
-		if (qp->rq == &qp->own_rq)
-			qp->own_rq.lock.none = true;
 	}
 	attr->cap = cr.attr.cap;
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)

@@ -266,7 +266,7 @@ static uint64_t index_of(struct shca_index *x, const struct ibv_exp_send_wr *wr,
 	return index;
 }
 
-int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list)
+int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t ahead, bool list)
 {
 	int op = op_of(wr->exp_opcode);
 
@@ -276,8 +276,8 @@ int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, b
 	if (op == SHCA_OP_WAIT)
 		return shca_wait_reserve((struct shca_user_cq *)wr->task.cqe_wait.cq, context_of(q)->tasks);
 	if (list && is_masked(op) && operands_pointed_to(wr))
-		return shca_reserve_operands(q, q->task.reserved, operands(op) * operand_size(wr));
-	return list && is_inline(wr, op) ? shca_reserve_inline(q, q->task.reserved, inline_bytes(wr)) : 0;
+		return shca_reserve_operands(q, ahead, operands(op) * operand_size(wr));
+	return list && is_inline(wr, op) ? shca_reserve_inline(q, ahead, inline_bytes(wr)) : 0;
 }
 
 static void fill_wait(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, const uint64_t *index,
@@ -439,7 +439,7 @@ static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ib
 		if (!shca_send_room(q) && q->defer_kick)
 			shca_run_posted(thr, q);
 		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
-		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, false) : ENOMEM;
+		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, 0, false) : ENOMEM;
 		if (!rc)
 			rc = post_one(thr, q, wr);
 		if (rc)
@@ -568,8 +568,8 @@ static int check_list(struct ibv_exp_task *task, struct ibv_exp_task **bad)
 			continue;
 		*bad = t;
 		for (struct ibv_exp_send_wr *wr = t->item.send_wr; wr && !rc; wr = wr->next) {
-			rc = shca_exp_reserve(lqp_of(t->item.qp), wr, true);
-			lqp_of(t->item.qp)->task.reserved++;
+			struct shca_user_qp *q = lqp_of(t->item.qp);
+			rc = shca_exp_reserve(q, wr, q->task.reserved++, true);
 		}
 	}
 	return rc;

@@ -299,7 +299,7 @@ static enum ibv_exp_wc_opcode exp_opcode_of(uint64_t w0)
 }
 
 /* The object of this process that a completion's number belongs to. */
-static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w)
+static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w, uint32_t number)
 {
 	struct shca_tagged *t = shca_local_get(cq->m, w->qp_num);
 
@@ -310,11 +310,14 @@ static void name_object(struct shca_user_cq *cq, struct ibv_exp_wc *w)
 		w->qp = &t->qp->qp;
 		w->exp_wc_flags |= IBV_EXP_WC_QP;
 	}
-	if (!(w->exp_opcode & IBV_EXP_WC_RECV) || !t)
+	if (!(w->exp_opcode & IBV_EXP_WC_RECV))
 		return;
-	if (t->kind == SHCA_KIND_QP && t->qp && t->qp->srq)
+	/* an XRC receive's completion has the number of its SRQ, and qp_num is that of the receiving queue */
+	if (number != w->qp_num)
+		t = shca_local_get(cq->m, number);
+	if (t && t->kind == SHCA_KIND_QP && t->qp && t->qp->srq)
 		w->srq = &t->qp->srq->srq;
-	else if (t->kind == SHCA_KIND_SRQ && t->srq)
+	else if (t && t->kind == SHCA_KIND_SRQ && t->srq)
 		w->srq = &t->srq->srq;
 	if (w->srq)
 		w->exp_wc_flags |= IBV_EXP_WC_SRQ;
@@ -332,7 +335,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
-	name_object(cq, w);
+	name_object(cq, w, SHCA_CQE_QPN(p->w0));
 }
 
 int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)

@@ -493,7 +493,7 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 	if (unlikely((uint32_t)wr->num_sge > q->max_sge))
 		return shca_refuse(EINVAL, "post_send: %d segments, queue pair %#x was made for %u", wr->num_sge, q->qp.qp_num, q->max_sge);
 	req->op = op_of[wr->opcode] - 1;
-	/* SIGNALED 2, SOLICITED 4, FENCE 1 of verbs are our 1, 4, 2 */
+	/* FENCE needs nothing here: a READ or atomic has its result before what is posted behind it runs */
 	req->flags = (wr->send_flags & IBV_SEND_SIGNALED ? SHCA_WQE_SIGNALED : 0) |
 		     (wr->send_flags & IBV_SEND_SOLICITED ? SHCA_WQE_SOLICITED : 0);
 	req->nsge = (uint8_t)wr->num_sge;

@@ -38,7 +38,7 @@ bool shca_takes_cross(const struct shca_user_qp *q);
 int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr);
 /* The rest of what may be refused: behind check, under the locks. Takes what memory the request will need; nothing that it
  * counts has changed when it is refused. list: a task list's, whose requests before this one count. */
-int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, bool list);
+int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, uint64_t ahead, bool list);
 /* What was checked and reserved, as the engine sees it. index: the absolute one of a WAIT or ENABLE; NULL: it counts from the
  * base. segs: SHCA_EXP_SEGS of them, an atomic's operands included. */
 #define SHCA_EXP_SEGS (SHCA_MAX_SGE + 4)
@@ -55,7 +55,7 @@ static inline uint32_t shca_raw_bytes(const uint8_t *wqe)
 }
 #define SHCA_RAW_MAX (63 * 16)
 /* Behind that, and under the locks: as shca_exp_reserve and shca_submit. */
-int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe);
+int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe, uint64_t ahead, bool list);
 int shca_submit_raw(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const uint8_t *wqe);
 
 #endif

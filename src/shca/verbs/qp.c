@@ -119,7 +119,6 @@ static int recv_init(struct shca_user_qp *qp, uint32_t max_wr, uint32_t max_sge)
 	sh->proc = qp->m->slot;
 	sh->pd = qp->pd_number;
 	sh->managed = (qp->sh->flags & SHCA_QP_MANAGED_RECV) != 0;
-	qp->own_rq.lock.none = qp->pd->td;
 	qp->rq = &qp->own_rq;
 	qp->sh->rq = qp->own_rq.off;
 	return 0;
@@ -646,7 +645,6 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 		fresh.sh->proc = was->proc;
 		fresh.sh->pd = was->pd;
 		fresh.sh->managed = was->managed;
-		fresh.lock.none = qp->own_rq.lock.none;
 		fresh.max_wr = qp->own_rq.max_wr;
 		old = qp->own_rq;
 		qp->own_rq = fresh;

@@ -178,10 +178,12 @@ static void get_control(struct reader *r, const struct shca_user_qp *q, struct i
 
 /* ---- WAIT, ENABLE --------------------------------------------------------------------------------------------------- */
 
-/* The index of 64 bits that is nearest to `near` and ends with the 32 that a WQE has. */
+/* The index of 64 bits that is nearest to `near` and ends with the 32 that a WQE has; one before the first means none. */
 static uint64_t whole_index(uint64_t near, uint32_t low)
 {
-	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
+	int64_t away = (int32_t)(low - (uint32_t)near);
+
+	return away < 0 && near < (uint64_t)-away ? 0 : near + (uint64_t)away;
 }
 
 static void get_wait_en(struct reader *r, struct shca_user_qp *q, struct decoded *d)
@@ -378,12 +380,12 @@ int shca_check_raw(struct shca_user_qp *q, const uint8_t *wqe)
 				 wqe[7]) : 0;
 }
 
-int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe)
+int shca_reserve_raw(struct shca_user_qp *q, const uint8_t *wqe, uint64_t ahead, bool list)
 {
 	struct decoded d;
 	int err = decode(q, wqe, &d);
 
-	return err ? err : shca_exp_reserve(q, &d.wr, false);
+	return err ? err : shca_exp_reserve(q, &d.wr, ahead, list);
 }
 
 int shca_submit_raw(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, const uint8_t *wqe)

@@ -48,7 +48,6 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	sh->proc = m->slot;
 	sh->pd = pd->number;
 	sh->is_srq = 1;
-	srq->rq.lock.none = pd->td;
 	srq->pd = pd;
 	srq->type = type;
 	atomic_fetch_add(&pd->refs, 1);

@@ -46,14 +46,19 @@ static inline struct shca_build *build_at(struct shca_user_qp *q, uint32_t i)
 	return (struct shca_build *)((char *)q->wr + i * stride_of(q));
 }
 
+static inline void start_list(struct shca_user_qp *q)
+{
+	q->wr_n = 0;
+	q->wr_err = 0;
+	q->wr_last = NULL;
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct shca_user_qp *q = lqp_of(ex);
 
 	shca_lock(&q->lock);
-	q->wr_n = 0;
-	q->wr_err = 0;
-	q->wr_last = NULL;
+	start_list(q);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -99,6 +104,14 @@ static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, 
 	return shca_submit(thr, q, b->wr_id, &b->req);
 }
 
+/* Of a list all are posted or none: what the i-th needs if it has to wait is there before the first is posted. */
+static int reserve_built(struct shca_user_qp *q, const struct shca_build *b, uint32_t i)
+{
+	if (shca_reserve_ring(q))
+		return ENOMEM;
+	return b->req.flags & SHCA_WQE_INLINE ? shca_reserve_inline(q, i, b->req.len) : 0;
+}
+
 static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 {
 	struct shca_thread *thr = shca_thread_get(q->m);
@@ -110,6 +123,8 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 	if (!rc && q->wr_n > shca_send_room(q))
 		rc = shca_refuse(ENOMEM, "wr_complete: %u requests, queue pair %#x has room for %u of %u", q->wr_n, q->qp.qp_num,
 				 (unsigned)shca_send_room(q), q->max_wr);
+	for (uint32_t i = 0; q->wr_n > 1 && i < q->wr_n && !rc; i++)
+		rc = reserve_built(q, build_at(q, i), i);
 	if (!rc) {
 		shca_enter_in(thr, shca_peer_inside(q->sh));
 		for (uint32_t i = 0; i < q->wr_n && !rc; i++)
@@ -120,7 +135,10 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 	return rc;
 }
 
-/* ---- queues that take raw WQEs: like shca_exp_post_send ------------------------------------------------------------- */
+/* ---- queues that take raw WQEs: like shca_exp_post_send -------------------------------------------------------------
+ *
+ * A list is built under a lock of its own: cross is other threads' and other queues', too, and a program may take its time,
+ * or build lists for several queues at once. */
 
 static struct shca_context *context_of(const struct shca_user_qp *q)
 {
@@ -129,18 +147,13 @@ static struct shca_context *context_of(const struct shca_user_qp *q)
 
 static void raw_start(struct ibv_qp_ex *ex)
 {
-	if (shca_takes_cross(lqp_of(ex)))
-		pthread_mutex_lock(&context_of(lqp_of(ex))->cross);
-	wr_start(ex);
+	shca_lock(&lqp_of(ex)->building);
+	start_list(lqp_of(ex));
 }
 
 static void raw_abort(struct ibv_qp_ex *ex)
 {
-	bool cross = shca_takes_cross(lqp_of(ex));
-
-	wr_abort(ex);
-	if (cross)
-		pthread_mutex_unlock(&context_of(lqp_of(ex))->cross);
+	shca_unlock(&lqp_of(ex)->building);
 }
 
 static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
@@ -149,7 +162,9 @@ static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
 
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++)
 		if (build_at(q, i)->req.op == OP_RAW)
-			rc = shca_reserve_raw(q, (uint8_t *)inline_of(q, build_at(q, i)));
+			rc = shca_reserve_raw(q, (uint8_t *)inline_of(q, build_at(q, i)), i, q->wr_n > 1);
+		else if (q->wr_n > 1)
+			rc = reserve_built(q, build_at(q, i), i);
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++) {
 		struct shca_build *b = build_at(q, i);
 		rc = b->req.op == OP_RAW ? shca_submit_raw(thr, q, b->wr_id, (uint8_t *)inline_of(q, b)) : submit_built(thr, q, b);
@@ -170,6 +185,9 @@ static int raw_complete(struct ibv_qp_ex *ex)
 		raw_abort(ex);
 		return rc;
 	}
+	if (cross)
+		pthread_mutex_lock(&context_of(q)->cross);
+	shca_lock(&q->lock);
 	shca_enter(thr);
 	/* what was posted before may only have to run; nothing runs while cross is held: other threads want it */
 	if (cross && q->wr_n > shca_send_room(q))
@@ -186,6 +204,7 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	}
 	shca_leave(thr);
 	shca_unlock(&q->lock);
+	shca_unlock(&q->building);
 	return rc;
 }
 
@@ -399,8 +418,17 @@ static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t 
 static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 {
 	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
-	int err = q->wr_err ? q->wr_err : shca_check_raw(q, wqe);
+	bool cross = shca_takes_cross(q);
+	int err = q->wr_err;
 
+	if (!err) {
+		/* the queues that it names are not destroyed meanwhile */
+		if (cross)
+			pthread_mutex_lock(&context_of(q)->cross);
+		err = shca_check_raw(q, wqe);
+		if (cross)
+			pthread_mutex_unlock(&context_of(q)->cross);
+	}
 	if (err) {
 		q->wr_err = err;
 		q->wr_last = NULL;
