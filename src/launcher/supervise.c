@@ -229,14 +229,15 @@ static bool is_ending(pid_t pid)
 	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING;
 }
 
-/* Waits until a process that is ending can be reaped, for END_MS at most: who uses much memory takes a while. */
-static void await_end(pid_t pid)
+/* Waits until a process that is ending can be reaped: who uses much memory takes a while. */
+static void await_end(pid_t pid, uint64_t until_ns)
 {
 	struct pollfd end = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+	uint64_t now;
 
 	if (end.fd < 0)
 		return;		/* no kernel before 5.3 has it: then whoever was seen first is blamed */
-	while (poll(&end, 1, END_MS) < 0 && errno == EINTR)
+	while ((now = monotonic_ns()) < until_ns && poll(&end, 1, (int)((until_ns - now) / 1000000) + 1) < 0 && errno == EINTR)
 		;
 	close(end.fd);
 }
@@ -246,6 +247,8 @@ static void await_end(pid_t pid)
  * reaped later. */
 static void judge_killed(struct loop *l)
 {
+	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all: nothing else is done meanwhile */
+
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
 		siginfo_t how = { 0 };
@@ -253,7 +256,7 @@ static void judge_killed(struct loop *l)
 		if (rank->ended)
 			continue;
 		if (is_ending(rank->pid))
-			await_end(rank->pid);
+			await_end(rank->pid, until);
 		if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) || !how.si_pid || how.si_code == CLD_EXITED)
 			continue;
 		l->running--;		/* of the others */

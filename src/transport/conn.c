@@ -23,8 +23,9 @@ static void reject(struct hdl_conn_todo *todo, uint32_t number, enum hdl_queue k
 /* What stands or is being made goes. */
 static void clear(struct hdl_conn *c, struct hdl_conn_todo *todo)
 {
-	if (c->state == HDL_CONN_READY)
+	if (c->up)
 		add(todo, HDL_CONN_DOWN);
+	c->up = false;
 	if (c->state == HDL_CONN_ASKED || c->state == HDL_CONN_ANSWERED || c->state == HDL_CONN_READY)
 		add(todo, HDL_CONN_DESTROY);
 	c->state = HDL_CONN_NONE;

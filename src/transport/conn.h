@@ -33,7 +33,7 @@ enum hdl_conn_state {
 	HDL_CONN_NONE = 0,
 	HDL_CONN_ASKED,		/* has proposed: queues in INIT */
 	HDL_CONN_ANSWERED,	/* has accepted: can receive (RTR), waits for the first message */
-	HDL_CONN_READY,
+	HDL_CONN_READY,		/* has a lane, or is about to: see up */
 	HDL_CONN_FAILED,	/* no connected lane to this peer, for good */
 };
 
@@ -43,6 +43,7 @@ struct hdl_conn {
 	uint8_t kind;		/* enum hdl_queue; ASKED: proposed; ANSWERED, READY: agreed */
 	bool mine;		/* the latest proposal that was made or accepted was this side's */
 	bool named;		/* it is of the kind that the peer named */
+	bool up;		/* UP was carried out: whoever does that says so here */
 	uint32_t number;	/* ... its number; 0: there was none */
 };
 
@@ -81,7 +82,7 @@ enum hdl_conn_do {
 	HDL_CONN_SEND_REP,	/* conn->kind, conn->number */
 	HDL_CONN_SEND_REJ,	/* refused.number, refused.kind */
 	HDL_CONN_SEND_RTU,	/* conn->number, on the connection */
-	HDL_CONN_UP,		/* the lane may be used */
+	HDL_CONN_UP,		/* the lane may be used: sets conn->up */
 	HDL_CONN_GIVE_UP,	/* there will be none */
 };
 #define HDL_CONN_DO_MAX 6

@@ -240,18 +240,23 @@ void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len
 	hdl_ep_busy(ep);
 }
 
-/* Sends what waits in one of the lists. True: something still does; the endpoint may have failed, and the list be gone. */
+/* Sends what waits in one of the lists. True: something still does. */
 static bool drain_ctl(struct hdl_ep *ep, bool ordered, int *events)
 {
 	struct hdl_ctl_list *list = &ep->ctl[ordered];
 	struct hdl_ctl *c;
 
 	while ((c = list->head)) {
-		if (try_ctl(ep, c->kind, c->body, c->len, ordered) == -EAGAIN)
-			return true;
-		if (list->head != c)
-			return false;
+		/* off the list first: the endpoint may fail while it is posted, and its lists go then */
 		list->head = c->next;
+		int r = try_ctl(ep, c->kind, c->body, c->len, ordered);
+		if (r == -EAGAIN && !ep->failed) {
+			c->next = list->head;
+			if (!list->head)
+				list->tail = c;
+			list->head = c;
+			return true;
+		}
 		free(c);
 		++*events;
 	}

@@ -232,7 +232,10 @@ static int poll_rings(void)
 
 	for (int i = hdl_tp.nrings; i-- > 0;) {
 		struct hdl_ep *ep = hdl_tp.rings[i];
-		n += hdl_ring_poll(ep, RING_BURST);
+		int some = hdl_ring_poll(ep, RING_BURST);
+		n += some;
+		if (unlikely(some && ep->failed))
+			hdl_wire_tell(ep);
 		if (unlikely(ep->rx_state == HDL_RX_REVOKING))
 			hdl_ring_check_final(ep);
 	}
@@ -568,6 +571,8 @@ int hdl_tp_fini(void)
 			pause_us = 50;
 		else if (pause_us < 2000)
 			pause_us *= 2;
+		/* turns are few here, and peers may wait for what is to be sent again */
+		hdl_tp_timers(monotonic_ns());
 		hdl_ud_acks();
 		fenced = hdl_rt_fence_wait(pause_us);
 	}

@@ -226,8 +226,11 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 	struct hdl_slot *slot = &sq->slot[i & sq->mask];
 	int err;
 
-	if (unlikely(sq->dead))
+	if (unlikely(sq->dead)) {
+		/* a queue that peers share, and another one's request has broken it: what this peer waits for would never come */
+		hdl_ep_fail(ep, -ECONNRESET);
 		return -ECONNRESET;
+	}
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
 	wr->next = NULL;
 	signal |= i + 1 - sq->signaled >= sq->interval;

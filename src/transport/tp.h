@@ -433,6 +433,7 @@ struct hdl_conn_queues {
 	struct hdl_sq sq;		/* RC: the QP; XRC: the sending one */
 	struct ibv_qp *rqp;		/* XRC: the receiving one */
 	uint32_t psn;			/* of what sq sends first */
+	bool counted;			/* among hdl_tp.rc_peers */
 	uint32_t tries;			/* messages that were sent without an answer */
 	uint64_t retry_ns;		/* next time to send it again */
 };

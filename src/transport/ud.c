@@ -336,6 +336,11 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 			hdl_wire_arrived(ep, (const struct hdl_conn_msg *)((const char *)packet + HDL_UD_HEAD));
 		return;
 	}
+	if (unlikely(ep->failed)) {
+		/* the peer has not heard of it: a datagram may have been lost */
+		hdl_wire_tell(ep);
+		return;
+	}
 	if (unlikely(!ep->rel) && open_peer(ep))
 		return;
 	void *pkt;

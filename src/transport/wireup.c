@@ -111,8 +111,7 @@ static void destroy(struct hdl_ep *ep)
 
 	if (!q)
 		return;
-	if (q->sq.dev && q->kind == HDL_QUEUE_RC)
-		hdl_tp.rc_peers--;
+	hdl_tp.rc_peers -= q->counted;
 	if (q->rqp)
 		ibv_destroy_qp(q->rqp);
 	q->rqp = NULL;
@@ -136,8 +135,13 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 
 	if (kind == HDL_QUEUE_DC) {
 		/* the target's number and key are known */
-		err = hdl_ep_ah(ep);
-		return err ? err : hdl_dc_bind(ep);
+		if ((err = hdl_ep_ah(ep)))
+			return err;
+		if ((err = hdl_dc_bind(ep)))
+			hdl_error("%s port %u: no DC lane to rank %d (%s): a request to another rank has broken the initiator that "
+				  "it would share; HEDDLE_DCI_COUNT makes more of them", ep->dev->name, ep->dev->port.port_num,
+				  ep->rank, strerror(-err));
+		return err;
 	}
 	q = ep->queues = calloc(1, sizeof(*q));
 	if (!q)
@@ -145,8 +149,9 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 	q->kind = kind;
 	q->psn = (uint32_t)random_bits() & 0xffffff;
 	err = kind == HDL_QUEUE_XRC ? hdl_xrc_create(ep, q) : hdl_rc_create(ep, q);
-	if (!err && kind == HDL_QUEUE_RC)
-		hdl_tp.rc_peers++;
+	/* this rank itself is no peer */
+	q->counted = !err && kind == HDL_QUEUE_RC && ep->rank != hdl_job.rank;
+	hdl_tp.rc_peers += q->counted;
 	return err;
 }
 
@@ -237,6 +242,8 @@ static void give_up(struct hdl_ep *ep, int err)
 		return;		/* it had one */
 	ep->sq = NULL;
 	hdl_ep_refresh(ep);
+	if (!err)
+		err = -ECONNREFUSED;
 	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)) || err == -ECONNABORTED)
 		hdl_ep_fail(ep, err);
 	else
@@ -248,7 +255,7 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 {
 	switch (what) {
 	case HDL_CONN_DOWN:
-		hdl_ep_fail(ep, err);
+		hdl_ep_fail(ep, err ? err : -ECONNRESET);
 		return 0;
 	case HDL_CONN_DESTROY:
 		/* the requests of a lane that was in use end with the endpoint, and its queues with the transport */
@@ -276,6 +283,7 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 	case HDL_CONN_SEND_RTU:
 		return send_rtu(ep);
 	case HDL_CONN_UP:
+		ep->conn.up = true;
 		up(ep);
 		return 0;
 	case HDL_CONN_GIVE_UP:
@@ -289,7 +297,7 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 static enum hdl_queue preferred(const struct hdl_ep *ep)
 {
 	/* a queue that is being made for this peer does not count against it */
-	bool counted = ep->queues && ep->queues->sq.dev && ep->queues->kind == HDL_QUEUE_RC;
+	bool counted = ep->queues && ep->queues->counted;
 
 	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, hdl_tp.rc_peers - counted);
 }
@@ -334,6 +342,7 @@ static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 		return err;
 	}
 	ep->conn.state = HDL_CONN_READY;
+	ep->conn.up = true;
 	up(ep);
 	return 0;
 }

@@ -150,6 +150,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		peer->rtu = s->queue_number;
 		return;
 	case HDL_CONN_UP:
+		s->c.up = true;
 		MUST(!s->up, "a lane is taken up twice");
 		MUST(s->c.kind == HDL_QUEUE_DC || s->queue == RTS, "a lane is used that cannot send");
 		/* a peer that has failed or died since may not receive any more */
@@ -163,6 +164,15 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 	}
 }
 
+/* What may fail. */
+static bool is_work(enum hdl_conn_do what)
+{
+	return what == HDL_CONN_MAKE || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS || what == HDL_CONN_SEND_RTU;
+}
+
+/* The number of the piece of work that fails in each event, counted from 1; 0: none does. And of those that are left. */
+static unsigned first_fails, fails;
+
 static void feed(const struct setting *set, struct world *w, int me, struct hdl_conn_event e)
 {
 	struct hdl_conn_todo todo;
@@ -171,8 +181,20 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 		return;
 	step(set, me, &w->side[me].c, e, &todo);
 	MUST(todo.n <= HDL_CONN_DO_MAX, "more to do than there is room for");
-	for (unsigned i = 0; i < todo.n; i++)
+	for (unsigned i = 0; i < todo.n; i++) {
+		if (is_work(todo.what[i]) && fails && !--fails) {
+			bool up = w->side[me].up;
+
+			/* what was half made goes with DESTROY */
+			if (todo.what[i] == HDL_CONN_MAKE)
+				act(w, me, HDL_CONN_MAKE, &todo);
+			w->ends++;
+			feed(set, w, me, (struct hdl_conn_event){ .what = HDL_CONN_LOST });
+			MUST(!up || !w->side[me].up, "a lane is left up");
+			return;
+		}
 		act(w, me, todo.what[i], &todo);
+	}
 }
 
 static void deliver(const struct setting *set, struct world *w, struct msg m)
@@ -294,6 +316,7 @@ static void grow(struct search *s)
 
 static void found(struct search *s, const struct world *w)
 {
+	fails = first_fails;		/* for the next event */
 	if (s->n * 2 >= s->slots)
 		grow(s);
 	size_t at = hash(w) & (s->slots - 1);
@@ -310,7 +333,7 @@ static void found(struct search *s, const struct world *w)
 }
 
 /* Everything that may happen next. */
-static void expand(struct setting *set, struct search *s, const struct world *from)
+static void expand_once(struct setting *set, struct search *s, const struct world *from)
 {
 	struct world w;
 
@@ -376,6 +399,18 @@ static void expand(struct setting *set, struct search *s, const struct world *fr
 			found(s, &w);
 		}
 	}
+}
+
+static void expand(struct setting *set, struct search *s, const struct world *from)
+{
+	fails = first_fails = 0;
+	expand_once(set, s, from);
+	/* and so that the first, second or third piece of work fails */
+	for (first_fails = from->ends < ENDS ? 3 : 0; first_fails; first_fails--) {
+		fails = first_fails;
+		expand_once(set, s, from);
+	}
+	fails = 0;
 }
 
 /* Whatever each side would rather have from now on. */

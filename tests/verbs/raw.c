@@ -234,6 +234,27 @@ static int post_cross(struct ibv_qp *qp, enum ibv_exp_wr_opcode op, uint32_t obj
 	return post_bytes(qp, 90, wqe);
 }
 
+/* Lists of two queues that are built at once, with other calls in between: none of them keeps the others out. */
+static void two_lists(struct ibv_qp *a, struct ibv_qp *b)
+{
+	struct ibv_exp_send_wr nop = request(IBV_EXP_WR_NOP, 0, 0);
+	struct ibv_qp_ex *ex[2] = {ibv_qp_to_qp_ex(a), ibv_qp_to_qp_ex(b)};
+	struct ibv_qp *both[2] = {a, b}, *passing = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	uint8_t wqe[EXP_MLX5_WQE_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		ibv_wr_start(ex[i]);
+		ex[i]->wr_id = 60 + (uint64_t)i;
+		encode(both[i], &nop, wqe);
+		mlx5dv_wr_raw_wqe(mlx5dv_qp_ex_from_ibv_qp_ex(ex[i]), wqe);
+	}
+	CHECK(!ibv_destroy_qp(passing), "destroy");
+	for (int i = 0; i < 2; i++) {
+		CHECK(!ibv_wr_complete(ex[i]), "complete");
+		vt_expect(cq, 60 + (uint64_t)i, IBV_WC_SUCCESS);
+	}
+}
+
 /* WAIT lets what stands behind it run when so many completions were ever there; ENABLE what it enables. */
 static void wait_and_enable(void)
 {
@@ -243,16 +264,24 @@ static void wait_and_enable(void)
 
 	create_flags = IBV_EXP_QP_CREATE_CROSS_CHANNEL;
 	struct ibv_qp *q = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
+	struct ibv_qp *second = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
 	create_flags |= IBV_EXP_QP_CREATE_MANAGED_SEND;
 	struct ibv_qp *m = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
 	create_flags = 0;
 	struct ibv_qp *tick = vt_qp(&t, IBV_QPT_RC, other, NULL);
-	CHECK(q && m, "cross-channel queues");
+	CHECK(q && m && second, "cross-channel queues");
+	vt_connect(second, second->qp_num);
 	vt_connect(q, q->qp_num);
 	vt_connect(m, m->qp_num);
 	vt_connect(tick, tick->qp_num);
 
+	two_lists(q, second);
+
 	uint32_t cqn = other->handle;
+	/* before the first completion there was none to wait for */
+	encode(q, &nop, wqe);
+	CHECK(!post_cross(q, IBV_EXP_WR_CQE_WAIT, cqn, UINT32_MAX) && !post_bytes(q, 4, wqe), "WAIT for -1");
+	vt_expect(cq, 4, IBV_WC_SUCCESS);
 	CHECK(!post_cross(q, IBV_EXP_WR_CQE_WAIT, cqn, 2), "WAIT for 2");
 	encode(q, &nop, wqe);
 	CHECK(!post_bytes(q, 5, wqe), "behind it");
@@ -293,7 +322,7 @@ static void wait_and_enable(void)
 	run(q, &sum);
 	CHECK(be64toh(e[8]) == 42, "CALC: %lu", (unsigned long)be64toh(e[8]));
 
-	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_cq(other), "destroy");
+	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(tick) && !ibv_destroy_qp(second) && !ibv_destroy_cq(other), "destroy");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------------------------------ */
