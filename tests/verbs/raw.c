@@ -444,6 +444,7 @@ int main(void)
 	struct ibv_qp *qp = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
 	CHECK(qp, "a queue pair");
 	vt_connect(qp, qp->qp_num);
+	CHECK(!mlx5dv_qp_ex_from_ibv_qp_ex(NULL), "of no queue pair");
 	sends(qp);
 	rdma(qp);
 	atomics(qp);

@@ -78,6 +78,9 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context, struct ib
 EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_qp_ex_from_ibv_qp_ex", "MLX5_1.10");
+	/* what ibv_qp_to_qp_ex says of a DC target; programs pass it on without looking */
+	if (!qp)
+		return NULL;
 	if (shca_is_ours(qp->qp_base.context))
 		return shca_dv_qp_ex(qp);
 	__typeof__(&mlx5dv_qp_ex_from_ibv_qp_ex) f = shca_next_find(&next);
