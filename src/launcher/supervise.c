@@ -213,20 +213,11 @@ static void judge_absent(struct loop *l)
 static bool is_ending(pid_t pid)
 {
 	enum { EXITING = 4 };
-	char path[64], line[512], *name_end;
+	char line[512], *fields;
 	unsigned flags = 0;
-	size_t len;
-	FILE *f;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	len = fread(line, 1, sizeof line - 1, f);
-	fclose(f);
-	line[len] = 0;
-	name_end = strrchr(line, ')');	/* the name may itself hold parentheses */
-	return name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING;
+	return !hdl_proc_stat((uint32_t)pid, line, sizeof line, &fields) &&
+	       sscanf(fields, "%*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING;
 }
 
 /* Waits until a process that is ending can be reaped: who uses much memory takes a while. */

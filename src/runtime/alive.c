@@ -4,7 +4,6 @@
  * would not do, since pids are given again; with the time of its start it names a process.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,32 +11,18 @@
 
 #include "runtime/runtime.h"
 
-/* proc_pid_stat(5): fields by number, behind the name in parentheses, which may hold anything */
+/* proc_pid_stat(5): fields by number */
 enum { STATE = 3, NUM_THREADS = 20, STARTTIME = 22, FIELDS };
 
 /* 0, -ESRCH: there is no such process; -EIO: who knows. */
 static int read_stat(uint32_t pid, char *state, uint64_t *threads, uint64_t *start)
 {
-	char path[32], text[1024], *p;
-	FILE *f;
-	size_t n;
+	char text[1024], *p;
+	int err = hdl_proc_stat(pid, text, sizeof text, &p);
 
-	snprintf(path, sizeof path, "/proc/%u/stat", pid);
-	errno = 0;
-	f = fopen(path, "re");
-	if (!f)
-		return errno == ENOENT || errno == ESRCH ? -ESRCH : -EIO;
-	n = fread(text, 1, sizeof text - 1, f);
-	if (!n && errno == ESRCH) {
-		fclose(f);
-		return -ESRCH;
-	}
-	fclose(f);
-	text[n] = 0;
-	p = strrchr(text, ')');
-	if (!p || sscanf(p, ") %c", state) != 1)
-		return -EIO;
-	p += 2;
+	if (err)
+		return err;
+	*state = *p;
 	for (int field = STATE; field < STARTTIME; field++) {
 		if (field == NUM_THREADS)
 			*threads = strtoull(p, NULL, 10);

@@ -95,23 +95,15 @@ struct hdl_launched_by hdl_launched_by_env(void)
 /* The parent and the command name of a process; false when it is gone or foreign. */
 static bool parent_of(pid_t pid, pid_t *parent, char name[32])
 {
-	char path[64], line[512], *close_paren, *open_paren;
-	size_t len;
-	FILE *f;
+	char line[512], *fields, *open_paren;
 	int ppid;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
+	if (hdl_proc_stat((uint32_t)pid, line, sizeof line, &fields))
 		return false;
-	len = fread(line, 1, sizeof line - 1, f);
-	fclose(f);
-	line[len] = 0;
 	open_paren = strchr(line, '(');
-	close_paren = strrchr(line, ')');	/* the name may itself hold parentheses */
-	if (!open_paren || !close_paren || sscanf(close_paren + 1, " %*c %d", &ppid) != 1)
+	if (!open_paren || sscanf(fields, "%*c %d", &ppid) != 1)
 		return false;
-	snprintf(name, 32, "%.*s", (int)(close_paren - open_paren - 1), open_paren + 1);
+	snprintf(name, 32, "%.*s", (int)(fields - 2 - open_paren - 1), open_paren + 1);
 	*parent = ppid;
 	return true;
 }

@@ -82,6 +82,9 @@ void hdl_proc_self(struct hdl_proc *proc);
 /* A few system calls. UNKNOWN: not of this host's PID namespace, or no /proc. */
 enum hdl_proc_state { HDL_PROC_UNKNOWN, HDL_PROC_LIVES, HDL_PROC_ENDED };
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc);
+/* Reads proc_pid_stat(5) of a process into text. *fields: what stands behind the name in parentheses, which may itself hold
+ * parentheses: the state and all that follows. 0; -ESRCH: there is no such process; -EIO: who knows. */
+int hdl_proc_stat(uint32_t pid, char *text, size_t size, char **fields);
 
 /* ---- configuration variables --------------------------------------------------------------------------- */
 
