@@ -39,6 +39,16 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 	return ops->query_device(context, attr);
 }
 
+/* The provider for a call that makes an object, unless its arguments were found wrong (err); NULL with errno. */
+static const struct ibv_exp_provider *provider_unless(int err, struct ibv_context *context)
+{
+	const struct ibv_exp_provider *ops = err ? NULL : exp_provider(context);
+
+	if (!ops)
+		errno = err ? err : EOPNOTSUPP;
+	return ops;
+}
+
 struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				 struct ibv_comp_channel *channel, int comp_vector, struct ibv_exp_cq_init_attr *attr)
 {
@@ -48,16 +58,8 @@ struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_
 	err = context ? exp_check_cq_init(cqe, attr) : EINVAL;
 	if (!err && channel && channel->context != context)
 		err = EINVAL;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	ops = exp_provider(context);
-	if (!ops) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	return ops->create_cq(context, cqe, cq_context, channel, comp_vector, attr);
+	ops = provider_unless(err, context);
+	return ops ? ops->create_cq(context, cqe, cq_context, channel, comp_vector, attr) : NULL;
 }
 
 int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask)
@@ -78,16 +80,8 @@ struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_
 	int err;
 
 	err = context ? exp_check_qp_init(context, attr) : EINVAL;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	ops = exp_provider(context);
-	if (!ops) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	return ops->create_qp(context, attr);
+	ops = provider_unless(err, context);
+	return ops ? ops->create_qp(context, attr) : NULL;
 }
 
 int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
@@ -192,16 +186,8 @@ struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_e
 	int err;
 
 	err = context ? exp_check_dct_init(context, attr) : EINVAL;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	ops = exp_provider(context);
-	if (!ops) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	return ops->create_dct(context, attr);
+	ops = provider_unless(err, context);
+	return ops ? ops->create_dct(context, attr) : NULL;
 }
 
 int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)

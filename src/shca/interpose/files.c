@@ -153,25 +153,17 @@ static int allowed(const struct shca_file *file, int mode)
 	return -1;
 }
 
-EXPORT int access(const char *path, int mode)
-{
-	struct shca_file file;
-	bool found;
-
-	if (!ours(path, &file, &found))
-		return FORWARD(access)(path, mode);
-	return found ? allowed(&file, mode) : -1;
-}
-
-EXPORT int euidaccess(const char *path, int mode)
-{
-	struct shca_file file;
-	bool found;
-
-	if (!ours(path, &file, &found))
-		return FORWARD(euidaccess)(path, mode);
-	return found ? allowed(&file, mode) : -1;
-}
+#define ACCESS(function)                                                                      \
+	EXPORT int function(const char *path, int mode)                                       \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(function)(path, mode);                                 \
+		return found ? allowed(&file, mode) : -1;                                     \
+	}
+ACCESS(access)
+ACCESS(euidaccess)
 
 EXPORT int eaccess(const char *path, int mode)
 {
