@@ -25,12 +25,14 @@ struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_
 	struct device_memory *dm;
 
 	if (!context || !attr || !attr->length) {
-		errno = EINVAL;
+		errno = exp_wrong(context, "a context and a length that is not 0 are needed");
 		return NULL;
 	}
 	dm = malloc(sizeof(*dm));
-	if (!dm)
+	if (!dm) {
+		errno = exp_no_memory(context);
 		return NULL;
+	}
 	plain = (struct ibv_alloc_dm_attr){.length = attr->length};
 	dm->dm.context = context;
 	dm->plain = ibv_alloc_dm(context, &plain);
@@ -44,7 +46,7 @@ struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_
 int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 {
 	struct device_memory *d = (struct device_memory *)dm;
-	int err = d ? ibv_free_dm(d->plain) : EINVAL;
+	int err = d ? ibv_free_dm(d->plain) : exp_wrong(NULL, "NULL for the device memory");
 
 	if (!err)
 		free(d);
@@ -56,14 +58,14 @@ int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr
 	struct device_memory *d = (struct device_memory *)dm;
 
 	if (!d || !attr || (attr->length && !attr->host_addr))
-		return EINVAL;
+		return exp_wrong(d ? d->dm.context : NULL, "device memory, attributes and an address of the host are needed");
 	switch (attr->memcpy_dir) {
 	case IBV_EXP_DM_CPY_TO_DEVICE:
 		return ibv_memcpy_to_dm(d->plain, attr->dm_offset, attr->host_addr, attr->length);
 	case IBV_EXP_DM_CPY_TO_HOST:
 		return ibv_memcpy_from_dm(attr->host_addr, d->plain, attr->dm_offset, attr->length);
 	}
-	return EINVAL;
+	return exp_refuse(d->dm.context, EINVAL, "ibv_exp_memcpy_dm: direction %d", attr->memcpy_dir);
 }
 
 /* ---- regions --------------------------------------------------------------------------------------------------------- */
@@ -100,7 +102,8 @@ static struct ibv_mr *reg_allocated(const struct ibv_exp_reg_mr_in *in, unsigned
 
 	if (!ops || in->addr || !in->length) {
 		errno = ops ? ops->refuse(EINVAL, "ibv_exp_reg_mr: memory is to be allocated, at %p, of %zu bytes: the address has to "
-					  "be NULL", in->addr, in->length) : EOPNOTSUPP;
+					  "be NULL", in->addr, in->length) :
+			      shca_refuse(EOPNOTSUPP, "ibv_exp_reg_mr: the device allocates no memory");
 		return NULL;
 	}
 	return ops->reg_allocated(in->pd, in->length, access);
@@ -114,7 +117,8 @@ struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 
 	if (!in || !in->pd || (in->comp_mask & ~((uint32_t)IBV_EXP_REG_MR_RESERVED - 1)) || (dm && !in->dm) ||
 	    ((in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS) && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))) {
-		errno = EINVAL;
+		errno = exp_refuse(in && in->pd ? in->pd->context : NULL, EINVAL, "ibv_exp_reg_mr: comp_mask %#x, create_flags %#x; a domain is "
+				   "needed, and with IBV_EXP_REG_MR_DM device memory", in ? in->comp_mask : 0, in ? in->create_flags : 0);
 		return NULL;
 	}
 	access = plain_access(in->exp_access, &rest);
@@ -137,7 +141,7 @@ int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr
 	unsigned int access = plain_access(exp_access, &rest);
 
 	if (!mr)
-		return EINVAL;
+		return exp_wrong(NULL, "NULL for the region");
 	if (!(flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		rest = 0;
 	if (rest || (flags & IBV_EXP_REREG_MR_KEEP_VALID))
@@ -146,7 +150,7 @@ int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr
 	errno = 0;
 	if (!ibv_rereg_mr(mr, flags, pd, addr, length, (int)access))
 		return 0;
-	return errno ? errno : EINVAL;
+	return errno ? errno : exp_wrong(mr->context, "refused, and the device does not say why");
 }
 
 int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr)
@@ -154,7 +158,7 @@ int ibv_exp_prefetch_mr(struct ibv_mr *mr, struct ibv_exp_prefetch_attr *attr)
 	uint64_t at, left;
 
 	if (!mr || !attr || (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS))
-		return EINVAL;
+		return exp_refuse(mr ? mr->context : NULL, EINVAL, "ibv_exp_prefetch_mr: flags %#x; a region is needed", attr ? attr->flags : 0);
 	/* ordinary segments have 32 bits */
 	at = (uintptr_t)attr->addr;
 	left = attr->length;
@@ -183,12 +187,15 @@ struct ibv_exp_res_domain *ibv_exp_create_res_domain(struct ibv_context *context
 	if (!context || (attr && (attr->comp_mask & ~((uint32_t)IBV_EXP_RES_DOMAIN_RESERVED - 1))) ||
 	    (uint32_t)threads > IBV_EXP_THREAD_SINGLE ||
 	    (attr && (attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) && (uint32_t)attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)) {
-		errno = EINVAL;
+		errno = exp_refuse(context, EINVAL, "ibv_exp_create_res_domain: comp_mask %#x, thread model %u", attr ? attr->comp_mask : 0,
+				   (unsigned int)threads);
 		return NULL;
 	}
 	d = malloc(sizeof(*d));
-	if (!d)
+	if (!d) {
+		errno = exp_no_memory(context);
 		return NULL;
+	}
 	d->d.context = context;
 	d->single = threads != IBV_EXP_THREAD_SAFE;
 	return &d->d;
@@ -198,7 +205,7 @@ int ibv_exp_destroy_res_domain(struct ibv_context *context, struct ibv_exp_res_d
 			       struct ibv_exp_destroy_res_domain_attr *attr)
 {
 	if (!context || !res_dom || res_dom->context != context)
-		return EINVAL;
+		return exp_wrong(context, "a resource domain of this context is needed");
 	free(res_dom);
 	return 0;
 }
@@ -212,7 +219,7 @@ struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context, struct ibv_exp_c
 	struct ibv_srq *srq;
 
 	if (!context || !attr || !attr->pd || (attr->comp_mask & ~((uint32_t)IBV_EXP_CREATE_SRQ_RESERVED - 1))) {
-		errno = EINVAL;
+		errno = exp_refuse(context, EINVAL, "ibv_exp_create_srq: comp_mask %#x; a domain is needed", attr ? attr->comp_mask : 0);
 		return NULL;
 	}
 	if ((attr->comp_mask & of_type) || (attr->srq_type != IBV_EXP_SRQT_BASIC && attr->srq_type != IBV_EXP_SRQT_XRC)) {
@@ -241,7 +248,7 @@ struct ibv_ah *ibv_exp_create_ah(struct ibv_pd *pd, struct ibv_exp_ah_attr *attr
 	struct ibv_ah_attr plain;
 
 	if (!pd || !attr) {
-		errno = EINVAL;
+		errno = exp_wrong(pd ? pd->context : NULL, "a domain and attributes are needed");
 		return NULL;
 	}
 	if (attr->comp_mask) {
@@ -266,7 +273,8 @@ int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv
 	/* without the bit, mask1 is not looked at */
 	if (!context || !port_attr || (port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASKS) ||
 	    ((port_attr->comp_mask & IBV_EXP_QUERY_PORT_ATTR_MASK1) && (port_attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)))
-		return EINVAL;
+		return exp_refuse(context, EINVAL, "ibv_exp_query_port: comp_mask %#x, mask1 %#x", port_attr ? port_attr->comp_mask : 0,
+				  port_attr ? port_attr->mask1 : 0);
 	err = ibv_query_port(context, port_num, &plain);
 	if (!err)
 		port_attr->port_attr = plain;
@@ -279,10 +287,10 @@ int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num, unsign
 	int err;
 
 	if (!context || !attr || (attr->comp_mask & ~((uint32_t)IBV_EXP_QUERY_GID_ATTR_RESERVED - 1)))
-		return EINVAL;
+		return exp_refuse(context, EINVAL, "ibv_exp_query_gid_attr: comp_mask %#x", attr ? attr->comp_mask : 0);
 	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
 	if (err)
-		return err > 0 ? err : errno ? errno : EINVAL;
+		return err > 0 ? err : errno ? errno : exp_wrong(context, "refused, and the device does not say why");
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_TYPE)
 		attr->type = entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? IBV_EXP_ROCE_V2_GID_TYPE : IBV_EXP_IB_ROCE_V1_GID_TYPE;
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)
@@ -298,7 +306,7 @@ int ibv_exp_query_values(struct ibv_context *context, int q_values, struct ibv_e
 	int err;
 
 	if (!context || !values || (q_values & ~(IBV_EXP_VALUES_RESERVED - 1)))
-		return EINVAL;
+		return exp_refuse(context, EINVAL, "ibv_exp_query_values: values %#x", (unsigned int)q_values);
 	values->comp_mask = 0;
 	if (!q_values)
 		return 0;
@@ -340,6 +348,6 @@ void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_n
 		}
 	}
 	if (!f)
-		errno = EINVAL;
+		errno = exp_refuse(context, EINVAL, "ibv_exp_get_provider_func: function %d", name);
 	return f;
 }

@@ -45,12 +45,18 @@ const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 
 /* The provider of a context; NULL: none (verbs_exp.c). */
 const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx);
-/* What this device refuses: returns err, and lets its provider say so. */
+/* What is refused: returns err, and lets the context's provider say so; the software HCA's, where there is none or no context. */
+int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
 #define exp_refuse(ctx, err, ...)                                                                                   \
 	({                                                                                                          \
 		const struct ibv_exp_provider *ops_ = exp_provider(ctx);                                            \
-		ops_ ? ops_->refuse(err, __VA_ARGS__) : (err);                                                      \
+		(ops_ ? ops_->refuse : shca_refuse)(err, __VA_ARGS__);                                              \
 	})
+
+/* EINVAL of a call whose arguments lack what they need, or have what nobody knows. */
+#define exp_wrong(ctx, what) exp_refuse(ctx, EINVAL, "%s: " what, __func__)
+/* ENOMEM of a call that found no memory of the process's own. */
+#define exp_no_memory(ctx) exp_refuse(ctx, ENOMEM, "%s: the process has no memory left", __func__)
 
 /* A resource domain (plain.c makes them): a provider asks what it promises. */
 struct exp_res_domain {

@@ -19,6 +19,18 @@ const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx)
 	return ctx ? shca_exp_provider(ctx) : NULL;
 }
 
+/* What every call needs: EINVAL of one that was given NULL for what leads to its device, or for its attributes. */
+static int missing(const char *call, struct ibv_context *context)
+{
+	return exp_refuse(context, EINVAL, "%s: NULL for an object or for its attributes", call);
+}
+
+/* EOPNOTSUPP: no provider knows the context. */
+static int not_provided(const char *call)
+{
+	return shca_refuse(EOPNOTSUPP, "%s: the device has no experimental verbs", call);
+}
+
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	const uint32_t known = (IBV_EXP_DEVICE_ATTR_RESERVED - 1) | SHCA_EXP_DEVICE_ATTR_EXTENSIONS;
@@ -26,7 +38,7 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 	uint32_t wanted;
 
 	if (!context || !attr)
-		return EINVAL;
+		return missing(__func__, context);
 	/* a later header's bits are answered by their absence */
 	wanted = attr->comp_mask & known;
 	/* who has the vendor's header in mind does not ask for the extensions, and may have allocated no room for them */
@@ -34,18 +46,18 @@ int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr
 								   offsetof(struct ibv_exp_device_attr, max_task_wrs));
 	ops = exp_provider(context);
 	if (!ops)
-		return EOPNOTSUPP;
+		return not_provided(__func__);
 	attr->comp_mask = wanted;
 	return ops->query_device(context, attr);
 }
 
 /* The provider for a call that makes an object, unless its arguments were found wrong (err); NULL with errno. */
-static const struct ibv_exp_provider *provider_unless(int err, struct ibv_context *context)
+static const struct ibv_exp_provider *provider_unless(int err, const char *call, struct ibv_context *context)
 {
 	const struct ibv_exp_provider *ops = err ? NULL : exp_provider(context);
 
 	if (!ops)
-		errno = err ? err : EOPNOTSUPP;
+		errno = err ? err : not_provided(call);
 	return ops;
 }
 
@@ -55,10 +67,10 @@ struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_cq_init(cqe, attr) : EINVAL;
+	err = context ? exp_check_cq_init(context, cqe, attr) : missing(__func__, context);
 	if (!err && channel && channel->context != context)
-		err = EINVAL;
-	ops = provider_unless(err, context);
+		err = exp_refuse(context, EINVAL, "ibv_exp_create_cq: the completion channel is of another context");
+	ops = provider_unless(err, __func__, context);
 	return ops ? ops->create_cq(context, cqe, cq_context, channel, comp_vector, attr) : NULL;
 }
 
@@ -67,11 +79,11 @@ int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = cq ? exp_check_cq_attr(attr, attr_mask) : EINVAL;
+	err = cq ? exp_check_cq_attr(cq, attr, attr_mask) : missing(__func__, NULL);
 	if (err)
 		return err;
 	ops = exp_provider(cq->context);
-	return ops ? ops->modify_cq(cq, attr, attr_mask) : EOPNOTSUPP;
+	return ops ? ops->modify_cq(cq, attr, attr_mask) : not_provided(__func__);
 }
 
 struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
@@ -79,8 +91,8 @@ struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_qp_init(context, attr) : EINVAL;
-	ops = provider_unless(err, context);
+	err = context ? exp_check_qp_init(context, attr) : missing(__func__, context);
+	ops = provider_unless(err, __func__, context);
 	return ops ? ops->create_qp(context, attr) : NULL;
 }
 
@@ -94,18 +106,16 @@ int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_
 		bad_wr = &bad;
 	*bad_wr = wr;
 	if (!qp || !wr)
-		return EINVAL;
+		return missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
 	if (!ops)
-		return EOPNOTSUPP;
+		return not_provided(__func__);
 
 	/* Like ibv_post_send: what stands before the refused request is posted. */
 	for (struct ibv_exp_send_wr *w = wr, *prev = NULL; w; prev = w, w = w->next) {
 		first_err = exp_check_send_wr(qp, w);
 		if (!first_err)
 			continue;
-		ops->refuse(first_err, "ibv_exp_post_send: opcode %#x, flags %#lx, %d segments", w->exp_opcode,
-			    (unsigned long)w->exp_send_flags, w->num_sge);
 		*bad_wr = w;
 		if (!prev)
 			return first_err;
@@ -129,17 +139,16 @@ int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, st
 		bad_task = &bad;
 	*bad_task = task;
 	if (!context || !task)
-		return EINVAL;
+		return missing(__func__, context);
 	ops = exp_provider(context);
 	if (!ops)
-		return EOPNOTSUPP;
+		return not_provided(__func__);
 	for (struct ibv_exp_task *t = task; t; t = t->next) {
 		int err = exp_check_task(context, t);
 
 		if (err) {
 			*bad_task = t;
-			return ops->refuse(err, "ibv_exp_post_task: a task of type %d for queue pair %#x, or one of its requests",
-					   t->task_type, t->item.qp ? t->item.qp->qp_num : 0);
+			return err;
 		}
 	}
 	return ops->post_task(context, task, bad_task);
@@ -150,9 +159,9 @@ int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t 
 	const struct ibv_exp_provider *ops;
 
 	if (!qp || !attr)
-		return EINVAL;
+		return missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
-	return ops ? ops->modify_qp(qp, attr, exp_attr_mask) : EOPNOTSUPP;
+	return ops ? ops->modify_qp(qp, attr, exp_attr_mask) : not_provided(__func__);
 }
 
 int ibv_exp_query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask,
@@ -163,10 +172,10 @@ int ibv_exp_query_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t e
 	int err;
 
 	if (!qp || !attr)
-		return EINVAL;
+		return missing(__func__, qp ? qp->context : NULL);
 	ops = exp_provider(qp->context);
 	if (!ops)
-		return EOPNOTSUPP;
+		return not_provided(__func__);
 	memset(attr, 0, sizeof(*attr));
 	err = ops->query_qp(qp, attr, exp_attr_mask, &init);
 	if (!err && init_attr)
@@ -185,24 +194,25 @@ struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_e
 	const struct ibv_exp_provider *ops;
 	int err;
 
-	err = context ? exp_check_dct_init(context, attr) : EINVAL;
-	ops = provider_unless(err, context);
+	err = context ? exp_check_dct_init(context, attr) : missing(__func__, context);
+	ops = provider_unless(err, __func__, context);
 	return ops ? ops->create_dct(context, attr) : NULL;
 }
 
 int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 {
-	return dct && attr ? exp_provider(dct->context)->query_dct(dct, attr) : EINVAL;
+	return dct && attr ? exp_provider(dct->context)->query_dct(dct, attr) :
+			     missing(__func__, dct ? dct->context : NULL);
 }
 
 int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr)
 {
-	return dct ? exp_provider(dct->context)->arm_dct(dct) : EINVAL;
+	return dct ? exp_provider(dct->context)->arm_dct(dct) : missing(__func__, NULL);
 }
 
 int ibv_exp_destroy_dct(struct ibv_exp_dct *dct)
 {
-	return dct ? exp_provider(dct->context)->destroy_dct(dct) : EINVAL;
+	return dct ? exp_provider(dct->context)->destroy_dct(dct) : missing(__func__, NULL);
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------------- */
@@ -213,8 +223,10 @@ int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, u
 	struct ibv_exp_wc one;
 	int n = 0;
 
-	if (!ops || num_entries < 0 || (num_entries && !wc) || !wc_size)
-		return ops ? -EINVAL : -EOPNOTSUPP;
+	if (!ops)
+		return -(cq ? not_provided(__func__) : missing(__func__, NULL));
+	if (num_entries < 0 || (num_entries && !wc) || !wc_size)
+		return -ops->refuse(EINVAL, "ibv_exp_poll_cq: %d completions of %u bytes to %p", num_entries, wc_size, (void *)wc);
 	if (wc_size == sizeof(*wc))
 		return ops->poll_cq(cq, num_entries, wc);
 	/* what a program knows that was built with an earlier or a later header */

@@ -36,6 +36,13 @@ static struct registered **find(const struct ibv_xrcd *domain, uint32_t number)
 	return at;
 }
 
+/* EINVAL of a call for a queue pair that this process has not registered for, or without attributes. */
+static int not_registered(const char *call, const struct ibv_xrcd *domain, uint32_t number)
+{
+	return exp_refuse(domain ? domain->context : NULL, EINVAL, "%s: this process is not registered for queue pair %#x of that domain, or "
+			  "the attributes are NULL", call, number);
+}
+
 struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -43,7 +50,7 @@ struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, 
 	};
 
 	if (!context) {
-		errno = EINVAL;
+		errno = exp_wrong(context, "NULL for the context");
 		return NULL;
 	}
 	return ibv_open_xrcd(context, &attr);
@@ -51,7 +58,7 @@ struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, 
 
 int ibv_close_xrc_domain(struct ibv_xrc_domain *d)
 {
-	return result(d ? ibv_close_xrcd(d) : EINVAL);
+	return result(d ? ibv_close_xrcd(d) : exp_wrong(NULL, "NULL for the domain"));
 }
 
 struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc_domain, struct ibv_cq *xrc_cq,
@@ -64,7 +71,7 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 	struct ibv_srq *srq;
 
 	if (!pd || !xrc_domain || !xrc_cq || !srq_init_attr) {
-		errno = EINVAL;
+		errno = exp_wrong(pd ? pd->context : NULL, "both domains, a completion queue and attributes are needed");
 		return NULL;
 	}
 	attr.srq_context = srq_init_attr->srq_context;
@@ -88,10 +95,10 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_r
 	struct registered *r;
 
 	if (!init_attr || !init_attr->xrcd || !xrc_rcv_qpn)
-		return result(EINVAL);
+		return result(exp_wrong(NULL, "attributes with an XRC domain, and room for the number, are needed"));
 	r = malloc(sizeof(*r));
 	if (!r)
-		return -1;
+		return result(exp_no_memory(init_attr->xrcd->context));
 	attr.qp_context = init_attr->qp_context;
 	attr.xrcd = r->domain = init_attr->xrcd;
 	r->qp = ibv_create_qp_ex(attr.xrcd->context, &attr);
@@ -114,7 +121,7 @@ int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num
 
 	pthread_mutex_lock(&mutex);
 	r = *find(xrc_domain, xrc_qp_num);
-	err = r && attr ? ibv_modify_qp(r->qp, attr, attr_mask) : EINVAL;
+	err = r && attr ? ibv_modify_qp(r->qp, attr, attr_mask) : not_registered(__func__, xrc_domain, xrc_qp_num);
 	pthread_mutex_unlock(&mutex);
 	return result(err);
 }
@@ -127,7 +134,8 @@ int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 
 	pthread_mutex_lock(&mutex);
 	r = *find(xrc_domain, xrc_qp_num);
-	err = r && attr && init_attr ? ibv_query_qp(r->qp, attr, attr_mask, init_attr) : EINVAL;
+	err = r && attr && init_attr ? ibv_query_qp(r->qp, attr, attr_mask, init_attr) :
+					   not_registered(__func__, xrc_domain, xrc_qp_num);
 	pthread_mutex_unlock(&mutex);
 	return result(err);
 }
@@ -142,7 +150,7 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	int err = 0;
 
 	if (!xrc_domain)
-		return result(EINVAL);
+		return result(exp_wrong(NULL, "NULL for the domain"));
 	/* held until it is entered: of two threads one opens it */
 	pthread_mutex_lock(&mutex);
 	/* a process is registered or it is not */
@@ -150,7 +158,7 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		goto out;
 	r = malloc(sizeof(*r));
 	if (!r) {
-		err = ENOMEM;
+		err = exp_no_memory(xrc_domain->context);
 		goto out;
 	}
 	r->domain = xrc_domain;
@@ -178,7 +186,7 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		*at = r->next;
 	pthread_mutex_unlock(&mutex);
 	if (!r)
-		return result(EINVAL);
+		return result(not_registered(__func__, xrc_domain, xrc_qp_num));
 	/* not under the mutex: it waits for events of the queue pair to be acknowledged, and whoever has them may need the mutex */
 	err = ibv_destroy_qp(r->qp);
 	if (!err) {

@@ -104,7 +104,8 @@ tests_verbs_files_LDFLAGS = $(NOWRAP)
 
 # What --debug says.
 check_PROGRAMS += tests/verbs/said
-TESTS += tests/verbs/said
+TESTS += tests/verbs/said tests/verbs/said.sh
+EXTRA_DIST += tests/verbs/said.sh
 tests_verbs_said_SOURCES = tests/verbs/said.c tests/verbs/vt.h
 tests_verbs_said_LDADD = $(verbs_ldadd)
 tests_verbs_said_LDFLAGS = $(NOWRAP)

@@ -92,7 +92,7 @@ EXPORT void *shca_alloc(struct ibv_context *context, size_t bytes)
 	__typeof__(&shca_alloc) f = shca_preloaded() ? shca_next_find(&next) : NULL;
 	if (f)
 		return f(context, bytes);
-	errno = EINVAL;
+	errno = shca_refuse(EINVAL, "shca_alloc: the context is of no software device");
 	return NULL;
 }
 
@@ -102,7 +102,7 @@ EXPORT int shca_free(struct ibv_context *context, void *p)
 	if (shca_is_ours(context))
 		return shca_buf_free(context, p);
 	__typeof__(&shca_free) f = shca_preloaded() ? shca_next_find(&next) : NULL;
-	return f ? f(context, p) : EINVAL;
+	return f ? f(context, p) : shca_refuse(EINVAL, "shca_free: the context is of no software device");
 }
 
 EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
@@ -113,7 +113,7 @@ EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
 		return 0;
 	}
 	__typeof__(&shca_await_prepare) f = shca_preloaded() ? shca_next_find(&next) : NULL;
-	return f ? f(context, seen) : EOPNOTSUPP;
+	return f ? f(context, seen) : shca_refuse(EOPNOTSUPP, "shca_await_prepare: the context is of no software device");
 }
 
 EXPORT int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeout_ns)
@@ -122,7 +122,7 @@ EXPORT int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeo
 	if (shca_is_ours(context))
 		return -shca_sleep_commit(shca_context_of(context)->m, seen, timeout_ns);
 	__typeof__(&shca_await) f = shca_preloaded() ? shca_next_find(&next) : NULL;
-	return f ? f(context, seen, timeout_ns) : EOPNOTSUPP;
+	return f ? f(context, seen, timeout_ns) : shca_refuse(EOPNOTSUPP, "shca_await: the context is of no software device");
 }
 
 EXPORT void shca_await_cancel(struct ibv_context *context)
@@ -145,7 +145,7 @@ EXPORT int shca_await_wake(struct ibv_context *context)
 		return 0;
 	}
 	__typeof__(&shca_await_wake) f = shca_preloaded() ? shca_next_find(&next) : NULL;
-	return f ? f(context) : EOPNOTSUPP;
+	return f ? f(context) : shca_refuse(EOPNOTSUPP, "shca_await_wake: the context is of no software device");
 }
 
 EXPORT const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *context)
@@ -210,6 +210,7 @@ static void free_real(struct ibv_device **real)
 EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
+	int before = errno;
 	__typeof__(&ibv_get_device_list) f = shca_next_find(&next);
 	int n = 0;
 	struct ibv_device **real = f ? f(&n) : NULL;
@@ -228,7 +229,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 		free_real(real);
 		free(list);
 		free(own);
-		errno = ENOMEM;
+		errno = shca_no_memory("ibv_get_device_list");
 		return NULL;
 	}
 	memcpy(list, own, (size_t)own_n * sizeof *own);
@@ -246,6 +247,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	free(stale);
 	if (num)
 		*num = n + own_n;
+	errno = before;		/* that the real library has none is no failure of this call */
 	return list;
 }
 
@@ -286,7 +288,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	ssize_t n = readlink(link, name, sizeof name - 1);
 	name[n < 0 ? 0 : n] = 0;
 	if (!strncmp(name, "/memfd:" SHCA_CMD_FD_NAME, strlen("/memfd:" SHCA_CMD_FD_NAME))) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&ibv_import_device) f = shca_next_find(&next);

@@ -35,6 +35,12 @@ struct shca_next {
 };
 #define NEXT(lib, symbol, ver) { .library = (lib), .name = (symbol), .version = (ver) }
 
+/* EOPNOTSUPP of a call that the software device has nothing for, and why, where SHCA_DEBUG is set. */
+static inline int shca_absent(const char *call)
+{
+	return shca_refuse(EOPNOTSUPP, "%s: the device has nothing of the kind (docs/shca.md, What is not)", call);
+}
+
 /* NULL with errno ENOSYS: there is no such library, or it lacks the function. */
 void *shca_next_find(struct shca_next *next);
 /* The libshca.so that serves this process, if it is not this very copy. */

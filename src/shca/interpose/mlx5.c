@@ -91,7 +91,7 @@ EXPORT struct mlx5dv_mkey *mlx5dv_create_mkey(struct mlx5dv_mkey_init_attr *attr
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_create_mkey", "MLX5_1.10");
 	if (shca_is_ours(attr->pd->context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_create_mkey) f = shca_next_find(&next);
@@ -102,7 +102,7 @@ EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_init_obj", "MLX5_1.2");
 	if (obj_is_ours(obj, type))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_init_obj) f = shca_next_find(&next);
 	return f ? f(obj, type) : ENOSYS;
 }
@@ -112,7 +112,7 @@ EXPORT struct ibv_dm *mlx5dv_alloc_dm(struct ibv_context *context, struct ibv_al
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_alloc_dm", "MLX5_1.10");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_alloc_dm) f = shca_next_find(&next);
@@ -123,7 +123,7 @@ EXPORT void *mlx5dv_dm_map_op_addr(struct ibv_dm *dm, uint8_t op)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_dm_map_op_addr", "MLX5_1.19");
 	if (shca_is_ours(dm->context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_dm_map_op_addr) f = shca_next_find(&next);
@@ -134,7 +134,7 @@ EXPORT int mlx5dv_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream_id)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_dci_stream_id_reset", "MLX5_1.21");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_dci_stream_id_reset) f = shca_next_find(&next);
 	return f ? f(qp, stream_id) : ENOSYS;
 }
@@ -143,7 +143,7 @@ EXPORT int mlx5dv_map_ah_to_qp(struct ibv_ah *ah, uint32_t qp_num)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_map_ah_to_qp", "MLX5_1.20");
 	if (shca_is_ours(ah->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_map_ah_to_qp) f = shca_next_find(&next);
 	return f ? f(ah, qp_num) : ENOSYS;
 }
@@ -152,7 +152,7 @@ EXPORT int _mlx5dv_query_port(struct ibv_context *context, uint32_t port, struct
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "_mlx5dv_query_port", "MLX5_1.19");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&_mlx5dv_query_port) f = shca_next_find(&next);
 	return f ? f(context, port, info, len) : ENOSYS;
 }
@@ -161,7 +161,7 @@ EXPORT int mlx5dv_get_clock_info(struct ibv_context *context, struct mlx5dv_cloc
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_get_clock_info", "MLX5_1.4");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_get_clock_info) f = shca_next_find(&next);
 	return f ? f(context, info) : ENOSYS;
 }
@@ -170,7 +170,7 @@ EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_set_context_attr", "MLX5_1.2");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_set_context_attr) f = shca_next_find(&next);
 	return f ? f(context, type, attr) : ENOSYS;
 }
@@ -180,7 +180,7 @@ EXPORT struct ibv_wq *mlx5dv_create_wq(struct ibv_context *context, struct ibv_w
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_create_wq", "MLX5_1.3");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_create_wq) f = shca_next_find(&next);
@@ -191,7 +191,7 @@ EXPORT int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_modify_qp_lag_port", "MLX5_1.14");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_modify_qp_lag_port) f = shca_next_find(&next);
 	return f ? f(qp, port) : ENOSYS;
 }
@@ -200,7 +200,7 @@ EXPORT int mlx5dv_query_qp_lag_port(struct ibv_qp *qp, uint8_t *port, uint8_t *a
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_query_qp_lag_port", "MLX5_1.14");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_query_qp_lag_port) f = shca_next_find(&next);
 	return f ? f(qp, port, active) : ENOSYS;
 }
@@ -209,7 +209,7 @@ EXPORT int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t udp_sport)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_modify_qp_udp_sport", "MLX5_1.17");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_modify_qp_udp_sport) f = shca_next_find(&next);
 	return f ? f(qp, udp_sport) : ENOSYS;
 }
@@ -219,7 +219,7 @@ EXPORT int mlx5dv_modify_qp_sched_elem(struct ibv_qp *qp, const struct mlx5dv_sc
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_modify_qp_sched_elem", "MLX5_1.17");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_modify_qp_sched_elem) f = shca_next_find(&next);
 	return f ? f(qp, requestor, responder) : ENOSYS;
 }
@@ -230,7 +230,7 @@ EXPORT int mlx5dv_crypto_login(struct ibv_context *context, struct mlx5dv_crypto
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_crypto_login", "MLX5_1.21");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_crypto_login) f = shca_next_find(&next);
 	return f ? f(context, attr) : ENOSYS;
 }
@@ -239,7 +239,7 @@ EXPORT int mlx5dv_crypto_logout(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_crypto_logout", "MLX5_1.21");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_crypto_logout) f = shca_next_find(&next);
 	return f ? f(context) : ENOSYS;
 }
@@ -248,7 +248,7 @@ EXPORT struct mlx5dv_dek *mlx5dv_dek_create(struct ibv_context *context, struct 
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_dek_create", "MLX5_1.21");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_dek_create) f = shca_next_find(&next);
@@ -259,7 +259,7 @@ EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, 
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_general_cmd", "MLX5_1.7");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_general_cmd) f = shca_next_find(&next);
 	return f ? f(context, in, inlen, out, outlen) : ENOSYS;
 }
@@ -269,7 +269,7 @@ EXPORT struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *contex
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_obj_create", "MLX5_1.7");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_obj_create) f = shca_next_find(&next);
@@ -281,7 +281,7 @@ EXPORT struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_umem_reg", "MLX5_1.7");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_umem_reg) f = shca_next_find(&next);
@@ -292,7 +292,7 @@ EXPORT struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *cont
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_umem_reg_ex", "MLX5_1.19");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_umem_reg_ex) f = shca_next_find(&next);
@@ -303,7 +303,7 @@ EXPORT struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_alloc_uar", "MLX5_1.7");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_alloc_uar) f = shca_next_find(&next);
@@ -314,7 +314,7 @@ EXPORT int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, u
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_query_eqn", "MLX5_1.7");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_query_eqn) f = shca_next_find(&next);
 	return f ? f(context, vector, eqn) : ENOSYS;
 }
@@ -324,7 +324,7 @@ mlx5dv_devx_create_event_channel(struct ibv_context *context, enum mlx5dv_devx_c
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_create_event_channel", "MLX5_1.11");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_create_event_channel) f = shca_next_find(&next);
@@ -335,7 +335,7 @@ EXPORT struct mlx5dv_devx_cmd_comp *mlx5dv_devx_create_cmd_comp(struct ibv_conte
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_create_cmd_comp", "MLX5_1.9");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_devx_create_cmd_comp) f = shca_next_find(&next);
@@ -346,7 +346,7 @@ EXPORT int mlx5dv_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_qp_query", "MLX5_1.8");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_qp_query) f = shca_next_find(&next);
 	return f ? f(qp, in, inlen, out, outlen) : ENOSYS;
 }
@@ -355,7 +355,7 @@ EXPORT int mlx5dv_devx_qp_modify(struct ibv_qp *qp, const void *in, size_t inlen
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_qp_modify", "MLX5_1.8");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_qp_modify) f = shca_next_find(&next);
 	return f ? f(qp, in, inlen, out, outlen) : ENOSYS;
 }
@@ -364,7 +364,7 @@ EXPORT int mlx5dv_devx_cq_query(struct ibv_cq *cq, const void *in, size_t inlen,
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_cq_query", "MLX5_1.8");
 	if (shca_is_ours(cq->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_cq_query) f = shca_next_find(&next);
 	return f ? f(cq, in, inlen, out, outlen) : ENOSYS;
 }
@@ -373,7 +373,7 @@ EXPORT int mlx5dv_devx_cq_modify(struct ibv_cq *cq, const void *in, size_t inlen
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_cq_modify", "MLX5_1.8");
 	if (shca_is_ours(cq->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_cq_modify) f = shca_next_find(&next);
 	return f ? f(cq, in, inlen, out, outlen) : ENOSYS;
 }
@@ -382,7 +382,7 @@ EXPORT int mlx5dv_devx_srq_query(struct ibv_srq *srq, const void *in, size_t inl
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_srq_query", "MLX5_1.8");
 	if (shca_is_ours(srq->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_srq_query) f = shca_next_find(&next);
 	return f ? f(srq, in, inlen, out, outlen) : ENOSYS;
 }
@@ -391,7 +391,7 @@ EXPORT int mlx5dv_devx_srq_modify(struct ibv_srq *srq, const void *in, size_t in
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_srq_modify", "MLX5_1.8");
 	if (shca_is_ours(srq->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_devx_srq_modify) f = shca_next_find(&next);
 	return f ? f(srq, in, inlen, out, outlen) : ENOSYS;
 }
@@ -400,7 +400,7 @@ EXPORT struct mlx5dv_var *mlx5dv_alloc_var(struct ibv_context *context, uint32_t
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_alloc_var", "MLX5_1.12");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_alloc_var) f = shca_next_find(&next);
@@ -412,7 +412,7 @@ EXPORT struct mlx5dv_pp *mlx5dv_pp_alloc(struct ibv_context *context, size_t siz
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_pp_alloc", "MLX5_1.13");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_pp_alloc) f = shca_next_find(&next);
@@ -423,7 +423,7 @@ EXPORT int mlx5dv_reserved_qpn_alloc(struct ibv_context *context, uint32_t *qpn)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_reserved_qpn_alloc", "MLX5_1.18");
 	if (shca_is_ours(context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&mlx5dv_reserved_qpn_alloc) f = shca_next_find(&next);
 	return f ? f(context, qpn) : ENOSYS;
 }
@@ -433,7 +433,7 @@ EXPORT struct mlx5dv_flow_matcher *mlx5dv_create_flow_matcher(struct ibv_context
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_create_flow_matcher", "MLX5_1.6");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_create_flow_matcher) f = shca_next_find(&next);
@@ -445,7 +445,7 @@ EXPORT struct mlx5dv_sched_node *mlx5dv_sched_node_create(struct ibv_context *co
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_sched_node_create", "MLX5_1.17");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_sched_node_create) f = shca_next_find(&next);
@@ -456,7 +456,7 @@ EXPORT struct mlx5dv_dr_domain *mlx5dv_dr_domain_create(struct ibv_context *cont
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_dr_domain_create", "MLX5_1.10");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&mlx5dv_dr_domain_create) f = shca_next_find(&next);

@@ -225,7 +225,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_reg_dmabuf_mr", "IBVERBS_1.12");
 	if (shca_is_ours(pd->context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&ibv_reg_dmabuf_mr) f = shca_next_find(&next);
@@ -411,7 +411,7 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_query_ece", "IBVERBS_1.10");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&ibv_query_ece) f = shca_next_find(&next);
 	return f ? f(qp, ece) : ENOSYS;
 }
@@ -420,7 +420,7 @@ EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_set_ece", "IBVERBS_1.10");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&ibv_set_ece) f = shca_next_find(&next);
 	return f ? f(qp, ece) : ENOSYS;
 }
@@ -466,7 +466,7 @@ EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_attach_mcast", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&ibv_attach_mcast) f = shca_next_find(&next);
 	return f ? f(qp, gid, lid) : ENOSYS;
 }
@@ -475,7 +475,7 @@ EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_detach_mcast", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
-		return EOPNOTSUPP;
+		return shca_absent(__func__);
 	__typeof__(&ibv_detach_mcast) f = shca_next_find(&next);
 	return f ? f(qp, gid, lid) : ENOSYS;
 }
@@ -485,7 +485,7 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_a
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_resolve_eth_l2_from_gid", "IBVERBS_1.1");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return -1;
 	}
 	__typeof__(&ibv_resolve_eth_l2_from_gid) f = shca_next_find(&next);
@@ -496,7 +496,7 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_pd", "IBVERBS_1.10");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&ibv_import_pd) f = shca_next_find(&next);
@@ -517,7 +517,7 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_mr", "IBVERBS_1.10");
 	if (shca_is_ours(pd->context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&ibv_import_mr) f = shca_next_find(&next);
@@ -538,7 +538,7 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_import_dm", "IBVERBS_1.13");
 	if (shca_is_ours(context)) {
-		errno = EOPNOTSUPP;
+		errno = shca_absent(__func__);
 		return NULL;
 	}
 	__typeof__(&ibv_import_dm) f = shca_next_find(&next);

@@ -6,6 +6,7 @@
 #ifndef SHCA_CONTROL_H
 #define SHCA_CONTROL_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
 
@@ -65,6 +66,12 @@ static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
 int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
+
+/* ENOMEM of a call that found no memory of the process's own. (A fabric without memory says so itself: shca_mem_alloc.) */
+static inline int shca_no_memory(const char *call)
+{
+	return shca_refuse(ENOMEM, "%s: the process has no memory left", call);
+}
 
 /* ---- device.c ----------------------------------------------------------------------------------------------- */
 

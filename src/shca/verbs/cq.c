@@ -23,7 +23,7 @@ static int next_ring(struct ibv_comp_channel *channel, bool wait, struct shca_ri
 {
 	const struct shca_fd *bell = &lchannel_of(channel)->bell;
 
-	return shca_fd_ours(bell) ? shca_ring_read(bell->n, wait, ring) : -EBADF;
+	return shca_fd_ours(bell) ? shca_ring_read(bell->n, wait, ring) : -EBADF;	/* said: get_cq_event */
 }
 
 /* ---- channels ----------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx)
 		return NULL;
 	struct lchannel *l = calloc(1, sizeof *l);
 	if (!l) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_comp_channel");
 		return NULL;
 	}
 	l->ch.context = ctx;
@@ -157,7 +157,9 @@ int shca_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 		struct shca_ring ring;
 		int r = next_ring(channel, true, &ring);
 		if (r <= 0) {
-			errno = r ? -r : EAGAIN;
+			errno = EAGAIN;		/* said: nothing is refused, there is no event */
+			if (r)
+				errno = shca_refuse(-r, "get_cq_event: descriptor %d of the channel", channel->fd);
 			return -1;
 		}
 		ring_lost(thr, c);
@@ -203,7 +205,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 
 	struct shca_user_cq *cq = calloc(1, sizeof *cq);
 	if (!cq) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_cq");
 		return NULL;
 	}
 	cq->off = shca_mem_alloc(m, sizeof *cq->sh);
@@ -218,7 +220,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 		goto free_ring;
 	if (shca_local_set(m, number, SHCA_KIND_CQ, cq)) {
 		shca_number_free(m, number);
-		errno = ENOMEM;
+		errno = shca_no_memory("create_cq");
 		goto free_ring;
 	}
 	cq->m = m;
@@ -335,7 +337,7 @@ int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
  * cq_mod_caps say. */
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
-	return EOPNOTSUPP;
+	return shca_refuse(EOPNOTSUPP, "modify_cq: mask %#x: no event is held back, so there is nothing to moderate", attr->attr_mask);
 }
 
 void shca_cq_unmap(struct shca_user_cq *cq)

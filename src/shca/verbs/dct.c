@@ -61,7 +61,7 @@ struct ibv_exp_dct *shca_create_dct(struct ibv_context *ctx, struct ibv_exp_dct_
 	int err;
 
 	if (!d) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_dct");
 		return NULL;
 	}
 	d->qp = shca_qp_new(ctx, &cr);

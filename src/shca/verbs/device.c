@@ -63,7 +63,7 @@ int shca_local_set(struct shca_member *m, uint32_t number, enum shca_kind kind, 
 	if (!seg) {
 		struct shca_tagged *fresh = calloc(256, sizeof *fresh);
 		if (!fresh)
-			return -ENOMEM;
+			return -ENOMEM;	/* said: who makes the object */
 		if (atomic_compare_exchange_strong(slot, &seg, fresh))
 			seg = fresh;
 		else
@@ -94,7 +94,7 @@ struct ibv_device **shca_own_device_list(int *num)
 {
 	struct ibv_device **list = calloc(2, sizeof *list);
 	if (!list) {
-		errno = ENOMEM;
+		errno = shca_no_memory("get_device_list");
 		return NULL;
 	}
 	list[0] = &our_device.dev;
@@ -129,9 +129,9 @@ int shca_name_fabric(const char *name)
 	int err = 0;
 	pthread_mutex_lock(&process_mutex);
 	if (process_node)
-		err = EBUSY;
+		err = shca_refuse(EBUSY, "set_fabric: the device is open; the fabric of a process is chosen before");
 	else if (!name || strlen(name) >= sizeof fabric_name)
-		err = EINVAL;
+		err = shca_refuse(EINVAL, "set_fabric: the name is missing, or longer than %zu bytes", sizeof fabric_name - 1);
 	else
 		strcpy(fabric_name, name);
 	pthread_mutex_unlock(&process_mutex);
@@ -205,7 +205,7 @@ static struct shca_node *node_get(void)
 	}
 	node = calloc(1, sizeof *node);
 	if (!node) {
-		err = ENOMEM;
+		err = shca_no_memory("open_device");
 		goto out;
 	}
 	err = -shca_engine_join(&node->m, fabric_name[0] ? fabric_name : NULL);
@@ -219,7 +219,7 @@ static struct shca_node *node_get(void)
 	}
 	node->m.local = calloc(1, sizeof(struct shca_local));
 	if (!node->m.local) {
-		err = ENOMEM;
+		err = shca_no_memory("open_device");
 		shca_fd_close(&node->bell);
 		goto leave;
 	}
@@ -297,7 +297,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 {
 	struct shca_context *c = calloc(1, sizeof *c);
 	struct epoll_event ev = { .events = EPOLLIN };
-	int err = ENOMEM;
+	int err = ENOMEM;	/* said: below */
 
 	if (!c)
 		goto fail;
@@ -341,21 +341,21 @@ fail:
 	if (c)
 		shca_fd_close(&c->told);
 	free(c);
-	errno = err;
+	errno = shca_refuse(err, "open_device: its descriptors, or memory for it, cannot be had (limit on descriptors: ulimit -n)");
 	return NULL;
 }
 
 struct ibv_context *shca_open_device(struct ibv_device *dev)
 {
+	int before = errno;
 	struct shca_node *node = node_get();
 	if (!node)
 		return NULL;
 	struct ibv_context *ctx = shca_open_member(node);
-	if (!ctx) {
-		int err = errno;
+	int after = ctx ? before : errno;	/* looking for the fabric was refused this and that on the way */
+	if (!ctx)
 		node_put(node);
-		errno = err;
-	}
+	errno = after;
 	return ctx;
 }
 
@@ -476,9 +476,9 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 	};
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return shca_refuse(EINVAL, "query_device_ex: comp_mask %#x of the input has no bits", input->comp_mask);
 	if (size < sizeof attr->orig_attr)
-		return EINVAL;
+		return shca_refuse(EINVAL, "query_device_ex: room for %zu bytes, at least %zu", size, sizeof attr->orig_attr);
 	device_attr(&a.orig_attr);
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	if (size > sizeof a)
@@ -592,7 +592,7 @@ int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 {
 	uint32_t want = values->comp_mask;
 	if (want & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return shca_refuse(EINVAL, "query_rt_values: comp_mask %#x: the raw clock is all there is", want);
 	if (want & IBV_VALUES_MASK_RAW_CLOCK)
 		clock_gettime(CLOCK_MONOTONIC_RAW, &values->raw_clock);
 	return 0;
@@ -710,7 +710,7 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			return -1;
 		}
 		if (fl & O_NONBLOCK) {
-			errno = EAGAIN;
+			errno = EAGAIN;	/* said: nothing is refused, there is no event */
 			return -1;
 		}
 		struct pollfd p = { .fd = c->async.n, .events = POLLIN };

@@ -313,6 +313,12 @@ static inline bool shca_takes_receives(const struct shca_user_qp *q)
 	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
 		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV));
 }
+/* Why it does not, in words. */
+static inline const char *shca_no_receives(const struct shca_user_qp *q)
+{
+	return q->srq ? "it has a shared receive queue" : !q->rq ? "its type has no receive queue, or it was made for none" :
+	       "it is in RESET: receives are posted from INIT on";
+}
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
  * posted. */
 int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,

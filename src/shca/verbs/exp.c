@@ -160,7 +160,7 @@ int shca_widen_atomics(struct ibv_context *ctx)
 	struct shca_thread *thr = shca_thread_get(shca_context_of(ctx)->m);
 
 	if (!thr)
-		return ENOMEM;
+		return shca_no_memory("ibv_exp_create_qp");
 	shca_enter(thr);
 	shca_atomics_widen(thr);
 	shca_leave(thr);

@@ -97,7 +97,8 @@ static int check_masked(const struct shca_user_qp *q, const struct ibv_exp_send_
 		return shca_refuse(EINVAL, "extended atomic of 2^%u bytes; the queue pair was made for 4 to %u (max_atomic_arg)",
 				   wr->ext_op.masked_atomics.log_arg_sz, q->max_atomic);
 	if (size > 8 && operands_inline(wr))
-		return wr->num_sge == 1 ? 0 : EINVAL;
+		return wr->num_sge == 1 ? 0 : shca_refuse(EINVAL, "extended atomic of %u bytes: %d segments, the result takes one",
+							  size, wr->num_sge);
 	if (operands_inline(wr))
 		return 0;
 	uint64_t given = 0;
@@ -190,11 +191,16 @@ int shca_exp_check(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr)
 					   "(IBV_EXP_QP_CREATE_CROSS_CHANNEL or managed)", q->qp.qp_num);
 		if (op == SHCA_OP_WAIT)
 			return wr->task.cqe_wait.cq && wr->task.cqe_wait.cq->context == q->qp.context &&
-			       wr->task.cqe_wait.cq_count > 0 ? 0 : EINVAL;
+			       wr->task.cqe_wait.cq_count > 0 ? 0 :
+			       shca_refuse(EINVAL, "ibv_exp_post_send: WAIT for %d completions of %s", wr->task.cqe_wait.cq_count,
+					   !wr->task.cqe_wait.cq ? "no completion queue" : "a completion queue: they count from 1, and it has "
+					   "to be of the queue pair's context");
 		const struct shca_user_qp *t = (const struct shca_user_qp *)wr->task.wqe_enable.qp;
 		if (!t || t->qp.context != q->qp.context || wr->task.wqe_enable.wqe_count < 0 ||
 		    (op == SHCA_OP_RECV_EN && (!t->rq || t->srq)))
-			return EINVAL;
+			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of %d requests: the queue pair to enable has to be one of this "
+					   "context%s, the count not negative", op == SHCA_OP_SEND_EN ? "SEND" : "RECV",
+					   wr->task.wqe_enable.wqe_count, op == SHCA_OP_SEND_EN ? "" : " with a receive queue of its own");
 		if (!(t->sh->flags & (op == SHCA_OP_SEND_EN ? SHCA_QP_MANAGED_SEND : SHCA_QP_MANAGED_RECV)))
 			return shca_refuse(EINVAL, "ibv_exp_post_send: %s_ENABLE of queue pair %#x, which is not managed",
 					   op == SHCA_OP_SEND_EN ? "SEND" : "RECV", t->qp.qp_num);
@@ -272,7 +278,7 @@ int shca_exp_reserve(struct shca_user_qp *q, const struct ibv_exp_send_wr *wr, u
 
 	/* a single request that finds no memory is refused then; one of a list must not be, nor one that has moved an index */
 	if ((list || is_cross(op)) && shca_reserve_ring(q))
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_mem_alloc */
 	if (op == SHCA_OP_WAIT)
 		return shca_wait_reserve((struct shca_user_cq *)wr->task.cqe_wait.cq, context_of(q)->tasks);
 	if (list && is_masked(op) && operands_pointed_to(wr))
@@ -439,7 +445,7 @@ static int post_sends(struct shca_thread *thr, struct shca_user_qp *q, struct ib
 		if (!shca_send_room(q) && q->defer_kick)
 			shca_run_posted(thr, q);
 		/* before anything is counted: a WAIT moves its queue's index, an ENABLE what is enabled */
-		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, 0, false) : ENOMEM;
+		rc = shca_send_room(q) ? shca_exp_reserve(q, wr, 0, false) : shca_full(q, 1);
 		if (!rc)
 			rc = post_one(thr, q, wr);
 		if (rc)
@@ -457,7 +463,7 @@ int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 
 	*bad = wr;
 	if (!thr)
-		return ENOMEM;
+		return shca_no_memory("ibv_exp_post_send");
 	if (cross)
 		pthread_mutex_lock(&c->cross);
 	shca_lock(&q->lock);
@@ -497,16 +503,17 @@ static int lock_list(struct shca_context *c, struct ibv_exp_task *task, struct i
 	for (; task; task = task->next) {
 		*bad = task;
 		if (!task->item.qp || task->item.qp->context != &c->v.context)
-			return EINVAL;
+			return shca_refuse(EINVAL, "ibv_exp_post_task: a task for no queue pair of this context");
 		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND) {
 			lock_once(count_of(c, &q->task), &q->lock);
 		} else if (task->task_type == IBV_EXP_TASK_RECV) {
 			if (!shca_takes_receives(q))
-				return EINVAL;
+				return shca_refuse(EINVAL, "ibv_exp_post_task: receives for queue pair %#x: %s", q->qp.qp_num,
+						   shca_no_receives(q));
 			lock_once(count_of(c, &q->rq->task), &q->rq->lock);
 		} else {
-			return EINVAL;
+			return shca_refuse(EINVAL, "ibv_exp_post_task: a task of type %d", task->task_type);
 		}
 	}
 	return 0;
@@ -536,13 +543,17 @@ static int count_task(struct ibv_exp_task *task)
 	if (task->task_type == IBV_EXP_TASK_RECV) {
 		struct shca_user_rq *rq = q->rq;
 		if (shca_user_rq_reserve(q->m, rq))
-			return ENOMEM;
+			return shca_no_memory("ibv_exp_post_task");
 		for (struct ibv_recv_wr *wr = task->item.recv_wr; wr; wr = wr->next) {
 			if ((uint32_t)wr->num_sge > rq->max_sge)
-				return EINVAL;
+				return shca_refuse(EINVAL, "ibv_exp_post_task: a receive of %d segments, queue pair %#x was made for %u",
+						   wr->num_sge, q->qp.qp_num, rq->max_sge);
 			rq->task.n++;
 		}
-		return rq->task.n > rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head)) ? ENOMEM : 0;
+		uint64_t room = rq->max_wr - (rq->size - (rq->fifo_tail - rq->fifo_head));
+		return rq->task.n <= room ? 0 :
+		       shca_refuse(ENOMEM, "ibv_exp_post_task: %lu receives, queue pair %#x has room for %lu of %u",
+				   (unsigned long)rq->task.n, q->qp.qp_num, (unsigned long)room, rq->max_wr);
 	}
 	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr; wr = wr->next) {
 		int rc = shca_exp_check(q, wr);
@@ -550,7 +561,7 @@ static int count_task(struct ibv_exp_task *task)
 			return rc;
 		q->task.n++;
 	}
-	return q->task.n > shca_send_room(q) ? ENOMEM : 0;
+	return q->task.n > shca_send_room(q) ? shca_full(q, q->task.n) : 0;
 }
 
 /* Everything that can be refused is refused here, and nothing is posted yet. First every task counts, for an ENABLE may
@@ -620,7 +631,7 @@ int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struc
 
 	*bad = task;
 	if (!thr)
-		return ENOMEM;
+		return shca_no_memory("ibv_exp_post_task");
 	pthread_mutex_lock(&c->cross);
 	shca_enter(thr);
 	int rc = lock_list(c, task, bad);

@@ -19,7 +19,7 @@ struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx)
 		return NULL;
 	struct shca_user_pd *pd = calloc(1, sizeof *pd);
 	if (!pd) {
-		errno = ENOMEM;
+		errno = shca_no_memory("alloc_pd");
 		return NULL;
 	}
 	/* 0 is no domain: keys and queues that were never set up match nothing */
@@ -54,7 +54,7 @@ struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *a
 	}
 	struct shca_user_td *td = calloc(1, sizeof *td);
 	if (!td) {
-		errno = ENOMEM;
+		errno = shca_no_memory("alloc_td");
 		return NULL;
 	}
 	td->td.context = ctx;
@@ -82,7 +82,7 @@ struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_pare
 	struct shca_user_pd *parent = shca_user_pd_of(attr->pd);
 	struct shca_user_pd *pd = calloc(1, sizeof *pd);
 	if (!pd) {
-		errno = ENOMEM;
+		errno = shca_no_memory("alloc_parent_domain");
 		return NULL;
 	}
 	pd->pd.context = ctx;
@@ -128,13 +128,15 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 		while (!number);
 	} else {
 		struct stat st;
-		if (fstat(attr->fd, &st))
+		if (fstat(attr->fd, &st)) {
+			errno = shca_refuse(errno, "open_xrcd: descriptor %d, whose file would name the domain", attr->fd);
 			return NULL;
+		}
 		number = inode_domain(&st);
 	}
 	struct shca_user_xrcd *xrcd = calloc(1, sizeof *xrcd);
 	if (!xrcd) {
-		errno = ENOMEM;
+		errno = shca_no_memory("open_xrcd");
 		return NULL;
 	}
 	xrcd->xrcd.context = ctx;
@@ -176,7 +178,8 @@ static int range_check(const void *addr, size_t length)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t from = (uintptr_t)addr & ~(page - 1);
 	if ((uintptr_t)addr + length < (uintptr_t)addr)
-		return EINVAL;
+		return shca_refuse(EINVAL, "reg_mr: %p + %zu goes round the address space (an implicit region begins at NULL, and is "
+				   "IBV_ACCESS_ON_DEMAND)", addr, length);
 	/* walks the mappings and does nothing else, but memcheck would ask for what is in the memory */
 	shca_memcheck_quiet(true);
 	bool missing = length && msync((void *)from, (uintptr_t)addr + length - from, MS_ASYNC) && errno == ENOMEM;
@@ -195,7 +198,7 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 		if (!(access & IBV_ACCESS_ON_DEMAND))
 			err = range_check(addr, length);
 		if (!err && iova + length < iova)
-			err = EINVAL;
+			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes: they go round", (unsigned long)iova, length);
 		if (err)
 			return err;
 	}
@@ -227,7 +230,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	}
 	struct shca_user_mr *mr = calloc(1, sizeof *mr);
 	if (!mr) {
-		errno = ENOMEM;
+		errno = shca_no_memory("reg_mr");
 		return NULL;
 	}
 	struct shca_mr *sh = shca_mr_alloc(c->m, &key);
@@ -315,7 +318,8 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && !ibpd) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)))
-		err = EINVAL;
+		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,
+				  IBV_REREG_MR_FLAGS_SUPPORTED, (void *)ibpd, addr, length);
 	else if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		err = access_check(acc);
 	struct shca_mr fresh = { .key = 0 };
@@ -361,9 +365,9 @@ int shca_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32
 	struct shca_context *c = shca_context_of(ibpd->context);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return shca_refuse(EOPNOTSUPP, "advise_mr: advice %u", advice);
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || (n && !sg))
-		return EINVAL;
+		return shca_refuse(EINVAL, "advise_mr: flags %#x, %u segments at %p", flags, n, (void *)sg);
 	for (uint32_t i = 0; i < n; i++) {
 		struct shca_mr *mr = shca_mr_get(c->m, sg[i].lkey);
 		if (!mr || mr->proc != c->m->slot)
@@ -398,7 +402,7 @@ static int buf_cmp(const void *a, const void *b)
 void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes)
 {
 	if (!bytes || bytes > SIZE_MAX / 2) {
-		errno = EINVAL;
+		errno = shca_refuse(EINVAL, "shca_alloc: %zu bytes", bytes);
 		return NULL;
 	}
 	struct shca_context *c = shca_context_of(ctx);
@@ -406,7 +410,7 @@ void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes)
 		return NULL;
 	struct buf *b = malloc(sizeof *b);
 	if (!b) {
-		errno = ENOMEM;
+		errno = shca_no_memory("shca_alloc");
 		return NULL;
 	}
 	b->bytes = (bytes + 4095) & ~(size_t)4095;
@@ -422,7 +426,7 @@ void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes)
 	if (!kept) {
 		shca_mem_free(c->m, off, b->bytes);
 		free(b);
-		errno = ENOMEM;
+		errno = shca_no_memory("shca_alloc");
 		return NULL;
 	}
 	return (void *)b->p;
@@ -471,8 +475,9 @@ struct ldm {
 static int dm_check(const struct ldm *dm, uint64_t offset, size_t length)
 {
 	if ((offset | length) & 3)
-		return EINVAL;
-	return offset > dm->length || length > dm->length - offset ? EFAULT : 0;
+		return shca_refuse(EINVAL, "memcpy_dm: offset %#lx, %zu bytes: both have to be multiples of 4", (unsigned long)offset, length);
+	return offset > dm->length || length > dm->length - offset ?
+		       shca_refuse(EFAULT, "memcpy_dm: offset %#lx, %zu bytes, of %zu", (unsigned long)offset, length, dm->length) : 0;
 }
 
 static int dm_write(struct ibv_dm *ibdm, uint64_t offset, const void *from, size_t length)
@@ -508,7 +513,7 @@ struct ibv_dm *shca_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *
 	}
 	struct ldm *dm = calloc(1, sizeof *dm);
 	if (!dm) {
-		errno = ENOMEM;
+		errno = shca_no_memory("alloc_dm");
 		return NULL;
 	}
 	dm->p = shca_buf_alloc(ctx, attr->length);
@@ -558,7 +563,7 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	}
 	struct shca_user_ah *ah = calloc(1, sizeof *ah);
 	if (!ah) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_ah");
 		return NULL;
 	}
 	ah->ah.context = pd->context;

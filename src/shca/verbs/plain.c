@@ -10,7 +10,7 @@ int shca_targets_init(struct shca_user_qp *q)
 	uint32_t n = q->type == SHCA_QPT_DCI ? SHCA_TARGETS_DC : SHCA_TARGETS;
 
 	if (posix_memalign((void **)&q->targets, SHCA_LINE, n * sizeof(*q->targets)))
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_qp_new */
 	memset(q->targets, 0, n * sizeof(*q->targets));
 	for (uint32_t i = 0; i < n; i++)
 		q->targets[i].proc = q->m->proc;	/* no bytes, but a count to look at */

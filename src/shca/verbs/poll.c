@@ -6,7 +6,7 @@
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
 
-#include "shca/verbs/device.h"
+#include "shca/verbs/control.h"
 
 struct polled {
 	uint64_t w0, w1, wr_id;
@@ -355,7 +355,7 @@ static inline int ex_take(struct shca_user_cq *cq)
 	struct polled p;
 
 	if (!take(cq, &p))
-		return ENOENT;
+		return ENOENT;	/* said: nothing is refused, there is no completion */
 	cq->w0 = p.w0;
 	cq->w1 = p.w1;
 	cq->cur_qpn = p.qp_num;
@@ -371,13 +371,13 @@ static int ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	struct shca_user_cq *cq = lcq_of(ex);
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return shca_refuse(EINVAL, "start_poll: comp_mask %#x has no bits", attr->comp_mask);
 	shca_lock(&cq->lock);
 	int rc = ex_take(cq);
 	if (rc && work_to_do(cq) && idle_work(cq))
 		rc = ex_take(cq);
 	if (unlikely(rc && shca_cq_in_error(cq->sh)))
-		rc = ex_take(cq) ? EIO : 0;
+		rc = ex_take(cq) ? EIO : 0;	/* said: IBV_EVENT_CQ_ERR */
 	if (rc) {
 		shca_unlock(&cq->lock);	/* end_poll is not called after a start_poll that found nothing */
 		found_nothing(cq);

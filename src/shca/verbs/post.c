@@ -150,14 +150,14 @@ static shca_off long_at(struct shca_user_qp *q, uint64_t pos, uint32_t bytes)
 
 int shca_reserve_operands(struct shca_user_qp *q, uint64_t ahead, uint32_t bytes)
 {
-	return long_at(q, q->pi + ahead, bytes) ? 0 : ENOMEM;
+	return long_at(q, q->pi + ahead, bytes) ? 0 : shca_no_memory("post_send");
 }
 
 int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes)
 {
 	if (bytes <= q->sh->sq_stride - sizeof(struct shca_wqe))
 		return 0;
-	return long_at(q, q->pi + ahead, (uint32_t)bytes) ? 0 : ENOMEM;
+	return long_at(q, q->pi + ahead, (uint32_t)bytes) ? 0 : shca_no_memory("post_send");
 }
 
 /* Copies the inline data into the WQE, or beside it. false: no memory. */
@@ -213,7 +213,7 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 {
 	bool signaled = req->flags & SHCA_WQE_SIGNALED;
 	if (unlikely(!q->sh->wqes) && shca_reserve_ring(q))
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_mem_alloc */
 	struct shca_wqe *w = shca_wqe_at(thr->base, q->sh, q->pi);
 
 	w->op = req->op;
@@ -229,11 +229,11 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 	memcpy(w->arg, req->arg, sizeof(w->arg));
 	if (unlikely(req->flags & SHCA_WQE_OPERANDS_NOW)) {
 		if (!write_operands(thr, q, q->pi, w, req))
-			return ENOMEM;
+			return shca_no_memory("post_send");
 	} else if (!(req->flags & SHCA_WQE_INLINE))
 		memcpy(w->sge, req->sge, req->nsge * sizeof(*w->sge));
 	else if (!write_inline(thr, q, q->pi, w, req))
-		return ENOMEM;
+		return shca_no_memory("post_send");
 	uint64_t pos = take_position(q, wr_id, signaled);
 	atomic_store_explicit(&q->sh->posted, pos + 1, memory_order_release);
 	return 0;
@@ -274,7 +274,7 @@ static int direct_failed(struct shca_thread *thr, struct shca_user_qp *q, uint64
 			/* refused: what it holds goes back */
 			shca_release_receive(thr, q->sh);
 			shca_step_to(q->sh, SHCA_STEP_NONE);
-			return ENOMEM;
+			return ENOMEM;	/* said: write_wqe */
 		}
 		kick_posted(thr, q);
 		return 0;
@@ -308,6 +308,13 @@ static inline int run_direct(struct shca_thread *thr, struct shca_user_qp *q, ui
 	return 0;
 }
 
+int shca_full(struct shca_user_qp *q, uint64_t n)
+{
+	return shca_refuse(ENOMEM, "post of %lu requests to queue pair %#x, which has room for %lu of the %u that it was made for; poll its "
+			   "CQ (an unsignaled request is done when a later signaled one is)", (unsigned long)n, q->qp.qp_num,
+			   (unsigned long)shca_send_room(q), q->max_wr);
+}
+
 /* Runs or queues one request. 0, or an errno value: refused. */
 int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id, struct shca_req *req)
 {
@@ -315,8 +322,7 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 		return shca_refuse(EINVAL, "post to queue pair %#x: it is in state %d, and takes sends from RTS on (one that is SQD, SQE or in error, too)",
 				   q->qp.qp_num, (int)shca_qp_state(q));
 	if (unlikely(full(q)))
-		return shca_refuse(ENOMEM, "post to queue pair %#x: all %u requests that it was made for are outstanding; poll its CQ (an "
-				   "unsignaled request is done when a later signaled one is)", q->qp.qp_num, q->max_wr);
+		return shca_full(q, 1);
 	if (q->sq_sig_all)
 		req->flags |= SHCA_WQE_SIGNALED;
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
@@ -582,7 +588,7 @@ __attribute__((noinline)) int shca_post_any(struct shca_user_qp *q, struct ibv_s
 
 	if (unlikely(!thr)) {
 		*bad = wr;
-		return ENOMEM;
+		return shca_no_memory("post_send");
 	}
 	shca_lock(&q->lock);
 	shca_enter_in(thr, shca_peer_inside(q->sh));
@@ -644,7 +650,7 @@ int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t m
 	memset(rq, 0, sizeof(*rq));
 	rq->off = shca_mem_alloc(m, sizeof(struct shca_rq));
 	if (!rq->off)
-		return -ENOMEM;
+		return -ENOMEM;	/* said: shca_mem_alloc */
 	rq->size = size;
 	rq->max_sge = max_sge;
 	rq->sh = shca_at(m->base, rq->off);
@@ -680,7 +686,7 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 		free(rq->fifo);
 		rq->wr_id = NULL;
 		rq->fifo = NULL;
-		return -ENOMEM;
+		return -ENOMEM;	/* said: who asks for it */
 	}
 	for (uint32_t i = 0; i < size; i++)
 		rq->fifo[i] = i;
@@ -751,7 +757,7 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 {
 	if (unlikely(!rq->wr_id) && shca_user_rq_reserve(thr->m, rq)) {
 		*bad = wr;
-		return ENOMEM;
+		return shca_no_memory("post_recv");
 	}
 	if (unlikely(atomic_load_explicit(&rq->sh->returned, memory_order_relaxed) != 0))
 		repost(thr, rq);
@@ -782,7 +788,7 @@ static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_
 
 	if (unlikely(!thr)) {
 		*bad = wr;
-		return ENOMEM;
+		return shca_no_memory("post_recv");
 	}
 	shca_enter_in(thr, shca_inside(m->slot));
 	shca_lock(&rq->lock);
@@ -799,9 +805,7 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 	if (unlikely(!shca_takes_receives(q))) {
 		*bad = wr;
-		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num,
-				   q->srq ? "it has a shared receive queue" : !q->rq ? "its type has no receive queue" :
-				   "it is in RESET: receives are posted from INIT on");
+		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
 	if (unlikely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR)) {

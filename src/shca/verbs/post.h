@@ -15,6 +15,8 @@ int shca_post_any(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_sen
 int shca_post_datagram(struct shca_user_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* How many further requests q has room for. */
 uint64_t shca_send_room(struct shca_user_qp *q);
+/* ENOMEM of `n` requests for which q has no room, and why, where SHCA_DEBUG is set. */
+int shca_full(struct shca_user_qp *q, uint64_t n);
 /* Room for the inline data of the request that comes `ahead` requests from now, should it have to wait. 0 or ENOMEM. */
 int shca_reserve_inline(struct shca_user_qp *q, uint64_t ahead, uint64_t bytes);
 /* The same for an atomic's operands that are read when it is posted. */

@@ -68,7 +68,7 @@ int shca_reserve_ring(struct shca_user_qp *qp)
 	shca_off wqes = shca_mem_alloc(qp->m, sq_bytes(qp));
 	/* Executors come by a request that is posted, and this is before; an ENABLE ahead of the first post only prefetches. */
 	__atomic_store_n(&qp->sh->wqes, wqes, __ATOMIC_RELAXED);
-	return wqes ? 0 : ENOMEM;
+	return wqes ? 0 : ENOMEM;	/* said: shca_mem_alloc */
 }
 
 /* The send side. 0 or an errno value; what was made is freed by send_free. */
@@ -90,7 +90,7 @@ static int send_init(struct shca_user_qp *qp, const struct ibv_qp_cap *cap)
 	qp->max_inline = most > room ? most : room;
 	qp->wr_id = calloc(ids, sizeof *qp->wr_id);
 	if (!qp->wr_id)
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_qp_new */
 	qp->sh->sq_slots = slots;
 	qp->sh->sq_magic = UINT64_MAX / slots + 1;
 	qp->sh->sq_stride = (uint32_t)sizeof(struct shca_wqe) + room;
@@ -165,7 +165,7 @@ static int cross_add(struct shca_user_qp *qp)
 			m->cross = p;
 			m->cross_cap = cap;
 		} else {
-			err = ENOMEM;
+			err = ENOMEM;	/* said: shca_qp_new */
 		}
 	}
 	if (!err) {
@@ -270,7 +270,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	}
 	struct shca_user_qp *qp = calloc(1, sizeof *qp);
 	if (!qp) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_qp");
 		return NULL;
 	}
 	qp->m = m;
@@ -292,13 +292,13 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	}
 	qp->off = shca_mem_alloc(m, sizeof *qp->sh);
 	if (!qp->off) {
-		err = ENOMEM;
+		err = ENOMEM;	/* said: below */
 		goto free_qp;
 	}
 	qp->sh = shca_at(m->base, qp->off);
 	qp->sh->qpn = shca_number_alloc(m);
 	if (!qp->sh->qpn || shca_local_set(m, qp->sh->qpn, SHCA_KIND_QP, qp)) {
-		err = ENOMEM;
+		err = ENOMEM;	/* said: below */
 		goto free_number;
 	}
 	SHCA_FAILPOINT(NULL, "create-number", NULL, 0);
@@ -350,7 +350,7 @@ free_number:
 	shca_mem_free(m, qp->off, sizeof *qp->sh);
 free_qp:
 	free(qp);
-	errno = err;
+	errno = err == ENOMEM ? shca_no_memory("create_qp") : err;
 	return NULL;
 }
 

@@ -24,7 +24,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	}
 	struct shca_user_srq *srq = calloc(1, sizeof *srq);
 	if (!srq) {
-		errno = ENOMEM;
+		errno = shca_no_memory("create_srq");
 		return NULL;
 	}
 	int err = shca_user_rq_init(m, &srq->rq, attr->attr.max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
@@ -39,7 +39,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 			shca_number_free(m, srq->number);
 		shca_user_rq_free(m, &srq->rq);
 		free(srq);
-		errno = ENOMEM;
+		errno = shca_no_memory("create_srq");
 		return NULL;
 	}
 	struct shca_rq *sh = srq->rq.sh;
@@ -160,7 +160,7 @@ int shca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
 	if (srq->type != IBV_SRQT_XRC)
-		return EOPNOTSUPP;
+		return shca_refuse(EOPNOTSUPP, "get_srq_num: the shared receive queue is none of XRC");
 	*number = srq->number;
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shca/verbs/device.h"
+#include "shca/verbs/control.h"
 
 /* Whether the WAIT that was posted at this position is still to run. A queue that is being destroyed has none. */
 static bool to_run(const struct shca_user_cq *cq, uint32_t qpn, uint64_t pos)
@@ -67,17 +67,17 @@ static int change_table(struct shca_user_cq *cq, uint64_t more)
 	while (log2 < SHCA_WAITS_LOG2_MAX && need > 1ull << log2)
 		log2++;
 	if (need > 1ull << log2)
-		return ENOMEM;
+		return shca_refuse(ENOMEM, "post: %lu WAITs for one completion queue", (unsigned long)need / 2);
 	if (log2 > w->log2) {
 		uint64_t *pos = realloc(w->pos, sizeof(*pos) << log2);
 		if (!pos)
-			return ENOMEM;
+			return shca_no_memory("post");
 		w->pos = pos;
 	}
 	if (!w->tables[log2])
 		w->tables[log2] = shca_mem_alloc(cq->m, 2 * shca_waits_bytes(log2));
 	if (!w->tables[log2])
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_mem_alloc */
 	shca_off at;
 	struct shca_waits *from = table_of(cq), *to = table_at(cq, log2, w->changes + 1, &at);
 	if (to->log2 != log2)

@@ -108,7 +108,7 @@ static inline int submit_built(struct shca_thread *thr, struct shca_user_qp *q, 
 static int reserve_built(struct shca_user_qp *q, const struct shca_build *b, uint32_t i)
 {
 	if (shca_reserve_ring(q))
-		return ENOMEM;
+		return ENOMEM;	/* said: shca_mem_alloc */
 	return b->req.flags & SHCA_WQE_INLINE ? shca_reserve_inline(q, i, b->req.len) : 0;
 }
 
@@ -118,11 +118,10 @@ static __attribute__((noinline)) int submit_list(struct shca_user_qp *q)
 	int rc = q->wr_err;
 
 	if (!thr)
-		rc = ENOMEM;
+		rc = shca_no_memory("wr_complete");
 	/* all or nothing */
 	if (!rc && q->wr_n > shca_send_room(q))
-		rc = shca_refuse(ENOMEM, "wr_complete: %u requests, queue pair %#x has room for %u of %u", q->wr_n, q->qp.qp_num,
-				 (unsigned)shca_send_room(q), q->max_wr);
+		rc = shca_full(q, q->wr_n);
 	for (uint32_t i = 0; q->wr_n > 1 && i < q->wr_n && !rc; i++)
 		rc = reserve_built(q, build_at(q, i), i);
 	if (!rc) {
@@ -158,7 +157,7 @@ static void raw_abort(struct ibv_qp_ex *ex)
 
 static int submit_raws(struct shca_thread *thr, struct shca_user_qp *q)
 {
-	int rc = q->wr_n > shca_send_room(q) ? ENOMEM : 0;
+	int rc = q->wr_n > shca_send_room(q) ? shca_full(q, q->wr_n) : 0;
 
 	for (uint32_t i = 0; i < q->wr_n && !rc; i++)
 		if (build_at(q, i)->req.op == OP_RAW)
@@ -180,7 +179,7 @@ static int raw_complete(struct ibv_qp_ex *ex)
 	int rc = q->wr_err;
 
 	if (!rc && !thr)
-		rc = ENOMEM;
+		rc = shca_no_memory("wr_complete");
 	if (rc) {
 		raw_abort(ex);
 		return rc;
@@ -229,7 +228,7 @@ static __attribute__((noinline)) bool grow_list(struct shca_user_qp *q)
 	void *wr = realloc(q->wr, cap * stride_of(q));
 
 	if (!wr) {
-		q->wr_err = ENOMEM;
+		q->wr_err = shca_no_memory("wr_*");
 		q->wr_last = NULL;
 		return false;
 	}
@@ -453,7 +452,7 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		       q->type == IBV_QPT_RC || q->type == IBV_QPT_XRC_SEND || q->type == SHCA_QPT_DCI ? RC_OPS : 0;
 
 	if ((ops & ~can) || (dv_flags & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE) || (dv_flags && (!can || q->type == SHCA_QPT_DCI)))
-		return EOPNOTSUPP;
+		return EOPNOTSUPP;	/* said: shca_qp_new */
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
