@@ -47,7 +47,7 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 /* Whether a queue would report the peer's end. */
 static bool is_watched(const struct hdl_ep *ep)
 {
-	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->queue != HDL_QUEUE_DC;
+	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end;
 }
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)

@@ -47,11 +47,12 @@ static void propose(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_que
 	add(todo, HDL_CONN_SEND_REQ);
 }
 
-static void take_dc(struct hdl_conn *c, struct hdl_conn_todo *todo)
+/* A lane that the peer need not agree to. */
+static void take(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_queue kind)
 {
 	clear(c, todo);
 	c->state = HDL_CONN_READY;
-	c->kind = HDL_QUEUE_DC;
+	c->kind = (uint8_t)kind;
 	add(todo, HDL_CONN_MAKE);
 	add(todo, HDL_CONN_UP);
 }
@@ -74,8 +75,8 @@ static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct 
 static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
 		     struct hdl_conn_todo *todo)
 {
-	bool can = possible(self, e->kind) && e->kind != HDL_QUEUE_DC;
-	bool other = e->kind == HDL_QUEUE_RC && self->prefer != HDL_QUEUE_RC && !e->named;
+	bool can = possible(self, e->kind) && !HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, e->kind);
+	bool other = HDL_QUEUE_IN(HDL_QUEUE_LIMITED, e->kind) && self->prefer != e->kind && !e->named;
 
 	if (can && !other) {
 		accept(c, todo, e);
@@ -83,8 +84,8 @@ static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const
 	}
 	if (self->prefer == HDL_QUEUE_NONE)
 		give_up(c, todo);
-	else if (self->prefer == HDL_QUEUE_DC)
-		take_dc(c, todo);	/* now: a repetition must not be answered in another way */
+	else if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, self->prefer))
+		take(c, todo, self->prefer);	/* now: a repetition must not be answered in another way */
 	reject(todo, e->number, self->prefer);
 }
 
@@ -112,8 +113,8 @@ static void on_req(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 			add(todo, HDL_CONN_SEND_REP);
 		return;
 	case HDL_CONN_READY:
-		if (c->kind == HDL_QUEUE_DC) {
-			reject(todo, e->number, HDL_QUEUE_DC);
+		if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, c->kind)) {
+			reject(todo, e->number, c->kind);
 		} else if (later) {
 			/* the peer does not have the connection any more, and what was under way is lost */
 			give_up(c, todo);
@@ -152,8 +153,8 @@ static void on_rej(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	if (!possible(self, e->kind)) {
 		give_up(c, todo);
 		reject(todo, e->number, HDL_QUEUE_NONE);
-	} else if (e->kind == HDL_QUEUE_DC) {
-		take_dc(c, todo);
+	} else if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, e->kind)) {
+		take(c, todo, e->kind);
 	} else {
 		clear(c, todo);
 		propose(c, todo, e->kind, true);
@@ -168,8 +169,8 @@ void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	case HDL_CONN_WANT:
 		if (c->state != HDL_CONN_NONE)
 			return;
-		if (e->kind == HDL_QUEUE_DC)
-			take_dc(c, todo);
+		if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, e->kind))
+			take(c, todo, e->kind);
 		else
 			propose(c, todo, e->kind, false);
 		return;
@@ -192,8 +193,8 @@ void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	case HDL_CONN_HEARD:
 		if (c->state == HDL_CONN_FAILED)
 			reject(todo, c->number, HDL_QUEUE_NONE);
-		else if (possible(self, HDL_QUEUE_DC) && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
-			take_dc(c, todo);
+		else if (possible(self, e->kind) && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
+			take(c, todo, e->kind);
 		return;
 	case HDL_CONN_TIMER:
 		if (hdl_conn_waits(c))

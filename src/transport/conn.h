@@ -60,7 +60,7 @@ enum hdl_conn_what {
 	HDL_CONN_REP,		/* the peer accepts number `number` */
 	HDL_CONN_REJ,		/* the peer refuses it and would take `kind`; NONE: it has FAILED */
 	HDL_CONN_RTU,		/* the first message came by the connection of number `number` */
-	HDL_CONN_HEARD,		/* a message came by a lane that this side does not have: by the peer's DC */
+	HDL_CONN_HEARD,		/* a message came by a lane that this side does not have: of `kind`, one that needs no agreement */
 	HDL_CONN_TIMER,		/* no answer for a while */
 	HDL_CONN_LOST,		/* what was to be done failed, or the connection broke */
 };

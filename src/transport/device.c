@@ -235,18 +235,15 @@ static int probe(struct hdl_dev *dev)
 {
 	const struct ibv_odp_caps *odp = &dev->attr.odp_caps;
 	uint64_t implicit = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	int err;
 
-	if ((err = hdl_rc_caps(dev)))
-		return err;
 	dev->srq = dev->attr.orig_attr.max_srq > 0;
-	if (!dev->srq)
-		dev->caps &= ~HDL_QUEUE_BIT(HDL_QUEUE_RC);
-	dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_UD);
-	if (dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC)
-		dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_XRC);
-	if (hdl_dc_probe(dev))
-		dev->caps |= HDL_QUEUE_BIT(HDL_QUEUE_DC);
+	for (int q = 1; q < HDL_QUEUES; q++) {
+		int can = hdl_kinds[q]->probe(dev);
+		if (can < 0)
+			return can;
+		if (can)
+			dev->caps |= HDL_QUEUE_BIT(q);
+	}
 	dev->max_msg = dev->port_attr.max_msg_sz ? dev->port_attr.max_msg_sz : 1u << 30;
 	if (hdl_vars.odp && (odp->general_caps & implicit) == implicit &&
 	    odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_SEND) {
@@ -274,33 +271,45 @@ static int probe(struct hdl_dev *dev)
 /* Which of the allowed kinds are missing, and what the device would have to have. */
 static int check_allowed(struct hdl_dev *dev, unsigned allowed)
 {
-	static const char *const need[HDL_QUEUES] = {
-		[HDL_QUEUE_UD] = "UD queue pairs",
-		[HDL_QUEUE_RC] = "RC queue pairs on a shared receive queue",
-		[HDL_QUEUE_XRC] = "XRC (IBV_DEVICE_XRC)",
-		[HDL_QUEUE_DC] = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)",
-	};
-
 	/* no restriction: whatever there is */
 	for (int q = 1; q < HDL_QUEUES && *hdl_vars.transport; q++)
 		if (allowed & HDL_QUEUE_BIT(q) && !(dev->caps & HDL_QUEUE_BIT(q))) {
 			hdl_error("HEDDLE_TRANSPORT=%s: %s cannot do %s: it lacks %s; leave %s out, or choose another "
 				  "device with HEDDLE_DEVICE",
-				  hdl_vars.transport, dev->name, hdl_queue_name(q), need[q], hdl_queue_name(q));
+				  hdl_vars.transport, dev->name, hdl_queue_name(q), hdl_kinds[q]->needs,
+				  hdl_queue_name(q));
 			return -EOPNOTSUPP;
 		}
 	return 0;
 }
 
+/* Whether a kind's resources are made: connections are made over packets, whatever kinds are selected. */
+static bool is_wanted(const struct hdl_dev *dev, enum hdl_queue queue)
+{
+	return HDL_QUEUE_IN(dev->possible | HDL_QUEUE_PACKETS, queue);
+}
+
+/* Receives that all pools may have posted. */
+static uint32_t all_receives(const struct hdl_dev *dev)
+{
+	uint32_t n = 0;
+	unsigned counted = 0;
+
+	for (int q = 1; q < HDL_QUEUES; q++) {
+		const struct hdl_tp_kind *kind = hdl_kinds[q];
+		if (!is_wanted(dev, q) || counted & 1u << kind->pool)
+			continue;
+		counted |= 1u << kind->pool;
+		n += kind->receives(dev);
+	}
+	return n;
+}
+
 static int make_rcq(struct hdl_dev *dev)
 {
-	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_UD);
+	uint32_t depth = all_receives(dev);
 	int err;
 
-	if (dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC)))
-		depth += hdl_rx_depth(dev, HDL_QUEUE_RC);
-	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC))
-		depth += hdl_rx_depth(dev, HDL_QUEUE_XRC);
 	dev->chan = ibv_create_comp_channel(dev->port.ctx);
 	if (!dev->chan) {
 		err = errno;
@@ -345,7 +354,8 @@ static void fill_addr(struct hdl_dev *dev)
 
 int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed)
 {
-	int err, port = 0;
+	int err, port = 0, n = 0;
+	char kinds[8 * HDL_QUEUES] = "";
 
 	dev->role = role;
 	if ((err = open_context(dev, name, &port)))
@@ -358,24 +368,20 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	    (err = check_allowed(dev, allowed)))
 		return err;
 	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_tp.ppn, hdl_vars.rc_peers);
-	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)) ||
-	    (err = hdl_ud_open(dev)))
+	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
 		return err;
 	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */
 	size_t most = hdl_srq_bytes() > hdl_tp.ring_max ? hdl_srq_bytes() : hdl_tp.ring_max;
 	hdl_bufpool_init(&dev->bounce, dev, (uint32_t)most + HDL_BOUNCE_AROUND, 8, 1u << 16);
-	if (dev->possible & (HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_DC)) && (err = hdl_srq_create(dev)))
-		return err;
-	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_XRC) && (err = hdl_xrc_open(dev)))
-		return err;
-	if (dev->possible & HDL_QUEUE_BIT(HDL_QUEUE_DC) && (err = hdl_dc_open(dev)))
-		return err;
+	for (int q = 1; q < HDL_QUEUES; q++)
+		if (is_wanted(dev, q) && (err = hdl_kinds[q]->open(dev)))
+			return err;
 	fill_addr(dev);
-	hdl_debug("%s port %u: kinds%s%s%s%s, inline %u, writes %sin order, %s", dev->name, dev->port.port_num,
-		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_UD) ? " UD" : "",
-		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_RC) ? " RC" : "",
-		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_XRC) ? " XRC" : "",
-		  dev->caps & HDL_QUEUE_BIT(HDL_QUEUE_DC) ? " DC" : "", dev->max_inline, dev->in_order ? "" : "not ",
+	for (int q = 1; q < HDL_QUEUES; q++)
+		if (HDL_QUEUE_IN(dev->caps, q))
+			n += snprintf(kinds + n, sizeof(kinds) - (size_t)n, " %s", hdl_queue_name(q));
+	hdl_debug("%s port %u: kinds%s, inline %u, writes %sin order, %s", dev->name, dev->port.port_num, kinds,
+		  dev->max_inline, dev->in_order ? "" : "not ",
 		  dev->all_remote ? "no registration needed"
 		  : dev->all	  ? "no registration needed to send"
 				  : "memory is registered");
@@ -388,20 +394,22 @@ static void close_one(struct hdl_dev *dev, int err, const char *what)
 		hdl_warn("%s: %s failed (%s)", dev->name, what, strerror(err));
 }
 
+void hdl_dev_stop(struct hdl_dev *dev)
+{
+	for (int q = 1; q < HDL_QUEUES; q++)
+		if (hdl_kinds[q]->stop)
+			hdl_kinds[q]->stop(dev);
+}
+
 void hdl_dev_close(struct hdl_dev *dev)
 {
 	struct hdl_scq *s;
 
 	if (!dev->port.ctx)
 		return;
-	hdl_dc_close(dev);
-	hdl_ud_close(dev);
-	if (dev->xrcd)
-		hdl_xrc_close(dev);
-	if (dev->basic_srq) {
-		close_one(dev, ibv_destroy_srq(dev->basic_srq), "ibv_destroy_srq");
-		hdl_rxpool_fini(&dev->rx_srq);
-	}
+	/* the last first: a DC target uses RC's receive queue */
+	for (int q = HDL_QUEUES - 1; q; q--)
+		hdl_kinds[q]->close(dev);
 	hdl_bufpool_fini(&dev->bounce);
 	hdl_credits_fini(dev);
 	hdl_mem_free(&dev->zeros);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints: the send path, and what arrives. */
+/* Endpoints: the send path. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/tp.h"
 
 #define CTL_RING_MAX HDL_RING_SMALL
-#define RING_AHEAD 4		/* lines that are fetched while a frame is worked on */
 
 struct hdl_tp hdl_tp;
 
@@ -83,6 +82,8 @@ struct hdl_ep *hdl_ep_make(int rank)
 	}
 	memset(ep, 0, sizeof(*ep));
 	ep->rank = rank;
+	ep->wr.opcode = IBV_WR_RDMA_WRITE;
+	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
 	if ((err = hdl_wire_lookup(ep))) {
 		free(ep);
 		errno = -err;
@@ -199,7 +200,7 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 	struct hdl_hdr hdr = { .kind = (uint8_t)kind, .len = len };
 
 	/* a peer's first message may come by DC before we have sent it any */
-	if (ep->conn.state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
+	if (ep->conn.state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_PACKETS))
 		hdl_ep_connect(ep);
 	if (ep->conn.state == HDL_CONN_READY) {
 		int r = -EAGAIN;
@@ -210,7 +211,7 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 		return r;
 	}
 	/* where there will be no connected lane there is nothing to be behind */
-	if (ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD) && (!ordered || ep->conn.state == HDL_CONN_FAILED))
+	if (ep->can & HDL_QUEUE_PACKETS && (!ordered || ep->conn.state == HDL_CONN_FAILED))
 		return hdl_ud_send(ep, &hdr, body, len, NULL, 0);
 	return -EAGAIN;
 }
@@ -319,13 +320,13 @@ static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *bu
 			ep->guard_idx = ep->sq->head - 1;
 			hdl_ep_refresh(ep);
 		}
-	} else if (r == -EAGAIN && ep->sq->queue == HDL_QUEUE_DC) {
-		hdl_dc_bind(ep);
+	} else if (r == -EAGAIN && ep->sq->kind->full_now) {
+		ep->sq->kind->full_now(ep);
 	}
 	return r;
 }
 
-static int send_ud(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len)
+static int send_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len)
 {
 	hdr->seq = ep->tx_seq;
 	hdr->len = (uint32_t)len;
@@ -338,46 +339,47 @@ static int send_ud(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size
 	return 1;
 }
 
-/* Which lane the next message takes; makes connections. */
-static enum hdl_queue lane(struct hdl_ep *ep, bool rdma)
+/* Which way the next message goes; makes connections. */
+enum way { WAY_NONE, WAY_PACKET, WAY_CONNECTED };
+static enum way way_of(struct hdl_ep *ep, bool rdma)
 {
-	unsigned ud = HDL_QUEUE_BIT(HDL_QUEUE_UD);
+	bool packets = ep->can & HDL_QUEUE_PACKETS, only = !(ep->can & ~HDL_QUEUE_PACKETS);
 	bool busy = rdma || ep->sent_msgs >= (uint64_t)hdl_vars.hot_messages;
 
 	if (ep->conn.state == HDL_CONN_READY)
-		return HDL_QUEUE_RC;
-	if (ep->can & ud && (ep->can == ud || !busy || ep->conn.state != HDL_CONN_NONE))
-		return HDL_QUEUE_UD;
+		return WAY_CONNECTED;
+	if (packets && (only || !busy || ep->conn.state != HDL_CONN_NONE))
+		return WAY_PACKET;
 	if (ep->conn.state == HDL_CONN_NONE) {
 		enum hdl_queue queue = hdl_ep_select(ep, ep->can, rdma, hdl_tp.rc_peers);
-		if (queue != HDL_QUEUE_UD)
+		if (!HDL_QUEUE_IN(HDL_QUEUE_PACKETS, queue))
 			hdl_wire_connect(ep, queue);
 		if (ep->conn.state == HDL_CONN_READY)
-			return HDL_QUEUE_RC;
+			return WAY_CONNECTED;
 	}
-	return ep->can & ud ? HDL_QUEUE_UD : HDL_QUEUE_NONE;
+	return packets ? WAY_PACKET : WAY_NONE;
 }
 
 static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		    struct hdl_send *send)
 {
 	struct hdl_hdr hdr = { .tag = tag, .context = context };
-	enum hdl_queue q = lane(ep, len > hdl_vars.eager_max);
+	enum way way = way_of(ep, len > hdl_vars.eager_max);
 	size_t limit = hdl_vars.eager_max;
 	int r;
 
-	if (q == HDL_QUEUE_UD && limit > ep->dev->max_ud)
+	if (way == WAY_PACKET && limit > ep->dev->max_ud)
 		limit = ep->dev->max_ud;
 	else if (ep->ring && !ep->wake_mode && limit < ep->ring_max)
 		limit = ep->ring_max;
 
 	if (ep->failed)
 		return ep->fail_err;
-	if (q == HDL_QUEUE_NONE)
+	if (way == WAY_NONE)
 		return -EAGAIN;
 	if (len <= limit && !sync && !ep->hold) {
 		hdr.kind = HDL_EAGER;
-		return q == HDL_QUEUE_UD ? send_ud(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
+		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
 	}
 	struct hdl_rts_rec rec;
 	send->buf = buf;
@@ -385,7 +387,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	if ((r = hdl_rndv_announce(ep, send, &rec)))
 		return r;
 	hdr.kind = HDL_RTS;
-	r = q == HDL_QUEUE_UD ? send_ud(ep, &hdr, &rec, sizeof(rec))
+	r = way == WAY_PACKET ? send_packet(ep, &hdr, &rec, sizeof(rec))
 			      : send_connected(ep, &hdr, &rec, sizeof(rec), NULL);
 	if (r < 0) {
 		/* if the endpoint failed meanwhile the operation was finished with it */
@@ -460,11 +462,11 @@ static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, in
 		err = ibv_post_send(sq->qp, &ep->wr, &bad);
 	} else {
 		sq->slot[i & sq->mask].ep = ep;
-		err = hdl_dc_post(sq, ep, &ep->wr);
+		err = sq->kind->post(sq, ep, &ep->wr);
 	}
 	if (unlikely(err)) {
 		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s)", sq->dev->name,
-			  sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp->qp_num, ep->rank, strerror(err));
+			  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank, strerror(err));
 		sq->dead = true;
 		hdl_ep_fail(ep, -err);
 		return -err;
@@ -590,211 +592,4 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		hdl_ep_refresh(ep);
 	waits |= hdl_rndv_stream(ep);
 	return waits || ep->credit_due || ep->ctl[0].head || ep->ctl[1].head || ep->pend;
-}
-
-/* ---- what arrives ------------------------------------------------------------------------------------------ */
-
-static void bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr)
-{
-	hdl_error("rank %d sent a message of kind %u with %u bytes, which this library does not understand: dropped",
-		  ep->rank, hdr->kind, hdr->len);
-}
-
-void hdl_ep_hold(struct hdl_ep *ep, bool on)
-{
-	struct hdl_hold_rec m = { .turn = ++ep->hold_told, .on = on };
-
-	hdl_ep_ctl(ep, HDL_CTL_HOLD, &m, sizeof(m), false);
-}
-
-static void on_hold(struct hdl_ep *ep, const struct hdl_hold_rec *m)
-{
-	if ((int32_t)(m->turn - ep->hold_turn) <= 0)
-		return;
-	ep->hold_turn = m->turn;
-	ep->hold = m->on;
-	hdl_ep_refresh(ep);
-}
-
-static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
-{
-	union {
-		struct hdl_cts cts;
-		struct hdl_fin fin;
-		struct hdl_data_rec data;
-		struct hdl_ring_offer offer;
-		struct hdl_ring_accept accept;
-		struct hdl_ring_released released;
-		struct hdl_credit_rec credit;
-		struct hdl_sleep_rec sleep;
-		struct hdl_hold_rec hold;
-	} m;
-	uint32_t n;
-	static const uint8_t need[] = {
-		[HDL_CTL_CTS] = sizeof(m.cts),
-		[HDL_CTL_FIN] = sizeof(m.fin),
-		[HDL_CTL_DATA] = sizeof(m.data),
-		[HDL_CTL_RING_OFFER] = sizeof(m.offer),
-		[HDL_CTL_RING_ACCEPT] = sizeof(m.accept),
-		[HDL_CTL_RING_RELEASED] = sizeof(m.released),
-		[HDL_CTL_CREDIT] = sizeof(m.credit),
-		[HDL_CTL_SLEEP] = sizeof(m.sleep),
-		[HDL_CTL_SLEEP_ACK] = sizeof(m.sleep),
-		[HDL_CTL_AWAKE] = 0,
-		[HDL_CTL_HOLD] = sizeof(m.hold),
-		[HDL_CTL_WRITTEN] = sizeof(m.fin),
-		[HDL_CTL_REFUSED] = sizeof(m.fin),
-	};
-
-	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
-		bad_message(ep, hdr);
-		return;
-	}
-	/* payloads of a ring or a packet may be unaligned */
-	if (hdr->kind == HDL_CTL_DATA)
-		payload = (const char *)payload + hdr->len - sizeof(m.data);
-	memcpy(&m, payload, need[hdr->kind]);
-	switch (hdr->kind) {
-	case HDL_CTL_CTS:
-		hdl_rndv_on_cts(ep, &m.cts);
-		break;
-	case HDL_CTL_FIN:
-		hdl_rndv_on_fin(ep, &m.fin);
-		break;
-	case HDL_CTL_REFUSED:
-		hdl_rndv_on_refused(ep, &m.fin);
-		break;
-	case HDL_CTL_WRITTEN:
-		hdl_rndv_on_written(ep, &m.fin);
-		break;
-	case HDL_CTL_DATA:
-		n = hdr->len - (uint32_t)sizeof(m.data);
-		hdl_rndv_on_data(ep, &m.data, (const char *)payload - n, n);
-		break;
-	case HDL_CTL_RTU:
-		hdl_wire_on_rtu(ep, (uint32_t)hdr->tag);
-		break;
-	case HDL_CTL_RING_OFFER:
-		hdl_ring_on_offer(ep, &m.offer);
-		break;
-	case HDL_CTL_RING_ACCEPT:
-		hdl_ring_on_accept(ep, &m.accept);
-		break;
-	case HDL_CTL_RING_REVOKE:
-		hdl_ring_on_revoke(ep);
-		break;
-	case HDL_CTL_RING_RELEASED:
-		hdl_ring_on_released(ep, &m.released);
-		break;
-	case HDL_CTL_CREDIT:
-		if (ep->ring)
-			hdl_ring_ack(&ep->tx, m.credit.consumed);
-		break;
-	case HDL_CTL_SLEEP:
-		hdl_idle_on_sleep(ep, &m.sleep);
-		break;
-	case HDL_CTL_SLEEP_ACK:
-		hdl_idle_on_sleep_ack(ep, &m.sleep);
-		break;
-	case HDL_CTL_AWAKE:
-		ep->wake_mode = false;
-		hdl_ep_refresh(ep);
-		break;
-	case HDL_CTL_HOLD:
-		on_hold(ep, &m.hold);
-		break;
-	default:
-		bad_message(ep, hdr);
-	}
-}
-
-static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr,
-							      const void *payload)
-{
-	struct hdl_parked *p;
-
-	if (unlikely(hdr->kind == HDL_RTS && hdr->len < HDL_RTS_SIZE)) {
-		bad_message(ep, hdr);
-		return;
-	}
-	switch (hdl_order_check(&ep->order, hdr->seq)) {
-	case HDL_ORDER_DELIVER:
-		hdl_tp.up.arrived(ep->rank, hdr, payload);
-		if (likely(!ep->order.head))
-			return;
-		while ((p = hdl_order_next(&ep->order))) {
-			hdl_tp.up.arrived(ep->rank, (const struct hdl_hdr *)p->data, p->data + sizeof(*hdr));
-			free(p);
-		}
-		return;
-	case HDL_ORDER_PARK:
-		if (hdl_order_park(&ep->order, hdr->seq, hdr, sizeof(*hdr), payload, hdr->len) < 0) {
-			hdl_error("out of memory for a message of %u bytes from rank %d that came early", hdr->len,
-				  ep->rank);
-			hdl_ep_fail(ep, -ENOMEM);
-		}
-		return;
-	case HDL_ORDER_DROP:
-		return;
-	}
-}
-
-void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, enum hdl_queue q)
-{
-	if (hdr->kind != HDL_EAGER && hdr->kind != HDL_RTS) {
-		control(ep, hdr, payload);
-		return;
-	}
-	if (q == HDL_QUEUE_UD) {
-		ep->in_ud.msgs++;
-		ep->in_ud.bytes += hdr->len;
-	} else {
-		ep->in_srq.msgs++;
-		ep->in_srq.bytes += hdr->len;
-	}
-	if (++ep->slow_msgs >= (uint32_t)hdl_vars.hot_messages) {
-		if (ep->rx_state == HDL_RX_NONE)
-			hdl_ring_consider(ep);
-		else if (ep->sleep_told)
-			hdl_idle_awake(ep);
-	}
-	ordered(ep, hdr, payload);
-}
-
-int hdl_ring_poll(struct hdl_ep *ep, int max)
-{
-	const struct hdl_hdr *at;
-	int n = 0;
-
-	while (n < max && (at = hdl_ring_peek(&ep->rx))) {
-		struct hdl_hdr hdr = *at;
-
-		uint32_t lines = hdl_ring_advance(&ep->rx, hdr.len, hdr.kind == HDL_CTL_SKIP);
-
-		if (unlikely(!lines)) {
-			hdl_error("rank %d wrote a frame of %u bytes that does not fit its ring: its memory or ours is "
-				  "damaged",
-				  ep->rank, hdr.len);
-			hdl_ep_fail(ep, -EPROTO);
-			return n;
-		}
-		n++;
-		/* what a sender that is ahead has written next: else each message would wait for its own line */
-		for (int i = 1; i <= RING_AHEAD; i++)
-			__builtin_prefetch((const char *)at - i * (int)HDL_LINE);
-		const char *payload = (const char *)at - hdr.len;
-		if (likely(hdr.kind == HDL_EAGER || hdr.kind == HDL_RTS)) {
-			ep->streak++;
-			ep->in_ring.msgs++;
-			ep->in_ring.bytes += hdr.len;
-			ordered(ep, &hdr, payload);
-		} else if (hdr.kind != HDL_CTL_SKIP) {
-			control(ep, &hdr, payload);
-		}
-		/* only now: what is reported as consumed may be overwritten */
-		ep->rx.consumed += lines;
-	}
-	if (unlikely(hdl_ring_owes(&ep->rx)))
-		hdl_ring_give_credit(ep);
-	return n;
 }

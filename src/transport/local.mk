@@ -1,7 +1,12 @@
 # The transport: plain verbs and mlx5dv; no knowledge of any one device.
-transport_sources = src/transport/select.c src/transport/conn.c src/transport/conn.h src/transport/order.c src/transport/ring.c src/transport/rel.c src/transport/tune.c src/transport/tune.h \
-	src/transport/mem.c src/transport/srq.c src/transport/sq.c src/transport/device.c src/transport/rc.c \
-	src/transport/ud.c src/transport/xrc.c src/transport/dc.c src/transport/wireup.c src/transport/rings.c \
-	src/transport/rndv.c src/transport/ep.c src/transport/post.c src/transport/progress.c src/transport/idle.c src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/report.c \
-	src/transport/select.h src/transport/order.h src/transport/ring.h src/transport/rel.h src/transport/tp.h \
-	src/transport/transport.h
+transport_sources = src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/arrive.c \
+	src/transport/conn.c src/transport/conn.h src/transport/dev.h src/transport/device.c src/transport/ep.c \
+	src/transport/ep.h src/transport/idle.c src/transport/mem.c src/transport/mem.h src/transport/order.c \
+	src/transport/order.h src/transport/post.c src/transport/progress.c src/transport/qp.c src/transport/rel.c \
+	src/transport/rel.h src/transport/report.c src/transport/ring.c src/transport/ring.h src/transport/rings.c \
+	src/transport/rx.h src/transport/select.c src/transport/select.h src/transport/sq.c src/transport/sq.h \
+	src/transport/srq.c src/transport/tp.h src/transport/transport.h src/transport/wire.h src/transport/wireup.c \
+	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
+	src/transport/kinds/ud.c src/transport/kinds/xrc.c \
+	src/transport/rndv/read.c src/transport/rndv/rndv.c src/transport/rndv/rndv.h src/transport/rndv/split.c \
+	src/transport/rndv/staged.c src/transport/rndv/tune.c src/transport/rndv/tune.h src/transport/rndv/write.c

@@ -197,7 +197,7 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 		return hdl_post_ring(ep, &hdr, data, n, rec, send, in_place);
 	if (ep->conn.state == HDL_CONN_READY)
 		return post_srq(ep, &hdr, data, n, rec, send, in_place);
-	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)))
+	if (!(ep->can & HDL_QUEUE_PACKETS))
 		return -EAGAIN;
 	hdr.len = n + (uint32_t)sizeof(*rec);
 	int err = hdl_ud_send(ep, &hdr, data, n, rec, sizeof(*rec));

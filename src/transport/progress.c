@@ -45,7 +45,7 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 	}
 	if (unlikely(!ep->sq || ep->failed))
 		hdl_wire_heard(ep);
-	hdl_ep_dispatch(ep, &w->hdr, w + 1, b->pool->queue);
+	hdl_ep_dispatch(ep, &w->hdr, w + 1, &ep->in_srq);
 }
 
 int hdl_tp_poll_rcq(struct hdl_dev *dev)
@@ -69,7 +69,7 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 				receive_failed(dev, &wc[i]);
 				if (wc[i].status == IBV_WC_WR_FLUSH_ERR)
 					continue;	/* its queue is gone */
-			} else if (p->queue == HDL_QUEUE_UD) {
+			} else if (p->packets) {
 				/* a GRH or its place comes first */
 				if (wc[i].byte_len >= HDL_GRH)
 					hdl_ud_arrived(dev, (char *)(uintptr_t)b->sge.addr + HDL_GRH,
@@ -83,12 +83,11 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 		}
 		all += n;
 	} while (n == 16 && all < 256);
-	if (!all && dev->rx_ud.nback >= HDL_RX_BATCH / 2)
-		hdl_rxpool_flush(&dev->rx_ud);
+	if (!all && dev->rx[HDL_POOL_PACKETS].nback >= HDL_RX_BATCH / 2)
+		hdl_rxpool_flush(&dev->rx[HDL_POOL_PACKETS]);
 
-	struct hdl_rxpool *pools[] = { &dev->rx_srq, &dev->rx_xrc, &dev->rx_ud };
-	for (int i = 0; all > 1 && i < 3; i++) {
-		struct hdl_rxpool *p = pools[i];
+	for (int i = 0; all > 1 && i < HDL_POOLS; i++) {
+		struct hdl_rxpool *p = &dev->rx[i];
 		/* one turn took half of the pool: bursts are larger than it */
 		if (p->total && p->total < p->max && (p->short_of || (uint32_t)all > p->total / 2))
 			hdl_rxpool_grow(p, p->total);
@@ -116,16 +115,14 @@ static struct hdl_ep *ep_of_rqp(const struct ibv_qp *qp)
 
 static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 {
-	struct hdl_rxpool *p = NULL;
 	struct hdl_sq *sq;
 
 	switch (e->event_type) {
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		if (e->element.srq == dev->basic_srq)
-			p = &dev->rx_srq;
-		else if (e->element.srq == dev->xrc_srq)
-			p = &dev->rx_xrc;
-		if (p) {
+		for (int i = 0; i < HDL_POOLS; i++) {
+			struct hdl_rxpool *p = &dev->rx[i];
+			if (p->srq != e->element.srq)
+				continue;
 			p->limit = 0;
 			p->short_of = true;
 			hdl_rxpool_flush(p);
@@ -156,7 +153,7 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 				  "ended, or "
 				  "sent what this device refuses; look at the peer's output",
 				  ep->rank, dev->name, dev->port.port_num,
-				  hdl_queue_name(ep->queues ? ep->queues->kind : HDL_QUEUE_NONE), e->element.qp->qp_num,
+				  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num,
 				  ibv_event_type_str(e->event_type));
 		else if (!ep && !hdl_tp.closing)
 			hdl_error("%s port %u: queue %u: %s: messages may be lost", dev->name, dev->port.port_num,
@@ -354,11 +351,6 @@ const struct hdl_port *hdl_tp_local_port(void)
 	return NULL;
 }
 
-bool hdl_tp_allows_rc(void)
-{
-	return hdl_tp.allowed & HDL_QUEUE_BIT(HDL_QUEUE_RC);
-}
-
 struct ibv_comp_channel *hdl_tp_local_channel(void)
 {
 	for (int i = 0; i < hdl_tp.ndev; i++)
@@ -412,7 +404,7 @@ static void destroy_all(void)
 		hdl_wire_close(ep);
 	}
 	for (int i = 0; i < hdl_tp.ndev; i++)
-		hdl_sq_fini(&hdl_tp.dev[i]->ud);
+		hdl_dev_stop(hdl_tp.dev[i]);
 	for (int i = 0; i < hdl_tp.neps; i++) {
 		struct hdl_ep *ep = hdl_tp.eps[i];
 		if (!ep)

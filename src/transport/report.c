@@ -7,7 +7,7 @@
 #include "transport/tp.h"
 
 /* Likely cause and remedy of a work completion status (IBTA 11.6.2). */
-static const char *cause(enum ibv_wc_status status, enum hdl_queue queue)
+static const char *cause(enum ibv_wc_status status, const struct hdl_tp_kind *kind)
 {
 	switch (status) {
 	case IBV_WC_RETRY_EXC_ERR:
@@ -31,8 +31,8 @@ static const char *cause(enum ibv_wc_status status, enum hdl_queue queue)
 	case IBV_WC_LOC_LEN_ERR:
 		return "longer than the device allows";
 	case IBV_WC_WR_FLUSH_ERR:
-		return queue == HDL_QUEUE_DC ? "the initiator is shared and stopped because of another peer's error" :
-					       "the queue was stopped by an earlier error";
+		return kind->shares_sq ? "the queue is shared and stopped because of another peer's error" :
+					 "the queue was stopped by an earlier error";
 	case IBV_WC_FATAL_ERR:
 	case IBV_WC_GENERAL_ERR:
 		return "the device failed; see the kernel's log";
@@ -48,8 +48,8 @@ void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struc
 	if (ep)
 		snprintf(peer, sizeof(peer), "rank %d", ep->rank);
 	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
-		  sq->dev->name, sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp ? sq->qp->qp_num : 0,
-		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, cause(wc->status, sq->queue));
+		  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp ? sq->qp->qp_num : 0,
+		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, cause(wc->status, sq->kind));
 }
 
 static bool used(const struct hdl_ep *ep)
@@ -64,7 +64,7 @@ static const char *kinds(const struct hdl_ep *ep, char *text, size_t n)
 	bool ud = ep->out_ud.msgs || ep->in_ud.msgs;
 
 	snprintf(text, n, "%s%s%s", ud ? "UD" : "", ud && ep->sq ? "+" : "",
-		 ep->sq ? hdl_queue_name(ep->sq->queue) : "");
+		 ep->sq ? hdl_kind_name(ep->sq->kind) : "");
 	return *text ? text : "-";
 }
 
@@ -104,24 +104,24 @@ static void report_queues(FILE *out)
 
 	for (int d = 0; d < hdl_tp.ndev; d++) {
 		struct hdl_dev *dev = hdl_tp.dev[d];
-		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls = 0;
+		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls[HDL_QUEUES] = { 0 };
 		for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
 			const struct hdl_sq *sq = hdl_tp.sqs[i];
 			if (!sq || sq->dev != dev)
 				continue;
-			req[sq->queue] += sq->requests;
-			bytes[sq->queue] += sq->bytes;
-			if (sq->queue == HDL_QUEUE_DC)
-				stalls += sq->stalls;
+			req[sq->kind->queue] += sq->requests;
+			bytes[sq->kind->queue] += sq->bytes;
+			stalls[sq->kind->queue] += sq->stalls;
 		}
-		for (int q = 1; q < HDL_QUEUES; q++)
+		for (int q = 1; q < HDL_QUEUES; q++) {
+			const char *full = stalls[q] ? hdl_kinds[q]->full : NULL;
 			if (req[q])
 				fprintf(out,
 					"heddle: transports: rank %d: %s:%u %s queues: %" PRIu64 " requests %" PRIu64
-					" bytes%s\n",
+					" bytes%s%s%s\n",
 					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
-					bytes[q],
-					q == HDL_QUEUE_DC && stalls ? " (initiators were full at times)" : "");
+					bytes[q], full ? " (" : "", full ? full : "", full ? ")" : "");
+		}
 		if (&dev->port == local && hdl_tp.offload_requests)
 			fprintf(out,
 				"heddle: transports: rank %d: %s:%u RC queues of offloaded collectives: %" PRIu64
@@ -192,7 +192,7 @@ void hdl_tp_dump(FILE *out)
 				ctl++;
 		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn.state]);
 		if (ep->sq)
-			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_queue_name(ep->sq->queue),
+			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_kind_name(ep->sq->kind),
 				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);
 		if (ep->ring)
 			fprintf(out, ", ring: %" PRIu64 " of %u lines in use%s", ep->tx.sent - ep->tx.acked,

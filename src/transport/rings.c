@@ -263,10 +263,7 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	ep->ring = true;
 	hdl_stirred = true;
 	ep->rings_in++;
-	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
-	ep->wr = (struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE };
 	ep->wr.wr.rdma.rkey = m->rkey;
-	ep->wr.qp_type.xrc.remote_srqn = ep->addr.xrc_srqn;
 	/* messages in pooled receives may wait for one: bound how far the ring runs ahead of them */
 	if (ep->sq && ep->sq->head != ep->sq->tail) {
 		if (!ep->guard_ud)

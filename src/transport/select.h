@@ -12,9 +12,18 @@
 enum hdl_queue { HDL_QUEUE_NONE = 0, HDL_QUEUE_UD, HDL_QUEUE_RC, HDL_QUEUE_XRC, HDL_QUEUE_DC, HDL_QUEUES };
 #define HDL_QUEUE_BIT(queue) (1u << (queue))
 #define HDL_QUEUE_ALL (HDL_QUEUE_BIT(HDL_QUEUE_UD) | HDL_QUEUE_CONNECTED)
-/* Kinds that carry RDMA writes. */
+/* What kinds have in common, as sets, for all who may not ask which kind it is. A lane to one peer, which carries RDMA writes and
+ * keeps the order of what is posted: */
 #define HDL_QUEUE_CONNECTED \
 	(HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_XRC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))
+/* ... that is had as soon as the peer's address is known, without its agreement: */
+#define HDL_QUEUE_ADDRESSED HDL_QUEUE_BIT(HDL_QUEUE_DC)
+/* ... of which a process makes only so many by itself (HEDDLE_RC_PEERS): */
+#define HDL_QUEUE_LIMITED HDL_QUEUE_BIT(HDL_QUEUE_RC)
+/* Packets to any peer, without a lane: */
+#define HDL_QUEUE_PACKETS HDL_QUEUE_BIT(HDL_QUEUE_UD)
+/* Whether a kind is in a set. */
+#define HDL_QUEUE_IN(set, queue) (((set) & HDL_QUEUE_BIT(queue)) != 0)
 
 /* Jobs beyond this many ranks prefer kinds whose cost does not grow with the number of peers. UCX draws the same line:
  * 256 endpoints (public source). Not measured by us on a network. */

@@ -75,13 +75,13 @@ uint32_t hdl_sq_depth(uint32_t wanted)
 	return n;
 }
 
-int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, enum hdl_queue queue, uint32_t depth)
+int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth)
 {
 	uint32_t n = hdl_sq_depth(depth);
 	int err;
 
 	*sq = (struct hdl_sq){ .dev = dev,
-			       .queue = queue,
+			       .kind = kind,
 			       .depth = n,
 			       .mask = n - 1,
 			       .interval = n / 2,
@@ -134,7 +134,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	if (!dev)
 		return;
 	if (sq->qp && ibv_destroy_qp(sq->qp))
-		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_queue_name(sq->queue),
+		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_kind_name(sq->kind),
 			 sq->qp->qp_num, strerror(errno));
 	sq->qp = NULL;
 	if (sq->slot) {
@@ -236,26 +236,13 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 	signal |= i + 1 - sq->signaled >= sq->interval;
 	if (signal)
 		wr->send_flags |= IBV_SEND_SIGNALED;
-	switch (sq->queue) {
-	case HDL_QUEUE_UD:
-		wr->wr.ud.ah = ep->ah;
-		wr->wr.ud.remote_qpn = ep->addr.ud_qpn;
-		wr->wr.ud.remote_qkey = ep->addr.qkey;
-		err = ibv_post_send(sq->qp, wr, &bad);
-		break;
-	case HDL_QUEUE_DC:
-		err = hdl_dc_post(sq, ep, wr);
-		break;
-	case HDL_QUEUE_XRC:
-		wr->qp_type.xrc.remote_srqn = ep->addr.xrc_srqn;
-		/* fall through */
-	default:
-		err = ibv_post_send(sq->qp, wr, &bad);
-	}
+	if (sq->kind->address)
+		sq->kind->address(ep, wr);
+	err = sq->kind->post ? sq->kind->post(sq, ep, wr) : ibv_post_send(sq->qp, wr, &bad);
 	if (unlikely(err)) {
 		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s; opcode %d, %d pieces, %zu "
 			  "bytes)",
-			  sq->dev->name, sq->dev->port.port_num, hdl_queue_name(sq->queue), sq->qp->qp_num, ep->rank,
+			  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank,
 			  strerror(err), (int)wr->opcode, wr->num_sge, bytes);
 		sq->dead = true;
 		hdl_ep_fail(ep, -err);

@@ -70,7 +70,7 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 	p->chunks = c;
 	p->total += n;
 	/* behind the GRH a line begins: a small packet is one */
-	uint32_t skip = p->queue == HDL_QUEUE_UD ? (HDL_LINE - HDL_GRH % HDL_LINE) % HDL_LINE : 0;
+	uint32_t skip = p->packets ? (HDL_LINE - HDL_GRH % HDL_LINE) % HDL_LINE : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct hdl_rxbuf *b = &c->buf[i];
 		b->pool = p;
@@ -89,7 +89,8 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max)
 {
 	*p = (struct hdl_rxpool){
-		.dev = dev, .queue = queue, .srq = srq, .qp = qp, .size = (size + 63) & ~63u, .first = first, .max = max
+		.dev = dev, .queue = queue, .packets = HDL_QUEUE_IN(HDL_QUEUE_PACKETS, queue), .srq = srq, .qp = qp,
+		.size = (size + 63) & ~63u, .first = first, .max = max
 	};
 }
 
@@ -119,27 +120,14 @@ uint32_t hdl_srq_bytes(void)
 	return n < 1024 ? 1024 : n;
 }
 
-uint32_t hdl_rx_depth(const struct hdl_dev *dev, enum hdl_queue queue)
+uint32_t hdl_rx_depth(int least, int most)
 {
-	bool ud = queue == HDL_QUEUE_UD;
-	int least = ud ? 64 : 16, most = ud ? dev->attr.orig_attr.max_qp_wr : dev->attr.orig_attr.max_srq_wr;
 	int depth = hdl_vars.srq_depth > least ? hdl_vars.srq_depth : least;
 
-	/* 0: it does not say */
 	return (uint32_t)(most > 0 && depth > most ? most : depth);
 }
 
-int hdl_srq_create(struct hdl_dev *dev)
+uint32_t hdl_srq_depth(const struct hdl_dev *dev)
 {
-	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_RC);
-	struct ibv_srq_init_attr a = { .attr = { .max_wr = depth, .max_sge = 1 } };
-	dev->basic_srq = ibv_create_srq(dev->port.pd, &a);
-	if (!dev->basic_srq) {
-		int err = errno;
-		hdl_error("%s: ibv_create_srq of %u receives failed (%s): lower HEDDLE_SRQ_DEPTH", dev->name, depth,
-			  strerror(err));
-		return -err;
-	}
-	hdl_rxpool_init(&dev->rx_srq, dev, HDL_QUEUE_RC, dev->basic_srq, NULL, hdl_srq_bytes(), HDL_SRQ_FIRST(depth), depth);
-	return 0;
+	return hdl_rx_depth(16, dev->attr.orig_attr.max_srq_wr);
 }

@@ -133,38 +133,18 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 	struct hdl_conn_queues *q;
 	int err;
 
-	if (kind == HDL_QUEUE_DC) {
-		/* the target's number and key are known */
-		if ((err = hdl_ep_ah(ep)))
-			return err;
-		if ((err = hdl_dc_bind(ep)))
-			hdl_error("%s port %u: no DC lane to rank %d (%s): a request to another rank has broken the initiator that "
-				  "it would share; HEDDLE_DCI_COUNT makes more of them", ep->dev->name, ep->dev->port.port_num,
-				  ep->rank, strerror(-err));
-		return err;
-	}
+	if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, kind))
+		return hdl_kinds[kind]->make(ep, NULL);
 	q = ep->queues = calloc(1, sizeof(*q));
 	if (!q)
 		return hdl_no_memory("a connection", sizeof(*q));
-	q->kind = kind;
+	q->kind = hdl_kinds[kind];
 	q->psn = (uint32_t)random_bits() & 0xffffff;
-	err = kind == HDL_QUEUE_XRC ? hdl_xrc_create(ep, q) : hdl_rc_create(ep, q);
+	err = q->kind->make(ep, q);
 	/* this rank itself is no peer */
-	q->counted = !err && kind == HDL_QUEUE_RC && ep->rank != hdl_job.rank;
+	q->counted = !err && HDL_QUEUE_IN(HDL_QUEUE_LIMITED, kind) && ep->rank != hdl_job.rank;
 	hdl_tp.rc_peers += q->counted;
 	return err;
-}
-
-static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
-{
-	struct hdl_conn_queues *q = ep->queues;
-	int err;
-
-	if (q->kind == HDL_QUEUE_RC)
-		return hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
-	if ((err = hdl_qp_rtr(q->rqp, ep->dev, &ep->addr, m->qpn, m->psn)))
-		return err;
-	return hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->rqpn, 0);
 }
 
 static int to_rts(struct hdl_ep *ep)
@@ -176,13 +156,15 @@ static void up(struct hdl_ep *ep)
 {
 	if (ep->queues)
 		ep->sq = &ep->queues->sq;
-	ep->direct = ep->sq->queue != HDL_QUEUE_DC;
+	ep->direct = !ep->sq->kind->post;
+	if (ep->sq->kind->address)
+		ep->sq->kind->address(ep, &ep->wr);
 	/* what is in flight over UD may be delayed: bound how far we run ahead of it */
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
 		ep->guard_ud = true;
 		ep->guard_seq = ep->tx_seq;
 	}
-	hdl_debug("rank %d: %s connected by queue %u", ep->rank, hdl_queue_name(ep->sq->queue), ep->sq->qp->qp_num);
+	hdl_debug("rank %d: %s connected by queue %u", ep->rank, hdl_kind_name(ep->sq->kind), ep->sq->qp->qp_num);
 	hdl_ep_refresh(ep);
 	hdl_ep_busy(ep);
 	hdl_ring_consider(ep);
@@ -230,7 +212,7 @@ static int send_rtu(struct hdl_ep *ep)
 	ep->sq = &ep->queues->sq;
 	if ((err = hdl_ep_post_srq(ep, &hdr, NULL, 0, NULL)) >= 0)
 		return 0;
-	hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank, hdl_queue_name(ep->queues->kind),
+	hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank, hdl_kind_name(ep->queues->kind),
 		  strerror(-err));
 	return err;
 }
@@ -244,7 +226,7 @@ static void give_up(struct hdl_ep *ep, int err)
 	hdl_ep_refresh(ep);
 	if (!err)
 		err = -ECONNREFUSED;
-	if (!(ep->can & HDL_QUEUE_BIT(HDL_QUEUE_UD)) || err == -ECONNABORTED)
+	if (!(ep->can & HDL_QUEUE_PACKETS) || err == -ECONNABORTED)
 		hdl_ep_fail(ep, err);
 	else
 		hdl_ep_busy(ep);
@@ -266,7 +248,7 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 		return make(ep, ep->conn.kind);
 	case HDL_CONN_TO_RTR:
 		ep->queues->tries = 0;
-		return to_rtr(ep, m);
+		return ep->queues->kind->to_rtr(ep, m);
 	case HDL_CONN_TO_RTS:
 		return to_rts(ep);
 	case HDL_CONN_SEND_REQ:
@@ -332,7 +314,7 @@ static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 	if (!(err = make(ep, kind))) {
 		m = (struct hdl_conn_msg){ .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn,
 					   .rqpn = ep->queues->rqp ? ep->queues->rqp->qp_num : 0 };
-		if (!(err = to_rtr(ep, &m)))
+		if (!(err = ep->queues->kind->to_rtr(ep, &m)))
 			err = to_rts(ep);
 	}
 	if (err) {
@@ -349,7 +331,7 @@ static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
 {
-	if (ep->conn.state == HDL_CONN_NONE && ep->rank == hdl_job.rank && kind != HDL_QUEUE_DC)
+	if (ep->conn.state == HDL_CONN_NONE && ep->rank == hdl_job.rank && !HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, kind))
 		return connect_to_self(ep, kind);
 	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_WANT, .kind = kind }, NULL, 0);
 	return ep->conn.state == HDL_CONN_FAILED ? -ECONNREFUSED : 0;
@@ -357,10 +339,14 @@ int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
 
 void hdl_wire_heard(struct hdl_ep *ep)
 {
+	enum hdl_queue addressed = HDL_QUEUE_NONE;
+
+	while (addressed < HDL_QUEUES && !HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, addressed))
+		addressed++;
 	if (ep->failed)
 		hdl_wire_tell(ep);
 	else
-		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_HEARD }, NULL, -ECONNREFUSED);
+		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_HEARD, .kind = addressed }, NULL, -ECONNREFUSED);
 }
 
 void hdl_wire_tell(struct hdl_ep *ep)

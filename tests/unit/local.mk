@@ -1,5 +1,9 @@
 # Parts of this folder.
 
+# Kinds of queues are tables of operations: nobody else asks which one it is.
+TESTS += tests/unit/transport_kinds.sh
+EXTRA_DIST += tests/unit/transport_kinds.sh
+
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
@@ -21,7 +25,7 @@ tests_unit_transport_ring_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_rel_SOURCES = tests/unit/transport_rel.c src/transport/rel.c
 tests_unit_transport_rel_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_rel_LDADD = $(CRITERION_LIBS)
-tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/tune.c
+tests_unit_transport_tune_SOURCES = tests/unit/transport_tune.c src/transport/rndv/tune.c
 tests_unit_transport_tune_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c

@@ -241,7 +241,7 @@ static const char *settle(const struct setting *set, struct world w)
 		while (w.n)
 			deliver(set, &w, take(&w, 0));
 		for (int me = 0; me < 2; me++) {
-			struct hdl_conn_event e = { .what = 0 };
+			struct hdl_conn_event e = { .kind = HDL_QUEUE_DC };
 
 			if (w.side[me].dead)
 				continue;
@@ -378,7 +378,7 @@ static void expand_once(struct setting *set, struct search *s, const struct worl
 		}
 		if (is_heard(from, me)) {
 			w = *from;
-			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD });
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD, .kind = HDL_QUEUE_DC });
 			found(s, &w);
 		}
 		if (hdl_conn_waits(&side->c) && from->n < FLIGHT) {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "transport/tune.h"
+#include "transport/rndv/tune.h"
 
 #define ALL ((1u << HDL_WAYS) - 1)
 

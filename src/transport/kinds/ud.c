@@ -15,11 +15,21 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 	return 128u << mtu;
 }
 
-int hdl_ud_open(struct hdl_dev *dev)
+static int probe(struct hdl_dev *dev)
+{
+	return 1;		/* every device: it is verbs' least */
+}
+
+static uint32_t receives(const struct hdl_dev *dev)
+{
+	return hdl_rx_depth(64, dev->attr.orig_attr.max_qp_wr);
+}
+
+static int open_ud(struct hdl_dev *dev)
 {
 	uint32_t mtu = mtu_bytes(dev->port.mtu);
-	uint32_t rx = hdl_rx_depth(dev, HDL_QUEUE_UD);
-	int err = hdl_sq_init(&dev->ud, dev, HDL_QUEUE_UD, (uint32_t)hdl_vars.sq_depth * 2);
+	uint32_t rx = receives(dev);
+	int err = hdl_sq_init(&dev->ud, dev, &hdl_kind_ud, (uint32_t)hdl_vars.sq_depth * 2);
 
 	if (err)
 		return err;
@@ -46,8 +56,8 @@ int hdl_ud_open(struct hdl_dev *dev)
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
-	hdl_rxpool_init(&dev->rx_ud, dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 2, rx);
-	if ((err = hdl_rxpool_start(&dev->rx_ud)))
+	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 2, rx);
+	if ((err = hdl_rxpool_start(&dev->rx[HDL_POOL_PACKETS])))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
 	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))
@@ -62,10 +72,15 @@ fail:
 	return -err;
 }
 
-void hdl_ud_close(struct hdl_dev *dev)
+static void stop(struct hdl_dev *dev)
 {
 	hdl_sq_fini(&dev->ud);
-	hdl_rxpool_fini(&dev->rx_ud);
+}
+
+static void close_ud(struct hdl_dev *dev)
+{
+	stop(dev);
+	hdl_rxpool_fini(&dev->rx[HDL_POOL_PACKETS]);
 	hdl_bufpool_fini(&dev->pkt);
 	hdl_bufpool_fini(&dev->pkt_small);
 }
@@ -116,6 +131,13 @@ static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_typ
 	}
 }
 
+static inline void address(const struct hdl_ep *ep, struct ibv_send_wr *wr)
+{
+	wr->wr.ud.ah = ep->ah;
+	wr->wr.ud.remote_qpn = ep->addr.ud_qpn;
+	wr->wr.ud.remote_qkey = ep->addr.qkey;
+}
+
 /* Posts a packet that is copied while it is posted, unsignaled: what most packets are. False: nothing was posted. */
 static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
@@ -129,9 +151,7 @@ static inline __attribute__((always_inline)) bool post_small(struct hdl_ep *ep, 
 	dev->ud_sge.addr = (uintptr_t)pkt->data;
 	dev->ud_sge.length = pkt->len;
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
-	wr->wr.ud.ah = ep->ah;
-	wr->wr.ud.remote_qpn = ep->addr.ud_qpn;
-	wr->wr.ud.remote_qkey = ep->addr.qkey;
+	address(ep, wr);
 	if (unlikely(ibv_post_send(sq->qp, wr, &bad)))
 		return false;		/* whoever posts it again reports it */
 	sq->slot[i & sq->mask] = (struct hdl_slot){ .ep = ep };
@@ -272,7 +292,7 @@ static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32
 			  len, w->hdr.len);
 		return;
 	}
-	hdl_ep_dispatch(ep, &w->hdr, w + 1, HDL_QUEUE_UD);
+	hdl_ep_dispatch(ep, &w->hdr, w + 1, &ep->in_ud);
 }
 
 struct held {
@@ -405,3 +425,8 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 		ep->ah = NULL;
 	}
 }
+
+const struct hdl_tp_kind hdl_kind_ud = {
+	.queue = HDL_QUEUE_UD, .needs = "UD queue pairs", .pool = HDL_POOL_PACKETS, .shares_sq = true,
+	.probe = probe, .open = open_ud, .stop = stop, .close = close_ud, .receives = receives, .address = address,
+};

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "transport/tune.h"
+#include "transport/rndv/tune.h"
 
 #define ONE 1024u	/* a ratio */
 #define STAGED_FIRST 2u	/* classes up to 64 KiB, one way at a time */

@@ -9,11 +9,16 @@
 
 #include "transport/tp.h"
 
-int hdl_xrc_open(struct hdl_dev *dev)
+static int probe(struct hdl_dev *dev)
+{
+	return dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC;
+}
+
+static int open_xrc(struct hdl_dev *dev)
 {
 	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
 					.oflags = O_CREAT };
-	uint32_t depth = hdl_rx_depth(dev, HDL_QUEUE_XRC);
+	uint32_t depth = hdl_srq_depth(dev);
 	int err;
 
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
@@ -43,32 +48,32 @@ int hdl_xrc_open(struct hdl_dev *dev)
 		hdl_error("%s: ibv_get_srq_num failed (%s)", dev->name, strerror(err));
 		return -err;
 	}
-	hdl_rxpool_init(&dev->rx_xrc, dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(),
+	hdl_rxpool_init(&dev->rx[HDL_POOL_XRC], dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(),
 			HDL_SRQ_FIRST(depth), depth);
 	return 0;
 }
 
-void hdl_xrc_close(struct hdl_dev *dev)
+static void close_xrc(struct hdl_dev *dev)
 {
 	int err = dev->xrc_srq ? ibv_destroy_srq(dev->xrc_srq) : 0;
 
 	if (err)
 		hdl_warn("%s: ibv_destroy_srq of the XRC SRQ failed (%s)", dev->name, strerror(err));
 	dev->xrc_srq = NULL;
-	hdl_rxpool_fini(&dev->rx_xrc);
+	hdl_rxpool_fini(&dev->rx[HDL_POOL_XRC]);
 	err = dev->xrcd ? ibv_close_xrcd(dev->xrcd) : 0;
 	if (err)
 		hdl_warn("%s: ibv_close_xrcd failed (%s)", dev->name, strerror(err));
 	dev->xrcd = NULL;
 }
 
-int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn_queues *c)
+static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	int err = hdl_rxpool_start(&dev->rx_xrc);
+	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_XRC]);
 
-	if (err || (err = hdl_sq_init(&c->sq, dev, HDL_QUEUE_XRC, (uint32_t)hdl_vars.sq_depth)))
+	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_xrc, (uint32_t)hdl_vars.sq_depth)))
 		return err;
 	struct ibv_qp_init_attr_ex s = {
 		.qp_type = IBV_QPT_XRC_SEND,
@@ -100,3 +105,22 @@ int hdl_xrc_create(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	}
 	return err;
 }
+
+static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	int err = hdl_qp_rtr(q->rqp, ep->dev, &ep->addr, m->qpn, m->psn);
+
+	return err ? err : hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->rqpn, 0);
+}
+
+static void address(const struct hdl_ep *ep, struct ibv_send_wr *wr)
+{
+	wr->qp_type.xrc.remote_srqn = ep->addr.xrc_srqn;
+}
+
+const struct hdl_tp_kind hdl_kind_xrc = {
+	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC, .reports_end = true,
+	.probe = probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = make, .to_rtr = to_rtr,
+	.address = address,
+};

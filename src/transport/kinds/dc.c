@@ -26,7 +26,7 @@ static int to_init(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 	return ibv_modify_qp(qp, &a, mask);
 }
 
-static int to_rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
+static int rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = dev->port.mtu, .min_rnr_timer = 12 };
 
@@ -61,14 +61,14 @@ static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *sc
 }
 
 /* Whether the device can make a DCI at all; needs no SRQ. */
-bool hdl_dc_probe(struct hdl_dev *dev)
+static int probe(struct hdl_dev *dev)
 {
 	if (!dev->srq || !mlx5dv_is_supported(dev->port.ctx->device))
-		return false;
+		return 0;
 	struct ibv_cq *cq = ibv_create_cq(dev->port.ctx, 16, NULL, NULL, 0);
 	uint32_t max_inline = 64;
 	if (!cq)
-		return false;
+		return 0;
 	struct ibv_cq *rcq = dev->rcq;
 	dev->rcq = cq;
 	struct ibv_qp *qp = create(dev, false, cq, 16, &max_inline);
@@ -79,7 +79,7 @@ bool hdl_dc_probe(struct hdl_dev *dev)
 	return qp != NULL;
 }
 
-int hdl_dc_open(struct hdl_dev *dev)
+static int open_dc(struct hdl_dev *dev)
 {
 	int err, n = hdl_vars.dci_count > 0 ? hdl_vars.dci_count : 1;
 	const char *step = "create the DCT";
@@ -87,7 +87,7 @@ int hdl_dc_open(struct hdl_dev *dev)
 	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
 	dev->dc_key = hdl_tp.rng;
 	/* peers send to it without asking */
-	if ((err = hdl_rxpool_start(&dev->rx_srq)))
+	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ])))
 		return err;
 	dev->dct = create(dev, true, dev->rcq, 0, NULL);
 	if (!dev->dct) {
@@ -95,7 +95,7 @@ int hdl_dc_open(struct hdl_dev *dev)
 		goto fail;
 	}
 	step = "bring the DCT to RTR";
-	if ((err = to_init(dev, dev->dct, true)) || (err = to_rtr(dev, dev->dct, true)))
+	if ((err = to_init(dev, dev->dct, true)) || (err = rtr(dev, dev->dct, true)))
 		goto fail;
 	dev->dci = calloc((size_t)n, sizeof(*dev->dci));
 	step = "allocate the DC initiators";
@@ -105,7 +105,7 @@ int hdl_dc_open(struct hdl_dev *dev)
 	}
 	for (int i = 0; i < n; i++) {
 		struct hdl_sq *sq = &dev->dci[i];
-		if ((err = hdl_sq_init(sq, dev, HDL_QUEUE_DC, (uint32_t)hdl_vars.sq_depth)))
+		if ((err = hdl_sq_init(sq, dev, &hdl_kind_dc, (uint32_t)hdl_vars.sq_depth)))
 			return err;
 		dev->ndci = i + 1;
 		step = "create a DCI";
@@ -117,7 +117,7 @@ int hdl_dc_open(struct hdl_dev *dev)
 		sq->qpx = ibv_qp_to_qp_ex(sq->qp);
 		sq->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(sq->qpx);
 		step = "bring a DCI to RTS";
-		if ((err = to_init(dev, sq->qp, false)) || (err = to_rtr(dev, sq->qp, false)))
+		if ((err = to_init(dev, sq->qp, false)) || (err = rtr(dev, sq->qp, false)))
 			goto fail;
 		struct ibv_qp_attr a = {
 			.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4
@@ -133,7 +133,7 @@ fail:
 	return -err;
 }
 
-void hdl_dc_close(struct hdl_dev *dev)
+static void close_dc(struct hdl_dev *dev)
 {
 	for (int i = 0; i < dev->ndci; i++)
 		hdl_sq_fini(&dev->dci[i]);
@@ -147,7 +147,8 @@ void hdl_dc_close(struct hdl_dev *dev)
 	dev->dct = NULL;
 }
 
-int hdl_dc_bind(struct hdl_ep *ep)
+/* Binds the endpoint to an initiator. */
+static int bind_dci(struct hdl_ep *ep)
 {
 	struct hdl_dev *dev = ep->dev;
 	bool lru = !strcasecmp(hdl_vars.dci_policy, "lru");
@@ -177,6 +178,25 @@ int hdl_dc_bind(struct hdl_ep *ep)
 	return 0;
 }
 
+static void bind_again(struct hdl_ep *ep)
+{
+	bind_dci(ep);
+}
+
+/* The target's number and key are known. */
+static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
+{
+	int err = hdl_ep_ah(ep);
+
+	if (err)
+		return err;
+	if ((err = bind_dci(ep)))
+		hdl_error("%s port %u: no DC lane to rank %d (%s): a request to another rank has broken the initiator that "
+			  "it would share; HEDDLE_DCI_COUNT makes more of them", ep->dev->name, ep->dev->port.port_num,
+			  ep->rank, strerror(-err));
+	return err;
+}
+
 /* What rings are made of: an inline write of one piece, or of two. */
 static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_send_wr *wr)
 {
@@ -198,7 +218,7 @@ static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct 
 	return ibv_wr_complete(q);
 }
 
-int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
+static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_qp_ex *q = sq->qpx;
 
@@ -237,3 +257,10 @@ int hdl_dc_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 	}
 	return ibv_wr_complete(q);
 }
+
+const struct hdl_tp_kind hdl_kind_dc = {
+	.queue = HDL_QUEUE_DC, .needs = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)", .pool = HDL_POOL_SRQ,
+	.shares_sq = true, .full = "initiators were full at times",
+	.probe = probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = make, .full_now = bind_again,
+	.post = post,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: a device, and what it can do. */
+#ifndef HDL_TP_DEV_H
+#define HDL_TP_DEV_H
+
+#include "transport/rx.h"
+#include "transport/sq.h"
+#include "transport/wire.h"
+
+struct hdl_dev {
+	struct hdl_port port;
+	enum hdl_role role;
+	char name[64];
+	struct ibv_device_attr_ex attr;
+	struct ibv_port_attr port_attr;
+	struct ibv_pd *root_pd;		/* port.pd is a parent domain of it when the device has thread domains */
+	struct ibv_td *td;
+	unsigned caps;			/* bit per kind that the device can do */
+	unsigned possible;		/* bit per kind that may be selected in this job */
+	bool in_order;			/* writes a request's bytes in ascending order */
+	bool srq;			/* has shared receive queues */
+	bool arena;			/* shca_alloc works */
+	struct ibv_mr *all;		/* the whole address space, to gather from (implicit ODP), or NULL */
+	bool all_remote;		/* ... and to be written by peers */
+	bool all_read;			/* ... and to be read by them */
+	uint32_t max_inline, max_ud;	/* UD: payload of one packet behind hdl_hdr */
+	uint32_t max_msg;
+	struct ibv_comp_channel *chan;
+	struct ibv_cq *rcq;
+	uint32_t rcq_unacked;
+	struct hdl_scq *scqs;
+	struct ibv_srq *basic_srq, *xrc_srq;
+	struct hdl_rxpool rx[HDL_POOLS];
+	struct hdl_bufpool bounce, pkt, pkt_small;
+	struct hdl_mem zeros;		/* HDL_ZEROS bytes */
+	struct hdl_credits *credits;	/* slabs of struct hdl_credit */
+	/* UD */
+	struct hdl_sq ud;
+	struct ibv_send_wr ud_wr;	/* template of a small packet */
+	struct ibv_sge ud_sge;
+	uint32_t qkey;
+	/* XRC */
+	struct ibv_xrcd *xrcd;
+	uint32_t xrc_srqn;
+	/* DC */
+	struct ibv_qp *dct;
+	uint64_t dc_key;
+	struct hdl_sq *dci;
+	int ndci;
+	struct hdl_addr addr;
+};
+#define HDL_ZEROS 128u
+
+int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed);
+/* The send queues that peers share end, while the peers' address handles are still there; hdl_dev_close does the rest. */
+void hdl_dev_stop(struct hdl_dev *dev);
+void hdl_dev_close(struct hdl_dev *dev);
+/* Fills ah for a peer's address on this device. */
+void hdl_dev_ah(const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, struct ibv_ah_attr *ah);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of src/transport: a kind of queue as a table of properties and operations. Nobody but a kind's own file asks which
+ * kind it is (tests/unit/transport_kinds.sh looks); what the pure functions ask of kinds are the sets in select.h.
+ */
+#ifndef HDL_KIND_H
+#define HDL_KIND_H
+
+#include "transport/ep.h"
+
+struct hdl_tp_kind {
+	enum hdl_queue queue;
+	const char *needs;		/* what a device lacks that cannot do it */
+	enum hdl_pool pool;		/* where its messages arrive */
+	bool shares_sq;			/* requests to several peers go through one send queue: one's error stops the others' */
+	bool reports_end;		/* its queue fails when the peer's process ends, also where one only receives */
+	const char *full;		/* what the report says where there was no room in the send queue at times, or NULL */
+
+	/* Of a device. */
+	int (*probe)(struct hdl_dev *dev);	/* 1: it can do this; 0: it cannot; or a negative errno */
+	int (*open)(struct hdl_dev *dev);	/* what a process has of it, before there are peers */
+	void (*stop)(struct hdl_dev *dev);	/* ends the send queues that peers share, or NULL */
+	void (*close)(struct hdl_dev *dev);	/* also of what was not opened, or in part */
+	uint32_t (*receives)(const struct hdl_dev *dev);	/* that its pool may post at most */
+
+	/* Of a lane; kinds that are connected. make: in INIT; q is NULL where lanes are had by address (HDL_QUEUE_ADDRESSED), and
+	 * then ep->sq is set. to_rtr: with the peer's numbers. */
+	int (*make)(struct hdl_ep *ep, struct hdl_conn_queues *q);
+	int (*to_rtr)(struct hdl_ep *ep, const struct hdl_conn_msg *m);
+	void (*full_now)(struct hdl_ep *ep);	/* no room in the send queue: perhaps there is another one; or NULL */
+
+	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
+	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
+	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
+};
+
+extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;
+/* By enum hdl_queue; NULL: HDL_QUEUE_NONE. */
+extern const struct hdl_tp_kind *const hdl_kinds[HDL_QUEUES];
+
+static inline const char *hdl_kind_name(const struct hdl_tp_kind *kind)
+{
+	return hdl_queue_name(kind ? kind->queue : HDL_QUEUE_NONE);
+}
+
+/* ---- qp.c: state transitions that kinds share ----- */
+int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access);
+int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn);
+int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn);
+/* From INIT to RTS towards a queue, whose port is the same device's. */
+int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, uint32_t qpn,
+		   uint32_t psn);
+
+/* ---- kinds/ud.c: datagrams, whatever the kind of the lane ----- */
+/* Sends one packet of the reliable stream: hdr, then two pieces. -EAGAIN: no room. */
+int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn);
+/* hdl_ep_send_now where there is nothing but UD: 1: sent; 0: not this way, or not now. */
+int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
+/* Sends a datagram without reliability. */
+int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len);
+void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len);
+void hdl_ud_acks(void);
+int hdl_ep_ah(struct hdl_ep *ep);	/* makes ep->ah */
+uint64_t hdl_ud_timers(uint64_t now);
+void hdl_ud_drop_peer(struct hdl_ep *ep);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: registered memory, send buffers, and the numbers of operations. */
+#ifndef HDL_TP_MEM_H
+#define HDL_TP_MEM_H
+
+#include <infiniband/verbs.h>
+
+#include "base/base.h"
+#include "transport/ring.h"
+
+struct hdl_dev;
+
+/* Registered memory; from the device's arena where it has one. */
+struct hdl_mem {
+	struct hdl_mem *next;
+	struct hdl_dev *dev;
+	char *p;
+	size_t bytes;
+	struct ibv_mr *mr;
+	bool arena;
+};
+
+/* Reports that the heap has no bytes for something. Returns -ENOMEM. */
+int hdl_no_memory(const char *what, size_t bytes);
+int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem);
+void hdl_mem_free(struct hdl_mem *mem);
+/* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
+int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
+
+/* Send buffers of one size; grows by chunks up to max. */
+struct hdl_txbuf {
+	struct hdl_txbuf *next;
+	struct hdl_bufpool *pool;
+	char *data;
+	uint32_t lkey;
+	uint32_t refs;
+	uint32_t len;			/* UD: bytes of the packet */
+	uint32_t reserved;
+};
+struct hdl_bufpool {
+	struct hdl_dev *dev;
+	uint32_t size, chunk;		/* bytes of a buffer; buffers of a chunk */
+	uint32_t total, max, nfree;
+	struct hdl_txbuf *free;
+	struct hdl_bufchunk *chunks;
+};
+/* Room in a bounce buffer for what stands around a payload: terminator and gap, record, header. */
+#define HDL_BOUNCE_AROUND (2 * HDL_LINE + HDL_HEAD_BUF)
+void hdl_bufpool_init(struct hdl_bufpool *p, struct hdl_dev *dev, uint32_t size, uint32_t chunk, uint32_t max);
+void hdl_bufpool_fini(struct hdl_bufpool *p);
+int hdl_bufpool_grow(struct hdl_bufpool *p);
+static inline struct hdl_txbuf *hdl_txbuf_get(struct hdl_bufpool *p)
+{
+	if (unlikely(!p->free) && hdl_bufpool_grow(p))
+		return NULL;
+	struct hdl_txbuf *b = p->free;
+	p->free = b->next;
+	p->nfree--;
+	b->refs = 1;
+	return b;
+}
+static inline void hdl_txbuf_put(struct hdl_txbuf *b)
+{
+	if (--b->refs)
+		return;
+	b->next = b->pool->free;
+	b->pool->free = b;
+	b->pool->nfree++;
+}
+
+/* Operations by number: index | generation. Numbers travel in messages, so they are checked. */
+struct hdl_idtab {
+	struct hdl_identry { void *p; uint32_t gen, next; } *e;
+	uint32_t n, free;		/* free: index + 1 of the first free entry */
+	uint32_t used;
+};
+#define HDL_ID_BITS 20
+int hdl_id_new(struct hdl_idtab *t, void *p, uint32_t *id);
+void *hdl_id_get(const struct hdl_idtab *t, uint32_t id);
+void hdl_id_free(struct hdl_idtab *t, uint32_t id);
+
+#endif

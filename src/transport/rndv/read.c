@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rendezvous by RDMA READ: the receiver reads the sender's buffer, or the front part of it, in chunks, and says so. */
+#include "transport/tp.h"
+
+/* Reads the message, or its front part. */
+void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f, uint64_t end)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	op->raddr = rec->addr;
+	op->rkey = rec->rkey;
+	op->sop = rec->op;
+	op->end = end;
+	op->being_read = 1;
+	if (ep->reads)
+		ep->reads_tail->next = f;
+	else
+		ep->reads = f;
+	ep->reads_tail = f;
+}
+
+/* Asks for the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+static int read_one(struct hdl_ep *ep)
+{
+	struct hdl_fetch *f = ep->reads;
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_sq *sq = ep->sq;
+	uint64_t n = op->end - op->off;
+
+	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(sq, 1))
+		return 0;
+	if (n > hdl_vars.rndv_chunk)
+		n = hdl_vars.rndv_chunk;
+	if (n > ep->dev->max_msg)
+		n = ep->dev->max_msg;
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->off, .length = (uint32_t)n, .lkey = ep->dev->all->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
+	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.rkey = op->rkey;
+	op->inflight++;
+	op->off += n;
+	if (op->off == op->end)
+		ep->reads = f->next;
+	/* by its number: when the endpoint fails the operation ends before its requests do */
+	return hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n) ? 0 : 1;
+}
+
+void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
+{
+	int events = 0;
+
+	hdl_rndv_begin_read(ep, rec, f, f->len);
+	if (hdl_rndv_read(ep, &events))
+		hdl_ep_busy(ep);
+}
+
+/* One at a time: where the device copies by this processor, the peer would wait long for an answer to its next message. */
+bool hdl_rndv_read(struct hdl_ep *ep, int *events)
+{
+	if (ep->reads && read_one(ep)) {
+		++*events;
+		/* a device that has read by now lets the operation end at once */
+		hdl_sq_reap(ep->sq->scq);
+	}
+	return ep->reads != NULL;
+}
+
+void hdl_rndv_read_done(uint32_t id, int err)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+
+	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
+	if (!f || err)
+		return;
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	if (--op->inflight || op->off < op->end)
+		return;
+	if (!op->being_written)
+		hdl_rndv_measured(f, 0);
+	/* not here: whoever looks at completions may be in the middle of a post */
+	hdl_done_read(id);
+}
+
+void hdl_rndv_read_all(uint32_t id)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+
+	if (!f)
+		return;		/* the endpoint has failed meanwhile */
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_fin fin = { .op = op->sop, .part = op->end < f->len, .len = f->len };
+	struct hdl_ep *ep = f->ep;
+	op->being_read = 0;
+	if (!op->being_written)
+		hdl_rndv_finish_fetch(f, 0);
+	hdl_ep_ctl(ep, HDL_CTL_FIN, &fin, sizeof(fin), false);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rendezvous: RTS (a matching message) ──▶, ◀── CTS(address, key), RDMA WRITE in chunks ──▶, the last one with an
+ * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
+ * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream.
+ *
+ * Where both processes reach each other's memory without registration, there are three ways more, chosen by what was
+ * measured (tune.h):
+ *   read    RTS(address, key) ──▶, RDMA READ, ◀── FIN
+ *   split   RTS ──▶, ◀── CTS(from), RDMA READ of what lies before `from` while the sender RDMA WRITEs the rest,
+ *           ◀── FIN, WRITTEN ──▶: both processors copy, and each has its half in its cache when the buffer is used again
+ *   staged  RTS ──▶, ◀── CTS, through the ring in pieces (up to HEDDLE_STAGE_MAX): the sender's processor copies one in
+ *           while the receiver's copies the one before out
+ */
+#include <string.h>
+
+#include "transport/tp.h"
+
+static void finish_send(struct hdl_send *s, int err)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	if (op->mr)
+		ibv_dereg_mr(op->mr);
+	op->mr = NULL;
+	hdl_id_free(&hdl_tp.sends, op->id);
+	hdl_done_send(s, err);
+}
+
+void hdl_rndv_finish_if_all(struct hdl_send *s)
+{
+	const struct hdl_send_op *op = hdl_send_op(s);
+
+	if (op->state != HDL_OP_WAIT_CTS && op->off == op->total && !op->inflight && (op->part_read || !op->split))
+		finish_send(s, op->state == HDL_OP_FAILED ? -ECONNRESET : 0);
+}
+
+void hdl_rndv_measured(struct hdl_fetch *f, int err)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	if (op->tuned)
+		hdl_tune_end(&hdl_tp.tune, op->tuned, f->len, err != 0, monotonic_ns());
+	op->tuned = 0;
+}
+
+void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	if (op->mr)
+		ibv_dereg_mr(op->mr);
+	op->mr = NULL;
+	hdl_id_free(&hdl_tp.fetches, op->id);
+	hdl_rndv_measured(f, err);
+	if (!err) {
+		f->ep->in_rndv.msgs++;
+		f->ep->in_rndv.bytes += f->len;
+	}
+	hdl_done_fetch(f, err);
+}
+
+void hdl_rndv_all_written(struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+
+	op->being_written = 0;
+	if (!op->being_read)
+		hdl_rndv_finish_fetch(f, 0);
+}
+
+/* ---- the sender -------------------------------------------------------------------------------------------- */
+
+int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
+{
+	struct hdl_send_op *op = hdl_send_op(send);
+	uint32_t id;
+	int err = hdl_id_new(&hdl_tp.sends, send, &id);
+
+	if (err)
+		return err;
+	*op = (struct hdl_send_op){ .id = id };
+	send->ep = ep;
+	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
+	if (ep->dev->all_read) {
+		rec->addr = (uintptr_t)send->buf;
+		rec->rkey = ep->dev->all->rkey;
+	}
+	return 0;
+}
+
+void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, cts->op);
+	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
+
+	if (!s || s->ep != ep || op->state != HDL_OP_WAIT_CTS || cts->len > s->len || (cts->len && cts->from >= cts->len)) {
+		hdl_error("rank %d asks for %llu bytes of message %#x, which does not exist", ep->rank,
+			  (unsigned long long)cts->len, cts->op);
+		return;
+	}
+	ep->out_rndv.msgs++;
+	ep->out_rndv.bytes += cts->len;
+	if (!cts->len) {
+		finish_send(s, 0);
+		return;
+	}
+	op->total = cts->len;
+	op->raddr = cts->addr;
+	op->rkey = cts->rkey;
+	op->rop = cts->rop;
+	op->off = cts->from;
+	op->split = cts->from != 0;
+	bool stage = !op->split && hdl_tp.ways & 1u << HDL_WAY_STAGE && cts->len <= hdl_vars.stage_max && hdl_ep_can_stage(ep);
+	if (cts->rdma && hdl_ep_can_rdma(ep) && !stage) {
+		op->state = HDL_OP_WRITE;
+		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
+	} else {
+		op->state = HDL_OP_STREAM;
+		hdl_rndv_append(&ep->stream, &ep->stream_tail, s);
+	}
+	if (!hdl_rndv_push(ep) && !hdl_rndv_stream(ep))
+		return;
+	hdl_ep_busy(ep);
+}
+
+/* The receiver has read the message, or its part of it. */
+void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
+
+	if (s && s->ep == ep && fin->part) {
+		op->part_read = 1;
+		hdl_rndv_finish_if_all(s);
+		return;
+	}
+	if (!s || s->ep != ep || op->state != HDL_OP_WAIT_CTS) {
+		hdl_error("rank %d has read message %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	ep->out_rndv.msgs++;
+	ep->out_rndv.bytes += fin->len;
+	finish_send(s, 0);
+}
+
+bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
+{
+	*number = hdl_send_op(s)->id;
+	return hdl_id_get(&hdl_tp.sends, *number) == s && hdl_send_op(s)->state == HDL_OP_WAIT_CTS;
+}
+
+/* The receiver has forgotten the announcement, which nothing had matched. */
+void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
+{
+	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+
+	if (!s || s->ep != ep || hdl_send_op(s)->state != HDL_OP_WAIT_CTS) {
+		hdl_error("rank %d has forgotten message %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	finish_send(s, -ECANCELED);
+}
+
+/* ---- the receiver ------------------------------------------------------------------------------------------ */
+
+/* Bits of the ways that a message could go; 0: only by a CTS and what the sender can do. */
+static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, size_t len, bool both)
+{
+	unsigned bits = 0;
+
+	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
+		return 0;
+	bits |= 1u << HDL_WAY_READ;
+	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy
+	 * more. Each would measure that it gains, and both lose. */
+	if (both && hdl_tp.ways & 1u << HDL_WAY_READ)
+		return 1u << HDL_WAY_READ;
+	if (ep->dev->all_remote && len >= HDL_SPLIT_MIN)
+		bits |= 1u << HDL_WAY_SPLIT;
+	if (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE)
+		bits |= 1u << HDL_WAY_STAGE;
+	return bits & hdl_tp.ways;
+}
+
+int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_rts_rec rec;
+	int err;
+
+	if (ep->failed)
+		return ep->fail_err;
+	memcpy(&rec, rts, sizeof(rec));
+	f->ep = ep;
+	f->buf = buf;
+	f->len = rec.len < cap ? (size_t)rec.len : cap;
+	f->next = NULL;
+	*op = (struct hdl_fetch_op){ 0 };
+	if (!f->len) {
+		struct hdl_cts cts = { .op = rec.op };
+		hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+		hdl_done_fetch(f, 0);
+		return 0;
+	}
+	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
+		return err;
+	bool both = hdl_tp.sends.used != 0;
+	unsigned possible = ways(ep, &rec, f->len, both);
+	enum hdl_way way = HDL_WAY_STAGE;
+	if (possible)
+		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
+	if (way == HDL_WAY_READ)
+		hdl_rndv_fetch_read(ep, &rec, f);
+	else if (way == HDL_WAY_SPLIT)
+		hdl_rndv_fetch_split(ep, &rec, f);
+	else
+		err = hdl_rndv_fetch_written(ep, &rec, f);
+	if (err) {
+		hdl_id_free(&hdl_tp.fetches, op->id);
+		hdl_rndv_measured(f, err);
+	}
+	return err;
+}
+
+uint32_t hdl_rts_number(const void *rts)
+{
+	struct hdl_rts_rec rec;
+
+	memcpy(&rec, rts, sizeof(rec));
+	return rec.op;
+}
+
+void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
+{
+	struct hdl_fin fin = { .op = hdl_rts_number(rts) };
+
+	hdl_ep_ctl(ep, HDL_CTL_REFUSED, &fin, sizeof(fin), false);
+}
+
+void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
+{
+	ep->rdma_wait = ep->stream = NULL;
+	ep->reads = NULL;
+	for (uint32_t i = 0; i < hdl_tp.sends.n; i++) {
+		struct hdl_send *s = hdl_tp.sends.e[i].p;
+		if (!s || s->ep != ep)
+			continue;
+		struct hdl_send_op *op = hdl_send_op(s);
+		op->state = HDL_OP_FAILED;
+		op->off = op->total;	/* nothing more is written */
+		op->split = 0;
+		if (!op->inflight)
+			finish_send(s, err);
+	}
+	for (uint32_t i = 0; i < hdl_tp.fetches.n; i++) {
+		struct hdl_fetch *f = hdl_tp.fetches.e[i].p;
+		if (f && f->ep == ep)
+			hdl_rndv_finish_fetch(f, err);
+	}
+}

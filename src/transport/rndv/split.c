@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rendezvous from both sides: the receiver reads the front half while the sender writes the rest. */
+#include "transport/tp.h"
+
+/* Half, by whole pages of the sender's memory: no page is pinned by both. */
+static uint64_t split_at(const struct hdl_rts_rec *rec, size_t len)
+{
+	uint64_t half = len / 2;
+
+	return half + (-(rec->addr + half) & 4095);
+}
+
+void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_cts cts = { .len = f->len, .addr = (uintptr_t)f->buf, .rkey = ep->dev->all->rkey, .op = rec->op,
+			       .rop = op->id, .rdma = 1, .from = split_at(rec, f->len) };
+
+	op->being_written = 1;
+	op->got = cts.from;
+	hdl_rndv_begin_read(ep, rec, f, cts.from);
+	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+	hdl_ep_busy(ep);	/* and read later: the next messages are answered before */
+}
+
+/* The sender has written its part. */
+void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, fin->op);
+	struct hdl_fetch_op *op = f ? hdl_fetch_op(f) : NULL;
+
+	if (!f || f->ep != ep || !op->being_written) {
+		hdl_error("rank %d has written the rendezvous %#x, which does not exist", ep->rank, fin->op);
+		return;
+	}
+	hdl_rndv_all_written(f);
+}

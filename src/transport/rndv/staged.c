@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rendezvous in pieces, through the ring or whatever the lane has: the sender copies them in, the receiver out. */
+#include "lines/lines.h"
+#include "transport/tp.h"
+
+/* One piece of an operation. 1: more of it may follow at once, 0: no room now, negative: failed. */
+static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_data_rec rec = { .offset = op->off, .rop = op->rop };
+	uint64_t left = op->total - op->off;
+	uint32_t piece = hdl_ep_piece(ep), n = left < piece ? (uint32_t)left : piece;
+	bool last = n == left;
+
+	op->inflight += last;
+	int r = hdl_ep_stage(ep, &rec, (const char *)s->buf + op->off, n, s, last, op->unread);
+	if (r)
+		op->inflight -= last;
+	if (r >= 0)
+		op->off += n;
+	op->unread |= r == 0;
+	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
+}
+
+bool hdl_rndv_stream(struct hdl_ep *ep)
+{
+	struct hdl_send *s;
+
+	while ((s = ep->stream)) {
+		struct hdl_send_op *op = hdl_send_op(s);
+		while (op->off < op->total) {
+			int r = stream_one(ep, s);
+			if (r <= 0)
+				return r == 0;	/* else the endpoint has failed */
+		}
+		hdl_rndv_pop(&ep->stream);
+		hdl_rndv_finish_if_all(s);
+	}
+	return false;
+}
+
+void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, rec->rop);
+
+	if (!f || f->ep != ep || rec->offset > f->len || len > f->len - rec->offset) {
+		hdl_error("rank %d sends %u bytes at %llu of the rendezvous %#x, which does not exist or is shorter",
+			  ep->rank, len, (unsigned long long)rec->offset, rec->rop);
+		return;
+	}
+	lines_copy_in((char *)f->buf + rec->offset, data, len);
+	hdl_fetch_op(f)->got += len;
+	if (hdl_fetch_op(f)->got >= f->len)
+		hdl_rndv_all_written(f);
+}

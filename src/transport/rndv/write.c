@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rendezvous by RDMA WRITE: the sender writes into the receiver's buffer, in chunks, the last one with an immediate. */
+#include <arpa/inet.h>
+
+#include "transport/tp.h"
+
+/* Asks the sender to write, or, where nothing can be written to, to bring the message in pieces. */
+int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
+{
+	struct hdl_fetch_op *op = hdl_fetch_op(f);
+	struct hdl_cts cts = { .len = f->len, .op = rec->op, .rop = op->id };
+	struct hdl_dev *dev = ep->dev;
+
+	if (hdl_ep_can_rdma(ep) && !dev->all_remote) {
+		op->mr = ibv_reg_mr(dev->port.pd, f->buf, f->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!op->mr && !(ep->can & HDL_QUEUE_PACKETS))
+			return hdl_register_failed(dev, "a receive buffer", f->len, errno);
+	}
+	if (hdl_ep_can_rdma(ep) && (op->mr || dev->all_remote)) {
+		cts.rdma = 1;
+		cts.addr = (uintptr_t)f->buf;
+		cts.rkey = op->mr ? op->mr->rkey : dev->all->rkey;
+	}
+	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
+	return 0;
+}
+
+/* The key to read the user's memory with: the whole address space's, or a registration for this message. */
+static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	if (dev->all) {
+		*lkey = dev->all->lkey;
+		return 0;
+	}
+	if (!op->mr) {
+		op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
+		if (!op->mr) /* constant data lies in read-only pages */
+			op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, 0);
+		if (!op->mr)
+			return hdl_register_failed(dev, "a message", op->total, errno);
+	}
+	*lkey = op->mr->lkey;
+	return 0;
+}
+
+/* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
+static int push_one(struct hdl_ep *ep)
+{
+	struct hdl_send *s = ep->rdma_wait;
+	struct hdl_send_op *op = hdl_send_op(s);
+	struct hdl_sq *sq = ep->sq;
+	uint64_t n = op->total - op->off;
+	uint32_t lkey = 0;
+	int err;
+
+	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(sq, 1))
+		return 0;
+	if ((err = local_key(ep->dev, s, &lkey))) {
+		/* the receiver waits for this message: nothing less than the connection can tell it */
+		hdl_ep_fail(ep, err);
+		return 0;
+	}
+	if (n > hdl_vars.rndv_chunk)
+		n = hdl_vars.rndv_chunk;
+	if (n > ep->dev->max_msg)
+		n = ep->dev->max_msg;
+	bool last = op->off + n == op->total;
+	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
+				  .opcode = last && !op->split ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.rkey = op->rkey;
+	if (last)
+		wr.imm_data = htonl(op->rop);
+	struct hdl_fin written = { .op = op->rop, .len = op->total };
+	bool tell = last && op->split;
+	op->inflight++;
+	op->off += n;
+	if (last)
+		hdl_rndv_pop(&ep->rdma_wait);
+	if (hdl_sq_post(sq, ep, &wr, HDL_SLOT_RNDV, s, true, n)) {
+		hdl_rndv_chunk_done(s, -ECONNRESET);
+		return 0;
+	}
+	/* behind the data, in the same queue */
+	if (tell)
+		hdl_ep_ctl(ep, HDL_CTL_WRITTEN, &written, sizeof(written), false);
+	return 1;
+}
+
+bool hdl_rndv_push(struct hdl_ep *ep)
+{
+	if (!ep->rdma_wait)
+		return false;
+	if (!ep->sq) {
+		if (hdl_ep_connect(ep)) {
+			/* over UD, then */
+			struct hdl_send *s;
+			while ((s = ep->rdma_wait)) {
+				hdl_rndv_pop(&ep->rdma_wait);
+				hdl_send_op(s)->state = HDL_OP_STREAM;
+				hdl_rndv_append(&ep->stream, &ep->stream_tail, s);
+			}
+			return false;
+		}
+		if (!ep->sq)
+			return true;
+	}
+	while (ep->rdma_wait && push_one(ep))
+		;
+	return ep->rdma_wait != NULL;
+}
+
+void hdl_rndv_chunk_done(struct hdl_send *s, int err)
+{
+	struct hdl_send_op *op = hdl_send_op(s);
+
+	op->inflight--;
+	if (err)
+		op->state = HDL_OP_FAILED;
+	/* one that failed before its last chunk is still on the endpoint's list: hdl_rndv_fail_peer ends it */
+	hdl_rndv_finish_if_all(s);
+}
+
+void hdl_rndv_on_imm(uint32_t imm, uint32_t len)
+{
+	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, ntohl(imm));
+
+	if (!f) {
+		hdl_error("a peer finished the rendezvous %#x, which does not exist", ntohl(imm));
+		return;
+	}
+	hdl_rndv_finish_fetch(f, 0);
+}

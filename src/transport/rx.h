@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: receive pools. */
+#ifndef HDL_TP_RX_H
+#define HDL_TP_RX_H
+
+#include "transport/mem.h"
+#include "transport/select.h"
+
+/* Where messages arrive. RC and DC share one. */
+enum hdl_pool { HDL_POOL_PACKETS = 0, HDL_POOL_SRQ, HDL_POOL_XRC, HDL_POOLS };
+
+struct hdl_rxbuf {
+	struct ibv_recv_wr wr;		/* wr_id: this */
+	struct ibv_sge sge;
+	struct hdl_rxpool *pool;
+};
+struct hdl_rxpool {
+	struct hdl_dev *dev;
+	enum hdl_queue queue;		/* for its name: one of the kinds that it is for */
+	bool packets;			/* what arrives: packets behind a GRH; else struct hdl_wire */
+	struct ibv_srq *srq;		/* or qp */
+	struct ibv_qp *qp;
+	uint32_t size;
+	uint32_t posted, total, max;	/* posted counts what was given to the device and not seen again */
+	uint32_t first;			/* what it begins with */
+	uint32_t limit;			/* armed SRQ limit; 0: none */
+	bool short_of;			/* the device said that few are left: grow */
+	struct hdl_rxbuf *back;		/* to be posted again, linked by wr.next */
+	struct hdl_rxbuf *back_tail;
+	uint32_t nback;
+	struct hdl_rxchunk *chunks;
+};
+/* Attaches the pool to an SRQ or a UD QP. It has no receives before hdl_rxpool_start. */
+void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
+		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max);
+/* Posts its first receives, if that was not done: before anybody is told how to send to it. */
+int hdl_rxpool_start(struct hdl_rxpool *p);
+void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
+int hdl_rxpool_flush(struct hdl_rxpool *p);
+int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
+/* Receives are posted again so many at a time; half as many of UD's when there is nothing else to do. */
+#define HDL_RX_BATCH 16
+static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
+{
+	struct hdl_rxpool *p = b->pool;
+
+	b->wr.next = NULL;
+	if (p->back)
+		p->back_tail->wr.next = &b->wr;
+	else
+		p->back = b;
+	p->back_tail = b;
+	if (++p->nback >= HDL_RX_BATCH)
+		hdl_rxpool_flush(p);
+}
+/* The SRQ of RC and of the DCT, and its pool. Once is enough. */
+int hdl_srq_open(struct hdl_dev *dev);
+void hdl_srq_close(struct hdl_dev *dev);
+/* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
+#define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
+/* HEDDLE_SRQ_DEPTH, but not less than what is useful and not more than the device allows (0: it does not say). */
+uint32_t hdl_rx_depth(int least, int most);
+/* The same for a shared receive queue. */
+uint32_t hdl_srq_depth(const struct hdl_dev *dev);
+uint32_t hdl_srq_bytes(void);		/* of a pooled receive of RC, XRC, DC */
+
+#endif

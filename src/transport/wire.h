@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: the wire format, which all ranks of a job must have in common. */
+#ifndef HDL_TP_WIRE_H
+#define HDL_TP_WIRE_H
+
+#include "runtime/runtime.h"
+#include "transport/transport.h"
+
+/* Control messages: kinds of their own, outside the order of matching messages. */
+enum hdl_ctl_kind {
+	HDL_CTL_SKIP = 16,	/* ring: go on at the top */
+	HDL_CTL_CTS,		/* struct hdl_cts */
+	HDL_CTL_FIN,		/* struct hdl_fin: the receiver has read the message */
+	HDL_CTL_DATA,		/* bytes, then struct hdl_data_rec: a rendezvous over UD or staged through a ring */
+	HDL_CTL_RTU,		/* first message on a connection; the tag is the connection's number */
+	HDL_CTL_RING_OFFER,	/* struct hdl_ring_offer */
+	HDL_CTL_RING_ACCEPT,	/* struct hdl_ring_accept */
+	HDL_CTL_RING_REVOKE,	/* stop using the ring */
+	HDL_CTL_RING_RELEASED,	/* struct hdl_ring_released */
+	HDL_CTL_CREDIT,		/* struct hdl_credit_rec, instead of an RDMA write that would not wake the peer */
+	HDL_CTL_SLEEP,		/* I am about to sleep: struct hdl_sleep_rec */
+	HDL_CTL_SLEEP_ACK,	/* understood: what follows will make a completion; the turn of the SLEEP */
+	HDL_CTL_AWAKE,		/* the ring may be used again */
+	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
+	HDL_CTL_REFUSED,	/* struct hdl_fin: the message was withdrawn before it matched */
+	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
+};
+
+/* Every message that arrives in a pooled receive of RC, XRC, DC. */
+struct hdl_wire {
+	uint32_t src;		/* rank */
+	uint32_t nonce;		/* low half of the sender's incarnation */
+	struct hdl_hdr hdr;
+};
+_Static_assert(sizeof(struct hdl_wire) == 24, "packed");
+
+enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN };
+struct hdl_udwire {
+	uint32_t src, nonce;
+	uint32_t psn;
+	uint32_t ack;
+	uint64_t sack;
+	uint32_t type;		/* enum hdl_ud_type; DATA: hdr follows, then payload; CONN: struct hdl_conn_msg */
+	uint32_t reserved;
+	struct hdl_hdr hdr;
+};
+_Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
+#define HDL_UD_HEAD offsetof(struct hdl_udwire, hdr)
+#define HDL_GRH 40u
+
+/* The opaque record of an HDL_RTS. */
+struct hdl_rts_rec {
+	uint64_t len;
+	uint32_t op;		/* the sender's operation */
+	uint32_t rkey;		/* where it may be read by RDMA; 0: it may not */
+	uint64_t addr;
+	uint64_t reserved;
+};
+_Static_assert(sizeof(struct hdl_rts_rec) == HDL_RTS_SIZE, "the door says so");
+
+struct hdl_cts {
+	uint64_t len;		/* bytes wanted; 0: matched, nothing to send */
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t op;		/* the sender's */
+	uint32_t rop;		/* the receiver's */
+	uint32_t rdma;		/* 0: no RDMA write is possible, stream it */
+	uint64_t from;		/* what lies before this the receiver reads by itself */
+};
+
+struct hdl_fin {
+	uint32_t op;		/* of whom this goes to */
+	uint32_t part;		/* FIN: 1: what the receiver reads of a split message */
+	uint64_t len;		/* bytes of the message */
+};
+
+struct hdl_data_rec {
+	uint64_t offset;
+	uint32_t rop;
+	uint32_t reserved;
+};
+
+struct hdl_ring_offer {
+	uint64_t addr;
+	uint32_t rkey, lines;
+};
+struct hdl_ring_accept {
+	uint64_t addr;		/* struct hdl_credit of the sender, for this peer */
+	uint32_t rkey;
+	uint32_t reserved;
+};
+struct hdl_ring_released {
+	uint64_t sent;		/* lines ever used */
+};
+struct hdl_credit_rec {
+	uint64_t consumed;
+};
+struct hdl_sleep_rec {
+	uint32_t turn;
+};
+struct hdl_hold_rec {
+	uint32_t turn;		/* the latest counts: they may overtake each other */
+	uint32_t on;
+};
+
+/* Written by the peer with RDMA, in memory of the ring's sender. */
+struct hdl_credit {
+	uint64_t consumed;	/* lines */
+	uint64_t reserved[7];
+};
+_Static_assert(sizeof(struct hdl_credit) == 64, "a line of its own");
+
+/* Published as "hdl.addr": a head, then one entry per device. */
+struct hdl_addr {
+	uint8_t role;		/* enum hdl_role */
+	uint8_t mtu;		/* enum ibv_mtu */
+	uint8_t link_layer, reserved;
+	uint32_t caps;		/* bit per kind whose resources exist */
+	uint32_t qkey, ud_qpn;
+	uint32_t xrc_srqn;
+	uint32_t dctn;
+	uint64_t dc_key;
+	uint8_t gid[16];
+	uint16_t lid, reserved2[3];
+};
+struct hdl_addr_head {
+	uint32_t version, count;
+	uint64_t nonce;
+	struct hdl_proc proc;
+};
+#define HDL_ADDR_VERSION 3u
+enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
+
+struct hdl_conn_msg {
+	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ */
+	uint8_t kind;		/* enum hdl_queue, see struct hdl_conn_event */
+	uint8_t named;
+	uint8_t reserved;
+	uint32_t number;
+	uint64_t nonce;		/* the sender's incarnation */
+	uint64_t to;		/* the incarnation it talks to */
+	uint32_t qpn;		/* RC: the queue pair; XRC: the sending one */
+	uint32_t rqpn;		/* XRC: the receiving one */
+	uint32_t psn;
+	int32_t reason;		/* REJ that names no kind: errno; ECONNABORTED: the endpoint has failed */
+};
+
+#endif
