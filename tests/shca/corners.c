@@ -30,9 +30,8 @@ static _Atomic bool hold_helper;	/* at "helper-tick" */
 static const char *dies_at;		/* this process, there */
 
 static struct {
-	struct ibv_qp *a[3];
 	pthread_t stopper, taker;
-	_Atomic bool taken, go_on, stopped;
+	_Atomic bool taken, go_on;
 } turning;
 static _Thread_local const char *holds_at;	/* until turning.go_on */
 
@@ -377,104 +376,11 @@ static void region_goes(void)
 
 /* ---- what is left ---------------------------------------------------------------------------------------------------- */
 
-/* A queue that waited for a receive and goes stands on nobody's list. */
-static void stalled_queue_goes(void)
-{
-	struct ibv_sge sge = {(uintptr_t)mr, 0, 0};
-	struct ibv_send_wr wr = {.sg_list = &sge, .opcode = IBV_WR_SEND}, *bad;
-
-	set_up();
-	struct ibv_qp *a = queue(&r, IBV_QPT_RC, 0, cq), *b = queue(&r, IBV_QPT_RC, 0, cq), *c = queue(&r, IBV_QPT_RC, 0, cq);
-	connect_to(a, b->qp_num, 7);
-	connect_to(b, a->qp_num, 7);
-	connect_to(c, y->qp_num, 7);
-	CHECK(!shca_post_send(a, &wr, &bad));
-	struct shca_rq *rq = shca_at(r.m->base, rig_sh(b)->rq);
-	if (!atomic_load(&rq->rnr))
-		FAIL("the queue does not wait for a receive");
-	CHECK(!shca_destroy_qp(a));
-	if (atomic_load(&rq->rnr))
-		FAIL("a queue that is gone stands on the list of those that wait for a receive");
-	CHECK(!shca_destroy_qp(b) && !shca_destroy_qp(c));
-}
-
-/*
- * A queue is turned round, put back, and taken again, each by another thread, while its owner stops it: the owner waits for both.
- * Three stalled queues: the first gets the receive; the third's stop takes those that were put back, the second being stopped.
- */
 static void reset(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
 
 	CHECK(!shca_modify_qp(qp, &a, IBV_QP_STATE));
-}
-
-static void *stops_second(void *arg)
-{
-	(void)arg;
-	reset(turning.a[1]);
-	atomic_store(&turning.stopped, true);
-	return NULL;
-}
-
-static void *stops_third(void *arg)
-{
-	(void)arg;
-	holds_at = "rnr-list";
-	reset(turning.a[2]);
-	return NULL;
-}
-
-static void turned_and_taken(void)
-{
-	CHECK(!pthread_create(&turning.taker, NULL, stops_third, NULL));
-	for (int i = 0; !atomic_load(&turning.taken); i++, rig_nap())
-		if (i > 10000)
-			FAIL("nobody takes what was turned round");
-}
-
-/* The stack is in hands. */
-static void second_is_stopped(void)
-{
-	CHECK(!pthread_create(&turning.stopper, NULL, stops_second, NULL));
-	/* until it has seen the link and waits for all to leave the engine: nothing tells when */
-	naps(100);
-	meeting.action = turned_and_taken;
-	meeting.at = "rnr-turned";
-}
-
-static void turned_queue_goes(void)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
-	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
-	struct ibv_sge sge;
-
-	set_up();
-	struct ibv_srq *srq = shca_create_srq(r.pd, &sa);
-	CHECK(srq);
-	for (int i = 0; i < 3; i++) {
-		struct rig_qp_attr at = {.type = IBV_QPT_RC, .scq = cq, .rcq = cq, .srq = srq, .send_wr = 8, .sge = 1};
-		struct ibv_qp *b = rig_qp(&r, &at);
-		rig_init(b);
-		turning.a[i] = queue(&r, IBV_QPT_RC, 0, cq);
-		connect_to(turning.a[i], b->qp_num, 7);
-		connect_to(b, turning.a[i]->qp_num, 7);
-	}
-	for (int i = 0; i < 3; i++)
-		CHECK(!shca_post_send(turning.a[i], &wr, &bad));
-	sge = (struct ibv_sge){(uintptr_t)mr->addr, 256, mr->lkey};
-	struct ibv_recv_wr rw = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
-	struct shca_qp *second = rig_sh(turning.a[1]);
-	meet("rnr-turn", second_is_stopped);
-	CHECK(!shca_post_srq_recv(srq, &rw, &bad_recv));
-	CHECK(meeting.met);
-	naps(100);
-	if (atomic_load(&turning.stopped))
-		FAIL("a queue was stopped while another thread had it in hands");
-	atomic_store(&turning.go_on, true);
-	CHECK(!pthread_join(turning.stopper, NULL) && !pthread_join(turning.taker, NULL));
-	if (atomic_load(&second->rnr_linked) & 1)
-		FAIL("a queue that was stopped stands on a list");
 }
 
 /* A receive queue that a thread is enabling while its queue is reset: the reset waits until it has let go. */
@@ -967,14 +873,11 @@ static void signals(void)
 
 /* ---------------------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*play)(void);
-} cases[] = {
+static const struct rig_case cases[] = {
 	{"wait-unmet", wait_unmet}, {"wait-changed", wait_changed}, {"wait-stopped", wait_stopped}, {"wait-error", wait_error},
 	{"waits-run", waits_run}, {"wait-kick", wait_kick}, {"wait-release", wait_release},
 	{"region-goes", region_goes}, {"shared-queue", shared_queue},
-	{"stalled-queue-goes", stalled_queue_goes}, {"turned-queue-goes", turned_queue_goes}, {"stalls-elsewhere", stalls_elsewhere},
+	{"stalls-elsewhere", stalls_elsewhere},
 	{"enabled-queue-resets", enabled_queue_resets},
 	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
@@ -982,24 +885,17 @@ static const struct {
 	{"half-there", half_there}, {"signals", signals},
 };
 
+/* A stage of its own for each. */
+static void begins(const struct rig_case *c)
+{
+	memset(st, 0, sizeof(*st));
+	snprintf(st->fabric, sizeof(st->fabric), "corners-%d-%zu", (int)getpid(), (size_t)(c - cases));
+}
+
 int main(int argc, char **argv)
 {
-	int failed = 0, ran = 0, status;
-
-	unsetenv("SHCA_FABRIC_FD");
 	setenv("SHCA_DEATH_MS", "20", 0);
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (argc > 1 && strcmp(argv[1], cases[i].name))
-			continue;
-		memset(st, 0, sizeof(*st));
-		snprintf(st->fabric, sizeof(st->fabric), "corners-%d-%zu", (int)getpid(), i);
-		pid_t pid = child(cases[i].play);
-		CHECK(waitpid(pid, &status, 0) == pid);
-		printf("%-20s %s\n", cases[i].name, status ? "FAIL" : "ok");
-		failed += status != 0;
-		ran++;
-	}
-	return failed || !ran;
+	return rig_cases(argc, argv, cases, ARRAY_SIZE(cases), begins);
 }

@@ -17,6 +17,7 @@
 
 static struct rig r;
 static _Atomic uint64_t touched;
+static _Thread_local uint64_t touched_here;	/* by this thread: what timers touch meanwhile is not counted */
 /* The helper thread runs no timers while `hold` is set; it says so in `held`. */
 static _Atomic uint32_t hold, held;
 
@@ -25,8 +26,10 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	(void)thr;
 	(void)qp;
 	(void)op;
-	if (!strcmp(name, "kick") || !strcmp(name, "rnr-unlink") || !strcmp(name, "rnr-turn"))
+	if (!strcmp(name, "kick") || !strcmp(name, "rnr-unlink") || !strcmp(name, "rnr-turn")) {
 		atomic_fetch_add(&touched, 1);
+		touched_here++;
+	}
 	while (!strcmp(name, "helper-tick") && atomic_load(&hold)) {
 		atomic_store(&held, 1);
 		rig_nap();
@@ -107,6 +110,11 @@ static void compare(const char *what, uint64_t few, uint64_t many)
 	printf("%-48s %7lu %7lu\n", what, (unsigned long)few, (unsigned long)many);
 	if (many > few + few / 2 + 40)
 		FAIL("%s: %lu steps among few, %lu among %d times as many", what, (unsigned long)few, (unsigned long)many, MANY / FEW);
+}
+
+static void least(uint64_t *of, uint64_t took)
+{
+	*of = took < *of ? took : *of;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------------------------------- */
@@ -297,6 +305,51 @@ static void stalled(int n, uint64_t *one, uint64_t *several)
 	CHECK(!shca_destroy_srq(srq) && !shca_destroy_cq(scq) && !shca_destroy_cq(rcq));
 }
 
+/* n senders wait for receives of one SRQ and are destroyed, but for the last. What one of them costs, and how many queues are touched
+ * for all; and the next receive is for the one that is left. */
+static uint64_t stalled_go(int n, uint64_t *all)
+{
+	static struct ibv_qp *qp[MANY][2];
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = MANY, .max_sge = 1}};
+	struct ibv_srq *srq = shca_create_srq(r.pd, &init);
+	struct ibv_cq *scq = rig_cq(&r, 2 * MANY, NULL), *rcq = rig_cq(&r, 2 * MANY, NULL);
+	uint64_t took = UINT64_MAX;
+
+	CHECK(srq);
+	for (int i = 0; i < n; i++) {
+		struct ibv_send_wr send = {.wr_id = (uint64_t)i, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+		qp[i][0] = queue(scq, NULL, 0);
+		qp[i][1] = queue(rcq, srq, 0);
+		connect_both(qp[i][0], qp[i][1]);
+		CHECK(!shca_post_send(qp[i][0], &send, &bad));
+	}
+	uint64_t before = touched_here;
+	for (int i = 0; i < n - 1; i++) {
+		if (i < 8)
+			count_begin();
+		CHECK(!shca_destroy_qp(qp[i][0]));
+		if (i < 8)
+			least(&took, count_end());
+	}
+	*all = touched_here - before;
+	post(srq, 1);
+	come(scq, (uint64_t)n - 1, 1);
+	for (int i = 0; i < n; i++)
+		CHECK(!shca_destroy_qp(qp[i][1]));
+	CHECK(!shca_destroy_qp(qp[n - 1][0]) && !shca_destroy_srq(srq) && !shca_destroy_cq(scq) && !shca_destroy_cq(rcq));
+	return took;
+}
+
+static void stalled_senders_go(void)
+{
+	uint64_t all[2], few = stalled_go(FEW, &all[0]), many = stalled_go(MANY, &all[1]);
+
+	compare("destroy a stalled sender beside others", few, many);
+	printf("%-48s %7.1f %7.1f\n", "... queues touched for each", (double)all[0] / FEW, (double)all[1] / MANY);
+	if (all[1] > 4 * MANY)
+		FAIL("%d stalled senders go: %lu queues are touched", MANY, (unsigned long)all[1]);
+}
+
 static void wake(void)
 {
 	uint64_t one[2], several[2];
@@ -402,11 +455,6 @@ static uint64_t once_waited_on(int n)
 struct waiting {
 	uint64_t completion, wait, gone;
 };
-
-static void least(uint64_t *of, uint64_t took)
-{
-	*of = took < *of ? took : *of;
-}
 
 static void waited_on(int n, struct waiting *w)
 {
@@ -567,6 +615,7 @@ int main(void)
 	memory();
 	objects();
 	wake();
+	stalled_senders_go();
 	regions();
 	uint64_t few = once_waited_on(FEW), many = once_waited_on(MANY);
 	compare("a completion where queues have waited", few, many);

@@ -139,6 +139,14 @@ tests_shca_corners_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_corners_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_corners_LDFLAGS = $(NOWRAP)
 
+# Queues that are destroyed, or whose process ends, while they wait for a receive.
+check_PROGRAMS += tests/shca/stalled
+TESTS += tests/shca/stalled
+tests_shca_stalled_SOURCES = tests/shca/stalled.c $(shca_rig)
+tests_shca_stalled_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_stalled_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_stalled_LDFLAGS = $(NOWRAP)
+
 # Who sees an error finds the queue in error.
 check_PROGRAMS += tests/shca/error_state
 TESTS += tests/shca/error_state

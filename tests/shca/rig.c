@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -245,4 +246,34 @@ struct ibv_qp *rig_meet(struct rig *r, struct ibv_cq *cq, struct rig_meeting *m,
 	atomic_fetch_add(&m->ready, 1);
 	rig_await(&m->ready, 2);
 	return qp;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+int rig_cases(int argc, char **argv, const struct rig_case *cases, size_t n, void (*before)(const struct rig_case *c))
+{
+	int failed = 0, ran = 0, status;
+
+	unsetenv("SHCA_FABRIC_FD");
+	for (const struct rig_case *c = cases; c < cases + n; c++) {
+		if (argc > 1 && strcmp(argv[1], c->name))
+			continue;
+		if (before)
+			before(c);
+		fflush(NULL);
+		pid_t pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			alarm(60);
+			c->play();
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		printf("%-20s %s\n", c->name, status ? "FAIL" : "ok");
+		if (status)
+			fprintf(stderr, "FAIL: %s: status %#x\n", c->name, status);
+		failed += status != 0;
+		ran++;
+	}
+	return failed || !ran;
 }

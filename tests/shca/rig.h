@@ -63,6 +63,14 @@ static inline struct shca_qp *rig_sh(struct ibv_qp *qp)
 	return shca_user_qp_of(qp)->sh;
 }
 
+/* The cases of a test, each in a process of its own, which gets 60 s: all of them, or the one that is the test's argument. `before`,
+ * unless NULL, is called for each before it begins. Returns the test's exit status. */
+struct rig_case {
+	const char *name;
+	void (*play)(void);
+};
+int rig_cases(int argc, char **argv, const struct rig_case *cases, size_t n, void (*before)(const struct rig_case *c));
+
 /* Half a millisecond. */
 void rig_nap(void);
 /* Until another process of the test has brought *what to value; fails after some 20 s. */

@@ -655,10 +655,7 @@ static void joins_beside(void)
 
 /* ---------------------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*play)(void);
-} cases[] = {
+static const struct rig_case cases[] = {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
@@ -667,25 +664,6 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	int failed = 0, ran = 0, status;
-
-	unsetenv("SHCA_FABRIC_FD");
 	setenv("SHCA_DEATH_MS", "20", 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (argc > 1 && strcmp(argv[1], cases[i].name))
-			continue;
-		fflush(stdout);
-		pid_t pid = fork();
-		CHECK(pid >= 0);
-		if (!pid) {
-			alarm(60);
-			cases[i].play();
-			_exit(0);
-		}
-		CHECK(waitpid(pid, &status, 0) == pid);
-		printf("%-20s %s\n", cases[i].name, status ? "FAIL" : "ok");
-		failed += status != 0;
-		ran++;
-	}
-	return failed || !ran;
+	return rig_cases(argc, argv, cases, ARRAY_SIZE(cases), NULL);
 }

@@ -443,11 +443,11 @@ static inline bool shca_rnr_any(const struct shca_rq *rq)
 }
 /* Takes the queue off that has stood there longest. 0: there is none. */
 shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq);
-/* Gets qp off its list (all of that list is kicked). 0: it is on none; else the link (rnr_linked) that another thread is
- * making or has in hands, or that was lost with one: only quiesces tell. */
+/* Gets qp off its list: all of that list is kicked. 0: it is on none; else the link (rnr_linked) that another thread is
+ * making or has in hands, or that was lost with one: only quiesces tell. Linear: for a reaper, for husks that have become many
+ * (verbs/husk.c), and for a queue that stalls elsewhere. */
 uint32_t shca_rnr_unlink(struct shca_thread *thr, struct shca_qp *qp);
-/* The link is nobody's: who made it is done (or the queue's lock was the caller's when it was seen), and since then its list was
- * emptied and every thread has left the engine, twice: the first time whoever was turning the list round may have put it back. */
+/* The link is nobody's (reap.c): since it was seen, three times, every thread has left the engine and then its list was emptied. */
 void shca_rnr_lost(struct shca_thread *thr, struct shca_qp *qp, uint32_t link);
 
 /* copy.c */

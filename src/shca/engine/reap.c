@@ -261,13 +261,21 @@ static bool links_seen(struct shca_thread *thr, uint32_t slot, struct link **see
 	return true;
 }
 
+/* A queue that may be linked. */
+static struct shca_qp *numbered(struct shca_thread *thr, uint32_t qpn)
+{
+	struct shca_qp *qp = shca_number_get(thr->m, qpn, SHCA_KIND_QP);
+
+	return qp ? qp : shca_number_get(thr->m, qpn, SHCA_KIND_HUSK);
+}
+
 /* Of these links, those that are still the same, their lists emptied once more. */
 static uint32_t links_left(struct shca_thread *thr, struct link *links, uint32_t n)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct shca_qp *qp = shca_number_get(thr->m, links[i].qpn, SHCA_KIND_QP);
+		struct shca_qp *qp = numbered(thr, links[i].qpn);
 		if (qp && shca_rnr_unlink(thr, qp) == links[i].link)
 			links[left++] = links[i];
 	}
@@ -278,7 +286,7 @@ static uint32_t links_left(struct shca_thread *thr, struct link *links, uint32_t
 static void free_links(struct shca_thread *thr, const struct link *links, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct shca_qp *qp = shca_number_get(thr->m, links[i].qpn, SHCA_KIND_QP);
+		struct shca_qp *qp = numbered(thr, links[i].qpn);
 		if (qp)
 			shca_rnr_lost(thr, qp, links[i].link);
 	}

@@ -148,8 +148,9 @@ struct shca_atomic_journal {
  * _Atomic uint64_t qp_segs[SHCA_QP_SEGS] and mr_segs[SHCA_MR_SEGS] (offset of the segment | process slot is in the
  * chunk's owner word), _Atomic uint32_t chunks[nchunks] (process slot + 1; 0: free). */
 
-/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). */
-enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ };
+/* One entry of a queue number segment. kind in the low 3 bits (objects are 64-byte aligned). A husk is a queue that was destroyed and
+ * stands on the list of a receive queue (verbs/husk.c). */
+enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_HUSK };
 typedef _Atomic uint64_t shca_dirent;
 
 /* ---- memory regions --------------------------------------------------------------------------------------- */

@@ -33,6 +33,11 @@ struct shca_node {
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
 	struct shca_list qps, cqs, srqs;
+	struct shca_husks {
+		struct shca_husk *first, *last;
+		uint32_t n;
+		uint32_t beside;	/* queues on their lists, when these were emptied last */
+	} husks;
 	bool inherited;			/* this is a forked child: the fabric is not mapped here, touch nothing */
 };
 
@@ -200,6 +205,16 @@ int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
 /* The state as the engine left it: a queue that failed is in error. */
 enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp);
+
+/* husk.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
+ * queue and stays there; then shca_husk_end ends it, instead of freeing, behind a quiesce and what frees its parts. */
+bool shca_husk_begin(struct shca_thread *thr, struct shca_node *node, struct shca_husk *husk);
+void shca_husk_end(struct shca_thread *thr, struct shca_node *node, struct shca_husk *husk);
+/* Some that stand nowhere any more: a quiesce later they may be freed. */
+struct shca_husk *shca_husks_done(struct shca_thread *thr, struct shca_node *node);
+void shca_husks_free(struct shca_thread *thr, struct shca_husk *husks);
+/* All of them go. Linear in the queues that wait where they stand. */
+void shca_husks_clear(struct shca_thread *thr, struct shca_node *node);
 
 /* qpstate.c: whether mask is right for this transition of this type (struct shca_qp.type). 0 or EINVAL. */
 int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);

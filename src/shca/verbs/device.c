@@ -377,6 +377,7 @@ int shca_close_device(struct ibv_context *ctx)
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
+	bool last = !node->contexts;
 	pthread_mutex_unlock(&node->mutex);
 	while (c->qps)
 		shca_qp_unmap(c->qps);
@@ -387,6 +388,9 @@ int shca_close_device(struct ibv_context *ctx)
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
 	shca_bufs_free(c);
+	struct shca_thread *thr = last ? shca_thread_get(&node->m) : NULL;
+	if (thr)
+		shca_husks_clear(thr, node);
 	pthread_mutex_destroy(&c->mutex);
 	pthread_mutex_destroy(&c->cross);
 	pthread_mutex_destroy(&ctx->mutex);

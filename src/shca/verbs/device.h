@@ -5,6 +5,7 @@
  *   device.c   devices, open, close, query       pd.c     PD, MR, AH, XRCD, thread domains
  *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
  *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
+ *   husk.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
  *   dct.c      DC targets of the experimental verbs
@@ -52,6 +53,12 @@ static inline void shca_list_remove(struct shca_list *l, shca_off *head, struct 
 	if (e->after)
 		e->after->before = e->before;
 }
+
+/* What may stay of a queue that is destroyed (husk.c); with it from the beginning. */
+struct shca_husk {
+	struct shca_husk *next;
+	struct shca_listed listed;
+};
 
 /* A lock that the user may have promised not to need (ibv_td, IBV_CREATE_CQ_ATTR_SINGLE_THREADED). */
 struct shca_lock {
@@ -258,7 +265,7 @@ struct shca_user_qp {
 	struct ibv_qp_init_attr init;
 	uint64_t dv_dc_key;
 	struct shca_user_qp *next, **prev;	/* of the context */
-	struct shca_listed listed;
+	struct shca_husk *husk;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
 	struct shca_user_xrcd *xrcd;	/* XRC_RECV */

@@ -202,7 +202,7 @@ static void publish(struct shca_context *c, struct shca_user_qp *qp)
 	c->qps = qp;
 	pthread_mutex_unlock(&c->mutex);
 	pthread_mutex_lock(&c->node->mutex);
-	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->listed, qp->off, &qp->sh->next);
+	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->husk->listed, qp->off, &qp->sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
 	shca_number_set(m, qp->sh->qpn, SHCA_KIND_QP, qp->off);
 }
@@ -269,7 +269,10 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 		return NULL;
 	}
 	struct shca_user_qp *qp = calloc(1, sizeof *qp);
-	if (!qp) {
+	if (qp)
+		qp->husk = calloc(1, sizeof *qp->husk);
+	if (!qp || !qp->husk) {
+		free(qp);
 		errno = shca_no_memory("create_qp");
 		return NULL;
 	}
@@ -349,6 +352,7 @@ free_number:
 		shca_number_free(m, qp->sh->qpn);
 	shca_mem_free(m, qp->off, sizeof *qp->sh);
 free_qp:
+	free(qp->husk);
 	free(qp);
 	errno = err == ENOMEM ? shca_no_memory("create_qp") : err;
 	return NULL;
@@ -576,13 +580,12 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_leave(thr);
 }
 
-/* Nothing runs for qp or into it any more when this returns, and it stands on no list; posting is refused. The engine's
- * lock is kept when `keep` is set. Peers still find it by its number meanwhile: reapers must, and whoever walks the list
- * of queues that wait for receives of its. */
-static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
+/* Nothing runs for qp or into it any more when this returns; posting is refused. The engine's lock is kept. Peers
+ * still find it by its number meanwhile: reapers must, and whoever walks the list of queues that wait for receives of its. If it waited
+ * for a receive itself, it stands on that list still: whoever takes it off finds nothing to run, and goes on to the next one. */
+static void stop(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
-	uint32_t link;
 
 	atomic_store(&sh->gate, 0);
 	shca_withdraw(qp->m, qp->m->slot);
@@ -591,25 +594,10 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp, bool keep)
 	shca_enter(thr);
 	shca_qp_lock(thr, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
-	/* off the list of queues that an empty receive queue stopped: taking that list wakes all of them */
-	link = shca_rnr_unlink(thr, sh);
-	shca_drain(thr);
-	if (!keep)
-		shca_qp_unlock(thr, sh);
 	shca_leave(thr);
 	shca_unlock(&qp->lock);
 	shca_quiesce(thr, thr->m->slot);
 	shca_enter(thr);
-	/* Somebody had it in hands, or the list went with its owner. Who turned the list round has put it back by now, and another
-	 * may have taken it again; who takes it from there does not put it back. So whoever could come by it after this has left
-	 * behind the second quiesce. */
-	if (link && (link = shca_rnr_unlink(thr, sh)) != 0) {
-		shca_drain(thr);
-		shca_leave(thr);
-		shca_quiesce(thr, thr->m->slot);
-		shca_enter(thr);
-		shca_rnr_lost(thr, sh, link);
-	}
 	kick_requesters(thr, qp);
 	shca_drain(thr);
 	shca_leave(thr);
@@ -635,7 +623,8 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 		if (err)
 			return err < 0 ? -err : err;
 	}
-	stop(thr, qp, false);
+	/* who runs it meanwhile, by its timer or because it stands on a list, would take a position of the old ones for a new request */
+	stop(thr, qp);
 	SHCA_FAILPOINT(thr, "reset-stopped", sh, 0);
 	clean_cqs(qp);
 	shca_lock(&qp->lock);
@@ -671,6 +660,9 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	memset(&qp->attr, 0, sizeof qp->attr);
 	qp->attr_mask = 0;
 	set_state(qp, IBV_QPS_RESET);
+	shca_enter(thr);
+	shca_qp_unlock(thr, sh);
+	shca_leave(thr);
 	shca_unlock(&qp->lock);
 	/* I8: an ENABLE, a reaper or a peer that gives a receive back may have looked it up since the queue was stopped */
 	if (old.off) {
@@ -815,6 +807,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	qp->mapped = false;
 	if (shca_inherited(qp->qp.context)) {
 		/* the parent's locks may have been held when it forked: they are not touched, nor what they guard */
+		free(qp->husk);
 		free(qp->wr_id);
 		free(qp->targets);
 		free(qp->routes);
@@ -835,7 +828,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		shca_withdraw(m, m->slot);
 		return;
 	}
-	stop(thr, qp, true);
+	stop(thr, qp);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	/* who looks at its WAITs holds it */
 	pthread_mutex_lock(&c->cross);
@@ -843,14 +836,13 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	pthread_mutex_unlock(&c->cross);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);
-	pthread_mutex_lock(&c->node->mutex);
-	shca_list_remove(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->listed);
-	pthread_mutex_unlock(&c->node->mutex);
-	shca_number_set(m, sh->qpn, SHCA_KIND_NONE, 0);
+	bool husk = shca_husk_begin(thr, c->node, qp->husk);
+	struct shca_husk *done = shca_husks_done(thr, c->node);
 	atomic_store(&sh->gate, SHCA_GATE_DEAD);
 	SHCA_FAILPOINT(thr, "destroy-unlisted", sh, 0);
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "destroy-quiesced", sh, 0);
+	shca_husks_free(thr, done);
 	if (atomic_load(&sh->events))
 		shca_events_gone(c);
 	shca_account(m, sh);
@@ -858,9 +850,11 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	shca_local_set(m, sh->qpn, SHCA_KIND_NONE, NULL);
 	if (qp->rq == &qp->own_rq)
 		shca_user_rq_free(m, &qp->own_rq);
-	shca_number_free(m, sh->qpn);
 	send_free(qp);
-	shca_mem_free(m, qp->off, sizeof *sh);
+	if (husk)
+		shca_husk_end(thr, c->node, qp->husk);
+	else
+		shca_husks_free(thr, qp->husk);
 	qp->sh = NULL;
 }
 
