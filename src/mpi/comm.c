@@ -132,9 +132,16 @@ HDL_PROFILED(Comm_remote_group);
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
+struct ending {
+	const struct hdl_comm *comm;
+	int refs;			/* that stay: the handle's, and those of requests that nobody will start again */
+};
+
 static bool nothing_pending(const void *arg)
 {
-	return ((const struct hdl_comm *)arg)->obj.refs == 1;
+	const struct ending *e = arg;
+
+	return e->comm->obj.refs == e->refs;
 }
 
 static int comm_end(const char *call, MPI_Comm *comm, bool wait)
@@ -159,7 +166,7 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	if (rc)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
-		hdl_wait_until(nothing_pending, c);
+		hdl_wait_until(nothing_pending, &(struct ending){ c, 1 + hdl_persistent_idle(c) });
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;
@@ -173,7 +180,8 @@ int PMPI_Comm_free(MPI_Comm *comm)
 }
 HDL_PROFILED(Comm_free);
 
-/* Waits for what is pending: the program has completed its requests (section 11.10.4). */
+/* Waits for what is pending, such as buffered messages: the program has completed its requests, of which persistent ones may be
+ * left, inactive (section 11.10.4). */
 int PMPI_Comm_disconnect(MPI_Comm *comm)
 {
 	HDL_LOCKED;

@@ -183,7 +183,7 @@ static int no_room(const struct hdl_bsend_space *s, size_t bytes, size_t largest
 		hdl_reason_set("the attached buffer of %zu bytes has no room for a message of %zu bytes: the largest gap has %zu "
 			       "bytes; a message takes its packed size and up to MPI_BSEND_OVERHEAD (%d) bytes", s->size, bytes,
 			       largest, MPI_BSEND_OVERHEAD);
-	return s && s->automatic ? MPI_ERR_NO_MEM : MPI_ERR_BUFFER;
+	return s && s->attached && s->automatic ? MPI_ERR_NO_MEM : MPI_ERR_BUFFER;
 }
 
 static struct segment *segment_for(struct hdl_bsend_space *s, size_t bytes, size_t *largest)

@@ -251,6 +251,8 @@ bool hdl_req_is_persistent(const struct hdl_req *req);
 int hdl_req_start(struct hdl_req *req);
 /* An active one that is done is inactive again; its explanation, if any, was taken. */
 void hdl_req_end_persistent(struct hdl_req *req);
+/* How many inactive ones the communicator has: each has a reference of it. Looks at every request that there is. */
+int hdl_persistent_idle(const struct hdl_comm *comm);
 
 /* ---- generalized requests (section 13.2) ------------------------------------------------------------------ */
 

@@ -124,3 +124,24 @@ void hdl_persistent_put(struct hdl_op *op)
 		hdl_req_free(op->persistent.inner);
 	hdl_type_release(op->type);
 }
+
+struct idle {
+	const struct hdl_comm *comm;
+	int count;
+};
+
+static void count_idle(void *object, void *arg)
+{
+	const struct hdl_op *op = object;
+	struct idle *idle = arg;
+
+	idle->count += op->kind == HDL_REQ_PERSISTENT && op->req.inactive && op->req.comm == idle->comm;
+}
+
+int hdl_persistent_idle(const struct hdl_comm *comm)
+{
+	struct idle idle = { .comm = comm };
+
+	hdl_pool_each(&hdl_reqs, count_idle, &idle);
+	return idle.count;
+}

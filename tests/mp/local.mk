@@ -52,6 +52,7 @@ TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_k
 EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
+include tests/mp/standard.mk
 check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
