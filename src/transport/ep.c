@@ -43,6 +43,41 @@ void hdl_done_read(uint32_t id)
 	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
 }
 
+void hdl_ep_drop_ctl(struct hdl_ep *ep)
+{
+	struct hdl_ctl *c;
+
+	for (int i = 0; i < 2; i++)
+		while ((c = ep->ctl[i].head)) {
+			ep->ctl[i].head = c->next;
+			free(c);
+		}
+}
+
+static void fail_list(struct hdl_send *s, int err)
+{
+	for (struct hdl_send *next; s; s = next) {
+		next = s->next;
+		hdl_done_send(s, err);
+	}
+}
+
+/* Ends what a failed endpoint owns. The peer hears of it first, so that it does not take what follows for an error of the
+ * network; and the queues stop before any operation ends, for what is under way must not reach a buffer that its owner has
+ * back. What goes through a queue that others share ends with its last request there. */
+static void end(struct hdl_ep *ep)
+{
+	hdl_wire_tell(ep);
+	hdl_wire_stop(ep);
+	fail_list(ep->pend, ep->fail_err);
+	ep->pend = NULL;
+	hdl_ep_drop_ctl(ep);
+	hdl_rndv_fail_peer(ep, ep->fail_err);
+	hdl_ud_drop_peer(ep);
+	hdl_ring_lose(ep);
+	done_push(ep, ep->fail_err, HDL_DONE_PEER);
+}
+
 void hdl_done_run(void)
 {
 	/* callbacks may add more, and the array may move */
@@ -59,8 +94,10 @@ void hdl_done_run(void)
 		case HDL_DONE_READ:
 			hdl_rndv_read_all((uint32_t)(uintptr_t)p);
 			break;
+		case HDL_DONE_END:
+			end(p);
+			break;
 		case HDL_DONE_PEER:
-			hdl_wire_tell(p);
 			if (hdl_tp.up.peer_failed)
 				hdl_tp.up.peer_failed(((struct hdl_ep *)p)->rank, err);
 			break;
@@ -158,25 +195,6 @@ void hdl_ep_busy(struct hdl_ep *ep)
 	hdl_tp.busy = ep;
 }
 
-static void fail_list(struct hdl_send *s, int err)
-{
-	for (struct hdl_send *next; s; s = next) {
-		next = s->next;
-		hdl_done_send(s, err);
-	}
-}
-
-void hdl_ep_drop_ctl(struct hdl_ep *ep)
-{
-	struct hdl_ctl *c;
-
-	for (int i = 0; i < 2; i++)
-		while ((c = ep->ctl[i].head)) {
-			ep->ctl[i].head = c->next;
-			free(c);
-		}
-}
-
 void hdl_ep_fail(struct hdl_ep *ep, int err)
 {
 	if (ep->failed || hdl_tp.closing)
@@ -185,12 +203,7 @@ void hdl_ep_fail(struct hdl_ep *ep, int err)
 	ep->fail_err = err;
 	ep->fast = ep->ring = false;
 	hdl_wire_failed(ep);
-	fail_list(ep->pend, err);
-	ep->pend = NULL;
-	hdl_ep_drop_ctl(ep);
-	hdl_rndv_fail_peer(ep, err);
-	hdl_ud_drop_peer(ep);
-	done_push(ep, err, HDL_DONE_PEER);
+	done_push(ep, err, HDL_DONE_END);
 }
 
 /* ---- control messages -------------------------------------------------------------------------------------- */
@@ -247,17 +260,10 @@ static bool drain_ctl(struct hdl_ep *ep, bool ordered, int *events)
 	struct hdl_ctl_list *list = &ep->ctl[ordered];
 	struct hdl_ctl *c;
 
-	while ((c = list->head)) {
-		/* off the list first: the endpoint may fail while it is posted, and its lists go then */
-		list->head = c->next;
-		int r = try_ctl(ep, c->kind, c->body, c->len, ordered);
-		if (r == -EAGAIN && !ep->failed) {
-			c->next = list->head;
-			if (!list->head)
-				list->tail = c;
-			list->head = c;
+	while (!ep->failed && (c = list->head)) {
+		if (try_ctl(ep, c->kind, c->body, c->len, ordered) == -EAGAIN)
 			return true;
-		}
+		list->head = c->next;
 		free(c);
 		++*events;
 	}
@@ -390,9 +396,6 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	r = way == WAY_PACKET ? send_packet(ep, &hdr, &rec, sizeof(rec))
 			      : send_connected(ep, &hdr, &rec, sizeof(rec), NULL);
 	if (r < 0) {
-		/* if the endpoint failed meanwhile the operation was finished with it */
-		if (hdl_id_get(&hdl_tp.sends, rec.op) != send)
-			return 0;
 		hdl_id_free(&hdl_tp.sends, rec.op);
 		return r;
 	}
@@ -580,8 +583,6 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 			waits = true;
 			break;
 		}
-		if (ep->pend != s)
-			return false;	/* failed, and finished with the endpoint */
 		ep->pend = next;
 		if (r)
 			hdl_done_send(s, r < 0 ? r : 0);

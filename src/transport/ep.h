@@ -25,7 +25,8 @@ struct hdl_ctl {			/* a control message that waits for room */
 	char body[];
 };
 
-enum hdl_rx_ring { HDL_RX_NONE = 0, HDL_RX_OFFERED, HDL_RX_ACTIVE, HDL_RX_REVOKING };
+/* LOST: the endpoint has failed, and the peer may write into the ring all the same. */
+enum hdl_rx_ring { HDL_RX_NONE = 0, HDL_RX_OFFERED, HDL_RX_ACTIVE, HDL_RX_REVOKING, HDL_RX_LOST };
 
 struct hdl_ep {
 	/* hot: what a small send reads and writes */
@@ -115,6 +116,8 @@ void hdl_ep_busy(struct hdl_ep *ep);
 /* Tries what waits. True: something still waits. */
 bool hdl_ep_drain(struct hdl_ep *ep, int *events);
 void hdl_ep_refresh(struct hdl_ep *ep);		/* recomputes ep->fast */
+/* The endpoint is used no more. What it owns ends with this error in the same turn of progress, or the next: not here, which
+ * may be in the middle of a post or of taking completions. */
 void hdl_ep_fail(struct hdl_ep *ep, int err);
 void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);

@@ -191,7 +191,7 @@ void hdl_tp_dump(FILE *out)
 			for (const struct hdl_ctl *c = ep->ctl[ordered].head; c; c = c->next)
 				ctl++;
 		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn.state]);
-		if (ep->sq)
+		if (ep->sq && ep->sq->qp)
 			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_kind_name(ep->sq->kind),
 				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);
 		if (ep->ring)

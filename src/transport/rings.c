@@ -89,9 +89,22 @@ void hdl_ring_drop(struct hdl_ep *ep)
 		return;
 	list_remove(ep);
 	hdl_mem_free(&ep->rx_mem);
-	ep->rx_state = HDL_RX_NONE;
 	ep->rx.lines = 0;
 	ep->slow_msgs = 0;
+	hdl_tp.rings_given -= ep->rx_state != HDL_RX_LOST;
+	ep->rx_state = HDL_RX_NONE;
+}
+
+void hdl_ring_lose(struct hdl_ep *ep)
+{
+	if (ep->rx_state == HDL_RX_NONE)
+		return;
+	if (ep->queues) {
+		hdl_ring_drop(ep);	/* they have been stopped: nobody can write into it */
+		return;
+	}
+	/* A peer that has not heard yet writes into it, and is told again: it stays, and is looked at, until the end. */
+	ep->rx_state = HDL_RX_LOST;
 	hdl_tp.rings_given--;
 }
 

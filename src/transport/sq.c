@@ -11,6 +11,7 @@
 
 #define SCQ_FIRST 1024u
 #define SCQ_MORE 4096u
+#define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
 static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 {
@@ -141,7 +142,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 		for (; sq->tail != sq->head; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
 			sq->scq->pending -= slot->signaled;	/* destroying the QP removed its completions */
-			release(slot, -ECANCELED);
+			release(slot, sq->dead ? -ECONNRESET : -ECANCELED);
 		}
 		free(sq->slot);
 		sq->slot = NULL;
@@ -206,6 +207,37 @@ void hdl_sq_reap(struct hdl_scq *scq)
 		for (int i = 0; i < n; i++)
 			completed(scq, &wc[i]);
 	} while (n == 16);
+}
+
+/* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. */
+static bool post_mark(struct hdl_sq *sq)
+{
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+					.wr_id = (uint64_t)sq->id << 32 | sq->head };
+
+	if (sq->head - sq->tail >= sq->mask || ibv_post_send(sq->qp, &wr, &bad))
+		return false;
+	sq->slot[sq->head & sq->mask] = (struct hdl_slot){ .signaled = 1 };
+	sq->signaled = ++sq->head;
+	sq->scq->pending++;
+	return true;
+}
+
+int hdl_sq_stop(struct hdl_sq *sq)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	uint64_t until = monotonic_ns() + STOP_NS;
+	bool marked = false;
+	int err;
+
+	sq->dead = true;	/* what is flushed now is no news */
+	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
+		return -err;
+	do {
+		hdl_sq_reap(sq->scq);
+		marked = marked || post_mark(sq);
+	} while ((!marked || sq->tail != sq->head) && monotonic_ns() < until);
+	return sq->tail == sq->head ? 0 : -ETIMEDOUT;
 }
 
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)

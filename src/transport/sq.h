@@ -62,6 +62,9 @@ uint32_t hdl_sq_depth(uint32_t wanted);
 /* Makes slots and takes room in a send CQ; then create the QP on sq->scq->cq and set sq->qp. */
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth);
 void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
+/* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what
+ * waited for one knows that it has failed. */
+int hdl_sq_stop(struct hdl_sq *sq);
 void hdl_sq_reap(struct hdl_scq *scq);
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n);
 static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)

@@ -120,6 +120,27 @@ static void destroy(struct hdl_ep *ep)
 	ep->queues = NULL;
 }
 
+void hdl_wire_stop(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	int err;
+
+	if (!q)
+		return;
+	/* what the peer sends and writes first: it must not land when this returns */
+	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE))) {
+		hdl_debug("rank %d: the receiving queue cannot be stopped (%s)", ep->rank, strerror(err));
+		ibv_destroy_qp(q->rqp);
+		q->rqp = NULL;
+	}
+	if ((err = hdl_sq_stop(&q->sq))) {
+		/* one that is destroyed is stopped, whatever ails the device */
+		hdl_debug("rank %d: the sending queue cannot be stopped (%s)", ep->rank, strerror(-err));
+		hdl_sq_fini(&q->sq);
+	}
+}
+
 void hdl_wire_close(struct hdl_ep *ep)
 {
 	destroy(ep);

@@ -110,6 +110,25 @@ for kind in "" rc xrc dc ud; do
 	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death stop: $out"; failed=1 ;;
 	esac
 done
+# an endpoint that fails ends whole: all that it owns, once; nothing lands in a buffer that its user has back; its ring is free
+ends() {
+	out=$(env "$@" 2>&1)
+	case $out in
+	*"$text"*) ;;
+	*) echo "FAILED: $*: $out"; failed=1 ;;
+	esac
+}
+end=$build/tests/mp/transport_end
+for kind in "" rc ud xrc dc; do
+	text='all has ended' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" owns
+done
+for kind in rc xrc; do
+	text='nothing has landed' ends HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
+		timeout -k 5 60 "$run" -n 2 "$end" writes
+done
+for kind in rc xrc dc; do
+	text='another got the ring' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 timeout -k 5 60 "$run" -n 3 "$end" rings
+done
 # where nobody can know, the time decides
 out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
 case $out in

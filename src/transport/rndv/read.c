@@ -42,7 +42,10 @@ static int read_one(struct hdl_ep *ep)
 	if (op->off == op->end)
 		ep->reads = f->next;
 	/* by its number: when the endpoint fails the operation ends before its requests do */
-	return hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n) ? 0 : 1;
+	if (!hdl_sq_post(sq, ep, &wr, HDL_SLOT_READ, (void *)(uintptr_t)op->id, true, n))
+		return 1;
+	op->inflight--;
+	return 0;
 }
 
 void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f)
@@ -69,11 +72,14 @@ void hdl_rndv_read_done(uint32_t id, int err)
 {
 	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
 
-	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
-	if (!f || err)
+	if (!f)
 		return;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
-	if (--op->inflight || op->off < op->end)
+	op->inflight--;
+	if (op->failed && !op->inflight)
+		hdl_rndv_finish_fetch(f, f->ep->fail_err);
+	/* after an error hdl_rndv_fail_peer ends all of the endpoint's */
+	if (op->failed || err || op->inflight || op->off < op->end)
 		return;
 	if (!op->being_written)
 		hdl_rndv_measured(f, 0);

@@ -32,7 +32,7 @@ void hdl_rndv_finish_if_all(struct hdl_send *s)
 	const struct hdl_send_op *op = hdl_send_op(s);
 
 	if (op->state != HDL_OP_WAIT_CTS && op->off == op->total && !op->inflight && (op->part_read || !op->split))
-		finish_send(s, op->state == HDL_OP_FAILED ? -ECONNRESET : 0);
+		finish_send(s, op->state != HDL_OP_FAILED ? 0 : s->ep->failed ? s->ep->fail_err : -ECONNRESET);
 }
 
 void hdl_rndv_measured(struct hdl_fetch *f, int err)
@@ -255,7 +255,11 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 	}
 	for (uint32_t i = 0; i < hdl_tp.fetches.n; i++) {
 		struct hdl_fetch *f = hdl_tp.fetches.e[i].p;
-		if (f && f->ep == ep)
+		if (!f || f->ep != ep)
+			continue;
+		hdl_fetch_op(f)->failed = 1;
+		/* what is being read through a queue that others share still comes */
+		if (!hdl_fetch_op(f)->inflight)
 			hdl_rndv_finish_fetch(f, err);
 	}
 }

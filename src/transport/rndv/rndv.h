@@ -30,6 +30,7 @@ struct hdl_fetch_op {
 	uint16_t inflight;
 	hdl_tuned tuned;
 	uint8_t being_read : 1, being_written : 1;	/* by this side, by the sender */
+	uint8_t failed : 1;		/* ends with its last request */
 };
 _Static_assert(sizeof(struct hdl_fetch_op) <= sizeof(((struct hdl_fetch *)0)->priv), "fits");
 static inline struct hdl_send_op *hdl_send_op(struct hdl_send *s)

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An endpoint that fails ends whole: what it owns ends, each operation once, and when one has ended nothing more is written
+ * into its buffer. The peer lives, and does not listen. Argument:
+ *     writes   rank 1 writes a large message into rank 0's buffer, deaf; rank 0 gives it up in the middle and takes the buffer
+ *              back: nothing may land there any more
+ *     owns     rank 0 has sends that wait, announced ones and receives of all ways when it gives rank 1 up
+ *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/tp.h"
+
+enum { GREETINGS = 100, SMALL = 3000, LARGE = 40, TURNS = 2000000 };
+#define BYTES ((size_t)64 << 20)
+
+static unsigned got[3], announced;
+static int dead = -1;
+static unsigned begun, ended, twice, well;
+static unsigned char *buffer;
+static bool taken_back;
+static char rts[LARGE][HDL_RTS_SIZE];
+
+static _Noreturn void fail(const char *text)
+{
+	hdl_tp_dump(stderr);
+	hdl_rt_abort(3, text);
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	got[src]++;
+	if (hdr->kind == HDL_RTS && announced < LARGE)
+		memcpy(rts[announced++], payload, HDL_RTS_SIZE);
+}
+
+static void peer_failed(int peer, int err)
+{
+	dead = peer;
+}
+
+struct operation {
+	struct hdl_send send;
+	struct hdl_fetch fetch;
+	bool over;
+};
+
+static void over(struct operation *o, int err)
+{
+	twice += o->over;
+	o->over = true;
+	ended++;
+	well += !err;
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	over(container_of(s, struct operation, send), err);
+}
+
+static void fetched(struct hdl_fetch *f, int err)
+{
+	over(container_of(f, struct operation, fetch), err);
+}
+
+/* The user has the buffer back, and writes something else into it. */
+static void take_back(struct hdl_fetch *f, int err)
+{
+	memset(buffer, 0xa5, BYTES);
+	taken_back = true;
+}
+
+static struct operation *operation(void)
+{
+	struct operation *o = calloc(1, sizeof(*o));	/* kept: one that ends twice is seen */
+
+	if (!o)
+		fail("out of memory");
+	o->send.done = sent;
+	o->fetch.done = fetched;
+	return o;
+}
+
+static void send_to(int peer, const void *buf, size_t n)
+{
+	if (!hdl_ep_send(hdl_ep(peer), 1, 2, false, buf, n, &operation()->send))
+		begun++;
+}
+
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+static void greet(int peer)
+{
+	unsigned idle = 0;
+
+	for (unsigned i = 0; i < GREETINGS; i++) {
+		send_to(peer, &begun, 8);
+		while (got[peer] < i + 1)
+			turn(&idle);
+	}
+}
+
+static _Noreturn void leave(const char *text)
+{
+	fprintf(stderr, "%s\n", text);
+	fflush(NULL);
+	_exit(0);
+}
+
+/* The launcher ends this rank when rank 0 has left. */
+static _Noreturn void stay(void)
+{
+	for (unsigned idle = 0;;)
+		turn(&idle);
+}
+
+/* Whether the buffer holds what the user wrote, from one look to the next over some time. */
+static bool stays(void)
+{
+	for (int look = 0; look < 20; look++, usleep(10000))
+		for (size_t i = 0; i < BYTES; i += 64)
+			if (buffer[i] != 0xa5)
+				return false;
+	return true;
+}
+
+static void writes(int peer)
+{
+	unsigned idle = 0;
+
+	buffer = calloc(1, BYTES);
+	if (!buffer)
+		fail("out of memory");
+	if (hdl_job.rank == 1) {
+		struct hdl_ep *ep = hdl_ep(peer);
+		memset(buffer, 1, BYTES);
+		send_to(peer, buffer, BYTES);
+		while (!ep->rdma_wait)
+			turn(&idle);
+		/* on and on, whatever it is told */
+		while (ep->rdma_wait && !ep->sq->dead) {
+			hdl_tp_reap();
+			hdl_rndv_push(ep);
+			usleep(100);
+		}
+		stay();
+	}
+	struct hdl_fetch f = { .done = take_back };
+	while (!announced)
+		turn(&idle);
+	if (hdl_ep_fetch(hdl_ep(peer), rts[0], buffer, BYTES, &f))
+		fail("the message is not fetched");
+	while (!__atomic_load_n(&buffer[0], __ATOMIC_ACQUIRE))
+		turn(&idle);
+	hdl_ep_fail(hdl_ep(peer), -EIO);
+	while (!taken_back)
+		turn(&idle);
+	if (!stays())
+		fail("what the peer wrote has landed in a buffer that was its user's again");
+	/* the writer is told again by its datagrams, and hears when it next listens */
+	leave("nothing has landed");
+}
+
+static void owns(int peer)
+{
+	static char data[LARGE][100000], small[8];
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		for (int i = 0; i < LARGE; i++)
+			send_to(peer, data[i], sizeof(data[i]));
+		for (int i = 0; i < 1000; i++)
+			hdl_tp_progress();
+		usleep(1500000);	/* deaf */
+		stay();
+	}
+	while (announced < LARGE)
+		turn(&idle);
+	usleep(200000);		/* now it is deaf, or will be */
+	for (int i = 0; i < LARGE / 2; i++) {
+		if (hdl_ep_fetch(hdl_ep(peer), rts[i], data[i], sizeof(data[i]), &operation()->fetch))
+			fail("a message is not fetched");
+		begun++;
+		send_to(peer, data[LARGE / 2 + i], sizeof(data[0]));
+	}
+	for (int i = 0; i < SMALL; i++)
+		send_to(peer, small, sizeof(small));
+	for (int i = 0; i < LARGE; i++)
+		hdl_ep_refuse(hdl_ep(peer), rts[LARGE - 1]);	/* control messages */
+	unsigned open = begun - ended;
+	hdl_ep_fail(hdl_ep(peer), -EIO);
+	for (int i = 0; i < TURNS && (ended < begun || dead < 0); i++)
+		hdl_tp_progress();
+	fprintf(stderr, "%u operations were open; %u of %u have ended, %u twice, %u well\n", open, ended, begun, twice, well);
+	if (!open || ended != begun || twice || dead != peer)
+		fail("not every operation has ended, once");
+	if (hdl_tp.sends.used || hdl_tp.fetches.used || hdl_ep(peer)->pend || hdl_ep(peer)->ctl[0].head || hdl_ep(peer)->ctl[1].head)
+		fail("the failed endpoint owns something");
+	leave("all has ended");
+}
+
+static _Noreturn void rings(void)
+{
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1)
+		greet(0);
+	if (hdl_job.rank == 0) {
+		greet(1);
+		for (int i = 0; i < TURNS && hdl_ep(1)->rx_state != HDL_RX_ACTIVE; i++)
+			turn(&idle);
+		hdl_ep_fail(hdl_ep(1), -EIO);
+		while (dead < 0)
+			turn(&idle);
+		if (hdl_tp.rings_given)
+			fail("the failed endpoint keeps its ring");
+		greet(2);
+		for (int i = 0; i < TURNS && hdl_ep(2)->rx_state != HDL_RX_ACTIVE; i++)
+			turn(&idle);
+		if (hdl_ep(2)->rx_state != HDL_RX_ACTIVE)
+			fail("nobody else got the ring");
+		send_to(2, &begun, 8);
+		leave("another got the ring");
+	}
+	if (hdl_job.rank == 2)
+		greet(0);
+	stay();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	if (!strcmp(mode, "rings"))
+		rings();
+	greet(!hdl_job.rank);
+	if (!strcmp(mode, "writes"))
+		writes(!hdl_job.rank);
+	else
+		owns(!hdl_job.rank);
+	return 0;
+}
