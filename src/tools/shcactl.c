@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shcactl: looks into the fabrics of this user, and injects faults.
+ * shcactl: looks into the fabrics of this user, and injects faults and events.
  *
  * It is no member of a fabric: it maps the file read-only, as long as it is at that moment, and believes no offset in it.
  * What it shows is a snapshot of memory that others change meanwhile.
@@ -381,6 +381,29 @@ static int set_faults(struct shca_member *m, const struct options *o)
 	return 0;
 }
 
+/* inject [--port N] EVENT [VALUE] */
+static int inject(struct shca_member *m, const struct options *o)
+{
+	char **v = o->argv;
+	int n = o->argc;
+
+	if (n && (!strcmp(v[0], "--port") || !strncmp(v[0], "--port=", 7))) {
+		const char *port = v[0][6] ? v[0] + 7 : n > 1 ? v[1] : "";
+		if (strcmp(port, "1")) {
+			fprintf(stderr, "shcactl: inject: port \"%s\": the device has port 1\n", port);
+			return 2;
+		}
+		n -= v[0][6] ? 1 : 2;
+		v += v[0][6] ? 1 : 2;
+	}
+	if (n < 1 || n > 2) {
+		fputs("usage: shcactl [--fabric NAME] inject [--port 1] EVENT [VALUE]\n\n", n ? stderr : stdout);
+		shca_port_help(n ? stderr : stdout);
+		return n ? 2 : 0;
+	}
+	return shca_port_inject(m, v[0], n == 2 ? v[1] : NULL) ? 2 : 0;
+}
+
 static int show_fabrics(const struct options *o)
 {
 	struct shca_fabric_info *list;
@@ -437,6 +460,8 @@ static const struct command {
 	{ "regions", "", "registered memory, and by which lane peers reach it", show_regions, false },
 	{ "set", "[NAME=VALUE...]", "inject faults: ud_drop, ud_dup, ud_reorder (probabilities), seed; alone: show", set_faults,
 	  true },
+	{ "inject", "EVENT [VALUE]", "something happens to the port or the device, and all processes learn of it; alone: what there is",
+	  inject, true },
 };
 #define NCOMMANDS ARRAY_SIZE(commands)
 

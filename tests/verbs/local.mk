@@ -2,7 +2,7 @@
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
-	tests/verbs/raw
+	tests/verbs/raw tests/verbs/port_events tests/verbs/statuses
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -20,6 +20,12 @@ tests_verbs_errors_LDFLAGS = $(NOWRAP)
 tests_verbs_events_SOURCES = tests/verbs/events.c tests/verbs/vt.h
 tests_verbs_events_LDADD = $(verbs_ldadd)
 tests_verbs_events_LDFLAGS = $(NOWRAP)
+tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h
+tests_verbs_port_events_LDADD = $(verbs_ldadd)
+tests_verbs_port_events_LDFLAGS = $(NOWRAP)
+tests_verbs_statuses_SOURCES = tests/verbs/statuses.c tests/verbs/vt.h
+tests_verbs_statuses_LDADD = $(verbs_ldadd)
+tests_verbs_statuses_LDFLAGS = $(NOWRAP)
 tests_verbs_traffic_SOURCES = tests/verbs/traffic.c tests/verbs/vt.h
 tests_verbs_traffic_LDADD = $(verbs_ldadd)
 tests_verbs_traffic_LDFLAGS = $(NOWRAP)
@@ -104,8 +110,8 @@ tests_verbs_files_LDFLAGS = $(NOWRAP)
 
 # What --debug says.
 check_PROGRAMS += tests/verbs/said
-TESTS += tests/verbs/said tests/verbs/said.sh
-EXTRA_DIST += tests/verbs/said.sh
+TESTS += tests/verbs/said tests/verbs/said.sh tests/verbs/asyncwatch.sh
+EXTRA_DIST += tests/verbs/said.sh tests/verbs/asyncwatch.sh
 tests_verbs_said_SOURCES = tests/verbs/said.c tests/verbs/vt.h
 tests_verbs_said_LDADD = $(verbs_ldadd)
 tests_verbs_said_LDFLAGS = $(NOWRAP)

@@ -136,7 +136,10 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
 	if (!shca_answers(qp, to, a))
 		return shca_nobody(qp);
-	if (shca_proc_dying(thr->m, to->proc)) {
+	if (shca_proc_unwell(thr->m, to->proc)) {
+		/* what is cut off may come back: nobody answers meanwhile */
+		if (!shca_proc_dying(thr->m, to->proc))
+			return shca_nobody(qp);
 		shca_look(thr->m);
 		return IBV_WC_RETRY_EXC_ERR;
 	}

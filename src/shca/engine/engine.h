@@ -628,7 +628,7 @@ int shca_share_help(struct shca_thread *thr);
  * store that took it away, before the quiesce (I8). */
 static inline void shca_withdraw(const struct shca_member *m, uint32_t proc)
 {
-	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn, 1);
+	atomic_fetch_add(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn, SHCA_WITHDRAW);
 }
 
 /* Where a thread is that posts to the peer of a connected queue: SHCA_ANYWHERE while there is none. */
@@ -651,6 +651,9 @@ int shca_helper_start(struct shca_member *m);
 int shca_watch(struct shca_member *m, uint32_t slot);
 /* Somebody seems to have died: the helper thread looks now. */
 void shca_look(struct shca_member *m);
+/* The device has failed: so do all queues of this process that are not in RESET; what is posted to them is flushed. Their events
+ * are the device's. May be repeated. Outside of the engine, or inside of it at top level. */
+void shca_fail_all(struct shca_thread *thr);
 
 /* reap.c */
 /* Cleans up after a dead process: idempotent, restartable, one reaper at a time. On the helper thread what has to wait for
@@ -669,6 +672,10 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc);
 
 /* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
 uint64_t shca_device_guid(void);
-void shca_port_gid(uint8_t gid[16]);
+void shca_port_gid(uint64_t prefix, uint8_t gid[16]);
+static inline void shca_gid_of(const struct shca_member *m, uint8_t gid[16])
+{
+	shca_port_gid(atomic_load_explicit(&m->hdr->port.gid_prefix, memory_order_relaxed), gid);
+}
 
 #endif

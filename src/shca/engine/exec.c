@@ -228,8 +228,8 @@ static void write_grh(struct shca_thread *thr, const struct shca_iov *dst)
 {
 	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
 
-	shca_port_gid(grh.sgid.raw);
-	shca_port_gid(grh.dgid.raw);
+	shca_gid_of(thr->m, grh.sgid.raw);
+	shca_gid_of(thr->m, grh.dgid.raw);
 	shca_copy_to(thr, dst, &grh, sizeof(grh));
 }
 

@@ -30,13 +30,12 @@ uint64_t shca_device_guid(void)
 	return g;
 }
 
-void shca_port_gid(uint8_t gid[16])
+void shca_port_gid(uint64_t prefix, uint8_t gid[16])
 {
 	uint64_t g = shca_device_guid();
 
-	memset(gid, 0, 16);
-	gid[0] = 0xfe;
-	gid[1] = 0x80;
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 8; i++) {
+		gid[i] = (uint8_t)(prefix >> (56 - 8 * i));
 		gid[8 + i] = (uint8_t)(g >> (56 - 8 * i));
+	}
 }

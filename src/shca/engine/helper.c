@@ -7,6 +7,7 @@
  *    others and looks. Words of processes that this one is connected to are waited for; all members are looked at every
  *    SHCA_DEATH_MS besides, since the one that was woken may be stopped, and when somebody asks (shca_look). Whoever is
  *    dead is reaped here: no verbs call of the application does that.
+ *  - It fails them when the device has failed (shcactl inject).
  *  - It runs the timers of this process's queues, whoever has set them: a process that runs a queue of another one leaves
  *    word in the owner's slot, so that it may stop or leave without taking the timer along.
  *
@@ -287,6 +288,21 @@ static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 	shca_leave(thr);
 }
 
+/* ---- the device's failure ------------------------------------------------------------------------------------------- */
+
+void shca_fail_all(struct shca_thread *thr)
+{
+	shca_enter(thr);
+	shca_for_each_qp(thr->m, qp, thr->m->slot) {
+		if (atomic_load(&qp->fail) || atomic_load(&qp->qp_state) == IBV_QPS_RESET)
+			continue;
+		shca_qp_failed(thr, qp, IBV_WC_WR_FLUSH_ERR);
+		shca_kick(thr, shca_off_of(thr->m, qp));
+	}
+	shca_drain(thr);
+	shca_leave(thr);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
 /* linux/futex.h has it since 5.16 */
@@ -392,6 +408,8 @@ static void *helper_main(void *arg)
 		if (stop)
 			break;
 		SHCA_FAILPOINT(thr, "helper-awake", NULL, 0);
+		if (shca_device_broken(m))
+			shca_fail_all(thr);
 		run_timers(h, thr);
 		uint64_t now = monotonic_ns();
 		bool all = now >= all_at, asked = atomic_exchange(&m->proc->look, 0);

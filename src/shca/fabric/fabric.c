@@ -175,6 +175,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 	atomic_init(&h.next_xrcd, 1);
 	atomic_init(&h.chunk_hint, h.first_chunk);
 	atomic_init(&h.chunk_high, h.first_chunk);
+	shca_port_init(&h.port);
 	h.fences = shca_membarrier_missing() || virtual_procs || shca_env_bool("SHCA_FENCES");
 	const char *fault = getenv("SHCA_FAULT");
 	int err = fault && *fault ? shca_fault_set(&h, fault) : 0;

@@ -10,6 +10,7 @@
 #ifndef SHCA_FABRIC_H
 #define SHCA_FABRIC_H
 
+#include <stdio.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -151,6 +152,27 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 void shca_fabric_unmap(struct shca_member *m);
 /* Fault injection: "ud_drop=0.01,ud_dup=P,ud_reorder=P,seed=N". -EINVAL with text. */
 int shca_fault_set(struct shca_header *h, const char *spec);
+
+/* ---- port.c ---------------------------------------------------------------------------------------------- */
+
+/* The port as a new fabric has it. */
+void shca_port_init(struct shca_port *p);
+/* Marks a slot of a process that joins: whether packets get to it. */
+void shca_port_mark(struct shca_member *m, uint32_t slot);
+/* For shcactl, which is no member: something happens to the port, and every process of the fabric is told. value: NULL, or what is
+ * the new one in text. 0; -EINVAL with text. */
+int shca_port_inject(struct shca_member *m, const char *event, const char *value);
+/* A line for each event that shca_port_inject knows. */
+void shca_port_help(FILE *out);
+static inline bool shca_device_broken(const struct shca_member *m)
+{
+	return unlikely(atomic_load_explicit(&m->hdr->port.broken, memory_order_acquire) != 0);
+}
+static inline uint16_t shca_lid(const struct shca_member *m)
+{
+	return (uint16_t)atomic_load_explicit(&m->hdr->port.lid, memory_order_relaxed);
+}
+
 /* A member under a small RLIMIT_AS maps only the fabric's front. Says so, once, when an offset beyond is met. */
 void shca_off_refused(const struct shca_member *m, shca_off off) __attribute__((cold));
 
@@ -268,6 +290,18 @@ void shca_thread_free(struct shca_thread *thr);
  * closed the descriptor), everybody lives: the helper thread can. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
 /* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
+/* Either, by one load: it is dying (shca_proc_dying), or no packet gets to it. */
+static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
+{
+	const union {
+		struct {
+			uint32_t withdrawn, life;
+		};
+		uint64_t standing;
+	} bad = {{.withdrawn = SHCA_CUT_OFF, .life = FUTEX_OWNER_DIED}};
+
+	return unlikely((atomic_load_explicit(&m->procs[slot].standing, memory_order_relaxed) & bad.standing) != 0);
+}
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
 {
 	return unlikely((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0);

@@ -66,7 +66,8 @@ struct shca_proc_slot {
 	 * writer reads anyway. */
 	union {
 		struct {
-			/* counts what the process took away from its peers: a region, a queue's readiness */
+			/* counts, by twos, what the process took away from its peers: a region, a queue's readiness. SHCA_CUT_OFF:
+			 * no packet gets to the process. What is remembered holds no more then, like any other. */
 			_Atomic uint32_t withdrawn;
 			/* the helper thread's robust futex: its tid; the kernel sets FUTEX_OWNER_DIED; 0: no helper yet */
 			_Atomic uint32_t life;
@@ -98,6 +99,26 @@ struct shca_thread_slot {
 	shca_aligned _Atomic uint64_t active;
 	_Atomic uint64_t share;		/* its job of a divided copy: a struct shca_share */
 } shca_aligned;
+
+#define SHCA_CUT_OFF 1u
+#define SHCA_WITHDRAW 2u
+
+/* The device's port, one for all processes of the fabric, and what a subnet manager would say of it; shcactl inject changes it
+ * (fabric/port.c). Whatever it means for traffic stands in the process slots, too: SHCA_CUT_OFF. */
+#define SHCA_LID 1u			/* at first */
+#define SHCA_PKEY 0xffffu
+#define SHCA_GID_PREFIX 0xfe80000000000000ull
+#define SHCA_PORT_EVENTS 32u
+struct shca_port {
+	/* Its asynchronous events: how many there were, and the last of them, at position % SHCA_PORT_EVENTS: position + 1 << 8 |
+	 * enum ibv_event_type. Each context reads them from where it was opened. The entry is there before it is counted. */
+	_Atomic uint64_t events;
+	_Atomic uint64_t event[SHCA_PORT_EVENTS];
+	_Atomic uint64_t gid_prefix;
+	_Atomic uint32_t lid, sm_lid, pkey;
+	_Atomic uint32_t down;
+	_Atomic uint32_t broken;	/* the device has failed: for good */
+};
 
 #define SHCA_LEFT 63u
 struct shca_header {
@@ -134,6 +155,7 @@ struct shca_header {
 	 * 256-byte block) */
 #define SHCA_ATOMIC_LOCKS 256u
 	shca_aligned _Atomic uint32_t atomic_locks[SHCA_ATOMIC_LOCKS];
+	shca_aligned struct shca_port port;
 };
 /* What the holder of a lock stores, if it is wide: whoever takes the lock over from a dead one stores it again. */
 #define SHCA_ATOMIC_MAX 256u

@@ -352,6 +352,8 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	uint32_t high = atomic_load(&m->hdr->proc_high);
 	while (high <= slot && !atomic_compare_exchange_weak(&m->hdr->proc_high, &high, slot + 1))
 		;
+	/* behind the end of scans: whoever changes the port from now on finds this slot */
+	shca_port_mark(m, slot);
 	/* with the generation, so that a reaper's compare-and-swap cannot hit the next user of the slot */
 	atomic_store(&p->state, SHCA_PROC_LIVE | gen << 8);
 }

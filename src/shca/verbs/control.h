@@ -13,8 +13,8 @@
 #include "shca/verbs/device.h"
 
 #define SHCA_DEVICE_NAME "shca0"
+#define SHCA_PORT_CAPS (IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP)
 #define SHCA_PORTS 1
-#define SHCA_PKEY 0xffff
 #define SHCA_MAX_QP_WR 16384		/* CQEs name requests by 15 bits */
 #define SHCA_MAX_SRQ_WR 32768
 #define SHCA_MAX_SGE 32
@@ -91,8 +91,17 @@ struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
 /* In a forked child, for what its parent made: the fabric is not mapped here. Sets errno. */
 bool shca_inherited(const struct ibv_context *ctx);
+/* The same, or the device has failed (EIO): nothing is made, changed or asked any more. */
+bool shca_unusable(const struct ibv_context *ctx);
+/* What the port of this process's fabric is like; as a new fabric has it, where the process is no member. */
+struct shca_port_now {
+	bool down;
+	uint16_t lid, sm_lid, pkey;
+	uint64_t gid_prefix;
+};
+struct shca_port_now shca_port_now(void);
 /* Whether an address names a port of this fabric: everything else is lost on the way. */
-bool shca_address_is_ours(const struct ibv_ah_attr *attr);
+bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr);
 /* 0 or EINVAL: port and source GID index. */
 int shca_address_check(const struct ibv_ah_attr *attr);
 /* Whether the device is to be taken for a ConnectX (SHCA_IDENTITY), of which it does raw work requests (raw.c). */

@@ -31,7 +31,7 @@ static int next_ring(struct ibv_comp_channel *channel, bool wait, struct shca_ri
 struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx)
 {
 	struct shca_context *c = shca_context_of(ctx);
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	struct lchannel *l = calloc(1, sizeof *l);
 	if (!l) {
@@ -192,7 +192,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	struct shca_member *m = c->m;
 	uint32_t log2 = 3;
 
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	if (!attr->cqe || attr->cqe > SHCA_MAX_CQE ||
 	    attr->comp_vector >= (uint32_t)ctx->num_comp_vectors) {
@@ -316,7 +316,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
  * them. A size that the ring has already is granted. */
 int shca_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
-	if (shca_inherited(ibcq->context))
+	if (shca_unusable(ibcq->context))
 		return errno;
 	if (cqe < 1 || cqe > SHCA_MAX_CQE)
 		return shca_refuse(EINVAL, "resize_cq: %d entries (1 to %d)", cqe, SHCA_MAX_CQE);

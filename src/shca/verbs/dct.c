@@ -38,7 +38,7 @@ static int bring_up(struct ibv_qp *qp, const struct ibv_exp_dct_init_attr *init)
 	a = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR, .path_mtu = init->mtu, .min_rnr_timer = init->min_rnr_timer,
 		.ah_attr = {
-			.is_global = 1, .dlid = SHCA_LID, .port_num = init->port,
+			.is_global = 1, .dlid = shca_lid(shca_context_of(qp->context)->m), .port_num = init->port,
 			.grh = {
 				.sgid_index = init->gid_index, .hop_limit = init->hop_limit, .traffic_class = init->tclass,
 				.flow_label = init->flow_label,
@@ -95,7 +95,7 @@ int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 {
 	struct user_dct *d = dct_of(dct);
 
-	if (shca_inherited(dct->context))
+	if (shca_unusable(dct->context))
 		return errno;
 	*attr = d->attr;
 	attr->key_violations = atomic_load(&d->qp->sh->dc_violations);
@@ -105,7 +105,7 @@ int shca_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 
 int shca_arm_dct(struct ibv_exp_dct *dct)
 {
-	if (shca_inherited(dct->context))
+	if (shca_unusable(dct->context))
 		return errno;
 	atomic_store(&dct_of(dct)->qp->sh->dc_armed, 1);
 	return 0;

@@ -103,12 +103,13 @@ struct ibv_device **shca_own_device_list(int *num)
 	return list;
 }
 
-bool shca_address_is_ours(const struct ibv_ah_attr *attr)
+bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_attr *attr)
 {
+	const struct shca_member *m = shca_context_of(ctx)->m;
 	union ibv_gid gid;
 	if (!attr->is_global)
-		return attr->dlid == SHCA_LID;
-	shca_port_gid(gid.raw);
+		return attr->dlid == shca_lid(m);
+	shca_gid_of(m, gid.raw);
 	return !memcmp(&gid, &attr->grh.dgid, sizeof gid);
 }
 
@@ -163,6 +164,34 @@ bool shca_inherited(const struct ibv_context *ctx)
 		return false;
 	errno = shca_refuse(ENODEV, "the context was opened before fork(): the child has to open the device itself");
 	return true;
+}
+
+bool shca_unusable(const struct ibv_context *ctx)
+{
+	if (shca_inherited(ctx))
+		return true;
+	if (!shca_device_broken(shca_context_of(ctx)->m))
+		return false;
+	errno = shca_refuse(EIO, "the device has failed (IBV_EVENT_DEVICE_FATAL): destroy what there is and close it; there is a new one when "
+			    "all processes of the fabric have");
+	return true;
+}
+
+struct shca_port_now shca_port_now(void)
+{
+	struct shca_port first;
+	struct shca_port_now now;
+
+	shca_port_init(&first);
+	pthread_mutex_lock(&process_mutex);
+	const struct shca_port *p = process_node ? &process_node->m.hdr->port : &first;
+	now = (struct shca_port_now){
+		.down = atomic_load(&p->down) || atomic_load(&p->broken), .lid = (uint16_t)atomic_load(&p->lid),
+		.sm_lid = (uint16_t)atomic_load(&p->sm_lid), .pkey = (uint16_t)atomic_load(&p->pkey),
+		.gid_prefix = atomic_load(&p->gid_prefix),
+	};
+	pthread_mutex_unlock(&process_mutex);
+	return now;
 }
 
 static void node_put(struct shca_node *node)
@@ -303,6 +332,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 		goto fail;
 	c->m = &node->m;
 	c->node = node;
+	c->port_events = atomic_load(&node->m.hdr->port.events);
 	c->async.n = c->cmd.n = -1;
 	c->told = shca_fd_note(shca_bell_open(&node->m, c->told_addr));
 	if (c->told.n < 0) {
@@ -351,8 +381,12 @@ struct ibv_context *shca_open_device(struct ibv_device *dev)
 	struct shca_node *node = node_get();
 	if (!node)
 		return NULL;
-	struct ibv_context *ctx = shca_open_member(node);
+	bool broken = shca_device_broken(&node->m);
+	struct ibv_context *ctx = broken ? NULL : shca_open_member(node);
 	int after = ctx ? before : errno;	/* looking for the fabric was refused this and that on the way */
+	if (broken)
+		after = shca_refuse(EIO, "open_device: the device has failed (IBV_EVENT_DEVICE_FATAL) while others of the fabric \"%s\" have it "
+				    "open: there is a new one when they have closed it", node->m.hdr->name);
 	if (!ctx)
 		node_put(node);
 	errno = after;
@@ -430,7 +464,7 @@ static void device_attr(struct ibv_device_attr *a)
 		.max_qp = 1 << 20,
 		.max_qp_wr = SHCA_MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC,
 		.max_sge = SHCA_MAX_SGE,
 		.max_sge_rd = SHCA_MAX_SGE,
 		.max_cq = 1 << 20,
@@ -498,16 +532,15 @@ static bool port_ok(uint32_t port)
 
 int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
+	const struct shca_port *now = &shca_context_of(ctx)->m->hdr->port;
 	struct ibv_port_attr a = {
 		.state = IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_4096,
 		.gid_tbl_len = 1,
-		.port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP,
+		.port_cap_flags = SHCA_PORT_CAPS,
 		.max_msg_sz = SHCA_MAX_MSG,
 		.pkey_tbl_len = 1,
-		.lid = SHCA_LID,
-		.sm_lid = SHCA_LID,
 		.max_vl_num = 1,
 		.active_width = 2,	/* 4X */
 		.active_speed = 32,	/* 25 Gbit/s a lane */
@@ -517,6 +550,14 @@ int shca_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr 
 
 	if (!port_ok(port))
 		return shca_refuse(EINVAL, "query_port: port %u, the device has %d", port, SHCA_PORTS);
+	if (shca_unusable(ctx))
+		return errno;
+	a.lid = (uint16_t)atomic_load(&now->lid);
+	a.sm_lid = (uint16_t)atomic_load(&now->sm_lid);
+	if (atomic_load(&now->down)) {
+		a.state = IBV_PORT_DOWN;
+		a.phys_state = 2;	/* Polling: it looks for another end */
+	}
 	if (size > sizeof a)
 		memset((char *)attr + sizeof a, 0, size - sizeof a);
 	memcpy(attr, &a, size < sizeof a ? size : sizeof a);
@@ -529,7 +570,9 @@ int shca_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_g
 		errno = shca_refuse(EINVAL, "query_gid: port %u index %d", port, index);
 		return -1;
 	}
-	shca_port_gid(gid->raw);
+	if (shca_unusable(ctx))
+		return -1;
+	shca_gid_of(shca_context_of(ctx)->m, gid->raw);
 	return 0;
 }
 
@@ -549,7 +592,9 @@ int shca_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, st
 	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB };
 	if (flags || !port_ok(port) || index != 0)
 		return shca_refuse(EINVAL, "query_gid_ex: port %u index %u flags %#x", port, index, flags);
-	shca_port_gid(e.gid.raw);
+	if (shca_unusable(ctx))
+		return errno;
+	shca_gid_of(shca_context_of(ctx)->m, e.gid.raw);
 	if (size > sizeof e)
 		memset((char *)entry + sizeof e, 0, size - sizeof e);
 	memcpy(entry, &e, size < sizeof e ? size : sizeof e);
@@ -579,13 +624,17 @@ int shca_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pk
 		errno = shca_refuse(EINVAL, "query_pkey: port %u index %d", port, index);
 		return -1;
 	}
-	*pkey = htobe16(SHCA_PKEY);
+	if (shca_unusable(ctx))
+		return -1;
+	*pkey = htobe16((uint16_t)atomic_load(&shca_context_of(ctx)->m->hdr->port.pkey));
 	return 0;
 }
 
 int shca_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
 {
-	if (!port_ok(port) || pkey != htobe16(SHCA_PKEY)) {
+	if (shca_unusable(ctx))
+		return -1;
+	if (!port_ok(port) || pkey != htobe16((uint16_t)atomic_load(&shca_context_of(ctx)->m->hdr->port.pkey))) {
 		errno = shca_refuse(EINVAL, "get_pkey_index: port %u P_Key %#x", port, be16toh(pkey));
 		return -1;
 	}
@@ -604,11 +653,34 @@ int shca_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 /* ---- asynchronous events ------------------------------------------------------------------------------------ */
 
+/* Of the port: in the order in which they came; c->mutex is held. Whoever reads too late has lost the oldest ones, as on a device
+ * whose event queue is full. */
+static bool find_port_event(struct shca_context *c, struct ibv_async_event *event)
+{
+	const struct shca_port *p = &c->m->hdr->port;
+	uint64_t n = atomic_load(&p->events), e;
+
+	if (c->port_events == n)
+		return false;
+	if (!event)
+		return true;
+	if (n - c->port_events > SHCA_PORT_EVENTS)
+		c->port_events = n - SHCA_PORT_EVENTS;
+	/* one that is overwritten just now is behind those that are left */
+	while ((e = atomic_load(&p->event[c->port_events % SHCA_PORT_EVENTS])) >> 8 != c->port_events + 1)
+		c->port_events++;
+	c->port_events++;
+	*event = (struct ibv_async_event){ .event_type = (enum ibv_event_type)(e & 255) };
+	if (event->event_type != IBV_EVENT_DEVICE_FATAL)
+		event->element.port_num = 1;
+	return true;
+}
+
 /* Finds an unread event of c; takes it if event is not NULL. */
 static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 {
-	bool found = false;
 	pthread_mutex_lock(&c->mutex);
+	bool found = find_port_event(c, event);
 	for (struct shca_user_qp *qp = c->qps; qp && !found; qp = qp->next) {
 		uint32_t bits = atomic_load(&qp->sh->events);
 		if (!bits)
@@ -698,6 +770,7 @@ void shca_events_gone(struct shca_context *c)
 int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
 	struct shca_context *c = shca_context_of(ctx);
+	struct shca_thread *thr;
 	if (shca_inherited(ctx))
 		return -1;
 	for (;;) {
@@ -706,6 +779,9 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			pthread_mutex_lock(&c->node->mutex);
 			tell(c);
 			pthread_mutex_unlock(&c->node->mutex);
+			/* a process that nobody can reach has no helper thread for it */
+			if (event->event_type == IBV_EVENT_DEVICE_FATAL && (thr = shca_thread_get(c->m)) != NULL)
+				shca_fail_all(thr);
 			return 0;
 		}
 		int fl = async_ours(c) ? fcntl(c->async.n, F_GETFL) : -1;

@@ -92,6 +92,7 @@ struct shca_context {
 	struct shca_user_qp *qps;
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
+	uint64_t port_events;		/* of the port's (shca_port), those before were taken, or came before the context */
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
 	/* What cross-channel requests count for several queues together (struct shca_index), and who waits for which
 	 * CQ. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */
@@ -275,9 +276,6 @@ struct shca_user_qp {
 	bool takes_raw;			/* ... and MLX5DV_QP_EX_WITH_RAW_WQE */
 	bool mapped;			/* its engine part exists: false after its context was closed */
 };
-
-/* The port of every software device: one host is one subnet, and numbers are unique in the fabric. */
-#define SHCA_LID 1
 
 /* Local objects by number (QP, SRQ, CQ): two levels, m->local -> [number >> 8] -> [number & 255]. */
 struct shca_tagged {

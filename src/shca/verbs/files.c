@@ -32,17 +32,32 @@ static int hw_rev(char *text, size_t size)
 
 static int lid(char *text, size_t size)
 {
-	return snprintf(text, size, "0x%x\n", SHCA_LID);
+	return snprintf(text, size, "0x%x\n", shca_port_now().lid);
+}
+
+static int sm_lid(char *text, size_t size)
+{
+	return snprintf(text, size, "0x%x\n", shca_port_now().sm_lid);
+}
+
+static int state(char *text, size_t size)
+{
+	return snprintf(text, size, "%s\n", shca_port_now().down ? "1: DOWN" : "4: ACTIVE");
+}
+
+static int phys_state(char *text, size_t size)
+{
+	return snprintf(text, size, "%s\n", shca_port_now().down ? "2: Polling" : "5: LinkUp");
 }
 
 static int cap_mask(char *text, size_t size)
 {
-	return snprintf(text, size, "0x%08x\n", IBV_PORT_SYS_IMAGE_GUID_SUP);
+	return snprintf(text, size, "0x%08x\n", SHCA_PORT_CAPS);
 }
 
 static int pkey(char *text, size_t size)
 {
-	return snprintf(text, size, "0x%04x\n", SHCA_PKEY);
+	return snprintf(text, size, "0x%04x\n", shca_port_now().pkey);
 }
 
 static int gid(char *text, size_t size)
@@ -50,7 +65,7 @@ static int gid(char *text, size_t size)
 	uint8_t g[16];
 	int n = 0;
 
-	shca_port_gid(g);
+	shca_port_gid(shca_port_now().gid_prefix, g);
 	for (int i = 0; i < 16; i += 2)
 		n += snprintf(text + n, size - (size_t)n, "%02x%02x%c", g[i], g[i + 1], i < 14 ? ':' : '\n');
 	return n;
@@ -75,13 +90,13 @@ static const struct {
 	{ DEVICE_CLASS "/hw_rev", SHCA_FILE_TEXT, NULL, hw_rev },
 	{ DEVICE_CLASS "/ports", SHCA_FILE_DIRECTORY, NULL, NULL },
 	{ PORT_CLASS, SHCA_FILE_DIRECTORY, NULL, NULL },
-	{ PORT_CLASS "/state", SHCA_FILE_TEXT, "4: ACTIVE\n", NULL },
-	{ PORT_CLASS "/phys_state", SHCA_FILE_TEXT, "5: LinkUp\n", NULL },
+	{ PORT_CLASS "/state", SHCA_FILE_TEXT, NULL, state },
+	{ PORT_CLASS "/phys_state", SHCA_FILE_TEXT, NULL, phys_state },
 	{ PORT_CLASS "/link_layer", SHCA_FILE_TEXT, "InfiniBand\n", NULL },
 	{ PORT_CLASS "/rate", SHCA_FILE_TEXT, "100 Gb/sec (4X EDR)\n", NULL },
 	{ PORT_CLASS "/lid", SHCA_FILE_TEXT, NULL, lid },
 	{ PORT_CLASS "/lid_mask_count", SHCA_FILE_TEXT, "0\n", NULL },
-	{ PORT_CLASS "/sm_lid", SHCA_FILE_TEXT, NULL, lid },
+	{ PORT_CLASS "/sm_lid", SHCA_FILE_TEXT, NULL, sm_lid },
 	{ PORT_CLASS "/sm_sl", SHCA_FILE_TEXT, "0\n", NULL },
 	{ PORT_CLASS "/cap_mask", SHCA_FILE_TEXT, NULL, cap_mask },
 	{ PORT_CLASS "/gids", SHCA_FILE_DIRECTORY, NULL, NULL },

@@ -15,7 +15,7 @@
 struct ibv_pd *shca_alloc_pd(struct ibv_context *ctx)
 {
 	struct shca_context *c = shca_context_of(ctx);
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	struct shca_user_pd *pd = calloc(1, sizeof *pd);
 	if (!pd) {
@@ -116,7 +116,7 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	struct shca_context *c = shca_context_of(ctx);
 	uint32_t number;
 
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	if ((attr->comp_mask & need) != need || (attr->comp_mask & ~need)) {
 		errno = shca_refuse(EINVAL, "open_xrcd: comp_mask %#x: FD and OFLAGS are needed", attr->comp_mask);
@@ -221,7 +221,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	struct shca_user_pd *pd = shca_user_pd_of(ibpd);
 	uint32_t key;
 
-	if (shca_inherited(ibpd->context))
+	if (shca_unusable(ibpd->context))
 		return NULL;
 	int err = access_check(access);
 	if (err) {
@@ -310,7 +310,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 {
 	struct shca_user_mr *mr = (struct shca_user_mr *)ibmr;
 	struct shca_context *c = shca_context_of(ibmr->context);
-	if (shca_inherited(ibmr->context))
+	if (shca_unusable(ibmr->context))
 		return IBV_REREG_MR_ERR_INPUT;
 	unsigned int acc = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : mr->sh->access;
 	int err = 0;
@@ -406,7 +406,7 @@ void *shca_buf_alloc(struct ibv_context *ctx, size_t bytes)
 		return NULL;
 	}
 	struct shca_context *c = shca_context_of(ctx);
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	struct buf *b = malloc(sizeof *b);
 	if (!b) {
@@ -556,6 +556,8 @@ struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t o
 
 struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	if (shca_unusable(pd->context))
+		return NULL;
 	int err = shca_address_check(attr);
 	if (err) {
 		errno = err;
@@ -569,7 +571,7 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ah.context = pd->context;
 	ah->ah.pd = pd;
 	ah->attr = *attr;
-	ah->nowhere = !shca_address_is_ours(attr);
+	ah->nowhere = !shca_address_is_ours(pd->context, attr);
 	atomic_fetch_add(&shca_user_pd_of(pd)->refs, 1);
 	return &ah->ah;
 }
@@ -592,7 +594,7 @@ int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *w
 	if (wc->wc_flags & IBV_WC_GRH) {
 		union ibv_gid ours;
 		uint32_t flow = be32toh(grh->version_tclass_flow);
-		shca_port_gid(ours.raw);
+		shca_gid_of(shca_context_of(ctx)->m, ours.raw);
 		if (memcmp(&ours, &grh->dgid, sizeof ours)) {
 			errno = shca_refuse(EINVAL, "init_ah_from_wc: the header's destination is not this port");
 			return -1;

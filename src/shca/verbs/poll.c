@@ -11,6 +11,7 @@
 struct polled {
 	uint64_t w0, w1, wr_id;
 	uint32_t qp_num, src_qp, wc_flags;
+	uint16_t slid;			/* of datagrams; nobody may look at it otherwise */
 };
 
 static const uint8_t wc_opcode[] = {
@@ -72,6 +73,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->slid = SHCA_LID;
 	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
 		rq = &t->srq->rq;
@@ -85,6 +87,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
 			}
 			p->src_qp = from & 0xffffff;
+			p->slid = shca_lid(cq->m);
 			if (from & SHCA_CQE_UD_GRH)
 				p->wc_flags |= IBV_WC_GRH;
 		}
@@ -102,6 +105,7 @@ static inline __attribute__((always_inline)) void decode_send(struct polled *p, 
 	p->wc_flags = 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
+	p->slid = SHCA_LID;
 	p->wr_id = qp->wr_id[pos & qp->sq_mask];
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
@@ -240,7 +244,7 @@ static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct
 	w->src_qp = p->src_qp;
 	w->wc_flags = p->wc_flags;
 	w->pkey_index = 0;
-	w->slid = SHCA_LID;
+	w->slid = p->slid;
 	w->sl = 0;
 	w->dlid_path_bits = 0;
 }
@@ -331,7 +335,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 	*w = (struct ibv_exp_wc){
 		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
 		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
-		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = SHCA_LID,
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = p->slid,
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
@@ -433,7 +437,7 @@ static unsigned int ex_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t ex_slid(struct ibv_cq_ex *ex)
 {
-	return SHCA_LID;
+	return shca_lid(lcq_of(ex)->m);
 }
 
 static uint8_t ex_zero8(struct ibv_cq_ex *ex)

@@ -258,7 +258,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
 	struct ibv_qp_init_attr_ex *a = &cr->attr;
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	/* an initiator's is not looked at: programs make initiators and targets of one set of attributes */
 	if (cr->type == SHCA_QPT_DCI)
@@ -484,7 +484,7 @@ static void apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask
 	if (mask & IBV_QP_DEST_QPN)
 		k->dest_qp_num = a->dest_qp_num;
 	if (mask & (IBV_QP_DEST_QPN | IBV_QP_AV))	/* number 0 is nobody's: what is sent elsewhere is lost */
-		sh->dest_qpn = shca_address_is_ours(&k->ah_attr) ? k->dest_qp_num : 0;
+		sh->dest_qpn = shca_address_is_ours(qp->qp.context, &k->ah_attr) ? k->dest_qp_num : 0;
 	if (mask & IBV_QP_RQ_PSN)
 		k->rq_psn = a->rq_psn & 0xffffff;
 	if (mask & IBV_QP_SQ_PSN)
@@ -715,7 +715,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	bool unread = false;
 	int err = 0;
 
-	if (shca_inherited(ibqp->context))
+	if (shca_unusable(ibqp->context))
 		return errno;
 	struct shca_thread *thr = shca_thread_get(qp->m);
 	if (!thr)
@@ -777,7 +777,7 @@ out:
 int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
-	if (shca_inherited(ibqp->context))
+	if (shca_unusable(ibqp->context))
 		return errno;
 	pthread_mutex_lock(&ibqp->mutex);
 	*attr = qp->attr;

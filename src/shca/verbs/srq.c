@@ -11,7 +11,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	struct shca_member *m = c->m;
 	struct shca_user_pd *pd = shca_user_pd_of(attr->pd);
 
-	if (shca_inherited(ctx))
+	if (shca_unusable(ctx))
 		return NULL;
 	if (!attr->attr.max_wr || attr->attr.max_wr > SHCA_MAX_SRQ_WR || attr->attr.max_sge > SHCA_MAX_SGE) {
 		errno = shca_refuse(EINVAL, "create_srq: %u requests (1 to %d) of %u segments (at most %d)",
@@ -127,7 +127,7 @@ static void arm_limit(struct shca_thread *thr, struct shca_rq *rq, uint32_t limi
 int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
-	if (shca_inherited(ibsrq->context))
+	if (shca_unusable(ibsrq->context))
 		return errno;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return shca_refuse(EINVAL, "modify_srq: mask %#x", mask);
