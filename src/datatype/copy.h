@@ -320,8 +320,10 @@ static inline void copy_grid(struct grid grid, size_t len, bool transposed)
 	LENGTH(48)
 	LENGTH(64)
 	default:
-		if (len > 64)
+		if (len > 128)
 			grid_rows(g, len, LONG);
+		else if (len > 64)
+			grid_rows(g, len, 64);
 		else if (len > 32)
 			grid_rows(g, len, ANY);
 		else if (len > 16)

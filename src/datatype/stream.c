@@ -296,30 +296,39 @@ always void members(char *packed, char *mem, const struct hdl_layout *l, MPI_Cou
 			     in->at[k + 1] - in->at[k], unpack);
 }
 
-/* A loop of runs, or of loops of runs, or of short lists of runs: whole turns of it. Returns how many: 0 if it is something
- * else. */
-always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool unpack)
+/* Turns of a loop of runs, or of loops of runs, or of short lists of runs. False: it is a loop of something else. */
+always bool copy_nest(const struct hdl_layout *l, MPI_Count turns, char *packed, char *mem, bool unpack)
 {
-	const struct hdl_layout *l = f->layout, *in = l->child;
-	MPI_Count turns = whole_turns(f, c->left), batch;
-	MPI_Aint span = magnitude(l->stride) > l->unit ? magnitude(l->stride) : l->unit;
+	const struct hdl_layout *in = l->child;
+	MPI_Aint span;
+	MPI_Count batch;
 
-	if (!turns)
-		return 0;
 	if (!in) {
-		runs(c->packed, 0, l->unit, mem, 0, l->stride, 1, turns, l->unit, unpack);
+		runs(packed, 0, l->unit, mem, 0, l->stride, 1, turns, l->unit, unpack);
 	} else if (in->kind == HDL_LOOP && !in->child) {
-		runs(c->packed, l->unit, in->unit, apart(mem, in->origin), l->stride, in->stride, turns, in->count, in->unit,
-		     unpack);
+		runs(packed, l->unit, in->unit, apart(mem, in->origin), l->stride, in->stride, turns, in->count, in->unit, unpack);
 	} else if (in->flat) {
+		if (in->count == 2 && pairs(packed, mem, l, 0, turns, unpack))
+			return true;
+		span = magnitude(l->stride) > l->unit ? magnitude(l->stride) : l->unit;
 		batch = span < BATCH_BYTES ? BATCH_BYTES / span : 1;
 		for (MPI_Count i = 0; i < turns; i += batch)
-			members(c->packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch, unpack);
+			members(packed + i * l->unit, apart(mem, i * l->stride), l, turns - i < batch ? turns - i : batch, unpack);
 	} else {
-		return 0;
+		return false;
 	}
-	c->packed += turns * l->unit;
-	c->left -= turns * l->unit;
+	return true;
+}
+
+/* Whole turns of a loop that are left and wanted. Returns how many: 0 also if it is not one that can be copied so. */
+always MPI_Count copy_turns(struct hdl_frame *f, struct copy *c, char *mem, bool unpack)
+{
+	MPI_Count turns = whole_turns(f, c->left);
+
+	if (!turns || !copy_nest(f->layout, turns, c->packed, mem, unpack))
+		return 0;
+	c->packed += turns * f->layout->unit;
+	c->left -= turns * f->layout->unit;
 	return turns;
 }
 
@@ -418,6 +427,27 @@ size_t hdl_stream_unpack(struct hdl_stream *s, const void *packed, size_t bytes)
 
 /* ---- all at once --------------------------------------------------------------------------------------------------- */
 
+/*
+ * All of a buffer whose layout is as simple as most are, without a stream, whose places would cost a short one more than its
+ * bytes. False: it is not so simple.
+ */
+always bool copy_whole(char *packed, char *buf, MPI_Count count, const struct hdl_type *t, bool unpack)
+{
+	const struct hdl_layout *l = t->layout;
+	struct hdl_layout all;
+
+	if (count > 1) {
+		loop_around(&all, l, count, t->extent);
+		l = &all;
+	}
+	if (likely(l->kind == HDL_LOOP))
+		return copy_nest(l, l->count, packed, apart(buf, l->origin), unpack);
+	if (l->child || l->kind != HDL_GATHER)
+		return false;
+	copy_gather(packed, buf, l->narrow ? NULL : l->offset, l->narrow, l->count, (size_t)l->unit, unpack);
+	return true;
+}
+
 always void copy_once(char *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,
 		      size_t bytes, bool unpack)
 {
@@ -432,12 +462,14 @@ always void copy_once(char *packed, const void *buf, MPI_Count count, const stru
 			memcpy(packed, (const char *)buf + position, bytes);
 		return;
 	}
-	open_layout(&any.s, buf, count, t, t->layout);
-	if (likely(!position))
-		seek_begin(&any.s);
+	/* from the beginning on it is whole, or less: position and bytes are within what count elements have */
+	if (likely(bytes == (size_t)(count * t->size)) && copy_whole(packed, (char *)buf, count, t, unpack))
+		return;
+	hdl_stream_open(&any.s, buf, count, t, position);
+	if (unpack)
+		hdl_stream_unpack(&any.s, packed, bytes);
 	else
-		hdl_stream_seek(&any.s, position);
-	copy(&any.s, packed, bytes, unpack);
+		hdl_stream_pack(&any.s, packed, bytes);
 }
 
 void hdl_pack(void *packed, const void *buf, MPI_Count count, const struct hdl_type *t, MPI_Count position,

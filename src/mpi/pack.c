@@ -56,7 +56,7 @@ always int check_room(struct hdl_comm *c, const char *call, const struct names *
 
 /* ---- in the machine's own representation --------------------------------------------------------------------------- */
 
-static int pack(const char *call, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
+always int pack(const char *call, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
 		MPI_Count outsize, MPI_Count *position, MPI_Comm comm)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
@@ -77,7 +77,7 @@ static int pack(const char *call, const void *inbuf, MPI_Count incount, MPI_Data
 	return MPI_SUCCESS;
 }
 
-static int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
+always int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
 		  MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm)
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
