@@ -11,6 +11,9 @@
  *
  * Rank 0 prints how many threads and CPUs each rank has: where these differ, the job was started the wrong way.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE	/* sched_getaffinity */
+#endif
 #include <mpi.h>
 #include <omp.h>
 #include <sched.h>

@@ -294,7 +294,7 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 	case OPT_N:
 		if (whole_number(value, &app->nranks))
 			return -1;
-		complain("-n %s: the number of ranks is a whole number from 1", value);
+		complain("-n %s: the number of ranks is a whole number from 1 to 1000000", value);
 		return EXIT_USAGE;
 	case OPT_X:
 		return set_variable(&c->set_env, value);

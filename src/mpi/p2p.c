@@ -19,7 +19,7 @@ int hdl_check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const vo
 	if (count < 0)
 		return hdl_bad_count(c, call, "count", count);
 	if ((dest < 0 || dest >= c->size) && dest != MPI_PROC_NULL)
-		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", dest);
+		return hdl_bad_rank(c, MPI_ERR_RANK, call, "dest", dest);
 	if (tag < 0)
 		return hdl_raise(c, MPI_ERR_TAG, call, "invalid tag %d%s: tags are 0..%d", tag,
 				 tag == MPI_ANY_TAG ? " (MPI_ANY_TAG)" : "", INT_MAX);
@@ -31,7 +31,7 @@ int hdl_check_send(const char *call, MPI_Comm comm, struct hdl_comm *c, const vo
 int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, int tag)
 {
 	if ((source < 0 || source >= c->size) && source != MPI_PROC_NULL && source != MPI_ANY_SOURCE)
-		return hdl_bad_rank(c, MPI_ERR_RANK, call, "rank", source);
+		return hdl_bad_rank(c, MPI_ERR_RANK, call, "source", source);
 	if (tag < 0 && tag != MPI_ANY_TAG)
 		return hdl_raise(c, MPI_ERR_TAG, call, "invalid tag %d: tags are 0..%d, or MPI_ANY_TAG (%d)", tag,
 				 INT_MAX,

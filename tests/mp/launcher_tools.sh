@@ -78,6 +78,11 @@ expect 0 "$run" -n 2 "$tmp/hello++"
 says "$out" "^plus 0$"
 expect 1 ./heddlecc -c "$tmp/with blank/hello.c" -o "$tmp/o"	# the compiler's error is the wrapper's
 
+# The examples, as a reader of theirs compiles them: by the wrapper and nothing else.
+for example in heat2d hybrid; do
+	expect 0 ./heddlecc -O1 -Wall -Werror -fopenmp "$(dirname "$0")/../../examples/$example.c" -o "$tmp/example" -lm
+done
+
 # Those to be installed know nothing of the build tree.
 for f in src/tools/heddlecc src/tools/heddlec++ src/tools/heddle.pc; do says_not "$f" "$build"; done
 expect 0 src/tools/heddlecc -show; says "$out" "-lheddle"

@@ -29,7 +29,7 @@ expect()
 prog=$top/tests/mp/mpi_errors
 for n in 2 3; do
 	expect 0 "" "$top/heddlerun" -n $n "$prog" returned
-	expect 6 "MPI_Send: invalid rank 99: communicator MPI_COMM_WORLD has $n ranks (0..$((n - 1)))" \
+	expect 6 "MPI_Send: invalid dest 99: communicator MPI_COMM_WORLD has $n ranks (0..$((n - 1)))" \
 		"$top/heddlerun" -n $n "$prog" fatal
 	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \
 		"$top/heddlerun" -n $n "$prog" truncated

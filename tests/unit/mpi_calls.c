@@ -154,7 +154,7 @@ Test(mpi, send_arguments)
 	MPI_Datatype t;
 
 	ERROR(MPI_Send(&v, 1, MPI_INT, 7, 0, MPI_COMM_WORLD), MPI_ERR_RANK,
-	      "MPI_Send: invalid rank 7: communicator MPI_COMM_WORLD has 4 ranks (0..3)");
+	      "MPI_Send: invalid dest 7: communicator MPI_COMM_WORLD has 4 ranks (0..3)");
 	ERROR(MPI_Send(&v, 1, MPI_INT, -1, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "-1 (MPI_ANY_SOURCE)");
 	ERROR(MPI_Send(&v, -3, MPI_INT, 1, 0, MPI_COMM_WORLD), MPI_ERR_COUNT, "MPI_Send: invalid count -3");
 	ERROR(MPI_Send(&v, 1, MPI_INT, 1, -5, MPI_COMM_WORLD), MPI_ERR_TAG, "invalid tag -5");
@@ -164,7 +164,7 @@ Test(mpi, send_arguments)
 	ERROR(MPI_Send(&v, 1, MPI_DATATYPE_NULL, 1, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "MPI_DATATYPE_NULL");
 	ERROR(MPI_Send(&v, 1, (MPI_Datatype)0x101, 1, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "0x101");
 	ERROR(MPI_Send(&v, 1, MPI_INT, 1, 0, MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
-	ERROR(MPI_Ssend_c(&v, 1, MPI_INT, 4, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "MPI_Ssend_c: invalid rank 4");
+	ERROR(MPI_Ssend_c(&v, 1, MPI_INT, 4, 0, MPI_COMM_WORLD), MPI_ERR_RANK, "MPI_Ssend_c: invalid dest 4");
 	OK(MPI_Type_vector(2, 1, 2, MPI_INT, &t));
 	ERROR(MPI_Send(&v, 1, t, 1, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "not committed");
 	OK(MPI_Type_free(&t));
@@ -181,16 +181,16 @@ Test(mpi, recv_arguments)
 	MPI_Status s;
 	MPI_Request r;
 
-	ERROR(MPI_Recv(&v, 1, MPI_INT, 4, 0, MPI_COMM_WORLD, &s), MPI_ERR_RANK, "MPI_Recv: invalid rank 4");
+	ERROR(MPI_Recv(&v, 1, MPI_INT, 4, 0, MPI_COMM_WORLD, &s), MPI_ERR_RANK, "MPI_Recv: invalid source 4");
 	ERROR(MPI_Recv(&v, 1, MPI_INT, 1, -7, MPI_COMM_WORLD, &s), MPI_ERR_TAG, "invalid tag -7");
 	ERROR(MPI_Recv(&v, -1, MPI_INT, 1, 0, MPI_COMM_WORLD, &s), MPI_ERR_COUNT, "count -1");
 	ERROR(MPI_Recv(NULL, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &s), MPI_ERR_BUFFER, "invalid buf");
 	ERROR(MPI_Irecv(&v, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, NULL), MPI_ERR_ARG, "invalid request");
-	ERROR(MPI_Irecv(&v, 1, MPI_INT, -9, 0, MPI_COMM_WORLD, &r), MPI_ERR_RANK, "MPI_Irecv: invalid rank -9");
-	ERROR(MPI_Probe(17, 0, MPI_COMM_WORLD, &s), MPI_ERR_RANK, "MPI_Probe: invalid rank 17");
+	ERROR(MPI_Irecv(&v, 1, MPI_INT, -9, 0, MPI_COMM_WORLD, &r), MPI_ERR_RANK, "MPI_Irecv: invalid source -9");
+	ERROR(MPI_Probe(17, 0, MPI_COMM_WORLD, &s), MPI_ERR_RANK, "MPI_Probe: invalid source 17");
 	ERROR(MPI_Iprobe(1, 0, MPI_COMM_WORLD, NULL, &s), MPI_ERR_ARG, "invalid flag");
 	ERROR(MPI_Sendrecv(&v, 1, MPI_INT, 1, 0, &v, 1, MPI_INT, 9, 0, MPI_COMM_WORLD, &s), MPI_ERR_RANK,
-	      "MPI_Sendrecv: invalid rank 9");
+	      "MPI_Sendrecv: invalid source 9");
 	OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
 	cr_assert(!flag);
 }
