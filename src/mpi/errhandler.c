@@ -362,7 +362,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 	static const char call[] = "MPI_Errhandler_free";
 
 	/* section 11.4.1: available at any time; without MPI there is no handler for its own errors */
-	if (hdl_mpi_state != HDL_ACTIVE && (!errhandler || !is_errhandler(*errhandler)))
+	if (hdl_mpi_state_now() != HDL_ACTIVE && (!errhandler || !is_errhandler(*errhandler)))
 		return errhandler ? MPI_ERR_ERRHANDLER : MPI_ERR_ARG;
 	if (!errhandler)
 		return hdl_null_arg(NULL, call, "errhandler");

@@ -120,7 +120,8 @@ static const char *class_name(int class)
 
 int hdl_error_code(int class, const char *call, const char *text)
 {
-	unsigned n = 1 + errors++ % (SLOTS - 1);
+	/* atomic: not all who raise errors hold the lock, some functions are thread-safe also without MPI_THREAD_MULTIPLE */
+	unsigned n = 1 + __atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED) % (SLOTS - 1);
 
 	n += n >= T_SLOT;
 	ring[n].class = class;

@@ -2,10 +2,14 @@
 /*
  * Error classes, codes and strings of programs (MPI-5.0 section 9.5), also before MPI is initialized and after it is
  * finalized. They are numbered from MPI_ERR_LASTCODE + 1; the last one that is in use is MPI_LASTUSEDCODE.
+ *
+ * Any thread may use them at any time, whatever level of thread support MPI was or will be initialized with. So the table has a
+ * lock of its own, under which no error is raised: error handlers are the program's.
  */
 #include "mpi/mpi_internal.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +20,9 @@ static struct user_error {
 } *added;
 static int nadded, room;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Under the lock, as what it returns: the table moves. */
 static struct user_error *get(int code)
 {
 	struct user_error *e;
@@ -26,27 +33,43 @@ static struct user_error *get(int code)
 	return e->class ? e : NULL;
 }
 
+/* A copy; all 0: there is none. Its string is there until the program removes it. */
+static struct user_error look(int code)
+{
+	struct user_error *e, copy = { 0 };
+
+	pthread_mutex_lock(&lock);
+	e = get(code);
+	if (e)
+		copy = *e;
+	pthread_mutex_unlock(&lock);
+	return copy;
+}
+
 int hdl_last_used_code(void)
 {
-	return MPI_ERR_LASTCODE + nadded;
+	int n;
+
+	pthread_mutex_lock(&lock);
+	n = nadded;
+	pthread_mutex_unlock(&lock);
+	return MPI_ERR_LASTCODE + n;
 }
 
 int hdl_user_error_class(int code)
 {
-	struct user_error *e = get(code);
-
-	return e ? e->class : 0;
+	return look(code).class;
 }
 
 const char *hdl_user_error_text(int code)
 {
-	struct user_error *e = get(code);
+	const char *string = look(code).string;
 
-	return e && e->string ? e->string : "";
+	return string ? string : "";
 }
 
-/* class 0: a new one. */
-static int add(const char *call, int class, int *out)
+/* class 0: a new one. Returns the new number, 0 if there is no memory. */
+static int add_locked(int class)
 {
 	int code = MPI_ERR_LASTCODE + 1 + nadded;
 	struct user_error *e;
@@ -54,13 +77,25 @@ static int add(const char *call, int class, int *out)
 	if (nadded == room) {
 		if (nadded >= INT_MAX / 2 - MPI_ERR_LASTCODE ||
 		    !(e = realloc(added, (size_t)(room ? 2 * room : 16) * sizeof(*e))))
-			return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for error code %d", code);
+			return 0;
 		added = e;
 		room = room ? 2 * room : 16;
 	}
 	added[nadded++] = (struct user_error){ .class = class ? class : code };
 	if ((e = get(class)))
 		e->codes++;
+	return code;
+}
+
+static int add(const char *call, int class, int *out)
+{
+	int code;
+
+	pthread_mutex_lock(&lock);
+	code = add_locked(class);
+	pthread_mutex_unlock(&lock);
+	if (!code)
+		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for an error code");
 	*out = code;
 	return MPI_SUCCESS;
 }
@@ -107,14 +142,28 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
 }
 HDL_PROFILED(Add_error_code);
 
+/* NULL takes the string away. False: the code is none. */
+static bool set_string(int code, char *string)
+{
+	struct user_error *e;
+
+	pthread_mutex_lock(&lock);
+	e = get(code);
+	if (e) {
+		free(e->string);
+		e->string = string;
+	}
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
 int PMPI_Add_error_string(int errorcode, const char *string)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Add_error_string";
-	struct user_error *e = get(errorcode);
 	char *copy;
 
-	if (!e)
+	if (!look(errorcode).class)
 		return not_added(call, "errorcode", errorcode);
 	if (!string)
 		return hdl_null_arg(NULL, call, "string");
@@ -124,9 +173,10 @@ int PMPI_Add_error_string(int errorcode, const char *string)
 	copy = strdup(string);
 	if (!copy)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
-	free(e->string);
-	e->string = copy;
-	return MPI_SUCCESS;
+	if (set_string(errorcode, copy))
+		return MPI_SUCCESS;
+	free(copy);
+	return not_added(call, "errorcode", errorcode);
 }
 HDL_PROFILED(Add_error_string);
 
@@ -134,14 +184,20 @@ int PMPI_Remove_error_class(int errorclass)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Remove_error_class";
-	struct user_error *e = get(errorclass);
+	struct user_error *e;
+	int codes;
 
-	if (!e || e->class != errorclass)
+	pthread_mutex_lock(&lock);
+	e = get(errorclass);
+	codes = e && e->class == errorclass ? e->codes : -1;
+	if (!codes)
+		take_away(e);
+	pthread_mutex_unlock(&lock);
+	if (codes < 0)
 		return not_added(call, "errorclass", errorclass);
-	if (e->codes)
+	if (codes)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorclass %d: it has %d error code%s, to be removed first",
-				 errorclass, e->codes, e->codes == 1 ? "" : "s");
-	take_away(e);
+				 errorclass, codes, codes == 1 ? "" : "s");
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Remove_error_class);
@@ -150,14 +206,20 @@ int PMPI_Remove_error_code(int errorcode)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Remove_error_code";
-	struct user_error *e = get(errorcode);
+	struct user_error *e;
+	int class;
 
-	if (!e)
+	pthread_mutex_lock(&lock);
+	e = get(errorcode);
+	class = e ? e->class : 0;
+	if (e && class != errorcode)
+		take_away(e);
+	pthread_mutex_unlock(&lock);
+	if (!class)
 		return not_added(call, "errorcode", errorcode);
-	if (e->class == errorcode)
+	if (class == errorcode)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it is an error class (MPI_Remove_error_class)",
 				 errorcode);
-	take_away(e);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Remove_error_code);
@@ -166,14 +228,13 @@ int PMPI_Remove_error_string(int errorcode)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Remove_error_string";
-	struct user_error *e = get(errorcode);
+	struct user_error e = look(errorcode);
 
-	if (!e)
+	if (!e.class)
 		return not_added(call, "errorcode", errorcode);
-	if (!e->string)
+	if (!e.string)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it has no string", errorcode);
-	free(e->string);
-	e->string = NULL;
+	set_string(errorcode, NULL);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Remove_error_string);

@@ -167,7 +167,7 @@ static bool set_maxprocs(struct hdl_info *info)
 {
 	char text[16];
 
-	if (hdl_mpi_state != HDL_ACTIVE)
+	if (hdl_mpi_state_now() != HDL_ACTIVE)
 		return true;
 	snprintf(text, sizeof(text), "%d", hdl_job.size);
 	return hdl_info_set(info, "maxprocs", text);
@@ -217,7 +217,7 @@ static struct hdl_info *get_env(void)
 	struct hdl_info *made;
 
 	pthread_mutex_lock(&env_lock);
-	if (!env || (hdl_mpi_state == HDL_ACTIVE && !find(env, "maxprocs"))) {
+	if (!env || (hdl_mpi_state_now() == HDL_ACTIVE && !find(env, "maxprocs"))) {
 		made = make_env(0, NULL);
 		if (made) {
 			env_before = env;

@@ -34,7 +34,7 @@ static int init(const char *call, int required)
 	thread_level = required;
 	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
-	hdl_mpi_state = HDL_ACTIVE;
+	hdl_mpi_state_set(HDL_ACTIVE);
 	hdl_call = "";
 	return MPI_SUCCESS;
 }
@@ -109,7 +109,7 @@ int PMPI_Finalize(void)
 		hdl_rt_abort(EXIT_FAILURE, "MPI_Finalize failed; the program ends");
 	hdl_leaks_print();
 	hdl_rt_fini(false);		/* the transport has left together with its peers */
-	hdl_mpi_state = HDL_AFTER_FINALIZE;
+	hdl_mpi_state_set(HDL_AFTER_FINALIZE);
 	return rc;
 }
 HDL_PROFILED(Finalize);
@@ -119,7 +119,7 @@ int PMPI_Initialized(int *flag)
 	HDL_NO_LOCK;
 	if (!flag)
 		return hdl_null_arg(NULL, "MPI_Initialized", "flag");
-	*flag = hdl_mpi_state != HDL_BEFORE_INIT;
+	*flag = hdl_mpi_state_now() != HDL_BEFORE_INIT;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Initialized);
@@ -129,7 +129,7 @@ int PMPI_Finalized(int *flag)
 	HDL_NO_LOCK;
 	if (!flag)
 		return hdl_null_arg(NULL, "MPI_Finalized", "flag");
-	*flag = hdl_mpi_state == HDL_AFTER_FINALIZE;
+	*flag = hdl_mpi_state_now() == HDL_AFTER_FINALIZE;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Finalized);

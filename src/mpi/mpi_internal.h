@@ -56,6 +56,17 @@ static inline void hdl_lock_leave(const bool *taken)
 enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
 extern enum hdl_mpi_state hdl_mpi_state;
 
+/* For what any thread may ask at any time: who is told that MPI is initialized finds it so. Pairs with hdl_mpi_state_set. */
+static inline enum hdl_mpi_state hdl_mpi_state_now(void)
+{
+	return __atomic_load_n(&hdl_mpi_state, __ATOMIC_ACQUIRE);
+}
+
+static inline void hdl_mpi_state_set(enum hdl_mpi_state state)
+{
+	__atomic_store_n(&hdl_mpi_state, state, __ATOMIC_RELEASE);
+}
+
 /* ---- handles ------------------------------------------------------------------------------------------- */
 
 /* The object behind a communicator's handle, or NULL. World and self are NULL too before MPI_Init and after
