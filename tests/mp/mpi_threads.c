@@ -328,7 +328,7 @@ static void errors(struct job *job)
 		rc = MPI_Send(&dummy, 1, MPI_INT, wrong, 0, comm);
 		CHECK(rc != MPI_SUCCESS);
 		MPI_Error_string(rc, text, &n);
-		snprintf(want, sizeof(want), "rank %d", wrong);
+		snprintf(want, sizeof(want), "dest %d", wrong);
 		CHECK(strstr(text, want));
 		/* the reason comes from below */
 		MPI_Send(&text, 20 + job->number, MPI_BYTE, me, 3, comm);
