@@ -32,35 +32,25 @@ static int ibsend(const char *call, const void *buf, MPI_Count count, MPI_Dataty
 	return rc;
 }
 
-int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return bsend("MPI_Bsend", buf, count, datatype, dest, tag, comm);
-}
-HDL_PROFILED(Bsend);
+#define FORM(_c, Count)												\
+int PMPI_Bsend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)	\
+{														\
+	HDL_LOCKED;												\
+	return bsend("MPI_Bsend" #_c, buf, count, datatype, dest, tag, comm);					\
+}														\
+HDL_PROFILED(Bsend##_c);											\
+														\
+int PMPI_Ibsend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+		    MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return ibsend("MPI_Ibsend" #_c, buf, count, datatype, dest, tag, comm, request);			\
+}														\
+HDL_PROFILED(Ibsend##_c);
 
-int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return bsend("MPI_Bsend_c", buf, count, datatype, dest, tag, comm);
-}
-HDL_PROFILED(Bsend_c);
-
-int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		MPI_Request *request)
-{
-	HDL_LOCKED;
-	return ibsend("MPI_Ibsend", buf, count, datatype, dest, tag, comm, request);
-}
-HDL_PROFILED(Ibsend);
-
-int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		  MPI_Request *request)
-{
-	HDL_LOCKED;
-	return ibsend("MPI_Ibsend_c", buf, count, datatype, dest, tag, comm, request);
-}
-HDL_PROFILED(Ibsend_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 /* ---- buffers: of the process (c is NULL) or of a communicator ----------------------------------------------- */
 
@@ -133,19 +123,17 @@ static int iflush(const char *call, struct hdl_comm *c, MPI_Request *request)
 	return MPI_SUCCESS;
 }
 
-int PMPI_Buffer_attach(void *buffer, int size)
-{
-	HDL_LOCKED;
-	return attach("MPI_Buffer_attach", NULL, buffer, size);
-}
-HDL_PROFILED(Buffer_attach);
+#define FORM(_c, Count)												\
+int PMPI_Buffer_attach##_c(void *buffer, Count size)								\
+{														\
+	HDL_LOCKED;												\
+	return attach("MPI_Buffer_attach" #_c, NULL, buffer, size);						\
+}														\
+HDL_PROFILED(Buffer_attach##_c);
 
-int PMPI_Buffer_attach_c(void *buffer, MPI_Count size)
-{
-	HDL_LOCKED;
-	return attach("MPI_Buffer_attach_c", NULL, buffer, size);
-}
-HDL_PROFILED(Buffer_attach_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 int PMPI_Buffer_detach(void *buffer_addr, int *size)
 {
@@ -175,25 +163,20 @@ int PMPI_Buffer_iflush(MPI_Request *request)
 }
 HDL_PROFILED(Buffer_iflush);
 
-int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_attach_buffer";
-	struct hdl_comm *c = hdl_comm_get(comm);
+#define FORM(_c, Count)												\
+int PMPI_Comm_attach_buffer##_c(MPI_Comm comm, void *buffer, Count size)					\
+{														\
+	HDL_LOCKED;												\
+	static const char call[] = "MPI_Comm_attach_buffer" #_c;						\
+	struct hdl_comm *c = hdl_comm_get(comm);								\
+														\
+	return c ? attach(call, c, buffer, size) : hdl_bad_comm(call, comm);					\
+}														\
+HDL_PROFILED(Comm_attach_buffer##_c);
 
-	return c ? attach(call, c, buffer, size) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_attach_buffer);
-
-int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size)
-{
-	HDL_LOCKED;
-	static const char call[] = "MPI_Comm_attach_buffer_c";
-	struct hdl_comm *c = hdl_comm_get(comm);
-
-	return c ? attach(call, c, buffer, size) : hdl_bad_comm(call, comm);
-}
-HDL_PROFILED(Comm_attach_buffer_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size)
 {

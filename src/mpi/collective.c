@@ -221,165 +221,90 @@ int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 }
 HDL_PROFILED(Ibarrier);
 
-int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return bcast("MPI_Bcast", buffer, count, datatype, root, comm, true, NULL);
-}
-HDL_PROFILED(Bcast);
+#define FORM(_c, Count)												\
+int PMPI_Bcast##_c(void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm)			\
+{														\
+	HDL_LOCKED;												\
+	return bcast("MPI_Bcast" #_c, buffer, count, datatype, root, comm, true, NULL);				\
+}														\
+HDL_PROFILED(Bcast##_c);											\
+														\
+int PMPI_Ibcast##_c(void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm,			\
+		    MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return bcast("MPI_Ibcast" #_c, buffer, count, datatype, root, comm, false, request);			\
+}														\
+HDL_PROFILED(Ibcast##_c);											\
+														\
+int PMPI_Reduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, int root,	\
+		    MPI_Comm comm)										\
+{														\
+	HDL_LOCKED;												\
+	return reduce("MPI_Reduce" #_c, sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);	\
+}														\
+HDL_PROFILED(Reduce##_c);											\
+														\
+int PMPI_Ireduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
+		     int root, MPI_Comm comm, MPI_Request *request)						\
+{														\
+	HDL_LOCKED;												\
+	return reduce("MPI_Ireduce" #_c, sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);	\
+}														\
+HDL_PROFILED(Ireduce##_c);											\
+														\
+int PMPI_Allreduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,	\
+		       MPI_Comm comm)										\
+{														\
+	HDL_LOCKED;												\
+	return reduce("MPI_Allreduce" #_c, sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);	\
+}														\
+HDL_PROFILED(Allreduce##_c);											\
+														\
+int PMPI_Iallreduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,	\
+			MPI_Comm comm, MPI_Request *request)							\
+{														\
+	HDL_LOCKED;												\
+	return reduce("MPI_Iallreduce" #_c, sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);	\
+}														\
+HDL_PROFILED(Iallreduce##_c);											\
+														\
+int PMPI_Allgather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		       Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)					\
+{														\
+	HDL_LOCKED;												\
+	return exchange("MPI_Allgather" #_c, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
+			comm, true, NULL);									\
+}														\
+HDL_PROFILED(Allgather##_c);											\
+														\
+int PMPI_Iallgather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+			Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)		\
+{														\
+	HDL_LOCKED;												\
+	return exchange("MPI_Iallgather" #_c, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
+			comm, false, request);									\
+}														\
+HDL_PROFILED(Iallgather##_c);											\
+														\
+int PMPI_Alltoall##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		      Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)					\
+{														\
+	HDL_LOCKED;												\
+	return exchange("MPI_Alltoall" #_c, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,	\
+			true, NULL);										\
+}														\
+HDL_PROFILED(Alltoall##_c);											\
+														\
+int PMPI_Ialltoall##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		       Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)		\
+{														\
+	HDL_LOCKED;												\
+	return exchange("MPI_Ialltoall" #_c, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
+			comm, false, request);									\
+}														\
+HDL_PROFILED(Ialltoall##_c);
 
-int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return bcast("MPI_Bcast_c", buffer, count, datatype, root, comm, true, NULL);
-}
-HDL_PROFILED(Bcast_c);
-
-int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return bcast("MPI_Ibcast", buffer, count, datatype, root, comm, false, request);
-}
-HDL_PROFILED(Ibcast);
-
-int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return bcast("MPI_Ibcast_c", buffer, count, datatype, root, comm, false, request);
-}
-HDL_PROFILED(Ibcast_c);
-
-int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
-		MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Reduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Reduce);
-
-int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
-		  MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Reduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Reduce_c);
-
-int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
-		 MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Ireduce", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
-}
-HDL_PROFILED(Ireduce);
-
-int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
-		   MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Ireduce_c", sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);
-}
-HDL_PROFILED(Ireduce_c);
-
-int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Allreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
-}
-HDL_PROFILED(Allreduce);
-
-int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-		     MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Allreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);
-}
-HDL_PROFILED(Allreduce_c);
-
-int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-		    MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Iallreduce", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
-}
-HDL_PROFILED(Iallreduce);
-
-int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-		      MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce("MPI_Iallreduce_c", sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);
-}
-HDL_PROFILED(Iallreduce_c);
-
-int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		   MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Allgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, true, NULL);
-}
-HDL_PROFILED(Allgather);
-
-int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Allgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, true, NULL);
-}
-HDL_PROFILED(Allgather_c);
-
-int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Iallgather", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, false, request);
-}
-HDL_PROFILED(Iallgather);
-
-int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Iallgather_c", HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, false, request);
-}
-HDL_PROFILED(Iallgather_c);
-
-int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		  MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Alltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
-			true, NULL);
-}
-HDL_PROFILED(Alltoall);
-
-int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Alltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, true, NULL);
-}
-HDL_PROFILED(Alltoall_c);
-
-int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Ialltoall", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, false, request);
-}
-HDL_PROFILED(Ialltoall);
-
-int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return exchange("MPI_Ialltoall_c", HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-			comm, false, request);
-}
-HDL_PROFILED(Ialltoall_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM

@@ -117,19 +117,17 @@ static int contiguous(const char *call, bool large, MPI_Count count, MPI_Datatyp
 	return finish(call, t, newtype);
 }
 
-int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return contiguous("MPI_Type_contiguous", false, count, oldtype, newtype);
-}
-HDL_PROFILED(Type_contiguous);
+#define FORM(_c, Count, large)											\
+int PMPI_Type_contiguous##_c(Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)				\
+{														\
+	HDL_LOCKED;												\
+	return contiguous("MPI_Type_contiguous" #_c, large, count, oldtype, newtype);				\
+}														\
+HDL_PROFILED(Type_contiguous##_c);
 
-int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return contiguous("MPI_Type_contiguous_c", true, count, oldtype, newtype);
-}
-HDL_PROFILED(Type_contiguous_c);
+FORM(, int, false)
+FORM(_c, MPI_Count, true)
+#undef FORM
 
 static int vector(const char *call, int combiner, bool large, MPI_Count count, MPI_Count blocklength, MPI_Count stride,
 		  MPI_Datatype oldtype, MPI_Datatype *newtype)
@@ -153,35 +151,26 @@ static int vector(const char *call, int combiner, bool large, MPI_Count count, M
 	return finish(call, t, newtype);
 }
 
-int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return vector("MPI_Type_vector", MPI_COMBINER_VECTOR, false, count, blocklength, stride, oldtype, newtype);
-}
-HDL_PROFILED(Type_vector);
+#define FORM(_c, Count, Disp, large)										\
+int PMPI_Type_vector##_c(Count count, Count blocklength, Count stride, MPI_Datatype oldtype,			\
+			 MPI_Datatype *newtype)									\
+{														\
+	HDL_LOCKED;												\
+	return vector("MPI_Type_vector" #_c, MPI_COMBINER_VECTOR, large, count, blocklength, stride, oldtype, newtype);	\
+}														\
+HDL_PROFILED(Type_vector##_c);											\
+														\
+int PMPI_Type_create_hvector##_c(Count count, Count blocklength, Disp stride, MPI_Datatype oldtype,		\
+				 MPI_Datatype *newtype)								\
+{														\
+	HDL_LOCKED;												\
+	return vector("MPI_Type_create_hvector" #_c, MPI_COMBINER_HVECTOR, large, count, blocklength, stride, oldtype, newtype);	\
+}														\
+HDL_PROFILED(Type_create_hvector##_c);
 
-int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-		       MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return vector("MPI_Type_vector_c", MPI_COMBINER_VECTOR, true, count, blocklength, stride, oldtype, newtype);
-}
-HDL_PROFILED(Type_vector_c);
-
-int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return vector("MPI_Type_create_hvector", MPI_COMBINER_HVECTOR, false, count, blocklength, stride, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hvector);
-
-int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-			       MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return vector("MPI_Type_create_hvector_c", MPI_COMBINER_HVECTOR, true, count, blocklength, stride, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hvector_c);
+FORM(, int, MPI_Aint, false)
+FORM(_c, MPI_Count, MPI_Count, true)
+#undef FORM
 
 static int resized(const char *call, bool large, MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent,
 		   MPI_Datatype *newtype)
@@ -199,19 +188,17 @@ static int resized(const char *call, bool large, MPI_Datatype oldtype, MPI_Count
 	return finish(call, t, newtype);
 }
 
-int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return resized("MPI_Type_create_resized", false, oldtype, lb, extent, newtype);
-}
-HDL_PROFILED(Type_create_resized);
+#define FORM(_c, Disp, large)											\
+int PMPI_Type_create_resized##_c(MPI_Datatype oldtype, Disp lb, Disp extent, MPI_Datatype *newtype)		\
+{														\
+	HDL_LOCKED;												\
+	return resized("MPI_Type_create_resized" #_c, large, oldtype, lb, extent, newtype);			\
+}														\
+HDL_PROFILED(Type_create_resized##_c);
 
-int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return resized("MPI_Type_create_resized_c", true, oldtype, lb, extent, newtype);
-}
-HDL_PROFILED(Type_create_resized_c);
+FORM(, MPI_Aint, false)
+FORM(_c, MPI_Count, true)
+#undef FORM
 
 /* ---- of blocks ----------------------------------------------------------------------------------------------------- */
 
@@ -275,77 +262,47 @@ static int indexed_block(const char *call, int combiner, bool large, MPI_Count c
 					      .nold = 1, .old_name = "oldtype" }, newtype);
 }
 
-int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[],
-		      MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed("MPI_Type_indexed", MPI_COMBINER_INDEXED, false, count, INTS(array_of_blocklengths),
-		       INTS(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_indexed);
+#define FORM(_c, Count, Disp, large, NUMBERS)									\
+int PMPI_Type_indexed##_c(Count count, const Count array_of_blocklengths[],					\
+			  const Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)	\
+{														\
+	HDL_LOCKED;												\
+	return indexed("MPI_Type_indexed" #_c, MPI_COMBINER_INDEXED, large, count, NUMBERS(array_of_blocklengths),	\
+		       NUMBERS(array_of_displacements), oldtype, newtype);					\
+}														\
+HDL_PROFILED(Type_indexed##_c);											\
+														\
+int PMPI_Type_create_hindexed##_c(Count count, const Count array_of_blocklengths[],				\
+				  const Disp array_of_displacements[], MPI_Datatype oldtype,			\
+				  MPI_Datatype *newtype)							\
+{														\
+	HDL_LOCKED;												\
+	return indexed("MPI_Type_create_hindexed" #_c, MPI_COMBINER_HINDEXED, large, count, NUMBERS(array_of_blocklengths),	\
+		       WIDE(array_of_displacements), oldtype, newtype);						\
+}														\
+HDL_PROFILED(Type_create_hindexed##_c);										\
+														\
+int PMPI_Type_create_indexed_block##_c(Count count, Count blocklength, const Count array_of_displacements[],	\
+				       MPI_Datatype oldtype, MPI_Datatype *newtype)				\
+{														\
+	HDL_LOCKED;												\
+	return indexed_block("MPI_Type_create_indexed_block" #_c, MPI_COMBINER_INDEXED_BLOCK, large, count, blocklength,	\
+			     NUMBERS(array_of_displacements), oldtype, newtype);				\
+}														\
+HDL_PROFILED(Type_create_indexed_block##_c);									\
+														\
+int PMPI_Type_create_hindexed_block##_c(Count count, Count blocklength, const Disp array_of_displacements[],	\
+					MPI_Datatype oldtype, MPI_Datatype *newtype)				\
+{														\
+	HDL_LOCKED;												\
+	return indexed_block("MPI_Type_create_hindexed_block" #_c, MPI_COMBINER_HINDEXED_BLOCK, large, count, blocklength,	\
+			     WIDE(array_of_displacements), oldtype, newtype);					\
+}														\
+HDL_PROFILED(Type_create_hindexed_block##_c);
 
-int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-			const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed("MPI_Type_indexed_c", MPI_COMBINER_INDEXED, true, count, WIDE(array_of_blocklengths),
-		       WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_indexed_c);
-
-int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
-			      MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed("MPI_Type_create_hindexed", MPI_COMBINER_HINDEXED, false, count, INTS(array_of_blocklengths),
-		       WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hindexed);
-
-int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-				const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed("MPI_Type_create_hindexed_c", MPI_COMBINER_HINDEXED, true, count, WIDE(array_of_blocklengths),
-		       WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hindexed_c);
-
-int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[], MPI_Datatype oldtype,
-				   MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed_block("MPI_Type_create_indexed_block", MPI_COMBINER_INDEXED_BLOCK, false, count, blocklength,
-			     INTS(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_indexed_block);
-
-int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[],
-				     MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed_block("MPI_Type_create_indexed_block_c", MPI_COMBINER_INDEXED_BLOCK, true, count, blocklength,
-			     WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_indexed_block_c);
-
-int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[],
-				    MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed_block("MPI_Type_create_hindexed_block", MPI_COMBINER_HINDEXED_BLOCK, false, count, blocklength,
-			     WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hindexed_block);
-
-int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[],
-				      MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return indexed_block("MPI_Type_create_hindexed_block_c", MPI_COMBINER_HINDEXED_BLOCK, true, count, blocklength,
-			     WIDE(array_of_displacements), oldtype, newtype);
-}
-HDL_PROFILED(Type_create_hindexed_block_c);
+FORM(, int, MPI_Aint, false, INTS)
+FORM(_c, MPI_Count, MPI_Count, true, WIDE)
+#undef FORM
 
 static int structure(const char *call, bool large, MPI_Count count, struct numbers lengths, struct numbers displacements,
 		     const MPI_Datatype *types, MPI_Datatype *newtype)
@@ -355,24 +312,20 @@ static int structure(const char *call, bool large, MPI_Count count, struct numbe
 					      .nold = count, .old_name = "array_of_types" }, newtype);
 }
 
-int PMPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
-			    const MPI_Datatype array_of_types[], MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return structure("MPI_Type_create_struct", false, count, INTS(array_of_blocklengths), WIDE(array_of_displacements),
-			 array_of_types, newtype);
-}
-HDL_PROFILED(Type_create_struct);
+#define FORM(_c, Count, Disp, large, NUMBERS)									\
+int PMPI_Type_create_struct##_c(Count count, const Count array_of_blocklengths[],				\
+				const Disp array_of_displacements[], const MPI_Datatype array_of_types[],	\
+				MPI_Datatype *newtype)								\
+{														\
+	HDL_LOCKED;												\
+	return structure("MPI_Type_create_struct" #_c, large, count, NUMBERS(array_of_blocklengths), WIDE(array_of_displacements),	\
+			 array_of_types, newtype);								\
+}														\
+HDL_PROFILED(Type_create_struct##_c);
 
-int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
-			      const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
-			      MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return structure("MPI_Type_create_struct_c", true, count, WIDE(array_of_blocklengths), WIDE(array_of_displacements),
-			 array_of_types, newtype);
-}
-HDL_PROFILED(Type_create_struct_c);
+FORM(, int, MPI_Aint, false, INTS)
+FORM(_c, MPI_Count, MPI_Count, true, WIDE)
+#undef FORM
 
 /* ---- of arrays ----------------------------------------------------------------------------------------------------- */
 
@@ -441,24 +394,20 @@ static int subarray(const char *call, bool large, int ndims, struct numbers size
 	return finish(call, t, newtype);
 }
 
-int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[],
-			      const int array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return subarray("MPI_Type_create_subarray", false, ndims, INTS(array_of_sizes), INTS(array_of_subsizes),
-			INTS(array_of_starts), order, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_subarray);
+#define FORM(_c, Count, large, NUMBERS)										\
+int PMPI_Type_create_subarray##_c(int ndims, const Count array_of_sizes[], const Count array_of_subsizes[],	\
+				  const Count array_of_starts[], int order, MPI_Datatype oldtype,		\
+				  MPI_Datatype *newtype)							\
+{														\
+	HDL_LOCKED;												\
+	return subarray("MPI_Type_create_subarray" #_c, large, ndims, NUMBERS(array_of_sizes), NUMBERS(array_of_subsizes),	\
+			NUMBERS(array_of_starts), order, oldtype, newtype);					\
+}														\
+HDL_PROFILED(Type_create_subarray##_c);
 
-int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[],
-				const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype,
-				MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return subarray("MPI_Type_create_subarray_c", true, ndims, WIDE(array_of_sizes), WIDE(array_of_subsizes),
-			WIDE(array_of_starts), order, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_subarray_c);
+FORM(, int, false, INTS)
+FORM(_c, MPI_Count, true, WIDE)
+#undef FORM
 
 /* One dimension of a distributed array. */
 static int check_distribution(const char *call, int i, MPI_Count gsize, int distrib, int darg, int psize)
@@ -536,22 +485,18 @@ static int darray(const char *call, bool large, int size, int rank, int ndims, s
 	return finish(call, t, newtype);
 }
 
-int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[], const int array_of_distribs[],
-			    const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype,
-			    MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return darray("MPI_Type_create_darray", false, size, rank, ndims, INTS(array_of_gsizes), INTS(array_of_distribs),
-		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_darray);
+#define FORM(_c, Count, large, NUMBERS)										\
+int PMPI_Type_create_darray##_c(int size, int rank, int ndims, const Count array_of_gsizes[],			\
+				const int array_of_distribs[], const int array_of_dargs[],			\
+				const int array_of_psizes[], int order, MPI_Datatype oldtype,			\
+				MPI_Datatype *newtype)								\
+{														\
+	HDL_LOCKED;												\
+	return darray("MPI_Type_create_darray" #_c, large, size, rank, ndims, NUMBERS(array_of_gsizes), INTS(array_of_distribs),	\
+		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);			\
+}														\
+HDL_PROFILED(Type_create_darray##_c);
 
-int PMPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[],
-			      const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
-			      int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
-{
-	HDL_LOCKED;
-	return darray("MPI_Type_create_darray_c", true, size, rank, ndims, WIDE(array_of_gsizes), INTS(array_of_distribs),
-		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);
-}
-HDL_PROFILED(Type_create_darray_c);
+FORM(, int, false, INTS)
+FORM(_c, MPI_Count, true, WIDE)
+#undef FORM

@@ -124,30 +124,21 @@ static int imrecv(const char *call, void *buf, MPI_Count count, MPI_Datatype dat
 	return MPI_SUCCESS;
 }
 
-int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return mrecv("MPI_Mrecv", buf, count, datatype, message, status);
-}
-HDL_PROFILED(Mrecv);
+#define FORM(_c, Count)												\
+int PMPI_Mrecv##_c(void *buf, Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)	\
+{														\
+	HDL_LOCKED;												\
+	return mrecv("MPI_Mrecv" #_c, buf, count, datatype, message, status);					\
+}														\
+HDL_PROFILED(Mrecv##_c);											\
+														\
+int PMPI_Imrecv##_c(void *buf, Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)	\
+{														\
+	HDL_LOCKED;												\
+	return imrecv("MPI_Imrecv" #_c, buf, count, datatype, message, request);				\
+}														\
+HDL_PROFILED(Imrecv##_c);
 
-int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return mrecv("MPI_Mrecv_c", buf, count, datatype, message, status);
-}
-HDL_PROFILED(Mrecv_c);
-
-int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return imrecv("MPI_Imrecv", buf, count, datatype, message, request);
-}
-HDL_PROFILED(Imrecv);
-
-int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return imrecv("MPI_Imrecv_c", buf, count, datatype, message, request);
-}
-HDL_PROFILED(Imrecv_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM

@@ -96,16 +96,14 @@ static int reduce_local(const char *call, const void *inbuf, void *inoutbuf, MPI
 	return MPI_SUCCESS;
 }
 
-int PMPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype, MPI_Op op)
-{
-	HDL_LOCKED;
-	return reduce_local("MPI_Reduce_local", inbuf, inoutbuf, count, datatype, op);
-}
-HDL_PROFILED(Reduce_local);
+#define FORM(_c, Count)												\
+int PMPI_Reduce_local##_c(const void *inbuf, void *inoutbuf, Count count, MPI_Datatype datatype, MPI_Op op)	\
+{														\
+	HDL_LOCKED;												\
+	return reduce_local("MPI_Reduce_local" #_c, inbuf, inoutbuf, count, datatype, op);			\
+}														\
+HDL_PROFILED(Reduce_local##_c);
 
-int PMPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op)
-{
-	HDL_LOCKED;
-	return reduce_local("MPI_Reduce_local_c", inbuf, inoutbuf, count, datatype, op);
-}
-HDL_PROFILED(Reduce_local_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM

@@ -82,48 +82,32 @@ static inline __attribute__((always_inline)) int send_any(const char *call, cons
 	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
 }
 
-int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Send", buf, count, datatype, dest, tag, comm, false);
-}
-HDL_PROFILED(Send);
-
-int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Send_c", buf, count, datatype, dest, tag, comm, false);
-}
-HDL_PROFILED(Send_c);
-
-int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Ssend", buf, count, datatype, dest, tag, comm, true);
-}
-HDL_PROFILED(Ssend);
-
-int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Ssend_c", buf, count, datatype, dest, tag, comm, true);
-}
-HDL_PROFILED(Ssend_c);
-
 /* A ready send may do what a standard send does (section 3.4). */
-int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Rsend", buf, count, datatype, dest, tag, comm, false);
-}
-HDL_PROFILED(Rsend);
+#define FORM(_c, Count)												\
+int PMPI_Send##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)	\
+{														\
+	HDL_LOCKED;												\
+	return send_any("MPI_Send" #_c, buf, count, datatype, dest, tag, comm, false);				\
+}														\
+HDL_PROFILED(Send##_c);												\
+														\
+int PMPI_Ssend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)	\
+{														\
+	HDL_LOCKED;												\
+	return send_any("MPI_Ssend" #_c, buf, count, datatype, dest, tag, comm, true);				\
+}														\
+HDL_PROFILED(Ssend##_c);											\
+														\
+int PMPI_Rsend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)	\
+{														\
+	HDL_LOCKED;												\
+	return send_any("MPI_Rsend" #_c, buf, count, datatype, dest, tag, comm, false);				\
+}														\
+HDL_PROFILED(Rsend##_c);
 
-int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return send_any("MPI_Rsend_c", buf, count, datatype, dest, tag, comm, false);
-}
-HDL_PROFILED(Rsend_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 static inline __attribute__((always_inline)) int recv_any(const char *call, void *buf, MPI_Count count,
 							  MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
@@ -143,20 +127,18 @@ static inline __attribute__((always_inline)) int recv_any(const char *call, void
 	return likely(!rc) ? MPI_SUCCESS : hdl_raise_class(c, rc, call);
 }
 
-int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return recv_any("MPI_Recv", buf, count, datatype, source, tag, comm, status);
-}
-HDL_PROFILED(Recv);
+#define FORM(_c, Count)												\
+int PMPI_Recv##_c(void *buf, Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,		\
+		  MPI_Status *status)										\
+{														\
+	HDL_LOCKED;												\
+	return recv_any("MPI_Recv" #_c, buf, count, datatype, source, tag, comm, status);			\
+}														\
+HDL_PROFILED(Recv##_c);
 
-int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-		MPI_Status *status)
-{
-	HDL_LOCKED;
-	return recv_any("MPI_Recv_c", buf, count, datatype, source, tag, comm, status);
-}
-HDL_PROFILED(Recv_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 /* ---- nonblocking --------------------------------------------------------------------------------------- */
 
@@ -188,53 +170,34 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 	return MPI_SUCCESS;
 }
 
-int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-	       MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Isend", buf, count, datatype, dest, tag, comm, false, request);
-}
-HDL_PROFILED(Isend);
+#define FORM(_c, Count)												\
+int PMPI_Isend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+		   MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return isend_any("MPI_Isend" #_c, buf, count, datatype, dest, tag, comm, false, request);		\
+}														\
+HDL_PROFILED(Isend##_c);											\
+														\
+int PMPI_Issend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+		    MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return isend_any("MPI_Issend" #_c, buf, count, datatype, dest, tag, comm, true, request);		\
+}														\
+HDL_PROFILED(Issend##_c);											\
+														\
+int PMPI_Irsend##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+		    MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return isend_any("MPI_Irsend" #_c, buf, count, datatype, dest, tag, comm, false, request);		\
+}														\
+HDL_PROFILED(Irsend##_c);
 
-int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		 MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Isend_c", buf, count, datatype, dest, tag, comm, false, request);
-}
-HDL_PROFILED(Isend_c);
-
-int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Issend", buf, count, datatype, dest, tag, comm, true, request);
-}
-HDL_PROFILED(Issend);
-
-int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		  MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Issend_c", buf, count, datatype, dest, tag, comm, true, request);
-}
-HDL_PROFILED(Issend_c);
-
-int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Irsend", buf, count, datatype, dest, tag, comm, false, request);
-}
-HDL_PROFILED(Irsend);
-
-int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		  MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isend_any("MPI_Irsend_c", buf, count, datatype, dest, tag, comm, false, request);
-}
-HDL_PROFILED(Irsend_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 static inline __attribute__((always_inline)) int irecv_any(const char *call, void *buf, MPI_Count count,
 							   MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
@@ -260,20 +223,18 @@ static inline __attribute__((always_inline)) int irecv_any(const char *call, voi
 	return MPI_SUCCESS;
 }
 
-int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return irecv_any("MPI_Irecv", buf, count, datatype, source, tag, comm, request);
-}
-HDL_PROFILED(Irecv);
+#define FORM(_c, Count)												\
+int PMPI_Irecv##_c(void *buf, Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,		\
+		   MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return irecv_any("MPI_Irecv" #_c, buf, count, datatype, source, tag, comm, request);			\
+}														\
+HDL_PROFILED(Irecv##_c);
 
-int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-		 MPI_Request *request)
-{
-	HDL_LOCKED;
-	return irecv_any("MPI_Irecv_c", buf, count, datatype, source, tag, comm, request);
-}
-HDL_PROFILED(Irecv_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 /* ---- probe --------------------------------------------------------------------------------------------- */
 

@@ -38,85 +38,50 @@ static int recv_init(const char *call, void *buf, MPI_Count count, MPI_Datatype 
 	return MPI_SUCCESS;
 }
 
-int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		   MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Send_init", buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);
-}
-HDL_PROFILED(Send_init);
+#define FORM(_c, Count)												\
+int PMPI_Send_init##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+		       MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return send_init("MPI_Send_init" #_c, buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);	\
+}														\
+HDL_PROFILED(Send_init##_c);											\
+														\
+int PMPI_Ssend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+			MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return send_init("MPI_Ssend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);	\
+}														\
+HDL_PROFILED(Ssend_init##_c);											\
+														\
+int PMPI_Bsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+			MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return send_init("MPI_Bsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);	\
+}														\
+HDL_PROFILED(Bsend_init##_c);											\
+														\
+int PMPI_Rsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,	\
+			MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return send_init("MPI_Rsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_READY, request);	\
+}														\
+HDL_PROFILED(Rsend_init##_c);											\
+														\
+int PMPI_Recv_init##_c(void *buf, Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,	\
+		       MPI_Request *request)									\
+{														\
+	HDL_LOCKED;												\
+	return recv_init("MPI_Recv_init" #_c, buf, count, datatype, source, tag, comm, request);		\
+}														\
+HDL_PROFILED(Recv_init##_c);
 
-int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		     MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Send_init_c", buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);
-}
-HDL_PROFILED(Send_init_c);
-
-int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		    MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Ssend_init", buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);
-}
-HDL_PROFILED(Ssend_init);
-
-int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		      MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Ssend_init_c", buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);
-}
-HDL_PROFILED(Ssend_init_c);
-
-int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		    MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Bsend_init", buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);
-}
-HDL_PROFILED(Bsend_init);
-
-int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		      MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Bsend_init_c", buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);
-}
-HDL_PROFILED(Bsend_init_c);
-
-int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		    MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Rsend_init", buf, count, datatype, dest, tag, comm, HDL_READY, request);
-}
-HDL_PROFILED(Rsend_init);
-
-int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-		      MPI_Request *request)
-{
-	HDL_LOCKED;
-	return send_init("MPI_Rsend_init_c", buf, count, datatype, dest, tag, comm, HDL_READY, request);
-}
-HDL_PROFILED(Rsend_init_c);
-
-int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-		   MPI_Request *request)
-{
-	HDL_LOCKED;
-	return recv_init("MPI_Recv_init", buf, count, datatype, source, tag, comm, request);
-}
-HDL_PROFILED(Recv_init);
-
-int PMPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-		     MPI_Request *request)
-{
-	HDL_LOCKED;
-	return recv_init("MPI_Recv_init_c", buf, count, datatype, source, tag, comm, request);
-}
-HDL_PROFILED(Recv_init_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 /* Whether it can be started; index: of an array, or -1. */
 static int check_startable(const char *call, int index, MPI_Request handle, struct hdl_req **req)

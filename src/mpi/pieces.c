@@ -327,49 +327,32 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
-int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
+#define FORM(_c, Count)												\
+int PMPI_Gather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,	\
+		    MPI_Datatype recvtype, int root, MPI_Comm comm)						\
+{														\
+	HDL_LOCKED;												\
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
+														\
+	return rooted("MPI_Gather" #_c, HDL_P_GATHER, &send, &recv, false, root, comm, true, NULL);		\
+}														\
+HDL_PROFILED(Gather##_c);											\
+														\
+int PMPI_Igather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		     Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)	\
+{														\
+	HDL_LOCKED;												\
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
+														\
+	return rooted("MPI_Igather" #_c, HDL_P_GATHER, &send, &recv, false, root, comm, false, request);	\
+}														\
+HDL_PROFILED(Igather##_c);
 
-	return rooted("MPI_Gather", HDL_P_GATHER, &send, &recv, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Gather);
-
-int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
-		  MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Gather_c", HDL_P_GATHER, &send, &recv, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Gather_c);
-
-int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		 MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Igather", HDL_P_GATHER, &send, &recv, false, root, comm, false, request);
-}
-HDL_PROFILED(Igather);
-
-int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Igather_c", HDL_P_GATHER, &send, &recv, false, root, comm, false, request);
-}
-HDL_PROFILED(Igather_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
 		 const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
@@ -421,49 +404,32 @@ int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendt
 }
 HDL_PROFILED(Igatherv_c);
 
-int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		 MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
+#define FORM(_c, Count)												\
+int PMPI_Scatter##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		     Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)				\
+{														\
+	HDL_LOCKED;												\
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
+														\
+	return rooted("MPI_Scatter" #_c, HDL_P_SCATTER, &recv, &send, false, root, comm, true, NULL);		\
+}														\
+HDL_PROFILED(Scatter##_c);											\
+														\
+int PMPI_Iscatter##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
+		      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)	\
+{														\
+	HDL_LOCKED;												\
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
+														\
+	return rooted("MPI_Iscatter" #_c, HDL_P_SCATTER, &recv, &send, false, root, comm, false, request);	\
+}														\
+HDL_PROFILED(Iscatter##_c);
 
-	return rooted("MPI_Scatter", HDL_P_SCATTER, &recv, &send, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Scatter);
-
-int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Scatter_c", HDL_P_SCATTER, &recv, &send, false, root, comm, true, NULL);
-}
-HDL_PROFILED(Scatter_c);
-
-int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-		  MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Iscatter", HDL_P_SCATTER, &recv, &send, false, root, comm, false, request);
-}
-HDL_PROFILED(Iscatter);
-
-int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		    MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Iscatter_c", HDL_P_SCATTER, &recv, &send, false, root, comm, false, request);
-}
-HDL_PROFILED(Iscatter_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM
 
 int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
 		  void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
@@ -674,135 +640,75 @@ int PMPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const M
 }
 HDL_PROFILED(Ialltoallw_c);
 
-int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return scan("MPI_Scan", true, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);
-}
-HDL_PROFILED(Scan);
+#define FORM(_c, Count, large)											\
+int PMPI_Scan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
+		  MPI_Comm comm)										\
+{														\
+	HDL_LOCKED;												\
+	return scan("MPI_Scan" #_c, true, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);		\
+}														\
+HDL_PROFILED(Scan##_c);												\
+														\
+int PMPI_Iscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
+		   MPI_Comm comm, MPI_Request *request)								\
+{														\
+	HDL_LOCKED;												\
+	return scan("MPI_Iscan" #_c, true, sendbuf, recvbuf, count, datatype, op, comm, false, request);	\
+}														\
+HDL_PROFILED(Iscan##_c);											\
+														\
+int PMPI_Exscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
+		    MPI_Comm comm)										\
+{														\
+	HDL_LOCKED;												\
+	return scan("MPI_Exscan" #_c, false, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);		\
+}														\
+HDL_PROFILED(Exscan##_c);											\
+														\
+int PMPI_Iexscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
+		     MPI_Comm comm, MPI_Request *request)							\
+{														\
+	HDL_LOCKED;												\
+	return scan("MPI_Iexscan" #_c, false, sendbuf, recvbuf, count, datatype, op, comm, false, request);	\
+}														\
+HDL_PROFILED(Iexscan##_c);											\
+														\
+int PMPI_Reduce_scatter_block##_c(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype,	\
+				  MPI_Op op, MPI_Comm comm)							\
+{														\
+	HDL_LOCKED;												\
+	return reduce_scatter_block("MPI_Reduce_scatter_block" #_c, sendbuf, recvbuf, recvcount, datatype, op, comm, true,	\
+		NULL);												\
+}														\
+HDL_PROFILED(Reduce_scatter_block##_c);										\
+														\
+int PMPI_Ireduce_scatter_block##_c(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype,	\
+				   MPI_Op op, MPI_Comm comm, MPI_Request *request)				\
+{														\
+	HDL_LOCKED;												\
+	return reduce_scatter_block("MPI_Ireduce_scatter_block" #_c, sendbuf, recvbuf, recvcount, datatype, op, comm,	\
+		false, request);										\
+}														\
+HDL_PROFILED(Ireduce_scatter_block##_c);									\
+														\
+int PMPI_Reduce_scatter##_c(const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype,	\
+			    MPI_Op op, MPI_Comm comm)								\
+{														\
+	HDL_LOCKED;												\
+	return reduce_scatter("MPI_Reduce_scatter" #_c, sendbuf, recvbuf, recvcounts, large, datatype, op, comm, true,	\
+		NULL);												\
+}														\
+HDL_PROFILED(Reduce_scatter##_c);										\
+														\
+int PMPI_Ireduce_scatter##_c(const void *sendbuf, void *recvbuf, const Count recvcounts[],			\
+			     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)		\
+{														\
+	HDL_LOCKED;												\
+	return reduce_scatter("MPI_Ireduce_scatter" #_c, sendbuf, recvbuf, recvcounts, large, datatype, op, comm, false,	\
+		request);											\
+}														\
+HDL_PROFILED(Ireduce_scatter##_c);
 
-int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return scan("MPI_Scan_c", true, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);
-}
-HDL_PROFILED(Scan_c);
-
-int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-	       MPI_Request *request)
-{
-	HDL_LOCKED;
-	return scan("MPI_Iscan", true, sendbuf, recvbuf, count, datatype, op, comm, false, request);
-}
-HDL_PROFILED(Iscan);
-
-int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-		 MPI_Request *request)
-{
-	HDL_LOCKED;
-	return scan("MPI_Iscan_c", true, sendbuf, recvbuf, count, datatype, op, comm, false, request);
-}
-HDL_PROFILED(Iscan_c);
-
-int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return scan("MPI_Exscan", false, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);
-}
-HDL_PROFILED(Exscan);
-
-int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-		  MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return scan("MPI_Exscan_c", false, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);
-}
-HDL_PROFILED(Exscan_c);
-
-int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-		 MPI_Request *request)
-{
-	HDL_LOCKED;
-	return scan("MPI_Iexscan", false, sendbuf, recvbuf, count, datatype, op, comm, false, request);
-}
-HDL_PROFILED(Iexscan);
-
-int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-		   MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return scan("MPI_Iexscan_c", false, sendbuf, recvbuf, count, datatype, op, comm, false, request);
-}
-HDL_PROFILED(Iexscan_c);
-
-int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op,
-			      MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce_scatter_block("MPI_Reduce_scatter_block", sendbuf, recvbuf, recvcount, datatype, op, comm, true,
-		NULL);
-}
-HDL_PROFILED(Reduce_scatter_block);
-
-int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype,
-				MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce_scatter_block("MPI_Reduce_scatter_block_c", sendbuf, recvbuf, recvcount, datatype, op, comm,
-		true, NULL);
-}
-HDL_PROFILED(Reduce_scatter_block_c);
-
-int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op,
-			       MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce_scatter_block("MPI_Ireduce_scatter_block", sendbuf, recvbuf, recvcount, datatype, op, comm,
-		false, request);
-}
-HDL_PROFILED(Ireduce_scatter_block);
-
-int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype,
-				 MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce_scatter_block("MPI_Ireduce_scatter_block_c", sendbuf, recvbuf, recvcount, datatype, op, comm,
-		false, request);
-}
-HDL_PROFILED(Ireduce_scatter_block_c);
-
-int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op,
-			MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, recvcounts, false, datatype, op, comm, true,
-		NULL);
-}
-HDL_PROFILED(Reduce_scatter);
-
-int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype,
-			  MPI_Op op, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return reduce_scatter("MPI_Reduce_scatter_c", sendbuf, recvbuf, recvcounts, true, datatype, op, comm, true,
-		NULL);
-}
-HDL_PROFILED(Reduce_scatter_c);
-
-int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op,
-			 MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce_scatter("MPI_Ireduce_scatter", sendbuf, recvbuf, recvcounts, false, datatype, op, comm, false,
-		request);
-}
-HDL_PROFILED(Ireduce_scatter);
-
-int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype,
-			   MPI_Op op, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return reduce_scatter("MPI_Ireduce_scatter_c", sendbuf, recvbuf, recvcounts, true, datatype, op, comm, false,
-		request);
-}
-HDL_PROFILED(Ireduce_scatter_c);
+FORM(, int, false)
+FORM(_c, MPI_Count, true)
+#undef FORM

@@ -399,33 +399,41 @@ int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag, MPI_Stat
 }
 HDL_PROFILED(Testall);
 
-int PMPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag, MPI_Status *status)
+/* Looks for one that is done: *i, which is -1 if there is none and the caller has nothing more to do. */
+static int test_any(const char *call, int count, const MPI_Request requests[], int *indx, int *flag, MPI_Status *status, int *i)
 {
-	HDL_LOCKED;
-	static const char call[] = "MPI_Testany";
-	int active, i, rc;
+	int active, rc = check_array(call, count, requests, &active);
 
-	rc = check_array(call, count, array_of_requests, &active);
+	*i = -1;
 	if (unlikely(rc))
 		return rc;
 	if (unlikely(!indx || !flag))
 		return hdl_null_arg(NULL, call, indx ? "flag" : "indx");
 	*indx = MPI_UNDEFINED;
+	*flag = 1;
 	if (!active) {
-		*flag = 1;
 		empty(status);
 		return MPI_SUCCESS;
 	}
-	i = find_done(count, array_of_requests);
-	if (i < 0) {
+	*i = find_done(count, requests);
+	if (*i < 0) {
 		hdl_progress_test();
-		i = find_done(count, array_of_requests);
+		*i = find_done(count, requests);
 	}
-	*flag = i >= 0;
-	if (i < 0)
-		return MPI_SUCCESS;
-	*indx = i;
-	return finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
+	if (*i < 0)
+		*flag = 0;
+	else
+		*indx = *i;
+	return MPI_SUCCESS;
+}
+
+int PMPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag, MPI_Status *status)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Testany";
+	int i, rc = test_any(call, count, array_of_requests, indx, flag, status, &i);
+
+	return rc || i < 0 ? rc : finish(call, &array_of_requests[i], (struct hdl_req *)array_of_requests[i], status);
 }
 HDL_PROFILED(Testany);
 
@@ -508,29 +516,9 @@ int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[]
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Request_get_status_any";
-	int active, i, rc;
+	int i, rc = test_any(call, count, array_of_requests, indx, flag, status, &i);
 
-	rc = check_array(call, count, array_of_requests, &active);
-	if (unlikely(rc))
-		return rc;
-	if (unlikely(!indx || !flag))
-		return hdl_null_arg(NULL, call, indx ? "flag" : "indx");
-	*indx = MPI_UNDEFINED;
-	*flag = 1;
-	if (!active) {
-		empty(status);
-		return MPI_SUCCESS;
-	}
-	i = find_done(count, array_of_requests);
-	if (i < 0) {
-		hdl_progress_test();
-		i = find_done(count, array_of_requests);
-	}
-	*flag = i >= 0;
-	if (i < 0)
-		return MPI_SUCCESS;
-	*indx = i;
-	return looked_at(call, (struct hdl_req *)array_of_requests[i], status);
+	return rc || i < 0 ? rc : looked_at(call, (struct hdl_req *)array_of_requests[i], status);
 }
 HDL_PROFILED(Request_get_status_any);
 

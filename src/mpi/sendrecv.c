@@ -145,73 +145,43 @@ static int ireplace(const char *call, void *buf, MPI_Count count, MPI_Datatype d
 			       recvtag, c, temp, request);
 }
 
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-		  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return sendrecv("MPI_Sendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-		source, recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv);
+#define FORM(_c, Count)												\
+int PMPI_Sendrecv##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,	\
+		      void *recvbuf, Count recvcount, MPI_Datatype recvtype, int source, int recvtag,		\
+		      MPI_Comm comm, MPI_Status *status)							\
+{														\
+	HDL_LOCKED;												\
+	return sendrecv("MPI_Sendrecv" #_c, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,	\
+		source, recvtag, comm, status);									\
+}														\
+HDL_PROFILED(Sendrecv##_c);											\
+														\
+int PMPI_Sendrecv_replace##_c(void *buf, Count count, MPI_Datatype datatype, int dest, int sendtag, int source,	\
+			      int recvtag, MPI_Comm comm, MPI_Status *status)					\
+{														\
+	HDL_LOCKED;												\
+	return replace("MPI_Sendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, status);	\
+}														\
+HDL_PROFILED(Sendrecv_replace##_c);										\
+														\
+int PMPI_Isendrecv##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,	\
+		       void *recvbuf, Count recvcount, MPI_Datatype recvtype, int source, int recvtag,		\
+		       MPI_Comm comm, MPI_Request *request)							\
+{														\
+	HDL_LOCKED;												\
+	return isendrecv("MPI_Isendrecv" #_c, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,	\
+		source, recvtag, comm, request);								\
+}														\
+HDL_PROFILED(Isendrecv##_c);											\
+														\
+int PMPI_Isendrecv_replace##_c(void *buf, Count count, MPI_Datatype datatype, int dest, int sendtag, int source,	\
+			       int recvtag, MPI_Comm comm, MPI_Request *request)				\
+{														\
+	HDL_LOCKED;												\
+	return ireplace("MPI_Isendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, request);	\
+}														\
+HDL_PROFILED(Isendrecv_replace##_c);
 
-int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-		    MPI_Status *status)
-{
-	HDL_LOCKED;
-	return sendrecv("MPI_Sendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-		source, recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv_c);
-
-int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
-			  MPI_Comm comm, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return replace("MPI_Sendrecv_replace", buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv_replace);
-
-int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-			    int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-	HDL_LOCKED;
-	return replace("MPI_Sendrecv_replace_c", buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-}
-HDL_PROFILED(Sendrecv_replace_c);
-
-int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-		   int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isendrecv("MPI_Isendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-		source, recvtag, comm, request);
-}
-HDL_PROFILED(Isendrecv);
-
-int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-		     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
-		     MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return isendrecv("MPI_Isendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-		source, recvtag, comm, request);
-}
-HDL_PROFILED(Isendrecv_c);
-
-int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
-			   int recvtag, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return ireplace("MPI_Isendrecv_replace", buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-}
-HDL_PROFILED(Isendrecv_replace);
-
-int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-			     int recvtag, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return ireplace("MPI_Isendrecv_replace_c", buf, count, datatype, dest, sendtag, source, recvtag, comm,
-		request);
-}
-HDL_PROFILED(Isendrecv_replace_c);
+FORM(, int)
+FORM(_c, MPI_Count)
+#undef FORM

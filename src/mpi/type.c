@@ -322,62 +322,68 @@ FORM(_x, MPI_Count, INT64_MAX)
 
 /* ---- what a type was made of (section 5.1.13) ---------------------------------------------------------------------- */
 
-int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses,
-			     MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner)
-{
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Type_get_envelope_c";
-	struct hdl_contents c;
-	struct hdl_type *t;
-	int rc;
-
-	t = type_arg(call, "datatype", datatype, &rc);
-	if (!t)
-		return rc;
-	if (!num_integers || !num_addresses || !num_large_counts || !num_datatypes || !combiner)
-		return hdl_null_arg(NULL, call, !num_integers ? "num_integers" : !num_addresses ? "num_addresses" :
-				    !num_large_counts ? "num_large_counts" : !num_datatypes ? "num_datatypes" : "combiner");
-	c = hdl_type_contents(t);
-	*num_integers = c.integers;
-	*num_addresses = c.addresses;
-	*num_large_counts = c.large_counts;
-	*num_datatypes = c.types;
-	*combiner = t->combiner;
-	return MPI_SUCCESS;
-}
-HDL_PROFILED(Type_get_envelope_c);
-
 static int made_large(const char *call)
 {
 	return hdl_raise(NULL, MPI_ERR_TYPE, call, "the datatype was made by a function with large counts, and has some: "
 			 "%s_c tells them", call);
 }
 
-int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes,
-			   int *combiner)
+/* The numbers are for the caller to store where the rest leads to, by the names of the arguments; most: what fits there.
+ * large_counts is where the int form has nothing. */
+static int get_envelope(const char *call, MPI_Datatype datatype, bool large, MPI_Count most, const void *integers,
+			const void *addresses, const void *large_counts, const void *datatypes, int *combiner,
+			struct hdl_contents *c)
 {
-	HDL_NO_LOCK;
-	static const char call[] = "MPI_Type_get_envelope";
-	struct hdl_contents c;
 	struct hdl_type *t;
 	int rc;
 
 	t = type_arg(call, "datatype", datatype, &rc);
 	if (!t)
 		return rc;
-	if (!num_integers || !num_addresses || !num_datatypes || !combiner)
-		return hdl_null_arg(NULL, call, !num_integers ? "num_integers" : !num_addresses ? "num_addresses" :
-				    !num_datatypes ? "num_datatypes" : "combiner");
-	c = hdl_type_contents(t);
-	if (c.large_counts || c.integers > INT_MAX || c.addresses > INT_MAX || c.types > INT_MAX)
+	if (!integers || !addresses || (large && !large_counts) || !datatypes || !combiner)
+		return hdl_null_arg(NULL, call, !integers ? "num_integers" : !addresses ? "num_addresses" :
+				    large && !large_counts ? "num_large_counts" : !datatypes ? "num_datatypes" : "combiner");
+	*c = hdl_type_contents(t);
+	if ((!large && c->large_counts) || c->integers > most || c->addresses > most || c->types > most)
 		return made_large(call);
-	*num_integers = (int)c.integers;
-	*num_addresses = (int)c.addresses;
-	*num_datatypes = (int)c.types;
 	*combiner = t->combiner;
 	return MPI_SUCCESS;
 }
+
+int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes,
+			   int *combiner)
+{
+	HDL_NO_LOCK;
+	struct hdl_contents c;
+	int rc = get_envelope("MPI_Type_get_envelope", datatype, false, INT_MAX, num_integers, num_addresses, NULL,
+			      num_datatypes, combiner, &c);
+
+	if (rc)
+		return rc;
+	*num_integers = (int)c.integers;
+	*num_addresses = (int)c.addresses;
+	*num_datatypes = (int)c.types;
+	return MPI_SUCCESS;
+}
 HDL_PROFILED(Type_get_envelope);
+
+int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses,
+			     MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner)
+{
+	HDL_NO_LOCK;
+	struct hdl_contents c;
+	int rc = get_envelope("MPI_Type_get_envelope_c", datatype, true, INT64_MAX, num_integers, num_addresses,
+			      num_large_counts, num_datatypes, combiner, &c);
+
+	if (rc)
+		return rc;
+	*num_integers = c.integers;
+	*num_addresses = c.addresses;
+	*num_large_counts = c.large_counts;
+	*num_datatypes = c.types;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Type_get_envelope_c);
 
 /* One array of the caller's: long enough, and there. */
 static int check_room(const char *call, const char *name, MPI_Count room, MPI_Count need, const char *array,
