@@ -173,6 +173,25 @@ static void next_user(void)
 	CHECK(state_of(slot) == SHCA_PROC_LIVE && !atomic_load(&rig_sh(mine)->peer_dead));
 }
 
+/* a cleans up after c, and has told its queues; c's are still found, and a connects another one to one of them: it is told as well. */
+static void connects_to_dying(void)
+{
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL), *its = rig_cq(&c, 16, NULL);
+	struct ibv_qp *p = queue(&a, 0, cq), *late = queue(&a, 0, cq), *q = queue(&c, 0, its);
+	connect_both(p, queue(&c, 0, its));
+	hold_at(&a, "reap-own");
+	shca_engine_kill(c.m);
+	rig_await(&hold.held, 1);
+	CHECK(atomic_load(&rig_sh(p)->peer_dead));
+	struct rig_path path = {.dest_qpn = q->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+	rig_rtr(late, &path);
+	let_go();
+	for (int i = 0; !atomic_load(&rig_sh(late)->peer_dead); i++, rig_nap())
+		if (i > 20000)
+			FAIL("a queue is not told that its peer, to which it was connected while that was being cleaned up after, has died");
+}
+
 /* Whoever cleans up after a reaper goes on with what that was at, before the reaper's slot has another user. */
 static void reaper_dies(void)
 {
@@ -188,6 +207,34 @@ static void reaper_dies(void)
 	joined(begin(reaps, of_a));
 	if (state_of(b.m->slot) != SHCA_PROC_FREE || state_of(c.m->slot) != SHCA_PROC_FREE)
 		FAIL("a process has no reaper, for its reaper died");
+}
+
+/* ---- receives that nobody will use any more -------------------------------------------------------------------------- */
+
+static void post_task_receive(struct ibv_qp *qp)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1};
+	struct ibv_exp_task task = {.task_type = IBV_EXP_TASK_RECV, .item = {.qp = qp, .recv_wr = &wr}}, *bad;
+
+	CHECK(!shca_exp_post_task(a.ctx, &task, &bad));
+}
+
+/* A queue was told that its peer has died, and has nothing to send that could fail: receives that are posted later are flushed, too. */
+static void posted_behind_death(void)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, 0, cq);
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	shca_engine_kill(c.m);
+	for (int i = 0; !atomic_load(&rig_sh(p)->peer_dead); i++, rig_nap())
+		if (i > 20000)
+			FAIL("a queue is not told that its peer has died");
+	CHECK(!shca_post_recv(p, &wr, &bad) && completion(cq) == IBV_WC_WR_FLUSH_ERR);
+	post_task_receive(p);
+	CHECK(completion(cq) == IBV_WC_WR_FLUSH_ERR);
 }
 
 /* ---- requests on their way ------------------------------------------------------------------------------------------- */
@@ -311,6 +358,54 @@ static void poller_steals(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 	let_go();
 	joined(executor);
+}
+
+static void *to_error(void *arg)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	CHECK(!shca_modify_qp(arg, &err, IBV_QP_STATE));
+	return NULL;
+}
+
+/* b runs c's SEND, whose data are not there: the receive comes back. Meanwhile a's queue has gone into error, and been flushed: that
+ * receive is flushed as well. */
+static void comes_back_late(void)
+{
+	struct ibv_exp_send_wr *bad;
+	struct ibv_recv_wr *bad_recv;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&c, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, rig_cq(&c, 16, NULL));
+	struct ibv_qp *q = queue(&a, 0, cq);
+	char *gone = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(gone != MAP_FAILED);
+	struct ibv_mr *from = shca_reg_mr(c.pd, gone, BYTES, (uintptr_t)gone, IBV_ACCESS_LOCAL_WRITE), *to = region(&a);
+	CHECK(from && !mprotect(gone, BYTES, PROT_NONE));
+	struct ibv_sge sge = all_of(from), into = all_of(to);
+	connect_both(p, q);
+	struct ibv_recv_wr recv = {.sg_list = &into, .num_sge = 1};
+	struct ibv_exp_send_wr wr = {.sg_list = &sge, .num_sge = 1, .exp_opcode = IBV_EXP_WR_SEND};
+	CHECK(!shca_post_recv(q, &recv, &bad_recv) && !shca_exp_post_send(p, &wr, &bad));
+	hold_at(&b, "data");
+	atomic_store(&rig_sh(p)->enabled, 1);
+	pthread_t executor = begin(runs, p);
+	rig_await(&hold.held, 1);
+	/* it waits for b */
+	pthread_t modifier = begin(to_error, q);
+	for (int i = 0; !atomic_load(&rig_sh(q)->fail); i++, rig_nap())
+		CHECK(i < 20000);
+	let_go();
+	joined(executor);
+	joined(modifier);
+	/* without a poll: who sleeps until a completion comes does not poll */
+	for (int i = 0; !shca_cq_count(shca_thread_get(a.m), shca_user_cq_of(cq)->sh); i++, rig_nap())
+		if (i > 20000)
+			FAIL("a receive that came back is not flushed");
+	enum ibv_wc_status status = completion(cq);
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		FAIL("a receive that came back completes with %s", ibv_wc_status_str(status));
 }
 
 static void post_wait(struct ibv_qp *qp, struct ibv_cq *what, int count)
@@ -660,6 +755,8 @@ static const struct rig_case cases[] = {
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
 	{"filled-again", filled_again}, {"takes-in-order", takes_in_order}, {"joins-beside", joins_beside},
+	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
+	{"connects-to-dying", connects_to_dying},
 };
 
 int main(int argc, char **argv)

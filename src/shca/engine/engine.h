@@ -97,6 +97,14 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status);
 /* A queue in error: completes what is posted to it with IBV_WC_WR_FLUSH_ERR (send requests; receives, unless they
  * are an SRQ's). qp is locked by the caller. */
 void shca_flush(struct shca_thread *thr, struct shca_qp *qp);
+/* Whether no message will come to qp any more: its receives are flushed, also those that are posted, or come back, from now on.
+ * Whoever posts one asks behind a light fence, and kicks the queue; it pairs with the heavy fence behind the store that made this true,
+ * behind which the queue is kicked as well. */
+static inline bool shca_flushes(const struct shca_qp *qp)
+{
+	return unlikely(atomic_load_explicit(&qp->qp_state, memory_order_relaxed) == IBV_QPS_ERR ||
+			atomic_load_explicit(&qp->peer_dead, memory_order_relaxed));
+}
 /* Reads a WQE as a request; req->inl and req->sge point into the WQE. */
 void shca_req_of_wqe(const struct shca_qp *qp, const struct shca_wqe *wqe, struct shca_req *req);
 /* I7: whether what a send queue says of its memory and its requests can be true. */
@@ -430,6 +438,10 @@ void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* A receive taken by this queue whose message will not come: the owner will post it again. */
 void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn);
 void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq);
+/* Receives were posted or returned: if their queue flushes (shca_flushes), it is kicked. */
+void shca_rq_notice_posted(struct shca_thread *thr, struct shca_rq *rq);
+/* A returned one goes to the flusher, who completes it; the owner might never look. false: it is not returned. */
+bool shca_rq_returned_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* The owner: whether the receive at index was returned; it is IDLE then. */
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index);
 /* Whether there is a receive that shca_rq_take could take. */

@@ -74,6 +74,8 @@ int shca_watch(struct shca_member *m, uint32_t slot)
 	uint32_t deaths = atomic_load(&m->procs[slot].deaths);
 	uint32_t gen = atomic_load(&m->procs[slot].gen);
 	struct shca_helper *h = atomic_load(&m->helper);
+	/* between the queue's peer_proc and the look whether that is watched; pairs with the one of unwatch */
+	shca_full_fence();
 	if (h && atomic_load(&h->watch[slot].gen) == gen)
 		return 0;
 	err = shca_helper_start(m);
@@ -114,6 +116,8 @@ static void unwatch(struct shca_helper *h, uint32_t slot, uint32_t gen)
 		h->watched[i] = h->watched[--h->watched_n];
 	}
 	pthread_mutex_unlock(&h->lock);
+	/* between that and the look at queues' peer_proc; pairs with the one of shca_watch */
+	shca_full_fence();
 }
 
 void shca_look(struct shca_member *m)
@@ -147,14 +151,16 @@ static bool look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slo
 	bool left = gen && (atomic_load(&p->gen) != gen || (!live && !reaping));
 	bool died = left && atomic_load(&p->deaths) != h->watch[slot].deaths;
 
+	/* First: the dead one's queues are found until they are hidden, and the application may be connecting to one just now. Either it
+	 * watches the dead one anew, or its queue is seen by shca_reap. */
+	if (gen && (dead || left || reaping))
+		unwatch(h, slot, gen);
 	if (dead || died || reaping) {
 		SHCA_FAILPOINT(thr, "helper-look", NULL, 0);
 		shca_reap(thr, slot);
 	}
 	if (gen && (dead || died || reaping))
 		tell_own_process(m);
-	if (gen && (dead || left || reaping))
-		unwatch(h, slot, gen);
 	return dying && !dead && shca_proc_dying(m, slot);
 }
 

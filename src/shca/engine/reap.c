@@ -193,6 +193,8 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);
 		shca_withdraw(thr->m, thr->m->slot);
+		/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
+		shca_heavy_fence(thr->m);
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
 		shca_kick(thr, shca_off_of(thr->m, qp));
 		shca_drain(thr);

@@ -142,6 +142,26 @@ void shca_rq_notice_returned(struct shca_thread *thr, struct shca_rq *rq)
 	atomic_store(&thr->m->procs[rq->proc & (SHCA_MAX_PROCS - 1)].returned, 1);
 	/* a poller may be asleep */
 	shca_note_write(thr, rq->proc);
+	shca_full_fence();
+	shca_rq_notice_posted(thr, rq);
+}
+
+void shca_rq_notice_posted(struct shca_thread *thr, struct shca_rq *rq)
+{
+	if (rq->is_srq)
+		return;
+	shca_widen(thr);
+	const struct shca_qp *qp = shca_number_get(thr->m, rq->number, SHCA_KIND_QP);
+	if (qp && shca_flushes(qp))
+		shca_kick(thr, shca_off_of(thr->m, qp));
+}
+
+bool shca_rq_returned_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
+{
+	uint64_t returned = shca_rword(SHCA_R_RETURNED, 0, 0), pos = atomic_load(mark_of(thr, rq, index)) >> 1;
+
+	return atomic_compare_exchange_strong(&shca_rwqe_at(thr, rq, index)->word, &returned,
+					      shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, pos));
 }
 
 bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)

@@ -381,6 +381,8 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
 	shca_withdraw(thr->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
+	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
+	shca_heavy_fence(thr->m);
 }
 
 void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
@@ -558,6 +560,9 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 			flush_receive(thr, qp, (uint32_t)index);
 			SHCA_FAILPOINT(thr, "flush-done", qp, 0);
 		}
+		for (uint32_t i = 0; atomic_load(&rq->returned) && rq->wqes && i < 1u << rq->log2; i++)
+			if (shca_rq_returned_to_flusher(thr, rq, i))
+				flush_receive(thr, qp, i);
 		seen |= 1;
 	} while (!atomic_compare_exchange_strong(&qp->flushing, &seen, 0));
 }

@@ -617,7 +617,7 @@ static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
 	for (; task; task = task->next) {
 		struct shca_user_qp *q = lqp_of(task->item.qp);
 		if (task->task_type == IBV_EXP_TASK_SEND ? atomic_load(&q->sh->shared) != 0 :
-							   atomic_load(&q->sh->qp_state) == IBV_QPS_ERR)
+							   shca_flushes(q->sh))
 			shca_kick_later(thr, q);
 	}
 	shca_drain(thr);

@@ -728,6 +728,7 @@ void shca_user_rq_repost(struct shca_thread *thr, struct shca_user_rq *rq)
 	shca_lock(&rq->lock);
 	repost(thr, rq);
 	shca_unlock(&rq->lock);
+	shca_rq_notice_posted(thr, rq->sh);
 }
 
 /* Segments of no length are left out. */
@@ -808,7 +809,7 @@ int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return shca_refuse(EINVAL, "post_recv to queue pair %#x: %s", q->qp.qp_num, shca_no_receives(q));
 	}
 	int rc = post_receives(q->m, q->rq, q->pd_number, wr, bad);
-	if (unlikely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) == IBV_QPS_ERR)) {
+	if (shca_flushes(q->sh)) {
 		struct shca_thread *thr = shca_thread_get(q->m);
 		shca_enter(thr);
 		kick_posted(thr, q);

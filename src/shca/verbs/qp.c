@@ -567,6 +567,8 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	set_state(qp, IBV_QPS_ERR);
 	/* running a failed queue flushes it, receives too; requests that are posted later are flushed as well */
 	set_ready(qp, has_send(qp->type));
+	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
+	shca_heavy_fence(qp->m);
 	shca_kick(thr, qp->off);
 	shca_drain(thr);
 	shca_leave(thr);
