@@ -2,7 +2,7 @@
 /*
  * Random graphs of requests whose outcome is determined: sends, writes, reads, CALC and atomics on the memory of up to 8
  * members, among WAITs and ENABLEs that order them. graph_make.c invents one from a seed and knows what it must come to;
- * graph_check.c carries it out on paper, graph_run.c on the device.
+ * graph_check.c carries it out on paper, graph_run.c on the device; graph_death.c knows what is left of it when a member dies.
  *
  * A graph is made in one order, in which all of it could run. For each request is known which others must have ended before
  * it (a vector clock: for each queue, how many of its requests). Two accesses to the same 16 bytes of which one changes
@@ -121,7 +121,7 @@ struct graph_member {
 	struct graph_board *board;
 	uint32_t id;
 	char *memory[2];			/* arena, private */
-	void *arena;				/* as it was allocated */
+	void *arena, *own;			/* as it was allocated, with margins */
 	_Atomic uint64_t *stamps;
 	struct ibv_mr *mr[2], *stamp_mr;
 	struct ibv_cq *cq[2 * GRAPH_QUEUES];
@@ -141,5 +141,40 @@ void graph_poll(const struct graph_member *m);
 void graph_await_all(const struct graph_member *m, double seconds);
 /* Memory is the image. */
 void graph_compare(const struct graph_member *m, const struct graph_image *image);
+/* Who, in the order in which the graph was made, changed this byte last: for who looks for a defect. */
+void graph_blame(const struct graph_member *m, uint32_t off);
+
+/* ---- a member dies: graph_death.c -------------------------------------------------------------------------------------- */
+
+#define GRAPH_THREADS 4u	/* of a member, that enter the engine */
+/* What is seen of a graph from outside, and what its survivors tell each other, in memory that they share. */
+struct graph_death {
+	uint32_t victim, slot;			/* its process slot */
+	/* by queue: requests that had ended with success, and that had begun, when an executor came by a failpoint */
+	_Atomic uint32_t ended[GRAPH_QUEUES], begun[GRAPH_QUEUES];
+	uint32_t before[GRAPH_QUEUES];		/* that had ended when the victim still lived */
+	_Atomic uint32_t runs[GRAPH_MEMBERS][GRAPH_THREADS];	/* the queue that a thread executes a request of, plus one */
+	struct {
+		uint32_t ok;			/* requests that have ended with success */
+		int status;			/* of the next one: it failed; IBV_WC_SUCCESS: it did not run */
+		uint32_t received;		/* messages */
+	} queue[GRAPH_QUEUES];			/* of survivors */
+};
+struct graph_tally {
+	uint64_t ok, independent;			/* requests of survivors */
+	uint64_t failed, fatal, waiting;		/* queues of survivors that failed, in the dead one's hands; that wait */
+	uint64_t bytes, unknown;			/* of survivors' memory: what it must be is known; is not */
+	uint64_t done, undone, partly;			/* requests that were interrupted, as memory shows */
+};
+/* A failpoint was come by, in member `id`. */
+void graph_death_witness(struct graph_death *d, const struct graph *g, const struct graph_board *board, uint32_t id,
+			 const char *name, const struct shca_qp *qp);
+/* The victim is about to die, and lives still. */
+void graph_death_before(struct graph_death *d);
+/* Survivors, when all of them have posted all: until nothing can go on any more, and nothing is left to be cleaned up. quiet:
+ * without a call of the library. Then tells the others what its queues have come to. */
+void graph_death_settle(const struct graph_member *m, struct graph_death *d, bool quiet, double seconds);
+/* Then: that is what it must be, and so is this member's memory. */
+void graph_death_check(const struct graph_member *m, const struct graph_death *d, struct graph_tally *t);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define ALIGN 256u
+#define MARGIN 0x5a
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 char *graph_memory(const struct graph_member *m, uint32_t off)
@@ -23,20 +24,40 @@ static struct ibv_mr *reg(struct graph_member *m, void *p, size_t bytes)
 	return mr;
 }
 
+static size_t bytes_of(int half)
+{
+	return half ? GRAPH_ALL - GRAPH_HALF : GRAPH_HALF;
+}
+
+/* Nobody has been asked to write there. */
+static void check_margins(const struct graph_member *m)
+{
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < ALIGN; k++)
+			if (m->memory[i][-1 - (long)k] != MARGIN || m->memory[i][bytes_of(i) + k] != MARGIN)
+				FAIL("seed %lu: member %u: %s memory was written to outside of its region: %zu bytes beside it", (unsigned long)m->g->seed,
+				     m->id, i ? "private" : "arena", k + 1);
+}
+
 static void make_memory(struct graph_member *m)
 {
 	struct graph_image *image = malloc(sizeof(*image));
 
-	m->arena = shca_buf_alloc(m->r->ctx, GRAPH_HALF + ALIGN);
-	m->memory[1] = aligned_alloc(4096, 8192);
-	CHECK(image && m->arena && m->memory[1]);
-	m->memory[0] = (char *)(((uintptr_t)m->arena + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+	m->arena = shca_buf_alloc(m->r->ctx, GRAPH_HALF + 3 * ALIGN);
+	m->own = aligned_alloc(ALIGN, GRAPH_ALL - GRAPH_HALF + 2 * ALIGN);
+	CHECK(image && m->arena && m->own);
+	m->memory[0] = (char *)(((uintptr_t)m->arena + 2 * ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+	m->memory[1] = (char *)m->own + ALIGN;
+	for (int i = 0; i < 2; i++) {
+		memset(m->memory[i] - ALIGN, MARGIN, ALIGN);
+		memset(m->memory[i] + bytes_of(i), MARGIN, ALIGN);
+	}
 	graph_begin(m->g, image);
 	memcpy(m->memory[0], image->mem[m->id], GRAPH_HALF);
 	memcpy(m->memory[1], image->mem[m->id] + GRAPH_HALF, GRAPH_ALL - GRAPH_HALF);
 	free(image);
 	for (int i = 0; i < 2; i++) {
-		m->mr[i] = reg(m, m->memory[i], i ? GRAPH_ALL - GRAPH_HALF : GRAPH_HALF);
+		m->mr[i] = reg(m, m->memory[i], bytes_of(i));
 		m->board->m[m->id].addr[i] = (uintptr_t)m->memory[i];
 		m->board->m[m->id].rkey[i] = m->mr[i]->rkey;
 	}
@@ -290,8 +311,7 @@ void graph_await_all(const struct graph_member *m, double seconds)
 	}
 }
 
-/* Who, in the order in which the graph was made, changed this byte last: for who looks for a defect. */
-static void blame(const struct graph_member *m, uint32_t off)
+void graph_blame(const struct graph_member *m, uint32_t off)
 {
 	const struct graph *g = m->g;
 
@@ -333,7 +353,7 @@ void graph_compare(const struct graph_member *m, const struct graph_image *image
 	for (uint32_t off = 0; off < GRAPH_MEM; off++) {
 		if (*graph_memory(m, off) == image->mem[m->id][off])
 			continue;
-		blame(m, off);
+		graph_blame(m, off);
 		FAIL("seed %lu: member %u: byte %u is %#x, not %#x", (unsigned long)m->g->seed, m->id, off,
 		     (unsigned char)*graph_memory(m, off), (unsigned char)image->mem[m->id][off]);
 	}
@@ -341,6 +361,7 @@ void graph_compare(const struct graph_member *m, const struct graph_image *image
 
 void graph_member_unmake(struct graph_member *m)
 {
+	check_margins(m);
 	for (uint32_t i = 0; i < GRAPH_QUEUES; i++)
 		if (m->qp[i])
 			CHECK(!shca_destroy_qp(m->qp[i]));
@@ -349,7 +370,7 @@ void graph_member_unmake(struct graph_member *m)
 			CHECK(!shca_destroy_cq(m->cq[i]));
 	CHECK(!shca_dereg_mr(m->mr[0]) && !shca_dereg_mr(m->mr[1]) && !shca_dereg_mr(m->stamp_mr));
 	CHECK(!shca_buf_free(m->r->ctx, m->arena));
-	free(m->memory[1]);
+	free(m->own);
 	if (!m->id)
 		CHECK(!shca_buf_free(m->r->ctx, (void *)m->stamps));
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random graphs of requests whose outcome is determined (graph.h) among real processes, one after the other, in three ways:
+ * Random graphs of requests whose outcome is determined (graph.h) among real processes, one after the other, in four ways:
  *
  *  PLAIN    all post at once
  *  STOPPED  all members but one post, and stop (SIGSTOP); the last one posts, and finds everything done while they are stopped
  *  PAUSED   members are stopped anywhere, for a while
+ *  KILLED   one member is killed: before it posts, while, or after that; at any time, or at a failpoint of the engine that somebody
+ *           has come by before. What must hold then is said in graph_death.c
  *
  *     graphs [-n MEMBERS] [-s SEED] [-t SECONDS] [-r REQUESTS] [-w WAY]
  */
@@ -22,9 +24,11 @@
 
 #include "graph.h"
 
-enum way { PLAIN, STOPPED, PAUSED, WAYS };
-static const char *const ways[WAYS] = {"plain", "stopped", "paused"};
-enum stage { IDLE, MAKE_FIRST, MAKE, CONNECT, POST, COMPARE, UNMAKE, UNMAKE_FIRST, LEAVE, STAGES };
+#define POINTS 128u
+
+enum way { PLAIN, STOPPED, PAUSED, KILLED, WAYS };
+static const char *const ways[WAYS] = {"plain", "stopped", "paused", "killed"};
+enum stage { IDLE, MAKE_FIRST, MAKE, CONNECT, POST, SETTLE, COMPARE, UNMAKE, UNMAKE_FIRST, LEAVE, STAGES };
 
 static struct board {
 	char fabric[64];
@@ -36,9 +40,54 @@ static struct board {
 	_Atomic uint32_t done[GRAPH_MEMBERS];	/* the turn that each has done */
 	_Atomic uint32_t go;			/* STOPPED: all others are; the last one takes it back if they are inside the engine */
 	struct graph_board g;
+	/* KILLED */
+	struct graph_death death;
+	uint32_t slot_of[GRAPH_MEMBERS];
+	struct graph_tally tally[GRAPH_MEMBERS];
+	_Atomic uint32_t armed;			/* the victim dies at a failpoint: */
+	enum stage dies_in;			/* but for failpoints, which it may come by in the one before */
+	const char *at;				/* this one; NULL: any */
+	_Atomic uint32_t passes;		/* when it has come by so often */
+	uint32_t nap_us;			/* after a while, that others may come there as well */
+	const char *_Atomic points[POINTS];	/* that were come by: all these processes have the same text */
 } *bd;
 static uint64_t rng;
 static pid_t pid_of[GRAPH_MEMBERS];
+static struct graph_member *_Atomic self;	/* while it takes part in a graph that somebody dies in */
+
+static void nap(uint32_t us)
+{
+	struct timespec t = {us / 1000000, (long)(us % 1000000) * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+/* Half of the graphs of each way. */
+static bool has_stamps(uint64_t seed)
+{
+	return seed / WAYS & 1;
+}
+
+static void note_point(const char *name)
+{
+	for (uint32_t i = 0; i < POINTS; i++) {
+		const char *seen = atomic_load_explicit(&bd->points[i], memory_order_relaxed);
+		if (seen == name || (!seen && atomic_compare_exchange_strong(&bd->points[i], &seen, name)))
+			return;
+	}
+}
+
+static void maybe_die(const struct graph_member *m, const char *name)
+{
+	if (!atomic_load(&bd->armed) || m->id != bd->death.victim || (bd->at && bd->at != name))
+		return;
+	if (atomic_fetch_sub(&bd->passes, 1) != 1)
+		return;
+	if (bd->nap_us)
+		nap(bd->nap_us);
+	graph_death_before(&bd->death);
+	kill(getpid(), SIGKILL);
+}
 
 /* The engine is built with failpoints: here they give the CPU away now and then, so that what comes between meets windows of nanoseconds. */
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
@@ -47,6 +96,12 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 
 	if (!mine)
 		mine = (uint64_t)getpid() << 20 | (thr ? thr->slot + 1 : 777777);
+	const struct graph_member *m = atomic_load(&self);
+	if (m) {
+		graph_death_witness(&bd->death, m->g, &bd->g, m->id, name, qp);
+		note_point(name);
+		maybe_die(m, name);
+	}
 	if (rig_below(&mine, 40) == 0)
 		sched_yield();
 	else if (rig_below(&mine, 5000) == 0)
@@ -92,16 +147,24 @@ static void do_stage(struct graph_member *m, struct graph **g, enum stage stage)
 	bool first = m->id == 0;
 
 	if (stage == MAKE_FIRST)
-		*g = graph_make(bd->seed, bd->members, bd->seed & 1);
+		*g = graph_make(bd->seed, bd->members, has_stamps(bd->seed));
 	if (stage == (first ? MAKE_FIRST : MAKE)) {
 		*m = (struct graph_member){.r = m->r, .g = *g, .board = &bd->g, .id = m->id};
 		graph_member_make(m);
 	}
+	if (stage == CONNECT && bd->way == KILLED)
+		atomic_store(&self, m);
 	if (stage == CONNECT)
 		CHECK(graph_member_connect(m));
 	if (stage == POST)
 		post(m);
-	if (stage == COMPARE) {
+	if (stage == SETTLE && bd->way == KILLED)
+		/* half of them without a call of the library */
+		graph_death_settle(m, &bd->death, bd->seed / WAYS & 2, 40);
+	if (stage == COMPARE && bd->way == KILLED) {
+		atomic_store(&self, NULL);
+		graph_death_check(m, &bd->death, &bd->tally[m->id]);
+	} else if (stage == COMPARE) {
 		graph_await_all(m, 40);
 		graph_compare(m, &m->g->image);
 	}
@@ -122,6 +185,7 @@ static void member(uint32_t id, uint32_t turn)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(3600);
 	rig_join(&r, bd->fabric);
+	bd->slot_of[id] = r.m->slot;
 	for (;;) {
 		atomic_store(&bd->done[id], turn);
 		while (atomic_load(&bd->turn) == turn)
@@ -163,7 +227,9 @@ static void look_for_ends(void)
 	int status;
 	pid_t pid = waitpid(-1, &status, WNOHANG);
 
-	if (pid > 0) {
+	if (pid > 0 && bd->way == KILLED && pid == pid_of[bd->death.victim] && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		pid_of[bd->death.victim] = 0;
+	} else if (pid > 0) {
 		fprintf(stderr, "FAIL: graphs, seed %lu, %s: process %d ended with status %#x\n", (unsigned long)bd->seed, ways[bd->way],
 			(int)pid, status);
 		quit(1);
@@ -173,17 +239,10 @@ static void look_for_ends(void)
 static void await_done(uint32_t turn)
 {
 	for (uint32_t i = 0; i < bd->members; i++)
-		while (atomic_load(&bd->done[i]) != turn) {
+		while (pid_of[i] && atomic_load(&bd->done[i]) != turn) {
 			look_for_ends();
 			sched_yield();
 		}
-}
-
-static void nap(uint32_t us)
-{
-	struct timespec t = {0, (long)us * 1000};
-
-	nanosleep(&t, NULL);
 }
 
 static void to_others(int signal)
@@ -203,6 +262,58 @@ static void await_stopped(void)
 			sched_yield();
 		}
 	}
+}
+
+/* KILLED: who dies, where. Member 0, who holds the counters, survives. */
+static void arm(void)
+{
+	uint32_t n = 0;
+
+	memset(&bd->death, 0, sizeof(bd->death));
+	bd->death.victim = 1 + rig_below(&rng, bd->members - 1);
+	while (n < POINTS && atomic_load(&bd->points[n]))
+		n++;
+	/* of a kind of point, or of all, that a member comes by some thousand times */
+	bd->at = n && rig_below(&rng, 2) ? atomic_load(&bd->points[rig_below(&rng, n)]) : NULL;
+	atomic_store(&bd->passes, 1 + rig_below(&rng, bd->at ? 1u << rig_below(&rng, 8) : 1u << (6 + rig_below(&rng, 7))));
+	bd->nap_us = rig_below(&rng, 2) ? rig_below(&rng, 3000) : 0;
+	bd->dies_in = rig_below(&rng, 8) ? POST : CONNECT;
+	atomic_store(&bd->armed, rig_below(&rng, 4) != 0);
+}
+
+static void kill_victim(void)
+{
+	uint32_t victim = bd->death.victim;
+	uint64_t posted = 0;
+
+	if (!atomic_load(&bd->armed)) {
+		nap(rig_below(&rng, 1u << rig_below(&rng, 13)));
+		if (rig_below(&rng, 3) == 0) {
+			CHECK(!kill(pid_of[victim], SIGSTOP));
+			nap(rig_below(&rng, 5000));
+		}
+	}
+	/* it may not come by where it was to die: a while after all have posted */
+	while (pid_of[victim] && atomic_load(&bd->armed)) {
+		bool all = true;
+		for (uint32_t i = 0; i < bd->members; i++)
+			all &= atomic_load(&bd->done[i]) == atomic_load(&bd->turn);
+		posted = all && !posted ? monotonic_ns() : posted;
+		if (posted && monotonic_ns() - posted > 5000000)
+			break;
+		look_for_ends();
+		sched_yield();
+	}
+	if (pid_of[victim]) {
+		graph_death_before(&bd->death);
+		atomic_store(&bd->armed, 0);
+		CHECK(!kill(pid_of[victim], SIGKILL));
+	}
+	while (pid_of[victim]) {
+		look_for_ends();
+		sched_yield();
+	}
+	bd->death.slot = bd->slot_of[victim];
 }
 
 /* While they post. */
@@ -241,11 +352,41 @@ static void run_graph(uint64_t seed, uint32_t round, int only)
 	atomic_store(&bd->go, 0);
 	for (uint32_t stage = MAKE_FIRST; stage <= UNMAKE_FIRST; stage++) {
 		uint32_t turn = round * STAGES + stage;
+		if (stage == CONNECT && bd->way == KILLED)
+			arm();
 		atomic_store(&bd->turn, turn);
 		if (stage == POST)
 			disturb();
+		if (bd->way == KILLED && stage == bd->dies_in)
+			kill_victim();
 		await_done(turn);
 	}
+	if (bd->way == KILLED)
+		start(bd->death.victim);
+}
+
+static void say_deaths(void)
+{
+	struct graph_tally all = {0};
+
+	for (uint32_t i = 0; i < bd->members; i++) {
+		const struct graph_tally *t = &bd->tally[i];
+		all.ok += t->ok;
+		all.independent += t->independent;
+		all.failed += t->failed;
+		all.fatal += t->fatal;
+		all.waiting += t->waiting;
+		all.bytes += t->bytes;
+		all.unknown += t->unknown;
+		all.done += t->done;
+		all.undone += t->undone;
+		all.partly += t->partly;
+	}
+	printf("deaths: survivors have run %lu requests, %lu independent of the dead; %lu queues have failed, %lu in its hands, "
+	       "%lu wait; %.1f %% of memory compared; of interrupted requests that show %lu were done, %lu not, %lu in part\n", (unsigned long)all.ok,
+	       (unsigned long)all.independent, (unsigned long)all.failed, (unsigned long)all.fatal, (unsigned long)all.waiting,
+	       100.0 * (double)(all.bytes - all.unknown) / (double)(all.bytes ? all.bytes : 1), (unsigned long)all.done,
+	       (unsigned long)all.undone, (unsigned long)all.partly);
 }
 
 static void leave(uint32_t round)
@@ -283,7 +424,7 @@ int main(int argc, char **argv)
 	}
 	if (n < 2 || n > GRAPH_MEMBERS || only == WAYS) {
 		fprintf(stderr, "usage: %s [-n members, 2 to %u] [-s seed] [-t seconds, or -r requests in all] "
-			"[-w plain|stopped|paused]\n", argv[0], GRAPH_MEMBERS);
+			"[-w plain|stopped|paused|killed]\n", argv[0], GRAPH_MEMBERS);
 		return 2;
 	}
 	alarm(wanted ? 3600 : (unsigned)seconds * 20 + 200);
@@ -298,14 +439,17 @@ int main(int argc, char **argv)
 	uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
 	do {
 		run_graph(seed, round++, only);
-		struct graph *g = graph_make(seed++, n, bd->seed & 1);
+		struct graph *g = graph_make(seed++, n, has_stamps(bd->seed));
 		requests += g->steps;
 		graphs[bd->way]++;
 		graph_free(g);
 		await_done(atomic_load(&bd->turn));
 	} while (wanted ? requests < wanted : monotonic_ns() < until);
 	leave(round);
-	printf("%u processes: %lu requests in graphs: %lu plain, %lu stopped, %lu paused; last seed %lu\n", n, (unsigned long)requests,
-	       (unsigned long)graphs[PLAIN], (unsigned long)graphs[STOPPED], (unsigned long)graphs[PAUSED], (unsigned long)seed - 1);
+	printf("%u processes: %lu requests in graphs: %lu plain, %lu stopped, %lu paused, %lu killed; last seed %lu\n", n,
+	       (unsigned long)requests, (unsigned long)graphs[PLAIN], (unsigned long)graphs[STOPPED], (unsigned long)graphs[PAUSED],
+	       (unsigned long)graphs[KILLED], (unsigned long)seed - 1);
+	if (graphs[KILLED])
+		say_deaths();
 	return 0;
 }

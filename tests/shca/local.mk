@@ -230,7 +230,7 @@ EXTRA_DIST += tests/shca/rooms.sh
 # Graphs of requests whose outcome is determined, among processes that are stopped and killed.
 check_PROGRAMS += tests/shca/graphs
 TESTS += tests/shca/graphs
-tests_shca_graphs_SOURCES = tests/shca/graphs.c $(graph_sources) $(shca_rig)
+tests_shca_graphs_SOURCES = tests/shca/graphs.c tests/shca/graph_death.c $(graph_sources) $(shca_rig)
 tests_shca_graphs_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_graphs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_graphs_LDFLAGS = $(NOWRAP)

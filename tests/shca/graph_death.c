@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random graphs of requests, a member of which dies: what must be true of the survivors.
+ *
+ * What is known. Of a survivor's queue its completions tell which requests have ended with success: a number of the first
+ * ones. Of the dead one's, whoever executes one tells at failpoints how far it is; so of each queue at most one request may have
+ * been interrupted.
+ *
+ * Ends. Nothing can go on any more (graph_death_settle): each queue of a survivor is unlocked, and
+ *   - all of its requests have ended, or
+ *   - it has failed: all have completed, and its receives; or
+ *   - its next request rightly waits: it is not enabled, its completions are not there, there is no receive for it.
+ * If its peer has died it is marked so, its receives are completed, IBV_EVENT_QP_FATAL is raised, and its next request does not ask
+ * the dead for anything. (A peer that was dead before they were connected shows when something is sent.) The dead one's slot is
+ * free, it owns no memory, and holds no lock.
+ *
+ * Who may fail. A queue to the dead: its first request that failed has IBV_WC_RETRY_EXC_ERR. And a queue that a thread of the dead
+ * executed: IBV_WC_FATAL_ERR (nobody may guess whether its request happened); then its peer's, with IBV_WC_RETRY_EXC_ERR,
+ * if that asks it for something. No others: a request whose predecessors have all ended has run.
+ *
+ * What has run. Completions in error count for WAITs as any others do (docs/verbs_exp.md): what waits for a queue that has failed
+ * goes on too early. A request is *in order* if all that it must come behind had ended before the death was known. Then:
+ *   - One that is in order, whose operands nobody out of order may have changed, has done exactly what the graph says, and
+ *     once, whoever executed it.
+ *   - One that was interrupted has changed nothing but its target: an atomic, of any size, all of that or nothing; another each byte
+ *     of it or not. (An RDMA WRITE with immediate that waits for a receive for ever is such a one.)
+ *   - One that commutes with all others that have touched its target has been done exactly once, in order or not.
+ *   - What may be overwritten by requests out of order is not known. Everything else is what it was.
+ *   - Counters (graph.stamps) have counted each request exactly once.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "graph.h"
+
+#define WRONG(g, text, ...) FAIL("seed %lu: " text, (unsigned long)(g)->seed, __VA_ARGS__)
+
+/* ---- witnesses ------------------------------------------------------------------------------------------------------ */
+
+static void raise_to(_Atomic uint32_t *word, uint32_t value)
+{
+	uint32_t old = atomic_load(word);
+
+	while (old < value && !atomic_compare_exchange_weak(word, &old, value))
+		;
+}
+
+/* Of the queues of this graph; GRAPH_QUEUES: another. */
+static uint32_t queue_of(const struct graph *g, const struct graph_board *board, uint32_t qpn)
+{
+	uint32_t i = 0;
+
+	while (i < g->queues && board->qpn[i] != qpn)
+		i++;
+	return i < g->queues ? i : GRAPH_QUEUES;
+}
+
+void graph_death_witness(struct graph_death *d, const struct graph *g, const struct graph_board *board, uint32_t id,
+			 const char *name, const struct shca_qp *qp)
+{
+	static _Atomic uint32_t threads;
+	static __thread uint32_t mine;
+	uint32_t i = qp ? queue_of(g, board, qp->qpn) : GRAPH_QUEUES, head;
+
+	if (i == GRAPH_QUEUES)
+		return;
+	if (!mine)
+		mine = atomic_fetch_add(&threads, 1) % GRAPH_THREADS + 1;
+	head = (uint32_t)atomic_load(&qp->head);
+	/* flushed requests move the head, too: but only behind this mark */
+	if (!atomic_load(&qp->fail))
+		raise_to(&d->ended[i], head);
+	if (!strcmp(name, "exec")) {
+		raise_to(&d->begun[i], head + 1);
+		atomic_store(&d->runs[id][mine - 1], i + 1);
+	} else if (!strcmp(name, "advanced") || !strcmp(name, "release")) {
+		atomic_store(&d->runs[id][mine - 1], 0);
+	}
+}
+
+void graph_death_before(struct graph_death *d)
+{
+	for (uint32_t i = 0; i < GRAPH_QUEUES; i++)
+		d->before[i] = atomic_load(&d->ended[i]);
+}
+
+/* ---- until nothing can go on ------------------------------------------------------------------------------------------- */
+
+static bool survives(const struct graph *g, const struct graph_death *d, uint32_t queue)
+{
+	return g->q[queue].member != d->victim;
+}
+
+static bool peer_survives(const struct graph *g, const struct graph_death *d, uint32_t queue)
+{
+	return survives(g, d, g->q[queue].peer);
+}
+
+static struct shca_qp *shared_of(const struct graph_member *m, uint32_t queue)
+{
+	struct shca_qp *sh = shca_number_get(m->r->m, m->board->qpn[queue], SHCA_KIND_QP);
+
+	CHECK(sh);
+	return sh;
+}
+
+static uint64_t receives_completed(const struct graph_member *m, const struct shca_qp *sh)
+{
+	return shca_cq_count(shca_thread_get(m->r->m), shca_at(m->r->m->base, sh->rcq));
+}
+
+/* Whether a queue whose next request asks a survivor for something, or nobody, rightly waits. */
+static bool waits(const struct graph_member *m, uint32_t queue, const struct shca_qp *sh, uint64_t head)
+{
+	const struct graph_queue *q = &m->g->q[queue], *p = &m->g->q[q->peer];
+	const struct shca_wqe *wqe = shca_wqe_at(m->r->m->base, sh, head);
+	enum graph_op op = q->req[head].op;
+
+	if (op == GRAPH_WAIT)
+		return shca_cq_count(shca_thread_get(m->r->m), shca_at(m->r->m->base, wqe->raddr)) < wqe->arg[0];
+	if (op != GRAPH_SEND && op != GRAPH_WRITE_IMM)
+		return false;
+	const struct shca_qp *to = shared_of(m, q->peer);
+	const struct shca_rq *rq = shca_at(m->r->m->base, to->rq);
+	/* positions begin at the ring's size */
+	uint64_t may = p->posted_recv, begin = 1ull << rq->log2, enabled = atomic_load(&rq->enabled);
+	if (rq->managed && enabled < begin + may)
+		may = enabled > begin ? enabled - begin : 0;
+	return !atomic_load(&to->fail) && receives_completed(m, to) == may;
+}
+
+/* NULL: the queue has come to its end; or what is missing. Whatever changes is added to *state. */
+static const char *unsettled(const struct graph_member *m, const struct graph_death *d, uint32_t queue, uint64_t *state)
+{
+	const struct graph_queue *q = &m->g->q[queue];
+	const struct shca_qp *sh = shared_of(m, queue);
+	uint64_t lock = atomic_load(&sh->lock), head = atomic_load(&sh->head), received = receives_completed(m, sh);
+	bool failed = atomic_load(&sh->fail), dead = !peer_survives(m->g, d, queue);
+
+	*state += (lock * 3 + head * 5 + received * 7 + failed) * (2 * queue + 1);
+	if (lock & 7)
+		return "it is locked";
+	/* not connected: its peer was not there any more when it was to be connected; it learns that when it sends */
+	bool connected = sh->peer_proc, told = atomic_load(&sh->peer_dead) && atomic_load(&sh->events) & 1u << IBV_EVENT_QP_FATAL;
+	if (dead && connected && !told && !failed)
+		return "it was not told that its peer has died";
+	if ((failed || (dead && connected)) && received < q->posted_recv)
+		return "receives are not flushed";
+	if (failed && head < q->n)
+		return "requests are not flushed";
+	if (head == q->n || (q->managed_send && head >= atomic_load(&sh->enabled)))
+		return NULL;
+	enum graph_op op = q->req[head].op;
+	if (dead && op != GRAPH_WAIT && op != GRAPH_SEND_EN && op != GRAPH_RECV_EN && op != GRAPH_NOP)
+		return "its next request is for the dead";
+	return waits(m, queue, sh, head) ? NULL : "its next request could run";
+}
+
+static const char *unreaped(const struct graph_member *m, const struct graph_death *d)
+{
+	const struct shca_member *f = m->r->m;
+
+	if ((atomic_load(&f->procs[d->slot].state) & 255) != SHCA_PROC_FREE)
+		return "its slot is not free";
+	if (rig_chunks(f, d->slot))
+		return "it owns memory";
+	for (uint32_t i = 0; i < SHCA_ATOMIC_LOCKS; i++) {
+		uint32_t holder = atomic_load(&f->hdr->atomic_locks[i]);
+		if (holder && !atomic_load(&f->threads[holder - 1].owner))
+			return "an atomic's lock is held by nobody";
+	}
+	return NULL;
+}
+
+/* true: all is as it was when `state` was told last, and nothing is missing. */
+static bool settled(const struct graph_member *m, const struct graph_death *d, uint64_t *state, bool say)
+{
+	const struct graph *g = m->g;
+	const char *what = unreaped(m, d);
+	uint64_t now = 1;
+	bool all = !what;
+
+	if (what && say)
+		fprintf(stderr, "seed %lu: the dead member %u: %s\n", (unsigned long)g->seed, d->victim, what);
+	for (uint32_t i = 0; i < g->queues; i++) {
+		what = survives(g, d, i) ? unsettled(m, d, i, &now) : NULL;
+		all = all && !what;
+		if (!what || !say)
+			continue;
+		const struct shca_qp *sh = shared_of(m, i);
+		uint64_t head = atomic_load(&sh->head);
+		fprintf(stderr, "seed %lu: queue %u (%#x) of member %u, its peer %u of member %u: %s; %lu of %u requests have ended, "
+			"the next one: kind %d; enabled %lu, fail %d, peer_dead %u, gate %#x, lock %#lx, receives %lu of %u\n",
+			(unsigned long)g->seed, i, sh->qpn, g->q[i].member, g->q[i].peer, g->q[g->q[i].peer].member, what,
+			(unsigned long)head, g->q[i].n, head < g->q[i].n ? (int)g->q[i].req[head].op : -1,
+			(unsigned long)atomic_load(&sh->enabled), atomic_load(&sh->fail), atomic_load(&sh->peer_dead),
+			atomic_load(&sh->gate), (unsigned long)atomic_load(&sh->lock),
+			(unsigned long)receives_completed(m, sh), g->q[i].posted_recv);
+	}
+	bool same = now == *state;
+	*state = now;
+	return all && same;
+}
+
+/* What the completions of a queue have said so far. */
+struct reading {
+	uint32_t next, received;	/* request; receives that got a message */
+	bool taken[GRAPH_OPS];
+};
+
+static void read_requests(const struct graph_member *m, struct graph_death *d, uint32_t i, struct reading *x)
+{
+	const struct graph_queue *q = &m->g->q[i];
+	struct ibv_wc wc;
+
+	for (int n; (n = shca_poll_cq(m->cq[2 * i], 1, &wc)); x->next = (uint32_t)wc.wr_id + 1) {
+		CHECK(n > 0);
+		bool failed = d->queue[i].status != IBV_WC_SUCCESS;
+		/* unsignaled ones have none, unless they fail */
+		while (!failed && x->next < wc.wr_id && x->next < q->n && !q->req[x->next].signaled)
+			x->next++;
+		if (wc.wr_id != x->next || wc.wr_id >= q->n || (failed && wc.status != IBV_WC_WR_FLUSH_ERR) ||
+		    (wc.status == IBV_WC_SUCCESS && !q->req[x->next].signaled))
+			WRONG(m->g, "queue %u: request %lu completes with %s, where %u of %u was to come, after %s", i,
+			      (unsigned long)wc.wr_id, ibv_wc_status_str(wc.status), x->next, q->n,
+			     ibv_wc_status_str((enum ibv_wc_status)d->queue[i].status));
+		if (failed || wc.status == IBV_WC_SUCCESS)
+			continue;
+		d->queue[i].ok = x->next;
+		d->queue[i].status = (int)wc.status;
+	}
+}
+
+static void read_receives(const struct graph_member *m, uint32_t i, struct reading *x)
+{
+	uint32_t posted = m->g->q[i].posted_recv;
+	struct ibv_wc wc;
+
+	for (int n; (n = shca_poll_cq(m->cq[2 * i + 1], 1, &wc));) {
+		CHECK(n > 0);
+		bool again = wc.wr_id < posted && x->taken[wc.wr_id];
+		if (wc.wr_id >= posted || again || (wc.status != IBV_WC_SUCCESS && wc.status != IBV_WC_WR_FLUSH_ERR))
+			WRONG(m->g, "queue %u: receive %lu of %u completes%s with %s", i,
+			     (unsigned long)wc.wr_id, posted, again ? " again" : "", ibv_wc_status_str(wc.status));
+		x->taken[wc.wr_id] = true;
+		x->received += wc.status == IBV_WC_SUCCESS;
+	}
+}
+
+static void read_all(const struct graph_member *m, struct graph_death *d, struct reading *x)
+{
+	for (uint32_t i = 0; i < m->g->queues; i++)
+		if (m->qp[i]) {
+			read_requests(m, d, i, &x[i]);
+			read_receives(m, i, &x[i]);
+		}
+}
+
+static void tell(const struct graph_member *m, struct graph_death *d, uint32_t i, const struct reading *x)
+{
+	const struct graph_queue *q = &m->g->q[i];
+	uint32_t missing = 0, head = (uint32_t)atomic_load(&shared_of(m, i)->head);
+	bool failed = d->queue[i].status != IBV_WC_SUCCESS;
+
+	if (!failed)
+		d->queue[i].ok = head;
+	for (uint32_t k = x->next; k < head; k++)
+		missing += failed || q->req[k].signaled;
+	if (missing || x->next > head)
+		WRONG(m->g, "queue %u: %u requests have ended, but of %u there are completions, %u are missing", i,
+		     head, x->next, missing);
+	d->queue[i].received = x->received;
+}
+
+void graph_death_settle(const struct graph_member *m, struct graph_death *d, bool quiet, double seconds)
+{
+	uint64_t end = monotonic_ns() + (uint64_t)(seconds * 1e9), state = 0;
+	struct reading *x = calloc(GRAPH_QUEUES, sizeof(*x));
+
+	CHECK(x);
+	for (uint32_t i = 0; i < m->g->queues; i++)
+		if (m->qp[i])
+			d->queue[i].status = IBV_WC_SUCCESS;
+	while (!settled(m, d, &state, false)) {
+		if (monotonic_ns() > end) {
+			settled(m, d, &state, true);
+			WRONG(m->g, "member %u: what the death of member %u has left does not come to an end", m->id, d->victim);
+		}
+		/* what is left over is found by who polls; but nobody need poll */
+		if (!quiet)
+			read_all(m, d, x);
+		rig_nap();
+	}
+	read_all(m, d, x);
+	for (uint32_t i = 0; i < m->g->queues; i++)
+		if (m->qp[i])
+			tell(m, d, i, &x[i]);
+	free(x);
+}
+
+/* ---- what has run ------------------------------------------------------------------------------------------------------- */
+
+/* How a request touches memory that is compared. */
+enum touch { READS = 1, WRITES = 2, ADDS = 4, SETS = 8 };
+struct part {
+	enum touch how;
+	uint32_t member;
+	struct graph_seg seg;
+};
+
+static bool is_atomic(const struct graph_req *r)
+{
+	return r->op >= GRAPH_FAA && r->op <= GRAPH_MCAS;
+}
+
+/* graph_make.c: what it got to know goes to where nothing is compared. */
+static bool commutes(const struct graph_req *r)
+{
+	return is_atomic(r) && r->seg[0].off >= GRAPH_MEM;
+}
+
+static uint32_t parts_of(const struct graph *g, uint32_t queue, uint32_t req, struct part *p)
+{
+	const struct graph_queue *q = &g->q[queue];
+	const struct graph_req *r = &q->req[req];
+	uint32_t mine = q->member, theirs = g->q[q->peer].member, n = 0;
+
+	if (r->op < GRAPH_SEND || r->op > GRAPH_MCAS)
+		return 0;
+	if (commutes(r)) {
+		p[n++] = (struct part){r->op == GRAPH_MCAS ? SETS : ADDS, theirs, r->remote};
+		return n;
+	}
+	/* an atomic reads what it changes, too: a comparison tells what it comes to */
+	if (is_atomic(r))
+		p[n++] = (struct part){READS, theirs, r->remote};
+	p[n++] = (struct part){r->op == GRAPH_READ ? READS : WRITES, theirs, r->remote};
+	for (uint32_t i = 0; i < r->nseg && !r->inl; i++)
+		p[n++] = (struct part){r->op == GRAPH_READ || (is_atomic(r) && !i) ? WRITES : READS, mine, r->seg[i]};
+	return n;
+}
+#define MOST_PARTS (GRAPH_SEGS + 3)
+
+enum fate { NOT_RUN, INTERRUPTED, RAN };
+struct paper {
+	const struct graph *g;
+	const struct graph_death *d;
+	struct graph_image image, other;	/* other: with what was interrupted */
+	uint8_t touched[GRAPH_MEMBERS][GRAPH_MEM];	/* enum touch */
+	uint8_t unknown[GRAPH_MEMBERS][GRAPH_MEM];
+	uint8_t open[GRAPH_MEMBERS][GRAPH_MEM];	/* by a request that was interrupted */
+	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; of which others know */
+};
+
+static enum fate fate_of(const struct paper *x, uint32_t queue, uint32_t req)
+{
+	if (req < x->ok[queue])
+		return RAN;
+	/* an RDMA WRITE with immediate that waits for a receive has written already */
+	bool stopped = !survives(x->g, x->d, queue) || x->d->queue[queue].status != IBV_WC_SUCCESS ||
+		       x->g->q[queue].req[req].op == GRAPH_WRITE_IMM;
+	return stopped && req == x->ok[queue] && atomic_load(&x->d->begun[queue]) > req ? INTERRUPTED : NOT_RUN;
+}
+
+/* Another queue that it must come behind, and that was not so far; GRAPH_QUEUES: none. Its own has brought it here. */
+static uint32_t out_of_order(const struct paper *x, uint32_t queue, uint32_t req)
+{
+	uint32_t o = 0;
+
+	while (o < x->g->queues && (o == queue || x->g->q[queue].ended[req][o] <= x->known[o]))
+		o++;
+	return o < x->g->queues ? o : GRAPH_QUEUES;
+}
+
+/* Whether any byte of a part is marked so; or marks it. */
+static bool any(const uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
+{
+	for (uint32_t i = p->seg.off; i < p->seg.off + p->seg.len && i < GRAPH_MEM; i++)
+		if (mark[p->member][i] & bits)
+			return true;
+	return false;
+}
+
+static bool mark(uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
+{
+	bool new = false;
+
+	for (uint32_t i = p->seg.off; i < p->seg.off + p->seg.len && i < GRAPH_MEM; i++) {
+		new |= (mark[p->member][i] & bits) != bits;
+		mark[p->member][i] |= bits;
+	}
+	return new;
+}
+
+/* Requests out of order have read and written anything at any time. true: more is unknown than before. */
+static bool spread(struct paper *x, uint32_t queue, uint32_t req)
+{
+	struct part p[MOST_PARTS];
+	uint32_t n = parts_of(x->g, queue, req, p);
+	bool wild = out_of_order(x, queue, req) < GRAPH_QUEUES, more = false;
+
+	for (uint32_t i = 0; i < n; i++)
+		wild |= p[i].how != WRITES && any(x->unknown, &p[i], 1);
+	for (uint32_t i = 0; i < n && wild; i++) {
+		bool alone = p[i].how >= ADDS && !any(x->touched, &p[i], (uint8_t)~p[i].how) && !any(x->unknown, &p[i], 1);
+		if (p[i].how != READS && !alone)
+			more |= mark(x->unknown, &p[i], 1);
+	}
+	return more;
+}
+
+/* One that was interrupted: what it would have made of its target. */
+static void imagine(struct paper *x, uint32_t queue, uint32_t req)
+{
+	struct part p[MOST_PARTS];
+	uint32_t n = parts_of(x->g, queue, req, p);
+	struct graph_image *after = malloc(sizeof(*after));
+
+	CHECK(after);
+	*after = x->image;
+	graph_apply(x->g, after, queue, req);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t b = p[i].seg.off; p[i].how == WRITES && b < p[i].seg.off + p[i].seg.len && b < GRAPH_MEM; b++) {
+			x->other.mem[p[i].member][b] = after->mem[p[i].member][b];
+			x->open[p[i].member][b] = 1;
+		}
+	free(after);
+}
+
+static void make_paper(struct paper *x, const struct graph_member *m, const struct graph_death *d)
+{
+	const struct graph *g = m->g;
+	struct part p[MOST_PARTS];
+
+	x->g = g;
+	x->d = d;
+	for (uint32_t i = 0; i < g->queues; i++) {
+		x->ok[i] = survives(g, d, i) ? d->queue[i].ok : atomic_load(&d->ended[i]);
+		x->known[i] = survives(g, d, i) ? x->ok[i] : d->before[i];
+	}
+	for (uint32_t s = 0; s < g->steps; s++) {
+		uint32_t q = g->order[s].queue, r = g->order[s].req, n = parts_of(g, q, r, p);
+		for (uint32_t i = 0; i < n && fate_of(x, q, r) != NOT_RUN; i++)
+			mark(x->touched, &p[i], p[i].how);
+	}
+	for (bool more = true; more;) {
+		more = false;
+		for (uint32_t s = 0; s < g->steps; s++)
+			if (fate_of(x, g->order[s].queue, g->order[s].req) != NOT_RUN)
+				more |= spread(x, g->order[s].queue, g->order[s].req);
+	}
+	graph_begin(g, &x->image);
+	for (uint32_t s = 0; s < g->steps; s++) {
+		uint32_t q = g->order[s].queue, r = g->order[s].req;
+		enum fate fate = fate_of(x, q, r);
+		bool ordered = out_of_order(x, q, r) == GRAPH_QUEUES;
+		if (fate == RAN && (ordered || commutes(&g->q[q].req[r])))
+			graph_apply(g, &x->image, q, r);
+		else if (fate == INTERRUPTED && ordered && !commutes(&g->q[q].req[r]))
+			imagine(x, q, r);
+	}
+}
+
+/* ---- what must be ------------------------------------------------------------------------------------------------------ */
+
+static bool is_message(const struct graph_req *r)
+{
+	return r->op == GRAPH_SEND || r->op == GRAPH_WRITE_IMM;
+}
+
+/* Why a queue of mine has failed. */
+static void check_failure(const struct graph_member *m, const struct graph_death *d, uint32_t i)
+{
+	const struct graph_queue *q = &m->g->q[i];
+	int status = d->queue[i].status;
+	bool right = false;
+
+	if (status == IBV_WC_SUCCESS)
+		right = !atomic_load(&shared_of(m, i)->fail);
+	else if (status == IBV_WC_RETRY_EXC_ERR)
+		right = !peer_survives(m->g, d, i) || d->queue[q->peer].status != IBV_WC_SUCCESS;
+	else if (status == IBV_WC_FATAL_ERR)
+		for (uint32_t t = 0; t < GRAPH_THREADS; t++)
+			right |= atomic_load(&d->runs[d->victim][t]) == i + 1;
+	if (!right)
+		WRONG(m->g, "queue %u of member %u, to member %u: request %u of %u (kind %d) has failed with %s; member %u has died", i,
+		      m->id, m->g->q[q->peer].member, d->queue[i].ok, q->n,
+		      d->queue[i].ok < q->n ? (int)q->req[d->queue[i].ok].op : -1, ibv_wc_status_str((enum ibv_wc_status)status),
+		      d->victim);
+}
+
+/* Whether all that a request must come behind is of survivors and among them, and of queues that have not failed. */
+static bool independent(const struct paper *x, uint32_t queue, uint32_t req)
+{
+	for (uint32_t o = 0; o < x->g->queues; o++)
+		if (x->g->q[queue].ended[req][o] && (!survives(x->g, x->d, o) || !peer_survives(x->g, x->d, o) ||
+						     x->d->queue[o].status != IBV_WC_SUCCESS))
+			return false;
+	return true;
+}
+
+static void check_queue(const struct graph_member *m, const struct paper *x, uint32_t i, struct graph_tally *t)
+{
+	const struct graph_queue *q = &x->g->q[i], *p = &x->g->q[q->peer];
+	uint32_t ok = x->ok[i], messages = 0;
+
+	check_failure(m, x->d, i);
+	for (uint32_t k = 0; k < q->n; k++) {
+		bool alone = independent(x, i, k);
+		if (alone && k >= ok)
+			WRONG(x->g, "queue %u of member %u: request %u has not run, and depends on survivors only", i,
+			     m->id, k);
+		t->independent += alone;
+	}
+	uint32_t o = 0;
+	while (ok < q->n && o < x->g->queues && (o == i || q->ended[ok][o] <= x->ok[o]))
+		o++;
+	if (ok < q->n && o == x->g->queues && x->d->queue[i].status == IBV_WC_SUCCESS)
+		WRONG(x->g, "queue %u of member %u: request %u has not run, and nothing is before it", i, m->id, ok);
+	for (uint32_t k = 0; k < x->ok[q->peer]; k++)
+		messages += is_message(&p->req[k]);
+	uint32_t most = messages, next = x->ok[q->peer];
+	if (next < p->n && is_message(&p->req[next]) && fate_of(x, q->peer, next) == INTERRUPTED)
+		most++;
+	if (x->d->queue[i].received < messages || x->d->queue[i].received > most)
+		WRONG(x->g, "queue %u of member %u has received %u messages, its peer has sent %u, or %u", i, m->id,
+		     x->d->queue[i].received, messages, most);
+	t->ok += ok;
+	t->failed += x->d->queue[i].status != IBV_WC_SUCCESS;
+	t->fatal += x->d->queue[i].status == IBV_WC_FATAL_ERR;
+	t->waiting += x->d->queue[i].status == IBV_WC_SUCCESS && ok < q->n;
+}
+
+static void check_stamps(const struct graph_member *m, const struct paper *x)
+{
+	for (uint32_t i = 0; i < x->g->queues; i++) {
+		const struct graph_queue *q = &x->g->q[i];
+		uint64_t least = 0, ok = x->ok[i], n = atomic_load(&m->stamps[i]);
+		for (uint32_t k = 0; k < ok; k++)
+			least += q->req[k].op == GRAPH_STAMP;
+		bool perhaps = ok < q->n && q->req[ok].op == GRAPH_STAMP && fate_of(x, i, (uint32_t)ok) == INTERRUPTED;
+		if (n < least || n > least + perhaps)
+			WRONG(x->g, "queue %u: %lu increments of its counter, not %lu%s", i, (unsigned long)n,
+			     (unsigned long)least, perhaps ? ", nor one more" : "");
+	}
+}
+
+static uint8_t byte_of(const struct graph_member *m, uint32_t off)
+{
+	return (uint8_t)*graph_memory(m, off);
+}
+
+/* The target of an atomic that was interrupted is one thing or the other; of another request, each byte is. */
+static void check_interrupted(const struct graph_member *m, const struct paper *x, uint32_t queue, uint32_t req, struct graph_tally *t)
+{
+	const struct graph_req *r = &x->g->q[queue].req[req];
+	struct part p[MOST_PARTS];
+	uint32_t n = parts_of(x->g, queue, req, p), old = 0, new = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (p[i].how != WRITES || p[i].member != m->id || any(x->unknown, &p[i], 1))
+			continue;
+		uint32_t was = 0, is = 0;
+		for (uint32_t b = p[i].seg.off; b < p[i].seg.off + p[i].seg.len && b < GRAPH_MEM; b++) {
+			uint8_t before = (uint8_t)x->image.mem[m->id][b], after = (uint8_t)x->other.mem[m->id][b];
+			was += before != after && byte_of(m, b) == before;
+			is += before != after && byte_of(m, b) == after;
+		}
+		if (was && is && is_atomic(r) && i == 1)
+			WRONG(x->g, "member %u: an atomic of %u bytes (queue %u, request %u) has been done to %u bytes, not to %u", m->id,
+			      r->remote.len, queue, req, is, was);
+		old += was;
+		new += is;
+	}
+	t->done += new && !old;
+	t->undone += old && !new;
+	t->partly += old && new;
+}
+
+/* Of additions, or bits set, that were interrupted: some have been done, and the others not. */
+static void check_commuting(const struct graph_member *m, struct paper *x)
+{
+	struct { uint32_t queue, req; } open[16];
+	struct graph_image *try = malloc(sizeof(*try));
+	struct part p[MOST_PARTS];
+	uint32_t n = 0, set;
+	bool right = false;
+
+	CHECK(try);
+	for (uint32_t i = 0; i < x->g->queues && n < ARRAY_SIZE(open); i++) {
+		uint32_t k = x->ok[i];
+		if (k >= x->g->q[i].n || fate_of(x, i, k) != INTERRUPTED || !commutes(&x->g->q[i].req[k]))
+			continue;
+		parts_of(x->g, i, k, p);
+		if (p[0].member != m->id || any(x->unknown, p, 1))
+			continue;
+		open[n].queue = i;
+		open[n++].req = k;
+	}
+	CHECK(n < ARRAY_SIZE(open));
+	for (set = 0; set < 1u << n && !right; set++) {
+		*try = x->image;
+		for (uint32_t i = 0; i < n; i++)
+			if (set >> i & 1)
+				graph_apply(x->g, try, open[i].queue, open[i].req);
+		right = true;
+		for (uint32_t i = 0; i < n && right; i++) {
+			const struct graph_seg *s = &x->g->q[open[i].queue].req[open[i].req].remote;
+			for (uint32_t b = s->off; b < s->off + s->len && right; b++)
+				right = byte_of(m, b) == (uint8_t)try->mem[m->id][b];
+		}
+	}
+	/* what they have come to is known now; or it is compared with what it cannot be */
+	if (right)
+		x->image = *try;
+	free(try);
+}
+
+static void check_memory(const struct graph_member *m, struct paper *x, struct graph_tally *t)
+{
+	for (uint32_t i = 0; i < x->g->queues; i++)
+		if (x->ok[i] < x->g->q[i].n && fate_of(x, i, x->ok[i]) == INTERRUPTED && !commutes(&x->g->q[i].req[x->ok[i]]))
+			check_interrupted(m, x, i, x->ok[i], t);
+	check_commuting(m, x);
+	t->bytes += GRAPH_MEM;
+	for (uint32_t b = 0; b < GRAPH_MEM; b++) {
+		uint8_t must = (uint8_t)x->image.mem[m->id][b], is = byte_of(m, b);
+		t->unknown += x->unknown[m->id][b];
+		if (x->unknown[m->id][b] || is == must || (x->open[m->id][b] && is == (uint8_t)x->other.mem[m->id][b]))
+			continue;
+		graph_blame(m, b);
+		for (uint32_t i = 0; i < x->g->queues; i++)
+			fprintf(stderr, "queue %u of member %u: %u of %u have ended, %u when all lived, %u had begun\n", i,
+				x->g->q[i].member, x->ok[i], x->g->q[i].n, x->d->before[i], atomic_load(&x->d->begun[i]));
+		WRONG(x->g, "member %u, when member %u has died: byte %u is %#x, not %#x", m->id, x->d->victim, b,
+		     is, must);
+	}
+}
+
+void graph_death_check(const struct graph_member *m, const struct graph_death *d, struct graph_tally *t)
+{
+	struct paper *x = calloc(1, sizeof(*x));
+
+	CHECK(x);
+	make_paper(x, m, d);
+	for (uint32_t i = 0; i < m->g->queues; i++)
+		if (m->qp[i])
+			check_queue(m, x, i, t);
+	check_stamps(m, x);
+	check_memory(m, x, t);
+	free(x);
+}
