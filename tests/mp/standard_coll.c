@@ -129,6 +129,49 @@ static void scatter(void)
 	free(all);
 }
 
+/* What is significant at the root only may be anything elsewhere; so may what MPI_IN_PLACE stands for. */
+static void insignificant(void)
+{
+	static int *volatile address = (int *)16;	/* the compiler is not to know that nothing is there */
+	int v = me + 1, w[MAX], counts[MAX], at[MAX], *nowhere = address, root = me == last;
+	MPI_Datatype none = MPI_DATATYPE_NULL;
+
+	for (int i = 0; i < np; i++) {
+		counts[i] = 1;
+		at[i] = np - 1 - i;
+	}
+	memset(w, 0xff, sizeof(w));
+	w[me] = v;
+	MPI_Gather(root ? MPI_IN_PLACE : &v, root ? -1 : 1, root ? none : MPI_INT, root ? w : nowhere, root ? 1 : -1,
+		   root ? MPI_INT : none, last, WORLD);
+	for (int i = 0; root && i < np; i++)
+		CHECK_EQ(w[i], i + 1);
+	MPI_Gatherv(&v, 1, MPI_INT, root ? w : nowhere, root ? counts : nowhere, root ? at : nowhere, root ? MPI_INT : none, last,
+		    WORLD);
+	for (int i = 0; root && i < np; i++)
+		CHECK_EQ(w[i], np - i);
+	v = -1;
+	MPI_Scatterv(root ? w : nowhere, root ? counts : nowhere, root ? at : nowhere, root ? MPI_INT : none, &v, 1, MPI_INT, last,
+		     WORLD);
+	CHECK_EQ(v, me + 1);
+	v = -1;
+	MPI_Scatter(root ? w : nowhere, root ? 1 : -1, root ? MPI_INT : none, root ? MPI_IN_PLACE : &v, root ? -1 : 1,
+		    root ? none : MPI_INT, last, WORLD);
+	CHECK_EQ(v, root ? -1 : np - me);
+	v = me;
+	MPI_Reduce(&v, root ? w : nowhere, 1, MPI_INT, MPI_SUM, last, WORLD);
+	if (root)
+		CHECK_EQ(w[0], np * (np - 1) / 2);
+	w[me] = me;
+	MPI_Allgather(MPI_IN_PLACE, -1, none, w, 1, MPI_INT, WORLD);
+	for (int i = 0; i < np; i++)
+		CHECK_EQ(w[i], i);
+	/* nothing at all */
+	MPI_Bcast(NULL, 0, MPI_INT, 0, WORLD);
+	MPI_Alltoall(NULL, 0, MPI_INT, NULL, 0, MPI_INT, WORLD);
+	MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, WORLD);
+}
+
 static void all_to_all(void)
 {
 	int mine[3] = { me, 2 * me, 3 * me }, all[3 * MAX], out[MAX], in[MAX], counts[MAX], at[MAX], total = 0;
@@ -646,6 +689,7 @@ static const struct standard_case cases[] = {
 	{ "6.5", "gatherv", 1, gatherv },
 	{ "6.5", "gather_unknown", 1, gather_unknown },
 	{ "6.6", "scatter", 1, scatter },
+	{ "6.5, 6.6", "insignificant", 1, insignificant },
 	{ "6.7, 6.8", "all_to_all", 1, all_to_all },
 	{ "6.8", "transpose", 1, transpose },
 	{ "6.9.2", "dot_products", 1, dot_products },

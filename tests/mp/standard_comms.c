@@ -156,6 +156,31 @@ static void without_master(void)
 	MPI_Group_free(&world);
 }
 
+/* One call makes a communicator for each of several groups that are disjoint; who names an empty one, or is in none, gets none. */
+static void several_at_once(void)
+{
+	int ranks[MAX], n = 0, sum = 1;
+	MPI_Group world, mine = MPI_GROUP_EMPTY;
+	MPI_Comm c;
+
+	MPI_Comm_group(WORLD, &world);
+	for (int i = np; i-- > 0;)
+		if (i % 3 == me % 3)
+			ranks[n++] = i;
+	if (me % 3 != 2)
+		MPI_Group_incl(world, n, ranks, &mine);
+	MPI_Comm_create(WORLD, mine, &c);
+	CHECK_EQ(c == MPI_COMM_NULL, me % 3 == 2);
+	if (c != MPI_COMM_NULL) {
+		CHECK(size_of(c) == n && ranks[rank_of(c)] == me);
+		MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, c);
+		CHECK_EQ(sum, n);
+		MPI_Comm_free(&c);
+		MPI_Group_free(&mine);
+	}
+	MPI_Group_free(&world);
+}
+
 /* Disjoint parts make their communicators apart, and nobody else is needed: twice at a time with different tags. */
 static void by_group(void)
 {
@@ -381,6 +406,15 @@ static void merge(void)
 		CHECK_EQ(v, np);
 		MPI_Comm_free(&all);
 	}
+	/* both say the same: either side may be first, and all see the same one */
+	MPI_Intercomm_merge(inter, 0, &all);
+	v = rank_of(all) - (me - first[side]);
+	CHECK(v == 0 || v == n[!side]);
+	v = side == (v != 0);		/* the upper half is last */
+	CHECK(v == 0 || v == 1);
+	MPI_Allreduce(MPI_IN_PLACE, &v, 1, MPI_INT, MPI_SUM, all);
+	CHECK(v == 0 || v == np);
+	MPI_Comm_free(&all);
 	MPI_Comm_dup(inter, &dup);
 	CHECK_EQ(compared(inter, dup), MPI_CONGRUENT);
 	across(dup, n[side], n[!side], first[!side], 1);
@@ -394,6 +428,13 @@ static void merge(void)
 		across(dup, 1, 1, first[!side], 1);
 		MPI_Comm_free(&dup);
 	}
+	MPI_Group_free(&few);
+	/* each side backwards: the group's order is the new one's */
+	MPI_Group_range_incl(local, 1, (int[1][3]){ { n[side] - 1, 0, -1 } }, &few);
+	MPI_Comm_create(inter, few, &dup);
+	CHECK_EQ(rank_of(dup), n[side] - 1 - (me - first[side]));
+	across(dup, n[side], n[!side], first[!side] + n[!side] - 1, -1);
+	MPI_Comm_free(&dup);
 	MPI_Group_free(&few);
 	MPI_Group_free(&local);
 	/* by the rank's parity on its side: where the other side has nobody of that colour, there is no communicator */
@@ -508,6 +549,13 @@ static void attributes(void)
 		CHECK_EQ(cached(c[i], plain), (intptr_t)&copied);
 		CHECK_EQ(cached(c[i], none), i ? -1 : (intptr_t)&copied);
 	}
+	/* a nonblocking duplicate copies at once: what is set before it is complete is not in it */
+	MPI_Request r;
+	MPI_Comm_idup(c[4], &half, &r);
+	MPI_Comm_set_attr(c[4], plain, &deleted);
+	MPI_Wait(&r, MPI_STATUS_IGNORE);
+	CHECK_EQ(cached(half, plain), (intptr_t)&copied);
+	MPI_Comm_free(&half);
 	/* a split has nothing of it */
 	MPI_Comm_split(c[0], 0, 0, &half);
 	CHECK(cached(half, key) == -1 && cached(half, plain) == -1 && copied == 4);
@@ -668,6 +716,7 @@ static void names(void)
 static const struct standard_case cases[] = {
 	{ "7.3", "group_algebra", 1, group_algebra },
 	{ "7.5.2", "without_master", 2, without_master },
+	{ "7.4.2", "several_at_once", 1, several_at_once },
 	{ "7.4.2", "by_group", 1, by_group },
 	{ "7.5.5", "libraries", 1, libraries },
 	{ "7.4.2", "rows_and_columns", 1, rows_and_columns },

@@ -560,6 +560,47 @@ static void several_fail(void)
 	CHECK(is_empty(&s[2]));
 }
 
+/* Those that wait for one return its own error, and say which it was; of persistent ones that fail to start nothing is left active. */
+static void one_fails(void)
+{
+	char in[3][8], out[8] = "";
+	int rc, index = -1, count = 0, indices[3], flag = 0;
+	MPI_Request r[3];
+	MPI_Status s[3];
+
+	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_RETURN);
+	for (int form = 0; form < 3; form++) {
+		for (int i = 0; i < 3; i++)
+			MPI_Irecv(in[i], i == 1 ? 3 : 8, MPI_CHAR, left, i, WORLD, &r[i]);
+		meet(sync_comm);
+		MPI_Send(out, 8, MPI_CHAR, right, 1, WORLD);
+		if (form == 0) {
+			rc = MPI_Waitany(3, r, &index, s);
+		} else if (form == 1) {
+			do
+				rc = MPI_Testany(3, r, &index, &flag, s);
+			while (!flag);
+		} else {
+			rc = MPI_Waitsome(3, r, &count, indices, s);
+			CHECK(count == 1 && class_of(s[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+			index = indices[0];
+		}
+		CHECK_EQ(class_of(rc), form == 2 ? MPI_ERR_IN_STATUS : MPI_ERR_TRUNCATE);
+		CHECK(index == 1 && r[1] == MPI_REQUEST_NULL && s[0].MPI_SOURCE == left && s[0].MPI_TAG == 1);
+		meet(sync_comm);	/* all have seen that one only */
+		MPI_Send(out, 8, MPI_CHAR, right, 0, WORLD);
+		MPI_Send(out, 8, MPI_CHAR, right, 2, WORLD);
+		CHECK_EQ(MPI_Waitall(3, r, s), MPI_SUCCESS);
+		meet(sync_comm);
+	}
+	MPI_Bsend_init(out, 8, MPI_CHAR, right, 3, WORLD, &r[0]);
+	CHECK_EQ(class_of(MPI_Start(&r[0])), MPI_ERR_BUFFER);
+	MPI_Comm_set_errhandler(WORLD, MPI_ERRORS_ARE_FATAL);
+	MPI_Wait(&r[0], s);
+	CHECK(is_empty(&s[0]));
+	MPI_Request_free(&r[0]);
+}
+
 /* Section 3.7.6: to look at a request changes nothing about it. */
 static void looking(void)
 {
@@ -884,6 +925,33 @@ static void open_ends(void)
 	CHECK(s.MPI_SOURCE == MPI_PROC_NULL && s.MPI_TAG == MPI_ANY_TAG);
 }
 
+/* Section 11.2.2: what was buffered, and what belongs to requests that were freed, arrives though its sender is in MPI_Finalize.
+ * Odd ranks go there at once, the others let them wait. */
+static void last_messages(void)
+{
+	static char room[sizeof(big) + 2 * MPI_BSEND_OVERHEAD + sizeof(int)];
+	static int in[2][300000];
+	int up = me % 2 ? me - 1 : MPI_PROC_NULL, down = me % 2 == 0 && me + 1 < np ? me + 1 : MPI_PROC_NULL, token = me, got, flag;
+	MPI_Request r;
+
+	fill(big, sizeof(big), me);
+	MPI_Buffer_attach(room, sizeof(room));
+	MPI_Isend(big, 300000, MPI_INT, up, 1, WORLD, &r);
+	MPI_Request_free(&r);
+	MPI_Bsend(big, 300000, MPI_INT, up, 2, WORLD);
+	MPI_Bsend(&token, 1, MPI_INT, up, 3, WORLD);
+	if (down == MPI_PROC_NULL)
+		return;
+	for (int i = 0; i < 2000; i++)
+		MPI_Iprobe(MPI_ANY_SOURCE, 4, WORLD, &flag, MPI_STATUS_IGNORE);
+	MPI_Recv(&got, 1, MPI_INT, down, 3, WORLD, MPI_STATUS_IGNORE);
+	CHECK_EQ(got, down);
+	for (int i = 0; i < 2; i++) {
+		MPI_Recv(in[i], 300000, MPI_INT, down, 2 - i, WORLD, MPI_STATUS_IGNORE);
+		VERIFY(in[i], sizeof(in[i]), down);
+	}
+}
+
 static const struct standard_case cases[] = {
 	{ "3.2", "greeting", 2, greeting },
 	{ "3.2.4", "wildcards", 2, wildcards },
@@ -904,6 +972,7 @@ static const struct standard_case cases[] = {
 	{ "3.7.5", "clients_any", 2, clients_any },
 	{ "3.7.5", "clients_some", 2, clients_some },
 	{ "3.7.5", "several_fail", 1, several_fail },
+	{ "3.7.5", "one_fails", 1, one_fails },
 	{ "3.7.6", "looking", 1, looking },
 	{ "3.8.1", "probe_types", 3, probe_types },
 	{ "3.8.2, 3.8.3", "matched", 2, matched },
@@ -921,6 +990,11 @@ int main(int argc, char **argv)
 	right = (me + 1) % np;
 	left = (me + np - 1) % np;
 	standard_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);
-	test_done("ptp");
+	meet(sync_comm);
+	MPI_Comm_free(&sync_comm);
+	last_messages();
+	if (!me)
+		printf("ptp: ok, %d ranks\n", np);
+	MPI_Finalize();
 	return 0;
 }

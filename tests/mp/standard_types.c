@@ -286,6 +286,14 @@ static void counts(void)
 	CHECK_EQ(n, 3);
 	MPI_Type_free(&mixed);
 	MPI_Type_free(&pair);
+	/* of a type without data there is any number in no data, and none in some */
+	MPI_Type_contiguous(0, MPI_INT, &pair);
+	MPI_Type_commit(&pair);
+	MPI_Status_set_elements(&s, MPI_FLOAT, 0);
+	CHECK_EQ(count_of(&s, pair), 0);
+	MPI_Sendrecv(x, 1, MPI_FLOAT, 0, 0, x + 4, 1, MPI_FLOAT, 0, 0, SELF, &s);
+	CHECK_EQ(count_of(&s, pair), MPI_UNDEFINED);
+	MPI_Type_free(&pair);
 }
 
 /* Made again of its contents; what they were is freed, as far as it is no basic type. */
