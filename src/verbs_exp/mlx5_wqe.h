@@ -41,7 +41,7 @@ struct exp_mlx5_place {
 	enum ibv_qp_type type;
 	bool signal_all;		/* the queue's sq_sig_all */
 	uint32_t object;		/* WAIT: number of the CQ; ENABLE: of the queue */
-	uint32_t index;			/* WAIT, ENABLE: absolute, modulo 2^32 (index.h) */
+	uint32_t index;			/* WAIT, ENABLE: absolute, modulo 2^32 (mlx5.h) */
 };
 
 /*

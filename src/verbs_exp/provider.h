@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <infiniband/verbs_exp.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct ibv_exp_provider {
@@ -43,6 +44,9 @@ struct ibv_exp_provider {
  * it does not touch beyond what tells the two apart. The software HCA's: */
 const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *ctx);
 
+/* An mlx5's, over mlx5dv (mlx5.c): of contexts that the first one does not know. */
+const struct ibv_exp_provider *exp_mlx5_provider(struct ibv_context *ctx);
+
 /* The provider of a context; NULL: none (verbs_exp.c). */
 const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx);
 /* What is refused: returns err, and lets the context's provider say so; the software HCA's, where there is none or no context. */
@@ -57,6 +61,23 @@ int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(print
 #define exp_wrong(ctx, what) exp_refuse(ctx, EINVAL, "%s: " what, __func__)
 /* ENOMEM of a call that found no memory of the process's own. */
 #define exp_no_memory(ctx) exp_refuse(ctx, ENOMEM, "%s: the process has no memory left", __func__)
+
+/*
+ * What becomes of a device's objects by ordinary verbs, for a provider that knows more of them than they do: it would take the
+ * next object at the same address for the one that is gone. Called by the ordinary verbs of this library (shca/interpose).
+ */
+struct exp_watch {
+	/* The object is about to be destroyed: what is known of it is forgotten, and returned; NULL: nothing is. */
+	void *(*leave)(const void *object);
+	/* What leave returned. gone: it was destroyed; else it stays, and is known again. */
+	void (*left)(void *known, bool gone);
+	void (*reset)(struct ibv_qp *qp);	/* it is in RESET again */
+	void (*closed)(struct ibv_context *ctx);	/* about to be closed, with all that belongs to it */
+};
+extern const struct exp_watch *_Atomic exp_watch;	/* NULL: nobody wants to know */
+
+/* The value of a variable of libshca's. */
+bool shca_env_bool(const char *name);
 
 /* A resource domain (plain.c makes them): a provider asks what it promises. */
 struct exp_res_domain {

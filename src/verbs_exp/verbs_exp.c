@@ -13,10 +13,14 @@
 #include "verbs_exp/provider.h"
 #include "verbs_exp/validate.h"
 
-/* One provider so far. One for devices that take raw work requests would be asked after it. */
 const struct ibv_exp_provider *exp_provider(struct ibv_context *ctx)
 {
-	return ctx ? shca_exp_provider(ctx) : NULL;
+	const struct ibv_exp_provider *ops;
+
+	if (!ctx)
+		return NULL;
+	ops = shca_exp_provider(ctx);
+	return ops ? ops : exp_mlx5_provider(ctx);
 }
 
 /* What every call needs: EINVAL of one that was given NULL for what leads to its device, or for its attributes. */

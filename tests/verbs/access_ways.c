@@ -91,6 +91,8 @@ bool access_possible(const struct way *w)
 		return false;
 	if (w->op >= MCAS && (w->transport != RC || w->api != EXP))
 		return false;
+	if (w->op >= MCAS && !cross && vt_mlx5())
+		return false;		/* of an adapter on queues that ibv_exp_create_qp made */
 	if (w->transport == DC && (w->api != WR || cross))
 		return false;		/* a DC address is given by mlx5dv_wr_set_dc_addr only */
 	if (cross && w->api == WR)

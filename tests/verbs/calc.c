@@ -48,7 +48,8 @@ static struct calc_form invent(bool vector)
 				       SHCA_EXP_CALC_OP_MIN, SHCA_EXP_CALC_OP_MAX, SHCA_EXP_CALC_OP_PROD, SHCA_EXP_CALC_OP_MAXLOC};
 	static const uint32_t codes[] = {IBV_EXP_CALC_DATA_SIZE_64_BIT, SHCA_EXP_CALC_DATA_SIZE_32_BIT,
 					 SHCA_EXP_CALC_DATA_SIZE_16_BIT, SHCA_EXP_CALC_DATA_SIZE_8_BIT};
-	struct calc_form f = {.op = ops[draw() % 8], .type = (uint32_t)(draw() % 3), .vector = vector, .host = draw() & 1};
+	struct calc_form f = {.op = ops[draw() % (vt_mlx5() ? 4 : 8)], .type = (uint32_t)(draw() % 3), .vector = vector,
+			      .host = !vt_mlx5() && draw() & 1};
 	uint32_t code = vector && f.op != SHCA_EXP_CALC_OP_MAXLOC ?
 				(uint32_t)(draw() % (f.type == IBV_EXP_CALC_DATA_TYPE_FLOAT ? 2 : 4)) : 0;
 
@@ -81,7 +82,7 @@ static void one(struct ibv_qp *qp, char *mem, const struct ibv_mr *mr)
 	static const enum ibv_exp_wr_opcode kinds[] = {IBV_EXP_WR_SEND, IBV_EXP_WR_RDMA_WRITE, IBV_EXP_WR_RDMA_READ};
 	static char want[65536];
 	enum ibv_exp_wr_opcode op = kinds[draw() % 3];
-	struct calc_form f = invent(op != IBV_EXP_WR_RDMA_READ && draw() & 1);
+	struct calc_form f = invent(op != IBV_EXP_WR_RDMA_READ && !vt_mlx5() && draw() & 1);
 	uint32_t unit = f.op == SHCA_EXP_CALC_OP_MAXLOC || !f.vector ? 16 : f.size, bytes;
 	struct ibv_sge sge[MAX_SGE];
 	struct ibv_exp_send_wr *bad;
@@ -146,7 +147,8 @@ static void capabilities(void)
 	CHECK(!ibv_exp_query_device(t.ctx, &a), "query");
 	CHECK(a.calc_cap.int_ops == ops && a.calc_cap.uint_ops == ops && a.calc_cap.fp_ops == ops && a.calc_cap.data_sizes == 1 &&
 	      a.calc_cap.data_types == 7, "the manual's operations, and no others");
-	CHECK(a.shca_calc_vector_max == 65536 && a.shca_extensions, "extensions");
+	/* which are the software HCA's own */
+	CHECK(vt_mlx5() ? !a.shca_extensions : a.shca_calc_vector_max == 65536 && a.shca_extensions, "extensions");
 	/* a program with an earlier header, in which the extensions were not: nothing behind its structure is touched */
 	memset(&a, 0x77, sizeof(a));
 	a.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
@@ -176,17 +178,21 @@ static void refusals(char *mem, const struct ibv_mr *mr)
 		sge[0].length = sge[1].length = 32;                                                                  \
 	} while (0)
 	REFUSED(ordinary, EINVAL, (void)0);
-	REFUSED(qp, EOPNOTSUPP, wr.op.calc.calc_op = IBV_EXP_CALC_OP_MAXLOC);
+	if (!vt_mlx5())
+		REFUSED(qp, EOPNOTSUPP, wr.op.calc.calc_op = IBV_EXP_CALC_OP_MAXLOC);
 	REFUSED(qp, EOPNOTSUPP, wr.op.calc.calc_op = (enum ibv_exp_calc_op)77);
 	REFUSED(qp, EOPNOTSUPP, wr.op.calc.data_type = (enum ibv_exp_calc_data_type)3);
 	REFUSED(qp, EOPNOTSUPP, wr.op.calc.data_size = (enum ibv_exp_calc_data_size)SHCA_EXP_CALC_DATA_SIZE_32_BIT);
-	REFUSED(qp, EINVAL, wr.exp_send_flags |= IBV_EXP_SEND_INLINE);
+	REFUSED(qp, vt_mlx5() ? EOPNOTSUPP : EINVAL, wr.exp_send_flags |= IBV_EXP_SEND_INLINE);
 	REFUSED(qp, EINVAL, wr.num_sge = 0);
 	REFUSED(qp, EINVAL, wr.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD);
 	REFUSED(qp, EINVAL, sge[1].length = 8);
-	REFUSED(qp, EINVAL, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, sge[1].length = 24));
-	REFUSED(qp, EINVAL, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, sge[0].length = sge[1].length = 65544));
-	REFUSED(qp, EINVAL, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, wr.exp_opcode = IBV_EXP_WR_RDMA_READ));
+	const int err = vt_mlx5() ? EOPNOTSUPP : EINVAL;
+	REFUSED(qp, err, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, sge[1].length = 24));
+	REFUSED(qp, err, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, sge[0].length = sge[1].length = 65544));
+	REFUSED(qp, err, (wr.exp_send_flags |= SHCA_EXP_SEND_CALC_VECTOR, wr.exp_opcode = IBV_EXP_WR_RDMA_READ));
+	if (vt_mlx5())
+		REFUSED(qp, EOPNOTSUPP, wr.exp_send_flags |= SHCA_EXP_SEND_CALC_HOST_ORDER);
 	/* a key that does not fit: the completion says so */
 	sge[1].lkey ^= 0x100;
 	CHECK(!ibv_exp_post_send(qp, &good, &bad), "post");

@@ -200,9 +200,12 @@ static void enables_of_a_group(void)
 	for (uint64_t i = 2; i < 5; i++)
 		vt_expect(cq, i, IBV_WC_SUCCESS);
 	more = enable(m, 4);
-	CHECK(!post(q, &more, 1), "an ENABLE before what it enables is posted");
+	/* an adapter would run what lies in the queue by chance */
+	CHECK(post(q, &more, 1) == (vt_mlx5() ? EINVAL : 0), "an ENABLE before what it enables is posted");
 	vt_none(cq);
 	CHECK(!post(m, &add[5], 1), "post");
+	if (vt_mlx5())
+		CHECK(!post(q, &more, 1), "an ENABLE behind it");
 	vt_expect(cq, 5, IBV_WC_SUCCESS);
 	CHECK(mem[0] == 6, "%lu adds", (unsigned long)mem[0]);
 	CHECK(!ibv_destroy_qp(m) && !ibv_destroy_qp(q), "destroy");
@@ -363,12 +366,14 @@ static void lists(void)
 		vt_none(cq);
 		CHECK(!mem[1], "a refused list was posted in part");
 	}
+	/* to an adapter's queue the unsignaled ENABLE is there until a completion behind it is polled */
 	struct ibv_exp_send_wr four[4] = {add_to(0, 0), add_to(0, 1), add_to(0, 2), add_to(0, 3)};
-	task[0] = task_of(q, four, 4);
+	int fit = vt_mlx5() ? 3 : 4;
+	task[0] = task_of(q, four, fit);
 	task[0].next = NULL;
 	CHECK(!ibv_exp_post_task(t.ctx, task, &bad), "four requests");
-	for (uint64_t i = 0; i < 4; i++)
-		vt_expect(cq, i, IBV_WC_SUCCESS);
+	for (int i = 0; i < fit; i++)
+		vt_expect(cq, (uint64_t)i, IBV_WC_SUCCESS);
 	/* receives: five do not fit into four */
 	struct ibv_sge s = vt_sge(mr, 1024, 8);
 	struct ibv_recv_wr r[5];

@@ -2,12 +2,12 @@
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
-	tests/verbs/raw tests/verbs/port_events tests/verbs/statuses
+	tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
-TESTS += $(verbs_programs) tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
 EXTRA_DIST += tests/verbs/common.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh \
-	tests/verbs/perftest.sh tests/verbs/pyverbs.sh
+	tests/verbs/perftest.sh tests/verbs/pyverbs.sh tests/verbs/exp_mlx5.sh
 
 # libshca before libibverbs: an application that uses the software HCA by choice.
 verbs_ldadd = libshca.la $(VERBS_LIBS)
@@ -76,6 +76,9 @@ tests_verbs_device_LDFLAGS = $(NOWRAP)
 tests_verbs_raw_SOURCES = tests/verbs/raw.c tests/verbs/vt.h $(verbs_exp_mlx5_sources)
 tests_verbs_raw_LDADD = $(verbs_ldadd)
 tests_verbs_raw_LDFLAGS = $(NOWRAP)
+tests_verbs_mlx5_SOURCES = tests/verbs/mlx5.c tests/verbs/vt.h
+tests_verbs_mlx5_LDADD = $(verbs_ldadd)
+tests_verbs_mlx5_LDFLAGS = $(NOWRAP)
 tests_verbs_access_SOURCES = tests/verbs/access.h tests/verbs/access.c tests/verbs/access_ways.c tests/verbs/access_peer.c \
 	tests/verbs/vt.h
 tests_verbs_access_LDADD = $(verbs_ldadd)

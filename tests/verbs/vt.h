@@ -60,6 +60,13 @@ static inline struct ibv_context *vt_context(void)
 	return ctx;
 }
 
+/* Whether the experimental verbs are the provider mlx5's, which lacks what an adapter lacks (tests/verbs/exp_mlx5.sh). */
+static inline bool vt_mlx5(void)
+{
+	const char *s = getenv("SHCA_EXP_PROVIDER");
+	return s && !strcmp(s, "mlx5");
+}
+
 static inline struct vt vt_open(void)
 {
 	struct vt t = { .ctx = vt_context() };

@@ -424,6 +424,12 @@ static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const 
 	return 0;
 }
 
+/* Of a raw request for a masked atomic, whose result has the order of a ConnectX's: the host's of 8 bytes only. */
+static bool is_connectx_reply(const struct shca_req *req, uint32_t size)
+{
+	return req->flags & SHCA_WQE_RAW && size != 8;
+}
+
 /* B.2.2: the value before, a unit of 8 bytes (or the 4 that there are) each in the host's order, or in network order. */
 static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_req *req, uint32_t size, uint64_t *old)
 {
@@ -432,7 +438,7 @@ static int reply(struct shca_thread *thr, const struct shca_qp *qp, const struct
 
 	if (!n)
 		return 0;
-	if (qp->flags & SHCA_QP_BE_REPLY) {
+	if (qp->flags & SHCA_QP_BE_REPLY || is_connectx_reply(req, size)) {
 		half = htobe32(half);
 		for (uint32_t i = 0; i < size / 8; i++)
 			old[i] = htobe64(old[i]);

@@ -59,6 +59,8 @@ void *shca_next_find(struct shca_next *next)
 	return fn;
 }
 
+const struct exp_watch *_Atomic exp_watch;
+
 /* ---- finding devices ---------------------------------------------------------------------------------------- */
 
 EXPORT struct ibv_device **shca_get_device_list(int *num)
@@ -152,7 +154,7 @@ EXPORT const struct ibv_exp_provider *shca_exp_provider(struct ibv_context *cont
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_exp_provider", "SHCA_PRIVATE_1");
 	if (shca_is_ours(context))
-		return &shca_own_exp_provider;
+		return shca_is_plain_connectx(context) ? NULL : &shca_own_exp_provider;
 	__typeof__(&shca_exp_provider) f = shca_preloaded() ? shca_next_find(&next) : NULL;
 	return f ? f(context) : NULL;
 }

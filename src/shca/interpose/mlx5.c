@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "shca/interpose/interpose.h"
+#include "verbs_exp/mlx5_cmd.h"
 
 #ifdef SHCA_EXPORT
 /* UCX and others write an mlx5's queues by themselves once this is true, which only a ConnectX survives. */
@@ -102,7 +103,7 @@ EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_init_obj", "MLX5_1.2");
 	if (obj_is_ours(obj, type))
-		return shca_absent(__func__);
+		return shca_dv_init_obj(obj, type);
 	__typeof__(&mlx5dv_init_obj) f = shca_next_find(&next);
 	return f ? f(obj, type) : ENOSYS;
 }
@@ -224,6 +225,26 @@ EXPORT int mlx5dv_modify_qp_sched_elem(struct ibv_qp *qp, const struct mlx5dv_sc
 	return f ? f(qp, requestor, responder) : ENOSYS;
 }
 
+#ifdef SHCA_EXPORT
+/*
+ * What libmlx5 has libibverbs do for it: the kernel's command by which a queue pair is made. Cross-channel and managed queues are
+ * asked for by creation flags that libibverbs refuses and the kernel takes. The version is private to a release of rdma-core and
+ * means this signature in 34 to 57: a libmlx5 of another one is not bound to this, and such queues cannot be had of it.
+ */
+int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr, struct exp_mlx5_create_cmd *cmd,
+			  size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);
+EXPORT int ibv_cmd_create_qp_ex2(struct ibv_context *context, void *qp, struct ibv_qp_init_attr_ex *attr,
+				 struct exp_mlx5_create_cmd *cmd, size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp,
+				 size_t resp_size)
+{
+	static struct shca_next next = NEXT(NEXT_REAL_VERBS, "ibv_cmd_create_qp_ex2", "IBVERBS_PRIVATE_34");
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (attr->create_flags & EXP_MLX5_CREATE_FLAGS))
+		return exp_mlx5_create_qp_cmd(context, qp, attr, cmd, cmd_size, resp, resp_size);
+	__typeof__(&ibv_cmd_create_qp_ex2) f = shca_next_find(&next);
+	return f ? f(context, qp, attr, cmd, cmd_size, resp, resp_size) : ENOSYS;
+}
+#endif
+
 /* Ways to an mlx5's firmware: there is none behind this device. */
 
 EXPORT int mlx5dv_crypto_login(struct ibv_context *context, struct mlx5dv_crypto_login_attr *attr)
@@ -259,7 +280,7 @@ EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, 
 {
 	static struct shca_next next = NEXT(NEXT_MLX5, "mlx5dv_devx_general_cmd", "MLX5_1.7");
 	if (shca_is_ours(context))
-		return shca_absent(__func__);
+		return shca_devx_general_cmd(context, in, inlen, out, outlen);
 	__typeof__(&mlx5dv_devx_general_cmd) f = shca_next_find(&next);
 	return f ? f(context, in, inlen, out, outlen) : ENOSYS;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "shca/interpose/interpose.h"
+#include "verbs_exp/provider.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -74,6 +75,9 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_close_device", "IBVERBS_1.1");
+	const struct exp_watch *watch = atomic_load(&exp_watch);
+	if (watch)
+		watch->closed(context);
 	if (shca_is_ours(context))
 		return shca_close_device(context);
 	__typeof__(&ibv_close_device) f = shca_next_find(&next);
@@ -287,13 +291,23 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return f ? f(cq, cqe) : ENOSYS;
 }
 
-EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+static int destroy_cq(struct ibv_cq *cq)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_destroy_cq", "IBVERBS_1.1");
 	if (shca_is_ours(cq->context))
 		return shca_destroy_cq(cq);
 	__typeof__(&ibv_destroy_cq) f = shca_next_find(&next);
 	return f ? f(cq) : ENOSYS;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	const struct exp_watch *watch = atomic_load(&exp_watch);
+	void *known = watch ? watch->leave(cq) : NULL;
+	int rc = destroy_cq(cq);
+	if (known)
+		watch->left(known, !rc);
+	return rc;
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
@@ -371,13 +385,22 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return f ? f(qp) : NULL;
 }
 
-EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_modify_qp", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
 		return shca_modify_qp(qp, attr, mask);
 	__typeof__(&ibv_modify_qp) f = shca_next_find(&next);
 	return f ? f(qp, attr, mask) : ENOSYS;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	const struct exp_watch *watch = atomic_load(&exp_watch);
+	int rc = modify_qp(qp, attr, mask);
+	if (watch && !rc && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		watch->reset(qp);
+	return rc;
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
@@ -398,13 +421,23 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 	return f ? f(qp, op, flags) : 0;
 }
 
-EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+static int destroy_qp(struct ibv_qp *qp)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_destroy_qp", "IBVERBS_1.1");
 	if (shca_is_ours(qp->context))
 		return shca_destroy_qp(qp);
 	__typeof__(&ibv_destroy_qp) f = shca_next_find(&next);
 	return f ? f(qp) : ENOSYS;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	const struct exp_watch *watch = atomic_load(&exp_watch);
+	void *known = watch ? watch->leave(qp) : NULL;
+	int rc = destroy_qp(qp);
+	if (known)
+		watch->left(known, !rc);
+	return rc;
 }
 
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)

@@ -106,6 +106,8 @@ bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_att
 int shca_address_check(const struct ibv_ah_attr *attr);
 /* Whether the device is to be taken for a ConnectX (SHCA_IDENTITY), of which it does raw work requests (raw.c). */
 bool shca_is_connectx(void);
+/* ... and for no more than that: its experimental verbs are those of any mlx5 (SHCA_EXP_PROVIDER=mlx5, when it was opened). */
+bool shca_is_plain_connectx(const struct ibv_context *ctx);
 int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
 int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size);
@@ -238,6 +240,11 @@ struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_
 				    struct mlx5dv_cq_init_attr *dv);
 struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *qp);
 struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_context_attr *attr);
+int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type);
+
+/* ---- devx.c ------------------------------------------------------------------------------------------------- */
+
+int shca_devx_general_cmd(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out, size_t out_bytes);
 
 /* ---- dct.c ------------------------------------------------------------------------------------------------------ */
 

@@ -83,6 +83,42 @@ static void local_free(struct shca_local *local, uint32_t used)
 	free(local);
 }
 
+/* ---- what it says that it is ------------------------------------------------------------------------------------ */
+
+bool shca_is_connectx(void)
+{
+	const char *s = getenv("SHCA_IDENTITY");
+	static _Atomic bool told;
+
+	if (!s || !*s || !strcmp(s, "shca"))
+		return false;
+	if (!strcmp(s, "connectx"))
+		return true;
+	if (!atomic_exchange(&told, true))
+		shca_error("SHCA_IDENTITY=%s is neither shca nor connectx: using shca", s);
+	return false;
+}
+
+static bool wants_provider_mlx5(void)
+{
+	const char *s = getenv("SHCA_EXP_PROVIDER");
+	static _Atomic bool told;
+
+	if (!s || !*s || !strcmp(s, "shca"))
+		return false;
+	if (!strcmp(s, "mlx5") && shca_is_connectx())
+		return true;
+	if (!atomic_exchange(&told, true))
+		shca_error("SHCA_EXP_PROVIDER=%s: the experimental verbs have the providers shca and, with SHCA_IDENTITY=connectx, mlx5: "
+			   "using shca", s);
+	return false;
+}
+
+bool shca_is_plain_connectx(const struct ibv_context *ctx)
+{
+	return shca_context_of(ctx)->plain_connectx;
+}
+
 /* ---- the device list ---------------------------------------------------------------------------------------- */
 
 bool shca_is_our_device(const struct ibv_device *dev)
@@ -333,6 +369,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	c->m = &node->m;
 	c->node = node;
 	c->port_events = atomic_load(&node->m.hdr->port.events);
+	c->plain_connectx = wants_provider_mlx5();
 	c->async.n = c->cmd.n = -1;
 	c->told = shca_fd_note(shca_bell_open(&node->m, c->told_addr));
 	if (c->told.n < 0) {
@@ -431,22 +468,6 @@ int shca_close_device(struct ibv_context *ctx)
 	free(c);
 	node_put(node);
 	return 0;
-}
-
-/* ---- what it says that it is ------------------------------------------------------------------------------------ */
-
-bool shca_is_connectx(void)
-{
-	const char *s = getenv("SHCA_IDENTITY");
-	static _Atomic bool told;
-
-	if (!s || !*s || !strcmp(s, "shca"))
-		return false;
-	if (!strcmp(s, "connectx"))
-		return true;
-	if (!atomic_exchange(&told, true))
-		shca_error("SHCA_IDENTITY=%s is neither shca nor connectx: using shca", s);
-	return false;
 }
 
 /* ---- what it can do ----------------------------------------------------------------------------------------- */

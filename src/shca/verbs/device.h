@@ -9,7 +9,7 @@
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
  *   dct.c      DC targets of the experimental verbs
- *   raw.c      work requests as a ConnectX has them
+ *   raw.c      work requests as a ConnectX has them    devx.c  its capabilities
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H
@@ -93,6 +93,7 @@ struct shca_context {
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
 	uint64_t port_events;		/* of the port's (shca_port), those before were taken, or came before the context */
+	bool plain_connectx;		/* shca_is_plain_connectx */
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
 	/* What cross-channel requests count for several queues together (struct shca_index), and who waits for which
 	 * CQ. Before queues' locks; whoever holds it may take several of those, in any order: nobody else does. */

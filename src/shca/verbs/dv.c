@@ -134,3 +134,13 @@ struct mlx5dv_qp_ex *shca_dv_qp_ex(struct ibv_qp_ex *ex)
 {
 	return &((struct shca_user_qp *)ex)->dv;
 }
+
+/* Numbers only, and of completion queues, by which a WAIT names them: nothing here lies where a program could write it. */
+int shca_dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
+{
+	if (type != MLX5DV_OBJ_CQ || !shca_is_connectx())
+		return shca_refuse(EOPNOTSUPP, "mlx5dv_init_obj: objects %#lx: with SHCA_IDENTITY=connectx the number of a completion "
+				   "queue (%#x) can be had, nothing else", (unsigned long)type, MLX5DV_OBJ_CQ);
+	*obj->cq.out = (struct mlx5dv_cq){.cqe_cnt = (uint32_t)obj->cq.in->cqe + 1, .cqe_size = 64, .cqn = obj->cq.in->handle};
+	return 0;
+}

@@ -6,51 +6,9 @@
 #include "shca/engine/atomic.h"
 #include "shca/engine/calc.h"
 #include "shca/verbs/control.h"
+#include "verbs_exp/convert.h"
 #include "verbs_exp/provider.h"
 #include "shca/verbs/post.h"
-
-/* As ibv_query_device; exp_atomic_cap is left to the caller. */
-static void ordinary_attributes(struct ibv_exp_device_attr *attr, const struct ibv_device_attr *d)
-{
-	memcpy(attr->fw_ver, d->fw_ver, sizeof(attr->fw_ver));
-	attr->node_guid = d->node_guid;
-	attr->sys_image_guid = d->sys_image_guid;
-	attr->max_mr_size = d->max_mr_size;
-	attr->page_size_cap = d->page_size_cap;
-	attr->vendor_id = d->vendor_id;
-	attr->vendor_part_id = d->vendor_part_id;
-	attr->hw_ver = d->hw_ver;
-	attr->max_qp = d->max_qp;
-	attr->max_qp_wr = d->max_qp_wr;
-	attr->max_sge = d->max_sge;
-	attr->max_sge_rd = d->max_sge_rd;
-	attr->max_cq = d->max_cq;
-	attr->max_cqe = d->max_cqe;
-	attr->max_mr = d->max_mr;
-	attr->max_pd = d->max_pd;
-	attr->max_qp_rd_atom = d->max_qp_rd_atom;
-	attr->max_ee_rd_atom = d->max_ee_rd_atom;
-	attr->max_res_rd_atom = d->max_res_rd_atom;
-	attr->max_qp_init_rd_atom = d->max_qp_init_rd_atom;
-	attr->max_ee_init_rd_atom = d->max_ee_init_rd_atom;
-	attr->max_ee = d->max_ee;
-	attr->max_rdd = d->max_rdd;
-	attr->max_mw = d->max_mw;
-	attr->max_raw_ipv6_qp = d->max_raw_ipv6_qp;
-	attr->max_raw_ethy_qp = d->max_raw_ethy_qp;
-	attr->max_mcast_grp = d->max_mcast_grp;
-	attr->max_mcast_qp_attach = d->max_mcast_qp_attach;
-	attr->max_total_mcast_qp_attach = d->max_total_mcast_qp_attach;
-	attr->max_ah = d->max_ah;
-	attr->max_fmr = d->max_fmr;
-	attr->max_map_per_fmr = d->max_map_per_fmr;
-	attr->max_srq = d->max_srq;
-	attr->max_srq_wr = d->max_srq_wr;
-	attr->max_srq_sge = d->max_srq_sge;
-	attr->max_pkeys = d->max_pkeys;
-	attr->local_ca_ack_delay = d->local_ca_ack_delay;
-	attr->phys_port_cnt = d->phys_port_cnt;
-}
 
 /* What is asked for and has no line here is zero, and truly so: nothing is steered, hashed, segmented, paced or padded, there
  * are no UMR, no receives in completions, no time in completions, no erasure coding. */
@@ -66,7 +24,7 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 
 	if (err)
 		return err;
-	ordinary_attributes(attr, &d.orig_attr);
+	exp_device_of(attr, &d.orig_attr);
 	/* results are in the host's order; a queue pair can be made that has them in network order */
 	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
@@ -181,14 +139,8 @@ static int check_extended(const struct ibv_exp_qp_init_attr *attr, uint32_t flag
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, the device has %#x", flags, can);
 	if (atomic > SHCA_ATOMIC_MAX)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: atomics of %u bytes, at most %u", atomic, SHCA_ATOMIC_MAX);
-	if ((comp & IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: queue pair group of type %u: there are none", attr->qpg.qpg_type);
-	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) && attr->max_inl_send_klms)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: %u memory keys in a request: there is no UMR", attr->max_inl_send_klms);
-	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: packet headers of %u bytes: nothing is segmented", attr->max_tso_header);
-	if (comp & (IBV_EXP_QP_INIT_ATTR_RX_HASH | IBV_EXP_QP_INIT_ATTR_PEER_DIRECT))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: comp_mask %#x: no hashing of packets, no other device takes part", comp);
+	if (exp_qp_lacking(attr))
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: comp_mask %#x: %s", comp, exp_qp_lacking(attr));
 	if ((comp & IBV_EXP_QP_INIT_ATTR_PORT) && (attr->port_num < 1 || attr->port_num > SHCA_PORTS))
 		return shca_refuse(EINVAL, "ibv_exp_create_qp: port %u, the device has %d", attr->port_num, SHCA_PORTS);
 	if ((flags & IBV_EXP_QP_CREATE_MANAGED_RECV) && attr->srq)
@@ -251,27 +203,10 @@ static struct ibv_qp *exp_create_qp(struct ibv_context *ctx, struct ibv_exp_qp_i
 
 /* ---- modify, query --------------------------------------------------------------------------------------------------- */
 
-#define ORDINARY_MASK ((uint64_t)UINT32_MAX)
-
-static void ordinary_of(struct ibv_qp_attr *to, const struct ibv_exp_qp_attr *from)
-{
-	*to = (struct ibv_qp_attr){
-		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu,
-		.path_mig_state = from->path_mig_state, .qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn,
-		.dest_qp_num = from->dest_qp_num, .qp_access_flags = (unsigned int)from->qp_access_flags, .cap = from->cap,
-		.ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr, .pkey_index = from->pkey_index,
-		.alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
-		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic,
-		.max_dest_rd_atomic = from->max_dest_rd_atomic, .min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num,
-		.timeout = from->timeout, .retry_cnt = from->retry_cnt, .rnr_retry = from->rnr_retry,
-		.alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
-	};
-}
-
 static int exp_modify_qp(struct ibv_qp *ibqp, const struct ibv_exp_qp_attr *attr, uint64_t mask)
 {
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
-	uint64_t beyond = mask & ~ORDINARY_MASK;
+	uint64_t beyond = mask & ~EXP_ORDINARY_MASK;
 	struct ibv_qp_attr a;
 	int err;
 
@@ -282,15 +217,15 @@ static int exp_modify_qp(struct ibv_qp *ibqp, const struct ibv_exp_qp_attr *attr
 	if (beyond)
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_modify_qp: attributes %#lx, of which a queue pair of type %u lacks %#lx",
 				   (unsigned long)mask, qp->type, (unsigned long)beyond);
-	ordinary_of(&a, attr);
-	mask &= ORDINARY_MASK | IBV_EXP_QP_DC_KEY;
+	exp_qp_attr_to(&a, attr);
+	mask &= EXP_ORDINARY_MASK | IBV_EXP_QP_DC_KEY;
 	/* A.1.7 wants none of a DC initiator, ordinary verbs do */
 	if (qp->type == SHCA_QPT_DCI && (mask & IBV_EXP_QP_STATE) && a.qp_state == IBV_QPS_RTS &&
 	    shca_qp_state(qp) == IBV_QPS_RTR && !(mask & IBV_EXP_QP_SQ_PSN)) {
 		mask |= IBV_EXP_QP_SQ_PSN;
 		a.sq_psn = 0;
 	}
-	err = (mask & ORDINARY_MASK) ? shca_modify_qp(ibqp, &a, (int)(mask & ORDINARY_MASK)) : 0;
+	err = (mask & EXP_ORDINARY_MASK) ? shca_modify_qp(ibqp, &a, (int)(mask & EXP_ORDINARY_MASK)) : 0;
 	if (!err && (mask & IBV_EXP_QP_DC_KEY))
 		qp->dv_dc_key = attr->dct_key;
 	return err;
@@ -299,20 +234,12 @@ static int exp_modify_qp(struct ibv_qp *ibqp, const struct ibv_exp_qp_attr *attr
 static int exp_query_qp(struct ibv_qp *ibqp, struct ibv_exp_qp_attr *attr, uint64_t mask, struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_attr a;
-	int err = shca_query_qp(ibqp, &a, (int)(mask & ORDINARY_MASK), init);
+	int err = shca_query_qp(ibqp, &a, (int)(mask & EXP_ORDINARY_MASK), init);
 
 	if (err)
 		return err;
-	*attr = (struct ibv_exp_qp_attr){
-		.qp_state = a.qp_state, .cur_qp_state = a.cur_qp_state, .path_mtu = a.path_mtu, .path_mig_state = a.path_mig_state,
-		.qkey = a.qkey, .rq_psn = a.rq_psn, .sq_psn = a.sq_psn, .dest_qp_num = a.dest_qp_num,
-		.qp_access_flags = (int)a.qp_access_flags, .cap = a.cap, .ah_attr = a.ah_attr, .alt_ah_attr = a.alt_ah_attr,
-		.pkey_index = a.pkey_index, .alt_pkey_index = a.alt_pkey_index, .en_sqd_async_notify = a.en_sqd_async_notify,
-		.sq_draining = a.sq_draining, .max_rd_atomic = a.max_rd_atomic, .max_dest_rd_atomic = a.max_dest_rd_atomic,
-		.min_rnr_timer = a.min_rnr_timer, .port_num = a.port_num, .timeout = a.timeout, .retry_cnt = a.retry_cnt,
-		.rnr_retry = a.rnr_retry, .alt_port_num = a.alt_port_num, .alt_timeout = a.alt_timeout,
-		.dct_key = shca_user_qp_of(ibqp)->dv_dc_key,
-	};
+	exp_qp_attr_of(attr, &a);
+	attr->dct_key = shca_user_qp_of(ibqp)->dv_dc_key;
 	return 0;
 }
 

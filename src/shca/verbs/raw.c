@@ -212,8 +212,13 @@ static void get_wait_en(struct reader *r, struct shca_user_qp *q, struct decoded
 		refuse(r, at, number, "this queue pair has no receive queue");
 		return;
 	}
-	d->index = whole_index(wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ? __atomic_load_n(&t->qp->pi, __ATOMIC_RELAXED) :
-									    atomic_load(&t->qp->rq->sh->tail), index);
+	if (wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE) {
+		d->index = whole_index(__atomic_load_n(&t->qp->pi, __ATOMIC_RELAXED), index);
+		return;
+	}
+	/* an adapter counts receives from 0, positions here begin at the ring's size */
+	uint64_t first = t->qp->rq->size;
+	d->index = first + whole_index(atomic_load(&t->qp->rq->sh->tail) - first, index);
 }
 
 /* ---- data ----------------------------------------------------------------------------------------------------------- */

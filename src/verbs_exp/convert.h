@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the structures of ordinary verbs and those of the experimental ones, for every provider. */
+#ifndef VERBS_EXP_CONVERT_H
+#define VERBS_EXP_CONVERT_H
+
+#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
+#include <string.h>
+
+/* Attributes of a queue pair that ordinary verbs have, in both masks. */
+#define EXP_ORDINARY_MASK ((uint64_t)UINT32_MAX)
+
+/* What a queue pair is asked for and no device here has; NULL: nothing. */
+static inline const char *exp_qp_lacking(const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t comp = attr->comp_mask;
+
+	if ((comp & IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE)
+		return "there are no queue pair groups";
+	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) && attr->max_inl_send_klms)
+		return "there are no memory keys in a request, for there is no UMR";
+	if ((comp & IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
+		return "there are no packet headers in a request, for nothing is segmented";
+	if (comp & (IBV_EXP_QP_INIT_ATTR_RX_HASH | IBV_EXP_QP_INIT_ATTR_PEER_DIRECT))
+		return "there is no hashing of packets, and no other device takes part";
+	return NULL;
+}
+
+/* As ibv_query_device; exp_atomic_cap is left to the caller. */
+static inline void exp_device_of(struct ibv_exp_device_attr *attr, const struct ibv_device_attr *d)
+{
+	memcpy(attr->fw_ver, d->fw_ver, sizeof(attr->fw_ver));
+	attr->node_guid = d->node_guid;
+	attr->sys_image_guid = d->sys_image_guid;
+	attr->max_mr_size = d->max_mr_size;
+	attr->page_size_cap = d->page_size_cap;
+	attr->vendor_id = d->vendor_id;
+	attr->vendor_part_id = d->vendor_part_id;
+	attr->hw_ver = d->hw_ver;
+	attr->max_qp = d->max_qp;
+	attr->max_qp_wr = d->max_qp_wr;
+	attr->max_sge = d->max_sge;
+	attr->max_sge_rd = d->max_sge_rd;
+	attr->max_cq = d->max_cq;
+	attr->max_cqe = d->max_cqe;
+	attr->max_mr = d->max_mr;
+	attr->max_pd = d->max_pd;
+	attr->max_qp_rd_atom = d->max_qp_rd_atom;
+	attr->max_ee_rd_atom = d->max_ee_rd_atom;
+	attr->max_res_rd_atom = d->max_res_rd_atom;
+	attr->max_qp_init_rd_atom = d->max_qp_init_rd_atom;
+	attr->max_ee_init_rd_atom = d->max_ee_init_rd_atom;
+	attr->max_ee = d->max_ee;
+	attr->max_rdd = d->max_rdd;
+	attr->max_mw = d->max_mw;
+	attr->max_raw_ipv6_qp = d->max_raw_ipv6_qp;
+	attr->max_raw_ethy_qp = d->max_raw_ethy_qp;
+	attr->max_mcast_grp = d->max_mcast_grp;
+	attr->max_mcast_qp_attach = d->max_mcast_qp_attach;
+	attr->max_total_mcast_qp_attach = d->max_total_mcast_qp_attach;
+	attr->max_ah = d->max_ah;
+	attr->max_fmr = d->max_fmr;
+	attr->max_map_per_fmr = d->max_map_per_fmr;
+	attr->max_srq = d->max_srq;
+	attr->max_srq_wr = d->max_srq_wr;
+	attr->max_srq_sge = d->max_srq_sge;
+	attr->max_pkeys = d->max_pkeys;
+	attr->local_ca_ack_delay = d->local_ca_ack_delay;
+	attr->phys_port_cnt = d->phys_port_cnt;
+}
+
+static inline void exp_qp_attr_to(struct ibv_qp_attr *to, const struct ibv_exp_qp_attr *from)
+{
+	*to = (struct ibv_qp_attr){
+		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu,
+		.path_mig_state = from->path_mig_state, .qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn,
+		.dest_qp_num = from->dest_qp_num, .qp_access_flags = (unsigned int)from->qp_access_flags, .cap = from->cap,
+		.ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr, .pkey_index = from->pkey_index,
+		.alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
+		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic,
+		.max_dest_rd_atomic = from->max_dest_rd_atomic, .min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num,
+		.timeout = from->timeout, .retry_cnt = from->retry_cnt, .rnr_retry = from->rnr_retry,
+		.alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
+	};
+}
+
+static inline void exp_qp_attr_of(struct ibv_exp_qp_attr *to, const struct ibv_qp_attr *from)
+{
+	*to = (struct ibv_exp_qp_attr){
+		.qp_state = from->qp_state, .cur_qp_state = from->cur_qp_state, .path_mtu = from->path_mtu, .path_mig_state = from->path_mig_state,
+		.qkey = from->qkey, .rq_psn = from->rq_psn, .sq_psn = from->sq_psn, .dest_qp_num = from->dest_qp_num,
+		.qp_access_flags = (int)from->qp_access_flags, .cap = from->cap, .ah_attr = from->ah_attr, .alt_ah_attr = from->alt_ah_attr,
+		.pkey_index = from->pkey_index, .alt_pkey_index = from->alt_pkey_index, .en_sqd_async_notify = from->en_sqd_async_notify,
+		.sq_draining = from->sq_draining, .max_rd_atomic = from->max_rd_atomic, .max_dest_rd_atomic = from->max_dest_rd_atomic,
+		.min_rnr_timer = from->min_rnr_timer, .port_num = from->port_num, .timeout = from->timeout, .retry_cnt = from->retry_cnt,
+		.rnr_retry = from->rnr_retry, .alt_port_num = from->alt_port_num, .alt_timeout = from->alt_timeout,
+	};
+}
+
+#endif

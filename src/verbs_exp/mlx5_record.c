@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the provider for an mlx5 knows of objects that libmlx5 made, by their addresses. */
+#include "verbs_exp/mlx5.h"
+
+#include <errno.h>
+#include <infiniband/mlx5dv.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "verbs_exp/provider.h"
+
+enum kind { KIND_QP, KIND_CQ, KIND_CONTEXT };
+struct record {
+	struct record *next;
+	const void *object;
+	const struct ibv_context *ctx;
+	enum kind kind;
+	union {
+		struct exp_mlx5_qp qp;
+		struct exp_mlx5_cq cq;
+		struct exp_mlx5_context context;
+	};
+};
+
+#define BUCKETS 1024
+pthread_mutex_t exp_mlx5_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct record *all[BUCKETS];		/* by the object's address */
+static struct exp_mlx5_qp *numbered[BUCKETS];	/* by the queue pair's number */
+
+static struct record **bucket_of(const void *object)
+{
+	return &all[((uintptr_t)object >> 6) * 0x9e3779b97f4a7c15ull >> 54];
+}
+
+/* Where the link to it is; what it leads to is NULL: nothing is known of the object. */
+static struct record **find(const void *object)
+{
+	struct record **at = bucket_of(object);
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct exp_mlx5_qp **number_of(const struct exp_mlx5_qp *qp)
+{
+	struct exp_mlx5_qp **at = &numbered[qp->qp->qp_num % BUCKETS];
+
+	while (*at && *at != qp)
+		at = &(*at)->by_number;
+	return at;
+}
+
+static void link_in(struct record *r)
+{
+	struct record **bucket = bucket_of(r->object);
+
+	r->next = *bucket;
+	*bucket = r;
+	if (r->kind == KIND_QP) {
+		struct exp_mlx5_qp **at = number_of(&r->qp);
+		r->qp.by_number = NULL;
+		*at = &r->qp;
+	}
+}
+
+static void unlink_from(struct record **at)
+{
+	struct record *r = *at;
+
+	*at = r->next;
+	if (r->kind == KIND_QP)
+		*number_of(&r->qp) = r->qp.by_number;
+}
+
+static void free_record(struct record *r)
+{
+	if (r->kind == KIND_QP)
+		free(r->qp.raw);
+	free(r);
+}
+
+/* ---- what ordinary verbs tell ------------------------------------------------------------------------------------------- */
+
+static void *leave(const void *object)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	struct record **at = find(object), *r = *at;
+	if (r)
+		unlink_from(at);
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+	return r;
+}
+
+static void left(void *known, bool gone)
+{
+	if (gone) {
+		free_record(known);
+		return;
+	}
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	link_in(known);
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+}
+
+static void reset(struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	struct exp_mlx5_qp *q = exp_mlx5_qp_of(qp);
+	if (q) {
+		q->send = q->recv = (struct exp_mlx5_index){.base = 0};
+		q->sent = q->received = q->raw_first = q->raw_end = 0;
+	}
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+}
+
+static void closed(struct ibv_context *ctx)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		for (struct record **at = &all[i]; *at;) {
+			struct record *r = *at;
+			if (r->ctx != ctx) {
+				at = &r->next;
+				continue;
+			}
+			unlink_from(at);
+			free_record(r);
+		}
+	}
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+}
+
+/* ---- for the provider --------------------------------------------------------------------------------------------------- */
+
+static struct record *known(const void *object, enum kind kind)
+{
+	struct record *r = *find(object);
+
+	return r && r->kind == kind ? r : NULL;
+}
+
+struct exp_mlx5_qp *exp_mlx5_qp_of(const struct ibv_qp *qp)
+{
+	struct record *r = known(qp, KIND_QP);
+
+	return r ? &r->qp : NULL;
+}
+
+struct exp_mlx5_context *exp_mlx5_context_of(const struct ibv_context *ctx)
+{
+	struct record *r = known(ctx, KIND_CONTEXT);
+
+	return r ? &r->context : NULL;
+}
+
+struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_t number)
+{
+	struct exp_mlx5_qp *qp = numbered[number % BUCKETS];
+
+	while (qp && (qp->qp->qp_num != number || qp->qp->context != ctx))
+		qp = qp->by_number;
+	return qp;
+}
+
+static struct record *enter(const void *object, const struct ibv_context *ctx, enum kind kind)
+{
+	static const struct exp_watch watch = {.leave = leave, .left = left, .reset = reset, .closed = closed};
+	struct record *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	atomic_store(&exp_watch, &watch);
+	r->object = object;
+	r->ctx = ctx;
+	r->kind = kind;
+	return r;
+}
+
+struct exp_mlx5_cq *exp_mlx5_cq_of(struct ibv_cq *cq)
+{
+	struct mlx5dv_cq numbers = {.comp_mask = 0};
+	struct mlx5dv_obj obj = {.cq = {.in = cq, .out = &numbers}};
+	struct record *r = known(cq, KIND_CQ);
+	int err;
+
+	if (r)
+		return &r->cq;
+	err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ);
+	r = err ? NULL : enter(cq, cq->context, KIND_CQ);
+	if (!r) {
+		errno = shca_refuse(err ? err : exp_no_memory(cq->context), "the number of a completion queue, for a WAIT");
+		return NULL;
+	}
+	r->cq.number = numbers.cqn;
+	link_in(r);
+	return &r->cq;
+}
+
+int exp_mlx5_enter_qp(const struct exp_mlx5_qp *qp)
+{
+	uint64_t size = pow2_up(qp->cap.max_send_wr ? qp->cap.max_send_wr : 1);
+	struct exp_mlx5_raw *raw = calloc(size, sizeof(*raw));
+	struct record *r = raw ? enter(qp->qp, qp->qp->context, KIND_QP) : NULL;
+
+	if (!r) {
+		free(raw);
+		return exp_no_memory(qp->qp->context);
+	}
+	r->qp = *qp;
+	r->qp.raw = raw;
+	r->qp.raw_mask = size - 1;
+	link_in(r);
+	return 0;
+}
+
+int exp_mlx5_enter_context(struct ibv_context *ctx, const struct exp_mlx5_context *c)
+{
+	struct record *r;
+
+	if (known(ctx, KIND_CONTEXT))
+		return 0;
+	r = enter(ctx, ctx, KIND_CONTEXT);
+	if (!r)
+		return exp_no_memory(ctx);
+	r->context = *c;
+	link_in(r);
+	return 0;
+}
