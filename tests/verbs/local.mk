@@ -20,8 +20,10 @@ tests_verbs_errors_LDFLAGS = $(NOWRAP)
 tests_verbs_events_SOURCES = tests/verbs/events.c tests/verbs/vt.h
 tests_verbs_events_LDADD = $(verbs_ldadd)
 tests_verbs_events_LDFLAGS = $(NOWRAP)
-tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h
-tests_verbs_port_events_LDADD = $(verbs_ldadd)
+# It injects by itself, as shcactl does: with the library's inside.
+tests_verbs_port_events_SOURCES = tests/verbs/port_events.c tests/verbs/vt.h $(verbs_exp_sources)
+tests_verbs_port_events_CFLAGS = $(AM_CFLAGS)
+tests_verbs_port_events_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_verbs_port_events_LDFLAGS = $(NOWRAP)
 tests_verbs_statuses_SOURCES = tests/verbs/statuses.c tests/verbs/vt.h
 tests_verbs_statuses_LDADD = $(verbs_ldadd)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens to the port and the device (shcactl inject), seen by several processes: each gets each event once, by poll(2) of
+/* What happens to the port and the device (shcactl inject, here by what it calls), seen by several processes: each gets each event once, by poll(2) of
  * async_fd, in every context; traffic stops while the port is down and goes on when it is up; a stopped process holds nobody up. */
 #include <endian.h>
 #include <fcntl.h>
 #include <signal.h>
 
+#include "shca/fabric/fabric.h"
 #include "vt.h"
 
 struct side {
@@ -126,12 +127,50 @@ static int64_t ask(struct vt_peer *p, char what)
 	return v;
 }
 
-static void inject(const char *what)
-{
-	char command[256];
+/* A process that is no member of the fabric, as shcactl is none. */
+static struct vt_peer injector;
 
-	snprintf(command, sizeof command, "timeout 60 ./shcactl --fabric %s inject %s", getenv("SHCA_FABRIC"), what);
-	CHECK(!system(command), "%s", command);
+struct order {
+	char event[32], value[32];
+};
+
+static void carry_out(struct vt_peer *p)
+{
+	struct shca_fabric_info *list;
+	struct shca_member m;
+	struct order o;
+	size_t n, i;
+
+	while (read(p->fd[0], &o, sizeof o) == sizeof o) {
+		CHECK(!shca_fabric_list(&list, &n), "shca_fabric_list");
+		for (i = 0; i < n && strcmp(list[i].name, getenv("SHCA_FABRIC")); i++)
+			;
+		CHECK(i < n && !shca_fabric_map(&m, &list[i], true, false), "the fabric is not there");
+		int rc = shca_port_inject(&m, o.event, o.value[0] ? o.value : NULL);
+		shca_fabric_unmap(&m);
+		free(list);
+		vt_tell(p, &rc, sizeof rc);
+	}
+	exit(0);
+}
+
+static int order(const char *event, const char *value)
+{
+	struct order o = { .event = "" };
+	int rc;
+
+	snprintf(o.event, sizeof o.event, "%s", event);
+	snprintf(o.value, sizeof o.value, "%s", value);
+	vt_tell(&injector, &o, sizeof o);
+	vt_hear(&injector, &rc, sizeof rc);
+	return rc;
+}
+
+static void inject(const char *event, const char *value)
+{
+	int rc = order(event, value);
+
+	CHECK(!rc, "%s %s: %d", event, value, rc);
 }
 
 /* Each context of each process gets it, once. */
@@ -175,6 +214,8 @@ static void comes_late(struct side *s)
 	if (!p.child) {
 		struct names n;
 		struct side late = open_side(&n);
+		struct ibv_async_event ev;
+		CHECK(ibv_get_async_event(late.t.ctx, &ev) == -1 && errno == EAGAIN, "an event of before it came");
 		CHECK((obey(&late, 's') & 255) == IBV_PORT_DOWN && !obey(&late, 'n'), "a port that is down");
 		CHECK(!obey(&late, 'u'), "receive");
 		vt_tell(&p, &n, sizeof n);
@@ -197,7 +238,7 @@ static void down_and_up(struct side *s, struct ibv_context *second, struct vt_pe
 	CHECK(!ask(p, 'u'), "receive");
 	datagram(s, to, 1, IBV_SEND_INLINE);
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_SUCCESS, "a datagram");
-	inject("--port 1 port-down");
+	inject("port-down", "");
 	seen_by_all(s, second, p, IBV_EVENT_PORT_ERR);
 	CHECK((obey(s, 's') & 255) == IBV_PORT_DOWN && (ask(p, 's') & 255) == IBV_PORT_DOWN, "state");
 	CHECK(!ask(p, 'u'), "receive");
@@ -210,7 +251,7 @@ static void down_and_up(struct side *s, struct ibv_context *second, struct vt_pe
 	CHECK(!write_to(s, to, 2, IBV_SEND_SIGNALED), "write");
 	vt_expect(s->cq, 9, IBV_WC_RETRY_EXC_ERR);
 	CHECK(vt_state(s->rc) == IBV_QPS_ERR && ask(p, 'v') == 1 && !ask(p, 'z'), "something came through");
-	inject("port-up");
+	inject("port-up", "");
 	seen_by_all(s, second, p, IBV_EVENT_PORT_ACTIVE);
 	CHECK((obey(s, 's') & 255) == IBV_PORT_ACTIVE, "state");
 	vt_expect(s->cq, 7, IBV_WC_SUCCESS);
@@ -224,7 +265,7 @@ static void identities(struct side *s, struct ibv_context *second, struct vt_pee
 	union ibv_gid gid;
 	__be16 pkey;
 
-	inject("lid-change 7");
+	inject("lid-change", "7");
 	seen_by_all(s, second, p, IBV_EVENT_LID_CHANGE);
 	CHECK(obey(s, 's') >> 8 == 7 && ask(p, 's') >> 8 == 7, "LID");
 	CHECK(!ask(p, 'u'), "receive");
@@ -233,28 +274,28 @@ static void identities(struct side *s, struct ibv_context *second, struct vt_pee
 	datagram(s, to, 7, 0);
 	CHECK(ask(p, 'c') == ((int64_t)IBV_WC_SUCCESS << 32 | 7), "from the new LID");
 
-	inject("pkey-change 0x7fff");
+	inject("pkey-change", "0x7fff");
 	seen_by_all(s, second, p, IBV_EVENT_PKEY_CHANGE);
 	CHECK(!ibv_query_pkey(s->t.ctx, 1, 0, &pkey) && pkey == htobe16(0x7fff) && !ibv_get_pkey_index(s->t.ctx, 1, pkey), "P_Key");
 	CHECK(!ask(p, 'u'), "receive");
 	datagram(s, to, 7, IBV_SEND_SIGNALED);
 	CHECK(!ask(p, 'z'), "limited members hear one another");
-	inject("pkey-change 0x8001");
+	inject("pkey-change", "0x8001");
 	seen_by_all(s, second, p, IBV_EVENT_PKEY_CHANGE);
 	datagram(s, to, 7, IBV_SEND_SIGNALED);
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_SUCCESS, "full members do");
 
-	inject("gid-change 0xfec0000000000001");
+	inject("gid-change", "0xfec0000000000001");
 	seen_by_all(s, second, p, IBV_EVENT_GID_CHANGE);
 	CHECK(!ibv_query_gid(s->t.ctx, 1, 0, &gid) && gid.raw[0] == 0xfe && gid.raw[1] == 0xc0 && gid.raw[7] == 1, "GID");
-	inject("sm-change 12");
+	inject("sm-change", "12");
 	seen_by_all(s, second, p, IBV_EVENT_SM_CHANGE);
-	inject("client-reregister");
+	inject("client-reregister", "");
 	seen_by_all(s, second, p, IBV_EVENT_CLIENT_REREGISTER);
 	/* several, unread: in their order */
-	inject("port-down");
-	inject("sm-change");
-	inject("port-up");
+	inject("port-down", "");
+	inject("sm-change", "");
+	inject("port-up", "");
 	static const enum ibv_event_type order[] = { IBV_EVENT_PORT_ERR, IBV_EVENT_SM_CHANGE, IBV_EVENT_PORT_ACTIVE };
 	for (int i = 0; i < 3; i++) {
 		CHECK(event_of(s->t.ctx, 60000) == (int)order[i] && event_of(second, 60000) == (int)order[i], "event %d", i);
@@ -269,7 +310,7 @@ static void stopped(struct side *s, struct ibv_context *second, struct vt_peer *
 
 	CHECK(!kill(p->child, SIGSTOP) && waitpid(p->child, &status, WUNTRACED) == p->child && WIFSTOPPED(status), "stop");
 	for (int i = 0; i < 40; i++)
-		inject("sm-change");
+		inject("sm-change", "");
 	int n = 0;
 	while (event_of(s->t.ctx, 0) == IBV_EVENT_SM_CHANGE)
 		n++;
@@ -289,7 +330,7 @@ static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 	struct ibv_port_attr port;
 
 	CHECK(!ask(p, 'i') && !vt_recv(s->patient, 11, vt_sge(s->mr, 0, 8)), "receives");
-	inject("device-fatal");
+	inject("device-fatal", "");
 	/* whether anybody reads the event or not */
 	vt_expect(s->cq, 11, IBV_WC_WR_FLUSH_ERR);
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_WR_FLUSH_ERR, "the other process's receive is flushed");
@@ -317,6 +358,9 @@ int main(void)
 	struct names own, to;
 
 	vt_fabric();
+	injector = vt_fork();
+	if (!injector.child)
+		carry_out(&injector);
 	struct vt_peer p = vt_fork();
 	if (!p.child)
 		serve(&p);
@@ -330,6 +374,11 @@ int main(void)
 	down_and_up(&s, second, &p, &to);
 	identities(&s, second, &p, &to);
 	stopped(&s, second, &p);
+	CHECK(order("port-sideways", "") == -EINVAL && order("lid-change", "0xc000") == -EINVAL && order("port-up", "1") == -EINVAL,
+	      "what there is not");
+	CHECK(event_of(s.t.ctx, 0) < 0, "an event of it");
 	fatal(&s, second, &p);
+	close(injector.fd[1]);
+	vt_join(&injector);
 	return 0;
 }

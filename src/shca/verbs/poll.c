@@ -11,7 +11,6 @@
 struct polled {
 	uint64_t w0, w1, wr_id;
 	uint32_t qp_num, src_qp, wc_flags;
-	uint16_t slid;			/* of datagrams; nobody may look at it otherwise */
 };
 
 static const uint8_t wc_opcode[] = {
@@ -73,7 +72,6 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 	p->wc_flags = op < sizeof(wc_flags_of) ? wc_flags_of[op] : 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
-	p->slid = SHCA_LID;
 	if (unlikely(t->kind == SHCA_KIND_SRQ)) {
 		/* an XRC SRQ's own completion: the receiving queue is in the receive */
 		rq = &t->srq->rq;
@@ -87,7 +85,6 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 				from = w->src_qp | (w->wc_flags & IBV_WC_GRH ? SHCA_CQE_UD_GRH : 0);
 			}
 			p->src_qp = from & 0xffffff;
-			p->slid = shca_lid(cq->m);
 			if (from & SHCA_CQE_UD_GRH)
 				p->wc_flags |= IBV_WC_GRH;
 		}
@@ -105,7 +102,6 @@ static inline __attribute__((always_inline)) void decode_send(struct polled *p, 
 	p->wc_flags = 0;
 	p->qp_num = SHCA_CQE_QPN(p->w0);
 	p->src_qp = 0;
-	p->slid = SHCA_LID;
 	p->wr_id = qp->wr_id[pos & qp->sq_mask];
 	atomic_store_explicit(&qp->sh->polled, pos + 1, memory_order_release);
 }
@@ -244,7 +240,7 @@ static inline void put_wc(struct shca_user_cq *cq, void *wc, int i, const struct
 	w->src_qp = p->src_qp;
 	w->wc_flags = p->wc_flags;
 	w->pkey_index = 0;
-	w->slid = p->slid;
+	w->slid = shca_lid(cq->m);
 	w->sl = 0;
 	w->dlid_path_bits = 0;
 }
@@ -335,7 +331,7 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 	*w = (struct ibv_exp_wc){
 		.wr_id = p->wr_id, .status = SHCA_CQE_STATUS(p->w0), .exp_opcode = exp_opcode_of(p->w0),
 		.vendor_err = vendor_err(p->w0), .byte_len = (uint32_t)p->w1, .imm_data = (uint32_t)(p->w1 >> 32),
-		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = p->slid,
+		.qp_num = p->qp_num, .src_qp = p->src_qp, .slid = shca_lid(cq->m),
 		.exp_wc_flags = (p->wc_flags & same) | (p->wc_flags & IBV_WC_WITH_INV ? IBV_EXP_WC_WITH_INV : 0) |
 				IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID,
 	};
