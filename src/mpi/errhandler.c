@@ -50,6 +50,11 @@ static _Noreturn void die_alone(int code)
 	_Exit(exit_code(code));
 }
 
+bool hdl_errhandler_is_fatal(const struct hdl_comm *comm)
+{
+	return comm->errhandler != MPI_ERRORS_RETURN && !hdl_handle_is_address(comm->errhandler);
+}
+
 int hdl_errhandler_call(struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";

@@ -200,10 +200,16 @@ int hdl_missing_file(const char *call)
 
 int hdl_raise_code(struct hdl_comm *comm, int code, const char *call)
 {
+	const char *why;
+
 	if (code > 0 && code <= CLASS_MASK && class_text[code])
 		return hdl_raise_class(comm, code, call);
-	hdl_reason_take();
-	return hdl_errhandler_call(comm ? comm : &hdl_self, code);
+	/* the code's text is the program's, or that of an error long ago */
+	comm = comm ? comm : &hdl_self;
+	why = hdl_reason_take();
+	if (why[0] && hdl_errhandler_is_fatal(comm))
+		hdl_error("%s: %s", call, why);
+	return hdl_errhandler_call(comm, code);
 }
 
 void hdl_not_active(const char *call)

@@ -119,6 +119,8 @@ const char *hdl_error_class_name(int code);
 /* Above MPI_ERR_LASTCODE (error_add.c). 0: there is none. */
 int hdl_user_error_class(int code);
 const char *hdl_user_error_text(int code);
+/* Whether an error on this communicator ends the job. */
+bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 /* Has the communicator's error handler, or that of files, deal with the code, and returns it (errhandler.c). */
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);

@@ -232,6 +232,24 @@ static void constructing(const char *what, int victim)
 	_exit(0);
 }
 
+static int cannot_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+	(void)comm;
+	(void)keyval;
+	(void)value;
+	(void)extra;
+	return 77;
+}
+
+/* What a program's function returns is a code like any other: only the call can say where it is from. */
+static void leave_attribute(void)
+{
+	int keyval;
+
+	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, cannot_delete, &keyval, NULL);
+	MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "returned";
@@ -255,6 +273,8 @@ int main(int argc, char **argv)
 			MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
 		else
 			MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "callback")) {
+		leave_attribute();
 	} else if (!strcmp(mode, "own-code")) {
 		int class, code;
 
