@@ -175,8 +175,8 @@ static void has_left(struct hdl_req *req)
 static int no_room(const struct hdl_bsend_space *s, size_t bytes, size_t largest)
 {
 	if (!s || !s->attached)
-		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach, "
-			       "MPI_Comm_attach_buffer or MPI_Session_attach_buffer, or MPI_BUFFER_AUTOMATIC", bytes);
+		hdl_reason_set("no buffer is attached, and %zu bytes are to be buffered: attach one with MPI_Buffer_attach "
+			       "or MPI_Comm_attach_buffer (MPI_BUFFER_AUTOMATIC grows as needed)", bytes);
 	else if (s->automatic)
 		hdl_reason_set("out of memory: %zu bytes for a buffered message", bytes);
 	else
