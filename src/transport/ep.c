@@ -43,6 +43,11 @@ void hdl_done_read(uint32_t id)
 	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
 }
 
+void hdl_done_reset(struct hdl_sq *sq)
+{
+	done_push(sq, 0, HDL_DONE_RESET);
+}
+
 void hdl_ep_drop_ctl(struct hdl_ep *ep)
 {
 	struct hdl_ctl *c;
@@ -96,6 +101,9 @@ void hdl_done_run(void)
 			break;
 		case HDL_DONE_END:
 			end(p);
+			break;
+		case HDL_DONE_RESET:
+			hdl_sq_reset(p);
 			break;
 		case HDL_DONE_PEER:
 			if (hdl_tp.up.peer_failed)

@@ -123,6 +123,7 @@ void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
 void hdl_done_read(uint32_t id);
+void hdl_done_reset(struct hdl_sq *sq);		/* hdl_sq_reset follows, where requests may be posted */
 void hdl_done_run(void);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
 

@@ -11,6 +11,7 @@
 
 #define SCQ_FIRST 1024u
 #define SCQ_MORE 4096u
+#define RESETS_MAX 256u		/* of a shared queue, without a request that was carried out: its device ails */
 #define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
 static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
@@ -96,6 +97,10 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 		hdl_sq_fini(sq);
 		return err;
 	}
+	if (kind->reset && !(sq->again = calloc(n, sizeof(*sq->again)))) {
+		hdl_sq_fini(sq);
+		return hdl_no_memory("the requests of a shared send queue (HEDDLE_SQ_DEPTH)", n * sizeof(*sq->again));
+	}
 	sq->head_buf = sq->head_mem.p;
 	sq->head_lkey = sq->head_mem.mr->lkey;
 	return 0;
@@ -138,6 +143,10 @@ void hdl_sq_fini(struct hdl_sq *sq)
 		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_kind_name(sq->kind),
 			 sq->qp->qp_num, strerror(errno));
 	sq->qp = NULL;
+	free(sq->again);
+	sq->again = NULL;
+	if (sq->broken)
+		sq->tail = sq->broken_tail;
 	if (sq->slot) {
 		for (; sq->tail != sq->head; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
@@ -155,6 +164,25 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	sq->dev = NULL;
 }
 
+/* The first request of a shared queue that was not carried out: its peer fails, unless it was only flushed, too. */
+static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
+{
+	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR;
+
+	if (guilty) {
+		hdl_report_wc(sq, ep, wc);
+		release(&sq->slot[idx & sq->mask], -ECONNRESET);
+		hdl_ep_fail(ep, -ECONNRESET);
+	}
+	sq->broken = true;
+	sq->broken_tail = idx + guilty;
+	sq->broken_head = sq->head;
+	sq->flushed = !guilty;
+	sq->resets++;
+	sq->tail = sq->head - sq->depth;	/* no room */
+	hdl_done_reset(sq);
+}
+
 /* One completion of a send queue. */
 static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 {
@@ -166,7 +194,13 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 		return;
 	}
 	scq->pending -= sq->slot[idx & sq->mask].signaled;
+	sq->slot[idx & sq->mask].signaled = 0;
+	if (unlikely(sq->broken)) {
+		sq->flushed++;
+		return;
+	}
 	if (likely(wc->status == IBV_WC_SUCCESS)) {
+		sq->resets = 0;
 		for (; sq->tail != idx + 1; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
 			if (slot->type != HDL_SLOT_NONE)
@@ -175,12 +209,18 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 		return;
 	}
 	/* Failed requests are reported one by one, signaled or not; those before the first failed one were fine. */
+	if (sq->tail != idx)
+		sq->resets = 0;
 	for (; sq->tail != idx; sq->tail++)
 		release(&sq->slot[sq->tail & sq->mask], sq->dead ? -ECONNRESET : 0);
 	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
 	struct hdl_ep *ep = slot->ep ? slot->ep : sq->ep;
 	bool first = !sq->dead;
 
+	if (first && sq->kind->reset && sq->resets < RESETS_MAX && !hdl_tp.closing) {
+		breaks(sq, ep, wc, idx);
+		return;
+	}
 	if (first && !hdl_tp.closing)
 		hdl_report_wc(sq, ep, wc);
 	sq->dead = true;
@@ -207,6 +247,99 @@ void hdl_sq_reap(struct hdl_scq *scq)
 		for (int i = 0; i < n; i++)
 			completed(scq, &wc[i]);
 	} while (n == 16);
+}
+
+/* Posts what stood in slot `from` once more, at the head, which is not beyond it. */
+static int post_again(struct hdl_sq *sq, uint32_t from)
+{
+	struct hdl_slot slot = sq->slot[from & sq->mask];
+	struct hdl_again *a = &sq->again[from & sq->mask];
+	char *was = sq->head_buf + (size_t)(from & sq->mask) * HDL_HEAD_BUF, *is = hdl_sq_head(sq);
+	struct ibv_send_wr wr = { .opcode = a->opcode, .imm_data = a->imm, .num_sge = a->num_sge,
+				  .send_flags = a->flags & ~(unsigned)IBV_SEND_SIGNALED };
+	struct ibv_sge sge[3];
+	char data[HDL_AGAIN_INLINE];
+
+	wr.wr.rdma.remote_addr = a->addr;
+	wr.wr.rdma.rkey = a->rkey;
+	wr.sg_list = sge;
+
+	if (is != was)
+		memcpy(is, was, HDL_HEAD_BUF);
+	if (wr.send_flags & IBV_SEND_INLINE) {
+		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)memcpy(data, a->data, a->len), .length = a->len };
+		wr.num_sge = a->len != 0;
+	}
+	for (int i = 0; i < wr.num_sge && !(wr.send_flags & IBV_SEND_INLINE); i++) {
+		char *p = (char *)(uintptr_t)a->sge[i].addr;
+		sge[i] = a->sge[i];
+		if (p >= was && p < was + HDL_HEAD_BUF)
+			sge[i].addr = (uintptr_t)(is + (p - was));
+	}
+	/* it has been counted */
+	sq->requests--;
+	return hdl_sq_post(sq, slot.ep, &wr, slot.type, slot.ptr, a->flags & IBV_SEND_SIGNALED, 0);
+}
+
+/* Nothing has come of it: what stood in the queue ends, and so do the peers that it served. */
+static void give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
+{
+	hdl_error("%s port %u: %s queue %u cannot be used again (%s): the peers that share it fail", sq->dev->name,
+		  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, strerror(-err));
+	sq->dead = true;
+	sq->broken = false;
+	for (; at != end; at++)
+		release(&sq->slot[at & sq->mask], -ECONNRESET);
+	for (int i = 0; i < hdl_tp.neps; i++)
+		if (hdl_tp.eps[i] && hdl_tp.eps[i]->sq == sq)
+			hdl_ep_fail(hdl_tp.eps[i], -ECONNRESET);
+}
+
+void hdl_sq_reset(struct hdl_sq *sq)
+{
+	uint32_t at = sq->broken_tail, end = sq->broken_head;
+	uint64_t until = monotonic_ns() + STOP_NS;
+	int err;
+
+	while (sq->flushed < end - at && monotonic_ns() < until)
+		hdl_sq_reap(sq->scq);
+	if ((err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq))) {
+		sq->head = sq->tail = end;
+		give_up(sq, at, end, err);
+		return;
+	}
+	hdl_debug("%s port %u: %s queue %u was reset; %u requests go again", sq->dev->name, sq->dev->port.port_num,
+		  hdl_kind_name(sq->kind), sq->qp->qp_num, end - at);
+	sq->broken = false;
+	sq->head = sq->tail = sq->signaled = at;
+	for (; at != end; at++) {
+		struct hdl_slot *slot = &sq->slot[at & sq->mask];
+		if (slot->ep->failed) {
+			release(slot, -ECONNRESET);
+		} else if ((err = post_again(sq, at))) {
+			give_up(sq, at, end, err);
+			return;
+		}
+	}
+}
+
+void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	bool has = false;
+	int err;
+
+	hdl_sq_reap(sq->scq);
+	if (!sq->kind->reset || sq->dead || sq->broken)
+		return;
+	for (uint32_t i = sq->tail; i != sq->head && !has; i++)
+		has = sq->slot[i & sq->mask].ep == ep;
+	if (!has)
+		return;
+	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
+		hdl_debug("rank %d: its requests in %s queue %u go on (%s)", ep->rank, hdl_kind_name(sq->kind),
+			  sq->qp->qp_num, strerror(err));
+	hdl_sq_reap(sq->scq);	/* what is flushed later is found by a turn's look at all queues */
 }
 
 /* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. */

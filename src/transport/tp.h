@@ -46,7 +46,7 @@ struct hdl_tp {
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint64_t next_timer_ns;
-	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_PEER } what; } *done;
+	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_PEER } what; } *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;
@@ -113,7 +113,8 @@ void hdl_wire_failed(struct hdl_ep *ep);
 /* ... tells the peer. */
 void hdl_wire_tell(struct hdl_ep *ep);
 uint64_t hdl_wire_timers(uint64_t now);
-/* ... ends the queues that it has for itself: nothing reads or writes the users' memory any more. Those that it shares go on. */
+/* ... ends the queues that it has for itself: nothing reads or writes the users' memory any more. Those that it shares go on
+ * without its requests. */
 void hdl_wire_stop(struct hdl_ep *ep);
 void hdl_wire_close(struct hdl_ep *ep);
 

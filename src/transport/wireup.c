@@ -126,8 +126,11 @@ void hdl_wire_stop(struct hdl_ep *ep)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	int err;
 
-	if (!q)
+	if (!q) {
+		if (ep->sq)
+			hdl_sq_abandon(ep->sq, ep);
 		return;
+	}
 	/* what the peer sends and writes first: it must not land when this returns */
 	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE))) {
 		hdl_debug("rank %d: the receiving queue cannot be stopped (%s)", ep->rank, strerror(err));

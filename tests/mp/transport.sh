@@ -89,6 +89,12 @@ try 4 HEDDLE_TRANSPORT=dc HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_ring
 try 4 HEDDLE_TRANSPORT=dc HEDDLE_DCI_COUNT=2 HEDDLE_DCI_POLICY=lru HEDDLE_SQ_DEPTH=16 -- "$traffic" 400 20000 11
 try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
 
+# initiators that are brought to an error, with requests of several peers in them
+for breaks in 1 50; do
+	try 2 HEDDLE_TRANSPORT=dc TRAFFIC_BREAK=$breaks -- "$traffic" 1500 60000 24
+	try 4 HEDDLE_TRANSPORT=dc,ud HEDDLE_DCI_COUNT=1 TRAFFIC_BREAK=$breaks -- "$traffic" 400 60000 25
+done
+
 # a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
 for kind in "" rc xrc dc ud; do
 	for mode in "" waits; do
@@ -125,6 +131,9 @@ done
 for kind in rc xrc; do
 	text='nothing has landed' ends HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
 		timeout -k 5 60 "$run" -n 2 "$end" writes
+done
+for kind in dc dc,ud; do
+	text='the others go on' ends HEDDLE_TRANSPORT=$kind HEDDLE_DCI_COUNT=1 timeout -k 5 60 "$run" -n 3 "$end" shared
 done
 for kind in rc xrc dc; do
 	text='another got the ring' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 timeout -k 5 60 "$run" -n 3 "$end" rings

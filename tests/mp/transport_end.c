@@ -5,9 +5,12 @@
  *     writes   rank 1 writes a large message into rank 0's buffer, deaf; rank 0 gives it up in the middle and takes the buffer
  *              back: nothing may land there any more
  *     owns     rank 0 has sends that wait, announced ones and receives of all ways when it gives rank 1 up
+ *     shared   ranks 1 and 2 share rank 0's only initiator (DC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
+ *              same, once and in order, before, behind and among what cannot reach rank 1
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +33,6 @@ static _Noreturn void fail(const char *text)
 {
 	hdl_tp_dump(stderr);
 	hdl_rt_abort(3, text);
-}
-
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
-{
-	got[src]++;
-	if (hdr->kind == HDL_RTS && announced < LARGE)
-		memcpy(rts[announced++], payload, HDL_RTS_SIZE);
 }
 
 static void peer_failed(int peer, int err)
@@ -84,6 +80,26 @@ static struct operation *operation(void)
 	o->send.done = sent;
 	o->fetch.done = fetched;
 	return o;
+}
+
+static void fetch_now(int src, const void *announcement)
+{
+	static char data[100000];
+
+	begun++;
+	if (hdl_ep_fetch(hdl_ep(src), announcement, data, sizeof(data), &operation()->fetch))
+		fail("a message is not fetched");
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	got[src]++;
+	if (hdr->tag > 1 && (unsigned)hdr->tag != got[src])
+		fail("a message is lost or doubled");
+	if (hdr->kind == HDL_RTS && hdr->tag > 1)
+		fetch_now(src, payload);
+	else if (hdr->kind == HDL_RTS && announced < LARGE)
+		memcpy(rts[announced++], payload, HDL_RTS_SIZE);
 }
 
 static void send_to(int peer, const void *buf, size_t n)
@@ -238,6 +254,57 @@ static _Noreturn void rings(void)
 	stay();
 }
 
+static void send_number(int peer, int number, size_t n)
+{
+	static char data[100000];
+
+	if (!hdl_ep_send(hdl_ep(peer), number, 2, false, data, n, &operation()->send))
+		begun++;
+}
+
+static _Noreturn void shared(void)
+{
+	enum { MESSAGES = 300 };
+	static const size_t size[] = { 8, 40, 2000, 8, 100000, 300, 8, 30000 };
+	unsigned idle = 0;
+
+	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
+	if (hdl_job.rank)
+		greet(0);
+	if (hdl_job.rank == 1) {
+		while (got[0] == GREETINGS)
+			turn(&idle);
+		kill(getpid(), SIGKILL);
+		pause();
+	}
+	if (hdl_job.rank == 2) {
+		while (got[0] < GREETINGS + MESSAGES)
+			turn(&idle);
+		send_to(0, &begun, 8);
+		for (;;)
+			turn(&idle);
+	}
+	greet(1);
+	greet(2);
+	send_to(1, &begun, 8);
+	while (hdl_proc_state(&hdl_ep(1)->proc) == HDL_PROC_LIVES)
+		hdl_tp_progress();
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		if (i % 3 == 1)
+			send_number(1, 1, size[i % 7]);
+		send_number(2, (int)(GREETINGS + i + 1), size[i % 8]);
+		if (i % 100 == 50)
+			hdl_tp_progress();
+	}
+	while (got[2] == GREETINGS && !hdl_ep(2)->failed)
+		turn(&idle);
+	if (hdl_ep(2)->failed)
+		fail("one peer's end has failed another");
+	while (dead < 0)
+		turn(&idle);
+	leave("the others go on");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
@@ -247,6 +314,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (!strcmp(mode, "rings"))
 		rings();
+	if (!strcmp(mode, "shared"))
+		shared();
 	greet(!hdl_job.rank);
 	if (!strcmp(mode, "writes"))
 		writes(!hdl_job.rank);

@@ -9,6 +9,8 @@
  * can send no more; but not so at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
+ * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error.
+ *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
 #include <stdarg.h>
@@ -17,11 +19,11 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
-#include "transport/transport.h"
+#include "transport/tp.h"
 
 #define WINDOW 32		/* sends in flight per peer */
 
-static unsigned messages = 2000, seed = 1, late, sparse;
+static unsigned messages = 2000, seed = 1, late, sparse, breaks;
 static size_t largest = 100000;
 
 struct out {
@@ -199,8 +201,23 @@ static void sent(struct hdl_send *s, int err)
 	finished(o);
 }
 
+static void break_queues(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
+		struct hdl_sq *sq = hdl_tp.sqs[i];
+		if (sq && sq->qp && sq->kind->reset && ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
+			fail("queue %u cannot be broken", sq->qp->qp_num);
+	}
+}
+
 static void send_one(int peer)
 {
+	static unsigned sends;
+
+	if (breaks && ++sends % breaks == 0)
+		break_queues();
 	unsigned index = sent_out[peer]++;
 	size_t n = size_of(hdl_job.rank, peer, index);
 	struct out *o = calloc(1, sizeof(*o));
@@ -234,6 +251,8 @@ int main(int argc, char **argv)
 		late = (unsigned)atoi(argv[4]);
 	if (argc > 5)
 		sparse = (unsigned)atoi(argv[5]);
+	if (getenv("TRAFFIC_BREAK"))
+		breaks = (unsigned)atoi(getenv("TRAFFIC_BREAK"));
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	int n = hdl_job.size;

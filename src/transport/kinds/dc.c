@@ -12,7 +12,7 @@
 #include "transport/tp.h"
 
 /* The ibv_wr builder copies inline data: what is longer is gathered where it lies. */
-#define DC_INLINE 1024u
+#define DC_INLINE HDL_AGAIN_INLINE
 
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 		      IBV_QP_EX_WITH_RDMA_READ)
@@ -32,6 +32,28 @@ static int rtr(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 
 	hdl_dev_ah(dev, &dev->port.gid, dev->port.lid, &a.ah_attr);
 	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_AV | (target ? IBV_QP_MIN_RNR_TIMER : 0));
+}
+
+/* From RESET to RTS. */
+static int start(struct hdl_dev *dev, struct ibv_qp *dci)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4
+	};
+	int err;
+
+	if ((err = to_init(dev, dci, false)) || (err = rtr(dev, dci, false)))
+		return err;
+	return ibv_modify_qp(dci, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int reset(struct hdl_sq *sq)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+	int err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE);
+
+	return err ? -err : -start(sq->dev, sq->qp);
 }
 
 static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *scq, uint32_t depth, uint32_t *max_inline)
@@ -56,7 +78,7 @@ static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *sc
 	}
 	struct ibv_qp *qp = mlx5dv_create_qp(dev->port.ctx, &a, &dv);
 	if (qp && !target)
-		*max_inline = a.cap.max_inline_data;
+		*max_inline = a.cap.max_inline_data < DC_INLINE ? a.cap.max_inline_data : DC_INLINE;
 	return qp;
 }
 
@@ -117,14 +139,7 @@ static int open_dc(struct hdl_dev *dev)
 		sq->qpx = ibv_qp_to_qp_ex(sq->qp);
 		sq->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(sq->qpx);
 		step = "bring a DCI to RTS";
-		if ((err = to_init(dev, sq->qp, false)) || (err = rtr(dev, sq->qp, false)))
-			goto fail;
-		struct ibv_qp_attr a = {
-			.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 7, .max_rd_atomic = 4
-		};
-		err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-		if (err)
+		if ((err = start(dev, sq->qp)))
 			goto fail;
 	}
 	return 0;
@@ -197,10 +212,10 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 	return err;
 }
 
-/* What rings are made of: an inline write of one piece, or of two. */
+/* What rings are made of: an inline write. */
 static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_send_wr *wr)
 {
-	const struct ibv_sge *s = wr->sg_list;
+	struct hdl_again *a = hdl_sq_keep(sq, wr);
 	struct ibv_qp_ex *q = sq->qpx;
 
 	ibv_wr_start(q);
@@ -208,13 +223,7 @@ static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct 
 	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
 	ibv_wr_rdma_write(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
-	if (wr->num_sge == 1) {
-		ibv_wr_set_inline_data(q, (void *)(uintptr_t)s[0].addr, s[0].length);
-	} else {
-		struct ibv_data_buf b[2] = { { .addr = (void *)(uintptr_t)s[0].addr, .length = s[0].length },
-					     { .addr = (void *)(uintptr_t)s[1].addr, .length = s[1].length } };
-		ibv_wr_set_inline_data_list(q, 2, b);
-	}
+	ibv_wr_set_inline_data(q, a->data, a->len);
 	return ibv_wr_complete(q);
 }
 
@@ -223,8 +232,9 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 	struct ibv_qp_ex *q = sq->qpx;
 
 	ep->dci_last = sq->head + 1;
-	if (likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->send_flags & IBV_SEND_INLINE && (unsigned)wr->num_sge - 1 < 2))
+	if (likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->send_flags & IBV_SEND_INLINE))
 		return post_write(sq, ep, wr);
+	struct hdl_again *a = hdl_sq_keep(sq, wr);
 	ibv_wr_start(q);
 	q->wr_id = wr->wr_id;
 	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
@@ -246,15 +256,10 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 		return EINVAL;
 	}
 	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+	if (wr->send_flags & IBV_SEND_INLINE)
+		ibv_wr_set_inline_data(q, a->data, a->len);
+	else
 		ibv_wr_set_sge_list(q, (size_t)wr->num_sge, wr->sg_list);
-	} else {
-		struct ibv_data_buf b[4];
-		for (int i = 0; i < wr->num_sge; i++)
-			b[i] = (struct ibv_data_buf){ .addr = (void *)(uintptr_t)wr->sg_list[i].addr,
-						      .length = wr->sg_list[i].length };
-		ibv_wr_set_inline_data_list(q, (size_t)wr->num_sge, b);
-	}
 	return ibv_wr_complete(q);
 }
 
@@ -262,5 +267,5 @@ const struct hdl_tp_kind hdl_kind_dc = {
 	.queue = HDL_QUEUE_DC, .needs = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)", .pool = HDL_POOL_SRQ,
 	.shares_sq = true, .full = "initiators were full at times",
 	.probe = probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = make, .full_now = bind_again,
-	.post = post,
+	.post = post, .reset = reset,
 };

@@ -32,6 +32,8 @@ struct hdl_tp_kind {
 	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
 	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
 	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
+	/* Brings a send queue from ERR to RTS again; post keeps each request (hdl_sq_keep). NULL: one in error stays so. */
+	int (*reset)(struct hdl_sq *sq);
 };
 
 extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;
