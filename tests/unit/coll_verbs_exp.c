@@ -10,7 +10,12 @@
 
 /* ---- the mock -------------------------------------------------------------------------------------------- */
 
-static struct ibv_context own, foreign;
+/* nobody's: libmlx5 looks behind the public part whether it is its own */
+static struct {
+	struct ibv_device device;
+	char zero[1024];
+} strange;
+static struct ibv_context own, foreign = { .device = &strange.device };
 static struct ibv_pd pd = { .context = &own };
 static struct ibv_cq cq = { .context = &own }, foreign_cq = { .context = &foreign };
 static struct ibv_qp qp = { .context = &own }, qp2 = { .context = &own }, foreign_qp = { .context = &foreign };
@@ -69,6 +74,13 @@ static const struct ibv_exp_provider mock = {
 	.query_device = mock_query, .create_cq = mock_create_cq, .modify_cq = mock_modify_cq,
 	.create_qp = mock_create_qp, .post_send = mock_post_send, .post_task = mock_post_task, .refuse = mock_refuse,
 };
+
+/* what the provider of mlx5 adapters wants of the software HCA's library */
+const struct exp_watch *_Atomic exp_watch;
+bool shca_env_bool(const char *name)
+{
+	return false;
+}
 
 /* what says it for contexts without a provider */
 int shca_refuse(int err, const char *fmt, ...)
