@@ -37,6 +37,12 @@ static inline uint64_t align_up(uint64_t v, uint64_t to)
 	return (v + to - 1) & ~(to - 1);
 }
 
+/* n from 1 to 63. */
+static inline uint64_t rotate_left(uint64_t v, unsigned int n)
+{
+	return v << n | v >> (64 - n);
+}
+
 /* CLOCK_MONOTONIC: the same for all processes of the host. Not on hot paths. */
 static inline uint64_t monotonic_ns(void)
 {

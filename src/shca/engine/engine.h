@@ -334,26 +334,37 @@ static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
 {
 	return state | (uint64_t)(qpn & 0xffffff) << 2 | (pos & SHCA_POS_MASK) << 26;
 }
-/* I7: whether what a receive queue says of its memory can be true. A receive is a line or more. */
-_Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE, "shca_rq_sound");
+/*
+ * I7: whether what a receive queue says of its memory can be true. Asked for every message that takes a receive, so it is not computed
+ * anew from all that is said: the owner has sealed it. What was scribbled over does not agree with the seal, nor do zeroes, nor another
+ * queue's words, since the queue's own place is part of it. A receive is a line or more.
+ */
+_Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq, stride) == offsetof(struct shca_rq, log2) + 4,
+	       "shca_rq_seal");
 #define SHCA_RQ_LOG2_MAX 15
-#define SHCA_RQ_STRIDE_MAX 0xffc0u
+static inline uint64_t shca_rq_seal(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
+{
+	uint64_t shape;
+
+	memcpy(&shape, &rq->log2, sizeof(shape));
+	return shca_off_of(m, rq) ^ ring ^ shape ^ rotate_left(rq->wqes, 13) ^ rotate_left(rq->marks, 26) ^ rotate_left(rq->end, 39) ^
+	       rotate_left(rq->proc, 52);
+}
+/* The same of one to which nothing was posted so far. */
+bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring);
 static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_rq *rq)
 {
-	uint32_t log2 = rq->log2, stride = rq->stride;
-	uint64_t word = atomic_load_explicit(&rq->ring, memory_order_acquire);
+	uint64_t ring = atomic_load_explicit(&rq->ring, memory_order_acquire);
 
-	if (unlikely(log2 > SHCA_RQ_LOG2_MAX || stride - SHCA_LINE > SHCA_RQ_STRIDE_MAX - SHCA_LINE ||
-		     (stride & (SHCA_LINE - 1)) || !shca_owned(m, rq, rq->proc)))
-		return false;
-	/* nothing was posted to it so far */
-	if (unlikely(word == shca_off_of(m, &rq->none)))
-		return true;
-	/* the owner stored them before the word */
-	shca_off wqes = rq->wqes, marks = rq->marks;
-	return likely((word & (SHCA_LINE - 1)) == log2 && !((wqes | marks) & (SHCA_LINE - 1)) &&
-		      shca_fits(m, wqes, (uint64_t)stride << log2) && shca_fits(m, word - log2, sizeof(uint64_t) << log2) &&
-		      shca_fits(m, marks, sizeof(uint64_t) << log2));
+	/* a member under a small RLIMIT_AS has less of the fabric than its owner */
+	if (likely(rq->seal == shca_rq_seal(m, rq, ring)))
+		return likely(rq->end <= m->bytes);
+	return shca_rq_empty_sound(m, rq, ring);
+}
+/* Whether there is a ring, with what the seal speaks of. */
+static inline bool shca_rq_made(const struct shca_member *m, const struct shca_rq *rq)
+{
+	return atomic_load_explicit(&rq->ring, memory_order_acquire) != shca_off_of(m, &rq->none);
 }
 /* The receive queue at an offset; NULL: there can be none. */
 static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off off)

@@ -530,7 +530,7 @@ static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_
 
 	if (!cq || !shca_cq_sound(thr->m, cq))
 		return;
-	for (uint32_t i = 0; rq->wqes && i < 1u << rq->log2; i++) {
+	for (uint32_t i = 0; shca_rq_made(thr->m, rq) && i < 1u << rq->log2; i++) {
 		if (!shca_rq_in_flush(thr, rq, i))
 			continue;
 		/* what was polled is in flush no more (and what is overwritten was polled) */

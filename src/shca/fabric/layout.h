@@ -347,6 +347,9 @@ struct shca_rq {
 	 * there has been polled, before that completion may be overwritten. So a mark tells whether that completion ever
 	 * appeared, however late one asks. */
 	shca_off marks;
+	/* I7: how far these three reach, and what they and this say in one word, which the owner stores before `ring` */
+	shca_off end;
+	uint64_t seal;
 	/* takers */
 	shca_aligned _Atomic uint64_t head;	/* hint: no position below can be taken */
 	_Atomic uint32_t limit;		/* SRQ limit; 0: disarmed; with SHCA_LIMIT_EVENT: an event is unread */
