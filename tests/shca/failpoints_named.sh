@@ -12,6 +12,7 @@ excepted()
 	given) echo "a receive goes to the flusher only behind a death: it takes two in one request" ;;
 	returned) echo "a receive goes back only behind a death, or where its message's memory is not there any more" ;;
 	rnr-turned) echo "two queues have to wait at one list: corners stops a thread there, single_step dies around it" ;;
+	dc-violation) echo "successors kills a process there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;
 	esac
 }

@@ -750,6 +750,67 @@ static void joins_beside(void)
 
 /* ---------------------------------------------------------------------------------------------------------------------- */
 
+/* A process that runs another's DC initiator dies before it has told the target of a wrong key: who runs the queue next tells it. */
+static struct ibv_qp *initiator;
+
+static void *runs_initiator(void *arg)
+{
+	struct shca_thread *thr = shca_thread_get(c.m);
+
+	(void)arg;
+	shca_enter(thr);
+	shca_kick(thr, shca_user_qp_of(initiator)->off);
+	shca_drain(thr);
+	shca_leave(thr);
+	return NULL;
+}
+
+static void key_violation(void)
+{
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 8, NULL), *its = rig_cq(&b, 8, NULL);
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_exp_dct_init_attr da = {.pd = b.pd, .cq = its, .srq = shca_create_srq(b.pd, &sa), .dc_key = 1, .port = 1,
+					   .mtu = IBV_MTU_1024, .min_rnr_timer = 1};
+	struct ibv_exp_dct *dct = shca_create_dct(b.ctx, &da);
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_DRIVER, .pd = a.pd, .send_cq = cq, .recv_cq = cq, .cap = {.max_send_wr = 4},
+					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					   .send_ops_flags = IBV_QP_EX_WITH_SEND};
+	struct mlx5dv_qp_init_attr dv = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_ah *ah = shca_create_ah(a.pd, &aa);
+
+	CHECK(dct && ah && (initiator = shca_dv_create_qp(a.ctx, &attr, &dv)));
+	struct ibv_qp_attr to_rts = {.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_4096, .retry_cnt = 7, .rnr_retry = 7};
+	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT));
+	to_rts.qp_state = IBV_QPS_RTR;
+	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_PATH_MTU));
+	to_rts.qp_state = IBV_QPS_RTS;
+	CHECK(!shca_modify_qp(initiator, &to_rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+						  IBV_QP_MAX_QP_RD_ATOMIC));
+	struct shca_qp *sh = rig_sh(initiator), *to = shca_user_qp_of_dct(dct)->sh;
+	struct ibv_qp_ex *ex = &shca_user_qp_of(initiator)->ex;
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	shca_dv_qp_ex(ex)->wr_set_dc_addr(shca_dv_qp_ex(ex), ah, to->qpn, 2);
+	CHECK(!ibv_wr_complete(ex));
+	CHECK(atomic_load(&to->dc_violations) == 1 && !shca_qp_unread(to));
+	CHECK(!shca_arm_dct(dct) && !shca_qp_unread(to));
+	/* as if nobody had run it so far; the helper thread may be at it */
+	for (int quiet = 0; quiet < 20; rig_nap())
+		quiet = atomic_exchange(&sh->due, 0) ? 0 : quiet + 1;
+	atomic_store(&sh->rnr_since, 0);
+	hold_at(&c, "dc-violation");
+	begin(runs_initiator, NULL);
+	rig_await(&hold.held, 1);
+	shca_fabric_kill(c.m);
+	shca_reap(shca_thread_get(a.m), c.m->slot);
+	for (int i = 0; !shca_qp_unread(to); i++, rig_nap())
+		if (i > 20000)
+			FAIL("nobody tells the target of the wrong key: %u are counted", atomic_load(&to->dc_violations));
+	/* c's thread is held for ever: its process is dead */
+}
+
 static const struct rig_case cases[] = {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"helper-dies", helper_dies},
@@ -757,6 +818,7 @@ static const struct rig_case cases[] = {
 	{"filled-again", filled_again}, {"takes-in-order", takes_in_order}, {"joins-beside", joins_beside},
 	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
 	{"connects-to-dying", connects_to_dying},
+	{"key-violation", key_violation},
 };
 
 int main(int argc, char **argv)

@@ -689,7 +689,11 @@ void shca_proc_sweep(struct shca_thread *thr);
 /* This thread will not: gives the dead back to whoever comes next. */
 void shca_reap_give_up(struct shca_thread *thr);
 
-/* Asynchronous events. */
+/* Asynchronous events. Whether some of a queue are unread. */
+static inline uint32_t shca_qp_unread(const struct shca_qp *qp)
+{
+	return atomic_load(&qp->events) & ~SHCA_DC_ARMED;
+}
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 void shca_async_wake(struct shca_thread *thr, uint32_t proc);
 

@@ -157,7 +157,7 @@ static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
 		if (rq)
 			shca_rq_notice_returned(thr, rq);
-		events |= atomic_load(&qp->events) != 0;
+		events |= shca_qp_unread(qp) != 0;
 	}
 	/* none where there is nothing to read: poll(2) would lie */
 	if (events)

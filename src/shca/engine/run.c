@@ -308,7 +308,8 @@ static uint64_t stall_budget(struct shca_thread *thr, const struct shca_qp *qp, 
 	return qp->timeout ? (4096ull << (qp->timeout & 31)) * (qp->retry_cnt + 1u) : 0;
 }
 
-/* Nobody answers a DC initiator: a target that has another key counts that, and tells its owner if that has armed it. */
+/* Nobody answers a DC initiator: a target that has another key counts that, and tells its owner if that has armed it. The event first:
+ * who dies in between is followed by one who does both again (stall), and a violation may be counted twice, but none goes untold. */
 static void count_key_violation(struct shca_thread *thr, const struct shca_qp *qp)
 {
 	const struct shca_wqe *w = shca_wqe_at(thr->base, qp, atomic_load_explicit(&qp->head, memory_order_relaxed));
@@ -316,9 +317,13 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 
 	if (!to || to->type != SHCA_QPT_DCT || to->dc_key == w->arg[3] || !(atomic_load(&to->gate) & SHCA_GATE_RESPOND))
 		return;
+	SHCA_FAILPOINT(thr, "dc-violation", qp, 0);
+	uint32_t armed = atomic_load(&to->events);
+	while (armed & SHCA_DC_ARMED && !atomic_compare_exchange_weak(&to->events, &armed, (armed & ~SHCA_DC_ARMED) | 1u << SHCA_EVENT_DC_KEY))
+		;
+	if (armed & SHCA_DC_ARMED)
+		shca_async_wake(thr, to->proc);
 	atomic_fetch_add(&to->dc_violations, 1);
-	if (atomic_exchange(&to->dc_armed, 0))
-		shca_qp_event(thr, to, (enum ibv_event_type)SHCA_EVENT_DC_KEY);
 }
 
 /* Whether the queue must wait (true), or its retries are used up. */
@@ -327,12 +332,12 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 	uint64_t now = monotonic_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
 
 	if (!since) {
-		since = now;
-		atomic_store(&qp->rnr_since, now);
-		qp->stalls = 0;
-		/* once for a request, however often it is tried */
+		/* once for a request, however often it is tried: before it is known to have stalled, for the sake of a successor */
 		if (why == SHCA_NOPEER && qp->type == SHCA_QPT_DCI)
 			count_key_violation(thr, qp);
+		since = now;
+		qp->stalls = 0;
+		atomic_store(&qp->rnr_since, now);
 	}
 	if (budget && now - since >= budget)
 		return false;

@@ -479,16 +479,18 @@ struct shca_qp {
 	_Atomic uint64_t rnr_rq;
 	_Atomic uint64_t due;		/* CLOCK_MONOTONIC ns: when its owner's helper looks at it again; 0: not */
 	/* events and counters */
-	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread */
-	_Atomic uint32_t dc_armed;	/* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY */
-	_Atomic uint32_t dc_violations;	/* requests with a wrong key */
-	uint32_t reserved1;
+	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread; SHCA_DC_ARMED */
+	_Atomic uint32_t dc_violations;	/* DC target: requests with a wrong key */
+	uint32_t reserved1[2];
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
 	/* counted by those who send to it: not beside what its owner writes with each request */
 	shca_aligned _Atomic uint64_t n_recv_msgs;
 };
 #define SHCA_FLUSH_GIVEN 2u
+/* DC target: the next request with a wrong key raises SHCA_EVENT_DC_KEY. Beside the events, and no event itself: one store disarms and
+ * raises, so that whoever dies there has done both or nothing. */
+#define SHCA_DC_ARMED (1u << 30)
 #define SHCA_EVENT_DC_KEY 31		/* IBV_EXP_EVENT_DCT_KEY_VIOLATION, whose number the word has no bit for */
 #define SHCA_QP_CROSS 1u		/* CROSS_CHANNEL */
 #define SHCA_QP_MANAGED_SEND 2u

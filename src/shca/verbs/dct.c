@@ -107,7 +107,7 @@ int shca_arm_dct(struct ibv_exp_dct *dct)
 {
 	if (shca_unusable(dct->context))
 		return errno;
-	atomic_store(&dct_of(dct)->qp->sh->dc_armed, 1);
+	atomic_fetch_or(&dct_of(dct)->qp->sh->events, SHCA_DC_ARMED);
 	return 0;
 }
 

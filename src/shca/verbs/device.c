@@ -703,7 +703,7 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 	pthread_mutex_lock(&c->mutex);
 	bool found = find_port_event(c, event);
 	for (struct shca_user_qp *qp = c->qps; qp && !found; qp = qp->next) {
-		uint32_t bits = atomic_load(&qp->sh->events);
+		uint32_t bits = shca_qp_unread(qp->sh);
 		if (!bits)
 			continue;
 		found = true;

@@ -251,7 +251,6 @@ struct shca_user_qp {
 	uint64_t sq_mask;		/* of wr_id and longs: a power of two - 1 */
 	uint32_t max_wr;		/* requests outstanding at most */
 	bool defer_kick;			/* several are being posted: run later */
-	bool gone;			/* it is being destroyed; guarded by the context's `cross` */
 	struct shca_task_count task;
 	uint64_t signaled;		/* behind the last signaled request that was posted */
 	uint64_t *wr_id;		/* by position & sq_mask */

@@ -652,7 +652,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	atomic_store(&sh->shared, qp->shared_only);
 	atomic_store(&sh->fail, 0);
 	atomic_store(&sh->step, SHCA_STEP_NONE);
-	*unread = atomic_exchange(&sh->events, 0) != 0;
+	*unread = (atomic_exchange(&sh->events, 0) & ~SHCA_DC_ARMED) != 0;
 	sh->dest_qpn = sh->peer_proc = 0;
 	atomic_store(&sh->peer_dead, 0);
 	atomic_store(&sh->rnr_since, 0);
@@ -832,10 +832,6 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	}
 	stop(thr, qp);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
-	/* who looks at its WAITs holds it */
-	pthread_mutex_lock(&c->cross);
-	qp->gone = true;
-	pthread_mutex_unlock(&c->cross);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
 		cross_remove(qp);
 	bool husk = shca_husk_begin(thr, c->node, qp->husk);
@@ -845,7 +841,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "destroy-quiesced", sh, 0);
 	shca_husks_free(thr, done);
-	if (atomic_load(&sh->events))
+	if (shca_qp_unread(sh))
 		shca_events_gone(c);
 	shca_account(m, sh);
 	clean_cqs(qp);

@@ -8,19 +8,27 @@
 
 #include "shca/verbs/control.h"
 
-/* Whether the WAIT that was posted at this position is still to run. A queue that is being destroyed has none. */
+/*
+ * Whether the WAIT that was posted at this position is still to run. The number may have another queue by now, of another context, whose
+ * locks are not held: so what is looked at is the queue's shared part, inside the engine. Whoever destroys it first has it run nothing
+ * more (its head is where `posted` is), then takes its number away, and frees it and its requests behind a quiesce, which waits for us.
+ */
 static bool to_run(const struct shca_user_cq *cq, uint32_t qpn, uint64_t pos)
 {
-	const struct shca_tagged *t = shca_local_get(cq->m, qpn);
+	struct shca_thread *thr = shca_thread_get(cq->m);
+	bool is_wait = false;
 
-	if (!t || t->kind != SHCA_KIND_QP || !t->qp || t->qp->gone || !t->qp->sh->wqes)
-		return false;
-	const struct shca_qp *sh = t->qp->sh;
-	if (pos < atomic_load(&sh->head) || pos >= atomic_load(&sh->posted))
-		return false;
-	/* the number, or the position after a reset, may be another's by now */
-	const struct shca_wqe *w = shca_wqe_at(cq->m->base, sh, pos);
-	return w->op == SHCA_OP_WAIT && w->raddr == cq->off;
+	if (!thr)
+		return true;	/* nobody can tell */
+	shca_enter(thr);
+	const struct shca_qp *sh = shca_number_get(cq->m, qpn, SHCA_KIND_QP);
+	if (sh && pos >= atomic_load(&sh->head) && pos < atomic_load(&sh->posted) && __atomic_load_n(&sh->wqes, __ATOMIC_RELAXED)) {
+		/* the position may be another request's, too, after a reset */
+		const struct shca_wqe *w = shca_wqe_at(cq->m->base, sh, pos);
+		is_wait = w->op == SHCA_OP_WAIT && w->raddr == cq->off;
+	}
+	shca_leave(thr);
+	return is_wait;
 }
 
 static struct shca_waits *table_at(const struct shca_user_cq *cq, uint32_t log2, uint64_t changes, shca_off *at)
