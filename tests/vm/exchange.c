@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Each rank exchanges messages with the one half the world away and checks what it gets: N times, or, without an argument, for ever. Then
+ * what ends it is an error, which it says, with status 3. It ignores SIGTERM, so that it meets the error itself when the launcher ends
+ * the job because another rank has met it.
+ *
+ *     exchange [N]
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 8, LARGE = 100000 };
+
+int main(int argc, char **argv)
+{
+	static char out[LARGE], in[LARGE];
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : ULONG_MAX;
+	int rank, size, err = MPI_SUCCESS;
+
+	signal(SIGTERM, SIG_IGN);
+	if (MPI_Init(&argc, &argv))
+		return 1;
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	int peer = (rank + size / 2) % size;
+	for (unsigned long n = 0; !err && n < rounds; n++) {
+		int bytes = n % 2 ? LARGE : SMALL;
+
+		memset(out, (int)(rank + n), (size_t)bytes);
+		err = MPI_Sendrecv(out, bytes, MPI_BYTE, peer, 0, in, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		if (!err && (in[0] != (char)(peer + n) || memcmp(in, in + 1, (size_t)bytes - 1))) {
+			printf("rank %d: message %lu of rank %d is not what was sent\n", rank, n, peer);
+			fflush(stdout);
+			_Exit(4);
+		}
+		if (n == 20) {
+			printf("rank %d exchanges\n", rank);
+			fflush(stdout);
+		}
+	}
+	if (!err) {
+		printf("rank %d is done\n", rank);
+		return MPI_Finalize();
+	}
+	char text[MPI_MAX_ERROR_STRING];
+	int len;
+	MPI_Error_string(err, text, &len);
+	printf("rank %d ends: %s\n", rank, text);
+	fflush(stdout);
+	_Exit(3);
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Guests with Linux's Soft-RoCE (rdma_rxe), by qemu's software emulation. Sourced by tests/vm/run.
+#
+# The guest's root is this machine's, read-only by 9p; /tmp, /run and /dev/shm are the guest's own, the build tree and the
+# sources are mounted again over them, in case they lie in /tmp. $vm/out is shared by all guests and this machine, for jobs, what they
+# say and their exit statuses: coherent, since nobody caches it.
+# The kernel is Debian's. It need not be installed: its package is fetched once and what a guest needs of it is kept in
+# ${HEDDLE_VM_CACHE:-~/.cache/heddle-vm}.
+
+vm_modules="virtio_pci virtio_net 9pnet_virtio 9p crc32_generic rdma_rxe sch_netem"
+PATH=$PATH:/usr/sbin:/sbin
+
+vm_skip() { echo "skipped: $*"; exit 77; }
+
+# What is missing on this machine for guests, in one line; nothing if they can run.
+vm_lacks() {
+	[ "$(uname -m)" = x86_64 ] || { echo "guests are x86_64, this machine is $(uname -m)"; return; }
+	for p in qemu-system-x86_64:qemu-system-x86 cpio:cpio modprobe:kmod xz:xz-utils ip:iproute2 dpkg-deb:dpkg apt-get:apt; do
+		command -v ${p%:*} >/dev/null || { echo "${p%:*} (Debian: ${p#*:}) is not installed"; return; }
+	done
+	[ -x /bin/busybox ] && ! ldd /bin/busybox >/dev/null 2>&1 || { echo "/bin/busybox is not static (Debian: busybox-static)"; return; }
+}
+
+# An unsigned little-endian number of $2 bytes at offset $1 of the kernel's image $3
+vm_number() { od -An -tu"$2" -j$(($1)) -N"$2" "$3" | tr -d ' '; }
+
+# The ELF image inside of the bzImage $1, to $2: booted directly (PVH), which saves seconds of emulated decompression.
+vm_unpack_kernel() {
+	# Linux's Documentation/arch/x86/boot: setup_sects, payload_offset, payload_length
+	start=$((($(vm_number 0x1f1 1 "$1") + 1) * 512 + $(vm_number 0x248 4 "$1")))
+	tail -c +$((start + 1)) "$1" | head -c "$(vm_number 0x24c 4 "$1")" | xz -dcq --single-stream >"$2" 2>/dev/null
+	[ "$(head -c 4 "$2" | tail -c 3)" = ELF ]
+}
+
+# Sets vm_kernel, the folder of the kernel: vmlinux and modules, with `order`, the order in which they are inserted.
+vm_find_kernel() {
+	cache=${HEDDLE_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/heddle-vm}
+	package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+	if [ -z "$package" ]; then
+		apt-get update -qq >/dev/null 2>&1
+		package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+	fi
+	[ -n "$package" ] || vm_skip "no Debian package of a kernel is known here (apt-cache depends linux-image-amd64)"
+	vm_kernel=$cache/$package
+	[ -f "$vm_kernel/order" ] && return
+	mkdir -p "$cache" && work=$(mktemp -d "$cache/new.XXXXXX") || exit 1
+	(cd "$work" && apt-get download -qq "$package") >/dev/null 2>&1 || {
+		rm -rf "$work"
+		vm_skip "Debian's package $package cannot be fetched"
+	}
+	dpkg-deb -x "$work"/*.deb "$work/root" && version=$(ls "$work/root/lib/modules") && depmod -b "$work/root" "$version" &&
+		mkdir "$work/kernel" && vm_unpack_kernel "$work/root/boot/vmlinuz-$version" "$work/kernel/vmlinux" || {
+		rm -rf "$work"
+		echo "FAILED: $package is not unpacked: its kernel is not a bzImage with an xz payload, or the disk is full"
+		exit 1
+	}
+	for m in $vm_modules; do
+		modprobe -d "$work/root" -S "$version" --show-depends "$m" | sed -n 's/^insmod \([^ ]*\).*/\1/p' | while read -r f; do
+			b=$(basename "$f")
+			[ -e "$work/kernel/$b" ] || { cp "$f" "$work/kernel/" && echo "$b" >>"$work/kernel/order.new"; }
+		done
+	done
+	mv "$work/kernel/order.new" "$work/kernel/order"
+	# whoever comes first; another who did the same meanwhile is as good
+	mv -T "$work/kernel" "$vm_kernel" 2>/dev/null
+	rm -rf "$work"
+	[ -f "$vm_kernel/order" ] || { echo "FAILED: $vm_kernel cannot be written"; exit 1; }
+}
+
+# Makes the initial file system of all guests: static busybox, the modules, init.
+vm_make_initrd() {
+	mkdir -p "$vm/initrd/bin" "$vm/initrd/mod" "$vm/initrd/dev" "$vm/initrd/proc" "$vm/initrd/sys" "$vm/initrd/root" &&
+		cp /bin/busybox "$vm/initrd/bin/" && ln -s busybox "$vm/initrd/bin/sh" && cp "$vm_kernel"/*.ko "$vm_kernel/order" "$vm/initrd/mod/" &&
+		install -m 755 "$vm_sources/tests/vm/init" "$vm/initrd/init" &&
+		(cd "$vm/initrd" && find . | cpio -o -H newc --quiet -R 0:0 | gzip -1) >"$vm/initrd.gz" || exit 1
+}
+
+# Boots guest $1 of $2 with job $3 (a script, run by sh), for at most $4 seconds. Its console is $vm/console.$1, its exit status, when it
+# has one, $vm/out/status.$1. Two guests share a wire: the first one listens, the second one connects.
+vm_boot() {
+	net=hubport,id=n0,hubid=0
+	if [ "$2" != 1 ]; then
+		net="stream,id=n0,server=$([ "$1" = 1 ] && echo on || echo off),addr.type=unix,addr.path=$vm/wire"
+		[ "$1" = 1 ] || for _ in $(seq 200); do [ -S "$vm/wire" ] && break; sleep 0.05; done
+	fi
+	share() { echo "-fsdev local,id=$1,path=$2,security_model=none,$3 -device virtio-9p-pci,fsdev=$1,mount_tag=$1"; }
+	# shellcheck disable=SC2046
+	exec timeout -k 5 "$4" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp $(($2 == 1 ? 2 : 1)) -m "${HEDDLE_VM_MEMORY:-1536}" -M q35 \
+		-nodefaults -display none -serial stdio -no-reboot -kernel "$vm_kernel/vmlinux" -initrd "$vm/initrd.gz" \
+		-append "console=ttyS0 quiet panic=-1 no_timer_check nowatchdog mitigations=off guest=$1 guests=$2 build=$vm_build sources=$vm_sources job=$3" \
+		$(share host / readonly=on,multidevs=remap) $(share build "$vm_build" readonly=on) $(share sources "$vm_sources" readonly=on) \
+		$(share out "$vm/out" readonly=off) -netdev "$net" -device "virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:00:00:0$1" \
+		</dev/null >"$vm/console.$1" 2>&1
+}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the jobs in guests share; sourced by them. $build, $sources, $out, $guest and $guests are set by init.
+export HEDDLE_DEVICE=rxe0
+run=$build/heddlerun
+failed=0
+
+# try SECONDS STATUS PATTERN [VARIABLE=VALUE...] COMMAND...: the command must end with that status within that time (an emulated CPU is some
+# twenty times slower than a real one) and say a line that matches the extended regular expression.
+try() {
+	seconds=$1 status=$2 pattern=$3
+	shift 3
+	start=$(date +%s%N)
+	timeout -k 5 "$seconds" env "$@" >/tmp/said 2>&1 </dev/null
+	rc=$?
+	took=$((($(date +%s%N) - start) / 1000000))
+	if [ $rc = "$status" ] && grep -Eq -e "$pattern" /tmp/said; then
+		echo "ok: $* ($took ms)"
+	else
+		echo "FAILED ($rc, $took ms): $*"
+		tail -n 5 /tmp/said
+		failed=1
+	fi
+}
+
+# mpirun on both guests, $1 ranks on each
+cat >/tmp/mpirun_two <<MPIRUN
+#!/bin/sh
+ranks=\$1
+shift
+exec env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --mca plm_rsh_agent $sources/tests/vm/rsh \\
+	--mca oob_tcp_if_include eth0 --mca orte_tmpdir_base /tmp --mca plm_rsh_no_tree_spawn 1 -x LD_LIBRARY_PATH -x HEDDLE_TRANSPORT \\
+	\${HEDDLE_UD_TIMEOUT:+-x HEDDLE_UD_TIMEOUT} --host 10.9.0.1:\$ranks,10.9.0.2:\$ranks -n \$((2 * ranks)) "\$@"
+MPIRUN
+chmod +x /tmp/mpirun_two
+export PATH=$PATH:/tmp LD_LIBRARY_PATH=$build/.libs
+
+# lose HOW KIND: starts tests/vm/exchange on both guests, 2 ranks each, loses guest 2 (HOW is "ended" or "cut") when they exchange messages, and
+# looks whether both ranks of guest 1 end with an error that names rank, host, device, kind of queue and what was seen. HEDDLE_UD_TIMEOUT is 10 s;
+# RC gives up after 7 timeouts of 1.07 s, which rxe lets grow.
+lose() {
+	how=$1 kind=$2
+	export HEDDLE_TRANSPORT="$kind" HEDDLE_UD_TIMEOUT=10s
+	mpirun_two 2 "$build/tests/vm/exchange" >/tmp/lost.said 2>&1 </dev/null &
+	for _ in $(seq 600); do
+		[ "$(grep -c exchanges /tmp/lost.said)" = 4 ] && break
+		sleep 0.2
+	done
+	[ "$(grep -c exchanges /tmp/lost.said)" = 4 ] || { echo "FAILED: the ranks do not come to exchange messages"; tail -n 5 /tmp/lost.said; exit 1; }
+	touch "$out/$how.2"
+	start=$(date +%s)
+	for _ in $(seq 600); do
+		[ "$(grep -c 'rank [01] ends:' /tmp/lost.said)" = 2 ] && break
+		sleep 0.2
+	done
+	echo "HEDDLE_TRANSPORT=$kind, guest 2 is $how: after $(($(date +%s) - start)) s:"
+	grep -E 'failed|ends:' /tmp/lost.said | cut -c1-300
+	for r in 2 3; do
+		grep -Eq "connection to rank $r on guest2 failed: rxe0 port 1, $kind" /tmp/lost.said || { echo "FAILED: rank $r is not named"; failed=1; }
+	done
+	for r in 0 1; do
+		grep -q "rank $r ends:" /tmp/lost.said || { echo "FAILED: rank $r has not ended"; failed=1; }
+	done
+}
+
+# Guest 2's part: does what guest 1 asks, until it is ended from outside or told to cut its link.
+be_lost() {
+	"$sources/tests/vm/rsh" --serve &
+	until [ -e "$out/cut.2" ] || [ -e "$out/served" ]; do sleep 0.1; done
+	[ ! -e "$out/cut.2" ] || ip link set eth0 down
+	until [ -e "$out/served" ]; do sleep 0.1; done
+}
