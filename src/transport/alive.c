@@ -5,7 +5,9 @@
  * go on. And one that only receives, by UD or DC, has nothing that could fail.
  *
  * So a peer of this host is asked for by its process: as soon as packets to it are not answered, and now and then
- * anyhow where no queue would report its end. Peers on other hosts cannot be asked for; there HEDDLE_UD_TIMEOUT decides.
+ * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for
+ * who only waits for it has nothing in flight that could fail: by its connected lane, whose other end answers without its process, so
+ * that the queue's own timeout decides; else by UD, which its process must acknowledge, and HEDDLE_UD_TIMEOUT decides.
  */
 #include "transport/tp.h"
 
@@ -33,11 +35,12 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 	case HDL_PROC_UNKNOWN:
 		break;
 	}
+	char text[HDL_PEER_TEXT];
 	if (!hdl_vars.ud_timeout || silence_ns / 1000 < hdl_vars.ud_timeout)
 		return false;
-	hdl_error("connection to rank %d failed: %s port %u, UD: %u packets are not acknowledged, and there was no sign of "
+	hdl_error("connection to %s failed: %s port %u, UD: %u packets are not acknowledged, and there was no sign of "
 		  "life for %.1f s: its process or its host has ended, or it computes for longer than that without an MPI "
-		  "call; then raise HEDDLE_UD_TIMEOUT (%g s), or set it to 0", ep->rank, ep->dev->name,
+		  "call; then raise HEDDLE_UD_TIMEOUT (%g s), or set it to 0", hdl_peer_text(ep, text), ep->dev->name,
 		  ep->dev->port.port_num, ep->rel->next - ep->rel->una, (double)silence_ns / 1e9,
 		  (double)hdl_vars.ud_timeout / 1e6);
 	hdl_ep_fail(ep, -ETIMEDOUT);
@@ -47,12 +50,30 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 /* Whether a queue would report the peer's end. */
 static bool is_watched(const struct hdl_ep *ep)
 {
-	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end;
+	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end && ep->dev->reports_end;
 }
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)
 {
-	return ep && ep->proc.start && !ep->failed && !is_watched(ep);
+	return ep && !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && !is_watched(ep);
+}
+
+/* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. */
+static void probe(struct hdl_ep *ep, uint64_t now)
+{
+	uint64_t heard = ep->in_ring.msgs + ep->in_srq.msgs + ep->in_ud.msgs + ep->in_rndv.msgs;
+
+	if (heard != ep->heard || !ep->heard_ns) {
+		ep->heard = heard;
+		ep->heard_ns = now;
+	}
+	if (!hdl_vars.keepalive || (now - ep->heard_ns) / 1000 < hdl_vars.keepalive)
+		return;
+	ep->heard_ns = now;	/* the next one after as long a silence again; until then the answer to this one decides */
+	if (ep->conn.state == HDL_CONN_READY && ep->sq)
+		hdl_sq_probe(ep->sq, ep);
+	else if (!ep->rel || ep->rel->una == ep->rel->next)
+		hdl_ep_ctl(ep, HDL_CTL_PROBE, NULL, 0, false);
 }
 
 uint64_t hdl_peers_look(uint64_t now)
@@ -73,8 +94,16 @@ uint64_t hdl_peers_look(uint64_t now)
 			continue;
 		some = true;
 		looks++;
-		if (hdl_proc_state(&ep->proc) == HDL_PROC_ENDED)
+		switch (hdl_proc_state(&ep->proc)) {
+		case HDL_PROC_LIVES:
+			break;
+		case HDL_PROC_ENDED:
 			peer_ended(ep);
+			break;
+		case HDL_PROC_UNKNOWN:
+			probe(ep, now);
+			break;
+		}
 	}
 	return some ? hdl_tp.alive_ns : 0;
 }

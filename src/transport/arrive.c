@@ -57,6 +57,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_HOLD] = sizeof(m.hold),
 		[HDL_CTL_WRITTEN] = sizeof(m.fin),
 		[HDL_CTL_REFUSED] = sizeof(m.fin),
+		[HDL_CTL_PROBE] = 0,
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -115,6 +116,8 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_HOLD:
 		on_hold(ep, &m.hold);
+		break;
+	case HDL_CTL_PROBE:
 		break;
 	default:
 		bad_message(ep, hdr);

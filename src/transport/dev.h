@@ -20,6 +20,7 @@ struct hdl_dev {
 	bool in_order;			/* writes a request's bytes in ascending order */
 	bool srq;			/* has shared receive queues */
 	bool arena;			/* shca_alloc works */
+	bool reports_end;		/* connected queues fail when the peer's process ends, also where nothing is in flight */
 	struct ibv_mr *all;		/* the whole address space, to gather from (implicit ODP), or NULL */
 	bool all_remote;		/* ... and to be written by peers */
 	bool all_read;			/* ... and to be read by them */

@@ -262,7 +262,7 @@ static int probe(struct hdl_dev *dev)
 	}
 	void *p = shca_alloc(dev->port.ctx, 4096);
 	if (p) {
-		dev->arena = true;
+		dev->arena = dev->reports_end = true;
 		shca_free(dev->port.ctx, p);
 	}
 	return 0;

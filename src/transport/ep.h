@@ -79,6 +79,8 @@ struct hdl_ep {
 	struct hdl_addr addr;
 	uint64_t nonce;
 	struct hdl_proc proc;		/* peers of this host; start 0: others */
+	char *host;			/* peers of other hosts: its name; or NULL */
+	uint64_t heard, heard_ns;	/* what had come from the peer at the last look, and when that was more than before */
 	struct hdl_dev *dev;
 	uint64_t sent_msgs;		/* for the selection */
 	unsigned can;			/* bit per kind: both devices and the configuration */

@@ -146,13 +146,14 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR: {
 		struct hdl_ep *ep = (sq = sq_of(e->element.qp)) ? sq->ep : ep_of_rqp(e->element.qp);
+		char text[HDL_PEER_TEXT];
 		/* what is finished by now says more than the event does */
 		hdl_tp_reap();
 		if (ep && !ep->failed && !hdl_tp.closing)
-			hdl_error("connection to rank %d failed: %s port %u, %s queue %u: %s: the peer's process has "
+			hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has "
 				  "ended, or "
 				  "sent what this device refuses; look at the peer's output",
-				  ep->rank, dev->name, dev->port.port_num,
+				  hdl_peer_text(ep, text), dev->name, dev->port.port_num,
 				  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num,
 				  ibv_event_type_str(e->event_type));
 		else if (!ep && !hdl_tp.closing)
@@ -413,6 +414,7 @@ static void destroy_all(void)
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
 		free(ep->dirty);
+		free(ep->host);
 		free(ep);
 	}
 	free(hdl_tp.eps);

@@ -41,12 +41,17 @@ static const char *cause(enum ibv_wc_status status, const struct hdl_tp_kind *ki
 	}
 }
 
+const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
+{
+	snprintf(text, HDL_PEER_TEXT, ep->host ? "rank %d on %s" : "rank %d", ep->rank, ep->host);
+	return text;
+}
+
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc)
 {
-	char peer[32] = "a peer";
+	char text[HDL_PEER_TEXT];
+	const char *peer = ep ? hdl_peer_text(ep, text) : "a peer";
 
-	if (ep)
-		snprintf(peer, sizeof(peer), "rank %d", ep->rank);
 	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
 		  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp ? sq->qp->qp_num : 0,
 		  ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, cause(wc->status, sq->kind));

@@ -429,7 +429,13 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep)
 {
-	if (sq->dead || sq->head == sq->tail || sq->signaled == sq->head || !hdl_sq_room(sq, 1))
+	if (sq->head != sq->tail && sq->signaled != sq->head)
+		hdl_sq_probe(sq, ep);
+}
+
+void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep)
+{
+	if (sq->dead || !hdl_sq_room(sq, 1))
 		return;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	/* no bytes: neither address nor key is looked at (IBTA 9.7.7.1.4) */

@@ -141,5 +141,8 @@ static inline struct hdl_again *hdl_sq_keep(struct hdl_sq *sq, const struct ibv_
 }
 /* A zero-byte request whose completion says that all before it are finished. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);
+/* The same whatever is in flight: a queue whose peer is gone then ends in error, by itself. Not where there is no room: requests in
+ * flight tell as much. */
+void hdl_sq_probe(struct hdl_sq *sq, struct hdl_ep *ep);
 
 #endif

@@ -142,6 +142,9 @@ void hdl_idle_awake(struct hdl_ep *ep);
 
 /* ---- report.c ----- */
 void hdl_report_transports(FILE *out);
+/* "rank 3", or "rank 3 on host" for one of another host; returns text. */
+#define HDL_PEER_TEXT (HDL_HOST_TEXT + 32)
+const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
 
 #endif

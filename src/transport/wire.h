@@ -24,6 +24,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_HOLD,		/* struct hdl_hold_rec: announce messages instead of sending them eagerly, or no longer */
 	HDL_CTL_REFUSED,	/* struct hdl_fin: the message was withdrawn before it matched */
 	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
+	HDL_CTL_PROBE,		/* nothing: that it is acknowledged shows that the peer lives */
 };
 
 /* Every message that arrives in a pooled receive of RC, XRC, DC. */
@@ -110,6 +111,7 @@ struct hdl_credit {
 };
 _Static_assert(sizeof(struct hdl_credit) == 64, "a line of its own");
 
+#define HDL_HOST_TEXT 64
 /* Published as "hdl.addr": a head, then one entry per device. */
 struct hdl_addr {
 	uint8_t role;		/* enum hdl_role */
@@ -127,8 +129,9 @@ struct hdl_addr_head {
 	uint32_t version, count;
 	uint64_t nonce;
 	struct hdl_proc proc;
+	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 3u
+#define HDL_ADDR_VERSION 4u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

@@ -34,6 +34,7 @@ int hdl_wire_publish(void)
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
+	snprintf(h.host, sizeof(h.host), "%.*s", (int)sizeof(h.host) - 1, hdl_job.hostname);
 	memcpy(blob, &h, sizeof(h));
 	for (int i = 0; i < hdl_tp.ndev; i++, n += sizeof(struct hdl_addr))
 		memcpy(blob + n, &hdl_tp.dev[i]->addr, sizeof(struct hdl_addr));
@@ -85,8 +86,15 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 		goto out;
 	}
 	ep->nonce = h.nonce;
-	if (same_host(ep->rank))
+	if (same_host(ep->rank)) {
 		ep->proc = h.proc;
+	} else {
+		ep->host = strndup(h.host, sizeof(h.host));
+		if (!ep->host) {
+			err = hdl_no_memory("a host's name", sizeof(h.host));
+			goto out;
+		}
+	}
 	for (uint32_t i = 0; i < h.count; i++) {
 		struct hdl_addr a;
 		memcpy(&a, (char *)data + sizeof(h) + i * sizeof(a), sizeof(a));

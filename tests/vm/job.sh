@@ -55,7 +55,7 @@ lose() {
 	echo "HEDDLE_TRANSPORT=$kind, guest 2 is $how: after $(($(date +%s) - start)) s:"
 	grep -E 'failed|ends:' /tmp/lost.said | cut -c1-300
 	for r in 2 3; do
-		grep -Eq "connection to rank $r on guest2 failed: rxe0 port 1, $kind" /tmp/lost.said || { echo "FAILED: rank $r is not named"; failed=1; }
+		grep -Eiq "connection to rank $r on guest2 failed: rxe0 port 1, $kind" /tmp/lost.said || { echo "FAILED: rank $r is not named"; failed=1; }
 	done
 	for r in 0 1; do
 		grep -q "rank $r ends:" /tmp/lost.said || { echo "FAILED: rank $r has not ended"; failed=1; }
