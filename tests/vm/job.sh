@@ -28,7 +28,7 @@ cat >/tmp/mpirun_two <<MPIRUN
 ranks=\$1
 shift
 exec env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --mca plm_rsh_agent $sources/tests/vm/rsh \\
-	--mca oob_tcp_if_include eth0 --mca orte_tmpdir_base /tmp --mca plm_rsh_no_tree_spawn 1 -x LD_LIBRARY_PATH -x HEDDLE_TRANSPORT \\
+	--mca oob_tcp_if_include eth0 --mca orte_tmpdir_base /tmp --mca plm_rsh_no_tree_spawn 1 --mca odls_base_sigkill_timeout 40 -x LD_LIBRARY_PATH -x HEDDLE_TRANSPORT \\
 	\${HEDDLE_UD_TIMEOUT:+-x HEDDLE_UD_TIMEOUT} --host 10.9.0.1:\$ranks,10.9.0.2:\$ranks -n \$((2 * ranks)) "\$@"
 MPIRUN
 chmod +x /tmp/mpirun_two
@@ -41,18 +41,19 @@ lose() {
 	how=$1 kind=$2
 	export HEDDLE_TRANSPORT="$kind" HEDDLE_UD_TIMEOUT=10s
 	mpirun_two 2 "$build/tests/vm/exchange" >/tmp/lost.said 2>&1 </dev/null &
-	for _ in $(seq 600); do
+	for _ in $(seq 250); do
 		[ "$(grep -c exchanges /tmp/lost.said)" = 4 ] && break
 		sleep 0.2
 	done
 	[ "$(grep -c exchanges /tmp/lost.said)" = 4 ] || { echo "FAILED: the ranks do not come to exchange messages"; tail -n 5 /tmp/lost.said; exit 1; }
+	echo "HEDDLE_TRANSPORT=$kind: all ranks exchange messages; guest 2 is $how"
 	touch "$out/$how.2"
 	start=$(date +%s)
-	for _ in $(seq 600); do
+	for _ in $(seq 250); do
 		[ "$(grep -c 'rank [01] ends:' /tmp/lost.said)" = 2 ] && break
 		sleep 0.2
 	done
-	echo "HEDDLE_TRANSPORT=$kind, guest 2 is $how: after $(($(date +%s) - start)) s:"
+	echo "after $(($(date +%s) - start)) s:"
 	grep -E 'failed|ends:' /tmp/lost.said | cut -c1-300
 	for r in 2 3; do
 		grep -Eiq "connection to rank $r on guest2 failed: rxe0 port 1, $kind" /tmp/lost.said || { echo "FAILED: rank $r is not named"; failed=1; }
