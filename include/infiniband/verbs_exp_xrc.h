@@ -30,14 +30,15 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 
 /* Makes a receive queue pair in the domain init_attr->xrcd; the rest of init_attr is not looked at. The process is registered for it. */
 int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_rcv_qpn);
-/* By a process that is registered for it; the others: EINVAL. */
+/* By any process in the domain, registered or not. */
 int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask);
 int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask,
 			 struct ibv_qp_init_attr *init_attr);
-/* Another process's queue pair is opened by ibv_open_qp, which the software HCA lacks: EOPNOTSUPP. What arrives there reaches the shared
- * receive queues of all processes in the domain all the same, for as long as the process that made it is registered. */
+/* Registers this process for another's queue pair, which stays until the last one that is registered has unregistered or ended. What
+ * arrives there reaches the shared receive queues of all processes in the domain, registered or not. Of one process several
+ * registrations are one. EINVAL: no such queue pair in this domain. */
 int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
-/* The last one that is registered destroys the queue pair; on the software HCA, the process that made it does. */
+/* The last one that is registered destroys the queue pair. EINVAL: this process is not. */
 int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
 
 #ifdef __cplusplus

@@ -5,15 +5,16 @@
 #   interpose  the symbols that strangers' programs are linked against
 shca_fabric_sources = src/base/base.h src/lines/lines.h src/shca/fabric/layout.h src/shca/fabric/fabric.h src/shca/fabric/memcheck.h \
 	src/shca/fabric/vars.def \
-	src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/find.c src/shca/fabric/alloc.c src/shca/fabric/member.c \
-	src/shca/fabric/life.c src/shca/fabric/port.c src/shca/fabric/wake.c src/shca/fabric/proxy.c
+	src/shca/fabric/env.c src/shca/fabric/fabric.c src/shca/fabric/find.c src/shca/fabric/alloc.c src/shca/fabric/common.c \
+	src/shca/fabric/member.c src/shca/fabric/life.c src/shca/fabric/port.c src/shca/fabric/wake.c src/shca/fabric/proxy.c
 shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca/engine/exec.c src/shca/engine/run.c \
 	src/shca/engine/atomic.h src/shca/engine/atomic.c src/shca/engine/calc.h src/shca/engine/calc.c src/shca/engine/cq.c \
+	src/shca/engine/common.h src/shca/engine/common.c \
 	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
 	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/husk.c src/shca/verbs/qpstate.c \
-	src/shca/verbs/waits.c src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
+	src/shca/verbs/xrc.c src/shca/verbs/waits.c src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
 	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c \
 	src/shca/verbs/raw.c src/shca/verbs/devx.c
 interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \

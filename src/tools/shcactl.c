@@ -128,6 +128,12 @@ static struct shca_proc_slot *proc_of(const struct shca_member *m, uint32_t slot
 static void put_owner(struct table *t, const struct shca_member *m, uint32_t slot)
 {
 	const struct shca_proc_slot *p = proc_of(m, slot);
+	if (slot == SHCA_COMMON) {
+		put(t, "-");
+		put(t, "-");
+		put(t, "(its holders)");
+		return;
+	}
 	put(t, "%u", slot);
 	put(t, "%d", p ? p->pid : 0);
 	put(t, "%.*s", (int)sizeof(p->comm), p && p->comm[0] ? p->comm : "?");
@@ -192,7 +198,7 @@ static int show_processes(struct shca_member *m, const struct options *o)
 
 static void put_qp(struct table *t, const struct shca_member *m, const struct shca_qp *qp)
 {
-	const struct shca_proc_slot *peer = qp->peer_proc ? proc_of(m, qp->peer_proc - 1) : NULL;
+	const struct shca_proc_slot *peer = qp->peer_proc ? proc_of(m, (qp->peer_proc & 0xffff) - 1) : NULL;
 	uint64_t enabled = atomic_load(&qp->enabled);
 	put(t, "0x%06x", qp->qpn);
 	put(t, "%s", type_name(qp->type));

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "verbs_exp/provider.h"
@@ -36,11 +37,11 @@ static struct registered **find(const struct ibv_xrcd *domain, uint32_t number)
 	return at;
 }
 
-/* EINVAL of a call for a queue pair that this process has not registered for, or without attributes. */
-static int not_registered(const char *call, const struct ibv_xrcd *domain, uint32_t number)
+/* EINVAL of a call for a queue pair that is not there, or without attributes. */
+static int no_such(const char *call, const struct ibv_xrcd *domain, uint32_t number)
 {
-	return exp_refuse(domain ? domain->context : NULL, EINVAL, "%s: this process is not registered for queue pair %#x of that domain, or "
-			  "the attributes are NULL", call, number);
+	return exp_refuse(domain ? domain->context : NULL, EINVAL, "%s: there is no receive queue pair %#x in that domain, or the attributes "
+			  "are NULL", call, number);
 }
 
 struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag)
@@ -113,39 +114,57 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr_ex *init_attr, uint32_t *xrc_r
 	return 0;
 }
 
-/* The mutex is held while the device is asked: nobody unregisters meanwhile. */
+/* Another process's, too: a handle. NULL with errno. */
+static struct ibv_qp *open_number(struct ibv_xrc_domain *xrc_domain, uint32_t number)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = number,
+		.xrcd = xrc_domain, .qp_type = IBV_QPT_XRC_RECV,
+	};
+
+	return ibv_open_qp(xrc_domain->context, &attr);
+}
+
+/* The domain and the number are all that modify and query ask for: who is not registered has a handle for as long as they take. The
+ * mutex is held from borrow to give_back: nobody unregisters meanwhile. */
+static struct ibv_qp *borrow(struct ibv_xrc_domain *xrc_domain, uint32_t number, bool *ours)
+{
+	pthread_mutex_lock(&mutex);
+	struct registered *r = xrc_domain ? *find(xrc_domain, number) : NULL;
+	*ours = r != NULL;
+	return r ? r->qp : xrc_domain ? open_number(xrc_domain, number) : NULL;
+}
+
+static void give_back(struct ibv_qp *qp, bool ours)
+{
+	pthread_mutex_unlock(&mutex);
+	if (qp && !ours)
+		ibv_destroy_qp(qp);
+}
+
 int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct registered *r;
-	int err;
+	bool ours;
+	struct ibv_qp *qp = borrow(xrc_domain, xrc_qp_num, &ours);
+	int err = qp && attr ? ibv_modify_qp(qp, attr, attr_mask) : no_such(__func__, xrc_domain, xrc_qp_num);
 
-	pthread_mutex_lock(&mutex);
-	r = *find(xrc_domain, xrc_qp_num);
-	err = r && attr ? ibv_modify_qp(r->qp, attr, attr_mask) : not_registered(__func__, xrc_domain, xrc_qp_num);
-	pthread_mutex_unlock(&mutex);
+	give_back(qp, ours);
 	return result(err);
 }
 
 int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask,
 			 struct ibv_qp_init_attr *init_attr)
 {
-	struct registered *r;
-	int err;
+	bool ours;
+	struct ibv_qp *qp = borrow(xrc_domain, xrc_qp_num, &ours);
+	int err = qp && attr && init_attr ? ibv_query_qp(qp, attr, attr_mask, init_attr) : no_such(__func__, xrc_domain, xrc_qp_num);
 
-	pthread_mutex_lock(&mutex);
-	r = *find(xrc_domain, xrc_qp_num);
-	err = r && attr && init_attr ? ibv_query_qp(r->qp, attr, attr_mask, init_attr) :
-					   not_registered(__func__, xrc_domain, xrc_qp_num);
-	pthread_mutex_unlock(&mutex);
+	give_back(qp, ours);
 	return result(err);
 }
 
 int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 {
-	struct ibv_qp_open_attr attr = {
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = xrc_qp_num,
-		.xrcd = xrc_domain, .qp_type = IBV_QPT_XRC_RECV,
-	};
 	struct registered *r;
 	int err = 0;
 
@@ -162,11 +181,11 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		goto out;
 	}
 	r->domain = xrc_domain;
-	r->qp = ibv_open_qp(xrc_domain->context, &attr);
+	r->qp = open_number(xrc_domain, xrc_qp_num);
 	if (r->qp) {
 		enter(r);
 	} else {
-		err = exp_refuse(xrc_domain->context, errno, "ibv_reg_xrc_rcv_qp: queue pair %#x of another process", xrc_qp_num);
+		err = errno;
 		free(r);
 	}
 out:
@@ -186,7 +205,8 @@ int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 		*at = r->next;
 	pthread_mutex_unlock(&mutex);
 	if (!r)
-		return result(not_registered(__func__, xrc_domain, xrc_qp_num));
+		return result(exp_refuse(xrc_domain ? xrc_domain->context : NULL, EINVAL,
+					 "ibv_unreg_xrc_rcv_qp: this process is not registered for queue pair %#x of that domain", xrc_qp_num));
 	/* not under the mutex: it waits for events of the queue pair to be acknowledged, and whoever has them may need the mutex */
 	err = ibv_destroy_qp(r->qp);
 	if (!err) {

@@ -3,7 +3,7 @@
 # Every failpoint of the software HCA stands in a table of a test whose process dies there. Run in the build directory.
 set -u
 here=${srcdir:-..}
-tables="failpoints.c failpoints_kinds.c lives.c wakeups.c datagrams.c dead_letters.c"
+tables="failpoints.c failpoints_kinds.c lives.c wakeups.c datagrams.c dead_letters.c commons.c"
 
 # Points where nobody is made to die yet, and why.
 excepted()

@@ -62,6 +62,13 @@ tests_shca_failpoints_kinds_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_failpoints_kinds_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_failpoints_kinds_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/commons
+TESTS += tests/shca/commons
+tests_shca_commons_SOURCES = tests/shca/commons.c tests/shca/failpoint.h tests/shca/failpoint.c $(shca_rig)
+tests_shca_commons_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_commons_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_commons_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/departure
 tests_shca_departure_SOURCES = tests/shca/departure.c $(shca_rig)
 tests_shca_departure_LDADD = libshca_core.la $(VERBS_LIBS)

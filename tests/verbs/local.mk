@@ -2,7 +2,7 @@
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
-	tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5
+	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -59,6 +59,9 @@ tests_verbs_exp_xrc_SOURCES = tests/verbs/exp_xrc.c tests/verbs/vt.h
 tests_verbs_exp_xrc_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
 tests_verbs_exp_xrc_LDADD = $(verbs_ldadd)
 tests_verbs_exp_xrc_LDFLAGS = $(NOWRAP)
+tests_verbs_open_qp_SOURCES = tests/verbs/open_qp.c tests/verbs/vt.h
+tests_verbs_open_qp_LDADD = $(verbs_ldadd)
+tests_verbs_open_qp_LDFLAGS = $(NOWRAP)
 tests_verbs_exp_calls_SOURCES = tests/verbs/exp_calls.c tests/verbs/exp_numbers.c tests/verbs/vt.h
 tests_verbs_exp_calls_CPPFLAGS = $(AM_CPPFLAGS) $(exp_include)
 tests_verbs_exp_calls_LDADD = $(verbs_ldadd)

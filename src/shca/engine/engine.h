@@ -10,6 +10,7 @@
  *   atomic.c atomic operations on memory
  *   copy.c   lanes
  *   reap.c   what a dead process leaves behind
+ *   common.c queue pairs that several processes hold
  */
 #ifndef SHCA_ENGINE_H
 #define SHCA_ENGINE_H

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shca/engine/engine.h"
+#include "shca/engine/common.h"
 
 #define NEVER UINT64_MAX
 #define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
@@ -306,6 +306,7 @@ void shca_fail_all(struct shca_thread *thr)
 		shca_kick(thr, shca_off_of(thr->m, qp));
 	}
 	shca_drain(thr);
+	shca_commons_break(thr);
 	shca_leave(thr);
 }
 

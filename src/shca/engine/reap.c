@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "shca/engine/atomic.h"
+#include "shca/engine/common.h"
 
 #define PATIENCE 10000u		/* looks of a joiner at what it has to wait for */
 #define L_STATE(w) ((uint32_t)(w)&3)
@@ -311,6 +312,7 @@ static void finish_for_others(struct shca_thread *thr, uint32_t slot)
 		kick_waiters(thr, p);
 		wake_again(thr, slot, p);
 	}
+	shca_commons_wake(thr);
 }
 
 /* Its slot is free. Whom it was reaping itself has no reaper now: when the slot has a next user, that one would seem to be. */
@@ -318,6 +320,7 @@ static void finish(struct shca_thread *thr, uint32_t slot)
 {
 	uint32_t high = atomic_load(&thr->m->hdr->proc_high);
 
+	shca_commons_free(thr, slot, true);
 	shca_mem_reap(thr->m, slot);
 	SHCA_FAILPOINT(thr, "reap-end", NULL, 0);
 	for (uint32_t p = 0; p < high; p++)
@@ -326,7 +329,10 @@ static void finish(struct shca_thread *thr, uint32_t slot)
 	shca_proc_reap_end(thr->m, slot);
 }
 
-enum stage { STAGE_PROXIES, STAGE_OWN, STAGE_OTHERS, STAGE_LINKED, STAGE_TURNED, STAGE_LINKS_LEFT, STAGE_HIDE, STAGE_MEMORY };
+enum stage {
+	STAGE_COMMONS, STAGE_PROXIES, STAGE_OWN, STAGE_OTHERS, STAGE_LINKED, STAGE_TURNED, STAGE_LINKS_LEFT, STAGE_CONNECTED, STAGE_HIDE,
+	STAGE_COMMONS_LEFT, STAGE_MEMORY,
+};
 
 /* A dead process that this thread was elected to clean up after. */
 struct shca_reaping {
@@ -352,6 +358,9 @@ static bool quiet(struct shca_thread *thr, struct shca_reaping *r, uint32_t whos
 static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 {
 	switch (r->stage) {
+	case STAGE_COMMONS:
+		shca_commons_release(thr, r->slot);
+		return true;
 	case STAGE_PROXIES:
 		return shca_proxy_cancel(thr, r->slot);
 	case STAGE_OWN:
@@ -372,10 +381,14 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 			return false;
 		free_links(thr, r->links, r->n);
 		return true;
+	case STAGE_CONNECTED:
+		return shca_commons_fail(thr, r->slot);
 	case STAGE_HIDE:
 		SHCA_FAILPOINT(thr, "reap-memory", NULL, 0);
 		shca_mem_hide(thr->m, r->slot);
 		return true;
+	case STAGE_COMMONS_LEFT:
+		return (!r->quiescing && !shca_commons_ended(thr, r->slot)) || quiet(thr, r, SHCA_NOBODY);
 	case STAGE_MEMORY:
 		/* whoever found an object through a segment is still looking at it */
 		if (!quiet(thr, r, r->slot))
@@ -429,6 +442,7 @@ void shca_reap_give_up(struct shca_thread *thr)
 	while (thr->reaping) {
 		struct shca_reaping *r = thr->reaping;
 		thr->reaping = r->next;
+		shca_commons_free(thr, r->slot, false);
 		shca_proc_reap_give_up(thr->m, r->slot);
 		forget(r);
 	}

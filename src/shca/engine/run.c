@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "shca/engine/calc.h"
+#include "shca/engine/common.h"
 
 #define L_STATE(w) ((uint32_t)(w)&3)
 #define L_MORE 4ull
@@ -392,9 +393,14 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 
 void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
 {
-	/* only its owner can watch, and be told */
-	if (qp->proc != thr->m->slot)
+	/* only its owner can watch, and be told; of a common one, whoever connects it */
+	if (qp->proc != thr->m->slot && !shca_is_common(qp))
 		return;
+	if (peer->proc == SHCA_COMMON) {
+		qp->peer_proc = SHCA_PEER_COMMON;
+		shca_common_watch(thr, peer);
+		return;
+	}
 	qp->peer_proc = (peer->proc + 1u) | atomic_load(&thr->m->procs[peer->proc].gen) << 16;
 	if (peer->proc != thr->m->slot)
 		shca_watch(thr->m, peer->proc);
@@ -713,6 +719,10 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc)
 
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
+	if (unlikely(shca_is_common(qp))) {
+		shca_common_event(thr, shca_common_of(qp), event);
+		return;
+	}
 	atomic_fetch_or(&qp->events, 1u << event);
 	shca_async_wake(thr, qp->proc);
 }

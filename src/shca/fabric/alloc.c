@@ -657,6 +657,29 @@ static int grow(struct shca_member *m, bool regions)
 	return 0;
 }
 
+int shca_common_grow(struct shca_member *m)
+{
+	uint32_t seg = UINT32_MAX;
+
+	pthread_mutex_lock(&m->heap->lock);
+	uint32_t chunk = get_chunks(m, 1);
+	if (chunk)
+		seg = take_segment(m->qp_segs, SHCA_QP_SEGS, &m->hdr->qp_seg_hint, (shca_off)chunk * SHCA_CHUNK);
+	if (chunk && seg == UINT32_MAX) {
+		give_back(m, chunk, 1);
+		shca_error("all queue numbers of the fabric \"%s\" are taken (%u for each process at least)", m->hdr->name, SHCA_QP_SEG);
+	}
+	pthread_mutex_unlock(&m->heap->lock);
+	if (seg == UINT32_MAX)
+		return -ENOMEM;
+	SHCA_FAILPOINT(NULL, "common-chunk", NULL, 0);
+	/* As long as it is ours it goes with us, segment and all. So there is none that nobody owns and nobody finds. */
+	atomic_fetch_add(&m->hdr->commons, 1);
+	shca_memcheck_disown(m->base + (uint64_t)chunk * SHCA_CHUNK, SHCA_CHUNK);
+	atomic_store(owner_word(m, chunk), SHCA_COMMON + 1);
+	return 0;
+}
+
 /* 0 is never a number in a fifo. */
 static uint32_t take_number(struct shca_member *m, bool regions)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The fabric: one sealed memory file that the processes of one user share, its members, its allocator, who is
- * alive, and how to wait. fabric.c creates and joins; alloc.c hands out memory; member.c knows who lives;
+ * alive, and how to wait. fabric.c creates and joins; alloc.c hands out memory, common.c such as is nobody's; member.c knows who lives;
  * wake.c puts to sleep and wakes.
  *
  * Nothing here is global: a process (or, in tests, a virtual process) is a struct shca_member, and each of its
@@ -265,6 +265,18 @@ static inline struct shca_mr *shca_mr_get(const struct shca_member *m, uint32_t 
 	return mr && atomic_load_explicit(&mr->key, memory_order_acquire) == key ? mr : NULL;
 }
 
+/* ---- common.c --------------------------------------------------------------------------------------------- */
+
+/* Places of common queue pairs. shca_common_take: a free one, locked by this thread (SHCA_JOB_MAKE), zeroed, with a number that
+ * nothing is entered under; NULL: no memory, told. shca_common_put: it is free again, and the lock given up. */
+struct shca_common_qp *shca_common_take(struct shca_thread *thr);
+void shca_common_put(struct shca_common_qp *c);
+/* Visits all places, free ones as well. Begins with {0}; NULL: that was the last. */
+struct shca_common_walk {
+	uint32_t segment, place;
+};
+struct shca_common_qp *shca_common_next(const struct shca_member *m, struct shca_common_walk *w);
+
 /* ---- member.c --------------------------------------------------------------------------------------------- */
 
 /* What this thread was last. Initial-exec: no call to find it, even in a dlopened library. */
@@ -519,6 +531,7 @@ extern const char *shca_cgroup_self, *shca_cgroup_v1, *shca_cgroup_v2;
 int shca_heap_init(struct shca_member *m);
 void shca_heap_free(struct shca_member *m);		/* private memory only */
 void shca_heap_return(struct shca_member *m);		/* leaving: segments, then chunks */
+int shca_common_grow(struct shca_member *m);		/* another chunk of common places. 0, or -ENOMEM with text */
 const struct shca_fd *shca_ringer(const struct shca_member *m);	/* the socket that rings bells */
 int shca_sockets_init(struct shca_member *m);
 void shca_sockets_free(struct shca_member *m);

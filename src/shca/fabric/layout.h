@@ -6,7 +6,8 @@
  *     FIRST_CHUNK  chunks of 64 KiB, each owned by one process (chunk owner word)
  *
  * Everything in here is an offset from the fabric's base (0: none), because every process maps it elsewhere.
- * Every object lives in chunks of the process that made it and is freed with it.
+ * Every object lives in chunks of the process that made it and is freed with it; but XRC's receiving queue pairs, which are of
+ * those that hold them (struct shca_common_qp).
  *
  * Invariants (docs/shca-engine.md has the reasons):
  *  I1  One executor per send queue. DIRECT: its owner, inside post, under the owner's private lock. SHARED: whoever
@@ -19,6 +20,7 @@
  *  I6  Every runnable queue is locked (TODO or RUN) by a thread, or stands in the header's `left`, and has a timer.
  *  I7  Offsets, counts and numbers are checked when they are resolved: what another process scribbled over is an error status.
  *  I8  Whoever takes something away (dereg, destroy, modify) closes the gate, then quiesces, then frees.
+ *  I9  A common queue pair is there while it has a holder: the words that name the holders are all that says so.
  */
 #ifndef SHCA_LAYOUT_H
 #define SHCA_LAYOUT_H
@@ -30,10 +32,11 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 3u
+#define SHCA_LAYOUT_VERSION 4u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
+#define SHCA_COMMON (SHCA_MAX_PROCS - 1)	/* as the owner of a chunk or an object: nobody; no process has this slot */
 #define SHCA_MAX_THREADS 65536u
 #define SHCA_QP_SEG 256u		/* queue numbers per segment; a segment belongs to one process */
 #define SHCA_QP_SEGS 65536u		/* 24-bit numbers */
@@ -141,6 +144,7 @@ struct shca_header {
 	uint32_t nchunks;
 	uint32_t first_chunk;
 	_Atomic uint32_t wide_atomics;	/* not 0: atomics of more than 8 bytes may be posted, so all take locks (atomic.c) */
+	_Atomic uint32_t commons;	/* chunks of SHCA_COMMON, or more: 0: there are none to look for */
 	/* fault injection, set by shcactl or SHCA_FAULT: probabilities in units of 2^-32 */
 	shca_aligned _Atomic uint32_t ud_drop, ud_dup, ud_reorder;
 	_Atomic uint64_t fault_seed;
@@ -439,7 +443,8 @@ struct shca_qp {
 	shca_off rcq;
 	uint16_t pkey_index;
 	uint8_t min_rnr_timer, flags;	/* SHCA_QP_* */
-	uint32_t peer_proc;		/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16 */
+	uint32_t peer_proc;		/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16; or: */
+#define SHCA_PEER_COMMON (1u << 16)	/* no process's in particular: who sends there is SHCA_ANYWHERE */
 	/* requester side: fixed at RTS; read by executors */
 	shca_aligned shca_off scq;
 	shca_off wqes;			/* 0: none was written so far */
@@ -497,6 +502,32 @@ struct shca_qp {
 #define SHCA_QP_MANAGED_RECV 4u
 #define SHCA_QP_BE_REPLY 8u		/* ATOMIC_BE_REPLY */
 
+/* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
+
+/*
+ * XRC's receiving queue pair: it belongs to its domain, that is to whoever holds a handle to it, in whatever processes. It lies
+ * in a chunk of SHCA_COMMON, which nobody's death takes away: number entries in the chunk's first place, a queue pair in each
+ * of the others. `qp.proc` is SHCA_COMMON if other processes can open the domain, else the only process that can hold it.
+ * Nothing is posted to it and nothing completes in it, so it is never run; it answers, or does not.
+ */
+#define SHCA_COMMON_BYTES 2048u
+#define SHCA_COMMON_PLACES (SHCA_CHUNK / SHCA_COMMON_BYTES - 1)
+struct shca_common_qp {
+	struct shca_qp qp;		/* qpn 0: the place is free */
+	/* thread slot + 1 of who makes, modifies or ends it | enum shca_common_job << 24: what its successor has to finish */
+	_Atomic uint32_t lock;
+	uint32_t uses;			/* of the place: each has another number, as far as they go */
+	uint32_t ended_by;		/* job END, by a reaper: slot + 1 of the dead one */
+	uint32_t reserved;
+	uint64_t attr[20];		/* struct ibv_qp_attr, as set, for queries */
+	/* a handle: process slot + 1 | bit per unread IBV_EVENT_* << 32; 0: none */
+#define SHCA_COMMON_HOLDERS 168u
+	shca_aligned _Atomic uint64_t holder[SHCA_COMMON_HOLDERS];
+};
+_Static_assert(sizeof(struct shca_common_qp) <= SHCA_COMMON_BYTES, "a place");
+_Static_assert(sizeof(shca_dirent) * SHCA_QP_SEG <= SHCA_COMMON_BYTES, "the first place has the numbers");
+enum shca_common_job { SHCA_JOB_NONE = 0, SHCA_JOB_RESET, SHCA_JOB_ERROR, SHCA_JOB_MAKE, SHCA_JOB_END };
+
 /* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
 
 /* A thread's job: a copy between private memories, in chunks that two processes claim. */
@@ -518,7 +549,7 @@ struct shca_share {
 	((SHCA_LAYOUT_VERSION << 24) |                                                                                \
 	 ((sizeof(struct shca_header) + 3 * sizeof(struct shca_proc_slot) + 5 * sizeof(struct shca_thread_slot) +     \
 	   7 * sizeof(struct shca_qp) + 11 * sizeof(struct shca_cq) + 13 * sizeof(struct shca_rq) +                   \
-	   17 * sizeof(struct shca_rwqe)) &                                                                           \
+	   17 * sizeof(struct shca_rwqe) + 19 * sizeof(struct shca_common_qp)) &                                      \
 	  0xffffff))
 
 #define SHCA_QPT_DCI 100

@@ -431,7 +431,7 @@ int shca_proc_claim(struct shca_member *m)
 			return life;
 		}
 	}
-	for (slot = 0; slot < SHCA_MAX_PROCS && err == -EAGAIN; slot++)
+	for (slot = 0; slot < SHCA_COMMON && err == -EAGAIN; slot++)
 		err = try_slot(m, life, slot);
 	if (!m->virtual_process) {
 		shca_life_close(m, life);
@@ -444,7 +444,7 @@ int shca_proc_claim(struct shca_member *m)
 	}
 	shca_life_drop(m);
 	if (err == -EAGAIN) {
-		shca_error("all %u process slots of the fabric \"%s\" are in use", SHCA_MAX_PROCS, m->hdr->name);
+		shca_error("all %u process slots of the fabric \"%s\" are in use", SHCA_COMMON, m->hdr->name);
 		return -ENOSPC;
 	}
 	shca_error("cannot lock byte %u of the fabric \"%s\": %s", slot, m->hdr->name, strerror(-err));

@@ -185,6 +185,8 @@ int shca_port_inject(struct shca_member *m, const char *event, const char *value
 	uint32_t n = atomic_load(&m->hdr->proc_high);
 	for (uint32_t i = 0; i < n && i < SHCA_MAX_PROCS; i++)
 		shca_port_mark(m, i);
+	/* queue pairs that are no process's */
+	shca_port_mark(m, SHCA_COMMON);
 	note_event(p, w->event);
 	tell_all(m);
 	shca_sockets_free(m);

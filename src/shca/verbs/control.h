@@ -46,6 +46,12 @@ struct shca_user_xrcd {
 	uint32_t number;
 	_Atomic uint32_t refs;
 };
+/* Whether other processes can open it: the number is an inode's. */
+#define SHCA_XRCD_OF_INODE 0x80000000u
+static inline bool shca_xrcd_is_common(const struct shca_user_xrcd *xrcd)
+{
+	return xrcd->number & SHCA_XRCD_OF_INODE;
+}
 
 struct shca_user_td {
 	struct ibv_td td;
@@ -216,6 +222,23 @@ int shca_destroy_qp(struct ibv_qp *qp);
 void shca_qp_unmap(struct shca_user_qp *qp);
 /* The state as the engine left it: a queue that failed is in error. */
 enum ibv_qp_state shca_qp_state(const struct shca_user_qp *qp);
+/* Parts of making one: what libibverbs keeps of it; onto the context's list, with a reference to what it uses. */
+void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *create);
+void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
+
+/* ---- xrc.c: receiving queue pairs ---------------------------------------------------------------------------- */
+
+struct shca_user_qp *shca_xrc_new(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *shca_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+/* Around a modify or query: qp->attr is what all holders see. Outside of the engine. shca_xrc_applied: what is in it is so now. */
+void shca_xrc_lock(struct shca_thread *thr, struct shca_user_qp *qp);
+void shca_xrc_unlock(struct shca_thread *thr, struct shca_user_qp *qp);
+void shca_xrc_applied(struct shca_user_qp *qp);
+void shca_xrc_to_error(struct shca_thread *thr, struct shca_user_qp *qp);
+/* Whether this handle had events that nobody has got. */
+bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp);
+/* The handle goes, and with the last one the queue pair. */
+void shca_xrc_unmap(struct shca_user_qp *qp);
 
 /* husk.c. Takes a stopped queue, whose lock is the caller's, away from those who look it up. true: it stands on the list of a receive
  * queue and stays there; then shca_husk_end ends it, instead of freeing, behind a quiesce and what frees its parts. */

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
 /* The real library casts an ibv_device to its larger private struct: what it reads there must be zero. */
@@ -336,6 +337,7 @@ static void fill_ops(struct verbs_context *v)
 	v->create_cq_ex = shca_create_cq_ex;
 	v->query_device_ex = shca_query_device_ex;
 	v->create_qp_ex = shca_create_qp_ex;
+	v->open_qp = shca_open_qp;
 	v->get_srq_num = shca_get_srq_num;
 	v->create_srq_ex = shca_create_srq_ex;
 	v->open_xrcd = shca_open_xrcd;
@@ -703,13 +705,16 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 	pthread_mutex_lock(&c->mutex);
 	bool found = find_port_event(c, event);
 	for (struct shca_user_qp *qp = c->qps; qp && !found; qp = qp->next) {
-		uint32_t bits = shca_qp_unread(qp->sh);
+		uint32_t bits = qp->common ? shca_common_unread(qp->holder) : shca_qp_unread(qp->sh);
 		if (!bits)
 			continue;
 		found = true;
 		if (event) {
 			uint32_t bit = (uint32_t)__builtin_ctz(bits);
-			atomic_fetch_and(&qp->sh->events, ~(1u << bit));
+			if (qp->common)
+				atomic_fetch_and(qp->holder, ~(1ull << bit << 32));
+			else
+				atomic_fetch_and(&qp->sh->events, ~(1u << bit));
 			event->event_type = (enum ibv_event_type)bit;
 			event->element.qp = &qp->qp;
 			if (qp->dct)

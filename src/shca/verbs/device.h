@@ -6,6 +6,7 @@
  *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
  *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
  *   husk.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)
+ *   xrc.c      XRC's receiving queue pairs
  *   post.c     post send and receive, wr_*       poll.c   poll_cq, start_poll family
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
  *   dct.c      DC targets of the experimental verbs
@@ -269,7 +270,10 @@ struct shca_user_qp {
 	struct shca_husk *husk;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
-	struct shca_user_xrcd *xrcd;	/* XRC_RECV */
+	/* XRC_RECV: sh is common's, holder is this handle's word in it */
+	struct shca_user_xrcd *xrcd;
+	struct shca_common_qp *common;
+	_Atomic uint64_t *holder;
 	struct ibv_exp_dct *dct;	/* a target of the experimental verbs: what its events name */
 	bool ignore_overflow;		/* IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW */
 	bool has_ex;			/* made by create_qp_ex with send operations */

@@ -107,7 +107,7 @@ static uint32_t inode_domain(const struct stat *st)
 	h ^= h >> 32;
 	h *= 0xd6e8feb86659fd93ull;
 	h ^= h >> 29;
-	return (uint32_t)h | 0x80000000u;
+	return (uint32_t)h | SHCA_XRCD_OF_INODE;
 }
 
 struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
@@ -124,7 +124,7 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	}
 	if (attr->fd == -1) {
 		do
-			number = (atomic_fetch_add(&c->m->hdr->next_xrcd, 1) + 1) & 0x7fffffff;
+			number = (atomic_fetch_add(&c->m->hdr->next_xrcd, 1) + 1) & ~SHCA_XRCD_OF_INODE;
 		while (!number);
 	} else {
 		struct stat st;

@@ -51,8 +51,8 @@ bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct sh
 	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(thr, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
-	/* one process's count is looked at: whatever this rests on must be that process's */
-	if (!mr || mr->proc != slot || r.qp->proc != slot || !shca_region_sound(thr->m, mr))
+	/* one process's count is looked at: whatever this rests on must be that process's, or counted everywhere (engine/common.c) */
+	if (!mr || mr->proc != slot || (r.qp->proc != slot && r.qp->proc != SHCA_COMMON) || !shca_region_sound(thr->m, mr))
 		return false;
 	uint64_t lo = mr->iova, bytes = mr->length, where = mr->where;
 	/* still the same region as when the count was read */

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 #include "shca/verbs/plain.h"
 #include "shca/verbs/post.h"
@@ -189,9 +190,8 @@ static void cross_remove(struct shca_user_qp *qp)
 	pthread_mutex_unlock(&m->mutex);
 }
 
-static void publish(struct shca_context *c, struct shca_user_qp *qp)
+void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp)
 {
-	struct shca_member *m = qp->m;
 	qp->mapped = true;
 	refs_take(qp);
 	pthread_mutex_lock(&c->mutex);
@@ -201,6 +201,13 @@ static void publish(struct shca_context *c, struct shca_user_qp *qp)
 		qp->next->prev = &qp->next;
 	c->qps = qp;
 	pthread_mutex_unlock(&c->mutex);
+}
+
+static void publish(struct shca_context *c, struct shca_user_qp *qp)
+{
+	struct shca_member *m = qp->m;
+
+	shca_qp_enter(c, qp);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_add(&c->node->qps, (shca_off *)&m->proc->qp_list, &qp->husk->listed, qp->off, &qp->sh->next);
 	pthread_mutex_unlock(&c->node->mutex);
@@ -214,7 +221,6 @@ static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr
 	sh->proc = (uint16_t)qp->m->slot;
 	sh->type = cr->type;
 	sh->port = 1;
-	sh->xrcd = qp->xrcd ? qp->xrcd->number : 0;
 	sh->dc_key = cr->dc_key;
 	sh->flags = cr->flags;
 	sh->rcq = qp->rcq ? qp->rcq->off : 0;
@@ -226,7 +232,7 @@ static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr
 	atomic_store(&sh->shared, qp->shared_only);
 }
 
-static void fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *cr)
+void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct shca_qp_create *cr)
 {
 	struct ibv_qp_init_attr_ex *a = &cr->attr;
 	struct ibv_qp *q = &qp->qp;
@@ -268,6 +274,8 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 		errno = err;
 		return NULL;
 	}
+	if (cr->type == IBV_QPT_XRC_RECV)
+		return shca_xrc_new(ctx, a);
 	struct shca_user_qp *qp = calloc(1, sizeof *qp);
 	if (qp)
 		qp->husk = calloc(1, sizeof *qp->husk);
@@ -283,16 +291,12 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 		    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == SHCA_QPT_DCI);
 	qp->sq_sig_all = a->sq_sig_all != 0;
 	qp->dv_dc_key = cr->dc_key;
-	if (cr->type == IBV_QPT_XRC_RECV) {
-		qp->xrcd = (struct shca_user_xrcd *)a->xrcd;
-	} else {
-		qp->pd = shca_user_pd_of(a->pd);
-		qp->pd_number = qp->pd->number;
-		qp->lock.none = qp->pd->td;
-		qp->scq = has_send(cr->type) ? shca_user_cq_of(a->send_cq) : NULL;
-		qp->rcq = a->recv_cq ? shca_user_cq_of(a->recv_cq) : NULL;
-		qp->srq = a->srq ? shca_user_srq_of(a->srq) : NULL;
-	}
+	qp->pd = shca_user_pd_of(a->pd);
+	qp->pd_number = qp->pd->number;
+	qp->lock.none = qp->pd->td;
+	qp->scq = has_send(cr->type) ? shca_user_cq_of(a->send_cq) : NULL;
+	qp->rcq = a->recv_cq ? shca_user_cq_of(a->recv_cq) : NULL;
+	qp->srq = a->srq ? shca_user_srq_of(a->srq) : NULL;
 	qp->off = shca_mem_alloc(m, sizeof *qp->sh);
 	if (!qp->off) {
 		err = ENOMEM;	/* said: below */
@@ -335,7 +339,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 		if (err)
 			goto free_recv;
 	}
-	fill_verbs(qp, ctx, cr);
+	shca_qp_fill_verbs(qp, ctx, cr);
 	SHCA_FAILPOINT(NULL, "create-made", NULL, 0);
 	publish(c, qp);
 	SHCA_FAILPOINT(NULL, "create-published", qp->sh, 0);
@@ -502,8 +506,14 @@ static void apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask
 	if (mask & IBV_QP_RNR_RETRY)
 		sh->rnr_retry = k->rnr_retry = a->rnr_retry;
 	qp->attr_mask |= mask;
+	if (qp->common)
+		shca_xrc_applied(qp);
 	/* rights and connections of a queue that answers already */
-	if (mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_QKEY))
+	if (!(mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN | IBV_QP_AV | IBV_QP_QKEY)))
+		return;
+	if (qp->common)
+		shca_common_withdraw(qp->m, qp->common);
+	else
 		shca_withdraw(qp->m, qp->m->slot);
 }
 
@@ -577,7 +587,7 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	kick_requesters(thr, qp);
 	shca_drain(thr);
-	if (!already && (qp->srq || qp->type == IBV_QPT_XRC_RECV))
+	if (!already && qp->srq)
 		shca_qp_event(thr, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
 	shca_leave(thr);
 }
@@ -728,6 +738,8 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	else if (qp->type == IBV_QPT_XRC_RECV)
 		mask &= ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
 	pthread_mutex_lock(&ibqp->mutex);
+	if (qp->common)
+		shca_xrc_lock(thr, qp);
 	enum ibv_qp_state from = shca_qp_state(qp);
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
@@ -742,11 +754,17 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		goto out;
 	if (to == IBV_QPS_RESET) {
-		err = from == IBV_QPS_RESET ? 0 : to_reset(thr, qp, &unread);
+		if (from != IBV_QPS_RESET && qp->common)
+			unread = shca_xrc_to_reset(thr, qp);
+		else if (from != IBV_QPS_RESET)
+			err = to_reset(thr, qp, &unread);
 		goto out;
 	}
 	if (to == IBV_QPS_ERR) {
-		to_error(thr, qp);
+		if (qp->common)
+			shca_xrc_to_error(thr, qp);
+		else
+			to_error(thr, qp);
 		goto out;
 	}
 	apply(qp, attr, mask);
@@ -757,17 +775,27 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		SHCA_FAILPOINT(thr, "modify-gate", sh, 0);
 		if (sh->dest_qpn)
 			watch_peer(thr, qp);
-	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+	} else if (to == IBV_QPS_SQD && from == IBV_QPS_RTS && !qp->common) {
 		to_drained(thr, qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify);
-	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD) {
+	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD && !qp->common) {
 		from_drained(thr, qp);
 	} else if (to == IBV_QPS_RTS) {
 		set_state(qp, to);
 		set_ready(qp, has_send(qp->type));
 	} else {
 		set_state(qp, to);
+		/* one without a send queue has drained it */
+		if (to == IBV_QPS_SQD && qp->common && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify) {
+			shca_enter(thr);
+			shca_qp_event(thr, sh, IBV_EVENT_SQ_DRAINED);
+			shca_leave(thr);
+		}
 	}
 out:
+	if (qp->common) {
+		qp->qp.state = shca_qp_state(qp);
+		shca_xrc_unlock(thr, qp);
+	}
 	pthread_mutex_unlock(&ibqp->mutex);
 	if (unread)	/* whoever reads events locks the context's list before the queue */
 		shca_events_gone(shca_context_of(ibqp->context));
@@ -781,12 +809,19 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
 	if (shca_unusable(ibqp->context))
 		return errno;
+	struct shca_thread *thr = qp->common ? shca_thread_get(qp->m) : NULL;
+	if (qp->common && !thr)
+		return errno;
 	pthread_mutex_lock(&ibqp->mutex);
+	if (thr)
+		shca_xrc_lock(thr, qp);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = ibqp->state = shca_qp_state(qp);
 	attr->cap = qp->init.cap;
 	attr->path_mig_state = IBV_MIG_MIGRATED;
 	*init = qp->init;
+	if (thr)
+		shca_xrc_unlock(thr, qp);
 	pthread_mutex_unlock(&ibqp->mutex);
 	return 0;
 }
@@ -823,6 +858,10 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	if (qp->next)
 		qp->next->prev = qp->prev;
 	pthread_mutex_unlock(&c->mutex);
+	if (qp->common) {
+		shca_xrc_unmap(qp);
+		return;
+	}
 	struct shca_thread *thr = shca_thread_get(m);
 	if (!thr) {
 		/* cannot wait for its users: closed, but left where it is */

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Common queue pairs: who holds them, and what a death does to them (common.h has the invariant). */
+#include <sched.h>
+#include <time.h>
+
+#include "shca/engine/common.h"
+
+#define THREAD(w) (((w) & 0xffffff) - 1)
+#define JOB(w) ((enum shca_common_job)((w) >> 24))
+
+#define for_each_common(m, c)                                                                                       \
+	for (struct { struct shca_common_walk w; struct shca_common_qp *at; } walk_ = {{0}, NULL};                  \
+	     (walk_.at = shca_common_next(m, &walk_.w)) != NULL;)                                                   \
+		for (struct shca_common_qp *c = walk_.at; c; c = NULL)
+#define for_each_holder(c, h)                                                                                       \
+	for (__typeof__((c)->holder[0]) *h = (c)->holder; h < (c)->holder + SHCA_COMMON_HOLDERS; h++)
+
+static uint32_t lock_word(const struct shca_thread *thr, enum shca_common_job job)
+{
+	return (thr->slot + 1) | (uint32_t)job << 24;
+}
+
+static bool try_lock(struct shca_thread *thr, struct shca_common_qp *c, enum shca_common_job job)
+{
+	uint32_t none = 0;
+
+	return atomic_compare_exchange_strong(&c->lock, &none, lock_word(thr, job));
+}
+
+static bool is_held(const struct shca_common_qp *c)
+{
+	for_each_holder(c, h)
+		if (atomic_load(h))
+			return true;
+	return false;
+}
+
+/* Round by round: who has the lock may be stopped, or dead. */
+static void wait_for(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t round)
+{
+	uint32_t w = atomic_load(&c->lock);
+
+	if (w && !(round & 0x3ff) && THREAD(w) < SHCA_MAX_THREADS) {
+		uint32_t owner = atomic_load(&thr->m->threads[THREAD(w)].owner);
+		if (owner && shca_proc_gone(thr->m, owner - 1)) {
+			/* a virtual process's threads are all that it has */
+			if (thr->m->virtual_process)
+				shca_reap(thr, owner - 1);
+			else
+				shca_look(thr->m);
+		}
+	}
+	if (round < 2000) {
+		sched_yield();
+	} else {
+		struct timespec t = {0, 200000};
+		nanosleep(&t, NULL);
+	}
+}
+
+void shca_common_lock(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	for (uint32_t round = 1; !try_lock(thr, c, SHCA_JOB_NONE); round++)
+		wait_for(thr, c, round);
+}
+
+void shca_common_job(struct shca_common_qp *c, enum shca_common_job job)
+{
+	atomic_store(&c->lock, (atomic_load(&c->lock) & 0xffffff) | (uint32_t)job << 24);
+}
+
+struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number)
+{
+	for (uint32_t round = 1;; round++) {
+		/* inside: it may be any queue pair, of a process that destroys it just now */
+		shca_enter(thr);
+		struct shca_qp *qp = shca_number_get(thr->m, number, SHCA_KIND_QP);
+		bool common = qp && shca_is_common(qp) && shca_owned(thr->m, qp, SHCA_COMMON);
+		bool locked = common && try_lock(thr, shca_common_of(qp), SHCA_JOB_NONE);
+		/* it may have ended, and its place be another's, between the look and the lock */
+		bool same = locked && shca_number_get(thr->m, number, SHCA_KIND_QP) == qp;
+		shca_leave(thr);
+		if (!common)
+			return NULL;
+		struct shca_common_qp *c = shca_common_of(qp);
+		if (same && is_held(c))
+			return c;
+		if (locked)
+			shca_common_unlock(thr, c);
+		else
+			wait_for(thr, c, round);
+	}
+}
+
+_Atomic uint64_t *shca_common_hold(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	for_each_holder(c, h) {
+		uint64_t none = 0;
+		if (!atomic_load(h) && atomic_compare_exchange_strong(h, &none, thr->m->slot + 1u))
+			return h;
+	}
+	return NULL;
+}
+
+void shca_common_withdraw(const struct shca_member *m, const struct shca_common_qp *c)
+{
+	uint32_t high = atomic_load(&m->hdr->proc_high);
+
+	if (c->qp.proc != SHCA_COMMON) {
+		shca_withdraw(m, c->qp.proc);
+		return;
+	}
+	/* a window that was found through it is of any process that has shared receive queues in the domain */
+	for (uint32_t p = 0; p < high; p++)
+		shca_withdraw(m, p);
+}
+
+void shca_common_quiesce(struct shca_thread *thr, const struct shca_common_qp *c)
+{
+	/* who writes to a remembered window says only whose it is */
+	shca_quiesce(thr, c->qp.proc == SHCA_COMMON ? SHCA_EVERYBODY : c->qp.proc);
+}
+
+void shca_common_clear(struct shca_common_qp *c)
+{
+	c->qp.dest_qpn = c->qp.peer_proc = 0;
+	atomic_store(&c->qp.peer_dead, 0);
+	c->qp.access = 0;
+	c->qp.mtu = 4096;
+	memset(c->attr, 0, sizeof(c->attr));
+	atomic_store(&c->qp.qp_state, IBV_QPS_RESET);
+}
+
+void shca_common_watch(struct shca_thread *thr, const struct shca_qp *qp)
+{
+	const struct shca_common_qp *c = (const struct shca_common_qp *)qp;
+
+	for_each_holder(c, h) {
+		uint32_t proc = (uint32_t)(atomic_load(h) & 0xffff);
+		if (proc && proc - 1 != thr->m->slot)
+			shca_watch(thr->m, proc - 1);
+	}
+}
+
+void shca_common_event(struct shca_thread *thr, struct shca_common_qp *c, enum ibv_event_type event)
+{
+	for_each_holder(c, h) {
+		uint64_t w = atomic_load(h);
+		while (w && !atomic_compare_exchange_weak(h, &w, w | 1ull << event << 32))
+			;
+		if (w)
+			shca_async_wake(thr, (uint32_t)(w & 0xffff) - 1);
+	}
+}
+
+/* The caller has the lock, and nobody holds it. From here on it is not found; who has found it is waited for before its place is
+ * free. gate: SHCA_GATE_DEAD: its holders died; 0: it was destroyed, and is no more than silent. */
+static void end(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
+{
+	shca_common_job(c, SHCA_JOB_END);
+	SHCA_FAILPOINT(thr, "common-end", NULL, 0);
+	atomic_store(&c->qp.gate, gate);
+	shca_number_set(thr->m, c->qp.qpn, SHCA_KIND_NONE, 0);
+	shca_common_withdraw(thr->m, c);
+	SHCA_FAILPOINT(thr, "common-ended", NULL, 0);
+}
+
+static void put(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	/* one whose maker died in the middle is none yet */
+	if (c->qp.type)
+		shca_account(thr->m, &c->qp);
+	shca_common_put(c);
+}
+
+/* Gives the lock up. true: nobody holds it any more, so it has been taken again, for the end. */
+static bool unlock_unless_last(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	do {
+		/* a place whose queue pair has ended meanwhile is nobody's, too */
+		if (c->qp.qpn && !is_held(c))
+			return true;
+		atomic_store(&c->lock, 0);
+		SHCA_FAILPOINT(thr, "common-unlocked", NULL, 0);
+	} while (c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE));
+	return false;
+}
+
+void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	if (!unlock_unless_last(thr, c))
+		return;
+	end(thr, c, 0);
+	shca_common_quiesce(thr, c);
+	put(thr, c);
+}
+
+void shca_commons_break(struct shca_thread *thr)
+{
+	for_each_common(thr->m, c)
+		if (shca_is_common(&c->qp) && atomic_load(&c->qp.qp_state) != IBV_QPS_RESET && atomic_load(&c->qp.qp_state) != IBV_QPS_ERR) {
+			shca_qp_failed(thr, &c->qp, IBV_WC_WR_FLUSH_ERR);
+			shca_common_withdraw(thr->m, c);
+		}
+}
+
+/* ---- after a death ---------------------------------------------------------------------------------------------- */
+
+/* What the dead one was at: a state is reached, or was never left. */
+static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum shca_common_job job)
+{
+	uint32_t state = atomic_load(&c->qp.qp_state);
+
+	switch (job) {
+	case SHCA_JOB_RESET:
+		atomic_store(&c->qp.gate, 0);
+		shca_common_withdraw(thr->m, c);
+		shca_common_clear(c);
+		break;
+	case SHCA_JOB_ERROR:
+		atomic_store(&c->qp.gate, SHCA_GATE_ERR);
+		shca_common_withdraw(thr->m, c);
+		atomic_store(&c->qp.qp_state, IBV_QPS_ERR);
+		shca_common_event(thr, c, IBV_EVENT_QP_LAST_WQE_REACHED);
+		break;
+	default:
+		if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !atomic_load(&c->qp.gate))
+			atomic_store(&c->qp.gate, SHCA_GATE_RESPOND);
+	}
+}
+
+/* Whoever sends to it learns of it as of the death of any peer: its holders have all died. */
+static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	struct shca_qp *from = shca_number_get(thr->m, c->qp.dest_qpn, SHCA_KIND_QP);
+
+	/* (where one process alone could hold it, the requester has watched that one) */
+	if (c->qp.proc != SHCA_COMMON || !from || from->type != IBV_QPT_XRC_SEND || from->dest_qpn != c->qp.qpn ||
+	    atomic_load(&from->peer_dead))
+		return;
+	shca_qp_event(thr, from, IBV_EVENT_QP_FATAL);
+	atomic_store(&from->peer_dead, 1);
+	shca_kick(thr, shca_off_of(thr->m, from));
+	shca_drain(thr);
+}
+
+/* The caller has the lock. */
+static void let_go(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
+{
+	if (!unlock_unless_last(thr, c))
+		return;
+	c->ended_by = slot + 1;
+	end(thr, c, SHCA_GATE_DEAD);
+	tell_requester(thr, c);
+}
+
+/* Whether this thread has the lock now: nobody had, or a thread of the dead one. */
+static bool inherit(struct shca_thread *thr, struct shca_common_qp *c, uint32_t slot)
+{
+	uint32_t w = atomic_load(&c->lock);
+
+	if (!w)
+		return c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE);
+	if (THREAD(w) >= SHCA_MAX_THREADS || atomic_load(&thr->m->threads[THREAD(w)].owner) != slot + 1 ||
+	    !atomic_compare_exchange_strong(&c->lock, &w, lock_word(thr, JOB(w))))
+		return false;
+	if (is_held(c))
+		finish_job(thr, c, JOB(w));
+	return true;
+}
+
+void shca_commons_release(struct shca_thread *thr, uint32_t slot)
+{
+	for_each_common(thr->m, c) {
+		for_each_holder(c, h)
+			if ((atomic_load(h) & 0xffff) == slot + 1)
+				atomic_store(h, 0);
+		SHCA_FAILPOINT(thr, "common-released", NULL, 0);
+		if (inherit(thr, c, slot))
+			let_go(thr, c, slot);
+	}
+}
+
+bool shca_commons_fail(struct shca_thread *thr, uint32_t slot)
+{
+	bool all = true;
+
+	for_each_common(thr->m, c) {
+		/* those without a holder have ended: who ended them keeps their locks for a while */
+		if ((c->qp.peer_proc & 0xffff) != slot + 1 || atomic_load(&c->qp.peer_dead) || !is_held(c))
+			continue;
+		if (!try_lock(thr, c, SHCA_JOB_NONE)) {
+			all = false;
+			continue;
+		}
+		if ((c->qp.peer_proc & 0xffff) == slot + 1 && !(atomic_load(&c->qp.gate) & SHCA_GATE_ERR)) {
+			/* told first: who dies here is followed by one who tells again */
+			shca_common_event(thr, c, IBV_EVENT_QP_FATAL);
+			atomic_store(&c->qp.gate, SHCA_GATE_ERR);
+			shca_common_withdraw(thr->m, c);
+			atomic_store(&c->qp.peer_dead, 1);
+		}
+		let_go(thr, c, slot);
+	}
+	return all;
+}
+
+void shca_commons_wake(struct shca_thread *thr)
+{
+	for_each_common(thr->m, c)
+		for_each_holder(c, h) {
+			uint64_t w = atomic_load(h);
+			if (w >> 32)
+				shca_async_wake(thr, (uint32_t)(w & 0xffff) - 1);
+		}
+}
+
+static bool ended(struct shca_thread *thr, const struct shca_common_qp *c, uint32_t slot)
+{
+	uint32_t w = atomic_load(&c->lock);
+
+	return w && THREAD(w) == thr->slot && c->ended_by == slot + 1;
+}
+
+bool shca_commons_ended(struct shca_thread *thr, uint32_t slot)
+{
+	for_each_common(thr->m, c)
+		if (ended(thr, c, slot))
+			return true;
+	return false;
+}
+
+void shca_commons_free(struct shca_thread *thr, uint32_t slot, bool done)
+{
+	for_each_common(thr->m, c) {
+		if (!ended(thr, c, slot))
+			continue;
+		c->ended_by = 0;
+		if (done)
+			put(thr, c);
+		else
+			atomic_store(&c->lock, 0);
+	}
+}
