@@ -445,6 +445,54 @@ static void filled_again(void)
 		CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
+static void in_error(const char *whose, struct ibv_qp *qp)
+{
+	struct shca_qp *sh = rig_sh(qp);
+
+	if (!atomic_load(&sh->fail) || atomic_load(&sh->qp_state) != IBV_QPS_ERR || atomic_load(&sh->gate) & SHCA_GATE_RESPOND)
+		FAIL("the %s has failed, by half: fail %d, state %u, gate %#x", whose, atomic_load(&sh->fail), atomic_load(&sh->qp_state),
+		     atomic_load(&sh->gate));
+}
+
+/* b runs a's queue, whose request c refuses, and dies while it fails c's queue (passes: 0), or a's (1): whoever comes after it does the
+ * rest of that. */
+static void dies_failing(int passes)
+{
+	struct ibv_exp_send_wr *bad;
+	struct rig *who[2] = {&c, &b};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	struct ibv_qp *q = queue(&c, 0, rig_cq(&c, 16, NULL));
+	struct ibv_mr *from = region(&a), *to = region(&c);
+	struct ibv_sge sge = all_of(from);
+	connect_both(p, q);
+	struct ibv_exp_send_wr wr = {.sg_list = &sge, .num_sge = 1, .exp_opcode = IBV_EXP_WR_RDMA_WRITE,
+				     .wr.rdma = {.remote_addr = (uintptr_t)to->addr, .rkey = to->rkey ^ 1}};
+	CHECK(!shca_exp_post_send(p, &wr, &bad));
+	hold_at(&b, "half-failed");
+	hold.after = passes;
+	atomic_store(&rig_sh(p)->enabled, 1);
+	begin(runs, p);
+	rig_await(&hold.held, 1);
+	shca_engine_kill(b.m);
+	joined(begin(reaps, who));
+	CHECK(completion(cq) == IBV_WC_REM_ACCESS_ERR);
+	in_error("requester", p);
+	in_error("responder", q);
+}
+
+static void dies_failing_peer(void)
+{
+	dies_failing(0);
+}
+
+static void dies_failing_own(void)
+{
+	dies_failing(1);
+}
+
 static void *sends(void *arg)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -819,6 +867,7 @@ static const struct rig_case cases[] = {
 	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
 	{"connects-to-dying", connects_to_dying},
 	{"key-violation", key_violation},
+	{"dies-failing-peer", dies_failing_peer}, {"dies-failing", dies_failing_own},
 };
 
 int main(int argc, char **argv)

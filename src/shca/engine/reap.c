@@ -188,8 +188,8 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 		uint32_t peer = qp->peer_proc;
 		if ((peer & 0xffff) != slot + 1 || atomic_load(&qp->peer_dead) || !tenant_is_dead(thr, slot, peer >> 16))
 			continue;
-		/* an unreliable connection does not learn of it, as on a wire */
-		if (atomic_load(&qp->gate) & SHCA_GATE_ERR || qp->type == IBV_QPT_UC)
+		/* An unreliable connection does not learn of it, as on a wire. Not the gate: the dead one may have been failing it. */
+		if (atomic_load(&qp->fail) || qp->type == IBV_QPT_UC)
 			continue;
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);

@@ -381,12 +381,15 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 {
 	uint16_t none = 0;
 
-	atomic_compare_exchange_strong(&qp->fail, &none, (uint16_t)(status + 1));
 	/* a reaper may be setting DEAD */
 	atomic_fetch_or(&qp->gate, SHCA_GATE_ERR);
 	atomic_fetch_and(&qp->gate, ~SHCA_GATE_RESPOND);
 	shca_withdraw(thr->m, qp->proc);
 	atomic_store(&qp->qp_state, IBV_QPS_ERR);
+	SHCA_FAILPOINT(thr, "half-failed", qp, 0);
+	/* Last: a queue that has this mark is not failed again. Who dies before is stood in for: by a successor (the request's journal),
+	 * or the queue's peer has died (survivors in reap.c). */
+	atomic_compare_exchange_strong(&qp->fail, &none, (uint16_t)(status + 1));
 	/* pairs with the light fence of shca_rq_post, behind which the poster asks shca_flushes */
 	shca_heavy_fence(thr->m);
 }
