@@ -20,13 +20,22 @@
 
 /* ---- threads that are held ----------------------------------------------------------------------------------------- */
 
-static struct {
+static struct hold {
 	const struct shca_member *_Atomic m;	/* a thread of this process */
 	const char *at;				/* at this point */
 	int after;				/* when it has been there so often */
 	_Atomic uint32_t held;
-} hold;
+} hold, second;					/* two may be held */
 static const char *dies_at;			/* this process, there */
+
+static void hold_here(struct hold *h, const struct shca_thread *thr, const char *name)
+{
+	if (!thr || thr->m != atomic_load(&h->m) || strcmp(name, h->at) || h->after-- > 0)
+		return;
+	atomic_store(&h->held, 1);
+	while (thr->m == atomic_load(&h->m))
+		rig_nap();
+}
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
@@ -34,19 +43,21 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	(void)op;
 	if (dies_at && !strcmp(name, dies_at))
 		kill(getpid(), SIGKILL);
-	if (!thr || thr->m != atomic_load(&hold.m) || strcmp(name, hold.at) || hold.after-- > 0)
-		return;
-	atomic_store(&hold.held, 1);
-	while (thr->m == atomic_load(&hold.m))
-		rig_nap();
+	hold_here(&hold, thr, name);
+	hold_here(&second, thr, name);
+}
+
+static void hold_one_at(struct hold *h, const struct rig *r, const char *at)
+{
+	h->at = at;
+	h->after = 0;
+	atomic_store(&h->held, 0);
+	atomic_store(&h->m, r->m);
 }
 
 static void hold_at(const struct rig *r, const char *at)
 {
-	hold.at = at;
-	hold.after = 0;
-	atomic_store(&hold.held, 0);
-	atomic_store(&hold.m, r->m);
+	hold_one_at(&hold, r, at);
 }
 
 static void let_go(void)
@@ -443,6 +454,65 @@ static void filled_again(void)
 	joined(begin(reaps, who));
 	for (int i = 0; i < DEPTH - 1; i++)
 		CHECK(completion(cq) == IBV_WC_SUCCESS);
+}
+
+static struct ibv_exp_send_wr sent;
+
+static void *posts_exp(void *qp)
+{
+	struct ibv_exp_send_wr *bad;
+
+	CHECK(!shca_exp_post_send(qp, &sent, &bad));
+	return NULL;
+}
+
+/* b is on the way with a message (SEND, or RDMA WRITE with immediate) for a, whose queue goes into error meanwhile, and whose first receive
+ * is flushed: the message is not for the second. */
+static void passes_over(enum ibv_exp_wr_opcode op)
+{
+	struct ibv_recv_wr *bad_recv;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&b, IBV_EXP_QP_CREATE_CROSS_CHANNEL, rig_cq(&b, 16, NULL)), *q = queue(&a, 0, cq);
+	struct ibv_mr *from = region(&b), *to = region(&a);
+	struct ibv_sge sge = {(uintptr_t)from->addr, 8, from->lkey}, into[2];
+	connect_both(p, q);
+	memset(from->addr, 1, 8);
+	memset(to->addr, 0, 32);
+	for (int i = 0; i < 2; i++) {
+		into[i] = (struct ibv_sge){(uintptr_t)to->addr + 8 * i, 8, to->lkey};
+		struct ibv_recv_wr recv = {.wr_id = i, .sg_list = &into[i], .num_sge = 1};
+		CHECK(!shca_post_recv(q, &recv, &bad_recv));
+	}
+	sent = (struct ibv_exp_send_wr){.sg_list = &sge, .num_sge = op == IBV_EXP_WR_SEND, .exp_opcode = op};
+	hold_at(&b, "found");
+	pthread_t sender = begin(posts_exp, p);
+	rig_await(&hold.held, 1);
+	hold_one_at(&second, &a, "flush-taken");
+	pthread_t modifier = begin(to_error, q);
+	rig_await(&second.held, 1);
+	let_go();
+	joined(sender);
+	atomic_store(&second.m, NULL);
+	joined(modifier);
+	for (int i = 0; i < 2; i++) {
+		enum ibv_wc_status status = completion(cq);
+		if (status != IBV_WC_WR_FLUSH_ERR)
+			FAIL("receive %d of a queue in error completes with %s", i, ibv_wc_status_str(status));
+	}
+	if (((char *)to->addr)[8])
+		FAIL("a message has come to another receive than its own");
+}
+
+static void send_passes_over(void)
+{
+	passes_over(IBV_EXP_WR_SEND);
+}
+
+static void write_passes_over(void)
+{
+	passes_over(IBV_EXP_WR_RDMA_WRITE_WITH_IMM);
 }
 
 static void in_error(const char *whose, struct ibv_qp *qp)
@@ -868,6 +938,7 @@ static const struct rig_case cases[] = {
 	{"connects-to-dying", connects_to_dying},
 	{"key-violation", key_violation},
 	{"dies-failing-peer", dies_failing_peer}, {"dies-failing", dies_failing_own},
+	{"send-passes-over", send_passes_over}, {"write-passes-over", write_passes_over},
 };
 
 int main(int argc, char **argv)

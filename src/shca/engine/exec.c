@@ -224,6 +224,17 @@ static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca
 	return shca_rq_take(thr, r->rq, qp->qpn, qp);
 }
 
+/* The responder has failed since it was found. Whoever flushes its receives may have taken some before the one that is ours now, and
+ * the message was for one of those. Behind the take: it has read what the flusher did behind the gate. */
+static bool passed_over(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r)
+{
+	if (likely(atomic_load_explicit(&r->qp->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || r->rq->is_srq ||
+	    qp->type == IBV_QPT_UD || shca_step_of(qp) == SHCA_STEP_RCQE)
+		return false;
+	shca_release_receive(thr, qp);
+	return true;
+}
+
 static void write_grh(struct shca_thread *thr, const struct shca_iov *dst)
 {
 	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
@@ -257,6 +268,8 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	int index = take_receive(thr, qp, r);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+	if (unlikely(passed_over(thr, qp, r)))
+		return shca_nobody(qp);
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
 	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
@@ -340,6 +353,8 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	int index = take_receive(thr, qp, r);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
+	if (unlikely(passed_over(thr, qp, r)))
+		return shca_nobody(qp);
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(thr, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
 	if (unlikely(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len)))
