@@ -3,7 +3,7 @@ hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c ben
 hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_barrier bench/hd_bcast \
 	bench/hd_allreduce bench/hd_alltoall bench/hd_ibarrier bench/hd_iallreduce bench/hd_init bench/hd_offload bench/hd_datatype
 
-noinst_PROGRAMS += $(hdb_programs) bench/limits bench/hop bench/tasks
+noinst_PROGRAMS += $(hdb_programs) bench/limits bench/hop bench/tasks bench/scale
 
 bench_hd_latency_SOURCES = bench/hd_latency.c $(hdb_sources)
 bench_hd_latency_LDADD = libheddle.la
@@ -53,6 +53,9 @@ bench_hop_LDFLAGS = $(NOWRAP)
 bench_tasks_SOURCES = bench/tasks.c
 bench_tasks_LDADD = libshca.la $(VERBS_LIBS)
 bench_tasks_LDFLAGS = $(NOWRAP)
+bench_scale_SOURCES = bench/scale.c
+bench_scale_LDADD = libshca.la $(VERBS_LIBS)
+bench_scale_LDFLAGS = $(NOWRAP)
 
 EXTRA_DIST += bench/README.md bench/compare bench/comparelib/__init__.py bench/comparelib/impls.py \
 	bench/comparelib/plan.py bench/comparelib/report.py bench/comparelib/targets.py

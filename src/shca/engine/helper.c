@@ -290,6 +290,9 @@ static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 			continue;
 		shca_kick(thr, shca_off_of(thr->m, qp));
 		shca_drain(thr);
+		/* many may be due: who waits until this thread has left the engine waits for one of them */
+		shca_leave(thr);
+		shca_enter(thr);
 	}
 	shca_leave(thr);
 }
