@@ -142,6 +142,14 @@ static enum ibv_wc_status completion(struct ibv_cq *cq)
 	return wc.status;
 }
 
+static void *sends(void *arg)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+
+	CHECK(!shca_post_send(arg, &wr, &bad));
+	return NULL;
+}
+
 static void *reaps(void *arg)
 {
 	struct rig *const *who = arg;		/* the reaper, the dead one */
@@ -201,6 +209,51 @@ static void connects_to_dying(void)
 	for (int i = 0; !atomic_load(&rig_sh(late)->peer_dead); i++, rig_nap())
 		if (i > 20000)
 			FAIL("a queue is not told that its peer, to which it was connected while that was being cleaned up after, has died");
+}
+
+static void *resets(void *arg)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	CHECK(!shca_modify_qp(arg, &reset, IBV_QP_STATE));
+	return NULL;
+}
+
+/* a's queue has stopped, to be reset, when its peer's death is noticed: who goes to tell it either does so before it begins anew, or finds
+ * that it has no peer. */
+static void told_while_reset(void)
+{
+	struct rig *who[2] = {&a, &c};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, 0, cq), *q = queue(&b, 0, rig_cq(&b, 16, NULL));
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	hold_one_at(&second, &a, "reset-stopped");
+	pthread_t resetter = begin(resets, p);
+	rig_await(&second.held, 1);
+	hold_at(&a, "survivor");
+	shca_engine_kill(c.m);
+	pthread_t reaper = begin(reaps, who);
+	/* nobody else reaps: it is there, or it has been by */
+	for (int i = 0; !atomic_load(&hold.held) && state_of(c.m->slot) != SHCA_PROC_FREE; i++, rig_nap())
+		CHECK(i < 20000);
+	atomic_store(&second.m, NULL);
+	/* it does not return before those have left who are inside */
+	for (int i = 0; atomic_load(&rig_sh(p)->qp_state) != IBV_QPS_RESET; i++, rig_nap())
+		CHECK(i < 20000);
+	let_go();
+	joined(resetter);
+	joined(reaper);
+	if (atomic_load(&rig_sh(p)->peer_dead) || shca_qp_unread(rig_sh(p)))
+		FAIL("a queue that has begun anew is told that the peer is dead which it had before: events %#x", shca_qp_unread(rig_sh(p)));
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct ibv_wc wc;
+	rig_init(p);
+	connect_both(p, q);
+	CHECK(!shca_post_recv(p, &wr, &bad) && !shca_poll_cq(cq, 1, &wc));
+	joined(begin(sends, q));
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
 /* Whoever cleans up after a reaper goes on with what that was at, before the reaper's slot has another user. */
@@ -561,14 +614,6 @@ static void dies_failing_peer(void)
 static void dies_failing_own(void)
 {
 	dies_failing(1);
-}
-
-static void *sends(void *arg)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
-
-	CHECK(!shca_post_send(arg, &wr, &bad));
-	return NULL;
 }
 
 /* A completion kicks two queues that wait for it. Between the two the first one waits anew: the next completion kicks it. */
@@ -935,7 +980,7 @@ static const struct rig_case cases[] = {
 	{"helper-fails", helper_fails}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
 	{"filled-again", filled_again}, {"takes-in-order", takes_in_order}, {"joins-beside", joins_beside},
 	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
-	{"connects-to-dying", connects_to_dying},
+	{"connects-to-dying", connects_to_dying}, {"told-while-reset", told_while_reset},
 	{"key-violation", key_violation},
 	{"dies-failing-peer", dies_failing_peer}, {"dies-failing", dies_failing_own},
 	{"send-passes-over", send_passes_over}, {"write-passes-over", write_passes_over},

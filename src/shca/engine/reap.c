@@ -191,6 +191,7 @@ static void survivors(struct shca_thread *thr, uint32_t slot)
 		/* An unreliable connection does not learn of it, as on a wire. Not the gate: the dead one may have been failing it. */
 		if (atomic_load(&qp->fail) || qp->type == IBV_QPT_UC)
 			continue;
+		SHCA_FAILPOINT(thr, "survivor", qp, 0);
 		atomic_store(&qp->peer_dead, 1);
 		atomic_store(&qp->gate, SHCA_GATE_ERR);
 		shca_withdraw(thr->m, thr->m->slot);

@@ -606,6 +606,9 @@ static void stop(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	shca_qp_lock(thr, sh);
 	atomic_store(&sh->head, atomic_load(&sh->posted));
+	/* Nobody fails it any more for its peer's sake, nor tells it that the peer is dead: who has seen what stood here is waited for, so
+	 * what is cleared behind that stays clear. */
+	sh->dest_qpn = sh->peer_proc = 0;
 	shca_leave(thr);
 	shca_unlock(&qp->lock);
 	shca_quiesce(thr, thr->m->slot);
@@ -663,7 +666,6 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	atomic_store(&sh->fail, 0);
 	atomic_store(&sh->step, SHCA_STEP_NONE);
 	*unread = (atomic_exchange(&sh->events, 0) & ~SHCA_DC_ARMED) != 0;
-	sh->dest_qpn = sh->peer_proc = 0;
 	atomic_store(&sh->peer_dead, 0);
 	atomic_store(&sh->rnr_since, 0);
 	sh->access = 0;
