@@ -134,10 +134,17 @@ tests_shca_costs_LDFLAGS = $(NOWRAP)
 # Two that come together at one instruction, and what is left of who has gone.
 check_PROGRAMS += tests/shca/successors
 TESTS += tests/shca/successors
-tests_shca_successors_SOURCES = tests/shca/successors.c $(shca_rig)
+tests_shca_successors_SOURCES = tests/shca/successors.c tests/shca/hold.h $(shca_rig)
 tests_shca_successors_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_successors_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_successors_LDFLAGS = $(NOWRAP)
+
+check_PROGRAMS += tests/shca/last_holder
+TESTS += tests/shca/last_holder
+tests_shca_last_holder_SOURCES = tests/shca/last_holder.c tests/shca/hold.h $(shca_rig)
+tests_shca_last_holder_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_last_holder_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_last_holder_LDFLAGS = $(NOWRAP)
 
 check_PROGRAMS += tests/shca/corners
 TESTS += tests/shca/corners

@@ -7,7 +7,6 @@
  *     successors [CASE]
  */
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,26 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rig.h"
+#include "hold.h"
 
-/* ---- threads that are held ----------------------------------------------------------------------------------------- */
-
-static struct hold {
-	const struct shca_member *_Atomic m;	/* a thread of this process */
-	const char *at;				/* at this point */
-	int after;				/* when it has been there so often */
-	_Atomic uint32_t held;
-} hold, second;					/* two may be held */
 static const char *dies_at;			/* this process, there */
-
-static void hold_here(struct hold *h, const struct shca_thread *thr, const char *name)
-{
-	if (!thr || thr->m != atomic_load(&h->m) || strcmp(name, h->at) || h->after-- > 0)
-		return;
-	atomic_store(&h->held, 1);
-	while (thr->m == atomic_load(&h->m))
-		rig_nap();
-}
 
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
@@ -47,60 +29,15 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 	hold_here(&second, thr, name);
 }
 
-static void hold_one_at(struct hold *h, const struct rig *r, const char *at)
-{
-	h->at = at;
-	h->after = 0;
-	atomic_store(&h->held, 0);
-	atomic_store(&h->m, r->m);
-}
-
-static void hold_at(const struct rig *r, const char *at)
-{
-	hold_one_at(&hold, r, at);
-}
-
-static void let_go(void)
-{
-	atomic_store(&hold.m, NULL);
-}
-
 static void naps(int n)
 {
 	while (n--)
 		rig_nap();
 }
 
-static pthread_t begin(void *(*f)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK(!pthread_create(&t, NULL, f, arg));
-	return t;
-}
-
-static void joined(pthread_t t)
-{
-	CHECK(!pthread_join(t, NULL));
-}
-
 /* ---- the stage ------------------------------------------------------------------------------------------------------- */
 
 enum { BYTES = 1 << 16, DEPTH = 8 };
-
-static struct rig a, b, c;		/* three processes of one fabric */
-
-static void set_up(void)
-{
-	rig_virtual(&a, NULL);
-	rig_virtual(&b, &a);
-	rig_virtual(&c, &a);
-}
-
-static uint32_t state_of(uint32_t slot)
-{
-	return atomic_load(&a.m->procs[slot].state) & 255;
-}
 
 static struct ibv_qp *queue(struct rig *r, uint32_t flags, struct ibv_cq *cq)
 {
@@ -109,17 +46,6 @@ static struct ibv_qp *queue(struct rig *r, uint32_t flags, struct ibv_cq *cq)
 
 	rig_init(qp);
 	return qp;
-}
-
-static void connect_both(struct ibv_qp *p, struct ibv_qp *q)
-{
-	struct ibv_qp *end[2] = {p, q};
-
-	for (int i = 0; i < 2; i++) {
-		struct rig_path path = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
-		rig_rtr(end[i], &path);
-		rig_rts(end[i], &path);
-	}
 }
 
 static struct ibv_mr *region(struct rig *r)
@@ -147,14 +73,6 @@ static void *sends(void *arg)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 
 	CHECK(!shca_post_send(arg, &wr, &bad));
-	return NULL;
-}
-
-static void *reaps(void *arg)
-{
-	struct rig *const *who = arg;		/* the reaper, the dead one */
-
-	shca_reap(shca_thread_get(who[0]->m), who[1]->m->slot);
 	return NULL;
 }
 
@@ -211,14 +129,6 @@ static void connects_to_dying(void)
 			FAIL("a queue is not told that its peer, to which it was connected while that was being cleaned up after, has died");
 }
 
-static void *resets(void *arg)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-
-	CHECK(!shca_modify_qp(arg, &reset, IBV_QP_STATE));
-	return NULL;
-}
-
 /* a's queue has stopped, to be reset, when its peer's death is noticed: who goes to tell it either does so before it begins anew, or finds
  * that it has no peer. */
 static void told_while_reset(void)
@@ -235,9 +145,7 @@ static void told_while_reset(void)
 	hold_at(&a, "survivor");
 	shca_engine_kill(c.m);
 	pthread_t reaper = begin(reaps, who);
-	/* nobody else reaps: it is there, or it has been by */
-	for (int i = 0; !atomic_load(&hold.held) && state_of(c.m->slot) != SHCA_PROC_FREE; i++, rig_nap())
-		CHECK(i < 20000);
+	held_or_reaped();
 	atomic_store(&second.m, NULL);
 	/* it does not return before those have left who are inside */
 	for (int i = 0; atomic_load(&rig_sh(p)->qp_state) != IBV_QPS_RESET; i++, rig_nap())

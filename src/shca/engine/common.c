@@ -27,12 +27,17 @@ static bool try_lock(struct shca_thread *thr, struct shca_common_qp *c, enum shc
 	return atomic_compare_exchange_strong(&c->lock, &none, lock_word(thr, job));
 }
 
-static bool is_held(const struct shca_common_qp *c)
+static bool is_held_beside(const struct shca_common_qp *c, const _Atomic uint64_t *mine)
 {
 	for_each_holder(c, h)
-		if (atomic_load(h))
+		if (h != mine && atomic_load(h))
 			return true;
 	return false;
+}
+
+static bool is_held(const struct shca_common_qp *c)
+{
+	return is_held_beside(c, NULL);
 }
 
 /* Round by round: who has the lock may be stopped, or dead. */
@@ -165,6 +170,22 @@ static void end(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate
 	SHCA_FAILPOINT(thr, "common-ended", NULL, 0);
 }
 
+/* Whoever sends to it learns of it as of the death of any peer: its holders have all died. */
+static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	struct shca_qp *from = shca_number_get(thr->m, c->qp.dest_qpn, SHCA_KIND_QP);
+
+	/* (where one process alone could hold it, the requester has watched that one) */
+	if (c->qp.proc != SHCA_COMMON || !from || from->type != IBV_QPT_XRC_SEND || from->dest_qpn != c->qp.qpn ||
+	    atomic_load(&from->peer_dead))
+		return;
+	SHCA_FAILPOINT(thr, "survivor", from, 0);
+	shca_qp_event(thr, from, IBV_EVENT_QP_FATAL);
+	atomic_store(&from->peer_dead, 1);
+	shca_kick(thr, shca_off_of(thr->m, from));
+	shca_drain(thr);
+}
+
 static void put(struct shca_thread *thr, struct shca_common_qp *c)
 {
 	/* one whose maker died in the middle is none yet */
@@ -186,13 +207,37 @@ static bool unlock_unless_last(struct shca_thread *thr, struct shca_common_qp *c
 	return false;
 }
 
-void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c)
+/* gate: see end. */
+static void give_up(struct shca_thread *thr, struct shca_common_qp *c, uint32_t gate)
 {
 	if (!unlock_unless_last(thr, c))
 		return;
-	end(thr, c, 0);
+	end(thr, c, gate);
+	if (gate & SHCA_GATE_DEAD) {
+		shca_enter(thr);
+		tell_requester(thr, c);
+		shca_leave(thr);
+	}
 	shca_common_quiesce(thr, c);
 	put(thr, c);
+}
+
+void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c)
+{
+	/* the caller has taken nobody out: where there is no holder a reaper has, which found the lock taken and did not come back */
+	give_up(thr, c, SHCA_GATE_DEAD);
+}
+
+bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic uint64_t *holder)
+{
+	/* nobody comes while the lock is held: who goes meanwhile, dies */
+	bool last = !is_held_beside(c, holder);
+
+	SHCA_FAILPOINT(thr, "common-leaving", NULL, 0);
+	bool unread = atomic_exchange(holder, 0) >> 32 != 0;
+	SHCA_FAILPOINT(thr, "common-left", NULL, 0);
+	give_up(thr, c, last ? 0 : SHCA_GATE_DEAD);
+	return unread;
 }
 
 void shca_commons_break(struct shca_thread *thr)
@@ -227,21 +272,6 @@ static void finish_job(struct shca_thread *thr, struct shca_common_qp *c, enum s
 		if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !atomic_load(&c->qp.gate))
 			atomic_store(&c->qp.gate, SHCA_GATE_RESPOND);
 	}
-}
-
-/* Whoever sends to it learns of it as of the death of any peer: its holders have all died. */
-static void tell_requester(struct shca_thread *thr, struct shca_common_qp *c)
-{
-	struct shca_qp *from = shca_number_get(thr->m, c->qp.dest_qpn, SHCA_KIND_QP);
-
-	/* (where one process alone could hold it, the requester has watched that one) */
-	if (c->qp.proc != SHCA_COMMON || !from || from->type != IBV_QPT_XRC_SEND || from->dest_qpn != c->qp.qpn ||
-	    atomic_load(&from->peer_dead))
-		return;
-	shca_qp_event(thr, from, IBV_EVENT_QP_FATAL);
-	atomic_store(&from->peer_dead, 1);
-	shca_kick(thr, shca_off_of(thr->m, from));
-	shca_drain(thr);
 }
 
 /* The caller has the lock. */

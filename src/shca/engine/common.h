@@ -5,7 +5,9 @@
  * I9. The holders' words are all that says whether it is there; nothing counts them. Who makes, modifies or ends it holds its lock,
  * and has written down in it what he is at, so that a successor can finish that. It ends when a thread that has the lock sees no
  * holder. Who takes a holder out, its process or a reaper, looks at the lock behind that; who gives the lock up looks at the
- * holders behind that (both sequentially consistent): so the last one is never gone unseen, and no reaper waits for a lock.
+ * holders behind that (both sequentially consistent): so the last one is never gone unseen, and no reaper waits for a lock to take a
+ * holder out. To fail one whose requester has died it has to get the lock: it comes again until it does, and the dead requester's slot
+ * and memory stay until then. If the last holder died, the requester is told by whoever ends it, the reaper or who had the lock.
  */
 #ifndef SHCA_COMMON_H
 #define SHCA_COMMON_H
@@ -27,8 +29,11 @@ void shca_common_lock(struct shca_thread *thr, struct shca_common_qp *c);
 void shca_common_job(struct shca_common_qp *c, enum shca_common_job job);
 /* The one of this number, locked. NULL: there is none. Outside of the engine. */
 struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number);
-/* Gives the lock up. Without a holder it ends here. Outside of the engine. */
+/* Gives the lock up. Without a holder it ends here: they have died. Outside of the engine. */
 void shca_common_unlock(struct shca_thread *thr, struct shca_common_qp *c);
+/* Takes this handle out, and gives the lock up. If it was the last one, that destroys it; a holder that is gone behind it has died.
+ * true: the handle had events which nobody has read. Outside of the engine. */
+bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic uint64_t *holder);
 /* A handle of this process: its word, or NULL: there are SHCA_COMMON_HOLDERS. The caller has the lock. */
 _Atomic uint64_t *shca_common_hold(struct shca_thread *thr, struct shca_common_qp *c);
 static inline uint32_t shca_common_unread(const _Atomic uint64_t *holder)

@@ -179,18 +179,17 @@ void shca_xrc_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);
 	struct shca_thread *thr = shca_thread_get(qp->m);
+	bool unread;
 
 	if (shca_local_get(qp->m, qp->qp.qp_num)->qp == qp)
 		shca_local_set(qp->m, qp->qp.qp_num, SHCA_KIND_NONE, NULL);
-	if (thr)
+	if (thr) {
 		shca_common_lock(thr, qp->common);
-	SHCA_FAILPOINT(thr, "common-leaving", NULL, 0);
-	bool unread = shca_common_unread(qp->holder) != 0;
-	atomic_store(qp->holder, 0);
-	SHCA_FAILPOINT(thr, "common-left", NULL, 0);
-	/* (without a thread it stays, unheld, until somebody reaps) */
-	if (thr)
-		shca_common_unlock(thr, qp->common);
+		unread = shca_common_part(thr, qp->common, qp->holder);
+	} else {
+		/* it stays, unheld, until somebody reaps */
+		unread = atomic_exchange(qp->holder, 0) >> 32 != 0;
+	}
 	if (unread)
 		shca_events_gone(c);
 	qp->sh = NULL;

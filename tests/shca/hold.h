@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three virtual processes of one fabric, and threads of them that are held at one point of the engine. For tests of one source file,
+ * whose shca_failpoint calls hold_here.
+ */
+#ifndef TESTS_SHCA_HOLD_H
+#define TESTS_SHCA_HOLD_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "rig.h"
+
+static struct hold {
+	const struct shca_member *_Atomic m;	/* a thread of this process */
+	const char *at;				/* at this point */
+	int after;				/* when it has been there so often */
+	_Atomic uint32_t held;
+} hold, second;					/* two may be held */
+
+static inline void hold_here(struct hold *h, const struct shca_thread *thr, const char *name)
+{
+	if (!thr || thr->m != atomic_load(&h->m) || strcmp(name, h->at) || h->after-- > 0)
+		return;
+	atomic_store(&h->held, 1);
+	while (thr->m == atomic_load(&h->m))
+		rig_nap();
+}
+
+static inline void hold_one_at(struct hold *h, const struct rig *r, const char *at)
+{
+	h->at = at;
+	h->after = 0;
+	atomic_store(&h->held, 0);
+	atomic_store(&h->m, r->m);
+}
+
+static inline void hold_at(const struct rig *r, const char *at)
+{
+	hold_one_at(&hold, r, at);
+}
+
+static inline void let_go(void)
+{
+	atomic_store(&hold.m, NULL);
+}
+
+static inline pthread_t begin(void *(*f)(void *), void *arg)
+{
+	pthread_t t;
+
+	CHECK(!pthread_create(&t, NULL, f, arg));
+	return t;
+}
+
+static inline void joined(pthread_t t)
+{
+	CHECK(!pthread_join(t, NULL));
+}
+
+static struct rig a, b, c;		/* three processes of one fabric */
+
+static inline void set_up(void)
+{
+	rig_virtual(&a, NULL);
+	rig_virtual(&b, &a);
+	rig_virtual(&c, &a);
+}
+
+static inline uint32_t state_of(uint32_t slot)
+{
+	return atomic_load(&a.m->procs[slot].state) & 255;
+}
+
+static inline void connect_both(struct ibv_qp *p, struct ibv_qp *q)
+{
+	struct ibv_qp *end[2] = {p, q};
+
+	for (int i = 0; i < 2; i++) {
+		struct rig_path path = {.dest_qpn = end[!i]->qp_num, .timeout = 8, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1};
+		rig_rtr(end[i], &path);
+		rig_rts(end[i], &path);
+	}
+}
+
+static inline void *reaps(void *arg)
+{
+	struct rig *const *who = arg;		/* the reaper, the dead one */
+
+	shca_reap(shca_thread_get(who[0]->m), who[1]->m->slot);
+	return NULL;
+}
+
+/* Whoever cleans up after c is held, or has been by already. */
+static inline void held_or_reaped(void)
+{
+	for (int i = 0; !atomic_load(&hold.held) && state_of(c.m->slot) != SHCA_PROC_FREE; i++, rig_nap())
+		if (i > 20000)
+			FAIL("nobody cleans up after a dead process");
+}
+
+static inline void *resets(void *arg)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	CHECK(!shca_modify_qp(arg, &reset, IBV_QP_STATE));
+	return NULL;
+}
+
+#endif
