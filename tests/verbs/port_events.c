@@ -5,18 +5,22 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "shca/fabric/fabric.h"
+#include "shca/verbs/control.h"
 #include "vt.h"
 
 struct side {
 	struct vt t;
 	struct ibv_cq *cq;
 	struct ibv_qp *rc, *patient, *ud;	/* patient: without a timeout, it waits for ever */
+	/* a message goes from out to the other's srq, by way of its handle in, which is no process's; patient, too */
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *out, *in;
 	struct ibv_mr *mr;
 	char *mem;			/* of the arena */
 };
 struct names {
-	uint32_t rc, patient, ud, rkey;
+	uint32_t rc, patient, ud, rkey, srq, out, in;
 	uint64_t addr;
 };
 
@@ -42,6 +46,26 @@ static int event_of(struct ibv_context *ctx, int ms)
 	return (int)ev.event_type;
 }
 
+static void open_common(struct side *s, struct names *n)
+{
+	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = O_CREAT,
+					.fd = open("/proc/self/exe", O_RDONLY) };
+	struct ibv_srq_init_attr_ex srq = {
+		.attr = { .max_wr = 16, .max_sge = 1 }, .srq_type = IBV_SRQT_XRC, .pd = s->t.pd, .cq = s->cq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	};
+	struct ibv_qp_init_attr_ex in = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+
+	s->xrcd = srq.xrcd = in.xrcd = ibv_open_xrcd(s->t.ctx, &x);
+	CHECK(x.fd >= 0 && s->xrcd && !close(x.fd), "open_xrcd");
+	s->srq = ibv_create_srq_ex(s->t.ctx, &srq);
+	s->in = ibv_create_qp_ex(s->t.ctx, &in);
+	s->out = vt_qp(&s->t, IBV_QPT_XRC_SEND, s->cq, NULL);
+	CHECK(s->srq && s->in && !ibv_get_srq_num(s->srq, &n->srq), "XRC");
+	n->out = s->out->qp_num;
+	n->in = s->in->qp_num;
+}
+
 static struct side open_side(struct names *n)
 {
 	struct side s = { .t = vt_open() };
@@ -56,7 +80,8 @@ static struct side open_side(struct names *n)
 	memset(s.mem, 0, 4096);
 	s.mr = vt_mr(&s.t, s.mem, 4096, VT_ACCESS);
 	vt_connect(s.ud, 0);
-	*n = (struct names){ s.rc->qp_num, s.patient->qp_num, s.ud->qp_num, s.mr->rkey, (uintptr_t)s.mem };
+	*n = (struct names){ s.rc->qp_num, s.patient->qp_num, s.ud->qp_num, s.mr->rkey, .addr = (uintptr_t)s.mem };
+	open_common(&s, n);
 	return s;
 }
 
@@ -68,10 +93,14 @@ static void connect_side(struct side *s, const struct names *to)
 	CHECK(!vt_init(s->patient), "INIT");
 	rts.timeout = 0;
 	vt_rtr_rts(s->patient, to->patient, rts);
+	CHECK(!vt_init(s->out), "INIT");
+	vt_rtr_rts(s->out, to->in, rts);
+	vt_connect(s->in, to->out);
 }
 
 static void close_side(struct side *s)
 {
+	CHECK(!ibv_destroy_qp(s->out) && !ibv_destroy_qp(s->in) && !ibv_destroy_srq(s->srq) && !ibv_close_xrcd(s->xrcd), "XRC");
 	CHECK(!ibv_destroy_qp(s->rc) && !ibv_destroy_qp(s->patient) && !ibv_destroy_qp(s->ud) && !ibv_destroy_cq(s->cq), "destroy");
 	CHECK(!ibv_dereg_mr(s->mr) && !shca_free(s->t.ctx, s->mem), "memory");
 	vt_close(&s->t);
@@ -89,6 +118,8 @@ static int64_t obey(struct side *s, char what)
 	case 'n': return readable(s->t.ctx->async_fd, 0);
 	case 'r': return vt_recv(s->patient, 1, vt_sge(s->mr, 2048, 64));
 	case 'i': return vt_recv(s->rc, 2, vt_sge(s->mr, 2048, 64));
+	case 'm': return vt_srq_recv(s->srq, 4, vt_sge(s->mr, 1536, 8));
+	case 'q': return shca_qp_state(shca_user_qp_of(s->in));	/* which nobody can query on a device that has failed */
 	case 'u': return vt_recv(s->ud, 3, vt_sge(s->mr, 1024, 104));
 	case 'c': wc = vt_wait(s->cq); return (int64_t)wc.status << 32 | wc.slid;
 	case 'z': return ibv_poll_cq(s->cq, 1, &wc);
@@ -260,6 +291,30 @@ static void down_and_up(struct side *s, struct ibv_context *second, struct vt_pe
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_SUCCESS, "a datagram");
 }
 
+static int send_by_common(struct side *s, const struct names *to)
+{
+	struct ibv_sge sge = vt_sge(s->mr, 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				  .qp_type.xrc.remote_srqn = to->srq }, *bad;
+	return ibv_post_send(s->out, &wr, &bad);
+}
+
+/* What answers belongs to no process: it is behind the port all the same. */
+static void common_down_and_up(struct side *s, struct ibv_context *second, struct vt_peer *p, const struct names *to)
+{
+	CHECK(!ask(p, 'm') && !send_by_common(s, to), "send");
+	vt_expect(s->cq, 8, IBV_WC_SUCCESS);
+	CHECK(ask(p, 'c') >> 32 == IBV_WC_SUCCESS, "a message");
+	inject("port-down", "");
+	seen_by_all(s, second, p, IBV_EVENT_PORT_ERR);
+	CHECK(!ask(p, 'm') && !send_by_common(s, to), "send");
+	CHECK(!ask(p, 'z'), "a message came through");
+	inject("port-up", "");
+	seen_by_all(s, second, p, IBV_EVENT_PORT_ACTIVE);
+	vt_expect(s->cq, 8, IBV_WC_SUCCESS);
+	CHECK(ask(p, 'c') >> 32 == IBV_WC_SUCCESS, "it comes when the port is up");
+}
+
 static void identities(struct side *s, struct ibv_context *second, struct vt_peer *p, const struct names *to)
 {
 	union ibv_gid gid;
@@ -335,6 +390,7 @@ static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 	vt_expect(s->cq, 11, IBV_WC_WR_FLUSH_ERR);
 	CHECK(ask(p, 'c') >> 32 == IBV_WC_WR_FLUSH_ERR, "the other process's receive is flushed");
 	seen_by_all(s, second, p, IBV_EVENT_DEVICE_FATAL);
+	CHECK(obey(s, 'q') == IBV_QPS_ERR && ask(p, 'q') == IBV_QPS_ERR, "a queue pair that is no process's goes on");
 	CHECK(ask(p, 'o') == EIO && !ibv_alloc_pd(s->t.ctx) && errno == EIO, "something can be made");
 	CHECK(ibv_query_port(s->t.ctx, 1, &port) == EIO && vt_to(s->patient, IBV_QPS_RESET) == EIO, "something can be changed");
 	/* posts go on: to a queue in error */
@@ -372,6 +428,7 @@ int main(void)
 	connect_side(&s, &to);
 	vt_meet(&p);
 	down_and_up(&s, second, &p, &to);
+	common_down_and_up(&s, second, &p, &to);
 	identities(&s, second, &p, &to);
 	stopped(&s, second, &p);
 	CHECK(order("port-sideways", "") == -EINVAL && order("lid-change", "0xc000") == -EINVAL && order("port-up", "1") == -EINVAL,
