@@ -329,20 +329,31 @@ static void turned_taken_goes(void)
 /* ---- their process goes -------------------------------------------------------------------------------------------------- */
 
 static struct rig other;
+static struct ibv_qp *others;
 
-/* A sender of another process is destroyed while it waits here. */
-static struct shca_qp *other_goes(void)
+/* A sender of another process waits here. */
+static struct shca_qp *other_stalls(void)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 
 	set_up();
 	rig_virtual(&other, &r);
-	struct ibv_qp *qp = queue(&other, rig_cq(&other, 4, NULL), NULL), *to = queue(&r, rcq, srq);
-	connect_to(qp, to);
-	connect_to(to, qp);
-	CHECK(!shca_post_send(qp, &wr, &bad));
-	struct shca_qp *sh = rig_sh(qp);
-	CHECK(!shca_destroy_qp(qp) && on_list(sh));
+	others = queue(&other, rig_cq(&other, 4, NULL), NULL);
+	struct ibv_qp *to = queue(&r, rcq, srq);
+	connect_to(others, to);
+	connect_to(to, others);
+	CHECK(!shca_post_send(others, &wr, &bad));
+	no_timer(rig_sh(others));
+	CHECK(on_list(rig_sh(others)));
+	return rig_sh(others);
+}
+
+/* ... and is destroyed. */
+static struct shca_qp *other_goes(void)
+{
+	struct shca_qp *sh = other_stalls();
+
+	CHECK(!shca_destroy_qp(others) && on_list(sh));
 	return sh;
 }
 
@@ -360,6 +371,31 @@ static void owner_leaves(void)
 	struct shca_qp *gone = other_goes();
 
 	CHECK(!shca_close_device(other.ctx));
+	next_is_served(gone);
+}
+
+/* Its two contexts are closed at a time: the other one is gone before the queue, which nobody has destroyed, goes with its own. */
+static void *closes(void *arg)
+{
+	held = arg;
+	CHECK(!shca_close_device(other.ctx));
+	return NULL;
+}
+
+static void contexts_leave(void)
+{
+	struct hold closer = {.at = {"destroy-stopped"}};
+	pthread_t t;
+
+	struct shca_qp *gone = other_stalls();
+	struct ibv_context *second = shca_open_member(other.node);
+	CHECK(second);
+	other.node->refs++;
+	CHECK(!pthread_create(&t, NULL, closes, &closer));
+	rig_await(&closer.reached, 1);
+	CHECK(!shca_close_device(second));
+	let_go(&closer);
+	CHECK(!pthread_join(t, NULL));
 	next_is_served(gone);
 }
 
@@ -439,7 +475,7 @@ static const struct rig_case cases[] = {
 	{"some-go", some_go}, {"woken-goes", woken_goes}, {"reset-goes", reset_goes},
 	{"many-go", many_go}, {"turned-goes", turned_goes},
 	{"turned-taken-goes", turned_taken_goes}, {"owner-leaves", owner_leaves}, {"owner-dies", owner_dies},
-	{"three-hands", three_hands},
+	{"contexts-leave", contexts_leave}, {"three-hands", three_hands},
 };
 
 int main(int argc, char **argv)

@@ -450,7 +450,6 @@ int shca_close_device(struct ibv_context *ctx)
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
-	bool last = !node->contexts;
 	pthread_mutex_unlock(&node->mutex);
 	while (c->qps)
 		shca_qp_unmap(c->qps);
@@ -461,6 +460,11 @@ int shca_close_device(struct ibv_context *ctx)
 	while (c->mrs)
 		shca_dereg_mr(&c->mrs->mr);
 	shca_bufs_free(c);
+	pthread_mutex_lock(&node->mutex);
+	bool last = !node->contexts;
+	pthread_mutex_unlock(&node->mutex);
+	/* Known only now, behind what makes husks: of contexts that are closed at a time, the one whose queues go last sees them all. A husk
+	 * on another process's list when this one's memory goes would be taken off as a queue. */
 	struct shca_thread *thr = last ? shca_thread_get(&node->m) : NULL;
 	if (thr)
 		shca_husks_clear(thr, node);
