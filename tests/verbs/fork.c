@@ -18,6 +18,11 @@ static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, st
 	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
 	CHECK(!ibv_create_cq(t->ctx, 8, NULL, NULL, 0) && errno == ENODEV, "create_cq");
 	CHECK(vt_to(qp, IBV_QPS_ERR) == ENODEV, "modify_qp");
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_grh grh = { .hop_limit = 1 };
+	struct ibv_ah_attr at;
+	CHECK(ibv_init_ah_from_wc(t->ctx, 1, &wc, &grh, &at) == -1 && errno == ENODEV, "init_ah_from_wc");
+	CHECK(!ibv_create_ah_from_wc(t->pd, &wc, &grh, 1) && errno == ENODEV, "create_ah_from_wc");
 	/* taking things down is harmless */
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
 	CHECK(!ibv_dealloc_pd(t->pd) && !ibv_close_device(t->ctx), "close");

@@ -586,6 +586,8 @@ int shca_destroy_ah(struct ibv_ah *ibah)
 int shca_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
 			 struct ibv_ah_attr *attr)
 {
+	if (shca_unusable(ctx))
+		return -1;
 	memset(attr, 0, sizeof *attr);
 	attr->dlid = wc->slid;
 	attr->sl = wc->sl;
