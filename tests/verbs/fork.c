@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A forked child does not have the fabric: what it inherited refuses work, and it may open the device for itself. A
  * program that closes the device without destroying anything leaves nothing behind for its peers. */
+#include <infiniband/verbs_exp.h>
+
 #include "vt.h"
 
 static char buf[4096];
@@ -12,7 +14,7 @@ int __lsan_is_turned_off(void)
 	return 1;
 }
 
-static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr)
+static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq)
 {
 	CHECK(!ibv_alloc_pd(t->ctx) && errno == ENODEV, "alloc_pd");
 	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
@@ -23,8 +25,16 @@ static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, st
 	struct ibv_ah_attr at;
 	CHECK(ibv_init_ah_from_wc(t->ctx, 1, &wc, &grh, &at) == -1 && errno == ENODEV, "init_ah_from_wc");
 	CHECK(!ibv_create_ah_from_wc(t->pd, &wc, &grh, 1) && errno == ENODEV, "create_ah_from_wc");
+	struct ibv_srq_attr sa;
+	struct ibv_td_init_attr ta = { .comp_mask = 0 };
+	struct ibv_parent_domain_init_attr pa = { .pd = t->pd };
+	CHECK(ibv_query_srq(srq, &sa) == ENODEV, "query_srq");
+	CHECK(!ibv_alloc_td(t->ctx, &ta) && errno == ENODEV, "alloc_td");
+	CHECK(!ibv_alloc_parent_domain(t->ctx, &pa) && errno == ENODEV, "alloc_parent_domain");
+	struct ibv_exp_cq_attr ca = { .comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS };
+	CHECK(ibv_exp_modify_cq(cq, &ca, IBV_EXP_CQ_CAP_FLAGS) == ENODEV, "exp_modify_cq");
 	/* taking things down is harmless */
-	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
 	CHECK(!ibv_dealloc_pd(t->pd) && !ibv_close_device(t->ctx), "close");
 
 	struct vt own = vt_open();
@@ -49,12 +59,15 @@ int main(void)
 	struct ibv_cq *cq = vt_cq(&t, 16, NULL);
 	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	struct ibv_mr *mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS);
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
+	CHECK(srq, "create_srq");
 	vt_connect(qp, qp->qp_num);
 	still_works(&t, cq, qp, mr);
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
-		child_refuses(&t, cq, qp, mr);
+		child_refuses(&t, cq, qp, mr, srq);
 		return 0;
 	}
 	int status;

@@ -383,7 +383,13 @@ static void stopped(struct side *s, struct ibv_context *second, struct vt_peer *
 static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 {
 	struct ibv_port_attr port;
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_attr sa;
+	struct ibv_td_init_attr ta = { .comp_mask = 0 };
+	struct ibv_parent_domain_init_attr pa = { .pd = s->t.pd };
+	struct ibv_srq *srq = ibv_create_srq(s->t.pd, &si);
 
+	CHECK(srq && !ibv_query_srq(srq, &sa), "shared receive queue");
 	CHECK(!ask(p, 'i') && !vt_recv(s->patient, 11, vt_sge(s->mr, 0, 8)), "receives");
 	inject("device-fatal", "");
 	/* whether anybody reads the event or not */
@@ -392,7 +398,10 @@ static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 	seen_by_all(s, second, p, IBV_EVENT_DEVICE_FATAL);
 	CHECK(obey(s, 'q') == IBV_QPS_ERR && ask(p, 'q') == IBV_QPS_ERR, "a queue pair that is no process's goes on");
 	CHECK(ask(p, 'o') == EIO && !ibv_alloc_pd(s->t.ctx) && errno == EIO, "something can be made");
+	CHECK(!ibv_alloc_td(s->t.ctx, &ta) && errno == EIO, "alloc_td");
+	CHECK(!ibv_alloc_parent_domain(s->t.ctx, &pa) && errno == EIO, "alloc_parent_domain");
 	CHECK(ibv_query_port(s->t.ctx, 1, &port) == EIO && vt_to(s->patient, IBV_QPS_RESET) == EIO, "something can be changed");
+	CHECK(ibv_query_srq(srq, &sa) == EIO, "query_srq");
 	/* posts go on: to a queue in error */
 	CHECK(!vt_send(s->patient, 12, vt_sge(s->mr, 0, 8), 0), "post");
 	vt_expect(s->cq, 12, IBV_WC_WR_FLUSH_ERR);
@@ -401,7 +410,7 @@ static void fatal(struct side *s, struct ibv_context *second, struct vt_peer *p)
 	/* everything can be taken down; when all have, there is a new one */
 	ask(p, 'x');
 	vt_join(p);
-	CHECK(!ibv_close_device(second), "close");
+	CHECK(!ibv_close_device(second) && !ibv_destroy_srq(srq), "close");
 	close_side(s);
 	struct ibv_context *anew = ibv_open_device(list[0]);
 	CHECK(anew && !ibv_query_port(anew, 1, &port) && port.state == IBV_PORT_ACTIVE && port.lid == 1, "a new device");

@@ -102,6 +102,8 @@ static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int 
 {
 	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
 
+	if (shca_unusable(ibcq->context))
+		return errno;
 	if (shca_cq_in_error(cq->sh))
 		return shca_refuse(EINVAL, "ibv_exp_modify_cq: the completion queue was overrun");
 	if (!(mask & IBV_EXP_CQ_CAP_FLAGS))
@@ -115,8 +117,11 @@ static int exp_modify_cq(struct ibv_cq *ibcq, struct ibv_exp_cq_attr *attr, int 
 
 int shca_widen_atomics(struct ibv_context *ctx)
 {
-	struct shca_thread *thr = shca_thread_get(shca_context_of(ctx)->m);
+	struct shca_thread *thr;
 
+	if (shca_unusable(ctx))
+		return errno;
+	thr = shca_thread_get(shca_context_of(ctx)->m);
 	if (!thr)
 		return shca_no_memory("ibv_exp_create_qp");
 	shca_enter(thr);
@@ -210,6 +215,8 @@ static int exp_modify_qp(struct ibv_qp *ibqp, const struct ibv_exp_qp_attr *attr
 	struct ibv_qp_attr a;
 	int err;
 
+	if (shca_unusable(ibqp->context))
+		return errno;
 	if (attr->rate_limit == 0)
 		beyond &= ~(uint64_t)IBV_EXP_QP_RATE_LIMIT;
 	if (qp->type == SHCA_QPT_DCI)

@@ -48,6 +48,8 @@ int shca_dealloc_pd(struct ibv_pd *ibpd)
 
 struct ibv_td *shca_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
 {
+	if (shca_unusable(ctx))
+		return NULL;
 	if (attr->comp_mask) {
 		errno = shca_refuse(EINVAL, "alloc_td: comp_mask %#x", attr->comp_mask);
 		return NULL;
@@ -74,6 +76,8 @@ int shca_dealloc_td(struct ibv_td *ibtd)
 struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	if (shca_unusable(ctx))
+		return NULL;
 	if (!attr->pd || (attr->comp_mask & ~known)) {
 		errno = shca_refuse(EINVAL, "alloc_parent_domain: pd %p, comp_mask %#x", (void *)attr->pd,
 				    attr->comp_mask);

@@ -150,6 +150,8 @@ int shca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
+	if (shca_unusable(ibsrq->context))
+		return errno;
 	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;
 	attr->srq_limit = atomic_load(&srq->rq.sh->limit) & ~SHCA_LIMIT_EVENT;
