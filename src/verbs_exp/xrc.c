@@ -37,13 +37,6 @@ static struct registered **find(const struct ibv_xrcd *domain, uint32_t number)
 	return at;
 }
 
-/* EINVAL of a call for a queue pair that is not there, or without attributes. */
-static int no_such(const char *call, const struct ibv_xrcd *domain, uint32_t number)
-{
-	return exp_refuse(domain ? domain->context : NULL, EINVAL, "%s: there is no receive queue pair %#x in that domain, or the attributes "
-			  "are NULL", call, number);
-}
-
 struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -125,14 +118,17 @@ static struct ibv_qp *open_number(struct ibv_xrc_domain *xrc_domain, uint32_t nu
 	return ibv_open_qp(xrc_domain->context, &attr);
 }
 
-/* The domain and the number are all that modify and query ask for: who is not registered has a handle for as long as they take. The
- * mutex is held from borrow to give_back: nobody unregisters meanwhile. */
+/*
+ * The domain and the number are all that modify and query ask for: who is not registered has a handle for as long as they take. NULL
+ * with errno. The mutex is held from borrow to give_back: nobody unregisters meanwhile. So these calls of other threads wait while one
+ * of them waits for another process that is at the queue pair, which may be stopped.
+ */
 static struct ibv_qp *borrow(struct ibv_xrc_domain *xrc_domain, uint32_t number, bool *ours)
 {
 	pthread_mutex_lock(&mutex);
-	struct registered *r = xrc_domain ? *find(xrc_domain, number) : NULL;
+	struct registered *r = *find(xrc_domain, number);
 	*ours = r != NULL;
-	return r ? r->qp : xrc_domain ? open_number(xrc_domain, number) : NULL;
+	return r ? r->qp : open_number(xrc_domain, number);
 }
 
 static void give_back(struct ibv_qp *qp, bool ours)
@@ -144,10 +140,14 @@ static void give_back(struct ibv_qp *qp, bool ours)
 
 int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask)
 {
+	struct ibv_qp *qp;
 	bool ours;
-	struct ibv_qp *qp = borrow(xrc_domain, xrc_qp_num, &ours);
-	int err = qp && attr ? ibv_modify_qp(qp, attr, attr_mask) : no_such(__func__, xrc_domain, xrc_qp_num);
+	int err;
 
+	if (!xrc_domain || !attr)
+		return result(exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain and attributes are needed"));
+	qp = borrow(xrc_domain, xrc_qp_num, &ours);
+	err = qp ? ibv_modify_qp(qp, attr, attr_mask) : errno;
 	give_back(qp, ours);
 	return result(err);
 }
@@ -155,10 +155,14 @@ int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num
 int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num, struct ibv_qp_attr *attr, int attr_mask,
 			 struct ibv_qp_init_attr *init_attr)
 {
+	struct ibv_qp *qp;
 	bool ours;
-	struct ibv_qp *qp = borrow(xrc_domain, xrc_qp_num, &ours);
-	int err = qp && attr && init_attr ? ibv_query_qp(qp, attr, attr_mask, init_attr) : no_such(__func__, xrc_domain, xrc_qp_num);
+	int err;
 
+	if (!xrc_domain || !attr || !init_attr)
+		return result(exp_wrong(xrc_domain ? xrc_domain->context : NULL, "a domain, and room for attributes, are needed"));
+	qp = borrow(xrc_domain, xrc_qp_num, &ours);
+	err = qp ? ibv_query_qp(qp, attr, attr_mask, init_attr) : errno;
 	give_back(qp, ours);
 	return result(err);
 }

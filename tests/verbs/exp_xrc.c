@@ -125,6 +125,32 @@ static void initiator(struct vt_peer *p)
 		      !ibv_close_xrc_domain(d), "destroy");
 }
 
+/* As many handles as there can be. Who is not registered needs one more to ask: that is what he is told, not that there is none such. */
+static void full(void)
+{
+	struct ibv_xrc_domain *d = ibv_open_xrc_domain(t.ctx, -1, O_CREAT);
+	struct ibv_qp_init_attr_ex init = {.xrcd = d};
+	struct ibv_qp_open_attr a = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .xrcd = d,
+				     .qp_type = IBV_QPT_XRC_RECV};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_init_attr got;
+	struct ibv_qp *handle[1024];
+	int n = 0;
+
+	CHECK(d && !ibv_create_xrc_rcv_qp(&init, &a.qp_num), "ibv_create_xrc_rcv_qp");
+	while (n < 1023 && (handle[n] = ibv_open_qp(t.ctx, &a)))
+		n++;
+	CHECK(n < 1023 && errno == ENOMEM, "%d handles", n);
+	CHECK(!ibv_unreg_xrc_rcv_qp(d, a.qp_num), "ibv_unreg_xrc_rcv_qp");
+	CHECK((handle[n++] = ibv_open_qp(t.ctx, &a)) != NULL, "the place that became free");
+	CHECK(ibv_query_xrc_rcv_qp(d, a.qp_num, &attr, IBV_QP_STATE, &got) == -1 && errno == ENOMEM, "query");
+	CHECK(ibv_modify_xrc_rcv_qp(d, a.qp_num, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == -1 &&
+		      errno == ENOMEM, "modify");
+	while (n)
+		CHECK(!ibv_destroy_qp(handle[--n]), "destroy");
+	CHECK(!ibv_close_xrc_domain(d), "close");
+}
+
 int main(void)
 {
 	vt_fabric();
@@ -137,6 +163,7 @@ int main(void)
 	CHECK(ibv_open_xrc_domain(t.ctx, 12345, O_CREAT) == NULL && errno == EBADF, "a descriptor that is none");
 	struct ibv_xrc_domain *own = ibv_open_xrc_domain(t.ctx, -1, O_CREAT);
 	CHECK(own && !ibv_close_xrc_domain(own) && ibv_close_xrc_domain(NULL) == -1, "a domain of its own");
+	full();
 	vt_close(&t);
 	vt_join(&p);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SHCA_DEBUG=1 says why of every call that is refused: each refusal yields a line on standard error, and a call that succeeds none, nor
  * does it touch errno. said.sh looks for refusals that nobody calls here. */
+#include <fcntl.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
 
@@ -276,7 +277,15 @@ static void exp_objects(struct vt *t)
 	REFUSED_ERRNO(ibv_open_xrc_domain(NULL, -1, 0), EINVAL);
 	REFUSED_ERRNO(ibv_close_xrc_domain(NULL) == 0, EINVAL);
 	REFUSED_ERRNO(ibv_unreg_xrc_rcv_qp(NULL, 77) == 0, EINVAL);
-	CHECK(!ibv_destroy_cq(cq), "destroy");
+	struct ibv_xrc_domain *domain = ibv_open_xrc_domain(t->ctx, -1, O_CREAT);
+	struct ibv_qp_attr qa;
+	struct ibv_qp_init_attr qi;
+	CHECK(domain, "ibv_open_xrc_domain");
+	REFUSED_ERRNO(ibv_modify_xrc_rcv_qp(domain, 77, &qa, IBV_QP_STATE) == 0, EINVAL);
+	REFUSED_ERRNO(ibv_modify_xrc_rcv_qp(domain, 77, NULL, IBV_QP_STATE) == 0, EINVAL);
+	REFUSED_ERRNO(ibv_query_xrc_rcv_qp(domain, 77, &qa, IBV_QP_STATE, &qi) == 0, EINVAL);
+	REFUSED_ERRNO(ibv_query_xrc_rcv_qp(NULL, 77, &qa, IBV_QP_STATE, &qi) == 0, EINVAL);
+	CHECK(!ibv_close_xrc_domain(domain) && !ibv_destroy_cq(cq), "destroy");
 }
 
 static int exp_send(struct ibv_qp *qp, struct ibv_exp_send_wr wr)
