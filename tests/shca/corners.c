@@ -840,6 +840,32 @@ static void half_there(void)
 	ends_well(b);
 }
 
+static void takes_event(void)
+{
+	struct ibv_async_event ev;
+
+	CHECK(!shca_get_async_event(r.ctx, &ev));
+	if (ev.event_type != IBV_EVENT_QP_REQ_ERR || ev.element.qp != x)
+		FAIL("event %d", ev.event_type);
+	shca_ack_async_event(&ev);
+}
+
+/* A queue's event is taken and acknowledged while a modify of that queue waits: for a process that is stopped it may be long. */
+static void event_of_modified(void)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+	struct shca_thread *thr;
+
+	set_up();
+	thr = shca_thread_get(r.m);
+	CHECK(thr);
+	shca_enter(thr);
+	shca_qp_event(thr, rig_sh(x), IBV_EVENT_QP_REQ_ERR);
+	shca_leave(thr);
+	meet("reset-stopped", takes_event);
+	CHECK(!shca_modify_qp(x, &a, IBV_QP_STATE) && meeting.met);
+}
+
 static _Atomic long handled_by;
 
 static void handler(int sig)
@@ -882,7 +908,7 @@ static const struct rig_case cases[] = {
 	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
 	{"parent-dies", parent_dies},
-	{"half-there", half_there}, {"signals", signals},
+	{"half-there", half_there}, {"event-of-modified", event_of_modified}, {"signals", signals},
 };
 
 /* A stage of its own for each. */

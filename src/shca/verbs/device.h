@@ -262,6 +262,9 @@ struct shca_user_qp {
 	int wr_err;
 	uint32_t wr_n, wr_cap;
 	struct shca_build *wr, *wr_last; /* the list, and its last request */
+	/* Held over a modify or query, which may wait for another process, one that is stopped too: so it is not qp.mutex. That one guards
+	 * events_unacked, is taken under the locks of everybody's events, and waits for nothing. */
+	pthread_mutex_t modifying;
 	struct ibv_qp_attr attr;	/* as set, for query */
 	int attr_mask;
 	struct ibv_qp_init_attr init;

@@ -246,6 +246,7 @@ void shca_qp_fill_verbs(struct shca_user_qp *qp, struct ibv_context *ctx, struct
 	q->state = IBV_QPS_RESET;
 	q->qp_type = cr->type == SHCA_QPT_DCI || cr->type == SHCA_QPT_DCT ? IBV_QPT_DRIVER : a->qp_type;
 	pthread_mutex_init(&q->mutex, NULL);
+	pthread_mutex_init(&qp->modifying, NULL);
 	pthread_cond_init(&q->cond, NULL);
 	a->cap.max_send_wr = qp->max_wr;
 	a->cap.max_send_sge = qp->max_sge;
@@ -739,7 +740,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	else if (qp->type == IBV_QPT_XRC_RECV)
 		mask &= ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
-	pthread_mutex_lock(&ibqp->mutex);
+	pthread_mutex_lock(&qp->modifying);
 	if (qp->common)
 		shca_xrc_lock(thr, qp);
 	enum ibv_qp_state from = shca_qp_state(qp);
@@ -798,8 +799,8 @@ out:
 		qp->qp.state = shca_qp_state(qp);
 		shca_xrc_unlock(thr, qp);
 	}
-	pthread_mutex_unlock(&ibqp->mutex);
-	if (unread)	/* whoever reads events locks the context's list before the queue */
+	pthread_mutex_unlock(&qp->modifying);
+	if (unread)	/* takes the locks of everybody's events */
 		shca_events_gone(shca_context_of(ibqp->context));
 	return err;
 }
@@ -814,7 +815,7 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 	struct shca_thread *thr = qp->common ? shca_thread_get(qp->m) : NULL;
 	if (qp->common && !thr)
 		return errno;
-	pthread_mutex_lock(&ibqp->mutex);
+	pthread_mutex_lock(&qp->modifying);
 	if (thr)
 		shca_xrc_lock(thr, qp);
 	*attr = qp->attr;
@@ -824,7 +825,7 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 	*init = qp->init;
 	if (thr)
 		shca_xrc_unlock(thr, qp);
-	pthread_mutex_unlock(&ibqp->mutex);
+	pthread_mutex_unlock(&qp->modifying);
 	return 0;
 }
 
@@ -904,6 +905,7 @@ int shca_destroy_qp(struct ibv_qp *ibqp)
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
 	refs_drop(qp);
 	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_mutex_destroy(&qp->modifying);
 	pthread_cond_destroy(&ibqp->cond);
 	free(qp->wr);
 	free(qp);
