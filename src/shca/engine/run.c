@@ -574,7 +574,7 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 			flush_receive(thr, qp, (uint32_t)index);
 			SHCA_FAILPOINT(thr, "flush-done", qp, 0);
 		}
-		for (uint32_t i = 0; atomic_load(&rq->returned) && rq->wqes && i < 1u << rq->log2; i++)
+		for (uint32_t i = 0; atomic_load(&rq->returned) && shca_rq_made(thr->m, rq) && i < 1u << rq->log2; i++)
 			if (shca_rq_returned_to_flusher(thr, rq, i))
 				flush_receive(thr, qp, i);
 		seen |= 1;

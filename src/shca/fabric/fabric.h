@@ -301,8 +301,7 @@ void shca_thread_free(struct shca_thread *thr);
 /* Whether the process in a slot can still store. One system call. Where this thread cannot look (the application has
  * closed the descriptor), everybody lives: the helper thread can. */
 bool shca_proc_alive(struct shca_member *m, uint32_t slot);
-/* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
-/* Either, by one load: it is dying (shca_proc_dying), or no packet gets to it. */
+/* It is dying (shca_proc_dying), or no packet gets to it, by one load. */
 static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 {
 	const union {
@@ -314,6 +313,7 @@ static inline bool shca_proc_unwell(const struct shca_member *m, uint32_t slot)
 
 	return unlikely((atomic_load_explicit(&m->procs[slot].standing, memory_order_relaxed) & bad.standing) != 0);
 }
+/* A load: it has begun to die, and will do nothing more that anybody could wait for. Threads of it may still store. */
 static inline bool shca_proc_dying(const struct shca_member *m, uint32_t slot)
 {
 	return unlikely((atomic_load_explicit(&m->procs[slot].life, memory_order_relaxed) & FUTEX_OWNER_DIED) != 0);
