@@ -19,7 +19,9 @@
  * if that asks it for something. No others: a request whose predecessors have all ended has run.
  *
  * What has run. Completions in error count for WAITs as any others do (docs/verbs_exp.md): what waits for a queue that has failed
- * goes on too early. A request is *in order* if all that it must come behind had ended before the death was known. Then:
+ * goes on too early; and what it enables then may run too early as well, though whatever it must come behind ends later. A request is
+ * *in order* if all that it must come behind had ended before the death was known, or has ended in queues that nobody enabled too early,
+ * and if its own queue, or the receives of its peer, were not enabled too early before it ran. Then:
  *   - One that is in order, whose operands nobody out of order may have changed, has done exactly what the graph says, and
  *     once, whoever executed it.
  *   - One that was interrupted has changed nothing but its target: an atomic, of any size, all of that or nothing; another each byte
@@ -350,7 +352,8 @@ struct paper {
 	uint8_t touched[GRAPH_MEMBERS][GRAPH_MEM];	/* enum touch */
 	uint8_t unknown[GRAPH_MEMBERS][GRAPH_MEM];
 	uint8_t open[GRAPH_MEMBERS][GRAPH_MEM];	/* by a request that was interrupted */
-	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; of which others know */
+	uint32_t ok[GRAPH_QUEUES], known[GRAPH_QUEUES];	/* ended with success; on which others may rely */
+	bool early[GRAPH_QUEUES];			/* somebody out of order has enabled it */
 };
 
 static enum fate fate_of(const struct paper *x, uint32_t queue, uint32_t req)
@@ -368,6 +371,8 @@ static uint32_t out_of_order(const struct paper *x, uint32_t queue, uint32_t req
 {
 	uint32_t o = 0;
 
+	if (x->early[queue] && req >= x->d->before[queue])
+		return queue;
 	while (o < x->g->queues && (o == queue || x->g->q[queue].ended[req][o] <= x->known[o]))
 		o++;
 	return o < x->g->queues ? o : GRAPH_QUEUES;
@@ -391,6 +396,24 @@ static bool mark(uint8_t (*mark)[GRAPH_MEM], const struct part *p, uint8_t bits)
 		mark[p->member][i] |= bits;
 	}
 	return new;
+}
+
+/* ENABLEs out of order: from then on their queue's requests, or the messages for its receives, may come too early. true: more is. */
+static bool enable_early(struct paper *x)
+{
+	bool more = false;
+
+	for (uint32_t s = 0; s < x->g->steps; s++) {
+		uint32_t q = x->g->order[s].queue, i = x->g->order[s].req;
+		const struct graph_req *r = &x->g->q[q].req[i];
+		if ((r->op != GRAPH_SEND_EN && r->op != GRAPH_RECV_EN) || fate_of(x, q, i) != RAN || out_of_order(x, q, i) == GRAPH_QUEUES)
+			continue;
+		uint32_t whose = r->op == GRAPH_SEND_EN ? r->target : x->g->q[r->target].peer;
+		more |= !x->early[whose];
+		x->early[whose] = true;
+		x->known[whose] = x->d->before[whose];
+	}
+	return more;
 }
 
 /* Requests out of order have read and written anything at any time. true: more is unknown than before. */
@@ -444,6 +467,8 @@ static void make_paper(struct paper *x, const struct graph_member *m, const stru
 		for (uint32_t i = 0; i < n && fate_of(x, q, r) != NOT_RUN; i++)
 			mark(x->touched, &p[i], p[i].how);
 	}
+	while (enable_early(x))
+		;
 	for (bool more = true; more;) {
 		more = false;
 		for (uint32_t s = 0; s < g->steps; s++)
