@@ -338,18 +338,20 @@ static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
 /*
  * I7: whether what a receive queue says of its memory can be true. Asked for every message that takes a receive, so it is not computed
  * anew from all that is said: the owner has sealed it. What was scribbled over does not agree with the seal, nor do zeroes, nor another
- * queue's words, since the queue's own place is part of it. A receive is a line or more.
+ * queue's words, since the queue's own place is part of it. A receive is a line or more. The words are written once, and the ring
+ * is published behind them (release). Who reads them earlier has seen no ring, with which no seal agrees.
  */
 _Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq, stride) == offsetof(struct shca_rq, log2) + 4,
 	       "shca_rq_seal");
 #define SHCA_RQ_LOG2_MAX 15
 static inline uint64_t shca_rq_seal(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
 {
-	uint64_t shape;
+	uint64_t shape, wqes = __atomic_load_n(&rq->wqes, __ATOMIC_RELAXED);
+	uint64_t marks = __atomic_load_n(&rq->marks, __ATOMIC_RELAXED);
 
 	memcpy(&shape, &rq->log2, sizeof(shape));
-	return shca_off_of(m, rq) ^ ring ^ shape ^ rotate_left(rq->wqes, 13) ^ rotate_left(rq->marks, 26) ^ rotate_left(rq->end, 39) ^
-	       rotate_left(rq->proc, 52);
+	return shca_off_of(m, rq) ^ ring ^ shape ^ rotate_left(wqes, 13) ^ rotate_left(marks, 26) ^
+	       rotate_left(__atomic_load_n(&rq->end, __ATOMIC_RELAXED), 39) ^ rotate_left(rq->proc, 52);
 }
 /* The same of one to which nothing was posted so far. */
 bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring);
@@ -358,8 +360,8 @@ static inline bool shca_rq_sound(const struct shca_member *m, const struct shca_
 	uint64_t ring = atomic_load_explicit(&rq->ring, memory_order_acquire);
 
 	/* a member under a small RLIMIT_AS has less of the fabric than its owner */
-	if (likely(rq->seal == shca_rq_seal(m, rq, ring)))
-		return likely(rq->end <= m->bytes);
+	if (likely(__atomic_load_n(&rq->seal, __ATOMIC_RELAXED) == shca_rq_seal(m, rq, ring)))
+		return likely(__atomic_load_n(&rq->end, __ATOMIC_RELAXED) <= m->bytes);
 	return shca_rq_empty_sound(m, rq, ring);
 }
 /* Whether there is a ring, with what the seal speaks of. */

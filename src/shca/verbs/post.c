@@ -690,13 +690,15 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq)
 	}
 	for (uint32_t i = 0; i < size; i++)
 		rq->fifo[i] = i;
-	sh->marks = marks;
 	rq->marks = shca_at(m->base, marks);
-	sh->wqes = wqes;
 	shca_off end = wqes + (uint64_t)size * sh->stride, bytes = size * sizeof(uint64_t);
 	end = end > ring + bytes ? end : ring + bytes;
-	sh->end = end > marks + bytes ? end : marks + bytes;
-	sh->seal = shca_rq_seal(m, sh, ring | sh->log2);
+	end = end > marks + bytes ? end : marks + bytes;
+	/* a message may look at them before there is a ring */
+	__atomic_store_n(&sh->marks, marks, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->wqes, wqes, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->end, end, __ATOMIC_RELAXED);
+	__atomic_store_n(&sh->seal, shca_rq_seal(m, sh, ring | sh->log2), __ATOMIC_RELAXED);
 	/* takers find the rest by the ring; and those that remember it (datagram.c) look again */
 	atomic_store_explicit(&sh->ring, ring | sh->log2, memory_order_release);
 	shca_withdraw(m, m->slot);
