@@ -278,7 +278,11 @@ static int post_again(struct hdl_sq *sq, uint32_t from)
 	}
 	/* it has been counted */
 	sq->requests--;
-	return hdl_sq_post(sq, slot.ep, &wr, slot.type, slot.ptr, a->flags & IBV_SEND_SIGNALED, 0);
+	int err = hdl_sq_post(sq, slot.ep, &wr, slot.type, slot.ptr, a->flags & IBV_SEND_SIGNALED, 0);
+	/* it has moved, and ends once: a plain post takes a slot as it finds it */
+	if (!err && is != was)
+		sq->slot[from & sq->mask].type = HDL_SLOT_NONE;
+	return err;
 }
 
 /* Nothing has come of it: what stood in the queue ends, and so do the peers that it served. */
