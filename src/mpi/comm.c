@@ -132,16 +132,12 @@ HDL_PROFILED(Comm_remote_group);
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-struct ending {
-	const struct hdl_comm *comm;
-	int refs;			/* that stay: the handle's, and those of requests that nobody will start again */
-};
-
-static bool nothing_pending(const void *arg)
+/* What stays are the handle's reference and those of persistent requests that are not started, which other threads may free. */
+static bool nothing_pending(const void *comm)
 {
-	const struct ending *e = arg;
+	const struct hdl_comm *c = comm;
 
-	return e->comm->obj.refs == e->refs;
+	return c->obj.refs == 1 + hdl_persistent_idle(c);
 }
 
 static int comm_end(const char *call, MPI_Comm *comm, bool wait)
@@ -166,7 +162,7 @@ static int comm_end(const char *call, MPI_Comm *comm, bool wait)
 	if (rc)
 		return hdl_raise_code(c, rc, call);
 	if (wait)
-		hdl_wait_until(nothing_pending, &(struct ending){ c, 1 + hdl_persistent_idle(c) });
+		hdl_wait_until(nothing_pending, c);
 	hdl_comm_close(c);
 	*comm = MPI_COMM_NULL;
 	return MPI_SUCCESS;

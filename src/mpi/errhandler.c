@@ -28,12 +28,12 @@ static int exit_code(int code)
 
 static _Noreturn void die(const char *on, int code)
 {
-	const char *name = hdl_error_class_name(code), *text = hdl_error_text(code);
-	char line[2 * MPI_MAX_ERROR_STRING];
+	const char *name = hdl_error_class_name(code);
+	char text[MPI_MAX_ERROR_STRING], line[2 * MPI_MAX_ERROR_STRING];
 
-	if (!text[0])
+	if (!hdl_error_text(code, text))
 		snprintf(line, sizeof(line), "error code %d%s, which is fatal: no other error handler was set", code, on);
-	else if (name[0] && text != name)
+	else if (name[0] && strcmp(text, name))
 		snprintf(line, sizeof(line), "%s (%.*s%s, which is fatal: no other error handler was set)", text,
 			 (int)strcspn(name, ":"), name, on);
 	else
@@ -45,8 +45,11 @@ static _Noreturn void die(const char *on, int code)
 /* The initial error handler, when there is no job that it could end. */
 static _Noreturn void die_alone(int code)
 {
+	char text[MPI_MAX_ERROR_STRING];
+
+	hdl_error_text(code, text);
 	fflush(stdout);
-	hdl_error("%s; the program ends", hdl_error_text(code));
+	hdl_error("%s; the program ends", text);
 	_Exit(exit_code(code));
 }
 

@@ -141,24 +141,29 @@ int hdl_error_class(int code)
 {
 	int class = code & CLASS_MASK;
 
-	if (code < 0 || (code > MPI_ERR_LASTCODE && !hdl_user_error_class(code)))
+	if (code < 0)
 		return -1;
-	if (code > MPI_ERR_LASTCODE)
-		return hdl_user_error_class(code);
+	if (code > MPI_ERR_LASTCODE) {
+		class = hdl_user_error_class(code);
+		return class ? class : -1;
+	}
 	if (is_t_class(code) || code == MPI_ERR_LASTCODE)
 		return code;
 	return class_text[class] && (class || !code) ? class : -1;
 }
 
-const char *hdl_error_text(int code)
+int hdl_error_text(int code, char text[MPI_MAX_ERROR_STRING])
 {
 	int n = code >> CLASS_BITS;
+	const char *own;
 
 	if (code > MPI_ERR_LASTCODE)
-		return hdl_user_error_text(code);
+		return hdl_user_error_text(code, text);
 	if (is_t_class(code))
-		return t_class_text[code - MPI_T_ERR_CANNOT_INIT];
-	return n && ring[n].class == (code & CLASS_MASK) ? ring[n].text : class_name(code);
+		own = t_class_text[code - MPI_T_ERR_CANNOT_INIT];
+	else
+		own = n && ring[n].class == (code & CLASS_MASK) ? ring[n].text : class_name(code);
+	return snprintf(text, MPI_MAX_ERROR_STRING, "%s", own);
 }
 
 const char *hdl_error_class_name(int code)
@@ -371,7 +376,7 @@ int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 		return bad_code(call, errorcode);
 	if (!string || !resultlen)
 		return hdl_null_arg(NULL, call, string ? "resultlen" : "string");
-	*resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", hdl_error_text(errorcode));
+	*resultlen = hdl_error_text(errorcode, string);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Error_string);

@@ -33,19 +33,6 @@ static struct user_error *get(int code)
 	return e->class ? e : NULL;
 }
 
-/* A copy; all 0: there is none. Its string is there until the program removes it. */
-static struct user_error look(int code)
-{
-	struct user_error *e, copy = { 0 };
-
-	pthread_mutex_lock(&lock);
-	e = get(code);
-	if (e)
-		copy = *e;
-	pthread_mutex_unlock(&lock);
-	return copy;
-}
-
 int hdl_last_used_code(void)
 {
 	int n;
@@ -58,22 +45,36 @@ int hdl_last_used_code(void)
 
 int hdl_user_error_class(int code)
 {
-	return look(code).class;
+	struct user_error *e;
+	int class;
+
+	pthread_mutex_lock(&lock);
+	e = get(code);
+	class = e ? e->class : 0;
+	pthread_mutex_unlock(&lock);
+	return class;
 }
 
-const char *hdl_user_error_text(int code)
+int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING])
 {
-	const char *string = look(code).string;
+	struct user_error *e;
+	int len;
 
-	return string ? string : "";
+	pthread_mutex_lock(&lock);
+	e = get(code);
+	len = snprintf(text, MPI_MAX_ERROR_STRING, "%s", e && e->string ? e->string : "");
+	pthread_mutex_unlock(&lock);
+	return len;
 }
 
-/* class 0: a new one. Returns the new number, 0 if there is no memory. */
+/* class 0: a new one. Returns the new number; 0: there is no memory; -1: there is no such class any more. */
 static int add_locked(int class)
 {
 	int code = MPI_ERR_LASTCODE + 1 + nadded;
 	struct user_error *e;
 
+	if (class > MPI_ERR_LASTCODE && (!(e = get(class)) || e->class != class))
+		return -1;
 	if (nadded == room) {
 		if (nadded >= INT_MAX / 2 - MPI_ERR_LASTCODE ||
 		    !(e = realloc(added, (size_t)(room ? 2 * room : 16) * sizeof(*e))))
@@ -87,6 +88,11 @@ static int add_locked(int class)
 	return code;
 }
 
+static cold int no_class(const char *call, int class)
+{
+	return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorclass %d: it is no error class", class);
+}
+
 static int add(const char *call, int class, int *out)
 {
 	int code;
@@ -96,6 +102,8 @@ static int add(const char *call, int class, int *out)
 	pthread_mutex_unlock(&lock);
 	if (!code)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for an error code");
+	if (code < 0)
+		return no_class(call, class);
 	*out = code;
 	return MPI_SUCCESS;
 }
@@ -135,23 +143,24 @@ int PMPI_Add_error_code(int errorclass, int *errorcode)
 	static const char call[] = "MPI_Add_error_code";
 
 	if (hdl_error_class(errorclass) != errorclass || errorclass == MPI_SUCCESS)
-		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorclass %d: it is no error class", errorclass);
+		return no_class(call, errorclass);
 	if (!errorcode)
 		return hdl_null_arg(NULL, call, "errorcode");
 	return add(call, errorclass, errorcode);
 }
 HDL_PROFILED(Add_error_code);
 
-/* NULL takes the string away. False: the code is none. */
-static bool set_string(int code, char *string)
+/* Puts another string, or none, in a code's place and gives the former one. False: the code is none. */
+static bool swap_string(int code, char **string)
 {
 	struct user_error *e;
 
 	pthread_mutex_lock(&lock);
 	e = get(code);
 	if (e) {
-		free(e->string);
-		e->string = string;
+		char *former = e->string;
+		e->string = *string;
+		*string = former;
 	}
 	pthread_mutex_unlock(&lock);
 	return e;
@@ -163,7 +172,7 @@ int PMPI_Add_error_string(int errorcode, const char *string)
 	static const char call[] = "MPI_Add_error_string";
 	char *copy;
 
-	if (!look(errorcode).class)
+	if (!hdl_user_error_class(errorcode))
 		return not_added(call, "errorcode", errorcode);
 	if (!string)
 		return hdl_null_arg(NULL, call, "string");
@@ -173,10 +182,9 @@ int PMPI_Add_error_string(int errorcode, const char *string)
 	copy = strdup(string);
 	if (!copy)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory");
-	if (set_string(errorcode, copy))
-		return MPI_SUCCESS;
+	bool there = swap_string(errorcode, &copy);
 	free(copy);
-	return not_added(call, "errorcode", errorcode);
+	return there ? MPI_SUCCESS : not_added(call, "errorcode", errorcode);
 }
 HDL_PROFILED(Add_error_string);
 
@@ -228,13 +236,13 @@ int PMPI_Remove_error_string(int errorcode)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Remove_error_string";
-	struct user_error e = look(errorcode);
+	char *former = NULL;
 
-	if (!e.class)
+	if (!swap_string(errorcode, &former))
 		return not_added(call, "errorcode", errorcode);
-	if (!e.string)
+	if (!former)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it has no string", errorcode);
-	set_string(errorcode, NULL);
+	free(former);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Remove_error_string);

@@ -34,8 +34,8 @@ static int init(const char *call, int required)
 	thread_level = required;
 	hdl_threads = required == MPI_THREAD_MULTIPLE;
 	main_thread = pthread_self();
+	hdl_call = "";	/* before other threads may call: it is theirs from then on */
 	hdl_mpi_state_set(HDL_ACTIVE);
-	hdl_call = "";
 	return MPI_SUCCESS;
 }
 

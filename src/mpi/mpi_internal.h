@@ -112,13 +112,14 @@ cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
 cold int hdl_raise_code(struct hdl_comm *comm, int code, const char *call);
 /* The value of MPI_LASTUSEDCODE. */
 int hdl_last_used_code(void);
-/* The class of a code; -1: it is no code. Its text. The class's name and text, or "" if programs or MPI_T have it. */
+/* The class of a code; -1: it is no code. Its text, and that one's length. The class's name and text, or "" if programs or MPI_T
+ * have it. */
 int hdl_error_class(int code);
-const char *hdl_error_text(int code);
+int hdl_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 const char *hdl_error_class_name(int code);
-/* Above MPI_ERR_LASTCODE (error_add.c). 0: there is none. */
+/* Above MPI_ERR_LASTCODE (error_add.c). 0: there is none. The text and its length. */
 int hdl_user_error_class(int code);
-const char *hdl_user_error_text(int code);
+int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 /* Whether an error on this communicator ends the job. */
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 /* Has the communicator's error handler, or that of files, deal with the code, and returns it (errhandler.c). */

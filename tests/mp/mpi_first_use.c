@@ -18,6 +18,8 @@ static MPI_Datatype shared_type, precise[THREADS][3];
 static void *tag_ub[THREADS];
 static char env_command[THREADS][MPI_MAX_INFO_VAL];
 
+static int common_class;
+
 static void at_once(void *(*fn)(void *))
 {
 	pthread_t thread[THREADS];
@@ -71,6 +73,22 @@ static void check_string(int code, const char *wanted)
 	CHECK_EQ(MPI_Error_string(code, text, &len), MPI_SUCCESS);
 	CHECK(!strcmp(text, wanted));
 	CHECK_EQ(len, strlen(wanted));
+}
+
+/* One code whose string all threads change and read: each finds a whole one, or none. */
+static void change_strings(int number)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int len;
+
+	for (int i = 0; i < 20 * ERRORS; i++) {
+		memset(text, 'a' + number, 200);
+		text[200] = '\0';
+		CHECK_EQ(MPI_Add_error_string(common_class, text), MPI_SUCCESS);
+		CHECK_EQ(MPI_Error_string(common_class, text, &len), MPI_SUCCESS);
+		CHECK_EQ(len, 200);
+		CHECK(!memcmp(text, text + 1, 199));
+	}
 }
 
 static void add_errors(int number)
@@ -143,6 +161,7 @@ static void *at_any_time(void *arg)
 
 	pthread_barrier_wait(&start);
 	use_infos(number);
+	change_strings(number);
 	add_errors(number);
 	use_handlers();
 	CHECK_EQ(MPI_Get_version(&major, &minor), MPI_SUCCESS);
@@ -324,6 +343,7 @@ int main(int argc, char **argv)
 	pthread_t waiter;
 	int provided;
 
+	CHECK_EQ(MPI_Add_error_class(&common_class), MPI_SUCCESS);
 	at_once(at_any_time);
 	check_errors();
 	at_once(removal);
