@@ -11,6 +11,7 @@ vm_modules="virtio_pci virtio_net 9pnet_virtio 9p crc32_generic rdma_rxe sch_net
 PATH=$PATH:/usr/sbin:/sbin
 
 vm_skip() { echo "skipped: $*"; exit 77; }
+vm_fail() { echo "FAILED: $*"; exit 1; }
 
 # What is missing on this machine for guests, in one line; nothing if they can run.
 vm_lacks() {
@@ -32,7 +33,8 @@ vm_unpack_kernel() {
 	[ "$(head -c 4 "$2" | tail -c 3)" = ELF ]
 }
 
-# Sets vm_kernel, the folder of the kernel: vmlinux and modules, with `order`, the order in which they are inserted.
+# Sets vm_kernel, the folder of the kernel: vmlinux and modules, with `order`, the order in which they are inserted. vm_work is a folder
+# that the caller removes at its end, however that comes.
 vm_find_kernel() {
 	cache=${HEDDLE_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/heddle-vm}
 	package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
@@ -43,28 +45,26 @@ vm_find_kernel() {
 	[ -n "$package" ] || vm_skip "no Debian package of a kernel is known here (apt-cache depends linux-image-amd64)"
 	vm_kernel=$cache/$package
 	[ -f "$vm_kernel/order" ] && return
-	mkdir -p "$cache" && work=$(mktemp -d "$cache/new.XXXXXX") || exit 1
-	(cd "$work" && apt-get download -qq "$package") >/dev/null 2>&1 || {
-		rm -rf "$work"
-		vm_skip "Debian's package $package cannot be fetched"
-	}
-	dpkg-deb -x "$work"/*.deb "$work/root" && version=$(ls "$work/root/lib/modules") && depmod -b "$work/root" "$version" &&
-		mkdir "$work/kernel" && vm_unpack_kernel "$work/root/boot/vmlinuz-$version" "$work/kernel/vmlinux" || {
-		rm -rf "$work"
-		echo "FAILED: $package is not unpacked: its kernel is not a bzImage with an xz payload, or the disk is full"
-		exit 1
-	}
+	mkdir -p "$cache" 2>/dev/null && vm_work=$(mktemp -d "$cache/new.XXXXXX" 2>/dev/null) ||
+		vm_skip "$cache, where the kernel would be kept, cannot be written (HEDDLE_VM_CACHE names another folder)"
+	(cd "$vm_work" && apt-get download -qq "$package") >/dev/null 2>&1 || vm_skip "Debian's package $package cannot be fetched"
+	dpkg-deb -x "$vm_work"/*.deb "$vm_work/root" && version=$(ls "$vm_work/root/lib/modules") && depmod -b "$vm_work/root" "$version" &&
+		mkdir "$vm_work/kernel" && vm_unpack_kernel "$vm_work/root/boot/vmlinuz-$version" "$vm_work/kernel/vmlinux" ||
+		vm_fail "$package is not unpacked: its kernel is not a bzImage with an xz payload, or the disk is full"
 	for m in $vm_modules; do
-		modprobe -d "$work/root" -S "$version" --show-depends "$m" | sed -n 's/^insmod \([^ ]*\).*/\1/p' | while read -r f; do
+		files=$(modprobe -d "$vm_work/root" -S "$version" --show-depends "$m") || vm_fail "$package has no module $m"
+		for f in $(echo "$files" | sed -n 's/^insmod \([^ ]*\).*/\1/p'); do
 			b=$(basename "$f")
-			[ -e "$work/kernel/$b" ] || { cp "$f" "$work/kernel/" && echo "$b" >>"$work/kernel/order.new"; }
+			[ -e "$vm_work/kernel/$b" ] || { cp "$f" "$vm_work/kernel/" && echo "$b" >>"$vm_work/order"; } ||
+				vm_fail "$vm_work/kernel/$b cannot be written"
 		done
 	done
-	mv "$work/kernel/order.new" "$work/kernel/order"
+	mv "$vm_work/order" "$vm_work/kernel/order" || exit 1
 	# whoever comes first; another who did the same meanwhile is as good
-	mv -T "$work/kernel" "$vm_kernel" 2>/dev/null
-	rm -rf "$work"
-	[ -f "$vm_kernel/order" ] || { echo "FAILED: $vm_kernel cannot be written"; exit 1; }
+	[ -f "$vm_kernel/order" ] || { rm -rf "$vm_kernel" && mv -T "$vm_work/kernel" "$vm_kernel"; } 2>/dev/null
+	rm -rf "$vm_work"
+	vm_work=
+	[ -f "$vm_kernel/order" ] || vm_fail "$vm_kernel cannot be written"
 }
 
 # Makes the initial file system of all guests: static busybox, the modules, init.

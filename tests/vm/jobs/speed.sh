@@ -2,6 +2,7 @@
 # One guest: Heddle over rxe beside perftest, which uses the verbs directly; no verdict, figures to read (only of an idle machine).
 # form: long
 # guests: 1
+# needs: ib_send_lat ib_write_bw
 # seconds: 300
 . "$sources/tests/vm/job.sh"
 pair() { # the two sides of a program of perftest; what the client says
@@ -25,4 +26,3 @@ for round in 1 2 3; do
 	echo "  alltoall of 8 KiB, 4 ranks, us:  rc $(hd -n 4 "$build/bench/hd_alltoall" -i 20 -x 2 -m 8K:8K)"
 	echo "                                   ud $(HEDDLE_TRANSPORT=ud hd -n 4 "$build/bench/hd_alltoall" -i 20 -x 2 -m 8K:8K)"
 done
-touch "$out/served"
