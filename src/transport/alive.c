@@ -6,8 +6,9 @@
  *
  * So a peer of this host is asked for by its process: as soon as packets to it are not answered, and now and then
  * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for
- * who only waits for it has nothing in flight that could fail: by its connected lane, whose other end answers without its process, so
- * that the queue's own timeout decides; else by UD, which its process must acknowledge, and HEDDLE_UD_TIMEOUT decides.
+ * who only waits for it has nothing in flight that could fail: by its connected lane, which is made for that if need be. The other
+ * end's device answers without its process, so the queue's own timeout decides. Where there can be nothing but UD, a packet asks, which
+ * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets.
  */
 #include "transport/tp.h"
 
@@ -58,8 +59,9 @@ static bool is_to_be_looked_at(const struct hdl_ep *ep)
 	return ep && !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && !is_watched(ep);
 }
 
-/* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. */
-static void probe(struct hdl_ep *ep, uint64_t now)
+/* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. True: it is asked now. By a
+ * connected lane wherever there can be one: there its device answers, also while its process computes for hours. */
+static bool probe(struct hdl_ep *ep, uint64_t now)
 {
 	uint64_t heard = ep->in_ring.msgs + ep->in_srq.msgs + ep->in_ud.msgs + ep->in_rndv.msgs;
 
@@ -68,12 +70,15 @@ static void probe(struct hdl_ep *ep, uint64_t now)
 		ep->heard_ns = now;
 	}
 	if (!hdl_vars.keepalive || (now - ep->heard_ns) / 1000 < hdl_vars.keepalive)
-		return;
-	ep->heard_ns = now;	/* the next one after as long a silence again; until then the answer to this one decides */
+		return false;
+	ep->heard_ns = now;	/* the next one after as long a silence again; until then the queue's timeout decides */
 	if (ep->conn.state == HDL_CONN_READY && ep->sq)
 		hdl_sq_probe(ep->sq, ep);
+	else if (hdl_ep_can_rdma(ep))
+		hdl_ep_connect(ep);
 	else if (!ep->rel || ep->rel->una == ep->rel->next)
 		hdl_ep_ctl(ep, HDL_CTL_PROBE, NULL, 0, false);
+	return true;
 }
 
 uint64_t hdl_peers_look(uint64_t now)
@@ -93,17 +98,11 @@ uint64_t hdl_peers_look(uint64_t now)
 		if (!is_to_be_looked_at(ep))
 			continue;
 		some = true;
-		looks++;
-		switch (hdl_proc_state(&ep->proc)) {
-		case HDL_PROC_LIVES:
-			break;
-		case HDL_PROC_ENDED:
+		enum hdl_proc_state state = hdl_proc_state(&ep->proc);
+		if (state == HDL_PROC_ENDED)
 			peer_ended(ep);
-			break;
-		case HDL_PROC_UNKNOWN:
-			probe(ep, now);
-			break;
-		}
+		/* a look at a process takes system calls, one at a silent peer almost nothing */
+		looks += state == HDL_PROC_UNKNOWN ? probe(ep, now) : 1;
 	}
 	return some ? hdl_tp.alive_ns : 0;
 }

@@ -129,21 +129,22 @@ struct hdl_ep *hdl_ep_make(int rank)
 	ep->rank = rank;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
 	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
-	if ((err = hdl_wire_lookup(ep))) {
-		free(ep);
-		errno = -err;
-		return NULL;
-	}
+	if ((err = hdl_wire_lookup(ep)))
+		goto none;
 	ep->can = hdl_tp.allowed & ep->addr.caps & ep->dev->addr.caps;
 	if (!ep->can) {
 		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and rank %d",
 			  hdl_vars.transport, ep->dev->name, rank);
-		free(ep);
-		errno = EOPNOTSUPP;
-		return NULL;
+		err = -EOPNOTSUPP;
+		goto none;
 	}
 	hdl_tp.eps[rank] = ep;
 	return ep;
+none:
+	free(ep->host);
+	free(ep);
+	errno = -err;
+	return NULL;
 }
 
 struct hdl_ep *hdl_ep(int rank)

@@ -138,6 +138,20 @@ done
 for kind in rc xrc dc; do
 	text='another got the ring' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 timeout -k 5 60 "$run" -n 3 "$end" rings
 done
+# who only waits for a peer whose process it cannot look at asks: its device, where that answers, or its process
+out=$(HEDDLE_TRANSPORT=ud HEDDLE_KEEPALIVE=100ms HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" silent 2>&1)
+case $out in
+*'connection to rank 1 failed'*'no sign of life'*'told of rank 1'*'then refused'*) ;;
+*) echo "FAILED: transport_death silent: $out"; failed=1 ;;
+esac
+for kind in rc xrc dc; do
+	out=$(HEDDLE_TRANSPORT=$kind HEDDLE_KEEPALIVE=100ms HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 \
+		"$build/tests/mp/transport_death" computes 2>&1)
+	case $out in
+	'was asked and lives') ;;
+	*) echo "FAILED: HEDDLE_TRANSPORT=$kind transport_death computes: $out"; failed=1 ;;
+	esac
+done
 # where nobody can know, the time decides
 out=$(HEDDLE_TRANSPORT=ud HEDDLE_UD_TIMEOUT=300ms timeout -k 5 60 "$run" -n 2 "$build/tests/mp/transport_death" unknown 2>&1)
 case $out in

@@ -6,6 +6,8 @@
  *     (none)   rank 0 goes on sending
  *     waits    it has nothing to send, and sleeps
  *     unknown  it goes on sending, and is not on the peer's host, as far as it knows
+ *     silent   rank 0 has nothing to send, and is not on the peer's host, as far as it knows: it must ask (UD)
+ *     computes the same, but rank 1 only computes: it must be asked, and not be taken for dead (connected kinds)
  *     fails    rank 0 lives and gives rank 1 up, which must be told
  *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
  */
@@ -91,6 +93,30 @@ static int stopped(int peer)
 	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
 }
 
+/* Rank 1 computes for longer than HEDDLE_KEEPALIVE and HEDDLE_UD_TIMEOUT together. Its device answers rank 0 all the same. */
+static int computes(int peer)
+{
+	uint64_t until = monotonic_ns() + 2500000000;
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		while (monotonic_ns() < until)
+			;
+		send_to(peer, 8);
+	} else {
+		struct hdl_ep *ep = hdl_ep(peer);
+		uint64_t before = ep->sq ? ep->sq->requests : 0;
+
+		ep->proc.start = 0;
+		ep->dev->reports_end = false;
+		while (got == GREETINGS && dead < 0)
+			turn(&idle);
+		uint64_t probes = ep->sq ? ep->sq->requests - before : 0;
+		fprintf(stderr, dead < 0 && probes >= 2 ? "was asked and lives\n" : "dead: %d, %u requests\n", dead, (unsigned)probes);
+	}
+	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
+}
+
 /* Rank 0 meets an error on its side of the connection. Does not return. */
 static void gives_up(int peer)
 {
@@ -128,18 +154,20 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "stop"))
 		return stopped(peer);
+	if (!strcmp(mode, "computes"))
+		return computes(peer);
 	if (!strcmp(mode, "fails"))
 		gives_up(peer);
 	if (hdl_job.rank == 1) {
-		if (!strcmp(mode, "waits"))
+		if (!strcmp(mode, "waits") || !strcmp(mode, "silent"))
 			usleep(100000);
 		kill(getpid(), SIGKILL);
 		pause();
 	}
-	if (!strcmp(mode, "unknown"))
+	if (!strcmp(mode, "unknown") || !strcmp(mode, "silent"))
 		hdl_ep(peer)->proc.start = 0;
 	/* a rendezvous that nobody will answer, and eager messages that nobody will read */
-	bool sends = strcmp(mode, "waits");
+	bool sends = strcmp(mode, "waits") && strcmp(mode, "silent");
 	if (sends)
 		send_to(peer, 100000);
 	while (dead < 0) {
