@@ -434,7 +434,7 @@ struct shca_qp {
 	_Atomic uint32_t gate;
 	uint32_t qpn;
 	uint32_t pd, access, qkey;
-	uint32_t dest_qpn;		/* RC, XRC_RECV: the requester it is connected to */
+	_Atomic uint32_t dest_qpn;	/* RC, XRC_RECV: the requester it is connected to */
 	uint16_t proc;
 	uint8_t type, port;		/* enum ibv_qp_type; DC_INI and DC_TGT are SHCA_QPT_* */
 	uint32_t xrcd;
@@ -443,7 +443,7 @@ struct shca_qp {
 	shca_off rcq;
 	uint16_t pkey_index;
 	uint8_t min_rnr_timer, flags;	/* SHCA_QP_* */
-	uint32_t peer_proc;		/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16; or: */
+	_Atomic uint32_t peer_proc;	/* of the queue it is connected to, once known: slot + 1 | low 16 bits of gen << 16; or: */
 #define SHCA_PEER_COMMON (1u << 16)	/* no process's in particular: who sends there is SHCA_ANYWHERE */
 	/* requester side: fixed at RTS; read by executors */
 	shca_aligned shca_off scq;

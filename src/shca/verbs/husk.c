@@ -46,7 +46,7 @@ bool shca_husk_begin(struct shca_thread *thr, struct shca_node *node, struct shc
 	__atomic_store_n(&sh->rq, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->rcq, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&sh->scq, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&sh->peer_proc, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&sh->peer_proc, 0, memory_order_relaxed);
 	return true;
 }
 
