@@ -10,6 +10,16 @@
 #include "collectives/collectives.h"
 #include "collectives/graph.h"
 
+/* host: messages, by the progress engine. direct: RDMA writes into the peers' lines, whose owner reduces when it looks.
+ * tasks: lists of requests that the device runs by itself, reductions included. */
+enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_DIRECT, HDL_EXEC_TASKS, HDL_EXECUTORS };
+#define HDL_OFFLOADS (HDL_EXECUTORS - 1)
+/* Of what a communicator has one for each executor but host. */
+static inline int hdl_off_index(enum hdl_executor e)
+{
+	return (int)e - 1;
+}
+
 struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
@@ -48,14 +58,14 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 
-/* Of the HCA executor (algo_hca.c). direct: every rank writes a line at every other. star: contributions over the direct
+/* Of the direct executor (algo_direct.c): every rank writes a line at every other; of tasks (algo_tasks.c). star: contributions over the direct
  * links to rank 0, the result over the tree links. tree: over the tree links from the root. */
-struct hdl_graph *hdl_build_hca_barrier_direct(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_hca_barrier_star(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_hca_bcast_direct(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_hca_bcast_tree(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_hca_allreduce_direct(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_hca_allreduce_star(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_bcast(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
 

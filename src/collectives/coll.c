@@ -13,8 +13,7 @@
 #include "collectives/internal.h"
 #include "collectives/tuner.h"
 
-static enum { WANT_AUTO, WANT_HOST, WANT_HCA } want;
-bool hdl_coll_force_tree;
+static enum { WANT_AUTO, WANT_HOST, WANT_DIRECT, WANT_TASKS } want;	/* as the names of HEDDLE_COLL_EXECUTOR */
 
 /* ---- plans ----------------------------------------------------------------------------------------------- */
 
@@ -34,7 +33,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = comm->rank, .size = comm->size, .root = key->root,
 			       .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = hdl_hca_line_bytes(key->bytes) };
+			       .line_bytes = hdl_off_line_bytes(key->bytes) };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -65,33 +64,33 @@ void hdl_plan_put(struct hdl_plan *plan)
 		plan->spare = run->next;
 		hdl_run_free(run);
 	}
-	hdl_hca_prog_free(plan->prog);
+	hdl_off_prog_free(plan->prog);
 	hdl_graph_free(plan->graph);
-	hdl_graph_free(plan->hca_graph);
+	hdl_graph_free(plan->off_graph);
 	free(plan);
 }
 
-/* Whether the device could do this collective; if not, plan->why says what is in the way. */
-static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm)
+/* Whether this executor, direct or tasks, could do the collective; if not, plan->why says what is in the way. */
+static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm, enum hdl_executor executor)
 {
 	const struct hdl_plan_key *key = &plan->key;
-	struct hdl_shape s;
+	const struct hdl_algorithm *a;
+	struct hdl_shape s = shape_of(key, comm);
 	size_t max = key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
 
-	if (key->coll != HDL_BARRIER && key->coll != HDL_BCAST && key->coll != HDL_ALLREDUCE) {
-		snprintf(plan->why, sizeof(plan->why), "no task list for %s", hdl_coll_name((enum hdl_coll)key->coll));
+	a = hdl_tune_offload(executor, &s);
+	if (!a) {
+		snprintf(plan->why, sizeof(plan->why), "%s has no %s", hdl_executor_name(executor), hdl_coll_name(s.coll));
 		return false;
 	}
-	s = shape_of(key, comm);
-	if (hdl_hca_needs_atomics(hdl_tune_hca(&s, hdl_coll_force_tree)) &&
-	    !hdl_enc_for(key->op, key->type, &plan->enc, plan->why, sizeof(plan->why)))
+	if (hdl_off_needs_atomics(a) && !hdl_enc_for(key->op, key->type, &plan->enc, plan->why, sizeof(plan->why)))
 		return false;
 	if (key->bytes > max) {
 		snprintf(plan->why, sizeof(plan->why), "larger than %s=%zu",
 			 key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX", max);
 		return false;
 	}
-	return hdl_hca_possible(comm, plan->why, sizeof(plan->why));
+	return hdl_off_possible(comm, executor, plan->why, sizeof(plan->why));
 }
 
 /* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
@@ -100,14 +99,29 @@ static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm)
 /* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
 static bool better_direct(const struct hdl_plan_key *key, const struct hdl_comm *comm)
 {
-	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && hdl_tune_direct(comm->size, hdl_coll_force_tree) &&
+	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && comm->size <= HDL_DIRECT_RANKS &&
 	       key->bytes <= DIRECT_BYTES / (size_t)(comm->size - 1);
+}
+
+/* Executors to try, host behind them. Returns how many. */
+static int candidates(const struct hdl_comm *comm, enum hdl_executor out[HDL_OFFLOADS])
+{
+	int n = 0;
+
+	if (want == WANT_TASKS || (want == WANT_AUTO && comm->size > HDL_DIRECT_RANKS))
+		out[n++] = HDL_EXEC_TASKS;
+	if (want != WANT_AUTO || comm->size <= HDL_DIRECT_RANKS)
+		out[n++] = HDL_EXEC_DIRECT;
+	return n;
 }
 
 static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 {
 	bool cores = plan->key.blocking && !hdl_job.oversubscribed;
+	enum hdl_executor try[HDL_OFFLOADS];
+	char first[sizeof(plan->why)] = "";
 	const char *why;
+	int n;
 
 	plan->executor = HDL_EXEC_HOST;
 	if (comm->size == 1)
@@ -116,11 +130,16 @@ static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 		why = "HEDDLE_COLL_EXECUTOR=host";
 	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
 		why = "blocking, and each rank has a core";
-	else if (!offloadable(plan, comm))
-		return;
 	else {
-		plan->executor = HDL_EXEC_HCA;
-		why = want == WANT_HCA ? "HEDDLE_COLL_EXECUTOR=hca" : cores ? "short" :
+		n = candidates(comm, try);
+		for (int i = 0; i < n && plan->executor == HDL_EXEC_HOST; i++) {
+			if (offloadable(plan, comm, try[i]))
+				plan->executor = try[i];
+			else if (!*first)
+				memcpy(first, plan->why, sizeof(first));
+		}
+		why = *first ? first : want == WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
+		      want == WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
 		      plan->key.blocking ? "ranks outnumber cores" : "nonblocking";
 	}
 	snprintf(plan->why, sizeof(plan->why), "%s", why);
@@ -135,12 +154,12 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->key = *key;
 	plan->refs = 1;
 	choose_executor(plan, comm);
-	if (plan->executor == HDL_EXEC_HCA) {
+	if (plan->executor != HDL_EXEC_HOST) {
 		struct hdl_shape s = shape_of(key, comm);
 
-		plan->hca_graph = hdl_tune_hca(&s, hdl_coll_force_tree)->build(&s);
+		plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
 	}
-	if (plan->executor == HDL_EXEC_HCA ? !plan->hca_graph : !hdl_plan_host_graph(plan, comm)) {
+	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph : !hdl_plan_host_graph(plan, comm)) {
 		hdl_plan_put(plan);
 		return NULL;
 	}
@@ -240,12 +259,12 @@ static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
 	if (likely(run)) {
 		plan->spare = run->next;
 	} else {
-		run = hdl_run_new(plan->executor == HDL_EXEC_HCA ? plan->hca_graph : plan->graph, comm);
+		run = hdl_run_new(plan->executor != HDL_EXEC_HOST ? plan->off_graph : plan->graph, comm);
 		if (!run)
 			return NULL;
 		run->plan = plan;
 	}
-	if (unlikely(plan->executor == HDL_EXEC_HCA ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run))) {
+	if (unlikely(plan->executor != HDL_EXEC_HOST ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run))) {
 		hdl_run_free(run);
 		return NULL;
 	}
@@ -285,7 +304,7 @@ static void start(struct hdl_run *run, bool host)
 	if (host)
 		hdl_host_start(run);
 	else
-		hdl_hca_submit(cc, run);
+		hdl_off_submit(cc, run);
 }
 
 void hdl_coll_begin(struct hdl_run *run)
@@ -334,8 +353,8 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 		return no_memory(args);
 	}
 	run->req = *req;
-	if (plan->executor == HDL_EXEC_HCA)
-		run->req->look = hdl_hca_look;
+	if (plan->executor != HDL_EXEC_HOST)
+		run->req->look = hdl_off_look;
 	run->done = complete_request;
 	start(run, plan->executor == HDL_EXEC_HOST);
 	return MPI_SUCCESS;
@@ -350,9 +369,9 @@ static bool is_finished(const void *arg)
  * rank counts the same collectives. */
 #define FIRST_FEW 8
 
-static inline bool is_early(const struct hdl_cc *cc)
+static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->hca && cc->seq < FIRST_FEW && want == WANT_AUTO;
+	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && want == WANT_AUTO;
 }
 
 /* The run goes to the host executor, though its plan says otherwise. */
@@ -408,7 +427,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(args);
-	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll);
+	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll, plan);
 	if (unlikely(hdl_run_bind(run, args, comm->size, in_place) ||
 		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
 		run_put(run);
@@ -427,19 +446,19 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 /* Collectives that were run the short way, without a turn of progress, between those with one: others may wait for it. */
 #define TURN_EVERY 16
 
-/* What was run before is run again, with nothing in its way: see hdl_hca_quick. */
+/* What was run before is run again, with nothing in its way: see hdl_off_quick. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
 	struct hdl_cc *cc = comm->coll;
 	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
 	struct hdl_run *run;
 
-	if (!plan || plan->executor != HDL_EXEC_HCA || !plan->spare || !is_plan_of(&plan->key, args))
+	if (!plan || plan->executor != HDL_EXEC_DIRECT || !plan->spare || !is_plan_of(&plan->key, args))
 		return run_plan(comm, args);
 	run = plan->spare;
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
-	if (unlikely(!hdl_hca_quick(cc, run)))
+	if (unlikely(!hdl_off_quick(cc, run)))
 		return run_plan(comm, args);
 	plan->uses++;
 	if (unlikely(++cc->seq % TURN_EVERY == 0))
@@ -453,7 +472,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 
 static int progress(void *arg)
 {
-	return hdl_host_progress() + hdl_hca_progress();
+	return hdl_host_progress() + hdl_off_progress();
 }
 
 static void comm_release(struct hdl_comm *comm)
@@ -466,27 +485,22 @@ static void comm_release(struct hdl_comm *comm)
 	for (int i = 0; i < HDL_PLANS; i++)
 		if (cc->plans[i])
 			hdl_plan_put(cc->plans[i]);
-	hdl_hca_free(cc);
+	hdl_off_free(cc);
 	comm->coll = NULL;
 	free(cc);
 }
 
 int hdl_coll_init(void)
 {
-	static const char *const names[] = { "auto", "host", "hca", NULL };
+	static const char *const names[] = { "auto", "host", "direct", "tasks", NULL };
 	const char *nearest;
 
 	for (want = WANT_AUTO; names[want] && strcmp(names[want], hdl_vars.coll_executor); want++)
 		;
 	if (!names[want]) {
 		nearest = hdl_nearest(hdl_vars.coll_executor, names);
-		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host and hca%s%s", hdl_vars.coll_executor,
+		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host, direct and tasks%s%s", hdl_vars.coll_executor,
 			  nearest ? "; did you mean " : "", nearest ? nearest : "");
-		return -EINVAL;
-	}
-	hdl_coll_force_tree = !strcmp(hdl_vars.coll_hca, "tree");
-	if (*hdl_vars.coll_hca && !hdl_coll_force_tree) {
-		hdl_error("HEDDLE_COLL_HCA=%s: known is tree; empty: Heddle selects", hdl_vars.coll_hca);
 		return -EINVAL;
 	}
 	for (int c = 0; c < HDL_COLLS; c++) {
@@ -503,7 +517,7 @@ int hdl_coll_init(void)
 		return -EINVAL;
 	}
 	hdl_comm_on_free = comm_release;
-	hdl_tp_on_sleep(hdl_hca_arm);
+	hdl_tp_on_sleep(hdl_off_arm);
 	return hdl_tp_progress_add(progress, NULL);
 }
 

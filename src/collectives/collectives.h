@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The door of src/collectives (MPI-5.0 chapter 6): a collective is a task graph, built once per (communicator,
- * collective, root, shape) and kept; the host executor or the HCA executor runs it.
+ * collective, root, shape) and kept; one of three executors runs it: host, direct or tasks.
  */
 #ifndef HDL_COLLECTIVES_H
 #define HDL_COLLECTIVES_H

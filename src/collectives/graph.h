@@ -6,7 +6,7 @@
  * run any number of times, also several times at once.
  *
  *     algorithm ──hdl_gb_*──▶ graph ──▶ host executor (host.c): nodes over p2p and transport
- *                                  └──▶ HCA executor (hca.c): compiled to ibv_exp_post_task lists
+ *                                  └──▶ direct.c (plain RDMA writes), tasks.c (ibv_exp_post_task lists)
  *
  * Matching: messages between two ranks within one collective match by (sub), and those of equal sub in the
  * order of their nodes; two messages of one pair and one direction that are not ordered by a dependence carry
@@ -26,9 +26,9 @@ enum hdl_space {
 	HDL_SP_SEND,		/* the caller's sendbuf, read only; unused with MPI_IN_PLACE */
 	HDL_SP_RECV,		/* the caller's recvbuf; Bcast's only buffer */
 	HDL_SP_TMP,		/* scratch of the run */
-	HDL_SP_ACC,		/* HCA executor: this rank's accumulator of the operation's slot, zero before */
-	HDL_SP_DATA,		/* HCA executor: this rank's landing buffer of the operation's slot */
-	HDL_SP_LINE,		/* HCA executor: the operation's lines at this rank, one per sender: see hdl_line_data */
+	HDL_SP_ACC,		/* tasks: this rank's accumulator of the operation's slot, zero before */
+	HDL_SP_DATA,		/* tasks: this rank's landing buffer of the operation's slot */
+	HDL_SP_LINE,		/* direct: the operation's lines at this rank, one per sender: see hdl_line_data */
 	HDL_SPACES,
 	HDL_SP_NONE = HDL_SPACES,
 };
@@ -40,8 +40,8 @@ enum hdl_node_kind {
 	/* Both executors: run on the rank's own CPU. */
 	HDL_N_COPY,		/* dst = src */
 	HDL_N_REDUCE,		/* dst = src op dst */
-	/* HCA executor. */
-	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see hca_encode.h) */
+	/* Direct and tasks. */
+	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see tasks_encode.h) */
 	HDL_N_PUT,		/* dst offset in peer's dst space = src; then an ARRIVE at the peer. len 0: a signal */
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
 	HDL_N_DECODE,		/* dst = the value of the accumulator's encoding in src */
@@ -84,7 +84,7 @@ struct hdl_graph {
 	uint32_t *preds, *succs;
 	size_t tmp_bytes;
 	size_t max_msg;			/* largest SEND, RECV, bytes */
-	size_t acc_bytes, data_bytes;	/* HCA executor: what the slot must hold, multiples of 8 */
+	size_t acc_bytes, data_bytes;	/* tasks: what the slot must hold, multiples of 8 */
 	hdl_op_fn fn;			/* for REDUCE */
 	size_t esize;			/* bytes of fn's element */
 	const char *algorithm;

@@ -3,7 +3,7 @@
  * Inside of src/collectives. One thread at a time, like p2p: nothing here takes a lock.
  *
  *     comm->coll ─▶ struct hdl_cc ─▶ plans: (collective, shape, form) -> executor, graph, why
- *                                └─▶ struct hdl_hca: queues, slots and outstanding operations of the HCA executor
+ *                                └─▶ struct hdl_off: queues, slots and outstanding operations of direct or tasks
  *     plan ─▶ run: one execution, bound to buffers; kept by the plan for the next one
  */
 #ifndef HDL_COLL_INTERNAL_H
@@ -12,13 +12,13 @@
 #include "collectives/algo.h"
 #include "collectives/collectives.h"
 #include "collectives/graph.h"
-#include "collectives/hca_encode.h"
+#include "collectives/tasks_encode.h"
 #include "runtime/runtime.h"
 
 
 struct hdl_plan;
-struct hdl_hca;
-struct hdl_hca_prog;
+struct hdl_off;
+struct hdl_off_prog;
 
 /* ---- one execution --------------------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ struct hdl_run_node {
 struct hdl_run {
 	const struct hdl_graph *g;
 	struct hdl_plan *plan;		/* NULL: an internal run, freed by its done() */
-	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the HCA's queue */
+	struct hdl_run *next;		/* in the plan's spare runs, the runnable runs, or the queue of direct or tasks */
 	struct hdl_comm *comm;
 	struct hdl_req *req;		/* the user's; NULL: blocking, or internal */
 	void (*done)(struct hdl_run *run);	/* NULL: complete req */
@@ -61,7 +61,7 @@ struct hdl_run {
 
 	char why[160];			/* the explanation of error */
 
-	/* HCA executor. */
+	/* Direct and tasks. */
 	uint64_t opno;
 	uint32_t slot, place;		/* of the operation: opno modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
@@ -97,8 +97,6 @@ int hdl_host_progress(void);
 
 /* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
 
-enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_HCA };
-
 struct hdl_plan_key {
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */
 	const struct hdl_type *type;	/* NULL but in reductions */
@@ -107,17 +105,17 @@ struct hdl_plan_key {
 	uint8_t coll;
 	uint8_t in_place;
 	uint8_t blocking;
-	uint8_t internal;		/* the HCA executor's own barriers */
+	uint8_t internal;		/* the executor's own barriers */
 };
 
 struct hdl_plan {
 	struct hdl_plan_key key;
 	struct hdl_run *spare;
-	struct hdl_graph *graph;	/* of the host executor; with HDL_EXEC_HCA made when it has to step in */
-	struct hdl_graph *hca_graph;
-	struct hdl_hca_prog *prog;	/* hca_graph compiled */
+	struct hdl_graph *graph;	/* of the host executor; for other plans made when it has to step in */
+	struct hdl_graph *off_graph;	/* of direct or tasks */
+	struct hdl_off_prog *prog;	/* off_graph compiled */
 	struct hdl_enc enc;
-	uint64_t uses, fallbacks;	/* fallbacks: of HDL_EXEC_HCA, run by the host */
+	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
 	char why[112];
@@ -131,13 +129,11 @@ struct hdl_cc {
 	struct hdl_plan *plans[HDL_PLANS];
 	struct hdl_plan *last[HDL_COLLS];	/* of plans: looked at first */
 	uint32_t seq;			/* collectives begun on this communicator: the same on all ranks */
-	uint32_t wire_seq;
 	uint32_t pending;		/* runs of the host executor that have not finished */
-	struct hdl_hca *hca;		/* NULL until the first offloaded collective */
-	struct hdl_plan *credit;	/* the HCA executor's own barrier */
+	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
 };
 
-/* Tags: bit 30 for the HCA executor's wire-up; 19 bits of sequence; 11 bits of sub. */
+/* Tags: bit 30 for the wire-up of direct and tasks; 19 bits of sequence; 11 bits of sub. */
 #define HDL_SUB_BITS 11
 static inline int32_t hdl_coll_tag(uint32_t seq)
 {
@@ -153,27 +149,25 @@ void hdl_coll_begin(struct hdl_run *run);
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_put(struct hdl_plan *plan);
 
-extern bool hdl_coll_force_tree;	/* HEDDLE_COLL_HCA=tree */
+/* ---- offload.c, offload_wire.c, tasks.c -------------------------------------------------------------------------- */
 
-/* ---- hca.c, hca_wire.c, hca_prog.c -------------------------------------------------------------------------- */
-
-/* Whether this communicator's collectives can be offloaded at all; if not, why not. The same on all its ranks. */
-bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size);
+/* Whether this communicator's collectives can run on direct or tasks at all; if not, why not. The same on all its ranks. */
+bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
-size_t hdl_hca_line_bytes(size_t bytes);
+size_t hdl_off_line_bytes(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in
- * the same order on all ranks. The run finishes in hdl_hca_progress, or at once. */
-void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run);
+ * the same order on all ranks. The run finishes in hdl_off_progress, or at once. */
+void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run);
 /* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
  * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
-bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run);
+bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 /* All communicators. Returns the number of operations that moved on. */
-int hdl_hca_progress(void);
-void hdl_hca_look(struct hdl_req *req);	/* this request's communicator only */
-void hdl_hca_arm(void);			/* see hdl_tp_on_sleep */
+int hdl_off_progress(void);
+void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
+void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
 /* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
-void hdl_hca_free(struct hdl_cc *cc);
-void hdl_hca_prog_free(struct hdl_hca_prog *prog);
+void hdl_off_free(struct hdl_cc *cc);
+void hdl_off_prog_free(struct hdl_off_prog *prog);
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 

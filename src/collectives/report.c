@@ -64,7 +64,7 @@ void hdl_coll_count(const struct hdl_plan *plan)
 		add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses);
 		return;
 	}
-	add(plan, HDL_EXEC_HCA, plan->hca_graph, plan->why, plan->uses - plan->fallbacks);
+	add(plan, plan->executor, plan->off_graph, plan->why, plan->uses - plan->fallbacks);
 	add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks);
 }
 
@@ -82,15 +82,16 @@ void hdl_coll_report(FILE *out)
 {
 	fprintf(out, "heddle: collectives of rank 0, all communicators (bytes: of the buffer; of one rank's block for allgather "
 		     "and alltoall)\n");
-	fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
-		"count", "why");
+	fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
+		"reduces", "count", "why");
 	for (const struct line *l = lines; l; l = l->next) {
 		char size[48];
 
 		size_text(size, sizeof(size), l->size_class);
-		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->blocking ? "blocking" : "nonblocking", l->executor == HDL_EXEC_HCA ? "hca" : "host", l->algorithm,
-			(unsigned long long)l->count, l->executor == HDL_EXEC_HCA ? "hca" : "host", l->why);
+		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
+			l->blocking ? "blocking" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
+			hdl_reducer_name(l->coll, l->executor),
+			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 	}
 	if (!lines)
 		fprintf(out, "heddle:   none\n");

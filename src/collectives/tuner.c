@@ -68,16 +68,33 @@ static const struct {
 	{ HDL_ALLTOALL, 1, ANY_SIZE, "pairwise" },
 };
 
-static const struct hdl_algorithm hca_direct[HDL_COLLS] = {
-	[HDL_BARRIER] = { HDL_BARRIER, "direct", hdl_build_hca_barrier_direct, NULL },
-	[HDL_BCAST] = { HDL_BCAST, "direct", hdl_build_hca_bcast_direct, NULL },
-	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "direct", hdl_build_hca_allreduce_direct, NULL },
+static const struct hdl_algorithm direct[HDL_COLLS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_direct_barrier, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "lines", hdl_build_direct_bcast, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "lines", hdl_build_direct_allreduce, NULL },
 };
-static const struct hdl_algorithm hca_tree[HDL_COLLS] = {
-	[HDL_BARRIER] = { HDL_BARRIER, "star", hdl_build_hca_barrier_star, NULL },
-	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_hca_bcast_tree, NULL },
-	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "star", hdl_build_hca_allreduce_star, NULL },
+static const struct hdl_algorithm tasks[HDL_COLLS] = {
+	[HDL_BARRIER] = { HDL_BARRIER, "star", hdl_build_tasks_barrier, NULL },
+	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_tasks_bcast, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce, NULL },
 };
+
+const char *hdl_executor_name(enum hdl_executor executor)
+{
+	static const char *const names[HDL_EXECUTORS] = {
+		[HDL_EXEC_HOST] = "host", [HDL_EXEC_DIRECT] = "direct", [HDL_EXEC_TASKS] = "tasks",
+	};
+
+	return names[executor];
+}
+
+const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
+{
+	if (coll != HDL_REDUCE && coll != HDL_ALLREDUCE)
+		return "-";
+	/* host: each rank a part, on the way; direct: everybody all that it wants to have, when it takes the result */
+	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_DIRECT ? "owner" : "device";
+}
 
 const char *hdl_coll_name(enum hdl_coll coll)
 {
@@ -108,14 +125,16 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 }
 
 /* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
-const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree)
+const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s)
 {
-	return hdl_tune_direct(s->size, tree) ? &hca_direct[s->coll] : &hca_tree[s->coll];
+	const struct hdl_algorithm *a = executor == HDL_EXEC_DIRECT ? &direct[s->coll] : &tasks[s->coll];
+
+	return a->build ? a : NULL;
 }
 
-bool hdl_hca_needs_atomics(const struct hdl_algorithm *a)
+bool hdl_off_needs_atomics(const struct hdl_algorithm *a)
 {
-	return a == &hca_tree[HDL_ALLREDUCE];
+	return a == &tasks[HDL_ALLREDUCE];
 }
 
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest)

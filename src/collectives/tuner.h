@@ -12,17 +12,15 @@ const char *hdl_coll_name(enum hdl_coll coll);
 /* The host executor's algorithm; never NULL. forced: a name, or NULL or "" for the table's choice; a forced algorithm
  * that does not fit the shape gives the table's choice. */
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced);
-/* Up to so many ranks, each writes to every other. */
-#define HDL_HCA_DIRECT_RANKS 16
-/* Whether they do. tree: forces the way of many ranks, from three on. */
-static inline bool hdl_tune_direct(int size, bool tree)
-{
-	return size <= (tree ? 2 : HDL_HCA_DIRECT_RANKS);
-}
-/* The HCA executor's algorithm for a shape that can be offloaded. */
-const struct hdl_algorithm *hdl_tune_hca(const struct hdl_shape *s, bool tree);
+/* Up to so many ranks, each writes to every other: direct. */
+#define HDL_DIRECT_RANKS 16
+const char *hdl_executor_name(enum hdl_executor executor);
+/* Who computes a reduction on that executor; "-" for what reduces nothing. */
+const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);
+/* The algorithm of direct or tasks. NULL: it has none for this collective. */
+const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s);
 /* Whether it reduces by masked atomics, which not all operations and types allow. */
-bool hdl_hca_needs_atomics(const struct hdl_algorithm *a);
+bool hdl_off_needs_atomics(const struct hdl_algorithm *a);
 /* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest);
 

@@ -20,7 +20,7 @@ try() {	# try NAME RANKS ARGS...
 	fi
 }
 
-for executor in auto host hca; do
+for executor in auto host direct tasks; do
 	for n in 1 2 3 4 7; do
 		try "executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_correct
 	done
@@ -35,57 +35,55 @@ done
 # The smallest ring of slots.
 try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
-try "depth 2, tree" 5 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct interleave reuse
+try "depth 2, tasks" 5 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_correct interleave reuse
 # Lines that are longer than what a request carries inline.
 try "long lines" 3 -x HEDDLE_COLL_OFFLOAD_MAX=8192 tests/mp/coll_correct reduce interleave
 # More ranks than write to each other.
 try "many ranks" 17 tests/mp/coll_correct interleave
 
-# Masked atomics and managed queues with few ranks, too.
-for n in 3 4 7; do
-	try "tree of managed queues" "$n" -x HEDDLE_COLL_EXECUTOR=hca -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct
-done
-
 for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
 done
 for n in 3 6; do
-	try "stopped ranks, tree" "$n" -x HEDDLE_COLL_HCA=tree tests/mp/coll_stopped
+	try "stopped ranks, tasks" "$n" -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_stopped
 done
 
 # One rank's part of the wire-up fails: all of them go on together, on the host ...
 for n in 3 5; do
 	for lack in LACK_CONNECT=1 LACK_RECV=1 LACK_RECV=2; do
-		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=hca -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 \
+		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 \
 			tests/mp/coll_lacking interleave
 		grep -q 'offload queues: rank [0-9]* could not' "$tmp/err" ||
 			{ echo "FAILED: the report does not say that the wire-up failed"; fails=$((fails + 1)); }
 	done
 done
 # ... and where a rank cannot know how it went for the others, its collectives fail: nobody waits for ever.
-timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=hca -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
+timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
 	>"$tmp/out" 2>"$tmp/err"
 code=$?
 [ $code != 0 ] && [ $code -lt 124 ] && grep -q 'the test refuses a receive' "$tmp/err" ||
 	{ echo "FAILED ($code): a rank that does not know how the wire-up went"; tail -n 5 "$tmp/err"; fails=$((fails + 1)); }
 
 # The report names executor and reason.
-try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_HCA=tree tests/mp/coll_correct reduce
-for want in 'allreduce .*nonblocking hca ' 'MAX on MPI_DOUBLE is not offloadable on this device' \
-	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'no task list for reduce'; do
+try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_correct reduce
+for want in 'allreduce .*nonblocking tasks ' 'MAX on MPI_DOUBLE is not offloadable on this device' \
+	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'tasks has no reduce'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
 done
 # Queues of the offload are RC: where that is not allowed, the host executor runs everything over what is.
-try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=hca tests/mp/coll_correct reduce
-grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' hca ' "$tmp/err" ||
+try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_correct reduce
+grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' \(direct\|tasks\) '"$tmp/err" ||
 	{ echo "FAILED: offload with HEDDLE_TRANSPORT=ud"; fails=$((fails + 1)); }
 try "report" 3 -x HEDDLE_REPORT_COLLECTIVES=1 bench/hd_allreduce -m 8:8 -i 20
-for want in 'allreduce .*blocking  *hca  *direct' 'host: among the first of its communicator'; do
+for want in 'allreduce .*blocking  *direct  *lines' 'host: among the first of its communicator'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
 done
 # Wrong settings are refused, with what is allowed.
-timeout 60 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=hsot tests/mp/coll_correct skew >"$tmp/out" 2>"$tmp/err" &&
-	{ echo "FAILED: HEDDLE_COLL_EXECUTOR=hsot was accepted"; fails=$((fails + 1)); }
-grep -q 'allowed is one of auto|host|hca' "$tmp/err" || { echo "FAILED: the allowed values are not named for hsot"; fails=$((fails + 1)); }
+for wrong in hsot hca; do
+	timeout 60 "$run" -n 2 -x HEDDLE_COLL_EXECUTOR=$wrong tests/mp/coll_correct skew >"$tmp/out" 2>"$tmp/err" &&
+		{ echo "FAILED: HEDDLE_COLL_EXECUTOR=$wrong was accepted"; fails=$((fails + 1)); }
+	grep -q 'allowed is one of auto|host|direct|tasks' "$tmp/err" ||
+		{ echo "FAILED: the allowed values are not named for $wrong"; fails=$((fails + 1)); }
+done
 
 exit $((fails != 0))

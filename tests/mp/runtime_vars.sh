@@ -16,7 +16,7 @@ says "$err" "with its unit us, ms or s"
 expect 2 "$run" -n 1 -x HEDDLE_TRANSPORT=rc,tcp "$job" where
 says "$err" "some of rc,ud,xrc,dc"
 expect 2 "$run" -n 1 -x HEDDLE_COLL_EXECUTOR=gpu "$job" where
-says "$err" "one of auto|host|hca"
+says "$err" "one of auto|host|direct|tasks"
 # Without heddlerun the library itself refuses.
 expect 9 env HEDDLE_EAGER_MAX=-1 "$job" where
 says "$err" "^heddle: HEDDLE_EAGER_MAX=-1"

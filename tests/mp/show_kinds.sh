@@ -91,8 +91,8 @@ for t in rc ud xrc dc; do
 done
 # the device's own reductions: atomics and managed queues
 unset HEDDLE_TRANSPORT
-HEDDLE_COLL_EXECUTOR=hca HEDDLE_COLL_HCA=tree
-export HEDDLE_COLL_EXECUTOR HEDDLE_COLL_HCA
+HEDDLE_COLL_EXECUTOR=tasks
+export HEDDLE_COLL_EXECUTOR
 job -T int64 -m 8:1024
 says "$err" 'RC queues of offloaded collectives'
 check "" RC

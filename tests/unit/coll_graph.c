@@ -120,7 +120,7 @@ struct job {
 	const struct hdl_reptype *type;
 	MPI_Op op;
 	size_t count;		/* elements of the buffer, or of one block */
-	bool hca;
+	bool offload;
 };
 
 static char *guarded(size_t bytes)
@@ -156,7 +156,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	struct hdl_enc enc = { 0 };
 	const char *error;
 
-	if (j->hca && fn && !strcmp(j->algo->name, "star"))
+	if (j->offload && fn && !strcmp(j->algo->name, "star"))
 		cr_assert(hdl_enc_for(j->op, hdl_type_get(j->type->handle), &enc, (char[128]){ 0 }, 128));
 	for (size_t r = 0; r < n; r++)
 		for (size_t i = 0; i * es < in_bytes; i++)
@@ -220,7 +220,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		}
 	}
 
-	error = sim_run(ranks, j->n, mode, j->hca ? &enc : NULL, draw(1u << 30));
+	error = sim_run(ranks, j->n, mode, j->offload ? &enc : NULL, draw(1u << 30));
 	if (error)
 		say(j, error, -1);
 	for (size_t r = 0; r < n; r++) {
@@ -338,11 +338,11 @@ Test(coll_graph, all_operations_on_all_types)
 	cr_assert_eq(combinations, (18 + 3) * 10 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2, "%u", combinations);
 }
 
-Test(coll_graph, hca_movement)
+Test(coll_graph, offload_movement)
 {
 	static const hdl_build_fn builds[][2] = {
-		{ hdl_build_hca_barrier_direct, hdl_build_hca_barrier_star },
-		{ hdl_build_hca_bcast_direct, hdl_build_hca_bcast_tree },
+		{ hdl_build_direct_barrier, hdl_build_tasks_barrier },
+		{ hdl_build_direct_bcast, hdl_build_tasks_bcast },
 	};
 
 	for (int which = 0; which < 4; which++)
@@ -351,7 +351,7 @@ Test(coll_graph, hca_movement)
 				struct hdl_algorithm a = { which / 2 ? HDL_BCAST : HDL_BARRIER, which & 1 ? "indirect" : "direct",
 							   builds[which / 2][which & 1], NULL };
 				struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root, .type = rep_of(MPI_INT32_T),
-						 .op = MPI_OP_NULL, .count = which / 2 ? 37 : 0, .hca = true };
+						 .op = MPI_OP_NULL, .count = which / 2 ? 37 : 0, .offload = true };
 
 				run_job(&j, SIM_ANY_ORDER);
 			}
@@ -383,8 +383,8 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 				struct hdl_shape s = { .coll = HDL_ALLREDUCE, .rank = r, .size = n, .root = 1, .bytes = which ? 40 : 0,
 						       .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)), .esize = 8,
 						       .line_bytes = 64 };
-				struct hdl_graph *g = which == 0 ? hdl_build_hca_barrier_direct(&s) :
-						      which == 1 ? hdl_build_hca_allreduce_direct(&s) : hdl_build_hca_bcast_direct(&s);
+				struct hdl_graph *g = which == 0 ? hdl_build_direct_barrier(&s) :
+						      which == 1 ? hdl_build_direct_allreduce(&s) : hdl_build_direct_bcast(&s);
 				int puts = 0, arrivals = 0;
 
 				for (uint32_t i = 0; i < g->nnodes; i++) {
@@ -404,7 +404,7 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 			}
 }
 
-Test(coll_graph, hca_reductions)
+Test(coll_graph, offload_reductions)
 {
 	static const size_t counts[] = { 1, 3, 8, 100 };
 	unsigned offloadable = 0;
@@ -426,11 +426,11 @@ Test(coll_graph, hca_reductions)
 					for (size_t c = 0; c < COUNT(counts); c++)
 						for (int ip = 0; ip < 2; ip++) {
 							struct hdl_algorithm a = { HDL_ALLREDUCE, star ? "star" : "direct",
-										   star ? hdl_build_hca_allreduce_star :
-											  hdl_build_hca_allreduce_direct, NULL };
+										   star ? hdl_build_tasks_allreduce :
+											  hdl_build_direct_allreduce, NULL };
 							struct job j = { .coll = HDL_ALLREDUCE, .algo = &a, .n = n, .in_place = ip,
 									 .type = rep_of(all_types[t]), .op = all_ops[o],
-									 .count = counts[c], .hca = true };
+									 .count = counts[c], .offload = true };
 
 							run_job(&j, SIM_ANY_ORDER);
 						}

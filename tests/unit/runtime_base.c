@@ -34,14 +34,14 @@ Test(vars, each_type_is_read)
 	setenv("HEDDLE_SRQ_DEPTH", "17", 1);
 	setenv("HEDDLE_EAGER_MAX", "3k", 1);
 	setenv("HEDDLE_INIT_TIMEOUT", "250ms", 1);
-	setenv("HEDDLE_COLL_EXECUTOR", "hca", 1);
+	setenv("HEDDLE_COLL_EXECUTOR", "tasks", 1);
 	setenv("HEDDLE_TRANSPORT", "xrc,rc", 1);
 	cr_assert_eq(hdl_vars_load(), 0);
 	cr_assert(hdl_vars.debug);
 	cr_assert_eq(hdl_vars.srq_depth, 17);
 	cr_assert_eq(hdl_vars.eager_max, 3072u);
 	cr_assert_eq(hdl_vars.init_timeout, 250000u);
-	cr_assert_str_eq(hdl_vars.coll_executor, "hca");
+	cr_assert_str_eq(hdl_vars.coll_executor, "tasks");
 	cr_assert_str_eq(hdl_vars.transport, "xrc,rc");
 	/* The text was kept, not pointed to. */
 	setenv("HEDDLE_TRANSPORT", "ud", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Brings up the HCA executor of a communicator without anybody waiting for it: the first offloaded collective starts an
+ * Brings up direct or tasks for a communicator without anybody waiting for it: the first offloaded collective starts an
  * Allgather of queue numbers and keys on the host executor; then everybody connects, and a second Allgather says how that
  * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
  * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/hca.h"
+#include "collectives/offload.h"
 #include "collectives/tuner.h"
 
 struct record {
@@ -32,7 +32,7 @@ struct record {
 #define UNHEARD (-1)
 #define UNHEARD_BYTE 0xff
 
-static struct record *record(const struct hdl_hca *h, int rank)
+static struct record *record(const struct hdl_off *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
 }
@@ -49,7 +49,7 @@ static int min_int(int a, int b)
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
-static struct ibv_cq *create_cq(const struct hdl_hca *h, uint64_t entries)
+static struct ibv_cq *create_cq(const struct hdl_off *h, uint64_t entries)
 {
 	struct ibv_exp_cq_init_attr attr = { .comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
 					     .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL };
@@ -57,9 +57,9 @@ static struct ibv_cq *create_cq(const struct hdl_hca *h, uint64_t entries)
 	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(), 0, &attr);
 }
 
-static struct hdl_hca_link *add_link(struct hdl_hca *h, int peer, uint64_t sq_depth)
+static struct hdl_off_link *add_link(struct hdl_off *h, int peer, uint64_t sq_depth)
 {
-	struct hdl_hca_link *l = calloc(1, sizeof(*l));
+	struct hdl_off_link *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
@@ -71,11 +71,11 @@ static struct hdl_hca_link *add_link(struct hdl_hca *h, int peer, uint64_t sq_de
 }
 
 /* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
-static struct hdl_hca_link *create_line_link(struct hdl_hca *h, int peer)
+static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 {
 	size_t line = h->area[HDL_LINE_LONG].line_bytes;
-	const uint32_t tries[] = { line && line <= HDL_HCA_INLINE_LONG ? (uint32_t)line : HDL_HCA_INLINE, HDL_HCA_INLINE, 0 };
-	struct hdl_hca_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
+	const uint32_t tries[] = { line && line <= HDL_OFF_INLINE_LONG ? (uint32_t)line : HDL_OFF_INLINE, HDL_OFF_INLINE, 0 };
+	struct hdl_off_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
 
 	for (int i = 0; l && i < 3; i++) {
 		struct ibv_qp_init_attr attr = {
@@ -97,7 +97,7 @@ static struct hdl_hca_link *create_line_link(struct hdl_hca *h, int peer)
 }
 
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
-static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
+static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
 {
 	struct ibv_exp_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
@@ -107,16 +107,16 @@ static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq
 		.max_atomic_arg = 8,
 		.send_cq = h->local_cq,
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = 1, .max_recv_sge = 1,
-			 .max_recv_wr = arrives ? (uint32_t)HDL_HCA_RECVS(h->depth) : 1 },
+			 .max_recv_wr = arrives ? (uint32_t)HDL_OFF_RECVS(h->depth) : 1 },
 	};
-	struct hdl_hca_link *l = add_link(h, peer, sq_depth);
+	struct hdl_off_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
 		return NULL;
 	attr.cap.max_inline_data = h->max_inline;
 	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
 	if (arrives) {
-		l->rcq = create_cq(h, HDL_HCA_RECVS(h->depth));
+		l->rcq = create_cq(h, HDL_OFF_RECVS(h->depth));
 		if (!l->rcq)
 			return NULL;
 	}
@@ -130,24 +130,24 @@ static struct hdl_hca_link *create_link(struct hdl_hca *h, int peer, uint64_t sq
 	return l->qp ? l : NULL;
 }
 
-static bool has_direct(const struct hdl_hca *h, int a, int b)
+static bool has_direct(const struct hdl_off *h, int a, int b)
 {
 	return a != b && (h->lines || !a || !b);
 }
 
 /* Operations that can be under way on a queue at a time: depth of them, and one of the largest after another. */
-static uint64_t sq_depth(const struct hdl_hca *h, uint64_t small, uint64_t large)
+static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large)
 {
 	uint64_t a = h->depth * small, b = 2 * large;
 
 	return (a > b ? a : b) + 1;
 }
 
-static int create_links(struct hdl_hca *h)
+static int create_links(struct hdl_off *h)
 {
 	uint64_t words = h->acc_bytes / 8, waits = (uint64_t)h->size + (uint64_t)h->levels + 1;
 	/* Among many ranks rank 0 only receives on its direct links: it answers over the tree. */
-	uint64_t direct = h->size > HDL_HCA_DIRECT_RANKS && !h->rank ? 1 : sq_depth(h, 2, words + 1);
+	uint64_t direct = h->size > HDL_DIRECT_RANKS && !h->rank ? 1 : sq_depth(h, 2, words + 1);
 
 	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
@@ -170,7 +170,7 @@ static int create_links(struct hdl_hca *h)
 	return h->master ? 0 : -errno;
 }
 
-static int create(struct hdl_hca *h)
+static int create(struct hdl_off *h)
 {
 	size_t n = (size_t)h->size;
 	uint64_t links = n + 2 * (uint64_t)h->levels + 1;
@@ -186,7 +186,7 @@ static int create(struct hdl_hca *h)
 
 	h->slot_bytes = h->acc_bytes + h->data_bytes;
 	/* and a word for old values */
-	h->scratch_bytes = h->lines ? hdl_line_areas(h) : HDL_HCA_SLOTS(h->depth) * h->slot_bytes + 64;
+	h->scratch_bytes = h->lines ? hdl_line_areas(h) : HDL_OFF_SLOTS(h->depth) * h->slot_bytes + 64;
 	h->scratch = hdl_tp_alloc(h->scratch_bytes);
 	if (!h->scratch)
 		return -ENOMEM;
@@ -207,10 +207,10 @@ static int create(struct hdl_hca *h)
 	return create_links(h);
 }
 
-void hdl_hca_destroy(struct hdl_hca *h)
+void hdl_off_destroy(struct hdl_off *h)
 {
 	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
-		struct hdl_hca_link *l = h->links[i];
+		struct hdl_off_link *l = h->links[i];
 
 		if (l->qp)
 			ibv_destroy_qp(l->qp);
@@ -242,12 +242,12 @@ void hdl_hca_destroy(struct hdl_hca *h)
 
 /* ---- exchange -------------------------------------------------------------------------------------------- */
 
-static uint32_t qpn_of(const struct hdl_hca_link *l)
+static uint32_t qpn_of(const struct hdl_off_link *l)
 {
 	return l && l->qp ? l->qp->qp_num : 0;
 }
 
-static void fill_record(struct hdl_hca *h, int err)
+static void fill_record(struct hdl_off *h, int err)
 {
 	struct record *r = record(h, h->rank);
 
@@ -272,7 +272,7 @@ static void fill_record(struct hdl_hca *h, int err)
 
 /* An Allgather in place of `bytes` per rank on the host executor. done frees the run; it may be called at once. In case of
  * run->error what did not come is UNHEARD. */
-static int allgather(struct hdl_hca *h, void *buf, size_t bytes, void (*done)(struct hdl_run *))
+static int allgather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *))
 {
 	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
 	struct hdl_run *run;
@@ -289,14 +289,15 @@ static int allgather(struct hdl_hca *h, void *buf, size_t bytes, void (*done)(st
 	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
-	run->tag = HDL_WIRE_TAG | hdl_coll_tag(h->cc->wire_seq++);
+	/* Both may be wired up at a time, and go on in another order at each rank. */
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(2 * h->wire_seq++ + h->lines);
 	run->done = done;
 	run->arg = h;
 	hdl_host_start(run);
 	return 0;
 }
 
-static int connect_link(const struct hdl_hca *h, struct hdl_hca_link *l, int peer, uint32_t qpn)
+static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int peer, uint32_t qpn)
 {
 	const struct record *r = record(h, peer);
 	int err;
@@ -305,13 +306,13 @@ static int connect_link(const struct hdl_hca *h, struct hdl_hca_link *l, int pee
 		return 0;
 	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && l->rcq)
-		err = hdl_hca_post_recvs(l, HDL_HCA_RECVS(h->depth));
+		err = hdl_off_post_recvs(l, HDL_OFF_RECVS(h->depth));
 	else if (!err && h->lines)
-		err = hdl_hca_post_recvs(l, 1);
+		err = hdl_off_post_recvs(l, 1);
 	return err;
 }
 
-static int connect_all(struct hdl_hca *h)
+static int connect_all(struct hdl_off *h)
 {
 	int err = 0;
 
@@ -333,7 +334,7 @@ static int connect_all(struct hdl_hca *h)
 }
 
 /* The first reason is kept. */
-static void note(struct hdl_hca *h, const char *what, int rank, int status)
+static void note(struct hdl_off *h, const char *what, int rank, int status)
 {
 	if (h->why_off[0])
 		return;
@@ -345,11 +346,11 @@ static void note(struct hdl_hca *h, const char *what, int rank, int status)
 
 static void wired(struct hdl_run *run)
 {
-	struct hdl_hca *h = run->arg;
+	struct hdl_off *h = run->arg;
 	int error = run->error;
 	bool all = true;
 
-	h->state = HDL_HCA_READY;
+	h->state = HDL_OFF_READY;
 	for (int r = 0; r < h->size; r++) {
 		if (!h->statuses[r])
 			continue;
@@ -357,9 +358,9 @@ static void wired(struct hdl_run *run)
 		note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
 		/* It says so itself: all others hear it, too, or hear nothing. */
 		if (h->statuses[r] != UNHEARD)
-			h->state = HDL_HCA_OFF;
+			h->state = HDL_OFF_OFF;
 	}
-	if (h->state == HDL_HCA_READY && (error || !all)) {
+	if (h->state == HDL_OFF_READY && (error || !all)) {
 		h->broken = true;
 		h->wire_error = error ? error : MPI_ERR_OTHER;
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%s)",
@@ -368,7 +369,7 @@ static void wired(struct hdl_run *run)
 	hdl_run_free(run);
 }
 
-static int check_records(struct hdl_hca *h)
+static int check_records(struct hdl_off *h)
 {
 	const struct record *mine = record(h, h->rank);
 
@@ -390,7 +391,7 @@ static int check_records(struct hdl_hca *h)
 
 static void exchanged(struct hdl_run *run)
 {
-	struct hdl_hca *h = run->arg;
+	struct hdl_off *h = run->arg;
 	int err = run->error ? -EIO : 0;
 
 	hdl_run_free(run);
@@ -410,26 +411,26 @@ static void exchanged(struct hdl_run *run)
 		hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
 }
 
-struct hdl_hca *hdl_hca_new(struct hdl_cc *cc)
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor)
 {
-	struct hdl_hca *h = calloc(1, sizeof(*h));
+	struct hdl_off *h = calloc(1, sizeof(*h));
 	int depth = hdl_vars.coll_depth, err;
 
 	if (!h)
 		return NULL;
 	h->cc = cc;
-	h->max_inline = HDL_HCA_INLINE;
+	h->max_inline = HDL_OFF_INLINE;
 	h->queue_tail = &h->queue;
 	h->port = hdl_tp_local_port();
 	h->rank = cc->comm->rank;
 	h->size = cc->comm->size;
-	h->depth = (uint64_t)(depth < 2 ? 2 : min_int(depth, HDL_HCA_DEPTH_MAX));
+	h->depth = (uint64_t)(depth < 2 ? 2 : min_int(depth, HDL_OFF_DEPTH_MAX));
 	h->acc_bytes = round8(hdl_vars.coll_offload_max);
 	/* Landing place of a broadcast or of a result. */
 	h->data_bytes = h->acc_bytes;
 	if (h->data_bytes < hdl_vars.coll_bcast_offload_max)
 		h->data_bytes = round8(hdl_vars.coll_bcast_offload_max);
-	h->lines = hdl_tune_direct(h->size, hdl_coll_force_tree);
+	h->lines = executor == HDL_EXEC_DIRECT;
 	for (int d = 1; d < h->size; d *= 2)
 		h->levels++;
 	/* of one size with lines, too: if others have none, they shall be able to read it */
@@ -450,7 +451,7 @@ struct hdl_hca *hdl_hca_new(struct hdl_cc *cc)
 		err = allgather(h, h->records, h->record_bytes, exchanged);
 	}
 	if (err) {
-		hdl_hca_destroy(h);
+		hdl_off_destroy(h);
 		return NULL;
 	}
 	return h;

@@ -10,8 +10,8 @@
  *
  * The accumulator starts as zero for all of them.
  */
-#ifndef HDL_HCA_ENCODE_H
-#define HDL_HCA_ENCODE_H
+#ifndef HDL_TASKS_ENCODE_H
+#define HDL_TASKS_ENCODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/hca_encode.h"
+#include "collectives/tasks_encode.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * A write carries the data and, last, the operation's number (see hdl_line_data). Its bytes land in order, so the number's
  * presence says that the data are there. No completion, no receive, no credit: one cache line travels for up to 48 bytes,
- * and hca.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
+ * and offload.h has the proof that its place is free. The number stands at a line's end only, where no data ever lie, so none
  * is mistaken for one.
  *
  *     slot of operation n, at every rank:
@@ -20,14 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/hca.h"
+#include "collectives/offload.h"
 #include "collectives/tuner.h"
 
 /* Requests of a queue between those that are signaled only so that it has room again. */
 #define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
 
 struct line_put {
-	struct hdl_hca_link *link;
+	struct hdl_off_link *link;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone */
 	uint64_t remote;		/* of slot 0 */
@@ -63,7 +63,7 @@ static enum hdl_line_size size_of(size_t bytes)
 	       bytes <= hdl_vars.coll_offload_max ? HDL_LINE_LONG : HDL_LINE_WIDE;
 }
 
-size_t hdl_hca_line_bytes(size_t bytes)
+size_t hdl_off_line_bytes(size_t bytes)
 {
 	switch (size_of(bytes)) {
 	case HDL_LINE_SHORT: return hdl_line_bytes(0);
@@ -72,7 +72,7 @@ size_t hdl_hca_line_bytes(size_t bytes)
 	}
 }
 
-size_t hdl_line_areas(struct hdl_hca *h)
+size_t hdl_line_areas(struct hdl_off *h)
 {
 	const size_t most[HDL_LINE_SIZES] = { 1, hdl_vars.coll_offload_max, hdl_vars.coll_bcast_offload_max };
 	size_t at = 0;
@@ -84,18 +84,18 @@ size_t hdl_line_areas(struct hdl_hca *h)
 		if (i && size_of(most[i]) != (enum hdl_line_size)i)
 			continue;
 		a->at = at;
-		a->line_bytes = hdl_hca_line_bytes(most[i]);
+		a->line_bytes = hdl_off_line_bytes(most[i]);
 		a->slot_bytes = a->line_bytes * (i == HDL_LINE_WIDE ? 1 : (size_t)h->size);
-		at += HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+		at += HDL_OFF_SLOTS(h->depth) * a->slot_bytes;
 	}
 	return at;
 }
 
-void hdl_line_clear(struct hdl_hca *h)
+void hdl_line_clear(struct hdl_off *h)
 {
 	for (int i = 0; i < HDL_LINE_SIZES; i++) {
 		const struct hdl_line_area *a = &h->area[i];
-		char *end = h->scratch + a->at + HDL_HCA_SLOTS(h->depth) * a->slot_bytes;
+		char *end = h->scratch + a->at + HDL_OFF_SLOTS(h->depth) * a->slot_bytes;
 
 		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
 			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
@@ -118,10 +118,10 @@ static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 	return is_end(l, end) ? 0 : EOPNOTSUPP;
 }
 
-static int add_put(struct hdl_hca *h, struct hdl_line_prog *l, const struct hdl_node *n)
+static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	struct line_put *p = &l->puts[l->nputs++];
-	struct hdl_hca_link *link = h->direct[n->peer];
+	struct hdl_off_link *link = h->direct[n->peer];
 	/* a barrier's line is the number alone */
 	size_t bytes = n->len ? n->len + HDL_LINE_TRAILER : sizeof(uint64_t);
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
@@ -154,7 +154,7 @@ static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const st
 	return 0;
 }
 
-int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *prog, size_t bytes)
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
 {
 	const struct hdl_graph *g = prog->g;
 	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
@@ -193,12 +193,12 @@ void hdl_line_free(struct hdl_line_prog *lines)
 /* ---- running --------------------------------------------------------------------------------------------- */
 
 /* An operation takes at most one request of a queue. */
-void hdl_line_count_room(struct hdl_hca *h)
+void hdl_line_count_room(struct hdl_off *h)
 {
 	uint64_t room = UINT32_MAX;
 
 	for (uint16_t i = 0; i < h->nlinks; i++) {
-		const struct hdl_hca_link *l = h->links[i];
+		const struct hdl_off_link *l = h->links[i];
 		uint64_t here = l->sq_depth - (l->sq_posted - l->sq_done);
 
 		room = here < room ? here : room;
@@ -218,9 +218,9 @@ static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t 
 }
 
 /* Now and then, so that the queue has room again; and where the slot is read later. */
-static void signal_put(struct hdl_hca *h, struct line_put *p, struct hdl_run *run)
+static void signal_put(struct hdl_off *h, struct line_put *p, struct hdl_run *run)
 {
-	struct hdl_hca_link *l = p->link;
+	struct hdl_off_link *l = p->link;
 
 	l->sq_signaled = l->sq_posted;
 	h->local_posted++;
@@ -230,15 +230,15 @@ static void signal_put(struct hdl_hca *h, struct line_put *p, struct hdl_run *ru
 		      (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-static __attribute__((noinline, cold)) void refused(struct hdl_hca *h, const struct hdl_run *run, int peer, int err)
+static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
 {
 	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
 		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
 	h->broken = true;
 }
 
-static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct hdl_run *run,
-						       const struct hdl_hca_prog *prog)
+static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct hdl_run *run,
+						       const struct hdl_off_prog *prog)
 {
 	const struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
@@ -248,7 +248,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct
 	run->arrived = 0;
 	run->base[HDL_SP_LINE] = h->scratch + l->area->at + slot;
 	if (unlikely(prog->nprologue))
-		hdl_hca_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
+		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
 		struct ibv_send_wr *bad;
 		int err;
@@ -274,7 +274,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_hca *h, struct
 	hdl_tp_count_rc(l->nputs, l->bytes);
 }
 
-void hdl_line_post(struct hdl_hca *h, struct hdl_run *run)
+void hdl_line_post(struct hdl_off *h, struct hdl_run *run)
 {
 	post(h, run, run->plan->prog);
 }
@@ -334,28 +334,28 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 	return true;
 }
 
-bool hdl_hca_quick(struct hdl_cc *cc, struct hdl_run *run)
+bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_hca *h = cc->hca;
-	const struct hdl_hca_prog *prog = run->plan->prog;
+	struct hdl_off *h = cc->off[hdl_off_index(HDL_EXEC_DIRECT)];
+	const struct hdl_off_prog *prog = run->plan->prog;
 
-	/* nothing is outstanding, and nothing keeps it from being posted: see pump in hca.c */
+	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */
 	if (unlikely(!h || !prog || !prog->lines || !prog->synchronizes || h->posted != h->retired || h->queue || h->busy ||
-		     h->broken || h->state != HDL_HCA_READY || !h->line_room))
+		     h->broken || h->state != HDL_OFF_READY || !h->line_room))
 		return false;
 	run->error = MPI_SUCCESS;
 	run->finished = false;
-	hdl_hca_number(h, run);
+	hdl_off_number(h, run);
 	h->since_sync = 0;
 	post(h, run, prog);
 	h->posted++;
 	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken)) {
-		hdl_hca_enlist(h);
+		hdl_off_enlist(h);
 		return true;
 	}
 	take(run, prog->lines);
 	h->completed++;
-	hdl_hca_retire(h);
+	hdl_off_retire(h);
 	run->finished = true;
 	return true;
 }

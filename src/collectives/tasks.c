@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Compiles a task graph to a list for ibv_exp_post_task (or to lines: hca_line.c). Each node's place follows from what
+ * Compiles a task graph to a list for ibv_exp_post_task (or to lines: direct.c). Each node's place follows from what
  * precedes it:
  *
  *     CPU nodes before all device nodes   prologue: run at post
@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/hca.h"
+#include "collectives/offload.h"
 
 enum place { PLACE_NONE, PLACE_PROLOGUE, PLACE_DEVICE, PLACE_ARRIVE, PLACE_EPILOGUE };
 
 struct compile {
-	struct hdl_hca *h;
-	struct hdl_hca_prog *p;
+	struct hdl_off *h;
+	struct hdl_off_prog *p;
 	const struct hdl_graph *g;
 	uint8_t *place;
 	bool *after_arrival;		/* an arrival precedes the node */
@@ -72,7 +72,7 @@ static bool classify(struct compile *c)
 	return true;
 }
 
-static int level_of(const struct hdl_hca *h, int distance)
+static int level_of(const struct hdl_off *h, int distance)
 {
 	for (int k = 0; k < h->levels; k++)
 		if (1 << k == distance)
@@ -81,7 +81,7 @@ static int level_of(const struct hdl_hca *h, int distance)
 }
 
 /* Towards the peer, or from it. NULL if there is no such connection. */
-static struct hdl_hca_link *link_of(const struct hdl_hca *h, const struct hdl_node *n)
+static struct hdl_off_link *link_of(const struct hdl_off *h, const struct hdl_node *n)
 {
 	int distance = (n->kind == HDL_N_ARRIVE ? h->rank - n->peer : n->peer - h->rank) + h->size, level;
 
@@ -93,13 +93,13 @@ static struct hdl_hca_link *link_of(const struct hdl_hca *h, const struct hdl_no
 	return level < 0 || !h->out ? NULL : n->kind == HDL_N_ARRIVE ? h->in[level] : h->out[level];
 }
 
-static void add_wr(struct compile *c, struct hdl_hca_step step)
+static void add_wr(struct compile *c, struct hdl_off_step step)
 {
-	struct hdl_hca_prog *p = c->p;
+	struct hdl_off_prog *p = c->p;
 	uint32_t cap = c->cap ? c->cap * 2 : 64;
 
 	if (p->nwrs == c->cap && !c->err) {
-		struct hdl_hca_step *more = realloc(p->steps, cap * sizeof(*more));
+		struct hdl_off_step *more = realloc(p->steps, cap * sizeof(*more));
 
 		if (!more) {
 			c->err = ENOMEM;
@@ -123,22 +123,22 @@ static void add_waits(struct compile *c, uint32_t i)
 		add_waits(c, c->g->preds[n->pred0 + k]);
 	if (c->place[i] == PLACE_ARRIVE && !c->waited[i]) {
 		c->waited[i] = true;
-		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
+		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_WAIT, .link = link_of(c->h, n), .peer = n->peer,
 						 .src_space = HDL_SP_NONE, .dst_space = HDL_SP_NONE });
 	}
 }
 
-static struct hdl_hca_step put_step(struct hdl_hca_link *l, const struct hdl_node *n)
+static struct hdl_off_step put_step(struct hdl_off_link *l, const struct hdl_node *n)
 {
-	return (struct hdl_hca_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
+	return (struct hdl_off_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
 				      .src_off = n->src_off, .dst_space = n->dst_space, .dst_off = n->dst_off, .len = n->len };
 }
 
 /* One request per word. */
-static void add_accum(struct compile *c, struct hdl_hca_link *l, const struct hdl_node *n)
+static void add_accum(struct compile *c, struct hdl_off_link *l, const struct hdl_node *n)
 {
 	for (size_t at = 0; at < n->len; at += 8)
-		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
+		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
 						 .src_off = n->src_off + at, .dst_space = HDL_SP_ACC,
 						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
 	if (l == c->h->master)
@@ -151,7 +151,7 @@ enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
 static void emit(struct compile *c, enum pass pass, uint32_t i)
 {
 	const struct hdl_node *n = &c->g->nodes[i];
-	struct hdl_hca_link *l;
+	struct hdl_off_link *l;
 
 	if (c->place[i] != PLACE_DEVICE)
 		return;
@@ -174,18 +174,18 @@ static void emit(struct compile *c, enum pass pass, uint32_t i)
 		add_wr(c, put_step(l, n));
 	if (pass == PASS_MASTER) {
 		add_waits(c, i);
-		add_wr(c, (struct hdl_hca_step){ .kind = HDL_STEP_ENABLE, .link = l, .peer = n->peer, .src_space = HDL_SP_NONE,
+		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_ENABLE, .link = l, .peer = n->peer, .src_space = HDL_SP_NONE,
 						 .dst_space = HDL_SP_NONE });
 	}
 }
 
-static struct hdl_hca_link *queue_of(const struct hdl_hca *h, const struct hdl_hca_step *s)
+static struct hdl_off_link *queue_of(const struct hdl_off *h, const struct hdl_off_step *s)
 {
 	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
 }
 
 /* A managed request runs later than it is posted: what it sends is not there yet. */
-static bool is_inline(const struct hdl_hca *h, const struct hdl_hca_step *s)
+static bool is_inline(const struct hdl_off *h, const struct hdl_off_step *s)
 {
 	return s->kind == HDL_STEP_PUT && !s->link->managed && s->len && s->len <= h->max_inline;
 }
@@ -193,7 +193,7 @@ static bool is_inline(const struct hdl_hca *h, const struct hdl_hca_step *s)
 /* The request of a step, as far as it is the same each time. */
 static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 {
-	const struct hdl_hca_step *s = &c->p->steps[i];
+	const struct hdl_off_step *s = &c->p->steps[i];
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
 	struct ibv_sge *sge = &c->p->sges[i];
 
@@ -209,7 +209,7 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 		if (enc->atomic == HDL_ENC_ADD)
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
 		/* The old value is of no interest: all of them land in one word behind the slots. */
-		sge->addr = (uintptr_t)c->h->scratch + HDL_HCA_SLOTS(c->h->depth) * c->h->slot_bytes;
+		sge->addr = (uintptr_t)c->h->scratch + HDL_OFF_SLOTS(c->h->depth) * c->h->slot_bytes;
 		sge->length = 8;
 		wr->num_sge = 1;
 		c->p->requests++;
@@ -239,7 +239,7 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 	}
 }
 
-static struct hdl_hca_use *use_of(struct hdl_hca_prog *p, struct hdl_hca_link *l)
+static struct hdl_off_use *use_of(struct hdl_off_prog *p, struct hdl_off_link *l)
 {
 	for (uint32_t u = 0; u < p->nuses; u++)
 		if (p->uses[u].link == l)
@@ -251,7 +251,7 @@ static struct hdl_hca_use *use_of(struct hdl_hca_prog *p, struct hdl_hca_link *l
 /* Requests to tasks: one task per queue, its requests linked in order. */
 static void link_up(struct compile *c)
 {
-	struct hdl_hca_prog *p = c->p;
+	struct hdl_off_prog *p = c->p;
 	uint32_t n = p->nwrs ? p->nwrs : 1;
 
 	p->wrs = calloc(n, sizeof(*p->wrs));
@@ -261,8 +261,8 @@ static void link_up(struct compile *c)
 	if (!p->wrs || !p->sges || !p->tasks || !p->uses)
 		c->err = ENOMEM;
 	for (uint32_t i = 0; i < p->nwrs && !c->err; i++) {
-		const struct hdl_hca_step *s = &p->steps[i];
-		struct hdl_hca_use *use = use_of(p, queue_of(c->h, s));
+		const struct hdl_off_step *s = &p->steps[i];
+		struct hdl_off_use *use = use_of(p, queue_of(c->h, s));
 		uint32_t u = (uint32_t)(use - p->uses);
 
 		use->wrs++;
@@ -285,7 +285,7 @@ static void link_up(struct compile *c)
 /* How the CPU notices that all arrivals are there. */
 static void choose_watch(struct compile *c)
 {
-	struct hdl_hca_prog *p = c->p;
+	struct hdl_off_prog *p = c->p;
 	uint32_t waited = 0;
 	bool self = false;
 
@@ -340,7 +340,7 @@ static void compile_tasks(struct compile *c, const struct hdl_enc *enc)
 			c->err = EOPNOTSUPP;
 }
 
-struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
+struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
@@ -377,12 +377,12 @@ struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *
 	free(c.visited);
 	if (!c.err)
 		return c.p;
-	hdl_hca_prog_free(c.p);
+	hdl_off_prog_free(c.p);
 	errno = c.err;
 	return NULL;
 }
 
-void hdl_hca_prog_free(struct hdl_hca_prog *p)
+void hdl_off_prog_free(struct hdl_off_prog *p)
 {
 	if (!p)
 		return;

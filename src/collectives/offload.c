@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The HCA executor: posts compiled graphs and notices their completion. See hca.h for links, slots and the proof that a
+ * What direct and tasks share: posts compiled graphs and notices their completion. See offload.h for links, slots and the proof that a
  * slot is free when it is used again.
  *
  * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
  * earlier: their slots return in that order.
  */
-#include "collectives/hca.h"
+#include "collectives/offload.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,13 +17,13 @@
 #include "runtime/threads.h"
 
 /* What progress looks at: every communicator with operations outstanding is here, and leaves when it is found without. */
-static struct hdl_hca *active;
+static struct hdl_off *active;
 
-_Static_assert(HDL_HCA_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
+_Static_assert(HDL_OFF_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
 
 /* ---- errors ---------------------------------------------------------------------------------------------- */
 
-static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_status status)
+static void broken(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
 {
 	bool gone = peer != h->rank && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
 
@@ -43,7 +43,7 @@ static void broken(struct hdl_hca *h, const char *what, int peer, enum ibv_wc_st
 
 #define BATCH 16
 
-int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n)
+int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n)
 {
 	struct ibv_recv_wr wr[BATCH], *bad;
 
@@ -65,7 +65,7 @@ int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n)
 }
 
 /* Counts what has arrived on a link, and gives receives back in batches. */
-static void drain_link(struct hdl_hca *h, struct hdl_hca_link *l)
+static void drain_link(struct hdl_off *h, struct hdl_off_link *l)
 {
 	struct ibv_wc wc[BATCH];
 	int n;
@@ -81,13 +81,13 @@ static void drain_link(struct hdl_hca *h, struct hdl_hca_link *l)
 	if (unlikely(n < 0))
 		broken(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
 	if (l->seen - l->given >= h->depth && !h->broken) {
-		if (hdl_hca_post_recvs(l, l->seen - l->given))
+		if (hdl_off_post_recvs(l, l->seen - l->given))
 			broken(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
 		l->given = l->seen;
 	}
 }
 
-static void drain_local(struct hdl_hca *h)
+static void drain_local(struct hdl_off *h)
 {
 	struct ibv_wc wc[BATCH];
 	int n;
@@ -95,7 +95,7 @@ static void drain_local(struct hdl_hca *h)
 	do {
 		n = ibv_poll_cq(h->local_cq, BATCH, wc);
 		for (int i = 0; i < n; i++) {
-			struct hdl_hca_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
+			struct hdl_off_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 				broken(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
@@ -113,17 +113,17 @@ static void drain_local(struct hdl_hca *h)
 
 /* ---- posting --------------------------------------------------------------------------------------------- */
 
-static struct hdl_hca_prog *prog_of(struct hdl_run *run)
+static struct hdl_off_prog *prog_of(struct hdl_run *run)
 {
 	return run->plan->prog;
 }
 
-static bool uses_have_room(const struct hdl_hca *h, const struct hdl_hca_prog *p)
+static bool uses_have_room(const struct hdl_off *h, const struct hdl_off_prog *p)
 {
 	bool room = h->local_posted + p->nuses - h->local_seen <= h->local_room;
 
 	for (uint32_t u = 0; u < p->nuses && room; u++) {
-		const struct hdl_hca_link *l = p->uses[u].link;
+		const struct hdl_off_link *l = p->uses[u].link;
 
 		room = l->sq_posted + p->uses[u].wrs - l->sq_done <= l->sq_depth;
 	}
@@ -131,7 +131,7 @@ static bool uses_have_room(const struct hdl_hca *h, const struct hdl_hca_prog *p
 }
 
 /* Room for the operation on every queue that it uses, and for its completions. */
-static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
+static bool has_room(struct hdl_off *h, const struct hdl_off_prog *p)
 {
 	if (p->lines ? h->line_room : uses_have_room(h, p))
 		return true;
@@ -142,7 +142,7 @@ static bool has_room(struct hdl_hca *h, const struct hdl_hca_prog *p)
 	return h->line_room;
 }
 
-void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
+void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hdl_node *node = &g->nodes[nodes[i]];
@@ -159,9 +159,9 @@ void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, con
 }
 
 /* The last request of each queue is signaled: its position says what the queue has room for again. */
-static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_hca_use *use)
+static void set_signal(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_use *use)
 {
-	struct hdl_hca_link *l = use->link;
+	struct hdl_off_link *l = use->link;
 	bool retires = use->reads_slot || (l == h->master && prog_of(run)->watch_master);
 
 	l->sq_posted += use->wrs;
@@ -172,7 +172,7 @@ static void set_signal(struct hdl_hca *h, struct hdl_run *run, const struct hdl_
 			   (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
+static void fill_accum(const struct hdl_off_step *s, const struct hdl_run *run, struct ibv_exp_send_wr *wr, uint64_t remote)
 {
 	uint64_t word = hdl_enc_word(&run->plan->enc, run->base[s->src_space] + s->src_off, s->len);
 
@@ -186,13 +186,13 @@ static void fill_accum(const struct hdl_hca_step *s, const struct hdl_run *run, 
 	}
 }
 
-static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
+static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 {
-	struct hdl_hca_prog *p = prog_of(run);
+	struct hdl_off_prog *p = prog_of(run);
 	uint64_t slot = run->slot * h->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
-		const struct hdl_hca_step *s = &p->steps[i];
+		const struct hdl_off_step *s = &p->steps[i];
 		struct ibv_exp_send_wr *wr = &p->wrs[i];
 
 		switch ((enum hdl_step_kind)s->kind) {
@@ -222,9 +222,9 @@ static void fill_steps(struct hdl_hca *h, struct hdl_run *run)
 }
 
 /* The task list. */
-static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
+static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 {
-	struct hdl_hca_prog *p = prog_of(run);
+	struct hdl_off_prog *p = prog_of(run);
 	struct ibv_exp_task *bad;
 	int err;
 
@@ -235,7 +235,7 @@ static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 		set_signal(h, run, &p->uses[u]);
 	for (uint32_t w = 0; w < p->nwatches; w++)
 		h->need[run->place * (uint64_t)h->size + w] = p->watches[w]->expected;
-	hdl_stirred = true;		/* hdl_hca_arm has more to arm */
+	hdl_stirred = true;		/* hdl_off_arm has more to arm */
 	if (!p->ntasks)
 		return;
 	err = ibv_exp_post_task(h->port->ctx, p->tasks, &bad);
@@ -251,19 +251,19 @@ static void post_tasks(struct hdl_hca *h, struct hdl_run *run)
 	hdl_tp_count_rc(p->requests, p->bytes);
 }
 
-/* Posts the operation. The caller has seen to (a) of hca.h and to room on the queues. */
-static void post(struct hdl_hca *h, struct hdl_run *run)
+/* Posts the operation. The caller has seen to (a) of offload.h and to room on the queues. */
+static void post(struct hdl_off *h, struct hdl_run *run)
 {
-	struct hdl_hca_prog *p = prog_of(run);
+	struct hdl_off_prog *p = prog_of(run);
 
-	hdl_hca_number(h, run);
+	hdl_off_number(h, run);
 	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
 	if (p->lines) {
 		hdl_line_post(h, run);
 	} else {
 		run->base[HDL_SP_ACC] = h->scratch + run->slot * h->slot_bytes;
 		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
-		hdl_hca_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+		hdl_off_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 		post_tasks(h, run);
 	}
 	h->posted++;
@@ -271,7 +271,7 @@ static void post(struct hdl_hca *h, struct hdl_run *run)
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
 
-static void run_on_host(struct hdl_hca *h, struct hdl_run *run)
+static void run_on_host(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
 
@@ -289,7 +289,7 @@ static void run_on_host(struct hdl_hca *h, struct hdl_run *run)
 	hdl_run_finish(run);
 }
 
-static struct hdl_run *dequeue(struct hdl_hca *h)
+static struct hdl_run *dequeue(struct hdl_off *h)
 {
 	struct hdl_run *run = h->queue;
 
@@ -299,7 +299,7 @@ static struct hdl_run *dequeue(struct hdl_hca *h)
 	return run;
 }
 
-static void queues_in_error(const struct hdl_hca *h, struct hdl_run *run)
+static void queues_in_error(const struct hdl_off *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
@@ -312,40 +312,40 @@ static void queues_in_error(const struct hdl_hca *h, struct hdl_run *run)
 	hdl_run_error(run, h->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
-static void fail(const struct hdl_hca *h, struct hdl_run *run)
+static void fail(const struct hdl_off *h, struct hdl_run *run)
 {
 	queues_in_error(h, run);
 	hdl_run_finish(run);
 }
 
 /* Compiled against this communicator's queues when first posted. */
-static bool ready_prog(struct hdl_hca *h, struct hdl_run *run)
+static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
 	if (!plan->prog)
-		plan->prog = hdl_hca_compile(h, plan->hca_graph, plan->key.bytes, &plan->enc, plan->key.coll != HDL_BCAST);
+		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, plan->key.coll != HDL_BCAST);
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
-			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->hca_graph->algorithm, strerror(errno));
+			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(errno));
 		h->broken = true;
 	}
 	return plan->prog != NULL;
 }
 
-static struct hdl_run *credit_run(struct hdl_hca *h);
+static struct hdl_run *credit_run(struct hdl_off *h);
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */
-static int pump(struct hdl_hca *h)
+static int pump(struct hdl_off *h)
 {
 	int n = 0;
 
-	if (h->state == HDL_HCA_WIRING)
+	if (h->state == HDL_OFF_WIRING)
 		return 0;
 	for (; h->queue; n++) {
 		struct hdl_run *run = h->queue;
 
-		if (h->state == HDL_HCA_OFF) {
+		if (h->state == HDL_OFF_OFF) {
 			run_on_host(h, dequeue(h));
 			continue;
 		}
@@ -355,7 +355,7 @@ static int pump(struct hdl_hca *h)
 		}
 		if (h->posted - h->retired >= h->depth)
 			break;
-		/* (b) of hca.h. Every rank counts the same operations, so that all insert it at the same place. */
+		/* (b) of offload.h. Every rank counts the same operations, so that all insert it at the same place. */
 		if (unlikely(run->plan->key.coll == HDL_BCAST && h->since_sync >= h->depth - 1)) {
 			run = credit_run(h);
 			if (!run)
@@ -374,9 +374,9 @@ static int pump(struct hdl_hca *h)
 	return n;
 }
 
-static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
+static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_hca_prog *p = prog_of(run);
+	const struct hdl_off_prog *p = prog_of(run);
 
 	if (p->lines)
 		return hdl_line_arrived(run);
@@ -387,7 +387,7 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 		return !run->outstanding;
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
-		struct hdl_hca_link *l = p->watches[w];
+		struct hdl_off_link *l = p->watches[w];
 		uint64_t need = h->need[run->place * (uint64_t)h->size + w];
 
 		if (l->seen < need)
@@ -399,9 +399,9 @@ static bool is_complete(struct hdl_hca *h, struct hdl_run *run)
 }
 
 /* All arrivals are there: takes the result out. */
-static void complete(struct hdl_hca *h, struct hdl_run *run)
+static void complete(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_hca_prog *p = prog_of(run);
+	const struct hdl_off_prog *p = prog_of(run);
 
 	h->completed++;
 	if (unlikely(h->broken))
@@ -409,25 +409,25 @@ static void complete(struct hdl_hca *h, struct hdl_run *run)
 	else if (p->lines)
 		hdl_line_take(run);
 	else
-		hdl_hca_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
+		hdl_off_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
 			drain_link(h, p->arrivals[a]);
 }
 
-static void retire(struct hdl_hca *h, struct hdl_run *run)
+static void retire(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_hca_prog *p = prog_of(run);
+	const struct hdl_off_prog *p = prog_of(run);
 
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
-	hdl_hca_retire(h);
+	hdl_off_retire(h);
 }
 
 #define LOCAL_POLLS 64
 
-static int advance(struct hdl_hca *h)
+static int advance(struct hdl_off *h)
 {
 	int n = 0;
 
@@ -458,7 +458,7 @@ static int advance(struct hdl_hca *h)
 }
 
 /* Completing an operation may free its communicator, and with it h: that waits until nobody is in here. */
-static int hca_turn(struct hdl_hca *h)
+static int off_turn(struct hdl_off *h)
 {
 	int n = 0, posted;
 
@@ -470,31 +470,31 @@ static int hca_turn(struct hdl_hca *h)
 	} while (posted);
 	h->busy = false;
 	if (unlikely(h->doomed))
-		hdl_hca_destroy(h);
+		hdl_off_destroy(h);
 	return n;
 }
 
-static void turn_if_idle(struct hdl_hca *h)
+static void turn_if_idle(struct hdl_off *h)
 {
 	/* From inside of a completion: the turn that runs will see to it. */
 	if (!h->busy)
-		hca_turn(h);
+		off_turn(h);
 }
 
-static struct hdl_hca *hca_of(struct hdl_cc *cc)
+static struct hdl_off *off_of(struct hdl_cc *cc, enum hdl_executor executor)
 {
-	struct hdl_hca *h = cc->hca;
+	struct hdl_off *h = cc->off[hdl_off_index(executor)];
 
 	if (likely(h))
 		return h;
-	h = cc->hca = hdl_hca_new(cc);
+	h = cc->off[hdl_off_index(executor)] = hdl_off_new(cc, executor);
 	if (!h)
 		/* Without memory for it this rank cannot even tell the others. */
 		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
 	return h;
 }
 
-void hdl_hca_enlist(struct hdl_hca *h)
+void hdl_off_enlist(struct hdl_off *h)
 {
 	if (h->link)
 		return;
@@ -505,7 +505,7 @@ void hdl_hca_enlist(struct hdl_hca *h)
 	active = h;
 }
 
-static void unlist(struct hdl_hca *h)
+static void unlist(struct hdl_off *h)
 {
 	if (!h->link)
 		return;
@@ -516,19 +516,19 @@ static void unlist(struct hdl_hca *h)
 }
 
 /* Whether pump would post it at once, being next. */
-static bool is_next(struct hdl_hca *h, struct hdl_run *run)
+static bool is_next(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_hca_prog *p = prog_of(run);
+	const struct hdl_off_prog *p = prog_of(run);
 
-	return p && !h->queue && !h->busy && h->state == HDL_HCA_READY && !h->broken && h->posted - h->retired < h->depth &&
+	return p && !h->queue && !h->busy && h->state == HDL_OFF_READY && !h->broken && h->posted - h->retired < h->depth &&
 	       (p->synchronizes || h->since_sync < h->depth - 1) && has_room(h, p);
 }
 
-void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
+void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_hca *h = hca_of(cc);
+	struct hdl_off *h = off_of(cc, run->plan->executor);
 
-	hdl_hca_enlist(h);
+	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {
 		post(h, run);
 		return;
@@ -539,33 +539,36 @@ void hdl_hca_submit(struct hdl_cc *cc, struct hdl_run *run)
 	turn_if_idle(h);
 }
 
-int hdl_hca_progress(void)
+int hdl_off_progress(void)
 {
 	int n = 0;
 
-	for (struct hdl_hca *h = active, *next; h; h = next) {
+	for (struct hdl_off *h = active, *next; h; h = next) {
 		next = h->next;
 		if (h->posted != h->retired || h->queue)
-			n += hca_turn(h);
+			n += off_turn(h);
 		else
 			unlist(h);
 	}
 	return n;
 }
 
-void hdl_hca_look(struct hdl_req *req)
+void hdl_off_look(struct hdl_req *req)
 {
-	struct hdl_cc *cc = req->comm->coll;
+	for (int i = 0; i < HDL_OFFLOADS; i++) {
+		/* a turn may complete what frees the communicator's state: it is looked up again */
+		struct hdl_cc *cc = req->comm->coll;
 
-	if (likely(cc && cc->hca && cc->hca->posted != cc->hca->retired))
-		turn_if_idle(cc->hca);
+		if (cc && cc->off[i] && cc->off[i]->posted != cc->off[i]->retired)
+			turn_if_idle(cc->off[i]);
+	}
 }
 
 /* Before this process sleeps: what the oldest operation of each communicator waits for shall wake it. */
-void hdl_hca_arm(void)
+void hdl_off_arm(void)
 {
-	for (struct hdl_hca *h = active; h; h = h->next) {
-		const struct hdl_hca_prog *p;
+	for (struct hdl_off *h = active; h; h = h->next) {
+		const struct hdl_off_prog *p;
 		int err = 0;
 
 		if (h->posted == h->retired)
@@ -588,28 +591,27 @@ static void credit_done(struct hdl_run *run)
 	hdl_run_free(run);
 }
 
-static struct hdl_run *credit_run(struct hdl_hca *h)
+static struct hdl_run *credit_run(struct hdl_off *h)
 {
-	struct hdl_cc *cc = h->cc;
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_hca_line_bytes(0) };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_off_line_bytes(0) };
 	struct hdl_run *run;
 
-	if (!cc->credit) {
-		cc->credit = calloc(1, sizeof(*cc->credit));
-		if (!cc->credit)
+	if (!h->credit) {
+		h->credit = calloc(1, sizeof(*h->credit));
+		if (!h->credit)
 			return NULL;
-		cc->credit->key.coll = HDL_BARRIER;
-		cc->credit->key.internal = true;
-		cc->credit->executor = HDL_EXEC_HCA;
-		cc->credit->refs = 1;
-		cc->credit->hca_graph = hdl_tune_hca(&s, hdl_coll_force_tree)->build(&s);
+		h->credit->key.coll = HDL_BARRIER;
+		h->credit->key.internal = true;
+		h->credit->executor = h->lines ? HDL_EXEC_DIRECT : HDL_EXEC_TASKS;
+		h->credit->refs = 1;
+		h->credit->off_graph = hdl_tune_offload(h->credit->executor, &s)->build(&s);
 	}
-	if (!cc->credit->hca_graph)
+	if (!h->credit->off_graph)
 		return NULL;
-	run = hdl_run_new(cc->credit->hca_graph, cc->comm);
+	run = hdl_run_new(h->credit->off_graph, h->cc->comm);
 	if (!run)
 		return NULL;
-	run->plan = cc->credit;
+	run->plan = h->credit;
 	run->args.coll = HDL_BARRIER;
 	run->done = credit_done;
 	return run;
@@ -635,7 +637,7 @@ static bool device_can(const struct hdl_port *port, char *why, size_t why_size)
 	return true;
 }
 
-bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
+bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size)
 {
 	const struct hdl_port *port = hdl_tp_local_port();
 
@@ -657,8 +659,12 @@ bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
 		snprintf(why, why_size, "no device port connects the ranks of this host");
 		return false;
 	}
-	if (!hdl_tune_direct(comm->size, hdl_coll_force_tree))
+	if (executor == HDL_EXEC_TASKS)
 		return device_can(port, why, why_size);
+	if (comm->size > HDL_DIRECT_RANKS) {
+		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_DIRECT_RANKS);
+		return false;
+	}
 	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
 	if (!hdl_tp_wakes_on_write()) {
 		snprintf(why, why_size, "device %s does not wake its process on a write", ibv_get_device_name(port->ctx->device));
@@ -669,28 +675,34 @@ bool hdl_hca_possible(struct hdl_comm *comm, char *why, size_t why_size)
 
 /* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see
  * hdl_tp_wakes_on_write.) */
-static void flush_sends(struct hdl_hca *h)
+static void flush_sends(struct hdl_off *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		while (!h->broken && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
 			drain_local(h);
 }
 
-void hdl_hca_free(struct hdl_cc *cc)
+static void free_off(struct hdl_off *h)
 {
-	struct hdl_hca *h = cc->hca;
-
-	if (!h)
-		return;
 	/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
 	 * nothing is outstanding when the last reference goes. */
 	flush_sends(h);
 	unlist(h);
-	if (cc->credit)
-		hdl_plan_put(cc->credit);
-	cc->credit = NULL;
-	cc->hca = NULL;
+	if (h->credit)
+		hdl_plan_put(h->credit);
+	h->credit = NULL;
 	h->doomed = true;
 	if (!h->busy)
-		hdl_hca_destroy(h);
+		hdl_off_destroy(h);
+}
+
+void hdl_off_free(struct hdl_cc *cc)
+{
+	for (int i = 0; i < HDL_OFFLOADS; i++) {
+		struct hdl_off *h = cc->off[i];
+
+		cc->off[i] = NULL;
+		if (h)
+			free_off(h);
+	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the HCA executor: one communicator's queues and slots, and compiled graphs.
+ * Inside of the executors direct and tasks: one communicator's queues and slots, and compiled graphs.
  *
- * Up to HDL_HCA_DIRECT_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
- * into the peer's memory (hca_line.c). Nothing waits for anything but the CPU that wants the result.
+ * Direct, up to HDL_DIRECT_RANKS ranks: lines. Every rank has an ordinary queue to every other and writes what it has to say
+ * into the peer's memory (direct.c). Nothing waits for anything but the CPU that wants the result.
  *
- * More ranks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
+ * Tasks: links. A link is an RC connection with a receive queue and a receive CQ of its own at each end, so that
  * arrivals on it are counted apart: a WAIT names the CQ of the one edge it waits for, and since every rank posts the
  * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
  * rank that is ahead can be mistaken for one that is late.
@@ -31,17 +31,17 @@
  * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for (an operation
  * uses a link once per direction at most); the receiver gives receives back in batches of D, hence 5 D of them.
  */
-#ifndef HDL_HCA_H
-#define HDL_HCA_H
+#ifndef HDL_OFF_H
+#define HDL_OFF_H
 
 #include <infiniband/verbs_exp.h>
 
 #include "collectives/internal.h"
 
-#define HDL_HCA_SLOTS(depth) (3 * (depth))
-#define HDL_HCA_RECVS(depth) (5 * (depth))
+#define HDL_OFF_SLOTS(depth) (3 * (depth))
+#define HDL_OFF_RECVS(depth) (5 * (depth))
 
-struct hdl_hca_link {
+struct hdl_off_link {
 	struct ibv_qp *qp;
 	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
 	int peer;
@@ -65,39 +65,39 @@ struct hdl_line_area {
 };
 enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
 
-struct hdl_hca_peer {
+struct hdl_off_peer {
 	uint64_t addr;			/* of its scratch */
 	uint32_t rkey;
 };
 
-enum hdl_hca_state { HDL_HCA_WIRING, HDL_HCA_READY, HDL_HCA_OFF };
+enum hdl_off_state { HDL_OFF_WIRING, HDL_OFF_READY, HDL_OFF_OFF };
 
-struct hdl_hca {
+struct hdl_off {
 	struct hdl_cc *cc;
-	struct hdl_hca *next, **link;	/* among those that progress looks at (link: what points here), or NULL */
-	enum hdl_hca_state state;
+	struct hdl_off *next, **link;	/* among those that progress looks at (link: what points here), or NULL */
+	enum hdl_off_state state;
 	int rank, size, levels;		/* levels: tree links in each direction */
-	bool lines;			/* no links */
+	bool lines;			/* direct: no links */
 	uint64_t depth;
 	const struct hdl_port *port;
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	int lost;			/* of the former: 1 + the rank that it says is gone, or 0 */
 	int wire_error;			/* MPI error class, of the latter */
-	uint32_t max_inline;		/* of the queues: HDL_HCA_INLINE or 0 */
+	uint32_t max_inline;		/* of the queues: HDL_OFF_INLINE or 0 */
 
 	char *scratch;
 	size_t scratch_bytes, slot_bytes, acc_bytes, data_bytes;
 	struct ibv_mr *mr;
-	struct hdl_hca_peer *peers;
+	struct hdl_off_peer *peers;
 	struct hdl_line_area area[HDL_LINE_SIZES];
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
-	struct hdl_hca_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
-	struct hdl_hca_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
-	struct hdl_hca_link *master;	/* not with two ranks */
-	struct hdl_hca_link **links;	/* all of them */
+	struct hdl_off_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
+	struct hdl_off_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
+	struct hdl_off_link *master;	/* not with two ranks */
+	struct hdl_off_link **links;	/* all of them */
 	uint16_t nlinks;
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
@@ -109,19 +109,21 @@ struct hdl_hca {
 	uint64_t *need;			/* [place][size]: what `seen` of each watched link must reach */
 	uint64_t since_sync;		/* operations posted after the last that synchronizes */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
+	struct hdl_plan *credit;	/* the barrier of (b); NULL until the first */
 
 	/* Wire-up. */
 	char *records;
 	size_t record_bytes;
 	struct hdl_graph *wire_graph;
 	int32_t *statuses;
+	uint32_t wire_seq;
 	uint32_t idle_polls;
-	bool busy, doomed;		/* in hca_turn; freed when that ends */
+	bool busy, doomed;		/* in off_turn; freed when that ends */
 };
 
 /* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
-#define HDL_HCA_INLINE 64
-#define HDL_HCA_INLINE_LONG 2048	/* of lines, where the device has it */
+#define HDL_OFF_INLINE 64
+#define HDL_OFF_INLINE_LONG 2048	/* of lines, where the device has it */
 #define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
@@ -132,66 +134,66 @@ struct hdl_hca {
 #define HDL_ID_PLACE_SHIFT 40
 #define HDL_ID_POSITION ((1ULL << HDL_ID_PLACE_SHIFT) - 1)
 
-static inline uint32_t hdl_hca_after(uint32_t i, uint64_t n)
+static inline uint32_t hdl_off_after(uint32_t i, uint64_t n)
 {
 	return i + 1 == n ? 0 : i + 1;
 }
 
 /* The run is operation `posted`: its number, slot and place are taken. */
-static inline void hdl_hca_number(struct hdl_hca *h, struct hdl_run *run)
+static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run)
 {
 	run->opno = h->posted;
 	run->slot = h->next_slot;
 	run->place = h->next_place;
 	run->outstanding = 0;
-	h->next_slot = hdl_hca_after(run->slot, HDL_HCA_SLOTS(h->depth));
-	h->next_place = hdl_hca_after(run->place, h->depth);
+	h->next_slot = hdl_off_after(run->slot, HDL_OFF_SLOTS(h->depth));
+	h->next_place = hdl_off_after(run->place, h->depth);
 	h->ring[run->place] = run;
 }
 
 /* Progress looks at it until nothing is outstanding: before, or right after, an operation is queued or posted. */
-void hdl_hca_enlist(struct hdl_hca *h);
+void hdl_off_enlist(struct hdl_off *h);
 
 /* The oldest operation's slot and place are free again. */
-static inline void hdl_hca_retire(struct hdl_hca *h)
+static inline void hdl_off_retire(struct hdl_off *h)
 {
 	h->retired++;
-	h->oldest = hdl_hca_after(h->oldest, h->depth);
+	h->oldest = hdl_off_after(h->oldest, h->depth);
 }
 
 /* Runs CPU nodes of a graph. */
-void hdl_hca_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
+void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
 
-/* ---- compiled graphs (hca_prog.c) -------------------------------------------------------------------------- */
+/* ---- compiled graphs (tasks.c) -------------------------------------------------------------------------- */
 
 enum hdl_step_kind { HDL_STEP_ACCUM, HDL_STEP_PUT, HDL_STEP_WAIT, HDL_STEP_ENABLE };
 
 /* What has to be filled into a request before it is posted. */
-struct hdl_hca_step {
+struct hdl_off_step {
 	uint8_t kind, src_space, dst_space;
 	int peer;
-	struct hdl_hca_link *link;	/* on which it is posted; WAIT: whose arrival */
+	struct hdl_off_link *link;	/* on which it is posted; WAIT: whose arrival */
 	size_t src_off, dst_off, len;
 };
 
-struct hdl_hca_use {
-	struct hdl_hca_link *link;
+struct hdl_off_use {
+	struct hdl_off_link *link;
 	uint32_t wrs;			/* requests of one operation */
 	struct ibv_exp_send_wr *last;	/* of them */
 	bool reads_slot;		/* some of them read the slot when they run: the operation retires after them */
 };
 
-struct hdl_hca_prog {
+struct hdl_off_prog {
 	const struct hdl_graph *g;
 	struct hdl_line_prog *lines;	/* what it sends and waits for; NULL: the task list */
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
 	struct ibv_sge *sges;		/* one per request */
-	struct hdl_hca_step *steps;	/* one per request */
-	struct hdl_hca_use *uses;	/* queues posted to */
-	struct hdl_hca_link **arrivals;	/* links on which one arrival is due */
-	struct hdl_hca_link **watches;	/* complete when these arrivals are there ... */
+	struct hdl_off_step *steps;	/* one per request */
+	struct hdl_off_use *uses;	/* queues posted to */
+	struct hdl_off_link **arrivals;	/* links on which one arrival is due */
+	struct hdl_off_link **watches;	/* complete when these arrivals are there ... */
 	bool watch_master;		/* ... or when the master's last request is complete */
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
@@ -201,35 +203,35 @@ struct hdl_hca_prog {
 
 /* Compiles a graph of a collective of so many bytes for this communicator's queues. NULL with errno: EOPNOTSUPP for a
  * graph whose shape the device cannot run by itself. */
-struct hdl_hca_prog *hdl_hca_compile(struct hdl_hca *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
+struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
 
-/* ---- lines (hca_line.c) -------------------------------------------------------------------------------------- */
+/* ---- lines (direct.c) -------------------------------------------------------------------------------------- */
 
 /* Lays the areas out. Returns the bytes of scratch that they take. */
-size_t hdl_line_areas(struct hdl_hca *h);
+size_t hdl_line_areas(struct hdl_off *h);
 /* No line carries a number. */
-void hdl_line_clear(struct hdl_hca *h);
+void hdl_line_clear(struct hdl_off *h);
 /* The part between prologue and epilogue. 0 or an errno. */
-int hdl_line_compile(struct hdl_hca *h, struct hdl_hca_prog *p, size_t bytes);
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, size_t bytes);
 void hdl_line_free(struct hdl_line_prog *lines);
 /* Sets line_room. */
-void hdl_line_count_room(struct hdl_hca *h);
+void hdl_line_count_room(struct hdl_off *h);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
-void hdl_line_post(struct hdl_hca *h, struct hdl_run *run);
+void hdl_line_post(struct hdl_off *h, struct hdl_run *run);
 /* Whether all lines of others are there. */
 bool hdl_line_arrived(struct hdl_run *run);
 /* Runs the epilogue. */
 void hdl_line_take(const struct hdl_run *run);
 
-/* ---- wire-up (hca_wire.c) ------------------------------------------------------------------------------------ */
+/* ---- wire-up (offload_wire.c) ------------------------------------------------------------------------------------ */
 
 /* The depth in use: HEDDLE_COLL_DEPTH within what wr_id can tell apart. */
-#define HDL_HCA_DEPTH_MAX 128
+#define HDL_OFF_DEPTH_MAX 128
 /* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. A rank that cannot
  * know which is broken. */
-struct hdl_hca *hdl_hca_new(struct hdl_cc *cc);
-void hdl_hca_destroy(struct hdl_hca *h);
-int hdl_hca_post_recvs(struct hdl_hca_link *l, uint64_t n);
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor);
+void hdl_off_destroy(struct hdl_off *h);
+int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
 
 #endif
