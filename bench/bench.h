@@ -61,7 +61,7 @@ enum hdb_feature {
 	HDB_TESTS = 1 << 7,	/* -t */
 };
 
-enum hdb_element { HDB_CHAR, HDB_FLOAT, HDB_INT64 };
+enum hdb_element { HDB_CHAR, HDB_FLOAT, HDB_DOUBLE, HDB_INT64 };
 enum hdb_op { HDB_SUM, HDB_MAX, HDB_MIN, HDB_BAND, HDB_BOR, HDB_BXOR };
 
 struct hdb_settings {
@@ -194,8 +194,25 @@ int64_t hdb_window_loop(struct hdb_window *w, int peer, int iterations, int skip
 
 /* ---- collectives -------------------------------------------------------------------------------------------- */
 
+struct hdb_work;
+
+/* A collective; rank 0 is the root of a rooted one (colls.c has them all). */
+struct hdb_collective {
+	const char *name;		/* as in hd_NAME */
+	const char *title;
+	bool sized;			/* has a message size (a barrier has none) */
+	bool reduction;
+	int send_blocks, recv_blocks;	/* in units of size; -1: one per rank */
+	bool root_sends, root_receives;	/* only the root does */
+	bool personal;			/* each receiver has a block of its own */
+	bool prefix;			/* a reduction over the ranks up to one's own */
+	void (*call)(struct hdb_work *work);
+	void (*start)(struct hdb_work *work, MPI_Request *request);
+};
+
 /* One collective at one size on this rank. */
 struct hdb_work {
+	const struct hdb_collective *c;
 	MPI_Comm comm;
 	struct hdb_buffer send, recv;
 	int count;		/* elements per block */
@@ -204,27 +221,24 @@ struct hdb_work {
 	MPI_Op op;
 };
 
-struct hdb_collective {
-	bool sized;			/* has a message size (a barrier has none) */
-	bool reduction;
-	int send_blocks, recv_blocks;	/* in units of size; -1: one per rank */
-	void (*call)(struct hdb_work *work);				/* blocking form, or NULL */
-	void (*start)(struct hdb_work *work, MPI_Request *request);	/* nonblocking form, or NULL */
-	/* Data: prepare before an iteration, number of wrong bytes or elements after it. NULL: order in time is checked
-	 * instead (nobody leaves before all have entered). */
-	void (*prepare)(struct hdb_work *work, int iteration);
-	size_t (*check)(struct hdb_work *work, int iteration);
-};
+/* NULL behind the last. */
+const struct hdb_collective *hdb_collective_at(size_t i);
+/* NULL: there is none of that name. */
+const struct hdb_collective *hdb_collective_named(const char *name);
+/* send_blocks, recv_blocks as a number. */
+size_t hdb_blocks(int n);
 
 void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t size);
 void hdb_work_free(struct hdb_work *work);
 
-/* Fill and check of reductions with hdb.element and hdb.op. */
-void hdb_reduction_prepare(struct hdb_work *work, int iteration);
-size_t hdb_reduction_check(struct hdb_work *work, int iteration);
+/* Fills the buffers before an iteration; the number of wrong bytes or elements after it. */
+void hdb_prepare(struct hdb_work *work, int iteration);
+size_t hdb_verify(struct hdb_work *work, int iteration);
 /* "Datatype: MPI_FLOAT. Operation: MPI_SUM." */
 const char *hdb_reduction_note(void);
+/* The element of reductions: hdb.element. */
 size_t hdb_element_size(void);
+MPI_Datatype hdb_element_type(void);
 
 /* This rank's averages of a nonblocking collective, µs: alone, and beside a computation as long as it is alone. */
 struct hdb_overlap {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops that every collective benchmark runs, blocking and nonblocking, and checked reductions. */
+/* The loops that every collective benchmark runs, blocking and nonblocking. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -12,19 +12,10 @@ static double us(int64_t ns)
 
 /* ---- work ----------------------------------------------------------------------------------------------------- */
 
-size_t hdb_element_size(void)
-{
-	return hdb.element == HDB_INT64 ? sizeof(int64_t) : hdb.element == HDB_FLOAT ? sizeof(float) : 1;
-}
-
-static size_t blocks(int n)
-{
-	return (size_t)(n < 0 ? hdb_ranks : n);
-}
-
 void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t size)
 {
 	memset(work, 0, sizeof(*work));
+	work->c = c;
 	work->comm = MPI_COMM_WORLD;
 	work->size = size;
 	work->type = MPI_CHAR;
@@ -34,15 +25,14 @@ void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t 
 		const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN, MPI_BAND, MPI_BOR, MPI_BXOR};
 
 		work->op = ops[hdb.op];
-		work->type = hdb.element == HDB_INT64 ? MPI_INT64_T : MPI_FLOAT;
+		work->type = hdb_element_type();
 		work->count = (int)(size / hdb_element_size());
 	}
-	if (c->sized) {
-		hdb_buffer_new(&work->send, size * blocks(c->send_blocks));
-		hdb_buffer_new(&work->recv, size * blocks(c->recv_blocks));
-		if (c->prepare)
-			c->prepare(work, 0);
-	}
+	if (c->send_blocks)
+		hdb_buffer_new(&work->send, size * hdb_blocks(c->send_blocks));
+	if (c->recv_blocks)
+		hdb_buffer_new(&work->recv, size * hdb_blocks(c->recv_blocks));
+	hdb_prepare(work, 0);
 }
 
 void hdb_work_free(struct hdb_work *work)
@@ -51,110 +41,6 @@ void hdb_work_free(struct hdb_work *work)
 		hdb_buffer_free(&work->send);
 	if (work->recv.base)
 		hdb_buffer_free(&work->recv);
-}
-
-/* ---- reductions ----------------------------------------------------------------------------------------------- */
-
-/* Sums of these are exact in a float for thousands of ranks. */
-static float float_value(int iteration, int rank, size_t k)
-{
-	return (float)((int)((unsigned)iteration * 7 + (unsigned)rank * 3 + k * 5) % 61 - 30);
-}
-
-/* Both signs, carries across all bytes, and no overflow below 2^15 ranks. */
-static int64_t int64_value(int iteration, int rank, size_t k)
-{
-	uint64_t x = hdb_seed(iteration, rank, 0, (int)k);
-
-	return (int64_t)(x >> 16) - ((int64_t)1 << 47);
-}
-
-void hdb_reduction_prepare(struct hdb_work *work, int iteration)
-{
-	float *f = (float *)(void *)work->send.p;
-	int64_t *n = (int64_t *)(void *)work->send.p;
-
-	for (size_t k = 0; k < (size_t)work->count; k++) {
-		if (hdb.element == HDB_FLOAT)
-			f[k] = float_value(iteration, hdb_rank, k);
-		else
-			n[k] = int64_value(iteration, hdb_rank, k);
-	}
-	memset(work->recv.p, 0x5a, work->recv.bytes);
-}
-
-static int64_t combine_int64(int64_t a, int64_t b)
-{
-	switch (hdb.op) {
-	case HDB_MAX:
-		return a > b ? a : b;
-	case HDB_MIN:
-		return a < b ? a : b;
-	case HDB_BAND:
-		return a & b;
-	case HDB_BOR:
-		return a | b;
-	case HDB_BXOR:
-		return a ^ b;
-	default:
-		return a + b;
-	}
-}
-
-static float combine_float(float a, float b)
-{
-	switch (hdb.op) {
-	case HDB_MAX:
-		return a > b ? a : b;
-	case HDB_MIN:
-		return a < b ? a : b;
-	default:
-		return a + b;
-	}
-}
-
-static bool element_right(const struct hdb_work *work, int iteration, size_t k)
-{
-	if (hdb.element == HDB_FLOAT) {
-		float want = float_value(iteration, 0, k), have;
-
-		for (int r = 1; r < hdb_ranks; r++)
-			want = combine_float(want, float_value(iteration, r, k));
-		memcpy(&have, work->recv.p + k * sizeof(have), sizeof(have));
-		return !(have < want) && !(have > want) && have == have;
-	}
-	int64_t want = int64_value(iteration, 0, k), have;
-
-	for (int r = 1; r < hdb_ranks; r++)
-		want = combine_int64(want, int64_value(iteration, r, k));
-	memcpy(&have, work->recv.p + k * sizeof(have), sizeof(have));
-	return have == want;
-}
-
-size_t hdb_reduction_check(struct hdb_work *work, int iteration)
-{
-	static int reports;
-	size_t wrong = 0, first = 0;
-
-	for (size_t k = 0; k < (size_t)work->count; k++)
-		if (!element_right(work, iteration, k) && wrong++ == 0)
-			first = k;
-	if (wrong && reports++ < 5)
-		fprintf(stderr,
-			"%s: rank %d: %zu bytes, iteration %d: %zu of %d elements are wrong, the first is "
-			"element %zu\n",
-			hdb_program->name, hdb_rank, work->size, iteration, wrong, work->count, first);
-	return wrong + hdb_guard(&work->recv) + hdb_guard(&work->send);
-}
-
-const char *hdb_reduction_note(void)
-{
-	static const char *const ops[] = {"MPI_SUM", "MPI_MAX", "MPI_MIN", "MPI_BAND", "MPI_BOR", "MPI_BXOR"};
-	static char text[64];
-
-	snprintf(text, sizeof(text), "Datatype: %s. Operation: %s.",
-		 hdb.element == HDB_INT64 ? "MPI_INT64_T" : "MPI_FLOAT", ops[hdb.op]);
-	return text;
 }
 
 /* ---- one iteration -------------------------------------------------------------------------------------------- */
@@ -172,21 +58,19 @@ static size_t order_wrong(int64_t entered, int64_t left)
 	return 1;
 }
 
-static void prepare(const struct hdb_collective *c, struct hdb_work *work, int iteration)
+static void prepare(struct hdb_work *work, int iteration)
 {
 	if (!hdb.validate)
 		return;
-	if (c->prepare)
-		c->prepare(work, iteration);
+	hdb_prepare(work, iteration);
 	MPI_Barrier(work->comm);
 }
 
-static size_t verify(const struct hdb_collective *c, struct hdb_work *work, int iteration, int64_t entered,
-		     int64_t left)
+static size_t verify(struct hdb_work *work, int iteration, int64_t entered, int64_t left)
 {
 	if (!hdb.validate)
 		return 0;
-	return c->check ? c->check(work, iteration) : order_wrong(entered, left);
+	return work->c->sized ? hdb_verify(work, iteration) : order_wrong(entered, left);
 }
 
 /* ---- blocking ------------------------------------------------------------------------------------------------- */
@@ -200,13 +84,13 @@ static double blocking_loop(const struct hdb_collective *c, struct hdb_work *wor
 	for (int i = 0; i < skip + iterations; i++) {
 		int64_t begin, end;
 
-		prepare(c, work, i);
+		prepare(work, i);
 		begin = hdb_now();
 		c->call(work);
 		end = hdb_now();
 		if (i >= skip)
 			sum += end - begin;
-		*wrong += verify(c, work, i, begin, end);
+		*wrong += verify(work, i, begin, end);
 		/* A barrier needs no other one to keep the ranks together. */
 		if (c->sized)
 			MPI_Barrier(work->comm);
@@ -249,7 +133,7 @@ static void one_blocking(const struct hdb_collective *c, size_t size, size_t *wr
 /* Sizes that are whole elements and fit the memory limit; says on rank 0 when that lowers the largest. */
 static void fit_sizes(const struct hdb_collective *c, char *note, size_t bytes)
 {
-	size_t element = hdb_element_size(), per = blocks(c->send_blocks) + blocks(c->recv_blocks);
+	size_t element = hdb_element_size(), per = hdb_blocks(c->send_blocks) + hdb_blocks(c->recv_blocks);
 	size_t most = hdb.memory / (per ? per : 1);
 
 	note[0] = '\0';
@@ -299,7 +183,7 @@ static void nonblocking_loop(const struct hdb_collective *c, struct hdb_work *wo
 		MPI_Request request;
 		int64_t t[4], tested = 0;
 
-		prepare(c, work, i);
+		prepare(work, i);
 		t[0] = hdb_now();
 		c->start(work, &request);
 		t[1] = hdb_now();
@@ -318,7 +202,7 @@ static void nonblocking_loop(const struct hdb_collective *c, struct hdb_work *wo
 			test += tested;
 			wait += t[3] - t[2];
 		}
-		*wrong += verify(c, work, i, t[0], t[3]);
+		*wrong += verify(work, i, t[0], t[3]);
 		MPI_Barrier(work->comm);
 	}
 	if (compute_ns < 0) {

@@ -1,7 +1,12 @@
 # Benchmarks. They are plain MPI programs; here they are linked with libheddle, bench/compare builds them for its peers.
-hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/window.c
-hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_barrier bench/hd_bcast \
-	bench/hd_allreduce bench/hd_alltoall bench/hd_ibarrier bench/hd_iallreduce bench/hd_init bench/hd_offload bench/hd_datatype
+hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/colls.c bench/window.c
+hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_init bench/hd_offload bench/hd_datatype \
+	$(hdb_collectives)
+# One program, which looks at its name.
+hdb_collectives = bench/hd_barrier bench/hd_bcast bench/hd_gather bench/hd_scatter bench/hd_allgather bench/hd_alltoall \
+	bench/hd_reduce bench/hd_allreduce bench/hd_reduce_scatter bench/hd_scan \
+	bench/hd_ibarrier bench/hd_ibcast bench/hd_igather bench/hd_iscatter bench/hd_iallgather bench/hd_ialltoall \
+	bench/hd_ireduce bench/hd_iallreduce bench/hd_ireduce_scatter bench/hd_iscan
 
 noinst_PROGRAMS += $(hdb_programs) bench/limits bench/hop bench/tasks bench/scale
 
@@ -17,24 +22,66 @@ bench_hd_bibw_LDFLAGS = $(NOWRAP)
 bench_hd_mbw_mr_SOURCES = bench/hd_mbw_mr.c $(hdb_sources)
 bench_hd_mbw_mr_LDADD = libheddle.la
 bench_hd_mbw_mr_LDFLAGS = $(NOWRAP)
-bench_hd_barrier_SOURCES = bench/hd_barrier.c $(hdb_sources)
+bench_hd_barrier_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_barrier_LDADD = libheddle.la
 bench_hd_barrier_LDFLAGS = $(NOWRAP)
-bench_hd_bcast_SOURCES = bench/hd_bcast.c $(hdb_sources)
+bench_hd_bcast_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_bcast_LDADD = libheddle.la
 bench_hd_bcast_LDFLAGS = $(NOWRAP)
-bench_hd_allreduce_SOURCES = bench/hd_allreduce.c $(hdb_sources)
-bench_hd_allreduce_LDADD = libheddle.la
-bench_hd_allreduce_LDFLAGS = $(NOWRAP)
-bench_hd_alltoall_SOURCES = bench/hd_alltoall.c $(hdb_sources)
+bench_hd_gather_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_gather_LDADD = libheddle.la
+bench_hd_gather_LDFLAGS = $(NOWRAP)
+bench_hd_scatter_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_scatter_LDADD = libheddle.la
+bench_hd_scatter_LDFLAGS = $(NOWRAP)
+bench_hd_allgather_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_allgather_LDADD = libheddle.la
+bench_hd_allgather_LDFLAGS = $(NOWRAP)
+bench_hd_alltoall_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_alltoall_LDADD = libheddle.la
 bench_hd_alltoall_LDFLAGS = $(NOWRAP)
-bench_hd_ibarrier_SOURCES = bench/hd_ibarrier.c $(hdb_sources)
+bench_hd_reduce_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_reduce_LDADD = libheddle.la
+bench_hd_reduce_LDFLAGS = $(NOWRAP)
+bench_hd_allreduce_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_allreduce_LDADD = libheddle.la
+bench_hd_allreduce_LDFLAGS = $(NOWRAP)
+bench_hd_reduce_scatter_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_reduce_scatter_LDADD = libheddle.la
+bench_hd_reduce_scatter_LDFLAGS = $(NOWRAP)
+bench_hd_scan_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_scan_LDADD = libheddle.la
+bench_hd_scan_LDFLAGS = $(NOWRAP)
+bench_hd_ibarrier_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_ibarrier_LDADD = libheddle.la
 bench_hd_ibarrier_LDFLAGS = $(NOWRAP)
-bench_hd_iallreduce_SOURCES = bench/hd_iallreduce.c $(hdb_sources)
+bench_hd_ibcast_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_ibcast_LDADD = libheddle.la
+bench_hd_ibcast_LDFLAGS = $(NOWRAP)
+bench_hd_igather_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_igather_LDADD = libheddle.la
+bench_hd_igather_LDFLAGS = $(NOWRAP)
+bench_hd_iscatter_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_iscatter_LDADD = libheddle.la
+bench_hd_iscatter_LDFLAGS = $(NOWRAP)
+bench_hd_iallgather_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_iallgather_LDADD = libheddle.la
+bench_hd_iallgather_LDFLAGS = $(NOWRAP)
+bench_hd_ialltoall_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_ialltoall_LDADD = libheddle.la
+bench_hd_ialltoall_LDFLAGS = $(NOWRAP)
+bench_hd_ireduce_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_ireduce_LDADD = libheddle.la
+bench_hd_ireduce_LDFLAGS = $(NOWRAP)
+bench_hd_iallreduce_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_iallreduce_LDADD = libheddle.la
 bench_hd_iallreduce_LDFLAGS = $(NOWRAP)
+bench_hd_ireduce_scatter_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_ireduce_scatter_LDADD = libheddle.la
+bench_hd_ireduce_scatter_LDFLAGS = $(NOWRAP)
+bench_hd_iscan_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_iscan_LDADD = libheddle.la
+bench_hd_iscan_LDFLAGS = $(NOWRAP)
 bench_hd_init_SOURCES = bench/hd_init.c $(hdb_sources)
 bench_hd_init_LDADD = libheddle.la
 bench_hd_init_LDFLAGS = $(NOWRAP)

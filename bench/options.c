@@ -16,7 +16,7 @@ int hdb_rank, hdb_ranks;
 const struct hdb_program *hdb_program;
 static bool want_help, want_version;
 
-static const char *const element_names[] = {"char", "float", "int64", NULL};
+static const char *const element_names[] = {"char", "float", "double", "int64", NULL};
 static const char *const op_names[] = {"sum", "max", "min", "band", "bor", "bxor", NULL};
 
 /* Options that several programs have, with the feature that switches each on. */
@@ -39,7 +39,7 @@ static const struct {
 			"check every byte or element of every iteration"}},
 	{HDB_WINDOW, {'w', "window-size", HDB_INT, &hdb.window, 1, NULL, "N", "messages in flight"}},
 	{HDB_REDUCTION, {'T', "type", HDB_CHOICE, &hdb.element, 0, element_names, "TYPE",
-			 "element type: float or int64"}},
+			 "element type: float, double or int64"}},
 	{HDB_REDUCTION, {'O', "op", HDB_CHOICE, &hdb.op, 0, op_names, "OP",
 			 "operation: sum, max, min; with int64 also band, bor, bxor"}},
 	{HDB_TESTS, {'t', "num-test-calls", HDB_INT, &hdb.tests, 0, NULL, "N",
@@ -329,9 +329,10 @@ static int parse(int argc, char **argv)
 	if (want_help || want_version)
 		return 0;
 	if ((hdb_program->features & HDB_REDUCTION) && hdb.element == HDB_CHAR)
-		return complain("--type 'char' cannot be reduced: float or int64 is wanted");
-	if ((hdb_program->features & HDB_REDUCTION) && hdb.element == HDB_FLOAT && hdb.op >= HDB_BAND)
-		return complain("--op %s is not defined for float: add -T int64", op_names[hdb.op]);
+		return complain("--type 'char' cannot be reduced: float, double or int64 is wanted");
+	if ((hdb_program->features & HDB_REDUCTION) && hdb.element != HDB_INT64 && hdb.op >= HDB_BAND)
+		return complain("--op %s is not defined for %s: add -T int64", op_names[hdb.op],
+				element_names[hdb.element]);
 	if (hdb.digits > 9)
 		return complain("--digits '%d': at most 9, the clock has nanoseconds", hdb.digits);
 	if (hdb.sizes.max > INT_MAX)

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import time
 
-SHARED = ("bench.c", "options.c", "collective.c", "window.c")
-PROGRAMS = ("hd_latency", "hd_bw", "hd_bibw", "hd_mbw_mr", "hd_barrier", "hd_bcast", "hd_allreduce", "hd_alltoall",
-            "hd_ibarrier", "hd_iallreduce", "hd_init", "hd_offload", "hd_datatype")
+SHARED = ("bench.c", "options.c", "collective.c", "colls.c", "window.c")
+COLLECTIVES = ("barrier", "bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "scan")
+# The collectives are one program, which looks at its name.
+PROGRAMS = {name: name + ".c" for name in ("hd_latency", "hd_bw", "hd_bibw", "hd_mbw_mr", "hd_init", "hd_offload", "hd_datatype")}
+PROGRAMS.update({f"hd_{i}{name}": "hd_collective.c" for name in COLLECTIVES for i in ("", "i")})
 # The optimisation that Heddle's own build uses by default.
 CFLAGS = ("-std=gnu11", "-O2", "-g")
 
@@ -68,9 +70,8 @@ class Impl:
             target = os.path.join(self.bindir, source[:-2] + ".o")
             self._compile([*CFLAGS, "-c", "-o", target, os.path.join(sources, source)])
             objects.append(target)
-        for program in PROGRAMS:
-            self._compile([*CFLAGS, "-o", os.path.join(self.bindir, program), os.path.join(sources, program + ".c"),
-                           *objects])
+        for program, source in PROGRAMS.items():
+            self._compile([*CFLAGS, "-o", os.path.join(self.bindir, program), os.path.join(sources, source), *objects])
 
     def _compile(self, arguments):
         done = subprocess.run([self.mpicc, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -144,7 +144,7 @@ def packing(outcome):
 
 
 OFFLOAD_COLUMNS = {
-    "Block(us)": "block us", "BlkSkw(us)": "block skewed us", "Wait(us)": "wait us",
+    "Block(us)": "block us", "BlkSkw(us)": "block skewed us", "Start(us)": "start us", "Wait(us)": "wait us",
     "Wait99(us)": "wait 99 us", "Wait/Bl(%)": "wait/block %",
     "Cheap(%)": "cheap %", "Tested(%)": "tested %", "Unready(%)": "unready %", "CPU(us)": "CPU us",
     "CPUblk(us)": "CPU blocking us", "CPUblk0(us)": "CPU blocking together us", "Overlap(%)": "overlap %",
@@ -172,10 +172,10 @@ def stopped(outcome):
     """hd_offload --stop (exit status 1: not all): 1 where it was complete while the others were stopped."""
     values = {}
     for line in outcome.out.splitlines():
-        found = re.match(r"iallreduce\s+(\d+)\s+[\d.]+\s+(yes|NO)", line)
+        found = re.match(r"(i\w+)\s+(\d+)\s+[\d.]+\s+(yes|NO)", line)
         if found:
-            test = "offload iallreduce, others stopped: complete"
-            values[(test, int(found.group(1)))] = float(found.group(2) == "yes")
+            test = f"offload {found.group(1)}, others stopped: complete"
+            values[(test, int(found.group(2)) or None)] = float(found.group(3) == "yes")
     return values
 
 
@@ -269,34 +269,40 @@ def datatype_tasks(quick):
 
 
 def collective_tasks(quick, oversubscribed):
-    """OSU's collectives on 2 ranks; barrier and allreduce also where ranks outnumber cores."""
+    """Every collective with data at all sizes, on 2 ranks and where ranks outnumber cores; and the barrier."""
     loops = ["-i", "200:20"] if quick else []
-    budget = ["-B", "0.1" if quick else "0.3"]
-    tasks = [Task("collectives", "barrier", 2, "hd_barrier", loops, unsized("barrier 2 us"))]
-    for name, smallest in (("bcast", 1), ("allreduce", 4), ("alltoall", 1)):
-        tasks.append(Task("collectives", name, 2, f"hd_{name}", ["-m", f"{smallest}:1M", *loops],
-                          sized(f"{name} 2 us")))
-    for ranks in oversubscribed:
-        tasks.append(Task("collectives", f"barrier {ranks}", ranks, "hd_barrier", loops + budget,
-                          unsized(f"barrier {ranks} us")))
-        for size in (8, 1024, 16384):
-            tasks.append(Task("collectives", f"allreduce {ranks}", ranks, "hd_allreduce",
-                              ["-m", f"{size}:{size}", *loops, *budget], sized(f"allreduce {ranks} us")))
+    budget = ["-B", "0.02" if quick else "0.1"]
+    tasks = []
+    for ranks in (2, *oversubscribed):
+        for name in impls.COLLECTIVES:
+            data = name != "barrier"
+            tasks.append(Task("collectives", f"{name} {ranks}", ranks, f"hd_{name}",
+                              [*(["-m", "8:64K" if quick else "8:4M"] if data else []), *loops, *budget],
+                              (sized if data else unsized)(f"{name} {ranks} us")))
     return tasks
 
 
+OFFLOADED = "ibarrier,ibcast,ireduce,iallreduce,iallgather,ialltoall,igather,ireduce_scatter"
+
+
 def offload_tasks(quick, oversubscribed):
-    """Completion at Wait under skew; 4 ranks both computing and sleeping meanwhile."""
+    """Completion at Wait under skew, computing and sleeping meanwhile; and by the host executor, which must not pass."""
     loops = ["-i", "200", "-B", "0.2"] if quick else ["-i", "2000", "-B", "0.3"]
-    tasks = [Task("offload", "offload 2", 2, "hd_offload", loops, offload("2")),
-             Task("offload", "hop", 2, None, [], None, heddle_only=True, runner=hop(quick))]
+    sizes = ["--operation", OFFLOADED, "--sizes", "8,1024" if quick else "8,64,1024,8192,65536"]
+    tasks = [Task("offload", "hop", 2, None, [], None, heddle_only=True, runner=hop(quick))]
+    for ranks in oversubscribed:
+        # 1: a row proves nothing, and says so; the others stand.
+        tasks.append(Task("offload", f"offload {ranks}", ranks, "hd_offload", [*loops, *sizes], offload(str(ranks)), rounds=2,
+                          statuses=(0, 1)))
     if oversubscribed:
         ranks = oversubscribed[0]
-        tasks.append(Task("offload", f"offload {ranks}", ranks, "hd_offload", loops, offload(str(ranks)), rounds=2))
-        tasks.append(Task("offload", f"offload {ranks} asleep", ranks, "hd_offload", [*loops, "--while", "sleep"],
-                          offload(f"{ranks} asleep"), rounds=2))
-        tasks.append(Task("offload", "offload, others stopped", ranks, "hd_offload", ["--stop", "--patience", "2"],
-                          stopped, rounds=1, statuses=(0, 1)))
+        tasks.append(Task("offload", f"offload {ranks} asleep", ranks, "hd_offload", [*loops, *sizes, "--while", "sleep"],
+                          offload(f"{ranks} asleep"), rounds=2, statuses=(0, 1)))
+        tasks.append(Task("offload", f"offload {ranks} by the host", ranks, "hd_offload",
+                          [*loops, "--operation", "iallreduce,ibarrier", "--sizes", "1024"], offload(f"{ranks} by the host"),
+                          rounds=2, heddle_only=True, env={"HEDDLE_COLL_EXECUTOR": "host"}, statuses=(0, 1)))
+        tasks.append(Task("offload", "offload, others stopped", ranks, "hd_offload",
+                          ["--stop", "--patience", "2", "--operation", OFFLOADED], stopped, rounds=1, statuses=(0, 1)))
     return tasks
 
 

@@ -90,7 +90,7 @@ def derived_rows(results):
     """Targets over several figures."""
     limits = results.best_limits()
     return targets.derived(results.medians, limits) + \
-        targets.charged(results.medians, in_order(results.values))
+        targets.charged(results.medians, in_order(results.values), limits)
 
 
 def aligned(lines, out):

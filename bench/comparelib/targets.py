@@ -100,14 +100,16 @@ TARGETS = (
     (r"messages/s", lambda s: s == 8, at_least(1.3)),
     (r"(un)?pack \w+ GB/s", lambda s: True, at_least(1)),
     (r"(un)?pack \w+ / by hand", lambda s: True, bound(">= 0.9", lambda v: v >= 0.9)),
-    (r"barrier [28] us", lambda s: True, at_most(0.7)),
-    (r"allreduce [28] us", lambda s: s == 8, at_most(0.7)),
+    (r"[a-z_]+ 2 us", lambda s: True, at_most(0.7)),
+    (r"[a-z_]+ [48] us", lambda s: True, at_most(0.6)),
     (r"launch 2 ms", lambda s: True, at_most(1)),
     (r"launch 64 ms", lambda s: True, at_most(0.6)),
     (r"PSS per rank 64 MiB", lambda s: True, at_most(1)),
     (r"system calls per message", lambda s: True, bound("0 (below 0.01)", lambda v: v < 0.01)),
+    # The negative control: what it finds is no proof unless this is found, too.
+    (r"offload .* by the host: tested %", lambda s: True, bound("< 90, it is not offloaded", lambda v: v < 90)),
+    (r"offload .* by the host: .*", lambda s: True, None),
     (r"offload .*: tested %", lambda s: True, bound(">= 99", lambda v: v >= 99)),
-    (r"offload .*: wait/block %", lambda s: True, bound("<= 10", lambda v: v <= 10)),
     (r"offload .*: overlap %", lambda s: True, lambda mine, peer, _l: Verdict(
         "> both peers", None if peer is None else mine > peer)),
     (r"offload .*: complete", lambda s: True, bound("1", lambda v: v == 1)),
@@ -118,7 +120,7 @@ def verdict(test, size, mine, peer, limit):
     """The verdict on Heddle's median; an empty one where no target is set."""
     for pattern, fits, judge in TARGETS:
         if re.fullmatch(pattern, test) and fits(size):
-            return judge(mine, peer, limit)
+            return judge(mine, peer, limit) if judge else Verdict()
     return Verdict()
 
 
@@ -150,24 +152,28 @@ def derived(medians_of, limits):
     return rows
 
 
-def charged(medians_of, tests):
-    """Per offload row: CPU charged by the nonblocking form beside the blocking one's; Wait beside the blocking call."""
+def charged(medians_of, tests, limits):
+    """Per offload row, beside the blocking call with all ranks together: Wait, the CPU charged, and the slowest start."""
     rows = []
+    hop = limits.get(("line_hop_shared", None))
+    least = (2 * hop + 100) / 1e3 if hop is not None else 0
     for test, size in tests:
         found = re.fullmatch(r"(offload .*): CPU us", test)
-        if not found:
+        if not found or "by the host" in test:
             continue
-        mine = medians_of(test, size).get("heddle")
+
+        def mine(name, row=found.group(1), bytes_=size):
+            return medians_of(f"{row}: {name}", bytes_).get("heddle")
+
         what = f"{found.group(1)} {size or ''}".strip()
-        wait = medians_of(f"{found.group(1)}: wait us", size).get("heddle")
-        skewed = medians_of(f"{found.group(1)}: block skewed us", size).get("heddle")
-        if wait is not None and skewed:
-            rows.append((f"{what}: Wait / blocking call as skewed, %", 100 * wait / skewed, "%",
-                         Verdict("<= 10", wait <= 0.1 * skewed)))
-        for name, text in (("CPU blocking us", "as skewed"), ("CPU blocking together us", "all ranks together")):
-            other = medians_of(f"{found.group(1)}: {name}", size).get("heddle")
-            if mine is None or not other or other <= 0:
-                continue
-            judged = Verdict("<= 1.2", mine / other <= 1.2) if text == "as skewed" else Verdict()
-            rows.append((f"{what}: CPU / blocking, {text}", mine / other, "", judged))
+        block, wait, start = mine("block us"), mine("wait us"), mine("start us")
+        if block and wait is not None:
+            rows.append((f"{what}: Wait / blocking call, %", 100 * wait / block, "%",
+                         Verdict(f"<= 5 or {least:.2f} us", wait <= max(0.05 * block, least))))
+        if block and start is not None:
+            rows.append((f"{what}: slowest start / blocking call", start / block, "", Verdict("<= 1", start <= block)))
+        cpu, together = mine("CPU us"), mine("CPU blocking together us")
+        if cpu is not None and together and together > 0:
+            rows.append((f"{what}: CPU / blocking, all ranks together", cpu / together, "",
+                         Verdict("<= 1.1", cpu / together <= 1.1)))
     return rows
