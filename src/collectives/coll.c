@@ -360,6 +360,80 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	return MPI_SUCCESS;
 }
 
+/* ---- persistent: the request keeps a run, bound to its buffers, and with that the plan ------------------------ */
+
+static void complete_persistent(struct hdl_run *run)
+{
+	if (unlikely(run->error))
+		hdl_req_reason(run->req, run->why);
+	hdl_req_complete(run->req, run->error);
+}
+
+/* run: NULL where there is nothing to move. */
+static int begin_persistent(struct hdl_req *req, void *arg)
+{
+	struct hdl_run *run = arg;
+
+	if (!run) {
+		hdl_req_complete(req, MPI_SUCCESS);
+		return MPI_SUCCESS;
+	}
+	hdl_run_rebind(run);
+	run->req = req;
+	run->plan->uses++;
+	start(run, run->plan->executor == HDL_EXEC_HOST);
+	return MPI_SUCCESS;
+}
+
+static void put_persistent(void *arg)
+{
+	struct hdl_run *run = arg;
+
+	if (!run)
+		return;
+	hdl_run_unbind(run);
+	run->keeps = false;
+	run_put(run);
+}
+
+static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll_args *args, size_t bytes)
+{
+	bool in_place = is_in_place(comm, args);
+	struct hdl_plan *plan = plan_get(comm, args, false, bytes, in_place);
+	struct hdl_run *run = plan ? run_get(plan, comm) : NULL;
+
+	if (!run)
+		return NULL;
+	plan->uses--;		/* not yet */
+	run->keeps = true;
+	run->done = complete_persistent;
+	if (hdl_run_bind(run, args, comm->size, in_place)) {
+		put_persistent(run);
+		return NULL;
+	}
+	return run;
+}
+
+int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
+{
+	size_t bytes = bytes_of(args);
+	struct hdl_run *run = NULL;
+	int rc;
+
+	*req = NULL;
+	if (bytes || args->coll == HDL_BARRIER) {
+		run = run_for_good(comm, args, bytes);
+		if (!run)
+			return no_memory(args);
+	}
+	rc = hdl_collective_init(comm, begin_persistent, put_persistent, run, req);
+	if (rc)
+		put_persistent(run);
+	else if (run && run->plan->executor != HDL_EXEC_HOST)
+		(*req)->look = hdl_off_look;
+	return rc;
+}
+
 static bool is_finished(const void *arg)
 {
 	return ((const struct hdl_run *)arg)->finished;

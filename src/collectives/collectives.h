@@ -53,13 +53,17 @@ struct hdl_piece {
 	const struct hdl_type *type;
 };
 
-enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_REDUCE, HDL_P_ALLREDUCE, HDL_P_REDUCE_SCATTER,
-		       HDL_P_SCAN, HDL_P_EXSCAN };
+enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_NEIGHBORS, HDL_P_REDUCE, HDL_P_ALLREDUCE,
+		       HDL_P_REDUCE_SCATTER, HDL_P_SCAN, HDL_P_EXSCAN,
+		       HDL_P_BARRIER, HDL_P_BCAST };	/* these two of intercommunicators only */
 
 /* What this rank gives and gets; the arrays may go when the call returns. One piece for all ranks, or one for each: GATHER:
  * in 1, or 0 at the root in place; out: at the root each rank's. SCATTER: in: at the root each rank's; out 1, or 0 at the
  * root in place. EXCHANGE: in 1 or each rank's, out each rank's; in place, each rank's pieces in `in`, too, unless one is
- * sent to all. Reductions: in 1; out 1 where there is a result; in place both name the same buffer. */
+ * sent to all. NEIGHBORS: in 1 or one for each of `to`, out one for each of `from`. Reductions: in 1; out 1 where there is a
+ * result; in place both name the same buffer.
+ * In an intercommunicator "each rank" is each of the remote group, and the counts of REDUCE_SCATTER those of the own one. There a
+ * rooted collective has root MPI_ROOT at its root, which has the root's pieces, and MPI_PROC_NULL, and no pieces, at its neighbors. */
 struct hdl_pieces {
 	enum hdl_pieces_coll coll;
 	int root;
@@ -70,12 +74,19 @@ struct hdl_pieces {
 	const struct hdl_type *type;	/* of reductions */
 	MPI_Count count;		/* REDUCE_SCATTER: elements of each part, unless counts says */
 	const MPI_Count *counts;
+	const int *to, *from;		/* NEIGHBORS: ranks, or MPI_PROC_NULL; nto and nout of them */
+	int nto;
+	bool grid;			/* two neighbors in each dimension: what goes to one comes from the other one's side */
 };
 /* req NULL: blocking. MPI error class. */
 int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
+/* An inactive persistent request. MPI error class. */
+int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
 
 /* Start a collective. Strictly nonblocking; arguments were checked by mpi/. Return an MPI error class. */
 int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
+/* The same as an inactive persistent request. */
+int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The blocking form: same graph, and the caller's CPU until it is complete. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args);
 

@@ -119,11 +119,16 @@ static int pack_whole(void **packed, const void *buf, MPI_Count count, const str
 	return MPI_SUCCESS;
 }
 
+static MPI_Count elements_sent(const struct hdl_coll_args *a, int ranks)
+{
+	return a->coll == HDL_ALLTOALL ? a->sendcount * ranks : a->sendcount;
+}
+
 /* Bcast, Allgather, Alltoall on types with holes. */
 static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks, bool in_place)
 {
 	const struct hdl_coll_args *a = &run->args;
-	MPI_Count sends = a->coll == HDL_ALLTOALL ? a->sendcount * ranks : a->sendcount;
+	MPI_Count sends = elements_sent(a, ranks);
 	int rc = MPI_SUCCESS;
 
 	run->recv_elems = a->coll == HDL_BCAST ? a->recvcount : a->recvcount * ranks;
@@ -142,8 +147,17 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 	if (rc) {
 		free(run->packed_send);
 		run->packed_send = NULL;
+	} else if (run->packed_send) {
+		hdl_type_retain((struct hdl_type *)a->sendtype);	/* what keeps packs again */
 	}
 	return rc;
+}
+
+static inline void begin_anew(struct hdl_run *run)
+{
+	run->error = MPI_SUCCESS;
+	run->why[0] = 0;
+	run->spoiled = run->finished = false;
 }
 
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place)
@@ -152,9 +166,7 @@ int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int rank
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	run->packed_send = run->packed_recv = NULL;
 	run->args = *args;
-	run->error = MPI_SUCCESS;
-	run->why[0] = 0;
-	run->finished = false;
+	begin_anew(run);
 	if (args->coll == HDL_BARRIER || is_reduction(args->coll) ||
 	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
 	     (args->coll == HDL_BCAST || in_place || hdl_type_is_contiguous(args->sendtype))))
@@ -162,26 +174,55 @@ int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int rank
 	return bind_packed(run, ranks, in_place);
 }
 
-static __attribute__((noinline)) void unbind_packed(struct hdl_run *run)
+static bool sends_recvbuf(const struct hdl_run *run)
 {
 	const struct hdl_coll_args *a = &run->args;
 
-	if (run->packed_recv) {
-		if (!run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
-			hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
-				   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
-		hdl_type_release((struct hdl_type *)a->recvtype);
+	return a->coll == HDL_BCAST ? run->comm->rank == a->root : a->sendbuf == MPI_IN_PLACE;
+}
+
+void hdl_run_rebind(struct hdl_run *run)
+{
+	const struct hdl_coll_args *a = &run->args;
+
+	begin_anew(run);
+	if (run->packed_send) {
+		MPI_Count n = elements_sent(a, run->comm->size);
+
+		hdl_pack(run->packed_send, a->sendbuf, n, a->sendtype, 0, (size_t)n * (size_t)hdl_type_size(a->sendtype));
 	}
+	if (run->packed_recv && sends_recvbuf(run))
+		hdl_pack(run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, 0,
+			 (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+}
+
+void hdl_run_unbind(struct hdl_run *run)
+{
+	if (run->packed_send)
+		hdl_type_release((struct hdl_type *)run->args.sendtype);
+	if (run->packed_recv)
+		hdl_type_release((struct hdl_type *)run->args.recvtype);
 	free(run->packed_send);
 	free(run->packed_recv);
 	run->packed_send = run->packed_recv = NULL;
 }
 
+static __attribute__((noinline)) void take_packed(struct hdl_run *run)
+{
+	const struct hdl_coll_args *a = &run->args;
+
+	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
+		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
+			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+	if (!run->keeps)
+		hdl_run_unbind(run);
+}
+
 void hdl_run_finish(struct hdl_run *run)
 {
 	if (unlikely(run->packed_send || run->packed_recv))
-		unbind_packed(run);
-	if (unlikely(run->g->tmp_bytes > KEEP_TMP))
+		take_packed(run);
+	if (unlikely(run->g->tmp_bytes > KEEP_TMP && !run->keeps))
 		free_tmp(run);
 	run->finished = true;
 	if (run->done)
@@ -215,9 +256,10 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 
 static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 {
-	int error = hdl_class_of(-err);
+	int error = hdl_class_of(-err), peer = n->peer;
+	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
-	hdl_send_explain(error, -err, n->peer, run->tag | (int32_t)n->sub, run->comm, n->len);
+	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
 	return error;
 }
 
@@ -228,8 +270,29 @@ static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
 
 static int post_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
 {
-	return hdl_ep_send(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
-			   node_memory(run, n->src_space, n->src_off), n->len, send);
+	int peer = n->peer;
+	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
+
+	return hdl_ep_send(hdl_comm_ep(comm, peer), run->tag | (int32_t)n->sub, run->comm->context + 1, false,
+			   node_memory(run, n->src_space, n->src_off), unlikely(run->spoiled) ? 0 : n->len, send);
+}
+
+/* A message that is shorter than the ranks' arguments promise would leave a part of the buffer as it was. */
+static inline int check_length(const struct hdl_node *n, const MPI_Status *status)
+{
+	MPI_Count bytes = hdl_status_bytes(status);
+
+	if (likely((size_t)bytes == n->len))
+		return MPI_SUCCESS;
+	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: the counts or types of this collective "
+		       "differ between ranks, or it failed there", (long long)bytes, status->MPI_SOURCE, n->len);
+	return MPI_ERR_COUNT;
+}
+
+/* Errors of lengths are the program's, and no reason to leave the other ranks without a message. */
+static inline bool is_of_length(int error)
+{
+	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT;
 }
 
 /* ---- blocking, in order ----------------------------------------------------------------------------------- */
@@ -290,8 +353,10 @@ int hdl_host_run_inline(struct hdl_run *run)
 	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 
 	run->inflight = 0;
-	for (uint32_t i = 0; n < end && likely(!run->error); n++, i++) {
-		int rc;
+	for (uint32_t i = 0; n < end && likely(!run->error || run->spoiled); n++, i++) {
+		struct hdl_comm *comm;
+		MPI_Status status;
+		int rc, peer;
 
 		if (unlikely(run->inflight))
 			wait_for_sends_before(run, n);
@@ -313,13 +378,20 @@ int hdl_host_run_inline(struct hdl_run *run)
 			break;
 		}
 		case HDL_N_RECV:
-			rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, byte, n->peer,
-				      run->tag | (int32_t)n->sub, run->comm, run->comm->context + 1, NULL);
-			if (unlikely(rc))
+			peer = n->peer;
+			comm = hdl_peer_comm(run->comm, &peer);
+			rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, byte, peer,
+				      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
+			if (likely(!rc))
+				rc = check_length(n, &status);
+			if (unlikely(rc)) {
 				hdl_run_error(run, rc);
+				run->spoiled |= is_of_length(rc);
+			}
 			break;
 		default:
-			hdl_run_local(run, n);
+			if (likely(!run->error))
+				hdl_run_local(run, n);
 			break;
 		}
 	}
@@ -358,9 +430,14 @@ static void node_done(struct hdl_run *run, uint32_t i)
  * withdrawn. */
 static void run_failed(struct hdl_run *run, int error)
 {
-	bool failed = run->error;
+	bool failed = run->error && !run->spoiled;
 
 	hdl_run_error(run, error);
+	if (is_of_length(error)) {
+		run->spoiled = !failed;
+		return;
+	}
+	run->spoiled = false;
 	if (failed || run->persists)
 		return;
 	for (uint32_t i = 0; i < run->g->nnodes; i++)
@@ -395,6 +472,8 @@ static void event_received(struct hdl_req *req)
 	node->req = NULL;
 	if (unlikely(error))
 		hdl_req_explain(req);
+	else if (likely(!hdl_status_cancelled(&req->status)))
+		error = check_length(&node->run->g->nodes[node - node->run->nodes], &req->status);
 	hdl_req_free(req);
 	event_done(node, error);
 }
@@ -403,8 +482,9 @@ static void start_node(struct hdl_run *run, uint32_t i)
 {
 	const struct hdl_node *n = &run->g->nodes[i];
 	struct hdl_run_node *node = &run->nodes[i];
+	struct hdl_comm *comm;
 	struct hdl_req *req;
-	int rc;
+	int rc, peer = n->peer;
 
 	switch (n->kind) {
 	case HDL_N_SEND:
@@ -418,8 +498,9 @@ static void start_node(struct hdl_run *run, uint32_t i)
 			run_failed(run, error_of_errno(run, n, rc));
 		break;
 	case HDL_N_RECV:
-		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), n->peer,
-			       run->tag | (int32_t)n->sub, run->comm, run->comm->context + 1, &req);
+		comm = hdl_peer_comm(run->comm, &peer);
+		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
+			       run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &req);
 		if (rc) {
 			run_failed(run, rc);
 			break;
@@ -434,15 +515,23 @@ static void start_node(struct hdl_run *run, uint32_t i)
 		rc = req->error;
 		if (unlikely(rc))
 			hdl_req_explain(req);
+		else
+			rc = check_length(n, &req->status);
 		hdl_req_free(req);
 		if (unlikely(rc))
 			run_failed(run, rc);
 		break;
 	default:
-		hdl_run_local(run, n);
+		if (likely(!run->error))
+			hdl_run_local(run, n);
 		break;
 	}
 	node_done(run, i);
+}
+
+static inline bool goes_on(const struct hdl_run *run)
+{
+	return !run->error || run->persists || run->spoiled;
 }
 
 /* Starts all that is ready. Returns the number of nodes. The run may be finished, and its owner's, afterwards. */
@@ -450,12 +539,12 @@ static int run_on(struct hdl_run *run)
 {
 	int n = 0;
 
-	while (run->nready && likely(!run->error || run->persists)) {
+	while (run->nready && likely(goes_on(run))) {
 		start_node(run, run->ready[--run->nready]);
 		n++;
 	}
 	/* A run that an event has put on the list meanwhile is finished from there. */
-	if (!run->runnable && (run->left == 0 || (run->error && !run->persists && !run->inflight))) {
+	if (!run->runnable && (run->left == 0 || (!goes_on(run) && !run->inflight))) {
 		struct hdl_cc *cc = run->comm->coll;
 
 		cc->pending--;
@@ -472,7 +561,7 @@ void hdl_host_start(struct hdl_run *run)
 	cc->pending++;
 	run->left = g->nnodes;
 	run->inflight = run->nready = 0;
-	run->runnable = false;
+	run->runnable = run->spoiled = false;
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -45,7 +45,10 @@ struct hdl_run {
 	int error;			/* MPI error class, the first; see hdl_run_error */
 	bool finished;			/* set last; the run is its owner's again */
 	bool runnable;			/* in the list of runnable runs */
+	bool keeps;			/* persistent: what it has allocated stays from run to run */
 	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
+	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
+					 * so that it is an error for whom it comes to */
 
 	/* Host executor. */
 	uint32_t left, inflight, nready;
@@ -76,8 +79,11 @@ int hdl_run_prepare_host(struct hdl_run *run);
 int hdl_run_prepare_tmp(struct hdl_run *run);
 /* The run goes on with another graph of its plan. */
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
-/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. */
+/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. The other: again for a run that keeps what
+ * it has. */
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
+void hdl_run_rebind(struct hdl_run *run);
+void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
 void hdl_run_finish(struct hdl_run *run);
 /* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before. */
@@ -132,6 +138,32 @@ struct hdl_cc {
 	uint32_t pending;		/* runs of the host executor that have not finished */
 	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
 };
+
+/* The own group of an intercommunicator. Peers of nodes below comm->size are ranks of the remote group; those of the own one
+ * come behind them. */
+static inline int hdl_own_rank(const struct hdl_comm *comm)
+{
+	return comm->local ? comm->local->rank : comm->rank;
+}
+
+static inline int hdl_own_size(const struct hdl_comm *comm)
+{
+	return comm->local ? comm->local->size : comm->size;
+}
+
+static inline int hdl_near(const struct hdl_comm *comm, int rank)
+{
+	return comm->local ? comm->size + rank : rank;
+}
+
+/* The communicator in which a node's peer is *peer. */
+static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
+{
+	if (likely(*peer < comm->size))
+		return comm;
+	*peer -= comm->size;
+	return comm->local;
+}
 
 /* Tags: bit 30 for the wire-up of direct and tasks; 19 bits of sequence; 11 bits of sub. */
 #define HDL_SUB_BITS 11

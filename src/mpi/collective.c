@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collective communication (MPI-5.0 chapter 6). Each function fills in hdl_coll_args and has them checked; blocking and
- * nonblocking forms, int and MPI_Count forms share one path.
+ * Collective communication (MPI-5.0 chapter 6). Each function fills in hdl_coll_args and has them checked; blocking,
+ * nonblocking and persistent forms, int and MPI_Count forms share one path. Intercommunicators have theirs in pieces.c.
  */
+#include "mpi/info.h"
 #include "mpi/mpi_internal.h"
 
 /* ---- argument checks ----------------------------------------------------------------------------------- */
@@ -61,42 +62,53 @@ static inline int check_fits(struct hdl_comm *c, const char *call, const char *c
 	return MPI_SUCCESS;
 }
 
-/* request: NULL for the blocking form. */
-static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, MPI_Request *request)
+static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
 
 	hdl_call = call;
-	rc = request ? hdl_coll_start(c, args, &req) : hdl_coll_run(c, args);
+	if (!form)
+		rc = hdl_coll_run(c, args);
+	else
+		rc = form->persistent ? hdl_coll_prepare(c, args, &req) : hdl_coll_start(c, args, &req);
 	if (unlikely(rc))
 		return hdl_raise_class(c, rc, call);
-	if (request)
-		*request = (MPI_Request)req;
+	if (form)
+		*form->request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
 
-static inline int check_request(struct hdl_comm *c, const char *call, bool blocking, MPI_Request *request)
+int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form)
 {
-	return unlikely(!blocking && !request) ? hdl_null_arg(c, call, "request") : MPI_SUCCESS;
+	const struct hdl_info *hints;
+
+	if (!form->request)
+		return hdl_null_arg(c, call, "request");
+	return form->persistent ? hdl_info_arg(c, call, form->info, &hints) : MPI_SUCCESS;
+}
+
+static inline int check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form)
+{
+	return form ? hdl_check_form(c, call, form) : MPI_SUCCESS;
 }
 
 /* ---- one path per collective ---------------------------------------------------------------------------- */
 
-static int barrier(const char *call, MPI_Comm comm, bool blocking, MPI_Request *request)
+static int barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	const struct hdl_coll_args args = { .coll = HDL_BARRIER, .op = MPI_OP_NULL };
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_coll_comm(call, comm);
-	rc = check_request(c, call, blocking, request);
-	return rc ? rc : run(c, call, &args, blocking ? NULL : request);
+		return hdl_barrier_pieces(call, comm, form);
+	rc = check_form(c, call, form);
+	return rc ? rc : run(c, call, &args, form);
 }
 
 static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-		 bool blocking, MPI_Request *request)
+		 const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
@@ -104,24 +116,24 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_coll_comm(call, comm);
+		return hdl_bcast_pieces(call, buffer, count, datatype, root, comm, form);
 	rc = check_data(c, call, "buffer", buffer, "count", count, "datatype", datatype, t);
 	if (!rc)
 		rc = check_root(c, call, root);
 	if (!rc)
-		rc = check_request(c, call, blocking, request);
+		rc = check_form(c, call, form);
 	if (unlikely(rc))
 		return rc;
 	args = (struct hdl_coll_args){ .coll = HDL_BCAST, .sendbuf = buffer, .recvbuf = buffer, .sendcount = count,
 				       .recvcount = count, .sendtype = t, .recvtype = t, .op = MPI_OP_NULL,
 				       .root = root };
-	return run(c, call, &args, blocking ? NULL : request);
+	return run(c, call, &args, form);
 }
 
 /* MPI_Reduce and MPI_Allreduce. all: every rank is a root. */
 static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
 		  MPI_Op op,
-		  bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request)
+		  bool all, int root, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
@@ -129,10 +141,8 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	bool gets;
 	int rc;
 
-	if (unlikely(!c))
-		return hdl_bad_coll_comm(call, comm);
-	if (unlikely(hdl_op_get(op) != NULL))
-		return hdl_reduce_by_user(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, blocking, request);
+	if (unlikely(!c || hdl_op_get(op)))
+		return hdl_reduce_pieces(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, form);
 	rc = all ? MPI_SUCCESS : check_root(c, call, root);
 	if (unlikely(rc))
 		return rc;
@@ -150,21 +160,20 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 	if (!rc && gets)
 		rc = check_alias(c, call, sendbuf, t, recvbuf, t, count * t->size);
 	if (!rc)
-		rc = check_request(c, call, blocking, request);
+		rc = check_form(c, call, form);
 	if (unlikely(rc))
 		return rc;
 	args = (struct hdl_coll_args){ .coll = all ? HDL_ALLREDUCE : HDL_REDUCE, .sendbuf = sendbuf, .recvbuf = recvbuf,
 				       .sendcount = count, .recvcount = count, .sendtype = t, .recvtype = t, .op = op,
 				       .root = root };
-	return run(c, call, &args, blocking ? NULL : request);
+	return run(c, call, &args, form);
 }
 
 /* MPI_Allgather and MPI_Alltoall: sendcount elements for a peer, recvcount from a peer. With MPI_IN_PLACE the send
  * arguments do not matter; they are set to the receive arguments. */
 static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, MPI_Count sendcount,
 		    MPI_Datatype sendtype,
-		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, bool blocking,
-		    MPI_Request *request)
+		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *rt = hdl_type_get(recvtype), *st;
@@ -172,7 +181,8 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	int rc;
 
 	if (unlikely(!c))
-		return hdl_bad_coll_comm(call, comm);
+		return hdl_exchange_pieces(call, coll == HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+					   comm, form);
 	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc)
 		rc = check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank");
@@ -197,113 +207,36 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 					 recvcount * rt->size);
 	}
 	if (!rc)
-		rc = check_request(c, call, blocking, request);
+		rc = check_form(c, call, form);
 	if (unlikely(rc))
 		return rc;
 	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = sendcount,
 				       .recvcount = recvcount, .sendtype = st, .recvtype = rt, .op = MPI_OP_NULL };
-	return run(c, call, &args, blocking ? NULL : request);
+	return run(c, call, &args, form);
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
-int PMPI_Barrier(MPI_Comm comm)
-{
-	HDL_LOCKED;
-	return barrier("MPI_Barrier", comm, true, NULL);
-}
-HDL_PROFILED(Barrier);
-
-int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	return barrier("MPI_Ibarrier", comm, false, request);
-}
-HDL_PROFILED(Ibarrier);
+HDL_COLLECTIVE(Barrier, barrier, , (MPI_Comm comm), barrier(call, comm, form))
 
 #define FORM(_c, Count)												\
-int PMPI_Bcast##_c(void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm)			\
-{														\
-	HDL_LOCKED;												\
-	return bcast("MPI_Bcast" #_c, buffer, count, datatype, root, comm, true, NULL);				\
-}														\
-HDL_PROFILED(Bcast##_c);											\
-														\
-int PMPI_Ibcast##_c(void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm,			\
-		    MPI_Request *request)									\
-{														\
-	HDL_LOCKED;												\
-	return bcast("MPI_Ibcast" #_c, buffer, count, datatype, root, comm, false, request);			\
-}														\
-HDL_PROFILED(Ibcast##_c);											\
-														\
-int PMPI_Reduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, int root,	\
-		    MPI_Comm comm)										\
-{														\
-	HDL_LOCKED;												\
-	return reduce("MPI_Reduce" #_c, sendbuf, recvbuf, count, datatype, op, false, root, comm, true, NULL);	\
-}														\
-HDL_PROFILED(Reduce##_c);											\
-														\
-int PMPI_Ireduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
-		     int root, MPI_Comm comm, MPI_Request *request)						\
-{														\
-	HDL_LOCKED;												\
-	return reduce("MPI_Ireduce" #_c, sendbuf, recvbuf, count, datatype, op, false, root, comm, false, request);	\
-}														\
-HDL_PROFILED(Ireduce##_c);											\
-														\
-int PMPI_Allreduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,	\
-		       MPI_Comm comm)										\
-{														\
-	HDL_LOCKED;												\
-	return reduce("MPI_Allreduce" #_c, sendbuf, recvbuf, count, datatype, op, true, 0, comm, true, NULL);	\
-}														\
-HDL_PROFILED(Allreduce##_c);											\
-														\
-int PMPI_Iallreduce##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,	\
-			MPI_Comm comm, MPI_Request *request)							\
-{														\
-	HDL_LOCKED;												\
-	return reduce("MPI_Iallreduce" #_c, sendbuf, recvbuf, count, datatype, op, true, 0, comm, false, request);	\
-}														\
-HDL_PROFILED(Iallreduce##_c);											\
-														\
-int PMPI_Allgather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		       Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)					\
-{														\
-	HDL_LOCKED;												\
-	return exchange("MPI_Allgather" #_c, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
-			comm, true, NULL);									\
-}														\
-HDL_PROFILED(Allgather##_c);											\
-														\
-int PMPI_Iallgather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-			Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)		\
-{														\
-	HDL_LOCKED;												\
-	return exchange("MPI_Iallgather" #_c, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
-			comm, false, request);									\
-}														\
-HDL_PROFILED(Iallgather##_c);											\
-														\
-int PMPI_Alltoall##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		      Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)					\
-{														\
-	HDL_LOCKED;												\
-	return exchange("MPI_Alltoall" #_c, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,	\
-			true, NULL);										\
-}														\
-HDL_PROFILED(Alltoall##_c);											\
-														\
-int PMPI_Ialltoall##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		       Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)		\
-{														\
-	HDL_LOCKED;												\
-	return exchange("MPI_Ialltoall" #_c, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,	\
-			comm, false, request);									\
-}														\
-HDL_PROFILED(Ialltoall##_c);
+HDL_COLLECTIVE(Bcast, bcast, _c,										\
+	(void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm),				\
+	bcast(call, buffer, count, datatype, root, comm, form))							\
+HDL_COLLECTIVE(Reduce, reduce, _c,										\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm),	\
+	reduce(call, sendbuf, recvbuf, count, datatype, op, false, root, comm, form))				\
+HDL_COLLECTIVE(Allreduce, allreduce, _c,									\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce(call, sendbuf, recvbuf, count, datatype, op, true, 0, comm, form))				\
+HDL_COLLECTIVE(Allgather, allgather, _c,									\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, MPI_Comm comm),									\
+	exchange(call, HDL_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
+HDL_COLLECTIVE(Alltoall, alltoall, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, MPI_Comm comm),									\
+	exchange(call, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))
 
 FORM(, int)
 FORM(_c, MPI_Count)

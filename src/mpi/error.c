@@ -246,15 +246,6 @@ int hdl_bad_intracomm(const char *call, MPI_Comm handle)
 			     "needed (MPI_Intercomm_merge makes one)") : hdl_bad_comm(call, handle);
 }
 
-int hdl_bad_coll_comm(const char *call, MPI_Comm handle)
-{
-	struct hdl_comm *c = hdl_comm_get(handle);
-
-	return c ? hdl_raise(c, MPI_ERR_UNSUPPORTED_OPERATION, call, "this version of the library has no collective operations on "
-			     "intercommunicators (MPI_Intercomm_merge makes an intracommunicator of one)") :
-	       hdl_bad_comm(call, handle);
-}
-
 int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle)
 {
 	if (handle == MPI_DATATYPE_NULL)

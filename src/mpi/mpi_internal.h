@@ -128,9 +128,8 @@ cold int hdl_errhandler_call_file(int code);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
-/* What hdl_intracomm_get refuses; the latter: of a collective operation. */
+/* What hdl_intracomm_get refuses. */
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
-cold int hdl_bad_coll_comm(const char *call, MPI_Comm handle);
 /* A constant, or an object that exists and is for communicators. */
 bool hdl_is_errhandler(MPI_Errhandler h);
 cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
@@ -189,9 +188,62 @@ cold int hdl_check_recv(const char *call, MPI_Comm comm, struct hdl_comm *c, con
 			MPI_Datatype datatype, int source, int tag);
 cold int hdl_check_source_tag(const char *call, struct hdl_comm *c, int source, int tag);
 
-/* MPI_Reduce and MPI_Allreduce by an operation of the program (pieces.c): arguments are checked there. */
-cold int hdl_reduce_by_user(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-			    bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request);
+/* ---- collectives ----------------------------------------------------------------------------------------- */
+
+/* How a collective operation is called. NULL: it blocks. */
+struct hdl_form {
+	bool persistent;
+	MPI_Info info;
+	MPI_Request *request;
+};
+
+cold int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form);
+
+/*
+ * The three functions of a collective operation, and with _c their large forms: PARAMS are those of the blocking one, in
+ * parentheses, and what follows is an expression of them, of `call`, the function's name, and of `form`.
+ */
+#define HDL_LIST(...) __VA_ARGS__
+#define HDL_COLLECTIVE(Name, name, _c, PARAMS, ...)								\
+int PMPI_##Name##_c(HDL_LIST PARAMS)										\
+{														\
+	HDL_LOCKED;												\
+	static const char call[] = "MPI_" #Name #_c;								\
+	const struct hdl_form *const form = NULL;								\
+														\
+	return __VA_ARGS__;											\
+}														\
+HDL_PROFILED(Name##_c);												\
+														\
+int PMPI_I##name##_c(HDL_LIST PARAMS, MPI_Request *request)							\
+{														\
+	HDL_LOCKED;												\
+	static const char call[] = "MPI_I" #name #_c;								\
+	const struct hdl_form *const form = &(struct hdl_form){ .request = request };				\
+														\
+	return __VA_ARGS__;											\
+}														\
+HDL_PROFILED(I##name##_c);											\
+														\
+int PMPI_##Name##_init##_c(HDL_LIST PARAMS, MPI_Info info, MPI_Request *request)				\
+{														\
+	HDL_LOCKED;												\
+	static const char call[] = "MPI_" #Name "_init" #_c;							\
+	const struct hdl_form *const form = &(struct hdl_form){ true, info, request };				\
+														\
+	return __VA_ARGS__;											\
+}														\
+HDL_PROFILED(Name##_init##_c);
+
+/* What the library has only as collectives of pieces (pieces.c), where the arguments are checked, too: MPI_Reduce and MPI_Allreduce
+ * by an operation of the program, and what intercommunicators need of the others. */
+cold int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+			   bool all, int root, MPI_Comm comm, const struct hdl_form *form);
+cold int hdl_exchange_pieces(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+			     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form);
+cold int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+			  const struct hdl_form *form);
+cold int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form);
 
 /* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */
 static inline void hdl_status_copy(MPI_Status *to, const MPI_Status *from)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives whose pieces have counts, places and types of their own, and reductions by parts and prefixes (MPI-5.0
- * sections 6.5 to 6.8, 6.10, 6.11). The arguments become lists of pieces, which collectives/pieces.c moves; blocking and
- * nonblocking, int and MPI_Count forms share one path.
+ * sections 6.5 to 6.8, 6.10, 6.11), and those of neighbors (section 8.6). The arguments become lists of pieces, which
+ * collectives/pieces.c moves; blocking, nonblocking and persistent, int and MPI_Count forms share one path.
+ *
+ * On an intercommunicator `c` has the ranks of the remote group; what is this process's is that of hdl_comm_local(c).
  */
 #include "mpi/mpi_internal.h"
+#include "mpi/topo.h"
 
 #include <stdlib.h>
 
@@ -16,7 +19,8 @@ struct side {
 	const void *counts, *displs;	/* NULL: one after the other */
 	const MPI_Datatype *types;	/* w form: displacements are in bytes */
 	MPI_Datatype type;
-	bool large;
+	bool large;			/* counts of MPI_Count, and so displacements, which ... */
+	bool far;			/* ... some functions have as MPI_Aint beside counts of int, too */
 };
 
 static MPI_Count element(const void *array, bool large, int i)
@@ -68,7 +72,7 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 	if (!count)
 		at = 0;		/* there is no place, whatever a displacement says */
 	else if (s->displs)
-		at = element(s->displs, s->large, i);
+		at = element(s->displs, s->large || s->far, i);
 	else
 		far = __builtin_mul_overflow(at, count, &at);
 	if (!s->types)
@@ -106,53 +110,75 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 	return rc;
 }
 
-static int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a, MPI_Request *request)
+static int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
 
 	hdl_call = call;
-	rc = hdl_coll_pieces(c, a, request ? &req : NULL);
+	if (form && form->persistent)
+		rc = hdl_coll_pieces_prepare(c, a, &req);
+	else
+		rc = hdl_coll_pieces(c, a, form ? &req : NULL);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
-	if (request)
-		*request = (MPI_Request)req;
+	if (form)
+		*form->request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
 
-/* comm, root (-1: none is needed), request of a nonblocking form. */
-static int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root, bool blocking,
-		      const MPI_Request *request)
+/* Section 6.2.3: in the group of an intercommunicator's root, MPI_ROOT is the root and the others say MPI_PROC_NULL. */
+static int check_root(struct hdl_comm *c, const char *call, int root)
 {
+	if ((unsigned)root < (unsigned)c->size || (c->local && (root == MPI_ROOT || root == MPI_PROC_NULL)))
+		return MPI_SUCCESS;
+	return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
+}
+
+/* Whether this process is the root; of its group, it or another one. */
+static bool is_root(const struct hdl_comm *c, int root)
+{
+	return c->local ? root == MPI_ROOT : c->rank == root;
+}
+
+static bool is_beside_root(const struct hdl_comm *c, int root)
+{
+	return c->local && root == MPI_PROC_NULL;
+}
+
+/* comm; root, if there is one; request and info. */
+static int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root, const struct hdl_form *form)
+{
+	int rc;
+
 	if (!c)
-		return hdl_bad_coll_comm(call, comm);
-	if (rooted && (unsigned)root >= (unsigned)c->size)
-		return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
-	return !blocking && !request ? hdl_null_arg(c, call, "request") : MPI_SUCCESS;
+		return hdl_bad_comm(call, comm);
+	rc = rooted ? check_root(c, call, root) : MPI_SUCCESS;
+	return !rc && form ? hdl_check_form(c, call, form) : rc;
 }
 
 /* Gather and gatherv: many is the root's receive side. Scatter and scatterv: many is the root's send side. */
 static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side *one, const struct side *many, bool vector,
-		  int root, MPI_Comm comm, bool blocking, MPI_Request *request)
+		  int root, MPI_Comm comm, const struct hdl_form *form)
 {
-	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_piece mine, *list = NULL;
 	struct hdl_pieces a = { .coll = coll, .root = root, .op = MPI_OP_NULL };
-	int rc = check_call(call, comm, c, true, root, blocking, request), nmine = 1, nlist = 0;
+	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
 	if (rc)
 		return rc;
-	a.in_place = c->rank == root && one->buf == MPI_IN_PLACE;
-	if (a.in_place)
+	a.in_place = !c->local && c->rank == root && one->buf == MPI_IN_PLACE;
+	if (a.in_place || (c->local && (unsigned)root >= (unsigned)c->size))
 		nmine = 0;
 	else
 		rc = get_piece(c, call, one, 0, &mine);
-	if (!rc && c->rank == root) {
+	if (!rc && is_root(c, root)) {
 		nlist = c->size;
 		rc = check_arrays(c, call, many, "displs", vector, false);
 		if (!rc)
 			rc = get_pieces(c, call, many, nlist, &list);
-		for (int i = 0; i < nlist && !rc && !a.in_place; i++)
+		for (int i = 0; i < nlist && !rc && nmine; i++)
 			rc = check_overlap(c, call, one->buf_arg, &mine, many->buf_arg, &list[i]);
 	}
 	if (coll == HDL_P_GATHER) {
@@ -167,30 +193,31 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		a.nout = nmine;
 	}
 	if (!rc)
-		rc = run(c, call, &a, blocking ? NULL : request);
+		rc = run(c, call, &a, form);
 	free(list);
 	return rc;
 }
 
-/* Allgatherv, alltoallv, alltoallw. one: the send side is a single piece. */
-static int exchange(const char *call, const struct side *send, bool one, const struct side *recv, bool each_type, MPI_Comm comm,
-		    bool blocking, MPI_Request *request)
+/* Allgatherv, alltoallv, alltoallw; of intercommunicators allgather and alltoall, too, which have no vectors. one: the send side is a
+ * single piece. */
+static int exchange(const char *call, const struct side *send, bool one, const struct side *recv, bool vector, bool each_type,
+		    MPI_Comm comm, const struct hdl_form *form)
 {
-	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_piece mine, *in = NULL, *out = NULL;
 	struct hdl_pieces a = { .coll = HDL_P_EXCHANGE, .op = MPI_OP_NULL };
-	int rc = check_call(call, comm, c, false, 0, blocking, request);
+	int rc = check_call(call, comm, c, false, 0, form);
 
 	if (rc)
 		return rc;
-	a.in_place = send->buf == MPI_IN_PLACE;
-	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", true, each_type);
+	a.in_place = !c->local && send->buf == MPI_IN_PLACE;
+	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
 	if (!rc)
 		rc = get_pieces(c, call, recv, c->size, &out);
 	if (!rc && !a.in_place && one) {
 		rc = get_piece(c, call, send, 0, &mine);
 	} else if (!rc && !a.in_place) {
-		rc = check_arrays(c, call, send, "sdispls", true, each_type);
+		rc = check_arrays(c, call, send, "sdispls", vector, each_type);
 		if (!rc)
 			rc = get_pieces(c, call, send, c->size, &in);
 	}
@@ -203,8 +230,91 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 		a.nin = one ? 1 : c->size;
 		a.out = out;
 		a.nout = c->size;
-		rc = run(c, call, &a, blocking ? NULL : request);
+		rc = run(c, call, &a, form);
 	}
+	free(in);
+	free(out);
+	return rc;
+}
+
+int hdl_exchange_pieces(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+			void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form)
+{
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
+
+	return exchange(call, &send, one, &recv, false, false, comm, form);
+}
+
+/* ---- of intercommunicators only: others are collective.c's ------------------------------------------------ */
+
+int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
+		     const struct hdl_form *form)
+{
+	struct hdl_comm *c = hdl_comm_get(comm);
+	const struct side side = { "buffer", "count", "datatype", buffer, count, .type = datatype };
+	struct hdl_piece piece;
+	struct hdl_pieces a = { .coll = HDL_P_BCAST, .root = root, .op = MPI_OP_NULL, .in = &piece, .out = &piece };
+	int rc = check_call(call, comm, c, true, root, form);
+
+	if (!rc && !is_beside_root(c, root)) {
+		rc = get_piece(c, call, &side, 0, &piece);
+		a.nin = is_root(c, root);
+		a.nout = !a.nin;
+	}
+	return rc ? rc : run(c, call, &a, form);
+}
+
+int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form)
+{
+	const struct hdl_pieces a = { .coll = HDL_P_BARRIER, .op = MPI_OP_NULL };
+	struct hdl_comm *c = hdl_comm_get(comm);
+	int rc = check_call(call, comm, c, false, 0, form);
+
+	return rc ? rc : run(c, call, &a, form);
+}
+
+/* ---- neighbors (section 8.6) -------------------------------------------------------------------------------- */
+
+/* one: the same piece for all destinations. each: of struct side's arrays; types, too. */
+static int neighbors(const char *call, const struct side *send, bool one, const struct side *recv, bool vector, bool each_type,
+		     MPI_Comm comm, const struct hdl_form *form)
+{
+	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_piece mine, *in = NULL, *out = NULL;
+	struct hdl_pieces a = { .coll = HDL_P_NEIGHBORS, .op = MPI_OP_NULL };
+	struct hdl_neighbors near = { 0 };
+	int rc;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	rc = check_call(call, comm, c, false, 0, form);
+	if (!rc)
+		rc = hdl_topo_neighbors(call, c, &near);
+	if (!rc && near.nfrom)
+		rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
+	if (!rc)
+		rc = get_pieces(c, call, recv, near.nfrom, &out);
+	if (!rc && one) {
+		rc = get_piece(c, call, send, 0, &mine);
+	} else if (!rc) {
+		if (near.nto)
+			rc = check_arrays(c, call, send, "sdispls", vector, each_type);
+		if (!rc)
+			rc = get_pieces(c, call, send, near.nto, &in);
+	}
+	if (!rc) {
+		a.in = one ? &mine : in;
+		a.nin = one ? 1 : near.nto;
+		a.out = out;
+		a.nout = near.nfrom;
+		a.to = near.to;
+		a.nto = near.nto;
+		a.from = near.from;
+		a.grid = near.grid;
+		rc = run(c, call, &a, form);
+	}
+	free(near.made);
 	free(in);
 	free(out);
 	return rc;
@@ -221,46 +331,53 @@ static int check_reduction(struct hdl_comm *c, const char *call, MPI_Datatype da
 	return !hdl_op_get(op) && !hdl_op_valid(op, t) ? hdl_bad_op(c, call, op, t) : MPI_SUCCESS;
 }
 
-/* One vector in, result out where this rank gets one. n elements in, m out. */
+/* One vector in, if this rank gives one, result out where it gets one. n elements in, m out. */
 static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a, const char *count_arg, const void *sendbuf,
-		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gets, MPI_Request *request)
+		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gives, bool gets,
+		     const struct hdl_form *form)
 {
-	const struct side send = { "sendbuf", count_arg, "datatype", sendbuf == MPI_IN_PLACE && gets ? recvbuf : sendbuf, n,
-				   .type = datatype };
+	bool in_place = gives && gets && !c->local && sendbuf == MPI_IN_PLACE;
+	const struct side send = { "sendbuf", count_arg, "datatype", in_place ? recvbuf : sendbuf, n, .type = datatype };
 	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
 	struct hdl_piece in, out;
-	int rc = get_piece(c, call, &send, 0, &in);
+	int rc = gives ? get_piece(c, call, &send, 0, &in) : MPI_SUCCESS;
 
-	a->in_place = gets && sendbuf == MPI_IN_PLACE;
+	a->in_place = in_place;
 	if (!rc && gets)
 		rc = get_piece(c, call, &recv, 0, &out);
-	if (!rc && gets && !a->in_place)
+	if (!rc && gives && gets && !a->in_place)
 		rc = check_overlap(c, call, "sendbuf", &in, "recvbuf", &out);
 	if (rc)
 		return rc;
-	a->type = in.type;
+	a->type = hdl_type_get(datatype);
 	a->in = &in;
-	a->nin = 1;
+	a->nin = gives;
 	a->out = &out;
 	a->nout = gets;
-	return run(c, call, a, request);
+	return run(c, call, a, form);
 }
 
-int hdl_reduce_by_user(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-		       bool all, int root, MPI_Comm comm, bool blocking, MPI_Request *request)
+/* The root of an intercommunicator gives nothing, and only it gets the result. */
+int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+		      bool all, int root, MPI_Comm comm, const struct hdl_form *form)
 {
-	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_pieces a = { .coll = all ? HDL_P_ALLREDUCE : HDL_P_REDUCE, .root = root, .op = op };
-	int rc = check_call(call, comm, c, !all, root, blocking, request);
+	int rc = check_call(call, comm, c, !all, root, form);
 
-	if (!rc)
-		rc = check_reduction(c, call, datatype, op);
-	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || c->rank == root,
-				   blocking ? NULL : request);
+	if (rc)
+		return rc;
+	if (!all && is_beside_root(c, root)) {
+		a.op = MPI_OP_NULL;
+		return run(c, call, &a, form);
+	}
+	rc = check_reduction(c, call, datatype, op);
+	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || !c->local || !is_root(c, root),
+				   all || is_root(c, root), form);
 }
 
 static int scan(const char *call, bool inclusive, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
-		MPI_Op op, MPI_Comm comm, bool blocking, MPI_Request *request)
+		MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_pieces a = { .coll = inclusive ? HDL_P_SCAN : HDL_P_EXSCAN, .op = op };
@@ -268,39 +385,43 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 
 	if (!c)
 		return hdl_bad_intracomm(call, comm);
-	rc = check_call(call, comm, c, false, 0, blocking, request);
+	rc = check_call(call, comm, c, false, 0, form);
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
 	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
-	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype,
-				   inclusive || c->rank || sendbuf == MPI_IN_PLACE, blocking ? NULL : request);
+	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true,
+				   inclusive || c->rank || sendbuf == MPI_IN_PLACE, form);
 }
 
 static int reduce_scatter_block(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
-				MPI_Op op, MPI_Comm comm, bool blocking, MPI_Request *request)
+				MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
-	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_pieces a = { .coll = HDL_P_REDUCE_SCATTER, .op = op, .count = count };
-	int rc = check_call(call, comm, c, false, 0, blocking, request);
+	int rc = check_call(call, comm, c, false, 0, form);
 	MPI_Count all;
+	int n;
 
-	if (!rc)
-		rc = check_reduction(c, call, datatype, op);
+	if (rc)
+		return rc;
+	n = hdl_comm_local(c)->size;
+	rc = check_reduction(c, call, datatype, op);
 	if (!rc && count < 0)
 		rc = hdl_bad_count(c, call, "recvcount", count);
-	if (!rc && __builtin_mul_overflow(count, (MPI_Count)c->size, &all))
+	if (!rc && __builtin_mul_overflow(count, (MPI_Count)n, &all))
 		rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid recvcount %lld: %d times so many elements do not fit the address space",
-			       (long long)count, c->size);
-	return rc ? rc : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, blocking ? NULL : request);
+			       (long long)count, n);
+	return rc ? rc : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, true, form);
 }
 
 static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, const void *counts, bool large,
-			  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, bool blocking, MPI_Request *request)
+			  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
-	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_pieces a = { .coll = HDL_P_REDUCE_SCATTER, .op = op };
-	int rc = check_call(call, comm, c, false, 0, blocking, request);
+	int rc = check_call(call, comm, c, false, 0, form);
 	MPI_Count all = 0, *copy;
+	struct hdl_comm *local;
 
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
@@ -308,10 +429,11 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 		rc = hdl_null_arg(c, call, "recvcounts");
 	if (rc)
 		return rc;
-	copy = calloc((size_t)c->size, sizeof(*copy));
+	local = hdl_comm_local(c);
+	copy = calloc((size_t)local->size, sizeof(*copy));
 	if (!copy)
-		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for %d counts", c->size);
-	for (int i = 0; i < c->size && !rc; i++) {
+		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for %d counts", local->size);
+	for (int i = 0; i < local->size && !rc; i++) {
 		copy[i] = element(counts, large, i);
 		if (copy[i] < 0)
 			rc = bad_element(c, call, "recvcounts", i, copy[i]);
@@ -320,395 +442,95 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 	}
 	a.counts = copy;
 	if (!rc)
-		rc = reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[c->rank], datatype, true, blocking ? NULL : request);
+		rc = reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[local->rank], datatype, true, true, form);
 	free(copy);
 	return rc;
 }
 
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
-#define FORM(_c, Count)												\
-int PMPI_Gather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,	\
-		    MPI_Datatype recvtype, int root, MPI_Comm comm)						\
-{														\
-	HDL_LOCKED;												\
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
+/* The lists of arguments, as structs side. */
+#define ONE_SENT	(&(const struct side){ "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype })
+#define ONE_RECEIVED	(&(const struct side){ "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype })
+#define EACH_SENT(displs)	\
+	(&(const struct side){ "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs, .type = sendtype, .large = LARGE })
+#define EACH_RECEIVED(displs)	\
+	(&(const struct side){ "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs, .type = recvtype, .large = LARGE })
+#define TYPES_SENT(is_far)	\
+	(&(const struct side){ "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes, .large = LARGE,	\
+			       .far = is_far })
+#define TYPES_RECEIVED(is_far)	\
+	(&(const struct side){ "recvbuf", "recvcounts", "recvtypes", recvbuf, 0, recvcounts, rdispls, recvtypes, .large = LARGE,	\
+			       .far = is_far })
+
+#define FORM(_c, Count, Displ)											\
+HDL_COLLECTIVE(Gather, gather, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
+	rooted(call, HDL_P_GATHER, ONE_SENT, ONE_RECEIVED, false, root, comm, form))				\
+HDL_COLLECTIVE(Gatherv, gatherv, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
+	 const Displ displs[], MPI_Datatype recvtype, int root, MPI_Comm comm),					\
+	rooted(call, HDL_P_GATHER, ONE_SENT, EACH_RECEIVED(displs), true, root, comm, form))			\
+HDL_COLLECTIVE(Scatter, scatter, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
+	rooted(call, HDL_P_SCATTER, ONE_RECEIVED, ONE_SENT, false, root, comm, form))				\
+HDL_COLLECTIVE(Scatterv, scatterv, _c,										\
+	(const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,	\
+	 Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),					\
+	rooted(call, HDL_P_SCATTER, ONE_RECEIVED, EACH_SENT(displs), true, root, comm, form))			\
+HDL_COLLECTIVE(Allgatherv, allgatherv, _c,									\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
+	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\
+	exchange(call, ONE_SENT, true, EACH_RECEIVED(displs), true, false, comm, form))				\
+HDL_COLLECTIVE(Alltoallv, alltoallv, _c,									\
+	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype,		\
+	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm),	\
+	exchange(call, EACH_SENT(sdispls), false, EACH_RECEIVED(rdispls), true, false, comm, form))		\
+HDL_COLLECTIVE(Alltoallw, alltoallw, _c,									\
+	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], const MPI_Datatype sendtypes[],	\
+	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], const MPI_Datatype recvtypes[],	\
+	 MPI_Comm comm),											\
+	exchange(call, TYPES_SENT(false), false, TYPES_RECEIVED(false), true, true, comm, form))		\
 														\
-	return rooted("MPI_Gather" #_c, HDL_P_GATHER, &send, &recv, false, root, comm, true, NULL);		\
-}														\
-HDL_PROFILED(Gather##_c);											\
+HDL_COLLECTIVE(Neighbor_allgather, neighbor_allgather, _c,							\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, MPI_Comm comm),									\
+	neighbors(call, ONE_SENT, true, ONE_RECEIVED, false, false, comm, form))				\
+HDL_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, _c,							\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
+	 const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm),						\
+	neighbors(call, ONE_SENT, true, EACH_RECEIVED(displs), true, false, comm, form))			\
+HDL_COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, _c,							\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, MPI_Comm comm),									\
+	neighbors(call, ONE_SENT, false, ONE_RECEIVED, false, false, comm, form))				\
+HDL_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, _c,							\
+	(const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype,		\
+	 void *recvbuf, const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm),	\
+	neighbors(call, EACH_SENT(sdispls), false, EACH_RECEIVED(rdispls), true, false, comm, form))		\
+HDL_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, _c,							\
+	(const void *sendbuf, const Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],	\
+	 void *recvbuf, const Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],	\
+	 MPI_Comm comm),											\
+	neighbors(call, TYPES_SENT(true), false, TYPES_RECEIVED(true), true, true, comm, form))			\
 														\
-int PMPI_Igather##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		     Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)	\
-{														\
-	HDL_LOCKED;												\
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
-														\
-	return rooted("MPI_Igather" #_c, HDL_P_GATHER, &send, &recv, false, root, comm, false, request);	\
-}														\
-HDL_PROFILED(Igather##_c);
+HDL_COLLECTIVE(Scan, scan, _c,											\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	scan(call, true, sendbuf, recvbuf, count, datatype, op, comm, form))					\
+HDL_COLLECTIVE(Exscan, exscan, _c,										\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	scan(call, false, sendbuf, recvbuf, count, datatype, op, comm, form))					\
+HDL_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, _c,							\
+	(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce_scatter_block(call, sendbuf, recvbuf, recvcount, datatype, op, comm, form))			\
+HDL_COLLECTIVE(Reduce_scatter, reduce_scatter, _c,								\
+	(const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce_scatter(call, sendbuf, recvbuf, recvcounts, LARGE, datatype, op, comm, form))
 
-FORM(, int)
-FORM(_c, MPI_Count)
-#undef FORM
-
-int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-		 const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = false };
-
-	return rooted("MPI_Gatherv", HDL_P_GATHER, &send, &recv, true, root, comm, true, NULL);
-}
-HDL_PROFILED(Gatherv);
-
-int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		   const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
-		   MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = true };
-
-	return rooted("MPI_Gatherv_c", HDL_P_GATHER, &send, &recv, true, root, comm, true, NULL);
-}
-HDL_PROFILED(Gatherv_c);
-
-int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-		  const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = false };
-
-	return rooted("MPI_Igatherv", HDL_P_GATHER, &send, &recv, true, root, comm, false, request);
-}
-HDL_PROFILED(Igatherv);
-
-int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		    const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root,
-		    MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = true };
-
-	return rooted("MPI_Igatherv_c", HDL_P_GATHER, &send, &recv, true, root, comm, false, request);
-}
-HDL_PROFILED(Igatherv_c);
-
-#define FORM(_c, Count)												\
-int PMPI_Scatter##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		     Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)				\
-{														\
-	HDL_LOCKED;												\
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
-														\
-	return rooted("MPI_Scatter" #_c, HDL_P_SCATTER, &recv, &send, false, root, comm, true, NULL);		\
-}														\
-HDL_PROFILED(Scatter##_c);											\
-														\
-int PMPI_Iscatter##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,		\
-		      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)	\
-{														\
-	HDL_LOCKED;												\
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };	\
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };	\
-														\
-	return rooted("MPI_Iscatter" #_c, HDL_P_SCATTER, &recv, &send, false, root, comm, false, request);	\
-}														\
-HDL_PROFILED(Iscatter##_c);
-
-FORM(, int)
-FORM(_c, MPI_Count)
-#undef FORM
-
-int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-		  void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs,
-		.type = sendtype, .large = false };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Scatterv", HDL_P_SCATTER, &recv, &send, true, root, comm, true, NULL);
-}
-HDL_PROFILED(Scatterv);
-
-int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype,
-		    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs,
-		.type = sendtype, .large = true };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Scatterv_c", HDL_P_SCATTER, &recv, &send, true, root, comm, true, NULL);
-}
-HDL_PROFILED(Scatterv_c);
-
-int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-		   void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs,
-		.type = sendtype, .large = false };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Iscatterv", HDL_P_SCATTER, &recv, &send, true, root, comm, false, request);
-}
-HDL_PROFILED(Iscatterv);
-
-int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[],
-		     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
-		     MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, displs,
-		.type = sendtype, .large = true };
-	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
-
-	return rooted("MPI_Iscatterv_c", HDL_P_SCATTER, &recv, &send, true, root, comm, false, request);
-}
-HDL_PROFILED(Iscatterv_c);
-
-int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-		    const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = false };
-
-	return exchange("MPI_Allgatherv", &send, true, &recv, false, comm, true, NULL);
-}
-HDL_PROFILED(Allgatherv);
-
-int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		      const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = true };
-
-	return exchange("MPI_Allgatherv_c", &send, true, &recv, false, comm, true, NULL);
-}
-HDL_PROFILED(Allgatherv_c);
-
-int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-		     const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = false };
-
-	return exchange("MPI_Iallgatherv", &send, true, &recv, false, comm, false, request);
-}
-HDL_PROFILED(Iallgatherv);
-
-int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-		       const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm,
-		       MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, displs,
-		.type = recvtype, .large = true };
-
-	return exchange("MPI_Iallgatherv_c", &send, true, &recv, false, comm, false, request);
-}
-HDL_PROFILED(Iallgatherv_c);
-
-int PMPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
-		   void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, sdispls,
-		.type = sendtype, .large = false };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, rdispls,
-		.type = recvtype, .large = false };
-
-	return exchange("MPI_Alltoallv", &send, false, &recv, false, comm, true, NULL);
-}
-HDL_PROFILED(Alltoallv);
-
-int PMPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-		     MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
-		     MPI_Datatype recvtype, MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, sdispls,
-		.type = sendtype, .large = true };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, rdispls,
-		.type = recvtype, .large = true };
-
-	return exchange("MPI_Alltoallv_c", &send, false, &recv, false, comm, true, NULL);
-}
-HDL_PROFILED(Alltoallv_c);
-
-int PMPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
-		    void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
-		    MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, sdispls,
-		.type = sendtype, .large = false };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, rdispls,
-		.type = recvtype, .large = false };
-
-	return exchange("MPI_Ialltoallv", &send, false, &recv, false, comm, false, request);
-}
-HDL_PROFILED(Ialltoallv);
-
-int PMPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-		      MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
-		      MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtype", sendbuf, 0, sendcounts, sdispls,
-		.type = sendtype, .large = true };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtype", recvbuf, 0, recvcounts, rdispls,
-		.type = recvtype, .large = true };
-
-	return exchange("MPI_Ialltoallv_c", &send, false, &recv, false, comm, false, request);
-}
-HDL_PROFILED(Ialltoallv_c);
-
-int PMPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[],
-		   void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[],
-		   MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes,
-		.large = false };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtypes", recvbuf, 0, recvcounts, rdispls, recvtypes,
-		.large = false };
-
-	return exchange("MPI_Alltoallw", &send, false, &recv, true, comm, true, NULL);
-}
-HDL_PROFILED(Alltoallw);
-
-int PMPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-		     const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
-		     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes,
-		.large = true };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtypes", recvbuf, 0, recvcounts, rdispls, recvtypes,
-		.large = true };
-
-	return exchange("MPI_Alltoallw_c", &send, false, &recv, true, comm, true, NULL);
-}
-HDL_PROFILED(Alltoallw_c);
-
-int PMPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[],
-		    void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[],
-		    MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes,
-		.large = false };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtypes", recvbuf, 0, recvcounts, rdispls, recvtypes,
-		.large = false };
-
-	return exchange("MPI_Ialltoallw", &send, false, &recv, true, comm, false, request);
-}
-HDL_PROFILED(Ialltoallw);
-
-int PMPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
-		      const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[],
-		      const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request)
-{
-	HDL_LOCKED;
-	const struct side send = { "sendbuf", "sendcounts", "sendtypes", sendbuf, 0, sendcounts, sdispls, sendtypes,
-		.large = true };
-	const struct side recv = { "recvbuf", "recvcounts", "recvtypes", recvbuf, 0, recvcounts, rdispls, recvtypes,
-		.large = true };
-
-	return exchange("MPI_Ialltoallw_c", &send, false, &recv, true, comm, false, request);
-}
-HDL_PROFILED(Ialltoallw_c);
-
-#define FORM(_c, Count, large)											\
-int PMPI_Scan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
-		  MPI_Comm comm)										\
-{														\
-	HDL_LOCKED;												\
-	return scan("MPI_Scan" #_c, true, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);		\
-}														\
-HDL_PROFILED(Scan##_c);												\
-														\
-int PMPI_Iscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
-		   MPI_Comm comm, MPI_Request *request)								\
-{														\
-	HDL_LOCKED;												\
-	return scan("MPI_Iscan" #_c, true, sendbuf, recvbuf, count, datatype, op, comm, false, request);	\
-}														\
-HDL_PROFILED(Iscan##_c);											\
-														\
-int PMPI_Exscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
-		    MPI_Comm comm)										\
-{														\
-	HDL_LOCKED;												\
-	return scan("MPI_Exscan" #_c, false, sendbuf, recvbuf, count, datatype, op, comm, true, NULL);		\
-}														\
-HDL_PROFILED(Exscan##_c);											\
-														\
-int PMPI_Iexscan##_c(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,		\
-		     MPI_Comm comm, MPI_Request *request)							\
-{														\
-	HDL_LOCKED;												\
-	return scan("MPI_Iexscan" #_c, false, sendbuf, recvbuf, count, datatype, op, comm, false, request);	\
-}														\
-HDL_PROFILED(Iexscan##_c);											\
-														\
-int PMPI_Reduce_scatter_block##_c(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype,	\
-				  MPI_Op op, MPI_Comm comm)							\
-{														\
-	HDL_LOCKED;												\
-	return reduce_scatter_block("MPI_Reduce_scatter_block" #_c, sendbuf, recvbuf, recvcount, datatype, op, comm, true,	\
-		NULL);												\
-}														\
-HDL_PROFILED(Reduce_scatter_block##_c);										\
-														\
-int PMPI_Ireduce_scatter_block##_c(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype,	\
-				   MPI_Op op, MPI_Comm comm, MPI_Request *request)				\
-{														\
-	HDL_LOCKED;												\
-	return reduce_scatter_block("MPI_Ireduce_scatter_block" #_c, sendbuf, recvbuf, recvcount, datatype, op, comm,	\
-		false, request);										\
-}														\
-HDL_PROFILED(Ireduce_scatter_block##_c);									\
-														\
-int PMPI_Reduce_scatter##_c(const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype,	\
-			    MPI_Op op, MPI_Comm comm)								\
-{														\
-	HDL_LOCKED;												\
-	return reduce_scatter("MPI_Reduce_scatter" #_c, sendbuf, recvbuf, recvcounts, large, datatype, op, comm, true,	\
-		NULL);												\
-}														\
-HDL_PROFILED(Reduce_scatter##_c);										\
-														\
-int PMPI_Ireduce_scatter##_c(const void *sendbuf, void *recvbuf, const Count recvcounts[],			\
-			     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)		\
-{														\
-	HDL_LOCKED;												\
-	return reduce_scatter("MPI_Ireduce_scatter" #_c, sendbuf, recvbuf, recvcounts, large, datatype, op, comm, false,	\
-		request);											\
-}														\
-HDL_PROFILED(Ireduce_scatter##_c);
-
-FORM(, int, false)
-FORM(_c, MPI_Count, true)
-#undef FORM
+#define LARGE false
+FORM(, int, int)
+#undef LARGE
+#define LARGE true
+FORM(_c, MPI_Count, MPI_Aint)

@@ -617,11 +617,12 @@ HDL_PROFILED(Request_get_status_some);
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
 
-/* Section 6.12: requests of collectives are neither freed nor cancelled. */
+/* Section 6.12: requests of nonblocking collectives are neither freed nor cancelled; 6.13: of persistent ones they are freed. */
 static int is_collective(const char *call, struct hdl_req *req)
 {
-	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it belongs to a nonblocking collective, which can "
-			 "only be waited for");
+	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it belongs to a %s collective, which %s",
+			 hdl_req_is_collective(req) ? "nonblocking" : "persistent",
+			 hdl_req_is_collective(req) ? "can only be waited for" : "cannot be cancelled");
 }
 
 int PMPI_Request_free(MPI_Request *request)
@@ -664,7 +665,7 @@ int PMPI_Cancel(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
-	if (hdl_req_is_collective(req))
+	if (hdl_req_is_collective(req) || hdl_req_is_persistent_collective(req))
 		return is_collective(call, req);
 	if (hdl_req_is_sendrecv(req))	/* section 3.8.4: a send or a receive. Of both, one may be withdrawn when the other is over */
 		return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: a send and a receive in one cannot be "

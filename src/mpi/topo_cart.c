@@ -259,7 +259,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
 HDL_PROFILED(Cart_coords);
 
 /* The rank so many steps away, or MPI_PROC_NULL beyond an edge. */
-static int away(const struct hdl_topo *t, int direction, long long steps)
+int hdl_cart_away(const struct hdl_topo *t, int direction, long long steps)
 {
 	int dim = t->cart.dims[direction], stride = 1, at = t->cart.coords[direction], rank = 0;
 	long long to = at + steps;
@@ -288,8 +288,8 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 				 direction, t->cart.ndims);
 	if (!rank_source || !rank_dest)
 		return hdl_null_arg(hdl_comm_get(comm), call, rank_source ? "rank_dest" : "rank_source");
-	*rank_source = away(t, direction, -(long long)disp);
-	*rank_dest = away(t, direction, disp);
+	*rank_source = hdl_cart_away(t, direction, -(long long)disp);
+	*rank_dest = hdl_cart_away(t, direction, disp);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Cart_shift);

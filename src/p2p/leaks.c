@@ -19,7 +19,9 @@ static void describe(const struct hdl_op *op, char *text, size_t room)
 	char label[MPI_MAX_OBJECT_NAME], rank[16], tag[16];
 
 	hdl_comm_label(op->req.comm, label);
-	if (op->kind == HDL_REQ_OTHER)
+	if (p && p->begin)
+		snprintf(text, room, "a collective of %.64s", label);
+	else if (op->kind == HDL_REQ_OTHER)
 		snprintf(text, room, "a nonblocking collective of %.64s", label);
 	else if (op->kind == HDL_REQ_GENERALIZED)
 		snprintf(text, room, "MPI_Grequest_start");

@@ -228,16 +228,17 @@ void hdl_req_wait(struct hdl_req *req);
  * not left, which the receiver may have to agree to: done sooner or later, with a cancelled status or as if nothing had
  * been asked. Otherwise no effect. */
 void hdl_req_cancel(struct hdl_req *req);
-/* Whether hdl_req_new made it, for a collective. */
+/* Whether hdl_req_new made it, for a collective. The other: hdl_collective_init. */
 bool hdl_req_is_collective(const struct hdl_req *req);
+bool hdl_req_is_persistent_collective(const struct hdl_req *req);
 /* Whether it is hdl_isendrecv's. */
 bool hdl_req_is_sendrecv(const struct hdl_req *req);
 /* For an error in a request: leaves its explanation for hdl_reason. Once. */
 void hdl_req_explain(struct hdl_req *req);
-/* Keeps the explanation of an error with a request of hdl_req_new, ahead of hdl_req_complete. */
+/* Keeps the explanation of an error with a request of hdl_req_new or hdl_collective_init, ahead of hdl_req_complete. */
 void hdl_req_reason(struct hdl_req *req, const char *why);
 
-/* ---- persistent requests (section 3.9) -------------------------------------------------------------------- */
+/* ---- persistent requests (sections 3.9, 6.13) ------------------------------------------------------------- */
 
 enum hdl_send_mode { HDL_STANDARD, HDL_SYNCHRONOUS, HDL_BUFFERED, HDL_READY };
 
@@ -246,6 +247,10 @@ int hdl_send_init(const void *buf, MPI_Count count, const struct hdl_type *t, in
 		  enum hdl_send_mode mode, struct hdl_req **req);
 int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 		  struct hdl_req **req);
+/* Of a collective (section 6.13). begin, called by each start, leads to hdl_req_complete of the request, at once or later; an error
+ * class: it was not begun. put: the request is gone, and nothing of it is under way. If MPI_ERR_NO_MEM is returned, put was not called. */
+int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req, void *arg), void (*put)(void *arg), void *arg,
+			struct hdl_req **req);
 bool hdl_req_is_persistent(const struct hdl_req *req);
 /* Starts an inactive one. An error class: it stays inactive. */
 int hdl_req_start(struct hdl_req *req);

@@ -2,7 +2,8 @@
 /*
  * Persistent requests (MPI-5.0 section 3.9): a request that keeps the arguments of an operation. Each start makes the
  * operation's own request, which the persistent one follows until the completing call: status and error are copied, the
- * explanation of an error stays with the inner one until then.
+ * explanation of an error stays with the inner one until then. A collective's (section 6.13) has no inner one: what the collectives
+ * keep behind it completes it.
  *
  *     inactive (done, inactive) ── start ──▶ active ── the inner one is done ──▶ done ── completing call ──▶ inactive
  */
@@ -50,7 +51,8 @@ static int init(int (*start)(struct hdl_op *, struct hdl_req **), const void *bu
 	op->buf = (void *)buf;
 	op->count = count;
 	op->type = (struct hdl_type *)t;
-	hdl_type_retain(op->type);
+	if (t)
+		hdl_type_retain(op->type);
 	op->peer = peer;
 	op->tag = tag;
 	op->context = comm->context;
@@ -73,9 +75,29 @@ int hdl_recv_init(void *buf, MPI_Count count, const struct hdl_type *t, int src,
 	return init(start_recv, buf, count, t, src, tag, comm, HDL_STANDARD, req);
 }
 
+int hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *req, void *arg), void (*put)(void *arg), void *arg,
+			struct hdl_req **req)
+{
+	int rc = init(NULL, NULL, 0, NULL, MPI_PROC_NULL, 0, comm, HDL_STANDARD, req);
+
+	if (!rc) {
+		struct hdl_persistent *p = &op_of(*req)->persistent;
+
+		p->begin = begin;
+		p->put = put;
+		p->arg = arg;
+	}
+	return rc;
+}
+
 bool hdl_req_is_persistent(const struct hdl_req *req)
 {
-	return ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
+	return req != &hdl_req_sent && ((const struct hdl_op *)req)->kind == HDL_REQ_PERSISTENT;
+}
+
+bool hdl_req_is_persistent_collective(const struct hdl_req *req)
+{
+	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
 }
 
 static void inner_done(struct hdl_req *inner)
@@ -86,12 +108,32 @@ static void inner_done(struct hdl_req *inner)
 	hdl_req_complete(&op->req, inner->error);
 }
 
+/* It may be complete when begin returns. */
+static int start_collective(struct hdl_req *req, const struct hdl_persistent *p)
+{
+	int rc;
+
+	hdl_status_empty(&req->status, MPI_ANY_SOURCE);
+	req->inactive = false;
+	req->error = MPI_SUCCESS;
+	req->done = 0;
+	rc = p->begin(req, p->arg);
+	if (rc) {
+		req->inactive = true;
+		req->done = 1;
+	}
+	return rc;
+}
+
 int hdl_req_start(struct hdl_req *req)
 {
 	struct hdl_op *op = op_of(req);
 	struct hdl_req *inner;
-	int rc = op->persistent.start(op, &inner);
+	int rc;
 
+	if (op->persistent.begin)
+		return start_collective(req, &op->persistent);
+	rc = op->persistent.start(op, &inner);
 	if (rc)
 		return rc;
 	req->inactive = false;
@@ -120,6 +162,10 @@ void hdl_req_end_persistent(struct hdl_req *req)
 
 void hdl_persistent_put(struct hdl_op *op)
 {
+	if (op->persistent.begin) {
+		op->persistent.put(op->persistent.arg);
+		return;
+	}
 	if (op->persistent.inner)
 		hdl_req_free(op->persistent.inner);
 	hdl_type_release(op->type);

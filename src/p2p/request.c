@@ -278,7 +278,7 @@ void hdl_req_explain(struct hdl_req *req)
 
 	if (!req->error)
 		return;
-	if (op->kind == HDL_REQ_PERSISTENT) {
+	if (op->kind == HDL_REQ_PERSISTENT && !op->persistent.begin) {
 		if (op->persistent.inner)
 			hdl_req_explain(op->persistent.inner);
 		return;

@@ -24,9 +24,13 @@ struct hdl_op;
 /* Freed by its user, and not done. */
 #define HDL_MAGIC_DETACHED 0x48444554u
 
-/* A request that follows another one each time it is started. */
+/* A request that follows another one each time it is started; or a collective's, which ends by itself. */
 struct hdl_persistent {
 	int (*start)(struct hdl_op *op, struct hdl_req **inner);	/* *inner: NULL if it is done */
+	/* Of a collective; begin is NULL otherwise. */
+	int (*begin)(struct hdl_req *req, void *arg);
+	void (*put)(void *arg);
+	void *arg;
 	struct hdl_req *inner;		/* from its start until the completing call; NULL: it was done at once */
 	enum hdl_send_mode mode;
 };

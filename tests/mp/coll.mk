@@ -6,6 +6,10 @@ tests_mp_coll_correct_LDFLAGS = $(NOWRAP)
 tests_mp_coll_stopped_SOURCES = tests/mp/coll_stopped.c
 tests_mp_coll_stopped_LDADD = libheddle.la
 tests_mp_coll_stopped_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_random
+tests_mp_coll_random_SOURCES = tests/mp/coll_random.c tests/mp/mpi_test.h
+tests_mp_coll_random_LDADD = libheddle.la
+tests_mp_coll_random_LDFLAGS = $(NOWRAP)
 # The same with a rank whose part of the wire-up fails.
 check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c

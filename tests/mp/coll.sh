@@ -32,6 +32,17 @@ for algorithm in ALLREDUCE=rabenseifner ALLREDUCE=ring BCAST=chain BCAST=scatter
 	ALLGATHER=bruck ALLGATHER=ring ALLTOALL=bruck; do
 	try "$algorithm" 5 -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_COLL_$algorithm tests/mp/coll_correct movement reduce
 done
+# Everything at random; COLL_RANDOM: batches, for a long run; COLL_SEED.
+seed=${COLL_SEED:-$(date +%s)}
+for n in 1 2 3 4 5 7 8; do
+	try "random, seed $seed" "$n" tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed"
+done
+for kind in rc ud xrc dc dc,ud; do
+	try "random, seed $seed, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/coll_random "${COLL_RANDOM:-15}" "$seed"
+done
+for executor in host direct tasks; do
+	try "random, seed $seed, executor $executor" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_random "${COLL_RANDOM:-25}" "$seed"
+done
 # The smallest ring of slots.
 try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse

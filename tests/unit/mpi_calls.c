@@ -61,6 +61,16 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct
 	return args->nin + args->nout ? MPI_SUCCESS : MPI_ERR_INTERN;
 }
 
+int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
+{
+	return hdl_coll_start(comm, args, req);
+}
+
+int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req)
+{
+	return hdl_coll_pieces(comm, args, req);
+}
+
 struct hdl_pool hdl_user_ops;
 struct hdl_user_op *hdl_op_get(MPI_Op handle)
 {

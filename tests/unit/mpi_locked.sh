@@ -3,7 +3,7 @@
 # MPI_THREAD_MULTIPLE: every function that src/mpi exports begins with HDL_LOCKED, or says HDL_NO_LOCK.
 set -u
 cd "${srcdir:-.}/src/mpi" || exit 1
-set -- *.c
+set -- *.c *.h
 out=$(awk '
 	/^[A-Za-z_].* \**PMPI_[A-Za-z_#]*\(/ && !/;[ \t\\]*$/ && !/^#define HDL_PROFILED/ { name = $0; functions++; want = 1 }
 	want && want++ > 1 && /^{/ { body = 1; next }

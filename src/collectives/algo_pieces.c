@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The algorithms of the collectives of pieces: each is a sequential program against the builder, for one rank and one call.
+ *
+ * In an intercommunicator a peer is a rank of the remote group; those of the own group come behind them (hdl_near). There a
+ * collective is what the local group does by itself, and an exchange between the ranks 0 of both, or pairs of ranks.
+ *
+ * Reductions keep the order of the ranks, whatever the operation: what commutes need not be told apart.
+ */
+#include <stdlib.h>
+
+#include "collectives/pieces.h"
+
+/* Messages of one pair and direction that no dependence orders. */
+enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
+#define SUBS	(1 << HDL_SUB_BITS)
+
+static struct hdl_ref ref_of(const struct piece *p)
+{
+	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(HDL_SP_RECV, (size_t)p->buf);
+}
+
+static struct hdl_ref part_of(struct hdl_ref ref, size_t off)
+{
+	return hdl_ref(ref.space, ref.off + off);
+}
+
+static bool same(struct hdl_ref a, struct hdl_ref b)
+{
+	return a.space == b.space && a.off == b.off;
+}
+
+static struct hdl_ref scratch(struct hdl_gb *b, size_t bytes)
+{
+	return hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, bytes));
+}
+
+static void fail(struct hdl_gb *b)
+{
+	hdl_gb_tmp(b, SIZE_MAX, 2);
+}
+
+static uint32_t send_piece(struct hdl_gb *b, int to, uint32_t sub, const struct piece *p)
+{
+	return p->bytes ? hdl_gb_send(b, to, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
+}
+
+static uint32_t recv_piece(struct hdl_gb *b, int from, uint32_t sub, const struct piece *p)
+{
+	return p->bytes ? hdl_gb_recv(b, from, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
+}
+
+/* A piece for the rank itself. */
+static void own_piece(struct hdl_gb *b, struct hdl_pieces_run *r, const struct piece *out, const struct piece *in)
+{
+	if (in->bytes != out->bytes && !r->mismatch) {
+		r->mismatch = in->bytes > out->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT;
+		r->sent = in->bytes;
+		r->room = out->bytes;
+	}
+	hdl_gb_copy(b, ref_of(out), ref_of(in), in->bytes < out->bytes ? in->bytes : out->bytes);
+}
+
+static const struct piece *in_of(const struct hdl_pieces_run *r, int i)
+{
+	return &r->in[r->nin > 1 ? i : 0];
+}
+
+static const struct piece *out_of(const struct hdl_pieces_run *r, int i)
+{
+	return &r->out[r->nout > 1 ? i : 0];
+}
+
+/* ---- each piece goes from where it is to where it has to be -------------------------------------------------- */
+
+/* Sends under way before a rank waits for what came: more of them only fill queues and the peers' memory. */
+#define WINDOW	32
+
+/* The step's message to `to` and that from `from`. A step far ahead waits for an earlier one's message, so that all ranks stay about
+ * in step; they wait for lower steps only. */
+static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size, me = hdl_own_rank(comm);
+	uint32_t before[WINDOW];
+
+	for (int i = 0; i < WINDOW; i++)
+		before[i] = HDL_NODE_NONE;
+	for (int k = comm->local ? 0 : 1; k < n; k++) {
+		int to = (me + k) % n, from = comm->local ? to : (me - k + n) % n;
+		uint32_t send = send_piece(b, to, SUB_DATA, in_of(r, to));
+
+		hdl_gb_after(b, send, before[k % WINDOW]);
+		before[k % WINDOW] = recv_piece(b, from, SUB_DATA, out_of(r, from));
+	}
+	if (!comm->local && !a->in_place)
+		own_piece(b, r, out_of(r, me), in_of(r, me));
+}
+
+/* The neighbors of section 8.6. Several messages between two ranks: on a grid what goes in one direction comes from the other one;
+ * of graphs the first edge's is the first one's. */
+static uint32_t nth(const int *ranks, int k)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < k; i++)
+		n += ranks[i] == ranks[k];
+	return n % SUBS;
+}
+
+static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->rank, from = 0;
+
+	for (int k = 0; k < a->nto; k++)
+		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
+			send_piece(b, a->to[k], a->grid ? (uint32_t)k % SUBS : nth(a->to, k), in_of(r, k));
+	for (int k = 0; k < a->nout; k++)
+		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
+			recv_piece(b, a->from[k], a->grid ? (uint32_t)(k ^ 1) % SUBS : nth(a->from, k), &r->out[k]);
+	for (int k = 0; k < a->nto; k++) {
+		if (a->to[k] != me)
+			continue;
+		if (a->grid)
+			from = k ^ 1;
+		else
+			while (from < a->nout && a->from[from] != me)
+				from++;
+		if (from < a->nout)
+			own_piece(b, r, &r->out[from], in_of(r, k));
+		from++;
+	}
+}
+
+/* ---- one to all, all to one ----------------------------------------------------------------------------------- */
+
+static void build_gather(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+
+	if (!r->nout && r->nin)
+		send_piece(b, a->root, SUB_DATA, &r->in[0]);
+	for (uint32_t i = 0; i < r->nout; i++)
+		if ((int)i != me)
+			recv_piece(b, (int)i, SUB_DATA, &r->out[i]);
+		else if (r->nin)
+			own_piece(b, r, &r->out[i], &r->in[0]);
+}
+
+static void build_scatter(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+
+	if (!r->nin && r->nout)
+		recv_piece(b, a->root, SUB_DATA, &r->out[0]);
+	for (uint32_t i = 0; i < r->nin; i++)
+		if ((int)i != me)
+			send_piece(b, (int)i, SUB_DATA, &r->in[i]);
+	for (uint32_t i = 0; i < r->nin; i++)
+		if ((int)i == me && r->nout)
+			own_piece(b, r, &r->out[0], &r->in[i]);
+}
+
+/* ---- within the group, from and to its rank 0 ------------------------------------------------------------------- */
+
+/* The combination of all ranks' `acc`, at rank 0 of the group. A child has the ranks right after those that its parent has so far. */
+static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref acc, size_t len)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
+
+	for (int bit = 1; bit < n && !(me & bit); bit *= 2) {
+		struct hdl_ref more;
+
+		if (me + bit >= n)
+			continue;
+		more = scratch(b, len);
+		hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, more, len);
+		hdl_gb_reduce(b, more, acc, len);
+		acc = more;
+	}
+	if (me)
+		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, acc, len);
+	return acc;
+}
+
+/* Rank 0's data come to all others of the group. */
+static void bcast_near(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref data, size_t len)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm), bit;
+
+	for (bit = 1; bit < n && !(me & bit); bit *= 2)
+		;
+	if (me)
+		hdl_gb_recv(b, hdl_near(comm, me & (me - 1)), SUB_DOWN, data, len);
+	for (bit /= 2; bit; bit /= 2)
+		if (me + bit < n)
+			hdl_gb_send(b, hdl_near(comm, me + bit), SUB_DOWN, data, len);
+}
+
+/* ---- reductions --------------------------------------------------------------------------------------------------- */
+
+static void build_reduce(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int me = comm->rank;
+	struct hdl_ref acc;
+	size_t len;
+
+	if (comm->local) {
+		if (r->nout)
+			recv_piece(b, 0, SUB_RESULT, &r->out[0]);
+		if (!r->nin || !r->in[0].bytes)
+			return;
+		acc = reduce_near(b, comm, ref_of(&r->in[0]), r->in[0].bytes);
+		if (!hdl_own_rank(comm))
+			hdl_gb_send(b, a->root, SUB_RESULT, acc, r->in[0].bytes);
+		return;
+	}
+	len = r->in[0].bytes;
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (!me && a->root)
+		hdl_gb_send(b, a->root, SUB_RESULT, acc, len);
+	else if (me == a->root && me)
+		hdl_gb_recv(b, 0, SUB_RESULT, ref_of(&r->out[0]), len);
+	else if (me == a->root && !same(acc, ref_of(&r->out[0])))
+		hdl_gb_copy(b, ref_of(&r->out[0]), acc, len);
+}
+
+static void build_allreduce(struct hdl_gb *b, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	struct hdl_ref acc, result = ref_of(&r->out[0]);
+	size_t len = r->in[0].bytes;
+
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (!hdl_own_rank(comm) && comm->local) {
+		hdl_gb_send(b, 0, SUB_RESULT, acc, len);
+		hdl_gb_recv(b, 0, SUB_RESULT, result, len);
+	} else if (!hdl_own_rank(comm) && !same(acc, result)) {
+		hdl_gb_copy(b, result, acc, len);
+	}
+	bcast_near(b, comm, result, len);
+}
+
+/* Where the parts of the vector begin, and its end; of the own group. NULL: no memory. */
+static size_t *parts_of(const struct hdl_pieces *a, const struct hdl_pieces_run *r, int n)
+{
+	size_t *at = calloc((size_t)n + 1, sizeof(*at));
+
+	for (int i = 0; at && i < n; i++)
+		at[i + 1] = at[i] + (size_t)(a->counts ? a->counts[i] : a->count) * r->reducer.size;
+	return at;
+}
+
+/* Of an intercommunicator: the ranks 0 exchange what their groups combined; the parts of the other's are dealt out. */
+static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_pieces_run *r, const struct hdl_comm *comm, const size_t *at, int n)
+{
+	size_t len = r->in[0].bytes;
+	struct hdl_ref acc, theirs;
+
+	if (!len)
+		return;
+	acc = reduce_near(b, comm, ref_of(&r->in[0]), len);
+	if (hdl_own_rank(comm)) {
+		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
+		return;
+	}
+	theirs = scratch(b, len);
+	hdl_gb_send(b, 0, SUB_RESULT, acc, len);
+	hdl_gb_recv(b, 0, SUB_RESULT, theirs, len);
+	for (int i = 1; i < n; i++)
+		if (at[i + 1] > at[i])
+			hdl_gb_send(b, hdl_near(comm, i), SUB_DOWN, part_of(theirs, at[i]), at[i + 1] - at[i]);
+	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
+}
+
+/* Every rank sends part i of its input to rank i, which combines them in the order of the ranks. */
+static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r,
+				 const struct hdl_comm *comm)
+{
+	struct hdl_ref input = ref_of(&r->in[0]), acc = input;
+	int n = hdl_own_size(comm), me = hdl_own_rank(comm);
+	size_t len = r->out[0].bytes, *at = parts_of(a, r, n);
+
+	if (!at) {
+		fail(b);
+		return;
+	}
+	if (comm->local) {
+		reduce_scatter_inter(b, r, comm, at, n);
+		free(at);
+		return;
+	}
+	for (int k = 1; k < n; k++) {
+		int to = (me + k) % n;
+
+		if (at[to + 1] > at[to])
+			hdl_gb_send(b, to, SUB_DATA, part_of(input, at[to]), at[to + 1] - at[to]);
+	}
+	for (int s = 0; s < n && len; s++) {
+		struct hdl_ref part = scratch(b, len);
+
+		if (s == me)
+			hdl_gb_copy(b, part, part_of(input, at[me]), len);
+		else
+			hdl_gb_recv(b, s, SUB_DATA, part, len);
+		if (s)
+			hdl_gb_reduce(b, part, acc, len);
+		acc = part;
+	}
+	hdl_gb_copy(b, ref_of(&r->out[0]), acc, len);
+	free(at);
+}
+
+/* After step k a rank has the combination of all ranks of its group of 2^(k+1), as far as they exist, for its partners, and
+ * that of the ranks before it in the group for itself. */
+static void build_scan(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
+	size_t len = r->in[0].bytes;
+	bool some = a->coll == HDL_P_SCAN;	/* result holds something */
+	int me = comm->rank;
+	uint32_t k = 0;
+
+	if (!len)
+		return;
+	all = scratch(b, len);
+	hdl_gb_copy(b, all, ref_of(&r->in[0]), len);
+	if (some && !a->in_place)
+		hdl_gb_copy(b, result, all, len);
+	for (int bit = 1; bit < comm->size; bit *= 2, k++) {
+		int peer = me ^ bit;
+		struct hdl_ref theirs;
+
+		if (peer >= comm->size)
+			continue;
+		theirs = scratch(b, len);
+		hdl_gb_send(b, peer, k, all, len);
+		hdl_gb_recv(b, peer, k, theirs, len);
+		if (peer > me) {
+			hdl_gb_reduce(b, theirs, all, len);
+			all = theirs;
+			continue;
+		}
+		if (some)
+			hdl_gb_reduce(b, result, theirs, len);
+		else
+			hdl_gb_copy(b, result, theirs, len);
+		some = true;
+		hdl_gb_reduce(b, all, theirs, len);
+	}
+}
+
+/* ---- what only intercommunicators need here; others have graphs that are kept (coll.c) ---------------------------- */
+
+static void build_bcast(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	if (r->nin)
+		send_piece(b, 0, SUB_RESULT, &r->in[0]);
+	if (!r->nout || !r->out[0].bytes)
+		return;
+	if (!hdl_own_rank(comm))
+		recv_piece(b, a->root, SUB_RESULT, &r->out[0]);
+	bcast_near(b, comm, ref_of(&r->out[0]), r->out[0].bytes);
+}
+
+/* A byte goes up each group's tree, to the other group's, and down: nobody leaves before all of both groups are here. */
+static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
+{
+	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
+	struct hdl_ref byte = scratch(b, 1);
+
+	for (int bit = 1; bit < n && !(me & bit); bit *= 2)
+		if (me + bit < n)
+			hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, byte, 1);
+	if (me) {
+		hdl_gb_send(b, hdl_near(comm, me & (me - 1)), SUB_DATA, byte, 1);
+	} else {
+		hdl_gb_send(b, 0, SUB_RESULT, byte, 1);
+		hdl_gb_recv(b, 0, SUB_RESULT, byte, 1);
+	}
+	bcast_near(b, comm, byte, 1);
+}
+
+void hdl_build_pieces(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	switch (a->coll) {
+	case HDL_P_BARRIER:
+		build_barrier(b, comm);
+		break;
+	case HDL_P_BCAST:
+		build_bcast(b, a, r, comm);
+		break;
+	case HDL_P_GATHER:
+		build_gather(b, a, r, comm);
+		break;
+	case HDL_P_SCATTER:
+		build_scatter(b, a, r, comm);
+		break;
+	case HDL_P_EXCHANGE:
+		build_exchange(b, a, r, comm);
+		break;
+	case HDL_P_NEIGHBORS:
+		build_neighbors(b, a, r, comm);
+		break;
+	case HDL_P_REDUCE:
+		build_reduce(b, a, r, comm);
+		break;
+	case HDL_P_ALLREDUCE:
+		build_allreduce(b, r, comm);
+		break;
+	case HDL_P_REDUCE_SCATTER:
+		build_reduce_scatter(b, a, r, comm);
+		break;
+	case HDL_P_SCAN:
+	case HDL_P_EXSCAN:
+		build_scan(b, a, r, comm);
+		break;
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the collectives of pieces (pieces.c) and their algorithms (algo_pieces.c) share. */
+#ifndef HDL_COLL_PIECES_H
+#define HDL_COLL_PIECES_H
+
+#include "collectives/internal.h"
+#include "collectives/userop.h"
+
+struct piece {
+	void *buf;
+	MPI_Count count;
+	const struct hdl_type *type;
+	size_t bytes;
+	size_t off;			/* in the scratch, if it is packed */
+	bool packed;
+};
+
+struct hdl_pieces_run {
+	struct hdl_run *run;
+	struct hdl_graph *g;
+	struct hdl_req *req;		/* NULL: blocking */
+	struct hdl_reducer reducer;
+	size_t places;			/* the reducer's, in the scratch */
+	uint32_t nin, nout;
+	struct piece *in, *out;		/* what this rank gives, and gets */
+	bool refill;			/* what the graph leaves of `out` must come back as it was */
+	bool persistent;
+	bool finished;
+	int error;
+	int mismatch;			/* an error class: a piece for the rank itself, and its place, differ in length: */
+	size_t sent, room;
+	char why[160];
+};
+
+/* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */
+void hdl_build_pieces(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm);
+
+#endif
