@@ -1,6 +1,6 @@
 # Benchmarks. They are plain MPI programs; here they are linked with libheddle, bench/compare builds them for its peers.
 hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/colls.c bench/window.c
-hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_init bench/hd_offload bench/hd_datatype \
+hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_incast bench/hd_init bench/hd_offload bench/hd_datatype \
 	$(hdb_collectives)
 # One program, which looks at its name.
 hdb_collectives = bench/hd_barrier bench/hd_bcast bench/hd_gather bench/hd_scatter bench/hd_allgather bench/hd_alltoall \
@@ -91,6 +91,9 @@ bench_hd_offload_LDFLAGS = $(NOWRAP)
 bench_hd_datatype_SOURCES = bench/hd_datatype.c $(hdb_sources)
 bench_hd_datatype_LDADD = libheddle.la
 bench_hd_datatype_LDFLAGS = $(NOWRAP)
+bench_hd_incast_SOURCES = bench/hd_incast.c $(hdb_sources)
+bench_hd_incast_LDADD = libheddle.la
+bench_hd_incast_LDFLAGS = $(NOWRAP)
 
 # No MPI in them: what the machine itself can do, and the device.
 bench_limits_SOURCES = bench/limits.c

@@ -72,6 +72,7 @@ struct hdl_ep {
 	struct ibv_ah *ah;
 	bool rel_timer;			/* on hdl_tp.timers */
 	bool ack_list;
+	uint16_t active;		/* period in which the peer was last counted among those that send much: dev->ud_period */
 	struct hdl_ep *timer_next, *ack_next;
 	/* connection */
 	struct hdl_conn conn;
@@ -106,7 +107,7 @@ struct hdl_ep {
 
 /* Per peer: this and, for peers that use UD, struct hdl_rel. A job of 100,000 ranks that talks to all multiplies it. */
 _Static_assert(sizeof(struct hdl_ep) <= 1024, "an endpoint stays within 1 KiB");
-_Static_assert(sizeof(struct hdl_rel) <= 1152, "a reliable stream stays within 1152 bytes");
+_Static_assert(sizeof(struct hdl_rel) <= 1216, "a reliable stream stays within 1216 bytes");
 
 /* ---- ep.c ----- */
 struct hdl_ep *hdl_ep_make(int rank);

@@ -163,7 +163,9 @@ void hdl_report_transports(FILE *out)
 				fprintf(out, "; %s %" PRIu64 " msgs %" PRIu64 " bytes", p[k].name, p[k].msgs,
 					p[k].bytes);
 		if (ep->rel && ep->rel->resends)
-			fprintf(out, "; %" PRIu64 " packets sent again", ep->rel->resends);
+			fprintf(out, "; %u packets sent again", ep->rel->resends);
+		if (ep->rel && ep->rel->timeouts)
+			fprintf(out, "; %u timeouts", ep->rel->timeouts);
 		if (ep->failed)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);

@@ -35,14 +35,14 @@ struct hdl_wire {
 };
 _Static_assert(sizeof(struct hdl_wire) == 24, "packed");
 
-enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN };
+enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN, HDL_UD_PROBE };
 struct hdl_udwire {
 	uint32_t src, nonce;
-	uint32_t psn;
+	uint32_t psn;		/* PROBE: its number; ACK: that of the probe to which it is the answer, or 0 */
 	uint32_t ack;
 	uint64_t sack;
 	uint32_t type;		/* enum hdl_ud_type; DATA: hdr follows, then payload; CONN: struct hdl_conn_msg */
-	uint32_t reserved;
+	uint16_t share, base;	/* ACK: see hdl_rel_shares */
 	struct hdl_hdr hdr;
 };
 _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
@@ -131,7 +131,7 @@ struct hdl_addr_head {
 	struct hdl_proc proc;
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 4u
+#define HDL_ADDR_VERSION 5u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

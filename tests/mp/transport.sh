@@ -59,6 +59,22 @@ for kind in "" ud; do
 done
 try 4 SHCA_FAULT=ud_drop=0.5 HEDDLE_TRANSPORT=rc -- "$traffic" 100 10000 1
 
+# many senders to one over UD do not overrun its pool: nothing is lost, so nothing is sent again; and of what is lost only that
+counts() {
+	out=$(env HEDDLE_REPORT_TRANSPORTS=1 HEDDLE_TRANSPORT=ud "$@" 2>&1)
+	status=$?
+	again=$(echo "$out" | sed -n 's/.*; \([0-9]*\) packets sent again.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')
+	all=$(echo "$out" | sed -n 's/.*UD queues: \([0-9]*\) requests.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')
+	if [ $status -ne 0 ] || [ "$all" -eq 0 ] || [ $((again * 1000)) -lt $((all * least)) ] || [ $((again * 1000)) -gt $((all * most)) ]; then
+		echo "FAILED ($status): $*: $again of $all packets sent again"
+		echo "$out" | tail -3
+		failed=1
+	fi
+}
+least=0 most=0 counts timeout -k 5 120 "$run" -n 16 "$build/bench/hd_incast" -c -i 3 -x 0
+least=0 most=0 counts HEDDLE_SRQ_DEPTH=100 timeout -k 5 120 "$run" -n 12 "$build/bench/hd_incast" -c -i 2 -x 0 -m 2000:2000
+least=10 most=70 counts SHCA_FAULT=ud_drop=0.05 timeout -k 5 120 "$run" -n 2 "$build/bench/hd_bw" -c -m 64K:64K -i 3 -x 0
+
 # rings that wrap at once, that are taken back, that do not exist
 for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=512 -- "$traffic" 1500 20000 4

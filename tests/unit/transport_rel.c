@@ -14,8 +14,9 @@
 struct wire {			/* a datagram */
 	uint32_t psn, ack;
 	uint64_t sack;
-	bool data;
-	uint32_t value;
+	enum { ACK, DATA, PROBE } kind;
+	uint32_t value;			/* of DATA; the number of a probe, or of the one to which this is the answer */
+	uint32_t share, base;
 	uint64_t due;
 };
 
@@ -33,6 +34,8 @@ static struct end ends[2];
 static uint64_t now;
 static double loss, duplicate, reorder;
 static uint64_t lost;
+static uint32_t share, base;	/* what acknowledgements grant; 0: nothing is said */
+static uint64_t latency = 1000;
 
 static void transmit(struct end *e, struct wire w)
 {
@@ -42,7 +45,7 @@ static void transmit(struct end *e, struct wire w)
 			lost++;
 			continue;
 		}
-		w.due = now + 1000 + (drand48() < reorder ? (uint64_t)(drand48() * 200000) : 0);
+		w.due = now + latency + (drand48() < reorder ? (uint64_t)(drand48() * 200000) : 0);
 		net[to] = realloc(net[to], (nnet[to] + 1) * sizeof(*net[to]));
 		net[to][nnet[to]++] = w;
 	}
@@ -50,7 +53,7 @@ static void transmit(struct end *e, struct wire w)
 
 static void post(struct end *e, uint32_t psn, void *pkt)
 {
-	struct wire w = { .psn = psn, .data = true, .value = (uint32_t)(uintptr_t)pkt - 1 };
+	struct wire w = { .psn = psn, .kind = DATA, .value = (uint32_t)(uintptr_t)pkt - 1 };
 	hdl_rel_stamp(&e->rel, &w.ack, &w.sack);
 	transmit(e, w);
 }
@@ -68,17 +71,51 @@ static void on_resend(void *arg, void *pkt, uint32_t psn)
 	post(arg, psn, pkt);
 }
 
+static void on_probe(void *arg, uint32_t number)
+{
+	struct end *e = arg;
+	struct wire w = { .kind = PROBE, .value = number };
+
+	cr_assert_neq(number, 0);
+	hdl_rel_stamp(&e->rel, &w.ack, &w.sack);
+	transmit(e, w);
+}
+
+static uint64_t clock_now(void)
+{
+	return now;
+}
+
+static struct hdl_rel_ops ops_of(struct end *e)
+{
+	return (struct hdl_rel_ops){ .acked = on_acked, .resend = on_resend, .probe = on_probe, .now = clock_now, .arg = e };
+}
+
+static bool room(struct end *e)
+{
+	struct hdl_rel_ops ops = ops_of(e);
+
+	return hdl_rel_room(&e->rel) || hdl_rel_limited(&e->rel, &ops);
+}
+
 static void push(struct end *e)
 {
 	void *pkt = (void *)(uintptr_t)(++e->next_value);
+	if (hdl_rel_is_timed(&e->rel))
+		hdl_rel_time(&e->rel, now);
 	post(e, hdl_rel_push(&e->rel, pkt), pkt);
+}
+
+static void answer(struct end *e, uint32_t probe)
+{
+	struct wire w = { .value = probe, .share = share, .base = base };
+	hdl_rel_stamp(&e->rel, &w.ack, &w.sack);
+	transmit(e, w);
 }
 
 static void ack_now(struct end *e)
 {
-	struct wire w = { 0 };
-	hdl_rel_stamp(&e->rel, &w.ack, &w.sack);
-	transmit(e, w);
+	answer(e, 0);
 }
 
 static void got(struct end *e, uint32_t value)
@@ -92,11 +129,20 @@ static void got(struct end *e, uint32_t value)
 
 static void arrive(struct end *e, const struct wire *w)
 {
-	struct hdl_rel_ops ops = { on_acked, on_resend, e };
+	struct hdl_rel_ops ops = ops_of(e);
 	void *p;
 
-	hdl_rel_ack(&e->rel, w->ack, w->sack, &ops);
-	if (!w->data)
+	if (w->share)
+		hdl_rel_share(&e->rel, w->share, w->base);
+	if (!hdl_rel_ack_one(&e->rel, w->ack, w->sack, &p))
+		hdl_rel_ack(&e->rel, w->ack, w->sack, &ops);
+	else if (p)
+		on_acked(e, p);
+	if (w->kind == ACK)
+		hdl_rel_answered(&e->rel, w->value, &ops);
+	else if (w->kind == PROBE)
+		answer(e, w->value);
+	if (w->kind != DATA)
 		return;
 	switch (hdl_rel_receive(&e->rel, w->psn)) {
 	case HDL_REL_DELIVER:
@@ -138,8 +184,8 @@ static void simulate(uint32_t n0, uint32_t n1, uint32_t first_psn, double l, dou
 	srand48(seed);
 	memset(ends, 0, sizeof(ends));
 	nnet[0] = nnet[1] = 0;
-	hdl_rel_init(&ends[0].rel, first_psn, first_psn, RTO_NS);
-	hdl_rel_init(&ends[1].rel, first_psn, first_psn, RTO_NS);
+	hdl_rel_init(&ends[0].rel, first_psn, first_psn, RTO_NS, HDL_REL_WINDOW);
+	hdl_rel_init(&ends[1].rel, first_psn, first_psn, RTO_NS, HDL_REL_WINDOW);
 	now = 1;
 	for (uint64_t step = 0; ends[0].delivered < n1 || ends[1].delivered < n0 || !hdl_rel_idle(&ends[0].rel) ||
 	     !hdl_rel_idle(&ends[1].rel); step++) {
@@ -147,14 +193,14 @@ static void simulate(uint32_t n0, uint32_t n1, uint32_t first_psn, double l, dou
 			     ends[0].delivered, n1);
 		for (int i = 0; i < 2; i++) {
 			uint32_t n = i ? n1 : n0;
-			for (int b = (int)(lrand48() % 8); b-- && ends[i].next_value < n && hdl_rel_room(&ends[i].rel);)
+			for (int b = (int)(lrand48() % 8); b-- && ends[i].next_value < n && room(&ends[i]);)
 				push(&ends[i]);
 		}
 		now += 5000;
 		run_net();
 		if (step % 32 == 0)
 			for (int i = 0; i < 2; i++) {
-				struct hdl_rel_ops ops = { on_acked, on_resend, &ends[i] };
+				struct hdl_rel_ops ops = ops_of(&ends[i]);
 				uint64_t due = hdl_rel_timer(&ends[i].rel, now, &ops);
 				cr_assert_eq(due == 0, hdl_rel_idle(&ends[i].rel));
 				if (ends[i].rel.owed)
@@ -204,10 +250,10 @@ Test(rel, one_way, .timeout = 60)
 
 Test(rel, nonsense_is_ignored)
 {
-	struct hdl_rel_ops ops = { on_acked, on_resend, &ends[0] };
+	struct hdl_rel_ops ops = ops_of(&ends[0]);
 
 	memset(ends, 0, sizeof(ends));
-	hdl_rel_init(&ends[0].rel, 100, 100, RTO_NS);
+	hdl_rel_init(&ends[0].rel, 100, 100, RTO_NS, HDL_REL_WINDOW);
 	for (int i = 0; i < 3; i++)
 		hdl_rel_push(&ends[0].rel, (void *)1);
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 99, 0, &ops), 0, "behind what was acknowledged");
@@ -221,12 +267,12 @@ Test(rel, nonsense_is_ignored)
 /* A peer that computes is not flooded: the timeout doubles, and few packets go again each time. */
 Test(rel, silence_backs_off)
 {
-	struct hdl_rel_ops ops = { on_acked, on_resend, &ends[0] };
+	struct hdl_rel_ops ops = ops_of(&ends[0]);
 	uint64_t t = 1;
 
 	memset(ends, 0, sizeof(ends));
 	loss = 1;
-	hdl_rel_init(&ends[0].rel, 0, 0, RTO_NS);
+	hdl_rel_init(&ends[0].rel, 0, 0, RTO_NS, HDL_REL_WINDOW);
 	for (unsigned i = 0; i < HDL_REL_WINDOW; i++)
 		hdl_rel_push(&ends[0].rel, (void *)(uintptr_t)(i + 1));
 	cr_expect(!hdl_rel_room(&ends[0].rel));
@@ -236,59 +282,290 @@ Test(rel, silence_backs_off)
 	cr_expect_leq(ends[0].rel.resends, ends[0].rel.timeouts);
 }
 
-/* Packets that were lost together, the last one with them, come again after one timeout; those lost again, after one more. */
-Test(rel, one_probe_fills_all_holes)
+static void forget_net(void)
 {
-	struct hdl_rel *r = &ends[0].rel;
-
-	memset(ends, 0, sizeof(ends));
-	nnet[0] = nnet[1] = 0;
-	now = 1;
-	hdl_rel_init(&ends[0].rel, 7, 7, RTO_NS);
-	hdl_rel_init(&ends[1].rel, 7, 7, RTO_NS);
-	loss = 1;
-	while (hdl_rel_room(r))
-		push(&ends[0]);
-	for (unsigned timeouts = 1; timeouts <= 2; timeouts++) {
-		struct hdl_rel_ops ops = { on_acked, on_resend, &ends[0] };
-		uint64_t due;
-		/* the timer begins, then it has run out */
-		while (due = hdl_rel_timer(r, now, &ops), r->timeouts < timeouts) {
-			cr_assert_gt(due, now);
-			loss = 0;
-			now = due;
-		}
-		for (int i = 0; i < 4; i++) {
-			now += 2000;
-			run_net();
-			/* what the holes' packets meet: the first time only every other one arrives */
-			for (unsigned p = 0; timeouts == 1 && i == 1 && p < nnet[1];) {
-				p++;
-				if (p < nnet[1])
-					memmove(&net[1][p], &net[1][p + 1], (--nnet[1] - p) * sizeof(*net[1]));
-			}
-		}
-		ack_now(&ends[1]);
-		now += 2000;
-		run_net();
-	}
-	cr_expect_eq(ends[1].delivered, HDL_REL_WINDOW);
-	cr_expect(hdl_rel_idle(r));
-	cr_expect_eq(ends[0].given_back, HDL_REL_WINDOW);
 	for (int i = 0; i < 2; i++) {
 		free(net[i]);
 		net[i] = NULL;
+		nnet[i] = 0;
 	}
+}
+
+static void begin(uint32_t psn, uint32_t first)
+{
+	memset(ends, 0, sizeof(ends));
+	forget_net();
+	loss = duplicate = reorder = 0;
+	share = base = 0;
+	lost = 0;
+	now = 1;
+	for (int i = 0; i < 2; i++)
+		hdl_rel_init(&ends[i].rel, psn, psn, RTO_NS, first);
+}
+
+/* Packets that were lost together, the last one with them, come again after one timeout; those that are lost again after the
+ * answer to the probe that follows them. */
+Test(rel, one_probe_fills_all_holes)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops;
+	unsigned n = 0;
+
+	begin(7, HDL_REL_WINDOW);
+	ops = ops_of(&ends[0]);
+	for (loss = 1; room(&ends[0]); n++)
+		push(&ends[0]);
+	cr_assert_eq(n, HDL_REL_FIRST);
+	for (uint64_t due; due = hdl_rel_timer(r, now, &ops), !r->timeouts; now = due)
+		cr_assert_gt(due, now);
+	/* that probe is lost, too; the next one is not */
+	loss = 0;
+	now += 2 * RTO_NS;
+	hdl_rel_timer(r, now, &ops);
+	cr_assert_eq(r->timeouts, 2);
+	for (int i = 0; i < 8; i++) {
+		now += 2000;
+		run_net();
+		/* of what fills the holes every other one arrives at first */
+		for (unsigned p = 0; i == 1 && p < nnet[1];) {
+			p++;
+			if (p < nnet[1] && net[1][p].kind == DATA)
+				memmove(&net[1][p], &net[1][p + 1], (--nnet[1] - p) * sizeof(*net[1]));
+		}
+	}
+	cr_expect_eq(r->timeouts, 2);
+	cr_expect_eq(r->resends, n + n / 2);
+	cr_expect_eq(ends[1].delivered, n);
+	cr_expect(hdl_rel_idle(r));
+	cr_expect_eq(ends[0].given_back, n);
+	forget_net();
+}
+
+/* Time that packets take one way, when a sender can send one each microsecond, and 20 us are a round trip. */
+static uint64_t time_of(uint32_t packets, double l, uint64_t way_ns, long seed)
+{
+	struct hdl_rel_ops ops;
+	uint64_t quiet = 0;
+	uint32_t seen = 0;
+
+	begin(1, HDL_REL_WINDOW);
+	ops = ops_of(&ends[0]);
+	loss = l;
+	srand48(seed);
+	latency = way_ns;
+	while (ends[1].delivered < packets || !hdl_rel_idle(&ends[0].rel)) {
+		now += 1000;
+		cr_assert_lt(now, 60000000000, "does not end: %u of %u", ends[1].delivered, packets);
+		run_net();
+		if (ends[0].next_value < packets && room(&ends[0]))
+			push(&ends[0]);
+		if (now % 50000 < 1000)
+			hdl_rel_timer(&ends[0].rel, now, &ops);
+		/* the receiver acknowledges when it has had nothing to do for a while */
+		quiet = ends[1].rel.owed == seen ? quiet + 1 : 0;
+		seen = ends[1].rel.owed;
+		if (seen && quiet > 5)
+			ack_now(&ends[1]);
+	}
+	latency = 1000;
+	forget_net();
+	return now;
+}
+
+Test(rel, bandwidth_with_loss, .timeout = 60)
+{
+	for (long seed = 1; seed < 6; seed++) {
+		uint64_t none = time_of(50000, 0, 10000, seed);
+		cr_expect_eq(ends[0].rel.resends, 0);
+		cr_expect_lt(none, 60000000, "the window is what limits, not the sender");
+		uint64_t some = time_of(50000, 0.05, 10000, seed);
+		/* each lost packet again, some of them more than once, and no other */
+		cr_expect_lt(ends[0].rel.resends, 50000 * 0.06);
+		cr_expect_eq(ends[1].rel.duplicates, 0);
+		cr_expect_lt(some, 2 * none, "%lu and %lu us", (unsigned long)none / 1000, (unsigned long)some / 1000);
+	}
+}
+
+/* A packet that is timed sets the timeout; one after whose timeout it was acknowledged does not (Karn), and neither does one to which
+ * nobody looked in time. */
+Test(rel, timeout_follows_the_round_trip)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops;
+	uint64_t due;
+
+	begin(0, HDL_REL_WINDOW);
+	ops = ops_of(&ends[0]);
+	loss = 1;		/* acknowledgements come by hand */
+	for (uint32_t i = 0; i < 64 * 20; i++) {
+		push(&ends[0]);
+		cr_assert_eq(hdl_rel_timer(r, now, &ops), now + r->rto_ns);
+		now += 10000;
+		hdl_rel_ack(r, i + 1, 0, &ops);
+		hdl_rel_timer(r, now, &ops);
+		now += 1000;
+	}
+	cr_expect(r->srtt_ns > 9000 && r->srtt_ns < 11000, "%u ns", r->srtt_ns);
+	push(&ends[0]);
+	due = hdl_rel_timer(r, now, &ops);
+	cr_expect_eq(due - now, RTO_NS / HDL_REL_RTO_LESS, "bounded from below");
+	/* the peer computes for 0.3 s */
+	r->timed = r->next;
+	push(&ends[0]);
+	for (uint64_t end = now + 300000000; now < end; now += 10000)
+		hdl_rel_timer(r, now, &ops);
+	cr_expect_gt(r->timeouts, 5);
+	hdl_rel_ack(r, r->next, 0, &ops);
+	cr_expect_lt(r->srtt_ns, 11000, "%u ns", r->srtt_ns);
+	/* doubled it stays, within bounds, until a packet is timed: the next one is */
+	hdl_rel_timer(r, now, &ops);
+	cr_expect(hdl_rel_is_timed(r));
+	push(&ends[0]);
+	due = hdl_rel_timer(r, now, &ops) - now;
+	cr_expect(due > 1000000 && due <= HDL_REL_RTO_KEEP_NS, "%lu ns", (unsigned long)due);
+	now += 10000;
+	hdl_rel_ack(r, r->next, 0, &ops);
+	hdl_rel_timer(r, now, &ops);
+	push(&ends[0]);
+	cr_expect_eq(hdl_rel_timer(r, now, &ops) - now, RTO_NS / HDL_REL_RTO_LESS);
+	/* the sender computes: it did not look */
+	hdl_rel_ack(r, r->next, 0, &ops);
+	r->timed = r->next;
+	push(&ends[0]);
+	now += 300000000;
+	hdl_rel_ack(r, r->next, 0, &ops);
+	cr_expect_lt(r->srtt_ns, 11000, "%u ns", r->srtt_ns);
+	forget_net();
+}
+
+/* A network slower than the first timeout is learnt, and not taken for one that loses packets. */
+Test(rel, slow_network, .timeout = 60)
+{
+	uint64_t t = time_of(5000, 0, 20000000, 1);
+
+	cr_expect_eq(ends[0].rel.resends, 0);
+	cr_expect_lt(ends[0].rel.timeouts, 30);
+	cr_expect(ends[0].rel.srtt_ns > 39000000 && ends[0].rel.srtt_ns < 50000000, "%u ns", ends[0].rel.srtt_ns);
+	/* 5000 packets by windows of 64 in 40 ms each */
+	cr_expect_lt(t, 6000000000, "%lu us", (unsigned long)t / 1000);
+}
+
+/* The window: halved once for what is lost of one window, not below its floor; doubled, then by one, while it limits. */
+Test(rel, congestion_window)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops;
+
+	begin(0, HDL_REL_WINDOW);
+	ops = ops_of(&ends[0]);
+	loss = 1;
+	for (int i = 0; i < 8; i++) {
+		while (room(&ends[0]))
+			push(&ends[0]);
+		cr_expect_eq(r->next - r->una, r->cwnd);
+		hdl_rel_ack(r, r->next, 0, &ops);
+	}
+	cr_expect_eq(r->cwnd, HDL_REL_WINDOW);
+	while (room(&ends[0]))
+		push(&ends[0]);
+	uint32_t una = r->una;
+	hdl_rel_ack(r, una, 1ull << 10, &ops);
+	cr_expect_eq(r->resends, 11);
+	cr_expect_eq(r->cwnd, HDL_REL_WINDOW / 2);
+	hdl_rel_ack(r, una, 3ull << 20, &ops);
+	cr_expect_eq(r->cwnd, HDL_REL_WINDOW / 2, "of the same window");
+	cr_expect(!room(&ends[0]));
+	hdl_rel_ack(r, r->next, 0, &ops);
+	for (unsigned windows = 0; windows < 3; windows++) {
+		while (room(&ends[0]))
+			push(&ends[0]);
+		hdl_rel_ack(r, r->next, 0, &ops);
+	}
+	cr_expect(r->cwnd > HDL_REL_WINDOW / 2 && r->cwnd <= HDL_REL_WINDOW / 2 + 4, "%u", r->cwnd);
+	/* nothing waits for the window: it stays */
+	uint32_t was = r->cwnd;
+	for (int i = 0; i < 200; i++) {
+		push(&ends[0]);
+		hdl_rel_ack(r, r->next, 0, &ops);
+	}
+	cr_expect_eq(r->cwnd, was);
+	for (int i = 0; i < 9; i++) {
+		while (room(&ends[0]))
+			push(&ends[0]);
+		hdl_rel_ack(r, r->una, 2, &ops);
+		hdl_rel_ack(r, r->next, 0, &ops);
+	}
+	cr_expect_eq(r->cwnd, HDL_REL_LEAST);
+	forget_net();
+}
+
+/* The peer's share: in force while something is in flight; a sender that begins has its base, and asks at the half of it. */
+Test(rel, share)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops;
+
+	begin(0, 6);
+	ops = ops_of(&ends[0]);
+	loss = 1;
+	for (int i = 0; i < 3; i++)
+		push(&ends[0]);
+	cr_expect_eq(r->probes, 0);
+	cr_expect(room(&ends[0]));
+	cr_expect_eq(r->probes, 1);
+	while (room(&ends[0]))
+		push(&ends[0]);
+	cr_expect_eq(r->next - r->una, 6);
+	hdl_rel_share(r, 20, 4);
+	hdl_rel_ack(r, 3, 0, &ops);
+	hdl_rel_answered(r, r->probe, &ops);
+	while (room(&ends[0]))
+		push(&ends[0]);
+	cr_expect_eq(r->next - r->una, 20);
+	hdl_rel_share(r, 2, 4);
+	cr_expect(!room(&ends[0]));
+	hdl_rel_ack(r, r->next, 0, &ops);
+	while (room(&ends[0]))
+		push(&ends[0]);
+	cr_expect_eq(r->next - r->una, 4);
+	/* nonsense */
+	for (unsigned i = 0; i < 4; i++)
+		hdl_rel_share(r, (uint32_t[]){0, 65, 5, 5}[i], (uint32_t[]){3, 3, 0, 65}[i]);
+	cr_expect_eq(r->base, 4);
+	forget_net();
+}
+
+Test(rel, shares)
+{
+	for (uint32_t pool = 64; pool <= 4096; pool *= 2)
+		for (uint32_t peers = 1; peers < 200; peers++) {
+			uint32_t first, again, before = HDL_REL_WINDOW;
+
+			for (uint32_t active = 0; active <= peers + 1; active++) {
+				uint32_t s = hdl_rel_shares(pool, peers, active, &first);
+
+				cr_assert(s >= 1 && s <= before && first >= 2 && first <= HDL_REL_WINDOW);
+				before = s;
+				if (!active || active > peers)
+					continue;
+				/* all that may be in flight fits, but where there are more peers than receives */
+				if (2 * peers <= pool / 4)
+					cr_assert_leq(s * active + first * (peers - active), pool - pool / 4, "%u of %u, pool %u",
+						      active, peers, pool);
+			}
+			hdl_rel_shares(pool, peers, peers, &again);
+			cr_assert_eq(again, first);
+		}
 }
 
 /* What tells a dead peer from one that is slow to acknowledge. */
 Test(rel, silence)
 {
-	struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = &ends[0] };
+	struct hdl_rel_ops ops = ops_of(&ends[0]);
 	const uint64_t s = 1000000000;
 	struct hdl_rel *r = &ends[0].rel;
 
-	hdl_rel_init(r, 0, 0, RTO_NS);
+	hdl_rel_init(r, 0, 0, RTO_NS, HDL_REL_WINDOW);
 	hdl_rel_timer(r, 1 * s, &ops);
 	cr_assert_eq(hdl_rel_silence(r, 5 * s), 0, "nothing is in flight");
 	push(&ends[0]);

@@ -7,8 +7,10 @@
 
 #define PKT_SMALL 256u
 /* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
-#define RTO_NS 200000ull
-#define RTO_SHARED_NS 2000000ull
+#define RTO_NS 200000u
+#define RTO_SHARED_NS 2000000u
+#define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
+#define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -22,7 +24,10 @@ static int probe(struct hdl_dev *dev)
 
 static uint32_t receives(const struct hdl_dev *dev)
 {
-	return hdl_rx_depth(64, dev->attr.orig_attr.max_qp_wr);
+	uint32_t n = hdl_rx_depth(64, dev->attr.orig_attr.max_qp_wr) * POOL_FACTOR;
+	int most = dev->attr.orig_attr.max_qp_wr;
+
+	return most > 0 && n > (uint32_t)most ? (uint32_t)most : n;
 }
 
 static int open_ud(struct hdl_dev *dev)
@@ -33,6 +38,7 @@ static int open_ud(struct hdl_dev *dev)
 
 	if (err)
 		return err;
+	dev->ud_period = 1;
 	dev->qkey = (uint32_t)(hdl_tp.nonce >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
 	dev->max_ud = mtu - (uint32_t)sizeof(struct hdl_udwire);
 	struct ibv_qp_init_attr a = {
@@ -56,7 +62,8 @@ static int open_ud(struct hdl_dev *dev)
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
-	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE, rx / 2, rx);
+	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE,
+			rx / POOL_FACTOR / 2, rx);
 	if ((err = hdl_rxpool_start(&dev->rx[HDL_POOL_PACKETS])))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
@@ -102,8 +109,14 @@ int hdl_ep_ah(struct hdl_ep *ep)
 	return 0;
 }
 
+static uint32_t peers(void)
+{
+	return (uint32_t)hdl_tp.neps - 1;
+}
+
 static int open_peer(struct hdl_ep *ep)
 {
+	uint32_t base;
 	int err;
 
 	if ((err = hdl_ep_ah(ep)))
@@ -112,7 +125,9 @@ static int open_peer(struct hdl_ep *ep)
 		ep->rel = malloc(sizeof(*ep->rel));
 		if (!ep->rel)
 			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
-		hdl_rel_init(ep->rel, 0, 0, hdl_job.oversubscribed ? RTO_SHARED_NS : RTO_NS);
+		/* the peer's pool is as ours */
+		hdl_rel_shares(ep->dev->rx[HDL_POOL_PACKETS].first, peers(), peers(), &base);
+		hdl_rel_init(ep->rel, 0, 0, hdl_job.oversubscribed ? RTO_SHARED_NS : RTO_NS, base);
 	}
 	return 0;
 }
@@ -122,7 +137,7 @@ static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_typ
 	w->src = (uint32_t)hdl_job.rank;
 	w->nonce = (uint32_t)hdl_tp.nonce;
 	w->type = type;
-	w->reserved = 0;
+	w->share = w->base = 0;
 	if (ep->rel) {
 		hdl_rel_stamp(ep->rel, &w->ack, &w->sack);
 	} else {
@@ -195,6 +210,67 @@ static void on_resend(void *arg, void *p, uint32_t psn)
 	post(ep, pkt);
 }
 
+/* A datagram outside of the stream. share: what the peer may have in flight, and when it begins (ACK). */
+static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32_t share, uint32_t base, const void *body,
+	       uint32_t len)
+{
+	struct hdl_dev *dev = ep->dev;
+	int err;
+
+	if ((err = hdl_ep_ah(ep)))
+		return err;
+	if (!hdl_sq_room(&dev->ud, 1))
+		return -EAGAIN;
+	struct hdl_txbuf *pkt = hdl_txbuf_get(&dev->pkt_small);
+	if (!pkt)
+		return -EAGAIN;
+	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
+	head(w, ep, type);
+	w->psn = number;
+	w->share = (uint16_t)share;
+	w->base = (uint16_t)base;
+	if (len)
+		memcpy(pkt->data + HDL_UD_HEAD, body, len);
+	pkt->len = (uint32_t)HDL_UD_HEAD + len;
+	err = post(ep, pkt);
+	hdl_txbuf_put(pkt);
+	return err;
+}
+
+int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len)
+{
+	return raw(ep, type, 0, 0, 0, body, len);
+}
+
+/* Acknowledges. much: the peer has sent several packets without an answer, or waits until it may send more; such peers share
+ * the pool, which grows for them. */
+static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct hdl_rxpool *pool = &dev->rx[HDL_POOL_PACKETS];
+	uint32_t base, share, active;
+
+	if (much && ep->active != dev->ud_period) {
+		ep->active = dev->ud_period;
+		dev->ud_active++;
+	}
+	active = dev->ud_active > dev->ud_active_last ? dev->ud_active : dev->ud_active_last;
+	if (much && pool->total < pool->max && hdl_rel_shares(pool->total, peers(), active, &base) < HDL_REL_WINDOW)
+		hdl_rxpool_grow(pool, pool->total);
+	share = hdl_rel_shares(pool->total, peers(), active, &base);
+	raw(ep, HDL_UD_ACK, probe, share, base, NULL, 0);
+}
+
+static void on_probe(void *arg, uint32_t number)
+{
+	raw(arg, HDL_UD_PROBE, number, 0, 0, NULL, 0);
+}
+
+static inline struct hdl_rel_ops ops_of(struct hdl_ep *ep)
+{
+	return (struct hdl_rel_ops){ .acked = on_acked, .resend = on_resend, .probe = on_probe, .now = monotonic_ns, .arg = ep };
+}
+
 static inline void copy(char *to, const void *from, uint32_t n)
 {
 	if (n >= 8 && n <= 16) {
@@ -208,6 +284,13 @@ static inline void copy(char *to, const void *from, uint32_t n)
 	}
 }
 
+static __attribute__((noinline)) bool has_room(struct hdl_ep *ep)
+{
+	struct hdl_rel_ops ops = ops_of(ep);
+
+	return hdl_rel_limited(ep->rel, &ops);
+}
+
 static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a,
 							   uint32_t an, const void *b, uint32_t bn)
 {
@@ -216,7 +299,9 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 
 	if (unlikely(!ep->rel) && (err = open_peer(ep)))
 		return err;
-	if (!hdl_rel_room(ep->rel) || !hdl_sq_room(&dev->ud, 1))
+	if (unlikely(!hdl_rel_room(ep->rel)) && !has_room(ep))
+		return -EAGAIN;
+	if (!hdl_sq_room(&dev->ud, 1))
 		return -EAGAIN;
 	uint32_t len = (uint32_t)sizeof(struct hdl_udwire) + an + bn;
 	struct hdl_txbuf *pkt = hdl_txbuf_get(len <= PKT_SMALL ? &dev->pkt_small : &dev->pkt);
@@ -229,6 +314,8 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 	if (bn)
 		copy((char *)(w + 1) + an, b, bn);
 	pkt->len = len;
+	if (unlikely(hdl_rel_is_timed(ep->rel)))
+		hdl_rel_time(ep->rel, monotonic_ns());
 	w->psn = hdl_rel_push(ep->rel, pkt);
 	if (!ep->rel_timer) {
 		ep->rel_timer = true;
@@ -259,28 +346,6 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	ep->out_ud.msgs++;
 	ep->out_ud.bytes += len;
 	return 1;
-}
-
-int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len)
-{
-	struct hdl_dev *dev = ep->dev;
-	int err;
-
-	if ((err = hdl_ep_ah(ep)))
-		return err;
-	if (!hdl_sq_room(&dev->ud, 1))
-		return -EAGAIN;
-	struct hdl_txbuf *pkt = hdl_txbuf_get(&dev->pkt_small);
-	if (!pkt)
-		return -EAGAIN;
-	head((struct hdl_udwire *)pkt->data, ep, type);
-	((struct hdl_udwire *)pkt->data)->psn = 0;
-	if (len)
-		memcpy(pkt->data + HDL_UD_HEAD, body, len);
-	pkt->len = (uint32_t)HDL_UD_HEAD + len;
-	err = post(ep, pkt);
-	hdl_txbuf_put(pkt);
-	return err;
 }
 
 static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
@@ -325,7 +390,7 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 		break;
 	}
 	if (r->owed >= HDL_REL_ACK_EVERY)
-		hdl_ud_raw(ep, HDL_UD_ACK, NULL, 0);
+		acknowledge(ep, 0, true);
 	else if (r->owed && !ep->ack_list) {
 		ep->ack_list = true;
 		ep->ack_next = hdl_tp.acks;
@@ -339,6 +404,27 @@ static inline struct hdl_ep *peer(uint32_t rank)
 	struct hdl_ep *ep = hdl_tp.eps[rank];
 
 	return likely(ep != NULL) ? ep : hdl_ep((int)rank);
+}
+
+static __attribute__((noinline)) void acknowledged(struct hdl_ep *ep, const struct hdl_udwire *w)
+{
+	struct hdl_rel_ops ops = ops_of(ep);
+
+	hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+}
+
+/* What is not of the stream. */
+static __attribute__((noinline)) void other_arrived(struct hdl_ep *ep, const struct hdl_udwire *w)
+{
+	struct hdl_rel_ops ops = ops_of(ep);
+
+	if (w->type == HDL_UD_ACK)
+		hdl_rel_share(ep->rel, w->share, w->base);
+	hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+	if (w->type == HDL_UD_PROBE)
+		acknowledge(ep, w->psn, true);
+	else if (w->type == HDL_UD_ACK)
+		hdl_rel_answered(ep->rel, w->psn, &ops);
 }
 
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
@@ -364,14 +450,15 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	if (unlikely(!ep->rel) && open_peer(ep))
 		return;
 	void *pkt;
-	if (likely(hdl_rel_ack_one(ep->rel, w->ack, w->sack, &pkt))) {
-		if (pkt)
-			hdl_txbuf_put(pkt);
-	} else {
-		struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
-		hdl_rel_ack(ep->rel, w->ack, w->sack, &ops);
+	if (unlikely(w->type != HDL_UD_DATA)) {
+		other_arrived(ep, w);
+		return;
 	}
-	if (w->type == HDL_UD_DATA && len >= sizeof(*w))
+	if (unlikely(!hdl_rel_ack_one(ep->rel, w->ack, w->sack, &pkt)))
+		acknowledged(ep, w);
+	else if (pkt)
+		hdl_txbuf_put(pkt);
+	if (len >= sizeof(*w))
 		data_arrived(ep, w, len);
 }
 
@@ -384,8 +471,19 @@ void hdl_ud_acks(void)
 		next = ep->ack_next;
 		ep->ack_list = false;
 		if (ep->rel && ep->rel->owed && !ep->failed)
-			hdl_ud_raw(ep, HDL_UD_ACK, NULL, 0);
+			acknowledge(ep, 0, false);
 	}
+}
+
+static void next_period(struct hdl_dev *dev, uint64_t now)
+{
+	if (now < dev->ud_period_ns)
+		return;
+	dev->ud_period_ns = now + PERIOD_NS;
+	dev->ud_active_last = dev->ud_active;
+	dev->ud_active = 0;
+	if (!++dev->ud_period)
+		dev->ud_period = 1;
 }
 
 uint64_t hdl_ud_timers(uint64_t now)
@@ -393,9 +491,11 @@ uint64_t hdl_ud_timers(uint64_t now)
 	struct hdl_ep **at = &hdl_tp.timers, *ep;
 	uint64_t first = 0;
 
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		next_period(hdl_tp.dev[i], now);
 	while ((ep = *at)) {
-		struct hdl_rel_ops ops = { .acked = on_acked, .resend = on_resend, .arg = ep };
-		uint64_t before = ep->rel ? ep->rel->timeouts : 0;
+		struct hdl_rel_ops ops = ops_of(ep);
+		uint32_t before = ep->rel ? ep->rel->timeouts : 0;
 		uint64_t t = ep->rel && !ep->failed ? hdl_rel_timer(ep->rel, now, &ops) : 0;
 		if (t && ep->rel->timeouts != before && hdl_peer_is_silent(ep, hdl_rel_silence(ep->rel, now)))
 			t = 0;
@@ -413,7 +513,7 @@ uint64_t hdl_ud_timers(uint64_t now)
 
 void hdl_ud_drop_peer(struct hdl_ep *ep)
 {
-	struct hdl_rel_ops ops = { .acked = on_acked, .arg = ep };
+	struct hdl_rel_ops ops = ops_of(ep);
 
 	if (ep->rel)
 		hdl_rel_clear(ep->rel, &ops, free);
