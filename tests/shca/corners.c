@@ -561,36 +561,6 @@ static void waiting_queue_goes(void)
 	completes_counted();
 }
 
-/* More queues stall while the helper thread is busy than its table of timers has room for. */
-static void timers_overflow(void)
-{
-	enum { QUEUES = 3 * SHCA_TIMERS };
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	struct ibv_qp *a[QUEUES];
-	struct ibv_wc wc;
-	int n = 0;
-
-	set_up();
-	struct ibv_qp *b[QUEUES];
-	for (int i = 0; i < QUEUES; i++) {
-		a[i] = queue(&r, IBV_QPT_RC, 0, cq);
-		b[i] = queue(&r, IBV_QPT_RC, 0, cq);
-		connect_to(a[i], b[i]->qp_num, 1);
-		connect_to(b[i], a[i]->qp_num, 1);
-	}
-	atomic_store(&hold_helper, true);
-	shca_helper_call(r.m, r.m->slot);
-	for (int i = 0; i < QUEUES; i++)
-		CHECK(!shca_post_send(a[i], &wr, &bad));
-	atomic_store(&hold_helper, false);
-	for (int i = 0; n < QUEUES && i < 10000; rig_nap(), i++)
-		while (shca_poll_cq(cq, 1, &wc) == 1 && ++n)
-			if (wc.status != IBV_WC_RNR_RETRY_EXC_ERR)
-				FAIL("completion %d: %s", n, ibv_wc_status_str(wc.status));
-	if (n < QUEUES)
-		FAIL("%d of %d queues came to the end of their retries", n, QUEUES);
-}
-
 /* ---- a process that is being reaped ------------------------------------------------------------------------------------ */
 
 static struct rig dead;
@@ -905,7 +875,7 @@ static const struct rig_case cases[] = {
 	{"region-goes", region_goes}, {"shared-queue", shared_queue},
 	{"stalls-elsewhere", stalls_elsewhere},
 	{"enabled-queue-resets", enabled_queue_resets},
-	{"waiting-queue-goes", waiting_queue_goes}, {"timers-overflow", timers_overflow},
+	{"waiting-queue-goes", waiting_queue_goes},
 	{"dead-answer-nobody", dead_answer_nobody}, {"death-unnoticed", death_unnoticed}, {"half-joined", half_joined},
 	{"parent-dies", parent_dies},
 	{"half-there", half_there}, {"event-of-modified", event_of_modified}, {"signals", signals},

@@ -146,6 +146,13 @@ tests_shca_last_holder_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_last_holder_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_last_holder_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/timers
+TESTS += tests/shca/timers
+tests_shca_timers_SOURCES = tests/shca/timers.c $(shca_rig)
+tests_shca_timers_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_timers_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_timers_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/corners
 TESTS += tests/shca/corners
 tests_shca_corners_SOURCES = tests/shca/corners.c $(shca_rig)

@@ -16,6 +16,9 @@
  *
  * Falling asleep: it stores when it will wake (asleep_until), a full fence, and looks at `timers` and `call` again. Whoever
  * sets a timer stores it, a full fence, and reads asleep_until. So either it is seen before the sleep, or it is called.
+ *
+ * Who destroys anything waits until this thread has left the engine: so what it does inside is bounded, however many queues and
+ * timers there are.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -178,12 +181,24 @@ static void look_around(struct shca_helper *h, struct shca_thread *thr, bool tho
 
 /* ---- timers ---------------------------------------------------------------------------------------------------- */
 
+/* The number's bit, then that of its group. If we die in between, the reaper kicks all queues with requests. */
+static void note_number(struct shca_member *m, uint32_t owner, uint32_t qpn)
+{
+	uint32_t segment = qpn / SHCA_QP_SEG % SHCA_QP_SEGS, bit = qpn % SHCA_QP_SEG, group = segment / SHCA_TIMER_GROUP;
+	struct shca_numbers *n = shca_numbers_of(m, segment, owner);
+
+	/* I7: a queue whose number is not its owner's has no timer */
+	if (!n)
+		return;
+	atomic_fetch_or(&n->timers[bit / 64], 1ull << bit % 64);
+	atomic_fetch_or(&m->procs[owner].timers[group / 64], 1ull << group % 64);
+}
+
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 {
 	uint32_t owner = qp->proc & (SHCA_MAX_PROCS - 1);
 	struct shca_proc_slot *p = &m->procs[owner];
 	uint64_t before = atomic_load(&qp->due);
-	uint32_t i, none;
 
 	/* one that is sooner will do: the queue stalls again and sets the next. One that should have come is not waited for:
 	 * whoever had set it may have died on the way. */
@@ -191,16 +206,8 @@ void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due)
 		return;
 	atomic_store(&qp->due, due);
 	SHCA_FAILPOINT(NULL, "timer-set", qp, 0);
-	for (i = 0; i < SHCA_TIMERS; i++) {
-		uint32_t k = (qp->qpn + i) % SHCA_TIMERS;
-		none = 0;
-		/* not before `due` is there: the helper may take the number out just now */
-		if (atomic_load(&p->timers[k]) == qp->qpn ||
-		    atomic_compare_exchange_strong(&p->timers[k], &none, qp->qpn))
-			break;
-	}
-	if (i == SHCA_TIMERS)
-		atomic_store(&p->timers_lost, 1);
+	/* not before `due` is there: the helper may take the bit just now */
+	note_number(m, owner, qp->qpn);
 	shca_full_fence();
 	if (due < atomic_load(&p->asleep_until))
 		shca_helper_call(m, owner);
@@ -236,13 +243,14 @@ static void note_timer(struct shca_helper *h, uint32_t qpn)
 	struct shca_qp *qp = shca_number_get(h->m, qpn, SHCA_KIND_QP);
 	uint64_t due = qp && qp->proc == h->m->slot ? atomic_load(&qp->due) : 0;
 
+	SHCA_FAILPOINT(shca_thread_get(h->m), "timer-noted", qp, 0);
 	if (!due)
 		return;
 	if (h->timers == h->heap_cap) {
 		uint32_t cap = h->heap_cap ? 2 * h->heap_cap : 64;
 		struct timer *more = realloc(h->heap, cap * sizeof(*more));
 		if (!more) {
-			atomic_store(&h->m->proc->timers_lost, 1);	/* tried again */
+			note_number(h->m, h->m->slot, qpn);	/* tried again */
 			return;
 		}
 		h->heap = more;
@@ -251,25 +259,35 @@ static void note_timer(struct shca_helper *h, uint32_t qpn)
 	heap_put(h, (struct timer){ .due = due, .qpn = qpn });
 }
 
-/* Inside the engine. false: there was nothing. */
-static bool collect_timers(struct shca_helper *h)
+/* The timers of a group of segments. The segments are this process's, and stay: it is the queues that may go meanwhile. */
+static void collect_group(struct shca_helper *h, struct shca_thread *thr, uint32_t group)
 {
-	struct shca_member *m = h->m;
+	for (uint32_t segment = group * SHCA_TIMER_GROUP; segment < (group + 1) * SHCA_TIMER_GROUP; segment++) {
+		struct shca_numbers *n = shca_numbers_of(h->m, segment, h->m->slot);
+		for (uint32_t i = 0; n && i < ARRAY_SIZE(n->timers); i++) {
+			uint64_t bits = atomic_load(&n->timers[i]) ? atomic_exchange(&n->timers[i], 0) : 0;
+			if (!bits)
+				continue;
+			/* not for all of them at once: 64 at most */
+			shca_enter(thr);
+			for (; bits; bits &= bits - 1)
+				note_timer(h, segment * SHCA_QP_SEG + i * 64 + (uint32_t)__builtin_ctzll(bits));
+			shca_leave(thr);
+		}
+	}
+}
+
+/* Outside of the engine. false: there was nothing. */
+static bool collect_timers(struct shca_helper *h, struct shca_thread *thr)
+{
+	_Atomic uint64_t *timers = h->m->proc->timers;
 	bool any = false;
 
-	for (uint32_t i = 0; i < SHCA_TIMERS; i++) {
-		if (!atomic_load_explicit(&m->proc->timers[i], memory_order_relaxed))
-			continue;
-		note_timer(h, atomic_exchange(&m->proc->timers[i], 0));
-		any = true;
-	}
-	if (atomic_exchange(&m->proc->timers_lost, 0)) {
-		any = true;
-		h->timers = 0;
-		for (struct shca_qp *qp = shca_at_checked(m, m->proc->qp_list, sizeof(*qp)); qp;
-		     qp = shca_at_checked(m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
-			if (atomic_load(&qp->due))
-				note_timer(h, qp->qpn);
+	for (uint32_t i = 0; i < ARRAY_SIZE(h->m->proc->timers); i++) {
+		uint64_t groups = atomic_load_explicit(&timers[i], memory_order_relaxed) ? atomic_exchange(&timers[i], 0) : 0;
+		any |= groups != 0;
+		for (; groups; groups &= groups - 1)
+			collect_group(h, thr, i * 64 + (uint32_t)__builtin_ctzll(groups));
 	}
 	return any;
 }
@@ -281,20 +299,20 @@ static void run_timers(struct shca_helper *h, struct shca_thread *thr)
 
 	shca_enter(thr);
 	SHCA_FAILPOINT(thr, "helper-tick", NULL, 0);
-	collect_timers(h);
+	shca_leave(thr);
+	collect_timers(h, thr);
+	/* many may be due: who waits until this thread has left the engine waits for one of them */
 	while (h->timers && h->heap[0].due <= now) {
 		struct timer t = heap_get(h);
+		shca_enter(thr);
 		struct shca_qp *qp = shca_number_get(h->m, t.qpn, SHCA_KIND_QP);
 		/* a later one stands in the heap, too */
-		if (!qp || !atomic_compare_exchange_strong(&qp->due, &t.due, 0))
-			continue;
-		shca_kick(thr, shca_off_of(thr->m, qp));
-		shca_drain(thr);
-		/* many may be due: who waits until this thread has left the engine waits for one of them */
+		if (qp && atomic_compare_exchange_strong(&qp->due, &t.due, 0)) {
+			shca_kick(thr, shca_off_of(thr->m, qp));
+			shca_drain(thr);
+		}
 		shca_leave(thr);
-		shca_enter(thr);
 	}
-	shca_leave(thr);
 }
 
 /* ---- the device's failure ------------------------------------------------------------------------------------------- */
@@ -435,9 +453,7 @@ static void *helper_main(void *arg)
 			until = h->heap[0].due;
 		atomic_store(&m->proc->asleep_until, until);
 		shca_full_fence();
-		shca_enter(thr);
-		bool more = collect_timers(h);
-		shca_leave(thr);
+		bool more = collect_timers(h, thr);
 		fired = !more && sleep_until(h, seen, until);
 	}
 	shca_reap_give_up(thr);

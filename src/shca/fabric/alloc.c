@@ -623,7 +623,7 @@ static int grow(struct shca_member *m, bool regions)
 {
 	struct shca_heap *h = m->heap;
 	uint32_t per = regions ? SHCA_MR_SEG : SHCA_QP_SEG;
-	uint64_t bytes = regions ? (uint64_t)SHCA_MR_SEG * sizeof(struct shca_mr) : SHCA_QP_SEG * sizeof(shca_dirent);
+	uint64_t bytes = regions ? (uint64_t)SHCA_MR_SEG * sizeof(struct shca_mr) : sizeof(struct shca_numbers);
 	struct fifo *f = regions ? &h->regions : &h->numbers;
 	uint32_t held = (regions ? h->mr_segs : h->qp_segs) * per;
 	int err = regions ? note_segment(&h->mr_seg, h->mr_segs, &h->mr_cap) :

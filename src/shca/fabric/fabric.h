@@ -249,6 +249,15 @@ static inline void *shca_number_get(const struct shca_member *m, uint32_t number
 					  memory_order_acquire);
 	return (e & 7) == kind && shca_off_here(m, e) ? m->base + (e & ~(uint64_t)7) : NULL;
 }
+/* The segment of numbers at this index of the table if it is this process's, else NULL. */
+static inline struct shca_numbers *shca_numbers_of(const struct shca_member *m, uint32_t index, uint32_t proc)
+{
+	shca_off seg = atomic_load_explicit(&m->qp_segs[index & (SHCA_QP_SEGS - 1)], memory_order_acquire);
+	struct shca_numbers *n = seg ? shca_at_checked(m, seg, sizeof(*n)) : NULL;
+
+	/* what nobody owns has entries only */
+	return n && proc != SHCA_COMMON && shca_owned(m, n, proc) ? n : NULL;
+}
 /* The entry of a region, by its key's index; NULL: there is none, or not here. */
 static inline struct shca_mr *shca_mr_entry(const struct shca_member *m, uint32_t index)
 {

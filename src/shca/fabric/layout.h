@@ -32,7 +32,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 4u
+#define SHCA_LAYOUT_VERSION 5u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -51,7 +51,7 @@ typedef uint64_t shca_off;
  * an open file description that nothing but a mapping of the process refers to: no close can lose it, no child inherits
  * it, and the kernel drops it when the last thread has left the address space, when no further store can come (member.c).
  * `life` tells of the death earlier, and by a mere load: the robust futex of the helper thread. */
-#define SHCA_TIMERS 20u
+#define SHCA_TIMER_GROUP 64u		/* segments of numbers that share a bit of `timers` */
 enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
 struct shca_proc_slot {
 	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */
@@ -81,13 +81,14 @@ struct shca_proc_slot {
 	uint32_t reserved0;
 	/* what its helper thread is called for (helper.c) */
 	shca_aligned _Atomic uint32_t call;	/* futex */
-	_Atomic uint32_t timers_lost;	/* a timer found no room: look at all queues */
 	_Atomic uint32_t look;		/* somebody died: look at everybody */
-	uint32_t reserved1;
 	_Atomic uint64_t asleep_until;	/* 0: it is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
 	_Atomic uint64_t mailbox;	/* of its proxy thread; 0: none */
-	_Atomic uint32_t timers[SHCA_TIMERS];	/* numbers of queues that have been given a time to look at them again; 0: free */
+	/* Queues that have been given a time to look at them again: a bit for each group of segments, and in each segment
+	 * (struct shca_numbers) a bit for each number. Set from the number up, taken from the top down: so whoever finds a bit set
+	 * above has set his own before it is taken. */
+	shca_aligned _Atomic uint64_t timers[SHCA_QP_SEGS / SHCA_TIMER_GROUP / 64];
 	shca_aligned _Atomic uint64_t qp_list;	/* for shcactl and the reaper: all queues of this process, by qp.next */
 	shca_off cq_list, srq_list;
 	_Atomic uint64_t foreign_wqes;	/* work requests that it ran for other processes */
@@ -178,6 +179,11 @@ struct shca_atomic_journal {
  * stands on the list of a receive queue (verbs/husk.c). */
 enum shca_kind { SHCA_KIND_NONE = 0, SHCA_KIND_QP, SHCA_KIND_SRQ, SHCA_KIND_CQ, SHCA_KIND_HUSK };
 typedef _Atomic uint64_t shca_dirent;
+/* A segment that belongs to a process. (That of common queue pairs, which are never run, has entries only.) */
+struct shca_numbers {
+	shca_dirent entry[SHCA_QP_SEG];
+	_Atomic uint64_t timers[SHCA_QP_SEG / 64];
+};
 
 /* ---- memory regions --------------------------------------------------------------------------------------- */
 

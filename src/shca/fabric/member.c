@@ -339,9 +339,8 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 	atomic_store(&p->wake, 0);
 	atomic_store(&p->life, 0);
 	atomic_store(&p->asleep_until, 0);
-	atomic_store(&p->timers_lost, 0);
 	atomic_store(&p->look, 0);
-	for (uint32_t i = 0; i < SHCA_TIMERS; i++)
+	for (uint32_t i = 0; i < ARRAY_SIZE(p->timers); i++)
 		atomic_store(&p->timers[i], 0);
 	memset(p->comm, 0, sizeof(p->comm));
 	prctl(PR_GET_NAME, p->comm);
