@@ -7,6 +7,8 @@
  * No kill comes before some of each kind of traffic has got through since the last one.
  *
  *     kills [-n WORKERS] [-k|--kills KILLS] [-s SEED]
+ *
+ * The long form, `kills --kills 10000`, is 10 million messages at least, since so many must get through between two kills.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -23,9 +25,10 @@
 
 #define MAXW 12u
 #define MSG 2048u
-#define TX 6u			/* requests outstanding on an ordinary queue */
-#define RX 6u			/* receives of each queue */
-#define SRX 24u
+#define TX 16u			/* requests outstanding on an ordinary queue */
+#define BURST 8u		/* messages that are posted at a time, at most */
+#define RX 16u			/* receives of each queue */
+#define SRX 96u
 #define LISTS 2u		/* task lists outstanding per cross-channel queue: two requests and a WAIT each */
 #define HDR 16u
 #define BIG (640u << 10)	/* copies that long are divided between two processes */
@@ -68,7 +71,7 @@ static const struct {
 	const char *name;
 	unsigned least;
 } traffic[TRAFFICS] = {
-	{"messages", 20}, {"messages of task lists", 5}, {"writes read back", 4}, {"adds", 5}, {"masked adds at two others", 2},
+	{"messages", 1000}, {"messages of task lists", 5}, {"writes read back", 4}, {"adds", 5}, {"masked adds at two others", 2},
 	{"large writes read back", 0},
 };
 
@@ -309,12 +312,41 @@ static struct tx *tx_new(struct queue *q, enum what what, uint32_t *slot)
 
 static uint32_t message(struct worker *w, char *buf, uint32_t seq, struct tx *x)
 {
-	x->len = HDR + rig_below(&w->rng, rig_below(&w->rng, 4) ? 200 : MSG - HDR);
+	/* mostly short: what a test of many needs most of is messages, and their bytes are made and checked one by one */
+	x->len = HDR + rig_below(&w->rng, rig_below(&w->rng, 12) ? 100 : MSG - HDR);
 	x->seed = rig_rand(&w->rng);
 	struct header h = {.seq = seq, .len = x->len, .seed = x->seed};
 	memcpy(buf, &h, HDR);
 	rig_fill(buf + HDR, x->len - HDR, x->seed);
 	return x->len;
+}
+
+static void post(struct worker *w, const struct conn *c, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	int err = shca_post_send(c->q[D].qp, wr, &bad);
+
+	if (err)
+		FAIL("worker %u: post_send to %u: %s", w->id, c->peer, strerror(err));
+}
+
+/* As many as there is room for, in one list. (A WRITE_WITH_IMM's data would need a window of its own: a SEND with immediate instead.) */
+static void send_messages(struct worker *w, struct conn *c)
+{
+	struct queue *q = &c->q[D];
+	struct ibv_send_wr wr[BURST];
+	struct ibv_sge sge[BURST];
+	uint32_t most = TX - q->n < BURST ? TX - q->n : BURST, n = 1 + rig_below(&w->rng, most), slot;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct tx *x = tx_new(q, W_SEND, &slot);
+		char *buf = tx_buf(w, c->peer, D, slot);
+		sge[i] = (struct ibv_sge){(uintptr_t)buf, message(w, buf, q->seq++, x), key_of(w, buf)};
+		wr[i] = (struct ibv_send_wr){.wr_id = slot, .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1,
+					     .opcode = rig_below(&w->rng, 2) ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM,
+					     .send_flags = IBV_SEND_SIGNALED};
+	}
+	post(w, c, wr);
 }
 
 static void send_ordinary(struct worker *w, struct conn *c)
@@ -325,17 +357,15 @@ static void send_ordinary(struct worker *w, struct conn *c)
 
 	if (q->n == TX || q->broken || (what == W_WRITE && c->writing) || (what == W_READ && !c->writing))
 		return;
-	if (what == W_WRITE_IMM)
-		what = W_SEND;		/* its data would need a window of its own: as a SEND with immediate */
+	if (what == W_SEND || what == W_WRITE_IMM) {
+		send_messages(w, c);
+		return;
+	}
 	struct tx *x = tx_new(q, what, &slot);
 	char *buf = tx_buf(w, c->peer, D, slot);
 	struct ibv_sge sge = {(uintptr_t)buf, 0, key_of(w, buf)};
-	struct ibv_send_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED};
 	switch (what) {
-	case W_SEND:
-		sge.length = message(w, buf, q->seq++, x);
-		wr.opcode = rig_below(&w->rng, 2) ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
-		break;
 	case W_WRITE:
 		sge.length = message(w, buf, 0, x);
 		c->writing = true;
@@ -353,9 +383,7 @@ static void send_ordinary(struct worker *w, struct conn *c)
 	}
 	wr.wr.rdma.remote_addr = c->other.window;
 	wr.wr.rdma.rkey = c->other.rkey;
-	int err = shca_post_send(q->qp, &wr, &bad);
-	if (err)
-		FAIL("worker %u: post_send to %u: %s", w->id, c->peer, strerror(err));
+	post(w, c, &wr);
 }
 
 /* A large block to the peer, and back. */
