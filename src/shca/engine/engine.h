@@ -379,7 +379,7 @@ static inline struct shca_rq *shca_rq_at(const struct shca_member *m, shca_off o
 /* Whether a receive has no more segments than it has room for. */
 static inline bool shca_rwqe_sound(const struct shca_rwqe *w, uint32_t stride)
 {
-	return w->nsge <= (stride - sizeof(*w)) / (sizeof(struct shca_seg) + sizeof(struct shca_ground));
+	return sizeof(*w) + w->nsge * (sizeof(struct shca_seg) + sizeof(struct shca_ground)) <= stride;
 }
 static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, uint32_t stride, uint32_t segment)
 {

@@ -208,7 +208,7 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 }
 
 /* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
-static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
+static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
 {
 	uint32_t step = shca_step_of(qp);
 
@@ -226,7 +226,7 @@ static int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca
 
 /* The responder has failed since it was found. Whoever flushes its receives may have taken some before the one that is ours now, and
  * the message was for one of those. Behind the take: it has read what the flusher did behind the gate. */
-static bool passed_over(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r)
+static inline __attribute__((always_inline)) bool passed_over(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r)
 {
 	if (likely(atomic_load_explicit(&r->qp->gate, memory_order_acquire) & SHCA_GATE_RESPOND) || r->rq->is_srq ||
 	    qp->type == IBV_QPT_UD || shca_step_of(qp) == SHCA_STEP_RCQE)

@@ -51,7 +51,7 @@ typedef uint64_t shca_off;
  * an open file description that nothing but a mapping of the process refers to: no close can lose it, no child inherits
  * it, and the kernel drops it when the last thread has left the address space, when no further store can come (member.c).
  * `life` tells of the death earlier, and by a mere load: the robust futex of the helper thread. */
-#define SHCA_TIMER_GROUP 64u		/* segments of numbers that share a bit of `timers` */
+#define SHCA_TIMER_GROUP 128u		/* segments of numbers that share a bit of `timers` */
 enum shca_proc_state { SHCA_PROC_FREE = 0, SHCA_PROC_JOINING, SHCA_PROC_LIVE, SHCA_PROC_REAPING };
 struct shca_proc_slot {
 	_Atomic uint32_t state;		/* low 8 bits: enum; above: LIVE: gen; REAPING: the reaper's slot + 1 */

@@ -48,7 +48,12 @@ bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct sh
 	struct shca_proc_slot *proc = &thr->m->procs[slot];
 	/* first: what is withdrawn while we look makes it differ */
 	uint64_t standing = atomic_load_explicit(&proc->standing, memory_order_acquire);
-	if (mr->lane != SHCA_LANE_ARENA || mr->implicit || shca_responder_find(thr, q->sh, &to, &r))
+	if (mr->lane != SHCA_LANE_ARENA || mr->implicit) {
+		/* remembered as a window of no bytes, so that not each write to it looks here: a region stays where it is */
+		*t = (struct shca_target){.name = name, .dc_key = dc_key, .proc = proc, .inside = shca_inside(slot), .standing = standing};
+		return false;
+	}
+	if (shca_responder_find(thr, q->sh, &to, &r))
 		return false;
 	mr = shca_responder_region(thr->m, &r, rkey, IBV_ACCESS_REMOTE_WRITE);
 	/* one process's count is looked at: whatever this rests on must be that process's, or counted everywhere (engine/common.c) */

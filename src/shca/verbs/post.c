@@ -561,16 +561,14 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 	return 0;
 }
 
-/* The rest of a list whose next request is not plain. */
+/* The rest of a list whose first request was found not to be plain. */
 static __attribute__((noinline)) int post_list(struct shca_thread *thr, struct shca_user_qp *q, struct ibv_send_wr *wr,
 					       struct ibv_send_wr **bad)
 {
 	struct shca_seg segs[MAX_DIRECT_SGE];
 
-	for (; wr; wr = wr->next) {
+	do {
 		struct shca_req req;
-		if (write_plain(thr, q, wr))
-			continue;
 		int rc = fill(q, wr, &req, segs);
 		if (!rc)
 			rc = shca_submit(thr, q, wr->wr_id, &req);
@@ -578,7 +576,10 @@ static __attribute__((noinline)) int post_list(struct shca_thread *thr, struct s
 			*bad = wr;
 			return rc;
 		}
-	}
+		do
+			wr = wr->next;
+		while (wr && write_plain(thr, q, wr));
+	} while (wr);
 	return 0;
 }
 
@@ -759,8 +760,8 @@ static inline void fill_receive(struct shca_member *m, uint32_t pd, const struct
 	w->nsge = n;
 }
 
-int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
-		       struct ibv_recv_wr **bad)
+static inline __attribute__((always_inline)) int receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd,
+							       struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	if (unlikely(!rq->wr_id) && shca_user_rq_reserve(thr->m, rq)) {
 		*bad = wr;
@@ -788,6 +789,12 @@ int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_
 	return 0;
 }
 
+int shca_receives_post(struct shca_thread *thr, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad)
+{
+	return receives_post(thr, rq, pd, wr, bad);
+}
+
 static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_t pd, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad)
 {
@@ -799,7 +806,7 @@ static int post_receives(struct shca_member *m, struct shca_user_rq *rq, uint32_
 	}
 	shca_enter_in(thr, shca_inside(m->slot));
 	shca_lock(&rq->lock);
-	int rc = shca_receives_post(thr, rq, pd, wr, bad);
+	int rc = receives_post(thr, rq, pd, wr, bad);
 	shca_unlock(&rq->lock);
 	shca_drain(thr);
 	shca_leave(thr);
