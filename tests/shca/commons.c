@@ -4,7 +4,7 @@
  * what it has, and dies at one point of that. Whatever it was at: what the other process holds can be used, what nobody holds is gone,
  * nothing is locked, and its place is free again. At the reaper's points it is the victim's reaper that dies.
  *
- *     commons [-v] [POINT]
+ *     commons [POINT]
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -303,17 +303,25 @@ static bool died(pid_t pid)
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-static bool play(size_t i, uint32_t skip, bool shared)
+/* A point, how often it is passed before, and whether what the victim has made is the other's as well. */
+static struct variant {
+	size_t point;
+	uint32_t skip;
+	bool shared;
+} variants[256];
+static struct rig_case cases[ARRAY_SIZE(variants)];
+static const struct variant *played;
+
+static void play(void)
 {
-	bool by_reaper = points[i].by_reaper, hit;
+	const struct variant *v = played;
+	bool by_reaper = points[v->point].by_reaper, hit;
 	int status;
 
-	memset(st, 0, sizeof(*st));
-	snprintf(st->fabric, sizeof(st->fabric), "commons-%d-%zu-%u-%d", (int)getpid(), i, skip, shared);
-	st->shared = shared;
-	snprintf(st->arm[by_reaper].name, sizeof(st->arm[0].name), "%s", points[i].name);
+	st->shared = v->shared;
+	snprintf(st->arm[by_reaper].name, sizeof(st->arm[0].name), "%s", points[v->point].name);
 	st->arm[by_reaper].op = -1;
-	st->arm[by_reaper].skip = skip;
+	st->arm[by_reaper].skip = v->skip;
 	pid_t second = start(by_reaper ? reaper : other);
 	rig_await(&st->there, 1);
 	hit = died(start(victim));
@@ -323,37 +331,36 @@ static bool play(size_t i, uint32_t skip, bool shared)
 	}
 	atomic_store(&st->dead, 1);
 	CHECK(waitpid(second, &status, 0) == second);
-	if (status)
-		printf("    the other: status %#x\n", status);
-	if (!atomic_load(&st->arm[by_reaper].hit))
-		printf("    the point was not hit\n");
-	return hit && !status && atomic_load(&st->arm[by_reaper].hit);
+	if (!hit || status || !atomic_load(&st->arm[by_reaper].hit))
+		FAIL("%s %u %s%s: the other's status is %#x, the point was %s", points[v->point].name, v->skip,
+		     v->shared ? "shared" : "alone", by_reaper ? ", reaper" : "", status,
+		     atomic_load(&st->arm[by_reaper].hit) ? "hit" : "not hit");
+}
+
+static void choose(const struct rig_case *c)
+{
+	played = &variants[c - cases];
+	memset(st, 0, sizeof(*st));
+	snprintf(st->fabric, sizeof(st->fabric), "commons-%d-%d", (int)getpid(), (int)(c - cases));
 }
 
 int main(int argc, char **argv)
 {
-	bool verbose = argc > 1 && !strcmp(argv[1], "-v");
-	const char *only = argc > 1 + verbose ? argv[1 + verbose] : NULL;
-	unsigned passed = 0, failed = 0;
+	size_t n = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("SHCA_DEATH_MS", "20", 0);
-	unsetenv("SHCA_FABRIC_FD");
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		for (uint32_t k = 0; k < points[i].n; k++)
 			for (int shared = 0; shared < (points[i].by_reaper ? 1 : 2); shared++) {
 				/* the victim's last handle is no last one where the other has one */
-				if ((only && strcmp(only, points[i].name)) || (shared && !strncmp(points[i].name, "common-end", 10)))
+				if (shared && !strncmp(points[i].name, "common-end", 10))
 					continue;
-				bool good = play(i, points[i].skip + k, shared);
-				passed += good;
-				failed += !good;
-				if (!good || verbose)
-					printf("%-18s %u %s%s %s\n", points[i].name, points[i].skip + k, shared ? "shared" : "alone",
-					       points[i].by_reaper ? ", reaper" : "", good ? "ok" : "FAIL");
+				CHECK(n < ARRAY_SIZE(variants));
+				variants[n] = (struct variant){i, points[i].skip + k, shared};
+				cases[n++] = (struct rig_case){points[i].name, play};
 			}
-	printf("%u passed, %u failed\n", passed, failed);
-	return failed || !passed;
+	return rig_cases(argc, argv, cases, n, choose);
 }

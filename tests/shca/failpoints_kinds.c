@@ -81,12 +81,12 @@ static struct stage {
 	enum req req;
 	const struct point *p;
 	bool priv;
-	uint32_t t[2], srqn, slot_x;	/* T, and what answers it */
+	uint32_t t[2], srqn, slot_a, slot_x;	/* T, and what answers it */
 	shca_off off;			/* T's */
 	uint64_t addr, cell;
 	uint32_t rkey;
 	struct rig_meeting xa, xb;
-	_Atomic uint32_t made, up, posted, stopped, open, dead, b_done, finish;
+	_Atomic uint32_t made, up, posted, stopped, again, open, dead, b_done, finish;
 	struct failpoint_arm arm[FAILPOINT_ARMS];
 } *st;
 
@@ -250,6 +250,7 @@ static void role_a(struct rig *r)
 	struct ibv_recv_wr rwr = {.sg_list = &in, .num_sge = 1}, *bad;
 	struct ibv_wc wc;
 
+	st->slot_a = r->m->slot;
 	CHECK(ah && !shca_post_recv(from_x, &rwr, &bad));
 	rig_fill(p, LEN, 1);
 	*(uint64_t *)(p + 2048) = 9;
@@ -264,7 +265,7 @@ static void role_a(struct rig *r)
 	else
 		post_program(t, waited, ah, sge);
 	atomic_store(&st->posted, 1);
-	/* here SIGSTOP comes; not in a library call */
+	/* here SIGSTOP comes; not in a library call (for the helper thread: stopped_outside) */
 	while (!atomic_load(&st->finish))
 		rig_nap();
 	wants(cq, 1, st->p->ambiguous ? IBV_WC_FATAL_ERR : IBV_WC_SUCCESS);
@@ -371,6 +372,21 @@ static void check_b(struct rig *r, struct ibv_cq *cq, struct answers *s, char *p
 		FAIL("%u receives are left, of %u", posted(r, s), RECVS - n);
 }
 
+/* A's helper thread may be running T by its timer when A is stopped: nobody could take away what is X's before A goes on. Then A is to go
+ * on, and be stopped again. */
+static void stopped_outside(struct rig *r)
+{
+	for (uint32_t n = 1;; n++) {
+		bool inside = false;
+		rig_await(&st->stopped, n);
+		for (uint32_t i = 0; i < atomic_load(&r->m->hdr->thread_high); i++)
+			inside |= atomic_load(&r->m->threads[i].owner) == st->slot_a + 1 && atomic_load(&r->m->threads[i].active) & 1;
+		atomic_store(&st->again, inside ? n : UINT32_MAX);
+		if (!inside)
+			return;
+	}
+}
+
 static void role_b(struct rig *r)
 {
 	struct ibv_cq *cq = rig_cq(r, 32, NULL), *xcq = rig_cq(r, 4, NULL);
@@ -393,7 +409,7 @@ static void role_b(struct rig *r)
 		rig_rtr(s.qp, &(struct rig_path){.dest_qpn = st->t[0], .min_rnr_timer = 1});
 	struct ibv_qp *from_x = rig_meet(r, xcq, &st->xb, 0, 2);
 	atomic_fetch_add(&st->up, 1);
-	rig_await(&st->stopped, 1);
+	stopped_outside(r);
 	if (st->kind == DC)
 		dc_up(s.qp, true);
 	atomic_store(&st->open, 1);
@@ -488,9 +504,15 @@ static bool run(unsigned number, char *why, size_t n)
 	}
 	for (int i = 0; !atomic_load(&st->posted) && i < 20000; i++)
 		rig_nap();
-	kill(pid[A], SIGSTOP);
-	waitpid(pid[A], &status, WUNTRACED);
-	atomic_store(&st->stopped, 1);
+	for (uint32_t times = 1; atomic_load(&st->again) != UINT32_MAX && times < 100; times++) {
+		kill(pid[A], SIGCONT);
+		rig_nap();
+		kill(pid[A], SIGSTOP);
+		waitpid(pid[A], &status, WUNTRACED);
+		atomic_store(&st->stopped, times);
+		for (int i = 0; atomic_load(&st->again) < times && i < 20000; i++)
+			rig_nap();
+	}
 	CHECK(waitpid(pid[X], &status, 0) == pid[X]);
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL || !atomic_load(&st->arm[0].hit))
 		snprintf(why, n, "the point was not hit: X's status %#x", status);

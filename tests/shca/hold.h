@@ -107,4 +107,26 @@ static inline void *resets(void *arg)
 	return NULL;
 }
 
+/* a's queue has stopped, to be reset, when the death of c is noticed, with which it was connected; it begins anew while somebody is about
+ * to tell it of that death. */
+static inline void told_while_it_resets(struct ibv_qp *qp)
+{
+	struct rig *who[2] = {&a, &c};
+
+	hold_one_at(&second, &a, "reset-stopped");
+	pthread_t resetter = begin(resets, qp);
+	rig_await(&second.held, 1);
+	hold_at(&a, "survivor");
+	shca_engine_kill(c.m);
+	pthread_t reaper = begin(reaps, who);
+	held_or_reaped();
+	atomic_store(&second.m, NULL);
+	/* it need not return before those have left who are inside */
+	for (int i = 0; atomic_load(&rig_sh(qp)->qp_state) != IBV_QPS_RESET; i++, rig_nap())
+		CHECK(i < 20000);
+	let_go();
+	joined(resetter);
+	joined(reaper);
+}
+
 #endif

@@ -144,20 +144,8 @@ static void destroyed_by_all(void)
 /* The requester has stopped, to be reset, when the last holder's death is noticed. */
 static void told_while_reset(void)
 {
-	struct rig *who[2] = {&a, &c};
-
 	connected();
-	hold_one_at(&second, &a, "reset-stopped");
-	pthread_t resetter = begin(resets, out);
-	rig_await(&second.held, 1);
-	hold_at(&a, "survivor");
-	shca_engine_kill(c.m);
-	pthread_t reaper = begin(reaps, who);
-	held_or_reaped();
-	atomic_store(&second.m, NULL);
-	joined(resetter);
-	let_go();
-	joined(reaper);
+	told_while_it_resets(out);
 	if (shca_qp_unread(rig_sh(out)) || atomic_load(&rig_sh(out)->peer_dead))
 		FAIL("a queue that has begun anew is told that the holders of its last peer are dead");
 }

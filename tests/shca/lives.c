@@ -5,7 +5,7 @@
  * one point of it. The peer must learn of it, a newcomer must be able to join and to talk to the peer, and nothing of the
  * victim may be left: no slot, no thread, no chunk of memory, no number.
  *
- *     lives [-v] [POINT]
+ *     lives [POINT]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -378,50 +378,44 @@ static bool well(pid_t pid, const char *who)
 	return false;
 }
 
-static bool play(size_t i)
+static struct rig_case cases[POINTS];
+static size_t played;
+
+static void play(void)
 {
 	int status;
 
-	memset(st, 0, sizeof(*st));
-	snprintf(st->fabric, sizeof(st->fabric), "lives-%d-%zu", (int)getpid(), i);
-	st->mail = points[i].mail;
-	snprintf(st->arm[0].name, sizeof(st->arm[0].name), "%s", points[i].name);
+	st->mail = points[played].mail;
+	snprintf(st->arm[0].name, sizeof(st->arm[0].name), "%s", points[played].name);
 	st->arm[0].op = -1;
-	st->arm[0].skip = points[i].skip;
+	st->arm[0].skip = points[played].skip;
 	pid_t b = start(peer);
 	rig_await(&st->peer_there, 1);
 	pid_t v = start(victim);
 	CHECK(waitpid(v, &status, 0) == v);
 	bool hit = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && atomic_load(&st->arm[0].hit);
-	if (!hit)
-		printf("    the point was not hit: status %#x\n", status);
 	atomic_store(&st->dead, 1);
 	pid_t c = start(newcomer);
 	bool good = well(c, "newcomer");
 	atomic_store(&st->gone, 1);
-	return well(b, "peer") && good && hit;
+	if (!well(b, "peer") || !good || !hit)
+		FAIL("%s %u: %s", points[played].name, points[played].skip, hit ? "something is left" : "the point was not hit");
+}
+
+static void choose(const struct rig_case *c)
+{
+	played = (size_t)(c - cases);
+	memset(st, 0, sizeof(*st));
+	snprintf(st->fabric, sizeof(st->fabric), "lives-%d-%zu", (int)getpid(), played);
 }
 
 int main(int argc, char **argv)
 {
-	bool verbose = argc > 1 && !strcmp(argv[1], "-v");
-	const char *only = argc > 1 + verbose ? argv[1 + verbose] : NULL;
-	unsigned passed = 0, failed = 0;
-
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("SHCA_DEATH_MS", "20", 0);
-	unsetenv("SHCA_FABRIC_FD");
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(st != MAP_FAILED);
-	for (size_t i = 0; i < POINTS; i++) {
-		if (only && strcmp(only, points[i].name))
-			continue;
-		bool good = play(i);
-		passed += good;
-		failed += !good;
-		if (!good || verbose)
-			printf("%-18s %u %s\n", points[i].name, points[i].skip, good ? "ok" : "FAIL");
-	}
-	printf("%u passed, %u failed\n", passed, failed);
-	return failed || !passed;
+	for (size_t i = 0; i < POINTS; i++)
+		cases[i] = (struct rig_case){points[i].name, play};
+	return rig_cases(argc, argv, cases, POINTS, choose);
 }

@@ -146,6 +146,13 @@ tests_shca_last_holder_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_last_holder_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_last_holder_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/companions
+TESTS += tests/shca/companions
+tests_shca_companions_SOURCES = tests/shca/companions.c $(shca_rig)
+tests_shca_companions_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_companions_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_companions_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/timers
 TESTS += tests/shca/timers
 tests_shca_timers_SOURCES = tests/shca/timers.c $(shca_rig)
