@@ -153,6 +153,13 @@ tests_shca_companions_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_companions_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_companions_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/failed_device
+TESTS += tests/shca/failed_device
+tests_shca_failed_device_SOURCES = tests/shca/failed_device.c tests/shca/hold.h $(shca_rig)
+tests_shca_failed_device_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_failed_device_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_failed_device_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/timers
 TESTS += tests/shca/timers
 tests_shca_timers_SOURCES = tests/shca/timers.c $(shca_rig)

@@ -3,6 +3,7 @@
  * Queues that wait for a receive, on the list of the receive queue, when they are destroyed, their process ends, or the list is in
  * another thread's hands just then. Threads are held at failpoints. No timer runs the queues: whoever has them in hands has to.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -399,6 +400,43 @@ static void contexts_leave(void)
 	next_is_served(gone);
 }
 
+/*
+ * A thread that finds no slot takes nothing down: neither a queue that stands on another process's list, nor, with the device, its
+ * process's memory, in which such queues lie. One that has a slot does.
+ */
+static void *finds_no_slot(void *arg)
+{
+	int err = shca_destroy_qp(arg);
+
+	if (err != ENOSPC)
+		FAIL("a thread without a slot destroys a queue: %d", err);
+	CHECK(shca_destroy_cq(others->send_cq) == ENOSPC);
+	if (shca_close_device(other.ctx) != -1 || errno != ENOSPC)
+		FAIL("a thread without a slot closes the device");
+	return NULL;
+}
+
+static void no_slot_left(void)
+{
+	struct shca_qp *gone = other_stalls(), *sh = rig_sh(others);
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = others->send_cq, .rcq = others->send_cq, .send_wr = 1, .recv_wr = 1, .sge = 1};
+	struct ibv_qp *second = rig_qp(&other, &a);
+	struct shca_thread_slot *t = r.m->threads;
+	pthread_t p;
+
+	for (uint32_t i = 0; i < SHCA_MAX_THREADS; i++)
+		if (!atomic_load(&t[i].owner))
+			atomic_store(&t[i].owner, SHCA_MAX_PROCS);	/* whom nobody looks for */
+	CHECK(!pthread_create(&p, NULL, finds_no_slot, second) && !pthread_join(p, NULL));
+	CHECK(rig_sh(others) == sh && on_list(gone));
+	for (uint32_t i = 0; i < SHCA_MAX_THREADS; i++)
+		if (atomic_load(&t[i].owner) == SHCA_MAX_PROCS)
+			atomic_store(&t[i].owner, 0);
+	CHECK(!shca_destroy_qp(others) && on_list(gone));
+	CHECK(!shca_close_device(other.ctx));
+	next_is_served(gone);
+}
+
 static void owner_dies(void)
 {
 	struct shca_qp *gone = other_goes();
@@ -475,7 +513,7 @@ static const struct rig_case cases[] = {
 	{"some-go", some_go}, {"woken-goes", woken_goes}, {"reset-goes", reset_goes},
 	{"many-go", many_go}, {"turned-goes", turned_goes},
 	{"turned-taken-goes", turned_taken_goes}, {"owner-leaves", owner_leaves}, {"owner-dies", owner_dies},
-	{"contexts-leave", contexts_leave}, {"three-hands", three_hands},
+	{"contexts-leave", contexts_leave}, {"no-slot-left", no_slot_left}, {"three-hands", three_hands},
 };
 
 int main(int argc, char **argv)

@@ -77,6 +77,10 @@ static inline struct shca_user_srq *shca_user_srq_of(struct ibv_srq *srq)
 
 /* Why a verb was refused, on stderr, when SHCA_DEBUG is set. Returns err, for `return shca_refuse(EINVAL, ...)`. */
 int shca_refuse(int err, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
+/* The same for a call that takes something away, in a thread for which shca_thread_get has just found no slot or no memory. All such calls
+ * ask that first: an object that is taken down by half stays on lists of other processes, and its memory goes when the device is
+ * closed. */
+int shca_no_thread(const char *call) __attribute__((cold));
 
 /* ENOMEM of a call that found no memory of the process's own. (A fabric without memory says so itself: shca_mem_alloc.) */
 static inline int shca_no_memory(const char *call)

@@ -358,15 +358,13 @@ void shca_cq_unmap(struct shca_user_cq *cq)
 		cq->cq.channel->refcnt--;
 	pthread_mutex_unlock(&c->mutex);
 
-	struct shca_thread *thr = shca_thread_get(m);
+	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	SHCA_FAILPOINT(thr, "cq-closing", NULL, 0);
 	shca_number_set(m, cq->sh->cqn, SHCA_KIND_NONE, 0);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->cqs, &m->proc->cq_list, &cq->listed);
 	shca_local_set(m, cq->sh->cqn, SHCA_KIND_NONE, NULL);
 	pthread_mutex_unlock(&c->node->mutex);
-	if (!thr)
-		return;	/* out of memory: leave it where it is rather than free it under somebody */
 	shca_quiesce(thr, thr->m->slot);
 	SHCA_FAILPOINT(thr, "cq-quiesced", NULL, 0);
 	/* whoever rings it has done so */
@@ -395,6 +393,8 @@ static uint64_t waits_for(struct shca_user_cq *cq)
 int shca_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct shca_user_cq *cq = shca_user_cq_of(ibcq);
+	if (!shca_inherited(ibcq->context) && !shca_thread_get(cq->m))
+		return shca_no_thread("destroy_cq");
 	if (atomic_load(&cq->refs))
 		return shca_refuse(EBUSY, "destroy_cq: %u queues complete to it", atomic_load(&cq->refs));
 	uint64_t waits = waits_for(cq);

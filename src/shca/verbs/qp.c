@@ -795,6 +795,16 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		}
 	}
 out:
+	/* The helper thread fails all queues when the device has failed: it may have come by before what was stored here. It looks whether
+	 * the device has failed, then at the queues; so either it finds this one as it is now, or the failure is seen here. */
+	shca_full_fence();
+	if (!err && to != IBV_QPS_ERR && shca_device_broken(qp->m)) {
+		if (qp->common)
+			shca_xrc_to_error(thr, qp);
+		else
+			to_error(thr, qp);
+		err = shca_unusable(ibqp->context) ? errno : 0;
+	}
 	if (qp->common) {
 		qp->qp.state = shca_qp_state(qp);
 		shca_xrc_unlock(thr, qp);
@@ -865,13 +875,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		shca_xrc_unmap(qp);
 		return;
 	}
-	struct shca_thread *thr = shca_thread_get(m);
-	if (!thr) {
-		/* cannot wait for its users: closed, but left where it is */
-		atomic_store(&sh->gate, SHCA_GATE_DEAD);
-		shca_withdraw(m, m->slot);
-		return;
-	}
+	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	stop(thr, qp);
 	SHCA_FAILPOINT(thr, "destroy-stopped", sh, 0);
 	if (qp->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND))
@@ -901,6 +905,8 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 int shca_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct shca_user_qp *qp = shca_user_qp_of(ibqp);
+	if (!shca_inherited(ibqp->context) && !shca_thread_get(qp->m))
+		return shca_no_thread("destroy_qp");
 	shca_qp_unmap(qp);
 	shca_wait_acked(&ibqp->mutex, &ibqp->cond, &qp->events_unacked);
 	refs_drop(qp);

@@ -182,26 +182,22 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 	if (srq->next)
 		srq->next->prev = srq->prev;
 	pthread_mutex_unlock(&c->mutex);
-	struct shca_thread *thr = shca_thread_get(m);
+	struct shca_thread *thr = shca_thread_get(m);	/* has one: shca_no_thread */
 	atomic_store(&srq->rq.sh->dead, 1);
 	SHCA_FAILPOINT(thr, "srq-dead", NULL, 0);
-	if (thr) {
-		/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
-		 * after that: who waits and is destroyed finds the list by it. */
-		shca_quiesce(thr, thr->m->slot);
-		shca_enter(thr);
-		shca_recv_kick(thr, srq->rq.sh);
-		shca_drain(thr);
-		shca_leave(thr);
-	}
+	/* nobody begins to wait for a receive here any more; those who do look again and find it dead. Its number goes
+	 * after that: who waits and is destroyed finds the list by it. */
+	shca_quiesce(thr, thr->m->slot);
+	shca_enter(thr);
+	shca_recv_kick(thr, srq->rq.sh);
+	shca_drain(thr);
+	shca_leave(thr);
 	shca_number_set(m, srq->number, SHCA_KIND_NONE, 0);
 	/* behind the number's end, before the quiesce: an XRC requester may remember a window that this queue's domain opens */
 	shca_withdraw(m, m->slot);
 	pthread_mutex_lock(&c->node->mutex);
 	shca_list_remove(&c->node->srqs, &m->proc->srq_list, &srq->listed);
 	pthread_mutex_unlock(&c->node->mutex);
-	if (!thr)
-		return;
 	shca_quiesce(thr, thr->m->slot);
 	if ((atomic_load(&srq->rq.sh->limit) & SHCA_LIMIT_EVENT) || (atomic_load(&srq->rq.sh->error) & SHCA_ERROR_EVENT))
 		shca_events_gone(c);
@@ -213,6 +209,8 @@ void shca_srq_unmap(struct shca_user_srq *srq)
 int shca_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
+	if (!shca_inherited(ibsrq->context) && !shca_thread_get(shca_context_of(ibsrq->context)->m))
+		return shca_no_thread("destroy_srq");
 	if (atomic_load(&srq->refs))
 		return shca_refuse(EBUSY, "destroy_srq: %u queue pairs receive from it", atomic_load(&srq->refs));
 	shca_srq_unmap(srq);

@@ -178,19 +178,12 @@ bool shca_xrc_to_reset(struct shca_thread *thr, struct shca_user_qp *qp)
 void shca_xrc_unmap(struct shca_user_qp *qp)
 {
 	struct shca_context *c = shca_context_of(qp->qp.context);
-	struct shca_thread *thr = shca_thread_get(qp->m);
-	bool unread;
+	struct shca_thread *thr = shca_thread_get(qp->m);	/* has one: shca_no_thread */
 
 	if (shca_local_get(qp->m, qp->qp.qp_num)->qp == qp)
 		shca_local_set(qp->m, qp->qp.qp_num, SHCA_KIND_NONE, NULL);
-	if (thr) {
-		shca_common_lock(thr, qp->common);
-		unread = shca_common_part(thr, qp->common, qp->holder);
-	} else {
-		/* it stays, unheld, until somebody reaps */
-		unread = atomic_exchange(qp->holder, 0) >> 32 != 0;
-	}
-	if (unread)
+	shca_common_lock(thr, qp->common);
+	if (shca_common_part(thr, qp->common, qp->holder))
 		shca_events_gone(c);
 	qp->sh = NULL;
 }
