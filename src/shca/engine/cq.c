@@ -18,6 +18,12 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
 
+/*
+ * How many completions there ever were: the first position from pos on that is not filled. There is no hole below it (I3), so a slot of
+ * a later lap says that all positions up to its own are filled: one jump, and then, but for what others fill meanwhile, a ring's length of
+ * single steps. Below the floor the walk must not begin: laps are told apart modulo 0x7fff, and a hint that was held for longer than so
+ * many laps would stop in the middle. A CQ in error has no room from any position on: its floor is no position, and nothing is put in.
+ */
 uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 {
 	struct shca_cqe *ring = shca_cq_ring(thr, cq);

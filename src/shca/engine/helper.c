@@ -140,7 +140,13 @@ static void tell_own_process(struct shca_member *m)
 		shca_futex_wake(&m->proc->wake);
 }
 
-/* Looks at one slot. true: its process is about to be gone; come again soon. */
+/*
+ * Looks at one slot. true: its process is about to be gone; come again soon.
+ *
+ * Who dies is reaped where he is found, and this process's own queues are told in any case (shca_reap does both, or the second
+ * only): also when another is reaping him, or has been through with it and the slot has another user. Were only the elected
+ * reaper's queues told, all others would wait for a dead peer for ever.
+ */
 static bool look_at(struct shca_helper *h, struct shca_thread *thr, uint32_t slot, bool thorough)
 {
 	struct shca_member *m = h->m;

@@ -2,6 +2,13 @@
 /* Receives: posted by their owner, taken by whoever has data for them (I4). */
 #include "shca/engine/engine.h"
 
+/*
+ * A receive queue has one poster at a time (its owner, under the user's lock) and any number of takers. The ring says in which order
+ * receives were posted, the word of each whose it is; `head` and `tail` are hints for takers. A receive goes round: IDLE, POSTED by its
+ * owner, TAKEN by whoever has data for it, and, its completion polled, POSTED again; or RETURNED by a taker who has no use for it, and
+ * IDLE when its owner has seen that.
+ */
+
 /* What the owner has noted about the receive at index: its position << 1 | whether its completion was polled. */
 static inline _Atomic uint64_t *mark_of(const struct shca_thread *thr, const struct shca_rq *rq, uint32_t index)
 {
@@ -45,7 +52,9 @@ static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint6
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
 
 		if (e >> 24 != (pos & SHCA_POS_MASK)) {
-			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old */
+			/* 38-bit serial arithmetic: a slot of a later lap says that the hint is old. One of an earlier lap is as
+			 * empty as one that was never written: nothing is posted from here on. From a later one on the ring holds
+			 * its own lap and what is left of the one before: the oldest of that is a ring's length less one below. */
 			uint64_t ahead = ((e >> 24) - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
@@ -122,6 +131,7 @@ void shca_rq_post(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
 	struct shca_rwqe *w = shca_rwqe_at(thr, rq, index);
 
+	/* the ring last: by it takers find the receive */
 	atomic_store_explicit(mark_of(thr, rq, index), (pos & SHCA_POS_MASK) << 1, memory_order_relaxed);
 	atomic_store_explicit(&w->word, shca_rword(SHCA_R_POSTED, 0, pos), memory_order_release);
 	atomic_store_explicit(&ring[pos & mask], (pos & SHCA_POS_MASK) << 24 | index, memory_order_release);
@@ -199,7 +209,7 @@ static bool turn_to(struct shca_rq *rq, uint64_t first, uint64_t count, uint64_t
 	return __sync_bool_compare_and_swap((unsigned __int128 *)&rq->rnr_turn, old, new);
 }
 
-/* Turns the stack round: the first one that came. 0: nobody came. The others are put before whoever has got into rnr_turn. */
+/* Turns the stack round: the first one that came. NULL: nobody came. The others are put before whoever has got into rnr_turn. */
 static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 {
 	struct shca_qp *first = NULL, *last = NULL, *qp;
@@ -248,6 +258,8 @@ shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
 	}
 }
 
+/* Kicks all of a chain that was taken off its list. The link is read before the queue is told that it stands nowhere: from then on
+ * whoever runs it may put it on a list again, and the link would lead there. */
 static void kick_chain(struct shca_thread *thr, shca_off off)
 {
 	if (off)

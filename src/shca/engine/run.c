@@ -3,8 +3,11 @@
  * Queues that run: lock, kick, drain, WAIT and ENABLE, stalls and their timers.
  *
  * kick locks a runnable queue for this thread at once (TODO) and notes it; drain runs what was noted, one after the
- * other, without recursion. So a runnable queue is always locked by some thread (I6), one CAS hands it to a thief, and
- * a dead thread's queues are found by its number in their locks.
+ * other, without recursion. So a runnable queue is locked by some thread, or stands in the header as left over (I6); one CAS
+ * hands a noted one to a thief, and a dead thread's queues are found by its number in their locks.
+ *
+ * Everything here happens inside the engine (shca_enter): what an offset or a number led to stays there until shca_leave. Of
+ * whose process a queue is nobody asks: it may be run by any.
  */
 #include <errno.h>
 #include <sched.h>
@@ -43,7 +46,8 @@ static bool todo_add(struct shca_thread *thr, shca_off qp)
 	return true;
 }
 
-/* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. */
+/* FREE: locks it TODO for me. Otherwise tells the holder that there is more to look at: it runs again after this. Each success is a
+ * full fence: the holder, who clears MORE or frees the lock by one as well, sees all that made the queue runnable. */
 static bool claim(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
@@ -58,6 +62,17 @@ static bool claim(struct shca_thread *thr, struct shca_qp *qp)
 	}
 }
 
+/* TODO|from_thread -> RUN|mine; false: a thief has it. MORE goes: the run that begins looks at everything. */
+static bool begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
+{
+	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
+
+	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
+		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
+			return true;
+	return false;
+}
+
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp);
 
 /* It is locked TODO for me. */
@@ -67,11 +82,10 @@ static void todo(struct shca_thread *thr, shca_off off)
 
 	if (todo_add(thr, off))
 		return;
-	/* no memory for the list: run it here and now; depth is bounded by the number of queues */
-	uint64_t w = atomic_load(&qp->lock);
-	while (!atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
-		;
-	run_queue(thr, qp);
+	/* No memory for the list: run it here and now, within what is being run; each level holds the lock of another queue, so
+	 * there is an end. A thief may have it already. */
+	if (begin(thr, qp, thr->slot))
+		run_queue(thr, qp);
 }
 
 /* What made the queue runnable was published by a read-modify-write, or the caller put a full fence behind it. */
@@ -92,17 +106,6 @@ void shca_kick(struct shca_thread *thr, shca_off off)
 	todo(thr, off);
 }
 
-/* TODO|mine -> RUN|mine; false: a thief has it. */
-static bool begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thread)
-{
-	uint64_t w = atomic_load_explicit(&qp->lock, memory_order_relaxed);
-
-	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) == from_thread)
-		if (atomic_compare_exchange_weak(&qp->lock, &w, lock_word(SHCA_L_RUN, thr->slot, w)))
-			return true;
-	return false;
-}
-
 /*
  * The work of a call is finite: of each queue it runs what was posted when it began with it, and BUDGET requests in all,
  * for two queues may go on making each other runnable. The rest is left over: its number is put where every poller of the
@@ -111,6 +114,7 @@ static bool begin(struct shca_thread *thr, struct shca_qp *qp, uint32_t from_thr
 #define BUDGET 16384u
 #define LEFT_NS 1000000u
 
+/* It is locked by me, and runnable. Where all places are taken its timer is left. */
 static void leave_over(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_header *h = thr->m->hdr;
@@ -137,6 +141,8 @@ int shca_take_left(struct shca_thread *thr)
 	int taken = 0;
 
 	shca_widen(thr);
+	/* before the look: leave_over puts the number there, then the flag. Whoever dies with a number that he took out is followed by
+	 * the reaper, who kicks all queues with requests. */
 	atomic_store(&h->some_left, 0);
 	for (uint32_t i = 0; i < SHCA_LEFT; i++) {
 		uint32_t qpn = atomic_load_explicit(&h->left[i], memory_order_relaxed) ? atomic_exchange(&h->left[i], 0) : 0;
@@ -327,7 +333,8 @@ static void count_key_violation(struct shca_thread *thr, const struct shca_qp *q
 	atomic_fetch_add(&to->dc_violations, 1);
 }
 
-/* Whether the queue must wait (true), or its retries are used up. */
+/* The request at head cannot go on, for want of a receive or of somebody who answers. Whether the queue waits (true: it has a timer), or
+ * its retries are used up. */
 static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 {
 	uint64_t now = monotonic_ns(), since = atomic_load(&qp->rnr_since), budget = stall_budget(thr, qp, why);
@@ -343,7 +350,7 @@ static bool stall(struct shca_thread *thr, struct shca_qp *qp, int why)
 	if (budget && now - since >= budget)
 		return false;
 	qp->stalls++;
-	/* looks again after 1, 2, 4, ... 32 ms, or when the budget ends */
+	/* looks again after 2, 4, ... 32 ms, or when the budget ends */
 	uint64_t next = now + (1000000ull << (qp->stalls < 5 ? qp->stalls : 5));
 	if (budget && next > since + budget)
 		next = since + budget;
@@ -442,6 +449,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 	/* what it names may be anybody's */
 	shca_widen(thr);
 
+	/* its executor died when all was done, or decided, but for its completion: to run it again would be to do it twice */
 	uint32_t step = shca_step_of(qp);
 	if (step == SHCA_STEP_SENT || step == SHCA_STEP_FAILED) {
 		status = qp->step_status;
@@ -486,7 +494,8 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			struct shca_rq *rq = shca_rq_at(thr->m, qp->step_rq);
 			if (rq) {
 				shca_rnr_link(thr, rq, qp);
-				/* pairs with the light fence of shca_rq_post */
+				/* Looks once more: whoever posted before he could see the link wakes nobody. Pairs with the
+				 * light fence of shca_rq_post. */
 				shca_heavy_fence(thr->m);
 				status = exec_wqe(thr, qp, wqe);
 			}
@@ -537,7 +546,8 @@ static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
 		shca_cq_push(thr, cq, &in);
 }
 
-/* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there. */
+/* Receives that a flusher which died had taken, or that shca_release_receive handed over: their completion may be there, and must not
+ * come twice. All receives are looked at: nobody has written down which they are. */
 static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq)
 {
 	struct shca_cq *cq = shca_at_checked(thr->m, qp->rcq, sizeof(*cq));
@@ -558,7 +568,9 @@ static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_
 	shca_cq_notice_again(thr, cq);
 }
 
-/* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. */
+/* Receives of its own; an SRQ's stay for the other queues. No journal: the taker's name says what they are for. `flushing` tells a
+ * successor that somebody died here (1), and whoever is here that a receive was handed over meanwhile, behind his look: then the last
+ * exchange fails, and he looks again. */
 static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_rq *rq = shca_rq_at(thr->m, qp->rq);
@@ -581,6 +593,7 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 	} while (!atomic_compare_exchange_strong(&qp->flushing, &seen, 0));
 }
 
+/* The queue has failed, and I have its lock: nothing of it is run any more, so this is all that becomes of its requests. */
 void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t posted = atomic_load(&qp->posted);
@@ -641,7 +654,8 @@ static bool run_some(struct shca_thread *thr, struct shca_qp *qp, uint64_t limit
 	}
 }
 
-/* Locked RUN by me. Returns with the lock given up, everything done that could be. */
+/* Locked RUN by me. Returns with the lock given up, everything done that could be, or left over. Who was told MORE looks again, but runs
+ * nothing that was posted since it began: what its owner goes on posting would keep it here for ever. */
 static void run_queue(struct shca_thread *thr, struct shca_qp *qp)
 {
 	uint64_t limit = atomic_load_explicit(&qp->posted, memory_order_acquire);
@@ -684,7 +698,8 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 				else
 					shca_look(thr->m);
 			}
-			/* let those go on who wait until I have left the engine */
+			/* Let those go on who wait until I have left the engine. So what the caller has looked up may be gone
+			 * behind this, but for the queue, which its own process takes away only. */
 			shca_leave(thr);
 			sched_yield();
 			shca_enter(thr);
@@ -692,6 +707,8 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 	}
 }
 
+/* By the word that was seen: a queue that another reaper, or a thief, has taken since is not the dead one's any more. MORE goes, as in
+ * begin. */
 bool shca_qp_take_over(struct shca_thread *thr, struct shca_qp *qp, uint64_t seen)
 {
 	uint32_t dead = L_THREAD(seen);
