@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every call by which a program may look at the device's files, each once: files none | all (under shcarun). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -67,6 +69,46 @@ static bool named(char *name)
 	return ok;
 }
 
+/* What programs call that were built with a C library before 2.33. A later one has them for such programs only, by a version's name. */
+static void *old_function(const char *name)
+{
+	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.4", "GLIBC_2.0", "GLIBC_2.27"};
+	void *f = dlsym(RTLD_DEFAULT, name);
+
+	for (size_t i = 0; !f && i < sizeof versions / sizeof *versions; i++)
+		f = dlvsym(RTLD_DEFAULT, name, versions[i]);
+	return f;
+}
+
+static void as_old_programs(const char *other)
+{
+	static const char *const stats[] = {"__xstat", "__xstat64", "__lxstat", "__lxstat64"};
+	static const char *const ats[] = {"__fxstatat", "__fxstatat64"};
+	/* the layout's number: of x86-64, of 64-bit processors that came later */
+	const int version = sizeof(struct stat) == 144 && (size_t)&((struct stat *)0)->st_nlink == 16 ? 1 : 0;
+	struct stat st;		/* and struct stat64 are the same where a long has 64 bits */
+
+	if (sizeof(long) < 8)
+		return;
+	for (int i = 0; i < 4; i++) {
+		int (*f)(int, const char *, struct stat *) = (int (*)(int, const char *, struct stat *))old_function(stats[i]);
+		if (!f)
+			continue;	/* the library is too new for this processor to have old programs */
+		EXPECT(!f(version, TEXT, &st) && S_ISREG(st.st_mode) && st.st_size == 4096);
+		REFUSED(!f(version, GONE, &st), ENOENT);
+		check(stats[i], !f(version, other, &st) && S_ISREG(st.st_mode));
+	}
+	for (int i = 0; i < 2; i++) {
+		int (*f)(int, int, const char *, struct stat *, int) =
+			(int (*)(int, int, const char *, struct stat *, int))old_function(ats[i]);
+		if (!f)
+			continue;
+		EXPECT(!f(version, AT_FDCWD, TEXT, &st, 0) && S_ISREG(st.st_mode) && st.st_size == 4096);
+		REFUSED(!f(version, AT_FDCWD, GONE, &st, 0), ENOENT);
+		check(ats[i], !f(version, AT_FDCWD, other, &st, 0) && S_ISREG(st.st_mode));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct stat st;
@@ -114,6 +156,7 @@ int main(int argc, char **argv)
 	umask(mask);
 	close(fd);
 	check("stat of another", !stat(other, &st) && !access(other, F_OK) && (fd = open64(other, O_RDONLY)) >= 0 && !close(fd));
+	as_old_programs(other);
 	unlink(other);
 	return failed;
 }

@@ -105,17 +105,39 @@ STAT(lstat64, stat64)
 STAT_AT(fstatat, stat)
 STAT_AT(fstatat64, stat64)
 
-/* What programs call that were built with a C library before 2.33; `version` names the layout of the struct, of which there is one. */
+/*
+ * What programs call that were built with a C library before 2.33; `version` names the layout of the struct, of which there is one.
+ * Others' files: such a library has these functions, and no stat() that could be found; a later one has them for old programs only,
+ * and dlsym finds them there no more, but stat(). (__fxstat and its like are about descriptors, and those are no longer ours: what
+ * open_text gives is a file.)
+ */
 #define OLD_STAT(old, function, type)                                                         \
 	EXPORT int old(int version, const char *path, struct type *st);                       \
 	EXPORT int old(int version, const char *path, struct type *st)                        \
 	{                                                                                     \
-		return function(path, st);                                                    \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(old) ? FORWARD(old)(version, path, st) : FORWARD(function)(path, st); \
+		return found ? function(path, st) : -1;                                       \
 	}
 OLD_STAT(__xstat, stat, stat)
 OLD_STAT(__xstat64, stat64, stat64)
 OLD_STAT(__lxstat, lstat, stat)
 OLD_STAT(__lxstat64, lstat64, stat64)
+
+#define OLD_STAT_AT(old, function, type)                                                      \
+	EXPORT int old(int version, int dir, const char *path, struct type *st, int flags);   \
+	EXPORT int old(int version, int dir, const char *path, struct type *st, int flags)    \
+	{                                                                                     \
+		struct shca_file file;                                                        \
+		bool found;                                                                   \
+		if (!ours(path, &file, &found))                                               \
+			return FORWARD(old) ? FORWARD(old)(version, dir, path, st, flags) : FORWARD(function)(dir, path, st, flags); \
+		return found ? function(dir, path, st, flags) : -1;                           \
+	}
+OLD_STAT_AT(__fxstatat, fstatat, stat)
+OLD_STAT_AT(__fxstatat64, fstatat64, stat64)
 
 EXPORT int statx(int dir, const char *restrict path, int flags, unsigned int mask, struct statx *restrict st)
 {
