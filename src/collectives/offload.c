@@ -645,8 +645,8 @@ bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *w
 		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
 		return false;
 	}
-	for (int r = 1; hdl_job.host_of && r < comm->size; r++) {
-		if (hdl_job.host_of[hdl_comm_world_rank(comm, r)] != hdl_job.host_of[hdl_comm_world_rank(comm, 0)]) {
+	for (int r = 0; hdl_job.local && r < comm->size; r++) {
+		if (!hdl_is_local(hdl_comm_world_rank(comm, r))) {
 			snprintf(why, why_size, "the communicator spans hosts");
 			return false;
 		}

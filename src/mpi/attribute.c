@@ -78,7 +78,7 @@ static int *predefined(int keyval)
 		*v = MPI_PROC_NULL;
 		return v;
 	case MPI_WTIME_IS_GLOBAL:	/* a host's ranks read one clock */
-		*v = !hdl_job.host_of;
+		*v = !hdl_job.local;
 		return v;
 	case MPI_LASTUSEDCODE:
 		*v = hdl_last_used_code();

@@ -62,7 +62,7 @@ void hdl_place_get(struct hdl_place *place)
 	if (machine && cpus && !hwloc_get_cpubind(machine, cpus, HWLOC_CPUBIND_PROCESS) && !hwloc_bitmap_iszero(cpus))
 		for (int l = HDL_AT_HOST + 1; l < HDL_LEVELS; l++)
 			place->at[l] = instance(machine, levels[l].obj, cpus);
-	place->at[HDL_AT_HOST] = hdl_job.host_of ? hdl_job.host_of[hdl_job.rank] : 0;
+	place->at[HDL_AT_HOST] = hdl_job.my_host;
 	hwloc_bitmap_free(cpus);
 }
 

@@ -107,7 +107,7 @@ static int choose(struct hdl_comm *c, int split_type, const struct hdl_info *inf
 	if (!rc && any != MPI_UNDEFINED && any != MPI_COMM_TYPE_SHARED)
 		rc = by_hardware(c, split_type, info, color);
 	else if (split_type == MPI_COMM_TYPE_SHARED)
-		*color = hdl_job.host_of ? hdl_job.host_of[hdl_job.rank] : 0;
+		*color = hdl_job.my_host;
 	free(kind);
 	return rc;
 }

@@ -9,10 +9,8 @@
 #include "lines/lines.h"
 
 unsigned hdl_failed_peers;
-static int *failed;			/* by rank in MPI_COMM_WORLD: errno; NULL while all is well */
 static size_t unexpected_warn;
-static bool *held;			/* by rank in MPI_COMM_WORLD: peers that were asked to hold back; NULL: none ever */
-static int nheld;
+static int nheld;			/* peers that were asked to hold back */
 
 _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
 {
@@ -164,12 +162,22 @@ void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send)
 /* ---- what comes before its receive --------------------------------------------------------------------- */
 
 struct heaviest {
-	size_t *by_src;
+	int src;
+	size_t bytes;
+	size_t self;			/* to itself a rank has no endpoint */
 };
 
 static void add_bytes(const struct hdl_unexpected *u, void *arg)
 {
-	((struct heaviest *)arg)->by_src[u->src] += u->kind == HDL_EAGER ? u->held : 0;
+	struct heaviest *h = arg;
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(u->src);
+	size_t *sum = ep ? &hdl_ep_note(ep)->bytes : &h->self;
+
+	*sum += u->kind == HDL_EAGER ? u->held : 0;
+	if (*sum > h->bytes) {
+		h->bytes = *sum;
+		h->src = u->src;
+	}
 }
 
 /* A peer whose messages come too early keeps them from HEDDLE_UNEXPECTED_MAX on: it announces them, and only their
@@ -178,25 +186,23 @@ static void add_bytes(const struct hdl_unexpected *u, void *arg)
  * way when the peer is told comes on top: a ring, or some receives. */
 static __attribute__((noinline)) void hold_back(int src)
 {
-	if (!held)
-		held = calloc(hdl_job.size, sizeof(*held));
-	if (!held)
-		hdl_out_of_memory("the list of peers that hold their messages back", hdl_job.size * sizeof(*held));
-	if (held[src])
+	struct hdl_ep *ep = hdl_ep(src);
+
+	if (hdl_ep_note(ep)->held)
 		return;
-	held[src] = true;
+	hdl_ep_note(ep)->held = true;
 	nheld++;
 	hdl_debug("unexpected messages take %zu KiB: rank %d is asked to hold its messages back",
 		  hdl_unexpected_bytes >> 10, src);
-	hdl_ep_hold(hdl_ep(src), true);
+	hdl_ep_hold(ep, true);
 }
 
 static __attribute__((noinline)) void let_go(void)
 {
-	for (int r = 0; r < hdl_job.size; r++)
-		if (held[r]) {
-			held[r] = false;
-			hdl_ep_hold(hdl_ep(r), false);
+	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+		if (hdl_ep_note(ep)->held) {
+			hdl_ep_note(ep)->held = false;
+			hdl_ep_hold(ep, false);
 		}
 	nheld = 0;
 }
@@ -211,21 +217,16 @@ static inline void fewer_unexpected(void)
 /* Say who sends ahead of the receives: it costs time and memory. */
 static __attribute__((noinline)) void warn_unexpected(void)
 {
-	struct heaviest h = { calloc(hdl_job.size, sizeof(size_t)) };
-	int worst = 0;
+	struct heaviest h = { 0 };
 
 	unexpected_warn = unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : unexpected_warn * 2;
-	if (!h.by_src)
-		return;
+	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+		hdl_ep_note(ep)->bytes = 0;
 	hdl_match_each_unexpected(add_bytes, &h);
-	for (int r = 1; r < hdl_job.size; r++)
-		if (h.by_src[r] > h.by_src[worst])
-			worst = r;
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from rank %d: this rank receives too "
 		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
 		 "senders wait",
-		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.by_src[worst] >> 10, worst);
-	free(h.by_src);
+		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, h.src);
 }
 
 static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
@@ -376,21 +377,17 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 
 static void peer_failed(int peer, int err)
 {
+	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(peer));
 	struct hdl_op *op, *next;
 
-	if (!failed) {
-		failed = calloc(hdl_job.size, sizeof(*failed));
-		if (!failed)
-			hdl_out_of_memory("the list of failed ranks", hdl_job.size * sizeof(*failed));
-	}
-	if (failed[peer])
+	if (note->failed)
 		return;
-	failed[peer] = err < 0 ? -err : err ? err : ECONNRESET;
+	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
 	hdl_failed_peers++;
 	/* Sends and fetches in flight are the transport's: it ends them by done(). */
 	for (op = hdl_match_sweep(concerns_peer, &peer); op; op = next) {
 		next = op->next;
-		op->errnum = failed[peer];
+		op->errnum = note->failed;
 		if (op->type)
 			hdl_type_release(op->type);
 		hdl_status_empty(&op->req.status, op->peer);
@@ -400,22 +397,31 @@ static void peer_failed(int peer, int err)
 
 const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = arrived, .peer_failed = peer_failed };
 
-int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum)
+static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 {
-	int world;
+	struct hdl_ep *ep;
 
-	if (likely(!hdl_failed_peers))
-		return MPI_SUCCESS;
-	for (int r = src == MPI_ANY_SOURCE ? 0 : src; r < comm->size; r++) {
-		world = hdl_comm_world_rank(comm, r);
-		if (failed[world]) {
-			*errnum = failed[world];
-			return MPI_ERR_PROC_ABORTED;
-		}
-		if (src != MPI_ANY_SOURCE)
-			break;
+	if (src != MPI_ANY_SOURCE) {
+		ep = hdl_ep_find(hdl_comm_world_rank(comm, src));
+		return ep ? hdl_ep_note(ep)->failed : 0;
 	}
-	return MPI_SUCCESS;
+	for (ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep)) {
+		struct hdl_ep_note *note = hdl_ep_note(ep);
+
+		if (note->failed && hdl_comm_rank_of(comm, note->rank) != MPI_UNDEFINED)
+			return note->failed;
+	}
+	return 0;
+}
+
+int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum)
+{
+	int err = likely(!hdl_failed_peers) ? 0 : failed_in(comm, src);
+
+	if (likely(!err))
+		return MPI_SUCCESS;
+	*errnum = err;
+	return MPI_ERR_PROC_ABORTED;
 }
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
@@ -455,7 +461,7 @@ static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const
 
 static inline struct hdl_ep *ep_of(struct hdl_comm *comm, int src)
 {
-	return src < 0 || src == comm->rank ? NULL : hdl_comm_ep(comm, src);
+	return src < 0 ? NULL : hdl_comm_ep(comm, src);
 }
 
 int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
@@ -659,9 +665,5 @@ int hdl_recv_start(void)
 
 void hdl_recv_fini(void)
 {
-	free(failed);
-	free(held);
-	held = NULL;
-	failed = NULL;
 	hdl_failed_peers = 0;
 }

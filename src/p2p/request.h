@@ -183,7 +183,7 @@ void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context);
 int hdl_recv_start(void);
 void hdl_recv_fini(void);
 /* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
-int hdl_check_peer(const struct hdl_comm *comm, int src, int *errnum);
+int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum);
 extern unsigned hdl_failed_peers;
 
 /* ---- comm.c -------------------------------------------------------------------------------------------- */

@@ -182,69 +182,61 @@ static char *told_string(pmix_rank_t rank, const char *key)
 	return text;
 }
 
-/* The peers of this host are a list "0,1,2". Sets the local rank and size and returns the first of them. */
-static int read_local_peers(void)
+static int ascending(const void *a, const void *b)
 {
-	char *peers = told_string(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS), *next;
-	int leader = -1, n = 0, mine = -1;
+	int x = *(const int *)a, y = *(const int *)b;
 
-	for (char *p = peers; p && *p; p = *next == ',' ? next + 1 : next) {
+	return (x > y) - (x < y);
+}
+
+/* The peers of this host are a list "0,1,2": how many, and which place in it is this rank's. ranks, if any, gets them. */
+static int parse_local_peers(const char *peers, int *ranks, int *mine)
+{
+	char *next;
+	int n = 0;
+
+	*mine = -1;
+	for (const char *p = peers; p && *p; p = *next == ',' ? next + 1 : next) {
 		int rank = (int)strtol(p, &next, 10);
 
 		if (next == p)
 			break;
-		if (leader < 0)
-			leader = rank;
 		if (rank == hdl_job.rank)
-			mine = n;
+			*mine = n;
+		if (ranks)
+			ranks[n] = rank;
 		n++;
 	}
-	free(peers);
-	if (mine < 0)
-		return -1;
-	hdl_job.local_rank = mine;
-	hdl_job.local_size = n;
-	return leader;
+	return n;
 }
 
-/* Fills host_of: node numbers where the server has them, else by the hosts' names. */
-static int read_hosts(void)
+/* Sets the local rank and size, and which ranks are of this host; 0 or a negative errno. *leader: the first of them. Of other
+ * hosts nothing is asked or kept: what a rank knows of the job does not grow with it. */
+static int read_local_peers(int *leader)
 {
-	char **names = NULL;
-	int err = 0;
+	char *peers = told_string(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
+	int nodes, n = parse_local_peers(peers, NULL, &hdl_job.local_rank), err = -ENODATA;
 
-	if (hdl_job.local_size == hdl_job.size)
-		return 0;
-	hdl_job.host_of = malloc(sizeof(int) * (size_t)hdl_job.size);
-	names = calloc((size_t)hdl_job.size, sizeof *names);
-	if (!hdl_job.host_of || !names) {
-		hdl_error("no memory for the table of the hosts of %d ranks", hdl_job.size);
+	if (hdl_job.local_rank < 0)
+		goto out;
+	err = 0;
+	*leader = (int)strtol(peers, NULL, 10);
+	hdl_job.local_size = hdl_job.ppn = n;
+	if (n == hdl_job.size)
+		goto out;
+	hdl_job.local = malloc((size_t)n * sizeof *hdl_job.local);
+	if (!hdl_job.local) {
+		hdl_error("no memory for the list of the %d ranks of this host", n);
 		err = -ENOMEM;
 		goto out;
 	}
-	for (int r = 0; r < hdl_job.size; r++) {
-		if (told_number((pmix_rank_t)r, PMIX_NODEID, &hdl_job.host_of[r]))
-			continue;
-		names[r] = told_string((pmix_rank_t)r, PMIX_HOSTNAME);
-		if (!names[r]) {
-			hdl_error("the launcher's PMIx server tells neither the node number nor the host name of rank %d, so "
-				  "Heddle cannot know which ranks share a host", r);
-			err = -ENODATA;
-			goto out;
-		}
-		hdl_job.host_of[r] = r;
-		for (int q = 0; q < r; q++) {
-			if (names[q] && !strcmp(names[q], names[r])) {
-				hdl_job.host_of[r] = hdl_job.host_of[q];
-				break;
-			}
-		}
-	}
-	hdl_job.my_host = hdl_job.host_of[hdl_job.rank];
+	parse_local_peers(peers, hdl_job.local, &hdl_job.local_rank);
+	qsort(hdl_job.local, (size_t)n, sizeof *hdl_job.local, ascending);
+	hdl_job.my_host = hdl_job.local[0];
+	if (told_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES, &nodes) && nodes > 1)
+		hdl_job.ppn = (hdl_job.size - 1) / nodes + 1;
 out:
-	for (int r = 0; names && r < hdl_job.size; r++)
-		free(names[r]);
-	free(names);
+	free(peers);
 	return err;
 }
 
@@ -264,7 +256,7 @@ static int refuse_without_pmix(const struct hdl_launched_by *by)
 
 static void become_singleton(void)
 {
-	hdl_job.size = hdl_job.local_size = 1;
+	hdl_job.size = hdl_job.local_size = hdl_job.ppn = 1;
 	hdl_job.singleton = true;
 	hdl_job.appnum = -1;
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "singleton.%d.%llx", (int)getpid(),
@@ -502,7 +494,7 @@ static void leave(bool properly)
 	if (joined && properly)
 		PMIx_Finalize(NULL, 0);
 	joined = false;
-	free(hdl_job.host_of);
+	free(hdl_job.local);
 	memset(&hdl_job, 0, sizeof hdl_job);
 }
 
@@ -522,7 +514,7 @@ static bool enough_files(void)
 int hdl_rt_init(void)
 {
 	struct hdl_launched_by by = hdl_launched_by_env();
-	int err, leader;
+	int err, leader = -1;
 
 	memset(&hdl_job, 0, sizeof hdl_job);
 	if (gethostname(hdl_job.hostname, sizeof hdl_job.hostname - 1))
@@ -557,13 +549,10 @@ int hdl_rt_init(void)
 	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
 		hdl_job.appnum = 0;
 	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
-	leader = read_local_peers();
-	if (leader < 0) {
+	err = read_local_peers(&leader);
+	if (err == -ENODATA)
 		hdl_error("the PMIx server of %s (%s) does not tell which ranks share this host (PMIX_LOCAL_PEERS)", by.launcher,
 			  server_uri());
-		goto fail;
-	}
-	err = read_hosts();
 	if (!err)
 		err = check_size(&by);
 	if (!err)
@@ -729,7 +718,7 @@ static void name_absent(const char *mark)
 	int absent = 0;
 
 	for (int r = 0; r < hdl_job.size; r++) {
-		bool remote = hdl_job.host_of && hdl_job.host_of[r] != hdl_job.my_host;
+		bool remote = !hdl_is_local(r);
 		uint32_t seconds = remote ? 1 : 0;	/* another host's server has to be asked */
 		void *data = NULL;
 		size_t len;

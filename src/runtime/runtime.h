@@ -21,8 +21,9 @@
 struct hdl_job {
 	int rank, size;			/* in MPI_COMM_WORLD */
 	int local_rank, local_size;	/* among the ranks of this host */
-	int *host_of;			/* host_of[rank]: index of the rank's host; NULL if the job has one host */
-	int my_host;
+	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
+	int my_host;			/* a number that no other host of the job has: the lowest of its ranks */
+	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there the same on all */
 	int ncores;			/* CPUs in the affinity mask of this host's ranks together */
 	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: it does not say */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
@@ -34,6 +35,26 @@ struct hdl_job {
 };
 
 extern struct hdl_job hdl_job;		/* valid between hdl_rt_init and hdl_rt_fini */
+
+/* Whether a rank is on this host. Logarithmic in the ranks of this host: nobody keeps a table of all ranks' hosts. */
+static inline bool hdl_is_local(int rank)
+{
+	int low = 0, high = hdl_job.local_size;
+
+	if (!hdl_job.local)
+		return true;
+	while (low < high) {
+		int mid = low + (high - low) / 2;
+
+		if (hdl_job.local[mid] == rank)
+			return true;
+		if (hdl_job.local[mid] < rank)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return false;
+}
 
 /* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
  * PMIx cannot be reached, naming both sides; fails if the ranks' library versions differ. */

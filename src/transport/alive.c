@@ -56,7 +56,7 @@ static bool is_watched(const struct hdl_ep *ep)
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)
 {
-	return ep && !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && !is_watched(ep);
+	return !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && !is_watched(ep);
 }
 
 /* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. True: it is asked now. By a
@@ -83,7 +83,8 @@ static bool probe(struct hdl_ep *ep, uint64_t now)
 
 uint64_t hdl_peers_look(uint64_t now)
 {
-	int looks = 0, n = hdl_tp.neps;
+	uint32_t n = hdl_tp.peers.n;
+	int looks = 0;
 	bool some = false;
 
 	if (hdl_tp.leaving)
@@ -91,8 +92,8 @@ uint64_t hdl_peers_look(uint64_t now)
 	if (now < hdl_tp.alive_ns)
 		return hdl_tp.alive_ns;
 	hdl_tp.alive_ns = now + LOOK_NS;
-	for (int i = 0; i < n && looks < LOOKS; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[hdl_tp.alive_next];
+	for (uint32_t i = 0; i < n && looks < LOOKS; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[hdl_tp.alive_next];
 
 		hdl_tp.alive_next = (hdl_tp.alive_next + 1) % n;
 		if (!is_to_be_looked_at(ep))

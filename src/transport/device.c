@@ -367,7 +367,7 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	if ((err = choose_port(dev, port)) || (err = make_pd(dev)) || (err = probe(dev)) ||
 	    (err = check_allowed(dev, allowed)))
 		return err;
-	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_tp.ppn, hdl_vars.rc_peers);
+	dev->possible = hdl_select_possible(dev->caps, allowed, hdl_job.size, hdl_job.ppn, hdl_vars.rc_peers);
 	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
 		return err;
 	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */

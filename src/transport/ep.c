@@ -119,6 +119,7 @@ void hdl_done_run(void)
 struct hdl_ep *hdl_ep_make(int rank)
 {
 	struct hdl_ep *ep;
+	int64_t id;
 	int err;
 
 	if (posix_memalign((void **)&ep, 64, sizeof(*ep))) {
@@ -126,7 +127,7 @@ struct hdl_ep *hdl_ep_make(int rank)
 		return NULL;
 	}
 	memset(ep, 0, sizeof(*ep));
-	ep->rank = rank;
+	ep->rank = ep->note.rank = rank;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
 	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
 	if ((err = hdl_wire_lookup(ep)))
@@ -138,7 +139,12 @@ struct hdl_ep *hdl_ep_make(int rank)
 		err = -EOPNOTSUPP;
 		goto none;
 	}
-	hdl_tp.eps[rank] = ep;
+	id = hdl_peers_add(&hdl_tp.peers, rank, ep);
+	if (id < 0) {
+		err = hdl_no_memory("the table of peers", (hdl_tp.peers.n + 1) * HDL_PEER_BYTES);
+		goto none;
+	}
+	ep->id = (uint32_t)id;
 	return ep;
 none:
 	free(ep->host);
@@ -147,9 +153,26 @@ none:
 	return NULL;
 }
 
+struct hdl_ep *hdl_ep_find(int rank)
+{
+	return hdl_peers_find(&hdl_tp.peers, rank);
+}
+
+struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep)
+{
+	uint32_t id = ep ? ep->id + 1 : 0;
+
+	return id < hdl_tp.peers.n ? hdl_tp.peers.of[id] : NULL;
+}
+
+struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep)
+{
+	return &ep->note;
+}
+
 struct hdl_ep *hdl_ep(int rank)
 {
-	struct hdl_ep *ep = hdl_tp.eps[rank];
+	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, rank);
 
 	return likely(ep != NULL) ? ep : hdl_ep_make(rank);
 }
@@ -164,7 +187,7 @@ enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdm
 	struct hdl_select s = { .caps = ep->can,
 				.allowed = allowed,
 				.job_size = hdl_job.size,
-				.ppn = hdl_tp.ppn,
+				.ppn = hdl_job.ppn,
 				.rc_peers = rc_peers,
 				.rc_most = hdl_vars.rc_peers,
 				.messages = ep->sent_msgs,

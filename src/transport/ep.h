@@ -44,6 +44,9 @@ struct hdl_ep {
 	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
 	struct ibv_sge sge[2];
 	_Alignas(16) struct hdl_hdr head;
+	/* cold, where there is room before the next line */
+	struct hdl_ep_note note;
+	uint32_t id;			/* its place in hdl_tp.peers */
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	uint32_t streak;		/* messages from the ring since the last small one to this peer */

@@ -56,9 +56,9 @@ static bool told_all(void)
 {
 	bool all = true;
 
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
+		if (ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
 			continue;
 		if (!ep->sleep_told) {
 			struct hdl_sleep_rec m = { .turn = ++hdl_tp.sleep_turn ? hdl_tp.sleep_turn

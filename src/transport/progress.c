@@ -107,9 +107,9 @@ static struct hdl_sq *sq_of(const struct ibv_qp *qp)
 
 static struct hdl_ep *ep_of_rqp(const struct ibv_qp *qp)
 {
-	for (int i = 0; i < hdl_tp.neps; i++)
-		if (hdl_tp.eps[i] && hdl_tp.eps[i]->queues && hdl_tp.eps[i]->queues->rqp == qp)
-			return hdl_tp.eps[i];
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
+		if (hdl_tp.peers.of[i]->queues && hdl_tp.peers.of[i]->queues->rqp == qp)
+			return hdl_tp.peers.of[i];
 	return NULL;
 }
 
@@ -169,9 +169,9 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 				  "--devices`",
 				  dev->name, dev->port.port_num, ibv_event_type_str(e->event_type));
 		if (e->event_type == IBV_EVENT_DEVICE_FATAL)
-			for (int i = 0; i < hdl_tp.neps; i++)
-				if (hdl_tp.eps[i] && hdl_tp.eps[i]->dev == dev)
-					hdl_ep_fail(hdl_tp.eps[i], -EIO);
+			for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
+				if (hdl_tp.peers.of[i]->dev == dev)
+					hdl_ep_fail(hdl_tp.peers.of[i], -EIO);
 	}
 }
 
@@ -367,22 +367,6 @@ void hdl_tp_on_sleep(void (*arm)(void))
 
 /* ---- start and end ----------------------------------------------------------------------------------------- */
 
-static int ranks_per_node(void)
-{
-	int *count, most = 0;
-
-	if (!hdl_job.host_of)
-		return hdl_job.size;
-	count = calloc((size_t)hdl_job.size, sizeof(*count));
-	if (!count)
-		return hdl_job.local_size;
-	for (int r = 0; r < hdl_job.size; r++)
-		if (++count[hdl_job.host_of[r]] > most)
-			most = count[hdl_job.host_of[r]];
-	free(count);
-	return most;
-}
-
 static int add_device(const char *name, enum hdl_role role)
 {
 	struct hdl_dev *dev = calloc(1, sizeof(*dev));
@@ -397,19 +381,15 @@ static void destroy_all(void)
 {
 	hdl_tp.closing = true;
 	hdl_device_wake = NULL;
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep)
-			continue;
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
 		hdl_ring_drop(ep);
 		hdl_wire_close(ep);
 	}
 	for (int i = 0; i < hdl_tp.ndev; i++)
 		hdl_dev_stop(hdl_tp.dev[i]);
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep)
-			continue;
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
 		hdl_ep_drop_ctl(ep);
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
@@ -417,7 +397,7 @@ static void destroy_all(void)
 		free(ep->host);
 		free(ep);
 	}
-	free(hdl_tp.eps);
+	hdl_peers_clear(&hdl_tp.peers);
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		hdl_dev_close(hdl_tp.dev[i]);
 		free(hdl_tp.dev[i]);
@@ -493,23 +473,17 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
 	tell_adjusted();
-	hdl_tp.ppn = ranks_per_node();
-	hdl_tp.neps = hdl_job.size;
-	hdl_tp.eps = calloc((size_t)hdl_job.size, sizeof(*hdl_tp.eps));
-	if (!hdl_tp.eps)
-		return hdl_no_memory("the table of peers", (size_t)hdl_job.size * sizeof(*hdl_tp.eps));
 	hdl_tp.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (hdl_tp.wake_fd < 0) {
 		err = errno;
 		hdl_error("no descriptor can be had to wake this process with (%s): raise the limit (ulimit -n)",
 			  strerror(err));
-		free(hdl_tp.eps);
 		return -err;
 	}
 	hdl_device_wake = hdl_tp_wake;
 	if (*hdl_vars.device)
 		err = add_device(hdl_vars.device, HDL_ROLE_ANY);
-	else if (!hdl_job.host_of)
+	else if (!hdl_job.local)
 		err = add_device(NULL, HDL_ROLE_LOCAL);
 	else if (!(err = add_device(NULL, HDL_ROLE_LOCAL)))
 		err = add_device(NULL, HDL_ROLE_REMOTE);
@@ -527,9 +501,9 @@ static bool quiet(void)
 	for (struct hdl_ep *ep = hdl_tp.timers; ep; ep = ep->timer_next)
 		if (ep->rel && !hdl_rel_idle(ep->rel) && !ep->failed)
 			q = false;
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep || !ep->sq || ep->failed || ep->sq->dead)
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
+		if (!ep->sq || ep->failed || ep->sq->dead)
 			continue;
 		if (ep->sq->head != ep->sq->tail) {
 			hdl_sq_flush(ep->sq, ep);

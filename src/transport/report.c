@@ -146,9 +146,9 @@ void hdl_report_transports(FILE *out)
 	out = open_memstream(&text, &text_len);
 	if (!out)
 		return;
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		const struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep || !used(ep))
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		const struct hdl_ep *ep = hdl_tp.peers.of[i];
+		if (!used(ep))
 			continue;
 		fprintf(out, "heddle: transports: rank %d -> %d: %s:%u %s", hdl_job.rank, ep->rank, ep->dev->name,
 			ep->dev->port.port_num, kinds(ep, kind, sizeof(kind)));
@@ -183,11 +183,9 @@ void hdl_tp_dump(FILE *out)
 	static const char *const state[] = { "no connection", "asked for a connection", "answered a connection request",
 					     "connected", "failed" };
 
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		const struct hdl_ep *ep = hdl_tp.eps[i];
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		const struct hdl_ep *ep = hdl_tp.peers.of[i];
 		unsigned pend = 0, ctl = 0, wait = 0;
-		if (!ep)
-			continue;
 		for (const struct hdl_send *s = ep->pend; s; s = s->next)
 			pend++;
 		for (const struct hdl_send *s = ep->rdma_wait; s; s = s->next)

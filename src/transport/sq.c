@@ -294,9 +294,9 @@ static void give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
 	sq->broken = false;
 	for (; at != end; at++)
 		release(&sq->slot[at & sq->mask], -ECONNRESET);
-	for (int i = 0; i < hdl_tp.neps; i++)
-		if (hdl_tp.eps[i] && hdl_tp.eps[i]->sq == sq)
-			hdl_ep_fail(hdl_tp.eps[i], -ECONNRESET);
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
+		if (hdl_tp.peers.of[i]->sq == sq)
+			hdl_ep_fail(hdl_tp.peers.of[i], -ECONNRESET);
 }
 
 void hdl_sq_reset(struct hdl_sq *sq)

@@ -14,6 +14,7 @@
  *   post.c    requests on the connected lane          report.c --report-transports, --report-hang
  *   rings.c   giving rings and taking them back       alive.c  peers that have died
  *   idle.c    waiting                                 progress.c  turns, timers, init, fini
+ *   peers.c   who was met, by id and by name (pure)
  *
  * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
@@ -27,12 +28,12 @@
 #include "runtime/threads.h"
 #include "transport/ep.h"
 #include "transport/kinds/kind.h"
+#include "transport/peers.h"
 #include "transport/rndv/rndv.h"
 #include "transport/transport.h"
 
 struct hdl_tp {
-	struct hdl_ep **eps;		/* by rank */
-	int neps;
+	struct hdl_peers peers;
 	struct hdl_ep **rings;		/* endpoints whose ring we read */
 	int nrings, rings_cap;
 	int rings_given;		/* offered, active or being revoked */
@@ -62,7 +63,6 @@ struct hdl_tp {
 	uint64_t nonce;
 	int rc_peers;
 	size_t ring_max;		/* largest payload of a frame, whatever the ring */
-	int ppn;			/* ranks per node, at most */
 	bool leaving;			/* all that is to come is that the peers end */
 	bool closing;
 	uint32_t sleep_turn;
@@ -73,7 +73,7 @@ struct hdl_tp {
 	uint64_t looked_ns;		/* last look at the rings' traffic */
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
 	uint64_t alive_ns;		/* next look at peers' processes */
-	int alive_next;			/* ... and where it begins */
+	uint32_t alive_next;		/* ... and the id with which it begins */
 };
 extern struct hdl_tp hdl_tp;
 

@@ -89,6 +89,19 @@ int hdl_tp_fini(void);
  * or the rank's address cannot be had. */
 struct hdl_ep *hdl_ep(int rank);
 
+/* The same if it exists; NULL: nothing ever went to that rank, or came from it. */
+struct hdl_ep *hdl_ep_find(int rank);
+/* Those that exist, in the order in which they were made: the first one (NULL), the one after ep; NULL: there is none. */
+struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep);
+/* What the layer above keeps with a peer, so that it needs no table of all ranks. */
+struct hdl_ep_note {
+	int rank;		/* as it was given to hdl_ep */
+	int failed;		/* errno, since peer_failed; 0: it has not */
+	bool held;		/* it was asked to announce its messages */
+	size_t bytes;		/* for sums over messages */
+};
+struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep);
+
 /* Sends len bytes with this matching header (tag, context are the caller's; the rest is filled in).
  * sync: complete only when the receiver has matched (MPI_Ssend).
  * Returns 1: done, the buffer is the caller's again and `send` was not touched; 0: in flight, done() follows;

@@ -42,14 +42,9 @@ int hdl_wire_publish(void)
 	return err ? err : hdl_rt_commit();
 }
 
-static bool same_host(int rank)
-{
-	return !hdl_job.host_of || hdl_job.host_of[rank] == hdl_job.my_host;
-}
-
 int hdl_wire_lookup(struct hdl_ep *ep)
 {
-	enum hdl_role want = same_host(ep->rank) ? HDL_ROLE_LOCAL : HDL_ROLE_REMOTE;
+	enum hdl_role want = hdl_is_local(ep->rank) ? HDL_ROLE_LOCAL : HDL_ROLE_REMOTE;
 	struct hdl_addr_head h;
 	void *data = NULL;
 	size_t len = 0;
@@ -86,7 +81,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 		goto out;
 	}
 	ep->nonce = h.nonce;
-	if (same_host(ep->rank)) {
+	if (hdl_is_local(ep->rank)) {
 		ep->proc = h.proc;
 	} else {
 		ep->host = strndup(h.host, sizeof(h.host));
@@ -441,9 +436,9 @@ uint64_t hdl_wire_timers(uint64_t now)
 
 	if (!hdl_tp.connecting)
 		return 0;
-	for (int i = 0; i < hdl_tp.neps; i++) {
-		struct hdl_ep *ep = hdl_tp.eps[i];
-		if (!ep || !hdl_conn_waits(&ep->conn))
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
+		if (!hdl_conn_waits(&ep->conn))
 			continue;
 		if (now >= ep->queues->retry_ns)
 			feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_TIMER }, NULL, 0);

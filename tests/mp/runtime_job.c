@@ -25,7 +25,7 @@ static int failed(const char *what)
 static int do_where(void)
 {
 	printf("rank %d of %d local %d of %d hosts %d host %d cores %d oversubscribed %d singleton %d launcher %s\n",
-	       hdl_job.rank, hdl_job.size, hdl_job.local_rank, hdl_job.local_size, hdl_job.host_of ? 2 : 1,
+	       hdl_job.rank, hdl_job.size, hdl_job.local_rank, hdl_job.local_size, hdl_job.local ? 2 : 1,
 	       hdl_job.my_host, hdl_job.ncores, hdl_job.oversubscribed, hdl_job.singleton, hdl_job.launcher);
 	return hdl_rt_fence() ? failed("fence") : 0;
 }

@@ -28,7 +28,7 @@ expect 0 env LACK_DC=1 "$run" -n 2 "$traffic" 100 10000 1
 # The heap is exhausted: what for, and how much.
 refuses "out of memory: [0-9]* bytes for the slots of a send queue" \
 	env LACK_CALLOC=4096 HEDDLE_SQ_DEPTH=4096 HEDDLE_TRANSPORT=rc "$run" -n 2 "$traffic" 700 1500000 13
-refuses "out of memory: 24 bytes for the table of peers" env LACK_CALLOC=3 "$run" -n 3 "$traffic" 100 10000 1
+refuses "out of memory: 24 bytes for the table of peers" env LACK_CALLOC=32 "$run" -n 3 "$traffic" 100 10000 1
 
 # Too little memory may be locked: what is needed, what is allowed, how to change it. At start ...
 locked='This process may lock 64 KiB in memory and has locked [0-9]* KiB: raise the limit by .ulimit -l unlimited'

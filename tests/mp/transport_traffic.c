@@ -227,7 +227,10 @@ static void send_one(int peer)
 	o->send.done = sent;
 	fill(o->buf, n, key(hdl_job.rank, peer, index));
 	inflight[peer]++;
-	int r = hdl_ep_send(hdl_ep(peer), (int32_t)index, 7, sync_of(hdl_job.rank, peer, index), o->buf, n, &o->send);
+	struct hdl_ep *ep = hdl_ep(peer);
+	if (!ep)
+		fail("rank %d cannot be reached: %s", peer, strerror(errno));
+	int r = hdl_ep_send(ep, (int32_t)index, 7, sync_of(hdl_job.rank, peer, index), o->buf, n, &o->send);
 	if (r < 0)
 		fail("send to rank %d: %s", peer, strerror(-r));
 	if (r == 1) {

@@ -9,6 +9,7 @@
 
 struct hdl_ep {
 	int rank;
+	struct hdl_ep_note note;
 };
 
 struct later {
@@ -55,7 +56,7 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 {
 	upcalls = up;
 	for (int i = 0; i < 1024; i++)
-		eps[i].rank = i;
+		eps[i] = (struct hdl_ep){ .rank = i, .note.rank = i };
 	return 0;
 }
 
@@ -69,6 +70,23 @@ int hdl_tp_fini(void)
 struct hdl_ep *hdl_ep(int rank)
 {
 	return &eps[rank];
+}
+
+struct hdl_ep *hdl_ep_find(int rank)
+{
+	return &eps[rank];
+}
+
+struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep)
+{
+	int next = ep ? ep->rank + 1 : 0;
+
+	return next < hdl_job.size ? &eps[next] : NULL;
+}
+
+struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep)
+{
+	return &ep->note;
 }
 
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,

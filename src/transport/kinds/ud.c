@@ -111,7 +111,7 @@ int hdl_ep_ah(struct hdl_ep *ep)
 
 static uint32_t peers(void)
 {
-	return (uint32_t)hdl_tp.neps - 1;
+	return (uint32_t)hdl_job.size - 1;
 }
 
 static int open_peer(struct hdl_ep *ep)
@@ -401,7 +401,7 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 
 static inline struct hdl_ep *peer(uint32_t rank)
 {
-	struct hdl_ep *ep = hdl_tp.eps[rank];
+	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, (int)rank);
 
 	return likely(ep != NULL) ? ep : hdl_ep((int)rank);
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of src/transport: the peers that this process has met. Nothing here has the size of the job: an endpoint is made when
+ * the first message goes to its process or comes from it, and stays until the end.
+ *
+ * An endpoint's *id* is its place among them; it is never another peer's. Whoever walks over peers walks over ids, and looks
+ * at `n` anew each time: an endpoint may be made, and the array move, meanwhile.
+ */
+#ifndef HDL_TP_PEERS_H
+#define HDL_TP_PEERS_H
+
+#include <stdint.h>
+
+#include "base/base.h"
+
+struct hdl_ep;
+
+struct hdl_peers {
+	struct hdl_ep **of;		/* of[id] */
+	uint32_t n, cap;
+	/* By rank, open addressing, at most half full: ids + 1, or 0. */
+	struct hdl_peer_slot { int rank; uint32_t id1; } *slots;
+	uint32_t shift;			/* 32 - log2 of their number */
+};
+
+/* The multiplier of Fibonacci hashing: its high bits depend on all bits of the rank. */
+static inline uint32_t hdl_peers_slot(const struct hdl_peers *p, int rank)
+{
+	return ((uint32_t)rank * 0x9e3779b9u) >> p->shift;
+}
+
+/* What a peer takes here, at least. */
+#define HDL_PEER_BYTES (sizeof(struct hdl_ep *) + 2 * sizeof(struct hdl_peer_slot))
+
+/* NULL: there is none yet. */
+static inline struct hdl_ep *hdl_peers_find(const struct hdl_peers *p, int rank)
+{
+	if (unlikely(!p->slots))
+		return NULL;
+	for (uint32_t i = hdl_peers_slot(p, rank);; i = (i + 1) & (UINT32_MAX >> p->shift)) {
+		const struct hdl_peer_slot *s = &p->slots[i];
+
+		if (likely(s->rank == rank && s->id1))
+			return p->of[s->id1 - 1];
+		if (!s->id1)
+			return NULL;
+	}
+}
+
+/* Of a rank that is not among them. Returns its id, or a negative errno: out of memory, nothing has changed. */
+int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep);
+/* The endpoints are the caller's. */
+void hdl_peers_clear(struct hdl_peers *p);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The peers that were met: found by rank whatever the ranks are, with ids in the order in which they were made. */
+#include <criterion/criterion.h>
+#include <malloc.h>
+
+#include "transport/peers.h"
+
+/* Endpoints are not looked into. */
+static struct hdl_ep *nth(uint32_t i)
+{
+	return (struct hdl_ep *)(uintptr_t)(0x1000 + 16 * (uintptr_t)i);
+}
+
+static void check(int (*rank_of)(uint32_t i), uint32_t n)
+{
+	struct hdl_peers p = { 0 };
+
+	cr_assert_null(hdl_peers_find(&p, rank_of(0)));
+	for (uint32_t i = 0; i < n; i++) {
+		cr_assert_null(hdl_peers_find(&p, rank_of(i)));
+		cr_assert_eq(hdl_peers_add(&p, rank_of(i), nth(i)), i);
+		cr_assert_eq(hdl_peers_find(&p, rank_of(i)), nth(i));
+		cr_assert_eq(hdl_peers_find(&p, rank_of(i / 2)), nth(i / 2));
+	}
+	cr_assert_eq(p.n, n);
+	for (uint32_t i = 0; i < n; i++) {
+		cr_assert_eq(p.of[i], nth(i));
+		cr_assert_eq(hdl_peers_find(&p, rank_of(i)), nth(i));
+	}
+	for (uint32_t i = n; i < 2 * n; i++)
+		cr_assert_null(hdl_peers_find(&p, rank_of(i)));
+	hdl_peers_clear(&p);
+	cr_assert_null(hdl_peers_find(&p, rank_of(0)));
+}
+
+static int in_order(uint32_t i)
+{
+	return (int)i;		/* rank 0 is no empty slot */
+}
+
+static int neighbours(uint32_t i)
+{
+	return 500000 + (int)((i + 1) / 2) * (i % 2 ? 1 : -1);
+}
+
+static int powers(uint32_t i)
+{
+	return (int)(i * 65536u & INT32_MAX) + (int)(i >> 15);
+}
+
+static int far(uint32_t i)
+{
+	return INT32_MAX - (int)i * 1024;
+}
+
+Test(peers, in_order)
+{
+	check(in_order, 5000);
+}
+
+Test(peers, neighbours)
+{
+	check(neighbours, 5000);
+}
+
+Test(peers, powers_of_two)
+{
+	check(powers, 5000);
+}
+
+Test(peers, far)
+{
+	check(far, 5000);
+}
+
+Test(peers, as_large_as_what_was_met)
+{
+	struct hdl_peers p = { 0 };
+	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+
+	for (uint32_t i = 0; i < 100; i++)
+		hdl_peers_add(&p, (int)i * 10000000, nth(i));
+	cr_assert_leq(mallinfo2().uordblks + mallinfo2().hblkhd - before, 100 * 80, "%zu bytes for 100 peers",
+		      mallinfo2().uordblks + mallinfo2().hblkhd - before);
+	hdl_peers_clear(&p);
+}
