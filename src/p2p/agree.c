@@ -128,7 +128,7 @@ static int rank_of(const struct hdl_agree *a, int place)
 {
 	int member = (place + a->root) % a->n;
 
-	return a->ranks ? a->ranks[member] : member;
+	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_world_rank(a->group, member)) : member;
 }
 
 static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,

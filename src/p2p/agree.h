@@ -28,7 +28,7 @@
 struct hdl_agree {
 	/* ---- the caller's: set before hdl_agree_start, the rest 0 ---- */
 	struct hdl_comm *comm;		/* through which members are reached */
-	const int *ranks;		/* ranks[i]: member i's rank in comm; NULL: i. Stays until the end */
+	const struct hdl_group *group;	/* the members, if they are not all of comm. Stays until the end */
 	int n, me, root;		/* members; this one; where the tree ends */
 	uint16_t context;		/* of its messages */
 	int tag;			/* the same on all members, and of no other agreement of this context and these ranks */

@@ -34,9 +34,9 @@ static int fill(struct hdl_comm *comm, struct hdl_group *group)
 	comm->group = group;
 	comm->rank = group->rank;
 	comm->size = group->size;
-	comm->world = hdl_group_is_world(group) ? NULL : hdl_group_world(group);
-	comm->ep = calloc((size_t)group->size, sizeof(*comm->ep));
-	return comm->ep && (comm->world || hdl_group_is_world(group)) ? 0 : -ENOMEM;
+	comm->whole = hdl_group_is_world(group);
+	comm->leaf = hdl_group_leaves(group);
+	return comm->leaf ? 0 : -ENOMEM;
 }
 
 struct hdl_pool hdl_comms = HDL_POOL(struct hdl_comm, 16);
@@ -46,7 +46,7 @@ struct hdl_comm *hdl_comm_new(struct hdl_group *group)
 	struct hdl_comm *comm = group ? hdl_pool_take(&hdl_comms) : NULL;
 
 	if (!comm || fill(comm, group))
-		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) * (sizeof(int) + sizeof(void *)));
+		hdl_out_of_memory("a communicator", sizeof(*comm) + (group ? (size_t)group->size : 1) / HDL_LEAF * sizeof(void *));
 	comm->obj.refs = 1;
 	return comm;
 }
@@ -81,7 +81,6 @@ void hdl_comm_forget(struct hdl_comm *comm)
 		hdl_comm_forget(comm->local);
 	hdl_topo_release(comm->topo);
 	hdl_group_release(comm->group);
-	free(comm->ep);
 	hdl_pool_put(&hdl_comms, comm);
 }
 
@@ -111,8 +110,7 @@ static void comm_clear(struct hdl_comm *comm)
 	hdl_group_release(comm->group);
 	free(comm->bsend);
 	comm->bsend = NULL;
-	free(comm->ep);
-	comm->ep = NULL;
+	comm->leaf = NULL;
 	comm->obj.magic = 0;
 }
 
@@ -160,12 +158,16 @@ static _Noreturn void no_endpoint(int world)
 
 struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank)
 {
-	if (!comm->ep[rank] && rank != comm->rank) {
-		comm->ep[rank] = hdl_ep(hdl_comm_world_rank(comm, rank));
-		if (!comm->ep[rank])
-			no_endpoint(hdl_comm_world_rank(comm, rank));
-	}
-	return comm->ep[rank];
+	struct hdl_ep *ep;
+
+	if (rank == comm->rank)
+		return NULL;
+	ep = hdl_ep(hdl_comm_world_rank(comm, rank));
+	if (!ep)
+		no_endpoint(hdl_comm_world_rank(comm, rank));
+	if (hdl_group_meet(comm->group, rank, ep))
+		hdl_out_of_memory("the endpoints of a communicator", HDL_LEAF * sizeof(ep));
+	return ep;
 }
 
 const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_OBJECT_NAME])

@@ -24,10 +24,9 @@ static struct hdl_agree agreement(struct hdl_comm *comm, size_t each, void *tabl
 	return a;
 }
 
-static struct hdl_agree agreement_of_group(struct hdl_comm *comm, const int *ranks, struct hdl_group *group, int root,
-					   uint16_t context, int tag)
+static struct hdl_agree agreement_of_group(struct hdl_comm *comm, struct hdl_group *group, int root, uint16_t context, int tag)
 {
-	return (struct hdl_agree){ .comm = comm, .ranks = ranks, .n = group->size, .me = group->rank, .root = root,
+	return (struct hdl_agree){ .comm = comm, .group = group, .n = group->size, .me = group->rank, .root = root,
 				   .context = context, .tag = tag };
 }
 
@@ -286,15 +285,10 @@ int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const 
 
 int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int tag, struct hdl_comm **out)
 {
-	int *ranks = table_new(group->size, sizeof(*ranks)), rc;
-	struct hdl_agree a;
+	struct hdl_agree a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), hdl_agree_tag_of_user(tag));
+	int rc = hdl_agree(&a);
 
 	*out = NULL;
-	for (int r = 0; r < group->size; r++)
-		ranks[r] = hdl_comm_rank_of(comm, hdl_group_world_rank(group, r));
-	a = agreement_of_group(comm, ranks, group, 0, (uint16_t)(comm->context + 1), hdl_agree_tag_of_user(tag));
-	rc = hdl_agree(&a);
-	free(ranks);
 	if (rc)
 		return rc;
 	*out = hdl_comm_new(hdl_group_retain(group));
@@ -315,8 +309,7 @@ static int tag_of_string(const char *s)
 int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
 			       struct hdl_comm **out)
 {
-	const int *world = must((void *)hdl_group_world(group), (size_t)group->size * sizeof(*world));
-	struct hdl_agree a = agreement_of_group(&hdl_world, world, group, 0, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
+	struct hdl_agree a = agreement_of_group(&hdl_world, group, 0, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
 	int rc = hdl_agree(&a);
 
 	*out = NULL;
@@ -384,9 +377,7 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out)
 {
-	const int *world = must((void *)hdl_group_world(local), (size_t)local->size * sizeof(*world));
-	struct hdl_agree a = agreement_of_group(&hdl_world, world, local, leader, 2 * HDL_ID_GROUPS + 1,
-						tag_of_string(stringtag));
+	struct hdl_agree a = agreement_of_group(&hdl_world, local, leader, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
 
 	a.refused = refused;
 	if (a.me == leader && !refused) {

@@ -2,6 +2,7 @@
 /* Groups of processes. */
 #include "p2p/group.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
@@ -64,12 +65,31 @@ struct hdl_group *hdl_group_table(int *world, int n)
 	return g;
 }
 
-const int *hdl_group_world(struct hdl_group *g)
+static hdl_leaf leaf_none;
+
+hdl_leaf *const *hdl_group_leaves(struct hdl_group *g)
 {
-	if (!g->world && (g->world = malloc((size_t)(g->size ? g->size : 1) * sizeof(*g->world))))
-		for (int r = 0; r < g->size; r++)
-			g->world[r] = g->first + r * g->stride;
-	return g->world;
+	size_t n = ((size_t)g->size + HDL_LEAF - 1) / HDL_LEAF;
+
+	if (!g->leaf && (g->leaf = malloc((n ? n : 1) * sizeof(*g->leaf))))
+		for (size_t i = 0; i < n; i++)
+			g->leaf[i] = &leaf_none;
+	return g->leaf;
+}
+
+int hdl_group_meet(struct hdl_group *g, int rank, struct hdl_ep *ep)
+{
+	unsigned i = (unsigned)rank / HDL_LEAF, n = (unsigned)g->size - i * HDL_LEAF;
+
+	if (g->leaf[i] == &leaf_none) {
+		hdl_leaf *leaf = calloc(n < HDL_LEAF ? n : HDL_LEAF, sizeof(ep));
+
+		if (!leaf)
+			return -ENOMEM;
+		g->leaf[i] = leaf;
+	}
+	(*g->leaf[i])[(unsigned)rank % HDL_LEAF] = ep;
+	return 0;
 }
 
 /* The multiplier of Fibonacci hashing. */
@@ -147,9 +167,14 @@ int hdl_group_compare(struct hdl_group *a, struct hdl_group *b)
 
 static void clear(struct hdl_group *g)
 {
+	for (unsigned i = 0; g->leaf && i < ((unsigned)g->size + HDL_LEAF - 1) / HDL_LEAF; i++)
+		if (g->leaf[i] != &leaf_none)
+			free(g->leaf[i]);
+	free(g->leaf);
 	free(g->world);
 	free(g->hash);
 	g->world = g->hash = NULL;
+	g->leaf = NULL;
 }
 
 void hdl_group_release(struct hdl_group *g)

@@ -3,8 +3,12 @@
  * Groups (MPI-5.0 section 7.3): processes, in an order, named by their ranks in MPI_COMM_WORLD. A group never changes, so that
  * communicators and handles share it.
  *
- * Ranks that lie a stride apart need no table. Of the others the table's inverse is made when it is first asked for: a hash
- * table of the group's size, whatever the job's.
+ * Ranks that lie a stride apart need no table: MPI_COMM_WORLD, and parts of it that a split by blocks or by turns makes. Of the
+ * others the table's inverse is made when it is first asked for: a hash table of the group's size, whatever the job's.
+ *
+ * The endpoints by which a communicator reaches its ranks belong to its group, so that communicators of one group share them. They
+ * lie in leaves of HDL_LEAF ranks, and a leaf is made when one of its ranks is first met: until then it is hdl_leaf_none, which
+ * has nobody, so that looking takes one load more than in a table of all ranks, and no branch.
  */
 #ifndef HDL_P2P_GROUP_H
 #define HDL_P2P_GROUP_H
@@ -14,13 +18,18 @@
 
 #include "datatype/datatype.h"
 
+struct hdl_ep;
+#define HDL_LEAF	256u
+typedef struct hdl_ep *hdl_leaf[HDL_LEAF];	/* the last one of a group ends with its last rank */
+
 struct hdl_group {
 	struct hdl_object obj;		/* references: communicators', handles' */
 	int handles;			/* of these the program's: while there is one, the magic word is there */
 	int size;
 	int rank;			/* of this process, or MPI_UNDEFINED */
 	int first, stride;		/* rank r is first + r * stride in MPI_COMM_WORLD, if stride */
-	int *world;			/* world[r]; NULL while stride does, and no communicator needs it */
+	int *world;			/* world[r]; NULL where stride does */
+	hdl_leaf **leaf;		/* of a communicator's: endpoints, by rank; NULL for the rank itself. Else NULL */
 	int *hash;			/* the inverse: ranks, or -1; NULL until needed */
 	int shift;			/* 32 - log2 of its length */
 };
@@ -43,14 +52,21 @@ void hdl_group_fini(void);
 struct hdl_group *hdl_group_range(int first, int stride, int n);
 /* world[0..n-1], which differ; malloc'd, and the group's from here on, also after an error. */
 struct hdl_group *hdl_group_table(int *world, int n);
-/* world[0..size-1], the group's. A strided one's is made, and kept. NULL: no memory. */
-const int *hdl_group_world(struct hdl_group *g);
 /* The rank in g of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
 int hdl_group_rank_of(struct hdl_group *g, int world);
 
 static inline int hdl_group_world_rank(const struct hdl_group *g, int rank)
 {
 	return g->stride ? g->first + rank * g->stride : g->world[rank];
+}
+
+/* The leaves, for a communicator; NULL: no memory. */
+hdl_leaf *const *hdl_group_leaves(struct hdl_group *g);
+/* This is the endpoint of that rank. 0 or -ENOMEM. */
+int hdl_group_meet(struct hdl_group *g, int rank, struct hdl_ep *ep);
+static inline struct hdl_ep *hdl_leaf_ep(hdl_leaf *const *leaf, int rank)
+{
+	return (*leaf[(unsigned)rank / HDL_LEAF])[(unsigned)rank % HDL_LEAF];
 }
 
 /* All ranks of the job, in their order. */

@@ -105,7 +105,7 @@ int hdl_imrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_
 	if (u->kind == HDL_EAGER)
 		hdl_unexpected_bytes -= u->held;
 	op->req.obj.magic = HDL_MAGIC_REQ;
-	op->req.ep = op->peer == op->req.comm->rank ? NULL : hdl_comm_ep(op->req.comm, op->peer);
+	op->req.ep = hdl_comm_ep(op->req.comm, op->peer);
 	*req = &op->req;
 	hdl_recv_deliver(op, u);
 	return MPI_SUCCESS;

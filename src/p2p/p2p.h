@@ -32,8 +32,8 @@ struct hdl_comm {
 	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
 	uint16_t context;		/* even: point-to-point; context + 1: collectives */
 	int rank, size;			/* in group: of an intercommunicator MPI_UNDEFINED, and the remote group's size */
-	const int *world;		/* world[r]: rank in MPI_COMM_WORLD of rank r; the group's. NULL: the identity */
-	struct hdl_ep **ep;		/* ep[r], made on first use; always NULL for the rank itself */
+	bool whole;			/* rank r is rank r of MPI_COMM_WORLD */
+	hdl_leaf *const *leaf;		/* the group's */
 	MPI_Errhandler errhandler;	/* a constant, or a struct hdl_errhandler, of which it has a reference */
 	int lent;			/* error handlers that run with the handle, which was freed: it is valid again for them */
 	void *coll;			/* the collectives' state of this communicator */
@@ -126,20 +126,26 @@ void hdl_comm_each(void (*fn)(struct hdl_comm *comm));
 
 static inline int hdl_comm_world_rank(const struct hdl_comm *comm, int rank)
 {
-	return comm->world ? comm->world[rank] : rank;
+	return likely(comm->whole) ? rank : hdl_group_world_rank(comm->group, rank);
 }
 
 /* The rank in comm of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
 static inline int hdl_comm_rank_of(struct hdl_comm *comm, int world)
 {
-	return comm->world ? hdl_group_rank_of(comm->group, world) : world;
+	return comm->whole ? world : hdl_group_rank_of(comm->group, world);
 }
 
-/* The endpoint of a rank of the communicator, not of the rank itself. Never NULL: without memory the job ends. */
+/* The endpoint of a rank of the communicator, if it was asked for before; NULL for the rank itself. */
+static inline struct hdl_ep *hdl_comm_ep_met(const struct hdl_comm *comm, int rank)
+{
+	return hdl_leaf_ep(comm->leaf, rank);
+}
+
+/* The endpoint of a rank of the communicator; NULL for the rank itself. Without memory the job ends. */
 struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank);
 static inline struct hdl_ep *hdl_comm_ep(struct hdl_comm *comm, int rank)
 {
-	struct hdl_ep *ep = comm->ep[rank];
+	struct hdl_ep *ep = hdl_comm_ep_met(comm, rank);
 
 	return likely(ep != NULL) ? ep : hdl_comm_ep_make(comm, rank);
 }
@@ -296,7 +302,7 @@ static inline bool hdl_send_now(const void *buf, MPI_Count count, const struct h
 	struct hdl_ep *ep;
 	size_t bytes;
 
-	return dest >= 0 && (ep = comm->ep[dest]) && hdl_type_is_run(t, count) &&
+	return dest >= 0 && (ep = hdl_comm_ep_met(comm, dest)) && hdl_type_is_run(t, count) &&
 	       !__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes) &&
 	       hdl_ep_send_now(ep, tag, context, buf, bytes);
 }

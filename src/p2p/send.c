@@ -202,7 +202,7 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	int rc;
 
 	/* No endpoint yet, the rank itself, MPI_PROC_NULL, or to be packed */
-	if (unlikely(dest < 0) || unlikely(!(ep = comm->ep[dest])) || unlikely(!hdl_type_is_run(t, count)))
+	if (unlikely(dest < 0) || unlikely(!(ep = hdl_comm_ep_met(comm, dest))) || unlikely(!hdl_type_is_run(t, count)))
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
 		return too_large(count, t);

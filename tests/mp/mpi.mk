@@ -4,6 +4,7 @@ mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics
 	tests/mp/mpi_create tests/mp/mpi_topologies
 mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_pieces
 mpi_test_programs += tests/mp/mpi_refused
+mpi_test_programs += tests/mp/mpi_parts
 mpi_test_programs += tests/mp/mpi_leaks
 mpi_test_programs += tests/mp/mpi_handles
 mpi_test_programs += tests/mp/mpi_signatures
@@ -52,6 +53,9 @@ tests_mp_mpi_flood_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_errors_SOURCES = tests/mp/mpi_errors.c tests/mp/mpi_test.h
 tests_mp_mpi_errors_LDADD = libheddle.la
 tests_mp_mpi_errors_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_parts_SOURCES = tests/mp/mpi_parts.c tests/mp/mpi_test.h
+tests_mp_mpi_parts_LDADD = libheddle.la
+tests_mp_mpi_parts_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_pieces_SOURCES = tests/mp/mpi_pieces.c tests/mp/mpi_test.h
 tests_mp_mpi_pieces_LDADD = libheddle.la
 tests_mp_mpi_pieces_LDFLAGS = $(NOWRAP)

@@ -4,6 +4,10 @@
 # used: on 1 to 7 ranks; the kind of queue is the same to them.
 MPI_TEST_KINDS=default
 MPI_TEST_RANKS=${MPI_TEST_RANKS:-1 2 3 4 5 7}
-MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused freed first_use}
+MPI_TEST_PROGRAMS=${MPI_TEST_PROGRAMS:-attributes groups create topologies ptp pieces handles refused freed first_use parts}
 export MPI_TEST_KINDS MPI_TEST_RANKS MPI_TEST_PROGRAMS
+# Whom ranks are, where they are many, whatever carries their messages.
+case $MPI_TEST_PROGRAMS in
+*parts*)	MPI_TEST_KINDS="default ud dc,ud" MPI_TEST_RANKS=33 MPI_TEST_PROGRAMS=parts "$(dirname "$0")/mpi_run.sh" || exit 1 ;;
+esac
 exec "$(dirname "$0")/mpi_run.sh"

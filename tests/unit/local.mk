@@ -7,7 +7,7 @@ EXTRA_DIST += tests/unit/transport_kinds.sh
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
-	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active
+	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
@@ -31,7 +31,17 @@ tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c
 tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_peers_SOURCES = tests/unit/transport_peers.c src/transport/peers.c
+tests_unit_transport_peers_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_peers_LDADD = $(CRITERION_LIBS)
 endif
+# A process of a job of 10^6 ranks: PMIx is played.
+check_PROGRAMS += tests/unit/job_memory
+TESTS += tests/unit/job_memory
+tests_unit_job_memory_SOURCES = tests/unit/job_memory.c
+tests_unit_job_memory_CFLAGS = $(AM_CFLAGS)
+tests_unit_job_memory_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_unit_job_memory_LDFLAGS = $(NOWRAP)
 include tests/unit/launcher.mk
 include tests/unit/coll.mk
 include tests/unit/exp.mk

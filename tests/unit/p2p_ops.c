@@ -8,6 +8,7 @@
 
 #include "p2p/agree.h"
 #include "p2p/match.h"
+#include "p2p/comm.h"
 #include "p2p_mock.h"
 
 static struct hdl_type *ints, *bytes_t;
@@ -846,4 +847,60 @@ Test(p2p, report)
 	hdl_req_cancel(r);
 	hdl_req_free(r);
 	hdl_req_free(s);
+}
+
+/* Communicators of 1,000 ranks, whatever form their groups have: everybody is reached as himself, nobody else is met. */
+static void reach_all(struct hdl_comm *c)
+{
+	static const int some[] = { 0, 1, 255, 256, 257, 498, 499 };
+	int v = 3;
+
+	for (unsigned i = 0; i < sizeof(some) / sizeof(*some); i++) {
+		int r = some[i];
+
+		if (r >= c->size)
+			break;
+		cr_assert_null(hdl_comm_ep_met(c, r));
+		if (r == c->rank) {
+			cr_assert_null(hdl_comm_ep(c, r));
+			continue;
+		}
+		cr_assert_eq(hdl_send(&v, 1, ints, r, 1, c, c->context, false), MPI_SUCCESS);
+		cr_assert_eq(mock_sent[mock_nsent - 1].dest, hdl_comm_world_rank(c, r));
+		cr_assert_eq(hdl_comm_rank_of(c, hdl_comm_world_rank(c, r)), r);
+		cr_assert_eq(hdl_comm_ep_met(c, r), hdl_ep(hdl_comm_world_rank(c, r)));
+	}
+	cr_assert_null(hdl_comm_ep_met(c, 300 % c->size));
+}
+
+static void thousand(void)
+{
+	mock_job(600, 1000);
+	cr_assert_eq(hdl_p2p_init(), 0);
+	ints = hdl_type_get(MPI_INT);
+}
+
+TestSuite(leaves, .init = thousand, .fini = teardown, .timeout = 60);
+
+Test(leaves, of_every_form_of_group)
+{
+	int *table = malloc(500 * sizeof(*table));
+	struct hdl_group *groups[5];
+	struct hdl_comm *c, *same;
+
+	for (int r = 0; r < 500; r++)
+		table[r] = (r * 7 + 601) % 1000;
+	groups[0] = hdl_group_retain(hdl_world.group);
+	groups[1] = hdl_group_range(400, 1, 500);	/* this process is in the middle of a leaf */
+	groups[2] = hdl_group_range(0, 2, 500);
+	groups[3] = hdl_group_range(999, -1, 1000);
+	groups[4] = hdl_group_table(table, 500);
+	for (int i = 0; i < 5; i++) {
+		c = hdl_comm_new(groups[i]);
+		reach_all(c);
+		same = hdl_comm_new(hdl_group_retain(groups[i]));
+		cr_assert_eq(same->leaf, c->leaf, "communicators of one group share its leaves");
+		hdl_comm_forget(same);
+		hdl_comm_forget(c);
+	}
 }
