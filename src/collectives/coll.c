@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/check.h"
 #include "collectives/internal.h"
 #include "collectives/tuner.h"
 
@@ -127,7 +128,7 @@ static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 	if (comm->size == 1)
 		why = "one rank";
 	else if (want == WANT_HOST)
-		why = "HEDDLE_COLL_EXECUTOR=host";
+		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
 		why = "blocking, and each rank has a core";
 	else {
@@ -279,6 +280,8 @@ static void run_put(struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
+	hdl_check_free(run->check);
+	run->check = NULL;
 	run->next = plan->spare;
 	plan->spare = run;
 	hdl_plan_put(plan);
@@ -296,12 +299,31 @@ struct hdl_cc *hdl_coll_state(struct hdl_comm *comm)
 	return comm->coll ? comm->coll : cc_make(comm);
 }
 
+/* MPI error class. */
+static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_place, enum hdl_form_kind form)
+{
+	if (unlikely(hdl_vars.check)) {
+		run->check = hdl_check_args(run->comm, args, form);
+		if (!run->check)
+			return MPI_ERR_NO_MEM;
+	}
+	return hdl_run_bind(run, args, run->comm->size, in_place);
+}
+
+/* Whether there is nothing to do, which other ranks need not be told. */
+static inline bool is_nothing(const struct hdl_coll_args *args, size_t bytes)
+{
+	return unlikely(!bytes) && args->coll != HDL_BARRIER && !hdl_vars.check;
+}
+
 static void start(struct hdl_run *run, bool host)
 {
 	struct hdl_cc *cc = run->comm->coll;
 
 	run->tag = hdl_coll_tag(cc->seq++);
-	if (host)
+	if (unlikely(run->check))
+		hdl_check_start(run);
+	else if (host)
 		hdl_host_start(run);
 	else
 		hdl_off_submit(cc, run);
@@ -337,13 +359,13 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	*req = hdl_req_new(comm);
 	if (!*req)
 		return no_memory(args);
-	if (!bytes && args->coll != HDL_BARRIER) {
+	if (is_nothing(args, bytes)) {
 		hdl_req_complete(*req, MPI_SUCCESS);
 		return MPI_SUCCESS;
 	}
 	plan = plan_get(comm, args, false, bytes, in_place);
 	run = plan ? run_get(plan, comm) : NULL;
-	rc = run ? hdl_run_bind(run, args, comm->size, in_place) : MPI_ERR_NO_MEM;
+	rc = run ? bind(run, args, in_place, HDL_STARTS) : MPI_ERR_NO_MEM;
 	if (rc) {
 		if (run)
 			run_put(run);
@@ -407,7 +429,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 	plan->uses--;		/* not yet */
 	run->keeps = true;
 	run->done = complete_persistent;
-	if (hdl_run_bind(run, args, comm->size, in_place)) {
+	if (bind(run, args, in_place, HDL_PERSISTS)) {
 		put_persistent(run);
 		return NULL;
 	}
@@ -421,7 +443,7 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	int rc;
 
 	*req = NULL;
-	if (bytes || args->coll == HDL_BARRIER) {
+	if (!is_nothing(args, bytes)) {
 		run = run_for_good(comm, args, bytes);
 		if (!run)
 			return no_memory(args);
@@ -495,19 +517,19 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	struct hdl_plan *plan;
 	struct hdl_run *run;
 
-	if (unlikely(!bytes && args->coll != HDL_BARRIER))
+	if (is_nothing(args, bytes))
 		return MPI_SUCCESS;
 	plan = plan_get(comm, args, true, bytes, in_place);
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(args);
 	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll, plan);
-	if (unlikely(hdl_run_bind(run, args, comm->size, in_place) ||
+	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) ||
 		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
 		run_put(run);
 		return no_memory(args);
 	}
-	if (host && likely(hdl_host_can_inline(run->g))) {
+	if (host && likely(hdl_host_can_inline(run->g) && !run->check)) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
 		hdl_host_run_inline(run);
 		hdl_run_finish(run);
@@ -577,6 +599,8 @@ int hdl_coll_init(void)
 			  nearest ? "; did you mean " : "", nearest ? nearest : "");
 		return -EINVAL;
 	}
+	if (hdl_vars.check)
+		want = WANT_HOST;
 	for (int c = 0; c < HDL_COLLS; c++) {
 		const char *forced = forced_algorithm((enum hdl_coll)c);
 

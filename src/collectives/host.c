@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/check.h"
 #include "collectives/internal.h"
 #include "collectives/tuner.h"
 
@@ -46,6 +47,7 @@ void hdl_run_free(struct hdl_run *run)
 {
 	if (!run)
 		return;
+	hdl_check_free(run->check);
 	free_tmp(run);
 	free(run->nodes);
 	free(run->ready);

@@ -62,7 +62,8 @@ struct hdl_run {
 	void *packed_send, *packed_recv;
 	MPI_Count recv_elems;		/* of args.recvtype in recvbuf */
 
-	char why[160];			/* the explanation of error */
+	char why[320];			/* the explanation of error */
+	struct hdl_check *check;	/* with HEDDLE_CHECK=1 what this rank says of the call (check.h) */
 
 	/* Direct and tasks. */
 	uint64_t opno;

@@ -363,7 +363,7 @@ static void wired(struct hdl_run *run)
 	if (h->state == HDL_OFF_READY && (error || !all)) {
 		h->broken = true;
 		h->wire_error = error ? error : MPI_ERR_OTHER;
-		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%s)",
+		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
 			 run->why[0] ? run->why : "some were not heard of");
 	}
 	hdl_run_free(run);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/check.h"
 #include "collectives/pieces.h"
 
 /* Where each piece is while the graph runs. copy: not in place, since it changes meanwhile. */
@@ -141,8 +142,9 @@ static void retain_types(struct hdl_pieces_run *r, const struct hdl_pieces *a)
 	hdl_op_retain(r->reducer.op);
 }
 
-static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_pieces *a, bool persistent)
+static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
+	bool persistent = form == HDL_PERSISTS;
 	struct hdl_pieces_run *r = calloc(1, sizeof(*r));
 	struct hdl_gb *b;
 
@@ -169,6 +171,11 @@ static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_piece
 	r->run->arg = r;
 	r->run->reduce = reduce_node;
 	r->run->keeps = persistent;
+	if (unlikely(hdl_vars.check)) {
+		r->run->check = hdl_check_pieces(comm, a, form);
+		if (!r->run->check)
+			goto fail;
+	}
 	return r;
 fail:
 	give_up(r);
@@ -188,7 +195,7 @@ static bool is_finished(const void *arg)
 
 int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
 {
-	struct hdl_pieces_run *r = make(comm, a, false);
+	struct hdl_pieces_run *r = make(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
 	struct hdl_req *made = NULL;
 	int rc;
 
@@ -235,7 +242,7 @@ static void put(void *arg)
 
 int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
 {
-	struct hdl_pieces_run *r = make(comm, a, true);
+	struct hdl_pieces_run *r = make(comm, a, HDL_PERSISTS);
 	int rc;
 
 	*req = NULL;

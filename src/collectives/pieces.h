@@ -29,7 +29,6 @@ struct hdl_pieces_run {
 	int error;
 	int mismatch;			/* an error class: a piece for the rank itself, and its place, differ in length: */
 	size_t sent, room;
-	char why[160];
 };
 
 /* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */

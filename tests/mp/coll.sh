@@ -43,6 +43,13 @@ done
 for executor in host direct tasks; do
 	try "random, seed $seed, executor $executor" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_random "${COLL_RANDOM:-25}" "$seed"
 done
+# What the ranks call is compared.
+for n in 2 3 5; do
+	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check
+done
+for n in 1 4; do
+	try "random, seed $seed, calls compared" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
+done
 # The smallest ring of slots.
 try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse

@@ -154,6 +154,27 @@ static void mixed(void)
 		MPI_Request_free(&q[i]);
 }
 
+/* Scratch that others give back after each run. */
+static void large_scratch(void)
+{
+	enum { N = 1 << 20 };
+	double *v = calloc(N, sizeof(*v)), *all = malloc(sizeof(*all) * N);
+	MPI_Request q;
+
+	MPI_Reduce_scatter_block_init(v, all, N / np, MPI_DOUBLE, MPI_SUM, WORLD, MPI_INFO_NULL, &q);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++)
+			v[i] = me + i % 1000 + round;
+		MPI_Start(&q);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		for (int i = 0; i < N / np; i++)
+			CHECK(all[i] == np * (np - 1) / 2 + np * ((me * (N / np) + i) % 1000 + round));
+	}
+	MPI_Request_free(&q);
+	free(v);
+	free(all);
+}
+
 static int freed_calls;
 
 static void adds(void *in, void *inout, int *n, MPI_Datatype *type)
@@ -332,10 +353,17 @@ static void lengths(void)
 	CHECK_EQ(failed(MPI_Allgatherv(a, n, MPI_INT, b, counts, at, MPI_INT, c)), 1);
 	meet(sync_comm);
 	/* whoever stands behind rank 1 in the tree hears of it; the others cannot know */
-	int bad = failed(MPI_Bcast(a, 100 * n, MPI_INT, 0, c));
-	CHECK(me != 1 || bad);
-	CHECK(me || !bad);
-	meet(sync_comm);
+	int bad = 0;
+	for (int who = 1; who < np; who++) {
+		for (int i = 0; i < 100; i++)
+			a[i] = me ? -1 : i;
+		bad = failed(MPI_Bcast(a, me == who ? 99 : 100, MPI_INT, 0, c));
+		CHECK(me != who || bad);
+		CHECK(me || !bad);
+		for (int i = 0; i < 100; i++)
+			CHECK(bad || a[i] == i);
+		meet(sync_comm);
+	}
 	bad = failed(MPI_Reduce(a, b, 1000 * n, MPI_INT, MPI_SUM, 0, c));
 	CHECK(me || bad);
 	meet(sync_comm);
@@ -356,6 +384,7 @@ static const struct standard_case cases[] = {
 	{ "6.2.3", "barrier_between", 2, barrier_between },
 	{ "6.13", "starts", 1, starts },
 	{ "6.13", "mixed", 1, mixed },
+	{ "6.13", "large_scratch", 1, large_scratch },
 	{ "6.13", "made_of_freed", 1, made_of_freed },
 	{ "6.13", "freed_while_active", 1, freed_while_active },
 	{ "8.6", "ring", 1, ring },

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * With HEDDLE_CHECK=1: collectives whose ranks do not call the same fail on all of them, whatever one of them would have
+ * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
+ */
+#include "standard.h"
+
+static int odd;			/* the rank that does something else */
+static MPI_Comm comm;
+
+/* Of an intercommunicator's groups both. Rank: in MPI_COMM_WORLD. */
+static void expect(int rc, int class, const char *what)
+{
+	char text[MPI_MAX_ERROR_STRING], name[32];
+	int n, sum = 0;
+
+	MPI_Error_string(rc, text, &n);
+	if (class_of(rc) != class)
+		test_fail(__FILE__, __LINE__, "%s, odd %d: class %d, not %d: %s", what, odd, class_of(rc), class, text);
+	snprintf(name, sizeof(name), "rank %d is in ", odd);
+	if (!strstr(text, "HEDDLE_CHECK: ") || !strstr(text, name) || !strstr(text, what))
+		test_fail(__FILE__, __LINE__, "odd %d: the text does not say '%s' and '%s': %s", odd, name, what, text);
+	CHECK_EQ(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_SUCCESS);
+	CHECK_EQ(sum, np * (np - 1) / 2);
+	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
+}
+
+static int waited(int rc, MPI_Request *q)
+{
+	CHECK_EQ(rc, MPI_SUCCESS);
+	return MPI_Wait(q, MPI_STATUS_IGNORE);
+}
+
+static int started(int rc, MPI_Request *q)
+{
+	CHECK_EQ(rc, MPI_SUCCESS);
+	MPI_Start(q);
+	rc = MPI_Wait(q, MPI_STATUS_IGNORE);
+	MPI_Request_free(q);
+	return rc;
+}
+
+static void nothing(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+	(void)in;
+	(void)inout;
+	(void)n;
+	(void)type;
+}
+
+static void mismatches(void)
+{
+	static int a[4096], b[4096];
+	int counts[64], at[64], is = me == odd, one = is ? 3 : 4;
+	MPI_Request q;
+	MPI_Op op;
+
+	for (int i = 0; i < np; i++) {
+		counts[i] = 4;
+		at[i] = 4 * i;
+	}
+	expect(is ? MPI_Bcast(a, 1, MPI_INT, 0, comm) : MPI_Barrier(comm), MPI_ERR_OTHER, "the collective differs");
+	expect(MPI_Bcast(a, 1, MPI_INT, is ? 1 : 0, comm), MPI_ERR_ROOT, "the root differs");
+	expect(MPI_Reduce(a, b, 1, MPI_INT, is ? MPI_MAX : MPI_SUM, 0, comm), MPI_ERR_OP, "the operation differs");
+	expect(MPI_Allreduce(a, b, one, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or the type signature differs");
+	expect(MPI_Bcast(a, 2, is ? MPI_FLOAT : MPI_INT, 0, comm), MPI_ERR_TYPE, "the count or the type signature differs");
+	expect(MPI_Bcast(a, is ? 0 : 2, MPI_INT, 0, comm), MPI_ERR_COUNT, "the count or the type signature differs");
+	expect(waited(MPI_Iscan(a, b, one, MPI_INT, MPI_SUM, comm, &q), &q), MPI_ERR_COUNT, "the count or");
+	expect(MPI_Allgather(a, one, MPI_INT, b, one, MPI_INT, comm), MPI_ERR_COUNT, "what one sends");
+	counts[1] = is && !me ? 3 : 4;	/* the root is the odd one */
+	expect(MPI_Gatherv(a, me ? one : 4, MPI_INT, b, counts, at, MPI_INT, 0, comm), MPI_ERR_COUNT, "what one sends");
+	counts[1] = 4;
+	counts[(odd + 1) % np] = is ? 0 : 4;	/* nothing is sent at all */
+	expect(waited(MPI_Ialltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm, &q), &q), MPI_ERR_COUNT, "what one sends");
+	counts[(odd + 1) % np] = 4;
+	counts[0] = 4 + is;
+	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
+	expect(started(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), &q), MPI_ERR_COUNT, "what one");
+	expect(is ? MPI_Barrier(comm) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
+	MPI_Op_create(nothing, 1, &op);
+	expect(MPI_Allreduce(a, b, 1, MPI_INT, is ? op : MPI_SUM, comm), MPI_ERR_OP, "the operation differs");
+	MPI_Op_free(&op);
+}
+
+/* What is right stays right: signatures, not counts and types, are compared. */
+static void matches(void)
+{
+	int v[4] = { me, me, me, me }, w[4], root = np - 1;
+	MPI_Datatype two;
+
+	MPI_Type_contiguous(2, MPI_INT, &two);
+	MPI_Type_commit(&two);
+	CHECK_EQ(MPI_Bcast(v, me % 2 ? 4 : 2, me % 2 ? MPI_INT : two, root, comm), MPI_SUCCESS);
+	CHECK_EQ(v[3], root);
+	CHECK_EQ(MPI_Allreduce(v, w, 4, me % 2 ? MPI_INT : MPI_INT32_T, MPI_SUM, comm), MPI_SUCCESS);
+	CHECK_EQ(w[3], np * root);
+	CHECK_EQ(MPI_Bcast(v, 0, me % 2 ? MPI_INT : MPI_DOUBLE, root, comm), MPI_SUCCESS);
+	MPI_Type_free(&two);
+}
+
+static void between_groups(void)
+{
+	int first = np / 2, mine = me < first, v = me, w[64], rank;
+	MPI_Comm own, c;
+
+	MPI_Comm_split(MPI_COMM_WORLD, mine, me, &own);
+	MPI_Intercomm_create(own, 0, MPI_COMM_WORLD, mine ? first : 0, 5, &c);
+	MPI_Comm_rank(own, &rank);
+	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+	expect(MPI_Allgather(&v, me == odd ? 0 : 1, MPI_INT, w, 1, MPI_INT, c), MPI_ERR_COUNT, "what one sends");
+	CHECK_EQ(MPI_Bcast(&v, 1, MPI_INT, !mine ? 0 : rank ? MPI_PROC_NULL : MPI_ROOT, c), MPI_SUCCESS);
+	CHECK_EQ(v, mine ? me : 0);
+	MPI_Comm_free(&c);
+	MPI_Comm_free(&own);
+}
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	for (odd = 0; odd < np; odd++)
+		mismatches();
+	matches();
+	for (odd = 0; odd < np; odd++)
+		between_groups();
+	MPI_Comm_free(&comm);
+	test_done("check");
+	return 0;
+}
