@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "collectives/collectives.h"
 #include "collectives/graph.h"
+#include "collectives/tasks_encode.h"
 
 /* host: messages, by the progress engine. direct: RDMA writes into the peers' lines, whose owner reduces when it looks.
  * tasks: lists of requests that the device runs by itself, reductions included. */
@@ -28,6 +29,8 @@ struct hdl_shape {
 	hdl_op_fn fn;		/* Reduce, Allreduce */
 	size_t esize;
 	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
+	int radix;		/* of the tasks graphs' trees */
+	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };
 
 /* NULL with errno ENOMEM. */
@@ -58,14 +61,19 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 
-/* Of the direct executor (algo_direct.c): every rank writes a line at every other; of tasks (algo_tasks.c). star: contributions over the direct
- * links to rank 0, the result over the tree links. tree: over the tree links from the root. */
+/* Of the direct executor (algo_direct.c): every rank writes a line at every other. */
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_bcast(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s);
+
+/* Of tasks (algo_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
+struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
 
@@ -75,6 +83,39 @@ static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)
 	size_t count = bytes / esize, each = count / (size_t)n, more = count % (size_t)n;
 
 	return (each * (size_t)i + ((size_t)i < more ? (size_t)i : more)) * esize;
+}
+
+/* A k-nomial tree: ranks, counted from the root, are written in base k; the parent's number has the lowest digit that is not 0
+ * cleared. So the distance between parent and child is one of (digit, place), whatever the root: the trees of all roots run over
+ * the same links. Links are numbered by their distance: 1, 2, .., k-1, k, 2k, .. */
+static inline int hdl_knomial_distance(int radix, int link)
+{
+	int d = link % (radix - 1) + 1;
+
+	for (int i = link / (radix - 1); i; i--)
+		d *= radix;
+	return d;
+}
+/* Links that a tree of so many ranks has in each direction. Beyond HDL_TREE_LINKS nothing is offloaded: a request could not
+ * name so many operands. */
+#define HDL_TREE_LINKS 30
+static inline int hdl_knomial_links(int radix, int size)
+{
+	int n = 0;
+
+	while (hdl_knomial_distance(radix, n) < size)
+		n++;
+	return n;
+}
+/* The link of a distance, or -1. */
+static inline int hdl_knomial_link(int radix, int size, int distance)
+{
+	int links = hdl_knomial_links(radix, size);
+
+	for (int l = 0; l < links; l++)
+		if (hdl_knomial_distance(radix, l) == distance)
+			return l;
+	return -1;
 }
 
 /* The space that holds this rank's own input of a reduction or a gather. */

@@ -4,99 +4,202 @@
  * after everything else (done when it is complete); what lies between runs on the device.
  *
  * Links are ordered: a PUT lands after the ACCUMs that were posted on its link before it. An operation uses each link
- * once in each direction at most; tasks.c relies on it to size the receive queues.
+ * once in each direction at most; offload.h relies on it to size the receive queues.
  */
 #include "collectives/algo.h"
 
 #define NOWHERE hdl_ref(HDL_SP_NONE, 0)
 
-/*
- * The binomial tree from the root over the tree links, which connect each rank with those 1, 2, 4, ... ahead: so the tree
- * of any root runs over the same links. Every rank passes on what arrived in `at`; on: nodes that precede it
- * at the root, which has nothing to wait for otherwise. Returns the last arrival.
- */
-static uint32_t tree_down(struct hdl_gb *b, const struct hdl_shape *s, int root, struct hdl_ref from, size_t len,
-			  const uint32_t *on, int non)
+/* ---- the tree ------------------------------------------------------------------------------------------------ */
+
+/* This rank's place in the k-nomial tree of a root. Its children hang on the links 0 .. children - 1, nearest first. */
+struct place {
+	int v;			/* rank, counted from the root */
+	int up;			/* link to the parent; -1: the root */
+	int children;
+	int places;		/* links of any rank: of so many children there is room */
+};
+
+static struct place place_of(const struct hdl_shape *s, int root)
 {
-	struct hdl_ref at = len ? hdl_ref(HDL_SP_DATA, 0) : NOWHERE;
-	int v = (s->rank - root + s->size) % s->size, bit = 1;
-	uint32_t arrive = HDL_NODE_NONE;
+	struct place p = { .v = (s->rank - root + s->size) % s->size, .up = -1 };
+	int weight = 1, rest = p.v;
 
-	while (bit < s->size && !(v & bit))
-		bit *= 2;
-	if (v)
-		arrive = hdl_gb_arrive(b, (s->rank - bit + s->size) % s->size, HDL_LINK_TREE, at, len);
-	for (bit /= 2; bit; bit /= 2) {
-		uint32_t put;
-
-		if (v + bit >= s->size)
-			continue;
-		put = hdl_gb_put(b, (s->rank + bit) % s->size, HDL_LINK_TREE, at, v ? at : from, len);
-		hdl_gb_after(b, put, arrive);
-		for (int i = 0; i < non; i++)
-			hdl_gb_after(b, put, on[i]);
+	p.places = hdl_knomial_links(s->radix, s->size);
+	while (rest && rest % s->radix == 0) {
+		rest /= s->radix;
+		weight *= s->radix;
 	}
-	return arrive;
+	if (p.v)
+		p.up = hdl_knomial_link(s->radix, s->size, rest % s->radix * weight);
+	while (p.children < p.places) {
+		int d = hdl_knomial_distance(s->radix, p.children);
+
+		if ((p.v && d >= weight) || p.v + d >= s->size)
+			break;
+		p.children++;
+	}
+	return p;
 }
 
-/* The direct links carry every rank's signal to rank 0, the tree its answer. */
-static struct hdl_graph *star(const struct hdl_shape *s, struct hdl_gb *b)
+static int ahead(const struct hdl_shape *s, int link)
 {
-	struct hdl_ref acc = s->bytes ? hdl_ref(HDL_SP_ACC, 0) : NOWHERE;
-	struct hdl_ref input = hdl_ref(hdl_input(s), 0);
-	uint32_t on[1] = { HDL_NODE_NONE };
+	return (s->rank + hdl_knomial_distance(s->radix, link)) % s->size;
+}
 
-	if (s->rank) {
-		if (s->bytes)
-			hdl_gb_accum(b, 0, HDL_LINK_DIRECT, input, s->bytes);
-		hdl_gb_put(b, 0, HDL_LINK_DIRECT, NOWHERE, NOWHERE, 0);
-		tree_down(b, s, 0, NOWHERE, s->bytes, NULL, 0);
-		if (s->bytes)
-			hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), hdl_ref(HDL_SP_DATA, 0), s->bytes);
-		return hdl_gb_finish(b);
-	}
-	/* The root's own input goes through the device too: only it is atomic towards the others' additions. */
-	if (s->bytes)
-		on[0] = hdl_gb_accum(b, 0, HDL_LINK_DIRECT, input, s->bytes);
-	for (int r = 1; r < s->size; r++) {
-		uint32_t arrive = hdl_gb_arrive(b, r, HDL_LINK_DIRECT, acc, s->bytes);
+static int behind(const struct hdl_shape *s, int link)
+{
+	return (s->rank - hdl_knomial_distance(s->radix, link) + s->size) % s->size;
+}
 
-		hdl_gb_after(b, arrive, on[0]);
-		on[0] = arrive;
-	}
-	tree_down(b, s, 0, acc, s->bytes, on, 1);
-	if (s->bytes)
-		hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), acc, s->bytes);
-	return hdl_gb_finish(b);
+/* Operands in the slot: the own one, one for the child of each link, the result. */
+struct operands {
+	size_t len, stride;
+	int result;
+};
+
+static struct operands operands_of(size_t len, const struct place *p)
+{
+	return (struct operands){ .len = len, .stride = (len + 63) & ~(size_t)63, .result = 1 + p->places };
+}
+
+static struct hdl_ref operand(const struct operands *o, int i)
+{
+	return o->len ? hdl_ref(HDL_SP_DATA, (size_t)i * o->stride) : NOWHERE;
+}
+
+/* Everybody passes `from` on that has come from its parent; the root has it after `on`. */
+static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, struct hdl_ref at, struct hdl_ref from, size_t len,
+		 uint32_t on)
+{
+	if (p->v)
+		on = hdl_gb_arrive(b, behind(s, p->up), HDL_LINK_DOWN, at, len);
+	/* the farthest child has the largest tree below it */
+	for (int c = p->children; c--;)
+		hdl_gb_after(b, hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, at, p->v ? at : from, len), on);
+}
+
+/* Partial sums up to the root: each rank's request gathers, when it runs, what its children have written beside the own input,
+ * and writes the sum beside its parent's. The root writes to itself. Returns the node behind which the result is there. */
+static uint32_t up(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, const struct operands *o)
+{
+	uint32_t put, arrivals[HDL_TREE_LINKS];
+
+	for (int c = 0; c < p->children; c++)
+		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->len);
+	if (p->v)
+		put = hdl_gb_combine(b, behind(s, p->up), HDL_LINK_UP, operand(o, 1 + p->up), operand(o, 0), o->len, o->stride,
+				     1 + p->children);
+	else
+		put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, operand(o, o->result), operand(o, 0), o->len, o->stride, 1 + p->children);
+	for (int c = 0; c < p->children; c++)
+		hdl_gb_after(b, put, arrivals[c]);
+	if (p->v)
+		return HDL_NODE_NONE;
+	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, operand(o, o->result), o->len);
+	hdl_gb_after(b, arrivals[0], put);
+	return arrivals[0];
 }
 
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 {
-	struct hdl_shape empty = *s;
-	struct hdl_gb *b = hdl_gb_new("star", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = place_of(s, 0);
+	uint32_t on[HDL_TREE_LINKS];
 
-	empty.bytes = 0;
-	return b ? star(&empty, b) : NULL;
-}
+	if (!b)
+		return NULL;
+	for (int c = 0; c < p.children; c++)
+		on[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, NOWHERE, 0);
+	if (p.v) {
+		uint32_t put = hdl_gb_put(b, behind(s, p.up), HDL_LINK_UP, NOWHERE, NOWHERE, 0);
 
-struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
-{
-	struct hdl_gb *b = hdl_gb_new("star", s->fn, s->esize);
+		for (int c = 0; c < p.children; c++)
+			hdl_gb_after(b, put, on[c]);
+		on[0] = hdl_gb_arrive(b, behind(s, p.up), HDL_LINK_DOWN, NOWHERE, 0);
+	}
+	for (int c = p.children; c--;) {
+		uint32_t put = hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, NOWHERE, NOWHERE, 0);
 
-	return b ? star(s, b) : NULL;
+		for (int i = 0; i < (p.v ? 1 : p.children); i++)
+			hdl_gb_after(b, put, on[i]);
+	}
+	return hdl_gb_finish(b);
 }
 
 struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = place_of(s, s->root);
 	struct hdl_ref data = hdl_ref(HDL_SP_DATA, 0), buf = hdl_ref(HDL_SP_RECV, 0);
 
 	if (!b)
 		return NULL;
-	if (s->rank == s->root)
+	if (!p.v)
 		hdl_gb_copy(b, data, buf, s->bytes);
-	tree_down(b, s, s->root, data, s->bytes, NULL, 0);
-	if (s->rank != s->root)
+	down(b, s, &p, data, data, s->bytes, HDL_NODE_NONE);
+	if (p.v)
 		hdl_gb_copy(b, buf, data, s->bytes);
+	return hdl_gb_finish(b);
+}
+
+static struct hdl_graph *reduction(const struct hdl_shape *s, int root, bool all)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", s->fn, s->esize);
+	struct place p = place_of(s, root);
+	struct operands o = operands_of(hdl_enc_bytes(s->enc, s->bytes), &p);
+	struct hdl_ref result = operand(&o, o.result);
+	uint32_t made;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)(1 + o.result) * o.stride);
+	hdl_gb_encode(b, operand(&o, 0), hdl_ref(hdl_input(s), 0), s->bytes, o.len);
+	made = up(b, s, &p, &o);
+	if (all)
+		down(b, s, &p, result, result, o.len, made);
+	if (all || !p.v)
+		hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, o.len);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s)
+{
+	return reduction(s, s->root, false);
+}
+
+struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s)
+{
+	return reduction(s, 0, true);
+}
+
+/* ---- star ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Every rank adds to rank 0's accumulator by atomics and says so, both on its direct link; the tree carries the answer. An
+ * atomic's operand is read when it is posted, so no partial sum could be passed on.
+ */
+struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("star", s->fn, s->esize);
+	struct place p = place_of(s, 0);
+	struct hdl_ref acc = hdl_ref(HDL_SP_ACC, 0), input = hdl_ref(hdl_input(s), 0), data = hdl_ref(HDL_SP_DATA, 0);
+	uint32_t on;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, s->bytes);
+	/* The root's own input goes through the device too: only it is atomic towards the others' additions. */
+	on = hdl_gb_accum(b, 0, s->rank ? HDL_LINK_DIRECT : HDL_LINK_SELF, input, s->bytes);
+	if (s->rank)
+		hdl_gb_put(b, 0, HDL_LINK_DIRECT, NOWHERE, NOWHERE, 0);
+	for (int r = 1; !s->rank && r < s->size; r++) {
+		uint32_t arrive = hdl_gb_arrive(b, r, HDL_LINK_DIRECT, acc, s->bytes);
+
+		hdl_gb_after(b, arrive, on);
+		on = arrive;
+	}
+	down(b, s, &p, data, acc, s->bytes, on);
+	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), s->rank ? data : acc, s->bytes, s->bytes);
 	return hdl_gb_finish(b);
 }

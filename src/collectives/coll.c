@@ -34,7 +34,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = comm->rank, .size = comm->size, .root = key->root,
 			       .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = hdl_off_line_bytes(key->bytes) };
+			       .line_bytes = hdl_off_line_bytes(key->bytes), .radix = hdl_vars.coll_radix };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -71,27 +71,52 @@ void hdl_plan_put(struct hdl_plan *plan)
 	free(plan);
 }
 
+static bool is_reduction(uint8_t coll)
+{
+	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE;
+}
+
+/* Largest that the executor takes of it, and the variable that says so. */
+static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
+{
+	*variable = executor == HDL_EXEC_TASKS ? "HEDDLE_COLL_TASKS_MAX" :
+		    key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX";
+	return executor == HDL_EXEC_TASKS ? hdl_vars.coll_tasks_max :
+	       key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
+}
+
 /* Whether this executor, direct or tasks, could do the collective; if not, plan->why says what is in the way. */
 static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm, enum hdl_executor executor)
 {
 	const struct hdl_plan_key *key = &plan->key;
-	const struct hdl_algorithm *a;
 	struct hdl_shape s = shape_of(key, comm);
-	size_t max = key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
+	const struct hdl_means *means = executor == HDL_EXEC_TASKS && hdl_tp_local_port() ? hdl_off_means(hdl_tp_local_port()) : NULL;
+	const char *variable;
+	size_t bytes = key->bytes, max = largest(key, executor, &variable);
 
-	a = hdl_tune_offload(executor, &s);
-	if (!a) {
-		snprintf(plan->why, sizeof(plan->why), "%s has no %s", hdl_executor_name(executor), hdl_coll_name(s.coll));
+	plan->enc = (struct hdl_enc){ 0 };
+	if (!hdl_off_possible(comm, executor, plan->why, sizeof(plan->why)))
+		return false;
+	if (means && is_reduction(key->coll)) {
+		if (!hdl_enc_for(key->op, key->type, bytes, means, &plan->enc, plan->why, sizeof(plan->why)))
+			return false;
+		s.enc = &plan->enc;
+		/* pairs are longer for the device; what elements of CALC are longer is in the slots' size */
+		if (plan->enc.means == HDL_MEANS_VECTOR)
+			bytes = hdl_enc_bytes(&plan->enc, bytes);
+		else if (plan->enc.means == HDL_MEANS_ATOMICS)
+			max = largest(key, HDL_EXEC_DIRECT, &variable);
+	}
+	if (!hdl_tune_offload(executor, &s)) {
+		snprintf(plan->why, sizeof(plan->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
+			 s.enc ? " by atomics" : "");
 		return false;
 	}
-	if (hdl_off_needs_atomics(a) && !hdl_enc_for(key->op, key->type, &plan->enc, plan->why, sizeof(plan->why)))
-		return false;
-	if (key->bytes > max) {
-		snprintf(plan->why, sizeof(plan->why), "larger than %s=%zu",
-			 key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX", max);
+	if (bytes > max) {
+		snprintf(plan->why, sizeof(plan->why), "larger than %s=%zu", variable, max);
 		return false;
 	}
-	return hdl_off_possible(comm, executor, plan->why, sizeof(plan->why));
+	return true;
 }
 
 /* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
@@ -158,6 +183,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	if (plan->executor != HDL_EXEC_HOST) {
 		struct hdl_shape s = shape_of(key, comm);
 
+		s.enc = plan->enc.means ? &plan->enc : NULL;
 		plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
 	}
 	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph : !hdl_plan_host_graph(plan, comm)) {
@@ -609,6 +635,15 @@ int hdl_coll_init(void)
 				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
 			return -EINVAL;
 		}
+	}
+	if (hdl_vars.coll_radix < 2 || hdl_vars.coll_radix > 16) {
+		hdl_error("HEDDLE_COLL_RADIX=%d: from 2 to 16", hdl_vars.coll_radix);
+		return -EINVAL;
+	}
+	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {
+		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, which is what the device reduces in one request",
+			  hdl_vars.coll_tasks_max, HDL_TASKS_MAX);
+		return -EINVAL;
 	}
 	if (hdl_vars.coll_depth < 2 || hdl_vars.coll_depth > 128) {
 		hdl_error("HEDDLE_COLL_DEPTH=%d: from 2 to 128", hdl_vars.coll_depth);

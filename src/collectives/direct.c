@@ -345,8 +345,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 		return false;
 	run->error = MPI_SUCCESS;
 	run->finished = false;
-	hdl_off_number(h, run);
-	h->since_sync = 0;
+	hdl_off_number(h, run, true);
 	post(h, run, prog);
 	h->posted++;
 	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken)) {
@@ -355,7 +354,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 	}
 	take(run, prog->lines);
 	h->completed++;
-	hdl_off_retire(h);
+	hdl_off_retire(h, run);
 	run->finished = true;
 	return true;
 }

@@ -86,9 +86,9 @@ static int accesses(const struct hdl_node *n, struct access out[2])
 	int k = 0;
 
 	if (n->src_space < HDL_SPACES && n->len)
-		out[k++] = (struct access){ n->src_space, false, n->src_off, n->len };
+		out[k++] = (struct access){ n->src_space, false, n->src_off, hdl_node_src_len(n) };
 	if (n->dst_space < HDL_SPACES && n->len && n->kind != HDL_N_PUT && n->kind != HDL_N_ACCUM)
-		out[k++] = (struct access){ n->dst_space, true, n->dst_off, n->len };
+		out[k++] = (struct access){ n->dst_space, true, n->dst_off, hdl_node_dst_len(n) };
 	return k;
 }
 
@@ -157,6 +157,11 @@ static void note_slot(struct hdl_graph *g, struct hdl_ref ref, size_t len)
 		g->data_bytes = max_size(g->data_bytes, end);
 }
 
+void hdl_gb_data(struct hdl_gb *b, size_t bytes)
+{
+	note_slot(b->g, hdl_ref(HDL_SP_DATA, 0), bytes);
+}
+
 uint32_t hdl_gb_send(struct hdl_gb *b, int peer, uint32_t sub, struct hdl_ref src, size_t len)
 {
 	b->g->nsends++;
@@ -193,9 +198,24 @@ uint32_t hdl_gb_reduce(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src,
 	return local(b, HDL_N_REDUCE, dst, src, len);
 }
 
-uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len)
+static uint32_t coded(struct hdl_gb *b, enum hdl_node_kind kind, struct hdl_ref dst, struct hdl_ref src, size_t len,
+		      size_t enc_len)
 {
-	return local(b, HDL_N_DECODE, dst, src, len);
+	if (!len)
+		return HDL_NODE_NONE;
+	note_slot(b->g, kind == HDL_N_ENCODE ? dst : src, enc_len);
+	return add(b, (struct hdl_node){ .kind = kind, .peer = -1, .src_space = src.space, .src_off = src.off,
+					 .dst_space = dst.space, .dst_off = dst.off, .len = len, .stride = enc_len });
+}
+
+uint32_t hdl_gb_encode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len)
+{
+	return coded(b, HDL_N_ENCODE, dst, src, len, enc_len);
+}
+
+uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len)
+{
+	return coded(b, HDL_N_DECODE, dst, src, len, enc_len);
 }
 
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
@@ -204,11 +224,19 @@ uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl
 					 .src_off = src.off, .dst_space = HDL_SP_ACC, .len = len });
 }
 
+uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len,
+			size_t stride, int n)
+{
+	struct hdl_node node = { .kind = HDL_N_PUT, .peer = peer, .link = link, .src_space = src.space, .src_off = src.off,
+				 .dst_space = dst.space, .dst_off = dst.off, .len = len, .stride = stride, .nsrc = (uint16_t)n };
+
+	note_slot(b->g, src, hdl_node_src_len(&node));
+	return add(b, node);
+}
+
 uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len)
 {
-	note_slot(b->g, src, len);
-	return add(b, (struct hdl_node){ .kind = HDL_N_PUT, .peer = peer, .link = link, .src_space = src.space,
-					 .src_off = src.off, .dst_space = dst.space, .dst_off = dst.off, .len = len });
+	return hdl_gb_combine(b, peer, link, dst, src, len, 0, 1);
 }
 
 uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len)

@@ -42,14 +42,18 @@ enum hdl_node_kind {
 	HDL_N_REDUCE,		/* dst = src op dst */
 	/* Direct and tasks. */
 	HDL_N_ACCUM,		/* peer's ACC = peer's ACC op src, by masked atomics; encodes (see tasks_encode.h) */
-	HDL_N_PUT,		/* dst offset in peer's dst space = src; then an ARRIVE at the peer. len 0: a signal */
+	HDL_N_PUT,		/* dst offset in peer's dst space = src, or with nsrc > 1 what the device makes of so many, read when
+				 * it runs; then an ARRIVE at the peer. len 0: a signal */
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
-	HDL_N_DECODE,		/* dst = the value of the accumulator's encoding in src */
+	HDL_N_ENCODE,		/* dst = the form that the device reduces (see tasks_encode.h) of src; run on the CPU */
+	HDL_N_DECODE,		/* the reverse */
 };
 
-/* Which connection to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. LINE: into a line of the
- * peer's HDL_SP_LINE, where its CPU sees that it is there; the device cannot wait for it. */
-enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_TREE, HDL_LINK_LINE };
+/* Which connection to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. DOWN: to a rank ahead, UP:
+ * to one behind, at a distance that hdl_knomial_link knows, over the same connections; SELF: to the rank itself. DIRECT: between
+ * rank 0 and another. LINE: into a line of the peer's HDL_SP_LINE, where its CPU sees that it is there; the device cannot wait
+ * for it. */
+enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_DOWN, HDL_LINK_UP, HDL_LINK_SELF, HDL_LINK_LINE };
 
 /*
  * A line: what one rank sends another in one operation. The data end 16 bytes before the line does; these hold, last, the
@@ -75,7 +79,19 @@ struct hdl_node {
 	uint32_t npreds;		/* nodes that must be done before */
 	uint32_t pred0, succ0, nsuccs;	/* ranges in graph->preds and graph->succs */
 	size_t src_off, dst_off, len;	/* bytes */
+	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side */
+	uint16_t nsrc;			/* PUT */
 };
+
+/* Bytes of its own rank's memory that a node reads from src_off on, and writes from dst_off on. */
+static inline size_t hdl_node_src_len(const struct hdl_node *n)
+{
+	return n->kind == HDL_N_DECODE ? n->stride : n->nsrc > 1 ? (n->nsrc - 1u) * n->stride + n->len : n->len;
+}
+static inline size_t hdl_node_dst_len(const struct hdl_node *n)
+{
+	return n->kind == HDL_N_ENCODE ? n->stride : n->len;
+}
 
 struct hdl_graph {
 	uint32_t nnodes;
@@ -100,6 +116,9 @@ struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize);
  * counted is no memory: hdl_gb_finish fails. */
 size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes);
 
+/* The slot must hold so many bytes of HDL_SP_DATA, whatever of them this rank uses: all ranks take a slot of one size. */
+void hdl_gb_data(struct hdl_gb *b, size_t bytes);
+
 struct hdl_ref {
 	enum hdl_space space;
 	size_t off;
@@ -119,7 +138,12 @@ uint32_t hdl_gb_reduce(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src,
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len);
 uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len);
 uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len);
-uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len);
+/* What the device makes of n sources, stride apart, goes to the peer's dst. */
+uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len,
+			size_t stride, int n);
+/* len: of the elements in memory; enc_len: of their form for the device. */
+uint32_t hdl_gb_encode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
+uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
 /* node runs after on, beyond what their memory says: for messages without data. */
 void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 

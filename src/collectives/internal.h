@@ -67,9 +67,10 @@ struct hdl_run {
 
 	/* Direct and tasks. */
 	uint64_t opno;
-	uint32_t slot, place;		/* of the operation: opno modulo slots, opno modulo depth */
+	uint32_t slot, place;		/* of the operation: its number in its class modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
 	uint32_t arrived;		/* lines that were seen */
+	uint8_t class;			/* of slots */
 };
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
@@ -186,6 +187,8 @@ void hdl_plan_put(struct hdl_plan *plan);
 
 /* Whether this communicator's collectives can run on direct or tasks at all; if not, why not. The same on all its ranks. */
 bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size);
+/* What the device of the port has to reduce by; NULL: it runs no task lists. */
+const struct hdl_means *hdl_off_means(const struct hdl_port *port);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
 size_t hdl_off_line_bytes(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in

@@ -113,7 +113,7 @@ static void drain_local(struct hdl_off *h)
 
 /* ---- posting --------------------------------------------------------------------------------------------- */
 
-static struct hdl_off_prog *prog_of(struct hdl_run *run)
+static struct hdl_off_prog *prog_of(const struct hdl_run *run)
 {
 	return run->plan->prog;
 }
@@ -147,9 +147,10 @@ void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, con
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hdl_node *node = &g->nodes[nodes[i]];
 
-		if (node->kind == HDL_N_DECODE)
-			hdl_enc_decode(&run->plan->enc, run->base[node->dst_space] + node->dst_off,
-				       run->base[node->src_space] + node->src_off, node->len);
+		if (node->kind == HDL_N_ENCODE || node->kind == HDL_N_DECODE)
+			(node->kind == HDL_N_ENCODE ? hdl_enc_encode : hdl_enc_decode)(
+				&run->plan->enc, run->base[node->dst_space] + node->dst_off,
+				run->base[node->src_space] + node->src_off, node->len);
 		else if (node->kind == HDL_N_REDUCE)
 			g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
 			      node->len / g->esize);
@@ -189,7 +190,8 @@ static void fill_accum(const struct hdl_off_step *s, const struct hdl_run *run, 
 static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_off_prog *p = prog_of(run);
-	uint64_t slot = run->slot * h->slot_bytes;
+	const struct hdl_off_class *c = &h->class[run->class];
+	uint64_t slot = c->at + run->slot * c->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
 		const struct hdl_off_step *s = &p->steps[i];
@@ -203,8 +205,9 @@ static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 			wr->ex.imm_data = htonl((uint32_t)run->opno);
 			if (s->len) {
 				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot + s->dst_off +
-							  (s->dst_space == HDL_SP_DATA ? h->acc_bytes : 0);
-				p->sges[i].addr = (uintptr_t)run->base[s->src_space] + s->src_off;
+							  (s->dst_space == HDL_SP_DATA ? c->acc_bytes : 0);
+				for (int k = 0; k < wr->num_sge; k++)
+					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
 			} else {
 				/* Nothing is written; the address must be one that may be. */
 				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot;
@@ -234,7 +237,7 @@ static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 	for (uint32_t u = 0; u < p->nuses; u++)
 		set_signal(h, run, &p->uses[u]);
 	for (uint32_t w = 0; w < p->nwatches; w++)
-		h->need[run->place * (uint64_t)h->size + w] = p->watches[w]->expected;
+		h->need[run->place * (uint64_t)h->nlinks + w] = p->watches[w]->expected;
 	hdl_stirred = true;		/* hdl_off_arm has more to arm */
 	if (!p->ntasks)
 		return;
@@ -256,13 +259,12 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_off_prog *p = prog_of(run);
 
-	hdl_off_number(h, run);
-	h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
+	hdl_off_number(h, run, p->synchronizes);
 	if (p->lines) {
 		hdl_line_post(h, run);
 	} else {
-		run->base[HDL_SP_ACC] = h->scratch + run->slot * h->slot_bytes;
-		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->acc_bytes;
+		run->base[HDL_SP_ACC] = h->scratch + h->class[run->class].at + run->slot * h->class[run->class].slot_bytes;
+		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 		hdl_off_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 		post_tasks(h, run);
 	}
@@ -318,13 +320,19 @@ static void fail(const struct hdl_off *h, struct hdl_run *run)
 	hdl_run_finish(run);
 }
 
+/* Whether it completes nowhere before all ranks have posted it. */
+static bool is_synchronizing(uint8_t coll)
+{
+	return coll != HDL_BCAST && coll != HDL_REDUCE;
+}
+
 /* Compiled against this communicator's queues when first posted. */
 static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
 	if (!plan->prog)
-		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, plan->key.coll != HDL_BCAST);
+		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, is_synchronizing(plan->key.coll));
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(errno));
@@ -333,7 +341,19 @@ static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 	return plan->prog != NULL;
 }
 
-static struct hdl_run *credit_run(struct hdl_off *h);
+static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class);
+
+/* (a) of offload.h */
+static bool has_slot(const struct hdl_off *h, const struct hdl_run *run)
+{
+	return h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
+}
+
+/* (b) of offload.h */
+static bool needs_credit(const struct hdl_off *h, const struct hdl_run *run)
+{
+	return !prog_of(run)->synchronizes && h->class[run->class].since_sync >= h->class[run->class].depth - 1;
+}
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */
 static int pump(struct hdl_off *h)
@@ -353,21 +373,21 @@ static int pump(struct hdl_off *h)
 			fail(h, dequeue(h));
 			continue;
 		}
-		if (h->posted - h->retired >= h->depth)
-			break;
-		/* (b) of offload.h. Every rank counts the same operations, so that all insert it at the same place. */
-		if (unlikely(run->plan->key.coll == HDL_BCAST && h->since_sync >= h->depth - 1)) {
-			run = credit_run(h);
+		if (!ready_prog(h, run))
+			continue;
+		if (run->plan != h->credit)
+			run->class = prog_of(run)->class;
+		/* Every rank counts the same operations, so that all insert it at the same place. */
+		if (unlikely(needs_credit(h, run))) {
+			run = credit_run(h, run->class);
 			if (!run)
 				break;
 			run->next = h->queue;
 			h->queue = run;
-			if (!run->next)
-				h->queue_tail = &run->next;
+			if (!ready_prog(h, run))
+				continue;
 		}
-		if (!ready_prog(h, run))
-			continue;
-		if (!has_room(h, prog_of(run)))
+		if (!has_slot(h, run) || !has_room(h, prog_of(run)))
 			break;
 		post(h, dequeue(h));
 	}
@@ -388,7 +408,7 @@ static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 	}
 	for (uint32_t w = 0; w < p->nwatches; w++) {
 		struct hdl_off_link *l = p->watches[w];
-		uint64_t need = h->need[run->place * (uint64_t)h->size + w];
+		uint64_t need = h->need[run->place * (uint64_t)h->nlinks + w];
 
 		if (l->seen < need)
 			drain_link(h, l);
@@ -422,7 +442,7 @@ static void retire(struct hdl_off *h, struct hdl_run *run)
 
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
-	hdl_off_retire(h);
+	hdl_off_retire(h, run);
 }
 
 #define LOCAL_POLLS 64
@@ -520,8 +540,10 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_off_prog *p = prog_of(run);
 
-	return p && !h->queue && !h->busy && h->state == HDL_OFF_READY && !h->broken && h->posted - h->retired < h->depth &&
-	       (p->synchronizes || h->since_sync < h->depth - 1) && has_room(h, p);
+	if (!p || h->queue || h->busy || h->state != HDL_OFF_READY || h->broken)
+		return false;
+	run->class = p->class;
+	return has_slot(h, run) && !needs_credit(h, run) && has_room(h, p);
 }
 
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
@@ -591,9 +613,9 @@ static void credit_done(struct hdl_run *run)
 	hdl_run_free(run);
 }
 
-static struct hdl_run *credit_run(struct hdl_off *h)
+static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class)
 {
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_off_line_bytes(0) };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix, .line_bytes = hdl_off_line_bytes(0) };
 	struct hdl_run *run;
 
 	if (!h->credit) {
@@ -612,6 +634,7 @@ static struct hdl_run *credit_run(struct hdl_off *h)
 	if (!run)
 		return NULL;
 	run->plan = h->credit;
+	run->class = class;
 	run->args.coll = HDL_BARRIER;
 	run->done = credit_done;
 	return run;
@@ -619,22 +642,31 @@ static struct hdl_run *credit_run(struct hdl_off *h)
 
 /* ---- possible? free --------------------------------------------------------------------------------------- */
 
-/* What links need. */
-static bool device_can(const struct hdl_port *port, char *why, size_t why_size)
+/* What the device has to reduce by. NULL: it runs no task lists. Asked once. */
+const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 {
+	static const struct hdl_port *asked;
+	static struct hdl_means means;
+	static bool cross;
+	const uint64_t all = SHCA_EXP_EXTENSION_CALC_OPS | SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
+			     SHCA_EXP_EXTENSION_CALC_VECTOR;
 	struct ibv_exp_device_attr attr = {
-		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS,
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
+			     SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
 	};
 
-	if (ibv_exp_query_device(port->ctx, &attr) || !(attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL)) {
-		snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
-		return false;
+	if (asked != port) {
+		asked = port;
+		means = (struct hdl_means){ 0 };
+		cross = !ibv_exp_query_device(port->ctx, &attr) && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
+			means.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS && attr.ext_atom.atomic_arg_sizes & 8;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_CALC_CAP)
+			means.calc = attr.calc_cap;
+		means.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
+			       (attr.shca_extensions & all) == all && attr.shca_calc_vector_max >= HDL_TASKS_MAX;
 	}
-	if (!(attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS) || !(attr.ext_atom.atomic_arg_sizes & 8)) {
-		snprintf(why, why_size, "device %s has no extended atomics of 8 bytes", ibv_get_device_name(port->ctx->device));
-		return false;
-	}
-	return true;
+	return cross ? &means : NULL;
 }
 
 bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size)
@@ -659,8 +691,16 @@ bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *w
 		snprintf(why, why_size, "no device port connects the ranks of this host");
 		return false;
 	}
-	if (executor == HDL_EXEC_TASKS)
-		return device_can(port, why, why_size);
+	if (executor == HDL_EXEC_TASKS) {
+		if (!hdl_off_means(port))
+			snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
+		else if (hdl_knomial_links(hdl_vars.coll_radix, comm->size) > HDL_TREE_LINKS)
+			snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
+				 comm->size);
+		else
+			return true;
+		return false;
+	}
 	if (comm->size > HDL_DIRECT_RANKS) {
 		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_DIRECT_RANKS);
 		return false;

@@ -10,26 +10,32 @@
  * communicator's operations in the same order, the n-th arrival on a link belongs to the n-th operation that uses it. No
  * rank that is ahead can be mistaken for one that is late.
  *
- *     direct links   ordinary queues between rank 0 and the others: contributions and signals
- *     tree links     managed send queues, to the ranks 1, 2, 4, ... ahead: their requests run when the master queue
- *                    says so
- *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and the
- *                    rank's own additions to its own accumulator. All WAITs of a rank stand in this one queue.
+ *     tree links     managed send queues at both ends, between ranks at the distances of a k-nomial tree (algo.h): their
+ *                    requests run when the master queue says so
+ *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and what
+ *                    the rank writes or adds to itself. All WAITs of a rank stand in this one queue.
+ *     direct links   ordinary queues between rank 0 and the others, for the star: only where the device lacks the extensions
+ *                    with which it reduces everything up the tree
  *
- * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and a landing buffer. With D the depth
+ * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and the operands of one hop. With D the depth
  * (operations a rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
  *
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
  *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
- *         Barrier and Allreduce do; after D - 1 Bcasts in a row every rank inserts a barrier.
+ *         Barrier, Allreduce, Allgather and Alltoall do; Bcast and Reduce do not (a rank that only sends, or that nobody
+ *         waits for, is complete while others have not begun): after D - 1 of these in a row every rank inserts a barrier.
  *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
+ * Tasks have two classes of slots, for short and for long operations. What is said holds for each by itself: n counts the
+ * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
+ *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
- * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for (an operation
- * uses a link once per direction at most); the receiver gives receives back in batches of D, hence 5 D of them.
+ * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for, D being the sum of
+ * the depths of its classes (an operation uses a link once per direction at most); the receiver gives receives back in batches
+ * of D, hence 5 D of them.
  */
 #ifndef HDL_OFF_H
 #define HDL_OFF_H
@@ -40,6 +46,7 @@
 
 #define HDL_OFF_SLOTS(depth) (3 * (depth))
 #define HDL_OFF_RECVS(depth) (5 * (depth))
+#define HDL_OFF_OLD_VALUES 64		/* bytes behind the slots, where what atomics return goes: nobody looks at it */
 
 struct hdl_off_link {
 	struct ibv_qp *qp;
@@ -70,24 +77,37 @@ struct hdl_off_peer {
 	uint32_t rkey;
 };
 
+/* Slots of one size, and operations in them, by number: at most depth between posted and retired. Tasks: what they must hold. */
+struct hdl_off_class {
+	uint64_t depth;			/* 0: there are none */
+	uint64_t posted, retired;
+	uint64_t since_sync;		/* operations posted after the last that synchronizes */
+	uint32_t next_slot;		/* of operation `posted` */
+	size_t at;			/* of slot 0 in the scratch */
+	size_t slot_bytes, acc_bytes, data_bytes;
+};
+enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_CLASSES };
+
 enum hdl_off_state { HDL_OFF_WIRING, HDL_OFF_READY, HDL_OFF_OFF };
 
 struct hdl_off {
 	struct hdl_cc *cc;
 	struct hdl_off *next, **link;	/* among those that progress looks at (link: what points here), or NULL */
 	enum hdl_off_state state;
-	int rank, size, levels;		/* levels: tree links in each direction */
+	int rank, size;
+	int radix, levels;		/* levels: tree links in each direction */
 	bool lines;			/* direct: no links */
-	uint64_t depth;
+	bool star;			/* direct links */
+	uint64_t depth;			/* of all classes */
 	const struct hdl_port *port;
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	int lost;			/* of the former: 1 + the rank that it says is gone, or 0 */
 	int wire_error;			/* MPI error class, of the latter */
-	uint32_t max_inline;		/* of the queues: HDL_OFF_INLINE or 0 */
 
 	char *scratch;
-	size_t scratch_bytes, slot_bytes, acc_bytes, data_bytes;
+	size_t scratch_bytes;
+	struct hdl_off_class class[HDL_OFF_CLASSES];
 	struct ibv_mr *mr;
 	struct hdl_off_peer *peers;
 	struct hdl_line_area area[HDL_LINE_SIZES];
@@ -95,19 +115,18 @@ struct hdl_off {
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
 	struct hdl_off_link **direct;	/* [size]; NULL: no such link. With lines: what they are written through */
-	struct hdl_off_link **out, **in;	/* [levels]: rank + 2^k, rank - 2^k */
-	struct hdl_off_link *master;	/* not with two ranks */
+	struct hdl_off_link **out, **in;	/* [levels]: to those ahead, behind */
+	struct hdl_off_link *master;
 	struct hdl_off_link **links;	/* all of them */
 	uint16_t nlinks;
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	uint32_t next_slot, next_place;	/* of operation `posted` */
+	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
 	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
 	struct hdl_run **ring;		/* [place] */
-	uint64_t *need;			/* [place][size]: what `seen` of each watched link must reach */
-	uint64_t since_sync;		/* operations posted after the last that synchronizes */
+	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
 	struct hdl_plan *credit;	/* the barrier of (b); NULL until the first */
 
@@ -121,9 +140,9 @@ struct hdl_off {
 	bool busy, doomed;		/* in off_turn; freed when that ends */
 };
 
-/* Payloads up to here stand in the request where it runs at once: then no operation retires late because of them. */
+/* Payloads of lines up to here stand in the request: then no operation retires late because of them. */
 #define HDL_OFF_INLINE 64
-#define HDL_OFF_INLINE_LONG 2048	/* of lines, where the device has it */
+#define HDL_OFF_INLINE_LONG 2048	/* where the device has it */
 #define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
@@ -139,14 +158,18 @@ static inline uint32_t hdl_off_after(uint32_t i, uint64_t n)
 	return i + 1 == n ? 0 : i + 1;
 }
 
-/* The run is operation `posted`: its number, slot and place are taken. */
-static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run)
+/* The run is operation `posted`, and of its class: its number, slot and place are taken. */
+static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run, bool synchronizes)
 {
+	struct hdl_off_class *c = &h->class[run->class];
+
+	c->posted++;
+	c->since_sync = synchronizes ? 0 : c->since_sync + 1;
 	run->opno = h->posted;
-	run->slot = h->next_slot;
+	run->slot = c->next_slot;
 	run->place = h->next_place;
 	run->outstanding = 0;
-	h->next_slot = hdl_off_after(run->slot, HDL_OFF_SLOTS(h->depth));
+	c->next_slot = hdl_off_after(run->slot, HDL_OFF_SLOTS(c->depth));
 	h->next_place = hdl_off_after(run->place, h->depth);
 	h->ring[run->place] = run;
 }
@@ -155,9 +178,10 @@ static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run)
 void hdl_off_enlist(struct hdl_off *h);
 
 /* The oldest operation's slot and place are free again. */
-static inline void hdl_off_retire(struct hdl_off *h)
+static inline void hdl_off_retire(struct hdl_off *h, const struct hdl_run *run)
 {
 	h->retired++;
+	h->class[run->class].retired++;
 	h->oldest = hdl_off_after(h->oldest, h->depth);
 }
 
@@ -173,7 +197,10 @@ struct hdl_off_step {
 	uint8_t kind, src_space, dst_space;
 	int peer;
 	struct hdl_off_link *link;	/* on which it is posted; WAIT: whose arrival */
-	size_t src_off, dst_off, len;
+	size_t src_off, dst_off, len, stride;
+	uint16_t nsrc;			/* PUT: sources */
+	bool arrives;			/* PUT: with an arrival at the peer */
+	uint32_t count;			/* ENABLE: requests */
 };
 
 struct hdl_off_use {
@@ -189,7 +216,7 @@ struct hdl_off_prog {
 	struct ibv_exp_task *tasks;	/* linked */
 	uint32_t ntasks, nwrs, nuses, narrivals, nwatches;
 	struct ibv_exp_send_wr *wrs;
-	struct ibv_sge *sges;		/* one per request */
+	struct ibv_sge *sges;
 	struct hdl_off_step *steps;	/* one per request */
 	struct hdl_off_use *uses;	/* queues posted to */
 	struct hdl_off_link **arrivals;	/* links on which one arrival is due */
@@ -199,6 +226,7 @@ struct hdl_off_prog {
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
 	bool uses_acc, synchronizes;
+	uint8_t class;
 };
 
 /* Compiles a graph of a collective of so many bytes for this communicator's queues. NULL with errno: EOPNOTSUPP for a

@@ -23,8 +23,8 @@ struct record {
 	uint32_t lid;
 	int32_t status;			/* 0 or an errno: this rank's queues */
 	uint32_t depth;			/* what must be the same everywhere */
-	uint64_t acc_bytes, data_bytes;
-	uint32_t lines, reserved;
+	uint32_t lines, radix;
+	uint64_t scratch_bytes;
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
 
@@ -45,6 +45,16 @@ static size_t round8(size_t n)
 static int min_int(int a, int b)
 {
 	return a < b ? a : b;
+}
+
+static int ahead(const struct hdl_off *h, int level)
+{
+	return (h->rank + hdl_knomial_distance(h->radix, level)) % h->size;
+}
+
+static int behind(const struct hdl_off *h, int level)
+{
+	return (h->rank - hdl_knomial_distance(h->radix, level) + h->size) % h->size;
 }
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
@@ -106,14 +116,13 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 		.exp_create_flags = flags,
 		.max_atomic_arg = 8,
 		.send_cq = h->local_cq,
-		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = 1, .max_recv_sge = 1,
+		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? 1 + (uint32_t)h->levels : 1, .max_recv_sge = 1,
 			 .max_recv_wr = arrives ? (uint32_t)HDL_OFF_RECVS(h->depth) : 1 },
 	};
 	struct hdl_off_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
 		return NULL;
-	attr.cap.max_inline_data = h->max_inline;
 	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
 	if (arrives) {
 		l->rcq = create_cq(h, HDL_OFF_RECVS(h->depth));
@@ -122,20 +131,15 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 	}
 	attr.recv_cq = arrives ? l->rcq : h->local_cq;
 	l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
-	if (!l->qp && h->max_inline) {
-		/* The device may have no place for so much in a request: then none of them is inline. */
-		h->max_inline = attr.cap.max_inline_data = 0;
-		l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
-	}
 	return l->qp ? l : NULL;
 }
 
 static bool has_direct(const struct hdl_off *h, int a, int b)
 {
-	return a != b && (h->lines || !a || !b);
+	return a != b && (h->lines || (h->star && (!a || !b)));
 }
 
-/* Operations that can be under way on a queue at a time: depth of them, and one of the largest after another. */
+/* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
 static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large)
 {
 	uint64_t a = h->depth * small, b = 2 * large;
@@ -145,29 +149,63 @@ static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large
 
 static int create_links(struct hdl_off *h)
 {
-	uint64_t words = h->acc_bytes / 8, waits = (uint64_t)h->size + (uint64_t)h->levels + 1;
-	/* Among many ranks rank 0 only receives on its direct links: it answers over the tree. */
-	uint64_t direct = h->size > HDL_DIRECT_RANKS && !h->rank ? 1 : sq_depth(h, 2, words + 1);
+	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
+	uint64_t elements = hdl_off_means(h->port)->vector ? 1 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
+	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
+	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
-	for (int r = 0; r < h->size; r++) {
+	for (int r = 0; h->star && r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
-		h->direct[r] = h->lines ? create_line_link(h, r) : create_link(h, r, direct, 0, true);
+		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
 		if (!h->direct[r])
 			return -errno;
 	}
-	if (!h->levels)
-		return 0;
 	for (int k = 0; k < h->levels; k++) {
-		h->out[k] = create_link(h, (h->rank + (1 << k)) % h->size, sq_depth(h, 1, 1), IBV_EXP_QP_CREATE_MANAGED_SEND, false);
+		h->out[k] = create_link(h, ahead(h, k), sq_depth(h, 1, elements), managed, true);
 		if (!h->out[k])
 			return -errno;
-		h->in[k] = create_link(h, (h->rank - (1 << k) + h->size) % h->size, 1, 0, true);
+		h->in[k] = create_link(h, behind(h, k), sq_depth(h, 1, elements), managed, true);
 		if (!h->in[k])
 			return -errno;
 	}
-	h->master = create_link(h, h->rank, sq_depth(h, waits, words + waits), IBV_EXP_QP_CREATE_CROSS_CHANNEL, false);
+	h->master = create_link(h, h->rank, sq_depth(h, control, own + control), cross, true);
 	return h->master ? 0 : -errno;
+}
+
+static int create_line_links(struct hdl_off *h)
+{
+	for (int r = 0; r < h->size; r++) {
+		if (!has_direct(h, h->rank, r))
+			continue;
+		h->direct[r] = create_line_link(h, r);
+		if (!h->direct[r])
+			return -errno;
+	}
+	return 0;
+}
+
+/* Lays the slots of tasks out. Returns the bytes of scratch that they take. */
+static size_t lay_out(struct hdl_off *h)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
+		struct hdl_off_class *c = &h->class[i];
+
+		c->at = at;
+		c->slot_bytes = c->acc_bytes + c->data_bytes;
+		at += HDL_OFF_SLOTS(c->depth) * c->slot_bytes;
+	}
+	return at + HDL_OFF_OLD_VALUES;
+}
+
+/* Accumulators are zero before. Nothing else is touched: what no operation uses takes no memory. */
+static void clear_accumulators(struct hdl_off *h)
+{
+	for (int i = 0; i < HDL_OFF_CLASSES; i++)
+		for (uint64_t k = 0; h->class[i].acc_bytes && k < HDL_OFF_SLOTS(h->class[i].depth); k++)
+			memset(h->scratch + h->class[i].at + k * h->class[i].slot_bytes, 0, h->class[i].acc_bytes);
 }
 
 static int create(struct hdl_off *h)
@@ -180,20 +218,18 @@ static int create(struct hdl_off *h)
 	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
 	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
 	h->ring = calloc(h->depth, sizeof(*h->ring));
-	h->need = calloc(h->depth * n, sizeof(*h->need));
+	h->need = calloc(h->depth * links, sizeof(*h->need));
 	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || !h->need)
 		return -ENOMEM;
 
-	h->slot_bytes = h->acc_bytes + h->data_bytes;
-	/* and a word for old values */
-	h->scratch_bytes = h->lines ? hdl_line_areas(h) : HDL_OFF_SLOTS(h->depth) * h->slot_bytes + 64;
+	h->scratch_bytes = h->lines ? hdl_line_areas(h) : lay_out(h);
 	h->scratch = hdl_tp_alloc(h->scratch_bytes);
 	if (!h->scratch)
 		return -ENOMEM;
 	if (h->lines)
 		hdl_line_clear(h);
 	else
-		memset(h->scratch, 0, h->scratch_bytes);
+		clear_accumulators(h);
 	h->mr = ibv_reg_mr(h->port->pd, h->scratch, h->scratch_bytes,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!h->mr)
@@ -204,7 +240,7 @@ static int create(struct hdl_off *h)
 				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;
-	return create_links(h);
+	return h->lines ? create_line_links(h) : create_links(h);
 }
 
 void hdl_off_destroy(struct hdl_off *h)
@@ -253,8 +289,8 @@ static void fill_record(struct hdl_off *h, int err)
 
 	r->status = -err;
 	r->depth = (uint32_t)h->depth;
-	r->acc_bytes = h->acc_bytes;
-	r->data_bytes = h->data_bytes;
+	r->scratch_bytes = h->scratch_bytes;
+	r->radix = (uint32_t)h->radix;
 	r->lines = h->lines;
 	if (err)
 		return;
@@ -322,11 +358,11 @@ static int connect_all(struct hdl_off *h)
 		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
 	}
 	for (int k = 0; k < h->levels && !err; k++) {
-		int ahead = (h->rank + (1 << k)) % h->size, behind = (h->rank - (1 << k) + h->size) % h->size;
+		int to = ahead(h, k), from = behind(h, k);
 
-		err = connect_link(h, h->out[k], ahead, record(h, ahead)->qpn[h->size + h->levels + k]);
+		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->levels + k]);
 		if (!err)
-			err = connect_link(h, h->in[k], behind, record(h, behind)->qpn[h->size + k]);
+			err = connect_link(h, h->in[k], from, record(h, from)->qpn[h->size + k]);
 	}
 	if (!err)
 		err = connect_link(h, h->master, h->rank, qpn_of(h->master));
@@ -380,7 +416,7 @@ static int check_records(struct hdl_off *h)
 			note(h, "create its queues", r, rec->status);
 			return -ENOLINK;
 		}
-		if (rec->depth != mine->depth || rec->acc_bytes != mine->acc_bytes || rec->data_bytes != mine->data_bytes ||
+		if (rec->depth != mine->depth || rec->scratch_bytes != mine->scratch_bytes || rec->radix != mine->radix ||
 		    rec->lines != mine->lines) {
 			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
 			return -EINVAL;
@@ -411,32 +447,49 @@ static void exchanged(struct hdl_run *run)
 		hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
 }
 
+/* What is one operand of a short operation: 1 KiB, twice that as elements of CALC. */
+#define SHORT_OPERAND 2048
+#define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
+
+static void size_classes(struct hdl_off *h)
+{
+	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_OFF_DEPTH_MAX);
+	size_t operands = 2 + (size_t)h->levels, most = hdl_vars.coll_tasks_max;
+	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *l = &h->class[HDL_OFF_LONG];
+
+	s->depth = depth;
+	if (!h->lines) {
+		s->acc_bytes = h->star ? round8(hdl_vars.coll_offload_max) : 0;
+		s->data_bytes = operands * SHORT_OPERAND;
+		if (s->data_bytes < s->acc_bytes)
+			s->data_bytes = s->acc_bytes;
+		/* the own operand, the children's and the result; without extensions only what is moved is so long */
+		l->data_bytes = (hdl_off_means(h->port)->vector ? operands : 1) * (round8(most) + 64);
+		l->depth = l->data_bytes > s->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
+	}
+	h->depth = s->depth + l->depth;
+}
+
 struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor)
 {
 	struct hdl_off *h = calloc(1, sizeof(*h));
-	int depth = hdl_vars.coll_depth, err;
+	int err;
 
 	if (!h)
 		return NULL;
 	h->cc = cc;
-	h->max_inline = HDL_OFF_INLINE;
 	h->queue_tail = &h->queue;
 	h->port = hdl_tp_local_port();
 	h->rank = cc->comm->rank;
 	h->size = cc->comm->size;
-	h->depth = (uint64_t)(depth < 2 ? 2 : min_int(depth, HDL_OFF_DEPTH_MAX));
-	h->acc_bytes = round8(hdl_vars.coll_offload_max);
-	/* Landing place of a broadcast or of a result. */
-	h->data_bytes = h->acc_bytes;
-	if (h->data_bytes < hdl_vars.coll_bcast_offload_max)
-		h->data_bytes = round8(hdl_vars.coll_bcast_offload_max);
 	h->lines = executor == HDL_EXEC_DIRECT;
-	for (int d = 1; d < h->size; d *= 2)
-		h->levels++;
-	/* of one size with lines, too: if others have none, they shall be able to read it */
+	if (!h->lines) {
+		h->radix = hdl_vars.coll_radix;
+		h->levels = hdl_knomial_links(h->radix, h->size);
+		h->star = !hdl_off_means(h->port)->vector && hdl_off_means(h->port)->atomics;
+	}
+	size_classes(h);
 	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
-	if (h->lines)
-		h->levels = 0;
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
 	h->peers = calloc((size_t)h->size, sizeof(*h->peers));

@@ -4,10 +4,13 @@
  * precedes it:
  *
  *     CPU nodes before all device nodes   prologue: run at post
- *     ACCUM, PUT with no arrival before   on their link, at once; on a tree link: enabled by the master without a wait
- *     PUT after arrivals                  on a tree link: the master WAITs for these arrivals, then enables it
- *     ACCUM to the own accumulator        on the master, which is connected to itself
+ *     PUT to another rank                 on the managed queue of its link: the master WAITs for the arrivals before it, if
+ *                                         any, then ENABLEs it
+ *     ACCUM, PUT on a direct link         there, at once
+ *     ACCUM, PUT to the rank itself       on the master, which is connected to itself, behind its WAITs
  *     CPU nodes after device nodes        epilogue: run when the operation is complete
+ *
+ * A PUT of several sources is one request whose payload CALC makes of them when it runs, or one for each element of CALC.
  *
  * Within the list: managed queues first (an enable must not find less than it enables), then the master (what it waits
  * for may already be there), then the direct links: when their signals go out, this rank's part of the tree stands.
@@ -24,6 +27,7 @@ struct compile {
 	struct hdl_off *h;
 	struct hdl_off_prog *p;
 	const struct hdl_graph *g;
+	const struct hdl_enc *enc;
 	uint8_t *place;
 	bool *after_arrival;		/* an arrival precedes the node */
 	bool *waited, *visited;
@@ -34,7 +38,7 @@ struct compile {
 
 static bool is_cpu(const struct hdl_node *n)
 {
-	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_DECODE;
+	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE;
 }
 
 static bool classify(struct compile *c)
@@ -72,25 +76,18 @@ static bool classify(struct compile *c)
 	return true;
 }
 
-static int level_of(const struct hdl_off *h, int distance)
-{
-	for (int k = 0; k < h->levels; k++)
-		if (1 << k == distance)
-			return k;
-	return -1;
-}
-
 /* Towards the peer, or from it. NULL if there is no such connection. */
 static struct hdl_off_link *link_of(const struct hdl_off *h, const struct hdl_node *n)
 {
-	int distance = (n->kind == HDL_N_ARRIVE ? h->rank - n->peer : n->peer - h->rank) + h->size, level;
+	bool arrives = n->kind == HDL_N_ARRIVE;
+	/* what comes down a link comes from behind, what comes up from ahead */
+	bool is_ahead = (n->link == HDL_LINK_DOWN) != arrives;
+	int distance = (is_ahead ? n->peer - h->rank : h->rank - n->peer), level;
 
-	if (n->peer == h->rank)
-		return h->master;
-	if (n->link == HDL_LINK_DIRECT)
-		return h->direct[n->peer];
-	level = level_of(h, distance % h->size);
-	return level < 0 || !h->out ? NULL : n->kind == HDL_N_ARRIVE ? h->in[level] : h->out[level];
+	if (n->link == HDL_LINK_SELF || n->link == HDL_LINK_DIRECT)
+		return n->link == HDL_LINK_SELF ? h->master : h->direct[n->peer];
+	level = hdl_knomial_link(h->radix, h->size, (distance + h->size) % h->size);
+	return level < 0 ? NULL : is_ahead ? h->out[level] : h->in[level];
 }
 
 static void add_wr(struct compile *c, struct hdl_off_step step)
@@ -128,10 +125,27 @@ static void add_waits(struct compile *c, uint32_t i)
 	}
 }
 
-static struct hdl_off_step put_step(struct hdl_off_link *l, const struct hdl_node *n)
+static bool is_calc(const struct hdl_node *n)
 {
-	return (struct hdl_off_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
-				      .src_off = n->src_off, .dst_space = n->dst_space, .dst_off = n->dst_off, .len = n->len };
+	return n->kind == HDL_N_PUT && n->nsrc > 1;
+}
+
+/* Requests that a PUT takes. */
+static uint32_t requests_of(const struct compile *c, const struct hdl_node *n)
+{
+	return is_calc(n) && c->enc->means == HDL_MEANS_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : 1;
+}
+
+static void add_put(struct compile *c, struct hdl_off_link *l, const struct hdl_node *n)
+{
+	uint32_t requests = requests_of(c, n);
+	size_t len = n->len / requests;
+
+	for (uint32_t k = 0; k < requests; k++)
+		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
+						 .src_off = n->src_off + k * len, .dst_space = n->dst_space,
+						 .dst_off = n->dst_off + k * len, .len = len, .stride = n->stride,
+						 .nsrc = n->nsrc, .arrives = k + 1 == requests });
 }
 
 /* One request per word. */
@@ -141,9 +155,6 @@ static void add_accum(struct compile *c, struct hdl_off_link *l, const struct hd
 		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_ACCUM, .link = l, .peer = n->peer, .src_space = n->src_space,
 						 .src_off = n->src_off + at, .dst_space = HDL_SP_ACC,
 						 .dst_off = n->dst_off + at, .len = n->len - at < 8 ? n->len - at : 8 });
-	if (l == c->h->master)
-		return;
-	c->p->uses_acc |= n->peer == c->h->rank;
 }
 
 enum pass { PASS_MANAGED, PASS_MASTER, PASS_DIRECT, PASSES };
@@ -156,26 +167,30 @@ static void emit(struct compile *c, enum pass pass, uint32_t i)
 	if (c->place[i] != PLACE_DEVICE)
 		return;
 	l = link_of(c->h, n);
-	if (!l || (n->kind == HDL_N_PUT && !l->managed && c->after_arrival[i])) {
+	if (!l || (n->kind == HDL_N_PUT && !l->managed && l != c->h->master && c->after_arrival[i]) ||
+	    (is_calc(n) && !c->enc)) {
 		c->err = EOPNOTSUPP;
 		return;
 	}
-	if (n->kind == HDL_N_ACCUM) {
-		if (pass == (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+	if (l == c->h->master || !l->managed) {
+		if (pass != (l == c->h->master ? PASS_MASTER : PASS_DIRECT))
+			return;
+		if (l == c->h->master)
+			add_waits(c, i);
+		if (n->kind == HDL_N_ACCUM)
 			add_accum(c, l, n);
+		else
+			add_put(c, l, n);
 		return;
 	}
-	if (!l->managed) {
-		if (pass == PASS_DIRECT)
-			add_wr(c, put_step(l, n));
-		return;
-	}
-	if (pass == PASS_MANAGED)
-		add_wr(c, put_step(l, n));
+	if (n->kind == HDL_N_ACCUM)
+		c->err = EOPNOTSUPP;
+	else if (pass == PASS_MANAGED)
+		add_put(c, l, n);
 	if (pass == PASS_MASTER) {
 		add_waits(c, i);
 		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_ENABLE, .link = l, .peer = n->peer, .src_space = HDL_SP_NONE,
-						 .dst_space = HDL_SP_NONE });
+						 .dst_space = HDL_SP_NONE, .count = requests_of(c, n) });
 	}
 }
 
@@ -184,18 +199,12 @@ static struct hdl_off_link *queue_of(const struct hdl_off *h, const struct hdl_o
 	return s->kind == HDL_STEP_WAIT || s->kind == HDL_STEP_ENABLE ? h->master : s->link;
 }
 
-/* A managed request runs later than it is posted: what it sends is not there yet. */
-static bool is_inline(const struct hdl_off *h, const struct hdl_off_step *s)
-{
-	return s->kind == HDL_STEP_PUT && !s->link->managed && s->len && s->len <= h->max_inline;
-}
-
 /* The request of a step, as far as it is the same each time. */
-static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
+static void fill_wr(struct compile *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_off_step *s = &c->p->steps[i];
+	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
-	struct ibv_sge *sge = &c->p->sges[i];
 
 	wr->sg_list = sge;
 	sge->lkey = c->h->mr->lkey;
@@ -209,18 +218,20 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 		if (enc->atomic == HDL_ENC_ADD)
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
 		/* The old value is of no interest: all of them land in one word behind the slots. */
-		sge->addr = (uintptr_t)c->h->scratch + HDL_OFF_SLOTS(c->h->depth) * c->h->slot_bytes;
+		sge->addr = (uintptr_t)c->h->scratch + c->h->scratch_bytes - HDL_OFF_OLD_VALUES;
 		sge->length = 8;
 		wr->num_sge = 1;
 		c->p->requests++;
 		c->p->bytes += 8;
 		break;
 	case HDL_STEP_PUT:
-		wr->exp_opcode = IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
-		wr->exp_send_flags = is_inline(c->h, s) ? IBV_EXP_SEND_INLINE : 0;
+		wr->exp_opcode = s->arrives ? IBV_EXP_WR_RDMA_WRITE_WITH_IMM : IBV_EXP_WR_RDMA_WRITE;
 		wr->wr.rdma.rkey = c->h->peers[s->peer].rkey;
-		sge->length = (uint32_t)s->len;
-		wr->num_sge = s->len ? 1 : 0;
+		wr->num_sge = s->len ? s->nsrc : 0;
+		for (int k = 0; k < wr->num_sge; k++)
+			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = c->h->mr->lkey };
+		if (s->nsrc > 1)
+			hdl_enc_calc(enc, wr);
 		c->p->requests++;
 		c->p->bytes += s->len;
 		break;
@@ -234,7 +245,7 @@ static void fill_wr(struct compile *c, const struct hdl_enc *enc, uint32_t i)
 		/* What it releases reads an accumulator to which this queue may have added. */
 		wr->exp_send_flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_WAIT_EN_LAST;
 		wr->task.wqe_enable.qp = s->link->qp;
-		wr->task.wqe_enable.wqe_count = 1;
+		wr->task.wqe_enable.wqe_count = (int32_t)s->count;
 		break;
 	}
 }
@@ -252,10 +263,12 @@ static struct hdl_off_use *use_of(struct hdl_off_prog *p, struct hdl_off_link *l
 static void link_up(struct compile *c)
 {
 	struct hdl_off_prog *p = c->p;
-	uint32_t n = p->nwrs ? p->nwrs : 1;
+	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1;
 
+	for (uint32_t i = 0; i < p->nwrs; i++)
+		nsges += p->steps[i].nsrc > 1 ? p->steps[i].nsrc : 1;
 	p->wrs = calloc(n, sizeof(*p->wrs));
-	p->sges = calloc(n, sizeof(*p->sges));
+	p->sges = calloc(nsges, sizeof(*p->sges));
 	p->tasks = calloc(n, sizeof(*p->tasks));
 	p->uses = calloc(n, sizeof(*p->uses));
 	if (!p->wrs || !p->sges || !p->tasks || !p->uses)
@@ -266,7 +279,7 @@ static void link_up(struct compile *c)
 		uint32_t u = (uint32_t)(use - p->uses);
 
 		use->wrs++;
-		use->reads_slot |= s->kind == HDL_STEP_PUT && s->len && !is_inline(c->h, s);
+		use->reads_slot |= s->kind == HDL_STEP_PUT && s->len;
 		if (use->wrs == 1) {
 			p->tasks[u].task_type = IBV_EXP_TASK_SEND;
 			p->tasks[u].item.qp = use->link->qp;
@@ -282,22 +295,38 @@ static void link_up(struct compile *c)
 	p->ntasks = p->nuses;
 }
 
-/* How the CPU notices that all arrivals are there. */
+/* Marks what precedes a node. */
+static void mark(const struct hdl_graph *g, uint32_t i, bool *marked)
+{
+	for (uint32_t k = 0; k < g->nodes[i].npreds; k++) {
+		uint32_t on = g->preds[g->nodes[i].pred0 + k];
+
+		if (!marked[on]) {
+			marked[on] = true;
+			mark(g, on, marked);
+		}
+	}
+}
+
+/* How the CPU notices that all arrivals are there. What precedes another arrival by the graph has come when that has. */
 static void choose_watch(struct compile *c)
 {
 	struct hdl_off_prog *p = c->p;
 	uint32_t waited = 0;
-	bool self = false;
+	bool self = false, *implied = c->visited;
 
+	memset(implied, 0, c->g->nnodes);
 	for (uint32_t i = 0; i < c->g->nnodes; i++) {
 		const struct hdl_node *n = &c->g->nodes[i];
 
-		self |= n->kind == HDL_N_ACCUM && n->peer == c->h->rank;
+		self |= n->kind == HDL_N_ACCUM && n->link == HDL_LINK_SELF;
 		if (c->place[i] != PLACE_ARRIVE)
 			continue;
 		p->arrivals[p->narrivals++] = link_of(c->h, n);
 		if (!p->arrivals[p->narrivals - 1])
 			c->err = EOPNOTSUPP;
+		if (n->link == HDL_LINK_SELF)
+			mark(c->g, i, implied);
 		waited += c->waited[i];
 		p->uses_acc |= n->dst_space == HDL_SP_ACC && n->len;
 	}
@@ -307,8 +336,13 @@ static void choose_watch(struct compile *c)
 		p->watch_master = true;
 		return;
 	}
-	for (uint32_t a = 0; a < p->narrivals; a++)
-		p->watches[p->nwatches++] = p->arrivals[a];
+	for (uint32_t i = 0, a = 0; i < c->g->nnodes; i++) {
+		if (c->place[i] != PLACE_ARRIVE)
+			continue;
+		if (!implied[i])
+			p->watches[p->nwatches++] = p->arrivals[a];
+		a++;
+	}
 	if (self)
 		c->err = EOPNOTSUPP;	/* nobody would know when they are done */
 }
@@ -324,15 +358,20 @@ static void list_cpu_nodes(struct compile *c)
 }
 
 /* The part between prologue and epilogue as a list of tasks. */
-static void compile_tasks(struct compile *c, const struct hdl_enc *enc)
+static void compile_tasks(struct compile *c)
 {
+	struct ibv_sge *sge;
+
 	for (int pass = 0; pass < PASSES && !c->err; pass++)
 		for (uint32_t i = 0; i < c->g->nnodes && !c->err; i++)
 			emit(c, (enum pass)pass, i);
 	if (!c->err)
 		link_up(c);
-	for (uint32_t i = 0; !c->err && i < c->p->nwrs; i++)
-		fill_wr(c, enc, i);
+	sge = c->p->sges;
+	for (uint32_t i = 0; !c->err && i < c->p->nwrs; i++) {
+		fill_wr(c, i, sge);
+		sge += c->p->steps[i].nsrc > 1 ? c->p->steps[i].nsrc : 1;
+	}
 	if (!c->err)
 		choose_watch(c);
 	for (uint32_t u = 0; !c->err && u < c->p->nuses; u++)
@@ -340,11 +379,21 @@ static void compile_tasks(struct compile *c, const struct hdl_enc *enc)
 			c->err = EOPNOTSUPP;
 }
 
+/* The smallest slots that hold what the graph needs. -1: none. */
+static int class_of(const struct hdl_off *h, const struct hdl_graph *g)
+{
+	for (int i = 0; i < HDL_OFF_CLASSES; i++)
+		if (h->class[i].depth && g->acc_bytes <= h->class[i].acc_bytes && g->data_bytes <= h->class[i].data_bytes)
+			return i;
+	return -1;
+}
+
 struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
-	struct compile c = { .h = h, .g = g };
+	struct compile c = { .h = h, .g = g, .enc = enc };
+	int class = h->lines ? 0 : class_of(h, g);
 
 	c.p = calloc(1, sizeof(*c.p));
 	c.place = calloc(n, sizeof(*c.place));
@@ -360,16 +409,17 @@ struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *
 	if (!c.p || !c.place || !c.after_arrival || !c.waited || !c.visited || !c.p->arrivals || !c.p->watches ||
 	    !c.p->prologue || !c.p->epilogue)
 		c.err = ENOMEM;
-	else if (g->acc_bytes > h->acc_bytes || g->data_bytes > h->data_bytes || !classify(&c))
+	else if (class < 0 || !classify(&c))
 		c.err = EOPNOTSUPP;
 	if (!c.err) {
 		c.p->g = g;
+		c.p->class = (uint8_t)class;
 		c.p->synchronizes = synchronizes;
 		list_cpu_nodes(&c);
 		if (h->lines)
 			c.err = hdl_line_compile(h, c.p, bytes);
 		else
-			compile_tasks(&c, enc);
+			compile_tasks(&c);
 	}
 	free(c.place);
 	free(c.after_arrival);

@@ -74,10 +74,14 @@ static const struct hdl_algorithm direct[HDL_COLLS] = {
 	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "lines", hdl_build_direct_allreduce, NULL },
 };
 static const struct hdl_algorithm tasks[HDL_COLLS] = {
-	[HDL_BARRIER] = { HDL_BARRIER, "star", hdl_build_tasks_barrier, NULL },
+	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
 	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_tasks_bcast, NULL },
-	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce, NULL },
+	[HDL_REDUCE] = { HDL_REDUCE, "tree", hdl_build_tasks_reduce, NULL },
+	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, NULL },
 };
+/* Where the device reduces by atomics. */
+static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
+
 
 const char *hdl_executor_name(enum hdl_executor executor)
 {
@@ -129,12 +133,9 @@ const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const s
 {
 	const struct hdl_algorithm *a = executor == HDL_EXEC_DIRECT ? &direct[s->coll] : &tasks[s->coll];
 
+	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_MEANS_ATOMICS)
+		return s->coll == HDL_ALLREDUCE ? &star : NULL;
 	return a->build ? a : NULL;
-}
-
-bool hdl_off_needs_atomics(const struct hdl_algorithm *a)
-{
-	return a == &tasks[HDL_ALLREDUCE];
 }
 
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest)

@@ -19,8 +19,6 @@ const char *hdl_executor_name(enum hdl_executor executor);
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);
 /* The algorithm of direct or tasks. NULL: it has none for this collective. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s);
-/* Whether it reduces by masked atomics, which not all operations and types allow. */
-bool hdl_off_needs_atomics(const struct hdl_algorithm *a);
 /* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest);
 

@@ -25,6 +25,9 @@ for executor in auto host direct tasks; do
 		try "executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_correct
 	done
 done
+for n in 2 5; do
+	try "executor tasks, no extensions" "$n" -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_COLL_EXTENSIONS=0 tests/mp/coll_correct
+done
 for kind in rc ud xrc dc; do
 	try "queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/coll_correct movement reduce interleave
 done
@@ -62,8 +65,16 @@ try "many ranks" 17 tests/mp/coll_correct interleave
 for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
 done
-for n in 3 6; do
-	try "stopped ranks, tasks" "$n" -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_stopped
+# The device reduces while all ranks but one are stopped: up a tree, with its extensions and without.
+for n in 2 3 4 5 8 13 17; do
+	for extensions in 1 0; do
+		try "stopped ranks, tasks, extensions $extensions" "$n" -x HEDDLE_COLL_EXECUTOR=tasks \
+			-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_stopped moved
+	done
+done
+for extensions in 1 0; do
+	try "stopped ranks, all operations, extensions $extensions" 5 -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_COLL_RADIX=2 \
+		-x HEDDLE_COLL_EXTENSIONS=$extensions tests/mp/coll_stopped all
 done
 
 # One rank's part of the wire-up fails: all of them go on together, on the host ...
@@ -83,9 +94,10 @@ code=$?
 	{ echo "FAILED ($code): a rank that does not know how the wire-up went"; tail -n 5 "$tmp/err"; fails=$((fails + 1)); }
 
 # The report names executor and reason.
-try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_correct reduce
-for want in 'allreduce .*nonblocking tasks ' 'MAX on MPI_DOUBLE is not offloadable on this device' \
-	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024' 'tasks has no reduce'; do
+try "report" 5 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_COLL_EXTENSIONS=0 tests/mp/coll_correct reduce
+for want in 'allreduce .*nonblocking tasks  *tree  *device' 'allreduce .*blocking  *direct  *lines  *owner' \
+	'direct: the device does not know MAX on [0-9]* bytes of MPI_DOUBLE without its extensions' \
+	'larger than HEDDLE_COLL_OFFLOAD_MAX=1024'; do
 	grep -q "$want" "$tmp/err" || { echo "FAILED: the report lacks '$want'"; fails=$((fails + 1)); }
 done
 # Queues of the offload are RC: where that is not allowed, the host executor runs everything over what is.

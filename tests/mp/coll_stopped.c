@@ -2,7 +2,10 @@
 /*
  * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank
  * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
- * continued, and theirs return, too. The same for Ibarrier and, from a root that is stopped, Ibcast.
+ * continued, and theirs return, too. The same for Ireduce (to the last rank), Ibarrier and, from a root that is stopped, Ibcast.
+ *
+ *     coll_stopped          sums of int64, three sizes
+ *     coll_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
  */
 #include <mpi.h>
 #include <signal.h>
@@ -69,31 +72,170 @@ static void others_stopped(void)
 		}
 }
 
-static void post(int what, int64_t *v, int64_t *sum, int n, MPI_Request *req)
+/* ---- what is reduced ---------------------------------------------------------------------------------------- */
+
+enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, WHATS };
+
+static const MPI_Datatype types[] = {
+	MPI_INT64_T, MPI_UINT64_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT16_T, MPI_UINT16_T, MPI_INT8_T, MPI_UINT8_T, MPI_FLOAT,
+	MPI_DOUBLE, MPI_C_BOOL, MPI_BYTE, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_2INT, MPI_DOUBLE_INT, MPI_FLOAT_INT,
+	MPI_LONG_INT, MPI_SHORT_INT,
+};
+#define INTEGERS 8		/* of types */
+static const MPI_Op ops[] = { MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR,
+			      MPI_MINLOC, MPI_MAXLOC };
+
+static bool defined(int op, int type)
+{
+	if (type >= 14)
+		return op >= 10;
+	if (op >= 10)
+		return false;
+	if (type < INTEGERS)
+		return true;
+	switch (types[type] == MPI_C_BOOL ? 0 : types[type] == MPI_BYTE ? 1 : type < 10 ? 2 : 3) {
+	case 0: return op >= 7;
+	case 1: return op >= 4 && op <= 6;
+	case 2: return op < 4;
+	default: return op == 0 || op == 3;
+	}
+}
+
+/* Element i of a rank: small numbers, of which sums and products are exact, and the same on all ranks now and then. */
+static void fill(char *p, int type, int rank, int n)
+{
+	MPI_Aint lb, extent;
+
+	MPI_Type_get_extent(types[type], &lb, &extent);
+	memset(p, 0, (size_t)extent * (size_t)n);
+	for (int i = 0; i < n; i++, p += extent) {
+		int v = (rank * 5 + i * 3) % 4 - (type & 1 || type == 10 || type == 11 ? 0 : 1);
+
+		switch (type) {
+		case 0: case 1: *(int64_t *)p = v; break;
+		case 2: case 3: *(int32_t *)p = v; break;
+		case 4: case 5: *(int16_t *)p = (int16_t)v; break;
+		case 6: case 7: case 11: *p = (char)v; break;
+		case 8: *(float *)p = (float)v; break;
+		case 9: *(double *)p = v; break;
+		case 10: *(_Bool *)p = v; break;
+		case 12: ((float *)p)[0] = (float)v; ((float *)p)[1] = (float)(i % 2); break;
+		case 13: ((double *)p)[0] = v; ((double *)p)[1] = i % 2; break;
+		case 14: ((int *)p)[0] = v; ((int *)p)[1] = rank; break;
+		case 15: *(double *)p = v; *(int *)(p + 8) = rank; break;
+		case 16: *(float *)p = (float)v; *(int *)(p + 4) = rank; break;
+		case 17: *(long *)p = v; *(int *)(p + 8) = rank; break;
+		default: *(short *)p = (short)v; *(int *)(p + 4) = rank; break;
+		}
+	}
+}
+
+static char *mine, *result, *expected, *scratch;
+
+static void post(int what, int type, int op, int n, MPI_Request *req)
 {
 	switch (what) {
-	case 0:
-		MPI_Iallreduce(v, sum, n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, req);
+	case IALLREDUCE:
+		MPI_Iallreduce(mine, result, n, types[type], ops[op], MPI_COMM_WORLD, req);
 		break;
-	case 1:
+	case IBARRIER:
 		MPI_Ibarrier(MPI_COMM_WORLD, req);
 		break;
-	default:
+	case IBCAST:
 		if (me == 0)
-			memcpy(sum, v, sizeof(*v) * (size_t)n);
-		MPI_Ibcast(sum, n, MPI_INT64_T, 0, MPI_COMM_WORLD, req);
+			fill(result, type, 0, n);
+		MPI_Ibcast(result, n, types[type], 0, MPI_COMM_WORLD, req);
+		break;
+	default:
+		MPI_Ireduce(mine, result, n, types[type], ops[op], all - 1, MPI_COMM_WORLD, req);
 		break;
 	}
 }
 
-static void verify(int what, const int64_t *sum, int n)
+static void expect(int what, int type, int op, int n)
 {
-	for (int i = 0; i < n && what != 1; i++) {
-		int64_t e = what ? 1000 + i : (int64_t)all * (1000 + i) + (int64_t)all * (all - 1) / 2;
-
-		if (sum[i] != e)
-			die(what ? "wrong value" : "wrong sum");
+	fill(expected, type, 0, n);
+	for (int r = 1; r < all && what != IBCAST; r++) {
+		fill(scratch, type, r, n);
+		MPI_Reduce_local(scratch, expected, n, types[type], ops[op]);
 	}
+}
+
+static void verify(int what, int type, int op, int n)
+{
+	MPI_Aint lb, extent;
+	char why[300], name[MPI_MAX_OBJECT_NAME];
+	int len;
+
+	if (what == IBARRIER || (what == IREDUCE && me != all - 1))
+		return;
+	MPI_Type_get_extent(types[type], &lb, &extent);
+	MPI_Type_get_name(types[type], name, &len);
+	for (size_t i = 0; i < (size_t)extent * (size_t)n; i++)
+		/* what lies between the members of a pair is nobody's */
+		if (result[i] != expected[i] && !(type == 18 && (i % 8 == 2 || i % 8 == 3)) && !(type >= 15 && i % (size_t)extent >= 12)) {
+			snprintf(why, sizeof(why), "collective %d of %d x %s, operation %d: wrong byte %zu: %d, not %d", what, n, name, op, i,
+				 result[i], expected[i]);
+			die(why);
+		}
+}
+
+/* All ranks but the last post and are stopped; the last one's Wait returns. */
+static void one(int what, int type, int op, int n)
+{
+	MPI_Request req;
+
+	fill(mine, type, me, n);
+	expect(what, type, op, n);
+	/* The queues are there then: what is posted next goes to the device at once. */
+	post(what, type, op, n, &req);
+	MPI_Wait(&req, MPI_STATUS_IGNORE);
+	verify(what, type, op, n);
+	MPI_Barrier(MPI_COMM_WORLD);
+	memset(result, 0x77, 64);
+	if (me == all - 1) {
+		others_stopped();
+		signal(SIGALRM, too_late);
+		alarm(60);
+		post(what, type, op, n, &req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		alarm(0);
+		for (int r = 0; r < all - 1; r++)
+			if (!is_stopped(pids[r]))
+				die("a rank went on by itself");
+		verify(what, type, op, n);
+		for (int r = 0; r < all - 1; r++)
+			kill(pids[r], SIGCONT);
+	} else {
+		post(what, type, op, n, &req);
+		raise(SIGSTOP);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		verify(what, type, op, n);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Sizes in turn: from one element to the most of a hop. Without the device's extensions a reduction ends at 1 KiB and at 128
+ * elements. */
+static void everything(void)
+{
+	static const int counts[] = { 1, 16, 5, 100, 1024, 7, 4096, 33, 3 };
+	const char *text = getenv("HEDDLE_COLL_EXTENSIONS");
+	bool extensions = !text || strcmp(text, "0");
+	int turn = 0;
+
+	for (int type = 0; type < (int)(sizeof(types) / sizeof(types[0])); type++)
+		for (int op = 0; op < 12; op++) {
+			int n = counts[turn++ % 9];
+
+			/* products of complex numbers are nothing that the device knows */
+			if (!defined(op, type) || (op == 3 && (type == 12 || type == 13)) || (!extensions && (op == 1 || op == 2 || op == 3 || op >= 10 ||
+								   (op == 0 && (type == 8 || type >= 12)))))
+				continue;
+			if (!extensions && n > 128)
+				n = 128;
+			one(turn % 2 ? IALLREDUCE : IREDUCE, type, op, n);
+		}
 }
 
 int main(int argc, char **argv)
@@ -105,45 +247,24 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	pids = calloc((size_t)all, sizeof(*pids));
+	mine = calloc(4, 65536);
+	if (!pids || !mine)
+		die("no memory");
+	result = mine + 65536;
+	expected = result + 65536;
+	scratch = expected + 65536;
 	pid = getpid();
 	MPI_Allgather(&pid, 1, MPI_INT32_T, pids, 1, MPI_INT32_T, MPI_COMM_WORLD);
-	for (int what = 0; what < 3; what++)
-		for (int s = 0; s < 3; s++) {
-			int64_t v[128], sum[128];
-			MPI_Request req;
-
-			for (int i = 0; i < 128; i++)
-				v[i] = 1000 + i + me;
-			memset(sum, 0, sizeof(sum));
-			/* The queues are there: what is posted now goes to the device at once. */
-			post(what, v, sum, sizes[s], &req);
-			MPI_Wait(&req, MPI_STATUS_IGNORE);
-			MPI_Barrier(MPI_COMM_WORLD);
-			memset(sum, 0, sizeof(sum));
-			if (me == all - 1) {
-				others_stopped();
-				signal(SIGALRM, too_late);
-				alarm(20);
-				post(what, v, sum, sizes[s], &req);
-				MPI_Wait(&req, MPI_STATUS_IGNORE);
-				alarm(0);
-				for (int r = 0; r < all - 1; r++)
-					if (!is_stopped(pids[r]))
-						die("a rank went on by itself");
-				verify(what, sum, sizes[s]);
-				for (int r = 0; r < all - 1; r++)
-					kill(pids[r], SIGCONT);
-			} else {
-				post(what, v, sum, sizes[s], &req);
-				raise(SIGSTOP);
-				MPI_Wait(&req, MPI_STATUS_IGNORE);
-				verify(what, sum, sizes[s]);
-			}
-			MPI_Barrier(MPI_COMM_WORLD);
-		}
+	if (argc > 1 && !strcmp(argv[1], "all"))
+		everything();
+	else
+		for (int what = 0; what < (argc > 1 ? WHATS : IREDUCE); what++)
+			for (int s = 0; s < 3; s++)
+				one(what, 0, 0, sizes[s]);
 	if (!me)
 		printf("coll_stopped: passed\n");
 	free(pids);
+	free(mine);
 	MPI_Finalize();
 	return 0;
 }

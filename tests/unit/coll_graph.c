@@ -121,6 +121,8 @@ struct job {
 	MPI_Op op;
 	size_t count;		/* elements of the buffer, or of one block */
 	bool offload;
+	const struct hdl_means *means;
+	int radix;
 };
 
 static char *guarded(size_t bytes)
@@ -156,8 +158,11 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	struct hdl_enc enc = { 0 };
 	const char *error;
 
-	if (j->offload && fn && !strcmp(j->algo->name, "star"))
-		cr_assert(hdl_enc_for(j->op, hdl_type_get(j->type->handle), &enc, (char[128]){ 0 }, 128));
+	size_t data;
+
+	if (j->means && fn)
+		cr_assert(hdl_enc_for(j->op, hdl_type_get(j->type->handle), block, j->means, &enc, (char[128]){ 0 }, 128));
+	data = (size_t)(hdl_knomial_links(j->radix ? j->radix : 2, j->n) + 2) * (hdl_enc_bytes(&enc, block) + 64) + n * (block + 8);
 	for (size_t r = 0; r < n; r++)
 		for (size_t i = 0; i * es < in_bytes; i++)
 			put_value(j->type, input + r * in_bytes + i * es, (int)r);
@@ -198,7 +203,8 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	for (size_t r = 0; r < n; r++) {
 		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
 				       .in_place = j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root), .fn = fn,
-				       .esize = es, .line_bytes = hdl_line_bytes(block) };
+				       .esize = es, .line_bytes = hdl_line_bytes(block), .radix = j->radix ? j->radix : 2,
+				       .enc = enc.means ? &enc : NULL };
 		struct sim_rank *k = &ranks[r];
 
 		k->g = j->algo->build(&s);
@@ -207,7 +213,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		k->space[HDL_SP_RECV] = guarded(out_bytes);
 		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
 		k->space[HDL_SP_ACC] = guarded(block + 8);
-		k->space[HDL_SP_DATA] = guarded(n * (block + 8));
+		k->space[HDL_SP_DATA] = guarded(data);
 		k->space[HDL_SP_LINE] = guarded(n * s.line_bytes);
 		memset(k->space[HDL_SP_ACC], 0, block + 8);
 		if (j->coll == HDL_BCAST) {
@@ -232,7 +238,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 				say(j, "wrong result", (int)r);
 		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], out_bytes) ||
 		    !intact(k->space[HDL_SP_TMP], k->g->tmp_bytes) || !intact(k->space[HDL_SP_ACC], block + 8) ||
-		    !intact(k->space[HDL_SP_DATA], n * (block + 8)) ||
+		    !intact(k->space[HDL_SP_DATA], data) ||
 		    !intact(k->space[HDL_SP_LINE], n * hdl_line_bytes(block)))
 			say(j, "wrote outside of its buffers", (int)r);
 		if (j->coll != HDL_BCAST && !(j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root)) &&
@@ -338,23 +344,49 @@ Test(coll_graph, all_operations_on_all_types)
 	cr_assert_eq(combinations, (18 + 3) * 10 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2, "%u", combinations);
 }
 
+static const struct hdl_means extended = { .vector = true, .atomics = true,
+					   .calc = { .int_ops = 0x1d, .uint_ops = 0x1d, .fp_ops = 0x1d } };
+static const struct hdl_means plain = { .atomics = true, .calc = { .int_ops = 0x1d, .uint_ops = 0x1d, .fp_ops = 0x1d } };
+static const struct hdl_means atomics = { .atomics = true };
+
 Test(coll_graph, offload_movement)
 {
-	static const hdl_build_fn builds[][2] = {
-		{ hdl_build_direct_barrier, hdl_build_tasks_barrier },
-		{ hdl_build_direct_bcast, hdl_build_tasks_bcast },
+	static const struct {
+		enum hdl_coll coll;
+		const char *name;
+		hdl_build_fn build;
+	} what[] = {
+		{ HDL_BARRIER, "lines", hdl_build_direct_barrier }, { HDL_BARRIER, "tree", hdl_build_tasks_barrier },
+		{ HDL_BCAST, "lines", hdl_build_direct_bcast }, { HDL_BCAST, "tree", hdl_build_tasks_bcast },
 	};
 
-	for (int which = 0; which < 4; which++)
+	for (size_t w = 0; w < COUNT(what); w++)
 		for (int n = 2; n <= MAX_RANKS; n++)
-			for (int root = 0; root < (which / 2 ? n : 1); root++) {
-				struct hdl_algorithm a = { which / 2 ? HDL_BCAST : HDL_BARRIER, which & 1 ? "indirect" : "direct",
-							   builds[which / 2][which & 1], NULL };
-				struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root, .type = rep_of(MPI_INT32_T),
-						 .op = MPI_OP_NULL, .count = which / 2 ? 37 : 0, .offload = true };
+			for (int radix = 2; radix <= 5; radix++)
+				for (int root = 0; root < (what[w].coll == HDL_BCAST ? n : 1); root++) {
+					struct hdl_algorithm a = { what[w].coll, what[w].name, what[w].build, NULL };
+					struct job j = { .coll = a.coll, .algo = &a, .n = n, .root = root, .type = rep_of(MPI_INT32_T),
+							 .op = MPI_OP_NULL, .count = a.coll == HDL_BARRIER ? 0 : 37, .offload = true,
+							 .radix = radix };
 
-				run_job(&j, SIM_ANY_ORDER);
+					run_job(&j, SIM_ANY_ORDER);
+				}
+}
+
+/* All trees of one size and radix use the same links, and each rank has at most as many children as there are. */
+Test(coll_graph, trees)
+{
+	for (int radix = 2; radix <= 16; radix++)
+		for (int n = 2; n < 200; n += n < 40 ? 1 : 13) {
+			int links = hdl_knomial_links(radix, n);
+
+			cr_assert(hdl_knomial_distance(radix, links) >= n);
+			for (int l = 0; l < links; l++) {
+				cr_assert_lt(hdl_knomial_distance(radix, l), n);
+				cr_assert_eq(hdl_knomial_link(radix, n, hdl_knomial_distance(radix, l)), l);
+				cr_assert(!l || hdl_knomial_distance(radix, l) > hdl_knomial_distance(radix, l - 1));
 			}
+		}
 }
 
 /* Data end where the trailer begins, within their line, and are as aligned as they are large. */
@@ -404,38 +436,116 @@ Test(coll_graph, direct_graphs_write_lines_of_their_sender)
 			}
 }
 
+/* What the device makes of one hop's operands is what the loops make of them: elements through their form and back. */
+Test(coll_graph, forms_for_the_device)
+{
+	static const struct hdl_means *const all_means[] = { &extended, &plain, &atomics };
+
+	for (size_t m = 0; m < COUNT(all_means); m++)
+		for (size_t t = 0; t < COUNT(all_types); t++)
+			for (size_t o = 0; o < COUNT(all_ops); o++) {
+				const struct hdl_reptype *type = rep_of(all_types[t]);
+				size_t es = extent(type->rep), bytes = 13 * es;
+				char in[13 * 32], form[13 * 32 * 16], out[13 * 32], why[128] = "";
+				struct hdl_enc enc;
+
+				if (!hdl_op_valid(all_ops[o], hdl_type_get(all_types[t])) ||
+				    !hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), bytes, all_means[m], &enc, why, sizeof(why)))
+					continue;
+				cr_assert_eq(enc.esize % es, enc.rep == HDL_REP_C32 || enc.rep == HDL_REP_C64 ? enc.esize : 0, "%s", type->name);
+				if (enc.means == HDL_MEANS_ATOMICS)
+					continue;
+				for (size_t i = 0; i < 13; i++)
+					put_value(type, in + i * es, (int)i - 5);
+				memset(out, 0, sizeof(out));
+				cr_assert_leq(hdl_enc_bytes(&enc, bytes), sizeof(form));
+				hdl_enc_encode(&enc, form, in, bytes);
+				hdl_enc_decode(&enc, out, form, bytes);
+				for (size_t i = 0; i < 13; i++) {
+					bool logical = enc.in != HDL_ENC_SAME, is = false;
+
+					for (size_t k = 0; k < es; k++)
+						is |= in[i * es + k];
+					cr_assert(logical ? out[i * es] == is : same_value(type, in + i * es, out + i * es), "%s %s",
+						  hdl_op_name(all_ops[o]), type->name);
+				}
+			}
+}
+
+static void offload_reduction(enum hdl_coll coll, const char *name, hdl_build_fn build, const struct hdl_means *means,
+			      MPI_Datatype type, MPI_Op op, size_t count)
+{
+	for (int n = 2; n <= MAX_RANKS; n += 5)
+		for (int ip = 0; ip < 2; ip++) {
+			struct hdl_algorithm a = { coll, name, build, NULL };
+			struct job j = { .coll = coll, .algo = &a, .n = n, .in_place = ip, .type = rep_of(type), .op = op, .count = count,
+					 .offload = true, .means = means, .radix = 2 + n % 3, .root = coll == HDL_REDUCE ? n / 2 : 0 };
+
+			run_job(&j, SIM_ANY_ORDER);
+		}
+}
+
 Test(coll_graph, offload_reductions)
 {
 	static const size_t counts[] = { 1, 3, 8, 100 };
-	unsigned offloadable = 0;
+	static const struct hdl_means *const all_means[] = { NULL, &extended, &plain, &atomics };
+	unsigned known[4] = { 0 };
 
 	for (size_t t = 0; t < COUNT(all_types); t++)
-		for (size_t o = 0; o < COUNT(all_ops); o++) {
-			struct hdl_enc enc;
-			char why[128] = "";
+		for (size_t o = 0; o < COUNT(all_ops); o++)
+			for (size_t m = 0; m < COUNT(all_means); m++)
+				for (size_t c = 0; c < COUNT(counts); c++) {
+					const struct hdl_type *type = hdl_type_get(all_types[t]);
+					size_t bytes = counts[c] * extent(rep_of(all_types[t])->rep);
+					struct hdl_enc enc = { 0 };
+					char why[128] = "";
 
-			if (!hdl_op_valid(all_ops[o], hdl_type_get(all_types[t])))
-				continue;
-			if (hdl_enc_for(all_ops[o], hdl_type_get(all_types[t]), &enc, why, sizeof(why)))
-				offloadable++;
-			else
-				cr_assert(strstr(why, "not offloadable"));
-			/* Without atomics any operation will do. */
-			for (int star = 0; star < (*why ? 1 : 2); star++)
-				for (int n = 2; n <= MAX_RANKS; n += 3)
-					for (size_t c = 0; c < COUNT(counts); c++)
-						for (int ip = 0; ip < 2; ip++) {
-							struct hdl_algorithm a = { HDL_ALLREDUCE, star ? "star" : "direct",
-										   star ? hdl_build_tasks_allreduce :
-											  hdl_build_direct_allreduce, NULL };
-							struct job j = { .coll = HDL_ALLREDUCE, .algo = &a, .n = n, .in_place = ip,
-									 .type = rep_of(all_types[t]), .op = all_ops[o],
-									 .count = counts[c], .offload = true };
+					if (!hdl_op_valid(all_ops[o], type))
+						continue;
+					/* direct: any operation will do */
+					if (!all_means[m]) {
+						offload_reduction(HDL_ALLREDUCE, "lines", hdl_build_direct_allreduce, NULL, all_types[t],
+								  all_ops[o], counts[c]);
+						continue;
+					}
+					if (!hdl_enc_for(all_ops[o], type, bytes, all_means[m], &enc, why, sizeof(why))) {
+						cr_assert(strstr(why, "does not know"));
+						continue;
+					}
+					known[m] += !c;
+					if (enc.means == HDL_MEANS_ATOMICS) {
+						offload_reduction(HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, all_means[m],
+								  all_types[t], all_ops[o], counts[c]);
+						continue;
+					}
+					offload_reduction(HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, all_means[m], all_types[t],
+							  all_ops[o], counts[c]);
+					offload_reduction(HDL_REDUCE, "tree", hdl_build_tasks_reduce, all_means[m], all_types[t], all_ops[o],
+							  counts[c]);
+				}
+	/* All that is valid but on long double (4), its complex (2), its pair (2), and products of the two complex. */
+	cr_assert_eq(known[1], (18 + 3) * 10 + 3 * 4 + 3 + 3 + 3 * 2 + 6 * 2 - 4 - 2 - 2 - 2, "%u", known[1]);
+	/* Integers: sums, bitwise, logical; the logical type, MPI_BYTE; with CALC sums of double, too. */
+	cr_assert_eq(known[2], (18 + 3) * 7 + 3 + 3 + 1, "%u", known[2]);
+	cr_assert_eq(known[3], (18 + 3) * 7 + 3 + 3, "%u", known[3]);
+}
 
-							run_job(&j, SIM_ANY_ORDER);
-						}
-		}
-	cr_assert_eq(offloadable, (18 + 3) * 7 + 3 + 3, "%u", offloadable);
+/* Slots are chosen by what a graph needs: all ranks' graphs must need the same. */
+Test(coll_graph, slots_are_of_one_size)
+{
+	struct hdl_enc enc;
+
+	cr_assert(hdl_enc_for(MPI_MAX, hdl_type_get(MPI_INT8_T), 3000, &extended, &enc, (char[128]){ 0 }, 128));
+	for (int which = 0; which < 2; which++)
+		for (int n = 2; n <= MAX_RANKS; n++)
+			for (int r = 0; r < n; r++) {
+				struct hdl_shape s = { .coll = which ? HDL_ALLREDUCE : HDL_REDUCE, .rank = r, .size = n, .root = n - 1, .bytes = 3000,
+						       .fn = hdl_op_lookup(MPI_MAX, hdl_type_get(MPI_INT8_T)), .esize = 1, .radix = 3, .enc = &enc };
+				struct hdl_graph *g = which ? hdl_build_tasks_allreduce(&s) : hdl_build_tasks_reduce(&s);
+
+				cr_assert_eq(g->data_bytes, (size_t)(2 + hdl_knomial_links(3, n)) * 3008);
+				hdl_graph_free(g);
+			}
 }
 
 /* A missing dependence must show: the simulator is only worth something if it finds one. */

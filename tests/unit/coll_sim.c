@@ -121,6 +121,40 @@ static void accumulate(struct sim *s, int peer, const char *src, size_t dst_off,
 	}
 }
 
+/* A put writes what the arrival says has been written. The star's signals stand for the additions before them. */
+static bool fits(const struct hdl_node *put, const struct hdl_node *arrive)
+{
+	if (arrive->dst_space == HDL_SP_ACC)
+		return !put->len;
+	return put->len == arrive->len && (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
+}
+
+/* What the device makes of several operands: by the host's loop, on what they stand for. */
+static void combine(struct sim *s, const struct hdl_graph *g, const struct hdl_node *n, const char *src, char *dst)
+{
+	size_t count = s->enc->form == HDL_ENC_PLAIN ? n->len / g->esize : 1, bytes = count * g->esize;
+	size_t step = s->enc->form == HDL_ENC_PLAIN ? n->len : HDL_CALC_ELEMENT;
+	char sum[64], value[64], *a = bytes > sizeof(sum) ? malloc(bytes) : sum, *b = bytes > sizeof(value) ? malloc(bytes) : value;
+
+	/* 8 bytes of elements in one of CALC */
+	if (s->enc->form == HDL_ENC_WORDS) {
+		count = 8 / g->esize;
+		bytes = 8;
+	}
+	for (size_t at = 0; at < n->len; at += step) {
+		hdl_enc_decode(s->enc, a, src + at, bytes);
+		for (unsigned k = 1; k < n->nsrc; k++) {
+			hdl_enc_decode(s->enc, b, src + k * n->stride + at, bytes);
+			g->fn(b, a, count);
+		}
+		hdl_enc_encode(s->enc, dst + at, a, bytes);
+	}
+	if (a != sum)
+		free(a);
+	if (b != value)
+		free(b);
+}
+
 static bool start(struct sim *s, int r, uint32_t i)
 {
 	const struct hdl_graph *g = s->ranks[r].g;
@@ -138,6 +172,9 @@ static bool start(struct sim *s, int r, uint32_t i)
 	case HDL_N_REDUCE:
 		g->fn(src_of(s, r, n), dst_of(s, r, n), n->len / g->esize);
 		break;
+	case HDL_N_ENCODE:
+		hdl_enc_encode(s->enc, dst_of(s, r, n), src_of(s, r, n), n->len);
+		break;
 	case HDL_N_DECODE:
 		hdl_enc_decode(s->enc, dst_of(s, r, n), src_of(s, r, n), n->len);
 		break;
@@ -151,7 +188,14 @@ static bool start(struct sim *s, int r, uint32_t i)
 			snprintf(s->error, sizeof(s->error), "rank %d puts to %d, which expects no more", r, n->peer);
 			return false;
 		}
-		if (n->len)
+		if (!fits(n, &s->ranks[n->peer].g->nodes[ai])) {
+			snprintf(s->error, sizeof(s->error), "rank %d puts %zu bytes to %d, which expects %zu, or elsewhere", r, n->len,
+				 n->peer, s->ranks[n->peer].g->nodes[ai].len);
+			return false;
+		}
+		if (n->len && n->nsrc > 1)
+			combine(s, g, n, src_of(s, r, n), s->ranks[n->peer].space[n->dst_space] + n->dst_off);
+		else if (n->len)
 			memcpy(s->ranks[n->peer].space[n->dst_space] + n->dst_off, src_of(s, r, n), n->len);
 		s->state[n->peer][ai] = STARTED;	/* landed; done once its predecessors are */
 		break;
@@ -226,6 +270,44 @@ static bool choose(struct sim *s, int *rank, uint32_t *node)
 	return false;
 }
 
+/* Of each rank's graph: nodes depend on earlier ones only; what is done before the device's part (or behind it) does not
+ * wait for it (is not waited for); a link is used once in each direction; all slots are of one size, and hold what is named.
+ * What matches between ranks, and that nothing waits for ever, shows when they run. */
+static bool validate(struct sim *s, int r)
+{
+	const struct hdl_graph *g = s->ranks[r].g;
+
+	if (g->data_bytes != s->ranks[0].g->data_bytes && g->nodes && s->ranks[0].g->data_bytes) {
+		snprintf(s->error, sizeof(s->error), "rank %d's slot has %zu bytes, rank 0's %zu", r, g->data_bytes,
+			 s->ranks[0].g->data_bytes);
+		return false;
+	}
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct hdl_node *n = &g->nodes[i];
+		bool device = is_device(n) || n->kind == HDL_N_ARRIVE;
+
+		for (uint32_t p = 0; p < n->npreds; p++) {
+			uint32_t on = g->preds[n->pred0 + p];
+
+			if (on >= i) {
+				snprintf(s->error, sizeof(s->error), "rank %d: node %u waits for %u", r, i, on);
+				return false;
+			}
+		}
+		for (uint32_t j = 0; device && j < i && n->kind != HDL_N_ACCUM && n->link != HDL_LINK_LINE; j++)
+			if (g->nodes[j].kind == n->kind && g->nodes[j].link == n->link && g->nodes[j].peer == n->peer) {
+				snprintf(s->error, sizeof(s->error), "rank %d: nodes %u and %u use the same link", r, j, i);
+				return false;
+			}
+		if ((n->src_space == HDL_SP_DATA && n->src_off + hdl_node_src_len(n) > g->data_bytes) ||
+		    (n->dst_space == HDL_SP_DATA && n->dst_off + hdl_node_dst_len(n) > g->data_bytes)) {
+			snprintf(s->error, sizeof(s->error), "rank %d: node %u is outside of the slot", r, i);
+			return false;
+		}
+	}
+	return true;
+}
+
 const char *sim_run(struct sim_rank *ranks, int n, enum sim_mode mode, const struct hdl_enc *enc, unsigned seed)
 {
 	static char error[256];
@@ -237,6 +319,8 @@ const char *sim_run(struct sim_rank *ranks, int n, enum sim_mode mode, const str
 	s.cursor = calloc((size_t)n, sizeof(*s.cursor));
 	for (r = 0; r < n; r++)
 		s.state[r] = calloc(ranks[r].g->nnodes + 1, sizeof(**s.state));
+	for (r = 0; r < n && enc && validate(&s, r); r++)
+		;
 	while (!*s.error && choose(&s, &r, &i))
 		start(&s, r, i);
 	for (r = 0; r < n && !*s.error; r++)

@@ -7,7 +7,6 @@
 #define COLL_SIM_H
 
 #include "collectives/algo.h"
-#include "collectives/tasks_encode.h"
 
 enum sim_mode {
 	SIM_ANY_ORDER,		/* whatever the dependences allow */
