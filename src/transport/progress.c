@@ -67,7 +67,7 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 			p->posted--;
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 				receive_failed(dev, &wc[i]);
-				if (wc[i].status == IBV_WC_WR_FLUSH_ERR)
+				if (wc[i].status == IBV_WC_WR_FLUSH_ERR && !hdl_ud_flushed(dev, p))
 					continue;	/* its queue is gone */
 			} else if (p->packets) {
 				/* a GRH or its place comes first */
@@ -149,6 +149,10 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 		char text[HDL_PEER_TEXT];
 		/* what is finished by now says more than the event does */
 		hdl_tp_reap();
+		if (sq && sq->kind->repeats && !hdl_tp.closing) {
+			hdl_sq_broken(sq);
+			break;
+		}
 		if (ep && !ep->failed && !hdl_tp.closing)
 			hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has "
 				  "ended, or "

@@ -24,6 +24,7 @@ struct hdl_rxpool {
 	uint32_t posted, total, max;	/* posted counts what was given to the device and not seen again */
 	uint32_t first;			/* what it begins with */
 	uint32_t limit;			/* armed SRQ limit; 0: none */
+	bool stopped;			/* its queue is in error, and is to be reset: post nothing */
 	bool short_of;			/* the device said that few are left: grow */
 	struct hdl_rxbuf *back;		/* to be posted again, linked by wr.next */
 	struct hdl_rxbuf *back_tail;

@@ -97,7 +97,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 		hdl_sq_fini(sq);
 		return err;
 	}
-	if (kind->reset && !(sq->again = calloc(n, sizeof(*sq->again)))) {
+	if (kind->reset && !kind->repeats && !(sq->again = calloc(n, sizeof(*sq->again)))) {
 		hdl_sq_fini(sq);
 		return hdl_no_memory("the requests of a shared send queue (HEDDLE_SQ_DEPTH)", n * sizeof(*sq->again));
 	}
@@ -164,6 +164,25 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	sq->dev = NULL;
 }
 
+/* No room until hdl_sq_reset, from where requests may be posted. at: the first request that is not known to be carried out. */
+static void await_reset(struct hdl_sq *sq, uint32_t at)
+{
+	sq->broken = true;
+	sq->broken_tail = at;
+	sq->broken_head = sq->head;
+	sq->flushed = 0;
+	sq->resets += at != sq->head;
+	sq->tail = sq->head - sq->depth;
+	hdl_done_reset(sq);
+}
+
+void hdl_sq_broken(struct hdl_sq *sq)
+{
+	hdl_sq_reap(sq->scq);
+	if (!sq->broken && !sq->dead && sq->resets < RESETS_MAX && !hdl_tp.closing)
+		await_reset(sq, sq->tail);
+}
+
 /* The first request of a shared queue that was not carried out: its peer fails, unless it was only flushed, too. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
@@ -174,13 +193,8 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 		release(&sq->slot[idx & sq->mask], -ECONNRESET);
 		hdl_ep_fail(ep, -ECONNRESET);
 	}
-	sq->broken = true;
-	sq->broken_tail = idx + guilty;
-	sq->broken_head = sq->head;
+	await_reset(sq, idx + guilty);
 	sq->flushed = !guilty;
-	sq->resets++;
-	sq->tail = sq->head - sq->depth;	/* no room */
-	hdl_done_reset(sq);
 }
 
 /* One completion of a send queue. */
@@ -299,12 +313,40 @@ static void give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
 			hdl_ep_fail(hdl_tp.peers.of[i], -ECONNRESET);
 }
 
+/* A queue whose requests are repeated by somebody else. What is reported of them later is no news: the numbers go on. */
+static void start_empty(struct hdl_sq *sq)
+{
+	uint32_t at = sq->broken_tail, end = sq->broken_head;
+	int err = sq->kind->reset(sq);
+
+	sq->head = sq->tail = end;
+	sq->signaled = end - sq->interval;	/* the next request is signaled: that it is carried out ends the count of resets */
+	sq->broken = false;
+	for (uint32_t i = at; i != end; i++) {
+		struct hdl_slot *slot = &sq->slot[i & sq->mask];
+		sq->scq->pending -= slot->signaled;
+		slot->signaled = 0;
+	}
+	if (err) {
+		give_up(sq, at, end, err);
+		return;
+	}
+	hdl_debug("%s port %u: %s queue %u was reset; %u requests were in it", sq->dev->name, sq->dev->port.port_num,
+		  hdl_kind_name(sq->kind), sq->qp->qp_num, end - at);
+	for (; at != end; at++)
+		release(&sq->slot[at & sq->mask], 0);
+}
+
 void hdl_sq_reset(struct hdl_sq *sq)
 {
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
 	uint64_t until = monotonic_ns() + STOP_NS;
 	int err;
 
+	if (sq->kind->repeats) {
+		start_empty(sq);
+		return;
+	}
 	while (sq->flushed < end - at && monotonic_ns() < until)
 		hdl_sq_reap(sq->scq);
 	if ((err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq))) {

@@ -89,6 +89,8 @@ struct hdl_again {
 	char data[HDL_AGAIN_INLINE];
 };
 void hdl_sq_reset(struct hdl_sq *sq);
+/* The queue was found in error otherwise than by a request. Of kinds that repeat what was lost. */
+void hdl_sq_broken(struct hdl_sq *sq);
 /* A peer has failed: if the queue has requests to it, which may never end, it is stopped and starts again without them. */
 void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
 /* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what

@@ -32,7 +32,7 @@ static int arm(struct hdl_rxpool *p)
 
 int hdl_rxpool_flush(struct hdl_rxpool *p)
 {
-	if (!p->back)
+	if (!p->back || p->stopped)
 		return 0;
 	struct ibv_recv_wr *bad = NULL;
 	uint32_t n = p->nback;

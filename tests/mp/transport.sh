@@ -105,8 +105,11 @@ try 4 HEDDLE_TRANSPORT=dc HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_ring
 try 4 HEDDLE_TRANSPORT=dc HEDDLE_DCI_COUNT=2 HEDDLE_DCI_POLICY=lru HEDDLE_SQ_DEPTH=16 -- "$traffic" 400 20000 11
 try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
 
-# initiators that are brought to an error, with requests of several peers in them
+# queues that peers share are brought to an error, with requests of several peers in them; those of UD with their receives
 for breaks in 1 50; do
+	try 2 HEDDLE_TRANSPORT=ud TRAFFIC_BREAK=$breaks -- "$traffic" 1500 60000 26
+	try 4 HEDDLE_TRANSPORT=ud TRAFFIC_BREAK=$breaks SHCA_FAULT=ud_drop=0.05 -- "$traffic" 300 60000 27
+	try 3 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=$breaks -- "$traffic" 400 60000 28
 	try 2 HEDDLE_TRANSPORT=dc TRAFFIC_BREAK=$breaks -- "$traffic" 1500 60000 24
 	try 4 HEDDLE_TRANSPORT=dc,ud HEDDLE_DCI_COUNT=1 TRAFFIC_BREAK=$breaks -- "$traffic" 400 60000 25
 done

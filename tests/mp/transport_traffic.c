@@ -9,7 +9,7 @@
  * can send no more; but not so at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
- * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error.
+ * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that peers share into the state of an error.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -207,7 +207,7 @@ static void break_queues(void)
 
 	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
 		struct hdl_sq *sq = hdl_tp.sqs[i];
-		if (sq && sq->qp && sq->kind->reset && ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
+		if (sq && sq->qp && sq->kind->shares_sq && ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
 			fail("queue %u cannot be broken", sq->qp->qp_num);
 	}
 }

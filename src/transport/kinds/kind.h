@@ -32,8 +32,10 @@ struct hdl_tp_kind {
 	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
 	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
 	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
-	/* Brings a send queue from ERR to RTS again; post keeps each request (hdl_sq_keep). NULL: one in error stays so. */
+	/* Brings a send queue from ERR to RTS again; post keeps each request (hdl_sq_keep), but where somebody above repeats what was
+	 * lost. NULL: one in error stays so. */
 	int (*reset)(struct hdl_sq *sq);
+	bool repeats;
 };
 
 extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;
@@ -62,6 +64,8 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len);
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len);
 void hdl_ud_acks(void);
+/* A receive of this pool was flushed. True: it is posted again when its queue has been reset. */
+bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool);
 int hdl_ep_ah(struct hdl_ep *ep);	/* makes ep->ah */
 uint64_t hdl_ud_timers(uint64_t now);
 void hdl_ud_drop_peer(struct hdl_ep *ep);

@@ -9,6 +9,7 @@
 /* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
 #define RTO_NS 200000u
 #define RTO_SHARED_NS 2000000u
+#define FLUSH_NS 1000000000ull		/* a device that has not flushed a queue by then never will */
 #define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
 
@@ -28,6 +29,68 @@ static uint32_t receives(const struct hdl_dev *dev)
 	int most = dev->attr.orig_attr.max_qp_wr;
 
 	return most > 0 && n > (uint32_t)most ? (uint32_t)most : n;
+}
+
+/* From RESET to RTS. The first receives are posted in between. */
+static int start(struct hdl_dev *dev)
+{
+	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
+	struct hdl_rxpool *pool = &dev->rx[HDL_POOL_PACKETS];
+	int err;
+
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
+		goto fail;
+	pool->stopped = false;
+	if ((err = hdl_rxpool_start(pool)) || (err = hdl_rxpool_flush(pool)))
+		return err;
+	m.qp_state = IBV_QPS_RTR;
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))
+		goto fail;
+	m.qp_state = IBV_QPS_RTS;
+	m.sq_psn = 0;
+	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_SQ_PSN)))
+		goto fail;
+	return 0;
+fail:
+	hdl_error("%s: cannot bring the UD queue pair to state %d (%s)", dev->name, (int)m.qp_state, strerror(err));
+	return -err;
+}
+
+/* A request's local error stops the send queue (SQE), or the whole queue pair: then its receives come back, too. Packets that were in
+ * it are missed by their streams, and go again. */
+static int reset(struct hdl_sq *sq)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_init_attr init;
+	struct hdl_rxpool *pool = &sq->dev->rx[HDL_POOL_PACKETS];
+	uint64_t until = monotonic_ns() + FLUSH_NS;
+	int err = ibv_query_qp(sq->qp, &a, IBV_QP_STATE, &init);
+
+	if (err)
+		return -err;
+	if (a.qp_state == IBV_QPS_SQE) {
+		a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS };
+		return -ibv_modify_qp(sq->qp, &a, IBV_QP_STATE);
+	}
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR };
+	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
+		return -err;
+	pool->stopped = true;
+	while (pool->posted && monotonic_ns() < until)
+		hdl_tp_poll_rcq(sq->dev);
+	a.qp_state = IBV_QPS_RESET;
+	if (pool->posted)
+		return -ETIMEDOUT;
+	return (err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)) ? -err : start(sq->dev);
+}
+
+bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool)
+{
+	if (!pool->packets || hdl_tp.closing || dev->ud.dead)
+		return false;
+	pool->stopped = true;
+	hdl_sq_broken(&dev->ud);
+	return true;
 }
 
 static int open_ud(struct hdl_dev *dev)
@@ -56,27 +119,12 @@ static int open_ud(struct hdl_dev *dev)
 	dev->ud.max_inline = a.cap.max_inline_data;
 	dev->ud_wr = (struct ibv_send_wr){ .sg_list = &dev->ud_sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 					   .send_flags = IBV_SEND_INLINE };
-	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = dev->port.port_num, .qkey = dev->qkey };
-	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
-		goto fail;
 	hdl_bufpool_init(&dev->pkt_small, dev, PKT_SMALL, 64, 1u << 20);
 	hdl_bufpool_init(&dev->pkt, dev, mtu, 16, 1u << 18);
 	/* a line's rest before the GRH, see hdl_rxpool_grow */
 	hdl_rxpool_init(&dev->rx[HDL_POOL_PACKETS], dev, HDL_QUEUE_UD, NULL, dev->ud.qp, mtu + HDL_LINE,
 			rx / POOL_FACTOR / 2, rx);
-	if ((err = hdl_rxpool_start(&dev->rx[HDL_POOL_PACKETS])))
-		return err;
-	m.qp_state = IBV_QPS_RTR;
-	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))
-		goto fail;
-	m.qp_state = IBV_QPS_RTS;
-	m.sq_psn = 0;
-	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_SQ_PSN)))
-		goto fail;
-	return 0;
-fail:
-	hdl_error("%s: cannot bring the UD queue pair to state %d (%s)", dev->name, (int)m.qp_state, strerror(err));
-	return -err;
+	return start(dev);
 }
 
 static void stop(struct hdl_dev *dev)
@@ -529,4 +577,5 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 const struct hdl_tp_kind hdl_kind_ud = {
 	.queue = HDL_QUEUE_UD, .needs = "UD queue pairs", .pool = HDL_POOL_PACKETS, .shares_sq = true,
 	.probe = probe, .open = open_ud, .stop = stop, .close = close_ud, .receives = receives, .address = address,
+	.reset = reset, .repeats = true,
 };
