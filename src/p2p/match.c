@@ -9,6 +9,7 @@
 
 struct hdl_match hdl_match;
 size_t hdl_unexpected_bytes;
+bool hdl_unexpected_counting;
 
 /* Zero pages until a context is used: untouched ones cost nothing. */
 struct hdl_match_context hdl_match_contexts[UINT16_MAX + 1];
@@ -120,8 +121,7 @@ void hdl_match_add(struct hdl_unexpected *u)
 	else
 		c->first = u;
 	c->last = u;
-	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes += u->held;
+	hdl_unexpected_count(u, true);
 	hdl_match.nunexpected++;
 	hdl_match_count();
 }
@@ -139,8 +139,7 @@ void hdl_match_remove(struct hdl_unexpected *u)
 		b->unexpected_end = link;
 	*(u->before ? &u->before->after : &c->first) = u->after;
 	*(u->after ? &u->after->before : &c->last) = u->before;
-	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes -= u->held;
+	hdl_unexpected_count(u, false);
 	hdl_match.nunexpected--;
 	hdl_match.nentries--;
 }

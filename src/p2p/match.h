@@ -152,6 +152,16 @@ void hdl_match_each_posted(void (*fn)(const struct hdl_op *op, void *arg), void 
 /* Forgets the unexpected messages of a context that is given back, and returns how many there were. */
 unsigned hdl_match_purge(uint16_t context);
 extern size_t hdl_unexpected_bytes;	/* memory of the messages that are held here in full */
+extern bool hdl_unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
+void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more);
+static inline void hdl_unexpected_count(const struct hdl_unexpected *u, bool more)
+{
+	if (u->kind != HDL_EAGER)
+		return;
+	hdl_unexpected_bytes = more ? hdl_unexpected_bytes + u->held : hdl_unexpected_bytes - u->held;
+	if (unlikely(hdl_unexpected_counting))
+		hdl_unexpected_count_from(u, more);
+}
 void hdl_match_each_unexpected(void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);
 
 static inline size_t hdl_match_unexpected_count(void)

@@ -25,8 +25,7 @@ static int take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_mess
 		return MPI_ERR_NO_MEM;
 	}
 	hdl_match_remove(u);
-	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes += u->held;
+	hdl_unexpected_count(u, true);
 	op->req.obj.magic = HDL_MAGIC_MESSAGE;
 	op->message = u;
 	op->src = u->src;
@@ -102,8 +101,7 @@ int hdl_imrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_
 	rc = hdl_recv_fill_buffer(op, buf, count, t);
 	if (rc)
 		return rc;
-	if (u->kind == HDL_EAGER)
-		hdl_unexpected_bytes -= u->held;
+	hdl_unexpected_count(u, false);
 	op->req.obj.magic = HDL_MAGIC_REQ;
 	op->req.ep = hdl_comm_ep(op->req.comm, op->peer);
 	*req = &op->req;

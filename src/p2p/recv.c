@@ -180,15 +180,49 @@ static void add_bytes(const struct hdl_unexpected *u, void *arg)
 	}
 }
 
-/* A peer whose messages come too early keeps them from HEDDLE_UNEXPECTED_MAX on: it announces them, and only their
- * announcements wait here, as many as the peer has sends under way. So what lies here is bounded, without a credit for
- * each message, and a receive finds its message wherever that is: nothing that was sent is left unread. What is under
- * way when the peer is told comes on top: a ring, or some receives. */
+/* Above HEDDLE_UNEXPECTED_MAX a peer whose messages come too early keeps them: it announces them, and only their announcements
+ * wait here, as many as the peer has sends under way. So what lies here is bounded, without a credit for each message, and a
+ * receive finds its message wherever that is: nothing that was sent is left unread. What is under way when the peer is told comes
+ * on top: a ring, or some receives.
+ *
+ * MPI_Send waits then, and what it waits for may be the very receive that this rank posts after a later message. So only those are
+ * told whose own messages take more than their part of the limit, and what is no longer than an announcement comes as it is
+ * (HDL_HOLD_LEAST): to keep it back would save nothing. */
+static size_t part(void)
+{
+	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
+}
+
+void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more)
+{
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(u->src);
+
+	if (!ep)
+		return;
+	/* one that was taken by a matched probe was not there to be counted when counting began */
+	size_t *bytes = &hdl_ep_note(ep)->bytes;
+	*bytes = more ? *bytes + u->held : *bytes > u->held ? *bytes - u->held : 0;
+}
+
+static struct heaviest sum_up(void)
+{
+	struct heaviest h = { 0 };
+
+	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+		hdl_ep_note(ep)->bytes = 0;
+	hdl_match_each_unexpected(add_bytes, &h);
+	return h;
+}
+
 static __attribute__((noinline)) void hold_back(int src)
 {
 	struct hdl_ep *ep = hdl_ep(src);
 
-	if (hdl_ep_note(ep)->held)
+	if (!hdl_unexpected_counting) {
+		sum_up();
+		hdl_unexpected_counting = true;
+	}
+	if (hdl_ep_note(ep)->held || hdl_ep_note(ep)->bytes <= part())
 		return;
 	hdl_ep_note(ep)->held = true;
 	nheld++;
@@ -197,32 +231,47 @@ static __attribute__((noinline)) void hold_back(int src)
 	hdl_ep_hold(ep, true);
 }
 
-static __attribute__((noinline)) void let_go(void)
+/* The distance to the limits keeps peers from being told back and forth. */
+static void let_go(struct hdl_ep *ep)
 {
-	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
-		if (hdl_ep_note(ep)->held) {
-			hdl_ep_note(ep)->held = false;
-			hdl_ep_hold(ep, false);
-		}
-	nheld = 0;
+	struct hdl_ep_note *note = hdl_ep_note(ep);
+
+	if (!note->held || (hdl_unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > part() / 2))
+		return;
+	note->held = false;
+	nheld--;
+	hdl_ep_hold(ep, false);
 }
 
-/* After messages were taken out. The distance to the limit keeps peers from being told back and forth. */
-static inline void fewer_unexpected(void)
+static __attribute__((noinline)) void let_all_go(void)
 {
-	if (unlikely(nheld) && hdl_unexpected_bytes <= hdl_vars.unexpected_max / 2)
-		let_go();
+	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+		let_go(ep);
+}
+
+/* After a message of a rank was taken out. */
+static __attribute__((noinline)) void fewer_of(int src)
+{
+	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(src);
+
+	if (hdl_unexpected_bytes <= hdl_vars.unexpected_max / 2)
+		let_all_go();
+	else if (ep)
+		let_go(ep);
+}
+
+static inline void fewer_unexpected(int src)
+{
+	if (unlikely(nheld))
+		fewer_of(src);
 }
 
 /* Say who sends ahead of the receives: it costs time and memory. */
 static __attribute__((noinline)) void warn_unexpected(void)
 {
-	struct heaviest h = { 0 };
+	struct heaviest h = sum_up();
 
 	unexpected_warn = unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : unexpected_warn * 2;
-	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
-		hdl_ep_note(ep)->bytes = 0;
-	hdl_match_each_unexpected(add_bytes, &h);
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from rank %d: this rank receives too "
 		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
 		 "senders wait",
@@ -256,8 +305,9 @@ void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u)
 	default:
 		hdl_recv_deliver_self(op, u->self);
 	}
+	int src = u->src;
 	hdl_buf_put(u);
-	fewer_unexpected();
+	fewer_unexpected(src);
 }
 
 /* Takes an unexpected message out and gives it to the receive. */
@@ -360,7 +410,7 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	if (data)
 		memcpy(u->data, payload, data);
 	hdl_match_add(u);
-	if (unlikely(hdl_unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER)
+	if (unlikely(hdl_unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER && hdr->len > HDL_HOLD_LEAST)
 		hold_back(src);
 	if (unlikely(hdl_unexpected_bytes > unexpected_warn))
 		warn_unexpected();
@@ -648,13 +698,15 @@ unsigned hdl_unexpected_purge(uint16_t context)
 {
 	unsigned n = hdl_match_purge(context);
 
-	fewer_unexpected();
+	if (nheld)
+		let_all_go();
 	return n;
 }
 
 void hdl_unexpected_close(void)
 {
 	nheld = 0;
+	hdl_unexpected_counting = false;
 }
 
 int hdl_recv_start(void)

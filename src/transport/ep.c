@@ -415,7 +415,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return ep->fail_err;
 	if (way == WAY_NONE)
 		return -EAGAIN;
-	if (len <= limit && !sync && !ep->hold) {
+	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
 		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
 	}

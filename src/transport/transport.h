@@ -98,7 +98,7 @@ struct hdl_ep_note {
 	int rank;		/* as it was given to hdl_ep */
 	int failed;		/* errno, since peer_failed; 0: it has not */
 	bool held;		/* it was asked to announce its messages */
-	size_t bytes;		/* for sums over messages */
+	size_t bytes;		/* of its messages that wait for a receive: summed up now and then, or counted */
 };
 struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep);
 
@@ -118,8 +118,9 @@ void hdl_ep_refuse(struct hdl_ep *ep, const void *rts);
 /* The same without sync, if it can be done at once: 1: sent, the buffer is the caller's again; 0: nothing happened, use hdl_ep_send. */
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 
-/* Asks the peer to announce its messages (HDL_RTS), whatever their size, so that their data stays with it until it is
- * fetched; or no longer to. What is under way still comes eagerly. */
+/* Asks the peer to announce its messages (HDL_RTS), so that their data stays with it until it is fetched; or no longer to. What is
+ * under way still comes eagerly, and so do messages that are no longer than an announcement. */
+#define HDL_HOLD_LEAST HDL_RTS_SIZE
 void hdl_ep_hold(struct hdl_ep *ep, bool on);
 
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the

@@ -7,6 +7,8 @@
  *               receive, while rank 0 is in MPI
  *     order     blocking sends of one tag, received in order
  *     probe     the same, and rank 0 probes for a message that comes last, on another communicator
+ *     release   blocking sends of one tag, then one of another, which rank 0 receives from all before the rest
+ *     innocent  all but the last rank flood rank 0; the last one sends little, and rank 0 receives that from the end
  * In between and afterwards, small exchanges in both directions.
  */
 #include "mpi_test.h"
@@ -115,6 +117,71 @@ static void in_order(bool probe)
 	free(in);
 }
 
+/* Rank 0 has all of the flood before it receives any of it: no sender may wait for that. */
+static void release(void)
+{
+	char *in = malloc((size_t)bytes + 1);
+	MPI_Status s;
+
+	if (me) {
+		for (int i = 0; i < messages; i++)
+			MPI_Send(buffers[i % KINDS], length(i), MPI_BYTE, 0, 5, MPI_COMM_WORLD);
+		MPI_Send(NULL, 0, MPI_BYTE, 0, 6, MPI_COMM_WORLD);
+	} else {
+		compute();
+		for (int r = np; --r > 0;)
+			MPI_Recv(NULL, 0, MPI_BYTE, r, 6, MPI_COMM_WORLD, &s);
+		for (int i = 0; i < messages; i++)
+			for (int r = 1; r < np; r++) {
+				MPI_Recv(in, bytes, MPI_BYTE, r, 5, MPI_COMM_WORLD, &s);
+				check(in, &s, r, i);
+			}
+	}
+	free(in);
+}
+
+/* Rank 0 is full of others' messages, and holds them back. Who sends little is not to wait for them. */
+static void innocent(void)
+{
+	enum { FEW = 20 };
+	char *in = malloc((size_t)bytes + 1);
+	MPI_Request *req = malloc(sizeof(*req) * (size_t)messages);
+	int flag, last = np - 1;
+	MPI_Status s;
+
+	if (me && me < last) {
+		for (int i = 0; i < messages; i++)
+			MPI_Isend(buffers[i % KINDS], length(i), MPI_BYTE, 0, 5, MPI_COMM_WORLD, &req[i]);
+		MPI_Send(NULL, 0, MPI_BYTE, 0, 6, MPI_COMM_WORLD);
+		MPI_Waitall(messages, req, MPI_STATUSES_IGNORE);
+	} else if (me) {
+		/* twice: what has been received counts no more */
+		for (int turn = 0; turn < 2; turn++) {
+			MPI_Recv(NULL, 0, MPI_BYTE, 0, 7, MPI_COMM_WORLD, &s);
+			for (int i = 0; i < FEW; i++)
+				MPI_Send(buffers[i % KINDS], bytes, MPI_BYTE, 0, 10 + i, MPI_COMM_WORLD);
+		}
+	} else {
+		for (int r = 1; r < last; r++)
+			MPI_Recv(NULL, 0, MPI_BYTE, r, 6, MPI_COMM_WORLD, &s);
+		for (int turn = 0; turn < 2; turn++) {
+			MPI_Send(NULL, 0, MPI_BYTE, last, 7, MPI_COMM_WORLD);
+			for (int i = FEW; i-- > 0;) {
+				MPI_Recv(in, bytes, MPI_BYTE, last, 10 + i, MPI_COMM_WORLD, &s);
+				VERIFY(in, (size_t)bytes, seed_of(last, 0, i, 0));
+			}
+		}
+		MPI_Iprobe(MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, &flag, &s);
+		for (int i = 0; i < messages; i++)
+			for (int r = 1; r < last; r++) {
+				MPI_Recv(in, bytes, MPI_BYTE, r, 5, MPI_COMM_WORLD, &s);
+				check(in, &s, r, i);
+			}
+	}
+	free(req);
+	free(in);
+}
+
 int main(int argc, char **argv)
 {
 	const char *way;
@@ -132,6 +199,10 @@ int main(int argc, char **argv)
 	for (int round = 0; round < 2; round++) {
 		if (!strcmp(way, "reverse"))
 			reverse();
+		else if (!strcmp(way, "release"))
+			release();
+		else if (!strcmp(way, "innocent"))
+			innocent();
 		else
 			in_order(!strcmp(way, "probe"));
 		for (int i = 0; i < 20; i++)

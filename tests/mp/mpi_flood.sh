@@ -32,7 +32,12 @@ done
 # without rings most messages wait in the senders' lists, which are emptied as fast as rank 0 takes them in
 flood 3 30000 20000 1024 reverse HEDDLE_RING_SIZE=0 HEDDLE_UNEXPECTED_MAX=8m
 flood 2 14000 10000 8000 reverse HEDDLE_UNEXPECTED_MAX=8m
-flood 2 4000 10000 8 probe HEDDLE_UNEXPECTED_MAX=0
+flood 2 4000 10000 40 probe HEDDLE_UNEXPECTED_MAX=0
+# the message that would let rank 0 go on gets through: it is small, as what comes before it; or its sender has sent little
+for kind in "" ud; do
+	flood 4 24000 30000 8 release "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=64k
+	flood 4 14000 5000 1024 innocent "HEDDLE_TRANSPORT=$kind" HEDDLE_UNEXPECTED_MAX=512k
+done
 # 200 MB, with what is set by default
 flood 2 120000 200000 1024 reverse HEDDLE_DEBUG=0
 

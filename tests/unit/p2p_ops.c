@@ -624,29 +624,52 @@ Test(p2p, unexpected_without_warning)
 		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, i, &hdl_world, 0, NULL);
 }
 
-/* Who sends too early is asked to hold back, once, and let go when half is gone: limit 4 MiB, 8 KiB of memory each. */
+static void receive(int src, int tag)
+{
+	static char big[4096];
+
+	hdl_recv(big, sizeof(big), bytes_t, src, tag, &hdl_world, 0, NULL);
+}
+
+/* Who sends too early is asked to hold back, once, and let go when half is gone: limit 4 MiB, 8 KiB of memory each. Only those are
+ * asked of whom more than their part is here, a quarter, and half of that lets them go. */
 Test(p2p, much_unexpected_is_held_back)
 {
 	static char big[4096];
 	int n = 0;
 
+	cr_assert_eq(hdl_job.size, 4);
 	for (; n < 512; n++)
 		mock_eager(1, n, 0, big, sizeof(big));
 	cr_assert_eq(mock_nholds, 0);
-	for (; n < 520; n++)
-		mock_eager(n % 2 ? 3 : 1, n, 0, big, sizeof(big));
-	cr_assert_eq(mock_nholds, 2);
+	mock_eager(1, 9000, 0, big, HDL_HOLD_LEAST);
+	cr_assert_eq(mock_nholds, 0, "what is no longer than an announcement comes anyhow");
+	mock_eager(1, n++, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 1);
 	cr_assert_eq(mock_holds[0], 1);
-	cr_assert_eq(mock_holds[1], 3);
-	mock_rts(2, 1, 0, big, sizeof(big));
-	cr_assert_eq(mock_nholds, 2, "an announcement takes no room");
-	for (; n-- > 257;)
-		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, n, &hdl_world, 0, NULL);
+	mock_eager(1, n++, 0, big, sizeof(big));
+	for (int i = 0; i < 128; i++)
+		mock_eager(3, i, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 1, "3 has sent no more than its part");
+	mock_eager(3, 128, 0, big, sizeof(big));
 	cr_assert_eq(mock_nholds, 2);
-	hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, n, &hdl_world, 0, NULL);
+	cr_assert_eq(mock_holds[1], 3);
+	mock_rts(2, 9001, 0, big, sizeof(big));
+	cr_assert_eq(mock_nholds, 2, "an announcement takes no room");
+	for (int i = 0; i < 64; i++)
+		receive(3, i);
+	cr_assert_eq(mock_nholds, 2);
+	receive(3, 64);
+	cr_assert_eq(mock_nholds, 3, "a sender whose messages were received is let go, whatever else is here");
+	cr_assert_eq(mock_holds[2], -3);
+	for (int i = 65; i < 129; i++)
+		receive(3, i);
+	while (n > 256)
+		receive(1, --n);
+	cr_assert_eq(mock_nholds, 3);
+	receive(1, 9000);
 	cr_assert_eq(mock_nholds, 4);
-	cr_assert_eq(mock_holds[2], -1);
-	cr_assert_eq(mock_holds[3], -3);
+	cr_assert_eq(mock_holds[3], -1);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------ */
