@@ -175,12 +175,24 @@ static void bounded_inside(void)
 		FAIL("the helper thread looks at %u timers without leaving the engine", atomic_load(&most_inside));
 }
 
-/* A time that is set while the process has others, by somebody who names a number that is not its own, is nobody's (I7). */
+/* A queue whose number is not its owner's, but another process's or nobody's, has no timer, and nothing is written there (I7). */
 static void strange_number(void)
 {
+	static struct rig other;
+
 	make();
 	struct shca_qp *sh = rig_sh(some[0]);
 	uint32_t own = sh->qpn;
+	rig_virtual(&other, &r);
+	struct rig_qp_attr a = {.type = IBV_QPT_RC, .scq = rig_cq(&other, 8, NULL), .rcq = NULL, .send_wr = 1, .recv_wr = 1, .sge = 1};
+	a.rcq = a.scq;
+	sh->qpn = rig_qp(&other, &a)->qp_num;
+	const struct shca_numbers *its = shca_numbers_of(r.m, sh->qpn / SHCA_QP_SEG, other.m->slot);
+	CHECK(its);
+	shca_timer_add(r.m, sh, monotonic_ns() + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(its->timers); i++)
+		if (atomic_load(&its->timers[i]))
+			FAIL("a queue that names another process's number has set a timer there");
 
 	for (uint64_t rng = 1, i = 0; i < 1000; i++) {
 		sh->qpn = (uint32_t)rig_rand(&rng);
