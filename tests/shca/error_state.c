@@ -185,6 +185,7 @@ static void datagram(void)
 	await_error(qp, cq, IBV_WC_LOC_LEN_ERR);
 	post(qp, IBV_EXP_WR_SEND, mr->lkey, 0, ah, qp->qp_num);
 	seen();
+	CHECK(!shca_destroy_ah(ah));
 }
 
 int main(void)

@@ -189,10 +189,12 @@ static void strange_number(void)
 	sh->qpn = rig_qp(&other, &a)->qp_num;
 	const struct shca_numbers *its = shca_numbers_of(r.m, sh->qpn / SHCA_QP_SEG, other.m->slot);
 	CHECK(its);
+	hold();
 	shca_timer_add(r.m, sh, monotonic_ns() + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(its->timers); i++)
 		if (atomic_load(&its->timers[i]))
 			FAIL("a queue that names another process's number has set a timer there");
+	let_go();
 
 	for (uint64_t rng = 1, i = 0; i < 1000; i++) {
 		sh->qpn = (uint32_t)rig_rand(&rng);

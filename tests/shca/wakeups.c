@@ -189,7 +189,8 @@ static void rings(void)
 	for (int i = 0; i < MANY; i++)
 		if (i != 1)
 			CHECK(!shca_destroy_qp(qp[i]) && !shca_destroy_cq(cq[i]));
-	CHECK(!shca_destroy_comp_channel(ch) && !shca_dereg_mr(mr) && !shca_buf_free(r.ctx, mr->addr));
+	void *at = mr->addr;
+	CHECK(!shca_destroy_comp_channel(ch) && !shca_dereg_mr(mr) && !shca_buf_free(r.ctx, at));
 	sender_leave(&late);
 	sender_leave(&prompt);
 	rig_virtual_leave(&r);
@@ -303,7 +304,8 @@ static void role_b(const struct point *p)
 		atomic_store(&st->done, 1);
 	}
 	CHECK(!shca_destroy_qp(qp) && !(srq && shca_destroy_srq(srq)) && !shca_destroy_cq(cq));
-	CHECK(!shca_destroy_comp_channel(ch) && !shca_dereg_mr(mr) && !shca_buf_free(r.ctx, mr->addr));
+	void *at = mr->addr;
+	CHECK(!shca_destroy_comp_channel(ch) && !shca_dereg_mr(mr) && !shca_buf_free(r.ctx, at));
 	rig_leave(&r);
 }
 
