@@ -162,52 +162,6 @@ void hdl_bufpool_fini(struct hdl_bufpool *p)
 	p->total = p->nfree = 0;
 }
 
-/* ---- operation numbers ------------------------------------------------------------------------------------- */
-
-#define ID_MASK ((1u << HDL_ID_BITS) - 1)
-
-int hdl_id_new(struct hdl_idtab *t, void *p, uint32_t *id)
-{
-	if (!t->free) {
-		uint32_t n = t->n ? t->n * 2 : 64;
-		if (n > ID_MASK)
-			return -EAGAIN;
-		void *e = realloc(t->e, n * sizeof(*t->e));
-		if (!e)
-			return -ENOMEM;
-		t->e = e;
-		for (uint32_t i = n; i-- > t->n;) {
-			t->e[i] = (struct hdl_identry){ .gen = 1, .next = t->free };
-			t->free = i + 1;
-		}
-		t->n = n;
-	}
-	uint32_t i = t->free - 1;
-	t->free = t->e[i].next;
-	t->e[i].p = p;
-	t->used++;
-	*id = t->e[i].gen << HDL_ID_BITS | i;
-	return 0;
-}
-
-void *hdl_id_get(const struct hdl_idtab *t, uint32_t id)
-{
-	uint32_t i = id & ID_MASK;
-
-	return i < t->n && t->e[i].gen == id >> HDL_ID_BITS ? t->e[i].p : NULL;
-}
-
-void hdl_id_free(struct hdl_idtab *t, uint32_t id)
-{
-	struct hdl_identry *e = &t->e[id & ID_MASK];
-
-	e->p = NULL;
-	e->gen = (e->gen + 1) & (UINT32_MAX >> HDL_ID_BITS);
-	e->next = t->free;
-	t->free = (id & ID_MASK) + 1;
-	t->used--;
-}
-
 /* ---- MPI_Alloc_mem ----------------------------------------------------------------------------------------- */
 
 static struct user_mem {

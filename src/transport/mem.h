@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of src/transport: registered memory, send buffers, and the numbers of operations. */
+/* Inside of src/transport: registered memory and send buffers. */
 #ifndef HDL_TP_MEM_H
 #define HDL_TP_MEM_H
 
@@ -67,16 +67,5 @@ static inline void hdl_txbuf_put(struct hdl_txbuf *b)
 	b->pool->free = b;
 	b->pool->nfree++;
 }
-
-/* Operations by number: index | generation. Numbers travel in messages, so they are checked. */
-struct hdl_idtab {
-	struct hdl_identry { void *p; uint32_t gen, next; } *e;
-	uint32_t n, free;		/* free: index + 1 of the first free entry */
-	uint32_t used;
-};
-#define HDL_ID_BITS 20
-int hdl_id_new(struct hdl_idtab *t, void *p, uint32_t *id);
-void *hdl_id_get(const struct hdl_idtab *t, uint32_t id);
-void hdl_id_free(struct hdl_idtab *t, uint32_t id);
 
 #endif

@@ -8,6 +8,7 @@
  *   select.c  which kind of queue (pure)              sq.c     send queues: slots, posting, completions
  *   conn.c    agreement on the connected lane (pure)  qp.c     states of queue pairs
  *   order.c   per-peer order (pure)                   kinds/   what differs between RC, UD, XRC and DC
+ *   ids.c     numbers of operations (pure)
  *   ring.c    the eager ring's layout (pure)          rndv/    rendezvous: the protocol, and a file for each way
  *   rel.c     reliability over UD (pure)              wireup.c addresses and connections
  *   ep.c      endpoints: the send path                arrive.c what arrives
@@ -27,6 +28,7 @@
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 #include "transport/ep.h"
+#include "transport/ids.h"
 #include "transport/kinds/kind.h"
 #include "transport/peers.h"
 #include "transport/rndv/rndv.h"

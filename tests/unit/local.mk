@@ -7,7 +7,7 @@ EXTRA_DIST += tests/unit/transport_kinds.sh
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
-	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers
+	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
@@ -19,6 +19,9 @@ tests_unit_transport_conn_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_order_SOURCES = tests/unit/transport_order.c src/transport/order.c
 tests_unit_transport_order_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_order_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_ids_SOURCES = tests/unit/transport_ids.c src/transport/ids.c
+tests_unit_transport_ids_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_ids_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_ring_SOURCES = tests/unit/transport_ring.c src/transport/ring.c
 tests_unit_transport_ring_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_ring_LDADD = $(CRITERION_LIBS)
