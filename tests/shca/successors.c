@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -311,6 +312,64 @@ static void poller_steals(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 	let_go();
 	joined(executor);
+}
+
+/* As runs, in a thread that has no memory for its list of queues: it runs them where it stands. */
+static void *runs_without_memory(void *arg)
+{
+	struct shca_thread *thr = shca_thread_get(b.m);
+	uint32_t cap = thr->todo_cap;
+
+	shca_enter(thr);
+	thr->todo_n = thr->todo_cap = 1u << 30;
+	thr->budget = 1;
+	shca_kick(thr, shca_user_qp_of((struct ibv_qp *)arg)->off);
+	thr->todo_n = 0;
+	thr->todo_cap = cap;
+	shca_leave(thr);
+	return NULL;
+}
+
+static void *polls(void *arg)
+{
+	CHECK(completion(arg) == IBV_WC_SUCCESS);
+	return NULL;
+}
+
+/* Who has locked a's queue, and has no memory to note it, finds that a has stolen it meanwhile, and is running it: he does not. */
+static void thief_runs_it(void)
+{
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct rlimit all, none;
+
+#if defined(__SANITIZE_ADDRESS__)
+	printf("# AddressSanitizer ends a process that has no memory\n");
+	return;
+#endif
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	CHECK(!shca_exp_post_send(p, &nop, &bad));
+	hold_at(&b, "claimed");
+	atomic_store(&rig_sh(p)->enabled, 1);
+	pthread_t executor = begin(runs_without_memory, p);
+	rig_await(&hold.held, 1);
+	hold_one_at(&second, &a, "run");
+	pthread_t poller = begin(polls, cq);
+	rig_await(&second.held, 1);
+	CHECK(!getrlimit(RLIMIT_AS, &all));
+	none = (struct rlimit){1 << 20, all.rlim_max};
+	CHECK(!setrlimit(RLIMIT_AS, &none));
+	uint64_t lock = atomic_load(&rig_sh(p)->lock);
+	let_go();
+	joined(executor);
+	CHECK(!setrlimit(RLIMIT_AS, &all));
+	if (atomic_load(&rig_sh(p)->lock) >> 3 != lock >> 3)
+		FAIL("a queue that a thief is running is run by another as well: its lock was %#lx, and is %#lx", (unsigned long)lock,
+		     (unsigned long)atomic_load(&rig_sh(p)->lock));
+	atomic_store(&second.m, NULL);
+	joined(poller);
 }
 
 static void *to_error(void *arg)
@@ -682,7 +741,7 @@ static void key_violation(void)
 
 static const struct rig_case cases[] = {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
-	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals}, {"waits-anew", waits_anew},
+	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals}, {"thief-runs-it", thief_runs_it}, {"waits-anew", waits_anew},
 	{"filled-again", filled_again}, {"takes-in-order", takes_in_order},
 	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
 	{"connects-to-dying", connects_to_dying}, {"told-while-reset", told_while_reset},
