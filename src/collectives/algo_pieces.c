@@ -8,6 +8,7 @@
  * Reductions keep the order of the ranks, whatever the operation: what commutes need not be told apart.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "collectives/pieces.h"
 
@@ -71,10 +72,82 @@ static const struct piece *out_of(const struct hdl_pieces_run *r, int i)
 	return &r->out[r->nout > 1 ? i : 0];
 }
 
+/* ---- which algorithm ----------------------------------------------------------------------------------------- */
+
+/* Small pieces of many ranks go up or down a tree, together: fewer messages, each byte moved some times. What is not here is linear, or
+ * pairwise: each piece goes by itself. Chosen by what all ranks know. HEDDLE_COLL_PIECES forces one of both where both can be. */
+static const struct {
+	enum hdl_pieces_coll coll;
+	int min_ranks;
+	size_t max_bytes;		/* GATHER, SCATTER: of a piece; EXCHANGE, where all get the same: of all of them */
+} trees[] = {
+	{ HDL_P_GATHER, 16, 1 << 10 },
+	{ HDL_P_SCATTER, 16, 1 << 10 },
+	{ HDL_P_EXCHANGE, 4, 4 << 10 },
+};
+
+static bool takes_tree(enum hdl_pieces_coll coll, const struct hdl_comm *comm, size_t bytes)
+{
+	if (comm->local || comm->size < 3 || !bytes || !strcmp(hdl_vars.coll_pieces, "linear"))
+		return false;
+	if (!strcmp(hdl_vars.coll_pieces, "tree"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (trees[i].coll == coll)
+			return comm->size >= trees[i].min_ranks && bytes <= trees[i].max_bytes;
+	return false;
+}
+
 /* ---- each piece goes from where it is to where it has to be -------------------------------------------------- */
 
 /* Sends under way before a rank waits for what came: more of them only fill queues and the peers' memory. */
 #define WINDOW	32
+
+/* The same piece for all, and little of it: after each step a rank has twice as many ranks' pieces, its own and those of the ranks behind
+ * it, one after the other. */
+static void gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm,
+		       const size_t *off)
+{
+	int n = comm->size, me = comm->rank;
+	struct hdl_ref area = scratch(b, off[n]);
+	const struct piece *in = &r->in[0];
+
+	hdl_gb_copy(b, area, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
+	for (int have = 1; have < n; have *= 2) {
+		int more = have < n - have ? have : n - have;
+
+		if (off[more])
+			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, area, off[more]);
+		if (off[have + more] > off[have])
+			hdl_gb_recv(b, (me + have) % n, SUB_DATA, part_of(area, off[have]), off[have + more] - off[have]);
+	}
+	for (int k = 1; k < n; k++)
+		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), part_of(area, off[k]), off[k + 1] - off[k]);
+	if (!a->in_place)
+		own_piece(b, r, &r->out[me], in);
+}
+
+/* Whether all get the same pieces, and few bytes; if so, it is built. */
+static bool build_gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size;
+	size_t *off, all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += r->out[i].bytes;
+	if (r->nin != 1 || !takes_tree(HDL_P_EXCHANGE, comm, all))
+		return false;
+	off = calloc((size_t)n + 1, sizeof(*off));
+	if (!off) {
+		fail(b);
+		return true;
+	}
+	for (int k = 0; k < n; k++)
+		off[k + 1] = off[k] + r->out[(comm->rank + k) % n].bytes;
+	gather_all(b, a, r, comm, off);
+	free(off);
+	return true;
+}
 
 /* The step's message to `to` and that from `from`. A step far ahead waits for an earlier one's message, so that all ranks stay about
  * in step; they wait for lower steps only. */
@@ -83,6 +156,8 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct 
 	int n = comm->size, me = hdl_own_rank(comm);
 	uint32_t before[WINDOW];
 
+	if (build_gather_all(b, a, r, comm))
+		return;
 	for (int i = 0; i < WINDOW; i++)
 		before[i] = HDL_NODE_NONE;
 	for (int k = comm->local ? 0 : 1; k < n; k++) {
@@ -133,10 +208,83 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct
 
 /* ---- one to all, all to one ----------------------------------------------------------------------------------- */
 
+/* A rank's place in the tree whose root is rank `root`: it has the pieces of `span` ranks, from itself on; a child at distance bit, which
+ * is less than `reach`, has those of at most so many. */
+struct node {
+	int n, root, v;			/* v: the rank as seen from the root, which is 0 */
+	int reach, span;
+};
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+static struct node node_of(const struct hdl_comm *comm, int root)
+{
+	struct node t = { .n = comm->size, .root = root, .v = (comm->rank - root + comm->size) % comm->size, .reach = 1 };
+
+	while (t.reach < t.n && !(t.v & t.reach))
+		t.reach *= 2;
+	t.span = least(t.reach, t.n - t.v);
+	return t;
+}
+
+static int rank_at(const struct node *t, int v)
+{
+	return (v + t->root) % t->n;
+}
+
+static void gather_tree(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm,
+			size_t each)
+{
+	struct node t = node_of(comm, a->root);
+	struct hdl_ref area = t.span > 1 ? scratch(b, (size_t)t.span * each) : ref_of(&r->in[0]);
+
+	if (t.v && t.span > 1)
+		hdl_gb_copy(b, area, ref_of(&r->in[0]), each);
+	for (int bit = 1; bit < t.reach && t.v + bit < t.n; bit *= 2)
+		hdl_gb_recv(b, rank_at(&t, t.v + bit), SUB_DATA, part_of(area, (size_t)bit * each),
+			    (size_t)least(bit, t.n - t.v - bit) * each);
+	if (t.v) {
+		hdl_gb_send(b, rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+		return;
+	}
+	for (int v = 1; v < t.n; v++)
+		hdl_gb_copy(b, ref_of(&r->out[rank_at(&t, v)]), part_of(area, (size_t)v * each), each);
+	if (r->nin)
+		own_piece(b, r, &r->out[a->root], &r->in[0]);
+}
+
+static void scatter_tree(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm,
+			 size_t each)
+{
+	struct node t = node_of(comm, a->root);
+	struct hdl_ref area = t.span > 1 ? scratch(b, (size_t)t.span * each) : ref_of(&r->out[0]);
+
+	if (t.v)
+		hdl_gb_recv(b, rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
+	for (int v = 1; !t.v && v < t.n; v++)
+		hdl_gb_copy(b, part_of(area, (size_t)v * each), ref_of(&r->in[rank_at(&t, v)]), each);
+	for (int bit = t.reach / 2; bit; bit /= 2)	/* who has the longest way to go first */
+		if (t.v + bit < t.n)
+			hdl_gb_send(b, rank_at(&t, t.v + bit), SUB_DATA, part_of(area, (size_t)bit * each),
+				    (size_t)least(bit, t.n - t.v - bit) * each);
+	if (!t.v && r->nout)
+		own_piece(b, r, &r->out[0], &r->in[a->root]);
+	else if (t.v && t.span > 1)
+		hdl_gb_copy(b, ref_of(&r->out[0]), area, each);
+}
+
 static void build_gather(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+	size_t each = r->nout ? r->out[0].bytes : r->nin ? r->in[0].bytes : 0;
 
+	if (a->alike && takes_tree(a->coll, comm, each)) {
+		gather_tree(b, a, r, comm, each);
+		return;
+	}
 	if (!r->nout && r->nin)
 		send_piece(b, a->root, SUB_DATA, &r->in[0]);
 	for (uint32_t i = 0; i < r->nout; i++)
@@ -149,7 +297,12 @@ static void build_gather(struct hdl_gb *b, const struct hdl_pieces *a, struct hd
 static void build_scatter(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	int me = comm->local ? MPI_PROC_NULL : comm->rank;
+	size_t each = r->nin ? r->in[0].bytes : r->nout ? r->out[0].bytes : 0;
 
+	if (a->alike && takes_tree(a->coll, comm, each)) {
+		scatter_tree(b, a, r, comm, each);
+		return;
+	}
 	if (!r->nin && r->nout)
 		recv_piece(b, a->root, SUB_DATA, &r->out[0]);
 	for (uint32_t i = 0; i < r->nin; i++)

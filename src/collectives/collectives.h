@@ -68,6 +68,7 @@ struct hdl_pieces {
 	enum hdl_pieces_coll coll;
 	int root;
 	bool in_place;
+	bool alike;			/* GATHER, SCATTER: all pieces have as many bytes, and so every rank knows them */
 	int nin, nout;
 	const struct hdl_piece *in, *out;
 	MPI_Op op;			/* MPI_OP_NULL but in reductions */

@@ -163,7 +163,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_piece mine, *list = NULL;
-	struct hdl_pieces a = { .coll = coll, .root = root, .op = MPI_OP_NULL };
+	struct hdl_pieces a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = !vector };
 	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
 	if (rc)

@@ -46,6 +46,12 @@ done
 for executor in host direct tasks; do
 	try "random, seed $seed, executor $executor" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_random "${COLL_RANDOM:-25}" "$seed"
 done
+for how in tree linear; do
+	for n in 5 8; do
+		try "random, seed $seed, pieces $how" "$n" -x HEDDLE_COLL_PIECES=$how tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
+			gather,scatter,allgatherv
+	done
+done
 # What the ranks call is compared.
 for n in 2 3 5; do
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check
