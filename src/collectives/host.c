@@ -563,7 +563,8 @@ void hdl_host_start(struct hdl_run *run)
 	cc->pending++;
 	run->left = g->nnodes;
 	run->inflight = run->nready = 0;
-	run->runnable = run->spoiled = false;
+	run->runnable = false;
+	run->spoiled = is_of_length(run->error);	/* this rank's own arguments do not fit each other */
 	for (uint32_t i = g->nnodes; i-- > 0;) {
 		run->nodes[i].waiting = g->nodes[i].npreds;
 		run->nodes[i].done = false;

@@ -55,6 +55,14 @@ static void pack(const struct hdl_pieces_run *r, const struct piece *p, uint32_t
 			hdl_pack(r->run->base[HDL_SP_TMP] + p->off, p->buf, p->count, p->type, 0, p->bytes);
 }
 
+/* The run has failed before it begins: so what it sends is empty. */
+static void say_mismatch(struct hdl_pieces_run *r)
+{
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
+		       r->sent, r->room);
+	hdl_run_error(r->run, r->mismatch);
+}
+
 /* Before the graph runs. What it leaves as it is comes back as it was: the own piece in place, the first rank's of an exscan, what
  * nobody sends a neighbor. */
 static void load(struct hdl_pieces_run *r)
@@ -62,13 +70,8 @@ static void load(struct hdl_pieces_run *r)
 	pack(r, r->in, r->nin);
 	if (r->refill)
 		pack(r, r->out, r->nout);
-}
-
-static void say_mismatch(struct hdl_pieces_run *r)
-{
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       r->sent, r->room);
-	hdl_run_error(r->run, r->mismatch);
+	if (r->mismatch)
+		say_mismatch(r);
 }
 
 static void done(struct hdl_run *run)
@@ -77,8 +80,6 @@ static void done(struct hdl_run *run)
 	struct hdl_req *req = r->req;
 	int error;
 
-	if (r->mismatch)
-		say_mismatch(r);
 	for (uint32_t i = 0; i < r->nout && !run->error; i++) {
 		const struct piece *p = &r->out[i];
 
