@@ -112,6 +112,18 @@ static void builder_room(void)
 	drop(a, b);
 }
 
+/* A shared receive queue for no requests, as libmlx5 makes it for the attributes' defaults: one that says what it has. */
+static void no_receives_asked(void)
+{
+	struct ibv_srq_init_attr a = {.attr = {.max_wr = 0}};
+	struct ibv_srq *srq = ibv_create_srq(t.pd, &a);
+	struct ibv_srq_attr has;
+
+	CHECK(srq && a.attr.max_wr == 1 && !ibv_query_srq(srq, &has) && has.max_wr == 1, "ibv_create_srq for none: %u", a.attr.max_wr);
+	CHECK(!vt_srq_recv(srq, 1, vt_sge(mr, 0, 8)) && vt_srq_recv(srq, 2, vt_sge(mr, 0, 8)) == ENOMEM, "its room");
+	CHECK(!ibv_destroy_srq(srq), "destroy");
+}
+
 /* The same of receives; a completion that is polled makes room, and so does one that is purged with its queue. */
 static void receive_room(void)
 {
@@ -589,6 +601,7 @@ int main(void)
 	CHECK(!fcntl(t.ctx->async_fd, F_SETFL, O_NONBLOCK), "async_fd");
 	send_room();
 	builder_room();
+	no_receives_asked();
 	receive_room();
 	completion_room();
 	laps();

@@ -31,4 +31,14 @@ for how in lat bw; do
 	pair 280 ib_write_$how -c UC -s 4096 -n 100
 	pair 280 ib_send_$how -c XRC -s 1024 -n 100
 done
+# DC: of an mlx5 only, by mlx5dv. (No -e: perftest's DC server destroys the channel before the CQ that uses it.)
+export SHCA_IDENTITY=connectx
+for what in send write read atomic; do
+	for how in lat bw; do
+		pair 280 ib_${what}_$how -c DC -n 100
+	done
+done
+pair 280 ib_send_lat -c DC -a -n 100
+sizes ib_send_lat 8388608 23
+pair 280 ib_send_bw -c DC -b -q 4 -n 100
 exit 0

@@ -6,6 +6,7 @@
  */
 #include <infiniband/mlx5dv.h>
 
+#include "base/base.h"
 #include "verbs_exp/mlx5_wqe.h"
 #include "vt.h"
 
@@ -80,11 +81,62 @@ static void identity(bool connectx)
 	CHECK((a.vendor_id == 0x02c9) == connectx, "vendor %#x", a.vendor_id);
 	CHECK(!connectx || a.vendor_part_id == 4123, "part %u", a.vendor_part_id);
 	CHECK(mlx5dv_is_supported(t.ctx->device) == connectx, "mlx5dv_is_supported");
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
+	uint32_t number = 0;
+	CHECK(srq && ibv_get_srq_num(srq, &number) == (connectx ? 0 : EOPNOTSUPP) && !number == !connectx, "an SRQ's number, %#x", number);
+	CHECK(!ibv_destroy_srq(srq), "destroy");
 	struct ibv_qp *qp = make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE);
 	CHECK(!!qp == connectx && (qp || errno == EOPNOTSUPP), "a queue with raw work requests");
 	if (qp)
 		CHECK(!ibv_destroy_qp(qp), "destroy");
 	CHECK(!make(IBV_QPT_RC, MLX5DV_QP_EX_WITH_RAW_WQE | MLX5DV_QP_EX_WITH_MEMCPY) && errno == EOPNOTSUPP, "MEMCPY");
+}
+
+/* The size of completion entries: by attribute, else by libmlx5's variable, which is read of a ConnectX only. */
+static void entries(bool connectx)
+{
+	const struct { const char *variable; uint16_t size; bool good; } ways[] = {
+		{NULL, 0, true}, {NULL, 64, true}, {NULL, 128, true}, {NULL, 100, false}, {"64", 0, true}, {"128", 0, true}, {"100", 0, false},
+		{"100", 64, true}, {"128", 100, false}, {"", 0, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct ibv_cq_init_attr_ex a = {.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS};
+		struct mlx5dv_cq_init_attr dv = {.comp_mask = ways[i].size ? MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE : 0,
+						 .cqe_size = ways[i].size ? ways[i].size : 77};
+		bool good = ways[i].good || (!connectx && !ways[i].size);
+
+		if (ways[i].variable)
+			setenv("MLX5_CQE_SIZE", ways[i].variable, 1);
+		struct ibv_cq_ex *ex = mlx5dv_create_cq(t.ctx, &a, &dv);
+		CHECK(!!ex == good && (ex || errno == EINVAL), "entries of %u bytes, MLX5_CQE_SIZE %s", ways[i].size, ways[i].variable);
+		CHECK(!ex || !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), "destroy");
+		unsetenv("MLX5_CQE_SIZE");
+	}
+}
+
+/* libmlx5's variables for where queues lie: huge pages cannot be had, and may be wished for. */
+static void pages(bool connectx)
+{
+	static const char *const variables[] = {"MLX_CQ_ALLOC_TYPE", "MLX_QP_ALLOC_TYPE", "MLX_SRQ_ALLOC_TYPE"};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(variables); i++) {
+		const bool huge = i < ARRAY_SIZE(variables), good = !huge || !connectx;
+		struct ibv_srq_init_attr sa = {.attr = {.max_wr = 1, .max_sge = 1}};
+		struct ibv_qp_init_attr qa = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+		const char *variable = variables[i % ARRAY_SIZE(variables)];
+
+		setenv(variable, huge ? "HUGE" : "PREFER_HUGE", 1);
+		errno = 0;
+		struct ibv_cq *q = ibv_create_cq(t.ctx, 1, NULL, NULL, 0);
+		struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
+		struct ibv_qp *qp = ibv_create_qp(t.pd, &qa);
+		bool made = q && srq && qp;
+		CHECK(made == good && (made || errno == ENOMEM) && !!q + !!srq + !!qp == 2 + good, "%s", variable);
+		CHECK((!q || !ibv_destroy_cq(q)) && (!srq || !ibv_destroy_srq(srq)) && (!qp || !ibv_destroy_qp(qp)), "destroy");
+		unsetenv(variable);
+	}
 }
 
 /* ---- what they do --------------------------------------------------------------------------------------------------- */
@@ -432,6 +484,8 @@ int main(void)
 		CHECK(!setenv("SHCA_IDENTITY", connectx ? "connectx" : "shca", 1), "setenv");
 		t = vt_open();
 		cq = vt_cq(&t, 64, NULL);
+		entries(connectx);
+		pages(connectx);
 		identity(connectx);
 		if (!connectx) {
 			CHECK(!ibv_destroy_cq(cq), "destroy");

@@ -12,7 +12,6 @@ case $what in selection|all|write) ;; *) echo "usage: strangers.sh [all|write]" 
 page=${srcdir:-.}/docs/strangers.md
 rows=$tmp/rows
 : >"$rows"
-shcarun_options=
 export UCX_NET_DEVICES=shca0:1 UCX_WARN_UNUSED_ENV_VARS=n
 
 have() {
@@ -47,13 +46,11 @@ two() {
 	reason=$4
 	shift 4
 	free_port
-	# shellcheck disable=SC2086
-	timeout 100 "$shcarun" $shcarun_options --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
+	timeout 100 "$shcarun" --debug "$@" -p $port >"$tmp/server.out" 2>&1 &
 	server=$!
 	pids="$pids $server"
 	until listening $port || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
-	# shellcheck disable=SC2086
-	timeout 100 "$shcarun" $shcarun_options --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
+	timeout 100 "$shcarun" --debug "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1
 	status=$?
 	wait $server
 	other=$?
@@ -176,10 +173,27 @@ pingpongs() {
 	done
 	two ibv_rc_pingpong -t 'timestamp' 'no completion timestamps' ibv_rc_pingpong -t
 }
+# connectx FUNCTION...: what it runs sees a ConnectX, and its rows say so
+as=
+connectx() {
+	export SHCA_IDENTITY=connectx
+	as='as a ConnectX: '
+	"$@"
+	unset SHCA_IDENTITY
+	as=
+}
 # perf PROGRAM OPTIONS [REFUSAL REASON]
 perf() {
 	# shellcheck disable=SC2086
-	two "$1" "$2" "${3:-}" "${4:-}" "$1" $2 -n 100
+	two "$as$1" "$2" "${3:-}" "${4:-}" "$1" $2 -n 100
+}
+perftest_dc() {
+	for how in lat bw; do
+		for op in send write read atomic; do perf ib_${op}_$how '-c DC'; done
+		perf ib_send_$how '-c DC -a'
+		perf ib_send_$how '-c DC --log_dci_streams=3' 'create qp' 'DC initiators have no streams'
+	done
+	for op in send write read; do perf ib_${op}_bw '-c DC -b -q 4'; done
 }
 perftest_all() {
 	for how in lat bw; do
@@ -190,11 +204,9 @@ perftest_all() {
 			perf ib_atomic_$how "-c $t"
 			perf ib_atomic_$how "-c $t -A CMP_AND_SWAP"
 		done
-		shcarun_options=--mlx5dv
 		for op in send write read; do
 			perf ib_${op}_$how '-c DC' 'unable to create qp' "Debian's perftest makes DC queues by mlx5dv on an mlx5 only"
 		done
-		shcarun_options=
 		for o in -a -e --use-srq '-I 64' '-x 0' '-m 1024' --odp --use_old_post_send '-u 10 -S 1' --ipv6; do
 			perf ib_send_$how "$o"
 		done
@@ -210,6 +222,7 @@ perftest_all() {
 	perf ib_send_bw '--rate_limit=1 --rate_limit_type=HW' 'rate limit is not supported' 'no packet pacing'
 	for op in read atomic; do perf ib_${op}_bw '-q 4 -b -o 16'; done
 	for o in '-q 64' '-b -a' '--flows 2' '-c UC -q 4'; do perf ib_write_bw "$o"; done
+	connectx perftest_dc
 	: >"$tmp/server.out"
 	timeout 60 "$shcarun" --debug raw_ethernet_bw --client -E 00:00:00:00:00:01 -n 100 >"$tmp/client.out" 2>&1
 	judge raw_ethernet_bw --client $? . 'the link is InfiniBand'
@@ -217,16 +230,20 @@ perftest_all() {
 
 # ---- rdma-core's Python tests: each by its own result ----------------------------------------------------------------
 # Skipped or failed for a reason that another device would give, too. The pattern is of what the test says.
-python_all() {
-	tests=/usr/share/doc/rdma-core/tests
-	mkdir "$tmp/tests" && cp $tests/*.py "$tmp/tests/" || exit 99
-	for f in $tests/*.py.gz; do gzip -dc "$f" >"$tmp/tests/$(basename "$f" .gz)"; done
-	(cd "$tmp" && exec timeout 900 "$OLDPWD/$shcarun" /usr/bin/python3 -W ignore tests/run_tests.py --dev shca0 -v) >"$tmp/client.out" 2>&1
+# python_run AT-LEAST OPTION...: so many tests
+python_run() {
+	least=$1
+	shift
+	(cd "$tmp" && exec timeout 900 "$OLDPWD/$shcarun" /usr/bin/python3 -W ignore tests/run_tests.py --dev shca0 -v "$@") >"$tmp/client.out" 2>&1
 	# a test's line, then what it came to, perhaps on a later line
-	/usr/bin/python3 - "$tmp/client.out" >>"$rows" <<'EOF'
+	/usr/bin/python3 - "$tmp/client.out" "$as" >>"$rows" <<'EOF'
 import re, sys
 reasons = [
-	(r'non MLX5|not an MLX5|PCI device must', 'the device is no mlx5'), (r'non EFA', 'the device is no EFA'),
+	(r'Must be run by root|Eswitch|Ethernet link', 'the link is InfiniBand'), (r'DevX|devx', 'no DevX objects'),
+	(r'Crypto login', 'no cryptography'), (r'DCI caps', 'DC initiators have no streams'), (r'LAG', 'one port'),
+	(r'CQE 128B', 'completions are not padded or compressed'), (r'schedule elements', 'no scheduling of packets'),
+	(r'Mlx5DV QP', 'no UMR, no memcpy by the device'), (r'VAR alloc|UAR alloc|reserved QP|AH to QP|mlx5dv_query_port', 'not of mlx5dv what is refused (docs/shca.md)'),
+	(r'scapy', 'scapy is not installed'), (r'non MLX5|not an MLX5|PCI device must', 'the device is no mlx5'), (r'non EFA', 'the device is no EFA'),
 	(r'net interface', 'no network interface'), (r'dmabuf', 'no DMA-BUF'), (r'Ethernet link layer|skip RoCE', 'the link is InfiniBand'),
 	(r'MW access|memory window|flags 18', 'no memory windows'), (r'Extended QP', 'no atomic WRITE'),
 	(r'Create Extended CQ|Converting timestamp', 'no completion timestamps'), (r'Extended CQ', 'no tag matching'),
@@ -234,23 +251,31 @@ reasons = [
 	(r'GID indices|gid indices', 'the GID table has one entry'), (r'No supported port', 'the link is InfiniBand'),
 ]
 text = open(sys.argv[1], errors='replace').read()
+program = sys.argv[2] + 'pyverbs'
 ends = re.finditer(r'^(test_\w+) \((?:tests\.)?([\w.]+)\)(.*?)(?:\.\.\. |^)(?:libshca: [^\n]*\n)*(ok|FAIL|ERROR|skipped [\'"]([^\n]*)[\'"])$', text, re.S | re.M)
 for m in ends:
 	name, where, result, why = m[1], m[2], m[4], m[5] or ''
 	module = where.split('.')[0]
 	if result == 'ok':
-		print(f'pyverbs {module}|{name}|passed|')
+		print(f'{program} {module}|{name}|passed|')
 	elif name == 'test_multi_process_alloc_dm':
-		print(f"pyverbs {module}|{name}|refused|a forked child does not have its parent's device")
+		print(f"{program} {module}|{name}|refused|a forked child does not have its parent's device")
 	elif why:
-		print(f'pyverbs {module}|{name}|' + next((f'refused|{r}' for p, r in reasons if re.search(p, why)), 'FAILED|' + why))
+		print(f'{program} {module}|{name}|' + next((f'refused|{r}' for p, r in reasons if re.search(p, why)), 'FAILED|' + why))
 	else:
-		print(f'pyverbs {module}|{name}|FAILED|')
+		print(f'{program} {module}|{name}|FAILED|')
 total = int(re.search(r'^Ran (\d+) tests', text, re.M)[1]) if 'Ran ' in text else 0
 EOF
 	ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$tmp/client.out")
 	skipped_classes=$(grep -ac "^setUpClass\|^skipped" "$tmp/client.out")
-	[ "${ran:-0}" -gt 200 ] || row 'pyverbs' "ran ${ran:-no} tests ($skipped_classes)" FAILED
+	[ "${ran:-0}" -gt "$least" ] || row "${as}pyverbs" "ran ${ran:-no} tests ($skipped_classes)" FAILED
+}
+python_all() {
+	tests=/usr/share/doc/rdma-core/tests
+	mkdir "$tmp/tests" && cp $tests/*.py "$tmp/tests/" || exit 99
+	for f in $tests/*.py.gz; do gzip -dc "$f" >"$tmp/tests/$(basename "$f" .gz)"; done
+	python_run 200
+	connectx python_run 80 -k mlx5
 }
 
 if have qperf; then qperf_all; else echo "qperf is not installed"; fi

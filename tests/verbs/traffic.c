@@ -179,7 +179,10 @@ static void wr_rest(struct side *s, enum kind k, const struct address *to, const
 		ibv_wr_set_ud_addr(ex, s->ah, to->qpn, VT_QKEY);
 	if (k == XRC)
 		ibv_wr_set_xrc_srqn(ex, to->srqn);
-	if (k == DC)
+	/* of an initiator without streams the number of one says nothing */
+	if (k == DC && inl)
+		mlx5dv_wr_set_dc_addr_stream(s->dv, s->ah, to->in, DC_KEY, 0xffff);
+	else if (k == DC)
 		mlx5dv_wr_set_dc_addr(s->dv, s->ah, to->in, DC_KEY);
 	if (inl)
 		ibv_wr_set_inline_data(ex, (void *)(uintptr_t)sge->addr, sge->length);

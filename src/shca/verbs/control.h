@@ -116,6 +116,9 @@ bool shca_address_is_ours(const struct ibv_context *ctx, const struct ibv_ah_att
 int shca_address_check(const struct ibv_ah_attr *attr);
 /* Whether the device is to be taken for a ConnectX (SHCA_IDENTITY), of which it does raw work requests (raw.c). */
 bool shca_is_connectx(void);
+/* Whether the variable of libmlx5's that says where objects of this sort are to lie ("MLX_CQ_ALLOC_TYPE") insists on huge pages, which
+ * no queue here gets: then it is refused, with errno, as by an mlx5 of a host that has none. */
+bool shca_wants_huge(const char *variable);
 /* ... and for no more than that: its experimental verbs are those of any mlx5 (SHCA_EXP_PROVIDER=mlx5, when it was opened). */
 bool shca_is_plain_connectx(const struct ibv_context *ctx);
 int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);

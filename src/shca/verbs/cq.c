@@ -192,7 +192,7 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	struct shca_member *m = c->m;
 	uint32_t log2 = 3;
 
-	if (shca_unusable(ctx))
+	if (shca_unusable(ctx) || shca_wants_huge("MLX_CQ_ALLOC_TYPE"))
 		return NULL;
 	if (!attr->cqe || attr->cqe > SHCA_MAX_CQE ||
 	    attr->comp_vector >= (uint32_t)ctx->num_comp_vectors) {

@@ -115,6 +115,16 @@ static bool wants_provider_mlx5(void)
 	return false;
 }
 
+bool shca_wants_huge(const char *variable)
+{
+	const char *s = shca_is_connectx() ? getenv(variable) : NULL;
+
+	if (!s || strcmp(s, "HUGE"))
+		return false;
+	errno = shca_refuse(ENOMEM, "%s=HUGE: queues lie in the fabric's memory, which has no huge pages; PREFER_HUGE would do", variable);
+	return true;
+}
+
 bool shca_is_plain_connectx(const struct ibv_context *ctx)
 {
 	return shca_context_of(ctx)->plain_connectx;

@@ -2,6 +2,7 @@
 /* The part of the mlx5dv interface that the device has: DC initiators and targets, raw work requests (raw.c). */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
+#include <stdlib.h>
 
 #include "shca/engine/atomic.h"
 #include "shca/verbs/control.h"
@@ -115,16 +116,29 @@ struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_att
 	return &qp->qp;
 }
 
+/* How large an entry is to be: by the attributes, else by the variable that libmlx5 reads. Any size is as good as the other here, for
+ * nothing shows it; programs find out by trying which ones there are. */
+static int cqe_size(const struct mlx5dv_cq_init_attr *dv)
+{
+	const char *s = shca_is_connectx() ? getenv("MLX5_CQE_SIZE") : NULL;
+
+	if (dv && (dv->comp_mask & MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE))
+		return dv->cqe_size;
+	return s ? atoi(s) : 64;
+}
+
 struct ibv_cq_ex *shca_dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
 				    struct mlx5dv_cq_init_attr *dv)
 {
+	int size = cqe_size(dv);
+
 	if (dv && (dv->comp_mask & ~(uint64_t)MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE)) {
 		errno = shca_refuse(EOPNOTSUPP, "mlx5dv_create_cq: comp_mask %#lx", (unsigned long)dv->comp_mask);
 		return NULL;
 	}
-	/* nothing shows how large an entry is, so a size that the hardware has is as good as the other */
-	if (dv && (dv->comp_mask & MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE) && dv->cqe_size != 64 && dv->cqe_size != 128) {
-		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %u bytes; they have 64 or 128", dv->cqe_size);
+	if (size != 64 && size != 128) {
+		errno = shca_refuse(EINVAL, "mlx5dv_create_cq: entries of %d bytes, by its attributes or MLX5_CQE_SIZE; they have 64 or 128",
+				    size);
 		return NULL;
 	}
 	return shca_create_cq_ex(ctx, attr);

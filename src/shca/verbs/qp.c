@@ -265,7 +265,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_member *m = c->m;
 	struct ibv_qp_init_attr_ex *a = &cr->attr;
-	if (shca_unusable(ctx))
+	if (shca_unusable(ctx) || shca_wants_huge("MLX_QP_ALLOC_TYPE"))
 		return NULL;
 	/* an initiator's is not looked at: programs make initiators and targets of one set of attributes */
 	if (cr->type == SHCA_QPT_DCI)

@@ -11,10 +11,10 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	struct shca_member *m = c->m;
 	struct shca_user_pd *pd = shca_user_pd_of(attr->pd);
 
-	if (shca_unusable(ctx))
+	if (shca_unusable(ctx) || shca_wants_huge("MLX_SRQ_ALLOC_TYPE"))
 		return NULL;
-	if (!attr->attr.max_wr || attr->attr.max_wr > SHCA_MAX_SRQ_WR || attr->attr.max_sge > SHCA_MAX_SGE) {
-		errno = shca_refuse(EINVAL, "create_srq: %u requests (1 to %d) of %u segments (at most %d)",
+	if (attr->attr.max_wr > SHCA_MAX_SRQ_WR || attr->attr.max_sge > SHCA_MAX_SGE) {
+		errno = shca_refuse(EINVAL, "create_srq: %u requests (at most %d) of %u segments (%d)",
 				    attr->attr.max_wr, SHCA_MAX_SRQ_WR, attr->attr.max_sge, SHCA_MAX_SGE);
 		return NULL;
 	}
@@ -27,7 +27,9 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 		errno = shca_no_memory("create_srq");
 		return NULL;
 	}
-	int err = shca_user_rq_init(m, &srq->rq, attr->attr.max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
+	/* who asks for none gets one: at least what was asked for */
+	uint32_t max_wr = attr->attr.max_wr ? attr->attr.max_wr : 1;
+	int err = shca_user_rq_init(m, &srq->rq, max_wr, attr->attr.max_sge ? attr->attr.max_sge : 1);
 	if (err) {
 		free(srq);
 		errno = err < 0 ? -err : err;
@@ -43,7 +45,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 		return NULL;
 	}
 	struct shca_rq *sh = srq->rq.sh;
-	srq->rq.max_wr = attr->attr.max_wr;
+	srq->rq.max_wr = max_wr;
 	sh->number = srq->number;
 	sh->proc = m->slot;
 	sh->pd = pd->number;
@@ -65,6 +67,7 @@ static struct shca_user_srq *srq_new(struct ibv_context *ctx, struct ibv_srq_ini
 	srq->srq.handle = srq->number;
 	pthread_mutex_init(&srq->srq.mutex, NULL);
 	pthread_cond_init(&srq->srq.cond, NULL);
+	attr->attr.max_wr = srq->rq.max_wr;
 	attr->attr.max_sge = srq->rq.max_sge;
 	pthread_mutex_lock(&c->mutex);
 	srq->next = c->srqs;
@@ -161,7 +164,8 @@ int shca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 int shca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
 	struct shca_user_srq *srq = shca_user_srq_of(ibsrq);
-	if (srq->type != IBV_SRQT_XRC)
+	/* an mlx5 tells every queue's, for users of DC */
+	if (srq->type != IBV_SRQT_XRC && !shca_is_connectx())
 		return shca_refuse(EOPNOTSUPP, "get_srq_num: the shared receive queue is none of XRC");
 	*number = srq->number;
 	return 0;

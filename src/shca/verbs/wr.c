@@ -414,6 +414,13 @@ static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t 
 		b->req.flags |= SHCA_WQE_GRH;
 }
 
+/* An initiator made without streams, as all are here, sends in one order: the stream's number is not looked at, as by an mlx5. */
+static void wr_set_dc_addr_stream(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn, uint64_t key, uint16_t stream)
+{
+	(void)stream;
+	wr_set_dc_addr(dv, ah, dctn, key);
+}
+
 static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 {
 	struct shca_user_qp *q = container_of(dv, struct shca_user_qp, dv);
@@ -487,7 +494,9 @@ int shca_wr_ops(struct shca_user_qp *q, uint64_t ops, uint64_t dv_flags)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
 	if (q->type == IBV_QPT_XRC_SEND)
 		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
-	if (q->type == SHCA_QPT_DCI)
+	if (q->type == SHCA_QPT_DCI) {
 		q->dv.wr_set_dc_addr = wr_set_dc_addr;
+		q->dv.wr_set_dc_addr_stream = wr_set_dc_addr_stream;
+	}
 	return 0;
 }
