@@ -69,6 +69,17 @@ static inline void exp_device_of(struct ibv_exp_device_attr *attr, const struct 
 	attr->phys_port_cnt = d->phys_port_cnt;
 }
 
+/* CALC as the manual has it (D.2.1): four operations on numbers of 64 bits of any type. */
+static inline struct ibv_exp_device_calc_cap exp_calc_cap(void)
+{
+	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR | 1u << IBV_EXP_CALC_OP_BOR;
+
+	return (struct ibv_exp_device_calc_cap){
+		.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT | 1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
+		.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
+	};
+}
+
 static inline void exp_qp_attr_to(struct ibv_qp_attr *to, const struct ibv_exp_qp_attr *from)
 {
 	*to = (struct ibv_qp_attr){

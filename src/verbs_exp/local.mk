@@ -7,4 +7,4 @@ verbs_exp_sources = src/verbs_exp/verbs_exp.c src/verbs_exp/plain.c src/verbs_ex
 verbs_exp_mlx5_sources = src/verbs_exp/mlx5_wqe.c src/verbs_exp/mlx5_wqe.h
 infinibandincludedir = $(includedir)/infiniband
 infinibandinclude_HEADERS = include/infiniband/verbs_exp.h include/infiniband/verbs_exp_ethernet.h \
-	include/infiniband/verbs_exp_xrc.h
+	include/infiniband/verbs_exp_xrc.h include/infiniband/verbs_exp_memory.h

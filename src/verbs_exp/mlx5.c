@@ -81,8 +81,6 @@ static int context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 
 static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
-	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR |
-			     1u << IBV_EXP_CALC_OP_BOR;
 	const uint32_t want = attr->comp_mask;
 	struct ibv_device_attr_ex d;
 	struct exp_mlx5_context c;
@@ -102,11 +100,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 					     (d.odp_caps.general_caps & IBV_ODP_SUPPORT ? IBV_EXP_DEVICE_ODP : 0) |
 					     (c.caps.cross_channel ? IBV_EXP_DEVICE_CROSS_CHANNEL : 0);
 	if ((want & IBV_EXP_DEVICE_ATTR_CALC_CAP) && c.calc)
-		attr->calc_cap = (struct ibv_exp_device_calc_cap){
-			.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT |
-				      1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
-			.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
-		};
+		attr->calc_cap = exp_calc_cap();
 	if (want & IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK)
 		attr->hca_core_clock = d.hca_core_clock;
 	if (want & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)

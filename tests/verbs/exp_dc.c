@@ -115,21 +115,6 @@ static int post(struct side *s, struct ibv_qp *qp, enum ibv_exp_wr_opcode op, st
 	return ibv_exp_post_send(qp, &wr, &bad);
 }
 
-static struct ibv_exp_wc exp_wait(struct ibv_cq *cq)
-{
-	struct ibv_exp_wc wc;
-	uint64_t end = vt_ms() + 60000;
-
-	for (;;) {
-		int n = ibv_exp_poll_cq(cq, 1, &wc, sizeof wc);
-
-		CHECK(n >= 0 && vt_ms() < end, "ibv_exp_poll_cq: %d", n);
-		if (n)
-			return wc;
-		sched_yield();
-	}
-}
-
 /* What each operation does, and what completions say of it: the initiator's, and the target's. */
 static void operations(struct side *s)
 {
@@ -139,20 +124,20 @@ static void operations(struct side *s)
 
 	s->mem[0] = 40;
 	CHECK(!post(s, qp, IBV_EXP_WR_RDMA_WRITE, me, KEY, 1), "write");
-	wc = exp_wait(s->cq);
+	wc = vt_exp_wait(s->cq);
 	CHECK(wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS && wc.exp_opcode == IBV_EXP_WC_RDMA_WRITE && s->mem[8] == 40, "write");
 	CHECK((wc.exp_wc_flags & IBV_EXP_WC_QP) && wc.qp == qp && !wc.dct && !wc.srq, "flags %#lx", (unsigned long)wc.exp_wc_flags);
 	CHECK(!post(s, qp, IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, me, KEY, 2), "add");
-	wc = exp_wait(s->cq);
+	wc = vt_exp_wait(s->cq);
 	CHECK(wc.exp_opcode == IBV_EXP_WC_FETCH_ADD && s->mem[8] == 45 && s->mem[0] == 40, "add: %lu", (unsigned long)s->mem[8]);
 	CHECK(!post(s, qp, IBV_EXP_WR_RDMA_READ, me, KEY, 3), "read");
-	wc = exp_wait(s->cq);
+	wc = vt_exp_wait(s->cq);
 	CHECK(wc.wr_id == 3 && s->mem[0] == 45, "read: %lu", (unsigned long)s->mem[0]);
 	for (int i = 0; i < 2; i++) {
 		CHECK(!vt_srq_recv(s->srq, 100, vt_sge(s->mr, 16 * 8, 64)), "receive");
 		CHECK(!post(s, qp, i ? IBV_EXP_WR_RDMA_WRITE_WITH_IMM : IBV_EXP_WR_SEND_WITH_IMM, me, KEY, 4), "send");
 		for (int seen = 0; seen != 3;) {
-			wc = exp_wait(s->cq);
+			wc = vt_exp_wait(s->cq);
 			CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 			if (wc.exp_opcode & IBV_EXP_WC_RECV) {
 				CHECK(wc.wr_id == 100 && (wc.exp_wc_flags & IBV_EXP_WC_DCT) && wc.dct == s->dct &&
@@ -335,7 +320,7 @@ static void two_processes(void)
 	struct ibv_qp *qp = initiator(&s);
 	CHECK(!post(&s, qp, IBV_EXP_WR_SEND, theirs, KEY, 4), "send");
 	for (int seen = 0; seen != 3;) {
-		struct ibv_exp_wc wc = exp_wait(s.cq);
+		struct ibv_exp_wc wc = vt_exp_wait(s.cq);
 
 		CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 		seen |= wc.wr_id == 100 && wc.dct == s.dct ? 1 : wc.wr_id == 4 && wc.qp == qp ? 2 : 0;

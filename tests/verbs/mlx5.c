@@ -166,19 +166,6 @@ static void firmware(void)
 
 /* ---- what it keeps ----------------------------------------------------------------------------------------------------- */
 
-static struct ibv_exp_wc poll_exp(void)
-{
-	struct ibv_exp_wc wc;
-	uint64_t end = vt_ms() + 60000;
-
-	for (;;) {
-		int n = ibv_exp_poll_cq(cq, 1, &wc, sizeof wc);
-		CHECK(n >= 0 && vt_ms() < end, "ibv_exp_poll_cq: %d", n);
-		if (n)
-			return wc;
-	}
-}
-
 /* Raw requests have their own opcodes again, also behind such as ibv_poll_cq took. */
 static void completions(void)
 {
@@ -196,14 +183,14 @@ static void completions(void)
 	for (int round = 0; round < 20; round++) {
 		CHECK(!post(q, nop(5)) && !post(q, faa), "post");
 		CHECK(vt_expect(cq, 5, IBV_WC_SUCCESS).opcode == IBV_WC_DRIVER2, "as ordinary verbs have it");
-		wc = poll_exp();
+		wc = vt_exp_wait(cq);
 		CHECK(wc.wr_id == 6 && wc.exp_opcode == IBV_EXP_WC_MASKED_FETCH_ADD && wc.qp == q && wc.exp_wc_flags & IBV_EXP_WC_QP,
 		      "opcode %#x", wc.exp_opcode);
 	}
 	CHECK(mem[0] == 45 && mem[8] == 43, "%lu, %lu", (unsigned long)mem[0], (unsigned long)mem[8]);
 	CHECK(!vt_recv(q, 7, vt_sge(mr, 128, 8)) && !vt_send(q, 8, vt_sge(mr, 0, 8), IBV_SEND_SIGNALED), "a message");
 	for (int i = 0; i < 2; i++) {
-		wc = poll_exp();
+		wc = vt_exp_wait(cq);
 		CHECK(wc.exp_opcode == (wc.wr_id == 7 ? IBV_EXP_WC_RECV : IBV_EXP_WC_SEND) && wc.status == IBV_WC_SUCCESS,
 		      "%lu: opcode %#x", (unsigned long)wc.wr_id, wc.exp_opcode);
 	}

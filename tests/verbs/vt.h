@@ -213,6 +213,22 @@ static inline struct ibv_wc vt_wait(struct ibv_cq *cq)
 		sched_yield();
 	}
 }
+#ifdef INFINIBAND_VERBS_EXP_H
+static inline struct ibv_exp_wc vt_exp_wait(struct ibv_cq *cq)
+{
+	struct ibv_exp_wc wc;
+	uint64_t end = vt_ms() + 60000;
+
+	for (;;) {
+		int n = ibv_exp_poll_cq(cq, 1, &wc, sizeof wc);
+		CHECK(n >= 0, "ibv_exp_poll_cq: %d", n);
+		if (n)
+			return wc;
+		CHECK(vt_ms() < end, "no completion within a minute");
+		sched_yield();
+	}
+}
+#endif
 static inline struct ibv_wc vt_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = vt_wait(cq);

@@ -14,8 +14,6 @@
  * are no UMR, no receives in completions, no time in completions, no erasure coding. */
 static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
-	const uint64_t ops = 1u << IBV_EXP_CALC_OP_ADD | 1u << IBV_EXP_CALC_OP_BAND | 1u << IBV_EXP_CALC_OP_BXOR |
-			     1u << IBV_EXP_CALC_OP_BOR;
 	/* the sizes from 4 to SHCA_ATOMIC_MAX */
 	const uint64_t sizes = 2 * SHCA_ATOMIC_MAX - 4;
 	const uint32_t want = attr->comp_mask;	/* the caller has cleared the rest, as far as it reaches */
@@ -33,11 +31,7 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_CROSS_CHANNEL |
 					     IBV_EXP_DEVICE_MR_ALLOCATE;
 	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
-		attr->calc_cap = (struct ibv_exp_device_calc_cap){
-			.data_types = 1u << IBV_EXP_CALC_DATA_TYPE_INT | 1u << IBV_EXP_CALC_DATA_TYPE_UINT |
-				      1u << IBV_EXP_CALC_DATA_TYPE_FLOAT,
-			.data_sizes = 1u << IBV_EXP_CALC_DATA_SIZE_64_BIT, .int_ops = ops, .uint_ops = ops, .fp_ops = ops,
-		};
+		attr->calc_cap = exp_calc_cap();
 	if (want & IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK)
 		attr->hca_core_clock = d.hca_core_clock;
 	if (want & IBV_EXP_DEVICE_DC_RD_REQ)
