@@ -32,8 +32,9 @@
 		default: LOOP((T)(a[i] | b[i]));                                                                     \
 		}                                                                                                    \
 	}
-/* U: in which sums and products are defined for all values. */
-#define VALUES(T, U)                                                                                                 \
+/* U: in which sums and products are defined for all values. W, FROM: a word of its size, and that from network order; values_net has b
+ * in it. */
+#define VALUES(T, U, W, FROM)                                                                                        \
 	static void values_##T(uint32_t op, T *restrict a, const T *restrict b, uint32_t n)                          \
 	{                                                                                                            \
 		switch (op) {                                                                                        \
@@ -42,15 +43,42 @@
 		case SHCA_CALC_MIN: LOOP(b[i] < a[i] ? b[i] : a[i]);                                                 \
 		default: LOOP(b[i] > a[i] ? b[i] : a[i]);                                                            \
 		}                                                                                                    \
+	}                                                                                                            \
+	static inline T net_##T(const T *p)                                                                          \
+	{                                                                                                            \
+		W w;                                                                                                 \
+		T v;                                                                                                 \
+		memcpy(&w, p, sizeof(w));                                                                            \
+		w = FROM(w);                                                                                         \
+		memcpy(&v, &w, sizeof(v));                                                                           \
+		return v;                                                                                            \
+	}                                                                                                            \
+	static void values_net_##T(uint32_t op, T *restrict a, const T *restrict b, uint32_t n)                      \
+	{                                                                                                            \
+		switch (op) {                                                                                        \
+		case SHCA_CALC_ADD: LOOP((T)((U)a[i] + (U)net_##T(&b[i])));                                          \
+		case SHCA_CALC_PROD: LOOP((T)((U)a[i] * (U)net_##T(&b[i])));                                         \
+		case SHCA_CALC_MIN: LOOP(net_##T(&b[i]) < a[i] ? net_##T(&b[i]) : a[i]);                             \
+		default: LOOP(net_##T(&b[i]) > a[i] ? net_##T(&b[i]) : a[i]);                                        \
+		}                                                                                                    \
 	}
 BITS(uint8_t) BITS(uint16_t) BITS(uint32_t) BITS(uint64_t)
-VALUES(int8_t, uint32_t) VALUES(uint8_t, uint32_t) VALUES(int16_t, uint32_t) VALUES(uint16_t, uint32_t)
-VALUES(int32_t, uint32_t) VALUES(uint32_t, uint32_t) VALUES(int64_t, uint64_t) VALUES(uint64_t, uint64_t)
-VALUES(float, float) VALUES(double, double)
+#define SAME(w) (w)
+VALUES(int8_t, uint32_t, uint8_t, SAME) VALUES(uint8_t, uint32_t, uint8_t, SAME)
+VALUES(int16_t, uint32_t, uint16_t, be16toh) VALUES(uint16_t, uint32_t, uint16_t, be16toh)
+VALUES(int32_t, uint32_t, uint32_t, be32toh) VALUES(uint32_t, uint32_t, uint32_t, be32toh)
+VALUES(int64_t, uint64_t, uint64_t, be64toh) VALUES(uint64_t, uint64_t, uint64_t, be64toh)
+VALUES(float, float, uint32_t, be32toh) VALUES(double, double, uint64_t, be64toh)
 
-static void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
+static bool is_bitwise(const struct shca_calc *c)
 {
-	if (c->op == SHCA_CALC_BAND || c->op == SHCA_CALC_BXOR || c->op == SHCA_CALC_BOR) {
+	return c->op == SHCA_CALC_BAND || c->op == SHCA_CALC_BXOR || c->op == SHCA_CALC_BOR;
+}
+
+/* net: b is in network order. (Bits have none.) */
+static void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n, bool net)
+{
+	if (is_bitwise(c)) {
 		switch (c->size) {
 		case 1: bits_uint8_t(c->op, a, b, n); return;
 		case 2: bits_uint16_t(c->op, a, b, n); return;
@@ -58,18 +86,20 @@ static void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n
 		default: bits_uint64_t(c->op, a, b, n); return;
 		}
 	}
+#define OF(T) (net ? values_net_##T : values_##T)(c->op, a, b, n)
 	switch (c->type << 4 | c->size) {
-	case SHCA_CALC_INT << 4 | 1: values_int8_t(c->op, a, b, n); return;
-	case SHCA_CALC_INT << 4 | 2: values_int16_t(c->op, a, b, n); return;
-	case SHCA_CALC_INT << 4 | 4: values_int32_t(c->op, a, b, n); return;
-	case SHCA_CALC_INT << 4 | 8: values_int64_t(c->op, a, b, n); return;
-	case SHCA_CALC_UINT << 4 | 1: values_uint8_t(c->op, a, b, n); return;
-	case SHCA_CALC_UINT << 4 | 2: values_uint16_t(c->op, a, b, n); return;
-	case SHCA_CALC_UINT << 4 | 4: values_uint32_t(c->op, a, b, n); return;
-	case SHCA_CALC_UINT << 4 | 8: values_uint64_t(c->op, a, b, n); return;
-	case SHCA_CALC_FLOAT << 4 | 4: values_float(c->op, a, b, n); return;
-	default: values_double(c->op, a, b, n); return;
+	case SHCA_CALC_INT << 4 | 1: OF(int8_t); return;
+	case SHCA_CALC_INT << 4 | 2: OF(int16_t); return;
+	case SHCA_CALC_INT << 4 | 4: OF(int32_t); return;
+	case SHCA_CALC_INT << 4 | 8: OF(int64_t); return;
+	case SHCA_CALC_UINT << 4 | 1: OF(uint8_t); return;
+	case SHCA_CALC_UINT << 4 | 2: OF(uint16_t); return;
+	case SHCA_CALC_UINT << 4 | 4: OF(uint32_t); return;
+	case SHCA_CALC_UINT << 4 | 8: OF(uint64_t); return;
+	case SHCA_CALC_FLOAT << 4 | 4: OF(float); return;
+	default: OF(double); return;
 	}
+#undef OF
 }
 
 static bool greater(const struct shca_calc *c, uint64_t x, uint64_t y)
@@ -95,21 +125,19 @@ static void larger(const struct shca_calc *c, uint64_t *a, const uint64_t *b)
 	}
 }
 
-/* Network order and the host's: either way. */
-static void turn(const struct shca_calc *c, void *p, uint32_t bytes)
+/* Network order and the host's: either way; from == to, or apart. */
+static void turn(const struct shca_calc *c, void *to, const void *from, uint32_t bytes)
 {
-	uint16_t *h = p;
-	uint32_t *w = p;
-	uint64_t *d = p;
+	const uint16_t *h = from;
+	const uint32_t *w = from;
+	const uint64_t *d = from;
 
-	if (c->host_order)
-		return;
 	for (uint32_t i = 0; c->size == 2 && i < bytes / 2; i++)
-		h[i] = be16toh(h[i]);
+		((uint16_t *)to)[i] = be16toh(h[i]);
 	for (uint32_t i = 0; c->size == 4 && i < bytes / 4; i++)
-		w[i] = be32toh(w[i]);
+		((uint32_t *)to)[i] = be32toh(w[i]);
 	for (uint32_t i = 0; c->size == 8 && i < bytes / 8; i++)
-		d[i] = be64toh(d[i]);
+		((uint64_t *)to)[i] = be64toh(d[i]);
 }
 
 static int fetch(struct shca_thread *thr, const struct shca_iov *src, uint64_t from, void *to, uint32_t n, bool *src_err)
@@ -129,24 +157,26 @@ static int elements(struct shca_thread *thr, const struct shca_calc *c, const st
 		int rc = fetch(thr, src, at, stage, n, src_err);
 		if (rc)
 			return rc;
-		turn(c, stage, n);
+		if (!c->host_order)
+			turn(c, stage, stage, n);
 		for (uint32_t i = 0; i < n / 8; i += 2) {
 			if (!at && !i)
 				memcpy(a, stage, 16);
 			else if (c->op == SHCA_CALC_MAXLOC)
 				larger(c, a, &stage[i]);
 			else
-				reduce(c, a, &stage[i], 1);
+				reduce(c, a, &stage[i], 1, false);
 		}
 		at += n;
 	}
 	if (c->op != SHCA_CALC_MAXLOC)
 		a[1] = 0;
-	turn(c, a, 16);
+	if (!c->host_order)
+		turn(c, a, a, 16);
 	return 0;
 }
 
-/* An operand that can be read where it is: mapped here, and as the CPU wants it. */
+/* An operand that can be read where it is: mapped here, and aligned. */
 static const void *in_place(const struct shca_thread *thr, const struct shca_calc *c, uint32_t proc, const struct shca_seg *seg,
 			    uint32_t at)
 {
@@ -156,31 +186,41 @@ static const void *in_place(const struct shca_thread *thr, const struct shca_cal
 	if (arena ? !shca_fits(thr->m, seg->where, seg->len) : proc != thr->m->slot)
 		return NULL;
 	const char *p = (arena ? thr->base + seg->where : (const char *)(uintptr_t)seg->where) + at;
-	return (c->host_order || c->size == 1) && !((uintptr_t)p & (c->size - 1u)) ? p : NULL;
+	return !((uintptr_t)p & (c->size - 1u)) ? p : NULL;
 }
 
+/* net: operands and result are in another order than the CPU's. The result is made in the CPU's. */
 static int vectors(struct shca_thread *thr, const struct shca_calc *c, const struct shca_iov *src, uint32_t len, char *a,
 		   uint64_t *stage, bool *src_err)
 {
+	const bool net = !c->host_order && !is_bitwise(c) && c->size > 1;
+
 	for (uint32_t at = 0; at < len; at += STAGE) {
 		uint32_t n = len - at < STAGE ? len - at : STAGE;
 		for (uint32_t k = 0; k < src->n; k++) {
 			struct shca_iov one = {.proc = src->proc, .seg = &src->seg[k], .n = 1};
-			const void *operand = k && at + n <= src->seg[k].len ? in_place(thr, c, src->proc, &src->seg[k], at) : NULL;
+			/* the first one's copy is that to where the result is made */
+			const void *operand = (k || net) && at + n <= src->seg[k].len ? in_place(thr, c, src->proc, &src->seg[k], at) : NULL;
 			if (!operand) {
 				void *to = k ? (void *)stage : a + at;
 				int rc = fetch(thr, &one, at, to, n, src_err);
 				if (rc)
 					return rc;
-				turn(c, to, n);
-				operand = stage;
+				operand = to;
 			}
-			for (uint32_t i = 0; k && c->op == SHCA_CALC_MAXLOC && i < n / 8; i += 2)
-				larger(c, (uint64_t *)(void *)(a + at) + i, (const uint64_t *)operand + i);
-			if (k && c->op != SHCA_CALC_MAXLOC)
-				reduce(c, a + at, operand, n / c->size);
+			if (!k && net) {
+				turn(c, a + at, operand, n);
+			} else if (k && c->op == SHCA_CALC_MAXLOC) {
+				if (net)
+					turn(c, stage, operand, n);
+				for (uint32_t i = 0; i < n / 8; i += 2)
+					larger(c, (uint64_t *)(void *)(a + at) + i, (net ? stage : (const uint64_t *)operand) + i);
+			} else if (k) {
+				reduce(c, a + at, operand, n / c->size, net);
+			}
 		}
-		turn(c, a + at, n);
+		if (net)
+			turn(c, a + at, a + at, n);
 	}
 	return 0;
 }
