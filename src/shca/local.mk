@@ -16,7 +16,7 @@ shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/v
 	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/husk.c src/shca/verbs/qpstate.c \
 	src/shca/verbs/xrc.c src/shca/verbs/waits.c src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
 	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c \
-	src/shca/verbs/raw.c src/shca/verbs/devx.c
+	src/shca/verbs/raw.c src/shca/verbs/devx.c src/shca/verbs/child.c
 interpose_sources = src/shca/interpose/interpose.h src/shca/interpose/interpose.c src/shca/interpose/verbs.c \
 	src/shca/interpose/mlx5.c
 shca_sources = $(shca_fabric_sources) $(shca_engine_sources) $(shca_verbs_sources)

@@ -14,7 +14,8 @@ int __lsan_is_turned_off(void)
 	return 1;
 }
 
-static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq)
+static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq, struct ibv_qp *ex,
+			  struct ibv_cq_ex *cqx)
 {
 	CHECK(!ibv_alloc_pd(t->ctx) && errno == ENODEV, "alloc_pd");
 	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
@@ -33,6 +34,28 @@ static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, st
 	CHECK(!ibv_alloc_parent_domain(t->ctx, &pa) && errno == ENODEV, "alloc_parent_domain");
 	struct ibv_exp_cq_attr ca = { .comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS };
 	CHECK(ibv_exp_modify_cq(cq, &ca, IBV_EXP_CQ_CAP_FLAGS) == ENODEV, "exp_modify_cq");
+	struct ibv_sge sge = vt_sge(mr, 0, 8);
+	struct ibv_send_wr sw = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad_send = NULL;
+	struct ibv_recv_wr rw = { .sg_list = &sge, .num_sge = 1 }, *bad_recv = NULL;
+	CHECK(ibv_post_send(qp, &sw, &bad_send) == ENODEV && bad_send == &sw, "post_send");
+	CHECK(ibv_post_recv(qp, &rw, &bad_recv) == ENODEV && bad_recv == &rw, "post_recv");
+	bad_recv = NULL;
+	CHECK(ibv_post_srq_recv(srq, &rw, &bad_recv) == ENODEV && bad_recv == &rw, "post_srq_recv");
+	CHECK(ibv_poll_cq(cq, 1, &wc) < 0 && ibv_req_notify_cq(cq, 0) == ENODEV, "poll_cq, req_notify_cq");
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(ex);
+	for (int n = 0; n < 2; n++) {
+		ibv_wr_start(x);
+		ibv_wr_rdma_write(x, mr->rkey, (uintptr_t)buf);
+		ibv_wr_set_sge(x, mr->lkey, (uintptr_t)buf, 8);
+		ibv_wr_send(x);
+		ibv_wr_set_inline_data(x, buf, 8);
+		CHECK(ibv_wr_complete(x) == ENODEV, "wr_complete");
+		ibv_wr_start(x);
+		ibv_wr_abort(x);
+	}
+	struct ibv_poll_cq_attr pq = { .comp_mask = 0 };
+	CHECK(ibv_start_poll(cqx, &pq) == ENODEV, "start_poll");
+	CHECK(!ibv_destroy_qp(ex) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cqx)), "destroy");
 	/* taking things down is harmless */
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
 	CHECK(!ibv_dealloc_pd(t->pd) && !ibv_close_device(t->ctx), "close");
@@ -62,17 +85,28 @@ int main(void)
 	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 8, .max_sge = 1 } };
 	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
 	CHECK(srq, "create_srq");
+	struct ibv_cq_init_attr_ex ca = { .cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS };
+	struct ibv_cq_ex *cqx = ibv_create_cq_ex(t.ctx, &ca);
+	struct ibv_qp_init_attr_ex xa = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = t.pd, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	};
+	struct ibv_qp *ex = ibv_create_qp_ex(t.ctx, &xa);
+	CHECK(cqx && ex, "create_cq_ex, create_qp_ex");
+	vt_connect(ex, ex->qp_num);
 	vt_connect(qp, qp->qp_num);
 	still_works(&t, cq, qp, mr);
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
-		child_refuses(&t, cq, qp, mr, srq);
+		child_refuses(&t, cq, qp, mr, srq, ex, cqx);
 		return 0;
 	}
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %#x", status);
 	still_works(&t, cq, qp, mr);
+	CHECK(!ibv_destroy_qp(ex) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cqx)), "destroy");
 
 	/* closed with everything in use: a peer in this process is told that nobody is there */
 	struct vt other = vt_open();

@@ -2,7 +2,8 @@
 verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/verbs/traffic tests/verbs/plain \
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
-	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5
+	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 \
+	tests/verbs/exp_beside
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -49,6 +50,9 @@ tests_verbs_edges_LDFLAGS = $(NOWRAP)
 tests_verbs_exp_SOURCES = tests/verbs/exp.c tests/verbs/vt.h
 tests_verbs_exp_LDADD = $(verbs_ldadd)
 tests_verbs_exp_LDFLAGS = $(NOWRAP)
+tests_verbs_exp_beside_SOURCES = tests/verbs/exp_beside.c tests/verbs/vt.h
+tests_verbs_exp_beside_LDADD = $(verbs_ldadd) -lpthread
+tests_verbs_exp_beside_LDFLAGS = $(NOWRAP)
 # As for the vendor's header, whose names a program may have from <infiniband/verbs.h>.
 exp_include = -include infiniband/verbs_exp.h
 tests_verbs_exp_dc_SOURCES = tests/verbs/exp_dc.c tests/verbs/vt.h

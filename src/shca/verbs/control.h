@@ -101,6 +101,8 @@ struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
 /* In a forked child, for what its parent made: the fabric is not mapped here. Sets errno. */
 bool shca_inherited(const struct ibv_context *ctx);
+/* child.c: this process is a forked child: posting and polling of what it inherited are refused. */
+void shca_context_inherit(struct shca_context *c);
 /* The same, or the device has failed (EIO): nothing is made, changed or asked any more. */
 bool shca_unusable(const struct ibv_context *ctx);
 /* What the port of this process's fabric is like; as a new fabric has it, where the process is no member. */

@@ -189,8 +189,11 @@ int shca_name_fabric(const char *name)
 /* A forked child has the descriptors but not the mapping (MADV_DONTFORK). It may open the device anew. */
 static void fork_child(void)
 {
-	if (process_node)
+	if (process_node) {
 		process_node->inherited = true;
+		for (struct shca_context *c = process_node->contexts; c; c = c->next)
+			shca_context_inherit(c);
+	}
 	process_node = NULL;
 	pthread_mutex_init(&process_mutex, NULL);
 }
@@ -836,6 +839,9 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			/* a process that nobody can reach has no helper thread for it */
 			if (event->event_type == IBV_EVENT_DEVICE_FATAL && (thr = shca_thread_get(c->m)) != NULL)
 				shca_fail_all(thr);
+			/* whoever was on his way to the queue with a message has done it, with its completion, or will not */
+			if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && (thr = shca_thread_get(c->m)) != NULL)
+				shca_quiesce(thr, c->m->slot);
 			return 0;
 		}
 		int fl = async_ours(c) ? fcntl(c->async.n, F_GETFL) : -1;

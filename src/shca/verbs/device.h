@@ -11,6 +11,7 @@
  *   exp.c      experimental verbs: attributes   exp_post.c experimental verbs: posting, task lists
  *   dct.c      DC targets of the experimental verbs
  *   raw.c      work requests as a ConnectX has them    devx.c  its capabilities
+ *   child.c    what a forked child may post and poll: nothing
  */
 #ifndef SHCA_DEVICE_H
 #define SHCA_DEVICE_H

@@ -458,10 +458,12 @@ int shca_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv
 {
 	struct shca_user_qp *q = lqp_of(qp);
 	struct shca_context *c = context_of(q);
-	struct shca_thread *thr = shca_thread_get(q->m);
-	bool cross = shca_takes_cross(q);
 
 	*bad = wr;
+	if (unlikely(shca_inherited(qp->context)))
+		return errno;
+	struct shca_thread *thr = shca_thread_get(q->m);
+	bool cross = shca_takes_cross(q);
 	if (!thr)
 		return shca_no_memory("ibv_exp_post_send");
 	if (cross)
@@ -627,9 +629,11 @@ static void kick_list(struct shca_thread *thr, const struct ibv_exp_task *task)
 int shca_exp_post_task(struct ibv_context *ctx, struct ibv_exp_task *task, struct ibv_exp_task **bad)
 {
 	struct shca_context *c = shca_context_of(ctx);
-	struct shca_thread *thr = shca_thread_get(c->m);
 
 	*bad = task;
+	if (unlikely(shca_inherited(ctx)))
+		return errno;
+	struct shca_thread *thr = shca_thread_get(c->m);
 	if (!thr)
 		return shca_no_memory("ibv_exp_post_task");
 	pthread_mutex_lock(&c->cross);

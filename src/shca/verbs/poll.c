@@ -340,6 +340,8 @@ static inline void put_exp_wc(struct shca_user_cq *cq, void *wc, int i, const st
 
 int shca_exp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_exp_wc *wc)
 {
+	if (unlikely(shca_inherited(ibcq->context)))
+		return -errno;
 	return poll_with((struct shca_user_cq *)ibcq, n, wc, put_exp_wc);
 }
 
