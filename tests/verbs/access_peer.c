@@ -281,7 +281,7 @@ static void look(const struct order *o, struct answer *a)
 					 l == ARENA ? "arena" : "private", p.mem[l][i], WIN_AT, WIN_LEN, RWIN_AT, RWIN_LEN,
 					 o->good ? at : 0, o->good ? o->n : 0);
 	while (!ibv_get_async_event(p.t.ctx, &e)) {
-		if (e.event_type != IBV_EVENT_QP_LAST_WQE_REACHED)
+		if (e.event_type != IBV_EVENT_QP_LAST_WQE_REACHED && e.event_type != IBV_EVENT_COMM_EST)
 			event = (int)e.event_type;
 		ibv_ack_async_event(&e);
 	}

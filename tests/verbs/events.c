@@ -165,6 +165,94 @@ static void srq_limit(struct vt *t)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq), "destroy");
 }
 
+/* Whatever takes a queue with an SRQ to ERR, it is told once, behind its other event, that it takes no more receives of it; and once
+ * more after RESET. Those that are posted stay for others. */
+static void last_receive(struct vt *t)
+{
+	enum { MODIFIED, REQUESTED, RESPONDED, TOO_SHORT, OVERRUN, WAYS };
+	struct ibv_srq_init_attr i = {.attr = {.max_wr = 16, .max_sge = 1}};
+
+	for (int way = 0; way < 2 * WAYS; way++) {
+		struct ibv_srq *srq = ibv_create_srq(t->pd, &i);
+		struct ibv_cq *cq = vt_cq(t, 64, NULL), *small = vt_cq(t, 2, NULL);
+		struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, way % WAYS == OVERRUN ? small : cq, srq);
+		struct ibv_async_event ev;
+		bool fatal = way % WAYS >= RESPONDED;
+
+		vt_connect_pair(a, b);
+		if (way >= WAYS) {
+			CHECK(!vt_to(b, IBV_QPS_ERR), "to ERR");
+			ev = async_event(t->ctx, IBV_EVENT_QP_LAST_WQE_REACHED);
+			ibv_ack_async_event(&ev);
+			CHECK(!vt_to(a, IBV_QPS_RESET) && !vt_to(b, IBV_QPS_RESET) && !readable(t->ctx->async_fd, 0), "RESET");
+			vt_connect_pair(a, b);
+		}
+		for (uint64_t n = 0; n < 12; n++)
+			CHECK(!vt_srq_recv(srq, n, vt_sge(mr, 0, 8)), "post");
+		switch (way % WAYS) {
+		case MODIFIED: CHECK(!vt_to(b, IBV_QPS_ERR), "to ERR"); break;
+		case REQUESTED: CHECK(!vt_rdma(b, IBV_WR_RDMA_WRITE, 9, vt_sge(mr, 0, 8), 0, 0x123400), "a wrong key"); break;
+		case RESPONDED: CHECK(!vt_rdma(a, IBV_WR_RDMA_WRITE, 9, vt_sge(mr, 0, 8), 0, 0x123400), "a wrong key"); break;
+		case TOO_SHORT: CHECK(!vt_send(a, 9, vt_sge(mr, 0, 16), 0), "a message that is too long"); break;
+		default:
+			for (int n = 0; n <= small->cqe; n++)
+				CHECK(!vt_send(a, 9, vt_sge(mr, 0, 8), 0), "a message without room for its completion");
+		}
+		CHECK(vt_state(b) == IBV_QPS_ERR, "way %d: the state", way);
+		/* its peer was denied what it asked for, by the way REQUESTED */
+		for (int events = 0; events < 1 + fatal + (way % WAYS == OVERRUN) + (way % WAYS == REQUESTED); events++) {
+			CHECK(readable(t->ctx->async_fd, 60000) && !ibv_get_async_event(t->ctx, &ev), "way %d: event %d", way, events);
+			bool last = ev.event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
+			CHECK(!last || ev.element.qp == b, "of the queue with the SRQ");
+			CHECK(ev.event_type == IBV_EVENT_CQ_ERR || !fatal || ev.element.qp != b || last == (events == 1), "way %d: event %d is %s",
+			      way, events, ibv_event_type_str(ev.event_type));
+			ibv_ack_async_event(&ev);
+		}
+		CHECK(!vt_to(b, IBV_QPS_ERR) && !readable(t->ctx->async_fd, 0), "way %d: once only", way);
+		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !ibv_destroy_cq(small), "destroy");
+	}
+}
+
+/* The first message to a queue in RTR tells that its peer is there; to one in RTS, or a later one, nothing. */
+static void first_message(struct vt *t)
+{
+	const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
+	char *arena = shca_alloc(t->ctx, 4096);
+	struct ibv_mr *amr = vt_mr(t, arena, 4096, VT_ACCESS);
+
+	for (int way = 0; way < 12; way++) {
+		struct ibv_cq *cq = vt_cq(t, 64, NULL);
+		struct ibv_qp *a = vt_qp(t, types[way % 2], cq, NULL), *b = vt_qp(t, types[way % 2], cq, NULL);
+		struct ibv_qp_attr rtr = vt_rtr_attr(a->qp_num), rts = vt_rts_attr();
+		struct ibv_async_event ev;
+
+		for (int again = 0; again < 2; again++) {
+			vt_connect(a, b->qp_num);
+			CHECK(!vt_init(b) && !ibv_modify_qp(b, &rtr, vt_rtr_mask(b)), "RTR");
+			CHECK(way < 6 || !ibv_modify_qp(b, &rts, vt_rts_mask(b)), "RTS");
+			for (int n = 0; n < 3; n++) {
+				CHECK(!vt_recv(b, 1, vt_sge(mr, 0, 8)), "receive");
+				CHECK(way % 6 < 2 ? !vt_send(a, 2, vt_sge(mr, 8, 8), IBV_SEND_SIGNALED) :
+				      way % 6 < 4 ? !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(mr, 8, 8), (uintptr_t)buf, mr->rkey) :
+						    !vt_rdma(a, IBV_WR_RDMA_WRITE, 2, vt_sge(amr, 8, 8), (uintptr_t)arena, amr->rkey), "post");
+				for (int c = 0; c < (way % 6 < 2 ? 2 : 1); c++)
+					CHECK(vt_wait(cq).status == IBV_WC_SUCCESS, "a completion");
+				if (way < 6 && n == 0) {
+					ev = async_event(t->ctx, IBV_EVENT_COMM_EST);
+					CHECK(ev.element.qp == b, "of the queue in RTR");
+					ibv_ack_async_event(&ev);
+				}
+				CHECK(!readable(t->ctx->async_fd, 0), "way %d: once only, message %d", way, n);
+				if (way < 6 && n == 1)
+					CHECK(!ibv_modify_qp(b, &rts, vt_rts_mask(b)), "RTS");
+			}
+			CHECK(!vt_to(a, IBV_QPS_RESET) && !vt_to(b, IBV_QPS_RESET), "RESET");
+		}
+		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq), "destroy");
+	}
+	CHECK(!ibv_dereg_mr(amr) && !shca_free(t->ctx, arena), "free");
+}
+
 /* The events that are there, each acknowledged; how many there were of a type and an object. */
 static int drain_events(struct ibv_context *ctx, enum ibv_event_type type, const void *object)
 {
@@ -344,6 +432,8 @@ int main(void)
 	channel(&t);
 	unacknowledged(&t);
 	srq_limit(&t);
+	last_receive(&t);
+	first_message(&t);
 	overrun(&t);
 	overrun_datagrams(&t);
 	overrun_requests(&t);

@@ -143,6 +143,8 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 		shca_look(thr->m);
 		return IBV_WC_RETRY_EXC_ERR;
 	}
+	if (unlikely(gate & SHCA_GATE_FIRST))
+		shca_first_message(thr, to);
 	if (unlikely(!qp->peer_proc) && shca_connected(qp->type))
 		shca_peer_known(thr, qp, to);
 	r->qp = to;

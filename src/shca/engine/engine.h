@@ -77,6 +77,8 @@ void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_t
 /* Marks the queue as failed, once: its state is that of error, requests to it are not answered. Everything else follows in
  * shca_flush, when it is kicked. */
 void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status);
+/* A message has come to a queue of whose gate SHCA_GATE_FIRST is set: it is told, once. */
+void shca_first_message(struct shca_thread *thr, struct shca_qp *qp);
 /* shca_qp_fatal, unless it has failed already: then it was told. */
 void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 /* Makes a SHARED queue run as far as it can; drains everything that becomes runnable by it. Top level: between

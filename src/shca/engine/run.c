@@ -431,6 +431,14 @@ void shca_qp_fail_once(struct shca_thread *thr, struct shca_qp *qp, enum ibv_eve
 		shca_qp_fatal(thr, qp, event);
 }
 
+void shca_first_message(struct shca_thread *thr, struct shca_qp *qp)
+{
+	/* the event first: who dies between is followed by one who tells again. Its one requester's executor alone comes here. */
+	shca_qp_event(thr, qp, IBV_EVENT_COMM_EST);
+	SHCA_FAILPOINT(thr, "first-message", qp, 0);
+	atomic_fetch_and(&qp->gate, ~SHCA_GATE_FIRST);
+}
+
 static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	struct shca_req req;
@@ -593,6 +601,23 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 	} while (!atomic_compare_exchange_strong(&qp->flushing, &seen, 0));
 }
 
+/*
+ * A queue that has failed takes no receive of its SRQ any more: IBV_EVENT_QP_LAST_WQE_REACHED (IBTA 11.6.3.5), once. Messages that found
+ * it before are perhaps under way still: who reads the event waits for them (shca_get_async_event), for nobody here may wait. A DC target
+ * drains by itself. The caller holds the lock.
+ */
+static void tell_last(struct shca_thread *thr, struct shca_qp *qp)
+{
+	const struct shca_rq *rq = shca_rq_at(thr->m, qp->rq);
+
+	if (!rq || !rq->is_srq || qp->type == SHCA_QPT_DCT || atomic_load(&qp->flushing))
+		return;
+	/* the event first: who dies between is followed by one who tells again */
+	shca_qp_event(thr, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	SHCA_FAILPOINT(thr, "last-told", qp, 0);
+	atomic_store(&qp->flushing, 1);
+}
+
 /* The queue has failed, and I have its lock: nothing of it is run any more, so this is all that becomes of its requests. */
 void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 {
@@ -610,6 +635,7 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 		advance(qp);
 	}
 	flush_receives(thr, qp);
+	tell_last(thr, qp);
 }
 
 /* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */

@@ -434,6 +434,7 @@ enum shca_lock_state { SHCA_L_FREE = 0, SHCA_L_TODO, SHCA_L_RUN };
 #define SHCA_GATE_RESPOND 1u		/* RTR, RTS, SQD: accepts requests */
 #define SHCA_GATE_DEAD 2u		/* its process died or it was destroyed: requests time out */
 #define SHCA_GATE_ERR 4u		/* in ERROR */
+#define SHCA_GATE_FIRST 8u		/* RTR, and nothing has come so far: the first message raises IBV_EVENT_COMM_EST */
 
 struct shca_qp {
 	/* the gate: read by requesters, written by verbs calls of the owner */
@@ -481,7 +482,8 @@ struct shca_qp {
 	_Atomic uint64_t polled;	/* behind the last request whose completion the owner took out of its CQ */
 	_Atomic uint32_t shared;	/* 1: SHARED mode */
 	_Atomic uint32_t flushing;	/* SHCA_FLUSHER may hold receives whose completion is not there: 1: one is at it;
-					 * and SHCA_FLUSH_GIVEN for each that was handed over */
+					 * and SHCA_FLUSH_GIVEN for each that was handed over. Of a queue with an SRQ:
+					 * 1: it was told that it takes no receives any more */
 	/* stopped by RNR */
 	_Atomic uint32_t rnr_linked;	/* odd: on a receive queue's list; counts, so that one link is told from the next */
 	uint32_t rnr_number;		/* of that receive queue */

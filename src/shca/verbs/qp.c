@@ -566,7 +566,6 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 {
 	struct shca_qp *sh = qp->sh;
 	uint16_t none = 0;
-	bool already = shca_qp_state(qp) == IBV_QPS_ERR;
 
 	shca_lock(&qp->lock);
 	shca_enter(thr);
@@ -588,8 +587,6 @@ static void to_error(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	kick_requesters(thr, qp);
 	shca_drain(thr);
-	if (!already && qp->srq)
-		shca_qp_event(thr, sh, IBV_EVENT_QP_LAST_WQE_REACHED);
 	shca_leave(thr);
 }
 
@@ -774,7 +771,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	SHCA_FAILPOINT(thr, "modify-applied", sh, 0);
 	if (to == IBV_QPS_RTR) {
 		set_state(qp, to);
-		atomic_store(&sh->gate, SHCA_GATE_RESPOND);
+		atomic_store(&sh->gate, SHCA_GATE_RESPOND | (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? SHCA_GATE_FIRST : 0));
 		SHCA_FAILPOINT(thr, "modify-gate", sh, 0);
 		if (sh->dest_qpn)
 			watch_peer(thr, qp);
@@ -783,6 +780,7 @@ int shca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	} else if (to == IBV_QPS_RTS && from == IBV_QPS_SQD && !qp->common) {
 		from_drained(thr, qp);
 	} else if (to == IBV_QPS_RTS) {
+		atomic_fetch_and(&sh->gate, ~SHCA_GATE_FIRST);
 		set_state(qp, to);
 		set_ready(qp, has_send(qp->type));
 	} else {
