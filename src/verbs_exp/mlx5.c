@@ -79,6 +79,12 @@ static int context_of(struct ibv_context *ctx, struct exp_mlx5_context *to)
 	return err;
 }
 
+/* Sizes whose results are in the host's order; those of all others are in network order. */
+static uint32_t host_sizes_of(const struct exp_mlx5_caps *caps)
+{
+	return caps->host_order ? caps->masked_sizes & 8 : 0;
+}
+
 static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *attr)
 {
 	const uint32_t want = attr->comp_mask;
@@ -91,7 +97,7 @@ static int query_device(struct ibv_context *ctx, struct ibv_exp_device_attr *att
 	if (err)
 		return err;
 	/* of those that a program can make sense of without knowing the adapter: results in the host's order */
-	const uint32_t host_sizes = c.caps.host_order ? c.caps.masked_sizes & 8 : 0;
+	const uint32_t host_sizes = host_sizes_of(&c.caps);
 	exp_device_of(attr, &d.orig_attr);
 	attr->exp_atomic_cap = (enum ibv_exp_atomic_cap)d.orig_attr.atomic_cap;
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
@@ -212,10 +218,12 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc)
 /* 0 or an errno value. */
 static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic, const struct exp_mlx5_caps *caps)
 {
-	if (flags & ~EXP_MLX5_CREATE_FLAGS || (flags && !caps->cross_channel))
-		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, of this mlx5 %#x can be had", flags,
-				   caps->cross_channel ? EXP_MLX5_CREATE_FLAGS : 0);
-	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags && attr->qp_type == IBV_QPT_XRC_RECV))
+	/* no flag of the adapter's: which of its atomics answer so is the queue pair's to know (check_order in mlx5_post.c) */
+	const uint32_t can = (caps->cross_channel ? EXP_MLX5_CREATE_FLAGS : 0) |
+			     (caps->masked_sizes & ~host_sizes_of(caps) ? IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY : 0);
+	if (flags & ~can)
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: create flags %#x, of this mlx5 %#x can be had", flags, can);
+	if (attr->qp_type == IBV_EXP_QPT_DC_INI || (flags & EXP_MLX5_CREATE_FLAGS && attr->qp_type == IBV_QPT_XRC_RECV))
 		return shca_refuse(EOPNOTSUPP, "ibv_exp_create_qp: type %d, create flags %#x: DC of an mlx5 is mlx5dv_create_qp's, and an "
 				   "XRC target posts nothing", attr->qp_type, flags);
 	/* 8: what a queue pair has that is not asked for more, whether it is used or not */
@@ -271,7 +279,7 @@ static struct ibv_qp *create_qp(struct ibv_context *ctx, struct ibv_exp_qp_init_
 	}
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return ibv_create_qp_ex(ctx, &ex);
-	qp = create(ctx, &ex, flags);
+	qp = create(ctx, &ex, flags & EXP_MLX5_CREATE_FLAGS);
 	if (!qp)
 		return NULL;
 	err = note_qp(qp, &(struct exp_mlx5_qp){.qp = qp, .flags = flags, .signal_all = attr->sq_sig_all, .cap = ex.cap,

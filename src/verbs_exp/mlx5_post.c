@@ -139,6 +139,21 @@ static int check_cross(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr
 	return 0;
 }
 
+/* On a queue pair for results in network order, those whose results are in another are refused: nothing here turns them. */
+static int check_order(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
+{
+	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
+	const bool plain = wr->exp_opcode == IBV_EXP_WR_ATOMIC_CMP_AND_SWP || wr->exp_opcode == IBV_EXP_WR_ATOMIC_FETCH_AND_ADD;
+
+	if (!(q->flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
+		return 0;
+	if (plain || (is_masked(wr) && wr->ext_op.masked_atomics.log_arg_sz == 3 && (!c || c->caps.host_order)))
+		return shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which is for results in network order "
+				   "(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY): of 8 bytes the adapter has them in the host's", wr->exp_opcode,
+				   q->qp->qp_num);
+	return 0;
+}
+
 static int check_masked(const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
 	const struct exp_mlx5_context *c = exp_mlx5_context_of(q->qp->context);
@@ -195,7 +210,7 @@ static int check_length(const struct exp_mlx5_qp *q, const struct ibv_exp_send_w
 /* Everything that is not the driver's to refuse. 0 or an errno value. */
 static int check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const struct ibv_exp_send_wr *wr)
 {
-	int err = 0;
+	int err;
 
 	if (!q)
 		return is_raw(wr) ? shca_refuse(EOPNOTSUPP, "ibv_exp_post_send: opcode %#x on queue pair %#x, which was not made by "
@@ -212,9 +227,10 @@ static int check(const struct ibv_qp *qp, const struct exp_mlx5_qp *q, const str
 				   (unsigned long)bytes_of(wr), qp->qp_num, q->cap.max_inline_data);
 	if (qp->qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
 		return shca_refuse(EINVAL, "ibv_exp_post_send: a datagram without address handle");
-	if (is_masked(wr))
+	err = check_order(q, wr);
+	if (!err && is_masked(wr))
 		err = check_masked(q, wr);
-	else if (is_calc(wr))
+	else if (!err && is_calc(wr))
 		err = check_calc(q);
 	return err ? err : check_length(q, wr);
 }

@@ -102,7 +102,6 @@ static void refusals(void)
 	struct ibv_exp_reg_mr_in in = {.pd = t.pd, .length = 64, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_LOCAL_WRITE};
 	struct ibv_exp_qp_attr qa = {.rate_limit = 5};
 
-	refused(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY, IBV_QPT_RC, 0, 0);
 	refused(IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW, IBV_QPT_RC, 0, 0);
 	refused(0, IBV_EXP_QPT_DC_INI, 0, 0);
 	refused(0, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG, 256);
@@ -314,6 +313,43 @@ static void receives(void)
 	CHECK(!ibv_destroy_qp(q) && !ibv_destroy_qp(m) && !ibv_destroy_qp(plain), "destroy");
 }
 
+/* A queue pair for results in network order has those atomics whose results are, and no others. */
+static void replies(void)
+{
+	struct ibv_exp_qp_init_attr a = attr_of(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY);
+	uint64_t add[2] = {1, 2}, boundary[2] = {0, 0};
+	struct ibv_sge sge = vt_sge(mr, 32 * 8, 16);
+	struct ibv_exp_send_wr wr = {.wr_id = 1, .exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, .sg_list = &sge, .num_sge = 1,
+				     .exp_send_flags = IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_EXT_ATOMIC_INLINE};
+
+	a.comp_mask |= IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG;
+	a.max_atomic_arg = 16;
+	struct ibv_qp *q = ibv_exp_create_qp(t.ctx, &a);
+	CHECK(q, "a queue pair with IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY");
+	vt_connect(q, q->qp_num);
+	mem[0] = 5;
+	mem[1] = 7;
+	wr.ext_op.masked_atomics.log_arg_sz = 4;
+	wr.ext_op.masked_atomics.remote_addr = (uintptr_t)mem;
+	wr.ext_op.masked_atomics.rkey = mr->rkey;
+	wr.ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.add_val = (uintptr_t)add;
+	wr.ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = (uintptr_t)boundary;
+	CHECK(!post(q, wr), "16 bytes");
+	vt_expect(cq, 1, IBV_WC_SUCCESS);
+	CHECK(mem[0] == 6 && mem[1] == 9 && mem[32] == htobe64(5) && mem[33] == htobe64(7), "%#lx, %#lx", (unsigned long)mem[32],
+	      (unsigned long)mem[33]);
+	wr.ext_op.masked_atomics.log_arg_sz = 3;
+	wr.ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.add_val = 1;
+	CHECK(post(q, wr) == EOPNOTSUPP && mem[0] == 6, "8 bytes, whose results are in the host's order");
+	wr.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD;
+	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	wr.wr.atomic.remote_addr = (uintptr_t)mem;
+	wr.wr.atomic.rkey = mr->rkey;
+	wr.wr.atomic.compare_add = 1;
+	CHECK(post(q, wr) == EOPNOTSUPP && mem[0] == 6, "an ordinary one");
+	CHECK(!ibv_destroy_qp(q), "destroy");
+}
+
 int main(void)
 {
 	vt_fabric();
@@ -332,6 +368,7 @@ int main(void)
 		beginnings();
 		order();
 		receives();
+		replies();
 		CHECK(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq), "destroy");
 		vt_close(&t);
 	}
