@@ -421,22 +421,25 @@ static void killed_target(void)
 	CHECK(ah && qp, "an initiator");
 	ready(qp);
 	for (int step = 0; step < 5; step++) {
-		/* both; the first is killed, and named once more; after RESET the other one, and the dead one once more */
+		/* both; the first is killed while a message waits for a receive of it; after RESET the other one, and the dead one once more */
 		const int which = (const int[]){0, 1, 0, 1, 0}[step];
-		const bool fails = step == 2 || step == 4;
+		const bool waits = step == 2, fails = waits || step == 4;
 		struct ibv_exp_send_wr wr = {.wr_id = (uint64_t)step, .exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
 					     .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
-		if (step == 2) {
-			int status;
-			kill(p[0].child, SIGKILL);
-			CHECK(waitpid(p[0].child, &status, 0) == p[0].child && WIFSIGNALED(status), "killed");
-		}
+		if (waits)
+			wr.exp_opcode = IBV_EXP_WR_SEND;
 		wr.wr.rdma.remote_addr = to[which].addr;
 		wr.wr.rdma.rkey = to[which].rkey;
 		wr.dc.ah = ah;
 		wr.dc.dct_access_key = 77;
 		wr.dc.dct_number = to[which].number;
 		CHECK(!ibv_exp_post_send(qp, &wr, &bad), "post");
+		if (waits) {
+			int status;
+			vt_none(cq);
+			kill(p[0].child, SIGKILL);
+			CHECK(waitpid(p[0].child, &status, 0) == p[0].child && WIFSIGNALED(status), "killed");
+		}
 		vt_expect(cq, (uint64_t)step, fails ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
 		if (!fails)
 			continue;

@@ -242,8 +242,8 @@ reasons = [
 	(r'Must be run by root|Eswitch|Ethernet link', 'the link is InfiniBand'), (r'DevX|devx', 'no DevX objects'),
 	(r'Crypto login', 'no cryptography'), (r'DCI caps', 'DC initiators have no streams'), (r'LAG', 'one port'),
 	(r'CQE 128B', 'completions are not padded or compressed'), (r'schedule elements', 'no scheduling of packets'),
-	(r'Mlx5DV QP', 'no UMR, no memcpy by the device'), (r'VAR alloc|UAR alloc|reserved QP|AH to QP|mlx5dv_query_port', 'not of mlx5dv what is refused (docs/shca.md)'),
-	(r'scapy', 'scapy is not installed'), (r'non MLX5|not an MLX5|PCI device must', 'the device is no mlx5'), (r'non EFA', 'the device is no EFA'),
+	(r'Mlx5DV QP', 'no UMR, no memcpy by the device'), (r'VAR alloc|UAR alloc|reserved QP|AH to QP|mlx5dv_query_port', 'mlx5dv has the call, the device does not'),
+	(r'scapy', 'scapy is not installed'), (r'PCI device must', 'no PCI device is named'), (r'non MLX5|not an MLX5', 'the device is no mlx5'), (r'non EFA', 'the device is no EFA'),
 	(r'net interface', 'no network interface'), (r'dmabuf', 'no DMA-BUF'), (r'Ethernet link layer|skip RoCE', 'the link is InfiniBand'),
 	(r'MW access|memory window|flags 18', 'no memory windows'), (r'Extended QP', 'no atomic WRITE'),
 	(r'Create Extended CQ|Converting timestamp', 'no completion timestamps'), (r'Extended CQ', 'no tag matching'),
@@ -296,13 +296,13 @@ table() {
 	awk -F'|' '{
 		key = $1 "|" $3 "|" $4
 		if (!(key in cases)) order[++n] = key
-		name = $2 == "" ? "(no option)" : $1 ~ /^pyverbs/ ? $2 : "`" $2 "`"
+		name = $2 == "" ? "(no option)" : $1 ~ /pyverbs/ ? $2 : "`" $2 "`"
 		cases[key] = cases[key] (cases[key] == "" ? "" : "; ") name
 		count[key]++
 	} END {
 		for (i = 1; i <= n; i++) {
 			split(order[i], k, "|")
-			text = k[1] ~ /^pyverbs/ ? count[order[i]] : cases[order[i]]
+			text = k[1] ~ /pyverbs/ ? count[order[i]] : cases[order[i]]
 			printf "| %s | %s | %s | %s |\n", k[1], k[2], text, k[3]
 		}
 	}' "$rows"
