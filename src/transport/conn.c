@@ -23,9 +23,9 @@ static void reject(struct hdl_conn_todo *todo, uint32_t number, enum hdl_queue k
 /* What stands or is being made goes. */
 static void clear(struct hdl_conn *c, struct hdl_conn_todo *todo)
 {
-	if (c->up)
+	if (c->up || c->again)
 		add(todo, HDL_CONN_DOWN);
-	c->up = false;
+	c->up = c->again = false;
 	if (c->state == HDL_CONN_ASKED || c->state == HDL_CONN_ANSWERED || c->state == HDL_CONN_READY)
 		add(todo, HDL_CONN_DESTROY);
 	c->state = HDL_CONN_NONE;
@@ -71,6 +71,43 @@ static void accept(struct hdl_conn *c, struct hdl_conn_todo *todo, const struct 
 	add(todo, HDL_CONN_SEND_REP);
 }
 
+/* The queues stop being those of the latest number, if they were. */
+static void renew(struct hdl_conn *c, struct hdl_conn_todo *todo, enum hdl_conn_state state, uint32_t number)
+{
+	bool made = c->state == HDL_CONN_ASKED;		/* in INIT */
+
+	*c = (struct hdl_conn){ .state = (uint8_t)state, .kind = c->kind, .mine = state == HDL_CONN_ASKED, .again = true,
+				.number = number };
+	if (!made)
+		add(todo, HDL_CONN_RENEW);
+}
+
+/* The peer proposes to replace the queues. */
+static void on_again(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
+		     struct hdl_conn_todo *todo)
+{
+	bool later = e->number > c->number, equal = e->number == c->number;
+
+	/* one that never had the connection cannot replace it, and what went by it is lost */
+	if (c->state == HDL_CONN_FAILED || c->state == HDL_CONN_NONE) {
+		reject(todo, e->number, HDL_QUEUE_NONE);
+		return;
+	}
+	if (later && c->kind != e->kind) {
+		give_up(c, todo);
+		reject(todo, e->number, HDL_QUEUE_NONE);
+		return;
+	}
+	if (equal && c->state == HDL_CONN_ANSWERED)
+		add(todo, HDL_CONN_SEND_REP);
+	/* of two proposals with the same number the lower rank's counts */
+	if (!later && !(equal && c->state == HDL_CONN_ASKED && c->again && !self->lower))
+		return;
+	renew(c, todo, HDL_CONN_ANSWERED, e->number);
+	add(todo, HDL_CONN_TO_RTR);
+	add(todo, HDL_CONN_SEND_REP);
+}
+
 /* A proposal that counts. */
 static void consider(struct hdl_conn *c, const struct hdl_conn_self *self, const struct hdl_conn_event *e,
 		     struct hdl_conn_todo *todo)
@@ -94,6 +131,18 @@ static void on_req(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 {
 	bool later = e->number > c->number;
 
+	if (e->again) {
+		on_again(c, self, e, todo);
+		return;
+	}
+	if (c->again) {
+		/* late, or of a peer that does not know what went by the queues that are replaced */
+		if (later) {
+			give_up(c, todo);
+			reject(todo, e->number, HDL_QUEUE_NONE);
+		}
+		return;
+	}
 	switch (c->state) {
 	case HDL_CONN_FAILED:
 		reject(todo, e->number, HDL_QUEUE_NONE);
@@ -150,7 +199,7 @@ static void on_rej(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	}
 	if (c->state != HDL_CONN_ASKED || e->number != c->number)
 		return;		/* a repetition */
-	if (!possible(self, e->kind)) {
+	if (c->again || !possible(self, e->kind)) {
 		give_up(c, todo);
 		reject(todo, e->number, HDL_QUEUE_NONE);
 	} else if (HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, e->kind)) {
@@ -193,13 +242,20 @@ void hdl_conn_step(struct hdl_conn *c, const struct hdl_conn_self *self, const s
 	case HDL_CONN_HEARD:
 		if (c->state == HDL_CONN_FAILED)
 			reject(todo, c->number, HDL_QUEUE_NONE);
-		else if (possible(self, e->kind) && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
+		else if (possible(self, e->kind) && !c->again && (c->state == HDL_CONN_NONE || c->state == HDL_CONN_ASKED))
 			take(c, todo, e->kind);
 		return;
 	case HDL_CONN_TIMER:
 		if (hdl_conn_waits(c))
 			add(todo, c->state == HDL_CONN_ASKED ? HDL_CONN_SEND_REQ : HDL_CONN_SEND_REP);
 		return;
+	case HDL_CONN_BROKE:
+		if (c->state == HDL_CONN_READY && c->up && !HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, c->kind)) {
+			renew(c, todo, HDL_CONN_ASKED, c->number + 1);
+			add(todo, HDL_CONN_SEND_REQ);
+			return;
+		}
+		/* fall through */
 	case HDL_CONN_LOST:
 		if (c->state == HDL_CONN_FAILED)
 			return;

@@ -16,6 +16,11 @@
  *     proposal that meets a lane by DC is refused, naming DC.
  *     Whatever fails on one side (LOST), or REJ ◀ naming nothing: FAILED, for good, on both sides.
  *
+ *     Queues that break while the peer lives (BROKE) are replaced: READY becomes ASKED, by a proposal of the next number that
+ *     says so (again), and the peer, which may not have noticed, or has proposed the same, answers it as any other. Who sends
+ *     one has stopped its queues and taken what had come by them; so has who accepts one, before the answer. Both messages
+ *     say how much that was, so that each knows what is to go again when the new queues stand.
+ *
  * A proposal has a number, one more than the last that its proposer made or accepted. The higher number counts, and of two
  * with the same number the lower rank's: the other side answers it and forgets its own. REQ and REP are repeated until they
  * are answered, REJ answers every repetition; RTU travels on the connection itself, which does not lose it. So each message
@@ -43,7 +48,8 @@ struct hdl_conn {
 	uint8_t kind;		/* enum hdl_queue; ASKED: proposed; ANSWERED, READY: agreed */
 	bool mine;		/* the latest proposal that was made or accepted was this side's */
 	bool named;		/* it is of the kind that the peer named */
-	bool up;		/* UP was carried out: whoever does that says so here */
+	bool up;		/* UP was carried out: whoever does that says so here, ... */
+	bool again;		/* ... and here that it is so no more: queues are replaced, and what went by them is not lost yet */
 	uint32_t number;	/* ... its number; 0: there was none */
 };
 
@@ -62,13 +68,15 @@ enum hdl_conn_what {
 	HDL_CONN_RTU,		/* the first message came by the connection of number `number` */
 	HDL_CONN_HEARD,		/* a message came by a lane that this side does not have: of `kind`, one that needs no agreement */
 	HDL_CONN_TIMER,		/* no answer for a while */
-	HDL_CONN_LOST,		/* what was to be done failed, or the connection broke */
+	HDL_CONN_BROKE,		/* the queues of a lane that is up do not work any more, and the peer lives */
+	HDL_CONN_LOST,		/* what was to be done failed, or the connection broke for good */
 };
 struct hdl_conn_event {
 	enum hdl_conn_what what;
 	enum hdl_queue kind;
 	uint32_t number;
 	bool named;
+	bool again;		/* REQ, REP: queues are replaced */
 };
 
 /* What is to be done, in this order, as long as nothing fails; what fails is the event LOST, and ends the list. */
@@ -76,13 +84,14 @@ enum hdl_conn_do {
 	HDL_CONN_DOWN = 1,	/* the lane is not used any more */
 	HDL_CONN_DESTROY,	/* the queues */
 	HDL_CONN_MAKE,		/* queues of conn->kind, in INIT; DC: what its initiator needs */
+	HDL_CONN_RENEW,		/* the queues again as after MAKE; what was posted to them is kept; the lane is not used until UP */
 	HDL_CONN_TO_RTR,	/* with the numbers of the message that is the event */
 	HDL_CONN_TO_RTS,
-	HDL_CONN_SEND_REQ,	/* conn->kind, conn->number, conn->named */
-	HDL_CONN_SEND_REP,	/* conn->kind, conn->number */
+	HDL_CONN_SEND_REQ,	/* conn->kind, conn->number, conn->named, conn->again */
+	HDL_CONN_SEND_REP,	/* conn->kind, conn->number, conn->again */
 	HDL_CONN_SEND_REJ,	/* refused.number, refused.kind */
 	HDL_CONN_SEND_RTU,	/* conn->number, on the connection */
-	HDL_CONN_UP,		/* the lane may be used: sets conn->up */
+	HDL_CONN_UP,		/* the lane may be used: sets conn->up, clears conn->again */
 	HDL_CONN_GIVE_UP,	/* there will be none */
 };
 #define HDL_CONN_DO_MAX 6

@@ -22,31 +22,37 @@ enum { FLIGHT = 4, MISHAPS = 2, ENDS = 1, STEPS = 64 };
 
 struct msg {
 	uint8_t what, to, kind, named, number;
+	uint8_t again, about;		/* about: by the queues of which number came what the sender tells of */
 };
 enum { NO_QUEUE = 0, INIT, RTR, RTS };
 struct side {
 	struct hdl_conn c;
 	uint8_t queue, queue_kind, queue_number;	/* what the actions have made */
 	uint8_t up, dead, rtu;				/* rtu: number of the RTU that is on its way to this side; 0: none */
+	uint8_t posted;		/* number of the queues to which was posted what may have to go again; 0: nothing was */
+	uint8_t taken;		/* number of the queues that stopped last, of which the peer is told what came by them */
 };
 struct world {
 	struct side side[2];		/* 0 has the lower rank */
 	struct msg msg[FLIGHT];		/* sorted: the network keeps no order */
-	uint8_t n, mishaps, ends;
+	uint8_t n, mishaps, ends, breaks;
 };
 
 /* What a run is about: which kinds there are. */
 struct setting {
 	unsigned can;
 	int plant;			/* 0: the machine as it is; else a bug */
+	int breaks;			/* how often queues break */
 	enum hdl_queue prefer[2];	/* what each side would take just now: limits are met and left */
 };
 
 static const char *broken;		/* what a state has violated, or NULL */
+static uint8_t told;			/* `about` of the message that is the event */
 
 /* ---- the machine, and bugs to be found ------------------------------------------------------------------------------ */
 
-enum { PLANT_SILENT_DC = 1, PLANT_NO_TIE, PLANT_EARLY_UP, PLANT_ANY_REP, PLANTS };
+enum { PLANT_SILENT_DC = 1, PLANT_NO_TIE, PLANT_EARLY_UP, PLANT_ANY_REP, PLANT_AGAIN_READY, PLANT_AGAIN_NUMBER,
+       PLANT_AGAIN_TIE, PLANT_AGAIN_FORGETS, PLANTS };
 
 static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl_conn_event e, struct hdl_conn_todo *todo)
 {
@@ -62,9 +68,24 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 		todo->n = 0;
 		return;
 	}
+	/* who has not noticed that the queues broke does not answer who has */
+	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.again && c->state == HDL_CONN_READY) {
+		todo->n = 0;
+		return;
+	}
+	if (s->plant == PLANT_AGAIN_TIE && e.what == HDL_CONN_REQ && e.again)
+		self.lower = false;
+	/* queues that are replaced have the number of those before */
+	if (s->plant == PLANT_AGAIN_NUMBER && e.what == HDL_CONN_BROKE && c->state == HDL_CONN_READY && c->up) {
+		hdl_conn_step(c, &self, &e, todo);
+		c->number--;
+		return;
+	}
 	if (s->plant == PLANT_EARLY_UP && e.what == HDL_CONN_REQ && c->state == HDL_CONN_ANSWERED && e.number == c->number)
 		e.what = HDL_CONN_RTU;
 	hdl_conn_step(c, &self, &e, todo);
+	if (s->plant == PLANT_AGAIN_FORGETS && e.what == HDL_CONN_BROKE)
+		c->again = false;
 }
 
 /* ---- the world ------------------------------------------------------------------------------------------------------- */
@@ -104,17 +125,25 @@ static bool reachable(const struct side *peer, const struct side *me)
 static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl_conn_todo *todo)
 {
 	struct side *s = &w->side[me], *peer = &w->side[!me];
-	struct msg m = { .to = (uint8_t)!me, .kind = s->c.kind, .number = (uint8_t)s->c.number };
+	struct msg m = { .to = (uint8_t)!me, .kind = s->c.kind, .number = (uint8_t)s->c.number, .again = s->c.again,
+			 .about = s->c.again ? s->taken : 0 };
 
 	switch (what) {
 	case HDL_CONN_DOWN:
-		MUST(s->up, "a lane is taken down that is not up");
-		s->up = 0;
+		MUST(s->up || s->posted || s->taken, "a lane is taken down that was never up");
+		s->up = s->posted = s->taken = 0;
 		return;
 	case HDL_CONN_DESTROY:
 		MUST(s->queue != NO_QUEUE, "queues are destroyed that do not exist");
 		MUST(!s->up, "queues are destroyed that are in use");
+		MUST(!s->posted, "what was posted is forgotten, and nobody fails");
 		s->queue = s->queue_kind = s->queue_number = s->rtu = 0;
+		return;
+	case HDL_CONN_RENEW:
+		MUST(s->queue >= RTR, "queues are renewed that were not used");
+		s->taken = s->queue_number;
+		s->queue = INIT;
+		s->up = s->queue_number = s->rtu = 0;
 		return;
 	case HDL_CONN_MAKE:
 		MUST(s->queue == NO_QUEUE, "queues are made twice");
@@ -125,6 +154,9 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		MUST(s->queue == INIT && s->queue_kind == s->c.kind, "to RTR, but not from INIT");
 		s->queue = RTR;
 		s->queue_number = (uint8_t)s->c.number;
+		/* now it is known what of it came; the rest goes again, once */
+		MUST(!s->posted || !s->c.again || s->posted == told, "a side is told what came by other queues than it had posted to");
+		s->posted = 0;
 		return;
 	case HDL_CONN_TO_RTS:
 		MUST(s->queue == RTR, "to RTS, but not from RTR");
@@ -151,10 +183,14 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		return;
 	case HDL_CONN_UP:
 		s->c.up = true;
+		s->c.again = false;
 		MUST(!s->up, "a lane is taken up twice");
+		MUST(!s->posted, "nobody knows what of the former queue came");
+		s->posted = s->c.kind == HDL_QUEUE_DC ? 0 : s->queue_number;
 		MUST(s->c.kind == HDL_QUEUE_DC || s->queue == RTS, "a lane is used that cannot send");
-		/* a peer that has failed or died since may not receive any more */
-		MUST(s->c.kind == HDL_QUEUE_DC || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s),
+		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to replace it will tell */
+		MUST(s->c.kind == HDL_QUEUE_DC || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
+		     (peer->c.again && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
 		s->up = 1;
 		return;
@@ -167,7 +203,7 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 /* What may fail. */
 static bool is_work(enum hdl_conn_do what)
 {
-	return what == HDL_CONN_MAKE || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS || what == HDL_CONN_SEND_RTU;
+	return what == HDL_CONN_MAKE || what == HDL_CONN_RENEW || what == HDL_CONN_TO_RTR || what == HDL_CONN_TO_RTS || what == HDL_CONN_SEND_RTU;
 }
 
 /* The number of the piece of work that fails in each event, counted from 1; 0: none does. And of those that are left. */
@@ -186,8 +222,8 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 			bool up = w->side[me].up;
 
 			/* what was half made goes with DESTROY */
-			if (todo.what[i] == HDL_CONN_MAKE)
-				act(w, me, HDL_CONN_MAKE, &todo);
+			if (todo.what[i] == HDL_CONN_MAKE || todo.what[i] == HDL_CONN_RENEW)
+				act(w, me, todo.what[i], &todo);
 			w->ends++;
 			feed(set, w, me, (struct hdl_conn_event){ .what = HDL_CONN_LOST });
 			MUST(!up || !w->side[me].up, "a lane is left up");
@@ -199,8 +235,9 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 
 static void deliver(const struct setting *set, struct world *w, struct msg m)
 {
-	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named };
+	struct hdl_conn_event e = { .what = m.what, .kind = m.kind, .number = m.number, .named = m.named, .again = m.again };
 
+	told = m.about;
 	feed(set, w, m.to, e);
 }
 
@@ -249,8 +286,10 @@ static const char *settle(const struct setting *set, struct world w)
 				deliver_rtu(set, &w, me);
 				did = true;
 			}
-			if (breaks(&w, me) || (w.side[!me].dead && w.side[me].c.state != HDL_CONN_FAILED))
+			if (w.side[!me].dead && w.side[me].c.state != HDL_CONN_FAILED)
 				e.what = HDL_CONN_LOST;
+			else if (talk && breaks(&w, me))
+				e.what = HDL_CONN_BROKE;	/* who has nothing to send does not notice */
 			else if (talk && is_heard(&w, me))
 				e.what = HDL_CONN_HEARD;
 			else if (hdl_conn_waits(&w.side[me].c))
@@ -386,6 +425,13 @@ static void expand_once(struct setting *set, struct search *s, const struct worl
 			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_TIMER });
 			found(s, &w);
 		}
+		/* queues break by themselves, or because the peer's have */
+		if (side->up && side->queue_kind != HDL_QUEUE_DC && from->breaks < set->breaks) {
+			w = *from;
+			w.breaks++;
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_BROKE });
+			found(s, &w);
+		}
 		if (breaks(from, me) || from->ends < ENDS) {
 			w = *from;
 			w.ends += !breaks(from, me);
@@ -465,7 +511,8 @@ static size_t explore_all(int plant, const char **wrong, unsigned *can)
 
 	*wrong = NULL;
 	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
-		struct setting set = { .can = cans[i] | UD, .plant = plant };
+		/* what replaces queues does not ask which kinds there are: twice where that is quickly explored */
+		struct setting set = { .can = cans[i] | UD, .plant = plant, .breaks = cans[i] == RC ? 2 : !(cans[i] & DC) };
 
 		*can = cans[i];
 		all += explore(&set, wrong);
