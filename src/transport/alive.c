@@ -18,6 +18,11 @@
 
 static void peer_ended(struct hdl_ep *ep)
 {
+	if (hdl_ep_away(ep)) {
+		hdl_wire_report(ep, "the peer's process has ended; look at its output");
+		hdl_ep_fail(ep, -ECONNRESET);
+		return;
+	}
 	hdl_error("connection to rank %d failed: its process (pid %u) has ended: look at its output for why", ep->rank,
 		  ep->proc.pid);
 	hdl_ep_fail(ep, -ECONNRESET);

@@ -43,6 +43,11 @@ void hdl_done_read(uint32_t id)
 	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
 }
 
+void hdl_done_broke(struct hdl_ep *ep)
+{
+	done_push(ep, 0, HDL_DONE_BROKE);
+}
+
 void hdl_done_reset(struct hdl_sq *sq)
 {
 	done_push(sq, 0, HDL_DONE_RESET);
@@ -105,6 +110,9 @@ void hdl_done_run(void)
 		case HDL_DONE_RESET:
 			hdl_sq_reset(p);
 			break;
+		case HDL_DONE_BROKE:
+			hdl_wire_replace(p);
+			break;
 		case HDL_DONE_PEER:
 			if (hdl_tp.up.peer_failed)
 				hdl_tp.up.peer_failed(((struct hdl_ep *)p)->rank, err);
@@ -129,6 +137,8 @@ struct hdl_ep *hdl_ep_make(int rank)
 	memset(ep, 0, sizeof(*ep));
 	ep->rank = ep->note.rank = rank;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
+	ep->wr.sg_list = ep->sge;
+	ep->wr.num_sge = 2;
 	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
 	if ((err = hdl_wire_lookup(ep)))
 		goto none;
@@ -244,6 +254,8 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 {
 	struct hdl_hdr hdr = { .kind = (uint8_t)kind, .len = len };
 
+	if (hdl_ep_away(ep))
+		return -EAGAIN;
 	/* a peer's first message may come by DC before we have sent it any */
 	if (ep->conn.state == HDL_CONN_NONE && !(ep->can & HDL_QUEUE_PACKETS))
 		hdl_ep_connect(ep);
@@ -384,6 +396,8 @@ static enum way way_of(struct hdl_ep *ep, bool rdma)
 	bool packets = ep->can & HDL_QUEUE_PACKETS, only = !(ep->can & ~HDL_QUEUE_PACKETS);
 	bool busy = rdma || ep->sent_msgs >= (uint64_t)hdl_vars.hot_messages;
 
+	if (hdl_ep_away(ep))
+		return WAY_NONE;
 	if (ep->conn.state == HDL_CONN_READY)
 		return WAY_CONNECTED;
 	if (packets && (only || !busy || ep->conn.state != HDL_CONN_NONE))
@@ -470,30 +484,38 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 	return 0;
 }
 
-/* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. */
+/* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. line: of one
+ * line and not empty, by a queue that takes ibv_post_send: what is kept to go again (sq.h) is the line as it lies in the ring. */
 static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, uint16_t seq,
-							  uint8_t kind, const void *buf, size_t len, uint32_t k)
+							  uint8_t kind, const void *buf, size_t len, uint32_t k, bool line)
 {
 	struct hdl_sq *sq = ep->sq;
 	struct ibv_send_wr *bad;
 	uint32_t i = sq->head;
+	struct hdl_hdr *head = line ? hdl_sq_keep_line(sq, ep->tx.sent + k, buf, len) : &ep->head;
 
-	hdl_hdr_set(&ep->head, tag, context, seq, (uint32_t)len, kind, ep->tx.phase);
+	hdl_hdr_set(head, tag, context, seq, (uint32_t)len, kind, ep->tx.phase);
+	ep->sge[1].addr = (uintptr_t)head;
 	ep->sge[0].addr = (uintptr_t)buf;
 	ep->sge[0].length = (uint32_t)len;
-	ep->wr.sg_list = len ? ep->sge : ep->sge + 1;
-	ep->wr.num_sge = len ? 2 : 1;
+	if (!line && !len) {
+		ep->wr.sg_list = ep->sge + 1;
+		ep->wr.num_sge = 1;
+	}
 	ep->wr.wr.rdma.remote_addr = hdl_ring_header_addr(&ep->tx, ep->tx.line) - len;
 	ep->wr.wr_id = (uint64_t)sq->id << 32 | i;
 	ep->wr.send_flags = IBV_SEND_INLINE;
-	if (unlikely(i + 1 - sq->signaled >= sq->interval)) {
+	bool is_long = !line && len + sizeof(ep->head) > sq->again_max && ep->direct;
+	if (unlikely(is_long || i + 1 - sq->signaled >= sq->interval)) {
 		ep->wr.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
 		sq->slot[i & sq->mask].signaled = 1;
 		sq->signaled = i + 1;
 		sq->scq->pending++;
 	}
 	int err;
-	if (likely(ep->direct)) {
+	if (line || ep->direct) {
+		if (!line)
+			hdl_sq_keep(sq, &ep->wr);
 		err = ibv_post_send(sq->qp, &ep->wr, &bad);
 	} else {
 		sq->slot[i & sq->mask].ep = ep;
@@ -507,6 +529,13 @@ static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, in
 		return -err;
 	}
 	sq->head = i + 1;
+	if (!line) {
+		hdl_sq_keep_frame(sq, ep->tx.sent + k);
+		ep->wr.sg_list = ep->sge;
+		ep->wr.num_sge = 2;
+	}
+	if (unlikely(is_long))
+		hdl_sq_keep_long(sq, i, &ep->wr);
 	sq->requests++;
 	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_plain_sent(&ep->tx, k);
@@ -515,20 +544,29 @@ static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, in
 
 int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len)
 {
-	return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1);
+	if (ep->direct && len)
+		return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1, true);
+	return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1, false);
 }
 
-static inline int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len, uint32_t k)
+static inline __attribute__((always_inline)) int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf,
+							    size_t len, uint32_t k, bool line)
 {
-	int r = put_plain(ep, tag, context, ep->tx_seq, HDL_EAGER, buf, len, k);
+	int r = put_plain(ep, tag, context, ep->tx_seq, HDL_EAGER, buf, len, k, line);
 
 	if (unlikely(r < 0))
-		return r;
+		return 0;
 	ep->streak = 0;
 	ep->tx_seq++;
 	ep->out_ring.msgs++;
 	ep->out_ring.bytes += len;
 	return 1;
+}
+
+static int __attribute__((noinline)) send_lines(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len,
+						uint32_t k)
+{
+	return send_plain(ep, tag, context, buf, len, k, false);
 }
 
 /* A frame before which something else is written, or for which nothing has been given back. */
@@ -554,9 +592,13 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	if (unlikely(!ep->fast) || len > ep->now_max)
 		return ep->fast ? 0 : hdl_ud_send_now(ep, tag, context, buf, len);
 	uint32_t k = hdl_ring_lines(len);
-	if (likely(hdl_sq_room(ep->sq, 1)) && likely(hdl_ring_plain_ready(&ep->tx, k)))
-		return send_plain(ep, tag, context, buf, len, k) == 1;
-	return send_frame(ep, tag, context, buf, len);
+	if (unlikely(!hdl_sq_room(ep->sq, 1)) || unlikely(!hdl_ring_plain_ready(&ep->tx, k)))
+		return send_frame(ep, tag, context, buf, len);
+	if (unlikely(len - 1 >= HDL_RING_SMALL))
+		return send_lines(ep, tag, context, buf, len, k);
+	if (likely(ep->direct))
+		return send_plain(ep, tag, context, buf, len, 1, true);
+	return send_plain(ep, tag, context, buf, len, 1, false);
 }
 
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
@@ -590,7 +632,8 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 	struct hdl_send *s;
 	int left = 0;
 
-	if (ep->failed)
+	/* when the new queues stand it is called again */
+	if (ep->failed || hdl_ep_away(ep))
 		return false;
 	if (ep->credit_due)
 		hdl_ring_give_credit(ep);

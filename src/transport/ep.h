@@ -17,6 +17,17 @@ struct hdl_conn_queues {
 	bool counted;			/* among hdl_tp.rc_peers */
 	uint32_t tries;			/* messages that were sent without an answer */
 	uint64_t retry_ns;		/* next time to send it again */
+	/* queues that break and are replaced */
+	bool away;			/* the lane is not used, until UP: hdl_ep_away */
+	bool stopped;			/* nothing comes or goes by the queues, until they are renewed */
+	uint32_t messages;		/* that came in pooled receives since the queues were made or renewed */
+	uint32_t taken_messages, taken_ring;	/* stopped: what had come by the queues, as the peer is told */
+	uint64_t taken_lines;
+	struct ibv_wc why;		/* of the request by which it was noticed here, ... */
+	int event;			/* ... or an asynchronous event, ... */
+	uint64_t since_ns;		/* ... or a proposal of the peer's, and when */
+	struct hdl_conn_msg asked;	/* that proposal, while is_asked: it is looked at between turns */
+	bool is_asked;
 };
 
 struct hdl_ctl {			/* a control message that waits for room */
@@ -112,6 +123,12 @@ struct hdl_ep {
 _Static_assert(sizeof(struct hdl_ep) <= 1024, "an endpoint stays within 1 KiB");
 _Static_assert(sizeof(struct hdl_rel) <= 1216, "a reliable stream stays within 1216 bytes");
 
+/* Its queues are being replaced: what is for them waits. */
+static inline bool hdl_ep_away(const struct hdl_ep *ep)
+{
+	return ep->queues && ep->queues->away;
+}
+
 /* ---- ep.c ----- */
 struct hdl_ep *hdl_ep_make(int rank);
 /* One arrived message of a lane that is no ring. in: what counts those of this lane. */
@@ -129,6 +146,7 @@ void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
 void hdl_done_read(uint32_t id);
+void hdl_done_broke(struct hdl_ep *ep);		/* hdl_wire_replace follows, where queues may be stopped */
 void hdl_done_reset(struct hdl_sq *sq);		/* hdl_sq_reset follows, where requests may be posted */
 void hdl_done_run(void);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
@@ -153,6 +171,8 @@ enum hdl_in_place {
 int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len);
 /* Puts a message into the connected lane's pooled receives. body: two pieces. -EAGAIN: no room. */
 int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send);
+/* The first message on a connection, for which there is always room. */
+int hdl_ep_post_rtu(struct hdl_ep *ep, const struct hdl_hdr *hdr);
 /* A frame whose payload is buf and then `tail`, which is NULL or a struct hdl_data_rec. 1: copied, 0: in flight,
  * -EAGAIN: no room. */
 int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_data_rec *tail,

@@ -103,8 +103,9 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 	return 1;
 }
 
-static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
-		    const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
+/* The caller has made sure of room. */
+static int put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
+		   const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
 {
 	struct hdl_wire w = { .src = (uint32_t)hdl_job.rank, .nonce = (uint32_t)hdl_tp.nonce, .hdr = *hdr };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -113,9 +114,25 @@ static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bo
 	};
 
 	w.hdr.len = (uint32_t)len + a.after_len;
+	return post_message(ep, &wr, &a, body, len, send, in_place);
+}
+
+static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
+		    const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
+{
 	if (!hdl_sq_room(ep->sq, 1))
 		return -EAGAIN;
-	return post_message(ep, &wr, &a, body, len, send, in_place);
+	return put_srq(ep, hdr, body, len, tail, send, in_place);
+}
+
+int hdl_ep_post_rtu(struct hdl_ep *ep, const struct hdl_hdr *hdr)
+{
+	/* a queue that is full of what goes again has a place left: it is made one deeper than what may be in flight */
+	int r = put_srq(ep, hdr, NULL, 0, NULL, NULL, HDL_IN_PLACE_NO);
+
+	if (r >= 0)
+		ep->sq->slot[(ep->sq->head - 1) & ep->sq->mask].type = HDL_SLOT_RTU;
+	return r;
 }
 
 int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send)
@@ -151,6 +168,8 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		struct around a = { .after = &skip, .after_len = sizeof(skip) };
 		if ((err = post_message(ep, &wr, &a, NULL, 0, NULL, HDL_IN_PLACE_NO)) < 0)
 			return err;
+		if (ep->sq->again)
+			hdl_sq_keep_frame(ep->sq, ep->tx.sent - hdl_ring_lines(len + tail_len));
 	}
 	hdl_hdr_set(&after.hdr, hdr->tag, hdr->context, hdr->seq, (uint32_t)(len + tail_len), hdr->kind, at.phase);
 	wr.wr.rdma.remote_addr = at.addr;
@@ -160,7 +179,10 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		a.after = &after;
 		a.after_len = sizeof(after);
 	}
-	return post_message(ep, &wr, &a, buf, len, send, in_place);
+	err = post_message(ep, &wr, &a, buf, len, send, in_place);
+	if (err >= 0 && ep->sq->again)
+		hdl_sq_keep_frame(ep->sq, ep->tx.sent);
+	return err;
 }
 
 /* Pieces of a staged message are a sixteenth of the ring; in one of less than 16 KiB they are not worth their headers. */
@@ -169,7 +191,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 
 bool hdl_ep_can_stage(const struct hdl_ep *ep)
 {
-	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn.state == HDL_CONN_READY &&
+	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn.state == HDL_CONN_READY && ep->sq &&
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
@@ -193,6 +215,8 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 	struct hdl_hdr hdr = { .kind = HDL_CTL_DATA };
 	enum hdl_in_place in_place = !last ? HDL_IN_PLACE_MORE : unread ? HDL_IN_PLACE_FENCE : HDL_IN_PLACE_LAST;
 
+	if (hdl_ep_away(ep))
+		return -EAGAIN;
 	if (hdl_ep_can_stage(ep))
 		return hdl_post_ring(ep, &hdr, data, n, rec, send, in_place);
 	if (ep->conn.state == HDL_CONN_READY)

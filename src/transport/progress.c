@@ -45,6 +45,8 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 	}
 	if (unlikely(!ep->sq || ep->failed))
 		hdl_wire_heard(ep);
+	if (ep->queues)
+		ep->queues->messages++;
 	hdl_ep_dispatch(ep, &w->hdr, w + 1, &ep->in_srq);
 }
 
@@ -151,6 +153,11 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 		hdl_tp_reap();
 		if (sq && sq->kind->repeats && !hdl_tp.closing) {
 			hdl_sq_broken(sq);
+			break;
+		}
+		if (ep && !ep->failed && ep->conn.up && ep->queues && ep->queues->kind->renew && !hdl_tp.closing) {
+			ep->queues->event = (int)e->event_type;
+			hdl_wire_broke(ep, NULL);
 			break;
 		}
 		if (ep && !ep->failed && !hdl_tp.closing)
@@ -507,6 +514,8 @@ static bool quiet(void)
 			q = false;
 	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
 		struct hdl_ep *ep = hdl_tp.peers.of[i];
+		if (!ep->failed && hdl_ep_away(ep))
+			q = false;
 		if (!ep->sq || ep->failed || ep->sq->dead)
 			continue;
 		if (ep->sq->head != ep->sq->tail) {

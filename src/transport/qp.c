@@ -22,6 +22,17 @@ int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access)
 	return -err;
 }
 
+int hdl_qp_renew(struct ibv_qp *qp, const struct hdl_port *port, int access)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+	int err = ibv_modify_qp(qp, &a, IBV_QP_STATE);
+
+	if (!err)
+		return hdl_qp_init(qp, port, access);
+	hdl_error("port %u: queue %u cannot be reset (%s)", port->port_num, qp->qp_num, strerror(err));
+	return -err;
+}
+
 static void fill_ah(const struct hdl_port *port, bool grh, const union ibv_gid *gid, uint16_t lid,
 		    struct ibv_ah_attr *ah)
 {

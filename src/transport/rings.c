@@ -218,7 +218,7 @@ void hdl_ring_give_credit(struct hdl_ep *ep)
 	struct hdl_sq *sq = ep->sq;
 	int err;
 
-	ep->credit_due = false;
+	ep->credit_due = hdl_ep_away(ep);
 	if (!sq || ep->failed || ep->rx_state < HDL_RX_ACTIVE)
 		return;
 	if (ep->wake_mode) {

@@ -11,7 +11,6 @@
 
 #define SCQ_FIRST 1024u
 #define SCQ_MORE 4096u
-#define RESETS_MAX 256u		/* of a shared queue, without a request that was carried out: its device ails */
 #define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
 static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
@@ -77,6 +76,31 @@ uint32_t hdl_sq_depth(uint32_t wanted)
 	return n;
 }
 
+static int make_again(struct hdl_sq *sq)
+{
+	size_t n = sq->depth * sizeof(*sq->again);
+
+	if (posix_memalign((void **)&sq->again, 64, n)) {
+		sq->again = NULL;
+		return -ENOMEM;
+	}
+	memset(sq->again, 0, n);
+	/* touched by requests that need it only */
+	sq->again_max = sq->kind->reset ? HDL_AGAIN_INLINE : HDL_AGAIN_COPIED;
+	sq->again_data = malloc((size_t)sq->depth * sq->again_max);
+	return sq->again_data ? 0 : -ENOMEM;
+}
+
+static void free_again(struct hdl_sq *sq)
+{
+	for (uint32_t i = 0; sq->again && i < sq->depth; i++)
+		free(sq->again[i].heap);
+	free(sq->again);
+	free(sq->again_data);
+	sq->again = NULL;
+	sq->again_data = NULL;
+}
+
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth)
 {
 	uint32_t n = hdl_sq_depth(depth);
@@ -97,9 +121,9 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 		hdl_sq_fini(sq);
 		return err;
 	}
-	if (kind->reset && !kind->repeats && !(sq->again = calloc(n, sizeof(*sq->again)))) {
+	if (((kind->reset && !kind->repeats) || kind->renew) && make_again(sq)) {
 		hdl_sq_fini(sq);
-		return hdl_no_memory("the requests of a shared send queue (HEDDLE_SQ_DEPTH)", n * sizeof(*sq->again));
+		return hdl_no_memory("the requests of a send queue (HEDDLE_SQ_DEPTH)", n * (sizeof(*sq->again) + HDL_AGAIN_COPIED));
 	}
 	sq->head_buf = sq->head_mem.p;
 	sq->head_lkey = sq->head_mem.mr->lkey;
@@ -114,6 +138,7 @@ static void release(struct hdl_slot *slot, int err)
 	slot->type = HDL_SLOT_NONE;
 	switch (type) {
 	case HDL_SLOT_NONE:
+	case HDL_SLOT_RTU:
 		break;
 	case HDL_SLOT_BUF:
 		hdl_txbuf_put(p);
@@ -143,8 +168,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_kind_name(sq->kind),
 			 sq->qp->qp_num, strerror(errno));
 	sq->qp = NULL;
-	free(sq->again);
-	sq->again = NULL;
+	free_again(sq);
 	if (sq->broken)
 		sq->tail = sq->broken_tail;
 	if (sq->slot) {
@@ -164,7 +188,8 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	sq->dev = NULL;
 }
 
-/* No room until hdl_sq_reset, from where requests may be posted. at: the first request that is not known to be carried out. */
+/* No room until hdl_sq_reset, from where requests may be posted, or until the queue is renewed. at: the first request that is not known
+ * to be carried out. */
 static void await_reset(struct hdl_sq *sq, uint32_t at)
 {
 	sq->broken = true;
@@ -173,20 +198,23 @@ static void await_reset(struct hdl_sq *sq, uint32_t at)
 	sq->flushed = 0;
 	sq->resets += at != sq->head;
 	sq->tail = sq->head - sq->depth;
-	hdl_done_reset(sq);
+	sq->settled = false;
+	if (!sq->kind->renew)
+		hdl_done_reset(sq);
 }
 
 void hdl_sq_broken(struct hdl_sq *sq)
 {
 	hdl_sq_reap(sq->scq);
-	if (!sq->broken && !sq->dead && sq->resets < RESETS_MAX && !hdl_tp.closing)
+	if (!sq->broken && !sq->dead && sq->resets < HDL_SQ_RESETS_MAX && !hdl_tp.closing)
 		await_reset(sq, sq->tail);
 }
 
-/* The first request of a shared queue that was not carried out: its peer fails, unless it was only flushed, too. */
+/* The first request that was not carried out. Of a shared queue: its peer fails, unless it was only flushed, too. Of a queue that can
+ * be renewed it is kept as well. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
-	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR;
+	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset;
 
 	if (guilty) {
 		hdl_report_wc(sq, ep, wc);
@@ -195,6 +223,15 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 	}
 	await_reset(sq, idx + guilty);
 	sq->flushed = !guilty;
+	if (sq->kind->renew)
+		hdl_wire_broke(ep, wc);
+}
+
+static bool can_go_on(const struct hdl_sq *sq, const struct hdl_ep *ep)
+{
+	if (sq->kind->renew)
+		return ep && !ep->failed && (ep->conn.up || hdl_ep_away(ep));
+	return sq->kind->reset && sq->resets < HDL_SQ_RESETS_MAX;
 }
 
 /* One completion of a send queue. */
@@ -231,7 +268,7 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 	struct hdl_ep *ep = slot->ep ? slot->ep : sq->ep;
 	bool first = !sq->dead;
 
-	if (first && sq->kind->reset && sq->resets < RESETS_MAX && !hdl_tp.closing) {
+	if (first && can_go_on(sq, ep) && !hdl_tp.closing) {
 		breaks(sq, ep, wc, idx);
 		return;
 	}
@@ -263,36 +300,64 @@ void hdl_sq_reap(struct hdl_scq *scq)
 	} while (n == 16);
 }
 
+/* The request that stood in a slot, but for what is gathered from beside the slot. data: room for inline data that is not long. */
+static void kept_request(const struct hdl_sq *sq, const struct hdl_again *a, struct ibv_send_wr *wr, struct ibv_sge *sge, char *data)
+{
+	*wr = (struct ibv_send_wr){ .opcode = a->opcode, .imm_data = a->imm, .sg_list = sge, .num_sge = a->num_sge,
+				    .send_flags = a->flags & IBV_SEND_INLINE };
+	wr->wr.rdma.remote_addr = a->addr;
+	wr->wr.rdma.rkey = a->rkey;
+	if (a->plain) {
+		const struct hdl_ring_tx *tx = &sq->ep->tx;
+		struct hdl_hdr hdr;
+		memcpy(&hdr, a->line + HDL_RING_SMALL, sizeof(hdr));
+		wr->opcode = IBV_WR_RDMA_WRITE;
+		wr->send_flags = IBV_SEND_INLINE;
+		/* each lap uses all lines, from the top downwards */
+		uint32_t line = tx->lines - 1 - (uint32_t)((a->plain - 1) % tx->lines);
+		wr->wr.rdma.remote_addr = hdl_ring_header_addr(tx, line) - hdr.len;
+		wr->wr.rdma.rkey = tx->rkey;
+		wr->num_sge = 1;
+		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)memcpy(data, a->line, sizeof(a->line)) + HDL_RING_SMALL - hdr.len,
+					   .length = (uint32_t)sizeof(hdr) + hdr.len };
+	} else if (a->flags & IBV_SEND_INLINE) {
+		const char *p = a->len <= HDL_AGAIN_COPIED ? memcpy(data, a->data, a->len) : a->data;
+		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)p, .length = a->len };
+		wr->num_sge = a->len != 0;
+	} else {
+		memcpy(sge, a->sge, sizeof(a->sge));
+	}
+}
+
 /* Posts what stood in slot `from` once more, at the head, which is not beyond it. */
 static int post_again(struct hdl_sq *sq, uint32_t from)
 {
 	struct hdl_slot slot = sq->slot[from & sq->mask];
-	struct hdl_again *a = &sq->again[from & sq->mask];
+	const struct hdl_again a = sq->again[from & sq->mask];
 	char *was = sq->head_buf + (size_t)(from & sq->mask) * HDL_HEAD_BUF, *is = hdl_sq_head(sq);
-	struct ibv_send_wr wr = { .opcode = a->opcode, .imm_data = a->imm, .num_sge = a->num_sge,
-				  .send_flags = a->flags & ~(unsigned)IBV_SEND_SIGNALED };
+	struct hdl_ep *ep = sq->ep ? sq->ep : slot.ep;
+	struct ibv_send_wr wr;
 	struct ibv_sge sge[3];
-	char data[HDL_AGAIN_INLINE];
+	char data[HDL_AGAIN_COPIED];
 
-	wr.wr.rdma.remote_addr = a->addr;
-	wr.wr.rdma.rkey = a->rkey;
-	wr.sg_list = sge;
-
+	if (!a.plain && a.flags & IBV_SEND_INLINE && !a.data) {
+		hdl_error("connection to rank %d failed: a request of %u bytes in %s queue %u was not kept, and cannot go again: was "
+			  "there no memory?", ep->rank, a.len, hdl_kind_name(sq->kind), sq->qp->qp_num);
+		return -ENOMEM;
+	}
+	kept_request(sq, &a, &wr, sge, data);
 	if (is != was)
 		memcpy(is, was, HDL_HEAD_BUF);
-	if (wr.send_flags & IBV_SEND_INLINE) {
-		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)memcpy(data, a->data, a->len), .length = a->len };
-		wr.num_sge = a->len != 0;
-	}
 	for (int i = 0; i < wr.num_sge && !(wr.send_flags & IBV_SEND_INLINE); i++) {
-		char *p = (char *)(uintptr_t)a->sge[i].addr;
-		sge[i] = a->sge[i];
+		char *p = (char *)(uintptr_t)sge[i].addr;
 		if (p >= was && p < was + HDL_HEAD_BUF)
 			sge[i].addr = (uintptr_t)(is + (p - was));
 	}
 	/* it has been counted */
 	sq->requests--;
-	int err = hdl_sq_post(sq, slot.ep, &wr, slot.type, slot.ptr, a->flags & IBV_SEND_SIGNALED, 0);
+	int err = hdl_sq_post(sq, ep, &wr, slot.type, slot.ptr, !a.plain && a.flags & IBV_SEND_SIGNALED, 0);
+	if (!err && (a.plain || a.frame))
+		hdl_sq_keep_frame(sq, a.plain ? a.plain : a.end);
 	/* it has moved, and ends once: a plain post takes a slot as it finds it */
 	if (!err && is != was)
 		sq->slot[from & sq->mask].type = HDL_SLOT_NONE;
@@ -402,6 +467,15 @@ static bool post_mark(struct hdl_sq *sq)
 	return true;
 }
 
+/* What was kept to go again ends. */
+static void drop_kept(struct hdl_sq *sq)
+{
+	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
+		release(&sq->slot[i & sq->mask], -ECONNRESET);
+	sq->broken = false;
+	sq->head = sq->tail = sq->signaled = sq->broken_head;
+}
+
 int hdl_sq_stop(struct hdl_sq *sq)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -412,11 +486,93 @@ int hdl_sq_stop(struct hdl_sq *sq)
 	sq->dead = true;	/* what is flushed now is no news */
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
+	while (sq->broken && sq->flushed < sq->broken_head - sq->broken_tail && monotonic_ns() < until)
+		hdl_sq_reap(sq->scq);
+	if (sq->broken) {
+		drop_kept(sq);
+		return 0;
+	}
 	do {
 		hdl_sq_reap(sq->scq);
 		marked = marked || post_mark(sq);
 	} while ((!marked || sq->tail != sq->head) && monotonic_ns() < until);
 	return sq->tail == sq->head ? 0 : -ETIMEDOUT;
+}
+
+int hdl_sq_halt(struct hdl_sq *sq)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	uint64_t until = monotonic_ns() + STOP_NS;
+	bool marked = false;
+	int err;
+
+	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
+		return -err;
+	while (!sq->broken || sq->flushed < sq->broken_head - sq->broken_tail) {
+		hdl_sq_reap(sq->scq);
+		marked = marked || (!sq->broken && post_mark(sq));
+		if (monotonic_ns() >= until)
+			return -ETIMEDOUT;
+	}
+	/* the mark, which is the last, is not wanted any more */
+	if (marked)
+		sq->head = --sq->broken_head;
+	return 0;
+}
+
+static bool is_message(const struct hdl_again *a)
+{
+	return !a->plain && a->opcode != IBV_WR_RDMA_WRITE && a->opcode != IBV_WR_RDMA_READ;
+}
+
+void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines)
+{
+	uint32_t done = sq->broken_tail, number = sq->messages;
+
+	if (!sq->broken || sq->settled)
+		return;
+	sq->settled = true;
+	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
+		number -= is_message(&sq->again[i & sq->mask]);
+	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++) {
+		struct hdl_again *a = &sq->again[i & sq->mask];
+
+		if ((a->over = sq->slot[i & sq->mask].type == HDL_SLOT_RTU))
+			release(&sq->slot[i & sq->mask], 0);
+		if (is_message(a) ? (int32_t)(messages - number++) > 0
+				  : ring && (a->plain || a->frame) && lines >= (a->plain ? a->plain : a->end))
+			done = i + 1;
+	}
+	for (uint32_t i = sq->broken_tail; i != done; i++) {
+		struct hdl_again *a = &sq->again[i & sq->mask];
+
+		if (!a->plain && a->opcode == IBV_WR_RDMA_READ)
+			continue;
+		a->over = true;
+		release(&sq->slot[i & sq->mask], 0);
+	}
+}
+
+int hdl_sq_resume(struct hdl_sq *sq)
+{
+	uint32_t at = sq->broken_tail, end = sq->broken_head;
+	int err = 0;
+
+	sq->broken = false;
+	sq->messages = 0;
+	sq->head = sq->tail = sq->signaled = sq->first_again = at;
+	sq->resuming = true;
+	for (; at != end; at++)
+		if (!sq->again[at & sq->mask].over && (err = post_again(sq, at)))
+			break;
+	sq->resuming = false;
+	/* those that are left end with the endpoint */
+	for (; at != end; at++)
+		release(&sq->slot[at & sq->mask], -ECONNRESET);
+	sq->went_again = sq->head != sq->first_again;
+	hdl_debug("%s port %u: %s queue %u towards rank %d goes on; %u requests go again", sq->dev->name, sq->dev->port.port_num,
+		  hdl_kind_name(sq->kind), sq->qp->qp_num, sq->ep->rank, sq->head - sq->first_again);
+	return err;
 }
 
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)
@@ -427,6 +583,33 @@ bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)
 		return true;
 	sq->stalls++;
 	return false;
+}
+
+static size_t bytes_inline(const struct ibv_send_wr *wr)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < wr->num_sge && wr->send_flags & IBV_SEND_INLINE; i++)
+		n += wr->sg_list[i].length;
+	return n;
+}
+
+void hdl_sq_keep_long(struct hdl_sq *sq, uint32_t at, const struct ibv_send_wr *wr)
+{
+	struct hdl_again *a = &sq->again[at & sq->mask];
+	char *p;
+
+	if (!sq->resuming)
+		hdl_sq_reap(sq->scq);
+	if ((int32_t)((sq->broken ? sq->broken_tail : sq->tail) - at) > 0)
+		return;		/* carried out */
+	if (!(p = malloc(a->len)))
+		return;		/* that it cannot go again is an error only if it must */
+	a->data = p;
+	for (int i = 0; i < wr->num_sge; i++)
+		p = mempcpy(p, (const char *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+	free(a->heap);		/* perhaps what was just copied from */
+	a->heap = a->data;
 }
 
 int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
@@ -444,11 +627,14 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 	}
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
 	wr->next = NULL;
-	signal |= i + 1 - sq->signaled >= sq->interval;
+	bool is_long = sq->kind->renew && bytes_inline(wr) > sq->again_max;
+	signal |= is_long || i + 1 - sq->signaled >= sq->interval;
 	if (signal)
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	if (sq->kind->address)
 		sq->kind->address(ep, wr);
+	if (sq->kind->renew)
+		hdl_sq_keep(sq, wr);
 	err = sq->kind->post ? sq->kind->post(sq, ep, wr) : ibv_post_send(sq->qp, wr, &bad);
 	if (unlikely(err)) {
 		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s; opcode %d, %d pieces, %zu "
@@ -470,6 +656,9 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 		sq->signaled = i + 1;
 		sq->scq->pending++;
 	}
+	sq->messages += wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_READ;
+	if (unlikely(is_long))
+		hdl_sq_keep_long(sq, i, wr);
 	return 0;
 }
 

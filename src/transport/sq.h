@@ -18,6 +18,7 @@ enum hdl_slot_type {
 	HDL_SLOT_SEND,		/* struct hdl_send: its buffer was read in place; done */
 	HDL_SLOT_RNDV,		/* struct hdl_send: a chunk was written */
 	HDL_SLOT_READ,		/* number of a fetch: a chunk was read */
+	HDL_SLOT_RTU,		/* nothing; it is of the queue's own, and never goes again */
 };
 struct hdl_slot {
 	void *ptr;
@@ -56,14 +57,22 @@ struct hdl_sq {
 	uint64_t requests, bytes;
 	uint64_t stalls;	/* no room when wanted */
 	uint32_t users;		/* DC: endpoints bound to it */
-	/* of kinds with `reset`, see hdl_sq_reset */
+	/* of kinds with `reset`, see hdl_sq_reset, and `renew`, see hdl_sq_halt */
 	struct hdl_again *again;	/* by slot: what its request is made of */
+	char *again_data;		/* ... and its inline data, if it is longer than a line: */
+	uint32_t again_max;		/* so many bytes per slot */
 	uint32_t broken_head;		/* broken: requests up to this one go again, ... */
 	uint32_t broken_tail;		/* ... from this one on */
 	uint32_t flushed;		/* of these, known to be flushed */
 	uint32_t resets;		/* since a request was carried out */
+	uint32_t messages;		/* renew: requests that take a receive of the peer's, since the queue was renewed */
+	uint32_t first_again;		/* renew: the request that went again first, ... */
+	bool went_again;		/* ... if any did */
+	bool settled;			/* renew: broken, and what the peer had got of it has ended */
+	bool resuming;			/* renew: what is kept goes again just now: completions are not looked at */
 };
 #define HDL_HEAD_BUF 64u
+#define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
 
 /* The depth of a queue for which this one is wanted. */
 uint32_t hdl_sq_depth(uint32_t wanted);
@@ -71,26 +80,49 @@ uint32_t hdl_sq_depth(uint32_t wanted);
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth);
 void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
 /*
+ * What a queue that breaks needs to go on with, where it can (kinds with `reset` or `renew`): each slot keeps what its request is
+ * made of. What is gathered stays where it lies until the request is finished; inline data is copied, but for what is longer
+ * than again_max: such a request is signaled, and looked for at once, and copied if it is not finished then.
+ *
  * A send queue that peers share, whose request to one of them has failed, or which was stopped by something else, starts
  * again, so that the others' requests, which the device has flushed and not carried out, go again, once and in their order.
  * Between the first error and the reset, which is where requests may be posted, the queue has no room, and flushes are
  * counted: when all that was posted has been reported nothing more is heard of it.
  */
-#define HDL_AGAIN_INLINE 1024u		/* the longest inline data of such a queue */
+#define HDL_AGAIN_INLINE 1024u		/* the longest inline data of a queue that is shared, */
+#define HDL_AGAIN_COPIED 4096u		/* and of another one what is copied: about here that becomes dearer than a completion */
 struct hdl_again {
-	enum ibv_wr_opcode opcode;
-	unsigned flags;
+	union {
+		_Alignas(64) char line[HDL_LINE];	/* inline data that fits; a plain frame as it lies in the ring */
+		struct ibv_sge sge[3];			/* not inline */
+	};
+	char *data;			/* inline data in one piece; NULL: it could not be kept */
+	char *heap;			/* ... where it is long; freed when the slot is used again */
 	uint64_t addr;
 	uint32_t rkey;
 	__be32 imm;
-	int num_sge;			/* not inline */
 	uint32_t len;			/* inline */
-	struct ibv_sge sge[3];
-	char data[HDL_AGAIN_INLINE];
+	uint64_t end;			/* a frame: lines of the ring used with it */
+	uint64_t plain;			/* the same, of a plain frame of one line: no other field but `line` counts; 0: it is none */
+	uint8_t opcode, num_sge, flags;
+	bool frame;
+	bool over;			/* it ended before the queue broke, or was known to have been carried out */
 };
+_Static_assert(sizeof(struct hdl_again) == 128, "two lines");
 void hdl_sq_reset(struct hdl_sq *sq);
 /* The queue was found in error otherwise than by a request. Of kinds that repeat what was lost. */
 void hdl_sq_broken(struct hdl_sq *sq);
+/*
+ * A send queue of one peer's, in error or about to be replaced: brings it to ERR and waits until all that was posted is accounted
+ * for: what was carried out for sure has ended then, the rest is kept ("broken"), and there is no room. 0 or a negative errno.
+ */
+int hdl_sq_halt(struct hdl_sq *sq);
+/* The peer has taken so many messages by the queues that were in use when this one broke, and so many lines of the ring that we
+ * write (ring: whether it is that one). A peer carries requests out in their order: all up to the last that is known has been,
+ * and ends; but what an RDMA READ has brought may be lost all the same. Once for each time that it breaks. */
+void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines);
+/* The queue is in RTS again: what is kept goes again. 0 or a negative errno, reported. */
+int hdl_sq_resume(struct hdl_sq *sq);
 /* A peer has failed: if the queue has requests to it, which may never end, it is stopped and starts again without them. */
 void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
 /* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what
@@ -110,36 +142,83 @@ static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;
 }
-/* Keeps what the request at the head is made of, which is about to be posted; of an inline one the data, in one piece. */
-static inline struct hdl_again *hdl_sq_keep(struct hdl_sq *sq, const struct ibv_send_wr *wr)
+static inline char *hdl_sq_copy(char *at, const char *p, uint32_t n)
 {
-	struct hdl_again *a = &sq->again[sq->head & sq->mask];
-	char *at = a->data;
+	uint64_t first, last;
 
-	a->opcode = wr->opcode;
-	a->flags = wr->send_flags;
+	if (unlikely(n - 8 > 8))
+		return mempcpy(at, p, n);
+	/* a header, or a payload as small */
+	memcpy(&first, p, 8);
+	memcpy(&last, p + n - 8, 8);
+	memcpy(at, &first, 8);
+	memcpy(at + n - 8, &last, 8);
+	return at + n;
+}
+/* Keeps what the request at the head is made of, which is about to be posted; of an inline one the data, in one piece. */
+static inline __attribute__((always_inline)) struct hdl_again *hdl_sq_keep(struct hdl_sq *sq, const struct ibv_send_wr *wr)
+{
+	uint32_t i = sq->head & sq->mask, len;
+	struct hdl_again *a = &sq->again[i];
+	const struct ibv_sge *s = wr->sg_list;
+
+	a->opcode = (uint8_t)wr->opcode;
+	a->flags = (uint8_t)wr->send_flags;
+	a->num_sge = (uint8_t)wr->num_sge;
+	a->frame = false;
+	a->plain = 0;
 	a->imm = wr->imm_data;
 	a->addr = wr->wr.rdma.remote_addr;
 	a->rkey = wr->wr.rdma.rkey;
-	a->num_sge = wr->num_sge;
-	for (int i = 0; i < wr->num_sge; i++) {
-		const struct ibv_sge *s = &wr->sg_list[i];
-		const char *p = (const char *)(uintptr_t)s->addr;
-		if (unlikely(!(wr->send_flags & IBV_SEND_INLINE))) {
-			a->sge[i] = *s;
-		} else if (likely(s->length - 8 <= 8)) {	/* a header, or a payload as small */
-			uint64_t first, last;
-			memcpy(&first, p, 8);
-			memcpy(&last, p + s->length - 8, 8);
-			memcpy(at, &first, 8);
-			memcpy(at + s->length - 8, &last, 8);
-			at += s->length;
-		} else {
-			at = mempcpy(at, p, s->length);
-		}
+	if (unlikely(!(wr->send_flags & IBV_SEND_INLINE))) {
+		for (int n = 0; n < wr->num_sge; n++)
+			a->sge[n] = s[n];
+		return a;
 	}
-	a->len = (uint32_t)(at - a->data);
+	char *at = a->data = a->line;
+	if (likely(wr->num_sge == 2)) {		/* a payload and a header */
+		a->len = len = s[0].length + s[1].length;
+		if (len > sizeof(a->line)) {
+			at = a->data = len <= sq->again_max ? sq->again_data + (size_t)i * sq->again_max : NULL;
+			if (unlikely(!at))
+				return a;
+		}
+		at = hdl_sq_copy(at, (const char *)(uintptr_t)s[0].addr, s[0].length);
+		hdl_sq_copy(at, (const char *)(uintptr_t)s[1].addr, s[1].length);
+		return a;
+	}
+	len = 0;
+	for (int n = 0; n < wr->num_sge; n++)
+		len += s[n].length;
+	a->len = len;
+	if (len > sizeof(a->line))
+		at = a->data = len <= sq->again_max ? sq->again_data + (size_t)i * sq->again_max : NULL;
+	for (int n = 0; at && n < wr->num_sge; n++)
+		at = hdl_sq_copy(at, (const char *)(uintptr_t)s[n].addr, s[n].length);
 	return a;
+}
+/* Of the request just posted: it is a frame, with which so many lines of the ring are used. */
+static inline void hdl_sq_keep_frame(struct hdl_sq *sq, uint64_t lines)
+{
+	struct hdl_again *a = &sq->again[(sq->head - 1) & sq->mask];
+
+	a->frame = true;
+	a->end = lines;
+}
+/* Of a request of long inline data that was just posted, signaled, in slot `at`: keeps it, if it is not finished by now. */
+void hdl_sq_keep_long(struct hdl_sq *sq, uint32_t at, const struct ibv_send_wr *wr);
+/* The same for a plain frame, which is about to be posted. Returns where its header goes: nothing else is copied from there. */
+static inline struct hdl_hdr *hdl_sq_keep_line(struct hdl_sq *sq, uint64_t lines, const void *buf, size_t len)
+{
+	struct hdl_again *a = &sq->again[sq->head & sq->mask];
+	char *p = a->line + HDL_RING_SMALL - len;
+
+	a->plain = lines;
+	if (likely(len == 8))
+		memcpy(p, buf, 8);
+	else
+		memcpy(p, buf, len);
+	return (struct hdl_hdr *)(a->line + HDL_RING_SMALL);
 }
 /* A zero-byte request whose completion says that all before it are finished. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);

@@ -49,7 +49,7 @@ struct hdl_tp {
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint64_t next_timer_ns;
-	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_PEER } what; } *done;
+	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE, HDL_DONE_PEER } what; } *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;
@@ -110,6 +110,12 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
 /* A message has come by a connected lane from a peer to which there is none. */
 void hdl_wire_heard(struct hdl_ep *ep);
+/* Its queues, which are its own, do not work any more: by this completion, or by an asynchronous event (wc NULL). They are replaced if
+ * the peer lives; where queues may be stopped, not here. */
+void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc);
+void hdl_wire_replace(struct hdl_ep *ep);
+/* Reports that a peer whose queues were to be replaced is given up. */
+void hdl_wire_report(const struct hdl_ep *ep, const char *why);
 /* The endpoint has failed, and so its connection. */
 void hdl_wire_failed(struct hdl_ep *ep);
 /* ... tells the peer. */

@@ -131,14 +131,14 @@ struct hdl_addr_head {
 	struct hdl_proc proc;
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 5u
+#define HDL_ADDR_VERSION 6u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {
 	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ */
 	uint8_t kind;		/* enum hdl_queue, see struct hdl_conn_event */
 	uint8_t named;
-	uint8_t reserved;
+	uint8_t again;
 	uint32_t number;
 	uint64_t nonce;		/* the sender's incarnation */
 	uint64_t to;		/* the incarnation it talks to */
@@ -146,6 +146,10 @@ struct hdl_conn_msg {
 	uint32_t rqpn;		/* XRC: the receiving one */
 	uint32_t psn;
 	int32_t reason;		/* REJ that names no kind: errno; ECONNABORTED: the endpoint has failed */
+	/* again: what the sender has taken in by the queues that are replaced */
+	uint32_t messages;	/* in pooled receives */
+	uint32_t ring;		/* the how-manieth ring that it has given, ... */
+	uint64_t lines;		/* ... and the lines of it */
 };
 
 #endif

@@ -11,6 +11,12 @@
  * The responder can receive before it answers; the proposer can be received from before it sends; so no message can
  * meet a queue that is not ready. REQ and REP are repeated with jitter until they are answered: a peer that computes
  * answers when it next enters the library. A message for another incarnation of this rank is refused.
+ *
+ * Queues that break while the peer lives are replaced by the same messages, which then say what had come by them:
+ *
+ *     stops, takes what has come; REQ(number + 1, again, taken)  ──▶  stops, takes what has come; QP to RTR
+ *     QP to RTR, RTS; what had not come goes again               ◀──  REP(number + 1, again, taken)
+ *     RTU, behind it                                             ──▶  QP to RTS; what had not come goes again
  */
 #include <stdlib.h>
 #include <string.h>
@@ -181,8 +187,10 @@ static int to_rts(struct hdl_ep *ep)
 
 static void up(struct hdl_ep *ep)
 {
-	if (ep->queues)
+	if (ep->queues) {
 		ep->sq = &ep->queues->sq;
+		ep->queues->away = false;
+	}
 	ep->direct = !ep->sq->kind->post;
 	if (ep->sq->kind->address)
 		ep->sq->kind->address(ep, &ep->wr);
@@ -209,8 +217,9 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_conn_msg m = { .what = (uint8_t)what, .kind = ep->conn.kind, .named = ep->conn.named,
-				  .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
-				  .rqpn = q->rqp ? q->rqp->qp_num : 0, .psn = q->psn };
+				  .again = ep->conn.again, .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
+				  .rqpn = q->rqp ? q->rqp->qp_num : 0, .psn = q->psn, .messages = q->taken_messages,
+				  .ring = q->taken_ring, .lines = q->taken_lines };
 	uint64_t wait = RETRY_NS << (q->tries < 6 ? q->tries : 6);
 
 	q->tries++;
@@ -231,16 +240,76 @@ static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 	send_msg(ep, &m);
 }
 
+/* What was kept of the queues that were replaced goes again. */
+static int resume(struct hdl_ep *ep)
+{
+	struct hdl_sq *sq = &ep->queues->sq;
+	int err;
+
+	if (!sq->broken)
+		return 0;
+	if ((err = hdl_sq_resume(sq)))
+		return err;
+	/* messages in pooled receives may wait for one, and have other numbers now */
+	if (sq->head != sq->tail) {
+		if (!ep->guard_sq && !ep->guard_ud)
+			ep->guard_seq = ep->tx_seq;
+		ep->guard_sq = true;
+	}
+	ep->guard_idx = sq->head - 1;
+	return 0;
+}
+
 static int send_rtu(struct hdl_ep *ep)
 {
 	struct hdl_hdr hdr = { .kind = HDL_CTL_RTU, .tag = (int32_t)ep->conn.number };
 	int err;
 
+	if ((err = resume(ep)))
+		return err;
 	ep->sq = &ep->queues->sq;
-	if ((err = hdl_ep_post_srq(ep, &hdr, NULL, 0, NULL)) >= 0)
+	if ((err = hdl_ep_post_rtu(ep, &hdr)) >= 0)
 		return 0;
 	hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank, hdl_kind_name(ep->queues->kind),
 		  strerror(-err));
+	return err;
+}
+
+/* Stops the queues of a lane, and takes what has come by them. */
+static int stop(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	int err;
+
+	q->away = q->stopped = true;
+	q->since_ns = monotonic_ns();
+	ep->sq = NULL;
+	hdl_ep_refresh(ep);
+	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE)))
+		return -err;
+	if ((err = hdl_sq_halt(&q->sq)))
+		return err;
+	/* what has been received is in the completion queue, in front of what comes from others now */
+	for (int seen = 0, n; seen <= ep->dev->rcq->cqe && (n = hdl_tp_poll_rcq(ep->dev)); seen += n)
+		;
+	while (ep->rx_state >= HDL_RX_ACTIVE && hdl_ring_poll(ep, 64))
+		;
+	q->taken_messages = q->messages;
+	q->taken_ring = ep->rings_out;
+	q->taken_lines = ep->rx_state >= HDL_RX_ACTIVE ? ep->rx.consumed : 0;
+	return 0;
+}
+
+static int renew(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	int err = q->kind->renew(q);
+
+	q->stopped = false;
+	q->messages = 0;
+	q->tries = 0;
+	q->psn = (uint32_t)random_bits() & 0xffffff;
 	return err;
 }
 
@@ -273,8 +342,11 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 		return 0;
 	case HDL_CONN_MAKE:
 		return make(ep, ep->conn.kind);
+	case HDL_CONN_RENEW:
+		return renew(ep);
 	case HDL_CONN_TO_RTR:
 		ep->queues->tries = 0;
+		hdl_sq_settle(&ep->queues->sq, m->messages, m->ring == ep->rings_in, m->lines);
 		return ep->queues->kind->to_rtr(ep, m);
 	case HDL_CONN_TO_RTS:
 		return to_rts(ep);
@@ -292,7 +364,10 @@ static int carry_out(struct hdl_ep *ep, enum hdl_conn_do what, const struct hdl_
 	case HDL_CONN_SEND_RTU:
 		return send_rtu(ep);
 	case HDL_CONN_UP:
+		if (ep->queues && (err = resume(ep)))
+			return err;
 		ep->conn.up = true;
+		ep->conn.again = false;
 		up(ep);
 		return 0;
 	case HDL_CONN_GIVE_UP:
@@ -331,19 +406,23 @@ static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct
 	}
 }
 
+static int join_to_self(struct hdl_ep *ep)
+{
+	struct hdl_conn_msg m = { .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn,
+				  .rqpn = ep->queues->rqp ? ep->queues->rqp->qp_num : 0 };
+	int err = ep->queues->kind->to_rtr(ep, &m);
+
+	return err ? err : to_rts(ep);
+}
+
 /* This rank's own messages take no kernel and no network, but the same queues. */
 static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 {
-	struct hdl_conn_msg m = { .psn = 0 };
 	int err;
 
 	ep->conn.kind = (uint8_t)kind;
-	if (!(err = make(ep, kind))) {
-		m = (struct hdl_conn_msg){ .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn,
-					   .rqpn = ep->queues->rqp ? ep->queues->rqp->qp_num : 0 };
-		if (!(err = ep->queues->kind->to_rtr(ep, &m)))
-			err = to_rts(ep);
-	}
+	if (!(err = make(ep, kind)))
+		err = join_to_self(ep);
 	if (err) {
 		ep->conn.state = HDL_CONN_FAILED;
 		destroy(ep);
@@ -354,6 +433,103 @@ static int connect_to_self(struct hdl_ep *ep, enum hdl_queue kind)
 	ep->conn.up = true;
 	up(ep);
 	return 0;
+}
+
+/* ---- queues that break ------------------------------------------------------------------------------------- */
+
+void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc)
+{
+	if (wc && !ep->queues->stopped)
+		ep->queues->why = *wc;
+	hdl_done_broke(ep);
+}
+
+void hdl_wire_report(const struct hdl_ep *ep, const char *why)
+{
+	const struct hdl_conn_queues *q = ep->queues;
+	char text[HDL_PEER_TEXT], what[160] = "the peer has asked for another queue";
+
+	if (q->why.wr_id || q->why.status)
+		snprintf(what, sizeof(what), "%s (status %d, vendor %#x)", ibv_wc_status_str(q->why.status), q->why.status,
+			 q->why.vendor_err);
+	else if (q->event)
+		snprintf(what, sizeof(what), "%s", ibv_event_type_str((enum ibv_event_type)q->event));
+	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s; it was not replaced: %s", hdl_peer_text(ep, text),
+		  ep->dev->name, ep->dev->port.port_num, hdl_kind_name(q->kind), q->sq.qp ? q->sq.qp->qp_num : 0, what, why);
+}
+
+/* Why queues that broke are not replaced; NULL: they are. */
+static const char *is_hopeless(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	struct hdl_sq *sq = &q->sq;
+	bool flushed = q->why.status == IBV_WC_WR_FLUSH_ERR;
+
+	/* one message that came is that of the new connection */
+	if (sq->broken && sq->went_again && sq->broken_tail == sq->first_again && !flushed && q->messages <= 1)
+		return "the request that went again by the new queue has failed again";
+	if (q->messages)
+		sq->resets = 0;
+	if (sq->broken && sq->resets > HDL_SQ_RESETS_MAX)
+		return "it breaks time and again, and nothing is carried out in between: the device ails";
+	if (ep->rank == hdl_job.rank)
+		return NULL;
+	switch (hdl_proc_state(&ep->proc)) {
+	case HDL_PROC_ENDED:
+		return "the peer's process has ended; look at its output";
+	case HDL_PROC_UNKNOWN:
+		return q->why.status == IBV_WC_RETRY_EXC_ERR ? "nobody answers there: the peer's process or host has ended, or the "
+							       "network between is down" : NULL;
+	case HDL_PROC_LIVES:
+		break;
+	}
+	return NULL;
+}
+
+static int replace_own(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	int err = renew(ep);
+
+	hdl_sq_settle(&q->sq, q->taken_messages, q->taken_ring == ep->rings_in, q->taken_lines);
+	if (!err && !(err = join_to_self(ep)) && !(err = resume(ep)))
+		up(ep);
+	return err;
+}
+
+void hdl_wire_replace(struct hdl_ep *ep)
+{
+	struct hdl_conn_queues *q = ep->queues;
+	const char *why;
+	int err;
+
+	if (ep->failed || !q)
+		return;
+	bool asked = q->is_asked && q->asked.number > ep->conn.number, own = ep->conn.up && !q->away;
+	bool broke = own && (q->sq.broken || q->event);
+
+	q->is_asked = false;
+	if (!asked && !broke)
+		return;		/* it has been seen to */
+	if (broke && (why = is_hopeless(ep))) {
+		hdl_wire_report(ep, why);
+		hdl_ep_fail(ep, -ECONNRESET);
+		return;
+	}
+	hdl_debug("rank %d: %s queue %u is replaced, %s", ep->rank, hdl_kind_name(q->kind), q->sq.qp->qp_num,
+		  asked ? "as the peer asks" : q->event ? "after an event" : ibv_wc_status_str(q->why.status));
+	if (!(err = stop(ep)) && ep->rank == hdl_job.rank)
+		err = replace_own(ep);
+	else if (!err && asked)
+		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = q->asked.kind, .number = q->asked.number,
+						   .named = q->asked.named, .again = true }, &q->asked, 0);
+	else if (!err)
+		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_BROKE }, NULL, 0);
+	q->event = 0;
+	if (err) {
+		hdl_wire_report(ep, strerror(-err));
+		hdl_ep_fail(ep, err);
+	}
 }
 
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
@@ -388,6 +564,9 @@ void hdl_wire_failed(struct hdl_ep *ep)
 
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number)
 {
+	/* queues that are stopped will not be used, whatever had come by them */
+	if (ep->queues && ep->queues->stopped)
+		return;
 	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = number }, NULL, 0);
 }
 
@@ -410,7 +589,8 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
-	struct hdl_conn_event e = { .what = m->what, .kind = m->kind, .number = m->number, .named = m->named };
+	struct hdl_conn_event e = { .what = m->what, .kind = m->kind, .number = m->number, .named = m->named,
+				    .again = m->again };
 	int err = 0;
 
 	if (m->to != hdl_tp.nonce) {
@@ -423,11 +603,34 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		hdl_tp.stale++;
 		return;
 	}
+	if (e.what == HDL_CONN_REQ && e.again && m->number > ep->conn.number && ep->queues && !ep->failed &&
+	    ep->conn.state != HDL_CONN_ASKED) {
+		/* queues that may be in use are stopped first */
+		ep->queues->asked = *m;
+		ep->queues->is_asked = true;
+		hdl_done_broke(ep);
+		return;
+	}
 	if (m->what == HDL_CONN_REJ && m->kind == HDL_QUEUE_NONE)
 		err = was_refused(ep, m);
 	else if (m->what != HDL_CONN_REJ && ep->conn.state == HDL_CONN_FAILED)
 		err = ep->failed ? -ECONNABORTED : -ECONNREFUSED;
 	feed(ep, &e, m, err);
+}
+
+/* The peer does not answer a proposal to replace queues, and nobody can know whether its process lives. */
+static bool is_given_up(struct hdl_ep *ep, uint64_t now)
+{
+	char why[160];
+
+	if (!hdl_ep_away(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
+	    hdl_proc_state(&ep->proc) != HDL_PROC_UNKNOWN)
+		return false;
+	snprintf(why, sizeof(why), "the peer has not answered for %.1f s: its process or its host has ended, or it computes for longer "
+		 "than HEDDLE_UD_TIMEOUT", (double)(now - ep->queues->since_ns) / 1e9);
+	hdl_wire_report(ep, why);
+	hdl_ep_fail(ep, -ETIMEDOUT);
+	return true;
 }
 
 uint64_t hdl_wire_timers(uint64_t now)
@@ -439,6 +642,8 @@ uint64_t hdl_wire_timers(uint64_t now)
 	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
 		struct hdl_ep *ep = hdl_tp.peers.of[i];
 		if (!hdl_conn_waits(&ep->conn))
+			continue;
+		if (is_given_up(ep, now))
 			continue;
 		if (now >= ep->queues->retry_ns)
 			feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_TIMER }, NULL, 0);

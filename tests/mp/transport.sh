@@ -114,6 +114,31 @@ for breaks in 1 50; do
 	try 4 HEDDLE_TRANSPORT=dc,ud HEDDLE_DCI_COUNT=1 TRAFFIC_BREAK=$breaks -- "$traffic" 400 60000 25
 done
 
+# queues that break on a peer that lives: on both sides, on one, often, with requests of every kind in them, with limits that make
+# kinds mix; nothing is lost, doubled or damaged
+for breaks in 1 50; do
+	for kind in rc xrc rc,ud; do
+		try 2 HEDDLE_TRANSPORT=$kind TRAFFIC_BREAK=$breaks -- "$traffic" 700 60000 26
+		try 4 HEDDLE_TRANSPORT=$kind TRAFFIC_BREAK=$breaks TRAFFIC_BREAKERS=1 -- "$traffic" 200 60000 27
+	done
+	for kind in rc,ud rc,xrc dc,rc; do
+		try 6 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_DCI_COUNT=2 TRAFFIC_BREAK=$breaks -- "$traffic" 60 60000 28
+	done
+	for kind in rc xrc; do
+		try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=512 HEDDLE_SQ_DEPTH=16 TRAFFIC_BREAK=$breaks -- "$traffic" 700 20000 29
+		try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 TRAFFIC_BREAK=$breaks -- "$traffic" 300 20000 30
+		for way in read split staged; do
+			try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way HEDDLE_RNDV_CHUNK=5000 HEDDLE_RING_SIZE=32k \
+				TRAFFIC_BREAK=$breaks -- "$traffic" 150 300000 31
+		done
+	done
+done
+try 2 HEDDLE_TRANSPORT=rc HEDDLE_ODP=0 HEDDLE_RENDEZVOUS=read HEDDLE_RNDV_CHUNK=4096 TRAFFIC_BREAK=20 -- "$traffic" 300 300000 32
+try 3 HEDDLE_TRANSPORT=rc SHCA_FAULT=ud_drop=0.2,ud_dup=0.1,ud_reorder=0.1 TRAFFIC_BREAK=30 -- "$traffic" 150 30000 33
+try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=200 -- "$traffic" 3000 16000 34 500
+# nothing tells who receives only that its queue broke: the peer's device has to try for some seconds
+try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=700 TRAFFIC_BREAKERS=1 TRAFFIC_SILENT=1 -- "$traffic" 700 60000 35
+
 # a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
 for kind in "" rc xrc dc ud; do
 	for mode in "" waits; do
@@ -150,6 +175,13 @@ done
 for kind in rc xrc; do
 	text='nothing has landed' ends HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
 		timeout -k 5 60 "$run" -n 2 "$end" writes
+done
+for kind in rc xrc; do
+	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" stopped
+	text="it was not replaced: the peer's process has ended" \
+		ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" dies
+	text='it was not replaced: the request that went again by the new queue has failed again' \
+		ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" twice
 done
 for kind in dc dc,ud; do
 	text='the others go on' ends HEDDLE_TRANSPORT=$kind HEDDLE_DCI_COUNT=1 timeout -k 5 60 "$run" -n 3 "$end" shared

@@ -7,6 +7,10 @@
  *     owns     rank 0 has sends that wait, announced ones and receives of all ways when it gives rank 1 up
  *     shared   ranks 1 and 2 share rank 0's only initiator (DC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
  *              same, once and in order, before, behind and among what cannot reach rank 1
+ *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows arrives when it goes on, once
+ *              and in order (RC, XRC)
+ *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
+ *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
@@ -317,6 +321,83 @@ static _Noreturn void shared(void)
 	leave("the others go on");
 }
 
+/* Waits until rank 1 has stopped itself. */
+static void await_stop(pid_t pid)
+{
+	char name[64], state;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	for (int i = 0; i < 10000; i++, usleep(1000)) {
+		state = 0;
+		if ((f = fopen(name, "r")) && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'T') {
+			fclose(f);
+			return;
+		}
+		if (f)
+			fclose(f);
+	}
+	fail("rank 1 does not stop");
+}
+
+static _Noreturn void breaks_alone(bool dies)
+{
+	enum { MESSAGES = 200 };
+	static const size_t size[] = { 8, 40, 2000, 8, 100000, 300, 8, 30000, 9000, 0 };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		kill(getpid(), SIGSTOP);
+		while (got[0] < GREETINGS + MESSAGES)
+			turn(&idle);
+		send_to(0, &begun, 8);
+		stay();
+	}
+	struct hdl_ep *ep = hdl_ep(1);
+	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
+	await_stop((pid_t)ep->proc.pid);
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		if (i == MESSAGES / 4 && ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
+			fail("the queue cannot be broken");
+		send_number(1, (int)(GREETINGS + i + 1), size[i % 10]);
+	}
+	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
+		hdl_tp_progress();
+	if (ep->conn.state != HDL_CONN_ASKED || !ep->conn.again || ep->failed)
+		fail("the queue is not being replaced");
+	kill((pid_t)ep->proc.pid, dies ? SIGKILL : SIGCONT);
+	while (dead < 0 && got[1] == GREETINGS)
+		turn(&idle);
+	for (int i = 0; i < TURNS && ended < begun; i++)
+		hdl_tp_progress();
+	if (ended != begun || twice || (dead == 1) != dies)
+		fail("not every operation has ended, once");
+	leave(dies ? "the dead one has failed" : "all has come");
+}
+
+static _Noreturn void fails_twice(void)
+{
+	static uint64_t word;
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		while (dead < 0)
+			turn(&idle);
+		stay();
+	}
+	struct hdl_ep *ep = hdl_ep(1);
+	struct ibv_sge sge = { .addr = (uintptr_t)&word, .length = 8 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE };
+
+	wr.wr.rdma.rkey = 0xdead00;
+	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_NONE, NULL, true, 8))
+		fail("nothing is posted");
+	while (dead < 0)
+		turn(&idle);
+	leave("it has failed");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
@@ -329,6 +410,10 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "shared"))
 		shared();
 	greet(!hdl_job.rank);
+	if (!strcmp(mode, "stopped") || !strcmp(mode, "dies"))
+		breaks_alone(!strcmp(mode, "dies"));
+	if (!strcmp(mode, "twice"))
+		fails_twice();
 	if (!strcmp(mode, "writes"))
 		writes(!hdl_job.rank);
 	else

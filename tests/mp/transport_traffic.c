@@ -9,7 +9,8 @@
  * can send no more; but not so at first, while connections are made.
  * sparse: 1: a third of the ordered pairs is silent and another third sends little, so that traffic is one-sided.
  *
- * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that peers share into the state of an error.
+ * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error; TRAFFIC_BREAKERS is
+ * a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who sends must notice.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -23,7 +24,7 @@
 
 #define WINDOW 32		/* sends in flight per peer */
 
-static unsigned messages = 2000, seed = 1, late, sparse, breaks;
+static unsigned messages = 2000, seed = 1, late, sparse, breaks, silent;
 static size_t largest = 100000;
 
 struct out {
@@ -204,11 +205,21 @@ static void sent(struct hdl_send *s, int err)
 static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	static unsigned turns;
 
 	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
 		struct hdl_sq *sq = hdl_tp.sqs[i];
-		if (sq && sq->qp && sq->kind->shares_sq && ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
+		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep->sq == sq)))
+			continue;
+		/* the receiving one, where there are two, at times */
+		struct ibv_qp *rqp = sq->ep ? sq->ep->queues->rqp : NULL;
+		if (ibv_modify_qp(rqp && ++turns % 3 == 0 ? rqp : sq->qp, &a, IBV_QP_STATE))
 			fail("queue %u cannot be broken", sq->qp->qp_num);
+		if (!sq->ep || silent)
+			continue;
+		/* as a device reports it; else one who has nothing to send does not notice, and the peer's device tries for some seconds */
+		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
+		hdl_wire_broke(sq->ep, NULL);
 	}
 }
 
@@ -258,6 +269,9 @@ int main(int argc, char **argv)
 		breaks = (unsigned)atoi(getenv("TRAFFIC_BREAK"));
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
+	silent = getenv("TRAFFIC_SILENT") != NULL;
+	if (getenv("TRAFFIC_BREAKERS") && !(strtoul(getenv("TRAFFIC_BREAKERS"), NULL, 0) >> hdl_job.rank & 1))
+		breaks = 0;
 	int n = hdl_job.size;
 	uint64_t all_in = 0, all_out = 0;
 

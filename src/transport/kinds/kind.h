@@ -27,6 +27,7 @@ struct hdl_tp_kind {
 	 * then ep->sq is set. to_rtr: with the peer's numbers. */
 	int (*make)(struct hdl_ep *ep, struct hdl_conn_queues *q);
 	int (*to_rtr)(struct hdl_ep *ep, const struct hdl_conn_msg *m);
+	int (*renew)(struct hdl_conn_queues *q);	/* from any state to INIT again; NULL: what breaks stays so */
 	void (*full_now)(struct hdl_ep *ep);	/* no room in the send queue: perhaps there is another one; or NULL */
 
 	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
@@ -51,6 +52,8 @@ static inline const char *hdl_kind_name(const struct hdl_tp_kind *kind)
 int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access);
 int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn);
 int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn);
+/* From any state to INIT. */
+int hdl_qp_renew(struct ibv_qp *qp, const struct hdl_port *port, int access);
 /* From INIT to RTS towards a queue, whose port is the same device's. */
 int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, uint32_t qpn,
 		   uint32_t psn);

@@ -4,6 +4,8 @@
 
 #include "transport/tp.h"
 
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
 /* The shared receive queue, and its pool. */
 int hdl_srq_open(struct hdl_dev *dev)
 {
@@ -43,7 +45,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		return err;
 	struct ibv_qp_init_attr a = {
 		.qp_type = IBV_QPT_RC, .send_cq = c->sq.scq->cq, .recv_cq = dev->rcq, .srq = dev->basic_srq,
-		.cap = { .max_send_wr = c->sq.mask, .max_send_sge = 3, .max_inline_data = dev->max_inline },
+		.cap = { .max_send_wr = c->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
 	c->sq.qp = ibv_create_qp(dev->port.pd, &a);
 	if (!c->sq.qp) {
@@ -56,11 +58,14 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	}
 	c->sq.ep = ep;
 	c->sq.max_inline = a.cap.max_inline_data;
-	err = hdl_qp_init(c->sq.qp, &dev->port,
-			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (err)
+	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)))
 		hdl_sq_fini(&c->sq);
 	return err;
+}
+
+static int renew(struct hdl_conn_queues *q)
+{
+	return hdl_qp_renew(q->sq.qp, &q->sq.dev->port, ACCESS);
 }
 
 static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
@@ -116,7 +121,7 @@ int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const unio
 			dev = hdl_tp.dev[i];
 	if (!dev)
 		return -EINVAL;
-	err = hdl_qp_init(qp, port, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	err = hdl_qp_init(qp, port, ACCESS |
 			  (dev->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0));
 	return err ? err : hdl_qp_connect(qp, dev, gid, lid, qpn, psn);
 }
@@ -124,4 +129,5 @@ int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const unio
 const struct hdl_tp_kind hdl_kind_rc = {
 	.queue = HDL_QUEUE_RC, .needs = "RC queue pairs on a shared receive queue", .pool = HDL_POOL_SRQ, .reports_end = true,
 	.probe = probe, .open = hdl_srq_open, .close = hdl_srq_close, .receives = hdl_srq_depth, .make = make, .to_rtr = to_rtr,
+	.renew = renew,
 };

@@ -67,10 +67,11 @@ static void close_xrc(struct hdl_dev *dev)
 	dev->xrcd = NULL;
 }
 
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
 static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_XRC]);
 
 	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_xrc, (uint32_t)hdl_vars.sq_depth)))
@@ -80,7 +81,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		.send_cq = c->sq.scq->cq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = dev->port.pd,
-		.cap = { .max_send_wr = c->sq.mask, .max_send_sge = 3, .max_inline_data = dev->max_inline },
+		.cap = { .max_send_wr = c->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
 	struct ibv_qp_init_attr_ex r = { .qp_type = IBV_QPT_XRC_RECV,
 					 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
@@ -98,12 +99,19 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	}
 	c->sq.ep = ep;
 	c->sq.max_inline = s.cap.max_inline_data;
-	if ((err = hdl_qp_init(c->sq.qp, &dev->port, access)) || (err = hdl_qp_init(c->rqp, &dev->port, access))) {
+	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)) || (err = hdl_qp_init(c->rqp, &dev->port, ACCESS))) {
 		ibv_destroy_qp(c->rqp);
 		c->rqp = NULL;
 		hdl_sq_fini(&c->sq);
 	}
 	return err;
+}
+
+static int renew(struct hdl_conn_queues *q)
+{
+	int err = hdl_qp_renew(q->sq.qp, &q->sq.dev->port, ACCESS);
+
+	return err ? err : hdl_qp_renew(q->rqp, &q->sq.dev->port, ACCESS);
 }
 
 static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
@@ -122,5 +130,5 @@ static void address(const struct hdl_ep *ep, struct ibv_send_wr *wr)
 const struct hdl_tp_kind hdl_kind_xrc = {
 	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC, .reports_end = true,
 	.probe = probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = make, .to_rtr = to_rtr,
-	.address = address,
+	.renew = renew, .address = address,
 };

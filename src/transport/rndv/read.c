@@ -60,7 +60,7 @@ void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 /* One at a time: where the device copies by this processor, the peer would wait long for an answer to its next message. */
 bool hdl_rndv_read(struct hdl_ep *ep, int *events)
 {
-	if (ep->reads && read_one(ep)) {
+	if (ep->reads && ep->sq && read_one(ep)) {
 		++*events;
 		/* a device that has read by now lets the operation end at once */
 		hdl_sq_reap(ep->sq->scq);

@@ -132,5 +132,7 @@ void hdl_rndv_on_imm(uint32_t imm, uint32_t len)
 		hdl_error("a peer finished the rendezvous %#x, which does not exist", ntohl(imm));
 		return;
 	}
+	if (f->ep->queues)
+		f->ep->queues->messages++;
 	hdl_rndv_finish_fetch(f, 0);
 }
