@@ -120,9 +120,9 @@ static bool prepare(bool *all, struct pollfd *fd, int *nfd)
 	}
 	if (hdl_tp.arm)
 		hdl_tp.arm();
-	hdl_tp_reap();
 	/* the look after arming: what came before it is found here, what comes later wakes us */
-	return !hdl_tp_progress();
+	int n = hdl_tp_reap();
+	return !(hdl_tp_progress() + n);
 }
 
 /* On a device that wakes its process on any write there is nothing to arm and nobody to tell. False: it does not. */
@@ -135,9 +135,9 @@ static bool sleep_until_written(void)
 		return false;
 	hdl_tp_async(hdl_tp.dev[0]);
 	hdl_ud_acks();
-	hdl_tp_reap();
 	/* the look after prepare: what came before it is found here, what comes later wakes us */
-	int ms = hdl_tp_progress() ? 0 : until_timer();
+	int n = hdl_tp_reap();
+	int ms = hdl_tp_progress() + n ? 0 : until_timer();
 	if (!ms) {
 		shca_await_cancel(ctx);
 		return true;

@@ -197,11 +197,14 @@ void hdl_tp_async(struct hdl_dev *dev)
 	}
 }
 
-void hdl_tp_reap(void)
+int hdl_tp_reap(void)
 {
+	int n = 0;
+
 	for (int i = 0; i < hdl_tp.ndev; i++)
 		for (struct hdl_scq *s = hdl_tp.dev[i]->scqs; s; s = s->next)
-			hdl_sq_reap(s);
+			n += hdl_sq_reap(s);
+	return n;
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------- */
@@ -271,7 +274,7 @@ static int turn(void)
 		n += hdl_tp_poll_rcq(dev);
 		for (struct hdl_scq *s = dev->scqs; s; s = s->next)
 			if (s->pending)
-				hdl_sq_reap(s);
+				n += hdl_sq_reap(s);
 	}
 	if (hdl_tp.busy)
 		n += run_busy();
@@ -289,7 +292,7 @@ static int turn(void)
 	}
 	if (unlikely(++hdl_tp.turn % HDL_TIMER_TURNS == 0)) {
 		hdl_tp_timers(monotonic_ns());
-		hdl_tp_reap();	/* requests that were not signaled may have failed */
+		n += hdl_tp_reap();	/* requests that were not signaled may have failed */
 		if (hdl_tp.turn % ASYNC_TURNS == 0)
 			for (int i = 0; i < hdl_tp.ndev; i++)
 				hdl_tp_async(hdl_tp.dev[i]);

@@ -281,10 +281,10 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 		hdl_ep_fail(ep, -ECONNRESET);
 }
 
-void hdl_sq_reap(struct hdl_scq *scq)
+int hdl_sq_reap(struct hdl_scq *scq)
 {
 	struct ibv_wc wc[16];
-	int n;
+	int n, all = 0;
 
 	do {
 		n = ibv_poll_cq(scq->cq, 16, wc);
@@ -293,11 +293,13 @@ void hdl_sq_reap(struct hdl_scq *scq)
 				  "HEDDLE_SQ_DEPTH may "
 				  "exceed what the device can do",
 				  n);
-			return;
+			return all;
 		}
 		for (int i = 0; i < n; i++)
 			completed(scq, &wc[i]);
+		all += n;
 	} while (n == 16);
+	return all;
 }
 
 /* The request that stood in a slot, but for what is gathered from beside the slot. data: room for inline data that is not long. */

@@ -128,7 +128,8 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
 /* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what
  * waited for one knows that it has failed. */
 int hdl_sq_stop(struct hdl_sq *sq);
-void hdl_sq_reap(struct hdl_scq *scq);
+/* Takes completions, and returns how many there were. */
+int hdl_sq_reap(struct hdl_scq *scq);
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n);
 static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)
 {

@@ -128,7 +128,9 @@ void hdl_wire_close(struct hdl_ep *ep);
 
 /* ---- progress.c ----- */
 void hdl_tp_async(struct hdl_dev *dev);
-void hdl_tp_reap(void);		/* looks at every send CQ, whether or not anything is expected there */
+/* Looks at every send CQ, whether or not anything is expected there; returns how many completions there were. Who goes to sleep has
+ * to look again at what it waits for, if there were any. */
+int hdl_tp_reap(void);
 void hdl_tp_timers(uint64_t now);
 int hdl_tp_poll_rcq(struct hdl_dev *dev);
 /* Takes in what has arrived, and ends no operation of its own: for senders that never wait, in the middle of a send. */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank leaves when what it has sent is there, however long that takes, and however it hears of it: rank 1 sends more messages than
+ * rank 0, which does not look, has receives for, and leaves. The last completion that it waits for comes long after it has gone to
+ * sleep, alone.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/transport.h"
+
+#define WARM 100
+#define MESSAGES 40	/* of 1000 bytes: more than HEDDLE_SRQ_DEPTH=16, less than a send queue takes */
+#define LOOKS_AWAY_US 500000
+
+static unsigned got;
+static int ended;
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	got++;
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	ended++;
+}
+
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+static void send_and_wait(void)
+{
+	static struct hdl_send send = { .done = sent };
+	static char text[1000];
+	unsigned idle = 0;
+	int before = ended;
+
+	if (!hdl_ep_send(hdl_ep(!hdl_job.rank), 1, 2, false, text, sizeof(text), &send))
+		while (ended == before)
+			turn(&idle);
+}
+
+int main(void)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived };
+	unsigned idle = 0;
+	int rank;
+
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	for (unsigned i = 0; i < WARM; i++) {
+		send_and_wait();
+		while (got < i + 1)
+			turn(&idle);
+	}
+	rank = hdl_job.rank;
+	for (int i = 0; rank && i < MESSAGES; i++)
+		send_and_wait();
+	if (!rank)
+		usleep(LOOKS_AWAY_US);
+	if (hdl_tp_fini() || hdl_rt_fini(false))
+		return 1;
+	if (!rank)
+		puts("ok");
+	return 0;
+}
