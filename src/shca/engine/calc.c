@@ -53,7 +53,8 @@ static bool is_bitwise(const struct shca_calc *c)
 	return c->op == SHCA_CALC_BAND || c->op == SHCA_CALC_BXOR || c->op == SHCA_CALC_BOR;
 }
 
-static void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
+/* No part of its caller, where the compiler forgets that a and b are apart: a fifth of the time. */
+static __attribute__((noinline)) void reduce(const struct shca_calc *c, void *a, const void *b, uint32_t n)
 {
 	if (is_bitwise(c)) {
 		switch (c->size) {
