@@ -651,6 +651,7 @@ int hdl_coll_init(void)
 	}
 	hdl_comm_on_free = comm_release;
 	hdl_tp_on_sleep(hdl_off_arm);
+	hdl_tp_on_timers(hdl_off_timers);
 	return hdl_tp_progress_add(progress, NULL);
 }
 
@@ -660,6 +661,7 @@ int hdl_coll_fini(void)
 	hdl_comm_each(comm_release);
 	hdl_tp_progress_remove(progress, NULL);
 	hdl_tp_on_sleep(NULL);
+	hdl_tp_on_timers(NULL);
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();

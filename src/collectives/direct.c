@@ -341,7 +341,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 
 	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */
 	if (unlikely(!h || !prog || !prog->lines || !prog->synchronizes || h->posted != h->retired || h->queue || h->busy ||
-		     h->broken || h->state != HDL_OFF_READY || !h->line_room))
+		     h->broken || h->suspect_ns || h->state != HDL_OFF_READY || !h->line_room))
 		return false;
 	run->error = MPI_SUCCESS;
 	run->finished = false;

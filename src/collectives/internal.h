@@ -201,6 +201,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
+uint64_t hdl_off_timers(uint64_t now);	/* see hdl_tp_on_timers */
 /* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_off_prog_free(struct hdl_off_prog *prog);

@@ -17,27 +17,9 @@
 #include "runtime/threads.h"
 
 /* What progress looks at: every communicator with operations outstanding is here, and leaves when it is found without. */
-static struct hdl_off *active;
+struct hdl_off *hdl_off_active;
 
 _Static_assert(HDL_OFF_DEPTH_MAX <= 256, "a ring place has 8 bits in wr_id");
-
-/* ---- errors ---------------------------------------------------------------------------------------------- */
-
-static void broken(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
-{
-	bool gone = peer != h->rank && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
-
-	if (h->broken)
-		return;
-	h->broken = true;
-	h->lost = gone ? 1 + peer : 0;
-	if (peer == h->rank)
-		hdl_error("offloaded collective, communicator of %d ranks: %s: %s", h->size, what, ibv_wc_status_str(status));
-	else
-		hdl_error("offloaded collective, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s%s",
-			  h->size, what, peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status),
-			  gone ? ": that process has probably ended" : "");
-}
 
 /* ---- completions ------------------------------------------------------------------------------------------ */
 
@@ -56,7 +38,7 @@ int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n)
 
 		for (uint64_t i = 0; i < now; i++)
 			wr[i].next = i + 1 < now ? &wr[i + 1] : NULL;
-		err = ibv_post_recv(l->qp, wr, &bad);
+		err = l->srq ? ibv_post_srq_recv(l->srq, wr, &bad) : ibv_post_recv(l->qp, wr, &bad);
 		if (err)
 			return -err;
 		n -= now;
@@ -74,15 +56,15 @@ static void drain_link(struct hdl_off *h, struct hdl_off_link *l)
 		n = ibv_poll_cq(l->rcq, BATCH, wc);
 		for (int i = 0; i < n; i++)
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS))
-				broken(h, "arrival from", l->peer, wc[i].status);
+				hdl_off_failed(h, "arrival from", l->peer, wc[i].status);
 		if (n > 0)
 			l->seen += (uint64_t)n;
 	} while (n == BATCH);
 	if (unlikely(n < 0))
-		broken(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
+		hdl_off_failed(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
 	if (l->seen - l->given >= h->depth && !h->broken) {
 		if (hdl_off_post_recvs(l, l->seen - l->given))
-			broken(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
+			hdl_off_failed(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
 		l->given = l->seen;
 	}
 }
@@ -98,7 +80,7 @@ static void drain_local(struct hdl_off *h)
 			struct hdl_off_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-				broken(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
+				hdl_off_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
 				continue;
 			}
 			h->local_seen++;
@@ -108,7 +90,7 @@ static void drain_local(struct hdl_off *h)
 		}
 	} while (n == BATCH);
 	if (unlikely(n < 0))
-		broken(h, "polling the completion queue of", h->rank, IBV_WC_GENERAL_ERR);
+		hdl_off_failed(h, "polling the completion queue of", h->rank, IBV_WC_GENERAL_ERR);
 }
 
 /* ---- posting --------------------------------------------------------------------------------------------- */
@@ -362,7 +344,7 @@ static int pump(struct hdl_off *h)
 
 	if (h->state == HDL_OFF_WIRING)
 		return 0;
-	for (; h->queue; n++) {
+	for (; h->queue && !h->suspect_ns; n++) {
 		struct hdl_run *run = h->queue;
 
 		if (h->state == HDL_OFF_OFF) {
@@ -518,11 +500,11 @@ void hdl_off_enlist(struct hdl_off *h)
 {
 	if (h->link)
 		return;
-	h->next = active;
-	h->link = &active;
-	if (active)
-		active->link = &h->next;
-	active = h;
+	h->next = hdl_off_active;
+	h->link = &hdl_off_active;
+	if (hdl_off_active)
+		hdl_off_active->link = &h->next;
+	hdl_off_active = h;
 }
 
 static void unlist(struct hdl_off *h)
@@ -540,7 +522,7 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_off_prog *p = prog_of(run);
 
-	if (!p || h->queue || h->busy || h->state != HDL_OFF_READY || h->broken)
+	if (!p || h->queue || h->busy || h->state != HDL_OFF_READY || h->broken || h->suspect_ns)
 		return false;
 	run->class = p->class;
 	return has_slot(h, run) && !needs_credit(h, run) && has_room(h, p);
@@ -565,7 +547,7 @@ int hdl_off_progress(void)
 {
 	int n = 0;
 
-	for (struct hdl_off *h = active, *next; h; h = next) {
+	for (struct hdl_off *h = hdl_off_active, *next; h; h = next) {
 		next = h->next;
 		if (h->posted != h->retired || h->queue)
 			n += off_turn(h);
@@ -589,7 +571,7 @@ void hdl_off_look(struct hdl_req *req)
 /* Before this process sleeps: what the oldest operation of each communicator waits for shall wake it. */
 void hdl_off_arm(void)
 {
-	for (struct hdl_off *h = active; h; h = h->next) {
+	for (struct hdl_off *h = hdl_off_active; h; h = h->next) {
 		const struct hdl_off_prog *p;
 		int err = 0;
 
@@ -718,7 +700,7 @@ bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *w
 static void flush_sends(struct hdl_off *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)
-		while (!h->broken && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
+		while (!h->broken && !h->suspect_ns && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
 			drain_local(h);
 }
 

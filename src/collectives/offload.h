@@ -51,6 +51,9 @@
 struct hdl_off_link {
 	struct ibv_qp *qp;
 	struct ibv_cq *rcq;		/* NULL: no completions arrive here */
+	/* Of its own, for one reason: when the peer dies, the receives of a queue pair are flushed, and a WAIT counts completions in
+	 * error as any others: what is behind it would go on with the operands of an operation before. Those of an SRQ stay. */
+	struct ibv_srq *srq;
 	int peer;
 	uint16_t index;			/* in h->links */
 	bool managed;
@@ -73,6 +76,7 @@ struct hdl_line_area {
 enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
 
 struct hdl_off_peer {
+	struct hdl_proc proc;
 	uint64_t addr;			/* of its scratch */
 	uint32_t rkey;
 };
@@ -102,7 +106,8 @@ struct hdl_off {
 	const struct hdl_port *port;
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
-	int lost;			/* of the former: 1 + the rank that it says is gone, or 0 */
+	int lost;			/* of the former: 1 + the rank that has ended, or 0 */
+	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (offload_lost.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
 
 	char *scratch;
@@ -184,6 +189,12 @@ static inline void hdl_off_retire(struct hdl_off *h, const struct hdl_run *run)
 	h->class[run->class].retired++;
 	h->oldest = hdl_off_after(h->oldest, h->depth);
 }
+
+/* Those that progress looks at. */
+extern struct hdl_off *hdl_off_active;
+
+/* A completion in error was seen. */
+void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
 
 /* Runs CPU nodes of a graph. */
 void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);

@@ -22,6 +22,8 @@ struct record {
 	uint32_t rkey;
 	uint32_t lid;
 	int32_t status;			/* 0 or an errno: this rank's queues */
+	uint32_t reserved;
+	struct hdl_proc proc;
 	uint32_t depth;			/* what must be the same everywhere */
 	uint32_t lines, radix;
 	uint64_t scratch_bytes;
@@ -117,8 +119,9 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 		.max_atomic_arg = 8,
 		.send_cq = h->local_cq,
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? 1 + (uint32_t)h->levels : 1, .max_recv_sge = 1,
-			 .max_recv_wr = arrives ? (uint32_t)HDL_OFF_RECVS(h->depth) : 1 },
+			 .max_recv_wr = 1 },
 	};
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)HDL_OFF_RECVS(h->depth), .max_sge = 1 } };
 	struct hdl_off_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
@@ -126,8 +129,11 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
 	if (arrives) {
 		l->rcq = create_cq(h, HDL_OFF_RECVS(h->depth));
-		if (!l->rcq)
+		l->srq = ibv_create_srq(h->port->pd, &srq);
+		if (!l->rcq || !l->srq)
 			return NULL;
+		attr.srq = l->srq;
+		attr.cap.max_recv_wr = 0;
 	}
 	attr.recv_cq = arrives ? l->rcq : h->local_cq;
 	l->qp = ibv_exp_create_qp(h->port->ctx, &attr);
@@ -253,6 +259,8 @@ void hdl_off_destroy(struct hdl_off *h)
 		l->qp = NULL;
 	}
 	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
+		if (h->links[i]->srq)
+			ibv_destroy_srq(h->links[i]->srq);
 		if (h->links[i]->rcq)
 			ibv_destroy_cq(h->links[i]->rcq);
 		free(h->links[i]);
@@ -298,6 +306,7 @@ static void fill_record(struct hdl_off *h, int err)
 	r->lid = h->port->lid;
 	r->addr = (uintptr_t)h->scratch;
 	r->rkey = h->mr->rkey;
+	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
 		r->qpn[i] = qpn_of(h->direct[i]);
 	for (int k = 0; k < h->levels; k++) {
@@ -355,6 +364,7 @@ static int connect_all(struct hdl_off *h)
 	for (int r = 0; r < h->size && !err; r++) {
 		h->peers[r].addr = record(h, r)->addr;
 		h->peers[r].rkey = record(h, r)->rkey;
+		h->peers[r].proc = record(h, r)->proc;
 		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
 	}
 	for (int k = 0; k < h->levels && !err; k++) {

@@ -211,7 +211,8 @@ int hdl_tp_reap(void)
 
 void hdl_tp_timers(uint64_t now)
 {
-	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now) };
+	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now),
+			  hdl_tp.exec_timers ? hdl_tp.exec_timers(now) : 0 };
 
 	hdl_tp.next_timer_ns = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
@@ -377,6 +378,11 @@ struct ibv_comp_channel *hdl_tp_local_channel(void)
 void hdl_tp_on_sleep(void (*arm)(void))
 {
 	hdl_tp.arm = arm;
+}
+
+void hdl_tp_on_timers(uint64_t (*timers)(uint64_t now))
+{
+	hdl_tp.exec_timers = timers;
 }
 
 /* ---- start and end ----------------------------------------------------------------------------------------- */

@@ -70,6 +70,7 @@ struct hdl_tp {
 	uint32_t sleep_turn;
 	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
 	void (*arm)(void);		/* an executor's: before each sleep */
+	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;
 	uint64_t looked_ns;		/* last look at the rings' traffic */

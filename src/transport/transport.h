@@ -165,6 +165,9 @@ void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg);
  * progress. The transport takes and acknowledges the events. */
 struct ibv_comp_channel *hdl_tp_local_channel(void);
 void hdl_tp_on_sleep(void (*arm)(void));
+/* Called with the time now and then, and before each sleep: does what is due, without completing anything, and says when it wants
+ * to be called next; 0: not for its sake. What it returns may be past: then this process does not sleep before progress has run. */
+void hdl_tp_on_timers(uint64_t (*timers)(uint64_t now));
 /* Counts, for the report, requests that an executor posts to RC queues of its own, and the bytes that they carry. WAIT and
  * ENABLE are none: the device does not count them either. */
 void hdl_tp_count_rc(uint64_t requests, uint64_t bytes);

@@ -19,5 +19,9 @@ check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
 tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect
-TESTS += tests/mp/coll.sh
-EXTRA_DIST += tests/mp/coll.sh
+check_PROGRAMS += tests/mp/coll_death
+tests_mp_coll_death_SOURCES = tests/mp/coll_death.c
+tests_mp_coll_death_LDADD = libheddle.la
+tests_mp_coll_death_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/coll.sh tests/mp/coll_death.sh
+EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank dies between two collectives: every survivor's next ones end with MPI_ERR_PROC_ABORTED, none with a result that lacks what
+ * the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at), and ignore the
+ * launcher's SIGTERM for that.
+ *
+ *     coll_death RANK COLLECTIVE FILE     FILE: of the survivors, to count each other; made by rank 0
+ *
+ * COLLECTIVE: allreduce, barrier, bcast, reduce. Each survivor prints a line; the job's exit code is the launcher's for a
+ * rank that was killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static int me, all, dead, what;
+static int *seen;		/* survivors that are through with what was before the death, and that have been told */
+
+/* Until all survivors have come so far, or for a minute. */
+static void meet(int *count)
+{
+	time_t end = time(NULL) + 60;
+
+	if (me != dead)
+		__atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < all - 1 && time(NULL) < end)
+		usleep(1000);
+}
+
+static int run(int round, bool *wrong)
+{
+	int64_t in[4], out[4] = { 0 }, sum = 0;
+	MPI_Request req;
+	int rc, root = round % all;
+
+	for (int i = 0; i < 4; i++)
+		in[i] = me + 1 + round;
+	for (int r = 0; r < all; r++)
+		sum += r + 1 + round;
+	switch (what) {
+	case 0: rc = MPI_Iallreduce(in, out, 4, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	case 1: rc = MPI_Ibarrier(MPI_COMM_WORLD, &req); break;
+	case 2: rc = MPI_Ibcast(me == root ? in : out, 4, MPI_INT64_T, root, MPI_COMM_WORLD, &req); break;
+	default: rc = MPI_Ireduce(in, out, 4, MPI_INT64_T, MPI_SUM, root, MPI_COMM_WORLD, &req); break;
+	}
+	if (!rc)
+		rc = MPI_Wait(&req, MPI_STATUS_IGNORE);
+	*wrong = !rc && ((what == 0 && out[3] != sum) || (what == 2 && me != root && out[3] != root + 1 + round) ||
+			 (what == 3 && me == root && out[3] != sum));
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const names[] = { "allreduce", "barrier", "bcast", "reduce" };
+	int fd, class = 0, rc = 0, round, last;
+	bool wrong = false;
+
+	signal(SIGTERM, SIG_IGN);
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &all);
+	if (argc != 4) {
+		fprintf(stderr, "usage: coll_death RANK COLLECTIVE FILE\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	dead = atoi(argv[1]);
+	while (what < 3 && strcmp(names[what], argv[2]))
+		what++;
+	fd = open(argv[3], O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, 4096))
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (seen == MAP_FAILED)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	for (round = 0; round < 20; round++)
+		if (run(round, &wrong) || wrong)
+			MPI_Abort(MPI_COMM_WORLD, 3);
+	last = round;
+	/* it has its results before others have theirs */
+	meet(&seen[0]);
+	if (me == dead)
+		raise(SIGKILL);
+	/* Those that need not wait for everybody may complete some more. */
+	for (; !rc && !wrong && round < 10000; round++) {
+		rc = run(round, &wrong);
+		wrong |= !rc && what < 2;
+	}
+	if (rc)
+		MPI_Error_class(rc, &class);
+	printf("survivor %d: %s after %d: %s\n", me, names[what], round - last,
+	       wrong ? "WRONG RESULT" : class == MPI_ERR_PROC_ABORTED ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD");
+	fflush(stdout);
+	meet(&seen[1]);
+	_exit(wrong || class != MPI_ERR_PROC_ABORTED);
+}

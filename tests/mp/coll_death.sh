@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A rank dies in offloaded collectives: every survivor is told, and the rank that is named is the dead one. Run in the build directory.
+# COLL_DEATH=all: every collective with more ranks.
+set -u
+run=./heddlerun
+fails=0
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+dies() {	# dies RANKS DEAD COLLECTIVE EXECUTOR EXTENSIONS
+	rm -f "$tmp/count"
+	timeout -k 5 120 "$run" -n "$1" -x HEDDLE_COLL_EXECUTOR="$4" -x HEDDLE_COLL_EXTENSIONS="$5" tests/mp/coll_death "$2" "$3" "$tmp/count" \
+		>"$tmp/out" 2>"$tmp/err"
+	told=$(grep -c '^survivor [0-9]*: .*: told$' "$tmp/out")
+	blamed=$(grep -o 'rank [0-9]* (rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" | grep -vc "^rank $2 ")
+	if [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ]; then
+		echo "ok: $3 on $4, extensions $5, rank $2 of $1 dies"
+	else
+		echo "FAILED: $3 on $4, extensions $5, rank $2 of $1 dies: $told are told, $blamed lines blame others"
+		head -n 20 "$tmp/out"
+		head -n 10 "$tmp/err" | cut -c1-300
+		fails=$((fails + 1))
+	fi
+}
+
+dies 5 0 allreduce tasks 1
+dies 5 2 allreduce tasks 0
+dies 8 4 allreduce tasks 1
+dies 5 4 barrier tasks 1
+dies 5 1 bcast tasks 1
+dies 5 4 reduce tasks 1
+dies 4 2 allreduce direct 1
+dies 4 3 bcast direct 1
+if [ "${COLL_DEATH:-}" = all ]; then
+	for n in 2 3 8 13 17; do
+		for dead in 0 1 $((n / 2)) $((n - 1)); do
+			[ $dead -lt $n ] || continue
+			for coll in allreduce barrier bcast reduce; do
+				dies $n $dead $coll tasks 1
+				dies $n $dead $coll tasks 0
+				[ $n -gt 16 ] || [ $coll = reduce ] || dies $n $dead $coll direct 1
+			done
+		done
+	done
+fi
+exit $((fails != 0))
