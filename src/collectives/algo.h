@@ -72,8 +72,6 @@ struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s);
-struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
 

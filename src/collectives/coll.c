@@ -129,15 +129,21 @@ static bool better_direct(const struct hdl_plan_key *key, const struct hdl_comm 
 	       key->bytes <= DIRECT_BYTES / (size_t)(comm->size - 1);
 }
 
-/* Executors to try, host behind them. Returns how many. */
-static int candidates(const struct hdl_comm *comm, enum hdl_executor out[HDL_OFFLOADS])
+/* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
+ * direct does not have, or not so long, tasks may. */
+static int candidates(const struct hdl_plan_key *key, const struct hdl_comm *comm, enum hdl_executor out[HDL_OFFLOADS])
 {
+	bool few = comm->size <= HDL_DIRECT_RANKS, automatic = want == WANT_AUTO;
+	bool tasks_first = want == WANT_TASKS || (automatic && !few) ||
+			   (automatic && !key->blocking && is_reduction(key->coll) && hdl_tune_prefers_tasks(comm->size, key->bytes));
 	int n = 0;
 
-	if (want == WANT_TASKS || (want == WANT_AUTO && comm->size > HDL_DIRECT_RANKS))
+	if (tasks_first)
 		out[n++] = HDL_EXEC_TASKS;
-	if (want != WANT_AUTO || comm->size <= HDL_DIRECT_RANKS)
+	if (!automatic || few)
 		out[n++] = HDL_EXEC_DIRECT;
+	if (!tasks_first && automatic && !key->blocking)
+		out[n++] = HDL_EXEC_TASKS;
 	return n;
 }
 
@@ -157,12 +163,13 @@ static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
 		why = "blocking, and each rank has a core";
 	else {
-		n = candidates(comm, try);
+		n = candidates(&plan->key, comm, try);
 		for (int i = 0; i < n && plan->executor == HDL_EXEC_HOST; i++) {
 			if (offloadable(plan, comm, try[i]))
 				plan->executor = try[i];
 			else if (!*first)
-				memcpy(first, plan->why, sizeof(first));
+				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
+					 plan->why);
 		}
 		why = *first ? first : want == WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      want == WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :

@@ -83,6 +83,27 @@ static const struct hdl_algorithm tasks[HDL_COLLS] = {
 static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
 
 
+/*
+ * Direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and down and reduces none: from here on tasks
+ * takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
+ */
+static const struct {
+	int min_ranks;
+	size_t min_bytes;
+} tasks_from[] = {
+	{ HDL_DIRECT_RANKS + 1, 0 },
+	{ 8, 1 << 10 },
+	{ 4, 16 << 10 },
+};
+
+bool hdl_tune_prefers_tasks(int size, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tasks_from); i++)
+		if (size >= tasks_from[i].min_ranks && bytes >= tasks_from[i].min_bytes)
+			return true;
+	return false;
+}
+
 const char *hdl_executor_name(enum hdl_executor executor)
 {
 	static const char *const names[HDL_EXECUTORS] = {

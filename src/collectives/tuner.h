@@ -17,6 +17,8 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 const char *hdl_executor_name(enum hdl_executor executor);
 /* Who computes a reduction on that executor; "-" for what reduces nothing. */
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);
+/* Whether a nonblocking reduction goes to tasks rather than to direct, where both can do it. */
+bool hdl_tune_prefers_tasks(int size, size_t bytes);
 /* The algorithm of direct or tasks. NULL: it has none for this collective. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s);
 /* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */
