@@ -41,6 +41,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		struct hdl_credit_rec credit;
 		struct hdl_sleep_rec sleep;
 		struct hdl_hold_rec hold;
+		struct hdl_id_rec id;
 	} m;
 	uint32_t n;
 	static const uint8_t need[] = {
@@ -58,6 +59,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_WRITTEN] = sizeof(m.fin),
 		[HDL_CTL_REFUSED] = sizeof(m.fin),
 		[HDL_CTL_PROBE] = 0,
+		[HDL_CTL_ID] = sizeof(m.id),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -118,6 +120,11 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		on_hold(ep, &m.hold);
 		break;
 	case HDL_CTL_PROBE:
+		break;
+	case HDL_CTL_ID:
+		ep->theirs = m.id.id;
+		if (ep->src == HDL_NAMED)
+			ep->src = m.id.id;
 		break;
 	default:
 		bad_message(ep, hdr);

@@ -136,6 +136,7 @@ struct hdl_ep *hdl_ep_make(int rank)
 	}
 	memset(ep, 0, sizeof(*ep));
 	ep->rank = ep->note.rank = rank;
+	ep->theirs = ep->src = HDL_NAMED;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
 	ep->wr.sg_list = ep->sge;
 	ep->wr.num_sge = 2;
@@ -161,6 +162,34 @@ none:
 	free(ep);
 	errno = -err;
 	return NULL;
+}
+
+static struct hdl_ep *named(const struct hdl_name *name)
+{
+	return name->job == hdl_tp.self.job && name->rank < (uint32_t)hdl_job.size ? hdl_ep((int)name->rank) : NULL;
+}
+
+struct hdl_ep *hdl_ep_told(uint32_t src, const void *name)
+{
+	struct hdl_name n;
+	struct hdl_ep *ep;
+
+	hdl_tp.names++;
+	memcpy(&n, name, sizeof(n));
+	ep = src == HDL_NAMED ? named(&n) : hdl_peers_of(&hdl_tp.peers, src & ~HDL_TELLS);
+	if (!ep || n.incarnation != ep->name.incarnation || n.job != ep->name.job || n.rank != ep->name.rank)
+		return NULL;
+	ep->theirs = n.yours;
+	ep->src = src == HDL_NAMED ? n.yours | HDL_TELLS : n.yours;
+	return ep;
+}
+
+void hdl_ep_name(const struct hdl_ep *ep, void *name)
+{
+	struct hdl_name n = hdl_tp.self;
+
+	n.yours = ep->id;
+	memcpy(name, &n, sizeof(n));
 }
 
 struct hdl_ep *hdl_ep_find(int rank)

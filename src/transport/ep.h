@@ -57,7 +57,10 @@ struct hdl_ep {
 	_Alignas(16) struct hdl_hdr head;
 	/* cold, where there is room before the next line */
 	struct hdl_ep_note note;
-	uint32_t id;			/* its place in hdl_tp.peers */
+	uint32_t id;			/* its place in hdl_tp.peers: what it calls itself in messages to us */
+	uint32_t theirs;		/* our id there; HDL_NAMED: not known yet */
+	uint32_t src;			/* what messages to it say: `theirs`, with HDL_TELLS until it has heard its id */
+	bool told_id;			/* by HDL_CTL_ID */
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	uint32_t streak;		/* messages from the ring since the last small one to this peer */
@@ -92,7 +95,7 @@ struct hdl_ep {
 	struct hdl_conn conn;
 	struct hdl_conn_queues *queues;
 	struct hdl_addr addr;
-	uint64_t nonce;
+	struct hdl_name name;
 	struct hdl_proc proc;		/* peers of this host; start 0: others */
 	char *host;			/* peers of other hosts: its name; or NULL */
 	uint64_t heard, heard_ns;	/* what had come from the peer at the last look, and when that was more than before */
@@ -131,6 +134,11 @@ static inline bool hdl_ep_away(const struct hdl_ep *ep)
 
 /* ---- ep.c ----- */
 struct hdl_ep *hdl_ep_make(int rank);
+/* Whom a message with HDL_TELLS is from; name: struct hdl_name, wherever it lies. NULL: nobody of this job, or another life of a
+ * rank. Without HDL_TELLS: hdl_ep_by_id. */
+struct hdl_ep *hdl_ep_told(uint32_t src, const void *name);
+/* What goes with a message if ep->src has HDL_TELLS. */
+void hdl_ep_name(const struct hdl_ep *ep, void *name);
 /* One arrived message of a lane that is no ring. in: what counts those of this lane. */
 void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in);
 /* Sends a control message, at once or when there is room. ordered: behind what was posted to the connected lane. */

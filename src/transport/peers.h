@@ -47,6 +47,12 @@ static inline struct hdl_ep *hdl_peers_find(const struct hdl_peers *p, int rank)
 	}
 }
 
+/* By id, which may be anything. */
+static inline struct hdl_ep *hdl_peers_of(const struct hdl_peers *p, uint32_t id)
+{
+	return likely(id < p->n) ? p->of[id] : NULL;
+}
+
 /* Of a rank that is not among them. Returns its id, or a negative errno: out of memory, nothing has changed. */
 int64_t hdl_peers_add(struct hdl_peers *p, int rank, struct hdl_ep *ep);
 /* The endpoints are the caller's. */

@@ -107,13 +107,18 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 static int put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
 		   const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
 {
-	struct hdl_wire w = { .src = (uint32_t)hdl_job.rank, .nonce = (uint32_t)hdl_tp.nonce, .hdr = *hdr };
+	struct { struct hdl_wire w; struct hdl_name name; } head;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 	struct around a = {
-		.before = &w, .before_len = sizeof(w), .after = tail, .after_len = tail ? sizeof(*tail) : 0
+		.before = &head, .before_len = sizeof(head.w), .after = tail, .after_len = tail ? sizeof(*tail) : 0
 	};
 
-	w.hdr.len = (uint32_t)len + a.after_len;
+	head.w = (struct hdl_wire){ .src = ep->src, .nonce = (uint32_t)hdl_tp.self.incarnation, .hdr = *hdr };
+	head.w.hdr.len = (uint32_t)len + a.after_len;
+	if (unlikely(ep->src & HDL_TELLS)) {
+		hdl_ep_name(ep, &head.name);
+		a.before_len = sizeof(head);
+	}
 	return post_message(ep, &wr, &a, body, len, send, in_place);
 }
 
@@ -205,7 +210,7 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep)
 		return ep->dev->all || n < room ? n : room;
 	}
 	if (ep->conn.state == HDL_CONN_READY)
-		return hdl_srq_bytes() - (uint32_t)sizeof(struct hdl_wire) - rec;
+		return hdl_srq_bytes() - HDL_WIRE_MOST - rec;
 	return ep->dev->max_ud - rec;
 }
 

@@ -36,10 +36,13 @@ static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
 static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 {
 	const struct hdl_wire *w = (const struct hdl_wire *)(uintptr_t)b->sge.addr;
-	struct hdl_ep *ep;
+	bool tells = len >= sizeof(*w) && w->src & HDL_TELLS;
+	uint32_t head = tells ? HDL_WIRE_MOST : (uint32_t)sizeof(*w);
+	struct hdl_ep *ep = NULL;
 
-	if (unlikely(len < sizeof(*w) || w->src >= (uint32_t)hdl_job.size || !(ep = hdl_ep((int)w->src)) ||
-		     w->nonce != (uint32_t)ep->nonce || w->hdr.len > len - sizeof(*w))) {
+	if (likely(len >= head))
+		ep = tells ? hdl_ep_told(w->src, w + 1) : hdl_ep_by_id(w->src);
+	if (unlikely(!ep || w->nonce != (uint32_t)ep->name.incarnation || w->hdr.len > len - head)) {
 		hdl_tp.stale++;
 		return;
 	}
@@ -47,7 +50,12 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 		hdl_wire_heard(ep);
 	if (ep->queues)
 		ep->queues->messages++;
-	hdl_ep_dispatch(ep, &w->hdr, w + 1, &ep->in_srq);
+	if (unlikely(w->src == HDL_NAMED && !ep->told_id)) {
+		struct hdl_id_rec m = { .id = ep->id };
+		ep->told_id = true;
+		hdl_ep_ctl(ep, HDL_CTL_ID, &m, sizeof(m), false);
+	}
+	hdl_ep_dispatch(ep, &w->hdr, (const char *)w + head, &ep->in_srq);
 }
 
 int hdl_tp_poll_rcq(struct hdl_dev *dev)
@@ -469,6 +477,18 @@ static void tell_adjusted(void)
 				  "at most twice HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
 }
 
+static void name_self(void)
+{
+	struct hdl_name *self = &hdl_tp.self;
+
+	self->rank = (uint32_t)hdl_job.rank;
+	self->job = 0xcbf29ce484222325u;	/* FNV-1a */
+	for (const char *s = hdl_job.nspace; *s; s++)
+		self->job = (self->job ^ (unsigned char)*s) * 0x100000001b3u;
+	if (getrandom(&self->incarnation, sizeof(self->incarnation), 0) != sizeof(self->incarnation))
+		self->incarnation = monotonic_ns() ^ (uint64_t)getpid() << 40;
+}
+
 int hdl_tp_init(const struct hdl_upcalls *up)
 {
 	char bad[32];
@@ -487,9 +507,8 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	hdl_tp.ways = hdl_ways_parse(hdl_vars.rendezvous);
 	if ((err = check_vars()))
 		return err;
-	if (getrandom(&hdl_tp.nonce, sizeof(hdl_tp.nonce), 0) != sizeof(hdl_tp.nonce))
-		hdl_tp.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
-	hdl_tp.rng = hdl_tp.nonce;
+	name_self();
+	hdl_tp.rng = hdl_tp.self.incarnation;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
 	tell_adjusted();

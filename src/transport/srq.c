@@ -115,7 +115,7 @@ void hdl_rxpool_fini(struct hdl_rxpool *p)
 uint32_t hdl_srq_bytes(void)
 {
 	/* the transport's own messages need some room, too */
-	uint32_t n = (uint32_t)hdl_vars.eager_max + (uint32_t)sizeof(struct hdl_wire);
+	uint32_t n = (uint32_t)hdl_vars.eager_max + HDL_WIRE_MOST;
 
 	return n < 1024 ? 1024 : n;
 }

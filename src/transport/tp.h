@@ -62,7 +62,7 @@ struct hdl_tp {
 	int nextra;
 	struct hdl_upcalls up;
 	unsigned allowed;
-	uint64_t nonce;
+	struct hdl_name self;
 	int rc_peers;
 	size_t ring_max;		/* largest payload of a frame, whatever the ring */
 	bool leaving;			/* all that is to come is that the peers end */
@@ -73,12 +73,23 @@ struct hdl_tp {
 	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;
+	uint64_t names;			/* messages that came with their sender's name */
 	uint64_t looked_ns;		/* last look at the rings' traffic */
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
 	uint64_t alive_ns;		/* next look at peers' processes */
 	uint32_t alive_next;		/* ... and the id with which it begins */
 };
 extern struct hdl_tp hdl_tp;
+
+/* Whom a message is from that says so by an id alone: that peer knows its id here. */
+static inline struct hdl_ep *hdl_ep_by_id(uint32_t id)
+{
+	struct hdl_ep *ep = hdl_peers_of(&hdl_tp.peers, id);
+
+	if (likely(ep != NULL) && unlikely(ep->src != ep->theirs))
+		ep->src = ep->theirs;
+	return ep;
+}
 
 #define HDL_TIMER_TURNS 1024u		/* turns of progress between two looks at the clock */
 #define HDL_UNLOOKED_MAX 32	/* sends by slow lanes, waiting ones too, between two looks at what arrives: a peer may ask us to hold */

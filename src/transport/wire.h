@@ -25,19 +25,49 @@ enum hdl_ctl_kind {
 	HDL_CTL_REFUSED,	/* struct hdl_fin: the message was withdrawn before it matched */
 	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
 	HDL_CTL_PROBE,		/* nothing: that it is acknowledged shows that the peer lives */
+	HDL_CTL_ID,		/* struct hdl_id_rec: how messages to the sender of this call the receiver of this */
 };
 
-/* Every message that arrives in a pooled receive of RC, XRC, DC. */
+/*
+ * Names a process, for ever: its job, its rank there, and which life of that rank it is.
+ *
+ * A message says whom it is from by the *id* that its sender has at the receiver (peers.h): that is found without a search,
+ * whatever the job's size. A sender that has not heard its id yet says HDL_NAMED, and sends its name with the message; the
+ * receiver's messages have HDL_TELLS set and its name with them, with the other's id in it (`yours`), until one comes by that id.
+ * What goes first by UD are REQ and REP, so that both know their ids before there is a connected lane; where the first message came
+ * by a lane that needs no agreement, and the answer may never come, HDL_CTL_ID tells the id.
+ *
+ * What says that a message is not of an earlier life of its sender is `nonce`: an id could be another process's by now.
+ */
+struct hdl_name {
+	uint64_t job;		/* hash of the PMIx namespace */
+	uint64_t incarnation;
+	uint32_t rank;
+	uint32_t yours;		/* with a message: the receiver's id at the sender; else nothing */
+};
+_Static_assert(sizeof(struct hdl_name) == 24, "packed");
+#define HDL_TELLS 0x80000000u	/* a name goes with the message */
+#define HDL_NAMED UINT32_MAX
+
+/* An order that all processes see alike. */
+static inline bool hdl_name_before(const struct hdl_name *a, const struct hdl_name *b)
+{
+	return a->job != b->job ? a->job < b->job : a->rank < b->rank;
+}
+
+/* Every message that arrives in a pooled receive of RC, XRC, DC. HDL_TELLS: struct hdl_name comes next. */
 struct hdl_wire {
-	uint32_t src;		/* rank */
+	uint32_t src;		/* the sender's id at the receiver, perhaps with HDL_TELLS; or HDL_NAMED */
 	uint32_t nonce;		/* low half of the sender's incarnation */
 	struct hdl_hdr hdr;
 };
 _Static_assert(sizeof(struct hdl_wire) == 24, "packed");
+#define HDL_WIRE_MOST ((uint32_t)(sizeof(struct hdl_wire) + sizeof(struct hdl_name)))
 
 enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN, HDL_UD_PROBE };
+/* HDL_TELLS: struct hdl_name stands at the end of the packet. */
 struct hdl_udwire {
-	uint32_t src, nonce;
+	uint32_t src, nonce;	/* as in struct hdl_wire */
 	uint32_t psn;		/* PROBE: its number; ACK: that of the probe to which it is the answer, or 0 */
 	uint32_t ack;
 	uint64_t sack;
@@ -99,6 +129,9 @@ struct hdl_credit_rec {
 struct hdl_sleep_rec {
 	uint32_t turn;
 };
+struct hdl_id_rec {
+	uint32_t id;
+};
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest counts: they may overtake each other */
 	uint32_t on;
@@ -127,7 +160,7 @@ struct hdl_addr {
 };
 struct hdl_addr_head {
 	uint32_t version, count;
-	uint64_t nonce;
+	struct hdl_name name;
 	struct hdl_proc proc;
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };

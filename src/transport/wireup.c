@@ -36,7 +36,7 @@ static uint64_t random_bits(void)
 int hdl_wire_publish(void)
 {
 	char blob[sizeof(struct hdl_addr_head) + 2 * sizeof(struct hdl_addr)];
-	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)hdl_tp.ndev, .nonce = hdl_tp.nonce };
+	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)hdl_tp.ndev, .name = hdl_tp.self };
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
@@ -62,7 +62,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 	if (ep->rank == hdl_job.rank) {
 		ep->dev = hdl_tp.dev[0];
 		ep->addr = ep->dev->addr;
-		ep->nonce = hdl_tp.nonce;
+		ep->name = hdl_tp.self;
 		return 0;
 	}
 	if (!ep->dev) {
@@ -86,7 +86,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 			  ep->rank, h.version, len, HDL_ADDR_VERSION);
 		goto out;
 	}
-	ep->nonce = h.nonce;
+	ep->name = h.name;
 	if (hdl_is_local(ep->rank)) {
 		ep->proc = h.proc;
 	} else {
@@ -207,8 +207,8 @@ static void up(struct hdl_ep *ep)
 
 static void send_msg(struct hdl_ep *ep, struct hdl_conn_msg *m)
 {
-	m->nonce = hdl_tp.nonce;
-	m->to = ep->nonce;
+	m->nonce = hdl_tp.self.incarnation;
+	m->to = ep->name.incarnation;
 	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* when there is no room, the repetition comes */
 }
 
@@ -389,7 +389,7 @@ static enum hdl_queue preferred(const struct hdl_ep *ep)
 /* m: the message that the event is, or NULL. err: of LOST and of a refusal. */
 static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct hdl_conn_msg *m, int err)
 {
-	struct hdl_conn_self self = { .can = ep->can, .lower = hdl_job.rank < ep->rank };
+	struct hdl_conn_self self = { .can = ep->can, .lower = hdl_name_before(&hdl_tp.self, &ep->name) };
 	unsigned waited = hdl_conn_waits(&ep->conn);
 	struct hdl_conn_todo todo;
 
@@ -593,12 +593,12 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 				    .again = m->again };
 	int err = 0;
 
-	if (m->to != hdl_tp.nonce) {
+	if (m->to != hdl_tp.self.incarnation) {
 		if (m->what == HDL_CONN_REQ)
 			send_rej(ep, m->number, HDL_QUEUE_NONE, ESTALE);
 		return;
 	}
-	if (m->nonce != ep->nonce || m->kind >= HDL_QUEUES ||
+	if (m->nonce != ep->name.incarnation || m->kind >= HDL_QUEUES ||
 	    (m->what != HDL_CONN_REQ && m->what != HDL_CONN_REP && m->what != HDL_CONN_REJ)) {
 		hdl_tp.stale++;
 		return;

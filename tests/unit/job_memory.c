@@ -79,7 +79,8 @@ static void pose_as(pmix_rank_t rank, char *address)
 	struct hdl_addr_head *head = (struct hdl_addr_head *)address;
 	struct hdl_addr *a = (struct hdl_addr *)(head + 1);
 
-	head->nonce += rank + 1;
+	head->name.incarnation += rank + 1;
+	head->name.rank = rank;
 	snprintf(head->host, sizeof(head->host), "host%u", rank);
 	for (uint32_t i = 0; i < head->count; i++)
 		a[i].ud_qpn ^= 0x800000;

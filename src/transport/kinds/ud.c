@@ -102,8 +102,8 @@ static int open_ud(struct hdl_dev *dev)
 	if (err)
 		return err;
 	dev->ud_period = 1;
-	dev->qkey = (uint32_t)(hdl_tp.nonce >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
-	dev->max_ud = mtu - (uint32_t)sizeof(struct hdl_udwire);
+	dev->qkey = (uint32_t)(hdl_tp.self.incarnation >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
+	dev->max_ud = mtu - (uint32_t)(sizeof(struct hdl_udwire) + sizeof(struct hdl_name));
 	struct ibv_qp_init_attr a = {
 		.qp_type = IBV_QPT_UD, .send_cq = dev->ud.scq->cq, .recv_cq = dev->rcq,
 		.cap = { .max_send_wr = dev->ud.mask, .max_send_sge = 1, .max_recv_wr = rx, .max_recv_sge = 1,
@@ -182,8 +182,7 @@ static int open_peer(struct hdl_ep *ep)
 
 static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
 {
-	w->src = (uint32_t)hdl_job.rank;
-	w->nonce = (uint32_t)hdl_tp.nonce;
+	w->nonce = (uint32_t)hdl_tp.self.incarnation;
 	w->type = type;
 	w->share = w->base = 0;
 	if (ep->rel) {
@@ -191,6 +190,16 @@ static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_typ
 	} else {
 		w->ack = 0;
 		w->sack = 0;
+	}
+}
+
+/* Says whom the packet is from. It is complete but for that, and goes again as it is. */
+static inline void sign(struct hdl_txbuf *pkt, const struct hdl_ep *ep)
+{
+	((struct hdl_udwire *)pkt->data)->src = ep->src;
+	if (unlikely(ep->src & HDL_TELLS)) {
+		hdl_ep_name(ep, pkt->data + pkt->len);
+		pkt->len += (uint32_t)sizeof(struct hdl_name);
 	}
 }
 
@@ -280,6 +289,7 @@ static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32
 	if (len)
 		memcpy(pkt->data + HDL_UD_HEAD, body, len);
 	pkt->len = (uint32_t)HDL_UD_HEAD + len;
+	sign(pkt, ep);
 	err = post(ep, pkt);
 	hdl_txbuf_put(pkt);
 	return err;
@@ -352,7 +362,8 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 	if (!hdl_sq_room(&dev->ud, 1))
 		return -EAGAIN;
 	uint32_t len = (uint32_t)sizeof(struct hdl_udwire) + an + bn;
-	struct hdl_txbuf *pkt = hdl_txbuf_get(len <= PKT_SMALL ? &dev->pkt_small : &dev->pkt);
+	uint32_t most = len + (uint32_t)sizeof(struct hdl_name);
+	struct hdl_txbuf *pkt = hdl_txbuf_get(most <= PKT_SMALL ? &dev->pkt_small : &dev->pkt);
 	if (!pkt)
 		return -EAGAIN;
 	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
@@ -362,6 +373,7 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 	if (bn)
 		copy((char *)(w + 1) + an, b, bn);
 	pkt->len = len;
+	sign(pkt, ep);
 	if (unlikely(hdl_rel_is_timed(ep->rel)))
 		hdl_rel_time(ep->rel, monotonic_ns());
 	w->psn = hdl_rel_push(ep->rel, pkt);
@@ -447,11 +459,15 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 	}
 }
 
-static inline struct hdl_ep *peer(uint32_t rank)
+/* Whom a packet is from; *len becomes that of the packet without its name. */
+static inline struct hdl_ep *sender(const struct hdl_udwire *w, uint32_t *len)
 {
-	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, (int)rank);
-
-	return likely(ep != NULL) ? ep : hdl_ep((int)rank);
+	if (likely(!(w->src & HDL_TELLS)))
+		return hdl_ep_by_id(w->src);
+	if (*len < HDL_UD_HEAD + sizeof(struct hdl_name))
+		return NULL;
+	*len -= (uint32_t)sizeof(struct hdl_name);
+	return hdl_ep_told(w->src, (const char *)w + *len);
 }
 
 static __attribute__((noinline)) void acknowledged(struct hdl_ep *ep, const struct hdl_udwire *w)
@@ -480,8 +496,7 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 	const struct hdl_udwire *w = packet;
 	struct hdl_ep *ep;
 
-	if (len < HDL_UD_HEAD || w->src >= (uint32_t)hdl_job.size || !(ep = peer(w->src)) ||
-	    w->nonce != (uint32_t)ep->nonce) {
+	if (len < HDL_UD_HEAD || !(ep = sender(w, &len)) || w->nonce != (uint32_t)ep->name.incarnation) {
 		hdl_tp.stale++;		/* not of this job, or of an earlier life of a rank */
 		return;
 	}
