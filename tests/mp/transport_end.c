@@ -11,6 +11,8 @@
  *              and in order (RC, XRC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
+ *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
+ *              out never comes to that (one rank, no queue)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
@@ -376,6 +378,45 @@ static _Noreturn void breaks_alone(bool dies)
 	leave(dies ? "the dead one has failed" : "all has come");
 }
 
+/* Requests 6 to 13 of a queue are kept, by which 5 messages were sent; the peer has taken some of them, and lines of the ring. */
+static void settle(uint32_t messages, bool ring, uint64_t lines, const char *want)
+{
+	static const enum ibv_wr_opcode opcode[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
+						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE };
+	struct hdl_again again[16] = { 0 };
+	struct hdl_slot slot[16] = { 0 };
+	struct hdl_sq sq = { .again = again, .slot = slot, .depth = 16, .mask = 15, .broken = true, .broken_tail = 6, .broken_head = 14,
+			     .messages = 5 };
+	char got_text[9] = "";
+
+	for (int i = 0; i < 8; i++)
+		again[6 + i].opcode = (uint8_t)opcode[i];
+	again[6].plain = 7;
+	again[8].frame = true;
+	again[8].end = 9;
+	again[12].plain = 10;
+	hdl_sq_settle(&sq, messages, ring, lines);
+	for (int i = 0; i < 8; i++)
+		got_text[i] = again[6 + i].over ? 'o' : '.';
+	if (strcmp(got_text, want)) {
+		fprintf(stderr, "%u messages, %d, %u lines: %s instead of %s\n", messages, ring, (unsigned)lines, got_text, want);
+		fail("not what goes again");
+	}
+}
+
+static _Noreturn void settles(void)
+{
+	settle(2, true, 0, "........");
+	settle(2, true, 7, "o.......");
+	settle(2, false, 7, "........");	/* of another ring */
+	settle(3, true, 0, "oo......");
+	settle(3, true, 9, "ooo.....");
+	settle(4, true, 0, "ooo.o...");	/* what was read may be lost */
+	settle(5, true, 9, "ooo.oo..");
+	settle(5, true, 10, "ooo.ooo.");
+	leave("settled");
+}
+
 static _Noreturn void fails_twice(void)
 {
 	static uint64_t word;
@@ -405,6 +446,8 @@ int main(int argc, char **argv)
 
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
+	if (!strcmp(mode, "settles"))
+		settles();
 	if (!strcmp(mode, "rings"))
 		rings();
 	if (!strcmp(mode, "shared"))
