@@ -526,7 +526,10 @@ static void element(const struct op *o, char *at, int who, int i)
 		((int *)at)[t == map_types[1] ? 2 : 1] = (int)(h / 97 % 89);
 	} else if (rows[o->row].as != AS_PAIR) {
 		number(at, rows[o->row].as, rows[o->row].size, h);
-		if (rows[o->row].class == COMPLEX)
+		/* of other products the order of the factors tells whether a zero is negative */
+		if (rows[o->row].class == COMPLEX && o->op == MPI_PROD)
+			memset(at + o->extent / 2, 0, (size_t)o->extent / 2);
+		else if (rows[o->row].class == COMPLEX)
 			number(at + o->extent / 2, rows[o->row].as, 0, h / 3);
 	} else if (t == MPI_FLOAT_INT) {
 		memcpy(at, &(float){ (float)n }, sizeof(float));
