@@ -45,6 +45,14 @@ void shca_prepare(void);
 void *shca_alloc(struct ibv_context *context, size_t bytes);
 int shca_free(struct ibv_context *context, void *p);
 
+/* What a device promises that verbs have no question for; bits. 0 for a context of another device: nobody can tell. */
+#define SHCA_PROMISE_SEQUENCE 1u	/* of two writes of one queue, what the first one writes is never visible later than what the
+					 * second one does */
+#define SHCA_PROMISE_AT_ONCE 2u		/* a write to a connected peer has landed when its post has returned, if nothing waited before
+					 * it in the queue */
+#define SHCA_PROMISE_TELLS_END 4u	/* a connected queue fails when its peer's process has ended, also where nothing is in flight */
+uint32_t shca_promises(struct ibv_context *context);
+
 /*
  * Wake on write: a capability of the software device. A thread sleeps until another process writes to this process's
  * memory or puts a completion into one of its CQs, armed or not:

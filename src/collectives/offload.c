@@ -692,11 +692,16 @@ bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *w
 		snprintf(why, why_size, "device %s does not wake its process on a write", ibv_get_device_name(port->ctx->device));
 		return false;
 	}
+	if (!hdl_tp_writes_at_once()) {
+		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted",
+			 ibv_get_device_name(port->ctx->device));
+		return false;
+	}
 	return true;
 }
 
 /* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see
- * hdl_tp_wakes_on_write.) */
+ * hdl_tp_writes_at_once.) */
 static void flush_sends(struct hdl_off *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)

@@ -100,10 +100,7 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 		if (!l->qp)
 			continue;
 		l->max_inline = attr.cap.max_inline_data;
-		if (ibv_query_qp_data_in_order(l->qp, IBV_WR_RDMA_WRITE, 0) == 1)
-			return l;
-		errno = EOPNOTSUPP;
-		return NULL;
+		return l;
 	}
 	return NULL;
 }
@@ -353,7 +350,7 @@ static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int pee
 	if (!err && l->rcq)
 		err = hdl_off_post_recvs(l, HDL_OFF_RECVS(h->depth));
 	else if (!err && h->lines)
-		err = hdl_off_post_recvs(l, 1);
+		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -EOPNOTSUPP;
 	return err;
 }
 

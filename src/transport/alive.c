@@ -56,7 +56,7 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 /* Whether a queue would report the peer's end. */
 static bool is_watched(const struct hdl_ep *ep)
 {
-	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end && ep->dev->reports_end;
+	return ep->conn.state == HDL_CONN_READY && ep->sq && ep->sq->kind->reports_end && ep->dev->promises.tells_end;
 }
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)

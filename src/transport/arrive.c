@@ -187,7 +187,7 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 	while (n < max && (at = hdl_ring_peek(&ep->rx))) {
 		struct hdl_hdr hdr = *at;
 
-		uint32_t lines = hdl_ring_advance(&ep->rx, hdr.len, hdr.kind == HDL_CTL_SKIP);
+		uint32_t top = ep->rx.line, lines = hdl_ring_advance(&ep->rx, hdr.len, hdr.kind == HDL_CTL_SKIP);
 
 		if (unlikely(!lines)) {
 			hdl_error("rank %d wrote a frame of %u bytes that does not fit its ring: its memory or ours is "
@@ -209,6 +209,8 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 		} else if (hdr.kind != HDL_CTL_SKIP) {
 			control(ep, &hdr, payload);
 		}
+		if (unlikely(lines > 1 && ep->rx.clears))
+			hdl_ring_clear(&ep->rx, top, lines);
 		/* only now: what is reported as consumed may be overwritten */
 		ep->rx.consumed += lines;
 	}

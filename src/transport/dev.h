@@ -7,6 +7,22 @@
 #include "transport/sq.h"
 #include "transport/wire.h"
 
+/*
+ * What a device promises beyond what the verbs' own attributes say. Each is asked for when the device is opened (device.c), and
+ * used for itself alone: a device may have any of them without the others, and SHCA_BEHAVE takes them from the software HCA
+ * one by one. That a request's bytes land in ascending order is asked of each queue: hdl_dev_in_order.
+ */
+struct hdl_promises {
+	bool sequence;			/* what a write writes is never visible later than what the next one of its queue does */
+	bool wakes;			/* a sleeping process is woken by any write into its memory (shca_await) */
+	bool at_once;			/* a write to a connected peer has landed when its post has returned */
+	bool tells_end;			/* connected queues fail when the peer's process ends, also where nothing is in flight */
+	bool arena;			/* memory that the processes of this host reach by loads and stores (shca_alloc) */
+	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered, */
+	bool pages_written;		/* ... peers write to such memory, */
+	bool pages_read;		/* ... and read it */
+};
+
 struct hdl_dev {
 	struct hdl_port port;
 	enum hdl_role role;
@@ -17,13 +33,9 @@ struct hdl_dev {
 	struct ibv_td *td;
 	unsigned caps;			/* bit per kind that the device can do */
 	unsigned possible;		/* bit per kind that may be selected in this job */
-	bool in_order;			/* writes a request's bytes in ascending order */
 	bool srq;			/* has shared receive queues */
-	bool arena;			/* shca_alloc works */
-	bool reports_end;		/* connected queues fail when the peer's process ends, also where nothing is in flight */
-	struct ibv_mr *all;		/* the whole address space, to gather from (implicit ODP), or NULL */
-	bool all_remote;		/* ... and to be written by peers */
-	bool all_read;			/* ... and to be read by them */
+	struct hdl_promises promises;
+	struct ibv_mr *all;		/* promises.pages: the whole address space; else NULL */
 	uint32_t max_inline, max_ud;	/* UD: payload of one packet behind hdl_hdr */
 	uint32_t max_msg;
 	struct ibv_comp_channel *chan;
@@ -59,6 +71,9 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 /* The send queues that peers share end, while the peers' address handles are still there; hdl_dev_close does the rest. */
 void hdl_dev_stop(struct hdl_dev *dev);
 void hdl_dev_close(struct hdl_dev *dev);
+/* Whether the bytes of an RDMA write that is posted to this queue, or arrives by it, land in ascending order. The queue is in
+ * RTS: drivers answer no before, and the answer for one queue is not another's, of whatever kind. May ask the adapter. */
+bool hdl_dev_in_order(struct ibv_qp *qp);
 /* Fills ah for a peer's address on this device. */
 void hdl_dev_ah(const struct hdl_dev *dev, const union ibv_gid *gid, uint16_t lid, struct ibv_ah_attr *ah);
 

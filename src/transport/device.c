@@ -230,12 +230,63 @@ static int make_pd(struct hdl_dev *dev)
 	return 0;
 }
 
-/* What the device says and does; fills caps. */
-static int probe(struct hdl_dev *dev)
+bool hdl_dev_in_order(struct ibv_qp *qp)
+{
+	return ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1;
+}
+
+bool hdl_tp_in_order(struct ibv_qp *qp)
+{
+	return hdl_dev_in_order(qp);
+}
+
+/* Implicit paging on demand: the region of the whole address space with the most rights that are to be had. */
+static void ask_for_pages(struct hdl_dev *dev)
 {
 	const struct ibv_odp_caps *odp = &dev->attr.odp_caps;
-	uint64_t implicit = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	const uint64_t implicit = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	const uint32_t rc = odp->per_transport_caps.rc_odp_caps;
+	const int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE;
+	const struct { uint32_t needs; int access; bool written, read; } tries[] = {
+		{ IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ,
+		  access | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, true, true },
+		{ IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE, access | IBV_ACCESS_REMOTE_WRITE, true, false },
+		{ IBV_ODP_SUPPORT_SEND, access, false, false },
+	};
 
+	if (!hdl_vars.odp || (odp->general_caps & implicit) != implicit)
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(tries) && !dev->all; i++) {
+		if ((rc & tries[i].needs) != tries[i].needs)
+			continue;
+		dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, tries[i].access);
+		dev->promises.pages = dev->all != NULL;
+		dev->promises.pages_written = dev->all && tries[i].written;
+		dev->promises.pages_read = dev->all && tries[i].read;
+	}
+}
+
+static void ask_for_promises(struct hdl_dev *dev)
+{
+	struct ibv_context *ctx = dev->port.ctx;
+	uint32_t said = shca_promises(ctx), seen;
+
+	dev->promises.sequence = said & SHCA_PROMISE_SEQUENCE;
+	dev->promises.at_once = said & SHCA_PROMISE_AT_ONCE;
+	dev->promises.tells_end = said & SHCA_PROMISE_TELLS_END;
+	dev->promises.wakes = !shca_await_prepare(ctx, &seen);
+	if (dev->promises.wakes)
+		shca_await_cancel(ctx);
+	void *p = shca_alloc(ctx, 4096);
+	dev->promises.arena = p != NULL;
+	if (p)
+		shca_free(ctx, p);
+	ask_for_pages(dev);
+}
+
+/* What the device says and does. */
+static int probe(struct hdl_dev *dev)
+{
 	dev->srq = dev->attr.orig_attr.max_srq > 0;
 	for (int q = 1; q < HDL_QUEUES; q++) {
 		int can = hdl_kinds[q]->probe(dev);
@@ -245,26 +296,7 @@ static int probe(struct hdl_dev *dev)
 			dev->caps |= HDL_QUEUE_BIT(q);
 	}
 	dev->max_msg = dev->port_attr.max_msg_sz ? dev->port_attr.max_msg_sz : 1u << 30;
-	if (hdl_vars.odp && (odp->general_caps & implicit) == implicit &&
-	    odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_SEND) {
-		bool remote = odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_WRITE;
-		int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE;
-		bool read = remote && odp->per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_READ;
-		if (read)
-			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX,
-					      access | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-		dev->all_read = dev->all != NULL;
-		if (remote && !dev->all)
-			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access | IBV_ACCESS_REMOTE_WRITE);
-		dev->all_remote = dev->all != NULL;
-		if (!dev->all)
-			dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, access);
-	}
-	void *p = shca_alloc(dev->port.ctx, 4096);
-	if (p) {
-		dev->arena = dev->reports_end = true;
-		shca_free(dev->port.ctx, p);
-	}
+	ask_for_promises(dev);
 	return 0;
 }
 
@@ -352,10 +384,24 @@ static void fill_addr(struct hdl_dev *dev)
 	memcpy(a->gid, dev->port.gid.raw, 16);
 }
 
+static void debug_device(const struct hdl_dev *dev)
+{
+	const struct hdl_promises *p = &dev->promises;
+	char kinds[8 * HDL_QUEUES] = "";
+	int n = 0;
+
+	for (int q = 1; q < HDL_QUEUES; q++)
+		if (HDL_QUEUE_IN(dev->caps, q))
+			n += snprintf(kinds + n, sizeof(kinds) - (size_t)n, " %s", hdl_queue_name(q));
+	hdl_debug("%s port %u: kinds%s, inline %u, %s; promises:%s%s%s%s%s", dev->name, dev->port.port_num, kinds, dev->max_inline,
+		  p->pages_written ? "no registration needed" : p->pages ? "no registration needed to send" : "memory is registered",
+		  p->sequence ? " sequence" : "", p->wakes ? " wakes" : "", p->at_once ? " at-once" : "",
+		  p->tells_end ? " tells-end" : "", p->arena ? " arena" : "");
+}
+
 int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed)
 {
-	int err, port = 0, n = 0;
-	char kinds[8 * HDL_QUEUES] = "";
+	int err, port = 0;
 
 	dev->role = role;
 	if ((err = open_context(dev, name, &port)))
@@ -377,14 +423,7 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 		if (is_wanted(dev, q) && (err = hdl_kinds[q]->open(dev)))
 			return err;
 	fill_addr(dev);
-	for (int q = 1; q < HDL_QUEUES; q++)
-		if (HDL_QUEUE_IN(dev->caps, q))
-			n += snprintf(kinds + n, sizeof(kinds) - (size_t)n, " %s", hdl_queue_name(q));
-	hdl_debug("%s port %u: kinds%s, inline %u, writes %sin order, %s", dev->name, dev->port.port_num, kinds,
-		  dev->max_inline, dev->in_order ? "" : "not ",
-		  dev->all_remote ? "no registration needed"
-		  : dev->all	  ? "no registration needed to send"
-				  : "memory is registered");
+	debug_device(dev);
 	return 0;
 }
 

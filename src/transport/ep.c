@@ -471,7 +471,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	r = way == WAY_PACKET ? send_packet(ep, &hdr, &rec, sizeof(rec))
 			      : send_connected(ep, &hdr, &rec, sizeof(rec), NULL);
 	if (r < 0) {
-		hdl_id_free(&hdl_tp.sends, rec.op);
+		hdl_rndv_unannounce(send);
 		return r;
 	}
 	return 0;

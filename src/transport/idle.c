@@ -131,7 +131,7 @@ static bool sleep_until_written(void)
 	struct ibv_context *ctx = hdl_tp.dev[0]->port.ctx;
 	uint32_t seen;
 
-	if (hdl_tp.ndev != 1 || shca_await_prepare(ctx, &seen))
+	if (hdl_tp.ndev != 1 || !hdl_tp.dev[0]->promises.wakes || shca_await_prepare(ctx, &seen))
 		return false;
 	hdl_tp_async(hdl_tp.dev[0]);
 	hdl_ud_acks();
@@ -174,12 +174,12 @@ static void take_wake(void)
 
 bool hdl_tp_wakes_on_write(void)
 {
-	uint32_t seen;
+	return hdl_tp.ndev == 1 && hdl_tp.dev[0]->promises.wakes;
+}
 
-	if (hdl_tp.ndev != 1 || shca_await_prepare(hdl_tp.dev[0]->port.ctx, &seen))
-		return false;
-	shca_await_cancel(hdl_tp.dev[0]->port.ctx);
-	return true;
+bool hdl_tp_writes_at_once(void)
+{
+	return hdl_tp.ndev && hdl_tp.dev[0]->promises.at_once && hdl_tp.dev[0]->promises.sequence;
 }
 
 static void sleep_here(unsigned n)

@@ -17,7 +17,7 @@ static size_t round_page(size_t n)
 /* The arena belongs to a device that offers one: a device that does not refuses, and the process's own memory it is. */
 static void *arena_alloc(struct hdl_dev *dev, size_t bytes, bool *arena)
 {
-	void *p = dev->arena ? shca_alloc(dev->port.ctx, bytes) : NULL;
+	void *p = dev->promises.arena ? shca_alloc(dev->port.ctx, bytes) : NULL;
 
 	*arena = p != NULL;
 	if (p)

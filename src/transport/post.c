@@ -196,7 +196,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 
 bool hdl_ep_can_stage(const struct hdl_ep *ep)
 {
-	return ep->ring && !ep->wake_mode && ep->dev->arena && ep->conn.state == HDL_CONN_READY && ep->sq &&
+	return ep->ring && !ep->wake_mode && ep->dev->promises.arena && ep->conn.state == HDL_CONN_READY && ep->sq &&
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 

@@ -230,6 +230,7 @@ void hdl_tp_timers(uint64_t now)
 		hdl_tp.looked_ns = now;
 		hdl_rings_look();
 	}
+	hdl_regcache_tidy();
 }
 
 static int run_busy(void)
@@ -426,6 +427,7 @@ static void destroy_all(void)
 		free(ep);
 	}
 	hdl_peers_clear(&hdl_tp.peers);
+	hdl_regcache_close();
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		hdl_dev_close(hdl_tp.dev[i]);
 		free(hdl_tp.dev[i]);
@@ -526,6 +528,8 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 		err = add_device(NULL, HDL_ROLE_LOCAL);
 	else if (!(err = add_device(NULL, HDL_ROLE_LOCAL)))
 		err = add_device(NULL, HDL_ROLE_REMOTE);
+	if (!err)
+		hdl_regcache_open();
 	if (!err)
 		err = hdl_wire_publish();
 	if (err)

@@ -136,6 +136,16 @@ static void report_queues(FILE *out)
 	}
 }
 
+static void report_registrations(FILE *out)
+{
+	struct hdl_regcache_stats s = hdl_regcache_stats();
+
+	if (s.hits | s.misses | s.uncached)
+		fprintf(out, "heddle: transports: rank %d: registrations: %" PRIu64 " found, %" PRIu64 " made, %" PRIu64 " for one message; "
+			"%" PRIu64 " given up for room, %" PRIu64 " because the memory had changed; %zu bytes in %zu regions at the end\n",
+			hdl_job.rank, s.hits, s.misses, s.uncached, s.evicted, s.stale, s.bytes, s.entries);
+}
+
 void hdl_report_transports(FILE *out)
 {
 	char kind[16], *text = NULL;
@@ -172,6 +182,7 @@ void hdl_report_transports(FILE *out)
 	}
 	report_ways(out);
 	report_queues(out);
+	report_registrations(out);
 	fclose(out);
 	fwrite(text, 1, text_len, whole);
 	fflush(whole);

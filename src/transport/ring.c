@@ -10,9 +10,9 @@ void hdl_ring_tx_init(struct hdl_ring_tx *tx, uint64_t base, uint32_t rkey, uint
 	};
 }
 
-void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines)
+void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines, bool clears)
 {
-	*rx = (struct hdl_ring_rx){ .base = base, .lines = lines, .line = lines - 1, .phase = 1 };
+	*rx = (struct hdl_ring_rx){ .base = base, .lines = lines, .line = lines - 1, .phase = 1, .clears = clears };
 }
 
 void hdl_ring_mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
@@ -30,9 +30,22 @@ void hdl_ring_mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
 	}
 }
 
+void hdl_ring_clear(struct hdl_ring_rx *rx, uint32_t line, uint32_t k)
+{
+	for (uint32_t i = 1; i < k; i++)
+		memset(rx->base + (size_t)(line - i) * HDL_LINE + HDL_RING_SMALL, 0, sizeof(struct hdl_hdr));
+}
+
+static void mark(struct hdl_ring_tx *tx, uint32_t from, uint32_t n)
+{
+	if (tx->dirty)
+		hdl_ring_mark(tx, from, n);
+}
+
 static void clean(uint64_t *dirty, uint32_t line)
 {
-	dirty[line >> 6] &= ~(1ull << (line & 63));
+	if (dirty)
+		dirty[line >> 6] &= ~(1ull << (line & 63));
 }
 
 bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *place)
@@ -48,7 +61,7 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 		place->skip_line = tx->line;
 		place->skip_phase = tx->phase;
 		clean(tx->dirty, tx->line);
-		hdl_ring_mark(tx, 0, tx->line);
+		mark(tx, 0, tx->line);
 		tx->line = tx->lines - 1;
 		tx->phase = hdl_ring_next_phase(tx->phase);
 		tx->sent += skipped;
@@ -60,14 +73,14 @@ bool hdl_ring_place(struct hdl_ring_tx *tx, size_t len, struct hdl_ring_place *p
 	place->phase = tx->phase;
 	place->addr = end - len;
 	place->lead = 0;
-	if (low && hdl_ring_is_dirty(tx, low - 1)) {
+	if (low && tx->dirty && hdl_ring_is_dirty(tx, low - 1)) {
 		place->addr = hdl_ring_header_addr(tx, low - 1);
 		place->lead = (uint32_t)(end - len - place->addr);
 		clean(tx->dirty, low - 1);
 	}
 	clean(tx->dirty, top);
 	if (k > 1)
-		hdl_ring_mark(tx, low, k - 1);
+		mark(tx, low, k - 1);
 	tx->sent += k;
 	if (low == 0) {
 		tx->line = tx->lines - 1;

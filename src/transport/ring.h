@@ -21,6 +21,10 @@
  * header position. So small messages touch one line each, and only a frame that follows payload costs another one.
  * Invariant R2: sent - acked + what is written next, terminator included, never exceeds the ring: only lines that the
  * receiver has given back are written.
+ * A terminator stands where the next frame's header goes: so R1 by terminators needs a device on which no write lands later than
+ * the next one of its queue. Where that is not promised (`dirty` is NULL) the receiver clears: it zeroes the header positions of
+ * the lines that held payload or were skipped, before it gives them back. A frame that lands before the one that precedes it is
+ * read behind that one all the same, for only the next header is looked at.
  * A frame never wraps: a skip frame sends the receiver back to the top line, which is a header line on every lap.
  */
 #ifndef HDL_RING_H
@@ -56,7 +60,7 @@ struct hdl_ring_tx {
 	uint64_t acked;		/* lines given back by the receiver */
 	uint64_t sent;		/* lines used since the ring was made */
 	uint64_t base;		/* the receiver's address of line 0 */
-	uint64_t *dirty;	/* bit per line: its header position holds no usable phase */
+	uint64_t *dirty;	/* bit per line: its header position holds no usable phase; NULL: the receiver sees to it */
 	uint64_t dirty_until;	/* from this value of `sent` on, no line is: a lap has gone by since one became it */
 	uint32_t line;		/* next header line */
 	uint32_t lines;
@@ -79,6 +83,7 @@ struct hdl_ring_rx {
 	uint32_t line;		/* where the next header appears */
 	uint32_t lines;
 	uint8_t phase;
+	bool clears;		/* what held payload or was skipped (see R1) */
 	uint64_t consumed;	/* lines */
 	uint64_t reported;	/* of these, known to the sender */
 };
@@ -111,10 +116,10 @@ static inline uint64_t hdl_ring_header_addr(const struct hdl_ring_tx *tx, uint32
 	return tx->base + (uint64_t)line * HDL_LINE + HDL_RING_SMALL;
 }
 
-/* Zeroed memory of (lines + 63) / 64 words for dirty, owned by the caller. */
+/* dirty: zeroed memory of (lines + 63) / 64 words, owned by the caller; NULL: the receiver clears. */
 void hdl_ring_tx_init(struct hdl_ring_tx *tx, uint64_t base, uint32_t rkey, uint32_t lines, uint64_t *dirty);
 /* base: lines * 64 zeroed bytes, aligned to 64. */
-void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines);
+void hdl_ring_rx_init(struct hdl_ring_rx *rx, void *base, uint32_t lines, bool clears);
 
 /* The case that matters: a frame of k lines that needs no skip and no terminator, and for which there is room. True: its
  * top line is tx->line and its phase tx->phase; write it, then hdl_ring_plain_sent. */
@@ -131,7 +136,7 @@ static inline void hdl_ring_plain_sent(struct hdl_ring_tx *tx, uint32_t k)
 
 	if (tx->sent < tx->dirty_until)
 		tx->dirty[line >> 6] &= ~(1ull << (line & 63));
-	if (k > 1)
+	if (k > 1 && tx->dirty)
 		hdl_ring_mark(tx, line + 1 - k, k - 1);
 	tx->sent += k;
 	if (unlikely(line + 1 == k)) {
@@ -170,6 +175,9 @@ static inline const struct hdl_hdr *hdl_ring_peek(const struct hdl_ring_rx *rx)
 	memcpy(&phase, (const char *)&last + 7, 1);
 	return phase == rx->phase ? (const struct hdl_hdr *)top : NULL;
 }
+
+/* Of a frame of k lines whose top is `line`, read and not yet given back: what is below its header's line. */
+void hdl_ring_clear(struct hdl_ring_rx *rx, uint32_t line, uint32_t k);
 
 /* Moves behind a frame of `len` payload bytes (behind the ring's end for a skip frame). Returns its lines, which the
  * caller adds to `consumed` once the payload is no longer needed; 0: the frame does not fit into the ring, so what was

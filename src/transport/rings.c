@@ -152,9 +152,13 @@ void hdl_ring_consider(struct hdl_ep *ep)
 	}
 	uint32_t lines = hdl_ring_share();
 
-	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || !ep->dev->in_order || hdl_tp.closing ||
+	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || hdl_tp.closing ||
 	    ep->slow_msgs < (uint32_t)hdl_vars.hot_messages || lines < HDL_RING_LINES_MIN)
 		return;
+	if (!hdl_dev_in_order(ep->sq->qp)) {
+		ep->slow_msgs = 0;	/* not each time */
+		return;
+	}
 	if (hdl_tp.rings_given >= hdl_vars.ring_peers) {
 		ep->slow_msgs = 0;	/* ask again later */
 		take_one_back();
@@ -166,13 +170,14 @@ void hdl_ring_consider(struct hdl_ep *ep)
 		return;
 	}
 	memset(ep->rx_mem.p, 0, (size_t)lines * HDL_LINE);
-	hdl_ring_rx_init(&ep->rx, ep->rx_mem.p, lines);
+	hdl_ring_rx_init(&ep->rx, ep->rx_mem.p, lines, !ep->dev->promises.sequence);
 	ep->rx_mark = 0;
 	ep->rx_rate = 1;
 	ep->rx_state = HDL_RX_OFFERED;
 	hdl_tp.rings_given++;
 	ep->rings_out++;
-	struct hdl_ring_offer m = { .addr = (uintptr_t)ep->rx_mem.p, .rkey = ep->rx_mem.mr->rkey, .lines = lines };
+	struct hdl_ring_offer m = { .addr = (uintptr_t)ep->rx_mem.p, .rkey = ep->rx_mem.mr->rkey, .lines = lines,
+				    .cleared = ep->rx.clears };
 	hdl_ep_ctl(ep, HDL_CTL_RING_OFFER, &m, sizeof(m), true);
 }
 
@@ -221,7 +226,8 @@ void hdl_ring_give_credit(struct hdl_ep *ep)
 	ep->credit_due = hdl_ep_away(ep);
 	if (!sq || ep->failed || ep->rx_state < HDL_RX_ACTIVE)
 		return;
-	if (ep->wake_mode) {
+	/* Written, an older one could land on a newer, and be the last; and a sleeper does not see it. */
+	if (ep->wake_mode || !ep->dev->promises.sequence) {
 		struct hdl_credit_rec c = { .consumed = ep->rx.consumed };
 		ep->rx.reported = ep->rx.consumed;
 		hdl_ep_ctl(ep, HDL_CTL_CREDIT, &c, sizeof(c), false);
@@ -254,7 +260,10 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 
 	if (ep->ring || m->lines < HDL_RING_LINES_MIN)
 		return;
-	dirty = calloc((m->lines + 63) / 64, sizeof(*dirty));
+	/* Our queue promises for itself. Where nothing is promised of two requests, the receiver has to clear (ring.h). */
+	bool usable = ep->sq && hdl_dev_in_order(ep->sq->qp) && (m->cleared || ep->dev->promises.sequence);
+	if (usable)
+		dirty = calloc((m->lines + 63) / 64, sizeof(*dirty));
 	if (dirty && !ep->credit && !hdl_credit_get(ep->dev, &ep->credit, &rkey))
 		ep->credit_rkey = rkey;
 	if (dirty && ep->credit) {
@@ -269,7 +278,7 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	}
 	free(ep->dirty);
 	ep->dirty = dirty;
-	hdl_ring_tx_init(&ep->tx, m->addr, m->rkey, m->lines, dirty);
+	hdl_ring_tx_init(&ep->tx, m->addr, m->rkey, m->lines, m->cleared ? NULL : dirty);
 	ep->ring_max = hdl_ring_max(m->lines);
 	if (ep->ring_max > hdl_tp.ring_max)
 		ep->ring_max = hdl_tp.ring_max;

@@ -16,6 +16,7 @@
  *   rings.c   giving rings and taking them back       alive.c  peers that have died
  *   idle.c    waiting                                 progress.c  turns, timers, init, fini
  *   peers.c   who was met, by id and by name (pure)
+ *   regcache.c registrations that are kept
  *
  * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */

@@ -172,9 +172,13 @@ void hdl_tp_on_timers(uint64_t (*timers)(uint64_t now));
  * ENABLE are none: the device does not count them either. */
 void hdl_tp_count_rc(uint64_t requests, uint64_t bytes);
 
-/* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. A device that does so runs a write
- * to a connected peer before the post returns. */
+/* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
 bool hdl_tp_wakes_on_write(void);
+/* Whether a write to a connected peer of this host has landed when its post has returned, and behind what the queue's write
+ * before it has written. */
+bool hdl_tp_writes_at_once(void);
+/* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
+bool hdl_tp_in_order(struct ibv_qp *qp);
 
 /* What this process waits for: one line per queue and peer, for SIGUSR1 and --report-hang. */
 void hdl_tp_dump(FILE *out);

@@ -114,6 +114,8 @@ struct hdl_data_rec {
 struct hdl_ring_offer {
 	uint64_t addr;
 	uint32_t rkey, lines;
+	uint32_t cleared;	/* the receiver clears what it has read: the sender writes no terminators */
+	uint32_t reserved;
 };
 struct hdl_ring_accept {
 	uint64_t addr;		/* struct hdl_credit of the sender, for this peer */

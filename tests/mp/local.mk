@@ -48,8 +48,13 @@ tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/trans
 tests_mp_transport_lacking_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
 	-Wl,--wrap=mlx5dv_is_supported -Wl,--wrap=calloc
-TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh
+# Registrations of the users' memory are counted.
+check_PROGRAMS += tests/mp/transport_pages
+tests_mp_transport_pages_SOURCES = tests/mp/transport_pages.c
+tests_mp_transport_pages_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/standard.mk

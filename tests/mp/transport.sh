@@ -105,9 +105,13 @@ try 2 HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=5m HEDDLE_RING_MEMORY=64m HEDDLE_HOT_
 for ring in 512 1000 2048; do
 	try 2 HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=$ring HEDDLE_HOT_MESSAGES=1 -- "$traffic" 60000 1000 16 20
 done
+# on a device whose writes have no order there are no rings (transport_behave.sh)
+rings=yes
+case ${SHCA_BEHAVE:-} in *noorder*) rings= ;; esac
 # each rank may give one ring: it comes back, full of frames at times, when the partner changes
-try 4 HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_rings" 9
-try 4 HEDDLE_TRANSPORT=dc HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_rings" 9
+for kind in ${rings:+"" dc}; do
+	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 -- "$build/tests/mp/transport_rings" 9
+done
 try 4 HEDDLE_TRANSPORT=dc HEDDLE_DCI_COUNT=2 HEDDLE_DCI_POLICY=lru HEDDLE_SQ_DEPTH=16 -- "$traffic" 400 20000 11
 try 2 HEDDLE_HOT_MESSAGES=700 -- "$traffic" 1500 20000 12
 
@@ -193,7 +197,7 @@ done
 for kind in dc dc,ud; do
 	text='the others go on' ends HEDDLE_TRANSPORT=$kind HEDDLE_DCI_COUNT=1 timeout -k 5 60 "$run" -n 3 "$end" shared
 done
-for kind in rc xrc dc; do
+for kind in ${rings:+rc xrc dc}; do
 	text='another got the ring' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_PEERS=1 timeout -k 5 60 "$run" -n 3 "$end" rings
 done
 # who only waits for a peer whose process it cannot look at asks: its device, where that answers, or its process

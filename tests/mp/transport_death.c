@@ -108,7 +108,7 @@ static int computes(int peer)
 		uint64_t before = ep->sq ? ep->sq->requests : 0;
 
 		ep->proc.start = 0;
-		ep->dev->reports_end = false;
+		ep->dev->promises.tells_end = false;
 		while (got == GREETINGS && dead < 0)
 			turn(&idle);
 		uint64_t probes = ep->sq ? ep->sq->requests - before : 0;

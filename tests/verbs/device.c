@@ -144,6 +144,7 @@ static void strangers(void)
 
 	CHECK(!shca_await_prepare(t.ctx, &seen), "our context can sleep");
 	shca_await_cancel(t.ctx);
+	CHECK(!shca_promises(&stranger), "nobody speaks for a stranger's device");
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
 	refused("a second context on our kernel objects", made(ibv_import_device(t.ctx->cmd_fd)), EOPNOTSUPP);
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);
@@ -151,6 +152,9 @@ static void strangers(void)
 	refused("connection options", ibv_set_ece(qp, &ece), EOPNOTSUPP);
 	refused("the insides of a queue", mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), EOPNOTSUPP);
 	refused("a command to firmware", mlx5dv_devx_general_cmd(t.ctx, cmd, sizeof cmd, cmd, sizeof cmd), EOPNOTSUPP);
+	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) && !vt_init(qp), "a queue in RESET promises nothing");
+	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "nor one in INIT");
+	vt_rtr_rts(qp, qp->qp_num, vt_rts_attr());
 	CHECK(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1 && !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 1) &&
 	      !ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0) && !ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0),
 	      "only writes are in order");

@@ -29,7 +29,8 @@ static inline bool place(const struct shca_thread *thr, uint32_t proc, const str
 }
 
 /*
- * The last 64 bytes are a piece of their own, so that the kernel copies them after the rest.
+ * The last 64 bytes are a piece of their own, and the last 8 of these, so that the kernel copies them after the rest: within one
+ * piece it may use string instructions, whose stores have no order among themselves.
  *
  * Danger: the kernel finds the process by its pid, which is another's some time after the process has died and its parent
  * has waited for it. The life word is looked at right before the call, so that the pid was its own then; what remains is a
@@ -46,13 +47,14 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 		return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
 	while (n) {
-		struct iovec liov = {local, n}, riov[2] = {{(void *)(uintptr_t)remote, n}};
-		unsigned nr = 1;
-		if (write && last && n > 64) {
-			riov[0].iov_len = n - 64;
-			riov[1] = (struct iovec){(void *)(uintptr_t)(remote + n - 64), 64};
-			nr = 2;
-		}
+		struct iovec liov = {local, n}, riov[3];
+		unsigned nr = 0;
+		uint64_t body = write && last && n > 64 ? n - 64 : 0, rest = write && last && n > 8 ? n - 8 : 0;
+		if (body)
+			riov[nr++] = (struct iovec){(void *)(uintptr_t)remote, body};
+		if (rest)
+			riov[nr++] = (struct iovec){(void *)(uintptr_t)(remote + body), rest - body};
+		riov[nr++] = (struct iovec){(void *)(uintptr_t)(remote + rest), n - rest};
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
 		if (got < 0 && (errno == EPERM || errno == ENOSYS))

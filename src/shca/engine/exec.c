@@ -7,6 +7,7 @@
  */
 #include <endian.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "shca/engine/access.h"
@@ -112,6 +113,21 @@ static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	return shca_copy(thr, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
 }
 
+/* An RDMA write as a device does it that promises no order (SHCA_BEHAVE=noorder): the end of it first, and time to look at that.
+ * Nobody may poll it, so a successor may write all of it again. */
+static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
+			  bool *src_err)
+{
+	uint64_t end = req->len > 64 ? 64 : (req->len + 1) / 2, body = req->len - end;
+
+	shca_step_to(qp, SHCA_STEP_DATA);
+	int rc = move_data(thr, qp, req, *dst, body, end, src_err);
+	sched_yield();
+	if (!rc && body)
+		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
+	return rc;
+}
+
 /* An RDMA write: the body may be written again by a successor, the last line may not (it may be a ring's, consumed and
  * reused). By the kernel's copy the two cannot be told apart. */
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
@@ -120,6 +136,9 @@ static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	/* nor may what CALC makes: its operands may lie where it goes */
 	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA && !(req->flags & SHCA_WQE_CALC) ? req->len - 64 : 0;
 	int rc = 0;
+
+	if (unlikely(thr->m->behave & SHCA_BEHAVE_NOORDER) && !(req->flags & SHCA_WQE_CALC))
+		return move_unordered(thr, qp, req, dst, src_err);
 
 	if (body) {
 		shca_step_to(qp, SHCA_STEP_DATA);

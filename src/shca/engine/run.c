@@ -447,6 +447,28 @@ static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct sh
 	return unlikely(req.flags & SHCA_WQE_CALC) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
 }
 
+/* SHCA_BEHAVE=nosequence: of two writes that wait in a queue the second one lands first, and the first one may overwrite it. */
+static int exec_overtaken(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
+{
+	const struct shca_wqe *next = shca_wqe_at(thr->base, qp, pos + 1);
+
+	/* it has run before the one that precedes it: by this thread, which has had the queue's lock since */
+	if (thr->ahead_qpn == qp->qpn && thr->ahead == pos) {
+		thr->ahead_qpn = 0;
+		return IBV_WC_SUCCESS;
+	}
+	thr->ahead_qpn = 0;
+	if (wqe->op == SHCA_OP_WRITE && shca_step_of(qp) == SHCA_STEP_NONE && !atomic_load(&qp->rnr_since) &&
+	    pos + 1 < atomic_load_explicit(&qp->posted, memory_order_acquire) &&
+	    pos + 1 < atomic_load_explicit(&qp->enabled, memory_order_acquire) && next->op == SHCA_OP_WRITE &&
+	    shca_wqe_sound(qp, next) && !next->bad && exec_wqe(thr, qp, next) == IBV_WC_SUCCESS) {
+		thr->ahead_qpn = qp->qpn;
+		thr->ahead = pos + 1;
+		shca_step_to(qp, SHCA_STEP_NONE);
+	}
+	return atomic_load(&qp->fail) ? IBV_WC_WR_FLUSH_ERR : exec_wqe(thr, qp, wqe);
+}
+
 /* One request. true: go on with the next. */
 static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 {
@@ -492,7 +514,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		status = exec_wqe(thr, qp, wqe);
+		status = unlikely(thr->m->behave & SHCA_BEHAVE_NOSEQUENCE) ? exec_overtaken(thr, qp, wqe, pos) : exec_wqe(thr, qp, wqe);
 		break;
 	}
 	}

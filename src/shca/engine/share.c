@@ -27,7 +27,7 @@ static inline uint64_t word_of(uint64_t gen, uint32_t thread, uint32_t state)
 /* Private memory here, private memory there: what process_vm_* is for. */
 static bool divisible(const struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len)
 {
-	return len >= SHCA_SHARE_MIN && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
+	return len >= SHCA_SHARE_MIN && !thr->m->copies_alone && dst->n == 1 && src->n == 1 && dst->proc != src->proc &&
 	       (dst->proc == thr->m->slot || src->proc == thr->m->slot) && dst->seg->lane == SHCA_LANE_CMA &&
 	       src->seg->lane == SHCA_LANE_CMA && dst->skip + len <= dst->seg->len && src->skip + len <= src->seg->len;
 }

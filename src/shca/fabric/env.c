@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -84,6 +85,43 @@ uint64_t shca_env_bytes(const char *name, const char *dflt)
 	if (s)
 		shca_error("%s=%s is not a number of bytes (digits, then k, m, g or t): using %s", name, s, dflt);
 	return v;
+}
+
+static void unknown_word(const char *name, const char *word, int len, const char *const words[], unsigned n)
+{
+	char known[256] = "";
+
+	for (unsigned i = 0; i < n; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", words[i]);
+	shca_error("%s: there is no word \"%.*s\", it is ignored; the words, with commas between: %s", name, len, word, known);
+}
+
+uint32_t shca_env_words(const char *name, const char *const words[], unsigned n)
+{
+	uint32_t bits = 0;
+
+	for (const char *s = set_text(name); s && *s; s += *s == ',') {
+		size_t len = strcspn(s, ",");
+		unsigned i = 0;
+		while (i < n && (strlen(words[i]) != len || strncasecmp(words[i], s, len)))
+			i++;
+		if (i < n)
+			bits |= 1u << i;
+		else if (len)
+			unknown_word(name, s, (int)len, words, n);
+		s += len;
+	}
+	return bits;
+}
+
+uint32_t shca_env_behave(void)
+{
+	/* in the order of enum shca_behave */
+	static const char *const words[] = { "async", "noarena", "noodp", "noorder", "nosequence", "nowake" };
+	uint32_t bits = shca_env_words("SHCA_BEHAVE", words, ARRAY_SIZE(words));
+
+	/* a request that runs when it is posted overtakes nothing */
+	return bits & SHCA_BEHAVE_NOSEQUENCE ? bits | SHCA_BEHAVE_ASYNC : bits;
 }
 
 uint32_t shca_env_ms(const char *name)

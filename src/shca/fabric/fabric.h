@@ -50,6 +50,16 @@ struct shca_fd {
 	uint64_t dev, ino;
 };
 
+/* What this process's device does without (SHCA_BEHAVE), each really: so that programs can be tried that must not count on it. */
+enum shca_behave {
+	SHCA_BEHAVE_ASYNC = 1 << 0,	/* a post only writes the request: the helper thread runs it */
+	SHCA_BEHAVE_NOARENA = 1 << 1,	/* no memory is given out that peers reach */
+	SHCA_BEHAVE_NOODP = 1 << 2,	/* only what was registered is reached */
+	SHCA_BEHAVE_NOORDER = 1 << 3,	/* the end of a write lands before the rest */
+	SHCA_BEHAVE_NOSEQUENCE = 1 << 4,	/* of two writes that wait in a queue the second one lands first; includes ASYNC */
+	SHCA_BEHAVE_NOWAKE = 1 << 5,	/* a write wakes nobody */
+};
+
 struct shca_member {
 	char *base;			/* where the fabric is mapped here */
 	struct shca_header *hdr;
@@ -60,6 +70,8 @@ struct shca_member {
 	struct shca_proc_slot *procs;
 	struct shca_thread_slot *threads;
 	_Atomic uint64_t *qp_segs, *mr_segs;
+	uint32_t behave;		/* bits of enum shca_behave */
+	bool copies_alone;		/* SHCA_SHARE=no: long copies are not divided (engine/share.c) */
 	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
 	bool fences;			/* = hdr->fences */
 	bool forked;			/* this is the child of a fork: the mapping is not here, nothing may be used */
@@ -97,6 +109,8 @@ struct shca_thread {
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* fault injection */
 	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
+	uint64_t ahead;			/* SHCA_BEHAVE=nosequence: position of a request of ahead_qpn that has run early; qpn 0: none */
+	uint32_t ahead_qpn;
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
 	char *calc;			/* operands and results of CALC; NULL until the first */
@@ -581,6 +595,10 @@ bool shca_cma_possible(const char **why);
 bool shca_env_bool(const char *name);
 uint64_t shca_env_bytes(const char *name, const char *dflt);
 uint32_t shca_env_ms(const char *name);
+/* A bit for each of the n words that a comma list names. */
+uint32_t shca_env_words(const char *name, const char *const words[], unsigned n);
+/* SHCA_BEHAVE: bits of enum shca_behave. */
+uint32_t shca_env_behave(void);
 /* find.c */
 int shca_name_check(const char *name);
 int shca_lock_take(const char *name, int *lock_fd);

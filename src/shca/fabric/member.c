@@ -415,6 +415,8 @@ int shca_proc_claim(struct shca_member *m)
 			return -EOPNOTSUPP;
 		}
 	}
+	m->behave = shca_env_behave();
+	m->copies_alone = !shca_env_bool("SHCA_SHARE");
 	/* Where Yama restricts ptrace, let processes of this user reach our memory, whichever they are; fails where it does not.
 	 * Without CMA there is no need. */
 	if (shca_env_bool("SHCA_CMA"))

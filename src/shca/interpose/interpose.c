@@ -86,9 +86,18 @@ EXPORT int shca_set_fabric(const char *name)
 	return f ? f(name) : ENOSYS;
 }
 
+static bool does_without(struct ibv_context *context, enum shca_behave what)
+{
+	return shca_context_of(context)->m->behave & what;
+}
+
 EXPORT void *shca_alloc(struct ibv_context *context, size_t bytes)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_alloc", "SHCA_1");
+	if (shca_is_ours(context) && does_without(context, SHCA_BEHAVE_NOARENA)) {
+		errno = shca_refuse(EOPNOTSUPP, "shca_alloc: SHCA_BEHAVE=noarena takes memory that peers reach away");
+		return NULL;
+	}
 	if (shca_is_ours(context))
 		return shca_buf_alloc(context, bytes);
 	__typeof__(&shca_alloc) f = shca_preloaded() ? shca_next_find(&next) : NULL;
@@ -107,10 +116,21 @@ EXPORT int shca_free(struct ibv_context *context, void *p)
 	return f ? f(context, p) : shca_refuse(EINVAL, "shca_free: the context is of no software device");
 }
 
+EXPORT uint32_t shca_promises(struct ibv_context *context)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_promises", "SHCA_1");
+	if (shca_is_ours(context))
+		return shca_query_promises(context);
+	__typeof__(&shca_promises) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(context) : 0;
+}
+
 EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_prepare", "SHCA_1");
 	if (shca_is_ours(context)) {
+		if (does_without(context, SHCA_BEHAVE_NOWAKE))
+			return shca_refuse(EOPNOTSUPP, "shca_await_prepare: SHCA_BEHAVE=nowake takes waking by writes away");
 		*seen = shca_sleep_prepare(shca_context_of(context)->m);
 		return 0;
 	}
@@ -143,6 +163,8 @@ EXPORT int shca_await_wake(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
 	if (shca_is_ours(context)) {
+		if (does_without(context, SHCA_BEHAVE_NOWAKE))
+			return shca_refuse(EOPNOTSUPP, "shca_await_wake: SHCA_BEHAVE=nowake takes waking by writes away");
 		shca_sleep_interrupt(shca_context_of(context)->m);
 		return 0;
 	}

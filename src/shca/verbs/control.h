@@ -264,7 +264,11 @@ int shca_qp_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state t
 
 /* ---- dv.c --------------------------------------------------------------------------------------------------- */
 
-uint32_t shca_dc_odp_caps(void);
+uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
+/* Whether memory that was not registered page by page is reached. */
+bool shca_pages_on_demand(struct ibv_context *ctx);
+/* shca_promises. */
+uint32_t shca_query_promises(struct ibv_context *ctx);
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr);
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				 struct mlx5dv_qp_init_attr *dv);

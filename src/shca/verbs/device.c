@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <shca.h>
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
@@ -550,6 +551,19 @@ int shca_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 	return 0;
 }
 
+bool shca_pages_on_demand(struct ibv_context *ctx)
+{
+	return !(shca_context_of(ctx)->m->behave & SHCA_BEHAVE_NOODP);
+}
+
+uint32_t shca_query_promises(struct ibv_context *ctx)
+{
+	uint32_t behave = shca_context_of(ctx)->m->behave;
+
+	return SHCA_PROMISE_TELLS_END | (behave & SHCA_BEHAVE_ASYNC ? 0 : SHCA_PROMISE_AT_ONCE) |
+	       (behave & SHCA_BEHAVE_NOSEQUENCE ? 0 : SHCA_PROMISE_SEQUENCE);
+}
+
 int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size)
 {
@@ -571,6 +585,10 @@ int shca_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_
 		return shca_refuse(EINVAL, "query_device_ex: comp_mask %#x of the input has no bits", input->comp_mask);
 	if (size < sizeof attr->orig_attr)
 		return shca_refuse(EINVAL, "query_device_ex: room for %zu bytes, at least %zu", size, sizeof attr->orig_attr);
+	if (!shca_pages_on_demand(ctx)) {
+		memset(&a.odp_caps, 0, sizeof a.odp_caps);
+		a.xrc_odp_caps = 0;
+	}
 	device_attr(&a.orig_attr);
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	if (size > sizeof a)

@@ -229,8 +229,8 @@ struct shca_user_qp {
 	struct shca_qp *sh;
 	shca_off off;
 	uint8_t type;			/* as sh->type */
-	bool shared_only;		/* cross-channel: never DIRECT */
-	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel */
+	bool shared_only;		/* cross-channel, or SHCA_BEHAVE=async: never DIRECT */
+	bool plain;			/* RC, XRC_SEND or DCI, and not cross-channel; its writes may be copies */
 	bool ready;			/* RTS: posts are accepted (else EINVAL; ERR: flushed) */
 	_Atomic bool writes;		/* ready, plain, and requests are not signaled unasked */
 	uint32_t pd_number;

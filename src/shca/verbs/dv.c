@@ -18,8 +18,10 @@ struct ibv_context *shca_dv_open_device(struct ibv_device *dev, struct mlx5dv_co
 }
 
 /* What DC can do with memory that is registered on demand. */
-uint32_t shca_dc_odp_caps(void)
+uint32_t shca_dc_odp_caps(struct ibv_context *ctx)
 {
+	if (!shca_pages_on_demand(ctx))
+		return 0;
 	return IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 }
 
@@ -30,7 +32,7 @@ int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
 	attr->flags = 0;
 	attr->comp_mask &= MLX5DV_CONTEXT_MASK_DC_ODP_CAPS;
 	if (attr->comp_mask)
-		attr->dc_odp_caps = shca_dc_odp_caps();
+		attr->dc_odp_caps = shca_dc_odp_caps(ctx);
 	return 0;
 }
 

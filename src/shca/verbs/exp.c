@@ -52,7 +52,7 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 		attr->odp_caps.per_transport_caps.rc_odp_caps = d.odp_caps.per_transport_caps.rc_odp_caps;
 		attr->odp_caps.per_transport_caps.uc_odp_caps = d.odp_caps.per_transport_caps.uc_odp_caps;
 		attr->odp_caps.per_transport_caps.ud_odp_caps = d.odp_caps.per_transport_caps.ud_odp_caps;
-		attr->odp_caps.per_transport_caps.dc_odp_caps = shca_dc_odp_caps();
+		attr->odp_caps.per_transport_caps.dc_odp_caps = shca_dc_odp_caps(ctx);
 		attr->odp_caps.per_transport_caps.xrc_odp_caps = d.xrc_odp_caps;
 	}
 	if (want & IBV_EXP_DEVICE_ATTR_MAX_DCT)

@@ -228,6 +228,8 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 	if (shca_unusable(ibpd->context))
 		return NULL;
 	int err = access_check(access);
+	if (!err && access & IBV_ACCESS_ON_DEMAND && !shca_pages_on_demand(ibpd->context))
+		err = shca_refuse(EOPNOTSUPP, "reg_mr: IBV_ACCESS_ON_DEMAND: SHCA_BEHAVE=noodp takes paging on demand away");
 	if (err) {
 		errno = err;
 		return NULL;

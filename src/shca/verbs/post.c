@@ -239,11 +239,20 @@ static int write_wqe(struct shca_thread *thr, struct shca_user_qp *q, uint64_t w
 	return 0;
 }
 
-static void kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
+/* The queue is runnable, for this thread's next drain or, where posts only queue, for its owner's helper thread. */
+void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
 	shca_full_fence();
-	shca_kick(thr, q->off);
+	if (unlikely(thr->m->behave & SHCA_BEHAVE_ASYNC))
+		shca_timer_add(thr->m, q->sh, monotonic_ns());
+	else
+		shca_kick(thr, q->off);
+}
+
+static void kick_posted(struct shca_thread *thr, struct shca_user_qp *q)
+{
+	shca_kick_later(thr, q);
 	shca_drain(thr);
 }
 
@@ -346,12 +355,6 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 		return err;
 	}
 	return run_direct(thr, q, wr_id, req);
-}
-
-void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
-{
-	shca_full_fence();
-	shca_kick(thr, q->off);
 }
 
 uint64_t shca_send_room(struct shca_user_qp *q)

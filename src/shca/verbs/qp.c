@@ -287,8 +287,9 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 	}
 	qp->m = m;
 	qp->type = cr->type;
-	qp->shared_only = (cr->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND)) != 0;
-	qp->plain = !qp->shared_only &&
+	bool cross = (cr->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND)) != 0;
+	qp->shared_only = cross || m->behave & SHCA_BEHAVE_ASYNC;
+	qp->plain = !qp->shared_only && !(m->behave & SHCA_BEHAVE_NOORDER) &&
 		    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND || qp->type == SHCA_QPT_DCI);
 	qp->sq_sig_all = a->sq_sig_all != 0;
 	qp->dv_dc_key = cr->dc_key;
@@ -335,7 +336,7 @@ struct shca_user_qp *shca_qp_new(struct ibv_context *ctx, struct shca_qp_create 
 			goto free_recv;
 		}
 	}
-	if (qp->shared_only) {
+	if (cross) {
 		err = cross_add(qp);
 		if (err)
 			goto free_recv;
@@ -711,7 +712,7 @@ static void from_drained(struct shca_thread *thr, struct shca_user_qp *qp)
 	shca_enter(thr);
 	set_state(qp, IBV_QPS_RTS);
 	if (!(sh->flags & SHCA_QP_MANAGED_SEND)) {
-		qp->shared_only = (sh->flags & SHCA_QP_CROSS) != 0;
+		qp->shared_only = sh->flags & SHCA_QP_CROSS || qp->m->behave & SHCA_BEHAVE_ASYNC;
 		atomic_store(&sh->enabled, UINT64_MAX);
 		shca_kick(thr, qp->off);
 		shca_drain(thr);
@@ -838,10 +839,14 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 }
 
 /* A reader may poll the last bytes of an RDMA write instead of its completion: they become visible after all the
- * others of the request (I5). */
+ * others of the request (I5). As on adapters, a queue that is not connected promises nothing: a program that asks too early
+ * does not find that out on hardware first. */
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	if (flags)
+	struct shca_user_qp *q = (struct shca_user_qp *)qp;
+	enum ibv_qp_state state = shca_qp_state(q);
+
+	if (flags || q->m->behave & SHCA_BEHAVE_NOORDER || (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD))
 		return 0;
 	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }

@@ -73,7 +73,7 @@ static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	return hdl_qp_rtr(ep->queues->sq.qp, ep->dev, &ep->addr, m->qpn, m->psn);
 }
 
-/* And what only a queue pair can tell of the device: how much may be inline, and whether a write's bytes land in order. */
+/* And what only a queue pair can tell of the device: how much may be inline. */
 static int probe(struct hdl_dev *dev)
 {
 	/* A device that copies when it is posted to may take whole frames: then nothing has to be completed before the
@@ -97,10 +97,8 @@ static int probe(struct hdl_dev *dev)
 		if (qp)
 			dev->max_inline = tries[i];
 	}
-	if (qp) {
-		dev->in_order = ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) == 1;
+	if (qp)
 		ibv_destroy_qp(qp);
-	}
 	ibv_destroy_cq(cq);
 	return qp && dev->srq;
 }

@@ -33,7 +33,8 @@ static int read_one(struct hdl_ep *ep)
 		n = hdl_vars.rndv_chunk;
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
-	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->off, .length = (uint32_t)n, .lkey = ep->dev->all->lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)f->buf + op->off, .length = (uint32_t)n,
+			       .lkey = ep->dev->all ? ep->dev->all->lkey : op->region->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ };
 	wr.wr.rdma.remote_addr = op->raddr + op->off;
 	wr.wr.rdma.rkey = op->rkey;

@@ -20,9 +20,8 @@ static void finish_send(struct hdl_send *s, int err)
 {
 	struct hdl_send_op *op = hdl_send_op(s);
 
-	if (op->mr)
-		ibv_dereg_mr(op->mr);
-	op->mr = NULL;
+	hdl_region_put(op->region);
+	op->region = NULL;
 	hdl_id_free(&hdl_tp.sends, op->id);
 	hdl_done_send(s, err);
 }
@@ -48,9 +47,8 @@ void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
-	if (op->mr)
-		ibv_dereg_mr(op->mr);
-	op->mr = NULL;
+	hdl_region_put(op->region);
+	op->region = NULL;
 	hdl_id_free(&hdl_tp.fetches, op->id);
 	hdl_rndv_measured(f, err);
 	if (!err) {
@@ -71,6 +69,13 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
 
 /* ---- the sender -------------------------------------------------------------------------------------------- */
 
+/* Without paging on demand: whether the receiver is offered to read. Only where the registration is likely to be there already, or
+ * to serve again; and what was announced because it is synchronous, or held, is too short for it. */
+static bool readable(const struct hdl_ep *ep, const struct hdl_send *send)
+{
+	return hdl_regcache_on() && hdl_tp.ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
+}
+
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
 {
 	struct hdl_send_op *op = hdl_send_op(send);
@@ -82,11 +87,26 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 	*op = (struct hdl_send_op){ .id = id };
 	send->ep = ep;
 	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
-	if (ep->dev->all_read) {
-		rec->addr = (uintptr_t)send->buf;
+	rec->addr = (uintptr_t)send->buf;
+	if (ep->dev->promises.pages_read) {
 		rec->rkey = ep->dev->all->rkey;
+	} else if (readable(ep, send)) {
+		op->region = hdl_region_get(ep->dev, send->buf, send->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+		/* one that is not kept would be made anew each time that there is no room for the announcement */
+		if (op->region && !op->region->kept) {
+			hdl_region_put(op->region);
+			op->region = NULL;
+		}
+		if (op->region)
+			rec->rkey = op->region->mr->rkey;
 	}
 	return 0;
+}
+
+void hdl_rndv_unannounce(struct hdl_send *s)
+{
+	hdl_region_put(hdl_send_op(s)->region);
+	hdl_id_free(&hdl_tp.sends, hdl_send_op(s)->id);
 }
 
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
@@ -169,16 +189,17 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 {
 	unsigned bits = 0;
 
-	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !ep->dev->all || !ep->dev->arena)
+	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !(ep->dev->all || hdl_regcache_on()))
 		return 0;
 	bits |= 1u << HDL_WAY_READ;
 	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy
 	 * more. Each would measure that it gains, and both lose. */
 	if (both && hdl_tp.ways & 1u << HDL_WAY_READ)
 		return 1u << HDL_WAY_READ;
-	if (ep->dev->all_remote && len >= HDL_SPLIT_MIN)
+	if (ep->dev->promises.pages_written && len >= HDL_SPLIT_MIN)
 		bits |= 1u << HDL_WAY_SPLIT;
-	if (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE)
+	/* without an arena the sender does not stage, it writes: that is measured in its place */
+	if (!ep->dev->promises.arena || (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE))
 		bits |= 1u << HDL_WAY_STAGE;
 	return bits & hdl_tp.ways;
 }
@@ -210,6 +231,10 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	enum hdl_way way = HDL_WAY_STAGE;
 	if (possible)
 		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
+	if (way == HDL_WAY_READ && !ep->dev->all)
+		op->region = hdl_region_get(ep->dev, buf, f->len, IBV_ACCESS_LOCAL_WRITE);
+	if (way == HDL_WAY_READ && !ep->dev->all && !op->region)
+		way = HDL_WAY_STAGE;	/* or it fails for the same reason, and that is reported */
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)

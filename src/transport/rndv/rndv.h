@@ -4,11 +4,12 @@
 #define HDL_RNDV_H
 
 #include "transport/ep.h"
+#include "transport/regcache.h"
 #include "transport/rndv/tune.h"
 
 /* The state of an operation in struct hdl_send.priv and struct hdl_fetch.priv. */
 struct hdl_send_op {
-	struct ibv_mr *mr;
+	struct hdl_region *region;	/* the buffer, registered; or NULL */
 	uint64_t raddr;
 	uint64_t off, total;		/* written so far, to be written */
 	uint32_t rkey, rop;
@@ -21,7 +22,7 @@ struct hdl_send_op {
 };
 _Static_assert(sizeof(struct hdl_send_op) <= sizeof(((struct hdl_send *)0)->priv), "fits");
 struct hdl_fetch_op {
-	struct ibv_mr *mr;
+	struct hdl_region *region;	/* the buffer, registered; or NULL */
 	uint64_t got;
 	/* by RDMA READ */
 	uint64_t raddr, off, end;	/* asked for so far, to be asked for */
@@ -65,6 +66,8 @@ static inline void hdl_rndv_pop(struct hdl_send **head)
 
 /* ---- rndv.c: the protocol ----- */
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec);
+/* ... which could not be sent. */
+void hdl_rndv_unannounce(struct hdl_send *send);
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts);
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin);
 /* Whether the send waits for its receiver to match: under which number. */

@@ -11,15 +11,15 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 	struct hdl_cts cts = { .len = f->len, .op = rec->op, .rop = op->id };
 	struct hdl_dev *dev = ep->dev;
 
-	if (hdl_ep_can_rdma(ep) && !dev->all_remote) {
-		op->mr = ibv_reg_mr(dev->port.pd, f->buf, f->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-		if (!op->mr && !(ep->can & HDL_QUEUE_PACKETS))
+	if (hdl_ep_can_rdma(ep) && !dev->promises.pages_written) {
+		op->region = hdl_region_get(dev, f->buf, f->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!op->region && !(ep->can & HDL_QUEUE_PACKETS))
 			return hdl_register_failed(dev, "a receive buffer", f->len, errno);
 	}
-	if (hdl_ep_can_rdma(ep) && (op->mr || dev->all_remote)) {
+	if (hdl_ep_can_rdma(ep) && (op->region || dev->promises.pages_written)) {
 		cts.rdma = 1;
 		cts.addr = (uintptr_t)f->buf;
-		cts.rkey = op->mr ? op->mr->rkey : dev->all->rkey;
+		cts.rkey = op->region ? op->region->mr->rkey : dev->all->rkey;
 	}
 	hdl_ep_ctl(ep, HDL_CTL_CTS, &cts, sizeof(cts), false);
 	return 0;
@@ -34,14 +34,14 @@ static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 		*lkey = dev->all->lkey;
 		return 0;
 	}
-	if (!op->mr) {
-		op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
-		if (!op->mr) /* constant data lies in read-only pages */
-			op->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)s->buf, op->total, 0);
-		if (!op->mr)
+	if (!op->region) {
+		op->region = hdl_region_get(dev, s->buf, op->total, IBV_ACCESS_LOCAL_WRITE);
+		if (!op->region) /* constant data lies in read-only pages */
+			op->region = hdl_region_get(dev, s->buf, op->total, 0);
+		if (!op->region)
 			return hdl_register_failed(dev, "a message", op->total, errno);
 	}
-	*lkey = op->mr->lkey;
+	*lkey = op->region->mr->lkey;
 	return 0;
 }
 

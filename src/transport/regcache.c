@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registrations of the users' memory. A device without paging on demand knows pages, not addresses: a registration that outlives
+ * its message is right only as long as the same pages lie at its addresses. So it is kept only where the kernel tells when they no
+ * longer do: the range is registered with userfaultfd, which reports munmap, mremap, madvise(DONTNEED, FREE, REMOVE), a new mapping
+ * over the old one, and a heap that shrinks, whoever does it and whatever the allocator is. (Write-protect mode, with nothing
+ * protected: no access of the program ever faults because of this. fork() is none of these events: the parent's pinned pages stay
+ * the parent's.)
+ *
+ * Who unmaps waits in the kernel until its event has been *read*. So the thread that reads must never wait for anybody who may
+ * unmap, which everybody may who allocates or frees:
+ *
+ * R1  The reader takes `lock` and nothing else, least of all the library's lock. It allocates and frees nothing, and calls nothing
+ *     that might.
+ * R2  Who has `lock` does nothing that could wait for the reader: no allocation, no free, no (un)mapping, no ioctl, no verb, no
+ *     output. So `lock` is held for some steps in the tree, and everything else is done before or behind.
+ * R3  The reader reads an event, and marks what it concerns, under one hold of `lock`. munmap returns once the event has been
+ *     read; so who takes `lock` behind a munmap sees the mark, though the reader's work on it may not have begun when it returned.
+ * R4  A range is in the tree before it is watched and registered. An event that comes meanwhile marks it, and it is used for the
+ *     one message whose buffer it was made for (which nobody may unmap), and then given up.
+ * R5  Entries of the tree do not overlap. One that a new one overlaps is replaced by the union of both.
+ *
+ * The tree, the list and the entries belong to the thread that is inside the library; the reader walks the tree and sets `stale`.
+ * So every change of the tree is under `lock`, and looking at what only the library writes is not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "transport/regcache.h"
+#include "transport/tp.h"
+
+/* linux/userfaultfd.h has them since 5.11 and 5.19 */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+#define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
+#endif
+#define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_PAGEFAULT_FLAG_WP)
+#define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+static struct {
+	bool on;
+	int fd;				/* userfaultfd */
+	int stop;			/* eventfd: the reader ends */
+	pthread_t reader;
+	uintptr_t page;
+	pthread_mutex_t lock;		/* R1, R2 */
+	struct hdl_region *root;
+	struct hdl_region *newest, *oldest;
+	_Atomic uint32_t marked;	/* entries that became stale since the last tidying */
+	uint32_t seed;
+	struct hdl_regcache_stats stats;
+} rc = { .fd = -1, .stop = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- the tree: a treap, by `from`; entries do not overlap --------------------------------------------------- */
+
+/* All below and all from `at` on. */
+static void split(struct hdl_region *t, uintptr_t at, struct hdl_region **low, struct hdl_region **high)
+{
+	while (t) {
+		if (t->from < at) {
+			*low = t;
+			low = &t->right;
+			t = t->right;
+		} else {
+			*high = t;
+			high = &t->left;
+			t = t->left;
+		}
+	}
+	*low = *high = NULL;
+}
+
+static struct hdl_region *join(struct hdl_region *low, struct hdl_region *high)
+{
+	struct hdl_region *root = NULL, **at = &root;
+
+	while (low && high) {
+		if (low->weight > high->weight) {
+			*at = low;
+			at = &low->right;
+			low = low->right;
+		} else {
+			*at = high;
+			at = &high->left;
+			high = high->left;
+		}
+	}
+	*at = low ? low : high;
+	return root;
+}
+
+static void tree_add(struct hdl_region *r)
+{
+	struct hdl_region **at = &rc.root;
+
+	while (*at && (*at)->weight >= r->weight)
+		at = r->from < (*at)->from ? &(*at)->left : &(*at)->right;
+	split(*at, r->from, &r->left, &r->right);
+	*at = r;
+}
+
+static void tree_remove(struct hdl_region *r)
+{
+	struct hdl_region **at = &rc.root;
+
+	while (*at != r)
+		at = r->from < (*at)->from ? &(*at)->left : &(*at)->right;
+	*at = join(r->left, r->right);
+}
+
+/* The first entry that has a byte of [from, to), or NULL. */
+static struct hdl_region *first_in(uintptr_t from, uintptr_t to)
+{
+	struct hdl_region *found = NULL;
+
+	for (struct hdl_region *t = rc.root; t;) {
+		if (t->to <= from) {
+			t = t->right;
+		} else {
+			found = t;
+			t = t->left;
+		}
+	}
+	return found && found->from < to ? found : NULL;
+}
+
+/* ---- the list, and what is kept ------------------------------------------------------------------------------ */
+
+static void list_remove(struct hdl_region *r)
+{
+	*(r->newer ? &r->newer->older : &rc.newest) = r->older;
+	*(r->older ? &r->older->newer : &rc.oldest) = r->newer;
+	r->newer = r->older = NULL;
+}
+
+static void list_add(struct hdl_region *r)
+{
+	r->older = rc.newest;
+	r->newer = NULL;
+	*(rc.newest ? &rc.newest->newer : &rc.oldest) = r;
+	rc.newest = r;
+}
+
+/* No longer looked up; what is under way with it goes on. The caller has `lock`. */
+static void take_out(struct hdl_region *r)
+{
+	tree_remove(r);
+	list_remove(r);
+	r->kept = false;
+	rc.stats.entries--;
+	rc.stats.bytes -= r->to - r->from;
+}
+
+static void unwatch(const struct hdl_region *r)
+{
+	struct uffdio_range range = { r->from, r->to - r->from };
+
+	/* Another entry may be watching a part: then it stays, which costs events that concern nobody. Some of it may be unmapped: what
+	 * the kernel says of that does not matter. */
+	if (r->watched && !first_in(r->from, r->to))
+		(void)ioctl(rc.fd, UFFDIO_UNREGISTER, &range);
+}
+
+/* Not under `lock`: it deregisters and frees. */
+static void drop_ref(struct hdl_region *r)
+{
+	int err;
+
+	if (--r->refs)
+		return;
+	unwatch(r);
+	if (r->mr && (err = ibv_dereg_mr(r->mr)))
+		hdl_warn("%s: ibv_dereg_mr of %zu bytes at %p failed (%s)", r->dev->name, (size_t)(r->to - r->from), (void *)r->from,
+			 strerror(err));
+	free(r);
+}
+
+static void give_up(struct hdl_region *r)
+{
+	pthread_mutex_lock(&rc.lock);
+	take_out(r);
+	pthread_mutex_unlock(&rc.lock);
+	drop_ref(r);
+}
+
+void hdl_regcache_tidy(void)
+{
+	struct hdl_region *older;
+
+	if (likely(!atomic_load_explicit(&rc.marked, memory_order_relaxed)))
+		return;
+	atomic_store(&rc.marked, 0);
+	for (struct hdl_region *r = rc.newest; r; r = older) {
+		older = r->older;
+		pthread_mutex_lock(&rc.lock);
+		bool stale = r->stale;
+		pthread_mutex_unlock(&rc.lock);
+		if (!stale)
+			continue;
+		rc.stats.stale++;
+		give_up(r);
+	}
+}
+
+/* Makes room for so many bytes by giving up what was not used for longest. False: there is none, or all of it is in use. */
+static bool make_room(size_t bytes, uint32_t entries)
+{
+	struct hdl_region *r = rc.oldest, *newer;
+
+	if (bytes > hdl_vars.regcache_size || !hdl_vars.regcache_entries)
+		return false;
+	for (; r && (rc.stats.bytes + bytes > hdl_vars.regcache_size || rc.stats.entries + entries > (size_t)hdl_vars.regcache_entries);
+	     r = newer) {
+		newer = r->newer;
+		if (r->refs > 1)
+			continue;
+		rc.stats.evicted++;
+		give_up(r);
+	}
+	return rc.stats.bytes + bytes <= hdl_vars.regcache_size && rc.stats.entries + entries <= (size_t)hdl_vars.regcache_entries;
+}
+
+/* ---- the reader ---------------------------------------------------------------------------------------------- */
+
+/* The caller has `lock`. */
+static void mark(uintptr_t from, uintptr_t to)
+{
+	for (struct hdl_region *r; from < to && (r = first_in(from, to)); from = r->to) {
+		r->stale = true;
+		atomic_fetch_add_explicit(&rc.marked, 1, memory_order_relaxed);
+	}
+}
+
+/* R3. False: there is no event. */
+static bool read_one(void)
+{
+	struct uffd_msg m;
+
+	pthread_mutex_lock(&rc.lock);
+	bool got = read(rc.fd, &m, sizeof(m)) == (ssize_t)sizeof(m);
+	if (got && m.event == UFFD_EVENT_REMAP)
+		mark((uintptr_t)m.arg.remap.from, (uintptr_t)(m.arg.remap.from + m.arg.remap.len));
+	else if (got && (m.event == UFFD_EVENT_UNMAP || m.event == UFFD_EVENT_REMOVE))
+		mark((uintptr_t)m.arg.remove.start, (uintptr_t)m.arg.remove.end);
+	pthread_mutex_unlock(&rc.lock);
+	return got;
+}
+
+static void *reader_main(void *arg)
+{
+	struct pollfd fd[2] = { { .fd = rc.fd, .events = POLLIN }, { .fd = rc.stop, .events = POLLIN } };
+
+	while (!(fd[1].revents & POLLIN)) {
+		if (poll(fd, 2, -1) < 0 && errno != EINTR)
+			return arg;
+		while (read_one())
+			;
+	}
+	return arg;
+}
+
+/* ---- getting and putting --------------------------------------------------------------------------------------- */
+
+static struct hdl_region *new_region(struct hdl_dev *dev, uintptr_t from, uintptr_t to)
+{
+	struct hdl_region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	*r = (struct hdl_region){ .dev = dev, .from = from, .to = to, .refs = 1 };
+	return r;
+}
+
+/* For this message only. */
+static struct hdl_region *register_once(struct hdl_dev *dev, const void *p, size_t n, int access)
+{
+	struct hdl_region *r = new_region(dev, (uintptr_t)p, (uintptr_t)p + n);
+
+	if (!r) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	rc.stats.uncached++;
+	r->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)p, n, access);
+	if (r->mr)
+		return r;
+	int err = errno;
+	free(r);
+	errno = err;
+	return NULL;
+}
+
+static bool register_watched(struct hdl_region *r)
+{
+	struct uffdio_register u = { .range = { r->from, r->to - r->from }, .mode = UFFDIO_REGISTER_MODE_WP };
+
+	r->watched = !ioctl(rc.fd, UFFDIO_REGISTER, &u);
+	if (!r->watched)
+		return false;	/* a file's pages, or the program watches them itself */
+	r->mr = ibv_reg_mr(r->dev->port.pd, (void *)r->from, r->to - r->from, RIGHTS);
+	return r->mr != NULL;
+}
+
+/* Takes out what the range overlaps, and makes it the union. What is taken out is chained by `older`. */
+static struct hdl_region *absorb(uintptr_t *from, uintptr_t *to)
+{
+	struct hdl_region *r, *chain = NULL;
+
+	while ((r = first_in(*from, *to))) {
+		if (!r->stale) {
+			if (r->from < *from)
+				*from = r->from;
+			if (r->to > *to)
+				*to = r->to;
+		}
+		take_out(r);
+		r->older = chain;
+		chain = r;
+	}
+	return chain;
+}
+
+/* A new entry, in use by the caller, or NULL: none can be kept. */
+static struct hdl_region *keep(struct hdl_dev *dev, uintptr_t from, uintptr_t to)
+{
+	struct hdl_region *r = new_region(dev, from, to), *gone, *next;
+
+	if (!r)
+		return NULL;
+	pthread_mutex_lock(&rc.lock);
+	gone = absorb(&r->from, &r->to);
+	pthread_mutex_unlock(&rc.lock);
+	/* the union may be too large to be kept: then what was asked for is */
+	bool room = make_room(r->to - r->from, 1);
+	if (!room) {
+		r->from = from;
+		r->to = to;
+		room = make_room(to - from, 1);
+	}
+	if (room) {
+		r->refs = 2;
+		r->kept = true;
+		rc.seed = rc.seed * 1664525u + 1013904223u;
+		r->weight = rc.seed;
+		pthread_mutex_lock(&rc.lock);
+		tree_add(r);	/* R4 */
+		list_add(r);
+		rc.stats.entries++;
+		rc.stats.bytes += r->to - r->from;
+		pthread_mutex_unlock(&rc.lock);
+	}
+	for (; gone; gone = next) {
+		next = gone->older;
+		gone->older = NULL;
+		drop_ref(gone);
+	}
+	if (room && register_watched(r))
+		return r;
+	if (room)
+		give_up(r);
+	drop_ref(r);
+	return NULL;
+}
+
+struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access)
+{
+	uintptr_t from = (uintptr_t)p & ~(rc.page - 1), to = ((uintptr_t)p + n + rc.page - 1) & ~(rc.page - 1);
+	struct hdl_region *r;
+
+	if (!rc.on || !(access & IBV_ACCESS_LOCAL_WRITE))
+		return register_once(dev, p, n, access);
+	hdl_regcache_tidy();
+	pthread_mutex_lock(&rc.lock);
+	r = first_in(from, to);
+	bool hit = r && r->from <= from && r->to >= to && !r->stale && r->dev == dev;
+	if (hit) {
+		r->refs++;
+		list_remove(r);
+		list_add(r);
+	}
+	pthread_mutex_unlock(&rc.lock);
+	if (hit) {
+		rc.stats.hits++;
+		return r;
+	}
+	rc.stats.misses++;
+	r = keep(dev, from, to);
+	if (!r)
+		r = register_once(dev, p, n, access);
+	/* the limit on locked memory: what is kept for later is worth less than this message */
+	if (!r && errno == ENOMEM && rc.oldest) {
+		make_room(hdl_vars.regcache_size, 0);
+		r = register_once(dev, p, n, access);
+	}
+	return r;
+}
+
+void hdl_region_put(struct hdl_region *r)
+{
+	if (r)
+		drop_ref(r);
+	hdl_regcache_tidy();
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------------------------- */
+
+bool hdl_regcache_on(void)
+{
+	return rc.on;
+}
+
+struct hdl_regcache_stats hdl_regcache_stats(void)
+{
+	return rc.stats;
+}
+
+static int open_userfaultfd(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = EVENTS | UFFD_FEATURE_WP_HUGETLBFS_SHMEM };
+	int err;
+
+	for (int i = 0; i < 2; i++) {
+		rc.fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+		if (rc.fd < 0)
+			return -errno;
+		if (!ioctl(rc.fd, UFFDIO_API, &api))
+			return 0;
+		err = errno;
+		close(rc.fd);
+		rc.fd = -1;
+		/* an older kernel: then shared memory is not kept */
+		api = (struct uffdio_api){ .api = UFFD_API, .features = EVENTS };
+	}
+	return -err;
+}
+
+static int start_reader(void)
+{
+	sigset_t all, before;
+
+	rc.stop = eventfd(0, EFD_CLOEXEC);
+	if (rc.stop < 0)
+		return -errno;
+	/* the program's handlers may allocate */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int err = pthread_create(&rc.reader, NULL, reader_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!err)
+		pthread_setname_np(rc.reader, "heddle-memory");
+	return -err;
+}
+
+static void close_fds(void)
+{
+	if (rc.fd >= 0)
+		close(rc.fd);
+	if (rc.stop >= 0)
+		close(rc.stop);
+	rc.fd = rc.stop = -1;
+}
+
+void hdl_regcache_open(void)
+{
+	bool needed = false;
+	int err;
+
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		needed |= !hdl_tp.dev[i]->promises.pages_written;
+	memset(&rc.stats, 0, sizeof(rc.stats));
+	rc.page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	if (!needed || !hdl_vars.regcache_size || hdl_vars.regcache_entries < 1)
+		return;
+	if (!(err = open_userfaultfd()) && !(err = start_reader())) {
+		rc.on = true;
+		return;
+	}
+	close_fds();
+	/* all ranks of a job are treated alike, mostly */
+	if (!hdl_job.rank)
+		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
+			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd "
+			 "(a container's seccomp profile forbids it), or set HEDDLE_REGCACHE_SIZE=0 to expect nothing else", strerror(-err));
+}
+
+void hdl_regcache_close(void)
+{
+	uint64_t one = 1;
+
+	if (!rc.on)
+		return;
+	while (rc.newest)
+		give_up(rc.newest);
+	rc.on = false;
+	if (write(rc.stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
+		pthread_join(rc.reader, NULL);
+	close_fds();
+	atomic_store(&rc.marked, 0);
+}

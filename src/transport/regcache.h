@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of src/transport: registrations of the users' memory, kept for the next message where that is safe. */
+#ifndef HDL_REGCACHE_H
+#define HDL_REGCACHE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hdl_dev;
+
+/* Registered memory of the user, whole pages of it. */
+struct hdl_region {
+	struct ibv_mr *mr;		/* what a user of the region needs of it */
+	struct hdl_dev *dev;
+	uintptr_t from, to;
+	uint32_t refs;			/* operations under way; and one more while it is kept */
+	bool kept;			/* in the tree and in the list of the least recently used */
+	bool stale;			/* other pages may lie there now: set by the reader thread, under `lock` */
+	bool watched;
+	uint32_t weight;		/* tree: a heap by this, */
+	struct hdl_region *left, *right;	/* and sorted by `from` */
+	struct hdl_region *newer, *older;
+};
+
+/* Begins to keep registrations for devices without paging on demand. Where that cannot be safe it says so once, and each message
+ * is registered for itself. */
+void hdl_regcache_open(void);
+/* ... and ends; nothing is under way. */
+void hdl_regcache_close(void);
+/* Whether registering the same memory again costs nothing. */
+bool hdl_regcache_on(void);
+
+/* A registration that contains these bytes, with these rights at least; they are in use until hdl_region_put. NULL with errno. */
+struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access);
+void hdl_region_put(struct hdl_region *r);
+/* Gives up what has become stale, if anything has: pages that nobody can reach any more stay pinned until then. */
+void hdl_regcache_tidy(void);
+
+struct hdl_regcache_stats {
+	uint64_t hits, misses, uncached, stale, evicted;
+	size_t entries, bytes;
+};
+struct hdl_regcache_stats hdl_regcache_stats(void);
+
+#endif

@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The transport, and what stands on it, on devices that do without something (SHCA_BEHAVE, docs/shca.md): two combinations; with
+# --long (half an hour) the whole of transport.sh with each word alone, and with all.
+# Run from the build directory (make check) or with its name in HEDDLE_BUILD.
+set -u
+here=$(dirname "$0")
+build=${HEDDLE_BUILD:-.}
+run=$build/heddlerun
+traffic=$build/tests/mp/transport_traffic
+failed=0
+all=nosequence,noodp,noarena,noorder,nowake
+
+[ -x "$run" ] && [ -x "$traffic" ] || { echo "skipped: $run is not built"; exit 77; }
+
+if [ "${1:-}" = --long ]; then
+	for behave in async noarena noodp noorder nosequence nowake async,noodp,noarena,noorder,nowake $all; do
+		echo "SHCA_BEHAVE=$behave"
+		SHCA_BEHAVE=$behave sh "$here/transport.sh" || failed=1
+	done
+	exit $failed
+fi
+
+# behave, ranks, environment..., -- program and arguments
+try() {
+	behave=$1
+	n=$2
+	shift 2
+	env=
+	while [ "$1" != -- ]; do
+		env="$env $1"
+		shift
+	done
+	shift
+	out=$(env SHCA_BEHAVE=$behave $env timeout -k 5 120 "$run" -n "$n" "$@" 2>&1)
+	status=$?
+	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
+		echo "FAILED ($status): SHCA_BEHAVE=$behave $env $run -n $n $*"
+		echo "$out" | tail -5
+		failed=1
+	fi
+}
+
+for kind in "" rc xrc dc "dc,ud"; do
+	# rings whose receiver clears: small ones, that wrap at once; and none at all
+	try nosequence 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 HEDDLE_HOT_MESSAGES=1 -- "$traffic" 1500 20000 5
+	try $all 3 HEDDLE_TRANSPORT=$kind -- "$traffic" 500 60000 2
+	try noodp,noarena 2 HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
+done
+try $all 4 -- "$build/tests/mp/transport_sleep" 12
+try async,nowake 2 -- "$build/tests/mp/transport_hold"
+
+# registrations: other pages at the same addresses; room for one, or for none; not to be had
+pages=$build/tests/mp/transport_pages
+for kind in "" rc dc; do
+	try noodp 2 HEDDLE_TRANSPORT=$kind -- "$pages" 3
+	try noodp,noarena 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read -- "$pages" 2
+done
+try "" 2 -- "$pages" 2 any
+try noodp 2 HEDDLE_REGCACHE_ENTRIES=1 -- "$pages" 1 any
+try noodp 2 HEDDLE_REGCACHE_SIZE=50000 -- "$pages" 1 any
+try noodp 2 HEDDLE_REGCACHE_SIZE=0 -- "$pages" 1 any
+try noodp,noarena 2 HEDDLE_REGCACHE_ENTRIES=2 HEDDLE_TRANSPORT=rc -- "$traffic" 700 300000 22
+said=$(SHCA_BEHAVE=noodp LACK_USERFAULTFD=1 timeout -k 5 60 "$run" -n 2 "$pages" 1 any 2>&1)
+[ "$(echo "$said" | grep -c 'are not kept.*userfaultfd')" = 1 ] && echo "$said" | grep -qx ok || { echo "FAILED: without userfaultfd: $said"; failed=1; }
+regs() {
+	SHCA_BEHAVE=noodp timeout -k 5 60 "$run" -n 2 "$@" --report-transports "$pages" 1 any 2>&1 | sed -n "s/.*rank 0: registrations: .*given up for room.* in \([0-9]*\) regions.*/\1/p"
+}
+[ "$(regs -x HEDDLE_REGCACHE_ENTRIES=2)" -le 2 ] || { echo "FAILED: more regions than HEDDLE_REGCACHE_ENTRIES"; failed=1; }
+
+# each is asked for, and said
+for behave in async noarena noodp nosequence nowake; do
+	case $behave in
+	async) lost=at-once ;;
+	noarena) lost=arena ;;
+	noodp) lost='no registration' ;;
+	nosequence) lost=sequence ;;
+	nowake) lost=wakes ;;
+	esac
+	for have in $behave ''; do
+		said=$(SHCA_BEHAVE=$have HEDDLE_DEBUG=1 timeout 60 "$run" -n 1 "$traffic" 10 1000 1 2>&1 | grep 'promises:')
+		case $said in
+		'') promised=unheard ;;
+		*"$lost"*) promised=yes ;;
+		*) promised=no ;;
+		esac
+		[ $promised = "$([ -z "$have" ] && echo yes || echo no)" ] || { echo "FAILED: SHCA_BEHAVE=$have: $said"; failed=1; }
+	done
+done
+# on rings, where the bytes of a request have an order, and on none where they have not; what requests have among themselves does not matter
+rings() {
+	SHCA_BEHAVE=$1 timeout -k 5 60 "$run" -n 2 --report-transports "$traffic" 500 2000 1 2>&1 | grep -c '; ring'
+}
+for behave in "" async nosequence noarena noodp nowake; do
+	[ "$(rings "$behave")" -gt 0 ] || { echo "FAILED: SHCA_BEHAVE=$behave: no rings"; failed=1; }
+done
+[ "$(rings noorder)" -eq 0 ] || { echo "FAILED: rings on a device without order"; failed=1; }
+out=$(SHCA_BEHAVE=async,nooder timeout 60 "$run" -n 1 "$traffic" 10 1000 1 2>&1)
+case $out in
+*'SHCA_BEHAVE: there is no word "nooder"'*noorder*) ;;
+*) echo "FAILED: SHCA_BEHAVE=async,nooder: $out"; failed=1 ;;
+esac
+exit $failed

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SHCA_BEHAVE: what the device is told to do without is promised no more, and really is not so. Each word in a process of its own,
+ * and none: then everything is promised, and nothing of this happens.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "vt.h"
+
+#define TRIES 20000
+#define BYTES 16384u
+
+static const char *word;
+static struct vt t;
+static struct ibv_cq *cq;
+static struct ibv_qp *from, *to;
+static char source[BYTES];
+static char *target;
+static struct ibv_mr *target_mr, *source_mr;
+
+static bool told(const char *w)
+{
+	return !strcmp(word, w);
+}
+
+static void drain(void)
+{
+	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 9, (struct ibv_sge){ .length = 0 }, (uintptr_t)target, target_mr->rkey), "post");
+	vt_expect(cq, 9, IBV_WC_SUCCESS);
+}
+
+static struct ibv_send_wr a_write(struct ibv_sge *sge, const void *p, uint32_t n)
+{
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)p, .length = n };
+	return (struct ibv_send_wr){ .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+				     .wr.rdma = { .remote_addr = (uintptr_t)target, .rkey = target_mr->rkey } };
+}
+
+/* A post only queues: some write has not landed when its post has returned, and lands all the same. */
+static bool is_late(void)
+{
+	bool late = false;
+
+	for (uint64_t i = 1; i <= TRIES && !late; i++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = a_write(&sge, &i, 8), *bad;
+		CHECK(!ibv_post_send(from, &wr, &bad), "post");
+		late = *(volatile uint64_t *)target != i;
+		if (i % 32 == 0 || late)
+			drain();
+		CHECK(!late || *(volatile uint64_t *)target == i, "it has landed by now");
+	}
+	return late;
+}
+
+/* Of two writes to one place the first one stays. */
+static bool is_overtaken(void)
+{
+	for (uint64_t i = 1; i <= TRIES; i++) {
+		uint64_t first = 2 * i, second = 2 * i + 1;
+		struct ibv_sge sge[2];
+		struct ibv_send_wr *bad, wr[2] = { a_write(&sge[0], &first, 8), a_write(&sge[1], &second, 8) };
+		wr[0].next = &wr[1];
+		CHECK(!ibv_post_send(from, wr, &bad), "post");
+		drain();
+		uint64_t now = *(volatile uint64_t *)target;
+		CHECK(now == first || now == second, "neither has landed");
+		if (now == first)
+			return true;
+	}
+	return false;
+}
+
+static _Atomic bool disordered, stop;
+
+static void *watch(void *arg)
+{
+	while (!atomic_load(&stop)) {
+		uint8_t end = *(volatile uint8_t *)(target + BYTES - 1);
+		atomic_thread_fence(memory_order_acquire);
+		uint8_t begin = *(volatile uint8_t *)target;
+		/* the end is a lap ahead of the beginning (of a write behind it, the beginning may be) */
+		if ((uint8_t)(begin + 1) == end)
+			atomic_store(&disordered, true);
+	}
+	return arg;
+}
+
+/* The end of a write is seen before its beginning. */
+static bool is_disordered(void)
+{
+	pthread_t thread;
+
+	memset(target, 0, BYTES);
+	CHECK(!pthread_create(&thread, NULL, watch, NULL), "pthread_create");
+	for (int i = 1; i <= TRIES / 4 && !atomic_load(&disordered); i++) {
+		memset(source, i, BYTES);
+		CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 1, vt_sge(source_mr, 0, BYTES), (uintptr_t)target, target_mr->rkey), "post");
+		vt_expect(cq, 1, IBV_WC_SUCCESS);
+		CHECK(!memcmp(target, source, BYTES), "all of it has landed");
+	}
+	atomic_store(&stop, true);
+	CHECK(!pthread_join(thread, NULL), "pthread_join");
+	return atomic_load(&disordered);
+}
+
+static void memory(void)
+{
+	void *p = shca_alloc(t.ctx, 4096);
+	CHECK(p ? !told("noarena") : told("noarena") && errno == EOPNOTSUPP, "shca_alloc");
+	if (p)
+		CHECK(!shca_free(t.ctx, p), "shca_free");
+	struct ibv_device_attr_ex a;
+	CHECK(!ibv_query_device_ex(t.ctx, NULL, &a), "query");
+	CHECK(!(a.odp_caps.general_caps | a.odp_caps.per_transport_caps.rc_odp_caps | a.xrc_odp_caps) == told("noodp"), "caps");
+	struct ibv_mr *all = ibv_reg_mr(t.pd, NULL, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+	CHECK(all ? !told("noodp") : told("noodp") && errno == EOPNOTSUPP, "the whole address space");
+	if (all)
+		CHECK(!ibv_dereg_mr(all), "dereg");
+}
+
+static void sleep_and_wake(void)
+{
+	uint32_t seen;
+	int err = shca_await_prepare(t.ctx, &seen);
+
+	CHECK(err == (told("nowake") ? EOPNOTSUPP : 0), "%d", err);
+	if (!err)
+		shca_await_cancel(t.ctx);
+	CHECK(shca_await_wake(t.ctx) == err, "of one mind");
+}
+
+static int behaves(const char *w)
+{
+	word = w;
+	CHECK(!setenv("SHCA_BEHAVE", word, 1), "setenv");
+	vt_fabric();
+	t = vt_open();
+	cq = vt_cq(&t, 128, NULL);
+	from = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	to = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	CHECK(!vt_init(from) && !vt_init(to), "init");
+	vt_connect_pair(from, to);
+	target = aligned_alloc(4096, BYTES);
+	CHECK(target, "memory");
+	target_mr = vt_mr(&t, target, BYTES, VT_ACCESS);
+	source_mr = vt_mr(&t, source, BYTES, VT_ACCESS);
+	uint32_t promises = shca_promises(t.ctx);
+	bool async = told("async") || told("nosequence");
+	CHECK(!(promises & SHCA_PROMISE_AT_ONCE) == async && !(promises & SHCA_PROMISE_SEQUENCE) == told("nosequence") &&
+	      promises & SHCA_PROMISE_TELLS_END, "promises %#x", promises);
+	CHECK(ibv_query_qp_data_in_order(from, IBV_WR_RDMA_WRITE, 0) == !told("noorder"), "the promise of order");
+	CHECK(is_late() == async, "landed when the post returned");
+	CHECK(is_overtaken() == told("nosequence"), "the order of two writes");
+	CHECK(is_disordered() == told("noorder"), "the order within a write");
+	memory();
+	sleep_and_wake();
+	/* whatever the device does, what was not registered is not reached; last: the queue is in error then */
+	static char stranger[64];
+	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 2, (struct ibv_sge){ (uintptr_t)stranger, 64, 0 }, (uintptr_t)target, target_mr->rkey), "post");
+	vt_expect(cq, 2, IBV_WC_LOC_PROT_ERR);
+	CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_dereg_mr(target_mr) && !ibv_dereg_mr(source_mr) && !ibv_destroy_cq(cq),
+	      "destroy");
+	vt_close(&t);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const words[] = { "", "async", "noarena", "noodp", "noorder", "nosequence", "nowake" };
+
+	if (argc > 1)
+		return behaves(argv[1]);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		int status;
+		pid_t pid = fork();
+		CHECK(pid >= 0, "fork");
+		if (!pid)
+			exit(behaves(words[i]));
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status), "SHCA_BEHAVE=%s: status %#x", words[i],
+		      status);
+	}
+	return 0;
+}
