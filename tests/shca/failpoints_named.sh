@@ -13,6 +13,7 @@ excepted()
 	returned) echo "a receive goes back only behind a death, or where its message's memory is not there any more" ;;
 	rnr-turned) echo "two queues have to wait at one list: corners stops a thread there, single_step dies around it" ;;
 	dc-violation) echo "successors kills a process there" ;;
+	first-message | last-told) echo "told kills a process there" ;;
 	timer-noted) echo "the helper thread's own list: nothing was changed that others see" ;;
 	survivor) echo "whoever tells has changed nothing yet; successors holds one there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;

@@ -132,6 +132,13 @@ tests_shca_costs_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_costs_LDFLAGS = $(NOWRAP)
 
 # Two that come together at one instruction, and what is left of who has gone.
+check_PROGRAMS += tests/shca/told
+TESTS += tests/shca/told
+tests_shca_told_SOURCES = tests/shca/told.c tests/shca/hold.h $(shca_rig)
+tests_shca_told_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_told_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_told_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/successors
 TESTS += tests/shca/successors
 tests_shca_successors_SOURCES = tests/shca/successors.c tests/shca/hold.h $(shca_rig)
