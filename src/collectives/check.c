@@ -42,6 +42,7 @@ struct hdl_check {
 	struct hdl_graph *g;
 	struct hdl_run *talk;
 	size_t out, in, found, verdicts;	/* in the scratch */
+	int32_t tag;			/* the talk's, of a persistent collective; 0: the communicator's next one */
 	int error;
 };
 
@@ -229,6 +230,11 @@ struct hdl_check *hdl_check_pieces(struct hdl_comm *comm, const struct hdl_piece
 	return say(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
 }
 
+void hdl_check_tag(struct hdl_check *c, int32_t tag)
+{
+	c->tag = tag;
+}
+
 void hdl_check_free(struct hdl_check *c)
 {
 	if (!c)
@@ -367,6 +373,7 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 	if (!c->talk || hdl_run_prepare_host(c->talk))
 		return false;
 	c->talk->keeps = true;
+	c->talk->tag = c->tag;
 	c->talk->done = talk_done;
 	c->talk->reduce = look;
 	c->talk->arg = c;

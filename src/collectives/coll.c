@@ -158,6 +158,8 @@ static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
 	plan->executor = HDL_EXEC_HOST;
 	if (comm->size == 1)
 		why = "one rank";
+	else if (plan->key.persistent)
+		why = "persistent: ranks may start them in any order";
 	else if (want == WANT_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
@@ -203,12 +205,12 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
 	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
-	       a->in_place == b->in_place && a->blocking == b->blocking;
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent;
 }
 
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
-	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^
+	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^ (uint64_t)key->persistent << 50 ^
 		     (uint64_t)(uint32_t)key->root << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
 
 	_Static_assert(HDL_PLANS == 64, "six bits");
@@ -239,14 +241,15 @@ static __attribute__((noinline)) struct hdl_cc *cc_make(struct hdl_comm *comm)
 }
 
 /* The plan for these arguments, or NULL without memory. */
-static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, bool blocking, size_t bytes,
+static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_coll_args *a, enum hdl_form_kind form, size_t bytes,
 					bool in_place)
 {
 	struct hdl_cc *cc = comm->coll;
 	bool reduction = a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE;
 	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
 				    .bytes = bytes, .root = a->coll == HDL_BCAST || a->coll == HDL_REDUCE ? a->root : 0,
-				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = blocking };
+				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
+				    .persistent = form == HDL_PERSISTS };
 	struct hdl_plan *plan;
 
 	if (unlikely(!cc)) {
@@ -353,13 +356,24 @@ static void start(struct hdl_run *run, bool host)
 {
 	struct hdl_cc *cc = run->comm->coll;
 
-	run->tag = hdl_coll_tag(cc->seq++);
+	if (!(run->tag & HDL_PERSISTENT_TAG))
+		run->tag = hdl_coll_tag(cc->seq++);
 	if (unlikely(run->check))
 		hdl_check_start(run);
 	else if (host)
 		hdl_host_start(run);
 	else
 		hdl_off_submit(cc, run);
+}
+
+/* With HEDDLE_CHECK there are two: the other one is that of the talk before each start. */
+void hdl_coll_number_persistent(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+
+	run->tag = HDL_PERSISTENT_TAG | hdl_coll_tag(cc->persistent++);
+	if (unlikely(run->check))
+		hdl_check_tag(run->check, HDL_PERSISTENT_TAG | hdl_coll_tag(cc->persistent++));
 }
 
 void hdl_coll_begin(struct hdl_run *run)
@@ -396,7 +410,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 		hdl_req_complete(*req, MPI_SUCCESS);
 		return MPI_SUCCESS;
 	}
-	plan = plan_get(comm, args, false, bytes, in_place);
+	plan = plan_get(comm, args, HDL_STARTS, bytes, in_place);
 	run = plan ? run_get(plan, comm) : NULL;
 	rc = run ? bind(run, args, in_place, HDL_STARTS) : MPI_ERR_NO_MEM;
 	if (rc) {
@@ -436,7 +450,7 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 	hdl_run_rebind(run);
 	run->req = req;
 	run->plan->uses++;
-	start(run, run->plan->executor == HDL_EXEC_HOST);
+	start(run, true);
 	return MPI_SUCCESS;
 }
 
@@ -454,7 +468,7 @@ static void put_persistent(void *arg)
 static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll_args *args, size_t bytes)
 {
 	bool in_place = is_in_place(comm, args);
-	struct hdl_plan *plan = plan_get(comm, args, false, bytes, in_place);
+	struct hdl_plan *plan = plan_get(comm, args, HDL_PERSISTS, bytes, in_place);
 	struct hdl_run *run = plan ? run_get(plan, comm) : NULL;
 
 	if (!run)
@@ -466,6 +480,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 		put_persistent(run);
 		return NULL;
 	}
+	hdl_coll_number_persistent(run);
 	return run;
 }
 
@@ -552,7 +567,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 
 	if (is_nothing(args, bytes))
 		return MPI_SUCCESS;
-	plan = plan_get(comm, args, true, bytes, in_place);
+	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(args);
@@ -662,8 +677,15 @@ int hdl_coll_init(void)
 	return hdl_tp_progress_add(progress, NULL);
 }
 
+static bool none_is_detached(const void *arg)
+{
+	return !hdl_detached_collectives;
+}
+
 int hdl_coll_fini(void)
 {
+	/* others wait for this rank's part of them */
+	hdl_wait_until(none_is_detached, NULL);
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);
 	hdl_tp_progress_remove(progress, NULL);

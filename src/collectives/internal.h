@@ -45,7 +45,7 @@ struct hdl_run {
 	int error;			/* MPI error class, the first; see hdl_run_error */
 	bool finished;			/* set last; the run is its owner's again */
 	bool runnable;			/* in the list of runnable runs */
-	bool keeps;			/* persistent: what it has allocated stays from run to run */
+	bool keeps;			/* persistent, or of pieces: what it has allocated stays when it has finished */
 	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
 	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
 					 * so that it is an error for whom it comes to */
@@ -113,6 +113,7 @@ struct hdl_plan_key {
 	uint8_t coll;
 	uint8_t in_place;
 	uint8_t blocking;
+	uint8_t persistent;
 	uint8_t internal;		/* the executor's own barriers */
 };
 
@@ -136,7 +137,8 @@ struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
 	struct hdl_plan *last[HDL_COLLS];	/* of plans: looked at first */
-	uint32_t seq;			/* collectives begun on this communicator: the same on all ranks */
+	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
+	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
 	uint32_t pending;		/* runs of the host executor that have not finished */
 	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
 };
@@ -167,17 +169,22 @@ static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
 	return comm->local;
 }
 
-/* Tags: bit 30 for the wire-up of direct and tasks; 19 bits of sequence; 11 bits of sub. */
+/* Tags: bit 30 for the wire-up of direct and tasks; bit 29 for persistent collectives; 18 bits of sequence; 11 bits of sub. */
 #define HDL_SUB_BITS 11
 static inline int32_t hdl_coll_tag(uint32_t seq)
 {
-	return (int32_t)((seq & 0x7ffff) << HDL_SUB_BITS);
+	return (int32_t)((seq & 0x3ffff) << HDL_SUB_BITS);
 }
 #define HDL_WIRE_TAG (1 << 30)
+#define HDL_PERSISTENT_TAG (1 << 29)
 
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
-/* Starts an internal run on the host executor as the communicator's next collective. */
+/* A persistent run's tag, for all its starts: only the calls that make them come in one order on all ranks (section 6.13), the starts
+ * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub.
+ * The run has its check. */
+void hdl_coll_number_persistent(struct hdl_run *run);
+/* Starts an internal run on the host executor as the communicator's next collective, unless it has its tag. */
 void hdl_coll_begin(struct hdl_run *run);
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);

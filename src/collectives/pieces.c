@@ -171,12 +171,14 @@ static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_piece
 	r->run->done = done;
 	r->run->arg = r;
 	r->run->reduce = reduce_node;
-	r->run->keeps = persistent;
+	r->run->keeps = true;	/* done() unpacks from the scratch, behind hdl_run_finish */
 	if (unlikely(hdl_vars.check)) {
 		r->run->check = hdl_check_pieces(comm, a, form);
 		if (!r->run->check)
 			goto fail;
 	}
+	if (persistent)
+		hdl_coll_number_persistent(r->run);
 	return r;
 fail:
 	give_up(r);

@@ -141,8 +141,11 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
 	for (int i = 0; !rc && i < count; i++)
 		rc = check_startable(call, i, array_of_requests[i], &req);
 	hdl_call = call;
-	for (int i = 0; !rc && i < count; i++)
-		rc = start(call, (struct hdl_req *)array_of_requests[i]);
+	for (int i = 0; !rc && i < count; i++) {
+		rc = check_startable(call, i, array_of_requests[i], &req);	/* again: it may stand there twice */
+		if (!rc)
+			rc = start(call, req);
+	}
 	return rc;
 }
 HDL_PROFILED(Startall);

@@ -237,6 +237,8 @@ void hdl_req_cancel(struct hdl_req *req);
 /* Whether hdl_req_new made it, for a collective. The other: hdl_collective_init. */
 bool hdl_req_is_collective(const struct hdl_req *req);
 bool hdl_req_is_persistent_collective(const struct hdl_req *req);
+/* Of these, those that were freed and are under way. */
+extern size_t hdl_detached_collectives;
 /* Whether it is hdl_isendrecv's. */
 bool hdl_req_is_sendrecv(const struct hdl_req *req);
 /* For an error in a request: leaves its explanation for hdl_reason. Once. */

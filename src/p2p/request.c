@@ -18,6 +18,7 @@ struct hdl_req hdl_req_sent = {
 
 struct hdl_op *hdl_free_ops;
 size_t hdl_pending;
+size_t hdl_detached_collectives;
 
 bool hdl_op_pool_grow(void)
 {
@@ -98,6 +99,7 @@ void hdl_req_complete(struct hdl_req *req, int error)
 	} else if (unlikely(req->detached)) {
 		if (error)
 			hdl_req_lost(req);
+		hdl_detached_collectives -= hdl_req_is_persistent_collective(req);
 		release(req);
 	}
 }
@@ -108,6 +110,7 @@ void hdl_req_free(struct hdl_req *req)
 		return;
 	if (unlikely(!req->done)) {
 		req->detached = true;
+		hdl_detached_collectives += hdl_req_is_persistent_collective(req);
 		/* no handle any more, but for MPI_Grequest_complete */
 		if (!req->special || !hdl_req_is_generalized(req))
 			req->obj.magic = HDL_MAGIC_DETACHED;

@@ -3,7 +3,7 @@
  * Collectives against their serial answers: blocking and nonblocking, on several communicators, in place, on types with
  * holes, many at a time, with ranks that come late. A plain MPI program: it runs with any MPI library.
  *
- *     coll_correct [movement|reduce|interleave|reuse|communicators|skew|freed ...]      default: all
+ *     coll_correct [movement|reduce|interleave|reuse|communicators|skew|freed|large ...]      default: all
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -538,15 +538,65 @@ static void nothing(MPI_Comm comm)
 		FAIL("a collective of nothing changed something");
 }
 
+/* Packed pieces that are more than what a run keeps of its scratch. */
+static void large(MPI_Comm comm)
+{
+	int each = (6 << 20) / (int)sizeof(int) / all, *from = alloc((size_t)each * sizeof(*from)), *to = alloc((size_t)each * 8 * (size_t)all);
+	MPI_Datatype holed;
+	MPI_Request req;
+
+	MPI_Type_create_resized(MPI_INT, 0, 8, &holed);
+	MPI_Type_commit(&holed);
+	for (int i = 0; i < each; i++)
+		from[i] = me * 7 + i;
+	for (int form = 0; form < 3; form++) {
+		memset(to, 0, (size_t)each * 8 * (size_t)all);
+		if (form == 0) {
+			MPI_Gather(from, each, MPI_INT, to, each, holed, 0, comm);
+		} else if (form == 1) {
+			MPI_Igather(from, each, MPI_INT, to, each, holed, 0, comm, &req);
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+		} else {
+			MPI_Gather_init(from, each, MPI_INT, to, each, holed, 0, comm, MPI_INFO_NULL, &req);
+			MPI_Start(&req);
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+			MPI_Request_free(&req);
+		}
+		for (int i = 0; !me && i < each * all; i++)
+			if (to[2 * i] != i / each * 7 + i % each)
+				FAIL("form %d, element %d is %d", form, i, to[2 * i]);
+	}
+	MPI_Type_free(&holed);
+	free(from);
+	free(to);
+}
+
+/* One rank frees what it has started, and has no more to do than to finalize; the others wait for its part. */
+static void unfinished(void)
+{
+	static double in[12500], out[64 * 12500];
+	MPI_Request req;
+
+	MPI_Allgather_init(in, 12500, MPI_DOUBLE, out, 12500, MPI_DOUBLE, MPI_COMM_WORLD, MPI_INFO_NULL, &req);
+	if (me)
+		usleep(50000);		/* it is there before them */
+	MPI_Start(&req);
+	if (me)
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+	MPI_Request_free(&req);
+}
+
 int main(int argc, char **argv)
 {
-	static const char *const names[] = { "movement", "reduce", "interleave", "reuse", "communicators", "skew", "freed" };
+	static const char *const names[] = { "movement", "reduce", "interleave", "reuse", "communicators", "skew", "freed",
+					     "large" };
+	bool unfinishes = argc < 2;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	srand((unsigned)me + 1);
-	for (int p = 0; p < 7; p++) {
+	for (int p = 0; p < 8; p++) {
 		bool wanted = argc < 2;
 
 		for (int a = 1; a < argc; a++)
@@ -569,7 +619,11 @@ int main(int argc, char **argv)
 		case 3: reuse(MPI_COMM_WORLD); break;
 		case 4: communicators(); break;
 		case 5: skew(MPI_COMM_WORLD); break;
-		default: freed(); break;
+		case 6:
+			freed();
+			unfinishes = true;
+			break;
+		default: large(MPI_COMM_WORLD); break;
 		}
 		MPI_Barrier(MPI_COMM_WORLD);
 		if (!me) {
@@ -577,6 +631,8 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 	}
+	if (unfinishes)
+		unfinished();
 	MPI_Finalize();
 	return 0;
 }

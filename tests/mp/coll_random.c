@@ -835,6 +835,25 @@ static void complete(struct op *ops, int n, uint64_t *own)
 	}
 }
 
+/* In an order of this rank's own (section 6.13). */
+static void start_persistent(const struct op *ops, int n, int round, bool together, uint64_t *own)
+{
+	MPI_Request start[AT_ONCE] = { MPI_REQUEST_NULL };
+	int k = 0;
+
+	for (int i = 0; i < n; i++)
+		if (round < ops[i].rounds && ops[i].form == PERSISTENT) {
+			int at = (int)(rnd(own) % (unsigned)(k + 1));
+
+			start[k++] = start[at];
+			start[at] = ops[i].req;
+		}
+	if (together)
+		MPI_Startall(k, start);
+	for (int i = 0; !together && i < k; i++)
+		MPI_Start(&start[i]);
+}
+
 static void run_batch(const struct place *p, long *id, uint64_t *own, const char *only)
 {
 	static struct op ops[AT_ONCE];
@@ -848,23 +867,20 @@ static void run_batch(const struct place *p, long *id, uint64_t *own, const char
 			call(&ops[i]);
 	}
 	for (int round = 0; round < most; round++) {
-		MPI_Request start[AT_ONCE];
-		int k = 0;
+		bool late = rnd(own) % 2;
 
 		for (int i = 0; i < n; i++) {
-			if (round >= ops[i].rounds)
-				continue;
 			ops[i].starts = round;
-			load(&ops[i]);
-			if (ops[i].form != PERSISTENT)
-				call(&ops[i]);
-			else if (together)
-				start[k++] = ops[i].req;
-			else
-				MPI_Start(&ops[i].req);
+			if (round < ops[i].rounds)
+				load(&ops[i]);
 		}
-		if (k)
-			MPI_Startall(k, start);
+		if (!late)
+			start_persistent(ops, n, round, together, own);
+		for (int i = 0; i < n; i++)
+			if (round < ops[i].rounds && ops[i].form != PERSISTENT)
+				call(&ops[i]);
+		if (late)
+			start_persistent(ops, n, round, together, own);
 		complete(ops, n, own);
 		for (int i = 0; i < n; i++)
 			if (round < ops[i].rounds)
