@@ -4,7 +4,7 @@
  *
  *     T    has the memory, and the mailbox; its helper thread clears away what X leaves when the test lets it
  *     X    dies when its store lies there, and the proxy has not been told
- *     Y    reads other memory of T: so the proxy looks at its mailbox
+ *     Y    reads other memory of T: so the proxy looks at its mailbox; cleans up after X where T is not to
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ enum { T, X, Y, ROLES };
 static struct stage {
 	uint32_t qpn[2][1 + READERS], rkey[2];	/* T's, and theirs: X's, Y's */
 	uint64_t addr[2];			/* what X stores to; what Y reads */
-	_Atomic uint32_t ready, dies, dead, read, cancels, go_on, hold, pending, cleared, done;
+	_Atomic uint32_t ready, dies, dead, read, cancels, go_on, hold, pending, reap, cleared, done;
 } *st;
 static const struct play {
 	const char *name;
@@ -136,15 +136,31 @@ static void x_is_cleared_away(struct rig *r)
 			FAIL("%s: nobody clears away what X left", play->name);
 }
 
+static void stays_as_it_is(const char *what)
+{
+	for (uint32_t i = 0; i < 4096; i++)
+		if (memory[i] != 0x77)
+			FAIL("%s: byte %u of %s was written", play->name, i, what);
+}
+
 static void memory_goes(struct rig *r)
 {
 	CHECK(!shca_dereg_mr(region));
 	memset(memory, 0x77, 4096);
 	proxy_looks();
 	x_is_cleared_away(r);
-	for (uint32_t i = 0; i < 4096; i++)
-		if (memory[i] != 0x77)
-			FAIL("%s: byte %u of memory that is not registered any more was written", play->name, i);
+	stays_as_it_is("memory that is not registered any more");
+}
+
+/* Y has cleaned up after X, and knows what became of its requests: none comes later. */
+static void another_reaps(struct rig *r)
+{
+	atomic_store(&st->reap, 1);
+	rig_await(&st->reap, 2);
+	memset(memory, 0x77, 4096);
+	proxy_looks();
+	x_is_cleared_away(r);
+	stays_as_it_is("memory that a process stored to which was cleared away before");
 }
 
 static uint64_t result __attribute__((aligned(8)));
@@ -290,6 +306,20 @@ static void *reads(void *arg)
 	return NULL;
 }
 
+static void reaps_x(struct rig *r)
+{
+	struct shca_thread *thr = shca_thread_get(r->m);
+
+	rig_await(&st->reap, 1);
+	for (uint32_t i = 0; x_is_left(r); i++, rig_nap()) {
+		shca_proc_sweep(thr);
+		shca_reap_on(thr);
+		if (i > 40000)
+			FAIL("%s: X is not cleared away", play->name);
+	}
+	atomic_store(&st->reap, 2);
+}
+
 static void role_y(struct rig *r)
 {
 	struct reader me[READERS];
@@ -306,6 +336,8 @@ static void role_y(struct rig *r)
 	for (uint32_t i = 0; i < READERS; i++)
 		connect_to(me[i].qp, st->qpn[0][1 + i]);
 	meet(6);
+	if (play->t == another_reaps)
+		reaps_x(r);
 	rig_await(&st->read, 1);
 	for (uint32_t i = 0; i < READERS; i++)
 		CHECK(!pthread_create(&t[i], NULL, reads, &me[i]));
@@ -319,6 +351,7 @@ static void role_y(struct rig *r)
 
 static const struct play plays[] = {
 	{"a region goes", 1, false, memory_goes},
+	{"another reaps", 1, false, another_reaps},
 	/* the first letter asks for the word */
 	{"an atomic's successor", 2, true, atomic_goes_on},
 	{"two who cancel", 2, true, two_cancel},

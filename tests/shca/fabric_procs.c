@@ -581,6 +581,34 @@ static int case_lock(void)
 	return 0;
 }
 
+/* A member that is about to end has its name still, and its file no more: who joins waits for that, and does not make a second fabric of
+ * the name beside it. */
+static int keeps_name(void *arg)
+{
+	_Atomic uint32_t *n = arg;
+	int file = shca_fabric_create(fabric);
+	CHECK(file >= 0 && shca_name_publish(fabric, file) >= 0 && !close(file));
+	atomic_store(n, 1);
+	for (;;)
+		pause();
+}
+static int case_ending(void)
+{
+	_Atomic uint32_t *n = shared(4096);
+	char text[4096];
+	pid_t ending = spawn(keeps_name, n);
+	await(n, 1);
+	setenv("SHCA_JOIN_MS", "300", 1);
+	CHECK(capture(lock_waiter, NULL, text, sizeof(text)) == ETIMEDOUT);
+	CHECK(strstr(text, "keep their names"));
+	setenv("SHCA_JOIN_MS", "20000", 1);
+	pid_t waiter = spawn(lock_waiter, NULL);
+	kill(ending, SIGKILL);
+	CHECK(exit_of(ending) == 256 + SIGKILL);
+	CHECK(exit_of(waiter) == 0);
+	return 0;
+}
+
 /* ---- the runner ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -592,7 +620,7 @@ static const struct {
 	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },	{ "cgroup", case_cgroup },
 	{ "cgroup_v2", case_cgroup_v2 },
 	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork }, { "again", case_again },
-	{ "lock", case_lock },		{ "refused", case_refused },	{ "nap", case_nap },
+	{ "lock", case_lock },		{ "ending", case_ending },	{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version }, { "no_fabric", case_no_fabric }, { "span", case_span },
 	{ "bells", case_bells },	{ "proxy", case_proxy },
 };

@@ -446,10 +446,23 @@ static int bad_name(void *arg)
 	struct shca_member m;
 	return -shca_engine_join(&m, arg);
 }
+static int bad_number(void *text)
+{
+	struct shca_member m;
+	setenv("SHCA_FABRIC_FD", text, 1);
+	return -shca_engine_join(&m, NULL);
+}
 int case_refused(void)
 {
 	char text[4096], fd[16];
 	CHECK(capture(bad_name, "a/b", text, sizeof(text)) == EINVAL && strstr(text, "a/b"));
+	static char *const numbers[] = {"fabric", "987x", "98 7", "-1", "4294967296"};
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int refused = capture(bad_number, numbers[i], text, sizeof(text));
+		if (refused != EINVAL || !strstr(text, numbers[i]))
+			fprintf(stderr, "SHCA_FABRIC_FD=%s: status %d: %s\n", numbers[i], refused, text);
+		CHECK(refused == EINVAL && strstr(text, numbers[i]));
+	}
 	struct shca_member m;
 	join(&m);
 	int status = capture(other_pidns, NULL, text, sizeof(text));

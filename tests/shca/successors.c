@@ -146,6 +146,38 @@ static void told_while_reset(void)
 	CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
+static void await_told(struct ibv_qp *qp)
+{
+	for (int i = 0; !atomic_load(&rig_sh(qp)->peer_dead); i++, rig_nap())
+		if (i > 20000)
+			FAIL("a queue is not told that its peer has died");
+}
+
+/* a's queue was told that its peer has died, and begins anew: it knows nothing of that, and has another peer, from which it receives and
+ * to which it writes. */
+static void reset_behind_death(void)
+{
+	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct ibv_wc wc;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, 0, cq), *q = queue(&b, 0, rig_cq(&b, 16, NULL));
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	shca_engine_kill(c.m);
+	await_told(p);
+	resets(p);
+	rig_init(p);
+	connect_both(p, q);
+	CHECK(!shca_post_recv(p, &wr, &bad));
+	if (shca_poll_cq(cq, 1, &wc))
+		FAIL("a receive of a queue that has begun anew completes before a message comes: %s", ibv_wc_status_str(wc.status));
+	joined(begin(sends, q));
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+	CHECK(!shca_post_send(p, &write, &bad_send) && completion(cq) == IBV_WC_SUCCESS);
+}
+
 /* Whoever cleans up after a reaper goes on with what that was at, before the reaper's slot has another user. */
 static void reaper_dies(void)
 {
@@ -183,9 +215,7 @@ static void posted_behind_death(void)
 	struct ibv_qp *p = queue(&a, 0, cq);
 	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
 	shca_engine_kill(c.m);
-	for (int i = 0; !atomic_load(&rig_sh(p)->peer_dead); i++, rig_nap())
-		if (i > 20000)
-			FAIL("a queue is not told that its peer has died");
+	await_told(p);
 	CHECK(!shca_post_recv(p, &wr, &bad) && completion(cq) == IBV_WC_WR_FLUSH_ERR);
 	post_task_receive(p);
 	CHECK(completion(cq) == IBV_WC_WR_FLUSH_ERR);
@@ -457,6 +487,41 @@ static void filled_again(void)
 		CHECK(completion(cq) == IBV_WC_SUCCESS);
 }
 
+static void *takes_left(void *arg)
+{
+	struct shca_thread *thr = shca_thread_get(b.m);
+
+	(void)arg;
+	shca_enter(thr);
+	shca_take_left(thr);
+	shca_drain(thr);
+	shca_leave(thr);
+	return NULL;
+}
+
+/* b takes out the number of a's queue, which somebody has left over, and dies before it locks the queue: nobody but the reaper comes to
+ * it any more. */
+static void taken_out(void)
+{
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED}, *bad;
+	struct rig *who[2] = {&c, &b};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	connect_both(p, queue(&c, 0, rig_cq(&c, 16, NULL)));
+	CHECK(!shca_exp_post_send(p, &nop, &bad));
+	atomic_store(&rig_sh(p)->enabled, 1);
+	hold_at(&b, "kick");
+	atomic_store(&a.m->hdr->left[0], p->qp_num);
+	begin(takes_left, NULL);
+	rig_await(&hold.held, 1);
+	CHECK(!atomic_load(&a.m->hdr->left[0]));
+	shca_engine_kill(b.m);
+	joined(begin(reaps, who));
+	CHECK(completion(cq) == IBV_WC_SUCCESS);
+}
+
 static struct ibv_exp_send_wr sent;
 
 static void *posts_exp(void *qp)
@@ -514,6 +579,36 @@ static void send_passes_over(void)
 static void write_passes_over(void)
 {
 	passes_over(IBV_EXP_WR_RDMA_WRITE_WITH_IMM);
+}
+
+/* b's message has failed a's queue, and b dies when it has flushed its receive, whose completion a has polled by then: that does not
+ * come again. */
+static void flushed_once(void)
+{
+	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
+	struct rig *who[2] = {&c, &b};
+	struct ibv_wc wc;
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&b, 0, rig_cq(&b, 16, NULL)), *q = queue(&a, 0, cq);
+	struct ibv_mr *from = region(&b), *to = region(&a);
+	struct ibv_sge sge = all_of(from);
+	connect_both(p, q);
+	CHECK(!shca_post_recv(q, &recv, &bad_recv));
+	sent = (struct ibv_exp_send_wr){.sg_list = &sge, .num_sge = 1, .exp_opcode = IBV_EXP_WR_RDMA_WRITE,
+					.wr.rdma = {.remote_addr = (uintptr_t)to->addr, .rkey = to->rkey ^ 1}};
+	hold_at(&b, "flush-done");
+	begin(posts_exp, p);
+	rig_await(&hold.held, 1);
+	CHECK(completion(cq) == IBV_WC_WR_FLUSH_ERR);
+	shca_engine_kill(b.m);
+	joined(begin(reaps, who));
+	for (int i = 0; state_of(b.m->slot) != SHCA_PROC_FREE; i++, rig_nap())
+		if (i > 20000)
+			FAIL("nobody cleans up after a dead process");
+	if (shca_poll_cq(cq, 1, &wc))
+		FAIL("a receive that was flushed, and polled, completes again: %s", ibv_wc_status_str(wc.status));
 }
 
 static void in_error(const char *whose, struct ibv_qp *qp)
@@ -742,9 +837,10 @@ static void key_violation(void)
 static const struct rig_case cases[] = {
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals}, {"thief-runs-it", thief_runs_it}, {"waits-anew", waits_anew},
-	{"filled-again", filled_again}, {"takes-in-order", takes_in_order},
+	{"filled-again", filled_again}, {"taken-out", taken_out}, {"flushed-once", flushed_once}, {"takes-in-order", takes_in_order},
 	{"posted-behind-death", posted_behind_death}, {"comes-back-late", comes_back_late},
 	{"connects-to-dying", connects_to_dying}, {"told-while-reset", told_while_reset},
+	{"reset-behind-death", reset_behind_death},
 	{"key-violation", key_violation},
 	{"dies-failing-peer", dies_failing_peer}, {"dies-failing", dies_failing_own},
 	{"send-passes-over", send_passes_over}, {"write-passes-over", write_passes_over},
