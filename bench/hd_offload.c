@@ -510,9 +510,9 @@ static size_t stopped_row(const struct hdb_collective *c, size_t size)
 	if (last) {
 		signal(SIGALRM, wake_all);
 		await_stopped();
+		setitimer(ITIMER_REAL, &alarm_in, NULL);	/* a start may wait for the others, too */
 		begin = hdb_now();
 		c->start(&w, &request);
-		setitimer(ITIMER_REAL, &alarm_in, NULL);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 		took[0] = hdb_now() - begin;
 		setitimer(ITIMER_REAL, &off, NULL);

@@ -140,16 +140,23 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 	return say(c, rooted, a->root, a->op, a->recvtype, a->recvcount);
 }
 
-/* Which of an enumeration of all collectives it is: reduce and allreduce by a program's operation are those of hdl_check_args. */
-static int number_of(enum hdl_pieces_coll coll)
+/* Whether all ranks know the length of every piece, by which an algorithm may be chosen: of MPI_Gather, not of MPI_Gatherv. Of
+ * exchanges: whether one piece goes to all, as in MPI_Allgatherv; between groups one of all may be meant, where there is one rank. */
+static bool is_plain(const struct hdl_pieces *a, const struct hdl_comm *comm)
 {
-	switch (coll) {
+	return a->coll == HDL_P_EXCHANGE ? !comm->local && a->nin == 1 : a->alike;
+}
+
+/* Which of an enumeration of all collectives it is: reduce and allreduce by a program's operation are those of hdl_check_args. */
+static int number_of(const struct hdl_pieces *a, const struct hdl_comm *comm)
+{
+	switch (a->coll) {
 	case HDL_P_REDUCE:
 		return HDL_REDUCE;
 	case HDL_P_ALLREDUCE:
 		return HDL_ALLREDUCE;
 	default:
-		return HDL_COLLS + (int)coll;
+		return HDL_COLLS + 2 * (int)a->coll + is_plain(a, comm);
 	}
 }
 
@@ -199,7 +206,7 @@ static void say_moves(struct hdl_check *c, const struct hdl_pieces *a)
 
 struct hdl_check *hdl_check_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
-	struct hdl_check *c = check_new(comm, number_of(a->coll), form);
+	struct hdl_check *c = check_new(comm, number_of(a, comm), form);
 	bool rooted = a->coll == HDL_P_GATHER || a->coll == HDL_P_SCATTER || a->coll == HDL_P_REDUCE || a->coll == HDL_P_BCAST;
 	const struct hdl_piece *one = a->nin == 1 ? a->in : a->nout == 1 ? a->out : NULL;
 

@@ -107,7 +107,7 @@ for want in 'allreduce .*nonblocking tasks  *tree  *device' 'allreduce .*blockin
 done
 # Queues of the offload are RC: where that is not allowed, the host executor runs everything over what is.
 try "offload without RC" 3 -x HEDDLE_TRANSPORT=ud -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_correct reduce
-grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' \(direct\|tasks\) '"$tmp/err" ||
+grep -q 'HEDDLE_TRANSPORT=ud leaves out RC' "$tmp/err" && ! grep -q ' \(direct\|tasks\) ' "$tmp/err" ||
 	{ echo "FAILED: offload with HEDDLE_TRANSPORT=ud"; fails=$((fails + 1)); }
 try "report" 3 -x HEDDLE_REPORT_COLLECTIVES=1 bench/hd_allreduce -m 8:8 -i 20
 for want in 'allreduce .*blocking  *direct  *lines' 'host: among the first of its communicator'; do

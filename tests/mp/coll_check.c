@@ -60,6 +60,12 @@ static void mismatches(void)
 		at[i] = 4 * i;
 	}
 	expect(is ? MPI_Bcast(a, 1, MPI_INT, 0, comm) : MPI_Barrier(comm), MPI_ERR_OTHER, "the collective differs");
+	expect(is ? MPI_Gatherv(a, 4, MPI_INT, b, counts, at, MPI_INT, 0, comm) : MPI_Gather(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
+	       MPI_ERR_OTHER, "the collective differs");
+	expect(is ? MPI_Scatterv(a, counts, at, MPI_INT, b, 4, MPI_INT, 0, comm) : MPI_Scatter(a, 4, MPI_INT, b, 4, MPI_INT, 0, comm),
+	       MPI_ERR_OTHER, "the collective differs");
+	expect(is ? MPI_Allgatherv(a, 4, MPI_INT, b, counts, at, MPI_INT, comm) :
+		    MPI_Alltoallv(a, counts, at, MPI_INT, b, counts, at, MPI_INT, comm), MPI_ERR_OTHER, "the collective differs");
 	expect(MPI_Bcast(a, 1, MPI_INT, is ? 1 : 0, comm), MPI_ERR_ROOT, "the root differs");
 	expect(MPI_Reduce(a, b, 1, MPI_INT, is ? MPI_MAX : MPI_SUM, 0, comm), MPI_ERR_OP, "the operation differs");
 	expect(MPI_Allreduce(a, b, one, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or the type signature differs");

@@ -13,11 +13,13 @@ dies() {	# dies RANKS DEAD COLLECTIVE EXECUTOR EXTENSIONS
 	timeout -k 5 120 "$run" -n "$1" -x HEDDLE_COLL_EXECUTOR="$4" -x HEDDLE_COLL_EXTENSIONS="$5" tests/mp/coll_death "$2" "$3" "$tmp/count" \
 		>"$tmp/out" 2>"$tmp/err"
 	told=$(grep -c '^survivor [0-9]*: .*: told$' "$tmp/out")
-	blamed=$(grep -o 'rank [0-9]* (rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" | grep -vc "^rank $2 ")
-	if [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ]; then
+	grep -o 'rank [0-9]*\( of it\)\{0,1\} (rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" >"$tmp/named"
+	blamed=$(grep -vc "^rank $2 " "$tmp/named")
+	named=$(grep -c "^rank $2 " "$tmp/named")
+	if [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ] && [ "$named" != 0 ]; then
 		echo "ok: $3 on $4, extensions $5, rank $2 of $1 dies"
 	else
-		echo "FAILED: $3 on $4, extensions $5, rank $2 of $1 dies: $told are told, $blamed lines blame others"
+		echo "FAILED: $3 on $4, extensions $5, rank $2 of $1 dies: $told are told, $named lines name it, $blamed blame others"
 		head -n 20 "$tmp/out"
 		head -n 10 "$tmp/err" | cut -c1-300
 		fails=$((fails + 1))
