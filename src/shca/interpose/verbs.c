@@ -76,6 +76,9 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "ibv_close_device", "IBVERBS_1.1");
 	const struct exp_watch *watch = atomic_load(&exp_watch);
+	/* what is refused is not told. Nor is it told behind the close: another context may have the address then */
+	if (shca_is_ours(context) && !shca_can_close(context))
+		return -1;
 	if (watch)
 		watch->closed(context);
 	if (shca_is_ours(context))

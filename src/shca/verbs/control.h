@@ -99,6 +99,8 @@ struct ibv_context *shca_open_device(struct ibv_device *dev);
 /* Tests: a context on a member that the caller joined and keeps. */
 struct ibv_context *shca_open_member(struct shca_node *node);
 int shca_close_device(struct ibv_context *ctx);
+/* Whether it can be closed now, by this thread, which can from then on. Else errno says why not. */
+bool shca_can_close(struct ibv_context *ctx);
 /* In a forked child, for what its parent made: the fabric is not mapped here. Sets errno. */
 bool shca_inherited(const struct ibv_context *ctx);
 /* child.c: this process is a forked child: posting and polling of what it inherited are refused. */

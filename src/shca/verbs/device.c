@@ -450,8 +450,19 @@ int shca_no_thread(const char *call)
 {
 	int err = errno;	/* of shca_thread_get */
 
-	return shca_refuse(err, "%s: this thread has no slot in the fabric, so it cannot wait until nobody uses the object: %s. Nothing was "
-			   "changed; end other threads, or call it from one that has posted or polled before", call, strerror(err));
+	return shca_refuse(err, "%s: this thread has no slot in the fabric, so it cannot wait until nobody uses the object. Nothing was "
+			   "changed; end other threads, or call it from one that has posted or polled before", call);
+}
+
+bool shca_can_close(struct ibv_context *ctx)
+{
+	struct shca_node *node = shca_context_of(ctx)->node;
+
+	/* all or nothing: what could not be taken down would be freed with the process's memory, while others have it in their lists */
+	if (node->inherited || shca_thread_get(&node->m))
+		return true;
+	errno = shca_no_thread("close_device");
+	return false;
 }
 
 /* A kernel device would take back what the program did not destroy; so do we, or peers would go on using it. The
@@ -461,13 +472,8 @@ int shca_close_device(struct ibv_context *ctx)
 	struct shca_context *c = shca_context_of(ctx);
 	struct shca_node *node = c->node;
 
-	struct shca_thread *thr = node->inherited ? NULL : shca_thread_get(&node->m);
-
-	/* all or nothing: what could not be taken down would be freed with the process's memory, while others have it in their lists */
-	if (!node->inherited && !thr) {
-		errno = shca_no_thread("close_device");
+	if (!shca_can_close(ctx))
 		return -1;
-	}
 	shca_fd_close(&c->cmd);
 	if (async_ours(c))
 		close(c->async.n);
@@ -495,7 +501,7 @@ int shca_close_device(struct ibv_context *ctx)
 	/* Known only now, behind what makes husks: of contexts that are closed at a time, the one whose queues go last sees them all. A husk
 	 * on another process's list when this one's memory goes would be taken off as a queue. */
 	if (last)
-		shca_husks_clear(thr, node);
+		shca_husks_clear(shca_thread_get(&node->m), node);
 	pthread_mutex_destroy(&c->mutex);
 	pthread_mutex_destroy(&c->cross);
 	pthread_mutex_destroy(&ctx->mutex);
