@@ -163,11 +163,32 @@ struct exp_mlx5_qp *exp_mlx5_qp_by_number(const struct ibv_context *ctx, uint32_
 	return qp;
 }
 
+/* A thread of the parent may be posting when another forks: the child would wait for it, who closes what it inherited. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&exp_mlx5_mutex);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&exp_mlx5_mutex);
+}
+
+static void fork_child(void)
+{
+	pthread_mutex_init(&exp_mlx5_mutex, NULL);
+}
+
 static struct record *enter(const void *object, const struct ibv_context *ctx, enum kind kind)
 {
 	static const struct exp_watch watch = {.leave = leave, .left = left, .reset = reset, .closed = closed};
-	struct record *r = calloc(1, sizeof(*r));
+	static bool fork_handlers;
 
+	/* once there is a device open: this mutex is taken before those of the library that made it, here and at a fork */
+	if (!fork_handlers && pthread_atfork(fork_prepare, fork_parent, fork_child))
+		return NULL;
+	fork_handlers = true;
+	struct record *r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
 	atomic_store(&exp_watch, &watch);

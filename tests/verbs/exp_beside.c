@@ -245,6 +245,22 @@ static void *poster(void *arg)
 	return NULL;
 }
 
+/* Whatever a thread of the parent holds when another forks, the child takes down what it inherited. */
+static void children_take_down(void)
+{
+	int status;
+
+	for (int i = 0; i < 30; i++) {
+		pid_t pid = fork();
+		CHECK(pid >= 0, "fork");
+		if (!pid) {
+			alarm(20);
+			_exit(ibv_destroy_qp(managed) || ibv_destroy_qp(master[0]) || ibv_destroy_qp(master[1]));
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %d takes down: %#x", i, status);
+	}
+}
+
 static void threads(void)
 {
 	pthread_t th[2];
@@ -260,6 +276,7 @@ static void threads(void)
 	}
 	for (intptr_t i = 0; i < 2; i++)
 		CHECK(!pthread_create(&th[i], NULL, poster, i ? &t : NULL), "thread");
+	children_take_down();
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_join(th[i], NULL), "join");
 	for (int i = 0; i < 3; i++)
