@@ -15,7 +15,7 @@ int __lsan_is_turned_off(void)
 }
 
 static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, struct ibv_mr *mr, struct ibv_srq *srq, struct ibv_qp *ex,
-			  struct ibv_cq_ex *cqx)
+			  struct ibv_cq_ex *cqx, struct ibv_dm *dm)
 {
 	CHECK(!ibv_alloc_pd(t->ctx) && errno == ENODEV, "alloc_pd");
 	CHECK(!ibv_reg_mr(t->pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE) && errno == ENODEV, "reg_mr");
@@ -32,6 +32,15 @@ static void child_refuses(struct vt *t, struct ibv_cq *cq, struct ibv_qp *qp, st
 	CHECK(ibv_query_srq(srq, &sa) == ENODEV, "query_srq");
 	CHECK(!ibv_alloc_td(t->ctx, &ta) && errno == ENODEV, "alloc_td");
 	CHECK(!ibv_alloc_parent_domain(t->ctx, &pa) && errno == ENODEV, "alloc_parent_domain");
+	CHECK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "query_qp_data_in_order");
+	uint32_t seen = 0;
+	CHECK(shca_await_prepare(t->ctx, &seen) == ENODEV && shca_await(t->ctx, seen, 1) == ENODEV && shca_await_wake(t->ctx) == ENODEV,
+	      "shca_await");
+	shca_await_cancel(t->ctx);
+	uint32_t word = 1;
+	CHECK(ibv_memcpy_to_dm(dm, 0, &word, 4) == ENODEV && ibv_memcpy_from_dm(&word, dm, 0, 4) == ENODEV, "memcpy_dm");
+	struct ibv_sge advised = vt_sge(mr, 0, 8);
+	CHECK(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &advised, 1) == ENODEV, "advise_mr");
 	struct ibv_exp_cq_attr ca = { .comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS };
 	CHECK(ibv_exp_modify_cq(cq, &ca, IBV_EXP_CQ_CAP_FLAGS) == ENODEV, "exp_modify_cq");
 	struct ibv_sge sge = vt_sge(mr, 0, 8);
@@ -97,16 +106,19 @@ int main(void)
 	vt_connect(ex, ex->qp_num);
 	vt_connect(qp, qp->qp_num);
 	still_works(&t, cq, qp, mr);
+	struct ibv_alloc_dm_attr da = { .length = 64 };
+	struct ibv_dm *dm = ibv_alloc_dm(t.ctx, &da);
+	CHECK(dm, "alloc_dm");
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
-		child_refuses(&t, cq, qp, mr, srq, ex, cqx);
+		child_refuses(&t, cq, qp, mr, srq, ex, cqx, dm);
 		return 0;
 	}
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %#x", status);
 	still_works(&t, cq, qp, mr);
-	CHECK(!ibv_destroy_qp(ex) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cqx)), "destroy");
+	CHECK(!ibv_destroy_qp(ex) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cqx)) && !ibv_free_dm(dm), "destroy");
 
 	/* closed with everything in use: a peer in this process is told that nobody is there */
 	struct vt other = vt_open();

@@ -129,6 +129,8 @@ EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_prepare", "SHCA_1");
 	if (shca_is_ours(context)) {
+		if (shca_inherited(context))
+			return errno;
 		if (does_without(context, SHCA_BEHAVE_NOWAKE))
 			return shca_refuse(EOPNOTSUPP, "shca_await_prepare: SHCA_BEHAVE=nowake takes waking by writes away");
 		*seen = shca_sleep_prepare(shca_context_of(context)->m);
@@ -142,7 +144,7 @@ EXPORT int shca_await(struct ibv_context *context, uint32_t seen, uint64_t timeo
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await", "SHCA_1");
 	if (shca_is_ours(context))
-		return -shca_sleep_commit(shca_context_of(context)->m, seen, timeout_ns);
+		return shca_inherited(context) ? errno : -shca_sleep_commit(shca_context_of(context)->m, seen, timeout_ns);
 	__typeof__(&shca_await) f = shca_preloaded() ? shca_next_find(&next) : NULL;
 	return f ? f(context, seen, timeout_ns) : shca_refuse(EOPNOTSUPP, "shca_await: the context is of no software device");
 }
@@ -151,7 +153,8 @@ EXPORT void shca_await_cancel(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_cancel", "SHCA_1");
 	if (shca_is_ours(context)) {
-		shca_sleep_cancel(shca_context_of(context)->m);
+		if (!shca_inherited(context))
+			shca_sleep_cancel(shca_context_of(context)->m);
 		return;
 	}
 	__typeof__(&shca_await_cancel) f = shca_preloaded() ? shca_next_find(&next) : NULL;
@@ -163,6 +166,8 @@ EXPORT int shca_await_wake(struct ibv_context *context)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_wake", "SHCA_1");
 	if (shca_is_ours(context)) {
+		if (shca_inherited(context))
+			return errno;
 		if (does_without(context, SHCA_BEHAVE_NOWAKE))
 			return shca_refuse(EOPNOTSUPP, "shca_await_wake: SHCA_BEHAVE=nowake takes waking by writes away");
 		shca_sleep_interrupt(shca_context_of(context)->m);

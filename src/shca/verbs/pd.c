@@ -369,6 +369,8 @@ int shca_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32
 		   uint32_t n)
 {
 	struct shca_context *c = shca_context_of(ibpd->context);
+	if (shca_unusable(ibpd->context))
+		return errno;
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return shca_refuse(EOPNOTSUPP, "advise_mr: advice %u", advice);
@@ -480,6 +482,8 @@ struct ldm {
 /* Whole words, as devices that are reached by register access demand. */
 static int dm_check(const struct ldm *dm, uint64_t offset, size_t length)
 {
+	if (shca_inherited(dm->dm.context))
+		return errno;
 	if ((offset | length) & 3)
 		return shca_refuse(EINVAL, "memcpy_dm: offset %#lx, %zu bytes: both have to be multiples of 4", (unsigned long)offset, length);
 	return offset > dm->length || length > dm->length - offset ?

@@ -844,8 +844,11 @@ int shca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struc
 int shca_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	struct shca_user_qp *q = (struct shca_user_qp *)qp;
-	enum ibv_qp_state state = shca_qp_state(q);
 
+	/* nothing is promised in a forked child, either */
+	if (shca_inherited(qp->context))
+		return 0;
+	enum ibv_qp_state state = shca_qp_state(q);
 	if (flags || q->m->behave & SHCA_BEHAVE_NOORDER || (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD))
 		return 0;
 	return op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM;
