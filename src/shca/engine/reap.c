@@ -115,10 +115,15 @@ static void finish_foreign_queues(struct shca_thread *thr, uint32_t slot)
  * it was to flush. */
 static void kick_waiters(struct shca_thread *thr, uint32_t p)
 {
-	for_each_qp(thr, qp, p)
-		if (atomic_load(&qp->fail) || atomic_load(&qp->peer_dead) ||
-		    (atomic_load(&qp->shared) && atomic_load(&qp->head) < atomic_load(&qp->posted)))
-			shca_kick(thr, shca_off_of(thr->m, qp));
+	for_each_qp(thr, qp, p) {
+		if (!atomic_load(&qp->fail) && !atomic_load(&qp->peer_dead) &&
+		    (!atomic_load(&qp->shared) || atomic_load(&qp->head) >= atomic_load(&qp->posted)))
+			continue;
+		/* The dead one may have stored a timer's time without the lock (leave_over) and told nobody: whoever stalls now would
+		 * rely on it. A queue that is being run sees MORE, and sets its own again. */
+		atomic_store(&qp->due, 0);
+		shca_kick(thr, shca_off_of(thr->m, qp));
+	}
 	shca_drain(thr);
 }
 
