@@ -44,6 +44,8 @@ struct shca_req {
  * the requester's own completion is shca_complete_send's. Continues from the journal (qp->step) where an earlier
  * executor died. */
 int shca_exec(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
+/* Whether an RDMA write would be answered now, and its responder grants it. Inside the engine, anywhere. */
+bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req);
 /* The requester's completion for the request at position pos of its queue. false: it was lost; its queue has failed. */
 bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos, uint8_t op, int status, uint32_t bytes);
 /* What a completion says that a request was. */

@@ -382,6 +382,18 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	return IBV_WC_SUCCESS;
 }
 
+bool shca_write_granted(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req)
+{
+	struct shca_responder r = {0};
+	struct shca_seg seg;
+	uint32_t proc;
+	bool granted = !find_responder(thr, qp, req, &r) &&
+		       (!req->len || !resolve_remote(thr, &r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_WRITE, &seg, &proc));
+
+	shca_widen(thr);
+	return granted;
+}
+
 static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_responder *r)
 {
 	struct shca_seg seg;

@@ -447,24 +447,36 @@ static int exec_wqe(struct shca_thread *thr, struct shca_qp *qp, const struct sh
 	return unlikely(req.flags & SHCA_WQE_CALC) ? shca_exec_calc(thr, qp, &req) : shca_exec(thr, qp, &req);
 }
 
-/* SHCA_BEHAVE=nosequence: of two writes that wait in a queue the second one lands first, and the first one may overwrite it. */
-static int exec_overtaken(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
+/* Whether the request at pos and the next one are writes, of which nothing has happened and the next one would be granted: one that the
+ * responder refuses would fail the queue in the name of that before it. */
+static bool may_overtake(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
 {
 	const struct shca_wqe *next = shca_wqe_at(thr->base, qp, pos + 1);
+	struct shca_req req;
 
-	/* it has run before the one that precedes it: by this thread, which has had the queue's lock since */
-	if (thr->ahead_qpn == qp->qpn && thr->ahead == pos) {
-		thr->ahead_qpn = 0;
+	if (wqe->op != SHCA_OP_WRITE || shca_step_of(qp) != SHCA_STEP_NONE || atomic_load(&qp->rnr_since) ||
+	    pos + 1 >= atomic_load_explicit(&qp->posted, memory_order_acquire) ||
+	    pos + 1 >= atomic_load_explicit(&qp->enabled, memory_order_acquire) || next->op != SHCA_OP_WRITE ||
+	    !shca_wqe_sound(qp, next) || next->bad)
+		return false;
+	shca_req_of_wqe(qp, next, &req);
+	return shca_write_granted(thr, qp, &req);
+}
+
+/* SHCA_BEHAVE=nosequence: of two writes that wait in a queue the second one lands first, and the first one may overwrite it. That it has
+ * landed is noted in the queue: its turn may come in another thread, and to write twice would be to write into what was polled and
+ * used again. Until it is noted the journal, in the first one's name, says that it may have happened (take_over in reap.c). */
+static int exec_overtaken(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint64_t pos)
+{
+	if (qp->ahead == pos + 1)
 		return IBV_WC_SUCCESS;
-	}
-	thr->ahead_qpn = 0;
-	if (wqe->op == SHCA_OP_WRITE && shca_step_of(qp) == SHCA_STEP_NONE && !atomic_load(&qp->rnr_since) &&
-	    pos + 1 < atomic_load_explicit(&qp->posted, memory_order_acquire) &&
-	    pos + 1 < atomic_load_explicit(&qp->enabled, memory_order_acquire) && next->op == SHCA_OP_WRITE &&
-	    shca_wqe_sound(qp, next) && !next->bad && exec_wqe(thr, qp, next) == IBV_WC_SUCCESS) {
-		thr->ahead_qpn = qp->qpn;
-		thr->ahead = pos + 1;
-		shca_step_to(qp, SHCA_STEP_NONE);
+	if (qp->ahead != pos + 2 && may_overtake(thr, qp, wqe, pos)) {
+		int status = exec_wqe(thr, qp, shca_wqe_at(thr->base, qp, pos + 1));
+		if (status == IBV_WC_SUCCESS)
+			qp->ahead = pos + 2;
+		/* refused after all, the region having just gone: it is the first one that reports it */
+		if (shca_step_of(qp) != SHCA_STEP_NAK)
+			shca_step_to(qp, SHCA_STEP_NONE);
 	}
 	return atomic_load(&qp->fail) ? IBV_WC_WR_FLUSH_ERR : exec_wqe(thr, qp, wqe);
 }

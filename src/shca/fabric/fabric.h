@@ -109,8 +109,6 @@ struct shca_thread {
 	uint32_t wake_n, wake_cap;
 	uint64_t rng;			/* fault injection */
 	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
-	uint64_t ahead;			/* SHCA_BEHAVE=nosequence: position of a request of ahead_qpn that has run early; qpn 0: none */
-	uint32_t ahead_qpn;
 	bool sharing;			/* in a divided copy: no second one inside */
 	char *bounce;			/* 64 KiB, for copies between two other processes */
 	char *calc;			/* operands and results of CALC; NULL until the first */

@@ -494,7 +494,8 @@ struct shca_qp {
 	/* events and counters */
 	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread; SHCA_DC_ARMED */
 	_Atomic uint32_t dc_violations;	/* DC target: requests with a wrong key */
-	uint32_t reserved1[2];
+	uint64_t ahead;			/* SHCA_BEHAVE=nosequence: behind the last request that ran before the preceding one. The
+					 * executor's, beside what it counts */
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
 	/* counted by those who send to it: not beside what its owner writes with each request */

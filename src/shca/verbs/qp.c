@@ -664,6 +664,7 @@ static int to_reset(struct shca_thread *thr, struct shca_user_qp *qp, bool *unre
 	atomic_store(&sh->shared, qp->shared_only);
 	atomic_store(&sh->fail, 0);
 	atomic_store(&sh->step, SHCA_STEP_NONE);
+	sh->ahead = 0;
 	*unread = (atomic_exchange(&sh->events, 0) & ~SHCA_DC_ARMED) != 0;
 	atomic_store(&sh->peer_dead, 0);
 	atomic_store(&sh->rnr_since, 0);
