@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <infiniband/verbs_exp.h>
+
 #include "vt.h"
 
 #define TRIES 20000
@@ -77,11 +79,12 @@ static _Atomic bool disordered, stop;
 static void *watch(void *arg)
 {
 	while (!atomic_load(&stop)) {
-		uint8_t end = *(volatile uint8_t *)(target + BYTES - 1);
+		uint32_t end = ((volatile uint32_t *)target)[BYTES / 4 - 1];
 		atomic_thread_fence(memory_order_acquire);
-		uint8_t begin = *(volatile uint8_t *)target;
-		/* the end is a lap ahead of the beginning (of a write behind it, the beginning may be) */
-		if ((uint8_t)(begin + 1) == end)
+		uint32_t begin = *(volatile uint32_t *)target;
+		/* laps: the end is ahead of the beginning. Behind it the beginning may be, by any number: this thread may have been
+		 * away in between. */
+		if (end > begin)
 			atomic_store(&disordered, true);
 	}
 	return arg;
@@ -94,8 +97,10 @@ static bool is_disordered(void)
 
 	memset(target, 0, BYTES);
 	CHECK(!pthread_create(&thread, NULL, watch, NULL), "pthread_create");
-	for (int i = 1; i <= TRIES / 4 && !atomic_load(&disordered); i++) {
-		memset(source, i, BYTES);
+	for (uint32_t i = 1; i <= TRIES / 4 && !atomic_load(&disordered); i++) {
+		memset(source, (int)i, BYTES);
+		memcpy(source, &i, sizeof(i));
+		memcpy(source + BYTES - sizeof(i), &i, sizeof(i));
 		CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 1, vt_sge(source_mr, 0, BYTES), (uintptr_t)target, target_mr->rkey), "post");
 		vt_expect(cq, 1, IBV_WC_SUCCESS);
 		CHECK(!memcmp(target, source, BYTES), "all of it has landed");
@@ -118,6 +123,44 @@ static void memory(void)
 	CHECK(all ? !told("noodp") : told("noodp") && errno == EOPNOTSUPP, "the whole address space");
 	if (all)
 		CHECK(!ibv_dereg_mr(all), "dereg");
+	struct ibv_exp_device_attr exp = { .comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS };
+	CHECK(!ibv_exp_query_device(t.ctx, &exp) && !(exp.exp_device_cap_flags & IBV_EXP_DEVICE_ODP) == told("noodp"), "experimental caps");
+	static char own[4096];
+	struct ibv_mr *mr = vt_mr(&t, own, sizeof own, IBV_ACCESS_LOCAL_WRITE);
+	int rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+	CHECK(rc == (told("noodp") ? IBV_REREG_MR_ERR_INPUT : 0), "rereg_mr: %d", rc);
+	CHECK(!ibv_dereg_mr(mr), "dereg");
+}
+
+/* What is posted to a queue that fails before it was connected is flushed; in a process of which no queue was connected so far. */
+static void fails_unconnected(void)
+{
+	struct ibv_qp *qp = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+
+	CHECK(!vt_init(qp) && !vt_to(qp, IBV_QPS_ERR), "init, error");
+	CHECK(!vt_rdma(qp, IBV_WR_RDMA_WRITE, 3, (struct ibv_sge){ .length = 0 }, 0, 0), "post");
+	vt_expect(cq, 3, IBV_WC_WR_FLUSH_ERR);
+	CHECK(!ibv_destroy_qp(qp), "destroy");
+}
+
+/* Of two writes that wait the second one is refused: the first one succeeds, and the second one says it. The queue has failed
+ * then. */
+static void refuses_the_second(void)
+{
+	struct ibv_sge sge[2];
+	uint64_t v = 1;
+	struct ibv_send_wr *bad, wr[2] = { a_write(&sge[0], &v, 8), a_write(&sge[1], &v, 8) };
+
+	*(volatile uint64_t *)target = 0;
+	wr[0].next = &wr[1];
+	wr[0].wr_id = 5;
+	wr[0].send_flags |= IBV_SEND_SIGNALED;
+	wr[1].wr_id = 6;
+	wr[1].wr.rdma.rkey ^= 0x80;
+	CHECK(!vt_to(from, IBV_QPS_SQD) && !ibv_post_send(from, wr, &bad) && !vt_to(from, IBV_QPS_RTS), "both are there when it runs");
+	vt_expect(cq, 5, IBV_WC_SUCCESS);
+	CHECK(*(volatile uint64_t *)target == v, "the first one has landed");
+	vt_expect(cq, 6, IBV_WC_REM_ACCESS_ERR);
 }
 
 static void sleep_and_wake(void)
@@ -141,6 +184,7 @@ static int behaves(const char *w)
 	from = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	to = vt_qp(&t, IBV_QPT_RC, cq, NULL);
 	CHECK(!vt_init(from) && !vt_init(to), "init");
+	fails_unconnected();
 	vt_connect_pair(from, to);
 	target = aligned_alloc(4096, BYTES);
 	CHECK(target, "memory");
@@ -156,6 +200,10 @@ static int behaves(const char *w)
 	CHECK(is_disordered() == told("noorder"), "the order within a write");
 	memory();
 	sleep_and_wake();
+	refuses_the_second();
+	/* connected anew */
+	CHECK(!vt_to(from, IBV_QPS_RESET) && !vt_to(to, IBV_QPS_RESET) && !vt_init(from) && !vt_init(to), "reset");
+	vt_connect_pair(from, to);
 	/* whatever the device does, what was not registered is not reached; last: the queue is in error then */
 	static char stranger[64];
 	CHECK(!vt_rdma(from, IBV_WR_RDMA_WRITE, 2, (struct ibv_sge){ (uintptr_t)stranger, 64, 0 }, (uintptr_t)target, target_mr->rkey), "post");

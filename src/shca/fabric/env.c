@@ -101,15 +101,18 @@ uint32_t shca_env_words(const char *name, const char *const words[], unsigned n)
 	uint32_t bits = 0;
 
 	for (const char *s = set_text(name); s && *s; s += *s == ',') {
-		size_t len = strcspn(s, ",");
+		s += strspn(s, " \t");
+		size_t all = strcspn(s, ","), len = all;
 		unsigned i = 0;
+		while (len && strchr(" \t", s[len - 1]))
+			len--;
 		while (i < n && (strlen(words[i]) != len || strncasecmp(words[i], s, len)))
 			i++;
 		if (i < n)
 			bits |= 1u << i;
 		else if (len)
 			unknown_word(name, s, (int)len, words, n);
-		s += len;
+		s += all;
 	}
 	return bits;
 }

@@ -28,8 +28,8 @@ static int exp_query_device(struct ibv_context *ctx, struct ibv_exp_device_attr 
 	if (want & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS)
 		attr->exp_device_cap_flags = d.orig_attr.device_cap_flags | IBV_EXP_DEVICE_DC_TRANSPORT |
 					     IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
-					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_CROSS_CHANNEL |
-					     IBV_EXP_DEVICE_MR_ALLOCATE;
+					     IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_CROSS_CHANNEL | IBV_EXP_DEVICE_MR_ALLOCATE |
+					     (shca_pages_on_demand(ctx) ? IBV_EXP_DEVICE_ODP : 0);
 	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
 		attr->calc_cap = exp_calc_cap();
 	if (want & IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK)

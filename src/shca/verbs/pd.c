@@ -163,7 +163,7 @@ int shca_close_xrcd(struct ibv_xrcd *ibxrcd)
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |       \
 	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
 
-static int access_check(unsigned int access)
+static int access_check(struct ibv_context *ctx, unsigned int access)
 {
 	/* optional flags that a device does not know are ignored by definition */
 	unsigned int a = access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
@@ -173,6 +173,8 @@ static int access_check(unsigned int access)
 		return shca_refuse(EINVAL, "reg_mr: access %#x: unknown flags", access);
 	if ((a & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(a & IBV_ACCESS_LOCAL_WRITE))
 		return shca_refuse(EINVAL, "reg_mr: access %#x: remote write and atomic need local write", access);
+	if (a & IBV_ACCESS_ON_DEMAND && !shca_pages_on_demand(ctx))
+		return shca_refuse(EOPNOTSUPP, "reg_mr: IBV_ACCESS_ON_DEMAND: SHCA_BEHAVE=noodp takes paging on demand away");
 	return 0;
 }
 
@@ -227,9 +229,7 @@ struct ibv_mr *shca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint6
 
 	if (shca_unusable(ibpd->context))
 		return NULL;
-	int err = access_check(access);
-	if (!err && access & IBV_ACCESS_ON_DEMAND && !shca_pages_on_demand(ibpd->context))
-		err = shca_refuse(EOPNOTSUPP, "reg_mr: IBV_ACCESS_ON_DEMAND: SHCA_BEHAVE=noodp takes paging on demand away");
+	int err = access_check(ibpd->context, access);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -327,7 +327,7 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 		err = shca_refuse(EINVAL, "rereg_mr: flags %#x (of %#x), with domain %p, memory %p + %zu", (unsigned int)flags,
 				  IBV_REREG_MR_FLAGS_SUPPORTED, (void *)ibpd, addr, length);
 	else if (flags & IBV_REREG_MR_CHANGE_ACCESS)
-		err = access_check(acc);
+		err = access_check(ibmr->context, acc);
 	struct shca_mr fresh = { .key = 0 };
 	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION))
 		err = fill_translation(c, &fresh, addr, length, acc & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr,

@@ -244,7 +244,8 @@ void shca_kick_later(struct shca_thread *thr, struct shca_user_qp *q)
 {
 	/* the kick reads the lock after the request is visible: pairs with the holder's release in run.c */
 	shca_full_fence();
-	if (unlikely(thr->m->behave & SHCA_BEHAVE_ASYNC))
+	/* in error there need not be a helper thread: who was never connected has none */
+	if (unlikely(thr->m->behave & SHCA_BEHAVE_ASYNC) && !atomic_load(&q->sh->fail))
 		shca_timer_add(thr->m, q->sh, monotonic_ns());
 	else
 		shca_kick(thr, q->off);
