@@ -218,7 +218,8 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc)
 /* 0 or an errno value. */
 static int check_qp(const struct ibv_exp_qp_init_attr *attr, uint32_t flags, uint32_t atomic, const struct exp_mlx5_caps *caps)
 {
-	/* no flag of the adapter's: which of its atomics answer so is the queue pair's to know (check_order in mlx5_post.c) */
+	/* BE_REPLY is not handed to the adapter, whose atomics answer in network order or not by their size: check_order in mlx5_post.c
+	 * refuses those of the other order on each queue pair */
 	const uint32_t can = (caps->cross_channel ? EXP_MLX5_CREATE_FLAGS : 0) |
 			     (caps->masked_sizes & ~host_sizes_of(caps) ? IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY : 0);
 	if (flags & ~can)

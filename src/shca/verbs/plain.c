@@ -49,7 +49,8 @@ bool shca_target_find(struct shca_thread *thr, struct shca_user_qp *q, struct sh
 	/* first: what is withdrawn while we look makes it differ */
 	uint64_t standing = atomic_load_explicit(&proc->standing, memory_order_acquire);
 	if (mr->lane != SHCA_LANE_ARENA || mr->implicit) {
-		/* remembered as a window of no bytes, so that not each write to it looks here: a region stays where it is */
+		/* Remembered as a window of no bytes, so that not each write to it looks here. ibv_rereg_mr may move it into the arena under
+		 * the same key: that withdraws first (mr_close), so it is looked up again. */
 		*t = (struct shca_target){.name = name, .dc_key = dc_key, .proc = proc, .inside = shca_inside(slot), .standing = standing};
 		return false;
 	}

@@ -22,7 +22,7 @@
 struct shca_target {
 	uint64_t name;			/* rkey | destination << 32. XRC: number of the SRQ; DC: of the DCT; else 0 */
 	uint64_t dc_key;
-	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing, the region is not in the arena */
+	uint64_t lo, bytes;		/* [lo, lo + bytes) may be written; bytes 0: nothing, the region is not in the arena or is all memory */
 	uint64_t at;			/* where address 0 would be mapped here; a number: that need not be in any object */
 	struct shca_proc_slot *proc;	/* whose memory it is */
 	uint64_t standing;		/* of that process when this was looked up */
