@@ -607,7 +607,8 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	plan->uses++;
 	if (unlikely(++cc->seq % TURN_EVERY == 0))
 		hdl_progress();
-	if (likely(run->finished))
+	/* the turn may have finished it with an error */
+	if (likely(run->finished && !run->error))
 		return MPI_SUCCESS;
 	plan->spare = run->next;
 	plan->refs++;

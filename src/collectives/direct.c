@@ -51,6 +51,7 @@ struct hdl_line_prog {
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
 	uint64_t bytes;			/* of all puts */
+	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
 	uint32_t *numbers;		/* where in the slot the number of each arriving line stands */
 	struct line_step *steps;	/* the epilogue */
 };
@@ -115,6 +116,7 @@ static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
 	l->numbers[l->narrivals++] = (uint32_t)(end - sizeof(uint64_t));
+	l->len = n->len;
 	return is_end(l, end) ? 0 : EOPNOTSUPP;
 }
 
@@ -134,6 +136,7 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
 	};
 	l->bytes += bytes;
+	l->len = n->len;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
 	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
@@ -242,7 +245,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 {
 	const struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
-	const uint64_t trailer[2] = { 0, run->opno + 1 };
+	const uint64_t trailer[2] = { l->len, run->opno + 1 };
 
 	h->line_room--;
 	run->arrived = 0;
@@ -284,11 +287,28 @@ static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
 	const char *slot = run->base[HDL_SP_LINE];
 	uint64_t number = run->opno + 1;
 
-	for (; run->arrived < l->narrivals; run->arrived++)
+	for (; run->arrived < l->narrivals; run->arrived++) {
+		const uint64_t *at = (const uint64_t *)(slot + l->numbers[run->arrived]);
+
 		/* pairs with the write's order: what stands before the number is there */
-		if (__atomic_load_n((const uint64_t *)(slot + l->numbers[run->arrived]), __ATOMIC_ACQUIRE) != number)
+		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
 			return false;
+		if (unlikely(l->len && at[-1] != l->len))
+			run->spoiled = true;
+	}
 	return true;
+}
+
+/* A line of another length than this rank's arguments promise: its data are not those that the steps would take. */
+static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	uint64_t came = l->len;
+
+	for (uint32_t i = 0; i < l->narrivals && came == l->len; i++)
+		came = ((const uint64_t *)(run->base[HDL_SP_LINE] + l->numbers[i]))[-1];
+	hdl_reason_set("%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ between "
+		       "ranks", (unsigned long long)came, (unsigned long long)l->len);
+	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
 bool hdl_line_arrived(struct hdl_run *run)
@@ -311,9 +331,12 @@ static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l
 	}
 }
 
-void hdl_line_take(const struct hdl_run *run)
+void hdl_line_take(struct hdl_run *run)
 {
-	take(run, run->plan->prog->lines);
+	if (unlikely(run->spoiled))
+		refuse_length(run, run->plan->prog->lines);
+	else
+		take(run, run->plan->prog->lines);
 }
 
 /* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
@@ -344,11 +367,11 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 		     h->broken || h->suspect_ns || h->state != HDL_OFF_READY || !h->line_room))
 		return false;
 	run->error = MPI_SUCCESS;
-	run->finished = false;
+	run->spoiled = run->finished = false;
 	hdl_off_number(h, run, true);
 	post(h, run, prog);
 	h->posted++;
-	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken)) {
+	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken || run->spoiled)) {
 		hdl_off_enlist(h);
 		return true;
 	}

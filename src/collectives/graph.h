@@ -56,10 +56,10 @@ enum hdl_node_kind {
 enum hdl_link { HDL_LINK_DIRECT, HDL_LINK_DOWN, HDL_LINK_UP, HDL_LINK_SELF, HDL_LINK_LINE };
 
 /*
- * A line: what one rank sends another in one operation. The data end 16 bytes before the line does; these hold, last, the
- * operation's number, by which the receiver knows that all of it is there. An aligned end keeps the data aligned.
+ * A line: what one rank sends another in one operation. The data end 16 bytes before the line does; these hold the data's
+ * length and, last, the operation's number, by which the receiver knows that all of it is there. An aligned end keeps the data aligned.
  *
- *     |.............. data][ 0, number ]|  bytes: a multiple of 64
+ *     |.............. data][ length, number ]|  bytes: a multiple of 64
  */
 #define HDL_LINE_TRAILER 16
 static inline size_t hdl_line_bytes(size_t data)

@@ -48,7 +48,7 @@ struct hdl_run {
 	bool keeps;			/* persistent, or of pieces: what it has allocated stays when it has finished */
 	bool persists;			/* host executor, by events: after an error, too, all nodes run, for the others' sake */
 	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
-					 * so that it is an error for whom it comes to */
+					 * so that it is an error for whom it comes to. Direct: a line was not */
 
 	/* Host executor. */
 	uint32_t left, inflight, nready;

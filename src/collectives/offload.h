@@ -260,8 +260,8 @@ void hdl_line_count_room(struct hdl_off *h);
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run);
 /* Whether all lines of others are there. */
 bool hdl_line_arrived(struct hdl_run *run);
-/* Runs the epilogue. */
-void hdl_line_take(const struct hdl_run *run);
+/* Runs the epilogue; if a line was of another length, the run has an error. */
+void hdl_line_take(struct hdl_run *run);
 
 /* ---- wire-up (offload_wire.c) ------------------------------------------------------------------------------------ */
 

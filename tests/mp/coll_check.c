@@ -2,6 +2,8 @@
 /*
  * With HEDDLE_CHECK=1: collectives whose ranks do not call the same fail on all of them, whatever one of them would have
  * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
+ *
+ *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on direct: what each rank notices by itself
  */
 #include "standard.h"
 
@@ -120,15 +122,36 @@ static void between_groups(void)
 	MPI_Comm_free(&own);
 }
 
+/* Lines carry their length. Several times: the first runs of a collective, and those by the short way. */
+static void lengths(void)
+{
+	int a[2] = { me, me }, b[2], is = me == odd;
+	MPI_Request q;
+
+	for (int i = 0; i < 6; i++) {
+		CHECK_EQ(class_of(MPI_Allreduce(a, b, is ? 1 : 2, MPI_INT, MPI_SUM, comm)), is ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+		CHECK_EQ(class_of(waited(MPI_Iallreduce(a, b, is ? 1 : 2, MPI_INT, MPI_SUM, comm, &q), &q)),
+			 is ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+		CHECK_EQ(MPI_Allreduce(a, b, 2, MPI_INT, MPI_SUM, comm), MPI_SUCCESS);
+		CHECK_EQ(b[1], np * (np - 1) / 2);
+		CHECK_EQ(class_of(MPI_Bcast(a, is ? 2 : 1, MPI_INT, (odd + 1) % np, comm)), is ? MPI_ERR_COUNT : MPI_SUCCESS);
+		a[0] = a[1] = me;
+		CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	test_init(&argc, &argv);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-	for (odd = 0; odd < np; odd++)
+	for (odd = 0; argc > 1 && odd < np; odd++)
+		lengths();
+	for (odd = 0; argc < 2 && odd < np; odd++)
 		mismatches();
-	matches();
-	for (odd = 0; odd < np; odd++)
+	if (argc < 2)
+		matches();
+	for (odd = 0; argc < 2 && odd < np; odd++)
 		between_groups();
 	MPI_Comm_free(&comm);
 	test_done("check");
