@@ -389,7 +389,8 @@ static size_t one_row(const struct hdb_collective *c, size_t size)
 	if (hdb_rank == 0)
 		printf("i%-15s %-7zu %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f %10.1f %10.2f %10.2f %10.2f "
 		       "%10.3f %10.3f %11.3f %10.2f %8d\n",
-		       c->name, size, p.block_us, skewed_us, (double)p.skew / 1e3, v.start_us, v.wait_median_us, v.wait_p99_us, v.wait_median_us / p.block_us * 100, v.cheap, v.tested,
+		       c->name, size, p.block_us, skewed_us, (double)p.skew / 1e3, v.start_us, v.wait_median_us, v.wait_p99_us,
+		       v.wait_median_us / p.block_us * 100, v.cheap, v.tested,
 		       v.unready, charged, blocking, together, overlap, p.iterations);
 	fflush(stdout);
 	if (!v.judged) {
