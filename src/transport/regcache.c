@@ -13,11 +13,16 @@
  * R1  The reader takes `lock` and nothing else, least of all the library's lock. It allocates and frees nothing, and calls nothing
  *     that might.
  * R2  Who has `lock` does nothing that could wait for the reader: no allocation, no free, no (un)mapping, no ioctl, no verb, no
- *     output. So `lock` is held for some steps in the tree, and everything else is done before or behind.
- * R3  The reader reads an event, and marks what it concerns, under one hold of `lock`. munmap returns once the event has been
- *     read; so who takes `lock` behind a munmap sees the mark, though the reader's work on it may not have begun when it returned.
+ *     output. So `lock` is held for some steps in the tree, and everything else is done before or behind. (A signal's handler may
+ *     run in between: nothing that POSIX lets a handler call unmaps.)
+ * R3  The reader reads an event, and marks what it concerns, under one hold of `lock`. The kernel counts a change before the mapping
+ *     goes, and counts it back only behind the reading. So who has seen no change under way (is_quiet) and then takes `lock` sees the
+ *     marks of all changes that began before, those in which another thread still waits among them: its addresses are free, and
+ *     may be a new buffer's, before there is an event to read. What is looked up is looked up in this order, and while a change
+ *     is under way nothing is.
  * R4  A range is in the tree before it is watched and registered. An event that comes meanwhile marks it, and it is used for the
- *     one message whose buffer it was made for (which nobody may unmap), and then given up.
+ *     one message whose buffer it was made for (which nobody may unmap), and then given up. It comes into the tree under the
+ *     same hold of `lock` under which those that it replaces leave it: an event in between would mark neither.
  * R5  Entries of the tree do not overlap. One that a new one overlaps is replaced by the union of both.
  *
  * The tree, the list and the entries belong to the thread that is inside the library; the reader walks the tree and sets `stale`.
@@ -35,6 +40,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "transport/regcache.h"
@@ -215,22 +221,28 @@ void hdl_regcache_tidy(void)
 	}
 }
 
-/* Makes room for so many bytes by giving up what was not used for longest. False: there is none, or all of it is in use. */
-static bool make_room(size_t bytes, uint32_t entries)
+/* Gives up what was not used for longest, until so many bytes are kept at most. False: more are in use. */
+static bool make_room(size_t bytes)
 {
+	size_t entries = (size_t)hdl_vars.regcache_entries;
 	struct hdl_region *r = rc.oldest, *newer;
 
-	if (bytes > hdl_vars.regcache_size || !hdl_vars.regcache_entries)
-		return false;
-	for (; r && (rc.stats.bytes + bytes > hdl_vars.regcache_size || rc.stats.entries + entries > (size_t)hdl_vars.regcache_entries);
-	     r = newer) {
+	for (; r && (rc.stats.bytes > bytes || rc.stats.entries > entries); r = newer) {
 		newer = r->newer;
 		if (r->refs > 1)
 			continue;
 		rc.stats.evicted++;
 		give_up(r);
 	}
-	return rc.stats.bytes + bytes <= hdl_vars.regcache_size && rc.stats.entries + entries <= (size_t)hdl_vars.regcache_entries;
+	return rc.stats.bytes <= bytes && rc.stats.entries <= entries;
+}
+
+bool hdl_regcache_evict(void)
+{
+	uint64_t before = rc.stats.evicted;
+
+	make_room(0);
+	return rc.stats.evicted != before;
 }
 
 /* ---- the reader ---------------------------------------------------------------------------------------------- */
@@ -257,6 +269,15 @@ static bool read_one(void)
 		mark((uintptr_t)m.arg.remove.start, (uintptr_t)m.arg.remove.end);
 	pthread_mutex_unlock(&rc.lock);
 	return got;
+}
+
+/*
+ * R3. Whether no change of watched memory is under way. It is asked for by a request that the kernel refuses with EAGAIN while there
+ * is one, before it looks at the argument, and with EFAULT else.
+ */
+static bool is_quiet(void)
+{
+	return ioctl(rc.fd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
 }
 
 static void *reader_main(void *arg)
@@ -314,17 +335,17 @@ static bool register_watched(struct hdl_region *r)
 	return r->mr != NULL;
 }
 
-/* Takes out what the range overlaps, and makes it the union. What is taken out is chained by `older`. */
-static struct hdl_region *absorb(uintptr_t *from, uintptr_t *to)
+/* Takes out what the entry overlaps, and makes it the union. What is taken out is chained by `older`. The caller has `lock`. */
+static struct hdl_region *absorb(struct hdl_region *u)
 {
 	struct hdl_region *r, *chain = NULL;
 
-	while ((r = first_in(*from, *to))) {
+	while ((r = first_in(u->from, u->to))) {
 		if (!r->stale) {
-			if (r->from < *from)
-				*from = r->from;
-			if (r->to > *to)
-				*to = r->to;
+			if (r->from < u->from)
+				u->from = r->from;
+			if (r->to > u->to)
+				u->to = r->to;
 		}
 		take_out(r);
 		r->older = chain;
@@ -340,28 +361,21 @@ static struct hdl_region *keep(struct hdl_dev *dev, uintptr_t from, uintptr_t to
 
 	if (!r)
 		return NULL;
+	r->refs = 2;
+	r->kept = true;
+	rc.seed = rc.seed * 1664525u + 1013904223u;
+	r->weight = rc.seed;
 	pthread_mutex_lock(&rc.lock);
-	gone = absorb(&r->from, &r->to);
+	gone = absorb(r);
+	tree_add(r);	/* R4 */
+	list_add(r);
+	rc.stats.entries++;
+	rc.stats.bytes += r->to - r->from;
 	pthread_mutex_unlock(&rc.lock);
-	/* the union may be too large to be kept: then what was asked for is */
-	bool room = make_room(r->to - r->from, 1);
-	if (!room) {
-		r->from = from;
-		r->to = to;
-		room = make_room(to - from, 1);
-	}
-	if (room) {
-		r->refs = 2;
-		r->kept = true;
-		rc.seed = rc.seed * 1664525u + 1013904223u;
-		r->weight = rc.seed;
-		pthread_mutex_lock(&rc.lock);
-		tree_add(r);	/* R4 */
-		list_add(r);
-		rc.stats.entries++;
-		rc.stats.bytes += r->to - r->from;
-		pthread_mutex_unlock(&rc.lock);
-	}
+	/* a union that is too large goes, and what it replaced: next time there is room for what was asked for */
+	bool room = r->to - r->from <= hdl_vars.regcache_size && make_room(hdl_vars.regcache_size);
+	if (!room)
+		give_up(r);
 	for (; gone; gone = next) {
 		next = gone->older;
 		gone->older = NULL;
@@ -383,6 +397,8 @@ struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, 
 	if (!rc.on || !(access & IBV_ACCESS_LOCAL_WRITE))
 		return register_once(dev, p, n, access);
 	hdl_regcache_tidy();
+	if (!is_quiet())
+		return register_once(dev, p, n, access);
 	pthread_mutex_lock(&rc.lock);
 	r = first_in(from, to);
 	bool hit = r && r->from <= from && r->to >= to && !r->stale && r->dev == dev;
@@ -400,11 +416,9 @@ struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, 
 	r = keep(dev, from, to);
 	if (!r)
 		r = register_once(dev, p, n, access);
-	/* the limit on locked memory: what is kept for later is worth less than this message */
-	if (!r && errno == ENOMEM && rc.oldest) {
-		make_room(hdl_vars.regcache_size, 0);
+	/* the limit on locked memory */
+	if (!r && errno == ENOMEM && hdl_regcache_evict())
 		r = register_once(dev, p, n, access);
-	}
 	return r;
 }
 
@@ -427,6 +441,16 @@ struct hdl_regcache_stats hdl_regcache_stats(void)
 	return rc.stats;
 }
 
+static bool is_before(int major, int minor)
+{
+	struct utsname u;
+	int a = 0, b = 0;
+
+	if (!uname(&u))
+		sscanf(u.release, "%d.%d", &a, &b);
+	return a < major || (a == major && b < minor);
+}
+
 static int open_userfaultfd(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = EVENTS | UFFD_FEATURE_WP_HUGETLBFS_SHMEM };
@@ -441,7 +465,9 @@ static int open_userfaultfd(void)
 		err = errno;
 		close(rc.fd);
 		rc.fd = -1;
-		/* an older kernel: then shared memory is not kept */
+		/* before 5.19: then shared memory is not kept. Before 5.15 the changes under way are not counted (R3). */
+		if (is_before(5, 15))
+			return -ENOSYS;
 		api = (struct uffdio_api){ .api = UFFD_API, .features = EVENTS };
 	}
 	return -err;
@@ -473,10 +499,19 @@ static void close_fds(void)
 	rc.fd = rc.stop = -1;
 }
 
+/* A child that executes nothing must not hold the descriptors: the watching ends with the last of them, and until then whoever unmaps
+ * waits for the reader, which may have ended. */
+static void in_child(void)
+{
+	close_fds();
+	rc.on = false;
+}
+
 void hdl_regcache_open(void)
 {
+	static bool for_children;
 	bool needed = false;
-	int err;
+	int err = 0;
 
 	for (int i = 0; i < hdl_tp.ndev; i++)
 		needed |= !hdl_tp.dev[i]->promises.pages_written;
@@ -484,7 +519,9 @@ void hdl_regcache_open(void)
 	rc.page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	if (!needed || !hdl_vars.regcache_size || hdl_vars.regcache_entries < 1)
 		return;
-	if (!(err = open_userfaultfd()) && !(err = start_reader())) {
+	if (!for_children && !(err = -pthread_atfork(NULL, NULL, in_child)))
+		for_children = true;
+	if (!err && !(err = open_userfaultfd()) && !(err = start_reader())) {
 		rc.on = true;
 		return;
 	}
@@ -493,7 +530,7 @@ void hdl_regcache_open(void)
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
 			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd "
-			 "(a container's seccomp profile forbids it), or set HEDDLE_REGCACHE_SIZE=0 to expect nothing else", strerror(-err));
+			 "(a container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 to expect nothing else", strerror(-err));
 }
 
 void hdl_regcache_close(void)

@@ -38,6 +38,10 @@ void hdl_region_put(struct hdl_region *r);
 /* Gives up what has become stale, if anything has: pages that nobody can reach any more stay pinned until then. */
 void hdl_regcache_tidy(void);
 
+/* Gives up all that is not in use: where memory cannot be locked, what is kept for later is worth less than what is needed now.
+ * False: there was nothing. */
+bool hdl_regcache_evict(void);
+
 struct hdl_regcache_stats {
 	uint64_t hits, misses, uncached, stale, evicted;
 	size_t entries, bytes;

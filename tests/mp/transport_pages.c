@@ -6,10 +6,12 @@
  * wrong byte; the software HCA finds whatever lies at the address, so there every registration is looked at as well: behind a
  * change the first message must have made a new one, and without one none.
  *     transport_pages [ROUNDS [any]]      any: registrations are not looked at
- * A thread of each rank unmaps other memory all the while, right before and behind the buffer.
+ * A thread of each rank unmaps other memory all the while, right before and behind the buffer. Then a thread unmaps the buffer itself,
+ * and is kept waiting in it; registering fails for want of memory; and a forked child outlives the library.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #include "mpi_test.h"
+#include "transport/tp.h"
 
 #define BYTES (1u << 16)
 #define ZONE (64u * BYTES)
@@ -28,6 +31,7 @@
 
 static char *buf;
 static _Atomic unsigned made;		/* registrations that contain its middle */
+static bool lacks;			/* no more can be registered beside those that are kept */
 
 struct ibv_mr *__real_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int access);
 struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int access);
@@ -44,12 +48,20 @@ static void count(const void *p, size_t n)
 
 struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int access)
 {
+	if (lacks && hdl_regcache_stats().entries) {
+		errno = ENOMEM;
+		return NULL;
+	}
 	count(p, n);
 	return __real_ibv_reg_mr(pd, p, n, access);
 }
 
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *p, size_t n, uint64_t iova, unsigned int access)
 {
+	if (lacks && hdl_regcache_stats().entries) {
+		errno = ENOMEM;
+		return NULL;
+	}
 	count(p, n);
 	return __real_ibv_reg_mr_iova2(pd, p, n, iova, access);
 }
@@ -72,6 +84,19 @@ long __wrap_syscall(long n, ...)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
 	return __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* The library's reader of events finds none while it is held: whoever unmaps waits. */
+static _Atomic bool held;
+ssize_t __real_read(int fd, void *p, size_t n);
+ssize_t __wrap_read(int fd, void *p, size_t n);
+
+ssize_t __wrap_read(int fd, void *p, size_t n)
+{
+	if (!held || n != sizeof(struct uffd_msg))
+		return __real_read(fd, p, n);
+	errno = EAGAIN;
+	return -1;
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------------------ */
@@ -250,6 +275,74 @@ static void round_of(int round, bool kept)
 	}
 }
 
+static void *unmaps_buf(void *arg)
+{
+	CHECK(!munmap(buf, BYTES));
+	return arg;
+}
+
+/* The addresses are free, and a message's, while the thread that has unmapped them still waits, and nobody has been told. */
+static void while_a_thread_waits(bool kept)
+{
+	pthread_t thread;
+
+	for (int from = 0; from < 2; from++) {
+		for (int i = 0; i < TURNS; i++)
+			message(from, BYTES, seed_at(from, CHANGES, i));
+		unsigned had = made;
+		held = true;
+		CHECK(!pthread_create(&thread, NULL, unmaps_buf, NULL));
+		for (int i = 0; mmap(buf, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != buf; i++) {
+			CHECK(errno == EEXIST && i < 100000);
+			usleep(100);
+		}
+		message(from, BYTES, seed_at(from, CHANGES, 100));
+		if (kept && made == had)
+			test_fail(__FILE__, __LINE__, "the registration of the old pages was used while a thread unmaps them");
+		held = false;
+		CHECK(!pthread_join(thread, NULL));
+		message(from, BYTES, seed_at(from, CHANGES, 101));
+	}
+}
+
+/* What is kept goes before the library's own memory cannot be had. */
+static void in_short_supply(bool kept)
+{
+	struct hdl_mem m;
+
+	CHECK(!kept || hdl_regcache_stats().entries);
+	lacks = true;
+	CHECK(!hdl_mem_alloc(hdl_tp.dev[0], BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
+	lacks = false;
+	hdl_mem_free(&m);
+}
+
+/* Pages that were watched, and were moved, beside a child that lives longer than the library. */
+static void beside_a_child(void)
+{
+	int fd[2];
+	char c, *to = fresh(NULL, BYTES);
+
+	message(0, BYTES, 1);
+	message(1, BYTES, 2);
+	CHECK(!pipe(fd));
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close(fd[1]);
+		_exit(read(fd[0], &c, 1) != 0);
+	}
+	close(fd[0]);
+	CHECK(mremap(buf, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	MPI_Finalize();
+	alarm(20);	/* it would wait for ever */
+	CHECK(!munmap(to, BYTES));
+	alarm(0);
+	close(fd[1]);
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 4;
@@ -264,6 +357,8 @@ int main(int argc, char **argv)
 		buf = zone + (size_t)(2 + 2 * (i % 8)) * BYTES;	/* an even part */
 		round_of(i, kept);
 	}
+	while_a_thread_waits(kept);
+	in_short_supply(kept);
 	buf = NULL;
 	/* the heap, which the allocator gives back */
 	for (int i = 0; i < 50; i++) {
@@ -281,7 +376,8 @@ int main(int argc, char **argv)
 	}
 	stop = true;
 	CHECK(!pthread_join(thread, NULL));
-	MPI_Finalize();
+	buf = fresh(NULL, BYTES);
+	beside_a_child();
 	if (!me)
 		printf("ok\n");
 	return 0;
