@@ -163,6 +163,10 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 			hdl_sq_broken(sq);
 			break;
 		}
+		/* the event may be read while the queue is being replaced because of it. (When that is done it is replaced once more: the
+		 * event may also tell that the peer has ended, with nothing wrong with the queue.) */
+		if (ep && hdl_ep_away(ep))
+			break;
 		if (ep && !ep->failed && ep->conn.up && ep->queues && ep->queues->kind->renew && !hdl_tp.closing) {
 			ep->queues->event = (int)e->event_type;
 			hdl_wire_broke(ep, NULL);

@@ -33,7 +33,7 @@ EXTRA_DIST += tests/mp/bench_options.sh
 check_PROGRAMS += tests/mp/transport_traffic
 tests_mp_transport_traffic_SOURCES = tests/mp/transport_traffic.c
 tests_mp_transport_traffic_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_traffic_LDFLAGS = $(NOWRAP)
+tests_mp_transport_traffic_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_get_async_event -Wl,--wrap=ibv_ack_async_event
 check_PROGRAMS += tests/mp/transport_sleep
 tests_mp_transport_sleep_SOURCES = tests/mp/transport_sleep.c
 tests_mp_transport_sleep_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
@@ -47,7 +47,7 @@ check_PROGRAMS += tests/mp/transport_lacking
 tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_lacking.c
 tests_mp_transport_lacking_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 \
-	-Wl,--wrap=mlx5dv_is_supported -Wl,--wrap=calloc
+	-Wl,--wrap=mlx5dv_is_supported -Wl,--wrap=calloc -Wl,--wrap=ibv_get_async_event -Wl,--wrap=ibv_ack_async_event
 # Registrations of the users' memory are counted.
 check_PROGRAMS += tests/mp/transport_pages
 tests_mp_transport_pages_SOURCES = tests/mp/transport_pages.c

@@ -146,6 +146,10 @@ done
 try 2 HEDDLE_TRANSPORT=rc HEDDLE_ODP=0 HEDDLE_RENDEZVOUS=read HEDDLE_RNDV_CHUNK=4096 TRAFFIC_BREAK=20 -- "$traffic" 300 300000 32
 try 3 HEDDLE_TRANSPORT=rc SHCA_FAULT=ud_drop=0.2,ud_dup=0.1,ud_reorder=0.1 TRAFFIC_BREAK=30 -- "$traffic" 150 30000 33
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=200 -- "$traffic" 3000 16000 34 500
+# the event is read late: while the queue is being replaced, or when that is done
+for kind in rc xrc; do
+	try 2 HEDDLE_TRANSPORT=$kind TRAFFIC_BREAK=50 TRAFFIC_EVENTS=1 -- "$traffic" 700 60000 36
+done
 # nothing tells who receives only that its queue broke: the peer's device has to try for some seconds
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=700 TRAFFIC_BREAKERS=1 TRAFFIC_SILENT=1 -- "$traffic" 700 60000 35
 

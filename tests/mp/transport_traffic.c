@@ -11,6 +11,7 @@
  *
  * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error; TRAFFIC_BREAKERS is
  * a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who sends must notice.
+ * With TRAFFIC_EVENTS the device tells of it when it is next looked at, which may be long after it was noticed.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
@@ -24,7 +25,7 @@
 
 #define WINDOW 32		/* sends in flight per peer */
 
-static unsigned messages = 2000, seed = 1, late, sparse, breaks, silent;
+static unsigned messages = 2000, seed = 1, late, sparse, breaks, silent, events;
 static size_t largest = 100000;
 
 struct out {
@@ -202,6 +203,28 @@ static void sent(struct hdl_send *s, int err)
 	finished(o);
 }
 
+/* Events that the device has yet to tell, of a type that it never has by itself. */
+static struct ibv_qp *untold[64];
+static unsigned nuntold;
+int __real_ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *e);
+int __wrap_ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *e);
+void __real_ibv_ack_async_event(struct ibv_async_event *e);
+void __wrap_ibv_ack_async_event(struct ibv_async_event *e);
+
+int __wrap_ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *e)
+{
+	if (!nuntold)
+		return __real_ibv_get_async_event(ctx, e);
+	*e = (struct ibv_async_event){ .event_type = IBV_EVENT_PATH_MIG_ERR, .element.qp = untold[--nuntold] };
+	return 0;
+}
+
+void __wrap_ibv_ack_async_event(struct ibv_async_event *e)
+{
+	if (e->event_type != IBV_EVENT_PATH_MIG_ERR)
+		__real_ibv_ack_async_event(e);
+}
+
 static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -217,6 +240,11 @@ static void break_queues(void)
 			fail("queue %u cannot be broken", sq->qp->qp_num);
 		if (!sq->ep || silent)
 			continue;
+		if (events) {
+			if (nuntold < sizeof(untold) / sizeof(untold[0]))
+				untold[nuntold++] = sq->qp;
+			continue;
+		}
 		/* as a device reports it; else one who has nothing to send does not notice, and the peer's device tries for some seconds */
 		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
 		hdl_wire_broke(sq->ep, NULL);
@@ -270,6 +298,7 @@ int main(int argc, char **argv)
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	silent = getenv("TRAFFIC_SILENT") != NULL;
+	events = getenv("TRAFFIC_EVENTS") != NULL;
 	if (getenv("TRAFFIC_BREAKERS") && !(strtoul(getenv("TRAFFIC_BREAKERS"), NULL, 0) >> hdl_job.rank & 1))
 		breaks = 0;
 	int n = hdl_job.size;
