@@ -177,7 +177,7 @@ void hdl_ring_consider(struct hdl_ep *ep)
 	hdl_tp.rings_given++;
 	ep->rings_out++;
 	struct hdl_ring_offer m = { .addr = (uintptr_t)ep->rx_mem.p, .rkey = ep->rx_mem.mr->rkey, .lines = lines,
-				    .cleared = ep->rx.clears };
+				    .cleared = ep->rx.clears, .number = ep->rings_out };
 	hdl_ep_ctl(ep, HDL_CTL_RING_OFFER, &m, sizeof(m), true);
 }
 
@@ -258,6 +258,7 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	uint32_t rkey = 0;
 	uint64_t *dirty = NULL;
 
+	ep->rings_in = m->number;
 	if (ep->ring || m->lines < HDL_RING_LINES_MIN)
 		return;
 	/* Our queue promises for itself. Where nothing is promised of two requests, the receiver has to clear (ring.h). */
@@ -284,7 +285,6 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 		ep->ring_max = hdl_tp.ring_max;
 	ep->ring = true;
 	hdl_stirred = true;
-	ep->rings_in++;
 	ep->wr.wr.rdma.rkey = m->rkey;
 	/* messages in pooled receives may wait for one: bound how far the ring runs ahead of them */
 	if (ep->sq && ep->sq->head != ep->sq->tail) {

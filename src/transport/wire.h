@@ -115,7 +115,7 @@ struct hdl_ring_offer {
 	uint64_t addr;
 	uint32_t rkey, lines;
 	uint32_t cleared;	/* the receiver clears what it has read: the sender writes no terminators */
-	uint32_t reserved;
+	uint32_t number;	/* the how-manieth ring that the receiver gives: see struct hdl_conn_msg */
 };
 struct hdl_ring_accept {
 	uint64_t addr;		/* struct hdl_credit of the sender, for this peer */
@@ -166,7 +166,7 @@ struct hdl_addr_head {
 	struct hdl_proc proc;
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 6u
+#define HDL_ADDR_VERSION 7u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {
