@@ -190,6 +190,7 @@ static void up(struct hdl_ep *ep)
 	if (ep->queues) {
 		ep->sq = &ep->queues->sq;
 		ep->queues->away = false;
+		ep->queues->why = (struct ibv_wc){ 0 };
 	}
 	ep->direct = !ep->sq->kind->post;
 	if (ep->sq->kind->address)

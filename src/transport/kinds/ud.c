@@ -314,7 +314,8 @@ static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
 	}
 	active = dev->ud_active > dev->ud_active_last ? dev->ud_active : dev->ud_active_last;
 	if (much && pool->total < pool->max && hdl_rel_shares(pool->total, peers(), active, &base) < HDL_REL_WINDOW)
-		hdl_rxpool_grow(pool, pool->total);
+		if (hdl_rxpool_grow(pool, pool->total))
+			pool->max = pool->total;	/* each acknowledgement would try again, and report it again */
 	share = hdl_rel_shares(pool->total, peers(), active, &base);
 	raw(ep, HDL_UD_ACK, probe, share, base, NULL, 0);
 }

@@ -233,8 +233,11 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
 	if (way == HDL_WAY_READ && !ep->dev->all)
 		op->region = hdl_region_get(ep->dev, buf, f->len, IBV_ACCESS_LOCAL_WRITE);
-	if (way == HDL_WAY_READ && !ep->dev->all && !op->region)
-		way = HDL_WAY_STAGE;	/* or it fails for the same reason, and that is reported */
+	if (way == HDL_WAY_READ && !ep->dev->all && !op->region) {
+		/* or it fails for the same reason, and that is reported; it says nothing of reading */
+		hdl_rndv_measured(f, -ENOMEM);
+		way = HDL_WAY_STAGE;
+	}
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)
