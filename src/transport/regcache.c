@@ -429,6 +429,12 @@ void hdl_region_put(struct hdl_region *r)
 	hdl_regcache_tidy();
 }
 
+void hdl_region_forget(struct hdl_region *r)
+{
+	if (r && r->kept)
+		give_up(r);
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------------------------- */
 
 bool hdl_regcache_on(void)
@@ -529,8 +535,9 @@ void hdl_regcache_open(void)
 	/* all ranks of a job are treated alike, mostly */
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
-			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd "
-			 "(a container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 to expect nothing else", strerror(-err));
+			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "
+			 "container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
+			 "to expect nothing else", strerror(-err));
 }
 
 void hdl_regcache_close(void)

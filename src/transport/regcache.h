@@ -35,6 +35,8 @@ bool hdl_regcache_on(void);
 /* A registration that contains these bytes, with these rights at least; they are in use until hdl_region_put. NULL with errno. */
 struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access);
 void hdl_region_put(struct hdl_region *r);
+/* It is kept no more: deregistered with the last operation that uses it. r may be NULL, and is put as any. */
+void hdl_region_forget(struct hdl_region *r);
 /* Gives up what has become stale, if anything has: pages that nobody can reach any more stay pinned until then. */
 void hdl_regcache_tidy(void);
 

@@ -47,6 +47,9 @@ void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
+	/* A peer that has not heard that it has failed goes on writing; where its queue is nobody's own, only the key stops it. */
+	if (err && !f->ep->queues)
+		hdl_region_forget(op->region);
 	hdl_region_put(op->region);
 	op->region = NULL;
 	hdl_id_free(&hdl_tp.fetches, op->id);
