@@ -14,6 +14,8 @@ excepted()
 	rnr-turned) echo "two queues have to wait at one list: corners stops a thread there, single_step dies around it" ;;
 	dc-violation) echo "successors kills a process there" ;;
 	first-message | last-told) echo "told kills a process there" ;;
+	share-waits) echo "what others have begun is waited for; companions kills one of those there" ;;
+	share-offered) echo "nothing is copied yet; companions holds the reader there" ;;
 	timer-noted) echo "the helper thread's own list: nothing was changed that others see" ;;
 	survivor) echo "whoever tells has changed nothing yet; successors holds one there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;

@@ -173,6 +173,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 
 	thr->sharing = true;
 	atomic_store_explicit(&thr->m->looks, 0, memory_order_relaxed);
+	SHCA_FAILPOINT(thr, "share-offered", NULL, 0);
 	for (uint32_t i = 0; i < job.n && !*rc; i++) {
 		if (!claim(&share->word[i], job.gen, thr->slot))
 			continue;
@@ -182,6 +183,7 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 	}
 	if (rung)
 		atomic_compare_exchange_strong(bell, &me, 0);
+	SHCA_FAILPOINT(thr, "share-waits", NULL, 0);
 	*rc = finish(thr, share, &job, *rc);
 	thr->sharing = false;
 	return part;
