@@ -143,8 +143,8 @@ static inline struct shca_wqe *shca_wqe_at(const char *base, const struct shca_q
 	/* An atomic load: shca_kick asks ahead of time, of a queue that may be getting its ring (shca_reserve_ring). */
 	return (struct shca_wqe *)(base + __atomic_load_n(&qp->wqes, __ATOMIC_RELAXED) + (pos - laps * qp->sq_slots) * qp->sq_stride);
 }
-/* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor; or it has just given the
- * lock up, or posted: then another's time may be overwritten by a later one, but the queue was kicked in between, or is by this one. */
+/* The helper of qp's owner looks at qp again at `due` (CLOCK_MONOTONIC ns). The caller is its executor, or has just been
+ * (leave_over), or has posted to it (shca_kick_later): of two that set it at once either's stays, and qp is looked at then. */
 void shca_timer_add(struct shca_member *m, struct shca_qp *qp, uint64_t due);
 /* A receive is there: queues that RNR has stopped run in shca_drain, one after the other, while there are receives for them. */
 void shca_recv_wake(struct shca_thread *thr, struct shca_rq *rq);
