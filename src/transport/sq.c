@@ -87,7 +87,7 @@ static int make_again(struct hdl_sq *sq)
 	memset(sq->again, 0, n);
 	/* touched by requests that need it only */
 	sq->again_max = sq->kind->reset ? HDL_AGAIN_INLINE : HDL_AGAIN_COPIED;
-	sq->again_data = malloc((size_t)sq->depth * sq->again_max);
+	sq->again_data = malloc(sq->depth * hdl_sq_again_bytes(sq));
 	return sq->again_data ? 0 : -ENOMEM;
 }
 

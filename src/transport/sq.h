@@ -156,6 +156,16 @@ static inline char *hdl_sq_copy(char *at, const char *p, uint32_t n)
 	memcpy(at + n - 8, &last, 8);
 	return at + n;
 }
+/* A slot's room for inline data. One line more apart than its length: else the slots' beginnings, which is all that short messages use,
+ * would share one set of the first-level cache. */
+static inline size_t hdl_sq_again_bytes(const struct hdl_sq *sq)
+{
+	return sq->again_max + HDL_LINE;
+}
+static inline char *hdl_sq_again_data(const struct hdl_sq *sq, uint32_t slot)
+{
+	return sq->again_data + slot * hdl_sq_again_bytes(sq);
+}
 /* Keeps what the request at the head is made of, which is about to be posted; of an inline one the data, in one piece. */
 static inline __attribute__((always_inline)) struct hdl_again *hdl_sq_keep(struct hdl_sq *sq, const struct ibv_send_wr *wr)
 {
@@ -180,7 +190,7 @@ static inline __attribute__((always_inline)) struct hdl_again *hdl_sq_keep(struc
 	if (likely(wr->num_sge == 2)) {		/* a payload and a header */
 		a->len = len = s[0].length + s[1].length;
 		if (len > sizeof(a->line)) {
-			at = a->data = len <= sq->again_max ? sq->again_data + (size_t)i * sq->again_max : NULL;
+			at = a->data = len <= sq->again_max ? hdl_sq_again_data(sq, i) : NULL;
 			if (unlikely(!at))
 				return a;
 		}
@@ -193,7 +203,7 @@ static inline __attribute__((always_inline)) struct hdl_again *hdl_sq_keep(struc
 		len += s[n].length;
 	a->len = len;
 	if (len > sizeof(a->line))
-		at = a->data = len <= sq->again_max ? sq->again_data + (size_t)i * sq->again_max : NULL;
+		at = a->data = len <= sq->again_max ? hdl_sq_again_data(sq, i) : NULL;
 	for (int n = 0; at && n < wr->num_sge; n++)
 		at = hdl_sq_copy(at, (const char *)(uintptr_t)s[n].addr, s[n].length);
 	return a;
