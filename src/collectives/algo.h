@@ -116,6 +116,16 @@ static inline int hdl_knomial_link(int radix, int size, int distance)
 	return -1;
 }
 
+/* The ranks at the two ends of this rank's link. */
+static inline int hdl_knomial_ahead(int rank, int size, int radix, int link)
+{
+	return (rank + hdl_knomial_distance(radix, link)) % size;
+}
+static inline int hdl_knomial_behind(int rank, int size, int radix, int link)
+{
+	return (rank - hdl_knomial_distance(radix, link) + size) % size;
+}
+
 /* The space that holds this rank's own input of a reduction or a gather. */
 static inline enum hdl_space hdl_input(const struct hdl_shape *s)
 {

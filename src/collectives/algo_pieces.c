@@ -171,27 +171,17 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct 
 		own_piece(b, r, out_of(r, me), in_of(r, me));
 }
 
-/* The neighbors of section 8.6. Several messages between two ranks: on a grid what goes in one direction comes from the other one;
- * of graphs the first edge's is the first one's. */
-static uint32_t nth(const int *ranks, int k)
-{
-	uint32_t n = 0;
-
-	for (int i = 0; i < k; i++)
-		n += ranks[i] == ranks[k];
-	return n % SUBS;
-}
-
+/* The neighbors of section 8.6. */
 static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	int me = comm->rank, from = 0;
 
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
-			send_piece(b, a->to[k], a->grid ? (uint32_t)k % SUBS : nth(a->to, k), in_of(r, k));
+			send_piece(b, a->to[k], (uint32_t)hdl_edge_to(a, k) % SUBS, in_of(r, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
-			recv_piece(b, a->from[k], a->grid ? (uint32_t)(k ^ 1) % SUBS : nth(a->from, k), &r->out[k]);
+			recv_piece(b, a->from[k], (uint32_t)hdl_edge_from(a, k) % SUBS, &r->out[k]);
 	for (int k = 0; k < a->nto; k++) {
 		if (a->to[k] != me)
 			continue;

@@ -44,12 +44,12 @@ static struct place place_of(const struct hdl_shape *s, int root)
 
 static int ahead(const struct hdl_shape *s, int link)
 {
-	return (s->rank + hdl_knomial_distance(s->radix, link)) % s->size;
+	return hdl_knomial_ahead(s->rank, s->size, s->radix, link);
 }
 
 static int behind(const struct hdl_shape *s, int link)
 {
-	return (s->rank - hdl_knomial_distance(s->radix, link) + s->size) % s->size;
+	return hdl_knomial_behind(s->rank, s->size, s->radix, link);
 }
 
 /* Operands in the slot: the own one, one for the child of each link, the result. */

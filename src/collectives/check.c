@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/pieces.h"
 #include "collectives/tuner.h"
 
 /* A type signature, as far as it is compared. type 0: nothing is said. */
@@ -170,24 +171,15 @@ static void add_edge(struct sig *to, struct sig s, int number)
 	to->bytes += s.bytes;
 }
 
-static int nth(const int *ranks, int k)
-{
-	int n = 0;
-
-	for (int i = 0; i < k; i++)
-		n += ranks[i] == ranks[k];
-	return n;
-}
-
 static void say_neighbors(struct hdl_check *c, const struct hdl_pieces *a)
 {
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] >= 0)
 			add_edge(&c->sends[a->to[k]], sig_of(a->in[a->nin > 1 ? k : 0].type, a->in[a->nin > 1 ? k : 0].count),
-				 a->grid ? k : nth(a->to, k));
+				 hdl_edge_to(a, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] >= 0)
-			add_edge(&c->expects[a->from[k]], sig_of(a->out[k].type, a->out[k].count), a->grid ? k ^ 1 : nth(a->from, k));
+			add_edge(&c->expects[a->from[k]], sig_of(a->out[k].type, a->out[k].count), hdl_edge_from(a, k));
 }
 
 static void say_moves(struct hdl_check *c, const struct hdl_pieces *a)

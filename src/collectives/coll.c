@@ -71,11 +71,6 @@ void hdl_plan_put(struct hdl_plan *plan)
 	free(plan);
 }
 
-static bool is_reduction(uint8_t coll)
-{
-	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE;
-}
-
 /* Largest that the executor takes of it, and the variable that says so. */
 static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
 {
@@ -97,7 +92,7 @@ static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm, enum hdl_e
 	plan->enc = (struct hdl_enc){ 0 };
 	if (!hdl_off_possible(comm, executor, plan->why, sizeof(plan->why)))
 		return false;
-	if (means && is_reduction(key->coll)) {
+	if (means && hdl_coll_reduces(key->coll)) {
 		if (!hdl_enc_for(key->op, key->type, bytes, means, &plan->enc, plan->why, sizeof(plan->why)))
 			return false;
 		s.enc = &plan->enc;
@@ -135,7 +130,7 @@ static int candidates(const struct hdl_plan_key *key, const struct hdl_comm *com
 {
 	bool few = comm->size <= HDL_DIRECT_RANKS, automatic = want == WANT_AUTO;
 	bool tasks_first = want == WANT_TASKS || (automatic && !few) ||
-			   (automatic && !key->blocking && is_reduction(key->coll) && hdl_tune_prefers_tasks(comm->size, key->bytes));
+			   (automatic && !key->blocking && hdl_coll_reduces(key->coll) && hdl_tune_prefers_tasks(comm->size, key->bytes));
 	int n = 0;
 
 	if (tasks_first)

@@ -102,11 +102,6 @@ int hdl_run_prepare_host(struct hdl_run *run)
 }
 
 /* Reductions are on predefined types, whose elements lie an extent apart in the graph as in memory. */
-static bool is_reduction(enum hdl_coll coll)
-{
-	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE;
-}
-
 static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
 {
 	size_t bytes;
@@ -169,7 +164,7 @@ int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int rank
 	run->packed_send = run->packed_recv = NULL;
 	run->args = *args;
 	begin_anew(run);
-	if (args->coll == HDL_BARRIER || is_reduction(args->coll) ||
+	if (args->coll == HDL_BARRIER || hdl_coll_reduces(args->coll) ||
 	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
 	     (args->coll == HDL_BCAST || in_place || hdl_type_is_contiguous(args->sendtype))))
 		return MPI_SUCCESS;

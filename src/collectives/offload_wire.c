@@ -49,16 +49,6 @@ static int min_int(int a, int b)
 	return a < b ? a : b;
 }
 
-static int ahead(const struct hdl_off *h, int level)
-{
-	return (h->rank + hdl_knomial_distance(h->radix, level)) % h->size;
-}
-
-static int behind(const struct hdl_off *h, int level)
-{
-	return (h->rank - hdl_knomial_distance(h->radix, level) + h->size) % h->size;
-}
-
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *create_cq(const struct hdl_off *h, uint64_t entries)
@@ -165,10 +155,10 @@ static int create_links(struct hdl_off *h)
 			return -errno;
 	}
 	for (int k = 0; k < h->levels; k++) {
-		h->out[k] = create_link(h, ahead(h, k), sq_depth(h, 1, elements), managed, true);
+		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 1, elements), managed, true);
 		if (!h->out[k])
 			return -errno;
-		h->in[k] = create_link(h, behind(h, k), sq_depth(h, 1, elements), managed, true);
+		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 1, elements), managed, true);
 		if (!h->in[k])
 			return -errno;
 	}
@@ -365,7 +355,7 @@ static int connect_all(struct hdl_off *h)
 		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
 	}
 	for (int k = 0; k < h->levels && !err; k++) {
-		int to = ahead(h, k), from = behind(h, k);
+		int to = hdl_knomial_ahead(h->rank, h->size, h->radix, k), from = hdl_knomial_behind(h->rank, h->size, h->radix, k);
 
 		err = connect_link(h, h->out[k], to, record(h, to)->qpn[h->size + h->levels + k]);
 		if (!err)

@@ -31,6 +31,25 @@ struct hdl_pieces_run {
 	size_t sent, room;
 };
 
+static inline int hdl_edge_among(const int *ranks, int k)
+{
+	int n = 0;
+
+	for (int i = 0; i < k; i++)
+		n += ranks[i] == ranks[k];
+	return n;
+}
+/* NEIGHBORS: the number of the edge to the k-th destination, or from the k-th source, among several between two ranks: on a grid what
+ * goes in one direction comes from the other one; of graphs the first edge's is the first one's. */
+static inline int hdl_edge_to(const struct hdl_pieces *a, int k)
+{
+	return a->grid ? k : hdl_edge_among(a->to, k);
+}
+static inline int hdl_edge_from(const struct hdl_pieces *a, int k)
+{
+	return a->grid ? k ^ 1 : hdl_edge_among(a->from, k);
+}
+
 /* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */
 void hdl_build_pieces(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm);
 

@@ -73,19 +73,6 @@ static void share_stage(void)
 	snprintf(st->fabric, sizeof(st->fabric), "companions-%d", (int)getpid());
 }
 
-static pid_t child(void (*role)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		alarm(60);
-		role();
-		_exit(0);
-	}
-	return pid;
-}
-
 /* Memory that is read in pieces, of which this process copies some itself while it polls. */
 static struct ibv_cq *readable_memory(struct rig *r, char **at)
 {
@@ -139,7 +126,7 @@ static pid_t begin_copies(void (*other)(void), struct ibv_mr **mr)
 
 	CHECK(p);
 	share_stage();
-	pid_t pid = child(other);
+	pid_t pid = rig_child(other);
 	rig_join(&a, st->fabric);
 	*mr = shca_reg_mr(a.pd, p, LARGE, (uintptr_t)p, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(*mr);
@@ -228,7 +215,7 @@ static void joins_beside(void)
 	int status;
 
 	share_stage();
-	pid_t stays = child(is_inside), dies = child(is_killed);
+	pid_t stays = rig_child(is_inside), dies = rig_child(is_killed);
 	rig_await(&st->there, 2);
 	CHECK(!kill(dies, SIGKILL) && waitpid(dies, NULL, 0) == dies);
 	rig_join(&a, st->fabric);

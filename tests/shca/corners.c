@@ -610,19 +610,6 @@ static struct shared {
 	uint32_t rkey;
 } *st;
 
-static pid_t child(void (*role)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		alarm(60);
-		role();
-		_exit(0);
-	}
-	return pid;
-}
-
 static void ends_well(pid_t pid)
 {
 	int status;
@@ -673,11 +660,11 @@ static void joins_late(void)
 /* Nobody noticed a death; the next one who joins does. */
 static void death_unnoticed(void)
 {
-	pid_t a = child(stays), b = child(dies);
+	pid_t a = rig_child(stays), b = rig_child(dies);
 
 	rig_await(&st->joined, 2);
 	is_killed(b);
-	ends_well(child(joins_late));
+	ends_well(rig_child(joins_late));
 	atomic_store(&st->done, 1);
 	ends_well(a);
 }
@@ -705,10 +692,10 @@ static void has_slot_1(void)
 static void half_joined(void)
 {
 	int status;
-	pid_t a = child(stays), b = child(dies_in_joining);
+	pid_t a = rig_child(stays), b = rig_child(dies_in_joining);
 
 	CHECK(waitpid(b, &status, 0) == b && WIFSIGNALED(status));
-	ends_well(child(has_slot_1));
+	ends_well(rig_child(has_slot_1));
 	atomic_store(&st->done, 1);
 	ends_well(a);
 }
@@ -748,7 +735,7 @@ static void sees_the_death(void)
 /* A child that was forked does not stand for its parent. */
 static void parent_dies(void)
 {
-	pid_t a = child(sees_the_death), b = child(dies_and_leaves_a_child);
+	pid_t a = rig_child(sees_the_death), b = rig_child(dies_and_leaves_a_child);
 
 	rig_await(&st->grandchild, 1);
 	is_killed(b);
@@ -804,7 +791,7 @@ static void copies_all(void)
 /* What the kernel copies in part has failed. */
 static void half_there(void)
 {
-	pid_t b = child(has_half), a = child(copies_all);
+	pid_t b = rig_child(has_half), a = rig_child(copies_all);
 
 	ends_well(a);
 	ends_well(b);

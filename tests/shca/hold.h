@@ -83,6 +83,34 @@ static inline void connect_both(struct ibv_qp *p, struct ibv_qp *q)
 	}
 }
 
+/* Any process's queue, as if the thread's process had made it runnable. */
+static inline void run_queue(const struct rig *by, struct ibv_qp *qp)
+{
+	struct shca_thread *thr = shca_thread_get(by->m);
+
+	shca_enter(thr);
+	shca_kick(thr, shca_user_qp_of(qp)->off);
+	shca_drain(thr);
+	shca_leave(thr);
+}
+
+/* b does. */
+static inline void *runs(void *qp)
+{
+	run_queue(&b, qp);
+	return NULL;
+}
+
+static inline enum ibv_wc_status completion(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
+		if (i > 20000)
+			FAIL("a request does not complete");
+	return wc.status;
+}
+
 static inline void *reaps(void *arg)
 {
 	struct rig *const *who = arg;		/* the reaper, the dead one */

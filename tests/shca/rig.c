@@ -224,6 +224,19 @@ void rig_nap(void)
 	nanosleep(&t, NULL);
 }
 
+pid_t rig_child(void (*role)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(60);
+		role();
+		_exit(0);
+	}
+	return pid;
+}
+
 void rig_await(_Atomic uint32_t *what, uint32_t value)
 {
 	for (int i = 0; atomic_load(what) < value; i++, rig_nap())

@@ -7,6 +7,7 @@
 #define TESTS_SHCA_RIG_H
 
 #include <infiniband/verbs_exp.h>
+#include <sys/types.h>
 
 #include "shca/verbs/control.h"
 #include "verbs_exp/provider.h"
@@ -70,6 +71,9 @@ struct rig_case {
 	void (*play)(void);
 };
 int rig_cases(int argc, char **argv, const struct rig_case *cases, size_t n, void (*before)(const struct rig_case *c));
+
+/* A process of its own that plays a role and ends with status 0; it gets 60 s. */
+pid_t rig_child(void (*role)(void));
 
 /* Half a millisecond. */
 void rig_nap(void);

@@ -55,16 +55,6 @@ static struct ibv_mr *region(struct rig *r)
 	return mr;
 }
 
-static enum ibv_wc_status completion(struct ibv_cq *cq)
-{
-	struct ibv_wc wc;
-
-	for (int i = 0; shca_poll_cq(cq, 1, &wc) != 1; i++, rig_nap())
-		if (i > 20000)
-			FAIL("a request does not complete");
-	return wc.status;
-}
-
 static void *sends(void *arg)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -277,17 +267,6 @@ static void *takes_away(void *arg)
 {
 	CHECK(!shca_dereg_mr(arg));
 	atomic_store(&taken_away, true);
-	return NULL;
-}
-
-static void *runs(void *arg)
-{
-	struct shca_thread *thr = shca_thread_get(b.m);
-
-	shca_enter(thr);
-	shca_kick(thr, shca_user_qp_of((struct ibv_qp *)arg)->off);
-	shca_drain(thr);
-	shca_leave(thr);
 	return NULL;
 }
 
@@ -778,13 +757,8 @@ static struct ibv_qp *initiator;
 
 static void *runs_initiator(void *arg)
 {
-	struct shca_thread *thr = shca_thread_get(c.m);
-
 	(void)arg;
-	shca_enter(thr);
-	shca_kick(thr, shca_user_qp_of(initiator)->off);
-	shca_drain(thr);
-	shca_leave(thr);
+	run_queue(&c, initiator);
 	return NULL;
 }
 

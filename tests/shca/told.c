@@ -19,17 +19,6 @@ void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca
 static struct ibv_cq *cq, *its;
 static struct ibv_qp *from, *to;	/* a's, managed; c's, in RTR */
 
-static void *runs(void *arg)
-{
-	struct shca_thread *thr = shca_thread_get(b.m);
-
-	shca_enter(thr);
-	shca_kick(thr, shca_user_qp_of((struct ibv_qp *)arg)->off);
-	shca_drain(thr);
-	shca_leave(thr);
-	return NULL;
-}
-
 /* b runs a's SEND to c, and dies at the point. */
 static void dies_at(const char *point, const struct ibv_sge *what)
 {
@@ -62,16 +51,6 @@ static void connect_up_to_rtr(struct ibv_srq *srq)
 	path.dest_qpn = to->qp_num;
 	rig_rtr(from, &path);
 	rig_rts(from, &path);
-}
-
-static enum ibv_wc_status completion(struct ibv_cq *of)
-{
-	struct ibv_wc wc;
-
-	for (int i = 0; shca_poll_cq(of, 1, &wc) != 1; i++, rig_nap())
-		if (i > 20000)
-			FAIL("a request does not complete");
-	return wc.status;
 }
 
 static bool has_event(enum ibv_event_type type)
