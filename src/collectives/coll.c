@@ -690,5 +690,6 @@ int hdl_coll_fini(void)
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();
+	hdl_straight_fini();
 	return 0;
 }

@@ -16,6 +16,8 @@ struct hdl_gb {
 	struct edge *edges;
 	uint32_t nedges, edge_cap;
 	bool failed;
+	const struct hdl_gb_now *now;	/* NULL: nodes are kept, for a graph */
+	void *arg;
 };
 
 struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize)
@@ -35,6 +37,43 @@ struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize)
 	return b;
 }
 
+struct hdl_gb *hdl_gb_new_now(const struct hdl_gb_now *now, void *arg)
+{
+	struct hdl_gb *b = hdl_gb_new("now", NULL, 1);
+
+	if (b) {
+		b->now = now;
+		b->arg = arg;
+	}
+	return b;
+}
+
+bool hdl_gb_end_now(struct hdl_gb *b)
+{
+	bool ok = !b->failed;
+
+	b->failed = false;
+	return ok;
+}
+
+bool hdl_gb_goes_on(const struct hdl_gb *b)
+{
+	return !b->failed;
+}
+
+const struct hdl_graph *hdl_gb_graph(const struct hdl_gb *b)
+{
+	return b->g;
+}
+
+static size_t tmp_now(struct hdl_gb *b, size_t bytes)
+{
+	void *p = b->now->tmp(b->arg, bytes);
+
+	b->failed |= !p;
+	return (size_t)p;
+}
+
 size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes)
 {
 	size_t off = (b->g->tmp_bytes + 63) & ~(size_t)63, all, end;
@@ -44,6 +83,8 @@ size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes)
 		b->failed = true;
 		return 0;
 	}
+	if (b->now)
+		return tmp_now(b, all);
 	b->g->tmp_bytes = end;
 	return off;
 }
@@ -132,6 +173,11 @@ static uint32_t add(struct hdl_gb *b, struct hdl_node n)
 {
 	struct hdl_graph *g = b->g;
 
+	if (b->now) {
+		if (likely(!b->failed))
+			b->now->node(b->arg, &n);
+		return HDL_NODE_NONE;
+	}
 	if (b->failed || !grow((void **)&g->nodes, &b->node_cap, g->nnodes, sizeof(*g->nodes))) {
 		b->failed = true;
 		return HDL_NODE_NONE;

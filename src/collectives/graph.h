@@ -112,6 +112,18 @@ struct hdl_gb;
 
 /* NULL with errno ENOMEM. fn and esize may be NULL, 0 in a graph without REDUCE. */
 struct hdl_gb *hdl_gb_new(const char *algorithm, hdl_op_fn fn, size_t esize);
+/* A builder without a graph: it carries each node out when it is added. Their order is the algorithm's, which is topological, so that
+ * dependences need not be known. The same algorithms serve, and a call that will not come again pays for no graph. */
+struct hdl_gb_now {
+	void (*node)(void *arg, const struct hdl_node *n);
+	void *(*tmp)(void *arg, size_t bytes);	/* scratch, 64-byte aligned; its address is its offset. NULL: no memory */
+};
+struct hdl_gb *hdl_gb_new_now(const struct hdl_gb_now *now, void *arg);
+bool hdl_gb_goes_on(const struct hdl_gb *b);	/* there was memory so far */
+/* One algorithm is through, another one may follow. False: there was no memory, and from there on nothing was carried out. */
+bool hdl_gb_end_now(struct hdl_gb *b);
+/* Of a builder without one: a graph without nodes. */
+const struct hdl_graph *hdl_gb_graph(const struct hdl_gb *b);
 /* Reserves scratch for n pieces of so many bytes, 64-byte aligned. Returns its offset in HDL_SP_TMP. More than can be
  * counted is no memory: hdl_gb_finish fails. */
 size_t hdl_gb_tmp(struct hdl_gb *b, size_t n, size_t bytes);

@@ -251,7 +251,7 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
-static int error_of_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
+int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 {
 	int error = hdl_class_of(-err), peer = n->peer;
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
@@ -265,7 +265,7 @@ static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
 	return space < HDL_SPACES ? run->base[space] + off : NULL;
 }
 
-static int post_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
+int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send)
 {
 	int peer = n->peer;
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
@@ -292,6 +292,22 @@ static inline bool is_of_length(int error)
 	return error == MPI_ERR_TRUNCATE || error == MPI_ERR_COUNT;
 }
 
+void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
+{
+	int peer = n->peer, rc;
+	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
+	MPI_Status status;
+
+	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
+		      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
+	if (likely(!rc))
+		rc = check_length(n, &status);
+	if (unlikely(rc)) {
+		hdl_run_error(run, rc);
+		run->spoiled |= is_of_length(rc);
+	}
+}
+
 /* ---- blocking, in order ----------------------------------------------------------------------------------- */
 
 /* Beyond this the events pay: receives are posted before their messages come. */
@@ -308,7 +324,7 @@ static void inline_sent(struct hdl_send *send, int err)
 	struct hdl_run *run = node->run;
 
 	if (err)
-		hdl_run_error(run, error_of_errno(run, &run->g->nodes[node - run->nodes], err));
+		hdl_run_error(run, hdl_run_errno(run, &run->g->nodes[node - run->nodes], err));
 	node->done = true;
 	run->inflight--;
 }
@@ -347,13 +363,10 @@ int hdl_host_run_inline(struct hdl_run *run)
 {
 	const struct hdl_graph *g = run->g;
 	const struct hdl_node *n = g->nodes, *end = n + g->nnodes;
-	const struct hdl_type *byte = hdl_type_get(MPI_BYTE);
 
 	run->inflight = 0;
 	for (uint32_t i = 0; n < end && likely(!run->error || run->spoiled); n++, i++) {
-		struct hdl_comm *comm;
-		MPI_Status status;
-		int rc, peer;
+		int rc;
 
 		if (unlikely(run->inflight))
 			wait_for_sends_before(run, n);
@@ -364,27 +377,18 @@ int hdl_host_run_inline(struct hdl_run *run)
 			node->done = false;
 			node->send.done = inline_sent;
 			run->inflight++;
-			rc = post_send(run, n, &node->send);
+			rc = hdl_run_send(run, n, &node->send);
 			if (likely(rc == 1)) {
 				node->done = true;
 				run->inflight--;
 			} else if (rc < 0) {
 				run->inflight--;
-				hdl_run_error(run, error_of_errno(run, n, rc));
+				hdl_run_error(run, hdl_run_errno(run, n, rc));
 			}
 			break;
 		}
 		case HDL_N_RECV:
-			peer = n->peer;
-			comm = hdl_peer_comm(run->comm, &peer);
-			rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, byte, peer,
-				      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
-			if (likely(!rc))
-				rc = check_length(n, &status);
-			if (unlikely(rc)) {
-				hdl_run_error(run, rc);
-				run->spoiled |= is_of_length(rc);
-			}
+			hdl_run_recv(run, n);
 			break;
 		default:
 			if (likely(!run->error))
@@ -458,7 +462,7 @@ static void event_sent(struct hdl_send *send, int err)
 {
 	struct hdl_run_node *node = container_of(send, struct hdl_run_node, send);
 
-	event_done(node, err ? error_of_errno(node->run, &node->run->g->nodes[node - node->run->nodes], err) : 0);
+	event_done(node, err ? hdl_run_errno(node->run, &node->run->g->nodes[node - node->run->nodes], err) : 0);
 }
 
 static void event_received(struct hdl_req *req)
@@ -487,12 +491,12 @@ static void start_node(struct hdl_run *run, uint32_t i)
 	case HDL_N_SEND:
 		node->send.done = event_sent;
 		run->inflight++;
-		rc = post_send(run, n, &node->send);
+		rc = hdl_run_send(run, n, &node->send);
 		if (rc == 0)
 			return;
 		run->inflight--;
 		if (rc < 0)
-			run_failed(run, error_of_errno(run, n, rc));
+			run_failed(run, hdl_run_errno(run, n, rc));
 		break;
 	case HDL_N_RECV:
 		comm = hdl_peer_comm(run->comm, &peer);

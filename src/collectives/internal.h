@@ -98,6 +98,11 @@ void hdl_run_error(struct hdl_run *run, int error);
 /* Runs a COPY or REDUCE. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 
+/* A node's message. What hdl_ep_send returns; the class of such an error, explained; a blocking receive, whose error is the run's. */
+int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
+int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
+void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
+
 /* ---- host.c ---------------------------------------------------------------------------------------------- */
 
 /* Start; it finishes in hdl_host_progress, or at once. */
@@ -107,6 +112,31 @@ int hdl_host_run_inline(struct hdl_run *run);
 bool hdl_host_can_inline(const struct hdl_graph *g);
 /* Starts what has become ready. Returns the number of nodes. */
 int hdl_host_progress(void);
+
+/* ---- straight.c ------------------------------------------------------------------------------------------- */
+
+/*
+ * A blocking collective whose algorithm is carried out while it is read, without a graph: nothing is allocated, but where a send
+ * has to be kept. Peers cannot tell. Of one communicator, no intercommunicator: in that order ranks of two groups could wait for
+ * each other.
+ */
+struct hdl_straight {
+	struct hdl_run run;		/* spaces begin at address 0; without nodes */
+	struct hdl_gb *gb;
+	struct hdl_straight *next;	/* of those that are not in use */
+	struct hdl_kept *kept;		/* sends that the transport has, but has not done */
+	struct hdl_more *more;		/* scratch that did not fit */
+	char *scratch;
+	size_t used, size;
+};
+/* Takes the communicator's next number. NULL: no memory. */
+struct hdl_straight *hdl_straight_begin(struct hdl_comm *comm);
+/* Until hdl_straight_put, 64-byte aligned. NULL: no memory. */
+void *hdl_straight_tmp(struct hdl_straight *s, size_t bytes);
+/* Waits for its sends. MPI error class; run.why explains it. */
+int hdl_straight_end(struct hdl_straight *s);
+void hdl_straight_put(struct hdl_straight *s);
+void hdl_straight_fini(void);
 
 /* ---- coll.c: plans ---------------------------------------------------------------------------------------- */
 

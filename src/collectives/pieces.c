@@ -3,7 +3,8 @@
  * Collectives of pieces, each with a buffer, a count and a type of its own, and reductions by any operation: gather(v),
  * scatter(v), allgatherv, alltoallv, alltoallw, reduce_scatter(_block), scan, exscan, those of neighbors; reduce and allreduce by
  * operations of programs; and all that there are of intercommunicators. The graph is made for the call (algo_pieces.c), runs on the
- * host executor, and goes with it. A persistent request keeps it, with all that a run needs: starting it packs, and begins.
+ * host executor, and goes with it; a blocking call with small pieces has none (straight.c). A persistent request keeps it, with all
+ * that a run needs: starting it packs, and begins.
  *
  * A piece that is one run of bytes is sent and received where it lies: the graph's spaces SEND and RECV begin at address 0,
  * so that their offsets are addresses. Any other one has a packed copy in the run's scratch.
@@ -55,6 +56,13 @@ static void pack(const struct hdl_pieces_run *r, const struct piece *p, uint32_t
 			hdl_pack(r->run->base[HDL_SP_TMP] + p->off, p->buf, p->count, p->type, 0, p->bytes);
 }
 
+static void unpack(const struct hdl_pieces_run *r)
+{
+	for (const struct piece *p = r->out, *end = p + r->nout; p < end; p++)
+		if (p->packed)
+			hdl_unpack(p->buf, r->run->base[HDL_SP_TMP] + p->off, p->count, p->type, 0, p->bytes);
+}
+
 /* The run has failed before it begins: so what it sends is empty. */
 static void say_mismatch(struct hdl_pieces_run *r)
 {
@@ -80,12 +88,8 @@ static void done(struct hdl_run *run)
 	struct hdl_req *req = r->req;
 	int error;
 
-	for (uint32_t i = 0; i < r->nout && !run->error; i++) {
-		const struct piece *p = &r->out[i];
-
-		if (p->packed)
-			hdl_unpack(p->buf, run->base[HDL_SP_TMP] + p->off, p->count, p->type, 0, p->bytes);
-	}
+	if (!run->error)
+		unpack(r);
 	r->error = error = run->error;
 	r->finished = true;
 	if (!req)
@@ -97,18 +101,23 @@ static void done(struct hdl_run *run)
 	hdl_req_complete(req, error);
 }
 
+static void fill_pieces(struct piece *to, const struct hdl_piece *from, int count)
+{
+	for (int i = 0; i < count; i++)
+		to[i] = (struct piece){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type };
+}
+
 static bool copy_pieces(struct piece **to, uint32_t *n, const struct hdl_piece *from, int count)
 {
 	*to = calloc((size_t)count + 1, sizeof(**to));
 	if (!*to)
 		return false;
-	for (int i = 0; i < count; i++)
-		(*to)[i] = (struct piece){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type };
+	fill_pieces(*to, from, count);
 	*n = (uint32_t)count;
 	return true;
 }
 
-static void build(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+static void place_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r)
 {
 	/* An exchange in place takes each piece from where another one will come. */
 	bool copies = a->coll == HDL_P_EXCHANGE && a->in_place && r->nin > 1;
@@ -119,7 +128,6 @@ static void build(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_piece
 		place(b, &r->out[i], false);
 	if (r->reducer.type && r->reducer.unpacks)
 		r->places = hdl_gb_tmp(b, 2, r->reducer.room);
-	hdl_build_pieces(b, a, r, comm);
 }
 
 static void reduce_node(const struct hdl_run *run, const void *src, void *dst, size_t len)
@@ -143,6 +151,11 @@ static void retain_types(struct hdl_pieces_run *r, const struct hdl_pieces *a)
 	hdl_op_retain(r->reducer.op);
 }
 
+static bool refills(const struct hdl_pieces *a)
+{
+	return a->in_place || a->coll == HDL_P_EXSCAN || a->coll == HDL_P_NEIGHBORS;
+}
+
 static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
 	bool persistent = form == HDL_PERSISTS;
@@ -158,12 +171,13 @@ static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_piece
 		return NULL;
 	}
 	r->persistent = persistent;
-	r->refill = a->in_place || a->coll == HDL_P_EXSCAN || a->coll == HDL_P_NEIGHBORS;
+	r->refill = refills(a);
 	retain_types(r, a);
 	b = hdl_gb_new("pieces", NULL, 1);
 	if (!b)
 		goto fail;
-	build(b, a, r, comm);
+	place_all(b, a, r);
+	hdl_build_pieces(b, a, r, comm);
 	r->g = hdl_gb_finish(b);
 	r->run = r->g && hdl_coll_state(comm) ? hdl_run_new(r->g, comm) : NULL;
 	if (!r->run || hdl_run_prepare_host(r->run))
@@ -185,19 +199,101 @@ fail:
 	return NULL;
 }
 
+static bool is_finished(const void *arg)
+{
+	return ((const struct hdl_pieces_run *)arg)->finished;
+}
+
+/* ---- blocking, and small: without a graph --------------------------------------------------------------------- */
+
+#define STRAIGHT_PIECES 256		/* with more, receives had better be there before their messages come */
+
+static size_t most_bytes(const struct hdl_piece *p, int n)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < n; i++) {
+		size_t bytes = (size_t)p[i].count * (size_t)hdl_type_size(p[i].type);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* What the rank has for itself fits: if not, the others must be told before anything else is sent, which takes a graph. */
+static bool own_fits(const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	const struct hdl_piece *in = a->in, *out = a->out;
+
+	if (a->in_place || (a->coll != HDL_P_EXCHANGE && a->coll != HDL_P_GATHER && a->coll != HDL_P_SCATTER) || !a->nin || !a->nout)
+		return true;
+	in += a->nin > 1 ? comm->rank : 0;
+	out += a->nout > 1 ? comm->rank : 0;
+	return in->count * hdl_type_size(in->type) == out->count * hdl_type_size(out->type);
+}
+
+/* This rank's own affair: its messages are the same. */
+static bool goes_straight(const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	return !comm->local && !hdl_vars.check && a->coll != HDL_P_NEIGHBORS && a->nin + a->nout <= STRAIGHT_PIECES &&
+	       comm->size <= STRAIGHT_PIECES && most_bytes(a->in, a->nin) <= hdl_vars.eager_max &&
+	       most_bytes(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
+}
+
 static int no_memory(void)
 {
 	hdl_reason_set("no memory for the collective's task graph or its scratch");
 	return MPI_ERR_NO_MEM;
 }
 
-static bool is_finished(const void *arg)
+static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 {
-	return ((const struct hdl_pieces_run *)arg)->finished;
+	struct hdl_pieces_run r;
+	struct hdl_straight *s = hdl_straight_begin(comm);
+	int rc;
+
+	if (unlikely(!s))
+		return no_memory();
+	r.nin = (uint32_t)a->nin;
+	r.nout = (uint32_t)a->nout;
+	r.in = hdl_straight_tmp(s, (r.nin + r.nout) * sizeof(*r.in));
+	if (unlikely(!r.in)) {
+		hdl_straight_put(s);
+		return no_memory();
+	}
+	r.out = r.in + r.nin;
+	fill_pieces(r.in, a->in, a->nin);
+	fill_pieces(r.out, a->out, a->nout);
+	r.run = &s->run;
+	r.persistent = false;
+	r.refill = refills(a);
+	r.mismatch = 0;
+	r.reducer.type = NULL;
+	r.reducer.op = NULL;
+	retain_types(&r, a);
+	s->run.arg = &r;
+	s->run.reduce = reduce_node;
+	place_all(s->gb, a, &r);
+	if (likely(hdl_gb_goes_on(s->gb)))
+		load(&r);
+	hdl_build_pieces(s->gb, a, &r, comm);
+	rc = hdl_straight_end(s);
+	if (likely(!rc))
+		unpack(&r);
+	else
+		hdl_reason_set("%s", s->run.why);
+	release_types(&r);
+	hdl_straight_put(s);
+	return rc;
 }
+
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
 {
+	if (!req && goes_straight(comm, a))
+		return run_straight(comm, a);
+
 	struct hdl_pieces_run *r = make(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
 	struct hdl_req *made = NULL;
 	int rc;
