@@ -14,43 +14,12 @@
 #include "collectives/internal.h"
 #include "collectives/tuner.h"
 
-static enum { WANT_AUTO, WANT_HOST, WANT_DIRECT, WANT_TASKS } want;	/* as the names of HEDDLE_COLL_EXECUTOR */
-
 /* ---- plans ----------------------------------------------------------------------------------------------- */
-
-static const char *forced_algorithm(enum hdl_coll coll)
-{
-	switch (coll) {
-	case HDL_BCAST: return hdl_vars.coll_bcast;
-	case HDL_REDUCE: return hdl_vars.coll_reduce;
-	case HDL_ALLREDUCE: return hdl_vars.coll_allreduce;
-	case HDL_ALLGATHER: return hdl_vars.coll_allgather;
-	case HDL_ALLTOALL: return hdl_vars.coll_alltoall;
-	default: return NULL;
-	}
-}
-
-static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_comm *comm)
-{
-	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = comm->rank, .size = comm->size, .root = key->root,
-			       .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = hdl_off_line_bytes(key->bytes), .radix = hdl_vars.coll_radix };
-
-	if (key->type) {
-		s.fn = hdl_op_lookup(key->op, key->type);
-		s.esize = (size_t)hdl_type_extent(key->type);
-	}
-	return s;
-}
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
-	struct hdl_shape s;
-
-	if (plan->graph)
-		return plan->graph;
-	s = shape_of(&plan->key, comm);
-	plan->graph = hdl_tune_host(&s, forced_algorithm(s.coll))->build(&s);
+	if (!plan->graph)
+		plan->graph = hdl_graph_of(&plan->key, &(struct hdl_choice){ .executor = HDL_EXEC_HOST }, comm->rank, comm->size);
 	return plan->graph;
 }
 
@@ -71,125 +40,23 @@ void hdl_plan_put(struct hdl_plan *plan)
 	free(plan);
 }
 
-/* Largest that the executor takes of it, and the variable that says so. */
-static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
-{
-	*variable = executor == HDL_EXEC_TASKS ? "HEDDLE_COLL_TASKS_MAX" :
-		    key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX";
-	return executor == HDL_EXEC_TASKS ? hdl_vars.coll_tasks_max :
-	       key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
-}
-
-/* Whether this executor, direct or tasks, could do the collective; if not, plan->why says what is in the way. */
-static bool offloadable(struct hdl_plan *plan, struct hdl_comm *comm, enum hdl_executor executor)
-{
-	const struct hdl_plan_key *key = &plan->key;
-	struct hdl_shape s = shape_of(key, comm);
-	const struct hdl_means *means = executor == HDL_EXEC_TASKS && hdl_tp_local_port() ? hdl_off_means(hdl_tp_local_port()) : NULL;
-	const char *variable;
-	size_t bytes = key->bytes, max = largest(key, executor, &variable);
-
-	plan->enc = (struct hdl_enc){ 0 };
-	if (!hdl_off_possible(comm, executor, plan->why, sizeof(plan->why)))
-		return false;
-	if (means && hdl_coll_reduces(key->coll)) {
-		if (!hdl_enc_for(key->op, key->type, bytes, means, &plan->enc, plan->why, sizeof(plan->why)))
-			return false;
-		s.enc = &plan->enc;
-		/* pairs are longer for the device; what elements of CALC are longer is in the slots' size */
-		if (plan->enc.means == HDL_MEANS_VECTOR)
-			bytes = hdl_enc_bytes(&plan->enc, bytes);
-		else if (plan->enc.means == HDL_MEANS_ATOMICS)
-			max = largest(key, HDL_EXEC_DIRECT, &variable);
-	}
-	if (!hdl_tune_offload(executor, &s)) {
-		snprintf(plan->why, sizeof(plan->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
-			 s.enc ? " by atomics" : "");
-		return false;
-	}
-	if (bytes > max) {
-		snprintf(plan->why, sizeof(plan->why), "larger than %s=%zu", variable, max);
-		return false;
-	}
-	return true;
-}
-
-/* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
-#define DIRECT_BYTES 3072
-
-/* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
-static bool better_direct(const struct hdl_plan_key *key, const struct hdl_comm *comm)
-{
-	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && comm->size <= HDL_DIRECT_RANKS &&
-	       key->bytes <= DIRECT_BYTES / (size_t)(comm->size - 1);
-}
-
-/* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
- * direct does not have, or not so long, tasks may. */
-static int candidates(const struct hdl_plan_key *key, const struct hdl_comm *comm, enum hdl_executor out[HDL_OFFLOADS])
-{
-	bool few = comm->size <= HDL_DIRECT_RANKS, automatic = want == WANT_AUTO;
-	bool tasks_first = want == WANT_TASKS || (automatic && !few) ||
-			   (automatic && !key->blocking && hdl_coll_reduces(key->coll) && hdl_tune_prefers_tasks(comm->size, key->bytes));
-	int n = 0;
-
-	if (tasks_first)
-		out[n++] = HDL_EXEC_TASKS;
-	if (!automatic || few)
-		out[n++] = HDL_EXEC_DIRECT;
-	if (!tasks_first && automatic && !key->blocking)
-		out[n++] = HDL_EXEC_TASKS;
-	return n;
-}
-
-static void choose_executor(struct hdl_plan *plan, struct hdl_comm *comm)
-{
-	bool cores = plan->key.blocking && !hdl_job.oversubscribed;
-	enum hdl_executor try[HDL_OFFLOADS];
-	char first[sizeof(plan->why)] = "";
-	const char *why;
-	int n;
-
-	plan->executor = HDL_EXEC_HOST;
-	if (comm->size == 1)
-		why = "one rank";
-	else if (plan->key.persistent)
-		why = "persistent: ranks may start them in any order";
-	else if (want == WANT_HOST)
-		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if (want == WANT_AUTO && cores && !better_direct(&plan->key, comm))
-		why = "blocking, and each rank has a core";
-	else {
-		n = candidates(&plan->key, comm, try);
-		for (int i = 0; i < n && plan->executor == HDL_EXEC_HOST; i++) {
-			if (offloadable(plan, comm, try[i]))
-				plan->executor = try[i];
-			else if (!*first)
-				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
-					 plan->why);
-		}
-		why = *first ? first : want == WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
-		      want == WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
-		      plan->key.blocking ? "ranks outnumber cores" : "nonblocking";
-	}
-	snprintf(plan->why, sizeof(plan->why), "%s", why);
-}
-
 static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm *comm)
 {
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
+	struct hdl_choice choice;
+	struct hdl_site site;
 
 	if (!plan)
 		return NULL;
 	plan->key = *key;
 	plan->refs = 1;
-	choose_executor(plan, comm);
-	if (plan->executor != HDL_EXEC_HOST) {
-		struct hdl_shape s = shape_of(key, comm);
-
-		s.enc = plan->enc.means ? &plan->enc : NULL;
-		plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
-	}
+	hdl_off_site(comm, &site);
+	hdl_choose(key, &site, &choice);
+	plan->executor = choice.executor;
+	plan->enc = choice.enc;
+	memcpy(plan->why, choice.why, sizeof(plan->why));
+	if (plan->executor != HDL_EXEC_HOST)
+		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
 	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph : !hdl_plan_host_graph(plan, comm)) {
 		hdl_plan_put(plan);
 		return NULL;
@@ -510,7 +377,7 @@ static bool is_finished(const void *arg)
 
 static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && want == WANT_AUTO;
+	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO;
 }
 
 /* The run goes to the host executor, though its plan says otherwise. */
@@ -632,41 +499,10 @@ static void comm_release(struct hdl_comm *comm)
 
 int hdl_coll_init(void)
 {
-	static const char *const names[] = { "auto", "host", "direct", "tasks", NULL };
-	const char *nearest;
+	int err = hdl_choose_init();
 
-	for (want = WANT_AUTO; names[want] && strcmp(names[want], hdl_vars.coll_executor); want++)
-		;
-	if (!names[want]) {
-		nearest = hdl_nearest(hdl_vars.coll_executor, names);
-		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host, direct and tasks%s%s", hdl_vars.coll_executor,
-			  nearest ? "; did you mean " : "", nearest ? nearest : "");
-		return -EINVAL;
-	}
-	if (hdl_vars.check)
-		want = WANT_HOST;
-	for (int c = 0; c < HDL_COLLS; c++) {
-		const char *forced = forced_algorithm((enum hdl_coll)c);
-
-		if (hdl_tune_check((enum hdl_coll)c, forced, &nearest)) {
-			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars", hdl_coll_name((enum hdl_coll)c),
-				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
-			return -EINVAL;
-		}
-	}
-	if (hdl_vars.coll_radix < 2 || hdl_vars.coll_radix > 16) {
-		hdl_error("HEDDLE_COLL_RADIX=%d: from 2 to 16", hdl_vars.coll_radix);
-		return -EINVAL;
-	}
-	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {
-		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, which is what the device reduces in one request",
-			  hdl_vars.coll_tasks_max, HDL_TASKS_MAX);
-		return -EINVAL;
-	}
-	if (hdl_vars.coll_depth < 2 || hdl_vars.coll_depth > 128) {
-		hdl_error("HEDDLE_COLL_DEPTH=%d: from 2 to 128", hdl_vars.coll_depth);
-		return -EINVAL;
-	}
+	if (err)
+		return err;
 	hdl_comm_on_free = comm_release;
 	hdl_tp_on_sleep(hdl_off_arm);
 	hdl_tp_on_timers(hdl_off_timers);

@@ -166,6 +166,35 @@ struct hdl_plan {
 	const char *why_not;		/* of the fallbacks */
 };
 
+/* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
+
+/* What is the same on all ranks of a communicator, beyond the collective and the configuration. */
+struct hdl_site {
+	int size;
+	bool one_host;			/* all ranks are on this one */
+	bool oversubscribed;		/* ranks outnumber cores */
+	bool rc;			/* RC queues are allowed */
+	const char *device;		/* whose port connects the ranks of this host, NULL: there is none; it */
+	bool wakes;			/*   wakes its process on a write, */
+	bool at_once;			/*   and promises that a write has landed when it was posted */
+	const struct hdl_means *means;	/* what it reduces by; NULL: it runs no task lists */
+};
+
+struct hdl_choice {
+	enum hdl_executor executor;
+	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
+	char why[112];
+};
+
+enum hdl_want { HDL_WANT_AUTO, HDL_WANT_HOST, HDL_WANT_DIRECT, HDL_WANT_TASKS };	/* as the names of HEDDLE_COLL_EXECUTOR */
+extern enum hdl_want hdl_coll_want;
+
+/* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
+int hdl_choose_init(void);
+void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+/* A rank's graph. NULL with errno. */
+struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
+
 #define HDL_PLANS 64			/* direct-mapped; a collision replaces */
 
 struct hdl_cc {
@@ -227,8 +256,8 @@ void hdl_plan_put(struct hdl_plan *plan);
 
 /* ---- offload.c, offload_wire.c, tasks.c -------------------------------------------------------------------------- */
 
-/* Whether this communicator's collectives can run on direct or tasks at all; if not, why not. The same on all its ranks. */
-bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size);
+/* What hdl_choose has to know of a communicator. */
+void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
 /* What the device of the port has to reduce by; NULL: it runs no task lists. */
 const struct hdl_means *hdl_off_means(const struct hdl_port *port);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */

@@ -622,7 +622,7 @@ static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class)
 	return run;
 }
 
-/* ---- possible? free --------------------------------------------------------------------------------------- */
+/* ---- what there is, and its end ------------------------------------------------------------------------------- */
 
 /* What the device has to reduce by. NULL: it runs no task lists. Asked once. */
 const struct hdl_means *hdl_off_means(const struct hdl_port *port)
@@ -651,53 +651,18 @@ const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 	return cross ? &means : NULL;
 }
 
-bool hdl_off_possible(struct hdl_comm *comm, enum hdl_executor executor, char *why, size_t why_size)
+void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 {
 	const struct hdl_port *port = hdl_tp_local_port();
 
-	if (comm->size > hdl_vars.coll_offload_ranks) {
-		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
-		return false;
-	}
-	for (int r = 0; hdl_job.local && r < comm->size; r++) {
-		if (!hdl_is_local(hdl_comm_world_rank(comm, r))) {
-			snprintf(why, why_size, "the communicator spans hosts");
-			return false;
-		}
-	}
-	if (!hdl_tp_allows_rc()) {
-		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, of which its queues are", hdl_vars.transport);
-		return false;
-	}
-	if (!port) {
-		snprintf(why, why_size, "no device port connects the ranks of this host");
-		return false;
-	}
-	if (executor == HDL_EXEC_TASKS) {
-		if (!hdl_off_means(port))
-			snprintf(why, why_size, "device %s has no cross-channel support", ibv_get_device_name(port->ctx->device));
-		else if (hdl_knomial_links(hdl_vars.coll_radix, comm->size) > HDL_TREE_LINKS)
-			snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix,
-				 comm->size);
-		else
-			return true;
-		return false;
-	}
-	if (comm->size > HDL_DIRECT_RANKS) {
-		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_DIRECT_RANKS);
-		return false;
-	}
-	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
-	if (!hdl_tp_wakes_on_write()) {
-		snprintf(why, why_size, "device %s does not wake its process on a write", ibv_get_device_name(port->ctx->device));
-		return false;
-	}
-	if (!hdl_tp_writes_at_once()) {
-		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted",
-			 ibv_get_device_name(port->ctx->device));
-		return false;
-	}
-	return true;
+	*site = (struct hdl_site){
+		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(),
+		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(),
+		.at_once = hdl_tp_writes_at_once(), .means = port ? hdl_off_means(port) : NULL,
+	};
+	/* of more ranks nothing is offloaded, wherever they are */
+	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
+		site->one_host = hdl_is_local(hdl_comm_world_rank(comm, r));
 }
 
 /* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see

@@ -286,7 +286,7 @@ static int show_queues(struct shca_member *m, const struct options *o)
 }
 
 struct sums {
-	uint64_t live, queues, msgs, bytes, foreign;
+	uint64_t live, queues, msgs, bytes, foreign, calcs, waits, enables, atomics;
 };
 
 static void queue_sum(void *arg, const struct shca_member *m, unsigned kind, shca_off off)
@@ -300,11 +300,15 @@ static void queue_sum(void *arg, const struct shca_member *m, unsigned kind, shc
 	s->msgs += atomic_load(&qp->n_msgs);
 	s->bytes += atomic_load(&qp->n_bytes);
 	s->foreign += atomic_load(&qp->n_foreign);
+	s->calcs += atomic_load(&qp->n_calcs);
+	s->waits += atomic_load(&qp->n_waits);
+	s->enables += atomic_load(&qp->n_enables);
+	s->atomics += atomic_load(&qp->n_atomics);
 }
 
 static int show_totals(struct shca_member *m, const struct options *o)
 {
-	struct table t = table_of("type live queues msgs bytes foreign", o->csv);
+	struct table t = table_of("type live queues msgs bytes foreign calcs waits enables atomics", o->csv);
 	struct sums s[16] = { 0 };
 	each_number(m, queue_sum, s);
 	for (unsigned i = 0; i < 16; i++) {
@@ -313,6 +317,10 @@ static int show_totals(struct shca_member *m, const struct options *o)
 		s[i].msgs += atomic_load(&r->msgs);
 		s[i].bytes += atomic_load(&r->bytes);
 		s[i].foreign += atomic_load(&r->foreign);
+		s[i].calcs += atomic_load(&r->calcs);
+		s[i].waits += atomic_load(&r->waits);
+		s[i].enables += atomic_load(&r->enables);
+		s[i].atomics += atomic_load(&r->atomics);
 		if (!s[i].queues)
 			continue;
 		put(&t, "%s", total_name(i));
@@ -321,6 +329,10 @@ static int show_totals(struct shca_member *m, const struct options *o)
 		put(&t, "%" PRIu64, s[i].msgs);
 		put(&t, "%" PRIu64, s[i].bytes);
 		put(&t, "%" PRIu64, s[i].foreign);
+		put(&t, "%" PRIu64, s[i].calcs);
+		put(&t, "%" PRIu64, s[i].waits);
+		put(&t, "%" PRIu64, s[i].enables);
+		put(&t, "%" PRIu64, s[i].atomics);
 	}
 	print_table(&t);
 	return 0;

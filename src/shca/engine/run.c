@@ -369,18 +369,31 @@ static void advance(struct shca_qp *qp)
 		atomic_store(&qp->rnr_since, 0);
 }
 
-static void count_request(struct shca_thread *thr, struct shca_qp *qp, uint32_t bytes)
+/* The executor's alone: a queue's counters have one writer at a time. */
+static void count(_Atomic uint64_t *counter, uint64_t more)
 {
-	uint64_t n = atomic_load_explicit(&qp->n_msgs, memory_order_relaxed);
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
 
-	atomic_store_explicit(&qp->n_msgs, n + 1, memory_order_relaxed);
-	n = atomic_load_explicit(&qp->n_bytes, memory_order_relaxed);
-	atomic_store_explicit(&qp->n_bytes, n + bytes, memory_order_relaxed);
+static void count_request(struct shca_thread *thr, struct shca_qp *qp, const struct shca_wqe *wqe, uint32_t bytes)
+{
+	if (wqe->op == SHCA_OP_WAIT) {
+		count(&qp->n_waits, 1);
+		return;
+	}
+	if (wqe->op == SHCA_OP_SEND_EN || wqe->op == SHCA_OP_RECV_EN) {
+		count(&qp->n_enables, 1);
+		return;
+	}
+	count(&qp->n_msgs, 1);
+	count(&qp->n_bytes, bytes);
+	if (unlikely(wqe->flags & SHCA_WQE_CALC))
+		count(&qp->n_calcs, 1);
+	if (wqe->op >= SHCA_OP_CAS && wqe->op <= SHCA_OP_MASKED_FAA)
+		count(&qp->n_atomics, 1);
 	if (qp->proc != thr->m->slot) {
-		n = atomic_load_explicit(&qp->n_foreign, memory_order_relaxed);
-		atomic_store_explicit(&qp->n_foreign, n + 1, memory_order_relaxed);
-		n = atomic_load_explicit(&thr->m->proc->foreign_wqes, memory_order_relaxed);
-		atomic_store_explicit(&thr->m->proc->foreign_wqes, n + 1, memory_order_relaxed);
+		count(&qp->n_foreign, 1);
+		count(&thr->m->proc->foreign_wqes, 1);
 	}
 }
 
@@ -549,8 +562,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			shca_release_receive(thr, qp);
 		}
 	}
-	if (wqe->op != SHCA_OP_WAIT && wqe->op != SHCA_OP_SEND_EN && wqe->op != SHCA_OP_RECV_EN)
-		count_request(thr, qp, status == IBV_WC_SUCCESS ? len : 0);
+	count_request(thr, qp, wqe, status == IBV_WC_SUCCESS ? len : 0);
 complete:
 	if (unlikely(status != IBV_WC_SUCCESS)) {
 		shca_fail_head(thr, qp, status);

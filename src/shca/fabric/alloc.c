@@ -740,6 +740,10 @@ void shca_account(struct shca_member *m, const struct shca_qp *qp)
 	atomic_fetch_add(&t->msgs, atomic_load(&qp->n_msgs));
 	atomic_fetch_add(&t->bytes, atomic_load(&qp->n_bytes));
 	atomic_fetch_add(&t->foreign, atomic_load(&qp->n_foreign));
+	atomic_fetch_add(&t->calcs, atomic_load(&qp->n_calcs));
+	atomic_fetch_add(&t->waits, atomic_load(&qp->n_waits));
+	atomic_fetch_add(&t->enables, atomic_load(&qp->n_enables));
+	atomic_fetch_add(&t->atomics, atomic_load(&qp->n_atomics));
 	atomic_fetch_add(&t->queues, 1);
 }
 

@@ -154,7 +154,7 @@ struct shca_header {
 	_Atomic uint32_t left[SHCA_LEFT];
 	/* counters of queues that are gone, by enum ibv_qp_type & 15 (DCI 12, DCT 13): shca_account */
 	shca_aligned struct shca_total {
-		_Atomic uint64_t msgs, bytes, foreign, queues;
+		_Atomic uint64_t msgs, bytes, foreign, queues, calcs, waits, enables, atomics;
 	} retired[16];
 	/* atomics on private memory, and all once `wide_atomics` is set: thread slot + 1 of the holder, by hash of (process,
 	 * 256-byte block) */
@@ -462,6 +462,8 @@ struct shca_qp {
 	_Atomic uint32_t qp_state;	/* enum ibv_qp_state */
 	_Atomic uint32_t peer_dead;	/* its process died: the next request gets RETRY_EXC */
 	shca_off next;			/* qp_list */
+	uint64_t ahead;			/* SHCA_BEHAVE=nosequence, else untouched: behind the last request that ran before the preceding
+					 * one. The executor's */
 	/* the engine: whoever executes; one line, because it travels with the execution */
 	shca_aligned _Atomic uint64_t lock;
 	_Atomic uint64_t head;		/* next request to run */
@@ -494,10 +496,10 @@ struct shca_qp {
 	/* events and counters */
 	shca_aligned _Atomic uint32_t events;	/* bit per IBV_EVENT_* or SHCA_EVENT_*, unread; SHCA_DC_ARMED */
 	_Atomic uint32_t dc_violations;	/* DC target: requests with a wrong key */
-	uint64_t ahead;			/* SHCA_BEHAVE=nosequence: behind the last request that ran before the preceding one. The
-					 * executor's, beside what it counts */
 	_Atomic uint64_t n_msgs, n_bytes;	/* requests executed, as requester */
 	_Atomic uint64_t n_foreign;		/* of n_msgs: run by another process */
+	_Atomic uint64_t n_calcs, n_atomics;	/* of n_msgs: with CALC; atomics of every sort */
+	_Atomic uint64_t n_waits, n_enables;	/* executed, and none of n_msgs */
 	/* counted by those who send to it: not beside what its owner writes with each request */
 	shca_aligned _Atomic uint64_t n_recv_msgs;
 };

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which executor runs a collective, which algorithm, and why: a function of the collective's arguments (struct hdl_plan_key), of its
+ * communicator and device (struct hdl_site) and of the configuration, all of which are the same on all ranks; of nothing that one rank
+ * knows alone, and of nothing that changes. coll.c asks it for what it runs, heddle_info --explain for what would be run.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+#include "collectives/tuner.h"
+
+enum hdl_want hdl_coll_want;
+
+static const char *forced_algorithm(enum hdl_coll coll)
+{
+	switch (coll) {
+	case HDL_BCAST: return hdl_vars.coll_bcast;
+	case HDL_REDUCE: return hdl_vars.coll_reduce;
+	case HDL_ALLREDUCE: return hdl_vars.coll_allreduce;
+	case HDL_ALLGATHER: return hdl_vars.coll_allgather;
+	case HDL_ALLTOALL: return hdl_vars.coll_alltoall;
+	default: return NULL;
+	}
+}
+
+static struct hdl_shape shape_of(const struct hdl_plan_key *key, int rank, int size)
+{
+	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = rank, .size = size, .root = key->root,
+			       .in_place = key->in_place, .bytes = key->bytes,
+			       .line_bytes = hdl_off_line_bytes(key->bytes), .radix = hdl_vars.coll_radix };
+
+	if (key->type) {
+		s.fn = hdl_op_lookup(key->op, key->type);
+		s.esize = (size_t)hdl_type_extent(key->type);
+	}
+	return s;
+}
+
+struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
+{
+	struct hdl_shape s = shape_of(key, rank, size);
+
+	if (choice->executor == HDL_EXEC_HOST)
+		return hdl_tune_host(&s, forced_algorithm(s.coll))->build(&s);
+	s.enc = choice->enc.means ? &choice->enc : NULL;
+	return hdl_tune_offload(choice->executor, &s)->build(&s);
+}
+
+/* ---- what an executor can do ------------------------------------------------------------------------------- */
+
+/* Whether collectives of this communicator can run on direct or tasks at all; if not, why not. */
+static bool possible(const struct hdl_site *site, enum hdl_executor executor, char *why, size_t why_size)
+{
+	if (site->size > hdl_vars.coll_offload_ranks)
+		snprintf(why, why_size, "more than HEDDLE_COLL_OFFLOAD_RANKS=%d ranks", hdl_vars.coll_offload_ranks);
+	else if (!site->one_host)
+		snprintf(why, why_size, "the communicator spans hosts");
+	else if (!site->rc)
+		snprintf(why, why_size, "HEDDLE_TRANSPORT=%s leaves out RC, of which its queues are", hdl_vars.transport);
+	else if (!site->device)
+		snprintf(why, why_size, "no device port connects the ranks of this host");
+	else if (executor == HDL_EXEC_TASKS && !site->means)
+		snprintf(why, why_size, "device %s has no cross-channel support", site->device);
+	else if (executor == HDL_EXEC_TASKS && hdl_knomial_links(hdl_vars.coll_radix, site->size) > HDL_TREE_LINKS)
+		snprintf(why, why_size, "a tree of HEDDLE_COLL_RADIX=%d has too many links for %d ranks", hdl_vars.coll_radix, site->size);
+	else if (executor == HDL_EXEC_DIRECT && site->size > HDL_DIRECT_RANKS)
+		snprintf(why, why_size, "more than %d ranks, of which each would write to every other", HDL_DIRECT_RANKS);
+	/* Lines make no completion that could wake a rank that sleeps. Whether their bytes land in order, the queues tell. */
+	else if (executor == HDL_EXEC_DIRECT && !site->wakes)
+		snprintf(why, why_size, "device %s does not wake its process on a write", site->device);
+	else if (executor == HDL_EXEC_DIRECT && !site->at_once)
+		snprintf(why, why_size, "device %s does not promise that a write has landed when it was posted", site->device);
+	else
+		return true;
+	return false;
+}
+
+/* Largest that the executor takes of it, and the variable that says so. */
+static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
+{
+	*variable = executor == HDL_EXEC_TASKS ? "HEDDLE_COLL_TASKS_MAX" :
+		    key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX";
+	return executor == HDL_EXEC_TASKS ? hdl_vars.coll_tasks_max :
+	       key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
+}
+
+/* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
+static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
+{
+	struct hdl_shape s = shape_of(key, 0, site->size);
+	const struct hdl_means *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
+	const char *variable;
+	size_t bytes = key->bytes, max = largest(key, executor, &variable);
+
+	out->enc = (struct hdl_enc){ 0 };
+	if (!possible(site, executor, out->why, sizeof(out->why)))
+		return false;
+	if (means && hdl_coll_reduces(key->coll)) {
+		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
+			return false;
+		s.enc = &out->enc;
+		/* pairs are longer for the device; what elements of CALC are longer is in the slots' size */
+		if (out->enc.means == HDL_MEANS_VECTOR)
+			bytes = hdl_enc_bytes(&out->enc, bytes);
+		else if (out->enc.means == HDL_MEANS_ATOMICS)
+			max = largest(key, HDL_EXEC_DIRECT, &variable);
+	}
+	if (!hdl_tune_offload(executor, &s)) {
+		snprintf(out->why, sizeof(out->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
+			 s.enc ? " by atomics" : "");
+		return false;
+	}
+	if (bytes > max) {
+		snprintf(out->why, sizeof(out->why), "larger than %s=%zu", variable, max);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------- */
+
+/* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
+#define DIRECT_BYTES 3072
+
+/* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
+static bool better_direct(const struct hdl_plan_key *key, int size)
+{
+	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && size <= HDL_DIRECT_RANKS &&
+	       key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
+}
+
+/* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
+ * direct does not have, or not so long, tasks may. */
+static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executor out[HDL_OFFLOADS])
+{
+	bool few = size <= HDL_DIRECT_RANKS, automatic = hdl_coll_want == HDL_WANT_AUTO;
+	bool tasks_first = hdl_coll_want == HDL_WANT_TASKS || (automatic && !few) ||
+			   (automatic && !key->blocking && hdl_coll_reduces(key->coll) && hdl_tune_prefers_tasks(size, key->bytes));
+	int n = 0;
+
+	if (tasks_first)
+		out[n++] = HDL_EXEC_TASKS;
+	if (!automatic || few)
+		out[n++] = HDL_EXEC_DIRECT;
+	if (!tasks_first && automatic && !key->blocking)
+		out[n++] = HDL_EXEC_TASKS;
+	return n;
+}
+
+void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+{
+	bool cores = key->blocking && !site->oversubscribed;
+	enum hdl_executor try[HDL_OFFLOADS];
+	char first[sizeof(out->why)] = "";
+	const char *why;
+	int n;
+
+	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST };
+	if (site->size == 1)
+		why = "one rank";
+	else if (key->persistent)
+		why = "persistent: ranks may start them in any order";
+	else if (hdl_coll_want == HDL_WANT_HOST)
+		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
+	else if (hdl_coll_want == HDL_WANT_AUTO && cores && !better_direct(key, site->size))
+		why = "blocking, and each rank has a core";
+	else {
+		n = candidates(key, site->size, try);
+		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
+			if (offloadable(key, site, try[i], out))
+				out->executor = try[i];
+			else if (!*first)
+				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+		}
+		why = *first ? first : hdl_coll_want == HDL_WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
+		      hdl_coll_want == HDL_WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
+		      key->blocking ? "ranks outnumber cores" : "nonblocking";
+	}
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+/* ---- the configuration ------------------------------------------------------------------------------------- */
+
+int hdl_choose_init(void)
+{
+	static const char *const names[] = { "auto", "host", "direct", "tasks", NULL };
+	const char *nearest;
+	int want = HDL_WANT_AUTO;
+
+	while (names[want] && strcmp(names[want], hdl_vars.coll_executor))
+		want++;
+	if (!names[want]) {
+		nearest = hdl_nearest(hdl_vars.coll_executor, names);
+		hdl_error("HEDDLE_COLL_EXECUTOR=%s: known are auto, host, direct and tasks%s%s", hdl_vars.coll_executor,
+			  nearest ? "; did you mean " : "", nearest ? nearest : "");
+		return -EINVAL;
+	}
+	hdl_coll_want = hdl_vars.check ? HDL_WANT_HOST : (enum hdl_want)want;
+	for (int c = 0; c < HDL_COLLS; c++) {
+		const char *forced = forced_algorithm((enum hdl_coll)c);
+
+		if (hdl_tune_check((enum hdl_coll)c, forced, &nearest)) {
+			hdl_error("the algorithm of %s cannot be '%s'%s%s: see heddle_info --vars", hdl_coll_name((enum hdl_coll)c),
+				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
+			return -EINVAL;
+		}
+	}
+	if (hdl_vars.coll_radix < 2 || hdl_vars.coll_radix > 16) {
+		hdl_error("HEDDLE_COLL_RADIX=%d: from 2 to 16", hdl_vars.coll_radix);
+		return -EINVAL;
+	}
+	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {
+		hdl_error("HEDDLE_COLL_TASKS_MAX=%zu: at most %d, which is what the device reduces in one request",
+			  hdl_vars.coll_tasks_max, HDL_TASKS_MAX);
+		return -EINVAL;
+	}
+	if (hdl_vars.coll_depth < 2 || hdl_vars.coll_depth > 128) {
+		hdl_error("HEDDLE_COLL_DEPTH=%d: from 2 to 128", hdl_vars.coll_depth);
+		return -EINVAL;
+	}
+	return 0;
+}
