@@ -7,6 +7,7 @@
 #define HDL_COLLECTIVES_H
 
 #include <mpi.h>
+#include <stdio.h>
 
 #include "p2p/p2p.h"
 
@@ -21,6 +22,16 @@ struct hdl_coll_args {
 	MPI_Op op;
 	int root;
 };
+
+/* heddle_info --explain: executor, algorithm, reason, what the device would do, and a rank's graph, as text or (dot) for Graphviz. */
+struct hdl_explain {
+	const char *collective, *type, *op;
+	int ranks, root, rank;
+	size_t bytes;			/* as HEDDLE_REPORT_COLLECTIVES counts them */
+	bool nonblocking, dot;
+};
+/* An exit code: 0, 2 for arguments that make no sense, which it has said, 1 for other failures. */
+int hdl_coll_explain(FILE *out, const struct hdl_explain *args);
 
 int hdl_coll_init(void);
 /* Every communicator's collectives end; prints the report when asked. Before hdl_p2p_fini: their queues use its port. */

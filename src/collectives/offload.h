@@ -103,7 +103,8 @@ struct hdl_off {
 	bool lines;			/* direct: no links */
 	bool star;			/* direct links */
 	uint64_t depth;			/* of all classes */
-	const struct hdl_port *port;
+	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
+	const struct hdl_means *means;	/* tasks: what the device reduces by */
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	int lost;			/* of the former: 1 + the rank that has ended, or 0 */
@@ -270,6 +271,8 @@ void hdl_line_take(struct hdl_run *run);
 /* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. A rank that cannot
  * know which is broken. */
 struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor);
+/* As hdl_off_new lays it out, but nothing can be posted: for hdl_off_compile only. NULL without memory. */
+struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
 

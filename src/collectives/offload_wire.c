@@ -79,6 +79,10 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 	const uint32_t tries[] = { line && line <= HDL_OFF_INLINE_LONG ? (uint32_t)line : HDL_OFF_INLINE, HDL_OFF_INLINE, 0 };
 	struct hdl_off_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
 
+	if (l && !h->port) {
+		l->max_inline = tries[0];
+		return l;
+	}
 	for (int i = 0; l && i < 3; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_type = IBV_QPT_RC, .send_cq = h->local_cq, .recv_cq = h->local_cq,
@@ -101,7 +105,6 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 	struct ibv_exp_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
-		.pd = h->port->pd,
 		.exp_create_flags = flags,
 		.max_atomic_arg = 8,
 		.send_cq = h->local_cq,
@@ -114,6 +117,9 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 	if (!l)
 		return NULL;
 	l->managed = flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
+	if (!h->port)
+		return l;
+	attr.pd = h->port->pd;
 	if (arrives) {
 		l->rcq = create_cq(h, HDL_OFF_RECVS(h->depth));
 		l->srq = ibv_create_srq(h->port->pd, &srq);
@@ -143,7 +149,7 @@ static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large
 static int create_links(struct hdl_off *h)
 {
 	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
-	uint64_t elements = hdl_off_means(h->port)->vector ? 1 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
+	uint64_t elements = h->means->vector ? 1 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
 	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
@@ -201,10 +207,15 @@ static void clear_accumulators(struct hdl_off *h)
 			memset(h->scratch + h->class[i].at + k * h->class[i].slot_bytes, 0, h->class[i].acc_bytes);
 }
 
-static int create(struct hdl_off *h)
+static uint64_t most_links(const struct hdl_off *h)
+{
+	return (uint64_t)h->size + 2 * (uint64_t)h->levels + 1;
+}
+
+static int allocate(struct hdl_off *h)
 {
 	size_t n = (size_t)h->size;
-	uint64_t links = n + 2 * (uint64_t)h->levels + 1;
+	uint64_t links = most_links(h);
 
 	h->links = calloc(links, sizeof(*h->links));
 	h->direct = calloc(n, sizeof(*h->direct));
@@ -214,6 +225,12 @@ static int create(struct hdl_off *h)
 	h->need = calloc(h->depth * links, sizeof(*h->need));
 	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || !h->need)
 		return -ENOMEM;
+	return 0;
+}
+
+static int create(struct hdl_off *h)
+{
+	uint64_t links = most_links(h);
 
 	h->scratch_bytes = h->lines ? hdl_line_areas(h) : lay_out(h);
 	h->scratch = hdl_tp_alloc(h->scratch_bytes);
@@ -254,7 +271,7 @@ void hdl_off_destroy(struct hdl_off *h)
 	}
 	if (h->local_cq)
 		ibv_destroy_cq(h->local_cq);
-	if (h->mr)
+	if (h->mr && h->port)
 		ibv_dereg_mr(h->mr);
 	if (h->scratch)
 		hdl_tp_free(h->scratch);
@@ -461,36 +478,65 @@ static void size_classes(struct hdl_off *h)
 		if (s->data_bytes < s->acc_bytes)
 			s->data_bytes = s->acc_bytes;
 		/* the own operand, the children's and the result; without extensions only what is moved is so long */
-		l->data_bytes = (hdl_off_means(h->port)->vector ? operands : 1) * (round8(most) + 64);
+		l->data_bytes = (h->means->vector ? operands : 1) * (round8(most) + 64);
 		l->depth = l->data_bytes > s->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
 	}
 	h->depth = s->depth + l->depth;
 }
 
-struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor)
+static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, const struct hdl_means *means)
 {
 	struct hdl_off *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->queue_tail = &h->queue;
+	h->rank = rank;
+	h->size = size;
+	h->lines = executor == HDL_EXEC_DIRECT;
+	if (!h->lines) {
+		h->means = means;
+		h->radix = hdl_vars.coll_radix;
+		h->levels = hdl_knomial_links(h->radix, h->size);
+		h->star = !means->vector && means->atomics;
+	}
+	size_classes(h);
+	h->peers = calloc((size_t)size, sizeof(*h->peers));
+	if (h->peers && !allocate(h))
+		return h;
+	hdl_off_destroy(h);
+	return NULL;
+}
+
+struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, const struct hdl_means *means)
+{
+	static struct ibv_mr nothing;
+	struct hdl_off *h = lay(rank, size, executor, means);
+
+	if (!h)
+		return NULL;
+	h->mr = &nothing;
+	h->scratch_bytes = h->lines ? hdl_line_areas(h) : lay_out(h);
+	if (!(h->lines ? create_line_links(h) : create_links(h)))
+		return h;
+	hdl_off_destroy(h);
+	return NULL;
+}
+
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor)
+{
+	const struct hdl_port *port = hdl_tp_local_port();
+	struct hdl_off *h = lay(cc->comm->rank, cc->comm->size, executor, hdl_off_means(port));
 	int err;
 
 	if (!h)
 		return NULL;
 	h->cc = cc;
-	h->queue_tail = &h->queue;
-	h->port = hdl_tp_local_port();
-	h->rank = cc->comm->rank;
-	h->size = cc->comm->size;
-	h->lines = executor == HDL_EXEC_DIRECT;
-	if (!h->lines) {
-		h->radix = hdl_vars.coll_radix;
-		h->levels = hdl_knomial_links(h->radix, h->size);
-		h->star = !hdl_off_means(h->port)->vector && hdl_off_means(h->port)->atomics;
-	}
-	size_classes(h);
+	h->port = port;
 	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
-	h->peers = calloc((size_t)h->size, sizeof(*h->peers));
-	err = h->records && h->statuses && h->peers ? 0 : -ENOMEM;
+	err = h->records && h->statuses ? 0 : -ENOMEM;
 	if (!err) {
 		err = create(h);
 		if (err)

@@ -289,6 +289,27 @@ static void by_type_build(void)
 	}
 }
 
+static bool is_name(const char *given, const char *name)
+{
+	return !strcmp(given + (strncmp(given, "MPI_", 4) ? 0 : 4), name + (strncmp(name, "MPI_", 4) ? 0 : 4));
+}
+
+MPI_Op hdl_op_named(const char *name)
+{
+	for (int i = 0; i < HDL_OPS; i++)
+		if (is_name(name, ops[i].name))
+			return ops[i].handle;
+	return MPI_OP_NULL;
+}
+
+const struct hdl_type *hdl_reptype_named(const char *name)
+{
+	for (size_t i = 0; i < NREPTYPES; i++)
+		if (is_name(name, reptypes[i].name))
+			return hdl_type_get(reptypes[i].handle);
+	return NULL;
+}
+
 const struct hdl_reptype *hdl_reptype(const struct hdl_type *type)
 {
 	pthread_once(&by_type_once, by_type_build);

@@ -48,6 +48,9 @@ struct hdl_reptype {
 
 int hdl_op_index(MPI_Op op);
 const char *hdl_op_name(MPI_Op op);
+/* By name, with or without MPI_ before it. MPI_OP_NULL, NULL: there is none. */
+MPI_Op hdl_op_named(const char *name);
+const struct hdl_type *hdl_reptype_named(const char *name);
 /* How a predefined type is reduced; class NONE if no operation is defined on it. Never NULL. */
 const struct hdl_reptype *hdl_reptype(const struct hdl_type *type);
 /* The loop for op on type, or NULL if op is not defined on it. */

@@ -87,19 +87,17 @@ static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_task
  * Direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and down and reduces none: from here on tasks
  * takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
  */
-static const struct {
-	int min_ranks;
-	size_t min_bytes;
-} tasks_from[] = {
+const struct hdl_crossing hdl_tasks_from[] = {
 	{ HDL_DIRECT_RANKS + 1, 0 },
 	{ 8, 1 << 10 },
 	{ 4, 16 << 10 },
 };
+const size_t hdl_ntasks_from = ARRAY_SIZE(hdl_tasks_from);
 
 bool hdl_tune_prefers_tasks(int size, size_t bytes)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tasks_from); i++)
-		if (size >= tasks_from[i].min_ranks && bytes >= tasks_from[i].min_bytes)
+	for (size_t i = 0; i < ARRAY_SIZE(hdl_tasks_from); i++)
+		if (size >= hdl_tasks_from[i].min_ranks && bytes >= hdl_tasks_from[i].min_bytes)
 			return true;
 	return false;
 }

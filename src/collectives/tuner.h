@@ -19,6 +19,13 @@ const char *hdl_executor_name(enum hdl_executor executor);
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);
 /* Whether a nonblocking reduction goes to tasks rather than to direct, where both can do it. */
 bool hdl_tune_prefers_tasks(int size, size_t bytes);
+/* Whose rows say from how many ranks and bytes on it does. */
+struct hdl_crossing {
+	int min_ranks;
+	size_t min_bytes;
+};
+extern const struct hdl_crossing hdl_tasks_from[];
+extern const size_t hdl_ntasks_from;
 /* The algorithm of direct or tasks. NULL: it has none for this collective. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s);
 /* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */

@@ -143,6 +143,8 @@ bool hdl_vars_given(const char *name);
 void hdl_vars_adjusted(const char *name, uint64_t used, const char *why);
 /* For heddle_info: name, type, default, current value, unit, text of every variable, libshca's SHCA_* included. */
 void hdl_vars_print(FILE *out);
+/* Bytes, with k, m or g behind them. */
+bool hdl_parse_size(const char *text, size_t *out);
 
 /* ---- diagnostics --------------------------------------------------------------------------------------- */
 

@@ -106,7 +106,7 @@ static bool parse_int(const char *text, int *out)
 	return true;
 }
 
-static bool parse_size(const char *text, size_t *out)
+bool hdl_parse_size(const char *text, size_t *out)
 {
 	static const char suffixes[] = "kmg";
 	const char *rest, *suffix;
@@ -213,7 +213,7 @@ static int set(struct hdl_vars *vars, const struct row *row, const char *text, b
 		ok = parse_int(text, member);
 		break;
 	case SIZE:
-		ok = parse_size(text, member);
+		ok = hdl_parse_size(text, member);
 		break;
 	case TIME_US:
 		ok = parse_time_us(text, member);

@@ -6,5 +6,7 @@
 int info_devices(void);
 int info_functions(void);
 int info_doctor(void);
+/* Takes the arguments behind --explain, all of them. */
+int info_explain(int argc, char **argv);
 
 #endif

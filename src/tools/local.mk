@@ -1,7 +1,7 @@
 # heddle_info sees the devices as the library does: it is linked with the library's inside.
 bin_PROGRAMS += heddle_info
 heddle_info_SOURCES = src/tools/info.h src/tools/heddle_info.c src/tools/info_devices.c src/tools/info_doctor.c \
-	src/tools/info_functions.c
+	src/tools/info_explain.c src/tools/info_functions.c
 heddle_info_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 heddle_info_LDFLAGS = $(NOWRAP) $(OPENMP_CFLAGS)
 

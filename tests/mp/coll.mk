@@ -23,5 +23,12 @@ check_PROGRAMS += tests/mp/coll_death
 tests_mp_coll_death_SOURCES = tests/mp/coll_death.c
 tests_mp_coll_death_LDADD = libheddle.la
 tests_mp_coll_death_LDFLAGS = $(NOWRAP)
+# What is explained is what the device counts.
+check_PROGRAMS += tests/mp/coll_counted
+tests_mp_coll_counted_SOURCES = tests/mp/coll_counted.c
+tests_mp_coll_counted_LDADD = libheddle.la
+tests_mp_coll_counted_LDFLAGS = $(NOWRAP)
+TESTS += tests/mp/coll_explain.sh
+EXTRA_DIST += tests/mp/coll_explain.sh tests/mp/counted_rank.sh
 TESTS += tests/mp/coll.sh tests/mp/coll_death.sh
 EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heddle_info --explain: what a collective would run on, why, and what it would make the device do, from the functions that decide it
+ * for a communicator (choose.c), build its graph, and compile it (tasks.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/offload.h"
+#include "collectives/tuner.h"
+
+static const char *kind_name(const struct hdl_node *n)
+{
+	static const char *const names[] = {
+		[HDL_N_SEND] = "send", [HDL_N_RECV] = "receive", [HDL_N_COPY] = "copy", [HDL_N_REDUCE] = "reduce",
+		[HDL_N_ACCUM] = "accumulate", [HDL_N_PUT] = "put", [HDL_N_ARRIVE] = "arrive", [HDL_N_ENCODE] = "encode",
+		[HDL_N_DECODE] = "decode",
+	};
+
+	return n->kind == HDL_N_PUT && n->nsrc > 1 ? "combine" : names[n->kind];
+}
+
+static const char *space_name(int space)
+{
+	static const char *const names[HDL_SPACES + 1] = {
+		[HDL_SP_SEND] = "send", [HDL_SP_RECV] = "recv", [HDL_SP_TMP] = "scratch", [HDL_SP_ACC] = "accumulator",
+		[HDL_SP_DATA] = "slot", [HDL_SP_LINE] = "line", [HDL_SP_NONE] = "",
+	};
+
+	return names[space];
+}
+
+/* ---- what the device does -------------------------------------------------------------------------------------- */
+
+struct counts {
+	uint64_t requests, calcs, waits, enables, atomics;
+};
+
+static void count_tasks(const struct hdl_off_prog *p, struct counts *c)
+{
+	for (uint32_t i = 0; i < p->nwrs; i++)
+		switch ((enum hdl_step_kind)p->steps[i].kind) {
+		case HDL_STEP_ACCUM: c->requests++, c->atomics++; break;
+		case HDL_STEP_PUT: c->requests++, c->calcs += p->steps[i].nsrc > 1; break;
+		case HDL_STEP_WAIT: c->waits++; break;
+		case HDL_STEP_ENABLE: c->enables++; break;
+		}
+}
+
+/* What one rank's part adds. Messages of the host executor are the transport's affair. */
+static int count_rank(const struct hdl_plan_key *key, const struct hdl_site *site, const struct hdl_choice *choice, int rank,
+		      struct counts *c)
+{
+	struct hdl_graph *g = hdl_graph_of(key, choice, rank, site->size);
+	struct hdl_off *h = g ? hdl_off_sketch(rank, site->size, choice->executor, site->means) : NULL;
+	struct hdl_off_prog *p = h ? hdl_off_compile(h, g, key->bytes, &choice->enc, true) : NULL;
+	int err = p ? 0 : errno;
+
+	if (p && !p->lines)
+		count_tasks(p, c);
+	for (uint32_t i = 0; p && p->lines && i < g->nnodes; i++)
+		c->requests += g->nodes[i].kind == HDL_N_PUT;
+	hdl_off_prog_free(p);
+	if (h)
+		hdl_off_destroy(h);
+	hdl_graph_free(g);
+	return err;
+}
+
+static int print_counts(FILE *out, const struct hdl_plan_key *key, const struct hdl_site *site, const struct hdl_choice *choice)
+{
+	struct counts all = { 0 };
+
+	for (int r = 0; r < site->size; r++) {
+		int err = count_rank(key, site, choice, r, &all);
+
+		if (err) {
+			hdl_error("the task list of rank %d cannot be made (%s)", r, strerror(err));
+			return 1;
+		}
+	}
+	fprintf(out, "device       all ranks: %llu requests, of these %llu with CALC and %llu masked atomics; %llu WAITs, %llu ENABLEs\n",
+		(unsigned long long)all.requests, (unsigned long long)all.calcs, (unsigned long long)all.atomics,
+		(unsigned long long)all.waits, (unsigned long long)all.enables);
+	return 0;
+}
+
+/* ---- where it changes ------------------------------------------------------------------------------------------- */
+
+static void size_text(char *text, size_t n, size_t bytes)
+{
+	if (bytes >= 1 << 20 && bytes % (1 << 20) == 0)
+		snprintf(text, n, "%zum", bytes >> 20);
+	else if (bytes >= 1 << 10 && bytes % (1 << 10) == 0)
+		snprintf(text, n, "%zuk", bytes >> 10);
+	else
+		snprintf(text, n, "%zu", bytes);
+}
+
+#define MOST_BYTES ((size_t)4 << 20)
+
+static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, const struct hdl_site *site)
+{
+	struct hdl_choice c;
+	struct hdl_graph *g;
+
+	hdl_choose(key, site, &c);
+	g = hdl_graph_of(key, &c, 0, site->size);
+	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : "no memory");
+	hdl_graph_free(g);
+}
+
+/* Both forms, over the sizes: a line where either changes. */
+static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const struct hdl_site *site)
+{
+	char before[2][64] = { "", "" };
+	size_t unit = asked->type ? (size_t)hdl_type_extent(asked->type) : 1;
+
+	if (asked->coll == HDL_BARRIER)
+		return;
+	fprintf(out, "\nfrom bytes   %-31s %s\n", "blocking", "nonblocking");
+	for (size_t bytes = 8; bytes <= MOST_BYTES; bytes *= 2) {
+		char now[2][64], size[32];
+
+		for (int b = 0; b < 2; b++) {
+			struct hdl_plan_key key = *asked;
+
+			key.blocking = !b;
+			key.bytes = (bytes + unit - 1) / unit * unit;
+			choice_text(now[b], sizeof(now[b]), &key, site);
+		}
+		if (!strcmp(now[0], before[0]) && !strcmp(now[1], before[1]))
+			continue;
+		size_text(size, sizeof(size), bytes);
+		fprintf(out, "%10s   %-31s %s\n", size, now[0], now[1]);
+		memcpy(before, now, sizeof(before));
+	}
+	if (!hdl_coll_reduces(asked->coll))
+		return;
+	fprintf(out, "nonblocking reductions prefer tasks to direct:");
+	for (size_t i = 0; i < hdl_ntasks_from; i++) {
+		char size[32];
+
+		size_text(size, sizeof(size), hdl_tasks_from[i].min_bytes);
+		fprintf(out, "%s from %d ranks and %s bytes on", i ? "," : "", hdl_tasks_from[i].min_ranks, size);
+	}
+	fprintf(out, "\n");
+}
+
+/* ---- a rank's graph ---------------------------------------------------------------------------------------------- */
+
+static void place_text(char *text, size_t n, int space, size_t off)
+{
+	if (space == HDL_SP_NONE)
+		snprintf(text, n, "-");
+	else
+		snprintf(text, n, "%s+%zu", space_name(space), off);
+}
+
+static const char *link_name(const struct hdl_node *n)
+{
+	static const char *const names[] = {
+		[HDL_LINK_DIRECT] = "direct", [HDL_LINK_DOWN] = "down", [HDL_LINK_UP] = "up", [HDL_LINK_SELF] = "self",
+		[HDL_LINK_LINE] = "line",
+	};
+
+	return n->kind == HDL_N_PUT || n->kind == HDL_N_ACCUM || n->kind == HDL_N_ARRIVE ? names[n->link] : "-";
+}
+
+static void print_graph(FILE *out, const struct hdl_graph *g, int rank)
+{
+	fprintf(out, "\nrank %d\n%5s  %-10s %5s  %-6s %8s  %-18s %-18s %s\n", rank, "node", "what", "peer", "link", "bytes", "from", "to",
+		"behind");
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct hdl_node *n = &g->nodes[i];
+		char from[48], to[48], peer[16] = "-";
+
+		place_text(from, sizeof(from), n->src_space, n->src_off);
+		place_text(to, sizeof(to), n->dst_space, n->dst_off);
+		if (n->peer >= 0)
+			snprintf(peer, sizeof(peer), "%d", n->peer);
+		fprintf(out, "%5u  %-10s %5s  %-6s %8zu  %-18s %-18s", i, kind_name(n), peer, link_name(n), n->len, from, to);
+		for (uint32_t p = 0; p < n->npreds; p++)
+			fprintf(out, " %u", g->preds[n->pred0 + p]);
+		fprintf(out, "\n");
+	}
+}
+
+/* Graphviz: messages to and from other ranks are arrows to and from them. */
+static void print_dot(FILE *out, const struct hdl_graph *g, int rank)
+{
+	fprintf(out, "digraph rank%d {\n\tnode [shape=box];\n", rank);
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct hdl_node *n = &g->nodes[i];
+		bool comes = n->kind == HDL_N_RECV || n->kind == HDL_N_ARRIVE;
+
+		fprintf(out, "\tn%u [label=\"%s\\n%zu bytes\"];\n", i, kind_name(n), n->len);
+		if (n->peer >= 0 && n->peer != rank) {
+			fprintf(out, "\tr%d [label=\"rank %d\", shape=ellipse];\n", n->peer, n->peer);
+			if (comes)
+				fprintf(out, "\tr%d -> n%u [style=dashed];\n", n->peer, i);
+			else
+				fprintf(out, "\tn%u -> r%d [style=dashed];\n", i, n->peer);
+		}
+		for (uint32_t p = 0; p < n->npreds; p++)
+			fprintf(out, "\tn%u -> n%u;\n", g->preds[n->pred0 + p], i);
+	}
+	fprintf(out, "}\n");
+}
+
+/* ---- the door ------------------------------------------------------------------------------------------------------ */
+
+static const char *means_text(enum hdl_enc_means means)
+{
+	static const char *const texts[] = {
+		[HDL_MEANS_VECTOR] = ", by CALC of vectors", [HDL_MEANS_CALC] = ", by CALC of 16-byte elements",
+		[HDL_MEANS_ATOMICS] = ", by masked atomics",
+	};
+
+	return means == HDL_MEANS_NONE ? "" : texts[means];
+}
+
+/* 0 or 2: what was asked makes no sense. */
+static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
+{
+	const char *names[HDL_COLLS + 1], *near;
+	int coll = 0;
+
+	for (int c = 0; c < HDL_COLLS; c++)
+		names[c] = hdl_coll_name((enum hdl_coll)c);
+	names[HDL_COLLS] = NULL;
+	while (coll < HDL_COLLS && strcmp(names[coll], a->collective))
+		coll++;
+	if (coll == HDL_COLLS) {
+		near = hdl_nearest(a->collective, names);
+		fprintf(stderr, "known collectives:");
+		for (int c = 0; c < HDL_COLLS; c++)
+			fprintf(stderr, " %s", names[c]);
+		fprintf(stderr, "; the others run on the host executor\n");
+		hdl_error("there is no graph of a collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
+		return 2;
+	}
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = a->root, .blocking = !a->nonblocking,
+				      .bytes = coll == HDL_BARRIER ? 0 : a->bytes };
+	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
+		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
+		return 2;
+	}
+	if (!hdl_coll_reduces(key->coll))
+		return 0;
+	key->op = hdl_op_named(a->op);
+	key->type = hdl_reptype_named(a->type);
+	if (!key->type || key->op == MPI_OP_NULL || !hdl_op_valid(key->op, key->type) || !hdl_op_lookup(key->op, key->type)) {
+		hdl_error("--op %s --type %s: not an operation of MPI that is defined on a type of MPI (for example SUM on DOUBLE)", a->op,
+			  a->type);
+		return 2;
+	}
+	if (a->bytes % (size_t)hdl_type_extent(key->type)) {
+		hdl_error("--size %zu: not a multiple of the %td bytes of %s", a->bytes, (ptrdiff_t)hdl_type_extent(key->type), a->type);
+		return 2;
+	}
+	return 0;
+}
+
+int hdl_coll_explain(FILE *out, const struct hdl_explain *a)
+{
+	struct hdl_plan_key key;
+	struct hdl_site site;
+	struct hdl_choice choice;
+	struct hdl_graph *g;
+	int code = key_of(a, &key);
+
+	if (code)
+		return code;
+	/* as this process sees its device, with other ranks around it */
+	hdl_off_site(&hdl_world, &site);
+	site.size = a->ranks;
+	site.oversubscribed = a->ranks > hdl_job.ncores;
+	hdl_choose(&key, &site, &choice);
+	g = hdl_graph_of(&key, &choice, a->rank, a->ranks);
+	if (!g) {
+		hdl_error("no memory for the graph of %s of %zu bytes", a->collective, key.bytes);
+		return 1;
+	}
+	if (a->dot) {
+		print_dot(out, g, a->rank);
+	} else {
+		fprintf(out, "collective   %s, %zu bytes, %d ranks on one host of %d cores, %s\n", a->collective, key.bytes, a->ranks,
+			hdl_job.ncores, key.blocking ? "blocking" : "nonblocking");
+		fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice.executor),
+			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.executor), means_text(choice.enc.means),
+			hdl_executor_name(choice.executor), choice.why);
+		if (choice.executor != HDL_EXEC_HOST)
+			code = print_counts(out, &key, &site, &choice);
+		print_crossings(out, &key, &site);
+		print_graph(out, g, a->rank);
+	}
+	hdl_graph_free(g);
+	return code;
+}

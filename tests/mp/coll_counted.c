@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_counted COLLECTIVE ELEMENTS TIMES: nothing but so many nonblocking collectives, one after the other, so that what the device
+ * has counted at the end was done for them. int64, SUM, root 0, blocks of so many elements each where ranks have one.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int start(const char *what, int64_t *in, int64_t *out, int n, MPI_Request *req)
+{
+	const MPI_Datatype t = MPI_INT64_T;
+	const MPI_Comm w = MPI_COMM_WORLD;
+
+	if (!strcmp(what, "barrier"))
+		return MPI_Ibarrier(w, req);
+	if (!strcmp(what, "bcast"))
+		return MPI_Ibcast(out, n, t, 0, w, req);
+	if (!strcmp(what, "reduce"))
+		return MPI_Ireduce(in, out, n, t, MPI_SUM, 0, w, req);
+	if (!strcmp(what, "allreduce"))
+		return MPI_Iallreduce(in, out, n, t, MPI_SUM, w, req);
+	if (!strcmp(what, "allgather"))
+		return MPI_Iallgather(in, n, t, out, n, t, w, req);
+	if (!strcmp(what, "alltoall"))
+		return MPI_Ialltoall(in, n, t, out, n, t, w, req);
+	if (!strcmp(what, "gather"))
+		return MPI_Igather(in, n, t, out, n, t, 0, w, req);
+	if (!strcmp(what, "scatter"))
+		return MPI_Iscatter(in, n, t, out, n, t, 0, w, req);
+	if (!strcmp(what, "reduce_scatter"))
+		return MPI_Ireduce_scatter_block(in, out, n, t, MPI_SUM, w, req);
+	fprintf(stderr, "coll_counted: %s?\n", what);
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	int ranks, n = argc > 2 ? atoi(argv[2]) : 1, times = argc > 3 ? atoi(argv[3]) : 1;
+	int64_t *buf;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	buf = calloc(2 * (size_t)ranks * (size_t)n, sizeof(*buf));
+	for (int i = 0; buf && i < times; i++) {
+		MPI_Request req;
+
+		if (start(argc > 1 ? argv[1] : "barrier", buf, buf + (size_t)ranks * (size_t)n, n, &req))
+			MPI_Abort(MPI_COMM_WORLD, 1);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+	}
+	free(buf);
+	MPI_Finalize();
+	return 0;
+}

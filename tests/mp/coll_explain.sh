@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# heddle_info --explain: of what it says that the device does for a collective, the device counts exactly that, for all ranks together
+# and over the task lists of all of them; executors host and direct make it do none of it. Run in the build directory.
+. "$(dirname "$0")/launcher_lib.sh"
+program=$PWD/tests/mp/coll_counted
+for p in "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"; do
+	[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }
+done
+command -v ibv_asyncwatch >/dev/null || { echo "skipped: ibv_asyncwatch (Debian: ibverbs-utils) is not installed"; exit 77; }
+if grep -q '__[at]san_init\|__ubsan_handle' .libs/libshca.so.0; then
+	echo "skipped: libshca was built with a sanitizer, which cannot be preloaded into ibv_asyncwatch"
+	exit 77
+fi
+cp "$(dirname "$0")/counted_rank.sh" "$tmp/rank"
+chmod +x "$tmp/rank"
+
+times=3
+# counted EXECUTOR RANKS COLLECTIVE ELEMENTS: CALCs, WAITs, ENABLEs and atomics of one operation
+counted() {
+	expect 0 "$run" -n "$2" -x HEDDLE_COLL_EXECUTOR=$1 "$tmp/rank" "$tmp" "$PWD" "$program" "$3" "$4" $times
+	awk -F, -v times=$times '$1 == "RC" { c = $7; w = $8; e = $9; a = $10 }
+		END { printf "%g %g %g %g", c / times, w / times, e / times, a / times }' "$tmp/totals"
+}
+# explained EXECUTOR RANKS COLLECTIVE ELEMENTS: the same
+explained() {
+	HEDDLE_COLL_EXECUTOR=$1 ./heddle_info --explain "$3" --ranks "$2" --size $(($4 * 8)) --type INT64_T --nonblocking \
+		>"$tmp/explained" || fail "heddle_info --explain $3"
+	sed -n 's/^device .* these \([0-9]*\) with CALC and \([0-9]*\) masked atomics; \([0-9]*\) WAITs, \([0-9]*\) ENABLEs$/\1 \3 \4 \2/p' \
+		"$tmp/explained"
+}
+
+# compare RANKS COLLECTIVE ELEMENTS
+compare() {
+	e=$(explained tasks "$@") c=$(counted tasks "$@")
+	grep -q '^executor *tasks$' "$tmp/explained" || fail "$2 of $3 elements, $1 ranks: not on tasks: $(cat "$tmp/explained")"
+	[ -n "$e" ] && [ "$e" = "$c" ] ||
+		fail "$2 of $3 elements, $1 ranks, ${HEDDLE_COLL_EXTENSIONS:-}: CALC WAIT ENABLE atomics: explained $e, the device counted $c"
+	[ "$2" = bcast ] || [ "$e" != "0 0 0 0" ] || fail "$2: nothing is offloaded"
+}
+
+for n in 3 5; do
+	for what in barrier bcast reduce allreduce; do
+		compare $n $what 16
+	done
+done
+compare 4 allreduce 8192
+export HEDDLE_COLL_EXTENSIONS=0
+compare 5 allreduce 16
+unset HEDDLE_COLL_EXTENSIONS
+HEDDLE_COLL_RADIX=2 && export HEDDLE_COLL_RADIX
+compare 6 allreduce 100
+unset HEDDLE_COLL_RADIX
+# Nothing of it where no task list runs: else the comparison would prove nothing.
+for executor in host direct; do
+	for what in barrier allreduce; do
+		c=$(counted $executor 3 $what 16)
+		[ "$c" = "0 0 0 0" ] || fail "$what on $executor: CALC WAIT ENABLE atomics: $c"
+	done
+done
+
+# The same words as the report's, and graphs that Graphviz can read.
+expect 0 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_REPORT_COLLECTIVES=1 "$program" allreduce 16 2
+mv "$err" "$tmp/report"
+HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain allreduce --ranks 3 --size 128 --nonblocking
+why=$(sed -n 's/^why *//p' "$out")
+says "$tmp/report" "allreduce .* nonblocking tasks .* $why\$"
+expect 0 ./heddle_info --explain bcast --ranks 7 --root 2 --rank 3 --dot
+says "$out" '^digraph rank3 {'
+expect 0 ./heddle_info --explain alltoall --ranks 200 --size 1k
+says "$out" 'executor *host'
+expect 2 ./heddle_info --explain alreduce
+says "$err" 'did you mean allreduce'
+expect 2 ./heddle_info --explain allreduce --size 12
+says "$err" 'not a multiple of the 8 bytes'
+expect 2 ./heddle_info --explain allreduce --type INT --op MINLOC
+expect 2 ./heddle_info --explain allreduce --ranks 3 --rank 3
+expect 2 ./heddle_info --explain allreduce --rnks 3
+says "$err" 'did you mean --ranks'
