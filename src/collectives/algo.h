@@ -24,9 +24,9 @@ static inline int hdl_off_index(enum hdl_executor e)
 struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
-	bool in_place;		/* this rank's; for Reduce it can be true at the root only */
-	size_t bytes;		/* Bcast, Reduce, Allreduce: of the buffer; Allgather, Alltoall: of one rank's block */
-	hdl_op_fn fn;		/* Reduce, Allreduce */
+	bool in_place;		/* this rank's; for Reduce, Gather and Scatter it can be true at the root only */
+	size_t bytes;		/* of the buffer; where ranks have a block each: of one */
+	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
 	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
 	int radix;		/* of the tasks graphs' trees */
@@ -60,11 +60,21 @@ struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
+/* Gather, Scatter, Reduce_scatter, Scan, Exscan: by the algorithms of the collectives of pieces. */
+struct hdl_graph *hdl_build_of_pieces(const struct hdl_shape *s);
 
 /* Of the direct executor (algo_direct.c): every rank writes a line at every other. */
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_reduce(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_allgather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_alltoall(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_gather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_scatter(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_direct_reduce_scatter(const struct hdl_shape *s);
+/* Exscan, too */
+struct hdl_graph *hdl_build_direct_scan(const struct hdl_shape *s);
 
 /* Of tasks (algo_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);

@@ -18,7 +18,7 @@ enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
 
 static struct hdl_ref ref_of(const struct piece *p)
 {
-	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(HDL_SP_RECV, (size_t)p->buf);
+	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(p->space, (size_t)p->buf);
 }
 
 static struct hdl_ref part_of(struct hdl_ref ref, size_t off)
@@ -561,4 +561,46 @@ void hdl_build_pieces(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_p
 		build_scan(b, a, r, comm);
 		break;
 	}
+}
+
+/* ---- of one size, in kept graphs -------------------------------------------------------------------------------------- */
+
+static struct piece block(enum hdl_space space, int index, size_t bytes)
+{
+	return (struct piece){ .buf = (void *)((size_t)index * bytes), .space = (uint8_t)space, .bytes = bytes };
+}
+
+struct hdl_graph *hdl_build_of_pieces(const struct hdl_shape *s)
+{
+	static const enum hdl_pieces_coll as[HDL_COLLS] = {
+		[HDL_GATHER] = HDL_P_GATHER, [HDL_SCATTER] = HDL_P_SCATTER, [HDL_REDUCE_SCATTER] = HDL_P_REDUCE_SCATTER,
+		[HDL_SCAN] = HDL_P_SCAN, [HDL_EXSCAN] = HDL_P_EXSCAN,
+	};
+	const struct hdl_comm comm = { .rank = s->rank, .size = s->size };
+	const struct hdl_pieces a = { .coll = as[s->coll], .root = s->root, .in_place = s->in_place, .alike = true,
+				      .count = (MPI_Count)(s->esize ? s->bytes / s->esize : 0) };
+	bool root = s->rank == s->root, gather = s->coll == HDL_GATHER, scatter = s->coll == HDL_SCATTER;
+	size_t all = s->coll == HDL_REDUCE_SCATTER ? s->bytes * (size_t)s->size : s->bytes;
+	struct piece in = block(hdl_input(s), 0, all), out = block(HDL_SP_RECV, 0, s->bytes);
+	struct piece *many = calloc((size_t)s->size, sizeof(*many));
+	struct hdl_pieces_run r = { .reducer.size = s->esize, .in = &in, .out = &out, .nin = 1, .nout = 1 };
+	struct hdl_gb *b = many ? hdl_gb_new("pieces", s->fn, s->esize) : NULL;
+
+	for (int i = 0; many && i < s->size; i++)
+		many[i] = block(gather ? HDL_SP_RECV : HDL_SP_SEND, i, s->bytes);
+	if (gather) {
+		r.nin = !s->in_place;
+		r.out = many;
+		r.nout = root ? (uint32_t)s->size : 0;
+	} else if (scatter) {
+		r.in = many;
+		r.nin = root ? (uint32_t)s->size : 0;
+		r.nout = !s->in_place;
+	} else if (s->coll == HDL_EXSCAN) {
+		r.nout = s->rank || s->in_place;
+	}
+	if (b)
+		hdl_build_pieces(b, &a, &r, &comm);
+	free(many);
+	return b ? hdl_gb_finish(b) : NULL;
 }

@@ -80,10 +80,12 @@ static bool possible(const struct hdl_site *site, enum hdl_executor executor, ch
 /* Largest that the executor takes of it, and the variable that says so. */
 static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor, const char **variable)
 {
+	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
+
 	*variable = executor == HDL_EXEC_TASKS ? "HEDDLE_COLL_TASKS_MAX" :
-		    key->coll == HDL_BCAST ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX";
+		    from_root ? "HEDDLE_COLL_BCAST_OFFLOAD_MAX" : "HEDDLE_COLL_OFFLOAD_MAX";
 	return executor == HDL_EXEC_TASKS ? hdl_vars.coll_tasks_max :
-	       key->coll == HDL_BCAST ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
+	       from_root ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
 }
 
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */

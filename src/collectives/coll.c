@@ -107,9 +107,9 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 					bool in_place)
 {
 	struct hdl_cc *cc = comm->coll;
-	bool reduction = a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE;
+	bool reduction = hdl_coll_reduces(a->coll);
 	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
-				    .bytes = bytes, .root = a->coll == HDL_BCAST || a->coll == HDL_REDUCE ? a->root : 0,
+				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS };
 	struct hdl_plan *plan;
@@ -131,8 +131,17 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 
 /* ---- arguments ------------------------------------------------------------------------------------------- */
 
+/* What a root sends itself is as long as the place for it. The others' blocks do not depend on it. */
+static bool fits_itself(const struct hdl_comm *comm, const struct hdl_coll_args *a)
+{
+	return (a->coll != HDL_GATHER && a->coll != HDL_SCATTER) || comm->rank != a->root ||
+	       a->sendcount * hdl_type_size(a->sendtype) == a->recvcount * hdl_type_size(a->recvtype);
+}
+
 static bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
+	if (a->coll == HDL_GATHER || a->coll == HDL_SCATTER)
+		return comm->rank == a->root && ((a->coll == HDL_GATHER ? a->sendbuf : a->recvbuf) == MPI_IN_PLACE || !fits_itself(comm, a));
 	return a->coll != HDL_BARRIER && a->coll != HDL_BCAST && a->sendbuf == MPI_IN_PLACE &&
 	       (a->coll != HDL_REDUCE || comm->rank == a->root);
 }
@@ -140,15 +149,13 @@ static bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args 
 /* Bytes of struct hdl_shape. Signatures agree between ranks, so that bytes do, while counts and types need not. */
 static size_t bytes_of(const struct hdl_coll_args *a)
 {
-	switch (a->coll) {
-	case HDL_BARRIER:
+	if (a->coll == HDL_BARRIER)
 		return 0;
-	case HDL_REDUCE:
-	case HDL_ALLREDUCE:
+	if (hdl_coll_reduces(a->coll))
 		return (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype);
-	default:
-		return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
-	}
+	if (a->coll == HDL_SCATTER)
+		return (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype);
+	return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
 }
 
 static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
@@ -188,7 +195,7 @@ static void run_put(struct hdl_run *run)
 static int no_memory(const struct hdl_coll_args *a)
 {
 	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), bytes_of(a),
-		       a->coll == HDL_ALLGATHER || a->coll == HDL_ALLTOALL ? " for a rank" : "");
+		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "");
 	return MPI_ERR_NO_MEM;
 }
 
@@ -197,15 +204,32 @@ struct hdl_cc *hdl_coll_state(struct hdl_comm *comm)
 	return comm->coll ? comm->coll : cc_make(comm);
 }
 
+/* The run has failed before it begins; the other ranks have their part of it. */
+static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
+{
+	size_t sent = (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype);
+	size_t room = (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
+
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
+		       sent, room);
+	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+	run->spoiled = true;
+}
+
 /* MPI error class. */
 static int bind(struct hdl_run *run, const struct hdl_coll_args *args, bool in_place, enum hdl_form_kind form)
 {
+	int rc;
+
 	if (unlikely(hdl_vars.check)) {
 		run->check = hdl_check_args(run->comm, args, form);
 		if (!run->check)
 			return MPI_ERR_NO_MEM;
 	}
-	return hdl_run_bind(run, args, run->comm->size, in_place);
+	rc = hdl_run_bind(run, args, run->comm->size, in_place);
+	if (unlikely(!rc && !fits_itself(run->comm, args)))
+		say_misfit(run, args);
+	return rc;
 }
 
 /* Whether there is nothing to do, which other ranks need not be told. */
@@ -393,15 +417,19 @@ static int divert(struct hdl_run *run)
 	return hdl_run_prepare_host(run);
 }
 
-/* Whether the plan is that of these arguments; of what may go the short way only. */
-static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_coll_args *a)
+/* Whether the plan is that of these arguments, whose data need no packing. */
+static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	if (!key->blocking)
 		return false;
-	return a->coll == HDL_BARRIER ||
-	       (a->coll == HDL_ALLREDUCE && key->type == a->recvtype && key->op == a->op && a->recvcount &&
-		key->bytes == (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype) &&
-		key->in_place == (a->sendbuf == MPI_IN_PLACE));
+	if (a->coll == HDL_BARRIER)
+		return true;
+	if (!key->bytes || key->bytes != bytes_of(a) || key->in_place != is_in_place(comm, a) ||
+	    (hdl_coll_has_root(a->coll) && key->root != a->root))
+		return false;
+	if (hdl_coll_reduces(a->coll))
+		return key->type == a->recvtype && key->op == a->op;
+	return hdl_type_is_contiguous(a->recvtype) && hdl_type_is_contiguous(a->sendtype) && fits_itself(comm, a);
 }
 
 static int run_end(struct hdl_run *run)
@@ -459,7 +487,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
 	struct hdl_run *run;
 
-	if (!plan || plan->executor != HDL_EXEC_DIRECT || !plan->spare || !is_plan_of(&plan->key, args))
+	if (!plan || plan->executor != HDL_EXEC_DIRECT || !plan->spare || !is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
 	run = plan->spare;
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;

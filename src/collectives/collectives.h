@@ -11,12 +11,25 @@
 
 #include "p2p/p2p.h"
 
-enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_COLLS };
+/* Those whose graphs are kept. REDUCE_SCATTER has parts of one size. */
+enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
+		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS };
+
+static inline bool hdl_coll_reduces(enum hdl_coll coll)
+{
+	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE || coll >= HDL_REDUCE_SCATTER;
+}
+
+static inline bool hdl_coll_has_root(enum hdl_coll coll)
+{
+	return coll == HDL_BCAST || coll == HDL_REDUCE || coll == HDL_GATHER || coll == HDL_SCATTER;
+}
 
 struct hdl_coll_args {
 	enum hdl_coll coll;
 	const void *sendbuf;		/* MPI_IN_PLACE where the standard allows it */
-	void *recvbuf;
+	void *recvbuf;			/* and SCATTER's root here */
+	/* GATHER, SCATTER: what does not matter at a rank is as what does */
 	MPI_Count sendcount, recvcount;
 	const struct hdl_type *sendtype, *recvtype;
 	MPI_Op op;

@@ -10,7 +10,7 @@
  *     slot of operation n, at every rank:
  *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
  *       long   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX
- *       wide   | one line |                               broadcasts beyond that
+ *       wide   | one line |                               what comes from a root, beyond that
  *
  * The place of a rank's line is the same at all its peers. Its own place at itself is where data are put together that the
  * request cannot carry inline.
@@ -357,18 +357,24 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 	return true;
 }
 
+/* (b) of offload.h: no barrier is due before it. */
+static inline bool has_turn(const struct hdl_off *h, const struct hdl_off_prog *prog)
+{
+	return prog->synchronizes || h->class[prog->class].since_sync < h->class[prog->class].depth - 1;
+}
+
 bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_off *h = cc->off[hdl_off_index(HDL_EXEC_DIRECT)];
 	const struct hdl_off_prog *prog = run->plan->prog;
 
 	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */
-	if (unlikely(!h || !prog || !prog->lines || !prog->synchronizes || h->posted != h->retired || h->queue || h->busy ||
+	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
 		     h->broken || h->suspect_ns || h->state != HDL_OFF_READY || !h->line_room))
 		return false;
 	run->error = MPI_SUCCESS;
 	run->spoiled = run->finished = false;
-	hdl_off_number(h, run, true);
+	hdl_off_number(h, run, prog->synchronizes);
 	post(h, run, prog);
 	h->posted++;
 	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken || run->spoiled)) {

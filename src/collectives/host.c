@@ -116,24 +116,32 @@ static int pack_whole(void **packed, const void *buf, MPI_Count count, const str
 	return MPI_SUCCESS;
 }
 
-static MPI_Count elements_sent(const struct hdl_coll_args *a, int ranks)
+static MPI_Count elements_sent(const struct hdl_coll_args *a, int ranks, int rank)
 {
-	return a->coll == HDL_ALLTOALL ? a->sendcount * ranks : a->sendcount;
+	return a->coll == HDL_ALLTOALL ? a->sendcount * ranks :
+	       a->coll == HDL_SCATTER ? rank == a->root ? a->sendcount * ranks : 0 : a->sendcount;
 }
 
-/* Bcast, Allgather, Alltoall on types with holes. */
+static MPI_Count elements_received(const struct hdl_coll_args *a, int ranks, int rank)
+{
+	return a->coll == HDL_BCAST ? a->recvcount : a->coll == HDL_SCATTER ? a->recvbuf == MPI_IN_PLACE ? 0 : a->recvcount :
+	       a->coll == HDL_GATHER && rank != a->root ? 0 : a->recvcount * ranks;
+}
+
+/* What does not reduce, on types with holes. */
 static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks, bool in_place)
 {
 	const struct hdl_coll_args *a = &run->args;
-	MPI_Count sends = elements_sent(a, ranks);
+	bool sends_it = a->coll == HDL_SCATTER || (a->coll != HDL_BCAST && !in_place);
+	MPI_Count sends = elements_sent(a, ranks, run->comm->rank);
 	int rc = MPI_SUCCESS;
 
-	run->recv_elems = a->coll == HDL_BCAST ? a->recvcount : a->recvcount * ranks;
-	if (a->coll != HDL_BCAST && !in_place && !hdl_type_is_run(a->sendtype, sends)) {
+	run->recv_elems = elements_received(a, ranks, run->comm->rank);
+	if (sends_it && sends && !hdl_type_is_run(a->sendtype, sends)) {
 		rc = pack_whole(&run->packed_send, a->sendbuf, sends, a->sendtype, true);
 		run->base[HDL_SP_SEND] = run->packed_send;
 	}
-	if (!rc && !hdl_type_is_run(a->recvtype, run->recv_elems)) {
+	if (!rc && run->recv_elems && !hdl_type_is_run(a->recvtype, run->recv_elems)) {
 		bool fill = in_place || (a->coll == HDL_BCAST && run->comm->rank == a->root);
 
 		rc = pack_whole(&run->packed_recv, a->recvbuf, run->recv_elems, a->recvtype, fill);
@@ -184,7 +192,7 @@ void hdl_run_rebind(struct hdl_run *run)
 
 	begin_anew(run);
 	if (run->packed_send) {
-		MPI_Count n = elements_sent(a, run->comm->size);
+		MPI_Count n = elements_sent(a, run->comm->size, run->comm->rank);
 
 		hdl_pack(run->packed_send, a->sendbuf, n, a->sendtype, 0, (size_t)n * (size_t)hdl_type_size(a->sendtype));
 	}

@@ -73,11 +73,6 @@ struct hdl_run {
 	uint8_t class;			/* of slots */
 };
 
-static inline bool hdl_coll_reduces(enum hdl_coll coll)
-{
-	return coll == HDL_REDUCE || coll == HDL_ALLREDUCE;
-}
-
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
 /* Scratch and node states for the host executor; kept with the run. 0 or -ENOMEM. */

@@ -305,7 +305,7 @@ static void fail(const struct hdl_off *h, struct hdl_run *run)
 /* Whether it completes nowhere before all ranks have posted it. */
 static bool is_synchronizing(uint8_t coll)
 {
-	return coll != HDL_BCAST && coll != HDL_REDUCE;
+	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN;
 }
 
 /* Compiled against this communicator's queues when first posted. */

@@ -23,8 +23,9 @@
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
  *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
- *         Barrier and Allreduce do; Bcast and Reduce do not (a rank that only sends, or that nobody
- *         waits for, is complete while others have not begun): after D - 1 of these in a row every rank inserts a barrier.
+ *         In Barrier, Allreduce, Allgather, Alltoall and Reduce_scatter every rank needs something of every other. Those with
+ *         a root, Scan and Exscan do not (a rank that only sends, or that nobody waits for, is complete while others have not
+ *         begun): after D - 1 of these in a row every rank inserts a barrier.
  *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.

@@ -104,7 +104,7 @@ static void done(struct hdl_run *run)
 static void fill_pieces(struct piece *to, const struct hdl_piece *from, int count)
 {
 	for (int i = 0; i < count; i++)
-		to[i] = (struct piece){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type };
+		to[i] = (struct piece){ .buf = (void *)from[i].buf, .count = from[i].count, .type = from[i].type, .space = HDL_SP_RECV };
 }
 
 static bool copy_pieces(struct piece **to, uint32_t *n, const struct hdl_piece *from, int count)

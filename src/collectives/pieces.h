@@ -13,6 +13,7 @@ struct piece {
 	size_t bytes;
 	size_t off;			/* in the scratch, if it is packed */
 	bool packed;
+	uint8_t space;			/* else: buf is an offset in this space, in RECV an address */
 };
 
 struct hdl_pieces_run {

@@ -55,7 +55,8 @@ static bool classify(struct compile *c)
 			c->after_arrival[i] |= c->place[on] == PLACE_ARRIVE || c->after_arrival[on];
 		}
 		if (is_cpu(n)) {
-			c->place[i] = after_device || after_epilogue ? PLACE_EPILOGUE : PLACE_PROLOGUE;
+			/* with lines nothing is made ready for the device: what it takes goes first */
+			c->place[i] = after_device || after_epilogue || c->h->lines ? PLACE_EPILOGUE : PLACE_PROLOGUE;
 			continue;
 		}
 		/* The device cannot wait for a CPU, and nothing else is known to it. */

@@ -33,6 +33,11 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_ALLGATHER, "ring", hdl_build_allgather_ring, NULL },
 	{ HDL_ALLTOALL, "pairwise", hdl_build_alltoall_pairwise, NULL },
 	{ HDL_ALLTOALL, "bruck", hdl_build_alltoall_bruck, fits_bruck },
+	{ HDL_GATHER, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_SCATTER, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_REDUCE_SCATTER, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_SCAN, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_EXSCAN, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 
@@ -66,12 +71,26 @@ static const struct {
 	/* Bruck sends fewer messages and moves each byte log2(P) / 2 times. */
 	{ HDL_ALLTOALL, 8, 256, "bruck" },
 	{ HDL_ALLTOALL, 1, ANY_SIZE, "pairwise" },
+	/* These have a table of their own (algo_pieces.c). */
+	{ HDL_GATHER, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCATTER, 1, ANY_SIZE, "pieces" },
+	{ HDL_REDUCE_SCATTER, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCAN, 1, ANY_SIZE, "pieces" },
+	{ HDL_EXSCAN, 1, ANY_SIZE, "pieces" },
 };
 
 static const struct hdl_algorithm direct[HDL_COLLS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_direct_barrier, NULL },
 	[HDL_BCAST] = { HDL_BCAST, "lines", hdl_build_direct_bcast, NULL },
+	[HDL_REDUCE] = { HDL_REDUCE, "lines", hdl_build_direct_reduce, NULL },
 	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "lines", hdl_build_direct_allreduce, NULL },
+	[HDL_ALLGATHER] = { HDL_ALLGATHER, "lines", hdl_build_direct_allgather, NULL },
+	[HDL_ALLTOALL] = { HDL_ALLTOALL, "lines", hdl_build_direct_alltoall, NULL },
+	[HDL_GATHER] = { HDL_GATHER, "lines", hdl_build_direct_gather, NULL },
+	[HDL_SCATTER] = { HDL_SCATTER, "lines", hdl_build_direct_scatter, NULL },
+	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "lines", hdl_build_direct_reduce_scatter, NULL },
+	[HDL_SCAN] = { HDL_SCAN, "lines", hdl_build_direct_scan, NULL },
+	[HDL_EXSCAN] = { HDL_EXSCAN, "lines", hdl_build_direct_scan, NULL },
 };
 static const struct hdl_algorithm tasks[HDL_COLLS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
@@ -113,7 +132,7 @@ const char *hdl_executor_name(enum hdl_executor executor)
 
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
 {
-	if (coll != HDL_REDUCE && coll != HDL_ALLREDUCE)
+	if (!hdl_coll_reduces(coll))
 		return "-";
 	/* host: each rank a part, on the way; direct: everybody all that it wants to have, when it takes the result */
 	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_DIRECT ? "owner" : "device";
@@ -124,6 +143,8 @@ const char *hdl_coll_name(enum hdl_coll coll)
 	static const char *const names[HDL_COLLS] = {
 		[HDL_BARRIER] = "barrier", [HDL_BCAST] = "bcast", [HDL_REDUCE] = "reduce",
 		[HDL_ALLREDUCE] = "allreduce", [HDL_ALLGATHER] = "allgather", [HDL_ALLTOALL] = "alltoall",
+		[HDL_GATHER] = "gather", [HDL_SCATTER] = "scatter", [HDL_REDUCE_SCATTER] = "reduce_scatter",
+		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan",
 	};
 
 	return names[coll];

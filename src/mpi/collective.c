@@ -215,6 +215,92 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	return run(c, call, &args, form);
 }
 
+/* What only pieces.c knows: intercommunicators, persistent forms, comparison among ranks. */
+static inline bool by_pieces(const struct hdl_comm *c, const struct hdl_form *form)
+{
+	return unlikely(!c || hdl_vars.check || (form && form->persistent));
+}
+
+/* MPI_Gather and MPI_Scatter. Each rank has one block, the root has all of them, too; what does not matter at a rank is set to what
+ * does. */
+static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form)
+{
+	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_type *st = hdl_type_get(sendtype), *rt = hdl_type_get(recvtype);
+	struct hdl_coll_args args;
+	bool is_root, in_place, sends, gets;
+	int rc;
+
+	if (by_pieces(c, form))
+		return hdl_rooted_pieces(call, gather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form);
+	rc = check_root(c, call, root);
+	if (!rc)
+		rc = check_form(c, call, form);
+	if (unlikely(rc))
+		return rc;
+	is_root = c->rank == root;
+	in_place = is_root && (gather ? sendbuf : recvbuf) == MPI_IN_PLACE;
+	sends = gather ? !in_place : is_root;
+	gets = gather ? is_root : !in_place;
+	if (sends)
+		rc = check_data(c, call, "sendbuf", sendbuf, "sendcount", sendcount, "sendtype", sendtype, st);
+	if (!rc && gets)
+		rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
+	if (!rc && is_root)
+		rc = gather ? check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank") :
+			      check_fits(c, call, "sendcount", sendcount, c->size, st->size, "once for each rank");
+	if (unlikely(rc))
+		return rc;
+	args = (struct hdl_coll_args){ .coll = gather ? HDL_GATHER : HDL_SCATTER, .sendbuf = sendbuf, .recvbuf = recvbuf,
+				       .sendcount = sends ? sendcount : recvcount, .recvcount = gets ? recvcount : sendcount,
+				       .sendtype = sends ? st : rt, .recvtype = gets ? rt : st, .op = MPI_OP_NULL, .root = root };
+	if (is_root && !in_place) {
+		/* the root's single block may be one of the many */
+		MPI_Count step = gather ? recvcount * hdl_type_extent(rt) : sendcount * hdl_type_extent(st);
+		MPI_Count away = (const char *)sendbuf + st->true_lb - ((const char *)recvbuf + rt->true_lb);
+
+		away = gather ? away : -away;
+		if (unlikely(step > 0 && away >= 0 && away % step == 0 && away / step < c->size))
+			return check_alias(c, call, recvbuf, rt, recvbuf, rt, 1);
+	}
+	return run(c, call, &args, form);
+}
+
+/* MPI_Scan, MPI_Exscan, MPI_Reduce_scatter_block: count elements out, n times as many in. */
+static int reduce_part(const char *call, enum hdl_coll coll, const char *count_arg, const void *sendbuf, void *recvbuf, MPI_Count count,
+		       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
+{
+	struct hdl_comm *c = hdl_intracomm_get(comm);
+	struct hdl_type *t = hdl_type_get(datatype);
+	struct hdl_coll_args args;
+	bool in_place = sendbuf == MPI_IN_PLACE, gets;
+	MPI_Count n;
+	int rc;
+
+	if (by_pieces(c, form) || unlikely(hdl_op_get(op)))
+		return hdl_reduce_part_pieces(call, coll, sendbuf, recvbuf, count, datatype, op, comm, form);
+	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
+	gets = coll != HDL_EXSCAN || c->rank || in_place;
+	n = coll == HDL_REDUCE_SCATTER ? c->size : 1;
+	rc = check_data(c, call, "sendbuf", in_place ? recvbuf : sendbuf, count_arg, count, "datatype", datatype, t);
+	if (!rc && unlikely(!hdl_op_valid(op, t)))
+		rc = hdl_bad_op(c, call, op, t);
+	if (!rc && gets && hdl_bad_buffer(recvbuf, count, t))
+		rc = hdl_bad_buffer_error(c, call, "recvbuf", recvbuf);
+	if (!rc)
+		rc = check_fits(c, call, count_arg, count, n, hdl_type_extent(t), "the type's extent");
+	if (!rc && gets && !in_place)
+		rc = check_alias(c, call, sendbuf, t, recvbuf, t, count * t->size);
+	if (!rc)
+		rc = check_form(c, call, form);
+	if (unlikely(rc))
+		return rc;
+	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = count * n, .recvcount = count,
+				       .sendtype = t, .recvtype = t, .op = op };
+	return run(c, call, &args, form);
+}
+
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
 HDL_COLLECTIVE(Barrier, barrier, , (MPI_Comm comm), barrier(call, comm, form))
@@ -236,7 +322,24 @@ HDL_COLLECTIVE(Allgather, allgather, _c,									\
 HDL_COLLECTIVE(Alltoall, alltoall, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
 	 MPI_Datatype recvtype, MPI_Comm comm),									\
-	exchange(call, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))
+	exchange(call, HDL_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, form))	\
+HDL_COLLECTIVE(Gather, gather, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
+	rooted(call, true, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
+HDL_COLLECTIVE(Scatter, scatter, _c,										\
+	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
+	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
+	rooted(call, false, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form))	\
+HDL_COLLECTIVE(Scan, scan, _c,											\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce_part(call, HDL_SCAN, "count", sendbuf, recvbuf, count, datatype, op, comm, form))		\
+HDL_COLLECTIVE(Exscan, exscan, _c,										\
+	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce_part(call, HDL_EXSCAN, "count", sendbuf, recvbuf, count, datatype, op, comm, form))		\
+HDL_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, _c,							\
+	(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
+	reduce_part(call, HDL_REDUCE_SCATTER, "recvcount", sendbuf, recvbuf, recvcount, datatype, op, comm, form))
 
 FORM(, int)
 FORM(_c, MPI_Count)

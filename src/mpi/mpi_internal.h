@@ -236,13 +236,17 @@ int PMPI_##Name##_init##_c(HDL_LIST PARAMS, MPI_Info info, MPI_Request *request)
 HDL_PROFILED(Name##_init##_c);
 
 /* What the library has only as collectives of pieces (pieces.c), where the arguments are checked, too: MPI_Reduce and MPI_Allreduce
- * by an operation of the program, and what intercommunicators need of the others. */
+ * by an operation of the program, and what intercommunicators and persistent requests need of the others. */
 cold int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
 			   bool all, int root, MPI_Comm comm, const struct hdl_form *form);
 cold int hdl_exchange_pieces(const char *call, bool one, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
 			     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, const struct hdl_form *form);
 cold int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
 			  const struct hdl_form *form);
+cold int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+			   MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form);
+cold int hdl_reduce_part_pieces(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
+				MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form);
 cold int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form);
 
 /* Copies what a completion returns of a status; MPI_ERROR stays (section 3.7.5). */

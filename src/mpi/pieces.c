@@ -414,6 +414,13 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 	return rc ? rc : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, true, form);
 }
 
+int hdl_reduce_part_pieces(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
+			   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
+{
+	return coll == HDL_REDUCE_SCATTER ? reduce_scatter_block(call, sendbuf, recvbuf, count, datatype, op, comm, form) :
+					    scan(call, coll == HDL_SCAN, sendbuf, recvbuf, count, datatype, op, comm, form);
+}
+
 static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, const void *counts, bool large,
 			  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, const struct hdl_form *form)
 {
@@ -447,6 +454,16 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 	return rc;
 }
 
+int hdl_rooted_pieces(const char *call, bool gather, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+		      MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, const struct hdl_form *form)
+{
+	const struct side send = { "sendbuf", "sendcount", "sendtype", sendbuf, sendcount, .type = sendtype };
+	const struct side recv = { "recvbuf", "recvcount", "recvtype", recvbuf, recvcount, .type = recvtype };
+
+	return gather ? rooted(call, HDL_P_GATHER, &send, &recv, false, root, comm, form) :
+			rooted(call, HDL_P_SCATTER, &recv, &send, false, root, comm, form);
+}
+
 /* ---- the functions of the standard --------------------------------------------------------------------- */
 
 /* The lists of arguments, as structs side. */
@@ -464,18 +481,10 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 			       .far = is_far })
 
 #define FORM(_c, Count, Displ)											\
-HDL_COLLECTIVE(Gather, gather, _c,										\
-	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
-	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
-	rooted(call, HDL_P_GATHER, ONE_SENT, ONE_RECEIVED, false, root, comm, form))				\
 HDL_COLLECTIVE(Gatherv, gatherv, _c,										\
 	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],	\
 	 const Displ displs[], MPI_Datatype recvtype, int root, MPI_Comm comm),					\
 	rooted(call, HDL_P_GATHER, ONE_SENT, EACH_RECEIVED(displs), true, root, comm, form))			\
-HDL_COLLECTIVE(Scatter, scatter, _c,										\
-	(const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,		\
-	 MPI_Datatype recvtype, int root, MPI_Comm comm),							\
-	rooted(call, HDL_P_SCATTER, ONE_RECEIVED, ONE_SENT, false, root, comm, form))				\
 HDL_COLLECTIVE(Scatterv, scatterv, _c,										\
 	(const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,	\
 	 Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),					\
@@ -516,15 +525,6 @@ HDL_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, _c,							\
 	 MPI_Comm comm),											\
 	neighbors(call, TYPES_SENT(true), false, TYPES_RECEIVED(true), true, true, comm, form))			\
 														\
-HDL_COLLECTIVE(Scan, scan, _c,											\
-	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
-	scan(call, true, sendbuf, recvbuf, count, datatype, op, comm, form))					\
-HDL_COLLECTIVE(Exscan, exscan, _c,										\
-	(const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
-	scan(call, false, sendbuf, recvbuf, count, datatype, op, comm, form))					\
-HDL_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, _c,							\
-	(const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
-	reduce_scatter_block(call, sendbuf, recvbuf, recvcount, datatype, op, comm, form))			\
 HDL_COLLECTIVE(Reduce_scatter, reduce_scatter, _c,								\
 	(const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),	\
 	reduce_scatter(call, sendbuf, recvbuf, recvcounts, LARGE, datatype, op, comm, form))

@@ -150,8 +150,11 @@ static void say(const struct job *j, const char *text, int rank)
 static void run_job(const struct job *j, enum sim_mode mode)
 {
 	size_t es = extent(j->type->rep), block = j->count * es, n = (size_t)j->n;
-	bool many_in = j->coll == HDL_ALLTOALL, many_out = many_in || j->coll == HDL_ALLGATHER;
+	bool many_in = j->coll == HDL_ALLTOALL || j->coll == HDL_SCATTER || j->coll == HDL_REDUCE_SCATTER;
+	bool many_out = j->coll == HDL_ALLTOALL || j->coll == HDL_ALLGATHER || j->coll == HDL_GATHER;
+	bool root_only = j->coll == HDL_REDUCE || j->coll == HDL_GATHER || j->coll == HDL_SCATTER;	/* in place */
 	size_t in_bytes = many_in ? n * block : block, out_bytes = many_out ? n * block : block;
+	size_t recv_bytes = in_bytes > out_bytes ? in_bytes : out_bytes;
 	char *expect = calloc(n + 1, out_bytes + 1), *input = calloc(n, in_bytes + 1);
 	struct sim_rank ranks[MAX_RANKS] = { 0 };
 	hdl_op_fn fn = j->op == MPI_OP_NULL ? NULL : hdl_op_lookup(j->op, hdl_type_get(j->type->handle));
@@ -172,6 +175,28 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		char *e = expect + r * out_bytes;
 
 		switch (j->coll) {
+		case HDL_GATHER:
+			for (size_t k = 0; k < n; k++)
+				memcpy(e + k * block, input + k * in_bytes, block);
+			break;
+		case HDL_SCATTER:
+			memcpy(e, input + (size_t)j->root * in_bytes + r * block, block);
+			break;
+		case HDL_REDUCE_SCATTER:
+		case HDL_SCAN:
+		case HDL_EXSCAN:
+			for (size_t k = 0; k < (j->coll == HDL_SCAN ? r + 1 : j->coll == HDL_EXSCAN ? r : n) && j->count; k++) {
+				const char *part = input + k * in_bytes + (j->coll == HDL_REDUCE_SCATTER ? r * block : 0);
+				char *tmp = malloc(block);
+
+				memcpy(tmp, part, block);
+				if (k)
+					fn(tmp, e, j->count);
+				else
+					memcpy(e, part, block);
+				free(tmp);
+			}
+			break;
 		case HDL_BCAST:
 			memcpy(e, input + (size_t)j->root * in_bytes, block);
 			break;
@@ -202,7 +227,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 
 	for (size_t r = 0; r < n; r++) {
 		struct hdl_shape s = { .coll = j->coll, .rank = (int)r, .size = j->n, .root = j->root, .bytes = block,
-				       .in_place = j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root), .fn = fn,
+				       .in_place = j->in_place && (!root_only || (int)r == j->root), .fn = fn,
 				       .esize = es, .line_bytes = hdl_line_bytes(block), .radix = j->radix ? j->radix : 2,
 				       .enc = enc.means ? &enc : NULL };
 		struct sim_rank *k = &ranks[r];
@@ -210,7 +235,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		k->g = j->algo->build(&s);
 		cr_assert_not_null(k->g);
 		k->space[HDL_SP_SEND] = guarded(in_bytes);
-		k->space[HDL_SP_RECV] = guarded(out_bytes);
+		k->space[HDL_SP_RECV] = guarded(recv_bytes);
 		k->space[HDL_SP_TMP] = guarded(k->g->tmp_bytes);
 		k->space[HDL_SP_ACC] = guarded(block + 8);
 		k->space[HDL_SP_DATA] = guarded(data);
@@ -219,8 +244,9 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		if (j->coll == HDL_BCAST) {
 			if ((int)r == j->root)
 				memcpy(k->space[HDL_SP_RECV], input + r * in_bytes, block);
-		} else if (s.in_place) {
-			memcpy(k->space[HDL_SP_RECV] + (j->coll == HDL_ALLGATHER ? r * block : 0), input + r * in_bytes, in_bytes);
+		} else if (s.in_place && j->coll != HDL_SCATTER) {
+			memcpy(k->space[HDL_SP_RECV] + (j->coll == HDL_ALLGATHER || j->coll == HDL_GATHER ? r * block : 0),
+			       input + r * in_bytes, in_bytes);
 		} else {
 			memcpy(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes);
 		}
@@ -231,20 +257,24 @@ static void run_job(const struct job *j, enum sim_mode mode)
 		say(j, error, -1);
 	for (size_t r = 0; r < n; r++) {
 		struct sim_rank *k = &ranks[r];
-		bool has_result = j->coll != HDL_BARRIER && (j->coll != HDL_REDUCE || (int)r == j->root);
+		bool root = (int)r == j->root, rooted = j->coll == HDL_REDUCE || j->coll == HDL_GATHER;
+		bool has_result = j->coll != HDL_BARRIER && (!rooted || root) && !(j->coll == HDL_SCATTER && j->in_place && root) &&
+				  (j->coll != HDL_EXSCAN || r);
+		bool keeps_input = j->coll != HDL_BCAST && (j->coll == HDL_SCATTER || !j->in_place || (root_only && !root));
 
 		for (size_t i = 0; has_result && i * es < out_bytes; i++)
 			if (!same_value(j->type, k->space[HDL_SP_RECV] + i * es, expect + r * out_bytes + i * es))
 				say(j, "wrong result", (int)r);
-		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], out_bytes) ||
+		if (!intact(k->space[HDL_SP_SEND], in_bytes) || !intact(k->space[HDL_SP_RECV], recv_bytes) ||
 		    !intact(k->space[HDL_SP_TMP], k->g->tmp_bytes) || !intact(k->space[HDL_SP_ACC], block + 8) ||
 		    !intact(k->space[HDL_SP_DATA], data) ||
 		    !intact(k->space[HDL_SP_LINE], n * hdl_line_bytes(block)))
 			say(j, "wrote outside of its buffers", (int)r);
-		if (j->coll != HDL_BCAST && !(j->in_place && (j->coll != HDL_REDUCE || (int)r == j->root)) &&
-		    memcmp(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes))
+		if (keeps_input && memcmp(k->space[HDL_SP_SEND], input + r * in_bytes, in_bytes))
 			say(j, "changed its sendbuf", (int)r);
-		if (j->coll == HDL_REDUCE && (int)r != j->root)
+		if (j->coll == HDL_EXSCAN && !r && j->in_place && memcmp(k->space[HDL_SP_RECV], input, in_bytes))
+			say(j, "changed rank 0's contribution in place", (int)r);
+		if ((rooted && !root) || (j->coll == HDL_EXSCAN && !r && !j->in_place))
 			for (size_t i = 0; i < out_bytes; i++)
 				if (k->space[HDL_SP_RECV][i] != POISON)
 					say(j, "wrote to a recvbuf that is not significant", (int)r);
@@ -274,10 +304,10 @@ Test(coll_graph, movement)
 	static const size_t counts[] = { 1, 3, 40, 1000 };
 
 	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
-		if (a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE)
+		if (hdl_coll_reduces(a->coll))
 			continue;
 		for (int n = 1; n <= MAX_RANKS; n++)
-			for (int root = 0; root < (a->coll == HDL_BCAST ? n : 1); root++)
+			for (int root = 0; root < (hdl_coll_has_root(a->coll) ? n : 1); root++)
 				for (size_t c = 0; c < COUNT(counts); c++)
 					for (int ip = 0; ip < (a->coll >= HDL_ALLGATHER ? 2 : 1); ip++) {
 						struct job j = { .coll = a->coll, .algo = a, .n = n, .root = root, .in_place = ip,
@@ -307,10 +337,10 @@ Test(coll_graph, reductions_of_all_sizes)
 	static const size_t counts[] = { 1, 2, 5, 16, 17, 301 };
 
 	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++) {
-		if (a->coll != HDL_REDUCE && a->coll != HDL_ALLREDUCE)
+		if (!hdl_coll_reduces(a->coll))
 			continue;
 		for (int n = 1; n <= MAX_RANKS; n++)
-			for (int root = 0; root < (a->coll == HDL_REDUCE ? n : 1); root++)
+			for (int root = 0; root < (hdl_coll_has_root(a->coll) ? n : 1); root++)
 				for (size_t c = 0; c < COUNT(counts); c++)
 					for (int ip = 0; ip < 2; ip++) {
 						struct job j = { .coll = a->coll, .algo = a, .n = n, .root = root, .in_place = ip,
@@ -336,7 +366,7 @@ Test(coll_graph, all_operations_on_all_types)
 					struct job j = { .coll = a->coll, .algo = a, .n = ranks[k], .in_place = k & 1,
 							 .type = rep_of(all_types[t]), .op = all_ops[o], .count = 37 };
 
-					if (a->coll == HDL_REDUCE || a->coll == HDL_ALLREDUCE)
+					if (hdl_coll_reduces(a->coll))
 						run_job(&j, SIM_ANY_ORDER);
 				}
 		}
@@ -369,6 +399,24 @@ Test(coll_graph, offload_movement)
 							 .op = MPI_OP_NULL, .count = a.coll == HDL_BARRIER ? 0 : 37, .offload = true,
 							 .radix = radix };
 
+					run_job(&j, SIM_ANY_ORDER);
+				}
+}
+
+/* Whatever the direct executor has, from every root, in place and not. */
+Test(coll_graph, direct_of_all)
+{
+	for (int c = HDL_BCAST; c < HDL_COLLS; c++)
+		for (int n = 2; n <= HDL_DIRECT_RANKS; n++)
+			for (int root = 0; root < (hdl_coll_has_root((enum hdl_coll)c) ? n : 1); root++)
+				for (int ip = 0; ip < (c == HDL_BCAST ? 1 : 2); ip++) {
+					struct hdl_shape s = { .coll = (enum hdl_coll)c };
+					const struct hdl_algorithm *a = hdl_tune_offload(HDL_EXEC_DIRECT, &s);
+					struct job j = { .coll = s.coll, .algo = a, .n = n, .root = root, .in_place = ip,
+							 .type = rep_of(MPI_INT64_T), .count = 1 + draw(20), .offload = true,
+							 .op = hdl_coll_reduces(s.coll) ? MPI_SUM : MPI_OP_NULL };
+
+					cr_assert_not_null(a, "%s", hdl_coll_name(s.coll));
 					run_job(&j, SIM_ANY_ORDER);
 				}
 }

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/runtime.h"
+
+struct hdl_vars hdl_vars = { .coll_pieces = "" };
+
 /* A send completes only when its receive takes the data: what a rendezvous does, and the harder case. */
 enum state { WAITING, STARTED, DONE };
 
