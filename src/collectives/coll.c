@@ -555,5 +555,6 @@ int hdl_coll_fini(void)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();
 	hdl_straight_fini();
+	hdl_scratch_fini();
 	return 0;
 }

@@ -20,8 +20,7 @@ static struct hdl_run *runnable_head, **runnable_tail = &runnable_head;
 
 /* ---- runs ------------------------------------------------------------------------------------------------ */
 
-#define ARENA_TMP 4096			/* scratch from here on lies where peers write it without the kernel's help */
-#define KEEP_TMP ((size_t)4 << 20)	/* larger scratch is given back after each run */
+#define KEEP_TMP ((size_t)64 << 10)	/* larger scratch is given back after each run, for others */
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm)
 {
@@ -34,43 +33,22 @@ struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm)
 	return run;
 }
 
-static void free_tmp(struct hdl_run *run)
-{
-	if (run->tmp_arena)
-		hdl_tp_free(run->tmp);
-	else
-		free(run->tmp);
-	run->tmp = NULL;
-}
-
 void hdl_run_free(struct hdl_run *run)
 {
 	if (!run)
 		return;
 	hdl_check_free(run->check);
-	free_tmp(run);
+	hdl_scratch_put(&run->tmp);
 	free(run->nodes);
 	free(run->ready);
 	free(run);
-}
-
-static int alloc_tmp(struct hdl_run *run, size_t bytes)
-{
-	run->tmp_arena = bytes >= ARENA_TMP;
-	if (run->tmp_arena)
-		run->tmp = hdl_tp_alloc(bytes);
-	if (!run->tmp) {
-		run->tmp_arena = false;
-		run->tmp = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-	}
-	return run->tmp ? 0 : -ENOMEM;
 }
 
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g)
 {
 	if (run->g == g)
 		return;
-	free_tmp(run);
+	hdl_scratch_put(&run->tmp);
 	free(run->nodes);
 	free(run->ready);
 	run->nodes = NULL;
@@ -80,9 +58,9 @@ void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g)
 
 int hdl_run_prepare_tmp(struct hdl_run *run)
 {
-	if (!run->tmp && run->g->tmp_bytes && alloc_tmp(run, run->g->tmp_bytes))
+	if (!run->tmp.p && run->g->tmp_bytes && hdl_scratch_get(&run->tmp, run->g->tmp_bytes))
 		return -ENOMEM;
-	run->base[HDL_SP_TMP] = run->tmp;
+	run->base[HDL_SP_TMP] = run->tmp.p;
 	return 0;
 }
 
@@ -228,7 +206,7 @@ void hdl_run_finish(struct hdl_run *run)
 	if (unlikely(run->packed_send || run->packed_recv))
 		take_packed(run);
 	if (unlikely(run->g->tmp_bytes > KEEP_TMP && !run->keeps))
-		free_tmp(run);
+		hdl_scratch_put(&run->tmp);
 	run->finished = true;
 	if (run->done)
 		run->done(run);

@@ -20,6 +20,19 @@ struct hdl_plan;
 struct hdl_off;
 struct hdl_off_prog;
 
+/* ---- scratch.c --------------------------------------------------------------------------------------------- */
+
+struct hdl_scratch {
+	char *p;
+	size_t bytes;
+	bool arena;			/* hdl_tp_alloc's, else malloc's */
+};
+/* bytes > 0; 64-byte aligned. 0 or -ENOMEM. */
+int hdl_scratch_get(struct hdl_scratch *s, size_t bytes);
+/* s has nothing any more; nothing is allowed. */
+void hdl_scratch_put(struct hdl_scratch *s);
+void hdl_scratch_fini(void);
+
 /* ---- one execution --------------------------------------------------------------------------------------- */
 
 /* A node of a running graph. */
@@ -54,8 +67,7 @@ struct hdl_run {
 	uint32_t left, inflight, nready;
 	uint32_t *ready;		/* stack of nodes that may start */
 	struct hdl_run_node *nodes;
-	void *tmp;
-	bool tmp_arena;			/* tmp is hdl_tp_alloc's, else malloc's */
+	struct hdl_scratch tmp;
 
 	/* Buffers that are not one run of bytes travel packed. */
 	struct hdl_coll_args args;

@@ -334,7 +334,7 @@ static int allgather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(st
 		return -ENOMEM;
 	}
 	/* what is received goes here first */
-	memset(run->tmp, UNHEARD_BYTE, h->wire_graph->tmp_bytes);
+	memset(run->tmp.p, UNHEARD_BYTE, h->wire_graph->tmp_bytes);
 	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scratch of runs. What is given back stays with the process, up to a limit, for the next run of any collective: memory that is
+ * mapped anew costs a page fault, and is cleared, for each page, which takes many times as long as to fill it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+
+#define ARENA_LEAST 4096		/* from here on it lies where peers write it without the kernel's help */
+#define SPARES	16
+#define SPARE_BYTES ((size_t)64 << 20)
+
+static struct hdl_scratch spares[SPARES];	/* the one that was given back first is the first */
+static int nspares;
+static size_t spare_bytes;
+
+/* Few sizes, so that what one left serves another: a power of two has at most three more below the next. */
+static size_t round_up(size_t bytes)
+{
+	size_t step = pow2_down(bytes) / 4;
+
+	return step > 64 ? (bytes + step - 1) & ~(step - 1) : (bytes + 63) & ~(size_t)63;
+}
+
+static struct hdl_scratch take_spare(int i)
+{
+	struct hdl_scratch s = spares[i];
+
+	memmove(&spares[i], &spares[i + 1], (size_t)(--nspares - i) * sizeof(spares[0]));
+	spare_bytes -= s.bytes;
+	return s;
+}
+
+static void give_back(struct hdl_scratch s)
+{
+	if (s.arena)
+		hdl_tp_free(s.p);
+	else
+		free(s.p);
+}
+
+int hdl_scratch_get(struct hdl_scratch *s, size_t bytes)
+{
+	size_t room = round_up(bytes);
+
+	/* the last one that was given back may still be in the cache */
+	for (int i = nspares; i-- > 0;)
+		if (spares[i].bytes >= room && spares[i].bytes / 2 <= room) {
+			*s = take_spare(i);
+			return 0;
+		}
+	*s = (struct hdl_scratch){ .bytes = room, .arena = room >= ARENA_LEAST };
+	if (s->arena)
+		s->p = hdl_tp_alloc(room);
+	if (!s->p) {
+		s->arena = false;
+		s->p = aligned_alloc(64, room);
+	}
+	return s->p ? 0 : -ENOMEM;
+}
+
+void hdl_scratch_put(struct hdl_scratch *s)
+{
+	struct hdl_scratch it = *s;
+
+	*s = (struct hdl_scratch){ 0 };
+	if (!it.p)
+		return;
+	if (it.bytes < ARENA_LEAST || it.bytes > SPARE_BYTES) {
+		give_back(it);
+		return;
+	}
+	while (nspares == SPARES || spare_bytes + it.bytes > SPARE_BYTES)
+		give_back(take_spare(0));
+	spares[nspares++] = it;
+	spare_bytes += it.bytes;
+}
+
+void hdl_scratch_fini(void)
+{
+	while (nspares)
+		give_back(take_spare(0));
+}
