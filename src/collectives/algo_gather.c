@@ -109,13 +109,21 @@ struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s)
 		hdl_gb_copy(b, hdl_ref(from, base + (size_t)(s->rank + 1) * s->bytes), block(s, HDL_SP_RECV, s->rank + 1),
 			    (size_t)(n - s->rank - 1) * s->bytes);
 	}
-	for (int k = 1; k < n; k++) {
-		int to = (s->rank + k) % n, src = (s->rank - k + n) % n;
-		uint32_t send = hdl_gb_send(b, to, 0, hdl_ref(from, base + (size_t)to * s->bytes), s->bytes);
+	/* A window's sends come first: who runs them in order waits for nobody before his own are under way. */
+	for (int first = 1, end; first < n; first = end) {
+		end = first + ALLTOALL_WINDOW < n ? first + ALLTOALL_WINDOW : n;
+		for (int k = first; k < end; k++) {
+			int to = (s->rank + k) % n;
+			uint32_t send = hdl_gb_send(b, to, 0, hdl_ref(from, base + (size_t)to * s->bytes), s->bytes);
 
-		if (k > ALLTOALL_WINDOW)
-			hdl_gb_after(b, send, recvs[k % ALLTOALL_WINDOW]);
-		recvs[k % ALLTOALL_WINDOW] = hdl_gb_recv(b, src, 0, block(s, HDL_SP_RECV, src), s->bytes);
+			if (k > ALLTOALL_WINDOW)
+				hdl_gb_after(b, send, recvs[k % ALLTOALL_WINDOW]);
+		}
+		for (int k = first; k < end; k++) {
+			int src = (s->rank - k + n) % n;
+
+			recvs[k % ALLTOALL_WINDOW] = hdl_gb_recv(b, src, 0, block(s, HDL_SP_RECV, src), s->bytes);
+		}
 	}
 	if (!s->in_place)
 		hdl_gb_copy(b, block(s, HDL_SP_RECV, s->rank), block(s, HDL_SP_SEND, s->rank), s->bytes);

@@ -51,6 +51,11 @@ static uint32_t recv_piece(struct hdl_gb *b, int from, uint32_t sub, const struc
 	return p->bytes ? hdl_gb_recv(b, from, sub, ref_of(p), p->bytes) : HDL_NODE_NONE;
 }
 
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
 /* A piece for the rank itself. */
 static void own_piece(struct hdl_gb *b, struct hdl_pieces_run *r, const struct piece *out, const struct piece *in)
 {
@@ -79,11 +84,13 @@ static const struct piece *out_of(const struct hdl_pieces_run *r, int i)
 static const struct {
 	enum hdl_pieces_coll coll;
 	int min_ranks;
-	size_t max_bytes;		/* GATHER, SCATTER: of a piece; EXCHANGE, where all get the same: of all of them */
+	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of a piece; EXCHANGE, where all get the same: of all of them */
 } trees[] = {
 	{ HDL_P_GATHER, 16, 1 << 10 },
 	{ HDL_P_SCATTER, 16, 1 << 10 },
 	{ HDL_P_EXCHANGE, 4, 4 << 10 },
+	{ HDL_P_SCAN, 9, 64 << 10 },
+	{ HDL_P_EXSCAN, 9, 64 << 10 },
 };
 
 static bool takes_tree(enum hdl_pieces_coll coll, const struct hdl_comm *comm, size_t bytes)
@@ -149,7 +156,7 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struc
 	return true;
 }
 
-/* The step's message to `to` and that from `from`. A step far ahead waits for an earlier one's message, so that all ranks stay about
+/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far ahead waits for an earlier one's message, so that all ranks stay about
  * in step; they wait for lower steps only. */
 static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
@@ -160,12 +167,18 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct 
 		return;
 	for (int i = 0; i < WINDOW; i++)
 		before[i] = HDL_NODE_NONE;
-	for (int k = comm->local ? 0 : 1; k < n; k++) {
-		int to = (me + k) % n, from = comm->local ? to : (me - k + n) % n;
-		uint32_t send = send_piece(b, to, SUB_DATA, in_of(r, to));
+	for (int first = comm->local ? 0 : 1, end; first < n; first = end) {
+		end = least(first + WINDOW, n);
+		for (int k = first; k < end; k++) {
+			int to = (me + k) % n;
 
-		hdl_gb_after(b, send, before[k % WINDOW]);
-		before[k % WINDOW] = recv_piece(b, from, SUB_DATA, out_of(r, from));
+			hdl_gb_after(b, send_piece(b, to, SUB_DATA, in_of(r, to)), before[k % WINDOW]);
+		}
+		for (int k = first; k < end; k++) {
+			int from = comm->local ? (me + k) % n : (me - k + n) % n;
+
+			before[k % WINDOW] = recv_piece(b, from, SUB_DATA, out_of(r, from));
+		}
 	}
 	if (!comm->local && !a->in_place)
 		own_piece(b, r, out_of(r, me), in_of(r, me));
@@ -204,11 +217,6 @@ struct node {
 	int n, root, v;			/* v: the rank as seen from the root, which is 0 */
 	int reach, span;
 };
-
-static int least(int a, int b)
-{
-	return a < b ? a : b;
-}
 
 static struct node node_of(const struct hdl_comm *comm, int root)
 {
@@ -418,68 +426,225 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_pieces_run *r, con
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
-/* Every rank sends part i of its input to rank i, which combines them in the order of the ranks. */
+/* Vectors travel in segments: one is combined, in the cache, while others are under way. Each has a sub of its own. */
+#define SEGMENT		((size_t)128 << 10)
+#define SEGMENTS_MAX	1024
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Whole elements. */
+static size_t segment_of(const struct hdl_pieces_run *r, size_t bytes)
+{
+	size_t size = r->reducer.size ? r->reducer.size : 1, seg = bytes / SEGMENTS_MAX + 1;
+
+	return ((seg > SEGMENT ? seg : SEGMENT) + size - 1) / size * size;
+}
+
+/* Whether the operands can be told to the operation in any order; those of programs are told in the order of the ranks, always. */
+static bool commutes(const struct hdl_pieces_run *r)
+{
+	return !r->reducer.op;
+}
+
+/* Landing places in turn: what comes next arrives while the last one is combined. */
+#define PLACES	4
+struct places {
+	struct hdl_ref at[PLACES];
+	size_t bytes;
+	int next;
+};
+
+static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
+{
+	int i = p->next++;
+
+	if (i < PLACES)
+		p->at[i] = scratch(b, p->bytes);
+	return p->at[i % PLACES];
+}
+
+/* All ranks' parts, this one's from where it is, combined in sum, which is none of them, in the order of the ranks. */
+static void combine(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len, uint32_t sub,
+		    struct places *places)
+{
+	int me = comm->rank, first = me ? 0 : 1;
+
+	for (int s = 0; s < comm->size; s++) {
+		struct hdl_ref part = s == me ? own : s == first ? sum : next_place(b, places);
+
+		if (s != me)
+			hdl_gb_recv(b, s, sub, part, len);
+		if (s > first || (s == first && !me))
+			hdl_gb_reduce(b, sum, s == first ? own : part, len);
+	}
+}
+
+/* The same, where what is right of the operation has to be there, and is replaced. */
+static void combine_ordered(struct hdl_gb *b, const struct hdl_comm *comm, struct hdl_ref sum, struct hdl_ref own, size_t len,
+			    uint32_t sub, struct places *places)
+{
+	struct hdl_ref acc = own;
+
+	for (int s = 0; s < comm->size; s++) {
+		struct hdl_ref part = s == comm->size - 1 ? sum : next_place(b, places);
+
+		if (s == comm->rank)
+			hdl_gb_copy(b, part, own, len);
+		else
+			hdl_gb_recv(b, s, sub, part, len);
+		if (s)
+			hdl_gb_reduce(b, part, acc, len);
+		acc = part;
+	}
+}
+
+static void send_parts(struct hdl_gb *b, const struct hdl_pieces_run *r, const struct hdl_comm *comm, const size_t *at)
+{
+	bool more = true;
+
+	for (uint32_t i = 0; more; i++) {
+		more = false;
+		for (int k = 1; k < comm->size; k++) {
+			int to = (comm->rank + k) % comm->size;
+			size_t len = at[to + 1] - at[to], seg = segment_of(r, len);
+
+			if (i * seg >= len)
+				continue;
+			more = true;
+			hdl_gb_send(b, to, i, part_of(ref_of(&r->in[0]), at[to] + i * seg), smaller(seg, len - i * seg));
+		}
+	}
+}
+
+/* Every rank sends part i of its input to rank i. */
 static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r,
 				 const struct hdl_comm *comm)
 {
-	struct hdl_ref input = ref_of(&r->in[0]), acc = input;
-	int n = hdl_own_size(comm), me = hdl_own_rank(comm);
-	size_t len = r->out[0].bytes, *at = parts_of(a, r, n);
+	struct hdl_ref out = ref_of(&r->out[0]), own, sum;
+	size_t len = r->out[0].bytes, seg = segment_of(r, len), *at = parts_of(a, r, hdl_own_size(comm));
+	struct places places = { .bytes = smaller(seg, len) };
 
 	if (!at) {
 		fail(b);
 		return;
 	}
 	if (comm->local) {
-		reduce_scatter_inter(b, r, comm, at, n);
+		reduce_scatter_inter(b, r, comm, at, hdl_own_size(comm));
 		free(at);
 		return;
 	}
-	for (int k = 1; k < n; k++) {
-		int to = (me + k) % n;
-
-		if (at[to + 1] > at[to])
-			hdl_gb_send(b, to, SUB_DATA, part_of(input, at[to]), at[to + 1] - at[to]);
-	}
-	for (int s = 0; s < n && len; s++) {
-		struct hdl_ref part = scratch(b, len);
-
-		if (s == me)
-			hdl_gb_copy(b, part, part_of(input, at[me]), len);
-		else
-			hdl_gb_recv(b, s, SUB_DATA, part, len);
-		if (s)
-			hdl_gb_reduce(b, part, acc, len);
-		acc = part;
-	}
-	hdl_gb_copy(b, ref_of(&r->out[0]), acc, len);
+	send_parts(b, r, comm, at);
+	own = part_of(ref_of(&r->in[0]), at[comm->rank]);
+	sum = a->in_place && len ? scratch(b, len) : out;	/* in place the result lies over other parts of the input */
+	for (size_t off = 0; off < len && comm->size > 1; off += seg)
+		(commutes(r) ? combine : combine_ordered)(b, comm, part_of(sum, off), part_of(own, off), smaller(seg, len - off),
+							  (uint32_t)(off / seg), &places);
+	if (comm->size == 1)
+		sum = own;
+	if (!same(sum, out))
+		hdl_gb_copy(b, out, sum, len);
 	free(at);
+}
+
+/* ---- prefixes ----------------------------------------------------------------------------------------------------- */
+
+/* The result of the ranks up to this one, from which the next one's is made. */
+static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, int me, size_t off,
+				   size_t len, uint32_t sub, struct places *places)
+{
+	struct hdl_ref in = part_of(ref_of(&r->in[0]), off), out = part_of(ref_of(&r->out[0]), off), before = out;
+	bool copies = !a->in_place;
+
+	if (me && commutes(r) && !a->in_place)
+		copies = false;
+	else if (me)
+		before = next_place(b, places);
+	if (copies)
+		hdl_gb_copy(b, out, in, len);
+	if (!me)
+		return in;
+	hdl_gb_recv(b, me - 1, sub, before, len);
+	hdl_gb_reduce(b, out, same(before, out) ? in : before, len);
+	return out;
+}
+
+static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_pieces_run *r, int me, bool last, size_t off, size_t len,
+				     uint32_t sub, struct places *places)
+{
+	struct hdl_ref in = part_of(ref_of(&r->in[0]), off), out, all = in;
+
+	if (!me)
+		return in;
+	out = part_of(ref_of(&r->out[0]), off);
+	if (!last) {
+		all = next_place(b, places);
+		hdl_gb_copy(b, all, in, len);	/* in place what is received replaces it */
+	}
+	hdl_gb_recv(b, me - 1, sub, out, len);
+	if (!last)
+		hdl_gb_reduce(b, all, out, len);
+	return all;
+}
+
+/* From rank to rank: each byte travels once over each link, behind others. */
+static void scan_chain(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	size_t bytes = r->in[0].bytes, seg = segment_of(r, bytes);
+	struct places places = { .bytes = smaller(seg, bytes) };
+	int me = comm->rank;
+	bool last = me == comm->size - 1;
+	uint32_t sub = 0;
+
+	for (size_t off = 0; off < bytes; off += seg, sub++) {
+		size_t len = smaller(seg, bytes - off);
+		struct hdl_ref all = a->coll == HDL_P_SCAN ? scan_segment(b, a, r, me, off, len, sub, &places) :
+							     exscan_segment(b, r, me, last, off, len, sub, &places);
+
+		if (!last)
+			hdl_gb_send(b, me + 1, sub, all, len);
+	}
+}
+
+/* Whether the combination of the rank's group of 2 * bit ranks matters to anybody beyond them. */
+static bool is_passed_on(int rank, int bit, int n)
+{
+	for (bit *= 2; bit < n; bit *= 2) {
+		int peer = rank ^ bit;
+
+		if (peer < n && (peer > rank || is_passed_on(peer, bit, n)))
+			return true;
+	}
+	return false;
 }
 
 /* After step k a rank has the combination of all ranks of its group of 2^(k+1), as far as they exist, for its partners, and
  * that of the ranks before it in the group for itself. */
-static void build_scan(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+static void scan_doubling(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	struct hdl_ref result = ref_of(r->nout ? &r->out[0] : &r->in[0]), all;	/* without a result this is not used */
 	size_t len = r->in[0].bytes;
 	bool some = a->coll == HDL_P_SCAN;	/* result holds something */
-	int me = comm->rank;
+	int me = comm->rank, n = comm->size;
 	uint32_t k = 0;
 
-	if (!len)
-		return;
 	all = scratch(b, len);
 	hdl_gb_copy(b, all, ref_of(&r->in[0]), len);
 	if (some && !a->in_place)
 		hdl_gb_copy(b, result, all, len);
-	for (int bit = 1; bit < comm->size; bit *= 2, k++) {
+	for (int bit = 1; bit < n; bit *= 2, k++) {
 		int peer = me ^ bit;
 		struct hdl_ref theirs;
 
-		if (peer >= comm->size)
+		if (peer >= n)
+			continue;
+		if (peer > me || is_passed_on(peer, bit, n))
+			hdl_gb_send(b, peer, k, all, len);
+		if (peer > me && !is_passed_on(me, bit, n))
 			continue;
 		theirs = scratch(b, len);
-		hdl_gb_send(b, peer, k, all, len);
 		hdl_gb_recv(b, peer, k, theirs, len);
 		if (peer > me) {
 			hdl_gb_reduce(b, theirs, all, len);
@@ -491,8 +656,19 @@ static void build_scan(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_
 		else
 			hdl_gb_copy(b, result, theirs, len);
 		some = true;
-		hdl_gb_reduce(b, all, theirs, len);
+		if (is_passed_on(me, bit, n))
+			hdl_gb_reduce(b, all, theirs, len);
 	}
+}
+
+static void build_scan(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	if (!r->in[0].bytes)
+		return;
+	if (takes_tree(a->coll, comm, r->in[0].bytes))
+		scan_doubling(b, a, r, comm);
+	else
+		scan_chain(b, a, r, comm);
 }
 
 /* ---- what only intercommunicators need here; others have graphs that are kept (coll.c) ---------------------------- */
