@@ -427,6 +427,63 @@ static void predefined(void)
 	CHECK_EQ(any, np == 1);
 }
 
+/* Number i of what rank r gives; the sum of those of ranks from `from` to before `to`. */
+static long given(int r, int i)
+{
+	return 1000L * r + i % 977;
+}
+
+static long sum_of(int from, int to, int i)
+{
+	long sum = 0;
+
+	for (int r = from; r < to; r++)
+		sum += given(r, i);
+	return sum;
+}
+
+/* Vectors of several segments, short ones, and none; in place the result of reduce_scatter lies over the parts that others are sent,
+ * and over the rank's own: the first rank's part is the least. */
+static void sums(int n, int in_place)
+{
+	int counts[64], all = 0, mine = 0, wrong = 0;
+	long *in, *out, *from;
+
+	for (int r = 0; r < np; all += counts[r++]) {
+		counts[r] = r ? n : n / 5;
+		if (r < me)
+			mine += counts[r];
+	}
+	all += n;
+	in = malloc(sizeof(long) * (all + 1));
+	out = malloc(sizeof(long) * (all + 1));
+	from = in_place ? out : in;
+	for (int turn = 0; turn < 3; turn++) {
+		int elements = turn == 2 ? all : n, from_rank = 0, to_rank = turn == 1 ? me : me + 1, len = n, first = 0;
+
+		for (int i = 0; i < elements; i++)
+			from[i] = given(me, i);
+		if (turn == 0) {
+			RUN(scan, in_place ? MPI_IN_PLACE : in, out, n, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+		} else if (turn == 1) {
+			RUN(exscan, in_place ? MPI_IN_PLACE : in, out, n, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+			len = me ? n : 0;
+		} else {
+			RUN(reduce_scatter, in_place ? MPI_IN_PLACE : in, out, counts, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+			to_rank = np;
+			len = counts[me];
+			first = mine;
+		}
+		for (int i = 0; i < len; i++)
+			wrong += out[i] != sum_of(from_rank, to_rank, first + i);
+		for (int i = 0; i < elements && !in_place; i++)
+			wrong += in[i] != given(me, i);
+		CHECK_EQ(wrong, 0);
+	}
+	free(in);
+	free(out);
+}
+
 static int class_of(int rc)
 {
 	int class;
@@ -496,6 +553,9 @@ int main(int argc, char **argv)
 		}
 		operations();
 		predefined();
+		for (int in_place = 0; in_place < 2; in_place++)
+			for (int k = 0; k < 4; k++)
+				sums(10 * lengths[k], in_place);
 		wide();
 	}
 	errors();
