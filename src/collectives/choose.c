@@ -129,8 +129,7 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 /* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
 static bool better_direct(const struct hdl_plan_key *key, int size)
 {
-	return (key->coll == HDL_BARRIER || key->coll == HDL_ALLREDUCE) && size <= HDL_DIRECT_RANKS &&
-	       key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
+	return size <= HDL_DIRECT_RANKS && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
 }
 
 /* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what
