@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pooled memory for unexpected messages and packed data: free lists of powers of two up to 64 KiB; what is larger comes
+ * Pooled memory for unexpected messages: free lists of powers of two up to 64 KiB; what is larger comes
  * from malloc each time, where the cost of the copy dwarfs it. A list keeps at most KEEP bytes.
  */
 #include "p2p/request.h"

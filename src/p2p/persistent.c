@@ -164,7 +164,7 @@ void hdl_persistent_put(struct hdl_op *op)
 {
 	if (op->persistent.begin) {
 		op->persistent.put(op->persistent.arg);
-		hdl_buf_put(op->packed);	/* the explanation of an error that nobody asked for */
+		hdl_buf_put(op->why);	/* the explanation of an error that nobody asked for */
 		return;
 	}
 	if (op->persistent.inner)

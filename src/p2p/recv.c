@@ -88,43 +88,52 @@ static inline void deliver_eager(struct hdl_op *op, int src, int tag, const void
 static void fetch_done(struct hdl_fetch *fetch, int err)
 {
 	struct hdl_op *op = container_of(fetch, struct hdl_op, fetch);
-	size_t n = op->arrived < op->bytes ? op->arrived : op->bytes;
 	int error = err ? hdl_op_fail(op, err) : op->arrived > op->bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 
-	if (op->type) {
-		if (!err)
-			hdl_unpack(op->buf, op->packed, op->count, op->type, 0, n);
-		hdl_buf_put(op->packed);
-		op->packed = NULL;
+	if (op->type)
 		hdl_type_release(op->type);
-	}
 	hdl_req_complete(&op->req, error);
+}
+
+static void unpack(const struct hdl_fetch *fetch, uint64_t at, const void *from, size_t n)
+{
+	const struct hdl_op *op = container_of(fetch, const struct hdl_op, fetch);
+
+	hdl_unpack(op->buf, from, op->count, op->type, (MPI_Count)at, n);
 }
 
 static void deliver_rts(struct hdl_op *op, int src, int tag, const void *rts, size_t len)
 {
 	size_t n = len < op->bytes ? len : op->bytes;
-	void *target = op->buf;
 	int rc;
 
 	op->arrived = len;
 	set_status(op, src, tag, n);
-	if (op->type) {
-		op->packed = target = hdl_buf_get(n);
-		if (!target)
-			hdl_out_of_memory("receiving into a non-contiguous datatype", n);
-	}
 	op->fetch.done = fetch_done;
-	rc = hdl_ep_fetch(hdl_ep(src), rts, target, n, &op->fetch);
+	op->fetch.unpack = unpack;
+	if (op->type)
+		rc = hdl_ep_fetch_runs(hdl_ep(src), rts, n, &op->fetch);
+	else
+		rc = hdl_ep_fetch(hdl_ep(src), rts, op->buf, n, &op->fetch);
 	if (unlikely(rc < 0))
 		fetch_done(&op->fetch, rc);
 }
 
-/* Between two buffers of this rank. send->bytes is the length of the message. */
-static size_t copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n)
+/* Between two layouts, in pieces that stay in the cache. */
+static __attribute__((noinline)) void copy_runs(struct hdl_op *recv, const struct hdl_op *send, size_t n)
 {
-	void *packed;
+	char packed[16384];
 
+	for (size_t at = 0, k; at < n; at += k) {
+		k = n - at < sizeof(packed) ? n - at : sizeof(packed);
+		hdl_pack(packed, send->buf, send->count, send->type, (MPI_Count)at, k);
+		hdl_unpack(recv->buf, packed, recv->count, recv->type, (MPI_Count)at, k);
+	}
+}
+
+/* Between two buffers of this rank: n bytes of the message. */
+static void copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n)
+{
 	if (!recv->type && !send->type) {
 		if (n)
 			memmove(recv->buf, send->buf, n);
@@ -133,14 +142,8 @@ static size_t copy_self(struct hdl_op *recv, const struct hdl_op *send, size_t n
 	} else if (!send->type) {
 		hdl_unpack(recv->buf, send->buf, recv->count, recv->type, 0, n);
 	} else {
-		packed = hdl_buf_get(n);
-		if (!packed)
-			hdl_out_of_memory("a message to the rank itself", n);
-		hdl_pack(packed, send->buf, send->count, send->type, 0, n);
-		hdl_unpack(recv->buf, packed, recv->count, recv->type, 0, n);
-		hdl_buf_put(packed);
+		copy_runs(recv, send, n);
 	}
-	return n;
 }
 
 void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send)
@@ -575,7 +578,7 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 	op.req.notify = NULL;
 	op.req.detached = op.req.pending = false;
 	op.kind = HDL_REQ_RECV;
-	op.packed = NULL;
+	op.why = NULL;
 	op.posted = false;
 	rc = recv_fill(&op, buf, count, t, src, tag, comm, context);
 	if (unlikely(rc))

@@ -57,7 +57,7 @@ void hdl_op_put(struct hdl_op *op)
 	}
 	op->req.special = op->req.inactive = false;
 	op->type = NULL;
-	op->packed = NULL;
+	op->why = NULL;
 	op->next = hdl_free_ops;
 	hdl_free_ops = op;
 	if (unlikely(comm->obj.refs == 1))
@@ -254,8 +254,8 @@ void hdl_req_reason(struct hdl_req *req, const char *why)
 	size_t n = strlen(why) + 1;
 
 	/* Without memory for it the error has no more text than its class. */
-	if (n > 1 && !op->packed && (op->packed = hdl_buf_get(n)))
-		memcpy(op->packed, why, n);
+	if (n > 1 && !op->why && (op->why = hdl_buf_get(n)))
+		memcpy(op->why, why, n);
 }
 
 static const char *peer_lost(int error)
@@ -287,10 +287,10 @@ void hdl_req_explain(struct hdl_req *req)
 		return;
 	}
 	if (op->kind != HDL_REQ_SEND && op->kind != HDL_REQ_RECV) {
-		if (op->packed)
-			hdl_reason_set("%s", (const char *)op->packed);
-		hdl_buf_put(op->packed);
-		op->packed = NULL;
+		if (op->why)
+			hdl_reason_set("%s", op->why);
+		hdl_buf_put(op->why);
+		op->why = NULL;
 		return;
 	}
 	hdl_comm_label(req->comm, label);

@@ -71,7 +71,7 @@ struct hdl_op {
 	struct hdl_type *type;		/* retained while in use if not one run; else NULL */
 	size_t bytes;			/* room (receive) or message (send) */
 	size_t arrived;			/* receive: bytes of the message that matched */
-	void *packed;			/* pooled buffer, when type is set */
+	char *why;			/* of an error that is not explained by the above; pooled */
 
 	union {
 		struct hdl_send send;

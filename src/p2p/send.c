@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: one run of bytes goes to the transport as it lies in memory, anything else is packed first. */
+/* Sending: one run of bytes goes to the transport as it lies in memory; of anything else it packs what it sends next. */
 #include "p2p/match.h"
 
 #include <errno.h>
@@ -10,12 +10,19 @@ static inline struct hdl_op *op_of(struct hdl_send *send)
 	return container_of(send, struct hdl_op, send);
 }
 
+static void pack(const struct hdl_send *send, uint64_t at, void *to, size_t n)
+{
+	const struct hdl_op *op = container_of(send, const struct hdl_op, send);
+
+	hdl_pack(to, op->buf, op->count, op->type, (MPI_Count)at, n);
+}
+
 static void send_done(struct hdl_send *send, int err)
 {
 	struct hdl_op *op = op_of(send);
 
-	hdl_buf_put(op->packed);
-	op->packed = NULL;
+	if (op->type)
+		hdl_type_release(op->type);
 	if (unlikely(err == -ECANCELED)) {
 		hdl_status_set_bytes(&op->req.status, 0, true);
 		err = 0;
@@ -42,23 +49,24 @@ static int send_fill(struct hdl_op *op, const void *buf, MPI_Count count, const 
 	op->buf = (void *)buf;
 	op->count = count;
 	op->type = NULL;
-	op->packed = NULL;
+	op->why = NULL;
 	if (__builtin_mul_overflow((size_t)count, (size_t)t->size, &op->bytes))
 		return too_large(count, t);
 	if (hdl_type_is_run(t, count) || hdl_type_find_run(t, count, &op->buf))
 		return MPI_SUCCESS;
-	if (dest == comm->rank) {
-		op->type = (struct hdl_type *)t;
-		hdl_type_retain(op->type);
-	} else {
-		op->packed = hdl_buf_get(op->bytes);
-		if (!op->packed) {
-			hdl_reason_set("out of memory: %zu bytes to pack a non-contiguous datatype", op->bytes);
-			return MPI_ERR_NO_MEM;
-		}
-		hdl_pack(op->packed, buf, count, t, 0, op->bytes);
-	}
+	op->type = (struct hdl_type *)t;
+	hdl_type_retain(op->type);
 	return MPI_SUCCESS;
+}
+
+/* As hdl_ep_send. */
+static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
+{
+	op->send.done = send_done;
+	if (!op->type)
+		return hdl_ep_send(ep, op->tag, op->context, op->sync, op->buf, op->bytes, &op->send);
+	op->send.pack = pack;
+	return hdl_ep_send_runs(ep, op->tag, op->context, op->sync, op->bytes, &op->send);
 }
 
 /* A message to the rank itself never reaches the transport. blocking: op is done on return, unless another thread may
@@ -113,8 +121,7 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 	if (unlikely(dest == comm->rank))
 		return send_self(op, false);
 	op->req.ep = hdl_comm_ep(comm, dest);
-	op->send.done = send_done;
-	rc = hdl_ep_send(op->req.ep, tag, context, sync, op->packed ? op->packed : op->buf, op->bytes, &op->send);
+	rc = send_filled(op, op->req.ep);
 	if (rc)
 		send_done(&op->send, rc < 0 ? rc : 0);
 	return MPI_SUCCESS;
@@ -184,10 +191,10 @@ static __attribute__((noinline)) int send_slow(const void *buf, MPI_Count count,
 		return rc;
 	}
 	ep = hdl_comm_ep(comm, dest);
-	op.send.done = send_done;
-	rc = hdl_ep_send(ep, tag, context, sync, op.packed ? op.packed : op.buf, op.bytes, &op.send);
+	rc = send_filled(&op, ep);
 	if (rc == 1) {
-		hdl_buf_put(op.packed);
+		if (op.type)
+			hdl_type_release(op.type);
 		return MPI_SUCCESS;
 	}
 	return send_wait(&op, ep, rc);
@@ -201,13 +208,12 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	size_t bytes;
 	int rc;
 
-	/* No endpoint yet, the rank itself, MPI_PROC_NULL, or to be packed */
+	/* No endpoint yet, the rank itself, MPI_PROC_NULL, or not one run */
 	if (unlikely(dest < 0) || unlikely(!(ep = hdl_comm_ep_met(comm, dest))) || unlikely(!hdl_type_is_run(t, count)))
 		return send_slow(buf, count, t, dest, tag, comm, context, sync);
 	if (unlikely(__builtin_mul_overflow((size_t)count, (size_t)t->size, &bytes)))
 		return too_large(count, t);
 	op.send.done = send_done;
-	op.packed = NULL;
 	op.req.done = 0;
 	op.req.notify = NULL;
 	op.req.detached = op.req.pending = false;
@@ -215,6 +221,8 @@ int hdl_send(const void *buf, MPI_Count count, const struct hdl_type *t, int des
 	if (rc == 1)
 		return MPI_SUCCESS;
 	op.req.comm = comm;
+	op.type = NULL;
+	op.why = NULL;
 	op.kind = HDL_REQ_SEND;
 	op.posted = false;
 	op.sync = sync;

@@ -6,6 +6,7 @@
 #include "transport/tp.h"
 
 #define CTL_RING_MAX HDL_RING_SMALL
+#define PACK_NOW 4096u		/* what is packed before it is known that it can leave at once */
 
 struct hdl_tp hdl_tp;
 
@@ -405,11 +406,12 @@ static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *bu
 	return r;
 }
 
-static int send_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len)
+static int send_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_send *send)
 {
 	hdr->seq = ep->tx_seq;
 	hdr->len = (uint32_t)len;
-	int r = hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0);
+	int r = buf || !len ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0)
+			    : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
 	if (r)
 		return r;
 	sent(ep);
@@ -460,7 +462,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return -EAGAIN;
 	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
-		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len) : send_connected(ep, &hdr, buf, len, send);
+		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
 	}
 	struct hdl_rts_rec rec;
 	send->buf = buf;
@@ -468,7 +470,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	if ((r = hdl_rndv_announce(ep, send, &rec)))
 		return r;
 	hdr.kind = HDL_RTS;
-	r = way == WAY_PACKET ? send_packet(ep, &hdr, &rec, sizeof(rec))
+	r = way == WAY_PACKET ? send_packet(ep, &hdr, &rec, sizeof(rec), NULL)
 			      : send_connected(ep, &hdr, &rec, sizeof(rec), NULL);
 	if (r < 0) {
 		hdl_rndv_unannounce(send);
@@ -501,7 +503,9 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 	send->ep = ep;
 	send->buf = buf;
 	send->len = len;
-	send->hdr = (struct hdl_hdr){ .tag = tag, .context = context, .kind = sync };
+	send->tag = tag;
+	send->context = context;
+	send->sync = sync;
 	send->next = NULL;
 	if (ep->pend)
 		ep->pend_tail->next = send;
@@ -635,7 +639,21 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 {
 	if (!sync && hdl_ep_send_now(ep, tag, context, buf, len))
 		return 1;
+	send->pack = NULL;
 	return send_slow(ep, tag, context, sync, buf, len, send);
+}
+
+/* What is short is packed here once more, if it waits: it is as cheap as to keep it. */
+int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, size_t len, struct hdl_send *send)
+{
+	char packed[PACK_NOW];
+
+	if (!sync && len <= sizeof(packed)) {
+		send->pack(send, 0, packed, len);
+		if (hdl_ep_send_now(ep, tag, context, packed, len))
+			return 1;
+	}
+	return send_slow(ep, tag, context, sync, NULL, len, send);
 }
 
 int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
@@ -682,7 +700,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 			waits = true;
 			break;
 		}
-		r = try_send(ep, s->hdr.tag, s->hdr.context, s->hdr.kind, s->buf, s->len, s);
+		r = try_send(ep, s->tag, s->context, s->sync, s->buf, s->len, s);
 		if (r == -EAGAIN) {
 			waits = true;
 			break;

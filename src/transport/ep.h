@@ -177,7 +177,7 @@ enum hdl_in_place {
 
 /* A frame of one line, where ep->fast holds and hdl_ring_plain_ready. Returns 1, or a negative errno: the endpoint failed. */
 int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len);
-/* Puts a message into the connected lane's pooled receives. body: two pieces. -EAGAIN: no room. */
+/* Puts a message into the connected lane's pooled receives. body: NULL if it is packed (send->pack). -EAGAIN: no room. */
 int hdl_ep_post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len, struct hdl_send *send);
 /* The first message on a connection, for which there is always room. */
 int hdl_ep_post_rtu(struct hdl_ep *ep, const struct hdl_hdr *hdr);
@@ -188,9 +188,9 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 /* Whether a rendezvous may go through the ring piece by piece, both processors copying at once: where the ring is
  * memory that both reach by loads and stores, and the users' is not. */
 bool hdl_ep_can_stage(const struct hdl_ep *ep);
-/* Bytes of the next piece of a message that goes by pieces, by whatever lane is best now. */
-uint32_t hdl_ep_piece(const struct hdl_ep *ep);
-/* Sends one. 1: copied, 0: in flight (after the last one hdl_rndv_chunk_done follows), negative errno. unread: earlier
+/* Bytes of the next piece of a message that goes by pieces, by whatever lane is best now. runs: they are packed. */
+uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs);
+/* Sends one; data: NULL if it is packed (send->pack). 1: copied, 0: in flight (after the last one hdl_rndv_chunk_done follows), negative errno. unread: earlier
  * pieces are in flight, and only the last one can tell that they were read. */
 int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t n, struct hdl_send *send,
 		 bool last, bool unread);

@@ -135,6 +135,8 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 	int err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem);
 	if (err) {
 		free(c);
+		if (p->total)
+			p->max = p->total;	/* those there are come back; each message would try again, and report it again */
 		return err;
 	}
 	for (uint32_t i = n; i--;) {

@@ -9,11 +9,17 @@
  */
 #define ZERO_COPY_MIN 1024u
 
+/* What is packed, and copied while it is posted, is packed on the stack if it is no longer; about a piece of a staged message. */
+#define PACK_MAX 16384u
+/* So much is packed at a time where no buffer can be had. */
+#define PACK_MIN 128u
+
 /* The parts of a message around its payload: at most HDL_HEAD_BUF bytes together, but zeros do not count. */
 struct around {
 	const void *before, *after;
 	uint32_t before_len, after_len;
 	bool zeros;		/* `before` are zeros */
+	uint64_t at;		/* of a payload that is packed: its first byte */
 };
 
 static struct ibv_sge sge_of(const void *p, size_t len, uint32_t lkey)
@@ -42,18 +48,39 @@ static int gather(struct hdl_sq *sq, const struct around *a, const void *buf, si
 	return n;
 }
 
+/* Whether a message needs no buffer: `more` is what stands around it, at most. */
+static bool is_inline(const struct hdl_sq *sq, size_t len, size_t more, bool runs)
+{
+	return len + more <= sq->max_inline && !(runs && len > PACK_MAX);
+}
+
 /* Posts one request. Returns 1: the payload was copied; 0: it is in flight; negative errno. The caller has made sure of
- * room for one request. */
+ * room for one request. buf: NULL, of a payload that send->pack copies. */
+static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
+			struct hdl_send *send, enum hdl_in_place in_place);
+
+/* What is packed is copied by the device at once. */
+static __attribute__((noinline)) int post_packed(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, size_t len,
+						 const struct hdl_send *send)
+{
+	char packed[PACK_MAX];
+
+	send->pack(send, a->at, packed, len);
+	return post_message(ep, wr, a, packed, len, NULL, HDL_IN_PLACE_NO);
+}
+
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place)
 {
 	struct hdl_sq *sq = ep->sq;
 	struct hdl_dev *dev = sq->dev;
 	size_t total = a->before_len + len + a->after_len;
-	bool in = total <= sq->max_inline;
+	bool runs = len && !buf, in = is_inline(sq, len, a->before_len + a->after_len, runs);
 	struct ibv_sge sge[3];
 	int err;
 
+	if (runs && in)
+		return post_packed(ep, wr, a, len, send);
 	wr->sg_list = sge;
 	wr->send_flags = in ? IBV_SEND_INLINE : 0;
 	if (in || !len) {	/* the device copies */
@@ -62,7 +89,7 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		err = hdl_sq_post(sq, ep, wr, fence ? HDL_SLOT_RNDV : HDL_SLOT_NONE, send, fence, total);
 		return err ? err : !fence;
 	}
-	if (dev->all && in_place != HDL_IN_PLACE_NO && (len >= ZERO_COPY_MIN || in_place == HDL_IN_PLACE_FENCE)) {
+	if (dev->all && !runs && in_place != HDL_IN_PLACE_NO && (len >= ZERO_COPY_MIN || in_place == HDL_IN_PLACE_FENCE)) {
 		wr->num_sge = gather(sq, a, buf, len, dev->all->lkey, false, sge);
 		send->ep = ep;
 		if (in_place != HDL_IN_PLACE_DONE) {
@@ -91,7 +118,10 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		memset(b->data, 0, a->before_len);
 	else if (a->before_len)
 		memcpy(b->data, a->before, a->before_len);
-	memcpy(b->data + a->before_len, buf, len);
+	if (runs)
+		send->pack(send, a->at, b->data + a->before_len, len);
+	else
+		memcpy(b->data + a->before_len, buf, len);
 	if (a->after_len)
 		memcpy(b->data + a->before_len + len, a->after, a->after_len);
 	sge[0] = sge_of(b->data, total, b->lkey);
@@ -110,7 +140,8 @@ static int put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bod
 	struct { struct hdl_wire w; struct hdl_name name; } head;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 	struct around a = {
-		.before = &head, .before_len = sizeof(head.w), .after = tail, .after_len = tail ? sizeof(*tail) : 0
+		.before = &head, .before_len = sizeof(head.w), .after = tail, .after_len = tail ? sizeof(*tail) : 0,
+		.at = tail ? tail->offset : 0
 	};
 
 	head.w = (struct hdl_wire){ .src = ep->src, .nonce = (uint32_t)hdl_tp.self.incarnation, .hdr = *hdr };
@@ -152,14 +183,15 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 	struct hdl_ring_place at;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	size_t tail_len = tail ? sizeof(*tail) : 0;
+	bool runs = len && !buf;
 	int err;
 
 	if (!hdl_sq_room(ep->sq, 2))
 		return -EAGAIN;
-	if (!tail && len <= HDL_RING_SMALL && ep->fast && hdl_ring_plain_ready(&ep->tx, 1))
+	if (!tail && len <= HDL_RING_SMALL && !runs && ep->fast && hdl_ring_plain_ready(&ep->tx, 1))
 		return hdl_ep_put_line(ep, hdr, buf, len);
 	/* a bounce buffer must be had before the place is taken: a place that is not written would be a hole */
-	if (len + 2 * HDL_LINE > ep->sq->max_inline && !ep->dev->bounce.free && hdl_bufpool_grow(&ep->dev->bounce))
+	if (!is_inline(ep->sq, len, HDL_BOUNCE_AROUND, runs) && !ep->dev->bounce.free && hdl_bufpool_grow(&ep->dev->bounce))
 		return -EAGAIN;
 	if (!hdl_ring_place(&ep->tx, len + tail_len, &at)) {
 		hdl_ring_ack(&ep->tx, __atomic_load_n(&ep->credit->consumed, __ATOMIC_ACQUIRE));
@@ -183,6 +215,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		after.tail = *tail;
 		a.after = &after;
 		a.after_len = sizeof(after);
+		a.at = tail->offset;
 	}
 	err = post_message(ep, &wr, &a, buf, len, send, in_place);
 	if (err >= 0 && ep->sq->again)
@@ -200,17 +233,32 @@ bool hdl_ep_can_stage(const struct hdl_ep *ep)
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
-uint32_t hdl_ep_piece(const struct hdl_ep *ep)
+/* What is packed needs a buffer where the device does not copy it at once; where there is none, it goes on with what it does copy. */
+static uint32_t packable(const struct hdl_ep *ep, uint32_t n)
+{
+	struct hdl_bufpool *p = &ep->dev->bounce;
+
+	if (!is_inline(ep->sq, n, HDL_BOUNCE_AROUND, true) && !p->free && hdl_bufpool_grow(p) &&
+	    is_inline(ep->sq, PACK_MIN, HDL_BOUNCE_AROUND, true))
+		return PACK_MIN;
+	return n;
+}
+
+uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs)
 {
 	uint32_t rec = (uint32_t)sizeof(struct hdl_data_rec);
 
 	if (hdl_ep_can_stage(ep)) {
 		uint32_t n = ep->tx.lines / STAGE_PIECES * HDL_LINE, room = ep->dev->bounce.size - HDL_BOUNCE_AROUND;
 		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
-		return ep->dev->all || n < room ? n : room;
+		if (!runs)
+			return ep->dev->all || n < room ? n : room;
+		return packable(ep, n < room ? n : room);
 	}
-	if (ep->conn.state == HDL_CONN_READY)
-		return hdl_srq_bytes() - HDL_WIRE_MOST - rec;
+	if (ep->conn.state == HDL_CONN_READY) {
+		uint32_t n = hdl_srq_bytes() - HDL_WIRE_MOST - rec;
+		return runs && ep->sq ? packable(ep, n) : n;
+	}
 	return ep->dev->max_ud - rec;
 }
 
@@ -229,6 +277,7 @@ int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *
 	if (!(ep->can & HDL_QUEUE_PACKETS))
 		return -EAGAIN;
 	hdr.len = n + (uint32_t)sizeof(*rec);
-	int err = hdl_ud_send(ep, &hdr, data, n, rec, sizeof(*rec));
+	int err = data ? hdl_ud_send(ep, &hdr, data, n, rec, sizeof(*rec))
+		       : hdl_ud_send_runs(ep, &hdr, send, rec->offset, n, rec, sizeof(*rec));
 	return err ? err : 1;
 }

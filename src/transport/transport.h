@@ -40,10 +40,15 @@ enum hdl_kind {
 /* A send in flight. Embedded in the caller's request; the transport owns it from hdl_ep_send until done(). */
 struct hdl_send {
 	void (*done)(struct hdl_send *send, int err);	/* err: 0 or a negative errno */
+	/* NULL: the message is one run of bytes, at buf. Else it lies in many places (hdl_ep_send_runs), and this copies n bytes of it,
+	 * from its byte `at` on. */
+	void (*pack)(const struct hdl_send *send, uint64_t at, void *to, size_t n);
 	struct hdl_ep *ep;
 	const void *buf;
 	size_t len;
-	struct hdl_hdr hdr;
+	int32_t tag;
+	uint16_t context;
+	bool sync;
 	void *next;
 	uint64_t priv[6];
 };
@@ -51,6 +56,9 @@ struct hdl_send {
 /* A rendezvous receive in flight. Embedded in the caller's request. */
 struct hdl_fetch {
 	void (*done)(struct hdl_fetch *fetch, int err);
+	/* NULL: it goes to one run of bytes, at buf. Else to many places (hdl_ep_fetch_runs), and this puts n bytes there, which are those
+	 * from byte `at` of the message on. */
+	void (*unpack)(const struct hdl_fetch *fetch, uint64_t at, const void *from, size_t n);
 	struct hdl_ep *ep;
 	void *buf;
 	size_t len;		/* bytes that arrive: min(buffer, message) */
@@ -104,10 +112,13 @@ struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep);
 
 /* Sends len bytes with this matching header (tag, context are the caller's; the rest is filled in).
  * sync: complete only when the receiver has matched (MPI_Ssend).
- * Returns 1: done, the buffer is the caller's again and `send` was not touched; 0: in flight, done() follows;
+ * Returns 1: done, the buffer and `send` are the caller's again; 0: in flight, done() follows;
  * negative errno: refused, nothing was sent. */
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		struct hdl_send *send);
+/* The same of a message that does not lie in one run: send->pack copies it, a bounded piece at a time, from within this call until done(),
+ * or until this has returned 1: nothing is allocated for it. */
+int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, size_t len, struct hdl_send *send);
 /* Takes back a send that is in flight. 1: it never left, and done(-ECANCELED) was called; 0: it was announced to its
  * receiver as *number, and waits; negative: its data is on its way, done() follows. */
 int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number);
@@ -126,6 +137,9 @@ void hdl_ep_hold(struct hdl_ep *ep, bool on);
 /* Fetches the message announced by an HDL_RTS into buf, at most cap bytes; done() follows (never inside the
  * call). cap may be 0 (matched, truncated or empty). 0, or a negative errno: nothing will follow. */
 int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *fetch);
+
+/* The same into memory that is not one run: fetch->unpack gets it piece by piece, each byte once, in any order, until done(). */
+int hdl_ep_fetch_runs(struct hdl_ep *ep, const void *rts, size_t cap, struct hdl_fetch *fetch);
 
 /* Runs what is runnable: arrivals, completions, timers that are due. Returns the number of events handled. */
 int hdl_tp_progress(void);

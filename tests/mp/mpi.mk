@@ -2,7 +2,7 @@
 mpi_test_programs = tests/mp/mpi_sizes tests/mp/mpi_order tests/mp/mpi_semantics tests/mp/mpi_types tests/mp/mpi_comms \
 	tests/mp/mpi_stress tests/mp/mpi_threads tests/mp/mpi_errors tests/mp/mpi_flood tests/mp/mpi_attributes tests/mp/mpi_groups \
 	tests/mp/mpi_create tests/mp/mpi_topologies
-mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_pieces
+mpi_test_programs += tests/mp/mpi_ptp tests/mp/mpi_pieces tests/mp/mpi_streams
 mpi_test_programs += tests/mp/mpi_refused
 mpi_test_programs += tests/mp/mpi_parts
 mpi_test_programs += tests/mp/mpi_leaks
@@ -59,6 +59,9 @@ tests_mp_mpi_parts_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_pieces_SOURCES = tests/mp/mpi_pieces.c tests/mp/mpi_test.h
 tests_mp_mpi_pieces_LDADD = libheddle.la
 tests_mp_mpi_pieces_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_streams_SOURCES = tests/mp/mpi_streams.c tests/mp/mpi_test.h
+tests_mp_mpi_streams_LDADD = libheddle.la
+tests_mp_mpi_streams_LDFLAGS = $(NOWRAP)
 tests_mp_mpi_ptp_SOURCES = tests/mp/mpi_ptp.c tests/mp/mpi_test.h
 tests_mp_mpi_ptp_LDADD = libheddle.la
 tests_mp_mpi_ptp_LDFLAGS = $(NOWRAP)

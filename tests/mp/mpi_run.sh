@@ -8,7 +8,7 @@ set -u
 top=${MPI_TEST_BUILD:-.}
 kinds=${MPI_TEST_KINDS:-default rc ud xrc dc}
 ranks=${MPI_TEST_RANKS:-2 3 4}
-programs=${MPI_TEST_PROGRAMS:-sizes order semantics types comms ptp stress signatures threads}
+programs=${MPI_TEST_PROGRAMS:-sizes order semantics types comms ptp streams stress signatures threads}
 prefix=${MPI_TEST_PREFIX:-mpi}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT

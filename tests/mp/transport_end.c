@@ -4,7 +4,8 @@
  * into its buffer. The peer lives, and does not listen. Argument:
  *     writes   rank 1 writes a large message into rank 0's buffer, deaf; rank 0 gives it up in the middle and takes the buffer
  *              back: nothing may land there any more
- *     owns     rank 0 has sends that wait, announced ones and receives of all ways when it gives rank 1 up
+ *     owns     rank 0 has sends that wait, announced ones and receives of all ways, some of memory that is not one run, when it gives
+ *              rank 1 up
  *     shared   ranks 1 and 2 share rank 0's only initiator (DC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
  *              same, once and in order, before, behind and among what cannot reach rank 1
  *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows arrives when it goes on, once
@@ -50,6 +51,7 @@ struct operation {
 	struct hdl_send send;
 	struct hdl_fetch fetch;
 	bool over;
+	char *data;			/* of one that copies by itself */
 };
 
 static void over(struct operation *o, int err)
@@ -70,6 +72,24 @@ static void fetched(struct hdl_fetch *f, int err)
 	over(container_of(f, struct operation, fetch), err);
 }
 
+static void pack(const struct hdl_send *s, uint64_t at, void *to, size_t n)
+{
+	const struct operation *o = container_of(s, const struct operation, send);
+
+	if (o->over)
+		fail("a message is packed whose send has ended");
+	memcpy(to, o->data + at, n);
+}
+
+static void unpack(const struct hdl_fetch *f, uint64_t at, const void *from, size_t n)
+{
+	const struct operation *o = container_of(f, const struct operation, fetch);
+
+	if (o->over)
+		fail("a message is unpacked whose receive has ended");
+	memcpy(o->data + at, from, n);
+}
+
 /* The user has the buffer back, and writes something else into it. */
 static void take_back(struct hdl_fetch *f, int err)
 {
@@ -85,6 +105,8 @@ static struct operation *operation(void)
 		fail("out of memory");
 	o->send.done = sent;
 	o->fetch.done = fetched;
+	o->send.pack = pack;
+	o->fetch.unpack = unpack;
 	return o;
 }
 
@@ -112,6 +134,25 @@ static void send_to(int peer, const void *buf, size_t n)
 {
 	if (!hdl_ep_send(hdl_ep(peer), 1, 2, false, buf, n, &operation()->send))
 		begun++;
+}
+
+static void send_some(int peer, bool runs, void *buf, size_t n)
+{
+	struct operation *o = operation();
+
+	o->data = buf;
+	begun += !(runs ? hdl_ep_send_runs(hdl_ep(peer), 1, 2, false, n, &o->send)
+			: hdl_ep_send(hdl_ep(peer), 1, 2, false, buf, n, &o->send));
+}
+
+static int fetch_into(int peer, const void *announcement, bool runs, void *buf, size_t n)
+{
+	struct operation *o = operation();
+
+	o->data = buf;
+	begun++;
+	return runs ? hdl_ep_fetch_runs(hdl_ep(peer), announcement, n, &o->fetch)
+		    : hdl_ep_fetch(hdl_ep(peer), announcement, buf, n, &o->fetch);
 }
 
 static void turn(unsigned *idle)
@@ -201,7 +242,7 @@ static void owns(int peer)
 
 	if (hdl_job.rank == 1) {
 		for (int i = 0; i < LARGE; i++)
-			send_to(peer, data[i], sizeof(data[i]));
+			send_some(peer, i % 3 == 0, data[i], sizeof(data[i]));
 		for (int i = 0; i < 1000; i++)
 			hdl_tp_progress();
 		usleep(1500000);	/* deaf */
@@ -211,13 +252,12 @@ static void owns(int peer)
 		turn(&idle);
 	usleep(200000);		/* now it is deaf, or will be */
 	for (int i = 0; i < LARGE / 2; i++) {
-		if (hdl_ep_fetch(hdl_ep(peer), rts[i], data[i], sizeof(data[i]), &operation()->fetch))
+		if (fetch_into(peer, rts[i], i % 2, data[i], sizeof(data[i])))
 			fail("a message is not fetched");
-		begun++;
-		send_to(peer, data[LARGE / 2 + i], sizeof(data[0]));
+		send_some(peer, i % 3 == 0, data[LARGE / 2 + i], sizeof(data[0]));
 	}
 	for (int i = 0; i < SMALL; i++)
-		send_to(peer, small, sizeof(small));
+		send_some(peer, i % 2, small, sizeof(small));
 	for (int i = 0; i < LARGE; i++)
 		hdl_ep_refuse(hdl_ep(peer), rts[LARGE - 1]);	/* control messages */
 	unsigned open = begun - ended;

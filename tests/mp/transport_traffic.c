@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Traffic on the transport's door: every rank sends messages of random sizes to every rank (itself included), some of
- * them synchronous, and checks that what arrives is complete, unchanged and in order.
+ * them synchronous, some from or to memory that is not one run, and checks that what arrives is complete, unchanged and in order.
  *
  *     transport_traffic [messages per pair [largest size [seed [late [sparse]]]]]
  *
@@ -119,6 +119,53 @@ static bool sync_of(int src, int dst, unsigned index)
 	return !late && key(src, dst, index) >> 40 & 1 && index % 7 == 0;
 }
 
+/* Memory that is not one run: its bytes lie by RUN, with GAPs between them that nothing may touch. */
+#define RUN 11
+#define GAP 5
+#define GAP_BYTE 0x2a
+static size_t place(uint64_t i)
+{
+	return i / RUN * (RUN + GAP) + i % RUN;
+}
+
+static bool from_runs(int src, int dst, unsigned index)
+{
+	return (key(src, dst, index) >> 41) % 3 == 0;
+}
+
+static bool to_runs(int src, int dst, unsigned index)
+{
+	return (key(src, dst, index) >> 45) % 3 == 0;
+}
+
+static char *runs_new(size_t n)
+{
+	return memset(malloc(place(n) + 1), GAP_BYTE, place(n) + 1);
+}
+
+/* Copies bytes at, at + 1, ... of it from (out) or to one run. */
+static void copy_runs(char *runs, uint64_t at, char *run, size_t n, bool out)
+{
+	for (size_t i = 0, k; i < n; i += k) {
+		k = RUN - (at + i) % RUN;
+		if (k > n - i)
+			k = n - i;
+		memcpy(out ? run + i : runs + place(at + i), out ? runs + place(at + i) : run + i, k);
+	}
+}
+
+static void pack(const struct hdl_send *s, uint64_t at, void *to, size_t n)
+{
+	copy_runs(((const struct out *)s)->buf, at, to, n, true);
+}
+
+static void unpack(const struct hdl_fetch *f, uint64_t at, const void *from, size_t n)
+{
+	if (at > f->len || n > f->len - at)
+		fail("%zu bytes at %llu are unpacked, of %zu", n, (unsigned long long)at, f->len);
+	copy_runs(((const struct in *)f)->buf, at, (char *)from, n, false);
+}
+
 static void fill(char *p, size_t n, uint64_t k)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -146,6 +193,15 @@ static void fetched(struct hdl_fetch *f, int err)
 
 	if (err)
 		fail("message %u from rank %d cannot be fetched: %s", in->index, in->peer, strerror(-err));
+	if (f->unpack) {
+		char *run = malloc(f->len + 1);
+		for (size_t i = 0; i < place(f->len); i++)
+			if (i % (RUN + GAP) >= RUN && in->buf[i] != GAP_BYTE)
+				fail("message %u of %zu bytes from rank %d: the gap at %zu was written", in->index, f->len, in->peer, i);
+		copy_runs(in->buf, 0, run, f->len, true);
+		free(in->buf);
+		in->buf = run;
+	}
 	check(in->buf, f->len, in->peer, in->index);
 	free(in->buf);
 	free(in);
@@ -171,11 +227,14 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	struct in *in = calloc(1, sizeof(*in));
 	/* now and then the receive is shorter than the message */
 	size_t cap = index % 5 == 4 ? len / 2 : len;
-	in->buf = malloc(cap + 1);
+	bool runs = to_runs(src, hdl_job.rank, index);
+	in->buf = runs ? runs_new(cap) : malloc(cap + 1);
 	in->peer = src;
 	in->index = index;
 	in->fetch.done = fetched;
-	int err = hdl_ep_fetch(hdl_ep(src), payload, in->buf, cap, &in->fetch);
+	in->fetch.unpack = unpack;
+	int err = runs ? hdl_ep_fetch_runs(hdl_ep(src), payload, cap, &in->fetch)
+		       : hdl_ep_fetch(hdl_ep(src), payload, in->buf, cap, &in->fetch);
 	if (err)
 		fail("fetch from rank %d: %s", src, strerror(-err));
 	fetching++;
@@ -265,11 +324,21 @@ static void send_one(int peer)
 	o->buf = malloc(n + 1);
 	o->send.done = sent;
 	fill(o->buf, n, key(hdl_job.rank, peer, index));
+	bool runs = from_runs(hdl_job.rank, peer, index);
+	if (runs) {
+		char *run = o->buf;
+		o->buf = runs_new(n);
+		copy_runs(o->buf, 0, run, n, false);
+		free(run);
+		o->send.pack = pack;
+	}
 	inflight[peer]++;
 	struct hdl_ep *ep = hdl_ep(peer);
 	if (!ep)
 		fail("rank %d cannot be reached: %s", peer, strerror(errno));
-	int r = hdl_ep_send(ep, (int32_t)index, 7, sync_of(hdl_job.rank, peer, index), o->buf, n, &o->send);
+	bool sync = sync_of(hdl_job.rank, peer, index);
+	int r = runs ? hdl_ep_send_runs(ep, (int32_t)index, 7, sync, n, &o->send)
+		     : hdl_ep_send(ep, (int32_t)index, 7, sync, o->buf, n, &o->send);
 	if (r < 0)
 		fail("send to rank %d: %s", peer, strerror(-r));
 	if (r == 1) {

@@ -171,9 +171,10 @@ static void meet(const char *what, int first, int apart, size_t limit)
 static void speak(int first)
 {
 	size_t before = now();
+	struct hdl_send send;
 
 	for (int i = 0; i < 64; i++)
-		if (hdl_ep_send(hdl_comm_ep(&hdl_world, first + i), 1, 2, false, "8 bytes", 8, NULL) != 1)
+		if (hdl_ep_send(hdl_comm_ep(&hdl_world, first + i), 1, 2, false, "8 bytes", 8, &send) != 1)
 			failures++;
 	row("64 peers are sent a packet by UD, and do not answer", before, 64, "peer");
 }

@@ -110,6 +110,19 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 	return 1;
 }
 
+int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, size_t len, struct hdl_send *send)
+{
+	char *packed = malloc(len + 1);
+	int r;
+
+	/* in two parts, the second one first */
+	send->pack(send, len / 2, packed + len / 2, len - len / 2);
+	send->pack(send, 0, packed, len / 2);
+	r = hdl_ep_send(ep, tag, context, sync, packed, len, send);
+	free(packed);
+	return r;
+}
+
 int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
 	/* a short message that the transport takes at once */
@@ -163,11 +176,21 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 {
 	(void)ep;
 	memcpy(&fetch_rts[nfetching], rts, HDL_RTS_SIZE);
+	fetch->unpack = NULL;
 	fetch->buf = buf;
 	fetch->len = cap;
 	fetching[nfetching++] = fetch;
 	mock_fetches++;
 	return 0;
+}
+
+int hdl_ep_fetch_runs(struct hdl_ep *ep, const void *rts, size_t cap, struct hdl_fetch *fetch)
+{
+	__typeof__(fetch->unpack) unpack = fetch->unpack;
+	int r = hdl_ep_fetch(ep, rts, NULL, cap, fetch);
+
+	fetch->unpack = unpack;
+	return r;
 }
 
 static void arrive(int src, int tag, uint16_t context, const void *data, size_t len)
@@ -231,8 +254,13 @@ static int one_event(void)
 		nfetching--;
 		memmove(fetching, fetching + 1, nfetching * sizeof(*fetching));
 		memmove(fetch_rts, fetch_rts + 1, nfetching * sizeof(*fetch_rts));
-		if (!mock_fetch_err && f->len)
-			memcpy(f->buf, rts.data, f->len < rts.len ? f->len : rts.len);
+		size_t n = f->len < rts.len ? f->len : rts.len;
+		if (!mock_fetch_err && n && f->unpack) {	/* as it came: the second half first */
+			f->unpack(f, n / 2, (const char *)rts.data + n / 2, n - n / 2);
+			f->unpack(f, 0, rts.data, n / 2);
+		} else if (!mock_fetch_err && n) {
+			memcpy(f->buf, rts.data, n);
+		}
 		f->done(f, mock_fetch_err);
 		return 1;
 	}

@@ -61,6 +61,9 @@ int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv
 /* ---- kinds/ud.c: datagrams, whatever the kind of the lane ----- */
 /* Sends one packet of the reliable stream: hdr, then two pieces. -EAGAIN: no room. */
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn);
+/* The same; a: bytes of a send that packs them, from its byte `at` on. */
+int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
+		     uint32_t bn);
 /* hdl_ep_send_now where there is nothing but UD: 1: sent; 0: not this way, or not now. */
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
 /* Sends a datagram without reliability. */

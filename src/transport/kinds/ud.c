@@ -350,8 +350,9 @@ static __attribute__((noinline)) bool has_room(struct hdl_ep *ep)
 	return hdl_rel_limited(ep->rel, &ops);
 }
 
-static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a,
-							   uint32_t an, const void *b, uint32_t bn)
+/* packs: a is a struct hdl_send, whose bytes from `at` on are the first part. */
+static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at,
+							   const void *a, uint32_t an, const void *b, uint32_t bn)
 {
 	struct hdl_dev *dev = ep->dev;
 	int err;
@@ -370,7 +371,10 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
 	head(w, ep, HDL_UD_DATA);
 	w->hdr = *hdr;
-	copy((char *)(w + 1), a, an);
+	if (packs)
+		((const struct hdl_send *)a)->pack(a, at, w + 1, an);
+	else
+		copy((char *)(w + 1), a, an);
 	if (bn)
 		copy((char *)(w + 1) + an, b, bn);
 	pkt->len = len;
@@ -389,7 +393,13 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
 {
-	return send_data(ep, hdr, a, an, b, bn);
+	return send_data(ep, hdr, false, 0, a, an, b, bn);
+}
+
+int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
+		     uint32_t bn)
+{
+	return send_data(ep, hdr, true, at, a, an, b, bn);
 }
 
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
@@ -400,7 +410,7 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	    len > (size_t)hdl_vars.eager_max || ++ep->unlooked >= HDL_UNLOOKED_MAX)
 		return 0;
 	hdl_hdr_set(&hdr, tag, context, ep->tx_seq, (uint32_t)len, HDL_EAGER, 0);
-	if (send_data(ep, &hdr, buf, (uint32_t)len, NULL, 0))
+	if (send_data(ep, &hdr, false, 0, buf, (uint32_t)len, NULL, 0))
 		return 0;
 	ep->tx_seq++;
 	ep->sent_msgs++;

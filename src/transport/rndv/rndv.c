@@ -11,6 +11,10 @@
  *           ◀── FIN, WRITTEN ──▶: both processors copy, and each has its half in its cache when the buffer is used again
  *   staged  RTS ──▶, ◀── CTS, through the ring in pieces (up to HEDDLE_STAGE_MAX): the sender's processor copies one in
  *           while the receiver's copies the one before out
+ *
+ * What is not one run of bytes, on one side or both, always goes in pieces, whose data is packed into the request and unpacked from
+ * where it arrives: by the ring, a pooled receive, or UD's packets, and where the receiver has one run and there is no ring that both
+ * reach by loads and stores, by RDMA WRITE of packed chunks. So it costs no memory but theirs, whatever its length.
  */
 #include <string.h>
 
@@ -91,7 +95,9 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 	send->ep = ep;
 	*rec = (struct hdl_rts_rec){ .len = send->len, .op = id };
 	rec->addr = (uintptr_t)send->buf;
-	if (ep->dev->promises.pages_read) {
+	if (send->pack) {
+		/* there is no run to read */
+	} else if (ep->dev->promises.pages_read) {
 		rec->rkey = ep->dev->all->rkey;
 	} else if (readable(ep, send)) {
 		op->region = hdl_region_get(ep->dev, send->buf, send->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
@@ -134,7 +140,8 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	op->rop = cts->rop;
 	op->off = cts->from;
 	op->split = cts->from != 0;
-	bool stage = !op->split && hdl_tp.ways & 1u << HDL_WAY_STAGE && cts->len <= hdl_vars.stage_max && hdl_ep_can_stage(ep);
+	bool may = s->pack || (hdl_tp.ways & 1u << HDL_WAY_STAGE && cts->len <= hdl_vars.stage_max);
+	bool stage = !op->split && may && hdl_ep_can_stage(ep);
 	if (cts->rdma && hdl_ep_can_rdma(ep) && !stage) {
 		op->state = HDL_OP_WRITE;
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
@@ -207,7 +214,7 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	return bits & hdl_tp.ways;
 }
 
-int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
+static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
 {
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	struct hdl_rts_rec rec;
@@ -230,7 +237,7 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
 		return err;
 	bool both = hdl_tp.sends.used != 0;
-	unsigned possible = ways(ep, &rec, f->len, both);
+	unsigned possible = f->unpack ? 0 : ways(ep, &rec, f->len, both);
 	enum hdl_way way = HDL_WAY_STAGE;
 	if (possible)
 		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
@@ -252,6 +259,17 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		hdl_rndv_measured(f, err);
 	}
 	return err;
+}
+
+int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
+{
+	f->unpack = NULL;
+	return fetch(ep, rts, buf, cap, f);
+}
+
+int hdl_ep_fetch_runs(struct hdl_ep *ep, const void *rts, size_t cap, struct hdl_fetch *f)
+{
+	return fetch(ep, rts, NULL, cap, f);
 }
 
 uint32_t hdl_rts_number(const void *rts)

@@ -9,11 +9,11 @@ static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 	struct hdl_send_op *op = hdl_send_op(s);
 	struct hdl_data_rec rec = { .offset = op->off, .rop = op->rop };
 	uint64_t left = op->total - op->off;
-	uint32_t piece = hdl_ep_piece(ep), n = left < piece ? (uint32_t)left : piece;
+	uint32_t piece = hdl_ep_piece(ep, s->pack != NULL), n = left < piece ? (uint32_t)left : piece;
 	bool last = n == left;
 
 	op->inflight += last;
-	int r = hdl_ep_stage(ep, &rec, (const char *)s->buf + op->off, n, s, last, op->unread);
+	int r = hdl_ep_stage(ep, &rec, s->pack ? NULL : (const char *)s->buf + op->off, n, s, last, op->unread);
 	if (r)
 		op->inflight -= last;
 	if (r >= 0)
@@ -48,7 +48,10 @@ void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const v
 			  ep->rank, len, (unsigned long long)rec->offset, rec->rop);
 		return;
 	}
-	lines_copy_in((char *)f->buf + rec->offset, data, len);
+	if (f->unpack)
+		f->unpack(f, rec->offset, data, len);
+	else
+		lines_copy_in((char *)f->buf + rec->offset, data, len);
 	hdl_fetch_op(f)->got += len;
 	if (hdl_fetch_op(f)->got >= f->len)
 		hdl_rndv_all_written(f);

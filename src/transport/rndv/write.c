@@ -10,13 +10,14 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	struct hdl_cts cts = { .len = f->len, .op = rec->op, .rop = op->id };
 	struct hdl_dev *dev = ep->dev;
+	bool rdma = !f->unpack && hdl_ep_can_rdma(ep);
 
-	if (hdl_ep_can_rdma(ep) && !dev->promises.pages_written) {
+	if (rdma && !dev->promises.pages_written) {
 		op->region = hdl_region_get(dev, f->buf, f->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 		if (!op->region && !(ep->can & HDL_QUEUE_PACKETS))
 			return hdl_register_failed(dev, "a receive buffer", f->len, errno);
 	}
-	if (hdl_ep_can_rdma(ep) && (op->region || dev->promises.pages_written)) {
+	if (rdma && (op->region || dev->promises.pages_written)) {
 		cts.rdma = 1;
 		cts.addr = (uintptr_t)f->buf;
 		cts.rkey = op->region ? op->region->mr->rkey : dev->all->rkey;
@@ -43,6 +44,50 @@ static int local_key(struct hdl_dev *dev, struct hdl_send *s, uint32_t *lkey)
 	}
 	*lkey = op->region->mr->lkey;
 	return 0;
+}
+
+/* The first operation. */
+static void stream_instead(struct hdl_ep *ep, struct hdl_send *s)
+{
+	hdl_rndv_pop(&ep->rdma_wait);
+	hdl_send_op(s)->state = HDL_OP_STREAM;
+	hdl_rndv_append(&ep->stream, &ep->stream_tail, s);
+	hdl_ep_busy(ep);
+}
+
+/* The next chunk of a message that is packed: its buffer is the sender's again as soon as all of it is. */
+static int push_packed(struct hdl_ep *ep)
+{
+	struct hdl_send *s = ep->rdma_wait;
+	struct hdl_send_op *op = hdl_send_op(s);
+	uint64_t n = op->total - op->off;
+
+	if (!hdl_sq_room(ep->sq, 1))
+		return 0;
+	struct hdl_txbuf *b = hdl_txbuf_get(&ep->dev->bounce);
+	if (!b && !ep->dev->bounce.total)
+		stream_instead(ep, s);	/* no memory, and none that comes back: that way needs none */
+	if (!b)
+		return 0;
+	if (n > ep->dev->bounce.size)
+		n = ep->dev->bounce.size;
+	bool last = op->off + n == op->total;
+	struct ibv_sge sge = { .addr = (uintptr_t)b->data, .length = (uint32_t)n, .lkey = b->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .imm_data = htonl(op->rop),
+				  .opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+	wr.wr.rdma.remote_addr = op->raddr + op->off;
+	wr.wr.rdma.rkey = op->rkey;
+	s->pack(s, op->off, b->data, n);
+	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_BUF, b, false, n)) {
+		hdl_txbuf_put(b);
+		return 0;	/* the endpoint has failed, and ends the operation */
+	}
+	op->off += n;
+	if (last) {
+		hdl_rndv_pop(&ep->rdma_wait);
+		hdl_rndv_finish_if_all(s);
+	}
+	return 1;
 }
 
 /* Writes the next chunk of the first operation. 1: posted, 0: nothing to do now. */
@@ -97,18 +142,14 @@ bool hdl_rndv_push(struct hdl_ep *ep)
 	if (!ep->sq) {
 		if (hdl_ep_connect(ep)) {
 			/* over UD, then */
-			struct hdl_send *s;
-			while ((s = ep->rdma_wait)) {
-				hdl_rndv_pop(&ep->rdma_wait);
-				hdl_send_op(s)->state = HDL_OP_STREAM;
-				hdl_rndv_append(&ep->stream, &ep->stream_tail, s);
-			}
+			while (ep->rdma_wait)
+				stream_instead(ep, ep->rdma_wait);
 			return false;
 		}
 		if (!ep->sq)
 			return true;
 	}
-	while (ep->rdma_wait && push_one(ep))
+	while (ep->rdma_wait && (ep->rdma_wait->pack ? push_packed(ep) : push_one(ep)))
 		;
 	return ep->rdma_wait != NULL;
 }
