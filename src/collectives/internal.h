@@ -109,6 +109,14 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
+/* A message within one group, if it can be sent at once: 1: sent; 0: nothing happened. */
+static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_node *n)
+{
+	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
+
+	return likely(!run->spoiled) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
+							run->comm->context + 1, src, n->len);
+}
 
 /* ---- host.c ---------------------------------------------------------------------------------------------- */
 
@@ -171,6 +179,7 @@ struct hdl_plan {
 	enum hdl_executor executor;
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
+	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
