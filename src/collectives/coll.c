@@ -54,6 +54,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	hdl_choose(key, &site, &choice);
 	plan->executor = choice.executor;
 	plan->enc = choice.enc;
+	plan->pairs = choice.pairs;
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
@@ -404,7 +405,7 @@ static bool is_finished(const void *arg)
 
 static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO;
+	return !cc->off[hdl_off_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO;
 }
 
 /* The run goes to the host executor, though its plan says otherwise. */

@@ -177,6 +177,7 @@ struct hdl_plan {
 	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
+	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
@@ -198,6 +199,7 @@ struct hdl_site {
 
 struct hdl_choice {
 	enum hdl_executor executor;
+	bool pairs;			/* tasks: among all pairs of ranks */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -274,6 +276,8 @@ void hdl_plan_put(struct hdl_plan *plan);
 
 /* What hdl_choose has to know of a communicator. */
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+/* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
+size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
 /* What the device of the port has to reduce by; NULL: it runs no task lists. */
 const struct hdl_means *hdl_off_means(const struct hdl_port *port);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
