@@ -427,7 +427,7 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_pieces_run *r, con
 }
 
 /* Vectors travel in segments: one is combined, in the cache, while others are under way. Each has a sub of its own. */
-#define SEGMENT		((size_t)128 << 10)
+#define SEGMENT		((size_t)256 << 10)
 #define SEGMENTS_MAX	1024
 
 static size_t smaller(size_t a, size_t b)

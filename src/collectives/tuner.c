@@ -62,9 +62,10 @@ static const struct {
 	{ HDL_BCAST, 3, 64 << 10, "binomial" },
 	{ HDL_BCAST, 3, ANY_SIZE, "chain" },
 	{ HDL_BCAST, 1, ANY_SIZE, "binomial" },
-	/* From two ranks on, splitting lets every CPU add a part, at the price of a second message. */
-	{ HDL_REDUCE, 1, 16 << 10, "binomial" },
-	{ HDL_REDUCE, 1, ANY_SIZE, "scatter-gather" },
+	/* From three ranks on, splitting lets every CPU add a part, at the price of a second message. */
+	{ HDL_REDUCE, 3, 256 << 10, "binomial" },
+	{ HDL_REDUCE, 3, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, 1, ANY_SIZE, "binomial" },
 	{ HDL_ALLREDUCE, 3, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, 3, 512 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, 3, ANY_SIZE, "ring" },
