@@ -98,9 +98,11 @@ static __attribute__((noinline)) struct hdl_cc *cc_make(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = calloc(1, sizeof(*cc));
 
-	if (cc)
-		cc->comm = comm;
 	comm->coll = cc;
+	if (cc) {
+		cc->comm = comm;
+		hdl_lost_before(cc);
+	}
 	return cc;
 }
 
@@ -248,7 +250,10 @@ static void start(struct hdl_run *run, bool host)
 
 	if (!(run->tag & HDL_PERSISTENT_TAG))
 		run->tag = hdl_coll_tag(cc->seq++);
-	if (unlikely(run->check))
+	if (unlikely(cc->lost)) {
+		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+		hdl_run_finish(run);
+	} else if (unlikely(run->check))
 		hdl_check_start(run);
 	else if (host)
 		hdl_host_start(run);
@@ -471,7 +476,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 		run_put(run);
 		return no_memory(args);
 	}
-	if (host && likely(hdl_host_can_inline(run->g) && !run->check)) {
+	if (host && likely(hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
 		hdl_host_run_inline(run);
 		hdl_run_finish(run);
@@ -535,7 +540,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 
 static int progress(void *arg)
 {
-	return hdl_host_progress() + hdl_off_progress();
+	return hdl_lost_progress() + hdl_host_progress() + hdl_off_progress();
 }
 
 static void comm_release(struct hdl_comm *comm)
@@ -561,7 +566,8 @@ int hdl_coll_init(void)
 		return err;
 	hdl_comm_on_free = comm_release;
 	hdl_tp_on_sleep(hdl_off_arm);
-	hdl_tp_on_timers(hdl_off_timers);
+	hdl_tp_on_timers(hdl_lost_timers);
+	hdl_on_lost = hdl_lost_heard;
 	return hdl_tp_progress_add(progress, NULL);
 }
 
@@ -579,6 +585,7 @@ int hdl_coll_fini(void)
 	hdl_tp_progress_remove(progress, NULL);
 	hdl_tp_on_sleep(NULL);
 	hdl_tp_on_timers(NULL);
+	hdl_on_lost = NULL;
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();

@@ -214,8 +214,13 @@ void hdl_run_finish(struct hdl_run *run)
 
 void hdl_run_error(struct hdl_run *run, int error)
 {
-	const char *why = hdl_reason_take();
+	const struct hdl_cc *cc = run->comm->coll;
+	const char *why;
 
+	/* whoever was waited for, the cause is that one */
+	if (error == MPI_ERR_PROC_ABORTED && cc && cc->lost)
+		hdl_lost_reason(cc, run->plan ? hdl_coll_name(run->args.coll) : "collective");
+	why = hdl_reason_take();
 	if (run->error)
 		return;
 	run->error = error;
@@ -237,13 +242,21 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
+/* Of a message of this node. */
+static inline int note_loss(const struct hdl_run *run, const struct hdl_node *n, int error)
+{
+	if (unlikely(error == MPI_ERR_PROC_ABORTED))
+		hdl_coll_lose(run->comm->coll, n->peer);
+	return error;
+}
+
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 {
 	int error = hdl_class_of(-err), peer = n->peer;
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
-	return error;
+	return note_loss(run, n, error);
 }
 
 static void *node_memory(const struct hdl_run *run, uint8_t space, size_t off)
@@ -272,6 +285,18 @@ static inline int check_length(const struct hdl_node *n, const MPI_Status *statu
 	return MPI_ERR_COUNT;
 }
 
+/* So that nobody waits for a receiver that does not come. What has been announced, and is not refused before its receiver has come
+ * into the library, is waited for all the same: it may be read at any time. */
+static void withdraw_sends(struct hdl_run *run)
+{
+	for (uint32_t i = 0; i < run->g->nnodes; i++) {
+		int peer = run->g->nodes[i].peer;
+
+		if (run->nodes[i].sending)
+			hdl_send_withdraw(&run->nodes[i].send, peer, hdl_peer_comm(run->comm, &peer));
+	}
+}
+
 /* Errors of lengths are the program's, and no reason to leave the other ranks without a message. */
 static inline bool is_of_length(int error)
 {
@@ -289,7 +314,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 	if (likely(!rc))
 		rc = check_length(n, &status);
 	if (unlikely(rc)) {
-		hdl_run_error(run, rc);
+		hdl_run_error(run, note_loss(run, n, rc));
 		run->spoiled |= is_of_length(rc);
 	}
 }
@@ -312,11 +337,12 @@ static void inline_sent(struct hdl_send *send, int err)
 	if (err)
 		hdl_run_error(run, hdl_run_errno(run, &run->g->nodes[node - run->nodes], err));
 	node->done = true;
+	node->sending = false;
 	run->inflight--;
 }
 
 struct inflight {
-	const struct hdl_run *run;
+	struct hdl_run *run;
 	uint32_t most;
 };
 
@@ -324,13 +350,19 @@ static bool few_in_flight(const void *arg)
 {
 	const struct inflight *in = arg;
 
-	return in->run->inflight <= in->most;
+	return in->run->inflight <= in->most || (!in->run->withdrawn && ((const struct hdl_cc *)in->run->comm->coll)->lost);
 }
 
-static void progress_until(const struct hdl_run *run, uint32_t inflight)
+static void progress_until(struct hdl_run *run, uint32_t inflight)
 {
 	struct inflight in = { run, inflight };
 
+	hdl_wait_until(few_in_flight, &in);
+	if (likely(run->inflight <= inflight))
+		return;
+	run->withdrawn = true;
+	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);
 }
 
@@ -349,8 +381,12 @@ int hdl_host_run_inline(struct hdl_run *run)
 {
 	const struct hdl_graph *g = run->g;
 	const struct hdl_node *n = g->nodes, *end = n + g->nnodes;
+	struct hdl_cc *cc = run->comm->coll;
 
 	run->inflight = 0;
+	run->withdrawn = false;
+	cc->pending++;
+	hdl_coll_pending++;
 	for (uint32_t i = 0; n < end && likely(!run->error || run->spoiled); n++, i++) {
 		int rc;
 
@@ -364,14 +400,17 @@ int hdl_host_run_inline(struct hdl_run *run)
 			if (likely(hdl_run_send_now(run, n)))
 				break;
 			node->done = false;
+			node->sending = true;
 			node->send.done = inline_sent;
 			run->inflight++;
 			rc = hdl_run_send(run, n, &node->send);
 			if (likely(rc == 1)) {
 				node->done = true;
 				run->inflight--;
+				node->sending = false;
 			} else if (rc < 0) {
 				run->inflight--;
+				node->sending = false;
 				hdl_run_error(run, hdl_run_errno(run, n, rc));
 			}
 			break;
@@ -387,6 +426,8 @@ int hdl_host_run_inline(struct hdl_run *run)
 	}
 	if (unlikely(run->inflight))
 		progress_until(run, 0);
+	cc->pending--;
+	hdl_coll_pending--;
 	return run->error;
 }
 
@@ -416,8 +457,15 @@ static void node_done(struct hdl_run *run, uint32_t i)
 	}
 }
 
-/* The first error ends the graph, unless it persists: receives that wait for messages which may never come are
- * withdrawn. */
+/* Receives that wait for messages which may never come. */
+static void withdraw_receives(struct hdl_run *run)
+{
+	for (uint32_t i = 0; i < run->g->nnodes; i++)
+		if (run->nodes[i].req && !run->nodes[i].req->done)
+			hdl_req_cancel(run->nodes[i].req);
+}
+
+/* The first error ends the graph, unless it persists. */
 static void run_failed(struct hdl_run *run, int error)
 {
 	bool failed = run->error && !run->spoiled;
@@ -428,11 +476,20 @@ static void run_failed(struct hdl_run *run, int error)
 		return;
 	}
 	run->spoiled = false;
-	if (failed || run->persists)
-		return;
-	for (uint32_t i = 0; i < run->g->nnodes; i++)
-		if (run->nodes[i].req && !run->nodes[i].req->done)
-			hdl_req_cancel(run->nodes[i].req);
+	if (!failed && !run->persists)
+		withdraw_receives(run);
+}
+
+void hdl_host_revoke(struct hdl_cc *cc)
+{
+	for (struct hdl_run *run = cc->runs, *next; run; run = next) {
+		next = run->after;
+		run->persists = run->spoiled = false;
+		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+		withdraw_receives(run);
+		withdraw_sends(run);
+		make_runnable(run);
+	}
 }
 
 static void event_done(struct hdl_run_node *node, int error)
@@ -451,19 +508,23 @@ static void event_sent(struct hdl_send *send, int err)
 {
 	struct hdl_run_node *node = container_of(send, struct hdl_run_node, send);
 
+	node->sending = false;
 	event_done(node, err ? hdl_run_errno(node->run, &node->run->g->nodes[node - node->run->nodes], err) : 0);
 }
 
 static void event_received(struct hdl_req *req)
 {
 	struct hdl_run_node *node = req->notify_arg;
+	const struct hdl_node *n = &node->run->g->nodes[node - node->run->nodes];
 	int error = req->error;
 
 	node->req = NULL;
-	if (unlikely(error))
+	if (unlikely(error)) {
+		note_loss(node->run, n, error);
 		hdl_req_explain(req);
-	else if (likely(!hdl_status_cancelled(&req->status)))
-		error = check_length(&node->run->g->nodes[node - node->run->nodes], &req->status);
+	} else if (likely(!hdl_status_cancelled(&req->status))) {
+		error = check_length(n, &req->status);
+	}
 	hdl_req_free(req);
 	event_done(node, error);
 }
@@ -479,10 +540,12 @@ static void start_node(struct hdl_run *run, uint32_t i)
 	switch (n->kind) {
 	case HDL_N_SEND:
 		node->send.done = event_sent;
+		node->sending = true;
 		run->inflight++;
 		rc = hdl_run_send(run, n, &node->send);
 		if (rc == 0)
 			return;
+		node->sending = false;
 		run->inflight--;
 		if (rc < 0)
 			run_failed(run, hdl_run_errno(run, n, rc));
@@ -492,7 +555,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 		rc = hdl_irecv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
 			       run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &req);
 		if (rc) {
-			run_failed(run, rc);
+			run_failed(run, note_loss(run, n, rc));
 			break;
 		}
 		if (!req->done) {
@@ -502,7 +565,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 			run->inflight++;
 			return;
 		}
-		rc = req->error;
+		rc = note_loss(run, n, req->error);
 		if (unlikely(rc))
 			hdl_req_explain(req);
 		else
@@ -524,6 +587,30 @@ static inline bool goes_on(const struct hdl_run *run)
 	return !run->error || run->persists || run->spoiled;
 }
 
+static void begin_run(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+
+	cc->pending++;
+	hdl_coll_pending++;
+	run->after = cc->runs;
+	run->link = &cc->runs;
+	if (run->after)
+		run->after->link = &run->after;
+	cc->runs = run;
+}
+
+static void end_run(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+
+	cc->pending--;
+	hdl_coll_pending--;
+	*run->link = run->after;
+	if (run->after)
+		run->after->link = run->link;
+}
+
 /* Starts all that is ready. Returns the number of nodes. The run may be finished, and its owner's, afterwards. */
 static int run_on(struct hdl_run *run)
 {
@@ -535,9 +622,7 @@ static int run_on(struct hdl_run *run)
 	}
 	/* A run that an event has put on the list meanwhile is finished from there. */
 	if (!run->runnable && (run->left == 0 || (!goes_on(run) && !run->inflight))) {
-		struct hdl_cc *cc = run->comm->coll;
-
-		cc->pending--;
+		end_run(run);
 		hdl_run_finish(run);
 	}
 	return n;
@@ -546,9 +631,14 @@ static int run_on(struct hdl_run *run)
 void hdl_host_start(struct hdl_run *run)
 {
 	const struct hdl_graph *g = run->g;
-	struct hdl_cc *cc = run->comm->coll;
+	const struct hdl_cc *cc = run->comm->coll;
 
-	cc->pending++;
+	if (unlikely(cc->lost)) {
+		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+		hdl_run_finish(run);
+		return;
+	}
+	begin_run(run);
 	run->left = g->nnodes;
 	run->inflight = run->nready = 0;
 	run->runnable = false;

@@ -17,6 +17,7 @@
 
 
 struct hdl_plan;
+struct hdl_cc;
 struct hdl_off;
 struct hdl_off_prog;
 
@@ -42,6 +43,7 @@ struct hdl_run_node {
 	struct hdl_run *run;
 	uint32_t waiting;		/* predecessors that are not done */
 	bool done;
+	bool sending;			/* send is the transport's */
 };
 
 struct hdl_run {
@@ -64,6 +66,8 @@ struct hdl_run {
 					 * so that it is an error for whom it comes to. Direct: a line was not */
 
 	/* Host executor. */
+	struct hdl_run *after, **link;	/* by events: in cc->runs */
+	bool withdrawn;			/* in order: its sends, when a member had ended */
 	uint32_t left, inflight, nready;
 	uint32_t *ready;		/* stack of nodes that may start */
 	struct hdl_run_node *nodes;
@@ -127,6 +131,8 @@ int hdl_host_run_inline(struct hdl_run *run);
 bool hdl_host_can_inline(const struct hdl_graph *g);
 /* Starts what has become ready. Returns the number of nodes. */
 int hdl_host_progress(void);
+/* A member has ended: what runs by events on this communicator fails, and its receives and sends are taken back. */
+void hdl_host_revoke(struct hdl_cc *cc);
 
 /* ---- straight.c ------------------------------------------------------------------------------------------- */
 
@@ -222,6 +228,13 @@ struct hdl_cc {
 	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
 	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
 	uint32_t pending;		/* runs of the host executor that have not finished */
+	struct hdl_run *runs;		/* of these, those that run by events */
+	/* A member that has ended (lost.c). */
+	int lost;			/* 1 + its rank in MPI_COMM_WORLD; 0: none. Nothing more is begun on this communicator */
+	bool told;			/* by another member */
+	bool revoked;			/* what was under way has been ended */
+	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
+	uint32_t seq_looked;		/* seq at that time */
 	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
 };
 
@@ -292,10 +305,24 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
-uint64_t hdl_off_timers(uint64_t now);	/* see hdl_tp_on_timers */
 /* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_off_prog_free(struct hdl_off_prog *prog);
+
+/* ---- lost.c: members that have ended ------------------------------------------------------------------------- */
+
+extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not finished, of all communicators */
+/* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has
+ * ended of its members, or to this one if that is not to be seen. May be called from anywhere. */
+void hdl_coll_lose(struct hdl_cc *cc, int member);
+/* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */
+bool hdl_lost_heard(uint16_t context, int world);
+void hdl_lost_before(struct hdl_cc *cc);
+/* Sets the reason of an error of a collective of that name. */
+void hdl_lost_reason(const struct hdl_cc *cc, const char *name);
+/* Ends what is under way on communicators that were lost. */
+int hdl_lost_progress(void);
+uint64_t hdl_lost_timers(uint64_t now);	/* see hdl_tp_on_timers */
 
 /* ---- report.c ---------------------------------------------------------------------------------------------- */
 

@@ -314,13 +314,8 @@ static void queues_in_error(const struct hdl_off *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
-	if (h->lost)
-		hdl_reason_set("%s: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached", name, h->lost - 1,
-			       hdl_comm_world_rank(h->cc->comm, h->lost - 1));
-	else
-		hdl_reason_set("%s: %s", name,
-			       h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
-	hdl_run_error(run, h->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
+	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
+	hdl_run_error(run, h->cc->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
 static void fail(const struct hdl_off *h, struct hdl_run *run)

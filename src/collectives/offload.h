@@ -112,8 +112,7 @@ struct hdl_off {
 	const struct hdl_means *means;	/* tasks: what the device reduces by */
 	char why_off[256];
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
-	int lost;			/* of the former: 1 + the rank that has ended, or 0 */
-	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (offload_lost.c); 0: no */
+	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (lost.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
 
 	char *scratch;

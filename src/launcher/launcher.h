@@ -55,6 +55,7 @@ struct options {
 	double timeout;		/* seconds; 0: none */
 	const char *timeout_by;	/* the option or the variable that set it */
 	double kill_after;	/* seconds; 0: never */
+	bool outlive;		/* --on-death=continue */
 	double report_hang;	/* seconds; 0: not asked for */
 	bool report_transports, report_collectives, backtrace;
 };

@@ -36,6 +36,8 @@ static const char usage[] =
 "  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
 "  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
+"  --on-death WHAT         of a rank that has joined the job: end (the other ranks, too; the default), or continue: they go on, and\n"
+"                          see to what the dead one owed them (MPI_ERRORS_RETURN, MPI_ERR_PROC_ABORTED)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"
 "  --report-hang[=SECONDS] if the job runs longer than this (default 60), print what every rank waits for; SIGUSR1 to\n"
@@ -57,7 +59,7 @@ static const char usage[] =
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
 	  OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
 	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
 
@@ -72,6 +74,7 @@ static const struct {
 	{ "n", OPT_N, VALUE, NULL }, { "np", OPT_N, VALUE, NULL }, { "x", OPT_X, VALUE, NULL }, { "wdir", OPT_WDIR, VALUE, NULL },
 	{ "tag-output", OPT_TAG, NO_VALUE, NULL }, { "output-filename", OPT_OUTPUT, VALUE, NULL },
 	{ "timeout", OPT_TIMEOUT, VALUE, NULL }, { "kill-after", OPT_KILL_AFTER, VALUE, NULL },
+	{ "on-death", OPT_DEATH, VALUE, NULL },
 	{ "bind-to", OPT_BIND, VALUE, NULL }, { "map-by", OPT_MAP, VALUE, NULL }, { "cpus-per-rank", OPT_CPUS, VALUE, NULL },
 	{ "report-bindings", OPT_BINDINGS, NO_VALUE, NULL }, { "report-transports", OPT_TRANSPORTS, NO_VALUE, NULL },
 	{ "report-collectives", OPT_COLLECTIVES, NO_VALUE, NULL }, { "report-hang", OPT_HANG, MAYBE, NULL },
@@ -330,6 +333,12 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 		if (whole_number(value, &opt->cpus_per_rank))
 			return -1;
 		complain("--cpus-per-rank %s: a whole number from 1", value);
+		return EXIT_USAGE;
+	case OPT_DEATH:
+		opt->outlive = !strcmp(value, "continue");
+		if (opt->outlive || !strcmp(value, "end"))
+			return -1;
+		complain("--on-death %s: end or continue", value);
 		return EXIT_USAGE;
 	case OPT_BINDINGS:
 		opt->report_bindings = true;

@@ -87,7 +87,7 @@ static void tell_to_end(struct loop *l, int exit_code, double seconds)
 {
 	if (l->state != RUNNING && l->state != LEAVING)
 		return;
-	if (l->state == RUNNING)
+	if (l->state == RUNNING && !l->exit_code)
 		l->exit_code = exit_code;
 	l->state = ENDING;
 	kill_after(l, seconds);
@@ -99,6 +99,15 @@ static void end_job(struct loop *l, int exit_code)
 {
 	if (l->state == RUNNING)
 		tell_to_end(l, exit_code, GRACE_MS / 1e3);
+}
+
+/* A rank has failed. Those that outlive it do so only if it has joined: nobody gets through MPI_Init without it. */
+static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
+{
+	if (!l->job->opt.outlive || !rank->joined)
+		end_job(l, exit_code);
+	else if (!l->exit_code)
+		l->exit_code = exit_code;
 }
 
 /* A rank has ended because of a signal that was passed on to all. The others have got it, too, and may have something to
@@ -127,11 +136,13 @@ static bool asked_to_end(const struct loop *l)
 	return l->forwarded && (limit <= 0 || (double)(monotonic_ns() - l->forwarded_at) < limit * 1e9);
 }
 
-/* "; ending the other 3 ranks" */
-static const char *others(struct loop *l, char *text, size_t size)
+/* "; ending the other 3 ranks". rank: the one that has failed; NULL: the job ends whatever it was told. */
+static const char *others(struct loop *l, const struct rank *rank, char *text, size_t size)
 {
 	*text = 0;
-	if (l->running > 0)
+	if (l->running > 0 && rank && rank->joined && l->job->opt.outlive)
+		snprintf(text, size, "; the others go on (--on-death)");
+	else if (l->running > 0)
 		snprintf(text, size, "; ending the other %s%.0d%s", l->running == 1 ? "rank" : "", l->running == 1 ? 0 : l->running,
 			 l->running == 1 ? "" : " ranks");
 	return text;
@@ -165,12 +176,12 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
-			 others(l, rest, sizeof rest));
-		end_job(l, code);
+			 others(l, rank, rest, sizeof rest));
+		lose_rank(l, rank, code);
 	} else if (code) {
 		complain("rank %d (%s, pid %d) ended with exit code %d%s", r, program, (int)rank->pid, code,
-			 others(l, rest, sizeof rest));
-		end_job(l, code);
+			 others(l, rank, rest, sizeof rest));
+		lose_rank(l, rank, code);
 	} else if (rank->joined && !rank->left) {
 		/* the others would wait for it; of the last one, too, it says that the program did not come to its end */
 		if (asked_to_end(l)) {
@@ -178,8 +189,8 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 			return;
 		}
 		complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Finalize%s", r, program, (int)rank->pid,
-			 others(l, rest, sizeof rest));
-		end_job(l, EXIT_FAILURE);
+			 others(l, rank, rest, sizeof rest));
+		lose_rank(l, rank, EXIT_FAILURE);
 	}
 }
 
@@ -204,7 +215,7 @@ static void judge_absent(struct loop *l)
 		return;
 	}
 	complain("rank %d (%s, pid %d) ended with exit code 0, but without MPI_Init, which rank %d has called%s", absent,
-		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, others(l, rest, sizeof rest));
+		 ranks[absent].app->argv[0], (int)ranks[absent].pid, present, others(l, NULL, rest, sizeof rest));
 	end_job(l, EXIT_FAILURE);
 }
 
@@ -240,6 +251,8 @@ static void judge_killed(struct loop *l)
 {
 	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all: nothing else is done meanwhile */
 
+	if (l->job->opt.outlive)
+		return;		/* each is judged for itself */
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
 		siginfo_t how = { 0 };
@@ -343,7 +356,7 @@ static void take_note(struct loop *l, const struct note *note)
 			break;
 		l->running--;		/* of the others */
 		complain("rank %d (%s, pid %d) aborted the job with code %d%s", note->rank, rank->app->argv[0], (int)rank->pid,
-			 note->code, others(l, rest, sizeof rest));
+			 note->code, others(l, NULL, rest, sizeof rest));
 		l->running++;
 		end_job(l, note->code & 255 ? note->code & 255 : EXIT_FAILURE);
 		break;

@@ -17,6 +17,13 @@
 
 #include "p2p/request.h"
 
+/* Of messages in a collective context that name a rank which has ended: above the tags of collectives. */
+#define HDL_LOST_TAG (3 << 29)
+static inline bool hdl_tells_loss(uint16_t context, int32_t tag)
+{
+	return tag >= HDL_LOST_TAG && context & 1;
+}
+
 struct hdl_bucket {
 	struct hdl_op *posted, **posted_end;
 	struct hdl_unexpected *unexpected, **unexpected_end;

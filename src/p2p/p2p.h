@@ -370,6 +370,19 @@ static inline void hdl_progress_test(void)
 		hdl_progress_shared(found);
 }
 
+/* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
+
+/* Receives of collectives that are posted in this context end with MPI_ERR_PROC_ABORTED, whomever they wait for. */
+void hdl_recv_revoke(uint16_t context);
+/* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
+void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
+/* Tells a member that the rank of MPI_COMM_WORLD has ended: a message in the collective context with a tag of its own. */
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int world);
+/* Called when a member says so. False: there is no such communicator here yet; the message waits, for hdl_recv_lost. */
+extern bool (*hdl_on_lost)(uint16_t context, int world);
+/* The rank that such a message in this context has named, or -1. */
+int hdl_recv_lost(uint16_t context);
+
 /* Progress until ready(arg), which changes nothing and is short: other threads ask it, too (runtime/threads.h). */
 void hdl_wait_until(bool (*ready)(const void *arg), const void *arg);
 

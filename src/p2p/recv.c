@@ -389,6 +389,43 @@ static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_
 	hdl_buf_put(w.found);
 }
 
+/* ---- members that have ended ------------------------------------------------------------------------------- */
+
+bool (*hdl_on_lost)(uint16_t context, int world);
+
+int hdl_recv_lost(uint16_t context)
+{
+	for (const struct hdl_unexpected *u = hdl_match_contexts[context].first; u; u = u->after)
+		if (hdl_tells_loss(context, u->tag))
+			return u->tag & ~HDL_LOST_TAG;
+	return -1;
+}
+
+static bool is_of_collective(const struct hdl_op *op, void *arg)
+{
+	return op->context == *(const uint16_t *)arg && op->tag >= 0;
+}
+
+/* A list of receives that were taken out of the queue. */
+static void fail_all(struct hdl_op *op, int errnum)
+{
+	struct hdl_op *next;
+
+	for (; op; op = next) {
+		next = op->next;
+		op->errnum = errnum;
+		if (op->type)
+			hdl_type_release(op->type);
+		hdl_status_empty(&op->req.status, op->peer);
+		hdl_req_complete(&op->req, MPI_ERR_PROC_ABORTED);
+	}
+}
+
+void hdl_recv_revoke(uint16_t context)
+{
+	fail_all(hdl_match_sweep(is_of_collective, &context), ECONNRESET);
+}
+
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
 
 static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
@@ -408,6 +445,8 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 		asked_to_forget(src, hdr, payload);
 		return;
 	}
+	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost && hdl_on_lost(hdr->context, hdr->tag & ~HDL_LOST_TAG))
+		return;
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
 	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
 	if (data)
@@ -431,21 +470,13 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 static void peer_failed(int peer, int err)
 {
 	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(peer));
-	struct hdl_op *op, *next;
 
 	if (note->failed)
 		return;
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
 	hdl_failed_peers++;
 	/* Sends and fetches in flight are the transport's: it ends them by done(). */
-	for (op = hdl_match_sweep(concerns_peer, &peer); op; op = next) {
-		next = op->next;
-		op->errnum = note->failed;
-		if (op->type)
-			hdl_type_release(op->type);
-		hdl_status_empty(&op->req.status, op->peer);
-		hdl_req_complete(&op->req, MPI_ERR_PROC_ABORTED);
-	}
+	fail_all(hdl_match_sweep(concerns_peer, &peer), note->failed);
 }
 
 const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = arrived, .peer_failed = peer_failed };

@@ -145,20 +145,35 @@ static bool cancel_self(struct hdl_op *op)
 	return true;
 }
 
-void hdl_send_cancel(struct hdl_op *op)
+/* A message without data, of which nobody hears any more. */
+static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context)
 {
-	struct hdl_req *ask;
+	struct hdl_req *req;
+
+	if (!hdl_isend(NULL, 0, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req))
+		hdl_req_free(req);
+}
+
+void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)
+{
 	uint32_t number;
 
-	if (op->peer == op->req.comm->rank) {
+	/* 0: it was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
+	if (hdl_ep_withdraw(hdl_comm_ep(comm, peer), send, &number) == 0)
+		send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL);
+}
+
+void hdl_send_cancel(struct hdl_op *op)
+{
+	if (op->peer == op->req.comm->rank)
 		cancel_self(op);
-		return;
-	}
-	if (hdl_ep_withdraw(op->req.ep, &op->send, &number) != 0)
-		return;
-	/* It was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
-	if (!hdl_isend(NULL, 0, hdl_type_get(MPI_BYTE), op->peer, (int)number, op->req.comm, HDL_CONTEXT_CANCEL, false, &ask))
-		hdl_req_free(ask);
+	else
+		hdl_send_withdraw(&op->send, op->peer, op->req.comm);
+}
+
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int world)
+{
+	send_note(peer, HDL_LOST_TAG | world, comm, context);
 }
 
 /* The rest of a blocking send that did not leave at once. */

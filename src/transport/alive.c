@@ -53,6 +53,13 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 	return true;
 }
 
+enum hdl_proc_state hdl_ep_process(int rank)
+{
+	struct hdl_ep *ep = hdl_is_local(rank) ? hdl_ep(rank) : NULL;
+
+	return ep ? hdl_proc_state(&ep->proc) : HDL_PROC_UNKNOWN;
+}
+
 /* Whether a queue would report the peer's end. */
 static bool is_watched(const struct hdl_ep *ep)
 {

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/runtime.h"
+
 struct hdl_ep;			/* one peer as the transport sees it */
 
 /* First 16 bytes of every two-sided message on every lane; little-endian. */
@@ -101,6 +103,9 @@ struct hdl_ep *hdl_ep(int rank);
 struct hdl_ep *hdl_ep_find(int rank);
 /* Those that exist, in the order in which they were made: the first one (NULL), the one after ep; NULL: there is none. */
 struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep);
+/* Whether the process of a rank of this host has ended: looked at (runtime/alive.c), whatever its queues tell. UNKNOWN of those of
+ * other hosts, and of other PID namespaces. */
+enum hdl_proc_state hdl_ep_process(int rank);
 /* What the layer above keeps with a peer, so that it needs no table of all ranks. */
 struct hdl_ep_note {
 	int rank;		/* as it was given to hdl_ep */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Members that have died. Whoever waits for one directly is told by the transport, or by its queues; the others wait for a rank that
+ * lives, and that waits, or has failed and gone on to something else. So who has a collective under way looks now and then at the
+ * processes of all members of this host, and who learns of a death tells the members that cannot look for themselves. In either case
+ * the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is begun from now on.
+ * Messages between the living, and other communicators, go on.
+ *
+ *     a look, a failed message, a failed queue, a member's message ──▶ hdl_coll_lose: noted ──▶ hdl_lost_progress: carried out
+ *
+ * Nothing is completed or posted where a death is noted, which may be inside of the transport.
+ *
+ * A request that fails says that a queue is gone, and that may be one of a member that lives: it has seen the death first and has
+ * freed the communicator. So nobody is named whose process lives. Where none has ended yet, the queues of direct or tasks are under
+ * suspicion: nothing more is posted, until a member's end is seen, or SUSPECT_NS have passed.
+ */
+#include "collectives/offload.h"
+
+#define LOOK_NS 500000000ull
+#define SUSPECT_NS 1000000000ull
+#define SUSPECT_LOOK_NS 20000000ull
+
+uint32_t hdl_coll_pending;
+static bool some_lost;		/* any communicator, ever */
+static bool news;		/* some communicator is lost, and what is under way on it has not been ended yet */
+
+/* ---- members: of an intercommunicator those of both groups, as nodes name them ---------------------------------- */
+
+static int members(const struct hdl_comm *comm)
+{
+	return comm->local ? comm->size + comm->local->size : comm->size;
+}
+
+static int world_rank(struct hdl_comm *comm, int member)
+{
+	struct hdl_comm *of = hdl_peer_comm(comm, &member);
+
+	return hdl_comm_world_rank(of, member);
+}
+
+static enum hdl_proc_state state_of(struct hdl_cc *cc, int member)
+{
+	for (int i = 0; i < HDL_OFFLOADS; i++)
+		if (cc->off[i] && cc->off[i]->state == HDL_OFF_READY && cc->off[i]->peers[member].proc.start)
+			return hdl_proc_state(&cc->off[i]->peers[member].proc);
+	return hdl_ep_process(world_rank(cc->comm, member));
+}
+
+/* The first member from `first` on whose process has ended, or -1. */
+static int find_ended(struct hdl_cc *cc, int first)
+{
+	int n = members(cc->comm);
+
+	for (int i = 0; i < n; i++) {
+		int member = (first + i) % n;
+
+		if (world_rank(cc->comm, member) != hdl_job.rank && state_of(cc, member) == HDL_PROC_ENDED)
+			return member;
+	}
+	return -1;
+}
+
+/* ---- noting -------------------------------------------------------------------------------------------------- */
+
+static void lose(struct hdl_cc *cc, int world, bool told)
+{
+	if (cc->lost)
+		return;
+	cc->lost = 1 + world;
+	cc->told = told;
+	news = some_lost = true;
+	/* what has arrived may be the end of a queue */
+	for (int i = 0; i < HDL_OFFLOADS; i++)
+		if (cc->off[i]) {
+			cc->off[i]->broken = true;
+			cc->off[i]->suspect_ns = 0;
+		}
+}
+
+void hdl_coll_lose(struct hdl_cc *cc, int member)
+{
+	int ended;
+
+	if (cc->lost)
+		return;
+	ended = find_ended(cc, member);
+	lose(cc, world_rank(cc->comm, ended < 0 ? member : ended), false);
+}
+
+static struct {
+	uint16_t context;
+	struct hdl_comm *comm;
+} sought;
+
+static void is_sought(struct hdl_comm *comm)
+{
+	if (comm->context == sought.context && !comm->part)
+		sought.comm = comm;
+}
+
+bool hdl_lost_heard(uint16_t context, int world)
+{
+	struct hdl_cc *cc;
+
+	sought.context = (uint16_t)(context - 1);
+	sought.comm = NULL;
+	hdl_comm_each(is_sought);
+	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
+	if (!cc)
+		return false;
+	lose(cc, world, true);
+	return true;
+}
+
+void hdl_lost_before(struct hdl_cc *cc)
+{
+	int world = hdl_recv_lost((uint16_t)(cc->comm->context + 1));
+
+	if (world >= 0)
+		lose(cc, world, true);
+}
+
+/* Its rank in its group. */
+static int member_lost(const struct hdl_cc *cc)
+{
+	int rank = hdl_comm_rank_of(cc->comm, cc->lost - 1);
+
+	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
+}
+
+void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
+{
+	hdl_reason_set("%s: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: this communicator has no collectives any "
+		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), cc->lost - 1);
+}
+
+/* ---- carrying out -------------------------------------------------------------------------------------------- */
+
+/* All members that cannot look for themselves at the process which has ended. */
+static void tell(struct hdl_cc *cc)
+{
+	struct hdl_comm *comm = cc->comm;
+	int world = cc->lost - 1, n = members(comm);
+	bool seen = hdl_ep_process(world) == HDL_PROC_ENDED;
+
+	for (int member = 0; member < n; member++) {
+		int to = world_rank(comm, member), peer = member;
+		struct hdl_comm *of = hdl_peer_comm(comm, &peer);
+
+		if (to == hdl_job.rank || to == world || (seen && hdl_ep_process(to) != HDL_PROC_UNKNOWN))
+			continue;
+		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), world);
+	}
+}
+
+/* Once for a rank, not for each communicator that it was a member of. */
+static void say(const struct hdl_cc *cc)
+{
+	static int said;
+
+	if (said == cc->lost)
+		return;
+	said = cc->lost;
+	hdl_error("collectives: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: look at its output for why; those on "
+		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), cc->lost - 1);
+}
+
+static void revoke(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+
+	if (!cc || !cc->lost || cc->revoked)
+		return;
+	cc->revoked = true;
+	say(cc);
+	hdl_host_revoke(cc);
+	hdl_recv_revoke((uint16_t)(comm->context + 1));
+	if (!cc->told)
+		tell(cc);
+}
+
+int hdl_lost_progress(void)
+{
+	if (likely(!news))
+		return 0;
+	news = false;
+	hdl_comm_each(revoke);
+	return 1;
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------------- */
+
+void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
+{
+	bool gone = peer != h->rank &&
+		    (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_FATAL_ERR);
+	int ended;
+
+	if (h->broken || h->suspect_ns)
+		return;
+	if (gone) {
+		ended = find_ended(h->cc, peer);
+		if (ended >= 0)
+			hdl_coll_lose(h->cc, ended);
+		else
+			h->suspect_ns = monotonic_ns() + SUSPECT_NS;
+		return;
+	}
+	h->broken = true;
+	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s", h->size, what,
+		  peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status));
+}
+
+static void end_suspicion(struct hdl_off *h, uint64_t now)
+{
+	if (!h || !h->suspect_ns || now < h->suspect_ns)
+		return;
+	h->broken = news = true;
+	h->suspect_ns = 0;
+	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
+		  "ended: one has freed the communicator, or the device has failed", h->size);
+}
+
+static bool is_waiting(const struct hdl_cc *cc)
+{
+	for (int i = 0; i < HDL_OFFLOADS; i++)
+		if (cc->off[i] && (cc->off[i]->posted != cc->off[i]->retired || cc->off[i]->queue))
+			return true;
+	return cc->pending;
+}
+
+static bool is_suspect(const struct hdl_cc *cc)
+{
+	for (int i = 0; i < HDL_OFFLOADS; i++)
+		if (cc->off[i] && cc->off[i]->suspect_ns)
+			return true;
+	return false;
+}
+
+/* A communicator whose collectives follow each other is looked at half as often: a look takes a system call or three for each member. */
+static void look_at(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+	bool suspect = cc && is_suspect(cc), moves;
+	int ended;
+
+	if (!cc || cc->lost || (!suspect && !is_waiting(cc)))
+		return;
+	moves = cc->seq != cc->seq_looked && !cc->passed_over;
+	cc->seq_looked = cc->seq;
+	cc->passed_over = moves;
+	if (moves && !suspect)
+		return;
+	ended = find_ended(cc, 0);
+	if (ended >= 0) {
+		hdl_coll_lose(cc, ended);
+		return;
+	}
+	for (int i = 0; i < HDL_OFFLOADS; i++)
+		end_suspicion(cc->off[i], monotonic_ns());
+}
+
+/* Nothing is completed from here: the next turn of progress does it. */
+uint64_t hdl_lost_timers(uint64_t now)
+{
+	static uint64_t next;
+	bool suspects = some_lost;	/* the same rank is a member of others */
+
+	if (!hdl_coll_pending && !hdl_off_active)
+		return 0;
+	for (const struct hdl_off *h = hdl_off_active; h; h = h->next)
+		suspects |= h->suspect_ns != 0;
+	if (suspects && next > now + SUSPECT_LOOK_NS)
+		next = now + SUSPECT_LOOK_NS;
+	if (now < next)
+		return next;
+	next = now + (suspects ? SUSPECT_LOOK_NS : LOOK_NS);
+	hdl_comm_each(look_at);
+	/* before this process sleeps, progress has to end what waits */
+	return news ? now : next;
+}
