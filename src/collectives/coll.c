@@ -451,8 +451,10 @@ static int run_end(struct hdl_run *run)
 		hdl_blocked_comm = NULL;
 	}
 	rc = run->error;
-	if (unlikely(rc))
+	if (unlikely(rc)) {
+		hdl_lost_progress();	/* the others are told before this rank goes on */
 		hdl_reason_set("%s", run->why);
+	}
 	run_put(run);
 	return rc;
 }
@@ -540,7 +542,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 
 static int progress(void *arg)
 {
-	return hdl_lost_progress() + hdl_host_progress() + hdl_off_progress();
+	return hdl_host_progress() + hdl_off_progress() + hdl_lost_progress();
 }
 
 static void comm_release(struct hdl_comm *comm)

@@ -255,6 +255,12 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 	int error = hdl_class_of(-err), peer = n->peer;
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 
+	if (err == -ECANCELED) {
+		/* withdrawn here, or refused there: a member has ended, and that one knows */
+		hdl_coll_given_up(run->comm->coll);
+		hdl_reason_set("rank %d has given this collective up: a member of the communicator has failed", peer);
+		return MPI_ERR_PROC_ABORTED;
+	}
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
 	return note_loss(run, n, error);
 }

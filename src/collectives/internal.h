@@ -315,6 +315,8 @@ extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not fin
 /* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has
  * ended of its members, or to this one if that is not to be seen. May be called from anywhere. */
 void hdl_coll_lose(struct hdl_cc *cc, int member);
+/* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
+void hdl_coll_given_up(struct hdl_cc *cc);
 /* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */
 bool hdl_lost_heard(uint16_t context, int world);
 void hdl_lost_before(struct hdl_cc *cc);

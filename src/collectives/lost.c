@@ -62,6 +62,26 @@ static int find_ended(struct hdl_cc *cc, int first)
 
 /* ---- noting -------------------------------------------------------------------------------------------------- */
 
+/* Its rank in its group. */
+static int member_lost(const struct hdl_cc *cc)
+{
+	int rank = hdl_comm_rank_of(cc->comm, cc->lost - 1);
+
+	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
+}
+
+/* Once for a rank, not for each communicator that it was a member of. */
+static void say(const struct hdl_cc *cc)
+{
+	static int said;
+
+	if (said == cc->lost)
+		return;
+	said = cc->lost;
+	hdl_error("collectives: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: look at its output for why; those on "
+		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), cc->lost - 1);
+}
+
 static void lose(struct hdl_cc *cc, int world, bool told)
 {
 	if (cc->lost)
@@ -69,6 +89,7 @@ static void lose(struct hdl_cc *cc, int world, bool told)
 	cc->lost = 1 + world;
 	cc->told = told;
 	news = some_lost = true;
+	say(cc);
 	/* what has arrived may be the end of a queue */
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i]) {
@@ -85,6 +106,14 @@ void hdl_coll_lose(struct hdl_cc *cc, int member)
 		return;
 	ended = find_ended(cc, member);
 	lose(cc, world_rank(cc->comm, ended < 0 ? member : ended), false);
+}
+
+void hdl_coll_given_up(struct hdl_cc *cc)
+{
+	int ended = cc->lost ? -1 : find_ended(cc, 0);
+
+	if (ended >= 0)
+		lose(cc, world_rank(cc->comm, ended), false);
 }
 
 static struct {
@@ -120,14 +149,6 @@ void hdl_lost_before(struct hdl_cc *cc)
 		lose(cc, world, true);
 }
 
-/* Its rank in its group. */
-static int member_lost(const struct hdl_cc *cc)
-{
-	int rank = hdl_comm_rank_of(cc->comm, cc->lost - 1);
-
-	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
-}
-
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 {
 	hdl_reason_set("%s: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: this communicator has no collectives any "
@@ -136,12 +157,15 @@ void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
 
-/* All members that cannot look for themselves at the process which has ended. */
+/* Of so many members each tells every other one: who comes to know at once sends nothing more to a rank that has gone on. */
+#define TELL_ALL 64
+
+/* All members, or if they are many, those that cannot look for themselves at the process which has ended. */
 static void tell(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
 	int world = cc->lost - 1, n = members(comm);
-	bool seen = hdl_ep_process(world) == HDL_PROC_ENDED;
+	bool seen = n > TELL_ALL && hdl_ep_process(world) == HDL_PROC_ENDED;
 
 	for (int member = 0; member < n; member++) {
 		int to = world_rank(comm, member), peer = member;
@@ -153,18 +177,6 @@ static void tell(struct hdl_cc *cc)
 	}
 }
 
-/* Once for a rank, not for each communicator that it was a member of. */
-static void say(const struct hdl_cc *cc)
-{
-	static int said;
-
-	if (said == cc->lost)
-		return;
-	said = cc->lost;
-	hdl_error("collectives: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: look at its output for why; those on "
-		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), cc->lost - 1);
-}
-
 static void revoke(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = comm->coll;
@@ -172,11 +184,11 @@ static void revoke(struct hdl_comm *comm)
 	if (!cc || !cc->lost || cc->revoked)
 		return;
 	cc->revoked = true;
-	say(cc);
-	hdl_host_revoke(cc);
-	hdl_recv_revoke((uint16_t)(comm->context + 1));
+	/* ahead of the refusals, which do not say who has ended */
 	if (!cc->told)
 		tell(cc);
+	hdl_host_revoke(cc);
+	hdl_recv_revoke((uint16_t)(comm->context + 1));
 }
 
 int hdl_lost_progress(void)

@@ -314,8 +314,10 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hd
 	if (!r->finished)
 		hdl_wait_until(is_finished, r);
 	rc = r->error;
-	if (rc)
+	if (rc) {
+		hdl_lost_progress();
 		hdl_reason_set("%s", r->run->why);
+	}
 	give_up(r);
 	return rc;
 }

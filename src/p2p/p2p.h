@@ -372,7 +372,8 @@ static inline void hdl_progress_test(void)
 
 /* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
 
-/* Receives of collectives that are posted in this context end with MPI_ERR_PROC_ABORTED, whomever they wait for. */
+/* Receives of collectives that are posted in this context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and messages of
+ * collectives that come, or have come, are dropped; senders of announced ones are told (ECANCELED). Until the context is another's. */
 void hdl_recv_revoke(uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);

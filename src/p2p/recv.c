@@ -421,9 +421,30 @@ static void fail_all(struct hdl_op *op, int errnum)
 	}
 }
 
+/* Of collective contexts: nothing of collectives is received there any more. */
+static bool revoked[UINT16_MAX + 1];
+
+/* A message of a collective that this rank has given up. Its sender may wait for it to be fetched, and this rank may be elsewhere for long. */
+static void drop(int src, uint8_t kind, const void *payload)
+{
+	if (kind == HDL_RTS)
+		hdl_ep_refuse(hdl_ep(src), payload);
+}
+
 void hdl_recv_revoke(uint16_t context)
 {
+	struct hdl_unexpected *u = hdl_match_contexts[context].first, *after;
+
+	revoked[context] = true;
 	fail_all(hdl_match_sweep(is_of_collective, &context), ECONNRESET);
+	for (; u; u = after) {
+		after = u->after;
+		if (u->tag < 0 || hdl_tells_loss(context, u->tag))
+			continue;
+		hdl_match_remove(u);
+		drop(u->src, u->kind, u->data);
+		hdl_buf_put(u);
+	}
 }
 
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
@@ -447,6 +468,10 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	}
 	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost && hdl_on_lost(hdr->context, hdr->tag & ~HDL_LOST_TAG))
 		return;
+	if (unlikely(revoked[hdr->context]) && hdr->tag >= 0) {
+		drop(src, hdr->kind, payload);
+		return;
+	}
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
 	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
 	if (data)
@@ -731,6 +756,8 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 unsigned hdl_unexpected_purge(uint16_t context)
 {
 	unsigned n = hdl_match_purge(context);
+
+	revoked[context] = false;
 
 	if (nheld)
 		let_all_go();

@@ -145,13 +145,18 @@ static bool cancel_self(struct hdl_op *op)
 	return true;
 }
 
-/* A message without data, of which nobody hears any more. */
+static void forget(struct hdl_req *req)
+{
+	hdl_req_free(req);
+}
+
+/* A message without data, of which nobody hears any more: no error either, if its receiver has ended. */
 static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context)
 {
 	struct hdl_req *req;
 
 	if (!hdl_isend(NULL, 0, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req))
-		hdl_req_free(req);
+		hdl_req_follow(req, forget, NULL);
 }
 
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)

@@ -34,5 +34,5 @@ check_PROGRAMS += tests/mp/coll_lost
 tests_mp_coll_lost_SOURCES = tests/mp/coll_lost.c
 tests_mp_coll_lost_LDADD = libheddle.la
 tests_mp_coll_lost_LDFLAGS = $(NOWRAP)
-TESTS += tests/mp/coll.sh tests/mp/coll_death.sh
-EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh
+TESTS += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/coll_lost.sh
+EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/coll_lost.sh

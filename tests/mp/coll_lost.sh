@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A rank dies at a random place in collectives of every kind: all survivors are told in every one, no living rank is blamed, and they go
+# on without it (coll_lost.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
+set -u
+run=./heddlerun
+fails=0
+seed=${SEED:-$(date +%s)}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+
+lost() {	# lost RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR VARIABLE
+	rm -f "$tmp/count"
+	timeout -k 5 100 "$run" --on-death=continue -n "$1" -x HEDDLE_COLL_EXECUTOR="$7" -x "$8" tests/mp/coll_lost "$2" "$3" "$4" "$5" "$6" \
+		"$tmp/count" >"$tmp/out" 2>"$tmp/err"
+	code=$?
+	told=$(grep -c '^survivor [0-9]*: told in all' "$tmp/out")
+	blamed=$(grep -o 'rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" | grep -vc "^rank $4 ")
+	if [ $code = 137 ] && [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ]; then
+		echo "ok: $*"
+	else
+		echo "FAILED: $*: exit code $code, $told are told, $blamed lines blame others"
+		head -n 20 "$tmp/out"
+		head -n 10 "$tmp/err" | cut -c1-300
+		fails=$((fails + 1))
+	fi
+}
+
+# a random number below $1, in $random (Park and Miller's, without the shell's)
+draw() {
+	seed=$(((seed % 2147483646 + 1) * 48271 % 2147483647))
+	random=$((seed / 7 % $1))
+}
+
+one_of() {
+	draw $#
+	shift "$random"
+	picked=$1
+}
+
+some() {
+	one_of 2 3 4 5 7 8 17; n=$picked
+	one_of blocking nonblocking persistent; form=$picked
+	one_of 8 64 1024 16384 65536; bytes=$picked
+	draw "$n"; dead=$random
+	late=-1
+	# what has been announced to a rank that is not there is waited for: see docs/collectives.md
+	if [ "$n" -gt 2 ] && [ "$bytes" -le 1024 ]; then draw $((n - 1)); late=$(((dead + 1 + random) % n)); fi
+	draw 20000; moment=$random
+	one_of auto host direct tasks; executor=$picked
+	one_of HEDDLE_TRANSPORT= HEDDLE_TRANSPORT= HEDDLE_TRANSPORT=rc HEDDLE_TRANSPORT=ud HEDDLE_TRANSPORT=dc,ud HEDDLE_TRANSPORT=xrc \
+		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0
+	[ "$n" -lt 17 ] || bytes=64
+	lost "$n" "$form" "$bytes" "$dead" "$late" "$moment" "$executor" "$picked"
+}
+
+echo "seed $seed"
+lost 4 blocking 64 1 3 500 host HEDDLE_TRANSPORT=
+lost 5 nonblocking 64 0 2 9000 auto HEDDLE_TRANSPORT=
+lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
+lost 3 persistent 1024 2 0 4000 host HEDDLE_TRANSPORT=
+for i in $(seq $((4 + ${COLL_LOST:-0}))); do some; done
+exit $((fails != 0))
