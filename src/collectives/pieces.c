@@ -278,10 +278,12 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 		load(&r);
 	hdl_build_pieces(s->gb, a, &r, comm);
 	rc = hdl_straight_end(s);
-	if (likely(!rc))
+	if (likely(!rc)) {
 		unpack(&r);
-	else
+	} else {
+		hdl_lost_progress();
 		hdl_reason_set("%s", s->run.why);
+	}
 	release_types(&r);
 	hdl_straight_put(s);
 	return rc;

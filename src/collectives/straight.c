@@ -21,7 +21,7 @@ struct hdl_kept {
 	struct hdl_node node;		/* the builder's is gone when the send ends */
 	struct hdl_run *run;
 	struct hdl_kept *next;
-	bool done;
+	bool done, withdrawn;
 };
 
 struct hdl_more {
@@ -102,7 +102,23 @@ static __attribute__((noinline)) void keep_send(struct hdl_straight *s, const st
 
 static bool is_sent(const void *arg)
 {
-	return ((const struct hdl_kept *)arg)->done;
+	const struct hdl_kept *k = arg;
+
+	return k->done || (!k->withdrawn && ((const struct hdl_cc *)k->run->comm->coll)->lost);
+}
+
+static void wait_for(struct hdl_kept *k)
+{
+	int peer = k->node.peer;
+	struct hdl_comm *comm = hdl_peer_comm(k->run->comm, &peer);
+
+	hdl_wait_until(is_sent, k);
+	if (likely(k->done))
+		return;
+	k->withdrawn = true;
+	hdl_run_error(k->run, MPI_ERR_PROC_ABORTED);
+	hdl_send_withdraw(&k->send, peer, comm);
+	hdl_wait_until(is_sent, k);
 }
 
 /* The bytes' own sends only: those of others may wait for what this rank sends later. */
@@ -110,7 +126,7 @@ static __attribute__((noinline)) void wait_for_sends_of(const struct hdl_straigh
 {
 	for (struct hdl_kept *k = s->kept; k; k = k->next)
 		if (!k->done && k->node.src_off < off + len && off < k->node.src_off + k->node.len)
-			hdl_wait_until(is_sent, k);
+			wait_for(k);
 }
 
 static void carry_out(void *arg, const struct hdl_node *n)
@@ -178,6 +194,10 @@ struct hdl_straight *hdl_straight_begin(struct hdl_comm *comm)
 	s->used = 0;
 	s->run.comm = comm;
 	s->run.tag = hdl_coll_tag(cc->seq++);
+	cc->pending++;
+	hdl_coll_pending++;
+	if (unlikely(cc->lost))
+		hdl_run_error(&s->run, MPI_ERR_PROC_ABORTED);
 	return s;
 }
 
@@ -189,13 +209,15 @@ int hdl_straight_end(struct hdl_straight *s)
 	}
 	for (struct hdl_kept *k = s->kept; unlikely(k); k = k->next)
 		if (!k->done)
-			hdl_wait_until(is_sent, k);
+			wait_for(k);
 	s->kept = NULL;
 	return s->run.error;
 }
 
 void hdl_straight_put(struct hdl_straight *s)
 {
+	((struct hdl_cc *)s->run.comm->coll)->pending--;
+	hdl_coll_pending--;
 	if (unlikely(s->more))
 		give_back_more(s);
 	if (unlikely(s->run.error)) {
