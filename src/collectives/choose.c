@@ -156,7 +156,7 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 {
 	bool few = size <= HDL_DIRECT_RANKS, automatic = hdl_coll_want == HDL_WANT_AUTO;
 	bool tasks_first = hdl_coll_want == HDL_WANT_TASKS || (automatic && !few) ||
-			   (automatic && !key->blocking && hdl_coll_reduces(key->coll) && hdl_tune_prefers_tasks(size, key->bytes));
+			   (automatic && !key->blocking && hdl_tune_prefers_tasks((enum hdl_coll)key->coll, size, key->bytes));
 	int n = 0;
 
 	if (tasks_first)
@@ -185,6 +185,9 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (hdl_coll_want == HDL_WANT_AUTO && cores && !better_direct(key, site->size))
 		why = "blocking, and each rank has a core";
+	else if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && site->size > HDL_DIRECT_RANKS &&
+		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
+		why = "blocking, and so many ranks are quicker by messages";
 	else {
 		n = candidates(key, site->size, try);
 		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {

@@ -136,16 +136,16 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 		fprintf(out, "%10s   %-31s %s\n", size, now[0], now[1]);
 		memcpy(before, now, sizeof(before));
 	}
-	if (!hdl_coll_reduces(asked->coll))
-		return;
-	fprintf(out, "nonblocking reductions prefer tasks to direct:");
+	fprintf(out, "nonblocking, tasks rather than direct:");
 	for (size_t i = 0; i < hdl_ntasks_from; i++) {
 		char size[32];
 
+		if (hdl_tasks_from[i].coll != asked->coll)
+			continue;
 		size_text(size, sizeof(size), hdl_tasks_from[i].min_bytes);
-		fprintf(out, "%s from %d ranks and %s bytes on", i ? "," : "", hdl_tasks_from[i].min_ranks, size);
+		fprintf(out, " from %d ranks and %s bytes on,", hdl_tasks_from[i].min_ranks, size);
 	}
-	fprintf(out, "\n");
+	fprintf(out, " from %d ranks on, and where direct cannot\n", HDL_DIRECT_RANKS + 1);
 }
 
 /* ---- a rank's graph ---------------------------------------------------------------------------------------------- */

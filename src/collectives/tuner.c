@@ -115,21 +115,44 @@ static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_task
 
 
 /*
- * Direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and down and reduces none: from here on tasks
- * takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
+ * Nonblocking ones that both can do. Of a reduction direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
+ * down and reduces none: from here on tasks takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
+ * Of what is only moved both move as much, but on tasks the completions cost less than the looks at many lines. What is not here (a
+ * Reduce_scatter's operands come to their owner either way, and the device waits for each) is direct's.
  */
 const struct hdl_crossing hdl_tasks_from[] = {
-	{ HDL_DIRECT_RANKS + 1, 0 },
-	{ 8, 1 << 10 },
-	{ 4, 16 << 10 },
+	{ HDL_REDUCE, 8, 1 << 10 },
+	{ HDL_REDUCE, 4, 16 << 10 },
+	{ HDL_ALLREDUCE, 8, 1 << 10 },
+	{ HDL_ALLREDUCE, 4, 16 << 10 },
+	{ HDL_ALLGATHER, 8, 16 << 10 },
+	{ HDL_ALLTOALL, 8, 1 << 10 },
+	{ HDL_GATHER, 8, 1 << 10 },
 };
 const size_t hdl_ntasks_from = ARRAY_SIZE(hdl_tasks_from);
 
-bool hdl_tune_prefers_tasks(int size, size_t bytes)
+bool hdl_tune_prefers_tasks(enum hdl_coll coll, int size, size_t bytes)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(hdl_tasks_from); i++)
-		if (size >= hdl_tasks_from[i].min_ranks && bytes >= hdl_tasks_from[i].min_bytes)
+		if (hdl_tasks_from[i].coll == coll && size >= hdl_tasks_from[i].min_ranks && bytes >= hdl_tasks_from[i].min_bytes)
 			return true;
+	return false;
+}
+
+/* Blocking, among more ranks than direct takes, which share cores: to so many bytes tasks are quicker than messages. Not here: never. */
+static const struct {
+	enum hdl_coll coll;
+	size_t max_bytes;
+} tasks_to[] = {
+	{ HDL_BARRIER, ANY_SIZE }, { HDL_BCAST, ANY_SIZE }, { HDL_REDUCE, ANY_SIZE }, { HDL_ALLREDUCE, ANY_SIZE },
+	{ HDL_ALLGATHER, 4 << 10 }, { HDL_ALLTOALL, 4 << 10 }, { HDL_GATHER, 1 << 10 }, { HDL_SCATTER, 1 << 10 },
+};
+
+bool hdl_tune_blocks_on_tasks(enum hdl_coll coll, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tasks_to); i++)
+		if (tasks_to[i].coll == coll)
+			return bytes <= tasks_to[i].max_bytes;
 	return false;
 }
 

@@ -17,10 +17,13 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 const char *hdl_executor_name(enum hdl_executor executor);
 /* Who computes a reduction on that executor; "-" for what reduces nothing. */
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);
-/* Whether a nonblocking reduction goes to tasks rather than to direct, where both can do it. */
-bool hdl_tune_prefers_tasks(int size, size_t bytes);
+/* Whether a nonblocking collective goes to tasks rather than to direct, where both can do it. */
+bool hdl_tune_prefers_tasks(enum hdl_coll coll, int size, size_t bytes);
+/* Whether a blocking one of ranks that are too many for direct goes to tasks rather than to the host executor. */
+bool hdl_tune_blocks_on_tasks(enum hdl_coll coll, size_t bytes);
 /* Whose rows say from how many ranks and bytes on it does. */
 struct hdl_crossing {
+	enum hdl_coll coll;
 	int min_ranks;
 	size_t min_bytes;
 };

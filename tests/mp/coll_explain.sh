@@ -71,6 +71,20 @@ expect 0 ./heddle_info --explain bcast --ranks 7 --root 2 --rank 3 --dot
 says "$out" '^digraph rank3 {'
 expect 0 ./heddle_info --explain alltoall --ranks 200 --size 1k
 says "$out" 'executor *host'
+# The tuner's tables.
+while read -r executor arguments; do
+	expect 0 ./heddle_info --explain $arguments
+	says "$out" "^executor *$executor\$"
+done <<ROWS
+tasks alltoall --ranks 8 --size 1k --nonblocking
+direct reduce_scatter --ranks 8 --size 1k --nonblocking
+tasks reduce_scatter --ranks 8 --size 8k --nonblocking
+direct allreduce --ranks 4 --size 1k --nonblocking
+tasks allreduce --ranks 8 --size 1k --nonblocking
+tasks gather --ranks 20 --size 1k
+host gather --ranks 20 --size 2k
+host reduce_scatter --ranks 20 --size 8
+ROWS
 expect 2 ./heddle_info --explain alreduce
 says "$err" 'did you mean allreduce'
 expect 2 ./heddle_info --explain allreduce --size 12
