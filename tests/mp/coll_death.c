@@ -6,7 +6,7 @@
  *
  *     coll_death RANK COLLECTIVE FILE     FILE: of the survivors, to count each other; made by rank 0
  *
- * COLLECTIVE: allreduce, barrier, bcast, reduce. Each survivor prints a line; the job's exit code is the launcher's for a
+ * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter. Each survivor prints a line; the job's exit code is the launcher's for a
  * rank that was killed.
  */
 #include <errno.h>
@@ -22,6 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* In the first ones nobody is through before everybody has begun. */
+enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, WHATS };
+static const char *const names[WHATS] = { "allreduce", "barrier", "allgather", "alltoall", "reduce_scatter", "bcast", "reduce", "gather",
+					  "scatter" };
+#define MOST 64				/* ranks */
 static int me, all, dead, what;
 static int *seen;		/* survivors that are through with what was before the death, and that have been told */
 
@@ -38,30 +43,47 @@ static void meet(int *count)
 
 static int run(int round, bool *wrong)
 {
-	int64_t in[4], out[4] = { 0 }, sum = 0;
+	const MPI_Datatype t = MPI_INT64_T;
+	int64_t in[4 * MOST], out[4 * MOST] = { 0 }, sum = 0, roots;
 	MPI_Request req;
 	int rc, root = round % all;
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4 * all; i++)
 		in[i] = me + 1 + round;
+	roots = root + 1 + round;
 	for (int r = 0; r < all; r++)
 		sum += r + 1 + round;
 	switch (what) {
-	case 0: rc = MPI_Iallreduce(in, out, 4, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &req); break;
-	case 1: rc = MPI_Ibarrier(MPI_COMM_WORLD, &req); break;
-	case 2: rc = MPI_Ibcast(me == root ? in : out, 4, MPI_INT64_T, root, MPI_COMM_WORLD, &req); break;
-	default: rc = MPI_Ireduce(in, out, 4, MPI_INT64_T, MPI_SUM, root, MPI_COMM_WORLD, &req); break;
+	case ALLREDUCE: rc = MPI_Iallreduce(in, out, 4, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	case BARRIER: rc = MPI_Ibarrier(MPI_COMM_WORLD, &req); break;
+	case ALLGATHER: rc = MPI_Iallgather(in, 4, t, out, 4, t, MPI_COMM_WORLD, &req); break;
+	case ALLTOALL: rc = MPI_Ialltoall(in, 4, t, out, 4, t, MPI_COMM_WORLD, &req); break;
+	case REDUCE_SCATTER: rc = MPI_Ireduce_scatter_block(in, out, 4, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	case BCAST: rc = MPI_Ibcast(me == root ? in : out, 4, t, root, MPI_COMM_WORLD, &req); break;
+	case REDUCE: rc = MPI_Ireduce(in, out, 4, t, MPI_SUM, root, MPI_COMM_WORLD, &req); break;
+	case GATHER: rc = MPI_Igather(in, 4, t, out, 4, t, root, MPI_COMM_WORLD, &req); break;
+	default: rc = MPI_Iscatter(in, 4, t, out, 4, t, root, MPI_COMM_WORLD, &req); break;
 	}
 	if (!rc)
 		rc = MPI_Wait(&req, MPI_STATUS_IGNORE);
-	*wrong = !rc && ((what == 0 && out[3] != sum) || (what == 2 && me != root && out[3] != root + 1 + round) ||
-			 (what == 3 && me == root && out[3] != sum));
+	if (rc)
+		return rc;
+	switch (what) {
+	case ALLREDUCE: case REDUCE_SCATTER: *wrong = out[3] != sum; break;
+	case ALLGATHER: case ALLTOALL: case GATHER:
+		for (int r = 0; r < all && (what != GATHER || me == root); r++)
+			*wrong |= out[4 * r + 3] != r + 1 + round;
+		break;
+	case BCAST: *wrong = me != root && out[3] != roots; break;
+	case REDUCE: *wrong = me == root && out[3] != sum; break;
+	case SCATTER: *wrong = out[3] != roots; break;
+	default: break;
+	}
 	return rc;
 }
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = { "allreduce", "barrier", "bcast", "reduce" };
 	int fd, class = 0, rc = 0, round, last;
 	bool wrong = false;
 
@@ -69,12 +91,12 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
-	if (argc != 4) {
+	if (argc != 4 || all > MOST) {
 		fprintf(stderr, "usage: coll_death RANK COLLECTIVE FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	dead = atoi(argv[1]);
-	while (what < 3 && strcmp(names[what], argv[2]))
+	while (what < WHATS - 1 && strcmp(names[what], argv[2]))
 		what++;
 	fd = open(argv[3], O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, 4096))
@@ -94,7 +116,7 @@ int main(int argc, char **argv)
 	/* Those that need not wait for everybody may complete some more. */
 	for (; !rc && !wrong && round < 10000; round++) {
 		rc = run(round, &wrong);
-		wrong |= !rc && what < 2;
+		wrong |= !rc && what < BCAST;
 	}
 	if (rc)
 		MPI_Error_class(rc, &class);

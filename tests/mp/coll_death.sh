@@ -32,16 +32,21 @@ dies 8 4 allreduce tasks 1
 dies 5 4 barrier tasks 1
 dies 5 1 bcast tasks 1
 dies 5 4 reduce tasks 1
+dies 5 1 alltoall tasks 1
+dies 5 3 reduce_scatter tasks 1
+dies 5 4 allgather tasks 1
+dies 4 1 gather tasks 1
+dies 4 0 scatter tasks 1
 dies 4 2 allreduce direct 1
 dies 4 3 bcast direct 1
 if [ "${COLL_DEATH:-}" = all ]; then
 	for n in 2 3 8 13 17; do
 		for dead in 0 1 $((n / 2)) $((n - 1)); do
 			[ $dead -lt $n ] || continue
-			for coll in allreduce barrier bcast reduce; do
+			for coll in allreduce barrier bcast reduce allgather alltoall reduce_scatter gather scatter; do
 				dies $n $dead $coll tasks 1
 				dies $n $dead $coll tasks 0
-				[ $n -gt 16 ] || [ $coll = reduce ] || dies $n $dead $coll direct 1
+				[ $n -gt 16 ] || dies $n $dead $coll direct 1
 			done
 		done
 	done
