@@ -18,10 +18,24 @@
 
 #include "hold.h"
 
+static const struct shca_qp *_Atomic timed;	/* whoever sets a timer for it dies before he has told anybody */
+static _Atomic uint32_t timer_set;
+
 void shca_failpoint(struct shca_thread *thr, const char *name, const struct shca_qp *qp, int op)
 {
-	(void)qp;
 	(void)op;
+	if (qp && qp == atomic_load(&timed)) {
+		struct shca_qp *q = (struct shca_qp *)(uintptr_t)qp;
+		if (!strcmp(name, "timer-set") && !atomic_load(&timer_set)) {
+			atomic_store(&timer_set, 1);
+			for (;;)
+				rig_nap();
+		}
+		/* what is seen of it has a millisecond: as if hardly any time had passed since */
+		uint32_t first = 1;
+		if (!strcmp(name, "exec") && atomic_compare_exchange_strong(&timer_set, &first, 2) && atomic_load(&q->due))
+			atomic_store(&q->due, monotonic_ns() + 1500000);
+	}
 	hold_here(&hold, thr, name);
 	hold_here(&second, thr, name);
 }
@@ -808,7 +822,47 @@ static void key_violation(void)
 	/* c's thread is held for ever: its process is dead */
 }
 
+/* b runs a's first request, leaves over what was posted since, and dies when a timer's time is stored and nobody knows of it. The rest is
+ * run, and waits for a receive: it must not rely on that timer. */
+static void leaves_over(void)
+{
+	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE}, *bad;
+	struct rig_path path = {.timeout = 8, .retry_cnt = 7, .rnr_retry = 1, .min_rnr_timer = 0};
+
+	set_up();
+	struct ibv_cq *cq = rig_cq(&a, 16, NULL);
+	struct ibv_qp *p = queue(&a, IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND, cq);
+	struct ibv_qp *end[2] = {p, queue(&c, 0, rig_cq(&c, 16, NULL))};
+
+	for (int i = 0; i < 2; i++) {
+		path.dest_qpn = end[!i]->qp_num;
+		rig_rtr(end[i], &path);
+		rig_rts(end[i], &path);
+	}
+	CHECK(!shca_exp_post_send(p, &wr, &bad));
+	atomic_store(&rig_sh(p)->enabled, 2);
+	hold_at(&b, "release");
+	begin(runs, p);
+	rig_await(&hold.held, 1);
+	wr = (struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
+	CHECK(!shca_exp_post_send(p, &wr, &bad));
+	run_queue(&a, p);
+	atomic_store(&timed, rig_sh(p));
+	let_go();
+	rig_await(&timer_set, 1);
+	shca_fabric_kill(b.m);
+	shca_reap(shca_thread_get(a.m), b.m->slot);
+	/* who polls looks for what was left over: not here */
+	for (int i = 0; atomic_load(&rig_sh(p)->head) < 2; i++, rig_nap())
+		if (i > 10000)
+			FAIL("a queue relies on the timer of a dead process");
+	if (completion(cq) != IBV_WC_RNR_RETRY_EXC_ERR)
+		FAIL("a SEND without a receive does not end so");
+	/* b's thread is held for ever: its process is dead */
+}
+
 static const struct rig_case cases[] = {
+	{"leaves-over", leaves_over},
 	{"next-user", next_user}, {"reaper-dies", reaper_dies}, {"responder-reaped", responder_reaped},
 	{"third-party-reads", third_party_reads}, {"srq-goes", srq_goes}, {"poller-steals", poller_steals}, {"thief-runs-it", thief_runs_it}, {"waits-anew", waits_anew},
 	{"filled-again", filled_again}, {"taken-out", taken_out}, {"flushed-once", flushed_once}, {"takes-in-order", takes_in_order},
