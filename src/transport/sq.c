@@ -216,6 +216,11 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 {
 	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset;
 
+	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep)) {
+		hdl_debug("%s port %u: %s queue %u: a request for rank %d: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
+			  hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank, ibv_wc_status_str(wc->status));
+		guilty = false;
+	}
 	if (guilty) {
 		hdl_report_wc(sq, ep, wc);
 		release(&sq->slot[idx & sq->mask], -ECONNRESET);

@@ -190,6 +190,7 @@ for kind in rc xrc; do
 	text='nothing has landed' ends HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
 		timeout -k 5 60 "$run" -n 2 "$end" writes
 done
+text='what is refused once is lost, and no more' ends HEDDLE_TRANSPORT=ud timeout -k 5 60 "$run" -n 2 "$end" refused
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
 for kind in rc xrc; do
 	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" stopped

@@ -12,6 +12,7 @@
  *              and in order (RC, XRC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
+ *     refused  the device refuses single datagrams to rank 1: they are lost, and nothing else is; in a row: rank 1 fails (UD)
  *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
  *              out never comes to that (one rank, no queue)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
@@ -483,6 +484,51 @@ static _Noreturn void fails_twice(void)
 	leave("it has failed");
 }
 
+static void datagram_is_refused(struct hdl_ep *ep)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)rts, .length = 8, .lkey = 0xdead00 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	while (ep->dev->ud.broken)
+		hdl_tp_progress();
+	if (hdl_sq_post(&ep->dev->ud, ep, &wr, HDL_SLOT_NONE, NULL, true, 8))
+		fail("nothing is posted");
+}
+
+static _Noreturn void refused(void)
+{
+	enum { ROUNDS = 30, MANY = 100 };
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		for (unsigned i = 1; i <= ROUNDS; i++) {
+			while (got[0] < GREETINGS + i)
+				turn(&idle);
+			send_to(0, &begun, 8);
+		}
+		stay();
+	}
+	struct hdl_ep *ep = hdl_ep(1);
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		datagram_is_refused(ep);
+		send_to(1, &begun, 8);
+		while (got[1] < GREETINGS + i && dead < 0)
+			turn(&idle);
+		if (dead >= 0)
+			fail("a peer fails for a datagram that its device has refused once");
+	}
+	for (int i = 0; i < MANY && dead < 0; i++) {
+		datagram_is_refused(ep);
+		for (int turns = 0; turns < TURNS && !ep->dev->ud.broken && dead < 0; turns++)
+			hdl_tp_progress();
+	}
+	for (int i = 0; i < TURNS && dead < 0; i++)
+		hdl_tp_progress();
+	if (dead != 1)
+		fail("what is refused again and again fails nobody");
+	leave("what is refused once is lost, and no more");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
@@ -499,6 +545,8 @@ int main(int argc, char **argv)
 	greet(!hdl_job.rank);
 	if (!strcmp(mode, "stopped") || !strcmp(mode, "dies"))
 		breaks_alone(!strcmp(mode, "dies"));
+	if (!strcmp(mode, "refused"))
+		refused();
 	if (!strcmp(mode, "twice"))
 		fails_twice();
 	if (!strcmp(mode, "writes"))

@@ -37,6 +37,8 @@ struct hdl_tp_kind {
 	 * lost. NULL: one in error stays so. */
 	int (*reset)(struct hdl_sq *sq);
 	bool repeats;
+	/* The device has refused a request for ep. True: as if it had been lost on the way, and the peer does not fail. NULL: it does. */
+	bool (*lost)(struct hdl_sq *sq, struct hdl_ep *ep);
 };
 
 extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;

@@ -9,6 +9,7 @@
 /* The first timeout of packets; where ranks share CPUs, a peer may have to wait for one before it answers. */
 #define RTO_NS 200000u
 #define RTO_SHARED_NS 2000000u
+#define REFUSED_MAX 8u		/* requests for a peer in a row that the device refuses: it fails */
 #define FLUSH_NS 1000000000ull		/* a device that has not flushed a queue by then never will */
 #define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
@@ -82,6 +83,28 @@ static int reset(struct hdl_sq *sq)
 	if (pool->posted)
 		return -ETIMEDOUT;
 	return (err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)) ? -err : start(sq->dev);
+}
+
+/*
+ * A link that is down for a while is seen as requests that the device refuses (rxe: it has no route). Packets of then are missed by their
+ * streams; how long that may last is HEDDLE_UD_TIMEOUT's to say. Where the port is up they may be of a moment ago, when it was not: so a
+ * peer fails by what is refused again and again.
+ */
+static bool lost(struct hdl_sq *sq, struct hdl_ep *ep)
+{
+	struct ibv_port_attr port;
+	uint32_t una = ep->rel ? ep->rel->una : 0;
+
+	if (!ibv_query_port(sq->dev->port.ctx, sq->dev->port.port_num, &port) && port.state != IBV_PORT_ACTIVE) {
+		sq->resets = 0;
+		ep->refused = 0;
+		return true;
+	}
+	/* something has come back since */
+	if (una != ep->refused_una)
+		ep->refused = 0;
+	ep->refused_una = una;
+	return ++ep->refused < REFUSED_MAX;
 }
 
 bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool)
@@ -603,5 +626,5 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 const struct hdl_tp_kind hdl_kind_ud = {
 	.queue = HDL_QUEUE_UD, .needs = "UD queue pairs", .pool = HDL_POOL_PACKETS, .shares_sq = true,
 	.probe = probe, .open = open_ud, .stop = stop, .close = close_ud, .receives = receives, .address = address,
-	.reset = reset, .repeats = true,
+	.reset = reset, .repeats = true, .lost = lost,
 };

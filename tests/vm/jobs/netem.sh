@@ -36,6 +36,6 @@ for kind in rc ud; do
 	for _ in $(seq 900); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
 	kill $pid 2>/dev/null
 	wait $pid
-	[ $? = 0 ] && [ "$(grep -c 'is done' /tmp/link.said)" = 2 ] && echo ok || { echo FAILED; tail -n 5 /tmp/link.said; failed=1; }
+	[ $? = 0 ] && [ "$(grep -c 'is done' /tmp/link.said)" = 2 ] && echo ok || { echo FAILED; grep -E 'heddle:|ends:|done' /tmp/link.said; failed=1; }
 done
 exit $failed
