@@ -54,6 +54,22 @@ int shca_free(struct ibv_context *context, void *p);
 uint32_t shca_promises(struct ibv_context *context);
 
 /*
+ * Where SHCA_PROMISE_AT_ONCE is given: what has become of requests that nobody will report. *word is a word of the queue pair qp (RC,
+ * XRC_SEND or a DC initiator), read with
+ *
+ *     __atomic_load_n(word, __ATOMIC_ACQUIRE)
+ *
+ * by the thread that has just posted: 0: every request posted since the queue pair was last in RESET has been carried out, with success,
+ * and its effect is there; none of them will be reported as failed or flushed. Else one may wait or have failed, the last one posted
+ * among them; later posts may find 0 again, if all have been carried out meanwhile. What others do to the queue pair between post and
+ * load, or later (a state change, a peer that dies, a device that fails), does not turn a request that was carried out into another.
+ *
+ * The word is there until the queue pair is destroyed. 0, or EOPNOTSUPP: the queue pair is another device's, of another type, runs
+ * cross-channel requests, or its device does not promise that; then *word is left alone.
+ */
+int shca_unfinished(struct ibv_qp *qp, const uint32_t **word);
+
+/*
  * Wake on write: a capability of the software device. A thread sleeps until another process writes to this process's
  * memory or puts a completion into one of its CQs, armed or not:
  *

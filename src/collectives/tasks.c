@@ -38,8 +38,7 @@ struct compile {
 
 static bool is_cpu(const struct hdl_node *n)
 {
-	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE ||
-	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
+	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE;
 }
 
 static bool classify(struct compile *c)

@@ -517,38 +517,30 @@ static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, u
 	return 0;
 }
 
-/* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. line: of one
- * line and not empty, by a queue that takes ibv_post_send: what is kept to go again (sq.h) is the line as it lies in the ring. */
+/* A frame of k lines for which hdl_ring_plain_ready. Budget: one header written here, one request posted, nothing else. */
 static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, uint16_t seq,
-							  uint8_t kind, const void *buf, size_t len, uint32_t k, bool line)
+							  uint8_t kind, const void *buf, size_t len, uint32_t k)
 {
 	struct hdl_sq *sq = ep->sq;
 	struct ibv_send_wr *bad;
 	uint32_t i = sq->head;
-	struct hdl_hdr *head = line ? hdl_sq_keep_line(sq, ep->tx.sent + k, buf, len) : &ep->head;
 
-	hdl_hdr_set(head, tag, context, seq, (uint32_t)len, kind, ep->tx.phase);
-	ep->sge[1].addr = (uintptr_t)head;
+	hdl_hdr_set(&ep->head, tag, context, seq, (uint32_t)len, kind, ep->tx.phase);
 	ep->sge[0].addr = (uintptr_t)buf;
 	ep->sge[0].length = (uint32_t)len;
-	if (!line && !len) {
-		ep->wr.sg_list = ep->sge + 1;
-		ep->wr.num_sge = 1;
-	}
+	ep->wr.sg_list = len ? ep->sge : ep->sge + 1;
+	ep->wr.num_sge = len ? 2 : 1;
 	ep->wr.wr.rdma.remote_addr = hdl_ring_header_addr(&ep->tx, ep->tx.line) - len;
 	ep->wr.wr_id = (uint64_t)sq->id << 32 | i;
 	ep->wr.send_flags = IBV_SEND_INLINE;
-	bool is_long = !line && len + sizeof(ep->head) > sq->again_max && ep->direct;
-	if (unlikely(is_long || i + 1 - sq->signaled >= sq->interval)) {
+	if (unlikely(i + 1 - sq->signaled >= sq->interval)) {
 		ep->wr.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
 		sq->slot[i & sq->mask].signaled = 1;
 		sq->signaled = i + 1;
 		sq->scq->pending++;
 	}
 	int err;
-	if (line || ep->direct) {
-		if (!line)
-			hdl_sq_keep(sq, &ep->wr);
+	if (likely(ep->direct)) {
 		err = ibv_post_send(sq->qp, &ep->wr, &bad);
 	} else {
 		sq->slot[i & sq->mask].ep = ep;
@@ -562,30 +554,22 @@ static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, in
 		return -err;
 	}
 	sq->head = i + 1;
-	if (!line) {
-		hdl_sq_keep_frame(sq, ep->tx.sent + k);
-		ep->wr.sg_list = ep->sge;
-		ep->wr.num_sge = 2;
-	}
-	if (unlikely(is_long))
-		hdl_sq_keep_long(sq, i, &ep->wr);
 	sq->requests++;
 	sq->bytes += len + sizeof(ep->head);
 	hdl_ring_plain_sent(&ep->tx, k);
+	hdl_sq_keep(sq, &ep->wr, ep->tx.sent);
 	return 1;
 }
 
 int hdl_ep_put_line(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, size_t len)
 {
-	if (ep->direct && len)
-		return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1, true);
-	return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1, false);
+	return put_plain(ep, hdr->tag, hdr->context, hdr->seq, hdr->kind, buf, len, 1);
 }
 
 static inline __attribute__((always_inline)) int send_plain(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf,
-							    size_t len, uint32_t k, bool line)
+							    size_t len, uint32_t k)
 {
-	int r = put_plain(ep, tag, context, ep->tx_seq, HDL_EAGER, buf, len, k, line);
+	int r = put_plain(ep, tag, context, ep->tx_seq, HDL_EAGER, buf, len, k);
 
 	if (unlikely(r < 0))
 		return 0;
@@ -599,7 +583,7 @@ static inline __attribute__((always_inline)) int send_plain(struct hdl_ep *ep, i
 static int __attribute__((noinline)) send_lines(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len,
 						uint32_t k)
 {
-	return send_plain(ep, tag, context, buf, len, k, false);
+	return send_plain(ep, tag, context, buf, len, k);
 }
 
 /* A frame before which something else is written, or for which nothing has been given back. */
@@ -629,9 +613,7 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 		return send_frame(ep, tag, context, buf, len);
 	if (unlikely(len - 1 >= HDL_RING_SMALL))
 		return send_lines(ep, tag, context, buf, len, k);
-	if (likely(ep->direct))
-		return send_plain(ep, tag, context, buf, len, 1, true);
-	return send_plain(ep, tag, context, buf, len, 1, false);
+	return send_plain(ep, tag, context, buf, len, 1);
 }
 
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,

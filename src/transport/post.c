@@ -205,8 +205,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		struct around a = { .after = &skip, .after_len = sizeof(skip) };
 		if ((err = post_message(ep, &wr, &a, NULL, 0, NULL, HDL_IN_PLACE_NO)) < 0)
 			return err;
-		if (ep->sq->again)
-			hdl_sq_keep_frame(ep->sq, ep->tx.sent - hdl_ring_lines(len + tail_len));
+		hdl_sq_keep_frame(ep->sq, ep->tx.sent - hdl_ring_lines(len + tail_len));
 	}
 	hdl_hdr_set(&after.hdr, hdr->tag, hdr->context, hdr->seq, (uint32_t)(len + tail_len), hdr->kind, at.phase);
 	wr.wr.rdma.remote_addr = at.addr;
@@ -218,7 +217,7 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 		a.at = tail->offset;
 	}
 	err = post_message(ep, &wr, &a, buf, len, send, in_place);
-	if (err >= 0 && ep->sq->again)
+	if (err >= 0)
 		hdl_sq_keep_frame(ep->sq, ep->tx.sent);
 	return err;
 }

@@ -4,6 +4,7 @@
  * before it is finished. One request in `interval` is signaled, so completions cost little and the queue never fills up
  * with requests that nobody will report.
  */
+#include <shca.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@
 
 #define SCQ_FIRST 1024u
 #define SCQ_MORE 4096u
+/* The word of a queue whose requests are never kept, and of one of which all are. */
+static const uint32_t none_kept = 0, all_kept = 1;
+
 #define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
 static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
@@ -76,6 +80,13 @@ uint32_t hdl_sq_depth(uint32_t wanted)
 	return n;
 }
 
+/* A slot's room for inline data. One line more apart than its length: else the slots' beginnings, which is all that short messages use,
+ * would share one set of the first-level cache. */
+static size_t again_bytes(const struct hdl_sq *sq)
+{
+	return sq->again_max + HDL_LINE;
+}
+
 static int make_again(struct hdl_sq *sq)
 {
 	size_t n = sq->depth * sizeof(*sq->again);
@@ -87,7 +98,7 @@ static int make_again(struct hdl_sq *sq)
 	memset(sq->again, 0, n);
 	/* touched by requests that need it only */
 	sq->again_max = sq->kind->reset ? HDL_AGAIN_INLINE : HDL_AGAIN_COPIED;
-	sq->again_data = malloc(sq->depth * hdl_sq_again_bytes(sq));
+	sq->again_data = malloc(sq->depth * again_bytes(sq));
 	return sq->again_data ? 0 : -ENOMEM;
 }
 
@@ -112,6 +123,7 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 			       .mask = n - 1,
 			       .interval = n / 2,
 			       .id = UINT32_MAX,
+			       .unfinished = &none_kept,
 			       .max_inline = dev->max_inline };
 	sq->slot = calloc(n, sizeof(*sq->slot));
 	if (!sq->slot)
@@ -121,13 +133,25 @@ int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind
 		hdl_sq_fini(sq);
 		return err;
 	}
-	if (((kind->reset && !kind->repeats) || kind->renew) && make_again(sq)) {
-		hdl_sq_fini(sq);
-		return hdl_no_memory("the requests of a send queue (HEDDLE_SQ_DEPTH)", n * (sizeof(*sq->again) + HDL_AGAIN_COPIED));
+	if ((kind->reset && !kind->repeats) || kind->renew) {
+		sq->unfinished = &all_kept;
+		if (make_again(sq)) {
+			hdl_sq_fini(sq);
+			return hdl_no_memory("the requests of a send queue (HEDDLE_SQ_DEPTH)",
+					     n * (sizeof(*sq->again) + HDL_AGAIN_COPIED));
+		}
 	}
 	sq->head_buf = sq->head_mem.p;
 	sq->head_lkey = sq->head_mem.mr->lkey;
 	return 0;
+}
+
+void hdl_sq_ask(struct hdl_sq *sq)
+{
+	const uint32_t *word;
+
+	if (sq->dev->promises.at_once && !shca_unfinished(sq->qp, &word))
+		sq->unfinished = word;
 }
 
 static void release(struct hdl_slot *slot, int err)
@@ -314,26 +338,34 @@ static void kept_request(const struct hdl_sq *sq, const struct hdl_again *a, str
 				    .send_flags = a->flags & IBV_SEND_INLINE };
 	wr->wr.rdma.remote_addr = a->addr;
 	wr->wr.rdma.rkey = a->rkey;
-	if (a->plain) {
-		const struct hdl_ring_tx *tx = &sq->ep->tx;
-		struct hdl_hdr hdr;
-		memcpy(&hdr, a->line + HDL_RING_SMALL, sizeof(hdr));
-		wr->opcode = IBV_WR_RDMA_WRITE;
-		wr->send_flags = IBV_SEND_INLINE;
-		/* each lap uses all lines, from the top downwards */
-		uint32_t line = tx->lines - 1 - (uint32_t)((a->plain - 1) % tx->lines);
-		wr->wr.rdma.remote_addr = hdl_ring_header_addr(tx, line) - hdr.len;
-		wr->wr.rdma.rkey = tx->rkey;
-		wr->num_sge = 1;
-		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)memcpy(data, a->line, sizeof(a->line)) + HDL_RING_SMALL - hdr.len,
-					   .length = (uint32_t)sizeof(hdr) + hdr.len };
-	} else if (a->flags & IBV_SEND_INLINE) {
+	if (a->flags & IBV_SEND_INLINE) {
 		const char *p = a->len <= HDL_AGAIN_COPIED ? memcpy(data, a->data, a->len) : a->data;
 		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)p, .length = a->len };
 		wr->num_sge = a->len != 0;
 	} else {
 		memcpy(sge, a->sge, sizeof(a->sge));
 	}
+}
+
+/* Whether all requests of a broken queue were kept: see K. */
+static bool has_kept(const struct hdl_sq *sq)
+{
+	return sq->broken_tail == sq->broken_head ||
+	       (sq->kept_to == sq->broken_head && sq->broken_tail - sq->kept_from < sq->kept_to - sq->kept_from);
+}
+
+/* They are about to go again: the queue is in RTS. 0 or a negative errno, reported. */
+static int begin_again(struct hdl_sq *sq)
+{
+	bool kept = has_kept(sq);
+
+	if (!kept)
+		hdl_error("%s port %u: requests %u to %u of %s queue %u were not carried out, though the device had said that they were, "
+			  "and were not kept: a defect of the device, or of this library", sq->dev->name, sq->dev->port.port_num,
+			  sq->broken_tail, sq->broken_head - 1, hdl_kind_name(sq->kind), sq->qp->qp_num);
+	sq->broken = false;
+	sq->head = sq->tail = sq->signaled = sq->kept_from = sq->kept_to = sq->broken_tail;
+	return kept ? 0 : -EPROTO;
 }
 
 /* Posts what stood in slot `from` once more, at the head, which is not beyond it. */
@@ -347,7 +379,7 @@ static int post_again(struct hdl_sq *sq, uint32_t from)
 	struct ibv_sge sge[3];
 	char data[HDL_AGAIN_COPIED];
 
-	if (!a.plain && a.flags & IBV_SEND_INLINE && !a.data) {
+	if (a.flags & IBV_SEND_INLINE && !a.data) {
 		hdl_error("connection to rank %d failed: a request of %u bytes in %s queue %u was not kept, and cannot go again: was "
 			  "there no memory?", ep->rank, a.len, hdl_kind_name(sq->kind), sq->qp->qp_num);
 		return -ENOMEM;
@@ -362,9 +394,9 @@ static int post_again(struct hdl_sq *sq, uint32_t from)
 	}
 	/* it has been counted */
 	sq->requests--;
-	int err = hdl_sq_post(sq, ep, &wr, slot.type, slot.ptr, !a.plain && a.flags & IBV_SEND_SIGNALED, 0);
-	if (!err && (a.plain || a.frame))
-		hdl_sq_keep_frame(sq, a.plain ? a.plain : a.end);
+	int err = hdl_sq_post(sq, ep, &wr, slot.type, slot.ptr, a.flags & IBV_SEND_SIGNALED, 0);
+	if (!err && a.end)
+		hdl_sq_keep_frame(sq, a.end);
 	/* it has moved, and ends once: a plain post takes a slot as it finds it */
 	if (!err && is != was)
 		sq->slot[from & sq->mask].type = HDL_SLOT_NONE;
@@ -428,8 +460,10 @@ void hdl_sq_reset(struct hdl_sq *sq)
 	}
 	hdl_debug("%s port %u: %s queue %u was reset; %u requests go again", sq->dev->name, sq->dev->port.port_num,
 		  hdl_kind_name(sq->kind), sq->qp->qp_num, end - at);
-	sq->broken = false;
-	sq->head = sq->tail = sq->signaled = at;
+	if ((err = begin_again(sq))) {
+		give_up(sq, at, end, err);
+		return;
+	}
 	for (; at != end; at++) {
 		struct hdl_slot *slot = &sq->slot[at & sq->mask];
 		if (slot->ep->failed) {
@@ -529,14 +563,14 @@ int hdl_sq_halt(struct hdl_sq *sq)
 
 static bool is_message(const struct hdl_again *a)
 {
-	return !a->plain && a->opcode != IBV_WR_RDMA_WRITE && a->opcode != IBV_WR_RDMA_READ;
+	return a->opcode != IBV_WR_RDMA_WRITE && a->opcode != IBV_WR_RDMA_READ;
 }
 
 void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines)
 {
 	uint32_t done = sq->broken_tail, number = sq->messages;
 
-	if (!sq->broken || sq->settled)
+	if (!sq->broken || sq->settled || !has_kept(sq))
 		return;
 	sq->settled = true;
 	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
@@ -547,13 +581,13 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 		if ((a->over = sq->slot[i & sq->mask].type == HDL_SLOT_RTU))
 			release(&sq->slot[i & sq->mask], 0);
 		if (is_message(a) ? (int32_t)(messages - number++) > 0
-				  : ring && (a->plain || a->frame) && lines >= (a->plain ? a->plain : a->end))
+				  : ring && a->end && lines >= a->end)
 			done = i + 1;
 	}
 	for (uint32_t i = sq->broken_tail; i != done; i++) {
 		struct hdl_again *a = &sq->again[i & sq->mask];
 
-		if (!a->plain && a->opcode == IBV_WR_RDMA_READ)
+		if (a->opcode == IBV_WR_RDMA_READ)
 			continue;
 		a->over = true;
 		release(&sq->slot[i & sq->mask], 0);
@@ -563,16 +597,13 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 int hdl_sq_resume(struct hdl_sq *sq)
 {
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
-	int err = 0;
+	int err = begin_again(sq);
 
-	sq->broken = false;
 	sq->messages = 0;
-	sq->head = sq->tail = sq->signaled = sq->first_again = at;
-	sq->resuming = true;
-	for (; at != end; at++)
+	sq->first_again = at;
+	for (; !err && at != end; at++)
 		if (!sq->again[at & sq->mask].over && (err = post_again(sq, at)))
 			break;
-	sq->resuming = false;
 	/* those that are left end with the endpoint */
 	for (; at != end; at++)
 		release(&sq->slot[at & sq->mask], -ECONNRESET);
@@ -592,31 +623,45 @@ bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)
 	return false;
 }
 
-static size_t bytes_inline(const struct ibv_send_wr *wr)
+/* Room for a slot's inline data. NULL: there is no memory, which is an error only if the request must go again. */
+static char *room_for(struct hdl_sq *sq, uint32_t slot, uint32_t len, char **heap)
 {
-	size_t n = 0;
-
-	for (int i = 0; i < wr->num_sge && wr->send_flags & IBV_SEND_INLINE; i++)
-		n += wr->sg_list[i].length;
-	return n;
+	if (len <= sizeof(sq->again->line))
+		return sq->again[slot].line;
+	if (len <= sq->again_max)
+		return sq->again_data + slot * again_bytes(sq);
+	return *heap = malloc(len);
 }
 
-void hdl_sq_keep_long(struct hdl_sq *sq, uint32_t at, const struct ibv_send_wr *wr)
+__attribute__((noinline)) void hdl_sq_keep_now(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines)
 {
-	struct hdl_again *a = &sq->again[at & sq->mask];
-	char *p;
+	uint32_t i = sq->head - 1, slot = i & sq->mask;
+	struct hdl_again *a = &sq->again[slot];
+	char *was = a->heap;	/* perhaps what goes again, and is copied from */
 
-	if (!sq->resuming)
-		hdl_sq_reap(sq->scq);
-	if ((int32_t)((sq->broken ? sq->broken_tail : sq->tail) - at) > 0)
-		return;		/* carried out */
-	if (!(p = malloc(a->len)))
-		return;		/* that it cannot go again is an error only if it must */
-	a->data = p;
-	for (int i = 0; i < wr->num_sge; i++)
-		p = mempcpy(p, (const char *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-	free(a->heap);		/* perhaps what was just copied from */
-	a->heap = a->data;
+	if (sq->kept_to != i)
+		sq->kept_from = i;
+	sq->kept_to = i + 1;
+	a->opcode = (uint8_t)wr->opcode;
+	a->flags = (uint8_t)wr->send_flags;
+	a->num_sge = (uint8_t)wr->num_sge;
+	a->end = lines;
+	a->over = false;
+	a->imm = wr->imm_data;
+	a->addr = wr->wr.rdma.remote_addr;
+	a->rkey = wr->wr.rdma.rkey;
+	a->len = 0;
+	a->data = a->heap = NULL;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		for (int n = 0; n < wr->num_sge; n++)
+			a->len += wr->sg_list[n].length;
+		char *to = a->data = room_for(sq, slot, a->len, &a->heap);
+		for (int n = 0; to && n < wr->num_sge; n++)
+			to = mempcpy(to, (const char *)(uintptr_t)wr->sg_list[n].addr, wr->sg_list[n].length);
+	} else {
+		memcpy(a->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(a->sge[0]));
+	}
+	free(was);
 }
 
 int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
@@ -634,14 +679,11 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 	}
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
 	wr->next = NULL;
-	bool is_long = sq->kind->renew && bytes_inline(wr) > sq->again_max;
-	signal |= is_long || i + 1 - sq->signaled >= sq->interval;
+	signal |= i + 1 - sq->signaled >= sq->interval;
 	if (signal)
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	if (sq->kind->address)
 		sq->kind->address(ep, wr);
-	if (sq->kind->renew)
-		hdl_sq_keep(sq, wr);
 	err = sq->kind->post ? sq->kind->post(sq, ep, wr) : ibv_post_send(sq->qp, wr, &bad);
 	if (unlikely(err)) {
 		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s; opcode %d, %d pieces, %zu "
@@ -664,8 +706,7 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 		sq->scq->pending++;
 	}
 	sq->messages += wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_READ;
-	if (unlikely(is_long))
-		hdl_sq_keep_long(sq, i, wr);
+	hdl_sq_keep(sq, wr, 0);
 	return 0;
 }
 

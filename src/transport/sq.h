@@ -58,6 +58,8 @@ struct hdl_sq {
 	uint64_t stalls;	/* no room when wanted */
 	uint32_t users;		/* DC: endpoints bound to it */
 	/* of kinds with `reset`, see hdl_sq_reset, and `renew`, see hdl_sq_halt */
+	const uint32_t *unfinished;	/* not 0 behind a post: the request is kept */
+	uint32_t kept_from, kept_to;	/* the last that were, without a gap */
 	struct hdl_again *again;	/* by slot: what its request is made of */
 	char *again_data;		/* ... and its inline data, if it is longer than a line: */
 	uint32_t again_max;		/* so many bytes per slot */
@@ -69,7 +71,6 @@ struct hdl_sq {
 	uint32_t first_again;		/* renew: the request that went again first, ... */
 	bool went_again;		/* ... if any did */
 	bool settled;			/* renew: broken, and what the peer had got of it has ended */
-	bool resuming;			/* renew: what is kept goes again just now: completions are not looked at */
 };
 #define HDL_HEAD_BUF 64u
 #define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
@@ -80,35 +81,44 @@ uint32_t hdl_sq_depth(uint32_t wanted);
 int hdl_sq_init(struct hdl_sq *sq, struct hdl_dev *dev, const struct hdl_tp_kind *kind, uint32_t depth);
 void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
 /*
- * What a queue that breaks needs to go on with, where it can (kinds with `reset` or `renew`): each slot keeps what its request is
- * made of. What is gathered stays where it lies until the request is finished; inline data is copied, but for what is longer
- * than again_max: such a request is signaled, and looked for at once, and copied if it is not finished then.
+ * What a queue that breaks needs to go on with, where it can (kinds with `reset` or `renew`): what the requests are made of that the
+ * device had not carried out. What is gathered stays where it lies until the request is finished; inline data is copied. Which requests
+ * these are the device can tell, if it carries requests out while they are posted (shca_unfinished): it has a word, and
+ *
+ *     K: a request behind whose post the word is 0 has been carried out, with all before it, and none of them is ever reported as
+ *        failed or flushed.
+ *
+ * So the word is looked at behind each post, while the inline data is the caller's still, and only where it is not 0 is the request
+ * kept. From the first request that may not have been carried out to the last one posted the word was never 0: those are the newest
+ * run of requests that were kept without a gap, [kept_from, kept_to), and kept_to is the head if there are any. Where the device says
+ * nothing, the word is one that is never 0, and all are kept. Nobody but this thread posts, so nobody else's post is looked at; what
+ * other threads and processes do to the queue meanwhile, K is about.
  *
  * A send queue that peers share, whose request to one of them has failed, or which was stopped by something else, starts
  * again, so that the others' requests, which the device has flushed and not carried out, go again, once and in their order.
  * Between the first error and the reset, which is where requests may be posted, the queue has no room, and flushes are
  * counted: when all that was posted has been reported nothing more is heard of it.
  */
-#define HDL_AGAIN_INLINE 1024u		/* the longest inline data of a queue that is shared, */
-#define HDL_AGAIN_COPIED 4096u		/* and of another one what is copied: about here that becomes dearer than a completion */
+#define HDL_AGAIN_INLINE 1024u		/* inline data up to here has room in each slot: of a queue that is shared, which has no longer, */
+#define HDL_AGAIN_COPIED 4096u		/* and of another one; what is longer goes to the heap */
 struct hdl_again {
 	union {
-		_Alignas(64) char line[HDL_LINE];	/* inline data that fits; a plain frame as it lies in the ring */
+		_Alignas(64) char line[HDL_LINE];	/* inline data that fits */
 		struct ibv_sge sge[3];			/* not inline */
 	};
 	char *data;			/* inline data in one piece; NULL: it could not be kept */
-	char *heap;			/* ... where it is long; freed when the slot is used again */
+	char *heap;			/* ... where it is long; freed when the slot keeps another one */
 	uint64_t addr;
 	uint32_t rkey;
 	__be32 imm;
 	uint32_t len;			/* inline */
-	uint64_t end;			/* a frame: lines of the ring used with it */
-	uint64_t plain;			/* the same, of a plain frame of one line: no other field but `line` counts; 0: it is none */
+	uint64_t end;			/* a frame: lines of the ring used with it; 0: it is none */
 	uint8_t opcode, num_sge, flags;
-	bool frame;
 	bool over;			/* it ended before the queue broke, or was known to have been carried out */
 };
 _Static_assert(sizeof(struct hdl_again) == 128, "two lines");
+/* The queue pair was created: asks for its word. Of kinds that keep requests. */
+void hdl_sq_ask(struct hdl_sq *sq);
 void hdl_sq_reset(struct hdl_sq *sq);
 /* The queue was found in error otherwise than by a request. Of kinds that repeat what was lost. */
 void hdl_sq_broken(struct hdl_sq *sq);
@@ -143,93 +153,19 @@ static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;
 }
-static inline char *hdl_sq_copy(char *at, const char *p, uint32_t n)
+void hdl_sq_keep_now(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines);
+/* Of the request just posted, whose memory is the caller's still: keeps what it is made of if need be. lines: so many of the ring are
+ * used with it; 0: it is no frame. */
+static inline __attribute__((always_inline)) void hdl_sq_keep(struct hdl_sq *sq, const struct ibv_send_wr *wr, uint64_t lines)
 {
-	uint64_t first, last;
-
-	if (unlikely(n - 8 > 8))
-		return mempcpy(at, p, n);
-	/* a header, or a payload as small */
-	memcpy(&first, p, 8);
-	memcpy(&last, p + n - 8, 8);
-	memcpy(at, &first, 8);
-	memcpy(at + n - 8, &last, 8);
-	return at + n;
+	if (unlikely(__atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE)))
+		hdl_sq_keep_now(sq, wr, lines);
 }
-/* A slot's room for inline data. One line more apart than its length: else the slots' beginnings, which is all that short messages use,
- * would share one set of the first-level cache. */
-static inline size_t hdl_sq_again_bytes(const struct hdl_sq *sq)
-{
-	return sq->again_max + HDL_LINE;
-}
-static inline char *hdl_sq_again_data(const struct hdl_sq *sq, uint32_t slot)
-{
-	return sq->again_data + slot * hdl_sq_again_bytes(sq);
-}
-/* Keeps what the request at the head is made of, which is about to be posted; of an inline one the data, in one piece. */
-static inline __attribute__((always_inline)) struct hdl_again *hdl_sq_keep(struct hdl_sq *sq, const struct ibv_send_wr *wr)
-{
-	uint32_t i = sq->head & sq->mask, len;
-	struct hdl_again *a = &sq->again[i];
-	const struct ibv_sge *s = wr->sg_list;
-
-	a->opcode = (uint8_t)wr->opcode;
-	a->flags = (uint8_t)wr->send_flags;
-	a->num_sge = (uint8_t)wr->num_sge;
-	a->frame = false;
-	a->plain = 0;
-	a->imm = wr->imm_data;
-	a->addr = wr->wr.rdma.remote_addr;
-	a->rkey = wr->wr.rdma.rkey;
-	if (unlikely(!(wr->send_flags & IBV_SEND_INLINE))) {
-		for (int n = 0; n < wr->num_sge; n++)
-			a->sge[n] = s[n];
-		return a;
-	}
-	char *at = a->data = a->line;
-	if (likely(wr->num_sge == 2)) {		/* a payload and a header */
-		a->len = len = s[0].length + s[1].length;
-		if (len > sizeof(a->line)) {
-			at = a->data = len <= sq->again_max ? hdl_sq_again_data(sq, i) : NULL;
-			if (unlikely(!at))
-				return a;
-		}
-		at = hdl_sq_copy(at, (const char *)(uintptr_t)s[0].addr, s[0].length);
-		hdl_sq_copy(at, (const char *)(uintptr_t)s[1].addr, s[1].length);
-		return a;
-	}
-	len = 0;
-	for (int n = 0; n < wr->num_sge; n++)
-		len += s[n].length;
-	a->len = len;
-	if (len > sizeof(a->line))
-		at = a->data = len <= sq->again_max ? hdl_sq_again_data(sq, i) : NULL;
-	for (int n = 0; at && n < wr->num_sge; n++)
-		at = hdl_sq_copy(at, (const char *)(uintptr_t)s[n].addr, s[n].length);
-	return a;
-}
-/* Of the request just posted: it is a frame, with which so many lines of the ring are used. */
+/* Of the request just posted by hdl_sq_post: it is a frame. */
 static inline void hdl_sq_keep_frame(struct hdl_sq *sq, uint64_t lines)
 {
-	struct hdl_again *a = &sq->again[(sq->head - 1) & sq->mask];
-
-	a->frame = true;
-	a->end = lines;
-}
-/* Of a request of long inline data that was just posted, signaled, in slot `at`: keeps it, if it is not finished by now. */
-void hdl_sq_keep_long(struct hdl_sq *sq, uint32_t at, const struct ibv_send_wr *wr);
-/* The same for a plain frame, which is about to be posted. Returns where its header goes: nothing else is copied from there. */
-static inline struct hdl_hdr *hdl_sq_keep_line(struct hdl_sq *sq, uint64_t lines, const void *buf, size_t len)
-{
-	struct hdl_again *a = &sq->again[sq->head & sq->mask];
-	char *p = a->line + HDL_RING_SMALL - len;
-
-	a->plain = lines;
-	if (likely(len == 8))
-		memcpy(p, buf, 8);
-	else
-		memcpy(p, buf, len);
-	return (struct hdl_hdr *)(a->line + HDL_RING_SMALL);
+	if (sq->again && sq->kept_to == sq->head)
+		sq->again[(sq->head - 1) & sq->mask].end = lines;
 }
 /* A zero-byte request whose completion says that all before it are finished. */
 void hdl_sq_flush(struct hdl_sq *sq, struct hdl_ep *ep);

@@ -146,6 +146,11 @@ done
 try 2 HEDDLE_TRANSPORT=rc HEDDLE_ODP=0 HEDDLE_RENDEZVOUS=read HEDDLE_RNDV_CHUNK=4096 TRAFFIC_BREAK=20 -- "$traffic" 300 300000 32
 try 3 HEDDLE_TRANSPORT=rc SHCA_FAULT=ud_drop=0.2,ud_dup=0.1,ud_reorder=0.1 TRAFFIC_BREAK=30 -- "$traffic" 150 30000 33
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=200 -- "$traffic" 3000 16000 34 500
+# receivers are stopped meanwhile, and have few receives: much waits in the queues that break
+for kind in rc xrc dc rc,ud dc,ud; do
+	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 TRAFFIC_BREAK=50 TRAFFIC_STOP=200 -- "$traffic" 300 20000 30
+	try 6 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_DCI_COUNT=2 TRAFFIC_BREAK=50 TRAFFIC_STOP=200 -- "$traffic" 60 60000 37
+done
 # the event is read late: while the queue is being replaced, or when that is done
 for kind in rc xrc; do
 	try 2 HEDDLE_TRANSPORT=$kind TRAFFIC_BREAK=50 TRAFFIC_EVENTS=1 -- "$traffic" 700 60000 36

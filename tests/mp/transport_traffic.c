@@ -12,12 +12,16 @@
  * TRAFFIC_BREAK=N: after every N sends a rank brings its queues that can be had again into the state of an error; TRAFFIC_BREAKERS is
  * a mask of the ranks that do so (all, if it is not set). With TRAFFIC_SILENT no event tells of it: who sends must notice.
  * With TRAFFIC_EVENTS the device tells of it when it is next looked at, which may be long after it was noticed.
+ * TRAFFIC_STOP=N: every rank is stopped by a signal for some milliseconds, up to N times, wherever it is.
  *
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -347,8 +351,27 @@ static void send_one(int peer)
 	}
 }
 
+/* A process that stops this one now and then, and ends with it. */
+static pid_t stopped_by(int times)
+{
+	pid_t rank = getpid(), pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (uint64_t x = (uint64_t)rank; times-- && getppid() == rank; x = mix(x + 1)) {
+		usleep(1000 + x % 20000);
+		kill(rank, SIGSTOP);
+		usleep(1000 + x % 7000);
+		kill(rank, SIGCONT);
+	}
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
+	pid_t stopper = 0;
+
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	unsigned idle = 0, unlooked = 0;
 
@@ -364,6 +387,8 @@ int main(int argc, char **argv)
 		sparse = (unsigned)atoi(argv[5]);
 	if (getenv("TRAFFIC_BREAK"))
 		breaks = (unsigned)atoi(getenv("TRAFFIC_BREAK"));
+	if (getenv("TRAFFIC_STOP"))
+		stopper = stopped_by(atoi(getenv("TRAFFIC_STOP")));
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	silent = getenv("TRAFFIC_SILENT") != NULL;
@@ -403,6 +428,11 @@ int main(int argc, char **argv)
 	}
 	if (fetching)
 		fail("%llu fetches are left", (unsigned long long)fetching);
+	if (stopper > 0) {
+		kill(stopper, SIGKILL);
+		kill(getpid(), SIGCONT);
+		waitpid(stopper, NULL, 0);
+	}
 	hdl_tp_fini();
 	if (hdl_job.rank == 0)
 		puts("ok");

@@ -16,6 +16,7 @@ excepted()
 	first-message | last-told) echo "told kills a process there" ;;
 	share-waits) echo "what others have begun is waited for; companions kills one of those there" ;;
 	share-offered) echo "nothing is copied yet; companions holds the reader there" ;;
+	behind-others) echo "the poster has changed nothing yet; unfinished fails its queue there" ;;
 	timer-noted) echo "the helper thread's own list: nothing was changed that others see" ;;
 	survivor) echo "whoever tells has changed nothing yet; successors holds one there" ;;
 	mail-cancel) echo "whoever cancels has changed nothing yet" ;;

@@ -139,6 +139,13 @@ tests_shca_told_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
 tests_shca_told_LDADD = libshca_failpoints.la $(VERBS_LIBS)
 tests_shca_told_LDFLAGS = $(NOWRAP)
 
+check_PROGRAMS += tests/shca/unfinished
+TESTS += tests/shca/unfinished
+tests_shca_unfinished_SOURCES = tests/shca/unfinished.c tests/shca/hold.h $(shca_rig)
+tests_shca_unfinished_CPPFLAGS = $(AM_CPPFLAGS) -DSHCA_FAILPOINTS
+tests_shca_unfinished_LDADD = libshca_failpoints.la $(VERBS_LIBS)
+tests_shca_unfinished_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/shca/overtaking
 TESTS += tests/shca/overtaking
 tests_shca_overtaking_SOURCES = tests/shca/overtaking.c tests/shca/hold.h $(shca_rig)

@@ -195,6 +195,8 @@ static int behaves(const char *w)
 	CHECK(!(promises & SHCA_PROMISE_AT_ONCE) == async && !(promises & SHCA_PROMISE_SEQUENCE) == told("nosequence") &&
 	      promises & SHCA_PROMISE_TELLS_END, "promises %#x", promises);
 	CHECK(ibv_query_qp_data_in_order(from, IBV_WR_RDMA_WRITE, 0) == !told("noorder"), "the promise of order");
+	const uint32_t *unfinished = NULL;
+	CHECK(shca_unfinished(from, &unfinished) == (async ? EOPNOTSUPP : 0) && !unfinished == async, "what may have to be posted again");
 	CHECK(is_late() == async, "landed when the post returned");
 	CHECK(is_overtaken() == told("nosequence"), "the order of two writes");
 	CHECK(is_disordered() == told("noorder"), "the order within a write");

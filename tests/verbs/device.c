@@ -148,6 +148,11 @@ static void strangers(void)
 	refused("sleeping on a stranger's context", shca_await_prepare(&stranger, &seen), EOPNOTSUPP);
 	refused("a second context on our kernel objects", made(ibv_import_device(t.ctx->cmd_fd)), EOPNOTSUPP);
 	refused("memory of another device", made(ibv_reg_dmabuf_mr(t.pd, 0, 64, (uintptr_t)mem, 0, IBV_ACCESS_LOCAL_WRITE)), EOPNOTSUPP);
+	struct ibv_qp strange = { .context = &stranger }, *ud = vt_qp(&t, IBV_QPT_UD, cq, NULL);
+	const uint32_t *word;
+	refused("what became of a stranger's requests", shca_unfinished(&strange, &word), EOPNOTSUPP);
+	refused("what became of datagrams", shca_unfinished(ud, &word), EOPNOTSUPP);
+	CHECK(!shca_unfinished(qp, &word) && !*word && !ibv_destroy_qp(ud), "nothing was posted to ours");
 	refused("the peer's connection options", ibv_query_ece(qp, &ece), EOPNOTSUPP);
 	refused("connection options", ibv_set_ece(qp, &ece), EOPNOTSUPP);
 	refused("the insides of a queue", mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), EOPNOTSUPP);

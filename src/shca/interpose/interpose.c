@@ -125,6 +125,15 @@ EXPORT uint32_t shca_promises(struct ibv_context *context)
 	return f ? f(context) : 0;
 }
 
+EXPORT int shca_unfinished(struct ibv_qp *qp, const uint32_t **word)
+{
+	static struct shca_next next = NEXT(NEXT_VERBS, "shca_unfinished", "SHCA_1");
+	if (shca_is_ours(qp->context))
+		return shca_query_unfinished(qp, word);
+	__typeof__(&shca_unfinished) f = shca_preloaded() ? shca_next_find(&next) : NULL;
+	return f ? f(qp, word) : shca_refuse(EOPNOTSUPP, "shca_unfinished: the queue pair is of no software device");
+}
+
 EXPORT int shca_await_prepare(struct ibv_context *context, uint32_t *seen)
 {
 	static struct shca_next next = NEXT(NEXT_VERBS, "shca_await_prepare", "SHCA_1");

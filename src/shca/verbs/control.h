@@ -143,8 +143,6 @@ void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
 void shca_events_gone(struct shca_context *c);
-/* The queue was reset, or goes: its LAST_WQE_REACHED is not waited for any more. */
-void shca_last_forget(struct shca_user_qp *qp);
 
 /* ---- files.c: what a kernel would show of the device in a file system ------------------------------------------ */
 
@@ -273,6 +271,8 @@ uint32_t shca_dc_odp_caps(struct ibv_context *ctx);
 bool shca_pages_on_demand(struct ibv_context *ctx);
 /* shca_promises. */
 uint32_t shca_query_promises(struct ibv_context *ctx);
+/* shca_unfinished (post.c). */
+int shca_query_unfinished(struct ibv_qp *qp, const uint32_t **word);
 int shca_dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr);
 struct ibv_qp *shca_dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				 struct mlx5dv_qp_init_attr *dv);

@@ -265,10 +265,31 @@ static bool try_direct(struct shca_user_qp *q)
 	if (atomic_load_explicit(&q->sh->head, memory_order_acquire) != atomic_load_explicit(&q->sh->posted, memory_order_relaxed) ||
 	    atomic_load_explicit(&q->sh->lock, memory_order_acquire) & 3)
 		return false;
+	/* Behind the head: the last request may have failed since the caller looked, and a queue fails before its head moves. */
+	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0))
+		return false;
 	if (unlikely(q->nlongs != 0))
 		shca_longs_free(q);
 	atomic_store_explicit(&q->sh->shared, 0, memory_order_relaxed);
 	return true;
+}
+
+/*
+ * The word is `shared`, and rests on this: only who posts to the queue stores there (and who brings it to SQD, ERR or RESET, under the
+ * queue's lock). A request that DIRECT runs has been carried out, or makes the queue SHARED before its post returns: if it waits, if it
+ * failed, and if it is flushed since the queue is in error. A SHARED queue becomes DIRECT where all that was posted has been run and the
+ * queue has not failed, so was carried out. Whoever else makes it fail sets `fail`, which the next post looks at.
+ */
+int shca_query_unfinished(struct ibv_qp *qp, const uint32_t **word)
+{
+	const struct shca_user_qp *q = lqp_of(qp);
+	bool late = q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND) || q->m->behave & SHCA_BEHAVE_ASYNC;
+
+	if (late || (q->type != IBV_QPT_RC && q->type != IBV_QPT_XRC_SEND && q->type != SHCA_QPT_DCI))
+		return shca_refuse(EOPNOTSUPP, "shca_unfinished: queue pair %#x of type %u %s", qp->qp_num, q->type,
+				   late ? "carries out requests behind their post" : "promises nothing of the kind");
+	*word = (const uint32_t *)&q->sh->shared;
+	return 0;
 }
 
 /* ---- DIRECT ----------------------------------------------------------------------------------------------------- */
@@ -348,12 +369,14 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 			kick_posted(thr, q);
 		return err;
 	}
-	if (unlikely(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed)) &&
-	    !try_direct(q)) {
-		int err = write_wqe(thr, q, wr_id, req);
-		if (!err && !q->defer_kick)
-			kick_posted(thr, q);
-		return err;
+	if (unlikely(q->shared_only || atomic_load_explicit(&q->sh->shared, memory_order_relaxed))) {
+		SHCA_FAILPOINT(thr, "behind-others", q->sh, req->op);
+		if (!try_direct(q)) {
+			int err = write_wqe(thr, q, wr_id, req);
+			if (!err && !q->defer_kick)
+				kick_posted(thr, q);
+			return err;
+		}
 	}
 	return run_direct(thr, q, wr_id, req);
 }

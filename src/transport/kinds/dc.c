@@ -136,6 +136,7 @@ static int open_dc(struct hdl_dev *dev)
 			err = errno;
 			goto fail;
 		}
+		hdl_sq_ask(sq);
 		sq->qpx = ibv_qp_to_qp_ex(sq->qp);
 		sq->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(sq->qpx);
 		step = "bring a DCI to RTS";
@@ -215,7 +216,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 /* What rings are made of: an inline write. */
 static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_send_wr *wr)
 {
-	struct hdl_again *a = hdl_sq_keep(sq, wr);
+	const struct ibv_sge *s = wr->sg_list;
 	struct ibv_qp_ex *q = sq->qpx;
 
 	ibv_wr_start(q);
@@ -223,7 +224,13 @@ static inline int post_write(struct hdl_sq *sq, struct hdl_ep *ep, const struct 
 	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
 	ibv_wr_rdma_write(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
-	ibv_wr_set_inline_data(q, a->data, a->len);
+	if (wr->num_sge == 1) {
+		ibv_wr_set_inline_data(q, (void *)(uintptr_t)s[0].addr, s[0].length);
+	} else {
+		struct ibv_data_buf b[2] = { { .addr = (void *)(uintptr_t)s[0].addr, .length = s[0].length },
+					     { .addr = (void *)(uintptr_t)s[1].addr, .length = s[1].length } };
+		ibv_wr_set_inline_data_list(q, 2, b);
+	}
 	return ibv_wr_complete(q);
 }
 
@@ -232,9 +239,8 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 	struct ibv_qp_ex *q = sq->qpx;
 
 	ep->dci_last = sq->head + 1;
-	if (likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->send_flags & IBV_SEND_INLINE))
+	if (likely(wr->opcode == IBV_WR_RDMA_WRITE && wr->send_flags & IBV_SEND_INLINE && (unsigned)wr->num_sge - 1 < 2))
 		return post_write(sq, ep, wr);
-	struct hdl_again *a = hdl_sq_keep(sq, wr);
 	ibv_wr_start(q);
 	q->wr_id = wr->wr_id;
 	q->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE;
@@ -256,10 +262,14 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 		return EINVAL;
 	}
 	mlx5dv_wr_set_dc_addr(sq->mqpx, ep->ah, ep->addr.dctn, ep->addr.dc_key);
-	if (wr->send_flags & IBV_SEND_INLINE)
-		ibv_wr_set_inline_data(q, a->data, a->len);
-	else
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		struct ibv_data_buf b[3];
+		for (int i = 0; i < wr->num_sge; i++)
+			b[i] = (struct ibv_data_buf){ .addr = (void *)(uintptr_t)wr->sg_list[i].addr, .length = wr->sg_list[i].length };
+		ibv_wr_set_inline_data_list(q, (size_t)wr->num_sge, b);
+	} else {
 		ibv_wr_set_sge_list(q, (size_t)wr->num_sge, wr->sg_list);
+	}
 	return ibv_wr_complete(q);
 }
 

@@ -33,8 +33,8 @@ struct hdl_tp_kind {
 	/* Of a request. address: fills in where it goes, if the queue does not know; or NULL. post: NULL: ibv_post_send. */
 	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
 	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
-	/* Brings a send queue from ERR to RTS again; post keeps each request (hdl_sq_keep), but where somebody above repeats what was
-	 * lost. NULL: one in error stays so. */
+	/* Brings a send queue from ERR to RTS again; what was not carried out is kept (hdl_sq_keep) and goes again, but where somebody
+	 * above repeats what was lost. NULL: one in error stays so. */
 	int (*reset)(struct hdl_sq *sq);
 	bool repeats;
 	/* The device has refused a request for ep. True: as if it had been lost on the way, and the peer does not fail. NULL: it does. */

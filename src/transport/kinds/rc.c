@@ -58,6 +58,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	}
 	c->sq.ep = ep;
 	c->sq.max_inline = a.cap.max_inline_data;
+	hdl_sq_ask(&c->sq);
 	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)))
 		hdl_sq_fini(&c->sq);
 	return err;

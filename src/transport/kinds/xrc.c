@@ -99,6 +99,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	}
 	c->sq.ep = ep;
 	c->sq.max_inline = s.cap.max_inline_data;
+	hdl_sq_ask(&c->sq);
 	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)) || (err = hdl_qp_init(c->rqp, &dev->port, ACCESS))) {
 		ibv_destroy_qp(c->rqp);
 		c->rqp = NULL;
