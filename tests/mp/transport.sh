@@ -196,6 +196,10 @@ for kind in rc xrc; do
 		timeout -k 5 60 "$run" -n 2 "$end" writes
 done
 text='what is refused once is lost, and no more' ends HEDDLE_TRANSPORT=ud timeout -k 5 60 "$run" -n 2 "$end" refused
+text='a refused ring counts' ends HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 timeout -k 5 60 "$run" -n 2 "$end" offers
+# where buffers are kept registered and no queue is the failed peer's own, its key ends with it
+text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=dc HEDDLE_RENDEZVOUS=staged \
+	HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
 for kind in rc xrc; do
 	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" stopped

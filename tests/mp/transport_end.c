@@ -13,6 +13,7 @@
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
  *     refused  the device refuses single datagrams to rank 1: they are lost, and nothing else is; in a row: rank 1 fails (UD)
+ *     offers   rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are no others)
  *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
  *              out never comes to that (one rank, no queue)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
@@ -524,6 +525,25 @@ static _Noreturn void refused(void)
 	leave("what is refused once is lost, and no more");
 }
 
+static _Noreturn void offers(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	struct hdl_ring_offer m = { .addr = (uintptr_t)rts, .lines = 64, .number = 1 };
+
+	if (hdl_job.rank == 1)
+		stay();
+	struct hdl_ep *ep = hdl_ep(1);
+	if (ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
+		fail("the queue cannot be broken");
+	hdl_ring_on_offer(ep, &m);
+	if (ep->ring)
+		fail("a queue that is broken takes a ring");
+	/* rank 1 has counted it: which ring the lines are of that it has read is told by that */
+	if (ep->rings_in != 1)
+		fail("a ring that was refused is not counted");
+	leave("a refused ring counts");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
@@ -540,6 +560,8 @@ int main(int argc, char **argv)
 	greet(!hdl_job.rank);
 	if (!strcmp(mode, "stopped") || !strcmp(mode, "dies"))
 		breaks_alone(!strcmp(mode, "dies"));
+	if (!strcmp(mode, "offers"))
+		offers();
 	if (!strcmp(mode, "refused"))
 		refused();
 	if (!strcmp(mode, "twice"))

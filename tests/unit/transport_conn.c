@@ -544,3 +544,19 @@ Test(transport_conn, planted_bugs_are_found)
 	}
 	fflush(stdout);
 }
+
+/* Limits may be met between the peer's naming a kind and its proposal of that: refused again it would name another one, and so on. */
+Test(transport_conn, a_kind_that_was_named_is_taken)
+{
+	struct hdl_conn_self self = { .can = RC | XRC, .prefer = HDL_QUEUE_XRC };
+	struct hdl_conn_event e = { .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 1 };
+
+	for (int named = 0; named < 2; named++) {
+		struct hdl_conn c = { 0 };
+		struct hdl_conn_todo todo;
+
+		e.named = named;
+		hdl_conn_step(&c, &self, &e, &todo);
+		cr_assert_eq(c.state == HDL_CONN_ANSWERED, named, "named: %d, state %d", named, (int)c.state);
+	}
+}
