@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hd_datatype: MPI_Pack and MPI_Unpack of usual layouts beside loops written by hand, in turns, in one run. */
+/* hd_datatype: MPI_Pack and MPI_Unpack of usual layouts beside loops written by hand, in turns, in one run; -s: messages of them. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -434,27 +434,113 @@ static size_t validate(const struct pattern *p, const struct layout *l)
 	return wrong + hdb_guard(&mem) + hdb_guard(&packed);
 }
 
-static size_t run(const struct pattern *p, size_t bytes)
+/* ---- messages ------------------------------------------------------------------------------------------------------- */
+
+enum { TYPED, FROM_HERE, TO_HERE, BY_HAND, SENDS };
+
+/* A message of one rank to the other, with the type on both sides, on one (the other has one run), or copied by loops. */
+static void pass(const struct pattern *p, const struct layout *l, int from, int way)
+{
+	bool sends = hdb_rank == from, typed = way == TYPED || way == (sends ? FROM_HERE : TO_HERE);
+	void *buf = typed ? mem.p : packed.p;
+	int count = typed ? l->count : (int)l->bytes;
+	MPI_Datatype type = typed ? l->type : MPI_BYTE;
+
+	if (sends && way == BY_HAND)
+		p->pack(l, mem.p, packed.p);
+	if (sends)
+		MPI_Send(buf, count, type, !from, 1, MPI_COMM_WORLD);
+	else
+		MPI_Recv(buf, count, type, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (!sends && way == BY_HAND)
+		p->unpack(l, mem.p, packed.p);
+}
+
+static double trips(const struct pattern *p, const struct layout *l, int way, long n)
+{
+	int64_t begin = hdb_now();
+
+	for (long i = 0; i < n; i++) {
+		pass(p, l, 0, way);
+		pass(p, l, 1, way);
+	}
+	return (double)(hdb_now() - begin) / (double)n / 2e3;
+}
+
+/* us there, half of there and back; the fastest of rounds in which all ways take turns. */
+static void measure_messages(const struct pattern *p, const struct layout *l, double *us)
+{
+	long n = (long)(((size_t)4 << 20) / l->bytes);
+
+	n = n < 2 ? 2 : n > 200 ? 200 : n;
+	for (int round = 0; round < 1 + ROUNDS / 4; round++)
+		for (int way = 0; way < SENDS; way++) {
+			double t = trips(p, l, way, n);
+
+			us[way] = !round || t < us[way] ? t : us[way];	/* the first one finds cold caches, and no connection */
+		}
+}
+
+/* What was sent by hand and received with the type, or the other way round, is what was there. */
+static size_t validate_messages(const struct pattern *p, const struct layout *l)
+{
+	size_t wrong = 0;
+
+	for (int way = 0; way < SENDS; way++) {
+		hdb_fill(packed.p, l->bytes, hdb_rank ? 2 : 3);
+		if (!hdb_rank)
+			p->unpack(l, mem.p, packed.p);
+		pass(p, l, 0, way);
+		if (!hdb_rank)
+			continue;
+		if (way == TYPED || way == TO_HERE)
+			p->pack(l, mem.p, packed.p);
+		wrong += hdb_check(packed.p, l->bytes, 3, p->name);
+	}
+	return wrong + hdb_guard(&mem) + hdb_guard(&packed);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+
+static size_t run_messages(const struct pattern *p, const struct layout *l)
+{
+	double us[SENDS];
+	size_t wrong = hdb.validate ? validate_messages(p, l) : 0;
+
+	measure_messages(p, l, us);
+	if (!hdb_rank)
+		printf("%-10s", p->name);
+	hdb_row((long long)l->bytes, us, SENDS);
+	return wrong;
+}
+
+static size_t run_copies(const struct pattern *p, const struct layout *l)
+{
+	double ns[WAYS], values[6];
+	size_t wrong = hdb.validate ? validate(p, l) : 0;
+
+	measure(p, l, ns);
+	for (int way = 0; way < WAYS; way++)
+		values[way / 2 * 3 + way % 2] = (double)l->bytes / ns[way];
+	values[2] = ns[PACK_BY_HAND] / ns[PACK];
+	values[5] = ns[UNPACK_BY_HAND] / ns[UNPACK];
+	if (!hdb_rank)
+		printf("%-10s", p->name);
+	hdb_row((long long)l->bytes, values, 6);
+	return wrong;
+}
+
+static size_t run(const struct pattern *p, size_t bytes, bool messages)
 {
 	struct layout l = {.count = 1};
-	double ns[WAYS], values[6];
-	size_t wrong = 0;
+	size_t wrong;
 
 	p->make(&l, bytes);
 	MPI_Type_commit(&l.type);
 	hdb_buffer_new(&mem, l.span);
 	hdb_buffer_new(&packed, l.bytes);
 	hdb_fill(mem.p, l.span, 1);
-	if (hdb.validate)
-		wrong = validate(p, &l);
-	measure(p, &l, ns);
-	for (int way = 0; way < WAYS; way++)
-		values[way / 2 * 3 + way % 2] = (double)l.bytes / ns[way];
-	values[2] = ns[PACK_BY_HAND] / ns[PACK];
-	values[5] = ns[UNPACK_BY_HAND] / ns[UNPACK];
-	if (!hdb_rank)
-		printf("%-10s", p->name);
-	hdb_row((long long)l.bytes, values, 6);
+	wrong = messages ? run_messages(p, &l) : run_copies(p, &l);
 	hdb_buffer_free(&mem);
 	hdb_buffer_free(&packed);
 	MPI_Type_free(&l.type);
@@ -466,8 +552,10 @@ static size_t run(const struct pattern *p, size_t bytes)
 int main(int argc, char **argv)
 {
 	static const char *only;
+	static bool messages;
 	static const struct hdb_option extra[] = {
 		{'p', "pattern", HDB_TEXT, &only, 0, NULL, "NAME", "measure this layout alone"},
+		{'s', "send", HDB_FLAG, &messages, 0, NULL, NULL, "measure messages between two ranks instead, in us there"},
 		{.name = NULL},
 	};
 	static const struct hdb_program program = {
@@ -480,6 +568,7 @@ int main(int argc, char **argv)
 	};
 	const char *columns[] = {"Layout  Size", "Pack(GB/s)", "By hand(GB/s)", "Ratio", "Unpack(GB/s)", "By hand(GB/s)",
 				 "Ratio", NULL};
+	const char *sent[] = {"Layout  Size", "Both sides(us)", "Sender(us)", "Receiver(us)", "By hand(us)", NULL};
 	const char *notes[] = {"Packed bytes of doubles; struct: 3 doubles, an int and a short of 40 bytes.", NULL};
 	size_t wrong = 0;
 	bool known = false;
@@ -490,11 +579,13 @@ int main(int argc, char **argv)
 	if (!known)
 		hdb_quit(HDB_USAGE, "no layout is called %s: there are vector, blocks, gather, indexed, struct, face_xy, face_xz, "
 			 "face_yz, transpose", only);
-	hdb_header(notes, columns);
+	if (messages && hdb_ranks != 2)
+		hdb_quit(HDB_USAGE, "-s wants two ranks, there are %d", hdb_ranks);
+	hdb_header(notes, messages ? sent : columns);
 	if (hdb.sizes.min < LEAST)
 		hdb.sizes.min = LEAST;
 	for (int i = 0; i < PATTERNS; i++)
 		for (size_t size = hdb.sizes.min; size <= hdb.sizes.max && (!only || !strcmp(only, patterns[i].name)); size *= 4)
-			wrong += run(&patterns[i], size);
+			wrong += run(&patterns[i], size, messages);
 	return hdb_finish(wrong);
 }

@@ -143,6 +143,8 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 	done
 	try 0 "datatype" $run 1 "$bin/hd_datatype" -c -m 1000:1000 && says datatype '^transpose +968 ' &&
 		says datatype '^# Validation: Pass'
+	try 0 "datatype -s" $run 2 "$bin/hd_datatype" -s -c -p transpose -m 100000:100000 && says "datatype -s" '^transpose +98568 ' &&
+		says "datatype -s" '^# Validation: Pass'
 	# Which iterations may be judged is the scheduler's doing: a row that proves nothing is told by status 1.
 	$run 3 "$bin/hd_offload" -c -i 20 -x 2 --sizes 8,64 --while sleep --operation all >"$dir/out" 2>"$dir/err" ||
 		grep -q 'the row proves nothing' "$dir/err" || { echo "FAIL: offload"; failures=$((failures + 1)); }
