@@ -580,12 +580,6 @@ static inline __attribute__((always_inline)) int send_plain(struct hdl_ep *ep, i
 	return 1;
 }
 
-static int __attribute__((noinline)) send_lines(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len,
-						uint32_t k)
-{
-	return send_plain(ep, tag, context, buf, len, k);
-}
-
 /* A frame before which something else is written, or for which nothing has been given back. */
 static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
@@ -611,9 +605,7 @@ int hdl_ep_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	uint32_t k = hdl_ring_lines(len);
 	if (unlikely(!hdl_sq_room(ep->sq, 1)) || unlikely(!hdl_ring_plain_ready(&ep->tx, k)))
 		return send_frame(ep, tag, context, buf, len);
-	if (unlikely(len - 1 >= HDL_RING_SMALL))
-		return send_lines(ep, tag, context, buf, len, k);
-	return send_plain(ep, tag, context, buf, len, 1);
+	return send_plain(ep, tag, context, buf, len, k);
 }
 
 int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
