@@ -42,6 +42,8 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 {
 	struct hdl_shape s = shape_of(key, rank, size);
 
+	if (choice->reads)
+		return hdl_reads_graph();
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, forced_algorithm(s.coll))->build(&s);
 	s.enc = choice->enc.means ? &choice->enc : NULL;
@@ -150,6 +152,14 @@ static int candidates(const struct hdl_plan_key *key, int size, enum hdl_executo
 	return n;
 }
 
+/* Whether the ranks copy from and to each other's buffers: reads.c. */
+static bool readable(const struct hdl_plan_key *key, const struct hdl_site *site)
+{
+	char why[sizeof(((struct hdl_choice *)0)->why)];
+
+	return site->exposes && hdl_reads_fit(key) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
+}
+
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	bool cores = key->blocking && !site->oversubscribed;
@@ -165,7 +175,11 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = "persistent: ranks may start them in any order";
 	else if (hdl_coll_want == HDL_WANT_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if (hdl_coll_want == HDL_WANT_AUTO && cores && !better_direct(key, site->size))
+	else if ((key->blocking || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
+		out->executor = HDL_EXEC_DIRECT;
+		out->reads = true;
+		why = "long: by copies between the ranks' buffers";
+	} else if (hdl_coll_want == HDL_WANT_AUTO && cores && !better_direct(key, site->size))
 		why = "blocking, and each rank has a core";
 	else if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && site->size > HDL_DIRECT_RANKS &&
 		 !hdl_tune_blocks_on_tasks((enum hdl_coll)key->coll, key->bytes))
@@ -177,6 +191,10 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 				out->executor = try[i];
 			else if (!*first)
 				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+		}
+		if (out->executor == HDL_EXEC_HOST && readable(key, site)) {
+			out->executor = HDL_EXEC_DIRECT;
+			out->reads = true;
 		}
 		why = *first ? first : hdl_coll_want == HDL_WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      hdl_coll_want == HDL_WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :

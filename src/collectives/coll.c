@@ -172,7 +172,8 @@ static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
 			return NULL;
 		run->plan = plan;
 	}
-	if (unlikely(plan->executor != HDL_EXEC_HOST ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run))) {
+	if (unlikely((plan->executor != HDL_EXEC_HOST ? hdl_run_prepare_tmp(run) : hdl_run_prepare_host(run)) ||
+		     (plan->off_graph && plan->off_graph->reads && hdl_reads_prepare(run)))) {
 		hdl_run_free(run);
 		return NULL;
 	}
@@ -400,13 +401,14 @@ static bool is_finished(const void *arg)
 	return ((const struct hdl_run *)arg)->finished;
 }
 
-/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's. Every
- * rank counts the same collectives. */
+/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's, but for large reductions,
+ * whose bits would depend on it: the host combines in another order. Every rank counts the same collectives. */
 #define FIRST_FEW 8
 
 static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO;
+	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
+	       !(plan->off_graph->reads && hdl_coll_reduces(plan->key.coll));
 }
 
 /* The run goes to the host executor, though its plan says otherwise. */

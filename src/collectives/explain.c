@@ -289,9 +289,9 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *a)
 		fprintf(out, "collective   %s, %zu bytes, %d ranks on one host of %d cores, %s\n", a->collective, key.bytes, a->ranks,
 			hdl_job.ncores, key.blocking ? "blocking" : "nonblocking");
 		fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice.executor),
-			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.executor), means_text(choice.enc.means),
+			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.reads ? HDL_EXEC_HOST : choice.executor), means_text(choice.enc.means),
 			hdl_executor_name(choice.executor), choice.why);
-		if (choice.executor != HDL_EXEC_HOST)
+		if (choice.executor != HDL_EXEC_HOST && !choice.reads)
 			code = print_counts(out, &key, &site, &choice);
 		print_crossings(out, &key, &site);
 		print_graph(out, g, a->rank);

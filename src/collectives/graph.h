@@ -103,6 +103,7 @@ struct hdl_graph {
 	size_t acc_bytes, data_bytes;	/* tasks: what the slot must hold, multiples of 8 */
 	hdl_op_fn fn;			/* for REDUCE */
 	size_t esize;			/* bytes of fn's element */
+	bool reads;			/* direct: no nodes, see reads.c */
 	const char *algorithm;
 };
 

@@ -41,6 +41,7 @@ void hdl_run_free(struct hdl_run *run)
 	hdl_scratch_put(&run->tmp);
 	free(run->nodes);
 	free(run->ready);
+	hdl_reads_free(run->reads);
 	free(run);
 }
 

@@ -87,6 +87,7 @@ struct hdl_run {
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
 	uint32_t arrived;		/* lines that were seen */
 	uint8_t class;			/* of slots */
+	struct hdl_reads *reads;	/* kept with the run */
 };
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
@@ -190,11 +191,13 @@ struct hdl_site {
 	const char *device;		/* whose port connects the ranks of this host, NULL: there is none; it */
 	bool wakes;			/*   wakes its process on a write, */
 	bool at_once;			/*   and promises that a write has landed when it was posted */
+	bool exposes;			/*   lets peers read and write all memory */
 	const struct hdl_means *means;	/* what it reduces by; NULL: it runs no task lists */
 };
 
 struct hdl_choice {
 	enum hdl_executor executor;
+	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -295,6 +298,13 @@ void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
 /* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_off_prog_free(struct hdl_off_prog *prog);
+/* Whether a collective is long enough for reads.c, and of those that it does. */
+bool hdl_reads_fit(const struct hdl_plan_key *key);
+/* A graph without nodes, which says that it is done by reads.c. NULL with errno. */
+struct hdl_graph *hdl_reads_graph(void);
+/* What a run needs for it, kept with the run. 0 or -ENOMEM. */
+int hdl_reads_prepare(struct hdl_run *run);
+void hdl_reads_free(struct hdl_reads *reads);
 
 /* ---- lost.c: members that have ended ------------------------------------------------------------------------- */
 

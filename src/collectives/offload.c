@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +70,7 @@ static void drain_link(struct hdl_off *h, struct hdl_off_link *l)
 	}
 }
 
-static void drain_local(struct hdl_off *h)
+void hdl_off_drain(struct hdl_off *h)
 {
 	struct ibv_wc wc[BATCH];
 	int n;
@@ -79,6 +80,10 @@ static void drain_local(struct hdl_off *h)
 		for (int i = 0; i < n; i++) {
 			struct hdl_off_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
+			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->lines && wc[i].wr_id & HDL_ID_RECEIVE)) {
+				hdl_off_left(h, l->peer);
+				continue;
+			}
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 				hdl_off_failed(h, wc[i].wr_id & HDL_ID_RECEIVE ? "connection from" : "request to", l->peer, wc[i].status);
 				continue;
@@ -115,10 +120,12 @@ static bool uses_have_room(const struct hdl_off *h, const struct hdl_off_prog *p
 /* Room for the operation on every queue that it uses, and for its completions. */
 static bool has_room(struct hdl_off *h, const struct hdl_off_prog *p)
 {
-	if (p->lines ? h->line_room : uses_have_room(h, p))
+	bool lines = p->lines || p->reads;
+
+	if (lines ? h->line_room : uses_have_room(h, p))
 		return true;
-	drain_local(h);
-	if (!p->lines)
+	hdl_off_drain(h);
+	if (!lines)
 		return uses_have_room(h, p);
 	hdl_line_count_room(h);
 	return h->line_room;
@@ -242,7 +249,9 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 	struct hdl_off_prog *p = prog_of(run);
 
 	hdl_off_number(h, run, p->synchronizes);
-	if (p->lines) {
+	if (p->reads) {
+		hdl_reads_post(h, run);
+	} else if (p->lines) {
 		hdl_line_post(h, run);
 	} else {
 		run->base[HDL_SP_ACC] = h->scratch + h->class[run->class].at + run->slot * h->class[run->class].slot_bytes;
@@ -308,7 +317,9 @@ static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
-	if (!plan->prog)
+	if (!plan->prog && plan->off_graph->reads)
+		plan->prog = hdl_reads_compile(h, plan);
+	else if (!plan->prog)
 		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, is_synchronizing(plan->key.coll));
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
@@ -375,11 +386,13 @@ static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_off_prog *p = prog_of(run);
 
+	if (p->reads)
+		return hdl_reads_turn(h, run);
 	if (p->lines)
 		return hdl_line_arrived(run);
 	if (p->watch_master) {
 		if (run->outstanding)
-			drain_local(h);
+			hdl_off_drain(h);
 		/* The master's completion is one of them; the answers' requests, which it enabled, are the others. */
 		return !run->outstanding;
 	}
@@ -401,12 +414,14 @@ static void complete(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_off_prog *p = prog_of(run);
 
 	h->completed++;
-	if (unlikely(h->broken))
+	if (unlikely(h->broken)) {
+		hdl_reads_stop(h);
 		queues_in_error(h, run);
-	else if (p->lines)
+	} else if (p->lines) {
 		hdl_line_take(run);
-	else
+	} else if (!p->reads) {
 		hdl_off_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
+	}
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
 		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
@@ -436,15 +451,17 @@ static int advance(struct hdl_off *h)
 				/* A peer that is gone shows in the completions of what was sent to it, or of the receive that no line
 				 * takes: that may be all that wakes this rank. */
 				if (h->lines || ++h->idle_polls % LOCAL_POLLS == 0)
-					drain_local(h);
-				if (!h->broken)
+					hdl_off_drain(h);
+				if (!h->broken) {
+					n += prog_of(run)->reads && hdl_reads_more(run);
 					break;
+				}
 			}
 			complete(h, run);
 			n++;
 		}
 		if (run->outstanding && !h->broken) {
-			drain_local(h);
+			hdl_off_drain(h);
 			if (run->outstanding && !h->broken)
 				break;
 		}
@@ -523,6 +540,22 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 	return has_slot(h, run) && !needs_credit(h, run) && has_room(h, p);
 }
 
+/* A blocking operation of reads.c. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
+#define LOOKS 400
+#define GIVEN_UP 3
+#define TURN_EVERY 16
+
+static void look_a_while(struct hdl_off *h, struct hdl_run *run)
+{
+	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
+
+	if (h->posted % TURN_EVERY == 0)
+		return;
+	for (off_turn(h); !run->finished && looks-- && !hdl_reads_more(run); off_turn(h))
+		if (hdl_job.oversubscribed)
+			sched_yield();
+}
+
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_off *h = off_of(cc, run->plan->executor);
@@ -530,6 +563,8 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {
 		post(h, run);
+		if (prog_of(run)->reads && !run->req)
+			look_a_while(h, run);
 		return;
 	}
 	run->next = NULL;
@@ -653,7 +688,7 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 	*site = (struct hdl_site){
 		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(),
 		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(),
-		.at_once = hdl_tp_writes_at_once(), .means = port ? hdl_off_means(port) : NULL,
+		.at_once = hdl_tp_writes_at_once(), .exposes = hdl_tp_exposes(NULL, NULL), .means = port ? hdl_off_means(port) : NULL,
 	};
 	/* of more ranks nothing is offloaded, wherever they are */
 	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
@@ -666,7 +701,7 @@ static void flush_sends(struct hdl_off *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		while (!h->broken && !h->suspect_ns && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
-			drain_local(h);
+			hdl_off_drain(h);
 }
 
 static void free_off(struct hdl_off *h)

@@ -47,6 +47,9 @@
 
 #define HDL_OFF_SLOTS(depth) (3 * (depth))
 #define HDL_OFF_RECVS(depth) (5 * (depth))
+/* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
+ * stay in the second-level cache. */
+#define HDL_FOLD_SEGMENT ((size_t)64 << 10)
 #define HDL_OFF_OLD_VALUES 64		/* bytes behind the slots, where what atomics return goes: nobody looks at it */
 
 struct hdl_off_link {
@@ -80,6 +83,7 @@ struct hdl_off_peer {
 	struct hdl_proc proc;
 	uint64_t addr;			/* of its scratch */
 	uint32_t rkey;
+	uint32_t exposed;		/* rkey of all its memory, or 0 */
 };
 
 /* Slots of one size, and operations in them, by number: at most depth between posted and retired. Tasks: what they must hold. */
@@ -116,7 +120,12 @@ struct hdl_off {
 	struct hdl_off_class class[HDL_OFF_CLASSES];
 	struct ibv_mr *mr;
 	struct hdl_off_peer *peers;
-	struct hdl_line_area area[HDL_LINE_SIZES];
+	struct hdl_line_area area[HDL_LINE_SIZES], reads;
+	uint32_t left;			/* lines: a bit per rank whose queue to this one is gone, */
+	bool missed;			/* ... and is the reason for the suspicion */
+	bool stopped;			/* the queues, after an error */
+	char *segments;			/* two: what the oldest operation reduces; not touched before */
+	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
 	uint64_t local_posted, local_seen, local_room;
@@ -194,6 +203,10 @@ static inline void hdl_off_retire(struct hdl_off *h, const struct hdl_run *run)
 /* Those that progress looks at. */
 extern struct hdl_off *hdl_off_active;
 
+/* Takes completions of this rank's own requests. */
+void hdl_off_drain(struct hdl_off *h);
+/* Lines: the peer's queue is gone. */
+void hdl_off_left(struct hdl_off *h, int peer);
 /* A completion in error was seen. */
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
 
@@ -237,6 +250,7 @@ struct hdl_off_prog {
 	uint32_t *prologue, *epilogue;	/* CPU nodes before, after */
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
+	bool reads;			/* by what reads.c does */
 	bool uses_acc, synchronizes;
 	uint8_t class;
 };
@@ -263,6 +277,23 @@ void hdl_line_post(struct hdl_off *h, struct hdl_run *run);
 bool hdl_line_arrived(struct hdl_run *run);
 /* Runs the epilogue; if a line was of another length, the run has an error. */
 void hdl_line_take(struct hdl_run *run);
+
+/* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
+
+/* Lays its lines out in the scratch, from `at` on. Returns their end. */
+size_t hdl_reads_area(struct hdl_off *h, size_t at);
+void hdl_reads_clear(struct hdl_off *h);
+struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan *plan);
+/* Shows this rank's buffers. */
+void hdl_reads_post(struct hdl_off *h, struct hdl_run *run);
+/* Does what can be done now. Whether that was all, and nobody needs this rank's buffers any more. */
+bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run);
+/* Whether the turn ended because it had done enough: there is more to do at once. */
+bool hdl_reads_more(const struct hdl_run *run);
+/* A bit per rank without whose part, or word, the operation does not complete. */
+uint32_t hdl_reads_owed(const struct hdl_run *run);
+/* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
+void hdl_reads_stop(struct hdl_off *h);
 
 /* ---- wire-up (offload_wire.c) ------------------------------------------------------------------------------------ */
 

@@ -22,7 +22,7 @@ struct record {
 	uint32_t rkey;
 	uint32_t lid;
 	int32_t status;			/* 0 or an errno: this rank's queues */
-	uint32_t reserved;
+	uint32_t exposed;		/* rkey of all its memory, or 0 */
 	struct hdl_proc proc;
 	uint32_t depth;			/* what must be the same everywhere */
 	uint32_t lines, radix;
@@ -232,14 +232,19 @@ static int create(struct hdl_off *h)
 {
 	uint64_t links = most_links(h);
 
-	h->scratch_bytes = h->lines ? hdl_line_areas(h) : lay_out(h);
+	h->scratch_bytes = h->lines ? hdl_reads_area(h, hdl_line_areas(h)) : lay_out(h);
 	h->scratch = hdl_tp_alloc(h->scratch_bytes);
-	if (!h->scratch)
-		return -ENOMEM;
 	if (h->lines)
+		h->segments = aligned_alloc(4096, 2 * HDL_FOLD_SEGMENT);
+	if (!h->scratch || (h->lines && !h->segments))
+		return -ENOMEM;
+	if (h->lines) {
 		hdl_line_clear(h);
-	else
+		hdl_reads_clear(h);
+		hdl_tp_exposes(&h->exposed_lkey, &h->exposed_rkey);
+	} else {
 		clear_accumulators(h);
+	}
 	h->mr = ibv_reg_mr(h->port->pd, h->scratch, h->scratch_bytes,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!h->mr)
@@ -276,6 +281,7 @@ void hdl_off_destroy(struct hdl_off *h)
 	if (h->scratch)
 		hdl_tp_free(h->scratch);
 	hdl_graph_free(h->wire_graph);
+	free(h->segments);
 	free(h->links);
 	free(h->direct);
 	free(h->out);
@@ -310,6 +316,7 @@ static void fill_record(struct hdl_off *h, int err)
 	r->lid = h->port->lid;
 	r->addr = (uintptr_t)h->scratch;
 	r->rkey = h->mr->rkey;
+	r->exposed = h->exposed_rkey;
 	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
 		r->qpn[i] = qpn_of(h->direct[i]);
@@ -368,6 +375,7 @@ static int connect_all(struct hdl_off *h)
 	for (int r = 0; r < h->size && !err; r++) {
 		h->peers[r].addr = record(h, r)->addr;
 		h->peers[r].rkey = record(h, r)->rkey;
+		h->peers[r].exposed = record(h, r)->exposed;
 		h->peers[r].proc = record(h, r)->proc;
 		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
 	}
@@ -431,7 +439,7 @@ static int check_records(struct hdl_off *h)
 			return -ENOLINK;
 		}
 		if (rec->depth != mine->depth || rec->scratch_bytes != mine->scratch_bytes || rec->radix != mine->radix ||
-		    rec->lines != mine->lines) {
+		    rec->lines != mine->lines || !rec->exposed != !mine->exposed) {
 			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
 			return -EINVAL;
 		}

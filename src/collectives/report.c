@@ -13,6 +13,7 @@ struct line {
 	enum hdl_executor executor;
 	bool blocking;
 	const char *algorithm;
+	const char *reducer;
 	uint64_t count;
 	char why[sizeof(((struct hdl_plan *)0)->why)];
 };
@@ -50,6 +51,8 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	l->executor = executor;
 	l->blocking = plan->key.blocking;
 	l->algorithm = g->algorithm;
+	/* each reduces a part, as on the host */
+	l->reducer = hdl_reducer_name(l->coll, g->reads ? HDL_EXEC_HOST : executor);
 	l->count = count;
 	snprintf(l->why, sizeof(l->why), "%s", why);
 	l->next = *at;
@@ -90,7 +93,7 @@ void hdl_coll_report(FILE *out)
 		size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
 			l->blocking ? "blocking" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
-			hdl_reducer_name(l->coll, l->executor),
+			l->reducer,
 			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 	}
 	if (!lines)

@@ -380,6 +380,22 @@ const struct hdl_port *hdl_tp_local_port(void)
 	return NULL;
 }
 
+bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey)
+{
+	const struct hdl_dev *dev = NULL;
+
+	for (int i = 0; i < hdl_tp.ndev && !dev; i++)
+		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
+			dev = hdl_tp.dev[i];
+	if (!dev || !dev->promises.pages_read || !dev->promises.pages_written)
+		return false;
+	if (lkey)
+		*lkey = dev->all->lkey;
+	if (rkey)
+		*rkey = dev->all->rkey;
+	return true;
+}
+
 struct ibv_comp_channel *hdl_tp_local_channel(void)
 {
 	for (int i = 0; i < hdl_tp.ndev; i++)

@@ -196,6 +196,9 @@ bool hdl_tp_wakes_on_write(void);
 /* Whether a write to a connected peer of this host has landed when its post has returned, and behind what the queue's write
  * before it has written. */
 bool hdl_tp_writes_at_once(void);
+/* Whether peers of this host read and write all memory of this process that is not registered for it, and by which keys; either may be
+ * NULL. */
+bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey);
 /* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 

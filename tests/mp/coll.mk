@@ -19,6 +19,10 @@ check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
 tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect
+check_PROGRAMS += tests/mp/coll_bits
+tests_mp_coll_bits_SOURCES = tests/mp/coll_bits.c
+tests_mp_coll_bits_LDADD = libheddle.la
+tests_mp_coll_bits_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_death
 tests_mp_coll_death_SOURCES = tests/mp/coll_death.c
 tests_mp_coll_death_LDADD = libheddle.la

@@ -68,6 +68,18 @@ try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2, tasks" 5 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_correct interleave reuse
 # Lines that are longer than what a request carries inline.
 try "long lines" 3 -x HEDDLE_COLL_OFFLOAD_MAX=8192 tests/mp/coll_correct reduce interleave
+# What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
+for n in 2 3 5 8; do
+	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"
+done
+for n in 2 4; do
+	try "all by reads" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_correct
+	try "all by reads, lengths that differ" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_check lengths
+done
+try "all by reads, depth 2" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
+for n in 2 3 6; do
+	try "the same bits each time" "$n" tests/mp/coll_bits
+done
 # More ranks than write to each other.
 try "many ranks" 17 tests/mp/coll_correct interleave
 

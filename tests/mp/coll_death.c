@@ -4,10 +4,10 @@
  * the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at), and ignore the
  * launcher's SIGTERM for that.
  *
- *     coll_death RANK COLLECTIVE FILE     FILE: of the survivors, to count each other; made by rank 0
+ *     coll_death RANK COLLECTIVE FILE [ELEMENTS]     FILE: of the survivors, to count each other; made by rank 0
  *
- * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter. Each survivor prints a line; the job's exit code is the launcher's for a
- * rank that was killed.
+ * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter, scan. ELEMENTS: of 8 bytes, for
+ * each rank; 4 unless given. Each survivor prints a line; the job's exit code is the launcher's for a rank that was killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 /* In the first ones nobody is through before everybody has begun. */
-enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, WHATS };
+enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, SCAN, WHATS };
 static const char *const names[WHATS] = { "allreduce", "barrier", "allgather", "alltoall", "reduce_scatter", "bcast", "reduce", "gather",
-					  "scatter" };
-#define MOST 64				/* ranks */
-static int me, all, dead, what;
+					  "scatter", "scan" };
+static int me, all, dead, what, n = 4;
+static int64_t *in, *out;	/* for each rank n elements */
 static int *seen;		/* survivors that are through with what was before the death, and that have been told */
 
 /* Until all survivors have come so far, or for a minute. */
@@ -44,39 +44,45 @@ static void meet(int *count)
 static int run(int round, bool *wrong)
 {
 	const MPI_Datatype t = MPI_INT64_T;
-	int64_t in[4 * MOST], out[4 * MOST] = { 0 }, sum = 0, roots;
+	int64_t sum = 0, before = 0, roots;
 	MPI_Request req;
 	int rc, root = round % all;
 
-	for (int i = 0; i < 4 * all; i++)
+	for (int i = 0; i < n * all; i++) {
 		in[i] = me + 1 + round;
+		out[i] = 0;
+	}
 	roots = root + 1 + round;
-	for (int r = 0; r < all; r++)
+	for (int r = 0; r < all; r++) {
 		sum += r + 1 + round;
+		before = r == me ? sum : before;
+	}
 	switch (what) {
-	case ALLREDUCE: rc = MPI_Iallreduce(in, out, 4, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	case ALLREDUCE: rc = MPI_Iallreduce(in, out, n, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
 	case BARRIER: rc = MPI_Ibarrier(MPI_COMM_WORLD, &req); break;
-	case ALLGATHER: rc = MPI_Iallgather(in, 4, t, out, 4, t, MPI_COMM_WORLD, &req); break;
-	case ALLTOALL: rc = MPI_Ialltoall(in, 4, t, out, 4, t, MPI_COMM_WORLD, &req); break;
-	case REDUCE_SCATTER: rc = MPI_Ireduce_scatter_block(in, out, 4, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
-	case BCAST: rc = MPI_Ibcast(me == root ? in : out, 4, t, root, MPI_COMM_WORLD, &req); break;
-	case REDUCE: rc = MPI_Ireduce(in, out, 4, t, MPI_SUM, root, MPI_COMM_WORLD, &req); break;
-	case GATHER: rc = MPI_Igather(in, 4, t, out, 4, t, root, MPI_COMM_WORLD, &req); break;
-	default: rc = MPI_Iscatter(in, 4, t, out, 4, t, root, MPI_COMM_WORLD, &req); break;
+	case ALLGATHER: rc = MPI_Iallgather(in, n, t, out, n, t, MPI_COMM_WORLD, &req); break;
+	case ALLTOALL: rc = MPI_Ialltoall(in, n, t, out, n, t, MPI_COMM_WORLD, &req); break;
+	case REDUCE_SCATTER: rc = MPI_Ireduce_scatter_block(in, out, n, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	case BCAST: rc = MPI_Ibcast(me == root ? in : out, n, t, root, MPI_COMM_WORLD, &req); break;
+	case REDUCE: rc = MPI_Ireduce(in, out, n, t, MPI_SUM, root, MPI_COMM_WORLD, &req); break;
+	case GATHER: rc = MPI_Igather(in, n, t, out, n, t, root, MPI_COMM_WORLD, &req); break;
+	case SCAN: rc = MPI_Iscan(in, out, n, t, MPI_SUM, MPI_COMM_WORLD, &req); break;
+	default: rc = MPI_Iscatter(in, n, t, out, n, t, root, MPI_COMM_WORLD, &req); break;
 	}
 	if (!rc)
 		rc = MPI_Wait(&req, MPI_STATUS_IGNORE);
 	if (rc)
 		return rc;
 	switch (what) {
-	case ALLREDUCE: case REDUCE_SCATTER: *wrong = out[3] != sum; break;
+	case ALLREDUCE: case REDUCE_SCATTER: *wrong = out[n - 1] != sum; break;
 	case ALLGATHER: case ALLTOALL: case GATHER:
 		for (int r = 0; r < all && (what != GATHER || me == root); r++)
-			*wrong |= out[4 * r + 3] != r + 1 + round;
+			*wrong |= out[n * r + n - 1] != r + 1 + round;
 		break;
-	case BCAST: *wrong = me != root && out[3] != roots; break;
-	case REDUCE: *wrong = me == root && out[3] != sum; break;
-	case SCATTER: *wrong = out[3] != roots; break;
+	case SCAN: *wrong = out[n - 1] != before; break;
+	case BCAST: *wrong = me != root && out[n - 1] != roots; break;
+	case REDUCE: *wrong = me == root && out[n - 1] != sum; break;
+	case SCATTER: *wrong = out[n - 1] != roots; break;
 	default: break;
 	}
 	return rc;
@@ -91,13 +97,18 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
-	if (argc != 4 || all > MOST) {
-		fprintf(stderr, "usage: coll_death RANK COLLECTIVE FILE\n");
+	if (argc != 4 && argc != 5) {
+		fprintf(stderr, "usage: coll_death RANK COLLECTIVE FILE [ELEMENTS]\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	dead = atoi(argv[1]);
 	while (what < WHATS - 1 && strcmp(names[what], argv[2]))
 		what++;
+	n = argc == 5 ? atoi(argv[4]) : n;
+	in = calloc((size_t)n * (size_t)all, sizeof(*in));
+	out = calloc((size_t)n * (size_t)all, sizeof(*out));
+	if (n < 1 || !in || !out)
+		MPI_Abort(MPI_COMM_WORLD, 2);
 	fd = open(argv[3], O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, 4096))
 		MPI_Abort(MPI_COMM_WORLD, 2);

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large collectives of the ranks of one host: whoever has what others need shows it to them, address and length, and they copy it by
+ * RDMA READ from its user's buffer into their own, or write into the one that was shown to them. A byte is copied once, its owner's CPU
+ * has nothing to do with it, and reductions read segments that stay in the cache.
+ *
+ * Each rank has three lines of every other in an operation's slot (offload.h):
+ *
+ *     SHOWN   where the sender's buffers are. From then on the receiver may copy from them, and to them, until it says
+ *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile
+ *     DONE    that it has: nothing of its reaches those buffers any more.
+ *
+ *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather and Alltoall to the rank that gets it,
+ *                  which reads; of Gather the root's places are shown, and the others write, at a time
+ *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
+ *                  belongs. Everybody's buffers are shown to all that have a part.
+ *
+ * R1  A rank's operation ends when every rank that it has shown something to has said HDL_DONE, and every SHOWN for it has come.
+ * R2  When the executor fails, the queues are stopped before any operation ends (hdl_reads_stop): what one rank has shown and got back
+ *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
+ * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, which runs the first few calls of a
+ *     communicator, may not: so reductions are not among these (coll.c, is_early).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/reads.h"
+
+/* ---- which --------------------------------------------------------------------------------------------------- */
+
+/* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
+ * processes. 0: never; Allreduce's halves and rings move no more than this would. */
+static const size_t least[HDL_COLLS] = {
+	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
+	[HDL_REDUCE] = 16 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10, [HDL_EXSCAN] = 16 << 10,
+};
+
+bool hdl_reads_fit(const struct hdl_plan_key *key)
+{
+	size_t from = least[key->coll];
+
+	if (from && hdl_vars.coll_reads_min)
+		from = hdl_vars.coll_reads_min;
+	/* an exchange in place takes each block from where another one comes to lie */
+	return from && key->bytes >= from && !(key->coll == HDL_ALLTOALL && key->in_place);
+}
+
+struct hdl_graph *hdl_reads_graph(void)
+{
+	struct hdl_gb *b = hdl_gb_new("reads", NULL, 0);
+	struct hdl_graph *g = b ? hdl_gb_finish(b) : NULL;
+
+	if (g)
+		g->reads = true;
+	return g;
+}
+
+/* Whether it completes nowhere before all ranks have posted it: offload.h, (b). */
+static bool synchronizes(const struct hdl_plan *plan, int size)
+{
+	if (!hdl_coll_reduces(plan->key.coll))
+		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
+	for (int p = 0; p < size && plan->key.coll != HDL_SCAN; p++)
+		if (!hdl_fold_has_part(plan, size, p))
+			return false;
+	return plan->key.coll != HDL_SCAN;
+}
+
+struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan *plan)
+{
+	struct hdl_off_prog *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->g = plan->off_graph;
+	p->reads = true;
+	p->synchronizes = synchronizes(plan, h->size);
+	return p;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------- */
+
+/* In each slot what others have said, and behind that what this rank says, for devices that do not take it into the request. */
+size_t hdl_reads_area(struct hdl_off *h, size_t at)
+{
+	h->reads = (struct hdl_line_area){ .at = at, .line_bytes = sizeof(struct hdl_told),
+					   .slot_bytes = 2 * HDL_TOLD * (size_t)h->size * sizeof(struct hdl_told) };
+	return at + HDL_OFF_SLOTS(h->depth) * h->reads.slot_bytes;
+}
+
+void hdl_reads_clear(struct hdl_off *h)
+{
+	memset(h->scratch + h->reads.at, 0, HDL_OFF_SLOTS(h->depth) * h->reads.slot_bytes);
+}
+
+static size_t line_of(const struct hdl_off *h, const struct hdl_run *run, int kind, int rank)
+{
+	return h->reads.at + run->slot * h->reads.slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_told);
+}
+
+const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer)
+{
+	const struct hdl_told *t = (const struct hdl_told *)(h->scratch + line_of(h, run, kind, peer));
+
+	/* pairs with the write's order: what stands before the number is there */
+	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
+}
+
+static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
+{
+	hdl_error("offloaded %s: a request to rank %d failed (%s): the queue is in error or shorter than it was created",
+		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
+	h->broken = true;
+}
+
+static bool has_room(struct hdl_off *h, const struct hdl_off_link *l)
+{
+	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
+		hdl_off_drain(h);
+	return l->sq_posted - l->sq_done < l->sq_depth;
+}
+
+static void post(struct hdl_off *h, struct hdl_run *run, struct hdl_off_link *l, struct ibv_send_wr *wr, bool retires)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	l->sq_posted++;
+	if (h->line_room)
+		h->line_room--;		/* of this queue, for all that post() of direct.c knows */
+	if (wr->send_flags & IBV_SEND_SIGNALED) {
+		l->sq_signaled = l->sq_posted;
+		h->local_posted++;
+		run->outstanding += retires;
+		wr->wr_id = (retires ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
+			    (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+	}
+	err = ibv_post_send(l->qp, wr, &bad);
+	if (unlikely(err))
+		refused(h, run, l->peer, err);
+	hdl_tp_count_rc(1, wr->sg_list->length);
+}
+
+/* False: there is no room now. */
+bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told)
+{
+	struct hdl_off_link *l = h->direct[peer];
+	bool staged = l->max_inline < sizeof(told);
+	struct ibv_sge sge = { .addr = (uintptr_t)&told, .length = sizeof(told), .lkey = h->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE };
+
+	if (!has_room(h, l))
+		return false;
+	told.number = run->opno + 1;
+	if (staged) {
+		sge.addr = (uintptr_t)h->scratch + line_of(h, run, HDL_TOLD + kind, peer);
+		memcpy((void *)(uintptr_t)sge.addr, &told, sizeof(told));
+	} else if (l->sq_posted - l->sq_signaled >= HDL_LINE_SQ_DEPTH / 2) {
+		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
+	}
+	wr.wr.rdma.remote_addr = h->peers[peer].addr + line_of(h, run, kind, h->rank);
+	wr.wr.rdma.rkey = h->peers[peer].rkey;
+	post(h, run, l, &wr, staged);
+	return true;
+}
+
+/* ---- copies --------------------------------------------------------------------------------------------------- */
+
+/* False: there is no room now. */
+bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
+{
+	struct hdl_reads *x = run->reads;
+	struct hdl_off_link *l = h->direct[peer];
+	struct ibv_sge sge = { .addr = (uintptr_t)here, .length = (uint32_t)len, .lkey = h->exposed_lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	if (!has_room(h, l))
+		return false;
+	wr.wr.rdma.remote_addr = there;
+	wr.wr.rdma.rkey = h->peers[peer].exposed;
+	post(h, run, l, &wr, false);
+	x->copying |= 1u << peer;
+	x->position[peer] = l->sq_posted;
+	x->spent += len;
+	return true;
+}
+
+/* Whether the rank's request is complete. */
+bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
+{
+	const struct hdl_off_link *l = h->direct[peer];
+
+	if (l->sq_done < x->position[peer])
+		hdl_off_drain(h);
+	if (l->sq_done < x->position[peer])
+		return false;
+	x->copying &= ~(1u << peer);
+	return true;
+}
+
+/* ---- lengths -------------------------------------------------------------------------------------------------- */
+
+void hdl_reads_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
+{
+	run->reads->failed = true;
+	hdl_reason_set("rank %d has %llu bytes where %llu were expected: the counts or types of this collective differ between ranks",
+		       peer, (unsigned long long)came, (unsigned long long)expected);
+	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+void hdl_reads_hear_failure(struct hdl_run *run, int peer)
+{
+	run->reads->failed = true;
+	hdl_reason_set("rank %d could not do its part: the counts or types of this collective differ between ranks", peer);
+	hdl_run_error(run, MPI_ERR_COUNT);
+}
+
+/* ---- movement ------------------------------------------------------------------------------------------------- */
+
+/* Shows rank p its piece, or where to write one. There is room: an operation is posted when every queue has some. */
+static void show(struct hdl_off *h, struct hdl_run *run, int p, const char *at)
+{
+	hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)at, .bytes = run->plan->key.bytes });
+	run->reads->hears |= 1u << p;
+}
+
+/* Rank p will show this rank what it copies to or from `at`. */
+static void expect(struct hdl_run *run, int p, char *at)
+{
+	run->reads->piece[p].at = at;
+	run->reads->piece[p].off = 0;
+	run->reads->acts |= 1u << p;
+}
+
+static void begin_rooted(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *send = run->base[HDL_SP_SEND], *recv = run->base[HDL_SP_RECV];
+	char *many = key->coll == HDL_SCATTER ? send : recv, *one = key->coll == HDL_GATHER ? send : recv;
+	size_t apart = key->coll == HDL_BCAST ? 0 : key->bytes;
+
+	/* several ranks write at a time, where one would read; and the root copies its own meanwhile */
+	run->reads->writes = key->coll == HDL_GATHER;
+	if (h->rank != key->root) {
+		expect(run, key->root, one);
+		return;
+	}
+	for (int k = 1; k < h->size; k++)
+		show(h, run, (h->rank + k) % h->size, many + (size_t)((h->rank + k) % h->size) * apart);
+	many += (size_t)h->rank * apart;
+	if (key->in_place || !apart)
+		return;
+	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
+}
+
+static void begin_exchange(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *recv = run->base[HDL_SP_RECV], *place = recv + (size_t)h->rank * key->bytes;
+	char *send = key->in_place ? place : run->base[HDL_SP_SEND];
+	size_t apart = key->coll == HDL_ALLTOALL ? key->bytes : 0;
+
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+
+		show(h, run, p, send + (size_t)p * apart);
+		expect(run, p, recv + (size_t)p * key->bytes);
+	}
+	if (!key->in_place)
+		memcpy(place, send + (size_t)h->rank * apart, key->bytes);
+}
+
+/* Copies the piece as far as that goes now. Whether rank p has been told that it may have its own back. */
+static bool move(struct hdl_off *h, struct hdl_run *run, int p)
+{
+	const struct hdl_told *t = hdl_heard(h, run, HDL_SHOWN, p);
+	struct hdl_reads *x = run->reads;
+	uint64_t bytes = run->plan->key.bytes;
+
+	if (!t)
+		return false;
+	if (unlikely(t->bytes != bytes)) {
+		if (!x->writes && !run->error)	/* else the receiver has the error */
+			hdl_reads_refuse(run, p, t->bytes, bytes);
+		return hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = bytes });
+	}
+	while (x->piece[p].off < bytes) {
+		uint64_t off = x->piece[p].off, len = bytes - off < HDL_READS_TURN ? bytes - off : HDL_READS_TURN;
+
+		if (!(x->copying & 1u << p) && !hdl_copy(h, run, p, x->writes, x->piece[p].at + off, t->in + off, len))
+			return false;
+		if (!hdl_copied(h, x, p))
+			return false;
+		x->piece[p].off += len;
+		if (x->spent >= HDL_READS_TURN && x->piece[p].off < bytes)
+			return false;
+	}
+	return hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = bytes });
+}
+
+/* Each begins with another one. */
+static void move_all(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_reads *x = run->reads;
+
+	for (int k = 1; x->acts && k < h->size; k++) {
+		int p = (h->rank - k + h->size) % h->size;
+
+		if (x->acts & 1u << p && move(h, run, p))
+			x->acts &= ~(1u << p);
+		if (unlikely(h->broken || x->spent >= HDL_READS_TURN))
+			return;
+	}
+}
+
+/* ---- an operation ---------------------------------------------------------------------------------------------- */
+
+void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_reads *x = run->reads;
+
+	x->acts = x->hears = x->copying = 0;
+	x->failed = x->writes = false;
+	if (key->coll == HDL_SCAN)
+		hdl_chain_begin(h, run);
+	else if (hdl_coll_reduces(key->coll))
+		hdl_fold_begin(h, run);
+	else if (hdl_coll_has_root(key->coll))
+		begin_rooted(h, run);
+	else
+		begin_exchange(h, run);
+}
+
+bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_reads *x = run->reads;
+	bool reduces = hdl_coll_reduces(run->plan->key.coll);
+
+	x->spent = 0;
+	if (!x->acts)
+		;
+	else if (run->plan->key.coll == HDL_SCAN)
+		hdl_chain_turn(h, run);
+	else if (reduces)
+		hdl_fold_turn(h, run);
+	else
+		move_all(h, run);
+	for (int p = 0; x->hears >> p; p++) {
+		const struct hdl_told *t = x->hears & 1u << p ? hdl_heard(h, run, HDL_DONE, p) : NULL;
+
+		if (!t)
+			continue;
+		x->hears &= ~(1u << p);
+		/* of Gather: another length was written, and so nothing */
+		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root && run->plan->key.coll == HDL_GATHER))
+			hdl_reads_refuse(run, p, t->bytes, run->plan->key.bytes);
+		if (unlikely(t->failed))
+			hdl_reads_hear_failure(run, p);
+	}
+	if (x->acts || x->hears || h->broken)
+		return false;
+	if (reduces)
+		hdl_fold_end(h, run);
+	return true;
+}
+
+uint32_t hdl_reads_owed(const struct hdl_run *run)
+{
+	return run->reads->acts | run->reads->hears;
+}
+
+bool hdl_reads_more(const struct hdl_run *run)
+{
+	return run->reads->spent >= HDL_READS_TURN;
+}
+
+int hdl_reads_prepare(struct hdl_run *run)
+{
+	if (!run->reads)
+		run->reads = calloc(1, sizeof(*run->reads));
+	if (!run->reads)
+		return -ENOMEM;
+	return hdl_coll_reduces(run->plan->key.coll) ? hdl_fold_prepare(run) : 0;
+}
+
+void hdl_reads_free(struct hdl_reads *x)
+{
+	if (!x)
+		return;
+	free(x->fold.whole);
+	free(x);
+}
+
+void hdl_reads_stop(struct hdl_off *h)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	if (h->stopped || !h->lines)
+		return;
+	h->stopped = true;
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		ibv_modify_qp(h->links[i]->qp, &attr, IBV_QP_STATE);
+}

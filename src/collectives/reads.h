@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of reads.c and reads_fold.c: large collectives by copies from and to the buffers that ranks show each other. */
+#ifndef HDL_COLL_READS_H
+#define HDL_COLL_READS_H
+
+#include "collectives/offload.h"
+#include "collectives/tuner.h"
+
+enum { HDL_SHOWN, HDL_REACHED, HDL_DONE, HDL_TOLD };
+
+/* A line: one write of 64 bytes. */
+struct hdl_told {
+	uint64_t in, out;		/* SHOWN: addresses; movement: the first is that of the piece. REACHED: bytes */
+	uint64_t bytes;			/* of the piece or vector, as the sender's arguments have it */
+	uint64_t failed;		/* REACHED, DONE: the sender has not done all of its part */
+	uint64_t reserved[3];
+	uint64_t number;		/* of the operation, and 1: last, so that the rest is there when this is */
+};
+_Static_assert(sizeof(struct hdl_told) == 64, "a line");
+
+struct hdl_fold {
+	uint64_t at, end;		/* of this rank's part, bytes of the vector: what is left to do */
+	size_t len;			/* of the segment that begins there */
+	char *in, *out;			/* this rank's; byte `at` of the result belongs at out + at. out NULL: none of it */
+	char *acc, *next;		/* what was combined, and the input that comes next to it */
+	char *seg[2];
+	char *whole;			/* the part's result, where it may not go to its place before all have done theirs */
+	size_t esize;
+	hdl_op_fn fn;
+	int k, to;			/* the input, and the rank that a result goes to, that are next */
+	bool begun;			/* all have shown their buffers, as long as this rank's */
+	bool waits;			/* for the request to or from `with` */
+	int with;
+	enum { HDL_FOLD_TAKE, HDL_FOLD_JOIN, HDL_FOLD_GIVE } step;
+};
+
+struct hdl_reads {
+	uint32_t acts;			/* a bit per rank: whose buffers this one has to copy from or to, before it says DONE there */
+	uint32_t hears;			/* a bit per rank: that has to say DONE */
+	uint32_t copying;		/* a bit per rank: a request is under way, */
+	uint64_t position[HDL_DIRECT_RANKS];	/* ... this one of its queue */
+	size_t spent;			/* bytes copied in this turn */
+	bool failed;			/* somebody's length is another one: nothing is copied that depends on it */
+	/* movement */
+	bool writes;			/* to what is shown */
+	struct {
+		char *at;
+		uint64_t off;
+	} piece[HDL_DIRECT_RANKS];	/* what this rank copies from, or to, each; how far it has come */
+	/* reductions */
+	struct hdl_fold fold;
+};
+
+/* Copied in a turn at least, before others that need progress have it; and by one request at most. */
+#define HDL_READS_TURN ((size_t)4 << 20)
+
+/* What rank `peer` has said for this operation, or NULL. */
+const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
+/* False: the queue has no room now. */
+bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
+/* Copies by one request to or from the peer's memory; one at a time for each peer. False: the queue has no room now. */
+bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
+/* Whether the peer's request is complete. */
+bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer);
+/* A peer's buffer is not as long as this rank's arguments promise: the run has an error. */
+void hdl_reads_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected);
+/* A peer says that it could not do its part. */
+void hdl_reads_hear_failure(struct hdl_run *run, int peer);
+
+/* ---- reductions (reads_fold.c) ------------------------------------------------------------------------------ */
+
+/* Whether rank p reduces a part of the vector. */
+bool hdl_fold_has_part(const struct hdl_plan *plan, int size, int p);
+/* Before it begins: 0 or -ENOMEM. */
+int hdl_fold_prepare(struct hdl_run *run);
+/* Shows the buffers. */
+void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run);
+/* Goes on with this rank's part. */
+void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run);
+/* Scan: rank after rank, segment by segment. */
+void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run);
+void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run);
+/* Nobody reads this rank's input any more. */
+void hdl_fold_end(struct hdl_off *h, struct hdl_run *run);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reductions of reads.c. The vector is divided among the ranks. Each takes its part of all inputs, a segment at a time, in the order of
+ * the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each rank
+ * what those before it come to (Exscan), or the whole to one. Scan is another thing: see below.
+ *
+ * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
+ * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/reads.h"
+
+/* Up to here parts of REDUCE are not worth their requests, nor the turns of the CPU that all ranks need for them. */
+#define ROOT_ALONE ((size_t)64 << 10)
+
+/* Where rank p's part begins. Of two ranks' EXSCAN the second one does all: only it has a result. */
+static uint64_t part(const struct hdl_plan *plan, int size, int p)
+{
+	if (plan->key.coll == HDL_REDUCE_SCATTER)
+		return (uint64_t)p * plan->key.bytes;
+	if (plan->key.coll == HDL_EXSCAN && size == 2)
+		return p > 1 ? plan->key.bytes : 0;
+	if (plan->key.coll == HDL_REDUCE && size > 2 && plan->key.bytes <= ROOT_ALONE)
+		return p > plan->key.root ? plan->key.bytes : 0;
+	/* the root need not write its part anywhere, and so does more of it; two operands have one order */
+	if (plan->key.coll == HDL_REDUCE && size == 2 && p == 1)
+		return hdl_part(plan->key.bytes, (size_t)hdl_type_extent(plan->key.type), 8, plan->key.root ? 3 : 5);
+	return hdl_part(plan->key.bytes, (size_t)hdl_type_extent(plan->key.type), size, p);
+}
+
+bool hdl_fold_has_part(const struct hdl_plan *plan, int size, int p)
+{
+	return part(plan, size, p + 1) > part(plan, size, p);
+}
+
+int hdl_fold_prepare(struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (key->coll != HDL_REDUCE_SCATTER || !key->in_place || f->whole)
+		return 0;
+	f->whole = malloc(key->bytes);
+	return f->whole ? 0 : -ENOMEM;
+}
+
+void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan *plan = run->plan;
+	const struct hdl_plan_key *key = &plan->key;
+	struct hdl_reads *x = run->reads;
+	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_fold_has_part(plan, h->size, h->rank);
+	char *recv = run->base[HDL_SP_RECV];
+	struct hdl_fold *f = &x->fold;
+
+	f->seg[0] = h->segments;
+	f->seg[1] = h->segments + HDL_FOLD_SEGMENT;
+	f->at = part(plan, h->size, h->rank);
+	f->end = part(plan, h->size, h->rank + 1);
+	f->in = key->in_place ? recv : run->base[HDL_SP_SEND];
+	f->out = key->coll == HDL_REDUCE && h->rank != key->root ? NULL : later ? f->whole - f->at :
+		 key->coll == HDL_REDUCE_SCATTER ? recv - f->at : recv;
+	f->esize = (size_t)hdl_type_extent(key->type);
+	f->fn = hdl_op_lookup(key->op, key->type);
+	f->begun = f->waits = false;
+	f->step = HDL_FOLD_TAKE;
+	f->k = f->to = 0;
+	for (int i = 1; i < h->size; i++) {
+		int p = (h->rank + i) % h->size;
+
+		if (hdl_fold_has_part(plan, h->size, p)) {
+			x->hears |= 1u << p;
+			hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)f->in, .out = (uintptr_t)recv, .bytes = key->bytes });
+		}
+		if (mine)
+			x->acts |= 1u << p;
+	}
+}
+
+void hdl_fold_end(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (run->plan->key.coll == HDL_REDUCE_SCATTER && run->plan->key.in_place && !run->error)
+		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
+}
+
+/* Whether what has been combined, the inputs up to the k-th, is something that rank `to` is to have. */
+static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, int to)
+{
+	switch (run->plan->key.coll) {
+	case HDL_EXSCAN:
+		return to == k + 1;
+	case HDL_REDUCE_SCATTER:
+		return k == h->size - 1 && to == h->rank;
+	default:
+		return k == h->size - 1 && to == run->plan->key.root;
+	}
+}
+
+/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that. EXSCAN's place holds an
+ * input that is taken later. */
+static char *place(const struct hdl_off *h, const struct hdl_run *run, int k)
+{
+	const struct hdl_fold *f = &run->reads->fold;
+	char *out = f->out ? f->out + f->at : NULL;
+
+	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, k, h->rank))
+		return out;
+	return f->acc == f->seg[0] ? f->seg[1] : f->seg[0];
+}
+
+/* A copy to or from a rank; not `waits`: it was this one's own, or is complete. False: the queue has no room. */
+static bool copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here)
+{
+	const struct hdl_told *t = hdl_heard(h, run, HDL_SHOWN, peer);
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (!hdl_copy(h, run, peer, write, here, (write ? t->out : t->in) + f->at, f->len))
+		return false;
+	f->waits = true;
+	f->with = peer;
+	return true;
+}
+
+static bool take(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (!f->k) {
+		size_t most = HDL_FOLD_SEGMENT / f->esize * f->esize;
+
+		f->len = f->end - f->at < most ? f->end - f->at : most;
+		f->acc = NULL;
+	} else if (run->plan->key.coll == HDL_EXSCAN && f->k == h->size - 1) {
+		return true;		/* nobody is to have more than what there is */
+	}
+	f->next = !f->k && !h->rank ? f->in + f->at : place(h, run, f->k);	/* the first is not written to */
+	if (f->k != h->rank)
+		return copy(h, run, f->k, false, f->next);
+	if (f->next != f->in + f->at)
+		memcpy(f->next, f->in + f->at, f->len);
+	return true;
+}
+
+static bool give(struct hdl_off *h, struct hdl_run *run, int to)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (to != h->rank)
+		return copy(h, run, to, true, f->acc);
+	if (f->acc != f->out + f->at)
+		memcpy(f->out + f->at, f->acc, f->len);
+	return true;
+}
+
+static void join(struct hdl_fold *f)
+{
+	if (f->acc)
+		f->fn(f->acc, f->next, f->len / f->esize);
+	f->acc = f->next;
+}
+
+static void next_input(const struct hdl_off *h, struct hdl_fold *f)
+{
+	f->step = HDL_FOLD_TAKE;
+	f->to = 0;
+	if (++f->k < h->size)
+		return;
+	f->k = 0;
+	f->at += f->len;
+}
+
+/* What of `acc` somebody is to have goes there. EXSCAN: when the receiver's input, which may lie there, has been taken; then acc is of
+ * the inputs before the k-th. */
+static bool give_all(struct hdl_off *h, struct hdl_run *run, int k)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	for (; f->to < h->size; f->to++) {
+		if (k < 0 || !belongs(h, run, k, f->to))
+			continue;
+		if (!give(h, run, f->to))
+			return false;
+		if (f->waits) {
+			f->to++;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* One step. False: it has to wait. */
+static bool step(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_fold *f = &run->reads->fold;
+	bool exclusive = run->plan->key.coll == HDL_EXSCAN;
+
+	if (f->waits) {
+		if (!hdl_copied(h, run->reads, f->with))
+			return false;
+		f->waits = false;
+	}
+	switch (f->step) {
+	case HDL_FOLD_TAKE:
+		if (!take(h, run))
+			return false;
+		f->step = exclusive ? HDL_FOLD_GIVE : HDL_FOLD_JOIN;
+		return true;
+	case HDL_FOLD_JOIN:
+		if (!exclusive || f->k < h->size - 1)
+			join(f);
+		if (exclusive)
+			next_input(h, f);
+		else
+			f->step = HDL_FOLD_GIVE;
+		return true;
+	case HDL_FOLD_GIVE:
+		if (!give_all(h, run, exclusive ? f->k - 1 : f->k))
+			return f->waits;
+		if (exclusive)
+			f->step = HDL_FOLD_JOIN;
+		else
+			next_input(h, f);
+		return true;
+	}
+	return false;
+}
+
+/* Whether all have shown their buffers; they have to be of one length. */
+static bool begins(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_told *t;
+
+	for (int p = 0; p < h->size; p++)
+		if (p != h->rank && !hdl_heard(h, run, HDL_SHOWN, p))
+			return false;
+	for (int p = 0; p < h->size; p++) {
+		t = p == h->rank ? NULL : hdl_heard(h, run, HDL_SHOWN, p);
+		if (t && t->bytes != run->plan->key.bytes)
+			hdl_reads_refuse(run, p, t->bytes, run->plan->key.bytes);
+	}
+	return true;
+}
+
+void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_reads *x = run->reads;
+	struct hdl_fold *f = &x->fold;
+
+	if (!x->acts || (!f->begun && !(f->begun = begins(h, run))))
+		return;
+	while (!x->failed && f->at < f->end) {
+		if (!step(h, run))
+			return;
+		if (unlikely(h->broken || x->spent >= HDL_READS_TURN))
+			return;
+	}
+	for (int p = 0; p < h->size; p++)
+		if (x->acts & 1u << p && hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes, .failed = x->failed }))
+			x->acts &= ~(1u << p);
+}
+
+/* ---- Scan ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
+ * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
+ * is the one before it only. The first rank's result is its input.
+ */
+#define CHAIN_SEGMENTS 4
+#define CHAIN_LEAST ((size_t)16 << 10)
+
+static size_t chain_segment(const struct hdl_run *run)
+{
+	size_t len = run->plan->key.bytes / CHAIN_SEGMENTS, esize = run->reads->fold.esize;
+
+	len = len < CHAIN_LEAST ? CHAIN_LEAST : len > HDL_FOLD_SEGMENT ? HDL_FOLD_SEGMENT : len;
+	return len / esize * esize;
+}
+
+void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	struct hdl_reads *x = run->reads;
+	struct hdl_fold *f = &x->fold;
+
+	f->esize = (size_t)hdl_type_extent(key->type);
+	f->fn = hdl_op_lookup(key->op, key->type);
+	f->out = run->base[HDL_SP_RECV];
+	f->in = key->in_place ? f->out : run->base[HDL_SP_SEND];
+	f->at = 0;
+	f->len = chain_segment(run);
+	f->next = h->segments;
+	f->waits = f->begun = false;
+	if (h->rank < h->size - 1) {
+		hdl_say(h, run, h->rank + 1, HDL_SHOWN, (struct hdl_told){ .out = (uintptr_t)(h->rank ? f->out : f->in), .bytes = key->bytes });
+		x->hears = 1u << (h->rank + 1);
+	}
+	if (h->rank)
+		x->acts = 1u << (h->rank - 1);
+	else if (f->out != f->in)
+		memcpy(f->out, f->in, key->bytes);	/* while the next one reads */
+}
+
+/* How much of the result before this rank's is there. */
+static uint64_t chain_ready(struct hdl_off *h, struct hdl_run *run, const struct hdl_told *shown)
+{
+	const struct hdl_told *t = hdl_heard(h, run, HDL_REACHED, h->rank - 1);
+
+	if (h->rank == 1)
+		return shown->bytes;
+	if (!t)
+		return 0;
+	if (unlikely(t->failed && !run->reads->failed))
+		hdl_reads_hear_failure(run, h->rank - 1);
+	return __atomic_load_n(&t->in, __ATOMIC_ACQUIRE);
+}
+
+/* The segment that was read. */
+static void chain_combine(struct hdl_run *run, size_t len)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (f->out != f->in)
+		memcpy(f->out + f->at, f->in + f->at, len);
+	f->fn(f->next, f->out + f->at, len / f->esize);
+	f->at += len;
+	f->waits = false;
+	f->begun = true;	/* the next rank is to hear of it */
+}
+
+/* Tells the next rank how far this one's result is. False: there is no room now. */
+static bool chain_tell(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (f->begun && h->rank < h->size - 1 &&
+	    !hdl_say(h, run, h->rank + 1, HDL_REACHED, (struct hdl_told){ .in = f->at, .failed = run->reads->failed }))
+		return false;
+	f->begun = false;
+	return true;
+}
+
+void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
+{
+	uint64_t bytes = run->plan->key.bytes;
+	struct hdl_reads *x = run->reads;
+	struct hdl_fold *f = &x->fold;
+	const struct hdl_told *t = hdl_heard(h, run, HDL_SHOWN, h->rank - 1);
+
+	if (!t)
+		return;
+	if (unlikely(t->bytes != bytes && !x->failed))
+		hdl_reads_refuse(run, h->rank - 1, t->bytes, bytes);
+	while (!x->failed && f->at < bytes) {
+		size_t len = bytes - f->at < f->len ? bytes - f->at : f->len;
+
+		if (!f->waits && (!chain_tell(h, run) || chain_ready(h, run, t) < f->at + len || x->failed))
+			break;
+		if (!f->waits && !hdl_copy(h, run, h->rank - 1, false, f->next, t->out + f->at, len))
+			return;
+		f->waits = true;
+		if (!hdl_copied(h, x, h->rank - 1))
+			return;
+		chain_combine(run, len);
+		if (unlikely(h->broken || x->spent >= HDL_READS_TURN))
+			return;
+	}
+	if (unlikely(x->failed)) {
+		f->at = bytes;
+		f->begun = true;
+	}
+	if (f->at == bytes && chain_tell(h, run) &&
+	    hdl_say(h, run, h->rank - 1, HDL_DONE, (struct hdl_told){ .bytes = bytes }))
+		x->acts = 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The same call gives the same bits each time: long reductions of floating-point numbers whose sum depends on the order, as a
+ * communicator's first collectives and as later ones, in place and not. And who has done its part of one may free the communicator,
+ * however late another rank is.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMES 12		/* more than the first few of a communicator */
+#define MOST 50021
+
+static int me, all, fails;
+static double *in, *out, *first;
+
+static const struct {
+	const char *name;
+	bool block;		/* each rank has n elements for each rank */
+} colls[] = { { "reduce", false }, { "scan", false }, { "exscan", false }, { "reduce_scatter_block", true } };
+
+/* How many elements of out it gives. */
+static int run(int coll, bool in_place, int n, MPI_Comm comm)
+{
+	int root = all - 1, many = colls[coll].block ? n * all : n;
+	bool inside = in_place && (coll || me == root);
+	const void *from = inside ? MPI_IN_PLACE : in;
+
+	if (inside)
+		memcpy(out, in, (size_t)many * sizeof(*out));
+	switch (coll) {
+	case 0: MPI_Reduce(from, out, n, MPI_DOUBLE, MPI_SUM, root, comm); return me == root ? n : 0;
+	case 1: MPI_Scan(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return n;
+	case 2: MPI_Exscan(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return me ? n : 0;
+	default: MPI_Reduce_scatter_block(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return n;
+	}
+}
+
+static void compare(int coll, int n)
+{
+	MPI_Comm comm;
+
+	bool same = true;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int i = 0; i < 2 * TIMES; i++) {
+		int got = run(coll, i >= TIMES, n, comm);
+
+		if (i == 0)
+			memcpy(first, out, (size_t)got * sizeof(*out));
+		if (same && memcmp(first, out, (size_t)got * sizeof(*out))) {
+			printf("coll_bits: %s of %d doubles, time %d%s, rank %d: other bits than the first time\n", colls[coll].name, n,
+			       i % TIMES, i >= TIMES ? ", in place" : "", me);
+			fails++;
+			same = false;
+		}
+	}
+	MPI_Comm_free(&comm);
+}
+
+/* The last rank comes when the first has been gone for longer than a queue that has failed is put up with. */
+static void leave(void)
+{
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int i = 0; i < TIMES; i++)
+		run(1, false, MOST, comm);
+	if (me == all - 1)
+		sleep(2);
+	run(1, false, MOST, comm);
+	MPI_Comm_free(&comm);
+}
+
+int main(int argc, char **argv)
+{
+	size_t bytes;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &all);
+	bytes = (size_t)MOST * (size_t)all * sizeof(double);
+	in = malloc(bytes);
+	out = malloc(bytes);
+	first = malloc(bytes);
+	if (!in || !out || !first)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	srand(7 + (unsigned)me);
+	for (int i = 0; i < MOST * all; i++)
+		in[i] = (rand() - RAND_MAX / 2) * (i % 3 ? 1.0 : 1e-7) / (1 + i % 11);
+	for (int coll = 0; coll < 4; coll++) {
+		compare(coll, 3001);
+		compare(coll, MOST);
+	}
+	leave();
+	MPI_Allreduce(MPI_IN_PLACE, &fails, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (!me && !fails)
+		printf("coll_bits: ok, %d ranks\n", all);
+	MPI_Finalize();
+	return fails != 0;
+}
