@@ -14,11 +14,11 @@
 /* host: messages, by the progress engine. direct: RDMA writes into the peers' lines, whose owner reduces when it looks.
  * tasks: lists of requests that the device runs by itself, reductions included. */
 enum hdl_executor { HDL_EXEC_HOST, HDL_EXEC_DIRECT, HDL_EXEC_TASKS, HDL_EXECUTORS };
-#define HDL_OFFLOADS (HDL_EXECUTORS - 1)
-/* Of what a communicator has one for each executor but host. */
-static inline int hdl_off_index(enum hdl_executor e)
+#define HDL_OFFLOADS 3
+/* Of what a communicator has one for direct, one for tasks along a tree, and one for tasks among all pairs of ranks. */
+static inline int hdl_off_index(enum hdl_executor e, bool pairs)
 {
-	return (int)e - 1;
+	return e == HDL_EXEC_DIRECT ? 0 : 1 + pairs;
 }
 
 struct hdl_shape {
@@ -82,6 +82,12 @@ struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_reduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allreduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_tasks_allreduce_star(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s);
+/* Every rank writes to every other. */
+struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------------------- */
 
@@ -114,6 +120,15 @@ static inline int hdl_knomial_links(int radix, int size)
 	while (hdl_knomial_distance(radix, n) < size)
 		n++;
 	return n;
+}
+/* Most ranks of the subtree at the far end of a link. */
+static inline int hdl_knomial_weight(int radix, int link)
+{
+	int w = 1;
+
+	for (int i = link / (radix - 1); i; i--)
+		w *= radix;
+	return w;
 }
 /* The link of a distance, or -1. */
 static inline int hdl_knomial_link(int radix, int size, int distance)

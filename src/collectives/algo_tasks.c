@@ -127,21 +127,223 @@ struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
+/* ---- blocks -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Data that are moved have a stamp behind them, which goes wherever they go: who takes them knows by it that they are of this operation,
+ * and as long as expected. One that got less, or more, passes on what it was to pass on, and that does not bear the stamp at the place
+ * where the next one looks.
+ */
+static size_t stamp_at(size_t bytes)
+{
+	return (bytes + HDL_STAMP - 1) & ~(size_t)(HDL_STAMP - 1);
+}
+
+/* Bytes from one block in the slot to the next. */
+static size_t stride_of(size_t bytes)
+{
+	return stamp_at(bytes) + HDL_STAMP;
+}
+
+static struct hdl_ref block(const struct hdl_shape *s, int i)
+{
+	return hdl_ref(HDL_SP_DATA, (size_t)i * stride_of(s->bytes));
+}
+
+static struct hdl_ref user(enum hdl_space space, const struct hdl_shape *s, int rank)
+{
+	return hdl_ref(space, (size_t)rank * s->bytes);
+}
+
+static void put_in(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hdl_ref from)
+{
+	struct hdl_ref at = block(s, i);
+
+	hdl_gb_copy(b, at, from, s->bytes);
+	hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes);
+}
+
+static void take_out(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref to, int i)
+{
+	struct hdl_ref at = block(s, i);
+
+	hdl_gb_check(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes);
+	hdl_gb_copy(b, to, at, s->bytes);
+}
+
 struct hdl_graph *hdl_build_tasks_bcast(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
 	struct place p = place_of(s, s->root);
-	struct hdl_ref data = hdl_ref(HDL_SP_DATA, 0), buf = hdl_ref(HDL_SP_RECV, 0);
+	struct hdl_ref buf = hdl_ref(HDL_SP_RECV, 0);
 
 	if (!b)
 		return NULL;
 	if (!p.v)
-		hdl_gb_copy(b, data, buf, s->bytes);
-	down(b, s, &p, data, data, s->bytes, HDL_NODE_NONE);
+		put_in(b, s, 0, buf);
+	down(b, s, &p, block(s, 0), block(s, 0), stride_of(s->bytes), HDL_NODE_NONE);
 	if (p.v)
-		hdl_gb_copy(b, buf, data, s->bytes);
+		take_out(b, s, buf, 0);
 	return hdl_gb_finish(b);
 }
+
+/* Blocks of the ranks at and below number v, counted from the root, that has this link to its parent: they stand side by side. */
+static size_t blocks_below(const struct hdl_shape *s, int v, int link)
+{
+	int most = link < 0 ? s->size : hdl_knomial_weight(s->radix, link), left = s->size - v;
+
+	return (size_t)(most < left ? most : left) * stride_of(s->bytes);
+}
+
+static int rank_at(const struct hdl_shape *s, int v)
+{
+	return (v + s->root) % s->size;
+}
+
+/* Each rank's block stands at its number, counted from the root, on all ranks by which it comes. */
+struct hdl_graph *hdl_build_tasks_gather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = place_of(s, s->root);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * stride_of(s->bytes));
+	if (p.v)
+		put_in(b, s, p.v, hdl_ref(HDL_SP_SEND, 0));
+	else if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), hdl_ref(HDL_SP_SEND, 0), s->bytes);
+	for (int c = 0; c < p.children; c++) {
+		int child = p.v + hdl_knomial_distance(s->radix, c);
+
+		hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, block(s, child), blocks_below(s, child, c));
+	}
+	if (p.v)
+		hdl_gb_put(b, behind(s, p.up), HDL_LINK_UP, block(s, p.v), block(s, p.v), blocks_below(s, p.v, p.up));
+	for (int v = 1; !p.v && v < s->size; v++)
+		take_out(b, s, user(HDL_SP_RECV, s, rank_at(s, v)), v);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_tasks_scatter(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("tree", NULL, 0);
+	struct place p = place_of(s, s->root);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * stride_of(s->bytes));
+	for (int v = 1; !p.v && v < s->size; v++)
+		put_in(b, s, v, user(HDL_SP_SEND, s, rank_at(s, v)));
+	if (!p.v && !s->in_place)
+		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, 0), user(HDL_SP_SEND, s, s->rank), s->bytes);
+	if (p.v)
+		hdl_gb_arrive(b, behind(s, p.up), HDL_LINK_DOWN, block(s, p.v), blocks_below(s, p.v, p.up));
+	/* the farthest child has the largest tree below it */
+	for (int c = p.children; c--;) {
+		int child = p.v + hdl_knomial_distance(s->radix, c);
+
+		hdl_gb_put(b, ahead(s, c), HDL_LINK_DOWN, block(s, child), block(s, child), blocks_below(s, child, c));
+	}
+	if (p.v)
+		take_out(b, s, hdl_ref(HDL_SP_RECV, 0), p.v);
+	return hdl_gb_finish(b);
+}
+
+/*
+ * Bruck, in base k, over the links of the tree: block i in the slot is that of the rank i ahead. What a rank has after a round, k^r
+ * blocks, it sends to those at the next round's distances behind it.
+ */
+struct hdl_graph *hdl_build_tasks_allgather(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("bruck", NULL, 0);
+	int links = hdl_knomial_links(s->radix, s->size);
+	struct hdl_ref own = s->in_place ? user(HDL_SP_RECV, s, s->rank) : hdl_ref(HDL_SP_SEND, 0);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, (size_t)s->size * stride_of(s->bytes));
+	put_in(b, s, 0, own);
+	if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), own, s->bytes);
+	for (int l = 0; l < links; l++) {
+		int d = hdl_knomial_distance(s->radix, l);
+		size_t len = blocks_below(s, d, l);
+
+		hdl_gb_put(b, behind(s, l), HDL_LINK_UP, block(s, d), block(s, 0), len);
+		hdl_gb_arrive(b, ahead(s, l), HDL_LINK_UP, block(s, d), len);
+	}
+	for (int i = 1; i < s->size; i++)
+		take_out(b, s, user(HDL_SP_RECV, s, (s->rank + i) % s->size), i);
+	return hdl_gb_finish(b);
+}
+
+/* Blocks for the others stand at their ranks, and what comes from them behind all those. */
+struct hdl_graph *hdl_build_tasks_alltoall(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("pairwise", NULL, 0);
+	enum hdl_space in = hdl_input(s);
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, 2 * (size_t)s->size * stride_of(s->bytes));
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+
+		put_in(b, s, to, user(in, s, to));
+		hdl_gb_put(b, to, HDL_LINK_DIRECT, block(s, s->size + s->rank), block(s, to), stride_of(s->bytes));
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank - k + s->size) % s->size;
+
+		hdl_gb_arrive(b, from, HDL_LINK_DIRECT, block(s, s->size + from), stride_of(s->bytes));
+	}
+	if (!s->in_place)
+		hdl_gb_copy(b, user(HDL_SP_RECV, s, s->rank), user(HDL_SP_SEND, s, s->rank), s->bytes);
+	for (int from = 0; from < s->size; from++)
+		if (from != s->rank)
+			take_out(b, s, user(HDL_SP_RECV, s, from), s->size + from);
+	return hdl_gb_finish(b);
+}
+
+/* Each rank has all operands of its part written to it, and its device makes the result of them, in the order of the ranks. */
+struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("pairwise", s->fn, s->esize);
+	size_t len = hdl_enc_bytes(s->enc, s->bytes), stride = (stride_of(len) + 63) & ~(size_t)63, stamp = stride - HDL_STAMP;
+	size_t operands = (size_t)s->size * stride, mine = operands + (size_t)s->rank * stride;
+	struct hdl_ref result = hdl_ref(HDL_SP_DATA, 2 * operands);
+	enum hdl_space in = hdl_input(s);
+	uint32_t put, on;
+
+	if (!b)
+		return NULL;
+	hdl_gb_data(b, 2 * operands + stride);
+	hdl_gb_encode(b, hdl_ref(HDL_SP_DATA, mine), user(in, s, s->rank), s->bytes, len);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+		size_t at = (size_t)to * stride;
+
+		hdl_gb_encode(b, hdl_ref(HDL_SP_DATA, at), user(in, s, to), s->bytes, len);
+		hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at + stamp), s->bytes);
+		hdl_gb_put(b, to, HDL_LINK_DIRECT, hdl_ref(HDL_SP_DATA, mine), hdl_ref(HDL_SP_DATA, at), stride);
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank - k + s->size) % s->size;
+
+		hdl_gb_arrive(b, from, HDL_LINK_DIRECT, hdl_ref(HDL_SP_DATA, operands + (size_t)from * stride), stride);
+	}
+	put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, result, hdl_ref(HDL_SP_DATA, operands), len, stride, s->size);
+	on = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, result, len);
+	hdl_gb_after(b, on, put);
+	for (int r = 0; r < s->size; r++)
+		if (r != s->rank)
+			hdl_gb_check(b, hdl_ref(HDL_SP_DATA, operands + (size_t)r * stride + stamp), s->bytes);
+	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, len);
+	return hdl_gb_finish(b);
+}
+
+/* ---- reductions up the tree ------------------------------------------------------------------------------------ */
 
 static struct hdl_graph *reduction(const struct hdl_shape *s, int root, bool all)
 {

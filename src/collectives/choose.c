@@ -90,11 +90,23 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 	       from_root ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
 }
 
+/* Whether what a rank has of the operation goes into a slot; all ranks' graphs need the same. */
+static bool has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_means *means)
+{
+	struct hdl_graph *g = algorithm->build(s);
+	/* without memory for it the plan fails, and says so */
+	bool room = !g || g->data_bytes <= hdl_off_room(s->size, means, hdl_tune_pairs(s->coll));
+
+	hdl_graph_free(g);
+	return room;
+}
+
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
 static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, 0, site->size);
 	const struct hdl_means *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
+	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
 
@@ -111,13 +123,19 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 		else if (out->enc.means == HDL_MEANS_ATOMICS)
 			max = largest(key, HDL_EXEC_DIRECT, &variable);
 	}
-	if (!hdl_tune_offload(executor, &s)) {
+	algorithm = hdl_tune_offload(executor, &s);
+	if (!algorithm) {
 		snprintf(out->why, sizeof(out->why), "%s has no %s%s", hdl_executor_name(executor), hdl_coll_name(s.coll),
-			 s.enc ? " by atomics" : "");
+			 out->enc.means == HDL_MEANS_ATOMICS ? " by atomics" : "");
 		return false;
 	}
 	if (bytes > max) {
 		snprintf(out->why, sizeof(out->why), "larger than %s=%zu", variable, max);
+		return false;
+	}
+	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
+	if (executor == HDL_EXEC_TASKS && !has_room(algorithm, &s, means)) {
+		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
 		return false;
 	}
 	return true;

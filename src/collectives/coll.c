@@ -54,6 +54,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	hdl_choose(key, &site, &choice);
 	plan->executor = choice.executor;
 	plan->enc = choice.enc;
+	plan->pairs = choice.pairs;
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
@@ -61,6 +62,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		hdl_plan_put(plan);
 		return NULL;
 	}
+	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !hdl_vars.check && hdl_host_can_inline(plan->graph);
 	return plan;
 }
 
@@ -134,13 +136,13 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 /* ---- arguments ------------------------------------------------------------------------------------------- */
 
 /* What a root sends itself is as long as the place for it. The others' blocks do not depend on it. */
-static bool fits_itself(const struct hdl_comm *comm, const struct hdl_coll_args *a)
+static inline bool fits_itself(const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	return (a->coll != HDL_GATHER && a->coll != HDL_SCATTER) || comm->rank != a->root ||
 	       a->sendcount * hdl_type_size(a->sendtype) == a->recvcount * hdl_type_size(a->recvtype);
 }
 
-static bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args *a)
+static inline bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_GATHER || a->coll == HDL_SCATTER)
 		return comm->rank == a->root && ((a->coll == HDL_GATHER ? a->sendbuf : a->recvbuf) == MPI_IN_PLACE || !fits_itself(comm, a));
@@ -149,7 +151,7 @@ static bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args 
 }
 
 /* Bytes of struct hdl_shape. Signatures agree between ranks, so that bytes do, while counts and types need not. */
-static size_t bytes_of(const struct hdl_coll_args *a)
+static inline size_t bytes_of(const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_BARRIER)
 		return 0;
@@ -188,8 +190,10 @@ static void run_put(struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
-	hdl_check_free(run->check);
-	run->check = NULL;
+	if (unlikely(run->check)) {
+		hdl_check_free(run->check);
+		run->check = NULL;
+	}
 	run->next = plan->spare;
 	plan->spare = run;
 	hdl_plan_put(plan);
@@ -407,7 +411,7 @@ static bool is_finished(const void *arg)
 
 static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	return !cc->off[hdl_off_index(plan->executor)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
+	return !cc->off[hdl_off_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
 	       !(plan->off_graph->reads && hdl_coll_reduces(plan->key.coll));
 }
 
@@ -486,6 +490,28 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	return run_end(run);
 }
 
+/* What was run before, and needs no packing, in order on the host executor: its run has all but large scratch. */
+static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const struct hdl_coll_args *args)
+{
+	struct hdl_run *run = plan->spare;
+
+	if (unlikely(run->g->tmp_bytes && !run->tmp.p && hdl_run_prepare_tmp(run)))
+		return no_memory(args);
+	plan->spare = run->next;
+	plan->refs++;
+	plan->uses++;
+	run->req = NULL;
+	run->done = NULL;
+	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
+	run->base[HDL_SP_RECV] = args->recvbuf;
+	run->error = MPI_SUCCESS;
+	run->spoiled = false;
+	run->tag = hdl_coll_tag(cc->seq++);
+	hdl_host_run_inline(run);
+	hdl_run_finish(run);
+	return run_end(run);
+}
+
 /* Collectives that were run the short way, without a turn of progress, between those with one: others may wait for it. */
 #define TURN_EVERY 16
 
@@ -496,8 +522,10 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
 	struct hdl_run *run;
 
-	if (!plan || plan->executor != HDL_EXEC_DIRECT || !plan->spare || !is_plan_of(&plan->key, comm, args))
+	if (!plan || !plan->spare || !(plan->in_order || plan->executor == HDL_EXEC_DIRECT) || !is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
+	if (plan->in_order)
+		return run_again(cc, plan, args);
 	run = plan->spare;
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;

@@ -365,7 +365,7 @@ static inline bool has_turn(const struct hdl_off *h, const struct hdl_off_prog *
 
 bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_off *h = cc->off[hdl_off_index(HDL_EXEC_DIRECT)];
+	struct hdl_off *h = cc->off[hdl_off_index(HDL_EXEC_DIRECT, false)];
 	const struct hdl_off_prog *prog = run->plan->prog;
 
 	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */

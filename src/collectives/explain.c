@@ -15,7 +15,7 @@ static const char *kind_name(const struct hdl_node *n)
 	static const char *const names[] = {
 		[HDL_N_SEND] = "send", [HDL_N_RECV] = "receive", [HDL_N_COPY] = "copy", [HDL_N_REDUCE] = "reduce",
 		[HDL_N_ACCUM] = "accumulate", [HDL_N_PUT] = "put", [HDL_N_ARRIVE] = "arrive", [HDL_N_ENCODE] = "encode",
-		[HDL_N_DECODE] = "decode",
+		[HDL_N_DECODE] = "decode", [HDL_N_STAMP] = "stamp", [HDL_N_CHECK] = "check",
 	};
 
 	return n->kind == HDL_N_PUT && n->nsrc > 1 ? "combine" : names[n->kind];
@@ -53,7 +53,7 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_site *sit
 		      struct counts *c)
 {
 	struct hdl_graph *g = hdl_graph_of(key, choice, rank, site->size);
-	struct hdl_off *h = g ? hdl_off_sketch(rank, site->size, choice->executor, site->means) : NULL;
+	struct hdl_off *h = g ? hdl_off_sketch(rank, site->size, choice->executor, choice->pairs, site->means) : NULL;
 	struct hdl_off_prog *p = h ? hdl_off_compile(h, g, key->bytes, &choice->enc, true) : NULL;
 	int err = p ? 0 : errno;
 

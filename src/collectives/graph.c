@@ -264,6 +264,20 @@ uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src,
 	return coded(b, HDL_N_DECODE, dst, src, len, enc_len);
 }
 
+uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes)
+{
+	note_slot(b->g, at, HDL_STAMP);
+	return add(b, (struct hdl_node){ .kind = HDL_N_STAMP, .peer = -1, .src_space = HDL_SP_NONE, .dst_space = at.space,
+					 .dst_off = at.off, .len = HDL_STAMP, .stride = bytes });
+}
+
+uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes)
+{
+	note_slot(b->g, at, HDL_STAMP);
+	return add(b, (struct hdl_node){ .kind = HDL_N_CHECK, .peer = -1, .dst_space = HDL_SP_NONE, .src_space = at.space,
+					 .src_off = at.off, .len = HDL_STAMP, .stride = bytes });
+}
+
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
 {
 	return add(b, (struct hdl_node){ .kind = HDL_N_ACCUM, .peer = peer, .link = link, .src_space = src.space,

@@ -47,6 +47,9 @@ enum hdl_node_kind {
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
 	HDL_N_ENCODE,		/* dst = the form that the device reduces (see tasks_encode.h) of src; run on the CPU */
 	HDL_N_DECODE,		/* the reverse */
+	HDL_N_STAMP,		/* dst = the operation's number and `stride`, the bytes of the block before it; run on the CPU */
+	HDL_N_CHECK,		/* that src is what the sender's STAMP of as many bytes has written: else the block is another's, or
+				 * of another length; run on the CPU */
 };
 
 /* Which connection to a peer a PUT, ACCUM or ARRIVE travels on: a link is ordered in itself only. DOWN: to a rank ahead, UP:
@@ -79,7 +82,7 @@ struct hdl_node {
 	uint32_t npreds;		/* nodes that must be done before */
 	uint32_t pred0, succ0, nsuccs;	/* ranges in graph->preds and graph->succs */
 	size_t src_off, dst_off, len;	/* bytes */
-	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side */
+	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side. STAMP, CHECK: see there */
 	uint16_t nsrc;			/* PUT */
 };
 
@@ -157,6 +160,10 @@ uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct h
 /* len: of the elements in memory; enc_len: of their form for the device. */
 uint32_t hdl_gb_encode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
 uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
+/* The block ahead of `at` has so many bytes. HDL_STAMP bytes at `at`, which is aligned to them. */
+#define HDL_STAMP 8
+uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes);
+uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes);
 /* node runs after on, beyond what their memory says: for messages without data. */
 void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 

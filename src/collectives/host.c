@@ -403,6 +403,9 @@ int hdl_host_run_inline(struct hdl_run *run)
 		case HDL_N_SEND: {
 			struct hdl_run_node *node = &run->nodes[i];
 
+			node->done = true;
+			if (likely(hdl_run_send_now(run, n)))
+				break;
 			node->done = false;
 			node->sending = true;
 			node->send.done = inline_sent;

@@ -114,6 +114,14 @@ void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send *send);
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err);
 void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n);
+/* A message within one group, if it can be sent at once: 1: sent; 0: nothing happened. */
+static inline int hdl_run_send_now(const struct hdl_run *run, const struct hdl_node *n)
+{
+	const void *src = n->src_space < HDL_SPACES ? run->base[n->src_space] + n->src_off : NULL;
+
+	return likely(!run->spoiled) && hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub,
+							run->comm->context + 1, src, n->len);
+}
 
 /* ---- host.c ---------------------------------------------------------------------------------------------- */
 
@@ -176,8 +184,10 @@ struct hdl_plan {
 	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
+	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
+	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
@@ -198,6 +208,7 @@ struct hdl_site {
 struct hdl_choice {
 	enum hdl_executor executor;
 	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
+	bool pairs;			/* tasks: among all pairs of ranks */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -281,6 +292,8 @@ void hdl_plan_put(struct hdl_plan *plan);
 
 /* What hdl_choose has to know of a communicator. */
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+/* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
+size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
 /* What the device of the port has to reduce by; NULL: it runs no task lists. */
 const struct hdl_means *hdl_off_means(const struct hdl_port *port);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */

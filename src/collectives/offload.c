@@ -131,20 +131,47 @@ static bool has_room(struct hdl_off *h, const struct hdl_off_prog *p)
 	return h->line_room;
 }
 
-void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
+/* Behind a block: which operation it is of, and how long it is. */
+static uint64_t stamp_of(const struct hdl_run *run, size_t bytes)
+{
+	return (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
+}
+
+/* What stands where the stamp was to stand is one of an operation before, whose bytes nobody has written over: too few came. */
+static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, uint64_t stamp, size_t bytes)
+{
+	uint32_t behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
+	bool few = !stamp || (behind ? behind < 4 * HDL_OFF_DEPTH_MAX : (uint32_t)stamp < bytes);
+
+	hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: the counts or types of this collective differ "
+		       "between ranks", few ? "fewer" : "more", bytes);
+	hdl_run_error(run, few ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
+}
+
+void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hdl_node *node = &g->nodes[nodes[i]];
+		const char *src = run->base[node->src_space < HDL_SPACES ? node->src_space : HDL_SP_DATA] + node->src_off;
+		char *dst = run->base[node->dst_space < HDL_SPACES ? node->dst_space : HDL_SP_DATA] + node->dst_off;
+		uint64_t stamp;
 
-		if (node->kind == HDL_N_ENCODE || node->kind == HDL_N_DECODE)
-			(node->kind == HDL_N_ENCODE ? hdl_enc_encode : hdl_enc_decode)(
-				&run->plan->enc, run->base[node->dst_space] + node->dst_off,
-				run->base[node->src_space] + node->src_off, node->len);
-		else if (node->kind == HDL_N_REDUCE)
-			g->fn(run->base[node->src_space] + node->src_off, run->base[node->dst_space] + node->dst_off,
-			      node->len / g->esize);
-		else
-			memcpy(run->base[node->dst_space] + node->dst_off, run->base[node->src_space] + node->src_off, node->len);
+		switch (node->kind) {
+		case HDL_N_ENCODE: hdl_enc_encode(&run->plan->enc, dst, src, node->len); break;
+		case HDL_N_DECODE: hdl_enc_decode(&run->plan->enc, dst, src, node->len); break;
+		case HDL_N_REDUCE: g->fn(src, dst, node->len / g->esize); break;
+		case HDL_N_STAMP:
+			stamp = stamp_of(run, node->stride);
+			memcpy(dst, &stamp, sizeof(stamp));
+			break;
+		case HDL_N_CHECK:
+			memcpy(&stamp, src, sizeof(stamp));
+			if (likely(stamp == stamp_of(run, node->stride)))
+				break;
+			refuse_block(run, stamp, node->stride);
+			return;
+		default: memcpy(dst, src, node->len); break;
+		}
 	}
 }
 
@@ -495,13 +522,14 @@ static void turn_if_idle(struct hdl_off *h)
 		off_turn(h);
 }
 
-static struct hdl_off *off_of(struct hdl_cc *cc, enum hdl_executor executor)
+static struct hdl_off *off_of(struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	struct hdl_off *h = cc->off[hdl_off_index(executor)];
+	int index = hdl_off_index(plan->executor, plan->pairs);
+	struct hdl_off *h = cc->off[index];
 
 	if (likely(h))
 		return h;
-	h = cc->off[hdl_off_index(executor)] = hdl_off_new(cc, executor);
+	h = cc->off[index] = hdl_off_new(cc, plan->executor, plan->pairs);
 	if (!h)
 		/* Without memory for it this rank cannot even tell the others. */
 		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
@@ -558,7 +586,7 @@ static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_off *h = off_of(cc, run->plan->executor);
+	struct hdl_off *h = off_of(cc, run->plan);
 
 	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {

@@ -14,8 +14,10 @@
  *                    requests run when the master queue says so
  *     master queue   one per rank, cross-channel, connected to itself: WAIT (arrivals), SEND_ENABLE (tree links), and what
  *                    the rank writes or adds to itself. All WAITs of a rank stand in this one queue.
- *     direct links   ordinary queues between rank 0 and the others, for the star: only where the device lacks the extensions
- *                    with which it reduces everything up the tree
+ *     direct links   ordinary queues: between rank 0 and the others, for the star, only where the device lacks the extensions
+ *                    with which it reduces everything up the tree; or among all ranks, for collectives in which each has
+ *                    something else for every other. These have queues and slots of their own, a struct hdl_off beside the
+ *                    tree's, which is wired up by the first of them: what is said of links and slots holds in each by itself.
  *
  * Slots. Operation n uses slot n mod S on every rank: its lines, or an accumulator and the operands of one hop. With D the depth
  * (operations a rank may have posted and not retired), S = 3 D. That slot n mod S is free everywhere when anybody posts n:
@@ -105,8 +107,10 @@ struct hdl_off {
 	enum hdl_off_state state;
 	int rank, size;
 	int radix, levels;		/* levels: tree links in each direction */
+	int index;			/* of hdl_off_index */
 	bool lines;			/* direct: no links */
-	bool star;			/* direct links */
+	bool star;			/* direct links between rank 0 and the others, beside the tree */
+	bool pairs;			/* direct links among all, no tree */
 	uint64_t depth;			/* of all classes */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_means *means;	/* tasks: what the device reduces by */
@@ -210,8 +214,8 @@ void hdl_off_left(struct hdl_off *h, int peer);
 /* A completion in error was seen. */
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
 
-/* Runs CPU nodes of a graph. */
-void hdl_off_cpu_nodes(const struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
+/* Runs CPU nodes of a graph, up to a CHECK that fails: then the run has an error. */
+void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
 
 /* ---- compiled graphs (tasks.c) -------------------------------------------------------------------------- */
 
@@ -301,9 +305,9 @@ void hdl_reads_stop(struct hdl_off *h);
 #define HDL_OFF_DEPTH_MAX 128
 /* Creates queues and scratch, and starts the exchange; state becomes READY or OFF, on all ranks alike. A rank that cannot
  * know which is broken. */
-struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor);
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs);
 /* As hdl_off_new lays it out, but nothing can be posted: for hdl_off_compile only. NULL without memory. */
-struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, const struct hdl_means *means);
+struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
 

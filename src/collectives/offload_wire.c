@@ -25,7 +25,7 @@ struct record {
 	uint32_t exposed;		/* rkey of all its memory, or 0 */
 	struct hdl_proc proc;
 	uint32_t depth;			/* what must be the same everywhere */
-	uint32_t lines, radix;
+	uint32_t index, radix;
 	uint64_t scratch_bytes;
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
@@ -99,6 +99,12 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 	return NULL;
 }
 
+/* That one request of a master or managed queue names. */
+static uint32_t most_operands(const struct hdl_off *h)
+{
+	return (uint32_t)(h->pairs ? min_int(h->size, HDL_TREE_LINKS) : 1 + h->levels);
+}
+
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
 static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq_depth, uint32_t flags, bool arrives)
 {
@@ -108,7 +114,7 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 		.exp_create_flags = flags,
 		.max_atomic_arg = 8,
 		.send_cq = h->local_cq,
-		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? 1 + (uint32_t)h->levels : 1, .max_recv_sge = 1,
+		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? most_operands(h) : 1, .max_recv_sge = 1,
 			 .max_recv_wr = 1 },
 	};
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)HDL_OFF_RECVS(h->depth), .max_sge = 1 } };
@@ -135,7 +141,7 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 
 static bool has_direct(const struct hdl_off *h, int a, int b)
 {
-	return a != b && (h->lines || (h->star && (!a || !b)));
+	return a != b && (h->lines || h->pairs || (h->star && (!a || !b)));
 }
 
 /* Requests that a queue has room for: so many of each operation under way, and one of the largest after another. */
@@ -150,10 +156,10 @@ static int create_links(struct hdl_off *h)
 {
 	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
 	uint64_t elements = h->means->vector ? 1 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
-	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
+	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
-	for (int r = 0; h->star && r < h->size; r++) {
+	for (int r = 0; r < h->size; r++) {
 		if (!has_direct(h, h->rank, r))
 			continue;
 		h->direct[r] = create_link(h, r, sq_depth(h, 2, words + 1), 0, true);
@@ -309,7 +315,7 @@ static void fill_record(struct hdl_off *h, int err)
 	r->depth = (uint32_t)h->depth;
 	r->scratch_bytes = h->scratch_bytes;
 	r->radix = (uint32_t)h->radix;
-	r->lines = h->lines;
+	r->index = (uint32_t)h->index;
 	if (err)
 		return;
 	r->gid = h->port->gid;
@@ -345,8 +351,8 @@ static int allgather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(st
 	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
-	/* Both may be wired up at a time, and go on in another order at each rank. */
-	run->tag = HDL_WIRE_TAG | hdl_coll_tag(2 * h->wire_seq++ + h->lines);
+	/* Several may be wired up at a time, and go on in another order at each rank. */
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_OFFLOADS * h->wire_seq++ + (uint32_t)h->index);
 	run->done = done;
 	run->arg = h;
 	hdl_host_start(run);
@@ -439,7 +445,7 @@ static int check_records(struct hdl_off *h)
 			return -ENOLINK;
 		}
 		if (rec->depth != mine->depth || rec->scratch_bytes != mine->scratch_bytes || rec->radix != mine->radix ||
-		    rec->lines != mine->lines || !rec->exposed != !mine->exposed) {
+		    rec->index != mine->index || !rec->exposed != !mine->exposed) {
 			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
 			return -EINVAL;
 		}
@@ -471,28 +477,47 @@ static void exchanged(struct hdl_run *run)
 
 /* What is one operand of a short operation: 1 KiB, twice that as elements of CALC. */
 #define SHORT_OPERAND 2048
+#define LONG_OPERAND(most) (round8(most) + 64)
 #define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
+/* Of more ranks all blocks together have no more room than those of so many. */
+#define BLOCKS_RANKS 16
+
+/* Operands, or blocks of ranks, that a slot has room for: along a tree the own one, the children's and the result, or each rank's block;
+ * among pairs each rank's in both directions, and the result. */
+static size_t places(int size, bool pairs, bool reduces)
+{
+	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
+
+	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
+}
+
+size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs)
+{
+	size_t small = places(size, pairs, true) * SHORT_OPERAND;
+	/* without extensions only what is moved is so long */
+	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
+
+	return small > large ? small : large;
+}
 
 static void size_classes(struct hdl_off *h)
 {
 	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_OFF_DEPTH_MAX);
-	size_t operands = 2 + (size_t)h->levels, most = hdl_vars.coll_tasks_max;
 	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *l = &h->class[HDL_OFF_LONG];
 
 	s->depth = depth;
 	if (!h->lines) {
 		s->acc_bytes = h->star ? round8(hdl_vars.coll_offload_max) : 0;
-		s->data_bytes = operands * SHORT_OPERAND;
+		s->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
 		if (s->data_bytes < s->acc_bytes)
 			s->data_bytes = s->acc_bytes;
-		/* the own operand, the children's and the result; without extensions only what is moved is so long */
-		l->data_bytes = (h->means->vector ? operands : 1) * (round8(most) + 64);
+		l->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
 		l->depth = l->data_bytes > s->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
 	}
 	h->depth = s->depth + l->depth;
 }
 
-static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, const struct hdl_means *means)
+static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means)
 {
 	struct hdl_off *h = calloc(1, sizeof(*h));
 
@@ -502,11 +527,13 @@ static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, const
 	h->rank = rank;
 	h->size = size;
 	h->lines = executor == HDL_EXEC_DIRECT;
+	h->index = hdl_off_index(executor, pairs);
 	if (!h->lines) {
 		h->means = means;
 		h->radix = hdl_vars.coll_radix;
-		h->levels = hdl_knomial_links(h->radix, h->size);
-		h->star = !means->vector && means->atomics;
+		h->pairs = pairs;
+		h->levels = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
+		h->star = !pairs && !means->vector && means->atomics;
 	}
 	size_classes(h);
 	h->peers = calloc((size_t)size, sizeof(*h->peers));
@@ -516,10 +543,10 @@ static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, const
 	return NULL;
 }
 
-struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, const struct hdl_means *means)
+struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means)
 {
 	static struct ibv_mr nothing;
-	struct hdl_off *h = lay(rank, size, executor, means);
+	struct hdl_off *h = lay(rank, size, executor, pairs, means);
 
 	if (!h)
 		return NULL;
@@ -531,10 +558,10 @@ struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, c
 	return NULL;
 }
 
-struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor)
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs)
 {
 	const struct hdl_port *port = hdl_tp_local_port();
-	struct hdl_off *h = lay(cc->comm->rank, cc->comm->size, executor, hdl_off_means(port));
+	struct hdl_off *h = lay(cc->comm->rank, cc->comm->size, executor, pairs, hdl_off_means(port));
 	int err;
 
 	if (!h)

@@ -137,9 +137,7 @@ static void carry_out(void *arg, const struct hdl_node *n)
 	if (unlikely(run->error) && !run->spoiled)
 		return;
 	if (n->kind == HDL_N_SEND) {
-		if (unlikely(run->spoiled) ||
-		    !hdl_ep_send_now(hdl_comm_ep(run->comm, n->peer), run->tag | (int32_t)n->sub, run->comm->context + 1,
-				     (const void *)n->src_off, n->len))
+		if (unlikely(!hdl_run_send_now(run, n)))
 			keep_send(s, n);
 		return;
 	}

@@ -38,7 +38,8 @@ struct compile {
 
 static bool is_cpu(const struct hdl_node *n)
 {
-	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE;
+	return n->kind == HDL_N_COPY || n->kind == HDL_N_REDUCE || n->kind == HDL_N_ENCODE || n->kind == HDL_N_DECODE ||
+	       n->kind == HDL_N_STAMP || n->kind == HDL_N_CHECK;
 }
 
 static bool classify(struct compile *c)

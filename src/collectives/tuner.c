@@ -18,6 +18,12 @@ static bool fits_bruck(const struct hdl_shape *s)
 	return s->size > 2;
 }
 
+/* One request names the operands of all ranks. */
+static bool fits_operands(const struct hdl_shape *s)
+{
+	return s->size <= HDL_TREE_LINKS;
+}
+
 const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_BARRIER, "dissemination", hdl_build_barrier_dissemination, NULL },
 	{ HDL_BCAST, "binomial", hdl_build_bcast_binomial, NULL },
@@ -98,6 +104,11 @@ static const struct hdl_algorithm tasks[HDL_COLLS] = {
 	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_tasks_bcast, NULL },
 	[HDL_REDUCE] = { HDL_REDUCE, "tree", hdl_build_tasks_reduce, NULL },
 	[HDL_ALLREDUCE] = { HDL_ALLREDUCE, "tree", hdl_build_tasks_allreduce, NULL },
+	[HDL_ALLGATHER] = { HDL_ALLGATHER, "bruck", hdl_build_tasks_allgather, NULL },
+	[HDL_GATHER] = { HDL_GATHER, "tree", hdl_build_tasks_gather, NULL },
+	[HDL_SCATTER] = { HDL_SCATTER, "tree", hdl_build_tasks_scatter, NULL },
+	[HDL_ALLTOALL] = { HDL_ALLTOALL, "pairwise", hdl_build_tasks_alltoall, NULL },
+	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "pairwise", hdl_build_tasks_reduce_scatter, fits_operands },
 };
 /* Where the device reduces by atomics. */
 static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
@@ -199,7 +210,12 @@ const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const s
 
 	if (executor == HDL_EXEC_TASKS && s->enc && s->enc->means == HDL_MEANS_ATOMICS)
 		return s->coll == HDL_ALLREDUCE ? &star : NULL;
-	return a->build ? a : NULL;
+	return a->build && (!a->fits || a->fits(s)) ? a : NULL;
+}
+
+bool hdl_tune_pairs(enum hdl_coll coll)
+{
+	return coll == HDL_ALLTOALL || coll == HDL_REDUCE_SCATTER;
 }
 
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest)

@@ -31,6 +31,8 @@ extern const struct hdl_crossing hdl_tasks_from[];
 extern const size_t hdl_ntasks_from;
 /* The algorithm of direct or tasks. NULL: it has none for this collective. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s);
+/* Whether the algorithm of tasks goes over direct links among all ranks, rather than over the tree's. */
+bool hdl_tune_pairs(enum hdl_coll coll);
 /* Checks a forced name: 0, or -EINVAL with *nearest a known name or NULL. */
 int hdl_tune_check(enum hdl_coll coll, const char *forced, const char **nearest);
 

@@ -59,6 +59,9 @@ done
 for n in 2 4; do
 	try "lengths that differ on direct" "$n" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_check lengths
 done
+for n in 2 3 5; do
+	try "lengths that differ on tasks" "$n" -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_check moved
+done
 for n in 1 4; do
 	try "random, seed $seed, calls compared" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
 done

@@ -4,8 +4,11 @@
  * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
  *
  *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on direct: what each rank notices by itself
+ *     coll_check moved		the same on tasks: lengths of what is moved
  */
 #include "standard.h"
+
+#include <stdbool.h>
 
 static int odd;			/* the rank that does something else */
 static MPI_Comm comm;
@@ -140,18 +143,76 @@ static void lengths(void)
 	}
 }
 
+static bool is_length(int rc)
+{
+	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
+}
+
+/* What comes from the odd rank, also through others, is shorter (2 elements for 3) or longer (4). */
+static void moved(int theirs)
+{
+	enum { ALLGATHER, ALLTOALL, GATHER, SCATTER, BCAST, REDUCE_SCATTER, COLLS };
+	int a[4 * 64], b[4 * 64], is = me == odd, n = is ? theirs : 3, root = (odd + 1) % np;
+	MPI_Request q;
+
+	for (int c = 0; c < 3 * COLLS; c++) {
+		/* whether this rank gets anything of another length */
+		bool wrong = true;
+		int rc;
+
+		for (int i = 0; i < 4 * np; i++)
+			a[i] = me, b[i] = -1;
+		switch (c % COLLS) {
+		case ALLGATHER:
+			rc = waited(MPI_Iallgather(a, n, MPI_INT, b, n, MPI_INT, comm, &q), &q);
+			break;
+		case ALLTOALL:
+			rc = waited(MPI_Ialltoall(a, n, MPI_INT, b, n, MPI_INT, comm, &q), &q);
+			break;
+		case GATHER:
+			wrong = me == root;
+			rc = waited(MPI_Igather(a, n, MPI_INT, b, n, MPI_INT, root, comm, &q), &q);
+			break;
+		case SCATTER:	/* from the odd one to all: from one with more than its receivers' parts, the first may be right */
+			wrong = !is;
+			rc = waited(MPI_Iscatter(a, n, MPI_INT, b, n, MPI_INT, odd, comm, &q), &q);
+			break;
+		case BCAST:
+			wrong = !is;
+			rc = waited(MPI_Ibcast(a, n, MPI_INT, odd, comm, &q), &q);
+			break;
+		default:
+			rc = waited(MPI_Ireduce_scatter_block(a, b, n, MPI_INT, MPI_SUM, comm, &q), &q);
+		}
+		if (wrong ? !is_length(rc) : rc != MPI_SUCCESS)
+			test_fail(__FILE__, __LINE__, "collective %d, odd %d with %d: class %d", c % COLLS, odd, theirs, class_of(rc));
+		/* what comes behind is right */
+		CHECK_EQ(waited(MPI_Iallgather(&me, 1, MPI_INT, b, 1, MPI_INT, comm, &q), &q), MPI_SUCCESS);
+		for (int r = 0; r < np; r++)
+			CHECK_EQ(b[r], r);
+		CHECK_EQ(waited(MPI_Ialltoall(b, 1, MPI_INT, a, 1, MPI_INT, comm, &q), &q), MPI_SUCCESS);
+		for (int r = 0; r < np; r++)
+			CHECK_EQ(a[r], me);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	bool plain = argc < 2;
+
 	test_init(&argc, &argv);
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-	for (odd = 0; argc > 1 && odd < np; odd++)
+	for (odd = 0; argc > 1 && !strcmp(argv[1], "lengths") && odd < np; odd++)
 		lengths();
-	for (odd = 0; argc < 2 && odd < np; odd++)
+	for (odd = 0; argc > 1 && !strcmp(argv[1], "moved") && odd < np; odd++)
+		for (int n = 2; n <= 4; n += 2)
+			moved(n);
+	for (odd = 0; plain && odd < np; odd++)
 		mismatches();
-	if (argc < 2)
+	if (plain)
 		matches();
-	for (odd = 0; argc < 2 && odd < np; odd++)
+	for (odd = 0; plain && odd < np; odd++)
 		between_groups();
 	MPI_Comm_free(&comm);
 	test_done("check");

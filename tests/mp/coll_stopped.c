@@ -2,9 +2,11 @@
 /*
  * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank
  * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
- * continued, and theirs return, too. The same for Ireduce (to the last rank), Ibarrier and, from a root that is stopped, Ibcast.
+ * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier,
+ * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter.
  *
  *     coll_stopped          sums of int64, three sizes
+ *     coll_stopped moved    all of these, int64
  *     coll_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
  */
 #include <mpi.h>
@@ -74,7 +76,19 @@ static void others_stopped(void)
 
 /* ---- what is reduced ---------------------------------------------------------------------------------------- */
 
-enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, WHATS };
+enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, IALLGATHER, IALLTOALL, IGATHER, ISCATTER, IREDUCE_SCATTER, WHATS };
+
+/* Whether a rank has something else for each; whether it gets something of each. */
+static bool many_in(int what)
+{
+	return what == IALLTOALL || what == ISCATTER || what == IREDUCE_SCATTER;
+}
+
+static bool many_out(int what)
+{
+	return what == IALLTOALL || what == IALLGATHER || what == IGATHER;
+}
+
 
 static const MPI_Datatype types[] = {
 	MPI_INT64_T, MPI_UINT64_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT16_T, MPI_UINT16_T, MPI_INT8_T, MPI_UINT8_T, MPI_FLOAT,
@@ -130,6 +144,7 @@ static void fill(char *p, int type, int rank, int n)
 	}
 }
 
+#define BYTES (1 << 18)			/* blocks of 17 ranks */
 static char *mine, *result, *expected, *scratch;
 
 static void post(int what, int type, int op, int n, MPI_Request *req)
@@ -146,6 +161,21 @@ static void post(int what, int type, int op, int n, MPI_Request *req)
 			fill(result, type, 0, n);
 		MPI_Ibcast(result, n, types[type], 0, MPI_COMM_WORLD, req);
 		break;
+	case IALLGATHER:
+		MPI_Iallgather(mine, n, types[type], result, n, types[type], MPI_COMM_WORLD, req);
+		break;
+	case IALLTOALL:
+		MPI_Ialltoall(mine, n, types[type], result, n, types[type], MPI_COMM_WORLD, req);
+		break;
+	case IGATHER:
+		MPI_Igather(mine, n, types[type], result, n, types[type], all - 1, MPI_COMM_WORLD, req);
+		break;
+	case ISCATTER:
+		MPI_Iscatter(mine, n, types[type], result, n, types[type], 0, MPI_COMM_WORLD, req);
+		break;
+	case IREDUCE_SCATTER:
+		MPI_Ireduce_scatter_block(mine, result, n, types[type], ops[op], MPI_COMM_WORLD, req);
+		break;
 	default:
 		MPI_Ireduce(mine, result, n, types[type], ops[op], all - 1, MPI_COMM_WORLD, req);
 		break;
@@ -154,10 +184,21 @@ static void post(int what, int type, int op, int n, MPI_Request *req)
 
 static void expect(int what, int type, int op, int n)
 {
-	fill(expected, type, 0, n);
-	for (int r = 1; r < all && what != IBCAST; r++) {
-		fill(scratch, type, r, n);
-		MPI_Reduce_local(scratch, expected, n, types[type], ops[op]);
+	MPI_Aint lb, extent;
+	size_t block;
+
+	MPI_Type_get_extent(types[type], &lb, &extent);
+	block = (size_t)extent * (size_t)n;
+	for (int r = 0; r < (what == IBCAST || what == ISCATTER ? 1 : all); r++) {
+		char *from = scratch + (many_in(what) ? (size_t)me * block : 0);
+
+		fill(scratch, type, r, many_in(what) ? n * all : n);
+		if (many_out(what))
+			memcpy(expected + (size_t)r * block, from, block);
+		else if (!r)
+			memcpy(expected, from, block);
+		else
+			MPI_Reduce_local(from, expected, n, types[type], ops[op]);
 	}
 }
 
@@ -167,8 +208,9 @@ static void verify(int what, int type, int op, int n)
 	char why[300], name[MPI_MAX_OBJECT_NAME];
 	int len;
 
-	if (what == IBARRIER || (what == IREDUCE && me != all - 1))
+	if (what == IBARRIER || ((what == IREDUCE || what == IGATHER) && me != all - 1))
 		return;
+	n *= many_out(what) ? all : 1;
 	MPI_Type_get_extent(types[type], &lb, &extent);
 	MPI_Type_get_name(types[type], name, &len);
 	for (size_t i = 0; i < (size_t)extent * (size_t)n; i++)
@@ -185,14 +227,14 @@ static void one(int what, int type, int op, int n)
 {
 	MPI_Request req;
 
-	fill(mine, type, me, n);
+	fill(mine, type, me, many_in(what) ? n * all : n);
 	expect(what, type, op, n);
 	/* The queues are there then: what is posted next goes to the device at once. */
 	post(what, type, op, n, &req);
 	MPI_Wait(&req, MPI_STATUS_IGNORE);
 	verify(what, type, op, n);
 	MPI_Barrier(MPI_COMM_WORLD);
-	memset(result, 0x77, 64);
+	memset(result, 0x77, BYTES);
 	if (me == all - 1) {
 		others_stopped();
 		signal(SIGALRM, too_late);
@@ -240,26 +282,27 @@ static void everything(void)
 
 int main(int argc, char **argv)
 {
-	static const int sizes[] = { 1, 8, 128 };
+	static const int sizes[] = { 1, 8, 128, 900 };
 	int32_t pid;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	pids = calloc((size_t)all, sizeof(*pids));
-	mine = calloc(4, 65536);
+	mine = calloc(4, BYTES);
 	if (!pids || !mine)
 		die("no memory");
-	result = mine + 65536;
-	expected = result + 65536;
-	scratch = expected + 65536;
+	result = mine + BYTES;
+	expected = result + BYTES;
+	scratch = expected + BYTES;
 	pid = getpid();
 	MPI_Allgather(&pid, 1, MPI_INT32_T, pids, 1, MPI_INT32_T, MPI_COMM_WORLD);
 	if (argc > 1 && !strcmp(argv[1], "all"))
 		everything();
 	else
 		for (int what = 0; what < (argc > 1 ? WHATS : IREDUCE); what++)
-			for (int s = 0; s < 3; s++)
+			/* what is reduced without extensions ends at 128 elements */
+			for (int s = 0; s < (argc > 1 && (many_out(what) || what == ISCATTER) ? 4 : 3); s++)
 				one(what, 0, 0, sizes[s]);
 	if (!me)
 		printf("coll_stopped: passed\n");

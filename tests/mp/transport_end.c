@@ -386,25 +386,29 @@ static void await_stop(pid_t pid)
 
 static _Noreturn void breaks_alone(bool dies)
 {
-	enum { MESSAGES = 200 };
+	enum { MESSAGES = 200, BEFORE = GREETINGS + 1 };
 	static const size_t size[] = { 8, 40, 2000, 8, 100000, 300, 8, 30000, 9000, 0 };
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 1) {
+		/* rank 0 has heard all: a device may only have queued what was posted, and it stops, or dies, with its process */
+		while (got[0] < BEFORE)
+			turn(&idle);
 		kill(getpid(), SIGSTOP);
-		while (got[0] < GREETINGS + MESSAGES)
+		while (got[0] < BEFORE + MESSAGES)
 			turn(&idle);
 		send_to(0, &begun, 8);
 		stay();
 	}
 	struct hdl_ep *ep = hdl_ep(1);
 	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
+	send_to(1, &begun, 8);
 	await_stop((pid_t)ep->proc.pid);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		if (i == MESSAGES / 4 && ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
 			fail("the queue cannot be broken");
-		send_number(1, (int)(GREETINGS + i + 1), size[i % 10]);
+		send_number(1, (int)(BEFORE + i + 1), size[i % 10]);
 	}
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
 		hdl_tp_progress();

@@ -13,7 +13,8 @@
 #include "coll_sim.h"
 #include "collectives/tuner.h"
 
-#define MAX_RANKS 17
+#define MAX_RANKS 17	/* of what is tried in all ways */
+#define MOST_RANKS 33
 
 static unsigned rng = 12345;
 static unsigned draw(unsigned below)
@@ -156,7 +157,7 @@ static void run_job(const struct job *j, enum sim_mode mode)
 	size_t in_bytes = many_in ? n * block : block, out_bytes = many_out ? n * block : block;
 	size_t recv_bytes = in_bytes > out_bytes ? in_bytes : out_bytes;
 	char *expect = calloc(n + 1, out_bytes + 1), *input = calloc(n, in_bytes + 1);
-	struct sim_rank ranks[MAX_RANKS] = { 0 };
+	struct sim_rank ranks[MOST_RANKS] = { 0 };
 	hdl_op_fn fn = j->op == MPI_OP_NULL ? NULL : hdl_op_lookup(j->op, hdl_type_get(j->type->handle));
 	struct hdl_enc enc = { 0 };
 	const char *error;
@@ -165,7 +166,8 @@ static void run_job(const struct job *j, enum sim_mode mode)
 
 	if (j->means && fn)
 		cr_assert(hdl_enc_for(j->op, hdl_type_get(j->type->handle), block, j->means, &enc, (char[128]){ 0 }, 128));
-	data = (size_t)(hdl_knomial_links(j->radix ? j->radix : 2, j->n) + 2) * (hdl_enc_bytes(&enc, block) + 64) + n * (block + 8);
+	data = (size_t)(hdl_knomial_links(j->radix ? j->radix : 2, j->n) + 2) * (hdl_enc_bytes(&enc, block) + 64) +
+	       (2 * n + 1) * (block + hdl_enc_bytes(&enc, block) + 128);
 	for (size_t r = 0; r < n; r++)
 		for (size_t i = 0; i * es < in_bytes; i++)
 			put_value(j->type, input + r * in_bytes + i * es, (int)r);
@@ -419,6 +421,31 @@ Test(coll_graph, direct_of_all)
 					cr_assert_not_null(a, "%s", hdl_coll_name(s.coll));
 					run_job(&j, SIM_ANY_ORDER);
 				}
+}
+
+/* Whatever the tasks executor has: from every root, in place and not, along trees of several radices. */
+Test(coll_graph, tasks_of_all)
+{
+	static const int sizes[] = { 2, 3, 4, 5, 8, 13, 16, 17, 33 };
+
+	for (int c = HDL_BARRIER; c < HDL_COLLS; c++)
+		for (size_t k = 0; k < COUNT(sizes); k++)
+			for (int radix = 2; radix < 6; radix++)
+				for (int root = 0; root < (hdl_coll_has_root((enum hdl_coll)c) ? sizes[k] : 1); root += 1 + sizes[k] / 8)
+					for (int ip = 0; ip < (c <= HDL_BCAST ? 1 : 2); ip++) {
+						struct job j = { .coll = (enum hdl_coll)c, .n = sizes[k], .root = root, .in_place = ip,
+								 .type = rep_of(draw(2) ? MPI_INT64_T : MPI_INT16_T),
+								 .count = c ? 1 + draw(20) : 0, .offload = true, .radix = radix,
+								 .op = hdl_coll_reduces((enum hdl_coll)c) ? MPI_SUM : MPI_OP_NULL,
+								 .means = hdl_coll_reduces((enum hdl_coll)c) ? draw(2) ? &extended : &plain : NULL };
+						struct hdl_shape s = { .coll = j.coll, .size = j.n };
+
+						j.algo = hdl_tune_offload(HDL_EXEC_TASKS, &s);
+						if (j.algo)
+							run_job(&j, SIM_ANY_ORDER);
+						else
+							cr_assert(c == HDL_SCAN || c == HDL_EXSCAN || (c == HDL_REDUCE_SCATTER && j.n == 33));
+					}
 }
 
 /* All trees of one size and radix use the same links, and each rank has at most as many children as there are. */

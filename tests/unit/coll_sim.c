@@ -182,6 +182,15 @@ static bool start(struct sim *s, int r, uint32_t i)
 	case HDL_N_DECODE:
 		hdl_enc_decode(s->enc, dst_of(s, r, n), src_of(s, r, n), n->len);
 		break;
+	case HDL_N_STAMP:
+		memcpy(dst_of(s, r, n), &(uint64_t){ n->stride + 1 }, HDL_STAMP);
+		break;
+	case HDL_N_CHECK:
+		if (memcmp(src_of(s, r, n), &(uint64_t){ n->stride + 1 }, HDL_STAMP)) {
+			snprintf(s->error, sizeof(s->error), "rank %d: no stamp of %zu bytes at %zu", r, n->stride, n->src_off);
+			return false;
+		}
+		break;
 	case HDL_N_ACCUM:
 		accumulate(s, n->peer, src_of(s, r, n), n->dst_off, n->len);
 		break;

@@ -704,6 +704,9 @@ static inline uint32_t shca_qp_unread(const struct shca_qp *qp)
 }
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event);
 void shca_async_wake(struct shca_thread *thr, uint32_t proc);
+/* An event cannot be given out yet: this process is woken in some milliseconds to look again, as if by a new one. A negative errno: by
+ * nobody, for there is no helper thread. */
+int shca_events_again(struct shca_member *m);
 
 /* guid.c: stable for a host and the same in all its processes; host byte order. The port's GID, as in headers. */
 uint64_t shca_device_guid(void);

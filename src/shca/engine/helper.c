@@ -34,6 +34,7 @@
 
 #define NEVER UINT64_MAX
 #define WAIT_WORDS 128u		/* FUTEX_WAITV_MAX */
+#define EVENTS_NS 8000000u	/* until an event that somebody holds back is looked for again */
 #define AGAIN_NS 1000000u	/* somebody is about to be gone: looks again after 1, 2, 4, ... 64 ms */
 
 struct watch {
@@ -59,6 +60,7 @@ struct shca_helper {
 	/* the thread's own */
 	struct timer *heap;
 	uint32_t timers, heap_cap;
+	uint64_t events_at;	/* when the process is told to look at its events again */
 	uint32_t again;		/* times in a row that somebody was not gone yet */
 	struct watch watch[SHCA_MAX_PROCS];	/* sparse */
 };
@@ -138,6 +140,34 @@ static void tell_own_process(struct shca_member *m)
 	atomic_fetch_add(&m->proc->wake, 1);
 	if (atomic_load(&m->proc->sleepers))
 		shca_futex_wake(&m->proc->wake);
+}
+
+int shca_events_again(struct shca_member *m)
+{
+	int err = shca_helper_start(m);
+
+	if (!err && !atomic_exchange(&m->events_again, true))
+		shca_helper_call(m, m->slot);
+	return err;
+}
+
+/* When to be here again for that. */
+static uint64_t events_again(struct shca_helper *h, uint64_t now)
+{
+	struct shca_member *m = h->m;
+
+	if (!atomic_load(&m->events_again))
+		return NEVER;
+	if (!h->events_at)
+		h->events_at = now + EVENTS_NS;
+	if (now < h->events_at)
+		return h->events_at;
+	h->events_at = 0;
+	/* who looks from here on, in vain, asks again */
+	atomic_store(&m->events_again, false);
+	atomic_store(&m->proc->async_pending, 1);
+	tell_own_process(m);
+	return NEVER;
 }
 
 /*
@@ -457,6 +487,9 @@ static void *helper_main(void *arg)
 			until = now + ((uint64_t)AGAIN_NS << (h->again < 7 ? h->again - 1 : 6));
 		if (h->timers && h->heap[0].due < until)
 			until = h->heap[0].due;
+		uint64_t events_at = events_again(h, now);
+		if (events_at < until)
+			until = events_at;
 		atomic_store(&m->proc->asleep_until, until);
 		shca_full_fence();
 		bool more = collect_timers(h, thr);

@@ -649,7 +649,7 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 
 /*
  * A queue that has failed takes no receive of its SRQ any more: IBV_EVENT_QP_LAST_WQE_REACHED (IBTA 11.6.3.5), once. Messages that found
- * it before are perhaps under way still: who reads the event waits for them (shca_get_async_event), for nobody here may wait. A DC target
+ * it before are perhaps under way still: its owner has the event when they are not (last_has_come), for nobody here may wait. A DC target
  * drains by itself. The caller holds the lock.
  */
 static void tell_last(struct shca_thread *thr, struct shca_qp *qp)

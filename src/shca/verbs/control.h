@@ -143,6 +143,8 @@ void shca_ack_async_event(struct ibv_async_event *event);
 /* Waits until *unacked, guarded by mutex and cond of an object, is zero. */
 void shca_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked);
 void shca_events_gone(struct shca_context *c);
+/* The queue was reset, or goes: its LAST_WQE_REACHED is not waited for any more. */
+void shca_last_forget(struct shca_user_qp *qp);
 
 /* ---- files.c: what a kernel would show of the device in a file system ------------------------------------------ */
 

@@ -754,13 +754,51 @@ static bool find_port_event(struct shca_context *c, struct ibv_async_event *even
 	return true;
 }
 
-/* Finds an unread event of c; takes it if event is not NULL. */
-static bool find_event(struct shca_context *c, struct ibv_async_event *event)
+/*
+ * LAST_WQE_REACHED says that no message takes a receive any more: whoever was on his way to the queue with one has done it, with its
+ * completion, or will not. That may be a process which is stopped, so nobody waits for it here: what the first look finds is noted, and
+ * the helper thread has the process look again. c->mutex is held.
+ */
+static bool last_has_come(struct shca_context *c, struct shca_user_qp *qp)
 {
+	struct shca_thread *thr = shca_thread_get(c->m);
+
+	if (!thr)
+		return true;
+	if (!qp->last_seen)
+		qp->last_seen = shca_quiesce_begin(thr, &qp->last, c->m->slot);
+	if (qp->last_seen && shca_quiesced(thr, &qp->last))
+		return true;
+	if (!shca_events_again(c->m))
+		return false;
+	/* there is no helper thread, nor can one be started */
+	shca_quiesce(thr, c->m->slot);
+	return true;
+}
+
+void shca_last_forget(struct shca_user_qp *qp)
+{
+	struct shca_context *c = shca_context_of(qp->qp.context);
+
+	pthread_mutex_lock(&c->mutex);
+	shca_quiesce_end(&qp->last);
+	qp->last_seen = false;
+	pthread_mutex_unlock(&c->mutex);
+}
+
+/* Finds an unread event of c; takes it if event is not NULL. *late: one is to come, as soon as others have left. */
+static bool find_event(struct shca_context *c, struct ibv_async_event *event, bool *late)
+{
+	const uint32_t last = 1u << IBV_EVENT_QP_LAST_WQE_REACHED;
+
 	pthread_mutex_lock(&c->mutex);
 	bool found = find_port_event(c, event);
 	for (struct shca_user_qp *qp = c->qps; qp && !found; qp = qp->next) {
 		uint32_t bits = qp->common ? shca_common_unread(qp->holder) : shca_qp_unread(qp->sh);
+		if (bits & last && !last_has_come(c, qp)) {
+			*late = true;
+			bits &= ~last;
+		}
 		if (!bits)
 			continue;
 		found = true;
@@ -770,6 +808,8 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 				atomic_fetch_and(qp->holder, ~(1ull << bit << 32));
 			else
 				atomic_fetch_and(&qp->sh->events, ~(1u << bit));
+			if (1u << bit == last)
+				qp->last_seen = false;
 			event->event_type = (enum ibv_event_type)bit;
 			event->element.qp = &qp->qp;
 			if (qp->dct)
@@ -813,6 +853,8 @@ static bool find_event(struct shca_context *c, struct ibv_async_event *event)
 	return found;
 }
 
+#define LATE_ROUNDS 50u
+
 static void silence(const struct shca_fd *bell)
 {
 	struct shca_ring r;
@@ -824,8 +866,10 @@ static void silence(const struct shca_fd *bell)
 /* Makes c's async_fd readable exactly when it has unread events; node->mutex is held. */
 static void tell(struct shca_context *c)
 {
+	bool late;
+
 	silence(&c->told);
-	if (find_event(c, NULL))
+	if (find_event(c, NULL, &late))
 		shca_bell_ring(c->m, c->told_addr);
 }
 
@@ -854,19 +898,23 @@ int shca_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	struct shca_thread *thr;
 	if (shca_inherited(ctx))
 		return -1;
-	for (;;) {
+	for (unsigned round = 0;; round++) {
+		bool late = false;
+
 		dispatch_events(c->node);
-		if (find_event(c, event)) {
+		if (find_event(c, event, &late)) {
 			pthread_mutex_lock(&c->node->mutex);
 			tell(c);
 			pthread_mutex_unlock(&c->node->mutex);
 			/* a process that nobody can reach has no helper thread for it */
 			if (event->event_type == IBV_EVENT_DEVICE_FATAL && (thr = shca_thread_get(c->m)) != NULL)
 				shca_fail_all(thr);
-			/* whoever was on his way to the queue with a message has done it, with its completion, or will not */
-			if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && (thr = shca_thread_get(c->m)) != NULL)
-				shca_quiesce(thr, c->m->slot);
 			return 0;
+		}
+		/* a message takes microseconds, unless who brings it is stopped or has lost its CPU */
+		if (late && round < LATE_ROUNDS) {
+			sched_yield();
+			continue;
 		}
 		int fl = async_ours(c) ? fcntl(c->async.n, F_GETFL) : -1;
 		if (fl < 0) {

@@ -274,6 +274,9 @@ struct shca_user_qp {
 	struct shca_husk *husk;
 	uint32_t cross;			/* its place in m->cross */
 	uint32_t events_unacked;
+	/* Who was on his way to it when LAST_WQE_REACHED was found, which is given out when they have left; the context's mutex guards both. */
+	struct shca_quiesce last;
+	bool last_seen;
 	/* XRC_RECV: sh is common's, holder is this handle's word in it */
 	struct shca_user_xrcd *xrcd;
 	struct shca_common_qp *common;

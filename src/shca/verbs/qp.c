@@ -810,6 +810,8 @@ out:
 		shca_xrc_unlock(thr, qp);
 	}
 	pthread_mutex_unlock(&qp->modifying);
+	if (!err && to == IBV_QPS_RESET)
+		shca_last_forget(qp);
 	if (unread)	/* takes the locks of everybody's events */
 		shca_events_gone(shca_context_of(ibqp->context));
 	return err;
@@ -871,6 +873,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 		free(qp->longs);
 		free(qp->own_rq.wr_id);
 		free(qp->own_rq.fifo);
+		free(qp->last.inside);
 		return;
 	}
 	pthread_mutex_lock(&c->mutex);
@@ -878,6 +881,7 @@ void shca_qp_unmap(struct shca_user_qp *qp)
 	if (qp->next)
 		qp->next->prev = qp->prev;
 	pthread_mutex_unlock(&c->mutex);
+	shca_last_forget(qp);
 	if (qp->common) {
 		shca_xrc_unmap(qp);
 		return;

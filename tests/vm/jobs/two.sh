@@ -3,7 +3,7 @@
 # form: long
 # guests: 2
 # needs: mpirun.openmpi orted
-# seconds: 900
+# seconds: 1500
 . "$sources/tests/vm/job.sh"
 unset HEDDLE_DEVICE
 if [ "$guest" != 1 ]; then
@@ -11,7 +11,7 @@ if [ "$guest" != 1 ]; then
 	exit 0
 fi
 mp=$build/tests/mp bench=$build/bench
-for ranks in 1 2; do
+for ranks in 1 2 4; do
 	for kind in "" rc ud; do
 		export HEDDLE_TRANSPORT=$kind
 		echo "2 x $ranks ranks, HEDDLE_TRANSPORT=$kind"
