@@ -522,7 +522,8 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
 	struct hdl_run *run;
 
-	if (!plan || !plan->spare || !(plan->in_order || plan->executor == HDL_EXEC_DIRECT) || !is_plan_of(&plan->key, comm, args))
+	if (!plan || !plan->spare || unlikely(cc->lost) || !(plan->in_order || plan->executor == HDL_EXEC_DIRECT) ||
+	    !is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
 	if (plan->in_order)
 		return run_again(cc, plan, args);

@@ -52,6 +52,11 @@ for how in tree linear; do
 			gather,scatter,allgatherv
 	done
 done
+# Sends that wait for their receives, while the rank goes on to write where they read.
+for n in 4 5; do
+	try "random, seed $seed, sends that are held" "$n" -x HEDDLE_UNEXPECTED_MAX=2 tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
+		reduce_scatter,allreduce,scan
+done
 # What the ranks call is compared.
 for n in 2 3 5; do
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check
