@@ -52,15 +52,27 @@ static int behind(const struct hdl_shape *s, int link)
 	return hdl_knomial_behind(s->rank, s->size, s->radix, link);
 }
 
-/* Operands in the slot: the own one, one for the child of each link, the result. */
+/* Operands in the slot: the own one, one for the child of each link, the result. Where CALC knows vectors each has a stamp at its end,
+ * and what is combined has the AND of the stamps. */
 struct operands {
 	size_t len, stride;
+	size_t whole;			/* what is passed on: with the stamps, or the data alone */
+	bool stamped;
 	int result;
 };
 
-static struct operands operands_of(size_t len, const struct place *p)
+static struct operands operands_of(const struct hdl_shape *s, const struct place *p)
 {
-	return (struct operands){ .len = len, .stride = (len + 63) & ~(size_t)63, .result = 1 + p->places };
+	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_MEANS_VECTOR, .result = 1 + p->places };
+
+	o.stride = (o.len + (o.stamped ? HDL_STAMPS : 0) + 63) & ~(size_t)63;
+	o.whole = o.stamped ? o.stride : o.len;
+	return o;
+}
+
+static struct hdl_ref stamps(const struct operands *o, int i)
+{
+	return hdl_ref(HDL_SP_DATA, ((size_t)i + 1) * o->stride - HDL_STAMPS);
 }
 
 static struct hdl_ref operand(const struct operands *o, int i)
@@ -84,19 +96,21 @@ static void down(struct hdl_gb *b, const struct hdl_shape *s, const struct place
 static uint32_t up(struct hdl_gb *b, const struct hdl_shape *s, const struct place *p, const struct operands *o)
 {
 	uint32_t put, arrivals[HDL_TREE_LINKS];
+	int to = p->v ? behind(s, p->up) : s->rank, n = 1 + p->children;
+	enum hdl_link link = p->v ? HDL_LINK_UP : HDL_LINK_SELF;
+	struct hdl_ref at = operand(o, p->v ? 1 + p->up : o->result);
 
 	for (int c = 0; c < p->children; c++)
-		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->len);
-	if (p->v)
-		put = hdl_gb_combine(b, behind(s, p->up), HDL_LINK_UP, operand(o, 1 + p->up), operand(o, 0), o->len, o->stride,
-				     1 + p->children);
+		arrivals[c] = hdl_gb_arrive(b, ahead(s, c), HDL_LINK_UP, operand(o, 1 + c), o->whole);
+	if (n > 1)
+		put = hdl_gb_combine(b, to, link, at, operand(o, 0), o->len, o->stride, n, o->stamped);
 	else
-		put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, operand(o, o->result), operand(o, 0), o->len, o->stride, 1 + p->children);
+		put = hdl_gb_put(b, to, link, at, operand(o, 0), o->whole);
 	for (int c = 0; c < p->children; c++)
 		hdl_gb_after(b, put, arrivals[c]);
 	if (p->v)
 		return HDL_NODE_NONE;
-	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, operand(o, o->result), o->len);
+	arrivals[0] = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, at, o->whole);
 	hdl_gb_after(b, arrivals[0], put);
 	return arrivals[0];
 }
@@ -160,14 +174,14 @@ static void put_in(struct hdl_gb *b, const struct hdl_shape *s, int i, struct hd
 	struct hdl_ref at = block(s, i);
 
 	hdl_gb_copy(b, at, from, s->bytes);
-	hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes);
+	hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes, HDL_STAMP);
 }
 
 static void take_out(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref to, int i)
 {
 	struct hdl_ref at = block(s, i);
 
-	hdl_gb_check(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes);
+	hdl_gb_check(b, hdl_ref(HDL_SP_DATA, at.off + stamp_at(s->bytes)), s->bytes, HDL_STAMP);
 	hdl_gb_copy(b, to, at, s->bytes);
 }
 
@@ -325,7 +339,7 @@ struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
 		size_t at = (size_t)to * stride;
 
 		hdl_gb_encode(b, hdl_ref(HDL_SP_DATA, at), user(in, s, to), s->bytes, len);
-		hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at + stamp), s->bytes);
+		hdl_gb_stamp(b, hdl_ref(HDL_SP_DATA, at + stamp), s->bytes, HDL_STAMP);
 		hdl_gb_put(b, to, HDL_LINK_DIRECT, hdl_ref(HDL_SP_DATA, mine), hdl_ref(HDL_SP_DATA, at), stride);
 	}
 	for (int k = 1; k < s->size; k++) {
@@ -333,12 +347,12 @@ struct hdl_graph *hdl_build_tasks_reduce_scatter(const struct hdl_shape *s)
 
 		hdl_gb_arrive(b, from, HDL_LINK_DIRECT, hdl_ref(HDL_SP_DATA, operands + (size_t)from * stride), stride);
 	}
-	put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, result, hdl_ref(HDL_SP_DATA, operands), len, stride, s->size);
+	put = hdl_gb_combine(b, s->rank, HDL_LINK_SELF, result, hdl_ref(HDL_SP_DATA, operands), len, stride, s->size, false);
 	on = hdl_gb_arrive(b, s->rank, HDL_LINK_SELF, result, len);
 	hdl_gb_after(b, on, put);
 	for (int r = 0; r < s->size; r++)
 		if (r != s->rank)
-			hdl_gb_check(b, hdl_ref(HDL_SP_DATA, operands + (size_t)r * stride + stamp), s->bytes);
+			hdl_gb_check(b, hdl_ref(HDL_SP_DATA, operands + (size_t)r * stride + stamp), s->bytes, HDL_STAMP);
 	hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, len);
 	return hdl_gb_finish(b);
 }
@@ -349,7 +363,7 @@ static struct hdl_graph *reduction(const struct hdl_shape *s, int root, bool all
 {
 	struct hdl_gb *b = hdl_gb_new("tree", s->fn, s->esize);
 	struct place p = place_of(s, root);
-	struct operands o = operands_of(hdl_enc_bytes(s->enc, s->bytes), &p);
+	struct operands o = operands_of(s, &p);
 	struct hdl_ref result = operand(&o, o.result);
 	uint32_t made;
 
@@ -357,9 +371,13 @@ static struct hdl_graph *reduction(const struct hdl_shape *s, int root, bool all
 		return NULL;
 	hdl_gb_data(b, (size_t)(1 + o.result) * o.stride);
 	hdl_gb_encode(b, operand(&o, 0), hdl_ref(hdl_input(s), 0), s->bytes, o.len);
+	if (o.stamped)
+		hdl_gb_stamp(b, stamps(&o, 0), s->bytes, HDL_STAMPS);
 	made = up(b, s, &p, &o);
 	if (all)
-		down(b, s, &p, result, result, o.len, made);
+		down(b, s, &p, result, result, o.whole, made);
+	if (o.stamped && (all || !p.v))
+		hdl_gb_check(b, stamps(&o, o.result), s->bytes, HDL_STAMPS);
 	if (all || !p.v)
 		hdl_gb_decode(b, hdl_ref(HDL_SP_RECV, 0), result, s->bytes, o.len);
 	return hdl_gb_finish(b);

@@ -264,18 +264,18 @@ uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src,
 	return coded(b, HDL_N_DECODE, dst, src, len, enc_len);
 }
 
-uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes)
+uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t size)
 {
-	note_slot(b->g, at, HDL_STAMP);
+	note_slot(b->g, at, size);
 	return add(b, (struct hdl_node){ .kind = HDL_N_STAMP, .peer = -1, .src_space = HDL_SP_NONE, .dst_space = at.space,
-					 .dst_off = at.off, .len = HDL_STAMP, .stride = bytes });
+					 .dst_off = at.off, .len = size, .stride = bytes });
 }
 
-uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes)
+uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t size)
 {
-	note_slot(b->g, at, HDL_STAMP);
+	note_slot(b->g, at, size);
 	return add(b, (struct hdl_node){ .kind = HDL_N_CHECK, .peer = -1, .dst_space = HDL_SP_NONE, .src_space = at.space,
-					 .src_off = at.off, .len = HDL_STAMP, .stride = bytes });
+					 .src_off = at.off, .len = size, .stride = bytes });
 }
 
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
@@ -285,10 +285,11 @@ uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl
 }
 
 uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len,
-			size_t stride, int n)
+			size_t stride, int n, bool stamped)
 {
 	struct hdl_node node = { .kind = HDL_N_PUT, .peer = peer, .link = link, .src_space = src.space, .src_off = src.off,
-				 .dst_space = dst.space, .dst_off = dst.off, .len = len, .stride = stride, .nsrc = (uint16_t)n };
+				 .dst_space = dst.space, .dst_off = dst.off, .len = len, .stride = stride, .nsrc = (uint16_t)n,
+				 .stamped = stamped };
 
 	note_slot(b->g, src, hdl_node_src_len(&node));
 	return add(b, node);
@@ -296,7 +297,7 @@ uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct h
 
 uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len)
 {
-	return hdl_gb_combine(b, peer, link, dst, src, len, 0, 1);
+	return hdl_gb_combine(b, peer, link, dst, src, len, 0, 1, false);
 }
 
 uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len)

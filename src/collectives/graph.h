@@ -47,7 +47,8 @@ enum hdl_node_kind {
 	HDL_N_ARRIVE,		/* the peer's next PUT towards this rank has landed; writes dst */
 	HDL_N_ENCODE,		/* dst = the form that the device reduces (see tasks_encode.h) of src; run on the CPU */
 	HDL_N_DECODE,		/* the reverse */
-	HDL_N_STAMP,		/* dst = the operation's number and `stride`, the bytes of the block before it; run on the CPU */
+	HDL_N_STAMP,		/* dst = the operation's number and `stride`, the bytes of the block before it, and if there is room for it
+				 * the complement; run on the CPU */
 	HDL_N_CHECK,		/* that src is what the sender's STAMP of as many bytes has written: else the block is another's, or
 				 * of another length; run on the CPU */
 };
@@ -84,17 +85,22 @@ struct hdl_node {
 	size_t src_off, dst_off, len;	/* bytes */
 	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side. STAMP, CHECK: see there */
 	uint16_t nsrc;			/* PUT */
+	bool stamped;			/* PUT of more than one source: the last HDL_STAMPS bytes of each stride go along, combined by AND */
 };
 
 /* Bytes of its own rank's memory that a node reads from src_off on, and writes from dst_off on. */
 static inline size_t hdl_node_src_len(const struct hdl_node *n)
 {
-	return n->kind == HDL_N_DECODE ? n->stride : n->nsrc > 1 ? (n->nsrc - 1u) * n->stride + n->len : n->len;
+	return n->kind == HDL_N_DECODE ? n->stride : n->stamped ? n->nsrc * n->stride : n->nsrc > 1 ? (n->nsrc - 1u) * n->stride + n->len : n->len;
 }
 static inline size_t hdl_node_dst_len(const struct hdl_node *n)
 {
 	return n->kind == HDL_N_ENCODE ? n->stride : n->len;
 }
+
+/* A stamp; and with its complement, of which AND leaves the same only if all are the same. */
+#define HDL_STAMP 8
+#define HDL_STAMPS 16
 
 struct hdl_graph {
 	uint32_t nnodes;
@@ -156,14 +162,13 @@ uint32_t hdl_gb_put(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_r
 uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, size_t len);
 /* What the device makes of n sources, stride apart, goes to the peer's dst. */
 uint32_t hdl_gb_combine(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref dst, struct hdl_ref src, size_t len,
-			size_t stride, int n);
+			size_t stride, int n, bool stamped);
 /* len: of the elements in memory; enc_len: of their form for the device. */
 uint32_t hdl_gb_encode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
 uint32_t hdl_gb_decode(struct hdl_gb *b, struct hdl_ref dst, struct hdl_ref src, size_t len, size_t enc_len);
-/* The block ahead of `at` has so many bytes. HDL_STAMP bytes at `at`, which is aligned to them. */
-#define HDL_STAMP 8
-uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes);
-uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes);
+/* The block ahead of `at` has so many bytes. size: HDL_STAMP, or HDL_STAMPS. `at` is aligned to HDL_STAMP. */
+uint32_t hdl_gb_stamp(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t size);
+uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t size);
 /* node runs after on, beyond what their memory says: for messages without data. */
 void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 

@@ -131,21 +131,31 @@ static bool has_room(struct hdl_off *h, const struct hdl_off_prog *p)
 	return h->line_room;
 }
 
-/* Behind a block: which operation it is of, and how long it is. */
-static uint64_t stamp_of(const struct hdl_run *run, size_t bytes)
+/* Behind a block: which operation it is of, and how long it is; and the complement. */
+static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t stamps[2])
 {
-	return (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
+	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
+	stamps[1] = ~stamps[0];
 }
 
-/* What stands where the stamp was to stand is one of an operation before, whose bytes nobody has written over: too few came. */
-static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, uint64_t stamp, size_t bytes)
+/* Of a block that was moved: what stands where the stamp was to stand is one of an operation before, whose bytes nobody has written
+ * over, if too few came. Of what the device has combined nobody knows. */
+static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, const char *at, const struct hdl_node *n)
 {
-	uint32_t behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
-	bool few = !stamp || (behind ? behind < 4 * HDL_OFF_DEPTH_MAX : (uint32_t)stamp < bytes);
+	uint64_t stamp;
+	uint32_t behind;
+	bool few;
 
-	hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: the counts or types of this collective differ "
-		       "between ranks", few ? "fewer" : "more", bytes);
-	hdl_run_error(run, few ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
+	memcpy(&stamp, at, sizeof(stamp));
+	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
+	few = !stamp || (behind ? behind < 4 * HDL_OFF_DEPTH_MAX : (uint32_t)stamp < n->stride);
+	if (n->len == HDL_STAMPS)
+		hdl_reason_set("not all ranks gave %zu bytes to the reduction: the counts or types of this collective differ between ranks",
+			       n->stride);
+	else
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: the counts or types of this collective "
+			       "differ between ranks", few ? "fewer" : "more", n->stride);
+	hdl_run_error(run, few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 
 void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n)
@@ -154,21 +164,21 @@ void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uin
 		const struct hdl_node *node = &g->nodes[nodes[i]];
 		const char *src = run->base[node->src_space < HDL_SPACES ? node->src_space : HDL_SP_DATA] + node->src_off;
 		char *dst = run->base[node->dst_space < HDL_SPACES ? node->dst_space : HDL_SP_DATA] + node->dst_off;
-		uint64_t stamp;
+		uint64_t stamps[HDL_STAMPS / 8];
 
 		switch (node->kind) {
 		case HDL_N_ENCODE: hdl_enc_encode(&run->plan->enc, dst, src, node->len); break;
 		case HDL_N_DECODE: hdl_enc_decode(&run->plan->enc, dst, src, node->len); break;
 		case HDL_N_REDUCE: g->fn(src, dst, node->len / g->esize); break;
 		case HDL_N_STAMP:
-			stamp = stamp_of(run, node->stride);
-			memcpy(dst, &stamp, sizeof(stamp));
+			set_stamps(run, node->stride, stamps);
+			memcpy(dst, stamps, node->len);
 			break;
 		case HDL_N_CHECK:
-			memcpy(&stamp, src, sizeof(stamp));
-			if (likely(stamp == stamp_of(run, node->stride)))
+			set_stamps(run, node->stride, stamps);
+			if (likely(!memcmp(src, stamps, node->len)))
 				break;
-			refuse_block(run, stamp, node->stride);
+			refuse_block(run, src, node);
 			return;
 		default: memcpy(dst, src, node->len); break;
 		}

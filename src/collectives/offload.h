@@ -229,6 +229,7 @@ struct hdl_off_step {
 	size_t src_off, dst_off, len, stride;
 	uint16_t nsrc;			/* PUT: sources */
 	bool arrives;			/* PUT: with an arrival at the peer */
+	bool stamps;			/* PUT: of stamps, combined by AND */
 	uint32_t count;			/* ENABLE: requests */
 };
 

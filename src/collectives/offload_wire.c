@@ -155,7 +155,7 @@ static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large
 static int create_links(struct hdl_off *h)
 {
 	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
-	uint64_t elements = h->means->vector ? 1 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
+	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
 	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
@@ -167,10 +167,10 @@ static int create_links(struct hdl_off *h)
 			return -errno;
 	}
 	for (int k = 0; k < h->levels; k++) {
-		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 1, elements), managed, true);
+		h->out[k] = create_link(h, hdl_knomial_ahead(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
 		if (!h->out[k])
 			return -errno;
-		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 1, elements), managed, true);
+		h->in[k] = create_link(h, hdl_knomial_behind(h->rank, h->size, h->radix, k), sq_depth(h, 2, elements), managed, true);
 		if (!h->in[k])
 			return -errno;
 	}
@@ -475,8 +475,8 @@ static void exchanged(struct hdl_run *run)
 		hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
 }
 
-/* What is one operand of a short operation: 1 KiB, twice that as elements of CALC. */
-#define SHORT_OPERAND 2048
+/* What is one operand of a short operation: 1 KiB, twice that as elements of CALC, and stamps. */
+#define SHORT_OPERAND (2048 + 64)
 #define LONG_OPERAND(most) (round8(most) + 64)
 #define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
 /* Of more ranks all blocks together have no more room than those of so many. */

@@ -135,19 +135,23 @@ static bool is_calc(const struct hdl_node *n)
 /* Requests that a PUT takes. */
 static uint32_t requests_of(const struct compile *c, const struct hdl_node *n)
 {
-	return is_calc(n) && c->enc->means == HDL_MEANS_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : 1;
+	return is_calc(n) && c->enc->means == HDL_MEANS_CALC ? (uint32_t)(n->len / HDL_CALC_ELEMENT) : n->stamped ? 2 : 1;
 }
 
 static void add_put(struct compile *c, struct hdl_off_link *l, const struct hdl_node *n)
 {
 	uint32_t requests = requests_of(c, n);
-	size_t len = n->len / requests;
+	size_t len = n->stamped ? n->len : n->len / requests;
 
-	for (uint32_t k = 0; k < requests; k++)
+	for (uint32_t k = 0; k < requests; k++) {
+		bool stamps = n->stamped && k;
+		size_t at = stamps ? n->stride - HDL_STAMPS : k * len;
+
 		add_wr(c, (struct hdl_off_step){ .kind = HDL_STEP_PUT, .link = l, .peer = n->peer, .src_space = n->src_space,
-						 .src_off = n->src_off + k * len, .dst_space = n->dst_space,
-						 .dst_off = n->dst_off + k * len, .len = len, .stride = n->stride,
-						 .nsrc = n->nsrc, .arrives = k + 1 == requests });
+						 .src_off = n->src_off + at, .dst_space = n->dst_space, .dst_off = n->dst_off + at,
+						 .len = stamps ? HDL_STAMPS : len, .stride = n->stride, .nsrc = n->nsrc,
+						 .arrives = k + 1 == requests, .stamps = stamps });
+	}
 }
 
 /* One request per word. */
@@ -205,6 +209,8 @@ static struct hdl_off_link *queue_of(const struct hdl_off *h, const struct hdl_o
 static void fill_wr(struct compile *c, uint32_t i, struct ibv_sge *sge)
 {
 	const struct hdl_off_step *s = &c->p->steps[i];
+	static const struct hdl_enc both = { .means = HDL_MEANS_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
+					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
 	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
 
@@ -233,7 +239,7 @@ static void fill_wr(struct compile *c, uint32_t i, struct ibv_sge *sge)
 		for (int k = 0; k < wr->num_sge; k++)
 			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = c->h->mr->lkey };
 		if (s->nsrc > 1)
-			hdl_enc_calc(enc, wr);
+			hdl_enc_calc(s->stamps ? &both : enc, wr);
 		c->p->requests++;
 		c->p->bytes += s->len;
 		break;

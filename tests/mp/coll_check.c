@@ -4,7 +4,7 @@
  * noticed by itself, with a text that names the odd one; and the communicator is as good as before.
  *
  *     coll_check [lengths]		lengths: without HEDDLE_CHECK, on direct: what each rank notices by itself
- *     coll_check moved		the same on tasks: lengths of what is moved
+ *     coll_check moved		the same on tasks, of every collective that they have
  */
 #include "standard.h"
 
@@ -151,7 +151,7 @@ static bool is_length(int rc)
 /* What comes from the odd rank, also through others, is shorter (2 elements for 3) or longer (4). */
 static void moved(int theirs)
 {
-	enum { ALLGATHER, ALLTOALL, GATHER, SCATTER, BCAST, REDUCE_SCATTER, COLLS };
+	enum { ALLGATHER, ALLTOALL, GATHER, SCATTER, BCAST, ALLREDUCE, REDUCE, REDUCE_SCATTER, COLLS };
 	int a[4 * 64], b[4 * 64], is = me == odd, n = is ? theirs : 3, root = (odd + 1) % np;
 	MPI_Request q;
 
@@ -180,6 +180,13 @@ static void moved(int theirs)
 		case BCAST:
 			wrong = !is;
 			rc = waited(MPI_Ibcast(a, n, MPI_INT, odd, comm, &q), &q);
+			break;
+		case ALLREDUCE:
+			rc = waited(MPI_Iallreduce(a, b, n, MPI_INT, MPI_SUM, comm, &q), &q);
+			break;
+		case REDUCE:
+			wrong = me == root;
+			rc = waited(MPI_Ireduce(a, b, n, MPI_INT, MPI_SUM, root, comm, &q), &q);
 			break;
 		default:
 			rc = waited(MPI_Ireduce_scatter_block(a, b, n, MPI_INT, MPI_SUM, comm, &q), &q);

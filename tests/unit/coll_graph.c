@@ -618,7 +618,7 @@ Test(coll_graph, slots_are_of_one_size)
 						       .fn = hdl_op_lookup(MPI_MAX, hdl_type_get(MPI_INT8_T)), .esize = 1, .radix = 3, .enc = &enc };
 				struct hdl_graph *g = which ? hdl_build_tasks_allreduce(&s) : hdl_build_tasks_reduce(&s);
 
-				cr_assert_eq(g->data_bytes, (size_t)(2 + hdl_knomial_links(3, n)) * 3008);
+				cr_assert_eq(g->data_bytes, (size_t)(2 + hdl_knomial_links(3, n)) * 3072);
 				hdl_graph_free(g);
 			}
 }

@@ -130,7 +130,7 @@ static bool fits(const struct hdl_node *put, const struct hdl_node *arrive)
 {
 	if (arrive->dst_space == HDL_SP_ACC)
 		return !put->len;
-	return put->len == arrive->len && (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
+	return (put->stamped ? put->stride : put->len) == arrive->len && (!put->len || (put->dst_space == arrive->dst_space && put->dst_off == arrive->dst_off));
 }
 
 /* What the device makes of several operands: by the host's loop, on what they stand for. */
@@ -152,6 +152,11 @@ static void combine(struct sim *s, const struct hdl_graph *g, const struct hdl_n
 			g->fn(b, a, count);
 		}
 		hdl_enc_encode(s->enc, dst + at, a, bytes);
+	}
+	for (size_t at = n->stride - HDL_STAMPS; n->stamped && at < n->stride; at++) {
+		dst[at] = src[at];
+		for (unsigned k = 1; k < n->nsrc; k++)
+			dst[at] &= src[k * n->stride + at];
 	}
 	if (a != sum)
 		free(a);
@@ -183,10 +188,10 @@ static bool start(struct sim *s, int r, uint32_t i)
 		hdl_enc_decode(s->enc, dst_of(s, r, n), src_of(s, r, n), n->len);
 		break;
 	case HDL_N_STAMP:
-		memcpy(dst_of(s, r, n), &(uint64_t){ n->stride + 1 }, HDL_STAMP);
+		memcpy(dst_of(s, r, n), (uint64_t[]){ n->stride + 1, ~(n->stride + 1) }, n->len);
 		break;
 	case HDL_N_CHECK:
-		if (memcmp(src_of(s, r, n), &(uint64_t){ n->stride + 1 }, HDL_STAMP)) {
+		if (memcmp(src_of(s, r, n), (uint64_t[]){ n->stride + 1, ~(n->stride + 1) }, n->len)) {
 			snprintf(s->error, sizeof(s->error), "rank %d: no stamp of %zu bytes at %zu", r, n->stride, n->src_off);
 			return false;
 		}
