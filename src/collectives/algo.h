@@ -29,6 +29,7 @@ struct hdl_shape {
 	hdl_op_fn fn;		/* of reductions */
 	size_t esize;
 	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
+	bool messages;		/* direct graphs by messages instead, for the host executor: see hdl_build_in_order */
 	int radix;		/* of the tasks graphs' trees */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };
@@ -75,6 +76,9 @@ struct hdl_graph *hdl_build_direct_scatter(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_reduce_scatter(const struct hdl_shape *s);
 /* Exscan, too */
 struct hdl_graph *hdl_build_direct_scan(const struct hdl_shape *s);
+
+/* Direct's graph of a reduction by messages: the same bits on the host executor. */
+struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s);
 
 /* Of tasks (algo_tasks.c): up a tree to the root, and down again. Star: contributions by atomics to rank 0. */
 struct hdl_graph *hdl_build_tasks_barrier(const struct hdl_shape *s);

@@ -7,19 +7,41 @@
 
 #define NOWHERE hdl_ref(HDL_SP_NONE, 0)
 
+static size_t place_bytes(const struct hdl_shape *s)
+{
+	return (s->bytes + 63) & ~(size_t)63;
+}
+
+static struct hdl_gb *begin_reduction(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new(s->messages ? "in-order" : "lines", s->fn, s->esize);
+
+	if (b && s->messages)
+		hdl_gb_tmp(b, (size_t)s->size, place_bytes(s));	/* the first scratch begins at 0 */
+	return b;
+}
+
 static struct hdl_ref line(const struct hdl_shape *s, int index, size_t len)
 {
+	if (s->messages)
+		return hdl_ref(HDL_SP_TMP, (size_t)index * place_bytes(s));
 	return hdl_ref(HDL_SP_LINE, hdl_line_data(s->line_bytes, index, len));
 }
 
 static void to_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, struct hdl_ref from, size_t len)
 {
-	hdl_gb_put(b, peer, HDL_LINK_LINE, line(s, s->rank, len), from, len);
+	if (s->messages)
+		hdl_gb_send(b, peer, 0, from, len);
+	else
+		hdl_gb_put(b, peer, HDL_LINK_LINE, line(s, s->rank, len), from, len);
 }
 
 static void of_rank(struct hdl_gb *b, const struct hdl_shape *s, int peer, size_t len)
 {
-	hdl_gb_arrive(b, peer, HDL_LINK_LINE, line(s, peer, len), len);
+	if (s->messages)
+		hdl_gb_recv(b, peer, 0, line(s, peer, len), len);
+	else
+		hdl_gb_arrive(b, peer, HDL_LINK_LINE, line(s, peer, len), len);
 }
 
 /* To everybody its block of what begins at `from`, each `stride` behind the one before, or all the same; and the others' lines have
@@ -82,7 +104,7 @@ static void reduce_all(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_r
 
 struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", s->fn, s->esize);
+	struct hdl_gb *b = begin_reduction(s);
 	struct hdl_ref own = hdl_ref(hdl_input(s), 0);
 
 	if (!b)
@@ -95,7 +117,7 @@ struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s)
 /* To everybody its part of the input. */
 struct hdl_graph *hdl_build_direct_reduce_scatter(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", s->fn, s->esize);
+	struct hdl_gb *b = begin_reduction(s);
 
 	if (!b)
 		return NULL;
@@ -106,7 +128,7 @@ struct hdl_graph *hdl_build_direct_reduce_scatter(const struct hdl_shape *s)
 
 struct hdl_graph *hdl_build_direct_reduce(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", s->fn, s->esize);
+	struct hdl_gb *b = begin_reduction(s);
 	struct hdl_ref own = hdl_ref(hdl_input(s), 0);
 
 	if (!b)
@@ -125,7 +147,7 @@ struct hdl_graph *hdl_build_direct_reduce(const struct hdl_shape *s)
  * if the own input lies there, in the line of rank 0. */
 struct hdl_graph *hdl_build_direct_scan(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", s->fn, s->esize);
+	struct hdl_gb *b = begin_reduction(s);
 	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), first = line(s, 0, s->bytes);
 	bool inclusive = s->coll == HDL_SCAN;
 	struct hdl_ref sum = inclusive && s->in_place ? first : result;
@@ -218,4 +240,102 @@ struct hdl_graph *hdl_build_direct_bcast(const struct hdl_shape *s)
 struct hdl_graph *hdl_build_direct_scatter(const struct hdl_shape *s)
 {
 	return from_root(s, HDL_SP_SEND, s->bytes);
+}
+
+/* ---- by messages --------------------------------------------------------------------------------------------- */
+
+/* Up to here everybody sends everybody all of its input; beyond, and with more ranks, each rank reduces a part. */
+#define WHOLE_BYTES 1024
+#define WHOLE_RANKS 16
+
+/* Each rank has its part of all inputs and reduces it, in the order of the ranks; the parts go to everybody, or to the root. */
+static struct hdl_graph *by_parts(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("in-order-parts", s->fn, s->esize);
+	size_t lo = hdl_part(s->bytes, s->esize, s->size, s->rank), len = hdl_part(s->bytes, s->esize, s->size, s->rank + 1) - lo;
+	size_t stride = (len + 63) & ~(size_t)63, tmp;
+	bool all = s->coll == HDL_ALLREDUCE;
+	struct hdl_ref own = hdl_ref(hdl_input(s), lo), sum;
+
+	if (!b)
+		return NULL;
+	tmp = hdl_gb_tmp(b, (size_t)s->size + 1, stride);
+	sum = hdl_ref(HDL_SP_TMP, tmp + (size_t)s->size * stride);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+		size_t at = hdl_part(s->bytes, s->esize, s->size, to);
+
+		hdl_gb_send(b, to, 0, hdl_ref(hdl_input(s), at), hdl_part(s->bytes, s->esize, s->size, to + 1) - at);
+	}
+	for (int k = 1; k < s->size; k++) {
+		int from = (s->rank + s->size - k) % s->size;
+
+		hdl_gb_recv(b, from, 0, hdl_ref(HDL_SP_TMP, tmp + (size_t)from * stride), len);
+	}
+	for (int r = 0; r < s->size; r++) {
+		struct hdl_ref input = r == s->rank ? own : hdl_ref(HDL_SP_TMP, tmp + (size_t)r * stride);
+
+		if (r)
+			hdl_gb_reduce(b, sum, input, len);
+		else
+			hdl_gb_copy(b, sum, input, len);
+	}
+	if (all || s->rank == s->root)
+		hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, lo), sum, len);
+	for (int k = 1; k < s->size; k++) {
+		int to = (s->rank + k) % s->size;
+
+		if (all || to == s->root)
+			hdl_gb_send(b, to, 1, sum, len);
+	}
+	for (int k = 1; (all || s->rank == s->root) && k < s->size; k++) {
+		int from = (s->rank + s->size - k) % s->size;
+		size_t at = hdl_part(s->bytes, s->esize, s->size, from);
+
+		hdl_gb_recv(b, from, 1, hdl_ref(HDL_SP_RECV, at), hdl_part(s->bytes, s->esize, s->size, from + 1) - at);
+	}
+	return hdl_gb_finish(b);
+}
+
+/* The sum of all before comes from the rank before, and goes on with the own input. */
+static struct hdl_graph *along(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("in-order-chain", s->fn, s->esize);
+	struct hdl_ref own = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), before, sum = own;
+
+	if (!b)
+		return NULL;
+	if (s->rank) {
+		before = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+		sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+		hdl_gb_recv(b, s->rank - 1, 0, before, s->bytes);
+		hdl_gb_copy(b, sum, before, s->bytes);
+		hdl_gb_reduce(b, sum, own, s->bytes);
+	}
+	if (s->rank + 1 < s->size)
+		hdl_gb_send(b, s->rank + 1, 0, sum, s->bytes);
+	if (s->coll == HDL_EXSCAN && s->rank)
+		hdl_gb_copy(b, result, before, s->bytes);
+	else if (s->coll == HDL_SCAN && (s->rank || !s->in_place))
+		hdl_gb_copy(b, result, sum, s->bytes);
+	return hdl_gb_finish(b);
+}
+
+struct hdl_graph *hdl_build_in_order(const struct hdl_shape *s)
+{
+	struct hdl_shape by = *s;
+
+	by.messages = true;
+	switch (s->coll) {
+	case HDL_SCAN:
+	case HDL_EXSCAN:
+		return along(s);
+	case HDL_REDUCE_SCATTER:
+		return hdl_build_direct_reduce_scatter(&by);
+	default:
+		break;
+	}
+	if (s->bytes > WHOLE_BYTES || s->size > WHOLE_RANKS)
+		return by_parts(s);
+	return s->coll == HDL_REDUCE ? hdl_build_direct_reduce(&by) : hdl_build_direct_allreduce(&by);
 }

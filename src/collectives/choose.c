@@ -13,8 +13,16 @@
 
 enum hdl_want hdl_coll_want;
 
+/* HEDDLE_REDUCE_ORDER=fixed: every executor combines in the order of the ranks. */
+static bool is_fixed(void)
+{
+	return *hdl_vars.reduce_order;
+}
+
 static const char *forced_algorithm(enum hdl_coll coll)
 {
+	if (is_fixed() && hdl_coll_reduces(coll))
+		return "in-order";
 	switch (coll) {
 	case HDL_BCAST: return hdl_vars.coll_bcast;
 	case HDL_REDUCE: return hdl_vars.coll_reduce;
@@ -45,7 +53,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 	if (choice->reads)
 		return hdl_reads_graph();
 	if (choice->executor == HDL_EXEC_HOST)
-		return hdl_tune_host(&s, forced_algorithm(s.coll))->build(&s);
+		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" : forced_algorithm(s.coll))->build(&s);
 	s.enc = choice->enc.means ? &choice->enc : NULL;
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
@@ -101,6 +109,22 @@ static bool has_room(const struct hdl_algorithm *algorithm, const struct hdl_sha
 	return room;
 }
 
+/* Whether the order of the operands does not matter to the bits. */
+static bool is_exact(const struct hdl_type *type)
+{
+	const struct hdl_type *base = hdl_type_base(type);
+
+	if (!base)
+		return false;
+	switch (hdl_reptype(base)->rep) {
+	case HDL_REP_I8: case HDL_REP_I16: case HDL_REP_I32: case HDL_REP_I64:
+	case HDL_REP_U8: case HDL_REP_U16: case HDL_REP_U32: case HDL_REP_U64:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
 static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
 {
@@ -113,6 +137,10 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 	out->enc = (struct hdl_enc){ 0 };
 	if (!possible(site, executor, out->why, sizeof(out->why)))
 		return false;
+	if (executor == HDL_EXEC_TASKS && is_fixed() && hdl_coll_reduces(key->coll) && !is_exact(key->type)) {
+		snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=fixed, and its trees combine in another order");
+		return false;
+	}
 	if (means && hdl_coll_reduces(key->coll)) {
 		if (!hdl_enc_for(key->op, key->type, bytes, means, &out->enc, out->why, sizeof(out->why)))
 			return false;
@@ -175,6 +203,8 @@ static bool readable(const struct hdl_plan_key *key, const struct hdl_site *site
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
+	if (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type))
+		return false;
 	return site->exposes && hdl_reads_fit(key) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
 }
 
@@ -246,6 +276,10 @@ int hdl_choose_init(void)
 				  forced, nearest ? "; did you mean " : "", nearest ? nearest : "");
 			return -EINVAL;
 		}
+	}
+	if (is_fixed() && strcmp(hdl_vars.reduce_order, "fixed")) {
+		hdl_error("HEDDLE_REDUCE_ORDER=%s: fixed, or nothing", hdl_vars.reduce_order);
+		return -EINVAL;
 	}
 	if (hdl_vars.coll_radix < 2 || hdl_vars.coll_radix > 16) {
 		hdl_error("HEDDLE_COLL_RADIX=%d: from 2 to 16", hdl_vars.coll_radix);

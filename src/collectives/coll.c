@@ -18,8 +18,11 @@
 
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
+	/* what is direct's, but for the first calls, gives the same bits there and here */
+	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_DIRECT };
+
 	if (!plan->graph)
-		plan->graph = hdl_graph_of(&plan->key, &(struct hdl_choice){ .executor = HDL_EXEC_HOST }, comm->rank, comm->size);
+		plan->graph = hdl_graph_of(&plan->key, &choice, comm->rank, comm->size);
 	return plan->graph;
 }
 
@@ -405,14 +408,14 @@ static bool is_finished(const void *arg)
 	return ((const struct hdl_run *)arg)->finished;
 }
 
-/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's, but for large reductions,
- * whose bits would depend on it: the host combines in another order. Every rank counts the same collectives. */
+/* A communicator's queues are made when it turns out to be used: blocking collectives before that are the host's. Every rank counts the
+ * same collectives. Not reductions that come in an order of their own, of reads and of the device: each call gives the same bits. */
 #define FIRST_FEW 8
 
 static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
 	return !cc->off[hdl_off_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
-	       !(plan->off_graph->reads && hdl_coll_reduces(plan->key.coll));
+	       !((plan->off_graph->reads || plan->executor == HDL_EXEC_TASKS) && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
 }
 
 /* The run goes to the host executor, though its plan says otherwise. */

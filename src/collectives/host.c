@@ -316,6 +316,11 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 	struct hdl_comm *comm = hdl_peer_comm(run->comm, &peer);
 	MPI_Status status;
 
+	/* the receives that were posted were taken back: one that is posted now would wait for ever */
+	if (unlikely(((const struct hdl_cc *)run->comm->coll)->lost)) {
+		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+		return;
+	}
 	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
 		      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
 	if (likely(!rc))

@@ -209,6 +209,7 @@ struct hdl_choice {
 	enum hdl_executor executor;
 	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
+	bool in_order;			/* host: a reduction gives the bits that it gives on direct */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };

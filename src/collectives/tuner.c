@@ -44,6 +44,11 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_REDUCE_SCATTER, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_SCAN, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_EXSCAN, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_REDUCE, "in-order", hdl_build_in_order, NULL },
+	{ HDL_ALLREDUCE, "in-order", hdl_build_in_order, NULL },
+	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
+	{ HDL_SCAN, "in-order", hdl_build_in_order, NULL },
+	{ HDL_EXSCAN, "in-order", hdl_build_in_order, NULL },
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reductions of floating-point numbers, whose bits depend on the order of the operands: the same call on the same communicator gives
+ * the same bits each time, from the first on, whenever the ranks come and whatever else runs.
+ *
+ *     coll_order [fixed]
+ *
+ * fixed: so do the blocking, the nonblocking and the persistent form, and rank 0 prints a number that is the same on every executor
+ * and placement (HEDDLE_REDUCE_ORDER=fixed).
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALLREDUCE, REDUCE, REDUCE_SCATTER, SCAN, EXSCAN, KINDS };
+enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+enum { CALLS = 40, MOST = 3000 };
+static const char *const names[] = { "allreduce", "reduce", "reduce_scatter_block", "scan", "exscan" };
+
+static int me, all;
+static uint64_t state = 88172645463325252ull;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+/* Of very different sizes, so that every order rounds differently. */
+static void fill(double *d, int n)
+{
+	for (int i = 0; i < n; i++) {
+		d[i] = (double)(int64_t)draw() / (double)(1ull << 60);
+		for (int e = (int)(draw() % 40); e; e--)
+			d[i] *= 0.5;
+	}
+}
+
+static uint64_t hash(uint64_t h, const double *d, int n)
+{
+	for (int i = 0; i < n; i++) {
+		uint64_t w;
+
+		memcpy(&w, &d[i], 8);
+		h = (h ^ w) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 31;
+	}
+	return h;
+}
+
+static void call(int kind, int form, const double *in, double *out, int n, MPI_Comm c, MPI_Request *req)
+{
+	MPI_Datatype t = MPI_DOUBLE;
+	int root = all - 1;
+
+#define FORM(Name, name, ...) (form == BLOCKING ? MPI_##Name(__VA_ARGS__, c) : form == NONBLOCKING ? MPI_I##name(__VA_ARGS__, c, req) : \
+			       MPI_##Name##_init(__VA_ARGS__, c, MPI_INFO_NULL, req))
+	switch (kind) {
+	case ALLREDUCE: FORM(Allreduce, allreduce, in, out, n, t, MPI_SUM); break;
+	case REDUCE: FORM(Reduce, reduce, in, out, n, t, MPI_SUM, root); break;
+	case REDUCE_SCATTER: FORM(Reduce_scatter_block, reduce_scatter_block, in, out, n, t, MPI_SUM); break;
+	case SCAN: FORM(Scan, scan, in, out, n, t, MPI_SUM); break;
+	default: FORM(Exscan, exscan, in, out, n, t, MPI_SUM); break;
+	}
+}
+
+/* All calls of one form. Returns the hash of the first one's result. */
+static uint64_t run(int kind, int form, const double *in, int n, bool *same)
+{
+	double *out = malloc(sizeof(double) * (size_t)n);
+	uint64_t first = 0;
+	MPI_Request req;
+	MPI_Comm c;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &c);
+	if (form == PERSISTENT)
+		call(kind, form, in, out, n, c, &req);
+	for (int i = 0; i < CALLS; i++) {
+		uint64_t h;
+
+		memset(out, 0, sizeof(double) * (size_t)n);
+		if (rand() % 16 == 0)
+			usleep((unsigned)(rand() % 300));
+		if (form == PERSISTENT)
+			MPI_Start(&req);
+		else
+			call(kind, form, in, out, n, c, &req);
+		if (form != BLOCKING)
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+		h = hash(1, out, n);
+		first = i ? first : h;
+		if (h != first && *same) {
+			printf("rank %d: %s of %d doubles, form %d: call %d gives other bits than call 0\n", me, names[kind], n, form, i);
+			*same = false;
+		}
+	}
+	if (form == PERSISTENT)
+		MPI_Request_free(&req);
+	MPI_Comm_free(&c);
+	free(out);
+	return first;
+}
+
+int main(int argc, char **argv)
+{
+	static const int sizes[] = { 1, 3, 17, 100, 130, 1000, MOST };
+	uint64_t sum = 7, *of_all;
+	bool fixed, same = true;
+	double *in;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &all);
+	fixed = argc > 1;
+	state += (uint64_t)me * 0x9e3779b97f4a7c15ull;
+	srand((unsigned)getpid());
+	in = malloc(sizeof(double) * MOST * (size_t)all);
+	of_all = malloc(sizeof(uint64_t) * (size_t)all);
+	for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+		for (int kind = 0; kind < KINDS; kind++) {
+			uint64_t one = 0;
+
+			fill(in, sizes[s] * all);
+			for (int form = 0; form < FORMS; form++) {
+				uint64_t h = run(kind, form, in, sizes[s], &same);
+
+				one = form ? one : h;
+				if (fixed && h != one && same) {
+					printf("rank %d: %s of %d doubles: form %d gives other bits than the blocking one\n", me, names[kind],
+					       sizes[s], form);
+					same = false;
+				}
+			}
+			sum = (sum ^ one) * 0x9e3779b97f4a7c15ull;
+		}
+	MPI_Gather(&sum, 1, MPI_UINT64_T, of_all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+	for (int r = 1; r < all; r++)
+		sum = (sum ^ of_all[r]) * 0x9e3779b97f4a7c15ull;
+	if (!me)
+		printf("bits: %016llx\n", (unsigned long long)sum);
+	MPI_Finalize();
+	return !same;
+}
