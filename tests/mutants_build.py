@@ -92,6 +92,10 @@ class Tree:
                             ignore=shutil.ignore_patterns("*.o", "__pycache__"))
         shutil.copy2(os.path.join(generated, "config.h"), self.build)
         shutil.copytree(os.path.join(generated, "include"), os.path.join(self.build, "include"))
+        for folder, _, files in os.walk(os.path.join(generated, "src")):	# what is generated beside the sources
+            for name in files:
+                if name.endswith((".c", ".h")):
+                    shutil.copy2(os.path.join(folder, name), os.path.join(self.tree, os.path.relpath(folder, generated)))
 
     def path(self, name):
         return os.path.join(self.tree, name)
@@ -178,7 +182,11 @@ class Kit:
     def make_program(self, tree, program):
         m = self.make
         objects, libraries = [], []
-        for word in m.of(program, "LDADD", "LDADD"):
+        words = list(m.of(program, "LDADD", "LDADD"))
+        for word in words:	# a convenience library brings along what it is made of
+            if word.endswith(".la") and word != "libshca.la":
+                words += [w for w in m.of(word, "LIBADD") if w not in words]
+        for word in words:
             if word == "libshca.la":
                 flags = self.flags(word, True)
                 parts = self.compile_all(tree, self.sources(word), flags)
@@ -197,7 +205,8 @@ class Kit:
         where = named.index("-include") if "-include" in named else None
         if where is not None:
             del named[where:where + 2]
-        self.link(tree, program, named + objects + libraries + m.of("", "LIBS"), [])
+        wraps = [f for f in m.of(program, "LDFLAGS") if f.startswith("-Wl,--wrap")]
+        self.link(tree, program, named + objects + libraries + wraps + m.of("", "LIBS"), [])
 
     def close(self):
         self.pool.shutdown()

@@ -560,3 +560,40 @@ Test(transport_conn, a_kind_that_was_named_is_taken)
 		cr_assert_eq(c.state == HDL_CONN_ANSWERED, named, "named: %d, state %d", named, (int)c.state);
 	}
 }
+
+static bool does(const struct hdl_conn_todo *todo, enum hdl_conn_do what)
+{
+	for (int i = 0; i < (int)todo->n; i++)
+		if (todo->what[i] == what)
+			return true;
+	return false;
+}
+
+/* Steps whose want the exploration does not see, since a repetition, or the peer's own end, makes up for it. */
+Test(transport_conn, single_steps)
+{
+	struct hdl_conn_self self = { .can = RC, .prefer = HDL_QUEUE_RC };
+	struct hdl_conn_todo todo;
+	struct hdl_conn c = { .state = HDL_CONN_ASKED, .kind = HDL_QUEUE_RC, .number = 1, .mine = true };
+
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REJ, .kind = HDL_QUEUE_XRC, .number = 1 }, &todo);
+	cr_expect_eq((int)c.state, HDL_CONN_FAILED, "the peer names a kind that cannot be");
+	cr_expect(does(&todo, HDL_CONN_SEND_REJ), "it is told");
+
+	c = (struct hdl_conn){ .state = HDL_CONN_ANSWERED, .kind = HDL_QUEUE_RC, .number = 2 };
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = 1 }, &todo);
+	cr_expect(c.state == HDL_CONN_ANSWERED && !todo.n, "a message by the queues of before");
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_RTU, .number = 2 }, &todo);
+	cr_expect_eq((int)c.state, HDL_CONN_READY);
+
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_LOST }, &todo);
+	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "the peer is told of the end");
+
+	c = (struct hdl_conn){ .state = HDL_CONN_NONE };
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 3, .again = true }, &todo);
+	cr_expect(c.state == HDL_CONN_NONE && does(&todo, HDL_CONN_SEND_REJ), "what never was is not replaced");
+
+	c = (struct hdl_conn){ .state = HDL_CONN_ASKED, .kind = HDL_QUEUE_RC, .number = 5, .mine = true, .again = true };
+	hdl_conn_step(&c, &self, &(struct hdl_conn_event){ .what = HDL_CONN_REQ, .kind = HDL_QUEUE_RC, .number = 6 }, &todo);
+	cr_expect(c.state == HDL_CONN_FAILED && does(&todo, HDL_CONN_SEND_REJ), "who begins anew knows nothing of what went by the queues");
+}

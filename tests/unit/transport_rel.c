@@ -262,6 +262,33 @@ Test(rel, nonsense_is_ignored)
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 99), HDL_REL_DUPLICATE);
 	cr_expect_eq(hdl_rel_receive(&ends[0].rel, 100 + HDL_REL_WINDOW), HDL_REL_DUPLICATE, "beyond the window");
 	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 103, 0, &ops), 3);
+	/* an older one, late, selects what is the first one missing by now: nobody may say so again */
+	for (int i = 0; i < 3; i++)
+		hdl_rel_push(&ends[0].rel, (void *)1);
+	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 105, 0, &ops), 2);
+	cr_expect_eq(hdl_rel_ack(&ends[0].rel, 104, 1, &ops), 1);
+	cr_expect(hdl_rel_idle(&ends[0].rel));
+}
+
+/* What is held already is held once; who sends what has come is told soon. */
+Test(rel, doubled)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops = ops_of(&ends[0]);
+
+	memset(ends, 0, sizeof(ends));
+	hdl_rel_init(r, 100, 100, RTO_NS, HDL_REL_WINDOW);
+	cr_expect_eq(hdl_rel_receive(r, 102), HDL_REL_HOLD);
+	hdl_rel_hold(r, 102, malloc(1));
+	r->owed = 0;
+	cr_expect_eq(hdl_rel_receive(r, 102), HDL_REL_DUPLICATE);
+	cr_expect_geq(r->owed, HDL_REL_ACK_EVERY);
+	/* the end: what was sent is its pool's again, what is held is freed */
+	for (int i = 0; i < 3; i++)
+		hdl_rel_push(r, (void *)1);
+	hdl_rel_clear(r, &ops, free);
+	cr_expect_eq(ends[0].given_back, 3);
+	cr_expect(hdl_rel_idle(r) && !r->held[102 % HDL_REL_WINDOW]);
 }
 
 /* A peer that computes is not flooded: the timeout doubles, and few packets go again each time. */
@@ -428,6 +455,19 @@ Test(rel, timeout_follows_the_round_trip)
 	hdl_rel_timer(r, now, &ops);
 	push(&ends[0]);
 	cr_expect_eq(hdl_rel_timer(r, now, &ops) - now, RTO_NS / HDL_REL_RTO_LESS);
+	/* one that was sent again is no measure: nobody knows which of the two is acknowledged */
+	hdl_rel_ack(r, r->next, 0, &ops);
+	r->timed = r->next;
+	push(&ends[0]);
+	push(&ends[0]);
+	uint32_t was = r->srtt_ns;
+	uint64_t again = r->resends;
+	now += 30000;
+	hdl_rel_ack(r, r->una, 1, &ops);
+	cr_expect_eq(r->resends, again + 1);
+	now += 10000;
+	hdl_rel_ack(r, r->next, 0, &ops);
+	cr_expect_eq(r->srtt_ns, was, "%u ns, before %u", r->srtt_ns, was);
 	/* the sender computes: it did not look */
 	hdl_rel_ack(r, r->next, 0, &ops);
 	r->timed = r->next;
