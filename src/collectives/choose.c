@@ -125,6 +125,13 @@ static bool is_exact(const struct hdl_type *type)
 	}
 }
 
+static size_t star_max(const struct hdl_plan_key *key, const char **variable)
+{
+	size_t max = largest(key, HDL_EXEC_DIRECT, variable);
+
+	return max < HDL_STAR_MAX ? max : HDL_STAR_MAX;
+}
+
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
 static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
 {
@@ -149,7 +156,7 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 		if (out->enc.means == HDL_MEANS_VECTOR)
 			bytes = hdl_enc_bytes(&out->enc, bytes);
 		else if (out->enc.means == HDL_MEANS_ATOMICS)
-			max = largest(key, HDL_EXEC_DIRECT, &variable);
+			max = star_max(key, &variable);
 	}
 	algorithm = hdl_tune_offload(executor, &s);
 	if (!algorithm) {
@@ -173,11 +180,16 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 
 /* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
 #define DIRECT_BYTES 3072
+#define DIRECT_BLOCK 1024		/* and one rank's */
 
 /* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
 static bool better_direct(const struct hdl_plan_key *key, int size)
 {
-	return size <= HDL_DIRECT_RANKS && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
+	bool from_root = key->coll == HDL_BCAST || key->coll == HDL_SCATTER;
+
+	if (size == 2 && from_root)
+		return true;
+	return size <= HDL_DIRECT_RANKS && key->bytes <= DIRECT_BLOCK && key->bytes <= DIRECT_BYTES / (size_t)(size - 1);
 }
 
 /* Executors to try, host behind them. Returns how many. A nonblocking collective needs one that goes on without its owner: what

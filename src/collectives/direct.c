@@ -9,11 +9,16 @@
  *
  *     slot of operation n, at every rank:
  *       short  | line of rank 0 | line of rank 1 | ...    up to 48 bytes
- *       long   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX
- *       wide   | one line |                               what comes from a root, beyond that
+ *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
+ *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX and HEDDLE_COLL_BCAST_OFFLOAD_MAX
+ *       heads  | number, length of rank 0's | ...         of the wide ones
  *
  * The place of a rank's line is the same at all its peers. Its own place at itself is where data are put together that the
- * request cannot carry inline.
+ * request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says that they are
+ * there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only those take memory
+ * that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
+ *
+ * A write has landed when its post returns (hdl_tp_writes_at_once): what it was read from may change then.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,18 +28,23 @@
 #include "collectives/offload.h"
 #include "collectives/tuner.h"
 
+/* Largest data of a long line. */
+#define LONG_DATA 1024
+
 /* Requests of a queue between those that are signaled only so that it has room again. */
 #define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
 
 struct line_put {
 	struct hdl_off_link *link;
-	struct ibv_send_wr wr;
-	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone */
-	uint64_t remote;		/* of slot 0 */
+	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
+	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone. Wide: of wr, of head */
+	uint64_t remote, head_remote;	/* of slot 0 */
+	size_t head_stride;		/* of slots */
 	size_t bytes;
 	size_t src_off, dst_off, len;
 	uint8_t src_space;
-	bool staged;
+	bool staged;			/* copied to the own line first: what it says, or wide: the data */
+	bool head_staged;
 };
 
 /* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
@@ -50,9 +60,10 @@ struct hdl_line_prog {
 	hdl_op_fn fn;
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
+	uint32_t per_put;		/* requests */
 	uint64_t bytes;			/* of all puts */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
-	uint32_t *numbers;		/* where in the slot the number of each arriving line stands */
+	uint32_t *numbers;		/* where in the slot, or among its heads, the number of each arriving line stands */
 	struct line_step *steps;	/* the epilogue */
 };
 
@@ -60,47 +71,67 @@ struct hdl_line_prog {
 
 static enum hdl_line_size size_of(size_t bytes)
 {
-	return bytes <= 64 - HDL_LINE_TRAILER ? HDL_LINE_SHORT :
-	       bytes <= hdl_vars.coll_offload_max ? HDL_LINE_LONG : HDL_LINE_WIDE;
+	return bytes <= 64 - HDL_LINE_TRAILER ? HDL_LINE_SHORT : bytes <= LONG_DATA ? HDL_LINE_LONG : HDL_LINE_WIDE;
+}
+
+size_t hdl_line_most(void)
+{
+	return hdl_vars.coll_offload_max > hdl_vars.coll_bcast_offload_max ? hdl_vars.coll_offload_max : hdl_vars.coll_bcast_offload_max;
+}
+
+uint8_t hdl_line_class(size_t bytes)
+{
+	return size_of(bytes) == HDL_LINE_WIDE ? HDL_OFF_LONG : HDL_OFF_SHORT;
+}
+
+size_t hdl_line_least(uint8_t class)
+{
+	return class == HDL_OFF_LONG ? LONG_DATA + 1 : 0;
 }
 
 size_t hdl_off_line_bytes(size_t bytes)
 {
 	switch (size_of(bytes)) {
 	case HDL_LINE_SHORT: return hdl_line_bytes(0);
-	case HDL_LINE_LONG: return hdl_line_bytes(hdl_vars.coll_offload_max);
-	default: return hdl_line_bytes(hdl_vars.coll_bcast_offload_max);
+	case HDL_LINE_LONG: return hdl_line_bytes(LONG_DATA);
+	default: return hdl_line_bytes(hdl_line_most());
 	}
 }
 
 size_t hdl_line_areas(struct hdl_off *h)
 {
-	const size_t most[HDL_LINE_SIZES] = { 1, hdl_vars.coll_offload_max, hdl_vars.coll_bcast_offload_max };
+	const size_t most[HDL_LINE_SIZES] = { 64 - HDL_LINE_TRAILER, LONG_DATA, hdl_line_most() };
 	size_t at = 0;
 
 	for (int i = 0; i < HDL_LINE_SIZES; i++) {
 		struct hdl_line_area *a = &h->area[i];
+		uint64_t slots = HDL_OFF_SLOTS(h->class[hdl_line_class(most[i])].depth);
 
 		/* not where a smaller size carries all that may come */
-		if (i && size_of(most[i]) != (enum hdl_line_size)i)
+		if (i && most[i - 1] >= hdl_line_most())
 			continue;
-		a->at = at;
 		a->line_bytes = hdl_off_line_bytes(most[i]);
-		a->slot_bytes = a->line_bytes * (i == HDL_LINE_WIDE ? 1 : (size_t)h->size);
-		at += HDL_OFF_SLOTS(h->depth) * a->slot_bytes;
+		a->slot_bytes = a->line_bytes * (size_t)h->size;
+		if (i == HDL_LINE_WIDE) {
+			a->heads = at;
+			at += slots * (size_t)h->size * HDL_LINE_HEAD;
+		}
+		a->at = at;
+		at += slots * a->slot_bytes;
 	}
 	return at;
 }
 
 void hdl_line_clear(struct hdl_off *h)
 {
-	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+	for (int i = 0; i < HDL_LINE_WIDE; i++) {
 		const struct hdl_line_area *a = &h->area[i];
-		char *end = h->scratch + a->at + HDL_OFF_SLOTS(h->depth) * a->slot_bytes;
+		char *end = h->scratch + a->at + HDL_OFF_SLOTS(h->class[HDL_OFF_SHORT].depth) * a->slot_bytes;
 
 		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
 			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
 	}
+	memset(h->scratch + h->area[HDL_LINE_WIDE].heads, 0, h->area[HDL_LINE_WIDE].at - h->area[HDL_LINE_WIDE].heads);
 }
 
 /* ---- compiling ------------------------------------------------------------------------------------------- */
@@ -111,13 +142,44 @@ static bool is_end(const struct hdl_line_prog *l, size_t end)
 	return end && end <= l->area->slot_bytes && end % l->area->line_bytes == 0;
 }
 
+/* The head of the wide line that ends there, in its slot's. */
+static size_t head_end(const struct hdl_line_prog *l, size_t end)
+{
+	return end / l->area->line_bytes * HDL_LINE_HEAD;
+}
+
 static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
-	l->numbers[l->narrivals++] = (uint32_t)(end - sizeof(uint64_t));
+	if (!is_end(l, end))
+		return EOPNOTSUPP;
+	l->numbers[l->narrivals++] = (uint32_t)((l->area->heads ? head_end(l, end) : end) - sizeof(uint64_t));
 	l->len = n->len;
-	return is_end(l, end) ? 0 : EOPNOTSUPP;
+	return 0;
+}
+
+/* Where the data lie, then the number. Of a barrier the number alone. */
+static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put *p, int peer, size_t end)
+{
+	uint32_t lkey;
+	bool gathers = hdl_tp_gathers(h->port, &lkey);
+
+	p->staged = p->len && !gathers;
+	p->bytes = p->len + HDL_LINE_TRAILER;
+	p->remote = h->peers[peer].addr + l->area->at + p->dst_off;
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = gathers ? lkey : h->mr->lkey };
+	p->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER };
+	p->wr.sg_list = &p->sge[0];
+	p->wr.num_sge = 1;
+	p->wr.next = &p->head;
+	p->head = p->wr;
+	p->head.sg_list = &p->sge[1];
+	p->head.next = NULL;
+	p->head_remote = h->peers[peer].addr + l->area->heads + head_end(l, end) - HDL_LINE_TRAILER;
+	p->head_stride = (size_t)h->size * HDL_LINE_HEAD;
+	p->head_staged = p->link->max_inline < HDL_LINE_TRAILER;
+	p->sge[1].lkey = h->mr->lkey;
 }
 
 static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
@@ -135,8 +197,13 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 		.remote = h->peers[n->peer].addr + l->area->at + end - bytes, .bytes = bytes,
 		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
 	};
-	l->bytes += bytes;
 	l->len = n->len;
+	if (l->area->heads) {
+		add_wide(h, l, p, n->peer, end);
+		l->bytes += p->bytes;
+		return 0;
+	}
+	l->bytes += bytes;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
 	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
@@ -166,7 +233,9 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
 
 	if (!l)
 		return ENOMEM;
-	*l = (struct hdl_line_prog){ .area = &h->area[size_of(bytes)], .fn = g->fn, .steps = (struct line_step *)(l + 1) };
+	*l = (struct hdl_line_prog){ .area = &h->area[size_of(bytes)], .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	if (l->area->heads)
+		l->per_put = HDL_LINE_REQUESTS;
 	l->numbers = (uint32_t *)(l->steps + n);
 	l->puts = calloc(n, sizeof(*l->puts));
 	prog->lines = l;
@@ -195,21 +264,21 @@ void hdl_line_free(struct hdl_line_prog *lines)
 
 /* ---- running --------------------------------------------------------------------------------------------- */
 
-/* An operation takes at most one request of a queue. */
+/* An operation takes at most HDL_LINE_REQUESTS of a queue. */
 void hdl_line_count_room(struct hdl_off *h)
 {
 	uint64_t room = UINT32_MAX;
 
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_off_link *l = h->links[i];
-		uint64_t here = l->sq_depth - (l->sq_posted - l->sq_done);
+		uint64_t here = (l->sq_depth - (l->sq_posted - l->sq_done)) / HDL_LINE_REQUESTS;
 
 		room = here < room ? here : room;
 	}
 	h->line_room = (uint32_t)room;
 }
 
-/* Puts data and trailer together in this rank's own slot, from where they are read when the request runs. */
+/* Puts data, and the trailer, together in this rank's own slot. */
 static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t trailer[2])
 {
 	char *at = run->base[HDL_SP_LINE] + p->dst_off, *end = at + p->len + HDL_LINE_TRAILER;
@@ -220,17 +289,29 @@ static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t 
 	p->sge[0].addr = (uintptr_t)end - p->bytes;
 }
 
-/* Now and then, so that the queue has room again; and where the slot is read later. */
-static void signal_put(struct hdl_off *h, struct line_put *p, struct hdl_run *run)
+/* Now and then, so that the queue has room again. */
+static void signal_put(struct hdl_off *h, struct hdl_off_link *l, struct ibv_send_wr *last, const struct hdl_run *run)
 {
-	struct hdl_off_link *l = p->link;
-
 	l->sq_signaled = l->sq_posted;
 	h->local_posted++;
-	run->outstanding += p->staged;
-	p->wr.send_flags = p->staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE | IBV_SEND_SIGNALED;
-	p->wr.wr_id = (p->staged ? HDL_ID_RETIRES : 0) | (uint64_t)l->index << HDL_ID_LINK_SHIFT |
-		      (uint64_t)run->place << HDL_ID_PLACE_SHIFT | (l->sq_posted & HDL_ID_POSITION);
+	last->send_flags |= IBV_SEND_SIGNALED;
+	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (uint64_t)run->place << HDL_ID_PLACE_SHIFT |
+		      (l->sq_posted & HDL_ID_POSITION);
+}
+
+static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct hdl_run *run, size_t slot, const uint64_t *trailer)
+{
+	const char *data = run->base[p->src_space] + p->src_off;
+
+	if (p->staged)
+		data = memcpy(run->base[HDL_SP_LINE] + p->dst_off, data, p->len);
+	if (p->head_staged)
+		trailer = memcpy(run->base[HDL_SP_LINE] + p->dst_off + p->len, trailer, HDL_LINE_TRAILER);
+	p->wr.send_flags = 0;
+	p->sge[0].addr = (uintptr_t)data;
+	p->head.send_flags = p->head_staged ? 0 : IBV_SEND_INLINE;
+	p->head.wr.rdma.remote_addr = p->head_remote + run->slot * p->head_stride;
+	p->sge[1].addr = (uintptr_t)trailer;
 }
 
 static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
@@ -250,31 +331,38 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 	h->line_room--;
 	run->arrived = 0;
 	run->base[HDL_SP_LINE] = h->scratch + l->area->at + slot;
+	run->numbers = run->base[HDL_SP_LINE];
+	if (unlikely(l->area->heads))
+		run->numbers = h->scratch + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
-		struct ibv_send_wr *bad;
+		struct ibv_send_wr *bad, *first = &p->wr, *last = &p->wr;
 		int err;
 
-		p->link->sq_posted++;
+		p->link->sq_posted += l->per_put;
 		p->wr.wr.rdma.remote_addr = p->remote + slot;
-		if (p->staged) {
+		if (unlikely(l->area->heads)) {
+			fill_wide(p, run, slot, trailer);
+			last = &p->head;
+			first = p->len ? first : last;
+		} else if (unlikely(p->staged)) {
 			stage(p, run, trailer);
-			signal_put(h, p, run);
+			p->wr.send_flags = 0;
 		} else {
 			p->wr.send_flags = IBV_SEND_INLINE;
 			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
 			p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
-			if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
-				signal_put(h, p, run);
 		}
-		err = ibv_post_send(p->link->qp, &p->wr, &bad);
+		if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
+			signal_put(h, p->link, last, run);
+		err = ibv_post_send(p->link->qp, first, &bad);
 		if (unlikely(err)) {
 			refused(h, run, p->link->peer, err);
 			return;
 		}
 	}
-	hdl_tp_count_rc(l->nputs, l->bytes);
+	hdl_tp_count_rc(l->nputs * l->per_put, l->bytes);
 }
 
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run)
@@ -284,7 +372,7 @@ void hdl_line_post(struct hdl_off *h, struct hdl_run *run)
 
 static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	const char *slot = run->base[HDL_SP_LINE];
+	const char *slot = run->numbers;
 	uint64_t number = run->opno + 1;
 
 	for (; run->arrived < l->narrivals; run->arrived++) {
@@ -305,7 +393,7 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 	uint64_t came = l->len;
 
 	for (uint32_t i = 0; i < l->narrivals && came == l->len; i++)
-		came = ((const uint64_t *)(run->base[HDL_SP_LINE] + l->numbers[i]))[-1];
+		came = ((const uint64_t *)(run->numbers + l->numbers[i]))[-1];
 	hdl_reason_set("%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ between "
 		       "ranks", (unsigned long long)came, (unsigned long long)l->len);
 	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
@@ -374,6 +462,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 		return false;
 	run->error = MPI_SUCCESS;
 	run->spoiled = run->finished = false;
+	run->class = prog->class;
 	hdl_off_number(h, run, prog->synchronizes);
 	post(h, run, prog);
 	h->posted++;

@@ -86,6 +86,7 @@ struct hdl_run {
 	uint32_t slot, place;		/* of the operation: its number in its class modulo slots, opno modulo depth */
 	uint32_t outstanding;		/* completions of this rank's own requests that read the slot */
 	uint32_t arrived;		/* lines that were seen */
+	const char *numbers;		/* where theirs stand */
 	uint8_t class;			/* of slots */
 	struct hdl_reads *reads;	/* kept with the run */
 };

@@ -400,7 +400,7 @@ static int pump(struct hdl_off *h)
 		}
 		if (!ready_prog(h, run))
 			continue;
-		if (run->plan != h->credit)
+		if (run->plan != h->credit[HDL_OFF_SHORT] && run->plan != h->credit[HDL_OFF_LONG])
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all insert it at the same place. */
 		if (unlikely(needs_credit(h, run))) {
@@ -663,27 +663,33 @@ static void credit_done(struct hdl_run *run)
 	hdl_run_free(run);
 }
 
+static struct hdl_plan *credit_plan(struct hdl_off *h, uint8_t class)
+{
+	size_t bytes = h->lines ? hdl_line_least(class) : 0;	/* by which it is of this class, though it has none */
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix, .line_bytes = hdl_off_line_bytes(bytes) };
+	struct hdl_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->key = (struct hdl_plan_key){ .coll = HDL_BARRIER, .bytes = bytes, .internal = true };
+	plan->executor = h->lines ? HDL_EXEC_DIRECT : HDL_EXEC_TASKS;
+	plan->refs = 1;
+	plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
+	return plan;
+}
+
 static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class)
 {
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix, .line_bytes = hdl_off_line_bytes(0) };
+	struct hdl_plan *plan = h->credit[class] ? h->credit[class] : credit_plan(h, class);
 	struct hdl_run *run;
 
-	if (!h->credit) {
-		h->credit = calloc(1, sizeof(*h->credit));
-		if (!h->credit)
-			return NULL;
-		h->credit->key.coll = HDL_BARRIER;
-		h->credit->key.internal = true;
-		h->credit->executor = h->lines ? HDL_EXEC_DIRECT : HDL_EXEC_TASKS;
-		h->credit->refs = 1;
-		h->credit->off_graph = hdl_tune_offload(h->credit->executor, &s)->build(&s);
-	}
-	if (!h->credit->off_graph)
+	h->credit[class] = plan;
+	if (!plan || !plan->off_graph)
 		return NULL;
-	run = hdl_run_new(h->credit->off_graph, h->cc->comm);
+	run = hdl_run_new(plan->off_graph, h->cc->comm);
 	if (!run)
 		return NULL;
-	run->plan = h->credit;
+	run->plan = plan;
 	run->class = class;
 	run->args.coll = HDL_BARRIER;
 	run->done = credit_done;
@@ -748,9 +754,11 @@ static void free_off(struct hdl_off *h)
 	 * nothing is outstanding when the last reference goes. */
 	flush_sends(h);
 	unlist(h);
-	if (h->credit)
-		hdl_plan_put(h->credit);
-	h->credit = NULL;
+	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
+		if (h->credit[i])
+			hdl_plan_put(h->credit[i]);
+		h->credit[i] = NULL;
+	}
 	h->doomed = true;
 	if (!h->busy)
 		hdl_off_destroy(h);

@@ -32,7 +32,7 @@
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
- * Tasks have two classes of slots, for short and for long operations. What is said holds for each by itself: n counts the
+ * There are two classes of slots, for short and for long operations. What is said holds for each by itself: n counts the
  * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
  *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
@@ -74,11 +74,14 @@ struct hdl_off_link {
 	uint32_t sq_depth, max_inline;
 };
 
-/* Lines of one size, one per rank (or one in all) and slot. */
+/* Lines of one size, one per rank and slot. */
 struct hdl_line_area {
 	size_t at;			/* in the scratch */
 	size_t line_bytes, slot_bytes;
+	size_t heads;			/* wide: where their numbers are, in the scratch; 0: in the lines */
 };
+#define HDL_LINE_HEAD 64
+#define HDL_LINE_REQUESTS 2		/* of an operation to a peer, at most */
 enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
 
 struct hdl_off_peer {
@@ -147,7 +150,7 @@ struct hdl_off {
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
-	struct hdl_plan *credit;	/* the barrier of (b); NULL until the first */
+	struct hdl_plan *credit[HDL_OFF_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
 	char *records;
@@ -269,6 +272,11 @@ struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *
 
 /* Lays the areas out. Returns the bytes of scratch that they take. */
 size_t hdl_line_areas(struct hdl_off *h);
+/* Of slots, for so many bytes. */
+uint8_t hdl_line_class(size_t bytes);
+size_t hdl_line_least(uint8_t class);
+/* Of all. */
+size_t hdl_line_most(void);
 /* No line carries a number. */
 void hdl_line_clear(struct hdl_off *h);
 /* The part between prologue and epilogue. 0 or an errno. */

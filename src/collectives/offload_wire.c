@@ -479,6 +479,7 @@ static void exchanged(struct hdl_run *run)
 #define SHORT_OPERAND (2048 + 64)
 #define LONG_OPERAND(most) (round8(most) + 64)
 #define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
+#define WIDE_DEPTH 4			/* of lines */
 /* Of more ranks all blocks together have no more room than those of so many. */
 #define BLOCKS_RANKS 16
 
@@ -507,13 +508,15 @@ static void size_classes(struct hdl_off *h)
 
 	s->depth = depth;
 	if (!h->lines) {
-		s->acc_bytes = h->star ? round8(hdl_vars.coll_offload_max) : 0;
+		s->acc_bytes = h->star ? HDL_STAR_MAX : 0;
 		s->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
 		if (s->data_bytes < s->acc_bytes)
 			s->data_bytes = s->acc_bytes;
 		l->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
 		l->depth = l->data_bytes > s->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
 	}
+	if (h->lines && hdl_line_class(hdl_line_most()) == HDL_OFF_LONG)
+		l->depth = depth < WIDE_DEPTH ? depth : WIDE_DEPTH;
 	h->depth = s->depth + l->depth;
 }
 

@@ -401,7 +401,7 @@ struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
 	struct compile c = { .h = h, .g = g, .enc = enc };
-	int class = h->lines ? 0 : class_of(h, g);
+	int class = h->lines ? hdl_line_class(bytes) : class_of(h, g);
 
 	c.p = calloc(1, sizeof(*c.p));
 	c.place = calloc(n, sizeof(*c.place));

@@ -54,6 +54,8 @@ struct hdl_enc {
 
 /* Most bytes that the device reduces in one request, as they are for it. */
 #define HDL_TASKS_MAX 65536
+/* By atomics to rank 0, whose accumulators have this size. */
+#define HDL_STAR_MAX 1024
 #define HDL_CALC_ELEMENT 16
 /* Requests that one hop of a reduction by CALC's elements may have: one for each. */
 #define HDL_CALC_REQUESTS 128

@@ -14,6 +14,10 @@ check_PROGRAMS += tests/mp/coll_check
 tests_mp_coll_check_SOURCES = tests/mp/coll_check.c tests/mp/standard.h tests/mp/mpi_test.h
 tests_mp_coll_check_LDADD = libheddle.la
 tests_mp_coll_check_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_stream
+tests_mp_coll_stream_SOURCES = tests/mp/coll_stream.c tests/mp/mpi_test.h
+tests_mp_coll_stream_LDADD = libheddle.la
+tests_mp_coll_stream_LDFLAGS = $(NOWRAP)
 # The same with a rank whose part of the wire-up fails.
 check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c

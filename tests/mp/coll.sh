@@ -75,7 +75,17 @@ try "depth 2" 3 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2" 7 -x HEDDLE_COLL_DEPTH=2 tests/mp/coll_correct interleave reuse
 try "depth 2, tasks" 5 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_correct interleave reuse
 # Lines that are longer than what a request carries inline.
-try "long lines" 3 -x HEDDLE_COLL_OFFLOAD_MAX=8192 tests/mp/coll_correct reduce interleave
+for odp in 0 1; do
+	try "wide lines, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_correct reduce interleave
+	try "wide lines, HEDDLE_ODP=$odp" 5 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_random 20 "$seed"
+done
+# Those that nobody waits for, in a row.
+for n in 2 4 7; do
+	for depth in 2 8; do
+		try "stream, depth $depth, seed $seed" "$n" -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_stream 2000 "$seed"
+	done
+done
+try "stream, lines of one size" 3 -x HEDDLE_COLL_OFFLOAD_MAX=0 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=0 tests/mp/coll_stream 2000 "$seed"
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
 for n in 2 3 5 8; do
 	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"
