@@ -162,13 +162,10 @@ static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 /* Where the data lie, then the number. Of a barrier the number alone. */
 static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put *p, int peer, size_t end)
 {
-	uint32_t lkey;
-	bool gathers = hdl_tp_gathers(h->port, &lkey);
-
-	p->staged = p->len && !gathers;
+	p->staged = p->len && !h->exposed_lkey;
 	p->bytes = p->len + HDL_LINE_TRAILER;
 	p->remote = h->peers[peer].addr + l->area->at + p->dst_off;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = gathers ? lkey : h->mr->lkey };
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : h->mr->lkey };
 	p->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER };
 	p->wr.sg_list = &p->sge[0];
 	p->wr.num_sge = 1;

@@ -240,15 +240,6 @@ bool hdl_tp_in_order(struct ibv_qp *qp)
 	return hdl_dev_in_order(qp);
 }
 
-bool hdl_tp_gathers(const struct hdl_port *port, uint32_t *lkey)
-{
-	const struct hdl_dev *dev = container_of(port, struct hdl_dev, port);
-
-	if (dev->promises.pages)
-		*lkey = dev->all->lkey;
-	return dev->promises.pages;
-}
-
 /* Implicit paging on demand: the region of the whole address space with the most rights that are to be had. */
 static void ask_for_pages(struct hdl_dev *dev)
 {

@@ -199,8 +199,6 @@ bool hdl_tp_writes_at_once(void);
 /* Whether peers of this host read and write all memory of this process that is not registered for it, and by which keys; either may be
  * NULL. */
 bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey);
-/* Whether requests of this port's queues may gather from memory that was not registered, and by which key (implicit paging on demand). */
-bool hdl_tp_gathers(const struct hdl_port *port, uint32_t *lkey);
 /* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 

@@ -78,7 +78,7 @@ while read -r executor arguments; do
 done <<ROWS
 tasks alltoall --ranks 8 --size 1k --nonblocking
 direct reduce_scatter --ranks 8 --size 1k --nonblocking
-tasks reduce_scatter --ranks 8 --size 8k --nonblocking
+tasks reduce_scatter --ranks 8 --size 10k --nonblocking
 direct allreduce --ranks 4 --size 1k --nonblocking
 tasks allreduce --ranks 8 --size 1k --nonblocking
 tasks gather --ranks 20 --size 1k
