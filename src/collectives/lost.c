@@ -127,6 +127,8 @@ static void is_sought(struct hdl_comm *comm)
 		sought.comm = comm;
 }
 
+/* Whoever has failed on a communicator may have freed it, and its contexts be another's here, before a slower member's message comes:
+ * the way out is a communicator without the rank that is named. */
 bool hdl_lost_heard(uint16_t context, int world)
 {
 	struct hdl_cc *cc;
@@ -134,6 +136,8 @@ bool hdl_lost_heard(uint16_t context, int world)
 	sought.context = (uint16_t)(context - 1);
 	sought.comm = NULL;
 	hdl_comm_each(is_sought);
+	if (sought.comm && !hdl_comm_has(sought.comm, world))
+		return true;
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
@@ -143,7 +147,7 @@ bool hdl_lost_heard(uint16_t context, int world)
 
 void hdl_lost_before(struct hdl_cc *cc)
 {
-	int world = hdl_recv_lost((uint16_t)(cc->comm->context + 1));
+	int world = hdl_recv_lost(cc->comm);
 
 	if (world >= 0)
 		lose(cc, world, true);

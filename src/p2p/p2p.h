@@ -135,6 +135,12 @@ static inline int hdl_comm_rank_of(struct hdl_comm *comm, int world)
 	return comm->whole ? world : hdl_group_rank_of(comm->group, world);
 }
 
+/* Whether a rank in MPI_COMM_WORLD is in its group, or of an intercommunicator in either. */
+static inline bool hdl_comm_has(struct hdl_comm *comm, int world)
+{
+	return hdl_comm_rank_of(comm, world) != MPI_UNDEFINED || (comm->local && hdl_comm_rank_of(comm->local, world) != MPI_UNDEFINED);
+}
+
 /* The endpoint of a rank of the communicator, if it was asked for before; NULL for the rank itself. */
 static inline struct hdl_ep *hdl_comm_ep_met(const struct hdl_comm *comm, int rank)
 {
@@ -381,8 +387,8 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int world);
 /* Called when a member says so. False: there is no such communicator here yet; the message waits, for hdl_recv_lost. */
 extern bool (*hdl_on_lost)(uint16_t context, int world);
-/* The rank that such a message in this context has named, or -1. */
-int hdl_recv_lost(uint16_t context);
+/* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
+int hdl_recv_lost(struct hdl_comm *comm);
 
 /* Progress until ready(arg), which changes nothing and is short: other threads ask it, too (runtime/threads.h). */
 void hdl_wait_until(bool (*ready)(const void *arg), const void *arg);

@@ -393,10 +393,12 @@ static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_
 
 bool (*hdl_on_lost)(uint16_t context, int world);
 
-int hdl_recv_lost(uint16_t context)
+int hdl_recv_lost(struct hdl_comm *comm)
 {
+	uint16_t context = (uint16_t)(comm->context + 1);
+
 	for (const struct hdl_unexpected *u = hdl_match_contexts[context].first; u; u = u->after)
-		if (hdl_tells_loss(context, u->tag))
+		if (hdl_tells_loss(context, u->tag) && hdl_comm_has(comm, u->tag & ~HDL_LOST_TAG))
 			return u->tag & ~HDL_LOST_TAG;
 	return -1;
 }

@@ -136,7 +136,7 @@ static int round_of_all(bool *failed, int root)
 	return n;
 }
 
-/* Whoever lives goes on: by messages, and by a communicator of its own. */
+/* Whoever lives goes on: by messages, and by a communicator of its own, which may have the contexts of one that was lost. */
 static void go_on(void)
 {
 	int *living = malloc(sizeof(int) * (size_t)all), n = 0, mine = 0, sum = 0, want = 0;
@@ -155,6 +155,11 @@ static void go_on(void)
 
 		if (MPI_Sendrecv(&x, 1, MPI_INT, to, 7, &y, 1, MPI_INT, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE) || y != from * 100 + i)
 			fail("and then messages among the living", 0, 0);
+	}
+	for (int k = 0; k < KINDS; k++) {
+		if (form == PERSISTENT)
+			MPI_Request_free(&requests[k]);
+		MPI_Comm_free(&comms[k]);
 	}
 	MPI_Comm_group(MPI_COMM_WORLD, &world);
 	MPI_Group_incl(world, n, living, &group);

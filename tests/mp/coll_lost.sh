@@ -55,6 +55,13 @@ some() {
 }
 
 echo "seed $seed"
+if timeout 60 "$run" -n 3 tests/mp/coll_late >"$tmp/out" 2>"$tmp/err"; then
+	echo "ok: messages that come late"
+else
+	echo "FAILED: messages that come late"
+	head -n 20 "$tmp/out" "$tmp/err" | cut -c1-300
+	fails=$((fails + 1))
+fi
 lost 4 blocking 64 1 3 500 host HEDDLE_TRANSPORT=
 lost 5 nonblocking 64 0 2 9000 auto HEDDLE_TRANSPORT=
 lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
