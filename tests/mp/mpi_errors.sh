@@ -54,7 +54,7 @@ for n in 2 3; do
 			echo "FAILED: not every rank says who failed: $(cat "$tmp/err")"
 			failed=$((failed + 1))
 		}
-		[ $off = 1k ] || grep -q "sending: class 58, .*send to rank [0-9]* .*has failed or cannot be reached" "$tmp/err" || {
+		[ $off = 1k ] || grep -q "sending: class 58, .*rank [0-9]* .*has failed or cannot be reached" "$tmp/err" || {
 			echo "FAILED: who sends to the lost rank is not told: $(cat "$tmp/err")"
 			failed=$((failed + 1))
 		}
