@@ -13,12 +13,14 @@
  *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX and HEDDLE_COLL_BCAST_OFFLOAD_MAX
  *       heads  | number, length of rank 0's | ...         of the wide ones
  *
- * The place of a rank's line is the same at all its peers. Its own place at itself is where data are put together that the
- * request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says that they are
+ * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
+ * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says that they are
  * there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only those take memory
  * that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
  *
- * A write has landed when its post returns (hdl_tp_writes_at_once): what it was read from may change then.
+ * A write has landed when its post returns, and what it was read from may change then, unless it has to wait: while the port is down, or
+ * behind another that waits. The device tells (hdl_line_waits). Then the operation retires by the completion of a request that follows,
+ * if it reads what may change.
  */
 #include <errno.h>
 #include <sched.h>
@@ -43,8 +45,9 @@ struct line_put {
 	size_t bytes;
 	size_t src_off, dst_off, len;
 	uint8_t src_space;
-	bool staged;			/* copied to the own line first: what it says, or wide: the data */
+	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
 	bool head_staged;
+	bool reads;			/* memory, when it runs: not all is inline */
 };
 
 /* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
@@ -119,6 +122,10 @@ size_t hdl_line_areas(struct hdl_off *h)
 		a->at = at;
 		at += slots * a->slot_bytes;
 	}
+	for (int i = 0; i < HDL_LINE_SIZES; i++) {
+		h->area[i].staged = at;
+		at += HDL_OFF_SLOTS(h->class[i == HDL_LINE_WIDE ? HDL_OFF_LONG : HDL_OFF_SHORT].depth) * h->area[i].slot_bytes;
+	}
 	return at;
 }
 
@@ -176,6 +183,7 @@ static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put
 	p->head_remote = h->peers[peer].addr + l->area->heads + head_end(l, end) - HDL_LINE_TRAILER;
 	p->head_stride = (size_t)h->size * HDL_LINE_HEAD;
 	p->head_staged = p->link->max_inline < HDL_LINE_TRAILER;
+	p->reads = p->len || p->head_staged;
 	p->sge[1].lkey = h->mr->lkey;
 }
 
@@ -201,6 +209,7 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 		return 0;
 	}
 	l->bytes += bytes;
+	p->reads = p->staged;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
 	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
@@ -261,24 +270,30 @@ void hdl_line_free(struct hdl_line_prog *lines)
 
 /* ---- running --------------------------------------------------------------------------------------------- */
 
-/* An operation takes at most HDL_LINE_REQUESTS of a queue. */
+/* An operation takes at most HDL_LINE_REQUESTS of a queue, and there is one left for hdl_line_follow, behind which it is counted again. */
 void hdl_line_count_room(struct hdl_off *h)
 {
 	uint64_t room = UINT32_MAX;
 
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_off_link *l = h->links[i];
-		uint64_t here = (l->sq_depth - (l->sq_posted - l->sq_done)) / HDL_LINE_REQUESTS;
+		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left ? (left - 1) / HDL_LINE_REQUESTS : 0;
 
 		room = here < room ? here : room;
 	}
 	h->line_room = (uint32_t)room;
 }
 
-/* Puts data, and the trailer, together in this rank's own slot. */
-static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t trailer[2])
+/* Of what is written to that peer. */
+static char *stage_of(const struct hdl_off *h, const struct hdl_line_area *a, const struct line_put *p, size_t slot)
 {
-	char *at = run->base[HDL_SP_LINE] + p->dst_off, *end = at + p->len + HDL_LINE_TRAILER;
+	return h->scratch + a->staged + slot + (size_t)p->link->peer * a->line_bytes;
+}
+
+/* Puts data, and the trailer, together there. */
+static void stage(struct line_put *p, const struct hdl_run *run, char *at, const uint64_t trailer[2])
+{
+	char *end = at + p->len + HDL_LINE_TRAILER;
 
 	if (p->len)
 		memcpy(at, run->base[p->src_space] + p->src_off, p->len);
@@ -286,24 +301,22 @@ static void stage(struct line_put *p, const struct hdl_run *run, const uint64_t 
 	p->sge[0].addr = (uintptr_t)end - p->bytes;
 }
 
-/* Now and then, so that the queue has room again. */
-static void signal_put(struct hdl_off *h, struct hdl_off_link *l, struct ibv_send_wr *last, const struct hdl_run *run)
+static void signal_last(struct hdl_off *h, struct hdl_off_link *l, struct ibv_send_wr *last)
 {
 	l->sq_signaled = l->sq_posted;
 	h->local_posted++;
 	last->send_flags |= IBV_SEND_SIGNALED;
-	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (uint64_t)run->place << HDL_ID_PLACE_SHIFT |
-		      (l->sq_posted & HDL_ID_POSITION);
+	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct hdl_run *run, size_t slot, const uint64_t *trailer)
+static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct hdl_run *run, char *at, const uint64_t *trailer)
 {
 	const char *data = run->base[p->src_space] + p->src_off;
 
 	if (p->staged)
-		data = memcpy(run->base[HDL_SP_LINE] + p->dst_off, data, p->len);
+		data = memcpy(at, data, p->len);
 	if (p->head_staged)
-		trailer = memcpy(run->base[HDL_SP_LINE] + p->dst_off + p->len, trailer, HDL_LINE_TRAILER);
+		trailer = memcpy(at + p->len, trailer, HDL_LINE_TRAILER);
 	p->wr.send_flags = 0;
 	p->sge[0].addr = (uintptr_t)data;
 	p->head.send_flags = p->head_staged ? 0 : IBV_SEND_INLINE;
@@ -314,8 +327,28 @@ static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct
 static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
 {
 	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
+		  run ? hdl_coll_name((enum hdl_coll)run->plan->key.coll) : "collectives", peer, strerror(err));
 	h->broken = true;
+}
+
+/* Writes nothing. */
+__attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
+	int err;
+
+	wr.wr.rdma.remote_addr = h->peers[l->peer].addr;
+	wr.wr.rdma.rkey = h->peers[l->peer].rkey;
+	l->sq_posted++;
+	signal_last(h, l, &wr);
+	if (run) {
+		run->outstanding++;
+		wr.wr_id |= HDL_ID_RETIRES | (uint64_t)run->place << HDL_ID_PLACE_SHIFT;
+	}
+	h->line_room = 0;
+	err = ibv_post_send(l->qp, &wr, &bad);
+	if (err)
+		refused(h, run, l->peer, err);
 }
 
 static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct hdl_run *run,
@@ -340,24 +373,27 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 		p->link->sq_posted += l->per_put;
 		p->wr.wr.rdma.remote_addr = p->remote + slot;
 		if (unlikely(l->area->heads)) {
-			fill_wide(p, run, slot, trailer);
+			fill_wide(p, run, stage_of(h, l->area, p, slot), trailer);
 			last = &p->head;
 			first = p->len ? first : last;
 		} else if (unlikely(p->staged)) {
-			stage(p, run, trailer);
+			stage(p, run, stage_of(h, l->area, p, slot), trailer);
 			p->wr.send_flags = 0;
 		} else {
 			p->wr.send_flags = IBV_SEND_INLINE;
 			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
 			p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
 		}
+		/* now and then, so that the queue has room again */
 		if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
-			signal_put(h, p->link, last, run);
+			signal_last(h, p->link, last);
 		err = ibv_post_send(p->link->qp, first, &bad);
 		if (unlikely(err)) {
 			refused(h, run, p->link->peer, err);
 			return;
 		}
+		if (p->reads && unlikely(hdl_line_waits(p->link)))
+			hdl_line_follow(h, p->link, run);
 	}
 	hdl_tp_count_rc(l->nputs * l->per_put, l->bytes);
 }

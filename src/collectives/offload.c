@@ -739,13 +739,25 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 		site->one_host = hdl_is_local(hdl_comm_world_rank(comm, r));
 }
 
-/* What a peer's operation needs of this rank leaves before its queues go. (Lines left when they were posted: see
- * hdl_tp_writes_at_once.) */
+static void flush_to(struct hdl_off *h, const struct hdl_off_link *l, uint64_t position)
+{
+	while (!h->broken && !h->suspect_ns && l->sq_done < position)
+		hdl_off_drain(h);
+}
+
+/* What a peer's operation needs of this rank leaves before its queues go. Most lines left when they were posted, and nothing tells
+ * of them. */
 static void flush_sends(struct hdl_off *h)
 {
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		while (!h->broken && !h->suspect_ns && h->links[i]->sq_done < (h->lines ? h->links[i]->sq_signaled : h->links[i]->sq_posted))
-			hdl_off_drain(h);
+	for (uint16_t i = 0; i < h->nlinks; i++) {
+		struct hdl_off_link *l = h->links[i];
+
+		flush_to(h, l, h->lines ? l->sq_signaled : l->sq_posted);
+		if (!h->lines || !hdl_line_waits(l) || l->sq_signaled == l->sq_posted)
+			continue;
+		hdl_line_follow(h, l, NULL);
+		flush_to(h, l, l->sq_posted);
+	}
 }
 
 static void free_off(struct hdl_off *h)

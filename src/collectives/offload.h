@@ -72,6 +72,7 @@ struct hdl_off_link {
 	uint64_t sq_posted, sq_done;
 	uint64_t sq_signaled;		/* lines: up to here a completion will tell */
 	uint32_t sq_depth, max_inline;
+	const uint32_t *unfinished;	/* lines: 0 behind a post: what was posted has been carried out (shca_unfinished) */
 };
 
 /* Lines of one size, one per rank and slot. */
@@ -79,6 +80,7 @@ struct hdl_line_area {
 	size_t at;			/* in the scratch */
 	size_t line_bytes, slot_bytes;
 	size_t heads;			/* wide: where their numbers are, in the scratch; 0: in the lines */
+	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it */
 };
 #define HDL_LINE_HEAD 64
 #define HDL_LINE_REQUESTS 2		/* of an operation to a peer, at most */
@@ -284,6 +286,13 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, size_t bytes);
 void hdl_line_free(struct hdl_line_prog *lines);
 /* Sets line_room. */
 void hdl_line_count_room(struct hdl_off *h);
+/* Whether a line that was posted to the peer may not be there yet. */
+static inline bool hdl_line_waits(const struct hdl_off_link *l)
+{
+	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
+}
+/* A completion will tell when all that was posted to the peer is there; the operation, if it is one's, retires by it. */
+void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run);
 /* Whether all lines of others are there. */

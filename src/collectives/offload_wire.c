@@ -10,6 +10,7 @@
  * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
  */
 #include <errno.h>
+#include <shca.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +78,11 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 {
 	size_t line = h->area[HDL_LINE_LONG].line_bytes;
 	const uint32_t tries[] = { line && line <= HDL_OFF_INLINE_LONG ? (uint32_t)line : HDL_OFF_INLINE, HDL_OFF_INLINE, 0 };
+	static const uint32_t untold = 1;
 	struct hdl_off_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
 
+	if (l)
+		l->unfinished = &untold;
 	if (l && !h->port) {
 		l->max_inline = tries[0];
 		return l;
@@ -94,6 +98,8 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 		if (!l->qp)
 			continue;
 		l->max_inline = attr.cap.max_inline_data;
+		if (hdl_tp_writes_at_once())
+			shca_unfinished(l->qp, &l->unfinished);
 		return l;
 	}
 	return NULL;

@@ -79,6 +79,10 @@ for odp in 0 1; do
 	try "wide lines, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_correct reduce interleave
 	try "wide lines, HEDDLE_ODP=$odp" 5 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_random 20 "$seed"
 done
+# Lines that wait, because the port is down, are read later.
+for odp in 0 1; do
+	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl"
+done
 # Those that nobody waits for, in a row.
 for n in 2 4 7; do
 	for depth in 2 8; do

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The port goes down before the lines of a collective are posted, and comes up behind that: the requests wait meanwhile. Who is told that
+ * its buffer is its own again writes into it: nobody may get what it writes there. Executor direct.
+ *
+ *     coll_port SHCACTL
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 4096
+#define BEFORE 20	/* calls, and one more: the first few of a communicator run on the host, and the executor's own barriers fall between others */
+
+static const char *shcactl;
+static int me, all;
+static unsigned char *in, *out;
+
+static void port(const char *how, const char *before, const char *behind)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "%s '%s' inject port-%s %s", before, shcactl, how, behind);
+	if (!me && system(command)) {
+		fprintf(stderr, "%s failed\n", command);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+}
+
+static unsigned char value(int from, int to)
+{
+	return (unsigned char)(1 + 16 * from + to);
+}
+
+static void start(bool exchange, int bytes, MPI_Comm comm, MPI_Request *request)
+{
+	for (int r = 0; r < all; r++)
+		memset(in + (size_t)r * MOST, 0, MOST);
+	for (int r = 0; r < all; r++)
+		memset(in + (size_t)r * (size_t)bytes, value(me, exchange ? r : 0), (size_t)bytes);
+	memset(out, 0, (size_t)all * MOST);
+	if (exchange)
+		MPI_Ialltoall(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, comm, request);
+	else
+		MPI_Ibcast(me ? out : in, bytes, MPI_BYTE, 0, comm, request);
+}
+
+static void check(bool exchange, int bytes, const char *when)
+{
+	for (int i = 0; i < (exchange ? all : me ? 1 : 0) * bytes; i++)
+		if (out[i] != value(i / bytes, exchange ? me : 0)) {
+			fprintf(stderr, "%s of %d bytes, %s: rank %d: byte %d is %#x, not %#x\n", exchange ? "alltoall" : "bcast", bytes, when,
+				me, i, out[i], value(i / bytes, exchange ? me : 0));
+			MPI_Abort(MPI_COMM_WORLD, 1);
+		}
+}
+
+static void waits(bool exchange, int bytes, int before)
+{
+	MPI_Request request;
+	int done = 0;
+
+	for (int i = 0; i < before; i++) {
+		start(exchange, bytes, MPI_COMM_WORLD, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		check(exchange, bytes, "before");
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	port("down", "", "");
+	start(exchange, bytes, MPI_COMM_WORLD, &request);
+	for (int i = 0; !me && i < 100 && !done; i++)
+		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+	if (done)
+		memset(in, 0xee, (size_t)all * MOST);
+	port("up", "", "");
+	if (!done)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	check(exchange, bytes, "posted while the port was down");
+}
+
+/* The communicator goes while a line of its waits. */
+static void freed(void)
+{
+	MPI_Request request;
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int i = 0; i < BEFORE; i++) {
+		start(false, 8, comm, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	port("down", "", "");
+	start(false, 8, comm, &request);
+	port("up", "(sleep 0.3;", ") &");
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	MPI_Comm_free(&comm);
+	check(false, 8, "freed while the port was down");
+}
+
+int main(int argc, char **argv)
+{
+	const int sizes[] = { 8, 1024, MOST };
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &all);
+	shcactl = argv[1];
+	in = malloc((size_t)all * MOST);
+	out = malloc((size_t)all * MOST);
+	for (int s = 0; s < 3; s++)
+		for (int k = 0; k < 4; k++)
+			waits(k & 1, sizes[s], BEFORE + k / 2);
+	freed();
+	free(in);
+	free(out);
+	MPI_Finalize();
+	return 0;
+}
