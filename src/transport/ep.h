@@ -87,7 +87,8 @@ struct hdl_ep {
 	/* UD */
 	struct hdl_rel *rel;		/* made on first use */
 	struct ibv_ah *ah;
-	uint32_t refused, refused_una;	/* requests that the device has refused, while rel->una was so */
+	uint32_t refused, refused_una;	/* requests that the device has refused in a row, while rel->una was so */
+	uint32_t refused_ms;		/* ... the last one, when */
 	bool rel_timer;			/* on hdl_tp.timers */
 	bool ack_list;
 	uint16_t active;		/* period in which the peer was last counted among those that send much: dev->ud_period */

@@ -641,6 +641,8 @@ __attribute__((noinline)) void hdl_sq_keep_now(struct hdl_sq *sq, const struct i
 
 	if (sq->kept_to != i)
 		sq->kept_from = i;
+	else if (i - sq->kept_from >= sq->depth)
+		sq->kept_from = i + 1 - sq->depth;	/* the run may be endless, and the numbers go round */
 	sq->kept_to = i + 1;
 	a->opcode = (uint8_t)wr->opcode;
 	a->flags = (uint8_t)wr->send_flags;
@@ -658,7 +660,7 @@ __attribute__((noinline)) void hdl_sq_keep_now(struct hdl_sq *sq, const struct i
 		char *to = a->data = room_for(sq, slot, a->len, &a->heap);
 		for (int n = 0; to && n < wr->num_sge; n++)
 			to = mempcpy(to, (const char *)(uintptr_t)wr->sg_list[n].addr, wr->sg_list[n].length);
-	} else {
+	} else if (wr->num_sge) {
 		memcpy(a->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(a->sge[0]));
 	}
 	free(was);

@@ -12,7 +12,8 @@
  *              and in order (RC, XRC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
- *     refused  the device refuses single datagrams to rank 1: they are lost, and nothing else is; in a row: rank 1 fails (UD)
+ *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: they are lost, and nothing
+ *              else is; in a row: rank 1 fails (UD)
  *     offers   rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are no others)
  *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
  *              out never comes to that (one rank, no queue)
@@ -449,6 +450,26 @@ static void settle(uint32_t messages, bool ring, uint64_t lines, const char *wan
 	}
 }
 
+/* A queue that keeps every request from its first one on: the numbers of requests go round, and those of a break were kept all the same. */
+static void kept_round(void)
+{
+	struct hdl_again again[16] = { 0 };
+	struct hdl_slot slot[16] = { 0 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	struct hdl_sq sq = { .again = again, .slot = slot, .depth = 16, .mask = 15, .head = UINT32_MAX - 7, .kept_to = UINT32_MAX - 7 };
+
+	for (int i = 0; i < 12; i++) {
+		sq.head++;
+		hdl_sq_keep_now(&sq, &wr, 0);
+	}
+	sq.broken = true;
+	sq.broken_head = sq.head;
+	sq.broken_tail = sq.head - 15;
+	hdl_sq_settle(&sq, 0, false, 0);
+	if (!sq.settled)
+		fail("requests that were kept are not known to be when their numbers have gone round");
+}
+
 static _Noreturn void settles(void)
 {
 	settle(2, true, 0, "........");
@@ -459,6 +480,7 @@ static _Noreturn void settles(void)
 	settle(4, true, 0, "ooo.o...");	/* what was read may be lost */
 	settle(5, true, 9, "ooo.oo..");
 	settle(5, true, 10, "ooo.ooo.");
+	kept_round();
 	leave("settled");
 }
 
@@ -495,9 +517,18 @@ static void datagram_is_refused(struct hdl_ep *ep)
 		fail("nothing is posted");
 }
 
+static void are_refused(struct hdl_ep *ep, int n)
+{
+	for (int i = 0; i < n && dead < 0; i++) {
+		datagram_is_refused(ep);
+		for (int turns = 0; turns < TURNS && !ep->dev->ud.broken && dead < 0; turns++)
+			hdl_tp_progress();
+	}
+}
+
 static _Noreturn void refused(void)
 {
-	enum { ROUNDS = 30, MANY = 100 };
+	enum { ROUNDS = 30, SOME = 5, MANY = 100 };
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 1) {
@@ -517,11 +548,14 @@ static _Noreturn void refused(void)
 		if (dead >= 0)
 			fail("a peer fails for a datagram that its device has refused once");
 	}
-	for (int i = 0; i < MANY && dead < 0; i++) {
-		datagram_is_refused(ep);
-		for (int turns = 0; turns < TURNS && !ep->dev->ud.broken && dead < 0; turns++)
-			hdl_tp_progress();
+	/* a link may flap, now and then, for as long as the job runs */
+	for (int flaps = 0; flaps < 2; flaps++) {
+		are_refused(ep, SOME);
+		sleep(2);
+		if (dead >= 0)
+			fail("a peer fails for datagrams that were refused with time in between");
 	}
+	are_refused(ep, MANY);
 	for (int i = 0; i < TURNS && dead < 0; i++)
 		hdl_tp_progress();
 	if (dead != 1)

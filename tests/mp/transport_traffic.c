@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -351,15 +352,21 @@ static void send_one(int peer)
 	}
 }
 
+/* Read by the process that stops this one, between two stops: to be killed in the middle of one it would leave this one stopped. */
+static bool *stop_no_more;
+
 /* A process that stops this one now and then, and ends with it. */
 static pid_t stopped_by(int times)
 {
-	pid_t rank = getpid(), pid = fork();
+	pid_t rank = getpid(), pid;
 
-	if (pid)
+	stop_no_more = mmap(NULL, sizeof *stop_no_more, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (stop_no_more == MAP_FAILED)
+		return -1;
+	if ((pid = fork()))
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (uint64_t x = (uint64_t)rank; times-- && getppid() == rank; x = mix(x + 1)) {
+	for (uint64_t x = (uint64_t)rank; times-- && getppid() == rank && !__atomic_load_n(stop_no_more, __ATOMIC_ACQUIRE); x = mix(x + 1)) {
 		usleep(1000 + x % 20000);
 		kill(rank, SIGSTOP);
 		usleep(1000 + x % 7000);
@@ -389,6 +396,10 @@ int main(int argc, char **argv)
 		breaks = (unsigned)atoi(getenv("TRAFFIC_BREAK"));
 	if (getenv("TRAFFIC_STOP"))
 		stopper = stopped_by(atoi(getenv("TRAFFIC_STOP")));
+	if (stopper < 0) {
+		perror("transport_traffic: no process to stop this one");
+		return 1;
+	}
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	silent = getenv("TRAFFIC_SILENT") != NULL;
@@ -429,8 +440,7 @@ int main(int argc, char **argv)
 	if (fetching)
 		fail("%llu fetches are left", (unsigned long long)fetching);
 	if (stopper > 0) {
-		kill(stopper, SIGKILL);
-		kill(getpid(), SIGCONT);
+		__atomic_store_n(stop_no_more, true, __ATOMIC_RELEASE);
 		waitpid(stopper, NULL, 0);
 	}
 	hdl_tp_fini();

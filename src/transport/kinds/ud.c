@@ -10,6 +10,7 @@
 #define RTO_NS 200000u
 #define RTO_SHARED_NS 2000000u
 #define REFUSED_MAX 8u		/* requests for a peer in a row that the device refuses: it fails */
+#define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are no farther apart */
 #define FLUSH_NS 1000000000ull		/* a device that has not flushed a queue by then never will */
 #define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
@@ -94,16 +95,18 @@ static bool lost(struct hdl_sq *sq, struct hdl_ep *ep)
 {
 	struct ibv_port_attr port;
 	uint32_t una = ep->rel ? ep->rel->una : 0;
+	uint32_t now = (uint32_t)(monotonic_ns() / 1000000);
 
 	if (!ibv_query_port(sq->dev->port.ctx, sq->dev->port.port_num, &port) && port.state != IBV_PORT_ACTIVE) {
 		sq->resets = 0;
 		ep->refused = 0;
 		return true;
 	}
-	/* something has come back since */
-	if (una != ep->refused_una)
+	/* something has come back since, or could have: of a peer that is sent nothing but acknowledgements nothing does */
+	if (una != ep->refused_una || now - ep->refused_ms > REFUSED_ROW_MS)
 		ep->refused = 0;
 	ep->refused_una = una;
+	ep->refused_ms = now;
 	return ++ep->refused < REFUSED_MAX;
 }
 
