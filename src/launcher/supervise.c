@@ -4,6 +4,8 @@
  *
  *     RUNNING ──a rank fails, abort, timeout, second SIGINT──▶ ENDING (SIGTERM) ──GRACE──▶ KILLED (SIGKILL)
  *
+ * With --on-death=continue a rank that has joined may fail without that.
+ *
  * A rank is reaped only after its process group was killed: as long as the leader is a zombie, its number cannot be
  * given to a stranger.
  */
@@ -42,7 +44,7 @@ struct loop {
 	/* LEAVING: a signal that ends programs was passed on, and the first rank has ended: the others end by themselves.
 	 * ENDING: they were told to. */
 	enum { RUNNING, LEAVING, ENDING, KILLED } state;
-	int exit_code;			/* of the first failure */
+	int exit_code;			/* of the first failure, see fail_with; of --timeout, whatever failed before */
 	int forwarded;			/* the last signal that ends programs which was passed on; 0: none */
 	uint64_t forwarded_at;		/* ... and when */
 	bool asked;			/* SIGINT or SIGTERM was passed on: another one ends the job at once */
@@ -83,12 +85,17 @@ static void be_patient(struct loop *l)
 		l->tell_at = monotonic_ns() + PATIENCE_MS * 1000000ull;
 }
 
-static void tell_to_end(struct loop *l, int exit_code, double seconds)
+/* Of ranks that outlive each other several fail. */
+static void fail_with(struct loop *l, int exit_code)
+{
+	if (l->state == RUNNING && !l->exit_code)
+		l->exit_code = exit_code;
+}
+
+static void tell_to_end(struct loop *l, double seconds)
 {
 	if (l->state != RUNNING && l->state != LEAVING)
 		return;
-	if (l->state == RUNNING && !l->exit_code)
-		l->exit_code = exit_code;
 	l->state = ENDING;
 	kill_after(l, seconds);
 	signal_all(l, SIGTERM);
@@ -97,8 +104,9 @@ static void tell_to_end(struct loop *l, int exit_code, double seconds)
 
 static void end_job(struct loop *l, int exit_code)
 {
+	fail_with(l, exit_code);
 	if (l->state == RUNNING)
-		tell_to_end(l, exit_code, GRACE_MS / 1e3);
+		tell_to_end(l, GRACE_MS / 1e3);
 }
 
 /* A rank has failed. Those that outlive it do so only if it has joined: nobody gets through MPI_Init without it. */
@@ -106,8 +114,8 @@ static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
 {
 	if (!l->job->opt.outlive || !rank->joined)
 		end_job(l, exit_code);
-	else if (!l->exit_code)
-		l->exit_code = exit_code;
+	else
+		fail_with(l, exit_code);
 }
 
 /* A rank has ended because of a signal that was passed on to all. The others have got it, too, and may have something to
@@ -116,7 +124,7 @@ static void leave_job(struct loop *l, int exit_code)
 {
 	if (l->state != RUNNING)
 		return;
-	l->exit_code = exit_code;
+	fail_with(l, exit_code);
 	l->state = LEAVING;
 	be_patient(l);
 }
@@ -251,8 +259,6 @@ static void judge_killed(struct loop *l)
 {
 	uint64_t until = monotonic_ns() + END_MS * 1000000ull;		/* for all: nothing else is done meanwhile */
 
-	if (l->job->opt.outlive)
-		return;		/* each is judged for itself */
 	for (int r = 0; r < l->job->nranks && l->state == RUNNING; r++) {
 		const struct rank *rank = &l->job->ranks[r];
 		siginfo_t how = { 0 };
@@ -307,7 +313,8 @@ static void reap(struct loop *l)
 			continue;
 		}
 		take_notes(l);		/* what it told the server came before its end */
-		if (how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
+		/* of those that outlive each other each is judged for itself */
+		if (!l->job->opt.outlive && how.si_code == CLD_EXITED && (how.si_status || (rank->joined && !rank->left)))
 			judge_killed(l);
 		rank->ended = true;
 		l->running--;
@@ -519,8 +526,7 @@ static void escalate(struct loop *l)
 	if (*who && l->kill_after != GRACE_MS / 1e3)
 		complain("rank %s did not end within %g s after %s (--kill-after): killed", who, l->kill_after,
 			 l->forwarded && l->forwarded != SIGTERM ? "the first rank did" : "SIGTERM");
-	if (l->state == RUNNING)
-		l->exit_code = EXIT_BY_SIGNAL + (l->forwarded ? l->forwarded : SIGKILL);
+	fail_with(l, EXIT_BY_SIGNAL + (l->forwarded ? l->forwarded : SIGKILL));
 	kill_job(l);
 }
 
@@ -534,7 +540,9 @@ static void check_time(struct loop *l)
 		list_running(l, who, sizeof who);
 		complain("the job has not ended within %g s (%s): ending rank %s", l->job->opt.timeout,
 			 l->job->opt.timeout_by, who);
-		tell_to_end(l, EXIT_TIMEOUT, l->job->opt.kill_after);
+		if (l->state == RUNNING)
+			l->exit_code = EXIT_TIMEOUT;
+		tell_to_end(l, l->job->opt.kill_after);
 	}
 	if (l->tell_at && now >= l->tell_at) {
 		l->tell_at = 0;

@@ -435,11 +435,11 @@ static void drop(int src, uint8_t kind, const void *payload)
 
 void hdl_recv_revoke(uint16_t context)
 {
-	struct hdl_unexpected *u = hdl_match_contexts[context].first, *after;
+	struct hdl_unexpected *u, *after;
 
 	revoked[context] = true;
 	fail_all(hdl_match_sweep(is_of_collective, &context), ECONNRESET);
-	for (; u; u = after) {
+	for (u = hdl_match_contexts[context].first; u; u = after) {
 		after = u->after;
 		if (u->tag < 0 || hdl_tells_loss(context, u->tag))
 			continue;
@@ -447,6 +447,8 @@ void hdl_recv_revoke(uint16_t context)
 		drop(u->src, u->kind, u->data);
 		hdl_buf_put(u);
 	}
+	if (nheld)
+		let_all_go();
 }
 
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */

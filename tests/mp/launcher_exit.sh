@@ -74,6 +74,33 @@ for how in exit abort; do
 	all_gone
 done
 
+# Of ranks that outlive each other the killed one is named first, too, when another aborts because of it.
+expect 137 "$run" --on-death=continue -n 3 "$job" mourn 1 abort
+says "$err" "^heddlerun: rank 1 .* was ended by signal 9 (Killed); the others go on (--on-death)$"
+says "$err" "^heddlerun: rank [02] .* aborted the job with code 5"
+[ "$(grep "^heddlerun:" "$err" | sed -n '1s/.*\(rank 1\) .*/\1/p')" = "rank 1" ] || fail "who aborts is named ahead of the cause"
+all_gone
+# Whatever ends the others later, the exit code is that of the first failure; but that the time is over must be seen.
+expect 137 "$run" --on-death=continue -n 2 sh -c '[ $PMIX_RANK = 1 ] || exec "$0" kill 0 9
+	while ! grep -q "the others go on" "$1"; do sleep 0.05; done; exec "$0" abort 1 5' "$job" "$err"
+says "$err" "rank 0 .* was ended by signal 9 (Killed); the others go on (--on-death)"
+says "$err" "rank 1 .* aborted the job with code 5$"
+expect 124 "$run" --on-death=continue --timeout 1 -n 3 "$job" kill 1 9
+says "$err" "rank 1 .* was ended by signal 9 (Killed); the others go on (--on-death)"
+all_gone
+expect 124 "$run" --on-death continue --timeout 1 -n 2 "$job" exit 1 0
+says "$err" "rank 1 .* ended with exit code 0, but without MPI_Finalize; the others go on (--on-death)"
+"$run" --on-death=continue -n 2 "$job" kill 1 9 >"$out" 2>"$err" </dev/null &
+launcher=$!
+wait_for has_lines "$err" "the others go on" 1
+wait_for has_lines "$out" "^waiting 0" 1
+kill -TERM $launcher
+wait $launcher
+code=$?
+[ $code = 137 ] || fail "exit code $code instead of 137: of the rank that failed before the job was told to end"
+expect 2 "$run" --on-death=shrug -n 2 true
+says "$err" "--on-death shrug: end or continue"
+
 # A rank that ignores SIGTERM is killed.
 expect 4 "$run" -n 2 sh -c 'trap "" TERM; if [ $PMIX_RANK = 0 ]; then sleep 0.2; exit 4; fi; echo pid $$; while :; do sleep 0.1; done'
 all_gone
