@@ -617,7 +617,8 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 	return send_slow(ep, tag, context, sync, buf, len, send);
 }
 
-/* What is short is packed here once more, if it waits: it is as cheap as to keep it. */
+/* What is short is packed to be sent at once. If that fails, it is packed from the user's memory a second time when its turn comes: that
+ * is as cheap as to keep the packed bytes. */
 int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, size_t len, struct hdl_send *send)
 {
 	char packed[PACK_NOW];

@@ -8,6 +8,7 @@
 #include "transport/tp.h"
 
 #define PAGE 4096u
+#define GROW_AGAIN_NS 100000000ull	/* see struct hdl_bufpool */
 
 static size_t round_page(size_t n)
 {
@@ -127,7 +128,7 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 		n = p->chunk;
 	if (n > p->max - p->total)
 		n = p->max - p->total;
-	if (!n)
+	if (!n || (p->grow_ns && monotonic_ns() < p->grow_ns))
 		return -EAGAIN;
 	struct hdl_bufchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
 	if (!c)
@@ -135,10 +136,11 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 	int err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem);
 	if (err) {
 		free(c);
-		if (p->total)
-			p->max = p->total;	/* those there are come back; each message would try again, and report it again */
+		p->pause_ns = p->pause_ns ? 2 * p->pause_ns : GROW_AGAIN_NS;
+		p->grow_ns = monotonic_ns() + p->pause_ns;
 		return err;
 	}
+	p->grow_ns = p->pause_ns = 0;
 	for (uint32_t i = n; i--;) {
 		struct hdl_txbuf *b = &c->buf[i];
 		*b = (struct hdl_txbuf){

@@ -232,13 +232,14 @@ bool hdl_ep_can_stage(const struct hdl_ep *ep)
 	       ep->tx.lines >= STAGE_LINES_MIN;
 }
 
-/* What is packed needs a buffer where the device does not copy it at once; where there is none, it goes on with what it does copy. */
-static uint32_t packable(const struct hdl_ep *ep, uint32_t n)
+/* What is packed needs a buffer where the device does not copy it at once; where there is none, nor one that comes back, it goes on with
+ * what it does copy. around: what stands around a piece, at most. */
+static uint32_t packable(const struct hdl_ep *ep, uint32_t n, uint32_t around)
 {
 	struct hdl_bufpool *p = &ep->dev->bounce;
 
-	if (!is_inline(ep->sq, n, HDL_BOUNCE_AROUND, true) && !p->free && hdl_bufpool_grow(p) &&
-	    is_inline(ep->sq, PACK_MIN, HDL_BOUNCE_AROUND, true))
+	if (!is_inline(ep->sq, n, around, true) && !p->free && hdl_bufpool_grow(p) && !p->total &&
+	    is_inline(ep->sq, PACK_MIN, around, true))
 		return PACK_MIN;
 	return n;
 }
@@ -252,11 +253,11 @@ uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs)
 		n -= rec + (uint32_t)sizeof(struct hdl_hdr);
 		if (!runs)
 			return ep->dev->all || n < room ? n : room;
-		return packable(ep, n < room ? n : room);
+		return packable(ep, n < room ? n : room, HDL_BOUNCE_AROUND);
 	}
 	if (ep->conn.state == HDL_CONN_READY) {
-		uint32_t n = hdl_srq_bytes() - HDL_WIRE_MOST - rec;
-		return runs && ep->sq ? packable(ep, n) : n;
+		uint32_t around = HDL_WIRE_MOST + rec, n = hdl_srq_bytes() - around;
+		return runs && ep->sq ? packable(ep, n, around) : n;
 	}
 	return ep->dev->max_ud - rec;
 }

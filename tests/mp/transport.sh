@@ -201,6 +201,7 @@ text='a refused ring counts' ends HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 timeout
 text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=dc HEDDLE_RENDEZVOUS=staged \
 	HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
+text='grown' ends SHCA_BEHAVE="noarena${SHCA_BEHAVE:+,$SHCA_BEHAVE}" timeout -k 5 60 "$run" -n 1 "$end" grows
 for kind in rc xrc; do
 	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" stopped
 	text="it was not replaced: the peer's process has ended" \

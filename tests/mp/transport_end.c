@@ -17,6 +17,7 @@
  *     offers   rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are no others)
  *     settles  what a peer says that it has taken decides what of a queue goes again; a device that reports exactly what it has carried
  *              out never comes to that (one rank, no queue)
+ *     grows    a pool of buffers for which there is no memory once grows later (one rank, SHCA_BEHAVE=noarena)
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -450,6 +452,30 @@ static void settle(uint32_t messages, bool ring, uint64_t lines, const char *wan
 	}
 }
 
+/* Buffers for which there is no memory once are not had for a while, and then are. */
+static _Noreturn void grows(void)
+{
+	struct rlimit lim, none;
+	struct hdl_bufpool pool;
+
+	hdl_bufpool_init(&pool, hdl_tp.dev[0], 65536, 64, 1024);
+	if (hdl_bufpool_grow(&pool) || getrlimit(RLIMIT_AS, &lim))
+		fail("there are no buffers");
+	uint32_t first = pool.total;
+	none = lim;
+	none.rlim_cur = 1;
+	if (setrlimit(RLIMIT_AS, &none) || !hdl_bufpool_grow(&pool) || setrlimit(RLIMIT_AS, &lim))
+		fail("there is memory beyond the limit");
+	if (hdl_bufpool_grow(&pool) != -EAGAIN)
+		fail("who has got no memory asks again at once");
+	for (int i = 0; i < 1000 && hdl_bufpool_grow(&pool); i++)
+		usleep(10000);
+	if (pool.total <= first)
+		fail("who has got no memory once gets none any more");
+	hdl_bufpool_fini(&pool);
+	leave("grown");
+}
+
 /* A queue that keeps every request from its first one on: the numbers of requests go round, and those of a break were kept all the same. */
 static void kept_round(void)
 {
@@ -591,6 +617,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (!strcmp(mode, "settles"))
 		settles();
+	if (!strcmp(mode, "grows"))
+		grows();
 	if (!strcmp(mode, "rings"))
 		rings();
 	if (!strcmp(mode, "shared"))
