@@ -163,9 +163,9 @@ struct hdl_graph *hdl_build_direct_scan(const struct hdl_shape *s)
 	for (int r = 1; r < s->rank; r++)
 		hdl_gb_reduce(b, sum, line(s, r, s->bytes), s->bytes);
 	if (inclusive && s->rank)
-		hdl_gb_reduce(b, result, s->in_place ? sum : own, s->bytes);
-	else if (inclusive && !s->in_place)
-		hdl_gb_copy(b, result, own, s->bytes);
+		hdl_gb_reduce(b, sum, own, s->bytes);	/* on the sides that `along` has them on */
+	if (inclusive && s->in_place == !!s->rank)
+		hdl_gb_copy(b, result, s->rank ? sum : own, s->bytes);
 	return hdl_gb_finish(b);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, Allreduce (MPI-5.0 sections 6.9.1, 6.9.6). All predefined operations are commutative; where the grouping of a
- * floating-point sum depends on the rank, the result is computed in one place and copied, so that every rank of
- * an Allreduce has the same bits.
+ * Reduce, Allreduce (MPI-5.0 sections 6.9.1, 6.9.6). All predefined operations are commutative, but not bit by bit: which NaN a sum
+ * gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the side of each operand. So that every
+ * rank of an Allreduce has the same bits, a result is computed in one place and copied, or from the same operands on the same sides.
  */
 #include "collectives/algo.h"
 
@@ -171,8 +171,9 @@ static void fold_out(struct hdl_gb *b, const struct hdl_shape *s, const struct f
 }
 
 /*
- * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange add the same two partial
- * results, and the predefined operations commute bit by bit, so that all ranks get the same bits.
+ * Recursive doubling: log2(P) exchanges of the whole vector. Both partners of an exchange combine the same two partial results, the
+ * lower one's on the left, so that all ranks get the same bits. What is right of the operation is replaced: at the lower partner
+ * that is where the other's data land, at the upper one its own partial result.
  */
 struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 {
@@ -186,21 +187,22 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 	acc = fold_in(b, s, &f);
 	for (int bit = 1; f.me >= 0 && bit < f.pof2; bit *= 2, k++) {
 		int peer = fold_rank(&f, f.me ^ bit);
+		bool lower = !(f.me & bit);
 		struct hdl_ref in = result;
 
 		hdl_gb_send(b, peer, k, acc, s->bytes);
-		if (acc.space == HDL_SP_RECV) {
-			in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
-			hdl_gb_recv(b, peer, k, in, s->bytes);
-			hdl_gb_reduce(b, result, in, s->bytes);
-		} else {
-			/* The partner's data land where the sum will be. */
-			hdl_gb_recv(b, peer, k, result, s->bytes);
-			hdl_gb_reduce(b, result, acc, s->bytes);
+		if (!lower && acc.space == HDL_SP_SEND) {
+			hdl_gb_copy(b, result, acc, s->bytes);
 			acc = result;
 		}
+		if (acc.space == HDL_SP_RECV)
+			in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+		hdl_gb_recv(b, peer, k, in, s->bytes);
+		hdl_gb_reduce(b, lower ? in : acc, lower ? acc : in, s->bytes);
+		if (lower)
+			acc = in;
 	}
-	if (s->size == 1 && !s->in_place)
+	if (f.me >= 0 && acc.space != HDL_SP_RECV)
 		hdl_gb_copy(b, result, acc, s->bytes);
 	fold_out(b, s, &f);
 	return hdl_gb_finish(b);

@@ -14,6 +14,12 @@ bad() {
 	fails=$((fails + 1))
 }
 
+for n in 2 3 5; do
+	for executor in auto host direct tasks; do
+		timeout 60 "$run" -n $n -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_order sides >"$tmp/out" 2>"$tmp/err" ||
+			bad "$n ranks, $executor: NaN or -0.0 give other bits"
+	done
+done
 for n in ${COLL_ORDER:-3 5}; do
 	for executor in auto host direct tasks; do
 		timeout 120 "$run" -n $n -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_order >"$tmp/out" 2>"$tmp/err" ||
@@ -29,7 +35,7 @@ for n in ${COLL_ORDER:-3 5}; do
 		if [ $how = stopped ]; then
 			while kill -0 $job 2>/dev/null; do
 				for pid in $(cat "$tmp/pids.$n.$how" 2>/dev/null); do
-					[ "$(cat /proc/$pid/comm 2>/dev/null)" = coll_order ] && kill -STOP "$pid" 2>/dev/null && kill -CONT "$pid"
+					[ "$(cat /proc/$pid/comm 2>/dev/null)" = coll_order ] && kill -STOP "$pid" 2>/dev/null && sleep 0.005 && kill -CONT "$pid"
 				done
 				sleep 0.01
 			done
