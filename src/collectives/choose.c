@@ -129,7 +129,10 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 {
 	size_t max = largest(key, HDL_EXEC_DIRECT, variable);
 
-	return max < HDL_STAR_MAX ? max : HDL_STAR_MAX;
+	if (max < HDL_STAR_MAX)
+		return max;
+	*variable = "the most by atomics";
+	return HDL_STAR_MAX;
 }
 
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
@@ -224,6 +227,7 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 {
 	bool cores = key->blocking && !site->oversubscribed;
 	enum hdl_executor try[HDL_OFFLOADS];
+	static const char by_copies[] = "long: by copies between the ranks' buffers";
 	char first[sizeof(out->why)] = "";
 	const char *why;
 	int n;
@@ -235,10 +239,10 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = "persistent: ranks may start them in any order";
 	else if (hdl_coll_want == HDL_WANT_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if ((key->blocking || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
+	else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
 		out->executor = HDL_EXEC_DIRECT;
 		out->reads = true;
-		why = "long: by copies between the ranks' buffers";
+		why = by_copies;
 	} else if (hdl_coll_want == HDL_WANT_AUTO && cores && !better_direct(key, site->size))
 		why = "blocking, and each rank has a core";
 	else if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && site->size > HDL_DIRECT_RANKS &&
@@ -247,16 +251,20 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	else {
 		n = candidates(key, site->size, try);
 		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			if (offloadable(key, site, try[i], out))
+			if (offloadable(key, site, try[i], out)) {
 				out->executor = try[i];
-			else if (!*first)
+				continue;
+			}
+			out->enc = (struct hdl_enc){ 0 };
+			out->pairs = false;
+			if (!*first)
 				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
 		}
 		if (out->executor == HDL_EXEC_HOST && readable(key, site)) {
 			out->executor = HDL_EXEC_DIRECT;
 			out->reads = true;
 		}
-		why = *first ? first : hdl_coll_want == HDL_WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
+		why = out->reads ? by_copies : *first ? first : hdl_coll_want == HDL_WANT_TASKS ? "HEDDLE_COLL_EXECUTOR=tasks" :
 		      hdl_coll_want == HDL_WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}

@@ -255,6 +255,7 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
 		else if (node->kind == HDL_N_ARRIVE)
 			err = add_arrival(l, node);
 	}
+	prog->requests = (uint64_t)l->nputs * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
 	return err;

@@ -59,8 +59,8 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_site *sit
 
 	if (p && !p->lines)
 		count_tasks(p, c);
-	for (uint32_t i = 0; p && p->lines && i < g->nnodes; i++)
-		c->requests += g->nodes[i].kind == HDL_N_PUT;
+	else if (p)
+		c->requests += p->requests;
 	hdl_off_prog_free(p);
 	if (h)
 		hdl_off_destroy(h);

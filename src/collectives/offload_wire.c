@@ -451,8 +451,12 @@ static int check_records(struct hdl_off *h)
 			return -ENOLINK;
 		}
 		if (rec->depth != mine->depth || rec->scratch_bytes != mine->scratch_bytes || rec->radix != mine->radix ||
-		    rec->index != mine->index || !rec->exposed != !mine->exposed) {
+		    rec->index != mine->index) {
 			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
+			return -EINVAL;
+		}
+		if (!rec->exposed != !mine->exposed) {
+			note(h, "agree: its device's paging on demand differs", r, EINVAL);
 			return -EINVAL;
 		}
 	}

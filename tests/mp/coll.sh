@@ -89,7 +89,7 @@ for n in 2 4 7; do
 		try "stream, depth $depth, seed $seed" "$n" -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_stream 2000 "$seed"
 	done
 done
-try "stream, lines of one size" 3 -x HEDDLE_COLL_OFFLOAD_MAX=0 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=0 tests/mp/coll_stream 2000 "$seed"
+try "stream, lines of one size" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_OFFLOAD_MAX=48 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=48 tests/mp/coll_stream 2000 "$seed"
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
 for n in 2 3 5 8; do
 	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"

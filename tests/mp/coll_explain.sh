@@ -85,6 +85,11 @@ tasks gather --ranks 20 --size 1k
 host gather --ranks 20 --size 2k
 host reduce_scatter --ranks 20 --size 8
 ROWS
+# What is forced comes before what is quicker; a line whose number follows it is two requests.
+HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain bcast --ranks 4 --size 32k
+says "$out" '^executor *tasks$'
+HEDDLE_COLL_EXECUTOR=direct expect 0 ./heddle_info --explain bcast --ranks 4 --size 4k
+says "$out" '^device  *all ranks: 6 requests'
 expect 2 ./heddle_info --explain alreduce
 says "$err" 'did you mean allreduce'
 expect 2 ./heddle_info --explain allreduce --size 12
