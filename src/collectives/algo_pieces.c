@@ -97,6 +97,8 @@ static bool takes_tree(enum hdl_pieces_coll coll, const struct hdl_comm *comm, s
 {
 	if (comm->local || comm->size < 3 || !bytes || !strcmp(hdl_vars.coll_pieces, "linear"))
 		return false;
+	if (*hdl_vars.reduce_order && (coll == HDL_P_SCAN || coll == HDL_P_EXSCAN))
+		return false;	/* fixed: one rank's operand after the other */
 	if (!strcmp(hdl_vars.coll_pieces, "tree"))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)

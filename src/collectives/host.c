@@ -373,6 +373,7 @@ static void progress_until(struct hdl_run *run, uint32_t inflight)
 	if (likely(run->inflight <= inflight))
 		return;
 	run->withdrawn = true;
+	run->spoiled = false;	/* what were sent now could not be withdrawn */
 	hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 	withdraw_sends(run);
 	hdl_wait_until(few_in_flight, &in);

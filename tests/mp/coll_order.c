@@ -21,7 +21,7 @@
 
 enum { ALLREDUCE, REDUCE, REDUCE_SCATTER, SCAN, EXSCAN, KINDS };
 enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
-enum { CALLS = 40, MOST = 3000 };
+enum { CALLS = 20, MOST = 3000 };
 static const char *const names[] = { "allreduce", "reduce", "reduce_scatter_block", "scan", "exscan" };
 
 static int me, all;

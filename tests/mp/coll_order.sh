@@ -26,10 +26,10 @@ for n in ${COLL_ORDER:-3 5}; do
 			bad "$n ranks, $executor: calls differ"
 	done
 	bits=
-	for how in auto host direct tasks none l3 stopped; do
-		executor=$how; place=core
-		case $how in none|l3) executor=auto; place=$how;; stopped) executor=direct;; esac
-		timeout 120 "$run" -n $n --bind-to $place -x HEDDLE_COLL_EXECUTOR=$executor -x HEDDLE_REDUCE_ORDER=fixed \
+	for how in auto host direct tasks none l3 tree stopped; do
+		executor=$how; place=core; pieces=
+		case $how in none|l3) executor=auto; place=$how;; tree) executor=auto; pieces="-x HEDDLE_COLL_PIECES=tree";; stopped) executor=direct;; esac
+		timeout 120 "$run" -n $n --bind-to $place -x HEDDLE_COLL_EXECUTOR=$executor -x HEDDLE_REDUCE_ORDER=fixed $pieces \
 			sh -c 'echo $$ >>"$1"; exec tests/mp/coll_order fixed' sh "$tmp/pids.$n.$how" >"$tmp/out" 2>"$tmp/err" &
 		job=$!
 		if [ $how = stopped ]; then
