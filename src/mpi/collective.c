@@ -62,6 +62,14 @@ static inline int check_fits(struct hdl_comm *c, const char *call, const char *c
 	return MPI_SUCCESS;
 }
 
+/* One for each rank, an extent behind the other, which may be less than a size, and negative. */
+static inline int check_blocks(struct hdl_comm *c, const char *call, const char *count_arg, MPI_Count count, const struct hdl_type *t)
+{
+	int rc = check_fits(c, call, count_arg, count, c->size, t->size, "once for each rank");
+
+	return rc ? rc : check_fits(c, call, count_arg, count, c->size, hdl_type_extent(t), "the type's extent");
+}
+
 static inline int run(struct hdl_comm *c, const char *call, const struct hdl_coll_args *args, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
@@ -185,7 +193,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 					   comm, form);
 	rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc)
-		rc = check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank");
+		rc = check_blocks(c, call, "recvcount", recvcount, rt);
 	if (unlikely(rc))
 		return rc;
 	if (sendbuf == MPI_IN_PLACE) {
@@ -201,6 +209,8 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 				       (long long)(sendcount * st->size), (long long)(recvcount * rt->size));
 		if (!rc)
 			rc = check_alias(c, call, sendbuf, st, recvbuf, rt, recvcount * rt->size);
+		if (!rc && coll == HDL_ALLTOALL)
+			rc = check_blocks(c, call, "sendcount", sendcount, st);
 		/* an allgather's own piece is where the result has it */
 		if (!rc && coll == HDL_ALLGATHER)
 			rc = check_alias(c, call, sendbuf, st, (char *)recvbuf + c->rank * recvcount * hdl_type_extent(rt), rt,
@@ -248,8 +258,7 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 	if (!rc && gets)
 		rc = check_data(c, call, "recvbuf", recvbuf, "recvcount", recvcount, "recvtype", recvtype, rt);
 	if (!rc && is_root)
-		rc = gather ? check_fits(c, call, "recvcount", recvcount, c->size, rt->size, "once for each rank") :
-			      check_fits(c, call, "sendcount", sendcount, c->size, st->size, "once for each rank");
+		rc = gather ? check_blocks(c, call, "recvcount", recvcount, rt) : check_blocks(c, call, "sendcount", sendcount, st);
 	if (unlikely(rc))
 		return rc;
 	args = (struct hdl_coll_args){ .coll = gather ? HDL_GATHER : HDL_SCATTER, .sendbuf = sendbuf, .recvbuf = recvbuf,

@@ -101,6 +101,16 @@ static void data(void)
 	REFUSED(MPI_ERR_COUNT, "recvcount", "4611686018427387904", MPI_Allgather_c, (s, 1, I, r, (MPI_Count)1 << 62, I, W));
 	REFUSED(MPI_ERR_COUNT, "recvcount", "9223372036854775807", MPI_Reduce_scatter_block_c,
 		(s, r, INT64_MAX, I, MPI_SUM, W));
+	/* small ones, which lie far apart */
+	MPI_Datatype wide;
+
+	MPI_Type_create_resized(I, 0, (MPI_Aint)1 << 61, &wide);
+	MPI_Type_commit(&wide);
+	REFUSED(MPI_ERR_COUNT, "recvcount", "extent", MPI_Gather, (s, 8, I, r, 8, wide, 0, S));
+	REFUSED(MPI_ERR_COUNT, "sendcount", "extent", MPI_Scatter, (s, 8, wide, r, 8, I, 0, S));
+	REFUSED(MPI_ERR_COUNT, "recvcount", "extent", MPI_Allgather, (s, 8, I, r, 8, wide, W));
+	REFUSED(MPI_ERR_COUNT, "sendcount", "extent", MPI_Alltoall, (s, 8, wide, r, 8, I, W));
+	MPI_Type_free(&wide);
 }
 
 static void roots(void)
