@@ -395,9 +395,9 @@ static void withdraw(uint64_t seed)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define LIMITED false	/* it maps more than the program asks for */
+#define LIMITED 0	/* it maps more than the program asks for */
 #else
-#define LIMITED true
+#define LIMITED 1
 #endif
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
