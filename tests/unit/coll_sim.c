@@ -7,7 +7,7 @@
 
 #include "runtime/runtime.h"
 
-struct hdl_vars hdl_vars = { .coll_pieces = "" };
+struct hdl_vars hdl_vars = { .coll_pieces = "", .reduce_order = "" };
 
 /* A send completes only when its receive takes the data: what a rendezvous does, and the harder case. */
 enum state { WAITING, STARTED, DONE };
