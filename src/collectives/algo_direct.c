@@ -67,6 +67,18 @@ static void take_blocks(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_
 			hdl_gb_copy(b, hdl_ref(HDL_SP_RECV, (size_t)r * s->bytes), own, s->bytes);
 }
 
+/* Everybody's input to the root alone. Whether this rank is it, and has what came. */
+static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref own)
+{
+	if (s->rank != s->root) {
+		to_rank(b, s, s->root, own, s->bytes);
+		return false;
+	}
+	for (int k = 1; k < s->size; k++)
+		of_rank(b, s, (s->rank + k) % s->size, s->bytes);
+	return true;
+}
+
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s)
 {
 	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
@@ -133,13 +145,8 @@ struct hdl_graph *hdl_build_direct_reduce(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (s->rank != s->root) {
-		to_rank(b, s, s->root, own, s->bytes);
-		return hdl_gb_finish(b);
-	}
-	for (int k = 1; k < s->size; k++)
-		of_rank(b, s, (s->rank + k) % s->size, s->bytes);
-	reduce_all(b, s, own);
+	if (lines_to_root(b, s, own))
+		reduce_all(b, s, own);
 	return hdl_gb_finish(b);
 }
 
@@ -200,13 +207,8 @@ struct hdl_graph *hdl_build_direct_gather(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (s->rank != s->root) {
-		to_rank(b, s, s->root, own, s->bytes);
-		return hdl_gb_finish(b);
-	}
-	for (int k = 1; k < s->size; k++)
-		of_rank(b, s, (s->rank + k) % s->size, s->bytes);
-	take_blocks(b, s, own);
+	if (lines_to_root(b, s, own))
+		take_blocks(b, s, own);
 	return hdl_gb_finish(b);
 }
 

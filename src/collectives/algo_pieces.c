@@ -158,8 +158,8 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struc
 	return true;
 }
 
-/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far ahead waits for an earlier one's message, so that all ranks stay about
- * in step; they wait for lower steps only. */
+/* In each step a message to one rank, and one from another; those of a window's steps are sent before it waits for any. A step far
+ * ahead waits for an earlier one's message, so that all ranks stay about in step; they wait for lower steps only. */
 static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size, me = hdl_own_rank(comm);

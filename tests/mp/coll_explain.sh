@@ -4,16 +4,7 @@
 # and over the task lists of all of them; executors host and direct make it do none of it. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 program=$PWD/tests/mp/coll_counted
-for p in "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"; do
-	[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }
-done
-command -v ibv_asyncwatch >/dev/null || { echo "skipped: ibv_asyncwatch (Debian: ibverbs-utils) is not installed"; exit 77; }
-if grep -q '__[at]san_init\|__ubsan_handle' .libs/libshca.so.0; then
-	echo "skipped: libshca was built with a sanitizer, which cannot be preloaded into ibv_asyncwatch"
-	exit 77
-fi
-cp "$(dirname "$0")/counted_rank.sh" "$tmp/rank"
-chmod +x "$tmp/rank"
+counts_ranks "$run" "$program" "$PWD/shcactl" "$PWD/shcarun" "$PWD/heddle_info"
 
 times=3
 # counted EXECUTOR RANKS COLLECTIVE ELEMENTS: CALCs, WAITs, ENABLEs and atomics of one operation

@@ -4,17 +4,7 @@
 # there, request for request and byte for byte. A way around the verbs would show. Run in the build directory.
 . "$(dirname "$0")/launcher_lib.sh"
 allreduce=$PWD/bench/hd_allreduce
-for p in "$run" "$allreduce" "$PWD/shcactl" "$PWD/shcarun"; do
-	[ -x "$p" ] || { echo "skipped: $p is not built"; exit 77; }
-done
-command -v ibv_asyncwatch >/dev/null || { echo "skipped: ibv_asyncwatch (Debian: ibverbs-utils) is not installed"; exit 77; }
-if grep -q '__[at]san_init\|__ubsan_handle' .libs/libshca.so.0; then
-	echo "skipped: libshca was built with a sanitizer, which cannot be preloaded into ibv_asyncwatch"
-	exit 77
-fi
-
-cp "$(dirname "$0")/counted_rank.sh" "$tmp/rank"
-chmod +x "$tmp/rank"
+counts_ranks "$run" "$allreduce" "$PWD/shcactl" "$PWD/shcarun"
 
 # reported KIND, counted TYPE: requests and bytes, "0 0" without any
 reported() {
