@@ -7,11 +7,6 @@ static struct hdl_ref block(const struct hdl_shape *s, enum hdl_space space, int
 	return hdl_ref(space, (size_t)i * s->bytes);
 }
 
-static uint32_t step_sub(int step)
-{
-	return (uint32_t)step & 0x7ff;
-}
-
 /* Recursive doubling, for powers of two: round k exchanges 2^k blocks. */
 struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s)
 {
@@ -77,10 +72,10 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s)
 
 		if (!k && !s->in_place)
 			from = hdl_ref(HDL_SP_SEND, 0);
-		hdl_gb_send(b, right, step_sub(k), from, s->bytes);
+		hdl_gb_send(b, right, hdl_step_sub(k), from, s->bytes);
 		if (!k && !s->in_place)
 			hdl_gb_copy(b, block(s, HDL_SP_RECV, s->rank), from, s->bytes);
-		hdl_gb_recv(b, left, step_sub(k), block(s, HDL_SP_RECV, (s->rank - k - 1 + n) % n), s->bytes);
+		hdl_gb_recv(b, left, hdl_step_sub(k), block(s, HDL_SP_RECV, (s->rank - k - 1 + n) % n), s->bytes);
 	}
 	if (n == 1 && !s->in_place)
 		hdl_gb_copy(b, block(s, HDL_SP_RECV, 0), hdl_ref(HDL_SP_SEND, 0), s->bytes);

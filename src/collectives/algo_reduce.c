@@ -49,11 +49,6 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 	return hdl_gb_finish(b);
 }
 
-static uint32_t step_sub(int step)
-{
-	return (uint32_t)step & 0x7ff;
-}
-
 /* Every rank sends part i of its input to rank i and adds up what it receives for its own part into sum. */
 static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hdl_ref sum)
 {
@@ -272,10 +267,10 @@ struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 		int out = (s->rank - k + n) % n, in = (s->rank - k - 1 + 2 * n) % n;
 		size_t lo = hdl_part(s->bytes, s->esize, n, out), hi = hdl_part(s->bytes, s->esize, n, out + 1);
 
-		hdl_gb_send(b, right, step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+		hdl_gb_send(b, right, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 		lo = hdl_part(s->bytes, s->esize, n, in);
 		hi = hdl_part(s->bytes, s->esize, n, in + 1);
-		hdl_gb_recv(b, left, step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+		hdl_gb_recv(b, left, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 	}
 	return hdl_gb_finish(b);
 }

@@ -76,6 +76,8 @@ static inline size_t hdl_line_data(size_t line_bytes, int index, size_t len)
 	return ((size_t)index + 1) * line_bytes - HDL_LINE_TRAILER - len;
 }
 
+#define HDL_SUB_BITS 11		/* of a message's tag: its node's `sub` */
+
 struct hdl_node {
 	uint8_t kind, src_space, dst_space, link;
 	int32_t peer;

@@ -270,7 +270,6 @@ static inline struct hdl_comm *hdl_peer_comm(struct hdl_comm *comm, int *peer)
 }
 
 /* Tags: bit 30 for the wire-up of direct and tasks; bit 29 for persistent collectives; 18 bits of sequence; 11 bits of sub. */
-#define HDL_SUB_BITS 11
 static inline int32_t hdl_coll_tag(uint32_t seq)
 {
 	return (int32_t)((seq & 0x3ffff) << HDL_SUB_BITS);
