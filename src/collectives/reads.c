@@ -18,8 +18,9 @@
  * R1  A rank's operation ends when every rank that it has shown something to has said HDL_DONE, and every SHOWN for it has come.
  * R2  When the executor fails, the queues are stopped before any operation ends (hdl_reads_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
- * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, which runs the first few calls of a
- *     communicator, may not: so reductions are not among these (coll.c, is_early).
+ * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
+ *     well (hdl_build_in_order), but need not take each operand on the same side: so reductions are not among the calls that run there
+ *     before a communicator has queues (coll.c, is_early).
  */
 #include <errno.h>
 #include <stdlib.h>

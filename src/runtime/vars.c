@@ -438,6 +438,22 @@ void hdl_vars_adjusted(const char *name, uint64_t used, const char *why)
 
 /* ---- among ranks ---------------------------------------------------------------------------------------------- */
 
+/* A list means the same in any order. */
+static void in_order_of_unit(const struct row *row, char *value, size_t size)
+{
+	char given[128];
+	size_t used = 0;
+
+	snprintf(given, sizeof given, "%s", value);
+	for (const char *word = row->unit; *word; word += strspn(word, ",")) {
+		size_t n = strcspn(word, ",");
+
+		if (among(word, n, given, ','))
+			used += (size_t)snprintf(value + used, size - used, "%s%.*s", used ? "," : "", (int)n, word);
+		word += n;
+	}
+}
+
 char *hdl_vars_alike(void)
 {
 	char value[128], *text = NULL;
@@ -450,6 +466,8 @@ char *hdl_vars_alike(void)
 		if (!rows[i].alike)
 			continue;
 		format(&hdl_vars, &rows[i], value, sizeof value);
+		if (rows[i].type == LIST)
+			in_order_of_unit(&rows[i], value, sizeof value);
 		fprintf(out, "%s=%s\n", rows[i].name, value);
 	}
 	if (!fclose(out))

@@ -21,7 +21,11 @@ struct hdl_promises {
 	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered, */
 	bool pages_written;		/* ... peers write to such memory, */
 	bool pages_read;		/* ... and read it */
+	int refused;			/* errno: its attributes say that it pages, and it did not register the region of all memory */
 };
+
+#define HDL_REFUSED_PAGES "pages on demand, but did not register all memory (%s): messages' memory is registered, or copied, and " \
+			  "collectives do not copy between the ranks' buffers"
 
 struct hdl_dev {
 	struct hdl_port port;

@@ -260,10 +260,13 @@ static void ask_for_pages(struct hdl_dev *dev)
 		if ((rc & tries[i].needs) != tries[i].needs)
 			continue;
 		dev->all = ibv_reg_mr(dev->port.pd, NULL, SIZE_MAX, tries[i].access);
+		dev->promises.refused = dev->all ? 0 : errno;
 		dev->promises.pages = dev->all != NULL;
 		dev->promises.pages_written = dev->all && tries[i].written;
 		dev->promises.pages_read = dev->all && tries[i].read;
 	}
+	if (dev->promises.refused)
+		hdl_debug("%s " HDL_REFUSED_PAGES, dev->name, strerror(dev->promises.refused));
 }
 
 static void ask_for_promises(struct hdl_dev *dev)

@@ -127,6 +127,9 @@ static void report_queues(FILE *out)
 					hdl_job.rank, dev->name, dev->port.port_num, hdl_queue_name(q), req[q],
 					bytes[q], full ? " (" : "", full ? full : "", full ? ")" : "");
 		}
+		if (dev->promises.refused)
+			fprintf(out, "heddle: transports: rank %d: %s " HDL_REFUSED_PAGES "\n", hdl_job.rank, dev->name,
+				strerror(dev->promises.refused));
 		if (&dev->port == local && hdl_tp.offload_requests)
 			fprintf(out,
 				"heddle: transports: rank %d: %s:%u RC queues of offloaded collectives: %" PRIu64

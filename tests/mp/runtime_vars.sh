@@ -67,6 +67,11 @@ says_not "$err" "HEDDLE_SPIN"
 says_not "$err" "HEDDLE_COLL_DEPTH"
 expect 0 "$run" -x HEDDLE_EAGER_MAX=8k -n 1 "$mpi" returned : -x HEDDLE_EAGER_MAX=8192 -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
 [ ! -s "$err" ] || fail "noise about the same value"
+# The kinds of queues decide which executor runs a collective; in which order they are named does not matter.
+expect 1 "$run" -n 1 "$mpi" returned : -x HEDDLE_TRANSPORT=ud -n 1 "$mpi" returned
+says "$err" "rank 1 (.*): HEDDLE_TRANSPORT=ud here, \"\" on rank 0"
+expect 0 "$run" -x HEDDLE_TRANSPORT=ud,rc -n 1 "$mpi" returned : -x HEDDLE_TRANSPORT=rc,ud -n 1 "$mpi" returned
+[ ! -s "$err" ] || fail "noise about the same kinds"
 expect 0 ./heddle_info --vars
 grep -A 1 '^HEDDLE_EAGER_MAX' "$out" | grep -q "the same on all ranks" || fail "not told by heddle_info"
 # Every variable that the manual marks is among them, and the other way round.

@@ -42,5 +42,11 @@ fi
 refuses "cannot register [0-9]* bytes of a \(message\|receive buffer\) (Cannot allocate memory). $locked" \
 	sh -c 'ulimit -l 64; LACK_MEMLOCK=700000 HEDDLE_ODP=0 HEDDLE_STAGE_MAX=0 HEDDLE_TRANSPORT=rc exec "$@"' sh \
 	"$run" -n 2 "$traffic" 700 1500000 13
+
+# The region of all memory, by which a device pages on demand, is refused: that is no error, but it is told to who asks.
+expect 0 env LACK_MEMLOCK=1000000000 "$run" -n 2 --report-transports "$traffic" 100 10000 1
+says "$err" "rank 1: shca0 pages on demand, but did not register all memory (Cannot allocate memory): "
+expect 0 env LACK_MEMLOCK=1000000000 "$run" -n 2 -x HEDDLE_DEBUG=1 "$traffic" 100 10000 1
+says "$err" "debug: shca0 pages on demand, but did not register all memory"
 nothing_left
 exit 0
