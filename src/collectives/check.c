@@ -24,7 +24,7 @@ struct record {
 	struct sig all;			/* the same on all ranks */
 	struct sig sent;		/* to the rank that gets this record; may be none, and then there are no elements */
 	int32_t coll, form;
-	int32_t root;			/* rank in MPI_COMM_WORLD; -1: none, or this rank does not know it */
+	int32_t root;			/* its rank in its job; -1: none, or this rank does not know it */
 	int32_t op;			/* a predefined one's constant; 1: the program's; 0: none */
 	char text[112];
 };
@@ -98,7 +98,7 @@ static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 	if (root == MPI_ROOT)
 		c->mine.root = hdl_job.rank;
 	else if (root >= 0)
-		c->mine.root = hdl_comm_world_rank(comm, root);
+		c->mine.root = hdl_proc_rank(hdl_comm_proc(comm, root));
 }
 
 /* hdl_call names the function. */
@@ -273,11 +273,11 @@ static int compare_calls(const struct hdl_check *c, int peer, const struct recor
 	return MPI_SUCCESS;
 }
 
-static int world_rank(const struct hdl_comm *comm, int peer)
+static int proc_of(const struct hdl_comm *comm, int peer)
 {
 	struct hdl_comm *of = hdl_peer_comm((struct hdl_comm *)comm, &peer);
 
-	return hdl_comm_world_rank(of, peer);
+	return hdl_comm_proc(of, peer);
 }
 
 /* The nodes that are no messages: all records are here; all verdicts are. Told apart by what they read. */
@@ -298,8 +298,8 @@ static void look(const struct hdl_run *talk, const void *src, void *dst, size_t 
 		v->class = compare_calls(c, p, r, &what);
 		if (!v->class)
 			continue;
-		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; rank %d is in %s (ranks in MPI_COMM_WORLD)", what,
-			 hdl_job.rank, c->mine.text, world_rank(talk->comm, p), r->text);
+		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
+			 hdl_job.rank, c->mine.text, hdl_proc_text(proc_of(talk->comm, p)).s, r->text);
 		if (p < c->npeers && !fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);
 
@@ -309,19 +309,19 @@ static void look(const struct hdl_run *talk, const void *src, void *dst, size_t 
 	}
 }
 
-/* The lowest rank that found something speaks for all. */
+/* The first process that found something speaks for all. */
 static const struct verdict *judge(const struct hdl_check *c)
 {
 	const struct verdict *all = (const void *)(c->talk->base[HDL_SP_TMP] + c->verdicts), *found = NULL;
-	int lowest = 0;
+	int first = 0;
 
 	for (int p = 0; p < c->peers; p++) {
 		const struct verdict *v = p == c->self ? (const void *)(c->talk->base[HDL_SP_TMP] + c->found) : &all[p];
-		int rank = p == c->self ? hdl_job.rank : world_rank(c->talk->comm, p);
+		int proc = p == c->self ? hdl_job.rank : proc_of(c->talk->comm, p);
 
-		if (v->class && (!found || rank < lowest)) {
+		if (v->class && (!found || hdl_proc_before(proc, first))) {
 			found = v;
-			lowest = rank;
+			first = proc;
 		}
 	}
 	return found;

@@ -235,7 +235,7 @@ struct hdl_cc {
 	uint32_t pending;		/* runs of the host executor that have not finished */
 	struct hdl_run *runs;		/* of these, those that run by events */
 	/* A member that has ended (lost.c). */
-	int lost;			/* 1 + its rank in MPI_COMM_WORLD; 0: none. Nothing more is begun on this communicator */
+	int lost;			/* 1 + the number of its process; 0: none. Nothing more is begun on this communicator */
 	bool told;			/* by another member */
 	bool revoked;			/* what was under way has been ended */
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
@@ -329,7 +329,7 @@ void hdl_coll_lose(struct hdl_cc *cc, int member);
 /* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
 void hdl_coll_given_up(struct hdl_cc *cc);
 /* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */
-bool hdl_lost_heard(uint16_t context, int world);
+bool hdl_lost_heard(uint16_t context, int proc);
 void hdl_lost_before(struct hdl_cc *cc);
 /* Sets the reason of an error of a collective of that name. */
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name);

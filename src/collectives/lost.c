@@ -31,11 +31,11 @@ static int members(const struct hdl_comm *comm)
 	return comm->local ? comm->size + comm->local->size : comm->size;
 }
 
-static int world_rank(struct hdl_comm *comm, int member)
+static int proc_of(struct hdl_comm *comm, int member)
 {
 	struct hdl_comm *of = hdl_peer_comm(comm, &member);
 
-	return hdl_comm_world_rank(of, member);
+	return hdl_comm_proc(of, member);
 }
 
 static enum hdl_proc_state state_of(struct hdl_cc *cc, int member)
@@ -43,7 +43,7 @@ static enum hdl_proc_state state_of(struct hdl_cc *cc, int member)
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i] && cc->off[i]->state == HDL_OFF_READY && cc->off[i]->peers[member].proc.start)
 			return hdl_proc_state(&cc->off[i]->peers[member].proc);
-	return hdl_ep_process(world_rank(cc->comm, member));
+	return hdl_ep_process(proc_of(cc->comm, member));
 }
 
 /* The first member from `first` on whose process has ended, or -1. */
@@ -54,7 +54,7 @@ static int find_ended(struct hdl_cc *cc, int first)
 	for (int i = 0; i < n; i++) {
 		int member = (first + i) % n;
 
-		if (world_rank(cc->comm, member) != hdl_job.rank && state_of(cc, member) == HDL_PROC_ENDED)
+		if (proc_of(cc->comm, member) != hdl_job.rank && state_of(cc, member) == HDL_PROC_ENDED)
 			return member;
 	}
 	return -1;
@@ -78,15 +78,15 @@ static void say(const struct hdl_cc *cc)
 	if (said == cc->lost)
 		return;
 	said = cc->lost;
-	hdl_error("collectives: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: look at its output for why; those on "
-		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), cc->lost - 1);
+	hdl_error("collectives: rank %d (%s) has failed or cannot be reached: look at its output for why; those on "
+		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1).s);
 }
 
-static void lose(struct hdl_cc *cc, int world, bool told)
+static void lose(struct hdl_cc *cc, int proc, bool told)
 {
 	if (cc->lost)
 		return;
-	cc->lost = 1 + world;
+	cc->lost = 1 + proc;
 	cc->told = told;
 	news = some_lost = true;
 	say(cc);
@@ -105,7 +105,7 @@ void hdl_coll_lose(struct hdl_cc *cc, int member)
 	if (cc->lost)
 		return;
 	ended = find_ended(cc, member);
-	lose(cc, world_rank(cc->comm, ended < 0 ? member : ended), false);
+	lose(cc, proc_of(cc->comm, ended < 0 ? member : ended), false);
 }
 
 void hdl_coll_given_up(struct hdl_cc *cc)
@@ -113,7 +113,7 @@ void hdl_coll_given_up(struct hdl_cc *cc)
 	int ended = cc->lost ? -1 : find_ended(cc, 0);
 
 	if (ended >= 0)
-		lose(cc, world_rank(cc->comm, ended), false);
+		lose(cc, proc_of(cc->comm, ended), false);
 }
 
 static struct {
@@ -129,34 +129,34 @@ static void is_sought(struct hdl_comm *comm)
 
 /* Whoever has failed on a communicator may have freed it, and its contexts be another's here, before a slower member's message comes:
  * the way out is a communicator without the rank that is named. */
-bool hdl_lost_heard(uint16_t context, int world)
+bool hdl_lost_heard(uint16_t context, int proc)
 {
 	struct hdl_cc *cc;
 
 	sought.context = (uint16_t)(context - 1);
 	sought.comm = NULL;
 	hdl_comm_each(is_sought);
-	if (sought.comm && !hdl_comm_has(sought.comm, world))
+	if (sought.comm && !hdl_comm_has(sought.comm, proc))
 		return true;
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	lose(cc, world, true);
+	lose(cc, proc, true);
 	return true;
 }
 
 void hdl_lost_before(struct hdl_cc *cc)
 {
-	int world = hdl_recv_lost(cc->comm);
+	int proc = hdl_recv_lost(cc->comm);
 
-	if (world >= 0)
-		lose(cc, world, true);
+	if (proc >= 0)
+		lose(cc, proc, true);
 }
 
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 {
-	hdl_reason_set("%s: rank %d (rank %d of MPI_COMM_WORLD) has failed or cannot be reached: this communicator has no collectives any "
-		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), cc->lost - 1);
+	hdl_reason_set("%s: rank %d (%s) has failed or cannot be reached: this communicator has no collectives any "
+		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1).s);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -168,16 +168,16 @@ void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 static void tell(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
-	int world = cc->lost - 1, n = members(comm);
-	bool seen = n > TELL_ALL && hdl_ep_process(world) == HDL_PROC_ENDED;
+	int proc = cc->lost - 1, n = members(comm);
+	bool seen = n > TELL_ALL && hdl_ep_process(proc) == HDL_PROC_ENDED;
 
 	for (int member = 0; member < n; member++) {
-		int to = world_rank(comm, member), peer = member;
+		int to = proc_of(comm, member), peer = member;
 		struct hdl_comm *of = hdl_peer_comm(comm, &peer);
 
-		if (to == hdl_job.rank || to == world || (seen && hdl_ep_process(to) != HDL_PROC_UNKNOWN))
+		if (to == hdl_job.rank || to == proc || (seen && hdl_ep_process(to) != HDL_PROC_UNKNOWN))
 			continue;
-		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), world);
+		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), proc);
 	}
 }
 
@@ -223,8 +223,8 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 		return;
 	}
 	h->broken = true;
-	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (rank %d of MPI_COMM_WORLD): %s", h->size, what,
-		  peer, hdl_comm_world_rank(h->cc->comm, peer), ibv_wc_status_str(status));
+	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,
+		  peer, hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer)).s, ibv_wc_status_str(status));
 }
 
 /* Whether the oldest operation needs something more of a rank that has left. */

@@ -736,7 +736,7 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 	};
 	/* of more ranks nothing is offloaded, wherever they are */
 	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
-		site->one_host = hdl_is_local(hdl_comm_world_rank(comm, r));
+		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
 }
 
 static void flush_to(struct hdl_off *h, const struct hdl_off_link *l, uint64_t position)

@@ -28,9 +28,9 @@ static int check_subgroup(struct hdl_comm *c, const char *call, MPI_Group handle
 	if (!g)
 		return hdl_bad_group(c, call, "group", handle);
 	for (int r = 0; r < g->size; r++)
-		if (hdl_group_rank_of(all, hdl_group_world_rank(g, r)) == MPI_UNDEFINED)
-			return hdl_raise(c, MPI_ERR_GROUP, call, "invalid group: its rank %d (%d in MPI_COMM_WORLD) is not in the "
-					 "communicator's group", r, hdl_group_world_rank(g, r));
+		if (hdl_group_rank_of(all, hdl_group_proc(g, r)) == MPI_UNDEFINED)
+			return hdl_raise(c, MPI_ERR_GROUP, call, "invalid group: its rank %d (%s) is not in the "
+					 "communicator's group", r, hdl_proc_text_full(hdl_group_proc(g, r)).s);
 	return MPI_SUCCESS;
 }
 
@@ -226,7 +226,7 @@ static int check_peer(struct hdl_comm *c, const char *call, MPI_Comm peer_comm, 
 		return hdl_bad_comm(call, peer_comm);
 	if (remote_leader < 0 || remote_leader >= peer->size)
 		return hdl_bad_rank(peer, MPI_ERR_RANK, call, "remote_leader", remote_leader);
-	if (hdl_comm_rank_of(c, hdl_comm_world_rank(peer, remote_leader)) != MPI_UNDEFINED)
+	if (hdl_comm_rank_of(c, hdl_comm_proc(peer, remote_leader)) != MPI_UNDEFINED)
 		return hdl_raise(c, MPI_ERR_RANK, call, "invalid remote_leader %d: it is in local_comm, too", remote_leader);
 	return MPI_SUCCESS;
 }
@@ -315,7 +315,7 @@ static int check_remote_group(const char *call, struct hdl_group *local, MPI_Gro
 		return hdl_bad_group(NULL, call, "remote_group", remote_group);
 	rc = check_leader(NULL, call, "remote_leader", remote_leader, remote->size);
 	for (int r = 0; !rc && r < remote->size; r++)
-		if (hdl_group_rank_of(local, hdl_group_world_rank(remote, r)) != MPI_UNDEFINED)
+		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED)
 			return hdl_raise(NULL, MPI_ERR_GROUP, call, "invalid remote_group: its rank %d is in local_group, too", r);
 	return rc;
 }

@@ -101,7 +101,7 @@ int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_
 			return bad_rank(call, "ranks1", i, ranks1[i], a);
 	for (int i = 0; i < n; i++)
 		ranks2[i] = ranks1[i] == MPI_PROC_NULL ? MPI_PROC_NULL :
-			    hdl_group_rank_of(b, hdl_group_world_rank(a, ranks1[i]));
+			    hdl_group_rank_of(b, hdl_group_proc(a, ranks1[i]));
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Group_translate_ranks);
@@ -124,28 +124,28 @@ enum set { UNION, INTERSECTION, DIFFERENCE };
 static int set_operation(const char *call, enum set what, MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
 	struct hdl_group *a = hdl_group_get(group1), *b = hdl_group_get(group2);
-	int rc = check_two(call, group1, group2, newgroup, "newgroup"), *world, n = 0;
+	int rc = check_two(call, group1, group2, newgroup, "newgroup"), *procs, n = 0;
 	size_t bytes;
 
 	if (rc)
 		return rc;
-	bytes = ((size_t)a->size + (what == UNION ? (size_t)b->size : 0) + 1) * sizeof(*world);
-	world = malloc(bytes);
-	if (!world)
+	bytes = ((size_t)a->size + (what == UNION ? (size_t)b->size : 0) + 1) * sizeof(*procs);
+	procs = malloc(bytes);
+	if (!procs)
 		return no_memory(call, bytes);
 	for (int r = 0; r < a->size; r++) {
-		int w = hdl_group_world_rank(a, r);
+		int w = hdl_group_proc(a, r);
 
 		if (what == UNION || (hdl_group_rank_of(b, w) == MPI_UNDEFINED) == (what == DIFFERENCE))
-			world[n++] = w;
+			procs[n++] = w;
 	}
 	for (int r = 0; what == UNION && r < b->size; r++) {
-		int w = hdl_group_world_rank(b, r);
+		int w = hdl_group_proc(b, r);
 
 		if (hdl_group_rank_of(a, w) == MPI_UNDEFINED)
-			world[n++] = w;
+			procs[n++] = w;
 	}
-	return hdl_group_return(call, hdl_group_table(world, n), newgroup);
+	return hdl_group_return(call, hdl_group_table(procs, n), newgroup);
 }
 
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
@@ -224,19 +224,19 @@ static int mark(const struct selection *s, bool *chosen, int *order)
 						 s->arg, i, r);
 			chosen[r] = true;
 			if (order)
-				order[k++] = hdl_group_world_rank(s->g, (int)r);
+				order[k++] = hdl_group_proc(s->g, (int)r);
 		}
 	}
 	return MPI_SUCCESS;
 }
 
-static int complement(const struct hdl_group *g, const bool *chosen, int *world)
+static int complement(const struct hdl_group *g, const bool *chosen, int *procs)
 {
 	int k = 0;
 
 	for (int r = 0; r < g->size; r++)
 		if (!chosen[r])
-			world[k++] = hdl_group_world_rank(g, r);
+			procs[k++] = hdl_group_proc(g, r);
 	return k;
 }
 
@@ -244,28 +244,28 @@ static int select_ranks(const struct selection *s, bool exclude, MPI_Group *newg
 {
 	long long total;
 	bool *chosen;
-	int rc = check_ranges(s, &total), *world, n = (int)total;
+	int rc = check_ranges(s, &total), *procs, n = (int)total;
 
 	if (rc)
 		return rc;
 	if (total > s->g->size)		/* some rank is named twice: look for it, in the room that there is */
 		n = s->g->size;
 	chosen = calloc((size_t)s->g->size + 1, sizeof(*chosen));
-	world = malloc(((size_t)s->g->size + 1) * sizeof(*world));
-	if (!chosen || !world) {
-		rc = no_memory(s->call, (size_t)s->g->size * (sizeof(*chosen) + sizeof(*world)));
+	procs = malloc(((size_t)s->g->size + 1) * sizeof(*procs));
+	if (!chosen || !procs) {
+		rc = no_memory(s->call, (size_t)s->g->size * (sizeof(*chosen) + sizeof(*procs)));
 		goto fail;
 	}
-	rc = mark(s, chosen, exclude ? NULL : world);
+	rc = mark(s, chosen, exclude ? NULL : procs);
 	if (rc)
 		goto fail;
 	if (exclude)
-		n = complement(s->g, chosen, world);
+		n = complement(s->g, chosen, procs);
 	free(chosen);
-	return hdl_group_return(s->call, hdl_group_table(world, n), newgroup);
+	return hdl_group_return(s->call, hdl_group_table(procs, n), newgroup);
 fail:
 	free(chosen);
-	free(world);
+	free(procs);
 	return rc;
 }
 

@@ -21,7 +21,7 @@ struct hdl_agree_words {
 	uint64_t used[WORDS];
 };
 struct hdl_agree_bridge {
-	uint64_t number;
+	uint64_t number, tells;
 	int32_t n, each, root, reserved;
 	struct hdl_agree_words words;
 };
@@ -128,7 +128,7 @@ static int rank_of(const struct hdl_agree *a, int place)
 {
 	int member = (place + a->root) % a->n;
 
-	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_world_rank(a->group, member)) : member;
+	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_proc(a->group, member)) : member;
 }
 
 static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
@@ -208,6 +208,11 @@ static bool has_table(const struct hdl_agree *a)
 	return a->each && !a->number;
 }
 
+static bool has_heard(const struct hdl_agree *a)
+{
+	return a->down.heard && !a->number;
+}
+
 static char *table_at(const struct hdl_agree *a, int place)
 {
 	return (char *)a->table + (size_t)place * a->each;
@@ -257,6 +262,8 @@ static void spread(struct hdl_agree *a)
 			if (a->joint)
 				post_send(a, a->remote, (size_t)a->down.remote_n * a->each, place + bit);
 		}
+		if (has_heard(a) && !is_over(a->down.id))
+			post_send(a, a->heard, a->heard_bytes, place + bit);
 	}
 }
 
@@ -275,7 +282,8 @@ static uint64_t new_number(void)
 {
 	static uint32_t count;
 
-	return (uint64_t)++count << 32 | (uint32_t)hdl_job.rank;
+	/* of ranks of several jobs the hash of the job's name tells apart, all but surely */
+	return (uint64_t)++count << 32 | ((uint32_t)hdl_job.rank ^ (uint32_t)hdl_job_id(hdl_job.nspace));
 }
 
 static void go_up(struct hdl_agree *a)
@@ -304,6 +312,7 @@ static void go_up(struct hdl_agree *a)
 		a->bridges[0].n = a->n;
 		a->bridges[0].each = (int32_t)a->each;
 		a->bridges[0].root = a->root;
+		a->bridges[0].tells = a->tells_bytes;
 		a->bridges[0].words = *a->up;
 		memset(&a->bridges[1], 0, sizeof(a->bridges[1]));
 		bridge_recv(a, &a->bridges[1], sizeof(a->bridges[1]));
@@ -319,6 +328,14 @@ static void make_remote(struct hdl_agree *a)
 		hdl_out_of_memory("the other group of an intercommunicator", (size_t)a->remote_n * a->each);
 }
 
+static void make_heard(struct hdl_agree *a)
+{
+	a->heard_bytes = a->down.heard;
+	a->heard = malloc(a->heard_bytes);
+	if (!a->heard)
+		hdl_out_of_memory("the other group of an intercommunicator", a->heard_bytes);
+}
+
 static void decide_joint(struct hdl_agree *a)
 {
 	const struct hdl_agree_bridge *b = a->bridges;
@@ -332,14 +349,18 @@ static void cross(struct hdl_agree *a)
 {
 	const struct hdl_agree_bridge *b = a->bridges;
 
-	if (!a->failed && b[0].each != b[1].each) {
+	if (!a->failed && (b[0].each != b[1].each || !b[0].tells != !b[1].tells)) {
 		a->down.id = UNEQUAL;
 		spread(a);
-	} else if (a->failed || !has_table(a)) {
+		return;
+	}
+	if (a->failed || a->number || !(a->each || b[1].tells)) {
 		decide_joint(a);
-	} else {
-		a->step = BRIDGE_TABLE;
-		a->down.remote_n = b[1].n;
+		return;
+	}
+	a->step = BRIDGE_TABLE;
+	a->down.remote_n = b[1].n;
+	if (a->each) {
 		make_remote(a);
 		/* by place from member to member: those ahead of the root lie at the end */
 		bridge_recv(a, a->remote, (size_t)b[1].root * a->each);
@@ -347,21 +368,33 @@ static void cross(struct hdl_agree *a)
 		bridge_send(a, table_at(a, a->n - a->root), (size_t)a->root * a->each);
 		bridge_send(a, a->table, (size_t)(a->n - a->root) * a->each);
 	}
+	if (b[1].tells) {
+		a->down.heard = b[1].tells;
+		make_heard(a);
+		bridge_recv(a, a->heard, a->heard_bytes);
+		bridge_send(a, a->tells, a->tells_bytes);
+	}
 }
 
 static void go_down(struct hdl_agree *a)
 {
 	int place = place_of(a), parent = place - parent_bit(a);
 
-	if (a->failed || !has_table(a) || is_over(a->down.id)) {
+	if (a->failed || !(has_table(a) || has_heard(a)) || is_over(a->down.id)) {
 		spread(a);
 		return;
 	}
 	a->step = DOWN_TABLES;
-	post_recv(a, a->table, (size_t)a->n * a->each, parent);
-	if (a->joint) {
-		make_remote(a);
-		post_recv(a, a->remote, (size_t)a->remote_n * a->each, parent);
+	if (has_table(a)) {
+		post_recv(a, a->table, (size_t)a->n * a->each, parent);
+		if (a->joint) {
+			make_remote(a);
+			post_recv(a, a->remote, (size_t)a->remote_n * a->each, parent);
+		}
+	}
+	if (has_heard(a)) {
+		make_heard(a);
+		post_recv(a, a->heard, a->heard_bytes, parent);
 	}
 }
 

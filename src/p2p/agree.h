@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Agreement: what all constructors of communicators do (MPI-5.0 sections 7.4, 7.6). The members of a group, or of two groups,
- * find a context id that is free on every one of them, and learn a table to which each contributed an entry. Nonblocking.
+ * find a context id that is free on every one of them, and learn a table to which each contributed an entry, and of two groups what
+ * the other one's root has to tell. Nonblocking.
  *
  * A context id is two 16-bit contexts: 2 * id for point-to-point, 2 * id + 1 for collectives. Each rank keeps a bitmap of the
  * ids that it uses. The bitmaps of all members are ored up a binomial tree; its root takes the lowest id that is free
@@ -38,6 +39,8 @@ struct hdl_agree {
 	struct hdl_comm *bridge;
 	int bridge_rank, bridge_tag;
 	uint16_t bridge_context;
+	const void *tells;		/* on the root of a joint one: what all members of the other group are to hear; or NULL */
+	size_t tells_bytes;
 	int refused;			/* on the root of a joint one: the error class that all members get, instead of a bridge */
 	size_t each;			/* bytes of an entry; the same on all members, of both groups */
 	void *table;			/* n entries, those of others to be filled in: see hdl_agree_entry. The caller's */
@@ -50,6 +53,8 @@ struct hdl_agree {
 	char why[200];
 	void *remote;			/* the other group's table, in the order of its members; malloc'd, the caller's */
 	int remote_n;
+	void *heard;			/* what the other group's root tells; malloc'd, the caller's */
+	size_t heard_bytes;
 	bool done;
 
 	/* ---- agree.c's ---- */
@@ -59,7 +64,7 @@ struct hdl_agree {
 	int step, pending, children;
 	struct hdl_agree_words *up;	/* this member's, then one for each child */
 	struct hdl_agree_down {
-		uint64_t number;
+		uint64_t number, heard;
 		int32_t id, remote_n;
 	} down;
 	struct hdl_agree_bridge *bridges;	/* of the root of a joint one: ours, theirs */

@@ -148,11 +148,11 @@ void hdl_comm_each(void (*fn)(struct hdl_comm *comm))
 	}
 }
 
-static _Noreturn void no_endpoint(int world)
+static _Noreturn void no_endpoint(int proc)
 {
-	char text[160];
+	char text[256];
 
-	snprintf(text, sizeof(text), "rank %d cannot be reached: %s", world, strerror(errno));
+	snprintf(text, sizeof(text), "%s cannot be reached: %s", hdl_proc_text(proc).s, strerror(errno));
 	hdl_rt_abort(MPI_ERR_OTHER, text);
 }
 
@@ -162,9 +162,9 @@ struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank)
 
 	if (rank == comm->rank)
 		return NULL;
-	ep = hdl_ep(hdl_comm_world_rank(comm, rank));
+	ep = hdl_ep(hdl_comm_proc(comm, rank));
 	if (!ep)
-		no_endpoint(hdl_comm_world_rank(comm, rank));
+		no_endpoint(hdl_comm_proc(comm, rank));
 	if (hdl_group_meet(comm->group, rank, ep))
 		hdl_out_of_memory("the endpoints of a communicator", HDL_LEAF * sizeof(ep));
 	return ep;

@@ -2,6 +2,7 @@
 /* Constructors of communicators (MPI-5.0 sections 7.4.2, 7.6.2): who is in the new one, after the agreement (agree.h). */
 #include "p2p/comm.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +25,10 @@ static struct hdl_agree agreement(struct hdl_comm *comm, size_t each, void *tabl
 	return a;
 }
 
-static struct hdl_agree agreement_of_group(struct hdl_comm *comm, struct hdl_group *group, int root, uint16_t context, int tag)
+static struct hdl_agree agreement_of_group(struct hdl_comm *comm, const struct hdl_group *group, int root, uint16_t context, int tag)
 {
-	return (struct hdl_agree){ .comm = comm, .group = group, .n = group->size, .me = group->rank, .root = root,
-				   .context = context, .tag = tag };
+	return (struct hdl_agree){ .comm = comm, .group = comm->group == group ? NULL : group, .n = group->size, .me = group->rank,
+				   .root = root, .context = context, .tag = tag };
 }
 
 static void *must(void *p, size_t bytes)
@@ -42,9 +43,9 @@ static void *table_new(int n, size_t each)
 	return must(calloc((size_t)n + 1, each), (size_t)n * each);
 }
 
-static struct hdl_group *group_of(int *world, int n)
+static struct hdl_group *group_of(int *procs, int n)
 {
-	return must(hdl_group_table(world, n), (size_t)n * sizeof(*world));
+	return must(hdl_group_table(procs, n), (size_t)n * sizeof(*procs));
 }
 
 /* An intercommunicator of these groups; references are taken over. */
@@ -149,16 +150,16 @@ static int split_order(const void *a, const void *b)
 /* Those of the color, by key; group: whose ranks the table has. Sorts the table. */
 static struct hdl_group *part_of(struct split *table, int n, int color, const struct hdl_group *group)
 {
-	int *world, k = 0;
+	int *procs, k = 0;
 
 	for (int r = 0; r < n; r++)
 		if (table[r].color == color)
 			table[k++] = table[r];
 	qsort(table, (size_t)k, sizeof(*table), split_order);
-	world = table_new(k, sizeof(*world));
+	procs = table_new(k, sizeof(*procs));
 	for (int r = 0; r < k; r++)
-		world[r] = hdl_group_world_rank(group, table[r].rank);
-	return group_of(world, k);
+		procs[r] = hdl_group_proc(group, table[r].rank);
+	return group_of(procs, k);
 }
 
 int hdl_comm_split(struct hdl_comm *comm, int color, int key, struct hdl_comm **out)
@@ -218,11 +219,11 @@ int hdl_comm_create(struct hdl_comm *comm, struct hdl_group *group, struct hdl_c
 int hdl_comm_permute(struct hdl_comm *comm, const int *order, int n, struct hdl_comm **out)
 {
 	struct hdl_group *group;
-	int *world = table_new(n, sizeof(*world)), rc;
+	int *procs = table_new(n, sizeof(*procs)), rc;
 
 	for (int r = 0; r < n; r++)
-		world[r] = hdl_comm_world_rank(comm, order[r]);
-	group = group_of(world, n);
+		procs[r] = hdl_comm_proc(comm, order[r]);
+	group = group_of(procs, n);
 	rc = hdl_comm_create(comm, group, out);
 	hdl_group_release(group);
 	return rc;
@@ -306,29 +307,48 @@ static int tag_of_string(const char *s)
 	return (int)((h ^ h >> 31) & INT_MAX);
 }
 
+/* A communicator of the group that has no contexts yet: members agree over it by those that no communicator has. */
+static struct hdl_comm *parentless(struct hdl_group *group)
+{
+	struct hdl_comm *comm = hdl_comm_new(hdl_group_retain(group));
+
+	comm->context = 2 * HDL_ID_GROUPS;
+	comm->errhandler = MPI_ERRORS_RETURN;	/* nothing is raised on it */
+	return comm;
+}
+
 int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
 			       struct hdl_comm **out)
 {
-	struct hdl_agree a = agreement_of_group(&hdl_world, group, 0, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
+	struct hdl_comm *comm = parentless(group);
+	struct hdl_agree a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of_string(stringtag));
 	int rc = hdl_agree(&a);
 
 	*out = NULL;
-	if (rc)
+	if (rc) {
+		hdl_comm_forget(comm);
 		return rc;
-	*out = hdl_comm_new(hdl_group_retain(group));
-	hdl_comm_begin(*out, a.id, errhandler);
+	}
+	*out = comm;
+	hdl_comm_begin(comm, a.id, errhandler);
 	return MPI_SUCCESS;
 }
 
 /* ---- intercommunicators -------------------------------------------------------------------------------- */
 
-/* What the agreement's table tells: the other group's ranks in MPI_COMM_WORLD. All members see the same. */
+/* What the other group's root tells is who is in that group. All members hear the same. */
 static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
-	struct hdl_group *remote = group_of(a->remote, a->remote_n);
+	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
 
+	if (!remote) {
+		hdl_reason_set("the other group, as its leader describes it, cannot be made (%s): are its ranks of another version of the "
+			       "library?", strerror(errno));
+		hdl_id_give((unsigned)a->id);
+		return errno == ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+	}
 	for (int r = 0; r < remote->size; r++)
-		if (hdl_group_rank_of(local, hdl_group_world_rank(remote, r)) != MPI_UNDEFINED) {
+		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED) {
 			hdl_reason_set("the two groups overlap: rank %d of the remote one is in the local one, too", r);
 			hdl_group_release(remote);
 			hdl_id_give((unsigned)a->id);
@@ -341,20 +361,19 @@ static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandl
 
 static int agree_with_other(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
-	int *table = table_new(local->size, sizeof(*table)), rc;
+	void *self = NULL;
+	int rc;
 
 	*out = NULL;
 	a->joint = true;
-	a->each = sizeof(*table);
-	a->table = table;
-	*(int *)hdl_agree_entry(a, a->me) = hdl_job.rank;
+	if (a->me == a->root)
+		a->tells = self = must(hdl_group_describe(local, &a->tells_bytes), (size_t)local->size * sizeof(int));
 	rc = hdl_agree(a);
-	free(table);
-	if (rc) {
-		free(a->remote);
-		return rc;
-	}
-	return make_inter(a, local, errhandler, out);
+	if (!rc)
+		rc = make_inter(a, local, errhandler, out);
+	free(self);
+	free(a->heard);
+	return rc;
 }
 
 int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct hdl_comm *peer, int remote_leader, int tag,
@@ -377,16 +396,22 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out)
 {
-	struct hdl_agree a = agreement_of_group(&hdl_world, local, leader, 2 * HDL_ID_GROUPS + 1, tag_of_string(stringtag));
+	struct hdl_comm *comm = parentless(local);
+	struct hdl_agree a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of_string(stringtag));
+	int rc;
 
 	a.refused = refused;
 	if (a.me == leader && !refused) {
-		a.bridge = &hdl_world;
-		a.bridge_rank = hdl_group_world_rank(remote, remote_leader);
+		a.bridge = parentless(remote);
+		a.bridge_rank = remote_leader;
 		a.bridge_context = a.context;
 		a.bridge_tag = a.tag;
 	}
-	return agree_with_other(&a, local, errhandler, out);
+	rc = agree_with_other(&a, local, errhandler, out);
+	if (a.bridge)
+		hdl_comm_forget(a.bridge);
+	hdl_comm_forget(comm);
+	return rc;
 }
 
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
@@ -395,7 +420,7 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 	struct hdl_group *first = local->group, *last = comm->group;
 	bool *table = table_new(local->size, sizeof(*table)), theirs;
 	struct hdl_agree a = agreement(comm, sizeof(*table), table);
-	int rc, *world;
+	int rc, *procs;
 
 	*out = NULL;
 	table[local->rank] = high;
@@ -404,16 +429,16 @@ int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out)
 		/* What rank 0 says holds. If both say the same, the order is for us to choose: by the first rank. */
 		high = table[0];
 		theirs = *(bool *)a.remote;
-		if (high != theirs ? high : hdl_group_world_rank(first, 0) > hdl_group_world_rank(last, 0)) {
+		if (high != theirs ? high : hdl_proc_before(hdl_group_proc(last, 0), hdl_group_proc(first, 0))) {
 			first = comm->group;
 			last = local->group;
 		}
-		world = table_new(first->size + last->size, sizeof(*world));
+		procs = table_new(first->size + last->size, sizeof(*procs));
 		for (int r = 0; r < first->size; r++)
-			world[r] = hdl_group_world_rank(first, r);
+			procs[r] = hdl_group_proc(first, r);
 		for (int r = 0; r < last->size; r++)
-			world[first->size + r] = hdl_group_world_rank(last, r);
-		*out = hdl_comm_new(group_of(world, first->size + last->size));
+			procs[first->size + r] = hdl_group_proc(last, r);
+		*out = hdl_comm_new(group_of(procs, first->size + last->size));
 		hdl_comm_begin(*out, a.id, comm->errhandler);
 	}
 	free(a.remote);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/jobs.h"
 
 struct hdl_group hdl_group_empty = {
 	.obj = { HDL_MAGIC_GROUP, 1 }, .handles = 1, .rank = MPI_UNDEFINED, .stride = 1,
@@ -39,28 +39,28 @@ struct hdl_group *hdl_group_range(int first, int stride, int n)
 	return g;
 }
 
-struct hdl_group *hdl_group_table(int *world, int n)
+struct hdl_group *hdl_group_table(int *procs, int n)
 {
 	struct hdl_group *g;
 	int r = 1;
 
-	/* of up to 2^31 ranks: no difference overflows, and none is 0 */
-	while (r < n && world[r] - world[r - 1] == world[1] - world[0])
+	/* of up to 2^31 processes: no difference overflows, and none is 0 */
+	while (r < n && procs[r] - procs[r - 1] == procs[1] - procs[0])
 		r++;
 	if (r >= n) {
-		g = n > 1 ? hdl_group_range(world[0], world[1] - world[0], n) : hdl_group_range(n ? world[0] : 0, 1, n);
-		free(world);
+		g = n > 1 ? hdl_group_range(procs[0], procs[1] - procs[0], n) : hdl_group_range(n ? procs[0] : 0, 1, n);
+		free(procs);
 		return g;
 	}
 	g = group_new(n);
 	if (!g) {
-		free(world);
+		free(procs);
 		return NULL;
 	}
-	g->world = world;
+	g->procs = procs;
 	g->rank = MPI_UNDEFINED;
 	for (r = 0; r < n; r++)
-		if (world[r] == hdl_job.rank)
+		if (procs[r] == hdl_job.rank)
 			g->rank = r;
 	return g;
 }
@@ -93,9 +93,9 @@ int hdl_group_meet(struct hdl_group *g, int rank, struct hdl_ep *ep)
 }
 
 /* The multiplier of Fibonacci hashing. */
-static unsigned slot_of(const struct hdl_group *g, int world)
+static unsigned slot_of(const struct hdl_group *g, int proc)
 {
-	return (unsigned)world * 0x9e3779b9u >> g->shift;
+	return (unsigned)proc * 0x9e3779b9u >> g->shift;
 }
 
 static bool make_hash(struct hdl_group *g)
@@ -110,7 +110,7 @@ static bool make_hash(struct hdl_group *g)
 	for (s = 0; s < n; s++)
 		g->hash[s] = -1;
 	for (int r = 0; r < g->size; r++) {
-		for (s = slot_of(g, g->world[r]); g->hash[s] >= 0; s = (s + 1) & (n - 1))
+		for (s = slot_of(g, g->procs[r]); g->hash[s] >= 0; s = (s + 1) & (n - 1))
 			;
 		g->hash[s] = r;
 	}
@@ -119,26 +119,42 @@ static bool make_hash(struct hdl_group *g)
 
 #define FEW 8		/* so many are looked through faster than they are hashed */
 
-int hdl_group_rank_of(struct hdl_group *g, int world)
+int hdl_group_rank_of(struct hdl_group *g, int proc)
 {
 	unsigned mask;
 
 	if (g->stride) {
-		long long d = (long long)world - g->first;
+		long long d = (long long)proc - g->first;
 
 		return d % g->stride || d / g->stride < 0 || d / g->stride >= g->size ? MPI_UNDEFINED : (int)(d / g->stride);
 	}
 	if (g->size <= FEW || (!g->hash && !make_hash(g))) {
 		for (int r = 0; r < g->size; r++)
-			if (g->world[r] == world)
+			if (g->procs[r] == proc)
 				return r;
 		return MPI_UNDEFINED;
 	}
 	mask = (1u << (32 - g->shift)) - 1;
-	for (unsigned s = slot_of(g, world); g->hash[s] >= 0; s = (s + 1) & mask)
-		if (g->world[g->hash[s]] == world)
+	for (unsigned s = slot_of(g, proc); g->hash[s] >= 0; s = (s + 1) & mask)
+		if (g->procs[g->hash[s]] == proc)
 			return g->hash[s];
 	return MPI_UNDEFINED;
+}
+
+/* A range of numbers may lead from one job's into the next one's. */
+static bool is_of_job(const struct hdl_group *g, const struct hdl_other_job *job)
+{
+	for (int r = 0; r < g->size; r += g->stride && r < g->size - 1 ? g->size - 1 : 1)
+		if (hdl_job_of(hdl_group_proc(g, r)) != job)
+			return false;
+	return true;
+}
+
+bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b)
+{
+	const struct hdl_other_job *job = hdl_job_of(hdl_group_proc(a, 0));
+
+	return !is_of_job(a, job) || !is_of_job(b, job);
 }
 
 bool hdl_group_is_world(const struct hdl_group *g)
@@ -155,7 +171,7 @@ int hdl_group_compare(struct hdl_group *a, struct hdl_group *b)
 	if (a->size != b->size)
 		return MPI_UNEQUAL;
 	for (int r = 0; r < a->size; r++) {
-		int other = hdl_group_rank_of(b, hdl_group_world_rank(a, r));
+		int other = hdl_group_rank_of(b, hdl_group_proc(a, r));
 
 		if (other == MPI_UNDEFINED)
 			return MPI_UNEQUAL;
@@ -171,9 +187,9 @@ static void clear(struct hdl_group *g)
 		if (g->leaf[i] != &leaf_none)
 			free(g->leaf[i]);
 	free(g->leaf);
-	free(g->world);
+	free(g->procs);
 	free(g->hash);
-	g->world = g->hash = NULL;
+	g->procs = g->hash = NULL;
 	g->leaf = NULL;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Groups (MPI-5.0 section 7.3): processes, in an order, named by their ranks in MPI_COMM_WORLD. A group never changes, so that
- * communicators and handles share it.
+ * Groups (MPI-5.0 section 7.3): processes of this job or of several, in an order, named by their numbers (runtime/jobs.h). A group
+ * never changes, so that communicators and handles share it.
  *
- * Ranks that lie a stride apart need no table: MPI_COMM_WORLD, and parts of it that a split by blocks or by turns makes. Of the
- * others the table's inverse is made when it is first asked for: a hash table of the group's size, whatever the job's.
+ * Processes whose numbers lie a stride apart need no table: MPI_COMM_WORLD, and parts of it that a split by blocks or by turns makes; and
+ * likewise another job's. Of the others the table's inverse is made when it is first asked for: a hash table of the group's size,
+ * whatever the job's.
  *
  * The endpoints by which a communicator reaches its ranks belong to its group, so that communicators of one group share them. They
  * lie in leaves of HDL_LEAF ranks, and a leaf is made when one of its ranks is first met: until then it is hdl_leaf_none, which
@@ -27,8 +28,8 @@ struct hdl_group {
 	int handles;			/* of these the program's: while there is one, the magic word is there */
 	int size;
 	int rank;			/* of this process, or MPI_UNDEFINED */
-	int first, stride;		/* rank r is first + r * stride in MPI_COMM_WORLD, if stride */
-	int *world;			/* world[r]; NULL where stride does */
+	int first, stride;		/* rank r is the process first + r * stride, if stride */
+	int *procs;			/* procs[r]; NULL where stride does */
 	hdl_leaf **leaf;		/* of a communicator's: endpoints, by rank; NULL for the rank itself. Else NULL */
 	int *hash;			/* the inverse: ranks, or -1; NULL until needed */
 	int shift;			/* 32 - log2 of its length */
@@ -48,16 +49,16 @@ void hdl_group_open(struct hdl_group *g);
 void hdl_group_close(struct hdl_group *g);
 void hdl_group_fini(void);
 
-/* n ranks from first on, a stride apart (not 0). NULL without memory, as the next one. */
+/* n processes from first on, a stride apart (not 0). NULL without memory, as the next one. */
 struct hdl_group *hdl_group_range(int first, int stride, int n);
-/* world[0..n-1], which differ; malloc'd, and the group's from here on, also after an error. */
-struct hdl_group *hdl_group_table(int *world, int n);
-/* The rank in g of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
-int hdl_group_rank_of(struct hdl_group *g, int world);
+/* procs[0..n-1], which differ; malloc'd, and the group's from here on, also after an error. */
+struct hdl_group *hdl_group_table(int *procs, int n);
+/* The rank in g of a process, or MPI_UNDEFINED. */
+int hdl_group_rank_of(struct hdl_group *g, int proc);
 
-static inline int hdl_group_world_rank(const struct hdl_group *g, int rank)
+static inline int hdl_group_proc(const struct hdl_group *g, int rank)
 {
-	return g->stride ? g->first + rank * g->stride : g->world[rank];
+	return g->stride ? g->first + rank * g->stride : g->procs[rank];
 }
 
 /* The leaves, for a communicator; NULL: no memory. */
@@ -68,6 +69,13 @@ static inline struct hdl_ep *hdl_leaf_ep(hdl_leaf *const *leaf, int rank)
 {
 	return (*leaf[(unsigned)rank / HDL_LEAF])[(unsigned)rank % HDL_LEAF];
 }
+
+/* The group as it travels, of *bytes, malloc'd; NULL: no memory. And such a one: the jobs that it names are known from here on. NULL with
+ * errno: ENOMEM; EPROTO: it is none; ENOSPC: runtime/jobs.h. */
+void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
+struct hdl_group *hdl_group_described(const void *data, size_t bytes);
+/* Whether the processes of both together are of more than one job. */
+bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);
 
 /* All ranks of the job, in their order. */
 bool hdl_group_is_world(const struct hdl_group *g);

@@ -29,7 +29,7 @@ static int take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_mess
 	op->req.obj.magic = HDL_MAGIC_MESSAGE;
 	op->message = u;
 	op->src = u->src;
-	op->peer = hdl_comm_rank_of(comm, u->src);
+	op->peer = hdl_comm_rank_of_member(comm, u->src);
 	op->tag = u->tag;
 	op->context = u->context;
 	*m = (struct hdl_message *)op;

@@ -16,6 +16,7 @@
 #include "datatype/datatype.h"
 #include "p2p/group.h"
 #include "p2p/topo.h"
+#include "runtime/jobs.h"
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
@@ -32,7 +33,7 @@ struct hdl_comm {
 	struct hdl_comm *next, **link;	/* all that there are, but MPI_COMM_WORLD and _SELF; link: what points here */
 	uint16_t context;		/* even: point-to-point; context + 1: collectives */
 	int rank, size;			/* in group: of an intercommunicator MPI_UNDEFINED, and the remote group's size */
-	bool whole;			/* rank r is rank r of MPI_COMM_WORLD */
+	bool whole;			/* rank r is rank r of this job, and all are in it */
 	hdl_leaf *const *leaf;		/* the group's */
 	MPI_Errhandler errhandler;	/* a constant, or a struct hdl_errhandler, of which it has a reference */
 	int lent;			/* error handlers that run with the handle, which was freed: it is valid again for them */
@@ -124,21 +125,28 @@ extern void (*hdl_comm_on_free)(struct hdl_comm *comm);
 /* All there are. fn may change what belongs to the communicator, not the communicators. */
 void hdl_comm_each(void (*fn)(struct hdl_comm *comm));
 
-static inline int hdl_comm_world_rank(const struct hdl_comm *comm, int rank)
+/* The number of a rank's process (runtime/jobs.h). */
+static inline int hdl_comm_proc(const struct hdl_comm *comm, int rank)
 {
-	return likely(comm->whole) ? rank : hdl_group_world_rank(comm->group, rank);
+	return likely(comm->whole) ? rank : hdl_group_proc(comm->group, rank);
 }
 
-/* The rank in comm of a rank in MPI_COMM_WORLD, or MPI_UNDEFINED. */
-static inline int hdl_comm_rank_of(struct hdl_comm *comm, int world)
+/* The rank in comm of a member. */
+static inline int hdl_comm_rank_of_member(struct hdl_comm *comm, int proc)
 {
-	return comm->whole ? world : hdl_group_rank_of(comm->group, world);
+	return comm->whole ? proc : hdl_group_rank_of(comm->group, proc);
 }
 
-/* Whether a rank in MPI_COMM_WORLD is in its group, or of an intercommunicator in either. */
-static inline bool hdl_comm_has(struct hdl_comm *comm, int world)
+/* The same of any process, or MPI_UNDEFINED. */
+static inline int hdl_comm_rank_of(struct hdl_comm *comm, int proc)
 {
-	return hdl_comm_rank_of(comm, world) != MPI_UNDEFINED || (comm->local && hdl_comm_rank_of(comm->local, world) != MPI_UNDEFINED);
+	return hdl_group_rank_of(comm->group, proc);
+}
+
+/* Whether a process is in its group, or of an intercommunicator in either. */
+static inline bool hdl_comm_has(struct hdl_comm *comm, int proc)
+{
+	return hdl_comm_rank_of(comm, proc) != MPI_UNDEFINED || (comm->local && hdl_comm_rank_of(comm->local, proc) != MPI_UNDEFINED);
 }
 
 /* The endpoint of a rank of the communicator, if it was asked for before; NULL for the rank itself. */
@@ -383,10 +391,10 @@ static inline void hdl_progress_test(void)
 void hdl_recv_revoke(uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
-/* Tells a member that the rank of MPI_COMM_WORLD has ended: a message in the collective context with a tag of its own. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int world);
+/* Tells a member that a process has ended: a message in the collective context with a tag of its own. */
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc);
 /* Called when a member says so. False: there is no such communicator here yet; the message waits, for hdl_recv_lost. */
-extern bool (*hdl_on_lost)(uint16_t context, int world);
+extern bool (*hdl_on_lost)(uint16_t context, int proc);
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
 int hdl_recv_lost(struct hdl_comm *comm);
 

@@ -54,7 +54,7 @@ static inline void set_status(struct hdl_op *op, int src, int tag, size_t bytes)
 {
 	MPI_Status *s = &op->req.status;
 
-	s->MPI_SOURCE = likely(op->src != MPI_ANY_SOURCE) ? op->peer : hdl_comm_rank_of(op->req.comm, src);
+	s->MPI_SOURCE = likely(op->src != MPI_ANY_SOURCE) ? op->peer : hdl_comm_rank_of_member(op->req.comm, src);
 	s->MPI_TAG = tag;
 	hdl_status_set_bytes(s, bytes, false);
 }
@@ -229,8 +229,8 @@ static __attribute__((noinline)) void hold_back(int src)
 		return;
 	hdl_ep_note(ep)->held = true;
 	nheld++;
-	hdl_debug("unexpected messages take %zu KiB: rank %d is asked to hold its messages back",
-		  hdl_unexpected_bytes >> 10, src);
+	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
+		  hdl_unexpected_bytes >> 10, hdl_proc_text(src).s);
 	hdl_ep_hold(ep, true);
 }
 
@@ -275,10 +275,10 @@ static __attribute__((noinline)) void warn_unexpected(void)
 	struct heaviest h = sum_up();
 
 	unexpected_warn = unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : unexpected_warn * 2;
-	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from rank %d: this rank receives too "
+	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from %s: this rank receives too "
 		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
 		 "senders wait",
-		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, h.src);
+		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, hdl_proc_text(h.src).s);
 }
 
 static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
@@ -391,15 +391,28 @@ static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_
 
 /* ---- members that have ended ------------------------------------------------------------------------------- */
 
-bool (*hdl_on_lost)(uint16_t context, int world);
+bool (*hdl_on_lost)(uint16_t context, int proc);
+
+/* Who has ended, as such a message says; -1: nobody that is known here. */
+static int lost_in(int src, int tag, size_t len, const void *data)
+{
+	uint64_t job = hdl_proc_job(src);
+
+	if (len == sizeof(job))
+		memcpy(&job, data, sizeof(job));
+	return hdl_proc_of(job, (uint32_t)(tag & ~HDL_LOST_TAG));
+}
 
 int hdl_recv_lost(struct hdl_comm *comm)
 {
 	uint16_t context = (uint16_t)(comm->context + 1);
 
-	for (const struct hdl_unexpected *u = hdl_match_contexts[context].first; u; u = u->after)
-		if (hdl_tells_loss(context, u->tag) && hdl_comm_has(comm, u->tag & ~HDL_LOST_TAG))
-			return u->tag & ~HDL_LOST_TAG;
+	for (const struct hdl_unexpected *u = hdl_match_contexts[context].first; u; u = u->after) {
+		int proc = hdl_tells_loss(context, u->tag) ? lost_in(u->src, u->tag, u->len, u->data) : -1;
+
+		if (proc >= 0 && hdl_comm_has(comm, proc))
+			return proc;
+	}
 	return -1;
 }
 
@@ -470,7 +483,8 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 		asked_to_forget(src, hdr, payload);
 		return;
 	}
-	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost && hdl_on_lost(hdr->context, hdr->tag & ~HDL_LOST_TAG))
+	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost &&
+	    hdl_on_lost(hdr->context, lost_in(src, hdr->tag, len, payload)))
 		return;
 	if (unlikely(revoked[hdr->context]) && hdr->tag >= 0) {
 		drop(src, hdr->kind, payload);
@@ -515,7 +529,7 @@ static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 	struct hdl_ep *ep;
 
 	if (src != MPI_ANY_SOURCE) {
-		ep = hdl_ep_find(hdl_comm_world_rank(comm, src));
+		ep = hdl_ep_find(hdl_comm_proc(comm, src));
 		return ep ? hdl_ep_note(ep)->failed : 0;
 	}
 	for (ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep)) {
@@ -565,7 +579,7 @@ int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const st
 static inline int recv_fill(struct hdl_op *op, void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag,
 			    struct hdl_comm *comm, uint16_t context)
 {
-	op->src = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
+	op->src = src == MPI_ANY_SOURCE ? src : hdl_comm_proc(comm, src);
 	op->peer = src;
 	op->tag = tag;
 	op->context = context;
@@ -677,14 +691,14 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 
 struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc)
 {
-	int world = src == MPI_ANY_SOURCE ? src : hdl_comm_world_rank(comm, src);
-	struct hdl_unexpected *u = hdl_match_find(context, world, tag);
+	int proc = src == MPI_ANY_SOURCE ? src : hdl_comm_proc(comm, src);
+	struct hdl_unexpected *u = hdl_match_find(context, proc, tag);
 	int errnum;
 
 	*rc = MPI_SUCCESS;
 	if (u) {
 		if (status) {
-			status->MPI_SOURCE = src != MPI_ANY_SOURCE ? src : hdl_comm_rank_of(comm, u->src);
+			status->MPI_SOURCE = src != MPI_ANY_SOURCE ? src : hdl_comm_rank_of_member(comm, u->src);
 			status->MPI_TAG = u->tag;
 			hdl_status_set_bytes(status, u->len, false);
 		}
@@ -732,9 +746,9 @@ struct probe {
 static bool probe_is_over(const void *arg)
 {
 	const struct probe *p = arg;
-	int world = p->src == MPI_ANY_SOURCE ? p->src : hdl_comm_world_rank(p->comm, p->src), errnum;
+	int proc = p->src == MPI_ANY_SOURCE ? p->src : hdl_comm_proc(p->comm, p->src), errnum;
 
-	return hdl_match_find(p->context, world, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
+	return hdl_match_find(p->context, proc, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
 }
 
 void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context)

@@ -69,15 +69,15 @@ static const char *number(char buf[static 16], int value, int any)
 
 static void print_op(FILE *out, const struct hdl_op *op)
 {
-	char label[MPI_MAX_OBJECT_NAME], src[16], world[32] = "", tag[16];
+	char label[MPI_MAX_OBJECT_NAME], src[16], proc[128] = "", tag[16];
 	const char *kind = op->context & 1 ? " (collective)" : "";
 
 	hdl_comm_label(op->req.comm, label);
 	if (op->posted) {
 		if (op->peer >= 0 && op->peer != op->src)
-			snprintf(world, sizeof(world), " (%d in MPI_COMM_WORLD)", op->src);
+			snprintf(proc, sizeof(proc), " (%s)", hdl_proc_text_full(op->src).s);
 		fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes",
-			number(src, op->peer, MPI_ANY_SOURCE), world, number(tag, op->tag, MPI_ANY_TAG), label, kind,
+			number(src, op->peer, MPI_ANY_SOURCE), proc, number(tag, op->tag, MPI_ANY_TAG), label, kind,
 			op->bytes);
 	} else if (op->kind == HDL_REQ_OTHER) {
 		fprintf(out, "waits for a collective of %s", label);

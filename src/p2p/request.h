@@ -53,7 +53,7 @@ struct hdl_pair {
 struct hdl_op {
 	struct hdl_req req;
 
-	/* matching; src and peer_world are ranks in MPI_COMM_WORLD */
+	/* matching; src: the number of a process (runtime/jobs.h) */
 	struct hdl_op *next;		/* in its bucket, or in its context's wildcards */
 	uint64_t stamp;			/* order of posting, to decide between an exact and a wildcard receive */
 	int32_t src;			/* or MPI_ANY_SOURCE */

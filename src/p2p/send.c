@@ -150,12 +150,12 @@ static void forget(struct hdl_req *req)
 	hdl_req_free(req);
 }
 
-/* A message without data, of which nobody hears any more: no error either, if its receiver has ended. */
-static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context)
+/* A message of which nobody hears any more: no error either, if its receiver has ended. Its data, if any, stays. */
+static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
 {
 	struct hdl_req *req;
 
-	if (!hdl_isend(NULL, 0, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req))
+	if (!hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req))
 		hdl_req_follow(req, forget, NULL);
 }
 
@@ -165,7 +165,7 @@ void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)
 
 	/* 0: it was announced, and has to be found among the receiver's unexpected messages: the answer is its completion. */
 	if (hdl_ep_withdraw(hdl_comm_ep(comm, peer), send, &number) == 0)
-		send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL);
+		send_note(peer, (int)number, comm, HDL_CONTEXT_CANCEL, NULL, 0);
 }
 
 void hdl_send_cancel(struct hdl_op *op)
@@ -176,9 +176,12 @@ void hdl_send_cancel(struct hdl_op *op)
 		hdl_send_withdraw(&op->send, op->peer, op->req.comm);
 }
 
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int world)
+/* The tag has the rank; of which job it is one, where that is not ours, the message itself. */
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc)
 {
-	send_note(peer, HDL_LOST_TAG | world, comm, context);
+	const struct hdl_other_job *job = hdl_job_of(proc);
+
+	send_note(peer, HDL_LOST_TAG | hdl_proc_rank(proc), comm, context, job ? &job->id : NULL, job ? sizeof(job->id) : 0);
 }
 
 /* The rest of a blocking send that did not leave at once. */

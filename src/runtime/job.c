@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/jobs.h"
 #include "runtime/launched_by.h"
 #include "runtime/runtime.h"
 #include "runtime/watchdog.h"
@@ -494,6 +495,7 @@ static void leave(bool properly)
 	if (joined && properly)
 		PMIx_Finalize(NULL, 0);
 	joined = false;
+	hdl_jobs_fini();
 	free(hdl_job.local);
 	memset(&hdl_job, 0, sizeof hdl_job);
 }

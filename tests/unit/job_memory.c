@@ -148,7 +148,7 @@ static void communicator(const char *what, struct hdl_group *group)
 	struct hdl_comm *c = hdl_comm_new(group);
 
 	at_most(what, row(what, before, (size_t)ranks, "rank of the job"), (shared ? 0 : leaves(n)) + 512);
-	if (c->size != group->size || hdl_comm_world_rank(c, c->size - 1) != hdl_group_world_rank(group, c->size - 1))
+	if (c->size != group->size || hdl_comm_proc(c, c->size - 1) != hdl_group_proc(group, c->size - 1))
 		failures++;
 	hdl_comm_forget(c);
 }

@@ -815,8 +815,8 @@ Test(p2p, split_orders_by_key)
 	cr_assert_eq(c->size,
 		     3);			/* ranks 2 (key 3), 0 (key 4), 1 (key 5); rank 3 has another color */
 	cr_assert_eq(c->rank, 1);
-	cr_assert_eq(hdl_comm_world_rank(c, 0), 2);
-	cr_assert_eq(hdl_comm_world_rank(c, 2), 1);
+	cr_assert_eq(hdl_comm_proc(c, 0), 2);
+	cr_assert_eq(hdl_comm_proc(c, 2), 1);
 	cr_assert_eq(hdl_comm_rank_of(c, 1), 2);
 	cr_assert_eq(hdl_comm_rank_of(c, 3), MPI_UNDEFINED);
 	mock_later(2, 1, c->context, &value, sizeof(value));
@@ -889,9 +889,9 @@ static void reach_all(struct hdl_comm *c)
 			continue;
 		}
 		cr_assert_eq(hdl_send(&v, 1, ints, r, 1, c, c->context, false), MPI_SUCCESS);
-		cr_assert_eq(mock_sent[mock_nsent - 1].dest, hdl_comm_world_rank(c, r));
-		cr_assert_eq(hdl_comm_rank_of(c, hdl_comm_world_rank(c, r)), r);
-		cr_assert_eq(hdl_comm_ep_met(c, r), hdl_ep(hdl_comm_world_rank(c, r)));
+		cr_assert_eq(mock_sent[mock_nsent - 1].dest, hdl_comm_proc(c, r));
+		cr_assert_eq(hdl_comm_rank_of(c, hdl_comm_proc(c, r)), r);
+		cr_assert_eq(hdl_comm_ep_met(c, r), hdl_ep(hdl_comm_proc(c, r)));
 	}
 	cr_assert_null(hdl_comm_ep_met(c, 300 % c->size));
 }

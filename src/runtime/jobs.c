@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes by number (jobs.h). */
+#include "runtime/jobs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hdl_other_job **jobs;	/* by number: the order in which they were named */
+static int njobs, cap;
+static void *by_id;			/* the same: tsearch(3) */
+
+uint64_t hdl_job_id(const char *nspace)
+{
+	uint64_t id = 0xcbf29ce484222325u;	/* FNV-1a */
+
+	for (; *nspace; nspace++)
+		id = (id ^ (unsigned char)*nspace) * 0x100000001b3u;
+	return id;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t x = ((const struct hdl_other_job *)a)->id, y = ((const struct hdl_other_job *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct hdl_other_job *find(uint64_t id)
+{
+	struct hdl_other_job key = { .id = id }, **found = tfind(&key, &by_id, compare_ids);
+
+	return found ? *found : NULL;
+}
+
+static int name_new(uint64_t id, const char *nspace, int size)
+{
+	int first = njobs ? jobs[njobs - 1]->first + jobs[njobs - 1]->size : hdl_job.size;
+	struct hdl_other_job *j, **more;
+
+	if (size > INT_MAX - first)
+		return -ENOSPC;
+	if (njobs == cap) {
+		more = realloc(jobs, (size_t)(cap ? 2 * cap : 4) * sizeof(*jobs));
+		if (!more)
+			return -ENOMEM;
+		jobs = more;
+		cap = cap ? 2 * cap : 4;
+	}
+	j = malloc(sizeof(*j) + strlen(nspace) + 1);
+	if (!j)
+		return -ENOMEM;
+	*j = (struct hdl_other_job){ .id = id, .first = first, .size = size };
+	strcpy(j->nspace, nspace);
+	if (!tsearch(j, &by_id, compare_ids)) {
+		free(j);
+		return -ENOMEM;
+	}
+	jobs[njobs++] = j;
+	return first;
+}
+
+int hdl_job_name(const char *nspace, int size)
+{
+	uint64_t id = hdl_job_id(nspace);
+	const struct hdl_other_job *j = find(id);
+
+	if (size < 1)
+		return -EPROTO;
+	if (id == hdl_job_id(hdl_job.nspace))
+		return strcmp(nspace, hdl_job.nspace) || size != hdl_job.size ? -EPROTO : 0;
+	if (j)
+		return strcmp(nspace, j->nspace) || size != j->size ? -EPROTO : j->first;
+	return name_new(id, nspace, size);
+}
+
+const struct hdl_other_job *hdl_job_of(int proc)
+{
+	int low = 0, high = njobs;
+
+	if (hdl_proc_is_ours(proc))
+		return NULL;
+	while (high - low > 1) {		/* jobs[low]->first <= proc */
+		int mid = low + (high - low) / 2;
+
+		if (jobs[mid]->first <= proc)
+			low = mid;
+		else
+			high = mid;
+	}
+	return jobs[low];
+}
+
+int hdl_proc_of(uint64_t job, uint32_t rank)
+{
+	const struct hdl_other_job *j;
+
+	if (job == hdl_job_id(hdl_job.nspace))
+		return rank < (uint32_t)hdl_job.size ? (int)rank : -1;
+	j = find(job);
+	return j && rank < (uint32_t)j->size ? j->first + (int)rank : -1;
+}
+
+uint64_t hdl_proc_job(int proc)
+{
+	return hdl_proc_is_ours(proc) ? hdl_job_id(hdl_job.nspace) : hdl_job_of(proc)->id;
+}
+
+bool hdl_proc_before(int a, int b)
+{
+	uint64_t x, y;
+
+	if (hdl_proc_is_ours(a) && hdl_proc_is_ours(b))
+		return a < b;
+	x = hdl_proc_job(a);
+	y = hdl_proc_job(b);
+	return x != y ? x < y : hdl_proc_rank(a) < hdl_proc_rank(b);
+}
+
+struct hdl_proc_text hdl_proc_text(int proc)
+{
+	const struct hdl_other_job *j = hdl_job_of(proc);
+	struct hdl_proc_text text;
+
+	if (j)
+		snprintf(text.s, sizeof(text.s), "rank %d of job %s", proc - j->first, j->nspace);
+	else
+		snprintf(text.s, sizeof(text.s), "rank %d", proc);
+	return text;
+}
+
+struct hdl_proc_text hdl_proc_text_full(int proc)
+{
+	struct hdl_proc_text text = hdl_proc_text(proc);
+
+	if (hdl_proc_is_ours(proc))
+		strcat(text.s, " of MPI_COMM_WORLD");
+	return text;
+}
+
+static void nothing(void *node)
+{
+	(void)node;
+}
+
+void hdl_jobs_fini(void)
+{
+	tdestroy(by_id, nothing);
+	by_id = NULL;
+	while (njobs)
+		free(jobs[--njobs]);
+	free(jobs);
+	jobs = NULL;
+	cap = 0;
+}
