@@ -590,6 +590,7 @@ int hdl_coll_fini(void)
 	hdl_wait_until(none_is_detached, NULL);
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);
+	hdl_sets_fini();
 	hdl_tp_progress_remove(progress, NULL);
 	hdl_tp_on_sleep(NULL);
 	hdl_tp_on_timers(NULL);

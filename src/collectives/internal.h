@@ -309,8 +309,9 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
-/* Frees the queues. Nothing is outstanding. May be called while an operation is being completed. */
+/* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
+void hdl_sets_fini(void);		/* destroys what no communicator has */
 void hdl_off_prog_free(struct hdl_off_prog *prog);
 /* Whether a collective is long enough for reads.c, and of those that it does. */
 bool hdl_reads_fit(const struct hdl_plan_key *key);

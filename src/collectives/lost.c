@@ -214,6 +214,10 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 
 	if (h->broken || h->suspect_ns)
 		return;
+	if (!h->cc) {
+		h->broken = true;	/* nobody waits for anything there */
+		return;
+	}
 	if (gone) {
 		ended = find_ended(h->cc, peer);
 		if (ended >= 0)
@@ -242,7 +246,7 @@ void hdl_off_left(struct hdl_off *h, int peer)
 	int ended;
 
 	h->left |= 1u << peer;
-	if (h->broken || h->suspect_ns)
+	if (!h->cc || h->broken || h->suspect_ns)
 		return;
 	ended = find_ended(h->cc, peer);
 	h->missed = is_missed(h);

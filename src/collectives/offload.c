@@ -70,6 +70,12 @@ static void drain_link(struct hdl_off *h, struct hdl_off_link *l)
 	}
 }
 
+bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l)
+{
+	drain_link(h, l);
+	return l->seen == l->expected;
+}
+
 void hdl_off_drain(struct hdl_off *h)
 {
 	struct ibv_wc wc[BATCH];
@@ -469,6 +475,7 @@ static void retire(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_off_prog *p = prog_of(run);
 
+	h->spoiled |= run->error != MPI_SUCCESS;
 	if (p->uses_acc)
 		memset(run->base[HDL_SP_ACC], 0, p->g->acc_bytes);
 	hdl_off_retire(h, run);
@@ -747,7 +754,7 @@ static void flush_to(struct hdl_off *h, const struct hdl_off_link *l, uint64_t p
 
 /* What a peer's operation needs of this rank leaves before its queues go. Most lines left when they were posted, and nothing tells
  * of them. */
-static void flush_sends(struct hdl_off *h)
+void hdl_off_flush(struct hdl_off *h)
 {
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		struct hdl_off_link *l = h->links[i];
@@ -760,17 +767,9 @@ static void flush_sends(struct hdl_off *h)
 	}
 }
 
-static void free_off(struct hdl_off *h)
+void hdl_off_end(struct hdl_off *h)
 {
-	/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
-	 * nothing is outstanding when the last reference goes. */
-	flush_sends(h);
-	unlist(h);
-	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
-		if (h->credit[i])
-			hdl_plan_put(h->credit[i]);
-		h->credit[i] = NULL;
-	}
+	hdl_off_flush(h);
 	h->doomed = true;
 	if (!h->busy)
 		hdl_off_destroy(h);
@@ -782,7 +781,12 @@ void hdl_off_free(struct hdl_cc *cc)
 		struct hdl_off *h = cc->off[i];
 
 		cc->off[i] = NULL;
-		if (h)
-			free_off(h);
+		if (!h)
+			continue;
+		/* Every user's operation holds a reference to the communicator, and completes after what was inserted before it:
+		 * nothing is outstanding when the last reference goes. */
+		unlist(h);
+		if (!hdl_sets_keep(h))
+			hdl_off_end(h);
 	}
 }

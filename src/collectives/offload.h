@@ -36,6 +36,19 @@
  * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
  *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
+ * Sets. A communicator's links and slots, a struct hdl_off, are a set, which it has for a time: when it is freed they go to the sets that
+ * the process keeps (offload_sets.c), and another communicator of the same ranks may go on with them. That is safe because the proof
+ * speaks of a set's operations, and not of whose they are: operations, slots, arrivals and lines are numbered on from one communicator to
+ * the next. Two things are needed:
+ *
+ *     (c) All ranks post a set's operations in one order: those of a communicator follow each other, and nobody posts one of the next
+ *         before all ranks have posted and retired all of those before. A rank offers a set in the wire-up of the next communicator,
+ *         which it can only when it has it back: it has retired all, and the communicator they were of was freed. Operations
+ *         are posted when every rank has offered the same set. So a rank that is late holds the next communicator's first operation up,
+ *         and no write that it owes to an operation before comes behind that: it was posted before, on the same queue.
+ *     (d) All ranks have posted the same operations. They compare how many (offload_wire.c), and whether each link has carried as many
+ *         arrivals as they say; a set on which an operation had an error is not kept.
+ *
  * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for, D being the sum of
  * the depths of its classes (an operation uses a link once per direction at most); the receiver gives receives back in batches
  * of D, hence 5 D of them.
@@ -107,8 +120,8 @@ enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_CLASSES };
 enum hdl_off_state { HDL_OFF_WIRING, HDL_OFF_READY, HDL_OFF_OFF };
 
 struct hdl_off {
-	struct hdl_cc *cc;
-	struct hdl_off *next, **link;	/* among those that progress looks at (link: what points here), or NULL */
+	struct hdl_cc *cc;		/* NULL: no communicator has it (offload_sets.c) */
+	struct hdl_off *next, **link;	/* among those that progress looks at (link: what points here, or NULL); or that are kept */
 	enum hdl_off_state state;
 	int rank, size;
 	int radix, levels;		/* levels: tree links in each direction */
@@ -120,6 +133,10 @@ struct hdl_off {
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_means *means;	/* tasks: what the device reduces by */
 	char why_off[256];
+	uint64_t set;			/* what all ranks of it call it; 0: it is not wired up yet */
+	bool offered;			/* WIRING: it was another communicator's */
+	bool spoiled;			/* an operation had an error */
+	int32_t *members;		/* ranks in MPI_COMM_WORLD */
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (lost.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
@@ -212,6 +229,8 @@ static inline void hdl_off_retire(struct hdl_off *h, const struct hdl_run *run)
 /* Those that progress looks at. */
 extern struct hdl_off *hdl_off_active;
 
+/* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
+bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l);
 /* Takes completions of this rank's own requests. */
 void hdl_off_drain(struct hdl_off *h);
 /* Lines: the peer's queue is gone. */
@@ -316,6 +335,21 @@ bool hdl_reads_more(const struct hdl_run *run);
 uint32_t hdl_reads_owed(const struct hdl_run *run);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_reads_stop(struct hdl_off *h);
+
+/* ---- sets that no communicator has (offload_sets.c) ------------------------------------------------------------- */
+
+/* One of the communicator's ranks, of this hdl_off_index; NULL: there is none. */
+struct hdl_off *hdl_sets_take(const struct hdl_comm *comm, int index);
+/* Nothing is outstanding. False: it is not fit to be used again. */
+bool hdl_sets_keep(struct hdl_off *h);
+/* Destroys the one that has been kept longest. False: there is none. */
+bool hdl_sets_evict(void);
+/* Of too many some go. */
+void hdl_sets_trim(void);
+/* What was posted has left; nothing is outstanding: destroys it. */
+void hdl_off_end(struct hdl_off *h);
+/* What was posted has left. */
+void hdl_off_flush(struct hdl_off *h);
 
 /* ---- wire-up (offload_wire.c) ------------------------------------------------------------------------------------ */
 

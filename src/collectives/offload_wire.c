@@ -5,6 +5,11 @@
  * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
  * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
  *
+ * Before a rank creates queues it looks among the sets of links and slots that its process keeps (offload_sets.c) for one of the same ranks,
+ * and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather confirms it.
+ * If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop what they
+ * have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets that only some have go.
+ *
  * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
  * with UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
  * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
@@ -25,6 +30,9 @@ struct record {
 	int32_t status;			/* 0 or an errno: this rank's queues */
 	uint32_t exposed;		/* rkey of all its memory, or 0 */
 	struct hdl_proc proc;
+	uint64_t set;			/* offered; 0: new queues */
+	uint64_t posted, class_posted[HDL_OFF_CLASSES];	/* there */
+	uint64_t number;		/* a new set's, if this is rank 0 */
 	uint32_t depth;			/* what must be the same everywhere */
 	uint32_t index, radix;
 	uint64_t scratch_bytes;
@@ -34,6 +42,8 @@ struct record {
 /* The status of a rank of which nothing was heard: all its bytes are UNHEARD_BYTE. */
 #define UNHEARD (-1)
 #define UNHEARD_BYTE 0xff
+/* The status of a rank that has heard of all, and of sets that are not the same one. */
+#define OTHER_SETS ESTALE
 
 static struct record *record(const struct hdl_off *h, int rank)
 {
@@ -270,8 +280,14 @@ static int create(struct hdl_off *h)
 	return h->lines ? create_line_links(h) : create_links(h);
 }
 
-void hdl_off_destroy(struct hdl_off *h)
+/* Queues and slots, and the barriers that were compiled for them. */
+static void unmake(struct hdl_off *h)
 {
+	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
+		if (h->credit[i])
+			hdl_plan_put(h->credit[i]);
+		h->credit[i] = NULL;
+	}
 	for (uint16_t i = 0; h->links && i < h->nlinks; i++) {
 		struct hdl_off_link *l = h->links[i];
 
@@ -286,14 +302,34 @@ void hdl_off_destroy(struct hdl_off *h)
 			ibv_destroy_cq(h->links[i]->rcq);
 		free(h->links[i]);
 	}
+	h->nlinks = 0;
 	if (h->local_cq)
 		ibv_destroy_cq(h->local_cq);
+	h->local_cq = NULL;
 	if (h->mr && h->port)
 		ibv_dereg_mr(h->mr);
+	h->mr = NULL;
 	if (h->scratch)
 		hdl_tp_free(h->scratch);
-	hdl_graph_free(h->wire_graph);
+	h->scratch = NULL;
 	free(h->segments);
+	h->segments = NULL;
+}
+
+static void free_records(struct hdl_off *h)
+{
+	hdl_graph_free(h->wire_graph);
+	free(h->records);
+	free(h->statuses);
+	h->wire_graph = NULL;
+	h->records = NULL;
+	h->statuses = NULL;
+}
+
+void hdl_off_destroy(struct hdl_off *h)
+{
+	unmake(h);
+	free_records(h);
 	free(h->links);
 	free(h->direct);
 	free(h->out);
@@ -301,9 +337,45 @@ void hdl_off_destroy(struct hdl_off *h)
 	free(h->ring);
 	free(h->need);
 	free(h->peers);
-	free(h->records);
-	free(h->statuses);
+	free(h->members);
 	free(h);
+}
+
+/* Of sets that no communicator has the oldest go, if the device, or memory, has no room for another one. */
+static int make(struct hdl_off *h)
+{
+	int err;
+
+	hdl_sets_trim();
+	while ((err = create(h))) {
+		if (!hdl_sets_evict())
+			break;
+		unmake(h);
+	}
+	if (err)
+		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
+			  "failed (%s); its collectives run on the host", h->size, h->scratch_bytes, strerror(-err));
+	return err;
+}
+
+/* What it had is gone, with all that was counted there. */
+static int make_anew(struct hdl_off *h)
+{
+	hdl_off_flush(h);
+	unmake(h);
+	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
+		struct hdl_off_class *c = &h->class[i];
+
+		c->posted = c->retired = c->since_sync = 0;
+		c->next_slot = 0;
+	}
+	h->posted = h->completed = h->retired = 0;
+	h->local_posted = h->local_seen = 0;
+	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
+	h->left = 0;
+	h->set = 0;
+	h->offered = false;
+	return make(h);
 }
 
 /* ---- exchange -------------------------------------------------------------------------------------------- */
@@ -315,8 +387,10 @@ static uint32_t qpn_of(const struct hdl_off_link *l)
 
 static void fill_record(struct hdl_off *h, int err)
 {
+	static uint64_t sets;
 	struct record *r = record(h, h->rank);
 
+	memset(r, 0, h->record_bytes);
 	r->status = -err;
 	r->depth = (uint32_t)h->depth;
 	r->scratch_bytes = h->scratch_bytes;
@@ -324,6 +398,11 @@ static void fill_record(struct hdl_off *h, int err)
 	r->index = (uint32_t)h->index;
 	if (err)
 		return;
+	r->set = h->set;
+	r->posted = h->posted;
+	for (int i = 0; i < HDL_OFF_CLASSES; i++)
+		r->class_posted[i] = h->class[i].posted;
+	r->number = ++sets;
 	r->gid = h->port->gid;
 	r->lid = h->port->lid;
 	r->addr = (uintptr_t)h->scratch;
@@ -414,18 +493,39 @@ static void note(struct hdl_off *h, const char *what, int rank, int status)
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
 
+static void exchange(struct hdl_off *h, int err);
+
+/* What every rank of which something was heard has to say; only if all have no other reason is it that they have offered other sets. */
+static bool is_to_begin_again(const struct hdl_off *h)
+{
+	bool others = false;
+
+	for (int r = 0; r < h->size; r++) {
+		if (h->statuses[r] && h->statuses[r] != OTHER_SETS)
+			return false;
+		others |= h->statuses[r] == OTHER_SETS;
+	}
+	return others;
+}
+
 static void wired(struct hdl_run *run)
 {
 	struct hdl_off *h = run->arg;
 	int error = run->error;
 	bool all = true;
 
+	if (!error && is_to_begin_again(h)) {
+		hdl_run_free(run);
+		exchange(h, h->offered ? make_anew(h) : 0);
+		return;
+	}
 	h->state = HDL_OFF_READY;
 	for (int r = 0; r < h->size; r++) {
 		if (!h->statuses[r])
 			continue;
 		all = false;
-		note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
+		if (h->statuses[r] != OTHER_SETS)
+			note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
 		/* It says so itself: all others hear it, too, or hear nothing. */
 		if (h->statuses[r] != UNHEARD)
 			h->state = HDL_OFF_OFF;
@@ -436,7 +536,9 @@ static void wired(struct hdl_run *run)
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
 			 run->why[0] ? run->why : "some were not heard of");
 	}
+	h->offered = false;
 	hdl_run_free(run);
+	free_records(h);
 }
 
 static int check_records(struct hdl_off *h)
@@ -463,6 +565,49 @@ static int check_records(struct hdl_off *h)
 	return 0;
 }
 
+/* New queues everywhere: 0. The same set: 1. Otherwise -OTHER_SETS. */
+static int compare_sets(const struct hdl_off *h)
+{
+	const struct record *mine = record(h, h->rank);
+
+	for (int r = 0; r < h->size; r++) {
+		const struct record *rec = record(h, r);
+
+		if (rec->set != mine->set || rec->posted != mine->posted ||
+		    memcmp(rec->class_posted, mine->class_posted, sizeof(mine->class_posted)))
+			return -OTHER_SETS;
+	}
+	return mine->set != 0;
+}
+
+/* All ranks have posted all that was posted on the set: so many arrivals are there, and no more. */
+static int take_over(struct hdl_off *h)
+{
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->links[i]->rcq && !hdl_off_has_arrived(h, h->links[i]))
+			return -OTHER_SETS;
+	return h->broken ? -EIO : 0;
+}
+
+static int take_or_connect(struct hdl_off *h)
+{
+	int same = compare_sets(h), err;
+
+	if (same)
+		return same < 0 ? same : take_over(h);
+	err = connect_all(h);
+	if (err)
+		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
+			  "on the host", h->size, strerror(-err));
+	h->set = record(h, 0)->number;
+	return err;
+}
+
+static void no_memory_to_wire(void)
+{
+	hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+}
+
 static void exchanged(struct hdl_run *run)
 {
 	struct hdl_off *h = run->arg;
@@ -473,16 +618,19 @@ static void exchanged(struct hdl_run *run)
 		err = check_records(h);
 	else
 		note(h, "hear of all others", h->rank, EIO);
-	if (!err) {
-		err = connect_all(h);
-		if (err)
-			hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
-				  "on the host", h->size, strerror(-err));
-	}
+	if (!err)
+		err = take_or_connect(h);
 	h->statuses[h->rank] = -err;
-	err = allgather(h, h->statuses, sizeof(*h->statuses), wired);
-	if (err)
-		hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	if (allgather(h, h->statuses, sizeof(*h->statuses), wired))
+		no_memory_to_wire();
+}
+
+/* err: of the own queues. The others learn of it by the record; they are waiting for one. */
+static void exchange(struct hdl_off *h, int err)
+{
+	fill_record(h, err);
+	if (allgather(h, h->records, h->record_bytes, exchanged))
+		no_memory_to_wire();
 }
 
 /* What is one operand of a short operation: 1 KiB, twice that as elements of CALC, and stamps. */
@@ -571,32 +719,49 @@ struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, b
 	return NULL;
 }
 
-struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs)
+static int allocate_records(struct hdl_off *h)
 {
-	const struct hdl_port *port = hdl_tp_local_port();
-	struct hdl_off *h = lay(cc->comm->rank, cc->comm->size, executor, pairs, hdl_off_means(port));
-	int err;
-
-	if (!h)
-		return NULL;
-	h->cc = cc;
-	h->port = port;
 	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
-	err = h->records && h->statuses ? 0 : -ENOMEM;
-	if (!err) {
-		err = create(h);
-		if (err)
-			hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-				  "failed (%s); its collectives run on the host", h->size, h->scratch_bytes, strerror(-err));
-		/* The others learn of it by the record; they are waiting for one. */
-		fill_record(h, err);
-		err = allgather(h, h->records, h->record_bytes, exchanged);
-	}
-	if (err) {
+	return h->records && h->statuses ? 0 : -ENOMEM;
+}
+
+static struct hdl_off *lay_new(const struct hdl_comm *comm, enum hdl_executor executor, bool pairs)
+{
+	const struct hdl_port *port = hdl_tp_local_port();
+	struct hdl_off *h = lay(comm->rank, comm->size, executor, pairs, hdl_off_means(port));
+
+	if (!h)
+		return NULL;
+	h->port = port;
+	h->members = calloc((size_t)h->size, sizeof(*h->members));
+	if (!h->members) {
 		hdl_off_destroy(h);
 		return NULL;
 	}
+	for (int r = 0; r < h->size; r++)
+		h->members[r] = hdl_comm_world_rank(comm, r);
+	return h;
+}
+
+struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool pairs)
+{
+	struct hdl_off *h = hdl_sets_take(cc->comm, hdl_off_index(executor, pairs));
+	bool offered = h;
+
+	if (!h)
+		h = lay_new(cc->comm, executor, pairs);
+	if (!h)
+		return NULL;
+	h->cc = cc;
+	h->state = HDL_OFF_WIRING;
+	h->offered = offered;
+	h->wire_seq = 0;
+	if (allocate_records(h)) {
+		hdl_off_destroy(h);
+		return NULL;
+	}
+	exchange(h, offered ? 0 : make(h));
 	return h;
 }

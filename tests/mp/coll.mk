@@ -27,6 +27,12 @@ check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
 tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect
+check_PROGRAMS += tests/mp/coll_sets
+tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/mpi_test.h
+tests_mp_coll_sets_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_sets_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_exp_create_qp -Wl,--wrap=ibv_create_srq \
+	-Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_exp_create_cq \
+	-Wl,--wrap=ibv_destroy_qp -Wl,--wrap=ibv_destroy_srq -Wl,--wrap=ibv_destroy_cq -Wl,--wrap=ibv_dereg_mr
 check_PROGRAMS += tests/mp/coll_bits
 tests_mp_coll_bits_SOURCES = tests/mp/coll_bits.c
 tests_mp_coll_bits_LDADD = libheddle.la

@@ -83,6 +83,18 @@ done
 for odp in 0 1; do
 	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl"
 done
+# Communicators that come and go take over what those before them had; freeing one destroys nothing.
+for executor in direct tasks; do
+	for n in 2 5; do
+		try "sets, executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets count
+		try "sets at random, executor $executor, seed $seed" "$n" -x HEDDLE_COLL_EXECUTOR=$executor \
+			tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
+	done
+done
+for kind in ud dc,ud; do
+	try "sets at random, depth 2, queue kind $kind, seed $seed" 4 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_DEPTH=2 \
+		tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
+done
 # Those that nobody waits for, in a row.
 for n in 2 4 7; do
 	for depth in 2 8; do

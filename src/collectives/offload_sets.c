@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sets of links and slots that no communicator has at present. One that is freed leaves them connected, as they are; the next of the
+ * same processes, in the same order, takes them over. Nothing is created, destroyed or connected for it, and nothing when the
+ * communicator is freed. offload.h says why what follows is safe; offload_wire.c how the ranks agree on a set.
+ */
+#include <stdlib.h>
+
+#include "collectives/offload.h"
+
+/* In the order of their coming here: programs free communicators alike on all ranks. */
+static struct hdl_off *kept, **kept_end = &kept;
+static uint32_t nkept;
+
+/* Beyond so many the one that has waited longest goes, when another one is made: what the processes of a program had at a time comes
+ * back as a rule, and what it had of communicators that never return goes in the end. A few at a time: a set takes milliseconds. */
+#define KEPT_MOST 64
+#define GO_AT_ONCE 2
+
+static void unlink_at(struct hdl_off **at)
+{
+	struct hdl_off *h = *at;
+
+	*at = h->next;
+	if (!h->next)
+		kept_end = at;
+	h->next = NULL;
+	nkept--;
+}
+
+static bool is_of(const struct hdl_off *h, const struct hdl_comm *comm)
+{
+	if (h->size != comm->size || h->rank != comm->rank)
+		return false;
+	for (int r = 0; r < h->size; r++)
+		if (h->members[r] != hdl_comm_world_rank(comm, r))
+			return false;
+	return true;
+}
+
+struct hdl_off *hdl_sets_take(const struct hdl_comm *comm, int index)
+{
+	for (struct hdl_off **at = &kept; *at; at = &(*at)->next) {
+		struct hdl_off *h = *at;
+
+		if (h->index != index || !is_of(h, comm))
+			continue;
+		unlink_at(at);
+		return h;
+	}
+	return NULL;
+}
+
+/* What went wrong here may have gone otherwise elsewhere. */
+static bool is_sound(const struct hdl_off *h)
+{
+	return h->state == HDL_OFF_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->left && !h->stopped &&
+	       h->posted == h->retired && !h->queue;
+}
+
+bool hdl_sets_keep(struct hdl_off *h)
+{
+	if (!is_sound(h))
+		return false;
+	h->cc = NULL;
+	h->next = NULL;
+	*kept_end = h;
+	kept_end = &h->next;
+	nkept++;
+	return true;
+}
+
+bool hdl_sets_evict(void)
+{
+	struct hdl_off *h = kept;
+
+	if (!h)
+		return false;
+	unlink_at(&kept);
+	hdl_off_end(h);
+	return true;
+}
+
+void hdl_sets_trim(void)
+{
+	for (int i = 0; i < GO_AT_ONCE && nkept > KEPT_MOST; i++)
+		hdl_sets_evict();
+}
+
+void hdl_sets_fini(void)
+{
+	while (hdl_sets_evict())
+		;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Communicators come and go, and what direct and tasks have of links and slots goes from one to the next.
+ *
+ *     coll_sets count             a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
+ *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
+ *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
+ *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
+ *                                 own, and lags behind at times. All data are checked.
+ *
+ * HEDDLE_COLL_EXECUTOR forces direct or tasks from the first call on.
+ */
+#include <infiniband/verbs_exp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "mpi_test.h"
+
+/* ---- counting ------------------------------------------------------------------------------------------------- */
+
+static unsigned made, unmade;
+
+#define COUNTED(counter, type, name, params, args) \
+	type __real_##name params; \
+	type __wrap_##name params; \
+	type __wrap_##name params \
+	{ \
+		counter++; \
+		return __real_##name args; \
+	}
+
+COUNTED(made, struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *a), (pd, a))
+COUNTED(made, struct ibv_qp *, ibv_exp_create_qp, (struct ibv_context *c, struct ibv_exp_qp_init_attr *a), (c, a))
+COUNTED(made, struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *a), (pd, a))
+COUNTED(made, struct ibv_cq *, ibv_create_cq, (struct ibv_context *c, int n, void *x, struct ibv_comp_channel *ch, int v), (c, n, x, ch, v))
+COUNTED(made, struct ibv_cq *, ibv_exp_create_cq, (struct ibv_context *c, int n, void *x, struct ibv_comp_channel *ch, int v,
+						   struct ibv_exp_cq_init_attr *a), (c, n, x, ch, v, a))
+COUNTED(unmade, int, ibv_destroy_qp, (struct ibv_qp *qp), (qp))
+COUNTED(unmade, int, ibv_destroy_srq, (struct ibv_srq *srq), (srq))
+COUNTED(unmade, int, ibv_destroy_cq, (struct ibv_cq *cq), (cq))
+COUNTED(unmade, int, ibv_dereg_mr, (struct ibv_mr *mr), (mr))
+
+static void use(MPI_Comm comm, int round)
+{
+	int n, r;
+
+	MPI_Comm_size(comm, &n);
+	MPI_Comm_rank(comm, &r);
+	for (int i = 0; i < 20; i++) {
+		int64_t x = r + 100 * i + round, all[64], sum = 0;
+		MPI_Request req[2];
+
+		MPI_Iallreduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, comm, &req[0]);
+		MPI_Iallgather(&x, 1, MPI_INT64_T, all, 1, MPI_INT64_T, comm, &req[1]);
+		MPI_Waitall(2, req, MPI_STATUSES_IGNORE);
+		CHECK_EQ(sum, n * (n - 1) / 2 + (int64_t)n * (100 * i + round));
+		for (int p = 0; p < n; p++)
+			CHECK_EQ(all[p], p + 100 * i + round);
+		MPI_Bcast(&x, 1, MPI_INT64_T, i % n, comm);
+		CHECK_EQ(x, i % n + 100 * i + round);
+		MPI_Reduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, i % n, comm);
+		CHECK(r != i % n || sum == x * n);
+	}
+}
+
+/* A round of all of it: two communicators at a time, and one of some ranks, in an order of their own. */
+static void go_round(int round)
+{
+	MPI_Comm a, b, half;
+	unsigned before;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &a);
+	MPI_Comm_dup(MPI_COMM_WORLD, &b);
+	MPI_Comm_split(MPI_COMM_WORLD, me & 1, -me, &half);
+	use(a, round);
+	use(b, round + 1);
+	use(half, round + 2);
+	use(a, round + 3);
+	before = unmade;
+	MPI_Comm_free(&b);
+	MPI_Comm_free(&half);
+	MPI_Comm_free(&a);
+	CHECK_EQ(unmade, before);
+}
+
+/* What messages between two ranks take is there before anything is counted. */
+static void warm_up(void)
+{
+	for (int i = 0; i < 400; i++)
+		for (int k = 1; k < np; k++) {
+			int to = (me + k) % np, from = (me - k + np) % np, got;
+
+			MPI_Sendrecv(&i, 1, MPI_INT, to, 1, &got, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			CHECK_EQ(got, i);
+		}
+}
+
+static void count(void)
+{
+	unsigned before;
+
+	warm_up();
+	go_round(0);
+	go_round(1);
+	meet(sync_comm);
+	before = made;
+	CHECK(before > 0);
+	for (int round = 2; round < 20; round++)
+		go_round(round);
+	CHECK_EQ(made, before);
+}
+
+/* ---- at random --------------------------------------------------------------------------------------------------- */
+
+#define COMMS 6
+#define OUTSTANDING 5
+#define MOST 24576
+
+struct op {
+	MPI_Request req;
+	int coll, root;
+	size_t n;			/* of int64, of a rank's block */
+	uint64_t seed;
+	int64_t *in, *out;
+};
+
+static struct used {
+	MPI_Comm comm;			/* MPI_COMM_NULL: none */
+	int size, rank;
+	bool freed;			/* its operations are still under way */
+	struct op op[OUTSTANDING];
+	int nops, started;
+} used[COMMS];
+
+enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, SCAN, COLLS };
+
+static int64_t value(uint64_t seed, int from, int to, size_t i)
+{
+	return (int64_t)(mix(seed + (uint64_t)from * 1000003 + (uint64_t)to * 7919 + i) >> 8);
+}
+
+static size_t blocks(int coll, int size, bool out)
+{
+	bool many = coll == ALLTOALL || (out ? coll == GATHER || coll == ALLGATHER : coll == SCATTER);
+
+	return many ? (size_t)size : 1;
+}
+
+/* Bcast and the like have one buffer for all. */
+static void begin(struct used *u, struct op *o, bool blocks_caller)
+{
+	size_t in = blocks(o->coll, u->size, false) * o->n, out = blocks(o->coll, u->size, true) * o->n;
+	int n = (int)o->n;
+
+	o->in = malloc((in + 1) * sizeof(*o->in));
+	o->out = malloc((out + 1) * sizeof(*o->out));
+	CHECK(o->in && o->out);
+	for (size_t i = 0; i < in; i++)
+		o->in[i] = value(o->seed, o->coll == BCAST ? o->root : u->rank, (int)(i / o->n), i % o->n);
+	memset(o->out, 0xee, (out + 1) * sizeof(*o->out));
+	if (o->coll == BCAST && u->rank != o->root)
+		memset(o->in, 0xee, in * sizeof(*o->in));
+	o->req = MPI_REQUEST_NULL;
+#define B(blocking, starting, ...) \
+	do { \
+		if (blocks_caller) \
+			blocking(__VA_ARGS__, u->comm); \
+		else \
+			starting(__VA_ARGS__, u->comm, &o->req); \
+	} while (0)
+	switch (o->coll) {
+	case BARRIER:
+		if (blocks_caller)
+			MPI_Barrier(u->comm);
+		else
+			MPI_Ibarrier(u->comm, &o->req);
+		break;
+	case BCAST: B(MPI_Bcast, MPI_Ibcast, o->in, n, MPI_INT64_T, o->root); break;
+	case REDUCE: B(MPI_Reduce, MPI_Ireduce, o->in, o->out, n, MPI_INT64_T, MPI_BXOR, o->root); break;
+	case ALLREDUCE: B(MPI_Allreduce, MPI_Iallreduce, o->in, o->out, n, MPI_INT64_T, MPI_BXOR); break;
+	case GATHER: B(MPI_Gather, MPI_Igather, o->in, n, MPI_INT64_T, o->out, n, MPI_INT64_T, o->root); break;
+	case SCATTER: B(MPI_Scatter, MPI_Iscatter, o->in, n, MPI_INT64_T, o->out, n, MPI_INT64_T, o->root); break;
+	case ALLGATHER: B(MPI_Allgather, MPI_Iallgather, o->in, n, MPI_INT64_T, o->out, n, MPI_INT64_T); break;
+	case ALLTOALL: B(MPI_Alltoall, MPI_Ialltoall, o->in, n, MPI_INT64_T, o->out, n, MPI_INT64_T); break;
+	default: B(MPI_Scan, MPI_Iscan, o->in, o->out, n, MPI_INT64_T, MPI_BXOR); break;
+	}
+}
+
+/* What element i of rank r's block of the result is. */
+static int64_t expected(const struct used *u, const struct op *o, int block, size_t i)
+{
+	int64_t x = 0;
+
+	switch (o->coll) {
+	case BCAST: return value(o->seed, o->root, 0, i);
+	case GATHER:
+	case ALLGATHER: return value(o->seed, block, 0, i);
+	case SCATTER: return value(o->seed, o->root, u->rank, i);
+	case ALLTOALL: return value(o->seed, block, u->rank, i);
+	default:
+		for (int r = 0; r < (o->coll == SCAN ? u->rank + 1 : u->size); r++)
+			x ^= value(o->seed, r, 0, i);
+		return x;
+	}
+}
+
+static void verify(struct used *u, struct op *o)
+{
+	size_t out = o->coll == BCAST ? 1 : blocks(o->coll, u->size, true);
+	const int64_t *at = o->coll == BCAST ? o->in : o->out;
+
+	if (o->coll != BARRIER && (u->rank == o->root || (o->coll != REDUCE && o->coll != GATHER)))
+		for (size_t b = 0; b < out; b++)
+			for (size_t i = 0; i < o->n; i++)
+				if (at[b * o->n + i] != expected(u, o, (int)b, i))
+					test_fail(__FILE__, __LINE__, "collective %d of %zu elements, root %d, communicator of %d: element %zu "
+						  "of block %zu is wrong", o->coll, o->n, o->root, u->size, i, b);
+	free(o->in);
+	free(o->out);
+}
+
+/* As it pleases this rank alone. */
+static uint64_t own;
+
+static void lag(void)
+{
+	switch (rnd(&own) % 8) {
+	case 0: sched_yield(); break;
+	case 1:
+		for (volatile unsigned i = 0, n = rnd(&own) % 20000; i < n; i++)
+			;
+		break;
+	case 2:
+		if (rnd(&own) % 16 == 0) {
+			struct timespec t = { .tv_nsec = (long)(rnd(&own) % 2000000) };
+
+			nanosleep(&t, NULL);
+		}
+		break;
+	default: break;
+	}
+}
+
+static void finish(struct used *u)
+{
+	for (int i = 0; i < u->nops; i++) {
+		lag();
+		MPI_Wait(&u->op[i].req, MPI_STATUS_IGNORE);
+		verify(u, &u->op[i]);
+	}
+	u->nops = u->started = 0;
+	if (u->freed)
+		u->comm = MPI_COMM_NULL;
+}
+
+/* The same on all ranks. */
+static void make_one(struct used *u, uint64_t *common)
+{
+	int how = (int)(rnd(common) % 6);
+
+	if (how < 3)
+		MPI_Comm_dup(MPI_COMM_WORLD, &u->comm);
+	else if (how == 3)
+		MPI_Comm_split(MPI_COMM_WORLD, 0, -me, &u->comm);
+	else
+		MPI_Comm_split(MPI_COMM_WORLD, how == 4 ? me & 1 : me < np / 2, 0, &u->comm);
+	MPI_Comm_size(u->comm, &u->size);
+	MPI_Comm_rank(u->comm, &u->rank);
+	u->freed = false;
+	u->nops = u->started = 0;
+}
+
+static void choose_op(struct op *o, const struct used *u, uint64_t *common)
+{
+	uint64_t how = rnd(common) % 32;
+
+	o->seed = rnd(common);
+	o->coll = (int)(rnd(common) % COLLS);
+	o->n = how < 20 ? 1 + rnd(common) % 6 : how < 28 ? 1 + rnd(common) % 128 : how < 31 ? 1 + rnd(common) % 1024 : 1 + rnd(common) % (MOST / 8);
+	/* the numbers are drawn alike where groups are of other sizes */
+	o->root = (int)(rnd(common) % 65536) % u->size;
+}
+
+/* Each communicator's operations in their order, the communicators in this rank's. */
+static void start_all(void)
+{
+	for (;;) {
+		int left = 0, k;
+
+		for (int c = 0; c < COMMS; c++)
+			left += used[c].nops - used[c].started;
+		if (!left)
+			return;
+		k = (int)(rnd(&own) % COMMS);
+		if (used[k].started == used[k].nops)
+			continue;
+		lag();
+		begin(&used[k], &used[k].op[used[k].started], false);
+		used[k].started++;
+	}
+}
+
+static void step(uint64_t *common)
+{
+	struct used *u = &used[rnd(common) % COMMS];
+
+	if (u->comm == MPI_COMM_NULL) {
+		make_one(u, common);
+		return;
+	}
+	for (int c = 0; c < COMMS; c++)
+		for (int i = (int)(rnd(common) % OUTSTANDING); i && used[c].comm != MPI_COMM_NULL; i--)
+			choose_op(&used[c].op[used[c].nops++], &used[c], common);
+	start_all();
+	/* with what was begun on it under way, or not */
+	if (rnd(common) % 4 == 0) {
+		MPI_Comm comm = u->comm;
+
+		u->freed = true;
+		if (rnd(common) % 2)
+			finish(u);
+		MPI_Comm_free(&comm);
+	}
+	for (int c = 0; c < COMMS; c++)
+		if (used[c].comm != MPI_COMM_NULL)
+			finish(&used[c]);
+	if (u->comm != MPI_COMM_NULL && rnd(common) % 2) {
+		struct op o;
+
+		choose_op(&o, u, common);
+		lag();
+		begin(u, &o, true);
+		verify(u, &o);
+	}
+}
+
+static void at_random(int steps, uint64_t seed)
+{
+	uint64_t common = seed;
+
+	own = mix(seed + 77 + (uint64_t)me);
+	for (int c = 0; c < COMMS; c++)
+		used[c].comm = MPI_COMM_NULL;
+	for (int i = 0; i < steps; i++)
+		step(&common);
+	for (int c = 0; c < COMMS; c++)
+		if (used[c].comm != MPI_COMM_NULL)
+			MPI_Comm_free(&used[c].comm);
+}
+
+int main(int argc, char **argv)
+{
+	test_init(&argc, &argv);
+	if (argc > 1 && !strcmp(argv[1], "random"))
+		at_random(argc > 2 ? atoi(argv[2]) : 200, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+	else
+		count();
+	test_done("coll_sets");
+	return 0;
+}
