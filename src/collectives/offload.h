@@ -136,7 +136,7 @@ struct hdl_off {
 	uint64_t set;			/* what all ranks of it call it; 0: it is not wired up yet */
 	bool offered;			/* WIRING: it was another communicator's */
 	bool spoiled;			/* an operation had an error */
-	int32_t *members;		/* ranks in MPI_COMM_WORLD */
+	int *members;			/* processes (hdl_comm_proc) */
 	bool broken;			/* a completion in error was seen, or this rank does not know whether others offload */
 	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (lost.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */

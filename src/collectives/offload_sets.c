@@ -33,7 +33,7 @@ static bool is_of(const struct hdl_off *h, const struct hdl_comm *comm)
 	if (h->size != comm->size || h->rank != comm->rank)
 		return false;
 	for (int r = 0; r < h->size; r++)
-		if (h->members[r] != hdl_comm_world_rank(comm, r))
+		if (h->members[r] != hdl_comm_proc(comm, r))
 			return false;
 	return true;
 }

@@ -741,7 +741,7 @@ static struct hdl_off *lay_new(const struct hdl_comm *comm, enum hdl_executor ex
 		return NULL;
 	}
 	for (int r = 0; r < h->size; r++)
-		h->members[r] = hdl_comm_world_rank(comm, r);
+		h->members[r] = hdl_comm_proc(comm, r);
 	return h;
 }
 
