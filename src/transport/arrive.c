@@ -131,24 +131,37 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	}
 }
 
-static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr,
-							      const void *payload)
+static void deliver_parked(struct hdl_ep *ep)
 {
 	struct hdl_parked *p;
 
-	if (unlikely(hdr->kind == HDL_RTS && hdr->len < HDL_RTS_SIZE)) {
+	while ((p = hdl_order_next(&ep->order))) {
+		const struct hdl_hdr *hdr = (const struct hdl_hdr *)p->data;
+		if (hdl_is_am(hdr))
+			hdl_am_arrived(ep, hdr, p->data + sizeof(*hdr));
+		else
+			hdl_tp.up.arrived(ep->rank, hdr, p->data + sizeof(*hdr));
+		free(p);
+	}
+}
+
+/* active: whether it is for a handler. */
+static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, const struct hdl_hdr *hdr,
+							      const void *payload, bool active)
+{
+	if (unlikely(!active && hdr->kind == HDL_RTS && hdr->len < HDL_RTS_SIZE)) {
 		bad_message(ep, hdr);
 		return;
 	}
 	switch (hdl_order_check(&ep->order, hdr->seq)) {
 	case HDL_ORDER_DELIVER:
-		hdl_tp.up.arrived(ep->rank, hdr, payload);
+		if (active)
+			hdl_am_arrived(ep, hdr, payload);
+		else
+			hdl_tp.up.arrived(ep->rank, hdr, payload);
 		if (likely(!ep->order.head))
 			return;
-		while ((p = hdl_order_next(&ep->order))) {
-			hdl_tp.up.arrived(ep->rank, (const struct hdl_hdr *)p->data, p->data + sizeof(*hdr));
-			free(p);
-		}
+		deliver_parked(ep);
 		return;
 	case HDL_ORDER_PARK:
 		if (hdl_order_park(&ep->order, hdr->seq, hdr, sizeof(*hdr), payload, hdr->len) < 0) {
@@ -162,12 +175,9 @@ static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, con
 	}
 }
 
-void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in)
+/* One that came by a lane that is no ring: who sends many gets one. */
+static inline void count_slow(struct hdl_ep *ep, const struct hdl_hdr *hdr, struct hdl_count *in)
 {
-	if (hdr->kind != HDL_EAGER && hdr->kind != HDL_RTS) {
-		control(ep, hdr, payload);
-		return;
-	}
 	in->msgs++;
 	in->bytes += hdr->len;
 	if (++ep->slow_msgs >= (uint32_t)hdl_vars.hot_messages) {
@@ -176,7 +186,36 @@ void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *p
 		else if (ep->sleep_told)
 			hdl_idle_awake(ep);
 	}
-	ordered(ep, hdr, payload);
+}
+
+/* What is not matched. in: what counts messages of its lane; slow: that is no ring. */
+static __attribute__((noinline)) void unmatched(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in,
+						bool slow)
+{
+	if (!hdl_is_am(hdr)) {
+		control(ep, hdr, payload);
+		return;
+	}
+	if (slow) {
+		count_slow(ep, hdr, in);
+	} else {
+		in->msgs++;
+		in->bytes += hdr->len;
+	}
+	if (hdr->kind >= HDL_AM_FREE)
+		hdl_am_arrived(ep, hdr, payload);
+	else
+		ordered(ep, hdr, payload, true);
+}
+
+void hdl_ep_dispatch(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload, struct hdl_count *in)
+{
+	if (hdr->kind != HDL_EAGER && hdr->kind != HDL_RTS) {
+		unmatched(ep, hdr, payload, in, true);
+		return;
+	}
+	count_slow(ep, hdr, in);
+	ordered(ep, hdr, payload, false);
 }
 
 int hdl_ring_poll(struct hdl_ep *ep, int max)
@@ -205,9 +244,9 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 			ep->streak++;
 			ep->in_ring.msgs++;
 			ep->in_ring.bytes += hdr.len;
-			ordered(ep, &hdr, payload);
+			ordered(ep, &hdr, payload, false);
 		} else if (hdr.kind != HDL_CTL_SKIP) {
-			control(ep, &hdr, payload);
+			unmatched(ep, &hdr, payload, &ep->in_ring, false);
 		}
 		if (unlikely(lines > 1 && ep->rx.clears))
 			hdl_ring_clear(&ep->rx, top, lines);

@@ -443,6 +443,64 @@ static enum way way_of(struct hdl_ep *ep, bool rdma)
 	return packets ? WAY_PACKET : WAY_NONE;
 }
 
+/* An active message outside of the order. */
+static int send_free(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, struct hdl_send *send)
+{
+	if (ep->ring && !ep->wake_mode && len <= ep->ring_max)
+		return hdl_post_ring(ep, hdr, buf, len, NULL, send, HDL_IN_PLACE_NO);
+	return hdl_ep_post_srq(ep, hdr, buf, len, send);
+}
+
+static int send_free_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_send *send)
+{
+	hdr->len = (uint32_t)len;
+	int r = buf ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0) : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
+	return r ? r : 1;
+}
+
+/* head and payload, or the announcement of a payload and its head, which are at buf then. */
+static int send_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am, bool rts, const void *buf, size_t len)
+{
+	struct hdl_hdr hdr = { .tag = am->send.tag, .context = (uint16_t)am->head_len };
+	struct hdl_send *s = &am->send;
+	int r;
+
+	if (am->flags & HDL_AM_ORDERED) {
+		hdr.kind = rts ? HDL_AM_RTS : HDL_AM;
+		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, s) : send_connected(ep, &hdr, buf, len, rts ? NULL : s);
+	}
+	hdr.kind = rts ? HDL_AM_FREE_RTS : HDL_AM_FREE;
+	r = way == WAY_PACKET ? send_free_packet(ep, &hdr, buf, len, s) : send_free(ep, &hdr, buf, len, rts ? NULL : s);
+	if (r >= 0)
+		ep->sent_msgs++;
+	else if (r == -EAGAIN && way == WAY_CONNECTED && ep->sq->kind->full_now)
+		ep->sq->kind->full_now(ep);
+	return r;
+}
+
+/* limit: bytes of an eager message. Nobody is asked to hold active ones: their handlers take them at once. */
+static int try_active(struct hdl_ep *ep, enum way way, size_t limit, struct hdl_am_send *am)
+{
+	struct { struct hdl_rts_rec rec; char head[HDL_AM_HEAD_MAX]; } rts;
+	struct hdl_send *s = &am->send;
+	int r;
+
+	if (!(am->flags & HDL_AM_ANNOUNCE) && am->head_len + am->len <= limit) {
+		s->pack = hdl_am_pack;
+		return send_active(ep, way, am, false, NULL, am->head_len + am->len);
+	}
+	s->pack = NULL;
+	s->buf = am->data;
+	s->len = am->len;
+	if ((r = hdl_rndv_announce(ep, s, &rts.rec)))
+		return r;
+	memcpy(rts.head, am->head, am->head_len);
+	if ((r = send_active(ep, way, am, true, &rts, sizeof(rts.rec) + am->head_len)) >= 0)
+		return 0;
+	hdl_rndv_unannounce(s);
+	return r;
+}
+
 static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		    struct hdl_send *send)
 {
@@ -460,6 +518,8 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return ep->fail_err;
 	if (way == WAY_NONE)
 		return -EAGAIN;
+	if (send->active)
+		return try_active(ep, way, limit, container_of(send, struct hdl_am_send, send));
 	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
 		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
@@ -614,6 +674,7 @@ int hdl_ep_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, con
 	if (!sync && hdl_ep_send_now(ep, tag, context, buf, len))
 		return 1;
 	send->pack = NULL;
+	send->active = false;
 	return send_slow(ep, tag, context, sync, buf, len, send);
 }
 
@@ -628,7 +689,22 @@ int hdl_ep_send_runs(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync
 		if (hdl_ep_send_now(ep, tag, context, packed, len))
 			return 1;
 	}
+	send->active = false;
 	return send_slow(ep, tag, context, sync, NULL, len, send);
+}
+
+int hdl_ep_send_am(struct hdl_ep *ep, struct hdl_am_send *am)
+{
+	struct hdl_send *s = &am->send;
+
+	s->active = true;
+	/* one that has no order need not wait behind those that have one */
+	if (ep->pend && !(am->flags & HDL_AM_ORDERED) && !ep->failed) {
+		int r = try_send(ep, s->tag, 0, false, NULL, am->len, s);
+		if (r != -EAGAIN)
+			return r;
+	}
+	return send_slow(ep, s->tag, 0, false, am->data, am->len, s);
 }
 
 int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)

@@ -139,6 +139,8 @@ struct hdl_ep *hdl_ep_make(int rank);
 /* Whom a message with HDL_TELLS is from; name: struct hdl_name, wherever it lies. NULL: nobody of this job, or another life of a
  * rank. Without HDL_TELLS: hdl_ep_by_id. */
 struct hdl_ep *hdl_ep_told(uint32_t src, const void *name);
+/* hdl_am_send, of a send that is filled in: returns what that does. */
+int hdl_ep_send_am(struct hdl_ep *ep, struct hdl_am_send *am);
 /* What goes with a message if ep->src has HDL_TELLS. */
 void hdl_ep_name(const struct hdl_ep *ep, void *name);
 /* One arrived message of a lane that is no ring. in: what counts those of this lane. */

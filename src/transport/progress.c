@@ -458,6 +458,7 @@ static void destroy_all(void)
 	free(hdl_tp.extra);
 	free(hdl_tp.sends.e);
 	free(hdl_tp.fetches.e);
+	free(hdl_tp.handlers);
 	if (hdl_tp.wake_fd >= 0)
 		close(hdl_tp.wake_fd);
 	memset(&hdl_tp, 0, sizeof(hdl_tp));

@@ -16,7 +16,7 @@
  *   rings.c   giving rings and taking them back       alive.c  peers that have died
  *   idle.c    waiting                                 progress.c  turns, timers, init, fini
  *   peers.c   who was met, by id and by name (pure)
- *   regcache.c registrations that are kept
+ *   regcache.c registrations that are kept             am.c     active messages
  *
  * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
@@ -55,6 +55,7 @@ struct hdl_tp {
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;
 	struct hdl_idtab sends, fetches;
+	struct hdl_am_handler { hdl_am_fn fn; void *context; } *handlers;	/* HDL_AM_IDS, by number; or NULL */
 	struct hdl_tune tune;
 	unsigned ways;			/* bits of enum hdl_way: HEDDLE_RENDEZVOUS */
 	struct hdl_sq **sqs;		/* by sq->id */
@@ -148,6 +149,16 @@ void hdl_tp_timers(uint64_t now);
 int hdl_tp_poll_rcq(struct hdl_dev *dev);
 /* Takes in what has arrived, and ends no operation of its own: for senders that never wait, in the middle of a send. */
 void hdl_tp_take_in(void);
+
+/* ---- am.c ----- */
+static inline bool hdl_is_am(const struct hdl_hdr *hdr)
+{
+	return hdr->kind >= HDL_AM && hdr->kind <= HDL_AM_FREE_RTS;
+}
+/* An active message whose turn has come. */
+void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
+/* struct hdl_send.pack of an eager one: head and payload, as one run. */
+void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n);
 
 /* ---- alive.c ----- */
 /* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can

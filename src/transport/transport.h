@@ -37,6 +37,12 @@ _Static_assert(sizeof(struct hdl_hdr) == 16, "the header is one 16-byte granule"
 enum hdl_kind {
 	HDL_EAGER = 1,		/* payload follows */
 	HDL_RTS,		/* the message waits at the sender: payload is the transport's rendezvous record */
+	/* Active messages: the tag is the handler's number, the context the bytes of its head. In the order of all messages ... */
+	HDL_AM,			/* head, payload */
+	HDL_AM_RTS,		/* rendezvous record, head: the payload waits at the sender */
+	/* ... and outside of it. */
+	HDL_AM_FREE,
+	HDL_AM_FREE_RTS,
 };
 
 /* A send in flight. Embedded in the caller's request; the transport owns it from hdl_ep_send until done(). */
@@ -51,6 +57,7 @@ struct hdl_send {
 	int32_t tag;
 	uint16_t context;
 	bool sync;
+	bool active;		/* it is a struct hdl_am_send's */
 	void *next;
 	uint64_t priv[6];
 };
@@ -156,6 +163,58 @@ int hdl_tp_progress_peer(struct hdl_ep *ep);
 void hdl_tp_idle(unsigned *idle);
 /* Ends a sleep in hdl_tp_idle. Any thread may call it, without the lock (runtime/threads.h), and a signal handler. */
 void hdl_tp_wake(void);
+
+/* ---- active messages ------------------------------------------------------------------------------------------ */
+
+/*
+ * A message that is not matched: it names a handler, which runs at the peer when that makes progress. Handlers have numbers, on which
+ * all processes of the job agree beforehand. What is sent has a short head, which is always copied, and a payload. A payload that
+ * fits an eager message of the lane comes with the head; a longer one, or one that is sent with HDL_AM_ANNOUNCE, is announced, and
+ * the handler, or whoever it gives the announcement to, names the buffer into which it is fetched by rendezvous.
+ */
+#define HDL_AM_HEAD_MAX 64u
+#define HDL_AM_IDS 256u			/* handlers' numbers are below this; ... */
+#define HDL_AM_OWN 16u			/* ... those below this one are the transport's own */
+
+/* What a handler is given. All of it is valid during the call only; head and data may lie at any address, aligned or not. */
+struct hdl_am {
+	struct hdl_ep *ep;	/* whom it is from: an answer goes there */
+	const void *head, *data;
+	size_t head_len;
+	size_t len;		/* the payload's */
+	const void *rts;	/* NULL: the payload is at data. Else it was announced, by these HDL_RTS_SIZE bytes, which may be kept, and
+				 * are to be given to hdl_ep_fetch, hdl_ep_fetch_runs or hdl_ep_refuse, once: the sender waits for it */
+};
+
+/* Runs within progress. It may send messages, active ones too, fetch, put, get and so on; it must not wait for any of them, and
+ * hdl_tp_progress does nothing in it. */
+typedef void (*hdl_am_fn)(void *context, const struct hdl_am *am);
+
+/* Registers a handler; before any progress that could bring a message for it. 0, -EINVAL (no such number), -EEXIST or -ENOMEM;
+ * reported. fn NULL takes it back: a message that comes for it then is one to a handler that does not exist, which is an error line
+ * that names peer and number; a payload that was announced is refused. */
+int hdl_am_register(unsigned id, hdl_am_fn fn, void *context);
+
+enum {
+	HDL_AM_ORDERED = 1,	/* its handler runs behind those of all ordered ones, and behind the arrival of all matching messages,
+				 * that were sent to this peer before; without it, as soon as it comes */
+	HDL_AM_ANNOUNCE = 2,	/* the payload is fetched, however short it is */
+};
+
+/* An active message in flight; the transport's from hdl_am_send until send.done(). */
+struct hdl_am_send {
+	struct hdl_send send;	/* done: the caller's to set */
+	const void *data;
+	size_t len;
+	unsigned flags, head_len;
+	char head[HDL_AM_HEAD_MAX];
+};
+
+/* Sends one: the head is copied, data is the transport's until the message has left. Where there is no room it waits for it, as all
+ * eager messages do, in the caller's memory. Returns 1: done, data and `am` are the caller's again; 0: in flight, am->send.done()
+ * follows, with -ECANCELED if an announced payload was refused; negative errno: refused, nothing was sent. */
+int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
+		struct hdl_am_send *am);
 
 /* ---- for the collectives' HCA executor --------------------------------------------------------------------- */
 

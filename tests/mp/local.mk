@@ -53,8 +53,8 @@ check_PROGRAMS += tests/mp/transport_pages
 tests_mp_transport_pages_SOURCES = tests/mp/transport_pages.c
 tests_mp_transport_pages_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read
-TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh
+TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/standard.mk
@@ -78,6 +78,12 @@ check_PROGRAMS += tests/mp/transport_hold
 tests_mp_transport_hold_SOURCES = tests/mp/transport_hold.c
 tests_mp_transport_hold_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_hold_LDFLAGS = $(NOWRAP)
+
+# The doors for what stands beside matching.
+check_PROGRAMS += tests/mp/transport_am
+tests_mp_transport_am_SOURCES = tests/mp/transport_am.c
+tests_mp_transport_am_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_am_LDFLAGS = $(NOWRAP)
 
 # What the whole machine promises, seen from outside.
 check_PROGRAMS += tests/mp/show_blocked

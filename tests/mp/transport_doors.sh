@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What stands beside matching on the transport's door: active messages. Over every kind and some together, limits
+# set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
+#     transport_doors.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
+# Run from the build directory (make check) or with its name in HEDDLE_BUILD.
+set -u
+build=${HEDDLE_BUILD:-.}
+run=$build/heddlerun
+am=$build/tests/mp/transport_am
+failed=0
+all=async,nosequence,noodp,noarena,noorder,nowake
+
+[ -x "$run" ] && [ -x "$am" ] || { echo "skipped: $run is not built"; exit 77; }
+
+# ranks, environment..., -- program and arguments
+try() {
+	n=$1
+	shift
+	env=
+	while [ "$1" != -- ]; do
+		env="$env $1"
+		shift
+	done
+	shift
+	# the settings are several words on purpose
+	# shellcheck disable=SC2086
+	out=$(env $env timeout -k 5 60 "$run" -n "$n" "$@" 2>&1)
+	status=$?
+	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
+		echo "FAILED ($status): $env $run -n $n $*"
+		echo "$out" | tail -5
+		failed=1
+	fi
+}
+
+# kind, program, arguments: rank 1 is killed, and rank 0 says what became of what it had under way
+dies() {
+	kind=$1
+	shift
+	out=$(HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$@" 2>&1)
+	case $out in
+	*"ended with an error, then refused"*) ;;
+	*)
+		echo "FAILED: HEDDLE_TRANSPORT=$kind $run -n 2 $*"
+		echo "$out" | tail -5
+		failed=1
+		;;
+	esac
+}
+
+if [ "${1:-}" = --long ]; then
+	for seed in 11 12 13 14 15; do
+		for kind in "" rc ud xrc dc dc,ud rc,ud xrc,dc; do
+			for behave in "" async noarena noodp noorder nosequence nowake noodp,noarena $all; do
+				try $((seed % 4 + 2)) HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$behave HEDDLE_RC_PEERS=2 -- "$am" 200 60000 $seed
+			done
+		done
+	done
+	exit $failed
+fi
+
+for kind in "" rc ud xrc dc dc,ud; do
+	try 3 HEDDLE_TRANSPORT=$kind -- "$am" 300 60000 1
+	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 150 20000 2 unknown
+	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 200 60000 3 threads
+	dies "$kind" "$am" 100 20000 4 dies
+done
+for kind in "" ud dc,ud; do
+	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
+	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6
+	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=100 SHCA_FAULT=ud_drop=0.05 -- "$am" 150 20000 7
+	try 3 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$all -- "$am" 150 60000 8
+done
+try 1 -- "$am" 100 20000 9 refuses
+out=$(timeout -k 5 60 "$run" -n 2 "$am" 10 100 1 unknown 2>&1)
+case $out in
+*"rank 0 sent an active message of 100000 bytes for handler 104, which this process does not have"*) ;;
+*) echo "FAILED: a message for an unknown handler: $out"; failed=1 ;;
+esac
+[ $failed = 0 ] && echo ok
+exit $failed
