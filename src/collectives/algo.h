@@ -24,6 +24,7 @@ static inline int hdl_off_index(enum hdl_executor e, bool pairs)
 struct hdl_shape {
 	enum hdl_coll coll;
 	int rank, size, root;
+	bool crowded;		/* all ranks are on one host, and have to share its cores */
 	bool in_place;		/* this rank's; for Reduce, Gather and Scatter it can be true at the root only */
 	size_t bytes;		/* of the buffer; where ranks have a block each: of one */
 	hdl_op_fn fn;		/* of reductions */

@@ -86,11 +86,11 @@ static const struct {
 	int min_ranks;
 	size_t max_bytes;		/* GATHER, SCATTER, SCAN: of a piece; EXCHANGE, where all get the same: of all of them */
 } trees[] = {
-	{ HDL_P_GATHER, 16, 1 << 10 },
-	{ HDL_P_SCATTER, 16, 1 << 10 },
+	{ HDL_P_GATHER, 24, 256 },
+	{ HDL_P_SCATTER, 24, 256 },
 	{ HDL_P_EXCHANGE, 4, 4 << 10 },
-	{ HDL_P_SCAN, 9, 64 << 10 },
-	{ HDL_P_EXSCAN, 9, 64 << 10 },
+	{ HDL_P_SCAN, 9, 8 << 10 },
+	{ HDL_P_EXSCAN, 9, 8 << 10 },
 };
 
 static bool takes_tree(enum hdl_pieces_coll coll, const struct hdl_comm *comm, size_t bytes)

@@ -33,10 +33,10 @@ static const char *forced_algorithm(enum hdl_coll coll)
 	}
 }
 
-static struct hdl_shape shape_of(const struct hdl_plan_key *key, int rank, int size)
+static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = rank, .size = size, .root = key->root,
-			       .in_place = key->in_place, .bytes = key->bytes,
+			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = hdl_off_line_bytes(key->bytes), .radix = hdl_vars.coll_radix };
 
 	if (key->type) {
@@ -48,7 +48,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, int rank, int s
 
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
-	struct hdl_shape s = shape_of(key, rank, size);
+	struct hdl_shape s = shape_of(key, choice, rank, size);
 
 	if (choice->reads)
 		return hdl_reads_graph();
@@ -138,7 +138,7 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 /* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
 static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
 {
-	struct hdl_shape s = shape_of(key, 0, site->size);
+	struct hdl_shape s = shape_of(key, out, 0, site->size);
 	const struct hdl_means *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
@@ -232,7 +232,9 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	const char *why;
 	int n;
 
-	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST };
+	/* of larger ones the site does not say where they are, and hosts need not be alike */
+	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST,
+				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
 	if (site->size == 1)
 		why = "one rank";
 	else if (key->persistent)

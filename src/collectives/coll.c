@@ -19,7 +19,8 @@
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm)
 {
 	/* what is direct's, but for the first calls, gives the same bits there and here */
-	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_DIRECT };
+	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_DIRECT,
+				     .crowded = plan->crowded };
 
 	if (!plan->graph)
 		plan->graph = hdl_graph_of(&plan->key, &choice, comm->rank, comm->size);
@@ -58,6 +59,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->executor = choice.executor;
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
+	plan->crowded = choice.crowded;
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);

@@ -186,6 +186,7 @@ struct hdl_plan {
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
 	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
+	bool crowded;			/* as struct hdl_choice's */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
@@ -210,6 +211,7 @@ struct hdl_choice {
 	enum hdl_executor executor;
 	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
 	bool pairs;			/* tasks: among all pairs of ranks */
+	bool crowded;			/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the bits that it gives on direct */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];

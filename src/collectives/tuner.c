@@ -52,43 +52,68 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 
-/* First row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather and Alltoall. */
+/*
+ * First row that fits wins. bytes as in struct hdl_shape: one rank's block for Allgather and Alltoall. Where the ranks share a host's
+ * cores (CROWDED) all that is done on the way counts, and each message is a change of who has the CPU; where each has its own (APART), on
+ * one host or several, what the slowest one does. No size may cost more than 1.3 times what a larger one does: tests/unit/coll_cost.
+ */
 #define ANY_SIZE SIZE_MAX
+enum where { ANYWHERE, APART, APART_POW2, CROWDED };	/* APART_POW2: and as many as a power of two */
 static const struct {
 	enum hdl_coll coll;
+	enum where where;
 	int min_ranks;
 	size_t max_bytes;
 	const char *name;
 } rows[] = {
-	{ HDL_BARRIER, 1, ANY_SIZE, "dissemination" },
+	{ HDL_BARRIER, ANYWHERE, 1, ANY_SIZE, "dissemination" },
 	/* Two ranks: one message is the optimum, whatever its size. */
-	{ HDL_BCAST, 8, 16 << 10, "binomial" },
-	{ HDL_BCAST, 8, 512 << 10, "scatter-allgather" },
-	{ HDL_BCAST, 3, 64 << 10, "binomial" },
-	{ HDL_BCAST, 3, ANY_SIZE, "chain" },
-	{ HDL_BCAST, 1, ANY_SIZE, "binomial" },
+	{ HDL_BCAST, CROWDED, 8, 16 << 10, "binomial" },
+	{ HDL_BCAST, CROWDED, 17, 256 << 10, "binomial" },
+	{ HDL_BCAST, CROWDED, 17, ANY_SIZE, "chain" },
+	{ HDL_BCAST, CROWDED, 8, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, CROWDED, 3, 64 << 10, "binomial" },
+	{ HDL_BCAST, APART, 25, 16 << 10, "binomial" },
+	{ HDL_BCAST, APART, 4, 8 << 10, "binomial" },
+	{ HDL_BCAST, APART, 12, 2 << 20, "scatter-allgather" },
+	{ HDL_BCAST, APART, 4, 512 << 10, "scatter-allgather" },
+	{ HDL_BCAST, APART, 3, 256 << 10, "binomial" },
+	{ HDL_BCAST, ANYWHERE, 3, ANY_SIZE, "chain" },
+	{ HDL_BCAST, ANYWHERE, 1, ANY_SIZE, "binomial" },
 	/* From three ranks on, splitting lets every CPU add a part, at the price of a second message. */
-	{ HDL_REDUCE, 3, 256 << 10, "binomial" },
-	{ HDL_REDUCE, 3, ANY_SIZE, "scatter-gather" },
-	{ HDL_REDUCE, 1, ANY_SIZE, "binomial" },
-	{ HDL_ALLREDUCE, 3, 8 << 10, "recursive-doubling" },
-	{ HDL_ALLREDUCE, 3, 512 << 10, "rabenseifner" },
-	{ HDL_ALLREDUCE, 3, ANY_SIZE, "ring" },
+	{ HDL_REDUCE, CROWDED, 3, 256 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 48, 32 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 24, 16 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 5, 8 << 10, "binomial" },
+	{ HDL_REDUCE, APART, 5, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, APART, 3, 128 << 10, "binomial" },
+	{ HDL_REDUCE, ANYWHERE, 3, ANY_SIZE, "scatter-gather" },
+	{ HDL_REDUCE, ANYWHERE, 1, ANY_SIZE, "binomial" },
+	{ HDL_ALLREDUCE, ANYWHERE, 4, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, CROWDED, 4, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, APART_POW2, 4, 1 << 20, "rabenseifner" },
+	{ HDL_ALLREDUCE, APART, 32, 64 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, APART, 10, 16 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, ANYWHERE, 3, ANY_SIZE, "ring" },
 	/* Two ranks: each adds all of it, which costs less than a second exchange while it fits their caches. */
-	{ HDL_ALLREDUCE, 1, 1 << 20, "recursive-doubling" },
-	{ HDL_ALLREDUCE, 1, ANY_SIZE, "ring" },
-	{ HDL_ALLGATHER, 1, 8 << 10, "recursive-doubling" },
-	{ HDL_ALLGATHER, 1, 1 << 10, "bruck" },
-	{ HDL_ALLGATHER, 1, ANY_SIZE, "ring" },
+	{ HDL_ALLREDUCE, ANYWHERE, 1, 512 << 10, "recursive-doubling" },
+	{ HDL_ALLREDUCE, ANYWHERE, 1, ANY_SIZE, "ring" },
+	{ HDL_ALLGATHER, ANYWHERE, 1, 8 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, APART, 8, 64 << 10, "recursive-doubling" },
+	{ HDL_ALLGATHER, APART, 12, 8 << 10, "bruck" },
+	{ HDL_ALLGATHER, ANYWHERE, 4, 1 << 10, "bruck" },
+	{ HDL_ALLGATHER, ANYWHERE, 1, ANY_SIZE, "ring" },
 	/* Bruck sends fewer messages and moves each byte log2(P) / 2 times. */
-	{ HDL_ALLTOALL, 8, 256, "bruck" },
-	{ HDL_ALLTOALL, 1, ANY_SIZE, "pairwise" },
+	{ HDL_ALLTOALL, CROWDED, 8, 256, "bruck" },
+	{ HDL_ALLTOALL, APART, 32, 256, "bruck" },
+	{ HDL_ALLTOALL, ANYWHERE, 1, ANY_SIZE, "pairwise" },
 	/* These have a table of their own (algo_pieces.c). */
-	{ HDL_GATHER, 1, ANY_SIZE, "pieces" },
-	{ HDL_SCATTER, 1, ANY_SIZE, "pieces" },
-	{ HDL_REDUCE_SCATTER, 1, ANY_SIZE, "pieces" },
-	{ HDL_SCAN, 1, ANY_SIZE, "pieces" },
-	{ HDL_EXSCAN, 1, ANY_SIZE, "pieces" },
+	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
 };
 
 static const struct hdl_algorithm direct[HDL_COLLS] = {
@@ -198,12 +223,18 @@ static const struct hdl_algorithm *find(const struct hdl_shape *s, const char *n
 	return NULL;
 }
 
+static bool is_there(const struct hdl_shape *s, enum where where)
+{
+	return where == ANYWHERE || (s->crowded ? where == CROWDED : where == APART || (where == APART_POW2 && fits_pow2(s)));
+}
+
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced)
 {
 	const struct hdl_algorithm *a = forced && *forced ? find(s, forced) : NULL;
 
 	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
-		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes)
+		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes &&
+		    is_there(s, rows[i].where))
 			a = find(s, rows[i].name);
 	return a;
 }

@@ -663,7 +663,7 @@ Test(coll_graph, tuner_has_an_answer_for_everything)
 	for (int coll = 0; coll < HDL_COLLS; coll++)
 		for (int n = 1; n < 70; n++)
 			for (size_t bytes = 0; bytes < (size_t)1 << 30; bytes = bytes * 2 + 1) {
-				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1 };
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .bytes = bytes, .esize = 1, .crowded = n % 2 };
 				const struct hdl_algorithm *a = hdl_tune_host(&s, NULL);
 
 				cr_assert_not_null(a);

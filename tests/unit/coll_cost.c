@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * No cliffs: what the table of the host executor (tuner.c, and `trees` of algo_pieces.c) takes for some size costs no more than 1.3
+ * times what it takes for any larger one costs. Costs are those of a model, in which all ranks' graphs run against each other: every
+ * rank carries out its nodes in their order, on a CPU of its own or on one of a few that all share; a message costs both ends a
+ * fixed time and one for each byte, and is under way for a while; what is longer than an eager message is announced first.
+ *
+ *     coll_cost            the test
+ *     COLL_COST=1          prints each size's cost, and that of all other algorithms
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/tuner.h"
+
+#define CLIFF 1.3
+
+/* Nanoseconds; of bytes nanoseconds for each. */
+struct model {
+	const char *name;
+	double message;		/* at either end */
+	double latency;
+	double copy, reduce;	/* by the CPU, to memory that is in the cache */
+	double announced;	/* what a message that is not eager costs more, at its receiver */
+	double read, fresh;	/* of such a message, by its receiver's CPU: of what the sender was given, which may be in the cache of
+				 * both; of what it has just made, which is in the sender's */
+	double wire;		/* of all messages, between two hosts, at either end's port */
+	int cores;		/* that the ranks share; 0: each has its own */
+};
+
+static const struct model models[] = {
+	/* as measured, with two ranks on two cores, and four */
+	{ "one host", 150, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 0 },
+	{ "one host of two cores", 600, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 2 },
+	{ "a host for each rank", 250, 1500, 0.03, 0.03, 3000, 0, 0, 0.08, 0 },
+};
+
+#define EAGER 8192
+#define MOST_RANKS 64
+
+/* One rank as it runs. */
+struct rank {
+	struct hdl_graph *g;
+	uint32_t at;			/* the next node */
+	double now, busy;		/* of its CPU */
+	double sends, receives;		/* when its port is free again */
+	double *end;			/* of nodes that are done; of a send that was announced: below 0 until it is received */
+	double *there;			/* of sends: when the receiver sees it */
+	uint32_t *next;			/* of sends: the next one to the same rank */
+	uint32_t first[MOST_RANKS];	/* to each rank that was not received yet */
+};
+
+static double later(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static void work(struct rank *r, double ns)
+{
+	r->now += ns;
+	r->busy += ns;
+}
+
+static void list_sends(struct rank *r)
+{
+	uint32_t *tail[MOST_RANKS];
+
+	for (int p = 0; p < MOST_RANKS; p++) {
+		r->first[p] = HDL_NODE_NONE;
+		tail[p] = &r->first[p];
+	}
+	for (uint32_t i = 0; i < r->g->nnodes; i++)
+		if (r->g->nodes[i].kind == HDL_N_SEND) {
+			r->next[i] = HDL_NODE_NONE;
+			*tail[r->g->nodes[i].peer] = i;
+			tail[r->g->nodes[i].peer] = &r->next[i];
+		}
+}
+
+/* Where the earliest send to `to` of this sub stands that was not received. NULL: it was not sent yet. */
+static uint32_t *sent(struct rank *from, int to, uint32_t sub)
+{
+	for (uint32_t *at = &from->first[to]; *at != HDL_NODE_NONE; at = &from->next[*at])
+		if (from->g->nodes[*at].sub == sub)
+			return *at < from->at ? at : NULL;
+	return NULL;
+}
+
+static void send(const struct model *m, struct rank *r, uint32_t i)
+{
+	size_t len = r->g->nodes[i].len;
+
+	/* to announce one, and to hear of its end, costs as much as the longest that is not announced */
+	work(r, m->message + (double)(len > EAGER ? EAGER : len) * m->copy);
+	if (len > EAGER) {
+		r->there[i] = r->now + m->latency;
+		r->end[i] = -1;
+		return;
+	}
+	r->sends = later(r->sends, r->now) + (double)len * m->wire;
+	r->there[i] = r->sends + m->latency;
+	r->end[i] = r->now;
+}
+
+/* begins: when both are there. */
+static void receive(const struct model *m, struct rank *r, struct rank *from, uint32_t k, double begins)
+{
+	size_t len = r->g->nodes[r->at].len;
+	bool eager = len <= EAGER;
+
+	if (!eager && m->wire > 0) {
+		from->sends = r->receives = later(begins, later(from->sends, r->receives)) + (double)len * m->wire;
+		begins = r->receives + m->latency;
+	} else if (eager) {
+		r->receives = begins = later(r->receives + (double)len * m->wire, begins);
+	}
+	r->now = later(r->now, begins);
+	work(r, m->message + (double)len * (eager ? m->copy : from->g->nodes[k].src_space == HDL_SP_SEND ? m->read : m->fresh));
+	if (!eager)
+		from->end[k] = r->now + m->latency;
+}
+
+#define NEVER 1e30
+
+/* When all is there that the next node needs: its rank may have posted it then, if it is a receive. */
+static double ready(const struct model *m, struct rank *ranks, int me)
+{
+	struct rank *r = &ranks[me];
+	const struct hdl_node *n = &r->g->nodes[r->at];
+	const uint32_t *at;
+	double t = 0;
+
+	if (r->at == r->g->nnodes)
+		return NEVER;
+	for (uint32_t p = 0; p < n->npreds; p++) {
+		double end = r->end[r->g->preds[n->pred0 + p]];
+
+		if (end < 0)
+			return NEVER;
+		t = later(t, end);
+	}
+	if (n->kind != HDL_N_RECV)
+		return later(t, r->now);
+	at = sent(&ranks[n->peer], me, n->sub);
+	return at ? later(t, ranks[n->peer].there[*at]) + (n->len > EAGER ? m->announced : 0) : NEVER;
+}
+
+static void step(const struct model *m, struct rank *ranks, int me, double begins)
+{
+	struct rank *r = &ranks[me];
+	const struct hdl_node *n = &r->g->nodes[r->at];
+
+	if (n->kind == HDL_N_RECV) {
+		uint32_t *at = sent(&ranks[n->peer], me, n->sub), k = *at;
+
+		*at = ranks[n->peer].next[k];
+		receive(m, r, &ranks[n->peer], k, begins);
+	} else {
+		r->now = begins;
+		if (n->kind == HDL_N_SEND)
+			send(m, r, r->at);
+		else
+			work(r, 20 + (double)n->len * (n->kind == HDL_N_REDUCE ? m->reduce : m->copy));
+	}
+	if (n->kind != HDL_N_SEND)
+		r->end[r->at] = r->now;
+	r->at++;
+}
+
+/* When the last rank is through. The node that can begin first is the next one. */
+static double run(const struct model *m, struct rank *ranks, int n)
+{
+	double last = 0, busy = 0, first;
+
+	do {
+		int next = 0;
+
+		first = NEVER;
+		for (int r = 0; r < n; r++) {
+			double t = ready(m, ranks, r);
+
+			if (t < NEVER && later(t, ranks[r].now) < first) {
+				first = later(t, ranks[r].now);
+				next = r;
+			}
+		}
+		if (first < NEVER)
+			step(m, ranks, next, ready(m, ranks, next));
+	} while (first < NEVER);
+	for (int r = 0; r < n; r++) {
+		cr_assert_eq(ranks[r].at, ranks[r].g->nnodes, "%s: rank %d of %d waits for ever", ranks[r].g->algorithm, r, n);
+		last = later(last, ranks[r].now);
+		for (uint32_t i = 0; i < ranks[r].g->nnodes; i++)
+			last = later(last, ranks[r].end[i]);
+		busy += ranks[r].busy;
+	}
+	return m->cores ? later(last, busy / m->cores) : last;
+}
+
+static struct hdl_shape shape(const struct model *m, enum hdl_coll coll, int n, size_t bytes)
+{
+	struct hdl_shape s = { .coll = coll, .size = n, .bytes = bytes, .esize = 8, .crowded = m->cores && n > m->cores };
+
+	if (hdl_coll_reduces(coll))
+		s.fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T));
+	return s;
+}
+
+static double cost(const struct model *m, const struct hdl_algorithm *a, enum hdl_coll coll, int n, size_t bytes)
+{
+	struct rank *ranks = calloc((size_t)n, sizeof(*ranks));
+	struct hdl_shape s = shape(m, coll, n, bytes);
+	double ns;
+
+	for (int r = 0; r < n; r++) {
+		s.rank = r;
+		ranks[r].g = a->build(&s);
+		cr_assert_not_null(ranks[r].g);
+		ranks[r].end = calloc(ranks[r].g->nnodes + 1, sizeof(double));
+		ranks[r].there = calloc(ranks[r].g->nnodes + 1, sizeof(double));
+		ranks[r].next = calloc(ranks[r].g->nnodes + 1, sizeof(uint32_t));
+		list_sends(&ranks[r]);
+	}
+	ns = run(m, ranks, n);
+	for (int r = 0; r < n; r++) {
+		hdl_graph_free(ranks[r].g);
+		free(ranks[r].end);
+		free(ranks[r].there);
+		free(ranks[r].next);
+	}
+	free(ranks);
+	return ns;
+}
+
+static void print_others(const struct model *m, enum hdl_coll coll, int n, size_t bytes)
+{
+	struct hdl_shape s = shape(m, coll, n, bytes);
+
+	for (const struct hdl_algorithm *a = hdl_host_algorithms; a->name; a++)
+		if (a->coll == coll && (!a->fits || a->fits(&s)))
+			printf("  %s %.1f", a->name, cost(m, a, coll, n, bytes) / 1000);
+	printf("\n");
+}
+
+/* Powers of two, where all thresholds are, and what follows each. */
+#define SIZES 40
+static int sizes(size_t *out, size_t most)
+{
+	int n = 0;
+
+	for (size_t bytes = 8; bytes <= most && n + 2 <= SIZES; bytes *= 2) {
+		out[n++] = bytes;
+		out[n++] = bytes + 8;
+	}
+	return n;
+}
+
+static int look(const struct model *m, enum hdl_coll coll, int n)
+{
+	bool blocks = coll == HDL_ALLGATHER || coll == HDL_ALLTOALL || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_REDUCE_SCATTER;
+	double costs[SIZES];
+	const struct hdl_algorithm *as[SIZES];
+	size_t bytes[SIZES];
+	int k = sizes(bytes, blocks ? 256 << 10 : 4 << 20), cliffs = 0;
+
+	for (int i = 0; i < k; i++) {
+		struct hdl_shape s = shape(m, coll, n, bytes[i]);
+
+		as[i] = hdl_tune_host(&s, NULL);
+		costs[i] = cost(m, as[i], coll, n, bytes[i]);
+		if (!getenv("COLL_COST"))
+			continue;
+		printf("%s, %s, %d ranks, %zu bytes: %s %.1f us;", m->name, hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000);
+		print_others(m, coll, n, bytes[i]);
+	}
+	for (int i = 0; i < k; i++)
+		for (int j = i + 1; j < k; j++)
+			if (costs[i] > CLIFF * costs[j]) {
+				printf("%s: %s of %d ranks: %zu bytes (%s) cost %.1f us, %zu (%s) %.1f us: %.2f times\n", m->name,
+				       hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000, bytes[j], as[j]->name,
+				       costs[j] / 1000, costs[i] / costs[j]);
+				cliffs++;
+				break;
+			}
+	return cliffs;
+}
+
+Test(coll_cost, no_size_costs_more_than_a_larger_one)
+{
+	static const int ranks[] = { 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 33, 64 };
+	int cliffs = 0;
+
+	for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
+		for (int coll = HDL_BCAST; coll < HDL_COLLS; coll++)
+			for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); r++)
+				cliffs += look(&models[m], (enum hdl_coll)coll, ranks[r]);
+	cr_assert_eq(cliffs, 0, "%d sizes cost more than 1.3 times as much as a larger one", cliffs);
+}
