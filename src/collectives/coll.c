@@ -564,6 +564,8 @@ static void comm_release(struct hdl_comm *comm)
 		if (cc->plans[i])
 			hdl_plan_put(cc->plans[i]);
 	hdl_off_free(cc);
+	if (cc->lost && !cc->revoked)
+		hdl_recv_revoke((uint16_t)(comm->context + 1), cc->lost - 1);
 	comm->coll = NULL;
 	free(cc);
 }

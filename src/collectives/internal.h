@@ -332,7 +332,7 @@ void hdl_coll_lose(struct hdl_cc *cc, int member);
 /* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
 void hdl_coll_given_up(struct hdl_cc *cc);
 /* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */
-bool hdl_lost_heard(uint16_t context, int proc);
+bool hdl_lost_heard(uint16_t context, int proc, bool told);
 void hdl_lost_before(struct hdl_cc *cc);
 /* Sets the reason of an error of a collective of that name. */
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name);

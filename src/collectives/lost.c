@@ -21,7 +21,7 @@
 #define SUSPECT_LOOK_NS 20000000ull
 
 uint32_t hdl_coll_pending;
-static bool some_lost;		/* any communicator, ever */
+static uint64_t hasty_ns;	/* until then communicators are looked at often: the rank that was lost is a member of others */
 static bool news;		/* some communicator is lost, and what is under way on it has not been ended yet */
 
 /* ---- members: of an intercommunicator those of both groups, as nodes name them ---------------------------------- */
@@ -88,7 +88,8 @@ static void lose(struct hdl_cc *cc, int proc, bool told)
 		return;
 	cc->lost = 1 + proc;
 	cc->told = told;
-	news = some_lost = true;
+	news = true;
+	hasty_ns = monotonic_ns() + SUSPECT_NS;
 	say(cc);
 	/* what has arrived may be the end of a queue */
 	for (int i = 0; i < HDL_OFFLOADS; i++)
@@ -129,7 +130,7 @@ static void is_sought(struct hdl_comm *comm)
 
 /* Whoever has failed on a communicator may have freed it, and its contexts be another's here, before a slower member's message comes:
  * the way out is a communicator without the rank that is named. */
-bool hdl_lost_heard(uint16_t context, int proc)
+bool hdl_lost_heard(uint16_t context, int proc, bool told)
 {
 	struct hdl_cc *cc;
 
@@ -141,7 +142,9 @@ bool hdl_lost_heard(uint16_t context, int proc)
 	cc = sought.comm ? hdl_coll_state(sought.comm) : NULL;
 	if (!cc)
 		return false;
-	lose(cc, proc, true);
+	lose(cc, proc, told);
+	if (!told)
+		hdl_lost_progress();
 	return true;
 }
 
@@ -192,7 +195,8 @@ static void revoke(struct hdl_comm *comm)
 	if (!cc->told)
 		tell(cc);
 	hdl_host_revoke(cc);
-	hdl_recv_revoke((uint16_t)(comm->context + 1));
+	hdl_recv_revoke((uint16_t)(comm->context + 1), cc->lost - 1);
+	hdl_agree_revoke((uint16_t)(comm->context + 1));
 }
 
 int hdl_lost_progress(void)
@@ -280,12 +284,17 @@ static void end_suspicion(struct hdl_off *h, uint64_t now)
 		  "ended: one has freed the communicator, or the device has failed", h->size);
 }
 
+static bool makes_one(const struct hdl_comm *comm)
+{
+	return comm->agreeing || (comm->local && comm->local->agreeing);
+}
+
 static bool is_waiting(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i] && (cc->off[i]->posted != cc->off[i]->retired || cc->off[i]->queue))
 			return true;
-	return cc->pending;
+	return cc->pending || makes_one(cc->comm);
 }
 
 static bool is_suspect(const struct hdl_cc *cc)
@@ -299,7 +308,7 @@ static bool is_suspect(const struct hdl_cc *cc)
 /* A communicator whose collectives follow each other is looked at half as often: a look takes a system call or three for each member. */
 static void look_at(struct hdl_comm *comm)
 {
-	struct hdl_cc *cc = comm->coll;
+	struct hdl_cc *cc = makes_one(comm) && !comm->part ? hdl_coll_state(comm) : comm->coll;
 	bool suspect = cc && is_suspect(cc), moves;
 	int ended;
 
@@ -323,9 +332,9 @@ static void look_at(struct hdl_comm *comm)
 uint64_t hdl_lost_timers(uint64_t now)
 {
 	static uint64_t next;
-	bool suspects = some_lost;	/* the same rank is a member of others */
+	bool suspects = now < hasty_ns;
 
-	if (!hdl_coll_pending && !hdl_off_active)
+	if (!hdl_coll_pending && !hdl_off_active && !hdl_agreements)
 		return 0;
 	for (const struct hdl_off *h = hdl_off_active; h; h = h->next)
 		suspects |= h->suspect_ns != 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Agreement on context ids and tables: see agree.h. */
 #include "p2p/agree.h"
+#include "p2p/group.h"
+#include "p2p/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +13,15 @@
 static uint64_t used[WORDS];
 static bool used_is_taken;
 
+unsigned hdl_agreements;
 static struct hdl_agree *under_way;
 static struct hdl_agree *ready_head, **ready_tail = &ready_head;
 
-/* What travels up: the first word says what is wrong; then the bitmap, without the zeroes at its end. */
+/* What travels up: what is wrong, and whose fault that is; then the bitmap, without the zeroes at its end. */
 enum { NOT_TAKEN = 1, FAILED = 2 };
 struct hdl_agree_words {
 	uint64_t state;
+	struct hdl_agree_named lost;
 	uint64_t used[WORDS];
 };
 struct hdl_agree_bridge {
@@ -27,7 +31,7 @@ struct hdl_agree_bridge {
 };
 
 /* Results of a round. */
-enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5, REFUSED = -6 };	/* REFUSED: remote_n is the error class */
+enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5, REFUSED = -6 };	/* LOST: and who; REFUSED: remote_n is the error class */
 
 static bool is_over(int id)
 {
@@ -89,13 +93,34 @@ static void one_less(struct hdl_agree *a)
 	ready_tail = &a->next_ready;
 }
 
-static void failed(struct hdl_agree *a)
+static void failed(struct hdl_agree *a, int lost)
 {
 	const char *why = hdl_reason_take();
 
 	if (!a->failed)
 		snprintf(a->why, sizeof(a->why), "%s", why);
 	a->failed = true;
+	a->lost = a->lost ? a->lost : lost;
+}
+
+/* Who is to be named when a message from or to this member fails. */
+static int lost_by(struct hdl_comm *comm, int peer, uint16_t context)
+{
+	int revoked = hdl_recv_revoked(context | 1);
+
+	return revoked ? revoked : 1 + hdl_comm_proc(comm, peer);
+}
+
+/* Who is to be named (1 + the process's number), in a message; 0: nobody, or nobody that is known here. */
+static struct hdl_agree_named name_lost(int lost)
+{
+	return lost ? (struct hdl_agree_named){ .job = hdl_proc_job(lost - 1), .place = 1 + (uint32_t)hdl_proc_rank(lost - 1) } :
+		      (struct hdl_agree_named){ 0 };
+}
+
+static int lost_named(const struct hdl_agree_named *named)
+{
+	return named->place ? 1 + hdl_proc_of(named->job, named->place - 1) : 0;
 }
 
 static void request_done(struct hdl_req *req)
@@ -103,17 +128,30 @@ static void request_done(struct hdl_req *req)
 	struct hdl_agree *a = req->notify_arg;
 
 	if (req->error) {
+		const struct hdl_op *op = (const struct hdl_op *)req;
+
 		hdl_req_explain(req);
-		failed(a);
+		failed(a, req->error == MPI_ERR_PROC_ABORTED ? lost_by(req->comm, op->peer, op->context) : 0);
 	}
 	hdl_req_free(req);
 	one_less(a);
 }
 
+/* Whether members may have given up what is agreed on through this context: the communicator was revoked, and this is a collective
+ * constructor, or the way to another group, or the rank that has ended is one of the group. */
+static bool is_over_for(const struct hdl_agree *a, uint16_t context)
+{
+	int lost = hdl_recv_revoked(context | 1);
+
+	if (likely(!lost))
+		return false;
+	return !(context & 1) || !a->group || hdl_group_rank_of((struct hdl_group *)a->group, lost - 1) != MPI_UNDEFINED;
+}
+
 static void watch(struct hdl_agree *a, int rc, struct hdl_req *req)
 {
 	if (rc) {
-		failed(a);
+		failed(a, 0);
 		return;
 	}
 	a->pending++;
@@ -144,8 +182,13 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 		      uint16_t context)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
+	int rc;
 
+	if (is_over_for(a, context)) {
+		failed(a, hdl_recv_revoked(context | 1));
+		return;
+	}
+	rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
 	watch(a, rc, req);
 }
 
@@ -242,8 +285,15 @@ static void start_round(struct hdl_agree *a)
 static void or_words(struct hdl_agree_words *to, const struct hdl_agree_words *from)
 {
 	to->state |= from->state;
+	to->lost = to->lost.place ? to->lost : from->lost;
 	for (size_t w = 0; w < WORDS; w++)
 		to->used[w] |= from->used[w];
+}
+
+static void lose(struct hdl_agree *a)
+{
+	a->down.id = LOST;
+	a->down.lost = name_lost(a->lost);
 }
 
 static void spread(struct hdl_agree *a)
@@ -252,7 +302,7 @@ static void spread(struct hdl_agree *a)
 
 	a->step = SPREAD;
 	if (a->failed)
-		a->down.id = LOST;
+		lose(a);
 	for (int bit = bits >> 1; bit; bit >>= 1) {
 		if (place + bit >= a->n)
 			continue;
@@ -273,7 +323,10 @@ static void decide(struct hdl_agree *a, uint64_t number)
 	const struct hdl_agree_words *w = a->up;
 
 	a->down.number = number;
-	a->down.id = w->state & FAILED || a->failed ? LOST : w->state & NOT_TAKEN ? AGAIN : a->no_id ? 0 : lowest_free(w->used);
+	a->down.id = w->state & NOT_TAKEN ? AGAIN : a->no_id ? 0 : lowest_free(w->used);
+	a->lost = a->lost ? a->lost : lost_named(&w->lost);
+	if (w->state & FAILED)
+		lose(a);
 	spread(a);
 }
 
@@ -292,8 +345,10 @@ static void go_up(struct hdl_agree *a)
 
 	for (int c = 1; c <= a->children; c++)
 		or_words(a->up, &a->up[c]);
-	if (a->failed)
+	if (a->failed) {
 		a->up->state |= FAILED;
+		a->up->lost = name_lost(a->lost);
+	}
 	if (bit < a->n) {
 		a->step = DOWN;
 		post_recv(a, &a->down, sizeof(a->down), place - bit);
@@ -380,6 +435,8 @@ static void go_down(struct hdl_agree *a)
 {
 	int place = place_of(a), parent = place - parent_bit(a);
 
+	if (!a->failed && a->down.id == LOST)
+		a->lost = lost_named(&a->down.lost);
 	if (a->failed || !(has_table(a) || has_heard(a)) || is_over(a->down.id)) {
 		spread(a);
 		return;
@@ -402,6 +459,24 @@ static void go_down(struct hdl_agree *a)
 
 static int progress(void *arg);
 
+static void count_agreements(struct hdl_agree *a, int more)
+{
+	a->comm->agreeing += more;
+	if (a->bridge)
+		a->bridge->agreeing += more;
+	hdl_agreements += (unsigned)more;
+}
+
+/* Others may wait for members that have given up, and it is known here who has failed. */
+static void say_lost(const struct hdl_agree *a)
+{
+	if (!hdl_on_lost)
+		return;
+	hdl_on_lost(a->context, a->lost - 1, false);
+	if (a->bridge)
+		hdl_on_lost(a->bridge_context | 1, a->lost - 1, false);
+}
+
 static void finish(struct hdl_agree *a)
 {
 	struct hdl_agree **link = &under_way;
@@ -415,7 +490,10 @@ static void finish(struct hdl_agree *a)
 		a->error = MPI_ERR_OTHER;
 		break;
 	case LOST:
-		if (!a->why[0])
+		if (a->lost)
+			snprintf(a->why, sizeof(a->why), "%s has failed or cannot be reached by another one: look at its output for why",
+				 hdl_proc_text_full(a->lost - 1).s);
+		else if (!a->why[0])
 			snprintf(a->why, sizeof(a->why), "a rank that takes part has failed or cannot be reached by another one");
 		a->error = MPI_ERR_PROC_ABORTED;
 		break;
@@ -436,8 +514,11 @@ static void finish(struct hdl_agree *a)
 	*link = a->next;
 	if (!under_way)
 		hdl_tp_progress_remove(progress, NULL);
+	count_agreements(a, -1);
 	free(a->up);
 	free(a->bridges);
+	if (a->down.id == LOST && a->lost)
+		say_lost(a);
 	a->done = true;
 	if (a->finished)
 		a->finished(a);		/* it may be gone */
@@ -462,7 +543,7 @@ static void advance(struct hdl_agree *a)
 		if (a->holds)
 			used_is_taken = a->holds = false;
 		if (a->failed)
-			a->down.id = LOST;
+			lose(a);
 		end_round(a);
 		return;
 	}
@@ -522,9 +603,20 @@ void hdl_agree_start(struct hdl_agree *a)
 	if (!under_way && hdl_tp_progress_add(progress, NULL))
 		hdl_out_of_memory("agreeing on a communicator", sizeof(void *));
 	a->comm->obj.refs++;
+	count_agreements(a, 1);
 	a->next = under_way;
 	under_way = a;
 	start_round(a);
+}
+
+static bool is_of_revoked(const struct hdl_op *op, void *arg)
+{
+	return (op->context | 1) == *(const uint16_t *)arg && op->req.notify == request_done && is_over_for(op->req.notify_arg, op->context);
+}
+
+void hdl_agree_revoke(uint16_t context)
+{
+	hdl_recv_fail(is_of_revoked, &context);
 }
 
 static bool is_done(const void *arg)

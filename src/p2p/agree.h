@@ -17,7 +17,10 @@
  * from then on, where several meet, only the one with the lowest number may take the bitmap: so the lowest of all that are
  * under way gets it on each of its ranks, sooner or later.
  *
- * A member that cannot be reached makes the agreement fail on all that are left; nobody waits for it.
+ * A member that cannot be reached makes the agreement fail on all that are left, which learn its name; nobody waits for it. And when a
+ * communicator is revoked (collectives/lost.c), so do the agreements of its collective constructors, and those that reach another group
+ * through it, at any moment: their receives end with an error, here and on all others. Each goes on with the steps that are left, so that
+ * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own.
  */
 #ifndef HDL_P2P_AGREE_H
 #define HDL_P2P_AGREE_H
@@ -25,6 +28,12 @@
 #include <limits.h>
 
 #include "p2p/request.h"
+
+/* A process, in a message: its job and 1 + its rank there. */
+struct hdl_agree_named {
+	uint64_t job;
+	uint32_t place;
+};
 
 struct hdl_agree {
 	/* ---- the caller's: set before hdl_agree_start, the rest 0 ---- */
@@ -61,10 +70,12 @@ struct hdl_agree {
 	struct hdl_agree *next, *next_ready;
 	uint64_t number;		/* 0 in the first round */
 	bool holds, ready, failed;
+	int lost;			/* 1 + the number of the process that has failed, once it is known */
 	int step, pending, children;
 	struct hdl_agree_words *up;	/* this member's, then one for each child */
 	struct hdl_agree_down {
 		uint64_t number, heard;
+		struct hdl_agree_named lost;
 		int32_t id, remote_n;
 	} down;
 	struct hdl_agree_bridge *bridges;	/* of the root of a joint one: ours, theirs */
@@ -80,6 +91,12 @@ static inline int hdl_agree_tag(uint32_t number)
 static inline int hdl_agree_tag_of_user(int tag)
 {
 	return -3 - tag % (INT_MAX - HDL_AGREE_SEQUENCE - 2);
+}
+
+/* Whether all members of the context's communicator call the constructor: it ends when that communicator is revoked. */
+static inline bool hdl_agree_is_collective(int tag)
+{
+	return tag < INT_MIN + HDL_AGREE_SEQUENCE;
 }
 
 /* The entry of a member in a->table, which lies in the order of the tree: the root's is the first. */

@@ -86,7 +86,9 @@ void hdl_comm_forget(struct hdl_comm *comm)
 
 /* ---- unmaking ------------------------------------------------------------------------------------------ */
 
-/* Of what the program may hold on to: the contexts, the error handler. */
+/* Of what the program may hold on to: the contexts, the error handler. The id of a communicator that was revoked is not given back: ranks
+ * have left it in the middle of something, of which messages come when it is gone, and a communicator with the same contexts and a few of
+ * the same ranks would take them for its own. The members of any such one have not all been outside of it. */
 static void clear_contexts(struct hdl_comm *comm)
 {
 	unsigned lost = hdl_unexpected_purge(comm->context) + hdl_unexpected_purge(comm->context + 1);
@@ -95,7 +97,8 @@ static void clear_contexts(struct hdl_comm *comm)
 		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
 	hdl_errhandler_release(comm->errhandler);
 	hdl_comm_set_hints(comm, 0);
-	hdl_id_give(comm->context / 2);
+	if (!hdl_recv_revoked(comm->context + 1))
+		hdl_id_give(comm->context / 2);
 }
 
 static void comm_clear(struct hdl_comm *comm)

@@ -17,6 +17,9 @@
 
 #include "p2p/request.h"
 
+/* Posted receives of which fn is true end with MPI_ERR_PROC_ABORTED (ECONNRESET). */
+void hdl_recv_fail(bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
+
 /* Of messages in a collective context that name a rank which has ended: above the tags of collectives. */
 #define HDL_LOST_TAG (3 << 29)
 static inline bool hdl_tells_loss(uint16_t context, int32_t tag)

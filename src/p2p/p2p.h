@@ -44,6 +44,7 @@ struct hdl_comm {
 	struct hdl_topo *topo;		/* its virtual topology; NULL: none */
 	unsigned hints;			/* enum hdl_hint: what the program promises */
 	uint32_t agreements;		/* constructors so far: the same number on all ranks */
+	int agreeing;			/* constructors under way whose members are reached through it */
 	bool unwanted;			/* of MPI_Comm_idup: gone as soon as it is there */
 	bool part;			/* another one's `local`: the contexts are that one's */
 	struct hdl_bsend_space *bsend;	/* the buffer that was attached to it, or NULL */
@@ -386,15 +387,23 @@ static inline void hdl_progress_test(void)
 
 /* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
 
-/* Receives of collectives that are posted in this context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and messages of
- * collectives that come, or have come, are dropped; senders of announced ones are told (ECANCELED). Until the context is another's. */
-void hdl_recv_revoke(uint16_t context);
+/* Since this process has ended, receives of collectives, and of constructors that all members call, that are posted in
+ * this context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have come, are dropped; senders
+ * of announced ones are told (ECANCELED). For good: the context is never another's. */
+void hdl_recv_revoke(uint16_t context, int proc);
+/* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
+ * group by messages of the point-to-point context. */
+void hdl_agree_revoke(uint16_t context);
+/* 1 + the number of that process; 0: the context is in use. */
+int hdl_recv_revoked(uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 /* Tells a member that a process has ended: a message in the collective context with a tag of its own. */
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc);
-/* Called when a member says so. False: there is no such communicator here yet; the message waits, for hdl_recv_lost. */
-extern bool (*hdl_on_lost)(uint16_t context, int proc);
+/* Called when a member says so (told), or when a constructor has failed here: then the others are told before it returns. False: there is
+ * no such communicator here yet; a message waits, for hdl_recv_lost. */
+extern bool (*hdl_on_lost)(uint16_t context, int proc, bool told);
+extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
 int hdl_recv_lost(struct hdl_comm *comm);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receiving: what arrives goes straight into the buffer of the receive that it matches, or waits for one. */
+#include "p2p/agree.h"
 #include "p2p/match.h"
 
 #include <errno.h>
@@ -391,7 +392,7 @@ static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_
 
 /* ---- members that have ended ------------------------------------------------------------------------------- */
 
-bool (*hdl_on_lost)(uint16_t context, int proc);
+bool (*hdl_on_lost)(uint16_t context, int proc, bool told);
 
 /* Who has ended, as such a message says; -1: nobody that is known here. */
 static int lost_in(int src, int tag, size_t len, const void *data)
@@ -416,9 +417,15 @@ int hdl_recv_lost(struct hdl_comm *comm)
 	return -1;
 }
 
-static bool is_of_collective(const struct hdl_op *op, void *arg)
+/* In a collective context. */
+static bool is_revocable(int tag)
 {
-	return op->context == *(const uint16_t *)arg && op->tag >= 0;
+	return tag >= 0 || hdl_agree_is_collective(tag);
+}
+
+static bool is_of_revoked(const struct hdl_op *op, void *arg)
+{
+	return op->context == *(const uint16_t *)arg && is_revocable(op->tag);
 }
 
 /* A list of receives that were taken out of the queue. */
@@ -436,8 +443,18 @@ static void fail_all(struct hdl_op *op, int errnum)
 	}
 }
 
-/* Of collective contexts: nothing of collectives is received there any more. */
-static bool revoked[UINT16_MAX + 1];
+void hdl_recv_fail(bool (*fn)(const struct hdl_op *op, void *arg), void *arg)
+{
+	fail_all(hdl_match_sweep(fn, arg), ECONNRESET);
+}
+
+/* Of collective contexts. Zero pages, mostly. */
+static int revoked[UINT16_MAX + 1];
+
+int hdl_recv_revoked(uint16_t context)
+{
+	return revoked[context];
+}
 
 /* A message of a collective that this rank has given up. Its sender may wait for it to be fetched, and this rank may be elsewhere for long. */
 static void drop(int src, uint8_t kind, const void *payload)
@@ -446,15 +463,15 @@ static void drop(int src, uint8_t kind, const void *payload)
 		hdl_ep_refuse(hdl_ep(src), payload);
 }
 
-void hdl_recv_revoke(uint16_t context)
+void hdl_recv_revoke(uint16_t context, int proc)
 {
 	struct hdl_unexpected *u, *after;
 
-	revoked[context] = true;
-	fail_all(hdl_match_sweep(is_of_collective, &context), ECONNRESET);
+	revoked[context] = 1 + proc;
+	hdl_recv_fail(is_of_revoked, &context);
 	for (u = hdl_match_contexts[context].first; u; u = after) {
 		after = u->after;
-		if (u->tag < 0 || hdl_tells_loss(context, u->tag))
+		if (!is_revocable(u->tag) || hdl_tells_loss(context, u->tag))
 			continue;
 		hdl_match_remove(u);
 		drop(u->src, u->kind, u->data);
@@ -484,9 +501,9 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 		return;
 	}
 	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost &&
-	    hdl_on_lost(hdr->context, lost_in(src, hdr->tag, len, payload)))
+	    hdl_on_lost(hdr->context, lost_in(src, hdr->tag, len, payload), true))
 		return;
-	if (unlikely(revoked[hdr->context]) && hdr->tag >= 0) {
+	if (unlikely(revoked[hdr->context]) && is_revocable(hdr->tag)) {
 		drop(src, hdr->kind, payload);
 		return;
 	}
@@ -774,8 +791,6 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 unsigned hdl_unexpected_purge(uint16_t context)
 {
 	unsigned n = hdl_match_purge(context);
-
-	revoked[context] = false;
 
 	if (nheld)
 		let_all_go();

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank dies between two collectives: every survivor's next ones end with MPI_ERR_PROC_ABORTED, none with a result that lacks what
- * the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at), and ignore the
- * launcher's SIGTERM for that.
+ * the dead one owed. Survivors stay alive until all have seen it (what one that goes would cause is not looked at). To be run with
+ * heddlerun --on-death=continue.
  *
- *     coll_death RANK COLLECTIVE FILE [ELEMENTS]     FILE: of the survivors, to count each other; made by rank 0
+ *     coll_death RANK COLLECTIVE FILE [ELEMENTS]     FILE: see survivors.h
  *
  * COLLECTIVE: allreduce, barrier, allgather, alltoall, reduce_scatter, bcast, reduce, gather, scatter, scan. ELEMENTS: of 8 bytes, for
  * each rank; 4 unless given. Each survivor prints a line; the job's exit code is the launcher's for a rank that was killed.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <mpi.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "survivors.h"
 
 /* In the first ones nobody is through before everybody has begun. */
 enum { ALLREDUCE, BARRIER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, BCAST, REDUCE, GATHER, SCATTER, SCAN, WHATS };
@@ -33,12 +26,9 @@ static int *seen;		/* survivors that are through with what was before the death,
 /* Until all survivors have come so far, or for a minute. */
 static void meet(int *count)
 {
-	time_t end = time(NULL) + 60;
-
 	if (me != dead)
-		__atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < all - 1 && time(NULL) < end)
-		usleep(1000);
+		survivors_count(count);
+	survivors_await(count, all - 1, 60, false);
 }
 
 static int run(int round, bool *wrong)
@@ -90,10 +80,9 @@ static int run(int round, bool *wrong)
 
 int main(int argc, char **argv)
 {
-	int fd, class = 0, rc = 0, round, last;
+	int rc = 0, round, last;
 	bool wrong = false;
 
-	signal(SIGTERM, SIG_IGN);
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
@@ -109,12 +98,7 @@ int main(int argc, char **argv)
 	out = calloc((size_t)n * (size_t)all, sizeof(*out));
 	if (n < 1 || !in || !out)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	fd = open(argv[3], O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, 4096))
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (seen == MAP_FAILED)
-		MPI_Abort(MPI_COMM_WORLD, 2);
+	seen = survivors_counters(argv[3]);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	for (round = 0; round < 20; round++)
 		if (run(round, &wrong) || wrong)
@@ -129,11 +113,10 @@ int main(int argc, char **argv)
 		rc = run(round, &wrong);
 		wrong |= !rc && what < BCAST;
 	}
-	if (rc)
-		MPI_Error_class(rc, &class);
-	printf("survivor %d: %s after %d: %s\n", me, names[what], round - last,
-	       wrong ? "WRONG RESULT" : class == MPI_ERR_PROC_ABORTED ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD");
+	printf("survivor %d: %s by %s after %d\n", me,
+	       wrong ? "WRONG RESULT" : survivors_told(rc) ? "told" : rc ? "ANOTHER ERROR" : "NOT TOLD", names[what], round - last);
 	fflush(stdout);
 	meet(&seen[1]);
-	_exit(wrong || class != MPI_ERR_PROC_ABORTED);
+	MPI_Finalize();
+	return 0;
 }

@@ -2,28 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank dies in offloaded collectives: every survivor is told, and the rank that is named is the dead one. Run in the build directory.
 # COLL_DEATH=all: every collective with more ranks.
-set -u
-run=./heddlerun
-fails=0
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "$0")/death_lib.sh"
 
 dies() {	# dies RANKS DEAD COLLECTIVE EXECUTOR EXTENSIONS [ELEMENTS]
-	rm -f "$tmp/count"
-	timeout -k 5 120 "$run" -n "$1" -x HEDDLE_COLL_EXECUTOR="$4" -x HEDDLE_COLL_EXTENSIONS="$5" tests/mp/coll_death "$2" "$3" "$tmp/count" ${6:-} \
-		>"$tmp/out" 2>"$tmp/err"
-	told=$(grep -c '^survivor [0-9]*: .*: told$' "$tmp/out")
-	grep -o 'rank [0-9]*\( of it\)\{0,1\} (rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" >"$tmp/named"
-	blamed=$(grep -vc "^rank $2 " "$tmp/named")
-	named=$(grep -c "^rank $2 " "$tmp/named")
-	if [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ] && [ "$named" != 0 ]; then
-		echo "ok: $3${6:+ of $6 elements} on $4, extensions $5, rank $2 of $1 dies"
-	else
-		echo "FAILED: $3 on $4, extensions $5, rank $2 of $1 dies: $told are told, $named lines name it, $blamed blame others"
-		head -n 20 "$tmp/out"
-		head -n 10 "$tmp/err" | cut -c1-300
-		fails=$((fails + 1))
-	fi
+	one_dies "$1" "$2" "$3${6:+ of $6 elements} on $4, extensions $5, rank $2 of $1 dies" -x HEDDLE_COLL_EXECUTOR="$4" \
+		-x HEDDLE_COLL_EXTENSIONS="$5" tests/mp/coll_death "$2" "$3" "$count" ${6:-}
 }
 
 dies 5 0 allreduce tasks 1

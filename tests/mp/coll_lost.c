@@ -7,20 +7,12 @@
  *     coll_lost FORM BYTES DEAD LATE SEED FILE
  *
  * FORM: blocking, nonblocking, persistent. BYTES: of each rank's input. LATE: a survivor that comes when all others have been told;
- * -1: none. FILE: of the survivors, to count each other, made anew. Each survivor prints a line.
+ * -1: none. FILE: see survivors.h. Each survivor prints a line.
  */
-#include <fcntl.h>
-#include <mpi.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "survivors.h"
 
 enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, NEIGHBORS, KINDS };
 static const char *const names[] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall", "alltoallv",
@@ -41,23 +33,10 @@ static void add(void *a, void *b, int *n, MPI_Datatype *t)
 		((int64_t *)b)[i] += ((int64_t *)a)[i];
 }
 
-static void die(int sig)
-{
-	kill(getpid(), SIGKILL);
-}
-
-/* So many have come there, or half a minute has passed. Whoever has been sent long messages has to be in the library now and then. */
+/* Whoever has been sent long messages has to be in the library now and then. */
 static bool await(int *counter, int n)
 {
-	time_t end = time(NULL) + 30;
-	int flag;
-
-	while (__atomic_load_n(counter, __ATOMIC_SEQ_CST) < n && time(NULL) < end) {
-		if (count > 512)
-			MPI_Iprobe(0, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-		usleep(1000);
-	}
-	return __atomic_load_n(counter, __ATOMIC_SEQ_CST) >= n;
+	return survivors_await(counter, n, 30, count > 512);
 }
 
 #define CALL(Name, name, ...) (how == BLOCKING ? MPI_##Name(__VA_ARGS__, comms[k]) : \
@@ -92,14 +71,6 @@ static int begin(int k, int how, int root)
 	}
 }
 
-static bool is_aborted(int rc)
-{
-	int class = 0;
-
-	MPI_Error_class(rc, &class);
-	return class == MPI_ERR_PROC_ABORTED;
-}
-
 static void fail(const char *what, int k, int rc)
 {
 	char text[MPI_MAX_ERROR_STRING] = "";
@@ -120,14 +91,14 @@ static int round_of_all(bool *failed, int root)
 	for (int k = 0; k < KINDS; k++) {
 		int rc = failed[k] ? 0 : form == PERSISTENT ? MPI_Start(&requests[k]) : begin(k, form, root);
 
-		if (rc && !is_aborted(rc))
+		if (rc && !survivors_told(rc))
 			fail("begins with", k, rc);
 		failed[k] |= rc != 0;
 	}
 	for (int k = 0; form != BLOCKING && k < KINDS; k++) {
 		int rc = failed[k] ? 0 : MPI_Wait(&requests[k], MPI_STATUS_IGNORE);
 
-		if (rc && !is_aborted(rc))
+		if (rc && !survivors_told(rc))
 			fail("ends with", k, rc);
 		failed[k] |= rc != 0;
 	}
@@ -202,7 +173,7 @@ static void prepare(void)
 int main(int argc, char **argv)
 {
 	bool failed[KINDS] = { 0 };
-	int fd, round = 0;
+	int round = 0;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -216,33 +187,24 @@ int main(int argc, char **argv)
 	count = atoi(argv[2]) / 8;
 	dead = atoi(argv[3]);
 	late = atoi(argv[4]);
-	fd = open(argv[6], O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, 4096))
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	met = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (met == MAP_FAILED)
-		MPI_Abort(MPI_COMM_WORLD, 2);
+	met = survivors_counters(argv[6]);
 	prepare();
 	for (; round < 12; round++)		/* queues are there, and direct and tasks are in use */
 		if (round_of_all(failed, round % all))
 			fail("before the death", 0, 0);
-	__atomic_fetch_add(&met[1], 1, __ATOMIC_SEQ_CST);	/* everybody has the results of those */
+	survivors_count(&met[1]);	/* everybody has the results of those */
 	if (!await(&met[1], all))
 		fail("not all come to the death", 0, 0);
-	if (me == dead) {
-		struct itimerval when = { .it_value = { .tv_usec = 1 + atoi(argv[5]) % 20000 } };
-
-		signal(SIGALRM, die);
-		setitimer(ITIMER_REAL, &when, NULL);
-	}
+	if (me == dead)
+		survivors_die_in(1 + atoi(argv[5]) % 20000);
 	if (me == late && !await(&met[0], all - 2))
 		fail("the others wait for one that is not there", 0, 0);
 	while (round_of_all(failed, round++ % all) < KINDS)
 		if (round > 5000000)
 			fail("never fails", 0, 0);
-	__atomic_fetch_add(&met[0], 1, __ATOMIC_SEQ_CST);
+	survivors_count(&met[0]);
 	for (int k = 0; k < KINDS; k++)
-		if (!is_aborted(begin(k, BLOCKING, 0)))
+		if (!survivors_told(begin(k, BLOCKING, 0)))
 			fail("works after it has failed", k, 0);
 	if (!await(&met[0], all - 1))
 		fail("not all have been told", 0, 0);

@@ -1,29 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank dies at a random place in collectives of every kind: all survivors are told in every one, no living rank is blamed, and they go
-# on without it (coll_lost.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
-set -u
-run=./heddlerun
-fails=0
+# A rank dies at a random place in collectives of every kind, and while communicators are made: all survivors are told in every one, no
+# living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
+. "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
 
 lost() {	# lost RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR VARIABLE
-	rm -f "$tmp/count"
-	timeout -k 5 100 "$run" --on-death=continue -n "$1" -x HEDDLE_COLL_EXECUTOR="$7" -x "$8" tests/mp/coll_lost "$2" "$3" "$4" "$5" "$6" \
-		"$tmp/count" >"$tmp/out" 2>"$tmp/err"
-	code=$?
-	told=$(grep -c '^survivor [0-9]*: told in all' "$tmp/out")
-	blamed=$(grep -o 'rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" | grep -vc "^rank $4 ")
-	if [ $code = 137 ] && [ "$told" = $(($1 - 1)) ] && [ "$blamed" = 0 ]; then
-		echo "ok: $*"
-	else
-		echo "FAILED: $*: exit code $code, $told are told, $blamed lines blame others"
-		head -n 20 "$tmp/out"
-		head -n 10 "$tmp/err" | cut -c1-300
-		fails=$((fails + 1))
-	fi
+	one_dies "$1" "$4" "$*" -x HEDDLE_COLL_EXECUTOR="$7" -x "$8" tests/mp/coll_lost "$2" "$3" "$4" "$5" "$6" "$count"
+}
+
+made() {	# made RANKS DEAD MOMENT SEED EXECUTOR VARIABLE
+	one_dies "$1" "$2" "communicators are made: $*" -x HEDDLE_COLL_EXECUTOR="$5" -x "$6" tests/mp/comm_lost "$2" "$3" "$4" "$count"
 }
 
 # a random number below $1, in $random (Park and Miller's, without the shell's)
@@ -52,6 +39,8 @@ some() {
 		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0
 	[ "$n" -lt 17 ] || bytes=64
 	lost "$n" "$form" "$bytes" "$dead" "$late" "$moment" "$executor" "$picked"
+	draw 1000000
+	made "$n" "$dead" "$moment" "$random" "$executor" "$picked"
 }
 
 echo "seed $seed"
@@ -68,5 +57,8 @@ lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
 lost 3 persistent 1024 2 0 4000 host HEDDLE_TRANSPORT=
 lost 4 blocking 65536 1 -1 2500 direct HEDDLE_TRANSPORT=
 lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
+made 5 2 9000 3 auto HEDDLE_TRANSPORT=
+made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
+made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
 for i in $(seq $((4 + ${COLL_LOST:-0}))); do some; done
 exit $((fails != 0))

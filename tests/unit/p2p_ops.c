@@ -724,10 +724,28 @@ static int id_sent(int i)
 	return id;
 }
 
+/* Of what a member sends up: what is wrong, and who has failed (job, 1 + rank); then the ids that it uses. */
+#define WORDS_HEAD 3
+
+Test(p2p, dup_names_who_has_failed)
+{
+	uint64_t one[WORDS_HEAD + 1] = { [WORDS_HEAD] = 0x7 };
+	uint64_t two[WORDS_HEAD] = { 2, hdl_proc_job(3), 1 + 3 };
+	struct hdl_comm *c;
+
+	mock_later(1, hdl_agree_tag(0), 1, one, sizeof(one));
+	mock_later(2, hdl_agree_tag(0), 1, two, sizeof(two));
+	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_ERR_PROC_ABORTED);
+	cr_assert_null(c);
+	cr_assert(strstr(hdl_reason_take(), "rank 3 "));
+	cr_assert_lt(id_sent(0), 0);
+	cr_assert_lt(id_sent(1), 0);
+}
+
 Test(p2p, dup_agrees_on_a_free_id)
 {
 	/* Ranks 1 and 2 hold more ids than this one; rank 3 reaches this one through rank 2. */
-	uint64_t one[2] = { 0, 0x7 }, two[3] = { 0, 0xfffffffffffffffbu, 0x1 };
+	uint64_t one[WORDS_HEAD + 1] = { [WORDS_HEAD] = 0x7 }, two[WORDS_HEAD + 2] = { [WORDS_HEAD] = 0xfffffffffffffffbu, 0x1 };
 	struct hdl_comm *c;
 	int id;
 
@@ -751,7 +769,7 @@ Test(p2p, dup_agrees_on_a_free_id)
 /* Another thread of rank 1 has the bitmap there: all try again. */
 Test(p2p, dup_tries_again)
 {
-	uint64_t busy[1] = { 1 }, one[2] = { 0, 0x7 };
+	uint64_t busy[WORDS_HEAD] = { 1 }, one[WORDS_HEAD + 1] = { [WORDS_HEAD] = 0x7 };
 	struct hdl_comm *c;
 	int id;
 
@@ -771,13 +789,12 @@ Test(p2p, dup_tries_again)
 
 Test(p2p, dup_without_a_free_id)
 {
-	uint64_t all[513];
+	uint64_t all[WORDS_HEAD + 512] = { 0 };
 	struct hdl_comm *c;
 
-	memset(all, 0xff, sizeof(all));
-	all[0] = 0;
+	memset(all + WORDS_HEAD, 0xff, sizeof(all) - WORDS_HEAD * 8);
 	mock_later(1, hdl_agree_tag(0), 1, all, sizeof(all));
-	mock_later(2, hdl_agree_tag(0), 1, all, 16);
+	mock_later(2, hdl_agree_tag(0), 1, all, (WORDS_HEAD + 1) * 8);
 	cr_assert_eq(hdl_comm_dup(&hdl_world, &c), MPI_ERR_OTHER);
 	cr_assert_null(c);
 	cr_assert(strstr(hdl_reason_take(), "32768"));
