@@ -42,6 +42,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		struct hdl_sleep_rec sleep;
 		struct hdl_hold_rec hold;
 		struct hdl_id_rec id;
+		struct hdl_taken_rec taken;
 	} m;
 	uint32_t n;
 	static const uint8_t need[] = {
@@ -60,6 +61,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_REFUSED] = sizeof(m.fin),
 		[HDL_CTL_PROBE] = 0,
 		[HDL_CTL_ID] = sizeof(m.id),
+		[HDL_CTL_TAKEN] = sizeof(m.taken),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -125,6 +127,10 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		ep->theirs = m.id.id;
 		if (ep->src == HDL_NAMED)
 			ep->src = m.id.id;
+		break;
+	case HDL_CTL_TAKEN:
+		if (ep->pooled)
+			hdl_pooled_on_answer(ep->pooled, &m.taken);
 		break;
 	default:
 		bad_message(ep, hdr);

@@ -56,9 +56,6 @@ struct hdl_dev {
 	struct ibv_send_wr ud_wr;	/* template of a small packet */
 	struct ibv_sge ud_sge;
 	uint32_t qkey;
-	uint16_t ud_period;		/* peers that send much are counted anew in each */
-	uint32_t ud_active, ud_active_last;	/* in this one, in the one before */
-	uint64_t ud_period_ns;		/* when the next one begins */
 	/* XRC */
 	struct ibv_xrcd *xrcd;
 	uint32_t xrc_srqn;

@@ -193,6 +193,24 @@ void hdl_ep_name(const struct hdl_ep *ep, void *name)
 	memcpy(name, &n, sizeof(n));
 }
 
+struct hdl_pooled *hdl_ep_pooled(struct hdl_ep *ep, const struct hdl_rxpool *pool)
+{
+	struct hdl_pooled *p = ep->pooled;
+	uint32_t base;
+
+	if (likely(p != NULL))
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		hdl_ep_fail(ep, hdl_no_memory("the credits of a peer", sizeof(*p)));
+		return NULL;
+	}
+	/* the peer's pool is as ours */
+	hdl_rel_shares(pool->first, (uint32_t)hdl_job.size - 1, (uint32_t)hdl_job.size - 1, &base);
+	p->base = p->window = p->granted = (uint16_t)base;
+	return ep->pooled = p;
+}
+
 struct hdl_ep *hdl_ep_find(int rank)
 {
 	return hdl_peers_find(&hdl_tp.peers, rank);

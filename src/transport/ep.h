@@ -6,6 +6,7 @@
 #include "transport/conn.h"
 #include "transport/dev.h"
 #include "transport/order.h"
+#include "transport/pooled.h"
 #include "transport/rel.h"
 
 /* What a connected lane is made of, and its making: gone cold once it stands. */
@@ -61,6 +62,7 @@ struct hdl_ep {
 	uint32_t theirs;		/* our id there; HDL_NAMED: not known yet */
 	uint32_t src;			/* what messages to it say: `theirs`, with HDL_TELLS until it has heard its id */
 	bool told_id;			/* by HDL_CTL_ID */
+	struct hdl_pooled *pooled;	/* credits, made on first use of pooled receives */
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	uint32_t streak;		/* messages from the ring since the last small one to this peer */
@@ -91,7 +93,7 @@ struct hdl_ep {
 	uint32_t refused_ms;		/* ... the last one, when */
 	bool rel_timer;			/* on hdl_tp.timers */
 	bool ack_list;
-	uint16_t active;		/* period in which the peer was last counted among those that send much: dev->ud_period */
+	uint16_t active;		/* period in which the peer was last counted among those that send much by UD */
 	struct hdl_ep *timer_next, *ack_next;
 	/* connection */
 	struct hdl_conn conn;
@@ -169,6 +171,8 @@ enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdm
 int hdl_ep_connect(struct hdl_ep *ep);
 /* Whether any connected kind is possible with this peer. */
 bool hdl_ep_can_rdma(const struct hdl_ep *ep);
+/* Its credits for pooled receives, which are made if need be. NULL: out of memory, and the endpoint fails. */
+struct hdl_pooled *hdl_ep_pooled(struct hdl_ep *ep, const struct hdl_rxpool *pool);
 /* ---- post.c ----- */
 /* Who learns that the payload was read, when it is not copied. */
 enum hdl_in_place {

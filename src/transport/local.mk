@@ -2,7 +2,7 @@
 transport_sources = src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/am.c src/transport/arrive.c \
 	src/transport/conn.c src/transport/conn.h src/transport/dev.h src/transport/device.c src/transport/ep.c \
 	src/transport/ep.h src/transport/idle.c src/transport/ids.c src/transport/ids.h src/transport/mem.c src/transport/mem.h src/transport/order.c \
-	src/transport/order.h src/transport/peers.c src/transport/peers.h src/transport/post.c src/transport/progress.c src/transport/qp.c src/transport/rel.c \
+	src/transport/order.h src/transport/peers.c src/transport/peers.h src/transport/pooled.h src/transport/post.c src/transport/progress.c src/transport/qp.c src/transport/rel.c \
 	src/transport/regcache.c src/transport/regcache.h src/transport/rel.h src/transport/report.c src/transport/ring.c src/transport/ring.h src/transport/rings.c \
 	src/transport/rx.h src/transport/select.c src/transport/select.h src/transport/sq.c src/transport/sq.h \
 	src/transport/srq.c src/transport/tp.h src/transport/transport.h src/transport/wire.h src/transport/wireup.c \

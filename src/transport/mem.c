@@ -8,7 +8,6 @@
 #include "transport/tp.h"
 
 #define PAGE 4096u
-#define GROW_AGAIN_NS 100000000ull	/* see struct hdl_bufpool */
 
 static size_t round_page(size_t n)
 {
@@ -128,7 +127,7 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 		n = p->chunk;
 	if (n > p->max - p->total)
 		n = p->max - p->total;
-	if (!n || (p->grow_ns && monotonic_ns() < p->grow_ns))
+	if (!n || !hdl_pause_is_over(&p->pause))
 		return -EAGAIN;
 	struct hdl_bufchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
 	if (!c)
@@ -136,11 +135,10 @@ int hdl_bufpool_grow(struct hdl_bufpool *p)
 	int err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem);
 	if (err) {
 		free(c);
-		p->pause_ns = p->pause_ns ? 2 * p->pause_ns : GROW_AGAIN_NS;
-		p->grow_ns = monotonic_ns() + p->pause_ns;
+		hdl_pause_begin(&p->pause);
 		return err;
 	}
-	p->grow_ns = p->pause_ns = 0;
+	p->pause.ns = 0;
 	for (uint32_t i = n; i--;) {
 		struct hdl_txbuf *b = &c->buf[i];
 		*b = (struct hdl_txbuf){

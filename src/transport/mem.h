@@ -27,8 +27,23 @@ void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
 int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
 
-/* Send buffers of one size; grows by chunks up to max. Where there is no memory for more it tries again after a while, and every time
- * after twice as long: each message would, and report it again. */
+/* A pool for which there was no memory tries again after a while, and every time after twice as long: each message would, and report
+ * it again. */
+struct hdl_pause {
+	uint64_t until_ns, ns;		/* monotonic_ns(); how long it is; 0: there is none */
+};
+static inline bool hdl_pause_is_over(const struct hdl_pause *p)
+{
+	return !p->ns || monotonic_ns() >= p->until_ns;
+}
+#define HDL_PAUSE_FIRST_NS 100000000ull
+static inline void hdl_pause_begin(struct hdl_pause *p)
+{
+	p->ns = p->ns ? 2 * p->ns : HDL_PAUSE_FIRST_NS;
+	p->until_ns = monotonic_ns() + p->ns;
+}
+
+/* Send buffers of one size; grows by chunks up to max. */
 struct hdl_txbuf {
 	struct hdl_txbuf *next;
 	struct hdl_bufpool *pool;
@@ -44,8 +59,7 @@ struct hdl_bufpool {
 	uint32_t total, max, nfree;
 	struct hdl_txbuf *free;
 	struct hdl_bufchunk *chunks;
-	/* there was no memory: not tried again before, monotonic_ns(), and how long after the last time that was; 0: there was */
-	uint64_t grow_ns, pause_ns;
+	struct hdl_pause pause;
 };
 /* Room in a bounce buffer for what stands around a payload: terminator and gap, record, header. */
 #define HDL_BOUNCE_AROUND (2 * HDL_LINE + HDL_HEAD_BUF)

@@ -133,30 +133,51 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 	return 1;
 }
 
+static inline struct hdl_pooled *pooled_of(struct hdl_ep *ep)
+{
+	return hdl_ep_pooled(ep, &ep->sq->dev->rx[ep->sq->kind->pool]);
+}
+
 /* The caller has made sure of room. */
 static int put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
 		   const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
 {
 	struct { struct hdl_wire w; struct hdl_name name; } head;
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct hdl_pooled *p = pooled_of(ep);
+	bool counted = hdl_is_counted(hdr->kind);
+	int r;
 	struct around a = {
 		.before = &head, .before_len = sizeof(head.w), .after = tail, .after_len = tail ? sizeof(*tail) : 0,
 		.at = tail ? tail->offset : 0
 	};
 
 	head.w = (struct hdl_wire){ .src = ep->src, .nonce = (uint32_t)hdl_tp.self.incarnation, .hdr = *hdr };
+	if (!p)
+		return -ENOMEM;
 	head.w.hdr.len = (uint32_t)len + a.after_len;
+	head.w.hdr.reserved = hdl_pooled_mark(p, counted);
 	if (unlikely(ep->src & HDL_TELLS)) {
 		hdl_ep_name(ep, &head.name);
 		a.before_len = sizeof(head);
 	}
-	return post_message(ep, &wr, &a, body, len, send, in_place);
+	if ((r = post_message(ep, &wr, &a, body, len, send, in_place)) >= 0)
+		hdl_pooled_left(p, counted, head.w.hdr.reserved);
+	return r;
+}
+
+/* Whether one more message of this kind may be in the peer's pool. */
+static bool may_have_more(struct hdl_ep *ep, const struct hdl_hdr *hdr)
+{
+	struct hdl_pooled *p = hdl_is_counted(hdr->kind) ? pooled_of(ep) : NULL;
+
+	return !p || hdl_pooled_room(p);
 }
 
 static int post_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *body, size_t len,
 		    const struct hdl_data_rec *tail, struct hdl_send *send, enum hdl_in_place in_place)
 {
-	if (!hdl_sq_room(ep->sq, 1))
+	if (!hdl_sq_room(ep->sq, 1) || !may_have_more(ep, hdr))
 		return -EAGAIN;
 	return put_srq(ep, hdr, body, len, tail, send, in_place);
 }

@@ -33,6 +33,22 @@ static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
 							   : "");
 }
 
+/* A message has taken a receive of the pool that all senders have in common. True: its sender is to hear of it. */
+static inline bool came(struct hdl_ep *ep, const struct hdl_rxpool *pool, const struct hdl_hdr *hdr)
+{
+	struct hdl_pooled *p = hdl_ep_pooled(ep, pool);
+
+	return p && hdl_pooled_came(p, hdl_is_counted(hdr->kind), hdr->reserved);
+}
+
+static __attribute__((noinline)) void grant(struct hdl_ep *ep, struct hdl_rxpool *pool)
+{
+	uint32_t base, share = hdl_rxpool_share(pool, &ep->pooled->active, true, &base);
+	struct hdl_taken_rec m = hdl_pooled_answer(ep->pooled, share, base);
+
+	hdl_ep_ctl(ep, HDL_CTL_TAKEN, &m, sizeof(m), false);
+}
+
 static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 {
 	const struct hdl_wire *w = (const struct hdl_wire *)(uintptr_t)b->sge.addr;
@@ -55,7 +71,10 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 		ep->told_id = true;
 		hdl_ep_ctl(ep, HDL_CTL_ID, &m, sizeof(m), false);
 	}
+	bool answer = came(ep, b->pool, &w->hdr);
 	hdl_ep_dispatch(ep, &w->hdr, (const char *)w + head, &ep->in_srq);
+	if (unlikely(answer))
+		grant(ep, b->pool);
 }
 
 int hdl_tp_poll_rcq(struct hdl_dev *dev)
@@ -226,6 +245,8 @@ void hdl_tp_timers(uint64_t now)
 	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now),
 			  hdl_tp.exec_timers ? hdl_tp.exec_timers(now) : 0 };
 
+	for (int i = 0; i < hdl_tp.ndev * HDL_POOLS; i++)
+		hdl_rxpool_period(&hdl_tp.dev[i / HDL_POOLS]->rx[i % HDL_POOLS], now);
 	hdl_tp.next_timer_ns = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
 		if (at[i] && (!hdl_tp.next_timer_ns || at[i] < hdl_tp.next_timer_ns))
@@ -443,6 +464,7 @@ static void destroy_all(void)
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
 		free(ep->dirty);
+		free(ep->pooled);
 		free(ep->host);
 		free(ep);
 	}

@@ -216,6 +216,9 @@ void hdl_tp_dump(FILE *out)
 		if (ep->ring)
 			fprintf(out, ", ring: %" PRIu64 " of %u lines in use%s", ep->tx.sent - ep->tx.acked,
 				ep->tx.lines, ep->wake_mode ? " (peer sleeps)" : "");
+		if (ep->pooled && ep->pooled->sent != ep->pooled->taken)
+			fprintf(out, ", receives: %u of %u messages not taken yet", ep->pooled->sent - ep->pooled->taken,
+				ep->pooled->window);
 		if (ep->rel)
 			fprintf(out, ", UD: %u packets not acknowledged", ep->rel->next - ep->rel->una);
 		fprintf(out, "; waiting: %u sends, %u rendezvous, %u control messages", pend, wait, ctl);

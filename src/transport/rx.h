@@ -24,6 +24,11 @@ struct hdl_rxpool {
 	uint32_t posted, total, max;	/* posted counts what was given to the device and not seen again */
 	uint32_t first;			/* what it begins with */
 	uint32_t limit;			/* armed SRQ limit; 0: none */
+	uint32_t batch;			/* receives that are posted again at a time */
+	uint16_t period;		/* peers that send much are counted anew in each */
+	uint32_t active, active_last;	/* in this one, in the one before */
+	uint64_t period_ns;		/* when the next one begins */
+	struct hdl_pause pause;
 	bool stopped;			/* its queue is in error, and is to be reset: post nothing */
 	bool short_of;			/* the device said that few are left: grow */
 	struct hdl_rxbuf *back;		/* to be posted again, linked by wr.next */
@@ -34,13 +39,19 @@ struct hdl_rxpool {
 /* Attaches the pool to an SRQ or a UD QP. It has no receives before hdl_rxpool_start. */
 void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue queue, struct ibv_srq *srq,
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max);
-/* Posts its first receives, if that was not done: before anybody is told how to send to it. */
-int hdl_rxpool_start(struct hdl_rxpool *p);
+/* Posts its first receives, if that was not done, and enough for so many peers that begin to send: before any of them is told how. */
+int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers);
+/* What a sender may have in it from now on; *base: what whoever begins may have (hdl_rel_shares). much: it wants more; then it counts,
+ * by *mark, among those that share the pool, which grows for them. */
+uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base);
+/* Time has passed. */
+void hdl_rxpool_period(struct hdl_rxpool *p, uint64_t now);
 void hdl_rxpool_fini(struct hdl_rxpool *p);	/* after the queue is destroyed */
 int hdl_rxpool_flush(struct hdl_rxpool *p);
 int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
-/* Receives are posted again so many at a time; half as many of UD's when there is nothing else to do. */
-#define HDL_RX_BATCH 16
+/* Receives are posted again so many at a time at most, an eighth of a small pool (`batch`): what was taken is granted again, and what
+ * is not posted yet comes out of the quarter that is left over. Half as many of UD's when there is nothing else to do. */
+#define HDL_RX_BATCH 16u
 static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 {
 	struct hdl_rxpool *p = b->pool;
@@ -51,7 +62,7 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 	else
 		p->back = b;
 	p->back_tail = b;
-	if (++p->nback >= HDL_RX_BATCH)
+	if (++p->nback >= p->batch)
 		hdl_rxpool_flush(p);
 }
 /* The SRQ of RC and of the DCT, and its pool. Once is enough. */

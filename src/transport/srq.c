@@ -9,6 +9,8 @@
 
 #include "transport/tp.h"
 
+#define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
+
 struct hdl_rxchunk {
 	struct hdl_rxchunk *next;
 	struct hdl_mem mem;
@@ -57,18 +59,22 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n)
 		n = p->max - p->total;
 	if (!n)
 		return 0;
+	if (!hdl_pause_is_over(&p->pause))
+		return -EAGAIN;
 	struct hdl_rxchunk *c = calloc(1, sizeof(*c) + n * sizeof(c->buf[0]));
-	if (!c && p->total)
-		return -ENOMEM;		/* it goes on with what it has, and grows later */
-	if (!c)
+	if (!c && !p->total)
 		return hdl_no_memory("the first receives of a pool", sizeof(*c) + n * sizeof(c->buf[0]));
-	if ((err = hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem))) {
+	if ((err = c ? hdl_mem_alloc(p->dev, (size_t)n * p->size, IBV_ACCESS_LOCAL_WRITE, &c->mem) : -ENOMEM)) {
 		free(c);
+		if (p->total)
+			hdl_pause_begin(&p->pause);	/* it goes on with what it has */
 		return err;
 	}
+	p->pause.ns = 0;
 	c->next = p->chunks;
 	p->chunks = c;
 	p->total += n;
+	p->batch = p->total / 8 < HDL_RX_BATCH ? p->total / 8 : HDL_RX_BATCH;
 	/* behind the GRH a line begins: a small packet is one */
 	uint32_t skip = p->packets ? (HDL_LINE - HDL_GRH % HDL_LINE) % HDL_LINE : 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -90,13 +96,53 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 {
 	*p = (struct hdl_rxpool){
 		.dev = dev, .queue = queue, .packets = HDL_QUEUE_IN(HDL_QUEUE_PACKETS, queue), .srq = srq, .qp = qp,
-		.size = (size + 63) & ~63u, .first = first, .max = max
+		.size = (size + 63) & ~63u, .first = first, .max = max, .period = 1
 	};
 }
 
-int hdl_rxpool_start(struct hdl_rxpool *p)
+/* Whether so many peers may have what a peer may have in any pool. */
+static bool is_enough(const struct hdl_rxpool *p, uint32_t peers)
 {
-	return p->total ? 0 : hdl_rxpool_grow(p, p->first);
+	uint32_t base;
+
+	hdl_rel_shares(p->total, UINT32_MAX, 1, &base);
+	return (uint64_t)base * peers <= p->total - p->total / 4;
+}
+
+int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers)
+{
+	int err = p->total ? 0 : hdl_rxpool_grow(p, p->first);
+
+	/* with fewer than that senders wait at times */
+	while (!err && p->total < p->max && !is_enough(p, peers))
+		if (hdl_rxpool_grow(p, p->total))
+			break;
+	return err;
+}
+
+uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base)
+{
+	uint32_t peers = (uint32_t)hdl_job.size - 1, active;
+
+	if (much && *mark != p->period) {
+		*mark = p->period;
+		p->active++;
+	}
+	active = p->active > p->active_last ? p->active : p->active_last;
+	if (much && p->total < p->max && hdl_rel_shares(p->total, peers, active, base) < HDL_REL_WINDOW)
+		hdl_rxpool_grow(p, p->total);
+	return hdl_rel_shares(p->total, peers, active, base);
+}
+
+void hdl_rxpool_period(struct hdl_rxpool *p, uint64_t now)
+{
+	if (now < p->period_ns)
+		return;
+	p->period_ns = now + PERIOD_NS;
+	p->active_last = p->active;
+	p->active = 0;
+	if (!++p->period)
+		p->period = 1;
 }
 
 void hdl_rxpool_fini(struct hdl_rxpool *p)

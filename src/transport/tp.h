@@ -15,6 +15,7 @@
  *   post.c    requests on the connected lane          report.c --report-transports, --report-hang
  *   rings.c   giving rings and taking them back       alive.c  peers that have died
  *   idle.c    waiting                                 progress.c  turns, timers, init, fini
+ *   pooled.h  credits for pooled receives (pure)
  *   peers.c   who was met, by id and by name (pure)
  *   regcache.c registrations that are kept             am.c     active messages
  *

@@ -26,6 +26,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_WRITTEN,	/* struct hdl_fin: the sender has written its part, by the queue that this comes by */
 	HDL_CTL_PROBE,		/* nothing: that it is acknowledged shows that the peer lives */
 	HDL_CTL_ID,		/* struct hdl_id_rec: how messages to the sender of this call the receiver of this */
+	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: how many messages may be in this receiver's pool */
 };
 
 /*
@@ -53,6 +54,12 @@ _Static_assert(sizeof(struct hdl_name) == 24, "packed");
 static inline bool hdl_name_before(const struct hdl_name *a, const struct hdl_name *b)
 {
 	return a->job != b->job ? a->job < b->job : a->rank < b->rank;
+}
+
+/* Messages into pooled receives that are counted: without a bound of their own (pooled.h). */
+static inline bool hdl_is_counted(uint8_t kind)
+{
+	return kind < HDL_CTL_SKIP || kind == HDL_CTL_DATA;
 }
 
 /* Every message that arrives in a pooled receive of RC, XRC, DC. HDL_TELLS: struct hdl_name comes next. */
@@ -166,7 +173,7 @@ struct hdl_addr_head {
 	struct hdl_proc proc;
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 7u
+#define HDL_ADDR_VERSION 8u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

@@ -7,7 +7,8 @@ EXTRA_DIST += tests/unit/transport_kinds.sh
 # The transport's pure parts.
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
-	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids
+	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids \
+	tests/unit/transport_pooled
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
@@ -34,6 +35,9 @@ tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c
 tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_pooled_SOURCES = tests/unit/transport_pooled.c src/transport/pooled.h
+tests_unit_transport_pooled_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_pooled_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_peers_SOURCES = tests/unit/transport_peers.c src/transport/peers.c
 tests_unit_transport_peers_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_peers_LDADD = $(CRITERION_LIBS)

@@ -109,7 +109,7 @@ static int open_dc(struct hdl_dev *dev)
 	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
 	dev->dc_key = hdl_tp.rng;
 	/* peers send to it without asking */
-	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ])))
+	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], (uint32_t)hdl_job.size - 1)))
 		return err;
 	dev->dct = create(dev, true, dev->rcq, 0, NULL);
 	if (!dev->dct) {

@@ -39,7 +39,7 @@ void hdl_srq_close(struct hdl_dev *dev)
 static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
-	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ]);
+	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], hdl_tp.peers.n);
 
 	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_rc, (uint32_t)hdl_vars.sq_depth)))
 		return err;

@@ -12,7 +12,6 @@
 #define REFUSED_MAX 8u		/* requests for a peer in a row that the device refuses: it fails */
 #define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are no farther apart */
 #define FLUSH_NS 1000000000ull		/* a device that has not flushed a queue by then never will */
-#define PERIOD_NS 10000000ull		/* who has not sent much for so long, or twice that, counts no more */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
@@ -43,7 +42,7 @@ static int start(struct hdl_dev *dev)
 	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
 		goto fail;
 	pool->stopped = false;
-	if ((err = hdl_rxpool_start(pool)) || (err = hdl_rxpool_flush(pool)))
+	if ((err = hdl_rxpool_start(pool, 0)) || (err = hdl_rxpool_flush(pool)))
 		return err;
 	m.qp_state = IBV_QPS_RTR;
 	if ((err = ibv_modify_qp(dev->ud.qp, &m, IBV_QP_STATE)))
@@ -127,7 +126,6 @@ static int open_ud(struct hdl_dev *dev)
 
 	if (err)
 		return err;
-	dev->ud_period = 1;
 	dev->qkey = (uint32_t)(hdl_tp.self.incarnation >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
 	dev->max_ud = mtu - (uint32_t)(sizeof(struct hdl_udwire) + sizeof(struct hdl_name));
 	struct ibv_qp_init_attr a = {
@@ -330,19 +328,8 @@ int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint3
  * the pool, which grows for them. */
 static void acknowledge(struct hdl_ep *ep, uint32_t probe, bool much)
 {
-	struct hdl_dev *dev = ep->dev;
-	struct hdl_rxpool *pool = &dev->rx[HDL_POOL_PACKETS];
-	uint32_t base, share, active;
+	uint32_t base, share = hdl_rxpool_share(&ep->dev->rx[HDL_POOL_PACKETS], &ep->active, much, &base);
 
-	if (much && ep->active != dev->ud_period) {
-		ep->active = dev->ud_period;
-		dev->ud_active++;
-	}
-	active = dev->ud_active > dev->ud_active_last ? dev->ud_active : dev->ud_active_last;
-	if (much && pool->total < pool->max && hdl_rel_shares(pool->total, peers(), active, &base) < HDL_REL_WINDOW)
-		if (hdl_rxpool_grow(pool, pool->total))
-			pool->max = pool->total;	/* each acknowledgement would try again, and report it again */
-	share = hdl_rel_shares(pool->total, peers(), active, &base);
 	raw(ep, HDL_UD_ACK, probe, share, base, NULL, 0);
 }
 
@@ -575,24 +562,11 @@ void hdl_ud_acks(void)
 	}
 }
 
-static void next_period(struct hdl_dev *dev, uint64_t now)
-{
-	if (now < dev->ud_period_ns)
-		return;
-	dev->ud_period_ns = now + PERIOD_NS;
-	dev->ud_active_last = dev->ud_active;
-	dev->ud_active = 0;
-	if (!++dev->ud_period)
-		dev->ud_period = 1;
-}
-
 uint64_t hdl_ud_timers(uint64_t now)
 {
 	struct hdl_ep **at = &hdl_tp.timers, *ep;
 	uint64_t first = 0;
 
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		next_period(hdl_tp.dev[i], now);
 	while ((ep = *at)) {
 		struct hdl_rel_ops ops = ops_of(ep);
 		uint32_t before = ep->rel ? ep->rel->timeouts : 0;

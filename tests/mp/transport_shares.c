@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Nobody runs another's queue into RNR: the receives of a pool are shared out among its senders (pooled.h). Rank 0 is the receiver, the
+ * last rank the one that sends little, those between send as fast as they can. Without rings:
+ *     1. Rank 0 is not there. The fast ones send all that they may; then the last one's message is carried out by its device all the
+ *        same, and so was every one of the fast ones'.
+ *     2. Rank 0 takes it, and everything behind, slowly: whoever waits goes on, nothing is lost, and requests that meet no receive stay
+ *        rare.
+ * What a device has not carried out it tells by a word of the queue (shca_unfinished): that is a request that waits for a receive.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <shca.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/tp.h"
+
+enum { GREETINGS = 40, BURST = 300, STREAM = 3000, TURNS = 3000, TAG_LAST = 7 };
+/* Of a hundred requests. A grant that was made when others did not send may still be used when they begin. */
+#define RARE 5
+
+static unsigned got, last_ones, ended, rnr;
+static struct hdl_send sends[GREETINGS + BURST + STREAM + 1];
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	got++;
+	last_ones += hdr->tag == TAG_LAST;
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	ended++;
+}
+
+static _Noreturn void fail(const char *text)
+{
+	fprintf(stderr, "rank %d: %s (got %u, ended %u, %u met no receive)\n", hdl_job.rank, text, got, ended, rnr);
+	hdl_tp_dump(stderr);
+	_exit(1);
+}
+
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+static bool meets_none(int peer)
+{
+	const struct hdl_sq *sq = hdl_ep(peer)->sq;
+
+	return sq && __atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE);
+}
+
+static void send_one(int peer, int tag, struct hdl_send *s)
+{
+	static const char text[100] = "a message";
+
+	s->done = sent;
+	if (hdl_ep_send(hdl_ep(peer), tag, 2, false, text, sizeof(text), s) == 1)
+		ended++;
+	rnr += meets_none(peer);
+}
+
+static void greet(void)
+{
+	int from = hdl_job.rank ? 0 : 1, to = hdl_job.rank ? 1 : hdl_job.size;
+	unsigned idle = 0, peers = (unsigned)(to - from);
+
+	for (unsigned i = 0; i < GREETINGS; i++) {
+		static struct hdl_send s[64];
+		for (int p = from; p < to; p++)
+			send_one(p, 1, &s[p]);
+		while (got < peers * (i + 1) || ended < peers * (i + 1))
+			turn(&idle);
+	}
+	for (int p = from; p < to; p++)
+		if (!hdl_ep(p)->sq)
+			fail("there is no connected lane: nothing is tested");
+	got = ended = 0;
+}
+
+static void fence(void)
+{
+	if (hdl_rt_fence())
+		fail("no fence");
+}
+
+static void receiver(unsigned all)
+{
+	unsigned idle = 0;
+
+	fence();	/* the fast ones have sent what they may, ... */
+	fence();	/* ... and the last one its message */
+	while (got < all) {
+		turn(&idle);
+		if (got < all && got % 64 == 0)
+			usleep(200);
+	}
+	if (!last_ones)
+		fail("the last one's message is missing");
+	if (hdl_ep_find(0))
+		fail("a message to itself");
+}
+
+static void sender(bool fast)
+{
+	unsigned idle = 0, n = 0;
+
+	for (; fast && n < BURST; n++) {
+		send_one(0, 2, &sends[n]);
+		hdl_tp_progress();
+	}
+	for (int i = 0; fast && i < TURNS; i++)
+		hdl_tp_progress();
+	if (fast && ended == BURST)
+		fail("all is sent though the receiver is not there: nothing is tested");
+	if (meets_none(0))
+		fail("a request waits for a receive");
+	fence();
+	if (!fast) {
+		send_one(0, TAG_LAST, &sends[n++]);
+		if (meets_none(0))
+			fail("others have taken all receives");
+	}
+	fence();
+	for (; fast && n < BURST + STREAM; n++) {
+		send_one(0, 3, &sends[n]);
+		while (ended + 64 < n)
+			turn(&idle);
+	}
+	while (ended < n)
+		turn(&idle);
+	if (rnr * 100 > n * RARE)
+		fail("requests that meet no receive are not rare");
+}
+
+int main(void)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived };
+	const uint32_t *word;
+	int rank;
+
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	rank = hdl_job.rank;
+	greet();
+	if (!hdl_tp.dev[0]->promises.at_once || (rank && shca_unfinished(hdl_ep(0)->sq->qp, &word)))
+		fail("this device does not tell what it has not carried out");
+	fence();
+	rnr = 0;
+	if (rank)
+		sender(rank < hdl_job.size - 1);
+	else
+		receiver((unsigned)(hdl_job.size - 2) * (BURST + STREAM) + 1);
+	if (getenv("SHARES_SHOW") && rank)
+		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr, hdl_ep(0)->sq->requests);
+	if (hdl_tp_fini() || hdl_rt_fini(false))
+		return 1;
+	if (!rank)
+		puts("ok");
+	return 0;
+}
