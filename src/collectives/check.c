@@ -35,7 +35,7 @@ struct verdict {
 };
 
 struct hdl_check {
-	struct hdl_run *run;		/* whose call it is */
+	struct hdl_run *run;		/* whose call it is, and begins when all is right; NULL: somebody waits */
 	struct record mine;
 	struct sig *sends, *expects;	/* to and from each rank of the communicator */
 	int peers, npeers;		/* ranks that take part; of the communicator itself (those behind are near: see hdl_near) */
@@ -43,8 +43,6 @@ struct hdl_check {
 	struct hdl_graph *g;
 	struct hdl_run *talk;
 	size_t out, in, found, verdicts;	/* in the scratch */
-	int32_t tag;			/* the talk's, of a persistent collective; 0: the communicator's next one */
-	int error;
 };
 
 /* ---- what this rank says ------------------------------------------------------------------------------------- */
@@ -229,11 +227,6 @@ struct hdl_check *hdl_check_pieces(struct hdl_comm *comm, const struct hdl_piece
 	return say(c, rooted, a->root, a->op, one ? one->type : NULL, one ? one->count : 0);
 }
 
-void hdl_check_tag(struct hdl_check *c, int32_t tag)
-{
-	c->tag = tag;
-}
-
 void hdl_check_free(struct hdl_check *c)
 {
 	if (!c)
@@ -330,19 +323,21 @@ static const struct verdict *judge(const struct hdl_check *c)
 static void talk_done(struct hdl_run *talk)
 {
 	struct hdl_check *c = talk->arg;
-	struct hdl_run *run = c->run;
+	struct hdl_run *run = c->run ? c->run : talk;
 	const struct verdict *v = talk->error ? NULL : judge(c);
 
 	if (talk->error)
 		hdl_reason_set("%s", talk->why);
 	else if (v)
 		hdl_reason_set("HEDDLE_CHECK: %s", v->text);
-	if (!talk->error && !v) {
-		hdl_host_start(run);
+	if (talk->error || v)
+		hdl_run_error(run, talk->error ? talk->error : v->class);
+	if (!c->run)
 		return;
-	}
-	hdl_run_error(run, talk->error ? talk->error : v->class);
-	hdl_run_finish(run);
+	if (talk->error || v)
+		hdl_run_finish(run);
+	else
+		hdl_host_start(run);
 }
 
 static bool build(struct hdl_check *c, struct hdl_comm *comm)
@@ -372,31 +367,66 @@ static bool build(struct hdl_check *c, struct hdl_comm *comm)
 	if (!c->talk || hdl_run_prepare_host(c->talk))
 		return false;
 	c->talk->keeps = true;
-	c->talk->tag = c->tag;
 	c->talk->done = talk_done;
 	c->talk->reduce = look;
 	c->talk->arg = c;
 	return true;
 }
 
-void hdl_check_start(struct hdl_run *run)
+static int no_memory(void)
 {
-	struct hdl_check *c = run->check;
+	hdl_reason_set("no memory for HEDDLE_CHECK");
+	return MPI_ERR_NO_MEM;
+}
+
+/* Once for each check. MPI error class. */
+static int talk(struct hdl_check *c, struct hdl_comm *comm)
+{
 	struct record *out;
 
-	c->run = run;
-	if (!c->talk && !build(c, run->comm)) {
-		hdl_reason_set("no memory for HEDDLE_CHECK");
-		hdl_run_error(run, MPI_ERR_NO_MEM);
-		hdl_run_finish(run);
-		return;
-	}
+	if (!build(c, comm))
+		return no_memory();
 	out = (void *)(c->talk->base[HDL_SP_TMP] + c->out);
 	for (int p = 0; p < c->peers; p++) {
 		out[p] = c->mine;
 		out[p].sent = p < c->npeers ? c->sends[p] : (struct sig){ ANY, 0, 0 };
 	}
-	c->talk->error = MPI_SUCCESS;
-	c->talk->why[0] = 0;
 	hdl_coll_begin(c->talk);
+	return MPI_SUCCESS;
+}
+
+void hdl_check_start(struct hdl_run *run)
+{
+	int rc;
+
+	run->check->run = run;
+	rc = talk(run->check, run->comm);
+	if (rc) {
+		hdl_run_error(run, rc);
+		hdl_run_finish(run);
+	}
+}
+
+static bool is_finished(const void *arg)
+{
+	return ((const struct hdl_run *)arg)->finished;
+}
+
+int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
+{
+	int rc;
+
+	/* the number of a collective that begins, which the others' may be */
+	((struct hdl_cc *)comm->coll)->seq++;
+	rc = talk(c, comm);
+	if (!rc) {
+		hdl_blocked_comm = comm;
+		hdl_wait_until(is_finished, c->talk);
+		hdl_blocked_comm = NULL;
+		rc = c->talk->error;
+		if (rc)
+			hdl_reason_set("%s", c->talk->why);
+	}
+	hdl_check_free(c);
+	return rc;
 }

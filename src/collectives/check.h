@@ -18,8 +18,8 @@ struct hdl_check *hdl_check_args(struct hdl_comm *comm, const struct hdl_coll_ar
 struct hdl_check *hdl_check_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, enum hdl_form_kind form);
 /* Compares; then the run starts on the host executor, or fails. It has its tag. */
 void hdl_check_start(struct hdl_run *run);
-/* The tag of all that it sends: of a persistent collective. */
-void hdl_check_tag(struct hdl_check *check, int32_t tag);
+/* Compares as the communicator's next collective, and waits for that: the call that makes a persistent one. MPI error class. Frees it. */
+int hdl_check_agree(struct hdl_check *check, struct hdl_comm *comm);
 void hdl_check_free(struct hdl_check *check);
 
 #endif

@@ -37,7 +37,8 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = rank, .size = size, .root = key->root,
 			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
-			       .line_bytes = hdl_off_line_bytes(key->bytes), .radix = hdl_vars.coll_radix };
+			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
+			       .radix = hdl_vars.coll_radix };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -223,6 +224,20 @@ static bool readable(const struct hdl_plan_key *key, const struct hdl_site *site
 	return site->exposes && hdl_reads_fit(key) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
 }
 
+/* Ranks may start persistent operations in any order (section 6.13). Tasks would need queues for each: their WAITs count completions,
+ * whichever operation these are of. */
+static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+{
+	if (!offloadable(key, site, HDL_EXEC_DIRECT, out))
+		return;
+	if (key->bytes > HDL_PCOLL_MAX) {
+		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
+		return;
+	}
+	out->executor = HDL_EXEC_DIRECT;
+	snprintf(out->why, sizeof(out->why), "persistent%s", hdl_coll_want == HDL_WANT_TASKS ? ": not tasks, which ranks have to start in one order" : "");
+}
+
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	bool cores = key->blocking && !site->oversubscribed;
@@ -237,10 +252,12 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
 	if (site->size == 1)
 		why = "one rank";
-	else if (key->persistent)
-		why = "persistent: ranks may start them in any order";
 	else if (hdl_coll_want == HDL_WANT_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
+	else if (key->persistent) {
+		choose_persistent(key, site, out);
+		return;
+	}
 	else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
 		out->executor = HDL_EXEC_DIRECT;
 		out->reads = true;

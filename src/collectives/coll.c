@@ -267,14 +267,11 @@ static void start(struct hdl_run *run, bool host)
 		hdl_off_submit(cc, run);
 }
 
-/* With HEDDLE_CHECK there are two: the other one is that of the talk before each start. */
 void hdl_coll_number_persistent(struct hdl_run *run)
 {
 	struct hdl_cc *cc = run->comm->coll;
 
 	run->tag = HDL_PERSISTENT_TAG | hdl_coll_tag(cc->persistent++);
-	if (unlikely(run->check))
-		hdl_check_tag(run->check, HDL_PERSISTENT_TAG | hdl_coll_tag(cc->persistent++));
 }
 
 void hdl_coll_begin(struct hdl_run *run)
@@ -351,8 +348,25 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 	hdl_run_rebind(run);
 	run->req = req;
 	run->plan->uses++;
+	if (unlikely(!fits_itself(run->comm, &run->args)))
+		say_misfit(run, &run->args);
+	if (likely(run->pcoll && !((struct hdl_cc *)run->comm->coll)->lost)) {
+		hdl_pcoll_start(run->pcoll);
+		return MPI_SUCCESS;
+	}
+	run->plan->fallbacks += run->plan->executor != HDL_EXEC_HOST;
 	start(run, true);
 	return MPI_SUCCESS;
+}
+
+/* What a start looks at: their user may free them meanwhile. */
+static void retain_types(const struct hdl_coll_args *a, bool retain)
+{
+	struct hdl_type *types[] = { (struct hdl_type *)a->sendtype, (struct hdl_type *)a->recvtype };
+
+	for (int i = 0; i < 2; i++)
+		if (types[i])
+			(retain ? hdl_type_retain : hdl_type_release)(types[i]);
 }
 
 static void put_persistent(void *arg)
@@ -361,11 +375,16 @@ static void put_persistent(void *arg)
 
 	if (!run)
 		return;
+	if (run->pcoll)
+		hdl_pcoll_free(run->pcoll);
+	run->pcoll = NULL;
+	retain_types(&run->args, false);
 	hdl_run_unbind(run);
 	run->keeps = false;
 	run_put(run);
 }
 
+/* A run that is bound to these arguments, NULL: no memory. */
 static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll_args *args, size_t bytes)
 {
 	bool in_place = is_in_place(comm, args);
@@ -375,14 +394,39 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 	if (!run)
 		return NULL;
 	plan->uses--;		/* not yet */
-	run->keeps = true;
-	run->done = complete_persistent;
 	if (bind(run, args, in_place, HDL_PERSISTS)) {
-		put_persistent(run);
+		run_put(run);
 		return NULL;
 	}
-	hdl_coll_number_persistent(run);
+	run->keeps = true;
+	run->done = complete_persistent;
+	retain_types(args, true);
 	return run;
+}
+
+/* What the plan's executor has to have for it, among all ranks. MPI error class. */
+static int make_persistent(struct hdl_run *run)
+{
+	struct hdl_check *check = run->check;
+	struct hdl_graph *g;
+	int rc;
+
+	/* its arguments are the same at each start */
+	run->check = NULL;
+	rc = unlikely(check) ? hdl_check_agree(check, run->comm) : MPI_SUCCESS;
+	if (rc)
+		return rc;
+	hdl_coll_number_persistent(run);
+	if (run->plan->executor == HDL_EXEC_HOST)
+		return MPI_SUCCESS;
+	rc = hdl_pcoll_new(run);
+	if (rc || run->pcoll)
+		return rc;
+	g = hdl_plan_host_graph(run->plan, run->comm);
+	if (!g)
+		return no_memory(&run->args);
+	hdl_run_change_graph(run, g);
+	return hdl_run_prepare_host(run) ? no_memory(&run->args) : MPI_SUCCESS;
 }
 
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
@@ -397,11 +441,13 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 		if (!run)
 			return no_memory(args);
 	}
-	rc = hdl_collective_init(comm, begin_persistent, put_persistent, run, req);
+	rc = run ? make_persistent(run) : MPI_SUCCESS;
+	if (!rc)
+		rc = hdl_collective_init(comm, begin_persistent, put_persistent, run, req);
 	if (rc)
 		put_persistent(run);
-	else if (run && run->plan->executor != HDL_EXEC_HOST)
-		(*req)->look = hdl_off_look;
+	else if (run && run->pcoll)
+		(*req)->look = hdl_pcoll_look;
 	return rc;
 }
 

@@ -60,6 +60,8 @@ struct line_step {
 
 struct hdl_line_prog {
 	const struct hdl_line_area *area;
+	char *memory;			/* in which the area is */
+	uint32_t lkey;
 	hdl_op_fn fn;
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
@@ -90,6 +92,11 @@ uint8_t hdl_line_class(size_t bytes)
 size_t hdl_line_least(uint8_t class)
 {
 	return class == HDL_OFF_LONG ? LONG_DATA + 1 : 0;
+}
+
+const struct hdl_line_area *hdl_line_area_for(const struct hdl_off *h, size_t bytes)
+{
+	return &h->area[size_of(bytes)];
 }
 
 size_t hdl_off_line_bytes(size_t bytes)
@@ -167,12 +174,12 @@ static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
 }
 
 /* Where the data lie, then the number. Of a barrier the number alone. */
-static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put *p, int peer, size_t end)
+static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put *p, size_t end)
 {
 	p->staged = p->len && !h->exposed_lkey;
 	p->bytes = p->len + HDL_LINE_TRAILER;
-	p->remote = h->peers[peer].addr + l->area->at + p->dst_off;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : h->mr->lkey };
+	p->remote = l->area->at + p->dst_off;
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->lkey };
 	p->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER };
 	p->wr.sg_list = &p->sge[0];
 	p->wr.num_sge = 1;
@@ -180,11 +187,11 @@ static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put
 	p->head = p->wr;
 	p->head.sg_list = &p->sge[1];
 	p->head.next = NULL;
-	p->head_remote = h->peers[peer].addr + l->area->heads + head_end(l, end) - HDL_LINE_TRAILER;
+	p->head_remote = l->area->heads + head_end(l, end) - HDL_LINE_TRAILER;
 	p->head_stride = (size_t)h->size * HDL_LINE_HEAD;
 	p->head_staged = p->link->max_inline < HDL_LINE_TRAILER;
 	p->reads = p->len || p->head_staged;
-	p->sge[1].lkey = h->mr->lkey;
+	p->sge[1].lkey = l->lkey;
 }
 
 static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
@@ -199,12 +206,12 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 		return EOPNOTSUPP;
 	*p = (struct line_put){
 		.link = link, .src_space = n->src_space, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
-		.remote = h->peers[n->peer].addr + l->area->at + end - bytes, .bytes = bytes,
-		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma.rkey = h->peers[n->peer].rkey },
+		.remote = l->area->at + end - bytes, .bytes = bytes,
+		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE },
 	};
 	l->len = n->len;
 	if (l->area->heads) {
-		add_wide(h, l, p, n->peer, end);
+		add_wide(h, l, p, end);
 		l->bytes += p->bytes;
 		return 0;
 	}
@@ -212,7 +219,7 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 	p->reads = p->staged;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = h->mr->lkey };
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = l->lkey };
 	p->sge[1] = (struct ibv_sge){ .length = (uint32_t)(n->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
 	return 0;
 }
@@ -230,7 +237,18 @@ static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const st
 	return 0;
 }
 
-int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
+void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_off_peer *peers)
+{
+	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs; p < end; p++) {
+		const struct hdl_off_peer *peer = &peers[p->link->peer];
+
+		p->remote += peer->addr;
+		p->head_remote += peer->addr;
+		p->wr.wr.rdma.rkey = p->head.wr.rdma.rkey = peer->rkey;
+	}
+}
+
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct hdl_line_place *place)
 {
 	const struct hdl_graph *g = prog->g;
 	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
@@ -239,7 +257,7 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
 
 	if (!l)
 		return ENOMEM;
-	*l = (struct hdl_line_prog){ .area = &h->area[size_of(bytes)], .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	*l = (struct hdl_line_prog){ .area = place->area, .memory = place->memory, .lkey = place->lkey, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
 	if (l->area->heads)
 		l->per_put = HDL_LINE_REQUESTS;
 	l->numbers = (uint32_t *)(l->steps + n);
@@ -258,6 +276,8 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, size_t bytes)
 	prog->requests = (uint64_t)l->nputs * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
+	if (!err && place->peers)
+		hdl_line_aim(prog, place->peers);
 	return err;
 }
 
@@ -286,9 +306,9 @@ void hdl_line_count_room(struct hdl_off *h)
 }
 
 /* Of what is written to that peer. */
-static char *stage_of(const struct hdl_off *h, const struct hdl_line_area *a, const struct line_put *p, size_t slot)
+static char *stage_of(const struct hdl_line_prog *l, const struct line_put *p, size_t slot)
 {
-	return h->scratch + a->staged + slot + (size_t)p->link->peer * a->line_bytes;
+	return l->memory + l->area->staged + slot + (size_t)p->link->peer * l->area->line_bytes;
 }
 
 /* Puts data, and the trailer, together there. */
@@ -361,10 +381,10 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 
 	h->line_room--;
 	run->arrived = 0;
-	run->base[HDL_SP_LINE] = h->scratch + l->area->at + slot;
+	run->base[HDL_SP_LINE] = l->memory + l->area->at + slot;
 	run->numbers = run->base[HDL_SP_LINE];
 	if (unlikely(l->area->heads))
-		run->numbers = h->scratch + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
+		run->numbers = l->memory + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
@@ -374,11 +394,11 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 		p->link->sq_posted += l->per_put;
 		p->wr.wr.rdma.remote_addr = p->remote + slot;
 		if (unlikely(l->area->heads)) {
-			fill_wide(p, run, stage_of(h, l->area, p, slot), trailer);
+			fill_wide(p, run, stage_of(l, p, slot), trailer);
 			last = &p->head;
 			first = p->len ? first : last;
 		} else if (unlikely(p->staged)) {
-			stage(p, run, stage_of(h, l->area, p, slot), trailer);
+			stage(p, run, stage_of(l, p, slot), trailer);
 			p->wr.send_flags = 0;
 		} else {
 			p->wr.send_flags = IBV_SEND_INLINE;
@@ -393,15 +413,15 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 			refused(h, run, p->link->peer, err);
 			return;
 		}
-		if (p->reads && unlikely(hdl_line_waits(p->link)))
+		if (p->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
 			hdl_line_follow(h, p->link, run);
 	}
 	hdl_tp_count_rc(l->nputs * l->per_put, l->bytes);
 }
 
-void hdl_line_post(struct hdl_off *h, struct hdl_run *run)
+void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
 {
-	post(h, run, run->plan->prog);
+	post(h, run, prog);
 }
 
 static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
@@ -433,9 +453,9 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
-bool hdl_line_arrived(struct hdl_run *run)
+bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog)
 {
-	return arrived(run, run->plan->prog->lines);
+	return arrived(run, prog->lines);
 }
 
 static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l)
@@ -453,12 +473,12 @@ static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l
 	}
 }
 
-void hdl_line_take(struct hdl_run *run)
+void hdl_line_take(struct hdl_run *run, const struct hdl_off_prog *prog)
 {
 	if (unlikely(run->spoiled))
-		refuse_length(run, run->plan->prog->lines);
+		refuse_length(run, prog->lines);
 	else
-		take(run, run->plan->prog->lines);
+		take(run, prog->lines);
 }
 
 /* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs

@@ -89,6 +89,7 @@ struct hdl_run {
 	const char *numbers;		/* where theirs stand */
 	uint8_t class;			/* of slots */
 	struct hdl_reads *reads;	/* kept with the run */
+	struct hdl_pcoll *pcoll;	/* persistent, on direct */
 };
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
@@ -282,8 +283,7 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
 /* A persistent run's tag, for all its starts: only the calls that make them come in one order on all ranks (section 6.13), the starts
- * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub.
- * The run has its check. */
+ * need not. Starts of one are kept apart by the order of what is sent, since each sends a peer the same number of messages of each sub. */
 void hdl_coll_number_persistent(struct hdl_run *run);
 /* Starts an internal run on the host executor as the communicator's next collective, unless it has its tag. */
 void hdl_coll_begin(struct hdl_run *run);
@@ -311,6 +311,13 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
+/* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class; run->pcoll stays NULL where it
+ * is the host's. free: it is not under way. */
+#define HDL_PCOLL_MAX 1024
+int hdl_pcoll_new(struct hdl_run *run);
+void hdl_pcoll_free(struct hdl_pcoll *p);
+void hdl_pcoll_start(struct hdl_pcoll *p);
+void hdl_pcoll_look(struct hdl_req *req);
 /* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_sets_fini(void);		/* destroys what no communicator has */

@@ -240,8 +240,8 @@ static bool is_missed(const struct hdl_off *h)
 {
 	const struct hdl_run *run = h->posted != h->retired ? h->ring[h->oldest] : NULL;
 
-	if (!run)
-		return h->queue != NULL;
+	if (!run || h->started)
+		return h->queue || h->started;
 	return !run->plan->prog->reads || hdl_reads_owed(run) & h->left;
 }
 
@@ -292,7 +292,7 @@ static bool makes_one(const struct hdl_comm *comm)
 static bool is_waiting(const struct hdl_cc *cc)
 {
 	for (int i = 0; i < HDL_OFFLOADS; i++)
-		if (cc->off[i] && (cc->off[i]->posted != cc->off[i]->retired || cc->off[i]->queue))
+		if (cc->off[i] && hdl_off_waits(cc->off[i]))
 			return true;
 	return cc->pending || makes_one(cc->comm);
 }

@@ -295,7 +295,7 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 	if (p->reads) {
 		hdl_reads_post(h, run);
 	} else if (p->lines) {
-		hdl_line_post(h, run);
+		hdl_line_post(h, run, p);
 	} else {
 		run->base[HDL_SP_ACC] = h->scratch + h->class[run->class].at + run->slot * h->class[run->class].slot_bytes;
 		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
@@ -335,7 +335,7 @@ static struct hdl_run *dequeue(struct hdl_off *h)
 	return run;
 }
 
-static void queues_in_error(const struct hdl_off *h, struct hdl_run *run)
+void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
@@ -345,14 +345,8 @@ static void queues_in_error(const struct hdl_off *h, struct hdl_run *run)
 
 static void fail(const struct hdl_off *h, struct hdl_run *run)
 {
-	queues_in_error(h, run);
+	hdl_off_in_error(h, run);
 	hdl_run_finish(run);
-}
-
-/* Whether it completes nowhere before all ranks have posted it. */
-static bool is_synchronizing(uint8_t coll)
-{
-	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN;
 }
 
 /* Compiled against this communicator's queues when first posted. */
@@ -363,7 +357,7 @@ static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 	if (!plan->prog && plan->off_graph->reads)
 		plan->prog = hdl_reads_compile(h, plan);
 	else if (!plan->prog)
-		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, is_synchronizing(plan->key.coll));
+		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
 	if (!plan->prog) {
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
 			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(errno));
@@ -432,7 +426,7 @@ static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 	if (p->reads)
 		return hdl_reads_turn(h, run);
 	if (p->lines)
-		return hdl_line_arrived(run);
+		return hdl_line_arrived(run, p);
 	if (p->watch_master) {
 		if (run->outstanding)
 			hdl_off_drain(h);
@@ -459,9 +453,9 @@ static void complete(struct hdl_off *h, struct hdl_run *run)
 	h->completed++;
 	if (unlikely(h->broken)) {
 		hdl_reads_stop(h);
-		queues_in_error(h, run);
+		hdl_off_in_error(h, run);
 	} else if (p->lines) {
-		hdl_line_take(run);
+		hdl_line_take(run, p);
 	} else if (!p->reads) {
 		hdl_off_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	}
@@ -526,6 +520,8 @@ static int off_turn(struct hdl_off *h)
 		posted = h->queue ? pump(h) : 0;
 		n += posted;
 	} while (posted);
+	if (h->started)
+		n += hdl_pcoll_turn(h);
 	h->busy = false;
 	if (unlikely(h->doomed))
 		hdl_off_destroy(h);
@@ -539,7 +535,7 @@ static void turn_if_idle(struct hdl_off *h)
 		off_turn(h);
 }
 
-static struct hdl_off *off_of(struct hdl_cc *cc, const struct hdl_plan *plan)
+struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan)
 {
 	int index = hdl_off_index(plan->executor, plan->pairs);
 	struct hdl_off *h = cc->off[index];
@@ -603,7 +599,7 @@ static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_off *h = off_of(cc, run->plan);
+	struct hdl_off *h = hdl_off_of(cc, run->plan);
 
 	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {
@@ -624,7 +620,7 @@ int hdl_off_progress(void)
 
 	for (struct hdl_off *h = hdl_off_active, *next; h; h = next) {
 		next = h->next;
-		if (h->posted != h->retired || h->queue)
+		if (hdl_off_waits(h))
 			n += off_turn(h);
 		else
 			unlist(h);
@@ -650,10 +646,10 @@ void hdl_off_arm(void)
 		const struct hdl_off_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired)
+		if (h->posted == h->retired && !h->started)
 			continue;
-		p = prog_of(h->ring[h->oldest]);
-		for (uint32_t w = 0; w < p->nwatches && !err; w++)
+		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
+		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)
 			err = ibv_req_notify_cq(p->watches[w]->rcq, 0);
 		/* Failures of this rank's own requests show here, too. */
 		if (!err)

@@ -169,6 +169,7 @@ struct hdl_off {
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
+	struct hdl_pcoll *started, *remains;	/* persistent ones that are under way; memory of some that were freed */
 	struct hdl_plan *credit[HDL_OFF_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
@@ -215,6 +216,16 @@ static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run, bool s
 	h->ring[run->place] = run;
 }
 
+/* Whether an operation waits for other ranks. */
+static inline bool hdl_off_waits(const struct hdl_off *h)
+{
+	return h->posted != h->retired || h->queue || h->started;
+}
+
+/* The communicator's, made when first asked for. */
+struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan);
+/* The run fails because the queues have. */
+void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run);
 /* Progress looks at it until nothing is outstanding: before, or right after, an operation is queued or posted. */
 void hdl_off_enlist(struct hdl_off *h);
 
@@ -281,6 +292,7 @@ struct hdl_off_prog {
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
 	bool reads;			/* by what reads.c does */
 	bool uses_acc, synchronizes;
+	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
 	uint8_t class;
 };
 
@@ -288,6 +300,15 @@ struct hdl_off_prog {
  * graph whose shape the device cannot run by itself. */
 struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
+/* Of lines that lie there. */
+struct hdl_line_place;
+struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_line_place *place);
+
+/* Whether it completes nowhere before all ranks have posted it. */
+static inline bool hdl_off_synchronizes(uint8_t coll)
+{
+	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN;
+}
 
 /* ---- lines (direct.c) -------------------------------------------------------------------------------------- */
 
@@ -300,8 +321,18 @@ size_t hdl_line_least(uint8_t class);
 size_t hdl_line_most(void);
 /* No line carries a number. */
 void hdl_line_clear(struct hdl_off *h);
+/* What lines of so many bytes lie in. */
+const struct hdl_line_area *hdl_line_area_for(const struct hdl_off *h, size_t bytes);
+/* An area, in whose memory, and where it begins at the others: NULL: told later, by hdl_line_aim. */
+struct hdl_line_place {
+	const struct hdl_line_area *area;
+	char *memory;
+	uint32_t lkey;
+	const struct hdl_off_peer *peers;
+};
 /* The part between prologue and epilogue. 0 or an errno. */
-int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, size_t bytes);
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, const struct hdl_line_place *place);
+void hdl_line_aim(struct hdl_off_prog *p, const struct hdl_off_peer *peers);
 void hdl_line_free(struct hdl_line_prog *lines);
 /* Sets line_room. */
 void hdl_line_count_room(struct hdl_off *h);
@@ -313,11 +344,11 @@ static inline bool hdl_line_waits(const struct hdl_off_link *l)
 /* A completion will tell when all that was posted to the peer is there; the operation, if it is one's, retires by it. */
 void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
-void hdl_line_post(struct hdl_off *h, struct hdl_run *run);
+void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Whether all lines of others are there. */
-bool hdl_line_arrived(struct hdl_run *run);
+bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Runs the epilogue; if a line was of another length, the run has an error. */
-void hdl_line_take(struct hdl_run *run);
+void hdl_line_take(struct hdl_run *run, const struct hdl_off_prog *prog);
 
 /* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
 
@@ -362,5 +393,15 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
+/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
+ * run->error all bytes of what did not come are 0xff. 0 or -ENOMEM. */
+int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
+
+/* ---- persistent operations (persistent.c) ------------------------------------------------------------------------- */
+
+/* Those that were started. Returns how many have ended. */
+int hdl_pcoll_turn(struct hdl_off *h);
+/* Gives back what was kept for requests that might have read it: the queues are gone. */
+void hdl_pcoll_clear(struct hdl_off *h);
 
 #endif

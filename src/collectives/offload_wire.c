@@ -306,6 +306,7 @@ static void unmake(struct hdl_off *h)
 	if (h->local_cq)
 		ibv_destroy_cq(h->local_cq);
 	h->local_cq = NULL;
+	hdl_pcoll_clear(h);
 	if (h->mr && h->port)
 		ibv_dereg_mr(h->mr);
 	h->mr = NULL;
@@ -417,9 +418,7 @@ static void fill_record(struct hdl_off *h, int err)
 	}
 }
 
-/* An Allgather in place of `bytes` per rank on the host executor. done frees the run; it may be called at once. In case of
- * run->error what did not come is UNHEARD. */
-static int allgather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *))
+int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
 {
 	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
 	struct hdl_run *run;
@@ -439,7 +438,7 @@ static int allgather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(st
 	/* Several may be wired up at a time, and go on in another order at each rank. */
 	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_OFFLOADS * h->wire_seq++ + (uint32_t)h->index);
 	run->done = done;
-	run->arg = h;
+	run->arg = arg;
 	hdl_host_start(run);
 	return 0;
 }
@@ -621,7 +620,7 @@ static void exchanged(struct hdl_run *run)
 	if (!err)
 		err = take_or_connect(h);
 	h->statuses[h->rank] = -err;
-	if (allgather(h, h->statuses, sizeof(*h->statuses), wired))
+	if (hdl_off_gather(h, h->statuses, sizeof(*h->statuses), wired, h))
 		no_memory_to_wire();
 }
 
@@ -629,7 +628,7 @@ static void exchanged(struct hdl_run *run)
 static void exchange(struct hdl_off *h, int err)
 {
 	fill_record(h, err);
-	if (allgather(h, h->records, h->record_bytes, exchanged))
+	if (hdl_off_gather(h, h->records, h->record_bytes, exchanged, h))
 		no_memory_to_wire();
 }
 

@@ -191,8 +191,6 @@ static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_piece
 		if (!r->run->check)
 			goto fail;
 	}
-	if (persistent)
-		hdl_coll_number_persistent(r->run);
 	return r;
 fail:
 	give_up(r);
@@ -346,12 +344,20 @@ static void put(void *arg)
 int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
 {
 	struct hdl_pieces_run *r = make(comm, a, HDL_PERSISTS);
-	int rc;
+	struct hdl_check *check;
+	int rc = MPI_SUCCESS;
 
 	*req = NULL;
 	if (!r)
 		return no_memory();
-	rc = hdl_collective_init(comm, begin, put, r, req);
+	check = r->run->check;
+	r->run->check = NULL;
+	if (unlikely(check))
+		rc = hdl_check_agree(check, comm);
+	if (!rc) {
+		hdl_coll_number_persistent(r->run);
+		rc = hdl_collective_init(comm, begin, put, r, req);
+	}
 	if (rc)
 		give_up(r);
 	return rc;

@@ -396,12 +396,12 @@ static int class_of(const struct hdl_off *h, const struct hdl_graph *g)
 	return -1;
 }
 
-struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
-				     bool synchronizes)
+/* place: of lines. */
+static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
+				    bool synchronizes, const struct hdl_line_place *place)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
 	struct compile c = { .h = h, .g = g, .enc = enc };
-	int class = h->lines ? hdl_line_class(bytes) : class_of(h, g);
 
 	c.p = calloc(1, sizeof(*c.p));
 	c.place = calloc(n, sizeof(*c.place));
@@ -424,8 +424,8 @@ struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *
 		c.p->class = (uint8_t)class;
 		c.p->synchronizes = synchronizes;
 		list_cpu_nodes(&c);
-		if (h->lines)
-			c.err = hdl_line_compile(h, c.p, bytes);
+		if (place)
+			c.err = hdl_line_compile(h, c.p, place);
 		else
 			compile_tasks(&c);
 	}
@@ -438,6 +438,24 @@ struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *
 	hdl_off_prog_free(c.p);
 	errno = c.err;
 	return NULL;
+}
+
+struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
+				     bool synchronizes)
+{
+	const struct hdl_line_place place = { .memory = h->scratch, .lkey = h->mr->lkey, .peers = h->peers,
+					      .area = h->lines ? hdl_line_area_for(h, bytes) : NULL };
+
+	return compile(h, g, h->lines ? hdl_line_class(bytes) : class_of(h, g), enc, synchronizes, h->lines ? &place : NULL);
+}
+
+struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_line_place *place)
+{
+	struct hdl_off_prog *p = compile(h, g, HDL_OFF_SHORT, NULL, true, place);
+
+	if (p)
+		p->lasts = true;
+	return p;
 }
 
 void hdl_off_prog_free(struct hdl_off_prog *p)

@@ -225,10 +225,10 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	return run(c, call, &args, form);
 }
 
-/* What only pieces.c knows: intercommunicators, persistent forms, comparison among ranks. */
-static inline bool by_pieces(const struct hdl_comm *c, const struct hdl_form *form)
+/* What only pieces.c knows: intercommunicators, comparison among ranks. */
+static inline bool by_pieces(const struct hdl_comm *c)
 {
-	return unlikely(!c || hdl_vars.check || (form && form->persistent));
+	return unlikely(!c || hdl_vars.check);
 }
 
 /* MPI_Gather and MPI_Scatter. Each rank has one block, the root has all of them, too; what does not matter at a rank is set to what
@@ -242,7 +242,7 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 	bool is_root, in_place, sends, gets;
 	int rc;
 
-	if (by_pieces(c, form))
+	if (by_pieces(c))
 		return hdl_rooted_pieces(call, gather, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, form);
 	rc = check_root(c, call, root);
 	if (!rc)
@@ -287,7 +287,7 @@ static int reduce_part(const char *call, enum hdl_coll coll, const char *count_a
 	MPI_Count n;
 	int rc;
 
-	if (by_pieces(c, form) || unlikely(hdl_op_get(op)))
+	if (by_pieces(c) || unlikely(hdl_op_get(op)))
 		return hdl_reduce_part_pieces(call, coll, sendbuf, recvbuf, count, datatype, op, comm, form);
 	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
 	gets = coll != HDL_EXSCAN || c->rank || in_place;

@@ -252,6 +252,7 @@ void hdl_req_cancel(struct hdl_req *req);
 /* Whether hdl_req_new made it, for a collective. The other: hdl_collective_init. */
 bool hdl_req_is_collective(const struct hdl_req *req);
 bool hdl_req_is_persistent_collective(const struct hdl_req *req);
+void *hdl_req_collective_arg(const struct hdl_req *req);	/* hdl_collective_init's */
 /* Of these, those that were freed and are under way. */
 extern size_t hdl_detached_collectives;
 /* Whether it is hdl_isendrecv's. */

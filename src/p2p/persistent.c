@@ -100,6 +100,11 @@ bool hdl_req_is_persistent_collective(const struct hdl_req *req)
 	return hdl_req_is_persistent(req) && ((const struct hdl_op *)req)->persistent.begin;
 }
 
+void *hdl_req_collective_arg(const struct hdl_req *req)
+{
+	return ((const struct hdl_op *)req)->persistent.arg;
+}
+
 static void inner_done(struct hdl_req *inner)
 {
 	struct hdl_op *op = inner->notify_arg;

@@ -66,3 +66,8 @@ tests_mp_coll_late_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_late_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/coll_lost.sh tests/mp/coll_order.sh
 EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/death_lib.sh tests/mp/coll_lost.sh tests/mp/coll_order.sh
+# Persistent ones, started in any order.
+check_PROGRAMS += tests/mp/coll_starts
+tests_mp_coll_starts_SOURCES = tests/mp/coll_starts.c tests/mp/mpi_test.h
+tests_mp_coll_starts_LDADD = libheddle.la
+tests_mp_coll_starts_LDFLAGS = $(NOWRAP) -pthread

@@ -36,15 +36,6 @@ static int waited(int rc, MPI_Request *q)
 	return MPI_Wait(q, MPI_STATUS_IGNORE);
 }
 
-static int started(int rc, MPI_Request *q)
-{
-	CHECK_EQ(rc, MPI_SUCCESS);
-	MPI_Start(q);
-	rc = MPI_Wait(q, MPI_STATUS_IGNORE);
-	MPI_Request_free(q);
-	return rc;
-}
-
 static void nothing(void *in, void *inout, int *n, MPI_Datatype *type)
 {
 	(void)in;
@@ -86,7 +77,12 @@ static void mismatches(void)
 	counts[(odd + 1) % np] = 4;
 	counts[0] = 4 + is;
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
-	expect(started(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), &q), MPI_ERR_COUNT, "what one");
+	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "what one");
+	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q), MPI_ERR_OTHER,
+	       "the collective differs");
+	expect(is ? MPI_Barrier_init(comm, MPI_INFO_NULL, &q) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
+	expect(is ? MPI_Scan(a, b, 1, MPI_INT, MPI_SUM, comm) : MPI_Scan_init(a, b, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &q),
+	       MPI_ERR_OTHER, "the form");
 	expect(is ? MPI_Barrier(comm) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
 	MPI_Op_create(nothing, 1, &op);
 	expect(MPI_Allreduce(a, b, 1, MPI_INT, is ? op : MPI_SUM, comm), MPI_ERR_OP, "the operation differs");

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent collectives on direct. Ranks start a communicator's persistent operations in any order, and between any others (section
+ * 6.13), so that these are no operations by number: each has lines of its own, at all ranks, which those tell each other when it is made
+ * (the calls that make them come in one order, and need not be local). The queues are the communicator's, and no order is asked of them:
+ * a line's place says whose it is, its number which start.
+ *
+ *     memory of one operation, at every rank
+ *       | lines of slot 0 | lines of slot 1 | ...    one per rank and slot, as long as the data need
+ *       | meeting 0       | meeting 1       |        those of a barrier; where the operation does not synchronize
+ *       | what the requests do not carry inline      as much as the lines
+ *
+ * Start n uses slot n mod S. That the slot is free everywhere when anybody writes to it, and with it what this rank's own requests of
+ * start n - S were read from:
+ *
+ *     A rank starts n when it has completed n - 1. Among any K consecutive starts one synchronizes: K is 1 where each does, otherwise
+ *     every K-th start is a barrier, too. So when rank A starts n, it has completed a synchronizing y with n - K <= y < n, which all
+ *     ranks have started: each has completed n - K - 1, and has taken every line of that start and of those before. S = K + 1.
+ *     The meetings are such a sequence, each of which synchronizes: two of them.
+ *
+ * What a rank completes has no line under way to it, but from it, perhaps, while a port is down. So its memory may be given to another
+ * operation; and where its own requests may still read it, it stays with the communicator.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/offload.h"
+#include "collectives/tuner.h"
+
+#define MEET_EVERY 8
+
+/* Lines that are written and taken together. */
+struct part {
+	struct hdl_graph *own;		/* a meeting's; the operation's is the plan's */
+	struct hdl_run *run;
+	struct hdl_off_prog *prog;
+	struct hdl_line_area area;
+	uint32_t slots;
+};
+
+/* What a rank tells the others. */
+struct record {
+	uint64_t addr;
+	uint32_t rkey;
+	int32_t status;			/* 0 or an errno */
+};
+
+struct hdl_pcoll {
+	struct hdl_off *h;
+	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
+	struct part op, meeting;	/* meeting.run: NULL: the operation synchronizes */
+	uint64_t starts;
+	bool posted, meets;		/* the start under way */
+	char *memory;
+	size_t bytes;
+	struct ibv_mr *mr;
+	struct hdl_off_peer *peers;
+	struct record *records;		/* while it is made */
+	bool told;
+	int error;
+};
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static size_t part_bytes(const struct hdl_off *h, const struct part *p)
+{
+	return p->slots * p->area.line_bytes * (size_t)h->size;
+}
+
+static bool needs_stage(const struct hdl_off *h, size_t line_bytes)
+{
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->links[i]->max_inline < line_bytes)
+			return true;
+	return false;
+}
+
+static void lay_out(struct hdl_pcoll *p)
+{
+	struct part *parts[] = { &p->op, &p->meeting };
+
+	for (int i = 0; i < 2; i++) {
+		struct part *part = parts[i];
+
+		part->area.slot_bytes = part->area.line_bytes * (size_t)p->h->size;
+		part->area.at = p->bytes;
+		p->bytes += part_bytes(p->h, part);
+	}
+	for (int i = 0; i < 2; i++) {
+		parts[i]->area.staged = p->bytes;
+		if (needs_stage(p->h, parts[i]->area.line_bytes))
+			p->bytes += part_bytes(p->h, parts[i]);
+	}
+}
+
+/* 0 or an errno. */
+static int make_meeting(struct hdl_pcoll *p)
+{
+	struct hdl_off *h = p->h;
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .line_bytes = hdl_line_bytes(0) };
+
+	p->meeting.area.line_bytes = s.line_bytes;
+	p->meeting.slots = 2;
+	p->meeting.own = hdl_tune_offload(HDL_EXEC_DIRECT, &s)->build(&s);
+	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;
+	return p->meeting.run ? 0 : ENOMEM;
+}
+
+static int compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
+{
+	const struct hdl_line_place place = { .area = &part->area, .memory = p->memory, .lkey = p->mr->lkey };
+
+	part->prog = hdl_off_compile_at(p->h, g, &place);
+	return part->prog ? 0 : errno;
+}
+
+/* This rank's part of it. 0 or an errno. */
+static int make(struct hdl_pcoll *p, struct hdl_run *run)
+{
+	const struct hdl_plan *plan = run->plan;
+	int err = 0;
+
+	p->op.run = run;
+	p->op.area.line_bytes = hdl_line_bytes(plan->key.bytes);
+	p->op.slots = hdl_off_synchronizes(plan->key.coll) ? 2 : MEET_EVERY + 1;
+	if (!hdl_off_synchronizes(plan->key.coll))
+		err = make_meeting(p);
+	if (err)
+		return err;
+	lay_out(p);
+	p->memory = hdl_tp_alloc(p->bytes);
+	if (!p->memory)
+		return ENOMEM;
+	/* no line has a number: whose memory it was before does not matter */
+	memset(p->memory, 0, p->op.area.staged);
+	p->mr = ibv_reg_mr(p->h->port->pd, p->memory, p->bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!p->mr)
+		return errno;
+	err = compile(p, &p->op, plan->off_graph);
+	return err || !p->meeting.run ? err : compile(p, &p->meeting, p->meeting.own);
+}
+
+static void unmake(struct hdl_pcoll *p)
+{
+	hdl_run_free(p->meeting.run);
+	hdl_off_prog_free(p->meeting.prog);
+	hdl_graph_free(p->meeting.own);
+	hdl_off_prog_free(p->op.prog);
+	p->meeting = p->op = (struct part){ 0 };
+}
+
+static void give_back(struct hdl_pcoll *p)
+{
+	if (p->mr)
+		ibv_dereg_mr(p->mr);
+	hdl_tp_free(p->memory);
+	free(p->records);
+	free(p->peers);
+	free(p);
+}
+
+/* ---- agreeing ---------------------------------------------------------------------------------------------------- */
+
+static bool is_wired(const void *arg)
+{
+	return ((const struct hdl_off *)arg)->state != HDL_OFF_WIRING;
+}
+
+static bool is_told(const void *arg)
+{
+	return ((const struct hdl_pcoll *)arg)->told;
+}
+
+static void told(struct hdl_run *run)
+{
+	struct hdl_pcoll *p = run->arg;
+
+	p->error = run->error;
+	if (run->error)
+		hdl_reason_set("%s", run->why);
+	p->told = true;
+	hdl_run_free(run);
+}
+
+/* Tells the others where this rank's part is, or that there is none. MPI error class; *all: everybody has one. */
+static int tell(struct hdl_pcoll *p, int status, bool *all)
+{
+	struct hdl_off *h = p->h;
+
+	p->records[h->rank] = (struct record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
+	if (hdl_off_gather(h, p->records, sizeof(*p->records), told, p)) {
+		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	hdl_blocked_comm = h->cc->comm;
+	hdl_wait_until(is_told, p);
+	hdl_blocked_comm = NULL;
+	*all = true;
+	for (int r = 0; r < h->size && !p->error; r++) {
+		p->peers[r].addr = p->records[r].addr;
+		p->peers[r].rkey = p->records[r].rkey;
+		*all = *all && !p->records[r].status;
+	}
+	return p->error;
+}
+
+int hdl_pcoll_new(struct hdl_run *run)
+{
+	struct hdl_cc *cc = run->comm->coll;
+	struct hdl_off *h = hdl_off_of(cc, run->plan);
+	struct hdl_pcoll *p;
+	bool all = false;
+	int rc;
+
+	hdl_wait_until(is_wired, h);
+	if (h->state == HDL_OFF_OFF) {
+		run->plan->why_not = h->why_off;
+		return MPI_SUCCESS;
+	}
+	p = calloc(1, sizeof(*p));
+	if (p) {
+		p->h = h;
+		p->records = calloc((size_t)h->size, sizeof(*p->records));
+		p->peers = calloc((size_t)h->size, sizeof(*p->peers));
+	}
+	if (!p || !p->records || !p->peers) {
+		if (p)
+			give_back(p);
+		hdl_reason_set("no memory for the lines of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	rc = tell(p, h->broken ? EIO : make(p, run), &all);
+	free(p->records);
+	p->records = NULL;
+	if (rc || !all) {
+		unmake(p);
+		give_back(p);
+		run->plan->why_not = "a rank had no room for its lines";
+		return rc;
+	}
+	hdl_line_aim(p->op.prog, p->peers);
+	if (p->meeting.run)
+		hdl_line_aim(p->meeting.prog, p->peers);
+	run->pcoll = p;
+	return MPI_SUCCESS;
+}
+
+void hdl_pcoll_free(struct hdl_pcoll *p)
+{
+	struct hdl_off *h = p->h;
+	bool read = false;
+
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		read |= hdl_line_waits(h->links[i]);
+	unmake(p);
+	if (!read) {
+		give_back(p);
+		return;
+	}
+	p->next = h->remains;
+	h->remains = p;
+}
+
+void hdl_pcoll_clear(struct hdl_off *h)
+{
+	while (h->remains) {
+		struct hdl_pcoll *p = h->remains;
+
+		h->remains = p->next;
+		give_back(p);
+	}
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static void post_part(struct hdl_off *h, struct part *part, uint64_t n)
+{
+	part->run->opno = n;
+	part->run->slot = (uint32_t)(n % part->slots);
+	hdl_line_post(h, part->run, part->prog);
+}
+
+/* One line to each peer, or two: that is what each unit of line_room has. */
+static inline bool has_room(struct hdl_off *h)
+{
+	if (likely(h->line_room > 1))
+		return true;
+	hdl_off_drain(h);
+	hdl_line_count_room(h);
+	return h->line_room > 1;
+}
+
+static inline void try_post(struct hdl_pcoll *p)
+{
+	struct hdl_off *h = p->h;
+
+	if (unlikely(h->suspect_ns || h->broken || !has_room(h)))
+		return;
+	p->posted = true;
+	post_part(h, &p->op, p->starts);
+	p->meets = p->meeting.run && p->starts % MEET_EVERY == MEET_EVERY - 1;
+	if (unlikely(p->meets))
+		post_part(h, &p->meeting, p->starts / MEET_EVERY);
+	p->starts++;
+}
+
+static inline bool is_complete(struct hdl_pcoll *p)
+{
+	return p->posted && hdl_line_arrived(p->op.run, p->op.prog) &&
+	       (!p->meets || hdl_line_arrived(p->meeting.run, p->meeting.prog));
+}
+
+/* The run may be gone afterwards, and p with it. */
+static void end(struct hdl_pcoll *p)
+{
+	struct hdl_run *run = p->op.run;
+
+	*p->link = p->next;
+	if (p->next)
+		p->next->link = p->link;
+	if (unlikely(p->h->broken))
+		hdl_off_in_error(p->h, run);
+	else
+		hdl_line_take(run, p->op.prog);
+	p->h->spoiled |= run->error != MPI_SUCCESS;
+	hdl_run_finish(run);
+}
+
+void hdl_pcoll_start(struct hdl_pcoll *p)
+{
+	struct hdl_off *h = p->h;
+
+	p->next = h->started;
+	p->link = &h->started;
+	if (p->next)
+		p->next->link = &p->next;
+	h->started = p;
+	p->posted = false;
+	hdl_off_enlist(h);
+	try_post(p);
+}
+
+void hdl_pcoll_look(struct hdl_req *req)
+{
+	struct hdl_run *run = hdl_req_collective_arg(req);
+
+	if (likely(!run->pcoll->h->broken) && is_complete(run->pcoll))
+		end(run->pcoll);
+}
+
+int hdl_pcoll_turn(struct hdl_off *h)
+{
+	int n = 0;
+
+	for (struct hdl_pcoll *p = h->started, *next; p; p = next) {
+		next = p->next;
+		if (unlikely(!p->posted))
+			try_post(p);
+		if (!h->broken && !is_complete(p))
+			continue;
+		end(p);
+		n++;
+	}
+	/* a peer that is gone shows there */
+	if (h->started)
+		hdl_off_drain(h);
+	return n;
+}

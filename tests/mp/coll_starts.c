@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent collectives that ranks start in orders of their own (section 6.13), several at a time, with others of the same
+ * communicator between and beside them, at ranks of random speed: every rank must have what a reference says. All ranks draw from one
+ * sequence what is made, started and freed; the orders of starts and of waits, and pauses, each from one of its own.
+ *
+ *     coll_starts [rounds [seed [threads]]]		threads: so many, each with communicators of its own
+ *
+ * Some requests are freed by one rank early and by another late, so that their memory is given out in different orders; some
+ * communicators are freed before their requests are started again.
+ */
+#include "mpi_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+enum kind { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, SCAN, EXSCAN, KINDS };
+static const char *const names[KINDS] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall",
+					  "reduce_scatter_block", "scan", "exscan" };
+enum { OPS = 6, COMMS = 2, LEAST = 1, MOST = 140 };
+
+struct op {
+	enum kind kind;
+	int n, root, rounds;		/* elements of a block; times that it was started */
+	bool in_place, holes;
+	int64_t *in, *out;
+	MPI_Request req;
+};
+
+struct thread {
+	pthread_t id;
+	int number, rounds;
+	uint64_t all, own;		/* states of what all ranks draw, and of what this one does */
+	struct op ops[OPS];
+	MPI_Comm comms[COMMS];
+	MPI_Datatype apart;		/* an int64 and a hole as long */
+};
+
+static uint64_t step(uint64_t *state)
+{
+	return *state = mix(*state);
+}
+
+static unsigned draw(struct thread *t, unsigned below)
+{
+	return (unsigned)(step(&t->all) % below);
+}
+
+static unsigned draw_own(struct thread *t, unsigned below)
+{
+	return (unsigned)(step(&t->own) % below);
+}
+
+/* What rank `from` gives in its block for rank `to` (0 where there is one block). */
+static int64_t value(const struct op *o, int from, int to, int i)
+{
+	return (int64_t)(mix((uint64_t)from << 40 ^ (uint64_t)to << 20 ^ (uint64_t)i ^ (uint64_t)o->rounds << 50 ^ (uint64_t)o->kind) >> 16);
+}
+
+static int blocks_in(const struct op *o)
+{
+	return o->kind == ALLTOALL || o->kind == REDUCE_SCATTER || o->kind == SCATTER ? np : 1;
+}
+
+static int blocks_out(const struct op *o)
+{
+	return o->kind == ALLTOALL || o->kind == ALLGATHER || o->kind == GATHER ? np : 1;
+}
+
+/* Elements of the buffers are so far apart. */
+static int apart(const struct op *o)
+{
+	return o->holes ? 2 : 1;
+}
+
+/* Where the block that this rank gives to `to` lies. */
+static int64_t *given(struct op *o, int to)
+{
+	bool here = o->in_place && (o->kind != REDUCE || me == o->root) && (o->kind != GATHER || me == o->root);
+
+	if (o->kind == BCAST)
+		return o->out;
+	if (!here || o->kind == SCATTER)
+		return o->in + (size_t)to * (size_t)(o->n * apart(o));
+	return o->out + (size_t)(o->kind == ALLGATHER || o->kind == GATHER ? me : to) * (size_t)(o->n * apart(o));
+}
+
+static void load(struct op *o)
+{
+	size_t room = (size_t)np * MOST * 2;
+
+	for (size_t i = 0; i < room; i++)
+		o->out[i] = o->in[i] = -7;
+	for (int to = 0; to < blocks_in(o); to++)
+		for (int i = 0; i < o->n && (o->kind != BCAST || me == o->root) && (o->kind != SCATTER || me == o->root); i++)
+			given(o, to)[i * apart(o)] = value(o, me, to, i);
+}
+
+static int64_t sum(const struct op *o, int below, int to, int i)
+{
+	int64_t s = 0;
+
+	for (int r = 0; r < below; r++)
+		s += value(o, r, to, i);
+	return s;
+}
+
+/* Element i of block b of the result; has: there is one. */
+static int64_t wanted(const struct op *o, int b, int i, bool *has)
+{
+	*has = true;
+	switch (o->kind) {
+	case BCAST: return value(o, o->root, 0, i);
+	case REDUCE: *has = me == o->root; return sum(o, np, 0, i);
+	case ALLREDUCE: return sum(o, np, 0, i);
+	case GATHER: *has = me == o->root; return value(o, b, 0, i);
+	case ALLGATHER: return value(o, b, 0, i);
+	case SCATTER: *has = me != o->root || !o->in_place; return value(o, o->root, me, i);
+	case ALLTOALL: return value(o, b, me, i);
+	case REDUCE_SCATTER: return sum(o, np, me, i);
+	case SCAN: return sum(o, me + 1, 0, i);
+	case EXSCAN: *has = me > 0; return sum(o, me, 0, i);
+	default: *has = false; return 0;
+	}
+}
+
+static void look(const struct op *o, const char *form)
+{
+	bool has;
+
+	for (int b = 0; b < blocks_out(o); b++)
+		for (int i = 0; i < o->n; i++) {
+			int64_t want = wanted(o, b, i, &has);
+
+			if (has && o->out[(size_t)(b * o->n + i) * (size_t)apart(o)] != want)
+				test_fail(__FILE__, __LINE__, "%s %s%s of %d, root %d, start %d: element %d of block %d is %lld, not %lld",
+					  form, names[o->kind], o->in_place ? " in place" : "", o->n, o->root, o->rounds, i, b,
+					  (long long)o->out[(size_t)(b * o->n + i) * (size_t)apart(o)], (long long)want);
+		}
+}
+
+#define FORM(Name, name, ...) \
+	(lasts ? MPI_##Name##_init(__VA_ARGS__, c, MPI_INFO_NULL, &o->req) : MPI_I##name(__VA_ARGS__, c, &o->req))
+
+static void call(struct thread *t, struct op *o, MPI_Comm c, bool lasts)
+{
+	MPI_Datatype y = o->holes ? t->apart : MPI_INT64_T;
+	bool root = me == o->root;
+	void *in = o->in_place && ((o->kind != REDUCE && o->kind != GATHER) || root) ? MPI_IN_PLACE : o->in;
+	void *out = o->kind == SCATTER && o->in_place && root ? MPI_IN_PLACE : o->out;
+
+	switch (o->kind) {
+	case BARRIER:
+		if (lasts)
+			MPI_Barrier_init(c, MPI_INFO_NULL, &o->req);
+		else
+			MPI_Ibarrier(c, &o->req);
+		break;
+	case BCAST: FORM(Bcast, bcast, o->out, o->n, y, o->root); break;
+	case REDUCE: FORM(Reduce, reduce, in, o->out, o->n, y, MPI_SUM, o->root); break;
+	case ALLREDUCE: FORM(Allreduce, allreduce, in, o->out, o->n, y, MPI_SUM); break;
+	case GATHER: FORM(Gather, gather, in, o->n, y, o->out, o->n, y, o->root); break;
+	case SCATTER: FORM(Scatter, scatter, o->in, o->n, y, out, o->n, y, o->root); break;
+	case ALLGATHER: FORM(Allgather, allgather, in, o->n, y, o->out, o->n, y); break;
+	case ALLTOALL: FORM(Alltoall, alltoall, in, o->n, y, o->out, o->n, y); break;
+	case REDUCE_SCATTER: FORM(Reduce_scatter_block, reduce_scatter_block, in, o->out, o->n, y, MPI_SUM); break;
+	case SCAN: FORM(Scan, scan, in, o->out, o->n, y, MPI_SUM); break;
+	default: FORM(Exscan, exscan, in, o->out, o->n, y, MPI_SUM); break;
+	}
+}
+
+static void plan(struct thread *t, struct op *o)
+{
+	o->kind = (enum kind)draw(t, KINDS);
+	o->n = draw(t, 4) ? (int)draw(t, 8) + LEAST : (int)draw(t, MOST) + 1;
+	o->root = (int)draw(t, (unsigned)np);
+	o->in_place = !draw(t, 3) && o->kind != BARRIER && o->kind != BCAST;
+	o->holes = !draw(t, 4) && o->kind != REDUCE && o->kind != ALLREDUCE && o->kind < REDUCE_SCATTER;
+	o->rounds = 0;
+}
+
+static void pause_a_while(struct thread *t)
+{
+	switch (draw_own(t, 40)) {
+	case 0: usleep(draw_own(t, 300)); break;
+	case 1: case 2: case 3: sched_yield(); break;
+	default: break;
+	}
+}
+
+static void shuffle(struct thread *t, int *order, int n)
+{
+	for (int i = 0; i < n; i++)
+		order[i] = i;
+	for (int i = n - 1; i > 0; i--) {
+		int k = (int)draw_own(t, (unsigned)i + 1), other = order[k];
+
+		order[k] = order[i];
+		order[i] = other;
+	}
+}
+
+/* Some way to wait for it. */
+static void complete(struct thread *t, struct op *o)
+{
+	int flag = 0;
+
+	pause_a_while(t);
+	if (draw_own(t, 2))
+		MPI_Wait(&o->req, MPI_STATUS_IGNORE);
+	while (!flag)
+		MPI_Test(&o->req, &flag, MPI_STATUS_IGNORE);
+}
+
+/* The same ones at all ranks, and a nonblocking one among them. */
+static void start_some(struct thread *t)
+{
+	bool which[OPS];
+	struct op other = { .in = malloc(sizeof(int64_t) * (size_t)np * MOST * 2), .out = malloc(sizeof(int64_t) * (size_t)np * MOST * 2) };
+	int order[OPS], at = (int)draw_own(t, OPS);
+
+	plan(t, &other);
+	load(&other);
+	for (int k = 0; k < OPS; k++)
+		which[k] = draw(t, 3) && t->ops[k].req != MPI_REQUEST_NULL;
+	shuffle(t, order, OPS);
+	for (int i = 0; i < OPS; i++) {
+		struct op *o = &t->ops[order[i]];
+
+		if (i == at)
+			call(t, &other, t->comms[0], false);
+		if (!which[order[i]])
+			continue;
+		o->rounds++;
+		load(o);
+		pause_a_while(t);
+		MPI_Start(&o->req);
+	}
+	if (draw(t, 4) == 0)
+		MPI_Barrier(t->comms[0]);
+	shuffle(t, order, OPS);
+	for (int i = 0; i < OPS; i++)
+		if (which[order[i]]) {
+			complete(t, &t->ops[order[i]]);
+			look(&t->ops[order[i]], "persistent");
+		}
+	complete(t, &other);
+	look(&other, "nonblocking");
+	free(other.in);
+	free(other.out);
+}
+
+static void *run(void *arg)
+{
+	struct thread *t = arg;
+	MPI_Comm more;
+
+	for (int r = 0; r < t->rounds; r++) {
+		int k = (int)draw(t, OPS), c = (int)draw(t, COMMS), how = (int)draw(t, 12);
+
+		if (how == 0 && c) {	/* its requests, if there are any, go on */
+			MPI_Comm_free(&t->comms[c]);
+			MPI_Comm_dup(t->comms[0], &t->comms[c]);
+		} else if (how < 4) {
+			struct op *o = &t->ops[k];
+			MPI_Request old = o->req;
+			bool early = draw_own(t, 2);
+
+			if (early && old != MPI_REQUEST_NULL)
+				MPI_Request_free(&old);
+			plan(t, o);
+			call(t, o, t->comms[c], true);
+			if (!early && old != MPI_REQUEST_NULL)
+				MPI_Request_free(&old);
+		} else if (how == 4) {
+			MPI_Comm_dup(t->comms[0], &more);
+			MPI_Comm_free(&more);
+		} else {
+			start_some(t);
+		}
+	}
+	for (int k = 0; k < OPS; k++)
+		if (t->ops[k].req != MPI_REQUEST_NULL)
+			MPI_Request_free(&t->ops[k].req);
+	return NULL;
+}
+
+static void prepare(struct thread *t, int number, int rounds, uint64_t seed)
+{
+	*t = (struct thread){ .number = number, .rounds = rounds, .all = mix(seed + (uint64_t)number), .own = mix(mix(seed) + (uint64_t)(me * 64 + number)) };
+	for (int c = 0; c < COMMS; c++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &t->comms[c]);
+	for (int k = 0; k < OPS; k++) {
+		t->ops[k].req = MPI_REQUEST_NULL;
+		t->ops[k].in = malloc(sizeof(int64_t) * (size_t)np * MOST * 2);
+		t->ops[k].out = malloc(sizeof(int64_t) * (size_t)np * MOST * 2);
+	}
+	MPI_Type_create_resized(MPI_INT64_T, 0, 16, &t->apart);
+	MPI_Type_commit(&t->apart);
+}
+
+int main(int argc, char **argv)
+{
+	static struct thread threads[8];
+	int rounds = argc > 1 ? atoi(argv[1]) : 300, n = argc > 3 ? atoi(argv[3]) : 1, level;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+
+	MPI_Init_thread(&argc, &argv, n > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &np);
+	n = n > 8 ? 8 : n;
+	for (int i = 0; i < n; i++)
+		prepare(&threads[i], i, rounds, seed);
+	for (int i = 1; i < n; i++)
+		pthread_create(&threads[i].id, NULL, run, &threads[i]);
+	run(&threads[0]);
+	for (int i = 1; i < n; i++)
+		pthread_join(threads[i].id, NULL);
+	for (int i = 0; i < n; i++) {
+		for (int c = 0; c < COMMS; c++)
+			MPI_Comm_free(&threads[i].comms[c]);
+		MPI_Type_free(&threads[i].apart);
+		for (int k = 0; k < OPS; k++) {
+			free(threads[i].ops[k].in);
+			free(threads[i].ops[k].out);
+		}
+	}
+	MPI_Finalize();
+	return 0;
+}
