@@ -57,6 +57,14 @@ for n in 4 5; do
 	try "random, seed $seed, sends that are held" "$n" -x HEDDLE_UNEXPECTED_MAX=2 tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
 		reduce_scatter,allreduce,scan
 done
+# Persistent ones, started in any order.
+for n in 1 2 3 5 8 17; do
+	try "starts, seed $seed" "$n" tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"
+done
+for how in COLL_EXECUTOR=host COLL_EXECUTOR=tasks COLL_DEPTH=2 ODP=0 CHECK=1 TRANSPORT=rc TRANSPORT=ud TRANSPORT=dc,ud; do
+	try "starts, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed"
+done
+try "starts, seed $seed, threads" 3 tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed" 3
 # What the ranks call is compared.
 for n in 2 3 5; do
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check

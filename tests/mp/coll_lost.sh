@@ -55,6 +55,7 @@ lost 4 blocking 64 1 3 500 host HEDDLE_TRANSPORT=
 lost 5 nonblocking 64 0 2 9000 auto HEDDLE_TRANSPORT=
 lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
 lost 3 persistent 1024 2 0 4000 host HEDDLE_TRANSPORT=
+lost 4 persistent 64 1 3 2500 auto HEDDLE_TRANSPORT=
 lost 4 blocking 65536 1 -1 2500 direct HEDDLE_TRANSPORT=
 lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
 made 5 2 9000 3 auto HEDDLE_TRANSPORT=

@@ -8,8 +8,8 @@
  * All ranks have the same bits of an Allreduce, also where MIN and MAX depend on the side of each operand: of NaN, and of -0.0 and 0.0.
  * sides: only this.
  *
- * fixed: so do the blocking, the nonblocking and the persistent form, and rank 0 prints a number that is the same on every executor
- * and placement (HEDDLE_REDUCE_ORDER=fixed).
+ * fixed: so do the blocking, the nonblocking and the persistent form, also of such operands, and rank 0 prints a number that is the same
+ * on every executor and placement (HEDDLE_REDUCE_ORDER=fixed).
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -56,7 +56,7 @@ static uint64_t hash(uint64_t h, const double *d, int n)
 	return h;
 }
 
-static void call(int kind, int form, const double *in, double *out, int n, MPI_Comm c, MPI_Request *req)
+static void call(int kind, int form, const double *in, double *out, int n, MPI_Op op, MPI_Comm c, MPI_Request *req)
 {
 	MPI_Datatype t = MPI_DOUBLE;
 	int root = all - 1;
@@ -64,11 +64,11 @@ static void call(int kind, int form, const double *in, double *out, int n, MPI_C
 #define FORM(Name, name, ...) (form == BLOCKING ? MPI_##Name(__VA_ARGS__, c) : form == NONBLOCKING ? MPI_I##name(__VA_ARGS__, c, req) : \
 			       MPI_##Name##_init(__VA_ARGS__, c, MPI_INFO_NULL, req))
 	switch (kind) {
-	case ALLREDUCE: FORM(Allreduce, allreduce, in, out, n, t, MPI_SUM); break;
-	case REDUCE: FORM(Reduce, reduce, in, out, n, t, MPI_SUM, root); break;
-	case REDUCE_SCATTER: FORM(Reduce_scatter_block, reduce_scatter_block, in, out, n, t, MPI_SUM); break;
-	case SCAN: FORM(Scan, scan, in, out, n, t, MPI_SUM); break;
-	default: FORM(Exscan, exscan, in, out, n, t, MPI_SUM); break;
+	case ALLREDUCE: FORM(Allreduce, allreduce, in, out, n, t, op); break;
+	case REDUCE: FORM(Reduce, reduce, in, out, n, t, op, root); break;
+	case REDUCE_SCATTER: FORM(Reduce_scatter_block, reduce_scatter_block, in, out, n, t, op); break;
+	case SCAN: FORM(Scan, scan, in, out, n, t, op); break;
+	default: FORM(Exscan, exscan, in, out, n, t, op); break;
 	}
 }
 
@@ -82,7 +82,7 @@ static uint64_t run(int kind, int form, const double *in, int n, bool *same)
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &c);
 	if (form == PERSISTENT)
-		call(kind, form, in, out, n, c, &req);
+		call(kind, form, in, out, n, MPI_SUM, c, &req);
 	for (int i = 0; i < CALLS; i++) {
 		uint64_t h;
 
@@ -92,7 +92,7 @@ static uint64_t run(int kind, int form, const double *in, int n, bool *same)
 		if (form == PERSISTENT)
 			MPI_Start(&req);
 		else
-			call(kind, form, in, out, n, c, &req);
+			call(kind, form, in, out, n, MPI_SUM, c, &req);
 		if (form != BLOCKING)
 			MPI_Wait(&req, MPI_STATUS_IGNORE);
 		h = hash(1, out, n);
@@ -144,6 +144,42 @@ static bool same_everywhere(MPI_Op op, int n)
 	return same && again;
 }
 
+/* One call of each form, of operands whose side matters. Returns the hash of the blocking one's result. */
+static uint64_t forms_alike(int kind, MPI_Op op, bool in_place, int n, bool *same)
+{
+	static const double values[] = { 1.0, 0.0, -0.0, __builtin_nan("1"), -__builtin_nan("2") };
+	double *in = malloc(sizeof(double) * (size_t)(n * all)), *out = malloc(sizeof(double) * (size_t)(n * all));
+	size_t given = sizeof(double) * (size_t)(kind == REDUCE_SCATTER ? n * all : n);
+	bool here = in_place && (kind != REDUCE || me == all - 1);
+	uint64_t first = 0, mine;
+	MPI_Request req;
+
+	for (int i = 0; i < n * all; i++)
+		in[i] = values[draw() % 5];
+	for (int form = 0; form < FORMS; form++) {
+		memset(out, 0, sizeof(double) * (size_t)(n * all));
+		if (here)
+			memcpy(out, in, given);
+		call(kind, form, here ? MPI_IN_PLACE : in, out, n, op, MPI_COMM_WORLD, &req);
+		if (form == PERSISTENT)
+			MPI_Start(&req);
+		if (form != BLOCKING)
+			MPI_Wait(&req, MPI_STATUS_IGNORE);
+		if (form == PERSISTENT)
+			MPI_Request_free(&req);
+		mine = kind == EXSCAN && !me ? 0 : kind == REDUCE && me != all - 1 ? 0 : hash(1, out, n);
+		first = form ? first : mine;
+		if (mine != first && *same) {
+			printf("rank %d: %s of %d doubles with NaN and -0.0%s: form %d gives other bits than the blocking one\n", me, names[kind],
+			       n, in_place ? ", in place" : "", form);
+			*same = false;
+		}
+	}
+	free(in);
+	free(out);
+	return first;
+}
+
 int main(int argc, char **argv)
 {
 	static const int sizes[] = { 1, 3, 17, 100, 130, 1000, MOST };
@@ -179,6 +215,11 @@ int main(int argc, char **argv)
 		}
 	for (int i = 0; i < 9; i++)
 		same &= same_everywhere(i % 3 == 0 ? MPI_MAX : i % 3 == 1 ? MPI_MIN : MPI_SUM, i < 3 ? 1 : i < 6 ? 130 : 1000);
+	for (int i = 0; fixed && i < KINDS * 12; i++) {
+		uint64_t one = forms_alike(i % KINDS, i / KINDS % 3 ? MPI_MAX : MPI_MIN, i / KINDS % 2, i / KINDS < 6 ? 1 + i / KINDS : 200, &same);
+
+		sum = (sum ^ one) * 0x9e3779b97f4a7c15ull;
+	}
 	MPI_Gather(&sum, 1, MPI_UINT64_T, of_all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
 	for (int r = 1; r < all; r++)
 		sum = (sum ^ of_all[r]) * 0x9e3779b97f4a7c15ull;

@@ -4,7 +4,10 @@
  * communicator between and beside them, at ranks of random speed: every rank must have what a reference says. All ranks draw from one
  * sequence what is made, started and freed; the orders of starts and of waits, and pauses, each from one of its own.
  *
- *     coll_starts [rounds [seed [threads]]]		threads: so many, each with communicators of its own
+ *     coll_starts [rounds [seed [threads [stream]]]]
+ *
+ * threads: so many, each with communicators of its own. stream: of each collective so many starts in a row, behind the rest, at ranks of
+ * very different speed.
  *
  * Some requests are freed by one rank early and by another late, so that their memory is given out in different orders; some
  * communicators are freed before their requests are started again.
@@ -287,6 +290,29 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* Of those with a root ranks run ahead, as far as they may. */
+static void stream(struct thread *t, int starts)
+{
+	for (int kind = 0; kind < KINDS; kind++) {
+		struct op *o = &t->ops[0];
+
+		*o = (struct op){ .kind = (enum kind)kind, .n = 3, .root = kind % np, .in = o->in, .out = o->out };
+		call(t, o, t->comms[0], true);
+		for (int i = 0; i < starts; i++) {
+			unsigned slow = draw(t, (unsigned)np * 4);
+
+			o->rounds++;
+			load(o);
+			if (slow < (unsigned)np && (int)slow == me)
+				usleep(draw_own(t, 50));
+			MPI_Start(&o->req);
+			MPI_Wait(&o->req, MPI_STATUS_IGNORE);
+			look(o, "persistent");
+		}
+		MPI_Request_free(&o->req);
+	}
+}
+
 static void prepare(struct thread *t, int number, int rounds, uint64_t seed)
 {
 	*t = (struct thread){ .number = number, .rounds = rounds, .all = mix(seed + (uint64_t)number), .own = mix(mix(seed) + (uint64_t)(me * 64 + number)) };
@@ -318,6 +344,7 @@ int main(int argc, char **argv)
 	run(&threads[0]);
 	for (int i = 1; i < n; i++)
 		pthread_join(threads[i].id, NULL);
+	stream(&threads[0], argc > 4 ? atoi(argv[4]) : 100);
 	for (int i = 0; i < n; i++) {
 		for (int c = 0; c < COMMS; c++)
 			MPI_Comm_free(&threads[i].comms[c]);
