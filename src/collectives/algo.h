@@ -31,6 +31,7 @@ struct hdl_shape {
 	size_t esize;
 	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
 	bool messages;		/* direct graphs by messages instead, for the host executor: see hdl_build_in_order */
+	int leader;		/* Barrier on direct: 1 + the rank that goes on first; 0: who comes last */
 	int radix;		/* of the tasks graphs' trees */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };

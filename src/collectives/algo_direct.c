@@ -4,6 +4,7 @@
  * operation is posted, those behind when its owner takes the result.
  */
 #include "collectives/algo.h"
+#include "collectives/tuner.h"
 
 #define NOWHERE hdl_ref(HDL_SP_NONE, 0)
 
@@ -79,13 +80,40 @@ static bool lines_to_root(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	return true;
 }
 
+/* One hears of all, and answers: by its CPU, when it comes to look. */
+static void by_leader(struct hdl_gb *b, const struct hdl_shape *s, int leader)
+{
+	uint32_t on[HDL_DIRECT_RANKS];
+	int n = 0;
+
+	if (s->rank != leader) {
+		to_rank(b, s, leader, NOWHERE, 0);
+		of_rank(b, s, leader, 0);
+		return;
+	}
+	for (int k = 1; k < s->size; k++) {
+		int peer = (s->rank + k) % s->size;
+
+		on[n++] = hdl_gb_arrive(b, peer, HDL_LINK_LINE, line(s, peer, 0), 0);
+	}
+	for (int k = 1; k < s->size; k++) {
+		uint32_t put = hdl_gb_put(b, (s->rank + k) % s->size, HDL_LINK_LINE, line(s, s->rank, 0), NOWHERE, 0);
+
+		for (int i = 0; i < n; i++)
+			hdl_gb_after(b, put, on[i]);
+	}
+}
+
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s)
 {
-	struct hdl_gb *b = hdl_gb_new("lines", NULL, 0);
+	struct hdl_gb *b = hdl_gb_new(s->leader ? "led" : "lines", NULL, 0);
 
 	if (!b)
 		return NULL;
-	lines_of_all(b, s, NOWHERE, 0, 0);
+	if (s->leader)
+		by_leader(b, s, s->leader - 1);
+	else
+		lines_of_all(b, s, NOWHERE, 0, 0);
 	return hdl_gb_finish(b);
 }
 

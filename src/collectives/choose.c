@@ -38,7 +38,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = rank, .size = size, .root = key->root,
 			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
-			       .radix = hdl_vars.coll_radix };
+			       .radix = hdl_vars.coll_radix, .leader = key->leader };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -185,6 +185,17 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 /* What all inputs together may have for a rank to write its own to all others, though each rank has a core. */
 #define DIRECT_BYTES 3072
 #define DIRECT_BLOCK 1024		/* and one rank's */
+
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site *site)
+{
+	if (!key->blocking || !site->oversubscribed || site->size < 3 || site->size > HDL_DIRECT_RANKS)
+		return 0;
+	switch (key->coll) {
+	case HDL_BCAST: case HDL_SCATTER: return (uint8_t)(1 + key->root);
+	case HDL_SCAN: case HDL_EXSCAN: return 1;
+	default: return 0;
+	}
+}
 
 /* Whether a blocking collective that each rank has a core for is quicker by a line each way than by messages. */
 static bool better_direct(const struct hdl_plan_key *key, int size)

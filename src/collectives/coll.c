@@ -60,6 +60,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
 	plan->crowded = choice.crowded;
+	plan->leader = hdl_choose_leader(key, &site);
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
@@ -74,13 +75,13 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
 	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
-	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent;
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader;
 }
 
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
 	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^ (uint64_t)key->persistent << 50 ^
-		     (uint64_t)(uint32_t)key->root << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
+		     (uint64_t)((uint32_t)key->root + key->leader) << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
 
 	_Static_assert(HDL_PLANS == 64, "six bits");
 	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58];
@@ -128,6 +129,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 		if (!cc)
 			return NULL;
 	}
+	key.leader = a->coll == HDL_BARRIER && form == HDL_BLOCKS ? cc->leader : 0;
 	plan = cc->last[a->coll];
 	if (likely(plan && same_key(&plan->key, &key)))
 		return plan;
@@ -485,7 +487,7 @@ static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_c
 	if (!key->blocking)
 		return false;
 	if (a->coll == HDL_BARRIER)
-		return true;
+		return key->leader == ((const struct hdl_cc *)comm->coll)->leader;
 	if (!key->bytes || key->bytes != bytes_of(a) || key->in_place != is_in_place(comm, a) ||
 	    (hdl_coll_has_root(a->coll) && key->root != a->root))
 		return false;
@@ -525,6 +527,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(args);
+	((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll, plan);
 	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) ||
 		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
@@ -576,13 +579,16 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	if (!plan || !plan->spare || unlikely(cc->lost) || !(plan->in_order || plan->executor == HDL_EXEC_DIRECT) ||
 	    !is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
-	if (plan->in_order)
+	if (plan->in_order) {
+		cc->leader = plan->leader;
 		return run_again(cc, plan, args);
+	}
 	run = plan->spare;
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	if (unlikely(!hdl_off_quick(cc, run)))
 		return run_plan(comm, args);
+	cc->leader = plan->leader;
 	plan->uses++;
 	if (unlikely(++cc->seq % TURN_EVERY == 0))
 		hdl_progress();

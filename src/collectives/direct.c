@@ -65,6 +65,8 @@ struct hdl_line_prog {
 	hdl_op_fn fn;
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
+	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
+	uint32_t nnear;			/* arrivals: these first ones are of ranks that may need this one's CPU */
 	uint32_t per_put;		/* requests */
 	uint64_t bytes;			/* of all puts */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
@@ -162,15 +164,39 @@ static size_t head_end(const struct hdl_line_prog *l, size_t end)
 	return end / l->area->line_bytes * HDL_LINE_HEAD;
 }
 
-static int add_arrival(struct hdl_line_prog *l, const struct hdl_node *n)
+static int add_arrival(const struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
-	l->numbers[l->narrivals++] = (uint32_t)((l->area->heads ? head_end(l, end) : end) - sizeof(uint64_t));
+	l->numbers[l->narrivals] = (uint32_t)((l->area->heads ? head_end(l, end) : end) - sizeof(uint64_t));
+	if (h->near & 1u << n->peer) {
+		uint32_t far = l->numbers[l->nnear];
+
+		l->numbers[l->nnear++] = l->numbers[l->narrivals];
+		l->numbers[l->narrivals] = far;
+	}
+	l->narrivals++;
 	l->len = n->len;
 	return 0;
+}
+
+/* The ranks that may need this one's CPU: all but those that are bound to others, where ranks share them. */
+static void find_near(struct hdl_off *h)
+{
+	cpu_set_t mine, its;
+
+	h->near = UINT32_MAX;
+	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
+		return;
+	for (int r = 0; r < h->size; r++)
+		/* a process of another PID namespace has no number here */
+		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
+		    !sched_getaffinity((pid_t)h->peers[r].proc.pid, sizeof(its), &its)) {
+			CPU_AND(&its, &its, &mine);
+			h->near &= ~((uint32_t)!CPU_COUNT(&its) << r);
+		}
 }
 
 /* Where the data lie, then the number. Of a barrier the number alone. */
@@ -196,7 +222,7 @@ static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put
 
 static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
 {
-	struct line_put *p = &l->puts[l->nputs++];
+	struct line_put *p = &l->puts[l->nputs + l->nanswers];
 	struct hdl_off_link *link = h->direct[n->peer];
 	/* a barrier's line is the number alone */
 	size_t bytes = n->len ? n->len + HDL_LINE_TRAILER : sizeof(uint64_t);
@@ -209,6 +235,10 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 		.remote = l->area->at + end - bytes, .bytes = bytes,
 		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE },
 	};
+	if (n->npreds)
+		l->nanswers++;		/* of arrivals: nothing else is before a put */
+	else
+		l->nputs++;
 	l->len = n->len;
 	if (l->area->heads) {
 		add_wide(h, l, p, end);
@@ -239,7 +269,7 @@ static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const st
 
 void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_off_peer *peers)
 {
-	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs; p < end; p++) {
+	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs + prog->lines->nanswers; p < end; p++) {
 		const struct hdl_off_peer *peer = &peers[p->link->peer];
 
 		p->remote += peer->addr;
@@ -265,15 +295,17 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 	prog->lines = l;
 	if (!l->puts)
 		return ENOMEM;
+	if (!h->near)
+		find_near(h);
 	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
 		const struct hdl_node *node = &g->nodes[i];
 
 		if (node->kind == HDL_N_PUT)
 			err = add_put(h, l, node);
 		else if (node->kind == HDL_N_ARRIVE)
-			err = add_arrival(l, node);
+			err = add_arrival(h, l, node);
 	}
-	prog->requests = (uint64_t)l->nputs * l->per_put;
+	prog->requests = (uint64_t)(l->nputs + l->nanswers) * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
 	if (!err && place->peers)
@@ -291,14 +323,15 @@ void hdl_line_free(struct hdl_line_prog *lines)
 
 /* ---- running --------------------------------------------------------------------------------------------- */
 
-/* An operation takes at most HDL_LINE_REQUESTS of a queue, and there is one left for hdl_line_follow, behind which it is counted again. */
+/* An operation takes at most HDL_LINE_REQUESTS of a queue, and there is one left for hdl_line_follow, behind which it is counted again,
+ * and two for the answer of an operation that waits, and for what follows it. */
 void hdl_line_count_room(struct hdl_off *h)
 {
 	uint64_t room = UINT32_MAX;
 
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_off_link *l = h->links[i];
-		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left ? (left - 1) / HDL_LINE_REQUESTS : 0;
+		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left > 2 ? (left - 3) / HDL_LINE_REQUESTS : 0;
 
 		room = here < room ? here : room;
 	}
@@ -372,22 +405,14 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 		refused(h, run, l->peer, err);
 }
 
-static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct hdl_run *run,
-						       const struct hdl_off_prog *prog)
+static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
+							     struct line_put *p, const struct line_put *end)
 {
 	const struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
 	const uint64_t trailer[2] = { l->len, run->opno + 1 };
 
-	h->line_room--;
-	run->arrived = 0;
-	run->base[HDL_SP_LINE] = l->memory + l->area->at + slot;
-	run->numbers = run->base[HDL_SP_LINE];
-	if (unlikely(l->area->heads))
-		run->numbers = l->memory + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
-	if (unlikely(prog->nprologue))
-		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
-	for (struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
+	for (; p < end; p++) {
 		struct ibv_send_wr *bad, *first = &p->wr, *last = &p->wr;
 		int err;
 
@@ -416,7 +441,31 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 		if (p->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
 			hdl_line_follow(h, p->link, run);
 	}
-	hdl_tp_count_rc(l->nputs * l->per_put, l->bytes);
+}
+
+static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct hdl_run *run,
+						       const struct hdl_off_prog *prog)
+{
+	const struct hdl_line_prog *l = prog->lines;
+
+	h->line_room--;
+	run->arrived = 0;
+	run->base[HDL_SP_LINE] = l->memory + l->area->at + run->slot * l->area->slot_bytes;
+	run->numbers = run->base[HDL_SP_LINE];
+	if (unlikely(l->area->heads))
+		run->numbers = l->memory + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
+	if (unlikely(prog->nprologue))
+		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
+	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
+	hdl_tp_count_rc(prog->requests, l->bytes);
+}
+
+/* Others wait for these: the operation's queues have had room for them since it was posted. */
+static __attribute__((noinline)) void answer(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
+{
+	const struct hdl_line_prog *l = prog->lines;
+
+	write_lines(h, run, prog, l->puts + l->nputs, l->puts + l->nputs + l->nanswers);
 }
 
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
@@ -473,18 +522,32 @@ static inline void take(const struct hdl_run *run, const struct hdl_line_prog *l
 	}
 }
 
-void hdl_line_take(struct hdl_run *run, const struct hdl_off_prog *prog)
+void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
 {
+	const struct hdl_line_prog *l = prog->lines;
+
+	if (unlikely(l->nanswers))
+		answer(h, run, prog);
 	if (unlikely(run->spoiled))
-		refuse_length(run, prog->lines);
+		refuse_length(run, l);
 	else
-		take(run, prog->lines);
+		take(run, l);
 }
 
 /* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
  * before everything else is looked at, too. */
 #define LOOKS 400
 #define GIVEN_UP 3
+
+/* Where ranks share CPUs: those of this one have written theirs, or nobody of them is waited for. Then to give it to them is to lose a
+ * turn, unless the others take longer than that. */
+static bool await_others(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	for (int looks = LOOKS; run->arrived >= l->nnear && looks; looks--)
+		if (arrived(run, l))
+			return true;
+	return false;
+}
 
 static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 {
@@ -493,8 +556,11 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 	while (!arrived(run, l)) {
 		if (!looks--)
 			return false;
-		if (hdl_job.oversubscribed)
-			sched_yield();
+		if (!hdl_job.oversubscribed)
+			continue;
+		if (await_others(run, l))
+			return true;
+		sched_yield();
 	}
 	return true;
 }
@@ -526,6 +592,13 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 	}
 	take(run, prog->lines);
 	h->completed++;
+	if (prog->lines->nanswers) {
+		answer(h, run, prog);
+		if (unlikely(run->outstanding)) {
+			hdl_off_enlist(h);
+			return true;
+		}
+	}
 	hdl_off_retire(h, run);
 	run->finished = true;
 	return true;

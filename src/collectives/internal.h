@@ -174,6 +174,7 @@ struct hdl_plan_key {
 	uint8_t blocking;
 	uint8_t persistent;
 	uint8_t internal;		/* the executor's own barriers */
+	uint8_t leader;			/* of a Barrier: hdl_choose_leader of what was run before it */
 };
 
 struct hdl_plan {
@@ -188,6 +189,7 @@ struct hdl_plan {
 	enum hdl_executor executor;
 	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
 	bool crowded;			/* as struct hdl_choice's */
+	uint8_t leader;			/* of a Barrier behind it */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
@@ -224,6 +226,10 @@ extern enum hdl_want hdl_coll_want;
 /* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
 int hdl_choose_init(void);
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+/* 1 + the rank that others have waited for in this collective, where ranks share cores; 0: none. Who comes last to a Barrier goes on at
+ * once, while those of its core that have come before it have to be given the CPU. If it then waits for one of these, in the next such
+ * collective, two changes of context have passed in vain: so in a Barrier behind this one that rank is to go on first. */
+uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site *site);
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
@@ -234,6 +240,7 @@ struct hdl_cc {
 	struct hdl_plan *plans[HDL_PLANS];
 	struct hdl_plan *last[HDL_COLLS];	/* of plans: looked at first */
 	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
+	uint8_t leader;			/* of a Barrier that comes next: of the last collective's plan */
 	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
 	uint32_t pending;		/* runs of the host executor that have not finished */
 	struct hdl_run *runs;		/* of these, those that run by events */

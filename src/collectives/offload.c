@@ -455,7 +455,7 @@ static void complete(struct hdl_off *h, struct hdl_run *run)
 		hdl_reads_stop(h);
 		hdl_off_in_error(h, run);
 	} else if (p->lines) {
-		hdl_line_take(run, p);
+		hdl_line_take(h, run, p);
 	} else if (!p->reads) {
 		hdl_off_cpu_nodes(run, p->g, p->epilogue, p->nepilogue);
 	}

@@ -32,6 +32,9 @@
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
  *
+ * What a rank writes later than it posts (a barrier's leader answers when it has heard of all) goes to a slot whose operation the
+ * receiver has posted and waits in, for that.
+ *
  * There are two classes of slots, for short and for long operations. What is said holds for each by itself: n counts the
  * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
  *
@@ -147,6 +150,7 @@ struct hdl_off {
 	struct ibv_mr *mr;
 	struct hdl_off_peer *peers;
 	struct hdl_line_area area[HDL_LINE_SIZES], reads;
+	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
 	uint32_t left;			/* lines: a bit per rank whose queue to this one is gone, */
 	bool missed;			/* ... and is the reason for the suspicion */
 	bool stopped;			/* the queues, after an error */
@@ -347,8 +351,8 @@ void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Whether all lines of others are there. */
 bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog);
-/* Runs the epilogue; if a line was of another length, the run has an error. */
-void hdl_line_take(struct hdl_run *run, const struct hdl_off_prog *prog);
+/* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
+void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 
 /* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
 

@@ -322,7 +322,7 @@ static void end(struct hdl_pcoll *p)
 	if (unlikely(p->h->broken))
 		hdl_off_in_error(p->h, run);
 	else
-		hdl_line_take(run, p->op.prog);
+		hdl_line_take(p->h, run, p->op.prog);
 	p->h->spoiled |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
 }

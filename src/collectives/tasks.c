@@ -63,7 +63,9 @@ static bool classify(struct compile *c)
 		/* The device cannot wait for a CPU, and nothing else is known to it. */
 		if (after_epilogue)
 			return false;
-		if ((n->link == HDL_LINK_LINE) != c->h->lines || (n->link == HDL_LINK_LINE && c->after_arrival[i]))
+		/* of lines, what says only that others' have come */
+		if ((n->link == HDL_LINK_LINE) != c->h->lines ||
+		    (n->link == HDL_LINK_LINE && c->after_arrival[i] && (n->kind != HDL_N_PUT || n->len)))
 			return false;
 		if (n->kind == HDL_N_ARRIVE)
 			c->place[i] = PLACE_ARRIVE;

@@ -22,6 +22,10 @@ check_PROGRAMS += tests/mp/coll_stream
 tests_mp_coll_stream_SOURCES = tests/mp/coll_stream.c tests/mp/mpi_test.h
 tests_mp_coll_stream_LDADD = libheddle.la
 tests_mp_coll_stream_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_led
+tests_mp_coll_led_SOURCES = tests/mp/coll_led.c tests/mp/mpi_test.h
+tests_mp_coll_led_LDADD = libheddle.la
+tests_mp_coll_led_LDFLAGS = $(NOWRAP)
 # The same with a rank whose part of the wire-up fails.
 check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c

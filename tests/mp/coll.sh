@@ -110,6 +110,11 @@ for n in 2 4 7; do
 	done
 done
 try "stream, lines of one size" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_OFFLOAD_MAX=48 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=48 tests/mp/coll_stream 2000 "$seed"
+# Barriers behind them, which a rank leads where they share cores.
+for depth in 2 8; do
+	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_led 1000 "$seed"
+	try "barriers, depth $depth, HEDDLE_ODP=0, seed $seed" 7 -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_ODP=0 tests/mp/coll_led 500 "$seed"
+done
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
 for n in 2 3 5 8; do
 	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"

@@ -14,9 +14,10 @@
 
 #include "survivors.h"
 
-enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, NEIGHBORS, KINDS };
+enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, LED, NEIGHBORS, KINDS };
 static const char *const names[] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall", "alltoallv",
-				     "reduce_scatter", "scan", "exscan", "allreduce (program's operation)", "neighbor_alltoall" };
+				     "reduce_scatter", "scan", "exscan", "allreduce (program's operation)", "barrier behind bcast",
+				     "neighbor_alltoall" };
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static int me, all, dead, late, form, count;
@@ -47,8 +48,14 @@ static int begin(int k, int how, int root)
 {
 	int64_t *a = in[k], *b = out[k];
 	MPI_Datatype t = MPI_INT64_T;
+	int rc;
 
 	switch (k) {
+	case LED:
+		rc = how == BLOCKING ? MPI_Bcast(b, count, t, root, comms[k]) : MPI_SUCCESS;
+		if (rc)
+			return rc;
+		/* fallthrough */
 	case BARRIER:
 		return how == BLOCKING ? MPI_Barrier(comms[k]) : how == NONBLOCKING ? MPI_Ibarrier(comms[k], &requests[k]) :
 		       MPI_Barrier_init(comms[k], MPI_INFO_NULL, &requests[k]);

@@ -405,6 +405,31 @@ Test(coll_graph, offload_movement)
 				}
 }
 
+/* The leader hears of all before it answers anybody, and the others of it alone. */
+Test(coll_graph, barriers_with_a_leader)
+{
+	for (int n = 3; n <= HDL_DIRECT_RANKS; n++)
+		for (int leader = 0; leader < n; leader++)
+			for (int r = 0; r < n; r++) {
+				struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n, .line_bytes = 64, .leader = 1 + leader };
+				struct hdl_graph *g = hdl_build_direct_barrier(&s);
+				uint32_t arrivals = 0, puts = 0;
+
+				for (uint32_t i = 0; i < g->nnodes; i++) {
+					const struct hdl_node *d = &g->nodes[i];
+					int sender = d->kind == HDL_N_PUT ? r : d->peer;
+
+					cr_assert(r == leader || d->peer == leader);
+					cr_assert_eq(d->dst_off, hdl_line_data(64, sender, 0));
+					*(d->kind == HDL_N_PUT ? &puts : &arrivals) += 1;
+					cr_assert_eq(d->npreds, r == leader && d->kind == HDL_N_PUT ? (uint32_t)n - 1 : 0);
+				}
+				cr_assert_eq(puts, r == leader ? (uint32_t)n - 1 : 1);
+				cr_assert_eq(arrivals, puts);
+				hdl_graph_free(g);
+			}
+}
+
 /* Whatever the direct executor has, from every root, in place and not. */
 Test(coll_graph, direct_of_all)
 {
