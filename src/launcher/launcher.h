@@ -74,6 +74,7 @@ struct rank {
 	pid_t pid;		/* 0: not started, or ended and reaped; also its process group */
 	struct app *app;
 	bool joined, left;	/* PMIx_Init, PMIx_Finalize */
+	bool outlived;		/* it has ended, and the others can do without it (--on-death=continue) */
 	bool ended;
 	bool lingers;		/* ended, but not all of its process group */
 	struct stream *out, *err;	/* with --tag-output */
@@ -152,6 +153,8 @@ char **server_rank_env(struct job *job, int rank);
 
 /* Asks the ranks what they wait for (runtime/ask.h); answers come as NOTE_ANSWER. now: those that have not answered yet. */
 void server_ask(bool now);
+/* Whether the rank has published where it can be reached. Nobody gets through MPI_Init, or to that rank, before that. */
+bool server_has_address(const struct job *job, int rank);
 
 /* ---- what do the ranks wait for? (hang.c) ------------------------------------------------------------------ */
 

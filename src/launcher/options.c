@@ -36,7 +36,7 @@ static const char usage[] =
 "  --timeout SECONDS       end the job after this time, with exit code 124 (MPIEXEC_TIMEOUT sets it, too)\n"
 "  --kill-after SECONDS    kill ranks that still run so long after they were told to end, by SIGTERM or --timeout\n"
 "                          (default 60; 0: never; HEDDLERUN_KILL_AFTER sets it, too)\n"
-"  --on-death WHAT         of a rank that has joined the job: end (the other ranks, too; the default), or continue: they go on, and\n"
+"  --on-death WHAT         of a rank that is through MPI_Init: end (the other ranks, too; the default), or continue: they go on, and\n"
 "                          must handle MPI_ERR_PROC_ABORTED themselves (MPI_ERRORS_RETURN)\n"
 "  --report-transports     at the end, print which queues carried what, per pair of ranks\n"
 "  --report-collectives    at the end, print which executor ran which collective, and why\n"

@@ -333,6 +333,21 @@ void server_ask(bool now)
 		complain("the ranks cannot be asked (PMIx_Notify_event: %s)", PMIx_Error_string(rc));
 }
 
+bool server_has_address(const struct job *job, int rank)
+{
+	pmix_value_t *value = NULL;
+	pmix_status_t rc;
+	pmix_info_t here;
+	pmix_proc_t proc;
+
+	PMIX_LOAD_PROCID(&proc, job->nspace, (pmix_rank_t)rank);
+	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);	/* what the library has got, and nobody is asked */
+	rc = PMIx_Get(&proc, HDL_ADDRESS, &here, 1, &value);
+	if (rc == PMIX_SUCCESS)
+		PMIX_VALUE_RELEASE(value);
+	return rc == PMIX_SUCCESS;
+}
+
 int server_start(struct job *job)
 {
 	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };

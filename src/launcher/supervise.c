@@ -4,7 +4,7 @@
  *
  *     RUNNING ──a rank fails, abort, timeout, second SIGINT──▶ ENDING (SIGTERM) ──GRACE──▶ KILLED (SIGKILL)
  *
- * With --on-death=continue a rank that has joined may fail without that.
+ * With --on-death=continue a rank that has published its address may fail without that.
  *
  * A rank is reaped only after its process group was killed: as long as the leader is a zombie, its number cannot be
  * given to a stranger.
@@ -109,10 +109,9 @@ static void end_job(struct loop *l, int exit_code)
 		tell_to_end(l, GRACE_MS / 1e3);
 }
 
-/* A rank has failed. Those that outlive it do so only if it has joined: nobody gets through MPI_Init without it. */
 static void lose_rank(struct loop *l, const struct rank *rank, int exit_code)
 {
-	if (!l->job->opt.outlive || !rank->joined)
+	if (!rank->outlived)
 		end_job(l, exit_code);
 	else
 		fail_with(l, exit_code);
@@ -148,7 +147,7 @@ static bool asked_to_end(const struct loop *l)
 static const char *others(struct loop *l, const struct rank *rank, char *text, size_t size)
 {
 	*text = 0;
-	if (l->running > 0 && rank && rank->joined && l->job->opt.outlive)
+	if (l->running > 0 && rank && rank->outlived)
 		snprintf(text, size, "; the others go on (--on-death)");
 	else if (l->running > 0)
 		snprintf(text, size, "; ending the other %s%.0d%s", l->running == 1 ? "rank" : "", l->running == 1 ? 0 : l->running,
@@ -179,6 +178,8 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 
 	if (l->state != RUNNING)
 		return;
+	/* without its address the others would wait until HEDDLE_INIT_TIMEOUT */
+	rank->outlived = l->job->opt.outlive && rank->joined && server_has_address(l->job, r);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		leave_job(l, code);
 	} else if (how->si_code != CLD_EXITED) {

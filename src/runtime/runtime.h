@@ -66,6 +66,7 @@ int hdl_rt_fini(bool fence);
 _Noreturn void hdl_rt_abort(int code, const char *text);
 
 /* Publishes a value of this rank under key; visible to others after hdl_rt_commit. */
+#define HDL_ADDRESS "hdl.addr"	/* the key of what others need to reach a rank; heddlerun looks for it, too */
 int hdl_rt_put(const char *key, const void *data, size_t len);
 int hdl_rt_commit(void);
 /* Another rank's value. Waits until it was committed (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is

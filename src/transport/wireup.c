@@ -23,7 +23,6 @@
 
 #include "transport/tp.h"
 
-#define KEY "hdl.addr"
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
 
@@ -44,7 +43,7 @@ int hdl_wire_publish(void)
 	memcpy(blob, &h, sizeof(h));
 	for (int i = 0; i < hdl_tp.ndev; i++, n += sizeof(struct hdl_addr))
 		memcpy(blob + n, &hdl_tp.dev[i]->addr, sizeof(struct hdl_addr));
-	int err = hdl_rt_put(KEY, blob, n);
+	int err = hdl_rt_put(HDL_ADDRESS, blob, n);
 	return err ? err : hdl_rt_commit();
 }
 
@@ -70,7 +69,7 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 			  ep->rank, want == HDL_ROLE_LOCAL ? "this host" : "another host");
 		return -EHOSTUNREACH;
 	}
-	if ((err = hdl_rt_get(ep->rank, KEY, &data, &len)))
+	if ((err = hdl_rt_get(ep->rank, HDL_ADDRESS, &data, &len)))
 		return err;
 	err = -EPROTO;
 	if (len < sizeof(h)) {

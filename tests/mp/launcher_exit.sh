@@ -98,6 +98,10 @@ kill -TERM $launcher
 wait $launcher
 code=$?
 [ $code = 137 ] || fail "exit code $code instead of 137: of the rank that failed before the job was told to end"
+# A rank that dies in MPI_Init cannot be done without: nobody has its address.
+expect 137 "$run" --on-death=continue -n 3 -x HEDDLE_INIT_TIMEOUT=50s "$job" early 1
+says "$err" "rank 1 .* was ended by signal 9 (Killed); ending the other 2 ranks$"
+all_gone
 expect 2 "$run" --on-death=shrug -n 2 true
 says "$err" "--on-death shrug: end or continue"
 

@@ -233,6 +233,17 @@ static int do_start(const char *command, int want)
 	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == want ? 0 : failed(command);
 }
 
+/* A rank dies in MPI_Init, and the others want to reach it. */
+static int do_early(int who)
+{
+	void *data;
+	size_t len;
+
+	if (hdl_job.rank == who)
+		raise(SIGKILL);
+	return hdl_rt_get(who, HDL_ADDRESS, &data, &len) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "where", *arg = argc > 2 ? argv[2] : "";
@@ -243,6 +254,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (hdl_rt_init())
+		return 9;
+	/* as after MPI_Init */
+	if (strcmp(what, "early") && (hdl_rt_put(HDL_ADDRESS, "", 1) || hdl_rt_commit()))
 		return 9;
 	if (!strcmp(what, "where"))
 		code = do_where();
@@ -264,6 +278,8 @@ int main(int argc, char **argv)
 		code = do_mourn(who, argc > 3 ? argv[3] : "exit");
 	else if (!strcmp(what, "start"))
 		code = do_start(arg, argc > 3 ? atoi(argv[3]) : 0);
+	else if (!strcmp(what, "early"))
+		code = do_early(who);
 	else if (!strcmp(what, "nothing"))
 		code = 0;
 	else if (!strcmp(what, "abort") && hdl_job.rank == who)
