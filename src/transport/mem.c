@@ -79,7 +79,7 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 		return -ENOMEM;
 	}
 	mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
-	if (!mem->mr && errno == ENOMEM && hdl_regcache_evict())
+	if (!mem->mr && hdl_memory_again())
 		mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
 	if (!mem->mr) {
 		int err = hdl_register_failed(dev, "message buffers", mem->bytes, errno);

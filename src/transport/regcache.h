@@ -3,6 +3,7 @@
 #ifndef HDL_REGCACHE_H
 #define HDL_REGCACHE_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,12 @@ void hdl_regcache_tidy(void);
 /* Gives up all that is not in use: where memory cannot be locked, what is kept for later is worth less than what is needed now.
  * False: there was nothing. */
 bool hdl_regcache_evict(void);
+
+/* A verb that makes something has failed. True: for want of memory (errno), and there is some now: to be tried once more. */
+static inline bool hdl_memory_again(void)
+{
+	return errno == ENOMEM && hdl_regcache_evict();
+}
 
 struct hdl_regcache_stats {
 	uint64_t hits, misses, uncached, stale, evicted;

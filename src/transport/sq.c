@@ -34,6 +34,8 @@ static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 		if (!s)
 			return hdl_no_memory("a send completion queue", sizeof(*s));
 		s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
+		if (!s->cq && hdl_memory_again())
+			s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
 		if (!s->cq) {
 			int err = errno;
 			hdl_error("%s: ibv_create_cq of %u entries failed (%s)", dev->name, size, strerror(err));

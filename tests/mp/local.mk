@@ -52,7 +52,8 @@ tests_mp_transport_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=
 check_PROGRAMS += tests/mp/transport_pages
 tests_mp_transport_pages_SOURCES = tests/mp/transport_pages.c
 tests_mp_transport_pages_LDADD = $(tests_mp_transport_traffic_LDADD)
-tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read
+tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read \
+	-Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_create_ah
 TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
 EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
 include tests/mp/coll.mk

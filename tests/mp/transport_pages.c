@@ -66,6 +66,41 @@ struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *p, size_t n, uin
 	return __real_ibv_reg_mr_iova2(pd, p, n, iova, access);
 }
 
+/* Nor can a queue be made beside them. */
+static bool lacks_queues;
+static unsigned refused;
+
+static bool refuses(void)
+{
+	if (!lacks_queues || !hdl_regcache_stats().entries)
+		return false;
+	refused++;
+	errno = ENOMEM;
+	return true;
+}
+
+struct ibv_qp *__real_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a);
+struct ibv_qp *__wrap_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a);
+struct ibv_cq *__real_ibv_create_cq(struct ibv_context *ctx, int n, void *arg, struct ibv_comp_channel *chan, int vector);
+struct ibv_cq *__wrap_ibv_create_cq(struct ibv_context *ctx, int n, void *arg, struct ibv_comp_channel *chan, int vector);
+struct ibv_ah *__real_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a);
+struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a);
+
+struct ibv_qp *__wrap_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	return refuses() ? NULL : __real_ibv_create_qp(pd, a);
+}
+
+struct ibv_cq *__wrap_ibv_create_cq(struct ibv_context *ctx, int n, void *arg, struct ibv_comp_channel *chan, int vector)
+{
+	return refuses() ? NULL : __real_ibv_create_cq(ctx, n, arg, chan, vector);
+}
+
+struct ibv_ah *__wrap_ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a)
+{
+	return refuses() ? NULL : __real_ibv_create_ah(pd, a);
+}
+
 /* LACK_USERFAULTFD: as in a container that forbids it. */
 long __real_syscall(long n, ...);
 long __wrap_syscall(long n, ...);
@@ -317,6 +352,17 @@ static void in_short_supply(bool kept)
 	hdl_mem_free(&m);
 }
 
+/* A lane is made, to the rank itself, which has none yet, while what is kept leaves no memory for queues. */
+static void queues_in_short_supply(bool kept)
+{
+	message(0, BYTES, seed_at(0, 0, 100));
+	CHECK(!kept || hdl_regcache_stats().entries);
+	lacks_queues = kept;
+	CHECK(hdl_ep(me) && !hdl_ep_connect(hdl_ep(me)));
+	lacks_queues = false;
+	CHECK(!kept || refused);
+}
+
 /* Pages that were watched, and were moved, beside a child that lives longer than the library. */
 static void beside_a_child(void)
 {
@@ -359,6 +405,7 @@ int main(int argc, char **argv)
 	}
 	while_a_thread_waits(kept);
 	in_short_supply(kept);
+	queues_in_short_supply(kept);
 	buf = NULL;
 	/* the heap, which the allocator gives back */
 	for (int i = 0; i < 50; i++) {

@@ -48,6 +48,8 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		.cap = { .max_send_wr = c->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
 	c->sq.qp = ibv_create_qp(dev->port.pd, &a);
+	if (!c->sq.qp && hdl_memory_again())
+		c->sq.qp = ibv_create_qp(dev->port.pd, &a);
 	if (!c->sq.qp) {
 		err = -errno;
 		hdl_error("%s: cannot create an RC queue pair for rank %d (%s; %u requests, %u bytes inline): lower "

@@ -172,6 +172,8 @@ int hdl_ep_ah(struct hdl_ep *ep)
 		return 0;
 	hdl_dev_ah(ep->dev, (const union ibv_gid *)ep->addr.gid, ep->addr.lid, &a);
 	ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
+	if (!ep->ah && hdl_memory_again())
+		ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
 	if (!ep->ah) {
 		int err = errno ? errno : EHOSTUNREACH;
 		hdl_error("%s: ibv_create_ah towards rank %d (lid %u) failed (%s)", ep->dev->name, ep->rank,

@@ -88,7 +88,11 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 					 .xrcd = dev->xrcd };
 
 	c->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
+	if (!c->sq.qp && hdl_memory_again())
+		c->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
 	if (c->sq.qp)
+		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
+	if (c->sq.qp && !c->rqp && hdl_memory_again())
 		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
 	if (!c->sq.qp || !c->rqp) {
 		err = -errno;
