@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank dies at a random place in collectives of every kind, and while communicators are made: all survivors are told in every one, no
-# living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
+# A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors are
+# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, ptp_lost.c). Run in the build
+# directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
 
@@ -11,6 +12,10 @@ lost() {	# lost RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR VARIABLE
 
 made() {	# made RANKS DEAD MOMENT SEED EXECUTOR VARIABLE
 	one_dies "$1" "$2" "communicators are made: $*" -x HEDDLE_COLL_EXECUTOR="$5" -x "$6" tests/mp/comm_lost "$2" "$3" "$4" "$count"
+}
+
+sent() {	# sent RANKS DEAD MOMENT SEED THREADS VARIABLE
+	one_dies "$1" "$2" "messages: $*" -x "$6" tests/mp/ptp_lost "$2" "$3" "$4" 200 "$5" "$count"
 }
 
 # a random number below $1, in $random (Park and Miller's, without the shell's)
@@ -41,6 +46,7 @@ some() {
 	lost "$n" "$form" "$bytes" "$dead" "$late" "$moment" "$executor" "$picked"
 	draw 1000000
 	made "$n" "$dead" "$moment" "$random" "$executor" "$picked"
+	[ "$n" -gt 8 ] || sent "$n" "$dead" "$moment" "$random" $((1 + random % 2)) "$picked"
 }
 
 echo "seed $seed"
@@ -61,5 +67,8 @@ lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
 made 5 2 9000 3 auto HEDDLE_TRANSPORT=
 made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
 made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
+sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
+sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
+sent 4 3 30000 7 1 SHCA_BEHAVE=noarena
 for i in $(seq $((4 + ${COLL_LOST:-0}))); do some; done
 exit $((fails != 0))

@@ -14,9 +14,9 @@ one_dies() {
 	timeout -k 5 120 "$run" --on-death=continue -n "$ranks" "$@" >"$tmp/out" 2>"$tmp/err"
 	code=$?
 	told=$(grep -c '^survivor [0-9]*: told' "$tmp/out")
-	grep -o 'rank [0-9]* of MPI_COMM_WORLD' "$tmp/err" >"$tmp/named"
-	blamed=$(grep -vc "^rank $dead " "$tmp/named")
-	named=$(grep -c "^rank $dead " "$tmp/named")
+	grep -o 'rank [0-9]* of MPI_COMM_WORLD\|to rank [0-9]* failed' "$tmp/err" | grep -o 'rank [0-9]*' >"$tmp/named"
+	blamed=$(grep -vcx "rank $dead" "$tmp/named")
+	named=$(grep -cx "rank $dead" "$tmp/named")
 	if [ $code = 137 ] && [ "$told" = $((ranks - 1)) ] && [ "$blamed" = 0 ] && [ "$named" != 0 ]; then
 		echo "ok: $label"
 	else
