@@ -6,7 +6,7 @@
  *
  *     ptp_lost DEAD MICROSECONDS SEED MESSAGES THREADS FILE
  *
- * MICROSECONDS: when it dies. MESSAGES: from each rank to each other one, of each thread. SEED: of their lengths and forms, the same on
+ * MICROSECONDS: when it dies. MESSAGES: from each survivor to each other one, of each thread. SEED: of their lengths and forms, the same on
  * all ranks. Threads have a communicator each. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <pthread.h>
@@ -138,9 +138,15 @@ static int begin_recv(struct worker *w, struct stream *s, struct slot *slot, int
 	return rc || !*flag ? rc : MPI_Imrecv(slot->data, LONGEST, MPI_BYTE, &message, &slot->request);
 }
 
+/* With the one that dies there is no end before that. */
+static bool has_more(const struct stream *s)
+{
+	return !s->lost && (s->begun < messages || s->peer == dead || me == dead);
+}
+
 static void begin(struct worker *w, struct stream *s, bool out)
 {
-	for (int i = 0; i < WINDOW && s->begun < messages && !s->lost; i++) {
+	for (int i = 0; i < WINDOW && has_more(s); i++) {
 		struct slot *slot = &s->slots[i];
 		int flag = 1, rc;
 
@@ -179,7 +185,7 @@ static bool is_open(const struct stream *s)
 	for (int i = 0; i < WINDOW; i++)
 		if (s->slots[i].number != NOBODY)
 			return true;
-	return !s->lost && s->begun < messages;
+	return has_more(s);
 }
 
 /* What has been completed, by any of the calls for that. */
@@ -303,8 +309,6 @@ int main(int argc, char **argv)
 	work(&workers[0]);
 	for (int t = 1; t < threads; t++)
 		pthread_join(workers[t].thread, NULL);
-	while (me == dead)
-		pause();
 	survivors_count(&met[1]);
 	if (!survivors_await(&met[1], all - 1, 60, true))
 		fail("not all have got through", 0, 0, 0);
