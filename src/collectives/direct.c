@@ -59,9 +59,7 @@ struct line_step {
 };
 
 struct hdl_line_prog {
-	const struct hdl_line_area *area;
-	char *memory;			/* in which the area is */
-	uint32_t lkey;
+	const struct hdl_area *area;
 	hdl_op_fn fn;
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
@@ -76,7 +74,7 @@ struct hdl_line_prog {
 
 /* ---- areas ----------------------------------------------------------------------------------------------- */
 
-static enum hdl_line_size size_of(size_t bytes)
+enum hdl_line_size hdl_line_size(size_t bytes)
 {
 	return bytes <= 64 - HDL_LINE_TRAILER ? HDL_LINE_SHORT : bytes <= LONG_DATA ? HDL_LINE_LONG : HDL_LINE_WIDE;
 }
@@ -88,7 +86,7 @@ size_t hdl_line_most(void)
 
 uint8_t hdl_line_class(size_t bytes)
 {
-	return size_of(bytes) == HDL_LINE_WIDE ? HDL_OFF_LONG : HDL_OFF_SHORT;
+	return hdl_line_size(bytes) == HDL_LINE_WIDE ? HDL_OFF_LONG : HDL_OFF_SHORT;
 }
 
 size_t hdl_line_least(uint8_t class)
@@ -96,27 +94,21 @@ size_t hdl_line_least(uint8_t class)
 	return class == HDL_OFF_LONG ? LONG_DATA + 1 : 0;
 }
 
-const struct hdl_line_area *hdl_line_area_for(const struct hdl_off *h, size_t bytes)
-{
-	return &h->area[size_of(bytes)];
-}
-
 size_t hdl_off_line_bytes(size_t bytes)
 {
-	switch (size_of(bytes)) {
+	switch (hdl_line_size(bytes)) {
 	case HDL_LINE_SHORT: return hdl_line_bytes(0);
 	case HDL_LINE_LONG: return hdl_line_bytes(LONG_DATA);
 	default: return hdl_line_bytes(hdl_line_most());
 	}
 }
 
-size_t hdl_line_areas(struct hdl_off *h)
+void hdl_line_areas(struct hdl_off *h)
 {
 	const size_t most[HDL_LINE_SIZES] = { 64 - HDL_LINE_TRAILER, LONG_DATA, hdl_line_most() };
-	size_t at = 0;
 
 	for (int i = 0; i < HDL_LINE_SIZES; i++) {
-		struct hdl_line_area *a = &h->area[i];
+		struct hdl_area *a = &h->area[i];
 		uint64_t slots = HDL_OFF_SLOTS(h->class[hdl_line_class(most[i])].depth);
 
 		/* not where a smaller size carries all that may come */
@@ -124,30 +116,25 @@ size_t hdl_line_areas(struct hdl_off *h)
 			continue;
 		a->line_bytes = hdl_off_line_bytes(most[i]);
 		a->slot_bytes = a->line_bytes * (size_t)h->size;
-		if (i == HDL_LINE_WIDE) {
-			a->heads = at;
-			at += slots * (size_t)h->size * HDL_LINE_HEAD;
-		}
-		a->at = at;
-		at += slots * a->slot_bytes;
+		a->wide = i == HDL_LINE_WIDE;
+		a->at = a->wide ? slots * (size_t)h->size * HDL_LINE_HEAD : 0;
+		a->bytes = a->at + slots * a->slot_bytes;
 	}
-	for (int i = 0; i < HDL_LINE_SIZES; i++) {
-		h->area[i].staged = at;
-		at += HDL_OFF_SLOTS(h->class[i == HDL_LINE_WIDE ? HDL_OFF_LONG : HDL_OFF_SHORT].depth) * h->area[i].slot_bytes;
-	}
-	return at;
 }
 
-void hdl_line_clear(struct hdl_off *h)
+bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size)
 {
-	for (int i = 0; i < HDL_LINE_WIDE; i++) {
-		const struct hdl_line_area *a = &h->area[i];
-		char *end = h->scratch + a->at + HDL_OFF_SLOTS(h->class[HDL_OFF_SHORT].depth) * a->slot_bytes;
+	const size_t line = size == HDL_LINE_WIDE ? HDL_LINE_TRAILER : h->area[size].line_bytes;
 
-		for (char *p = h->scratch + a->at; p < end; p += a->line_bytes)
-			memset(p + a->line_bytes - HDL_LINE_TRAILER, 0, HDL_LINE_TRAILER);
-	}
-	memset(h->scratch + h->area[HDL_LINE_WIDE].heads, 0, h->area[HDL_LINE_WIDE].at - h->area[HDL_LINE_WIDE].heads);
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->links[i]->max_inline < line)
+			return true;
+	return size == HDL_LINE_WIDE && !h->exposed_lkey;
+}
+
+void hdl_line_clear(struct hdl_area *a)
+{
+	memset(a->mem, 0, a->wide ? a->at : a->bytes);
 }
 
 /* ---- compiling ------------------------------------------------------------------------------------------- */
@@ -170,7 +157,7 @@ static int add_arrival(const struct hdl_off *h, struct hdl_line_prog *l, const s
 
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
-	l->numbers[l->narrivals] = (uint32_t)((l->area->heads ? head_end(l, end) : end) - sizeof(uint64_t));
+	l->numbers[l->narrivals] = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t));
 	if (h->near & 1u << n->peer) {
 		uint32_t far = l->numbers[l->nnear];
 
@@ -205,7 +192,7 @@ static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put
 	p->staged = p->len && !h->exposed_lkey;
 	p->bytes = p->len + HDL_LINE_TRAILER;
 	p->remote = l->area->at + p->dst_off;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->lkey };
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->area->mr->lkey };
 	p->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER };
 	p->wr.sg_list = &p->sge[0];
 	p->wr.num_sge = 1;
@@ -213,11 +200,11 @@ static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put
 	p->head = p->wr;
 	p->head.sg_list = &p->sge[1];
 	p->head.next = NULL;
-	p->head_remote = l->area->heads + head_end(l, end) - HDL_LINE_TRAILER;
+	p->head_remote = head_end(l, end) - HDL_LINE_TRAILER;
 	p->head_stride = (size_t)h->size * HDL_LINE_HEAD;
 	p->head_staged = p->link->max_inline < HDL_LINE_TRAILER;
 	p->reads = p->len || p->head_staged;
-	p->sge[1].lkey = l->lkey;
+	p->sge[1].lkey = l->area->mr->lkey;
 }
 
 static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
@@ -240,7 +227,7 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 	else
 		l->nputs++;
 	l->len = n->len;
-	if (l->area->heads) {
+	if (l->area->wide) {
 		add_wide(h, l, p, end);
 		l->bytes += p->bytes;
 		return 0;
@@ -249,7 +236,7 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 	p->reads = p->staged;
 	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
 	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = l->lkey };
+	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = l->area->mr->lkey };
 	p->sge[1] = (struct ibv_sge){ .length = (uint32_t)(n->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
 	return 0;
 }
@@ -267,10 +254,10 @@ static int add_step(struct hdl_line_prog *l, const struct hdl_graph *g, const st
 	return 0;
 }
 
-void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_off_peer *peers)
+void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_area_peer *peers)
 {
 	for (struct line_put *p = prog->lines->puts, *end = p + prog->lines->nputs + prog->lines->nanswers; p < end; p++) {
-		const struct hdl_off_peer *peer = &peers[p->link->peer];
+		const struct hdl_area_peer *peer = &peers[p->link->peer];
 
 		p->remote += peer->addr;
 		p->head_remote += peer->addr;
@@ -278,7 +265,7 @@ void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_off_peer *peers)
 	}
 }
 
-int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct hdl_line_place *place)
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct hdl_area *area)
 {
 	const struct hdl_graph *g = prog->g;
 	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
@@ -287,8 +274,8 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 
 	if (!l)
 		return ENOMEM;
-	*l = (struct hdl_line_prog){ .area = place->area, .memory = place->memory, .lkey = place->lkey, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
-	if (l->area->heads)
+	*l = (struct hdl_line_prog){ .area = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
+	if (l->area->wide)
 		l->per_put = HDL_LINE_REQUESTS;
 	l->numbers = (uint32_t *)(l->steps + n);
 	l->puts = calloc(n, sizeof(*l->puts));
@@ -308,8 +295,8 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 	prog->requests = (uint64_t)(l->nputs + l->nanswers) * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
-	if (!err && place->peers)
-		hdl_line_aim(prog, place->peers);
+	if (!err && area->peers)
+		hdl_line_aim(prog, area->peers);
 	return err;
 }
 
@@ -325,10 +312,11 @@ void hdl_line_free(struct hdl_line_prog *lines)
 
 /* An operation takes at most HDL_LINE_REQUESTS of a queue, and there is one left for hdl_line_follow, behind which it is counted again,
  * and two for the answer of an operation that waits, and for what follows it. */
-void hdl_line_count_room(struct hdl_off *h)
+__attribute__((noinline)) bool hdl_line_find_room(struct hdl_off *h)
 {
 	uint64_t room = UINT32_MAX;
 
+	hdl_off_drain(h);
 	for (uint16_t i = 0; i < h->nlinks; i++) {
 		const struct hdl_off_link *l = h->links[i];
 		uint64_t left = l->sq_depth - (l->sq_posted - l->sq_done), here = left > 2 ? (left - 3) / HDL_LINE_REQUESTS : 0;
@@ -336,12 +324,13 @@ void hdl_line_count_room(struct hdl_off *h)
 		room = here < room ? here : room;
 	}
 	h->line_room = (uint32_t)room;
+	return room;
 }
 
 /* Of what is written to that peer. */
 static char *stage_of(const struct hdl_line_prog *l, const struct line_put *p, size_t slot)
 {
-	return l->memory + l->area->staged + slot + (size_t)p->link->peer * l->area->line_bytes;
+	return l->area->mem + l->area->staged + slot + (size_t)p->link->peer * l->area->line_bytes;
 }
 
 /* Puts data, and the trailer, together there. */
@@ -391,8 +380,8 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
 	int err;
 
-	wr.wr.rdma.remote_addr = h->peers[l->peer].addr;
-	wr.wr.rdma.rkey = h->peers[l->peer].rkey;
+	wr.wr.rdma.remote_addr = h->area[HDL_LINE_SHORT].peers[l->peer].addr;
+	wr.wr.rdma.rkey = h->area[HDL_LINE_SHORT].peers[l->peer].rkey;
 	l->sq_posted++;
 	signal_last(h, l, &wr);
 	if (run) {
@@ -418,7 +407,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h,
 
 		p->link->sq_posted += l->per_put;
 		p->wr.wr.rdma.remote_addr = p->remote + slot;
-		if (unlikely(l->area->heads)) {
+		if (unlikely(l->area->wide)) {
 			fill_wide(p, run, stage_of(l, p, slot), trailer);
 			last = &p->head;
 			first = p->len ? first : last;
@@ -450,10 +439,10 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 
 	h->line_room--;
 	run->arrived = 0;
-	run->base[HDL_SP_LINE] = l->memory + l->area->at + run->slot * l->area->slot_bytes;
+	run->base[HDL_SP_LINE] = l->area->mem + l->area->at + run->slot * l->area->slot_bytes;
 	run->numbers = run->base[HDL_SP_LINE];
-	if (unlikely(l->area->heads))
-		run->numbers = l->memory + l->area->heads + run->slot * (size_t)h->size * HDL_LINE_HEAD;
+	if (unlikely(l->area->wide))
+		run->numbers = l->area->mem + run->slot * (size_t)h->size * HDL_LINE_HEAD;
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
@@ -578,7 +567,7 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 
 	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */
 	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
-		     h->broken || h->suspect_ns || h->state != HDL_OFF_READY || !h->line_room))
+		     h->state != HDL_OFF_READY || (!h->line_room && !hdl_line_find_room(h)) || h->broken || h->suspect_ns))
 		return false;
 	run->error = MPI_SUCCESS;
 	run->spoiled = run->finished = false;

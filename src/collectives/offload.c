@@ -126,15 +126,12 @@ static bool uses_have_room(const struct hdl_off *h, const struct hdl_off_prog *p
 /* Room for the operation on every queue that it uses, and for its completions. */
 static bool has_room(struct hdl_off *h, const struct hdl_off_prog *p)
 {
-	bool lines = p->lines || p->reads;
-
-	if (lines ? h->line_room : uses_have_room(h, p))
+	if (p->lines || p->reads)
+		return h->line_room || hdl_line_find_room(h);
+	if (uses_have_room(h, p))
 		return true;
 	hdl_off_drain(h);
-	if (!lines)
-		return uses_have_room(h, p);
-	hdl_line_count_room(h);
-	return h->line_room;
+	return uses_have_room(h, p);
 }
 
 /* Behind a block: which operation it is of, and how long it is; and the complement. */
@@ -223,7 +220,8 @@ static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_off_prog *p = prog_of(run);
 	const struct hdl_off_class *c = &h->class[run->class];
-	uint64_t slot = c->at + run->slot * c->slot_bytes;
+	const struct hdl_area_peer *peers = h->area[run->class].peers;
+	uint64_t slot = run->slot * c->slot_bytes;
 
 	for (uint32_t i = 0; i < p->nwrs; i++) {
 		const struct hdl_off_step *s = &p->steps[i];
@@ -231,18 +229,18 @@ static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 
 		switch ((enum hdl_step_kind)s->kind) {
 		case HDL_STEP_ACCUM:
-			fill_accum(s, run, wr, h->peers[s->peer].addr + slot);
+			fill_accum(s, run, wr, peers[s->peer].addr + slot);
 			break;
 		case HDL_STEP_PUT:
 			wr->ex.imm_data = htonl((uint32_t)run->opno);
 			if (s->len) {
-				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot + s->dst_off +
+				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot + s->dst_off +
 							  (s->dst_space == HDL_SP_DATA ? c->acc_bytes : 0);
 				for (int k = 0; k < wr->num_sge; k++)
 					wr->sg_list[k].addr = (uintptr_t)run->base[s->src_space] + s->src_off + (size_t)k * s->stride;
 			} else {
 				/* Nothing is written; the address must be one that may be. */
-				wr->wr.rdma.remote_addr = h->peers[s->peer].addr + slot;
+				wr->wr.rdma.remote_addr = peers[s->peer].addr + slot;
 			}
 			break;
 		case HDL_STEP_WAIT:
@@ -297,7 +295,7 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 	} else if (p->lines) {
 		hdl_line_post(h, run, p);
 	} else {
-		run->base[HDL_SP_ACC] = h->scratch + h->class[run->class].at + run->slot * h->class[run->class].slot_bytes;
+		run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 		hdl_off_cpu_nodes(run, p->g, p->prologue, p->nprologue);
 		post_tasks(h, run);
@@ -354,7 +352,9 @@ static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
-	if (!plan->prog && plan->off_graph->reads)
+	if (!plan->prog && plan == h->credit[run->class])
+		plan->prog = hdl_off_compile_credit(h, plan, run->class);
+	else if (!plan->prog && plan->off_graph->reads)
 		plan->prog = hdl_reads_compile(h, plan);
 	else if (!plan->prog)
 		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
@@ -371,7 +371,7 @@ static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class);
 /* (a) of offload.h */
 static bool has_slot(const struct hdl_off *h, const struct hdl_run *run)
 {
-	return h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
+	return h->posted - h->retired < h->depth && h->class[run->class].posted - h->class[run->class].retired < h->class[run->class].depth;
 }
 
 /* (b) of offload.h */
@@ -385,7 +385,8 @@ static int pump(struct hdl_off *h)
 {
 	int n = 0;
 
-	if (h->state == HDL_OFF_WIRING)
+	/* whatever else has happened: an exchange is under way that ends here */
+	if (h->state == HDL_OFF_WIRING || h->area[h->area_wired].state == HDL_AREA_WIRING)
 		return 0;
 	for (; h->queue && !h->suspect_ns; n++) {
 		struct hdl_run *run = h->queue;
@@ -398,9 +399,21 @@ static int pump(struct hdl_off *h)
 			fail(h, dequeue(h));
 			continue;
 		}
+		if (unlikely(!run->plan->prog)) {
+			enum hdl_area_state state = hdl_off_ask_area(h, hdl_off_area_of(h, run->plan));
+
+			if (state == HDL_AREA_WIRING)
+				break;
+			if (h->broken)
+				continue;
+			if (state == HDL_AREA_OFF) {
+				run_on_host(h, dequeue(h));
+				continue;
+			}
+		}
 		if (!ready_prog(h, run))
 			continue;
-		if (run->plan != h->credit[HDL_OFF_SHORT] && run->plan != h->credit[HDL_OFF_LONG])
+		if (!run->plan->key.internal)
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all insert it at the same place. */
 		if (unlikely(needs_credit(h, run))) {

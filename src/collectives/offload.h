@@ -35,8 +35,12 @@
  * What a rank writes later than it posts (a barrier's leader answers when it has heard of all) goes to a slot whose operation the
  * receiver has posted and waits in, for that.
  *
- * There are two classes of slots, for short and for long operations. What is said holds for each by itself: n counts the
+ * There are classes of slots, for operations of different lengths. What is said holds for each by itself: n counts the
  * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
+ *
+ * Areas. Slots of one size lie in an area of their own, which is allocated, and registered, when the first operation needs it: it is
+ * exchanged like the queues, and that operation, with what is behind it, waits for that. It is the same operation on all ranks, and all ranks have
+ * the area or none has; if one cannot have it, such operations are all ranks' host executors'.
  *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
  * Sets. A communicator's links and slots, a struct hdl_off, are a set, which it has for a time: when it is freed they go to the sets that
@@ -52,9 +56,11 @@
  *     (d) All ranks have posted the same operations. They compare how many (offload_wire.c), and whether each link has carried as many
  *         arrivals as they say; a set on which an operation had an error is not kept.
  *
- * By the same argument no link ever carries more than 3 D arrivals that its receiver has not accounted for, D being the sum of
- * the depths of its classes (an operation uses a link once per direction at most); the receiver gives receives back in batches
- * of D, hence 5 D of them.
+ * Tasks: no more than D operations of all classes together are between posted and retired, D being the first class's depth.
+ * Among as many consecutive ones as the classes' depths sum up to, S, one class has its depth's, and so one synchronizes. As above, a rank that posts n
+ * knows that all others have retired everything up to n - 2 D - S: no link ever carries more arrivals that its receiver has not
+ * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when more than
+ * D of them are there, and gives receives back in batches of D, hence 4 D + S of them.
  */
 #ifndef HDL_OFF_H
 #define HDL_OFF_H
@@ -64,7 +70,6 @@
 #include "collectives/internal.h"
 
 #define HDL_OFF_SLOTS(depth) (3 * (depth))
-#define HDL_OFF_RECVS(depth) (5 * (depth))
 /* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
  * stay in the second-level cache. */
 #define HDL_FOLD_SEGMENT ((size_t)64 << 10)
@@ -91,21 +96,29 @@ struct hdl_off_link {
 	const uint32_t *unfinished;	/* lines: 0 behind a post: what was posted has been carried out (shca_unfinished) */
 };
 
-/* Lines of one size, one per rank and slot. */
-struct hdl_line_area {
-	size_t at;			/* in the scratch */
-	size_t line_bytes, slot_bytes;
-	size_t heads;			/* wide: where their numbers are, in the scratch; 0: in the lines */
-	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it */
+/* Memory of a set that peers write to: slots of one size, and what is sent from there. Of direct: lines, one per rank and slot. */
+enum hdl_area_state { HDL_AREA_NONE, HDL_AREA_WIRING, HDL_AREA_READY, HDL_AREA_OFF };
+struct hdl_area {
+	enum hdl_area_state state;	/* the same on all ranks, but for the time of an exchange */
+	char *mem;
+	struct ibv_mr *mr;
+	size_t bytes;			/* of all slots; 0: there are no operations for it */
+	struct hdl_area_peer {
+		uint64_t addr;
+		uint32_t rkey;
+	} *peers;
+	size_t slot_bytes, line_bytes;
+	bool wide;			/* the lines' numbers stand in front, */
+	size_t at;			/* ... and the lines here */
+	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it; or 0 */
 };
 #define HDL_LINE_HEAD 64
 #define HDL_LINE_REQUESTS 2		/* of an operation to a peer, at most */
-enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES };
+/* Areas of direct; those of tasks are their classes'. The first one comes with the queues. */
+enum hdl_line_size { HDL_LINE_SHORT, HDL_LINE_LONG, HDL_LINE_WIDE, HDL_LINE_SIZES, HDL_LINE_READS = HDL_LINE_SIZES, HDL_OFF_AREAS };
 
 struct hdl_off_peer {
 	struct hdl_proc proc;
-	uint64_t addr;			/* of its scratch */
-	uint32_t rkey;
 	uint32_t exposed;		/* rkey of all its memory, or 0 */
 };
 
@@ -115,10 +128,9 @@ struct hdl_off_class {
 	uint64_t posted, retired;
 	uint64_t since_sync;		/* operations posted after the last that synchronizes */
 	uint32_t next_slot;		/* of operation `posted` */
-	size_t at;			/* of slot 0 in the scratch */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
-enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_CLASSES };
+enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_LONGEST, HDL_OFF_CLASSES };	/* direct: two */
 
 enum hdl_off_state { HDL_OFF_WIRING, HDL_OFF_READY, HDL_OFF_OFF };
 
@@ -132,7 +144,7 @@ struct hdl_off {
 	bool lines;			/* direct: no links */
 	bool star;			/* direct links between rank 0 and the others, beside the tree */
 	bool pairs;			/* direct links among all, no tree */
-	uint64_t depth;			/* of all classes */
+	uint64_t depth;			/* of all classes together */
 	const struct hdl_port *port;	/* NULL: a sketch, whose links are no queues */
 	const struct hdl_means *means;	/* tasks: what the device reduces by */
 	char why_off[256];
@@ -144,17 +156,17 @@ struct hdl_off {
 	uint64_t suspect_ns;		/* a queue has failed, nobody has ended: until then (lost.c); 0: no */
 	int wire_error;			/* MPI error class, of the latter */
 
-	char *scratch;
-	size_t scratch_bytes;
 	struct hdl_off_class class[HDL_OFF_CLASSES];
-	struct ibv_mr *mr;
+	struct hdl_area area[HDL_OFF_AREAS];
+	int area_wired;			/* its exchange is under way, with these: */
+	struct hdl_area_record *area_records;
+	struct hdl_graph *area_graph;
 	struct hdl_off_peer *peers;
-	struct hdl_line_area area[HDL_LINE_SIZES], reads;
 	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
 	uint32_t left;			/* lines: a bit per rank whose queue to this one is gone, */
 	bool missed;			/* ... and is the reason for the suspicion */
 	bool stopped;			/* the queues, after an error */
-	char *segments;			/* two: what the oldest operation reduces; not touched before */
+	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
@@ -189,7 +201,7 @@ struct hdl_off {
 /* Payloads of lines up to here stand in the request: then no operation retires late because of them. */
 #define HDL_OFF_INLINE 64
 #define HDL_OFF_INLINE_LONG 2048	/* where the device has it */
-#define HDL_LINE_SQ_DEPTH 64		/* requests that a queue for lines has room for */
+#define HDL_LINE_SQ_DEPTH 30		/* requests that a queue for lines has room for: few, as each takes memory of every communicator */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
  * link:14 | ring place:8 | the queue's position:40. */
@@ -304,42 +316,40 @@ struct hdl_off_prog {
  * graph whose shape the device cannot run by itself. */
 struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes);
-/* Of lines that lie there. */
-struct hdl_line_place;
-struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_line_place *place);
+/* Of lines of a persistent operation, that lie there. */
+struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_area *area);
 
 /* Whether it completes nowhere before all ranks have posted it. */
 static inline bool hdl_off_synchronizes(uint8_t coll)
 {
 	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN;
 }
+/* The same for the barrier that is inserted in a class. */
+struct hdl_off_prog *hdl_off_compile_credit(struct hdl_off *h, const struct hdl_plan *plan, uint8_t class);
+/* The area that the plan's operations need before they are compiled. */
+int hdl_off_area_of(const struct hdl_off *h, const struct hdl_plan *plan);
 
 /* ---- lines (direct.c) -------------------------------------------------------------------------------------- */
 
-/* Lays the areas out. Returns the bytes of scratch that they take. */
-size_t hdl_line_areas(struct hdl_off *h);
+/* Lays the areas out. */
+void hdl_line_areas(struct hdl_off *h);
+enum hdl_line_size hdl_line_size(size_t bytes);
 /* Of slots, for so many bytes. */
 uint8_t hdl_line_class(size_t bytes);
 size_t hdl_line_least(uint8_t class);
 /* Of all. */
 size_t hdl_line_most(void);
 /* No line carries a number. */
-void hdl_line_clear(struct hdl_off *h);
-/* What lines of so many bytes lie in. */
-const struct hdl_line_area *hdl_line_area_for(const struct hdl_off *h, size_t bytes);
-/* An area, in whose memory, and where it begins at the others: NULL: told later, by hdl_line_aim. */
-struct hdl_line_place {
-	const struct hdl_line_area *area;
-	char *memory;
-	uint32_t lkey;
-	const struct hdl_off_peer *peers;
-};
+void hdl_line_clear(struct hdl_area *a);
+/* Whether something is sent from the area that the requests do not carry themselves. */
+bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size);
 /* The part between prologue and epilogue. 0 or an errno. */
-int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, const struct hdl_line_place *place);
-void hdl_line_aim(struct hdl_off_prog *p, const struct hdl_off_peer *peers);
+/* Without area->peers where it begins at the others is told later, by hdl_line_aim. */
+int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, const struct hdl_area *area);
+void hdl_line_aim(struct hdl_off_prog *p, const struct hdl_area_peer *peers);
 void hdl_line_free(struct hdl_line_prog *lines);
-/* Sets line_room. */
-void hdl_line_count_room(struct hdl_off *h);
+/* Sets line_room, and says whether there is some. */
+bool hdl_line_find_room(struct hdl_off *h);
 /* Whether a line that was posted to the peer may not be there yet. */
 static inline bool hdl_line_waits(const struct hdl_off_link *l)
 {
@@ -356,9 +366,8 @@ void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_
 
 /* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
 
-/* Lays its lines out in the scratch, from `at` on. Returns their end. */
-size_t hdl_reads_area(struct hdl_off *h, size_t at);
-void hdl_reads_clear(struct hdl_off *h);
+/* Lays its lines out. */
+void hdl_reads_area(struct hdl_off *h);
 struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan *plan);
 /* Shows this rank's buffers. */
 void hdl_reads_post(struct hdl_off *h, struct hdl_run *run);
@@ -396,6 +405,8 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 /* As hdl_off_new lays it out, but nothing can be posted: for hdl_off_compile only. NULL without memory. */
 struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
+/* Asks for an area, if nobody has: HDL_AREA_WIRING, and it is decided later, or what all ranks have come to. */
+enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
 /* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
  * run->error all bytes of what did not come are 0xff. 0 or -ENOMEM. */

@@ -55,7 +55,7 @@ struct hdl_off *hdl_sets_take(const struct hdl_comm *comm, int index)
 static bool is_sound(const struct hdl_off *h)
 {
 	return h->state == HDL_OFF_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->left && !h->stopped &&
-	       h->posted == h->retired && !h->queue;
+	       h->posted == h->retired && !h->queue && !h->started;
 }
 
 bool hdl_sets_keep(struct hdl_off *h)

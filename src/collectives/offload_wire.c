@@ -24,7 +24,7 @@
 
 struct record {
 	union ibv_gid gid;
-	uint64_t addr;
+	uint64_t addr;			/* of the first area */
 	uint32_t rkey;
 	uint32_t lid;
 	int32_t status;			/* 0 or an errno: this rank's queues */
@@ -35,7 +35,7 @@ struct record {
 	uint64_t number;		/* a new set's, if this is rank 0 */
 	uint32_t depth;			/* what must be the same everywhere */
 	uint32_t index, radix;
-	uint64_t scratch_bytes;
+	uint64_t area_bytes;
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
 
@@ -81,6 +81,16 @@ static struct hdl_off_link *add_link(struct hdl_off *h, int peer, uint64_t sq_de
 	l->sq_depth = (uint32_t)sq_depth;
 	h->links[h->nlinks++] = l;
 	return l;
+}
+
+/* That a link has posted: see offload.h. */
+static uint64_t receives(const struct hdl_off *h)
+{
+	uint64_t n = 4 * h->depth;
+
+	for (int i = 0; i < HDL_OFF_CLASSES; i++)
+		n += h->class[i].depth;
+	return n;
 }
 
 /* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
@@ -133,7 +143,7 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 		.cap = { .max_send_wr = (uint32_t)sq_depth, .max_send_sge = flags ? most_operands(h) : 1, .max_recv_sge = 1,
 			 .max_recv_wr = 1 },
 	};
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)HDL_OFF_RECVS(h->depth), .max_sge = 1 } };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)receives(h), .max_sge = 1 } };
 	struct hdl_off_link *l = add_link(h, peer, sq_depth);
 
 	if (!l)
@@ -143,7 +153,7 @@ static struct hdl_off_link *create_link(struct hdl_off *h, int peer, uint64_t sq
 		return l;
 	attr.pd = h->port->pd;
 	if (arrives) {
-		l->rcq = create_cq(h, HDL_OFF_RECVS(h->depth));
+		l->rcq = create_cq(h, receives(h));
 		l->srq = ibv_create_srq(h->port->pd, &srq);
 		if (!l->rcq || !l->srq)
 			return NULL;
@@ -171,7 +181,7 @@ static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large
 static int create_links(struct hdl_off *h)
 {
 	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
-	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[0].acc_bytes / 8 : 0;
+	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_OFF_LONG].acc_bytes / 8 : 0;
 	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
@@ -206,32 +216,68 @@ static int create_line_links(struct hdl_off *h)
 	return 0;
 }
 
-/* Lays the slots of tasks out. Returns the bytes of scratch that they take. */
-static size_t lay_out(struct hdl_off *h)
+static void lay_out(struct hdl_off *h)
 {
-	size_t at = 0;
-
+	if (h->lines) {
+		hdl_line_areas(h);
+		hdl_reads_area(h);
+		return;
+	}
 	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
 		struct hdl_off_class *c = &h->class[i];
 
-		c->at = at;
 		c->slot_bytes = c->acc_bytes + c->data_bytes;
-		at += HDL_OFF_SLOTS(c->depth) * c->slot_bytes;
+		h->area[i].bytes = c->depth ? HDL_OFF_SLOTS(c->depth) * c->slot_bytes + HDL_OFF_OLD_VALUES : 0;
 	}
-	return at + HDL_OFF_OLD_VALUES;
 }
 
-/* Accumulators are zero before. Nothing else is touched: what no operation uses takes no memory. */
-static void clear_accumulators(struct hdl_off *h)
+/* Accumulators are zero before. */
+static void clear_accumulators(struct hdl_off *h, int class)
 {
-	for (int i = 0; i < HDL_OFF_CLASSES; i++)
-		for (uint64_t k = 0; h->class[i].acc_bytes && k < HDL_OFF_SLOTS(h->class[i].depth); k++)
-			memset(h->scratch + h->class[i].at + k * h->class[i].slot_bytes, 0, h->class[i].acc_bytes);
+	const struct hdl_off_class *c = &h->class[class];
+
+	for (uint64_t k = 0; c->acc_bytes && k < HDL_OFF_SLOTS(c->depth); k++)
+		memset(h->area[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
+}
+
+static void unmake_area(struct hdl_off *h, struct hdl_area *a)
+{
+	if (a->mr && h->port)
+		ibv_dereg_mr(a->mr);
+	if (a->mem)
+		hdl_tp_free(a->mem);
+	free(a->peers);
+	a->mr = NULL;
+	a->mem = NULL;
+	a->peers = NULL;
+}
+
+/* This rank's part of it. On failure unmake_area frees what there is. */
+static int make_area(struct hdl_off *h, int k)
+{
+	struct hdl_area *a = &h->area[k];
+
+	a->staged = h->lines && hdl_line_stages(h, (enum hdl_line_size)k) ? a->bytes : 0;
+	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
+	a->mem = hdl_tp_alloc(a->bytes + a->staged);
+	if (h->lines && k == HDL_LINE_READS && !h->segments)
+		h->segments = aligned_alloc(4096, 2 * HDL_FOLD_SEGMENT);
+	if (!a->peers || !a->mem || (h->lines && k == HDL_LINE_READS && !h->segments))
+		return -ENOMEM;
+	if (h->lines)
+		hdl_line_clear(a);
+	else
+		clear_accumulators(h, k);
+	a->mr = ibv_reg_mr(h->port->pd, a->mem, a->bytes + a->staged,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	return a->mr ? 0 : -errno;
 }
 
 static uint64_t most_links(const struct hdl_off *h)
 {
-	return (uint64_t)h->size + 2 * (uint64_t)h->levels + 1;
+	if (h->lines)
+		return (uint64_t)h->size - 1;
+	return (h->star || h->pairs ? (uint64_t)h->size : 0) + 2 * (uint64_t)h->levels + 1;
 }
 
 static int allocate(struct hdl_off *h)
@@ -254,30 +300,18 @@ static int create(struct hdl_off *h)
 {
 	uint64_t links = most_links(h);
 
-	h->scratch_bytes = h->lines ? hdl_reads_area(h, hdl_line_areas(h)) : lay_out(h);
-	h->scratch = hdl_tp_alloc(h->scratch_bytes);
+	int err;
+
 	if (h->lines)
-		h->segments = aligned_alloc(4096, 2 * HDL_FOLD_SEGMENT);
-	if (!h->scratch || (h->lines && !h->segments))
-		return -ENOMEM;
-	if (h->lines) {
-		hdl_line_clear(h);
-		hdl_reads_clear(h);
 		hdl_tp_exposes(&h->exposed_lkey, &h->exposed_rkey);
-	} else {
-		clear_accumulators(h);
-	}
-	h->mr = ibv_reg_mr(h->port->pd, h->scratch, h->scratch_bytes,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-	if (!h->mr)
-		return -errno;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
 	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)links * (HDL_LINE_SQ_DEPTH + 1), NULL, hdl_tp_local_channel(), 0) :
 				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;
-	return h->lines ? create_line_links(h) : create_links(h);
+	err = h->lines ? create_line_links(h) : create_links(h);
+	return err ? err : make_area(h, 0);
 }
 
 /* Queues and slots, and the barriers that were compiled for them. */
@@ -307,12 +341,10 @@ static void unmake(struct hdl_off *h)
 		ibv_destroy_cq(h->local_cq);
 	h->local_cq = NULL;
 	hdl_pcoll_clear(h);
-	if (h->mr && h->port)
-		ibv_dereg_mr(h->mr);
-	h->mr = NULL;
-	if (h->scratch)
-		hdl_tp_free(h->scratch);
-	h->scratch = NULL;
+	for (int k = 0; k < HDL_OFF_AREAS; k++) {
+		unmake_area(h, &h->area[k]);
+		h->area[k].state = HDL_AREA_NONE;
+	}
 	free(h->segments);
 	h->segments = NULL;
 }
@@ -355,7 +387,7 @@ static int make(struct hdl_off *h)
 	}
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-			  "failed (%s); its collectives run on the host", h->size, h->scratch_bytes, strerror(-err));
+			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes, strerror(-err));
 	return err;
 }
 
@@ -386,6 +418,15 @@ static uint32_t qpn_of(const struct hdl_off_link *l)
 	return l && l->qp ? l->qp->qp_num : 0;
 }
 
+static uint64_t area_bytes(const struct hdl_off *h)
+{
+	uint64_t bytes = 0;
+
+	for (int k = 0; k < HDL_OFF_AREAS; k++)
+		bytes += h->area[k].bytes;
+	return bytes;
+}
+
 static void fill_record(struct hdl_off *h, int err)
 {
 	static uint64_t sets;
@@ -394,7 +435,7 @@ static void fill_record(struct hdl_off *h, int err)
 	memset(r, 0, h->record_bytes);
 	r->status = -err;
 	r->depth = (uint32_t)h->depth;
-	r->scratch_bytes = h->scratch_bytes;
+	r->area_bytes = area_bytes(h);
 	r->radix = (uint32_t)h->radix;
 	r->index = (uint32_t)h->index;
 	if (err)
@@ -406,8 +447,8 @@ static void fill_record(struct hdl_off *h, int err)
 	r->number = ++sets;
 	r->gid = h->port->gid;
 	r->lid = h->port->lid;
-	r->addr = (uintptr_t)h->scratch;
-	r->rkey = h->mr->rkey;
+	r->addr = (uintptr_t)h->area[0].mem;
+	r->rkey = h->area[0].mr->rkey;
 	r->exposed = h->exposed_rkey;
 	hdl_proc_self(&r->proc);
 	for (int i = 0; i < h->size; i++)
@@ -418,29 +459,41 @@ static void fill_record(struct hdl_off *h, int err)
 	}
 }
 
-int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
+/* *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two have the
+ * same. */
+static int gather(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes, void (*done)(struct hdl_run *),
+		  void *arg)
 {
 	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
 	struct hdl_run *run;
 
-	hdl_graph_free(h->wire_graph);
-	h->wire_graph = hdl_build_allgather_bruck(&s);
-	run = h->wire_graph ? hdl_run_new(h->wire_graph, h->cc->comm) : NULL;
+	hdl_graph_free(*graph);
+	*graph = hdl_build_allgather_bruck(&s);
+	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
 	if (!run || hdl_run_prepare_host(run)) {
 		hdl_run_free(run);
 		return -ENOMEM;
 	}
 	/* what is received goes here first */
-	memset(run->tmp.p, UNHEARD_BYTE, h->wire_graph->tmp_bytes);
+	memset(run->tmp.p, UNHEARD_BYTE, (*graph)->tmp_bytes);
 	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
 	/* Several may be wired up at a time, and go on in another order at each rank. */
-	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_OFFLOADS * h->wire_seq++ + (uint32_t)h->index);
+	run->tag = HDL_WIRE_TAG | hdl_coll_tag(HDL_OFFLOADS * number + (uint32_t)h->index);
 	run->done = done;
 	run->arg = arg;
 	hdl_host_start(run);
 	return 0;
+}
+
+/* Areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made: they have numbers of
+ * their own, one each, behind those that are counted. */
+#define COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
+
+int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
+{
+	return gather(h, &h->wire_graph, h->wire_seq++ % COUNTED_NUMBERS, buf, bytes, done, arg);
 }
 
 static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int peer, uint32_t qpn)
@@ -452,7 +505,7 @@ static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int pee
 		return 0;
 	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && l->rcq)
-		err = hdl_off_post_recvs(l, HDL_OFF_RECVS(h->depth));
+		err = hdl_off_post_recvs(l, receives(h));
 	else if (!err && h->lines)
 		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -EOPNOTSUPP;
 	return err;
@@ -462,9 +515,9 @@ static int connect_all(struct hdl_off *h)
 {
 	int err = 0;
 
+	h->area[0].state = HDL_AREA_READY;
 	for (int r = 0; r < h->size && !err; r++) {
-		h->peers[r].addr = record(h, r)->addr;
-		h->peers[r].rkey = record(h, r)->rkey;
+		h->area[0].peers[r] = (struct hdl_area_peer){ .addr = record(h, r)->addr, .rkey = record(h, r)->rkey };
 		h->peers[r].exposed = record(h, r)->exposed;
 		h->peers[r].proc = record(h, r)->proc;
 		err = connect_link(h, h->direct[r], r, record(h, r)->qpn[h->rank]);
@@ -551,7 +604,7 @@ static int check_records(struct hdl_off *h)
 			note(h, "create its queues", r, rec->status);
 			return -ENOLINK;
 		}
-		if (rec->depth != mine->depth || rec->scratch_bytes != mine->scratch_bytes || rec->radix != mine->radix ||
+		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->radix != mine->radix ||
 		    rec->index != mine->index) {
 			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
 			return -EINVAL;
@@ -632,8 +685,81 @@ static void exchange(struct hdl_off *h, int err)
 		no_memory_to_wire();
 }
 
-/* What is one operand of a short operation: 1 KiB, twice that as elements of CALC, and stamps. */
-#define SHORT_OPERAND (2048 + 64)
+/* ---- areas ------------------------------------------------------------------------------------------------- */
+
+struct hdl_area_record {
+	uint64_t addr;
+	uint32_t rkey;
+	int32_t status;
+};
+
+static void area_unknown(struct hdl_off *h, const struct hdl_run *run)
+{
+	h->broken = true;
+	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
+	snprintf(h->why_off, sizeof(h->why_off), "memory for longer operations: whether all ranks have it is not known (%.160s)",
+		 run->why[0] ? run->why : "some were not heard of");
+}
+
+/* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
+static void area_exchanged(struct hdl_run *run)
+{
+	struct hdl_off *h = run->arg;
+	const struct hdl_area_record *rec = h->area_records;
+	struct hdl_area *a = &h->area[h->area_wired];
+	bool known = !run->error;
+
+	a->state = HDL_AREA_READY;
+	for (int r = 0; r < h->size; r++) {
+		if (rec[r].status) {
+			note(h, "have memory for longer operations", r, rec[r].status);
+			a->state = HDL_AREA_OFF;
+			known &= rec[r].status != UNHEARD;
+		} else if (a->peers) {
+			a->peers[r] = (struct hdl_area_peer){ .addr = rec[r].addr, .rkey = rec[r].rkey };
+		}
+	}
+	if (!known)
+		area_unknown(h, run);
+	if (a->state == HDL_AREA_OFF)
+		unmake_area(h, a);
+	hdl_run_free(run);
+	hdl_graph_free(h->area_graph);
+	h->area_graph = NULL;
+	free(h->area_records);
+	h->area_records = NULL;
+}
+
+enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
+{
+	struct hdl_area *a = &h->area[k];
+	struct hdl_area_record *rec;
+	int err;
+
+	if (a->state != HDL_AREA_NONE)
+		return a->state;
+	a->state = HDL_AREA_WIRING;
+	h->area_wired = k;
+	while ((err = make_area(h, k)) && hdl_sets_evict())
+		unmake_area(h, a);
+	if (err)
+		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot be had "
+			  "(%s); these run on the host", h->size, a->bytes, strerror(-err));
+	h->area_records = calloc((size_t)h->size, sizeof(*rec));
+	if (!h->area_records)
+		no_memory_to_wire();
+	rec = h->area_records + h->rank;
+	rec->status = -err;
+	if (!err)
+		*rec = (struct hdl_area_record){ .addr = (uintptr_t)a->mem, .rkey = a->mr->rkey };
+	if (gather(h, &h->area_graph, COUNTED_NUMBERS + (uint32_t)k, h->area_records, sizeof(*rec), area_exchanged, h))
+		no_memory_to_wire();
+	return a->state;
+}
+
+/* What is one operand: 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as elements; and stamps. */
+#define SHORT_OPERAND (64 + 64)
+#define MIDDLE_OPERAND (2048 + 64)
 #define LONG_OPERAND(most) (round8(most) + 64)
 #define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
 #define WIDE_DEPTH 4			/* of lines */
@@ -651,30 +777,43 @@ static size_t places(int size, bool pairs, bool reduces)
 
 size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs)
 {
-	size_t small = places(size, pairs, true) * SHORT_OPERAND;
+	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
 	/* without extensions only what is moved is so long */
 	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
 
 	return small > large ? small : large;
 }
 
+static void size_line_classes(struct hdl_off *h, uint64_t depth)
+{
+	h->class[HDL_OFF_SHORT].depth = depth;
+	if (hdl_line_class(hdl_line_most()) == HDL_OFF_LONG)
+		h->class[HDL_OFF_LONG].depth = depth < WIDE_DEPTH ? depth : WIDE_DEPTH;
+	h->depth = depth + h->class[HDL_OFF_LONG].depth;
+}
+
+static void size_task_classes(struct hdl_off *h, uint64_t depth)
+{
+	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *m = &h->class[HDL_OFF_LONG], *l = &h->class[HDL_OFF_LONGEST];
+
+	h->depth = s->depth = m->depth = depth;
+	s->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
+	m->acc_bytes = h->star ? HDL_STAR_MAX : 0;
+	m->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
+	if (m->data_bytes < m->acc_bytes)
+		m->data_bytes = m->acc_bytes;
+	l->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
+	l->depth = l->data_bytes > m->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
+}
+
 static void size_classes(struct hdl_off *h)
 {
 	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_OFF_DEPTH_MAX);
-	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *l = &h->class[HDL_OFF_LONG];
 
-	s->depth = depth;
-	if (!h->lines) {
-		s->acc_bytes = h->star ? HDL_STAR_MAX : 0;
-		s->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
-		if (s->data_bytes < s->acc_bytes)
-			s->data_bytes = s->acc_bytes;
-		l->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
-		l->depth = l->data_bytes > s->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
-	}
-	if (h->lines && hdl_line_class(hdl_line_most()) == HDL_OFF_LONG)
-		l->depth = depth < WIDE_DEPTH ? depth : WIDE_DEPTH;
-	h->depth = s->depth + l->depth;
+	if (h->lines)
+		size_line_classes(h, depth);
+	else
+		size_task_classes(h, depth);
 }
 
 static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means)
@@ -696,6 +835,7 @@ static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, bool 
 		h->star = !pairs && !means->vector && means->atomics;
 	}
 	size_classes(h);
+	lay_out(h);
 	h->peers = calloc((size_t)size, sizeof(*h->peers));
 	if (h->peers && !allocate(h))
 		return h;
@@ -710,10 +850,15 @@ struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, b
 
 	if (!h)
 		return NULL;
-	h->mr = &nothing;
-	h->scratch_bytes = h->lines ? hdl_line_areas(h) : lay_out(h);
+	for (int k = 0; k < HDL_OFF_AREAS; k++) {
+		h->area[k].mr = &nothing;
+		h->area[k].peers = calloc((size_t)size, sizeof(*h->area[k].peers));
+		if (!h->area[k].peers)
+			goto fail;
+	}
 	if (!(h->lines ? create_line_links(h) : create_links(h)))
 		return h;
+fail:
 	hdl_off_destroy(h);
 	return NULL;
 }

@@ -35,7 +35,7 @@ struct part {
 	struct hdl_graph *own;		/* a meeting's; the operation's is the plan's */
 	struct hdl_run *run;
 	struct hdl_off_prog *prog;
-	struct hdl_line_area area;
+	struct hdl_area area;		/* in the operation's memory; peers are told later */
 	uint32_t slots;
 };
 
@@ -55,7 +55,7 @@ struct hdl_pcoll {
 	char *memory;
 	size_t bytes;
 	struct ibv_mr *mr;
-	struct hdl_off_peer *peers;
+	struct hdl_area_peer *peers;
 	struct record *records;		/* while it is made */
 	bool told;
 	int error;
@@ -109,9 +109,9 @@ static int make_meeting(struct hdl_pcoll *p)
 
 static int compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
 {
-	const struct hdl_line_place place = { .area = &part->area, .memory = p->memory, .lkey = p->mr->lkey };
-
-	part->prog = hdl_off_compile_at(p->h, g, &place);
+	part->area.mem = p->memory;
+	part->area.mr = p->mr;
+	part->prog = hdl_off_compile_at(p->h, g, &part->area);
 	return part->prog ? 0 : errno;
 }
 
@@ -284,10 +284,8 @@ static void post_part(struct hdl_off *h, struct part *part, uint64_t n)
 /* One line to each peer, or two: that is what each unit of line_room has. */
 static inline bool has_room(struct hdl_off *h)
 {
-	if (likely(h->line_room > 1))
-		return true;
-	hdl_off_drain(h);
-	hdl_line_count_room(h);
+	if (unlikely(h->line_room <= 1))
+		hdl_line_find_room(h);
 	return h->line_room > 1;
 }
 

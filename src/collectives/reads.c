@@ -82,27 +82,24 @@ struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan 
 
 /* ---- lines ---------------------------------------------------------------------------------------------------- */
 
-/* In each slot what others have said, and behind that what this rank says, for devices that do not take it into the request. */
-size_t hdl_reads_area(struct hdl_off *h, size_t at)
+/* In each slot what others have said, or staged, for devices that do not take it into the request, what this rank says. */
+void hdl_reads_area(struct hdl_off *h)
 {
-	h->reads = (struct hdl_line_area){ .at = at, .line_bytes = sizeof(struct hdl_told),
-					   .slot_bytes = 2 * HDL_TOLD * (size_t)h->size * sizeof(struct hdl_told) };
-	return at + HDL_OFF_SLOTS(h->depth) * h->reads.slot_bytes;
-}
+	size_t slot_bytes = HDL_TOLD * (size_t)h->size * sizeof(struct hdl_told);
 
-void hdl_reads_clear(struct hdl_off *h)
-{
-	memset(h->scratch + h->reads.at, 0, HDL_OFF_SLOTS(h->depth) * h->reads.slot_bytes);
+	/* its operations are of the first class */
+	h->area[HDL_LINE_READS] = (struct hdl_area){ .line_bytes = sizeof(struct hdl_told), .slot_bytes = slot_bytes,
+						     .bytes = HDL_OFF_SLOTS(h->class[HDL_OFF_SHORT].depth) * slot_bytes };
 }
 
 static size_t line_of(const struct hdl_off *h, const struct hdl_run *run, int kind, int rank)
 {
-	return h->reads.at + run->slot * h->reads.slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_told);
+	return run->slot * h->area[HDL_LINE_READS].slot_bytes + ((size_t)kind * (size_t)h->size + (size_t)rank) * sizeof(struct hdl_told);
 }
 
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer)
 {
-	const struct hdl_told *t = (const struct hdl_told *)(h->scratch + line_of(h, run, kind, peer));
+	const struct hdl_told *t = (const struct hdl_told *)(h->area[HDL_LINE_READS].mem + line_of(h, run, kind, peer));
 
 	/* pairs with the write's order: what stands before the number is there */
 	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
@@ -146,9 +143,10 @@ static void post(struct hdl_off *h, struct hdl_run *run, struct hdl_off_link *l,
 /* False: there is no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told)
 {
+	const struct hdl_area *a = &h->area[HDL_LINE_READS];
 	struct hdl_off_link *l = h->direct[peer];
 	bool staged = l->max_inline < sizeof(told);
-	struct ibv_sge sge = { .addr = (uintptr_t)&told, .length = sizeof(told), .lkey = h->mr->lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)&told, .length = sizeof(told), .lkey = a->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE };
 
@@ -156,13 +154,13 @@ bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct 
 		return false;
 	told.number = run->opno + 1;
 	if (staged) {
-		sge.addr = (uintptr_t)h->scratch + line_of(h, run, HDL_TOLD + kind, peer);
+		sge.addr = (uintptr_t)a->mem + a->staged + line_of(h, run, kind, peer);
 		memcpy((void *)(uintptr_t)sge.addr, &told, sizeof(told));
 	} else if (l->sq_posted - l->sq_signaled >= HDL_LINE_SQ_DEPTH / 2) {
 		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
 	}
-	wr.wr.rdma.remote_addr = h->peers[peer].addr + line_of(h, run, kind, h->rank);
-	wr.wr.rdma.rkey = h->peers[peer].rkey;
+	wr.wr.rdma.remote_addr = a->peers[peer].addr + line_of(h, run, kind, h->rank);
+	wr.wr.rdma.rkey = a->peers[peer].rkey;
 	post(h, run, l, &wr, staged);
 	return true;
 }

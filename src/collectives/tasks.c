@@ -213,22 +213,23 @@ static void fill_wr(struct compile *c, uint32_t i, struct ibv_sge *sge)
 	const struct hdl_off_step *s = &c->p->steps[i];
 	static const struct hdl_enc both = { .means = HDL_MEANS_VECTOR, .calc_op = IBV_EXP_CALC_OP_BAND,
 					     .calc_type = IBV_EXP_CALC_DATA_TYPE_UINT, .calc_size = IBV_EXP_CALC_DATA_SIZE_64_BIT };
+	const struct hdl_area *a = &c->h->area[c->p->class];
 	const struct hdl_enc *enc = c->enc;
 	struct ibv_exp_send_wr *wr = &c->p->wrs[i];
 
 	wr->sg_list = sge;
-	sge->lkey = c->h->mr->lkey;
+	sge->lkey = a->mr->lkey;
 	switch ((enum hdl_step_kind)s->kind) {
 	case HDL_STEP_ACCUM:
 		wr->exp_opcode = enc->atomic == HDL_ENC_ADD ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD :
 							      IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
 		wr->exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
 		wr->ext_op.masked_atomics.log_arg_sz = 3;
-		wr->ext_op.masked_atomics.rkey = c->h->peers[s->peer].rkey;
+		wr->ext_op.masked_atomics.rkey = a->peers[s->peer].rkey;
 		if (enc->atomic == HDL_ENC_ADD)
 			wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add.field_boundary = enc->boundary;
 		/* The old value is of no interest: all of them land in one word behind the slots. */
-		sge->addr = (uintptr_t)c->h->scratch + c->h->scratch_bytes - HDL_OFF_OLD_VALUES;
+		sge->addr = (uintptr_t)a->mem + a->bytes - HDL_OFF_OLD_VALUES;
 		sge->length = 8;
 		wr->num_sge = 1;
 		c->p->requests++;
@@ -236,10 +237,10 @@ static void fill_wr(struct compile *c, uint32_t i, struct ibv_sge *sge)
 		break;
 	case HDL_STEP_PUT:
 		wr->exp_opcode = s->arrives ? IBV_EXP_WR_RDMA_WRITE_WITH_IMM : IBV_EXP_WR_RDMA_WRITE;
-		wr->wr.rdma.rkey = c->h->peers[s->peer].rkey;
+		wr->wr.rdma.rkey = a->peers[s->peer].rkey;
 		wr->num_sge = s->len ? s->nsrc : 0;
 		for (int k = 0; k < wr->num_sge; k++)
-			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = c->h->mr->lkey };
+			sge[k] = (struct ibv_sge){ .length = (uint32_t)s->len, .lkey = a->mr->lkey };
 		if (s->nsrc > 1)
 			hdl_enc_calc(s->stamps ? &both : enc, wr);
 		c->p->requests++;
@@ -398,9 +399,19 @@ static int class_of(const struct hdl_off *h, const struct hdl_graph *g)
 	return -1;
 }
 
-/* place: of lines. */
+int hdl_off_area_of(const struct hdl_off *h, const struct hdl_plan *plan)
+{
+	int class;
+
+	if (h->lines)
+		return plan->off_graph->reads ? HDL_LINE_READS : hdl_line_size(plan->key.bytes);
+	class = class_of(h, plan->off_graph);
+	return class < 0 ? 0 : class;	/* what fits nowhere is refused by hdl_off_compile */
+}
+
+/* class: -1: none is large enough. area: of lines; NULL: tasks. */
 static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
-				    bool synchronizes, const struct hdl_line_place *place)
+				    bool synchronizes, const struct hdl_area *area)
 {
 	uint32_t n = g->nnodes ? g->nnodes : 1;
 	struct compile c = { .h = h, .g = g, .enc = enc };
@@ -426,8 +437,8 @@ static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g
 		c.p->class = (uint8_t)class;
 		c.p->synchronizes = synchronizes;
 		list_cpu_nodes(&c);
-		if (place)
-			c.err = hdl_line_compile(h, c.p, place);
+		if (area)
+			c.err = hdl_line_compile(h, c.p, area);
 		else
 			compile_tasks(&c);
 	}
@@ -445,15 +456,21 @@ static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g
 struct hdl_off_prog *hdl_off_compile(struct hdl_off *h, const struct hdl_graph *g, size_t bytes, const struct hdl_enc *enc,
 				     bool synchronizes)
 {
-	const struct hdl_line_place place = { .memory = h->scratch, .lkey = h->mr->lkey, .peers = h->peers,
-					      .area = h->lines ? hdl_line_area_for(h, bytes) : NULL };
-
-	return compile(h, g, h->lines ? hdl_line_class(bytes) : class_of(h, g), enc, synchronizes, h->lines ? &place : NULL);
+	if (h->lines)
+		return compile(h, g, hdl_line_class(bytes), enc, synchronizes, &h->area[hdl_line_size(bytes)]);
+	return compile(h, g, class_of(h, g), enc, synchronizes, NULL);
 }
 
-struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_line_place *place)
+struct hdl_off_prog *hdl_off_compile_credit(struct hdl_off *h, const struct hdl_plan *plan, uint8_t class)
 {
-	struct hdl_off_prog *p = compile(h, g, HDL_OFF_SHORT, NULL, true, place);
+	const struct hdl_area *area = h->lines ? &h->area[hdl_line_size(plan->key.bytes)] : NULL;
+
+	return compile(h, plan->off_graph, class, &plan->enc, true, area);
+}
+
+struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_graph *g, const struct hdl_area *area)
+{
+	struct hdl_off_prog *p = compile(h, g, HDL_OFF_SHORT, NULL, true, area);
 
 	if (p)
 		p->lasts = true;

@@ -30,7 +30,7 @@ tests_mp_coll_led_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
 tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect
+tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect -Wl,--wrap=hdl_tp_alloc
 check_PROGRAMS += tests/mp/coll_sets
 tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/mpi_test.h
 tests_mp_coll_sets_LDADD = $(tests_mp_coll_lacking_LDADD)

@@ -99,6 +99,13 @@ for executor in direct tasks; do
 			tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
 	done
 done
+try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
+# 64 KiB is what is wanted. With more ranks, and on tasks, it is more: there the bound only tells when it grows.
+for n in 2 4; do
+	try "memory of a communicator on direct" "$n" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets memory ./shcactl 64
+done
+try "memory of a communicator on direct, more than wanted" 8 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets memory ./shcactl 112
+try "memory of a communicator on tasks, more than wanted" 4 -x HEDDLE_COLL_EXECUTOR=tasks tests/mp/coll_sets memory ./shcactl 224
 for kind in ud dc,ud; do
 	try "sets at random, depth 2, queue kind $kind, seed $seed" 4 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_DEPTH=2 \
 		tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
@@ -147,13 +154,17 @@ done
 
 # One rank's part of the wire-up fails: all of them go on together, on the host ...
 for n in 3 5; do
-	for lack in LACK_CONNECT=1 LACK_RECV=1 LACK_RECV=2; do
+	for lack in LACK_CONNECT=1 LACK_RECV=1 LACK_RECV=2 LACK_AREA=1; do
 		try "$lack" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 \
 			tests/mp/coll_lacking interleave
 		grep -q 'offload queues: rank [0-9]* could not' "$tmp/err" ||
 			{ echo "FAILED: the report does not say that the wire-up failed"; fails=$((fails + 1)); }
 	done
 done
+# The same when longer operations come, and one rank has no memory for them: the shorter ones go on where they are.
+try "LACK_AREA=2" 2 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_AREA=2 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking reduce
+grep -q 'offload queues: rank 1 could not have memory for longer operations' "$tmp/err" && grep -q ' direct  ' "$tmp/err" ||
+	{ echo "FAILED: the report does not say that an area is missing"; fails=$((fails + 1)); }
 # ... and where a rank cannot know how it went for the others, its collectives fail: nobody waits for ever.
 timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
 	>"$tmp/out" 2>"$tmp/err"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
- * want of memory, or the connection of its queues (LACK_CONNECT).
+ * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,4 +45,19 @@ int __wrap_hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, con
 	if (is_it() && number("LACK_CONNECT") > 0)
 		return -ENOMEM;
 	return __real_hdl_tp_rc_connect(qp, port, gid, lid, qpn, psn);
+}
+
+void *__real_hdl_tp_alloc(size_t bytes);
+void *__wrap_hdl_tp_alloc(size_t bytes);
+
+/* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
+void *__wrap_hdl_tp_alloc(size_t bytes)
+{
+	static int nth;
+
+	if (bytes < 65536 && is_it() && ++nth == number("LACK_AREA")) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return __real_hdl_tp_alloc(bytes);
 }

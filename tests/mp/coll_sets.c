@@ -4,6 +4,8 @@
  *
  *     coll_sets count             a communicator of ranks that had one before creates nothing, and to free one destroys nothing:
  *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
+ *     coll_sets memory SHCACTL N  a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one that has not, 16
+ *     coll_sets mixed             the first longer operation's turn comes on some ranks before a persistent one is made, on others behind it
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
  *                                 own, and lags behind at times. All data are checked.
@@ -11,9 +13,11 @@
  * HEDDLE_COLL_EXECUTOR forces direct or tasks from the first call on.
  */
 #include <infiniband/verbs_exp.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "mpi_test.h"
 
@@ -109,6 +113,124 @@ static void count(void)
 	for (int round = 2; round < 20; round++)
 		go_round(round);
 	CHECK_EQ(made, before);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+#define MANY 16
+
+/* KiB of the fabric that this process has, by shcactl. */
+static long arena_kib(const char *shcactl)
+{
+	char command[512], line[1024];
+	long kib = -1;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "%s processes", shcactl);
+	f = popen(command, "r");
+	CHECK(f);
+	while (fgets(line, sizeof(line), f)) {
+		long slot, pid, threads, has;
+
+		if (sscanf(line, "%ld %ld %*s %*s %ld %ld", &slot, &pid, &threads, &has) == 4 && pid == getpid())
+			kib = has;
+	}
+	pclose(f);
+	CHECK(kib > 0);
+	return kib;
+}
+
+/* What a communicator costs that has offloaded a reduction and a broadcast of 8 bytes, and barriers: KiB in the fabric, and of heap. */
+static void use_little(MPI_Comm comm)
+{
+	for (int i = 0; i < 20; i++) {
+		int64_t x = me, sum = 0;
+
+		MPI_Allreduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, comm);
+		CHECK_EQ(sum, np * (np - 1) / 2);
+		MPI_Bcast(&x, 1, MPI_INT64_T, 0, comm);
+		CHECK_EQ(x, 0);
+		MPI_Barrier(comm);
+	}
+}
+
+static void bounded(const char *shcactl, long most)
+{
+	MPI_Comm comm[MANY + 1];
+	size_t heap, idle;
+	long arena;
+
+	warm_up();
+	idle = mallinfo2().uordblks;
+	for (int i = 0; i <= MANY; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+	use_little(comm[MANY]);
+	meet(sync_comm);
+	arena = arena_kib(shcactl);
+	heap = mallinfo2().uordblks;
+	idle = (heap - idle) / MANY;
+	meet(sync_comm);
+	for (int i = 0; i < MANY; i++)
+		use_little(comm[i]);
+	meet(sync_comm);
+	arena = (arena_kib(shcactl) - arena) / MANY;
+	heap = (mallinfo2().uordblks - heap) / MANY >> 10;
+	printf("rank %d of %d: a communicator takes %ld KiB in the fabric, %zu KiB of heap; %zu bytes before it offloads\n", me, np, arena,
+	       heap, idle);
+	fflush(stdout);
+	meet(sync_comm);
+	CHECK(idle <= 16384 && arena + (long)heap <= most);
+	meet(sync_comm);
+	for (int i = 0; i <= MANY; i++)
+		MPI_Comm_free(&comm[i]);
+}
+
+/* ---- both kinds of exchange ------------------------------------------------------------------------------------- */
+
+#define SMALL 20			/* more than may be under way at a time */
+#define LONGER 100
+
+/* One rank is late: what it begins can be posted at once, while the others' waits for it. */
+static void mix_one(MPI_Comm comm, int late)
+{
+	int64_t one = 1, many[LONGER], sum[SMALL], sums[LONGER], last = 0;
+	MPI_Request req[SMALL + 1], start;
+
+	MPI_Allreduce(&one, &last, 1, MPI_INT64_T, MPI_SUM, comm);
+	meet(sync_comm);
+	if (me == late) {
+		struct timespec t = { .tv_nsec = 2000000 };
+
+		nanosleep(&t, NULL);
+	}
+	for (int i = 0; i < LONGER; i++)
+		many[i] = me + i;
+	for (int i = 0; i < SMALL; i++)
+		MPI_Iallreduce(&one, &sum[i], 1, MPI_INT64_T, MPI_SUM, comm, &req[i]);
+	MPI_Iallreduce(many, sums, LONGER, MPI_INT64_T, MPI_SUM, comm, &req[SMALL]);
+	MPI_Allreduce_init(&one, &last, 1, MPI_INT64_T, MPI_SUM, comm, MPI_INFO_NULL, &start);
+	MPI_Start(&start);
+	MPI_Wait(&start, MPI_STATUS_IGNORE);
+	CHECK_EQ(last, np);
+	MPI_Waitall(SMALL + 1, req, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < SMALL; i++)
+		CHECK_EQ(sum[i], np);
+	for (int i = 0; i < LONGER; i++)
+		CHECK_EQ(sums[i], (int64_t)np * (np - 1) / 2 + (int64_t)np * i);
+	MPI_Request_free(&start);
+}
+
+/* Communicators that are all there at a time: each has slots of its own, and none of longer operations. */
+static void mix_all(void)
+{
+	MPI_Comm comm[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+		mix_one(comm[i], i % np);
+	}
+	for (int i = 0; i < MANY; i++)
+		MPI_Comm_free(&comm[i]);
 }
 
 /* ---- at random --------------------------------------------------------------------------------------------------- */
@@ -354,6 +476,10 @@ int main(int argc, char **argv)
 	test_init(&argc, &argv);
 	if (argc > 1 && !strcmp(argv[1], "random"))
 		at_random(argc > 2 ? atoi(argv[2]) : 200, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+	else if (argc > 1 && !strcmp(argv[1], "mixed"))
+		mix_all();
+	else if (argc > 3 && !strcmp(argv[1], "memory"))
+		bounded(argv[2], atol(argv[3]));
 	else
 		count();
 	test_done("coll_sets");
