@@ -5,7 +5,7 @@
 
 # All ranks that printed their pid have ended.
 all_gone() {
-	for pid in $(sed -n 's/.*pid //p' "$out"); do gone "$pid" || fail "process $pid still runs"; done
+	for pid in $(sed -n 's/.*pid //p' "$out"); do wait_for gone "$pid"; done
 	nothing_left
 }
 

@@ -61,6 +61,16 @@ static _Noreturn void fail(const char *fmt, ...)
 	hdl_rt_abort(3, text);
 }
 
+/* Zeros. The limits under which this runs may leave none. */
+static void *new_bytes(size_t n)
+{
+	void *p = calloc(1, n);
+
+	if (!p)
+		fail("out of memory: %zu bytes", n);
+	return p;
+}
+
 static uint64_t mix(uint64_t x)
 {
 	x ^= x >> 33;
@@ -145,7 +155,7 @@ static bool to_runs(int src, int dst, unsigned index)
 
 static char *runs_new(size_t n)
 {
-	return memset(malloc(place(n) + 1), GAP_BYTE, place(n) + 1);
+	return memset(new_bytes(place(n) + 1), GAP_BYTE, place(n) + 1);
 }
 
 /* Copies bytes at, at + 1, ... of it from (out) or to one run. */
@@ -199,7 +209,7 @@ static void fetched(struct hdl_fetch *f, int err)
 	if (err)
 		fail("message %u from rank %d cannot be fetched: %s", in->index, in->peer, strerror(-err));
 	if (f->unpack) {
-		char *run = malloc(f->len + 1);
+		char *run = new_bytes(f->len + 1);
 		for (size_t i = 0; i < place(f->len); i++)
 			if (i % (RUN + GAP) >= RUN && in->buf[i] != GAP_BYTE)
 				fail("message %u of %zu bytes from rank %d: the gap at %zu was written", in->index, f->len, in->peer, i);
@@ -229,11 +239,11 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 		received++;
 		return;
 	}
-	struct in *in = calloc(1, sizeof(*in));
+	struct in *in = new_bytes(sizeof(*in));
 	/* now and then the receive is shorter than the message */
 	size_t cap = index % 5 == 4 ? len / 2 : len;
 	bool runs = to_runs(src, hdl_job.rank, index);
-	in->buf = runs ? runs_new(cap) : malloc(cap + 1);
+	in->buf = runs ? runs_new(cap) : new_bytes(cap + 1);
 	in->peer = src;
 	in->index = index;
 	in->fetch.done = fetched;
@@ -323,10 +333,10 @@ static void send_one(int peer)
 		break_queues();
 	unsigned index = sent_out[peer]++;
 	size_t n = size_of(hdl_job.rank, peer, index);
-	struct out *o = calloc(1, sizeof(*o));
+	struct out *o = new_bytes(sizeof(*o));
 
 	o->peer = peer;
-	o->buf = malloc(n + 1);
+	o->buf = new_bytes(n + 1);
 	o->send.done = sent;
 	fill(o->buf, n, key(hdl_job.rank, peer, index));
 	bool runs = from_runs(hdl_job.rank, peer, index);
