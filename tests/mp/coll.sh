@@ -65,6 +65,10 @@ for how in COLL_EXECUTOR=host COLL_EXECUTOR=tasks COLL_DEPTH=2 ODP=0 CHECK=1 TRA
 	try "starts, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed"
 done
 try "starts, seed $seed, threads" 3 tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed" 3
+# ... with a rank that has no room for some of them, no queues, or not all of the others' word.
+for lack in ALLOC=3 ALLOC=1 CONNECT=1; do
+	try "starts, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_starts_lacking 150 "$seed"
+done
 # What the ranks call is compared.
 for n in 2 3 5; do
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
- * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots.
+ * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots,
+ * or every LACK_ALLOC-th one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ int __real_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm,
 		     uint16_t context, struct hdl_req **req);
 __typeof__(hdl_tp_rc_connect) __real_hdl_tp_rc_connect, __wrap_hdl_tp_rc_connect;
+__typeof__(hdl_tp_alloc) __real_hdl_tp_alloc, __wrap_hdl_tp_alloc;
 
 static int number(const char *name)
 {
@@ -47,15 +49,12 @@ int __wrap_hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, con
 	return __real_hdl_tp_rc_connect(qp, port, gid, lid, qpn, psn);
 }
 
-void *__real_hdl_tp_alloc(size_t bytes);
-void *__wrap_hdl_tp_alloc(size_t bytes);
-
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
 void *__wrap_hdl_tp_alloc(size_t bytes)
 {
 	static int nth;
 
-	if (bytes < 65536 && is_it() && ++nth == number("LACK_AREA")) {
+	if (bytes < 65536 && is_it() && (++nth == number("LACK_AREA") || (number("LACK_ALLOC") > 0 && nth % number("LACK_ALLOC") == 0))) {
 		errno = ENOMEM;
 		return NULL;
 	}
