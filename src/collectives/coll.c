@@ -206,16 +206,35 @@ static void run_put(struct hdl_run *run)
 	hdl_plan_put(plan);
 }
 
-static int no_memory(const struct hdl_coll_args *a)
-{
-	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), bytes_of(a),
-		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "");
-	return MPI_ERR_NO_MEM;
-}
-
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm)
 {
 	return comm->coll ? comm->coll : cc_make(comm);
+}
+
+void hdl_coll_forsake(struct hdl_comm *comm, const char *why)
+{
+	struct hdl_cc *cc = hdl_coll_state(comm);
+
+	if (!cc || cc->lost)
+		return;
+	/* the others' texts send the reader here */
+	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told that it has failed", why);
+	hdl_coll_lose(cc, hdl_near(comm, hdl_own_rank(comm)));
+}
+
+void hdl_coll_no_memory(struct hdl_comm *comm)
+{
+	hdl_coll_forsake(comm, "no memory");
+	hdl_lost_progress();
+}
+
+/* MPI error class. */
+static int no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
+{
+	hdl_coll_no_memory(comm);
+	hdl_reason_set("%s of %zu bytes%s: no memory for its task graph or its scratch", hdl_coll_name(a->coll), bytes_of(a),
+		       a->coll >= HDL_ALLGATHER && a->coll <= HDL_REDUCE_SCATTER ? " for a rank" : "");
+	return MPI_ERR_NO_MEM;
 }
 
 /* The run has failed before it begins; the other ranks have their part of it. */
@@ -305,7 +324,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 
 	*req = hdl_req_new(comm);
 	if (!*req)
-		return no_memory(args);
+		return no_memory(comm, args);
 	if (is_nothing(args, bytes)) {
 		hdl_req_complete(*req, MPI_SUCCESS);
 		return MPI_SUCCESS;
@@ -319,7 +338,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 		hdl_req_complete(*req, rc);
 		hdl_req_free(*req);
 		*req = NULL;
-		return no_memory(args);
+		return no_memory(comm, args);
 	}
 	run->req = *req;
 	if (plan->executor != HDL_EXEC_HOST)
@@ -422,13 +441,15 @@ static int make_persistent(struct hdl_run *run)
 	if (run->plan->executor == HDL_EXEC_HOST)
 		return MPI_SUCCESS;
 	rc = hdl_pcoll_new(run);
+	if (rc)			/* the others may have it, and start it */
+		hdl_coll_no_memory(run->comm);
 	if (rc || run->pcoll)
 		return rc;
 	g = hdl_plan_host_graph(run->plan, run->comm);
 	if (!g)
-		return no_memory(&run->args);
+		return no_memory(run->comm, &run->args);
 	hdl_run_change_graph(run, g);
-	return hdl_run_prepare_host(run) ? no_memory(&run->args) : MPI_SUCCESS;
+	return hdl_run_prepare_host(run) ? no_memory(run->comm, &run->args) : MPI_SUCCESS;
 }
 
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
@@ -441,7 +462,7 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 	if (!is_nothing(args, bytes)) {
 		run = run_for_good(comm, args, bytes);
 		if (!run)
-			return no_memory(args);
+			return no_memory(comm, args);
 	}
 	rc = run ? make_persistent(run) : MPI_SUCCESS;
 	if (!rc)
@@ -526,13 +547,13 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
 	run = likely(plan) ? run_get(plan, comm) : NULL;
 	if (unlikely(!run))
-		return no_memory(args);
+		return no_memory(comm, args);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll, plan);
 	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) ||
 		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
 		run_put(run);
-		return no_memory(args);
+		return no_memory(comm, args);
 	}
 	if (host && likely(hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
@@ -550,7 +571,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	struct hdl_run *run = plan->spare;
 
 	if (unlikely(run->g->tmp_bytes && !run->tmp.p && hdl_run_prepare_tmp(run)))
-		return no_memory(args);
+		return no_memory(cc->comm, args);
 	plan->spare = run->next;
 	plan->refs++;
 	plan->uses++;

@@ -114,5 +114,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The blocking form: same graph, and the caller's CPU until it is complete. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args);
+/* This rank has no memory for its part of a collective, for which the others would wait: they are told that it has failed. */
+void hdl_coll_no_memory(struct hdl_comm *comm);
 
 #endif

@@ -226,6 +226,9 @@ void hdl_run_error(struct hdl_run *run, int error)
 		return;
 	run->error = error;
 	snprintf(run->why, sizeof(run->why), "%s", why);
+	/* what goes on all the same, others need not wait for */
+	if (error == MPI_ERR_NO_MEM && !run->persists)
+		hdl_coll_forsake(run->comm, run->why);
 }
 
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)

@@ -343,6 +343,8 @@ extern uint32_t hdl_coll_pending;	/* runs of the host executor that have not fin
 /* A message from or to this member, as nodes name it, has failed as those of the dead do: the communicator is lost, to whom has
  * ended of its members, or to this one if that is not to be seen. May be called from anywhere. */
 void hdl_coll_lose(struct hdl_cc *cc, int member);
+/* This rank cannot do its part of a collective: as hdl_coll_no_memory, from anywhere. */
+void hdl_coll_forsake(struct hdl_comm *comm, const char *why);
 /* A living member has given a collective up: the same, if a member's end is to be seen; otherwise it will be told. */
 void hdl_coll_given_up(struct hdl_cc *cc);
 /* A member says so (hdl_on_lost). The other: it said so before the communicator's state was made. */

@@ -238,8 +238,10 @@ static bool goes_straight(const struct hdl_comm *comm, const struct hdl_pieces *
 	       most_bytes(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
 }
 
-static int no_memory(void)
+/* MPI error class. */
+static int no_memory(struct hdl_comm *comm)
 {
+	hdl_coll_no_memory(comm);
 	hdl_reason_set("no memory for the collective's task graph or its scratch");
 	return MPI_ERR_NO_MEM;
 }
@@ -251,13 +253,13 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 	int rc;
 
 	if (unlikely(!s))
-		return no_memory();
+		return no_memory(comm);
 	r.nin = (uint32_t)a->nin;
 	r.nout = (uint32_t)a->nout;
 	r.in = hdl_straight_tmp(s, (r.nin + r.nout) * sizeof(*r.in));
 	if (unlikely(!r.in)) {
 		hdl_straight_put(s);
-		return no_memory();
+		return no_memory(comm);
 	}
 	r.out = r.in + r.nin;
 	fill_pieces(r.in, a->in, a->nin);
@@ -303,7 +305,7 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hd
 	if (!r || (req && !made)) {
 		if (r)
 			give_up(r);
-		return no_memory();
+		return no_memory(comm);
 	}
 	if (req)
 		*req = made;
@@ -349,7 +351,7 @@ int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, s
 
 	*req = NULL;
 	if (!r)
-		return no_memory();
+		return no_memory(comm);
 	check = r->run->check;
 	r->run->check = NULL;
 	if (unlikely(check))

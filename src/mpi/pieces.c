@@ -103,8 +103,10 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 	int rc = MPI_SUCCESS;
 
 	*list = calloc((size_t)n + 1, sizeof(**list));
-	if (!*list)
+	if (!*list) {
+		hdl_coll_no_memory(c);
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
+	}
 	for (int i = 0; i < n && !rc; i++)
 		rc = get_piece(c, call, s, i, &(*list)[i]);
 	return rc;
@@ -438,8 +440,10 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 		return rc;
 	local = hdl_comm_local(c);
 	copy = calloc((size_t)local->size, sizeof(*copy));
-	if (!copy)
+	if (!copy) {
+		hdl_coll_no_memory(c);
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for %d counts", local->size);
+	}
 	for (int i = 0; i < local->size && !rc; i++) {
 		copy[i] = element(counts, large, i);
 		if (copy[i] < 0)

@@ -83,3 +83,8 @@ check_PROGRAMS += tests/mp/coll_starts
 tests_mp_coll_starts_SOURCES = tests/mp/coll_starts.c tests/mp/mpi_test.h
 tests_mp_coll_starts_LDADD = libheddle.la
 tests_mp_coll_starts_LDFLAGS = $(NOWRAP) -pthread
+# A rank without memory.
+check_PROGRAMS += tests/mp/coll_memory
+tests_mp_coll_memory_SOURCES = tests/mp/coll_memory.c tests/mp/mpi_test.h
+tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc

@@ -69,6 +69,10 @@ try "starts, seed $seed, threads" 3 tests/mp/coll_starts "${COLL_STARTS:-100}" "
 for lack in ALLOC=3 ALLOC=1 CONNECT=1; do
 	try "starts, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_starts_lacking 150 "$seed"
 done
+# A rank that has no memory for its part.
+for n in 2 5; do
+	try "no memory" "$n" tests/mp/coll_memory
+done
 # What the ranks call is compared.
 for n in 2 3 5; do
 	try "calls that differ" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_check

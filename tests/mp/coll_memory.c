@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn: it is told so, or goes on, and
+ * nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED. Other communicators go on.
+ *
+ *     coll_memory [places]
+ */
+#include "mpi_test.h"
+
+#include <stdbool.h>
+
+#define BLOCK 8000			/* so many are sent at once; five are more than what a process keeps for such calls */
+
+static long left = -1;			/* pieces of memory until one is refused; -1: none is */
+
+__typeof__(malloc) __real_malloc, __wrap_malloc;
+__typeof__(calloc) __real_calloc, __wrap_calloc;
+__typeof__(aligned_alloc) __real_aligned_alloc, __wrap_aligned_alloc;
+
+static bool is_refused(void)
+{
+	return left >= 0 && left-- == 0;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return is_refused() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return is_refused() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+	return is_refused() ? NULL : __real_aligned_alloc(align, n);
+}
+
+static void add(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+	(void)type;
+	for (int i = 0; i < *n; i++)
+		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
+}
+
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, KINDS };
+
+static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const int *counts, const int *at)
+{
+	MPI_Request q;
+	int rc;
+
+	switch (kind) {
+	case ALLTOALLV: return MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_CHAR, out, counts, at, MPI_CHAR, c);
+	case REDUCE_SCATTER: return MPI_Reduce_scatter(in, out, counts, MPI_CHAR, op, c);
+	case ALLREDUCE: return MPI_Allreduce(in, out, BLOCK, MPI_CHAR, op, c);
+	case GATHERV: return MPI_Gatherv(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, 0, c);
+	case SCAN: return MPI_Scan(in, out, BLOCK, MPI_CHAR, op, c);
+	default:
+		rc = MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q);
+		if (rc)
+			return rc;
+		rc = MPI_Start(&q);
+		if (!rc)
+			rc = MPI_Wait(&q, MPI_STATUS_IGNORE);
+		MPI_Request_free(&q);
+		return rc;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int places = argc > 1 ? atoi(argv[1]) : 16, class, all = 0, mine = 0, refused = 0, *counts, *at;
+	char *in, *out;
+	MPI_Comm c;
+	MPI_Op op;
+
+	test_init(&argc, &argv);
+	in = calloc((size_t)np, BLOCK);
+	out = calloc((size_t)np, BLOCK);
+	counts = malloc(sizeof(int) * (size_t)np);
+	at = malloc(sizeof(int) * (size_t)np);
+	for (int i = 0; i < np; i++) {
+		counts[i] = BLOCK;
+		at[i] = i * BLOCK;
+	}
+	MPI_Op_create(add, 1, &op);
+	for (int i = 0; i < places * KINDS; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &c);
+		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+		if (i % KINDS == PERSISTENT)	/* the communicator has its queues */
+			CHECK_EQ(run(PERSISTENT, c, op, in, out, counts, at), MPI_SUCCESS);
+		MPI_Barrier(c);
+		left = me == np - 1 ? i / KINDS : -1;
+		class = run((enum kind)(i % KINDS), c, op, in, out, counts, at);
+		left = -1;
+		MPI_Error_class(class, &class);
+		mine += class == MPI_ERR_NO_MEM;
+		refused += class != MPI_SUCCESS;
+		if (class && class != MPI_ERR_PROC_ABORTED && (class != MPI_ERR_NO_MEM || me != np - 1))
+			test_fail(__FILE__, __LINE__, "kind %d, place %d: class %d", i % KINDS, i / KINDS, class);
+		MPI_Comm_free(&c);
+	}
+	MPI_Allreduce(&refused, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	CHECK(me != np - 1 || mine);
+	CHECK(all);
+	MPI_Op_free(&op);
+	MPI_Finalize();
+	return 0;
+}
