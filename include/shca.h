@@ -78,6 +78,9 @@ int shca_unfinished(struct ibv_qp *qp, const uint32_t **word);
  *             else shca_await(ctx, seen, timeout_ns);
  *     }
  *
+ * A process that has called shca_await_prepare once is expected to give its CPU away by itself: its looks at completion queues that find
+ * nothing do not any more.
+ *
  * Nothing that happens behind shca_await_prepare is missed. prepare and wake return 0, or EOPNOTSUPP for a context of
  * another device. shca_await ends what prepare began; it returns 0 (woken, or something happened since), ETIMEDOUT or EINTR;
  * timeout_ns UINT64_MAX: none.

@@ -213,11 +213,37 @@ static void sleep_here(unsigned n)
 	}
 }
 
+/*
+ * Where each rank has a core a yield that takes longer than this has let somebody else run, who has it to the end of its turn of the
+ * scheduler: milliseconds, in which the peer waits for this rank, gives up its CPU, and so on. Who sleeps is given the CPU when it is
+ * woken. So for a while nobody yields.
+ */
+#define LONG_YIELD_NS 50000
+#define CROWDED_NS 100000000
+static uint64_t crowded_until;		/* others use this core, as far as is known */
+
+/* False: it was not done, since that would take long. */
+static bool yield(void)
+{
+	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write();
+	uint64_t begun = own ? monotonic_ns() : 0, end;
+	unsigned depth;
+
+	if (own && begun < crowded_until)
+		return false;
+	depth = hdl_lock_open();
+	sched_yield();
+	hdl_lock_close(depth);
+	end = own ? monotonic_ns() : 0;
+	if (end - begun > LONG_YIELD_NS)
+		crowded_until = end + CROWDED_NS;
+	return true;
+}
+
 void hdl_tp_idle(unsigned *idle)
 {
 	unsigned n = (*idle)++;
 	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
-	unsigned depth;
 
 	if (n < spin || hdl_tp.inside) {
 		relax();
@@ -228,11 +254,7 @@ void hdl_tp_idle(unsigned *idle)
 	n -= spin;
 	if (n == 0)
 		hdl_ud_acks();
-	if (n < (unsigned)hdl_vars.yield) {
-		depth = hdl_lock_open();
-		sched_yield();
-		hdl_lock_close(depth);
+	if (n < (unsigned)hdl_vars.yield && yield())
 		return;
-	}
-	sleep_here(n - (unsigned)hdl_vars.yield);
+	sleep_here(n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
 }

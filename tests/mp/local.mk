@@ -38,6 +38,10 @@ check_PROGRAMS += tests/mp/transport_sleep
 tests_mp_transport_sleep_SOURCES = tests/mp/transport_sleep.c
 tests_mp_transport_sleep_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_sleep_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_crowded
+tests_mp_transport_crowded_SOURCES = tests/mp/transport_crowded.c tests/mp/mpi_test.h
+tests_mp_transport_crowded_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_crowded_LDFLAGS = $(NOWRAP) -Wl,--wrap=sched_yield
 check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

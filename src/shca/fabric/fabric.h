@@ -87,6 +87,7 @@ struct shca_member {
 	struct shca_member *next;	/* members of this process; member.c's lock */
 	pthread_mutex_t mutex;		/* for the device's lists; nothing in here takes it */
 	void *local;			/* numbers to verbs objects of this process */
+	_Atomic bool awaits;		/* wake.c: the process has prepared to sleep until it is written to */
 	_Atomic bool events_again;	/* engine/helper.c: the process is to look at its events again */
 	_Atomic uint64_t shares;	/* share.c: jobs without a thread */
 	_Atomic uint32_t looks;		/* share.c: at a copy of another, since the last of its own */

@@ -159,6 +159,7 @@ uint32_t shca_sleep_prepare(struct shca_member *m)
 	 * a sleeper runs pay nothing. The word is read before the flag goes up: the other way round, a writer that was
 	 * late could take the flag down and count before the word is read, and the sleep would begin without a flag. */
 	uint32_t seen = atomic_load(&m->proc->wake);
+	atomic_store_explicit(&m->awaits, true, memory_order_relaxed);
 	atomic_store(&m->proc->sleepers, 1);
 	shca_heavy_fence(m);
 	return seen;

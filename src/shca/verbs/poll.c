@@ -147,7 +147,8 @@ static inline void release(struct shca_user_cq *cq)
 }
 
 /* A look that finds nothing is not reported to the scheduler, and who shares its CPU with a poller would have to wait for
- * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. */
+ * the end of its time slice: milliseconds, where the other end of a ping-pong is concerned. Who sleeps until it is written to knows by
+ * itself how long to look before that, and when it is better not to yield: where others compute, that takes milliseconds, too. */
 #define YIELD_POLLS 1024u
 
 static inline void found_nothing(struct shca_user_cq *cq)
@@ -156,7 +157,8 @@ static inline void found_nothing(struct shca_user_cq *cq)
 
 	if (unlikely(n >= YIELD_POLLS)) {
 		n = 0;
-		sched_yield();
+		if (!atomic_load_explicit(&cq->m->awaits, memory_order_relaxed))
+			sched_yield();
 	}
 	atomic_store_explicit(&cq->vain, n, memory_order_relaxed);
 }
