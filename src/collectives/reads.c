@@ -31,10 +31,12 @@
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
 /* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
- * processes. 0: never; Allreduce's halves and rings move no more than this would. */
+ * processes. 0: never; Allreduce's halves and rings move no more than this would. A Reduce's or Scan's vectors as long as an eager message
+ * can be (HEDDLE_EAGER_MAX's default) are sent and left. */
+#define BEYOND_EAGER ((16 << 10) + 1)
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = 16 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10, [HDL_EXSCAN] = 16 << 10,
+	[HDL_REDUCE] = BEYOND_EAGER, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
 };
 
 bool hdl_reads_fit(const struct hdl_plan_key *key)

@@ -92,6 +92,8 @@ static const struct {
 	{ HDL_ALLREDUCE, ANYWHERE, 4, 8 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, ANYWHERE, 3, 4 << 10, "recursive-doubling" },
 	{ HDL_ALLREDUCE, CROWDED, 4, 512 << 10, "rabenseifner" },
+	{ HDL_ALLREDUCE, CROWDED, 17, ANY_SIZE, "ring" },
+	{ HDL_ALLREDUCE, CROWDED, 4, ANY_SIZE, "in-order" },	/* two exchanges; a ring has a change of context in each of its steps */
 	{ HDL_ALLREDUCE, APART_POW2, 4, 1 << 20, "rabenseifner" },
 	{ HDL_ALLREDUCE, APART, 32, 64 << 10, "rabenseifner" },
 	{ HDL_ALLREDUCE, APART, 10, 16 << 10, "rabenseifner" },
