@@ -292,7 +292,7 @@ static void look(const struct hdl_run *talk, const void *src, void *dst, size_t 
 		if (!v->class)
 			continue;
 		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
-			 hdl_job.rank, c->mine.text, hdl_proc_text(proc_of(talk->comm, p)).s, r->text);
+			 hdl_job.rank, c->mine.text, hdl_proc_text(proc_of(talk->comm, p)), r->text);
 		if (p < c->npeers && !fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);
 

@@ -79,7 +79,7 @@ static void say(const struct hdl_cc *cc)
 		return;
 	said = cc->lost;
 	hdl_error("collectives: rank %d (%s) has failed or cannot be reached: look at its output for why; those on "
-		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1).s);
+		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1));
 }
 
 static void lose(struct hdl_cc *cc, int proc, bool told)
@@ -159,7 +159,7 @@ void hdl_lost_before(struct hdl_cc *cc)
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 {
 	hdl_reason_set("%s: rank %d (%s) has failed or cannot be reached: this communicator has no collectives any "
-		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1).s);
+		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1));
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 	}
 	h->broken = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,
-		  peer, hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer)).s, ibv_wc_status_str(status));
+		  peer, hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer)), ibv_wc_status_str(status));
 }
 
 /* Whether the oldest operation needs something more of a rank that has left. */

@@ -750,6 +750,11 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(),
 		.at_once = hdl_tp_writes_at_once(), .exposes = hdl_tp_exposes(NULL, NULL), .means = port ? hdl_off_means(port) : NULL,
 	};
+	/* jobs may differ in what the choice goes by, and all members must choose alike */
+	if (hdl_group_spans_jobs(comm->group, comm->group)) {
+		site->one_host = false;
+		site->oversubscribed = true;
+	}
 	/* of more ranks nothing is offloaded, wherever they are */
 	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
 		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));

@@ -30,7 +30,7 @@ static int check_subgroup(struct hdl_comm *c, const char *call, MPI_Group handle
 	for (int r = 0; r < g->size; r++)
 		if (hdl_group_rank_of(all, hdl_group_proc(g, r)) == MPI_UNDEFINED)
 			return hdl_raise(c, MPI_ERR_GROUP, call, "invalid group: its rank %d (%s) is not in the "
-					 "communicator's group", r, hdl_proc_text_full(hdl_group_proc(g, r)).s);
+					 "communicator's group", r, hdl_proc_text_full(hdl_group_proc(g, r)));
 	return MPI_SUCCESS;
 }
 

@@ -13,6 +13,9 @@ mpi_sources += src/mpi/pieces.c src/mpi/op.c
 # Hints of communicators, and splitting them by hardware.
 mpi_sources += src/mpi/comm_info.h src/mpi/comm_info.c src/mpi/split_type.c
 
+# Chapter 11.
+mpi_sources += src/mpi/dynamic.c
+
 # Chapter 8, and where ranks are bound.
 mpi_sources += src/mpi/topo.h src/mpi/topo.c src/mpi/topo_cart.c src/mpi/topo_graph.c src/mpi/reorder.h src/mpi/reorder.c \
 	src/mpi/place.h src/mpi/place.c

@@ -492,7 +492,7 @@ static void finish(struct hdl_agree *a)
 	case LOST:
 		if (a->lost)
 			snprintf(a->why, sizeof(a->why), "%s has failed or cannot be reached by another one: look at its output for why",
-				 hdl_proc_text_full(a->lost - 1).s);
+				 hdl_proc_text_full(a->lost - 1));
 		else if (!a->why[0])
 			snprintf(a->why, sizeof(a->why), "a rank that takes part has failed or cannot be reached by another one");
 		a->error = MPI_ERR_PROC_ABORTED;

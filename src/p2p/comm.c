@@ -155,7 +155,7 @@ static _Noreturn void no_endpoint(int proc)
 {
 	char text[256];
 
-	snprintf(text, sizeof(text), "%s cannot be reached: %s", hdl_proc_text(proc).s, strerror(errno));
+	snprintf(text, sizeof(text), "%s cannot be reached: %s", hdl_proc_text(proc), strerror(errno));
 	hdl_rt_abort(MPI_ERR_OTHER, text);
 }
 

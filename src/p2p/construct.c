@@ -336,10 +336,42 @@ int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, M
 
 /* ---- intercommunicators -------------------------------------------------------------------------------- */
 
+struct address {
+	uint64_t bytes;
+	char record[HDL_ADDRESS_MAX];
+};
+
+/* A second agreement of the same members. Processes of different jobs know each other's address by nothing else. */
+static int exchange_addresses(const struct hdl_agree *first, const struct hdl_group *remote)
+{
+	struct address *table = table_new(first->n, sizeof(*table)), *theirs;
+	struct hdl_agree a = { .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
+			       .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
+			       .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
+			       .bridge_context = first->bridge_context, .each = sizeof(*table), .table = table };
+	struct address *mine = hdl_agree_entry(&a, a.me);
+	int rc;
+
+	mine->bytes = hdl_tp_address(mine->record);
+	rc = hdl_agree(&a);
+	theirs = a.remote;
+	for (int r = 0; !rc && r < remote->size; r++)
+		if (theirs[r].bytes > sizeof(theirs[r].record) ||
+		    hdl_peer_add(hdl_group_proc(remote, r), theirs[r].record, theirs[r].bytes)) {
+			hdl_reason_set("there can be no communication with rank %d of the other group, %s", r,
+				       hdl_proc_text(hdl_group_proc(remote, r)));
+			rc = MPI_ERR_OTHER;
+		}
+	free(a.remote);
+	free(table);
+	return rc;
+}
+
 /* What the other group's root tells is who is in that group. All members hear the same. */
 static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
 	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
+	int rc;
 
 	if (!remote) {
 		hdl_reason_set("the other group, as its leader describes it, cannot be made (%s): are its ranks of another version of the "
@@ -354,6 +386,11 @@ static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandl
 			hdl_id_give((unsigned)a->id);
 			return MPI_ERR_COMM;
 		}
+	if (hdl_group_spans_jobs(local, remote) && (rc = exchange_addresses(a, remote))) {
+		hdl_group_release(remote);
+		hdl_id_give((unsigned)a->id);
+		return rc;
+	}
 	*out = inter_new(hdl_group_retain(local), remote);
 	hdl_comm_begin(*out, a->id, errhandler);
 	return MPI_SUCCESS;
@@ -411,6 +448,24 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 	if (a.bridge)
 		hdl_comm_forget(a.bridge);
 	hdl_comm_forget(comm);
+	return rc;
+}
+
+int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out)
+{
+	struct hdl_agree a = agreement(local, 0, NULL);
+	int rc;
+
+	a.root = root;
+	a.refused = refused;
+	if (a.me == root && !refused) {
+		a.bridge = parentless(met);
+		a.bridge_context = (uint16_t)(a.bridge->context + 1);
+		a.bridge_tag = hdl_agree_tag_of_user(tag);
+	}
+	rc = agree_with_other(&a, local->group, local->errhandler, out);
+	if (a.bridge)
+		hdl_comm_forget(a.bridge);
 	return rc;
 }
 

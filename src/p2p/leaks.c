@@ -108,7 +108,8 @@ static void is_of_context(struct hdl_comm *comm)
 void hdl_leaked_message(const struct hdl_unexpected *u, void *arg)
 {
 	char label[MPI_MAX_OBJECT_NAME] = "a communicator that was freed";
-	struct hdl_proc_text from = hdl_proc_text(u->src);
+	char member[16];
+	const char *from = hdl_proc_text(u->src);
 	int rank = MPI_UNDEFINED;
 
 	(void)arg;
@@ -120,7 +121,9 @@ void hdl_leaked_message(const struct hdl_unexpected *u, void *arg)
 		hdl_comm_label(wanted.comm, label);
 		rank = hdl_comm_rank_of((struct hdl_comm *)wanted.comm, u->src);
 	}
-	if (rank != MPI_UNDEFINED)
-		snprintf(from.s, sizeof(from.s), "rank %d", rank);
-	hdl_leak("messages that were never received", "from %s, tag %d, %zu bytes, %.64s", from.s, u->tag, u->len, label);
+	if (rank != MPI_UNDEFINED) {
+		snprintf(member, sizeof(member), "rank %d", rank);
+		from = member;
+	}
+	hdl_leak("messages that were never received", "from %s, tag %d, %zu bytes, %.64s", from, u->tag, u->len, label);
 }

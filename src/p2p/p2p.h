@@ -90,6 +90,9 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct
 int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int refused, struct hdl_group *remote,
 				     int remote_leader, const char *stringtag, MPI_Errhandler errhandler,
 				     struct hdl_comm **out);
+/* With a group of another job, which only the root knows: a process of it that was met, and the tag that was made then (meet.h). refused:
+ * on the root, as above. */
+int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl_group *met, int tag, struct hdl_comm **out);
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
 /* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
 int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);

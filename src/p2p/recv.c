@@ -231,7 +231,7 @@ static __attribute__((noinline)) void hold_back(int src)
 	hdl_ep_note(ep)->held = true;
 	nheld++;
 	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
-		  hdl_unexpected_bytes >> 10, hdl_proc_text(src).s);
+		  hdl_unexpected_bytes >> 10, hdl_proc_text(src));
 	hdl_ep_hold(ep, true);
 }
 
@@ -279,7 +279,7 @@ static __attribute__((noinline)) void warn_unexpected(void)
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from %s: this rank receives too "
 		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
 		 "senders wait",
-		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, hdl_proc_text(h.src).s);
+		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, hdl_proc_text(h.src));
 }
 
 static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)

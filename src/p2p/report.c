@@ -75,7 +75,7 @@ static void print_op(FILE *out, const struct hdl_op *op)
 	hdl_comm_label(op->req.comm, label);
 	if (op->posted) {
 		if (op->peer >= 0 && op->peer != op->src)
-			snprintf(proc, sizeof(proc), " (%s)", hdl_proc_text_full(op->src).s);
+			snprintf(proc, sizeof(proc), " (%s)", hdl_proc_text_full(op->src));
 		fprintf(out, "waits to receive from rank %s%s, tag %s, %s%s, up to %zu bytes",
 			number(src, op->peer, MPI_ANY_SOURCE), proc, number(tag, op->tag, MPI_ANY_TAG), label, kind,
 			op->bytes);

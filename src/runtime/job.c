@@ -644,7 +644,7 @@ static void sleep_ms(unsigned ms)
 
 /* One question. seconds: how long the server may hold it back; 0: it answers at once. On success *data is the
  * caller's. */
-static pmix_status_t ask(int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
+static pmix_status_t ask(const char *nspace, int rank, const char *key, uint32_t seconds, uint64_t deadline, void **data, size_t *len)
 {
 	pmix_proc_t proc = proc_of((pmix_rank_t)rank);
 	struct waiter *w = waiter_new();
@@ -653,6 +653,8 @@ static pmix_status_t ask(int rank, const char *key, uint32_t seconds, uint64_t d
 
 	if (!w)
 		return PMIX_ERR_NOMEM;
+	if (nspace)
+		PMIX_LOAD_NSPACE(proc.nspace, nspace);
 	if (seconds)
 		PMIX_INFO_LOAD(&how, PMIX_TIMEOUT, &seconds, PMIX_UINT32);
 	else
@@ -675,6 +677,11 @@ static pmix_status_t ask(int rank, const char *key, uint32_t seconds, uint64_t d
 
 int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
 {
+	return hdl_rt_get_of(NULL, rank, key, data, len);
+}
+
+int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len)
+{
 	uint64_t deadline = init_deadline();
 	pmix_status_t rc = PMIX_ERR_TIMEOUT;
 	unsigned pause_ms = 1;
@@ -692,7 +699,7 @@ int hdl_rt_get(int rank, const char *key, void **data, size_t *len)
 
 		if (deadline && !left)
 			break;
-		rc = ask(rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
+		rc = ask(nspace, rank, key, deadline ? (uint32_t)(left / 1000000000u + 1) : 3600, deadline, data, len);
 		if (rc == PMIX_SUCCESS)
 			return 0;
 		if (rc != PMIX_ERR_NOT_FOUND && rc != PMIX_ERR_TIMEOUT && rc != PMIX_ERR_NOT_AVAILABLE)
@@ -726,7 +733,7 @@ static void name_absent(const char *mark)
 		size_t len;
 
 		if (r == hdl_job.rank ||
-		    ask(r, mark, seconds, monotonic_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
+		    ask(NULL, r, mark, seconds, monotonic_ns() + 2000000000u, &data, &len) == PMIX_SUCCESS) {
 			free(data);
 			continue;
 		}

@@ -119,25 +119,29 @@ bool hdl_proc_before(int a, int b)
 	return x != y ? x < y : hdl_proc_rank(a) < hdl_proc_rank(b);
 }
 
-struct hdl_proc_text hdl_proc_text(int proc)
+/* By turns: a struct by value would lie in the frame of whoever reports, and that may be a function of the fast path. */
+static const char *text_of(int proc, const char *ours)
 {
+	static char texts[4][HDL_PROC_TEXT];
+	static unsigned next;
 	const struct hdl_other_job *j = hdl_job_of(proc);
-	struct hdl_proc_text text;
+	char *text = texts[next++ % 4];
 
 	if (j)
-		snprintf(text.s, sizeof(text.s), "rank %d of job %s", proc - j->first, j->nspace);
+		snprintf(text, sizeof(*texts), "rank %d of job %s", proc - j->first, j->nspace);
 	else
-		snprintf(text.s, sizeof(text.s), "rank %d", proc);
+		snprintf(text, sizeof(*texts), "rank %d%s", proc, ours);
 	return text;
 }
 
-struct hdl_proc_text hdl_proc_text_full(int proc)
+const char *hdl_proc_text(int proc)
 {
-	struct hdl_proc_text text = hdl_proc_text(proc);
+	return text_of(proc, "");
+}
 
-	if (hdl_proc_is_ours(proc))
-		strcat(text.s, " of MPI_COMM_WORLD");
-	return text;
+const char *hdl_proc_text_full(int proc)
+{
+	return text_of(proc, " of MPI_COMM_WORLD");
 }
 
 static void nothing(void *node)

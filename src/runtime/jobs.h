@@ -44,12 +44,10 @@ uint64_t hdl_proc_job(int proc);
 /* An order that all processes see alike. */
 bool hdl_proc_before(int a, int b);
 
-/* "rank 3", or "rank 3 of job heddlerun.47.1". By value, for arguments of printf: hdl_proc_text(proc).s */
-struct hdl_proc_text {
-	char s[96];
-};
-struct hdl_proc_text hdl_proc_text(int proc);
+/* "rank 3", or "rank 3 of job heddlerun.47.1"; good until some calls later, for the arguments of a message. */
+#define HDL_PROC_TEXT 96
+const char *hdl_proc_text(int proc);
 /* The same, beside a rank in another communicator: "rank 3 of MPI_COMM_WORLD". */
-struct hdl_proc_text hdl_proc_text_full(int proc);
+const char *hdl_proc_text_full(int proc);
 
 #endif

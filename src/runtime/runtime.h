@@ -72,6 +72,8 @@ int hdl_rt_commit(void);
 /* Another rank's value. Waits until it was committed (bounded by HEDDLE_INIT_TIMEOUT; the missing rank is
  * named). *data is malloc'd and the caller's. */
 int hdl_rt_get(int rank, const char *key, void **data, size_t *len);
+/* The same of a rank of another job (NULL: of this one), which the job's server must know. */
+int hdl_rt_get_of(const char *nspace, int rank, const char *key, void **data, size_t *len);
 /* All ranks are here. No data is collected. Bounded by HEDDLE_INIT_TIMEOUT; the missing ranks are named. */
 int hdl_rt_fence(void);
 /* The same for the end of a program, to which ranks come when they come: without bound, and in two halves, for a
@@ -101,6 +103,8 @@ struct hdl_proc {
 	uint32_t pid, reserved;
 };
 void hdl_proc_self(struct hdl_proc *proc);
+/* A number that processes have in common which run under one kernel, and others not; 0: it could not be had. */
+uint64_t hdl_host_id(void);
 /* A few system calls. UNKNOWN: not of this host's PID namespace, or no /proc. */
 enum hdl_proc_state { HDL_PROC_UNKNOWN, HDL_PROC_LIVES, HDL_PROC_ENDED };
 enum hdl_proc_state hdl_proc_state(const struct hdl_proc *proc);

@@ -23,8 +23,9 @@ static void peer_ended(struct hdl_ep *ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	hdl_error("connection to rank %d failed: its process (pid %u) has ended: look at its output for why", ep->rank,
-		  ep->proc.pid);
+	if (!ep->left)
+		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
+			  hdl_proc_text(ep->rank), ep->proc.pid);
 	hdl_ep_fail(ep, -ECONNRESET);
 }
 
@@ -53,9 +54,9 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 	return true;
 }
 
-enum hdl_proc_state hdl_ep_process(int rank)
+enum hdl_proc_state hdl_ep_process(int proc)
 {
-	struct hdl_ep *ep = hdl_is_local(rank) ? hdl_ep(rank) : NULL;
+	struct hdl_ep *ep = hdl_proc_is_ours(proc) && !hdl_is_local(proc) ? NULL : hdl_ep(proc);
 
 	return ep ? hdl_proc_state(&ep->proc) : HDL_PROC_UNKNOWN;
 }

@@ -9,8 +9,8 @@
 
 static void bad_message(struct hdl_ep *ep, const struct hdl_hdr *hdr)
 {
-	hdl_error("rank %d sent a message of kind %u with %u bytes, which this library does not understand: dropped",
-		  ep->rank, hdr->kind, hdr->len);
+	hdl_error("%s sent a message of kind %u with %u bytes, which this library does not understand: dropped",
+		  hdl_proc_text(ep->rank), hdr->kind, hdr->len);
 }
 
 void hdl_ep_hold(struct hdl_ep *ep, bool on)
@@ -62,6 +62,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_PROBE] = 0,
 		[HDL_CTL_ID] = sizeof(m.id),
 		[HDL_CTL_TAKEN] = sizeof(m.taken),
+		[HDL_CTL_LEAVE] = 0,
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -123,6 +124,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_PROBE:
 		break;
+	case HDL_CTL_LEAVE:
+		ep->left = true;
+		break;
 	case HDL_CTL_ID:
 		ep->theirs = m.id.id;
 		if (ep->src == HDL_NAMED)
@@ -171,8 +175,8 @@ static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, con
 		return;
 	case HDL_ORDER_PARK:
 		if (hdl_order_park(&ep->order, hdr->seq, hdr, sizeof(*hdr), payload, hdr->len) < 0) {
-			hdl_error("out of memory for a message of %u bytes from rank %d that came early", hdr->len,
-				  ep->rank);
+			hdl_error("out of memory for a message of %u bytes from %s that came early", hdr->len,
+				  hdl_proc_text(ep->rank));
 			hdl_ep_fail(ep, -ENOMEM);
 		}
 		return;
@@ -235,9 +239,9 @@ int hdl_ring_poll(struct hdl_ep *ep, int max)
 		uint32_t top = ep->rx.line, lines = hdl_ring_advance(&ep->rx, hdr.len, hdr.kind == HDL_CTL_SKIP);
 
 		if (unlikely(!lines)) {
-			hdl_error("rank %d wrote a frame of %u bytes that does not fit its ring: its memory or ours is "
+			hdl_error("%s wrote a frame of %u bytes that does not fit its ring: its memory or ours is "
 				  "damaged",
-				  ep->rank, hdr.len);
+				  hdl_proc_text(ep->rank), hdr.len);
 			hdl_ep_fail(ep, -EPROTO);
 			return n;
 		}

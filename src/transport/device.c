@@ -95,6 +95,16 @@ static void set_fabric(void)
 	shca_set_fabric(name); /* EBUSY: the process is in its fabric already */
 }
 
+/* Its name, hashed: of all fabrics the ports are alike. */
+static uint32_t fabric_id(void)
+{
+	const char *name = getenv("SHCA_FABRIC");
+	uint64_t id = hdl_job_id(name && *name ? name : hdl_job.nspace);
+	uint32_t half = (uint32_t)(id ^ id >> 32);
+
+	return half ? half : 1;
+}
+
 /* The first device with an active port, for peers on other hosts. */
 static int open_any(struct hdl_dev *dev)
 {
@@ -128,6 +138,7 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 		if (d) {
 			if (soft && !getenv("SHCA_FABRIC") && !getenv("SHCA_FABRIC_FD"))
 				set_fabric();
+			dev->addr.fabric = soft ? fabric_id() : 0;
 			snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(d));
 			dev->port.ctx = ibv_open_device(d);
 			if (!dev->port.ctx) {
@@ -383,7 +394,8 @@ static void fill_addr(struct hdl_dev *dev)
 	*a = (struct hdl_addr){ .role = (uint8_t)dev->role, .mtu = (uint8_t)dev->port.mtu,
 				.link_layer = dev->port_attr.link_layer, .caps = dev->possible, .qkey = dev->qkey,
 				.ud_qpn = dev->ud.qp->qp_num, .xrc_srqn = dev->xrc_srqn,
-				.dctn = dev->dct ? dev->dct->qp_num : 0, .dc_key = dev->dc_key, .lid = dev->port.lid };
+				.dctn = dev->dct ? dev->dct->qp_num : 0, .dc_key = dev->dc_key, .lid = dev->port.lid,
+				.fabric = a->fabric };
 	memcpy(a->gid, dev->port.gid.raw, 16);
 }
 

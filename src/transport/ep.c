@@ -125,7 +125,17 @@ void hdl_done_run(void)
 
 /* ---- endpoints --------------------------------------------------------------------------------------------- */
 
-struct hdl_ep *hdl_ep_make(int rank)
+unsigned hdl_ep_kinds(const struct hdl_ep *ep)
+{
+	unsigned can = hdl_tp.allowed & ep->addr.caps & ep->dev->addr.caps;
+
+	if (!can)
+		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and %s",
+			  hdl_vars.transport, ep->dev->name, hdl_proc_text(ep->rank));
+	return can;
+}
+
+struct hdl_ep *hdl_ep_make(int proc)
 {
 	struct hdl_ep *ep;
 	int64_t id;
@@ -136,7 +146,7 @@ struct hdl_ep *hdl_ep_make(int rank)
 		return NULL;
 	}
 	memset(ep, 0, sizeof(*ep));
-	ep->rank = ep->note.rank = rank;
+	ep->rank = ep->note.rank = proc;
 	ep->theirs = ep->src = HDL_NAMED;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
 	ep->wr.sg_list = ep->sge;
@@ -144,14 +154,12 @@ struct hdl_ep *hdl_ep_make(int rank)
 	ep->sge[1] = (struct ibv_sge){ .addr = (uintptr_t)&ep->head, .length = sizeof(ep->head) };
 	if ((err = hdl_wire_lookup(ep)))
 		goto none;
-	ep->can = hdl_tp.allowed & ep->addr.caps & ep->dev->addr.caps;
+	ep->can = hdl_ep_kinds(ep);
 	if (!ep->can) {
-		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and rank %d",
-			  hdl_vars.transport, ep->dev->name, rank);
 		err = -EOPNOTSUPP;
 		goto none;
 	}
-	id = hdl_peers_add(&hdl_tp.peers, rank, ep);
+	id = hdl_peers_add(&hdl_tp.peers, proc, ep);
 	if (id < 0) {
 		err = hdl_no_memory("the table of peers", (hdl_tp.peers.n + 1) * HDL_PEER_BYTES);
 		goto none;
@@ -165,9 +173,12 @@ none:
 	return NULL;
 }
 
+/* Who has heard of us before we have of him is heard again: he repeats himself. */
 static struct hdl_ep *named(const struct hdl_name *name)
 {
-	return name->job == hdl_tp.self.job && name->rank < (uint32_t)hdl_job.size ? hdl_ep((int)name->rank) : NULL;
+	int proc = hdl_proc_of(name->job, name->rank);
+
+	return proc >= 0 && hdl_wire_is_known(proc) ? hdl_ep(proc) : NULL;
 }
 
 struct hdl_ep *hdl_ep_told(uint32_t src, const void *name)
@@ -193,27 +204,36 @@ void hdl_ep_name(const struct hdl_ep *ep, void *name)
 	memcpy(name, &n, sizeof(n));
 }
 
+uint32_t hdl_ep_others(const struct hdl_ep *ep)
+{
+	const struct hdl_other_job *job = hdl_job_of(ep->rank);
+	int size = job && job->size > hdl_job.size ? job->size : hdl_job.size;
+
+	return (uint32_t)size - (job == NULL);
+}
+
 struct hdl_pooled *hdl_ep_pooled(struct hdl_ep *ep, const struct hdl_rxpool *pool)
 {
 	struct hdl_pooled *p = ep->pooled;
-	uint32_t base;
+	uint32_t others, base;
 
 	if (likely(p != NULL))
 		return p;
+	others = hdl_ep_others(ep);
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		hdl_ep_fail(ep, hdl_no_memory("the credits of a peer", sizeof(*p)));
 		return NULL;
 	}
 	/* the peer's pool is as ours */
-	hdl_rel_shares(pool->first, (uint32_t)hdl_job.size - 1, (uint32_t)hdl_job.size - 1, &base);
+	hdl_rel_shares(pool->first, others, others, &base);
 	p->base = p->window = p->granted = (uint16_t)base;
 	return ep->pooled = p;
 }
 
-struct hdl_ep *hdl_ep_find(int rank)
+struct hdl_ep *hdl_ep_find(int proc)
 {
-	return hdl_peers_find(&hdl_tp.peers, rank);
+	return hdl_peers_find(&hdl_tp.peers, proc);
 }
 
 struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep)
@@ -228,11 +248,11 @@ struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep)
 	return &ep->note;
 }
 
-struct hdl_ep *hdl_ep(int rank)
+struct hdl_ep *hdl_ep(int proc)
 {
-	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, rank);
+	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, proc);
 
-	return likely(ep != NULL) ? ep : hdl_ep_make(rank);
+	return likely(ep != NULL) ? ep : hdl_ep_make(proc);
 }
 
 bool hdl_ep_can_rdma(const struct hdl_ep *ep)
@@ -331,7 +351,7 @@ void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len
 		return;
 	struct hdl_ctl *c = malloc(sizeof(*c) + len);
 	if (!c) {
-		hdl_error("out of memory for a control message to rank %d", ep->rank);
+		hdl_error("out of memory for a control message to %s", hdl_proc_text(ep->rank));
 		hdl_ep_fail(ep, -ENOMEM);
 		return;
 	}
@@ -625,8 +645,8 @@ static inline __attribute__((always_inline)) int put_plain(struct hdl_ep *ep, in
 		err = sq->kind->post(sq, ep, &ep->wr);
 	}
 	if (unlikely(err)) {
-		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s)", sq->dev->name,
-			  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank, strerror(err));
+		hdl_error("%s port %u: cannot post to %s queue %u towards %s (%s)", sq->dev->name,
+			  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), strerror(err));
 		sq->dead = true;
 		hdl_ep_fail(ep, -err);
 		return -err;

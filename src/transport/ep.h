@@ -62,12 +62,13 @@ struct hdl_ep {
 	uint32_t theirs;		/* our id there; HDL_NAMED: not known yet */
 	uint32_t src;			/* what messages to it say: `theirs`, with HDL_TELLS until it has heard its id */
 	bool told_id;			/* by HDL_CTL_ID */
+	bool left;			/* by HDL_CTL_LEAVE: its end is no error */
 	struct hdl_pooled *pooled;	/* credits, made on first use of pooled receives */
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	uint32_t streak;		/* messages from the ring since the last small one to this peer */
 	struct hdl_order order;
-	int rank;
+	int rank;			/* the process's number (runtime/jobs.h): of this job's its rank */
 	uint8_t rx_state;		/* enum hdl_rx_ring */
 	bool credit_due;
 	bool busy;			/* on hdl_tp.busy */
@@ -137,9 +138,13 @@ static inline bool hdl_ep_away(const struct hdl_ep *ep)
 }
 
 /* ---- ep.c ----- */
-struct hdl_ep *hdl_ep_make(int rank);
-/* Whom a message with HDL_TELLS is from; name: struct hdl_name, wherever it lies. NULL: nobody of this job, or another life of a
- * rank. Without HDL_TELLS: hdl_ep_by_id. */
+struct hdl_ep *hdl_ep_make(int proc);
+/* How many may share a receiver's pool with this process, as both see it before they have heard of each other. */
+uint32_t hdl_ep_others(const struct hdl_ep *ep);
+/* Those that both devices and the configuration have; none is reported. */
+unsigned hdl_ep_kinds(const struct hdl_ep *ep);
+/* Whom a message with HDL_TELLS is from; name: struct hdl_name, wherever it lies. NULL: nobody who is known here, or another
+ * life of a rank. Without HDL_TELLS: hdl_ep_by_id. */
 struct hdl_ep *hdl_ep_told(uint32_t src, const void *name);
 /* hdl_am_send, of a send that is filled in: returns what that does. */
 int hdl_ep_send_am(struct hdl_ep *ep, struct hdl_am_send *am);

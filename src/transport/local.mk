@@ -1,5 +1,5 @@
 # The transport: plain verbs and mlx5dv; no knowledge of any one device.
-transport_sources = src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/am.c src/transport/arrive.c \
+transport_sources = src/transport/address.c src/transport/active.c src/transport/active.h src/transport/alive.c src/transport/am.c src/transport/arrive.c \
 	src/transport/conn.c src/transport/conn.h src/transport/dev.h src/transport/device.c src/transport/ep.c \
 	src/transport/ep.h src/transport/idle.c src/transport/ids.c src/transport/ids.h src/transport/mem.c src/transport/mem.h src/transport/order.c \
 	src/transport/order.h src/transport/peers.c src/transport/peers.h src/transport/pooled.h src/transport/post.c src/transport/progress.c src/transport/qp.c src/transport/rel.c \

@@ -106,8 +106,8 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		return hdl_tp.zc_done;
 	}
 	if (unlikely(total > dev->bounce.size)) {
-		hdl_error("a request of %zu bytes to rank %d does not fit a buffer of %u: a defect of this library",
-			  total, ep->rank, dev->bounce.size);
+		hdl_error("a request of %zu bytes to %s does not fit a buffer of %u: a defect of this library",
+			  total, hdl_proc_text(ep->rank), dev->bounce.size);
 		hdl_ep_fail(ep, -EMSGSIZE);
 		return -EMSGSIZE;
 	}

@@ -469,6 +469,7 @@ static void destroy_all(void)
 		free(ep);
 	}
 	hdl_peers_clear(&hdl_tp.peers);
+	hdl_addresses_fini();
 	hdl_regcache_close();
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		hdl_dev_close(hdl_tp.dev[i]);
@@ -527,9 +528,7 @@ static void name_self(void)
 	struct hdl_name *self = &hdl_tp.self;
 
 	self->rank = (uint32_t)hdl_job.rank;
-	self->job = 0xcbf29ce484222325u;	/* FNV-1a */
-	for (const char *s = hdl_job.nspace; *s; s++)
-		self->job = (self->job ^ (unsigned char)*s) * 0x100000001b3u;
+	self->job = hdl_job_id(hdl_job.nspace);
 	if (getrandom(&self->incarnation, sizeof(self->incarnation), 0) != sizeof(self->incarnation))
 		self->incarnation = monotonic_ns() ^ (uint64_t)getpid() << 40;
 }
@@ -580,18 +579,33 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	return err;
 }
 
+/* Nothing is owed to a peer that has failed, or has left. */
+static bool is_gone(const struct hdl_ep *ep)
+{
+	return ep->failed || ep->left;
+}
+
+static bool some_busy(void)
+{
+	const struct hdl_ep *ep = hdl_tp.busy;
+
+	while (ep && is_gone(ep))
+		ep = ep->busy_next;
+	return ep;
+}
+
 static bool quiet(void)
 {
-	bool q = !hdl_tp.busy && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.ndone;
+	bool q = !some_busy() && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.ndone;
 
 	for (struct hdl_ep *ep = hdl_tp.timers; ep; ep = ep->timer_next)
-		if (ep->rel && !hdl_rel_idle(ep->rel) && !ep->failed)
+		if (ep->rel && !hdl_rel_idle(ep->rel) && !is_gone(ep))
 			q = false;
 	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
 		struct hdl_ep *ep = hdl_tp.peers.of[i];
-		if (!ep->failed && hdl_ep_away(ep))
+		if (!is_gone(ep) && hdl_ep_away(ep))
 			q = false;
-		if (!ep->sq || ep->failed || ep->sq->dead)
+		if (!ep->sq || is_gone(ep) || ep->sq->dead)
 			continue;
 		if (ep->sq->head != ep->sq->tail) {
 			hdl_sq_flush(ep->sq, ep);
@@ -601,14 +615,11 @@ static bool quiet(void)
 	return q;
 }
 
-int hdl_tp_fini(void)
+/* Until nothing is under way that this process has begun. */
+static void settle(void)
 {
-	uint64_t pause_us = 50;
 	unsigned idle = 0;
-	int fenced;
 
-	if (!hdl_tp.ndev)
-		return 0;
 	while (!quiet()) {
 		hdl_ud_acks();
 		if (hdl_tp_progress())
@@ -616,6 +627,34 @@ int hdl_tp_fini(void)
 		else
 			hdl_tp_idle(&idle);
 	}
+}
+
+/* Processes of other jobs are not in the fence: they go on, and learn that this one's end is none to be told. */
+static bool tell_others(void)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
+
+		if (hdl_proc_is_ours(ep->rank) || ep->failed)
+			continue;
+		hdl_ep_ctl(ep, HDL_CTL_LEAVE, NULL, 0, false);	/* all that it could be ordered behind has been acknowledged */
+		some = true;
+	}
+	return some;
+}
+
+int hdl_tp_fini(void)
+{
+	uint64_t pause_us = 50;
+	int fenced;
+
+	if (!hdl_tp.ndev)
+		return 0;
+	settle();
+	if (tell_others())
+		settle();
 	/* Peers may still need our acknowledgements (a lost one is asked for again): answer until all have come here.
 	 */
 	hdl_ud_acks();

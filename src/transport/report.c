@@ -43,7 +43,7 @@ static const char *cause(enum ibv_wc_status status, const struct hdl_tp_kind *ki
 
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT])
 {
-	snprintf(text, HDL_PEER_TEXT, ep->host ? "rank %d on %s" : "rank %d", ep->rank, ep->host);
+	snprintf(text, HDL_PEER_TEXT, ep->host ? "%s on %s" : "%s", hdl_proc_text(ep->rank), ep->host);
 	return text;
 }
 
@@ -51,6 +51,11 @@ void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struc
 {
 	char text[HDL_PEER_TEXT];
 	const char *peer = ep ? hdl_peer_text(ep, text) : "a peer";
+
+	if (ep && ep->left) {
+		hdl_debug("%s has left", peer);
+		return;
+	}
 
 	hdl_error("connection to %s failed: %s port %u, %s queue %u: %s (status %d, vendor %#x): %s", peer,
 		  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp ? sq->qp->qp_num : 0,
@@ -163,7 +168,7 @@ void hdl_report_transports(FILE *out)
 		const struct hdl_ep *ep = hdl_tp.peers.of[i];
 		if (!used(ep))
 			continue;
-		fprintf(out, "heddle: transports: rank %d -> %d: %s:%u %s", hdl_job.rank, ep->rank, ep->dev->name,
+		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "), ep->dev->name,
 			ep->dev->port.port_num, kinds(ep, kind, sizeof(kind)));
 		const struct { const char *name; uint64_t msgs, bytes; } p[] = {
 			{ "ring", ep->out_ring.msgs, ep->out_ring.bytes },
@@ -209,7 +214,7 @@ void hdl_tp_dump(FILE *out)
 		for (int ordered = 0; ordered < 2; ordered++)
 			for (const struct hdl_ctl *c = ep->ctl[ordered].head; c; c = c->next)
 				ctl++;
-		fprintf(out, "rank %d -> %d: %s", hdl_job.rank, ep->rank, state[ep->conn.state]);
+		fprintf(out, "rank %d -> %s: %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "), state[ep->conn.state]);
 		if (ep->sq && ep->sq->qp)
 			fprintf(out, ", %s queue %u: %u of %u requests in flight", hdl_kind_name(ep->sq->kind),
 				ep->sq->qp->qp_num, ep->sq->head - ep->sq->tail, ep->sq->depth);

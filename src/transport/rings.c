@@ -247,7 +247,7 @@ void hdl_ring_give_credit(struct hdl_ep *ep)
 	wr.wr.rdma.rkey = ep->peer_credit_rkey;
 	ep->rx.reported = ep->rx.consumed;
 	if ((err = hdl_sq_post(sq, ep, &wr, HDL_SLOT_NONE, NULL, false, 8)))
-		hdl_debug("rank %d: credit not posted (%s)", ep->rank, strerror(-err));
+		hdl_debug("%s: credit not posted (%s)", hdl_proc_text(ep->rank), strerror(-err));
 }
 
 /* ---- the sender's side ------------------------------------------------------------------------------------- */

@@ -243,8 +243,8 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset;
 
 	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep)) {
-		hdl_debug("%s port %u: %s queue %u: a request for rank %d: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
-			  hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank, ibv_wc_status_str(wc->status));
+		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
+			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
 		guilty = false;
 	}
 	if (guilty) {
@@ -382,8 +382,8 @@ static int post_again(struct hdl_sq *sq, uint32_t from)
 	char data[HDL_AGAIN_COPIED];
 
 	if (a.flags & IBV_SEND_INLINE && !a.data) {
-		hdl_error("connection to rank %d failed: a request of %u bytes in %s queue %u was not kept, and cannot go again: was "
-			  "there no memory?", ep->rank, a.len, hdl_kind_name(sq->kind), sq->qp->qp_num);
+		hdl_error("connection to %s failed: a request of %u bytes in %s queue %u was not kept, and cannot go again: was "
+			  "there no memory?", hdl_proc_text(ep->rank), a.len, hdl_kind_name(sq->kind), sq->qp->qp_num);
 		return -ENOMEM;
 	}
 	kept_request(sq, &a, &wr, sge, data);
@@ -491,7 +491,7 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	if (!has)
 		return;
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
-		hdl_debug("rank %d: its requests in %s queue %u go on (%s)", ep->rank, hdl_kind_name(sq->kind),
+		hdl_debug("%s: its requests in %s queue %u go on (%s)", hdl_proc_text(ep->rank), hdl_kind_name(sq->kind),
 			  sq->qp->qp_num, strerror(err));
 	hdl_sq_reap(sq->scq);	/* what is flushed later is found by a turn's look at all queues */
 }
@@ -610,8 +610,8 @@ int hdl_sq_resume(struct hdl_sq *sq)
 	for (; at != end; at++)
 		release(&sq->slot[at & sq->mask], -ECONNRESET);
 	sq->went_again = sq->head != sq->first_again;
-	hdl_debug("%s port %u: %s queue %u towards rank %d goes on; %u requests go again", sq->dev->name, sq->dev->port.port_num,
-		  hdl_kind_name(sq->kind), sq->qp->qp_num, sq->ep->rank, sq->head - sq->first_again);
+	hdl_debug("%s port %u: %s queue %u towards %s goes on; %u requests go again", sq->dev->name, sq->dev->port.port_num,
+		  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(sq->ep->rank), sq->head - sq->first_again);
 	return err;
 }
 
@@ -690,9 +690,9 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 		sq->kind->address(ep, wr);
 	err = sq->kind->post ? sq->kind->post(sq, ep, wr) : ibv_post_send(sq->qp, wr, &bad);
 	if (unlikely(err)) {
-		hdl_error("%s port %u: cannot post to %s queue %u towards rank %d (%s; opcode %d, %d pieces, %zu "
+		hdl_error("%s port %u: cannot post to %s queue %u towards %s (%s; opcode %d, %d pieces, %zu "
 			  "bytes)",
-			  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, ep->rank,
+			  sq->dev->name, sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank),
 			  strerror(err), (int)wr->opcode, wr->num_sge, bytes);
 		sq->dead = true;
 		hdl_ep_fail(ep, -err);

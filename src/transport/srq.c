@@ -124,6 +124,9 @@ uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint3
 {
 	uint32_t peers = (uint32_t)hdl_job.size - 1, active;
 
+	if (hdl_tp.peers.n > (uint32_t)hdl_job.size)	/* some are of other jobs */
+		peers = hdl_tp.peers.n;
+
 	if (much && *mark != p->period) {
 		*mark = p->period;
 		p->active++;

@@ -10,7 +10,7 @@
  *   order.c   per-peer order (pure)                   kinds/   what differs between RC, UD, XRC and DC
  *   ids.c     numbers of operations (pure)
  *   ring.c    the eager ring's layout (pure)          rndv/    rendezvous: the protocol, and a file for each way
- *   rel.c     reliability over UD (pure)              wireup.c addresses and connections
+ *   rel.c     reliability over UD (pure)              wireup.c connections
  *   ep.c      endpoints: the send path                arrive.c what arrives
  *   post.c    requests on the connected lane          report.c --report-transports, --report-hang
  *   rings.c   giving rings and taking them back       alive.c  peers that have died
@@ -18,6 +18,7 @@
  *   pooled.h  credits for pooled receives (pure)
  *   peers.c   who was met, by id and by name (pure)
  *   regcache.c registrations that are kept             am.c     active messages
+ *   address.c addresses: one's own, others'
  *
  * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
@@ -27,6 +28,7 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "runtime/jobs.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 #include "transport/ep.h"
@@ -115,9 +117,14 @@ void hdl_ring_lose(struct hdl_ep *ep);
 int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rkey);
 void hdl_credits_fini(struct hdl_dev *dev);
 
-/* ---- wireup.c ----- */
+/* ---- address.c ----- */
 int hdl_wire_publish(void);
 int hdl_wire_lookup(struct hdl_ep *ep);
+/* Whether an address can be had without waiting for a process that was never heard of. */
+bool hdl_wire_is_known(int proc);
+void hdl_addresses_fini(void);
+
+/* ---- wireup.c ----- */
 /* Asks for a connected lane, if there is none and none is being made. 0: it is being made or stands; negative: cannot.
  */
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue);
@@ -177,8 +184,8 @@ void hdl_idle_awake(struct hdl_ep *ep);
 
 /* ---- report.c ----- */
 void hdl_report_transports(FILE *out);
-/* "rank 3", or "rank 3 on host" for one of another host; returns text. */
-#define HDL_PEER_TEXT (HDL_HOST_TEXT + 32)
+/* "rank 3", or "rank 3 on host" for one of another host, or "rank 3 of job N"; returns text. */
+#define HDL_PEER_TEXT (HDL_HOST_TEXT + HDL_PROC_TEXT)
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);
 void hdl_report_wc(const struct hdl_sq *sq, const struct hdl_ep *ep, const struct ibv_wc *wc);
 

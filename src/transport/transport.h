@@ -102,17 +102,27 @@ int hdl_tp_init(const struct hdl_upcalls *up);
  * it goes on answering), prints the report when asked, then closes. */
 int hdl_tp_fini(void);
 
-/* The endpoint of a rank (one's own included); made on first use, connects lazily. NULL with errno if memory is short
- * or the rank's address cannot be had. */
-struct hdl_ep *hdl_ep(int rank);
+/* Processes are named by their numbers here (runtime/jobs.h): those of this job by their ranks. */
 
-/* The same if it exists; NULL: nothing ever went to that rank, or came from it. */
-struct hdl_ep *hdl_ep_find(int rank);
+/* The endpoint of a process (one's own included); made on first use, connects lazily. NULL with errno if memory is short
+ * or the process's address cannot be had. */
+struct hdl_ep *hdl_ep(int proc);
+
+/* How this process is reached, for processes to which the runtime cannot tell it: a record, and its length. */
+#define HDL_ADDRESS_MAX 288
+size_t hdl_tp_address(char record[HDL_ADDRESS_MAX]);
+/* Such a record of a process of another job. From here on there may be messages to it and from it. 0, or a negative errno, reported:
+ * EPROTO: it is none, or another process's; EINVAL: that process and this one have different values of variables that must be equal;
+ * ESTALE: another life of that rank was met. */
+int hdl_peer_add(int proc, const void *record, size_t len);
+
+/* The same if it exists; NULL: nothing ever went to that process, or came from it. */
+struct hdl_ep *hdl_ep_find(int proc);
 /* Those that exist, in the order in which they were made: the first one (NULL), the one after ep; NULL: there is none. */
 struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep);
-/* Whether the process of a rank of this host has ended: looked at (runtime/alive.c), whatever its queues tell. UNKNOWN of those of
+/* Whether a process of this host has ended: looked at (runtime/alive.c), whatever its queues tell. UNKNOWN of those of
  * other hosts, and of other PID namespaces. */
-enum hdl_proc_state hdl_ep_process(int rank);
+enum hdl_proc_state hdl_ep_process(int proc);
 /* What the layer above keeps with a peer, so that it needs no table of all ranks. */
 struct hdl_ep_note {
 	int rank;		/* as it was given to hdl_ep */

@@ -27,6 +27,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_PROBE,		/* nothing: that it is acknowledged shows that the peer lives */
 	HDL_CTL_ID,		/* struct hdl_id_rec: how messages to the sender of this call the receiver of this */
 	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: how many messages may be in this receiver's pool */
+	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is none to be told */
 };
 
 /*
@@ -165,12 +166,15 @@ struct hdl_addr {
 	uint32_t dctn;
 	uint64_t dc_key;
 	uint8_t gid[16];
-	uint16_t lid, reserved2[3];
+	uint16_t lid, reserved2;
+	uint32_t fabric;	/* of the software HCA: a hash of the fabric's name, since all fabrics have the same port; else 0 */
 };
 struct hdl_addr_head {
 	uint32_t version, count;
 	struct hdl_name name;
 	struct hdl_proc proc;
+	uint64_t machine;	/* hdl_host_id */
+	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
 #define HDL_ADDR_VERSION 8u

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses and connections. A process publishes its numbers through the runtime; connections are made over UD, as the
- * state machine says (conn.h):
+ * Connections: made over UD, as the state machine says (conn.h). Addresses: address.c.
  *
  *     proposer                                    responder
  *     QP to INIT, REQ(number, qpn, psn)   ──▶     QP to RTR
@@ -30,85 +29,6 @@ static uint64_t random_bits(void)
 {
 	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
 	return hdl_tp.rng >> 32;
-}
-
-int hdl_wire_publish(void)
-{
-	char blob[sizeof(struct hdl_addr_head) + 2 * sizeof(struct hdl_addr)];
-	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)hdl_tp.ndev, .name = hdl_tp.self };
-	size_t n = sizeof(h);
-
-	hdl_proc_self(&h.proc);
-	snprintf(h.host, sizeof(h.host), "%.*s", (int)sizeof(h.host) - 1, hdl_job.hostname);
-	memcpy(blob, &h, sizeof(h));
-	for (int i = 0; i < hdl_tp.ndev; i++, n += sizeof(struct hdl_addr))
-		memcpy(blob + n, &hdl_tp.dev[i]->addr, sizeof(struct hdl_addr));
-	int err = hdl_rt_put(HDL_ADDRESS, blob, n);
-	return err ? err : hdl_rt_commit();
-}
-
-int hdl_wire_lookup(struct hdl_ep *ep)
-{
-	enum hdl_role want = hdl_is_local(ep->rank) ? HDL_ROLE_LOCAL : HDL_ROLE_REMOTE;
-	struct hdl_addr_head h;
-	void *data = NULL;
-	size_t len = 0;
-	int err = -EHOSTUNREACH;
-
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (hdl_tp.dev[i]->role == want || hdl_tp.dev[i]->role == HDL_ROLE_ANY)
-			ep->dev = hdl_tp.dev[i];
-	if (ep->rank == hdl_job.rank) {
-		ep->dev = hdl_tp.dev[0];
-		ep->addr = ep->dev->addr;
-		ep->name = hdl_tp.self;
-		return 0;
-	}
-	if (!ep->dev) {
-		hdl_error("no device reaches rank %d, which is on %s: set HEDDLE_DEVICE to a device that does",
-			  ep->rank, want == HDL_ROLE_LOCAL ? "this host" : "another host");
-		return -EHOSTUNREACH;
-	}
-	if ((err = hdl_rt_get(ep->rank, HDL_ADDRESS, &data, &len)))
-		return err;
-	err = -EPROTO;
-	if (len < sizeof(h)) {
-		hdl_error("rank %d published an address of %zu bytes: is it another version of the library?", ep->rank,
-			  len);
-		goto out;
-	}
-	memcpy(&h, data, sizeof(h));
-	if (h.version != HDL_ADDR_VERSION || len != sizeof(h) + h.count * sizeof(struct hdl_addr)) {
-		hdl_error("rank %d published an address of version %u (%zu bytes), this library knows version %u: all "
-			  "ranks must "
-			  "use the same library",
-			  ep->rank, h.version, len, HDL_ADDR_VERSION);
-		goto out;
-	}
-	ep->name = h.name;
-	if (hdl_is_local(ep->rank)) {
-		ep->proc = h.proc;
-	} else {
-		ep->host = strndup(h.host, sizeof(h.host));
-		if (!ep->host) {
-			err = hdl_no_memory("a host's name", sizeof(h.host));
-			goto out;
-		}
-	}
-	for (uint32_t i = 0; i < h.count; i++) {
-		struct hdl_addr a;
-		memcpy(&a, (char *)data + sizeof(h) + i * sizeof(a), sizeof(a));
-		if (a.role == want || a.role == HDL_ROLE_ANY) {
-			ep->addr = a;
-			err = 0;
-		}
-	}
-	if (err)
-		hdl_error("rank %d has no device towards %s: HEDDLE_DEVICE must name devices that reach each other",
-			  ep->rank, want == HDL_ROLE_LOCAL ? "its own host" : "other hosts");
-out:
-	free(data);
-	return err;
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------- */
@@ -141,13 +61,13 @@ void hdl_wire_stop(struct hdl_ep *ep)
 	}
 	/* what the peer sends and writes first: it must not land when this returns */
 	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE))) {
-		hdl_debug("rank %d: the receiving queue cannot be stopped (%s)", ep->rank, strerror(err));
+		hdl_debug("%s: the receiving queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(err));
 		ibv_destroy_qp(q->rqp);
 		q->rqp = NULL;
 	}
 	if ((err = hdl_sq_stop(&q->sq))) {
 		/* one that is destroyed is stopped, whatever ails the device */
-		hdl_debug("rank %d: the sending queue cannot be stopped (%s)", ep->rank, strerror(-err));
+		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
 		hdl_sq_fini(&q->sq);
 	}
 }
@@ -199,7 +119,7 @@ static void up(struct hdl_ep *ep)
 		ep->guard_ud = true;
 		ep->guard_seq = ep->tx_seq;
 	}
-	hdl_debug("rank %d: %s connected by queue %u", ep->rank, hdl_kind_name(ep->sq->kind), ep->sq->qp->qp_num);
+	hdl_debug("%s: %s connected by queue %u", hdl_proc_text(ep->rank), hdl_kind_name(ep->sq->kind), ep->sq->qp->qp_num);
 	hdl_ep_refresh(ep);
 	hdl_ep_busy(ep);
 	hdl_ring_consider(ep);
@@ -270,7 +190,7 @@ static int send_rtu(struct hdl_ep *ep)
 	ep->sq = &ep->queues->sq;
 	if ((err = hdl_ep_post_rtu(ep, &hdr)) >= 0)
 		return 0;
-	hdl_error("rank %d: the new %s connection refuses its first message (%s)", ep->rank, hdl_kind_name(ep->queues->kind),
+	hdl_error("%s: the new %s connection refuses its first message (%s)", hdl_proc_text(ep->rank), hdl_kind_name(ep->queues->kind),
 		  strerror(-err));
 	return err;
 }
@@ -447,6 +367,8 @@ void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc)
 void hdl_wire_report(const struct hdl_ep *ep, const char *why)
 {
 	const struct hdl_conn_queues *q = ep->queues;
+	if (ep->left)
+		return;
 	char text[HDL_PEER_TEXT], what[160] = "the peer has asked for another queue";
 
 	if (q->why.wr_id || q->why.status)
@@ -516,7 +438,7 @@ void hdl_wire_replace(struct hdl_ep *ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	hdl_debug("rank %d: %s queue %u is replaced, %s", ep->rank, hdl_kind_name(q->kind), q->sq.qp->qp_num,
+	hdl_debug("%s: %s queue %u is replaced, %s", hdl_proc_text(ep->rank), hdl_kind_name(q->kind), q->sq.qp->qp_num,
 		  asked ? "as the peer asks" : q->event ? "after an event" : ibv_wc_status_str(q->why.status));
 	if (!(err = stop(ep)) && ep->rank == hdl_job.rank)
 		err = replace_own(ep);
@@ -575,13 +497,13 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn.state == HDL_CONN_FAILED || hdl_tp.leaving)
-		hdl_debug("rank %d refuses connections (%s)", ep->rank, strerror(m->reason));
+	if (ep->conn.state == HDL_CONN_FAILED || hdl_tp.leaving || ep->left)
+		hdl_debug("%s refuses connections (%s)", hdl_proc_text(ep->rank), strerror(m->reason));
 	else if (aborted)
-		hdl_error("connection to rank %d failed: that rank has met an error on its side and has given the connection "
-			  "up; look at its output", ep->rank);
+		hdl_error("connection to %s failed: that rank has met an error on its side and has given the connection "
+			  "up; look at its output", hdl_proc_text(ep->rank));
 	else
-		hdl_error("rank %d refuses a %s connection (%s)", ep->rank,
+		hdl_error("%s refuses a %s connection (%s)", hdl_proc_text(ep->rank),
 			  hdl_queue_name(ep->conn.state == HDL_CONN_NONE ? m->kind : ep->conn.kind),
 			  m->reason == ESTALE ? "the rank was restarted" : strerror(m->reason));
 	return aborted ? -ECONNABORTED : -ECONNREFUSED;

@@ -46,8 +46,8 @@ Test(jobs, have_numbers_of_their_own)
 	cr_assert_eq(hdl_proc_of(hdl_job_id("third.1"), 3), -1);
 	cr_assert_eq(hdl_proc_of(hdl_job_id("own.1"), 4), -1);
 	cr_assert_eq(hdl_proc_of(hdl_job_id("fourth.1"), 0), -1);
-	cr_assert_str_eq(hdl_proc_text(third + 2).s, "rank 2 of job third.1");
-	cr_assert_str_eq(hdl_proc_text(2).s, "rank 2");
+	cr_assert_str_eq(hdl_proc_text(third + 2), "rank 2 of job third.1");
+	cr_assert_str_eq(hdl_proc_text(2), "rank 2");
 }
 
 Test(jobs, that_contradict_are_refused)

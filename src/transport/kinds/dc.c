@@ -207,9 +207,9 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 	if (err)
 		return err;
 	if ((err = bind_dci(ep)))
-		hdl_error("%s port %u: no DC lane to rank %d (%s): a request to another rank has broken the initiator that "
+		hdl_error("%s port %u: no DC lane to %s (%s): a request to another rank has broken the initiator that "
 			  "it would share; HEDDLE_DCI_COUNT makes more of them", ep->dev->name, ep->dev->port.port_num,
-			  ep->rank, strerror(-err));
+			  hdl_proc_text(ep->rank), strerror(-err));
 	return err;
 }
 

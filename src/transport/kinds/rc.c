@@ -52,9 +52,9 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		c->sq.qp = ibv_create_qp(dev->port.pd, &a);
 	if (!c->sq.qp) {
 		err = -errno;
-		hdl_error("%s: cannot create an RC queue pair for rank %d (%s; %u requests, %u bytes inline): lower "
+		hdl_error("%s: cannot create an RC queue pair for %s (%s; %u requests, %u bytes inline): lower "
 			  "HEDDLE_SQ_DEPTH, or use kinds that share queues (HEDDLE_TRANSPORT=ud,dc)",
-			  dev->name, ep->rank, strerror(-err), c->sq.depth, dev->max_inline);
+			  dev->name, hdl_proc_text(ep->rank), strerror(-err), c->sq.depth, dev->max_inline);
 		hdl_sq_fini(&c->sq);
 		return err;
 	}

@@ -176,21 +176,16 @@ int hdl_ep_ah(struct hdl_ep *ep)
 		ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
 	if (!ep->ah) {
 		int err = errno ? errno : EHOSTUNREACH;
-		hdl_error("%s: ibv_create_ah towards rank %d (lid %u) failed (%s)", ep->dev->name, ep->rank,
+		hdl_error("%s: ibv_create_ah towards %s (lid %u) failed (%s)", ep->dev->name, hdl_proc_text(ep->rank),
 			  ep->addr.lid, strerror(err));
 		return -err;
 	}
 	return 0;
 }
 
-static uint32_t peers(void)
-{
-	return (uint32_t)hdl_job.size - 1;
-}
-
 static int open_peer(struct hdl_ep *ep)
 {
-	uint32_t base;
+	uint32_t others = hdl_ep_others(ep), base;
 	int err;
 
 	if ((err = hdl_ep_ah(ep)))
@@ -200,7 +195,7 @@ static int open_peer(struct hdl_ep *ep)
 		if (!ep->rel)
 			return hdl_no_memory("the UD state of a peer", sizeof(*ep->rel));
 		/* the peer's pool is as ours */
-		hdl_rel_shares(ep->dev->rx[HDL_POOL_PACKETS].first, peers(), peers(), &base);
+		hdl_rel_shares(ep->dev->rx[HDL_POOL_PACKETS].first, others, others, &base);
 		hdl_rel_init(ep->rel, 0, 0, hdl_job.oversubscribed ? RTO_SHARED_NS : RTO_NS, base);
 	}
 	return 0;
@@ -439,7 +434,7 @@ static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32
 	uint32_t body = len - (uint32_t)sizeof(*w);
 
 	if (w->hdr.len > body) {
-		hdl_error("rank %d sent a UD packet of %u bytes that claims %u bytes of payload: dropped", ep->rank,
+		hdl_error("%s sent a UD packet of %u bytes that claims %u bytes of payload: dropped", hdl_proc_text(ep->rank),
 			  len, w->hdr.len);
 		return;
 	}

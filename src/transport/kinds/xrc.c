@@ -96,8 +96,8 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
 	if (!c->sq.qp || !c->rqp) {
 		err = -errno;
-		hdl_error("%s: cannot create an XRC_%s queue pair for rank %d (%s; %u requests)", dev->name,
-			  c->sq.qp ? "RECV" : "SEND", ep->rank, strerror(-err), c->sq.depth);
+		hdl_error("%s: cannot create an XRC_%s queue pair for %s (%s; %u requests)", dev->name,
+			  c->sq.qp ? "RECV" : "SEND", hdl_proc_text(ep->rank), strerror(-err), c->sq.depth);
 		hdl_sq_fini(&c->sq);
 		return err;
 	}

@@ -124,7 +124,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
 	if (!s || s->ep != ep || op->state != HDL_OP_WAIT_CTS || cts->len > s->len || (cts->len && cts->from >= cts->len)) {
-		hdl_error("rank %d asks for %llu bytes of message %#x, which does not exist", ep->rank,
+		hdl_error("%s asks for %llu bytes of message %#x, which does not exist", hdl_proc_text(ep->rank),
 			  (unsigned long long)cts->len, cts->op);
 		return;
 	}
@@ -166,7 +166,7 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 		return;
 	}
 	if (!s || s->ep != ep || op->state != HDL_OP_WAIT_CTS) {
-		hdl_error("rank %d has read message %#x, which does not exist", ep->rank, fin->op);
+		hdl_error("%s has read message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
 	ep->out_rndv.msgs++;
@@ -186,7 +186,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
 
 	if (!s || s->ep != ep || hdl_send_op(s)->state != HDL_OP_WAIT_CTS) {
-		hdl_error("rank %d has forgotten message %#x, which does not exist", ep->rank, fin->op);
+		hdl_error("%s has forgotten message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
 	finish_send(s, -ECANCELED);

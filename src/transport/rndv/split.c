@@ -30,7 +30,7 @@ void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 	struct hdl_fetch_op *op = f ? hdl_fetch_op(f) : NULL;
 
 	if (!f || f->ep != ep || !op->being_written) {
-		hdl_error("rank %d has written the rendezvous %#x, which does not exist", ep->rank, fin->op);
+		hdl_error("%s has written the rendezvous %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
 		return;
 	}
 	hdl_rndv_all_written(f);

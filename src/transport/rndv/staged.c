@@ -44,8 +44,8 @@ void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const v
 	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, rec->rop);
 
 	if (!f || f->ep != ep || rec->offset > f->len || len > f->len - rec->offset) {
-		hdl_error("rank %d sends %u bytes at %llu of the rendezvous %#x, which does not exist or is shorter",
-			  ep->rank, len, (unsigned long long)rec->offset, rec->rop);
+		hdl_error("%s sends %u bytes at %llu of the rendezvous %#x, which does not exist or is shorter",
+			  hdl_proc_text(ep->rank), len, (unsigned long long)rec->offset, rec->rop);
 		return;
 	}
 	if (f->unpack)

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
+ * connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
+ * die: of side 1 every rank ends itself then, and side 0 goes on without them.
+ */
+#include <errno.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LARGE 1000000
+static int side, me, np, failed;
+
+#define CHECK(cond) \
+	do { \
+		if (!(cond)) { \
+			fprintf(stderr, "%s:%d: side %d rank %d: not so: %s\n", __FILE__, __LINE__, side, me, #cond); \
+			failed = 1; \
+		} \
+	} while (0)
+
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "side %d rank %d: %s: %s\n", side, me, what, strerror(errno));
+	MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+/* A connected socket. Who connects tries until the other one listens, for half a minute. */
+static int meet(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+
+	must(s >= 0, "socket");
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s.%d", path, me);
+	if (side) {
+		for (int i = 0; connect(s, (struct sockaddr *)&a, sizeof(a)); i++) {
+			must(i < 3000, "connect");
+			nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+		}
+		return s;
+	}
+	must(!bind(s, (struct sockaddr *)&a, sizeof(a)) && !listen(s, 1), "listen");
+	fd = accept(s, NULL, NULL);
+	must(fd >= 0, "accept");
+	close(s);
+	return fd;
+}
+
+static int value(int from_side, int from, int i)
+{
+	return from_side * 1000003 + from * 101 + i;
+}
+
+/* Messages of some lengths to a rank of an intercommunicator's other group, and from it. */
+static void talk(MPI_Comm inter, int peer, int my_rank)
+{
+	static const int lengths[] = { 0, 1, 30, 3000, 40000, LARGE };
+	static int out[LARGE], in[LARGE];
+
+	for (unsigned k = 0; k < sizeof(lengths) / sizeof(*lengths); k++) {
+		int n = lengths[k], count;
+		MPI_Request req;
+		MPI_Status st;
+
+		for (int i = 0; i < n; i++)
+			out[i] = value(side, my_rank, i);
+		memset(in, 0, sizeof(in));
+		MPI_Irecv(in, LARGE, MPI_INT, k % 2 ? peer : MPI_ANY_SOURCE, (int)k, inter, &req);
+		MPI_Send(out, n, MPI_INT, peer, (int)k, inter);
+		MPI_Wait(&req, &st);
+		MPI_Get_count(&st, MPI_INT, &count);
+		CHECK(count == n && st.MPI_SOURCE == peer);
+		for (int i = 0; i < n; i++)
+			if (in[i] != value(!side, peer, i)) {
+				CHECK(in[i] == value(!side, peer, i));
+				break;
+			}
+	}
+}
+
+static void collectives(MPI_Comm all)
+{
+	int n, rank, sum, *table;
+	double *big, *result;
+
+	MPI_Comm_size(all, &n);
+	MPI_Comm_rank(all, &rank);
+	table = malloc((size_t)n * sizeof(*table));
+	for (int round = 0; round < 20; round++) {
+		MPI_Barrier(all);
+		sum = rank + round;
+		MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, all);
+		CHECK(sum == n * (n - 1) / 2 + n * round);
+		MPI_Allgather(&rank, 1, MPI_INT, table, 1, MPI_INT, all);
+		for (int r = 0; r < n; r++)
+			CHECK(table[r] == r);
+		sum = rank == round % n ? round : -1;
+		MPI_Bcast(&sum, 1, MPI_INT, round % n, all);
+		CHECK(sum == round);
+	}
+	big = malloc(2 * 100000 * sizeof(*big));
+	result = big + 100000;
+	for (int i = 0; i < 100000; i++)
+		big[i] = rank + i;
+	MPI_Allreduce(big, result, 100000, MPI_DOUBLE, MPI_SUM, all);
+	for (int i = 0; i < 100000; i += 9999)
+		CHECK(result[i] == n * (n - 1) / 2.0 + (double)n * i);
+	free(big);
+	free(table);
+}
+
+static void groups(MPI_Comm all)
+{
+	MPI_Group world, both, part, rest, again;
+	int n, result, rank, world_rank;
+	MPI_Comm comm;
+
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	MPI_Comm_group(all, &both);
+	MPI_Comm_size(all, &n);
+	MPI_Group_intersection(both, world, &part);
+	MPI_Group_compare(part, world, &result);
+	CHECK(result == MPI_IDENT);
+	MPI_Group_difference(both, world, &rest);
+	MPI_Group_size(rest, &rank);
+	CHECK(rank == n - np);
+	MPI_Group_union(world, rest, &again);
+	MPI_Group_compare(again, both, &result);
+	CHECK(result == MPI_IDENT || result == MPI_SIMILAR);
+	for (int r = 0; r < n; r++) {
+		MPI_Group_translate_ranks(both, 1, &r, world, &world_rank);
+		MPI_Group_translate_ranks(both, 1, &r, rest, &rank);
+		CHECK((world_rank == MPI_UNDEFINED) != (rank == MPI_UNDEFINED));
+	}
+	MPI_Comm_create_from_group(both, "all", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+	collectives(comm);
+	MPI_Comm_free(&comm);
+	MPI_Group_free(&world);
+	MPI_Group_free(&both);
+	MPI_Group_free(&part);
+	MPI_Group_free(&rest);
+	MPI_Group_free(&again);
+}
+
+/* All ranks of both jobs, by the leaders' intercommunicator. */
+static void everybody(MPI_Comm pair)
+{
+	MPI_Comm peers = MPI_COMM_NULL, inter, all, turned;
+	int n, rank, sum;
+
+	if (!me)
+		MPI_Intercomm_merge(pair, side, &peers);
+	MPI_Intercomm_create(MPI_COMM_WORLD, 0, peers, !side, 7, &inter);
+	MPI_Comm_remote_size(inter, &n);
+	sum = 0;
+	MPI_Allreduce(&np, &sum, 1, MPI_INT, MPI_SUM, inter);
+	CHECK(sum == n * n);
+	CHECK(n == np);
+	talk(inter, me, me);
+	talk(inter, n - 1 - me, me);
+	MPI_Intercomm_merge(inter, side, &all);
+	MPI_Comm_rank(all, &rank);
+	CHECK(rank == (side ? n : 0) + me);
+	collectives(all);
+	groups(all);
+	MPI_Comm_split(all, rank % 2, -rank, &turned);
+	collectives(turned);
+	MPI_Comm_free(&turned);
+	MPI_Comm_free(&all);
+	MPI_Comm_disconnect(&inter);
+	if (!me)
+		MPI_Comm_free(&peers);
+}
+
+/* The other job has ended, or will. */
+static void survive(MPI_Comm pair)
+{
+	int v = 1, sum, rc, class, n;
+	char text[MPI_MAX_ERROR_STRING];
+
+	MPI_Comm_set_errhandler(pair, MPI_ERRORS_RETURN);
+	MPI_Send(&v, 1, MPI_INT, 0, 98, pair);
+	rc = MPI_Recv(&v, 1, MPI_INT, 0, 99, pair, MPI_STATUS_IGNORE);
+	MPI_Error_class(rc, &class);
+	CHECK(class == MPI_ERR_PROC_ABORTED);
+	MPI_Error_string(rc, text, &n);
+	for (int i = 0; i < 1000 && !(rc = MPI_Send(&v, 1, MPI_INT, 0, 99, pair)); i++)
+		;
+	CHECK(rc);
+	for (int i = 0; i < 100; i++) {
+		MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		CHECK(sum == np * (np - 1) / 2);
+	}
+	MPI_Comm_free(&pair);
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Comm pair;
+	int fd, n, dies = argc > 3 && !strcmp(argv[3], "die");
+
+	MPI_Init(NULL, NULL);
+	if (argc < 3)
+		return 2;
+	side = atoi(argv[2]);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	MPI_Comm_size(MPI_COMM_WORLD, &np);
+	fd = meet(argv[1]);
+	MPI_Comm_join(fd, &pair);
+	/* the socket is the program's again, and quiet */
+	CHECK(write(fd, "x", 1) == 1 && read(fd, &(char){ 0 }, 1) == 1);
+	close(fd);
+	if (pair == MPI_COMM_NULL) {
+		puts("no communication");
+		MPI_Finalize();
+		return 3;
+	}
+	MPI_Comm_remote_size(pair, &n);
+	CHECK(n == 1);
+	talk(pair, 0, 0);
+	if (dies && side) {	/* when nobody waits for anything any more */
+		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
+		MPI_Barrier(MPI_COMM_WORLD);
+		raise(SIGKILL);
+	}
+	if (dies) {
+		survive(pair);
+	} else {
+		everybody(pair);
+		MPI_Comm_disconnect(&pair);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!me && !failed)
+		printf("side %d: ok\n", side);
+	MPI_Finalize();
+	return failed;
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Two jobs on one fabric that join each other, over every kind of queue; one of them dies, and the other one goes on; two that have
+# different fabrics, or variables, find that they cannot communicate.
+set -u
+top=${MPI_TEST_BUILD:-.}
+dir=$(mktemp -d) || exit 1
+left=
+# shellcheck disable=SC2086
+trap 'kill $left 2>/dev/null; rm -rf "$dir"' EXIT
+failed=0
+fabric=join-$$
+
+# NAME KIND RANKS ARGUMENT OPTION-OF-0 OPTION-OF-1: starts both sides, and sets status0, status1
+pair()
+{
+	kind=$2
+	[ "$kind" = default ] && kind=
+	set -- "$1" "$kind" "$3" "$4" "$5" "$6"
+	rm -f "$dir"/*
+	for side in 0 1; do
+		option=$5
+		[ $side = 1 ] && option=$6
+		# shellcheck disable=SC2086
+		timeout -k 5 60 "$top/heddlerun" -n "$3" -x SHCA_FABRIC=$fabric ${2:+-x HEDDLE_TRANSPORT=$2} $option \
+			"$top/tests/mp/mpi_join" "$dir/s" $side $4 >"$dir/out$side" 2>&1 &
+		eval "pid$side=$!"
+		left="$left $!"
+	done
+	wait "$pid0"
+	status0=$?
+	wait "$pid1"
+	status1=$?
+	left=
+}
+
+bad()
+{
+	echo "FAILED: $1: $status0 and $status1"
+	head -n 20 "$dir/out0" "$dir/out1"
+	failed=$((failed + 1))
+}
+
+said()
+{
+	grep -q "$2" "$dir/out$1"
+}
+
+for kind in ${MPI_TEST_KINDS:-default rc ud xrc dc dc,ud}; do
+	for n in ${MPI_TEST_RANKS:-1 3}; do
+		pair "$kind" "$kind" "$n" "" "" ""
+		if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok" ||
+		   said 0 "heddle: " || said 1 "heddle: "; then
+			bad "$n ranks join $n over $kind"
+		fi
+	done
+done
+pair "limits" default 3 "" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2"
+if [ $status0 -ne 0 ] || [ $status1 -ne 0 ]; then
+	bad "two connections at most"
+fi
+for kind in ${MPI_TEST_KINDS:-default ud dc}; do
+	pair "death over $kind" "$kind" 2 die "" ""
+	if [ $status0 -ne 0 ] || ! said 0 "side 0: ok" || ! said 0 "rank [01] of job "; then
+		bad "the other job dies over $kind"
+	fi
+done
+pair "fabrics" default 1 "" "" "-x SHCA_FABRIC=$fabric-2"
+if [ $status0 -ne 3 ] || [ $status1 -ne 3 ] || ! said 0 "another fabric"; then
+	bad "two fabrics"
+fi
+pair "variables" default 1 "" "" "-x HEDDLE_EAGER_MAX=1k"
+if [ $status0 -ne 3 ] || [ $status1 -ne 3 ] || ! said 0 "other values of the variables"; then
+	bad "other variables"
+fi
+[ $failed -eq 0 ] && echo "ok"
+[ $failed -eq 0 ]
