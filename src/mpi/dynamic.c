@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "mpi/info.h"
 #include "mpi/mpi_internal.h"
 #include "p2p/meet.h"
 
@@ -11,7 +12,7 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_join";
-	struct hdl_meeting met = { 0 };
+	struct hdl_meeting met = { .timeout_ms = -1 };
 	struct hdl_comm *made = NULL;
 	int err, rc;
 
@@ -35,3 +36,116 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Comm_join);
+
+/* No process is started by another one. */
+int PMPI_Comm_get_parent(MPI_Comm *parent)
+{
+	HDL_NO_LOCK;
+	static const char call[] = "MPI_Comm_get_parent";
+
+	hdl_check_active(call);
+	if (!parent)
+		return hdl_null_arg(NULL, call, "parent");
+	*parent = MPI_COMM_NULL;
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Comm_get_parent);
+
+/* ---- ports --------------------------------------------------------------------------------------------- */
+
+int PMPI_Open_port(MPI_Info info, char *port_name)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Open_port";
+	const struct hdl_info *given;
+	int err, rc;
+
+	hdl_check_active(call);
+	if (!port_name)
+		return hdl_null_arg(&hdl_self, call, "port_name");
+	rc = hdl_info_arg(&hdl_self, call, info, &given);
+	if (rc)
+		return rc;
+	err = hdl_port_open(port_name);
+	return err ? hdl_raise(&hdl_self, MPI_ERR_PORT, call, "no socket can listen: %s", strerror(-err)) : MPI_SUCCESS;
+}
+HDL_PROFILED(Open_port);
+
+int PMPI_Close_port(const char *port_name)
+{
+	HDL_LOCKED;
+	static const char call[] = "MPI_Close_port";
+
+	hdl_check_active(call);
+	if (!port_name)
+		return hdl_null_arg(&hdl_self, call, "port_name");
+	if (hdl_port_close(port_name))
+		return hdl_raise(&hdl_self, MPI_ERR_PORT, call, "invalid port_name \"%.*s\": this process has no such port open", 80, port_name);
+	return MPI_SUCCESS;
+}
+HDL_PROFILED(Close_port);
+
+typedef int (*meet_fn)(const char *name, struct hdl_meeting *m);
+
+/* On the root, to whom alone port and info matter: 0, or what all others of the group are told, too. */
+static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, meet_fn fn, struct hdl_meeting *met)
+{
+	const struct hdl_info *given;
+	int err, rc = hdl_info_arg(c, call, info, &given);
+
+	if (rc)
+		return rc;
+	if (!port_name)
+		return hdl_null_arg(c, call, "port_name");
+	err = fn(port_name, met);
+	if (err)
+		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": %s", 80, port_name,
+				 err == -ENOENT ? "this process has not opened it, or has closed it meanwhile" :
+				 err == -EINVAL ? "this is no name of a port" :
+				 err == -ECONNREFUSED ? "nobody listens there: was it closed, or has its process ended?" :
+				 err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" : strerror(-err));
+	if (!met->other)
+		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": there can be no communication with its process (both print why)",
+				 80, port_name);
+	return MPI_SUCCESS;
+}
+
+static int pair_up(const char *call, const char *port_name, MPI_Info info, int root, MPI_Comm comm, meet_fn fn, MPI_Comm *newcomm)
+{
+	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
+	struct hdl_meeting met = { 0 };
+	int rc, refused = MPI_SUCCESS;
+
+	if (!c)
+		return hdl_bad_intracomm(call, comm);
+	if (root < 0 || root >= c->size)
+		return hdl_bad_rank(c, MPI_ERR_ROOT, call, "root", root);
+	if (!newcomm)
+		return hdl_null_arg(c, call, "newcomm");
+	hdl_call = call;
+	if (c->rank == root)
+		refused = meet_at(c, call, port_name, info, fn, &met);
+	rc = hdl_intercomm_with(c, root, refused ? hdl_error_class(refused) : 0, met.other, met.tag, &made);
+	if (met.other)
+		hdl_group_release(met.other);
+	if (refused)
+		return refused;
+	if (rc)
+		return hdl_raise_class(c, rc, call);
+	*newcomm = (MPI_Comm)made;
+	return MPI_SUCCESS;
+}
+
+int PMPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	return pair_up("MPI_Comm_accept", port_name, info, root, comm, hdl_port_accept, newcomm);
+}
+HDL_PROFILED(Comm_accept);
+
+int PMPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
+{
+	HDL_LOCKED;
+	return pair_up("MPI_Comm_connect", port_name, info, root, comm, hdl_port_connect, newcomm);
+}
+HDL_PROFILED(Comm_connect);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bringing point-to-point communication up and down, and the transport with it. */
 #include "p2p/match.h"
+#include "p2p/meet.h"
 
 int hdl_p2p_init(void)
 {
@@ -51,6 +52,7 @@ int hdl_p2p_fini(void)
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
 	hdl_wait_until(nothing_pending, NULL);
 	hdl_report_leaving();
+	hdl_ports_fini();
 	rc = hdl_tp_fini();
 	if (hdl_vars.report_leaks)
 		hdl_match_each_unexpected(hdl_leaked_message, NULL);

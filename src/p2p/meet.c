@@ -32,7 +32,7 @@ struct hello {
 struct watch {
 	int fd;
 	short events;
-	int err;
+	int timeout_ms, err;
 	atomic_bool ready;
 };
 
@@ -51,9 +51,9 @@ static int look(const struct watch *w, int timeout_ms)
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
-	int n = look(w, -1);
+	int n = look(w, w->timeout_ms);
 
-	w->err = n < 0 ? n : 0;
+	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
 	hdl_tp_wake();
 	return NULL;
@@ -64,9 +64,9 @@ static bool is_ready(const void *arg)
 	return atomic_load(&((const struct watch *)arg)->ready);
 }
 
-int hdl_fd_wait(int fd, short events)
+int hdl_fd_wait(int fd, short events, int timeout_ms)
 {
-	struct watch w = { .fd = fd, .events = events };
+	struct watch w = { .fd = fd, .events = events, .timeout_ms = timeout_ms };
 	pthread_t thread;
 	int n = look(&w, 0);
 
@@ -82,7 +82,7 @@ int hdl_fd_wait(int fd, short events)
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t n)
+static int write_all(int fd, const void *data, size_t n, int timeout_ms)
 {
 	const char *at = data;
 
@@ -90,7 +90,7 @@ static int write_all(int fd, const void *data, size_t n)
 		ssize_t k = send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLOUT);
+			int err = hdl_fd_wait(fd, POLLOUT, timeout_ms);
 			if (err)
 				return err;
 		} else if (k < 0 && errno != EINTR) {
@@ -102,7 +102,7 @@ static int write_all(int fd, const void *data, size_t n)
 	return 0;
 }
 
-static int read_all(int fd, void *data, size_t n)
+static int read_all(int fd, void *data, size_t n, int timeout_ms)
 {
 	char *at = data;
 
@@ -112,7 +112,7 @@ static int read_all(int fd, void *data, size_t n)
 		if (!k)
 			return -ECONNRESET;
 		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLIN);
+			int err = hdl_fd_wait(fd, POLLIN, timeout_ms);
 			if (err)
 				return err;
 		} else if (k < 0 && errno != EINTR) {
@@ -137,14 +137,14 @@ static int say_hello(int fd, const struct hdl_meeting *m, struct hello *mine)
 				.address = (uint32_t)hdl_tp_address(address) };
 	if (!err && getrandom(&mine->nonce, sizeof(mine->nonce), 0) != sizeof(mine->nonce))
 		mine->nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
-	if (!err && !(err = write_all(fd, mine, sizeof(*mine))) && !(err = write_all(fd, self, described)))
-		err = write_all(fd, address, mine->address);
+	if (!err && !(err = write_all(fd, mine, sizeof(*mine), m->timeout_ms)) && !(err = write_all(fd, self, described, m->timeout_ms)))
+		err = write_all(fd, address, mine->address, m->timeout_ms);
 	free(self);
 	return err;
 }
 
 /* What the other one has said of himself. *other is NULL where there can be no communication. */
-static int hear(int fd, const struct hello *h, struct hdl_group **other)
+static int hear(int fd, const struct hello *h, int timeout_ms, struct hdl_group **other)
 {
 	char address[HDL_ADDRESS_MAX], *described;
 	int err;
@@ -155,9 +155,9 @@ static int hear(int fd, const struct hello *h, struct hdl_group **other)
 	described = malloc(h->described + 1);
 	if (!described)
 		return -ENOMEM;
-	err = read_all(fd, described, h->described);
+	err = read_all(fd, described, h->described, timeout_ms);
 	if (!err)
-		err = read_all(fd, address, h->address);
+		err = read_all(fd, address, h->address, timeout_ms);
 	if (!err && !(*other = hdl_group_described(described, h->described)))
 		err = -errno;
 	free(described);
@@ -176,17 +176,17 @@ int hdl_meet(int fd, struct hdl_meeting *m)
 	int err;
 
 	m->other = NULL;
-	if ((err = say_hello(fd, m, &mine)) || (err = read_all(fd, &theirs, sizeof(theirs))))
+	if ((err = say_hello(fd, m, &mine)) || (err = read_all(fd, &theirs, sizeof(theirs), m->timeout_ms)))
 		return err;
 	if (theirs.magic != MAGIC)
 		return -EPROTO;
 	if (theirs.secret != m->secret)
 		return -EPERM;
-	if ((err = hear(fd, &theirs, &m->other)))
+	if ((err = hear(fd, &theirs, m->timeout_ms, &m->other)))
 		return err;
 	can = m->other != NULL;
-	if (!(err = write_all(fd, &can, 1)))
-		err = read_all(fd, &they_can, 1);
+	if (!(err = write_all(fd, &can, 1, m->timeout_ms)))
+		err = read_all(fd, &they_can, 1, m->timeout_ms);
 	if (m->other && (err || !they_can)) {
 		hdl_group_release(m->other);
 		m->other = NULL;

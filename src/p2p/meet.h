@@ -7,6 +7,7 @@
 
 struct hdl_meeting {
 	uint64_t secret;		/* both must have said the same: that of a port; 0 */
+	int timeout_ms;			/* for each thing that the other one has to say; -1: none */
 	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
 	int tag;			/* of what the two agree on next: another one at each meeting */
 };
@@ -16,6 +17,15 @@ struct hdl_meeting {
  * that they cannot communicate (reported), that is no error. */
 int hdl_meet(int fd, struct hdl_meeting *m);
 /* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. 0 or a negative errno. */
-int hdl_fd_wait(int fd, short events);
+int hdl_fd_wait(int fd, short events, int timeout_ms);
+
+/* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
+int hdl_port_open(char name[MPI_MAX_PORT_NAME]);
+int hdl_port_close(const char *name);
+/* Meets the next process that comes; m->other is not NULL then. */
+int hdl_port_accept(const char *name, struct hdl_meeting *m);
+/* Meets the process whose port it is, as soon as that accepts. EINVAL: it is no port's name; else as hdl_meet. */
+int hdl_port_connect(const char *name, struct hdl_meeting *m);
+void hdl_ports_fini(void);
 
 #endif

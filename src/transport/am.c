@@ -40,7 +40,7 @@ int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head
 		struct hdl_am_send *am)
 {
 	if (id >= HDL_AM_IDS || head_len > HDL_AM_HEAD_MAX) {
-		hdl_error("an active message to rank %d: handler %u (the largest is %u), a head of %zu bytes (at most %u)", ep->rank, id,
+		hdl_error("an active message to %s: handler %u (the largest is %u), a head of %zu bytes (at most %u)", hdl_proc_text(ep->rank), id,
 			  HDL_AM_IDS - 1, head_len, HDL_AM_HEAD_MAX);
 		return -EINVAL;
 	}
@@ -62,7 +62,7 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	struct hdl_am am = { .ep = ep, .head_len = head };
 
 	if (head > HDL_AM_HEAD_MAX || hdr->len < before) {
-		hdl_error("rank %d sent an active message for handler %u of %u bytes, of which the head has %zu: dropped", ep->rank, id,
+		hdl_error("%s sent an active message for handler %u of %u bytes, of which the head has %zu: dropped", hdl_proc_text(ep->rank), id,
 			  hdr->len, head);
 		return;
 	}
@@ -80,8 +80,8 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		hdl_tp.handlers[id].fn(hdl_tp.handlers[id].context, &am);
 		return;
 	}
-	hdl_error("rank %d sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it another "
-		  "version of the library, or has one side not come as far as to register it?", ep->rank, am.len, id);
+	hdl_error("%s sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it another "
+		  "version of the library, or has one side not come as far as to register it?", hdl_proc_text(ep->rank), am.len, id);
 	if (announced)
 		hdl_ep_refuse(ep, am.rts);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | port]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
  * connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
+ * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them.
  */
 #include <errno.h>
@@ -62,7 +63,7 @@ static int value(int from_side, int from, int i)
 }
 
 /* Messages of some lengths to a rank of an intercommunicator's other group, and from it. */
-static void talk(MPI_Comm inter, int peer, int my_rank)
+static void talk(MPI_Comm inter, int peer, int my_rank, int tag)
 {
 	static const int lengths[] = { 0, 1, 30, 3000, 40000, LARGE };
 	static int out[LARGE], in[LARGE];
@@ -75,8 +76,8 @@ static void talk(MPI_Comm inter, int peer, int my_rank)
 		for (int i = 0; i < n; i++)
 			out[i] = value(side, my_rank, i);
 		memset(in, 0, sizeof(in));
-		MPI_Irecv(in, LARGE, MPI_INT, k % 2 ? peer : MPI_ANY_SOURCE, (int)k, inter, &req);
-		MPI_Send(out, n, MPI_INT, peer, (int)k, inter);
+		MPI_Irecv(in, LARGE, MPI_INT, k % 2 ? peer : MPI_ANY_SOURCE, tag + (int)k, inter, &req);
+		MPI_Send(out, n, MPI_INT, peer, tag + (int)k, inter);
 		MPI_Wait(&req, &st);
 		MPI_Get_count(&st, MPI_INT, &count);
 		CHECK(count == n && st.MPI_SOURCE == peer);
@@ -152,22 +153,19 @@ static void groups(MPI_Comm all)
 	MPI_Group_free(&again);
 }
 
-/* All ranks of both jobs, by the leaders' intercommunicator. */
-static void everybody(MPI_Comm pair)
+/* An intercommunicator of all ranks of both jobs. */
+static void together(MPI_Comm inter)
 {
-	MPI_Comm peers = MPI_COMM_NULL, inter, all, turned;
+	MPI_Comm all, turned;
 	int n, rank, sum;
 
-	if (!me)
-		MPI_Intercomm_merge(pair, side, &peers);
-	MPI_Intercomm_create(MPI_COMM_WORLD, 0, peers, !side, 7, &inter);
 	MPI_Comm_remote_size(inter, &n);
 	sum = 0;
 	MPI_Allreduce(&np, &sum, 1, MPI_INT, MPI_SUM, inter);
 	CHECK(sum == n * n);
 	CHECK(n == np);
-	talk(inter, me, me);
-	talk(inter, n - 1 - me, me);
+	talk(inter, me, me, 0);
+	talk(inter, n - 1 - me, me, 10);
 	MPI_Intercomm_merge(inter, side, &all);
 	MPI_Comm_rank(all, &rank);
 	CHECK(rank == (side ? n : 0) + me);
@@ -178,8 +176,91 @@ static void everybody(MPI_Comm pair)
 	MPI_Comm_free(&turned);
 	MPI_Comm_free(&all);
 	MPI_Comm_disconnect(&inter);
+}
+
+/* All ranks of both jobs, by the leaders' intercommunicator. */
+static void everybody(MPI_Comm pair)
+{
+	MPI_Comm peers = MPI_COMM_NULL, inter;
+
+	if (!me)
+		MPI_Intercomm_merge(pair, side, &peers);
+	MPI_Intercomm_create(MPI_COMM_WORLD, 0, peers, !side, 7, &inter);
+	together(inter);
 	if (!me)
 		MPI_Comm_free(&peers);
+}
+
+/* ---- by a port ------------------------------------------------------------------------------------------ */
+
+static void refuses(MPI_Comm comm, const char *name, int accepts)
+{
+	MPI_Comm none = MPI_COMM_NULL;
+	int class, root = np - 1, rc;
+
+	rc = accepts ? MPI_Comm_accept(name, MPI_INFO_NULL, root, comm, &none) : MPI_Comm_connect(name, MPI_INFO_NULL, root, comm, &none);
+	MPI_Error_class(rc, &class);
+	CHECK(class == MPI_ERR_PORT && none == MPI_COMM_NULL);
+}
+
+/* Side 0's last rank writes the port's name into a file, under another name until it is complete. */
+static void tell_name(const char *path, const char *name)
+{
+	char file[256], part[300];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s.port", path);
+	snprintf(part, sizeof(part), "%s.part", file);
+	f = fopen(part, "w");
+	must(f && fputs(name, f) >= 0 && !fclose(f) && !rename(part, file), "writing the port's name");
+}
+
+static void hear_name(const char *path, char *name)
+{
+	char file[256];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s.port", path);
+	for (int i = 0; !(f = fopen(file, "r")); i++) {
+		must(i < 3000, "the port's name");
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	must(fgets(name, MPI_MAX_PORT_NAME, f) != NULL, "reading the port's name");
+	fclose(f);
+}
+
+static void by_port(const char *path)
+{
+	char name[MPI_MAX_PORT_NAME] = "", wrong[MPI_MAX_PORT_NAME];
+	MPI_Comm inter, comm;
+	int root = np - 1;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	refuses(comm, "nonsense", side == 0);
+	if (me == root && side == 0) {
+		MPI_Open_port(MPI_INFO_NULL, name);
+		tell_name(path, name);
+	} else if (me == root) {
+		hear_name(path, name);
+		/* a secret that is none: sent away, and the port goes on */
+		snprintf(wrong, sizeof(wrong), "%.*s1", (int)strlen(name) - 1, name);
+		wrong[strlen(wrong) - 1] ^= wrong[strlen(wrong) - 1] == name[strlen(name) - 1] ? 3 : 0;
+	}
+	if (side)
+		refuses(comm, wrong, 0);
+	for (int i = 0; i < 3; i++) {		/* the names matter at the roots alone */
+		if (side)
+			MPI_Comm_connect(me == root ? name : NULL, MPI_INFO_NULL, root, MPI_COMM_WORLD, &inter);
+		else
+			MPI_Comm_accept(me == root ? name : NULL, MPI_INFO_NULL, root, MPI_COMM_WORLD, &inter);
+		together(inter);
+	}
+	if (me == root && side == 0)
+		MPI_Close_port(name);
+	if (side == 0)
+		refuses(comm, name, 1);
+	MPI_Comm_free(&comm);
 }
 
 /* The other job has ended, or will. */
@@ -215,6 +296,10 @@ int main(int argc, char **argv)
 	side = atoi(argv[2]);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
+	if (argc > 3 && !strcmp(argv[3], "port")) {
+		by_port(argv[1]);
+		goto end;
+	}
 	fd = meet(argv[1]);
 	MPI_Comm_join(fd, &pair);
 	/* the socket is the program's again, and quiet */
@@ -227,7 +312,7 @@ int main(int argc, char **argv)
 	}
 	MPI_Comm_remote_size(pair, &n);
 	CHECK(n == 1);
-	talk(pair, 0, 0);
+	talk(pair, 0, 0, 0);
 	if (dies && side) {	/* when nobody waits for anything any more */
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		MPI_Barrier(MPI_COMM_WORLD);
@@ -239,6 +324,7 @@ int main(int argc, char **argv)
 		everybody(pair);
 		MPI_Comm_disconnect(&pair);
 	}
+end:
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (!me && !failed)
 		printf("side %d: ok\n", side);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Two jobs on one fabric that join each other, over every kind of queue; one of them dies, and the other one goes on; two that have
+# Two jobs on one fabric that join each other, over every kind of queue, or connect by a port; one of them dies, and the other one goes on; two that have
 # different fabrics, or variables, find that they cannot communicate.
 set -u
 top=${MPI_TEST_BUILD:-.}
@@ -54,6 +54,13 @@ for kind in ${MPI_TEST_KINDS:-default rc ud xrc dc dc,ud}; do
 			bad "$n ranks join $n over $kind"
 		fi
 	done
+done
+for kind in ${MPI_TEST_KINDS:-default ud xrc}; do
+	pair "port" "$kind" 3 port "" ""
+	if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok" ||
+	   said 0 "heddle: " || said 1 "heddle: "; then
+		bad "3 ranks connect to 3 over $kind"
+	fi
 done
 pair "limits" default 3 "" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2"
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ]; then

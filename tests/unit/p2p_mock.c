@@ -67,6 +67,11 @@ int hdl_tp_fini(void)
 	return 0;
 }
 
+uint64_t hdl_host_id(void)
+{
+	return 0;
+}
+
 size_t hdl_tp_address(char record[HDL_ADDRESS_MAX])
 {
 	memset(record, 0, HDL_ADDRESS_MAX);

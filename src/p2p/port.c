@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports (MPI-5.0 section 11.9): a socket that listens, by which processes of other jobs come to meet this one (meet.h). The name says
+ * where it is, and a secret, so that who was not told the name cannot get in:
+ *
+ *     heddle:HOST:PORT:KERNEL:SECRET
+ *
+ * Processes under the same kernel use the loopback device, whatever the host's name leads to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "p2p/meet.h"
+
+struct port {
+	struct port *next;
+	int fd, users;			/* users: threads in hdl_port_accept */
+	bool closed;
+	uint64_t secret;
+	char name[MPI_MAX_PORT_NAME];
+};
+static struct port *ports;
+
+static int listen_anywhere(int *fd, unsigned *number)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+
+	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd >= 0 && !bind(*fd, (struct sockaddr *)&a, sizeof(a)) && !listen(*fd, SOMAXCONN) &&
+	    !getsockname(*fd, (struct sockaddr *)&a, &n)) {
+		*number = ntohs(a.sin_port);
+		return 0;
+	}
+	n = (socklen_t)errno;
+	if (*fd >= 0)
+		close(*fd);
+	return -(int)n;
+}
+
+int hdl_port_open(char name[MPI_MAX_PORT_NAME])
+{
+	struct port *p = calloc(1, sizeof(*p));
+	unsigned number = 0;
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	if (getrandom(&p->secret, sizeof(p->secret), 0) != sizeof(p->secret))
+		err = -EIO;
+	else
+		err = listen_anywhere(&p->fd, &number);
+	if (err) {
+		free(p);
+		return err;
+	}
+	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(), p->secret);
+	memcpy(name, p->name, sizeof(p->name));
+	p->next = ports;
+	ports = p;
+	return 0;
+}
+
+static struct port *find(const char *name)
+{
+	struct port *p = ports;
+
+	while (p && strcmp(p->name, name))
+		p = p->next;
+	return p;
+}
+
+/* The last one out. */
+static void let_go(struct port *p)
+{
+	if (p->users || !p->closed)
+		return;
+	close(p->fd);
+	free(p);
+}
+
+int hdl_port_close(const char *name)
+{
+	struct port *p = find(name), **link = &ports;
+
+	if (!p)
+		return -ENOENT;
+	while (*link != p)
+		link = &(*link)->next;
+	*link = p->next;
+	p->closed = true;
+	shutdown(p->fd, SHUT_RDWR);	/* a thread that waits there is woken */
+	let_go(p);
+	return 0;
+}
+
+void hdl_ports_fini(void)
+{
+	while (ports)
+		hdl_port_close(ports->name);
+}
+
+/* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
+static int accept_one(struct port *p, struct hdl_meeting *m)
+{
+	int err, fd;
+
+	while (!p->closed) {
+		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+			if ((err = hdl_fd_wait(p->fd, POLLIN, -1)))
+				return err;
+			continue;
+		}
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0)
+			return p->closed ? -ENOENT : -errno;
+		m->secret = p->secret;
+		m->timeout_ms = hdl_vars.init_timeout ? (int)(hdl_vars.init_timeout / 1000) + 1 : -1;
+		err = hdl_meet(fd, m);
+		close(fd);
+		if (!err && m->other)
+			return 0;
+		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
+	}
+	return -ENOENT;
+}
+
+int hdl_port_accept(const char *name, struct hdl_meeting *m)
+{
+	struct port *p = find(name);
+	int err;
+
+	if (!p)
+		return -ENOENT;
+	p->users++;
+	err = accept_one(p, m);
+	p->users--;
+	let_go(p);
+	return err;
+}
+
+/* ---- the other side ------------------------------------------------------------------------------------ */
+
+static int try_address(const struct addrinfo *a, int *fd)
+{
+	socklen_t n = sizeof(int);
+	int err = 0;
+
+	*fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return -errno;
+	if (connect(*fd, a->ai_addr, a->ai_addrlen))
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, -1) : -errno;
+	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
+		err = -err;
+	if (err)
+		close(*fd);
+	return err;
+}
+
+static int dial(const char *host, const char *number, int *fd)
+{
+	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
+	int err = -EHOSTUNREACH;
+
+	if (getaddrinfo(host, number, &want, &list))
+		return -EHOSTUNREACH;
+	for (a = list; a && err; a = a->ai_next)
+		err = try_address(a, fd);
+	freeaddrinfo(list);
+	return err;
+}
+
+int hdl_port_connect(const char *name, struct hdl_meeting *m)
+{
+	char host[256], number[8];
+	uint64_t kernel;
+	int end = 0, fd, err;
+
+	if (strnlen(name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME ||
+	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
+		return -EINVAL;
+	err = dial(kernel && kernel == hdl_host_id() ? "127.0.0.1" : host, number, &fd);
+	if (err)
+		return err;
+	m->timeout_ms = -1;	/* until the other side accepts, closes the port, or ends */
+	err = hdl_meet(fd, m);
+	close(fd);
+	return err;
+}
