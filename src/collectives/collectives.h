@@ -41,7 +41,7 @@ struct hdl_explain {
 	const char *collective, *type, *op;
 	int ranks, root, rank;
 	size_t bytes;			/* as HEDDLE_REPORT_COLLECTIVES counts them */
-	bool nonblocking, dot;
+	bool nonblocking, persistent, dot;
 };
 /* An exit code: 0, 2 for arguments that make no sense, which it has said, 1 for other failures. */
 int hdl_coll_explain(FILE *out, const struct hdl_explain *args);

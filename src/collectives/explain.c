@@ -54,8 +54,18 @@ static int count_rank(const struct hdl_plan_key *key, const struct hdl_site *sit
 {
 	struct hdl_graph *g = hdl_graph_of(key, choice, rank, site->size);
 	struct hdl_off *h = g ? hdl_off_sketch(rank, site->size, choice->executor, choice->pairs, site->means) : NULL;
-	struct hdl_off_prog *p = h ? hdl_off_compile(h, g, key->bytes, &choice->enc, true) : NULL;
-	int err = p ? 0 : errno;
+	struct hdl_off_prog *p = NULL;
+	int err;
+
+	if (h && key->persistent) {
+		const struct hdl_area own = { .mr = h->area[0].mr, .line_bytes = hdl_line_bytes(key->bytes),
+					      .slot_bytes = hdl_line_bytes(key->bytes) * (size_t)site->size };
+
+		p = hdl_off_compile_at(h, g, &own);
+	} else if (h) {
+		p = hdl_off_compile(h, g, key->bytes, &choice->enc, true);
+	}
+	err = p ? 0 : errno;
 
 	if (p && !p->lines)
 		count_tasks(p, c);
@@ -127,6 +137,7 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 			struct hdl_plan_key key = *asked;
 
 			key.blocking = !b;
+			key.persistent = false;
 			key.bytes = (bytes + unit - 1) / unit * unit;
 			choice_text(now[b], sizeof(now[b]), &key, site);
 		}
@@ -241,7 +252,7 @@ static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
 		hdl_error("there is no graph of a collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
 		return 2;
 	}
-	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = a->root, .blocking = !a->nonblocking,
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = a->root, .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent,
 				      .bytes = coll == HDL_BARRIER ? 0 : a->bytes };
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
 		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
@@ -287,7 +298,7 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *a)
 		print_dot(out, g, a->rank);
 	} else {
 		fprintf(out, "collective   %s, %zu bytes, %d ranks on one host of %d cores, %s\n", a->collective, key.bytes, a->ranks,
-			hdl_job.ncores, key.blocking ? "blocking" : "nonblocking");
+			hdl_job.ncores, key.blocking ? "blocking" : key.persistent ? "persistent" : "nonblocking");
 		fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice.executor),
 			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.reads ? HDL_EXEC_HOST : choice.executor), means_text(choice.enc.means),
 			hdl_executor_name(choice.executor), choice.why);

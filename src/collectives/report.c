@@ -11,7 +11,7 @@ struct line {
 	enum hdl_coll coll;
 	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
 	enum hdl_executor executor;
-	bool blocking;
+	bool blocking, persistent;
 	const char *algorithm;
 	const char *reducer;
 	uint64_t count;
@@ -36,7 +36,7 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->algorithm == g->algorithm && !strcmp(l->why, why)) {
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == g->algorithm && !strcmp(l->why, why)) {
 			l->count += count;
 			return;
 		}
@@ -50,6 +50,7 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	l->size_class = class;
 	l->executor = executor;
 	l->blocking = plan->key.blocking;
+	l->persistent = plan->key.persistent;
 	l->algorithm = g->algorithm;
 	/* each reduces a part, as on the host */
 	l->reducer = hdl_reducer_name(l->coll, g->reads ? HDL_EXEC_HOST : executor);
@@ -92,7 +93,7 @@ void hdl_coll_report(FILE *out)
 
 		size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->blocking ? "blocking" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
+			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
 			l->reducer,
 			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 	}

@@ -10,8 +10,8 @@
 
 static const char usage[] =
 "usage: heddle_info [--devices] [--functions] [--vars] [--doctor] [--version] [--help]\n"
-"       heddle_info --explain COLLECTIVE [--ranks N] [--size BYTES] [--type TYPE] [--op OP] [--root R] [--nonblocking]\n"
-"                   [--rank R] [--dot]\n"
+"       heddle_info --explain COLLECTIVE [--ranks N] [--size BYTES] [--type TYPE] [--op OP] [--root R]\n"
+"                   [--nonblocking | --persistent] [--rank R] [--dot]\n"
 "\n"
 "  --devices     the verbs devices of this host, the software HCA among them: ports, queue kinds, capabilities\n"
 "  --functions   the functions of MPI 5.0, by chapter, and which of them this version has\n"

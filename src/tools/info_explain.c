@@ -26,6 +26,8 @@ static int take(struct hdl_explain *a, const char *option, const char *value)
 
 	if (!strcmp(option, "--nonblocking"))
 		return a->nonblocking = true;
+	if (!strcmp(option, "--persistent"))
+		return a->persistent = true;
 	if (!strcmp(option, "--dot"))
 		return a->dot = true;
 	for (i = 0; i < 6 && strcmp(names[i], option); i++)
@@ -46,7 +48,7 @@ static int take(struct hdl_explain *a, const char *option, const char *value)
 
 int info_explain(int argc, char **argv)
 {
-	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--nonblocking", "--dot", NULL };
+	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--nonblocking", "--persistent", "--dot", NULL };
 	struct hdl_explain a = { .ranks = 2, .bytes = 8, .type = "MPI_DOUBLE", .op = "MPI_SUM" };
 	int code;
 

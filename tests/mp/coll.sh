@@ -147,6 +147,7 @@ try "many ranks" 17 tests/mp/coll_correct interleave
 
 for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
+	try "stopped ranks, persistent" "$n" tests/mp/coll_stopped persistent
 done
 # The device reduces while all ranks but one are stopped: up a tree, with its extensions and without.
 for n in 2 3 4 5 8 13 17; do

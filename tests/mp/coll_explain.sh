@@ -73,9 +73,16 @@ tasks reduce_scatter --ranks 8 --size 10k --nonblocking
 direct allreduce --ranks 4 --size 1k --nonblocking
 tasks allreduce --ranks 8 --size 1k --nonblocking
 tasks gather --ranks 20 --size 1k
+direct allreduce --ranks 4 --size 1k --persistent
+direct scatter --ranks 16 --persistent
+host allreduce --ranks 4 --size 2k --persistent
+host allreduce --ranks 17 --persistent
 host gather --ranks 20 --size 2k
 host reduce_scatter --ranks 20 --size 8
 ROWS
+HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain allreduce --ranks 3 --persistent
+says "$out" '^why  *direct: persistent: not tasks'
+says "$out" '^device  *all ranks: 6 requests'
 # What is forced comes before what is quicker; a line whose number follows it is two requests.
 HEDDLE_COLL_EXECUTOR=tasks expect 0 ./heddle_info --explain bcast --ranks 4 --size 32k
 says "$out" '^executor *tasks$'

@@ -16,6 +16,7 @@
 
 static const char *shcactl;
 static int me, all;
+static bool persistent;
 static unsigned char *in, *out;
 
 static void port(const char *how, const char *before, const char *behind)
@@ -41,7 +42,9 @@ static void start(bool exchange, int bytes, MPI_Comm comm, MPI_Request *request)
 	for (int r = 0; r < all; r++)
 		memset(in + (size_t)r * (size_t)bytes, value(me, exchange ? r : 0), (size_t)bytes);
 	memset(out, 0, (size_t)all * MOST);
-	if (exchange)
+	if (persistent)
+		MPI_Start(request);
+	else if (exchange)
 		MPI_Ialltoall(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, comm, request);
 	else
 		MPI_Ibcast(me ? out : in, bytes, MPI_BYTE, 0, comm, request);
@@ -60,8 +63,13 @@ static void check(bool exchange, int bytes, const char *when)
 static void waits(bool exchange, int bytes, int before)
 {
 	MPI_Request request;
+	char *more = NULL;
 	int done = 0;
 
+	if (persistent && exchange)
+		MPI_Alltoall_init(in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+	else if (persistent)
+		MPI_Bcast_init(me ? out : in, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
 	for (int i = 0; i < before; i++) {
 		start(exchange, bytes, MPI_COMM_WORLD, &request);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -74,10 +82,21 @@ static void waits(bool exchange, int bytes, int before)
 		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 	if (done)
 		memset(in, 0xee, (size_t)all * MOST);
+	/* what is freed may be another's memory at once */
+	if (persistent && done)
+		MPI_Request_free(&request);
+	if (persistent && done)
+		MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &more);
+	if (more)
+		memset(more, 0xee, 1 << 20);
 	port("up", "", "");
 	if (!done)
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 	check(exchange, bytes, "posted while the port was down");
+	if (more)
+		MPI_Free_mem(more);
+	if (persistent && !done)
+		MPI_Request_free(&request);
 }
 
 /* The communicator goes while a line of its waits. */
@@ -114,6 +133,10 @@ int main(int argc, char **argv)
 		for (int k = 0; k < 4; k++)
 			waits(k & 1, sizes[s], BEFORE + k / 2);
 	freed();
+	persistent = true;
+	for (int s = 0; s < 2; s++)
+		for (int k = 0; k < 4; k++)
+			waits(k & 1, sizes[s], BEFORE + k / 2);
 	free(in);
 	free(out);
 	MPI_Finalize();

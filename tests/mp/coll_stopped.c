@@ -7,6 +7,7 @@
  *
  *     coll_stopped          sums of int64, three sizes
  *     coll_stopped moved    all of these, int64
+ *     coll_stopped persistent	the same by persistent requests
  *     coll_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
  */
 #include <mpi.h>
@@ -147,37 +148,50 @@ static void fill(char *p, int type, int rank, int n)
 #define BYTES (1 << 18)			/* blocks of 17 ranks */
 static char *mine, *result, *expected, *scratch;
 
+static bool persistent;
+
+/* The same request is started again, until it is freed. */
+#define FORM(Name, name, ...)											\
+	do {													\
+		if (persistent && *req == MPI_REQUEST_NULL)							\
+			MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, req);					\
+		if (persistent)											\
+			MPI_Start(req);										\
+		else												\
+			MPI_I##name(__VA_ARGS__, req);								\
+	} while (0)
+
 static void post(int what, int type, int op, int n, MPI_Request *req)
 {
 	switch (what) {
 	case IALLREDUCE:
-		MPI_Iallreduce(mine, result, n, types[type], ops[op], MPI_COMM_WORLD, req);
+		FORM(Allreduce, allreduce, mine, result, n, types[type], ops[op], MPI_COMM_WORLD);
 		break;
 	case IBARRIER:
-		MPI_Ibarrier(MPI_COMM_WORLD, req);
+		FORM(Barrier, barrier, MPI_COMM_WORLD);
 		break;
 	case IBCAST:
 		if (me == 0)
 			fill(result, type, 0, n);
-		MPI_Ibcast(result, n, types[type], 0, MPI_COMM_WORLD, req);
+		FORM(Bcast, bcast, result, n, types[type], 0, MPI_COMM_WORLD);
 		break;
 	case IALLGATHER:
-		MPI_Iallgather(mine, n, types[type], result, n, types[type], MPI_COMM_WORLD, req);
+		FORM(Allgather, allgather, mine, n, types[type], result, n, types[type], MPI_COMM_WORLD);
 		break;
 	case IALLTOALL:
-		MPI_Ialltoall(mine, n, types[type], result, n, types[type], MPI_COMM_WORLD, req);
+		FORM(Alltoall, alltoall, mine, n, types[type], result, n, types[type], MPI_COMM_WORLD);
 		break;
 	case IGATHER:
-		MPI_Igather(mine, n, types[type], result, n, types[type], all - 1, MPI_COMM_WORLD, req);
+		FORM(Gather, gather, mine, n, types[type], result, n, types[type], all - 1, MPI_COMM_WORLD);
 		break;
 	case ISCATTER:
-		MPI_Iscatter(mine, n, types[type], result, n, types[type], 0, MPI_COMM_WORLD, req);
+		FORM(Scatter, scatter, mine, n, types[type], result, n, types[type], 0, MPI_COMM_WORLD);
 		break;
 	case IREDUCE_SCATTER:
-		MPI_Ireduce_scatter_block(mine, result, n, types[type], ops[op], MPI_COMM_WORLD, req);
+		FORM(Reduce_scatter_block, reduce_scatter_block, mine, result, n, types[type], ops[op], MPI_COMM_WORLD);
 		break;
 	default:
-		MPI_Ireduce(mine, result, n, types[type], ops[op], all - 1, MPI_COMM_WORLD, req);
+		FORM(Reduce, reduce, mine, result, n, types[type], ops[op], all - 1, MPI_COMM_WORLD);
 		break;
 	}
 }
@@ -225,7 +239,7 @@ static void verify(int what, int type, int op, int n)
 /* All ranks but the last post and are stopped; the last one's Wait returns. */
 static void one(int what, int type, int op, int n)
 {
-	MPI_Request req;
+	MPI_Request req = MPI_REQUEST_NULL;
 
 	fill(mine, type, me, many_in(what) ? n * all : n);
 	expect(what, type, op, n);
@@ -254,6 +268,8 @@ static void one(int what, int type, int op, int n)
 		MPI_Wait(&req, MPI_STATUS_IGNORE);
 		verify(what, type, op, n);
 	}
+	if (persistent)
+		MPI_Request_free(&req);
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -297,12 +313,13 @@ int main(int argc, char **argv)
 	scratch = expected + BYTES;
 	pid = getpid();
 	MPI_Allgather(&pid, 1, MPI_INT32_T, pids, 1, MPI_INT32_T, MPI_COMM_WORLD);
+	persistent = argc > 1 && !strcmp(argv[1], "persistent");
 	if (argc > 1 && !strcmp(argv[1], "all"))
 		everything();
 	else
 		for (int what = 0; what < (argc > 1 ? WHATS : IREDUCE); what++)
 			/* what is reduced without extensions ends at 128 elements */
-			for (int s = 0; s < (argc > 1 && (many_out(what) || what == ISCATTER) ? 4 : 3); s++)
+			for (int s = 0; s < (argc > 1 && !persistent && (many_out(what) || what == ISCATTER) ? 4 : 3); s++)
 				one(what, 0, 0, sizes[s]);
 	if (!me)
 		printf("coll_stopped: passed\n");
