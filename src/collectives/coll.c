@@ -78,13 +78,14 @@ static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_
 	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader;
 }
 
+/* The first of two. */
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
 	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^ (uint64_t)key->persistent << 50 ^
 		     (uint64_t)((uint32_t)key->root + key->leader) << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
 
-	_Static_assert(HDL_PLANS == 64, "six bits");
-	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58];
+	_Static_assert(HDL_PLANS == 2 * 64, "six bits");
+	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58 << 1];
 }
 
 static __attribute__((noinline)) struct hdl_plan *plan_make(struct hdl_cc *cc, const struct hdl_plan_key *key)
@@ -94,9 +95,10 @@ static __attribute__((noinline)) struct hdl_plan *plan_make(struct hdl_cc *cc, c
 	if (!plan)
 		return NULL;
 	memset(cc->last, 0, sizeof(cc->last));
-	if (*slot)
-		hdl_plan_put(*slot);
-	*slot = plan;
+	if (slot[1])
+		hdl_plan_put(slot[1]);
+	slot[1] = slot[0];
+	slot[0] = plan;
 	return plan;
 }
 
@@ -122,7 +124,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS };
-	struct hdl_plan *plan;
+	struct hdl_plan *plan, **slot;
 
 	if (unlikely(!cc)) {
 		cc = cc_make(comm);
@@ -133,7 +135,8 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 	plan = cc->last[a->coll];
 	if (likely(plan && same_key(&plan->key, &key)))
 		return plan;
-	plan = *plan_slot(cc, &key);
+	slot = plan_slot(cc, &key);
+	plan = slot[0] && same_key(&slot[0]->key, &key) ? slot[0] : slot[1];
 	if (unlikely(!plan || !same_key(&plan->key, &key)))
 		plan = plan_make(cc, &key);
 	cc->last[a->coll] = plan;

@@ -233,7 +233,7 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site 
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
-#define HDL_PLANS 64			/* direct-mapped; a collision replaces */
+#define HDL_PLANS 128			/* in pairs of one place each: a third one replaces the older. A loop over two never makes them anew */
 
 struct hdl_cc {
 	struct hdl_comm *comm;

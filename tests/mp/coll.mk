@@ -26,6 +26,10 @@ check_PROGRAMS += tests/mp/coll_led
 tests_mp_coll_led_SOURCES = tests/mp/coll_led.c tests/mp/mpi_test.h
 tests_mp_coll_led_LDADD = libheddle.la
 tests_mp_coll_led_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_plans
+tests_mp_coll_plans_SOURCES = tests/mp/coll_plans.c tests/mp/mpi_test.h
+tests_mp_coll_plans_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_coll_plans_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_choose
 # The same with a rank whose part of the wire-up fails.
 check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c

@@ -130,6 +130,8 @@ for depth in 2 8; do
 	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_led 1000 "$seed"
 	try "barriers, depth $depth, HEDDLE_ODP=0, seed $seed" 7 -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_ODP=0 tests/mp/coll_led 500 "$seed"
 done
+# What two in a loop need is made once.
+try "plans" 4 tests/mp/coll_plans
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
 for n in 2 3 5 8; do
 	try "all by reads, random, seed $seed" "$n" -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-30}" "$seed"
