@@ -88,6 +88,7 @@ struct job {
 	char host[256];
 	int ncpus;		/* CPUs that the ranks have together */
 	int fabric_fd;		/* what the ranks inherit, or -1 (fabric.c) */
+	int file_fd;		/* ... and this file of the job, or -1: see hdl_rt_job_file */
 	char *tmpdir;		/* private, removed at the end */
 	struct guard *guard;
 	const sigset_t *old_mask;	/* what ranks start with: as heddlerun was started */

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/launcher.h"
@@ -33,7 +35,7 @@ static void open_standard_descriptors(void)
 static bool raise_file_limit(struct job *job)
 {
 	/* The event loops, pipes and sockets of heddlerun and of the PMIx server, and some to spare for its start. */
-	rlim_t need = 22 + (rlim_t)job->nranks * (job->opt.tag_output ? 3 : 1);
+	rlim_t need = 23 + (rlim_t)job->nranks * (job->opt.tag_output ? 3 : 1);
 	struct rlimit more;
 
 	if (getrlimit(RLIMIT_NOFILE, &job->files))
@@ -114,6 +116,21 @@ static bool name_job(struct job *job)
 	return true;
 }
 
+/* What names the job on this host to a kernel: a file that the ranks have open, and nobody else. Nothing of it can be left behind.
+ * Without it each rank has for itself what could be shared. */
+static void make_file(struct job *job)
+{
+	char text[64];
+	struct stat st;
+
+	job->file_fd = memfd_create("heddle-job", MFD_CLOEXEC);
+	if (job->file_fd < 0 || fstat(job->file_fd, &st))
+		return;
+	snprintf(text, sizeof text, "%d:%llu:%llu", job->file_fd, (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	for (int a = 0; a < job->opt.napps; a++)
+		env_set(&job->opt.apps[a].env, "HEDDLERUN_FILE", text);
+}
+
 /* The environment of each program, and the file of it. Returns 0 or the exit code. */
 static int prepare_apps(struct job *job)
 {
@@ -145,7 +162,10 @@ static int prepare_apps(struct job *job)
 		env_set(&app->env, "HEDDLERUN_SPACES", spaces);
 		code = app_find_program(app);
 	}
-	return code ? code : fabric_make(job);
+	if (code)
+		return code;
+	make_file(job);
+	return fabric_make(job);
 }
 
 static void make_ranks(struct job *job)

@@ -23,7 +23,7 @@ struct start {
 	char **argv, **env, **shell_argv;	/* shell_argv: for a script without "#!", or NULL */
 	const char *wdir;
 	int in, out, err;			/* -1: as they are */
-	int fabric;				/* a descriptor to be inherited, or -1 */
+	int fabric, file;			/* descriptors to be inherited, or -1 */
 	const cpu_set_t *mask;			/* NULL: not bound */
 	size_t mask_size;
 	const sigset_t *sigmask;
@@ -62,6 +62,8 @@ static void become(const struct start *s)
 		give_up("dup2");
 	if (s->fabric >= 0 && fcntl(s->fabric, F_SETFD, 0))
 		give_up("fcntl(F_SETFD) of the fabric");
+	if (s->file >= 0 && fcntl(s->file, F_SETFD, 0))
+		give_up("fcntl(F_SETFD) of the job's file");
 	if (s->wdir && chdir(s->wdir))
 		give_up("chdir");
 	if (!s->ignore_pipe)
@@ -187,7 +189,7 @@ out:
 int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 {
 	struct start s = { .sigmask = job->old_mask, .files = job->files, .parent = getpid(), .fabric = job->fabric_fd,
-			   .ignore_pipe = job->ignore_pipe };
+			   .file = job->file_fd, .ignore_pipe = job->ignore_pipe };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	struct termios tty;
 

@@ -65,6 +65,9 @@ int hdl_rt_fini(bool fence);
  * not return. */
 _Noreturn void hdl_rt_abort(int code, const char *text);
 
+/* Opens what names the job on this host: a file or a directory that the ranks of the job here have in common, and nobody else has. The
+ * caller closes it. -1: there is none, or this process cannot reach it. */
+int hdl_rt_job_file(void);
 /* Publishes a value of this rank under key; visible to others after hdl_rt_commit. */
 #define HDL_ADDRESS "hdl.addr"	/* the key of what others need to reach a rank; heddlerun looks for it, too */
 int hdl_rt_put(const char *key, const void *data, size_t len);

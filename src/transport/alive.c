@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that have died. A connected queue reports it (RC, XRC: by errors of what was sent, and an event). UD reports
+ * Peers that have died. A queue of one's own reports it (RC: by errors of what was sent, and an event). UD reports
  * nothing: packets are just not acknowledged, neither by a dead peer nor by one that computes, or is stopped, and will
- * go on. And one that only receives, by UD or DC, has nothing that could fail.
+ * go on. And one that only receives, by UD, DC or XRC, has nothing that could fail.
  *
  * So a peer of this host is asked for by its process: as soon as packets to it are not answered, and now and then
  * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for

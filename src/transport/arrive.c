@@ -43,6 +43,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		struct hdl_hold_rec hold;
 		struct hdl_id_rec id;
 		struct hdl_taken_rec taken;
+		struct hdl_keep_rec keep;
 	} m;
 	uint32_t n;
 	static const uint8_t need[] = {
@@ -63,6 +64,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_ID] = sizeof(m.id),
 		[HDL_CTL_TAKEN] = sizeof(m.taken),
 		[HDL_CTL_LEAVE] = 0,
+		[HDL_CTL_KEEP] = sizeof(m.keep),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -126,6 +128,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_LEAVE:
 		ep->left = true;
+		break;
+	case HDL_CTL_KEEP:
+		hdl_xrc_keep(ep, &m.keep);
 		break;
 	case HDL_CTL_ID:
 		ep->theirs = m.id.id;

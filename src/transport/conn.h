@@ -12,7 +12,7 @@
  *               │ REQ ◀: REP ▶       ▼                          │
  *               └────────────────▶ ANSWERED ────────────────────┘
  *
- *     DC needs no numbers of the peer's: WANT(DC) makes NONE READY, and so does a message of the peer's that comes by DC; a
+ *     DC and XRC need no agreement of the peer's: WANT(DC) makes NONE READY, and so does a message of the peer's that comes by DC; a
  *     proposal that meets a lane by DC is refused, naming DC.
  *     Whatever fails on one side (LOST), or REJ ◀ naming nothing: FAILED, for good, on both sides.
  *
@@ -41,6 +41,9 @@ enum hdl_conn_state {
 	HDL_CONN_READY,		/* has a lane, or is about to: see up */
 	HDL_CONN_FAILED,	/* no connected lane to this peer, for good */
 };
+
+/* Messages of the same form about what peers share: what stands between two processes does not hear of them. */
+enum { HDL_CONN_ASK = 32, HDL_CONN_TARGET };
 
 /* What one side knows of the connection. */
 struct hdl_conn {

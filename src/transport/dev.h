@@ -59,6 +59,10 @@ struct hdl_dev {
 	/* XRC */
 	struct ibv_xrcd *xrcd;
 	uint32_t xrc_srqn;
+	uint32_t xrc_asking;		/* of xrc_hosts, how many wait for a target */
+	uint64_t xrc_domain;		/* what xrcd is called among processes; see kinds/xrc.c */
+	struct hdl_xrc_host *xrc_hosts;
+	struct hdl_xrc_target *xrc_targets;
 	/* DC */
 	struct ibv_qp *dct;
 	uint64_t dc_key;

@@ -392,8 +392,9 @@ static void fill_addr(struct hdl_dev *dev)
 	struct hdl_addr *a = &dev->addr;
 
 	*a = (struct hdl_addr){ .role = (uint8_t)dev->role, .mtu = (uint8_t)dev->port.mtu,
-				.link_layer = dev->port_attr.link_layer, .caps = dev->possible, .qkey = dev->qkey,
+				.link_layer = dev->port_attr.link_layer, .caps = (uint8_t)dev->possible, .qkey = dev->qkey,
 				.ud_qpn = dev->ud.qp->qp_num, .xrc_srqn = dev->xrc_srqn,
+				.xrc_domain = (uint32_t)dev->xrc_domain, .xrc_domain_high = (uint16_t)(dev->xrc_domain >> 32),
 				.dctn = dev->dct ? dev->dct->qp_num : 0, .dc_key = dev->dc_key, .lid = dev->port.lid,
 				.fabric = a->fabric };
 	memcpy(a->gid, dev->port.gid.raw, 16);

@@ -12,8 +12,7 @@
 /* What a connected lane is made of, and its making: gone cold once it stands. */
 struct hdl_conn_queues {
 	const struct hdl_tp_kind *kind;
-	struct hdl_sq sq;		/* the QP, or the sending one */
-	struct ibv_qp *rqp;		/* the receiving one, of kinds that have two */
+	struct hdl_sq sq;
 	uint32_t psn;			/* of what sq sends first */
 	bool counted;			/* among hdl_tp.rc_peers */
 	uint32_t tries;			/* messages that were sent without an answer */

@@ -7,6 +7,6 @@ transport_sources = src/transport/address.c src/transport/active.c src/transport
 	src/transport/rx.h src/transport/select.c src/transport/select.h src/transport/sq.c src/transport/sq.h \
 	src/transport/srq.c src/transport/tp.h src/transport/transport.h src/transport/wire.h src/transport/wireup.c \
 	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
-	src/transport/kinds/ud.c src/transport/kinds/xrc.c \
+	src/transport/kinds/ud.c src/transport/kinds/xrc.c src/transport/kinds/xrc.h \
 	src/transport/rndv/read.c src/transport/rndv/rndv.c src/transport/rndv/rndv.h src/transport/rndv/split.c \
 	src/transport/rndv/staged.c src/transport/rndv/tune.c src/transport/rndv/tune.h src/transport/rndv/write.c

@@ -63,7 +63,7 @@ static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 		return;
 	}
 	if (unlikely(!ep->sq || ep->failed))
-		hdl_wire_heard(ep);
+		hdl_wire_heard(ep, (enum hdl_pool)(b->pool - b->pool->dev->rx));
 	if (ep->queues)
 		ep->queues->messages++;
 	if (unlikely(w->src == HDL_NAMED && !ep->told_id)) {
@@ -134,14 +134,6 @@ static struct hdl_sq *sq_of(const struct ibv_qp *qp)
 	return NULL;
 }
 
-static struct hdl_ep *ep_of_rqp(const struct ibv_qp *qp)
-{
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
-		if (hdl_tp.peers.of[i]->queues && hdl_tp.peers.of[i]->queues->rqp == qp)
-			return hdl_tp.peers.of[i];
-	return NULL;
-}
-
 static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 {
 	struct hdl_sq *sq;
@@ -174,7 +166,7 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR: {
-		struct hdl_ep *ep = (sq = sq_of(e->element.qp)) ? sq->ep : ep_of_rqp(e->element.qp);
+		struct hdl_ep *ep = (sq = sq_of(e->element.qp)) ? sq->ep : NULL;
 		char text[HDL_PEER_TEXT];
 		/* what is finished by now says more than the event does */
 		hdl_tp_reap();
@@ -182,6 +174,9 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 			hdl_sq_broken(sq);
 			break;
 		}
+		/* one that peers share starts again when a request has failed in it; and a receiving one goes with its sender */
+		if ((sq && sq->kind->reset) || hdl_xrc_event(dev, e->element.qp))
+			break;
 		/* the event may be read while the queue is being replaced because of it. (When that is done it is replaced once more: the
 		 * event may also tell that the peer has ended, with nothing wrong with the queue.) */
 		if (ep && hdl_ep_away(ep))
@@ -226,6 +221,7 @@ void hdl_tp_async(struct hdl_dev *dev)
 		event(dev, &e);
 		ibv_ack_async_event(&e);
 	}
+	hdl_xrc_tidy(dev);
 }
 
 int hdl_tp_reap(void)
@@ -242,7 +238,7 @@ int hdl_tp_reap(void)
 
 void hdl_tp_timers(uint64_t now)
 {
-	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_peers_look(now),
+	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_xrc_timers(now), hdl_peers_look(now),
 			  hdl_tp.exec_timers ? hdl_tp.exec_timers(now) : 0 };
 
 	for (int i = 0; i < hdl_tp.ndev * HDL_POOLS; i++)

@@ -17,7 +17,7 @@ enum hdl_queue { HDL_QUEUE_NONE = 0, HDL_QUEUE_UD, HDL_QUEUE_RC, HDL_QUEUE_XRC, 
 #define HDL_QUEUE_CONNECTED \
 	(HDL_QUEUE_BIT(HDL_QUEUE_RC) | HDL_QUEUE_BIT(HDL_QUEUE_XRC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))
 /* ... that is had as soon as the peer's address is known, without its agreement: */
-#define HDL_QUEUE_ADDRESSED HDL_QUEUE_BIT(HDL_QUEUE_DC)
+#define HDL_QUEUE_ADDRESSED (HDL_QUEUE_BIT(HDL_QUEUE_XRC) | HDL_QUEUE_BIT(HDL_QUEUE_DC))
 /* ... of which a process makes only so many by itself (HEDDLE_RC_PEERS): */
 #define HDL_QUEUE_LIMITED HDL_QUEUE_BIT(HDL_QUEUE_RC)
 /* Packets to any peer, without a lane: */

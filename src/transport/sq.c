@@ -229,6 +229,11 @@ static void await_reset(struct hdl_sq *sq, uint32_t at)
 		hdl_done_reset(sq);
 }
 
+void hdl_sq_hold(struct hdl_sq *sq)
+{
+	await_reset(sq, sq->head);
+}
+
 void hdl_sq_broken(struct hdl_sq *sq)
 {
 	hdl_sq_reap(sq->scq);
@@ -242,7 +247,7 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 {
 	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset;
 
-	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep)) {
+	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep, wc)) {
 		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
 			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
 		guilty = false;
@@ -443,6 +448,14 @@ static void start_empty(struct hdl_sq *sq)
 		release(&sq->slot[at & sq->mask], 0);
 }
 
+/* What goes again later, if ever, must not keep waiting who has failed meanwhile. */
+static void drop_failed(struct hdl_sq *sq)
+{
+	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
+		if (sq->slot[i & sq->mask].ep->failed)
+			release(&sq->slot[i & sq->mask], -ECONNRESET);
+}
+
 void hdl_sq_reset(struct hdl_sq *sq)
 {
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
@@ -455,7 +468,12 @@ void hdl_sq_reset(struct hdl_sq *sq)
 	}
 	while (sq->flushed < end - at && monotonic_ns() < until)
 		hdl_sq_reap(sq->scq);
-	if ((err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq))) {
+	err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq);
+	if (err == -EINPROGRESS) {
+		drop_failed(sq);
+		return;
+	}
+	if (err) {
 		sq->head = sq->tail = end;
 		give_up(sq, at, end, err);
 		return;

@@ -52,7 +52,7 @@ struct hdl_sq {
 	struct hdl_dev *dev;
 	struct ibv_qp_ex *qpx;	/* DC */
 	struct mlx5dv_qp_ex *mqpx;
-	struct hdl_ep *ep;	/* RC, XRC */
+	struct hdl_ep *ep;	/* of a queue that is one peer's */
 	struct hdl_mem head_mem;
 	uint64_t requests, bytes;
 	uint64_t stalls;	/* no room when wanted */
@@ -120,6 +120,8 @@ _Static_assert(sizeof(struct hdl_again) == 128, "two lines");
 /* The queue pair was created: asks for its word. Of kinds that keep requests. */
 void hdl_sq_ask(struct hdl_sq *sq);
 void hdl_sq_reset(struct hdl_sq *sq);
+/* A new queue that peers share has no room until its kind's reset has brought it to RTS. */
+void hdl_sq_hold(struct hdl_sq *sq);
 /* The queue was found in error otherwise than by a request. Of kinds that repeat what was lost. */
 void hdl_sq_broken(struct hdl_sq *sq);
 /*

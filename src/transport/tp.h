@@ -130,8 +130,10 @@ void hdl_addresses_fini(void);
 int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue queue);
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m);
 void hdl_wire_on_rtu(struct hdl_ep *ep, uint32_t number);
-/* A message has come by a connected lane from a peer to which there is none. */
-void hdl_wire_heard(struct hdl_ep *ep);
+/* A message has come by a connected lane from a peer to which there is none: into this pool. */
+void hdl_wire_heard(struct hdl_ep *ep, enum hdl_pool pool);
+/* By UD; may be lost. Fills in from and to whom. */
+void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m);
 /* Its queues, which are its own, do not work any more: by this completion, or by an asynchronous event (wc NULL). They are replaced if
  * the peer lives; where queues may be stopped, not here. */
 void hdl_wire_broke(struct hdl_ep *ep, const struct ibv_wc *wc);

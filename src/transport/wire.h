@@ -28,6 +28,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_ID,		/* struct hdl_id_rec: how messages to the sender of this call the receiver of this */
 	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: how many messages may be in this receiver's pool */
 	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is none to be told */
+	HDL_CTL_KEEP,		/* struct hdl_keep_rec */
 };
 
 /*
@@ -142,6 +143,10 @@ struct hdl_sleep_rec {
 struct hdl_id_rec {
 	uint32_t id;
 };
+struct hdl_keep_rec {
+	uint32_t qpn;		/* the sender's messages come by this target, which its maker may not outlive: open it, too; 0: do not */
+	uint32_t number;	/* the target that the receiver has made for a question up to this number is not used */
+};
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest counts: they may overtake each other */
 	uint32_t on;
@@ -159,14 +164,16 @@ _Static_assert(sizeof(struct hdl_credit) == 64, "a line of its own");
 struct hdl_addr {
 	uint8_t role;		/* enum hdl_role */
 	uint8_t mtu;		/* enum ibv_mtu */
-	uint8_t link_layer, reserved;
-	uint32_t caps;		/* bit per kind whose resources exist */
+	uint8_t link_layer;
+	uint8_t caps;		/* bit per kind whose resources exist */
 	uint32_t qkey, ud_qpn;
 	uint32_t xrc_srqn;
 	uint32_t dctn;
+	uint16_t lid;
+	uint16_t xrc_domain_high;	/* the same of processes that share one: kinds/xrc.c */
 	uint64_t dc_key;
 	uint8_t gid[16];
-	uint16_t lid, reserved2;
+	uint32_t xrc_domain;	/* the low bits */
 	uint32_t fabric;	/* of the software HCA: a hash of the fabric's name, since all fabrics have the same port; else 0 */
 };
 struct hdl_addr_head {
@@ -181,17 +188,16 @@ struct hdl_addr_head {
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {
-	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ */
+	uint8_t what;		/* HDL_CONN_REQ, HDL_CONN_REP or HDL_CONN_REJ; HDL_CONN_ASK, HDL_CONN_TARGET */
 	uint8_t kind;		/* enum hdl_queue, see struct hdl_conn_event */
 	uint8_t named;
 	uint8_t again;
 	uint32_t number;
 	uint64_t nonce;		/* the sender's incarnation */
 	uint64_t to;		/* the incarnation it talks to */
-	uint32_t qpn;		/* RC: the queue pair; XRC: the sending one */
-	uint32_t rqpn;		/* XRC: the receiving one */
+	uint32_t qpn;		/* the queue pair: ASK: the sending one, TARGET: the receiving one */
 	uint32_t psn;
-	int32_t reason;		/* REJ that names no kind: errno; ECONNABORTED: the endpoint has failed */
+	int32_t reason;		/* REJ that names no kind, TARGET: errno; ECONNABORTED: the endpoint has failed */
 	/* again: what the sender has taken in by the queues that are replaced */
 	uint32_t messages;	/* in pooled receives */
 	uint32_t ring;		/* the how-manieth ring that it has given, ... */

@@ -40,9 +40,6 @@ static void destroy(struct hdl_ep *ep)
 	if (!q)
 		return;
 	hdl_tp.rc_peers -= q->counted;
-	if (q->rqp)
-		ibv_destroy_qp(q->rqp);
-	q->rqp = NULL;
 	hdl_sq_fini(&q->sq);
 	free(q);
 	ep->queues = NULL;
@@ -51,7 +48,6 @@ static void destroy(struct hdl_ep *ep)
 void hdl_wire_stop(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	int err;
 
 	if (!q) {
@@ -59,12 +55,7 @@ void hdl_wire_stop(struct hdl_ep *ep)
 			hdl_sq_abandon(ep->sq, ep);
 		return;
 	}
-	/* what the peer sends and writes first: it must not land when this returns */
-	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE))) {
-		hdl_debug("%s: the receiving queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(err));
-		ibv_destroy_qp(q->rqp);
-		q->rqp = NULL;
-	}
+	/* what the peer sends and writes, too, must not land when this returns */
 	if ((err = hdl_sq_stop(&q->sq))) {
 		/* one that is destroyed is stopped, whatever ails the device */
 		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
@@ -125,7 +116,7 @@ static void up(struct hdl_ep *ep)
 	hdl_ring_consider(ep);
 }
 
-static void send_msg(struct hdl_ep *ep, struct hdl_conn_msg *m)
+void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m)
 {
 	m->nonce = hdl_tp.self.incarnation;
 	m->to = ep->name.incarnation;
@@ -138,8 +129,7 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_conn_msg m = { .what = (uint8_t)what, .kind = ep->conn.kind, .named = ep->conn.named,
 				  .again = ep->conn.again, .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
-				  .rqpn = q->rqp ? q->rqp->qp_num : 0, .psn = q->psn, .messages = q->taken_messages,
-				  .ring = q->taken_ring, .lines = q->taken_lines };
+				  .psn = q->psn, .messages = q->taken_messages, .ring = q->taken_ring, .lines = q->taken_lines };
 	uint64_t wait = RETRY_NS << (q->tries < 6 ? q->tries : 6);
 
 	q->tries++;
@@ -149,7 +139,7 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 	hdl_stirred = true;
 	if (!hdl_tp.next_timer_ns || q->retry_ns < hdl_tp.next_timer_ns)
 		hdl_tp.next_timer_ns = q->retry_ns;
-	send_msg(ep, &m);
+	hdl_wire_send(ep, &m);
 }
 
 static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, int reason)
@@ -157,7 +147,7 @@ static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 	struct hdl_conn_msg m = { .what = HDL_CONN_REJ, .kind = (uint8_t)kind, .number = number, .reason = reason };
 
 	hdl_tp.refused++;
-	send_msg(ep, &m);
+	hdl_wire_send(ep, &m);
 }
 
 /* What was kept of the queues that were replaced goes again. */
@@ -199,15 +189,12 @@ static int send_rtu(struct hdl_ep *ep)
 static int stop(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	int err;
 
 	q->away = q->stopped = true;
 	q->since_ns = monotonic_ns();
 	ep->sq = NULL;
 	hdl_ep_refresh(ep);
-	if (q->rqp && (err = ibv_modify_qp(q->rqp, &a, IBV_QP_STATE)))
-		return -err;
 	if ((err = hdl_sq_halt(&q->sq)))
 		return err;
 	/* what has been received is in the completion queue, in front of what comes from others now */
@@ -328,8 +315,7 @@ static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct
 
 static int join_to_self(struct hdl_ep *ep)
 {
-	struct hdl_conn_msg m = { .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn,
-				  .rqpn = ep->queues->rqp ? ep->queues->rqp->qp_num : 0 };
+	struct hdl_conn_msg m = { .qpn = ep->queues->sq.qp->qp_num, .psn = ep->queues->psn };
 	int err = ep->queues->kind->to_rtr(ep, &m);
 
 	return err ? err : to_rts(ep);
@@ -462,11 +448,11 @@ int hdl_wire_connect(struct hdl_ep *ep, enum hdl_queue kind)
 	return ep->conn.state == HDL_CONN_FAILED ? -ECONNREFUSED : 0;
 }
 
-void hdl_wire_heard(struct hdl_ep *ep)
+void hdl_wire_heard(struct hdl_ep *ep, enum hdl_pool pool)
 {
 	enum hdl_queue addressed = HDL_QUEUE_NONE;
 
-	while (addressed < HDL_QUEUES && !HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, addressed))
+	while (addressed < HDL_QUEUES && !(HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, addressed) && hdl_kinds[addressed]->pool == pool))
 		addressed++;
 	if (ep->failed)
 		hdl_wire_tell(ep);
@@ -518,6 +504,10 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	if (m->to != hdl_tp.self.incarnation) {
 		if (m->what == HDL_CONN_REQ)
 			send_rej(ep, m->number, HDL_QUEUE_NONE, ESTALE);
+		return;
+	}
+	if (m->nonce == ep->name.incarnation && (m->what == HDL_CONN_ASK || m->what == HDL_CONN_TARGET)) {
+		hdl_xrc_told(ep, m);
 		return;
 	}
 	if (m->nonce != ep->name.incarnation || m->kind >= HDL_QUEUES ||

@@ -30,6 +30,15 @@ try() {
 	fi
 }
 
+# text, environment..., command: prints the text
+ends() {
+	out=$(env "$@" 2>&1)
+	case $out in
+	*"$text"*) ;;
+	*) echo "FAILED: $*: $out"; failed=1 ;;
+	esac
+}
+
 for kind in "" rc ud xrc dc "ud,xrc" "ud,dc" "xrc,dc"; do
 	try 1 HEDDLE_TRANSPORT=$kind -- "$traffic" 300 30000 1
 	try 2 HEDDLE_TRANSPORT=$kind -- "$traffic" 1500 60000 2
@@ -160,11 +169,21 @@ for kind in rc xrc dc rc,ud dc,ud; do
 	try 6 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_DCI_COUNT=2 TRAFFIC_BREAK=50 TRAFFIC_STOP=200 -- "$traffic" 60 60000 37
 done
 # the event is read late: while the queue is being replaced, or when that is done
-for kind in rc xrc; do
-	try 2 HEDDLE_TRANSPORT=$kind TRAFFIC_BREAK=50 TRAFFIC_EVENTS=1 -- "$traffic" 700 60000 36
-done
+try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=50 TRAFFIC_EVENTS=1 -- "$traffic" 700 60000 36
 # nothing tells who receives only that its queue broke: the peer's device has to try for some seconds
 try 2 HEDDLE_TRANSPORT=rc TRAFFIC_BREAK=700 TRAFFIC_BREAKERS=1 TRAFFIC_SILENT=1 -- "$traffic" 700 60000 35
+
+# XRC between hosts, as far as one host can show it: of two ranks each, and of one; packets that ask for a target are lost, and queues break
+hosts=$(dirname "$0")/xrc_hosts.sh
+files=$(mktemp -d) || exit 99
+trap 'rm -rf "$files"' EXIT
+for size in 0 2; do
+	try 2 HEDDLE_TRANSPORT=xrc -- "$hosts" "$files" $size "$traffic" 700 60000 38
+	try 6 HEDDLE_TRANSPORT=xrc,rc HEDDLE_RC_PEERS=2 -- "$hosts" "$files" $size "$traffic" 60 60000 39
+	try 4 HEDDLE_TRANSPORT=xrc SHCA_FAULT=ud_drop=0.2,ud_dup=0.1,ud_reorder=0.1 TRAFFIC_BREAK=30 -- "$hosts" "$files" $size "$traffic" 150 30000 40
+	try 5 HEDDLE_TRANSPORT=xrc HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 TRAFFIC_BREAK=50 TRAFFIC_STOP=200 -- "$hosts" "$files" $size "$traffic" 60 60000 41
+	text='the others go on' ends HEDDLE_TRANSPORT=xrc timeout -k 5 60 "$run" -n 3 "$hosts" "$files" $size "$build/tests/mp/transport_end" shared
+done
 
 # a peer that is killed is noticed and named, also by one that only waits for it; one that is stopped is not taken for dead
 for kind in "" rc xrc dc ud; do
@@ -188,36 +207,26 @@ for kind in "" rc xrc dc ud; do
 	esac
 done
 # an endpoint that fails ends whole: all that it owns, once; nothing lands in a buffer that its user has back; its ring is free
-ends() {
-	out=$(env "$@" 2>&1)
-	case $out in
-	*"$text"*) ;;
-	*) echo "FAILED: $*: $out"; failed=1 ;;
-	esac
-}
 end=$build/tests/mp/transport_end
 for kind in "" rc ud xrc dc; do
 	text='all has ended' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" owns
 done
-for kind in rc xrc; do
-	text='nothing has landed' ends HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
-		timeout -k 5 60 "$run" -n 2 "$end" writes
-done
+text='nothing has landed' ends HEDDLE_TRANSPORT=rc HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
+	timeout -k 5 60 "$run" -n 2 "$end" writes
 text='what is refused once is lost, and no more' ends HEDDLE_TRANSPORT=ud timeout -k 5 60 "$run" -n 2 "$end" refused
 text='a refused ring counts' ends HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 timeout -k 5 60 "$run" -n 2 "$end" offers
 # where buffers are kept registered and no queue is the failed peer's own, its key ends with it
-text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=dc HEDDLE_RENDEZVOUS=staged \
-	HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
+for kind in dc xrc; do
+	text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged \
+		HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
+done
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
 text='grown' ends SHCA_BEHAVE="noarena${SHCA_BEHAVE:+,$SHCA_BEHAVE}" timeout -k 5 60 "$run" -n 1 "$end" grows
-for kind in rc xrc; do
-	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" stopped
-	text="it was not replaced: the peer's process has ended" \
-		ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" dies
-	text='it was not replaced: the request that went again by the new queue has failed again' \
-		ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" twice
-done
-for kind in dc dc,ud; do
+text='all has come' ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" stopped
+text="it was not replaced: the peer's process has ended" ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" dies
+text='it was not replaced: the request that went again by the new queue has failed again' \
+	ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" twice
+for kind in dc dc,ud xrc xrc,ud; do
 	text='the others go on' ends HEDDLE_TRANSPORT=$kind HEDDLE_DCI_COUNT=1 timeout -k 5 60 "$run" -n 3 "$end" shared
 done
 for kind in ${rings:+rc xrc dc}; do

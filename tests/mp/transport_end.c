@@ -6,10 +6,10 @@
  *              back: nothing may land there any more
  *     owns     rank 0 has sends that wait, announced ones and receives of all ways, some of memory that is not one run, when it gives
  *              rank 1 up
- *     shared   ranks 1 and 2 share rank 0's only initiator (DC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
+ *     shared   ranks 1 and 2 share rank 0's only queue (DC, XRC), and rank 1 is killed: what rank 0 has for rank 2 arrives all the
  *              same, once and in order, before, behind and among what cannot reach rank 1
  *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows arrives when it goes on, once
- *              and in order (RC, XRC)
+ *              and in order (RC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
  *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: they are lost, and nothing

@@ -302,15 +302,15 @@ void __wrap_ibv_ack_async_event(struct ibv_async_event *e)
 static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
-	static unsigned turns;
 
 	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
 		struct hdl_sq *sq = hdl_tp.sqs[i];
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep->sq == sq)))
 			continue;
-		/* the receiving one, where there are two, at times */
-		struct ibv_qp *rqp = sq->ep ? sq->ep->queues->rqp : NULL;
-		if (ibv_modify_qp(rqp && ++turns % 3 == 0 ? rqp : sq->qp, &a, IBV_QP_STATE))
+		/* one that has no target yet is in RESET */
+		if (sq->broken && sq->broken_tail == sq->broken_head)
+			continue;
+		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
 			fail("queue %u cannot be broken", sq->qp->qp_num);
 		if (!sq->ep || silent)
 			continue;

@@ -49,6 +49,12 @@ struct setting {
 static const char *broken;		/* what a state has violated, or NULL */
 static uint8_t told;			/* `about` of the message that is the event */
 
+/* A lane that needs no agreement. */
+static bool by_address(unsigned kind)
+{
+	return HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, kind);
+}
+
 /* ---- the machine, and bugs to be found ------------------------------------------------------------------------------ */
 
 enum { PLANT_SILENT_DC = 1, PLANT_NO_TIE, PLANT_EARLY_UP, PLANT_ANY_REP, PLANT_AGAIN_READY, PLANT_AGAIN_NUMBER,
@@ -64,7 +70,7 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 		e.number = c->number;
 		e.kind = c->kind;
 	}
-	if (s->plant == PLANT_SILENT_DC && e.what == HDL_CONN_REQ && c->state == HDL_CONN_READY && c->kind == HDL_QUEUE_DC) {
+	if (s->plant == PLANT_SILENT_DC && e.what == HDL_CONN_REQ && c->state == HDL_CONN_READY && by_address(c->kind)) {
 		todo->n = 0;
 		return;
 	}
@@ -186,10 +192,10 @@ static void act(struct world *w, int me, enum hdl_conn_do what, const struct hdl
 		s->c.again = false;
 		MUST(!s->up, "a lane is taken up twice");
 		MUST(!s->posted, "nobody knows what of the former queue came");
-		s->posted = s->c.kind == HDL_QUEUE_DC ? 0 : s->queue_number;
-		MUST(s->c.kind == HDL_QUEUE_DC || s->queue == RTS, "a lane is used that cannot send");
+		s->posted = by_address(s->c.kind) ? 0 : s->queue_number;
+		MUST(by_address(s->c.kind) || s->queue == RTS, "a lane is used that cannot send");
 		/* a peer that has failed or died since may not receive any more; one that has stopped this queue to replace it will tell */
-		MUST(s->c.kind == HDL_QUEUE_DC || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
+		MUST(by_address(s->c.kind) || peer->dead || peer->c.state == HDL_CONN_FAILED || reachable(peer, s) ||
 		     (peer->c.again && peer->taken == s->queue_number),
 		     "a lane is used from which the peer cannot receive");
 		s->up = 1;
@@ -257,17 +263,17 @@ static bool breaks(const struct world *w, int me)
 {
 	const struct side *s = &w->side[me], *peer = &w->side[!me];
 
-	return s->up && s->queue_kind != HDL_QUEUE_DC && (peer->dead || !reachable(peer, s));
+	return s->up && !by_address(s->queue_kind) && (peer->dead || !reachable(peer, s));
 }
 
-/* One that has a lane by DC and uses it is heard by a peer that has none. */
+/* One that has a lane by DC or XRC and uses it is heard by a peer that has none. */
 static bool is_heard(const struct world *w, int me)
 {
-	return w->side[!me].up && !w->side[!me].dead && w->side[!me].c.kind == HDL_QUEUE_DC && !w->side[me].dead && !w->side[me].up;
+	return w->side[!me].up && !w->side[!me].dead && by_address(w->side[!me].c.kind) && !w->side[me].dead && !w->side[me].up;
 }
 
 /* From here on nothing goes wrong any more, and nobody changes his mind. All come to rest without being heard, for who has a
- * lane by DC may have nothing to say; when he does, the peer has it, too. NULL, or what is wrong with where it ends. */
+ * lane by address may have nothing to say; when he does, the peer has it, too. NULL, or what is wrong with where it ends. */
 static const char *settle(const struct setting *set, struct world w)
 {
 	bool talk = false;
@@ -278,7 +284,7 @@ static const char *settle(const struct setting *set, struct world w)
 		while (w.n)
 			deliver(set, &w, take(&w, 0));
 		for (int me = 0; me < 2; me++) {
-			struct hdl_conn_event e = { .kind = HDL_QUEUE_DC };
+			struct hdl_conn_event e = { .kind = w.side[!me].c.kind };	/* by which he is heard */
 
 			if (w.side[me].dead)
 				continue;
@@ -310,9 +316,10 @@ static const char *settle(const struct setting *set, struct world w)
 			if (a->state != b->state && (a->state == HDL_CONN_READY || b->state == HDL_CONN_READY ||
 						     (a->state != HDL_CONN_NONE && b->state != HDL_CONN_NONE)))
 				return "the sides end in different states";
-			if (a->state == HDL_CONN_READY && a->kind != b->kind)
+			/* each sends by its own, where that needs no agreement */
+			if (a->state == HDL_CONN_READY && a->kind != b->kind && !(by_address(a->kind) && by_address(b->kind)))
 				return "the sides end with lanes of different kinds";
-			if (a->state == HDL_CONN_READY && a->kind != HDL_QUEUE_DC && a->number != b->number)
+			if (a->state == HDL_CONN_READY && !by_address(a->kind) && a->number != b->number)
 				return "the sides end with different connections";
 			return NULL;
 		}
@@ -417,7 +424,7 @@ static void expand_once(struct setting *set, struct search *s, const struct worl
 		}
 		if (is_heard(from, me)) {
 			w = *from;
-			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD, .kind = HDL_QUEUE_DC });
+			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_HEARD, .kind = from->side[!me].c.kind });
 			found(s, &w);
 		}
 		if (hdl_conn_waits(&side->c) && from->n < FLIGHT) {
@@ -426,7 +433,7 @@ static void expand_once(struct setting *set, struct search *s, const struct worl
 			found(s, &w);
 		}
 		/* queues break by themselves, or because the peer's have */
-		if (side->up && side->queue_kind != HDL_QUEUE_DC && from->breaks < set->breaks) {
+		if (side->up && !by_address(side->queue_kind) && from->breaks < set->breaks) {
 			w = *from;
 			w.breaks++;
 			feed(set, &w, me, (struct hdl_conn_event){ .what = HDL_CONN_BROKE });
@@ -512,7 +519,7 @@ static size_t explore_all(int plant, const char **wrong, unsigned *can)
 	*wrong = NULL;
 	for (unsigned i = 0; i < sizeof(cans) / sizeof(*cans) && !*wrong; i++) {
 		/* what replaces queues does not ask which kinds there are: twice where that is quickly explored */
-		struct setting set = { .can = cans[i] | UD, .plant = plant, .breaks = cans[i] == RC ? 2 : !(cans[i] & DC) };
+		struct setting set = { .can = cans[i] | UD, .plant = plant, .breaks = cans[i] == RC ? 2 : !(cans[i] & HDL_QUEUE_ADDRESSED) };
 
 		*can = cans[i];
 		all += explore(&set, wrong);

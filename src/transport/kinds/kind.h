@@ -34,11 +34,11 @@ struct hdl_tp_kind {
 	void (*address)(const struct hdl_ep *ep, struct ibv_send_wr *wr);
 	int (*post)(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr);
 	/* Brings a send queue from ERR to RTS again; what was not carried out is kept (hdl_sq_keep) and goes again, but where somebody
-	 * above repeats what was lost. NULL: one in error stays so. */
+	 * above repeats what was lost. -EINPROGRESS: not yet, and hdl_done_reset follows. NULL: one in error stays so. */
 	int (*reset)(struct hdl_sq *sq);
 	bool repeats;
-	/* The device has refused a request for ep. True: as if it had been lost on the way, and the peer does not fail. NULL: it does. */
-	bool (*lost)(struct hdl_sq *sq, struct hdl_ep *ep);
+	/* A request for ep has failed. True: as if it had been lost on the way, and the peer does not fail. NULL: it does. */
+	bool (*lost)(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc);
 };
 
 extern const struct hdl_tp_kind hdl_kind_ud, hdl_kind_rc, hdl_kind_xrc, hdl_kind_dc;
@@ -77,5 +77,13 @@ bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool);
 int hdl_ep_ah(struct hdl_ep *ep);	/* makes ep->ah */
 uint64_t hdl_ud_timers(uint64_t now);
 void hdl_ud_drop_peer(struct hdl_ep *ep);
+
+/* ---- kinds/xrc.c: queues that a process has towards another host, and what a process there has for them ----- */
+void hdl_xrc_told(struct hdl_ep *ep, const struct hdl_conn_msg *m);
+void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m);
+/* An event of a queue through which peers' messages come. True: it was one. */
+bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp);
+void hdl_xrc_tidy(struct hdl_dev *dev);		/* behind events, where queues may be destroyed */
+uint64_t hdl_xrc_timers(uint64_t now);
 
 #endif

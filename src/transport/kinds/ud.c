@@ -90,7 +90,7 @@ static int reset(struct hdl_sq *sq)
  * streams; how long that may last is HEDDLE_UD_TIMEOUT's to say. Where the port is up they may be of a moment ago, when it was not: so a
  * peer fails by what is refused again and again.
  */
-static bool lost(struct hdl_sq *sq, struct hdl_ep *ep)
+static bool lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 {
 	struct ibv_port_attr port;
 	uint32_t una = ep->rel ? ep->rel->una : 0;

@@ -1,32 +1,112 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC: messages name the shared receive queue in which they arrive. Here a connection is a sending queue pair of ours
- * towards a receiving one of the peer and the reverse; all of them deliver into the one XRC SRQ of the process. The
- * domain is private to the process (no file): sender and SRQ are tied by the receiving queue pair, which lives in it.
+ * XRC: every request names the shared receive queue that it is for, so that one sending queue pair reaches all processes of a host. A
+ * message arrives there; and what is written or read by RDMA is in the protection domain of that shared receive queue.
+ *
+ * The other end of a sending queue pair, its *target*, is a receiving one in the XRC domain that the job's processes of that host share.
+ * The domain is that of a file (hdl_rt_job_file); a process without one has a domain for itself. Each publishes a number that
+ * is equal where the domain is the same: that, and not the name of a host, is what peers are told apart by.
+ *
+ *   This process's own domain: it makes both ends and joins them. Nobody is asked, and nobody else's end is felt.
+ *
+ *   Another domain: one of the peers there, the *maker*, makes the target. The sending queue has no room meanwhile (hdl_sq_hold).
+ *
+ *       ASK(number, qpn, psn)     ──▶     target to RTR
+ *       to RTR, RTS               ◀──     TARGET(number, target's qpn, psn)
+ *
+ *   ASK is repeated, after TRIES to the next peer, until one answers; what others make as well goes again. KEEPERS others open the target (HDL_CTL_KEEP), so that it
+ *   outlives its maker, and traffic goes on. Only the maker changes it.
+ *
+ * A queue that breaks is reset as a DC initiator is (hdl_sq_reset): with it the target, which waits for the number of a request that
+ * will not come. The peer whose request was refused fails; a target that does not answer is nobody's fault, and another one is asked for.
  */
 #include <fcntl.h>
 #include <string.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "transport/tp.h"
+#include "transport/kinds/xrc.h"
+
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define KEEPERS 2u
+#define TRIES 4u		/* before another peer is asked */
+#define RETRY_NS 5000000ull
+#define RETRY_MAX_NS 200000000ull
 
 static int probe(struct hdl_dev *dev)
 {
 	return dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC;
 }
 
-static int open_xrc(struct hdl_dev *dev)
+static uint32_t random_bits(void)
 {
-	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
+	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(hdl_tp.rng >> 40);
+}
+
+/* ---- the domain -------------------------------------------------------------------------------------------- */
+
+static uint64_t hash(uint64_t h, const void *data, size_t n)
+{
+	for (const unsigned char *p = data; n--; p++)
+		h = (h ^ *p) * 0x100000001b3u;	/* FNV-1a */
+	return h;
+}
+
+/* What the domain of this file on this device is called among processes. 0: that cannot be told. */
+static uint64_t domain_of(const struct hdl_dev *dev, int fd)
+{
+	int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	uint64_t h = 0xcbf29ce484222325u;
+	ssize_t n = 0;
+	char id[64];
+	struct stat st;
+
+	/* which kernel's inode it is */
+	if (boot >= 0) {
+		n = read(boot, id, sizeof(id));
+		close(boot);
+	}
+	if (n <= 0 || fstat(fd, &st))
+		return 0;
+	h = hash(h, id, (size_t)n);
+	h = hash(h, &st.st_dev, sizeof(st.st_dev));
+	h = hash(h, &st.st_ino, sizeof(st.st_ino));
+	return hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid));
+}
+
+static int open_domain(struct hdl_dev *dev)
+{
+	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = hdl_rt_job_file(),
 					.oflags = O_CREAT };
-	uint32_t depth = hdl_srq_depth(dev);
 	int err;
 
-	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
-	if (!dev->xrcd) {
-		err = errno;
-		hdl_error("%s: ibv_open_xrcd failed (%s)", dev->name, strerror(err));
-		return -err;
+	if (x.fd >= 0) {
+		dev->xrc_domain = domain_of(dev, x.fd);
+		dev->xrcd = dev->xrc_domain ? ibv_open_xrcd(dev->port.ctx, &x) : NULL;
+		close(x.fd);
 	}
+	if (dev->xrcd)
+		return 0;
+	hdl_debug("%s: no XRC domain is shared on this host: peers need a queue to this process alone", dev->name);
+	dev->xrc_domain = (uint64_t)random_bits() << 32 | random_bits();
+	x.fd = -1;
+	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
+	if (dev->xrcd)
+		return 0;
+	err = errno;
+	hdl_error("%s: ibv_open_xrcd failed (%s)", dev->name, strerror(err));
+	return -err;
+}
+
+static int open_xrc(struct hdl_dev *dev)
+{
+	uint32_t depth = hdl_srq_depth(dev);
+	int err = open_domain(dev);
+
+	if (err)
+		return err;
 	struct ibv_srq_init_attr_ex a = {
 		.attr = { .max_wr = depth, .max_sge = 1 },
 		.comp_mask =
@@ -50,11 +130,34 @@ static int open_xrc(struct hdl_dev *dev)
 	}
 	hdl_rxpool_init(&dev->rx[HDL_POOL_XRC], dev, HDL_QUEUE_XRC, dev->xrc_srq, NULL, hdl_srq_bytes(),
 			HDL_SRQ_FIRST(depth), depth);
-	return 0;
+	/* peers send to it without asking */
+	return hdl_rxpool_start(&dev->rx[HDL_POOL_XRC], (uint32_t)hdl_job.size - 1);
+}
+
+static void destroy(struct hdl_dev *dev, struct ibv_qp *qp)
+{
+	int err = qp ? ibv_destroy_qp(qp) : 0;
+
+	if (err)
+		hdl_warn("%s: ibv_destroy_qp of an XRC target failed (%s)", dev->name, strerror(err));
 }
 
 static void close_xrc(struct hdl_dev *dev)
 {
+	struct hdl_xrc_host *h;
+	struct hdl_xrc_target *t;
+
+	while ((h = dev->xrc_hosts)) {
+		dev->xrc_hosts = h->next;
+		hdl_sq_fini(&h->sq);
+		destroy(dev, h->own);
+		free(h);
+	}
+	while ((t = dev->xrc_targets)) {
+		dev->xrc_targets = t->next;
+		destroy(dev, t->qp);
+		free(t);
+	}
 	int err = dev->xrc_srq ? ibv_destroy_srq(dev->xrc_srq) : 0;
 
 	if (err)
@@ -67,73 +170,416 @@ static void close_xrc(struct hdl_dev *dev)
 	dev->xrcd = NULL;
 }
 
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-
-static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
+static struct ibv_qp *create_target(struct hdl_dev *dev)
 {
-	struct hdl_dev *dev = ep->dev;
-	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_XRC], hdl_tp.peers.n);
+	struct ibv_qp_init_attr_ex r = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = dev->xrcd };
+	struct ibv_qp *qp = ibv_create_qp_ex(dev->port.ctx, &r);
 
-	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_xrc, (uint32_t)hdl_vars.sq_depth)))
+	return qp || !hdl_memory_again() ? qp : ibv_create_qp_ex(dev->port.ctx, &r);
+}
+
+/* Connects a target to a peer's sending queue. *psn: what that is to begin with. 0 or a negative errno, reported. */
+static int connect_target(struct hdl_dev *dev, struct ibv_qp *target, const struct hdl_addr *addr, uint32_t qpn, uint32_t *psn)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_init_attr init;
+	int err;
+
+	/* Nothing is on its way to it where requests are carried out while they are posted: it goes on with the number that it waits for, and
+	 * what others have under way through it is not waited for. */
+	if (dev->promises.at_once && !ibv_query_qp(target, &a, IBV_QP_STATE | IBV_QP_RQ_PSN | IBV_QP_DEST_QPN, &init) &&
+	    a.qp_state == IBV_QPS_RTR && a.dest_qp_num == qpn) {
+		*psn = a.rq_psn;
+		return 0;
+	}
+	if ((err = hdl_qp_renew(target, &dev->port, ACCESS)))
 		return err;
+	return hdl_qp_rtr(target, dev, addr, qpn, *psn);
+}
+
+/* ---- the sender's side ------------------------------------------------------------------------------------- */
+
+static struct hdl_xrc_host *host_of(const struct hdl_sq *sq)
+{
+	return container_of(sq, struct hdl_xrc_host, sq);
+}
+
+static int connect_sender(struct hdl_xrc_host *h, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn)
+{
+	struct hdl_dev *dev = h->sq.dev;
+	int err = hdl_qp_renew(h->sq.qp, &dev->port, ACCESS);
+
+	if (err || (err = hdl_qp_rtr(h->sq.qp, dev, addr, qpn, 0)))
+		return err;
+	return hdl_qp_rts(h->sq.qp, psn);
+}
+
+static int join_own(struct hdl_xrc_host *h)
+{
+	struct hdl_dev *dev = h->sq.dev;
+	uint32_t psn = random_bits();
+	int err = connect_target(dev, h->own, &dev->addr, h->sq.qp->qp_num, &psn);
+
+	return err ? err : connect_sender(h, &dev->addr, h->own->qp_num, psn);
+}
+
+/* A peer of that domain that has not failed, each in its turn; NULL: there is none. */
+static struct hdl_ep *next_user(struct hdl_xrc_host *h)
+{
+	uint32_t n = hdl_tp.peers.n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[h->asked++ % n];
+		if (ep->sq == &h->sq && !ep->failed)
+			return ep;
+	}
+	return NULL;
+}
+
+static void ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
+{
+	struct hdl_conn_msg m = { .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = h->number, .qpn = h->sq.qp->qp_num,
+				  .psn = h->psn };
+	uint64_t wait = RETRY_NS << (h->tries < 6 ? h->tries : 6);
+
+	h->tries++;
+	if (wait > RETRY_MAX_NS)
+		wait = RETRY_MAX_NS;
+	h->retry_ns = now + wait + random_bits() % wait;
+	hdl_stirred = true;
+	if (!hdl_tp.next_timer_ns || h->retry_ns < hdl_tp.next_timer_ns)
+		hdl_tp.next_timer_ns = h->retry_ns;
+	hdl_wire_send(ep, &m);
+}
+
+static void asking(struct hdl_xrc_host *h, bool on)
+{
+	h->sq.dev->xrc_asking += on - h->asking;
+	h->asking = on;
+}
+
+/* Asks the peers of that domain for a target, until one answers. */
+static int begin_asking(struct hdl_xrc_host *h)
+{
+	struct hdl_ep *ep = next_user(h);
+
+	h->maker = NULL;
+	h->keepers = 0;
+	/* nobody is there to be reached: who comes asks */
+	if (!ep)
+		return 0;
+	h->number++;
+	h->psn = random_bits();
+	h->tries = 0;
+	h->since_ns = monotonic_ns();
+	asking(h, true);
+	ask(h, ep, h->since_ns);
+	return -EINPROGRESS;
+}
+
+static void keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
+{
+	struct hdl_keep_rec m = { .qpn = h->qpn, .number = h->number };
+
+	if (!h->maker || ep == h->maker || h->keepers >= KEEPERS)
+		return;
+	h->keepers++;
+	hdl_ep_ctl(ep, HDL_CTL_KEEP, &m, sizeof(m), false);
+}
+
+static int reset(struct hdl_sq *sq)
+{
+	struct hdl_xrc_host *h = host_of(sq);
+
+	if (h->own)
+		return join_own(h);
+	if (h->asking)
+		return -EINPROGRESS;
+	if (!h->maker || !h->fresh)
+		return begin_asking(h);
+	h->fresh = false;
+	return connect_sender(h, &h->maker->addr, h->qpn, h->psn);
+}
+
+static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+{
+	bool has = ep->sq && !ep->failed && ep->sq->kind == &hdl_kind_xrc;
+	struct hdl_xrc_host *h = has ? host_of(ep->sq) : NULL;
+
+	if (!h || (ep == h->maker && m->qpn == h->qpn))
+		return;		/* a repetition */
+	if (!h->asking || m->number != h->number) {
+		struct hdl_keep_rec other = { .number = m->number };
+		if (m->qpn)	/* another one was faster */
+			hdl_ep_ctl(ep, HDL_CTL_KEEP, &other, sizeof(other), false);
+		return;
+	}
+	if (!m->qpn) {
+		hdl_error("connection to rank %d failed: that rank cannot make an XRC target (%s); look at its output", ep->rank,
+			  strerror(m->reason));
+		hdl_ep_fail(ep, -ECONNREFUSED);
+		return;
+	}
+	asking(h, false);
+	h->maker = ep;
+	h->qpn = m->qpn;
+	h->psn = m->psn;
+	h->fresh = true;
+	hdl_debug("rank %d has made XRC target %u for queue %u", ep->rank, h->qpn, h->sq.qp->qp_num);
+	hdl_done_reset(&h->sq);
+	for (uint32_t i = 0; i < hdl_tp.peers.n && h->keepers < KEEPERS; i++)
+		if (hdl_tp.peers.of[i]->sq == &h->sq && !hdl_tp.peers.of[i]->failed)
+			keep(h, hdl_tp.peers.of[i]);
+}
+
+/* Nobody has answered for so long that all who were asked are taken for dead. */
+static void nobody(struct hdl_xrc_host *h, uint64_t now)
+{
+	char text[HDL_PEER_TEXT];
+
+	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
+		struct hdl_ep *ep = hdl_tp.peers.of[i];
+		/* whose process is known to live has time */
+		if (ep->sq != &h->sq || ep->failed || hdl_proc_state(&ep->proc) != HDL_PROC_UNKNOWN)
+			continue;
+		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and nobody there has answered for %.1f s: the "
+			  "peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
+			  hdl_peer_text(ep, text), ep->dev->name, ep->dev->port.port_num, h->sq.qp->qp_num,
+			  (double)(now - h->since_ns) / 1e9);
+		hdl_ep_fail(ep, -ETIMEDOUT);
+	}
+}
+
+uint64_t hdl_xrc_timers(uint64_t now)
+{
+	uint64_t first = 0;
+
+	for (int d = 0; d < hdl_tp.ndev; d++) {
+		if (!hdl_tp.dev[d]->xrc_asking)
+			continue;
+		for (struct hdl_xrc_host *h = hdl_tp.dev[d]->xrc_hosts; h; h = h->next) {
+			if (!h->asking)
+				continue;
+			if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
+				nobody(h, now);
+			struct hdl_ep *ep = NULL;
+			if (now >= h->retry_ns) {
+				h->asked -= h->tries % TRIES != 0;	/* the same again */
+				ep = next_user(h);
+			}
+			if (ep) {
+				ask(h, ep, now);
+			} else if (now >= h->retry_ns) {
+				/* all have failed: their requests end */
+				asking(h, false);
+				hdl_done_reset(&h->sq);
+				continue;
+			}
+			if (!first || h->retry_ns < first)
+				first = h->retry_ns;
+		}
+	}
+	return first;
+}
+
+static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
+{
+	struct hdl_xrc_host *h = calloc(1, sizeof(*h));
+	int err;
+
+	if (!h) {
+		errno = -hdl_no_memory("an XRC queue", sizeof(*h));
+		return NULL;
+	}
+	h->domain = domain;
+	if ((err = hdl_sq_init(&h->sq, dev, &hdl_kind_xrc, (uint32_t)hdl_vars.sq_depth)))
+		goto none;
 	struct ibv_qp_init_attr_ex s = {
 		.qp_type = IBV_QPT_XRC_SEND,
-		.send_cq = c->sq.scq->cq,
+		.send_cq = h->sq.scq->cq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = dev->port.pd,
-		.cap = { .max_send_wr = c->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
+		.cap = { .max_send_wr = h->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
-	struct ibv_qp_init_attr_ex r = { .qp_type = IBV_QPT_XRC_RECV,
-					 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
-					 .xrcd = dev->xrcd };
-
-	c->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
-	if (!c->sq.qp && hdl_memory_again())
-		c->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
-	if (c->sq.qp)
-		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
-	if (c->sq.qp && !c->rqp && hdl_memory_again())
-		c->rqp = ibv_create_qp_ex(dev->port.ctx, &r);
-	if (!c->sq.qp || !c->rqp) {
+	h->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
+	if (!h->sq.qp && hdl_memory_again())
+		h->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
+	if (h->sq.qp && domain == dev->xrc_domain)
+		h->own = create_target(dev);
+	if (!h->sq.qp || (domain == dev->xrc_domain && !h->own)) {
 		err = -errno;
-		hdl_error("%s: cannot create an XRC_%s queue pair for %s (%s; %u requests)", dev->name,
-			  c->sq.qp ? "RECV" : "SEND", hdl_proc_text(ep->rank), strerror(-err), c->sq.depth);
-		hdl_sq_fini(&c->sq);
-		return err;
+		hdl_error("%s: cannot create an XRC_%s queue pair (%s; %u requests): lower HEDDLE_SQ_DEPTH", dev->name,
+			  h->sq.qp ? "RECV" : "SEND", strerror(-err), h->sq.depth);
+		goto none;
 	}
-	c->sq.ep = ep;
-	c->sq.max_inline = s.cap.max_inline_data;
-	hdl_sq_ask(&c->sq);
-	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)) || (err = hdl_qp_init(c->rqp, &dev->port, ACCESS))) {
-		ibv_destroy_qp(c->rqp);
-		c->rqp = NULL;
-		hdl_sq_fini(&c->sq);
+	h->sq.max_inline = s.cap.max_inline_data;
+	hdl_sq_ask(&h->sq);
+	if (h->own && (err = join_own(h)))
+		goto none;
+	h->next = dev->xrc_hosts;
+	dev->xrc_hosts = h;
+	return h;
+none:
+	hdl_sq_fini(&h->sq);
+	destroy(dev, h->own);
+	free(h);
+	errno = -err;
+	return NULL;
+}
+
+static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
+{
+	struct hdl_xrc_host *h = ep->dev->xrc_hosts;
+
+	while (h && h->domain != ep->addr.xrc_domain)
+		h = h->next;
+	if (!h && !(h = make_host(ep->dev, ep->addr.xrc_domain)))
+		return -errno;
+	if (h->sq.dead) {
+		hdl_error("%s port %u: no XRC lane to rank %d: the queue to its host does not work any more", ep->dev->name,
+			  ep->dev->port.port_num, ep->rank);
+		return -ECONNRESET;
 	}
-	return err;
+	ep->sq = &h->sq;
+	if (!h->own && !h->maker && !h->sq.broken)
+		hdl_sq_hold(&h->sq);
+	else
+		keep(h, ep);
+	return 0;
 }
 
-static int renew(struct hdl_conn_queues *q)
+static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 {
-	int err = hdl_qp_renew(q->sq.qp, &q->sq.dev->port, ACCESS);
+	struct ibv_send_wr *bad;
 
-	return err ? err : hdl_qp_renew(q->rqp, &q->sq.dev->port, ACCESS);
-}
-
-static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
-{
-	struct hdl_conn_queues *q = ep->queues;
-	int err = hdl_qp_rtr(q->rqp, ep->dev, &ep->addr, m->qpn, m->psn);
-
-	return err ? err : hdl_qp_rtr(q->sq.qp, ep->dev, &ep->addr, m->rqpn, 0);
-}
-
-static void address(const struct hdl_ep *ep, struct ibv_send_wr *wr)
-{
 	wr->qp_type.xrc.remote_srqn = ep->addr.xrc_srqn;
+	return ibv_post_send(sq->qp, wr, &bad);
+}
+
+/* The target did not answer: that is not to be laid at the door of the peer whose request was the first. */
+static bool lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_RETRY_EXC_ERR;
+}
+
+/* ---- the receiver's side ----------------------------------------------------------------------------------- */
+
+static struct hdl_xrc_target *target_of(const struct hdl_ep *ep, bool kept)
+{
+	struct hdl_xrc_target *t = ep->dev->xrc_targets;
+
+	while (t && (t->ep != ep || t->kept != kept))
+		t = t->next;
+	return t;
+}
+
+/* errno says what is wrong. */
+static struct hdl_xrc_target *add_target(struct hdl_ep *ep, struct ibv_qp *qp, bool kept)
+{
+	struct hdl_xrc_target *t = qp ? calloc(1, sizeof(*t)) : NULL;
+
+	if (!t) {
+		int err = qp ? ENOMEM : errno;
+		destroy(ep->dev, qp);
+		errno = err;
+		return NULL;
+	}
+	*t = (struct hdl_xrc_target){ .next = ep->dev->xrc_targets, .ep = ep, .qp = qp, .kept = kept };
+	ep->dev->xrc_targets = t;
+	return t;
+}
+
+static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+{
+	struct hdl_conn_msg answer = { .what = HDL_CONN_TARGET, .kind = HDL_QUEUE_XRC, .number = m->number };
+	struct hdl_xrc_target *t = target_of(ep, false);
+	int err = 0;
+
+	if (ep->failed) {
+		hdl_wire_tell(ep);
+		return;
+	}
+	if (t && (int32_t)(m->number - t->number) < 0)
+		return;		/* late */
+	if (!t && !(t = add_target(ep, create_target(ep->dev), false))) {
+		err = errno;
+		hdl_error("%s: cannot create an XRC_RECV queue pair for rank %d (%s)", ep->dev->name, ep->rank, strerror(err));
+	} else if (t->number != m->number || t->over) {
+		t->number = m->number;
+		t->qpn = m->qpn;
+		t->psn = m->psn;
+		t->over = false;
+		err = -connect_target(ep->dev, t->qp, &ep->addr, m->qpn, &t->psn);
+	}
+	answer.qpn = err ? 0 : t->qp->qp_num;
+	answer.psn = err ? 0 : t->psn;
+	answer.reason = err;
+	hdl_wire_send(ep, &answer);
+}
+
+void hdl_xrc_told(struct hdl_ep *ep, const struct hdl_conn_msg *m)
+{
+	if (!ep->dev->xrcd)
+		hdl_tp.stale++;
+	else if (m->what == HDL_CONN_ASK)
+		on_ask(ep, m);
+	else
+		on_target(ep, m);
+}
+
+void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct ibv_qp_open_attr a = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+				      .qp_num = m->qpn, .xrcd = dev->xrcd, .qp_type = IBV_QPT_XRC_RECV };
+	struct hdl_xrc_target *t = target_of(ep, false);
+
+	if (t && (int32_t)(t->number - m->number) <= 0)
+		t->over = true;
+	hdl_xrc_tidy(dev);
+	t = target_of(ep, true);
+	if (!dev->xrcd || !m->qpn || (t && t->qp->qp_num == m->qpn))
+		return;
+	struct ibv_qp *qp = ibv_open_qp(dev->port.ctx, &a);
+	if (!qp) {
+		/* it goes on without: if its maker ends the sender asks for another one */
+		hdl_debug("%s: XRC target %u of rank %d cannot be opened (%s)", dev->name, m->qpn, ep->rank, strerror(errno));
+	} else if (t) {
+		destroy(dev, t->qp);
+		t->qp = qp;
+		t->over = false;
+	} else {
+		add_target(ep, qp, true);
+	}
+}
+
+bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp)
+{
+	for (struct hdl_xrc_host *h = dev->xrc_hosts; h; h = h->next)
+		if (h->own == qp)
+			return true;
+	for (struct hdl_xrc_target *t = dev->xrc_targets; t; t = t->next)
+		if (t->qp == qp)
+			return t->over = true;
+	return false;
+}
+
+void hdl_xrc_tidy(struct hdl_dev *dev)
+{
+	for (struct hdl_xrc_target *t, **at = &dev->xrc_targets; (t = *at);) {
+		if (!t->over) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		destroy(dev, t->qp);
+		free(t);
+	}
 }
 
 const struct hdl_tp_kind hdl_kind_xrc = {
-	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC, .reports_end = true,
-	.probe = probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = make, .to_rtr = to_rtr,
-	.renew = renew, .address = address,
+	.queue = HDL_QUEUE_XRC, .needs = "XRC (IBV_DEVICE_XRC)", .pool = HDL_POOL_XRC,
+	.shares_sq = true, .full = "the queue to a host was full at times",
+	.probe = probe, .open = open_xrc, .close = close_xrc, .receives = hdl_srq_depth, .make = make, .post = post, .reset = reset,
+	.lost = lost,
 };

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What names the job on a host to those who share things by a file (XRC domains): heddlerun's file, which has no name and is inherited,
+ * or else the directory that the launcher has made for the job there. Both are the launcher's: it removes the directory, and neither is
+ * another job's or another user's. Nothing is written into them, so that a job that is killed leaves nothing.
+ */
+#include <fcntl.h>
+#include <pmix.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/launched_by.h"
+#include "runtime/runtime.h"
+
+/* A wrapper may have closed it, and its number may be another file's by now. */
+static int inherited(void)
+{
+	const char *text = getenv("HEDDLERUN_FILE");
+	unsigned long long dev, ino;
+	struct stat st;
+	int fd;
+
+	if (!text || sscanf(text, "%d:%llu:%llu", &fd, &dev, &ino) != 3 || fstat(fd, &st) || st.st_dev != dev || st.st_ino != ino)
+		return -1;
+	/* once for all, so that what this process starts does not inherit it; opened again if need be */
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static int directory(void)
+{
+	pmix_value_t *value = NULL;
+	pmix_info_t optional;
+	pmix_status_t rc;
+	pmix_proc_t job;
+	int fd = -1;
+
+	PMIX_LOAD_PROCID(&job, hdl_job.nspace, PMIX_RANK_WILDCARD);
+	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+	rc = PMIx_Get(&job, PMIX_NSDIR, &optional, 1, &value);
+	PMIX_INFO_DESTRUCT(&optional);
+	if (rc != PMIX_SUCCESS)
+		return -1;
+	if (value->type == PMIX_STRING && value->data.string)
+		fd = open(value->data.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	PMIX_VALUE_RELEASE(value);
+	return fd;
+}
+
+int hdl_rt_job_file(void)
+{
+	if (hdl_job.singleton)
+		return -1;
+	if (hdl_launched_by_env().heddlerun)
+		return inherited();
+	return directory();
+}

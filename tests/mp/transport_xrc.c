@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XRC: what processes of a host share, how much that is, and what becomes of it when one of them ends or stops. Argument:
+ *     count N   all ranks send to all; rank 0 counts the device's queue pairs: a sending and a receiving one for each rank and each of N
+ *               hosts, whatever the number of ranks (shcactl, whose path is the next argument)
+ *     maker     rank 0 speaks to the upper half of the ranks, which are another host's (xrc_hosts.sh): first to its first, which makes the
+ *               target. That is killed, and nobody notices but by its end; then so are those that keep the target, and another is made
+ *     receiver  rank 1 is killed, and nothing tells rank 0 but a request that is refused (HEDDLE_KEEPALIVE): what it has for rank 2 arrives once and in order
+ *     stopped   rank 1 stops, with fewer receives than messages are sent to it: what rank 0 has for rank 2 behind them arrives all the
+ *               same, and what is rank 1's when it goes on
+ *     killed    the same, but it is killed instead
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/kinds/xrc.h"
+
+enum { DIE = 1, STOP, ECHO, NUMBER = 10 };
+enum { MESSAGES = 200, FLOOD = 200 };	/* FLOOD: more than HEDDLE_SRQ_DEPTH=16, and than a queue takes */
+
+static unsigned next[256];	/* the number that comes next from each rank */
+static unsigned all, echoes;
+static int order, to_echo = -1;
+static bool failed[256];
+
+static _Noreturn void fail(const char *text)
+{
+	hdl_tp_dump(stderr);
+	hdl_rt_abort(3, text);
+}
+
+static void peer_failed(int peer, int err)
+{
+	failed[peer] = true;
+}
+
+static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	if (hdr->tag == ECHO && hdl_job.rank == 0)
+		echoes++;
+	else if (hdr->tag == ECHO)
+		to_echo = src;
+	else if (hdr->tag < NUMBER)
+		order = hdr->tag;
+	else if ((unsigned)hdr->tag - NUMBER != next[src]++)
+		fail("a message is lost, doubled or out of order");
+	all++;
+}
+
+static void sent(struct hdl_send *s, int err)
+{
+	free(s);
+}
+
+static void send_to(int peer, int tag, size_t n)
+{
+	static char data[100000];
+	struct hdl_send *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		fail("out of memory");
+	s->done = sent;
+	if (hdl_ep_send(hdl_ep(peer), tag, 2, false, data, n, s))
+		free(s);
+}
+
+static void turn(void)
+{
+	static unsigned idle;
+
+	if (hdl_tp_progress())
+		idle = 0;
+	else
+		hdl_tp_idle(&idle);
+}
+
+static unsigned numbers[256];
+
+static void send_number(int peer, size_t n)
+{
+	send_to(peer, (int)(NUMBER + numbers[peer]++), n);
+}
+
+/* All that was sent to the peer so far has arrived, in its order. */
+static void await(int peer)
+{
+	unsigned before = echoes;
+
+	send_to(peer, ECHO, 0);
+	while (echoes == before && !failed[peer])
+		turn();
+	if (failed[peer])
+		fail("one peer's end has failed another");
+}
+
+static _Noreturn void obey(void)
+{
+	for (;;) {
+		turn();
+		if (order == DIE)
+			kill(getpid(), SIGKILL);
+		if (order == STOP)
+			kill(getpid(), SIGSTOP);
+		order = 0;
+		if (to_echo >= 0)
+			send_to(to_echo, ECHO, 0);
+		to_echo = -1;
+	}
+}
+
+static _Noreturn void leave(const char *text)
+{
+	fprintf(stderr, "%s\n", text);
+	fflush(NULL);
+	_exit(0);
+}
+
+/* ---- how many ------------------------------------------------------------------------------------------------------- */
+
+static unsigned count(const char *shcactl, const char *type)
+{
+	char command[4096], line[1024];
+	unsigned n = 0;
+
+	snprintf(command, sizeof(command), "'%s' -o csv queues", shcactl);
+	FILE *f = popen(command, "r");
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, type) != NULL;
+	if (!f || pclose(f))
+		fail("shcactl has failed");
+	return n;
+}
+
+/* All ranks are here; until then each serves the others. */
+static void meet(void)
+{
+	int err = hdl_rt_fence_begin();
+
+	while (!err) {
+		hdl_tp_progress();
+		err = hdl_rt_fence_wait(50);
+		hdl_tp_timers(monotonic_ns());
+	}
+	if (err < 0)
+		fail("no fence");
+}
+
+static int counts(unsigned hosts, const char *shcactl)
+{
+	unsigned ranks = (unsigned)hdl_job.size;
+
+	for (int i = 0; i < hdl_job.size; i++)
+		send_number(i, 8);
+	while (all < ranks)
+		turn();
+	meet();
+	if (!hdl_job.rank) {
+		unsigned out = 0, in = 0;
+
+		/* of two that were asked for a target both may have made one */
+		for (int i = 0; i < 100 && (!i || in > ranks * hosts); i++) {
+			for (int n = 0; n < 1000; n++)
+				hdl_tp_progress();
+			hdl_tp_timers(monotonic_ns());
+			out = count(shcactl, ",XRC_SEND,");
+			in = count(shcactl, ",XRC_RECV,");
+		}
+		printf("%u ranks on %u hosts: %u sending queue pairs, %u receiving ones\n", ranks, hosts, out, in);
+		if (out != ranks * hosts || in != ranks * hosts)
+			fail("another number of queue pairs");
+		puts("ok");
+	}
+	meet();
+	hdl_tp_fini();
+	return hdl_rt_fini(true) != 0;
+}
+
+/* ---- ends ----------------------------------------------------------------------------------------------------------- */
+
+static void kill_it(int peer)
+{
+	const struct hdl_proc *proc = &hdl_ep(peer)->proc;
+
+	send_to(peer, DIE, 0);
+	while (hdl_proc_state(proc) == HDL_PROC_LIVES)
+		turn();
+}
+
+/* Nothing but a request that fails tells of the peer's end. */
+static void look_away(int peer)
+{
+	hdl_ep(peer)->proc.start = 0;
+}
+
+static struct hdl_xrc_host *way_to(int peer)
+{
+	return container_of(hdl_ep(peer)->sq, struct hdl_xrc_host, sq);
+}
+
+static void traffic(int from, int to)
+{
+	static const size_t size[] = { 8, 40, 2000, 8, 50000, 300 };
+
+	for (int i = 0; i < MESSAGES; i++)
+		for (int peer = from; peer < to; peer++)
+			send_number(peer, size[i % 6]);
+	for (int peer = from; peer < to; peer++)
+		await(peer);
+}
+
+static _Noreturn void maker(void)
+{
+	int first = hdl_job.size / 2, last = hdl_job.size - 1;
+
+	for (int peer = first; peer <= last; peer++)
+		await(peer);
+	traffic(first, last + 1);
+	if (way_to(last)->maker != hdl_ep(first) || way_to(last)->keepers != 2 || way_to(first) != way_to(last))
+		fail("another peer has made the target, or not two keep it");
+	kill_it(first);
+	traffic(first + 1, last + 1);
+	if (way_to(last)->number != 1)
+		fail("the target did not outlive its maker");
+	for (int peer = first + 1; peer < last; peer++)
+		kill_it(peer);
+	/* it goes when the device has seen to what the dead have left */
+	while (way_to(last)->number < 2)
+		traffic(last, last + 1);
+	traffic(last, last + 1);
+	if (way_to(last)->maker != hdl_ep(last))
+		fail("who has made the target that is used now?");
+	while (!failed[first] || !failed[last - 1])
+		turn();
+	leave("the target outlives its maker");
+}
+
+static _Noreturn void receiver(void)
+{
+	traffic(1, 3);
+	look_away(1);
+	send_to(1, DIE, 0);
+	/* the first may still land in memory that was the dead process's: a probe finds that nothing is there (HEDDLE_KEEPALIVE) */
+	for (int i = 0; !failed[1]; i++) {
+		if (i < MESSAGES)
+			send_number(1, i % 7 ? 8 : 3000);
+		send_number(2, i % 5 ? 8 : 3000);
+		if (i % 16 == 0)
+			await(2);
+	}
+	traffic(2, 3);
+	leave("the others go on");
+}
+
+static void await_stop(int peer)
+{
+	char text[512], *fields;
+
+	do
+		turn();
+	while (!hdl_proc_stat(hdl_ep(peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
+}
+
+static _Noreturn void stopped(bool dies)
+{
+	pid_t pid;
+
+	traffic(1, 3);
+	pid = (pid_t)hdl_ep(1)->proc.pid;
+	look_away(1);
+	send_to(1, STOP, 0);
+	await_stop(1);
+	for (int i = 0; i < FLOOD; i++)
+		send_number(1, 1000);
+	/* what the stopped rank has no receives for is not in the queue */
+	traffic(2, 3);
+	kill(pid, dies ? SIGKILL : SIGCONT);
+	if (!dies)
+		await(1);
+	while (dies && !failed[1])
+		turn();
+	traffic(2, 3);
+	leave("the others go on");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	if (hdl_job.size > 256)
+		fail("too many ranks");
+	if (!strcmp(mode, "count") && argc > 3)
+		return counts((unsigned)atoi(argv[2]), argv[3]);
+	if (hdl_job.rank)
+		obey();
+	if (!strcmp(mode, "maker"))
+		maker();
+	if (!strcmp(mode, "receiver"))
+		receiver();
+	if (!strcmp(mode, "stopped") || !strcmp(mode, "killed"))
+		stopped(!strcmp(mode, "killed"));
+	fail("what is to be tested?");
+}
