@@ -29,6 +29,18 @@ static int inherited(void)
 	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
+/* -1: it is not this user's alone, or cannot be reached. */
+static int open_own(const char *path)
+{
+	int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & S_IWOTH)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static int directory(void)
 {
 	pmix_value_t *value = NULL;
@@ -41,12 +53,12 @@ static int directory(void)
 	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
 	rc = PMIx_Get(&job, PMIX_NSDIR, &optional, 1, &value);
 	PMIX_INFO_DESTRUCT(&optional);
-	if (rc != PMIX_SUCCESS)
-		return -1;
-	if (value->type == PMIX_STRING && value->data.string)
-		fd = open(value->data.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	PMIX_VALUE_RELEASE(value);
-	return fd;
+	if (rc == PMIX_SUCCESS && value->type == PMIX_STRING)
+		fd = open_own(value->data.string);
+	if (rc == PMIX_SUCCESS)
+		PMIX_VALUE_RELEASE(value);
+	/* the launcher's server has one, too: Open MPI's mpirun makes it for each of its runs */
+	return fd < 0 ? open_own(getenv("PMIX_SERVER_TMPDIR")) : fd;
 }
 
 int hdl_rt_job_file(void)

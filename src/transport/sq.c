@@ -462,6 +462,8 @@ void hdl_sq_reset(struct hdl_sq *sq)
 	uint64_t until = monotonic_ns() + STOP_NS;
 	int err;
 
+	if (!sq->broken)
+		return;
 	if (sq->kind->repeats) {
 		start_empty(sq);
 		return;
@@ -502,8 +504,12 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	int err;
 
 	hdl_sq_reap(sq->scq);
-	if (!sq->kind->reset || sq->dead || sq->broken)
+	if (!sq->kind->reset || sq->dead)
 		return;
+	if (sq->broken) {
+		hdl_done_reset(sq);	/* it may wait for another peer's answer: drop_failed */
+		return;
+	}
 	for (uint32_t i = sq->tail; i != sq->head && !has; i++)
 		has = sq->slot[i & sq->mask].ep == ep;
 	if (!has)

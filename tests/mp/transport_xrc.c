@@ -100,6 +100,7 @@ static void await(int peer)
 
 static _Noreturn void obey(void)
 {
+	hdl_ep(0);	/* from now on its process is looked at */
 	for (;;) {
 		turn();
 		if (order == DIE)
@@ -110,6 +111,8 @@ static _Noreturn void obey(void)
 		if (to_echo >= 0)
 			send_to(to_echo, ECHO, 0);
 		to_echo = -1;
+		if (failed[0])
+			_exit(0);	/* rank 0 has left */
 	}
 }
 
@@ -292,7 +295,6 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
 	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
 		return 1;
 	if (hdl_job.size > 256)

@@ -33,6 +33,7 @@
 #define TRIES 4u		/* before another peer is asked */
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
+#define DOMAIN_BITS 0xffffffffffffull	/* as in struct hdl_addr */
 
 static int probe(struct hdl_dev *dev)
 {
@@ -73,7 +74,7 @@ static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 	h = hash(h, id, (size_t)n);
 	h = hash(h, &st.st_dev, sizeof(st.st_dev));
 	h = hash(h, &st.st_ino, sizeof(st.st_ino));
-	return hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid));
+	return hash(h, &dev->attr.orig_attr.node_guid, sizeof(dev->attr.orig_attr.node_guid)) & DOMAIN_BITS;
 }
 
 static int open_domain(struct hdl_dev *dev)
@@ -90,7 +91,7 @@ static int open_domain(struct hdl_dev *dev)
 	if (dev->xrcd)
 		return 0;
 	hdl_debug("%s: no XRC domain is shared on this host: peers need a queue to this process alone", dev->name);
-	dev->xrc_domain = (uint64_t)random_bits() << 32 | random_bits();
+	dev->xrc_domain = ((uint64_t)random_bits() << 24 | random_bits()) & DOMAIN_BITS;
 	x.fd = -1;
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
 	if (dev->xrcd)
@@ -315,7 +316,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		return;
 	}
 	if (!m->qpn) {
-		hdl_error("connection to rank %d failed: that rank cannot make an XRC target (%s); look at its output", ep->rank,
+		hdl_error("connection to %s failed: that process cannot make an XRC target (%s); look at its output", hdl_proc_text(ep->rank),
 			  strerror(m->reason));
 		hdl_ep_fail(ep, -ECONNREFUSED);
 		return;
@@ -325,7 +326,7 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	h->qpn = m->qpn;
 	h->psn = m->psn;
 	h->fresh = true;
-	hdl_debug("rank %d has made XRC target %u for queue %u", ep->rank, h->qpn, h->sq.qp->qp_num);
+	hdl_debug("%s has made XRC target %u for queue %u", hdl_proc_text(ep->rank), h->qpn, h->sq.qp->qp_num);
 	hdl_done_reset(&h->sq);
 	for (uint32_t i = 0; i < hdl_tp.peers.n && h->keepers < KEEPERS; i++)
 		if (hdl_tp.peers.of[i]->sq == &h->sq && !hdl_tp.peers.of[i]->failed)
@@ -350,6 +351,26 @@ static void nobody(struct hdl_xrc_host *h, uint64_t now)
 	}
 }
 
+/* Nobody has answered yet. Returns when to come again; 0: not at all. */
+static uint64_t ask_again(struct hdl_xrc_host *h, uint64_t now)
+{
+	struct hdl_ep *ep;
+
+	if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
+		nobody(h, now);
+	if (now < h->retry_ns)
+		return h->retry_ns;
+	h->asked -= h->tries % TRIES != 0;	/* the same again */
+	if ((ep = next_user(h))) {
+		ask(h, ep, now);
+		return h->retry_ns;
+	}
+	/* all have failed: their requests end */
+	asking(h, false);
+	hdl_done_reset(&h->sq);
+	return 0;
+}
+
 uint64_t hdl_xrc_timers(uint64_t now)
 {
 	uint64_t first = 0;
@@ -358,25 +379,9 @@ uint64_t hdl_xrc_timers(uint64_t now)
 		if (!hdl_tp.dev[d]->xrc_asking)
 			continue;
 		for (struct hdl_xrc_host *h = hdl_tp.dev[d]->xrc_hosts; h; h = h->next) {
-			if (!h->asking)
-				continue;
-			if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
-				nobody(h, now);
-			struct hdl_ep *ep = NULL;
-			if (now >= h->retry_ns) {
-				h->asked -= h->tries % TRIES != 0;	/* the same again */
-				ep = next_user(h);
-			}
-			if (ep) {
-				ask(h, ep, now);
-			} else if (now >= h->retry_ns) {
-				/* all have failed: their requests end */
-				asking(h, false);
-				hdl_done_reset(&h->sq);
-				continue;
-			}
-			if (!first || h->retry_ns < first)
-				first = h->retry_ns;
+			uint64_t at = h->asking ? ask_again(h, now) : 0;
+			if (at && (!first || at < first))
+				first = at;
 		}
 	}
 	return first;
@@ -429,15 +434,16 @@ none:
 
 static int make(struct hdl_ep *ep, struct hdl_conn_queues *q)
 {
+	uint64_t domain = (uint64_t)ep->addr.xrc_domain_high << 32 | ep->addr.xrc_domain;
 	struct hdl_xrc_host *h = ep->dev->xrc_hosts;
 
-	while (h && h->domain != ep->addr.xrc_domain)
+	while (h && h->domain != domain)
 		h = h->next;
-	if (!h && !(h = make_host(ep->dev, ep->addr.xrc_domain)))
+	if (!h && !(h = make_host(ep->dev, domain)))
 		return -errno;
 	if (h->sq.dead) {
-		hdl_error("%s port %u: no XRC lane to rank %d: the queue to its host does not work any more", ep->dev->name,
-			  ep->dev->port.port_num, ep->rank);
+		hdl_error("%s port %u: no XRC lane to %s: the queue to its host does not work any more", ep->dev->name,
+			  ep->dev->port.port_num, hdl_proc_text(ep->rank));
 		return -ECONNRESET;
 	}
 	ep->sq = &h->sq;
@@ -503,7 +509,7 @@ static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		return;		/* late */
 	if (!t && !(t = add_target(ep, create_target(ep->dev), false))) {
 		err = errno;
-		hdl_error("%s: cannot create an XRC_RECV queue pair for rank %d (%s)", ep->dev->name, ep->rank, strerror(err));
+		hdl_error("%s: cannot create an XRC_RECV queue pair for %s (%s)", ep->dev->name, hdl_proc_text(ep->rank), strerror(err));
 	} else if (t->number != m->number || t->over) {
 		t->number = m->number;
 		t->qpn = m->qpn;
@@ -543,7 +549,7 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	struct ibv_qp *qp = ibv_open_qp(dev->port.ctx, &a);
 	if (!qp) {
 		/* it goes on without: if its maker ends the sender asks for another one */
-		hdl_debug("%s: XRC target %u of rank %d cannot be opened (%s)", dev->name, m->qpn, ep->rank, strerror(errno));
+		hdl_debug("%s: XRC target %u of %s cannot be opened (%s)", dev->name, m->qpn, hdl_proc_text(ep->rank), strerror(errno));
 	} else if (t) {
 		destroy(dev, t->qp);
 		t->qp = qp;
