@@ -76,7 +76,7 @@ struct hdb_settings {
 	int element;		/* enum hdb_element */
 	int op;			/* enum hdb_op */
 	double budget;		/* seconds per size; 0: no limit */
-	bool full, validate, alloc_mem, binding;
+	bool full, validate, alloc_mem, binding, persistent;
 };
 
 /* What a program is; the settings are its defaults. */
@@ -208,6 +208,7 @@ struct hdb_collective {
 	bool prefix;			/* a reduction over the ranks up to one's own */
 	void (*call)(struct hdb_work *work);
 	void (*start)(struct hdb_work *work, MPI_Request *request);
+	void (*make)(struct hdb_work *work, MPI_Request *request);	/* the persistent form; NULL: an MPI before 4.0 */
 };
 
 /* One collective at one size on this rank. */

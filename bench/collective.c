@@ -177,15 +177,20 @@ static void nonblocking_loop(const struct hdb_collective *c, struct hdb_work *wo
 			     int64_t compute_ns, struct hdb_overlap *o, size_t *wrong)
 {
 	int64_t all = 0, init = 0, compute = 0, test = 0, wait = 0;
+	MPI_Request request;
 
+	if (hdb.persistent)
+		c->make(work, &request);
 	MPI_Barrier(work->comm);
 	for (int i = 0; i < skip + iterations; i++) {
-		MPI_Request request;
 		int64_t t[4], tested = 0;
 
 		prepare(work, i);
 		t[0] = hdb_now();
-		c->start(work, &request);
+		if (hdb.persistent)
+			MPI_Start(&request);
+		else
+			c->start(work, &request);
 		t[1] = hdb_now();
 		if (compute_ns >= 0) {
 			tested = hdb_compute(compute_ns, &request, hdb.tests);
@@ -205,6 +210,8 @@ static void nonblocking_loop(const struct hdb_collective *c, struct hdb_work *wo
 		*wrong += verify(work, i, t[0], t[3]);
 		MPI_Barrier(work->comm);
 	}
+	if (hdb.persistent)
+		MPI_Request_free(&request);
 	if (compute_ns < 0) {
 		o->pure = us(all) / iterations;
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that are measured, each with its blocking and its nonblocking form and with what it moves: from that
+ * The collectives that are measured, each with its blocking, its nonblocking and its persistent form and with what it moves: from that
  * follow its buffers, its data and what every rank must find in its result.
  */
 #include "bench.h"
@@ -110,25 +110,79 @@ static void start_scan(struct hdb_work *w, MPI_Request *request)
 	MPI_Iscan(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm, request);
 }
 
-#define BOTH(name) .call = call_##name, .start = start_##name
+#if MPI_VERSION >= 4
+static void make_barrier(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Barrier_init(w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_bcast(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Bcast_init(w->recv.p, w->count, w->type, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_gather(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Gather_init(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_scatter(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Scatter_init(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_allgather(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Allgather_init(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_alltoall(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Alltoall_init(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_reduce(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Reduce_init(w->send.p, w->recv.p, w->count, w->type, w->op, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_allreduce(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Allreduce_init(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_reduce_scatter(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Reduce_scatter_block_init(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_scan(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Scan_init(w->send.p, w->recv.p, w->count, w->type, w->op, w->comm, MPI_INFO_NULL, request);
+}
+
+#define ALL(name) .call = call_##name, .start = start_##name, .make = make_##name
+#else
+#define ALL(name) .call = call_##name, .start = start_##name
+#endif
 
 static const struct hdb_collective all[] = {
-	{.name = "barrier", .title = "Barrier", BOTH(barrier)},
-	{.name = "bcast", .title = "Broadcast", BOTH(bcast), .sized = true, .recv_blocks = 1, .root_sends = true},
-	{.name = "gather", .title = "Gather", BOTH(gather), .sized = true, .send_blocks = 1, .recv_blocks = -1,
+	{.name = "barrier", .title = "Barrier", ALL(barrier)},
+	{.name = "bcast", .title = "Broadcast", ALL(bcast), .sized = true, .recv_blocks = 1, .root_sends = true},
+	{.name = "gather", .title = "Gather", ALL(gather), .sized = true, .send_blocks = 1, .recv_blocks = -1,
 	 .root_receives = true},
-	{.name = "scatter", .title = "Scatter", BOTH(scatter), .sized = true, .send_blocks = -1, .recv_blocks = 1,
+	{.name = "scatter", .title = "Scatter", ALL(scatter), .sized = true, .send_blocks = -1, .recv_blocks = 1,
 	 .root_sends = true, .personal = true},
-	{.name = "allgather", .title = "Allgather", BOTH(allgather), .sized = true, .send_blocks = 1, .recv_blocks = -1},
-	{.name = "alltoall", .title = "All-to-All", BOTH(alltoall), .sized = true, .send_blocks = -1, .recv_blocks = -1,
+	{.name = "allgather", .title = "Allgather", ALL(allgather), .sized = true, .send_blocks = 1, .recv_blocks = -1},
+	{.name = "alltoall", .title = "All-to-All", ALL(alltoall), .sized = true, .send_blocks = -1, .recv_blocks = -1,
 	 .personal = true},
-	{.name = "reduce", .title = "Reduce", BOTH(reduce), .sized = true, .send_blocks = 1, .recv_blocks = 1,
+	{.name = "reduce", .title = "Reduce", ALL(reduce), .sized = true, .send_blocks = 1, .recv_blocks = 1,
 	 .reduction = true, .root_receives = true},
-	{.name = "allreduce", .title = "Allreduce", BOTH(allreduce), .sized = true, .send_blocks = 1, .recv_blocks = 1,
+	{.name = "allreduce", .title = "Allreduce", ALL(allreduce), .sized = true, .send_blocks = 1, .recv_blocks = 1,
 	 .reduction = true},
-	{.name = "reduce_scatter", .title = "Reduce_scatter_block", BOTH(reduce_scatter), .sized = true,
+	{.name = "reduce_scatter", .title = "Reduce_scatter_block", ALL(reduce_scatter), .sized = true,
 	 .send_blocks = -1, .recv_blocks = 1, .reduction = true, .personal = true},
-	{.name = "scan", .title = "Scan", BOTH(scan), .sized = true, .send_blocks = 1, .recv_blocks = 1,
+	{.name = "scan", .title = "Scan", ALL(scan), .sized = true, .send_blocks = 1, .recv_blocks = 1,
 	 .reduction = true, .prefix = true},
 };
 

@@ -57,5 +57,7 @@ int main(int argc, char **argv)
 	hdb_start(argc, argv, &program);
 	if (!c->sized && hdb.validate && !hdb_one_host())
 		hdb_quit(HDB_USAGE, "-c compares clocks: all ranks must be on one host");
+	if (hdb.persistent && !c->make)
+		hdb_quit(HDB_USAGE, "--persistent: this MPI is older than 4.0, and has no persistent collectives");
 	return hdb_finish(nonblocking ? hdb_nonblocking_main(c) : hdb_blocking_main(c));
 }

@@ -44,6 +44,7 @@ static const struct {
 			 "operation: sum, max, min; with int64 also band, bor, bxor"}},
 	{HDB_TESTS, {'t', "num-test-calls", HDB_INT, &hdb.tests, 0, NULL, "N",
 		     "MPI_Test calls during the computation (0: none)"}},
+	{HDB_TESTS, {0, "persistent", HDB_FLAG, &hdb.persistent, 0, NULL, NULL, "a persistent request is started each time"}},
 	{HDB_SIZES, {0, "alloc-mem", HDB_FLAG, &hdb.alloc_mem, 0, NULL, NULL, "buffers from MPI_Alloc_mem"}},
 	{~0u, {0, "binding", HDB_FLAG, &hdb.binding, 0, NULL, NULL, "print the CPUs that each rank may use"}},
 	{~0u, {0, "digits", HDB_INT, &hdb.digits, 1, NULL, "N", "digits behind the point (default 2)"}},

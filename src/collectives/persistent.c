@@ -36,7 +36,8 @@ struct part {
 	struct hdl_run *run;
 	struct hdl_off_prog *prog;
 	struct hdl_area area;		/* in the operation's memory; peers are told later */
-	uint32_t slots;
+	uint64_t n;			/* the next to be written, and */
+	uint32_t slots, slot;		/* ... its slot, of so many */
 };
 
 /* What a rank tells the others. */
@@ -50,7 +51,7 @@ struct hdl_pcoll {
 	struct hdl_off *h;
 	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
 	struct part op, meeting;	/* meeting.run: NULL: the operation synchronizes */
-	uint64_t starts;
+	uint32_t since_meeting;
 	bool posted, meets;		/* the start under way */
 	char *memory;
 	size_t bytes;
@@ -274,10 +275,11 @@ void hdl_pcoll_clear(struct hdl_off *h)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static void post_part(struct hdl_off *h, struct part *part, uint64_t n)
+static inline void post_part(struct hdl_off *h, struct part *part)
 {
-	part->run->opno = n;
-	part->run->slot = (uint32_t)(n % part->slots);
+	part->run->opno = part->n++;
+	part->run->slot = part->slot;
+	part->slot = hdl_off_after(part->slot, part->slots);
 	hdl_line_post(h, part->run, part->prog);
 }
 
@@ -296,11 +298,12 @@ static inline void try_post(struct hdl_pcoll *p)
 	if (unlikely(h->suspect_ns || h->broken || !has_room(h)))
 		return;
 	p->posted = true;
-	post_part(h, &p->op, p->starts);
-	p->meets = p->meeting.run && p->starts % MEET_EVERY == MEET_EVERY - 1;
-	if (unlikely(p->meets))
-		post_part(h, &p->meeting, p->starts / MEET_EVERY);
-	p->starts++;
+	post_part(h, &p->op);
+	p->meets = p->meeting.run && ++p->since_meeting == MEET_EVERY;
+	if (unlikely(p->meets)) {
+		p->since_meeting = 0;
+		post_part(h, &p->meeting);
+	}
 }
 
 static inline bool is_complete(struct hdl_pcoll *p)

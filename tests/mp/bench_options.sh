@@ -111,6 +111,8 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		says mbw_mr '\[ pairs: 1 \] \[ window size: 64 \]'
 	try 0 "barrier -f" $run 3 "$bin/hd_barrier" -i 20 -x 2 -f && rows "barrier -f" 4 -
 	try 0 "ibarrier" $run 3 "$bin/hd_ibarrier" -i 20 -x 2 -t 2 && rows ibarrier 4 -
+	try 0 "iallreduce --persistent" $run 3 "$bin/hd_iallreduce" -c --persistent -m 8:4096 -i 20 -x 2 && says "iallreduce --persistent" '^# Validation: Pass'
+	try 0 "ibarrier --persistent" $run 2 "$bin/hd_ibarrier" --persistent -i 20 -x 2
 	try 0 "iallreduce -f" $run 2 "$bin/hd_iallreduce" -m 8:16 -i 20 -x 2 -f && rows "iallreduce -f" 11 8 16
 	says "iallreduce, type" 'Datatype: MPI_INT64_T. Operation: MPI_SUM.'
 	try 0 "budget" $run 2 "$bin/hd_barrier" -i 1000000000 -B 0.05 -f
