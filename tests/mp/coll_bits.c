@@ -15,6 +15,7 @@
 #define MOST 50021
 
 static int me, all, fails;
+static MPI_Op op = MPI_SUM;
 static double *in, *out, *first;
 
 static const struct {
@@ -32,10 +33,10 @@ static int run(int coll, bool in_place, int n, MPI_Comm comm)
 	if (inside)
 		memcpy(out, in, (size_t)many * sizeof(*out));
 	switch (coll) {
-	case 0: MPI_Reduce(from, out, n, MPI_DOUBLE, MPI_SUM, root, comm); return me == root ? n : 0;
-	case 1: MPI_Scan(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return n;
-	case 2: MPI_Exscan(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return me ? n : 0;
-	default: MPI_Reduce_scatter_block(from, out, n, MPI_DOUBLE, MPI_SUM, comm); return n;
+	case 0: MPI_Reduce(from, out, n, MPI_DOUBLE, op, root, comm); return me == root ? n : 0;
+	case 1: MPI_Scan(from, out, n, MPI_DOUBLE, op, comm); return n;
+	case 2: MPI_Exscan(from, out, n, MPI_DOUBLE, op, comm); return me ? n : 0;
+	default: MPI_Reduce_scatter_block(from, out, n, MPI_DOUBLE, op, comm); return n;
 	}
 }
 
@@ -46,7 +47,8 @@ static void compare(int coll, int n)
 	bool same = true;
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-	for (int i = 0; i < 2 * TIMES; i++) {
+	/* in place an operand may be on the other side of the operation, which MIN tells of zeros */
+	for (int i = 0; i < (op == MPI_SUM ? 2 * TIMES : TIMES); i++) {
 		int got = run(coll, i >= TIMES, n, comm);
 
 		if (i == 0)
@@ -96,6 +98,11 @@ int main(int argc, char **argv)
 		compare(coll, MOST);
 	}
 	leave();
+	op = MPI_MIN;
+	for (int i = 0; i < MOST * all; i++)
+		in[i] = rand() % 2 ? 0.0 : -0.0;
+	for (int coll = 0; coll < 4; coll++)
+		compare(coll, 3001);
 	MPI_Allreduce(MPI_IN_PLACE, &fails, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (!me && !fails)
 		printf("coll_bits: ok, %d ranks\n", all);

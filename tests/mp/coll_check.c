@@ -16,7 +16,7 @@ static MPI_Comm comm;
 /* Of an intercommunicator's groups both. Rank: in MPI_COMM_WORLD. */
 static void expect(int rc, int class, const char *what)
 {
-	char text[MPI_MAX_ERROR_STRING], name[32];
+	char text[MPI_MAX_ERROR_STRING], of_0[MPI_MAX_ERROR_STRING], name[32];
 	int n, sum = 0;
 
 	MPI_Error_string(rc, text, &n);
@@ -25,6 +25,10 @@ static void expect(int rc, int class, const char *what)
 	snprintf(name, sizeof(name), "rank %d is in ", odd);
 	if (!strstr(text, "HEDDLE_CHECK: ") || !strstr(text, name) || !strstr(text, what))
 		test_fail(__FILE__, __LINE__, "odd %d: the text does not say '%s' and '%s': %s", odd, name, what, text);
+	memcpy(of_0, text, sizeof(text));
+	CHECK_EQ(MPI_Bcast(of_0, sizeof(of_0), MPI_CHAR, 0, MPI_COMM_WORLD), MPI_SUCCESS);
+	if (!strstr(of_0, strstr(text, "HEDDLE_CHECK: ")))
+		test_fail(__FILE__, __LINE__, "odd %d: another text than on rank 0: %s; %s", odd, text, of_0);
 	CHECK_EQ(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_SUCCESS);
 	CHECK_EQ(sum, np * (np - 1) / 2);
 	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
@@ -42,6 +46,19 @@ static void nothing(void *in, void *inout, int *n, MPI_Datatype *type)
 	(void)inout;
 	(void)n;
 	(void)type;
+}
+
+/* Two edges to the next rank, of one element and of two: the odd one receives them the other way round. */
+static void two_edges(void)
+{
+	int next[2] = { (me + 1) % np, (me + 1) % np }, before[2] = { (me + np - 1) % np, (me + np - 1) % np };
+	int a[3] = { 0 }, b[3], is = me == odd, out[2] = { 1, 2 }, in[2] = { 1 + is, 2 - is }, at[2] = { 0, 1 }, in_at[2] = { 0, 1 + is };
+	MPI_Comm c;
+
+	MPI_Dist_graph_create_adjacent(comm, 2, before, MPI_UNWEIGHTED, 2, next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &c);
+	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+	expect(MPI_Neighbor_alltoallv(a, out, at, MPI_INT, b, in, in_at, MPI_INT, c), MPI_ERR_TYPE, "what one sends");
+	MPI_Comm_free(&c);
 }
 
 static void mismatches(void)
@@ -77,6 +94,8 @@ static void mismatches(void)
 	counts[(odd + 1) % np] = 4;
 	counts[0] = 4 + is;
 	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT, "the count or");
+	counts[1] = 4 - is;	/* as many in all */
+	expect(MPI_Reduce_scatter(a, b, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_TYPE, "the count or");
 	expect(MPI_Alltoall_init(a, one, MPI_INT, b, one, MPI_INT, comm, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "what one");
 	expect(is ? MPI_Bcast_init(a, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &q) : MPI_Barrier_init(comm, MPI_INFO_NULL, &q), MPI_ERR_OTHER,
 	       "the collective differs");
@@ -84,6 +103,7 @@ static void mismatches(void)
 	expect(is ? MPI_Scan(a, b, 1, MPI_INT, MPI_SUM, comm) : MPI_Scan_init(a, b, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &q),
 	       MPI_ERR_OTHER, "the form");
 	expect(is ? MPI_Barrier(comm) : waited(MPI_Ibarrier(comm, &q), &q), MPI_ERR_OTHER, "the form");
+	two_edges();
 	MPI_Op_create(nothing, 1, &op);
 	expect(MPI_Allreduce(a, b, 1, MPI_INT, is ? op : MPI_SUM, comm), MPI_ERR_OP, "the operation differs");
 	MPI_Op_free(&op);
@@ -121,6 +141,27 @@ static void between_groups(void)
 	MPI_Comm_free(&own);
 }
 
+static bool is_length(int rc)
+{
+	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
+}
+
+/* What one rank makes of all inputs. By reads the others, whose part of it they will not get, have an error, too. */
+static void of_one(int n)
+{
+	int a[64] = { 0 }, b[128], root = (odd + 1) % np, rc;
+	const char *least = getenv("HEDDLE_COLL_READS_MIN");
+	bool reads = least && !strcmp(least, "1");
+
+	rc = MPI_Gather(a, n, MPI_INT, b, n, MPI_INT, root, comm);
+	CHECK_EQ(is_length(rc), me == root);
+	rc = MPI_Reduce(a, b, n, MPI_INT, MPI_SUM, root, comm);
+	CHECK_EQ(is_length(rc), me == root || reads);
+	if (np <= 32)
+		CHECK(is_length(MPI_Reduce_scatter_block(a, b, n, MPI_INT, MPI_SUM, comm)));
+	CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
+}
+
 /* Lines carry their length. Several times: the first runs of a collective, and those by the short way. */
 static void lengths(void)
 {
@@ -136,12 +177,8 @@ static void lengths(void)
 		CHECK_EQ(class_of(MPI_Bcast(a, is ? 2 : 1, MPI_INT, (odd + 1) % np, comm)), is ? MPI_ERR_COUNT : MPI_SUCCESS);
 		a[0] = a[1] = me;
 		CHECK_EQ(MPI_Barrier(comm), MPI_SUCCESS);
+		of_one(is ? 1 : 2);
 	}
-}
-
-static bool is_length(int rc)
-{
-	return class_of(rc) == MPI_ERR_COUNT || class_of(rc) == MPI_ERR_TRUNCATE;
 }
 
 /* What comes from the odd rank, also through others, is shorter (2 elements for 3) or longer (4). */

@@ -416,9 +416,56 @@ static void interleave(MPI_Comm comm)
 }
 
 /* More operations than there are slots and receives, many times over. */
+/* Blocking calls that differ in one thing only: the root, the place, or what was called between. */
+static void take_turns(MPI_Comm comm)
+{
+	int rank, n;
+	int64_t v[64], w[64];
+
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &n);
+	for (int i = 0; i < 60; i++) {
+		int root = i % n;
+
+		v[0] = rank == root ? i : -1;
+		MPI_Bcast(v, 1, MPI_INT64_T, root, comm);
+		if (v[0] != i)
+			FAIL("Bcast %d, from %d: %lld", i, root, (long long)v[0]);
+		v[0] = w[0] = rank + i;
+		MPI_Allreduce(i % 2 ? MPI_IN_PLACE : v, w, 1, MPI_INT64_T, MPI_SUM, comm);
+		if (w[0] != (int64_t)n * (n - 1) / 2 + (int64_t)n * i)
+			FAIL("Allreduce %d, %sin place: %lld", i, i % 2 ? "" : "not ", (long long)w[0]);
+	}
+	for (int i = 0; i < 80; i++) {
+		int32_t in[200], out[200];
+		MPI_Request req;
+
+		for (int k = 0; k < 200; k++)
+			in[k] = rank + i + k;
+		MPI_Iallreduce(in, out, 200, MPI_INT32_T, MPI_SUM, comm, &req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		for (int k = 0; k < 200; k++)
+			if (out[k] != n * (n - 1) / 2 + n * (i + k))
+				FAIL("Iallreduce %d of 200 narrow ones: %d at %d", i, out[k], k);
+	}
+	for (int i = 0; i < 200; i++) {
+		v[0] = rank ? -1 : i;
+		MPI_Bcast(v, 1, MPI_INT64_T, 0, comm);
+		if (v[0] != i)
+			FAIL("Bcast %d between others: %lld", i, (long long)v[0]);
+		for (int k = 0; k < 64; k++)
+			v[k] = rank + k;
+		MPI_Allreduce(v, w, 1 + i % 64, MPI_INT64_T, i < 64 ? MPI_SUM : i < 128 ? MPI_MAX : MPI_MIN, comm);
+		if (w[0] != (i < 64 ? (int64_t)n * (n - 1) / 2 : i < 128 ? n - 1 : 0))
+			FAIL("Allreduce %d of %d: %lld", i, 1 + i % 64, (long long)w[0]);
+	}
+}
+
 static void reuse(MPI_Comm comm)
 {
 	struct flight *f = alloc(sizeof(*f) * FLIGHT);
+
+	take_turns(comm);
 
 	for (int i = 0; i < 10000 + FLIGHT; i++) {
 		struct flight *g = &f[i % FLIGHT];

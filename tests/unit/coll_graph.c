@@ -744,6 +744,51 @@ Test(coll_graph, validity)
 	cr_assert(hdl_op_valid(MPI_BOR, hdl_type_get(MPI_BYTE)));
 }
 
+/* Nobody leaves a barrier that somebody has not reached: a signal says of whom its sender had signals. */
+Test(coll_graph, barriers_wait_for_all)
+{
+	for (int n = 2; n <= 33; n++) {
+		struct hdl_graph *g[33];
+		uint64_t says[33][8] = { 0 };	/* of each rank's send of each round */
+		int rounds;
+
+		for (int r = 0; r < n; r++) {
+			struct hdl_shape s = { .coll = HDL_BARRIER, .rank = r, .size = n };
+
+			g[r] = hdl_build_barrier_dissemination(&s);
+			cr_assert_not_null(g[r]);
+		}
+		rounds = (int)g[0]->nsends;
+		for (int k = 0; k < rounds; k++)
+			for (int r = 0; r < n; r++)
+				for (uint32_t i = 0; i < g[r]->nnodes; i++) {
+					const struct hdl_node *d = &g[r]->nodes[i];
+
+					if (d->kind != HDL_N_SEND || d->sub != (uint32_t)k)
+						continue;
+					says[r][k] = 1ull << r;
+					for (uint32_t p = 0; p < d->npreds; p++) {
+						const struct hdl_node *on = &g[r]->nodes[g[r]->preds[d->pred0 + p]];
+
+						if (on->kind == HDL_N_RECV)
+							says[r][k] |= says[on->peer][on->sub];
+					}
+					/* what the message before said, this one's sender has waited for */
+					if (k && d->npreds)
+						says[r][k] |= says[r][k - 1];
+				}
+		for (int r = 0; r < n; r++) {
+			uint64_t known = 1ull << r;
+
+			for (uint32_t i = 0; i < g[r]->nnodes; i++)
+				if (g[r]->nodes[i].kind == HDL_N_RECV)
+					known |= says[g[r]->nodes[i].peer][g[r]->nodes[i].sub];
+			cr_assert_eq(known, (1ull << n) - 1, "rank %d of %d leaves before all are there", r, n);
+			hdl_graph_free(g[r]);
+		}
+	}
+}
+
 /* Scratch of more bytes than can be counted is refused, not allocated a little smaller. */
 Test(coll_graph, scratch_beyond_counting)
 {
