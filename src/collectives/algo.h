@@ -58,6 +58,7 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allreduce_rabenseifner(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s);
+struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allgather_doubling(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allgather_bruck(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, Allreduce (MPI-5.0 sections 6.9.1, 6.9.6). All predefined operations are commutative, but not bit by bit: which NaN a sum
- * gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the side of each operand. So that every
+ * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative, but not
+ * bit by bit: which NaN a sum gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the side of each operand. So that every
  * rank of an Allreduce has the same bits, a result is computed in one place and copied, or from the same operands on the same sides.
  */
 #include "collectives/algo.h"
@@ -128,6 +128,12 @@ static struct fold fold_of(const struct hdl_shape *s)
 static int fold_rank(const struct fold *f, int number)
 {
 	return number < f->rest ? 2 * number + 1 : number + f->rest;
+}
+
+/* Where a number's ranks begin: its own, and before that the one that has stepped aside. */
+static size_t first_block(const struct fold *f, int number)
+{
+	return (size_t)(number < f->rest ? 2 * number : number + f->rest);
 }
 
 #define SUB_FOLD 0x7fe
@@ -272,5 +278,57 @@ struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 		hi = hdl_part(s->bytes, s->esize, n, in + 1);
 		hdl_gb_recv(b, left, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 	}
+	return hdl_gb_finish(b);
+}
+
+/*
+ * Recursive halving: in each of log2(P) exchanges a rank gives away half of the blocks that it still reduces. Those of the ranks that step
+ * aside come with their neighbours', so that each has a run of them.
+ */
+struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("recursive-halving", s->fn, s->esize);
+	struct hdl_ref acc = hdl_ref(hdl_input(s), 0), result = hdl_ref(HDL_SP_RECV, 0), sum, in;
+	struct fold f = fold_of(s);
+	int lo = 0, hi = f.pof2;
+	size_t bytes = s->bytes;
+	uint32_t k = 0;
+
+	if (!b)
+		return NULL;
+	if (f.me < 0) {
+		hdl_gb_send(b, s->rank + 1, SUB_FOLD, acc, (size_t)s->size * bytes);
+		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, result, bytes);
+		return hdl_gb_finish(b);
+	}
+	sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, (size_t)s->size, bytes));
+	in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, (size_t)s->size, bytes));
+	if (f.me < f.rest) {
+		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, sum, (size_t)s->size * bytes);
+		hdl_gb_reduce(b, sum, acc, (size_t)s->size * bytes);
+		acc = sum;
+	}
+	for (int bit = f.pof2 / 2; bit; bit /= 2, k++) {
+		int peer = fold_rank(&f, f.me ^ bit), mid = lo + bit;
+		bool upper = f.me & bit;
+		size_t kept = first_block(&f, upper ? mid : lo) * bytes, klen = first_block(&f, upper ? hi : mid) * bytes - kept;
+		size_t given = first_block(&f, upper ? lo : mid) * bytes, glen = first_block(&f, upper ? mid : hi) * bytes - given;
+		/* the first that comes lands where the sum will be, and the own input is added to it */
+		struct hdl_ref lands = acc.space == HDL_SP_TMP ? in : sum, added = acc.space == HDL_SP_TMP ? in : acc;
+
+		hdl_gb_send(b, peer, k, hdl_ref(acc.space, acc.off + given), glen);
+		hdl_gb_recv(b, peer, k, hdl_ref(HDL_SP_TMP, lands.off + kept), klen);
+		hdl_gb_reduce(b, hdl_ref(HDL_SP_TMP, sum.off + kept), hdl_ref(added.space, added.off + kept), klen);
+		acc = sum;
+		if (upper)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	if (f.me < f.rest)
+		hdl_gb_send(b, s->rank - 1, SUB_UNFOLD, hdl_ref(acc.space, acc.off + (size_t)(s->rank - 1) * bytes), bytes);
+	acc.off += (size_t)s->rank * bytes;
+	if (s->size > 1 || !s->in_place)
+		hdl_gb_copy(b, result, acc, bytes);
 	return hdl_gb_finish(b);
 }

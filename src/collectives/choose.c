@@ -29,6 +29,7 @@ static const char *forced_algorithm(enum hdl_coll coll)
 	case HDL_ALLREDUCE: return hdl_vars.coll_allreduce;
 	case HDL_ALLGATHER: return hdl_vars.coll_allgather;
 	case HDL_ALLTOALL: return hdl_vars.coll_alltoall;
+	case HDL_REDUCE_SCATTER: return hdl_vars.coll_reduce_scatter;
 	default: return NULL;
 	}
 }

@@ -42,6 +42,7 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_GATHER, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_SCATTER, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_REDUCE_SCATTER, "pieces", hdl_build_of_pieces, NULL },
+	{ HDL_REDUCE_SCATTER, "recursive-halving", hdl_build_reduce_scatter_halving, NULL },
 	{ HDL_SCAN, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_EXSCAN, "pieces", hdl_build_of_pieces, NULL },
 	{ HDL_REDUCE, "in-order", hdl_build_in_order, NULL },
@@ -113,6 +114,9 @@ static const struct {
 	/* These have a table of their own (algo_pieces.c). */
 	{ HDL_GATHER, ANYWHERE, 1, ANY_SIZE, "pieces" },
 	{ HDL_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
+	{ HDL_REDUCE_SCATTER, CROWDED, 17, 8 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, APART_POW2, 16, 1 << 10, "recursive-halving" },
+	{ HDL_REDUCE_SCATTER, APART, 24, 256, "recursive-halving" },
 	{ HDL_REDUCE_SCATTER, ANYWHERE, 1, ANY_SIZE, "pieces" },
 	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
 	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },

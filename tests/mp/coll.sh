@@ -32,7 +32,7 @@ for kind in rc ud xrc dc; do
 	try "queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/coll_correct movement reduce interleave
 done
 for algorithm in ALLREDUCE=rabenseifner ALLREDUCE=ring BCAST=chain BCAST=scatter-allgather REDUCE=scatter-gather \
-	ALLGATHER=bruck ALLGATHER=ring ALLTOALL=bruck; do
+	ALLGATHER=bruck ALLGATHER=ring ALLTOALL=bruck REDUCE_SCATTER=recursive-halving; do
 	try "$algorithm" 5 -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_COLL_$algorithm tests/mp/coll_correct movement reduce
 done
 # Everything at random; COLL_RANDOM: batches, for a long run; COLL_SEED.
