@@ -44,6 +44,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		struct hdl_id_rec id;
 		struct hdl_taken_rec taken;
 		struct hdl_keep_rec keep;
+		struct hdl_rma_done rma;
 	} m;
 	uint32_t n;
 	static const uint8_t need[] = {
@@ -65,6 +66,7 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_TAKEN] = sizeof(m.taken),
 		[HDL_CTL_LEAVE] = 0,
 		[HDL_CTL_KEEP] = sizeof(m.keep),
+		[HDL_CTL_RMA_DONE] = sizeof(m.rma),
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -140,6 +142,9 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	case HDL_CTL_TAKEN:
 		if (ep->pooled)
 			hdl_pooled_on_answer(ep->pooled, &m.taken);
+		break;
+	case HDL_CTL_RMA_DONE:
+		hdl_rma_on_done(ep, &m.rma);
 		break;
 	default:
 		bad_message(ep, hdr);

@@ -44,6 +44,11 @@ void hdl_done_read(uint32_t id)
 	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
 }
 
+void hdl_done_rma(struct hdl_rma *op, int err)
+{
+	done_push(op, err, HDL_DONE_RMA);
+}
+
 void hdl_done_broke(struct hdl_ep *ep)
 {
 	done_push(ep, 0, HDL_DONE_BROKE);
@@ -84,6 +89,7 @@ static void end(struct hdl_ep *ep)
 	ep->pend = NULL;
 	hdl_ep_drop_ctl(ep);
 	hdl_rndv_fail_peer(ep, ep->fail_err);
+	hdl_rma_fail_peer(ep, ep->fail_err);
 	hdl_ud_drop_peer(ep);
 	hdl_ring_lose(ep);
 	done_push(ep, ep->fail_err, HDL_DONE_PEER);
@@ -104,6 +110,9 @@ void hdl_done_run(void)
 			break;
 		case HDL_DONE_READ:
 			hdl_rndv_read_all((uint32_t)(uintptr_t)p);
+			break;
+		case HDL_DONE_RMA:
+			((struct hdl_rma *)p)->done(p, err);
 			break;
 		case HDL_DONE_END:
 			end(p);
@@ -482,18 +491,30 @@ static enum way way_of(struct hdl_ep *ep, bool rdma)
 }
 
 /* An active message outside of the order. */
-static int send_free(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, struct hdl_send *send)
+static int send_free(struct hdl_ep *ep, enum way way, struct hdl_hdr *hdr, const void *buf, size_t len, struct hdl_send *send)
 {
-	if (ep->ring && !ep->wake_mode && len <= ep->ring_max)
-		return hdl_post_ring(ep, hdr, buf, len, NULL, send, HDL_IN_PLACE_NO);
-	return hdl_ep_post_srq(ep, hdr, buf, len, send);
-}
+	struct hdl_count *out = &ep->out_srq;
+	int r;
 
-static int send_free_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_send *send)
-{
-	hdr->len = (uint32_t)len;
-	int r = buf ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0) : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
-	return r ? r : 1;
+	if (way == WAY_PACKET) {
+		hdr->len = (uint32_t)len;
+		out = &ep->out_ud;
+		r = buf ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0) : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
+		r = r ? r : 1;
+	} else if (ep->ring && !ep->wake_mode && len <= ep->ring_max) {
+		out = &ep->out_ring;
+		r = hdl_post_ring(ep, hdr, buf, len, NULL, send, HDL_IN_PLACE_NO);
+	} else {
+		r = hdl_ep_post_srq(ep, hdr, buf, len, buf ? NULL : send);
+		if (r == -EAGAIN && ep->sq->kind->full_now)
+			ep->sq->kind->full_now(ep);
+	}
+	if (r < 0)
+		return r;
+	ep->sent_msgs++;
+	out->msgs++;
+	out->bytes += len;
+	return r;
 }
 
 /* head and payload, or the announcement of a payload and its head, which are at buf then. */
@@ -501,19 +522,13 @@ static int send_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am, 
 {
 	struct hdl_hdr hdr = { .tag = am->send.tag, .context = (uint16_t)am->head_len };
 	struct hdl_send *s = &am->send;
-	int r;
 
 	if (am->flags & HDL_AM_ORDERED) {
 		hdr.kind = rts ? HDL_AM_RTS : HDL_AM;
 		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, s) : send_connected(ep, &hdr, buf, len, rts ? NULL : s);
 	}
 	hdr.kind = rts ? HDL_AM_FREE_RTS : HDL_AM_FREE;
-	r = way == WAY_PACKET ? send_free_packet(ep, &hdr, buf, len, s) : send_free(ep, &hdr, buf, len, rts ? NULL : s);
-	if (r >= 0)
-		ep->sent_msgs++;
-	else if (r == -EAGAIN && way == WAY_CONNECTED && ep->sq->kind->full_now)
-		ep->sq->kind->full_now(ep);
-	return r;
+	return send_free(ep, way, &hdr, buf, len, s);
 }
 
 /* limit: bytes of an eager message. Nobody is asked to hold active ones: their handlers take them at once. */
@@ -779,6 +794,7 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		return false;
 	waits |= hdl_rndv_read(ep, events);
 	waits |= hdl_rndv_push(ep);
+	waits |= hdl_rma_push(ep);
 	while ((s = ep->pend)) {
 		struct hdl_send *next = s->next;
 		int r;

@@ -164,6 +164,7 @@ void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
 void hdl_done_read(uint32_t id);
+void hdl_done_rma(struct hdl_rma *op, int err);
 void hdl_done_broke(struct hdl_ep *ep);		/* hdl_wire_replace follows, where queues may be stopped */
 void hdl_done_reset(struct hdl_sq *sq);		/* hdl_sq_reset follows, where requests may be posted */
 void hdl_done_run(void);

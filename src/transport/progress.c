@@ -467,6 +467,7 @@ static void destroy_all(void)
 	hdl_peers_clear(&hdl_tp.peers);
 	hdl_addresses_fini();
 	hdl_regcache_close();
+	hdl_rma_close();
 	for (int i = 0; i < hdl_tp.ndev; i++) {
 		hdl_dev_close(hdl_tp.dev[i]);
 		free(hdl_tp.dev[i]);
@@ -478,6 +479,8 @@ static void destroy_all(void)
 	free(hdl_tp.sends.e);
 	free(hdl_tp.fetches.e);
 	free(hdl_tp.handlers);
+	free(hdl_tp.rmas.e);
+	free(hdl_tp.mrs.e);
 	if (hdl_tp.wake_fd >= 0)
 		close(hdl_tp.wake_fd);
 	memset(&hdl_tp, 0, sizeof(hdl_tp));
@@ -569,6 +572,8 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 	if (!err)
 		hdl_regcache_open();
 	if (!err)
+		err = hdl_rma_open();
+	if (!err)
 		err = hdl_wire_publish();
 	if (err)
 		destroy_all();
@@ -592,7 +597,7 @@ static bool some_busy(void)
 
 static bool quiet(void)
 {
-	bool q = !some_busy() && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.ndone;
+	bool q = !some_busy() && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.rma_open && !hdl_tp.ndone;
 
 	for (struct hdl_ep *ep = hdl_tp.timers; ep; ep = ep->timer_next)
 		if (ep->rel && !hdl_rel_idle(ep->rel) && !is_gone(ep))

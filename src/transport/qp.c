@@ -11,6 +11,12 @@
 #define RNR_FOREVER 7
 #define RNR_TIMER 12		/* 0.64 ms */
 
+int hdl_qp_access(const struct hdl_dev *dev)
+{
+	return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	       (dev->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = port->port_num,

@@ -17,6 +17,12 @@ static const uint32_t none_kept = 0, all_kept = 1;
 
 #define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
+/* Whether a request takes a receive of the peer's: SENDs, and the WRITE that has an immediate. */
+static inline bool takes_receive(unsigned opcode)
+{
+	return opcode - IBV_WR_RDMA_WRITE_WITH_IMM <= IBV_WR_SEND_WITH_IMM - IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 {
 	struct hdl_scq *s;
@@ -181,6 +187,9 @@ static void release(struct hdl_slot *slot, int err)
 	case HDL_SLOT_READ:
 		hdl_rndv_read_done((uint32_t)(uintptr_t)p, err);
 		break;
+	case HDL_SLOT_RMA:
+		hdl_rma_part_done(p, err);
+		break;
 	}
 }
 
@@ -219,6 +228,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 static void await_reset(struct hdl_sq *sq, uint32_t at)
 {
 	sq->broken = true;
+	sq->exact = false;
 	sq->broken_tail = at;
 	sq->broken_head = sq->head;
 	sq->flushed = 0;
@@ -245,8 +255,12 @@ void hdl_sq_broken(struct hdl_sq *sq)
  * be renewed it is kept as well. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
-	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset;
+	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
+	bool refused = slot->type == HDL_SLOT_RMA && hdl_rma_is_refused(wc->status);
+	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset && !refused;
 
+	if (refused)
+		release(slot, -EACCES);
 	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep, wc)) {
 		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
 			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
@@ -254,10 +268,13 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 	}
 	if (guilty) {
 		hdl_report_wc(sq, ep, wc);
-		release(&sq->slot[idx & sq->mask], -ECONNRESET);
+		release(slot, -ECONNRESET);
 		hdl_ep_fail(ep, -ECONNRESET);
 	}
+	guilty |= refused;
 	await_reset(sq, idx + guilty);
+	/* one target after the other, or one that refused it: nothing behind it was begun */
+	sq->exact = refused || (guilty && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue));
 	sq->flushed = !guilty;
 	if (sq->kind->renew)
 		hdl_wire_broke(ep, wc);
@@ -338,13 +355,25 @@ int hdl_sq_reap(struct hdl_scq *scq)
 	return all;
 }
 
+static bool is_atomic(const struct hdl_again *a)
+{
+	return a->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || a->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
 /* The request that stood in a slot, but for what is gathered from beside the slot. data: room for inline data that is not long. */
 static void kept_request(const struct hdl_sq *sq, const struct hdl_again *a, struct ibv_send_wr *wr, struct ibv_sge *sge, char *data)
 {
 	*wr = (struct ibv_send_wr){ .opcode = a->opcode, .imm_data = a->imm, .sg_list = sge, .num_sge = a->num_sge,
 				    .send_flags = a->flags & IBV_SEND_INLINE };
-	wr->wr.rdma.remote_addr = a->addr;
-	wr->wr.rdma.rkey = a->rkey;
+	if (is_atomic(a)) {
+		wr->wr.atomic.remote_addr = a->addr;
+		wr->wr.atomic.compare_add = a->operand[0];
+		wr->wr.atomic.swap = a->operand[1];
+		wr->wr.atomic.rkey = a->rkey;
+	} else {
+		wr->wr.rdma.remote_addr = a->addr;
+		wr->wr.rdma.rkey = a->rkey;
+	}
 	if (a->flags & IBV_SEND_INLINE) {
 		const char *p = a->len <= HDL_AGAIN_COPIED ? memcpy(data, a->data, a->len) : a->data;
 		sge[0] = (struct ibv_sge){ .addr = (uintptr_t)p, .length = a->len };
@@ -456,6 +485,16 @@ static void drop_failed(struct hdl_sq *sq)
 			release(&sq->slot[i & sq->mask], -ECONNRESET);
 }
 
+/* One that must not go again: what belongs to an operation of which a part was refused, and an atomic one that may have been carried
+ * out. */
+static bool is_lost(const struct hdl_sq *sq, uint32_t i, bool doubtful)
+{
+	const struct hdl_slot *slot = &sq->slot[i & sq->mask];
+
+	return slot->type == HDL_SLOT_RMA &&
+	       (((const struct hdl_rma *)slot->ptr)->err || (doubtful && is_atomic(&sq->again[i & sq->mask])));
+}
+
 void hdl_sq_reset(struct hdl_sq *sq)
 {
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
@@ -486,9 +525,15 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		give_up(sq, at, end, err);
 		return;
 	}
+	/* One that was stopped from outside may have been in the middle of what it had for one peer; where each peer is a target of its own,
+	 * it has begun nothing behind that. */
+	const struct hdl_ep *first = at != end ? sq->slot[at & sq->mask].ep : NULL;
+	bool doubtful = !sq->exact;
 	for (; at != end; at++) {
 		struct hdl_slot *slot = &sq->slot[at & sq->mask];
-		if (slot->ep->failed) {
+		if (slot->ep != first && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue))
+			doubtful = false;
+		if (slot->ep->failed || is_lost(sq, at, doubtful)) {
 			release(slot, -ECONNRESET);
 		} else if ((err = post_again(sq, at))) {
 			give_up(sq, at, end, err);
@@ -589,7 +634,7 @@ int hdl_sq_halt(struct hdl_sq *sq)
 
 static bool is_message(const struct hdl_again *a)
 {
-	return a->opcode != IBV_WR_RDMA_WRITE && a->opcode != IBV_WR_RDMA_READ;
+	return takes_receive(a->opcode);
 }
 
 void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines)
@@ -606,6 +651,10 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 
 		if ((a->over = sq->slot[i & sq->mask].type == HDL_SLOT_RTU))
 			release(&sq->slot[i & sq->mask], 0);
+		if (is_lost(sq, i, !sq->exact)) {
+			a->over = true;
+			release(&sq->slot[i & sq->mask], -ECONNRESET);
+		}
 		if (is_message(a) ? (int32_t)(messages - number++) > 0
 				  : ring && a->end && lines >= a->end)
 			done = i + 1;
@@ -688,6 +737,11 @@ __attribute__((noinline)) void hdl_sq_keep_now(struct hdl_sq *sq, const struct i
 			to = mempcpy(to, (const char *)(uintptr_t)wr->sg_list[n].addr, wr->sg_list[n].length);
 	} else if (wr->num_sge) {
 		memcpy(a->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(a->sge[0]));
+		if (is_atomic(a)) {
+			a->operand[0] = wr->wr.atomic.compare_add;
+			a->operand[1] = wr->wr.atomic.swap;
+			a->rkey = wr->wr.atomic.rkey;
+		}
 	}
 	free(was);
 }
@@ -733,7 +787,7 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 		sq->signaled = i + 1;
 		sq->scq->pending++;
 	}
-	sq->messages += wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_READ;
+	sq->messages += takes_receive(wr->opcode);
 	hdl_sq_keep(sq, wr, 0);
 	return 0;
 }

@@ -18,6 +18,7 @@ enum hdl_slot_type {
 	HDL_SLOT_SEND,		/* struct hdl_send: its buffer was read in place; done */
 	HDL_SLOT_RNDV,		/* struct hdl_send: a chunk was written */
 	HDL_SLOT_READ,		/* number of a fetch: a chunk was read */
+	HDL_SLOT_RMA,		/* struct hdl_rma: a part was put or got, or an update made */
 	HDL_SLOT_RTU,		/* nothing; it is of the queue's own, and never goes again */
 };
 struct hdl_slot {
@@ -71,6 +72,7 @@ struct hdl_sq {
 	uint32_t first_again;		/* renew: the request that went again first, ... */
 	bool went_again;		/* ... if any did */
 	bool settled;			/* renew: broken, and what the peer had got of it has ended */
+	bool exact;			/* broken: by a request that was refused: none behind it was carried out */
 };
 #define HDL_HEAD_BUF 64u
 #define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
@@ -104,7 +106,7 @@ void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
 struct hdl_again {
 	union {
 		_Alignas(64) char line[HDL_LINE];	/* inline data that fits */
-		struct ibv_sge sge[3];			/* not inline */
+		struct { struct ibv_sge sge[3]; uint64_t operand[2]; };	/* not inline; operands of an atomic request */
 	};
 	char *data;			/* inline data in one piece; NULL: it could not be kept */
 	char *heap;			/* ... where it is long; freed when the slot keeps another one */
@@ -129,6 +131,8 @@ void hdl_sq_broken(struct hdl_sq *sq);
  * for: what was carried out for sure has ended then, the rest is kept ("broken"), and there is no room. 0 or a negative errno.
  */
 int hdl_sq_halt(struct hdl_sq *sq);
+/* Atomic requests must not be carried out twice, and what one has brought may be lost: those in a queue that broke fail, but if it broke
+ * by an earlier request that was refused, since none behind that has been carried out. */
 /* The peer has taken so many messages by the queues that were in use when this one broke, and so many lines of the ring that we
  * write (ring: whether it is that one). A peer carries requests out in their order: all up to the last that is known has been,
  * and ends; but what an RDMA READ has brought may be lost all the same. Once for each time that it breaks. */

@@ -19,6 +19,8 @@
  *   peers.c   who was met, by id and by name (pure)
  *   regcache.c registrations that are kept             am.c     active messages
  *   address.c addresses: one's own, others'
+ *   counters.c what is counted, by name
+ *   rma/      remote memory: regions and keys, put, get, atomics, flush
  *
  * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
  */
@@ -35,6 +37,7 @@
 #include "transport/ids.h"
 #include "transport/kinds/kind.h"
 #include "transport/peers.h"
+#include "transport/rma/rma.h"
 #include "transport/rndv/rndv.h"
 #include "transport/transport.h"
 
@@ -53,12 +56,17 @@ struct hdl_tp {
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint64_t next_timer_ns;
-	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE, HDL_DONE_PEER } what; } *done;
+	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE, HDL_DONE_PEER, HDL_DONE_RMA } what; } *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;
 	struct hdl_idtab sends, fetches;
 	struct hdl_am_handler { hdl_am_fn fn; void *context; } *handlers;	/* HDL_AM_IDS, by number; or NULL */
+	struct hdl_idtab mrs, rmas;	/* regions; operations that an answer ends */
+	struct hdl_rma_peer **rma;	/* by the peers' ids; NULL: none was begun */
+	uint32_t nrma, rma_open;	/* ... its length; operations under way */
+	uint64_t rma_direct, rma_asked, rma_refused;	/* operations begun by queue and by message; refused by their targets */
+	uint64_t fetched[HDL_WAYS + 1];	/* rendezvous, by the way that they went; the last: written */
 	struct hdl_tune tune;
 	unsigned ways;			/* bits of enum hdl_way: HEDDLE_RENDEZVOUS */
 	struct hdl_sq **sqs;		/* by sq->id */

@@ -200,7 +200,7 @@ struct hdl_am {
  * hdl_tp_progress does nothing in it. */
 typedef void (*hdl_am_fn)(void *context, const struct hdl_am *am);
 
-/* Registers a handler; before any progress that could bring a message for it. 0, -EINVAL (no such number), -EEXIST or -ENOMEM;
+/* Registers a handler; after hdl_tp_init, and before any progress that could bring a message for it. 0, -EINVAL (no such number), -EEXIST or -ENOMEM;
  * reported. fn NULL takes it back: a message that comes for it then is one to a handler that does not exist, which is an error line
  * that names peer and number; a payload that was announced is refused. */
 int hdl_am_register(unsigned id, hdl_am_fn fn, void *context);
@@ -225,6 +225,104 @@ struct hdl_am_send {
  * follows, with -ECANCELED if an announced payload was refused; negative errno: refused, nothing was sent. */
 int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head, size_t head_len, const void *data, size_t len,
 		struct hdl_am_send *am);
+
+/* ---- remote memory -------------------------------------------------------------------------------------------- */
+
+/*
+ * A region is memory of this process that peers may reach. Its key is bytes that may be sent to any of them, by whatever means; a peer
+ * makes a handle of them, by which it puts, gets and updates. Each operation is asynchronous, and ends when it is complete at the
+ * target: what it put is there for all to see, what it got is here. A flush ends when all operations to a peer that were begun before
+ * have. Operations have no order among themselves, and none with messages, but by their ends.
+ *
+ * Queues that carry RDMA carry them without the target's help, where the region is registered with the device; elsewhere active
+ * messages do, and its owner must make progress (transport/rma). Nobody else sees which.
+ *
+ * Who updates: atomic operations are atomic towards each other since all of those on a region are carried out by one agent, which the
+ * owner chooses when it registers the region, and the key says: its handlers, or its device. They are not atomic towards puts and
+ * gets, nor towards the owner's loads and stores: an owner that takes part does it by hdl_atomic on its own key.
+ */
+enum {
+	HDL_MR_READ = 1,
+	HDL_MR_WRITE = 2,
+	HDL_MR_ATOMIC = 4,		/* by handlers: all operations, 4 and 8 bytes, at any address */
+	HDL_MR_ATOMIC_DEVICE = 8,	/* by the device: all operations, 4 and 8 bytes, at multiples of their width; those that the device
+					 * does not know are loops of compare-and-swap. Address and length are multiples of 8 */
+};
+struct hdl_mr;
+struct hdl_rkey;
+
+/* Makes a region of len bytes at base, which stay where they are until hdl_mr_deregister. 0; -EINVAL: no such access, or
+ * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE, or there is more than one: ask for
+ * HDL_MR_ATOMIC; -ENOMEM, reported. A device with which it cannot be registered is no error. */
+int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **mr);
+/* Ends it: keys of it are good for nothing any more, and what uses one fails (-EACCES) at its origin, alone. -EBUSY, reported: an
+ * operation of a peer's is under way that this process helps with; it is a region still. (RDMA that is under way nobody here knows of:
+ * it fails in the middle. Peers flush, and say so, before.) */
+int hdl_mr_deregister(struct hdl_mr *mr);
+
+#define HDL_RKEY_MAX 64u
+/* Writes the region's key, at most HDL_RKEY_MAX bytes; returns how many. Any process of the job may use it. */
+size_t hdl_mr_pack(const struct hdl_mr *mr, void *key);
+/* Makes a handle of a key of ep's. 0; reported: -EINVAL (that is no key), -ESTALE (of another process, or of an earlier life of it),
+ * -ENOMEM. */
+int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rkey **rkey);
+/* -EBUSY, reported: an operation that uses it is under way; it stays. */
+int hdl_rkey_release(struct hdl_rkey *rkey);
+
+/* An operation in flight. The caller's memory, and the transport's until done(). */
+struct hdl_rma {
+	void (*done)(struct hdl_rma *op, int err);	/* the caller's to set */
+	/* the rest is the transport's */
+	struct hdl_ep *ep;
+	struct hdl_rma *next, *prev, *wait_next;
+	struct hdl_rkey *key;
+	void *buf;
+	uint64_t at, len, off;		/* its place in the peer's memory; bytes, and those that were asked for */
+	uint64_t operand, compare, guess, old;
+	struct hdl_region *region;
+	struct hdl_txbuf *landing;
+	uint32_t id;
+	int err;
+	uint16_t inflight;
+	uint8_t what, update, width;
+	bool waits, answer, inside, over;
+	struct hdl_am_send am;
+	struct hdl_fetch fetch;
+};
+
+/*
+ * Operations on `offset` of a region. They return 1: complete, op is the caller's again; 0: under way, op->done() follows, with 0 or
+ * what went wrong, and the local memory is the transport's until then; a negative errno: it has failed, done() does not follow.
+ * -ERANGE and -EACCES (not within the region; not of these rights), reported; of done(), too:
+ *     -EACCES       the region is no more, or does not grant this: the operation has failed, and nothing else. Reported
+ *     -ECONNRESET   an atomic operation whose queue broke: it was carried out once, or not at all, and nobody knows which. (A put or a
+ *                   get goes again: a put may be written twice before it ends, with the same bytes)
+ *     the peer's    the peer has failed
+ */
+int hdl_put(struct hdl_rkey *rkey, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op);
+int hdl_get(struct hdl_rkey *rkey, uint64_t offset, void *buf, size_t len, struct hdl_rma *op);
+enum hdl_update { HDL_FETCH_ADD = 1, HDL_SWAP, HDL_COMPARE_SWAP, HDL_AND, HDL_OR, HDL_XOR };
+/* Updates `width` (4 or 8) bytes by an operand of that width, if they equal `compare` (HDL_COMPARE_SWAP only). What was there before is
+ * written to `result`, or nowhere (NULL). Operands and results are native integers. -EINVAL: no such update, or HDL_MR_ATOMIC_DEVICE at
+ * an address that is not a multiple of the width; reported. */
+int hdl_atomic(struct hdl_rkey *rkey, uint64_t offset, enum hdl_update update, unsigned width, uint64_t operand, uint64_t compare,
+	       void *result, struct hdl_rma *op);
+/* Ends when all operations to this peer that were begun before have ended, each complete or failed, and done() was called for each; err: of the first that failed
+ * since the last flush that ended. */
+int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
+
+/* ---- counters ------------------------------------------------------------------------------------------------- */
+
+/* What the transport counts of itself, from its start on; it cannot be changed from here, and reading costs nobody else anything. */
+struct hdl_counter {
+	const char *name;	/* lower case, words joined by _; lasts */
+	const char *text;	/* what is counted, in a sentence */
+	bool per_peer;		/* it can be asked for one peer, too */
+};
+/* Counter `i`, in an order that does not change while the process runs; NULL: there are no more. */
+const struct hdl_counter *hdl_counter(unsigned i);
+/* The value now of one that there is: of one peer, of those that are per peer (others: 0); ep NULL: of all of this process. */
+uint64_t hdl_counter_read(unsigned i, const struct hdl_ep *ep);
 
 /* ---- for the collectives' HCA executor --------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@ enum hdl_ctl_kind {
 	HDL_CTL_TAKEN,		/* struct hdl_taken_rec: how many messages may be in this receiver's pool */
 	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is none to be told */
 	HDL_CTL_KEEP,		/* struct hdl_keep_rec */
+	HDL_CTL_RMA_DONE,	/* struct hdl_rma_done: an operation on our memory has ended */
 };
 
 /*
@@ -146,6 +147,11 @@ struct hdl_id_rec {
 struct hdl_keep_rec {
 	uint32_t qpn;		/* the sender's messages come by this target, which its maker may not outlive: open it, too; 0: do not */
 	uint32_t number;	/* the target that the receiver has made for a question up to this number is not used */
+};
+struct hdl_rma_done {
+	uint32_t op;
+	int32_t err;
+	uint64_t old;		/* of an atomic one: what was there before */
 };
 struct hdl_hold_rec {
 	uint32_t turn;		/* the latest counts: they may overtake each other */

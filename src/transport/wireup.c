@@ -92,7 +92,18 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 
 static int to_rts(struct hdl_ep *ep)
 {
-	return hdl_qp_rts(ep->queues->sq.qp, ep->queues->psn);
+	struct hdl_conn_queues *q = ep->queues;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	/* Who can be received from can break our queue, by a request that it refuses, before we have come here. Then it is one that broke
+	 * while it was used. */
+	if (q->kind->renew && !ibv_query_qp(q->sq.qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR) {
+		q->event = IBV_EVENT_QP_ACCESS_ERR;
+		hdl_wire_broke(ep, NULL);
+		return 0;
+	}
+	return hdl_qp_rts(q->sq.qp, q->psn);
 }
 
 static void up(struct hdl_ep *ep)

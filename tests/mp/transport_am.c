@@ -459,17 +459,32 @@ static void dies(void)
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
 }
 
+/* Whether a process is stopped. */
+static bool is_stopped(pid_t pid)
+{
+	char name[64], state = 0;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(name, "re");
+	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		fail("%s cannot be read", name);
+	fclose(f);
+	return state == 'T';
+}
+
 /* Rank 0 sends while rank 1 is stopped; it goes on when half of it is under way. */
 static void stops(void)
 {
-	uint64_t until = monotonic_ns() + 700000000;
+	uint64_t until = 0;
 	pid_t peer = hdl_job.size > 1 && hdl_job.rank == 0 ? (pid_t)hdl_ep(1)->proc.pid : 0;
 
 	if (hdl_job.rank == 1)
 		kill(getpid(), SIGSTOP);
-	while (peer && monotonic_ns() < until) {
+	while (peer && (!until || monotonic_ns() < until)) {
 		some();
 		hdl_tp_progress();
+		if (!until && is_stopped(peer))
+			until = monotonic_ns() + 300000000;
 	}
 	if (peer)
 		kill(peer, SIGCONT);
@@ -487,6 +502,51 @@ static void refuses(void)
 	    hdl_am_send(hdl_ep(0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
 		fail("a message is sent that cannot be");
 	traffic(false);
+}
+
+static uint64_t counter(const char *name, const struct hdl_ep *ep)
+{
+	const struct hdl_counter *c;
+
+	for (unsigned i = 0; (c = hdl_counter(i)); i++)
+		if (!strcmp(c->name, name))
+			return hdl_counter_read(i, ep);
+	fail("there is no counter %s", name);
+}
+
+/* What was sent is what was counted: of each peer, of all of them, and by the ways of the rendezvous. */
+static void counters(void)
+{
+	static const char *const lanes[] = { "ring", "srq", "ud" };
+	const struct hdl_counter *c;
+	uint64_t out = 0, in = 0, of_peers = 0, fetched = 0;
+	char name[64];
+
+	for (unsigned i = 0; (c = hdl_counter(i)); i++) {
+		for (const char *p = c->name; *p; p++)
+			if (!strchr("abcdefghijklmnopqrstuvwxyz_", *p))
+				fail("a counter has the name %s", c->name);
+		for (unsigned k = 0; k < i; k++)
+			if (!strcmp(hdl_counter(k)->name, c->name))
+				fail("two counters have the name %s", c->name);
+		if (!c->per_peer && hdl_counter_read(i, hdl_ep(0)))
+			fail("%s is not per peer, and rank 0 has it", c->name);
+	}
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "%s_messages_sent", lanes[i]);
+		out += counter(name, NULL);
+		for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+			of_peers += counter(name, ep);
+		snprintf(name, sizeof(name), "%s_messages_received", lanes[i]);
+		in += counter(name, NULL);
+	}
+	fetched = counter("rendezvous_read", NULL) + counter("rendezvous_split", NULL) + counter("rendezvous_staged", NULL) +
+		  counter("rendezvous_written", NULL);
+	if (of_peers != out || counter("peers", NULL) != (uint64_t)hdl_job.size)
+		fail("%llu messages to all peers, %llu to each", (unsigned long long)out, (unsigned long long)of_peers);
+	if (in < wanted || out < wanted || fetched < counter("rendezvous_received", NULL) || !counter("rendezvous_received", NULL))
+		fail("%llu messages counted as sent, %llu as received, %llu fetched", (unsigned long long)out, (unsigned long long)in,
+		     (unsigned long long)fetched);
 }
 
 int main(int argc, char **argv)
@@ -525,6 +585,8 @@ int main(int argc, char **argv)
 		refuses();
 	else
 		traffic(!strcmp(mode, "threads"));
+	if (!*mode)
+		counters();
 	hdl_tp_fini();
 	if (hdl_job.rank == 0)
 		puts("ok");

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What stands beside matching on the transport's door: active messages. Over every kind and some together, limits
+# What stands beside matching on the transport's door: active messages, remote memory. Over every kind and some together, limits
 # set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
 #     transport_doors.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
@@ -8,10 +8,11 @@ set -u
 build=${HEDDLE_BUILD:-.}
 run=$build/heddlerun
 am=$build/tests/mp/transport_am
+rma=$build/tests/mp/transport_rma
 failed=0
 all=async,nosequence,noodp,noarena,noorder,nowake
 
-[ -x "$run" ] && [ -x "$am" ] || { echo "skipped: $run is not built"; exit 77; }
+[ -x "$run" ] && [ -x "$am" ] && [ -x "$rma" ] || { echo "skipped: $run is not built"; exit 77; }
 
 # ranks, environment..., -- program and arguments
 try() {
@@ -54,6 +55,12 @@ if [ "${1:-}" = --long ]; then
 		for kind in "" rc ud xrc dc dc,ud rc,ud xrc,dc; do
 			for behave in "" async noarena noodp noorder nosequence nowake noodp,noarena $all; do
 				try $((seed % 4 + 2)) HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$behave HEDDLE_RC_PEERS=2 -- "$am" 200 60000 $seed
+				for atomics in handlers device; do
+					settings="HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$behave RMA_ATOMICS=$atomics"
+					try $((seed % 4 + 2)) $settings HEDDLE_RC_PEERS=2 -- "$rma" 200 200000 $seed
+					try 2 $settings -- "$rma" 100 60000 $seed gone
+					try 3 $settings RMA_BREAK=15 -- "$rma" 200 60000 $seed
+				done
 			done
 		done
 	done
@@ -65,13 +72,32 @@ for kind in "" rc ud xrc dc dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 150 20000 2 unknown
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 200 60000 3 threads
 	dies "$kind" "$am" 100 20000 4 dies
+	dies "$kind" "$rma" 100 20000 4 dies
+	for atomics in handlers device; do
+		settings="HEDDLE_TRANSPORT=$kind RMA_ATOMICS=$atomics"
+		try 3 $settings -- "$rma" 250 150000 1
+		try 2 $settings -- "$rma" 100 60000 2 gone
+		try 3 $settings RMA_BREAK=15 SHCA_BEHAVE=async -- "$rma" 200 60000 3
+	done
+	try 2 HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device -- "$rma" 200 60000 4 threads
 done
 for kind in "" ud dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6
 	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=100 SHCA_FAULT=ud_drop=0.05 -- "$am" 150 20000 7
 	try 3 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$all -- "$am" 150 60000 8
+	try 2 HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device -- "$rma" 200 20000 5 stops
+	try 5 HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RNDV_CHUNK=4096 -- "$rma" 100 60000 6
+	try 3 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=$all -- "$rma" 150 60000 7
 done
+# what devices do without, where it matters most
+for behave in noodp noarena noorder; do
+	try 2 HEDDLE_TRANSPORT=dc SHCA_BEHAVE=$behave RMA_ATOMICS=device -- "$rma" 150 100000 8
+done
+try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
+try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
+try 1 RMA_ATOMICS=device -- "$rma" 100 20000 11 refuses
+try 1 -- "$rma" 100 20000 11 refuses
 try 1 -- "$am" 100 20000 9 refuses
 out=$(timeout -k 5 60 "$run" -n 2 "$am" 10 100 1 unknown 2>&1)
 case $out in

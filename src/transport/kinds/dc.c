@@ -17,10 +17,12 @@
 #define DC_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 		      IBV_QP_EX_WITH_RDMA_READ)
 
+#define DC_ATOMIC_OPS (IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
 static int to_init(struct hdl_dev *dev, struct ibv_qp *qp, bool target)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = dev->port.port_num,
-				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+				 .qp_access_flags = (unsigned)hdl_qp_access(dev) & ~(unsigned)IBV_ACCESS_LOCAL_WRITE };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (target ? IBV_QP_ACCESS_FLAGS : 0);
 
 	return ibv_modify_qp(qp, &a, mask);
@@ -73,7 +75,7 @@ static struct ibv_qp *create(struct hdl_dev *dev, bool target, struct ibv_cq *sc
 		a.cap.max_send_sge = 3;
 		a.cap.max_inline_data = *max_inline < DC_INLINE ? *max_inline : DC_INLINE;
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		a.send_ops_flags = DC_SEND_OPS;
+		a.send_ops_flags = DC_SEND_OPS | (dev->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE ? DC_ATOMIC_OPS : 0);
 		dv.dc_init_attr.dc_type = MLX5DV_DCTYPE_DCI;
 	}
 	struct ibv_qp *qp = mlx5dv_create_qp(dev->port.ctx, &a, &dv);
@@ -256,6 +258,12 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 		break;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		ibv_wr_rdma_write_imm(q, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		ibv_wr_atomic_cmp_swp(q, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		ibv_wr_atomic_fetch_add(q, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add);
 		break;
 	default:
 		ibv_wr_abort(q);

@@ -54,6 +54,8 @@ static inline const char *hdl_kind_name(const struct hdl_tp_kind *kind)
 int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access);
 int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn);
 int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn);
+/* What peers may do by a queue of this device. */
+int hdl_qp_access(const struct hdl_dev *dev);
 /* From any state to INIT. */
 int hdl_qp_renew(struct ibv_qp *qp, const struct hdl_port *port, int access);
 /* From INIT to RTS towards a queue, whose port is the same device's. */

@@ -4,8 +4,6 @@
 
 #include "transport/tp.h"
 
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-
 /* The shared receive queue, and its pool. */
 int hdl_srq_open(struct hdl_dev *dev)
 {
@@ -61,14 +59,14 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 	c->sq.ep = ep;
 	c->sq.max_inline = a.cap.max_inline_data;
 	hdl_sq_ask(&c->sq);
-	if ((err = hdl_qp_init(c->sq.qp, &dev->port, ACCESS)))
+	if ((err = hdl_qp_init(c->sq.qp, &dev->port, hdl_qp_access(dev))))
 		hdl_sq_fini(&c->sq);
 	return err;
 }
 
 static int renew(struct hdl_conn_queues *q)
 {
-	return hdl_qp_renew(q->sq.qp, &q->sq.dev->port, ACCESS);
+	return hdl_qp_renew(q->sq.qp, &q->sq.dev->port, hdl_qp_access(q->sq.dev));
 }
 
 static int to_rtr(struct hdl_ep *ep, const struct hdl_conn_msg *m)
@@ -122,8 +120,7 @@ int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const unio
 			dev = hdl_tp.dev[i];
 	if (!dev)
 		return -EINVAL;
-	err = hdl_qp_init(qp, port, ACCESS |
-			  (dev->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0));
+	err = hdl_qp_init(qp, port, hdl_qp_access(dev));
 	return err ? err : hdl_qp_connect(qp, dev, gid, lid, qpn, psn);
 }
 

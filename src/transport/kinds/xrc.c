@@ -28,7 +28,6 @@
 
 #include "transport/kinds/xrc.h"
 
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define KEEPERS 2u
 #define TRIES 4u		/* before another peer is asked */
 #define RETRY_NS 5000000ull
@@ -193,7 +192,7 @@ static int connect_target(struct hdl_dev *dev, struct ibv_qp *target, const stru
 		*psn = a.rq_psn;
 		return 0;
 	}
-	if ((err = hdl_qp_renew(target, &dev->port, ACCESS)))
+	if ((err = hdl_qp_renew(target, &dev->port, hdl_qp_access(dev))))
 		return err;
 	return hdl_qp_rtr(target, dev, addr, qpn, *psn);
 }
@@ -208,7 +207,7 @@ static struct hdl_xrc_host *host_of(const struct hdl_sq *sq)
 static int connect_sender(struct hdl_xrc_host *h, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn)
 {
 	struct hdl_dev *dev = h->sq.dev;
-	int err = hdl_qp_renew(h->sq.qp, &dev->port, ACCESS);
+	int err = hdl_qp_renew(h->sq.qp, &dev->port, hdl_qp_access(dev));
 
 	if (err || (err = hdl_qp_rtr(h->sq.qp, dev, addr, qpn, 0)))
 		return err;

@@ -248,6 +248,7 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		hdl_rndv_measured(f, -ENOMEM);
 		way = HDL_WAY_STAGE;
 	}
+	hdl_tp.fetched[way == HDL_WAY_STAGE && !possible ? HDL_WAYS : way]++;
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)

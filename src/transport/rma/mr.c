@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions, and keys that can be sent. A key has what every peer may need: the region's number, for handlers; and for each device of its
+ * owner the key by which that device's queues reach it, under the device's role, by which a peer knows the one that it talks to.
+ *
+ * A region is registered for itself also where a device reaches all memory without (paging on demand): the key of all memory would
+ * still be good when the region has gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+#define ALL (HDL_MR_READ | HDL_MR_WRITE | HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE)
+
+struct key_head {
+	uint32_t magic, number;
+	uint64_t base, len;
+	uint64_t incarnation;		/* the owner's */
+	uint8_t access, count;
+	uint8_t reserved[6];
+};
+struct key_entry {
+	uint32_t rkey;
+	uint8_t role;			/* enum hdl_role */
+	uint8_t reserved[3];
+};
+#define MAGIC 0x48644b31u		/* "HdK1": the form of keys */
+_Static_assert(sizeof(struct key_head) + ARRAY_SIZE(hdl_tp.dev) * sizeof(struct key_entry) <= HDL_RKEY_MAX, "the door says so");
+
+static bool has_queues(const struct hdl_dev *dev)
+{
+	return dev->possible & HDL_QUEUE_CONNECTED;
+}
+
+static struct ibv_mr *reg(struct hdl_dev *dev, const struct hdl_mr *mr)
+{
+	int rights = 0;
+	struct ibv_mr *m;
+
+	if (mr->access & HDL_MR_READ)
+		rights |= IBV_ACCESS_REMOTE_READ;
+	if (mr->access & HDL_MR_WRITE)
+		rights |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	if (mr->access & HDL_MR_ATOMIC_DEVICE)
+		rights |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+	if (!rights || !mr->len || !has_queues(dev))
+		return NULL;
+	m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
+	if (!m && errno == ENOMEM && hdl_regcache_evict())
+		m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
+	if (!m)
+		hdl_debug("%s: %llu bytes at %p cannot be registered (%s): peers reach them by messages", dev->name,
+			  (unsigned long long)mr->len, (void *)mr->base, strerror(errno));
+	return m;
+}
+
+static void dereg(struct hdl_mr *mr)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(mr->mr); i++) {
+		int err = mr->mr[i] ? ibv_dereg_mr(mr->mr[i]) : 0;
+		if (err)
+			hdl_warn("ibv_dereg_mr of a region at %p failed (%s)", (void *)mr->base, strerror(err));
+	}
+	free(mr->self);
+	free(mr);
+}
+
+int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **out)
+{
+	bool device = access & HDL_MR_ATOMIC_DEVICE;
+	struct hdl_mr *mr;
+	int err;
+
+	if (access & ~ALL || (device && access & HDL_MR_ATOMIC) || (device && ((uintptr_t)base | len) % 8))
+		return -EINVAL;
+	if (device && (hdl_tp.ndev != 1 || !has_queues(hdl_tp.dev[0]) || hdl_tp.dev[0]->attr.orig_attr.atomic_cap == IBV_ATOMIC_NONE))
+		return -EOPNOTSUPP;
+	if (!(mr = calloc(1, sizeof(*mr))))
+		return hdl_no_memory("a region that peers reach", sizeof(*mr));
+	mr->base = base;
+	mr->len = len;
+	mr->access = access;
+	if ((err = hdl_id_new(&hdl_tp.mrs, mr, &mr->number))) {
+		free(mr);
+		return hdl_no_memory("the table of regions", 2 * hdl_tp.mrs.n * sizeof(*hdl_tp.mrs.e));
+	}
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		mr->mr[i] = reg(hdl_tp.dev[i], mr);
+	if (device && len && !mr->mr[0]) {
+		hdl_id_free(&hdl_tp.mrs, mr->number);
+		dereg(mr);
+		return -EOPNOTSUPP;
+	}
+	*out = mr;
+	return 0;
+}
+
+int hdl_mr_deregister(struct hdl_mr *mr)
+{
+	if (mr->refs || (mr->self && mr->self->refs)) {
+		hdl_error("a region of %llu bytes at %p cannot be deregistered: %u operations of other ranks on it are under way; they must be "
+			  "complete (flushed) before", (unsigned long long)mr->len, (void *)mr->base, mr->refs);
+		return -EBUSY;
+	}
+	hdl_id_free(&hdl_tp.mrs, mr->number);
+	dereg(mr);
+	return 0;
+}
+
+void hdl_mr_close(void)
+{
+	for (uint32_t i = 0; i < hdl_tp.mrs.n; i++)
+		if (hdl_tp.mrs.e[i].p)
+			dereg(hdl_tp.mrs.e[i].p);
+}
+
+size_t hdl_mr_pack(const struct hdl_mr *mr, void *key)
+{
+	struct key_head h = { .magic = MAGIC, .number = mr->number, .base = (uintptr_t)mr->base, .len = mr->len,
+			      .incarnation = hdl_tp.self.incarnation, .access = (uint8_t)mr->access };
+	char *to = (char *)key + sizeof(h);
+
+	for (int i = 0; i < hdl_tp.ndev; i++) {
+		struct key_entry e = { .role = (uint8_t)hdl_tp.dev[i]->role };
+		if (!mr->mr[i])
+			continue;
+		e.rkey = mr->mr[i]->rkey;
+		to = mempcpy(to, &e, sizeof(e));
+		h.count++;
+	}
+	memcpy(key, &h, sizeof(h));
+	return (size_t)(to - (char *)key);
+}
+
+int hdl_rkey_unpack(struct hdl_ep *ep, const void *key, size_t n, struct hdl_rkey **rkey)
+{
+	struct key_head h = { 0 };
+	struct hdl_rkey *k;
+
+	if (n >= sizeof(h))
+		memcpy(&h, key, sizeof(h));
+	if (h.magic != MAGIC || n != sizeof(h) + h.count * sizeof(struct key_entry)) {
+		hdl_error("%zu bytes that are said to be the key of a region of rank %d are none", n, ep->rank);
+		return -EINVAL;
+	}
+	if (h.incarnation != ep->name.incarnation) {
+		hdl_error("the key of a region is not rank %d's, or is of an earlier life of it", ep->rank);
+		return -ESTALE;
+	}
+	if (!(k = calloc(1, sizeof(*k))))
+		return hdl_no_memory("a handle of a peer's region", sizeof(*k));
+	*k = (struct hdl_rkey){ .ep = ep, .base = h.base, .len = h.len, .number = h.number, .access = h.access };
+	for (unsigned i = 0; i < h.count; i++) {
+		struct key_entry e;
+		memcpy(&e, (const char *)key + sizeof(h) + i * sizeof(e), sizeof(e));
+		/* the address that is used for this peer is of one role: hdl_wire_lookup */
+		if (e.role != ep->addr.role)
+			continue;
+		k->direct = true;
+		k->rkey = e.rkey;
+	}
+	*rkey = k;
+	return 0;
+}
+
+int hdl_rkey_release(struct hdl_rkey *rkey)
+{
+	if (rkey->refs) {
+		hdl_error("the handle of a region of rank %d cannot be released: %u operations that use it are under way", rkey->ep->rank,
+			  rkey->refs);
+		return -EBUSY;
+	}
+	free(rkey);
+	return 0;
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put, get, update and flush, at their origin. An operation goes by the connected lane, as RDMA WRITEs, READs and atomic requests, if the
+ * region's key has one for the device that reaches the peer; else its request is an active message to a handler (target.c), and the
+ * answer ends it. Requests by message are ordered ones: they come once, whatever breaks.
+ *
+ *     put     WRITEs in chunks, all signaled; or PUT(place) + data ──▶, ◀── DONE
+ *     get     READs in chunks; or GET(place) ──▶, ◀── GOT + data
+ *     update  CMP_AND_SWP or FETCH_AND_ADD, the others as loops of CMP_AND_SWP; or UPDATE ──▶, ◀── DONE(what was there)
+ *
+ * Invariants. An operation is in its peer's list from its beginning to its end. It ends when it waits for no queue, no request of it is in
+ * flight and no answer is awaited: then nothing reads or writes its memory. A flush is in the list, too, and ends when it is the first.
+ *
+ * One agent carries out all updates of a region, which its key says (transport.h): where it is the device, a peer without a connected
+ * lane sends a message, and the owner's handler has its own device do it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+enum { PUT, GET, UPDATE, FLUSH };
+static const char *const names[] = { "put", "get", "atomic operation", "flush" };
+
+#define INLINE_MAX 1024u		/* longer ones are gathered where they lie: a queue whose requests are kept would copy them */
+
+/* ---- a peer's operations ------------------------------------------------------------------------------------------ */
+
+static struct hdl_rma_peer *find(const struct hdl_ep *ep)
+{
+	return ep->id < hdl_tp.nrma ? hdl_tp.rma[ep->id] : NULL;
+}
+
+static struct hdl_rma_peer *peer_of(const struct hdl_ep *ep)
+{
+	if (ep->id >= hdl_tp.nrma) {
+		uint32_t n = (ep->id + 16) & ~15u;
+		void *p = realloc(hdl_tp.rma, n * sizeof(*hdl_tp.rma));
+		if (!p)
+			return NULL;
+		hdl_tp.rma = p;
+		memset(hdl_tp.rma + hdl_tp.nrma, 0, (n - hdl_tp.nrma) * sizeof(*hdl_tp.rma));
+		hdl_tp.nrma = n;
+	}
+	if (!hdl_tp.rma[ep->id])
+		hdl_tp.rma[ep->id] = calloc(1, sizeof(struct hdl_rma_peer));
+	return hdl_tp.rma[ep->id];
+}
+
+static void append(struct hdl_rma_peer *p, struct hdl_rma *op)
+{
+	op->next = NULL;
+	op->prev = p->last;
+	*(p->last ? &p->last->next : &p->first) = op;
+	p->last = op;
+	hdl_tp.rma_open++;
+}
+
+static void take_out(struct hdl_rma_peer *p, struct hdl_rma *op)
+{
+	*(op->prev ? &op->prev->next : &p->first) = op->next;
+	*(op->next ? &op->next->prev : &p->last) = op->prev;
+	hdl_tp.rma_open--;
+}
+
+static void wait_for_queue(struct hdl_rma_peer *p, struct hdl_rma *op)
+{
+	op->waits = true;
+	op->wait_next = NULL;
+	*(p->wait ? &p->wait_last->wait_next : &p->wait) = op;
+	p->wait_last = op;
+}
+
+static void pop_wait(struct hdl_rma_peer *p)
+{
+	struct hdl_rma *op = p->wait;
+
+	p->wait = op->wait_next;
+	op->waits = false;
+}
+
+static void report(const struct hdl_rma *op)
+{
+	hdl_tp.rma_refused++;
+	hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: the region is not registered there any more, or not for this",
+		  names[op->what], (unsigned long long)op->len, (unsigned long long)op->at, op->ep->rank);
+}
+
+/* Nothing of it is under way any more? Then it ends. */
+static void end_if_all(struct hdl_rma *op)
+{
+	struct hdl_rma_peer *p = find(op->ep);
+	struct hdl_rma *f;
+
+	if (op->waits || op->inflight || op->answer)
+		return;
+	take_out(p, op);
+	op->key->refs--;
+	hdl_region_put(op->region);
+	if (op->landing)
+		hdl_txbuf_put(op->landing);
+	if (op->id)
+		hdl_id_free(&hdl_tp.rmas, op->id);
+	if (op->what == UPDATE && !op->err && op->buf)
+		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all that travels */
+	if (op->err == -EACCES)
+		report(op);
+	if (!p->err)
+		p->err = op->err;
+	op->over = true;
+	if (!op->inside)
+		hdl_done_rma(op, op->err);
+	while ((f = p->first) && f->what == FLUSH) {
+		take_out(p, f);
+		hdl_done_rma(f, p->err);
+		p->err = 0;
+	}
+}
+
+static void fails(struct hdl_rma *op, int err)
+{
+	if (!op->err)
+		op->err = err;
+}
+
+/* ---- by message ----------------------------------------------------------------------------------------------------- */
+
+static void request_sent(struct hdl_send *s, int err)
+{
+	struct hdl_rma *op = container_of(container_of(s, struct hdl_am_send, send), struct hdl_rma, am);
+
+	op->inflight--;
+	/* a payload that was refused: the answer says why */
+	if (err && err != -ECANCELED) {
+		fails(op, err);
+		op->answer = false;
+	}
+	end_if_all(op);
+}
+
+static void by_message(struct hdl_rma *op)
+{
+	static const unsigned handler[] = { [PUT] = HDL_AM_PUT, [GET] = HDL_AM_GET, [UPDATE] = HDL_AM_UPDATE };
+	struct hdl_rma_request q = { .number = op->key->number, .at = op->at, .len = op->len, .operand = op->operand,
+				     .compare = op->compare, .update = op->update, .width = op->width };
+	bool put = op->what == PUT;
+	int r = hdl_id_new(&hdl_tp.rmas, op, &op->id);
+
+	hdl_tp.rma_asked++;
+	if (!r) {
+		q.op = op->id;
+		op->answer = true;
+		op->am.send.done = request_sent;
+		r = hdl_am_send(op->ep, handler[op->what], HDL_AM_ORDERED, &q, sizeof(q), put ? op->buf : NULL, put ? op->len : 0, &op->am);
+		op->inflight += r == 0;
+	}
+	if (r < 0) {
+		fails(op, r);
+		op->answer = false;
+	}
+	end_if_all(op);
+}
+
+static struct hdl_rma *awaited(struct hdl_ep *ep, uint32_t id)
+{
+	struct hdl_rma *op = hdl_id_get(&hdl_tp.rmas, id);
+
+	if (op && op->ep == ep && op->answer)
+		return op;
+	hdl_error("rank %d answers operation %#x on its memory, which does not exist", ep->rank, id);
+	return NULL;
+}
+
+void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m)
+{
+	struct hdl_rma *op = awaited(ep, m->op);
+
+	if (!op)
+		return;
+	op->answer = false;
+	op->old = m->old;
+	if (m->err)
+		fails(op, m->err);
+	end_if_all(op);
+}
+
+static void got(struct hdl_fetch *f, int err)
+{
+	struct hdl_rma *op = container_of(f, struct hdl_rma, fetch);
+
+	op->inflight--;
+	if (err)
+		fails(op, err);
+	end_if_all(op);
+}
+
+void hdl_rma_on_got(void *context, const struct hdl_am *am)
+{
+	struct hdl_rma *op;
+	uint32_t id = 0;
+	int err;
+
+	if (am->head_len == sizeof(id))
+		memcpy(&id, am->head, sizeof(id));
+	op = awaited(am->ep, id);
+	if (!op || am->len != op->len) {
+		if (am->rts)
+			hdl_ep_refuse(am->ep, am->rts);
+		return;
+	}
+	op->answer = false;
+	if (am->data) {
+		memcpy(op->buf, am->data, am->len);
+	} else {
+		op->fetch.done = got;
+		op->inflight++;
+		if ((err = hdl_ep_fetch(am->ep, am->rts, op->buf, op->len, &op->fetch))) {
+			op->inflight--;
+			fails(op, err);
+		}
+	}
+	end_if_all(op);
+}
+
+/* ---- by queue ------------------------------------------------------------------------------------------------------- */
+
+uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, uint64_t operand, uint64_t compare)
+{
+	uint64_t mask = width == 8 ? ~0ull : 0xffffffffu;
+
+	switch (update) {
+	case HDL_FETCH_ADD:
+		old += operand;
+		break;
+	case HDL_SWAP:
+		old = operand;
+		break;
+	case HDL_COMPARE_SWAP:
+		old = (old & mask) == (compare & mask) ? operand : old;
+		break;
+	case HDL_AND:
+		old &= operand;
+		break;
+	case HDL_OR:
+		old |= operand;
+		break;
+	case HDL_XOR:
+		old ^= operand;
+		break;
+	}
+	return old & mask;
+}
+
+/* What a device does of 8 bytes by itself. */
+static bool is_native(const struct hdl_rma *op)
+{
+	return op->width == 8 && (op->update == HDL_FETCH_ADD || op->update == HDL_COMPARE_SWAP);
+}
+
+/* Of the 8 bytes in which the update's lie: its own. */
+static uint64_t part_of(const struct hdl_rma *op, uint64_t word)
+{
+	return op->width == 8 ? word : (uint32_t)(word >> (op->at % 8 * 8));
+}
+
+/* ... with its own replaced. */
+static uint64_t with_part(const struct hdl_rma *op, uint64_t word, uint64_t part)
+{
+	unsigned shift = (unsigned)(op->at % 8 * 8);
+
+	return op->width == 8 ? part : (word & ~(0xffffffffull << shift)) | part << shift;
+}
+
+/* The request of an update. -EAGAIN: no buffer for what it brings. */
+static int update_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	if (!op->landing && !(op->landing = hdl_txbuf_get(&op->ep->dev->pkt_small)))
+		return -EAGAIN;
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->landing->data, .length = 8, .lkey = op->landing->lkey };
+	wr->wr.atomic.remote_addr = op->at & ~7ull;
+	wr->wr.atomic.rkey = op->key->rkey;
+	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	if (is_native(op) && op->update == HDL_FETCH_ADD) {
+		wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr->wr.atomic.compare_add = op->operand;
+	} else if (is_native(op)) {
+		wr->wr.atomic.compare_add = op->compare;
+		wr->wr.atomic.swap = op->operand;
+	} else {
+		wr->wr.atomic.compare_add = op->guess;
+		wr->wr.atomic.swap = with_part(op, op->guess, hdl_rma_updated(op->update, op->width, part_of(op, op->guess), op->operand,
+									      op->compare));
+	}
+	return 0;
+}
+
+/* The key for local memory; -ENOMEM: it cannot be registered. */
+static int local_key(struct hdl_rma *op, uint32_t *lkey)
+{
+	struct hdl_dev *dev = op->ep->dev;
+
+	if (dev->all) {
+		*lkey = dev->all->lkey;
+		return 0;
+	}
+	if (!op->region)
+		op->region = hdl_region_get(dev, op->buf, op->len, IBV_ACCESS_LOCAL_WRITE);
+	if (!op->region && op->what == PUT)	/* constant data lies in read-only pages */
+		op->region = hdl_region_get(dev, op->buf, op->len, 0);
+	if (!op->region)
+		return -ENOMEM;
+	*lkey = op->region->mr->lkey;
+	return 0;
+}
+
+/* The next chunk of a put or a get. */
+static int chunk_request(struct hdl_rma *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	const struct hdl_sq *sq = op->ep->sq;
+	uint64_t n = op->len - op->off;
+	uint32_t lkey = 0;
+
+	if (n > hdl_vars.rndv_chunk)
+		n = hdl_vars.rndv_chunk;
+	if (n > op->ep->dev->max_msg)
+		n = op->ep->dev->max_msg;
+	wr->opcode = op->what == PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	if (op->what == PUT && n <= sq->max_inline && n <= INLINE_MAX)
+		wr->send_flags = IBV_SEND_INLINE;
+	else if (local_key(op, &lkey))
+		return -ENOMEM;
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)op->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
+	wr->wr.rdma.remote_addr = op->at + op->off;
+	wr->wr.rdma.rkey = op->key->rkey;
+	return 0;
+}
+
+/* Posts a request of the first operation that waits. False: not now, or there is none. */
+static bool push_one(struct hdl_ep *ep, struct hdl_rma_peer *p)
+{
+	struct hdl_rma *op = p->wait;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	int err;
+
+	if (op->err) {		/* of an earlier chunk */
+		pop_wait(p);
+		end_if_all(op);
+		return true;
+	}
+	if (op->inflight >= HDL_RNDV_INFLIGHT || !hdl_sq_room(ep->sq, 1)) {
+		if (ep->sq->kind->full_now)
+			ep->sq->kind->full_now(ep);
+		return false;
+	}
+	err = op->what == UPDATE ? update_request(op, &wr, &sge) : chunk_request(op, &wr, &sge);
+	if (err == -EAGAIN)
+		return false;
+	if (err) {		/* before the first chunk: all of it is registered, or nothing */
+		pop_wait(p);
+		by_message(op);
+		return true;
+	}
+	op->off += sge.length;
+	op->inflight++;
+	if (op->what == UPDATE || op->off == op->len)
+		pop_wait(p);
+	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_RMA, op, true, sge.length)) {
+		op->inflight--;
+		fails(op, -ECONNRESET);
+		end_if_all(op);
+		return false;	/* the endpoint has failed, and ends the rest */
+	}
+	return true;
+}
+
+bool hdl_rma_push(struct hdl_ep *ep)
+{
+	struct hdl_rma_peer *p = find(ep);
+
+	if (!p || !p->wait || ep->failed)
+		return false;
+	if (hdl_ep_away(ep))
+		return true;
+	if (!ep->sq && hdl_ep_connect(ep)) {
+		for (struct hdl_rma *op; (op = p->wait);) {
+			pop_wait(p);
+			by_message(op);
+		}
+		return false;
+	}
+	while (p->wait && ep->sq && !ep->failed && push_one(ep, p))
+		;
+	/* a device that has done it by now lets operations end at once */
+	if (ep->sq && ep->sq->scq->pending)
+		hdl_sq_reap(ep->sq->scq);
+	return p->wait != NULL;
+}
+
+/* What an update has brought. True: it is to be tried again. */
+static bool updated(struct hdl_rma *op)
+{
+	uint64_t word;
+
+	memcpy(&word, op->landing->data, sizeof(word));
+	op->old = part_of(op, word);
+	if (is_native(op) || word == op->guess)
+		return false;
+	op->guess = word;
+	return op->update != HDL_COMPARE_SWAP || op->old == (uint32_t)op->compare;
+}
+
+void hdl_rma_part_done(struct hdl_rma *op, int err)
+{
+	op->inflight--;
+	if (err)
+		fails(op, op->ep->failed ? op->ep->fail_err : err);
+	else if (op->what == UPDATE && updated(op)) {
+		wait_for_queue(find(op->ep), op);
+		hdl_ep_busy(op->ep);
+	}
+	end_if_all(op);
+}
+
+/* ---- the door ------------------------------------------------------------------------------------------------------- */
+
+static int check(const struct hdl_rkey *k, uint64_t offset, uint64_t len, unsigned access, int what)
+{
+	if (offset > k->len || len > k->len - offset) {
+		hdl_error("a %s of %llu bytes at offset %llu of a region of rank %d, which has %llu", names[what], (unsigned long long)len,
+			  (unsigned long long)offset, k->ep->rank, (unsigned long long)k->len);
+		return -ERANGE;
+	}
+	if (!(k->access & access)) {
+		hdl_error("a %s on a region of rank %d, which does not grant that", names[what], k->ep->rank);
+		return -EACCES;
+	}
+	return 0;
+}
+
+/* direct: a queue can do it. */
+static int begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t len, int what, bool direct, struct hdl_rma *op)
+{
+	struct hdl_ep *ep = k->ep;
+	struct hdl_rma_peer *p;
+
+	if (ep->failed)
+		return ep->fail_err;
+	if (!len)
+		return 1;
+	if (!(p = peer_of(ep)))
+		return hdl_no_memory("operations on a peer's memory", sizeof(*p));
+	op->ep = ep;
+	op->key = k;
+	op->buf = (void *)(uintptr_t)buf;
+	op->at = k->base + offset;
+	op->len = len;
+	op->off = op->guess = 0;
+	op->region = NULL;
+	op->landing = NULL;
+	op->id = 0;
+	op->err = 0;
+	op->inflight = 0;
+	op->what = (uint8_t)what;
+	op->waits = op->answer = op->over = false;
+	op->inside = true;
+	k->refs++;
+	append(p, op);
+	if (direct && k->direct && hdl_ep_can_rdma(ep)) {
+		hdl_tp.rma_direct++;
+		wait_for_queue(p, op);
+		if (hdl_rma_push(ep))
+			hdl_ep_busy(ep);
+	} else {
+		by_message(op);
+	}
+	op->inside = false;
+	return !op->over ? 0 : op->err ? op->err : 1;
+}
+
+int hdl_put(struct hdl_rkey *k, uint64_t offset, const void *buf, size_t len, struct hdl_rma *op)
+{
+	int err = check(k, offset, len, HDL_MR_WRITE, PUT);
+
+	return err ? err : begin(k, offset, buf, len, PUT, true, op);
+}
+
+int hdl_get(struct hdl_rkey *k, uint64_t offset, void *buf, size_t len, struct hdl_rma *op)
+{
+	int err = check(k, offset, len, HDL_MR_READ, GET);
+
+	return err ? err : begin(k, offset, buf, len, GET, true, op);
+}
+
+int hdl_atomic(struct hdl_rkey *k, uint64_t offset, enum hdl_update update, unsigned width, uint64_t operand, uint64_t compare,
+	       void *result, struct hdl_rma *op)
+{
+	bool device = k->access & HDL_MR_ATOMIC_DEVICE;
+	int err = check(k, offset, width, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, UPDATE);
+
+	if (err)
+		return err;
+	if (update < HDL_FETCH_ADD || update > HDL_XOR || (width != 4 && width != 8) || (device && (k->base + offset) % width)) {
+		hdl_error("no atomic operation %d of %u bytes can be done at offset %llu of a region of rank %d%s", (int)update, width,
+			  (unsigned long long)offset, k->ep->rank, device ? ", whose device does them" : "");
+		return -EINVAL;
+	}
+	op->update = (uint8_t)update;
+	op->width = (uint8_t)width;
+	op->operand = width == 8 ? operand : (uint32_t)operand;
+	op->compare = width == 8 ? compare : (uint32_t)compare;
+	return begin(k, offset, result, width, UPDATE, device, op);
+}
+
+int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
+{
+	struct hdl_rma_peer *p = find(ep);
+	int err;
+
+	if (ep->failed)
+		return ep->fail_err;
+	if (!p || !p->first) {
+		err = p ? p->err : 0;
+		if (p)
+			p->err = 0;
+		if (!hdl_tp.ndone)
+			return err ? err : 1;
+		hdl_done_rma(op, err);	/* behind those that have ended, and were not told */
+		return 0;
+	}
+	op->ep = ep;
+	op->what = FLUSH;
+	append(p, op);
+	return 0;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------------------------------- */
+
+void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
+{
+	struct hdl_rma_peer *p = find(ep);
+
+	if (!p)
+		return;
+	p->wait = NULL;
+	for (struct hdl_rma *op = p->first, *next; op; op = next) {
+		/* flushes end with what is before them */
+		for (next = op->next; next && next->what == FLUSH; next = next->next)
+			;
+		fails(op, err);
+		op->waits = op->answer = false;
+		/* what goes through a queue that others share still has its requests there */
+		end_if_all(op);
+	}
+}
+
+int hdl_rma_open(void)
+{
+	int err = hdl_am_register(HDL_AM_GOT, hdl_rma_on_got, NULL);
+
+	return err ? err : hdl_rma_open_target();
+}
+
+void hdl_rma_close(void)
+{
+	hdl_mr_close();
+	for (uint32_t i = 0; i < hdl_tp.nrma; i++)
+		free(hdl_tp.rma[i]);
+	free(hdl_tp.rma);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a target does of operations on its memory that come as active messages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/tp.h"
+
+/* One that does not end within its handler. */
+struct helped {
+	struct hdl_mr *mr;
+	struct hdl_ep *ep;
+	uint32_t op;			/* the origin's */
+	uint64_t old;
+	struct hdl_fetch fetch;		/* of what is put */
+	struct hdl_am_send answer;	/* with what is got */
+	struct hdl_rma update;
+};
+
+static void answer(struct hdl_ep *ep, uint32_t op, int err, uint64_t old)
+{
+	struct hdl_rma_done m = { .op = op, .err = err, .old = old };
+
+	hdl_ep_ctl(ep, HDL_CTL_RMA_DONE, &m, sizeof(m), false);
+}
+
+static struct helped *help(struct hdl_mr *mr, struct hdl_ep *ep, uint32_t op)
+{
+	struct helped *h = calloc(1, sizeof(*h));
+
+	if (!h) {
+		hdl_no_memory("an operation of a peer's on this rank's memory", sizeof(*h));
+		return NULL;
+	}
+	h->mr = mr;
+	h->ep = ep;
+	h->op = op;
+	mr->refs++;
+	return h;
+}
+
+static void helped(struct helped *h)
+{
+	h->mr->refs--;
+	free(h);
+}
+
+/* Takes the request, and finds its region. 0, or what the origin is told. */
+static int look(const struct hdl_am *am, unsigned access, struct hdl_rma_request *q, struct hdl_mr **mr)
+{
+	*q = (struct hdl_rma_request){ 0 };
+	if (am->head_len != sizeof(*q)) {
+		hdl_error("rank %d sent a request of %zu bytes for this rank's memory: is it another version of the library?", am->ep->rank,
+			  am->head_len);
+		return -EPROTO;
+	}
+	memcpy(q, am->head, sizeof(*q));
+	*mr = hdl_id_get(&hdl_tp.mrs, q->number);
+	if (!*mr || !((*mr)->access & access))
+		return -EACCES;
+	uint64_t offset = q->at - (uintptr_t)(*mr)->base;
+	return offset <= (*mr)->len && q->len <= (*mr)->len - offset ? 0 : -EACCES;
+}
+
+static void put_fetched(struct hdl_fetch *f, int err)
+{
+	struct helped *h = container_of(f, struct helped, fetch);
+
+	answer(h->ep, h->op, err, 0);
+	helped(h);
+}
+
+static void on_put(void *context, const struct hdl_am *am)
+{
+	struct hdl_rma_request q;
+	struct hdl_mr *mr;
+	struct helped *h;
+	int err = look(am, HDL_MR_WRITE, &q, &mr);
+
+	if (!err && am->len != q.len)
+		err = -EPROTO;
+	if (!err && am->data) {
+		memcpy((void *)(uintptr_t)q.at, am->data, am->len);
+	} else if (!err) {
+		if (!(h = help(mr, am->ep, q.op))) {
+			err = -ENOMEM;
+		} else {
+			h->fetch.done = put_fetched;
+			if (!(err = hdl_ep_fetch(am->ep, am->rts, (void *)(uintptr_t)q.at, am->len, &h->fetch)))
+				return;
+			helped(h);
+		}
+	}
+	if (err && am->rts)
+		hdl_ep_refuse(am->ep, am->rts);
+	answer(am->ep, q.op, err, 0);
+}
+
+static void got_sent(struct hdl_send *s, int err)
+{
+	helped(container_of(container_of(s, struct hdl_am_send, send), struct helped, answer));
+}
+
+static void on_get(void *context, const struct hdl_am *am)
+{
+	struct hdl_rma_request q;
+	struct hdl_mr *mr;
+	struct helped *h = NULL;
+	int err = look(am, HDL_MR_READ, &q, &mr);
+
+	if (!err && !(h = help(mr, am->ep, q.op)))
+		err = -ENOMEM;
+	if (err) {
+		answer(am->ep, q.op, err, 0);
+		return;
+	}
+	h->answer.send.done = got_sent;
+	/* one that cannot be sent: the endpoint has failed, and its origin knows */
+	if (hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.op, sizeof(q.op), (void *)(uintptr_t)q.at, q.len, &h->answer))
+		helped(h);
+}
+
+/* Handlers run one at a time: what one does is atomic towards the others. */
+static uint64_t update_here(const struct hdl_rma_request *q)
+{
+	uint64_t old = 0, new;
+
+	memcpy(&old, (void *)(uintptr_t)q->at, q->width);
+	new = hdl_rma_updated(q->update, q->width, old, q->operand, q->compare);
+	memcpy((void *)(uintptr_t)q->at, &new, q->width);
+	return old;
+}
+
+static void updated(struct hdl_rma *op, int err)
+{
+	struct helped *h = container_of(op, struct helped, update);
+
+	answer(h->ep, h->op, err, h->old);
+	helped(h);
+}
+
+/* This process's device does it, for one whose queues do not reach it. */
+static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct hdl_rma_request *q)
+{
+	struct hdl_ep *self = hdl_ep(hdl_job.rank);
+	char key[HDL_RKEY_MAX];
+	struct helped *h;
+	int r;
+
+	if (!self || ep == self)
+		return -EOPNOTSUPP;
+	if (!mr->self && (r = hdl_rkey_unpack(self, key, hdl_mr_pack(mr, key), &mr->self)))
+		return r;
+	if (!(h = help(mr, ep, q->op)))
+		return -ENOMEM;
+	h->update.done = updated;
+	r = hdl_atomic(mr->self, q->at - (uintptr_t)mr->base, q->update, q->width, q->operand, q->compare, &h->old, &h->update);
+	if (r > 0)
+		updated(&h->update, 0);
+	else if (r < 0)
+		helped(h);
+	return r < 0 ? r : 0;
+}
+
+static void on_update(void *context, const struct hdl_am *am)
+{
+	struct hdl_rma_request q;
+	struct hdl_mr *mr;
+	uint64_t old = 0;
+	int err = look(am, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &q, &mr);
+
+	if (!err && (q.width != q.len || (q.width != 4 && q.width != 8) || q.update < HDL_FETCH_ADD || q.update > HDL_XOR))
+		err = -EPROTO;
+	if (!err && mr->access & HDL_MR_ATOMIC_DEVICE) {
+		if (!(err = update_by_device(mr, am->ep, &q)))
+			return;
+	} else if (!err) {
+		old = update_here(&q);
+	}
+	answer(am->ep, q.op, err, old);
+}
+
+int hdl_rma_open_target(void)
+{
+	int err = hdl_am_register(HDL_AM_PUT, on_put, NULL);
+
+	if (!err)
+		err = hdl_am_register(HDL_AM_GET, on_get, NULL);
+	return err ? err : hdl_am_register(HDL_AM_UPDATE, on_update, NULL);
+}

@@ -1,0 +1,856 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Remote memory on the transport's door: every rank puts into, gets from and updates memory of every rank (itself included), at random,
+ * some operations at a time, and flushes now and then. What a get brings, and what lies in the memory at the end, is compared with a
+ * model byte by byte; the atomic operations of all ranks on the same words with what they must come to.
+ *
+ *     transport_rma [operations per pair [largest [seed [mode]]]]
+ *
+ * RMA_ATOMICS=device: the words are updated by the device (HDL_MR_ATOMIC_DEVICE), else by handlers, at odd addresses too.
+ * RMA_BREAK=N: after every N operations a rank brings its queues that can be had again into the state of an error.
+ *
+ * mode: threads   a second thread of each rank operates, too
+ *       stops     rank 1 is stopped for a while: nothing fails
+ *       dies      rank 1 is killed: all that rank 0 has under way ends, each once, with an error
+ *       gone      a region is deregistered, and its key used: that fails, and nothing else
+ *       busy      what is under way is not deregistered, nor its key released
+ *       refuses   what cannot be is refused
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "runtime/threads.h"
+#include "transport/tp.h"
+
+enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
+#define SLOT_BYTES ((size_t)3000)
+
+static unsigned operations = 400, seed = 1, breaks;
+static size_t largest = 150000;
+static bool by_device;
+
+/* What is shared by all: words of each width, one for each way to use it. */
+enum { ADD, XOR, SWAPS, CAS, BITS, USES };
+struct words {
+	uint64_t w8[USES];
+	uint32_t w4[USES + 1];
+};
+struct totals {
+	uint64_t sum[2][USES];		/* by width: 8, 4 */
+	uint64_t may[2];		/* of ADD: what nobody knows of */
+	uint64_t hash;			/* of what was put */
+};
+
+static char *memory, *odd;
+static size_t area;			/* bytes that each origin has of each target's memory: slots, and a long one */
+static struct words *words;
+static struct hdl_mr *mr_memory, *mr_words;
+
+struct target {
+	struct hdl_rkey *memory, *words, *was;
+	char *model;			/* of this rank's part of its memory */
+	bool used[SLOTS + 1];
+	unsigned begun, ended, inflight;
+	uint64_t bits[2];		/* of BITS: this rank's bit is set */
+	bool bits_busy[2], cas_busy[2];
+	uint64_t guess[2];
+	uint64_t last_add[2];
+	bool flushing, add_busy[2];
+	struct hdl_rma flush;
+	uint64_t flush_from;
+	struct totals totals;
+	struct hdl_am_send keys, told;
+	char key[2 * HDL_RKEY_MAX + 8];
+};
+static struct target *targets;
+static unsigned have_keys, have_totals, pending_sends;
+static struct totals all;
+static int dead = -1;
+static unsigned said;
+static uint64_t rng, inside_now, number;
+
+struct operation {
+	struct hdl_rma rma;
+	int target;
+	unsigned slot;
+	size_t at, len;
+	char *buf;
+	bool get, atomic, over;
+	int use, width;			/* width: 0: 8 bytes, 1: 4 */
+	uint64_t operand, result;
+	uint64_t number;
+};
+static unsigned errors, ended;
+static uint64_t oldest_of[64];
+
+static _Noreturn void fail(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	hdl_tp_dump(stderr);
+	hdl_rt_abort(3, text);
+}
+
+static uint64_t random_bits(void)
+{
+	rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+	return rng >> 24;
+}
+
+static void peer_failed(int peer, int err)
+{
+	dead = peer;
+}
+
+static void turn(unsigned *idle)
+{
+	if (hdl_tp_progress())
+		*idle = 0;
+	else
+		hdl_tp_idle(idle);
+}
+
+static struct hdl_mr *region(void *p, size_t n, unsigned access)
+{
+	struct hdl_mr *mr = NULL;
+	int err = hdl_mr_register(p, n, access, &mr);
+
+	if (err)
+		fail("a region of %zu bytes: %s", n, strerror(-err));
+	return mr;
+}
+
+/* ---- keys ----------------------------------------------------------------------------------------------------------- */
+
+static void sent(struct hdl_send *s, int err)
+{
+	if (err)
+		fail("an active message: %s", strerror(-err));
+	pending_sends--;
+}
+
+static void send_am(int to, unsigned id, const void *data, size_t n, struct hdl_am_send *am)
+{
+	am->send.done = sent;
+	pending_sends++;
+	int r = hdl_am_send(hdl_ep(to), id, HDL_AM_ORDERED, NULL, 0, data, n, am);
+	if (r < 0)
+		fail("an active message to rank %d: %s", to, strerror(-r));
+	pending_sends -= (unsigned)r;
+}
+
+/* Two keys, each behind its length. */
+static size_t pack_keys(char *to, struct hdl_mr *a, struct hdl_mr *b)
+{
+	char *p = to;
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t n = (uint32_t)hdl_mr_pack(i ? b : a, p + 4);
+		memcpy(p, &n, 4);
+		p += 4 + n;
+	}
+	return (size_t)(p - to);
+}
+
+static void on_keys(void *context, const struct hdl_am *am)
+{
+	struct target *t = &targets[hdl_ep_note(am->ep)->rank];
+	const char *p = am->data;
+	struct hdl_rkey *k[2];
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t n;
+		memcpy(&n, p, 4);
+		if (hdl_rkey_unpack(am->ep, p + 4, n, &k[i]))
+			fail("a key cannot be unpacked");
+		p += 4 + n;
+	}
+	t->was = t->memory;
+	t->memory = k[0];
+	t->words = k[1];
+	have_keys++;
+}
+
+static uint64_t hash_of(const char *p)
+{
+	uint64_t h = 0xcbf29ce484222325u;	/* FNV-1a */
+
+	for (size_t i = 0; i < area; i++)
+		h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
+	return h;
+}
+
+static void on_totals(void *context, const struct hdl_am *am)
+{
+	struct totals t;
+
+	memcpy(&t, am->data, sizeof(t));
+	for (int w = 0; w < 2; w++) {
+		for (int u = 0; u < USES; u++)
+			all.sum[w][u] = u == XOR ? all.sum[w][u] ^ t.sum[w][u] : all.sum[w][u] + t.sum[w][u];
+		all.may[w] += t.may[w];
+	}
+	/* what was put and flushed lies here */
+	if (t.hash != hash_of(memory + (size_t)hdl_ep_note(am->ep)->rank * area))
+		fail("rank %d has put, and flushed, what is not here", hdl_ep_note(am->ep)->rank);
+	have_totals++;
+}
+
+static void on_say(void *context, const struct hdl_am *am)
+{
+	said++;
+}
+
+static void exchange_keys(void)
+{
+	unsigned idle = 0;
+
+	for (int p = 0; p < hdl_job.size; p++) {
+		size_t n = pack_keys(targets[p].key, mr_memory, mr_words);
+		send_am(p, KEYS, targets[p].key, n, &targets[p].keys);
+	}
+	while (have_keys < (unsigned)hdl_job.size || pending_sends)
+		turn(&idle);
+}
+
+/* ---- operations ----------------------------------------------------------------------------------------------------- */
+
+static void break_queues(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
+		struct hdl_sq *sq = hdl_tp.sqs[i];
+		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep && sq->ep->sq == sq)))
+			continue;
+		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
+			fail("queue %u cannot be broken", sq->qp->qp_num);
+		if (!sq->ep)
+			continue;
+		/* as a device reports it */
+		sq->ep->queues->event = IBV_EVENT_QP_FATAL;
+		hdl_wire_broke(sq->ep, NULL);
+	}
+}
+
+static void check_get(const struct operation *o, const struct target *t)
+{
+	const char *want = t->model + (o->slot == SLOTS ? SLOTS * SLOT_BYTES : o->slot * SLOT_BYTES) + o->at;
+
+	for (size_t i = 0; i < o->len; i++)
+		if (o->buf[i] != want[i])
+			fail("byte %zu of %zu, got from slot %u of rank %d at %zu, is %#x instead of %#x", i, o->len, o->slot, o->target, o->at,
+			     (unsigned char)o->buf[i], (unsigned char)want[i]);
+}
+
+static void check_atomic(const struct operation *o, struct target *t, int err)
+{
+	uint64_t bit = 1ull << (hdl_job.rank % 32);
+
+	if (err == -ECONNRESET && breaks) {
+		/* once, or not at all */
+		if (o->use == ADD)
+			t->totals.may[o->width] += o->operand;
+		t->add_busy[o->width] &= o->use != ADD;
+		t->bits_busy[o->width] &= o->use != BITS;
+		t->cas_busy[o->width] &= o->use != CAS;
+		return;
+	}
+	if (err)
+		fail("an atomic operation on rank %d: %s", o->target, strerror(-err));
+	switch (o->use) {
+	case ADD:
+		t->add_busy[o->width] = false;
+		if (o->result < t->last_add[o->width] && !o->width)
+			fail("a sum went from %llu to %llu", (unsigned long long)t->last_add[0], (unsigned long long)o->result);
+		t->last_add[o->width] = o->result + o->operand;
+		t->totals.sum[o->width][ADD] += o->operand;
+		break;
+	case XOR:
+		t->totals.sum[o->width][XOR] ^= o->operand;
+		break;
+	case SWAPS:
+		t->totals.sum[o->width][SWAPS] += o->operand - o->result;
+		break;
+	case CAS:
+		if (o->result == t->guess[o->width])
+			t->totals.sum[o->width][CAS]++;
+		t->guess[o->width] = o->result == t->guess[o->width] ? o->result + 1 : o->result;
+		t->cas_busy[o->width] = false;
+		break;
+	case BITS:
+		if (!breaks && (o->result & bit) != t->bits[o->width])
+			fail("this rank's bit at rank %d is %#llx instead of %#llx", o->target, (unsigned long long)(o->result & bit),
+			     (unsigned long long)t->bits[o->width]);
+		t->bits[o->width] ^= bit;
+		t->bits_busy[o->width] = false;
+		break;
+	}
+}
+
+static void over(struct operation *o, int err)
+{
+	struct target *t = &targets[o->target];
+
+	if (o->over)
+		fail("an operation ends twice");
+	o->over = true;
+	t->inflight--;
+	t->ended++;
+	if (o->atomic) {
+		check_atomic(o, t, err);
+	} else {
+		if (err)
+			fail("a %s of %zu bytes, rank %d: %s", o->get ? "get" : "put", o->len, o->target, strerror(-err));
+		if (o->get)
+			check_get(o, t);
+		t->used[o->slot] = false;
+		memset(o->buf, 0x55, o->len);
+		free(o->buf);
+	}
+	if (t->flushing && o->number < t->flush_from)
+		oldest_of[o->target % 64]--;
+	free(o);
+}
+
+static void done(struct hdl_rma *op, int err)
+{
+	if (inside_now)
+		fail("done() within the call that begins an operation");
+	over(container_of(op, struct operation, rma), err);
+}
+
+static void flushed(struct hdl_rma *op, int err)
+{
+	struct target *t = container_of(op, struct target, flush);
+
+	if (err && !(breaks && err == -ECONNRESET))
+		fail("a flush: %s", strerror(-err));
+	if (oldest_of[(t - targets) % 64])
+		fail("a flush ends before %llu operations that were begun before it", (unsigned long long)oldest_of[(t - targets) % 64]);
+	t->flushing = false;
+}
+
+static void began(struct operation *o, int r)
+{
+	struct target *t = &targets[o->target];
+
+	if (r < 0 && !(r == -ECONNRESET && breaks && o->atomic))
+		fail("an operation on rank %d: %s", o->target, strerror(-r));
+	if (r)
+		over(o, r < 0 ? r : 0);
+	(void)t;
+}
+
+static struct operation *operation(int target)
+{
+	struct operation *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		fail("out of memory");
+	o->target = target;
+	o->rma.done = done;
+	o->number = number++;
+	targets[target].begun++;
+	targets[target].inflight++;
+	return o;
+}
+
+static bool copy(int target)
+{
+	struct target *t = &targets[target];
+	unsigned slot = (unsigned)(random_bits() % (SLOTS + (random_bits() % 8 == 0)));
+	size_t most = slot == SLOTS ? largest : SLOT_BYTES, at, begin = slot * SLOT_BYTES;
+
+	if (t->used[slot])
+		return false;
+	struct operation *o = operation(target);
+	at = random_bits() % most;
+	o->slot = slot;
+	o->at = at;
+	o->len = random_bits() % 3 ? random_bits() % 64 : random_bits() % (most - at + 1);
+	if (o->len > most - at)
+		o->len = most - at;
+	o->buf = malloc(o->len + 1);
+	o->get = random_bits() % 2;
+	t->used[slot] = true;
+	inside_now++;
+	int r;
+	if (o->get) {
+		memset(o->buf, 0x77, o->len);
+		r = hdl_get(t->memory, (size_t)hdl_job.rank * area + begin + at, o->buf, o->len, &o->rma);
+	} else {
+		for (size_t i = 0; i < o->len; i++)
+			o->buf[i] = (char)random_bits();
+		memcpy(t->model + begin + at, o->buf, o->len);
+		r = hdl_put(t->memory, (size_t)hdl_job.rank * area + begin + at, o->buf, o->len, &o->rma);
+	}
+	inside_now--;
+	began(o, r);
+	return true;
+}
+
+static bool update(int target)
+{
+	struct target *t = &targets[target];
+	uint64_t bit = 1ull << (hdl_job.rank % 32), compare = 0;
+	enum hdl_update what = HDL_FETCH_ADD;
+	int use = (int)(random_bits() % USES), w = (int)(random_bits() % 2);
+	size_t at = (w ? offsetof(struct words, w4) + 4 * (size_t)use : 8 * (size_t)use) + !by_device;
+
+	if ((use == BITS && t->bits_busy[w]) || (use == CAS && t->cas_busy[w]) || (use == ADD && t->add_busy[w]))
+		return false;
+	struct operation *o = operation(target);
+	o->atomic = true;
+	o->use = use;
+	o->width = w;
+	o->operand = random_bits() & (w ? 0xffff : 0xffffffffff);
+	switch (use) {
+	case ADD:
+		t->add_busy[w] = true;
+		break;
+	case XOR:
+		what = HDL_XOR;
+		break;
+	case SWAPS:
+		what = HDL_SWAP;
+		break;
+	case CAS:
+		what = HDL_COMPARE_SWAP;
+		compare = t->guess[w];
+		o->operand = compare + 1;
+		t->cas_busy[w] = true;
+		break;
+	case BITS:
+		what = t->bits[w] ? HDL_AND : HDL_OR;
+		o->operand = t->bits[w] ? ~bit : bit;
+		t->bits_busy[w] = true;
+		break;
+	}
+	bool blind = use == XOR && random_bits() % 2;
+	inside_now++;
+	int r = hdl_atomic(t->words, at, what, w ? 4 : 8, o->operand, compare, blind ? NULL : &o->result, &o->rma);
+	inside_now--;
+	began(o, r);
+	return true;
+}
+
+static void flush(int target)
+{
+	struct target *t = &targets[target];
+
+	t->flushing = true;
+	t->flush.done = flushed;
+	t->flush_from = number;
+	oldest_of[target % 64] = t->inflight;
+	int r = hdl_flush(hdl_ep(target), &t->flush);
+	if (r == 1 && t->inflight)
+		fail("a flush is over at once, and %u operations are under way", t->inflight);
+	if (r)
+		flushed(&t->flush, r < 0 ? r : 0);
+}
+
+static bool some(void)
+{
+	static unsigned since;
+	bool did = false;
+
+	for (int p = 0; p < hdl_job.size; p++) {
+		int target = (hdl_job.rank + p) % hdl_job.size;
+		struct target *t = &targets[target];
+		for (unsigned n = 1 + (unsigned)(random_bits() % 4); n && t->inflight < WINDOW && t->begun < operations; n--) {
+			if (random_bits() % 3 ? copy(target) : update(target))
+				did = true;
+			if (breaks && ++since % breaks == 0)
+				break_queues();
+		}
+		if (!t->flushing && random_bits() % 16 == 0)
+			flush(target);
+	}
+	return did;
+}
+
+static bool all_done(void)
+{
+	for (int p = 0; p < hdl_job.size; p++)
+		if (targets[p].begun < operations || targets[p].inflight || targets[p].flushing)
+			return false;
+	return true;
+}
+
+static void *second(void *arg)
+{
+	for (bool end = false; !end; sched_yield()) {
+		hdl_lock_take();
+		some();
+		hdl_tp_progress();
+		end = all_done();
+		hdl_lock_give();
+	}
+	return arg;
+}
+
+static void traffic(bool threads)
+{
+	unsigned idle = 0;
+	pthread_t t;
+
+	if (threads) {
+		hdl_threads = true;
+		if (pthread_create(&t, NULL, second, NULL))
+			fail("no thread");
+		second(NULL);
+		pthread_join(t, NULL);
+		hdl_threads = false;
+	}
+	while (!all_done()) {
+		bool did = some();
+		if (hdl_tp_progress() || did)
+			idle = 0;
+		else
+			hdl_tp_idle(&idle);
+	}
+}
+
+/* Everybody tells everybody what was put and added there; then each looks at its own memory. */
+static void compare_all(void)
+{
+	unsigned idle = 0;
+
+	for (int p = 0; p < hdl_job.size; p++) {
+		targets[p].totals.hash = hash_of(targets[p].model);
+		send_am(p, TOTALS, &targets[p].totals, sizeof(targets[p].totals), &targets[p].told);
+	}
+	while (have_totals < (unsigned)hdl_job.size || pending_sends)
+		turn(&idle);
+	struct words w;
+	memcpy(&w, (char *)words + !by_device, sizeof(w));
+	for (int i = 0; i < 2; i++)
+		for (int u = 0; u < USES; u++) {
+			uint64_t is = i ? w.w4[u] : w.w8[u], want = all.sum[i][u], mask = i ? 0xffffffff : ~0ull;
+			if (u == BITS || (breaks && u != ADD))
+				continue;
+			if (((is - want) & mask) > all.may[i])
+				fail("word %d of width %d is %#llx instead of %#llx (and up to %#llx)", u, i ? 4 : 8, (unsigned long long)is,
+				     (unsigned long long)want, (unsigned long long)all.may[i]);
+		}
+	for (size_t i = 0; i < GUARD; i++)
+		if (odd[i] != 0x3c || memory[area * (size_t)hdl_job.size + i] != 0x3c)
+			fail("memory beside the region was written");
+}
+
+/* ---- modes of two ranks --------------------------------------------------------------------------------------------- */
+
+static void ends(struct hdl_rma *op, int err)
+{
+	errors += err != 0;
+	ended++;
+	if (op->len == 0xdead)
+		fail("an operation ends twice");
+	op->len = 0xdead;
+}
+
+static void say(int to)
+{
+	static struct hdl_am_send am[64];
+	static unsigned n;
+
+	send_am(to, SAY, NULL, 0, &am[n++ % 64]);
+}
+
+static void hear(unsigned n)
+{
+	unsigned idle = 0;
+
+	while (said < n || pending_sends)
+		turn(&idle);
+}
+
+/* Returns what one comes to. */
+static int result(int r, struct hdl_rma *op)
+{
+	unsigned idle = 0, before = ended, failed = errors;
+
+	if (r)
+		return r < 0 ? r : 0;
+	while (ended == before)
+		turn(&idle);
+	(void)op;
+	return errors == failed ? 0 : -1;
+}
+
+static int last_err;
+static void ends_with(struct hdl_rma *op, int err)
+{
+	last_err = err;
+	ends(op, err);
+}
+
+static int one(struct hdl_rkey *k, int what, size_t n)
+{
+	static char buf[200000];
+	static uint64_t old;
+	struct hdl_rma *op = calloc(1, sizeof(*op));
+
+	op->done = ends_with;
+	last_err = 0;
+	int r = what == 0 ? hdl_put(k, 0, buf, n, op) : what == 1 ? hdl_get(k, 0, buf, n, op)
+							      : hdl_atomic(k, 0, HDL_FETCH_ADD, 8, 1, 0, &old, op);
+	r = result(r, op);
+	return r < 0 && last_err ? last_err : r;
+}
+
+static void dies(void)
+{
+	static char buf[100000];
+	unsigned idle = 0, pending = 0, i;
+	struct target *t = &targets[1];
+
+	if (hdl_job.rank == 0)
+		say(1);
+	else
+		hear(1);
+	if (hdl_job.rank == 1) {
+		kill(getpid(), SIGKILL);
+		pause();
+	}
+	for (i = 0; dead < 0; i++) {
+		struct hdl_rma *op = calloc(1, sizeof(*op));	/* kept: one that ends twice is seen */
+		size_t n = i % 7 == 6 ? 100000 : 1 + i % 1000;
+		op->done = ends;
+		if (i >= 200 && i % 64)
+			free(op);
+		else if (i % 4 == 3)
+			pending += !hdl_flush(hdl_ep(1), op);
+		else
+			pending += !(i % 4 == 0 ? hdl_put(t->memory, 0, buf, n, op) : i % 4 == 1 ? hdl_get(t->memory, 0, buf, n, op)
+					 : hdl_atomic(t->words, 8, HDL_XOR, 8, i, 0, NULL, op));
+		turn(&idle);
+	}
+	while (ended < pending)
+		turn(&idle);
+	struct hdl_rma op = { .done = ends };
+	int again = hdl_put(t->memory, 0, buf, 8, &op), flush_again = hdl_flush(hdl_ep(1), &op);
+	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending,
+		again < 0 && flush_again < 0 ? "refused" : "accepted");
+	fflush(NULL);
+	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
+}
+
+/* Whether a process is stopped. */
+static bool is_stopped(pid_t pid)
+{
+	char name[64], state = 0;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(name, "re");
+	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		fail("%s cannot be read", name);
+	fclose(f);
+	return state == 'T';
+}
+
+/* Rank 1 is stopped in the middle of it. */
+static void stops(void)
+{
+	uint64_t until = 0;
+	pid_t peer = hdl_job.rank == 0 ? (pid_t)hdl_ep(1)->proc.pid : 0;
+
+	/* its key is there: what a device has only queued stops with its process */
+	if (hdl_job.rank == 0)
+		say(1);
+	else
+		hear(1);
+	if (hdl_job.rank == 1)
+		kill(getpid(), SIGSTOP);
+	while (peer && (!until || monotonic_ns() < until)) {
+		some();
+		hdl_tp_progress();
+		if (!until && is_stopped(peer))
+			until = monotonic_ns() + 300000000;
+	}
+	if (peer)
+		kill(peer, SIGCONT);
+	traffic(false);
+}
+
+/* A key of a region that is no more: small and long, whatever carries it; and what other keys do goes on. */
+static void gone(void)
+{
+	static char extra[200000];
+	struct hdl_mr *mr;
+	struct target *t = &targets[!hdl_job.rank];
+
+	traffic(false);
+	say(!hdl_job.rank);
+	hear(1);
+	for (unsigned round = 1; round <= 3; round++) {
+		mr = region(extra, sizeof(extra) / 8 * 8, HDL_MR_READ | HDL_MR_WRITE | (by_device ? HDL_MR_ATOMIC_DEVICE : HDL_MR_ATOMIC));
+		send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
+		unsigned idle = 0;
+		while (have_keys < 2 + round || pending_sends)
+			turn(&idle);
+		hdl_rkey_release(t->was);
+		/* the next ones may come before this round is over */
+		struct hdl_rkey *bad = t->words, *good = t->memory;
+		for (int what = 0; what < 3; what++)
+			if (one(bad, what, 5000))
+				fail("operation %d of round %u", what, round);
+		say(!hdl_job.rank);
+		hear(3 * round - 1);
+		if (hdl_job.rank == 1 && hdl_mr_deregister(mr))
+			fail("it is not deregistered");
+		say(!hdl_job.rank);
+		hear(3 * round);
+		for (int i = 0; i < 6 && hdl_job.rank == 0; i++) {
+			int err = one(bad, i % 3, i < 3 ? 100 : sizeof(extra));
+			if (err != -EACCES)
+				fail("operation %d by a key that is no more: %s", i, err ? strerror(-err) : "it is done");
+			if ((err = one(good, i % 2, 30000)))
+				fail("then an operation by a good key: %s", strerror(-err));
+		}
+		say(!hdl_job.rank);
+		hear(3 * round + 1);
+		if (hdl_job.rank == 0 && hdl_mr_deregister(mr))
+			fail("it is not deregistered, either");
+		hdl_rkey_release(bad);
+	}
+	if (dead >= 0)
+		fail("rank %d has failed", dead);
+}
+
+/* Rank 0 puts a long message into rank 1's memory, which comes by a handler's help (HEDDLE_TRANSPORT=ud). */
+static void busy(void)
+{
+	static char buf[4 << 20];
+	struct hdl_mr *mr = region(buf, sizeof(buf), HDL_MR_WRITE | HDL_MR_READ);
+	struct target *t = &targets[!hdl_job.rank];
+	struct hdl_rma op = { .done = ends };
+	unsigned idle = 0, refused = 0;
+
+	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr, mr), &t->keys);
+	while (have_keys < 3 || pending_sends)
+		turn(&idle);
+	if (hdl_job.rank == 0) {
+		int r = hdl_put(t->memory, 0, buf, sizeof(buf), &op);
+		if (r < 0 || (r == 0 && hdl_rkey_release(t->memory) != -EBUSY))
+			fail("the key of a put that is under way is released");
+		while (!r && !ended)
+			turn(&idle);
+		if (errors)
+			fail("the put fails");
+		say(1);
+	} else {
+		while (!said) {
+			turn(&idle);
+			if (mr->refs && !refused++ && hdl_mr_deregister(mr) != -EBUSY)
+				fail("a region is deregistered while it is being put into");
+		}
+		if (!refused)
+			fail("nothing was seen to be under way");
+	}
+	if (hdl_rkey_release(t->memory) || hdl_mr_deregister(mr))
+		fail("nothing is under way");
+}
+
+static void refuses(void)
+{
+	struct target *t = &targets[0];
+	struct hdl_rma op = { .done = ends };
+	struct hdl_mr *mr;
+	struct hdl_rkey *k;
+	char key[HDL_RKEY_MAX], buf[16];
+	size_t n = hdl_mr_pack(mr_memory, key), whole = area * (size_t)hdl_job.size;
+
+	if (hdl_put(t->memory, whole - 8, buf, 9, &op) != -ERANGE || hdl_get(t->memory, whole + 1, buf, 0, &op) != -ERANGE ||
+	    hdl_put(t->memory, UINT64_MAX, buf, 2, &op) != -ERANGE)
+		fail("an operation beyond the region");
+	if (hdl_put(t->words, 0, buf, 8, &op) != -EACCES || hdl_atomic(t->memory, 0, HDL_SWAP, 8, 1, 0, buf, &op) != -EACCES)
+		fail("an operation that is not granted");
+	if (hdl_atomic(t->words, 0, HDL_SWAP, 2, 1, 0, buf, &op) != -EINVAL || hdl_atomic(t->words, 0, HDL_XOR + 1, 8, 1, 0, buf, &op) != -EINVAL)
+		fail("an update that there is not");
+	if (by_device && hdl_atomic(t->words, 4, HDL_SWAP, 8, 1, 0, buf, &op) != -EINVAL)
+		fail("a misaligned update by the device");
+	if (hdl_mr_register(buf, 16, 16, &mr) != -EINVAL || hdl_mr_register(buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
+	    hdl_mr_register(memory + 1, 16, HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL)
+		fail("a region that cannot be");
+	if (hdl_rkey_unpack(hdl_ep(0), key, n - 1, &k) != -EINVAL)
+		fail("half a key");
+	key[24] ^= 1;
+	if (hdl_rkey_unpack(hdl_ep(0), key, n, &k) != -ESTALE)
+		fail("a key of another life");
+	if (hdl_put(t->memory, whole, buf, 0, &op) != 1 || hdl_get(t->memory, 0, buf, 0, &op) != 1)
+		fail("nothing takes time");
+	traffic(false);
+}
+
+static void run(const char *mode)
+{
+	if (!strcmp(mode, "stops"))
+		stops();
+	else if (!strcmp(mode, "dies"))
+		dies();
+	else if (!strcmp(mode, "gone"))
+		gone();
+	else if (!strcmp(mode, "busy"))
+		busy();
+	else if (!strcmp(mode, "refuses"))
+		refuses();
+	else
+		traffic(!strcmp(mode, "threads"));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hdl_upcalls up = { .peer_failed = peer_failed };
+	const char *mode = argc > 4 ? argv[4] : "", *atomics = getenv("RMA_ATOMICS");
+
+	if (argc > 1)
+		operations = (unsigned)atoi(argv[1]);
+	if (argc > 2)
+		largest = (size_t)atol(argv[2]);
+	if (argc > 3)
+		seed = (unsigned)atoi(argv[3]);
+	if (getenv("RMA_BREAK"))
+		breaks = (unsigned)atoi(getenv("RMA_BREAK"));
+	if (!strcmp(mode, "dies"))
+		signal(SIGTERM, SIG_IGN);
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+		return 1;
+	if (hdl_am_register(KEYS, on_keys, NULL) || hdl_am_register(TOTALS, on_totals, NULL) || hdl_am_register(SAY, on_say, NULL))
+		return 1;
+	size_t n = (size_t)hdl_job.size;
+	rng = seed * 0x9e3779b97f4a7c15ull + (uint64_t)hdl_job.rank;
+	area = SLOTS * SLOT_BYTES + largest;
+	odd = malloc(area * n + 2 * GUARD);
+	memset(odd, 0x3c, area * n + 2 * GUARD);
+	memory = odd + GUARD;
+	memset(memory, 0, area * n);
+	targets = calloc(n, sizeof(*targets));
+	for (size_t i = 0; i < n; i++)
+		targets[i].model = calloc(1, area);
+	words = hdl_tp_alloc(sizeof(*words) + 8);
+	memset(words, 0, sizeof(*words) + 8);
+	mr_memory = region(memory, area * n, HDL_MR_READ | HDL_MR_WRITE);
+	by_device = atomics && !strcmp(atomics, "device") && !hdl_mr_register(words, sizeof(*words), HDL_MR_ATOMIC_DEVICE, &mr_words);
+	if (!by_device)
+		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
+	exchange_keys();
+	run(mode);
+	if (strcmp(mode, "gone") && strcmp(mode, "busy"))
+		compare_all();
+	hdl_tp_fini();
+	if (hdl_job.rank == 0)
+		puts("ok");
+	return hdl_rt_fini(true) ? 1 : 0;
+}
