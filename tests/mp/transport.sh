@@ -107,13 +107,12 @@ for kind in rc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 -- "$build/tests/mp/transport_hold"
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SRQ_DEPTH=16 HEDDLE_SQ_DEPTH=16 HEDDLE_RING_SIZE=0 -- "$traffic" 1500 20000 8
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=1000 -- "$traffic" 1000 50000 9
-	for way in read split staged; do
+	for way in read split write; do
 		try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way -- "$traffic" 700 1500000 13
 		try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way HEDDLE_SQ_DEPTH=16 HEDDLE_RNDV_CHUNK=5000 HEDDLE_RING_SIZE=2048 -- \
 			"$traffic" 500 100000 18
 	done
-	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=0 -- "$traffic" 700 1500000 13
-	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_STAGE_MAX=1g HEDDLE_RING_SIZE=4096 -- "$traffic" 700 1500000 14
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=4096 -- "$traffic" 700 1500000 14
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=0 -- "$traffic" 500 5000 10
 done
 # floods both ways, one side of which reads late: more lines than 16 bits count lie unread, and small rings whose end is
@@ -154,7 +153,7 @@ for breaks in 1 50; do
 	for kind in rc xrc; do
 		try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=512 HEDDLE_SQ_DEPTH=16 TRAFFIC_BREAK=$breaks -- "$traffic" 700 20000 29
 		try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 TRAFFIC_BREAK=$breaks -- "$traffic" 300 20000 30
-		for way in read split staged; do
+		for way in read split write; do
 			try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=$way HEDDLE_RNDV_CHUNK=5000 HEDDLE_RING_SIZE=32k \
 				TRAFFIC_BREAK=$breaks -- "$traffic" 150 300000 31
 		done
@@ -211,14 +210,14 @@ end=$build/tests/mp/transport_end
 for kind in "" rc ud xrc dc; do
 	text='all has ended' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" owns
 done
-text='nothing has landed' ends HEDDLE_TRANSPORT=rc HEDDLE_RENDEZVOUS=staged HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 \
+text='nothing has landed' ends HEDDLE_TRANSPORT=rc HEDDLE_RENDEZVOUS=write HEDDLE_RNDV_CHUNK=65536 \
 	timeout -k 5 60 "$run" -n 2 "$end" writes
 text='what is refused once is lost, and no more' ends HEDDLE_TRANSPORT=ud timeout -k 5 60 "$run" -n 2 "$end" refused
 text='a refused ring counts' ends HEDDLE_TRANSPORT=rc HEDDLE_RING_SIZE=0 timeout -k 5 60 "$run" -n 2 "$end" offers
 # where buffers are kept registered and no queue is the failed peer's own, its key ends with it
 for kind in dc xrc; do
-	text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=staged \
-		HEDDLE_STAGE_MAX=0 HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
+	text='nothing has landed' ends SHCA_BEHAVE="noodp${SHCA_BEHAVE:+,$SHCA_BEHAVE}" HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=write \
+		HEDDLE_RNDV_CHUNK=65536 timeout -k 5 60 "$run" -n 2 "$end" writes
 done
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
 text='grown' ends SHCA_BEHAVE="noarena${SHCA_BEHAVE:+,$SHCA_BEHAVE}" timeout -k 5 60 "$run" -n 1 "$end" grows

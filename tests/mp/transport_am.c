@@ -540,8 +540,7 @@ static void counters(void)
 		snprintf(name, sizeof(name), "%s_messages_received", lanes[i]);
 		in += counter(name, NULL);
 	}
-	fetched = counter("rendezvous_read", NULL) + counter("rendezvous_split", NULL) + counter("rendezvous_staged", NULL) +
-		  counter("rendezvous_written", NULL);
+	fetched = counter("rendezvous_read", NULL) + counter("rendezvous_split", NULL) + counter("rendezvous_written", NULL);
 	if (of_peers != out || counter("peers", NULL) != (uint64_t)hdl_job.size)
 		fail("%llu messages to all peers, %llu to each", (unsigned long long)out, (unsigned long long)of_peers);
 	if (in < wanted || out < wanted || fetched < counter("rendezvous_received", NULL) || !counter("rendezvous_received", NULL))

@@ -40,7 +40,7 @@ if [ "$(ulimit -l)" = unlimited ]; then
 fi
 # ... and for a message.
 refuses "cannot register [0-9]* bytes of a \(message\|receive buffer\) (Cannot allocate memory). $locked" \
-	sh -c 'ulimit -l 64; LACK_MEMLOCK=700000 HEDDLE_ODP=0 HEDDLE_STAGE_MAX=0 HEDDLE_TRANSPORT=rc exec "$@"' sh \
+	sh -c 'ulimit -l 64; LACK_MEMLOCK=700000 HEDDLE_ODP=0 HEDDLE_TRANSPORT=rc exec "$@"' sh \
 	"$run" -n 2 "$traffic" 700 1500000 13
 
 # The region of all memory, by which a device pages on demand, is refused: that is no error, but it is told to who asks.

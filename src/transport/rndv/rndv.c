@@ -4,13 +4,11 @@
  * immediate that names the receiver's operation. Chunks of one operation go through one queue, so the immediate comes
  * behind all data. Where no RDMA write is possible, the data goes as packets of the reliable UD stream.
  *
- * Where both processes reach each other's memory without registration, there are three ways more, chosen by what was
+ * Where both processes reach each other's memory without registration, there are two ways more, chosen by what was
  * measured (tune.h):
  *   read    RTS(address, key) ──▶, RDMA READ, ◀── FIN
  *   split   RTS ──▶, ◀── CTS(from), RDMA READ of what lies before `from` while the sender RDMA WRITEs the rest,
  *           ◀── FIN, WRITTEN ──▶: both processors copy, and each has its half in its cache when the buffer is used again
- *   staged  RTS ──▶, ◀── CTS, through the ring in pieces (up to HEDDLE_STAGE_MAX): the sender's processor copies one in
- *           while the receiver's copies the one before out
  *
  * What is not one run of bytes, on one side or both, always goes in pieces, whose data is packed into the request and unpacked from
  * where it arrives: by the ring, a pooled receive, or UD's packets, and where the receiver has one run and there is no ring that both
@@ -140,9 +138,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 	op->rop = cts->rop;
 	op->off = cts->from;
 	op->split = cts->from != 0;
-	bool may = s->pack || (hdl_tp.ways & 1u << HDL_WAY_STAGE && cts->len <= hdl_vars.stage_max);
-	bool stage = !op->split && may && hdl_ep_can_stage(ep);
-	if (cts->rdma && hdl_ep_can_rdma(ep) && !stage) {
+	if (cts->rdma && hdl_ep_can_rdma(ep) && !(s->pack && hdl_ep_can_stage(ep))) {
 		op->state = HDL_OP_WRITE;
 		hdl_rndv_append(&ep->rdma_wait, &ep->rdma_wait_tail, s);
 	} else {
@@ -194,7 +190,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 
 /* ---- the receiver ------------------------------------------------------------------------------------------ */
 
-/* Bits of the ways that a message could go; 0: only by a CTS and what the sender can do. */
+/* Bits of the ways that a message could go; 0: the sender writes. */
 static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, size_t len, bool both)
 {
 	unsigned bits = 0;
@@ -208,9 +204,6 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 		return 1u << HDL_WAY_READ;
 	if (ep->dev->promises.pages_written && len >= HDL_SPLIT_MIN)
 		bits |= 1u << HDL_WAY_SPLIT;
-	/* without an arena the sender does not stage, it writes: that is measured in its place */
-	if (!ep->dev->promises.arena || (len <= hdl_vars.stage_max && ep->rx_state == HDL_RX_ACTIVE))
-		bits |= 1u << HDL_WAY_STAGE;
 	return bits & hdl_tp.ways;
 }
 
@@ -238,7 +231,7 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		return err;
 	bool both = hdl_tp.sends.used != 0;
 	unsigned possible = f->unpack ? 0 : ways(ep, &rec, f->len, both);
-	enum hdl_way way = HDL_WAY_STAGE;
+	enum hdl_way way = HDL_WAY_WRITE;
 	if (possible)
 		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
 	if (way == HDL_WAY_READ && !ep->dev->all)
@@ -246,9 +239,9 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	if (way == HDL_WAY_READ && !ep->dev->all && !op->region) {
 		/* or it fails for the same reason, and that is reported; it says nothing of reading */
 		hdl_rndv_measured(f, -ENOMEM);
-		way = HDL_WAY_STAGE;
+		way = HDL_WAY_WRITE;
 	}
-	hdl_tp.fetched[way == HDL_WAY_STAGE && !possible ? HDL_WAYS : way]++;
+	hdl_tp.fetched[way]++;
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)

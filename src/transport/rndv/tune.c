@@ -5,7 +5,6 @@
 #include "transport/rndv/tune.h"
 
 #define ONE 1024u	/* a ratio */
-#define STAGED_FIRST 2u	/* classes up to 64 KiB, one way at a time */
 
 static uint32_t class_of(size_t len, bool both)
 {
@@ -134,7 +133,7 @@ static uint32_t trial_length(size_t len)
 }
 
 /* A class that is new begins with what the class beside it has learned, if that has tried all: the others' turn comes soon,
- * but not at once. The very first one begins with what is mostly right. */
+ * but not at once. The very first one begins with what depends on no sender. */
 static void inherit(struct hdl_tune *t, uint32_t class)
 {
 	struct hdl_tune_class *c = &t->class[class], *from = NULL;
@@ -147,7 +146,7 @@ static void inherit(struct hdl_tune *t, uint32_t class)
 	for (int w = 0; from && w < HDL_WAYS; w++)
 		if (w != from->best && !from->way[w].trials)
 			from = NULL;
-	c->best = c->now = from ? from->best : class <= STAGED_FIRST ? HDL_WAY_STAGE : HDL_WAY_READ;
+	c->best = c->now = from ? from->best : HDL_WAY_READ;
 	if (!from)
 		return;
 	for (int w = 0; w < HDL_WAYS; w++) {
@@ -246,7 +245,7 @@ void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, 
 const char *hdl_way_name(enum hdl_way way)
 {
 	static const char *const name[HDL_WAYS] = {
-		[HDL_WAY_READ] = "read", [HDL_WAY_SPLIT] = "split", [HDL_WAY_STAGE] = "staged",
+		[HDL_WAY_READ] = "read", [HDL_WAY_SPLIT] = "split",
 	};
 
 	return name[way];
@@ -263,5 +262,5 @@ unsigned hdl_ways_parse(const char *list)
 				bits |= 1u << w;
 		p += n;
 	}
-	return bits ? bits : (1u << HDL_WAYS) - 1;
+	return *list ? bits : (1u << HDL_WAYS) - 1;
 }

@@ -24,8 +24,8 @@
 enum hdl_way {
 	HDL_WAY_READ = 0,	/* the receiver reads from the sender's memory */
 	HDL_WAY_SPLIT,		/* it reads the front half, the sender writes the rest: both processors copy */
-	HDL_WAY_STAGE,		/* through the ring in pieces: both processors copy, each line twice */
 	HDL_WAYS,
+	HDL_WAY_WRITE = HDL_WAYS,	/* the sender writes it all: where neither of these can be, and no choice beside them */
 };
 
 #define HDL_TUNE_SIZES 9	/* up to 16 KiB, 32 KiB, 64 KiB, ... 2 MiB, more */
@@ -76,7 +76,7 @@ typedef uint8_t hdl_tuned;
 enum hdl_way hdl_tune_begin(struct hdl_tune *t, size_t len, bool both, unsigned possible, uint64_t now, hdl_tuned *tuned);
 /* It ends, well or not (failed: it is not counted). */
 void hdl_tune_end(struct hdl_tune *t, hdl_tuned tuned, size_t len, bool failed, uint64_t now);
-/* The bits of a list such as "read,split", whose words are checked already; of an empty one, all. */
+/* The bits of a list such as "read,split", whose words are checked already ("write" has none); of an empty one, all. */
 unsigned hdl_ways_parse(const char *list);
 const char *hdl_way_name(enum hdl_way way);
 
