@@ -748,7 +748,7 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 	*site = (struct hdl_site){
 		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(),
 		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(),
-		.at_once = hdl_tp_writes_at_once(), .exposes = hdl_tp_exposes(NULL, NULL), .means = port ? hdl_off_means(port) : NULL,
+		.at_once = hdl_tp_writes_at_once(), .exposes = hdl_tp_can_expose(), .means = port ? hdl_off_means(port) : NULL,
 	};
 	/* jobs may differ in what the choice goes by, and all members must choose alike */
 	if (hdl_group_spans_jobs(comm->group, comm->group)) {

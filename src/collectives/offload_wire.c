@@ -302,8 +302,9 @@ static int create(struct hdl_off *h)
 
 	int err;
 
-	if (h->lines)
-		hdl_tp_exposes(&h->exposed_lkey, &h->exposed_rkey);
+	/* the others count on it, and learn by the wire-up that they may not */
+	if (h->lines && !hdl_tp_exposes(&h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose())
+		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
 	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)links * (HDL_LINE_SQ_DEPTH + 1), NULL, hdl_tp_local_channel(), 0) :
@@ -387,7 +388,8 @@ static int make(struct hdl_off *h)
 	}
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
-			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes, strerror(-err));
+			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
+			  err == -EACCES ? "the device refused this rank a region of all its memory: see --report-transports" : strerror(-err));
 	return err;
 }
 

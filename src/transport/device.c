@@ -267,6 +267,7 @@ static void ask_for_pages(struct hdl_dev *dev)
 
 	if (!hdl_vars.odp || (odp->general_caps & implicit) != implicit)
 		return;
+	dev->promises.can_expose = (rc & tries[0].needs) == tries[0].needs;
 	for (unsigned i = 0; i < ARRAY_SIZE(tries) && !dev->all; i++) {
 		if ((rc & tries[i].needs) != tries[i].needs)
 			continue;

@@ -397,13 +397,25 @@ const struct hdl_port *hdl_tp_local_port(void)
 	return NULL;
 }
 
+static const struct hdl_dev *local_dev(void)
+{
+	for (int i = 0; i < hdl_tp.ndev; i++)
+		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
+			return hdl_tp.dev[i];
+	return NULL;
+}
+
+bool hdl_tp_can_expose(void)
+{
+	const struct hdl_dev *dev = local_dev();
+
+	return dev && dev->promises.can_expose;
+}
+
 bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey)
 {
-	const struct hdl_dev *dev = NULL;
+	const struct hdl_dev *dev = local_dev();
 
-	for (int i = 0; i < hdl_tp.ndev && !dev; i++)
-		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
-			dev = hdl_tp.dev[i];
 	if (!dev || !dev->promises.pages_read || !dev->promises.pages_written)
 		return false;
 	if (lkey)
@@ -415,10 +427,9 @@ bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey)
 
 struct ibv_comp_channel *hdl_tp_local_channel(void)
 {
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
-			return hdl_tp.dev[i]->chan;
-	return NULL;
+	const struct hdl_dev *dev = local_dev();
+
+	return dev ? dev->chan : NULL;
 }
 
 void hdl_tp_on_sleep(void (*arm)(void))

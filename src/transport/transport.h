@@ -366,6 +366,8 @@ bool hdl_tp_writes_at_once(void);
 /* Whether peers of this host read and write all memory of this process that is not registered for it, and by which keys; either may be
  * NULL. */
 bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey);
+/* Whether they would, had the device not refused this one process its region of all memory: the same on all ranks. */
+bool hdl_tp_can_expose(void);
 /* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 

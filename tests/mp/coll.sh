@@ -176,6 +176,9 @@ done
 try "LACK_AREA=2" 2 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_AREA=2 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking reduce
 grep -q 'offload queues: rank 1 could not have memory for longer operations' "$tmp/err" && grep -q ' direct  ' "$tmp/err" ||
 	{ echo "FAILED: the report does not say that an area is missing"; fails=$((fails + 1)); }
+# One rank may not let the others reach its memory: what copies between the ranks' buffers is nobody's then.
+try "LACK_PAGES=1" 3 -x LACK_RANK=1 -x LACK_PAGES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking large
+grep -q 'offload queues: rank 1 could not' "$tmp/err" || { echo "FAILED: the report does not say who refuses"; fails=$((fails + 1)); }
 # ... and where a rank cannot know how it went for the others, its collectives fail: nobody waits for ever.
 timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
 	>"$tmp/out" 2>"$tmp/err"

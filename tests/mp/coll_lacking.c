@@ -2,7 +2,7 @@
 /*
  * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
  * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots,
- * or every LACK_ALLOC-th one.
+ * or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,6 +47,28 @@ int __wrap_hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, con
 	if (is_it() && number("LACK_CONNECT") > 0)
 		return -ENOMEM;
 	return __real_hdl_tp_rc_connect(qp, port, gid, lid, qpn, psn);
+}
+
+#undef ibv_reg_mr
+__typeof__(ibv_reg_mr) __real_ibv_reg_mr, __wrap_ibv_reg_mr;
+__typeof__(ibv_reg_mr_iova2) __real_ibv_reg_mr_iova2, __wrap_ibv_reg_mr_iova2;
+
+static bool is_refused(size_t length)
+{
+	if (length != SIZE_MAX || !is_it() || number("LACK_PAGES") <= 0)
+		return false;
+	errno = ENOMEM;
+	return true;
+}
+
+struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return is_refused(length) ? NULL : __real_ibv_reg_mr(pd, addr, length, access);
+}
+
+struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	return is_refused(length) ? NULL : __real_ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
