@@ -606,6 +606,8 @@ void hdl_agree_start(struct hdl_agree *a)
 	count_agreements(a, 1);
 	a->next = under_way;
 	under_way = a;
+	if (a->unable)
+		failed(a, 0);
 	start_round(a);
 }
 

@@ -43,7 +43,8 @@ struct hdl_agree {
 	uint16_t context;		/* of its messages */
 	int tag;			/* the same on all members, and of no other agreement of this context and these ranks */
 	bool blocking;			/* its caller waits for it and does nothing else */
-	bool no_id;			/* only the table is wanted */
+	bool no_id;			/* only the table is wanted, or that all are there */
+	bool unable;			/* this member cannot go on, for the reason that is set (hdl_reason_set): it fails on all */
 	bool joint;			/* with another group, whose root is: (on the root) */
 	struct hdl_comm *bridge;
 	int bridge_rank, bridge_tag;

@@ -341,27 +341,47 @@ struct address {
 	char record[HDL_ADDRESS_MAX];
 };
 
-/* A second agreement of the same members. Processes of different jobs know each other's address by nothing else. */
-static int exchange_addresses(const struct hdl_agree *first, const struct hdl_group *remote)
+/* A further agreement of the same members on no id. */
+static struct hdl_agree further(const struct hdl_agree *first)
 {
-	struct address *table = table_new(first->n, sizeof(*table)), *theirs;
-	struct hdl_agree a = { .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
-			       .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
-			       .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
-			       .bridge_context = first->bridge_context, .each = sizeof(*table), .table = table };
-	struct address *mine = hdl_agree_entry(&a, a.me);
-	int rc;
+	return (struct hdl_agree){ .comm = first->comm, .group = first->group, .n = first->n, .me = first->me, .root = first->root,
+				   .context = first->context, .tag = first->tag, .joint = true, .no_id = true, .bridge = first->bridge,
+				   .bridge_rank = first->bridge_rank, .bridge_tag = first->bridge_tag,
+				   .bridge_context = first->bridge_context };
+}
 
-	mine->bytes = hdl_tp_address(mine->record);
-	rc = hdl_agree(&a);
-	theirs = a.remote;
-	for (int r = 0; !rc && r < remote->size; r++)
+static int add_peers(const struct hdl_group *remote, const struct address *theirs)
+{
+	for (int r = 0; r < remote->size; r++)
 		if (theirs[r].bytes > sizeof(theirs[r].record) ||
 		    hdl_peer_add(hdl_group_proc(remote, r), theirs[r].record, theirs[r].bytes)) {
 			hdl_reason_set("there can be no communication with rank %d of the other group, %s", r,
 				       hdl_proc_text(hdl_group_proc(remote, r)));
-			rc = MPI_ERR_OTHER;
+			return MPI_ERR_OTHER;
 		}
+	return MPI_SUCCESS;
+}
+
+/* Processes of different jobs know each other's address by nothing else. Nobody goes on before all of the other group have them: a message
+ * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. */
+static int exchange_addresses(const struct hdl_agree *first, const struct hdl_group *remote)
+{
+	struct address *table = table_new(first->n, sizeof(*table));
+	struct hdl_agree a = further(first), all = a;
+	struct address *mine;
+	int rc, added;
+
+	a.each = sizeof(*table);
+	a.table = table;
+	mine = hdl_agree_entry(&a, a.me);
+	mine->bytes = hdl_tp_address(mine->record);
+	rc = hdl_agree(&a);
+	if (!rc) {
+		added = add_peers(remote, a.remote);
+		all.unable = added != MPI_SUCCESS;
+		rc = hdl_agree(&all);
+		rc = added ? added : rc;
+	}
 	free(a.remote);
 	free(table);
 	return rc;

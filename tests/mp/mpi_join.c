@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | port]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | port | first]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
  * connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
+ * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them.
  */
 #include <errno.h>
@@ -263,6 +264,38 @@ static void by_port(const char *path)
 	MPI_Comm_free(&comm);
 }
 
+/* Nobody may be sent anything before it knows the sender: kinds that send without asking would lose it. */
+static void first_messages(const char *path)
+{
+	char name[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter;
+	int n, v = 0;
+
+	if (me == 0 && side == 0) {
+		MPI_Open_port(MPI_INFO_NULL, name);
+		tell_name(path, name);
+	} else if (me == 0) {
+		hear_name(path, name);
+	}
+	if (side)
+		MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	else
+		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	MPI_Comm_remote_size(inter, &n);
+	/* the last ones hear last of the others */
+	for (int r = n - 1; !side && r >= 0; r--)
+		MPI_Send(&r, 1, MPI_INT, r, 1, inter);
+	for (int r = 0; r < n; r++) {
+		MPI_Recv(&v, 1, MPI_INT, r, 1, inter, MPI_STATUS_IGNORE);
+		CHECK(v == (side ? me : r));
+	}
+	for (int r = 0; side && r < n; r++)
+		MPI_Send(&me, 1, MPI_INT, r, 1, inter);
+	MPI_Comm_disconnect(&inter);
+	if (me == 0 && side == 0)
+		MPI_Close_port(name);
+}
+
 /* The other job has ended, or will. */
 static void survive(MPI_Comm pair)
 {
@@ -298,6 +331,10 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &np);
 	if (argc > 3 && !strcmp(argv[3], "port")) {
 		by_port(argv[1]);
+		goto end;
+	}
+	if (argc > 3 && !strcmp(argv[3], "first")) {
+		first_messages(argv[1]);
 		goto end;
 	}
 	fd = meet(argv[1]);

@@ -11,7 +11,7 @@ trap 'kill $left 2>/dev/null; rm -rf "$dir"' EXIT
 failed=0
 fabric=join-$$
 
-# NAME KIND RANKS ARGUMENT OPTION-OF-0 OPTION-OF-1: starts both sides, and sets status0, status1
+# NAME KIND RANKS[,RANKS-OF-1] ARGUMENT OPTION-OF-0 OPTION-OF-1: starts both sides, and sets status0, status1
 pair()
 {
 	kind=$2
@@ -20,9 +20,10 @@ pair()
 	rm -f "$dir"/*
 	for side in 0 1; do
 		option=$5
-		[ $side = 1 ] && option=$6
+		ranks=${3%,*}
+		[ $side = 1 ] && option=$6 ranks=${3#*,}
 		# shellcheck disable=SC2086
-		timeout -k 5 60 "$top/heddlerun" -n "$3" -x SHCA_FABRIC=$fabric ${2:+-x HEDDLE_TRANSPORT=$2} $option \
+		timeout -k 5 60 "$top/heddlerun" -n "$ranks" -x SHCA_FABRIC=$fabric ${2:+-x HEDDLE_TRANSPORT=$2} $option \
 			"$top/tests/mp/mpi_join" "$dir/s" $side $4 >"$dir/out$side" 2>&1 &
 		eval "pid$side=$!"
 		left="$left $!"
@@ -60,6 +61,12 @@ for kind in ${MPI_TEST_KINDS:-default ud xrc}; do
 	if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok" ||
 	   said 0 "heddle: " || said 1 "heddle: "; then
 		bad "3 ranks connect to 3 over $kind"
+	fi
+done
+for kind in ${MPI_TEST_KINDS:-default xrc dc}; do
+	pair "first" "$kind" 1,5 first "" ""
+	if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
+		bad "first messages of 1 rank to 5 over $kind"
 	fi
 done
 pair "limits" default 3 "" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2"
