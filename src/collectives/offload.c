@@ -359,9 +359,16 @@ static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 	else if (!plan->prog)
 		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
 	if (!plan->prog) {
+		int err = errno;
+
 		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
-			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(errno));
+			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(err));
 		h->broken = true;
+		/* the device is the same everywhere, the memory is not: the others may have posted it */
+		if (err == ENOMEM) {
+			hdl_reason_set("%s of %zu bytes: no memory for its requests", hdl_coll_name(run->args.coll), plan->key.bytes);
+			hdl_run_error(run, MPI_ERR_NO_MEM);
+		}
 	}
 	return plan->prog != NULL;
 }

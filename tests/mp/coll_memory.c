@@ -44,7 +44,7 @@ static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
 }
 
-enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, KINDS };
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, SHORT, KINDS };
 
 static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const int *counts, const int *at)
 {
@@ -56,6 +56,7 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case REDUCE_SCATTER: return MPI_Reduce_scatter(in, out, counts, MPI_CHAR, op, c);
 	case ALLREDUCE: return MPI_Allreduce(in, out, BLOCK, MPI_CHAR, op, c);
 	case GATHERV: return MPI_Gatherv(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, 0, c);
+	case SHORT: return MPI_Allgather(in, 8, MPI_CHAR, out, 8, MPI_CHAR, c);
 	case SCAN: return MPI_Scan(in, out, BLOCK, MPI_CHAR, op, c);
 	default:
 		rc = MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q);
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < places * KINDS; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &c);
 		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-		if (i % KINDS == PERSISTENT)	/* the communicator has its queues */
+		if (i % KINDS >= PERSISTENT)	/* the communicator has its queues */
 			CHECK_EQ(run(PERSISTENT, c, op, in, out, counts, at), MPI_SUCCESS);
 		MPI_Barrier(c);
 		left = me == np - 1 ? i / KINDS : -1;
