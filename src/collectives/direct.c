@@ -217,8 +217,9 @@ static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_
 
 	if (!link || !is_end(l, end))
 		return EOPNOTSUPP;
+	/* what carries no data names no space: an address is made of one all the same, that nobody looks at */
 	*p = (struct line_put){
-		.link = link, .src_space = n->src_space, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
+		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
 		.remote = l->area->at + end - bytes, .bytes = bytes,
 		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE },
 	};
