@@ -41,6 +41,8 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 		    struct ibv_qp *qp, uint32_t size, uint32_t first, uint32_t max);
 /* Posts its first receives, if that was not done, and enough for so many peers that begin to send: before any of them is told how. */
 int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers);
+/* There is a peer of another job: enough for it, too, in the shared pools that have begun. They began with enough for this job's. */
+void hdl_rxpools_more(struct hdl_dev *dev);
 /* What a sender may have in it from now on; *base: what whoever begins may have (hdl_rel_shares). much: it wants more; then it counts,
  * by *mark, among those that share the pool, which grows for them. */
 uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base);

@@ -53,6 +53,10 @@ done
 for kind in rc xrc dc; do
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_HOT_MESSAGES=1 HEDDLE_SRQ_DEPTH=2 -- "$build/tests/mp/transport_shares"
 done
+# many peers of other jobs
+for kind in xrc dc; do
+	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_others"
+done
 
 # cores that others use, too
 try 2 HEDDLE_SPIN=2000 -- "$build/tests/mp/transport_crowded"
