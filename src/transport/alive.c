@@ -69,7 +69,8 @@ static bool is_watched(const struct hdl_ep *ep)
 
 static bool is_to_be_looked_at(const struct hdl_ep *ep)
 {
-	return !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && !is_watched(ep);
+	/* of who has left in order no queue reports anything */
+	return !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && (ep->left || !is_watched(ep));
 }
 
 /* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. True: it is asked now. By a

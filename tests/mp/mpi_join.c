@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | port | first]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
  * connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
- * die: of side 1 every rank ends itself then, and side 0 goes on without them.
+ * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
  */
 #include <errno.h>
 #include <mpi.h>
@@ -321,7 +321,7 @@ static void survive(MPI_Comm pair)
 int main(int argc, char **argv)
 {
 	MPI_Comm pair;
-	int fd, n, dies = argc > 3 && !strcmp(argv[3], "die");
+	int fd, n, dies = argc > 3 && !strcmp(argv[3], "die"), leaves = argc > 3 && !strcmp(argv[3], "leave");
 
 	MPI_Init(NULL, NULL);
 	if (argc < 3)
@@ -350,12 +350,16 @@ int main(int argc, char **argv)
 	MPI_Comm_remote_size(pair, &n);
 	CHECK(n == 1);
 	talk(pair, 0, 0, 0);
+	if (leaves && side) {
+		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
+		goto end;
+	}
 	if (dies && side) {	/* when nobody waits for anything any more */
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		MPI_Barrier(MPI_COMM_WORLD);
 		raise(SIGKILL);
 	}
-	if (dies) {
+	if (dies || leaves) {
 		survive(pair);
 	} else {
 		everybody(pair);

@@ -79,6 +79,10 @@ for kind in ${MPI_TEST_KINDS:-default ud dc}; do
 		bad "the other job dies over $kind"
 	fi
 done
+pair "leave" default 2 leave "" ""
+if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok"; then
+	bad "the other job ends without MPI_Comm_disconnect"
+fi
 pair "fabrics" default 1 "" "" "-x SHCA_FABRIC=$fabric-2"
 if [ $status0 -ne 3 ] || [ $status1 -ne 3 ] || ! said 0 "another fabric"; then
 	bad "two fabrics"
