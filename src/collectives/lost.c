@@ -70,12 +70,12 @@ static int member_lost(const struct hdl_cc *cc)
 	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
 }
 
-/* Once for a rank, not for each communicator that it was a member of. */
+/* Once for a rank, not for each communicator that it was a member of. One that gives up itself has the reason as its error. */
 static void say(const struct hdl_cc *cc)
 {
 	static int said;
 
-	if (said == cc->lost)
+	if (said == cc->lost || cc->lost - 1 == hdl_job.rank)
 		return;
 	said = cc->lost;
 	hdl_error("collectives: rank %d (%s) has failed or cannot be reached: look at its output for why; those on "

@@ -52,6 +52,10 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	return hdl_coll_run(comm, args);
 }
 
+void hdl_coll_no_memory(struct hdl_comm *comm)
+{
+}
+
 int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req)
 {
 	if (req) {
