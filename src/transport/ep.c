@@ -533,14 +533,14 @@ static int send_active(struct hdl_ep *ep, enum way way, struct hdl_am_send *am, 
 	return send_free(ep, way, &hdr, buf, len, s);
 }
 
-/* limit: bytes of an eager message. Nobody is asked to hold active ones: their handlers take them at once. */
+/* limit: bytes of an eager message; a head alone always fits. Nobody is asked to hold active ones: their handlers take them at once. */
 static int try_active(struct hdl_ep *ep, enum way way, size_t limit, struct hdl_am_send *am)
 {
 	struct { struct hdl_rts_rec rec; char head[HDL_AM_HEAD_MAX]; } rts;
 	struct hdl_send *s = &am->send;
 	int r;
 
-	if (!(am->flags & HDL_AM_ANNOUNCE) && am->head_len + am->len <= limit) {
+	if (!(am->flags & HDL_AM_ANNOUNCE) && (!am->len || am->head_len + am->len <= limit)) {
 		s->pack = hdl_am_pack;
 		return send_active(ep, way, am, false, NULL, am->head_len + am->len);
 	}
@@ -698,13 +698,14 @@ static inline __attribute__((always_inline)) int send_plain(struct hdl_ep *ep, i
 /* A frame before which something else is written, or for which nothing has been given back. */
 static int __attribute__((noinline)) send_frame(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
 {
-	struct hdl_hdr hdr = { .tag = tag, .context = context, .seq = ep->tx_seq, .kind = HDL_EAGER };
+	struct hdl_hdr hdr = { .tag = tag, .context = context, .kind = HDL_EAGER };
 
 	if (ep->tx.sent - ep->looked_sent > ep->tx.lines / 2) {
 		look(ep);
 		if (!ep->fast)
 			return 0;
 	}
+	hdr.seq = ep->tx_seq;	/* handlers that ran meanwhile may have taken numbers */
 	if (hdl_post_ring(ep, &hdr, buf, len, NULL, NULL, HDL_IN_PLACE_NO) < 0)
 		return 0;
 	sent(ep);

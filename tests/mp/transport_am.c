@@ -10,6 +10,7 @@
  *       unknown   rank 0 sends rank 1 messages for a handler that it does not have: one is refused, and the next ones arrive
  *       dies      rank 1 is killed: all that rank 0 has under way ends, each once, with an error
  *       stops     rank 1 is stopped for a while: nothing fails, and all arrives
+ *       stream    many matching messages at a time, without a turn of progress: the handlers run while they are sent
  *       refuses   numbers and lengths that cannot be are refused
  */
 #include <pthread.h>
@@ -26,7 +27,7 @@
 
 enum { WINDOW = 24, ASK = 100, ANSWER = 101, NOBODY = 102, MATCHED = 7 };
 
-static unsigned messages = 600, seed = 1;
+static unsigned messages = 600, seed = 1, burst;
 static size_t largest = 60000;
 
 struct head {
@@ -142,7 +143,7 @@ static void in_order(int src, unsigned order)
 
 static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 {
-	if (hdr->context != MATCHED || hdr->kind != HDL_EAGER || hdr->len != 4)
+	if (hdr->context != MATCHED || hdr->kind != HDL_EAGER || hdr->len != 2)
 		fail("a matching message of context %u with %u bytes", hdr->context, hdr->len);
 	in_order(src, (unsigned)hdr->tag);
 }
@@ -189,14 +190,14 @@ static void freed(struct hdl_send *s, int err)
 	free(in);
 }
 
-/* Whether answers go as they came: the same bytes, the head shortened to its least. */
+/* Answers go as they came, ordered or not: the same bytes, the head shortened to its least. */
 static void answer(struct hdl_ep *ep, struct in *in)
 {
 	unsigned index = in->head.index;
 
 	in->answer.send.done = freed;
-	int r = hdl_am_send(ep, ANSWER, flags_of(in->peer, hdl_job.rank, index) & HDL_AM_ANNOUNCE, &in->head, HEAD_LEAST, in->buf,
-			    in->head.len, &in->answer);
+	int r = hdl_am_send(ep, ANSWER, flags_of(in->peer, hdl_job.rank, index), &in->head, HEAD_LEAST, in->buf, in->head.len,
+			    &in->answer);
 	if (r < 0)
 		fail("an answer to rank %d: %s", in->peer, strerror(-r));
 	if (r)
@@ -298,8 +299,10 @@ static void on_answer(void *context, const struct hdl_am *am)
 
 static void send_match(struct hdl_ep *ep, struct out *o)
 {
+	for (unsigned n = burst; n && hdl_ep_send_now(ep, (int32_t)order_out[o->peer], MATCHED, "a", 2); n--)
+		order_out[o->peer]++;
 	o->matched.done = sent_match;
-	int r = hdl_ep_send(ep, (int32_t)order_out[o->peer]++, MATCHED, false, "abc", 4, &o->matched);
+	int r = hdl_ep_send(ep, (int32_t)order_out[o->peer]++, MATCHED, false, "a", 2, &o->matched);
 	if (r < 0)
 		fail("a matching message: %s", strerror(-r));
 	if (r)
@@ -340,8 +343,8 @@ static bool some(void)
 
 	for (int p = 0; p < hdl_job.size; p++) {
 		int peer = (hdl_job.rank + p) % hdl_job.size;
-		for (unsigned burst = 1 + (unsigned)(mix(received + (uint64_t)p) % 6); burst && inflight[peer] < WINDOW &&
-		     sent_out[peer] < messages; burst--, did = true)
+		for (unsigned n = 1 + (unsigned)(mix(received + (uint64_t)p) % 6); n && inflight[peer] < WINDOW && sent_out[peer] < messages;
+		     n--, did = true)
 			send_one(peer);
 	}
 	return did;
@@ -574,6 +577,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < n; i++)
 		seen[i] = calloc(messages + 1, 1);
 	wanted = (uint64_t)messages * n;
+	burst = strcmp(mode, "stream") ? 0 : 100;
 	if (!strcmp(mode, "unknown"))
 		unknown();
 	else if (!strcmp(mode, "dies"))

@@ -81,6 +81,11 @@ for kind in "" rc ud xrc dc dc,ud; do
 	done
 	try 2 HEDDLE_TRANSPORT=$kind RMA_ATOMICS=device -- "$rma" 200 60000 4 threads
 done
+for kind in "" rc ud dc; do
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=2 -- "$am" 100 3000 10
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=2 -- "$rma" 100 3000 12
+	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$am" 200 200 11 stream
+done
 for kind in "" ud dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6

@@ -13,6 +13,8 @@
  *       stops     rank 1 is stopped for a while: nothing fails
  *       dies      rank 1 is killed: all that rank 0 has under way ends, each once, with an error
  *       gone      a region is deregistered, and its key used: that fails, and nothing else
+ *       stale     hundreds of operations by such a key, without a flush between
+ *       unmapped  what is got into memory that cannot be registered fails, and nothing else
  *       busy      what is under way is not deregistered, nor its key released
  *       refuses   what cannot be is refused
  */
@@ -22,6 +24,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -162,16 +165,49 @@ static size_t pack_keys(char *to, struct hdl_mr *a, struct hdl_mr *b)
 	return (size_t)(p - to);
 }
 
-static void on_keys(void *context, const struct hdl_am *am)
+/* A message whose payload did not come with it (HEDDLE_EAGER_MAX). */
+struct late {
+	struct hdl_fetch fetch;
+	int from;
+	void (*take)(int from, const char *data);
+	char data[512];
+};
+
+static void late(struct hdl_fetch *f, int err)
 {
-	struct target *t = &targets[hdl_ep_note(am->ep)->rank];
-	const char *p = am->data;
+	struct late *l = container_of(f, struct late, fetch);
+
+	if (err)
+		fail("a message of rank %d: %s", l->from, strerror(-err));
+	l->take(l->from, l->data);
+	free(l);
+}
+
+static void taken_by(void (*take)(int from, const char *data), const struct hdl_am *am)
+{
+	int from = hdl_ep_note(am->ep)->rank;
+
+	if (am->data) {
+		take(from, am->data);
+		return;
+	}
+	struct late *l = calloc(1, sizeof(*l));
+	l->from = from;
+	l->take = take;
+	l->fetch.done = late;
+	if (am->len > sizeof(l->data) || hdl_ep_fetch(am->ep, am->rts, l->data, am->len, &l->fetch))
+		fail("a message of rank %d cannot be fetched", from);
+}
+
+static void take_keys(int from, const char *p)
+{
+	struct target *t = &targets[from];
 	struct hdl_rkey *k[2];
 
 	for (int i = 0; i < 2; i++) {
 		uint32_t n;
 		memcpy(&n, p, 4);
-		if (hdl_rkey_unpack(am->ep, p + 4, n, &k[i]))
+		if (hdl_rkey_unpack(hdl_ep(from), p + 4, n, &k[i]))
 			fail("a key cannot be unpacked");
 		p += 4 + n;
 	}
@@ -179,6 +215,11 @@ static void on_keys(void *context, const struct hdl_am *am)
 	t->memory = k[0];
 	t->words = k[1];
 	have_keys++;
+}
+
+static void on_keys(void *context, const struct hdl_am *am)
+{
+	taken_by(take_keys, am);
 }
 
 static uint64_t hash_of(const char *p)
@@ -190,20 +231,25 @@ static uint64_t hash_of(const char *p)
 	return h;
 }
 
-static void on_totals(void *context, const struct hdl_am *am)
+static void take_totals(int from, const char *data)
 {
 	struct totals t;
 
-	memcpy(&t, am->data, sizeof(t));
+	memcpy(&t, data, sizeof(t));
 	for (int w = 0; w < 2; w++) {
 		for (int u = 0; u < USES; u++)
 			all.sum[w][u] = u == XOR ? all.sum[w][u] ^ t.sum[w][u] : all.sum[w][u] + t.sum[w][u];
 		all.may[w] += t.may[w];
 	}
 	/* what was put and flushed lies here */
-	if (t.hash != hash_of(memory + (size_t)hdl_ep_note(am->ep)->rank * area))
-		fail("rank %d has put, and flushed, what is not here", hdl_ep_note(am->ep)->rank);
+	if (t.hash != hash_of(memory + (size_t)from * area))
+		fail("rank %d has put, and flushed, what is not here", from);
 	have_totals++;
+}
+
+static void on_totals(void *context, const struct hdl_am *am)
+{
+	taken_by(take_totals, am);
 }
 
 static void on_say(void *context, const struct hdl_am *am)
@@ -729,6 +775,59 @@ static void gone(void)
 		fail("rank %d has failed", dead);
 }
 
+/* Rank 0 uses the key of a region that is no more again and again: each of them fails, and the ranks do not. */
+static void stale(void)
+{
+	enum { PUTS = 300 };
+	static char extra[4096];
+	struct hdl_mr *mr = region(extra, sizeof(extra), HDL_MR_READ | HDL_MR_WRITE);
+	struct target *t = &targets[!hdl_job.rank];
+	struct hdl_rma *op = calloc(PUTS, sizeof(*op));
+	unsigned idle = 0, pending = 0;
+
+	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr, mr), &t->keys);
+	while (have_keys < 3 || pending_sends)
+		turn(&idle);
+	if (one(t->memory, 0, 100))
+		fail("a put by a good key");
+	say(!hdl_job.rank);
+	hear(1);
+	if (hdl_mr_deregister(mr))
+		fail("it is not deregistered");
+	say(!hdl_job.rank);
+	hear(2);
+	for (unsigned i = 0; i < PUTS && hdl_job.rank == 0; i++) {
+		op[i].done = ends_with;
+		pending += !hdl_put(t->memory, 0, extra, 100, &op[i]);
+	}
+	errors = ended = 0;
+	while (ended < pending)
+		turn(&idle);
+	if (errors != pending || (pending && last_err != -EACCES) || dead >= 0)
+		fail("%u of %u puts by a key that is no more were refused: %s", errors, pending, strerror(-last_err));
+	if (one(t->was, hdl_job.rank, 30000))
+		fail("then an operation by a good key");
+	say(!hdl_job.rank);
+	hear(3);
+}
+
+/* Rank 0 gets into addresses where it has no memory, which its device does not register: that operation fails, and rank 1 ends. */
+static void unmapped(void)
+{
+	struct target *t = &targets[!hdl_job.rank];
+	struct hdl_rma op = { .done = ends_with };
+	void *p = mmap(NULL, largest, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED || munmap(p, largest))
+		fail("no addresses");
+	if (hdl_job.rank == 0 && !result(hdl_get(t->memory, 0, p, largest, &op), &op))
+		fail("something was got to nowhere");
+	say(!hdl_job.rank);
+	hear(1);
+	if (one(t->memory, 1, 30000) || dead >= 0)
+		fail("then another one");
+}
+
 /* Rank 0 puts a long message into rank 1's memory, which comes by a handler's help (HEDDLE_TRANSPORT=ud). */
 static void busy(void)
 {
@@ -802,6 +901,10 @@ static void run(const char *mode)
 		dies();
 	else if (!strcmp(mode, "gone"))
 		gone();
+	else if (!strcmp(mode, "stale"))
+		stale();
+	else if (!strcmp(mode, "unmapped"))
+		unmapped();
 	else if (!strcmp(mode, "busy"))
 		busy();
 	else if (!strcmp(mode, "refuses"))
@@ -847,7 +950,7 @@ int main(int argc, char **argv)
 		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
 	exchange_keys();
 	run(mode);
-	if (strcmp(mode, "gone") && strcmp(mode, "busy"))
+	if (!strcmp(mode, "") || !strcmp(mode, "threads") || !strcmp(mode, "stops") || !strcmp(mode, "refuses"))
 		compare_all();
 	hdl_tp_fini();
 	if (hdl_job.rank == 0)
