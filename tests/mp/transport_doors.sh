@@ -86,6 +86,7 @@ for kind in "" rc ud dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=2 -- "$rma" 100 3000 12
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$am" 200 200 11 stream
 done
+try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=noodp -- "$rma" 10 100000 14 unmapped
 for kind in "" ud dc,ud; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 300 20000 5 stops
 	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 -- "$am" 100 20000 6

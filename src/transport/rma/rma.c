@@ -217,6 +217,7 @@ void hdl_rma_on_got(void *context, const struct hdl_am *am)
 		if ((err = hdl_ep_fetch(am->ep, am->rts, op->buf, op->len, &op->fetch))) {
 			op->inflight--;
 			fails(op, err);
+			hdl_ep_refuse(am->ep, am->rts);
 		}
 	}
 	end_if_all(op);
@@ -415,7 +416,7 @@ void hdl_rma_part_done(struct hdl_rma *op, int err)
 	op->inflight--;
 	if (err)
 		fails(op, op->ep->failed ? op->ep->fail_err : err);
-	else if (op->what == UPDATE && updated(op)) {
+	else if (!op->err && op->what == UPDATE && updated(op)) {
 		wait_for_queue(find(op->ep), op);
 		hdl_ep_busy(op->ep);
 	}

@@ -97,7 +97,12 @@ static void on_put(void *context, const struct hdl_am *am)
 
 static void got_sent(struct hdl_send *s, int err)
 {
-	helped(container_of(container_of(s, struct hdl_am_send, send), struct helped, answer));
+	struct helped *h = container_of(container_of(s, struct hdl_am_send, send), struct helped, answer);
+
+	/* the origin knows what it has refused */
+	if (err && err != -ECANCELED)
+		answer(h->ep, h->op, err, 0);
+	helped(h);
 }
 
 static void on_get(void *context, const struct hdl_am *am)
@@ -114,9 +119,9 @@ static void on_get(void *context, const struct hdl_am *am)
 		return;
 	}
 	h->answer.send.done = got_sent;
-	/* one that cannot be sent: the endpoint has failed, and its origin knows */
-	if (hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.op, sizeof(q.op), (void *)(uintptr_t)q.at, q.len, &h->answer))
-		helped(h);
+	err = hdl_am_send(am->ep, HDL_AM_GOT, HDL_AM_ORDERED, &q.op, sizeof(q.op), (void *)(uintptr_t)q.at, q.len, &h->answer);
+	if (err)
+		got_sent(&h->answer.send, err < 0 ? err : 0);
 }
 
 /* Handlers run one at a time: what one does is atomic towards the others. */
