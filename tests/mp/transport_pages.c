@@ -355,6 +355,8 @@ static void in_short_supply(bool kept)
 /* A lane is made, to the rank itself, which has none yet, while what is kept leaves no memory for queues. */
 static void queues_in_short_supply(bool kept)
 {
+	if (!(hdl_ep(me)->can & HDL_QUEUE_CONNECTED))	/* UD alone: no queue would be made */
+		return;
 	message(0, BYTES, seed_at(0, 0, 100));
 	CHECK(!kept || hdl_regcache_stats().entries);
 	lacks_queues = kept;
