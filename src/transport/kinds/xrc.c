@@ -513,8 +513,8 @@ static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		t->number = m->number;
 		t->qpn = m->qpn;
 		t->psn = m->psn;
-		t->over = false;
 		err = -connect_target(ep->dev, t->qp, &ep->addr, m->qpn, &t->psn);
+		t->over = err != 0;	/* the same question again is not answered by it */
 	}
 	answer.qpn = err ? 0 : t->qp->qp_num;
 	answer.psn = err ? 0 : t->psn;
@@ -558,14 +558,25 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 	}
 }
 
+/* An event may be read when the queue that it tells of has been renewed since. */
+static bool is_in_error(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
+
+	return ibv_query_qp(qp, &a, IBV_QP_STATE, &init) || a.qp_state == IBV_QPS_ERR;
+}
+
 bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp)
 {
 	for (struct hdl_xrc_host *h = dev->xrc_hosts; h; h = h->next)
 		if (h->own == qp)
 			return true;
 	for (struct hdl_xrc_target *t = dev->xrc_targets; t; t = t->next)
-		if (t->qp == qp)
-			return t->over = true;
+		if (t->qp == qp) {
+			t->over |= is_in_error(t->qp);
+			return true;
+		}
 	return false;
 }
 
