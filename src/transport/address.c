@@ -183,17 +183,18 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 		ep->name = hdl_tp.self;
 		return 0;
 	}
-	if (g) {
-		err = join(ep, g->data, g->len);
-		if (!err)
-			forget(g);
-		return err;
-	}
+	if (g)
+		return join(ep, g->data, g->len);
 	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), HDL_ADDRESS, &data, &len);
 	if (!err)
 		err = join(ep, data, len);
 	free(data);
 	return err;
+}
+
+void hdl_wire_forget(int proc)
+{
+	forget(find(proc));
 }
 
 bool hdl_wire_is_known(int proc)

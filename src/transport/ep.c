@@ -174,6 +174,7 @@ struct hdl_ep *hdl_ep_make(int proc)
 		goto none;
 	}
 	ep->id = (uint32_t)id;
+	hdl_wire_forget(proc);
 	if (!hdl_proc_is_ours(proc))
 		hdl_rxpools_more(ep->dev);
 	return ep;

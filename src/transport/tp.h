@@ -128,6 +128,8 @@ void hdl_credits_fini(struct hdl_dev *dev);
 /* ---- address.c ----- */
 int hdl_wire_publish(void);
 int hdl_wire_lookup(struct hdl_ep *ep);
+/* The endpoint stands, and has all that is to be known from the address that was given for that process. */
+void hdl_wire_forget(int proc);
 /* Whether an address can be had without waiting for a process that was never heard of. */
 bool hdl_wire_is_known(int proc);
 void hdl_addresses_fini(void);
