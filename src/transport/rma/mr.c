@@ -98,7 +98,7 @@ int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **out
 
 int hdl_mr_deregister(struct hdl_mr *mr)
 {
-	if (mr->refs || (mr->self && mr->self->refs)) {
+	if (mr->refs) {
 		hdl_error("a region of %llu bytes at %p cannot be deregistered: %u operations of other ranks on it are under way; they must be "
 			  "complete (flushed) before", (unsigned long long)mr->len, (void *)mr->base, mr->refs);
 		return -EBUSY;

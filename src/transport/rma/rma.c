@@ -203,13 +203,16 @@ void hdl_rma_on_got(void *context, const struct hdl_am *am)
 	if (am->head_len == sizeof(id))
 		memcpy(&id, am->head, sizeof(id));
 	op = awaited(am->ep, id);
-	if (!op || am->len != op->len) {
-		if (am->rts)
-			hdl_ep_refuse(am->ep, am->rts);
+	if ((!op || am->len != op->len) && am->rts)
+		hdl_ep_refuse(am->ep, am->rts);
+	if (!op)
 		return;
-	}
 	op->answer = false;
-	if (am->data) {
+	if (am->len != op->len) {
+		hdl_error("rank %d answers a get of %llu bytes with %zu: is it another version of the library?", am->ep->rank,
+			  (unsigned long long)op->len, am->len);
+		fails(op, -EPROTO);
+	} else if (am->data) {
 		memcpy(op->buf, am->data, am->len);
 	} else {
 		op->fetch.done = got;
