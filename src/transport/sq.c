@@ -273,6 +273,8 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 	}
 	guilty |= refused;
 	await_reset(sq, idx + guilty);
+	if (refused)
+		sq->resets = 0;		/* the peer has answered: nothing ails */
 	/* one target after the other, or one that refused it: nothing behind it was begun */
 	sq->exact = refused || (guilty && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue));
 	sq->flushed = !guilty;
@@ -525,13 +527,13 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		give_up(sq, at, end, err);
 		return;
 	}
-	/* One that was stopped from outside may have been in the middle of what it had for one peer; where each peer is a target of its own,
-	 * it has begun nothing behind that. */
+	/* One that was stopped from outside may have been in the middle of what it had for one peer; where it serves one after
+	 * the other, it has begun nothing behind that. */
 	const struct hdl_ep *first = at != end ? sq->slot[at & sq->mask].ep : NULL;
 	bool doubtful = !sq->exact;
 	for (; at != end; at++) {
 		struct hdl_slot *slot = &sq->slot[at & sq->mask];
-		if (slot->ep != first && HDL_QUEUE_IN(HDL_QUEUE_ADDRESSED, sq->kind->queue))
+		if (slot->ep != first && sq->kind->one_by_one)
 			doubtful = false;
 		if (slot->ep->failed || is_lost(sq, at, doubtful)) {
 			release(slot, -ECONNRESET);

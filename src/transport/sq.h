@@ -67,7 +67,7 @@ struct hdl_sq {
 	uint32_t broken_head;		/* broken: requests up to this one go again, ... */
 	uint32_t broken_tail;		/* ... from this one on */
 	uint32_t flushed;		/* of these, known to be flushed */
-	uint32_t resets;		/* since a request was carried out */
+	uint32_t resets;		/* since a request was carried out, or refused by its peer */
 	uint32_t messages;		/* renew: requests that take a receive of the peer's, since the queue was renewed */
 	uint32_t first_again;		/* renew: the request that went again first, ... */
 	bool went_again;		/* ... if any did */
@@ -101,7 +101,7 @@ void hdl_sq_fini(struct hdl_sq *sq);	/* destroys the QP, too */
  * Between the first error and the reset, which is where requests may be posted, the queue has no room, and flushes are
  * counted: when all that was posted has been reported nothing more is heard of it.
  */
-#define HDL_AGAIN_INLINE 1024u		/* inline data up to here has room in each slot: of a queue that is shared, which has no longer, */
+#define HDL_AGAIN_INLINE 1024u		/* inline data up to here has room in each slot: of a queue that is shared (DC has no longer), */
 #define HDL_AGAIN_COPIED 4096u		/* and of another one; what is longer goes to the heap */
 struct hdl_again {
 	union {

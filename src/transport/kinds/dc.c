@@ -283,7 +283,7 @@ static int post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr)
 
 const struct hdl_tp_kind hdl_kind_dc = {
 	.queue = HDL_QUEUE_DC, .needs = "DC (mlx5dv_create_qp with a DCI, and a shared receive queue)", .pool = HDL_POOL_SRQ,
-	.shares_sq = true, .full = "initiators were full at times",
+	.shares_sq = true, .one_by_one = true, .full = "initiators were full at times",
 	.probe = probe, .open = open_dc, .close = close_dc, .receives = hdl_srq_depth, .make = make, .full_now = bind_again,
 	.post = post, .reset = reset,
 };

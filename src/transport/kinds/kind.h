@@ -13,6 +13,7 @@ struct hdl_tp_kind {
 	const char *needs;		/* what a device lacks that cannot do it */
 	enum hdl_pool pool;		/* where its messages arrive */
 	bool shares_sq;			/* requests to several peers go through one send queue: one's error stops the others' */
+	bool one_by_one;		/* ... and none is sent to the next peer before the one ahead has answered all of its own */
 	bool reports_end;		/* its queue fails when the peer's process ends, also where one only receives */
 	const char *full;		/* what the report says where there was no room in the send queue at times, or NULL */
 

@@ -56,10 +56,11 @@ void hdl_rma_close(void);
 bool hdl_rma_push(struct hdl_ep *ep);
 /* A request of the operation has ended (HDL_SLOT_RMA). */
 void hdl_rma_part_done(struct hdl_rma *op, int err);
-/* Whether this status of such a request says that the operation is at fault, or its memory, and neither queue nor peer. */
+/* Whether this status of such a request says that the operation is at fault, or its memory, and neither queue nor peer. (An invalid
+ * request is also what XRC reports of a peer whose SRQ is gone with it.) */
 static inline bool hdl_rma_is_refused(enum ibv_wc_status status)
 {
-	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;
+	return status == IBV_WC_REM_ACCESS_ERR;
 }
 void hdl_rma_on_done(struct hdl_ep *ep, const struct hdl_rma_done *m);
 void hdl_rma_on_got(void *context, const struct hdl_am *am);
