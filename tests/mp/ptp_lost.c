@@ -244,7 +244,7 @@ static void *work(void *arg)
 				continue;
 			begin(w, &w->out[r], true);
 			begin(w, &w->in[r], false);
-			open |= is_open(&w->out[r]) | is_open(&w->in[r]);
+			open = open || is_open(&w->out[r]) || is_open(&w->in[r]);
 		}
 		complete(w, round);
 		if (time(NULL) > limit)
