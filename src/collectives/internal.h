@@ -233,7 +233,9 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site 
 /* A rank's graph. NULL with errno. */
 struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size);
 
-#define HDL_PLANS 128			/* in pairs of one place each: a third one replaces the older. A loop over two never makes them anew */
+/* Pairs of places: a plan's key says which pair, and in it the newest goes before the older one, and a third plan in place of that. So a
+ * loop over two collectives never makes them anew. */
+#define HDL_PLANS 128
 
 struct hdl_cc {
 	struct hdl_comm *comm;
