@@ -26,6 +26,7 @@ struct record {
 	int32_t coll, form;
 	int32_t root;			/* its rank in its job; -1: none, or this rank does not know it */
 	int32_t op;			/* a predefined one's constant; 1: the program's; 0: none */
+	uint64_t root_job;		/* root is a rank of this one */
 	char text[112];
 };
 
@@ -93,10 +94,12 @@ static struct hdl_check *check_new(struct hdl_comm *comm, int coll, enum hdl_for
 
 static void say_root(struct hdl_check *c, const struct hdl_comm *comm, int root)
 {
-	if (root == MPI_ROOT)
-		c->mine.root = hdl_job.rank;
-	else if (root >= 0)
-		c->mine.root = hdl_proc_rank(hdl_comm_proc(comm, root));
+	int proc = root == MPI_ROOT ? hdl_job.rank : root >= 0 ? hdl_comm_proc(comm, root) : -1;
+
+	if (proc < 0)
+		return;
+	c->mine.root = hdl_proc_rank(proc);
+	c->mine.root_job = hdl_proc_job(proc);
 }
 
 /* hdl_call names the function. */
@@ -252,7 +255,7 @@ static int compare_calls(const struct hdl_check *c, int peer, const struct recor
 	if (r->form != m->form)
 		return MPI_ERR_OTHER;
 	*what = "the root";
-	if (r->root >= 0 && m->root >= 0 && r->root != m->root)
+	if (r->root >= 0 && m->root >= 0 && (r->root != m->root || r->root_job != m->root_job))
 		return MPI_ERR_ROOT;
 	*what = "the operation";
 	if (!silent && r->op != m->op)
@@ -419,7 +422,10 @@ int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
 	/* the number of a collective that begins, which the others' may be */
 	((struct hdl_cc *)comm->coll)->seq++;
 	rc = talk(c, comm);
-	if (!rc) {
+	if (rc) {
+		hdl_coll_no_memory(comm);	/* the others wait for what it says */
+		rc = no_memory();
+	} else {
 		hdl_blocked_comm = comm;
 		hdl_wait_until(is_finished, c->talk);
 		hdl_blocked_comm = NULL;

@@ -444,8 +444,12 @@ static int make_persistent(struct hdl_run *run)
 	if (run->plan->executor == HDL_EXEC_HOST)
 		return MPI_SUCCESS;
 	rc = hdl_pcoll_new(run);
-	if (rc)			/* the others may have it, and start it */
-		hdl_coll_no_memory(run->comm);
+	if (rc) {		/* the others may have it, and start it */
+		hdl_run_error(run, rc);
+		hdl_coll_forsake(run->comm, run->why);
+		hdl_lost_progress();
+		hdl_reason_set("%s", run->why);
+	}
 	if (rc || run->pcoll)
 		return rc;
 	g = hdl_plan_host_graph(run->plan, run->comm);
@@ -468,8 +472,8 @@ int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, st
 			return no_memory(comm, args);
 	}
 	rc = run ? make_persistent(run) : MPI_SUCCESS;
-	if (!rc)
-		rc = hdl_collective_init(comm, begin_persistent, put_persistent, run, req);
+	if (!rc && hdl_collective_init(comm, begin_persistent, put_persistent, run, req))
+		rc = run ? no_memory(comm, args) : MPI_ERR_NO_MEM;	/* the others may have theirs, and start it */
 	if (rc)
 		put_persistent(run);
 	else if (run && run->pcoll)

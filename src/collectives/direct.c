@@ -371,8 +371,8 @@ static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct
 static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
 {
 	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  run ? hdl_coll_name((enum hdl_coll)run->plan->key.coll) : "collectives", peer, strerror(err));
-	h->broken = true;
+		  run ? hdl_coll_name(run->args.coll) : "collectives", peer, strerror(err));
+	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
 /* Writes nothing. */

@@ -210,6 +210,14 @@ int hdl_lost_progress(void)
 
 /* ---- looking ------------------------------------------------------------------------------------------------- */
 
+void hdl_off_break(struct hdl_off *h, const char *why)
+{
+	h->broken = true;
+	/* while queues are brought up, the exchange tells; where there is no communicator nobody waits */
+	if (h->cc && h->state == HDL_OFF_READY)
+		hdl_coll_forsake(h->cc->comm, why);
+}
+
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
 {
 	bool gone = peer != h->rank &&
@@ -230,9 +238,9 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 			h->suspect_ns = monotonic_ns() + SUSPECT_NS;
 		return;
 	}
-	h->broken = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,
 		  peer, hdl_proc_text_full(hdl_comm_proc(h->cc->comm, peer)), ibv_wc_status_str(status));
+	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
 /* Whether the oldest operation needs something more of a rank that has left. */
@@ -278,10 +286,11 @@ static void end_suspicion(struct hdl_off *h, uint64_t now)
 		judge_left(h, now);
 	if (!h || !h->suspect_ns || now < h->suspect_ns)
 		return;
-	h->broken = news = true;
 	h->suspect_ns = 0;
+	news = true;
 	hdl_error("offloaded collectives, communicator of %d ranks: a queue to another rank has failed, and no rank's process has "
 		  "ended: one has freed the communicator, or the device has failed", h->size);
+	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
 static bool makes_one(const struct hdl_comm *comm)

@@ -278,7 +278,7 @@ static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 		hdl_error("offloaded %s: posting %u requests for rank %d failed (%s): the queue is in error or shorter than it was "
 			  "created", hdl_coll_name(run->args.coll), t < p->nuses ? p->uses[t].wrs : 0,
 			  t < p->nuses ? p->uses[t].link->peer : -1, strerror(err));
-		h->broken = true;
+		hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 		return;
 	}
 	hdl_tp_count_rc(p->requests, p->bytes);
@@ -337,7 +337,7 @@ void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run)
 {
 	const char *name = hdl_coll_name(run->args.coll);
 
-	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : "the device's queues for this communicator are in error");
+	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : HDL_QUEUES_IN_ERROR);
 	hdl_run_error(run, h->cc->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
@@ -698,6 +698,10 @@ static struct hdl_plan *credit_plan(struct hdl_off *h, uint8_t class)
 	plan->executor = h->lines ? HDL_EXEC_DIRECT : HDL_EXEC_TASKS;
 	plan->refs = 1;
 	plan->off_graph = hdl_tune_offload(plan->executor, &s)->build(&s);
+	if (!plan->off_graph) {
+		free(plan);
+		return NULL;
+	}
 	return plan;
 }
 
@@ -707,7 +711,7 @@ static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class)
 	struct hdl_run *run;
 
 	h->credit[class] = plan;
-	if (!plan || !plan->off_graph)
+	if (!plan)
 		return NULL;
 	run = hdl_run_new(plan->off_graph, h->cc->comm);
 	if (!run)

@@ -185,7 +185,8 @@ struct hdl_off {
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
-	struct hdl_pcoll *started, *remains;	/* persistent ones that are under way; memory of some that were freed */
+	struct hdl_pcoll *started;	/* persistent ones that are under way */
+	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has freed */
 	struct hdl_plan *credit[HDL_OFF_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
@@ -262,6 +263,9 @@ bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l);
 void hdl_off_drain(struct hdl_off *h);
 /* Lines: the peer's queue is gone. */
 void hdl_off_left(struct hdl_off *h, int peer);
+/* This rank can use the queues no more, and others may not know: their collectives on the communicator end, too. From anywhere. */
+void hdl_off_break(struct hdl_off *h, const char *why);
+#define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
 /* A completion in error was seen. */
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
 
@@ -416,7 +420,7 @@ int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(stru
 
 /* Those that were started. Returns how many have ended. */
 int hdl_pcoll_turn(struct hdl_off *h);
-/* Gives back what was kept for requests that might have read it: the queues are gone. */
+/* Gives back what was kept for requests that might have read it, and what nobody has freed: the queues are gone. */
 void hdl_pcoll_clear(struct hdl_off *h);
 
 #endif

@@ -381,11 +381,8 @@ static int make(struct hdl_off *h)
 	int err;
 
 	hdl_sets_trim();
-	while ((err = create(h))) {
-		if (!hdl_sets_evict())
-			break;
+	while ((err = create(h)) == -ENOMEM && hdl_sets_evict())
 		unmake(h);
-	}
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
 			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
@@ -408,6 +405,8 @@ static int make_anew(struct hdl_off *h)
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
 	h->left = 0;
+	h->suspect_ns = 0;
+	h->missed = false;
 	h->set = 0;
 	h->offered = false;
 	return make(h);
@@ -585,10 +584,10 @@ static void wired(struct hdl_run *run)
 			h->state = HDL_OFF_OFF;
 	}
 	if (h->state == HDL_OFF_READY && (error || !all)) {
-		h->broken = true;
 		h->wire_error = error ? error : MPI_ERR_OTHER;
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: whether all ranks have theirs is not known (%.160s)",
 			 run->why[0] ? run->why : "some were not heard of");
+		hdl_off_break(h, h->why_off);
 	}
 	h->offered = false;
 	hdl_run_free(run);
@@ -634,9 +633,13 @@ static int compare_sets(const struct hdl_off *h)
 	return mine->set != 0;
 }
 
-/* All ranks have posted all that was posted on the set: so many arrivals are there, and no more. */
+/* All ranks have posted all that was posted on the set: so many arrivals are there, and no more. Nor is a queue gone, which only
+ * completions tell that nobody has asked for since. */
 static int take_over(struct hdl_off *h)
 {
+	hdl_off_drain(h);
+	if (h->left || h->suspect_ns)
+		return -OTHER_SETS;
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		if (h->links[i]->rcq && !hdl_off_has_arrived(h, h->links[i]))
 			return -OTHER_SETS;
@@ -697,10 +700,10 @@ struct hdl_area_record {
 
 static void area_unknown(struct hdl_off *h, const struct hdl_run *run)
 {
-	h->broken = true;
 	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
 	snprintf(h->why_off, sizeof(h->why_off), "memory for longer operations: whether all ranks have it is not known (%.160s)",
 		 run->why[0] ? run->why : "some were not heard of");
+	hdl_off_break(h, h->why_off);
 }
 
 /* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
@@ -742,7 +745,7 @@ enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
 		return a->state;
 	a->state = HDL_AREA_WIRING;
 	h->area_wired = k;
-	while ((err = make_area(h, k)) && hdl_sets_evict())
+	while ((err = make_area(h, k)) == -ENOMEM && hdl_sets_evict())
 		unmake_area(h, a);
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot be had "

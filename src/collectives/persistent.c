@@ -50,6 +50,7 @@ struct record {
 struct hdl_pcoll {
 	struct hdl_off *h;
 	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
+	struct hdl_pcoll *behind, **at;	/* in h->pcolls, as long as there is memory */
 	struct part op, meeting;	/* meeting.run: NULL: the operation synchronizes */
 	uint32_t since_meeting;
 	bool posted, meets;		/* the start under way */
@@ -58,8 +59,7 @@ struct hdl_pcoll {
 	struct ibv_mr *mr;
 	struct hdl_area_peer *peers;
 	struct record *records;		/* while it is made */
-	bool told;
-	int error;
+	struct hdl_run *told;		/* ... the exchange, when it has ended */
 };
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -105,7 +105,10 @@ static int make_meeting(struct hdl_pcoll *p)
 	p->meeting.slots = 2;
 	p->meeting.own = hdl_tune_offload(HDL_EXEC_DIRECT, &s)->build(&s);
 	p->meeting.run = p->meeting.own ? hdl_run_new(p->meeting.own, h->cc->comm) : NULL;
-	return p->meeting.run ? 0 : ENOMEM;
+	if (!p->meeting.run)
+		return ENOMEM;
+	p->meeting.run->args.coll = HDL_BARRIER;
+	return 0;
 }
 
 static int compile(struct hdl_pcoll *p, struct part *part, const struct hdl_graph *g)
@@ -153,6 +156,11 @@ static void unmake(struct hdl_pcoll *p)
 
 static void give_back(struct hdl_pcoll *p)
 {
+	if (p->at) {
+		*p->at = p->behind;
+		if (p->behind)
+			p->behind->at = p->at;
+	}
 	if (p->mr)
 		ibv_dereg_mr(p->mr);
 	hdl_tp_free(p->memory);
@@ -177,17 +185,14 @@ static void told(struct hdl_run *run)
 {
 	struct hdl_pcoll *p = run->arg;
 
-	p->error = run->error;
-	if (run->error)
-		hdl_reason_set("%s", run->why);
-	p->told = true;
-	hdl_run_free(run);
+	p->told = run;
 }
 
 /* Tells the others where this rank's part is, or that there is none. MPI error class; *all: everybody has one. */
 static int tell(struct hdl_pcoll *p, int status, bool *all)
 {
 	struct hdl_off *h = p->h;
+	int error;
 
 	p->records[h->rank] = (struct record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
 	if (hdl_off_gather(h, p->records, sizeof(*p->records), told, p)) {
@@ -198,12 +203,16 @@ static int tell(struct hdl_pcoll *p, int status, bool *all)
 	hdl_wait_until(is_told, p);
 	hdl_blocked_comm = NULL;
 	*all = true;
-	for (int r = 0; r < h->size && !p->error; r++) {
+	error = p->told->error;
+	if (error)
+		hdl_reason_set("%s", p->told->why);
+	hdl_run_free(p->told);
+	for (int r = 0; r < h->size && !error; r++) {
 		p->peers[r].addr = p->records[r].addr;
 		p->peers[r].rkey = p->records[r].rkey;
 		*all = *all && !p->records[r].status;
 	}
-	return p->error;
+	return error;
 }
 
 int hdl_pcoll_new(struct hdl_run *run)
@@ -243,6 +252,11 @@ int hdl_pcoll_new(struct hdl_run *run)
 	hdl_line_aim(p->op.prog, p->peers);
 	if (p->meeting.run)
 		hdl_line_aim(p->meeting.prog, p->peers);
+	p->behind = h->pcolls;
+	p->at = &h->pcolls;
+	if (p->behind)
+		p->behind->at = &p->behind;
+	h->pcolls = p;
 	run->pcoll = p;
 	return MPI_SUCCESS;
 }
@@ -255,21 +269,15 @@ void hdl_pcoll_free(struct hdl_pcoll *p)
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		read |= hdl_line_waits(h->links[i]);
 	unmake(p);
-	if (!read) {
+	if (!read)
 		give_back(p);
-		return;
-	}
-	p->next = h->remains;
-	h->remains = p;
 }
 
 void hdl_pcoll_clear(struct hdl_off *h)
 {
-	while (h->remains) {
-		struct hdl_pcoll *p = h->remains;
-
-		h->remains = p->next;
-		give_back(p);
+	while (h->pcolls) {
+		unmake(h->pcolls);
+		give_back(h->pcolls);
 	}
 }
 
@@ -299,6 +307,8 @@ static inline void try_post(struct hdl_pcoll *p)
 		return;
 	p->posted = true;
 	post_part(h, &p->op);
+	if (unlikely(h->broken))
+		return;
 	p->meets = p->meeting.run && ++p->since_meeting == MEET_EVERY;
 	if (unlikely(p->meets)) {
 		p->since_meeting = 0;

@@ -358,7 +358,8 @@ int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, s
 		rc = hdl_check_agree(check, comm);
 	if (!rc) {
 		hdl_coll_number_persistent(r->run);
-		rc = hdl_collective_init(comm, begin, put, r, req);
+		if (hdl_collective_init(comm, begin, put, r, req))
+			rc = no_memory(comm);	/* the others may have theirs, and start it */
 	}
 	if (rc)
 		give_up(r);

@@ -111,7 +111,7 @@ static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const str
 {
 	hdl_error("offloaded %s: a request to rank %d failed (%s): the queue is in error or shorter than it was created",
 		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
-	h->broken = true;
+	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
 static bool has_room(struct hdl_off *h, const struct hdl_off_link *l)

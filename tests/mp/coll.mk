@@ -92,4 +92,5 @@ tests_mp_coll_starts_LDFLAGS = $(NOWRAP) -pthread
 check_PROGRAMS += tests/mp/coll_memory
 tests_mp_coll_memory_SOURCES = tests/mp/coll_memory.c tests/mp/mpi_test.h
 tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc
+tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
+	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task

@@ -72,6 +72,10 @@ done
 # A rank that has no memory for its part.
 for n in 2 5; do
 	try "no memory" "$n" tests/mp/coll_memory
+	try "no memory, calls compared" "$n" -x HEDDLE_CHECK=1 tests/mp/coll_memory
+	for executor in direct tasks; do
+		try "no memory, executor $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_memory
+	done
 done
 # What the ranks call is compared.
 for n in 2 3 5; do
@@ -108,6 +112,8 @@ for executor in direct tasks; do
 	done
 done
 try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
+try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets unfreed
+! grep ibv_dealloc_pd "$tmp/err" || { echo "FAILED: persistent collectives that nobody has freed stay registered"; fails=$((fails + 1)); }
 # 64 KiB is what is wanted. With more ranks, and on tasks, it is more: there the bound only tells when it grows.
 for n in 2 4; do
 	try "memory of a communicator on direct" "$n" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets memory ./shcactl 64

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn: it is told so, or goes on, and
- * nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED. Other communicators go on.
+ * A rank finds no memory in the middle of a collective, at every place where it asks for some in turn, or its queue takes no requests: it
+ * is told so, or goes on, and nobody waits for it for ever: the others have the result, or MPI_ERR_PROC_ABORTED. Other communicators
+ * go on.
  *
  *     coll_memory [places]
  */
-#include "mpi_test.h"
-
+#include <errno.h>
+#include <infiniband/verbs_exp.h>
 #include <stdbool.h>
+
+#include "mpi_test.h"
+#include "p2p/p2p.h"
 
 #define BLOCK 8000			/* so many are sent at once; five are more than what a process keeps for such calls */
 
@@ -37,6 +41,24 @@ void *__wrap_aligned_alloc(size_t align, size_t n)
 	return is_refused() ? NULL : __real_aligned_alloc(align, n);
 }
 
+/* What a persistent one is made with comes from a pool. */
+__typeof__(hdl_collective_init) __real_hdl_collective_init, __wrap_hdl_collective_init;
+
+int __wrap_hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *, void *), void (*put)(void *), void *arg,
+			       struct hdl_req **req)
+{
+	return is_refused() ? MPI_ERR_NO_MEM : __real_hdl_collective_init(comm, begin, put, arg, req);
+}
+
+static bool refuses_tasks;
+__typeof__(ibv_exp_post_task) __real_ibv_exp_post_task, __wrap_ibv_exp_post_task;
+
+int __wrap_ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *tasks, struct ibv_exp_task **bad)
+{
+	*bad = tasks;
+	return refuses_tasks ? ENOMEM : __real_ibv_exp_post_task(context, tasks, bad);
+}
+
 static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 {
 	(void)type;
@@ -44,12 +66,22 @@ static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
 }
 
-enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, SHORT, KINDS };
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, SHORT, REDUCED, POSTED, KINDS };
+
+static int start(int rc, MPI_Request *q)
+{
+	if (rc)
+		return rc;
+	rc = MPI_Start(q);
+	if (!rc)
+		rc = MPI_Wait(q, MPI_STATUS_IGNORE);
+	MPI_Request_free(q);
+	return rc;
+}
 
 static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const int *counts, const int *at)
 {
 	MPI_Request q;
-	int rc;
 
 	switch (kind) {
 	case ALLTOALLV: return MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_CHAR, out, counts, at, MPI_CHAR, c);
@@ -58,15 +90,10 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case GATHERV: return MPI_Gatherv(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, 0, c);
 	case SHORT: return MPI_Allgather(in, 8, MPI_CHAR, out, 8, MPI_CHAR, c);
 	case SCAN: return MPI_Scan(in, out, BLOCK, MPI_CHAR, op, c);
-	default:
-		rc = MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q);
-		if (rc)
-			return rc;
-		rc = MPI_Start(&q);
-		if (!rc)
-			rc = MPI_Wait(&q, MPI_STATUS_IGNORE);
-		MPI_Request_free(&q);
-		return rc;
+	case REDUCED: return MPI_Allreduce(in, out, 2, MPI_INT, MPI_SUM, c);
+	case POSTED: return MPI_Allgather(in, 4, MPI_CHAR, out, 4, MPI_CHAR, c);
+	case PERSISTENT_V: return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
+	default: return start(MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q), &q);
 	}
 }
 
@@ -90,12 +117,16 @@ int main(int argc, char **argv)
 	for (int i = 0; i < places * KINDS; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &c);
 		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
-		if (i % KINDS >= PERSISTENT)	/* the communicator has its queues */
+		if (i % KINDS >= PERSISTENT) {	/* the communicator has its queues */
 			CHECK_EQ(run(PERSISTENT, c, op, in, out, counts, at), MPI_SUCCESS);
+			CHECK_EQ(run(POSTED, c, op, in, out, counts, at), MPI_SUCCESS);
+		}
 		MPI_Barrier(c);
-		left = me == np - 1 ? i / KINDS : -1;
+		left = me == np - 1 && i % KINDS != POSTED ? i / KINDS : -1;
+		refuses_tasks = me == np - 1 && i % KINDS == POSTED;
 		class = run((enum kind)(i % KINDS), c, op, in, out, counts, at);
 		left = -1;
+		refuses_tasks = false;
 		MPI_Error_class(class, &class);
 		mine += class == MPI_ERR_NO_MEM;
 		refused += class != MPI_SUCCESS;

@@ -6,6 +6,7 @@
  *                                 the verbs that do are counted. Two at a time have two sets, those of some ranks their own.
  *     coll_sets memory SHCACTL N  a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one that has not, 16
  *     coll_sets mixed             the first longer operation's turn comes on some ranks before a persistent one is made, on others behind it
+ *     coll_sets unfreed           persistent ones that nobody frees are no device's memory any more when the program has ended
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
  *                                 own, and lags behind at times. All data are checked.
@@ -231,6 +232,19 @@ static void mix_all(void)
 	}
 	for (int i = 0; i < MANY; i++)
 		MPI_Comm_free(&comm[i]);
+}
+
+/* One that has been started, and one that has not, with lines of all its starts. */
+static void leave_some(void)
+{
+	static int64_t one = 1, sum;
+	MPI_Request req[2];
+
+	MPI_Allreduce_init(&one, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &req[0]);
+	MPI_Bcast_init(&one, 1, MPI_INT64_T, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &req[1]);
+	MPI_Start(&req[0]);
+	MPI_Wait(&req[0], MPI_STATUS_IGNORE);
+	CHECK_EQ(sum, np);
 }
 
 /* ---- at random --------------------------------------------------------------------------------------------------- */
@@ -478,6 +492,8 @@ int main(int argc, char **argv)
 		at_random(argc > 2 ? atoi(argv[2]) : 200, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
 	else if (argc > 1 && !strcmp(argv[1], "mixed"))
 		mix_all();
+	else if (argc > 1 && !strcmp(argv[1], "unfreed"))
+		leave_some();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))
 		bounded(argv[2], atol(argv[3]));
 	else
