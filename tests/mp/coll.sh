@@ -11,13 +11,20 @@ trap 'rm -rf "$tmp"' EXIT
 try() {	# try NAME RANKS ARGS...
 	name=$1 n=$2
 	shift 2
-	if timeout 240 "$run" -n "$n" "$@" >"$tmp/out" 2>"$tmp/err"; then
+	# shellcheck disable=SC2086
+	if timeout 240 $run -n "$n" "$@" >"$tmp/out" 2>"$tmp/err"; then
 		echo "ok: $name, $n ranks"
 	else
 		echo "FAILED ($?): $name, $n ranks"
 		tail -n 5 "$tmp/out" "$tmp/err"
 		fails=$((fails + 1))
 	fi
+}
+
+reported() {	# reported TEXT WHAT: the report of the last try has it
+	grep -q -- "$1" "$tmp/err" && return
+	echo "FAILED: the report does not say $2"
+	fails=$((fails + 1))
 }
 
 for executor in auto host direct tasks; do
@@ -59,7 +66,8 @@ for n in 4 5; do
 done
 # Persistent ones, started in any order.
 for n in 1 2 3 5 8 17; do
-	try "starts, seed $seed" "$n" tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"
+	try "starts, seed $seed" "$n" -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"
+	case $n in 2|3|5|8) reported 'persistent  *direct  *lines' 'that persistent ones were on direct' ;; esac
 done
 for how in COLL_EXECUTOR=host COLL_EXECUTOR=tasks COLL_DEPTH=2 ODP=0 CHECK=1 TRANSPORT=rc TRANSPORT=ud TRANSPORT=dc,ud; do
 	try "starts, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_starts "${COLL_STARTS:-100}" "$seed"
@@ -131,11 +139,17 @@ for n in 2 4 7; do
 	done
 done
 try "stream, lines of one size" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_OFFLOAD_MAX=48 -x HEDDLE_COLL_BCAST_OFFLOAD_MAX=48 tests/mp/coll_stream 2000 "$seed"
-# Barriers behind them, which a rank leads where they share cores.
+# Barriers behind them, which a rank leads where they share cores: they have two of them.
+may=$(taskset -pc $$)
+run="taskset -c $(echo "$may" | sed 's/.*: *\([0-9]*\).*/\1/'),${may##*[-, ]} ./heddlerun"
 for depth in 2 8; do
-	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_led 1000 "$seed"
-	try "barriers, depth $depth, HEDDLE_ODP=0, seed $seed" 7 -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_ODP=0 tests/mp/coll_led 500 "$seed"
+	try "barriers, depth $depth, seed $seed" 4 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_DEPTH=$depth tests/mp/coll_led 1000 "$seed"
+	reported 'barrier .* direct  *led ' 'that a barrier was led'
+	try "barriers, depth $depth, HEDDLE_ODP=0, seed $seed" 7 -x HEDDLE_REPORT_COLLECTIVES=1 -x HEDDLE_COLL_DEPTH=$depth -x HEDDLE_ODP=0 \
+		tests/mp/coll_led 500 "$seed"
+	reported 'barrier .* direct  *led ' 'that a barrier was led'
 done
+run=./heddlerun
 # What two in a loop need is made once.
 try "plans" 4 tests/mp/coll_plans
 # What long collectives do, with all sizes: the ranks copy from and to each other's buffers.
@@ -183,7 +197,7 @@ try "LACK_AREA=2" 2 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_AREA=2
 grep -q 'offload queues: rank 1 could not have memory for longer operations' "$tmp/err" && grep -q ' direct  ' "$tmp/err" ||
 	{ echo "FAILED: the report does not say that an area is missing"; fails=$((fails + 1)); }
 # One rank may not let the others reach its memory: what copies between the ranks' buffers is nobody's then.
-try "LACK_PAGES=1" 3 -x LACK_RANK=1 -x LACK_PAGES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking large
+try "LACK_PAGES=1" 3 -x LACK_RANK=1 -x LACK_PAGES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking large reduce
 grep -q 'offload queues: rank 1 could not' "$tmp/err" || { echo "FAILED: the report does not say who refuses"; fails=$((fails + 1)); }
 # ... and where a rank cannot know how it went for the others, its collectives fail: nobody waits for ever.
 timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_RECV=3 tests/mp/coll_lacking interleave \
