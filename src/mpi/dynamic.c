@@ -103,7 +103,10 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 				 err == -ENOENT ? "this process has not opened it, or has closed it meanwhile" :
 				 err == -EINVAL ? "this is no name of a port" :
 				 err == -ECONNREFUSED ? "nobody listens there: was it closed, or has its process ended?" :
-				 err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" : strerror(-err));
+				 err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" :
+				 err == -EPERM ? "the name is another port's, or not all of it: was it cut, or is it of an earlier run?" :
+				 err == -EPROTO ? "what listens there is not a port of this version of Heddle" :
+				 err == -ETIMEDOUT ? "its host does not answer: does a firewall keep this process from it?" : strerror(-err));
 	if (!met->other)
 		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": there can be no communication with its process (both print why)",
 				 80, port_name);

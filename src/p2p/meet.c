@@ -5,6 +5,10 @@
  *     hello, the job's and the rank's description, the address        ◀──▶
  *     verdict                                                         ◀──▶
  *
+ * Who listens for strangers says each of the two only after it has read the other one's: so nobody who does not know the secret is told
+ * anything, and a visitor who has given up, or was sent away because it was too slow, cannot take the meeting for one that has come about:
+ * the last word is the listener's.
+ *
  * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
  */
 #include "p2p/meet.h"
@@ -12,6 +16,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +26,11 @@
 
 #define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
 #define MOST (1u << 16)			/* bytes of a description of one process */
+#define HELLO_NS 5000000000u		/* for a visitor's first words, which are sent when it connects: the next one waits behind it */
 
 struct hello {
 	uint64_t magic, secret, nonce;
-	uint32_t described, address;	/* bytes that follow */
+	uint32_t described, address;	/* bytes that follow; none: the secret is wrong */
 };
 
 /* ---- waiting for a descriptor -------------------------------------------------------------------------- */
@@ -32,17 +38,26 @@ struct hello {
 struct watch {
 	int fd;
 	short events;
-	int timeout_ms, err;
+	uint64_t deadline;
+	int err;
 	atomic_bool ready;
 };
 
-static int look(const struct watch *w, int timeout_ms)
+/* Milliseconds that are left; -1: there is no deadline. */
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = monotonic_ns(), ms = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
+
+	return !deadline ? -1 : ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+static int look(const struct watch *w, bool wait)
 {
 	struct pollfd p = { .fd = w->fd, .events = w->events };
 	int n;
 
 	do
-		n = poll(&p, 1, timeout_ms);
+		n = poll(&p, 1, wait ? left_ms(w->deadline) : 0);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n && p.revents & POLLNVAL ? -EBADF : n;
 }
@@ -51,7 +66,7 @@ static int look(const struct watch *w, int timeout_ms)
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
-	int n = look(w, w->timeout_ms);
+	int n = look(w, true);
 
 	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
@@ -64,15 +79,20 @@ static bool is_ready(const void *arg)
 	return atomic_load(&((const struct watch *)arg)->ready);
 }
 
-int hdl_fd_wait(int fd, short events, int timeout_ms)
+int hdl_fd_wait(int fd, short events, uint64_t deadline)
 {
-	struct watch w = { .fd = fd, .events = events, .timeout_ms = timeout_ms };
+	struct watch w = { .fd = fd, .events = events, .deadline = deadline };
+	sigset_t all, old;
 	pthread_t thread;
-	int n = look(&w, 0);
+	int n = look(&w, false);
 
 	if (n)
 		return n < 0 ? n : 0;
+	/* Signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
 	n = pthread_create(&thread, NULL, watch, &w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (n)
 		return -n;
 	hdl_wait_until(is_ready, &w);
@@ -82,7 +102,7 @@ int hdl_fd_wait(int fd, short events, int timeout_ms)
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t n, int timeout_ms)
+static int write_all(int fd, const void *data, size_t n, uint64_t deadline)
 {
 	const char *at = data;
 
@@ -90,7 +110,7 @@ static int write_all(int fd, const void *data, size_t n, int timeout_ms)
 		ssize_t k = send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLOUT, timeout_ms);
+			int err = hdl_fd_wait(fd, POLLOUT, deadline);
 			if (err)
 				return err;
 		} else if (k < 0 && errno != EINTR) {
@@ -102,7 +122,7 @@ static int write_all(int fd, const void *data, size_t n, int timeout_ms)
 	return 0;
 }
 
-static int read_all(int fd, void *data, size_t n, int timeout_ms)
+static int read_all(int fd, void *data, size_t n, uint64_t deadline)
 {
 	char *at = data;
 
@@ -112,7 +132,7 @@ static int read_all(int fd, void *data, size_t n, int timeout_ms)
 		if (!k)
 			return -ECONNRESET;
 		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLIN, timeout_ms);
+			int err = hdl_fd_wait(fd, POLLIN, deadline);
 			if (err)
 				return err;
 		} else if (k < 0 && errno != EINTR) {
@@ -126,72 +146,112 @@ static int read_all(int fd, void *data, size_t n, int timeout_ms)
 
 /* ---- the meeting --------------------------------------------------------------------------------------- */
 
-static int say_hello(int fd, const struct hdl_meeting *m, struct hello *mine)
+static int say_hello(int fd, const struct hdl_meeting *m, uint64_t deadline, uint64_t *nonce)
 {
+	struct hello mine = { .magic = MAGIC, .secret = m->listens ? 0 : m->secret };
 	char address[HDL_ADDRESS_MAX];
-	size_t described;
+	size_t described = 0;
 	void *self = hdl_group_describe(hdl_self.group, &described);
 	int err = self ? 0 : -ENOMEM;
 
-	*mine = (struct hello){ .magic = MAGIC, .secret = m->secret, .described = (uint32_t)described,
-				.address = (uint32_t)hdl_tp_address(address) };
-	if (!err && getrandom(&mine->nonce, sizeof(mine->nonce), 0) != sizeof(mine->nonce))
-		mine->nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
-	if (!err && !(err = write_all(fd, mine, sizeof(*mine), m->timeout_ms)) && !(err = write_all(fd, self, described, m->timeout_ms)))
-		err = write_all(fd, address, mine->address, m->timeout_ms);
+	if (getrandom(&mine.nonce, sizeof(mine.nonce), 0) != sizeof(mine.nonce))
+		mine.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
+	*nonce ^= mine.nonce;
+	mine.described = (uint32_t)described;
+	mine.address = (uint32_t)hdl_tp_address(address);
+	if (!err && !(err = write_all(fd, &mine, sizeof(mine), deadline)) && !(err = write_all(fd, self, described, deadline)))
+		err = write_all(fd, address, mine.address, deadline);
 	free(self);
 	return err;
 }
 
-/* What the other one has said of himself. *other is NULL where there can be no communication. */
-static int hear(int fd, const struct hello *h, int timeout_ms, struct hdl_group **other)
+/* The process that describes itself so; NULL: there can be no communication with it (reported), or *err. */
+static struct hdl_group *understand(const char *described, size_t bytes, const char *address, size_t address_bytes, int *err)
+{
+	struct hdl_group *other = hdl_group_described(described, bytes);
+
+	if (!other)
+		*err = -errno;
+	else if (other->size != 1)
+		*err = -EPROTO;
+	else if (!hdl_peer_add(hdl_group_proc(other, 0), address, address_bytes))
+		return other;
+	if (other)
+		hdl_group_release(other);
+	return NULL;
+}
+
+/* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
+ * communication, and *unfit the reason where that is an error. */
+static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_meeting *m, int *unfit)
 {
 	char address[HDL_ADDRESS_MAX], *described;
 	int err;
 
-	*other = NULL;
 	if (h->described > MOST || h->address > sizeof(address))
 		return -EPROTO;
 	described = malloc(h->described + 1);
 	if (!described)
 		return -ENOMEM;
-	err = read_all(fd, described, h->described, timeout_ms);
+	err = read_all(fd, described, h->described, deadline);
 	if (!err)
-		err = read_all(fd, address, h->address, timeout_ms);
-	if (!err && !(*other = hdl_group_described(described, h->described)))
-		err = -errno;
+		err = read_all(fd, address, h->address, deadline);
+	if (!err)
+		m->other = understand(described, h->described, address, h->address, unfit);
 	free(described);
-	if (err || ((*other)->size == 1 && !hdl_peer_add(hdl_group_proc(*other, 0), address, h->address)))
+	return err;
+}
+
+static int hear_hello(int fd, uint64_t deadline, struct hdl_meeting *m, uint64_t *nonce, int *unfit)
+{
+	const struct hello refusal = { .magic = MAGIC };
+	uint64_t soon = monotonic_ns() + HELLO_NS;
+	struct hello theirs;
+	int err = read_all(fd, &theirs, sizeof(theirs), m->listens && (!deadline || soon < deadline) ? soon : deadline);
+
+	if (err)
 		return err;
-	hdl_group_release(*other);
-	*other = NULL;
-	return 0;
+	if (theirs.magic != MAGIC)
+		return -EPROTO;
+	if (m->listens && theirs.secret != m->secret)
+		write_all(fd, &refusal, sizeof(refusal), soon);
+	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
+		return -EPERM;
+	*nonce ^= theirs.nonce;
+	return hear(fd, &theirs, deadline, m, unfit);
+}
+
+static int verdicts(int fd, uint64_t deadline, const struct hdl_meeting *m, uint8_t *they_can)
+{
+	uint8_t can = m->other != NULL;
+	int err = m->listens ? read_all(fd, they_can, 1, deadline) : write_all(fd, &can, 1, deadline);
+
+	if (err)
+		return err;
+	return m->listens ? write_all(fd, &can, 1, deadline) : read_all(fd, they_can, 1, deadline);
 }
 
 int hdl_meet(int fd, struct hdl_meeting *m)
 {
-	struct hello mine, theirs;
-	uint8_t can, they_can;
-	uint64_t nonce;
-	int err;
+	uint64_t deadline = m->timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)m->timeout_ms * 1000000, nonce = 0;
+	uint8_t they_can = 0;
+	int unfit = 0, err = 0;
 
 	m->other = NULL;
-	if ((err = say_hello(fd, m, &mine)) || (err = read_all(fd, &theirs, sizeof(theirs), m->timeout_ms)))
-		return err;
-	if (theirs.magic != MAGIC)
-		return -EPROTO;
-	if (theirs.secret != m->secret)
-		return -EPERM;
-	if ((err = hear(fd, &theirs, m->timeout_ms, &m->other)))
-		return err;
-	can = m->other != NULL;
-	if (!(err = write_all(fd, &can, 1, m->timeout_ms)))
-		err = read_all(fd, &they_can, 1, m->timeout_ms);
-	if (m->other && (err || !they_can)) {
+	if (!m->listens)
+		err = say_hello(fd, m, deadline, &nonce);
+	if (!err)
+		err = hear_hello(fd, deadline, m, &nonce, &unfit);
+	if (!err && m->listens)
+		err = say_hello(fd, m, deadline, &nonce);
+	if (!err)
+		err = verdicts(fd, deadline, m, &they_can);
+	if (m->other && !they_can) {
 		hdl_group_release(m->other);
 		m->other = NULL;
 	}
-	nonce = mine.nonce ^ theirs.nonce;
+	if (err)
+		shutdown(fd, SHUT_RDWR);	/* the other one would wait for the rest */
 	m->tag = (int)((nonce ^ nonce >> 32) & INT32_MAX);
-	return err;
+	return err ? err : unfit;
 }

@@ -6,18 +6,21 @@
 #include "p2p/p2p.h"
 
 struct hdl_meeting {
-	uint64_t secret;		/* both must have said the same: that of a port; 0 */
-	int timeout_ms;			/* for each thing that the other one has to say; -1: none */
+	bool listens;			/* for strangers: who comes has to say the secret first */
+	uint64_t secret;		/* that of a port; 0 */
+	int timeout_ms;			/* for all of the meeting; -1: none. Strangers have 5 s for their first words at most */
 	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
 	int tag;			/* of what the two agree on next: another one at each meeting */
 };
 
 /* Waits without taking the CPU, and progress goes on. 0, or a negative errno: the socket's; ECONNRESET: it was closed; EPROTO: whoever
- * is at the other end speaks something else; EPERM: he has another secret; ENOMEM. All that was written was read. Where the two find
- * that they cannot communicate (reported), that is no error. */
+ * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; ENOMEM. All that was written was read, or the socket
+ * is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
+ * error. */
 int hdl_meet(int fd, struct hdl_meeting *m);
-/* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. 0 or a negative errno. */
-int hdl_fd_wait(int fd, short events, int timeout_ms);
+/* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. deadline: as monotonic_ns(); 0: none.
+ * 0 or a negative errno. */
+int hdl_fd_wait(int fd, short events, uint64_t deadline);
 
 /* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);

@@ -5,7 +5,7 @@
  *
  *     heddle:HOST:PORT:KERNEL:SECRET
  *
- * Processes under the same kernel use the loopback device, whatever the host's name leads to.
+ * Processes under the same kernel use the loopback device, whatever the host's name leads to, but where nobody listens there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "p2p/meet.h"
+#include "runtime/threads.h"
 
 struct port {
 	struct port *next;
@@ -64,7 +65,7 @@ int hdl_port_open(char name[MPI_MAX_PORT_NAME])
 		return err;
 	}
 	snprintf(p->name, sizeof(p->name), "heddle:%s:%u:%" PRIx64 ":%" PRIx64, hdl_job.hostname, number, hdl_host_id(), p->secret);
-	memcpy(name, p->name, sizeof(p->name));
+	memcpy(name, p->name, strlen(p->name) + 1);
 	p->next = ports;
 	ports = p;
 	return 0;
@@ -117,7 +118,7 @@ static int accept_one(struct port *p, struct hdl_meeting *m)
 	while (!p->closed) {
 		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			if ((err = hdl_fd_wait(p->fd, POLLIN, -1)))
+			if ((err = hdl_fd_wait(p->fd, POLLIN, 0)))
 				return err;
 			continue;
 		}
@@ -125,6 +126,7 @@ static int accept_one(struct port *p, struct hdl_meeting *m)
 			continue;
 		if (fd < 0)
 			return p->closed ? -ENOENT : -errno;
+		m->listens = true;
 		m->secret = p->secret;
 		m->timeout_ms = hdl_vars.init_timeout ? (int)(hdl_vars.init_timeout / 1000) + 1 : -1;
 		err = hdl_meet(fd, m);
@@ -161,7 +163,7 @@ static int try_address(const struct addrinfo *a, int *fd)
 	if (*fd < 0)
 		return -errno;
 	if (connect(*fd, a->ai_addr, a->ai_addrlen))
-		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, -1) : -errno;
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, 0) : -errno;
 	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
 		err = -err;
 	if (err)
@@ -172,9 +174,13 @@ static int try_address(const struct addrinfo *a, int *fd)
 static int dial(const char *host, const char *number, int *fd)
 {
 	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
-	int err = -EHOSTUNREACH;
+	int err = -EHOSTUNREACH, failed;
+	unsigned depth;
 
-	if (getaddrinfo(host, number, &want, &list))
+	depth = hdl_lock_open();	/* name servers may take their time */
+	failed = getaddrinfo(host, number, &want, &list);
+	hdl_lock_close(depth);
+	if (failed)
 		return -EHOSTUNREACH;
 	for (a = list; a && err; a = a->ai_next)
 		err = try_address(a, fd);
@@ -186,12 +192,17 @@ int hdl_port_connect(const char *name, struct hdl_meeting *m)
 {
 	char host[256], number[8];
 	uint64_t kernel;
-	int end = 0, fd, err;
+	bool same;
+	int end = 0, fd = -1, err;
 
 	if (strnlen(name, MPI_MAX_PORT_NAME) == MPI_MAX_PORT_NAME ||
 	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
 		return -EINVAL;
-	err = dial(kernel && kernel == hdl_host_id() ? "127.0.0.1" : host, number, &fd);
+	same = kernel && kernel == hdl_host_id();
+	err = dial(same ? "127.0.0.1" : host, number, &fd);
+	/* containers have one kernel, but networks of their own */
+	if (err && same && !dial(host, number, &fd))
+		err = 0;
 	if (err)
 		return err;
 	m->timeout_ms = -1;	/* until the other side accepts, closes the port, or ends */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first]. Side 0 listens on sockets in the file system (PATH.RANK), side 1
- * connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first | strangers]. Side 0 listens on sockets in
+ * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
+ * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
  */
 #include <errno.h>
 #include <mpi.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +299,159 @@ static void first_messages(const char *path)
 		MPI_Close_port(name);
 }
 
+/* ---- strangers ------------------------------------------------------------------------------------------ */
+
+static int port_error(int rc)
+{
+	int class;
+
+	MPI_Error_class(rc, &class);
+	return class == MPI_ERR_PORT;
+}
+
+static int dial(int number)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)number), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	must(s >= 0 && !connect(s, (struct sockaddr *)&a, sizeof(a)), "connecting to the port");
+	return s;
+}
+
+/* How many bytes come before the other end closes. */
+static int heard_until_end(int s)
+{
+	char buf[256];
+	ssize_t n;
+	int sum = 0;
+
+	while ((n = read(s, buf, sizeof(buf))) > 0)
+		sum += (int)n;
+	close(s);
+	return sum;
+}
+
+static int read_fully(int s, void *to, size_t n)
+{
+	return recv(s, to, n, MSG_WAITALL) == (ssize_t)n;
+}
+
+struct proxy {
+	int listens, number;
+};
+
+/* Between a visitor and the port: passes on what both say of themselves, but the visitor's verdict is not heard: as if it had been stopped
+ * there. Only then the visitor goes on. */
+static void *proxy(void *arg)
+{
+	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello;
+	const struct proxy *p = arg;
+	int visitor = accept(p->listens, NULL, NULL), port = dial(p->number), sum = 0;
+	char buf[1 << 16];
+	ssize_t n;
+
+	must(visitor >= 0 && read_fully(visitor, &hello, sizeof(hello)), "the visitor's hello");
+	CHECK(write(port, &hello, sizeof(hello)) == sizeof(hello));
+	must(hello.described + hello.address <= sizeof(buf) && read_fully(visitor, buf, hello.described + hello.address), "its description");
+	CHECK(write(port, buf, hello.described + hello.address) == hello.described + hello.address);
+	shutdown(port, SHUT_WR);
+	while ((n = read(port, buf, sizeof(buf))) > 0) {
+		memcpy(&hello, buf, sum ? 0 : sizeof(hello));
+		CHECK(hello.secret == 0);
+		sum += (int)n;
+		CHECK(write(visitor, buf, (size_t)n) == n);
+	}
+	CHECK(sum > (int)sizeof(hello));
+	shutdown(visitor, SHUT_WR);
+	heard_until_end(visitor);
+	close(port);
+	return NULL;
+}
+
+/* Who goes between has the last word kept from the port: nobody may take this for a meeting. */
+static void fall_silent(const char *name, int number)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct proxy p = { .listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .number = number };
+	char by_proxy[2 * MPI_MAX_PORT_NAME];
+	const char *colon = strchr(strchr(name, ':') + 1, ':');
+	MPI_Comm none = MPI_COMM_NULL;
+	socklen_t n = sizeof(a);
+	pthread_t thread;
+
+	must(!bind(p.listens, (struct sockaddr *)&a, sizeof(a)) && !listen(p.listens, 1) &&
+	     !getsockname(p.listens, (struct sockaddr *)&a, &n), "listening");
+	snprintf(by_proxy, sizeof(by_proxy), "%.*s:%d%s", (int)(colon - name), name, ntohs(a.sin_port), strchr(colon + 1, ':'));
+	must(!pthread_create(&thread, NULL, proxy, &p), "a thread");
+	CHECK(port_error(MPI_Comm_connect(by_proxy, MPI_INFO_NULL, 0, MPI_COMM_SELF, &none)) && none == MPI_COMM_NULL);
+	pthread_join(thread, NULL);
+	close(p.listens);
+}
+
+/* Neither side of a socket is left waiting where the other one speaks something else. */
+static void join_garbage(void)
+{
+	char garbage[64] = "SSH-2.0-";
+	MPI_Comm none = MPI_COMM_NULL;
+	int s[2];
+
+	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, s), "socketpair");
+	CHECK(write(s[1], garbage, sizeof(garbage)) == sizeof(garbage));
+	CHECK(MPI_Comm_join(s[0], &none) && none == MPI_COMM_NULL);
+	CHECK(heard_until_end(s[1]) > 0);
+	close(s[0]);
+}
+
+static void *accepts(void *name)
+{
+	MPI_Comm none = MPI_COMM_NULL;
+
+	CHECK(port_error(MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &none)) && none == MPI_COMM_NULL);
+	return NULL;
+}
+
+/* A thread that waits there is woken. */
+static void close_under_accept(void)
+{
+	char name[MPI_MAX_PORT_NAME];
+	pthread_t thread;
+
+	MPI_Open_port(MPI_INFO_NULL, name);
+	must(!pthread_create(&thread, NULL, accepts, name), "a thread");
+	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	MPI_Close_port(name);
+	pthread_join(thread, NULL);
+}
+
+static void strangers(const char *path)
+{
+	char name[MPI_MAX_PORT_NAME] = "", garbage[64] = "GET / HTTP/1.0\r\n\r\n";
+	int number = 0, s;
+	MPI_Comm inter;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	if (side == 0) {
+		close_under_accept();
+		MPI_Open_port(MPI_INFO_NULL, name);
+		tell_name(path, name);
+		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		MPI_Close_port(name);
+	} else {
+		join_garbage();
+		hear_name(path, name);
+		must(sscanf(name, "heddle:%*[^:]:%d", &number) == 1, "the port's number");
+		/* nobody is told anything who has not said the secret; and who says nothing does not hold the port for ever */
+		s = dial(number);
+		CHECK(write(s, garbage, sizeof(garbage)) == sizeof(garbage));
+		CHECK(heard_until_end(s) == 0);
+		CHECK(heard_until_end(dial(number)) == 0);
+		fall_silent(name, number);
+		MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+	}
+	talk(inter, 0, 0, 0);
+	MPI_Comm_disconnect(&inter);
+}
+
 /* The other job has ended, or will. */
 static void survive(MPI_Comm pair)
 {
@@ -323,7 +479,7 @@ int main(int argc, char **argv)
 	MPI_Comm pair;
 	int fd, n, dies = argc > 3 && !strcmp(argv[3], "die"), leaves = argc > 3 && !strcmp(argv[3], "leave");
 
-	MPI_Init(NULL, NULL);
+	MPI_Init_thread(NULL, NULL, argc > 3 && !strcmp(argv[3], "strangers") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &n);
 	if (argc < 3)
 		return 2;
 	side = atoi(argv[2]);
@@ -335,6 +491,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[3], "first")) {
 		first_messages(argv[1]);
+		goto end;
+	}
+	if (argc > 3 && !strcmp(argv[3], "strangers")) {
+		strangers(argv[1]);
 		goto end;
 	}
 	fd = meet(argv[1]);

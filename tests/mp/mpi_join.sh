@@ -56,7 +56,7 @@ for kind in ${MPI_TEST_KINDS:-default rc ud xrc dc dc,ud}; do
 		fi
 	done
 done
-for kind in ${MPI_TEST_KINDS:-default ud xrc}; do
+for kind in ${MPI_TEST_KINDS:-default ud xrc dc,ud}; do
 	pair "port" "$kind" 3 port "" ""
 	if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok" ||
 	   said 0 "heddle: " || said 1 "heddle: "; then
@@ -69,6 +69,11 @@ for kind in ${MPI_TEST_KINDS:-default xrc dc}; do
 		bad "first messages of 1 rank to 5 over $kind"
 	fi
 done
+# without a bound for all of a meeting; a stranger who says nothing is sent away all the same, after 5 s
+pair "strangers" default 1 strangers "-x HEDDLE_INIT_TIMEOUT=0" ""
+if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
+	bad "strangers come to a port"
+fi
 pair "limits" default 3 "" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2"
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ]; then
 	bad "two connections at most"
