@@ -363,7 +363,8 @@ static int add_peers(const struct hdl_group *remote, const struct address *their
 }
 
 /* Processes of different jobs know each other's address by nothing else. Nobody goes on before all of the other group have them: a message
- * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. */
+ * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. remote: NULL where this member
+ * cannot go on, for the reason that is set: then none does. */
 static int exchange_addresses(const struct hdl_agree *first, const struct hdl_group *remote)
 {
 	struct address *table = table_new(first->n, sizeof(*table));
@@ -371,6 +372,7 @@ static int exchange_addresses(const struct hdl_agree *first, const struct hdl_gr
 	struct address *mine;
 	int rc, added;
 
+	a.unable = !remote;
 	a.each = sizeof(*table);
 	a.table = table;
 	mine = hdl_agree_entry(&a, a.me);
@@ -387,17 +389,22 @@ static int exchange_addresses(const struct hdl_agree *first, const struct hdl_gr
 	return rc;
 }
 
-/* What the other group's root tells is who is in that group. All members hear the same. */
+/* What the other group's root tells is who is in that group. All members hear the same, but one of them may have met so many other jobs, or
+ * one of the same name, that it cannot name these: then that group is of another job, and the others wait for this member's address. */
 static int make_inter(struct hdl_agree *a, struct hdl_group *local, MPI_Errhandler errhandler, struct hdl_comm **out)
 {
 	struct hdl_group *remote = hdl_group_described(a->heard, a->heard_bytes);
-	int rc;
+	int rc, err = errno;
 
 	if (!remote) {
-		hdl_reason_set("the other group, as its leader describes it, cannot be made (%s): are its ranks of another version of the "
-			       "library?", strerror(errno));
+		if (err == ENOMEM)
+			must(NULL, a->heard_bytes);
+		hdl_reason_set("the other group, as its leader describes it, cannot be made: %s", err == ENOSPC ?
+			       "this process has met so many other jobs that no numbers are left for more processes" :
+			       "are its ranks of another version of the library, or are there two jobs of one name?");
+		exchange_addresses(a, NULL);
 		hdl_id_give((unsigned)a->id);
-		return errno == ENOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+		return MPI_ERR_OTHER;
 	}
 	for (int r = 0; r < remote->size; r++)
 		if (hdl_group_rank_of(local, hdl_group_proc(remote, r)) != MPI_UNDEFINED) {

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first | strangers]. Side 0 listens on sockets in
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first | strangers | full]. Side 0 listens on sockets in
  * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
+ * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
  */
 #include <errno.h>
+#include <limits.h>
 #include <mpi.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -452,6 +456,62 @@ static void strangers(const char *path)
 	MPI_Comm_disconnect(&inter);
 }
 
+/* Of a job with so many ranks that this process has no numbers left. Its process cannot be reached. */
+static void meet_the_largest_job(void)
+{
+	struct {
+		uint64_t magic, secret, nonce;
+		uint32_t described, address;
+		uint32_t jobs, runs;
+		int32_t size;
+		uint32_t name_bytes;
+		char name[8];
+		uint32_t job;
+		int32_t first, stride, n;
+		uint8_t can;
+	} __attribute__((packed)) hello = { .jobs = 1, .runs = 1, .size = INT_MAX - np, .name_bytes = sizeof(hello.name), .name = "largest",
+					    .stride = 1, .n = 1 };
+	MPI_Comm none = MPI_COMM_NULL;
+	int s[2], a[2];
+
+	/* how they begin, this process says itself */
+	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, a) && !shutdown(a[1], SHUT_WR) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s), "socketpair");
+	MPI_Comm_join(a[0], &none);
+	must(read_fully(a[1], &hello, offsetof(typeof(hello), secret)), "a hello");
+	hello.described = offsetof(typeof(hello), can) - offsetof(typeof(hello), jobs);
+	CHECK(write(s[1], &hello, sizeof(hello)) == sizeof(hello));
+	CHECK(MPI_Comm_join(s[0], &none) == MPI_SUCCESS && none == MPI_COMM_NULL);
+	close(s[0]);
+	close(s[1]);
+	close(a[0]);
+	close(a[1]);
+}
+
+static void full(const char *path)
+{
+	char name[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm comm, none = MPI_COMM_NULL;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	if (side == 0 && me == 1)
+		meet_the_largest_job();
+	if (side == 0 && !me) {
+		MPI_Open_port(MPI_INFO_NULL, name);
+		tell_name(path, name);
+	} else if (!me) {
+		hear_name(path, name);
+	}
+	if (side)
+		CHECK(MPI_Comm_connect(name, MPI_INFO_NULL, 0, comm, &none) && none == MPI_COMM_NULL);
+	else
+		CHECK(MPI_Comm_accept(name, MPI_INFO_NULL, 0, comm, &none) && none == MPI_COMM_NULL);
+	if (side == 0 && !me)
+		MPI_Close_port(name);
+	MPI_Comm_free(&comm);
+}
+
 /* The other job has ended, or will. */
 static void survive(MPI_Comm pair)
 {
@@ -495,6 +555,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[3], "strangers")) {
 		strangers(argv[1]);
+		goto end;
+	}
+	if (argc > 3 && !strcmp(argv[3], "full")) {
+		full(argv[1]);
 		goto end;
 	}
 	fd = meet(argv[1]);

@@ -74,6 +74,10 @@ pair "strangers" default 1 strangers "-x HEDDLE_INIT_TIMEOUT=0" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
 	bad "strangers come to a port"
 fi
+pair "full" default 3 full "" ""
+if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
+	bad "a rank cannot name the other job"
+fi
 pair "limits" default 3 "" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2" "-x HEDDLE_RC_PEERS=2 -x HEDDLE_RING_PEERS=2"
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ]; then
 	bad "two connections at most"
