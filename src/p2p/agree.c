@@ -502,7 +502,7 @@ static void finish(struct hdl_agree *a)
 		a->error = MPI_ERR_OTHER;
 		break;
 	case REFUSED:
-		snprintf(a->why, sizeof(a->why), "the arguments of the group's leader, rank %d, were refused there", a->root);
+		snprintf(a->why, sizeof(a->why), "the group's leader, rank %d, could not do its part: see its error", a->root);
 		a->error = a->down.remote_n;
 		break;
 	default:
@@ -527,7 +527,8 @@ static void finish(struct hdl_agree *a)
 
 static void end_round(struct hdl_agree *a)
 {
-	bool again = a->down.id == AGAIN && !a->failed;
+	/* Others have the result: where a member could not be told, they begin the next round, too, and that fails for all. */
+	bool again = a->down.id == AGAIN;
 
 	if (!again)
 		finish(a);	/* takes the id before another one looks */
@@ -542,8 +543,6 @@ static void advance(struct hdl_agree *a)
 	if (a->step == SPREAD) {
 		if (a->holds)
 			used_is_taken = a->holds = false;
-		if (a->failed)
-			lose(a);
 		end_round(a);
 		return;
 	}

@@ -6,7 +6,7 @@
  *
  *     comm_lost DEAD MICROSECONDS SEED FILE
  *
- * MICROSECONDS: when it dies. SEED: of the order of the calls, the same on all ranks. FILE: see survivors.h. Each survivor prints a line.
+ * MICROSECONDS: when it dies. SEED: of the order of the calls, the same on all ranks; an odd one: threads are allowed. FILE: see survivors.h. Each survivor prints a line.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -141,10 +141,11 @@ static void go_on(void)
 
 int main(int argc, char **argv)
 {
-	int *met, way = 0, rc = 0, round = 0;
+	int *met, way = 0, rc = 0, round = 0, provided;
 	uint64_t seed;
 
-	MPI_Init(&argc, &argv);
+	/* threads may agree on several at a time, and so an agreement has more rounds than one */
+	MPI_Init_thread(&argc, &argv, argc > 3 && strtoull(argv[3], NULL, 0) % 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	if (argc != 5 || all < 2) {
