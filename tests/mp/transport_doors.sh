@@ -85,6 +85,8 @@ for kind in "" rc ud dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=2 -- "$am" 100 3000 10
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_EAGER_MAX=2 -- "$rma" 100 3000 12
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 -- "$am" 200 200 11 stream
+done
+for kind in ud xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind -- "$rma" 10 1000 13 stale
 done
 try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=noodp -- "$rma" 10 100000 14 unmapped
