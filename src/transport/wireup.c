@@ -167,7 +167,8 @@ static int resume(struct hdl_ep *ep)
 	struct hdl_sq *sq = &ep->queues->sq;
 	int err;
 
-	if (!sq->broken)
+	/* broken again before it was in use: it stays kept for the queue that follows */
+	if (!sq->broken || ep->queues->event)
 		return 0;
 	if ((err = hdl_sq_resume(sq)))
 		return err;
@@ -188,6 +189,9 @@ static int send_rtu(struct hdl_ep *ep)
 
 	if ((err = resume(ep)))
 		return err;
+	/* the proposal that follows says as much */
+	if (ep->queues->event)
+		return 0;
 	ep->sq = &ep->queues->sq;
 	if ((err = hdl_ep_post_rtu(ep, &hdr)) >= 0)
 		return 0;
