@@ -84,14 +84,20 @@ int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_ad
 	return to_rtr(qp, mtu, &ah, qpn, psn);
 }
 
-int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn)
+int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn, bool *broke)
 {
+	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = ACK_TIMEOUT, .retry_cnt = ACK_RETRIES,
 				 .rnr_retry = RNR_FOREVER, .sq_psn = psn & 0xffffff, .max_rd_atomic = 4 };
 	int err = ibv_modify_qp(qp, &a,
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					IBV_QP_MAX_QP_RD_ATOMIC);
 
+	/* asked behind the attempt: before it the queue may still be about to break */
+	if (err && broke && !ibv_query_qp(qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR) {
+		*broke = true;
+		return 0;
+	}
 	if (err)
 		hdl_error("queue %u: RTR to RTS failed (%s)", qp->qp_num, strerror(err));
 	return -err;
@@ -105,5 +111,5 @@ int hdl_qp_connect(struct ibv_qp *qp, const struct hdl_dev *dev, const union ibv
 
 	hdl_dev_ah(dev, gid, lid, &ah);
 	err = to_rtr(qp, dev->port.mtu, &ah, qpn, psn);
-	return err ? err : hdl_qp_rts(qp, psn);
+	return err ? err : hdl_qp_rts(qp, psn, NULL);
 }

@@ -66,7 +66,7 @@ struct hdl_tp {
 	struct hdl_rma_peer **rma;	/* by the peers' ids; NULL: none was begun */
 	uint32_t nrma, rma_open;	/* ... its length; operations under way */
 	uint64_t rma_direct, rma_asked, rma_refused;	/* operations begun by queue and by message; refused by their targets */
-	uint64_t fetched[HDL_WAYS + 1];	/* rendezvous, by the way that they went; the last: written */
+	uint64_t fetched[HDL_WAY_WRITE + 1];	/* rendezvous, by the way that they went */
 	struct hdl_tune tune;
 	unsigned ways;			/* bits of enum hdl_way: HEDDLE_RENDEZVOUS */
 	struct hdl_sq **sqs;		/* by sq->id */

@@ -190,7 +190,7 @@ struct hdl_addr_head {
 	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 9u
+#define HDL_ADDR_VERSION 10u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

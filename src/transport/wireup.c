@@ -93,17 +93,17 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 static int to_rts(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr a;
+	bool broke = false;
+	int err = hdl_qp_rts(q->sq.qp, q->psn, q->kind->renew ? &broke : NULL);
 
 	/* Who can be received from can break our queue, by a request that it refuses, before we have come here. Then it is one that broke
 	 * while it was used. */
-	if (q->kind->renew && !ibv_query_qp(q->sq.qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR) {
+	if (broke) {
 		q->event = IBV_EVENT_QP_ACCESS_ERR;
+		q->sq.resets++;		/* nothing is posted that would be counted */
 		hdl_wire_broke(ep, NULL);
-		return 0;
 	}
-	return hdl_qp_rts(q->sq.qp, q->psn);
+	return err;
 }
 
 static void up(struct hdl_ep *ep)
@@ -386,10 +386,12 @@ static const char *is_hopeless(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_sq *sq = &q->sq;
-	bool flushed = q->why.status == IBV_WC_WR_FLUSH_ERR;
+	/* A queue whose requests were flushed only, or of which an event alone tells, may have been broken by the peer's requests: none of
+	 * its own was found wanting. */
+	bool failed = q->why.status != IBV_WC_SUCCESS && q->why.status != IBV_WC_WR_FLUSH_ERR;
 
 	/* one message that came is that of the new connection */
-	if (sq->broken && sq->went_again && sq->broken_tail == sq->first_again && !flushed && q->messages <= 1)
+	if (sq->broken && sq->went_again && sq->broken_tail == sq->first_again && failed && q->messages <= 1)
 		return "the request that went again by the new queue has failed again";
 	if (q->messages)
 		sq->resets = 0;
@@ -441,6 +443,7 @@ void hdl_wire_replace(struct hdl_ep *ep)
 	}
 	hdl_debug("%s: %s queue %u is replaced, %s", hdl_proc_text(ep->rank), hdl_kind_name(q->kind), q->sq.qp->qp_num,
 		  asked ? "as the peer asks" : q->event ? "after an event" : ibv_wc_status_str(q->why.status));
+	q->event = 0;	/* it is of the queue that goes: what is kept waits behind one of the new queue */
 	if (!(err = stop(ep)) && ep->rank == hdl_job.rank)
 		err = replace_own(ep);
 	else if (!err && asked)
@@ -448,7 +451,6 @@ void hdl_wire_replace(struct hdl_ep *ep)
 						   .named = q->asked.named, .again = true }, &q->asked, 0);
 	else if (!err)
 		feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_BROKE }, NULL, 0);
-	q->event = 0;
 	if (err) {
 		hdl_wire_report(ep, strerror(-err));
 		hdl_ep_fail(ep, err);

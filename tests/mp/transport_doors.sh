@@ -105,6 +105,9 @@ for behave in noodp noarena noorder; do
 done
 try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
 try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
+for behave in "" async; do
+	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$rma" 10 1000 12 early
+done
 try 1 RMA_ATOMICS=device -- "$rma" 100 20000 11 refuses
 try 1 -- "$rma" 100 20000 11 refuses
 try 1 -- "$am" 100 20000 9 refuses

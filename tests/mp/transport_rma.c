@@ -15,6 +15,7 @@
  *       gone      a region is deregistered, and its key used: that fails, and nothing else
  *       stale     hundreds of operations by such a key, without a flush between
  *       unmapped  what is got into memory that cannot be registered fails, and nothing else
+ *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
  *       busy      what is under way is not deregistered, nor its key released
  *       refuses   what cannot be is refused
  */
@@ -828,6 +829,68 @@ static void unmapped(void)
 		fail("then another one");
 }
 
+/* Whether this queue is refused a request by a bad key, before the next put by a good one has come. */
+static bool is_broken_first(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	for (uint64_t until = monotonic_ns() + 10000000000ull; monotonic_ns() < until; sched_yield()) {
+		if (!ibv_query_qp(qp, &a, IBV_QP_STATE, &init) && a.qp_state == IBV_QPS_ERR)
+			return true;
+		if (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))
+			return false;
+	}
+	return false;
+}
+
+/* In each round rank 0 has one request refused, and begins the next while the queues are replaced: that stands right behind the first
+ * message of the new connection, and rank 1, which can receive by then, takes that message when its queue is broken again. In a round in which
+ * rank 1 has proposed the new queues, since it saw the event first, that is not so: hence several. */
+static void early(void)
+{
+	static char extra[4096];
+	struct hdl_mr *mr = region(extra, sizeof(extra), HDL_MR_READ | HDL_MR_WRITE);
+	struct target *t = &targets[!hdl_job.rank];
+	struct hdl_ep *ep = hdl_ep(!hdl_job.rank);
+	unsigned idle = 0;
+
+	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
+	while (have_keys < 3 || pending_sends)
+		turn(&idle);
+	say(!hdl_job.rank);
+	hear(1);
+	if (hdl_mr_deregister(mr))
+		fail("it is not deregistered");
+	memory[0] = 1;		/* each round's last put makes it 0 */
+	say(!hdl_job.rank);
+	hear(2);
+	for (unsigned round = 1; round <= 10; round++) {
+		for (int i = 0; i < 2 && hdl_job.rank == 0; i++) {
+			int err = one(t->words, i, 100);
+			if (err != -EACCES)
+				fail("operation %d by a key that is no more: %s", i, err ? strerror(-err) : "it is done");
+		}
+		if (hdl_job.rank == 0 && one(t->memory, 0, 30000))
+			fail("then an operation by a good key");
+		for (bool met = false; hdl_job.rank == 1 && said < 2 + round; hdl_tp_progress()) {
+			if (met || ep->conn.state != HDL_CONN_ANSWERED)
+				continue;
+			met = true;
+			if (!is_broken_first(ep->queues->sq.qp))
+				continue;
+			/* as where a request of ours had gone again before, and had been flushed */
+			ep->queues->sq.went_again = true;
+			ep->queues->sq.first_again = ep->queues->sq.broken_tail;
+		}
+		memory[0] = 1;
+		say(!hdl_job.rank);
+		hear(2 + round);
+	}
+	if (dead >= 0)
+		fail("rank %d has failed", dead);
+}
+
 /* Rank 0 puts a long message into rank 1's memory, which comes by a handler's help (HEDDLE_TRANSPORT=ud). */
 static void busy(void)
 {
@@ -905,6 +968,8 @@ static void run(const char *mode)
 		stale();
 	else if (!strcmp(mode, "unmapped"))
 		unmapped();
+	else if (!strcmp(mode, "early"))
+		early();
 	else if (!strcmp(mode, "busy"))
 		busy();
 	else if (!strcmp(mode, "refuses"))

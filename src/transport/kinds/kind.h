@@ -54,7 +54,8 @@ static inline const char *hdl_kind_name(const struct hdl_tp_kind *kind)
 /* ---- qp.c: state transitions that kinds share ----- */
 int hdl_qp_init(struct ibv_qp *qp, const struct hdl_port *port, int access);
 int hdl_qp_rtr(struct ibv_qp *qp, const struct hdl_dev *dev, const struct hdl_addr *addr, uint32_t qpn, uint32_t psn);
-int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn);
+/* broke: not NULL: one that has broken since it was in RTR is no failure, and this says so. */
+int hdl_qp_rts(struct ibv_qp *qp, uint32_t psn, bool *broke);
 /* What peers may do by a queue of this device. */
 int hdl_qp_access(const struct hdl_dev *dev);
 /* From any state to INIT. */

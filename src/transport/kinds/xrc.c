@@ -211,7 +211,7 @@ static int connect_sender(struct hdl_xrc_host *h, const struct hdl_addr *addr, u
 
 	if (err || (err = hdl_qp_rtr(h->sq.qp, dev, addr, qpn, 0)))
 		return err;
-	return hdl_qp_rts(h->sq.qp, psn);
+	return hdl_qp_rts(h->sq.qp, psn, NULL);
 }
 
 static int join_own(struct hdl_xrc_host *h)
