@@ -239,8 +239,13 @@ int hdl_peer_add(int proc, const void *address, size_t len)
 			  hdl_proc_text(proc));
 		return -EINVAL;
 	}
+	if (ep && ep->name.incarnation != h.name.incarnation) {
+		hdl_error("%s is not the process that this one has known by that name: has its job been started again under the same name?",
+			  hdl_proc_text(proc));
+		return -ESTALE;
+	}
 	if (ep)
-		return ep->name.incarnation == h.name.incarnation ? 0 : -ESTALE;
+		return 0;
 	if ((err = is_reachable(proc, address, len)))
 		return err;
 	forget(find(proc));
