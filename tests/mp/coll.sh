@@ -119,6 +119,8 @@ for executor in direct tasks; do
 			tests/mp/coll_sets random "${COLL_RANDOM:-150}" "$seed"
 	done
 done
+try "sets that an error has spoiled" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets spoiled
+try "more sets than are kept" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets many
 try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
 try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets unfreed
 ! grep ibv_dealloc_pd "$tmp/err" || { echo "FAILED: persistent collectives that nobody has freed stay registered"; fails=$((fails + 1)); }

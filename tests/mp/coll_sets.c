@@ -7,6 +7,8 @@
  *     coll_sets memory SHCACTL N  a communicator that has offloaded takes N KiB at most, in the fabric and of heap; one that has not, 16
  *     coll_sets mixed             the first longer operation's turn comes on some ranks before a persistent one is made, on others behind it
  *     coll_sets unfreed           persistent ones that nobody frees are no device's memory any more when the program has ended
+ *     coll_sets spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
+ *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
  *                                 own, and lags behind at times. All data are checked.
@@ -245,6 +247,45 @@ static void leave_some(void)
 	MPI_Start(&req[0]);
 	MPI_Wait(&req[0], MPI_STATUS_IGNORE);
 	CHECK_EQ(sum, np);
+}
+
+static void spoil(void)
+{
+	for (int i = 0; i < 5; i++) {
+		int64_t x[2] = { i, i };
+		MPI_Comm a, b;
+		int class;
+
+		MPI_Comm_dup(MPI_COMM_WORLD, &a);
+		MPI_Comm_dup(MPI_COMM_WORLD, &b);
+		MPI_Comm_set_errhandler(a, MPI_ERRORS_RETURN);
+		use(a, i);
+		use(b, i);
+		MPI_Error_class(MPI_Bcast(x, me ? 1 : 2, MPI_INT64_T, 0, a), &class);
+		CHECK_EQ(class, me ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+		MPI_Comm_free(&a);
+		MPI_Comm_dup(MPI_COMM_WORLD, &a);
+		use(a, i + 1);
+		MPI_Comm_free(&b);
+		use(a, i + 2);
+		MPI_Comm_free(&a);
+	}
+}
+
+#define BEYOND 70
+
+static void more_than_kept(void)
+{
+	static MPI_Comm comm[BEYOND];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < BEYOND; i++) {
+			MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+			use(comm[i], round + i);
+		}
+		for (int i = 0; i < BEYOND; i++)
+			MPI_Comm_free(&comm[(i * 3 + round) % BEYOND]);
+	}
 }
 
 /* ---- at random --------------------------------------------------------------------------------------------------- */
@@ -494,6 +535,10 @@ int main(int argc, char **argv)
 		mix_all();
 	else if (argc > 1 && !strcmp(argv[1], "unfreed"))
 		leave_some();
+	else if (argc > 1 && !strcmp(argv[1], "spoiled"))
+		spoil();
+	else if (argc > 1 && !strcmp(argv[1], "many"))
+		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))
 		bounded(argv[2], atol(argv[3]));
 	else
