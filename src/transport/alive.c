@@ -23,7 +23,8 @@ static void peer_ended(struct hdl_ep *ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
-	if (!ep->left)
+	/* one of another job that has never heard of this process may have left in order */
+	if (!ep->left && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
 	hdl_ep_fail(ep, -ECONNRESET);

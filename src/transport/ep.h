@@ -136,6 +136,12 @@ static inline bool hdl_ep_away(const struct hdl_ep *ep)
 	return ep->queues && ep->queues->away;
 }
 
+/* Nothing has gone to the peer, or come from it, ever: only its process was looked up. One of another job does not know of this one. */
+static inline bool hdl_ep_is_unused(const struct hdl_ep *ep)
+{
+	return ep->conn.state == HDL_CONN_NONE && !ep->rel;
+}
+
 /* ---- ep.c ----- */
 struct hdl_ep *hdl_ep_make(int proc);
 /* How many may share a receiver's pool with this process, as both see it before they have heard of each other. */

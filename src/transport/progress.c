@@ -649,7 +649,9 @@ static bool tell_others(void)
 	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
 		struct hdl_ep *ep = hdl_tp.peers.of[i];
 
-		if (hdl_proc_is_ours(ep->rank) || ep->failed)
+		/* a connection that is made for this would find the peer gone, which never hears of this process and never tells it
+		 * that it leaves */
+		if (hdl_proc_is_ours(ep->rank) || ep->failed || hdl_ep_is_unused(ep))
 			continue;
 		hdl_ep_ctl(ep, HDL_CTL_LEAVE, NULL, 0, false);	/* all that it could be ordered behind has been acknowledged */
 		some = true;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | port | first | strangers | full]. Side 0 listens on sockets in
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | apart | port | first | strangers | full]. Side 0 listens on sockets in
  * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
  * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
+ * apart: most ranks never send each other anything, and side 1 calls MPI_Finalize when side 0 has ended.
  */
 #include <errno.h>
 #include <limits.h>
@@ -187,16 +188,16 @@ static void together(MPI_Comm inter)
 }
 
 /* All ranks of both jobs, by the leaders' intercommunicator. */
-static void everybody(MPI_Comm pair)
+static MPI_Comm leaders_meet(MPI_Comm pair)
 {
 	MPI_Comm peers = MPI_COMM_NULL, inter;
 
 	if (!me)
 		MPI_Intercomm_merge(pair, side, &peers);
 	MPI_Intercomm_create(MPI_COMM_WORLD, 0, peers, !side, 7, &inter);
-	together(inter);
 	if (!me)
 		MPI_Comm_free(&peers);
+	return inter;
 }
 
 /* ---- by a port ------------------------------------------------------------------------------------------ */
@@ -512,6 +513,24 @@ static void full(const char *path)
 	MPI_Comm_free(&comm);
 }
 
+/* Ranks that never exchange anything look each other up, for a receive that is cancelled. */
+static void apart(MPI_Comm pair, int fd)
+{
+	MPI_Comm inter = leaders_meet(pair);
+	MPI_Request req;
+	char c;
+
+	for (int r = 0; r < np; r++) {
+		MPI_Irecv(&c, 1, MPI_CHAR, r, 0, inter, &req);
+		MPI_Cancel(&req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+	}
+	MPI_Comm_disconnect(&inter);
+	MPI_Comm_disconnect(&pair);
+	if (side)
+		CHECK(!read(fd, &c, 1));	/* the other process has the socket open until it ends */
+}
+
 /* The other job has ended, or will. */
 static void survive(MPI_Comm pair)
 {
@@ -565,6 +584,10 @@ int main(int argc, char **argv)
 	MPI_Comm_join(fd, &pair);
 	/* the socket is the program's again, and quiet */
 	CHECK(write(fd, "x", 1) == 1 && read(fd, &(char){ 0 }, 1) == 1);
+	if (argc > 3 && !strcmp(argv[3], "apart")) {
+		apart(pair, fd);
+		goto end;
+	}
 	close(fd);
 	if (pair == MPI_COMM_NULL) {
 		puts("no communication");
@@ -586,7 +609,7 @@ int main(int argc, char **argv)
 	if (dies || leaves) {
 		survive(pair);
 	} else {
-		everybody(pair);
+		together(leaders_meet(pair));
 		MPI_Comm_disconnect(&pair);
 	}
 end:

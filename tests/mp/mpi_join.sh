@@ -92,6 +92,10 @@ pair "leave" default 2 leave "" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok"; then
 	bad "the other job ends without MPI_Comm_disconnect"
 fi
+pair "apart" rc 4 apart "" ""		# over UD a process that is not in the library acknowledges nothing
+if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 1 "side 1: ok" || said 0 "heddle: " || said 1 "heddle: "; then
+	bad "a job ends before the other one, most of whose ranks it has sent nothing"
+fi
 pair "fabrics" default 1 "" "" "-x SHCA_FABRIC=$fabric-2"
 if [ $status0 -ne 3 ] || [ $status1 -ne 3 ] || ! said 0 "another fabric"; then
 	bad "two fabrics"
