@@ -102,44 +102,26 @@ int hdl_fd_wait(int fd, short events, uint64_t deadline)
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t n, uint64_t deadline)
-{
-	const char *at = data;
-
-	while (n) {
-		ssize_t k = send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLOUT, deadline);
-			if (err)
-				return err;
-		} else if (k < 0 && errno != EINTR) {
-			return -errno;
-		}
-		at += k > 0 ? k : 0;
-		n -= k > 0 ? (size_t)k : 0;
-	}
-	return 0;
-}
-
-static int read_all(int fd, void *data, size_t n, uint64_t deadline)
+/* All of it, POLLOUT: to the other side, POLLIN: from it. 0 or a negative errno. */
+static int move_all(int fd, short event, void *data, size_t n, uint64_t deadline)
 {
 	char *at = data;
 
 	while (n) {
-		ssize_t k = recv(fd, at, n, MSG_DONTWAIT);
+		ssize_t k = event == POLLOUT ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
 
-		if (!k)
+		if (k > 0) {
+			at += k;
+			n -= (size_t)k;
+		} else if (!k) {
 			return -ECONNRESET;
-		if (k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			int err = hdl_fd_wait(fd, POLLIN, deadline);
+		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+			int err = hdl_fd_wait(fd, event, deadline);
 			if (err)
 				return err;
-		} else if (k < 0 && errno != EINTR) {
+		} else if (errno != EINTR) {
 			return -errno;
 		}
-		at += k > 0 ? k : 0;
-		n -= k > 0 ? (size_t)k : 0;
 	}
 	return 0;
 }
@@ -159,8 +141,12 @@ static int say_hello(int fd, const struct hdl_meeting *m, uint64_t deadline, uin
 	*nonce ^= mine.nonce;
 	mine.described = (uint32_t)described;
 	mine.address = (uint32_t)hdl_tp_address(address);
-	if (!err && !(err = write_all(fd, &mine, sizeof(mine), deadline)) && !(err = write_all(fd, self, described, deadline)))
-		err = write_all(fd, address, mine.address, deadline);
+	if (!err)
+		err = move_all(fd, POLLOUT, &mine, sizeof(mine), deadline);
+	if (!err)
+		err = move_all(fd, POLLOUT, self, described, deadline);
+	if (!err)
+		err = move_all(fd, POLLOUT, address, mine.address, deadline);
 	free(self);
 	return err;
 }
@@ -193,9 +179,9 @@ static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_mee
 	described = malloc(h->described + 1);
 	if (!described)
 		return -ENOMEM;
-	err = read_all(fd, described, h->described, deadline);
+	err = move_all(fd, POLLIN, described, h->described, deadline);
 	if (!err)
-		err = read_all(fd, address, h->address, deadline);
+		err = move_all(fd, POLLIN, address, h->address, deadline);
 	if (!err)
 		m->other = understand(described, h->described, address, h->address, unfit);
 	free(described);
@@ -204,17 +190,17 @@ static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_mee
 
 static int hear_hello(int fd, uint64_t deadline, struct hdl_meeting *m, uint64_t *nonce, int *unfit)
 {
-	const struct hello refusal = { .magic = MAGIC };
+	struct hello refusal = { .magic = MAGIC };
 	uint64_t soon = monotonic_ns() + HELLO_NS;
 	struct hello theirs;
-	int err = read_all(fd, &theirs, sizeof(theirs), m->listens && (!deadline || soon < deadline) ? soon : deadline);
+	int err = move_all(fd, POLLIN, &theirs, sizeof(theirs), m->listens && (!deadline || soon < deadline) ? soon : deadline);
 
 	if (err)
 		return err;
 	if (theirs.magic != MAGIC)
 		return -EPROTO;
 	if (m->listens && theirs.secret != m->secret)
-		write_all(fd, &refusal, sizeof(refusal), soon);
+		move_all(fd, POLLOUT, &refusal, sizeof(refusal), soon);
 	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
 		return -EPERM;
 	*nonce ^= theirs.nonce;
@@ -224,11 +210,11 @@ static int hear_hello(int fd, uint64_t deadline, struct hdl_meeting *m, uint64_t
 static int verdicts(int fd, uint64_t deadline, const struct hdl_meeting *m, uint8_t *they_can)
 {
 	uint8_t can = m->other != NULL;
-	int err = m->listens ? read_all(fd, they_can, 1, deadline) : write_all(fd, &can, 1, deadline);
+	int err = m->listens ? move_all(fd, POLLIN, they_can, 1, deadline) : move_all(fd, POLLOUT, &can, 1, deadline);
 
 	if (err)
 		return err;
-	return m->listens ? write_all(fd, &can, 1, deadline) : read_all(fd, they_can, 1, deadline);
+	return m->listens ? move_all(fd, POLLOUT, &can, 1, deadline) : move_all(fd, POLLIN, they_can, 1, deadline);
 }
 
 int hdl_meet(int fd, struct hdl_meeting *m)

@@ -3,32 +3,14 @@
 # The transport over every queue kind, with small rings, queues and pools, and with packets lost on the way.
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
+here=$(dirname "$0")
 build=${HEDDLE_BUILD:-.}
 run=$build/heddlerun
 traffic=$build/tests/mp/transport_traffic
 sleeper=$build/tests/mp/transport_sleep
-failed=0
 
 [ -x "$run" ] && [ -x "$traffic" ] && [ -x "$sleeper" ] || { echo "skipped: $run is not built"; exit 77; }
-
-# ranks, environment..., -- program and arguments
-try() {
-	n=$1
-	shift
-	env=
-	while [ "$1" != -- ]; do
-		env="$env $1"
-		shift
-	done
-	shift
-	out=$(env $env timeout -k 5 120 "$run" -n "$n" "$@" 2>&1)
-	status=$?
-	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
-		echo "FAILED ($status): $env $run -n $n $*"
-		echo "$out" | tail -5
-		failed=1
-	fi
-}
+. "$here/transport_lib.sh"
 
 # text, environment..., command: prints the text
 ends() {

@@ -8,10 +8,10 @@ here=$(dirname "$0")
 build=${HEDDLE_BUILD:-.}
 run=$build/heddlerun
 traffic=$build/tests/mp/transport_traffic
-failed=0
 all=nosequence,noodp,noarena,noorder,nowake
 
 [ -x "$run" ] && [ -x "$traffic" ] || { echo "skipped: $run is not built"; exit 77; }
+. "$here/transport_lib.sh"
 
 if [ "${1:-}" = --long ]; then
 	for behave in async noarena noodp noorder nosequence nowake async,noodp,noarena,noorder,nowake $all; do
@@ -21,46 +21,26 @@ if [ "${1:-}" = --long ]; then
 	exit $failed
 fi
 
-# behave, ranks, environment..., -- program and arguments
-try() {
-	behave=$1
-	n=$2
-	shift 2
-	env=
-	while [ "$1" != -- ]; do
-		env="$env $1"
-		shift
-	done
-	shift
-	out=$(env SHCA_BEHAVE=$behave $env timeout -k 5 120 "$run" -n "$n" "$@" 2>&1)
-	status=$?
-	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
-		echo "FAILED ($status): SHCA_BEHAVE=$behave $env $run -n $n $*"
-		echo "$out" | tail -5
-		failed=1
-	fi
-}
-
 for kind in "" rc xrc dc "dc,ud"; do
 	# rings whose receiver clears: small ones, that wrap at once; and none at all
-	try nosequence 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 HEDDLE_HOT_MESSAGES=1 -- "$traffic" 1500 20000 5
-	try $all 3 HEDDLE_TRANSPORT=$kind -- "$traffic" 500 60000 2
-	try noodp,noarena 2 HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
+	try 2 SHCA_BEHAVE=nosequence HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=2048 HEDDLE_HOT_MESSAGES=1 -- "$traffic" 1500 20000 5
+	try 3 SHCA_BEHAVE=$all HEDDLE_TRANSPORT=$kind -- "$traffic" 500 60000 2
+	try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
 done
-try $all 4 -- "$build/tests/mp/transport_sleep" 12
-try async,nowake 2 -- "$build/tests/mp/transport_hold"
+try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
+try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_hold"
 
 # registrations: other pages at the same addresses; room for one, or for none; not to be had
 pages=$build/tests/mp/transport_pages
 for kind in "" rc dc; do
-	try noodp 2 HEDDLE_TRANSPORT=$kind -- "$pages" 3
-	try noodp,noarena 2 HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read -- "$pages" 2
+	try 2 SHCA_BEHAVE=noodp HEDDLE_TRANSPORT=$kind -- "$pages" 3
+	try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=read -- "$pages" 2
 done
-try "" 2 -- "$pages" 2 any
-try noodp 2 HEDDLE_REGCACHE_ENTRIES=1 -- "$pages" 1 any
-try noodp 2 HEDDLE_REGCACHE_SIZE=50000 -- "$pages" 1 any
-try noodp 2 HEDDLE_REGCACHE_SIZE=0 -- "$pages" 1 any
-try noodp,noarena 2 HEDDLE_REGCACHE_ENTRIES=2 HEDDLE_TRANSPORT=rc -- "$traffic" 700 300000 22
+try 2 SHCA_BEHAVE="" -- "$pages" 2 any
+try 2 SHCA_BEHAVE=noodp HEDDLE_REGCACHE_ENTRIES=1 -- "$pages" 1 any
+try 2 SHCA_BEHAVE=noodp HEDDLE_REGCACHE_SIZE=50000 -- "$pages" 1 any
+try 2 SHCA_BEHAVE=noodp HEDDLE_REGCACHE_SIZE=0 -- "$pages" 1 any
+try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_REGCACHE_ENTRIES=2 HEDDLE_TRANSPORT=rc -- "$traffic" 700 300000 22
 said=$(SHCA_BEHAVE=noodp LACK_USERFAULTFD=1 timeout -k 5 60 "$run" -n 2 "$pages" 1 any 2>&1)
 [ "$(echo "$said" | grep -c 'are not kept.*userfaultfd')" = 1 ] && echo "$said" | grep -qx ok || { echo "FAILED: without userfaultfd: $said"; failed=1; }
 regs() {

@@ -5,35 +5,16 @@
 #     transport_doors.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
+here=$(dirname "$0")
 build=${HEDDLE_BUILD:-.}
 run=$build/heddlerun
 am=$build/tests/mp/transport_am
 rma=$build/tests/mp/transport_rma
-failed=0
 all=async,nosequence,noodp,noarena,noorder,nowake
 
 [ -x "$run" ] && [ -x "$am" ] && [ -x "$rma" ] || { echo "skipped: $run is not built"; exit 77; }
-
-# ranks, environment..., -- program and arguments
-try() {
-	n=$1
-	shift
-	env=
-	while [ "$1" != -- ]; do
-		env="$env $1"
-		shift
-	done
-	shift
-	# the settings are several words on purpose
-	# shellcheck disable=SC2086
-	out=$(env $env timeout -k 5 60 "$run" -n "$n" "$@" 2>&1)
-	status=$?
-	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
-		echo "FAILED ($status): $env $run -n $n $*"
-		echo "$out" | tail -5
-		failed=1
-	fi
-}
+. "$here/transport_lib.sh"
+bound=60
 
 # kind, program, arguments: rank 1 is killed, and rank 0 says what became of what it had under way
 dies() {
