@@ -26,18 +26,18 @@
 
 #define MAGIC 0x31746d6c64646568u	/* "heddlmt1" */
 #define MOST (1u << 16)			/* bytes of a description of one process */
-#define HELLO_NS 5000000000u		/* for a visitor's first words, which are sent when it connects: the next one waits behind it */
 
 struct hello {
 	uint64_t magic, secret, nonce;
 	uint32_t described, address;	/* bytes that follow; none: the secret is wrong */
 };
+_Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this much");
 
-/* ---- waiting for a descriptor -------------------------------------------------------------------------- */
+/* ---- waiting for descriptors --------------------------------------------------------------------------- */
 
 struct watch {
-	int fd;
-	short events;
+	struct pollfd *fds;
+	unsigned nfds;
 	uint64_t deadline;
 	int err;
 	atomic_bool ready;
@@ -53,13 +53,12 @@ static int left_ms(uint64_t deadline)
 
 static int look(const struct watch *w, bool wait)
 {
-	struct pollfd p = { .fd = w->fd, .events = w->events };
 	int n;
 
 	do
-		n = poll(&p, 1, wait ? left_ms(w->deadline) : 0);
+		n = poll(w->fds, w->nfds, wait ? left_ms(w->deadline) : 0);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n && p.revents & POLLNVAL ? -EBADF : n;
+	return n < 0 ? -errno : n;
 }
 
 /* A thread of its own: this process may sleep until its device tells something, and a socket does not. */
@@ -79,9 +78,9 @@ static bool is_ready(const void *arg)
 	return atomic_load(&((const struct watch *)arg)->ready);
 }
 
-int hdl_fd_wait(int fd, short events, uint64_t deadline)
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
-	struct watch w = { .fd = fd, .events = events, .deadline = deadline };
+	struct watch w = { .fds = fds, .nfds = nfds, .deadline = deadline };
 	sigset_t all, old;
 	pthread_t thread;
 	int n = look(&w, false);
@@ -98,6 +97,14 @@ int hdl_fd_wait(int fd, short events, uint64_t deadline)
 	hdl_wait_until(is_ready, &w);
 	pthread_join(thread, NULL);
 	return w.err;
+}
+
+int hdl_fd_wait(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int err = hdl_fds_wait(&p, 1, deadline);
+
+	return !err && p.revents & POLLNVAL ? -EBADF : err;
 }
 
 /* ---- the socket ---------------------------------------------------------------------------------------- */
@@ -191,16 +198,15 @@ static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_mee
 static int hear_hello(int fd, uint64_t deadline, struct hdl_meeting *m, uint64_t *nonce, int *unfit)
 {
 	struct hello refusal = { .magic = MAGIC };
-	uint64_t soon = monotonic_ns() + HELLO_NS;
 	struct hello theirs;
-	int err = move_all(fd, POLLIN, &theirs, sizeof(theirs), m->listens && (!deadline || soon < deadline) ? soon : deadline);
+	int err = move_all(fd, POLLIN, &theirs, sizeof(theirs), deadline);
 
 	if (err)
 		return err;
 	if (theirs.magic != MAGIC)
 		return -EPROTO;
 	if (m->listens && theirs.secret != m->secret)
-		move_all(fd, POLLOUT, &refusal, sizeof(refusal), soon);
+		move_all(fd, POLLOUT, &refusal, sizeof(refusal), monotonic_ns() + HDL_HELLO_NS);
 	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
 		return -EPERM;
 	*nonce ^= theirs.nonce;

@@ -5,10 +5,15 @@
 
 #include "p2p/p2p.h"
 
+struct pollfd;
+
+#define HDL_HELLO_BYTES 32	/* who comes says so much before it hears anything */
+#define HDL_HELLO_NS 5000000000u	/* ... within this time: it is sent when the connection stands */
+
 struct hdl_meeting {
-	bool listens;			/* for strangers: who comes has to say the secret first */
+	bool listens;			/* for strangers: who comes has said the secret, and what else is in HDL_HELLO_BYTES */
 	uint64_t secret;		/* that of a port; 0 */
-	int timeout_ms;			/* for all of the meeting; -1: none. Strangers have 5 s for their first words at most */
+	int timeout_ms;			/* for all of the meeting; -1: none */
 	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
 	int tag;			/* of what the two agree on next: another one at each meeting */
 };
@@ -21,6 +26,8 @@ int hdl_meet(int fd, struct hdl_meeting *m);
 /* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. deadline: as monotonic_ns(); 0: none.
  * 0 or a negative errno. */
 int hdl_fd_wait(int fd, short events, uint64_t deadline);
+/* ... for what is asked of any of several, which are the caller's; other threads may come in meanwhile. */
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, uint64_t deadline);
 
 /* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);

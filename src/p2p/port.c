@@ -6,6 +6,8 @@
  *     heddle:HOST:PORT:KERNEL:SECRET
  *
  * Processes under the same kernel use the loopback device, whatever the host's name leads to, but where nobody listens there.
+ *
+ * Whoever comes waits with the others until all of its first words are there (visitors): one that says nothing holds up nobody.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +24,18 @@
 #include "p2p/meet.h"
 #include "runtime/threads.h"
 
+struct visitor {
+	int fd;
+	uint64_t until;			/* it is sent away, if it has not said its first words by then */
+};
+
+/* More than these do not wait: the one that has waited longest is sent away. */
+#define VISITORS 256
+
 struct port {
 	struct port *next;
+	struct visitor visitors[VISITORS];	/* in the order in which they came */
+	unsigned nvisitors;
 	int fd, users;			/* users: threads in hdl_port_accept */
 	bool closed;
 	uint64_t secret;
@@ -85,6 +97,8 @@ static void let_go(struct port *p)
 {
 	if (p->users || !p->closed)
 		return;
+	while (p->nvisitors)
+		close(p->visitors[--p->nvisitors].fd);
 	close(p->fd);
 	free(p);
 }
@@ -110,22 +124,77 @@ void hdl_ports_fini(void)
 		hdl_port_close(ports->name);
 }
 
+static int take(struct port *p, unsigned i)
+{
+	int fd = p->visitors[i].fd;
+
+	p->nvisitors--;
+	memmove(&p->visitors[i], &p->visitors[i + 1], (p->nvisitors - i) * sizeof(p->visitors[0]));
+	return fd;
+}
+
+/* All who are at the door come in. 0 or a negative errno. */
+static int let_in(struct port *p)
+{
+	int fd, least = HDL_HELLO_BYTES;
+
+	for (;;) {
+		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : p->closed ? -ENOENT : -errno;
+		/* poll(2) tells of all of its first words only */
+		if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least))) {
+			hdl_debug("port %s: SO_RCVLOWAT: %s; who came is sent away", p->name, strerror(errno));
+			close(fd);
+			continue;
+		}
+		if (p->nvisitors == VISITORS)
+			close(take(p, 0));
+		p->visitors[p->nvisitors++] = (struct visitor){ fd, monotonic_ns() + HDL_HELLO_NS };
+	}
+}
+
+/* Waits for one who has said its first words, or left; *fd is the caller's. */
+static int next_visitor(struct port *p, int *fd)
+{
+	struct pollfd fds[VISITORS + 1];
+	int err, least = 1;
+
+	for (;;) {
+		if (p->closed)
+			return -ENOENT;
+		if ((err = let_in(p)))
+			return err;
+		while (p->nvisitors && p->visitors[0].until <= monotonic_ns()) {
+			hdl_debug("port %s: who came and said nothing was sent away", p->name);
+			close(take(p, 0));
+		}
+		for (unsigned i = 0; i < p->nvisitors; i++)
+			fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
+		if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
+			break;
+		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
+		err = hdl_fds_wait(fds, p->nvisitors + 1, p->nvisitors ? p->visitors[0].until : 0);
+		if (err && err != -ETIMEDOUT)
+			return err;
+	}
+	for (unsigned i = 0;; i++)
+		if (fds[i].revents) {
+			*fd = take(p, i);
+			setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+			return 0;
+		}
+}
+
 /* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
 static int accept_one(struct port *p, struct hdl_meeting *m)
 {
 	int err, fd;
 
-	while (!p->closed) {
-		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			if ((err = hdl_fd_wait(p->fd, POLLIN, 0)))
-				return err;
-			continue;
-		}
-		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
-			continue;
-		if (fd < 0)
-			return p->closed ? -ENOENT : -errno;
+	while (!(err = next_visitor(p, &fd))) {
 		m->listens = true;
 		m->secret = p->secret;
 		m->timeout_ms = hdl_vars.init_timeout ? (int)(hdl_vars.init_timeout / 1000) + 1 : -1;
@@ -135,7 +204,7 @@ static int accept_one(struct port *p, struct hdl_meeting *m)
 			return 0;
 		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
 	}
-	return -ENOENT;
+	return err;
 }
 
 int hdl_port_accept(const char *name, struct hdl_meeting *m)
