@@ -36,18 +36,13 @@
 /* Requests of a queue between those that are signaled only so that it has room again. */
 #define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
 
+/* What is its own of a write to a peer, small: a communicator keeps many. */
 struct line_put {
 	struct hdl_off_link *link;
-	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
-	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone. Wide: of wr, of head */
 	uint64_t remote, head_remote;	/* of slot 0 */
-	size_t head_stride;		/* of slots */
-	size_t bytes;
-	size_t src_off, dst_off, len;
+	size_t src_off;
+	uint32_t rkey;
 	uint8_t src_space;
-	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
-	bool head_staged;
-	bool reads;			/* memory, when it runs: not all is inline */
 };
 
 /* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
@@ -61,12 +56,19 @@ struct line_step {
 struct hdl_line_prog {
 	const struct hdl_area *area;
 	hdl_op_fn fn;
+	/* What the writes share: the requests as they are posted, of each as much as differs is filled in before. */
+	struct ibv_send_wr wr, head;	/* head: wide, behind wr */
+	struct ibv_sge sge[2];		/* data, trailer; staged: the first for both; no data: the second alone. Wide: of wr, of head */
+	size_t head_stride;		/* of slots */
+	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
+	bool head_staged;
+	bool reads;			/* memory, when it runs: not all is inline */
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
 	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
 	uint32_t nnear;			/* arrivals: these first ones are of ranks that may need this one's CPU */
 	uint32_t per_put;		/* requests */
-	uint64_t bytes;			/* of all puts */
+	uint64_t bytes;			/* of each put */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
 	uint32_t *numbers;		/* where in the slot, or among its heads, the number of each arriving line stands */
 	struct line_step *steps;	/* the epilogue */
@@ -186,59 +188,69 @@ static void find_near(struct hdl_off *h)
 		}
 }
 
-/* Where the data lie, then the number. Of a barrier the number alone. */
-static void add_wide(struct hdl_off *h, struct hdl_line_prog *l, struct line_put *p, size_t end)
+static uint32_t least_inline(const struct hdl_off *h)
 {
-	p->staged = p->len && !h->exposed_lkey;
-	p->bytes = p->len + HDL_LINE_TRAILER;
-	p->remote = l->area->at + p->dst_off;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)p->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->area->mr->lkey };
-	p->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER };
-	p->wr.sg_list = &p->sge[0];
-	p->wr.num_sge = 1;
-	p->wr.next = &p->head;
-	p->head = p->wr;
-	p->head.sg_list = &p->sge[1];
-	p->head.next = NULL;
-	p->head_remote = head_end(l, end) - HDL_LINE_TRAILER;
-	p->head_stride = (size_t)h->size * HDL_LINE_HEAD;
-	p->head_staged = p->link->max_inline < HDL_LINE_TRAILER;
-	p->reads = p->len || p->head_staged;
-	p->sge[1].lkey = l->area->mr->lkey;
+	uint32_t least = UINT32_MAX;
+
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		least = h->links[i]->max_inline < least ? h->links[i]->max_inline : least;
+	return least;
+}
+
+/* Where the data lie, then the number. Of a barrier the number alone. */
+static void shape_wide(const struct hdl_off *h, struct hdl_line_prog *l)
+{
+	l->staged = l->len && !h->exposed_lkey;
+	l->head_staged = least_inline(h) < HDL_LINE_TRAILER;
+	l->reads = l->len || l->head_staged;
+	l->bytes = l->len + HDL_LINE_TRAILER;
+	l->head_stride = (size_t)h->size * HDL_LINE_HEAD;
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)l->len, .lkey = h->exposed_lkey ? h->exposed_lkey : l->area->mr->lkey };
+	l->sge[1] = (struct ibv_sge){ .length = HDL_LINE_TRAILER, .lkey = l->area->mr->lkey };
+	l->wr.sg_list = &l->sge[0];
+	l->wr.num_sge = 1;
+	l->head = l->wr;
+	l->head.sg_list = &l->sge[1];
+	l->wr.next = &l->head;
+}
+
+static void shape(const struct hdl_off *h, struct hdl_line_prog *l)
+{
+	l->wr.opcode = IBV_WR_RDMA_WRITE;
+	if (l->area->wide) {
+		shape_wide(h, l);
+		return;
+	}
+	/* a barrier's line is the number alone */
+	l->bytes = l->len ? l->len + HDL_LINE_TRAILER : sizeof(uint64_t);
+	l->staged = l->reads = l->bytes > least_inline(h);
+	l->wr.sg_list = l->len || l->staged ? &l->sge[0] : &l->sge[1];
+	l->wr.num_sge = l->len && !l->staged ? 2 : 1;
+	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)(l->staged ? l->bytes : l->len), .lkey = l->area->mr->lkey };
+	l->sge[1] = (struct ibv_sge){ .length = (uint32_t)(l->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
 }
 
 static int add_put(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	struct line_put *p = &l->puts[l->nputs + l->nanswers];
 	struct hdl_off_link *link = h->direct[n->peer];
-	/* a barrier's line is the number alone */
-	size_t bytes = n->len ? n->len + HDL_LINE_TRAILER : sizeof(uint64_t);
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
-	if (!link || !is_end(l, end))
+	if (!link || !is_end(l, end) || (p > l->puts && n->len != l->len))
 		return EOPNOTSUPP;
+	if (p == l->puts) {
+		l->len = n->len;
+		shape(h, l);
+	}
 	/* what carries no data names no space: an address is made of one all the same, that nobody looks at */
 	*p = (struct line_put){
-		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off, .dst_off = n->dst_off, .len = n->len,
-		.remote = l->area->at + end - bytes, .bytes = bytes,
-		.staged = bytes > link->max_inline, .wr = { .opcode = IBV_WR_RDMA_WRITE },
+		.link = link, .src_space = n->len ? n->src_space : HDL_SP_SEND, .src_off = n->src_off,
+		.remote = l->area->at + (l->area->wide ? n->dst_off : end - l->bytes), .head_remote = head_end(l, end) - HDL_LINE_TRAILER,
 	};
 	if (n->npreds)
 		l->nanswers++;		/* of arrivals: nothing else is before a put */
 	else
 		l->nputs++;
-	l->len = n->len;
-	if (l->area->wide) {
-		add_wide(h, l, p, end);
-		l->bytes += p->bytes;
-		return 0;
-	}
-	l->bytes += bytes;
-	p->reads = p->staged;
-	p->wr.sg_list = n->len || p->staged ? &p->sge[0] : &p->sge[1];
-	p->wr.num_sge = n->len && !p->staged ? 2 : 1;
-	p->sge[0] = (struct ibv_sge){ .length = (uint32_t)(p->staged ? bytes : n->len), .lkey = l->area->mr->lkey };
-	p->sge[1] = (struct ibv_sge){ .length = (uint32_t)(n->len ? HDL_LINE_TRAILER : sizeof(uint64_t)) };
 	return 0;
 }
 
@@ -262,14 +274,14 @@ void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_area_peer *peers)
 
 		p->remote += peer->addr;
 		p->head_remote += peer->addr;
-		p->wr.wr.rdma.rkey = p->head.wr.rdma.rkey = peer->rkey;
+		p->rkey = peer->rkey;
 	}
 }
 
 int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct hdl_area *area)
 {
 	const struct hdl_graph *g = prog->g;
-	size_t n = g->nnodes ? g->nnodes : 1, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
+	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
 	struct hdl_line_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
 	int err = 0;
 
@@ -279,7 +291,9 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 	if (l->area->wide)
 		l->per_put = HDL_LINE_REQUESTS;
 	l->numbers = (uint32_t *)(l->steps + n);
-	l->puts = calloc(n, sizeof(*l->puts));
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		nputs += g->nodes[i].kind == HDL_N_PUT;
+	l->puts = calloc(nputs ? nputs : 1, sizeof(*l->puts));
 	prog->lines = l;
 	if (!l->puts)
 		return ENOMEM;
@@ -335,14 +349,14 @@ static char *stage_of(const struct hdl_line_prog *l, const struct line_put *p, s
 }
 
 /* Puts data, and the trailer, together there. */
-static void stage(struct line_put *p, const struct hdl_run *run, char *at, const uint64_t trailer[2])
+static void stage(struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run, char *at, const uint64_t trailer[2])
 {
-	char *end = at + p->len + HDL_LINE_TRAILER;
+	char *end = at + l->len + HDL_LINE_TRAILER;
 
-	if (p->len)
-		memcpy(at, run->base[p->src_space] + p->src_off, p->len);
-	memcpy(at + p->len, trailer, HDL_LINE_TRAILER);
-	p->sge[0].addr = (uintptr_t)end - p->bytes;
+	if (l->len)
+		memcpy(at, run->base[p->src_space] + p->src_off, l->len);
+	memcpy(at + l->len, trailer, HDL_LINE_TRAILER);
+	l->sge[0].addr = (uintptr_t)end - l->bytes;
 }
 
 static void signal_last(struct hdl_off *h, struct hdl_off_link *l, struct ibv_send_wr *last)
@@ -353,19 +367,21 @@ static void signal_last(struct hdl_off *h, struct hdl_off_link *l, struct ibv_se
 	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-static __attribute__((noinline)) void fill_wide(struct line_put *p, const struct hdl_run *run, char *at, const uint64_t *trailer)
+static __attribute__((noinline)) void fill_wide(struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run, char *at,
+						const uint64_t *trailer)
 {
 	const char *data = run->base[p->src_space] + p->src_off;
 
-	if (p->staged)
-		data = memcpy(at, data, p->len);
-	if (p->head_staged)
-		trailer = memcpy(at + p->len, trailer, HDL_LINE_TRAILER);
-	p->wr.send_flags = 0;
-	p->sge[0].addr = (uintptr_t)data;
-	p->head.send_flags = p->head_staged ? 0 : IBV_SEND_INLINE;
-	p->head.wr.rdma.remote_addr = p->head_remote + run->slot * p->head_stride;
-	p->sge[1].addr = (uintptr_t)trailer;
+	if (l->staged)
+		data = memcpy(at, data, l->len);
+	if (l->head_staged)
+		trailer = memcpy(at + l->len, trailer, HDL_LINE_TRAILER);
+	l->wr.send_flags = 0;
+	l->sge[0].addr = (uintptr_t)data;
+	l->head.send_flags = l->head_staged ? 0 : IBV_SEND_INLINE;
+	l->head.wr.rdma.remote_addr = p->head_remote + run->slot * l->head_stride;
+	l->head.wr.rdma.rkey = p->rkey;
+	l->sge[1].addr = (uintptr_t)trailer;
 }
 
 static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
@@ -396,29 +412,30 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 }
 
 static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
-							     struct line_put *p, const struct line_put *end)
+							     const struct line_put *p, const struct line_put *end)
 {
-	const struct hdl_line_prog *l = prog->lines;
+	struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
 	const uint64_t trailer[2] = { l->len, run->opno + 1 };
 
 	for (; p < end; p++) {
-		struct ibv_send_wr *bad, *first = &p->wr, *last = &p->wr;
+		struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
 		int err;
 
 		p->link->sq_posted += l->per_put;
-		p->wr.wr.rdma.remote_addr = p->remote + slot;
+		l->wr.wr.rdma.remote_addr = p->remote + slot;
+		l->wr.wr.rdma.rkey = p->rkey;
 		if (unlikely(l->area->wide)) {
-			fill_wide(p, run, stage_of(l, p, slot), trailer);
-			last = &p->head;
-			first = p->len ? first : last;
-		} else if (unlikely(p->staged)) {
-			stage(p, run, stage_of(l, p, slot), trailer);
-			p->wr.send_flags = 0;
+			fill_wide(l, p, run, stage_of(l, p, slot), trailer);
+			last = &l->head;
+			first = l->len ? first : last;
+		} else if (unlikely(l->staged)) {
+			stage(l, p, run, stage_of(l, p, slot), trailer);
+			l->wr.send_flags = 0;
 		} else {
-			p->wr.send_flags = IBV_SEND_INLINE;
-			p->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
-			p->sge[1].addr = (uintptr_t)(p->len ? &trailer[0] : &trailer[1]);
+			l->wr.send_flags = IBV_SEND_INLINE;
+			l->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+			l->sge[1].addr = (uintptr_t)(l->len ? &trailer[0] : &trailer[1]);
 		}
 		/* now and then, so that the queue has room again */
 		if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
@@ -428,7 +445,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h,
 			refused(h, run, p->link->peer, err);
 			return;
 		}
-		if (p->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
+		if (l->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
 			hdl_line_follow(h, p->link, run);
 	}
 }
@@ -447,7 +464,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
-	hdl_tp_count_rc(prog->requests, l->bytes);
+	hdl_tp_count_rc(prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
 
 /* Others wait for these: the operation's queues have had room for them since it was posted. */

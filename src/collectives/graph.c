@@ -352,10 +352,20 @@ static bool lay_out_edges(struct hdl_gb *b)
 	return true;
 }
 
+/* Graphs stay as long as their communicators. */
+static void cut(struct hdl_graph *g)
+{
+	struct hdl_node *nodes = g->nnodes ? realloc(g->nodes, g->nnodes * sizeof(*nodes)) : NULL;
+
+	if (nodes)
+		g->nodes = nodes;
+}
+
 struct hdl_graph *hdl_gb_finish(struct hdl_gb *b)
 {
 	struct hdl_graph *g = b->g;
 
+	cut(g);
 	if (b->failed || !lay_out_edges(b)) {
 		hdl_graph_free(g);
 		g = NULL;
@@ -365,6 +375,18 @@ struct hdl_graph *hdl_gb_finish(struct hdl_gb *b)
 	if (!g)
 		errno = ENOMEM;
 	return g;
+}
+
+void hdl_graph_forget(struct hdl_graph *g, bool nodes)
+{
+	free(g->preds);
+	free(g->succs);
+	g->preds = g->succs = NULL;
+	if (!nodes)
+		return;
+	free(g->nodes);
+	g->nodes = NULL;
+	g->nnodes = 0;
 }
 
 void hdl_graph_free(struct hdl_graph *g)

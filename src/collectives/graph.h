@@ -177,5 +177,7 @@ void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 /* The graph, and the builder is gone. NULL with errno ENOMEM. Free with hdl_graph_free. */
 struct hdl_graph *hdl_gb_finish(struct hdl_gb *b);
 void hdl_graph_free(struct hdl_graph *g);
+/* It is compiled, and nobody asks for its edges any more, nor (nodes) for its nodes: they are freed. */
+void hdl_graph_forget(struct hdl_graph *g, bool nodes);
 
 #endif

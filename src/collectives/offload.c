@@ -347,30 +347,39 @@ static void fail(const struct hdl_off *h, struct hdl_run *run)
 	hdl_run_finish(run);
 }
 
+static __attribute__((noinline)) bool compile(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_plan *plan = run->plan;
+	int err;
+
+	if (plan == h->credit[run->class])
+		plan->prog = hdl_off_compile_credit(h, plan, run->class);
+	else if (plan->off_graph->reads)
+		plan->prog = hdl_reads_compile(h, plan);
+	else
+		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
+	err = errno;
+	if (plan->prog) {
+		/* each persistent one is compiled by itself */
+		if (!plan->key.persistent)
+			hdl_graph_forget(plan->off_graph, h->lines);
+		return true;
+	}
+	hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
+		  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(err));
+	h->broken = true;
+	/* the device is the same everywhere, the memory is not: the others may have posted it */
+	if (err == ENOMEM) {
+		hdl_reason_set("%s of %zu bytes: no memory for its requests", hdl_coll_name(run->args.coll), plan->key.bytes);
+		hdl_run_error(run, MPI_ERR_NO_MEM);
+	}
+	return false;
+}
+
 /* Compiled against this communicator's queues when first posted. */
 static bool ready_prog(struct hdl_off *h, struct hdl_run *run)
 {
-	struct hdl_plan *plan = run->plan;
-
-	if (!plan->prog && plan == h->credit[run->class])
-		plan->prog = hdl_off_compile_credit(h, plan, run->class);
-	else if (!plan->prog && plan->off_graph->reads)
-		plan->prog = hdl_reads_compile(h, plan);
-	else if (!plan->prog)
-		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
-	if (!plan->prog) {
-		int err = errno;
-
-		hdl_error("offloaded %s of %zu bytes, algorithm %s: cannot be compiled for this device (%s)",
-			  hdl_coll_name(run->args.coll), plan->key.bytes, plan->off_graph->algorithm, strerror(err));
-		h->broken = true;
-		/* the device is the same everywhere, the memory is not: the others may have posted it */
-		if (err == ENOMEM) {
-			hdl_reason_set("%s of %zu bytes: no memory for its requests", hdl_coll_name(run->args.coll), plan->key.bytes);
-			hdl_run_error(run, MPI_ERR_NO_MEM);
-		}
-	}
-	return plan->prog != NULL;
+	return likely(run->plan->prog) || compile(h, run);
 }
 
 static struct hdl_run *credit_run(struct hdl_off *h, uint8_t class);

@@ -274,14 +274,14 @@ static struct hdl_off_use *use_of(struct hdl_off_prog *p, struct hdl_off_link *l
 static void link_up(struct compile *c)
 {
 	struct hdl_off_prog *p = c->p;
-	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1;
+	uint32_t n = p->nwrs ? p->nwrs : 1, nsges = 1, queues = n < c->h->nlinks ? n : c->h->nlinks;
 
 	for (uint32_t i = 0; i < p->nwrs; i++)
 		nsges += p->steps[i].nsrc > 1 ? p->steps[i].nsrc : 1;
 	p->wrs = calloc(n, sizeof(*p->wrs));
 	p->sges = calloc(nsges, sizeof(*p->sges));
-	p->tasks = calloc(n, sizeof(*p->tasks));
-	p->uses = calloc(n, sizeof(*p->uses));
+	p->tasks = calloc(queues, sizeof(*p->tasks));
+	p->uses = calloc(queues, sizeof(*p->uses));
 	if (!p->wrs || !p->sges || !p->tasks || !p->uses)
 		c->err = ENOMEM;
 	for (uint32_t i = 0; i < p->nwrs && !c->err; i++) {
@@ -409,6 +409,27 @@ int hdl_off_area_of(const struct hdl_off *h, const struct hdl_plan *plan)
 	return class < 0 ? 0 : class;	/* what fits nowhere is refused by hdl_off_compile */
 }
 
+static void *cut(void *array, size_t n, size_t each)
+{
+	void *p = n ? realloc(array, n * each) : NULL;
+
+	if (!n)
+		free(array);
+	return p || !n ? p : array;
+}
+
+/* Lists were as long as they might be, and stay as long as the communicator. */
+static void cut_lists(struct hdl_off_prog *p)
+{
+	p->arrivals = cut(p->arrivals, p->narrivals, sizeof(*p->arrivals));
+	p->watches = cut(p->watches, p->nwatches, sizeof(*p->watches));
+	p->prologue = cut(p->prologue, p->nprologue, sizeof(*p->prologue));
+	if (p->lines)
+		p->nepilogue = 0;	/* it has it as steps */
+	p->epilogue = cut(p->epilogue, p->nepilogue, sizeof(*p->epilogue));
+	p->steps = cut(p->steps, p->nwrs, sizeof(*p->steps));
+}
+
 /* class: -1: none is large enough. area: of lines; NULL: tasks. */
 static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g, int class, const struct hdl_enc *enc,
 				    bool synchronizes, const struct hdl_area *area)
@@ -446,8 +467,10 @@ static struct hdl_off_prog *compile(struct hdl_off *h, const struct hdl_graph *g
 	free(c.after_arrival);
 	free(c.waited);
 	free(c.visited);
-	if (!c.err)
+	if (!c.err) {
+		cut_lists(c.p);
 		return c.p;
+	}
 	hdl_off_prog_free(c.p);
 	errno = c.err;
 	return NULL;
