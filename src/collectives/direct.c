@@ -33,9 +33,6 @@
 /* Largest data of a long line. */
 #define LONG_DATA 1024
 
-/* Requests of a queue between those that are signaled only so that it has room again. */
-#define SIGNAL_EVERY (HDL_LINE_SQ_DEPTH / 2)
-
 /* What is its own of a write to a peer, small: a communicator keeps many. */
 struct line_put {
 	struct hdl_off_link *link;
@@ -437,8 +434,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h,
 			l->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
 			l->sge[1].addr = (uintptr_t)(l->len ? &trailer[0] : &trailer[1]);
 		}
-		/* now and then, so that the queue has room again */
-		if (unlikely(p->link->sq_posted - p->link->sq_signaled >= SIGNAL_EVERY))
+		if (unlikely(hdl_line_signal_due(p->link)))
 			signal_last(h, p->link, last);
 		err = ibv_post_send(p->link->qp, first, &bad);
 		if (unlikely(err)) {

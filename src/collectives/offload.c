@@ -63,7 +63,7 @@ static void drain_link(struct hdl_off *h, struct hdl_off_link *l)
 	} while (n == BATCH);
 	if (unlikely(n < 0))
 		hdl_off_failed(h, "polling the completion queue of the link from", l->peer, IBV_WC_GENERAL_ERR);
-	if (l->seen - l->given >= h->depth && !h->broken) {
+	if (l->seen - l->given >= (h->depth + 1) / 2 && !h->broken) {
 		if (hdl_off_post_recvs(l, l->seen - l->given))
 			hdl_off_failed(h, "posting receives for", l->peer, IBV_WC_GENERAL_ERR);
 		l->given = l->seen;
@@ -261,8 +261,11 @@ static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 	struct ibv_exp_task *bad;
 	int err;
 
-	for (uint32_t a = 0; a < p->narrivals; a++)
+	for (uint32_t a = 0; a < p->narrivals; a++) {
 		p->arrivals[a]->expected++;
+		if (unlikely(!p->arrivals[a]->open) && hdl_off_open_link(h, p->arrivals[a]))
+			hdl_off_failed(h, "posting receives for", p->arrivals[a]->peer, IBV_WC_GENERAL_ERR);
+	}
 	fill_steps(h, run);
 	for (uint32_t u = 0; u < p->nuses; u++)
 		set_signal(h, run, &p->uses[u]);
@@ -298,6 +301,7 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 		run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 		hdl_off_cpu_nodes(run, p->g, p->prologue, p->nprologue);
+		h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
 		post_tasks(h, run);
 	}
 	h->posted++;
@@ -393,7 +397,8 @@ static bool has_slot(const struct hdl_off *h, const struct hdl_run *run)
 /* (b) of offload.h */
 static bool needs_credit(const struct hdl_off *h, const struct hdl_run *run)
 {
-	return !prog_of(run)->synchronizes && h->class[run->class].since_sync >= h->class[run->class].depth - 1;
+	return !prog_of(run)->synchronizes && (h->class[run->class].since_sync >= h->class[run->class].depth - 1 ||
+					       (!h->lines && h->since_sync >= h->depth - 1));
 }
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */
@@ -490,7 +495,7 @@ static void complete(struct hdl_off *h, struct hdl_run *run)
 	}
 	/* Arrivals that only the master waited for: now and then, so that their receives return. */
 	for (uint32_t a = 0; a < p->narrivals; a++)
-		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth)
+		if (p->arrivals[a]->expected - p->arrivals[a]->seen > h->depth / 2)
 			drain_link(h, p->arrivals[a]);
 }
 

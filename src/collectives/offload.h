@@ -56,11 +56,11 @@
  *     (d) All ranks have posted the same operations. They compare how many (offload_wire.c), and whether each link has carried as many
  *         arrivals as they say; a set on which an operation had an error is not kept.
  *
- * Tasks: no more than D operations of all classes together are between posted and retired, D being the first class's depth.
- * Among as many consecutive ones as the classes' depths sum up to, S, one class has its depth's, and so one synchronizes. As above, a rank that posts n
- * knows that all others have retired everything up to n - 2 D - S: no link ever carries more arrivals that its receiver has not
+ * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive ones, of whatever
+ * classes, one synchronizes: (a) and (b) hold for all together, too, D being the first class's depth. As above, a rank that posts n
+ * knows that all others have retired everything up to n - 3 D: no link ever carries more arrivals that its receiver has not
  * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when more than
- * D of them are there, and gives receives back in batches of D, hence 4 D + S of them.
+ * D / 2 of them are there, and gives receives back in batches of D / 2, hence 4 D of them.
  */
 #ifndef HDL_OFF_H
 #define HDL_OFF_H
@@ -83,7 +83,7 @@ struct hdl_off_link {
 	struct ibv_srq *srq;
 	int peer;
 	uint16_t index;			/* in h->links */
-	bool managed;
+	bool managed, open;		/* open: it has receives */
 	/* arriving, counted since the beginning */
 	uint64_t expected;		/* by operations that were posted here */
 	uint64_t waited;		/* the master's WAITs reach to */
@@ -130,7 +130,8 @@ struct hdl_off_class {
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
-enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_LONGEST, HDL_OFF_CLASSES };	/* direct: two */
+enum { HDL_OFF_SHORT, HDL_OFF_LONG, HDL_OFF_LONGER, HDL_OFF_LONGEST, HDL_OFF_CLASSES };	/* direct: two */
+_Static_assert((int)HDL_OFF_CLASSES <= (int)HDL_OFF_AREAS, "each class of tasks has an area");
 
 enum hdl_off_state { HDL_OFF_WIRING, HDL_OFF_READY, HDL_OFF_OFF };
 
@@ -179,6 +180,7 @@ struct hdl_off {
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
+	uint64_t since_sync;		/* tasks: as the classes', of all together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
 	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
@@ -202,7 +204,6 @@ struct hdl_off {
 /* Payloads of lines up to here stand in the request: then no operation retires late because of them. */
 #define HDL_OFF_INLINE 64
 #define HDL_OFF_INLINE_LONG 2048	/* where the device has it */
-#define HDL_LINE_SQ_DEPTH 30		/* requests that a queue for lines has room for: few, as each takes memory of every communicator */
 
 /* wr_id of signaled requests: whether the operation retires by it | whether it is a receive that only an error ends |
  * link:14 | ring place:8 | the queue's position:40. */
@@ -359,6 +360,11 @@ static inline bool hdl_line_waits(const struct hdl_off_link *l)
 {
 	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
 }
+/* Now and then a request is signaled, so that the queue has room again. */
+static inline bool hdl_line_signal_due(const struct hdl_off_link *l)
+{
+	return l->sq_posted - l->sq_signaled >= l->sq_depth / 2;
+}
 /* A completion will tell when all that was posted to the peer is there; the operation, if it is one's, retires by it. */
 void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
@@ -412,6 +418,9 @@ void hdl_off_destroy(struct hdl_off *h);
 /* Asks for an area, if nobody has: HDL_AREA_WIRING, and it is decided later, or what all ranks have come to. */
 enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
+/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root. What comes
+ * before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
+int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l);
 /* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
  * run->error all bytes of what did not come are 0xff. 0 or -ENOMEM. */
 int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);

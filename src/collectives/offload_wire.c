@@ -83,14 +83,19 @@ static struct hdl_off_link *add_link(struct hdl_off *h, int peer, uint64_t sq_de
 	return l;
 }
 
-/* That a link has posted: see offload.h. */
+/* That a link has posted, once something is to arrive on it: see offload.h. */
 static uint64_t receives(const struct hdl_off *h)
 {
-	uint64_t n = 4 * h->depth;
+	return 4 * h->depth;
+}
 
-	for (int i = 0; i < HDL_OFF_CLASSES; i++)
-		n += h->class[i].depth;
-	return n;
+/* Requests that a queue for lines has room for: few, as each takes memory of every communicator. Of so many ranks half as many. */
+#define LINE_REQUESTS 30
+#define MANY_RANKS 8
+
+static uint32_t line_requests(const struct hdl_off *h)
+{
+	return h->size > MANY_RANKS ? LINE_REQUESTS / 2 : LINE_REQUESTS;
 }
 
 /* What lines to a peer are written through. Its one receive is never taken: when the peer is gone, it is flushed. */
@@ -99,7 +104,7 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 	size_t line = h->area[HDL_LINE_LONG].line_bytes;
 	const uint32_t tries[] = { line && line <= HDL_OFF_INLINE_LONG ? (uint32_t)line : HDL_OFF_INLINE, HDL_OFF_INLINE, 0 };
 	static const uint32_t untold = 1;
-	struct hdl_off_link *l = add_link(h, peer, HDL_LINE_SQ_DEPTH);
+	struct hdl_off_link *l = add_link(h, peer, line_requests(h));
 
 	if (l)
 		l->unfinished = &untold;
@@ -110,7 +115,7 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 	for (int i = 0; l && i < 3; i++) {
 		struct ibv_qp_init_attr attr = {
 			.qp_type = IBV_QPT_RC, .send_cq = h->local_cq, .recv_cq = h->local_cq,
-			.cap = { .max_send_wr = HDL_LINE_SQ_DEPTH, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
+			.cap = { .max_send_wr = l->sq_depth, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1,
 				 .max_inline_data = tries[i] },
 		};
 
@@ -180,9 +185,10 @@ static uint64_t sq_depth(const struct hdl_off *h, uint64_t small, uint64_t large
 
 static int create_links(struct hdl_off *h)
 {
-	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: one of each for each link and direction. */
-	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_OFF_LONG].acc_bytes / 8 : 0;
-	uint64_t control = 4 * (uint64_t)h->levels + 2 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
+	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
+	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
+	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_OFF_LONGER].acc_bytes / 8 : 0;
+	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
 	for (int r = 0; r < h->size; r++) {
@@ -290,8 +296,8 @@ static int allocate(struct hdl_off *h)
 	h->out = calloc((size_t)h->levels + 1, sizeof(*h->out));
 	h->in = calloc((size_t)h->levels + 1, sizeof(*h->in));
 	h->ring = calloc(h->depth, sizeof(*h->ring));
-	h->need = calloc(h->depth * links, sizeof(*h->need));
-	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || !h->need)
+	h->need = h->lines ? NULL : calloc(h->depth * links, sizeof(*h->need));
+	if (!h->links || !h->direct || !h->out || !h->in || !h->ring || (!h->lines && !h->need))
 		return -ENOMEM;
 	return 0;
 }
@@ -307,7 +313,7 @@ static int create(struct hdl_off *h)
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
-	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)links * (HDL_LINE_SQ_DEPTH + 1), NULL, hdl_tp_local_channel(), 0) :
+	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(), 0) :
 				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;
@@ -497,6 +503,12 @@ int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(stru
 	return gather(h, &h->wire_graph, h->wire_seq++ % COUNTED_NUMBERS, buf, bytes, done, arg);
 }
 
+int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l)
+{
+	l->open = true;
+	return hdl_off_post_recvs(l, receives(h));
+}
+
 static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int peer, uint32_t qpn)
 {
 	const struct record *r = record(h, peer);
@@ -505,9 +517,7 @@ static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int pee
 	if (!l)
 		return 0;
 	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
-	if (!err && l->rcq)
-		err = hdl_off_post_recvs(l, receives(h));
-	else if (!err && h->lines)
+	if (!err && h->lines)
 		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -EOPNOTSUPP;
 	return err;
 }
@@ -762,7 +772,9 @@ enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
 	return a->state;
 }
 
-/* What is one operand: 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as elements; and stamps. */
+/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as elements;
+ * and stamps. */
+#define LEAST_OPERAND 64
 #define SHORT_OPERAND (64 + 64)
 #define MIDDLE_OPERAND (2048 + 64)
 #define LONG_OPERAND(most) (round8(most) + 64)
@@ -778,6 +790,14 @@ static size_t places(int size, bool pairs, bool reduces)
 	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
 
 	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
+}
+
+/* The same in slots that all communicators have: blocks are half as long. */
+static size_t least_places(int size, bool pairs)
+{
+	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
+
+	return pairs ? blocks + 1 : operands > blocks / 2 ? operands : blocks / 2;
 }
 
 size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs)
@@ -799,16 +819,18 @@ static void size_line_classes(struct hdl_off *h, uint64_t depth)
 
 static void size_task_classes(struct hdl_off *h, uint64_t depth)
 {
-	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *m = &h->class[HDL_OFF_LONG], *l = &h->class[HDL_OFF_LONGEST];
+	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *m = &h->class[HDL_OFF_LONG], *l = &h->class[HDL_OFF_LONGER],
+			     *most = &h->class[HDL_OFF_LONGEST];
 
-	h->depth = s->depth = m->depth = depth;
-	s->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
-	m->acc_bytes = h->star ? HDL_STAR_MAX : 0;
-	m->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
-	if (m->data_bytes < m->acc_bytes)
-		m->data_bytes = m->acc_bytes;
-	l->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
-	l->depth = l->data_bytes > m->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
+	h->depth = s->depth = m->depth = l->depth = depth;
+	s->data_bytes = least_places(h->size, h->pairs) * LEAST_OPERAND;
+	m->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
+	l->acc_bytes = h->star ? HDL_STAR_MAX : 0;
+	l->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
+	if (l->data_bytes < l->acc_bytes)
+		l->data_bytes = l->acc_bytes;
+	most->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
+	most->depth = most->data_bytes > l->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
 }
 
 static void size_classes(struct hdl_off *h)

@@ -158,7 +158,7 @@ bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct 
 	if (staged) {
 		sge.addr = (uintptr_t)a->mem + a->staged + line_of(h, run, kind, peer);
 		memcpy((void *)(uintptr_t)sge.addr, &told, sizeof(told));
-	} else if (l->sq_posted - l->sq_signaled >= HDL_LINE_SQ_DEPTH / 2) {
+	} else if (hdl_line_signal_due(l)) {
 		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
 	}
 	wr.wr.rdma.remote_addr = a->peers[peer].addr + line_of(h, run, kind, h->rank);
