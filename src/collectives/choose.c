@@ -233,7 +233,7 @@ static bool readable(const struct hdl_plan_key *key, const struct hdl_site *site
 
 	if (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type))
 		return false;
-	return site->exposes && hdl_reads_fit(key) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
+	return site->exposes && hdl_reads_fit(key, site) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
 }
 
 /* Ranks may start persistent operations in any order (section 6.13). Tasks would need queues for each: their WAITs count completions,

@@ -332,7 +332,7 @@ void hdl_off_free(struct hdl_cc *cc);
 void hdl_sets_fini(void);		/* destroys what no communicator has */
 void hdl_off_prog_free(struct hdl_off_prog *prog);
 /* Whether a collective is long enough for reads.c, and of those that it does. */
-bool hdl_reads_fit(const struct hdl_plan_key *key);
+bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
 /* A graph without nodes, which says that it is done by reads.c. NULL with errno. */
 struct hdl_graph *hdl_reads_graph(void);
 /* What a run needs for it, kept with the run. 0 or -ENOMEM. */

@@ -31,17 +31,26 @@
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
 /* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
- * processes. 0: never; Allreduce's halves and rings move no more than this would. A Reduce's or Scan's vectors as long as an eager message
+ * processes. 0: never. A Reduce's or Scan's vectors as long as an eager message
  * can be (HEDDLE_EAGER_MAX's default) are sent and left. */
 #define BEYOND_EAGER ((16 << 10) + 1)
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = BEYOND_EAGER, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
+	[HDL_REDUCE] = BEYOND_EAGER, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
 };
 
-bool hdl_reads_fit(const struct hdl_plan_key *key)
+/* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
+ * ranks have few; two add all of it at once while that fits their caches. */
+static size_t least_of_allreduce(int size, bool crowded)
 {
-	size_t from = least[key->coll];
+	if (size == 2)
+		return 512 << 10;
+	return !crowded ? least[HDL_ALLREDUCE] : size == 4 ? 64 << 10 : 16 << 10;
+}
+
+bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site)
+{
+	size_t from = key->coll == HDL_ALLREDUCE ? least_of_allreduce(site->size, site->oversubscribed) : least[key->coll];
 
 	if (from && hdl_vars.coll_reads_min)
 		from = hdl_vars.coll_reads_min;
@@ -359,7 +368,9 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 		/* of Gather: another length was written, and so nothing */
 		if (unlikely(t->bytes != run->plan->key.bytes && h->rank == run->plan->key.root && run->plan->key.coll == HDL_GATHER))
 			hdl_reads_refuse(run, p, t->bytes, run->plan->key.bytes);
-		if (unlikely(t->failed))
+		if (unlikely(t->failed && t->bytes != run->plan->key.bytes))
+			hdl_reads_refuse(run, p, t->bytes, run->plan->key.bytes);
+		else if (unlikely(t->failed))
 			hdl_reads_hear_failure(run, p);
 	}
 	if (x->acts || x->hears || h->broken)

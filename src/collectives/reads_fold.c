@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of reads.c. The vector is divided among the ranks. Each takes its part of all inputs, a segment at a time, in the order of
+ * Reductions of reads.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a segment at a time, in the order of
  * the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each rank
- * what those before it come to (Exscan), or the whole to one. Scan is another thing: see below.
+ * what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
  *
  * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
  * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
@@ -13,27 +13,62 @@
 
 #include "collectives/reads.h"
 
-/* Up to here parts of REDUCE are not worth their requests, nor the turns of the CPU that all ranks need for them. */
+/* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below this; of three ranks'
+ * REDUCE, where one more rank takes half of two inputs and then has to write, below the other. (FORCED: where HEDDLE_COLL_READS_MIN is less than that.) */
+#define PART_LEAST ((size_t)8 << 10)
+#define PART_FORCED ((size_t)64)
 #define ROOT_ALONE ((size_t)64 << 10)
 
-/* Where rank p's part begins. Of two ranks' EXSCAN the second one does all: only it has a result. */
-static uint64_t part(const struct hdl_plan *plan, int size, int p)
+/* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. */
+static int reducers(const struct hdl_plan_key *key, int size)
 {
-	if (plan->key.coll == HDL_REDUCE_SCATTER)
-		return (uint64_t)p * plan->key.bytes;
-	if (plan->key.coll == HDL_EXSCAN && size == 2)
-		return p > 1 ? plan->key.bytes : 0;
-	if (plan->key.coll == HDL_REDUCE && size > 2 && plan->key.bytes <= ROOT_ALONE)
-		return p > plan->key.root ? plan->key.bytes : 0;
-	/* the root need not write its part anywhere, and so does more of it; two operands have one order */
-	if (plan->key.coll == HDL_REDUCE && size == 2 && p == 1)
-		return hdl_part(plan->key.bytes, (size_t)hdl_type_extent(plan->key.type), 8, plan->key.root ? 3 : 5);
-	return hdl_part(plan->key.bytes, (size_t)hdl_type_extent(plan->key.type), size, p);
+	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
+	size_t least = hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < PART_LEAST ? PART_FORCED : PART_LEAST;
+	size_t most = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST ? 1 : key->bytes / least;
+
+	return most >= (size_t)cpus ? cpus : most ? (int)most : 1;
+}
+
+struct range {
+	uint64_t at, end;
+};
+
+static struct range range_of(const struct hdl_plan *plan, int n, int i)
+{
+	size_t esize = (size_t)hdl_type_extent(plan->key.type);
+
+	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n), hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
+}
+
+/* What rank p reduces. */
+static struct range part(const struct hdl_plan *plan, int size, int p)
+{
+	const struct hdl_plan_key *key = &plan->key;
+	int behind = (p - key->root + size) % size;	/* the root */
+	uint64_t cut;
+
+	switch (key->coll) {
+	case HDL_REDUCE_SCATTER:
+		return (struct range){ (uint64_t)p * key->bytes, (uint64_t)(p + 1) * key->bytes };
+	case HDL_ALLREDUCE:
+		return range_of(plan, reducers(key, size), p);
+	case HDL_REDUCE:
+		/* of two ranks the root need not write its part anywhere, and so does more of it; two operands have one order */
+		cut = hdl_part(key->bytes, (size_t)hdl_type_extent(key->type), 8, 5);
+		if (size == 2)
+			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
+		return range_of(plan, reducers(key, size), behind);
+	default:
+		/* of two ranks' EXSCAN the second one does all: only it has a result */
+		return size > 2 ? range_of(plan, size, p) : range_of(plan, 1, 1 - p);
+	}
 }
 
 bool hdl_fold_has_part(const struct hdl_plan *plan, int size, int p)
 {
-	return part(plan, size, p + 1) > part(plan, size, p);
+	struct range r = part(plan, size, p);
+
+	return r.end > r.at;
 }
 
 int hdl_fold_prepare(struct hdl_run *run)
@@ -58,8 +93,8 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 
 	f->seg[0] = h->segments;
 	f->seg[1] = h->segments + HDL_FOLD_SEGMENT;
-	f->at = part(plan, h->size, h->rank);
-	f->end = part(plan, h->size, h->rank + 1);
+	f->at = part(plan, h->size, h->rank).at;
+	f->end = part(plan, h->size, h->rank).end;
 	f->in = key->in_place ? recv : run->base[HDL_SP_SEND];
 	f->out = key->coll == HDL_REDUCE && h->rank != key->root ? NULL : later ? f->whole - f->at :
 		 key->coll == HDL_REDUCE_SCATTER ? recv - f->at : recv;
@@ -96,6 +131,8 @@ static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, i
 		return to == k + 1;
 	case HDL_REDUCE_SCATTER:
 		return k == h->size - 1 && to == h->rank;
+	case HDL_ALLREDUCE:
+		return k == h->size - 1;
 	default:
 		return k == h->size - 1 && to == run->plan->key.root;
 	}

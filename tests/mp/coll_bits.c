@@ -21,7 +21,8 @@ static double *in, *out, *first;
 static const struct {
 	const char *name;
 	bool block;		/* each rank has n elements for each rank */
-} colls[] = { { "reduce", false }, { "scan", false }, { "exscan", false }, { "reduce_scatter_block", true } };
+} colls[] = { { "reduce", false }, { "scan", false }, { "exscan", false }, { "allreduce", false }, { "reduce_scatter_block", true } };
+#define COLLS (int)(sizeof(colls) / sizeof(colls[0]))
 
 /* How many elements of out it gives. */
 static int run(int coll, bool in_place, int n, MPI_Comm comm)
@@ -36,6 +37,7 @@ static int run(int coll, bool in_place, int n, MPI_Comm comm)
 	case 0: MPI_Reduce(from, out, n, MPI_DOUBLE, op, root, comm); return me == root ? n : 0;
 	case 1: MPI_Scan(from, out, n, MPI_DOUBLE, op, comm); return n;
 	case 2: MPI_Exscan(from, out, n, MPI_DOUBLE, op, comm); return me ? n : 0;
+	case 3: MPI_Allreduce(from, out, n, MPI_DOUBLE, op, comm); return n;
 	default: MPI_Reduce_scatter_block(from, out, n, MPI_DOUBLE, op, comm); return n;
 	}
 }
@@ -93,7 +95,7 @@ int main(int argc, char **argv)
 	srand(7 + (unsigned)me);
 	for (int i = 0; i < MOST * all; i++)
 		in[i] = (rand() - RAND_MAX / 2) * (i % 3 ? 1.0 : 1e-7) / (1 + i % 11);
-	for (int coll = 0; coll < 4; coll++) {
+	for (int coll = 0; coll < COLLS; coll++) {
 		compare(coll, 3001);
 		compare(coll, MOST);
 	}
@@ -101,7 +103,7 @@ int main(int argc, char **argv)
 	op = MPI_MIN;
 	for (int i = 0; i < MOST * all; i++)
 		in[i] = rand() % 2 ? 0.0 : -0.0;
-	for (int coll = 0; coll < 4; coll++)
+	for (int coll = 0; coll < COLLS; coll++)
 		compare(coll, 3001);
 	MPI_Allreduce(MPI_IN_PLACE, &fails, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (!me && !fails)
