@@ -11,7 +11,8 @@
  *     DONE    that it has: nothing of its reaches those buffers any more.
  *
  *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather and Alltoall to the rank that gets it,
- *                  which reads; of Gather the root's places are shown, and the others write, at a time
+ *                  which reads; of Gather the root's places are shown, and the others write, at a time. Of two ranks with a CPU each
+ *                  both show, and each copies a part
  *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
  *                  belongs. Everybody's buffers are shown to all that have a part.
  *
@@ -68,9 +69,24 @@ struct hdl_graph *hdl_reads_graph(void)
 	return g;
 }
 
+/* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and GATHER the
+ * root has its own block to copy, too. From the other on the device divides copies by itself. */
+static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
+#define BY_BOTH_BELOW ((size_t)512 << 10)
+
+static bool by_both(const struct hdl_plan_key *key, int size)
+{
+	size_t from = by_both_from[key->coll];
+
+	return size == 2 && from && !hdl_job.oversubscribed && key->bytes < BY_BOTH_BELOW &&
+	       (key->bytes >= from || hdl_vars.coll_reads_min);
+}
+
 /* Whether it completes nowhere before all ranks have posted it: offload.h, (b). */
 static bool synchronizes(const struct hdl_plan *plan, int size)
 {
+	if (by_both(&plan->key, size))
+		return true;
 	if (!hdl_coll_reduces(plan->key.coll))
 		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
 	for (int p = 0; p < size && plan->key.coll != HDL_SCAN; p++)
@@ -242,6 +258,7 @@ static void expect(struct hdl_run *run, int p, char *at)
 {
 	run->reads->piece[p].at = at;
 	run->reads->piece[p].off = 0;
+	run->reads->piece[p].end = run->plan->key.bytes;
 	run->reads->acts |= 1u << p;
 }
 
@@ -264,6 +281,27 @@ static void begin_rooted(struct hdl_off *h, struct hdl_run *run)
 	if (key->in_place || !apart)
 		return;
 	memcpy(key->coll == HDL_GATHER ? many : recv, key->coll == HDL_GATHER ? send : many, apart);
+}
+
+/* Both show the piece, or its place. Of SCATTER and GATHER the root does less of it, for it has its own block to copy. */
+static void begin_by_both(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	bool root = h->rank == key->root, up = key->coll == HDL_GATHER, has_own = key->coll != HDL_BCAST;
+	char *send = run->base[HDL_SP_SEND], *recv = run->base[HDL_SP_RECV], *many = key->coll == HDL_SCATTER ? send : recv;
+	size_t cut = (has_own ? key->bytes / 5 * 4 : key->bytes / 2) & ~(size_t)4095;
+	char *at = root ? many + (has_own ? (size_t)(1 - h->rank) * key->bytes : 0) : up ? send : recv;
+
+	run->reads->writes = root != up;
+	show(h, run, 1 - h->rank, at);
+	expect(run, 1 - h->rank, at);
+	if (root)
+		run->reads->piece[1 - h->rank].off = cut;
+	else
+		run->reads->piece[1 - h->rank].end = cut;
+	many += (size_t)h->rank * key->bytes;
+	if (root && has_own && !key->in_place)
+		memcpy(up ? many : recv, up ? send : many, key->bytes);
 }
 
 static void begin_exchange(struct hdl_off *h, struct hdl_run *run)
@@ -297,15 +335,15 @@ static bool move(struct hdl_off *h, struct hdl_run *run, int p)
 			hdl_reads_refuse(run, p, t->bytes, bytes);
 		return hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = bytes });
 	}
-	while (x->piece[p].off < bytes) {
-		uint64_t off = x->piece[p].off, len = bytes - off < HDL_READS_TURN ? bytes - off : HDL_READS_TURN;
+	while (x->piece[p].off < x->piece[p].end) {
+		uint64_t off = x->piece[p].off, left = x->piece[p].end - off, len = left < HDL_READS_TURN ? left : HDL_READS_TURN;
 
 		if (!(x->copying & 1u << p) && !hdl_copy(h, run, p, x->writes, x->piece[p].at + off, t->in + off, len))
 			return false;
 		if (!hdl_copied(h, x, p))
 			return false;
 		x->piece[p].off += len;
-		if (x->spent >= HDL_READS_TURN && x->piece[p].off < bytes)
+		if (x->spent >= HDL_READS_TURN && x->piece[p].off < x->piece[p].end)
 			return false;
 	}
 	return hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = bytes });
@@ -335,7 +373,9 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 
 	x->acts = x->hears = x->copying = 0;
 	x->failed = x->writes = false;
-	if (key->coll == HDL_SCAN)
+	if (by_both(key, h->size))
+		begin_by_both(h, run);
+	else if (key->coll == HDL_SCAN)
 		hdl_chain_begin(h, run);
 	else if (hdl_coll_reduces(key->coll))
 		hdl_fold_begin(h, run);

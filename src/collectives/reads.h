@@ -45,8 +45,8 @@ struct hdl_reads {
 	bool writes;			/* to what is shown */
 	struct {
 		char *at;
-		uint64_t off;
-	} piece[HDL_DIRECT_RANKS];	/* what this rank copies from, or to, each; how far it has come */
+		uint64_t off, end;
+	} piece[HDL_DIRECT_RANKS];	/* what this rank copies from, or to, each; how far it has come, and where its part ends */
 	/* reductions */
 	struct hdl_fold fold;
 };
