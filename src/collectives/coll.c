@@ -594,9 +594,6 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	return run_end(run);
 }
 
-/* Collectives that were run the short way, without a turn of progress, between those with one: others may wait for it. */
-#define TURN_EVERY 16
-
 /* What was run before is run again, with nothing in its way: see hdl_off_quick. */
 int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
@@ -618,7 +615,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 		return run_plan(comm, args);
 	cc->leader = plan->leader;
 	plan->uses++;
-	if (unlikely(++cc->seq % TURN_EVERY == 0))
+	if (unlikely(++cc->seq % HDL_TURN_EVERY == 0))
 		hdl_progress();
 	/* the turn may have finished it with an error */
 	if (likely(run->finished && !run->error))

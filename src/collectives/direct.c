@@ -568,6 +568,11 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 	return true;
 }
 
+bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog)
+{
+	return await(run, prog->lines);
+}
+
 /* (b) of offload.h: no barrier is due before it. */
 static inline bool has_turn(const struct hdl_off *h, const struct hdl_off_prog *prog)
 {

@@ -318,7 +318,7 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run);
 bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 /* All communicators. Returns the number of operations that moved on. */
 int hdl_off_progress(void);
-void hdl_off_look(struct hdl_req *req);	/* this request's communicator only */
+void hdl_off_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
 /* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class; run->pcoll stays NULL where it
  * is the host's. free: it is not under way. */
@@ -326,7 +326,7 @@ void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
 int hdl_pcoll_new(struct hdl_run *run);
 void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
-void hdl_pcoll_look(struct hdl_req *req);
+void hdl_pcoll_look(struct hdl_req *req, bool waits);
 /* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_sets_fini(void);		/* destroys what no communicator has */

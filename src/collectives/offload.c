@@ -618,13 +618,12 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 /* A blocking operation of reads.c. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
 #define LOOKS 400
 #define GIVEN_UP 3
-#define TURN_EVERY 16
 
 static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 {
 	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
 
-	if (h->posted % TURN_EVERY == 0)
+	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
 	for (off_turn(h); !run->finished && looks-- && !hdl_reads_more(run); off_turn(h))
 		if (hdl_job.oversubscribed)
@@ -662,14 +661,27 @@ int hdl_off_progress(void)
 	return n;
 }
 
-void hdl_off_look(struct hdl_req *req)
+/* The lines of the oldest operation, which the turn behind this one takes. */
+static void await_lines(struct hdl_off *h)
+{
+	struct hdl_run *run = h->ring[h->oldest];
+
+	if (prog_of(run)->lines && h->completed == h->retired && !h->busy && !h->broken)
+		hdl_line_await(run, prog_of(run));
+}
+
+void hdl_off_look(struct hdl_req *req, bool waits)
 {
 	for (int i = 0; i < HDL_OFFLOADS; i++) {
 		/* a turn may complete what frees the communicator's state: it is looked up again */
 		struct hdl_cc *cc = req->comm->coll;
+		struct hdl_off *h = cc ? cc->off[i] : NULL;
 
-		if (cc && cc->off[i] && cc->off[i]->posted != cc->off[i]->retired)
-			turn_if_idle(cc->off[i]);
+		if (!h || h->posted == h->retired)
+			continue;
+		if (waits)
+			await_lines(h);
+		turn_if_idle(h);
 	}
 }
 

@@ -369,8 +369,9 @@ static inline bool hdl_line_signal_due(const struct hdl_off_link *l)
 void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
-/* Whether all lines of others are there. */
+/* Whether all lines of others are there; or come within the time that others need who have been here at the same time. */
 bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog);
+bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
 void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 

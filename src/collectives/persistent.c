@@ -352,12 +352,17 @@ void hdl_pcoll_start(struct hdl_pcoll *p)
 	try_post(p);
 }
 
-void hdl_pcoll_look(struct hdl_req *req)
+static inline bool becomes_complete(struct hdl_pcoll *p)
 {
-	struct hdl_run *run = hdl_req_collective_arg(req);
+	return p->posted && hdl_line_await(p->op.run, p->op.prog) && (!p->meets || hdl_line_await(p->meeting.run, p->meeting.prog));
+}
 
-	if (likely(!run->pcoll->h->broken) && is_complete(run->pcoll))
-		end(run->pcoll);
+void hdl_pcoll_look(struct hdl_req *req, bool waits)
+{
+	struct hdl_pcoll *p = ((struct hdl_run *)hdl_req_collective_arg(req))->pcoll;
+
+	if (likely(!p->h->broken) && (waits ? becomes_complete(p) : is_complete(p)))
+		end(p);
 }
 
 int hdl_pcoll_turn(struct hdl_off *h)

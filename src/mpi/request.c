@@ -371,7 +371,7 @@ int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 		empty(status);
 		return MPI_SUCCESS;
 	}
-	hdl_req_look(req);
+	hdl_req_look(req, false);
 	if (!req->done)
 		hdl_progress_test();
 	*flag = req->done;

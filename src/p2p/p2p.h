@@ -209,7 +209,8 @@ struct hdl_req {
 	MPI_Status status;
 	void (*notify)(struct hdl_req *req);	/* called when the request is done; may free it. NULL: nobody */
 	void *notify_arg;		/* the caller's */
-	void (*look)(struct hdl_req *req);	/* looks whether this one is done, ahead of a whole turn; may be NULL */
+	/* Looks whether this one is done, ahead of a whole turn; waits: for a short while. May be NULL. */
+	void (*look)(struct hdl_req *req, bool waits);
 	struct hdl_ep *ep;		/* progress looks at this peer first; may be NULL */
 	bool detached;			/* freed by its user before it was done */
 	bool pending;			/* counted in what MPI_Finalize waits for */
@@ -232,11 +233,16 @@ static inline struct hdl_req *hdl_req_get(MPI_Request handle)
 	       hdl_pool_find(&hdl_reqs, handle, HDL_MAGIC_REQ, HDL_OP_BYTES);
 }
 
-/* Wait and Test begin with this: what is complete on entry costs no turn of progress. */
-static inline void hdl_req_look(struct hdl_req *req)
+/* Operations that were waited for the short way, by looking at what they alone wait for, between those with a turn of progress: others
+ * may wait for it. */
+#define HDL_TURN_EVERY 16
+
+/* Wait and Test begin with this: what is complete on entry costs no turn of progress, nor, where the caller waits, what is complete
+ * soon. */
+static inline void hdl_req_look(struct hdl_req *req, bool waits)
 {
 	if (!req->done && req->look)
-		req->look(req);
+		req->look(req, waits);
 }
 
 /* A request for the collectives to complete: pooled, not done, empty status, holds a reference to comm. NULL: no

@@ -186,7 +186,10 @@ void hdl_wait_until(bool (*ready)(const void *arg), const void *arg)
 
 void hdl_req_wait(struct hdl_req *req)
 {
-	hdl_req_look(req);
+	static unsigned looks;
+
+	if (req->look && ++looks % HDL_TURN_EVERY)
+		hdl_req_look(req, true);
 	hdl_wait_done(&req->done, req->ep, NULL);
 }
 
