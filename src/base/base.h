@@ -43,6 +43,16 @@ static inline uint64_t rotate_left(uint64_t v, unsigned int n)
 	return v << n | v >> (64 - n);
 }
 
+/* In a loop that waits for another processor's store: a look in haste takes the line away from who is about to write it. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
 /* CLOCK_MONOTONIC: the same for all processes of the host. Not on hot paths. */
 static inline uint64_t monotonic_ns(void)
 {

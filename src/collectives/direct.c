@@ -537,35 +537,48 @@ void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_
 		take(run, l);
 }
 
-/* Looks at lines that another CPU is about to write. Where ranks share CPUs: times that the others of this one have theirs
- * before everything else is looked at, too. */
-#define LOOKS 400
+/* Looks at lines that another CPU is about to write: some microseconds. Where ranks share CPUs: times that the others of this one have
+ * theirs before everything else is looked at, too. */
+#define LOOKS 100
 #define GIVEN_UP 3
+
+/* Who writes the line must have it: looks without a pause take it away time and again (measured: 205 ns an Allreduce, 190 with two). */
+static inline bool arrived_later(struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	cpu_relax();
+	cpu_relax();
+	return arrived(run, l);
+}
 
 /* Where ranks share CPUs: those of this one have written theirs, or nobody of them is waited for. Then to give it to them is to lose a
  * turn, unless the others take longer than that. */
 static bool await_others(struct hdl_run *run, const struct hdl_line_prog *l)
 {
 	for (int looks = LOOKS; run->arrived >= l->nnear && looks; looks--)
-		if (arrived(run, l))
+		if (arrived_later(run, l))
 			return true;
 	return false;
 }
 
 static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
+	int looks = LOOKS;
 
-	while (!arrived(run, l)) {
-		if (!looks--)
-			return false;
-		if (!hdl_job.oversubscribed)
-			continue;
+	if (arrived(run, l))
+		return true;
+	if (!hdl_job.oversubscribed) {
+		while (looks-- && !arrived_later(run, l))
+			;
+		return looks >= 0;
+	}
+	for (int turns = GIVEN_UP; turns; turns--) {
 		if (await_others(run, l))
 			return true;
 		sched_yield();
+		if (arrived(run, l))
+			return true;
 	}
-	return true;
+	return false;
 }
 
 bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog)

@@ -29,15 +29,6 @@ static __thread char self __attribute__((tls_model("initial-exec")));
 
 #define SPINS 100	/* looks at the lock before the next in line sleeps: the holder is inside for less than that */
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
-
 static void futex_wait(uint32_t *word, uint32_t seen, uint32_t bits)
 {
 	/* EAGAIN and EINTR: the caller looks again */
@@ -62,7 +53,7 @@ static void acquire(void)
 		if (now == mine)
 			break;
 		if (mine - now == 1 && spins-- > 0)
-			relax();
+			cpu_relax();
 		else
 			futex_wait(&lock.serving, now, 1u << mine % 32);
 	}
@@ -192,7 +183,7 @@ void hdl_waiter_sleep(struct hdl_waiter *w)
 	depth = hdl_lock_open_slow();
 	while (!__atomic_load_n(&w->word, __ATOMIC_ACQUIRE)) {
 		if (spins-- > 0)
-			relax();
+			cpu_relax();
 		else
 			futex_wait(&w->word, 0, FUTEX_BITSET_MATCH_ANY);
 	}

@@ -20,15 +20,6 @@
 #define SHORT_SLEEP_MS 1
 #define SHORT_SLEEP_MAX_MS 16
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
-
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m)
 {
 	ep->wake_mode = true;
@@ -246,7 +237,7 @@ void hdl_tp_idle(unsigned *idle)
 	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
 
 	if (n < spin || hdl_tp.inside) {
-		relax();
+		cpu_relax();
 		if (unlikely(hdl_threads) && !hdl_tp.inside)
 			hdl_lock_pass();
 		return;

@@ -151,7 +151,7 @@ static int finish(struct shca_thread *thr, struct shca_share *share, const struc
 					error = copy_chunk(thr, job, i);
 				break;
 			}
-			shca_relax();
+			cpu_relax();
 		}
 	}
 	return error;

@@ -372,15 +372,6 @@ struct shca_quiesce {
 bool shca_quiesce_begin(struct shca_thread *thr, struct shca_quiesce *q, uint32_t whose);
 bool shca_quiesced(struct shca_thread *thr, struct shca_quiesce *q);
 void shca_quiesce_end(struct shca_quiesce *q);
-/* In a loop that waits for another processor's store. */
-static inline void shca_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
 static inline void shca_full_fence(void)
 {
 #if defined(SHCA_TSAN)

@@ -518,7 +518,7 @@ void shca_heavy_fence(struct shca_member *m)
 static void wait_a_little(uint32_t round)
 {
 	if (round < 200) {
-		shca_relax();
+		cpu_relax();
 	} else if (round < 2000) {
 		sched_yield();
 	} else {

@@ -73,7 +73,7 @@ static inline void shca_lock(struct shca_lock *l)
 		return;
 	while (atomic_exchange_explicit(&l->word, 1, memory_order_acquire))
 		while (atomic_load_explicit(&l->word, memory_order_relaxed))
-			shca_relax();
+			cpu_relax();
 }
 static inline void shca_unlock(struct shca_lock *l)
 {
