@@ -250,6 +250,15 @@ void hdb_overlap_measure(const struct hdb_collective *c, struct hdb_work *work, 
 /* Averages over the ranks, valid on rank 0; returns OSU's overlap in per cent there. Collective. */
 double hdb_overlap_reduce(const struct hdb_overlap *mine, struct hdb_overlap *mean, double *least, double *most);
 
+/* Of the software HCA: what task lists make it count, of all ranks together. */
+struct hdb_counts {
+	long long calcs, waits, enables, atomics;
+};
+/* Since the job's fabric was made. False: there is no such device, or nobody to ask. */
+bool hdb_device_counts(struct hdb_counts *sum);
+/* What heddle_info --explain says of one nonblocking collective, and on which executor. */
+bool hdb_device_explained(const struct hdb_collective *c, size_t size, struct hdb_counts *all, char executor[16]);
+
 /* Whole programs: main of a blocking or a nonblocking collective's benchmark after hdb_start. */
 size_t hdb_blocking_main(const struct hdb_collective *c);
 size_t hdb_nonblocking_main(const struct hdb_collective *c);

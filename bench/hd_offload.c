@@ -16,6 +16,10 @@
  *
  * The CPU time charged is CLOCK_PROCESS_CPUTIME_ID over [post .. Wait] without the computation's own, summed over the
  * ranks, less what the same loop without a collective is charged; blocking forms are taken by the same loop.
+ *
+ * A row is a proof where all three hold: nearly all of what was judged was complete (Tested), enough was judged, and the device has
+ * counted exactly those CALCs, WAITs, ENABLEs and atomics that the collective's graph has (heddle_info --explain), none of them where no
+ * task list runs. The host executor is the negative control, which must fail.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,8 +50,9 @@ static bool incomplete;			/* what the demonstration found, or a row that proves 
 static const struct hdb_collective *operation[16];
 static size_t noperations;
 
-/* Of the iterations of a row, per cent that may not be judged. */
+/* Of the iterations of a row, per cent that may not be judged, and of those that are, per cent that must be complete. */
 #define UNREADY_MOST 50
+#define TESTED_LEAST 99
 
 /* ---- time ----------------------------------------------------------------------------------------------------- */
 
@@ -365,12 +370,120 @@ static double charged_us(struct plan *p, enum form form, int64_t skew, double *c
 	return mean_over_ranks((double)sum / 1e3 / p->iterations) * hdb_ranks;
 }
 
+/* ---- what the device counts -------------------------------------------------------------------------------------- */
+
+/* Without a collective, which the device might have a part in. */
+static void meet(void)
+{
+	for (int r = 1; r < hdb_ranks && hdb_rank == 0; r++)
+		MPI_Recv(NULL, 0, MPI_BYTE, r, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (hdb_rank) {
+		MPI_Send(NULL, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+		MPI_Recv(NULL, 0, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+	for (int r = 1; r < hdb_ranks && hdb_rank == 0; r++)
+		MPI_Send(NULL, 0, MPI_BYTE, r, 4, MPI_COMM_WORLD);
+}
+
+/* *c += times * add */
+static void add_counts(struct hdb_counts *c, const struct hdb_counts *add, int times)
+{
+	c->calcs += times * add->calcs;
+	c->waits += times * add->waits;
+	c->enables += times * add->enables;
+	c->atomics += times * add->atomics;
+}
+
+static bool reaches(const struct hdb_counts *c, const struct hdb_counts *least)
+{
+	return c->calcs >= least->calcs && c->waits >= least->waits && c->enables >= least->enables && c->atomics >= least->atomics;
+}
+
+static bool is_same(const struct hdb_counts *a, const struct hdb_counts *b)
+{
+	return a->calcs == b->calcs && a->waits == b->waits && a->enables == b->enables && a->atomics == b->atomics;
+}
+
+/* What has moved since. Who completes an operation may be seen before the last request of another rank is counted. */
+static bool counted_since(const struct hdb_counts *before, const struct hdb_counts *expected, struct hdb_counts *moved)
+{
+	const struct timespec ms = {0, 1000000};
+
+	for (int tries = 0; tries < 200; tries++) {
+		if (!hdb_device_counts(moved))
+			return false;
+		add_counts(moved, before, -1);
+		if (reaches(moved, expected))
+			return true;
+		nanosleep(&ms, NULL);
+	}
+	return true;
+}
+
+struct moves {
+	int wrong;			/* operations that did not move exactly what they should */
+	int known;			/* whether the device's counters could be read */
+	char executor[16];
+};
+
+/* On rank 0: of one operation that is behind; barrier: what one is inserted with, behind those that do not synchronize. */
+static void compare_counts(const struct plan *p, const struct hdb_counts *before, const struct hdb_counts *graph,
+			   const struct hdb_counts *barrier, struct moves *m)
+{
+	const bool may_insert = p->c->root_sends || p->c->root_receives || p->c->prefix;
+	struct hdb_counts moved, both = *graph;
+
+	add_counts(&both, barrier, 1);
+	if (!counted_since(before, graph, &moved)) {
+		m->known = 0;
+		return;
+	}
+	if (!is_same(&moved, graph) && may_insert)
+		counted_since(before, &both, &moved);
+	if (is_same(&moved, graph) || (may_insert && is_same(&moved, &both)))
+		return;
+	m->wrong++;
+	fprintf(stderr, "%s: i%s, %zu bytes, on %s: the device counted %lld CALCs, %lld WAITs, %lld ENABLEs and %lld atomics where the graph has "
+		"%lld, %lld, %lld and %lld\n", hdb_program->name, p->c->name, p->work.size, m->executor, moved.calcs, moved.waits, moved.enables,
+		moved.atomics, graph->calcs, graph->waits, graph->enables, graph->atomics);
+}
+
+#define COUNTED 3
+
+/* Whether single operations move those counters that they should, and no others. */
+static void count_moves(struct plan *p, struct moves *m)
+{
+	static struct hdb_counts barrier;
+	static char barrier_on[16];
+	struct hdb_counts graph, before;
+	MPI_Request request;
+
+	*m = (struct moves){.executor = "-"};
+	if (hdb_rank == 0)
+		m->known = hdb_device_counts(&before) &&
+			   (barrier_on[0] || hdb_device_explained(hdb_collective_named("barrier"), 0, &barrier, barrier_on)) &&
+			   hdb_device_explained(p->c, p->work.size, &graph, m->executor);
+	for (int i = 0; i < COUNTED; i++) {
+		meet();
+		if (hdb_rank == 0 && m->known)
+			m->known = hdb_device_counts(&before);
+		meet();
+		p->c->start(&p->work, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		meet();
+		if (hdb_rank == 0 && m->known)
+			compare_counts(p, &before, &graph, &barrier, m);
+	}
+	MPI_Bcast(m, (int)sizeof(*m), MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
 /* ---- one row --------------------------------------------------------------------------------------------------- */
 
 static size_t one_row(const struct hdb_collective *c, size_t size)
 {
 	struct plan p = {.c = c};
 	struct verdict v;
+	struct moves moves;
 	struct hdb_overlap mine, mean = {0};
 	double idle, charged, blocking, together, overlap, skewed_us, ignored, least = 0, most = 0;
 	int iterations = hdb.iterations[0], skip = hdb.skip[0];
@@ -385,14 +498,23 @@ static size_t one_row(const struct hdb_collective *c, size_t size)
 	together = charged_us(&p, BLOCKING, 0, &ignored) - idle;
 	hdb_fit(p.block_us * 4e-6, &iterations, &skip);
 	hdb_overlap_measure(c, &p.work, iterations, skip, &mine, &wrong);
+	count_moves(&p, &moves);
 	overlap = hdb_overlap_reduce(&mine, &mean, &least, &most);
 	if (hdb_rank == 0)
 		printf("i%-15s %-7zu %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f %10.1f %10.2f %10.2f %10.2f "
-		       "%10.3f %10.3f %11.3f %10.2f %8d\n",
+		       "%10.3f %10.3f %11.3f %10.2f %8d %8s\n",
 		       c->name, size, p.block_us, skewed_us, (double)p.skew / 1e3, v.start_us, v.wait_median_us, v.wait_p99_us,
 		       v.wait_median_us / p.block_us * 100, v.cheap, v.tested,
-		       v.unready, charged, blocking, together, overlap, p.iterations);
+		       v.unready, charged, blocking, together, overlap, p.iterations,
+		       !moves.known ? "-" : moves.wrong ? "WRONG" : moves.executor);
 	fflush(stdout);
+	if (v.judged && v.tested < TESTED_LEAST) {
+		if (hdb_rank == 0)
+			fprintf(stderr, "%s: i%s, %zu bytes: %.1f %% of the operations were complete when their owner came to Test (at least %d %% "
+				"are wanted)\n", hdb_program->name, c->name, size, v.tested, TESTED_LEAST);
+		incomplete = true;
+	}
+	incomplete |= moves.known && moves.wrong;
 	if (!v.judged) {
 		if (hdb_rank == 0)
 			fprintf(stderr, "%s: i%s, %zu bytes: a rank came to Wait before the last had posted in %.0f %% of the iterations (at most %d %% "
@@ -431,10 +553,10 @@ static size_t all_rows(void)
 		       "the others %s.\n",
 		       hdb_program->title, hdb_program->name, HDB_VERSION, hdb_ranks, hdb_cpus(), hdb_reduction_note(),
 		       factor, while_names[meanwhile]);
-		printf("# %-14s %-7s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %11s %10s %8s\n",
+		printf("# %-14s %-7s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %11s %10s %8s %8s\n",
 		       "Operation", "Size", "Block(us)", "BlkSkw(us)", "Skew(us)", "Start(us)", "Wait(us)", "Wait99(us)",
 		       "Wait/Bl(%)", "Cheap(%)", "Tested(%)", "Unready(%)", "CPU(us)", "CPUblk(us)", "CPUblk0(us)",
-		       "Overlap(%)", "Iter");
+		       "Overlap(%)", "Iter", "Counted");
 	} else {
 		hdb_cpus();
 	}

@@ -1,5 +1,5 @@
 # Benchmarks. They are plain MPI programs; here they are linked with libheddle, bench/compare builds them for its peers.
-hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/colls.c bench/window.c
+hdb_sources = bench/bench.h bench/bench.c bench/options.c bench/collective.c bench/colls.c bench/window.c bench/device.c
 hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/hd_incast bench/hd_init bench/hd_offload bench/hd_datatype \
 	$(hdb_collectives)
 # One program, which looks at its name.

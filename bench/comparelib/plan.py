@@ -162,6 +162,8 @@ def offload(label):
             elif header and not line.startswith("#") and len(fields) == len(header):
                 row = dict(zip(header, fields))
                 size = int(row["Size"]) or None
+                if row["Counted"] == "WRONG":
+                    raise Failed(f"{row['Operation']}, {row['Size']} bytes: the device counted other requests than the graph has")
                 for column, meaning in OFFLOAD_COLUMNS.items():
                     values[(f"offload {row['Operation']} {label}: {meaning}", size)] = float(row[column])
         return values

@@ -147,11 +147,33 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		says datatype '^# Validation: Pass'
 	try 0 "datatype -s" $run 2 "$bin/hd_datatype" -s -c -p transpose -m 100000:100000 && says "datatype -s" '^transpose +98568 ' &&
 		says "datatype -s" '^# Validation: Pass'
-	# Which iterations may be judged is the scheduler's doing: a row that proves nothing is told by status 1.
-	$run 3 "$bin/hd_offload" -c -i 20 -x 2 --sizes 8,64 --while sleep --operation all >"$dir/out" 2>"$dir/err" ||
-		grep -q 'the row proves nothing' "$dir/err" || { echo "FAIL: offload"; failures=$((failures + 1)); }
-	says offload '^iallreduce +64 ' && says offload '^ibarrier +0 ' && says offload '^igather +8 ' &&
+	# Which iterations may be judged, and which are complete, is the scheduler's doing, too: such rows are told by status 1.
+	offload() {	# offload NAME PROGRAM ARGUMENT...
+		name=$1
+		shift
+		$run 3 "$@" -i 20 -x 2 -B 0.05 --while sleep >"$dir/out" 2>"$dir/err" ||
+			grep -Eq 'the row proves nothing|were complete when' "$dir/err" || { echo "FAIL: $name"; failures=$((failures + 1)); }
+	}
+	offload offload "$bin/hd_offload" -c --sizes 64 --operation all
+	says offload '^iallreduce +64 ' && says offload '^ibarrier +0 ' && says offload '^igather +64 ' &&
 		says offload '^# Validation: Pass'
+	if [ -x "$bin/../shcactl" ] && says offload '^iallreduce .* direct$'; then
+		grep -q 'WRONG$' "$dir/out" && { echo "FAIL: offload: $(grep 'WRONG$' "$dir/out")"; failures=$((failures + 1)); }
+		HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
+		offload "offload by tasks" "$bin/hd_offload" --sizes 64 --operation ibarrier,ibcast,iallreduce,ireduce_scatter
+		for o in ibarrier ibcast iallreduce ireduce_scatter; do says "offload by tasks" "^$o .* tasks\$"; done
+		# A graph that is not what the device does.
+		cp "$bin/hd_offload" "$dir/hd_offload" && ln -s "$(realpath "$bin/../shcactl")" "$dir/shcactl"
+		printf '#!/bin/sh\n%s "$@" | sed "s/ WAITs/9 WAITs/"\n' "$(realpath "$bin/../heddle_info")" >"$dir/heddle_info"
+		chmod +x "$dir/heddle_info"
+		try 1 "offload, another graph" $run 3 "$dir/hd_offload" -i 4 -x 1 -B 0.05 --sizes 64 --operation iallreduce &&
+			says "offload, another graph" '^iallreduce .* WRONG$'
+		# The negative control.
+		HEDDLE_COLL_EXECUTOR=host
+		try 1 "offload by the host" $run 4 "$bin/hd_offload" -i 40 -x 2 -B 0.05 --sizes 1024 --operation iallreduce &&
+			says "offload by the host" '^iallreduce .* host$'
+		unset HEDDLE_COLL_EXECUTOR
+	fi
 	try 2 "offload, two ranks" $run 2 "$bin/hd_offload" && says "offload, two ranks" 'run it with -n 3'
 	try 2 "offload, unknown" $run 3 "$bin/hd_offload" --operation iallreduce,nothing && says "offload, unknown" "'nothing' is no"
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the software HCA counts, and what a collective must make it count: shcactl and heddle_info are asked, which lie beside the
+ * benchmarks, or in the folder above, or in PATH. Other libraries' ranks have no such device.
+ */
+#include "bench.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* What makes a rank of a process, or a member of the job's fabric: heddle_info is to be neither. */
+#define ALONE "unset $(env | sed -n 's/^\\(PMIX_[A-Z_0-9]*\\|PMI_[A-Z_]*\\|HEDDLERUN_[A-Z_]*\\|SHCA_FABRIC[A-Z_]*\\)=.*/\\1/p'); "
+
+static void tool_path(const char *name, char *path, size_t n)
+{
+	char self[1024];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (len > 0) {
+		const char *folder;
+
+		self[len] = '\0';
+		folder = dirname(self);
+		for (int up = 0; up < 2; up++) {
+			snprintf(path, n, "%s%s/%s", folder, up ? "/.." : "", name);
+			if (!access(path, X_OK))
+				return;
+		}
+	}
+	snprintf(path, n, "%s", name);
+}
+
+bool hdb_device_counts(struct hdb_counts *sum)
+{
+	char path[2048], command[2200], line[512];
+	bool any = false;
+	FILE *f;
+
+	*sum = (struct hdb_counts){0};
+	if (!getenv("SHCA_FABRIC"))
+		return false;
+	tool_path("shcactl", path, sizeof(path));
+	snprintf(command, sizeof(command), "'%s' -o csv totals", path);
+	f = popen(command, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		struct hdb_counts c;
+
+		/* type, live, queues, msgs, bytes, foreign, calcs, waits, enables, atomics */
+		if (sscanf(line, "%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%lld,%lld,%lld,%lld", &c.calcs, &c.waits, &c.enables,
+			   &c.atomics) != 4)
+			continue;
+		any = true;
+		sum->calcs += c.calcs;
+		sum->waits += c.waits;
+		sum->enables += c.enables;
+		sum->atomics += c.atomics;
+	}
+	return f && pclose(f) == 0 && any;
+}
+
+bool hdb_device_explained(const struct hdb_collective *c, size_t size, struct hdb_counts *all, char executor[16])
+{
+	static const char *const operations[] = {"SUM", "MAX", "MIN", "BAND", "BOR", "BXOR"};
+	const char *type = hdb.element == HDB_INT64 ? "INT64_T" : hdb.element == HDB_DOUBLE ? "DOUBLE" : "FLOAT";
+	char path[2048], command[3000], line[512];
+	FILE *f;
+
+	*all = (struct hdb_counts){0};
+	executor[0] = '\0';
+	tool_path("heddle_info", path, sizeof(path));
+	snprintf(command, sizeof(command), ALONE "exec '%s' --explain %s --nonblocking --ranks %d --size %zu --type %s --op %s 2>&1", path,
+		 c->name, hdb_ranks, size, type, operations[hdb.op]);
+	f = popen(command, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "executor %15s", executor);
+		sscanf(line, "device all ranks: %*d requests, of these %lld with CALC and %lld masked atomics; %lld WAITs, %lld ENABLEs",
+		       &all->calcs, &all->atomics, &all->waits, &all->enables);
+	}
+	return f && pclose(f) == 0 && executor[0];
+}
