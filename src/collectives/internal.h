@@ -185,6 +185,7 @@ struct hdl_plan {
 	struct hdl_off_prog *prog;	/* off_graph compiled */
 	struct hdl_enc enc;
 	uint64_t uses, fallbacks;	/* fallbacks: of direct and tasks, run by the host */
+	uint64_t late;			/* posted later than they were called: too many were outstanding */
 	uint32_t refs;			/* the table's, and one for each run in use */
 	enum hdl_executor executor;
 	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */

@@ -334,6 +334,13 @@ static struct hdl_run *dequeue(struct hdl_off *h)
 	h->queue = run->next;
 	if (!h->queue)
 		h->queue_tail = &h->queue;
+	if (run->plan->key.internal)
+		return run;
+	h->queued--;
+	if (h->late) {
+		h->late--;
+		run->plan->late++;
+	}
 	return run;
 }
 
@@ -446,8 +453,10 @@ static int pump(struct hdl_off *h)
 			if (!ready_prog(h, run))
 				continue;
 		}
-		if (!has_slot(h, run) || !has_room(h, prog_of(run)))
+		if (!has_slot(h, run) || !has_room(h, prog_of(run))) {
+			h->late = h->queued;
 			break;
+		}
 		post(h, dequeue(h));
 	}
 	return n;
@@ -644,6 +653,7 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 	run->next = NULL;
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;
+	h->queued++;
 	turn_if_idle(h);
 }
 

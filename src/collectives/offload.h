@@ -187,6 +187,7 @@ struct hdl_off {
 	struct hdl_run **ring;		/* [place] */
 	uint64_t *need;			/* [place][nlinks]: what `seen` of each watched link must reach */
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
+	uint64_t queued, late;		/* of users' operations, how many are there, and how many of these first have found no slot */
 	struct hdl_pcoll *started;	/* persistent ones that are under way */
 	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has freed */
 	struct hdl_plan *credit[HDL_OFF_CLASSES];	/* the barriers of (b); NULL until the first */

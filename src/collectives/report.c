@@ -14,7 +14,7 @@ struct line {
 	bool blocking, persistent;
 	const char *algorithm;
 	const char *reducer;
-	uint64_t count;
+	uint64_t count, late;
 	char why[sizeof(((struct hdl_plan *)0)->why)];
 };
 
@@ -26,7 +26,7 @@ static int size_class(size_t bytes)
 }
 
 static void add(const struct hdl_plan *plan, enum hdl_executor executor, const struct hdl_graph *g, const char *why,
-		uint64_t count)
+		uint64_t count, uint64_t late)
 {
 	struct line **at = &lines, *l;
 	int class = size_class(plan->key.bytes);
@@ -38,6 +38,7 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
 		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == g->algorithm && !strcmp(l->why, why)) {
 			l->count += count;
+			l->late += late;
 			return;
 		}
 		if (l->coll > plan->key.coll || (l->coll == plan->key.coll && l->size_class > class))
@@ -55,6 +56,7 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	/* each reduces a part, as on the host */
 	l->reducer = hdl_reducer_name(l->coll, g->reads ? HDL_EXEC_HOST : executor);
 	l->count = count;
+	l->late = late;
 	snprintf(l->why, sizeof(l->why), "%s", why);
 	l->next = *at;
 	*at = l;
@@ -65,11 +67,11 @@ void hdl_coll_count(const struct hdl_plan *plan)
 	if (plan->key.internal)
 		return;
 	if (plan->executor == HDL_EXEC_HOST) {
-		add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses);
+		add(plan, HDL_EXEC_HOST, plan->graph, plan->why, plan->uses, 0);
 		return;
 	}
-	add(plan, plan->executor, plan->off_graph, plan->why, plan->uses - plan->fallbacks);
-	add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks);
+	add(plan, plan->executor, plan->off_graph, plan->why, plan->uses - plan->fallbacks, plan->late);
+	add(plan, HDL_EXEC_HOST, plan->graph, plan->why_not, plan->fallbacks, 0);
 }
 
 static void size_text(char *text, size_t n, int class)
@@ -96,6 +98,9 @@ void hdl_coll_report(FILE *out)
 			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
 			l->reducer,
 			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
+		if (l->late)
+			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than there "
+				"are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
 	if (!lines)
 		fprintf(out, "heddle:   none\n");

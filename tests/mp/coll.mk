@@ -40,6 +40,11 @@ check_PROGRAMS += tests/mp/coll_starts_lacking
 tests_mp_coll_starts_lacking_SOURCES = tests/mp/coll_starts.c tests/mp/coll_lacking.c tests/mp/mpi_test.h
 tests_mp_coll_starts_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_starts_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS) -pthread
+check_PROGRAMS += tests/mp/coll_depth
+tests_mp_coll_depth_SOURCES = tests/mp/coll_depth.c tests/mp/mpi_test.h
+tests_mp_coll_depth_LDADD = libheddle.la
+tests_mp_coll_depth_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/mp/coll_sets
 tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/mpi_test.h
 tests_mp_coll_sets_LDADD = $(tests_mp_coll_lacking_LDADD)

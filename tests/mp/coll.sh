@@ -175,6 +175,18 @@ for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
 	try "stopped ranks, persistent" "$n" tests/mp/coll_stopped persistent
 done
+# More are outstanding than there are slots for: those that have none are counted, and no others.
+for executor in direct tasks; do
+	for case in "17 8 9" "9 8 1" "8 8 0" "5 2 3" "40 128 0"; do
+		set -- $case
+		try "$1 outstanding of $2, $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor -x HEDDLE_COLL_DEPTH=$2 -x HEDDLE_REPORT_COLLECTIVES=1 \
+			tests/mp/coll_depth $1
+		late=$(sed -n 's/.*of these \([0-9]*\) waited in the library.*/\1/p' "$tmp/err")
+		[ "${late:-0}" = $3 ] && continue
+		echo "FAILED: $1 outstanding of $2, $executor: ${late:-0} were late, not $3"
+		fails=$((fails + 1))
+	done
+done
 # The device reduces while all ranks but one are stopped: up a tree, with its extensions and without.
 for n in 2 3 4 5 8 13 17; do
 	for extensions in 1 0; do
