@@ -654,10 +654,10 @@ int hdl_coll_init(void)
 	if (err)
 		return err;
 	hdl_comm_on_free = comm_release;
-	hdl_tp_on_sleep(hdl_off_arm);
-	hdl_tp_on_timers(hdl_lost_timers);
+	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
+	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
 	hdl_on_lost = hdl_lost_heard;
-	return hdl_tp_progress_add(progress, NULL);
+	return hdl_tp_progress_add(hdl_mpi_tp, progress, NULL);
 }
 
 static bool none_is_detached(const void *arg)
@@ -672,9 +672,9 @@ int hdl_coll_fini(void)
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);
 	hdl_sets_fini();
-	hdl_tp_progress_remove(progress, NULL);
-	hdl_tp_on_sleep(NULL);
-	hdl_tp_on_timers(NULL);
+	hdl_tp_progress_remove(hdl_mpi_tp, progress, NULL);
+	hdl_tp_on_sleep(hdl_mpi_tp, NULL);
+	hdl_tp_on_timers(hdl_mpi_tp, NULL);
 	hdl_on_lost = NULL;
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);

@@ -460,7 +460,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
-	hdl_tp_count_rc(prog->requests, (l->nputs + l->nanswers) * l->bytes);
+	hdl_tp_count_rc(hdl_mpi_tp, prog->requests, (l->nputs + l->nanswers) * l->bytes);
 }
 
 /* Others wait for these: the operation's queues have had room for them since it was posted. */

@@ -43,7 +43,7 @@ static enum hdl_proc_state state_of(struct hdl_cc *cc, int member)
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i] && cc->off[i]->state == HDL_OFF_READY && cc->off[i]->peers[member].proc.start)
 			return hdl_proc_state(&cc->off[i]->peers[member].proc);
-	return hdl_ep_process(proc_of(cc->comm, member));
+	return hdl_ep_process(hdl_mpi_tp, proc_of(cc->comm, member));
 }
 
 /* The first member from `first` on whose process has ended, or -1. */
@@ -172,13 +172,13 @@ static void tell(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
 	int proc = cc->lost - 1, n = members(comm);
-	bool seen = n > TELL_ALL && hdl_ep_process(proc) == HDL_PROC_ENDED;
+	bool seen = n > TELL_ALL && hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
 
 	for (int member = 0; member < n; member++) {
 		int to = proc_of(comm, member), peer = member;
 		struct hdl_comm *of = hdl_peer_comm(comm, &peer);
 
-		if (to == hdl_job.rank || to == proc || (seen && hdl_ep_process(to) != HDL_PROC_UNKNOWN))
+		if (to == hdl_job.rank || to == proc || (seen && hdl_ep_process(hdl_mpi_tp, to) != HDL_PROC_UNKNOWN))
 			continue;
 		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), proc);
 	}

@@ -284,7 +284,7 @@ static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 		hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 		return;
 	}
-	hdl_tp_count_rc(p->requests, p->bytes);
+	hdl_tp_count_rc(hdl_mpi_tp, p->requests, p->bytes);
 }
 
 /* Posts the operation. The caller has seen to (a) of offload.h and to room on the queues. */
@@ -790,12 +790,13 @@ const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 {
-	const struct hdl_port *port = hdl_tp_local_port();
+	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 
 	*site = (struct hdl_site){
-		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(),
-		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(),
-		.at_once = hdl_tp_writes_at_once(), .exposes = hdl_tp_can_expose(), .means = port ? hdl_off_means(port) : NULL,
+		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
+		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(hdl_mpi_tp),
+		.at_once = hdl_tp_writes_at_once(hdl_mpi_tp), .exposes = hdl_tp_can_expose(hdl_mpi_tp),
+		.means = port ? hdl_off_means(port) : NULL,
 	};
 	/* jobs may differ in what the choice goes by, and all members must choose alike */
 	if (hdl_group_spans_jobs(comm->group, comm->group)) {

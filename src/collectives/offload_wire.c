@@ -67,7 +67,7 @@ static struct ibv_cq *create_cq(const struct hdl_off *h, uint64_t entries)
 	struct ibv_exp_cq_init_attr attr = { .comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
 					     .flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL };
 
-	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(), 0, &attr);
+	return ibv_exp_create_cq(h->port->ctx, (int)entries, NULL, hdl_tp_local_channel(hdl_mpi_tp), 0, &attr);
 }
 
 static struct hdl_off_link *add_link(struct hdl_off *h, int peer, uint64_t sq_depth)
@@ -123,7 +123,7 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 		if (!l->qp)
 			continue;
 		l->max_inline = attr.cap.max_inline_data;
-		if (hdl_tp_writes_at_once())
+		if (hdl_tp_writes_at_once(hdl_mpi_tp))
 			shca_unfinished(l->qp, &l->unfinished);
 		return l;
 	}
@@ -251,7 +251,7 @@ static void unmake_area(struct hdl_off *h, struct hdl_area *a)
 	if (a->mr && h->port)
 		ibv_dereg_mr(a->mr);
 	if (a->mem)
-		hdl_tp_free(a->mem);
+		hdl_tp_free(hdl_mpi_tp, a->mem);
 	free(a->peers);
 	a->mr = NULL;
 	a->mem = NULL;
@@ -265,7 +265,7 @@ static int make_area(struct hdl_off *h, int k)
 
 	a->staged = h->lines && hdl_line_stages(h, (enum hdl_line_size)k) ? a->bytes : 0;
 	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
-	a->mem = hdl_tp_alloc(a->bytes + a->staged);
+	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staged);
 	if (h->lines && k == HDL_LINE_READS && !h->segments)
 		h->segments = aligned_alloc(4096, 2 * HDL_FOLD_SEGMENT);
 	if (!a->peers || !a->mem || (h->lines && k == HDL_LINE_READS && !h->segments))
@@ -309,11 +309,11 @@ static int create(struct hdl_off *h)
 	int err;
 
 	/* the others count on it, and learn by the wire-up that they may not */
-	if (h->lines && !hdl_tp_exposes(&h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose())
+	if (h->lines && !hdl_tp_exposes(hdl_mpi_tp, &h->exposed_lkey, &h->exposed_rkey) && hdl_tp_can_expose(hdl_mpi_tp))
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
-	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(), 0) :
+	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0) :
 				 create_cq(h, h->local_room);
 	if (!h->local_cq)
 		return -errno;
@@ -516,7 +516,7 @@ static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int pee
 
 	if (!l)
 		return 0;
-	err = hdl_tp_rc_connect(l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
+	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && h->lines)
 		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -EOPNOTSUPP;
 	return err;
@@ -900,7 +900,7 @@ static int allocate_records(struct hdl_off *h)
 
 static struct hdl_off *lay_new(const struct hdl_comm *comm, enum hdl_executor executor, bool pairs)
 {
-	const struct hdl_port *port = hdl_tp_local_port();
+	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 	struct hdl_off *h = lay(comm->rank, comm->size, executor, pairs, hdl_off_means(port));
 
 	if (!h)

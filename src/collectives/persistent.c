@@ -133,7 +133,7 @@ static int make(struct hdl_pcoll *p, struct hdl_run *run)
 	if (err)
 		return err;
 	lay_out(p);
-	p->memory = hdl_tp_alloc(p->bytes);
+	p->memory = hdl_tp_alloc(hdl_mpi_tp, p->bytes);
 	if (!p->memory)
 		return ENOMEM;
 	/* no line has a number: whose memory it was before does not matter */
@@ -163,7 +163,7 @@ static void give_back(struct hdl_pcoll *p)
 	}
 	if (p->mr)
 		ibv_dereg_mr(p->mr);
-	hdl_tp_free(p->memory);
+	hdl_tp_free(hdl_mpi_tp, p->memory);
 	free(p->records);
 	free(p->peers);
 	free(p);

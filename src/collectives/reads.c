@@ -164,7 +164,7 @@ static void post(struct hdl_off *h, struct hdl_run *run, struct hdl_off_link *l,
 	err = ibv_post_send(l->qp, wr, &bad);
 	if (unlikely(err))
 		refused(h, run, l->peer, err);
-	hdl_tp_count_rc(1, wr->sg_list->length);
+	hdl_tp_count_rc(hdl_mpi_tp, 1, wr->sg_list->length);
 }
 
 /* False: there is no room now. */

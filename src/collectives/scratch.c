@@ -36,7 +36,7 @@ static struct hdl_scratch take_spare(int i)
 static void give_back(struct hdl_scratch s)
 {
 	if (s.arena)
-		hdl_tp_free(s.p);
+		hdl_tp_free(hdl_mpi_tp, s.p);
 	else
 		free(s.p);
 }
@@ -53,7 +53,7 @@ int hdl_scratch_get(struct hdl_scratch *s, size_t bytes)
 		}
 	*s = (struct hdl_scratch){ .bytes = room, .arena = room >= ARENA_LEAST };
 	if (s->arena)
-		s->p = hdl_tp_alloc(room);
+		s->p = hdl_tp_alloc(hdl_mpi_tp, room);
 	if (!s->p) {
 		s->arena = false;
 		s->p = aligned_alloc(64, room);

@@ -138,11 +138,11 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 		return rc;
 	if (!baseptr)
 		return hdl_null_arg(NULL, call, "baseptr");
-	p = hdl_tp_alloc(size ? (size_t)size : 1);
+	p = hdl_tp_alloc(hdl_mpi_tp, size ? (size_t)size : 1);
 	if (!p)
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "%lld bytes cannot be had", (long long)size);
 	if ((uintptr_t)p & (uintptr_t)(align - 1)) {
-		hdl_tp_free(p);
+		hdl_tp_free(hdl_mpi_tp, p);
 		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "memory aligned to %ld bytes (mpi_minimum_memory_alignment) cannot be had: "
 				 "a page of %ld is what is certain", align, sysconf(_SC_PAGESIZE));
 	}
@@ -157,7 +157,7 @@ int PMPI_Free_mem(void *base)
 	static const char call[] = "MPI_Free_mem";
 
 	hdl_check_active(call);
-	if (!hdl_tp_free(base))
+	if (!hdl_tp_free(hdl_mpi_tp, base))
 		return hdl_raise(NULL, MPI_ERR_BASE, call, "invalid base %p: MPI_Alloc_mem did not return it, or it was freed",
 				 base);
 	return MPI_SUCCESS;

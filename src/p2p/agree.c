@@ -513,7 +513,7 @@ static void finish(struct hdl_agree *a)
 		link = &(*link)->next;
 	*link = a->next;
 	if (!under_way)
-		hdl_tp_progress_remove(progress, NULL);
+		hdl_tp_progress_remove(hdl_mpi_tp, progress, NULL);
 	count_agreements(a, -1);
 	free(a->up);
 	free(a->bridges);
@@ -599,7 +599,7 @@ void hdl_agree_start(struct hdl_agree *a)
 		a->bridges = malloc(2 * sizeof(*a->bridges));
 	if (!a->up || (a->joint && a->bridge && !a->bridges))
 		hdl_out_of_memory("agreeing on a communicator", (size_t)(a->children + 3) * sizeof(*a->up));
-	if (!under_way && hdl_tp_progress_add(progress, NULL))
+	if (!under_way && hdl_tp_progress_add(hdl_mpi_tp, progress, NULL))
 		hdl_out_of_memory("agreeing on a communicator", sizeof(void *));
 	a->comm->obj.refs++;
 	count_agreements(a, 1);

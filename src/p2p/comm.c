@@ -165,7 +165,7 @@ struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank)
 
 	if (rank == comm->rank)
 		return NULL;
-	ep = hdl_ep(hdl_comm_proc(comm, rank));
+	ep = hdl_ep(hdl_mpi_tp, hdl_comm_proc(comm, rank));
 	if (!ep)
 		no_endpoint(hdl_comm_proc(comm, rank));
 	if (hdl_group_meet(comm->group, rank, ep))

@@ -354,7 +354,7 @@ static int add_peers(const struct hdl_group *remote, const struct address *their
 {
 	for (int r = 0; r < remote->size; r++)
 		if (theirs[r].bytes > sizeof(theirs[r].record) ||
-		    hdl_peer_add(hdl_group_proc(remote, r), theirs[r].record, theirs[r].bytes)) {
+		    hdl_peer_add(hdl_mpi_tp, hdl_group_proc(remote, r), theirs[r].record, theirs[r].bytes)) {
 			hdl_reason_set("there can be no communication with rank %d of the other group, %s", r,
 				       hdl_proc_text(hdl_group_proc(remote, r)));
 			return MPI_ERR_OTHER;
@@ -376,7 +376,7 @@ static int exchange_addresses(const struct hdl_agree *first, const struct hdl_gr
 	a.each = sizeof(*table);
 	a.table = table;
 	mine = hdl_agree_entry(&a, a.me);
-	mine->bytes = hdl_tp_address(mine->record);
+	mine->bytes = hdl_tp_address(hdl_mpi_tp, mine->record);
 	rc = hdl_agree(&a);
 	if (!rc) {
 		added = add_peers(remote, a.remote);

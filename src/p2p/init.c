@@ -3,6 +3,13 @@
 #include "p2p/match.h"
 #include "p2p/meet.h"
 
+struct hdl_tp *hdl_mpi_tp;
+
+static void wake(void)
+{
+	hdl_tp_wake(hdl_mpi_tp);
+}
+
 int hdl_p2p_init(void)
 {
 	int rc = hdl_match_init();
@@ -23,9 +30,10 @@ int hdl_p2p_init(void)
 		goto fail_comm;
 	}
 	/* Messages may arrive from here on. */
-	rc = hdl_tp_init(&hdl_p2p_upcalls);
+	rc = hdl_tp_init(&hdl_p2p_upcalls, &hdl_mpi_tp);
 	if (rc)
 		goto fail_report;
+	hdl_device_wake = wake;
 	rc = hdl_report_start();
 	if (rc)
 		goto fail_report;	/* MPI_Init ends the job */
@@ -53,7 +61,7 @@ int hdl_p2p_fini(void)
 	hdl_wait_until(nothing_pending, NULL);
 	hdl_report_leaving();
 	hdl_ports_fini();
-	rc = hdl_tp_fini();
+	rc = hdl_tp_fini(&hdl_mpi_tp);
 	if (hdl_vars.report_leaks)
 		hdl_match_each_unexpected(hdl_leaked_message, NULL);
 	hdl_unexpected_close();

@@ -69,7 +69,7 @@ static void *watch(void *arg)
 
 	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
-	hdl_tp_wake();
+	hdl_tp_wake(hdl_mpi_tp);
 	return NULL;
 }
 
@@ -147,7 +147,7 @@ static int say_hello(int fd, const struct hdl_meeting *m, uint64_t deadline, uin
 		mine.nonce = monotonic_ns() ^ (uint64_t)getpid() << 40;
 	*nonce ^= mine.nonce;
 	mine.described = (uint32_t)described;
-	mine.address = (uint32_t)hdl_tp_address(address);
+	mine.address = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
 	if (!err)
 		err = move_all(fd, POLLOUT, &mine, sizeof(mine), deadline);
 	if (!err)
@@ -167,7 +167,7 @@ static struct hdl_group *understand(const char *described, size_t bytes, const c
 		*err = -errno;
 	else if (other->size != 1)
 		*err = -EPROTO;
-	else if (!hdl_peer_add(hdl_group_proc(other, 0), address, address_bytes))
+	else if (!hdl_peer_add(hdl_mpi_tp, hdl_group_proc(other, 0), address, address_bytes))
 		return other;
 	if (other)
 		hdl_group_release(other);

@@ -378,10 +378,13 @@ extern struct hdl_bsend_space *hdl_bsend_process;
 /* MPI_ERR_BUFFER if there is no room. The communicator's buffer serves, or else the process's. */
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
+/* MPI's instance of the transport: from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */
+extern struct hdl_tp *hdl_mpi_tp;
+
 /* One turn of the transport. */
 static inline int hdl_progress(void)
 {
-	return hdl_tp_progress();
+	return hdl_tp_progress(hdl_mpi_tp);
 }
 
 /* The same for a call that does not wait (MPI_Test, MPI_Iprobe). Its caller may be in a loop: when ranks outnumber cores,
@@ -389,7 +392,7 @@ static inline int hdl_progress(void)
 void hdl_progress_shared(int found);
 static inline void hdl_progress_test(void)
 {
-	int found = hdl_tp_progress();
+	int found = hdl_tp_progress(hdl_mpi_tp);
 
 	if (unlikely(hdl_job.oversubscribed))
 		hdl_progress_shared(found);

@@ -113,9 +113,9 @@ static void deliver_rts(struct hdl_op *op, int src, int tag, const void *rts, si
 	op->fetch.done = fetch_done;
 	op->fetch.unpack = unpack;
 	if (op->type)
-		rc = hdl_ep_fetch_runs(hdl_ep(src), rts, n, &op->fetch);
+		rc = hdl_ep_fetch_runs(hdl_ep(hdl_mpi_tp, src), rts, n, &op->fetch);
 	else
-		rc = hdl_ep_fetch(hdl_ep(src), rts, op->buf, n, &op->fetch);
+		rc = hdl_ep_fetch(hdl_ep(hdl_mpi_tp, src), rts, op->buf, n, &op->fetch);
 	if (unlikely(rc < 0))
 		fetch_done(&op->fetch, rc);
 }
@@ -174,7 +174,7 @@ struct heaviest {
 static void add_bytes(const struct hdl_unexpected *u, void *arg)
 {
 	struct heaviest *h = arg;
-	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(u->src);
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, u->src);
 	size_t *sum = ep ? &hdl_ep_note(ep)->bytes : &h->self;
 
 	*sum += u->kind == HDL_EAGER ? u->held : 0;
@@ -199,7 +199,7 @@ static size_t part(void)
 
 void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more)
 {
-	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(u->src);
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, u->src);
 
 	if (!ep)
 		return;
@@ -212,7 +212,7 @@ static struct heaviest sum_up(void)
 {
 	struct heaviest h = { 0 };
 
-	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+	for (struct hdl_ep *ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep))
 		hdl_ep_note(ep)->bytes = 0;
 	hdl_match_each_unexpected(add_bytes, &h);
 	return h;
@@ -220,7 +220,7 @@ static struct heaviest sum_up(void)
 
 static __attribute__((noinline)) void hold_back(int src)
 {
-	struct hdl_ep *ep = hdl_ep(src);
+	struct hdl_ep *ep = hdl_ep(hdl_mpi_tp, src);
 
 	if (!hdl_unexpected_counting) {
 		sum_up();
@@ -249,14 +249,14 @@ static void let_go(struct hdl_ep *ep)
 
 static __attribute__((noinline)) void let_all_go(void)
 {
-	for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+	for (struct hdl_ep *ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep))
 		let_go(ep);
 }
 
 /* After a message of a rank was taken out. */
 static __attribute__((noinline)) void fewer_of(int src)
 {
-	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(src);
+	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, src);
 
 	if (hdl_unexpected_bytes <= hdl_vars.unexpected_max / 2)
 		let_all_go();
@@ -386,7 +386,7 @@ static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_
 	if (!w.found)
 		return;
 	hdl_match_remove(w.found);
-	hdl_ep_refuse(hdl_ep(src), w.found->data);
+	hdl_ep_refuse(hdl_ep(hdl_mpi_tp, src), w.found->data);
 	hdl_buf_put(w.found);
 }
 
@@ -460,7 +460,7 @@ int hdl_recv_revoked(uint16_t context)
 static void drop(int src, uint8_t kind, const void *payload)
 {
 	if (kind == HDL_RTS)
-		hdl_ep_refuse(hdl_ep(src), payload);
+		hdl_ep_refuse(hdl_ep(hdl_mpi_tp, src), payload);
 }
 
 void hdl_recv_revoke(uint16_t context, int proc)
@@ -483,12 +483,13 @@ void hdl_recv_revoke(uint16_t context, int proc)
 
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_op *op = hdl_match_arrived(hdr->context, src, hdr->tag);
 	struct hdl_unexpected *u;
 	size_t data, len = hdl_msg_len(hdr, payload);
 
+	(void)context;
 	if (likely(op != NULL)) {
 		if (likely(hdr->kind == HDL_EAGER))
 			deliver_eager(op, src, hdr->tag, payload, hdr->len);
@@ -527,10 +528,11 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 	       (op->src == MPI_ANY_SOURCE && hdl_comm_rank_of(op->req.comm, peer) != MPI_UNDEFINED);
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
-	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(peer));
+	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(hdl_mpi_tp, peer));
 
+	(void)context;
 	if (note->failed)
 		return;
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
@@ -546,10 +548,10 @@ static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 	struct hdl_ep *ep;
 
 	if (src != MPI_ANY_SOURCE) {
-		ep = hdl_ep_find(hdl_comm_proc(comm, src));
+		ep = hdl_ep_find(hdl_mpi_tp, hdl_comm_proc(comm, src));
 		return ep ? hdl_ep_note(ep)->failed : 0;
 	}
-	for (ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep)) {
+	for (ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep)) {
 		struct hdl_ep_note *note = hdl_ep_note(ep);
 
 		if (note->failed && hdl_comm_rank_of(comm, note->rank) != MPI_UNDEFINED)

@@ -191,7 +191,7 @@ void hdl_p2p_dump(FILE *out)
 		hdl_match_unexpected_count(), hdl_unexpected_bytes);
 	collect(&all);
 	print_heaps(out, &all, head);
-	hdl_tp_dump(out);
+	hdl_tp_dump(hdl_mpi_tp, out);
 	fflush(out);
 }
 
@@ -326,7 +326,7 @@ static void on_ask(bool now)
 		hdl_rt_answer(text);
 	} else if (!now) {
 		asked = WANTED;
-		hdl_tp_wake();
+		hdl_tp_wake(hdl_mpi_tp);
 	} else if (asked) {
 		asked = 0;
 		snprintf(text, sizeof(text), "0\ndoes not wait in MPI%s%s%s\n",
@@ -345,7 +345,7 @@ static void on_signal(int sig)
 	(void)sig;
 	wanted = WANTED;
 	if (hdl_threads ? hdl_waiters != NULL : idling)
-		hdl_tp_wake();
+		hdl_tp_wake(hdl_mpi_tp);
 	else if (write(STDERR_FILENO, busy, (size_t)busy_len) < 0)
 		wanted = WANTED;
 	errno = saved;
@@ -374,7 +374,7 @@ void hdl_p2p_idle(unsigned *idle)
 		asked = 0;
 		answer();
 	}
-	hdl_tp_idle(idle);
+	hdl_tp_idle(hdl_mpi_tp, idle);
 	idling = 0;
 }
 
@@ -384,7 +384,7 @@ int hdl_report_start(void)
 	if ((unsigned)hdl_vars.yield < hdl_dated_after)
 		hdl_dated_after = (unsigned)hdl_vars.yield;
 	hdl_rt_on_ask(on_ask);
-	return installed ? hdl_tp_progress_add(look_for_wanted, NULL) : 0;
+	return installed ? hdl_tp_progress_add(hdl_mpi_tp, look_for_wanted, NULL) : 0;
 }
 
 void hdl_report_leaving(void)

@@ -135,7 +135,7 @@ static void wait_among_threads(bool (*ready)(const void *arg), const void *arg, 
 	while (!ready(arg)) {
 		if (!hdl_waiter_polls(&w)) {
 			hdl_waiter_sleep(&w);
-		} else if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) {
+		} else if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp)) {
 			idle = 0;
 			hdl_lock_pass();
 		} else {
@@ -161,7 +161,7 @@ static void wait_for(bool (*ready)(const void *arg), const void *arg, struct hdl
 	hdl_blocked = op;
 	hdl_blocked_since = 0;
 	while (!ready(arg)) {
-		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress())
+		if (ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp))
 			idle = 0;
 		else
 			hdl_p2p_idle(&idle);

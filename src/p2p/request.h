@@ -146,7 +146,7 @@ void hdl_wait_idle(volatile int *done, struct hdl_ep *ep, const struct hdl_op *o
 static inline void hdl_wait_done(volatile int *done, struct hdl_ep *ep, const struct hdl_op *op)
 {
 	while (likely(!*done)) {
-		if ((!(ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress()) && !*done) || unlikely(hdl_threads)) {
+		if ((!(ep ? hdl_tp_progress_peer(ep) : hdl_tp_progress(hdl_mpi_tp)) && !*done) || unlikely(hdl_threads)) {
 			hdl_wait_idle(done, ep, op);
 			return;
 		}

@@ -11,15 +11,13 @@
 #include "runtime/jobs.h"
 #include "transport/tp.h"
 
-#define MOST 2u			/* devices of a process */
-_Static_assert(sizeof(struct hdl_addr_head) + MOST * sizeof(struct hdl_addr) <= HDL_ADDRESS_MAX, "the door says so");
+_Static_assert(sizeof(struct hdl_addr_head) + HDL_DEVICES * sizeof(struct hdl_addr) <= HDL_ADDRESS_MAX, "the door says so");
 
 struct given {
 	int proc;
 	uint32_t len;
 	char data[];
 };
-static void *given;		/* tsearch(3), by process */
 
 static int compare(const void *a, const void *b)
 {
@@ -28,24 +26,24 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static struct given *find(int proc)
+static struct given *find(struct hdl_tp *tp, int proc)
 {
-	struct given key = { .proc = proc }, **found = tfind(&key, &given, compare);
+	struct given key = { .proc = proc }, **found = tfind(&key, &tp->given, compare);
 
 	return found ? *found : NULL;
 }
 
-static void forget(struct given *g)
+static void forget(struct hdl_tp *tp, struct given *g)
 {
 	if (g)
-		tdelete(g, &given, compare);
+		tdelete(g, &tp->given, compare);
 	free(g);
 }
 
-void hdl_addresses_fini(void)
+void hdl_addresses_fini(struct hdl_tp *tp)
 {
-	tdestroy(given, free);
-	given = NULL;
+	tdestroy(tp->given, free);
+	tp->given = NULL;
 }
 
 /* ---- one's own ----------------------------------------------------------------------------------------- */
@@ -60,24 +58,24 @@ static uint64_t alike(void)
 	return hash;
 }
 
-size_t hdl_tp_address(char blob[HDL_ADDRESS_MAX])
+size_t hdl_tp_address(struct hdl_tp *tp, char blob[HDL_ADDRESS_MAX])
 {
-	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)hdl_tp.ndev, .name = hdl_tp.self,
+	struct hdl_addr_head h = { .version = HDL_ADDR_VERSION, .count = (uint32_t)tp->ndev, .name = tp->self,
 				   .alike = alike(), .machine = hdl_host_id() };
 	size_t n = sizeof(h);
 
 	hdl_proc_self(&h.proc);
 	snprintf(h.host, sizeof(h.host), "%.*s", (int)sizeof(h.host) - 1, hdl_job.hostname);
 	memcpy(blob, &h, sizeof(h));
-	for (int i = 0; i < hdl_tp.ndev; i++, n += sizeof(struct hdl_addr))
-		memcpy(blob + n, &hdl_tp.dev[i]->addr, sizeof(struct hdl_addr));
+	for (int i = 0; i < tp->ndev; i++, n += sizeof(struct hdl_addr))
+		memcpy(blob + n, &tp->dev[i]->addr, sizeof(struct hdl_addr));
 	return n;
 }
 
-int hdl_wire_publish(void)
+int hdl_wire_publish(struct hdl_tp *tp)
 {
 	char blob[HDL_ADDRESS_MAX];
-	size_t n = hdl_tp_address(blob);
+	size_t n = hdl_tp_address(tp, blob);
 	int err = hdl_rt_put(HDL_ADDRESS, blob, n);
 
 	return err ? err : hdl_rt_commit();
@@ -93,7 +91,7 @@ static int read_head(int proc, const void *data, size_t len, struct hdl_addr_hea
 		return -EPROTO;
 	}
 	memcpy(h, data, sizeof(*h));
-	if (h->version != HDL_ADDR_VERSION || h->count > MOST || len != sizeof(*h) + h->count * sizeof(struct hdl_addr)) {
+	if (h->version != HDL_ADDR_VERSION || h->count > HDL_DEVICES || len != sizeof(*h) + h->count * sizeof(struct hdl_addr)) {
 		hdl_error("%s published an address of version %u (%zu bytes), this library knows version %u: all ranks must use the "
 			  "same library", hdl_proc_text(proc), h->version, len, HDL_ADDR_VERSION);
 		return -EPROTO;
@@ -110,13 +108,13 @@ static bool is_here(int proc, const struct hdl_addr_head *h)
 	return h->machine && h->machine == hdl_host_id();
 }
 
-static struct hdl_dev *device_for(enum hdl_role want)
+static struct hdl_dev *device_for(struct hdl_tp *tp, enum hdl_role want)
 {
 	struct hdl_dev *dev = NULL;
 
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (hdl_tp.dev[i]->role == want || hdl_tp.dev[i]->role == HDL_ROLE_ANY)
-			dev = hdl_tp.dev[i];
+	for (int i = 0; i < tp->ndev; i++)
+		if (tp->dev[i]->role == want || tp->dev[i]->role == HDL_ROLE_ANY)
+			dev = tp->dev[i];
 	return dev;
 }
 
@@ -145,7 +143,7 @@ static int join(struct hdl_ep *ep, const void *data, size_t len)
 	if (err)
 		return err;
 	want = is_here(ep->rank, &h) ? HDL_ROLE_LOCAL : HDL_ROLE_REMOTE;
-	ep->dev = device_for(want);
+	ep->dev = device_for(ep->tp, want);
 	if (!ep->dev) {
 		hdl_error("no device reaches %s, which is on %s: set HEDDLE_DEVICE to a device that does", hdl_proc_text(ep->rank),
 			  want == HDL_ROLE_LOCAL ? "this host" : "another host");
@@ -171,16 +169,17 @@ static int join(struct hdl_ep *ep, const void *data, size_t len)
 
 int hdl_wire_lookup(struct hdl_ep *ep)
 {
+	struct hdl_tp *tp = ep->tp;
 	const struct hdl_other_job *job = hdl_job_of(ep->rank);
-	struct given *g = find(ep->rank);
+	struct given *g = find(tp, ep->rank);
 	void *data = NULL;
 	size_t len = 0;
 	int err;
 
 	if (ep->rank == hdl_job.rank) {
-		ep->dev = hdl_tp.dev[0];
+		ep->dev = tp->dev[0];
 		ep->addr = ep->dev->addr;
-		ep->name = hdl_tp.self;
+		ep->name = tp->self;
 		return 0;
 	}
 	if (g)
@@ -192,24 +191,25 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 	return err;
 }
 
-void hdl_wire_forget(int proc)
+void hdl_wire_forget(struct hdl_tp *tp, int proc)
 {
-	forget(find(proc));
+	forget(tp, find(tp, proc));
 }
 
-bool hdl_wire_is_known(int proc)
+bool hdl_wire_is_known(struct hdl_tp *tp, int proc)
 {
-	return hdl_proc_is_ours(proc) || hdl_peers_find(&hdl_tp.peers, proc) || find(proc);
+	return hdl_proc_is_ours(proc) || hdl_peers_find(&tp->peers, proc) || find(tp, proc);
 }
 
 /* So that what cannot be is told when the processes meet, and not at their first message. */
-static int is_reachable(int proc, const void *address, size_t len)
+static int is_reachable(struct hdl_tp *tp, int proc, const void *address, size_t len)
 {
 	struct hdl_ep *ep = calloc(1, sizeof(*ep));
 	int err;
 
 	if (!ep)
 		return hdl_no_memory("a peer's address", sizeof(*ep));
+	ep->tp = tp;
 	ep->rank = proc;
 	err = join(ep, address, len);
 	if (!err && !hdl_ep_kinds(ep))
@@ -219,9 +219,9 @@ static int is_reachable(int proc, const void *address, size_t len)
 	return err;
 }
 
-int hdl_peer_add(int proc, const void *address, size_t len)
+int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 {
-	const struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, proc);
+	const struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
 	struct hdl_addr_head h;
 	struct given *g;
 	int err;
@@ -246,15 +246,15 @@ int hdl_peer_add(int proc, const void *address, size_t len)
 	}
 	if (ep)
 		return 0;
-	if ((err = is_reachable(proc, address, len)))
+	if ((err = is_reachable(tp, proc, address, len)))
 		return err;
-	forget(find(proc));
+	forget(tp, find(tp, proc));
 	g = malloc(sizeof(*g) + len);
 	if (!g)
 		return hdl_no_memory("a peer's address", sizeof(*g) + len);
 	*g = (struct given){ .proc = proc, .len = (uint32_t)len };
 	memcpy(g->data, address, len);
-	if (tsearch(g, &given, compare))
+	if (tsearch(g, &tp->given, compare))
 		return 0;
 	free(g);
 	return hdl_no_memory("a peer's address", sizeof(void *));

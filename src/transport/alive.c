@@ -32,7 +32,7 @@ static void peer_ended(struct hdl_ep *ep)
 
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 {
-	if (silence_ns < SILENT_NS || hdl_tp.leaving)
+	if (silence_ns < SILENT_NS || ep->tp->leaving)
 		return false;
 	switch (hdl_proc_state(&ep->proc)) {
 	case HDL_PROC_LIVES:
@@ -55,9 +55,9 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 	return true;
 }
 
-enum hdl_proc_state hdl_ep_process(int proc)
+enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc)
 {
-	struct hdl_ep *ep = hdl_proc_is_ours(proc) && !hdl_is_local(proc) ? NULL : hdl_ep(proc);
+	struct hdl_ep *ep = hdl_proc_is_ours(proc) && !hdl_is_local(proc) ? NULL : hdl_ep(tp, proc);
 
 	return ep ? hdl_proc_state(&ep->proc) : HDL_PROC_UNKNOWN;
 }
@@ -96,21 +96,21 @@ static bool probe(struct hdl_ep *ep, uint64_t now)
 	return true;
 }
 
-uint64_t hdl_peers_look(uint64_t now)
+uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 {
-	uint32_t n = hdl_tp.peers.n;
+	uint32_t n = tp->peers.n;
 	int looks = 0;
 	bool some = false;
 
-	if (hdl_tp.leaving)
+	if (tp->leaving)
 		return 0;
-	if (now < hdl_tp.alive_ns)
-		return hdl_tp.alive_ns;
-	hdl_tp.alive_ns = now + LOOK_NS;
+	if (now < tp->alive_ns)
+		return tp->alive_ns;
+	tp->alive_ns = now + LOOK_NS;
 	for (uint32_t i = 0; i < n && looks < LOOKS; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[hdl_tp.alive_next];
+		struct hdl_ep *ep = tp->peers.of[tp->alive_next];
 
-		hdl_tp.alive_next = (hdl_tp.alive_next + 1) % n;
+		tp->alive_next = (tp->alive_next + 1) % n;
 		if (!is_to_be_looked_at(ep))
 			continue;
 		some = true;
@@ -120,5 +120,5 @@ uint64_t hdl_peers_look(uint64_t now)
 		/* a look at a process takes system calls, one at a silent peer almost nothing */
 		looks += state == HDL_PROC_UNKNOWN ? probe(ep, now) : 1;
 	}
-	return some ? hdl_tp.alive_ns : 0;
+	return some ? tp->alive_ns : 0;
 }

@@ -9,19 +9,19 @@
 
 #include "transport/tp.h"
 
-int hdl_am_register(unsigned id, hdl_am_fn fn, void *context)
+int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context)
 {
 	if (id >= HDL_AM_IDS) {
 		hdl_error("no active-message handler can have the number %u: the largest is %u", id, HDL_AM_IDS - 1);
 		return -EINVAL;
 	}
-	if (!hdl_tp.handlers && !(hdl_tp.handlers = calloc(HDL_AM_IDS, sizeof(*hdl_tp.handlers))))
-		return hdl_no_memory("the table of active-message handlers", HDL_AM_IDS * sizeof(*hdl_tp.handlers));
-	if (fn && hdl_tp.handlers[id].fn) {
+	if (!tp->handlers && !(tp->handlers = calloc(HDL_AM_IDS, sizeof(*tp->handlers))))
+		return hdl_no_memory("the table of active-message handlers", HDL_AM_IDS * sizeof(*tp->handlers));
+	if (fn && tp->handlers[id].fn) {
 		hdl_error("there is an active-message handler of number %u already: numbers are given once, for all of the process", id);
 		return -EEXIST;
 	}
-	hdl_tp.handlers[id] = (struct hdl_am_handler){ .fn = fn, .context = context };
+	tp->handlers[id] = (struct hdl_am_handler){ .fn = fn, .context = context };
 	return 0;
 }
 
@@ -56,6 +56,7 @@ int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head
 
 void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
 {
+	struct hdl_tp *tp = ep->tp;
 	bool announced = hdr->kind == HDL_AM_RTS || hdr->kind == HDL_AM_FREE_RTS;
 	size_t head = hdr->context, before = head + (announced ? HDL_RTS_SIZE : 0);
 	uint32_t id = (uint32_t)hdr->tag;
@@ -76,8 +77,8 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		am.data = (const char *)payload + head;
 		am.len = hdr->len - head;
 	}
-	if (likely(id < HDL_AM_IDS && hdl_tp.handlers && hdl_tp.handlers[id].fn)) {
-		hdl_tp.handlers[id].fn(hdl_tp.handlers[id].context, &am);
+	if (likely(id < HDL_AM_IDS && tp->handlers && tp->handlers[id].fn)) {
+		tp->handlers[id].fn(tp->handlers[id].context, &am);
 		return;
 	}
 	hdl_error("%s sent an active message of %zu bytes for handler %u, which this process does not have: dropped; is it another "

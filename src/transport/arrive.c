@@ -160,7 +160,7 @@ static void deliver_parked(struct hdl_ep *ep)
 		if (hdl_is_am(hdr))
 			hdl_am_arrived(ep, hdr, p->data + sizeof(*hdr));
 		else
-			hdl_tp.up.arrived(ep->rank, hdr, p->data + sizeof(*hdr));
+			ep->tp->up.arrived(ep->tp->up.context, ep->rank, hdr, p->data + sizeof(*hdr));
 		free(p);
 	}
 }
@@ -178,7 +178,7 @@ static inline __attribute__((always_inline)) void ordered(struct hdl_ep *ep, con
 		if (active)
 			hdl_am_arrived(ep, hdr, payload);
 		else
-			hdl_tp.up.arrived(ep->rank, hdr, payload);
+			ep->tp->up.arrived(ep->tp->up.context, ep->rank, hdr, payload);
 		if (likely(!ep->order.head))
 			return;
 		deliver_parked(ep);

@@ -4,7 +4,7 @@
 
 #include "transport/tp.h"
 
-/* Where a count lies: in an endpoint, its reliable stream (32 bits), a send queue, the statistics of registrations, or hdl_tp. */
+/* Where a count lies: in an endpoint, its reliable stream (32 bits), a send queue, the statistics of registrations, or struct hdl_tp. */
 enum where { PEER, REL, QUEUE, REGISTRATIONS, WHOLE, WHOLE32 };
 
 static const struct counted {
@@ -104,26 +104,26 @@ static uint64_t of_peer(const struct counted *c, const struct hdl_ep *ep)
 	return c->where == REL && ep->rel ? count32_at(ep->rel, c->at) : 0;
 }
 
-static uint64_t of_peers(const struct counted *c)
+static uint64_t of_peers(struct hdl_tp *tp, const struct counted *c)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
-		n += of_peer(c, hdl_tp.peers.of[i]);
+	for (uint32_t i = 0; i < tp->peers.n; i++)
+		n += of_peer(c, tp->peers.of[i]);
 	return n;
 }
 
-static uint64_t of_queues(const struct counted *c)
+static uint64_t of_queues(struct hdl_tp *tp, const struct counted *c)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < hdl_tp.nsqs; i++)
-		if (hdl_tp.sqs[i])
-			n += count_at(hdl_tp.sqs[i], c->at);
+	for (uint32_t i = 0; i < tp->nsqs; i++)
+		if (tp->sqs[i])
+			n += count_at(tp->sqs[i], c->at);
 	return n;
 }
 
-uint64_t hdl_counter_read(unsigned i, const struct hdl_ep *ep)
+uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep)
 {
 	const struct counted *c = &table[i];
 	struct hdl_regcache_stats s;
@@ -133,16 +133,16 @@ uint64_t hdl_counter_read(unsigned i, const struct hdl_ep *ep)
 	switch (c->where) {
 	case PEER:
 	case REL:
-		return of_peers(c);
+		return of_peers(tp, c);
 	case QUEUE:
-		return of_queues(c);
+		return of_queues(tp, c);
 	case REGISTRATIONS:
 		s = hdl_regcache_stats();
 		return count_at(&s, c->at);
 	case WHOLE:
-		return count_at(&hdl_tp, c->at);
+		return count_at(tp, c->at);
 	case WHOLE32:
-		return count32_at(&hdl_tp, c->at);
+		return count32_at(tp, c->at);
 	}
 	return 0;
 }

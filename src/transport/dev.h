@@ -29,6 +29,7 @@ struct hdl_promises {
 			  "collectives do not copy between the ranks' buffers"
 
 struct hdl_dev {
+	struct hdl_tp *tp;
 	struct hdl_port port;
 	enum hdl_role role;
 	char name[64];

@@ -418,6 +418,7 @@ static void debug_device(const struct hdl_dev *dev)
 
 int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsigned allowed)
 {
+	struct hdl_tp *tp = dev->tp;
 	int err, port = 0;
 
 	dev->role = role;
@@ -434,7 +435,7 @@ int hdl_dev_open(struct hdl_dev *dev, const char *name, enum hdl_role role, unsi
 	if ((err = hdl_mem_alloc(dev, HDL_ZEROS, IBV_ACCESS_LOCAL_WRITE, &dev->zeros)) || (err = make_rcq(dev)))
 		return err;
 	/* whatever is copied into one request: a pooled receive's worth, or a frame with its terminator */
-	size_t most = hdl_srq_bytes() > hdl_tp.ring_max ? hdl_srq_bytes() : hdl_tp.ring_max;
+	size_t most = hdl_srq_bytes() > tp->ring_max ? hdl_srq_bytes() : tp->ring_max;
 	hdl_bufpool_init(&dev->bounce, dev, (uint32_t)most + HDL_BOUNCE_AROUND, 8, 1u << 16);
 	for (int q = 1; q < HDL_QUEUES; q++)
 		if (is_wanted(dev, q) && (err = hdl_kinds[q]->open(dev)))

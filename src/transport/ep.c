@@ -8,55 +8,54 @@
 #define CTL_RING_MAX HDL_RING_SMALL
 #define PACK_NOW 4096u		/* what is packed before it is known that it can leave at once */
 
-struct hdl_tp hdl_tp;
 
 /* ---- completions of operations ----------------------------------------------------------------------------- */
 
-static void done_push(void *p, int err, enum hdl_done_what what)
+static void done_push(struct hdl_tp *tp, void *p, int err, enum hdl_done_what what)
 {
-	if (hdl_tp.ndone == hdl_tp.done_cap) {
-		uint32_t cap = hdl_tp.done_cap ? hdl_tp.done_cap * 2 : 64;
-		void *q = realloc(hdl_tp.done, cap * sizeof(*hdl_tp.done));
+	if (tp->ndone == tp->done_cap) {
+		uint32_t cap = tp->done_cap ? tp->done_cap * 2 : 64;
+		void *q = realloc(tp->done, cap * sizeof(*tp->done));
 		if (!q) {
 			/* an operation whose end is never told is a hang: there is no way on */
 			hdl_rt_abort(1, "out of memory while completing a message");
 		}
-		hdl_tp.done = q;
-		hdl_tp.done_cap = cap;
+		tp->done = q;
+		tp->done_cap = cap;
 	}
-	hdl_tp.done[hdl_tp.ndone].p = p;
-	hdl_tp.done[hdl_tp.ndone].err = err;
-	hdl_tp.done[hdl_tp.ndone++].what = what;
+	tp->done[tp->ndone].p = p;
+	tp->done[tp->ndone].err = err;
+	tp->done[tp->ndone++].what = what;
 }
 
 void hdl_done_send(struct hdl_send *send, int err)
 {
-	done_push(send, err, HDL_DONE_SEND);
+	done_push(send->ep->tp, send, err, HDL_DONE_SEND);
 }
 
 void hdl_done_fetch(struct hdl_fetch *fetch, int err)
 {
-	done_push(fetch, err, HDL_DONE_FETCH);
+	done_push(fetch->ep->tp, fetch, err, HDL_DONE_FETCH);
 }
 
-void hdl_done_read(uint32_t id)
+void hdl_done_read(struct hdl_tp *tp, uint32_t id)
 {
-	done_push((void *)(uintptr_t)id, 0, HDL_DONE_READ);
+	done_push(tp, (void *)(uintptr_t)id, 0, HDL_DONE_READ);
 }
 
 void hdl_done_rma(struct hdl_rma *op, int err)
 {
-	done_push(op, err, HDL_DONE_RMA);
+	done_push(op->ep->tp, op, err, HDL_DONE_RMA);
 }
 
 void hdl_done_broke(struct hdl_ep *ep)
 {
-	done_push(ep, 0, HDL_DONE_BROKE);
+	done_push(ep->tp, ep, 0, HDL_DONE_BROKE);
 }
 
 void hdl_done_reset(struct hdl_sq *sq)
 {
-	done_push(sq, 0, HDL_DONE_RESET);
+	done_push(sq->dev->tp, sq, 0, HDL_DONE_RESET);
 }
 
 void hdl_ep_drop_ctl(struct hdl_ep *ep)
@@ -92,16 +91,16 @@ static void end(struct hdl_ep *ep)
 	hdl_rma_fail_peer(ep, ep->fail_err);
 	hdl_ud_drop_peer(ep);
 	hdl_ring_lose(ep);
-	done_push(ep, ep->fail_err, HDL_DONE_PEER);
+	done_push(ep->tp, ep, ep->fail_err, HDL_DONE_PEER);
 }
 
-void hdl_done_run(void)
+void hdl_done_run(struct hdl_tp *tp)
 {
 	/* callbacks may add more, and the array may move */
-	for (uint32_t i = 0; i < hdl_tp.ndone; i++) {
-		void *p = hdl_tp.done[i].p;
-		int err = hdl_tp.done[i].err;
-		switch (hdl_tp.done[i].what) {
+	for (uint32_t i = 0; i < tp->ndone; i++) {
+		void *p = tp->done[i].p;
+		int err = tp->done[i].err;
+		switch (tp->done[i].what) {
 		case HDL_DONE_SEND:
 			((struct hdl_send *)p)->done(p, err);
 			break;
@@ -109,7 +108,7 @@ void hdl_done_run(void)
 			((struct hdl_fetch *)p)->done(p, err);
 			break;
 		case HDL_DONE_READ:
-			hdl_rndv_read_all((uint32_t)(uintptr_t)p);
+			hdl_rndv_read_all(tp, (uint32_t)(uintptr_t)p);
 			break;
 		case HDL_DONE_RMA:
 			((struct hdl_rma *)p)->done(p, err);
@@ -124,19 +123,19 @@ void hdl_done_run(void)
 			hdl_wire_replace(p);
 			break;
 		case HDL_DONE_PEER:
-			if (hdl_tp.up.peer_failed)
-				hdl_tp.up.peer_failed(((struct hdl_ep *)p)->rank, err);
+			if (tp->up.peer_failed)
+				tp->up.peer_failed(tp->up.context, ((struct hdl_ep *)p)->rank, err);
 			break;
 		}
 	}
-	hdl_tp.ndone = 0;
+	tp->ndone = 0;
 }
 
 /* ---- endpoints --------------------------------------------------------------------------------------------- */
 
 unsigned hdl_ep_kinds(const struct hdl_ep *ep)
 {
-	unsigned can = hdl_tp.allowed & ep->addr.caps & ep->dev->addr.caps;
+	unsigned can = ep->tp->allowed & ep->addr.caps & ep->dev->addr.caps;
 
 	if (!can)
 		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and %s",
@@ -144,7 +143,7 @@ unsigned hdl_ep_kinds(const struct hdl_ep *ep)
 	return can;
 }
 
-struct hdl_ep *hdl_ep_make(int proc)
+struct hdl_ep *hdl_ep_make(struct hdl_tp *tp, int proc)
 {
 	struct hdl_ep *ep;
 	int64_t id;
@@ -155,6 +154,7 @@ struct hdl_ep *hdl_ep_make(int proc)
 		return NULL;
 	}
 	memset(ep, 0, sizeof(*ep));
+	ep->tp = tp;
 	ep->rank = ep->note.rank = proc;
 	ep->theirs = ep->src = HDL_NAMED;
 	ep->wr.opcode = IBV_WR_RDMA_WRITE;
@@ -168,13 +168,13 @@ struct hdl_ep *hdl_ep_make(int proc)
 		err = -EOPNOTSUPP;
 		goto none;
 	}
-	id = hdl_peers_add(&hdl_tp.peers, proc, ep);
+	id = hdl_peers_add(&tp->peers, proc, ep);
 	if (id < 0) {
-		err = hdl_no_memory("the table of peers", (hdl_tp.peers.n + 1) * HDL_PEER_BYTES);
+		err = hdl_no_memory("the table of peers", (tp->peers.n + 1) * HDL_PEER_BYTES);
 		goto none;
 	}
 	ep->id = (uint32_t)id;
-	hdl_wire_forget(proc);
+	hdl_wire_forget(tp, proc);
 	if (!hdl_proc_is_ours(proc))
 		hdl_rxpools_more(ep->dev);
 	return ep;
@@ -186,21 +186,21 @@ none:
 }
 
 /* Who has heard of us before we have of him is heard again: he repeats himself. */
-static struct hdl_ep *named(const struct hdl_name *name)
+static struct hdl_ep *named(struct hdl_tp *tp, const struct hdl_name *name)
 {
 	int proc = hdl_proc_of(name->job, name->rank);
 
-	return proc >= 0 && hdl_wire_is_known(proc) ? hdl_ep(proc) : NULL;
+	return proc >= 0 && hdl_wire_is_known(tp, proc) ? hdl_ep(tp, proc) : NULL;
 }
 
-struct hdl_ep *hdl_ep_told(uint32_t src, const void *name)
+struct hdl_ep *hdl_ep_told(struct hdl_tp *tp, uint32_t src, const void *name)
 {
 	struct hdl_name n;
 	struct hdl_ep *ep;
 
-	hdl_tp.names++;
+	tp->names++;
 	memcpy(&n, name, sizeof(n));
-	ep = src == HDL_NAMED ? named(&n) : hdl_peers_of(&hdl_tp.peers, src & ~HDL_TELLS);
+	ep = src == HDL_NAMED ? named(tp, &n) : hdl_peers_of(&tp->peers, src & ~HDL_TELLS);
 	if (!ep || n.incarnation != ep->name.incarnation || n.job != ep->name.job || n.rank != ep->name.rank)
 		return NULL;
 	ep->theirs = n.yours;
@@ -210,7 +210,7 @@ struct hdl_ep *hdl_ep_told(uint32_t src, const void *name)
 
 void hdl_ep_name(const struct hdl_ep *ep, void *name)
 {
-	struct hdl_name n = hdl_tp.self;
+	struct hdl_name n = ep->tp->self;
 
 	n.yours = ep->id;
 	memcpy(name, &n, sizeof(n));
@@ -243,16 +243,16 @@ struct hdl_pooled *hdl_ep_pooled(struct hdl_ep *ep, const struct hdl_rxpool *poo
 	return ep->pooled = p;
 }
 
-struct hdl_ep *hdl_ep_find(int proc)
+struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc)
 {
-	return hdl_peers_find(&hdl_tp.peers, proc);
+	return hdl_peers_find(&tp->peers, proc);
 }
 
-struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep)
+struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	uint32_t id = ep ? ep->id + 1 : 0;
 
-	return id < hdl_tp.peers.n ? hdl_tp.peers.of[id] : NULL;
+	return id < tp->peers.n ? tp->peers.of[id] : NULL;
 }
 
 struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep)
@@ -260,11 +260,11 @@ struct hdl_ep_note *hdl_ep_note(struct hdl_ep *ep)
 	return &ep->note;
 }
 
-struct hdl_ep *hdl_ep(int proc)
+struct hdl_ep *hdl_ep(struct hdl_tp *tp, int proc)
 {
-	struct hdl_ep *ep = hdl_peers_find(&hdl_tp.peers, proc);
+	struct hdl_ep *ep = hdl_peers_find(&tp->peers, proc);
 
-	return likely(ep != NULL) ? ep : hdl_ep_make(proc);
+	return likely(ep != NULL) ? ep : hdl_ep_make(tp, proc);
 }
 
 bool hdl_ep_can_rdma(const struct hdl_ep *ep)
@@ -290,7 +290,7 @@ enum hdl_queue hdl_ep_select(const struct hdl_ep *ep, unsigned allowed, bool rdm
 
 int hdl_ep_connect(struct hdl_ep *ep)
 {
-	enum hdl_queue queue = hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, hdl_tp.rc_peers);
+	enum hdl_queue queue = hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, ep->tp->rc_peers);
 
 	if (queue == HDL_QUEUE_NONE || ep->conn.state == HDL_CONN_FAILED)
 		return -EOPNOTSUPP;
@@ -310,22 +310,26 @@ void hdl_ep_refresh(struct hdl_ep *ep)
 
 void hdl_ep_busy(struct hdl_ep *ep)
 {
+	struct hdl_tp *tp = ep->tp;
+
 	if (ep->busy)
 		return;
 	ep->busy = true;
-	ep->busy_next = hdl_tp.busy;
-	hdl_tp.busy = ep;
+	ep->busy_next = tp->busy;
+	tp->busy = ep;
 }
 
 void hdl_ep_fail(struct hdl_ep *ep, int err)
 {
-	if (ep->failed || hdl_tp.closing)
+	struct hdl_tp *tp = ep->tp;
+
+	if (ep->failed || tp->closing)
 		return;
 	ep->failed = true;
 	ep->fail_err = err;
 	ep->fast = ep->ring = false;
 	hdl_wire_failed(ep);
-	done_push(ep, err, HDL_DONE_END);
+	done_push(tp, ep, err, HDL_DONE_END);
 }
 
 /* ---- control messages -------------------------------------------------------------------------------------- */
@@ -403,7 +407,7 @@ static bool guarded(struct hdl_ep *ep)
 		ep->guard_ud = false;
 	if (ep->guard_sq && ep->sq) {
 		if ((int32_t)(ep->sq->tail - ep->guard_idx) <= 0 && ep->sq->scq->pending)
-			hdl_sq_reap(ep->sq->scq);
+			hdl_sq_reap(ep->tp, ep->sq->scq);
 		if ((int32_t)(ep->sq->tail - ep->guard_idx) > 0)
 			ep->guard_sq = false;
 		else if ((uint16_t)(ep->tx_seq - ep->guard_seq) > HDL_ORDER_SPAN / 4)
@@ -484,7 +488,7 @@ static enum way way_of(struct hdl_ep *ep, bool rdma)
 	if (packets && (only || !busy || ep->conn.state != HDL_CONN_NONE))
 		return WAY_PACKET;
 	if (ep->conn.state == HDL_CONN_NONE) {
-		enum hdl_queue queue = hdl_ep_select(ep, ep->can, rdma, hdl_tp.rc_peers);
+		enum hdl_queue queue = hdl_ep_select(ep, ep->can, rdma, ep->tp->rc_peers);
 		if (!HDL_QUEUE_IN(HDL_QUEUE_PACKETS, queue))
 			hdl_wire_connect(ep, queue);
 		if (ep->conn.state == HDL_CONN_READY)
@@ -601,7 +605,7 @@ static void look(struct hdl_ep *ep)
 {
 	ep->unlooked = 0;
 	ep->looked_sent = ep->tx.sent;
-	hdl_tp_take_in();
+	hdl_tp_take_in(ep->tp);
 }
 
 static int __attribute__((noinline)) send_slow(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,

@@ -9,12 +9,14 @@
 #include "transport/pooled.h"
 #include "transport/rel.h"
 
+struct hdl_tp;
+
 /* What a connected lane is made of, and its making: gone cold once it stands. */
 struct hdl_conn_queues {
 	const struct hdl_tp_kind *kind;
 	struct hdl_sq sq;
 	uint32_t psn;			/* of what sq sends first */
-	bool counted;			/* among hdl_tp.rc_peers */
+	bool counted;			/* among tp->rc_peers */
 	uint32_t tries;			/* messages that were sent without an answer */
 	uint64_t retry_ns;		/* next time to send it again */
 	/* queues that break and are replaced */
@@ -57,7 +59,7 @@ struct hdl_ep {
 	_Alignas(16) struct hdl_hdr head;
 	/* cold, where there is room before the next line */
 	struct hdl_ep_note note;
-	uint32_t id;			/* its place in hdl_tp.peers: what it calls itself in messages to us */
+	uint32_t id;			/* its place in tp->peers: what it calls itself in messages to us */
 	uint32_t theirs;		/* our id there; HDL_NAMED: not known yet */
 	uint32_t src;			/* what messages to it say: `theirs`, with HDL_TELLS until it has heard its id */
 	bool told_id;			/* by HDL_CTL_ID */
@@ -66,11 +68,12 @@ struct hdl_ep {
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;
 	uint32_t streak;		/* messages from the ring since the last small one to this peer */
-	struct hdl_order order;
 	int rank;			/* the process's number (runtime/jobs.h): of this job's its rank */
+	struct hdl_tp *tp;		/* whose peer it is */
+	struct hdl_order order;
 	uint8_t rx_state;		/* enum hdl_rx_ring */
 	bool credit_due;
-	bool busy;			/* on hdl_tp.busy */
+	bool busy;			/* on tp->busy */
 	bool failed;
 	int fail_err;
 	/* counters: messages and payload bytes, both ways */
@@ -91,7 +94,7 @@ struct hdl_ep {
 	struct ibv_ah *ah;
 	uint32_t refused, refused_una;	/* requests that the device has refused in a row, while rel->una was so */
 	uint32_t refused_ms;		/* ... the last one, when */
-	bool rel_timer;			/* on hdl_tp.timers */
+	bool rel_timer;			/* on tp->timers */
 	bool ack_list;
 	uint16_t active;		/* period in which the peer was last counted among those that send much by UD */
 	struct hdl_ep *timer_next, *ack_next;
@@ -143,14 +146,14 @@ static inline bool hdl_ep_is_unused(const struct hdl_ep *ep)
 }
 
 /* ---- ep.c ----- */
-struct hdl_ep *hdl_ep_make(int proc);
+struct hdl_ep *hdl_ep_make(struct hdl_tp *tp, int proc);
 /* How many may share a receiver's pool with this process, as both see it before they have heard of each other. */
 uint32_t hdl_ep_others(const struct hdl_ep *ep);
 /* Those that both devices and the configuration have; none is reported. */
 unsigned hdl_ep_kinds(const struct hdl_ep *ep);
 /* Whom a message with HDL_TELLS is from; name: struct hdl_name, wherever it lies. NULL: nobody who is known here, or another
  * life of a rank. Without HDL_TELLS: hdl_ep_by_id. */
-struct hdl_ep *hdl_ep_told(uint32_t src, const void *name);
+struct hdl_ep *hdl_ep_told(struct hdl_tp *tp, uint32_t src, const void *name);
 /* hdl_am_send, of a send that is filled in: returns what that does. */
 int hdl_ep_send_am(struct hdl_ep *ep, struct hdl_am_send *am);
 /* What goes with a message if ep->src has HDL_TELLS. */
@@ -169,11 +172,11 @@ void hdl_ep_fail(struct hdl_ep *ep, int err);
 void hdl_ep_drop_ctl(struct hdl_ep *ep);	/* control messages that wait */
 void hdl_done_send(struct hdl_send *send, int err);
 void hdl_done_fetch(struct hdl_fetch *fetch, int err);
-void hdl_done_read(uint32_t id);
+void hdl_done_read(struct hdl_tp *tp, uint32_t id);
 void hdl_done_rma(struct hdl_rma *op, int err);
 void hdl_done_broke(struct hdl_ep *ep);		/* hdl_wire_replace follows, where queues may be stopped */
 void hdl_done_reset(struct hdl_sq *sq);		/* hdl_sq_reset follows, where requests may be posted */
-void hdl_done_run(void);
+void hdl_done_run(struct hdl_tp *tp);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
 
 /* The kind for the peer now, of those allowed. rc_peers: RC connections that this process has with others. */

@@ -43,17 +43,17 @@ void hdl_idle_awake(struct hdl_ep *ep)
 }
 
 /* Tells every peer that shares a ring with us. True: all have confirmed. */
-static bool told_all(void)
+static bool told_all(struct hdl_tp *tp)
 {
 	bool all = true;
 
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		if (ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
 			continue;
 		if (!ep->sleep_told) {
-			struct hdl_sleep_rec m = { .turn = ++hdl_tp.sleep_turn ? hdl_tp.sleep_turn
-									       : ++hdl_tp.sleep_turn };
+			struct hdl_sleep_rec m = { .turn = ++tp->sleep_turn ? tp->sleep_turn
+									       : ++tp->sleep_turn };
 			ep->sleep_told = m.turn;
 			ep->slow_msgs = 0;
 			hdl_ep_ctl(ep, HDL_CTL_SLEEP, &m, sizeof(m), true);
@@ -85,104 +85,104 @@ static void take_events(struct hdl_dev *dev)
 }
 
 /* Milliseconds until a timer is due; -1: none. */
-static int until_timer(void)
+static int until_timer(struct hdl_tp *tp)
 {
 	uint64_t now = monotonic_ns();
 
-	hdl_tp_timers(now);
-	if (hdl_tp.ndone)
+	hdl_tp_timers(tp, now);
+	if (tp->ndone)
 		return 0;	/* a peer has failed: its operations are to be ended */
-	if (!hdl_tp.next_timer_ns)
+	if (!tp->next_timer_ns)
 		return -1;
-	return hdl_tp.next_timer_ns <= now ? 0 : (int)((hdl_tp.next_timer_ns - now + 999999) / 1000000);
+	return tp->next_timer_ns <= now ? 0 : (int)((tp->next_timer_ns - now + 999999) / 1000000);
 }
 
 /* Everything up to the sleep; false: there is something to do. */
-static bool prepare(bool *all, struct pollfd *fd, int *nfd)
+static bool prepare(struct hdl_tp *tp, bool *all, struct pollfd *fd, int *nfd)
 {
-	hdl_ud_acks();
-	*all = told_all();
-	for (int i = 0; i < hdl_tp.ndev; i++) {
-		struct hdl_dev *dev = hdl_tp.dev[i];
+	hdl_ud_acks(tp);
+	*all = told_all(tp);
+	for (int i = 0; i < tp->ndev; i++) {
+		struct hdl_dev *dev = tp->dev[i];
 		if (arm(dev))
 			return false;
 		fd[(*nfd)++] = (struct pollfd){ .fd = dev->chan->fd, .events = POLLIN };
 		fd[(*nfd)++] = (struct pollfd){ .fd = dev->port.ctx->async_fd, .events = POLLIN };
 	}
-	if (hdl_tp.arm)
-		hdl_tp.arm();
+	if (tp->arm)
+		tp->arm();
 	/* the look after arming: what came before it is found here, what comes later wakes us */
-	int n = hdl_tp_reap();
-	return !(hdl_tp_progress() + n);
+	int n = hdl_tp_reap(tp);
+	return !(hdl_tp_progress(tp) + n);
 }
 
 /* On a device that wakes its process on any write there is nothing to arm and nobody to tell. False: it does not. */
-static bool sleep_until_written(void)
+static bool sleep_until_written(struct hdl_tp *tp)
 {
-	struct ibv_context *ctx = hdl_tp.dev[0]->port.ctx;
+	struct ibv_context *ctx = tp->dev[0]->port.ctx;
 	uint32_t seen;
 
-	if (hdl_tp.ndev != 1 || !hdl_tp.dev[0]->promises.wakes || shca_await_prepare(ctx, &seen))
+	if (tp->ndev != 1 || !tp->dev[0]->promises.wakes || shca_await_prepare(ctx, &seen))
 		return false;
-	hdl_tp_async(hdl_tp.dev[0]);
-	hdl_ud_acks();
+	hdl_tp_async(tp->dev[0]);
+	hdl_ud_acks(tp);
 	/* the look after prepare: what came before it is found here, what comes later wakes us */
-	int n = hdl_tp_reap();
-	int ms = hdl_tp_progress() + n ? 0 : until_timer();
+	int n = hdl_tp_reap(tp);
+	int ms = hdl_tp_progress(tp) + n ? 0 : until_timer(tp);
 	if (!ms) {
 		shca_await_cancel(ctx);
 		return true;
 	}
-	hdl_tp.sleeps++;
+	tp->sleeps++;
 	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
 	int err = shca_await(ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
 	hdl_device_sleep_end(sleep);
 	if (err && err != ETIMEDOUT && err != EINTR)
-		hdl_error("%s: sleeping until the next write failed (%s)", hdl_tp.dev[0]->name, strerror(err));
-	hdl_tp_async(hdl_tp.dev[0]);
+		hdl_error("%s: sleeping until the next write failed (%s)", tp->dev[0]->name, strerror(err));
+	hdl_tp_async(tp->dev[0]);
 	return true;
 }
 
-void hdl_tp_wake(void)
+void hdl_tp_wake(struct hdl_tp *tp)
 {
 	uint64_t one = 1;
 
-	if (!hdl_tp.ndev)
+	if (!tp)
 		return;
-	if (hdl_tp.ndev != 1 || shca_await_wake(hdl_tp.dev[0]->port.ctx))
-		while (write(hdl_tp.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	if (tp->ndev != 1 || shca_await_wake(tp->dev[0]->port.ctx))
+		while (write(tp->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 }
 
-static void take_wake(void)
+static void take_wake(struct hdl_tp *tp)
 {
 	uint64_t count;
 
 	/* the descriptor is non-blocking */
-	if (read(hdl_tp.wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
+	if (read(tp->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
 		hdl_error("the descriptor that wakes this process cannot be read (%s)", strerror(errno));
 }
 
-bool hdl_tp_wakes_on_write(void)
+bool hdl_tp_wakes_on_write(struct hdl_tp *tp)
 {
-	return hdl_tp.ndev == 1 && hdl_tp.dev[0]->promises.wakes;
+	return tp->ndev == 1 && tp->dev[0]->promises.wakes;
 }
 
-bool hdl_tp_writes_at_once(void)
+bool hdl_tp_writes_at_once(struct hdl_tp *tp)
 {
-	return hdl_tp.ndev && hdl_tp.dev[0]->promises.at_once && hdl_tp.dev[0]->promises.sequence;
+	return tp->ndev && tp->dev[0]->promises.at_once && tp->dev[0]->promises.sequence;
 }
 
-static void sleep_here(unsigned n)
+static void sleep_here(struct hdl_tp *tp, unsigned n)
 {
 	struct pollfd fd[5];
 	int nfd = 0, ms, err;
 	bool all = true, go;
 
-	if (sleep_until_written())
+	if (sleep_until_written(tp))
 		return;
-	go = prepare(&all, fd, &nfd);
-	ms = go ? until_timer() : 0;
+	go = prepare(tp, &all, fd, &nfd);
+	ms = go ? until_timer(tp) : 0;
 	if (!go)
 		return;
 	if (!all) {
@@ -190,17 +190,17 @@ static void sleep_here(unsigned n)
 		if (ms < 0 || ms > limit)
 			ms = limit;
 	}
-	hdl_tp.sleeps++;
-	fd[nfd++] = (struct pollfd){ .fd = hdl_tp.wake_fd, .events = POLLIN };
+	tp->sleeps++;
+	fd[nfd++] = (struct pollfd){ .fd = tp->wake_fd, .events = POLLIN };
 	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
 	err = poll(fd, (nfds_t)nfd, ms) < 0 ? errno : 0;
 	hdl_device_sleep_end(sleep);
 	if (err && err != EINTR)
 		hdl_error("poll(2) on the completion channel failed (%s)", strerror(err));
-	take_wake();
-	for (int i = 0; i < hdl_tp.ndev; i++) {
-		take_events(hdl_tp.dev[i]);
-		hdl_tp_async(hdl_tp.dev[i]);
+	take_wake(tp);
+	for (int i = 0; i < tp->ndev; i++) {
+		take_events(tp->dev[i]);
+		hdl_tp_async(tp->dev[i]);
 	}
 }
 
@@ -211,41 +211,40 @@ static void sleep_here(unsigned n)
  */
 #define LONG_YIELD_NS 50000
 #define CROWDED_NS 100000000
-static uint64_t crowded_until;		/* others use this core, as far as is known */
 
 /* False: it was not done, since that would take long. */
-static bool yield(void)
+static bool yield(struct hdl_tp *tp)
 {
-	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write();
+	bool own = hdl_waiters_may_spin() && hdl_tp_wakes_on_write(tp);
 	uint64_t begun = own ? monotonic_ns() : 0, end;
 	unsigned depth;
 
-	if (own && begun < crowded_until)
+	if (own && begun < tp->crowded_until)
 		return false;
 	depth = hdl_lock_open();
 	sched_yield();
 	hdl_lock_close(depth);
 	end = own ? monotonic_ns() : 0;
 	if (end - begun > LONG_YIELD_NS)
-		crowded_until = end + CROWDED_NS;
+		tp->crowded_until = end + CROWDED_NS;
 	return true;
 }
 
-void hdl_tp_idle(unsigned *idle)
+void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
 {
 	unsigned n = (*idle)++;
 	unsigned spin = hdl_waiters_may_spin() ? (unsigned)hdl_vars.spin : 0;
 
-	if (n < spin || hdl_tp.inside) {
+	if (n < spin || tp->inside) {
 		cpu_relax();
-		if (unlikely(hdl_threads) && !hdl_tp.inside)
+		if (unlikely(hdl_threads) && !tp->inside)
 			hdl_lock_pass();
 		return;
 	}
 	n -= spin;
 	if (n == 0)
-		hdl_ud_acks();
-	if (n < (unsigned)hdl_vars.yield && yield())
+		hdl_ud_acks(tp);
+	if (n < (unsigned)hdl_vars.yield && yield(tp))
 		return;
-	sleep_here(n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
+	sleep_here(tp, n < (unsigned)hdl_vars.yield ? 0 : n - (unsigned)hdl_vars.yield);
 }

@@ -168,18 +168,18 @@ void hdl_bufpool_fini(struct hdl_bufpool *p)
 
 /* ---- MPI_Alloc_mem ----------------------------------------------------------------------------------------- */
 
-static struct user_mem {
-	struct user_mem *next;
-	struct hdl_dev *dev;	/* NULL: the process's own memory */
+struct hdl_user_mem {
+	struct hdl_user_mem *next;
+	struct hdl_dev *dev;
 	void *p;
 	size_t bytes;
 	bool arena;
-} *user_mems;
+};
 
-void *hdl_tp_alloc(size_t bytes)
+void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
-	struct user_mem *u = malloc(sizeof(*u));
-	struct hdl_dev *dev = hdl_tp.ndev ? hdl_tp.dev[0] : NULL;
+	struct hdl_user_mem *u = malloc(sizeof(*u));
+	struct hdl_dev *dev = tp->dev[0];
 	size_t n = round_page(bytes ? bytes : 1);
 
 	if (!u || n < bytes) {
@@ -187,36 +187,44 @@ void *hdl_tp_alloc(size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	*u = (struct user_mem){ .dev = dev, .bytes = n, .next = user_mems };
-	if (dev) {
-		u->p = arena_alloc(dev, n, &u->arena);
-	} else {
-		u->p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (u->p == MAP_FAILED)
-			u->p = NULL;
-	}
+	*u = (struct hdl_user_mem){ .dev = dev, .bytes = n, .next = tp->user_mems };
+	u->p = arena_alloc(dev, n, &u->arena);
 	if (!u->p) {
 		free(u);
 		return NULL;
 	}
-	user_mems = u;
+	tp->user_mems = u;
 	return u->p;
 }
 
-bool hdl_tp_free(void *p)
+static void free_user_mem(struct hdl_user_mem *u)
 {
-	for (struct user_mem **at = &user_mems; *at; at = &(*at)->next) {
-		struct user_mem *u = *at;
+	if (u->arena)
+		shca_free(u->dev->port.ctx, u->p);
+	else
+		munmap(u->p, u->bytes);
+	free(u);
+}
+
+bool hdl_tp_free(struct hdl_tp *tp, void *p)
+{
+	for (struct hdl_user_mem **at = &tp->user_mems; *at; at = &(*at)->next) {
+		struct hdl_user_mem *u = *at;
 		if (u->p != p)
 			continue;
 		*at = u->next;
-		/* after fini the arena is gone with its device */
-		if (!u->arena)
-			munmap(u->p, u->bytes);
-		else if (hdl_tp.ndev)
-			shca_free(u->dev->port.ctx, u->p);
-		free(u);
+		free_user_mem(u);
 		return true;
 	}
 	return !p;
+}
+
+void hdl_mem_close(struct hdl_tp *tp)
+{
+	struct hdl_user_mem *u;
+
+	while ((u = tp->user_mems)) {
+		tp->user_mems = u->next;
+		free_user_mem(u);
+	}
 }

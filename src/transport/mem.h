@@ -9,6 +9,7 @@
 #include "transport/ring.h"
 
 struct hdl_dev;
+struct hdl_tp;
 
 /* Registered memory; from the device's arena where it has one. */
 struct hdl_mem {
@@ -26,6 +27,9 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 void hdl_mem_free(struct hdl_mem *mem);
 /* Reports that memory could not be registered, with what is allowed and how to change it. Returns -err. */
 int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t bytes, int err);
+
+/* What hdl_tp_alloc gave out and nobody gave back ends; ahead of the devices. */
+void hdl_mem_close(struct hdl_tp *tp);
 
 /* A pool for which there was no memory tries again after a while, and every time after twice as long: each message would, and report
  * it again. */

@@ -72,6 +72,7 @@ static __attribute__((noinline)) int post_packed(struct hdl_ep *ep, struct ibv_s
 static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct around *a, const void *buf, size_t len,
 			struct hdl_send *send, enum hdl_in_place in_place)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_sq *sq = ep->sq;
 	struct hdl_dev *dev = sq->dev;
 	size_t total = a->before_len + len + a->after_len;
@@ -99,11 +100,11 @@ static int post_message(struct hdl_ep *ep, struct ibv_send_wr *wr, const struct 
 		if ((err = hdl_sq_post(sq, ep, wr, HDL_SLOT_SEND, send, true, total)))
 			return err;
 		/* a device that has read the buffer by now lets us return it at once */
-		hdl_tp.zc_probe = send;
-		hdl_tp.zc_done = false;
-		hdl_sq_reap(sq->scq);
-		hdl_tp.zc_probe = NULL;
-		return hdl_tp.zc_done;
+		tp->zc_probe = send;
+		tp->zc_done = false;
+		hdl_sq_reap(tp, sq->scq);
+		tp->zc_probe = NULL;
+		return tp->zc_done;
 	}
 	if (unlikely(total > dev->bounce.size)) {
 		hdl_error("a request of %zu bytes to %s does not fit a buffer of %u: a defect of this library",
@@ -152,7 +153,7 @@ static int put_srq(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *bod
 		.at = tail ? tail->offset : 0
 	};
 
-	head.w = (struct hdl_wire){ .src = ep->src, .nonce = (uint32_t)hdl_tp.self.incarnation, .hdr = *hdr };
+	head.w = (struct hdl_wire){ .src = ep->src, .nonce = (uint32_t)ep->tp->self.incarnation, .hdr = *hdr };
 	if (!p)
 		return -ENOMEM;
 	head.w.hdr.len = (uint32_t)len + a.after_len;

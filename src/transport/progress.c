@@ -25,7 +25,7 @@
 
 static void receive_failed(struct hdl_dev *dev, const struct ibv_wc *wc)
 {
-	if (wc->status != IBV_WC_WR_FLUSH_ERR && !hdl_tp.closing)
+	if (wc->status != IBV_WC_WR_FLUSH_ERR && !dev->tp->closing)
 		hdl_error("%s port %u: a receive on queue %u failed: %s (%d, vendor %#x)%s", dev->name,
 			  dev->port.port_num, wc->qp_num, ibv_wc_status_str(wc->status), wc->status, wc->vendor_err,
 			  wc->status == IBV_WC_LOC_LEN_ERR ? ": a peer sent more than this rank's HEDDLE_EAGER_MAX: it "
@@ -51,15 +51,16 @@ static __attribute__((noinline)) void grant(struct hdl_ep *ep, struct hdl_rxpool
 
 static void srq_arrived(struct hdl_rxbuf *b, uint32_t len)
 {
+	struct hdl_tp *tp = b->pool->dev->tp;
 	const struct hdl_wire *w = (const struct hdl_wire *)(uintptr_t)b->sge.addr;
 	bool tells = len >= sizeof(*w) && w->src & HDL_TELLS;
 	uint32_t head = tells ? HDL_WIRE_MOST : (uint32_t)sizeof(*w);
 	struct hdl_ep *ep = NULL;
 
 	if (likely(len >= head))
-		ep = tells ? hdl_ep_told(w->src, w + 1) : hdl_ep_by_id(w->src);
+		ep = tells ? hdl_ep_told(tp, w->src, w + 1) : hdl_ep_by_id(tp, w->src);
 	if (unlikely(!ep || w->nonce != (uint32_t)ep->name.incarnation || w->hdr.len > len - head)) {
-		hdl_tp.stale++;
+		tp->stale++;
 		return;
 	}
 	if (unlikely(!ep->sq || ep->failed))
@@ -104,7 +105,7 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 					hdl_ud_arrived(dev, (char *)(uintptr_t)b->sge.addr + HDL_GRH,
 						       wc[i].byte_len - HDL_GRH);
 			} else if (wc[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-				hdl_rndv_on_imm(wc[i].imm_data, wc[i].byte_len);
+				hdl_rndv_on_imm(dev->tp, wc[i].imm_data, wc[i].byte_len);
 			} else {
 				srq_arrived(b, wc[i].byte_len);
 			}
@@ -126,16 +127,17 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 
 /* ---- asynchronous events ----------------------------------------------------------------------------------- */
 
-static struct hdl_sq *sq_of(const struct ibv_qp *qp)
+static struct hdl_sq *sq_of(struct hdl_tp *tp, const struct ibv_qp *qp)
 {
-	for (uint32_t i = 0; i < hdl_tp.nsqs; i++)
-		if (hdl_tp.sqs[i] && hdl_tp.sqs[i]->qp == qp)
-			return hdl_tp.sqs[i];
+	for (uint32_t i = 0; i < tp->nsqs; i++)
+		if (tp->sqs[i] && tp->sqs[i]->qp == qp)
+			return tp->sqs[i];
 	return NULL;
 }
 
 static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 {
+	struct hdl_tp *tp = dev->tp;
 	struct hdl_sq *sq;
 
 	switch (e->event_type) {
@@ -166,11 +168,11 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR: {
-		struct hdl_ep *ep = (sq = sq_of(e->element.qp)) ? sq->ep : NULL;
+		struct hdl_ep *ep = (sq = sq_of(tp, e->element.qp)) ? sq->ep : NULL;
 		char text[HDL_PEER_TEXT];
 		/* what is finished by now says more than the event does */
-		hdl_tp_reap();
-		if (sq && sq->kind->repeats && !hdl_tp.closing) {
+		hdl_tp_reap(tp);
+		if (sq && sq->kind->repeats && !tp->closing) {
 			hdl_sq_broken(sq);
 			break;
 		}
@@ -181,19 +183,19 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 		 * event may also tell that the peer has ended, with nothing wrong with the queue.) */
 		if (ep && hdl_ep_away(ep))
 			break;
-		if (ep && !ep->failed && ep->conn.up && ep->queues && ep->queues->kind->renew && !hdl_tp.closing) {
+		if (ep && !ep->failed && ep->conn.up && ep->queues && ep->queues->kind->renew && !tp->closing) {
 			ep->queues->event = (int)e->event_type;
 			hdl_wire_broke(ep, NULL);
 			break;
 		}
-		if (ep && !ep->failed && !hdl_tp.closing)
+		if (ep && !ep->failed && !tp->closing)
 			hdl_error("connection to %s failed: %s port %u, %s queue %u: %s: the peer's process has "
 				  "ended, or "
 				  "sent what this device refuses; look at the peer's output",
 				  hdl_peer_text(ep, text), dev->name, dev->port.port_num,
 				  hdl_kind_name(ep->queues ? ep->queues->kind : NULL), e->element.qp->qp_num,
 				  ibv_event_type_str(e->event_type));
-		else if (!ep && !hdl_tp.closing)
+		else if (!ep && !tp->closing)
 			hdl_error("%s port %u: queue %u: %s: messages may be lost", dev->name, dev->port.port_num,
 				  e->element.qp->qp_num, ibv_event_type_str(e->event_type));
 		if (ep)
@@ -201,14 +203,14 @@ static void event(struct hdl_dev *dev, const struct ibv_async_event *e)
 		break;
 	}
 	default:
-		if (!hdl_tp.closing)
+		if (!tp->closing)
 			hdl_error("%s port %u: %s: messages may be lost; see the device's log and `heddle_info "
 				  "--devices`",
 				  dev->name, dev->port.port_num, ibv_event_type_str(e->event_type));
 		if (e->event_type == IBV_EVENT_DEVICE_FATAL)
-			for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
-				if (hdl_tp.peers.of[i]->dev == dev)
-					hdl_ep_fail(hdl_tp.peers.of[i], -EIO);
+			for (uint32_t i = 0; i < tp->peers.n; i++)
+				if (tp->peers.of[i]->dev == dev)
+					hdl_ep_fail(tp->peers.of[i], -EIO);
 	}
 }
 
@@ -224,42 +226,42 @@ void hdl_tp_async(struct hdl_dev *dev)
 	hdl_xrc_tidy(dev);
 }
 
-int hdl_tp_reap(void)
+int hdl_tp_reap(struct hdl_tp *tp)
 {
 	int n = 0;
 
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		for (struct hdl_scq *s = hdl_tp.dev[i]->scqs; s; s = s->next)
-			n += hdl_sq_reap(s);
+	for (int i = 0; i < tp->ndev; i++)
+		for (struct hdl_scq *s = tp->dev[i]->scqs; s; s = s->next)
+			n += hdl_sq_reap(tp, s);
 	return n;
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------- */
 
-void hdl_tp_timers(uint64_t now)
+void hdl_tp_timers(struct hdl_tp *tp, uint64_t now)
 {
-	uint64_t at[] = { hdl_ud_timers(now), hdl_wire_timers(now), hdl_xrc_timers(now), hdl_peers_look(now),
-			  hdl_tp.exec_timers ? hdl_tp.exec_timers(now) : 0 };
+	uint64_t at[] = { hdl_ud_timers(tp, now), hdl_wire_timers(tp, now), hdl_xrc_timers(tp, now), hdl_peers_look(tp, now),
+			  tp->exec_timers ? tp->exec_timers(now) : 0 };
 
-	for (int i = 0; i < hdl_tp.ndev * HDL_POOLS; i++)
-		hdl_rxpool_period(&hdl_tp.dev[i / HDL_POOLS]->rx[i % HDL_POOLS], now);
-	hdl_tp.next_timer_ns = 0;
+	for (int i = 0; i < tp->ndev * HDL_POOLS; i++)
+		hdl_rxpool_period(&tp->dev[i / HDL_POOLS]->rx[i % HDL_POOLS], now);
+	tp->next_timer_ns = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
-		if (at[i] && (!hdl_tp.next_timer_ns || at[i] < hdl_tp.next_timer_ns))
-			hdl_tp.next_timer_ns = at[i];
-	if (now - hdl_tp.looked_ns > LOOK_NS) {
-		hdl_tp.looked_ns = now;
-		hdl_rings_look();
+		if (at[i] && (!tp->next_timer_ns || at[i] < tp->next_timer_ns))
+			tp->next_timer_ns = at[i];
+	if (now - tp->looked_ns > LOOK_NS) {
+		tp->looked_ns = now;
+		hdl_rings_look(tp);
 	}
 	hdl_regcache_tidy();
 }
 
-static int run_busy(void)
+static int run_busy(struct hdl_tp *tp)
 {
-	struct hdl_ep *ep = hdl_tp.busy, *next;
+	struct hdl_ep *ep = tp->busy, *next;
 	int n = 0;
 
-	hdl_tp.busy = NULL;
+	tp->busy = NULL;
 	for (; ep; ep = next) {
 		next = ep->busy_next;
 		ep->busy = false;
@@ -269,12 +271,12 @@ static int run_busy(void)
 	return n;
 }
 
-static int poll_rings(void)
+static int poll_rings(struct hdl_tp *tp)
 {
 	int n = 0;
 
-	for (int i = hdl_tp.nrings; i-- > 0;) {
-		struct hdl_ep *ep = hdl_tp.rings[i];
+	for (int i = tp->nrings; i-- > 0;) {
+		struct hdl_ep *ep = tp->rings[i];
 		int some = hdl_ring_poll(ep, RING_BURST);
 		n += some;
 		if (unlikely(some && ep->failed))
@@ -285,69 +287,70 @@ static int poll_rings(void)
 	return n;
 }
 
-void hdl_tp_take_in(void)
+void hdl_tp_take_in(struct hdl_tp *tp)
 {
-	if (hdl_tp.inside)
+	if (tp->inside)
 		return;
-	hdl_tp.inside = true;
-	poll_rings();
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		hdl_tp_poll_rcq(hdl_tp.dev[i]);
-	hdl_tp.inside = false;
+	tp->inside = true;
+	poll_rings(tp);
+	for (int i = 0; i < tp->ndev; i++)
+		hdl_tp_poll_rcq(tp->dev[i]);
+	tp->inside = false;
 }
 
-static int turn(void)
+static int turn(struct hdl_tp *tp)
 {
-	int n = poll_rings();
+	int n = poll_rings(tp);
 
-	for (int i = 0; i < hdl_tp.ndev; i++) {
-		struct hdl_dev *dev = hdl_tp.dev[i];
+	for (int i = 0; i < tp->ndev; i++) {
+		struct hdl_dev *dev = tp->dev[i];
 		n += hdl_tp_poll_rcq(dev);
 		for (struct hdl_scq *s = dev->scqs; s; s = s->next)
 			if (s->pending)
-				n += hdl_sq_reap(s);
+				n += hdl_sq_reap(tp, s);
 	}
-	if (hdl_tp.busy)
-		n += run_busy();
-	if (hdl_tp.ndone) {
-		n += (int)hdl_tp.ndone;
-		hdl_done_run();
+	if (tp->busy)
+		n += run_busy(tp);
+	if (tp->ndone) {
+		n += (int)tp->ndone;
+		hdl_done_run(tp);
 	}
-	for (int i = 0; i < hdl_tp.nextra; i++)
-		n += hdl_tp.extra[i].fn(hdl_tp.extra[i].arg);
-	if (hdl_tp.acks) {
+	for (int i = 0; i < tp->nextra; i++)
+		n += tp->extra[i].fn(tp->extra[i].arg);
+	if (tp->acks) {
 		if (n)
-			hdl_tp.ack_idle = 0;
-		else if (++hdl_tp.ack_idle >= ACK_IDLE_TURNS)
-			hdl_ud_acks();
+			tp->ack_idle = 0;
+		else if (++tp->ack_idle >= ACK_IDLE_TURNS)
+			hdl_ud_acks(tp);
 	}
-	if (unlikely(++hdl_tp.turn % HDL_TIMER_TURNS == 0)) {
-		hdl_tp_timers(monotonic_ns());
-		n += hdl_tp_reap();	/* requests that were not signaled may have failed */
-		if (hdl_tp.turn % ASYNC_TURNS == 0)
-			for (int i = 0; i < hdl_tp.ndev; i++)
-				hdl_tp_async(hdl_tp.dev[i]);
+	if (unlikely(++tp->turn % HDL_TIMER_TURNS == 0)) {
+		hdl_tp_timers(tp, monotonic_ns());
+		n += hdl_tp_reap(tp);	/* requests that were not signaled may have failed */
+		if (tp->turn % ASYNC_TURNS == 0)
+			for (int i = 0; i < tp->ndev; i++)
+				hdl_tp_async(tp->dev[i]);
 	}
 	return n;
 }
 
-int hdl_tp_progress(void)
+int hdl_tp_progress(struct hdl_tp *tp)
 {
-	if (hdl_tp.inside)
+	if (tp->inside)
 		return 0;
-	hdl_tp.inside = true;
-	int n = turn();
-	hdl_tp.inside = false;
+	tp->inside = true;
+	int n = turn(tp);
+	tp->inside = false;
 	return n;
 }
 
 int hdl_tp_progress_peer(struct hdl_ep *ep)
 {
+	struct hdl_tp *tp = ep->tp;
 	int n = 0;
 
-	if (hdl_tp.inside)
+	if (tp->inside)
 		return 0;
-	hdl_tp.inside = true;
+	tp->inside = true;
 	if (ep->rx_state >= HDL_RX_ACTIVE) {
 		/* one message may be all that is waited for; in a stream there will be more */
 		int max = ep->streak < STREAM ? 1 : STREAM_BURST;
@@ -358,63 +361,63 @@ int hdl_tp_progress_peer(struct hdl_ep *ep)
 			n = hdl_tp_poll_rcq(ep->dev);
 	}
 	if (n) {
-		if (unlikely(hdl_tp.ndone))
-			hdl_done_run();
+		if (unlikely(tp->ndone))
+			hdl_done_run(tp);
 	} else {
-		n = turn();
+		n = turn(tp);
 	}
-	hdl_tp.inside = false;
+	tp->inside = false;
 	return n;
 }
 
-int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
+int hdl_tp_progress_add(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 {
-	void *p = realloc(hdl_tp.extra, (size_t)(hdl_tp.nextra + 1) * sizeof(*hdl_tp.extra));
+	void *p = realloc(tp->extra, (size_t)(tp->nextra + 1) * sizeof(*tp->extra));
 
 	if (!p)
-		return hdl_no_memory("the list of progress functions", (size_t)(hdl_tp.nextra + 1) * sizeof(*hdl_tp.extra));
-	hdl_tp.extra = p;
-	hdl_tp.extra[hdl_tp.nextra].fn = fn;
-	hdl_tp.extra[hdl_tp.nextra++].arg = arg;
+		return hdl_no_memory("the list of progress functions", (size_t)(tp->nextra + 1) * sizeof(*tp->extra));
+	tp->extra = p;
+	tp->extra[tp->nextra].fn = fn;
+	tp->extra[tp->nextra++].arg = arg;
 	return 0;
 }
 
-void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg)
+void hdl_tp_progress_remove(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 {
-	for (int i = 0; i < hdl_tp.nextra; i++)
-		if (hdl_tp.extra[i].fn == fn && hdl_tp.extra[i].arg == arg) {
-			memmove(&hdl_tp.extra[i], &hdl_tp.extra[i + 1],
-				(size_t)(--hdl_tp.nextra - i) * sizeof(*hdl_tp.extra));
+	for (int i = 0; i < tp->nextra; i++)
+		if (tp->extra[i].fn == fn && tp->extra[i].arg == arg) {
+			memmove(&tp->extra[i], &tp->extra[i + 1],
+				(size_t)(--tp->nextra - i) * sizeof(*tp->extra));
 			return;
 		}
 }
 
-const struct hdl_port *hdl_tp_local_port(void)
+const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp)
 {
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
-			return &hdl_tp.dev[i]->port;
+	for (int i = 0; i < tp->ndev; i++)
+		if (tp->dev[i]->role != HDL_ROLE_REMOTE)
+			return &tp->dev[i]->port;
 	return NULL;
 }
 
-static const struct hdl_dev *local_dev(void)
+static const struct hdl_dev *local_dev(struct hdl_tp *tp)
 {
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (hdl_tp.dev[i]->role != HDL_ROLE_REMOTE)
-			return hdl_tp.dev[i];
+	for (int i = 0; i < tp->ndev; i++)
+		if (tp->dev[i]->role != HDL_ROLE_REMOTE)
+			return tp->dev[i];
 	return NULL;
 }
 
-bool hdl_tp_can_expose(void)
+bool hdl_tp_can_expose(struct hdl_tp *tp)
 {
-	const struct hdl_dev *dev = local_dev();
+	const struct hdl_dev *dev = local_dev(tp);
 
 	return dev && dev->promises.can_expose;
 }
 
-bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey)
+bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey)
 {
-	const struct hdl_dev *dev = local_dev();
+	const struct hdl_dev *dev = local_dev(tp);
 
 	if (!dev || !dev->promises.pages_read || !dev->promises.pages_written)
 		return false;
@@ -425,48 +428,48 @@ bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey)
 	return true;
 }
 
-struct ibv_comp_channel *hdl_tp_local_channel(void)
+struct ibv_comp_channel *hdl_tp_local_channel(struct hdl_tp *tp)
 {
-	const struct hdl_dev *dev = local_dev();
+	const struct hdl_dev *dev = local_dev(tp);
 
 	return dev ? dev->chan : NULL;
 }
 
-void hdl_tp_on_sleep(void (*arm)(void))
+void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void))
 {
-	hdl_tp.arm = arm;
+	tp->arm = arm;
 }
 
-void hdl_tp_on_timers(uint64_t (*timers)(uint64_t now))
+void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
 {
-	hdl_tp.exec_timers = timers;
+	tp->exec_timers = timers;
 }
 
 /* ---- start and end ----------------------------------------------------------------------------------------- */
 
-static int add_device(const char *name, enum hdl_role role)
+static int add_device(struct hdl_tp *tp, const char *name, enum hdl_role role)
 {
 	struct hdl_dev *dev = calloc(1, sizeof(*dev));
 
 	if (!dev)
 		return hdl_no_memory("a device", sizeof(*dev));
-	hdl_tp.dev[hdl_tp.ndev++] = dev;	/* a half-opened one is closed by fini */
-	return hdl_dev_open(dev, name, role, hdl_tp.allowed);
+	dev->tp = tp;
+	tp->dev[tp->ndev++] = dev;	/* a half-opened one is closed by fini */
+	return hdl_dev_open(dev, name, role, tp->allowed);
 }
 
-static void destroy_all(void)
+static void destroy_all(struct hdl_tp *tp)
 {
-	hdl_tp.closing = true;
-	hdl_device_wake = NULL;
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	tp->closing = true;
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		hdl_ring_drop(ep);
 		hdl_wire_close(ep);
 	}
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		hdl_dev_stop(hdl_tp.dev[i]);
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (int i = 0; i < tp->ndev; i++)
+		hdl_dev_stop(tp->dev[i]);
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		hdl_ep_drop_ctl(ep);
 		hdl_ud_drop_peer(ep);
 		hdl_order_clear(&ep->order);
@@ -475,26 +478,27 @@ static void destroy_all(void)
 		free(ep->host);
 		free(ep);
 	}
-	hdl_peers_clear(&hdl_tp.peers);
-	hdl_addresses_fini();
+	hdl_peers_clear(&tp->peers);
+	hdl_addresses_fini(tp);
 	hdl_regcache_close();
-	hdl_rma_close();
-	for (int i = 0; i < hdl_tp.ndev; i++) {
-		hdl_dev_close(hdl_tp.dev[i]);
-		free(hdl_tp.dev[i]);
+	hdl_rma_close(tp);
+	hdl_mem_close(tp);
+	for (int i = 0; i < tp->ndev; i++) {
+		hdl_dev_close(tp->dev[i]);
+		free(tp->dev[i]);
 	}
-	free(hdl_tp.rings);
-	free(hdl_tp.done);
-	free(hdl_tp.sqs);
-	free(hdl_tp.extra);
-	free(hdl_tp.sends.e);
-	free(hdl_tp.fetches.e);
-	free(hdl_tp.handlers);
-	free(hdl_tp.rmas.e);
-	free(hdl_tp.mrs.e);
-	if (hdl_tp.wake_fd >= 0)
-		close(hdl_tp.wake_fd);
-	memset(&hdl_tp, 0, sizeof(hdl_tp));
+	free(tp->rings);
+	free(tp->done);
+	free(tp->sqs);
+	free(tp->extra);
+	free(tp->sends.e);
+	free(tp->fetches.e);
+	free(tp->handlers);
+	free(tp->rmas.e);
+	free(tp->mrs.e);
+	if (tp->wake_fd >= 0)
+		close(tp->wake_fd);
+	free(tp);
 }
 
 /* Values with which the transport would not come to an end, or would count in too few bits. */
@@ -512,10 +516,10 @@ static int check_vars(void)
 }
 
 /* Values that are possible, but not what is used. */
-static void tell_adjusted(void)
+static void tell_adjusted(struct hdl_tp *tp)
 {
 	uint32_t depth = hdl_sq_depth((uint32_t)hdl_vars.sq_depth), lines = hdl_ring_share();
-	size_t largest = hdl_ring_max(lines) < hdl_tp.ring_max ? hdl_ring_max(lines) : hdl_tp.ring_max;
+	size_t largest = hdl_ring_max(lines) < tp->ring_max ? hdl_ring_max(lines) : tp->ring_max;
 
 	if (depth != (uint32_t)hdl_vars.sq_depth)
 		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
@@ -533,9 +537,9 @@ static void tell_adjusted(void)
 				  "at most twice HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
 }
 
-static void name_self(void)
+static void name_self(struct hdl_tp *tp)
 {
-	struct hdl_name *self = &hdl_tp.self;
+	struct hdl_name *self = &tp->self;
 
 	self->rank = (uint32_t)hdl_job.rank;
 	self->job = hdl_job_id(hdl_job.nspace);
@@ -543,14 +547,12 @@ static void name_self(void)
 		self->incarnation = monotonic_ns() ^ (uint64_t)getpid() << 40;
 }
 
-int hdl_tp_init(const struct hdl_upcalls *up)
+static int open_all(struct hdl_tp *tp)
 {
 	char bad[32];
 	int err;
 
-	memset(&hdl_tp, 0, sizeof(hdl_tp));
-	hdl_tp.up = *up;
-	if (hdl_queue_parse(hdl_vars.transport, &hdl_tp.allowed, bad, sizeof(bad))) {
+	if (hdl_queue_parse(hdl_vars.transport, &tp->allowed, bad, sizeof(bad))) {
 		static const char *const known[] = { "rc", "ud", "xrc", "dc", NULL };
 		const char *near = hdl_nearest(bad, known);
 		hdl_error("HEDDLE_TRANSPORT=%s: there is no queue kind \"%s\"%s%s%s; the kinds are rc, ud, xrc, dc",
@@ -558,36 +560,51 @@ int hdl_tp_init(const struct hdl_upcalls *up)
 			  near ? "\"?)" : "");
 		return -EINVAL;
 	}
-	hdl_tp.ways = hdl_ways_parse(hdl_vars.rendezvous);
+	tp->ways = hdl_ways_parse(hdl_vars.rendezvous);
 	if ((err = check_vars()))
 		return err;
-	name_self();
-	hdl_tp.rng = hdl_tp.self.incarnation;
+	name_self(tp);
+	tp->rng = tp->self.incarnation;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
-	hdl_tp.ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
-	tell_adjusted();
-	hdl_tp.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (hdl_tp.wake_fd < 0) {
+	tp->ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
+	tell_adjusted(tp);
+	tp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (tp->wake_fd < 0) {
 		err = errno;
 		hdl_error("no descriptor can be had to wake this process with (%s): raise the limit (ulimit -n)",
 			  strerror(err));
 		return -err;
 	}
-	hdl_device_wake = hdl_tp_wake;
 	if (*hdl_vars.device)
-		err = add_device(hdl_vars.device, HDL_ROLE_ANY);
+		err = add_device(tp, hdl_vars.device, HDL_ROLE_ANY);
 	else if (!hdl_job.local)
-		err = add_device(NULL, HDL_ROLE_LOCAL);
-	else if (!(err = add_device(NULL, HDL_ROLE_LOCAL)))
-		err = add_device(NULL, HDL_ROLE_REMOTE);
+		err = add_device(tp, NULL, HDL_ROLE_LOCAL);
+	else if (!(err = add_device(tp, NULL, HDL_ROLE_LOCAL)))
+		err = add_device(tp, NULL, HDL_ROLE_REMOTE);
 	if (!err)
-		hdl_regcache_open();
+		hdl_regcache_open(tp);
 	if (!err)
-		err = hdl_rma_open();
+		err = hdl_rma_open(tp);
 	if (!err)
-		err = hdl_wire_publish();
+		err = hdl_wire_publish(tp);
+	return err;
+}
+
+int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
+{
+	struct hdl_tp *tp;
+	int err;
+
+	if (posix_memalign((void **)&tp, 64, sizeof(*tp)))
+		return hdl_no_memory("the transport", sizeof(*tp));
+	memset(tp, 0, sizeof(*tp));
+	tp->wake_fd = -1;
+	tp->up = *up;
+	err = open_all(tp);
 	if (err)
-		destroy_all();
+		destroy_all(tp);
+	else
+		*instance = tp;
 	return err;
 }
 
@@ -597,24 +614,24 @@ static bool is_gone(const struct hdl_ep *ep)
 	return ep->failed || ep->left;
 }
 
-static bool some_busy(void)
+static bool some_busy(struct hdl_tp *tp)
 {
-	const struct hdl_ep *ep = hdl_tp.busy;
+	const struct hdl_ep *ep = tp->busy;
 
 	while (ep && is_gone(ep))
 		ep = ep->busy_next;
 	return ep;
 }
 
-static bool quiet(void)
+static bool quiet(struct hdl_tp *tp)
 {
-	bool q = !some_busy() && !hdl_tp.sends.used && !hdl_tp.fetches.used && !hdl_tp.rma_open && !hdl_tp.ndone;
+	bool q = !some_busy(tp) && !tp->sends.used && !tp->fetches.used && !tp->rma_open && !tp->ndone;
 
-	for (struct hdl_ep *ep = hdl_tp.timers; ep; ep = ep->timer_next)
+	for (struct hdl_ep *ep = tp->timers; ep; ep = ep->timer_next)
 		if (ep->rel && !hdl_rel_idle(ep->rel) && !is_gone(ep))
 			q = false;
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		if (!is_gone(ep) && hdl_ep_away(ep))
 			q = false;
 		if (!ep->sq || is_gone(ep) || ep->sq->dead)
@@ -628,26 +645,26 @@ static bool quiet(void)
 }
 
 /* Until nothing is under way that this process has begun. */
-static void settle(void)
+static void settle(struct hdl_tp *tp)
 {
 	unsigned idle = 0;
 
-	while (!quiet()) {
-		hdl_ud_acks();
-		if (hdl_tp_progress())
+	while (!quiet(tp)) {
+		hdl_ud_acks(tp);
+		if (hdl_tp_progress(tp))
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 	}
 }
 
 /* Processes of other jobs are not in the fence: they go on, and learn that this one's end is none to be told. */
-static bool tell_others(void)
+static bool tell_others(struct hdl_tp *tp)
 {
 	bool some = false;
 
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 
 		/* a connection that is made for this would find the peer gone, which never hears of this process and never tells it
 		 * that it leaves */
@@ -659,34 +676,36 @@ static bool tell_others(void)
 	return some;
 }
 
-int hdl_tp_fini(void)
+int hdl_tp_fini(struct hdl_tp **instance)
 {
+	struct hdl_tp *tp = *instance;
 	uint64_t pause_us = 50;
 	int fenced;
 
-	if (!hdl_tp.ndev)
+	if (!tp)
 		return 0;
-	settle();
-	if (tell_others())
-		settle();
+	settle(tp);
+	if (tell_others(tp))
+		settle(tp);
 	/* Peers may still need our acknowledgements (a lost one is asked for again): answer until all have come here.
 	 */
-	hdl_ud_acks();
-	hdl_tp.leaving = true;
+	hdl_ud_acks(tp);
+	tp->leaving = true;
 	fenced = hdl_rt_fence_begin();
 	while (!fenced) {
 		/* Many ranks may wait here for one that computes: look ever more seldom while nothing comes. */
-		if (hdl_tp_progress())
+		if (hdl_tp_progress(tp))
 			pause_us = 50;
 		else if (pause_us < 2000)
 			pause_us *= 2;
 		/* turns are few here, and peers may wait for what is to be sent again */
-		hdl_tp_timers(monotonic_ns());
-		hdl_ud_acks();
+		hdl_tp_timers(tp, monotonic_ns());
+		hdl_ud_acks(tp);
 		fenced = hdl_rt_fence_wait(pause_us);
 	}
 	if (hdl_vars.report_transports)
-		hdl_report_transports(stderr);
-	destroy_all();
+		hdl_report_transports(tp, stderr);
+	*instance = NULL;	/* a handler of a signal may look at it at any time */
+	destroy_all(tp);
 	return 0;
 }

@@ -513,14 +513,14 @@ static void in_child(void)
 	rc.on = false;
 }
 
-void hdl_regcache_open(void)
+void hdl_regcache_open(struct hdl_tp *tp)
 {
 	static bool for_children;
 	bool needed = false;
 	int err = 0;
 
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		needed |= !hdl_tp.dev[i]->promises.pages_written;
+	for (int i = 0; i < tp->ndev; i++)
+		needed |= !tp->dev[i]->promises.pages_written;
 	memset(&rc.stats, 0, sizeof(rc.stats));
 	rc.page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	if (!needed || !hdl_vars.regcache_size || hdl_vars.regcache_entries < 1)

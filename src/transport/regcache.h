@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct hdl_dev;
+struct hdl_tp;
 
 /* Registered memory of the user, whole pages of it. */
 struct hdl_region {
@@ -27,7 +28,7 @@ struct hdl_region {
 
 /* Begins to keep registrations for devices without paging on demand. Where that cannot be safe it says so once, and each message
  * is registered for itself. */
-void hdl_regcache_open(void);
+void hdl_regcache_open(struct hdl_tp *tp);
 /* ... and ends; nothing is under way. */
 void hdl_regcache_close(void);
 /* Whether registering the same memory again costs nothing. */

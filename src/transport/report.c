@@ -79,10 +79,10 @@ static const char *kinds(const struct hdl_ep *ep, char *text, size_t n)
 }
 
 /* What was measured of the ways that a rendezvous can go (tune.h). */
-static void report_ways(FILE *out)
+static void report_ways(struct hdl_tp *tp, FILE *out)
 {
 	for (int i = 0; i < HDL_TUNE_CLASSES; i++) {
-		const struct hdl_tune_class *c = &hdl_tp.tune.class[i];
+		const struct hdl_tune_class *c = &tp->tune.class[i];
 		int size = i % HDL_TUNE_SIZES, last = size == HDL_TUNE_SIZES - 1, n = 0;
 		for (int w = 0; w < HDL_WAYS; w++) {
 			if (!c->way[w].bytes)
@@ -101,22 +101,22 @@ static void report_ways(FILE *out)
 	}
 }
 
-void hdl_tp_count_rc(uint64_t requests, uint64_t bytes)
+void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes)
 {
-	hdl_tp.offload_requests += requests;
-	hdl_tp.offload_bytes += bytes;
+	tp->offload_requests += requests;
+	tp->offload_bytes += bytes;
 }
 
 /* Per kind, what went into the device's queues. A device that counts requests (shcactl totals) has the same numbers. */
-static void report_queues(FILE *out)
+static void report_queues(struct hdl_tp *tp, FILE *out)
 {
-	const struct hdl_port *local = hdl_tp_local_port();
+	const struct hdl_port *local = hdl_tp_local_port(tp);
 
-	for (int d = 0; d < hdl_tp.ndev; d++) {
-		struct hdl_dev *dev = hdl_tp.dev[d];
+	for (int d = 0; d < tp->ndev; d++) {
+		struct hdl_dev *dev = tp->dev[d];
 		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls[HDL_QUEUES] = { 0 };
-		for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
-			const struct hdl_sq *sq = hdl_tp.sqs[i];
+		for (uint32_t i = 0; i < tp->nsqs; i++) {
+			const struct hdl_sq *sq = tp->sqs[i];
 			if (!sq || sq->dev != dev)
 				continue;
 			req[sq->kind->queue] += sq->requests;
@@ -135,12 +135,12 @@ static void report_queues(FILE *out)
 		if (dev->promises.refused)
 			fprintf(out, "heddle: transports: rank %d: %s " HDL_REFUSED_PAGES "\n", hdl_job.rank, dev->name,
 				strerror(dev->promises.refused));
-		if (&dev->port == local && hdl_tp.offload_requests)
+		if (&dev->port == local && tp->offload_requests)
 			fprintf(out,
 				"heddle: transports: rank %d: %s:%u RC queues of offloaded collectives: %" PRIu64
 				" requests %" PRIu64 " bytes\n",
-				hdl_job.rank, dev->name, dev->port.port_num, hdl_tp.offload_requests,
-				hdl_tp.offload_bytes);
+				hdl_job.rank, dev->name, dev->port.port_num, tp->offload_requests,
+				tp->offload_bytes);
 	}
 }
 
@@ -154,7 +154,7 @@ static void report_registrations(FILE *out)
 			hdl_job.rank, s.hits, s.misses, s.uncached, s.evicted, s.stale, s.bytes, s.entries);
 }
 
-void hdl_report_transports(FILE *out)
+void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 {
 	char kind[16], *text = NULL;
 	size_t text_len = 0;
@@ -164,8 +164,8 @@ void hdl_report_transports(FILE *out)
 	out = open_memstream(&text, &text_len);
 	if (!out)
 		return;
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		const struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		const struct hdl_ep *ep = tp->peers.of[i];
 		if (!used(ep))
 			continue;
 		fprintf(out, "heddle: transports: rank %d -> %s: %s:%u %s", hdl_job.rank, hdl_proc_text(ep->rank) + strlen("rank "), ep->dev->name,
@@ -188,8 +188,8 @@ void hdl_report_transports(FILE *out)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);
 	}
-	report_ways(out);
-	report_queues(out);
+	report_ways(tp, out);
+	report_queues(tp, out);
 	report_registrations(out);
 	fclose(out);
 	fwrite(text, 1, text_len, whole);
@@ -197,13 +197,13 @@ void hdl_report_transports(FILE *out)
 	free(text);
 }
 
-void hdl_tp_dump(FILE *out)
+void hdl_tp_dump(struct hdl_tp *tp, FILE *out)
 {
 	static const char *const state[] = { "no connection", "asked for a connection", "answered a connection request",
 					     "connected", "failed" };
 
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		const struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		const struct hdl_ep *ep = tp->peers.of[i];
 		unsigned pend = 0, ctl = 0, wait = 0;
 		for (const struct hdl_send *s = ep->pend; s; s = s->next)
 			pend++;
@@ -236,5 +236,5 @@ void hdl_tp_dump(FILE *out)
 		fputc('\n', out);
 	}
 	fprintf(out, "rank %d: %u rendezvous to send, %u to receive, slept %" PRIu64 " times\n", hdl_job.rank,
-		hdl_tp.sends.used, hdl_tp.fetches.used, hdl_tp.sleeps);
+		tp->sends.used, tp->fetches.used, tp->sleeps);
 }

@@ -62,23 +62,27 @@ void hdl_credits_fini(struct hdl_dev *dev)
 
 static int list_add(struct hdl_ep *ep)
 {
-	if (hdl_tp.nrings == hdl_tp.rings_cap) {
-		int cap = hdl_tp.rings_cap ? hdl_tp.rings_cap * 2 : 16;
-		void *p = realloc(hdl_tp.rings, (size_t)cap * sizeof(*hdl_tp.rings));
+	struct hdl_tp *tp = ep->tp;
+
+	if (tp->nrings == tp->rings_cap) {
+		int cap = tp->rings_cap ? tp->rings_cap * 2 : 16;
+		void *p = realloc(tp->rings, (size_t)cap * sizeof(*tp->rings));
 		if (!p)
-			return hdl_no_memory("the list of rings", (size_t)cap * sizeof(*hdl_tp.rings));
-		hdl_tp.rings = p;
-		hdl_tp.rings_cap = cap;
+			return hdl_no_memory("the list of rings", (size_t)cap * sizeof(*tp->rings));
+		tp->rings = p;
+		tp->rings_cap = cap;
 	}
-	hdl_tp.rings[hdl_tp.nrings++] = ep;
+	tp->rings[tp->nrings++] = ep;
 	return 0;
 }
 
 static void list_remove(struct hdl_ep *ep)
 {
-	for (int i = 0; i < hdl_tp.nrings; i++)
-		if (hdl_tp.rings[i] == ep) {
-			hdl_tp.rings[i] = hdl_tp.rings[--hdl_tp.nrings];
+	struct hdl_tp *tp = ep->tp;
+
+	for (int i = 0; i < tp->nrings; i++)
+		if (tp->rings[i] == ep) {
+			tp->rings[i] = tp->rings[--tp->nrings];
 			return;
 		}
 }
@@ -91,7 +95,7 @@ void hdl_ring_drop(struct hdl_ep *ep)
 	hdl_mem_free(&ep->rx_mem);
 	ep->rx.lines = 0;
 	ep->slow_msgs = 0;
-	hdl_tp.rings_given -= ep->rx_state != HDL_RX_LOST;
+	ep->tp->rings_given -= ep->rx_state != HDL_RX_LOST;
 	ep->rx_state = HDL_RX_NONE;
 }
 
@@ -105,14 +109,14 @@ void hdl_ring_lose(struct hdl_ep *ep)
 	}
 	/* A peer that has not heard yet writes into it, and is told again: it stays, and is looked at, until the end. */
 	ep->rx_state = HDL_RX_LOST;
-	hdl_tp.rings_given--;
+	ep->tp->rings_given--;
 }
 
 /* Takes back the ring of a peer that was silent since the last look. */
-static void take_one_back(void)
+static void take_one_back(struct hdl_tp *tp)
 {
-	for (int i = 0; i < hdl_tp.nrings; i++) {
-		struct hdl_ep *ep = hdl_tp.rings[i];
+	for (int i = 0; i < tp->nrings; i++) {
+		struct hdl_ep *ep = tp->rings[i];
 		if (ep->rx_state != HDL_RX_ACTIVE || ep->rx_rate || ep->rx.consumed != ep->rx_mark || ep->failed)
 			continue;
 		ep->rx_state = HDL_RX_REVOKING;
@@ -122,10 +126,10 @@ static void take_one_back(void)
 	}
 }
 
-void hdl_rings_look(void)
+void hdl_rings_look(struct hdl_tp *tp)
 {
-	for (int i = 0; i < hdl_tp.nrings; i++) {
-		struct hdl_ep *ep = hdl_tp.rings[i];
+	for (int i = 0; i < tp->nrings; i++) {
+		struct hdl_ep *ep = tp->rings[i];
 		ep->rx_rate = ep->rx.consumed - ep->rx_mark;
 		ep->rx_mark = ep->rx.consumed;
 	}
@@ -146,22 +150,24 @@ uint32_t hdl_ring_share(void)
 
 void hdl_ring_consider(struct hdl_ep *ep)
 {
+	struct hdl_tp *tp = ep->tp;
+
 	if (!hdl_ep_can_rdma(ep)) {
 		ep->slow_msgs = 0;	/* not each time */
 		return;
 	}
 	uint32_t lines = hdl_ring_share();
 
-	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || hdl_tp.closing ||
+	if (!ep->sq || ep->rx_state != HDL_RX_NONE || ep->failed || tp->closing ||
 	    ep->slow_msgs < (uint32_t)hdl_vars.hot_messages || lines < HDL_RING_LINES_MIN)
 		return;
 	if (!hdl_dev_in_order(ep->sq->qp)) {
 		ep->slow_msgs = 0;	/* not each time */
 		return;
 	}
-	if (hdl_tp.rings_given >= hdl_vars.ring_peers) {
+	if (tp->rings_given >= hdl_vars.ring_peers) {
 		ep->slow_msgs = 0;	/* ask again later */
-		take_one_back();
+		take_one_back(tp);
 		return;
 	}
 	if (hdl_mem_alloc(ep->dev, (size_t)lines * HDL_LINE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
@@ -174,7 +180,7 @@ void hdl_ring_consider(struct hdl_ep *ep)
 	ep->rx_mark = 0;
 	ep->rx_rate = 1;
 	ep->rx_state = HDL_RX_OFFERED;
-	hdl_tp.rings_given++;
+	tp->rings_given++;
 	ep->rings_out++;
 	struct hdl_ring_offer m = { .addr = (uintptr_t)ep->rx_mem.p, .rkey = ep->rx_mem.mr->rkey, .lines = lines,
 				    .cleared = ep->rx.clears, .number = ep->rings_out };
@@ -254,6 +260,7 @@ void hdl_ring_give_credit(struct hdl_ep *ep)
 
 void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_ring_accept a = { 0 };
 	uint32_t rkey = 0;
 	uint64_t *dirty = NULL;
@@ -281,8 +288,8 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	ep->dirty = dirty;
 	hdl_ring_tx_init(&ep->tx, m->addr, m->rkey, m->lines, m->cleared ? NULL : dirty);
 	ep->ring_max = hdl_ring_max(m->lines);
-	if (ep->ring_max > hdl_tp.ring_max)
-		ep->ring_max = hdl_tp.ring_max;
+	if (ep->ring_max > tp->ring_max)
+		ep->ring_max = tp->ring_max;
 	ep->ring = true;
 	hdl_stirred = true;
 	ep->wr.wr.rdma.rkey = m->rkey;

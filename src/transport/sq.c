@@ -60,22 +60,24 @@ static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 
 static int sq_number(struct hdl_sq *sq)
 {
-	for (uint32_t i = 0; i < hdl_tp.nsqs; i++)
-		if (!hdl_tp.sqs[i]) {
-			hdl_tp.sqs[i] = sq;
+	struct hdl_tp *tp = sq->dev->tp;
+
+	for (uint32_t i = 0; i < tp->nsqs; i++)
+		if (!tp->sqs[i]) {
+			tp->sqs[i] = sq;
 			sq->id = i;
 			return 0;
 		}
-	if (hdl_tp.nsqs == hdl_tp.sqs_cap) {
-		uint32_t cap = hdl_tp.sqs_cap ? hdl_tp.sqs_cap * 2 : 16;
-		void *p = realloc(hdl_tp.sqs, cap * sizeof(*hdl_tp.sqs));
+	if (tp->nsqs == tp->sqs_cap) {
+		uint32_t cap = tp->sqs_cap ? tp->sqs_cap * 2 : 16;
+		void *p = realloc(tp->sqs, cap * sizeof(*tp->sqs));
 		if (!p)
-			return hdl_no_memory("the list of send queues", cap * sizeof(*hdl_tp.sqs));
-		hdl_tp.sqs = p;
-		hdl_tp.sqs_cap = cap;
+			return hdl_no_memory("the list of send queues", cap * sizeof(*tp->sqs));
+		tp->sqs = p;
+		tp->sqs_cap = cap;
 	}
-	sq->id = hdl_tp.nsqs;
-	hdl_tp.sqs[hdl_tp.nsqs++] = sq;
+	sq->id = tp->nsqs;
+	tp->sqs[tp->nsqs++] = sq;
 	return 0;
 }
 
@@ -162,7 +164,7 @@ void hdl_sq_ask(struct hdl_sq *sq)
 		sq->unfinished = word;
 }
 
-static void release(struct hdl_slot *slot, int err)
+static void release(struct hdl_tp *tp, struct hdl_slot *slot, int err)
 {
 	enum hdl_slot_type type = slot->type;
 	void *p = slot->ptr;
@@ -176,8 +178,8 @@ static void release(struct hdl_slot *slot, int err)
 		hdl_txbuf_put(p);
 		break;
 	case HDL_SLOT_SEND:
-		if (p == hdl_tp.zc_probe && !err)
-			hdl_tp.zc_done = true;
+		if (p == tp->zc_probe && !err)
+			tp->zc_done = true;
 		else
 			hdl_done_send(p, err);
 		break;
@@ -185,7 +187,7 @@ static void release(struct hdl_slot *slot, int err)
 		hdl_rndv_chunk_done(p, err);
 		break;
 	case HDL_SLOT_READ:
-		hdl_rndv_read_done((uint32_t)(uintptr_t)p, err);
+		hdl_rndv_read_done(tp, (uint32_t)(uintptr_t)p, err);
 		break;
 	case HDL_SLOT_RMA:
 		hdl_rma_part_done(p, err);
@@ -199,6 +201,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 
 	if (!dev)
 		return;
+	struct hdl_tp *tp = dev->tp;
 	if (sq->qp && ibv_destroy_qp(sq->qp))
 		hdl_warn("%s: ibv_destroy_qp of %s queue %u failed (%s)", dev->name, hdl_kind_name(sq->kind),
 			 sq->qp->qp_num, strerror(errno));
@@ -210,7 +213,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 		for (; sq->tail != sq->head; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
 			sq->scq->pending -= slot->signaled;	/* destroying the QP removed its completions */
-			release(slot, sq->dead ? -ECONNRESET : -ECANCELED);
+			release(tp, slot, sq->dead ? -ECONNRESET : -ECANCELED);
 		}
 		free(sq->slot);
 		sq->slot = NULL;
@@ -219,7 +222,7 @@ void hdl_sq_fini(struct hdl_sq *sq)
 		sq->scq->used -= sq->depth;
 	hdl_mem_free(&sq->head_mem);
 	if (sq->id != UINT32_MAX)
-		hdl_tp.sqs[sq->id] = NULL;
+		tp->sqs[sq->id] = NULL;
 	sq->dev = NULL;
 }
 
@@ -246,8 +249,10 @@ void hdl_sq_hold(struct hdl_sq *sq)
 
 void hdl_sq_broken(struct hdl_sq *sq)
 {
-	hdl_sq_reap(sq->scq);
-	if (!sq->broken && !sq->dead && sq->resets < HDL_SQ_RESETS_MAX && !hdl_tp.closing)
+	struct hdl_tp *tp = sq->dev->tp;
+
+	hdl_sq_reap(tp, sq->scq);
+	if (!sq->broken && !sq->dead && sq->resets < HDL_SQ_RESETS_MAX && !tp->closing)
 		await_reset(sq, sq->tail);
 }
 
@@ -255,12 +260,13 @@ void hdl_sq_broken(struct hdl_sq *sq)
  * be renewed it is kept as well. */
 static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc, uint32_t idx)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
 	bool refused = slot->type == HDL_SLOT_RMA && hdl_rma_is_refused(wc->status);
 	bool guilty = wc->status != IBV_WC_WR_FLUSH_ERR && sq->kind->reset && !refused;
 
 	if (refused)
-		release(slot, -EACCES);
+		release(tp, slot, -EACCES);
 	if (guilty && sq->kind->lost && sq->kind->lost(sq, ep, wc)) {
 		hdl_debug("%s port %u: %s queue %u: a request for %s: %s: taken for lost", sq->dev->name, sq->dev->port.port_num,
 			  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), ibv_wc_status_str(wc->status));
@@ -268,7 +274,7 @@ static void breaks(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc
 	}
 	if (guilty) {
 		hdl_report_wc(sq, ep, wc);
-		release(slot, -ECONNRESET);
+		release(tp, slot, -ECONNRESET);
 		hdl_ep_fail(ep, -ECONNRESET);
 	}
 	guilty |= refused;
@@ -290,10 +296,10 @@ static bool can_go_on(const struct hdl_sq *sq, const struct hdl_ep *ep)
 }
 
 /* One completion of a send queue. */
-static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
+static void completed(struct hdl_tp *tp, struct hdl_scq *scq, const struct ibv_wc *wc)
 {
 	uint32_t id = (uint32_t)(wc->wr_id >> 32), idx = (uint32_t)wc->wr_id;
-	struct hdl_sq *sq = id < hdl_tp.nsqs ? hdl_tp.sqs[id] : NULL;
+	struct hdl_sq *sq = id < tp->nsqs ? tp->sqs[id] : NULL;
 
 	if (!sq || idx - sq->tail >= sq->head - sq->tail) {
 		hdl_debug("stray send completion: queue %u, request %u, %s", id, idx, ibv_wc_status_str(wc->status));
@@ -310,7 +316,7 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 		for (; sq->tail != idx + 1; sq->tail++) {
 			struct hdl_slot *slot = &sq->slot[sq->tail & sq->mask];
 			if (slot->type != HDL_SLOT_NONE)
-				release(slot, 0);
+				release(tp, slot, 0);
 		}
 		return;
 	}
@@ -318,25 +324,25 @@ static void completed(struct hdl_scq *scq, const struct ibv_wc *wc)
 	if (sq->tail != idx)
 		sq->resets = 0;
 	for (; sq->tail != idx; sq->tail++)
-		release(&sq->slot[sq->tail & sq->mask], sq->dead ? -ECONNRESET : 0);
+		release(tp, &sq->slot[sq->tail & sq->mask], sq->dead ? -ECONNRESET : 0);
 	struct hdl_slot *slot = &sq->slot[idx & sq->mask];
 	struct hdl_ep *ep = slot->ep ? slot->ep : sq->ep;
 	bool first = !sq->dead;
 
-	if (first && can_go_on(sq, ep) && !hdl_tp.closing) {
+	if (first && can_go_on(sq, ep) && !tp->closing) {
 		breaks(sq, ep, wc, idx);
 		return;
 	}
-	if (first && !hdl_tp.closing)
+	if (first && !tp->closing)
 		hdl_report_wc(sq, ep, wc);
 	sq->dead = true;
 	sq->tail = idx + 1;
-	release(slot, -ECONNRESET);
+	release(tp, slot, -ECONNRESET);
 	if (ep)
 		hdl_ep_fail(ep, -ECONNRESET);
 }
 
-int hdl_sq_reap(struct hdl_scq *scq)
+int hdl_sq_reap(struct hdl_tp *tp, struct hdl_scq *scq)
 {
 	struct ibv_wc wc[16];
 	int n, all = 0;
@@ -351,7 +357,7 @@ int hdl_sq_reap(struct hdl_scq *scq)
 			return all;
 		}
 		for (int i = 0; i < n; i++)
-			completed(scq, &wc[i]);
+			completed(tp, scq, &wc[i]);
 		all += n;
 	} while (n == 16);
 	return all;
@@ -444,15 +450,17 @@ static int post_again(struct hdl_sq *sq, uint32_t from)
 /* Nothing has come of it: what stood in the queue ends, and so do the peers that it served. */
 static void give_up(struct hdl_sq *sq, uint32_t at, uint32_t end, int err)
 {
+	struct hdl_tp *tp = sq->dev->tp;
+
 	hdl_error("%s port %u: %s queue %u cannot be used again (%s): the peers that share it fail", sq->dev->name,
 		  sq->dev->port.port_num, hdl_kind_name(sq->kind), sq->qp->qp_num, strerror(-err));
 	sq->dead = true;
 	sq->broken = false;
 	for (; at != end; at++)
-		release(&sq->slot[at & sq->mask], -ECONNRESET);
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++)
-		if (hdl_tp.peers.of[i]->sq == sq)
-			hdl_ep_fail(hdl_tp.peers.of[i], -ECONNRESET);
+		release(tp, &sq->slot[at & sq->mask], -ECONNRESET);
+	for (uint32_t i = 0; i < tp->peers.n; i++)
+		if (tp->peers.of[i]->sq == sq)
+			hdl_ep_fail(tp->peers.of[i], -ECONNRESET);
 }
 
 /* A queue whose requests are repeated by somebody else. What is reported of them later is no news: the numbers go on. */
@@ -476,7 +484,7 @@ static void start_empty(struct hdl_sq *sq)
 	hdl_debug("%s port %u: %s queue %u was reset; %u requests were in it", sq->dev->name, sq->dev->port.port_num,
 		  hdl_kind_name(sq->kind), sq->qp->qp_num, end - at);
 	for (; at != end; at++)
-		release(&sq->slot[at & sq->mask], 0);
+		release(sq->dev->tp, &sq->slot[at & sq->mask], 0);
 }
 
 /* What goes again later, if ever, must not keep waiting who has failed meanwhile. */
@@ -484,7 +492,7 @@ static void drop_failed(struct hdl_sq *sq)
 {
 	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
 		if (sq->slot[i & sq->mask].ep->failed)
-			release(&sq->slot[i & sq->mask], -ECONNRESET);
+			release(sq->dev->tp, &sq->slot[i & sq->mask], -ECONNRESET);
 }
 
 /* One that must not go again: what belongs to an operation of which a part was refused, and an atomic one that may have been carried
@@ -499,6 +507,7 @@ static bool is_lost(const struct hdl_sq *sq, uint32_t i, bool doubtful)
 
 void hdl_sq_reset(struct hdl_sq *sq)
 {
+	struct hdl_tp *tp = sq->dev->tp;
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
 	uint64_t until = monotonic_ns() + STOP_NS;
 	int err;
@@ -510,7 +519,7 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		return;
 	}
 	while (sq->flushed < end - at && monotonic_ns() < until)
-		hdl_sq_reap(sq->scq);
+		hdl_sq_reap(tp, sq->scq);
 	err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq);
 	if (err == -EINPROGRESS) {
 		drop_failed(sq);
@@ -536,7 +545,7 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		if (slot->ep != first && sq->kind->one_by_one)
 			doubtful = false;
 		if (slot->ep->failed || is_lost(sq, at, doubtful)) {
-			release(slot, -ECONNRESET);
+			release(tp, slot, -ECONNRESET);
 		} else if ((err = post_again(sq, at))) {
 			give_up(sq, at, end, err);
 			return;
@@ -546,11 +555,12 @@ void hdl_sq_reset(struct hdl_sq *sq)
 
 void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	bool has = false;
 	int err;
 
-	hdl_sq_reap(sq->scq);
+	hdl_sq_reap(tp, sq->scq);
 	if (!sq->kind->reset || sq->dead)
 		return;
 	if (sq->broken) {
@@ -564,7 +574,7 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		hdl_debug("%s: its requests in %s queue %u go on (%s)", hdl_proc_text(ep->rank), hdl_kind_name(sq->kind),
 			  sq->qp->qp_num, strerror(err));
-	hdl_sq_reap(sq->scq);	/* what is flushed later is found by a turn's look at all queues */
+	hdl_sq_reap(tp, sq->scq);	/* what is flushed later is found by a turn's look at all queues */
 }
 
 /* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. */
@@ -585,13 +595,14 @@ static bool post_mark(struct hdl_sq *sq)
 static void drop_kept(struct hdl_sq *sq)
 {
 	for (uint32_t i = sq->broken_tail; i != sq->broken_head; i++)
-		release(&sq->slot[i & sq->mask], -ECONNRESET);
+		release(sq->dev->tp, &sq->slot[i & sq->mask], -ECONNRESET);
 	sq->broken = false;
 	sq->head = sq->tail = sq->signaled = sq->broken_head;
 }
 
 int hdl_sq_stop(struct hdl_sq *sq)
 {
+	struct hdl_tp *tp = sq->dev->tp;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	uint64_t until = monotonic_ns() + STOP_NS;
 	bool marked = false;
@@ -601,13 +612,13 @@ int hdl_sq_stop(struct hdl_sq *sq)
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
 	while (sq->broken && sq->flushed < sq->broken_head - sq->broken_tail && monotonic_ns() < until)
-		hdl_sq_reap(sq->scq);
+		hdl_sq_reap(tp, sq->scq);
 	if (sq->broken) {
 		drop_kept(sq);
 		return 0;
 	}
 	do {
-		hdl_sq_reap(sq->scq);
+		hdl_sq_reap(tp, sq->scq);
 		marked = marked || post_mark(sq);
 	} while ((!marked || sq->tail != sq->head) && monotonic_ns() < until);
 	return sq->tail == sq->head ? 0 : -ETIMEDOUT;
@@ -623,7 +634,7 @@ int hdl_sq_halt(struct hdl_sq *sq)
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
 	while (!sq->broken || sq->flushed < sq->broken_head - sq->broken_tail) {
-		hdl_sq_reap(sq->scq);
+		hdl_sq_reap(sq->dev->tp, sq->scq);
 		marked = marked || (!sq->broken && post_mark(sq));
 		if (monotonic_ns() >= until)
 			return -ETIMEDOUT;
@@ -641,6 +652,7 @@ static bool is_message(const struct hdl_again *a)
 
 void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines)
 {
+	struct hdl_tp *tp = sq->dev->tp;
 	uint32_t done = sq->broken_tail, number = sq->messages;
 
 	if (!sq->broken || sq->settled || !has_kept(sq))
@@ -652,10 +664,10 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 		struct hdl_again *a = &sq->again[i & sq->mask];
 
 		if ((a->over = sq->slot[i & sq->mask].type == HDL_SLOT_RTU))
-			release(&sq->slot[i & sq->mask], 0);
+			release(tp, &sq->slot[i & sq->mask], 0);
 		if (is_lost(sq, i, !sq->exact)) {
 			a->over = true;
-			release(&sq->slot[i & sq->mask], -ECONNRESET);
+			release(tp, &sq->slot[i & sq->mask], -ECONNRESET);
 		}
 		if (is_message(a) ? (int32_t)(messages - number++) > 0
 				  : ring && a->end && lines >= a->end)
@@ -667,7 +679,7 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 		if (a->opcode == IBV_WR_RDMA_READ)
 			continue;
 		a->over = true;
-		release(&sq->slot[i & sq->mask], 0);
+		release(tp, &sq->slot[i & sq->mask], 0);
 	}
 }
 
@@ -683,7 +695,7 @@ int hdl_sq_resume(struct hdl_sq *sq)
 			break;
 	/* those that are left end with the endpoint */
 	for (; at != end; at++)
-		release(&sq->slot[at & sq->mask], -ECONNRESET);
+		release(sq->dev->tp, &sq->slot[at & sq->mask], -ECONNRESET);
 	sq->went_again = sq->head != sq->first_again;
 	hdl_debug("%s port %u: %s queue %u towards %s goes on; %u requests go again", sq->dev->name, sq->dev->port.port_num,
 		  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(sq->ep->rank), sq->head - sq->first_again);
@@ -693,7 +705,7 @@ int hdl_sq_resume(struct hdl_sq *sq)
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n)
 {
 	if (sq->scq->pending)
-		hdl_sq_reap(sq->scq);
+		hdl_sq_reap(sq->dev->tp, sq->scq);
 	if (sq->head - sq->tail + n <= sq->mask)
 		return true;
 	sq->stalls++;

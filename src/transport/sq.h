@@ -9,6 +9,7 @@
 #include "transport/mem.h"
 
 struct hdl_ep;
+struct hdl_tp;
 struct hdl_tp_kind;
 
 /* What to do when a request is finished. */
@@ -145,7 +146,7 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
  * waited for one knows that it has failed. */
 int hdl_sq_stop(struct hdl_sq *sq);
 /* Takes completions, and returns how many there were. */
-int hdl_sq_reap(struct hdl_scq *scq);
+int hdl_sq_reap(struct hdl_tp *tp, struct hdl_scq *scq);
 bool hdl_sq_room_slow(struct hdl_sq *sq, uint32_t n);
 static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)
 {

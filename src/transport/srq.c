@@ -121,23 +121,23 @@ int hdl_rxpool_start(struct hdl_rxpool *p, uint32_t peers)
 }
 
 /* Who may send: all of this job, or more where some are of other jobs. */
-static uint32_t senders(void)
+static uint32_t senders(struct hdl_tp *tp)
 {
 	uint32_t others = (uint32_t)hdl_job.size - 1;
 
-	return hdl_tp.peers.n > others ? hdl_tp.peers.n : others;
+	return tp->peers.n > others ? tp->peers.n : others;
 }
 
 void hdl_rxpools_more(struct hdl_dev *dev)
 {
 	for (int i = 0; i < HDL_POOLS; i++)
 		if (dev->rx[i].srq && dev->rx[i].total)
-			hdl_rxpool_start(&dev->rx[i], senders());
+			hdl_rxpool_start(&dev->rx[i], senders(dev->tp));
 }
 
 uint32_t hdl_rxpool_share(struct hdl_rxpool *p, uint16_t *mark, bool much, uint32_t *base)
 {
-	uint32_t peers = senders(), active;
+	uint32_t peers = senders(p->dev->tp), active;
 
 	if (much && *mark != p->period) {
 		*mark = p->period;

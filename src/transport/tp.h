@@ -22,7 +22,8 @@
  *   counters.c what is counted, by name
  *   rma/      remote memory: regions and keys, put, get, atomics, flush
  *
- * One thread at a time is inside (runtime/threads.h); all state hangs on hdl_tp.
+ * One thread at a time is inside an instance (runtime/threads.h). All state hangs on it: an endpoint, a device and a region know theirs
+ * (a send queue, a pool and a buffer by their device), and whatever has none of these is given it.
  */
 #ifndef HDL_TP_H
 #define HDL_TP_H
@@ -41,12 +42,14 @@
 #include "transport/rndv/rndv.h"
 #include "transport/transport.h"
 
+#define HDL_DEVICES 2u		/* of an instance, at most */
+
 struct hdl_tp {
 	struct hdl_peers peers;
 	struct hdl_ep **rings;		/* endpoints whose ring we read */
 	int nrings, rings_cap;
 	int rings_given;		/* offered, active or being revoked */
-	struct hdl_dev *dev[2];
+	struct hdl_dev *dev[HDL_DEVICES];
 	int ndev;
 	bool inside;			/* in progress: no nesting */
 	unsigned turn;
@@ -78,9 +81,12 @@ struct hdl_tp {
 	struct hdl_name self;
 	int rc_peers;
 	size_t ring_max;		/* largest payload of a frame, whatever the ring */
+	void *given;			/* addresses of processes that nothing was sent to yet: tsearch(3), by process */
+	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
 	bool leaving;			/* all that is to come is that the peers end */
 	bool closing;
 	uint32_t sleep_turn;
+	uint64_t crowded_until;		/* others use this core, as far as is known */
 	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
@@ -92,12 +98,11 @@ struct hdl_tp {
 	uint64_t alive_ns;		/* next look at peers' processes */
 	uint32_t alive_next;		/* ... and the id with which it begins */
 };
-extern struct hdl_tp hdl_tp;
 
 /* Whom a message is from that says so by an id alone: that peer knows its id here. */
-static inline struct hdl_ep *hdl_ep_by_id(uint32_t id)
+static inline struct hdl_ep *hdl_ep_by_id(struct hdl_tp *tp, uint32_t id)
 {
-	struct hdl_ep *ep = hdl_peers_of(&hdl_tp.peers, id);
+	struct hdl_ep *ep = hdl_peers_of(&tp->peers, id);
 
 	if (likely(ep != NULL) && unlikely(ep->src != ep->theirs))
 		ep->src = ep->theirs;
@@ -109,7 +114,7 @@ static inline struct hdl_ep *hdl_ep_by_id(uint32_t id)
 
 /* ---- rings.c ----- */
 void hdl_ring_give_credit(struct hdl_ep *ep);
-void hdl_rings_look(void);
+void hdl_rings_look(struct hdl_tp *tp);
 void hdl_ring_consider(struct hdl_ep *ep);
 /* Lines of a ring that is given to a peer; below HDL_RING_LINES_MIN none is. */
 uint32_t hdl_ring_share(void);
@@ -126,13 +131,13 @@ int hdl_credit_get(struct hdl_dev *dev, struct hdl_credit **credit, uint32_t *rk
 void hdl_credits_fini(struct hdl_dev *dev);
 
 /* ---- address.c ----- */
-int hdl_wire_publish(void);
+int hdl_wire_publish(struct hdl_tp *tp);
 int hdl_wire_lookup(struct hdl_ep *ep);
 /* The endpoint stands, and has all that is to be known from the address that was given for that process. */
-void hdl_wire_forget(int proc);
+void hdl_wire_forget(struct hdl_tp *tp, int proc);
 /* Whether an address can be had without waiting for a process that was never heard of. */
-bool hdl_wire_is_known(int proc);
-void hdl_addresses_fini(void);
+bool hdl_wire_is_known(struct hdl_tp *tp, int proc);
+void hdl_addresses_fini(struct hdl_tp *tp);
 
 /* ---- wireup.c ----- */
 /* Asks for a connected lane, if there is none and none is being made. 0: it is being made or stands; negative: cannot.
@@ -154,7 +159,7 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why);
 void hdl_wire_failed(struct hdl_ep *ep);
 /* ... tells the peer. */
 void hdl_wire_tell(struct hdl_ep *ep);
-uint64_t hdl_wire_timers(uint64_t now);
+uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now);
 /* ... ends the queues that it has for itself: nothing reads or writes the users' memory any more. Those that it shares go on
  * without its requests. */
 void hdl_wire_stop(struct hdl_ep *ep);
@@ -164,11 +169,11 @@ void hdl_wire_close(struct hdl_ep *ep);
 void hdl_tp_async(struct hdl_dev *dev);
 /* Looks at every send CQ, whether or not anything is expected there; returns how many completions there were. Who goes to sleep has
  * to look again at what it waits for, if there were any. */
-int hdl_tp_reap(void);
-void hdl_tp_timers(uint64_t now);
+int hdl_tp_reap(struct hdl_tp *tp);
+void hdl_tp_timers(struct hdl_tp *tp, uint64_t now);
 int hdl_tp_poll_rcq(struct hdl_dev *dev);
 /* Takes in what has arrived, and ends no operation of its own: for senders that never wait, in the middle of a send. */
-void hdl_tp_take_in(void);
+void hdl_tp_take_in(struct hdl_tp *tp);
 
 /* ---- am.c ----- */
 static inline bool hdl_is_am(const struct hdl_hdr *hdr)
@@ -186,7 +191,7 @@ void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n);
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
 /* Looks, now and then, at the processes of peers whose death no queue would report. Returns when to call again at the latest
  * (0: there are none). */
-uint64_t hdl_peers_look(uint64_t now);
+uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
 
 /* ---- idle.c ----- */
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
@@ -195,7 +200,7 @@ void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
 void hdl_idle_awake(struct hdl_ep *ep);
 
 /* ---- report.c ----- */
-void hdl_report_transports(FILE *out);
+void hdl_report_transports(struct hdl_tp *tp, FILE *out);
 /* "rank 3", or "rank 3 on host" for one of another host, or "rank 3 of job N"; returns text. */
 #define HDL_PEER_TEXT (HDL_HOST_TEXT + HDL_PROC_TEXT)
 const char *hdl_peer_text(const struct hdl_ep *ep, char text[HDL_PEER_TEXT]);

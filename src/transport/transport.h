@@ -20,7 +20,8 @@
 
 #include "runtime/runtime.h"
 
-struct hdl_ep;			/* one peer as the transport sees it */
+struct hdl_tp;			/* an instance of the transport: all that it knows hangs on it */
+struct hdl_ep;			/* one peer as an instance of the transport sees it */
 
 /* First 16 bytes of every two-sided message on every lane; little-endian. */
 struct hdl_hdr {
@@ -75,11 +76,12 @@ struct hdl_fetch {
 	uint64_t priv[7];
 };
 
-/* What p2p gives at init. arrived is called in per-peer order. payload is valid during the call only;
+/* What p2p gives at init; context is given back with each call. arrived is called in per-peer order. payload is valid during the call only;
  * for HDL_RTS it is an opaque record of rts_size bytes to be kept and handed to hdl_ep_fetch. */
 struct hdl_upcalls {
-	void (*arrived)(int src, const struct hdl_hdr *hdr, const void *payload);
-	void (*peer_failed)(int peer, int err);
+	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
+	void (*peer_failed)(void *context, int peer, int err);
+	void *context;
 };
 #define HDL_RTS_SIZE 32
 
@@ -96,33 +98,33 @@ static inline uint64_t hdl_msg_len(const struct hdl_hdr *hdr, const void *payloa
 /* To be called at the very beginning of MPI_Init, when the process often has no other thread yet: it spares
  * hdl_tp_init some milliseconds then. */
 void hdl_tp_prepare(void);
-/* Opens the device(s) and publishes this process's addresses. 0 or a negative errno; reported. */
-int hdl_tp_init(const struct hdl_upcalls *up);
+/* Makes an instance: opens the device(s) and publishes this process's addresses. 0 or a negative errno; reported. */
+int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
 /* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which
- * it goes on answering), prints the report when asked, then closes. */
-int hdl_tp_fini(void);
+ * it goes on answering), prints the report when asked, sets *instance to NULL, then closes. *instance may be NULL: nothing is done. */
+int hdl_tp_fini(struct hdl_tp **instance);
 
 /* Processes are named by their numbers here (runtime/jobs.h): those of this job by their ranks. */
 
 /* The endpoint of a process (one's own included); made on first use, connects lazily. NULL with errno if memory is short
  * or the process's address cannot be had. */
-struct hdl_ep *hdl_ep(int proc);
+struct hdl_ep *hdl_ep(struct hdl_tp *tp, int proc);
 
 /* How this process is reached, for processes to which the runtime cannot tell it: a record, and its length. */
 #define HDL_ADDRESS_MAX 288
-size_t hdl_tp_address(char record[HDL_ADDRESS_MAX]);
+size_t hdl_tp_address(struct hdl_tp *tp, char record[HDL_ADDRESS_MAX]);
 /* Such a record of a process of another job. From here on there may be messages to it and from it. 0, or a negative errno, reported:
  * EPROTO: it is none, or another process's; EINVAL: that process and this one have different values of variables that must be equal;
  * ESTALE: another life of that rank was met. */
-int hdl_peer_add(int proc, const void *record, size_t len);
+int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);
 
 /* The same if it exists; NULL: nothing ever went to that process, or came from it. */
-struct hdl_ep *hdl_ep_find(int proc);
+struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc);
 /* Those that exist, in the order in which they were made: the first one (NULL), the one after ep; NULL: there is none. */
-struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep);
+struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);
 /* Whether a process of this host has ended: looked at (runtime/alive.c), whatever its queues tell. UNKNOWN of those of
  * other hosts, and of other PID namespaces. */
-enum hdl_proc_state hdl_ep_process(int proc);
+enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
 /* What the layer above keeps with a peer, so that it needs no table of all ranks. */
 struct hdl_ep_note {
 	int rank;		/* as it was given to hdl_ep */
@@ -164,15 +166,15 @@ int hdl_ep_fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 int hdl_ep_fetch_runs(struct hdl_ep *ep, const void *rts, size_t cap, struct hdl_fetch *fetch);
 
 /* Runs what is runnable: arrivals, completions, timers that are due. Returns the number of events handled. */
-int hdl_tp_progress(void);
+int hdl_tp_progress(struct hdl_tp *tp);
 /* The same, looking at one peer's ring first: the latency path of a blocking receive from a known source. */
 int hdl_tp_progress_peer(struct hdl_ep *ep);
 
 /* Waiting: call after a progress that found nothing; *idle starts at 0 and is the caller's. Spins, then yields,
  * then sleeps until something arrives for this process; never misses a wake-up. */
-void hdl_tp_idle(unsigned *idle);
-/* Ends a sleep in hdl_tp_idle. Any thread may call it, without the lock (runtime/threads.h), and a signal handler. */
-void hdl_tp_wake(void);
+void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle);
+/* Ends a sleep in hdl_tp_idle. Any thread may call it, without the lock (runtime/threads.h), and a signal handler. tp may be NULL. */
+void hdl_tp_wake(struct hdl_tp *tp);
 
 /* ---- active messages ------------------------------------------------------------------------------------------ */
 
@@ -203,7 +205,7 @@ typedef void (*hdl_am_fn)(void *context, const struct hdl_am *am);
 /* Registers a handler; after hdl_tp_init, and before any progress that could bring a message for it. 0, -EINVAL (no such number), -EEXIST or -ENOMEM;
  * reported. fn NULL takes it back: a message that comes for it then is one to a handler that does not exist, which is an error line
  * that names peer and number; a payload that was announced is refused. */
-int hdl_am_register(unsigned id, hdl_am_fn fn, void *context);
+int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context);
 
 enum {
 	HDL_AM_ORDERED = 1,	/* its handler runs behind those of all ordered ones, and behind the arrival of all matching messages,
@@ -254,7 +256,7 @@ struct hdl_rkey;
 /* Makes a region of len bytes at base, which stay where they are until hdl_mr_deregister. 0; -EINVAL: no such access, or
  * HDL_MR_ATOMIC_DEVICE at a wrong address; -EOPNOTSUPP: the device does not do HDL_MR_ATOMIC_DEVICE, or there is more than one: ask for
  * HDL_MR_ATOMIC; -ENOMEM, reported. A device with which it cannot be registered is no error. */
-int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **mr);
+int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **mr);
 /* Ends it: keys of it are good for nothing any more, and what uses one fails (-EACCES) at its origin, alone. -EBUSY, reported: an
  * operation of a peer's is under way that this process helps with; it is a region still. (RDMA that is under way nobody here knows of:
  * it fails in the middle. Peers flush, and say so, before.) */
@@ -322,7 +324,7 @@ struct hdl_counter {
 /* Counter `i`, in an order that does not change while the process runs; NULL: there are no more. */
 const struct hdl_counter *hdl_counter(unsigned i);
 /* The value now of one that there is: of one peer, of those that are per peer (others: 0); ep NULL: of all of this process. */
-uint64_t hdl_counter_read(unsigned i, const struct hdl_ep *ep);
+uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep);
 
 /* ---- for the collectives' HCA executor --------------------------------------------------------------------- */
 
@@ -336,48 +338,48 @@ struct hdl_port {
 	enum ibv_mtu mtu;
 };
 /* The port over which this process reaches the ranks of its host. NULL if there is none. */
-const struct hdl_port *hdl_tp_local_port(void);
+const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp);
 /* Whether HEDDLE_TRANSPORT allows RC queues: the same on all ranks. */
-bool hdl_tp_allows_rc(void);
+bool hdl_tp_allows_rc(struct hdl_tp *tp);
 /* Moves a fresh RC QP to RTS towards (gid, lid, qpn) on the same port, with Heddle's timeouts. */
-int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
+int hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
 		      uint32_t qpn, uint32_t psn);
 /* Called by hdl_tp_progress each time; for executors that watch their own CQs. Returns events handled. */
 typedef int (*hdl_progress_fn)(void *arg);
-int hdl_tp_progress_add(hdl_progress_fn fn, void *arg);
-void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg);
+int hdl_tp_progress_add(struct hdl_tp *tp, hdl_progress_fn fn, void *arg);
+void hdl_tp_progress_remove(struct hdl_tp *tp, hdl_progress_fn fn, void *arg);
 /* Completions on an executor's own CQs must wake a process that sleeps in hdl_tp_idle: it creates them on this channel,
  * and arms those it waits for (ibv_req_notify_cq) in `arm`, which is called before each sleep, ahead of the last
  * progress. The transport takes and acknowledges the events. */
-struct ibv_comp_channel *hdl_tp_local_channel(void);
-void hdl_tp_on_sleep(void (*arm)(void));
+struct ibv_comp_channel *hdl_tp_local_channel(struct hdl_tp *tp);
+void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void));
 /* Called with the time now and then, and before each sleep: does what is due, without completing anything, and says when it wants
  * to be called next; 0: not for its sake. What it returns may be past: then this process does not sleep before progress has run. */
-void hdl_tp_on_timers(uint64_t (*timers)(uint64_t now));
+void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
 /* Counts, for the report, requests that an executor posts to RC queues of its own, and the bytes that they carry. WAIT and
  * ENABLE are none: the device does not count them either. */
-void hdl_tp_count_rc(uint64_t requests, uint64_t bytes);
+void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes);
 
 /* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
-bool hdl_tp_wakes_on_write(void);
+bool hdl_tp_wakes_on_write(struct hdl_tp *tp);
 /* Whether a write to a connected peer of this host has landed when its post has returned, and behind what the queue's write
  * before it has written. */
-bool hdl_tp_writes_at_once(void);
+bool hdl_tp_writes_at_once(struct hdl_tp *tp);
 /* Whether peers of this host read and write all memory of this process that is not registered for it, and by which keys; either may be
  * NULL. */
-bool hdl_tp_exposes(uint32_t *lkey, uint32_t *rkey);
+bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey);
 /* Whether they would, had the device not refused this one process its region of all memory: the same on all ranks. */
-bool hdl_tp_can_expose(void);
+bool hdl_tp_can_expose(struct hdl_tp *tp);
 /* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
 bool hdl_tp_in_order(struct ibv_qp *qp);
 
 /* What this process waits for: one line per queue and peer, for SIGUSR1 and --report-hang. */
-void hdl_tp_dump(FILE *out);
+void hdl_tp_dump(struct hdl_tp *tp, FILE *out);
 
 /* MPI_Alloc_mem: memory of the device's arena where it has one (ibv_alloc_dm or the library's own registered
  * pool), so that peers reach it without a copy through the kernel. */
-void *hdl_tp_alloc(size_t bytes);
+void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes);
 /* False: p is nothing that hdl_tp_alloc gave out. NULL is allowed. */
-bool hdl_tp_free(void *p);
+bool hdl_tp_free(struct hdl_tp *tp, void *p);
 
 #endif

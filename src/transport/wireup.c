@@ -25,10 +25,10 @@
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
 
-static uint64_t random_bits(void)
+static uint64_t random_bits(struct hdl_tp *tp)
 {
-	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
-	return hdl_tp.rng >> 32;
+	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
+	return tp->rng >> 32;
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void destroy(struct hdl_ep *ep)
 
 	if (!q)
 		return;
-	hdl_tp.rc_peers -= q->counted;
+	ep->tp->rc_peers -= q->counted;
 	hdl_sq_fini(&q->sq);
 	free(q);
 	ep->queues = NULL;
@@ -73,6 +73,7 @@ void hdl_wire_close(struct hdl_ep *ep)
 /* What a lane of this kind needs on this side. */
 static int make(struct hdl_ep *ep, enum hdl_queue kind)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_queues *q;
 	int err;
 
@@ -82,11 +83,11 @@ static int make(struct hdl_ep *ep, enum hdl_queue kind)
 	if (!q)
 		return hdl_no_memory("a connection", sizeof(*q));
 	q->kind = hdl_kinds[kind];
-	q->psn = (uint32_t)random_bits() & 0xffffff;
+	q->psn = (uint32_t)random_bits(tp) & 0xffffff;
 	err = q->kind->make(ep, q);
 	/* this rank itself is no peer */
 	q->counted = !err && HDL_QUEUE_IN(HDL_QUEUE_LIMITED, kind) && ep->rank != hdl_job.rank;
-	hdl_tp.rc_peers += q->counted;
+	tp->rc_peers += q->counted;
 	return err;
 }
 
@@ -129,7 +130,7 @@ static void up(struct hdl_ep *ep)
 
 void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m)
 {
-	m->nonce = hdl_tp.self.incarnation;
+	m->nonce = ep->tp->self.incarnation;
 	m->to = ep->name.incarnation;
 	hdl_ud_raw(ep, HDL_UD_CONN, m, sizeof(*m));	/* when there is no room, the repetition comes */
 }
@@ -137,6 +138,7 @@ void hdl_wire_send(struct hdl_ep *ep, struct hdl_conn_msg *m)
 /* A proposal, or the answer to one: with the numbers of the queues, and again until it is answered. */
 static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_conn_msg m = { .what = (uint8_t)what, .kind = ep->conn.kind, .named = ep->conn.named,
 				  .again = ep->conn.again, .number = ep->conn.number, .qpn = q->sq.qp->qp_num,
@@ -146,10 +148,10 @@ static void send_numbers(struct hdl_ep *ep, enum hdl_conn_what what)
 	q->tries++;
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
-	q->retry_ns = monotonic_ns() + wait + random_bits() % wait;
+	q->retry_ns = monotonic_ns() + wait + random_bits(tp) % wait;
 	hdl_stirred = true;
-	if (!hdl_tp.next_timer_ns || q->retry_ns < hdl_tp.next_timer_ns)
-		hdl_tp.next_timer_ns = q->retry_ns;
+	if (!tp->next_timer_ns || q->retry_ns < tp->next_timer_ns)
+		tp->next_timer_ns = q->retry_ns;
 	hdl_wire_send(ep, &m);
 }
 
@@ -157,7 +159,7 @@ static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 {
 	struct hdl_conn_msg m = { .what = HDL_CONN_REJ, .kind = (uint8_t)kind, .number = number, .reason = reason };
 
-	hdl_tp.refused++;
+	ep->tp->refused++;
 	hdl_wire_send(ep, &m);
 }
 
@@ -231,7 +233,7 @@ static int renew(struct hdl_ep *ep)
 	q->stopped = false;
 	q->messages = 0;
 	q->tries = 0;
-	q->psn = (uint32_t)random_bits() & 0xffffff;
+	q->psn = (uint32_t)random_bits(ep->tp) & 0xffffff;
 	return err;
 }
 
@@ -305,20 +307,21 @@ static enum hdl_queue preferred(const struct hdl_ep *ep)
 	/* a queue that is being made for this peer does not count against it */
 	bool counted = ep->queues && ep->queues->counted;
 
-	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, hdl_tp.rc_peers - counted);
+	return hdl_ep_select(ep, ep->can & HDL_QUEUE_CONNECTED, true, ep->tp->rc_peers - counted);
 }
 
 /* m: the message that the event is, or NULL. err: of LOST and of a refusal. */
 static void feed(struct hdl_ep *ep, const struct hdl_conn_event *e, const struct hdl_conn_msg *m, int err)
 {
-	struct hdl_conn_self self = { .can = ep->can, .lower = hdl_name_before(&hdl_tp.self, &ep->name) };
+	struct hdl_tp *tp = ep->tp;
+	struct hdl_conn_self self = { .can = ep->can, .lower = hdl_name_before(&tp->self, &ep->name) };
 	unsigned waited = hdl_conn_waits(&ep->conn);
 	struct hdl_conn_todo todo;
 
 	if (e->what == HDL_CONN_REQ)
 		self.prefer = preferred(ep);
 	hdl_conn_step(&ep->conn, &self, e, &todo);
-	hdl_tp.connecting += hdl_conn_waits(&ep->conn) - waited;
+	tp->connecting += hdl_conn_waits(&ep->conn) - waited;
 	for (unsigned i = 0; i < todo.n; i++) {
 		int failed = carry_out(ep, todo.what[i], &todo, m, err);
 		if (failed) {
@@ -500,7 +503,7 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	bool aborted = m->reason == ECONNABORTED;
 
-	if (ep->conn.state == HDL_CONN_FAILED || hdl_tp.leaving || ep->left)
+	if (ep->conn.state == HDL_CONN_FAILED || ep->tp->leaving || ep->left)
 		hdl_debug("%s refuses connections (%s)", hdl_proc_text(ep->rank), strerror(m->reason));
 	else if (aborted)
 		hdl_error("connection to %s failed: that rank has met an error on its side and has given the connection "
@@ -514,11 +517,12 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_event e = { .what = m->what, .kind = m->kind, .number = m->number, .named = m->named,
 				    .again = m->again };
 	int err = 0;
 
-	if (m->to != hdl_tp.self.incarnation) {
+	if (m->to != tp->self.incarnation) {
 		if (m->what == HDL_CONN_REQ)
 			send_rej(ep, m->number, HDL_QUEUE_NONE, ESTALE);
 		return;
@@ -529,7 +533,7 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	}
 	if (m->nonce != ep->name.incarnation || m->kind >= HDL_QUEUES ||
 	    (m->what != HDL_CONN_REQ && m->what != HDL_CONN_REP && m->what != HDL_CONN_REJ)) {
-		hdl_tp.stale++;
+		tp->stale++;
 		return;
 	}
 	if (e.what == HDL_CONN_REQ && e.again && m->number > ep->conn.number && ep->queues && !ep->failed &&
@@ -562,14 +566,14 @@ static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 	return true;
 }
 
-uint64_t hdl_wire_timers(uint64_t now)
+uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now)
 {
 	uint64_t first = 0;
 
-	if (!hdl_tp.connecting)
+	if (!tp->connecting)
 		return 0;
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		if (!hdl_conn_waits(&ep->conn))
 			continue;
 		if (is_given_up(ep, now))

@@ -41,12 +41,12 @@ int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int s
 	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
 }
 
-int __wrap_hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
+int __wrap_hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
 			     uint32_t qpn, uint32_t psn)
 {
 	if (is_it() && number("LACK_CONNECT") > 0)
 		return -ENOMEM;
-	return __real_hdl_tp_rc_connect(qp, port, gid, lid, qpn, psn);
+	return __real_hdl_tp_rc_connect(tp, qp, port, gid, lid, qpn, psn);
 }
 
 #undef ibv_reg_mr
@@ -72,7 +72,7 @@ struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 }
 
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
-void *__wrap_hdl_tp_alloc(size_t bytes)
+void *__wrap_hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
 	static int nth;
 
@@ -80,5 +80,5 @@ void *__wrap_hdl_tp_alloc(size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return __real_hdl_tp_alloc(bytes);
+	return __real_hdl_tp_alloc(tp, bytes);
 }

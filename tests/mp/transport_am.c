@@ -25,6 +25,8 @@
 #include "runtime/threads.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 enum { WINDOW = 24, ASK = 100, ANSWER = 101, NOBODY = 102, MATCHED = 7 };
 
 static unsigned messages = 600, seed = 1, burst;
@@ -68,7 +70,7 @@ static _Noreturn void fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
@@ -141,15 +143,17 @@ static void in_order(int src, unsigned order)
 	order_in[src]++;
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	if (hdr->context != MATCHED || hdr->kind != HDL_EAGER || hdr->len != 2)
 		fail("a matching message of context %u with %u bytes", hdr->context, hdr->len);
 	in_order(src, (unsigned)hdr->tag);
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	dead = peer;
 }
 
@@ -220,7 +224,7 @@ static void fetched(struct hdl_fetch *f, int err)
 
 	if (err)
 		fail("message %u of rank %d: %s", in->head.index, in->peer, strerror(-err));
-	complete(hdl_ep(in->peer), in);
+	complete(hdl_ep(tp, in->peer), in);
 }
 
 static struct in *take(const struct hdl_am *am)
@@ -256,7 +260,7 @@ static void on_ask(void *context, const struct hdl_am *am)
 		fail("message %u was not announced", index);
 	if (flags & HDL_AM_ORDERED)
 		in_order(in->peer, in->head.order);
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		fail("progress within a handler");
 	if (am->data) {
 		complete(am->ep, in);
@@ -314,7 +318,7 @@ static void send_one(int peer)
 	unsigned index = sent_out[peer]++, flags = flags_of(hdl_job.rank, peer, index);
 	struct out *o = calloc(1, sizeof(*o));
 	struct head h = { .index = index, .len = size_of(hdl_job.rank, peer, index) };
-	struct hdl_ep *ep = hdl_ep(peer);
+	struct hdl_ep *ep = hdl_ep(tp, peer);
 	bool ask = key(hdl_job.rank, peer, index) >> 60 & 1, match = matches(hdl_job.rank, peer, index);
 
 	o->peer = peer;
@@ -363,7 +367,7 @@ static void *second(void *arg)
 	for (bool end = false; !end; sched_yield()) {
 		hdl_lock_take();
 		some();
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 		end = all();
 		hdl_lock_give();
 	}
@@ -386,10 +390,10 @@ static void traffic(bool threads)
 	}
 	while (!all()) {
 		bool did = some();
-		if (hdl_tp_progress() || did)
+		if (hdl_tp_progress(tp) || did)
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 	}
 }
 
@@ -410,16 +414,16 @@ static unsigned nobody(unsigned flags, unsigned id, size_t n)
 	struct hdl_am_send *am = calloc(1, sizeof(*am));	/* kept: one that ends twice is seen */
 
 	am->send.done = ends;
-	int r = hdl_am_send(hdl_ep(1), id, flags, NULL, 0, data, n, am);
+	int r = hdl_am_send(hdl_ep(tp, 1), id, flags, NULL, 0, data, n, am);
 	return r == 0;
 }
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static void unknown(void)
@@ -456,7 +460,7 @@ static void dies(void)
 	while (ended < pending)
 		turn(&idle);
 	struct hdl_am_send am = { .send.done = ends };
-	int again = hdl_am_send(hdl_ep(1), ASK, 0, NULL, 0, NULL, 0, &am);
+	int again = hdl_am_send(hdl_ep(tp, 1), ASK, 0, NULL, 0, NULL, 0, &am);
 	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
@@ -479,13 +483,13 @@ static bool is_stopped(pid_t pid)
 static void stops(void)
 {
 	uint64_t until = 0;
-	pid_t peer = hdl_job.size > 1 && hdl_job.rank == 0 ? (pid_t)hdl_ep(1)->proc.pid : 0;
+	pid_t peer = hdl_job.size > 1 && hdl_job.rank == 0 ? (pid_t)hdl_ep(tp, 1)->proc.pid : 0;
 
 	if (hdl_job.rank == 1)
 		kill(getpid(), SIGSTOP);
 	while (peer && (!until || monotonic_ns() < until)) {
 		some();
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 		if (!until && is_stopped(peer))
 			until = monotonic_ns() + 300000000;
 	}
@@ -499,10 +503,10 @@ static void refuses(void)
 	struct hdl_am_send am = { .send.done = ends };
 	char head[HDL_AM_HEAD_MAX + 1] = "";
 
-	if (hdl_am_register(HDL_AM_IDS, on_ask, NULL) != -EINVAL || hdl_am_register(ASK, on_answer, NULL) != -EEXIST)
+	if (hdl_am_register(tp, HDL_AM_IDS, on_ask, NULL) != -EINVAL || hdl_am_register(tp, ASK, on_answer, NULL) != -EEXIST)
 		fail("a number is given that cannot be");
-	if (hdl_am_send(hdl_ep(0), HDL_AM_IDS, 0, NULL, 0, NULL, 0, &am) != -EINVAL ||
-	    hdl_am_send(hdl_ep(0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
+	if (hdl_am_send(hdl_ep(tp, 0), HDL_AM_IDS, 0, NULL, 0, NULL, 0, &am) != -EINVAL ||
+	    hdl_am_send(hdl_ep(tp, 0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
 		fail("a message is sent that cannot be");
 	traffic(false);
 }
@@ -513,7 +517,7 @@ static uint64_t counter(const char *name, const struct hdl_ep *ep)
 
 	for (unsigned i = 0; (c = hdl_counter(i)); i++)
 		if (!strcmp(c->name, name))
-			return hdl_counter_read(i, ep);
+			return hdl_counter_read(tp, i, ep);
 	fail("there is no counter %s", name);
 }
 
@@ -532,13 +536,13 @@ static void counters(void)
 		for (unsigned k = 0; k < i; k++)
 			if (!strcmp(hdl_counter(k)->name, c->name))
 				fail("two counters have the name %s", c->name);
-		if (!c->per_peer && hdl_counter_read(i, hdl_ep(0)))
+		if (!c->per_peer && hdl_counter_read(tp, i, hdl_ep(tp, 0)))
 			fail("%s is not per peer, and rank 0 has it", c->name);
 	}
 	for (int i = 0; i < 3; i++) {
 		snprintf(name, sizeof(name), "%s_messages_sent", lanes[i]);
 		out += counter(name, NULL);
-		for (struct hdl_ep *ep = hdl_ep_next(NULL); ep; ep = hdl_ep_next(ep))
+		for (struct hdl_ep *ep = hdl_ep_next(tp, NULL); ep; ep = hdl_ep_next(tp, ep))
 			of_peers += counter(name, ep);
 		snprintf(name, sizeof(name), "%s_messages_received", lanes[i]);
 		in += counter(name, NULL);
@@ -564,10 +568,10 @@ int main(int argc, char **argv)
 		seed = (unsigned)atoi(argv[3]);
 	if (!strcmp(mode, "dies"))
 		signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
-	if (hdl_am_register(ASK, on_ask, &seen) || hdl_am_register(ANSWER, on_answer, NULL))
+	if (hdl_am_register(tp, ASK, on_ask, &seen) || hdl_am_register(tp, ANSWER, on_answer, NULL))
 		return 1;
 	sent_out = calloc(n, sizeof(*sent_out));
 	order_out = calloc(n, sizeof(*order_out));
@@ -590,7 +594,7 @@ int main(int argc, char **argv)
 		traffic(!strcmp(mode, "threads"));
 	if (!*mode)
 		counters();
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	if (hdl_job.rank == 0)
 		puts("ok");
 	return hdl_rt_fini(true) ? 1 : 0;

@@ -21,18 +21,22 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 #define GREETINGS 100u
 
 static unsigned got;
 static int dead = -1, ended, pending;
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	got++;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	dead = peer;
 }
 
@@ -49,7 +53,7 @@ static void send_to(int peer, size_t n)
 	struct hdl_send *s = calloc(1, sizeof(*s));
 
 	s->done = sent;
-	int r = hdl_ep_send(hdl_ep(peer), 1, 2, false, data, n, s);
+	int r = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, data, n, s);
 	if (!r)
 		pending++;
 	else
@@ -58,10 +62,10 @@ static void send_to(int peer, size_t n)
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 /* Rank 1 comes back after a while and answers what it was sent meanwhile. */
@@ -81,16 +85,16 @@ static int stopped(int peer)
 				send_to(peer, 8);
 				n++;
 			}
-			hdl_tp_progress();
+			hdl_tp_progress(tp);
 		}
-		kill((pid_t)hdl_ep(peer)->proc.pid, SIGCONT);
+		kill((pid_t)hdl_ep(tp, peer)->proc.pid, SIGCONT);
 		for (; n < 100; n++)
 			send_to(peer, 8);
 		while (got == GREETINGS && dead < 0)
 			turn(&idle);
 		fprintf(stderr, dead < 0 ? "the stopped rank answers\n" : "a stopped rank is taken for dead\n");
 	}
-	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
+	return dead < 0 && !hdl_tp_fini(&tp) ? hdl_rt_fini(false) : 1;
 }
 
 /* Rank 1 computes for longer than HEDDLE_KEEPALIVE and HEDDLE_UD_TIMEOUT together. Its device answers rank 0 all the same. */
@@ -104,7 +108,7 @@ static int computes(int peer)
 			;
 		send_to(peer, 8);
 	} else {
-		struct hdl_ep *ep = hdl_ep(peer);
+		struct hdl_ep *ep = hdl_ep(tp, peer);
 		uint64_t before = ep->sq ? ep->sq->requests : 0;
 
 		ep->proc.start = 0;
@@ -114,7 +118,7 @@ static int computes(int peer)
 		uint64_t probes = ep->sq ? ep->sq->requests - before : 0;
 		fprintf(stderr, dead < 0 && probes >= 2 ? "was asked and lives\n" : "dead: %d, %u requests\n", dead, (unsigned)probes);
 	}
-	return dead < 0 && !hdl_tp_fini() ? hdl_rt_fini(false) : 1;
+	return dead < 0 && !hdl_tp_fini(&tp) ? hdl_rt_fini(false) : 1;
 }
 
 /* Rank 0 meets an error on its side of the connection. Does not return. */
@@ -124,14 +128,14 @@ static void gives_up(int peer)
 
 	if (hdl_job.rank == 0) {
 		signal(SIGTERM, SIG_DFL);
-		hdl_ep_fail(hdl_ep(peer), -EIO);
+		hdl_ep_fail(hdl_ep(tp, peer), -EIO);
 		for (;;)
 			turn(&idle);
 	}
 	while (dead < 0)
 		turn(&idle);
 	struct hdl_send s = { .done = sent };
-	int again = hdl_ep_send(hdl_ep(peer), 1, 2, false, "x", 1, &s);
+	int again = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "x", 1, &s);
 	fprintf(stderr, "told of rank %d, which lives, then %s\n", dead, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(0);
@@ -144,14 +148,14 @@ int main(int argc, char **argv)
 	unsigned idle = 0;
 
 	signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	int peer = !hdl_job.rank;
 	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);
 		/* who gives the connection up may do so before its last one has left */
 		while (got < i + 1 && dead < 0)
-			hdl_tp_progress();
+			hdl_tp_progress(tp);
 	}
 	if (!strcmp(mode, "stop"))
 		return stopped(peer);
@@ -163,7 +167,7 @@ int main(int argc, char **argv)
 	if (hdl_job.rank == 0)
 		send_to(peer, 8);
 	while (hdl_job.rank == 1 && got < GREETINGS + 1)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (hdl_job.rank == 1) {
 		if (!strcmp(mode, "waits") || !strcmp(mode, "silent"))
 			usleep(100000);
@@ -171,7 +175,7 @@ int main(int argc, char **argv)
 		pause();
 	}
 	if (!strcmp(mode, "unknown") || !strcmp(mode, "silent"))
-		hdl_ep(peer)->proc.start = 0;
+		hdl_ep(tp, peer)->proc.start = 0;
 	/* a rendezvous that nobody will answer, and eager messages that nobody will read */
 	bool sends = strcmp(mode, "waits") && strcmp(mode, "silent");
 	if (sends)
@@ -182,9 +186,9 @@ int main(int argc, char **argv)
 		turn(&idle);
 	}
 	while (pending)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	struct hdl_send s = { .done = sent };
-	int again = hdl_ep_send(hdl_ep(peer), 1, 2, false, "x", 1, &s);
+	int again = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "x", 1, &s);
 	fprintf(stderr, "told of rank %d, %d sends ended, then %s\n", dead, ended, again < 0 ? "refused" : "accepted");
 	fflush(NULL);
 	_exit(dead == 1 && again < 0 && (ended > 0 || !sends) ? 0 : 1);

@@ -30,6 +30,8 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 enum { GREETINGS = 100, SMALL = 3000, LARGE = 40, TURNS = 2000000 };
 #define BYTES ((size_t)64 << 20)
 
@@ -42,12 +44,13 @@ static char rts[LARGE][HDL_RTS_SIZE];
 
 static _Noreturn void fail(const char *text)
 {
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	dead = peer;
 }
 
@@ -119,12 +122,13 @@ static void fetch_now(int src, const void *announcement)
 	static char data[100000];
 
 	begun++;
-	if (hdl_ep_fetch(hdl_ep(src), announcement, data, sizeof(data), &operation()->fetch))
+	if (hdl_ep_fetch(hdl_ep(tp, src), announcement, data, sizeof(data), &operation()->fetch))
 		fail("a message is not fetched");
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	got[src]++;
 	if (hdr->tag > 1 && (unsigned)hdr->tag != got[src])
 		fail("a message is lost or doubled");
@@ -136,7 +140,7 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 
 static void send_to(int peer, const void *buf, size_t n)
 {
-	if (!hdl_ep_send(hdl_ep(peer), 1, 2, false, buf, n, &operation()->send))
+	if (!hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, buf, n, &operation()->send))
 		begun++;
 }
 
@@ -145,8 +149,8 @@ static void send_some(int peer, bool runs, void *buf, size_t n)
 	struct operation *o = operation();
 
 	o->data = buf;
-	begun += !(runs ? hdl_ep_send_runs(hdl_ep(peer), 1, 2, false, n, &o->send)
-			: hdl_ep_send(hdl_ep(peer), 1, 2, false, buf, n, &o->send));
+	begun += !(runs ? hdl_ep_send_runs(hdl_ep(tp, peer), 1, 2, false, n, &o->send)
+			: hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, buf, n, &o->send));
 }
 
 static int fetch_into(int peer, const void *announcement, bool runs, void *buf, size_t n)
@@ -155,16 +159,16 @@ static int fetch_into(int peer, const void *announcement, bool runs, void *buf, 
 
 	o->data = buf;
 	begun++;
-	return runs ? hdl_ep_fetch_runs(hdl_ep(peer), announcement, n, &o->fetch)
-		    : hdl_ep_fetch(hdl_ep(peer), announcement, buf, n, &o->fetch);
+	return runs ? hdl_ep_fetch_runs(hdl_ep(tp, peer), announcement, n, &o->fetch)
+		    : hdl_ep_fetch(hdl_ep(tp, peer), announcement, buf, n, &o->fetch);
 }
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static void greet(int peer)
@@ -210,14 +214,14 @@ static void writes(int peer)
 	if (!buffer)
 		fail("out of memory");
 	if (hdl_job.rank == 1) {
-		struct hdl_ep *ep = hdl_ep(peer);
+		struct hdl_ep *ep = hdl_ep(tp, peer);
 		memset(buffer, 1, BYTES);
 		send_to(peer, buffer, BYTES);
 		while (!ep->rdma_wait)
 			turn(&idle);
 		/* on and on, whatever it is told */
 		while (ep->rdma_wait && !ep->sq->dead) {
-			hdl_tp_reap();
+			hdl_tp_reap(tp);
 			hdl_rndv_push(ep);
 			usleep(100);
 		}
@@ -226,11 +230,11 @@ static void writes(int peer)
 	struct hdl_fetch f = { .done = take_back };
 	while (!announced)
 		turn(&idle);
-	if (hdl_ep_fetch(hdl_ep(peer), rts[0], buffer, BYTES, &f))
+	if (hdl_ep_fetch(hdl_ep(tp, peer), rts[0], buffer, BYTES, &f))
 		fail("the message is not fetched");
 	while (!__atomic_load_n(&buffer[0], __ATOMIC_ACQUIRE))
 		turn(&idle);
-	hdl_ep_fail(hdl_ep(peer), -EIO);
+	hdl_ep_fail(hdl_ep(tp, peer), -EIO);
 	while (!taken_back)
 		turn(&idle);
 	if (!stays())
@@ -248,7 +252,7 @@ static void owns(int peer)
 		for (int i = 0; i < LARGE; i++)
 			send_some(peer, i % 3 == 0, data[i], sizeof(data[i]));
 		for (int i = 0; i < 1000; i++)
-			hdl_tp_progress();
+			hdl_tp_progress(tp);
 		usleep(1500000);	/* deaf */
 		stay();
 	}
@@ -263,15 +267,15 @@ static void owns(int peer)
 	for (int i = 0; i < SMALL; i++)
 		send_some(peer, i % 2, small, sizeof(small));
 	for (int i = 0; i < LARGE; i++)
-		hdl_ep_refuse(hdl_ep(peer), rts[LARGE - 1]);	/* control messages */
+		hdl_ep_refuse(hdl_ep(tp, peer), rts[LARGE - 1]);	/* control messages */
 	unsigned open = begun - ended;
-	hdl_ep_fail(hdl_ep(peer), -EIO);
+	hdl_ep_fail(hdl_ep(tp, peer), -EIO);
 	for (int i = 0; i < TURNS && (ended < begun || dead < 0); i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	fprintf(stderr, "%u operations were open; %u of %u have ended, %u twice, %u well\n", open, ended, begun, twice, well);
 	if (!open || ended != begun || twice || dead != peer)
 		fail("not every operation has ended, once");
-	if (hdl_tp.sends.used || hdl_tp.fetches.used || hdl_ep(peer)->pend || hdl_ep(peer)->ctl[0].head || hdl_ep(peer)->ctl[1].head)
+	if (tp->sends.used || tp->fetches.used || hdl_ep(tp, peer)->pend || hdl_ep(tp, peer)->ctl[0].head || hdl_ep(tp, peer)->ctl[1].head)
 		fail("the failed endpoint owns something");
 	leave("all has ended");
 }
@@ -284,17 +288,17 @@ static _Noreturn void rings(void)
 		greet(0);
 	if (hdl_job.rank == 0) {
 		greet(1);
-		for (int i = 0; i < TURNS && hdl_ep(1)->rx_state != HDL_RX_ACTIVE; i++)
+		for (int i = 0; i < TURNS && hdl_ep(tp, 1)->rx_state != HDL_RX_ACTIVE; i++)
 			turn(&idle);
-		hdl_ep_fail(hdl_ep(1), -EIO);
+		hdl_ep_fail(hdl_ep(tp, 1), -EIO);
 		while (dead < 0)
 			turn(&idle);
-		if (hdl_tp.rings_given)
+		if (tp->rings_given)
 			fail("the failed endpoint keeps its ring");
 		greet(2);
-		for (int i = 0; i < TURNS && hdl_ep(2)->rx_state != HDL_RX_ACTIVE; i++)
+		for (int i = 0; i < TURNS && hdl_ep(tp, 2)->rx_state != HDL_RX_ACTIVE; i++)
 			turn(&idle);
-		if (hdl_ep(2)->rx_state != HDL_RX_ACTIVE)
+		if (hdl_ep(tp, 2)->rx_state != HDL_RX_ACTIVE)
 			fail("nobody else got the ring");
 		send_to(2, &begun, 8);
 		leave("another got the ring");
@@ -308,7 +312,7 @@ static void send_number(int peer, int number, size_t n)
 {
 	static char data[100000];
 
-	if (!hdl_ep_send(hdl_ep(peer), number, 2, false, data, n, &operation()->send))
+	if (!hdl_ep_send(hdl_ep(tp, peer), number, 2, false, data, n, &operation()->send))
 		begun++;
 }
 
@@ -339,29 +343,29 @@ static _Noreturn void shared(void)
 	greet(1);
 	greet(2);
 	send_to(1, &begun, 8);
-	while (hdl_proc_state(&hdl_ep(1)->proc) == HDL_PROC_LIVES)
-		hdl_tp_progress();
+	while (hdl_proc_state(&hdl_ep(tp, 1)->proc) == HDL_PROC_LIVES)
+		hdl_tp_progress(tp);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		/* the first that goes to rank 2 in its own memory stands behind three of the dead rank, and moves up when those are gone */
 		for (int n = i == 2 ? 3 : i > 2 && i % 3 == 1; n; n--)
 			send_number(1, 1, i == 2 ? 8 : size[i % 7]);
 		send_number(2, (int)(GREETINGS + i + 1), size[i % 8]);
 		if (i % 100 == 50 || i == 2)
-			hdl_tp_progress();
+			hdl_tp_progress(tp);
 	}
-	while (got[2] == GREETINGS && !hdl_ep(2)->failed)
+	while (got[2] == GREETINGS && !hdl_ep(tp, 2)->failed)
 		turn(&idle);
-	if (hdl_ep(2)->failed)
+	if (hdl_ep(tp, 2)->failed)
 		fail("one peer's end has failed another");
 	while (dead < 0)
 		turn(&idle);
 	/* small messages take every slot of the queue: one that a request has left must not end that request again */
 	for (unsigned i = 0; i < MESSAGES; i++)
 		send_number(2, (int)(GREETINGS + MESSAGES + i + 1), 8);
-	while (got[2] < GREETINGS + 2 && !hdl_ep(2)->failed)
+	while (got[2] < GREETINGS + 2 && !hdl_ep(tp, 2)->failed)
 		turn(&idle);
 	for (int i = 0; i < TURNS && ended < begun; i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (ended != begun || twice)
 		fail("not every operation has ended, once");
 	leave("the others go on");
@@ -403,7 +407,7 @@ static _Noreturn void breaks_alone(bool dies)
 		send_to(0, &begun, 8);
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(1);
+	struct hdl_ep *ep = hdl_ep(tp, 1);
 	signal(SIGTERM, SIG_IGN);	/* the launcher ends a job of which a rank was killed */
 	send_to(1, &begun, 8);
 	await_stop((pid_t)ep->proc.pid);
@@ -413,14 +417,14 @@ static _Noreturn void breaks_alone(bool dies)
 		send_number(1, (int)(BEFORE + i + 1), size[i % 10]);
 	}
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (ep->conn.state != HDL_CONN_ASKED || !ep->conn.again || ep->failed)
 		fail("the queue is not being replaced");
 	kill((pid_t)ep->proc.pid, dies ? SIGKILL : SIGCONT);
 	while (dead < 0 && got[1] == GREETINGS)
 		turn(&idle);
 	for (int i = 0; i < TURNS && ended < begun; i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (ended != begun || twice || (dead == 1) != dies)
 		fail("not every operation has ended, once");
 	leave(dies ? "the dead one has failed" : "all has come");
@@ -433,8 +437,8 @@ static void settle(uint32_t messages, bool ring, uint64_t lines, const char *wan
 						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE };
 	struct hdl_again again[16] = { 0 };
 	struct hdl_slot slot[16] = { 0 };
-	struct hdl_sq sq = { .again = again, .slot = slot, .depth = 16, .mask = 15, .broken = true, .broken_tail = 6, .broken_head = 14,
-			     .kept_from = 6, .kept_to = 14, .messages = 5 };
+	struct hdl_sq sq = { .dev = tp->dev[0], .again = again, .slot = slot, .depth = 16, .mask = 15, .broken = true,
+			     .broken_tail = 6, .broken_head = 14, .kept_from = 6, .kept_to = 14, .messages = 5 };
 	char got_text[9] = "";
 
 	for (int i = 0; i < 8; i++)
@@ -457,7 +461,7 @@ static _Noreturn void grows(void)
 	enum { SIZE = 64, CHUNK = 1 << 20 };
 	struct hdl_bufpool pool;
 
-	hdl_bufpool_init(&pool, hdl_tp.dev[0], SIZE, CHUNK, CHUNK);
+	hdl_bufpool_init(&pool, tp->dev[0], SIZE, CHUNK, CHUNK);
 	if (hdl_bufpool_grow(&pool))
 		fail("there are no buffers");
 	uint32_t first = pool.total;
@@ -481,7 +485,8 @@ static void kept_round(void)
 	struct hdl_again again[16] = { 0 };
 	struct hdl_slot slot[16] = { 0 };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
-	struct hdl_sq sq = { .again = again, .slot = slot, .depth = 16, .mask = 15, .head = UINT32_MAX - 7, .kept_to = UINT32_MAX - 7 };
+	struct hdl_sq sq = { .dev = tp->dev[0], .again = again, .slot = slot, .depth = 16, .mask = 15, .head = UINT32_MAX - 7,
+			     .kept_to = UINT32_MAX - 7 };
 
 	for (int i = 0; i < 12; i++) {
 		sq.head++;
@@ -519,7 +524,7 @@ static _Noreturn void fails_twice(void)
 			turn(&idle);
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(1);
+	struct hdl_ep *ep = hdl_ep(tp, 1);
 	struct ibv_sge sge = { .addr = (uintptr_t)&word, .length = 8 };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE };
 
@@ -537,7 +542,7 @@ static void datagram_is_refused(struct hdl_ep *ep)
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	while (ep->dev->ud.broken)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (hdl_sq_post(&ep->dev->ud, ep, &wr, HDL_SLOT_NONE, NULL, true, 8))
 		fail("nothing is posted");
 }
@@ -547,7 +552,7 @@ static void are_refused(struct hdl_ep *ep, int n)
 	for (int i = 0; i < n && dead < 0; i++) {
 		datagram_is_refused(ep);
 		for (int turns = 0; turns < TURNS && !ep->dev->ud.broken && dead < 0; turns++)
-			hdl_tp_progress();
+			hdl_tp_progress(tp);
 	}
 }
 
@@ -564,7 +569,7 @@ static _Noreturn void refused(void)
 		}
 		stay();
 	}
-	struct hdl_ep *ep = hdl_ep(1);
+	struct hdl_ep *ep = hdl_ep(tp, 1);
 	for (unsigned i = 1; i <= ROUNDS; i++) {
 		datagram_is_refused(ep);
 		send_to(1, &begun, 8);
@@ -582,7 +587,7 @@ static _Noreturn void refused(void)
 	}
 	are_refused(ep, MANY);
 	for (int i = 0; i < TURNS && dead < 0; i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (dead != 1)
 		fail("what is refused again and again fails nobody");
 	leave("what is refused once is lost, and no more");
@@ -595,7 +600,7 @@ static _Noreturn void offers(void)
 
 	if (hdl_job.rank == 1)
 		stay();
-	struct hdl_ep *ep = hdl_ep(1);
+	struct hdl_ep *ep = hdl_ep(tp, 1);
 	if (ibv_modify_qp(ep->sq->qp, &a, IBV_QP_STATE))
 		fail("the queue cannot be broken");
 	hdl_ring_on_offer(ep, &m);
@@ -612,7 +617,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	if (!strcmp(mode, "settles"))
 		settles();

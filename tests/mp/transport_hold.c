@@ -13,6 +13,8 @@
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
+static struct hdl_tp *tp;
+
 /* longer than what comes eagerly all the same */
 #define TEXT "a message that is longer than an announcement"
 #define WARM 300
@@ -28,14 +30,15 @@ static void fetch_done(struct hdl_fetch *f, int err)
 	fetched += !err && !memcmp(f->buf, TEXT, sizeof(TEXT));
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	got++;
 	last |= hdr->tag == 99;
 	if (hdr->kind != HDL_RTS)
 		return;
 	fetch[announced].done = fetch_done;
-	if (!hdl_ep_fetch(hdl_ep(src), payload, in, sizeof(in), &fetch[announced]))
+	if (!hdl_ep_fetch(hdl_ep(tp, src), payload, in, sizeof(in), &fetch[announced]))
 		announced++;
 }
 
@@ -46,10 +49,10 @@ static void sent(struct hdl_send *s, int err)
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static struct hdl_send in_flight;
@@ -58,7 +61,7 @@ static struct hdl_send in_flight;
 static int send_one(int tag)
 {
 	in_flight.done = sent;
-	return hdl_ep_send(hdl_ep(!hdl_job.rank), tag, 2, false, TEXT, sizeof(TEXT), &in_flight);
+	return hdl_ep_send(hdl_ep(tp, !hdl_job.rank), tag, 2, false, TEXT, sizeof(TEXT), &in_flight);
 }
 
 static void send_and_wait(int tag)
@@ -81,14 +84,14 @@ static int receiver(void)
 {
 	unsigned idle = 0;
 
-	hdl_ep_hold(hdl_ep(1), true);
+	hdl_ep_hold(hdl_ep(tp, 1), true);
 	while (!announced && !last)
 		turn(&idle);
 	if (!announced)
 		return fail("nothing was announced");
 	while (fetched < announced)
 		turn(&idle);
-	hdl_ep_hold(hdl_ep(1), false);
+	hdl_ep_hold(hdl_ep(tp, 1), false);
 	while (!last)
 		turn(&idle);
 	return fetched == announced ? 0 : fail("an announced message was not fetched, or is wrong");
@@ -124,7 +127,7 @@ int main(void)
 	unsigned idle = 0;
 	int failed, rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	for (unsigned i = 0; i < WARM; i++) {
 		send_and_wait(0);
@@ -136,7 +139,7 @@ int main(void)
 	failed = hdl_job.rank ? sender() : receiver();
 	if (failed)
 		_exit(1);
-	if (hdl_tp_fini() || hdl_rt_fini(false))
+	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
 		return 1;
 	if (!rank)
 		puts("ok");

@@ -10,6 +10,8 @@
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
+static struct hdl_tp *tp;
+
 #define WARM 100
 #define MESSAGES 40	/* of 1000 bytes: more than HEDDLE_SRQ_DEPTH=16, less than a send queue takes */
 #define LOOKS_AWAY_US 500000
@@ -17,8 +19,9 @@
 static unsigned got;
 static int ended;
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	got++;
 }
 
@@ -29,10 +32,10 @@ static void sent(struct hdl_send *s, int err)
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static void send_and_wait(void)
@@ -42,7 +45,7 @@ static void send_and_wait(void)
 	unsigned idle = 0;
 	int before = ended;
 
-	if (!hdl_ep_send(hdl_ep(!hdl_job.rank), 1, 2, false, text, sizeof(text), &send))
+	if (!hdl_ep_send(hdl_ep(tp, !hdl_job.rank), 1, 2, false, text, sizeof(text), &send))
 		while (ended == before)
 			turn(&idle);
 }
@@ -53,7 +56,7 @@ int main(void)
 	unsigned idle = 0;
 	int rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	for (unsigned i = 0; i < WARM; i++) {
 		send_and_wait();
@@ -65,7 +68,7 @@ int main(void)
 		send_and_wait();
 	if (!rank)
 		usleep(LOOKS_AWAY_US);
-	if (hdl_tp_fini() || hdl_rt_fini(false))
+	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
 		return 1;
 	if (!rank)
 		puts("ok");

@@ -12,6 +12,8 @@
 
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 #define MANY	500
 #define NAMES	12		/* from a peer, before both have heard their ids: connecting takes some messages */
 #define LONG_NS	60000000000u
@@ -27,19 +29,21 @@ static void fail(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, NULL);
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	if (hdr->len != 4 || memcmp(payload, "name", 4))
 		fail("a message of %u bytes from rank %d", hdr->len, src);
 	got[src]++;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	fail("rank %d failed (%d)", peer, err);
 }
 
@@ -56,7 +60,7 @@ static void send_to(int peer)
 	int r;
 
 	s->done = sent;
-	r = hdl_ep_send(hdl_ep(peer), 1, 2, false, "name", 4, s);
+	r = hdl_ep_send(hdl_ep(tp, peer), 1, 2, false, "name", 4, s);
 	if (r < 0)
 		fail("send to rank %d (%d)", peer, r);
 	if (r)
@@ -65,7 +69,7 @@ static void send_to(int peer)
 
 static bool told(int peer)
 {
-	return hdl_ep(peer)->theirs != HDL_NAMED && !(hdl_ep(peer)->src & HDL_TELLS);
+	return hdl_ep(tp, peer)->theirs != HDL_NAMED && !(hdl_ep(tp, peer)->src & HDL_TELLS);
 }
 
 #define UNTIL(cond) \
@@ -73,10 +77,10 @@ static bool told(int peer)
 		uint64_t end_ = monotonic_ns() + LONG_NS; \
 		unsigned idle_ = 0; \
 		while (!(cond)) { \
-			if (hdl_tp_progress()) \
+			if (hdl_tp_progress(tp)) \
 				idle_ = 0; \
 			else \
-				hdl_tp_idle(&idle_); \
+				hdl_tp_idle(tp, &idle_); \
 			if (monotonic_ns() > end_) \
 				fail("waits in vain: %s", #cond); \
 		} \
@@ -99,7 +103,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	int me;
 
-	if (hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	me = hdl_job.rank;
 	if (me == 2) {		/* is rank 0's first peer, or not: whatever comes first */
@@ -108,7 +112,7 @@ int main(int argc, char **argv)
 	}
 	if (me == 1) {
 		send_to(0);
-		UNTIL(hdl_ep(0)->theirs != HDL_NAMED);
+		UNTIL(hdl_ep(tp, 0)->theirs != HDL_NAMED);
 		for (int i = 1; i < MANY; i++)
 			send_to(0);
 		turns(0, true, 0);
@@ -120,14 +124,14 @@ int main(int argc, char **argv)
 		turns(2, false, 1);
 		UNTIL(got[1] >= MANY);
 		turns(1, false, MANY);
-		if (hdl_ep(1)->id == hdl_ep(2)->id || !told(1) || !told(2))
+		if (hdl_ep(tp, 1)->id == hdl_ep(tp, 2)->id || !told(1) || !told(2))
 			fail("ids are not known after %u messages", MANY);
 	}
-	if (hdl_tp.names > 2 * NAMES)
-		fail("%llu messages came with their sender's name", (unsigned long long)hdl_tp.names);
-	if (hdl_tp.stale)
-		fail("%llu messages were refused", (unsigned long long)hdl_tp.stale);
-	hdl_tp_fini();
+	if (tp->names > 2 * NAMES)
+		fail("%llu messages came with their sender's name", (unsigned long long)tp->names);
+	if (tp->stale)
+		fail("%llu messages were refused", (unsigned long long)tp->stale);
+	hdl_tp_fini(&tp);
 	if (!me)
 		puts("ok");
 	return hdl_rt_fini(false) != 0;

@@ -10,16 +10,19 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 #define PEERS 40
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 }
 
 static int meet(int proc)
 {
 	char address[HDL_ADDRESS_MAX];
-	size_t n = hdl_tp_address(address);
+	size_t n = hdl_tp_address(tp, address);
 	struct hdl_addr_head h;
 	struct hdl_ep *ep;
 
@@ -27,7 +30,7 @@ static int meet(int proc)
 	h.name.job = hdl_proc_job(proc);
 	h.name.rank = (uint32_t)hdl_proc_rank(proc);
 	memcpy(address, &h, sizeof(h));
-	if (hdl_peer_add(proc, address, n) || !(ep = hdl_ep(proc)))
+	if (hdl_peer_add(tp, proc, address, n) || !(ep = hdl_ep(tp, proc)))
 		return 1;
 	ep->failed = -ECONNRESET;	/* it is told nothing */
 	return 0;
@@ -40,14 +43,14 @@ int main(void)
 	uint32_t base;
 	int first;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	first = hdl_job_name("another", PEERS);
 	for (int r = 0; r < PEERS; r++)
 		if (first < 0 || meet(first + r))
 			return 1;
 	for (int i = 0; i < HDL_POOLS; i++) {
-		p = &hdl_tp.dev[0]->rx[i];
+		p = &tp->dev[0]->rx[i];
 		if (!p->srq || !p->total)
 			continue;
 		hdl_rel_shares(p->total, PEERS, 1, &base);
@@ -57,7 +60,7 @@ int main(void)
 		}
 		printf("%s: %u receives\n", hdl_queue_name(p->queue), p->total);
 	}
-	if (hdl_tp_fini() || hdl_rt_fini(false))
+	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
 		return 1;
 	puts("ok");
 	return 0;

@@ -23,6 +23,8 @@
 #include "mpi_test.h"
 #include "transport/tp.h"
 
+extern struct hdl_tp *hdl_mpi_tp;	/* p2p/p2p.h and transport/rx.h cannot be had at once: each has its hdl_pool */
+
 #define BYTES (1u << 16)
 #define ZONE (64u * BYTES)
 #define TURNS 3				/* messages before and behind a change */
@@ -347,7 +349,7 @@ static void in_short_supply(bool kept)
 
 	CHECK(!kept || hdl_regcache_stats().entries);
 	lacks = true;
-	CHECK(!hdl_mem_alloc(hdl_tp.dev[0], BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
+	CHECK(!hdl_mem_alloc(hdl_mpi_tp->dev[0], BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
 	lacks = false;
 	hdl_mem_free(&m);
 }
@@ -355,12 +357,12 @@ static void in_short_supply(bool kept)
 /* A lane is made, to the rank itself, which has none yet, while what is kept leaves no memory for queues. */
 static void queues_in_short_supply(bool kept)
 {
-	if (!(hdl_ep(me)->can & HDL_QUEUE_CONNECTED))	/* UD alone: no queue would be made */
+	if (!(hdl_ep(hdl_mpi_tp, me)->can & HDL_QUEUE_CONNECTED))	/* UD alone: no queue would be made */
 		return;
 	message(0, BYTES, seed_at(0, 0, 100));
 	CHECK(!kept || hdl_regcache_stats().entries);
 	lacks_queues = kept;
-	CHECK(hdl_ep(me) && !hdl_ep_connect(hdl_ep(me)));
+	CHECK(hdl_ep(hdl_mpi_tp, me) && !hdl_ep_connect(hdl_ep(hdl_mpi_tp, me)));
 	lacks_queues = false;
 	CHECK(!kept || refused);
 }

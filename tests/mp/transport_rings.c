@@ -15,6 +15,8 @@
 
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 enum { RANKS = 4, BURST = 400 };
 
 struct note {
@@ -37,15 +39,16 @@ static _Noreturn void fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct note n;
 	uint32_t len = hdr->len;
 
+	(void)context;
 	if (hdr->kind != HDL_EAGER || len < NOTE_HEAD || len > sizeof(n))
 		fail("a message of kind %u with %u bytes from rank %d", hdr->kind, len, src);
 	if ((uint32_t)hdr->tag != got_from[src])
@@ -65,8 +68,9 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 		last[src] = n.round + 1;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	fail("rank %d failed: %s", peer, strerror(-err));
 }
 
@@ -91,7 +95,7 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last)
 	m->n.last = is_last;
 	for (uint32_t i = 0; i < more; i++)
 		m->n.filling[i] = (uint8_t)(sent_to[to] + i);
-	int r = hdl_ep_send(hdl_ep(to), (int32_t)sent_to[to], 7, false, &m->n, NOTE_HEAD + more, &m->send);
+	int r = hdl_ep_send(hdl_ep(tp, to), (int32_t)sent_to[to], 7, false, &m->n, NOTE_HEAD + more, &m->send);
 	if (r < 0)
 		fail("send to rank %d: %s", to, strerror(-r));
 	sent_to[to]++;
@@ -101,16 +105,16 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last)
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 /* Until each has given its ring to the other, and nothing waits. */
 static void talk(int partner, uint32_t round)
 {
-	struct hdl_ep *ep = hdl_ep(partner);
+	struct hdl_ep *ep = hdl_ep(tp, partner);
 	uint32_t sent = 0;
 	bool said = false;
 	unsigned idle = 0;
@@ -151,20 +155,20 @@ int main(int argc, char **argv)
 	uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 9, given_away = 0, taken_full = 0;
 	unsigned idle = 0;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	if (hdl_job.size != RANKS || hdl_vars.ring_peers != 1)
 		fail("%d ranks with HEDDLE_RING_PEERS=%d: 4 and 1 are wanted", hdl_job.size, hdl_vars.ring_peers);
 	for (uint32_t round = 0; round < rounds; round++) {
 		int partner = hdl_job.rank ^ (int)(1 + round % (RANKS - 1));
 		int next = hdl_job.rank ^ (int)(1 + (round + 1) % (RANKS - 1));
-		struct hdl_ep *ep = hdl_ep(partner);
+		struct hdl_ep *ep = hdl_ep(tp, partner);
 
 		talk(partner, round);
 		for (int i = 0; i < BURST; i++)
 			send_note(partner, round, true, false);
-		if (round % 2 && hdl_ep(next)->sq) {
-			take_back(ep, hdl_ep(next));
+		if (round % 2 && hdl_ep(tp, next)->sq) {
+			take_back(ep, hdl_ep(tp, next));
 			taken_full++;
 		}
 		for (int i = 0; i < BURST; i++)
@@ -173,11 +177,11 @@ int main(int argc, char **argv)
 			turn(&idle);
 	}
 	for (int r = 0; r < RANKS; r++)
-		given_away += hdl_ep(r)->rings_out;
+		given_away += hdl_ep(tp, r)->rings_out;
 	/* one at a time: each but the first was given after another one had come back */
 	if (given_away < rounds || (rounds > 3 && !taken_full))
 		fail("%u rings were given in %u rounds, %u taken back with frames in them", given_away, rounds, taken_full);
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	if (!hdl_job.rank)
 		puts("ok");
 	return hdl_rt_fini(true) ? 1 : 0;

@@ -32,6 +32,8 @@
 #include "runtime/threads.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
 #define SLOT_BYTES ((size_t)3000)
 
@@ -101,7 +103,7 @@ static _Noreturn void fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
@@ -111,23 +113,24 @@ static uint64_t random_bits(void)
 	return rng >> 24;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	dead = peer;
 }
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static struct hdl_mr *region(void *p, size_t n, unsigned access)
 {
 	struct hdl_mr *mr = NULL;
-	int err = hdl_mr_register(p, n, access, &mr);
+	int err = hdl_mr_register(tp, p, n, access, &mr);
 
 	if (err)
 		fail("a region of %zu bytes: %s", n, strerror(-err));
@@ -147,7 +150,7 @@ static void send_am(int to, unsigned id, const void *data, size_t n, struct hdl_
 {
 	am->send.done = sent;
 	pending_sends++;
-	int r = hdl_am_send(hdl_ep(to), id, HDL_AM_ORDERED, NULL, 0, data, n, am);
+	int r = hdl_am_send(hdl_ep(tp, to), id, HDL_AM_ORDERED, NULL, 0, data, n, am);
 	if (r < 0)
 		fail("an active message to rank %d: %s", to, strerror(-r));
 	pending_sends -= (unsigned)r;
@@ -208,7 +211,7 @@ static void take_keys(int from, const char *p)
 	for (int i = 0; i < 2; i++) {
 		uint32_t n;
 		memcpy(&n, p, 4);
-		if (hdl_rkey_unpack(hdl_ep(from), p + 4, n, &k[i]))
+		if (hdl_rkey_unpack(hdl_ep(tp, from), p + 4, n, &k[i]))
 			fail("a key cannot be unpacked");
 		p += 4 + n;
 	}
@@ -276,8 +279,8 @@ static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 
-	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
-		struct hdl_sq *sq = hdl_tp.sqs[i];
+	for (uint32_t i = 0; i < tp->nsqs; i++) {
+		struct hdl_sq *sq = tp->sqs[i];
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep && sq->ep->sq == sq)))
 			continue;
 		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
@@ -500,7 +503,7 @@ static void flush(int target)
 	t->flush.done = flushed;
 	t->flush_from = number;
 	oldest_of[target % 64] = t->inflight;
-	int r = hdl_flush(hdl_ep(target), &t->flush);
+	int r = hdl_flush(hdl_ep(tp, target), &t->flush);
 	if (r == 1 && t->inflight)
 		fail("a flush is over at once, and %u operations are under way", t->inflight);
 	if (r)
@@ -540,7 +543,7 @@ static void *second(void *arg)
 	for (bool end = false; !end; sched_yield()) {
 		hdl_lock_take();
 		some();
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 		end = all_done();
 		hdl_lock_give();
 	}
@@ -562,10 +565,10 @@ static void traffic(bool threads)
 	}
 	while (!all_done()) {
 		bool did = some();
-		if (hdl_tp_progress() || did)
+		if (hdl_tp_progress(tp) || did)
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 	}
 }
 
@@ -678,7 +681,7 @@ static void dies(void)
 		if (i >= 200 && i % 64)
 			free(op);
 		else if (i % 4 == 3)
-			pending += !hdl_flush(hdl_ep(1), op);
+			pending += !hdl_flush(hdl_ep(tp, 1), op);
 		else
 			pending += !(i % 4 == 0 ? hdl_put(t->memory, 0, buf, n, op) : i % 4 == 1 ? hdl_get(t->memory, 0, buf, n, op)
 					 : hdl_atomic(t->words, 8, HDL_XOR, 8, i, 0, NULL, op));
@@ -687,7 +690,7 @@ static void dies(void)
 	while (ended < pending)
 		turn(&idle);
 	struct hdl_rma op = { .done = ends };
-	int again = hdl_put(t->memory, 0, buf, 8, &op), flush_again = hdl_flush(hdl_ep(1), &op);
+	int again = hdl_put(t->memory, 0, buf, 8, &op), flush_again = hdl_flush(hdl_ep(tp, 1), &op);
 	fprintf(stderr, "rank %d is dead, %u of %u ended with an error, then %s\n", dead, errors, pending,
 		again < 0 && flush_again < 0 ? "refused" : "accepted");
 	fflush(NULL);
@@ -711,7 +714,7 @@ static bool is_stopped(pid_t pid)
 static void stops(void)
 {
 	uint64_t until = 0;
-	pid_t peer = hdl_job.rank == 0 ? (pid_t)hdl_ep(1)->proc.pid : 0;
+	pid_t peer = hdl_job.rank == 0 ? (pid_t)hdl_ep(tp, 1)->proc.pid : 0;
 
 	/* its key is there: what a device has only queued stops with its process */
 	if (hdl_job.rank == 0)
@@ -722,7 +725,7 @@ static void stops(void)
 		kill(getpid(), SIGSTOP);
 	while (peer && (!until || monotonic_ns() < until)) {
 		some();
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 		if (!until && is_stopped(peer))
 			until = monotonic_ns() + 300000000;
 	}
@@ -852,7 +855,7 @@ static void early(void)
 	static char extra[4096];
 	struct hdl_mr *mr = region(extra, sizeof(extra), HDL_MR_READ | HDL_MR_WRITE);
 	struct target *t = &targets[!hdl_job.rank];
-	struct hdl_ep *ep = hdl_ep(!hdl_job.rank);
+	struct hdl_ep *ep = hdl_ep(tp, !hdl_job.rank);
 	unsigned idle = 0;
 
 	send_am(!hdl_job.rank, KEYS, t->key, pack_keys(t->key, mr_memory, mr), &t->keys);
@@ -873,7 +876,7 @@ static void early(void)
 		}
 		if (hdl_job.rank == 0 && one(t->memory, 0, 30000))
 			fail("then an operation by a good key");
-		for (bool met = false; hdl_job.rank == 1 && said < 2 + round; hdl_tp_progress()) {
+		for (bool met = false; hdl_job.rank == 1 && said < 2 + round; hdl_tp_progress(tp)) {
 			if (met || ep->conn.state != HDL_CONN_ANSWERED)
 				continue;
 			met = true;
@@ -943,13 +946,13 @@ static void refuses(void)
 		fail("an update that there is not");
 	if (by_device && hdl_atomic(t->words, 4, HDL_SWAP, 8, 1, 0, buf, &op) != -EINVAL)
 		fail("a misaligned update by the device");
-	if (hdl_mr_register(buf, 16, 16, &mr) != -EINVAL || hdl_mr_register(buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
-	    hdl_mr_register(memory + 1, 16, HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL)
+	if (hdl_mr_register(tp, buf, 16, 16, &mr) != -EINVAL || hdl_mr_register(tp, buf, 16, HDL_MR_ATOMIC | HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL ||
+	    hdl_mr_register(tp, memory + 1, 16, HDL_MR_ATOMIC_DEVICE, &mr) != -EINVAL)
 		fail("a region that cannot be");
-	if (hdl_rkey_unpack(hdl_ep(0), key, n - 1, &k) != -EINVAL)
+	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, n - 1, &k) != -EINVAL)
 		fail("half a key");
 	key[24] ^= 1;
-	if (hdl_rkey_unpack(hdl_ep(0), key, n, &k) != -ESTALE)
+	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, n, &k) != -ESTALE)
 		fail("a key of another life");
 	if (hdl_put(t->memory, whole, buf, 0, &op) != 1 || hdl_get(t->memory, 0, buf, 0, &op) != 1)
 		fail("nothing takes time");
@@ -993,9 +996,9 @@ int main(int argc, char **argv)
 		breaks = (unsigned)atoi(getenv("RMA_BREAK"));
 	if (!strcmp(mode, "dies"))
 		signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
-	if (hdl_am_register(KEYS, on_keys, NULL) || hdl_am_register(TOTALS, on_totals, NULL) || hdl_am_register(SAY, on_say, NULL))
+	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) || hdl_am_register(tp, SAY, on_say, NULL))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
 	rng = seed * 0x9e3779b97f4a7c15ull + (uint64_t)hdl_job.rank;
@@ -1007,17 +1010,17 @@ int main(int argc, char **argv)
 	targets = calloc(n, sizeof(*targets));
 	for (size_t i = 0; i < n; i++)
 		targets[i].model = calloc(1, area);
-	words = hdl_tp_alloc(sizeof(*words) + 8);
+	words = hdl_tp_alloc(tp, sizeof(*words) + 8);
 	memset(words, 0, sizeof(*words) + 8);
 	mr_memory = region(memory, area * n, HDL_MR_READ | HDL_MR_WRITE);
-	by_device = atomics && !strcmp(atomics, "device") && !hdl_mr_register(words, sizeof(*words), HDL_MR_ATOMIC_DEVICE, &mr_words);
+	by_device = atomics && !strcmp(atomics, "device") && !hdl_mr_register(tp, words, sizeof(*words), HDL_MR_ATOMIC_DEVICE, &mr_words);
 	if (!by_device)
 		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
 	exchange_keys();
 	run(mode);
 	if (!strcmp(mode, "") || !strcmp(mode, "threads") || !strcmp(mode, "stops") || !strcmp(mode, "refuses"))
 		compare_all();
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	if (hdl_job.rank == 0)
 		puts("ok");
 	return hdl_rt_fini(true) ? 1 : 0;

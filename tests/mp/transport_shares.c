@@ -18,6 +18,8 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 enum { GREETINGS = 40, BURST = 300, STREAM = 3000, TURNS = 3000, TAG_LAST = 7 };
 /* Of a hundred requests. A grant that was made when others did not send may still be used when they begin. */
 #define RARE 5
@@ -25,8 +27,9 @@ enum { GREETINGS = 40, BURST = 300, STREAM = 3000, TURNS = 3000, TAG_LAST = 7 };
 static unsigned got, last_ones, ended, rnr;
 static struct hdl_send sends[GREETINGS + BURST + STREAM + 1];
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	got++;
 	last_ones += hdr->tag == TAG_LAST;
 }
@@ -39,21 +42,21 @@ static void sent(struct hdl_send *s, int err)
 static _Noreturn void fail(const char *text)
 {
 	fprintf(stderr, "rank %d: %s (got %u, ended %u, %u met no receive)\n", hdl_job.rank, text, got, ended, rnr);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	_exit(1);
 }
 
 static void turn(unsigned *idle)
 {
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		*idle = 0;
 	else
-		hdl_tp_idle(idle);
+		hdl_tp_idle(tp, idle);
 }
 
 static bool meets_none(int peer)
 {
-	const struct hdl_sq *sq = hdl_ep(peer)->sq;
+	const struct hdl_sq *sq = hdl_ep(tp, peer)->sq;
 
 	return sq && __atomic_load_n(sq->unfinished, __ATOMIC_ACQUIRE);
 }
@@ -63,7 +66,7 @@ static void send_one(int peer, int tag, struct hdl_send *s)
 	static const char text[100] = "a message";
 
 	s->done = sent;
-	if (hdl_ep_send(hdl_ep(peer), tag, 2, false, text, sizeof(text), s) == 1)
+	if (hdl_ep_send(hdl_ep(tp, peer), tag, 2, false, text, sizeof(text), s) == 1)
 		ended++;
 	rnr += meets_none(peer);
 }
@@ -81,7 +84,7 @@ static void greet(void)
 			turn(&idle);
 	}
 	for (int p = from; p < to; p++)
-		if (!hdl_ep(p)->sq)
+		if (!hdl_ep(tp, p)->sq)
 			fail("there is no connected lane: nothing is tested");
 	got = ended = 0;
 }
@@ -105,7 +108,7 @@ static void receiver(unsigned all)
 	}
 	if (!last_ones)
 		fail("the last one's message is missing");
-	if (hdl_ep_find(0))
+	if (hdl_ep_find(tp, 0))
 		fail("a message to itself");
 }
 
@@ -115,10 +118,10 @@ static void sender(bool fast)
 
 	for (; fast && n < BURST; n++) {
 		send_one(0, 2, &sends[n]);
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	}
 	for (int i = 0; fast && i < TURNS; i++)
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 	if (fast && ended == BURST)
 		fail("all is sent though the receiver is not there: nothing is tested");
 	if (meets_none(0))
@@ -147,11 +150,11 @@ int main(void)
 	const uint32_t *word;
 	int rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	rank = hdl_job.rank;
 	greet();
-	if (!hdl_tp.dev[0]->promises.at_once || (rank && shca_unfinished(hdl_ep(0)->sq->qp, &word)))
+	if (!tp->dev[0]->promises.at_once || (rank && shca_unfinished(hdl_ep(tp, 0)->sq->qp, &word)))
 		fail("this device does not tell what it has not carried out");
 	fence();
 	rnr = 0;
@@ -160,8 +163,8 @@ int main(void)
 	else
 		receiver((unsigned)(hdl_job.size - 2) * (BURST + STREAM) + 1);
 	if (getenv("SHARES_SHOW") && rank)
-		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr, hdl_ep(0)->sq->requests);
-	if (hdl_tp_fini() || hdl_rt_fini(false))
+		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr, hdl_ep(tp, 0)->sq->requests);
+	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
 		return 1;
 	if (!rank)
 		puts("ok");

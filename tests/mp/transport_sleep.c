@@ -13,6 +13,8 @@
 #include "runtime/runtime.h"
 #include "transport/transport.h"
 
+static struct hdl_tp *tp;
+
 static unsigned tokens;
 static uint64_t value;
 static int ended;
@@ -25,14 +27,15 @@ static void fetched(struct hdl_fetch *f, int err)
 	tokens++;
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	if (hdl_msg_len(hdr, payload) != sizeof(value))
 		hdl_rt_abort(3, "not the token");
 	if (hdr->kind == HDL_RTS) {
 		struct hdl_fetch *f = calloc(1, sizeof(*f));
 		f->done = fetched;
-		if (hdl_ep_fetch(hdl_ep(src), payload, &value, sizeof(value), f))
+		if (hdl_ep_fetch(hdl_ep(tp, src), payload, &value, sizeof(value), f))
 			hdl_rt_abort(3, "a fetch was refused");
 		return;
 	}
@@ -40,8 +43,9 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	tokens++;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	hdl_rt_abort(3, "a peer failed");
 }
 
@@ -57,10 +61,10 @@ static void wait_token(unsigned want)
 	unsigned idle = 0;
 
 	while (tokens < want)
-		if (hdl_tp_progress())
+		if (hdl_tp_progress(tp))
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 }
 
 static void pass(int to, uint64_t v)
@@ -69,14 +73,14 @@ static void pass(int to, uint64_t v)
 	unsigned idle = 0;
 
 	ended = 0;
-	int r = hdl_ep_send(hdl_ep(to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
+	int r = hdl_ep_send(hdl_ep(tp, to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
 	if (r < 0)
 		hdl_rt_abort(3, "a send was refused");
 	while (!r && !ended)
-		if (hdl_tp_progress())
+		if (hdl_tp_progress(tp))
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 }
 
 static double cpu_seconds(void)
@@ -93,7 +97,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	unsigned laps = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	int n = hdl_job.size, next = (hdl_job.rank + 1) % n;
 	unsigned seen = 0;
@@ -131,7 +135,7 @@ int main(int argc, char **argv)
 		}
 		pass(0, 0);
 	}
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	if (!hdl_job.rank)
 		puts("ok");
 	return hdl_rt_fini(true) ? 1 : 0;

@@ -28,6 +28,8 @@
 #include "runtime/runtime.h"
 #include "transport/tp.h"
 
+static struct hdl_tp *tp;
+
 #define WINDOW 32		/* sends in flight per peer */
 
 static unsigned messages = 2000, seed = 1, late, sparse, breaks, silent, events;
@@ -57,7 +59,7 @@ static _Noreturn void fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
@@ -224,12 +226,13 @@ static void fetched(struct hdl_fetch *f, int err)
 	received++;
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	unsigned index = next_in[src]++;
 	size_t want = size_of(src, hdl_job.rank, index), len = hdl_msg_len(hdr, payload);
 	bool rts = hdr->kind == HDL_RTS;
 
+	(void)context;
 	if (hdr->tag != (int32_t)index || hdr->context != 7)
 		fail("message %d from rank %d comes when %u is expected", hdr->tag, src, index);
 	if (len != want)
@@ -248,15 +251,16 @@ static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
 	in->index = index;
 	in->fetch.done = fetched;
 	in->fetch.unpack = unpack;
-	int err = runs ? hdl_ep_fetch_runs(hdl_ep(src), payload, cap, &in->fetch)
-		       : hdl_ep_fetch(hdl_ep(src), payload, in->buf, cap, &in->fetch);
+	int err = runs ? hdl_ep_fetch_runs(hdl_ep(tp, src), payload, cap, &in->fetch)
+		       : hdl_ep_fetch(hdl_ep(tp, src), payload, in->buf, cap, &in->fetch);
 	if (err)
 		fail("fetch from rank %d: %s", src, strerror(-err));
 	fetching++;
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	fail("rank %d failed: %s", peer, strerror(-err));
 }
 
@@ -303,8 +307,8 @@ static void break_queues(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 
-	for (uint32_t i = 0; i < hdl_tp.nsqs; i++) {
-		struct hdl_sq *sq = hdl_tp.sqs[i];
+	for (uint32_t i = 0; i < tp->nsqs; i++) {
+		struct hdl_sq *sq = tp->sqs[i];
 		if (!sq || !sq->qp || !(sq->kind->reset || (sq->kind->renew && sq->ep->sq == sq)))
 			continue;
 		/* one that has no target yet is in RESET */
@@ -348,7 +352,7 @@ static void send_one(int peer)
 		o->send.pack = pack;
 	}
 	inflight[peer]++;
-	struct hdl_ep *ep = hdl_ep(peer);
+	struct hdl_ep *ep = hdl_ep(tp, peer);
 	if (!ep)
 		fail("rank %d cannot be reached: %s", peer, strerror(errno));
 	bool sync = sync_of(hdl_job.rank, peer, index);
@@ -410,7 +414,7 @@ int main(int argc, char **argv)
 		perror("transport_traffic: no process to stop this one");
 		return 1;
 	}
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	silent = getenv("TRAFFIC_SILENT") != NULL;
 	events = getenv("TRAFFIC_EVENTS") != NULL;
@@ -441,11 +445,11 @@ int main(int argc, char **argv)
 		if (did && hdl_job.rank % 2 && unlooked < late && sent_out[0] > messages / 4)
 			continue;
 		unlooked = 0;
-		did |= hdl_tp_progress();
+		did |= hdl_tp_progress(tp);
 		if (did)
 			idle = 0;
 		else
-			hdl_tp_idle(&idle);
+			hdl_tp_idle(tp, &idle);
 	}
 	if (fetching)
 		fail("%llu fetches are left", (unsigned long long)fetching);
@@ -453,7 +457,7 @@ int main(int argc, char **argv)
 		__atomic_store_n(stop_no_more, true, __ATOMIC_RELEASE);
 		waitpid(stopper, NULL, 0);
 	}
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	if (hdl_job.rank == 0)
 		puts("ok");
 	free(next_in);

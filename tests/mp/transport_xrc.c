@@ -20,6 +20,8 @@
 #include "runtime/runtime.h"
 #include "transport/kinds/xrc.h"
 
+static struct hdl_tp *tp;
+
 enum { DIE = 1, STOP, ECHO, NUMBER = 10 };
 enum { MESSAGES = 200, FLOOD = 200 };	/* FLOOD: more than HEDDLE_SRQ_DEPTH=16, and than a queue takes */
 
@@ -30,17 +32,19 @@ static bool failed[256];
 
 static _Noreturn void fail(const char *text)
 {
-	hdl_tp_dump(stderr);
+	hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
-static void peer_failed(int peer, int err)
+static void peer_failed(void *context, int peer, int err)
 {
+	(void)context;
 	failed[peer] = true;
 }
 
-static void arrived(int src, const struct hdl_hdr *hdr, const void *payload)
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
+	(void)context;
 	if (hdr->tag == ECHO && hdl_job.rank == 0)
 		echoes++;
 	else if (hdr->tag == ECHO)
@@ -65,7 +69,7 @@ static void send_to(int peer, int tag, size_t n)
 	if (!s)
 		fail("out of memory");
 	s->done = sent;
-	if (hdl_ep_send(hdl_ep(peer), tag, 2, false, data, n, s))
+	if (hdl_ep_send(hdl_ep(tp, peer), tag, 2, false, data, n, s))
 		free(s);
 }
 
@@ -73,10 +77,10 @@ static void turn(void)
 {
 	static unsigned idle;
 
-	if (hdl_tp_progress())
+	if (hdl_tp_progress(tp))
 		idle = 0;
 	else
-		hdl_tp_idle(&idle);
+		hdl_tp_idle(tp, &idle);
 }
 
 static unsigned numbers[256];
@@ -100,7 +104,7 @@ static void await(int peer)
 
 static _Noreturn void obey(void)
 {
-	hdl_ep(0);	/* from now on its process is looked at */
+	hdl_ep(tp, 0);	/* from now on its process is looked at */
 	for (;;) {
 		turn();
 		if (order == DIE)
@@ -145,9 +149,9 @@ static void meet(void)
 	int err = hdl_rt_fence_begin();
 
 	while (!err) {
-		hdl_tp_progress();
+		hdl_tp_progress(tp);
 		err = hdl_rt_fence_wait(50);
-		hdl_tp_timers(monotonic_ns());
+		hdl_tp_timers(tp, monotonic_ns());
 	}
 	if (err < 0)
 		fail("no fence");
@@ -168,8 +172,8 @@ static int counts(unsigned hosts, const char *shcactl)
 		/* of two that were asked for a target both may have made one */
 		for (int i = 0; i < 100 && (!i || in > ranks * hosts); i++) {
 			for (int n = 0; n < 1000; n++)
-				hdl_tp_progress();
-			hdl_tp_timers(monotonic_ns());
+				hdl_tp_progress(tp);
+			hdl_tp_timers(tp, monotonic_ns());
 			out = count(shcactl, ",XRC_SEND,");
 			in = count(shcactl, ",XRC_RECV,");
 		}
@@ -179,7 +183,7 @@ static int counts(unsigned hosts, const char *shcactl)
 		puts("ok");
 	}
 	meet();
-	hdl_tp_fini();
+	hdl_tp_fini(&tp);
 	return hdl_rt_fini(true) != 0;
 }
 
@@ -187,7 +191,7 @@ static int counts(unsigned hosts, const char *shcactl)
 
 static void kill_it(int peer)
 {
-	const struct hdl_proc *proc = &hdl_ep(peer)->proc;
+	const struct hdl_proc *proc = &hdl_ep(tp, peer)->proc;
 
 	send_to(peer, DIE, 0);
 	while (hdl_proc_state(proc) == HDL_PROC_LIVES)
@@ -197,12 +201,12 @@ static void kill_it(int peer)
 /* Nothing but a request that fails tells of the peer's end. */
 static void look_away(int peer)
 {
-	hdl_ep(peer)->proc.start = 0;
+	hdl_ep(tp, peer)->proc.start = 0;
 }
 
 static struct hdl_xrc_host *way_to(int peer)
 {
-	return container_of(hdl_ep(peer)->sq, struct hdl_xrc_host, sq);
+	return container_of(hdl_ep(tp, peer)->sq, struct hdl_xrc_host, sq);
 }
 
 static void traffic(int from, int to)
@@ -223,7 +227,7 @@ static _Noreturn void maker(void)
 	for (int peer = first; peer <= last; peer++)
 		await(peer);
 	traffic(first, last + 1);
-	if (way_to(last)->maker != hdl_ep(first) || way_to(last)->keepers != 2 || way_to(first) != way_to(last))
+	if (way_to(last)->maker != hdl_ep(tp, first) || way_to(last)->keepers != 2 || way_to(first) != way_to(last))
 		fail("another peer has made the target, or not two keep it");
 	kill_it(first);
 	traffic(first + 1, last + 1);
@@ -235,7 +239,7 @@ static _Noreturn void maker(void)
 	while (way_to(last)->number < 2)
 		traffic(last, last + 1);
 	traffic(last, last + 1);
-	if (way_to(last)->maker != hdl_ep(last))
+	if (way_to(last)->maker != hdl_ep(tp, last))
 		fail("who has made the target that is used now?");
 	while (!failed[first] || !failed[last - 1])
 		turn();
@@ -265,7 +269,7 @@ static void await_stop(int peer)
 
 	do
 		turn();
-	while (!hdl_proc_stat(hdl_ep(peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
+	while (!hdl_proc_stat(hdl_ep(tp, peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
 }
 
 static _Noreturn void stopped(bool dies)
@@ -273,7 +277,7 @@ static _Noreturn void stopped(bool dies)
 	pid_t pid;
 
 	traffic(1, 3);
-	pid = (pid_t)hdl_ep(1)->proc.pid;
+	pid = (pid_t)hdl_ep(tp, 1)->proc.pid;
 	look_away(1);
 	send_to(1, STOP, 0);
 	await_stop(1);
@@ -295,7 +299,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up))
+	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
 		return 1;
 	if (hdl_job.size > 256)
 		fail("too many ranks");

@@ -52,16 +52,18 @@ void mock_job(int rank, int size)
 
 /* ---- the transport -------------------------------------------------------------------------------------- */
 
-int hdl_tp_init(const struct hdl_upcalls *up)
+int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance)
 {
+	*instance = (struct hdl_tp *)eps;	/* nobody looks into it */
 	upcalls = up;
 	for (int i = 0; i < 1024; i++)
 		eps[i] = (struct hdl_ep){ .rank = i, .note.rank = i };
 	return 0;
 }
 
-int hdl_tp_fini(void)
+int hdl_tp_fini(struct hdl_tp **instance)
 {
+	*instance = NULL;
 	for (int i = 0; i < mock_nsent; i++)
 		free(mock_sent[i].data);
 	return 0;
@@ -72,34 +74,39 @@ uint64_t hdl_host_id(void)
 	return 0;
 }
 
-size_t hdl_tp_address(char record[HDL_ADDRESS_MAX])
+size_t hdl_tp_address(struct hdl_tp *tp, char record[HDL_ADDRESS_MAX])
 {
+	(void)tp;
 	memset(record, 0, HDL_ADDRESS_MAX);
 	return 1;
 }
 
-int hdl_peer_add(int proc, const void *record, size_t len)
+int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len)
 {
+	(void)tp;
 	(void)proc;
 	(void)record;
 	(void)len;
 	return 0;
 }
 
-struct hdl_ep *hdl_ep(int rank)
+struct hdl_ep *hdl_ep(struct hdl_tp *tp, int rank)
 {
+	(void)tp;
 	return &eps[rank];
 }
 
-struct hdl_ep *hdl_ep_find(int rank)
+struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int rank)
 {
+	(void)tp;
 	return &eps[rank];
 }
 
-struct hdl_ep *hdl_ep_next(const struct hdl_ep *ep)
+struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	int next = ep ? ep->rank + 1 : 0;
 
+	(void)tp;
 	return next < hdl_job.size ? &eps[next] : NULL;
 }
 
@@ -220,7 +227,7 @@ static void arrive(int src, int tag, uint16_t context, const void *data, size_t 
 
 	if (len)
 		memcpy(copy, data, len);
-	upcalls->arrived(src, &hdr, copy);
+	upcalls->arrived(upcalls->context, src, &hdr, copy);
 	free(copy);
 }
 
@@ -235,7 +242,7 @@ void mock_rts(int src, int tag, uint16_t context, const void *data, size_t len)
 	struct hdl_hdr hdr = { .tag = tag, .context = context, .len = sizeof(*rts), .kind = HDL_RTS };
 
 	*rts = (struct rts){ .len = len, .data = data, .pad = { (uint64_t)tag } };
-	upcalls->arrived(src, &hdr, rts);
+	upcalls->arrived(upcalls->context, src, &hdr, rts);
 	free(rts);
 }
 
@@ -246,7 +253,7 @@ void mock_later(int src, int tag, uint16_t context, const void *data, size_t len
 
 void mock_peer_failed(int peer, int err)
 {
-	upcalls->peer_failed(peer, err);
+	upcalls->peer_failed(upcalls->context, peer, err);
 }
 
 static struct {
@@ -292,21 +299,23 @@ static int one_event(void)
 	return 0;
 }
 
-int hdl_tp_progress(void)
+int hdl_tp_progress(struct hdl_tp *tp)
 {
 	int n = one_event();
 
+	(void)tp;
 	return n + run_extra();
 }
 
 int hdl_tp_progress_peer(struct hdl_ep *ep)
 {
 	(void)ep;
-	return hdl_tp_progress();
+	return hdl_tp_progress(NULL);
 }
 
-void hdl_tp_idle(unsigned *idle)
+void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
 {
+	(void)tp;
 	++*idle;
 	if (++mock_idles > 100000) {
 		fprintf(stderr, "mock: waits for what will never come\n");
@@ -315,12 +324,14 @@ void hdl_tp_idle(unsigned *idle)
 	}
 }
 
-void hdl_tp_wake(void)
+void hdl_tp_wake(struct hdl_tp *tp)
 {
+	(void)tp;
 }
 
-int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
+int hdl_tp_progress_add(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 {
+	(void)tp;
 	if (nextra == sizeof(extra) / sizeof(*extra))
 		return -ENOMEM;
 	extra[nextra].fn = fn;
@@ -328,8 +339,9 @@ int hdl_tp_progress_add(hdl_progress_fn fn, void *arg)
 	return 0;
 }
 
-void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg)
+void hdl_tp_progress_remove(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 {
+	(void)tp;
 	for (int i = 0; i < nextra; i++)
 		if (extra[i].fn == fn && extra[i].arg == arg) {
 			extra[i] = extra[--nextra];
@@ -337,8 +349,9 @@ void hdl_tp_progress_remove(hdl_progress_fn fn, void *arg)
 		}
 }
 
-void hdl_tp_dump(FILE *out)
+void hdl_tp_dump(struct hdl_tp *tp, FILE *out)
 {
+	(void)tp;
 	fprintf(out, "mock transport\n");
 }
 
@@ -348,13 +361,15 @@ void hdl_tp_prepare(void)
 
 static void *allocated;		/* the latest */
 
-void *hdl_tp_alloc(size_t bytes)
+void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 {
+	(void)tp;
 	return allocated = malloc(bytes);
 }
 
-bool hdl_tp_free(void *p)
+bool hdl_tp_free(struct hdl_tp *tp, void *p)
 {
+	(void)tp;
 	if (p != allocated)
 		return !p;
 	free(p);

@@ -908,7 +908,7 @@ static void reach_all(struct hdl_comm *c)
 		cr_assert_eq(hdl_send(&v, 1, ints, r, 1, c, c->context, false), MPI_SUCCESS);
 		cr_assert_eq(mock_sent[mock_nsent - 1].dest, hdl_comm_proc(c, r));
 		cr_assert_eq(hdl_comm_rank_of(c, hdl_comm_proc(c, r)), r);
-		cr_assert_eq(hdl_comm_ep_met(c, r), hdl_ep(hdl_comm_proc(c, r)));
+		cr_assert_eq(hdl_comm_ep_met(c, r), hdl_ep(hdl_mpi_tp, hdl_comm_proc(c, r)));
 	}
 	cr_assert_null(hdl_comm_ep_met(c, 300 % c->size));
 }

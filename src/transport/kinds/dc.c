@@ -105,11 +105,12 @@ static int probe(struct hdl_dev *dev)
 
 static int open_dc(struct hdl_dev *dev)
 {
+	struct hdl_tp *tp = dev->tp;
 	int err, n = hdl_vars.dci_count > 0 ? hdl_vars.dci_count : 1;
 	const char *step = "create the DCT";
 
-	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
-	dev->dc_key = hdl_tp.rng;
+	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
+	dev->dc_key = tp->rng;
 	/* peers send to it without asking */
 	if ((err = hdl_srq_open(dev)) || (err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], (uint32_t)hdl_job.size - 1)))
 		return err;

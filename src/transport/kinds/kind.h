@@ -75,11 +75,11 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 /* Sends a datagram without reliability. */
 int hdl_ud_raw(struct hdl_ep *ep, enum hdl_ud_type type, const void *body, uint32_t len);
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len);
-void hdl_ud_acks(void);
+void hdl_ud_acks(struct hdl_tp *tp);
 /* A receive of this pool was flushed. True: it is posted again when its queue has been reset. */
 bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool);
 int hdl_ep_ah(struct hdl_ep *ep);	/* makes ep->ah */
-uint64_t hdl_ud_timers(uint64_t now);
+uint64_t hdl_ud_timers(struct hdl_tp *tp, uint64_t now);
 void hdl_ud_drop_peer(struct hdl_ep *ep);
 
 /* ---- kinds/xrc.c: queues that a process has towards another host, and what a process there has for them ----- */
@@ -88,6 +88,6 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m);
 /* An event of a queue through which peers' messages come. True: it was one. */
 bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp);
 void hdl_xrc_tidy(struct hdl_dev *dev);		/* behind events, where queues may be destroyed */
-uint64_t hdl_xrc_timers(uint64_t now);
+uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now);
 
 #endif

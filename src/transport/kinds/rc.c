@@ -37,7 +37,7 @@ void hdl_srq_close(struct hdl_dev *dev)
 static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 {
 	struct hdl_dev *dev = ep->dev;
-	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], hdl_tp.peers.n);
+	int err = hdl_rxpool_start(&dev->rx[HDL_POOL_SRQ], ep->tp->peers.n);
 
 	if (err || (err = hdl_sq_init(&c->sq, dev, &hdl_kind_rc, (uint32_t)hdl_vars.sq_depth)))
 		return err;
@@ -79,7 +79,7 @@ static int probe(struct hdl_dev *dev)
 {
 	/* A device that copies when it is posted to may take whole frames: then nothing has to be completed before the
 	 * sender's buffer is free again. */
-	const uint32_t tries[] = { (uint32_t)hdl_tp.ring_max + HDL_BOUNCE_AROUND, 1024, 512, 256, 220, 128, 64, 0 };
+	const uint32_t tries[] = { (uint32_t)dev->tp->ring_max + HDL_BOUNCE_AROUND, 1024, 512, 256, 220, 128, 64, 0 };
 	struct ibv_cq *cq = ibv_create_cq(dev->port.ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *qp = NULL;
 
@@ -104,20 +104,20 @@ static int probe(struct hdl_dev *dev)
 	return qp && dev->srq;
 }
 
-bool hdl_tp_allows_rc(void)
+bool hdl_tp_allows_rc(struct hdl_tp *tp)
 {
-	return hdl_tp.allowed & HDL_QUEUE_BIT(HDL_QUEUE_RC);
+	return tp->allowed & HDL_QUEUE_BIT(HDL_QUEUE_RC);
 }
 
-int hdl_tp_rc_connect(struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
+int hdl_tp_rc_connect(struct hdl_tp *tp, struct ibv_qp *qp, const struct hdl_port *port, const union ibv_gid *gid, uint16_t lid,
 		      uint32_t qpn, uint32_t psn)
 {
 	struct hdl_dev *dev = NULL;
 	int err;
 
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		if (&hdl_tp.dev[i]->port == port)
-			dev = hdl_tp.dev[i];
+	for (int i = 0; i < tp->ndev; i++)
+		if (&tp->dev[i]->port == port)
+			dev = tp->dev[i];
 	if (!dev)
 		return -EINVAL;
 	err = hdl_qp_init(qp, port, hdl_qp_access(dev));

@@ -111,7 +111,7 @@ static bool lost(struct hdl_sq *sq, struct hdl_ep *ep, const struct ibv_wc *wc)
 
 bool hdl_ud_flushed(struct hdl_dev *dev, struct hdl_rxpool *pool)
 {
-	if (!pool->packets || hdl_tp.closing || dev->ud.dead)
+	if (!pool->packets || dev->tp->closing || dev->ud.dead)
 		return false;
 	pool->stopped = true;
 	hdl_sq_broken(&dev->ud);
@@ -126,7 +126,7 @@ static int open_ud(struct hdl_dev *dev)
 
 	if (err)
 		return err;
-	dev->qkey = (uint32_t)(hdl_tp.self.incarnation >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
+	dev->qkey = (uint32_t)(dev->tp->self.incarnation >> 32) & 0x7fffffffu;	/* the high bit is for privileged users */
 	dev->max_ud = mtu - (uint32_t)(sizeof(struct hdl_udwire) + sizeof(struct hdl_name));
 	struct ibv_qp_init_attr a = {
 		.qp_type = IBV_QPT_UD, .send_cq = dev->ud.scq->cq, .recv_cq = dev->rcq,
@@ -203,7 +203,7 @@ static int open_peer(struct hdl_ep *ep)
 
 static inline void head(struct hdl_udwire *w, struct hdl_ep *ep, enum hdl_ud_type type)
 {
-	w->nonce = (uint32_t)hdl_tp.self.incarnation;
+	w->nonce = (uint32_t)ep->tp->self.incarnation;
 	w->type = type;
 	w->share = w->base = 0;
 	if (ep->rel) {
@@ -364,6 +364,7 @@ static __attribute__((noinline)) bool has_room(struct hdl_ep *ep)
 static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at,
 							   const void *a, uint32_t an, const void *b, uint32_t bn)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_dev *dev = ep->dev;
 	int err;
 
@@ -394,8 +395,8 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 	w->psn = hdl_rel_push(ep->rel, pkt);
 	if (!ep->rel_timer) {
 		ep->rel_timer = true;
-		ep->timer_next = hdl_tp.timers;
-		hdl_tp.timers = ep;
+		ep->timer_next = tp->timers;
+		tp->timers = ep;
 		hdl_stirred = true;
 	}
 	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
@@ -448,6 +449,7 @@ struct held {
 
 static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_rel *r = ep->rel;
 	struct held *h;
 
@@ -474,21 +476,21 @@ static inline void data_arrived(struct hdl_ep *ep, const struct hdl_udwire *w, u
 		acknowledge(ep, 0, true);
 	else if (r->owed && !ep->ack_list) {
 		ep->ack_list = true;
-		ep->ack_next = hdl_tp.acks;
-		hdl_tp.acks = ep;
-		hdl_tp.ack_idle = 0;
+		ep->ack_next = tp->acks;
+		tp->acks = ep;
+		tp->ack_idle = 0;
 	}
 }
 
 /* Whom a packet is from; *len becomes that of the packet without its name. */
-static inline struct hdl_ep *sender(const struct hdl_udwire *w, uint32_t *len)
+static inline struct hdl_ep *sender(struct hdl_tp *tp, const struct hdl_udwire *w, uint32_t *len)
 {
 	if (likely(!(w->src & HDL_TELLS)))
-		return hdl_ep_by_id(w->src);
+		return hdl_ep_by_id(tp, w->src);
 	if (*len < HDL_UD_HEAD + sizeof(struct hdl_name))
 		return NULL;
 	*len -= (uint32_t)sizeof(struct hdl_name);
-	return hdl_ep_told(w->src, (const char *)w + *len);
+	return hdl_ep_told(tp, w->src, (const char *)w + *len);
 }
 
 static __attribute__((noinline)) void acknowledged(struct hdl_ep *ep, const struct hdl_udwire *w)
@@ -514,11 +516,12 @@ static __attribute__((noinline)) void other_arrived(struct hdl_ep *ep, const str
 
 void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 {
+	struct hdl_tp *tp = dev->tp;
 	const struct hdl_udwire *w = packet;
 	struct hdl_ep *ep;
 
-	if (len < HDL_UD_HEAD || !(ep = sender(w, &len)) || w->nonce != (uint32_t)ep->name.incarnation) {
-		hdl_tp.stale++;		/* not of this job, or of an earlier life of a rank */
+	if (len < HDL_UD_HEAD || !(ep = sender(tp, w, &len)) || w->nonce != (uint32_t)ep->name.incarnation) {
+		tp->stale++;		/* not of this job, or of an earlier life of a rank */
 		return;
 	}
 	if (w->type == HDL_UD_CONN) {
@@ -546,11 +549,11 @@ void hdl_ud_arrived(struct hdl_dev *dev, const void *packet, uint32_t len)
 		data_arrived(ep, w, len);
 }
 
-void hdl_ud_acks(void)
+void hdl_ud_acks(struct hdl_tp *tp)
 {
-	struct hdl_ep *ep = hdl_tp.acks, *next;
+	struct hdl_ep *ep = tp->acks, *next;
 
-	hdl_tp.acks = NULL;
+	tp->acks = NULL;
 	for (; ep; ep = next) {
 		next = ep->ack_next;
 		ep->ack_list = false;
@@ -559,9 +562,9 @@ void hdl_ud_acks(void)
 	}
 }
 
-uint64_t hdl_ud_timers(uint64_t now)
+uint64_t hdl_ud_timers(struct hdl_tp *tp, uint64_t now)
 {
-	struct hdl_ep **at = &hdl_tp.timers, *ep;
+	struct hdl_ep **at = &tp->timers, *ep;
 	uint64_t first = 0;
 
 	while ((ep = *at)) {
@@ -588,7 +591,7 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 
 	if (ep->rel)
 		hdl_rel_clear(ep->rel, &ops, free);
-	if (hdl_tp.closing) {
+	if (ep->tp->closing) {
 		free(ep->rel);
 		ep->rel = NULL;
 		if (ep->ah)

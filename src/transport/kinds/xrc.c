@@ -39,10 +39,10 @@ static int probe(struct hdl_dev *dev)
 	return dev->srq && dev->attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC;
 }
 
-static uint32_t random_bits(void)
+static uint32_t random_bits(struct hdl_tp *tp)
 {
-	hdl_tp.rng = hdl_tp.rng * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)(hdl_tp.rng >> 40);
+	tp->rng = tp->rng * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(tp->rng >> 40);
 }
 
 /* ---- the domain -------------------------------------------------------------------------------------------- */
@@ -78,6 +78,7 @@ static uint64_t domain_of(const struct hdl_dev *dev, int fd)
 
 static int open_domain(struct hdl_dev *dev)
 {
+	struct hdl_tp *tp = dev->tp;
 	struct ibv_xrcd_init_attr x = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = hdl_rt_job_file(),
 					.oflags = O_CREAT };
 	int err;
@@ -90,7 +91,7 @@ static int open_domain(struct hdl_dev *dev)
 	if (dev->xrcd)
 		return 0;
 	hdl_debug("%s: no XRC domain is shared on this host: peers need a queue to this process alone", dev->name);
-	dev->xrc_domain = ((uint64_t)random_bits() << 24 | random_bits()) & DOMAIN_BITS;
+	dev->xrc_domain = ((uint64_t)random_bits(tp) << 24 | random_bits(tp)) & DOMAIN_BITS;
 	x.fd = -1;
 	dev->xrcd = ibv_open_xrcd(dev->port.ctx, &x);
 	if (dev->xrcd)
@@ -214,22 +215,22 @@ static int connect_sender(struct hdl_xrc_host *h, const struct hdl_addr *addr, u
 	return hdl_qp_rts(h->sq.qp, psn, NULL);
 }
 
-static int join_own(struct hdl_xrc_host *h)
+static int join_own(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
 	struct hdl_dev *dev = h->sq.dev;
-	uint32_t psn = random_bits();
+	uint32_t psn = random_bits(tp);
 	int err = connect_target(dev, h->own, &dev->addr, h->sq.qp->qp_num, &psn);
 
 	return err ? err : connect_sender(h, &dev->addr, h->own->qp_num, psn);
 }
 
 /* A peer of that domain that has not failed, each in its turn; NULL: there is none. */
-static struct hdl_ep *next_user(struct hdl_xrc_host *h)
+static struct hdl_ep *next_user(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
-	uint32_t n = hdl_tp.peers.n;
+	uint32_t n = tp->peers.n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[h->asked++ % n];
+		struct hdl_ep *ep = tp->peers.of[h->asked++ % n];
 		if (ep->sq == &h->sq && !ep->failed)
 			return ep;
 	}
@@ -238,6 +239,7 @@ static struct hdl_ep *next_user(struct hdl_xrc_host *h)
 
 static void ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_conn_msg m = { .what = HDL_CONN_ASK, .kind = HDL_QUEUE_XRC, .number = h->number, .qpn = h->sq.qp->qp_num,
 				  .psn = h->psn };
 	uint64_t wait = RETRY_NS << (h->tries < 6 ? h->tries : 6);
@@ -245,10 +247,10 @@ static void ask(struct hdl_xrc_host *h, struct hdl_ep *ep, uint64_t now)
 	h->tries++;
 	if (wait > RETRY_MAX_NS)
 		wait = RETRY_MAX_NS;
-	h->retry_ns = now + wait + random_bits() % wait;
+	h->retry_ns = now + wait + random_bits(tp) % wait;
 	hdl_stirred = true;
-	if (!hdl_tp.next_timer_ns || h->retry_ns < hdl_tp.next_timer_ns)
-		hdl_tp.next_timer_ns = h->retry_ns;
+	if (!tp->next_timer_ns || h->retry_ns < tp->next_timer_ns)
+		tp->next_timer_ns = h->retry_ns;
 	hdl_wire_send(ep, &m);
 }
 
@@ -259,9 +261,9 @@ static void asking(struct hdl_xrc_host *h, bool on)
 }
 
 /* Asks the peers of that domain for a target, until one answers. */
-static int begin_asking(struct hdl_xrc_host *h)
+static int begin_asking(struct hdl_tp *tp, struct hdl_xrc_host *h)
 {
-	struct hdl_ep *ep = next_user(h);
+	struct hdl_ep *ep = next_user(tp, h);
 
 	h->maker = NULL;
 	h->keepers = 0;
@@ -269,7 +271,7 @@ static int begin_asking(struct hdl_xrc_host *h)
 	if (!ep)
 		return 0;
 	h->number++;
-	h->psn = random_bits();
+	h->psn = random_bits(tp);
 	h->tries = 0;
 	h->since_ns = monotonic_ns();
 	asking(h, true);
@@ -289,20 +291,22 @@ static void keep(struct hdl_xrc_host *h, struct hdl_ep *ep)
 
 static int reset(struct hdl_sq *sq)
 {
+	struct hdl_tp *tp = sq->dev->tp;
 	struct hdl_xrc_host *h = host_of(sq);
 
 	if (h->own)
-		return join_own(h);
+		return join_own(tp, h);
 	if (h->asking)
 		return -EINPROGRESS;
 	if (!h->maker || !h->fresh)
-		return begin_asking(h);
+		return begin_asking(tp, h);
 	h->fresh = false;
 	return connect_sender(h, &h->maker->addr, h->qpn, h->psn);
 }
 
 static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
+	struct hdl_tp *tp = ep->tp;
 	bool has = ep->sq && !ep->failed && ep->sq->kind == &hdl_kind_xrc;
 	struct hdl_xrc_host *h = has ? host_of(ep->sq) : NULL;
 
@@ -327,18 +331,18 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 	h->fresh = true;
 	hdl_debug("%s has made XRC target %u for queue %u", hdl_proc_text(ep->rank), h->qpn, h->sq.qp->qp_num);
 	hdl_done_reset(&h->sq);
-	for (uint32_t i = 0; i < hdl_tp.peers.n && h->keepers < KEEPERS; i++)
-		if (hdl_tp.peers.of[i]->sq == &h->sq && !hdl_tp.peers.of[i]->failed)
-			keep(h, hdl_tp.peers.of[i]);
+	for (uint32_t i = 0; i < tp->peers.n && h->keepers < KEEPERS; i++)
+		if (tp->peers.of[i]->sq == &h->sq && !tp->peers.of[i]->failed)
+			keep(h, tp->peers.of[i]);
 }
 
 /* Nobody has answered for so long that all who were asked are taken for dead. */
-static void nobody(struct hdl_xrc_host *h, uint64_t now)
+static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 {
 	char text[HDL_PEER_TEXT];
 
-	for (uint32_t i = 0; i < hdl_tp.peers.n; i++) {
-		struct hdl_ep *ep = hdl_tp.peers.of[i];
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
 		/* whose process is known to live has time */
 		if (ep->sq != &h->sq || ep->failed || hdl_proc_state(&ep->proc) != HDL_PROC_UNKNOWN)
 			continue;
@@ -351,16 +355,16 @@ static void nobody(struct hdl_xrc_host *h, uint64_t now)
 }
 
 /* Nobody has answered yet. Returns when to come again; 0: not at all. */
-static uint64_t ask_again(struct hdl_xrc_host *h, uint64_t now)
+static uint64_t ask_again(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 {
 	struct hdl_ep *ep;
 
 	if (hdl_vars.ud_timeout && (now - h->since_ns) / 1000 > hdl_vars.ud_timeout)
-		nobody(h, now);
+		nobody(tp, h, now);
 	if (now < h->retry_ns)
 		return h->retry_ns;
 	h->asked -= h->tries % TRIES != 0;	/* the same again */
-	if ((ep = next_user(h))) {
+	if ((ep = next_user(tp, h))) {
 		ask(h, ep, now);
 		return h->retry_ns;
 	}
@@ -370,15 +374,15 @@ static uint64_t ask_again(struct hdl_xrc_host *h, uint64_t now)
 	return 0;
 }
 
-uint64_t hdl_xrc_timers(uint64_t now)
+uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now)
 {
 	uint64_t first = 0;
 
-	for (int d = 0; d < hdl_tp.ndev; d++) {
-		if (!hdl_tp.dev[d]->xrc_asking)
+	for (int d = 0; d < tp->ndev; d++) {
+		if (!tp->dev[d]->xrc_asking)
 			continue;
-		for (struct hdl_xrc_host *h = hdl_tp.dev[d]->xrc_hosts; h; h = h->next) {
-			uint64_t at = h->asking ? ask_again(h, now) : 0;
+		for (struct hdl_xrc_host *h = tp->dev[d]->xrc_hosts; h; h = h->next) {
+			uint64_t at = h->asking ? ask_again(tp, h, now) : 0;
 			if (at && (!first || at < first))
 				first = at;
 		}
@@ -418,7 +422,7 @@ static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 	}
 	h->sq.max_inline = s.cap.max_inline_data;
 	hdl_sq_ask(&h->sq);
-	if (h->own && (err = join_own(h)))
+	if (h->own && (err = join_own(dev->tp, h)))
 		goto none;
 	h->next = dev->xrc_hosts;
 	dev->xrc_hosts = h;
@@ -525,7 +529,7 @@ static void on_ask(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 void hdl_xrc_told(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 {
 	if (!ep->dev->xrcd)
-		hdl_tp.stale++;
+		ep->tp->stale++;
 	else if (m->what == HDL_CONN_ASK)
 		on_ask(ep, m);
 	else

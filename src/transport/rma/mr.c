@@ -26,7 +26,7 @@ struct key_entry {
 	uint8_t reserved[3];
 };
 #define MAGIC 0x48644b31u		/* "HdK1": the form of keys */
-_Static_assert(sizeof(struct key_head) + ARRAY_SIZE(hdl_tp.dev) * sizeof(struct key_entry) <= HDL_RKEY_MAX, "the door says so");
+_Static_assert(sizeof(struct key_head) + HDL_DEVICES * sizeof(struct key_entry) <= HDL_RKEY_MAX, "the door says so");
 
 static bool has_queues(const struct hdl_dev *dev)
 {
@@ -66,7 +66,7 @@ static void dereg(struct hdl_mr *mr)
 	free(mr);
 }
 
-int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **out)
+int hdl_mr_register(struct hdl_tp *tp, void *base, size_t len, unsigned access, struct hdl_mr **out)
 {
 	bool device = access & HDL_MR_ATOMIC_DEVICE;
 	struct hdl_mr *mr;
@@ -74,21 +74,22 @@ int hdl_mr_register(void *base, size_t len, unsigned access, struct hdl_mr **out
 
 	if (access & ~ALL || (device && access & HDL_MR_ATOMIC) || (device && ((uintptr_t)base | len) % 8))
 		return -EINVAL;
-	if (device && (hdl_tp.ndev != 1 || !has_queues(hdl_tp.dev[0]) || hdl_tp.dev[0]->attr.orig_attr.atomic_cap == IBV_ATOMIC_NONE))
+	if (device && (tp->ndev != 1 || !has_queues(tp->dev[0]) || tp->dev[0]->attr.orig_attr.atomic_cap == IBV_ATOMIC_NONE))
 		return -EOPNOTSUPP;
 	if (!(mr = calloc(1, sizeof(*mr))))
 		return hdl_no_memory("a region that peers reach", sizeof(*mr));
 	mr->base = base;
+	mr->tp = tp;
 	mr->len = len;
 	mr->access = access;
-	if ((err = hdl_id_new(&hdl_tp.mrs, mr, &mr->number))) {
+	if ((err = hdl_id_new(&tp->mrs, mr, &mr->number))) {
 		free(mr);
-		return hdl_no_memory("the table of regions", 2 * hdl_tp.mrs.n * sizeof(*hdl_tp.mrs.e));
+		return hdl_no_memory("the table of regions", 2 * tp->mrs.n * sizeof(*tp->mrs.e));
 	}
-	for (int i = 0; i < hdl_tp.ndev; i++)
-		mr->mr[i] = reg(hdl_tp.dev[i], mr);
+	for (int i = 0; i < tp->ndev; i++)
+		mr->mr[i] = reg(tp->dev[i], mr);
 	if (device && len && !mr->mr[0]) {
-		hdl_id_free(&hdl_tp.mrs, mr->number);
+		hdl_id_free(&tp->mrs, mr->number);
 		dereg(mr);
 		return -EOPNOTSUPP;
 	}
@@ -103,26 +104,27 @@ int hdl_mr_deregister(struct hdl_mr *mr)
 			  "complete (flushed) before", (unsigned long long)mr->len, (void *)mr->base, mr->refs);
 		return -EBUSY;
 	}
-	hdl_id_free(&hdl_tp.mrs, mr->number);
+	hdl_id_free(&mr->tp->mrs, mr->number);
 	dereg(mr);
 	return 0;
 }
 
-void hdl_mr_close(void)
+void hdl_mr_close(struct hdl_tp *tp)
 {
-	for (uint32_t i = 0; i < hdl_tp.mrs.n; i++)
-		if (hdl_tp.mrs.e[i].p)
-			dereg(hdl_tp.mrs.e[i].p);
+	for (uint32_t i = 0; i < tp->mrs.n; i++)
+		if (tp->mrs.e[i].p)
+			dereg(tp->mrs.e[i].p);
 }
 
 size_t hdl_mr_pack(const struct hdl_mr *mr, void *key)
 {
+	struct hdl_tp *tp = mr->tp;
 	struct key_head h = { .magic = MAGIC, .number = mr->number, .base = (uintptr_t)mr->base, .len = mr->len,
-			      .incarnation = hdl_tp.self.incarnation, .access = (uint8_t)mr->access };
+			      .incarnation = tp->self.incarnation, .access = (uint8_t)mr->access };
 	char *to = (char *)key + sizeof(h);
 
-	for (int i = 0; i < hdl_tp.ndev; i++) {
-		struct key_entry e = { .role = (uint8_t)hdl_tp.dev[i]->role };
+	for (int i = 0; i < tp->ndev; i++) {
+		struct key_entry e = { .role = (uint8_t)tp->dev[i]->role };
 		if (!mr->mr[i])
 			continue;
 		e.rkey = mr->mr[i]->rkey;

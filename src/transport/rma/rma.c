@@ -28,23 +28,27 @@ static const char *const names[] = { "put", "get", "atomic operation", "flush" }
 
 static struct hdl_rma_peer *find(const struct hdl_ep *ep)
 {
-	return ep->id < hdl_tp.nrma ? hdl_tp.rma[ep->id] : NULL;
+	struct hdl_tp *tp = ep->tp;
+
+	return ep->id < tp->nrma ? tp->rma[ep->id] : NULL;
 }
 
 static struct hdl_rma_peer *peer_of(const struct hdl_ep *ep)
 {
-	if (ep->id >= hdl_tp.nrma) {
+	struct hdl_tp *tp = ep->tp;
+
+	if (ep->id >= tp->nrma) {
 		uint32_t n = (ep->id + 16) & ~15u;
-		void *p = realloc(hdl_tp.rma, n * sizeof(*hdl_tp.rma));
+		void *p = realloc(tp->rma, n * sizeof(*tp->rma));
 		if (!p)
 			return NULL;
-		hdl_tp.rma = p;
-		memset(hdl_tp.rma + hdl_tp.nrma, 0, (n - hdl_tp.nrma) * sizeof(*hdl_tp.rma));
-		hdl_tp.nrma = n;
+		tp->rma = p;
+		memset(tp->rma + tp->nrma, 0, (n - tp->nrma) * sizeof(*tp->rma));
+		tp->nrma = n;
 	}
-	if (!hdl_tp.rma[ep->id])
-		hdl_tp.rma[ep->id] = calloc(1, sizeof(struct hdl_rma_peer));
-	return hdl_tp.rma[ep->id];
+	if (!tp->rma[ep->id])
+		tp->rma[ep->id] = calloc(1, sizeof(struct hdl_rma_peer));
+	return tp->rma[ep->id];
 }
 
 static void append(struct hdl_rma_peer *p, struct hdl_rma *op)
@@ -53,14 +57,14 @@ static void append(struct hdl_rma_peer *p, struct hdl_rma *op)
 	op->prev = p->last;
 	*(p->last ? &p->last->next : &p->first) = op;
 	p->last = op;
-	hdl_tp.rma_open++;
+	op->ep->tp->rma_open++;
 }
 
 static void take_out(struct hdl_rma_peer *p, struct hdl_rma *op)
 {
 	*(op->prev ? &op->prev->next : &p->first) = op->next;
 	*(op->next ? &op->next->prev : &p->last) = op->prev;
-	hdl_tp.rma_open--;
+	op->ep->tp->rma_open--;
 }
 
 static void wait_for_queue(struct hdl_rma_peer *p, struct hdl_rma *op)
@@ -81,7 +85,7 @@ static void pop_wait(struct hdl_rma_peer *p)
 
 static void report(const struct hdl_rma *op)
 {
-	hdl_tp.rma_refused++;
+	op->ep->tp->rma_refused++;
 	hdl_error("a %s of %llu bytes at %#llx of rank %d was refused: the region is not registered there any more, or not for this",
 		  names[op->what], (unsigned long long)op->len, (unsigned long long)op->at, op->ep->rank);
 }
@@ -100,7 +104,7 @@ static void end_if_all(struct hdl_rma *op)
 	if (op->landing)
 		hdl_txbuf_put(op->landing);
 	if (op->id)
-		hdl_id_free(&hdl_tp.rmas, op->id);
+		hdl_id_free(&op->ep->tp->rmas, op->id);
 	if (op->what == UPDATE && !op->err && op->buf)
 		memcpy(op->buf, &op->old, op->width);	/* little-endian, as all that travels */
 	if (op->err == -EACCES)
@@ -140,13 +144,14 @@ static void request_sent(struct hdl_send *s, int err)
 
 static void by_message(struct hdl_rma *op)
 {
+	struct hdl_tp *tp = op->ep->tp;
 	static const unsigned handler[] = { [PUT] = HDL_AM_PUT, [GET] = HDL_AM_GET, [UPDATE] = HDL_AM_UPDATE };
 	struct hdl_rma_request q = { .number = op->key->number, .at = op->at, .len = op->len, .operand = op->operand,
 				     .compare = op->compare, .update = op->update, .width = op->width };
 	bool put = op->what == PUT;
-	int r = hdl_id_new(&hdl_tp.rmas, op, &op->id);
+	int r = hdl_id_new(&tp->rmas, op, &op->id);
 
-	hdl_tp.rma_asked++;
+	tp->rma_asked++;
 	if (!r) {
 		q.op = op->id;
 		op->answer = true;
@@ -163,7 +168,7 @@ static void by_message(struct hdl_rma *op)
 
 static struct hdl_rma *awaited(struct hdl_ep *ep, uint32_t id)
 {
-	struct hdl_rma *op = hdl_id_get(&hdl_tp.rmas, id);
+	struct hdl_rma *op = hdl_id_get(&ep->tp->rmas, id);
 
 	if (op && op->ep == ep && op->answer)
 		return op;
@@ -397,7 +402,7 @@ bool hdl_rma_push(struct hdl_ep *ep)
 		;
 	/* a device that has done it by now lets operations end at once */
 	if (ep->sq && ep->sq->scq->pending)
-		hdl_sq_reap(ep->sq->scq);
+		hdl_sq_reap(ep->tp, ep->sq->scq);
 	return p->wait != NULL;
 }
 
@@ -471,7 +476,7 @@ static int begin(struct hdl_rkey *k, uint64_t offset, const void *buf, uint64_t 
 	k->refs++;
 	append(p, op);
 	if (direct && k->direct && hdl_ep_can_rdma(ep)) {
-		hdl_tp.rma_direct++;
+		op->ep->tp->rma_direct++;
 		wait_for_queue(p, op);
 		if (hdl_rma_push(ep))
 			hdl_ep_busy(ep);
@@ -523,16 +528,16 @@ int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op)
 
 	if (ep->failed)
 		return ep->fail_err;
+	op->ep = ep;
 	if (!p || !p->first) {
 		err = p ? p->err : 0;
 		if (p)
 			p->err = 0;
-		if (!hdl_tp.ndone)
+		if (!ep->tp->ndone)
 			return err ? err : 1;
 		hdl_done_rma(op, err);	/* behind those that have ended, and were not told */
 		return 0;
 	}
-	op->ep = ep;
 	op->what = FLUSH;
 	append(p, op);
 	return 0;
@@ -558,17 +563,17 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err)
 	}
 }
 
-int hdl_rma_open(void)
+int hdl_rma_open(struct hdl_tp *tp)
 {
-	int err = hdl_am_register(HDL_AM_GOT, hdl_rma_on_got, NULL);
+	int err = hdl_am_register(tp, HDL_AM_GOT, hdl_rma_on_got, NULL);
 
-	return err ? err : hdl_rma_open_target();
+	return err ? err : hdl_rma_open_target(tp);
 }
 
-void hdl_rma_close(void)
+void hdl_rma_close(struct hdl_tp *tp)
 {
-	hdl_mr_close();
-	for (uint32_t i = 0; i < hdl_tp.nrma; i++)
-		free(hdl_tp.rma[i]);
-	free(hdl_tp.rma);
+	hdl_mr_close(tp);
+	for (uint32_t i = 0; i < tp->nrma; i++)
+		free(tp->rma[i]);
+	free(tp->rma);
 }

@@ -8,10 +8,11 @@
 
 /* A region of this process. */
 struct hdl_mr {
+	struct hdl_tp *tp;
 	char *base;
 	uint64_t len;
 	unsigned access;
-	uint32_t number;		/* among hdl_tp.mrs: what its key calls it */
+	uint32_t number;		/* among tp->mrs: what its key calls it */
 	uint32_t refs;			/* operations of peers that this process helps with */
 	struct ibv_mr *mr[2];		/* by device; NULL: its queues do not reach it */
 	struct hdl_rkey *self;		/* HDL_MR_ATOMIC_DEVICE: a handle of this process's own; made when it is needed */
@@ -47,11 +48,11 @@ struct hdl_rma_request {		/* the head of PUT, GET, UPDATE; GOT has the number of
 _Static_assert(sizeof(struct hdl_rma_request) <= HDL_AM_HEAD_MAX, "fits a head");
 
 /* ---- mr.c ----- */
-void hdl_mr_close(void);
+void hdl_mr_close(struct hdl_tp *tp);
 
 /* ---- rma.c ----- */
-int hdl_rma_open(void);
-void hdl_rma_close(void);
+int hdl_rma_open(struct hdl_tp *tp);
+void hdl_rma_close(struct hdl_tp *tp);
 /* Posts what waits for the connected lane. True: something still does. */
 bool hdl_rma_push(struct hdl_ep *ep);
 /* A request of the operation has ended (HDL_SLOT_RMA). */
@@ -69,6 +70,6 @@ void hdl_rma_fail_peer(struct hdl_ep *ep, int err);
 uint64_t hdl_rma_updated(enum hdl_update update, unsigned width, uint64_t old, uint64_t operand, uint64_t compare);
 
 /* ---- target.c ----- */
-int hdl_rma_open_target(void);
+int hdl_rma_open_target(struct hdl_tp *tp);
 
 #endif

@@ -54,7 +54,7 @@ static int look(const struct hdl_am *am, unsigned access, struct hdl_rma_request
 		return -EPROTO;
 	}
 	memcpy(q, am->head, sizeof(*q));
-	*mr = hdl_id_get(&hdl_tp.mrs, q->number);
+	*mr = hdl_id_get(&am->ep->tp->mrs, q->number);
 	if (!*mr || !((*mr)->access & access))
 		return -EACCES;
 	uint64_t offset = q->at - (uintptr_t)(*mr)->base;
@@ -146,7 +146,7 @@ static void updated(struct hdl_rma *op, int err)
 /* This process's device does it, for one whose queues do not reach it. */
 static int update_by_device(struct hdl_mr *mr, struct hdl_ep *ep, const struct hdl_rma_request *q)
 {
-	struct hdl_ep *self = hdl_ep(hdl_job.rank);
+	struct hdl_ep *self = hdl_ep(ep->tp, hdl_job.rank);
 	char key[HDL_RKEY_MAX];
 	struct helped *h;
 	int r;
@@ -184,11 +184,11 @@ static void on_update(void *context, const struct hdl_am *am)
 	answer(am->ep, q.op, err, old);
 }
 
-int hdl_rma_open_target(void)
+int hdl_rma_open_target(struct hdl_tp *tp)
 {
-	int err = hdl_am_register(HDL_AM_PUT, on_put, NULL);
+	int err = hdl_am_register(tp, HDL_AM_PUT, on_put, NULL);
 
 	if (!err)
-		err = hdl_am_register(HDL_AM_GET, on_get, NULL);
-	return err ? err : hdl_am_register(HDL_AM_UPDATE, on_update, NULL);
+		err = hdl_am_register(tp, HDL_AM_GET, on_get, NULL);
+	return err ? err : hdl_am_register(tp, HDL_AM_UPDATE, on_update, NULL);
 }

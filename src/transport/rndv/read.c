@@ -64,14 +64,14 @@ bool hdl_rndv_read(struct hdl_ep *ep, int *events)
 	if (ep->reads && ep->sq && read_one(ep)) {
 		++*events;
 		/* a device that has read by now lets the operation end at once */
-		hdl_sq_reap(ep->sq->scq);
+		hdl_sq_reap(ep->tp, ep->sq->scq);
 	}
 	return ep->reads != NULL;
 }
 
-void hdl_rndv_read_done(uint32_t id, int err)
+void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err)
 {
-	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+	struct hdl_fetch *f = hdl_id_get(&tp->fetches, id);
 
 	if (!f)
 		return;
@@ -85,12 +85,12 @@ void hdl_rndv_read_done(uint32_t id, int err)
 	if (!op->being_written)
 		hdl_rndv_measured(f, 0);
 	/* not here: whoever looks at completions may be in the middle of a post */
-	hdl_done_read(id);
+	hdl_done_read(tp, id);
 }
 
-void hdl_rndv_read_all(uint32_t id)
+void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id)
 {
-	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, id);
+	struct hdl_fetch *f = hdl_id_get(&tp->fetches, id);
 
 	if (!f)
 		return;		/* the endpoint has failed meanwhile */

@@ -24,7 +24,7 @@ static void finish_send(struct hdl_send *s, int err)
 
 	hdl_region_put(op->region);
 	op->region = NULL;
-	hdl_id_free(&hdl_tp.sends, op->id);
+	hdl_id_free(&s->ep->tp->sends, op->id);
 	hdl_done_send(s, err);
 }
 
@@ -41,7 +41,7 @@ void hdl_rndv_measured(struct hdl_fetch *f, int err)
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 
 	if (op->tuned)
-		hdl_tune_end(&hdl_tp.tune, op->tuned, f->len, err != 0, monotonic_ns());
+		hdl_tune_end(&f->ep->tp->tune, op->tuned, f->len, err != 0, monotonic_ns());
 	op->tuned = 0;
 }
 
@@ -54,7 +54,7 @@ void hdl_rndv_finish_fetch(struct hdl_fetch *f, int err)
 		hdl_region_forget(op->region);
 	hdl_region_put(op->region);
 	op->region = NULL;
-	hdl_id_free(&hdl_tp.fetches, op->id);
+	hdl_id_free(&f->ep->tp->fetches, op->id);
 	hdl_rndv_measured(f, err);
 	if (!err) {
 		f->ep->in_rndv.msgs++;
@@ -78,14 +78,14 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
  * to serve again; and what was announced because it is synchronous, or held, is too short for it. */
 static bool readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
-	return hdl_regcache_on() && hdl_tp.ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
+	return hdl_regcache_on() && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
 }
 
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
 {
 	struct hdl_send_op *op = hdl_send_op(send);
 	uint32_t id;
-	int err = hdl_id_new(&hdl_tp.sends, send, &id);
+	int err = hdl_id_new(&ep->tp->sends, send, &id);
 
 	if (err)
 		return err;
@@ -113,12 +113,12 @@ int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_r
 void hdl_rndv_unannounce(struct hdl_send *s)
 {
 	hdl_region_put(hdl_send_op(s)->region);
-	hdl_id_free(&hdl_tp.sends, hdl_send_op(s)->id);
+	hdl_id_free(&s->ep->tp->sends, hdl_send_op(s)->id);
 }
 
 void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 {
-	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, cts->op);
+	struct hdl_send *s = hdl_id_get(&ep->tp->sends, cts->op);
 	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
 	if (!s || s->ep != ep || op->state != HDL_OP_WAIT_CTS || cts->len > s->len || (cts->len && cts->from >= cts->len)) {
@@ -153,7 +153,7 @@ void hdl_rndv_on_cts(struct hdl_ep *ep, const struct hdl_cts *cts)
 /* The receiver has read the message, or its part of it. */
 void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
-	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
 	struct hdl_send_op *op = s ? hdl_send_op(s) : NULL;
 
 	if (s && s->ep == ep && fin->part) {
@@ -173,13 +173,13 @@ void hdl_rndv_on_fin(struct hdl_ep *ep, const struct hdl_fin *fin)
 bool hdl_rndv_announced(struct hdl_send *s, uint32_t *number)
 {
 	*number = hdl_send_op(s)->id;
-	return hdl_id_get(&hdl_tp.sends, *number) == s && hdl_send_op(s)->state == HDL_OP_WAIT_CTS;
+	return hdl_id_get(&s->ep->tp->sends, *number) == s && hdl_send_op(s)->state == HDL_OP_WAIT_CTS;
 }
 
 /* The receiver has forgotten the announcement, which nothing had matched. */
 void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
-	struct hdl_send *s = hdl_id_get(&hdl_tp.sends, fin->op);
+	struct hdl_send *s = hdl_id_get(&ep->tp->sends, fin->op);
 
 	if (!s || s->ep != ep || hdl_send_op(s)->state != HDL_OP_WAIT_CTS) {
 		hdl_error("%s has forgotten message %#x, which does not exist", hdl_proc_text(ep->rank), fin->op);
@@ -193,6 +193,7 @@ void hdl_rndv_on_refused(struct hdl_ep *ep, const struct hdl_fin *fin)
 /* Bits of the ways that a message could go; 0: the sender writes. */
 static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, size_t len, bool both)
 {
+	struct hdl_tp *tp = ep->tp;
 	unsigned bits = 0;
 
 	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !(ep->dev->all || hdl_regcache_on()))
@@ -200,15 +201,16 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	bits |= 1u << HDL_WAY_READ;
 	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy
 	 * more. Each would measure that it gains, and both lose. */
-	if (both && hdl_tp.ways & 1u << HDL_WAY_READ)
+	if (both && tp->ways & 1u << HDL_WAY_READ)
 		return 1u << HDL_WAY_READ;
 	if (ep->dev->promises.pages_written && len >= HDL_SPLIT_MIN)
 		bits |= 1u << HDL_WAY_SPLIT;
-	return bits & hdl_tp.ways;
+	return bits & tp->ways;
 }
 
 static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, struct hdl_fetch *f)
 {
+	struct hdl_tp *tp = ep->tp;
 	struct hdl_fetch_op *op = hdl_fetch_op(f);
 	struct hdl_rts_rec rec;
 	int err;
@@ -227,13 +229,13 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		hdl_done_fetch(f, 0);
 		return 0;
 	}
-	if ((err = hdl_id_new(&hdl_tp.fetches, f, &op->id)))
+	if ((err = hdl_id_new(&tp->fetches, f, &op->id)))
 		return err;
-	bool both = hdl_tp.sends.used != 0;
+	bool both = tp->sends.used != 0;
 	unsigned possible = f->unpack ? 0 : ways(ep, &rec, f->len, both);
 	enum hdl_way way = HDL_WAY_WRITE;
 	if (possible)
-		way = hdl_tune_begin(&hdl_tp.tune, f->len, both, possible, monotonic_ns(), &op->tuned);
+		way = hdl_tune_begin(&tp->tune, f->len, both, possible, monotonic_ns(), &op->tuned);
 	if (way == HDL_WAY_READ && !ep->dev->all)
 		op->region = hdl_region_get(ep->dev, buf, f->len, IBV_ACCESS_LOCAL_WRITE);
 	if (way == HDL_WAY_READ && !ep->dev->all && !op->region) {
@@ -241,7 +243,7 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 		hdl_rndv_measured(f, -ENOMEM);
 		way = HDL_WAY_WRITE;
 	}
-	hdl_tp.fetched[way]++;
+	tp->fetched[way]++;
 	if (way == HDL_WAY_READ)
 		hdl_rndv_fetch_read(ep, &rec, f);
 	else if (way == HDL_WAY_SPLIT)
@@ -249,7 +251,7 @@ static int fetch(struct hdl_ep *ep, const void *rts, void *buf, size_t cap, stru
 	else
 		err = hdl_rndv_fetch_written(ep, &rec, f);
 	if (err) {
-		hdl_id_free(&hdl_tp.fetches, op->id);
+		hdl_id_free(&tp->fetches, op->id);
 		hdl_rndv_measured(f, err);
 	}
 	return err;
@@ -283,10 +285,12 @@ void hdl_ep_refuse(struct hdl_ep *ep, const void *rts)
 
 void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 {
+	struct hdl_tp *tp = ep->tp;
+
 	ep->rdma_wait = ep->stream = NULL;
 	ep->reads = NULL;
-	for (uint32_t i = 0; i < hdl_tp.sends.n; i++) {
-		struct hdl_send *s = hdl_tp.sends.e[i].p;
+	for (uint32_t i = 0; i < tp->sends.n; i++) {
+		struct hdl_send *s = tp->sends.e[i].p;
 		if (!s || s->ep != ep)
 			continue;
 		struct hdl_send_op *op = hdl_send_op(s);
@@ -296,8 +300,8 @@ void hdl_rndv_fail_peer(struct hdl_ep *ep, int err)
 		if (!op->inflight)
 			finish_send(s, err);
 	}
-	for (uint32_t i = 0; i < hdl_tp.fetches.n; i++) {
-		struct hdl_fetch *f = hdl_tp.fetches.e[i].p;
+	for (uint32_t i = 0; i < tp->fetches.n; i++) {
+		struct hdl_fetch *f = tp->fetches.e[i].p;
 		if (!f || f->ep != ep)
 			continue;
 		hdl_fetch_op(f)->failed = 1;

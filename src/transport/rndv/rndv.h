@@ -88,7 +88,7 @@ int hdl_rndv_fetch_written(struct hdl_ep *ep, const struct hdl_rts_rec *rec, str
 /* Writes what can be written. True: more waits for room. */
 bool hdl_rndv_push(struct hdl_ep *ep);
 void hdl_rndv_chunk_done(struct hdl_send *send, int err);
-void hdl_rndv_on_imm(uint32_t imm, uint32_t len);
+void hdl_rndv_on_imm(struct hdl_tp *tp, uint32_t imm, uint32_t len);
 
 /* ---- read.c ----- */
 void hdl_rndv_fetch_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f);
@@ -97,8 +97,8 @@ void hdl_rndv_begin_read(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struc
 /* Asks for the next part of what is to be read, and counts that as an event. True: there is more. */
 bool hdl_rndv_read(struct hdl_ep *ep, int *events);
 /* One chunk of a fetch was read; all were (from hdl_done_run). */
-void hdl_rndv_read_done(uint32_t id, int err);
-void hdl_rndv_read_all(uint32_t id);
+void hdl_rndv_read_done(struct hdl_tp *tp, uint32_t id, int err);
+void hdl_rndv_read_all(struct hdl_tp *tp, uint32_t id);
 
 /* ---- split.c ----- */
 void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, struct hdl_fetch *f);

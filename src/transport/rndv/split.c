@@ -26,7 +26,7 @@ void hdl_rndv_fetch_split(struct hdl_ep *ep, const struct hdl_rts_rec *rec, stru
 /* The sender has written its part. */
 void hdl_rndv_on_written(struct hdl_ep *ep, const struct hdl_fin *fin)
 {
-	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, fin->op);
+	struct hdl_fetch *f = hdl_id_get(&ep->tp->fetches, fin->op);
 	struct hdl_fetch_op *op = f ? hdl_fetch_op(f) : NULL;
 
 	if (!f || f->ep != ep || !op->being_written) {

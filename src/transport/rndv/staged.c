@@ -41,7 +41,7 @@ bool hdl_rndv_stream(struct hdl_ep *ep)
 
 void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len)
 {
-	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, rec->rop);
+	struct hdl_fetch *f = hdl_id_get(&ep->tp->fetches, rec->rop);
 
 	if (!f || f->ep != ep || rec->offset > f->len || len > f->len - rec->offset) {
 		hdl_error("%s sends %u bytes at %llu of the rendezvous %#x, which does not exist or is shorter",

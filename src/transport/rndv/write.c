@@ -165,9 +165,9 @@ void hdl_rndv_chunk_done(struct hdl_send *s, int err)
 	hdl_rndv_finish_if_all(s);
 }
 
-void hdl_rndv_on_imm(uint32_t imm, uint32_t len)
+void hdl_rndv_on_imm(struct hdl_tp *tp, uint32_t imm, uint32_t len)
 {
-	struct hdl_fetch *f = hdl_id_get(&hdl_tp.fetches, ntohl(imm));
+	struct hdl_fetch *f = hdl_id_get(&tp->fetches, ntohl(imm));
 
 	if (!f) {
 		hdl_error("a peer finished the rendezvous %#x, which does not exist", ntohl(imm));
