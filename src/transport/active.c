@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of several devices to use when nobody has named one: the first that has an active port. */
+/* Which devices to use: those that are named; of several, when nobody has named one, the first that has an active port. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,4 +65,24 @@ struct ibv_context *hdl_open_active(struct ibv_device **list, int n)
 		  "subnet manager (`heddle_info --devices`)", all);
 	errno = ENETDOWN;
 	return NULL;
+}
+
+int hdl_device_names(const char *list, struct hdl_device_names *names)
+{
+	*names = (struct hdl_device_names){ 0 };
+	for (const char *p = list; *list;) {
+		size_t n = strcspn(p, ",");
+
+		if (!n || n >= sizeof(names->name[0]) || names->n == 2) {
+			hdl_error("HEDDLE_DEVICE=%s: %s; it is one device for all peers, or two with a comma between them: the first one "
+				  "for the peers of this host, the second one for others", list,
+				  names->n == 2 ? "there are more than two names" : n ? "a name is too long" : "a name is empty");
+			return -EINVAL;
+		}
+		memcpy(names->name[names->n++], p, n);
+		if (!p[n])
+			break;
+		p += n + 1;
+	}
+	return 0;
 }

@@ -149,6 +149,12 @@ static int join(struct hdl_ep *ep, const void *data, size_t len)
 			  want == HDL_ROLE_LOCAL ? "this host" : "another host");
 		return -EHOSTUNREACH;
 	}
+	/* its fabric is memory of this host, and ports are alike in all of them: what was sent would be another process's, or nobody's */
+	if (want == HDL_ROLE_REMOTE && ep->dev->addr.fabric && h.machine && hdl_host_id() && h.machine != hdl_host_id()) {
+		hdl_error("%s is on another host, and %s is the software HCA, which reaches processes of this one only: name a device for "
+			  "others, too (HEDDLE_DEVICE=%s,NAME), or none", hdl_proc_text(ep->rank), ep->dev->name, ep->dev->name);
+		return -EHOSTUNREACH;
+	}
 	if (!address_for(want, data, h.count, &ep->addr)) {
 		hdl_error("%s has no device towards %s: HEDDLE_DEVICE must name devices that reach each other",
 			  hdl_proc_text(ep->rank), want == HDL_ROLE_LOCAL ? "its own host" : "other hosts");

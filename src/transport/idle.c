@@ -8,6 +8,9 @@
  * the same queue (SLEEP_ACK, which makes a completion), and use pooled receives until they are told AWAKE, which happens
  * when they turn out to be hot again. A peer that computes cannot confirm, and may still write into the ring: until all
  * have confirmed, the sleep is short.
+ *
+ * With two devices of which the first one wakes on a write, this process sleeps on that one's word, and a thread changes the word when
+ * the other one's descriptors tell of something (rouse.h). The other one's queues are armed, and its peers told, as above.
  */
 #include <poll.h>
 #include <sched.h>
@@ -42,14 +45,20 @@ void hdl_idle_awake(struct hdl_ep *ep)
 	hdl_ep_ctl(ep, HDL_CTL_AWAKE, NULL, 0, true);
 }
 
-/* Tells every peer that shares a ring with us. True: all have confirmed. */
-static bool told_all(struct hdl_tp *tp)
+/* The device that wakes this process on any write, on whose word it sleeps; or NULL. */
+static struct hdl_dev *waker(struct hdl_tp *tp)
+{
+	return tp->ndev && tp->dev[0]->promises.wakes ? tp->dev[0] : NULL;
+}
+
+/* Tells every peer that shares a ring with us by a device that does not wake on a write. True: all have confirmed. */
+static bool told_all(struct hdl_tp *tp, const struct hdl_dev *word)
 {
 	bool all = true;
 
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
-		if (ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
+		if (ep->dev == word || ep->failed || (!ep->ring && ep->rx_state < HDL_RX_ACTIVE))
 			continue;
 		if (!ep->sleep_told) {
 			struct hdl_sleep_rec m = { .turn = ++tp->sleep_turn ? tp->sleep_turn
@@ -97,50 +106,25 @@ static int until_timer(struct hdl_tp *tp)
 	return tp->next_timer_ns <= now ? 0 : (int)((tp->next_timer_ns - now + 999999) / 1000000);
 }
 
-/* Everything up to the sleep; false: there is something to do. */
-static bool prepare(struct hdl_tp *tp, bool *all, struct pollfd *fd, int *nfd)
+/* Everything between the first look at the word, if one is slept on, and the sleep. *all: peers have confirmed that they write no more.
+ * False: there is something to do. */
+static bool prepare(struct hdl_tp *tp, const struct hdl_dev *word, bool *all)
 {
 	hdl_ud_acks(tp);
-	*all = told_all(tp);
+	*all = told_all(tp, word);
 	for (int i = 0; i < tp->ndev; i++) {
 		struct hdl_dev *dev = tp->dev[i];
-		if (arm(dev))
+		if (word)
+			hdl_tp_async(dev);	/* poll(2) would see them */
+		if (dev != word && arm(dev))
 			return false;
-		fd[(*nfd)++] = (struct pollfd){ .fd = dev->chan->fd, .events = POLLIN };
-		fd[(*nfd)++] = (struct pollfd){ .fd = dev->port.ctx->async_fd, .events = POLLIN };
 	}
-	if (tp->arm)
+	/* its queues are the first device's */
+	if (tp->arm && !word)
 		tp->arm();
-	/* the look after arming: what came before it is found here, what comes later wakes us */
+	/* the look after that: what came before it is found here, what comes later wakes us */
 	int n = hdl_tp_reap(tp);
 	return !(hdl_tp_progress(tp) + n);
-}
-
-/* On a device that wakes its process on any write there is nothing to arm and nobody to tell. False: it does not. */
-static bool sleep_until_written(struct hdl_tp *tp)
-{
-	struct ibv_context *ctx = tp->dev[0]->port.ctx;
-	uint32_t seen;
-
-	if (tp->ndev != 1 || !tp->dev[0]->promises.wakes || shca_await_prepare(ctx, &seen))
-		return false;
-	hdl_tp_async(tp->dev[0]);
-	hdl_ud_acks(tp);
-	/* the look after prepare: what came before it is found here, what comes later wakes us */
-	int n = hdl_tp_reap(tp);
-	int ms = hdl_tp_progress(tp) + n ? 0 : until_timer(tp);
-	if (!ms) {
-		shca_await_cancel(ctx);
-		return true;
-	}
-	tp->sleeps++;
-	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
-	int err = shca_await(ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
-	hdl_device_sleep_end(sleep);
-	if (err && err != ETIMEDOUT && err != EINTR)
-		hdl_error("%s: sleeping until the next write failed (%s)", tp->dev[0]->name, strerror(err));
-	hdl_tp_async(tp->dev[0]);
-	return true;
 }
 
 void hdl_tp_wake(struct hdl_tp *tp)
@@ -149,9 +133,23 @@ void hdl_tp_wake(struct hdl_tp *tp)
 
 	if (!tp)
 		return;
-	if (tp->ndev != 1 || shca_await_wake(tp->dev[0]->port.ctx))
+	if (!waker(tp) || shca_await_wake(waker(tp)->port.ctx))
 		while (write(tp->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
+}
+
+static void rouse(void *word)
+{
+	shca_await_wake(((struct hdl_dev *)word)->port.ctx);
+}
+
+int hdl_idle_open(struct hdl_tp *tp)
+{
+	const struct hdl_dev *other = tp->ndev > 1 ? tp->dev[1] : NULL;
+
+	if (!waker(tp) || !other)
+		return 0;
+	return hdl_rouser_open(&tp->rouser, (int[]){ other->chan->fd, other->port.ctx->async_fd }, 2, rouse, waker(tp));
 }
 
 static void take_wake(struct hdl_tp *tp)
@@ -165,7 +163,7 @@ static void take_wake(struct hdl_tp *tp)
 
 bool hdl_tp_wakes_on_write(struct hdl_tp *tp)
 {
-	return tp->ndev == 1 && tp->dev[0]->promises.wakes;
+	return waker(tp);
 }
 
 bool hdl_tp_writes_at_once(struct hdl_tp *tp)
@@ -173,33 +171,57 @@ bool hdl_tp_writes_at_once(struct hdl_tp *tp)
 	return tp->ndev && tp->dev[0]->promises.at_once && tp->dev[0]->promises.sequence;
 }
 
+static int sleep_on_word(struct hdl_dev *word, uint32_t seen, int ms)
+{
+	int err = shca_await(word->port.ctx, seen, ms < 0 ? UINT64_MAX : (uint64_t)ms * 1000000);
+
+	return err == ETIMEDOUT ? 0 : err;
+}
+
+static int sleep_on_descriptors(struct hdl_tp *tp, int ms)
+{
+	struct pollfd fd[2 * HDL_DEVICES + 1];
+	int n = 0;
+
+	for (int i = 0; i < tp->ndev; i++) {
+		fd[n++] = (struct pollfd){ .fd = tp->dev[i]->chan->fd, .events = POLLIN };
+		fd[n++] = (struct pollfd){ .fd = tp->dev[i]->port.ctx->async_fd, .events = POLLIN };
+	}
+	fd[n++] = (struct pollfd){ .fd = tp->wake_fd, .events = POLLIN };
+	return poll(fd, (nfds_t)n, ms) < 0 ? errno : 0;
+}
+
 static void sleep_here(struct hdl_tp *tp, unsigned n)
 {
-	struct pollfd fd[5];
-	int nfd = 0, ms, err;
-	bool all = true, go;
+	struct hdl_dev *word = waker(tp);
+	uint32_t seen = 0;
+	bool all = true;
+	int ms, err;
 
-	if (sleep_until_written(tp))
+	if (word && shca_await_prepare(word->port.ctx, &seen))
+		word = NULL;
+	ms = prepare(tp, word, &all) ? until_timer(tp) : 0;
+	if (!ms) {
+		if (word)
+			shca_await_cancel(word->port.ctx);
 		return;
-	go = prepare(tp, &all, fd, &nfd);
-	ms = go ? until_timer(tp) : 0;
-	if (!go)
-		return;
+	}
 	if (!all) {
 		int limit = n < 4 ? SHORT_SLEEP_MS << n : SHORT_SLEEP_MAX_MS;
 		if (ms < 0 || ms > limit)
 			ms = limit;
 	}
 	tp->sleeps++;
-	fd[nfd++] = (struct pollfd){ .fd = tp->wake_fd, .events = POLLIN };
 	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
-	err = poll(fd, (nfds_t)nfd, ms) < 0 ? errno : 0;
+	err = word ? sleep_on_word(word, seen, ms) : sleep_on_descriptors(tp, ms);
 	hdl_device_sleep_end(sleep);
 	if (err && err != EINTR)
-		hdl_error("poll(2) on the completion channel failed (%s)", strerror(err));
-	take_wake(tp);
+		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels", strerror(err));
+	if (!word)
+		take_wake(tp);
 	for (int i = 0; i < tp->ndev; i++) {
-		take_events(tp->dev[i]);
+		if (tp->dev[i] != word)
+			take_events(tp->dev[i]);
 		hdl_tp_async(tp->dev[i]);
 	}
 }

@@ -6,6 +6,7 @@ transport_sources = src/transport/address.c src/transport/active.c src/transport
 	src/transport/regcache.c src/transport/regcache.h src/transport/rel.h src/transport/report.c src/transport/ring.c src/transport/ring.h src/transport/rings.c \
 	src/transport/rx.h src/transport/select.c src/transport/select.h src/transport/sq.c src/transport/sq.h \
 	src/transport/srq.c src/transport/tp.h src/transport/transport.h src/transport/wire.h src/transport/wireup.c \
+	src/transport/rouse.c src/transport/rouse.h \
 	src/transport/kinds/dc.c src/transport/kinds/kind.h src/transport/kinds/kinds.c src/transport/kinds/rc.c \
 	src/transport/kinds/ud.c src/transport/kinds/xrc.c src/transport/kinds/xrc.h \
 	src/transport/rma/mr.c src/transport/rma/rma.c src/transport/rma/rma.h src/transport/rma/target.c \

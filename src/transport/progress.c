@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "transport/active.h"
 #include "transport/tp.h"
 
 #define RING_BURST 32		/* frames of one ring per turn, so that every peer has its turn */
@@ -458,9 +459,25 @@ static int add_device(struct hdl_tp *tp, const char *name, enum hdl_role role)
 	return hdl_dev_open(dev, name, role, tp->allowed);
 }
 
+static int open_devices(struct hdl_tp *tp)
+{
+	struct hdl_device_names names;
+	int err = hdl_device_names(hdl_vars.device, &names);
+
+	if (err)
+		return err;
+	if (names.n == 1)
+		return add_device(tp, names.name[0], HDL_ROLE_ANY);
+	err = add_device(tp, names.n ? names.name[0] : NULL, HDL_ROLE_LOCAL);
+	if (!err && (names.n || hdl_job.local))
+		err = add_device(tp, names.n ? names.name[1] : NULL, HDL_ROLE_REMOTE);
+	return err;
+}
+
 static void destroy_all(struct hdl_tp *tp)
 {
 	tp->closing = true;
+	hdl_rouser_close(&tp->rouser);
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 		hdl_ring_drop(ep);
@@ -575,12 +592,9 @@ static int open_all(struct hdl_tp *tp)
 			  strerror(err));
 		return -err;
 	}
-	if (*hdl_vars.device)
-		err = add_device(tp, hdl_vars.device, HDL_ROLE_ANY);
-	else if (!hdl_job.local)
-		err = add_device(tp, NULL, HDL_ROLE_LOCAL);
-	else if (!(err = add_device(tp, NULL, HDL_ROLE_LOCAL)))
-		err = add_device(tp, NULL, HDL_ROLE_REMOTE);
+	err = open_devices(tp);
+	if (!err)
+		err = hdl_idle_open(tp);
 	if (!err)
 		hdl_regcache_open(tp);
 	if (!err)

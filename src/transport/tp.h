@@ -19,7 +19,7 @@
  *   peers.c   who was met, by id and by name (pure)
  *   regcache.c registrations that are kept             am.c     active messages
  *   address.c addresses: one's own, others'
- *   counters.c what is counted, by name
+ *   counters.c what is counted, by name               rouse.c  waking for a second device
  *   rma/      remote memory: regions and keys, put, get, atomics, flush
  *
  * One thread at a time is inside an instance (runtime/threads.h). All state hangs on it: an endpoint, a device and a region know theirs
@@ -40,6 +40,7 @@
 #include "transport/peers.h"
 #include "transport/rma/rma.h"
 #include "transport/rndv/rndv.h"
+#include "transport/rouse.h"
 #include "transport/transport.h"
 
 #define HDL_DEVICES 2u		/* of an instance, at most */
@@ -88,6 +89,7 @@ struct hdl_tp {
 	uint32_t sleep_turn;
 	uint64_t crowded_until;		/* others use this core, as far as is known */
 	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
+	struct hdl_rouser rouser;	/* wakes us for the second device, where the first one wakes on a write */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
 	uint64_t rng;
@@ -194,6 +196,8 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now);
 
 /* ---- idle.c ----- */
+/* Sleeping is prepared for the devices that have been opened. 0 or a negative errno. */
+int hdl_idle_open(struct hdl_tp *tp);
 void hdl_idle_on_sleep(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
 void hdl_idle_on_sleep_ack(struct hdl_ep *ep, const struct hdl_sleep_rec *m);
 /* The peer's messages come by slow lanes because it was told that we sleep; enough of them: tell it that we do not. */

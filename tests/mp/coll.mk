@@ -70,6 +70,14 @@ check_PROGRAMS += tests/mp/coll_order
 tests_mp_coll_order_SOURCES = tests/mp/coll_order.c
 tests_mp_coll_order_LDADD = libheddle.la
 tests_mp_coll_order_LDFLAGS = $(NOWRAP)
+# Over two devices, by ranks that believe to be on several hosts.
+check_PROGRAMS += tests/mp/coll_hosts_lost tests/mp/coll_hosts_random
+tests_mp_coll_hosts_lost_SOURCES = tests/mp/coll_lost.c tests/mp/transport_hosts.c tests/mp/survivors.h
+tests_mp_coll_hosts_lost_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_coll_hosts_lost_LDFLAGS = $(NOWRAP) $(hosts_wraps)
+tests_mp_coll_hosts_random_SOURCES = tests/mp/coll_random.c tests/mp/transport_hosts.c tests/mp/mpi_test.h
+tests_mp_coll_hosts_random_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_coll_hosts_random_LDFLAGS = $(NOWRAP) $(hosts_wraps)
 check_PROGRAMS += tests/mp/coll_lost
 tests_mp_coll_lost_SOURCES = tests/mp/coll_lost.c tests/mp/survivors.h
 tests_mp_coll_lost_LDADD = libheddle.la

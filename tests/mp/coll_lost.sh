@@ -10,6 +10,11 @@ lost() {	# lost RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR VARIABLE
 	one_dies "$1" "$4" "$*" -x HEDDLE_COLL_EXECUTOR="$7" -x "$8" tests/mp/coll_lost "$2" "$3" "$4" "$5" "$6" "$count"
 }
 
+hosts() {	# hosts RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR: half of the ranks on another host, or so they believe
+	HOSTS_RANKS=$((($1 + 1) / 2)) HEDDLE_DEVICE=shca0,shca0 HEDDLE_UD_TIMEOUT=3s one_dies "$1" "$4" "two hosts: $*" \
+		-x HEDDLE_COLL_EXECUTOR="$7" tests/mp/coll_hosts_lost "$2" "$3" "$4" "$5" "$6" "$count"
+}
+
 made() {	# made RANKS DEAD MOMENT SEED EXECUTOR VARIABLE
 	one_dies "$1" "$2" "communicators are made: $*" -x HEDDLE_COLL_EXECUTOR="$5" -x "$6" tests/mp/comm_lost "$2" "$3" "$4" "$count"
 }
@@ -70,5 +75,18 @@ made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
 sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
 sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
 sent 4 3 30000 7 1 SHCA_BEHAVE=noarena
+hosts 4 blocking 64 1 3 500 host
+hosts 4 nonblocking 64 3 -1 900 auto
+hosts 4 blocking 64 3 -1 500 direct
+hosts 5 persistent 1024 0 2 700 tasks
+for kind in direct tasks; do
+	if HOSTS_RANKS=2 HEDDLE_DEVICE=shca0,shca0 HEDDLE_COLL_EXECUTOR=$kind timeout -k 5 120 "$run" -n 4 tests/mp/coll_hosts_random 10 "$((seed % 1000))" >"$tmp/out" 2>&1; then
+		echo "ok: random ones over two hosts, $kind"
+	else
+		echo "FAILED: random ones over two hosts, $kind"
+		tail -n 5 "$tmp/out" | cut -c1-300
+		fails=$((fails + 1))
+	fi
+done
 for i in $(seq $((4 + ${COLL_LOST:-0}))); do some; done
 exit $((fails != 0))

@@ -46,6 +46,15 @@ check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_rings_LDFLAGS = $(NOWRAP)
+# The same over two devices, by ranks that believe to be on several hosts.
+check_PROGRAMS += tests/mp/transport_hosts_traffic tests/mp/transport_hosts_sleep
+hosts_wraps = -Wl,--wrap=hdl_tp_init -Wl,--wrap=hdl_tp_fini
+tests_mp_transport_hosts_traffic_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_hosts.c
+tests_mp_transport_hosts_traffic_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_hosts_traffic_LDFLAGS = $(tests_mp_transport_traffic_LDFLAGS) $(hosts_wraps)
+tests_mp_transport_hosts_sleep_SOURCES = tests/mp/transport_sleep.c tests/mp/transport_hosts.c
+tests_mp_transport_hosts_sleep_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_hosts_sleep_LDFLAGS = $(NOWRAP) $(hosts_wraps)
 # The same on a device that lacks something.
 check_PROGRAMS += tests/mp/transport_lacking
 tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_lacking.c

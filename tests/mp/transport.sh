@@ -249,6 +249,23 @@ case $out in
 *'HEDDLE_DEVICE=shcb0: there is no such verbs device (did you mean "shca0"?)'*) ;;
 *) echo "FAILED: HEDDLE_DEVICE=shcb0: $out"; failed=1 ;;
 esac
+# two devices: one for the peers of this host, one for others; here ranks believe that so many of them at a time are on a host of their own
+for each in 0 1 2; do
+	for kind in "" ud "dc,ud"; do
+		for what in "sleep 12" "traffic 200 60000 3"; do
+			# shellcheck disable=SC2086
+			try 4 HOSTS_RANKS=$each HEDDLE_DEVICE=shca0,shca0 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_hosts_"$what
+		done
+	done
+done
+for wrong in shca0,shcb0=such shca0,=empty ,shca0=empty shca0,shca0,shca0=more shca0,shca0:2=ports; do
+	out=$(HEDDLE_DEVICE=${wrong%=*} timeout 60 "$traffic" 1 2>&1)
+	case $?,$out in
+	0,*) echo "FAILED: HEDDLE_DEVICE=${wrong%=*} was accepted"; failed=1 ;;
+	*HEDDLE_DEVICE=*"${wrong#*=}"*) ;;
+	*) echo "FAILED: HEDDLE_DEVICE=${wrong%=*}: $out"; failed=1 ;;
+	esac
+done
 for wrong in HEDDLE_RNDV_CHUNK=0 HEDDLE_SQ_DEPTH=2147483647 HEDDLE_EAGER_MAX=5g; do
 	out=$(env $wrong timeout -k 5 60 "$run" -n 2 "$traffic" 10 100000 1 2>&1)
 	case $?,$out in

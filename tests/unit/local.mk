@@ -8,7 +8,7 @@ EXTRA_DIST += tests/unit/transport_kinds.sh
 if HAVE_CRITERION
 transport_unit_tests = tests/unit/transport_select tests/unit/transport_conn tests/unit/transport_order tests/unit/transport_ring \
 	tests/unit/transport_rel tests/unit/transport_tune tests/unit/transport_active tests/unit/transport_peers tests/unit/transport_ids \
-	tests/unit/transport_pooled
+	tests/unit/transport_pooled tests/unit/transport_rouse
 check_PROGRAMS += $(transport_unit_tests)
 TESTS += $(transport_unit_tests)
 tests_unit_transport_select_SOURCES = tests/unit/transport_select.c src/transport/select.c
@@ -35,6 +35,9 @@ tests_unit_transport_tune_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_active_SOURCES = tests/unit/transport_active.c src/transport/active.c
 tests_unit_transport_active_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_active_LDADD = $(CRITERION_LIBS)
+tests_unit_transport_rouse_SOURCES = tests/unit/transport_rouse.c src/transport/rouse.c src/transport/rouse.h
+tests_unit_transport_rouse_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_transport_rouse_LDADD = $(CRITERION_LIBS)
 tests_unit_transport_pooled_SOURCES = tests/unit/transport_pooled.c src/transport/pooled.h
 tests_unit_transport_pooled_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_transport_pooled_LDADD = $(CRITERION_LIBS)

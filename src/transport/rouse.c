@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+#include "transport/rouse.h"
+
+static void *rouser_main(void *arg)
+{
+	struct hdl_rouser *r = arg;
+	struct epoll_event e[4];
+
+	for (;;) {
+		int n = epoll_wait(r->epoll, e, 4, -1);
+
+		for (int i = 0; i < n; i++)
+			if (e[i].data.fd == r->stop)
+				return NULL;
+		if (n > 0)
+			r->rouse(r->arg);
+		else if (errno != EINTR)
+			return NULL;	/* EBADF: the program has closed descriptors that are not its own */
+	}
+}
+
+static int watch(struct hdl_rouser *r, int fd, uint32_t how)
+{
+	struct epoll_event e = { .events = EPOLLIN | how, .data.fd = fd };
+
+	return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static void close_fds(struct hdl_rouser *r)
+{
+	if (r->stop >= 0)
+		close(r->stop);
+	if (r->epoll >= 0)
+		close(r->epoll);
+}
+
+int hdl_rouser_open(struct hdl_rouser *r, const int *fds, int n, void (*rouse)(void *arg), void *arg)
+{
+	sigset_t all, before;
+	int err = 0;
+
+	*r = (struct hdl_rouser){ .rouse = rouse, .arg = arg };
+	r->epoll = epoll_create1(EPOLL_CLOEXEC);
+	r->stop = eventfd(0, EFD_CLOEXEC);
+	if (r->epoll < 0 || r->stop < 0)
+		err = -errno;
+	if (!err)
+		err = watch(r, r->stop, 0);
+	for (int i = 0; i < n && !err; i++)
+		err = watch(r, fds[i], EPOLLET);
+	if (!err) {
+		/* no signal of the program is handled here */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		err = -pthread_create(&r->thread, NULL, rouser_main, r);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
+	if (err) {
+		hdl_error("the thread that wakes this process for its second device cannot be had (%s): raise the limits of processes "
+			  "and descriptors (ulimit -u, ulimit -n), or name one device (HEDDLE_DEVICE)", strerror(-err));
+		close_fds(r);
+		return err;
+	}
+	pthread_setname_np(r->thread, "heddle-rouser");
+	r->runs = true;
+	return 0;
+}
+
+void hdl_rouser_close(struct hdl_rouser *r)
+{
+	uint64_t one = 1;
+
+	if (!r->runs)
+		return;
+	while (write(r->stop, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pthread_join(r->thread, NULL);
+	close_fds(r);
+	r->runs = false;
+}
