@@ -254,6 +254,14 @@ static void fill_steps(struct hdl_off *h, struct hdl_run *run)
 	}
 }
 
+static __attribute__((noinline, cold)) void cannot_open(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_link *l, int err)
+{
+	hdl_reason_set("%s: receives for what comes from rank %d cannot be posted (%s)", hdl_coll_name(run->args.coll), l->peer,
+		       strerror(-err));
+	hdl_run_error(run, MPI_ERR_NO_MEM);
+	hdl_off_break(h, run->why);
+}
+
 /* The task list. */
 static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 {
@@ -263,8 +271,13 @@ static void post_tasks(struct hdl_off *h, struct hdl_run *run)
 
 	for (uint32_t a = 0; a < p->narrivals; a++) {
 		p->arrivals[a]->expected++;
-		if (unlikely(!p->arrivals[a]->open) && hdl_off_open_link(h, p->arrivals[a]))
-			hdl_off_failed(h, "posting receives for", p->arrivals[a]->peer, IBV_WC_GENERAL_ERR);
+		if (likely(p->arrivals[a]->open))
+			continue;
+		err = hdl_off_open_link(h, p->arrivals[a]);
+		if (unlikely(err)) {
+			cannot_open(h, run, p->arrivals[a], err);
+			return;
+		}
 	}
 	fill_steps(h, run);
 	for (uint32_t u = 0; u < p->nuses; u++)
@@ -349,7 +362,8 @@ void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run)
 	const char *name = hdl_coll_name(run->args.coll);
 
 	hdl_reason_set("%s: %s", name, h->wire_error ? h->why_off : HDL_QUEUES_IN_ERROR);
-	hdl_run_error(run, h->cc->lost ? MPI_ERR_PROC_ABORTED : h->wire_error ? h->wire_error : MPI_ERR_OTHER);
+	hdl_run_error(run, h->wire_error == MPI_ERR_NO_MEM ? MPI_ERR_NO_MEM : h->cc->lost ? MPI_ERR_PROC_ABORTED :
+			   h->wire_error ? h->wire_error : MPI_ERR_OTHER);
 }
 
 static void fail(const struct hdl_off *h, struct hdl_run *run)
@@ -445,9 +459,15 @@ static int pump(struct hdl_off *h)
 			run->class = prog_of(run)->class;
 		/* Every rank counts the same operations, so that all insert it at the same place. */
 		if (unlikely(needs_credit(h, run))) {
-			run = credit_run(h, run->class);
-			if (!run)
-				break;
+			struct hdl_run *barrier = credit_run(h, run->class);
+
+			if (!barrier) {
+				hdl_reason_set("%s: no memory for the barrier that comes before it", hdl_coll_name(run->args.coll));
+				hdl_run_error(run, MPI_ERR_NO_MEM);
+				h->broken = true;
+				continue;
+			}
+			run = barrier;
 			run->next = h->queue;
 			h->queue = run;
 			if (!ready_prog(h, run))
@@ -587,8 +607,8 @@ struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan)
 		return h;
 	h = cc->off[index] = hdl_off_new(cc, plan->executor, plan->pairs);
 	if (!h)
-		/* Without memory for it this rank cannot even tell the others. */
-		hdl_rt_abort(1, "no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+		hdl_reason_set("%s: no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without",
+			       hdl_coll_name(plan->key.coll));
 	return h;
 }
 
@@ -643,6 +663,11 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_off *h = hdl_off_of(cc, run->plan);
 
+	if (unlikely(!h)) {
+		hdl_run_error(run, MPI_ERR_NO_MEM);
+		hdl_run_finish(run);
+		return;
+	}
 	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {
 		post(h, run);

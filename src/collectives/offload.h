@@ -241,7 +241,7 @@ static inline bool hdl_off_waits(const struct hdl_off *h)
 	return h->posted != h->retired || h->queue || h->started;
 }
 
-/* The communicator's, made when first asked for. */
+/* The communicator's, made when first asked for. NULL: no memory for it. */
 struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan);
 /* The run fails because the queues have. */
 void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run);
@@ -417,15 +417,44 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 /* As hdl_off_new lays it out, but nothing can be posted: for hdl_off_compile only. NULL without memory. */
 struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
+
+/* ---- areas (offload_areas.c) --------------------------------------------------------------------------------------- */
+
+/* What a rank tells the others of memory that they write to. */
+struct hdl_area_record {
+	uint64_t addr;
+	uint32_t rkey;
+	int32_t status;			/* 0 or an errno */
+};
+/* Classes of slots, and how long the areas are. */
+void hdl_off_size(struct hdl_off *h);
+/* This rank's part of an area. 0 or a negative errno; then hdl_area_unmake frees what there is. */
+int hdl_area_make(struct hdl_off *h, int k);
+void hdl_area_unmake(struct hdl_off *h, struct hdl_area *a);
+/* Another communicator has the set: what could not be had for the one before may be there now. */
+void hdl_areas_try_again(struct hdl_off *h);
 /* Asks for an area, if nobody has: HDL_AREA_WIRING, and it is decided later, or what all ranks have come to. */
 enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k);
+/* The first reason why the collectives are the host's: that rank could not do this. */
+void hdl_off_note(struct hdl_off *h, const char *what, int rank, int status);
+/* There is no memory even to tell the others: it ends as in an error, and they are told of that. */
+void hdl_off_cannot_wire(struct hdl_off *h);
 int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
+/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
+ * run->error all bytes of what did not come are HDL_UNHEARD_BYTE, and a status there is HDL_UNHEARD. 0 or -ENOMEM. */
+#define HDL_UNHEARD (-1)
+#define HDL_UNHEARD_BYTE 0xff
+int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
+/* The same. *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two
+ * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made, so that
+ * these have numbers of their own, one each, behind those that are counted. */
+#define HDL_COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
+#define HDL_AREA_NUMBER(k) (HDL_COUNTED_NUMBERS + (uint32_t)(k))
+int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
+		      void (*done)(struct hdl_run *), void *arg);
 /* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root. What comes
  * before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
 int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l);
-/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
- * run->error all bytes of what did not come are 0xff. 0 or -ENOMEM. */
-int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
 
 /* ---- persistent operations (persistent.c) ------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  * have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets that only some have go.
  *
  * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
- * with UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
+ * with HDL_UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
  * too, a rank cannot know what the others know: then its collectives fail, rather than run where the others' do not.
  */
 #include <errno.h>
@@ -39,25 +39,12 @@ struct record {
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
 
-/* The status of a rank of which nothing was heard: all its bytes are UNHEARD_BYTE. */
-#define UNHEARD (-1)
-#define UNHEARD_BYTE 0xff
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
 #define OTHER_SETS ESTALE
 
 static struct record *record(const struct hdl_off *h, int rank)
 {
 	return (struct record *)(h->records + (size_t)rank * h->record_bytes);
-}
-
-static size_t round8(size_t n)
-{
-	return (n + 7) & ~(size_t)7;
-}
-
-static int min_int(int a, int b)
-{
-	return a < b ? a : b;
 }
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
@@ -133,7 +120,7 @@ static struct hdl_off_link *create_line_link(struct hdl_off *h, int peer)
 /* That one request of a master or managed queue names. */
 static uint32_t most_operands(const struct hdl_off *h)
 {
-	return (uint32_t)(h->pairs ? min_int(h->size, HDL_TREE_LINKS) : 1 + h->levels);
+	return (uint32_t)(h->pairs ? h->size < HDL_TREE_LINKS ? h->size : HDL_TREE_LINKS : 1 + h->levels);
 }
 
 /* arrives: messages come in over it. On failure errno is set, and what was made is the link's to free. */
@@ -222,63 +209,6 @@ static int create_line_links(struct hdl_off *h)
 	return 0;
 }
 
-static void lay_out(struct hdl_off *h)
-{
-	if (h->lines) {
-		hdl_line_areas(h);
-		hdl_reads_area(h);
-		return;
-	}
-	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
-		struct hdl_off_class *c = &h->class[i];
-
-		c->slot_bytes = c->acc_bytes + c->data_bytes;
-		h->area[i].bytes = c->depth ? HDL_OFF_SLOTS(c->depth) * c->slot_bytes + HDL_OFF_OLD_VALUES : 0;
-	}
-}
-
-/* Accumulators are zero before. */
-static void clear_accumulators(struct hdl_off *h, int class)
-{
-	const struct hdl_off_class *c = &h->class[class];
-
-	for (uint64_t k = 0; c->acc_bytes && k < HDL_OFF_SLOTS(c->depth); k++)
-		memset(h->area[class].mem + k * c->slot_bytes, 0, c->acc_bytes);
-}
-
-static void unmake_area(struct hdl_off *h, struct hdl_area *a)
-{
-	if (a->mr && h->port)
-		ibv_dereg_mr(a->mr);
-	if (a->mem)
-		hdl_tp_free(hdl_mpi_tp, a->mem);
-	free(a->peers);
-	a->mr = NULL;
-	a->mem = NULL;
-	a->peers = NULL;
-}
-
-/* This rank's part of it. On failure unmake_area frees what there is. */
-static int make_area(struct hdl_off *h, int k)
-{
-	struct hdl_area *a = &h->area[k];
-
-	a->staged = h->lines && hdl_line_stages(h, (enum hdl_line_size)k) ? a->bytes : 0;
-	a->peers = calloc((size_t)h->size, sizeof(*a->peers));
-	a->mem = hdl_tp_alloc(hdl_mpi_tp, a->bytes + a->staged);
-	if (h->lines && k == HDL_LINE_READS && !h->segments)
-		h->segments = aligned_alloc(4096, 2 * HDL_FOLD_SEGMENT);
-	if (!a->peers || !a->mem || (h->lines && k == HDL_LINE_READS && !h->segments))
-		return -ENOMEM;
-	if (h->lines)
-		hdl_line_clear(a);
-	else
-		clear_accumulators(h, k);
-	a->mr = ibv_reg_mr(h->port->pd, a->mem, a->bytes + a->staged,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-	return a->mr ? 0 : -errno;
-}
-
 static uint64_t most_links(const struct hdl_off *h)
 {
 	if (h->lines)
@@ -318,7 +248,7 @@ static int create(struct hdl_off *h)
 	if (!h->local_cq)
 		return -errno;
 	err = h->lines ? create_line_links(h) : create_links(h);
-	return err ? err : make_area(h, 0);
+	return err ? err : hdl_area_make(h, 0);
 }
 
 /* Queues and slots, and the barriers that were compiled for them. */
@@ -349,7 +279,7 @@ static void unmake(struct hdl_off *h)
 	h->local_cq = NULL;
 	hdl_pcoll_clear(h);
 	for (int k = 0; k < HDL_OFF_AREAS; k++) {
-		unmake_area(h, &h->area[k]);
+		hdl_area_unmake(h, &h->area[k]);
 		h->area[k].state = HDL_AREA_NONE;
 	}
 	free(h->segments);
@@ -407,7 +337,7 @@ static int make_anew(struct hdl_off *h)
 		c->posted = c->retired = c->since_sync = 0;
 		c->next_slot = 0;
 	}
-	h->posted = h->completed = h->retired = 0;
+	h->posted = h->completed = h->retired = h->since_sync = 0;
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
 	h->left = 0;
@@ -466,10 +396,8 @@ static void fill_record(struct hdl_off *h, int err)
 	}
 }
 
-/* *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two have the
- * same. */
-static int gather(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes, void (*done)(struct hdl_run *),
-		  void *arg)
+int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
+		      void (*done)(struct hdl_run *), void *arg)
 {
 	struct hdl_shape s = { .coll = HDL_ALLGATHER, .rank = h->rank, .size = h->size, .in_place = true, .bytes = bytes };
 	struct hdl_run *run;
@@ -482,7 +410,7 @@ static int gather(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, 
 		return -ENOMEM;
 	}
 	/* what is received goes here first */
-	memset(run->tmp.p, UNHEARD_BYTE, (*graph)->tmp_bytes);
+	memset(run->tmp.p, HDL_UNHEARD_BYTE, (*graph)->tmp_bytes);
 	run->persists = true;
 	run->base[HDL_SP_RECV] = buf;
 	run->args.coll = HDL_ALLGATHER;
@@ -494,13 +422,9 @@ static int gather(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, 
 	return 0;
 }
 
-/* Areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made: they have numbers of
- * their own, one each, behind those that are counted. */
-#define COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
-
 int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg)
 {
-	return gather(h, &h->wire_graph, h->wire_seq++ % COUNTED_NUMBERS, buf, bytes, done, arg);
+	return hdl_off_gather_as(h, &h->wire_graph, h->wire_seq++ % HDL_COUNTED_NUMBERS, buf, bytes, done, arg);
 }
 
 int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l)
@@ -546,11 +470,11 @@ static int connect_all(struct hdl_off *h)
 }
 
 /* The first reason is kept. */
-static void note(struct hdl_off *h, const char *what, int rank, int status)
+void hdl_off_note(struct hdl_off *h, const char *what, int rank, int status)
 {
 	if (h->why_off[0])
 		return;
-	if (status == UNHEARD)
+	if (status == HDL_UNHEARD)
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
 	else
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
@@ -588,9 +512,9 @@ static void wired(struct hdl_run *run)
 			continue;
 		all = false;
 		if (h->statuses[r] != OTHER_SETS)
-			note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
+			hdl_off_note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
 		/* It says so itself: all others hear it, too, or hear nothing. */
-		if (h->statuses[r] != UNHEARD)
+		if (h->statuses[r] != HDL_UNHEARD)
 			h->state = HDL_OFF_OFF;
 	}
 	if (h->state == HDL_OFF_READY && (error || !all)) {
@@ -612,16 +536,16 @@ static int check_records(struct hdl_off *h)
 		const struct record *rec = record(h, r);
 
 		if (rec->status) {
-			note(h, "create its queues", r, rec->status);
+			hdl_off_note(h, "create its queues", r, rec->status);
 			return -ENOLINK;
 		}
 		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->radix != mine->radix ||
 		    rec->index != mine->index) {
-			note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
+			hdl_off_note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
 			return -EINVAL;
 		}
 		if (!rec->exposed != !mine->exposed) {
-			note(h, "agree: its device's paging on demand differs", r, EINVAL);
+			hdl_off_note(h, "agree: its device's paging on demand differs", r, EINVAL);
 			return -EINVAL;
 		}
 	}
@@ -670,9 +594,15 @@ static int take_or_connect(struct hdl_off *h)
 	return err;
 }
 
-static void no_memory_to_wire(void)
+/* The others wait for what this rank has to say. */
+void hdl_off_cannot_wire(struct hdl_off *h)
 {
-	hdl_rt_abort(1, "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->wire_error = MPI_ERR_NO_MEM;
+	snprintf(h->why_off, sizeof(h->why_off), "no memory to wire up offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without");
+	h->state = HDL_OFF_READY;	/* where nothing more is posted, as it is broken */
+	h->offered = false;
+	free_records(h);
+	hdl_off_break(h, h->why_off);
 }
 
 static void exchanged(struct hdl_run *run)
@@ -684,12 +614,12 @@ static void exchanged(struct hdl_run *run)
 	if (!err)
 		err = check_records(h);
 	else
-		note(h, "hear of all others", h->rank, EIO);
+		hdl_off_note(h, "hear of all others", h->rank, EIO);
 	if (!err)
 		err = take_or_connect(h);
 	h->statuses[h->rank] = -err;
 	if (hdl_off_gather(h, h->statuses, sizeof(*h->statuses), wired, h))
-		no_memory_to_wire();
+		hdl_off_cannot_wire(h);
 }
 
 /* err: of the own queues. The others learn of it by the record; they are waiting for one. */
@@ -697,150 +627,7 @@ static void exchange(struct hdl_off *h, int err)
 {
 	fill_record(h, err);
 	if (hdl_off_gather(h, h->records, h->record_bytes, exchanged, h))
-		no_memory_to_wire();
-}
-
-/* ---- areas ------------------------------------------------------------------------------------------------- */
-
-struct hdl_area_record {
-	uint64_t addr;
-	uint32_t rkey;
-	int32_t status;
-};
-
-static void area_unknown(struct hdl_off *h, const struct hdl_run *run)
-{
-	h->wire_error = run->error ? run->error : MPI_ERR_OTHER;
-	snprintf(h->why_off, sizeof(h->why_off), "memory for longer operations: whether all ranks have it is not known (%.160s)",
-		 run->why[0] ? run->why : "some were not heard of");
-	hdl_off_break(h, h->why_off);
-}
-
-/* One Allgather is enough: a rank that hears of all knows what they know, and what it is told of has been there since before. */
-static void area_exchanged(struct hdl_run *run)
-{
-	struct hdl_off *h = run->arg;
-	const struct hdl_area_record *rec = h->area_records;
-	struct hdl_area *a = &h->area[h->area_wired];
-	bool known = !run->error;
-
-	a->state = HDL_AREA_READY;
-	for (int r = 0; r < h->size; r++) {
-		if (rec[r].status) {
-			note(h, "have memory for longer operations", r, rec[r].status);
-			a->state = HDL_AREA_OFF;
-			known &= rec[r].status != UNHEARD;
-		} else if (a->peers) {
-			a->peers[r] = (struct hdl_area_peer){ .addr = rec[r].addr, .rkey = rec[r].rkey };
-		}
-	}
-	if (!known)
-		area_unknown(h, run);
-	if (a->state == HDL_AREA_OFF)
-		unmake_area(h, a);
-	hdl_run_free(run);
-	hdl_graph_free(h->area_graph);
-	h->area_graph = NULL;
-	free(h->area_records);
-	h->area_records = NULL;
-}
-
-enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
-{
-	struct hdl_area *a = &h->area[k];
-	struct hdl_area_record *rec;
-	int err;
-
-	if (a->state != HDL_AREA_NONE)
-		return a->state;
-	a->state = HDL_AREA_WIRING;
-	h->area_wired = k;
-	while ((err = make_area(h, k)) == -ENOMEM && hdl_sets_evict())
-		unmake_area(h, a);
-	if (err)
-		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot be had "
-			  "(%s); these run on the host", h->size, a->bytes, strerror(-err));
-	h->area_records = calloc((size_t)h->size, sizeof(*rec));
-	if (!h->area_records)
-		no_memory_to_wire();
-	rec = h->area_records + h->rank;
-	rec->status = -err;
-	if (!err)
-		*rec = (struct hdl_area_record){ .addr = (uintptr_t)a->mem, .rkey = a->mr->rkey };
-	if (gather(h, &h->area_graph, COUNTED_NUMBERS + (uint32_t)k, h->area_records, sizeof(*rec), area_exchanged, h))
-		no_memory_to_wire();
-	return a->state;
-}
-
-/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as elements;
- * and stamps. */
-#define LEAST_OPERAND 64
-#define SHORT_OPERAND (64 + 64)
-#define MIDDLE_OPERAND (2048 + 64)
-#define LONG_OPERAND(most) (round8(most) + 64)
-#define LONG_DEPTH 3			/* long ones take their time, and their slots much room */
-#define WIDE_DEPTH 4			/* of lines */
-/* Of more ranks all blocks together have no more room than those of so many. */
-#define BLOCKS_RANKS 16
-
-/* Operands, or blocks of ranks, that a slot has room for: along a tree the own one, the children's and the result, or each rank's block;
- * among pairs each rank's in both directions, and the result. */
-static size_t places(int size, bool pairs, bool reduces)
-{
-	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
-
-	return pairs ? 2 * blocks + 1 : reduces && operands > blocks ? operands : blocks;
-}
-
-/* The same in slots that all communicators have: blocks are half as long. */
-static size_t least_places(int size, bool pairs)
-{
-	size_t blocks = (size_t)min_int(size, BLOCKS_RANKS), operands = 2 + (size_t)hdl_knomial_links(hdl_vars.coll_radix, size);
-
-	return pairs ? blocks + 1 : operands > blocks / 2 ? operands : blocks / 2;
-}
-
-size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs)
-{
-	size_t small = places(size, pairs, true) * MIDDLE_OPERAND;
-	/* without extensions only what is moved is so long */
-	size_t large = places(size, pairs, means->vector) * LONG_OPERAND(hdl_vars.coll_tasks_max);
-
-	return small > large ? small : large;
-}
-
-static void size_line_classes(struct hdl_off *h, uint64_t depth)
-{
-	h->class[HDL_OFF_SHORT].depth = depth;
-	if (hdl_line_class(hdl_line_most()) == HDL_OFF_LONG)
-		h->class[HDL_OFF_LONG].depth = depth < WIDE_DEPTH ? depth : WIDE_DEPTH;
-	h->depth = depth + h->class[HDL_OFF_LONG].depth;
-}
-
-static void size_task_classes(struct hdl_off *h, uint64_t depth)
-{
-	struct hdl_off_class *s = &h->class[HDL_OFF_SHORT], *m = &h->class[HDL_OFF_LONG], *l = &h->class[HDL_OFF_LONGER],
-			     *most = &h->class[HDL_OFF_LONGEST];
-
-	h->depth = s->depth = m->depth = l->depth = depth;
-	s->data_bytes = least_places(h->size, h->pairs) * LEAST_OPERAND;
-	m->data_bytes = places(h->size, h->pairs, true) * SHORT_OPERAND;
-	l->acc_bytes = h->star ? HDL_STAR_MAX : 0;
-	l->data_bytes = places(h->size, h->pairs, true) * MIDDLE_OPERAND;
-	if (l->data_bytes < l->acc_bytes)
-		l->data_bytes = l->acc_bytes;
-	most->data_bytes = hdl_off_room(h->size, h->means, h->pairs);
-	most->depth = most->data_bytes > l->data_bytes ? depth < LONG_DEPTH ? depth : LONG_DEPTH : 0;
-}
-
-static void size_classes(struct hdl_off *h)
-{
-	uint64_t depth = (uint64_t)min_int(hdl_vars.coll_depth < 2 ? 2 : hdl_vars.coll_depth, HDL_OFF_DEPTH_MAX);
-
-	if (h->lines)
-		size_line_classes(h, depth);
-	else
-		size_task_classes(h, depth);
+		hdl_off_cannot_wire(h);
 }
 
 static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means)
@@ -861,8 +648,7 @@ static struct hdl_off *lay(int rank, int size, enum hdl_executor executor, bool 
 		h->levels = pairs ? 0 : hdl_knomial_links(h->radix, h->size);
 		h->star = !pairs && !means->vector && means->atomics;
 	}
-	size_classes(h);
-	lay_out(h);
+	hdl_off_size(h);
 	h->peers = calloc((size_t)size, sizeof(*h->peers));
 	if (h->peers && !allocate(h))
 		return h;
@@ -892,7 +678,7 @@ fail:
 
 static int allocate_records(struct hdl_off *h)
 {
-	h->record_bytes = round8(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels));
+	h->record_bytes = align_up(sizeof(struct record) + 4 * ((size_t)h->size + 2 * (size_t)h->levels), 8);
 	h->records = calloc((size_t)h->size, h->record_bytes);
 	h->statuses = calloc((size_t)h->size, sizeof(*h->statuses));
 	return h->records && h->statuses ? 0 : -ENOMEM;
@@ -929,6 +715,8 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 	h->state = HDL_OFF_WIRING;
 	h->offered = offered;
 	h->wire_seq = 0;
+	h->why_off[0] = 0;
+	hdl_areas_try_again(h);
 	if (allocate_records(h)) {
 		hdl_off_destroy(h);
 		return NULL;

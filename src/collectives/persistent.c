@@ -223,6 +223,8 @@ int hdl_pcoll_new(struct hdl_run *run)
 	bool all = false;
 	int rc;
 
+	if (!h)
+		return MPI_ERR_NO_MEM;
 	hdl_wait_until(is_wired, h);
 	if (h->state == HDL_OFF_OFF) {
 		run->plan->why_not = h->why_off;

@@ -120,6 +120,9 @@ for executor in direct tasks; do
 	done
 done
 try "sets that an error has spoiled" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets spoiled
+for executor in direct tasks; do
+	try "memory for longer operations, tried again" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets again
+done
 try "more sets than are kept" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets many
 try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
 try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets unfreed

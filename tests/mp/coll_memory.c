@@ -11,34 +11,36 @@
 #include <stdbool.h>
 
 #include "mpi_test.h"
+#include "collectives/internal.h"
 #include "p2p/p2p.h"
 
 #define BLOCK 8000			/* so many are sent at once; five are more than what a process keeps for such calls */
 
 static long left = -1;			/* pieces of memory until one is refused; -1: none is */
+static size_t never;			/* a piece of so many bytes always is */
 
 __typeof__(malloc) __real_malloc, __wrap_malloc;
 __typeof__(calloc) __real_calloc, __wrap_calloc;
 __typeof__(aligned_alloc) __real_aligned_alloc, __wrap_aligned_alloc;
 
-static bool is_refused(void)
+static bool is_refused(size_t n)
 {
-	return left >= 0 && left-- == 0;
+	return (never && n == never) || (left >= 0 && left-- == 0);
 }
 
 void *__wrap_malloc(size_t n)
 {
-	return is_refused() ? NULL : __real_malloc(n);
+	return is_refused(n) ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	return is_refused() ? NULL : __real_calloc(n, size);
+	return is_refused(n * size) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t n)
 {
-	return is_refused() ? NULL : __real_aligned_alloc(align, n);
+	return is_refused(n) ? NULL : __real_aligned_alloc(align, n);
 }
 
 /* What a persistent one is made with comes from a pool. */
@@ -47,7 +49,7 @@ __typeof__(hdl_collective_init) __real_hdl_collective_init, __wrap_hdl_collectiv
 int __wrap_hdl_collective_init(struct hdl_comm *comm, int (*begin)(struct hdl_req *, void *), void (*put)(void *), void *arg,
 			       struct hdl_req **req)
 {
-	return is_refused() ? MPI_ERR_NO_MEM : __real_hdl_collective_init(comm, begin, put, arg, req);
+	return is_refused(0) ? MPI_ERR_NO_MEM : __real_hdl_collective_init(comm, begin, put, arg, req);
 }
 
 static bool refuses_tasks;
@@ -66,7 +68,7 @@ static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
 }
 
-enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, SHORT, REDUCED, POSTED, KINDS };
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, SHORT, REDUCED, POSTED, KINDS, LONGER };
 
 static int start(int rc, MPI_Request *q)
 {
@@ -88,6 +90,7 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case REDUCE_SCATTER: return MPI_Reduce_scatter(in, out, counts, MPI_CHAR, op, c);
 	case ALLREDUCE: return MPI_Allreduce(in, out, BLOCK, MPI_CHAR, op, c);
 	case GATHERV: return MPI_Gatherv(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, 0, c);
+	case LONGER: return MPI_Bcast(out, 500, MPI_CHAR, 0, c);
 	case SHORT: return MPI_Allgather(in, 8, MPI_CHAR, out, 8, MPI_CHAR, c);
 	case SCAN: return MPI_Scan(in, out, BLOCK, MPI_CHAR, op, c);
 	case REDUCED: return MPI_Allreduce(in, out, 2, MPI_INT, MPI_SUM, c);
@@ -95,6 +98,55 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case PERSISTENT_V: return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
 	default: return start(MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q), &q);
 	}
+}
+
+static int class_of(int rc)
+{
+	int class;
+
+	MPI_Error_class(rc, &class);
+	if (class && class != MPI_ERR_PROC_ABORTED && (class != MPI_ERR_NO_MEM || me != np - 1))
+		test_fail(__FILE__, __LINE__, "class %d", class);
+	return class;
+}
+
+/* A communicator's first collectives, which bring its queues up: each place where that asks for memory. */
+static int bring_up(int places, MPI_Op op, char *in, char *out)
+{
+	int refused = 0;
+
+	for (int i = 0; i < places; i++) {
+		MPI_Comm c;
+
+		MPI_Comm_dup(MPI_COMM_WORLD, &c);
+		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+		meet(sync_comm);
+		left = me == np - 1 ? i : -1;
+		for (int k = 0; k < 3; k++)
+			refused += class_of(run(k == 0 ? SHORT : k == 1 ? REDUCED : LONGER, c, op, in, out, NULL, NULL)) == MPI_ERR_NO_MEM;
+		left = -1;
+		MPI_Comm_free(&c);
+	}
+	return refused;
+}
+
+/* The barrier that is due among operations that do not synchronize finds none at all. */
+static void lack_barrier(size_t bytes)
+{
+	int last = MPI_SUCCESS, x = 0;
+	MPI_Comm c;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &c);
+	MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(MPI_Bcast(&x, 1, MPI_INT, 0, c), MPI_SUCCESS);
+	meet(sync_comm);
+	never = me == np - 1 ? bytes : 0;
+	for (int i = 0; i < 40 && !last; i++)
+		last = class_of(MPI_Bcast(&x, 1, MPI_INT, 0, c));
+	never = 0;
+	CHECK_EQ(last, me == np - 1 ? MPI_ERR_NO_MEM : MPI_ERR_PROC_ABORTED);
+	MPI_Comm_free(&c);
 }
 
 int main(int argc, char **argv)
@@ -133,6 +185,12 @@ int main(int argc, char **argv)
 		if (class && class != MPI_ERR_PROC_ABORTED && (class != MPI_ERR_NO_MEM || me != np - 1))
 			test_fail(__FILE__, __LINE__, "kind %d, place %d: class %d", i % KINDS, i / KINDS, class);
 		MPI_Comm_free(&c);
+	}
+	if (hdl_coll_want == HDL_WANT_DIRECT || hdl_coll_want == HDL_WANT_TASKS) {
+		/* nobody has had a barrier of this class before */
+		lack_barrier(sizeof(struct hdl_plan));
+		lack_barrier(sizeof(struct hdl_run));
+		CHECK(bring_up(6 * places, op, in, out) || me != np - 1);
 	}
 	MPI_Allreduce(&refused, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	CHECK(me != np - 1 || mine);

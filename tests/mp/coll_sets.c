@@ -8,6 +8,7 @@
  *     coll_sets mixed             the first longer operation's turn comes on some ranks before a persistent one is made, on others behind it
  *     coll_sets unfreed           persistent ones that nobody frees are no device's memory any more when the program has ended
  *     coll_sets spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
+ *     coll_sets again             longer operations of which a rank had no memory for one communicator have it for the next
  *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "mpi_test.h"
+#include "transport/transport.h"
 
 /* ---- counting ------------------------------------------------------------------------------------------------- */
 
@@ -270,6 +272,54 @@ static void spoil(void)
 		use(a, i + 2);
 		MPI_Comm_free(&a);
 	}
+}
+
+static bool refuses;			/* memory that peers write to */
+static unsigned asked;
+
+__typeof__(hdl_tp_alloc) __real_hdl_tp_alloc, __wrap_hdl_tp_alloc;
+
+void *__wrap_hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
+{
+	asked++;
+	return refuses ? NULL : __real_hdl_tp_alloc(tp, bytes);
+}
+
+static void use_longer(MPI_Comm comm)
+{
+	int64_t many[LONGER], sums[LONGER];
+
+	for (int i = 0; i < LONGER; i++)
+		many[i] = me + i;
+	MPI_Allreduce(many, sums, LONGER, MPI_INT64_T, MPI_SUM, comm);
+	for (int i = 0; i < LONGER; i++)
+		CHECK_EQ(sums[i], (int64_t)np * (np - 1) / 2 + (int64_t)np * i);
+}
+
+static void try_again(void)
+{
+	unsigned before;
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	use(comm, 0);
+	refuses = me == 0;
+	before = asked;
+	use_longer(comm);
+	CHECK(asked > before);
+	refuses = false;
+	before = asked;
+	use_longer(comm);
+	CHECK_EQ(asked, before);	/* the ranks do without as long as the communicator is there */
+	MPI_Comm_free(&comm);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	use(comm, 1);
+	CHECK_EQ(asked, before);	/* it has the set of the one before */
+	use_longer(comm);
+	CHECK(asked > before);
+	use(comm, 2);
+	use_longer(comm);
+	MPI_Comm_free(&comm);
 }
 
 #define BEYOND 70
@@ -537,6 +587,8 @@ int main(int argc, char **argv)
 		leave_some();
 	else if (argc > 1 && !strcmp(argv[1], "spoiled"))
 		spoil();
+	else if (argc > 1 && !strcmp(argv[1], "again"))
+		try_again();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
 		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))
