@@ -9,6 +9,7 @@
  *     coll_sets unfreed           persistent ones that nobody frees are no device's memory any more when the program has ended
  *     coll_sets spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
  *     coll_sets again             longer operations of which a rank had no memory for one communicator have it for the next
+ *     coll_sets other             ranks offer different sets, which differ in what was run on them last: they begin anew alike
  *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
@@ -322,6 +323,34 @@ static void try_again(void)
 	MPI_Comm_free(&comm);
 }
 
+/* These do not synchronize. */
+static void cast(MPI_Comm comm, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int64_t x = i + 5 * !me;
+
+		MPI_Bcast(&x, 1, MPI_INT64_T, 0, comm);
+		CHECK_EQ(x, i + 5);
+	}
+}
+
+static void offer_others(void)
+{
+	for (int round = 0; round < 4; round++) {
+		MPI_Comm a, b;
+
+		MPI_Comm_dup(MPI_COMM_WORLD, &a);
+		MPI_Comm_dup(MPI_COMM_WORLD, &b);
+		cast(a, 4);
+		cast(b, 5 + round);
+		MPI_Comm_free(me ? &a : &b);
+		MPI_Comm_free(me ? &b : &a);
+		MPI_Comm_dup(MPI_COMM_WORLD, &a);
+		cast(a, 30);
+		MPI_Comm_free(&a);
+	}
+}
+
 #define BEYOND 70
 
 static void more_than_kept(void)
@@ -589,6 +618,8 @@ int main(int argc, char **argv)
 		spoil();
 	else if (argc > 1 && !strcmp(argv[1], "again"))
 		try_again();
+	else if (argc > 1 && !strcmp(argv[1], "other"))
+		offer_others();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
 		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))
