@@ -578,6 +578,8 @@ static int off_turn(struct hdl_off *h)
 	int n = 0, posted;
 
 	h->busy = true;
+	if (unlikely(h->stage.hears))
+		hdl_stage_look(h);
 	do {
 		n += advance(h);
 		posted = h->queue ? pump(h) : 0;

@@ -168,6 +168,11 @@ struct hdl_off {
 	bool missed;			/* ... and is the reason for the suspicion */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
+	struct hdl_stage {		/* or this rank's input of one that has ended here, for others to read (reads_fold.c) */
+		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: the segments are free */
+		uint64_t opno;
+		uint32_t slot;
+	} stage;
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
@@ -238,7 +243,7 @@ static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run, bool s
 /* Whether an operation waits for other ranks. */
 static inline bool hdl_off_waits(const struct hdl_off *h)
 {
-	return h->posted != h->retired || h->queue || h->started;
+	return h->posted != h->retired || h->queue || h->started || h->stage.hears;
 }
 
 /* The communicator's, made when first asked for. NULL: no memory for it. */
@@ -389,6 +394,8 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run);
 bool hdl_reads_more(const struct hdl_run *run);
 /* A bit per rank without whose part, or word, the operation does not complete. */
 uint32_t hdl_reads_owed(const struct hdl_run *run);
+/* Looks whether what this rank has left behind in its segments has been read. The communicator may be freed by that. */
+void hdl_stage_look(struct hdl_off *h);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_reads_stop(struct hdl_off *h);
 

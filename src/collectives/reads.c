@@ -16,7 +16,8 @@
  *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
  *                  belongs. Everybody's buffers are shown to all that have a part.
  *
- * R1  A rank's operation ends when every rank that it has shown something to has said HDL_DONE, and every SHOWN for it has come.
+ * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_DONE, and every SHOWN for it has
+ *     come. What it shows of its own (struct hdl_stage) stays as it is until they have said so.
  * R2  When the executor fails, the queues are stopped before any operation ends (hdl_reads_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
  * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
@@ -32,12 +33,12 @@
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
 /* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
- * processes. 0: never. A Reduce's or Scan's vectors as long as an eager message
+ * processes. 0: never. A Scan's vectors as long as an eager message
  * can be (HEDDLE_EAGER_MAX's default) are sent and left. */
 #define BEYOND_EAGER ((16 << 10) + 1)
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = BEYOND_EAGER, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
+	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
 };
 
 /* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
@@ -79,7 +80,7 @@ static bool by_both(const struct hdl_plan_key *key, int size)
 	size_t from = by_both_from[key->coll];
 
 	return size == 2 && from && !hdl_job.oversubscribed && key->bytes < BY_BOTH_BELOW &&
-	       (key->bytes >= from || hdl_vars.coll_reads_min);
+	       (key->bytes >= from || hdl_reads_all());
 }
 
 /* Whether it completes nowhere before all ranks have posted it: offload.h, (b). */
@@ -130,6 +131,15 @@ const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *
 
 	/* pairs with the write's order: what stands before the number is there */
 	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
+}
+
+/* Later operations' lines may have come to stand there. */
+bool hdl_said_since(const struct hdl_off *h, const struct hdl_stage *stage, int peer)
+{
+	const struct hdl_area *a = &h->area[HDL_LINE_READS];
+	size_t at = stage->slot * a->slot_bytes + ((size_t)HDL_DONE * (size_t)h->size + (size_t)peer) * sizeof(struct hdl_told);
+
+	return __atomic_load_n(&((const struct hdl_told *)(a->mem + at))->number, __ATOMIC_ACQUIRE) > stage->opno;
 }
 
 static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
@@ -371,7 +381,7 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_plan_key *key = &run->plan->key;
 	struct hdl_reads *x = run->reads;
 
-	x->acts = x->hears = x->copying = 0;
+	x->acts = x->hears = x->stays = x->copying = 0;
 	x->failed = x->writes = false;
 	if (by_both(key, h->size))
 		begin_by_both(h, run);

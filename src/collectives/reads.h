@@ -29,6 +29,7 @@ struct hdl_fold {
 	hdl_op_fn fn;
 	int k, to;			/* the input, and the rank that a result goes to, that are next */
 	bool begun;			/* all have shown their buffers, as long as this rank's */
+	bool leaves;			/* its input in its segments: for those of `acts` */
 	bool waits;			/* for the request to or from `with` */
 	int with;
 	enum { HDL_FOLD_TAKE, HDL_FOLD_JOIN, HDL_FOLD_GIVE } step;
@@ -37,6 +38,7 @@ struct hdl_fold {
 struct hdl_reads {
 	uint32_t acts;			/* a bit per rank: whose buffers this one has to copy from or to, before it says DONE there */
 	uint32_t hears;			/* a bit per rank: that has to say DONE */
+	uint32_t stays;			/* a bit per rank: that has been shown what this one leaves behind (reads_fold.c) */
 	uint32_t copying;		/* a bit per rank: a request is under way, */
 	uint64_t position[HDL_DIRECT_RANKS];	/* ... this one of its queue */
 	size_t spent;			/* bytes copied in this turn */
@@ -51,11 +53,19 @@ struct hdl_reads {
 	struct hdl_fold fold;
 };
 
+/* HEDDLE_COLL_READS_MIN says that everything is to go this way, as tests do: then what is divided above some length is divided below, too. */
+static inline bool hdl_reads_all(void)
+{
+	return hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024;
+}
+
 /* Copied in a turn at least, before others that need progress have it; and by one request at most. */
 #define HDL_READS_TURN ((size_t)4 << 20)
 
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
+/* Whether it has said that it is done with what this rank has left behind. */
+bool hdl_said_since(const struct hdl_off *h, const struct hdl_stage *stage, int peer);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
 /* Copies by one request to or from the peer's memory; one at a time for each peer. False: the queue has no room now. */

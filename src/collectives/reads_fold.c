@@ -13,17 +13,22 @@
 
 #include "collectives/reads.h"
 
-/* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below this; of three ranks'
- * REDUCE, where one more rank takes half of two inputs and then has to write, below the other. (FORCED: where HEDDLE_COLL_READS_MIN is less than that.) */
+/* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below PART_LEAST (FORCED: of
+ * hdl_reads_all); of two or three ranks' REDUCE, where one more rank takes half of what there is and then has to
+ * write, up to ROOT_ALONE. */
 #define PART_LEAST ((size_t)8 << 10)
 #define PART_FORCED ((size_t)64)
 #define ROOT_ALONE ((size_t)64 << 10)
+/* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
+#define BEYOND_CACHE ((size_t)512 << 10)
+/* A rank without a part leaves its input behind up to here: see below. */
+#define STAGE_MOST (2 * HDL_FOLD_SEGMENT)
 
 /* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. */
 static int reducers(const struct hdl_plan_key *key, int size)
 {
 	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
-	size_t least = hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < PART_LEAST ? PART_FORCED : PART_LEAST;
+	size_t least = hdl_reads_all() ? PART_FORCED : PART_LEAST;
 	size_t most = key->coll == HDL_REDUCE && size <= 3 && key->bytes <= ROOT_ALONE && least == PART_LEAST ? 1 : key->bytes / least;
 
 	return most >= (size_t)cpus ? cpus : most ? (int)most : 1;
@@ -54,8 +59,8 @@ static struct range part(const struct hdl_plan *plan, int size, int p)
 		return range_of(plan, reducers(key, size), p);
 	case HDL_REDUCE:
 		/* of two ranks the root need not write its part anywhere, and so does more of it; two operands have one order */
-		cut = hdl_part(key->bytes, (size_t)hdl_type_extent(key->type), 8, 5);
-		if (size == 2)
+		cut = hdl_part(key->bytes, (size_t)hdl_type_extent(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
+		if (size == 2 && reducers(key, size) == 2)
 			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
 		return range_of(plan, reducers(key, size), behind);
 	default:
@@ -88,6 +93,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_plan_key *key = &plan->key;
 	struct hdl_reads *x = run->reads;
 	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_fold_has_part(plan, h->size, h->rank);
+	bool leaves = h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= STAGE_MOST && !mine;
 	char *recv = run->base[HDL_SP_RECV];
 	struct hdl_fold *f = &x->fold;
 
@@ -101,12 +107,15 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	f->esize = (size_t)hdl_type_extent(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->begun = f->waits = false;
+	f->leaves = leaves;
 	f->step = HDL_FOLD_TAKE;
 	f->k = f->to = 0;
 	for (int i = 1; i < h->size; i++) {
 		int p = (h->rank + i) % h->size;
 
-		if (hdl_fold_has_part(plan, h->size, p)) {
+		if (hdl_fold_has_part(plan, h->size, p) && leaves) {
+			x->acts |= 1u << p;
+		} else if (hdl_fold_has_part(plan, h->size, p)) {
 			x->hears |= 1u << p;
 			hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)f->in, .out = (uintptr_t)recv, .bytes = key->bytes });
 		}
@@ -230,6 +239,16 @@ static bool give_all(struct hdl_off *h, struct hdl_run *run, int k)
 	return true;
 }
 
+/* All that this rank reads of the other one's input has been read: it need not wait for what becomes of it. */
+static void let_go(struct hdl_off *h, struct hdl_run *run, int p)
+{
+	struct hdl_reads *x = run->reads;
+
+	if (x->acts & 1u << p && p != run->plan->key.root &&
+	    hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes }))
+		x->acts &= ~(1u << p);
+}
+
 /* One step. False: it has to wait. */
 static bool step(struct hdl_off *h, struct hdl_run *run)
 {
@@ -240,6 +259,8 @@ static bool step(struct hdl_off *h, struct hdl_run *run)
 		if (!hdl_copied(h, run->reads, f->with))
 			return false;
 		f->waits = false;
+		if (f->step == HDL_FOLD_JOIN && f->at + f->len == f->end && run->plan->key.coll == HDL_REDUCE)
+			let_go(h, run, f->with);
 	}
 	switch (f->step) {
 	case HDL_FOLD_TAKE:
@@ -283,11 +304,58 @@ static bool begins(struct hdl_off *h, struct hdl_run *run)
 	return true;
 }
 
+/* ---- who leaves ------------------------------------------------------------------------------------------------ */
+
+/*
+ * Who only gives its input to a REDUCE that is not too long need not wait for those that have a part: it copies the input into its segments,
+ * shows these, and its operation ends. The segments are in use until all that they were shown to have said HDL_DONE. The next
+ * operation that needs them waits for that, and so does the communicator, which is not freed before; MPI_Finalize waits likewise.
+ */
+static void leave(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_reads *x = run->reads;
+
+	if (!x->fold.begun)
+		memcpy(h->segments, x->fold.in, run->plan->key.bytes);
+	x->fold.begun = true;
+	for (int p = 0; p < h->size; p++)
+		if (x->acts & 1u << p) {
+			if (!hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)h->segments, .bytes = run->plan->key.bytes }))
+				return;
+			x->acts &= ~(1u << p);
+			x->stays |= 1u << p;
+		}
+	h->stage = (struct hdl_stage){ .hears = x->stays, .opno = run->opno, .slot = run->slot };
+	run->comm->obj.refs++;
+	hdl_detached_collectives++;
+}
+
+void hdl_stage_look(struct hdl_off *h)
+{
+	struct hdl_comm *comm = h->cc->comm;
+
+	for (int p = 0; p < h->size; p++)
+		if (h->stage.hears & 1u << p && (h->left & 1u << p || hdl_said_since(h, &h->stage, p)))
+			h->stage.hears &= ~(1u << p);
+	if (h->broken || h->cc->lost)
+		h->stage.hears = 0;
+	if (h->stage.hears)
+		return;
+	hdl_detached_collectives--;
+	hdl_comm_release(comm);
+}
+
 void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_reads *x = run->reads;
 	struct hdl_fold *f = &x->fold;
 
+	if (unlikely(h->stage.hears))
+		return;
+	if (f->leaves && x->acts) {
+		leave(h, run);
+		return;
+	}
 	if (!x->acts || (!f->begun && !(f->begun = begins(h, run))))
 		return;
 	while (!x->failed && f->at < f->end) {
@@ -389,7 +457,7 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 	struct hdl_fold *f = &x->fold;
 	const struct hdl_told *t = hdl_heard(h, run, HDL_SHOWN, h->rank - 1);
 
-	if (!t)
+	if (!t || unlikely(h->stage.hears))
 		return;
 	if (unlikely(t->bytes != bytes && !x->failed))
 		hdl_reads_refuse(run, h->rank - 1, t->bytes, bytes);

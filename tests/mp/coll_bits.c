@@ -65,18 +65,36 @@ static void compare(int coll, int n)
 	MPI_Comm_free(&comm);
 }
 
-/* The last rank comes when the first has been gone for longer than a queue that has failed is put up with. */
-static void leave(void)
+static void fill(void)
+{
+	srand(7 + (unsigned)me);
+	for (int i = 0; i < MOST * all; i++)
+		in[i] = (rand() - RAND_MAX / 2) * (i % 3 ? 1.0 : 1e-7) / (1 + i % 11);
+}
+
+/* The last rank comes when the first has been gone for longer than a queue that has failed is put up with, and has other things in its
+ * buffer. */
+static void leave(int coll, int n)
 {
 	MPI_Comm comm;
+	int got;
 
+	fill();
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-	for (int i = 0; i < TIMES; i++)
-		run(1, false, MOST, comm);
+	for (int i = 0; i < TIMES; i++) {
+		got = run(coll, false, n, comm);
+		memcpy(first, out, (size_t)got * sizeof(*out));
+	}
 	if (me == all - 1)
 		sleep(2);
-	run(1, false, MOST, comm);
+	got = run(coll, false, n, comm);
+	if (me < all - 1)
+		memset(in, 0, (size_t)n * sizeof(*in));
 	MPI_Comm_free(&comm);
+	if (memcmp(first, out, (size_t)got * sizeof(*out))) {
+		printf("coll_bits: %s of %d doubles, rank %d: other bits with a rank that comes late\n", colls[coll].name, n, me);
+		fails++;
+	}
 }
 
 int main(int argc, char **argv)
@@ -92,14 +110,13 @@ int main(int argc, char **argv)
 	first = malloc(bytes);
 	if (!in || !out || !first)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	srand(7 + (unsigned)me);
-	for (int i = 0; i < MOST * all; i++)
-		in[i] = (rand() - RAND_MAX / 2) * (i % 3 ? 1.0 : 1e-7) / (1 + i % 11);
+	fill();
 	for (int coll = 0; coll < COLLS; coll++) {
 		compare(coll, 3001);
 		compare(coll, MOST);
 	}
-	leave();
+	leave(1, MOST);
+	leave(0, 12001);
 	op = MPI_MIN;
 	for (int i = 0; i < MOST * all; i++)
 		in[i] = rand() % 2 ? 0.0 : -0.0;
