@@ -96,6 +96,7 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 			struct hdl_rxpool *p = b->pool;
 
 			p->posted--;
+			hdl_rxbuf_came(b);
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 				receive_failed(dev, &wc[i]);
 				if (wc[i].status == IBV_WC_WR_FLUSH_ERR && !hdl_ud_flushed(dev, p))
@@ -114,8 +115,13 @@ int hdl_tp_poll_rcq(struct hdl_dev *dev)
 		}
 		all += n;
 	} while (n == 16 && all < 256);
-	if (!all && dev->rx[HDL_POOL_PACKETS].nback >= HDL_RX_BATCH / 2)
-		hdl_rxpool_flush(&dev->rx[HDL_POOL_PACKETS]);
+	if (!all) {
+		struct hdl_rxpool *p = &dev->rx[HDL_POOL_PACKETS];
+		/* where a packet comes with its completion: both are waited for at a time, not one after the other */
+		__builtin_prefetch(p->ahead);
+		if (p->nback >= HDL_RX_BATCH / 2)
+			hdl_rxpool_flush(p);
+	}
 
 	for (int i = 0; all > 1 && i < HDL_POOLS; i++) {
 		struct hdl_rxpool *p = &dev->rx[i];

@@ -9,6 +9,8 @@
 /* Where messages arrive. RC and DC share one. */
 enum hdl_pool { HDL_POOL_PACKETS = 0, HDL_POOL_SRQ, HDL_POOL_XRC, HDL_POOLS };
 
+#define HDL_GRH 40u		/* before each packet */
+
 struct hdl_rxbuf {
 	struct ibv_recv_wr wr;		/* wr_id: this */
 	struct ibv_sge sge;
@@ -34,6 +36,8 @@ struct hdl_rxpool {
 	struct hdl_rxbuf *back;		/* to be posted again, linked by wr.next */
 	struct hdl_rxbuf *back_tail;
 	uint32_t nback;
+	struct hdl_rxbuf *last;		/* of those that are posted: its wr.next is the first one that is posted behind it */
+	const void *ahead;		/* where the next message will come, probably: receives are used in their order */
 	struct hdl_rxchunk *chunks;
 };
 /* Attaches the pool to an SRQ or a UD QP. It has no receives before hdl_rxpool_start. */
@@ -54,6 +58,15 @@ int hdl_rxpool_grow(struct hdl_rxpool *p, uint32_t n);
 /* Receives are posted again so many at a time at most, an eighth of a small pool (`batch`): what was taken is granted again, and what
  * is not posted yet comes out of the quarter that is left over. Half as many of UD's when there is nothing else to do. */
 #define HDL_RX_BATCH 16u
+/* It has come, and hdl_rxbuf_back follows. What is posted is linked by wr.next as far as it was posted at a time, and further (`last`). */
+static inline void hdl_rxbuf_came(struct hdl_rxbuf *b)
+{
+	struct hdl_rxpool *p = b->pool;
+
+	if (p->last == b)
+		p->last = NULL;
+	p->ahead = b->wr.next ? (const char *)(uintptr_t)b->wr.next->sg_list->addr + (p->packets ? HDL_GRH : 0) : (const char *)p;
+}
 static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 {
 	struct hdl_rxpool *p = b->pool;

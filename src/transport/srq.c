@@ -45,6 +45,9 @@ int hdl_rxpool_flush(struct hdl_rxpool *p)
 			  strerror(err));
 		return -err;
 	}
+	if (p->last)
+		p->last->wr.next = &p->back->wr;
+	p->last = p->back_tail;
 	p->back = p->back_tail = NULL;
 	p->nback = 0;
 	p->posted += n;
@@ -96,7 +99,7 @@ void hdl_rxpool_init(struct hdl_rxpool *p, struct hdl_dev *dev, enum hdl_queue q
 {
 	*p = (struct hdl_rxpool){
 		.dev = dev, .queue = queue, .packets = HDL_QUEUE_IN(HDL_QUEUE_PACKETS, queue), .srq = srq, .qp = qp,
-		.size = (size + 63) & ~63u, .first = first, .max = max, .period = 1
+		.size = (size + 63) & ~63u, .first = first, .max = max, .period = 1, .ahead = p
 	};
 }
 
@@ -170,7 +173,8 @@ void hdl_rxpool_fini(struct hdl_rxpool *p)
 		free(c);
 	}
 	p->total = p->posted = 0;
-	p->back = NULL;
+	p->back = p->last = NULL;
+	p->ahead = p;
 }
 
 uint32_t hdl_srq_bytes(void)

@@ -87,7 +87,6 @@ struct hdl_udwire {
 };
 _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
 #define HDL_UD_HEAD offsetof(struct hdl_udwire, hdr)
-#define HDL_GRH 40u
 
 /* The opaque record of an HDL_RTS. */
 struct hdl_rts_rec {

@@ -241,6 +241,11 @@ static inline uint64_t shca_cq_count(struct shca_thread *thr, struct shca_cq *cq
 		return pos;
 	return shca_cq_count_from(thr, cq, pos);
 }
+/* Where the next completion will come, probably: a hint. */
+static inline struct shca_cqe *shca_cq_next_slot(struct shca_thread *thr, struct shca_cq *cq)
+{
+	return &shca_cq_ring(thr, cq)[atomic_load_explicit(&cq->tail, memory_order_relaxed) & ((1ull << (cq->log2 & 63)) - 1)];
+}
 /* A slot of a CQ, as it was when it was looked at. */
 struct shca_cq_spot {
 	uint64_t pos;

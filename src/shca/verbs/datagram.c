@@ -5,7 +5,8 @@
  *
  * Lines that sender and receiver share: the receive's word and its bytes are the sender's until the receive is posted
  * again, so that one arriving datagram costs its receiver the completion's line and the data's. The next receive is
- * fetched when a datagram is done, not when the next one is waited for.
+ * fetched when a datagram is done, not when the next one is waited for. Who waits looks at the completion's line all the time, and
+ * perhaps at the data's, so that both are with it: they are fetched together, as early as it is known where they are.
  */
 #include <stdlib.h>
 
@@ -98,6 +99,7 @@ static inline struct shca_rwqe *take(struct shca_thread *thr, struct shca_qp *qp
 	    w->sge[0].lane != SHCA_LANE_ARENA || w->sge[0].len < len + GRH || !shca_fits(thr->m, w->sge[0].where, len + GRH) ||
 	    !shca_rwqe_stands(thr->m, r->slot, w, r->stride))
 		return NULL;
+	lines_fetch_own(thr->base + w->sge[0].where + GRH);
 	qp->step_op = SHCA_OP_SEND;
 	SHCA_FAILPOINT(thr, "exec", qp, SHCA_OP_SEND);
 	qp->step_rq = r->to->rq;
@@ -115,6 +117,7 @@ static inline bool run(struct shca_thread *thr, struct shca_qp *qp, const struct
 	uint64_t mask = r->mask, pos = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	struct shca_rwqe *w;
 
+	lines_fetch_own(shca_cq_next_slot(thr, r->cq));
 	if (atomic_load_explicit(&rq->limit, memory_order_relaxed) || !(w = take(thr, qp, r, pos, mask, len)))
 		return false;
 	SHCA_FAILPOINT(thr, "data", qp, SHCA_OP_SEND);
