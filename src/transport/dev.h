@@ -57,6 +57,8 @@ struct hdl_dev {
 	struct hdl_sq ud;
 	struct ibv_send_wr ud_wr;	/* template of a small packet */
 	struct ibv_sge ud_sge;
+	struct hdl_ep *gather;		/* to whom messages go several in a packet, or NULL; and that packet, or NULL */
+	struct hdl_txbuf *gather_pkt;
 	uint32_t qkey;
 	/* XRC */
 	struct ibv_xrcd *xrcd;

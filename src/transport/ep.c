@@ -787,7 +787,7 @@ int hdl_ep_withdraw(struct hdl_ep *ep, struct hdl_send *send, uint32_t *number)
 
 bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 {
-	bool waits = false;
+	bool waits = false, gathers;
 	struct hdl_send *s;
 	int left = 0;
 
@@ -803,6 +803,9 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 	waits |= hdl_rndv_read(ep, events);
 	waits |= hdl_rndv_push(ep);
 	waits |= hdl_rma_push(ep);
+	gathers = ep->pend && ep->pend->next && ep->can & HDL_QUEUE_PACKETS;
+	if (gathers)
+		hdl_ud_gather(ep);
 	while ((s = ep->pend)) {
 		struct hdl_send *next = s->next;
 		int r;
@@ -824,6 +827,8 @@ bool hdl_ep_drain(struct hdl_ep *ep, int *events)
 		++*events;
 		left++;
 	}
+	if (gathers)
+		hdl_ud_gathered(ep);
 	if (!ep->pend && ep->ring && !ep->fast)
 		hdl_ep_refresh(ep);
 	waits |= hdl_rndv_stream(ep);

@@ -75,7 +75,7 @@ _Static_assert(sizeof(struct hdl_wire) == 24, "packed");
 #define HDL_WIRE_MOST ((uint32_t)(sizeof(struct hdl_wire) + sizeof(struct hdl_name)))
 
 enum hdl_ud_type { HDL_UD_DATA = 1, HDL_UD_ACK, HDL_UD_CONN, HDL_UD_PROBE };
-/* HDL_TELLS: struct hdl_name stands at the end of the packet. */
+/* HDL_TELLS: struct hdl_name stands at the end of the packet. DATA may have more messages: each begins with its hdr, aligned as that is. */
 struct hdl_udwire {
 	uint32_t src, nonce;	/* as in struct hdl_wire */
 	uint32_t psn;		/* PROBE: its number; ACK: that of the probe to which it is the answer, or 0 */
@@ -87,6 +87,7 @@ struct hdl_udwire {
 };
 _Static_assert(sizeof(struct hdl_udwire) == 48, "packed");
 #define HDL_UD_HEAD offsetof(struct hdl_udwire, hdr)
+#define HDL_UD_ALIGN(n) (((n) + 15) & ~15u)
 
 /* The opaque record of an HDL_RTS. */
 struct hdl_rts_rec {
@@ -189,7 +190,7 @@ struct hdl_addr_head {
 	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 10u
+#define HDL_ADDR_VERSION 11u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

@@ -83,6 +83,15 @@ counts() {
 least=0 most=0 counts timeout -k 5 120 "$run" -n 16 "$build/bench/hd_incast" -c -i 3 -x 0
 least=0 most=0 counts HEDDLE_SRQ_DEPTH=100 timeout -k 5 120 "$run" -n 12 "$build/bench/hd_incast" -c -i 2 -x 0 -m 2000:2000
 least=10 most=70 counts SHCA_FAULT=ud_drop=0.05 timeout -k 5 120 "$run" -n 2 "$build/bench/hd_bw" -c -m 64K:64K -i 3 -x 0
+# messages that wait for room leave several in a packet: of 768 the first of each 256 have a packet of their own
+out=$(HEDDLE_REPORT_TRANSPORTS=1 HEDDLE_TRANSPORT=ud HEDDLE_SRQ_DEPTH=64 timeout -k 5 120 "$run" -n 2 "$build/bench/hd_incast" -c -i 3 -x 0 2>&1)
+status=$?
+n=$(echo "$out" | sed -n 's/.*rank 1: .*UD queues: \([0-9]*\) requests.*/\1/p')
+if [ $status -ne 0 ] || [ "${n:-768}" -gt 384 ]; then
+	echo "FAILED ($status): 768 messages that wait took ${n:-no} packets"
+	echo "$out" | tail -3
+	failed=1
+fi
 
 # rings that wrap at once, that are taken back, that do not exist
 for kind in rc dc; do

@@ -360,35 +360,39 @@ static __attribute__((noinline)) bool has_room(struct hdl_ep *ep)
 	return hdl_rel_limited(ep->rel, &ops);
 }
 
+/* A packet for so many bytes behind its head. NULL: there is no room for one more; *err says why. */
+static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl_ep *ep, struct hdl_bufpool *pool, int *err)
+{
+	if (unlikely(!ep->rel) && (*err = open_peer(ep)))
+		return NULL;
+	*err = -EAGAIN;
+	if (unlikely(!hdl_rel_room(ep->rel)) && !has_room(ep))
+		return NULL;
+	return hdl_sq_room(&ep->dev->ud, 1) ? hdl_txbuf_get(pool) : NULL;
+}
+
 /* packs: a is a struct hdl_send, whose bytes from `at` on are the first part. */
-static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at,
-							   const void *a, uint32_t an, const void *b, uint32_t bn)
+static inline __attribute__((always_inline)) void put(char *to, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a,
+						      uint32_t an, const void *b, uint32_t bn)
+{
+	char *body = to + sizeof(*hdr);
+
+	memcpy(to, hdr, sizeof(*hdr));
+	if (packs)
+		((const struct hdl_send *)a)->pack(a, at, body, an);
+	else
+		copy(body, a, an);
+	if (bn)
+		copy(body + an, b, bn);
+}
+
+/* The packet is filled, but for its head and its name: it becomes the next one of the stream. There is room for it. */
+static inline __attribute__((always_inline)) void number(struct hdl_ep *ep, struct hdl_txbuf *pkt)
 {
 	struct hdl_tp *tp = ep->tp;
-	struct hdl_dev *dev = ep->dev;
-	int err;
-
-	if (unlikely(!ep->rel) && (err = open_peer(ep)))
-		return err;
-	if (unlikely(!hdl_rel_room(ep->rel)) && !has_room(ep))
-		return -EAGAIN;
-	if (!hdl_sq_room(&dev->ud, 1))
-		return -EAGAIN;
-	uint32_t len = (uint32_t)sizeof(struct hdl_udwire) + an + bn;
-	uint32_t most = len + (uint32_t)sizeof(struct hdl_name);
-	struct hdl_txbuf *pkt = hdl_txbuf_get(most <= PKT_SMALL ? &dev->pkt_small : &dev->pkt);
-	if (!pkt)
-		return -EAGAIN;
 	struct hdl_udwire *w = (struct hdl_udwire *)pkt->data;
+
 	head(w, ep, HDL_UD_DATA);
-	w->hdr = *hdr;
-	if (packs)
-		((const struct hdl_send *)a)->pack(a, at, w + 1, an);
-	else
-		copy((char *)(w + 1), a, an);
-	if (bn)
-		copy((char *)(w + 1) + an, b, bn);
-	pkt->len = len;
 	sign(pkt, ep);
 	if (unlikely(hdl_rel_is_timed(ep->rel)))
 		hdl_rel_time(ep->rel, monotonic_ns());
@@ -399,18 +403,80 @@ static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, co
 		tp->timers = ep;
 		hdl_stirred = true;
 	}
+}
+
+static inline __attribute__((always_inline)) int send_data(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at,
+							   const void *a, uint32_t an, const void *b, uint32_t bn)
+{
+	struct hdl_dev *dev = ep->dev;
+	uint32_t len = (uint32_t)sizeof(struct hdl_udwire) + an + bn;
+	int err;
+	struct hdl_txbuf *pkt = packet(ep, len + sizeof(struct hdl_name) <= PKT_SMALL ? &dev->pkt_small : &dev->pkt, &err);
+
+	if (!pkt)
+		return err;
+	put(pkt->data + HDL_UD_HEAD, hdr, packs, at, a, an, b, bn);
+	pkt->len = len;
+	number(ep, pkt);
 	return likely(post_small(ep, pkt)) ? 0 : post(ep, pkt);
+}
+
+/* ---- several messages in a packet ---- */
+
+void hdl_ud_gather(struct hdl_ep *ep)
+{
+	ep->dev->gather = ep;
+}
+
+/* The packet that was being filled leaves. If others have taken the room for its request it is as if it had been lost. */
+static int gathered(struct hdl_dev *dev)
+{
+	struct hdl_txbuf *pkt = dev->gather_pkt;
+
+	dev->gather_pkt = NULL;
+	if (!pkt)
+		return 0;
+	number(dev->gather, pkt);
+	return hdl_sq_room(&dev->ud, 1) ? post(dev->gather, pkt) : 0;
+}
+
+void hdl_ud_gathered(struct hdl_ep *ep)
+{
+	gathered(ep->dev);
+	ep->dev->gather = NULL;
+}
+
+static int add(struct hdl_ep *ep, const struct hdl_hdr *hdr, bool packs, uint64_t at, const void *a, uint32_t an, const void *b,
+	       uint32_t bn)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct hdl_txbuf *pkt = dev->gather_pkt;
+	uint32_t from = pkt ? HDL_UD_ALIGN(pkt->len) : (uint32_t)HDL_UD_HEAD, end = from + (uint32_t)sizeof(*hdr) + an + bn;
+	int err;
+
+	if (pkt && end > sizeof(struct hdl_udwire) + dev->max_ud) {
+		if ((err = gathered(dev)))
+			return err;
+		pkt = NULL;
+		end += (uint32_t)HDL_UD_HEAD - from;
+		from = (uint32_t)HDL_UD_HEAD;
+	}
+	if (!pkt && !(pkt = dev->gather_pkt = packet(ep, &dev->pkt, &err)))
+		return err;
+	put(pkt->data + from, hdr, packs, at, a, an, b, bn);
+	pkt->len = end;
+	return 0;
 }
 
 int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uint32_t an, const void *b, uint32_t bn)
 {
-	return send_data(ep, hdr, false, 0, a, an, b, bn);
+	return ep->dev->gather == ep ? add(ep, hdr, false, 0, a, an, b, bn) : send_data(ep, hdr, false, 0, a, an, b, bn);
 }
 
 int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
 		     uint32_t bn)
 {
-	return send_data(ep, hdr, true, at, a, an, b, bn);
+	return ep->dev->gather == ep ? add(ep, hdr, true, at, a, an, b, bn) : send_data(ep, hdr, true, at, a, an, b, bn);
 }
 
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
@@ -430,16 +496,28 @@ int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void
 	return 1;
 }
 
+static __attribute__((noinline)) void bad_packet(const struct hdl_ep *ep, const struct hdl_hdr *hdr, uint32_t left)
+{
+	hdl_error("%s sent a UD packet whose last %u bytes claim %u bytes of payload: dropped", hdl_proc_text(ep->rank), left, hdr->len);
+}
+
 static inline void deliver(struct hdl_ep *ep, const struct hdl_udwire *w, uint32_t len)
 {
-	uint32_t body = len - (uint32_t)sizeof(*w);
+	const struct hdl_hdr *hdr = &w->hdr;
+	uint32_t left = len - (uint32_t)HDL_UD_HEAD;
 
-	if (w->hdr.len > body) {
-		hdl_error("%s sent a UD packet of %u bytes that claims %u bytes of payload: dropped", hdl_proc_text(ep->rank),
-			  len, w->hdr.len);
-		return;
+	for (;;) {
+		if (unlikely(hdr->len > left - sizeof(*hdr))) {
+			bad_packet(ep, hdr, left);
+			return;
+		}
+		uint32_t used = HDL_UD_ALIGN((uint32_t)sizeof(*hdr) + hdr->len);
+		hdl_ep_dispatch(ep, hdr, hdr + 1, &ep->in_ud);
+		if (likely(left < used + sizeof(*hdr)) || ep->failed)
+			return;
+		left -= used;
+		hdr = (const struct hdl_hdr *)((const char *)hdr + used);
 	}
-	hdl_ep_dispatch(ep, &w->hdr, w + 1, &ep->in_ud);
 }
 
 struct held {
