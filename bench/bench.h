@@ -256,8 +256,8 @@ struct hdb_counts {
 };
 /* Since the job's fabric was made. False: there is no such device, or nobody to ask. */
 bool hdb_device_counts(struct hdb_counts *sum);
-/* What heddle_info --explain says of one nonblocking collective, and on which executor. */
-bool hdb_device_explained(const struct hdb_collective *c, size_t size, struct hdb_counts *all, char executor[16]);
+/* What heddle_info --explain says of one nonblocking collective, and on which executor. forced: on this one; NULL: where it is run. */
+bool hdb_device_explained(const struct hdb_collective *c, size_t size, const char *forced, struct hdb_counts *all, char executor[16]);
 
 /* Whole programs: main of a blocking or a nonblocking collective's benchmark after hdb_start. */
 size_t hdb_blocking_main(const struct hdb_collective *c);

@@ -62,7 +62,7 @@ bool hdb_device_counts(struct hdb_counts *sum)
 	return f && pclose(f) == 0 && any;
 }
 
-bool hdb_device_explained(const struct hdb_collective *c, size_t size, struct hdb_counts *all, char executor[16])
+bool hdb_device_explained(const struct hdb_collective *c, size_t size, const char *forced, struct hdb_counts *all, char executor[16])
 {
 	static const char *const operations[] = {"SUM", "MAX", "MIN", "BAND", "BOR", "BXOR"};
 	const char *type = hdb.element == HDB_INT64 ? "INT64_T" : hdb.element == HDB_DOUBLE ? "DOUBLE" : "FLOAT";
@@ -72,8 +72,8 @@ bool hdb_device_explained(const struct hdb_collective *c, size_t size, struct hd
 	*all = (struct hdb_counts){0};
 	executor[0] = '\0';
 	tool_path("heddle_info", path, sizeof(path));
-	snprintf(command, sizeof(command), ALONE "exec '%s' --explain %s --nonblocking --ranks %d --size %zu --type %s --op %s 2>&1", path,
-		 c->name, hdb_ranks, size, type, operations[hdb.op]);
+	snprintf(command, sizeof(command), ALONE "%s%s exec '%s' --explain %s --nonblocking --ranks %d --size %zu --type %s --op %s 2>&1",
+		 forced ? "HEDDLE_COLL_EXECUTOR=" : "", forced ? forced : "", path, c->name, hdb_ranks, size, type, operations[hdb.op]);
 	f = popen(command, "r");
 	while (f && fgets(line, sizeof(line), f)) {
 		sscanf(line, "executor %15s", executor);

@@ -426,11 +426,11 @@ struct moves {
 	char executor[16];
 };
 
-/* On rank 0: of one operation that is behind; barrier: what one is inserted with, behind those that do not synchronize. */
+/* On rank 0: of one operation that is behind; barrier: what is inserted on tasks after some operations that do not synchronize. */
 static void compare_counts(const struct plan *p, const struct hdb_counts *before, const struct hdb_counts *graph,
 			   const struct hdb_counts *barrier, struct moves *m)
 {
-	const bool may_insert = p->c->root_sends || p->c->root_receives || p->c->prefix;
+	const bool may_insert = !strcmp(m->executor, "tasks") && (p->c->root_sends || p->c->root_receives || p->c->prefix);
 	struct hdb_counts moved, both = *graph;
 
 	add_counts(&both, barrier, 1);
@@ -461,8 +461,8 @@ static void count_moves(struct plan *p, struct moves *m)
 	*m = (struct moves){.executor = "-"};
 	if (hdb_rank == 0)
 		m->known = hdb_device_counts(&before) &&
-			   (barrier_on[0] || hdb_device_explained(hdb_collective_named("barrier"), 0, &barrier, barrier_on)) &&
-			   hdb_device_explained(p->c, p->work.size, &graph, m->executor);
+			   (barrier_on[0] || hdb_device_explained(hdb_collective_named("barrier"), 0, "tasks", &barrier, barrier_on)) &&
+			   hdb_device_explained(p->c, p->work.size, NULL, &graph, m->executor);
 	for (int i = 0; i < COUNTED; i++) {
 		meet();
 		if (hdb_rank == 0 && m->known)
@@ -474,6 +474,8 @@ static void count_moves(struct plan *p, struct moves *m)
 		if (hdb_rank == 0 && m->known)
 			compare_counts(p, &before, &graph, &barrier, m);
 	}
+	/* nobody begins with another collective while the last one is counted */
+	meet();
 	MPI_Bcast(m, (int)sizeof(*m), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 

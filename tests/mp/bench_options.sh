@@ -162,6 +162,17 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
 		offload "offload by tasks" "$bin/hd_offload" --sizes 64 --operation ibarrier,ibcast,iallreduce,ireduce_scatter
 		for o in ibarrier ibcast iallreduce ireduce_scatter; do says "offload by tasks" "^$o .* tasks\$"; done
+		# Inserted barriers are tasks', too, on whatever barriers run; with depth 2 each of these operations is behind one.
+		for depth in 2 8; do
+			HEDDLE_COLL_DEPTH=$depth && export HEDDLE_COLL_DEPTH
+			offload "offload by tasks, depth $depth" "$bin/hd_offload" --sizes 64 --operation ibcast,igather
+			for o in ibcast igather; do says "offload by tasks, depth $depth" "^$o .* tasks\$"; done
+			unset HEDDLE_COLL_EXECUTOR
+			offload "offload, depth $depth" "$bin/hd_offload" --sizes 65536 --operation ibcast
+			says "offload, depth $depth" "^ibcast .* tasks\$"
+			HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
+		done
+		unset HEDDLE_COLL_DEPTH
 		# A graph that is not what the device does.
 		cp "$bin/hd_offload" "$dir/hd_offload" && ln -s "$(realpath "$bin/../shcactl")" "$dir/shcactl"
 		printf '#!/bin/sh\n%s "$@" | sed "s/ WAITs/9 WAITs/"\n' "$(realpath "$bin/../heddle_info")" >"$dir/heddle_info"
