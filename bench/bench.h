@@ -217,6 +217,7 @@ struct hdb_work {
 	MPI_Comm comm;
 	struct hdb_buffer send, recv;
 	int count;		/* elements per block */
+	int *counts, *displs;	/* the same for each rank, for the vector forms */
 	size_t size;		/* bytes per block */
 	MPI_Datatype type;
 	MPI_Op op;

@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static double us(int64_t ns)
@@ -28,6 +29,15 @@ void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t 
 		work->type = hdb_element_type();
 		work->count = (int)(size / hdb_element_size());
 	}
+	work->counts = calloc((size_t)hdb_ranks, sizeof(*work->counts));
+	work->displs = calloc((size_t)hdb_ranks, sizeof(*work->displs));
+	if (!work->counts || !work->displs)
+		hdb_quit(HDB_USAGE, "no memory for %d counts", hdb_ranks);
+	for (int r = 0; r < hdb_ranks; r++) {
+		work->counts[r] = work->count;
+		/* those of sizes whose last block would be beyond an int are not used: the vector forms are measured in the int form */
+		work->displs[r] = (int)((unsigned)r * (unsigned)work->count);
+	}
 	if (c->send_blocks)
 		hdb_buffer_new(&work->send, size * hdb_blocks(c->send_blocks));
 	if (c->recv_blocks)
@@ -37,6 +47,8 @@ void hdb_work_new(struct hdb_work *work, const struct hdb_collective *c, size_t 
 
 void hdb_work_free(struct hdb_work *work)
 {
+	free(work->counts);
+	free(work->displs);
 	if (work->send.base)
 		hdb_buffer_free(&work->send);
 	if (work->recv.base)

@@ -70,6 +70,46 @@ static void start_alltoall(struct hdb_work *w, MPI_Request *request)
 	MPI_Ialltoall(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, w->comm, request);
 }
 
+static void call_gatherv(struct hdb_work *w)
+{
+	MPI_Gatherv(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, 0, w->comm);
+}
+
+static void start_gatherv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Igatherv(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, 0, w->comm, request);
+}
+
+static void call_scatterv(struct hdb_work *w)
+{
+	MPI_Scatterv(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->count, w->type, 0, w->comm);
+}
+
+static void start_scatterv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Iscatterv(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->count, w->type, 0, w->comm, request);
+}
+
+static void call_allgatherv(struct hdb_work *w)
+{
+	MPI_Allgatherv(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm);
+}
+
+static void start_allgatherv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Iallgatherv(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm, request);
+}
+
+static void call_alltoallv(struct hdb_work *w)
+{
+	MPI_Alltoallv(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm);
+}
+
+static void start_alltoallv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Ialltoallv(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm, request);
+}
+
 static void call_reduce(struct hdb_work *w)
 {
 	MPI_Reduce(w->send.p, w->recv.p, w->count, w->type, w->op, 0, w->comm);
@@ -141,6 +181,27 @@ static void make_alltoall(struct hdb_work *w, MPI_Request *request)
 	MPI_Alltoall_init(w->send.p, w->count, w->type, w->recv.p, w->count, w->type, w->comm, MPI_INFO_NULL, request);
 }
 
+static void make_gatherv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Gatherv_init(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_scatterv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Scatterv_init(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->count, w->type, 0, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_allgatherv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Allgatherv_init(w->send.p, w->count, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm, MPI_INFO_NULL, request);
+}
+
+static void make_alltoallv(struct hdb_work *w, MPI_Request *request)
+{
+	MPI_Alltoallv_init(w->send.p, w->counts, w->displs, w->type, w->recv.p, w->counts, w->displs, w->type, w->comm, MPI_INFO_NULL,
+			   request);
+}
+
 static void make_reduce(struct hdb_work *w, MPI_Request *request)
 {
 	MPI_Reduce_init(w->send.p, w->recv.p, w->count, w->type, w->op, 0, w->comm, MPI_INFO_NULL, request);
@@ -175,6 +236,13 @@ static const struct hdb_collective all[] = {
 	 .root_sends = true, .personal = true},
 	{.name = "allgather", .title = "Allgather", ALL(allgather), .sized = true, .send_blocks = 1, .recv_blocks = -1},
 	{.name = "alltoall", .title = "All-to-All", ALL(alltoall), .sized = true, .send_blocks = -1, .recv_blocks = -1,
+	 .personal = true},
+	{.name = "gatherv", .title = "Gatherv", ALL(gatherv), .sized = true, .send_blocks = 1, .recv_blocks = -1,
+	 .root_receives = true},
+	{.name = "scatterv", .title = "Scatterv", ALL(scatterv), .sized = true, .send_blocks = -1, .recv_blocks = 1,
+	 .root_sends = true, .personal = true},
+	{.name = "allgatherv", .title = "Allgatherv", ALL(allgatherv), .sized = true, .send_blocks = 1, .recv_blocks = -1},
+	{.name = "alltoallv", .title = "All-to-Allv", ALL(alltoallv), .sized = true, .send_blocks = -1, .recv_blocks = -1,
 	 .personal = true},
 	{.name = "reduce", .title = "Reduce", ALL(reduce), .sized = true, .send_blocks = 1, .recv_blocks = 1,
 	 .reduction = true, .root_receives = true},

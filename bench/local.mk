@@ -5,6 +5,8 @@ hdb_programs = bench/hd_latency bench/hd_bw bench/hd_bibw bench/hd_mbw_mr bench/
 # One program, which looks at its name.
 hdb_collectives = bench/hd_barrier bench/hd_bcast bench/hd_gather bench/hd_scatter bench/hd_allgather bench/hd_alltoall \
 	bench/hd_reduce bench/hd_allreduce bench/hd_reduce_scatter bench/hd_scan \
+	bench/hd_gatherv bench/hd_scatterv bench/hd_allgatherv bench/hd_alltoallv \
+	bench/hd_igatherv bench/hd_iscatterv bench/hd_iallgatherv bench/hd_ialltoallv \
 	bench/hd_ibarrier bench/hd_ibcast bench/hd_igather bench/hd_iscatter bench/hd_iallgather bench/hd_ialltoall \
 	bench/hd_ireduce bench/hd_iallreduce bench/hd_ireduce_scatter bench/hd_iscan
 
@@ -82,6 +84,30 @@ bench_hd_ireduce_scatter_LDFLAGS = $(NOWRAP)
 bench_hd_iscan_SOURCES = bench/hd_collective.c $(hdb_sources)
 bench_hd_iscan_LDADD = libheddle.la
 bench_hd_iscan_LDFLAGS = $(NOWRAP)
+bench_hd_gatherv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_gatherv_LDADD = libheddle.la
+bench_hd_gatherv_LDFLAGS = $(NOWRAP)
+bench_hd_scatterv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_scatterv_LDADD = libheddle.la
+bench_hd_scatterv_LDFLAGS = $(NOWRAP)
+bench_hd_allgatherv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_allgatherv_LDADD = libheddle.la
+bench_hd_allgatherv_LDFLAGS = $(NOWRAP)
+bench_hd_alltoallv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_alltoallv_LDADD = libheddle.la
+bench_hd_alltoallv_LDFLAGS = $(NOWRAP)
+bench_hd_igatherv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_igatherv_LDADD = libheddle.la
+bench_hd_igatherv_LDFLAGS = $(NOWRAP)
+bench_hd_iscatterv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_iscatterv_LDADD = libheddle.la
+bench_hd_iscatterv_LDFLAGS = $(NOWRAP)
+bench_hd_iallgatherv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_iallgatherv_LDADD = libheddle.la
+bench_hd_iallgatherv_LDFLAGS = $(NOWRAP)
+bench_hd_ialltoallv_SOURCES = bench/hd_collective.c $(hdb_sources)
+bench_hd_ialltoallv_LDADD = libheddle.la
+bench_hd_ialltoallv_LDFLAGS = $(NOWRAP)
 bench_hd_init_SOURCES = bench/hd_init.c $(hdb_sources)
 bench_hd_init_LDADD = libheddle.la
 bench_hd_init_LDFLAGS = $(NOWRAP)
