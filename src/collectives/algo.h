@@ -31,6 +31,7 @@ struct hdl_shape {
 	size_t esize;
 	size_t line_bytes;	/* of the direct graphs' lines; see hdl_line_data */
 	bool messages;		/* direct graphs by messages instead, for the host executor: see hdl_build_in_order */
+	uint32_t to, from;	/* NEIGHBORS: a bit per rank */
 	int leader;		/* Barrier on direct: 1 + the rank that goes on first; 0: who comes last */
 	int radix;		/* of the tasks graphs' trees */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
@@ -69,6 +70,8 @@ struct hdl_graph *hdl_build_of_pieces(const struct hdl_shape *s);
 
 /* Of the direct executor (algo_direct.c): every rank writes a line at every other. */
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s);
+/* The lines of a collective of pieces, without data. */
+struct hdl_graph *hdl_build_direct_parcels(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_bcast(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_allreduce(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_direct_reduce(const struct hdl_shape *s);

@@ -272,6 +272,33 @@ struct hdl_graph *hdl_build_direct_scatter(const struct hdl_shape *s)
 	return from_root(s, HDL_SP_SEND, s->bytes);
 }
 
+/* What the lines carry is each operation's own affair (parcels.c). */
+struct hdl_graph *hdl_build_direct_parcels(const struct hdl_shape *s)
+{
+	struct hdl_gb *b = hdl_gb_new("parcels", NULL, 0);
+	uint32_t others = ((1u << s->size) - 1) & ~(1u << s->rank), root = 1u << s->root & others, to = others, from = others;
+
+	if (!b)
+		return NULL;
+	if (s->coll == HDL_GATHERV) {
+		to = root;
+		from = root ? 0 : others;
+	} else if (s->coll == HDL_SCATTERV) {
+		to = root ? 0 : others;
+		from = root;
+	} else if (s->coll == HDL_NEIGHBORS) {
+		to = s->to;
+		from = s->from;
+	}
+	for (int k = 1; k < s->size; k++)
+		if (to & 1u << (s->rank + k) % s->size)
+			to_rank(b, s, (s->rank + k) % s->size, NOWHERE, 0);
+	for (int k = 1; k < s->size; k++)
+		if (from & 1u << (s->rank + k) % s->size)
+			of_rank(b, s, (s->rank + k) % s->size, 0);
+	return hdl_gb_finish(b);
+}
+
 /* ---- by messages --------------------------------------------------------------------------------------------- */
 
 /* Up to here everybody sends everybody all of its input; beyond, and with more ranks, each rank reduces a part. */

@@ -36,7 +36,7 @@ static const char *forced_algorithm(enum hdl_coll coll)
 
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
-	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .rank = rank, .size = size, .root = key->root,
+	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size, .root = key->root,
 			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader };
@@ -250,6 +250,27 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_s
 	snprintf(out->why, sizeof(out->why), "persistent%s", hdl_coll_want == HDL_WANT_TASKS ? ": not tasks, which ranks have to start in one order" : "");
 }
 
+/*
+ * Of pieces each rank knows its own only: what is the same on all is the communicator, and of allgatherv the lengths, of which
+ * key->bytes is the longest, as far as it matters (hdl_parcels_begin). A piece that is too long for a line is that pair's affair
+ * (parcels.c).
+ */
+static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+{
+	if (!key->bytes) {
+		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_OFFLOAD_MAX=0");
+		return;
+	}
+	if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && !site->oversubscribed && key->bytes > DIRECT_BLOCK) {
+		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
+		return;
+	}
+	if (!offloadable(key, site, HDL_EXEC_DIRECT, out))
+		return;
+	out->executor = HDL_EXEC_DIRECT;
+	snprintf(out->why, sizeof(out->why), "%s", key->coll == HDL_ALLGATHERV ? "short" : "whatever the lengths are, which no rank knows");
+}
+
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	bool cores = key->blocking && !site->oversubscribed;
@@ -268,6 +289,9 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (key->persistent) {
 		choose_persistent(key, site, out);
+		return;
+	} else if (hdl_coll_has_pieces((enum hdl_coll)key->coll)) {
+		choose_pieces(key, site, out);
 		return;
 	}
 	else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {

@@ -64,11 +64,12 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
 		plan->off_graph = hdl_graph_of(key, &choice, comm->rank, comm->size);
-	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph : !hdl_plan_host_graph(plan, comm)) {
+	if (plan->executor != HDL_EXEC_HOST ? !plan->off_graph :
+	    !hdl_coll_has_pieces((enum hdl_coll)key->coll) && !hdl_plan_host_graph(plan, comm)) {
 		hdl_plan_put(plan);
 		return NULL;
 	}
-	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !hdl_vars.check && hdl_host_can_inline(plan->graph);
+	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && plan->graph && !hdl_vars.check && hdl_host_can_inline(plan->graph);
 	return plan;
 }
 
@@ -102,6 +103,16 @@ static __attribute__((noinline)) struct hdl_plan *plan_make(struct hdl_cc *cc, c
 	return plan;
 }
 
+struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key)
+{
+	struct hdl_plan **slot = plan_slot(cc, key);
+
+	for (int i = 0; i < 2; i++)
+		if (slot[i] && same_key(&slot[i]->key, key))
+			return slot[i];
+	return plan_make(cc, key);
+}
+
 static __attribute__((noinline)) struct hdl_cc *cc_make(struct hdl_comm *comm)
 {
 	struct hdl_cc *cc = calloc(1, sizeof(*cc));
@@ -124,7 +135,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS };
-	struct hdl_plan *plan, **slot;
+	struct hdl_plan *plan;
 
 	if (unlikely(!cc)) {
 		cc = cc_make(comm);
@@ -135,10 +146,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 	plan = cc->last[a->coll];
 	if (likely(plan && same_key(&plan->key, &key)))
 		return plan;
-	slot = plan_slot(cc, &key);
-	plan = slot[0] && same_key(&slot[0]->key, &key) ? slot[0] : slot[1];
-	if (unlikely(!plan || !same_key(&plan->key, &key)))
-		plan = plan_make(cc, &key);
+	plan = hdl_plan_of(cc, &key);
 	cc->last[a->coll] = plan;
 	return plan;
 }
@@ -172,7 +180,7 @@ static inline size_t bytes_of(const struct hdl_coll_args *a)
 	return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
 }
 
-static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
+struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm)
 {
 	struct hdl_run *run = plan->spare;
 
@@ -196,7 +204,7 @@ static struct hdl_run *run_get(struct hdl_plan *plan, struct hdl_comm *comm)
 	return run;
 }
 
-static void run_put(struct hdl_run *run)
+void hdl_plan_run_put(struct hdl_run *run)
 {
 	struct hdl_plan *plan = run->plan;
 
@@ -303,15 +311,20 @@ void hdl_coll_begin(struct hdl_run *run)
 	start(run, true);
 }
 
+void hdl_coll_submit(struct hdl_run *run)
+{
+	start(run, false);
+}
+
 /* The last thing that touches the communicator: completing the request may free it. */
-static void complete_request(struct hdl_run *run)
+void hdl_coll_complete(struct hdl_run *run)
 {
 	struct hdl_req *req = run->req;
 	int error = run->error;
 
 	if (unlikely(error))
 		hdl_req_reason(req, run->why);
-	run_put(run);
+	hdl_plan_run_put(run);
 	hdl_req_complete(req, error);
 }
 
@@ -333,11 +346,11 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 		return MPI_SUCCESS;
 	}
 	plan = plan_get(comm, args, HDL_STARTS, bytes, in_place);
-	run = plan ? run_get(plan, comm) : NULL;
+	run = plan ? hdl_plan_run(plan, comm) : NULL;
 	rc = run ? bind(run, args, in_place, HDL_STARTS) : MPI_ERR_NO_MEM;
 	if (rc) {
 		if (run)
-			run_put(run);
+			hdl_plan_run_put(run);
 		hdl_req_complete(*req, rc);
 		hdl_req_free(*req);
 		*req = NULL;
@@ -346,7 +359,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 	run->req = *req;
 	if (plan->executor != HDL_EXEC_HOST)
 		run->req->look = hdl_off_look;
-	run->done = complete_request;
+	run->done = hdl_coll_complete;
 	start(run, plan->executor == HDL_EXEC_HOST);
 	return MPI_SUCCESS;
 }
@@ -405,7 +418,7 @@ static void put_persistent(void *arg)
 	retain_types(&run->args, false);
 	hdl_run_unbind(run);
 	run->keeps = false;
-	run_put(run);
+	hdl_plan_run_put(run);
 }
 
 /* A run that is bound to these arguments, NULL: no memory. */
@@ -413,13 +426,13 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 {
 	bool in_place = is_in_place(comm, args);
 	struct hdl_plan *plan = plan_get(comm, args, HDL_PERSISTS, bytes, in_place);
-	struct hdl_run *run = plan ? run_get(plan, comm) : NULL;
+	struct hdl_run *run = plan ? hdl_plan_run(plan, comm) : NULL;
 
 	if (!run)
 		return NULL;
 	plan->uses--;		/* not yet */
 	if (bind(run, args, in_place, HDL_PERSISTS)) {
-		run_put(run);
+		hdl_plan_run_put(run);
 		return NULL;
 	}
 	run->keeps = true;
@@ -490,7 +503,7 @@ static bool is_finished(const void *arg)
  * same collectives. Not reductions that come in an order of their own, of reads and of the device: each call gives the same bits. */
 #define FIRST_FEW 8
 
-static inline bool is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
+bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 {
 	return !cc->off[hdl_off_index(plan->executor, plan->pairs)] && cc->seq < FIRST_FEW && hdl_coll_want == HDL_WANT_AUTO &&
 	       !((plan->off_graph->reads || plan->executor == HDL_EXEC_TASKS) && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
@@ -524,7 +537,7 @@ static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_c
 	return hdl_type_is_contiguous(a->recvtype) && hdl_type_is_contiguous(a->sendtype) && fits_itself(comm, a);
 }
 
-static int run_end(struct hdl_run *run)
+int hdl_coll_end(struct hdl_run *run)
 {
 	int rc;
 
@@ -538,7 +551,7 @@ static int run_end(struct hdl_run *run)
 		hdl_lost_progress();	/* the others are told before this rank goes on */
 		hdl_reason_set("%s", run->why);
 	}
-	run_put(run);
+	hdl_plan_run_put(run);
 	return rc;
 }
 
@@ -552,14 +565,14 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	if (is_nothing(args, bytes))
 		return MPI_SUCCESS;
 	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
-	run = likely(plan) ? run_get(plan, comm) : NULL;
+	run = likely(plan) ? hdl_plan_run(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(comm, args);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
-	host = plan->executor == HDL_EXEC_HOST || is_early(comm->coll, plan);
+	host = plan->executor == HDL_EXEC_HOST || hdl_plan_is_early(comm->coll, plan);
 	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) ||
 		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
-		run_put(run);
+		hdl_plan_run_put(run);
 		return no_memory(comm, args);
 	}
 	if (host && likely(hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
@@ -569,7 +582,7 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	} else {
 		start(run, host);
 	}
-	return run_end(run);
+	return hdl_coll_end(run);
 }
 
 /* What was run before, and needs no packing, in order on the host executor: its run has all but large scratch. */
@@ -591,7 +604,7 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	run->tag = hdl_coll_tag(cc->seq++);
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);
-	return run_end(run);
+	return hdl_coll_end(run);
 }
 
 /* What was run before is run again, with nothing in its way: see hdl_off_quick. */
@@ -622,7 +635,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 		return MPI_SUCCESS;
 	plan->spare = run->next;
 	plan->refs++;
-	return run_end(run);
+	return hdl_coll_end(run);
 }
 
 static int progress(void *arg)

@@ -208,6 +208,7 @@ static void shape_wide(const struct hdl_off *h, struct hdl_line_prog *l)
 	l->wr.num_sge = 1;
 	l->head = l->wr;
 	l->head.sg_list = &l->sge[1];
+	l->head.next = NULL;		/* also when it is shaped again */
 	l->wr.next = &l->head;
 }
 
@@ -408,42 +409,62 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 		refused(h, run, l->peer, err);
 }
 
+/* False: the queue has refused it. */
+static inline __attribute__((always_inline)) bool write_line(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
+							    const struct line_put *p, size_t slot, const uint64_t trailer[2])
+{
+	struct hdl_line_prog *l = prog->lines;
+	struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
+	int err;
+
+	p->link->sq_posted += l->per_put;
+	l->wr.wr.rdma.remote_addr = p->remote + slot;
+	l->wr.wr.rdma.rkey = p->rkey;
+	if (unlikely(l->area->wide)) {
+		fill_wide(l, p, run, stage_of(l, p, slot), trailer);
+		last = &l->head;
+		first = l->len ? first : last;
+	} else if (unlikely(l->staged)) {
+		stage(l, p, run, stage_of(l, p, slot), trailer);
+		l->wr.send_flags = 0;
+	} else {
+		l->wr.send_flags = IBV_SEND_INLINE;
+		l->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+		l->sge[1].addr = (uintptr_t)(trailer + 2) - l->sge[1].length;
+	}
+	if (unlikely(hdl_line_signal_due(p->link)))
+		signal_last(h, p->link, last);
+	err = ibv_post_send(p->link->qp, first, &bad);
+	if (unlikely(err)) {
+		refused(h, run, p->link->peer, err);
+		return false;
+	}
+	if (l->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
+		hdl_line_follow(h, p->link, run);
+	return true;
+}
+
 static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
 							     const struct line_put *p, const struct line_put *end)
 {
-	struct hdl_line_prog *l = prog->lines;
+	const struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
 	const uint64_t trailer[2] = { l->len, run->opno + 1 };
 
-	for (; p < end; p++) {
-		struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
-		int err;
-
-		p->link->sq_posted += l->per_put;
-		l->wr.wr.rdma.remote_addr = p->remote + slot;
-		l->wr.wr.rdma.rkey = p->rkey;
-		if (unlikely(l->area->wide)) {
-			fill_wide(l, p, run, stage_of(l, p, slot), trailer);
-			last = &l->head;
-			first = l->len ? first : last;
-		} else if (unlikely(l->staged)) {
-			stage(l, p, run, stage_of(l, p, slot), trailer);
-			l->wr.send_flags = 0;
-		} else {
-			l->wr.send_flags = IBV_SEND_INLINE;
-			l->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
-			l->sge[1].addr = (uintptr_t)(l->len ? &trailer[0] : &trailer[1]);
-		}
-		if (unlikely(hdl_line_signal_due(p->link)))
-			signal_last(h, p->link, last);
-		err = ibv_post_send(p->link->qp, first, &bad);
-		if (unlikely(err)) {
-			refused(h, run, p->link->peer, err);
+	for (; p < end; p++)
+		if (unlikely(!write_line(h, run, prog, p, slot, trailer)))
 			return;
-		}
-		if (l->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
-			hdl_line_follow(h, p->link, run);
-	}
+}
+
+/* The operation's lines of others stand in its slot. */
+static inline __attribute__((always_inline)) void find_lines(struct hdl_off *h, struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	h->line_room--;
+	run->arrived = 0;
+	run->base[HDL_SP_LINE] = l->area->mem + l->area->at + run->slot * l->area->slot_bytes;
+	run->numbers = run->base[HDL_SP_LINE];
+	if (unlikely(l->area->wide))
+		run->numbers = l->area->mem + run->slot * (size_t)h->size * HDL_LINE_HEAD;
 }
 
 static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct hdl_run *run,
@@ -451,12 +472,7 @@ static inline __attribute__((always_inline)) void post(struct hdl_off *h, struct
 {
 	const struct hdl_line_prog *l = prog->lines;
 
-	h->line_room--;
-	run->arrived = 0;
-	run->base[HDL_SP_LINE] = l->area->mem + l->area->at + run->slot * l->area->slot_bytes;
-	run->numbers = run->base[HDL_SP_LINE];
-	if (unlikely(l->area->wide))
-		run->numbers = l->area->mem + run->slot * (size_t)h->size * HDL_LINE_HEAD;
+	find_lines(h, run, l);
 	if (unlikely(prog->nprologue))
 		hdl_off_cpu_nodes(run, prog->g, prog->prologue, prog->nprologue);
 	write_lines(h, run, prog, l->puts, l->puts + l->nputs);
@@ -584,6 +600,53 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog)
 {
 	return await(run, prog->lines);
+}
+
+/* ---- lines of which each carries something else ---------------------------------------------------------------- */
+
+void hdl_line_begin(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
+{
+	find_lines(h, run, prog->lines);
+}
+
+uint32_t hdl_line_puts(const struct hdl_off_prog *prog)
+{
+	return prog->lines->nputs;
+}
+
+int hdl_line_put_to(const struct hdl_off_prog *prog, uint32_t i)
+{
+	return prog->lines->puts[i].link->peer;
+}
+
+void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog, uint32_t i, const void *data, size_t len,
+		     uint64_t word)
+{
+	struct hdl_line_prog *l = prog->lines;
+	const uint64_t trailer[2] = { word, run->opno + 1 };
+	struct line_put p = l->puts[i];		/* as the number alone */
+
+	p.src_space = HDL_SP_SEND;
+	p.src_off = (uintptr_t)data - (uintptr_t)run->base[HDL_SP_SEND];
+	p.remote -= l->area->wide ? len : len + HDL_LINE_TRAILER - sizeof(uint64_t);
+	l->len = len;
+	shape(h, l);
+	if (!len && !l->area->wide) {		/* the word stands there all the same */
+		l->bytes = HDL_LINE_TRAILER;
+		l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
+	}
+	write_line(h, run, prog, &p, run->slot * l->area->slot_bytes, trailer);
+	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
+	l->len = 0;		/* what comes is compared by whom it is for */
+}
+
+uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end)
+{
+	const struct hdl_area *a = prog->lines->area;
+	const char *number = run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_LINE_HEAD : a->line_bytes);
+
+	*end = run->base[HDL_SP_LINE] + (size_t)(peer + 1) * a->line_bytes - HDL_LINE_TRAILER;
+	return ((const uint64_t *)number)[-2];
 }
 
 /* (b) of offload.h: no barrier is due before it. */

@@ -42,6 +42,7 @@ void hdl_run_free(struct hdl_run *run)
 	free(run->nodes);
 	free(run->ready);
 	hdl_reads_free(run->reads);
+	hdl_parcels_free(run->parcels);
 	free(run);
 }
 

@@ -20,6 +20,7 @@ struct hdl_plan;
 struct hdl_cc;
 struct hdl_off;
 struct hdl_off_prog;
+struct hdl_parcels;
 
 /* ---- scratch.c --------------------------------------------------------------------------------------------- */
 
@@ -90,6 +91,7 @@ struct hdl_run {
 	uint8_t class;			/* of slots */
 	struct hdl_reads *reads;	/* kept with the run */
 	struct hdl_pcoll *pcoll;	/* persistent, on direct */
+	struct hdl_parcels *parcels;	/* of a collective of pieces; kept with the run */
 };
 
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
@@ -169,6 +171,7 @@ struct hdl_plan_key {
 	const struct hdl_type *type;	/* NULL but in reductions */
 	size_t bytes;
 	int32_t root;
+	uint32_t to, from;		/* NEIGHBORS: a bit per rank; the same in all of the communicator's */
 	uint8_t coll;
 	uint8_t in_place;
 	uint8_t blocking;
@@ -300,6 +303,19 @@ void hdl_coll_begin(struct hdl_run *run);
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_put(struct hdl_plan *plan);
+/* The plan of this key, made if there is none. NULL: no memory. */
+struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
+/* A run of it, one that was given back or a new one. NULL: no memory. */
+struct hdl_run *hdl_plan_run(struct hdl_plan *plan, struct hdl_comm *comm);
+void hdl_plan_run_put(struct hdl_run *run);
+/* Whether it is among the first of its communicator, which the host runs. */
+bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
+/* Hands the communicator's next collective to direct or tasks. */
+void hdl_coll_submit(struct hdl_run *run);
+/* done() of a run with a request. */
+void hdl_coll_complete(struct hdl_run *run);
+/* A blocking one that was begun: waits, and gives the run back. MPI error class. */
+int hdl_coll_end(struct hdl_run *run);
 
 /* ---- offload.c, offload_wire.c, tasks.c -------------------------------------------------------------------------- */
 
@@ -334,6 +350,15 @@ void hdl_sets_fini(void);		/* destroys what no communicator has */
 void hdl_off_prog_free(struct hdl_off_prog *prog);
 /* Whether a collective is long enough for reads.c, and of those that it does. */
 bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
+/* A collective of pieces of an intracommunicator by parcels.c, if direct can do it: then true, and *rc is an MPI error class, as of
+ * hdl_coll_pieces. */
+struct hdl_pieces;
+bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+/* All ranks' host executors have to do it instead. */
+void hdl_parcels_to_host(struct hdl_run *run);
+void hdl_parcels_free(struct hdl_parcels *x);
+/* Runs it by messages, with the same number (pieces.c); then the other run ends. False: no memory. */
+bool hdl_pieces_instead(struct hdl_run *run, const struct hdl_pieces *a);
 /* A graph without nodes, which says that it is done by reads.c. NULL with errno. */
 struct hdl_graph *hdl_reads_graph(void);
 /* What a run needs for it, kept with the run. 0 or -ENOMEM. */

@@ -308,6 +308,8 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 	hdl_off_number(h, run, p->synchronizes);
 	if (p->reads) {
 		hdl_reads_post(h, run);
+	} else if (p->parcels) {
+		hdl_parcels_post(h, run);
 	} else if (p->lines) {
 		hdl_line_post(h, run, p);
 	} else {
@@ -324,10 +326,15 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 
 static void run_on_host(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
+	const struct hdl_graph *g;
 
 	run->plan->fallbacks++;
 	run->plan->why_not = h->why_off;
+	if (run->parcels) {
+		hdl_parcels_to_host(run);
+		return;
+	}
+	g = hdl_plan_host_graph(run->plan, run->comm);
 	if (g) {
 		hdl_run_change_graph(run, g);
 		if (!hdl_run_prepare_host(run)) {
@@ -385,6 +392,7 @@ static __attribute__((noinline)) bool compile(struct hdl_off *h, struct hdl_run 
 		plan->prog = hdl_off_compile(h, plan->off_graph, plan->key.bytes, &plan->enc, hdl_off_synchronizes(plan->key.coll));
 	err = errno;
 	if (plan->prog) {
+		plan->prog->parcels = hdl_coll_has_pieces((enum hdl_coll)plan->key.coll);
 		/* each persistent one is compiled by itself */
 		if (!plan->key.persistent)
 			hdl_graph_forget(plan->off_graph, h->lines);
@@ -488,6 +496,8 @@ static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 
 	if (p->reads)
 		return hdl_reads_turn(h, run);
+	if (p->parcels)
+		return hdl_parcels_turn(h, run);
 	if (p->lines)
 		return hdl_line_arrived(run, p);
 	if (p->watch_master) {
@@ -558,6 +568,8 @@ static int advance(struct hdl_off *h)
 					break;
 				}
 			}
+			if (unlikely(h->broken) && run->parcels && !hdl_parcels_stop(run))
+				break;
 			complete(h, run);
 			n++;
 		}
@@ -661,6 +673,18 @@ static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 			sched_yield();
 }
 
+/* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. */
+static bool end_at_once(struct hdl_off *h, struct hdl_run *run)
+{
+	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !hdl_line_await(run, prog_of(run)) ||
+	    !hdl_parcels_turn(h, run) || run->outstanding || h->broken)
+		return false;
+	h->completed++;
+	retire(h, run);
+	hdl_run_finish(run);
+	return true;
+}
+
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
 	struct hdl_off *h = hdl_off_of(cc, run->plan);
@@ -670,13 +694,16 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 		hdl_run_finish(run);
 		return;
 	}
-	hdl_off_enlist(h);
 	if (likely(is_next(h, run))) {
 		post(h, run);
+		if (prog_of(run)->parcels && !run->req && end_at_once(h, run))
+			return;
+		hdl_off_enlist(h);
 		if (prog_of(run)->reads && !run->req)
 			look_a_while(h, run);
 		return;
 	}
+	hdl_off_enlist(h);
 	run->next = NULL;
 	*h->queue_tail = run;
 	h->queue_tail = &run->next;

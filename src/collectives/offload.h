@@ -25,8 +25,8 @@
  *     (a) A rank posts operation n only after it has retired n - D: its result is copied out, its requests that read the
  *         slot are complete, its accumulator is zero again.
  *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
- *         In Barrier, Allreduce, Allgather, Alltoall and Reduce_scatter every rank needs something of every other. Those with
- *         a root, Scan and Exscan do not (a rank that only sends, or that nobody waits for, is complete while others have not
+ *         In Barrier, Allreduce, Allgather(v), Alltoall(v) and Reduce_scatter every rank needs something of every other, if only
+ *         the word that there is nothing. Those with a root, of neighbors, Scan and Exscan do not (a rank that only sends, or that nobody waits for, is complete while others have not
  *         begun): after D - 1 of these in a row every rank inserts a barrier.
  *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
@@ -318,6 +318,7 @@ struct hdl_off_prog {
 	uint32_t nprologue, nepilogue;
 	uint64_t requests, bytes;	/* of one operation: those that carry data or signals */
 	bool reads;			/* by what reads.c does */
+	bool parcels;			/* what the lines carry is the run's affair (parcels.c) */
 	bool uses_acc, synchronizes;
 	bool lasts;			/* a persistent operation's: nothing that its requests read changes before all ranks have it */
 	uint8_t class;
@@ -333,7 +334,7 @@ struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_grap
 /* Whether it completes nowhere before all ranks have posted it. */
 static inline bool hdl_off_synchronizes(uint8_t coll)
 {
-	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN;
+	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS;
 }
 /* The same for the barrier that is inserted in a class. */
 struct hdl_off_prog *hdl_off_compile_credit(struct hdl_off *h, const struct hdl_plan *plan, uint8_t class);
@@ -380,6 +381,24 @@ bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog);
 bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Writes the lines that wait for those of others, and runs the epilogue; if a line was of another length, the run has an error. */
 void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
+
+/* As hdl_line_post, but for the lines themselves. Then each: put i of the operation has this data, which may change when the operation
+ * retires, and says so many bytes, or whatever the word means to its receiver. */
+void hdl_line_begin(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
+void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog, uint32_t i, const void *data, size_t len,
+		     uint64_t word);
+uint32_t hdl_line_puts(const struct hdl_off_prog *prog);
+int hdl_line_put_to(const struct hdl_off_prog *prog, uint32_t i);
+/* The word of the line that has come from that rank; its data end at *end. */
+uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end);
+
+/* ---- pieces by lines and messages (parcels.c) ----------------------------------------------------------------------- */
+
+void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run);
+/* Does what can be done now. Whether that was all. */
+bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run);
+/* After an error: takes messages back. Whether the user's buffers are nobody's any more. */
+bool hdl_parcels_stop(struct hdl_run *run);
 
 /* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
 

@@ -92,6 +92,17 @@ static void done(struct hdl_run *run)
 		unpack(r);
 	r->error = error = run->error;
 	r->finished = true;
+	if (r->instead) {
+		struct hdl_run *of = r->instead;
+
+		if (error) {
+			hdl_reason_set("%s", run->why);
+			hdl_run_error(of, error);
+		}
+		give_up(r);
+		hdl_run_finish(of);
+		return;
+	}
 	if (!req)
 		return;
 	if (error)
@@ -291,11 +302,21 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
+bool hdl_pieces_instead(struct hdl_run *run, const struct hdl_pieces *a)
 {
-	if (!req && goes_straight(comm, a))
-		return run_straight(comm, a);
+	struct hdl_pieces_run *r = make(run->comm, a, HDL_STARTS);
 
+	if (!r)
+		return false;
+	r->instead = run;
+	r->run->tag = run->tag;
+	load(r);
+	hdl_host_start(r->run);
+	return true;
+}
+
+static int run_graph(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
+{
 	struct hdl_pieces_run *r = make(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
 	struct hdl_req *made = NULL;
 	int rc;
@@ -322,6 +343,15 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hd
 	}
 	give_up(r);
 	return rc;
+}
+
+int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
+{
+	int rc;
+
+	if (hdl_parcels_begin(comm, a, req, &rc))
+		return rc;
+	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
 }
 
 /* ---- persistent ------------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct hdl_pieces_run {
 	struct hdl_run *run;
 	struct hdl_graph *g;
 	struct hdl_req *req;		/* NULL: blocking */
+	struct hdl_run *instead;	/* of this one, which was direct's and ends when this does; or NULL */
 	struct hdl_reducer reducer;
 	size_t places;			/* the reducer's, in the scratch */
 	uint32_t nin, nout;

@@ -29,14 +29,16 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 		uint64_t count, uint64_t late)
 {
 	struct line **at = &lines, *l;
-	int class = size_class(plan->key.bytes);
+	bool pieces = hdl_coll_has_pieces((enum hdl_coll)plan->key.coll);
+	int class = pieces ? 0 : size_class(plan->key.bytes);
+	const char *algorithm = g ? g->algorithm : "pieces";
 
-	if (!count || !g)
+	if (!count || (!g && !pieces))
 		return;
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == g->algorithm && !strcmp(l->why, why)) {
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == algorithm && !strcmp(l->why, why)) {
 			l->count += count;
 			l->late += late;
 			return;
@@ -52,9 +54,9 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	l->executor = executor;
 	l->blocking = plan->key.blocking;
 	l->persistent = plan->key.persistent;
-	l->algorithm = g->algorithm;
+	l->algorithm = algorithm;
 	/* each reduces a part, as on the host */
-	l->reducer = hdl_reducer_name(l->coll, g->reads ? HDL_EXEC_HOST : executor);
+	l->reducer = hdl_reducer_name(l->coll, g && g->reads ? HDL_EXEC_HOST : executor);
 	l->count = count;
 	l->late = late;
 	snprintf(l->why, sizeof(l->why), "%s", why);

@@ -122,7 +122,7 @@ static const struct {
 	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
 };
 
-static const struct hdl_algorithm direct[HDL_COLLS] = {
+static const struct hdl_algorithm direct[HDL_COLL_KINDS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_direct_barrier, NULL },
 	[HDL_BCAST] = { HDL_BCAST, "lines", hdl_build_direct_bcast, NULL },
 	[HDL_REDUCE] = { HDL_REDUCE, "lines", hdl_build_direct_reduce, NULL },
@@ -134,8 +134,13 @@ static const struct hdl_algorithm direct[HDL_COLLS] = {
 	[HDL_REDUCE_SCATTER] = { HDL_REDUCE_SCATTER, "lines", hdl_build_direct_reduce_scatter, NULL },
 	[HDL_SCAN] = { HDL_SCAN, "lines", hdl_build_direct_scan, NULL },
 	[HDL_EXSCAN] = { HDL_EXSCAN, "lines", hdl_build_direct_scan, NULL },
+	[HDL_GATHERV] = { HDL_GATHERV, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_SCATTERV] = { HDL_SCATTERV, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_ALLGATHERV] = { HDL_ALLGATHERV, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_ALLTOALLV] = { HDL_ALLTOALLV, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_NEIGHBORS] = { HDL_NEIGHBORS, "parcels", hdl_build_direct_parcels, NULL },
 };
-static const struct hdl_algorithm tasks[HDL_COLLS] = {
+static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
 	[HDL_BCAST] = { HDL_BCAST, "tree", hdl_build_tasks_bcast, NULL },
 	[HDL_REDUCE] = { HDL_REDUCE, "tree", hdl_build_tasks_reduce, NULL },
@@ -211,11 +216,12 @@ const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
 
 const char *hdl_coll_name(enum hdl_coll coll)
 {
-	static const char *const names[HDL_COLLS] = {
+	static const char *const names[HDL_COLL_KINDS] = {
 		[HDL_BARRIER] = "barrier", [HDL_BCAST] = "bcast", [HDL_REDUCE] = "reduce",
 		[HDL_ALLREDUCE] = "allreduce", [HDL_ALLGATHER] = "allgather", [HDL_ALLTOALL] = "alltoall",
 		[HDL_GATHER] = "gather", [HDL_SCATTER] = "scatter", [HDL_REDUCE_SCATTER] = "reduce_scatter",
-		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan",
+		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan", [HDL_GATHERV] = "gatherv", [HDL_SCATTERV] = "scatterv",
+		[HDL_ALLGATHERV] = "allgatherv", [HDL_ALLTOALLV] = "alltoallv", [HDL_NEIGHBORS] = "neighbors",
 	};
 
 	return names[coll];

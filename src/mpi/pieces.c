@@ -97,12 +97,24 @@ static int check_arrays(struct hdl_comm *c, const char *call, const struct side 
 	return each_type && !s->types ? hdl_null_arg(c, call, s->type_arg) : MPI_SUCCESS;
 }
 
-/* n pieces; *list is the caller's to free, whatever is returned. */
-static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct hdl_piece **list)
+/* Lists that short need no memory of their own. */
+#define FEW 16
+struct few {
+	struct hdl_piece piece[FEW];
+};
+
+static void free_pieces(struct hdl_piece *list, const struct few *few)
+{
+	if (list != few->piece)
+		free(list);
+}
+
+/* n pieces; *list is the caller's to free (free_pieces), whatever is returned. */
+static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_piece **list)
 {
 	int rc = MPI_SUCCESS;
 
-	*list = calloc((size_t)n + 1, sizeof(**list));
+	*list = n <= FEW ? few->piece : calloc((size_t)n, sizeof(**list));
 	if (!*list) {
 		hdl_coll_no_memory(c);
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
@@ -165,6 +177,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_piece mine, *list = NULL;
+	struct few few;
 	struct hdl_pieces a = { .coll = coll, .root = root, .op = MPI_OP_NULL, .alike = !vector };
 	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
@@ -179,7 +192,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		nlist = c->size;
 		rc = check_arrays(c, call, many, "displs", vector, false);
 		if (!rc)
-			rc = get_pieces(c, call, many, nlist, &list);
+			rc = get_pieces(c, call, many, nlist, &few, &list);
 		for (int i = 0; i < nlist && !rc && nmine; i++)
 			rc = check_overlap(c, call, one->buf_arg, &mine, many->buf_arg, &list[i]);
 	}
@@ -196,7 +209,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 	}
 	if (!rc)
 		rc = run(c, call, &a, form);
-	free(list);
+	free_pieces(list, &few);
 	return rc;
 }
 
@@ -207,6 +220,7 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 {
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_piece mine, *in = NULL, *out = NULL;
+	struct few few_in, few_out;
 	struct hdl_pieces a = { .coll = HDL_P_EXCHANGE, .op = MPI_OP_NULL };
 	int rc = check_call(call, comm, c, false, 0, form);
 
@@ -215,13 +229,13 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	a.in_place = !c->local && send->buf == MPI_IN_PLACE;
 	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
 	if (!rc)
-		rc = get_pieces(c, call, recv, c->size, &out);
+		rc = get_pieces(c, call, recv, c->size, &few_out, &out);
 	if (!rc && !a.in_place && one) {
 		rc = get_piece(c, call, send, 0, &mine);
 	} else if (!rc && !a.in_place) {
 		rc = check_arrays(c, call, send, "sdispls", vector, each_type);
 		if (!rc)
-			rc = get_pieces(c, call, send, c->size, &in);
+			rc = get_pieces(c, call, send, c->size, &few_in, &in);
 	}
 	for (int i = 0; i < c->size && !rc && !a.in_place; i++)
 		rc = check_overlap(c, call, send->buf_arg, one ? &mine : &in[i], recv->buf_arg, &out[i]);
@@ -234,8 +248,8 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 		a.nout = c->size;
 		rc = run(c, call, &a, form);
 	}
-	free(in);
-	free(out);
+	free_pieces(in, &few_in);
+	free_pieces(out, &few_out);
 	return rc;
 }
 
@@ -284,6 +298,7 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 {
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_piece mine, *in = NULL, *out = NULL;
+	struct few few_in, few_out;
 	struct hdl_pieces a = { .coll = HDL_P_NEIGHBORS, .op = MPI_OP_NULL };
 	struct hdl_neighbors near = { 0 };
 	int rc;
@@ -296,14 +311,14 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 	if (!rc && near.nfrom)
 		rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
 	if (!rc)
-		rc = get_pieces(c, call, recv, near.nfrom, &out);
+		rc = get_pieces(c, call, recv, near.nfrom, &few_out, &out);
 	if (!rc && one) {
 		rc = get_piece(c, call, send, 0, &mine);
 	} else if (!rc) {
 		if (near.nto)
 			rc = check_arrays(c, call, send, "sdispls", vector, each_type);
 		if (!rc)
-			rc = get_pieces(c, call, send, near.nto, &in);
+			rc = get_pieces(c, call, send, near.nto, &few_in, &in);
 	}
 	if (!rc) {
 		a.in = one ? &mine : in;
@@ -317,8 +332,8 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 		rc = run(c, call, &a, form);
 	}
 	free(near.made);
-	free(in);
-	free(out);
+	free_pieces(in, &few_in);
+	free_pieces(out, &few_out);
 	return rc;
 }
 

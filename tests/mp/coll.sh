@@ -178,6 +178,18 @@ try "many ranks" 17 tests/mp/coll_correct interleave
 for n in 2 4 6; do
 	try "stopped ranks" "$n" tests/mp/coll_stopped
 	try "stopped ranks, persistent" "$n" tests/mp/coll_stopped persistent
+	try "stopped ranks, vectors" "$n" tests/mp/coll_stopped pieces
+done
+# Lengths that no rank knows all of: lines, messages, and both in one operation.
+for n in 2 5; do
+	try "pieces of all lengths" "$n" tests/mp/coll_parcels 12 "$seed"
+done
+try "pieces of all lengths, depth 2, short lines" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_OFFLOAD_MAX=48 tests/mp/coll_parcels 12 "$seed"
+try "pieces of all lengths, nearly all by messages" 4 -x HEDDLE_COLL_OFFLOAD_MAX=2 tests/mp/coll_parcels 12 "$seed"
+for lack in LACK_CONNECT=1 LACK_AREA=2; do
+	try "pieces, $lack" 2 -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_parcels_lacking 12 "$seed" fit
+	grep -q 'alltoallv .* host .*offload queues: rank 1 could not' "$tmp/err" ||
+		{ echo "FAILED: the report does not say why the host had the pieces"; fails=$((fails + 1)); }
 done
 # More are outstanding than there are slots for: those that have none are counted, and no others.
 for executor in direct tasks; do

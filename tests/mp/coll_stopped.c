@@ -3,10 +3,12 @@
  * Offload, in the strict sense: all ranks but the last post a nonblocking Allreduce and are stopped (SIGSTOP). The last rank
  * then posts its part, and its Wait returns with the right sum while the others are still stopped. Then they are
  * continued, and theirs return, too. The same for Ireduce and Igather (to the last rank), Ibarrier,
- * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter.
+ * Iallgather, Ialltoall, Ireduce_scatter_block and, from a root that is stopped, Ibcast and Iscatter; and the vector forms, which are
+ * direct's.
  *
  *     coll_stopped          sums of int64, three sizes
  *     coll_stopped moved    all of these, int64
+ *     coll_stopped pieces	the vector forms
  *     coll_stopped persistent	the same by persistent requests
  *     coll_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
  */
@@ -77,17 +79,18 @@ static void others_stopped(void)
 
 /* ---- what is reduced ---------------------------------------------------------------------------------------- */
 
-enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, IALLGATHER, IALLTOALL, IGATHER, ISCATTER, IREDUCE_SCATTER, WHATS };
+enum { IALLREDUCE, IBARRIER, IBCAST, IREDUCE, IALLGATHER, IALLTOALL, IGATHER, ISCATTER, IREDUCE_SCATTER, WHATS,
+       IALLGATHERV = WHATS, IALLTOALLV, IGATHERV, ISCATTERV, ALL_WHATS };
 
 /* Whether a rank has something else for each; whether it gets something of each. */
 static bool many_in(int what)
 {
-	return what == IALLTOALL || what == ISCATTER || what == IREDUCE_SCATTER;
+	return what == IALLTOALL || what == ISCATTER || what == IREDUCE_SCATTER || what == IALLTOALLV || what == ISCATTERV;
 }
 
 static bool many_out(int what)
 {
-	return what == IALLTOALL || what == IALLGATHER || what == IGATHER;
+	return what == IALLTOALL || what == IALLGATHER || what == IGATHER || what == IALLTOALLV || what == IALLGATHERV || what == IGATHERV;
 }
 
 
@@ -149,6 +152,7 @@ static void fill(char *p, int type, int rank, int n)
 static char *mine, *result, *expected, *scratch;
 
 static bool persistent;
+static int *lengths, *displs;		/* of vectors */
 
 /* The same request is started again, until it is freed. */
 #define FORM(Name, name, ...)											\
@@ -163,7 +167,23 @@ static bool persistent;
 
 static void post(int what, int type, int op, int n, MPI_Request *req)
 {
+	for (int r = 0; r < all; r++) {
+		lengths[r] = n;
+		displs[r] = r * n;
+	}
 	switch (what) {
+	case IALLGATHERV:
+		FORM(Allgatherv, allgatherv, mine, n, types[type], result, lengths, displs, types[type], MPI_COMM_WORLD);
+		break;
+	case IALLTOALLV:
+		FORM(Alltoallv, alltoallv, mine, lengths, displs, types[type], result, lengths, displs, types[type], MPI_COMM_WORLD);
+		break;
+	case IGATHERV:
+		FORM(Gatherv, gatherv, mine, n, types[type], result, lengths, displs, types[type], all - 1, MPI_COMM_WORLD);
+		break;
+	case ISCATTERV:
+		FORM(Scatterv, scatterv, mine, lengths, displs, types[type], result, n, types[type], 0, MPI_COMM_WORLD);
+		break;
 	case IALLREDUCE:
 		FORM(Allreduce, allreduce, mine, result, n, types[type], ops[op], MPI_COMM_WORLD);
 		break;
@@ -203,7 +223,7 @@ static void expect(int what, int type, int op, int n)
 
 	MPI_Type_get_extent(types[type], &lb, &extent);
 	block = (size_t)extent * (size_t)n;
-	for (int r = 0; r < (what == IBCAST || what == ISCATTER ? 1 : all); r++) {
+	for (int r = 0; r < (what == IBCAST || what == ISCATTER || what == ISCATTERV ? 1 : all); r++) {
 		char *from = scratch + (many_in(what) ? (size_t)me * block : 0);
 
 		fill(scratch, type, r, many_in(what) ? n * all : n);
@@ -222,7 +242,7 @@ static void verify(int what, int type, int op, int n)
 	char why[300], name[MPI_MAX_OBJECT_NAME];
 	int len;
 
-	if (what == IBARRIER || ((what == IREDUCE || what == IGATHER) && me != all - 1))
+	if (what == IBARRIER || ((what == IREDUCE || what == IGATHER || what == IGATHERV) && me != all - 1))
 		return;
 	n *= many_out(what) ? all : 1;
 	MPI_Type_get_extent(types[type], &lb, &extent);
@@ -313,9 +333,18 @@ int main(int argc, char **argv)
 	scratch = expected + BYTES;
 	pid = getpid();
 	MPI_Allgather(&pid, 1, MPI_INT32_T, pids, 1, MPI_INT32_T, MPI_COMM_WORLD);
+	lengths = calloc((size_t)all * 2, sizeof(*lengths));
+	if (!lengths)
+		die("no memory");
+	displs = lengths + all;
 	persistent = argc > 1 && !strcmp(argv[1], "persistent");
 	if (argc > 1 && !strcmp(argv[1], "all"))
 		everything();
+	else if (argc > 1 && !strcmp(argv[1], "pieces"))
+		for (int what = WHATS; what < ALL_WHATS; what++)
+			/* of allgatherv all know the lengths, and take longer lines */
+			for (int s = 0; s < (what == IALLGATHERV ? 4 : 3); s++)
+				one(what, 0, 0, sizes[s]);
 	else
 		for (int what = 0; what < (argc > 1 ? WHATS : IREDUCE); what++)
 			/* what is reduced without extensions ends at 128 elements */
@@ -324,6 +353,7 @@ int main(int argc, char **argv)
 	if (!me)
 		printf("coll_stopped: passed\n");
 	free(pids);
+	free(lengths);
 	free(mine);
 	MPI_Finalize();
 	return 0;

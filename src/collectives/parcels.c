@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives of pieces on direct: gatherv, scatterv, allgatherv, alltoallv, alltoallw, and those of neighbors. Each rank writes what a
+ * peer gets from it into its line there, as direct.c does, and goes on.
+ *
+ * No rank knows all lengths: of alltoallv a row and a column, of gatherv and scatterv all but the root one; and a signature may be
+ * described differently at its two ends. So nothing that ranks have to do alike may depend on a length:
+ *
+ *     the executor follows from the communicator and the form alone (choose_pieces), of allgatherv, whose lengths all know, also from
+ *     the longest piece;
+ *     the lines that are written and waited for follow from the communicator and the root: one between each two ranks that may have
+ *     something for each other, also if it is nothing. Its word says how many bytes there are.
+ *
+ * What does not fit a line is the two ranks' own affair. Its line has the length alone, and says AS_MESSAGE: then a message with the
+ * operation's tag follows, of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the
+ * first of several between two neighbors, as both know. If the length of what was sent is not that which the receiver's arguments
+ * promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
+ *
+ * What stands in a line is complete without its sender. A message needs both, as on the host.
+ *
+ * The operation retires when its messages are through, so that no slot, and no buffer of the user, is given back before. If the
+ * communicator fails they are taken back first (hdl_parcels_stop).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/offload.h"
+#include "collectives/pieces.h"
+#include "collectives/tuner.h"
+
+#define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
+#define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
+#define SUBS (1u << HDL_SUB_BITS)
+
+/* A piece for a peer, or from one. */
+struct parcel {
+	struct hdl_piece piece;
+	size_t bytes;
+	int peer;
+	uint32_t sub;			/* of its message */
+	bool by_line;			/* its length, at least */
+	struct hdl_parcels *of;
+	/* as a message, or what lies in memory elsewhere than in the user's buffer */
+	char *copy;
+	struct hdl_send send;
+	struct hdl_req *req;
+	bool sending, withdrawn;
+};
+
+struct hdl_parcels {
+	struct hdl_run *run;
+	struct hdl_pieces a;		/* for the host executor; its lists are in memory */
+	void *memory;
+	struct parcel *give, *get;
+	uint32_t ngive, nget, room;	/* room: of both together */
+	struct parcel *to[HDL_DIRECT_RANKS];	/* those that go by line */
+	uint32_t pending;		/* messages */
+	bool opened;			/* the lines were seen */
+	bool retains;			/* the types of all pieces */
+};
+
+void hdl_parcels_free(struct hdl_parcels *x)
+{
+	if (!x)
+		return;
+	free(x->give);
+	free(x->memory);
+	free(x);
+}
+
+static size_t bytes_of(const struct hdl_piece *p)
+{
+	return (size_t)p->count * (size_t)hdl_type_size(p->type);
+}
+
+/* The address of the bytes, if they are one run, or NULL. */
+static char *run_of(const struct hdl_piece *p)
+{
+	void *buf = (void *)p->buf;
+
+	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
+}
+
+/* ---- what goes where ------------------------------------------------------------------------------------------- */
+
+static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, uint32_t sub)
+{
+	struct parcel *p = give ? &x->give[x->ngive++] : &x->get[x->nget++];
+
+	/* send is set when it is used */
+	p->piece = *piece;
+	p->bytes = bytes_of(piece);
+	p->peer = peer;
+	p->sub = sub % SUBS;
+	p->of = x;
+	p->copy = NULL;
+	p->req = NULL;
+	p->by_line = p->sending = p->withdrawn = false;
+	return p;
+}
+
+/* Of several edges between two ranks the one with the lowest number goes by line. */
+static void name_lines(struct parcel *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		p[i].by_line = true;
+		for (uint32_t k = 0; k < n && p[i].by_line; k++)
+			p[i].by_line = p[k].peer != p[i].peer || p[k].sub >= p[i].sub;
+	}
+}
+
+static void add_neighbors(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	for (int k = 0; k < a->nto; k++)
+		if (a->to[k] != MPI_PROC_NULL && a->to[k] != comm->rank)
+			add(x, true, &a->in[a->nin > 1 ? k : 0], a->to[k], (uint32_t)hdl_edge_to(a, k));
+	for (int k = 0; k < a->nout; k++)
+		if (a->from[k] != MPI_PROC_NULL && a->from[k] != comm->rank)
+			add(x, false, &a->out[k], a->from[k], (uint32_t)hdl_edge_from(a, k));
+	name_lines(x->give, x->ngive);
+	name_lines(x->get, x->nget);
+}
+
+static void add_all(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	bool exchange = a->coll == HDL_P_EXCHANGE, root = a->root == comm->rank;
+
+	for (int k = 1; k < comm->size; k++) {
+		int peer = (comm->rank + k) % comm->size;
+
+		if (exchange || (a->coll == HDL_P_SCATTER && root))
+			add(x, true, &a->in[a->nin > 1 ? peer : 0], peer, 0)->by_line = true;
+		if (exchange || (a->coll == HDL_P_GATHER && root))
+			add(x, false, &a->out[peer], peer, 0)->by_line = true;
+	}
+	if (!exchange && !root && a->coll == HDL_P_GATHER)
+		add(x, true, &a->in[0], a->root, 0)->by_line = true;
+	else if (!exchange && !root)
+		add(x, false, &a->out[0], a->root, 0)->by_line = true;
+}
+
+/* ---- a rank's own ------------------------------------------------------------------------------------------------ */
+
+static void misfit(struct hdl_run *run, size_t sent, size_t room)
+{
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
+		       sent, room);
+	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const struct hdl_piece *from)
+{
+	size_t sent = bytes_of(from), room = bytes_of(to), n = sent < room ? sent : room;
+	char *src = n ? run_of(from) : NULL, *dst = n ? run_of(to) : NULL, some[2048];
+
+	if (unlikely(sent != room))
+		misfit(run, sent, room);
+	if (!n)
+		return;
+	if (likely(src && dst))
+		memcpy(dst, src, n);
+	else if (dst)
+		hdl_pack(dst, from->buf, from->count, from->type, 0, n);
+	else if (src)
+		hdl_unpack((void *)to->buf, src, to->count, to->type, 0, n);
+	for (size_t at = 0, len; !src && !dst && at < n; at += len) {
+		len = n - at < sizeof(some) ? n - at : sizeof(some);
+		hdl_pack(some, from->buf, from->count, from->type, (MPI_Count)at, len);
+		hdl_unpack((void *)to->buf, some, to->count, to->type, (MPI_Count)at, len);
+	}
+}
+
+static void copy_own_edges(struct hdl_run *run, const struct hdl_pieces *a, int me)
+{
+	int from = 0;
+
+	for (int k = 0; k < a->nto; k++) {
+		if (a->to[k] != me)
+			continue;
+		if (a->grid)
+			from = k ^ 1;
+		else
+			while (from < a->nout && a->from[from] != me)
+				from++;
+		if (from < a->nout)
+			copy_own(run, &a->out[from], &a->in[a->nin > 1 ? k : 0]);
+		from++;
+	}
+}
+
+/* Nobody else takes part, so it may be done at once. */
+static void take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	int me = comm->rank;
+
+	if (a->coll == HDL_P_NEIGHBORS)
+		copy_own_edges(run, a, me);
+	else if (!a->in_place && (a->coll == HDL_P_EXCHANGE || a->root == me))
+		copy_own(run, &a->out[a->nout > 1 ? me : 0], &a->in[a->nin > 1 ? me : 0]);
+}
+
+/* ---- preparing -------------------------------------------------------------------------------------------------- */
+
+static void retain_types(struct hdl_parcels *x, bool retain)
+{
+	for (int i = 0; i < x->a.nin; i++)
+		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.in[i].type);
+	for (int i = 0; i < x->a.nout; i++)
+		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.out[i].type);
+}
+
+/* The caller's lists go when the call returns. */
+static bool keep_lists(struct hdl_parcels *x, const struct hdl_pieces *a)
+{
+	size_t pieces = (size_t)(a->nin + a->nout) * sizeof(struct hdl_piece);
+	size_t nto = a->coll == HDL_P_NEIGHBORS ? (size_t)a->nto : 0, nfrom = a->coll == HDL_P_NEIGHBORS ? (size_t)a->nout : 0;
+	struct hdl_piece *list;
+	int *ranks;
+
+	list = x->memory = malloc(pieces + (nto + nfrom) * sizeof(int) + 1);
+	if (!list)
+		return false;
+	ranks = (int *)(list + a->nin + a->nout);
+	if (a->nin)
+		memcpy(list, a->in, (size_t)a->nin * sizeof(*list));
+	if (a->nout)
+		memcpy(list + a->nin, a->out, (size_t)a->nout * sizeof(*list));
+	if (nto)
+		memcpy(ranks, a->to, nto * sizeof(int));
+	if (nfrom)
+		memcpy(ranks + nto, a->from, nfrom * sizeof(int));
+	x->a.in = list;
+	x->a.out = list + a->nin;
+	x->a.to = ranks;
+	x->a.from = ranks + nto;
+	x->retains = true;
+	retain_types(x, true);
+	return true;
+}
+
+/* What is sent as a message must stay as it is, and be one run; a line's data may go when it was written, unless it is long. */
+static bool copy_out(struct hdl_parcels *x, size_t most)
+{
+	bool replaced = x->a.coll == HDL_P_EXCHANGE && x->a.in_place && x->a.nin > 1;
+
+	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++) {
+		bool message = !p->by_line || p->bytes > most;
+
+		if (!p->bytes || (!message && p->bytes <= LINE_DATA) || (run_of(&p->piece) && !replaced))
+			continue;
+		p->copy = malloc(p->bytes);
+		if (!p->copy)
+			return false;
+		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, 0, p->bytes);
+	}
+	return true;
+}
+
+static void put_away(struct hdl_parcels *x)
+{
+	for (uint32_t i = 0; i < x->ngive; i++) {
+		free(x->give[i].copy);
+		x->give[i].copy = NULL;
+	}
+	if (x->retains)
+		retain_types(x, false);
+	x->retains = false;
+	free(x->memory);
+	x->memory = NULL;
+}
+
+static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl_pieces *a, bool keeps)
+{
+	struct hdl_parcels *x = run->parcels ? run->parcels : calloc(1, sizeof(*x));
+	bool neighbors = a->coll == HDL_P_NEIGHBORS;
+	uint32_t most = neighbors ? (uint32_t)(a->nto + a->nout) : 2 * (uint32_t)comm->size;
+
+	run->parcels = x;
+	if (!x)
+		return false;
+	if (x->room < most + 1) {
+		free(x->give);
+		x->give = calloc(most + 1, sizeof(*x->give));
+		x->room = x->give ? most + 1 : 0;
+	}
+	x->ngive = x->nget = x->pending = 0;
+	if (!x->give)
+		return false;
+	x->get = x->give + (neighbors ? a->nto : comm->size);
+	x->run = run;
+	x->a = *a;
+	x->opened = false;
+	if (keeps && !keep_lists(x, a))
+		return false;
+	if (neighbors)
+		add_neighbors(x, comm, a);
+	else
+		add_all(x, comm, a);
+	for (uint32_t i = 0; i < x->ngive; i++)
+		if (x->give[i].by_line)
+			x->to[x->give[i].peer] = &x->give[i];
+	return copy_out(x, run->plan->key.bytes);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------------ */
+
+static struct hdl_node node_of(const struct parcel *p, const char *at)
+{
+	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer, .sub = p->sub,
+				  .src_off = (uintptr_t)at, .len = p->bytes };
+}
+
+static void sent(struct hdl_send *send, int err)
+{
+	struct parcel *p = container_of(send, struct parcel, send);
+	const struct hdl_node n = node_of(p, NULL);
+
+	p->sending = false;
+	p->of->pending--;
+	if (err)
+		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
+}
+
+static void send_message(struct hdl_run *run, struct parcel *p)
+{
+	const struct hdl_node n = node_of(p, p->copy ? p->copy : p->bytes ? run_of(&p->piece) : NULL);
+	int rc;
+
+	if (hdl_run_send_now(run, &n))
+		return;
+	p->send = (struct hdl_send){ .done = sent };
+	p->sending = true;
+	p->of->pending++;
+	rc = hdl_run_send(run, &n, &p->send);
+	if (!rc)
+		return;
+	p->sending = false;
+	p->of->pending--;
+	if (rc < 0)
+		hdl_run_error(run, hdl_run_errno(run, &n, rc));
+}
+
+/* Another length than promised: of `came` bytes from that rank. */
+static __attribute__((noinline, cold)) void refuse(struct hdl_run *run, const struct parcel *p, uint64_t came)
+{
+	hdl_reason_set("%llu bytes came from rank %d where %zu were expected: the counts or types of this collective differ between ranks",
+		       (unsigned long long)came, p->peer, p->bytes);
+	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
+static void end_receive(struct parcel *p, struct hdl_req *req)
+{
+	struct hdl_run *run = p->of->run;
+
+	if (unlikely(req->error)) {
+		if (req->error == MPI_ERR_PROC_ABORTED)
+			hdl_coll_lose(run->comm->coll, p->peer);
+		hdl_req_explain(req);
+		hdl_run_error(run, req->error);
+	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != p->bytes)) {
+		refuse(run, p, (uint64_t)hdl_status_bytes(&req->status));
+	}
+	hdl_req_free(req);
+}
+
+static void received(struct hdl_req *req)
+{
+	struct parcel *p = req->notify_arg;
+
+	p->req = NULL;
+	p->of->pending--;
+	end_receive(p, req);
+}
+
+static void receive_message(struct hdl_run *run, struct parcel *p)
+{
+	struct hdl_req *req;
+	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)p->sub, run->comm,
+			   (uint16_t)(run->comm->context + 1), &req);
+
+	if (rc) {
+		if (rc == MPI_ERR_PROC_ABORTED)
+			hdl_coll_lose(run->comm->coll, p->peer);
+		hdl_run_error(run, rc);
+		return;
+	}
+	if (req->done) {
+		end_receive(p, req);
+		return;
+	}
+	p->req = req;
+	p->of->pending++;
+	req->notify_arg = p;
+	req->notify = received;
+}
+
+/* ---- an operation --------------------------------------------------------------------------------------------------- */
+
+static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, struct parcel *p)
+{
+	const struct hdl_off_prog *prog = run->plan->prog;
+	char some[LINE_DATA];
+	const char *data = p->copy;
+
+	if (p->bytes > run->plan->key.bytes) {
+		hdl_line_parcel(h, run, prog, i, NULL, 0, p->bytes | AS_MESSAGE);
+		return;
+	}
+	if (!data && p->bytes)
+		data = run_of(&p->piece);
+	if (!data && p->bytes) {
+		hdl_pack(some, p->piece.buf, p->piece.count, p->piece.type, 0, p->bytes);
+		data = some;
+	}
+	hdl_line_parcel(h, run, prog, i, data, p->bytes, p->bytes);
+}
+
+void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_off_prog *prog = run->plan->prog;
+	struct hdl_parcels *x = run->parcels;
+
+	hdl_line_begin(h, run, prog);
+	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
+		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
+	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
+		if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
+			send_message(run, p);
+}
+
+static void open_line(struct hdl_run *run, struct parcel *p)
+{
+	const char *end;
+	uint64_t word = hdl_line_word(run, run->plan->prog, p->peer, &end);
+	char *at;
+
+	/* also if it is not the length that was promised: it is there, and its sender may wait for it to be taken */
+	if (unlikely(word & AS_MESSAGE)) {
+		receive_message(run, p);
+		return;
+	}
+	if (unlikely(word != p->bytes)) {
+		refuse(run, p, word);
+		return;
+	}
+	if (!word)
+		return;
+	at = run_of(&p->piece);
+	if (likely(at))
+		memcpy(at, end - word, word);
+	else
+		hdl_unpack((void *)p->piece.buf, end - word, p->piece.count, p->piece.type, 0, word);
+}
+
+bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+
+	(void)h;
+	if (!x->opened) {
+		if (!hdl_line_arrived(run, run->plan->prog))
+			return false;
+		x->opened = true;
+		for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
+			if (p->by_line)
+				open_line(run, p);
+			else if (p->bytes)
+				receive_message(run, p);
+	}
+	return !x->pending;
+}
+
+bool hdl_parcels_stop(struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+
+	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
+		if (p->sending && !p->withdrawn) {
+			p->withdrawn = true;
+			hdl_send_withdraw(&p->send, p->peer, run->comm);
+		}
+	for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
+		if (p->req && !p->withdrawn) {
+			p->withdrawn = true;
+			hdl_req_cancel(p->req);
+		}
+	return !x->pending;
+}
+
+/* ---- the door -------------------------------------------------------------------------------------------------------- */
+
+static void ended(struct hdl_run *run)
+{
+	put_away(run->parcels);
+	if (run->req)
+		hdl_coll_complete(run);
+}
+
+void hdl_parcels_to_host(struct hdl_run *run)
+{
+	if (hdl_pieces_instead(run, &run->parcels->a))
+		return;
+	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
+	hdl_run_error(run, MPI_ERR_NO_MEM);
+	hdl_run_finish(run);
+}
+
+static uint32_t ranks_in(const int *list, int n, int me)
+{
+	uint32_t mask = 0;
+
+	for (int i = 0; i < n; i++)
+		if (list[i] != MPI_PROC_NULL && list[i] != me)
+			mask |= 1u << list[i];
+	return mask;
+}
+
+static enum hdl_coll kind_of(const struct hdl_pieces *a)
+{
+	return a->coll == HDL_P_GATHER ? HDL_GATHERV : a->coll == HDL_P_SCATTER ? HDL_SCATTERV : a->coll == HDL_P_NEIGHBORS ? HDL_NEIGHBORS :
+	       a->nin == 1 ? HDL_ALLGATHERV : HDL_ALLTOALLV;
+}
+
+/* The longest piece that a line takes: of the same on all ranks. */
+static size_t line_data(const struct hdl_pieces *a, enum hdl_coll coll)
+{
+	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA, most = 0;
+
+	for (int i = 0; coll == HDL_ALLGATHERV && i < a->nout; i++)
+		most = bytes_of(&a->out[i]) > most ? bytes_of(&a->out[i]) : most;
+	return most <= line ? line : most <= all ? all : all + 1;
+}
+
+static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, bool blocking)
+{
+	enum hdl_coll coll = kind_of(a);
+	struct hdl_cc *cc = hdl_coll_state(comm);
+	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = blocking,
+				    .op = MPI_OP_NULL, .bytes = line_data(a, coll) };
+
+	if (coll == HDL_NEIGHBORS) {
+		key.to = ranks_in(a->to, a->nto, comm->rank);
+		key.from = ranks_in(a->from, a->nout, comm->rank);
+	}
+	return cc ? hdl_plan_of(cc, &key) : NULL;
+}
+
+/* Whether the communicator is one for which a plan is made. */
+static bool may(const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	return !comm->local && comm->size > 1 && comm->size <= HDL_DIRECT_RANKS && a->coll <= HDL_P_NEIGHBORS && !hdl_vars.check;
+}
+
+static int no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
+{
+	hdl_coll_no_memory(comm);
+	hdl_reason_set("%s: no memory for its pieces", plan ? hdl_coll_name((enum hdl_coll)plan->key.coll) : "collective");
+	return MPI_ERR_NO_MEM;
+}
+
+bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc)
+{
+	struct hdl_plan *plan;
+	struct hdl_run *run;
+
+	if (!may(comm, a))
+		return false;
+	plan = plan_of(comm, a, !req);
+	if (!plan) {
+		*rc = no_memory(comm, NULL);
+		return true;
+	}
+	if (plan->executor == HDL_EXEC_HOST || (!req && hdl_plan_is_early(comm->coll, plan))) {
+		plan->uses++;
+		if (plan->executor != HDL_EXEC_HOST) {
+			plan->fallbacks++;
+			plan->why_not = "among the first of its communicator";
+		}
+		return false;
+	}
+	run = hdl_plan_run(plan, comm);
+	if (run && req)
+		*req = run->req = hdl_req_new(comm);
+	if (!run || (req && !*req) || !prepare(run, comm, a, req)) {
+		if (run && req && *req) {
+			hdl_req_complete(*req, MPI_ERR_NO_MEM);
+			hdl_req_free(*req);
+			*req = NULL;
+		}
+		*rc = no_memory(comm, plan);
+		if (run && run->parcels)
+			put_away(run->parcels);
+		if (run)
+			hdl_plan_run_put(run);
+		return true;
+	}
+	run->args.coll = (enum hdl_coll)plan->key.coll;
+	run->error = MPI_SUCCESS;
+	run->why[0] = 0;
+	run->spoiled = run->finished = false;
+	run->done = ended;
+	if (req)
+		run->req->look = hdl_off_look;
+	take_own(run, comm, a);
+	hdl_coll_submit(run);
+	*rc = req ? MPI_SUCCESS : hdl_coll_end(run);
+	return true;
+}
