@@ -33,12 +33,10 @@
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
 /* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
- * processes. 0: never. A Scan's vectors as long as an eager message
- * can be (HEDDLE_EAGER_MAX's default) are sent and left. */
-#define BEYOND_EAGER ((16 << 10) + 1)
+ * processes. 0: never. */
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = BEYOND_EAGER, [HDL_EXSCAN] = 16 << 10,
+	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10, [HDL_EXSCAN] = 16 << 10,
 };
 
 /* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four

@@ -311,6 +311,13 @@ static bool begins(struct hdl_off *h, struct hdl_run *run)
  * shows these, and its operation ends. The segments are in use until all that they were shown to have said HDL_DONE. The next
  * operation that needs them waits for that, and so does the communicator, which is not freed before; MPI_Finalize waits likewise.
  */
+static void hold_stage(struct hdl_off *h, const struct hdl_run *run)
+{
+	h->stage = (struct hdl_stage){ .hears = run->reads->stays, .opno = run->opno, .slot = run->slot };
+	run->comm->obj.refs++;
+	hdl_detached_collectives++;
+}
+
 static void leave(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_reads *x = run->reads;
@@ -325,9 +332,7 @@ static void leave(struct hdl_off *h, struct hdl_run *run)
 			x->acts &= ~(1u << p);
 			x->stays |= 1u << p;
 		}
-	h->stage = (struct hdl_stage){ .hears = x->stays, .opno = run->opno, .slot = run->slot };
-	run->comm->obj.refs++;
-	hdl_detached_collectives++;
+	hold_stage(h, run);
 }
 
 void hdl_stage_look(struct hdl_off *h)
@@ -374,7 +379,8 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 /*
  * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
  * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
- * is the one before it only. The first rank's result is its input.
+ * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left behind, as above,
+ * in the second one: no rank waits for the one after it.
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
@@ -385,6 +391,15 @@ static size_t chain_segment(const struct hdl_run *run)
 
 	len = len < CHAIN_LEAST ? CHAIN_LEAST : len > HDL_FOLD_SEGMENT ? HDL_FOLD_SEGMENT : len;
 	return len / esize * esize;
+}
+
+/* Where the next rank finds this one's result. False: there is no room now. */
+static bool chain_show(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_fold *f = &run->reads->fold;
+	const char *at = f->leaves ? f->seg[1] : h->rank ? f->out : f->in;
+
+	return hdl_say(h, run, h->rank + 1, HDL_SHOWN, (struct hdl_told){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
 }
 
 void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
@@ -400,15 +415,37 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	f->at = 0;
 	f->len = chain_segment(run);
 	f->next = h->segments;
+	f->seg[1] = h->segments + HDL_FOLD_SEGMENT;
 	f->waits = f->begun = false;
-	if (h->rank < h->size - 1) {
-		hdl_say(h, run, h->rank + 1, HDL_SHOWN, (struct hdl_told){ .out = (uintptr_t)(h->rank ? f->out : f->in), .bytes = key->bytes });
-		x->hears = 1u << (h->rank + 1);
-	}
+	f->leaves = h->size > 2 && h->rank < h->size - 1 && key->bytes <= HDL_FOLD_SEGMENT;
 	if (h->rank)
 		x->acts = 1u << (h->rank - 1);
-	else if (f->out != f->in)
+	if (f->leaves)
+		x->stays = 1u << (h->rank + 1);
+	else if (h->rank < h->size - 1)
+		x->hears = 1u << (h->rank + 1);
+	if (f->leaves && !h->rank) {
+		x->acts = x->stays;
+		return;
+	}
+	if (h->rank < h->size - 1)
+		chain_show(h, run);
+	if (!h->rank && f->out != f->in)
 		memcpy(f->out, f->in, key->bytes);	/* while the next one reads */
+}
+
+/* The first rank's input, when nobody reads from the segment any more. */
+static void chain_leave(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_fold *f = &run->reads->fold;
+
+	memcpy(f->seg[1], f->in, run->plan->key.bytes);
+	if (!chain_show(h, run))
+		return;
+	run->reads->acts = 0;
+	hold_stage(h, run);
+	if (f->out != f->in)
+		memcpy(f->out, f->in, run->plan->key.bytes);
 }
 
 /* How much of the result before this rank's is there. */
@@ -433,6 +470,8 @@ static void chain_combine(struct hdl_run *run, size_t len)
 	if (f->out != f->in)
 		memcpy(f->out + f->at, f->in + f->at, len);
 	f->fn(f->next, f->out + f->at, len / f->esize);
+	if (f->leaves)
+		memcpy(f->seg[1] + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
 	f->begun = true;	/* the next rank is to hear of it */
@@ -455,9 +494,16 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 	uint64_t bytes = run->plan->key.bytes;
 	struct hdl_reads *x = run->reads;
 	struct hdl_fold *f = &x->fold;
-	const struct hdl_told *t = hdl_heard(h, run, HDL_SHOWN, h->rank - 1);
+	const struct hdl_told *t;
 
-	if (!t || unlikely(h->stage.hears))
+	if (unlikely(h->stage.hears))
+		return;
+	if (!h->rank) {
+		chain_leave(h, run);
+		return;
+	}
+	t = hdl_heard(h, run, HDL_SHOWN, h->rank - 1);
+	if (!t)
 		return;
 	if (unlikely(t->bytes != bytes && !x->failed))
 		hdl_reads_refuse(run, h->rank - 1, t->bytes, bytes);
@@ -479,7 +525,9 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 		f->at = bytes;
 		f->begun = true;
 	}
-	if (f->at == bytes && chain_tell(h, run) &&
-	    hdl_say(h, run, h->rank - 1, HDL_DONE, (struct hdl_told){ .bytes = bytes }))
-		x->acts = 0;
+	if (f->at != bytes || !chain_tell(h, run) || !hdl_say(h, run, h->rank - 1, HDL_DONE, (struct hdl_told){ .bytes = bytes }))
+		return;
+	x->acts = 0;
+	if (f->leaves)
+		hold_stage(h, run);
 }
