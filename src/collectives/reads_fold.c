@@ -467,9 +467,7 @@ static void chain_combine(struct hdl_run *run, size_t len)
 {
 	struct hdl_fold *f = &run->reads->fold;
 
-	if (f->out != f->in)
-		memcpy(f->out + f->at, f->in + f->at, len);
-	f->fn(f->next, f->out + f->at, len / f->esize);
+	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
 	if (f->leaves)
 		memcpy(f->seg[1] + f->at, f->out + f->at, len);
 	f->at += len;
@@ -512,7 +510,8 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 
 		if (!f->waits && (!chain_tell(h, run) || chain_ready(h, run, t) < f->at + len || x->failed))
 			break;
-		if (!f->waits && !hdl_copy(h, run, h->rank - 1, false, f->next, t->out + f->at, len))
+		/* at its place, if the own input is elsewhere: then that is what is combined with it, and lies on the other side */
+		if (!f->waits && !hdl_copy(h, run, h->rank - 1, false, f->out == f->in ? f->next : f->out + f->at, t->out + f->at, len))
 			return;
 		f->waits = true;
 		if (!hdl_copied(h, x, h->rank - 1))
