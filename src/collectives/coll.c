@@ -669,6 +669,7 @@ int hdl_coll_init(void)
 	hdl_comm_on_free = comm_release;
 	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
 	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
+	hdl_tp_on_shortage(hdl_mpi_tp, hdl_sets_give);
 	hdl_on_lost = hdl_lost_heard;
 	return hdl_tp_progress_add(hdl_mpi_tp, progress, NULL);
 }
@@ -684,6 +685,7 @@ int hdl_coll_fini(void)
 	hdl_wait_until(none_is_detached, NULL);
 	hdl_comm_on_free = NULL;
 	hdl_comm_each(comm_release);
+	hdl_tp_on_shortage(hdl_mpi_tp, NULL);
 	hdl_sets_fini();
 	hdl_tp_progress_remove(hdl_mpi_tp, progress, NULL);
 	hdl_tp_on_sleep(hdl_mpi_tp, NULL);

@@ -347,6 +347,7 @@ void hdl_pcoll_look(struct hdl_req *req, bool waits);
 /* The queues are another communicator's to use. Nothing is outstanding. May be called while an operation is being completed. */
 void hdl_off_free(struct hdl_cc *cc);
 void hdl_sets_fini(void);		/* destroys what no communicator has */
+bool hdl_sets_give(void);		/* ... as far as nothing of it has still to leave; see hdl_tp_on_shortage */
 void hdl_off_prog_free(struct hdl_off_prog *prog);
 /* Whether a collective is long enough for reads.c, and of those that it does. */
 bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);

@@ -243,47 +243,22 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
-/* Whether the oldest operation needs something more of a rank that has left. */
-static bool is_missed(const struct hdl_off *h)
-{
-	const struct hdl_run *run = h->posted != h->retired ? h->ring[h->oldest] : NULL;
-
-	if (!run || h->started)
-		return h->queue || h->started;
-	return !run->plan->prog->reads || hdl_reads_owed(run) & h->left;
-}
-
 void hdl_off_left(struct hdl_off *h, int peer)
 {
 	int ended;
 
-	h->left |= 1u << peer;
+	h->left = true;
 	if (!h->cc || h->broken || h->suspect_ns)
 		return;
 	ended = find_ended(h->cc, peer);
-	h->missed = is_missed(h);
 	if (ended >= 0)
 		hdl_coll_lose(h->cc, ended);
-	else if (h->missed)
+	else
 		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
-}
-
-/* A rank that has done its part may have freed the communicator, while others go on without it. */
-static void judge_left(struct hdl_off *h, uint64_t now)
-{
-	if (!h->left || h->broken || (h->suspect_ns && !h->missed))
-		return;
-	h->missed = is_missed(h);
-	if (!h->missed)
-		h->suspect_ns = 0;
-	else if (!h->suspect_ns)
-		h->suspect_ns = now + SUSPECT_NS;
 }
 
 static void end_suspicion(struct hdl_off *h, uint64_t now)
 {
-	if (h)
-		judge_left(h, now);
 	if (!h || !h->suspect_ns || now < h->suspect_ns)
 		return;
 	h->suspect_ns = 0;

@@ -164,8 +164,7 @@ struct hdl_off {
 	struct hdl_graph *area_graph;
 	struct hdl_off_peer *peers;
 	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
-	uint32_t left;			/* lines: a bit per rank whose queue to this one is gone, */
-	bool missed;			/* ... and is the reason for the suspicion */
+	bool left;			/* lines: some rank's queue to this one is gone */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
 	struct hdl_stage {		/* or this rank's input of one that has ended here, for others to read (reads_fold.c) */
@@ -268,7 +267,7 @@ extern struct hdl_off *hdl_off_active;
 bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l);
 /* Takes completions of this rank's own requests. */
 void hdl_off_drain(struct hdl_off *h);
-/* Lines: the peer's queue is gone. */
+/* Lines: the peer's queue is gone, and so is its process: one that it destroys says nothing. */
 void hdl_off_left(struct hdl_off *h, int peer);
 /* This rank can use the queues no more, and others may not know: their collectives on the communicator end, too. From anywhere. */
 void hdl_off_break(struct hdl_off *h, const char *why);
@@ -411,8 +410,6 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run);
 bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run);
 /* Whether the turn ended because it had done enough: there is more to do at once. */
 bool hdl_reads_more(const struct hdl_run *run);
-/* A bit per rank without whose part, or word, the operation does not complete. */
-uint32_t hdl_reads_owed(const struct hdl_run *run);
 /* Looks whether what this rank has left behind in its segments has been read. The communicator may be freed by that. */
 void hdl_stage_look(struct hdl_off *h);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */

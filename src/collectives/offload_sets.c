@@ -87,6 +87,33 @@ void hdl_sets_trim(void)
 		hdl_sets_evict();
 }
 
+/* Nobody need wait for what was posted there: not, while a port is down. */
+static bool has_left(struct hdl_off *h)
+{
+	if (!h->lines)
+		hdl_off_drain(h);
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		if (h->lines ? hdl_line_waits(h->links[i]) : h->links[i]->sq_done != h->links[i]->sq_posted)
+			return false;
+	return true;
+}
+
+bool hdl_sets_give(void)
+{
+	bool any = false;
+
+	for (struct hdl_off **at = &kept, *h = kept; h; h = *at) {
+		if (!has_left(h)) {
+			at = &h->next;
+			continue;
+		}
+		unlink_at(at);
+		hdl_off_end(h);
+		any = true;
+	}
+	return any;
+}
+
 void hdl_sets_fini(void)
 {
 	while (hdl_sets_evict())

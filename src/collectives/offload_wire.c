@@ -340,9 +340,8 @@ static int make_anew(struct hdl_off *h)
 	h->posted = h->completed = h->retired = h->since_sync = 0;
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
-	h->left = 0;
+	h->left = false;
 	h->suspect_ns = 0;
-	h->missed = false;
 	h->set = 0;
 	h->offered = false;
 	return make(h);

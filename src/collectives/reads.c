@@ -428,11 +428,6 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 	return true;
 }
 
-uint32_t hdl_reads_owed(const struct hdl_run *run)
-{
-	return run->reads->acts | run->reads->hears;
-}
-
 bool hdl_reads_more(const struct hdl_run *run)
 {
 	return run->reads->spent >= HDL_READS_TURN;

@@ -68,10 +68,22 @@ int hdl_no_memory(const char *what, size_t bytes)
 	return -ENOMEM;
 }
 
+bool hdl_memory_again(struct hdl_dev *dev)
+{
+	bool any;
+
+	if (errno != ENOMEM)
+		return false;
+	any = hdl_regcache_evict();
+	return (dev->tp->give && dev->tp->give()) || any;
+}
+
 int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem *mem)
 {
 	*mem = (struct hdl_mem){ .dev = dev, .bytes = round_page(bytes) };
 	mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
+	if (!mem->p && hdl_memory_again(dev))
+		mem->p = arena_alloc(dev, mem->bytes, &mem->arena);
 	if (!mem->p) {
 		hdl_error("%s: cannot allocate %zu bytes for message buffers (%s): lower HEDDLE_RING_PEERS, "
 			  "HEDDLE_RING_SIZE or HEDDLE_SRQ_DEPTH, or raise the memory limit",
@@ -79,7 +91,7 @@ int hdl_mem_alloc(struct hdl_dev *dev, size_t bytes, int access, struct hdl_mem 
 		return -ENOMEM;
 	}
 	mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
-	if (!mem->mr && hdl_memory_again())
+	if (!mem->mr && hdl_memory_again(dev))
 		mem->mr = ibv_reg_mr(dev->port.pd, mem->p, mem->bytes, access);
 	if (!mem->mr) {
 		int err = hdl_register_failed(dev, "message buffers", mem->bytes, errno);

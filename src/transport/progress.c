@@ -452,6 +452,11 @@ void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now))
 	tp->exec_timers = timers;
 }
 
+void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void))
+{
+	tp->give = give;
+}
+
 /* ---- start and end ----------------------------------------------------------------------------------------- */
 
 static int add_device(struct hdl_tp *tp, const char *name, enum hdl_role role)

@@ -417,7 +417,7 @@ struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, 
 	if (!r)
 		r = register_once(dev, p, n, access);
 	/* the limit on locked memory */
-	if (!r && hdl_memory_again())
+	if (!r && hdl_memory_again(dev))
 		r = register_once(dev, p, n, access);
 	return r;
 }

@@ -47,10 +47,7 @@ void hdl_regcache_tidy(void);
 bool hdl_regcache_evict(void);
 
 /* A verb that makes something has failed. True: for want of memory (errno), and there is some now: to be tried once more. */
-static inline bool hdl_memory_again(void)
-{
-	return errno == ENOMEM && hdl_regcache_evict();
-}
+bool hdl_memory_again(struct hdl_dev *dev);
 
 struct hdl_regcache_stats {
 	uint64_t hits, misses, uncached, stale, evicted;

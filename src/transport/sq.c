@@ -40,7 +40,7 @@ static int scq_take(struct hdl_dev *dev, uint32_t depth, struct hdl_scq **out)
 		if (!s)
 			return hdl_no_memory("a send completion queue", sizeof(*s));
 		s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
-		if (!s->cq && hdl_memory_again())
+		if (!s->cq && hdl_memory_again(dev))
 			s->cq = ibv_create_cq(dev->port.ctx, (int)size, NULL, dev->chan, 0);
 		if (!s->cq) {
 			int err = errno;

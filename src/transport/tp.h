@@ -92,6 +92,7 @@ struct hdl_tp {
 	struct hdl_rouser rouser;	/* wakes us for the second device, where the first one wakes on a write */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */
+	bool (*give)(void);		/* ... and what it keeps for later */
 	uint64_t rng;
 	uint64_t sleeps, refused, stale;
 	uint64_t names;			/* messages that came with their sender's name */

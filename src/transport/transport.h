@@ -356,6 +356,9 @@ void hdl_tp_on_sleep(struct hdl_tp *tp, void (*arm)(void));
 /* Called with the time now and then, and before each sleep: does what is due, without completing anything, and says when it wants
  * to be called next; 0: not for its sake. What it returns may be past: then this process does not sleep before progress has run. */
 void hdl_tp_on_timers(struct hdl_tp *tp, uint64_t (*timers)(uint64_t now));
+/* Called where a device, or memory, has no room for what the transport needs: gives up what is kept for later, and says whether there was
+ * something. */
+void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void));
 /* Counts, for the report, requests that an executor posts to RC queues of its own, and the bytes that they carry. WAIT and
  * ENABLE are none: the device does not count them either. */
 void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes);

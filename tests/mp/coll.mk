@@ -53,7 +53,7 @@ tests_mp_coll_parcels_lacking_SOURCES = tests/mp/coll_parcels.c tests/mp/coll_la
 tests_mp_coll_parcels_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_parcels_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS)
 check_PROGRAMS += tests/mp/coll_sets
-tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/mpi_test.h
+tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/shortage.c tests/mp/mpi_test.h
 tests_mp_coll_sets_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_sets_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_exp_create_qp -Wl,--wrap=ibv_create_srq \
 	-Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_exp_create_cq -Wl,--wrap=hdl_tp_alloc \

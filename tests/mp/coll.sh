@@ -121,6 +121,7 @@ for executor in direct tasks; do
 done
 try "sets that an error has spoiled" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets spoiled
 for executor in direct tasks; do
+	try "sets are given up" 4 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets given
 	try "sets that are not the same one" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets other
 	try "memory for longer operations, tried again" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets again
 done

@@ -10,6 +10,7 @@
  *     coll_sets spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
  *     coll_sets again             longer operations of which a rank had no memory for one communicator have it for the next
  *     coll_sets other             ranks offer different sets, which differ in what was run on them last: they begin anew alike
+ *     coll_sets given             where the transport lacks memory, what is kept of communicators goes; who has gone on with one does without
  *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
@@ -351,6 +352,68 @@ static void offer_others(void)
 	}
 }
 
+bool lack_memory(void);			/* shortage.c */
+
+/* Rank 1 leaves: it has done its part, and what it had of the communicator is gone. The root waits for rank 2 longer than it would
+ * suspect a death. */
+static void leave_early(MPI_Comm comm, bool persistent)
+{
+	int64_t x = me, all[64];
+	MPI_Request req;
+	int done = 0;
+
+	use(comm, 0);
+	if (persistent)
+		MPI_Gather_init(&x, 1, MPI_INT64_T, all, 1, MPI_INT64_T, 0, comm, MPI_INFO_NULL, &req);
+	meet(sync_comm);
+	if (me == 2)
+		MPI_Recv(&done, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (me == 2)
+		sleep(2);
+	if (persistent) {
+		MPI_Start(&req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		MPI_Request_free(&req);
+	} else {
+		MPI_Gather(&x, 1, MPI_INT64_T, all, 1, MPI_INT64_T, 0, comm);
+	}
+	for (int r = 0; !me && r < np; r++)
+		CHECK_EQ(all[r], r);
+	MPI_Comm_free(&comm);
+	if (me == 1) {
+		unsigned before = unmade;
+
+		CHECK(lack_memory());
+		CHECK(unmade > before);
+		MPI_Send(&done, 1, MPI_INT, 2, 5, MPI_COMM_WORLD);
+	}
+}
+
+static void give(void)
+{
+	MPI_Comm comm[4];
+
+	for (int i = 0; i < 4; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+		use(comm[i], i);
+	}
+	for (int i = 0; i < 2; i++)
+		MPI_Comm_free(&comm[i]);
+	meet(sync_comm);
+	if (me == 0) {
+		CHECK(lack_memory());
+		CHECK(!lack_memory());
+	}
+	meet(sync_comm);
+	use(comm[2], 5);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm[0]);
+	use(comm[0], 6);
+	use(comm[3], 7);
+	MPI_Comm_free(&comm[0]);
+	leave_early(comm[2], false);
+	leave_early(comm[3], true);
+}
+
 #define BEYOND 70
 
 static void more_than_kept(void)
@@ -620,6 +683,8 @@ int main(int argc, char **argv)
 		try_again();
 	else if (argc > 1 && !strcmp(argv[1], "other"))
 		offer_others();
+	else if (argc > 1 && !strcmp(argv[1], "given"))
+		give();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
 		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))

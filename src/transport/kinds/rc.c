@@ -46,7 +46,7 @@ static int make(struct hdl_ep *ep, struct hdl_conn_queues *c)
 		.cap = { .max_send_wr = c->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
 	c->sq.qp = ibv_create_qp(dev->port.pd, &a);
-	if (!c->sq.qp && hdl_memory_again())
+	if (!c->sq.qp && hdl_memory_again(dev))
 		c->sq.qp = ibv_create_qp(dev->port.pd, &a);
 	if (!c->sq.qp) {
 		err = -errno;

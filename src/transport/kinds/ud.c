@@ -172,7 +172,7 @@ int hdl_ep_ah(struct hdl_ep *ep)
 		return 0;
 	hdl_dev_ah(ep->dev, (const union ibv_gid *)ep->addr.gid, ep->addr.lid, &a);
 	ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
-	if (!ep->ah && hdl_memory_again())
+	if (!ep->ah && hdl_memory_again(ep->dev))
 		ep->ah = ibv_create_ah(ep->dev->port.pd, &a);
 	if (!ep->ah) {
 		int err = errno ? errno : EHOSTUNREACH;

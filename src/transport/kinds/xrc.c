@@ -176,7 +176,7 @@ static struct ibv_qp *create_target(struct hdl_dev *dev)
 	struct ibv_qp_init_attr_ex r = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = dev->xrcd };
 	struct ibv_qp *qp = ibv_create_qp_ex(dev->port.ctx, &r);
 
-	return qp || !hdl_memory_again() ? qp : ibv_create_qp_ex(dev->port.ctx, &r);
+	return qp || !hdl_memory_again(dev) ? qp : ibv_create_qp_ex(dev->port.ctx, &r);
 }
 
 /* Connects a target to a peer's sending queue. *psn: what that is to begin with. 0 or a negative errno, reported. */
@@ -410,7 +410,7 @@ static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 		.cap = { .max_send_wr = h->sq.depth, .max_send_sge = 3, .max_inline_data = dev->max_inline },
 	};
 	h->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
-	if (!h->sq.qp && hdl_memory_again())
+	if (!h->sq.qp && hdl_memory_again(dev))
 		h->sq.qp = ibv_create_qp_ex(dev->port.ctx, &s);
 	if (h->sq.qp && domain == dev->xrc_domain)
 		h->own = create_target(dev);
