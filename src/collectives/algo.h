@@ -10,6 +10,7 @@
 #include "collectives/collectives.h"
 #include "collectives/graph.h"
 #include "collectives/tasks_encode.h"
+#include "p2p/hosts.h"
 
 /* host: messages, by the progress engine. direct: RDMA writes into the peers' lines, whose owner reduces when it looks.
  * tasks: lists of requests that the device runs by itself, reductions included. */
@@ -34,6 +35,7 @@ struct hdl_shape {
 	uint32_t to, from;	/* NEIGHBORS: a bit per rank */
 	int leader;		/* Barrier on direct: 1 + the rank that goes on first; 0: who comes last */
 	int radix;		/* of the tasks graphs' trees */
+	const struct hdl_hosts *hosts;	/* who shares a host, where the ranks are on several; NULL: nothing is to be gained by it */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };
 
@@ -67,6 +69,9 @@ struct hdl_graph *hdl_build_alltoall_pairwise(const struct hdl_shape *s);
 struct hdl_graph *hdl_build_alltoall_bruck(const struct hdl_shape *s);
 /* Gather, Scatter, Reduce_scatter, Scan, Exscan: by the algorithms of the collectives of pieces. */
 struct hdl_graph *hdl_build_of_pieces(const struct hdl_shape *s);
+
+/* By hosts (algo_levels.c): all but Alltoall, Scan and Exscan; s->hosts is there. */
+struct hdl_graph *hdl_build_levels(const struct hdl_shape *s);
 
 /* Of the direct executor (algo_direct.c): every rank writes a line at every other. */
 struct hdl_graph *hdl_build_direct_barrier(const struct hdl_shape *s);

@@ -34,12 +34,18 @@ static const char *forced_algorithm(enum hdl_coll coll)
 	}
 }
 
+/* What HEDDLE_COLL_LEVELS asks for, where nothing else is forced. */
+static const char *forced_levels(const char *forced)
+{
+	return hdl_vars.coll_levels == 2 && !(forced && *forced) ? "two-level" : forced;
+}
+
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size, .root = key->root,
 			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
-			       .radix = hdl_vars.coll_radix, .leader = key->leader };
+			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -55,7 +61,8 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 	if (choice->reads)
 		return hdl_reads_graph();
 	if (choice->executor == HDL_EXEC_HOST)
-		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" : forced_algorithm(s.coll))->build(&s);
+		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
+				     forced_levels(forced_algorithm(s.coll)))->build(&s);
 	s.enc = choice->enc.means ? &choice->enc : NULL;
 	return hdl_tune_offload(choice->executor, &s)->build(&s);
 }
@@ -281,7 +288,7 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	int n;
 
 	/* of larger ones the site does not say where they are, and hosts need not be alike */
-	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST,
+	*out = (struct hdl_choice){ .executor = HDL_EXEC_HOST, .hosts = hdl_vars.coll_levels == 1 ? NULL : site->hosts,
 				    .crowded = site->one_host && site->oversubscribed && site->size <= hdl_vars.coll_offload_ranks };
 	if (site->size == 1)
 		why = "one rank";
@@ -358,6 +365,10 @@ int hdl_choose_init(void)
 	}
 	if (hdl_vars.coll_radix < 2 || hdl_vars.coll_radix > 16) {
 		hdl_error("HEDDLE_COLL_RADIX=%d: from 2 to 16", hdl_vars.coll_radix);
+		return -EINVAL;
+	}
+	if (hdl_vars.coll_levels < 0 || hdl_vars.coll_levels > 2) {
+		hdl_error("HEDDLE_COLL_LEVELS=%d: 0 (Heddle selects), 1 or 2", hdl_vars.coll_levels);
 		return -EINVAL;
 	}
 	if (hdl_vars.coll_tasks_max > HDL_TASKS_MAX) {

@@ -20,7 +20,7 @@ struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *co
 {
 	/* what is direct's, but for the first calls, gives the same bits there and here */
 	struct hdl_choice choice = { .executor = HDL_EXEC_HOST, .in_order = plan->executor == HDL_EXEC_DIRECT,
-				     .crowded = plan->crowded };
+				     .crowded = plan->crowded, .hosts = plan->hosts };
 
 	if (!plan->graph)
 		plan->graph = hdl_graph_of(&plan->key, &choice, comm->rank, comm->size);
@@ -55,11 +55,17 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->key = *key;
 	plan->refs = 1;
 	hdl_off_site(comm, &site);
+	/* not by what one rank lacks alone: then it has no plan */
+	if (comm->size <= HDL_LEVELS_RANKS && hdl_group_hosts(comm->group, &site.hosts)) {
+		free(plan);
+		return NULL;
+	}
 	hdl_choose(key, &site, &choice);
 	plan->executor = choice.executor;
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;
 	plan->crowded = choice.crowded;
+	plan->hosts = choice.hosts;
 	plan->leader = hdl_choose_leader(key, &site);
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)

@@ -49,6 +49,7 @@ struct hdl_coll_args {
 struct hdl_explain {
 	const char *collective, *type, *op;
 	int ranks, root, rank;
+	const char *hosts;		/* "2x4": ranks on 2 hosts, 4 on each; "3+1": hosts of so many; NULL: all are on this one */
 	size_t bytes;			/* as HEDDLE_REPORT_COLLECTIVES counts them */
 	bool nonblocking, persistent, dot;
 };

@@ -274,21 +274,65 @@ static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
 	return 0;
 }
 
-int hdl_coll_explain(FILE *out, const struct hdl_explain *a)
+/* The next of "2x4" or "3+1": so many hosts of so many ranks. False: it is neither. */
+static bool next_hosts(const char **text, int *hosts, int *ranks)
 {
+	int n = 0;
+
+	*hosts = 1;
+	if (sscanf(*text, "%5dx%5d%n", hosts, ranks, &n) < 2 || !n) {
+		*hosts = 1;
+		if (sscanf(*text, "%5d%n", ranks, &n) < 1)
+			return false;
+	}
+	*text += n;
+	if (*hosts < 1 || *ranks < 1 || (**text && (*(*text)++ != '+' || !**text)))
+		return false;
+	return true;
+}
+
+static int host_at(const void *hosts, int rank)
+{
+	return ((const int *)hosts)[rank];
+}
+
+/* How many ranks there are on the hosts that were asked for, and who shares one. 0, 1 or 2, said. */
+static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_hosts **out)
+{
+	int host[HDL_LEVELS_RANKS], n = 0;
+
+	for (const char *p = text; *p;) {
+		int hosts, each;
+
+		if (!next_hosts(&p, &hosts, &each) || hosts > HDL_LEVELS_RANKS || each > (HDL_LEVELS_RANKS - n) / hosts) {
+			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of at most %d ranks together",
+				  text, HDL_LEVELS_RANKS);
+			return 2;
+		}
+		for (int i = 0; i < hosts * each; i++)
+			host[n++] = *nhosts + i / each;
+		*nhosts += hosts;
+	}
+	*ranks = n;
+	if (!hdl_hosts_make(n, host_at, host, out))
+		return 0;
+	hdl_error("no memory for a map of %d ranks", n);
+	return 1;
+}
+
+static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site)
+{
+	char where[64] = "one host";
 	struct hdl_plan_key key;
-	struct hdl_site site;
 	struct hdl_choice choice;
 	struct hdl_graph *g;
 	int code = key_of(a, &key);
 
 	if (code)
 		return code;
-	/* as this process sees its device, with other ranks around it */
-	hdl_off_site(&hdl_world, &site);
-	site.size = a->ranks;
-	site.oversubscribed = a->ranks > hdl_job.ncores;
-	hdl_choose(&key, &site, &choice);
+	if (a->hosts)
+		snprintf(where, sizeof(where), "hosts %.48s", a->hosts);
+	hdl_choose(&key, site, &choice);
 	g = hdl_graph_of(&key, &choice, a->rank, a->ranks);
 	if (!g) {
 		hdl_error("no memory for the graph of %s of %zu bytes", a->collective, key.bytes);
@@ -297,16 +341,36 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *a)
 	if (a->dot) {
 		print_dot(out, g, a->rank);
 	} else {
-		fprintf(out, "collective   %s, %zu bytes, %d ranks on one host of %d cores, %s\n", a->collective, key.bytes, a->ranks,
-			hdl_job.ncores, key.blocking ? "blocking" : key.persistent ? "persistent" : "nonblocking");
+		fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key.bytes, a->ranks,
+			where, hdl_job.ncores, key.blocking ? "blocking" : key.persistent ? "persistent" : "nonblocking");
 		fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice.executor),
 			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.reads ? HDL_EXEC_HOST : choice.executor), means_text(choice.enc.means),
 			hdl_executor_name(choice.executor), choice.why);
 		if (choice.executor != HDL_EXEC_HOST && !choice.reads)
-			code = print_counts(out, &key, &site, &choice);
-		print_crossings(out, &key, &site);
+			code = print_counts(out, &key, site, &choice);
+		print_crossings(out, &key, site);
 		print_graph(out, g, a->rank);
 	}
 	hdl_graph_free(g);
+	return code;
+}
+
+int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
+{
+	struct hdl_explain a = *asked;
+	struct hdl_hosts *hosts = NULL;
+	struct hdl_site site;
+	int nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
+
+	if (code)
+		return code;
+	/* as this process sees its device, with other ranks around it */
+	hdl_off_site(&hdl_world, &site);
+	site.size = a.ranks;
+	site.one_host = nhosts <= 1;
+	site.hosts = hosts;
+	site.oversubscribed = a.ranks > hdl_job.ncores;
+	code = explain(out, &a, &site);
+	free(hosts);
 	return code;
 }

@@ -307,6 +307,40 @@ uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hd
 					 .dst_space = dst.space, .dst_off = dst.off, .len = len });
 }
 
+#define SUBS (1u << HDL_SUB_BITS)
+
+static struct hdl_ref part_ref(const struct hdl_part *where, size_t tmp, uint8_t space, size_t off)
+{
+	switch (space) {
+	case HDL_SP_SEND: return hdl_ref(where->send.space, where->send.off + off);
+	case HDL_SP_RECV: return hdl_ref(where->recv.space, where->recv.off + off);
+	case HDL_SP_TMP: return hdl_ref(HDL_SP_TMP, tmp + off);
+	default: return hdl_ref((enum hdl_space)space, off);
+	}
+}
+
+void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part *where)
+{
+	size_t tmp = part && part->tmp_bytes ? hdl_gb_tmp(b, 1, part->tmp_bytes) : 0;
+	uint32_t first = b->g->nnodes;
+
+	b->failed |= !part;
+	for (uint32_t i = 0; !b->failed && i < part->nnodes; i++) {
+		const struct hdl_node *n = &part->nodes[i];
+		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off), dst = part_ref(where, tmp, n->dst_space, n->dst_off);
+
+		if (n->kind == HDL_N_SEND)
+			hdl_gb_send(b, where->rank(where->arg, n->peer), (n->sub + where->sub) % SUBS, src, n->len);
+		else if (n->kind == HDL_N_RECV)
+			hdl_gb_recv(b, where->rank(where->arg, n->peer), (n->sub + where->sub) % SUBS, dst, n->len);
+		else
+			local(b, (enum hdl_node_kind)n->kind, dst, src, n->len);
+		for (uint32_t p = 0; p < n->npreds; p++)
+			hdl_gb_after(b, first + i, first + part->preds[n->pred0 + p]);
+	}
+	hdl_graph_free(part);
+}
+
 static int by_to_from(const void *va, const void *vb)
 {
 	const struct edge *a = va, *b = vb;

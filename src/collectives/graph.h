@@ -174,6 +174,16 @@ uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t 
 /* node runs after on, beyond what their memory says: for messages without data. */
 void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 
+/* A graph of fewer ranks, of the same fn, becomes a part of this one, behind what was added before; it is gone. NULL: there was no memory for
+ * it. Its nodes depend on the others by what they read and write; its messages must not be mistaken for others of the same pair. */
+struct hdl_part {
+	int (*rank)(const void *arg, int peer);		/* of the part's ranks */
+	const void *arg;
+	struct hdl_ref send, recv;			/* where its buffers are */
+	uint32_t sub;					/* added to its messages' */
+};
+void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part *where);
+
 /* The graph, and the builder is gone. NULL with errno ENOMEM. Free with hdl_graph_free. */
 struct hdl_graph *hdl_gb_finish(struct hdl_gb *b);
 void hdl_graph_free(struct hdl_graph *g);

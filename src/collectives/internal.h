@@ -194,6 +194,7 @@ struct hdl_plan {
 	bool pairs;			/* tasks among all pairs of ranks: the communicator's other queues */
 	bool crowded;			/* as struct hdl_choice's */
 	uint8_t leader;			/* of a Barrier behind it */
+	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
@@ -205,6 +206,7 @@ struct hdl_plan {
 struct hdl_site {
 	int size;
 	bool one_host;			/* all ranks are on this one */
+	const struct hdl_hosts *hosts;	/* who shares one, where there are several; NULL: that is not known, or of no use */
 	bool oversubscribed;		/* ranks outnumber cores */
 	bool rc;			/* RC queues are allowed */
 	const char *device;		/* whose port connects the ranks of this host, NULL: there is none; it */
@@ -220,6 +222,7 @@ struct hdl_choice {
 	bool pairs;			/* tasks: among all pairs of ranks */
 	bool crowded;			/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the bits that it gives on direct */
+	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -321,6 +324,8 @@ int hdl_coll_end(struct hdl_run *run);
 
 /* What hdl_choose has to know of a communicator. */
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+/* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
+#define HDL_LEVELS_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
 size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
 /* What the device of the port has to reduce by; NULL: it runs no task lists. */

@@ -2,6 +2,7 @@
 #include "collectives/tuner.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,6 +17,11 @@ static bool fits_pow2(const struct hdl_shape *s)
 static bool fits_bruck(const struct hdl_shape *s)
 {
 	return s->size > 2;
+}
+
+static bool fits_levels(const struct hdl_shape *s)
+{
+	return s->hosts;
 }
 
 /* One request names the operands of all ranks. */
@@ -50,6 +56,14 @@ const struct hdl_algorithm hdl_host_algorithms[] = {
 	{ HDL_REDUCE_SCATTER, "in-order", hdl_build_in_order, NULL },
 	{ HDL_SCAN, "in-order", hdl_build_in_order, NULL },
 	{ HDL_EXSCAN, "in-order", hdl_build_in_order, NULL },
+	{ HDL_BARRIER, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_BCAST, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_REDUCE, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_ALLREDUCE, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_ALLGATHER, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_GATHER, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_SCATTER, "two-level", hdl_build_levels, fits_levels },
+	{ HDL_REDUCE_SCATTER, "two-level", hdl_build_levels, fits_levels },
 	{ HDL_COLLS, NULL, NULL, NULL },
 };
 
@@ -121,6 +135,65 @@ static const struct {
 	{ HDL_SCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
 	{ HDL_EXSCAN, ANYWHERE, 1, ANY_SIZE, "pieces" },
 };
+
+/*
+ * Ranks on several hosts: what goes in two levels; any row that fits is enough, and what is in none has one level, by the rows above. In
+ * two levels bytes go between hosts once for each host, but wait for the leaders, and within a host they go once more. Two
+ * levels may not cost more than one: tests/unit/coll_cost, in which a host's ranks share its port. Where ranks and hosts are powers of two, and
+ * ranks follow each other, doubling goes by hosts anyway.
+ */
+enum { BLOCKS = 1, EVEN = 2, TURNS = 4, POW2 = 8, NOT_POW2 = 16 };
+/* BLOCKS: the ranks of a host follow each other; TURNS: they do not; EVEN: as many on each host; POW2: all ranks together */
+static const struct {
+	enum hdl_coll coll;
+	unsigned placed;
+	int min_ranks, max_ranks;	/* of the host that has most */
+	int min_hosts;
+	size_t min_bytes, max_bytes;
+} by_hosts[] = {
+	{ HDL_BARRIER, BLOCKS, 2, 8, 2, 0, ANY_SIZE },
+	{ HDL_BCAST, 0, 2, INT_MAX, 2, 0, 8 << 10 },
+	{ HDL_BCAST, TURNS, 8, INT_MAX, 2, 0, ANY_SIZE },
+	{ HDL_REDUCE, 0, 2, INT_MAX, 2, 0, 8 << 10 },
+	{ HDL_REDUCE, 0, 8, INT_MAX, 2, 0, 32 << 10 },
+	{ HDL_REDUCE, 0, 12, INT_MAX, 2, 0, ANY_SIZE },
+	{ HDL_ALLREDUCE, TURNS | NOT_POW2, 2, INT_MAX, 2, 0, 4 << 10 },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 16, INT_MAX, 2, 4 << 10, 8 << 10 },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 16, INT_MAX, 2, 16 << 10, ANY_SIZE },
+	{ HDL_ALLREDUCE, BLOCKS | EVEN, 8, INT_MAX, 4, 256 << 10, ANY_SIZE },
+	{ HDL_ALLGATHER, NOT_POW2 | EVEN, 2, INT_MAX, 3, 0, 256 },
+	{ HDL_ALLGATHER, BLOCKS | EVEN | POW2, 16, INT_MAX, 2, 1 << 10, 16 << 10 },
+	{ HDL_ALLGATHER, BLOCKS | EVEN | POW2, 8, INT_MAX, 2, 4 << 10, 16 << 10 },
+	{ HDL_GATHER, 0, 2, INT_MAX, 3, 0, 128 },
+	{ HDL_GATHER, 0, 2, INT_MAX, 6, 0, 1 << 10 },
+	{ HDL_SCATTER, 0, 2, INT_MAX, 3, 0, 128 },
+	{ HDL_SCATTER, 0, 2, INT_MAX, 6, 0, 1 << 10 },
+	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 8, 16 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 2, INT_MAX, 13, (8 << 10) + 1, ANY_SIZE },	/* is announced */
+	{ HDL_REDUCE_SCATTER, BLOCKS, 4, INT_MAX, 6, 8 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 4, INT_MAX, 4, 16 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, BLOCKS, 8, INT_MAX, 4, 2 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 8, INT_MAX, 4, 4 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 8, INT_MAX, 3, 8 << 10, ANY_SIZE },
+	{ HDL_REDUCE_SCATTER, 0, 16, INT_MAX, 2, 2 << 10, ANY_SIZE },
+};
+
+static unsigned placed(const struct hdl_shape *s)
+{
+	return (s->hosts->order ? TURNS : BLOCKS) | (s->hosts->most * s->hosts->n == s->size ? EVEN : 0) | (fits_pow2(s) ? POW2 : NOT_POW2);
+}
+
+static bool goes_by_hosts(const struct hdl_shape *s)
+{
+	const struct hdl_hosts *h = s->hosts;
+
+	for (size_t i = 0; h && i < ARRAY_SIZE(by_hosts); i++)
+		if (by_hosts[i].coll == s->coll && !(by_hosts[i].placed & ~placed(s)) && h->most >= by_hosts[i].min_ranks &&
+		    h->most <= by_hosts[i].max_ranks && h->n >= by_hosts[i].min_hosts && s->bytes >= by_hosts[i].min_bytes &&
+		    s->bytes <= by_hosts[i].max_bytes)
+			return true;
+	return false;
+}
 
 static const struct hdl_algorithm direct[HDL_COLL_KINDS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "lines", hdl_build_direct_barrier, NULL },
@@ -244,6 +317,8 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 {
 	const struct hdl_algorithm *a = forced && *forced ? find(s, forced) : NULL;
 
+	if (!a && goes_by_hosts(s))
+		a = find(s, "two-level");
 	for (size_t i = 0; !a && i < ARRAY_SIZE(rows); i++)
 		if (rows[i].coll == s->coll && s->size >= rows[i].min_ranks && s->bytes <= rows[i].max_bytes &&
 		    is_there(s, rows[i].where))

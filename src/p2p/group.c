@@ -157,6 +157,22 @@ bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b)
 	return !is_of_job(a, job) || !is_of_job(b, job);
 }
 
+static int node_of(const void *arg, int rank)
+{
+	return hdl_rt_node(hdl_group_proc(arg, rank));
+}
+
+int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out)
+{
+	int err = 0;
+
+	if (!g->placed && hdl_job.local && hdl_proc_is_ours(hdl_group_proc(g, 0)) && !hdl_group_spans_jobs(g, g))
+		err = hdl_hosts_make(g->size, node_of, g, &g->hosts);
+	g->placed = !err;
+	*out = g->hosts;
+	return err;
+}
+
 bool hdl_group_is_world(const struct hdl_group *g)
 {
 	return g->stride == 1 && g->first == 0 && g->size == hdl_job.size;
@@ -189,6 +205,9 @@ static void clear(struct hdl_group *g)
 	free(g->leaf);
 	free(g->procs);
 	free(g->hash);
+	free(g->hosts);
+	g->hosts = NULL;
+	g->placed = false;
 	g->procs = g->hash = NULL;
 	g->leaf = NULL;
 }

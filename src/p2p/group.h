@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 #include "datatype/datatype.h"
+#include "p2p/hosts.h"
 
 struct hdl_ep;
 #define HDL_LEAF	256u
@@ -33,6 +34,8 @@ struct hdl_group {
 	hdl_leaf **leaf;		/* of a communicator's: endpoints, by rank; NULL for the rank itself. Else NULL */
 	int *hash;			/* the inverse: ranks, or -1; NULL until needed */
 	int shift;			/* 32 - log2 of its length */
+	bool placed;			/* it was looked who shares a host, */
+	struct hdl_hosts *hosts;	/*   which says it, or NULL */
 };
 
 extern struct hdl_group hdl_group_empty;	/* never freed */
@@ -76,6 +79,10 @@ void *hdl_group_describe(const struct hdl_group *g, size_t *bytes);
 struct hdl_group *hdl_group_described(const void *data, size_t bytes);
 /* Whether the processes of both together are of more than one job. */
 bool hdl_group_spans_jobs(const struct hdl_group *a, const struct hdl_group *b);
+
+/* Who shares a host, for collectives: communicators of one group have it in common. *out: NULL if nothing is known or to be gained
+ * (hosts.h), or there are processes of other jobs. Of processes that are all here, nothing is asked or kept. 0 or -ENOMEM. */
+int hdl_group_hosts(struct hdl_group *g, const struct hdl_hosts **out);
 
 /* All ranks of the job, in their order. */
 bool hdl_group_is_world(const struct hdl_group *g);

@@ -241,6 +241,13 @@ out:
 	return err;
 }
 
+int hdl_rt_node(int rank)
+{
+	int node;
+
+	return !hdl_job.singleton && told_number((pmix_rank_t)rank, PMIX_NODEID, &node) ? node : -1;
+}
+
 /* ---- joining -------------------------------------------------------------------------------------------------- */
 
 static int refuse_without_pmix(const struct hdl_launched_by *by)

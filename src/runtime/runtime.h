@@ -56,6 +56,10 @@ static inline bool hdl_is_local(int rank)
 	return false;
 }
 
+/* The number of the host that a rank of this job is on, as the launcher counts its hosts, or -1: it does not say. Nothing is asked of others:
+ * it was told at start. */
+int hdl_rt_node(int rank);
+
 /* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
  * PMIx cannot be reached, naming both sides; fails if the ranks' library versions differ. */
 int hdl_rt_init(void);

@@ -20,7 +20,7 @@ static bool number(const char *text, int *out)
 /* 0: not an option of this part; -1: its value is wrong; else arguments taken. */
 static int take(struct hdl_explain *a, const char *option, const char *value)
 {
-	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank" };
+	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--hosts" };
 	bool good = false;
 	int i;
 
@@ -30,9 +30,9 @@ static int take(struct hdl_explain *a, const char *option, const char *value)
 		return a->persistent = true;
 	if (!strcmp(option, "--dot"))
 		return a->dot = true;
-	for (i = 0; i < 6 && strcmp(names[i], option); i++)
+	for (i = 0; i < 7 && strcmp(names[i], option); i++)
 		;
-	if (i == 6)
+	if (i == 7)
 		return 0;
 	if (value)
 		switch (i) {
@@ -41,14 +41,15 @@ static int take(struct hdl_explain *a, const char *option, const char *value)
 		case 2: a->type = value, good = true; break;
 		case 3: a->op = value, good = true; break;
 		case 4: good = number(value, &a->root); break;
-		default: good = number(value, &a->rank); break;
+		case 5: good = number(value, &a->rank); break;
+		default: a->hosts = value, good = true; break;
 		}
 	return good ? 2 : -1;
 }
 
 int info_explain(int argc, char **argv)
 {
-	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--nonblocking", "--persistent", "--dot", NULL };
+	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--hosts", "--nonblocking", "--persistent", "--dot", NULL };
 	struct hdl_explain a = { .ranks = 2, .bytes = 8, .type = "MPI_DOUBLE", .op = "MPI_SUM" };
 	int code;
 

@@ -114,3 +114,19 @@ tests_mp_coll_memory_SOURCES = tests/mp/coll_memory.c tests/mp/mpi_test.h
 tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
 	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task
+# On several hosts, played on one machine.
+check_PROGRAMS += tests/mp/coll_random_hosts tests/mp/coll_correct_hosts tests/mp/coll_starts_hosts tests/mp/coll_lost_hosts
+tests_mp_coll_random_hosts_SOURCES = tests/mp/coll_random.c tests/mp/hosts_played.c tests/mp/mpi_test.h
+tests_mp_coll_random_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_random_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_correct_hosts_SOURCES = tests/mp/coll_correct.c tests/mp/hosts_played.c
+tests_mp_coll_correct_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_correct_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_starts_hosts_SOURCES = tests/mp/coll_starts.c tests/mp/hosts_played.c tests/mp/mpi_test.h
+tests_mp_coll_starts_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_starts_hosts_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Get
+tests_mp_coll_lost_hosts_SOURCES = tests/mp/coll_lost.c tests/mp/hosts_played.c tests/mp/survivors.h
+tests_mp_coll_lost_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_lost_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+TESTS += tests/mp/coll_hosts.sh
+EXTRA_DIST += tests/mp/coll_hosts.sh

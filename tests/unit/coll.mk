@@ -2,7 +2,7 @@
 if HAVE_CRITERION
 check_PROGRAMS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_verbs_exp
 TESTS += tests/unit/coll_graph tests/unit/coll_cost tests/unit/coll_verbs_exp
-coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives/algo_gather.c src/collectives/algo_direct.c src/collectives/algo_tasks.c src/collectives/algo_reduce.c \
+coll_graph_sources = tests/unit/coll_sim.c tests/unit/coll_sim.h src/collectives/algo_gather.c src/collectives/algo_levels.c src/p2p/hosts.c src/collectives/algo_direct.c src/collectives/algo_tasks.c src/collectives/algo_reduce.c \
 	src/collectives/algo_rooted.c src/collectives/algo_pieces.c src/collectives/graph.c src/collectives/tasks_encode.c src/collectives/ops.c \
 	src/collectives/tuner.c src/runtime/nearest.c $(datatype_sources)
 tests_unit_coll_graph_SOURCES = tests/unit/coll_graph.c $(coll_graph_sources)

@@ -28,24 +28,40 @@ struct model {
 				 * both; of what it has just made, which is in the sender's */
 	double wire;		/* of all messages, between two hosts, at either end's port */
 	int cores;		/* that the ranks share; 0: each has its own */
+	int per_host;		/* ranks of one host, which share its port; 0: the model has no hosts */
+	bool by_turns;		/*   rank r is on host r modulo their number, else the first ones are on the first */
+	const struct model *inner;	/*   what is within one */
 };
 
 static const struct model models[] = {
 	/* as measured, with two ranks on two cores, and four */
-	{ "one host", 150, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 0 },
-	{ "one host of two cores", 600, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 2 },
-	{ "a host for each rank", 250, 1500, 0.03, 0.03, 3000, 0, 0, 0.08, 0 },
+	{ "one host", 150, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 0, 0, false, NULL },
+	{ "one host of two cores", 600, 150, 0.03, 0.03, 1500, 0.04, 0.12, 0, 2, 0, false, NULL },
+	{ "a host for each rank", 250, 1500, 0.03, 0.03, 3000, 0, 0, 0.08, 0, 0, false, NULL },
+};
+
+#define HOSTS(Name, n, by_turns) { Name, 250, 1500, 0.03, 0.03, 3000, 0, 0, 0.08, 0, n, by_turns, &models[0] }
+static const struct model several[] = {
+	HOSTS("hosts of 2 ranks", 2, false), HOSTS("hosts of 2 ranks, by turns", 2, true),
+	HOSTS("hosts of 4 ranks", 4, false), HOSTS("hosts of 4 ranks, by turns", 4, true),
+	HOSTS("hosts of 8 ranks", 8, false), HOSTS("hosts of 8 ranks, by turns", 8, true),
+	HOSTS("hosts of 16 ranks", 16, false),
 };
 
 #define EAGER 8192
 #define MOST_RANKS 64
+
+struct port {
+	double sends, receives;		/* when it is free again */
+};
 
 /* One rank as it runs. */
 struct rank {
 	struct hdl_graph *g;
 	uint32_t at;			/* the next node */
 	double now, busy;		/* of its CPU */
-	double sends, receives;		/* when its port is free again */
+	struct port *port, own;		/* its host's, or one of its own */
+	int host;			/* -1: one of its own */
 	double *end;			/* of nodes that are done; of a send that was announced: below 0 until it is received */
 	double *there;			/* of sends: when the receiver sees it */
 	uint32_t *next;			/* of sends: the next one to the same rank */
@@ -61,6 +77,12 @@ static void work(struct rank *r, double ns)
 {
 	r->now += ns;
 	r->busy += ns;
+}
+
+/* What holds between two ranks. */
+static const struct model *between(const struct model *m, const struct rank *a, const struct rank *b)
+{
+	return m->per_host && a->host == b->host ? m->inner : m;
 }
 
 static void list_sends(struct rank *r)
@@ -99,9 +121,10 @@ static void send(const struct model *m, struct rank *r, uint32_t i)
 		r->end[i] = -1;
 		return;
 	}
-	r->sends = later(r->sends, r->now) + (double)len * m->wire;
-	r->there[i] = r->sends + m->latency;
-	r->end[i] = r->now;
+	r->end[i] = r->there[i] = r->now;
+	if (m->wire > 0)
+		r->there[i] = r->port->sends = later(r->port->sends, r->now) + (double)len * m->wire;
+	r->there[i] += m->latency;
 }
 
 /* begins: when both are there. */
@@ -111,10 +134,11 @@ static void receive(const struct model *m, struct rank *r, struct rank *from, ui
 	bool eager = len <= EAGER;
 
 	if (!eager && m->wire > 0) {
-		from->sends = r->receives = later(begins, later(from->sends, r->receives)) + (double)len * m->wire;
-		begins = r->receives + m->latency;
-	} else if (eager) {
-		r->receives = begins = later(r->receives + (double)len * m->wire, begins);
+		from->port->sends = r->port->receives =
+			later(begins, later(from->port->sends, r->port->receives)) + (double)len * m->wire;
+		begins = r->port->receives + m->latency;
+	} else if (eager && m->wire > 0) {
+		r->port->receives = begins = later(r->port->receives + (double)len * m->wire, begins);
 	}
 	r->now = later(r->now, begins);
 	work(r, m->message + (double)len * (eager ? m->copy : from->g->nodes[k].src_space == HDL_SP_SEND ? m->read : m->fresh));
@@ -144,7 +168,7 @@ static double ready(const struct model *m, struct rank *ranks, int me)
 	if (n->kind != HDL_N_RECV)
 		return later(t, r->now);
 	at = sent(&ranks[n->peer], me, n->sub);
-	return at ? later(t, ranks[n->peer].there[*at]) + (n->len > EAGER ? m->announced : 0) : NEVER;
+	return at ? later(t, ranks[n->peer].there[*at]) + (n->len > EAGER ? between(m, r, &ranks[n->peer])->announced : 0) : NEVER;
 }
 
 static void step(const struct model *m, struct rank *ranks, int me, double begins)
@@ -156,11 +180,11 @@ static void step(const struct model *m, struct rank *ranks, int me, double begin
 		uint32_t *at = sent(&ranks[n->peer], me, n->sub), k = *at;
 
 		*at = ranks[n->peer].next[k];
-		receive(m, r, &ranks[n->peer], k, begins);
+		receive(between(m, r, &ranks[n->peer]), r, &ranks[n->peer], k, begins);
 	} else {
 		r->now = begins;
 		if (n->kind == HDL_N_SEND)
-			send(m, r, r->at);
+			send(between(m, r, &ranks[n->peer]), r, r->at);
 		else
 			work(r, 20 + (double)n->len * (n->kind == HDL_N_REDUCE ? m->reduce : m->copy));
 	}
@@ -199,9 +223,44 @@ static double run(const struct model *m, struct rank *ranks, int n)
 	return m->cores ? later(last, busy / m->cores) : last;
 }
 
+struct placement {
+	const struct model *m;
+	int n;
+};
+
+static int host_of(const void *arg, int rank)
+{
+	const struct placement *p = arg;
+
+	return p->m->by_turns ? rank % ((p->n + p->m->per_host - 1) / p->m->per_host) : rank / p->m->per_host;
+}
+
+/* NULL: there are none, or all are on one. Kept, for there are few. */
+static const struct hdl_hosts *hosts_of(const struct model *m, int n)
+{
+	static struct {
+		const struct model *m;
+		int n;
+		struct hdl_hosts *hosts;
+	} kept[256];
+	int i = 0;
+
+	if (!m->per_host)
+		return NULL;
+	while (kept[i].m && (kept[i].m != m || kept[i].n != n))
+		i++;
+	if (!kept[i].m) {
+		kept[i].m = m;
+		kept[i].n = n;
+		cr_assert_eq(hdl_hosts_make(n, host_of, &(struct placement){ m, n }, &kept[i].hosts), 0);
+	}
+	return kept[i].hosts;
+}
+
 static struct hdl_shape shape(const struct model *m, enum hdl_coll coll, int n, size_t bytes)
 {
-	struct hdl_shape s = { .coll = coll, .size = n, .bytes = bytes, .esize = 8, .crowded = m->cores && n > m->cores };
+	struct hdl_shape s = { .coll = coll, .size = n, .bytes = bytes, .esize = 8, .crowded = m->cores && n > m->cores,
+			       .hosts = hosts_of(m, n) };
 
 	if (hdl_coll_reduces(coll))
 		s.fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T));
@@ -222,6 +281,11 @@ static double cost(const struct model *m, const struct hdl_algorithm *a, enum hd
 		ranks[r].there = calloc(ranks[r].g->nnodes + 1, sizeof(double));
 		ranks[r].next = calloc(ranks[r].g->nnodes + 1, sizeof(uint32_t));
 		list_sends(&ranks[r]);
+		ranks[r].host = m->per_host ? host_of(&(struct placement){ m, n }, r) : -1;
+		ranks[r].port = &ranks[r].own;
+		for (int k = 0; k < r && m->per_host; k++)
+			if (ranks[k].host == ranks[r].host)
+				ranks[r].port = ranks[k].port;
 	}
 	ns = run(m, ranks, n);
 	for (int r = 0; r < n; r++) {
@@ -257,7 +321,8 @@ static int sizes(size_t *out, size_t most)
 	return n;
 }
 
-static int look(const struct model *m, enum hdl_coll coll, int n)
+/* by_hosts: of those that go by hosts only, and what they are compared with. */
+static int look(const struct model *m, enum hdl_coll coll, int n, bool by_hosts)
 {
 	bool blocks = coll == HDL_ALLGATHER || coll == HDL_ALLTOALL || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_REDUCE_SCATTER;
 	double costs[SIZES];
@@ -277,7 +342,7 @@ static int look(const struct model *m, enum hdl_coll coll, int n)
 	}
 	for (int i = 0; i < k; i++)
 		for (int j = i + 1; j < k; j++)
-			if (costs[i] > CLIFF * costs[j]) {
+			if (costs[i] > CLIFF * costs[j] && (!by_hosts || as[i]->build == hdl_build_levels || as[j]->build == hdl_build_levels)) {
 				printf("%s: %s of %d ranks: %zu bytes (%s) cost %.1f us, %zu (%s) %.1f us: %.2f times\n", m->name,
 				       hdl_coll_name(coll), n, bytes[i], as[i]->name, costs[i] / 1000, bytes[j], as[j]->name,
 				       costs[j] / 1000, costs[i] / costs[j]);
@@ -285,6 +350,51 @@ static int look(const struct model *m, enum hdl_coll coll, int n)
 				break;
 			}
 	return cliffs;
+}
+
+/* What goes by hosts costs no more than it would if hosts made no difference. */
+static int look_at_levels(const struct model *m, enum hdl_coll coll, int n)
+{
+	bool blocks = coll == HDL_ALLGATHER || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_REDUCE_SCATTER;
+	size_t bytes[SIZES];
+	int k = sizes(bytes, blocks ? 256 << 10 : 4 << 20), dearer = 0;
+
+	for (int i = 0; i < k; i++) {
+		struct hdl_shape s = shape(m, coll, n, bytes[i]), flat = s;
+		const struct hdl_algorithm *a = hdl_tune_host(&s, NULL), *other, *by_hosts = hdl_tune_host(&s, "two-level");
+		double now, then, two;
+
+		flat.hosts = NULL;
+		other = hdl_tune_host(&flat, NULL);
+		if (a == other && !getenv("COLL_COST"))
+			continue;
+		now = cost(m, a, coll, n, bytes[i]);
+		then = cost(m, other, coll, n, bytes[i]);
+		if (getenv("COLL_COST")) {
+			two = cost(m, by_hosts, coll, n, bytes[i]);
+			printf("LEVELS %s, %s, %d ranks, %zu bytes: %s; %s %.1f us, two-level %.1f us: %.2f times\n", m->name, hdl_coll_name(coll), n,
+			       bytes[i], a->name, other->name, then / 1000, two / 1000, two / then);
+		}
+		if (now > 1.01 * then) {
+			printf("%s: %s of %d ranks, %zu bytes: two-level %.1f us, %s %.1f us\n", m->name, hdl_coll_name(coll), n, bytes[i],
+			       now / 1000, other->name, then / 1000);
+			dearer++;
+		}
+	}
+	return dearer;
+}
+
+Test(coll_cost, two_levels_are_no_dearer)
+{
+	static const int ranks[] = { 4, 6, 8, 12, 16, 24, 32, 64 };
+	int dearer = 0;
+
+	for (size_t m = 0; m < sizeof(several) / sizeof(several[0]); m++)
+		for (int coll = HDL_BARRIER; coll <= HDL_REDUCE_SCATTER; coll++)
+			for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); r++)
+				if (coll != HDL_ALLTOALL && hosts_of(&several[m], ranks[r]))
+					dearer += look_at_levels(&several[m], (enum hdl_coll)coll, ranks[r]);
+	cr_assert_eq(dearer, 0, "%d sizes are dearer in two levels", dearer);
 }
 
 Test(coll_cost, no_size_costs_more_than_a_larger_one)
@@ -295,6 +405,19 @@ Test(coll_cost, no_size_costs_more_than_a_larger_one)
 	for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
 		for (int coll = HDL_BCAST; coll < HDL_COLLS; coll++)
 			for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); r++)
-				cliffs += look(&models[m], (enum hdl_coll)coll, ranks[r]);
+				cliffs += look(&models[m], (enum hdl_coll)coll, ranks[r], false);
+	cr_assert_eq(cliffs, 0, "%d sizes cost more than 1.3 times as much as a larger one", cliffs);
+}
+
+Test(coll_cost, no_size_costs_more_than_a_larger_one_by_hosts)
+{
+	static const int ranks[] = { 4, 8, 12, 16, 24, 32 };
+	int cliffs = 0;
+
+	for (size_t m = 0; m < sizeof(several) / sizeof(several[0]); m++)
+		for (int coll = HDL_BCAST; coll <= HDL_REDUCE_SCATTER; coll++)
+			for (size_t r = 0; r < sizeof(ranks) / sizeof(ranks[0]); r++)
+				if (coll != HDL_ALLTOALL && hosts_of(&several[m], ranks[r]))
+					cliffs += look(&several[m], (enum hdl_coll)coll, ranks[r], true);
 	cr_assert_eq(cliffs, 0, "%d sizes cost more than 1.3 times as much as a larger one", cliffs);
 }

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Collectives of ranks on several hosts, which are played on this machine (hosts_played.c): in two levels and by the table, over every queue
+# kind, ranks placed by blocks, by turns and anyhow; a rank that dies. Run in the build directory. COLL_RANDOM: batches, for a long run.
+. "$(dirname "$0")/death_lib.sh"
+seed=${COLL_SEED:-$(date +%s)}
+batches=${COLL_RANDOM:-10}
+
+try() {	# try NAME HOSTS ARGS...: a rank for each of HOSTS
+	name=$1 hosts=$2 n=$(echo "$2" | tr , '\n' | wc -l)
+	shift 2
+	if timeout 240 $run -n "$n" -x HEDDLE_DEVICE=shca0 -x HOSTS="$hosts" -x HEDDLE_REPORT_COLLECTIVES=1 "$@" >"$tmp/out" 2>"$tmp/err"; then
+		echo "ok: $name, ranks on hosts $hosts"
+	else
+		echo "FAILED ($?): $name, ranks on hosts $hosts"
+		grep -v '^heddle:  ' "$tmp/err" | cat "$tmp/out" - | tail -n 8
+		fails=$((fails + 1))
+	fi
+}
+
+reported() {	# reported TEXT WHAT
+	grep -q -- "$1" "$tmp/err" && return
+	echo "FAILED: the report does not say $2"
+	fails=$((fails + 1))
+}
+
+for hosts in 0,0,1,1 0,1,0,1 0,0,0,0,1,1,1,1 0,1,0,1,0,1,0,1 0,0,0,1 3,1,0,3,1; do
+	try "two levels, random, seed $seed" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_random_hosts "$batches" "$seed"
+	reported ' two-level ' 'that anything went by hosts'
+done
+try "one level, random, seed $seed" 0,0,1,1 -x HEDDLE_COLL_LEVELS=1 tests/mp/coll_random_hosts "$batches" "$seed"
+if grep -q two-level "$tmp/err"; then
+	echo "FAILED: HEDDLE_COLL_LEVELS=1, and something went by hosts"
+	fails=$((fails + 1))
+fi
+for hosts in 0,0,0,0,1,1,1,1 1,0,0; do
+	try "two levels" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_correct_hosts
+	try "by the table" "$hosts" tests/mp/coll_correct_hosts movement reduce
+done
+for kind in rc ud xrc dc dc,ud; do
+	try "two levels, random, seed $seed, queue kind $kind" 0,0,1,0 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_LEVELS=2 \
+		tests/mp/coll_random_hosts "$batches" "$seed"
+done
+# Where the order is the ranks', all that reduces keeps to it.
+try "fixed order, random, seed $seed" 0,1,0,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_REDUCE_ORDER=fixed tests/mp/coll_random_hosts "$batches" "$seed"
+try "calls compared, random, seed $seed" 0,0,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_CHECK=1 tests/mp/coll_random_hosts "$batches" "$seed"
+try "sends that are held, seed $seed" 0,0,1,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_UNEXPECTED_MAX=2 tests/mp/coll_random_hosts "$batches" "$seed" \
+	reduce_scatter,allreduce,gather,scatter
+for hosts in 0,0,1,1 0,1,0; do
+	try "starts in any order, seed $seed" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_starts_hosts 80 "$seed"
+done
+# What is explained is what runs.
+explained() {	# explained ALGORITHM ARGUMENT...
+	algorithm=$1
+	shift
+	./heddle_info --explain "$@" >"$tmp/out" 2>"$tmp/err" && grep -q "^algorithm *$algorithm\$" "$tmp/out" && return
+	echo "FAILED: heddle_info --explain $*: not $algorithm: $(grep -h '^algorithm\|^heddle' "$tmp/out" "$tmp/err")"
+	fails=$((fails + 1))
+}
+explained two-level barrier --hosts 2x4
+explained two-level bcast --hosts 3+1 --root 2 --size 1k --nonblocking
+explained dissemination barrier --hosts 4x1
+explained recursive-doubling allreduce --hosts 2x2
+for hosts in 2x 3+ 0x4 x3 2x4x 5000; do
+	if ./heddle_info --explain barrier --hosts $hosts >"$tmp/out" 2>"$tmp/err" || ! grep -q -- "--hosts $hosts: " "$tmp/err"; then
+		echo "FAILED: heddle_info --explain barrier --hosts $hosts is not refused"
+		fails=$((fails + 1))
+	fi
+done
+try "the table" 0,0,1,1 tests/mp/coll_correct_hosts movement
+reported 'barrier .*two-level' 'that a Barrier went by hosts'
+# A rank dies, on a host of its own or not, a leader or not: those on other hosts have to be told, too.
+lost() {	# lost HOSTS FORM BYTES DEAD MOMENT
+	one_dies "$(echo "$1" | tr , '\n' | wc -l)" "$4" "lost on several hosts: $*" -x HEDDLE_DEVICE=shca0 -x HOSTS="$1" -x HEDDLE_COLL_LEVELS=2 \
+		-x HEDDLE_UD_TIMEOUT=4s -x HEDDLE_KEEPALIVE=1s tests/mp/coll_lost_hosts "$2" "$3" "$4" -1 "$5" "$count"
+}
+lost 0,0,1,1 blocking 64 1 500
+lost 0,0,1,1 blocking 65536 2 1300
+lost 0,1,0,1,1 nonblocking 64 0 9000
+lost 0,0,1,1 persistent 1024 3 4000
+[ $fails = 0 ]
