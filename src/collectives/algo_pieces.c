@@ -136,7 +136,39 @@ static void gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_
 		own_piece(b, r, &r->out[me], in);
 }
 
-/* Whether all get the same pieces, and few bytes; if so, it is built. */
+#define RING_FROM ((size_t)256 << 10)	/* bytes of all pieces together */
+
+/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where the ranks of
+ * a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port, which they share,
+ * takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at the port. */
+static bool goes_round(const struct hdl_comm *comm, size_t all)
+{
+	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;
+
+	if (comm->local || comm->size < 3 || !all)
+		return false;
+	if (!strcmp(hdl_vars.coll_pieces, "ring"))
+		return true;
+	return h && !h->order && all >= RING_FROM && hdl_vars.coll_levels != 1 && !*hdl_vars.coll_pieces &&
+	       2ll * h->most * (comm->size - h->most) > 5ll * (comm->size - 1);
+}
+
+/* In step k a rank passes on what it has got in the step before, its own piece in the first one. */
+static void gather_round(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
+{
+	int n = comm->size, me = comm->rank;
+
+	for (int k = 0; k < n - 1; k++) {
+		const struct piece *from = k ? &r->out[(me - k + n) % n] : &r->in[0];
+
+		send_piece(b, (me + 1) % n, hdl_step_sub(k), from);
+		recv_piece(b, (me - 1 + n) % n, hdl_step_sub(k), &r->out[(me - k - 1 + n) % n]);
+	}
+	if (!a->in_place)
+		own_piece(b, r, &r->out[me], &r->in[0]);
+}
+
+/* Whether all get the same pieces, and few bytes, or so many that they go round; if so, it is built. */
 static bool build_gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
 	int n = comm->size;
@@ -144,6 +176,10 @@ static bool build_gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struc
 
 	for (int i = 0; i < n; i++)
 		all += r->out[i].bytes;
+	if (r->nin == 1 && goes_round(comm, all)) {
+		gather_round(b, a, r, comm);
+		return true;
+	}
 	if (r->nin != 1 || !takes_tree(HDL_P_EXCHANGE, comm, all))
 		return false;
 	off = calloc((size_t)n + 1, sizeof(*off));

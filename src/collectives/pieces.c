@@ -167,10 +167,19 @@ static bool refills(const struct hdl_pieces *a)
 	return a->in_place || a->coll == HDL_P_EXSCAN || a->coll == HDL_P_NEIGHBORS;
 }
 
+/* What long pieces for all ranks go by: looked up by all ranks, or by none. False: no memory. */
+static bool knows_hosts(struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	const struct hdl_hosts *hosts;
+
+	return a->coll != HDL_P_EXCHANGE || a->nin != 1 || comm->local || comm->size > HDL_LEVELS_RANKS ||
+	       !hdl_group_hosts(comm->group, &hosts);
+}
+
 static struct hdl_pieces_run *make(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
 	bool persistent = form == HDL_PERSISTS;
-	struct hdl_pieces_run *r = calloc(1, sizeof(*r));
+	struct hdl_pieces_run *r = knows_hosts(comm, a) ? calloc(1, sizeof(*r)) : NULL;
 	struct hdl_gb *b;
 
 	if (!r)
@@ -260,7 +269,7 @@ static int no_memory(struct hdl_comm *comm)
 static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 {
 	struct hdl_pieces_run r;
-	struct hdl_straight *s = hdl_straight_begin(comm);
+	struct hdl_straight *s = knows_hosts(comm, a) ? hdl_straight_begin(comm) : NULL;
 	int rc;
 
 	if (unlikely(!s))

@@ -49,6 +49,10 @@ try "sends that are held, seed $seed" 0,0,1,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDL
 for hosts in 0,0,1,1 0,1,0; do
 	try "starts in any order, seed $seed" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_starts_hosts 80 "$seed"
 done
+# Allgatherv's pieces, from rank to rank.
+for hosts in 0,0,0 0,0,1,1,1; do
+	try "ring, random, seed $seed" "$hosts" -x HEDDLE_COLL_PIECES=ring tests/mp/coll_random_hosts "$batches" "$seed" allgatherv
+done
 # What is explained is what runs.
 explained() {	# explained ALGORITHM ARGUMENT...
 	algorithm=$1
