@@ -147,14 +147,22 @@ static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, i
 	}
 }
 
-/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that. EXSCAN's place holds an
- * input that is taken later. */
+/* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. What it is in EXSCAN
+ * is to stay as it is. */
+static bool lies(const struct hdl_off *h, const struct hdl_run *run, int k)
+{
+	return k && k == h->rank && run->plan->key.coll != HDL_EXSCAN;
+}
+
+/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not there and
+ * is taken later. EXSCAN's place holds an input that is taken later. */
 static char *place(const struct hdl_off *h, const struct hdl_run *run, int k)
 {
 	const struct hdl_fold *f = &run->reads->fold;
 	char *out = f->out ? f->out + f->at : NULL;
+	int last = k + 1 < h->size && lies(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
 
-	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, k, h->rank))
+	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, last, h->rank))
 		return out;
 	return f->acc == f->seg[0] ? f->seg[1] : f->seg[0];
 }
@@ -184,6 +192,8 @@ static bool take(struct hdl_off *h, struct hdl_run *run)
 	} else if (run->plan->key.coll == HDL_EXSCAN && f->k == h->size - 1) {
 		return true;		/* nobody is to have more than what there is */
 	}
+	if (lies(h, run, f->k))
+		return true;
 	f->next = !f->k && !h->rank ? f->in + f->at : place(h, run, f->k);	/* the first is not written to */
 	if (f->k != h->rank)
 		return copy(h, run, f->k, false, f->next);
@@ -203,8 +213,14 @@ static bool give(struct hdl_off *h, struct hdl_run *run, int to)
 	return true;
 }
 
-static void join(struct hdl_fold *f)
+static void join(const struct hdl_off *h, const struct hdl_run *run)
 {
+	struct hdl_fold *f = &run->reads->fold;
+
+	if (lies(h, run, f->k)) {
+		f->fn(f->in + f->at, f->acc, f->len / f->esize);
+		return;
+	}
 	if (f->acc)
 		f->fn(f->acc, f->next, f->len / f->esize);
 	f->acc = f->next;
@@ -270,7 +286,7 @@ static bool step(struct hdl_off *h, struct hdl_run *run)
 		return true;
 	case HDL_FOLD_JOIN:
 		if (!exclusive || f->k < h->size - 1)
-			join(f);
+			join(h, run);
 		if (exclusive)
 			next_input(h, f);
 		else
