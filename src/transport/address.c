@@ -2,7 +2,7 @@
 /*
  * Addresses. A process publishes its own through the runtime. Those of this job's ranks are had there when they are first needed, and so
  * are those of another job's that the same server knows; others are given by who has met that job (hdl_peer_add), and wait here for the
- * first message to the process or from it.
+ * first message to the process or from it. An unpublished instance is given all of them.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -24,6 +24,12 @@ static int compare(const void *a, const void *b)
 	int x = ((const struct given *)a)->proc, y = ((const struct given *)b)->proc;
 
 	return x < y ? -1 : x > y;
+}
+
+/* Of this job's the runtime knows without waiting for anybody. */
+static bool runtime_knows(const struct hdl_tp *tp, int proc)
+{
+	return hdl_proc_is_ours(proc) && !tp->up.unpublished;
 }
 
 static struct given *find(struct hdl_tp *tp, int proc)
@@ -190,6 +196,11 @@ int hdl_wire_lookup(struct hdl_ep *ep)
 	}
 	if (g)
 		return join(ep, g->data, g->len);
+	if (tp->up.unpublished) {
+		hdl_error("no address of %s was given (hdl_peer_add), and the runtime knows none of an instance that is not published",
+			  hdl_proc_text(ep->rank));
+		return -EHOSTUNREACH;
+	}
 	err = hdl_rt_get_of(job ? job->nspace : NULL, hdl_proc_rank(ep->rank), HDL_ADDRESS, &data, &len);
 	if (!err)
 		err = join(ep, data, len);
@@ -204,7 +215,7 @@ void hdl_wire_forget(struct hdl_tp *tp, int proc)
 
 bool hdl_wire_is_known(struct hdl_tp *tp, int proc)
 {
-	return hdl_proc_is_ours(proc) || hdl_peers_find(&tp->peers, proc) || find(tp, proc);
+	return runtime_knows(tp, proc) || hdl_peers_find(&tp->peers, proc) || find(tp, proc);
 }
 
 /* So that what cannot be is told when the processes meet, and not at their first message. */
@@ -232,8 +243,8 @@ int hdl_peer_add(struct hdl_tp *tp, int proc, const void *address, size_t len)
 	struct given *g;
 	int err;
 
-	if (hdl_proc_is_ours(proc))
-		return 0;		/* of this job's the runtime knows */
+	if (runtime_knows(tp, proc))
+		return 0;
 	if ((err = read_head(proc, address, len, &h)))
 		return err;
 	if (hdl_proc_of(h.name.job, h.name.rank) != proc) {

@@ -137,7 +137,7 @@ uint64_t hdl_counter_read(struct hdl_tp *tp, unsigned i, const struct hdl_ep *ep
 	case QUEUE:
 		return of_queues(tp, c);
 	case REGISTRATIONS:
-		s = hdl_regcache_stats();
+		s = hdl_regcache_stats(tp);
 		return count_at(&s, c->at);
 	case WHOLE:
 		return count_at(tp, c->at);

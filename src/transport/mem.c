@@ -74,7 +74,7 @@ bool hdl_memory_again(struct hdl_dev *dev)
 
 	if (errno != ENOMEM)
 		return false;
-	any = hdl_regcache_evict();
+	any = hdl_regcache_evict(dev->tp);
 	return (dev->tp->give && dev->tp->give()) || any;
 }
 

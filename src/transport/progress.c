@@ -260,7 +260,7 @@ void hdl_tp_timers(struct hdl_tp *tp, uint64_t now)
 		tp->looked_ns = now;
 		hdl_rings_look(tp);
 	}
-	hdl_regcache_tidy();
+	hdl_regcache_tidy(tp);
 }
 
 static int run_busy(struct hdl_tp *tp)
@@ -508,7 +508,7 @@ static void destroy_all(struct hdl_tp *tp)
 	}
 	hdl_peers_clear(&tp->peers);
 	hdl_addresses_fini(tp);
-	hdl_regcache_close();
+	hdl_regcache_close(tp);
 	hdl_rma_close(tp);
 	hdl_mem_close(tp);
 	for (int i = 0; i < tp->ndev; i++) {
@@ -526,6 +526,7 @@ static void destroy_all(struct hdl_tp *tp)
 	free(tp->mrs.e);
 	if (tp->wake_fd >= 0)
 		close(tp->wake_fd);
+	free(tp->regcache);
 	free(tp);
 }
 
@@ -607,10 +608,10 @@ static int open_all(struct hdl_tp *tp)
 	if (!err)
 		err = hdl_idle_open(tp);
 	if (!err)
-		hdl_regcache_open(tp);
+		err = hdl_regcache_open(tp);
 	if (!err)
 		err = hdl_rma_open(tp);
-	if (!err)
+	if (!err && !tp->up.unpublished)
 		err = hdl_wire_publish(tp);
 	return err;
 }

@@ -25,7 +25,7 @@
  *     same hold of `lock` under which those that it replaces leave it: an event in between would mark neither.
  * R5  Entries of the tree do not overlap. One that a new one overlaps is replaced by the union of both.
  *
- * The tree, the list and the entries belong to the thread that is inside the library; the reader walks the tree and sets `stale`.
+ * The tree, the list and the entries belong to the thread that is inside the instance; the reader walks the tree and sets `stale`.
  * So every change of the tree is under `lock`, and looking at what only the library writes is not.
  */
 #include <errno.h>
@@ -56,7 +56,7 @@
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_PAGEFAULT_FLAG_WP)
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-static struct {
+struct hdl_regcache {
 	bool on;
 	int fd;				/* userfaultfd */
 	int stop;			/* eventfd: the reader ends */
@@ -68,7 +68,14 @@ static struct {
 	_Atomic uint32_t marked;	/* entries that became stale since the last tidying */
 	uint32_t seed;
 	struct hdl_regcache_stats stats;
-} rc = { .fd = -1, .stop = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+};
+
+/*
+ * The one that watches. The kernel watches a range for one descriptor, refuses it to others, and takes the watching back at the request of
+ * any of them; so in a process there is one instance that keeps registrations, the first that asks, and the others register each
+ * message's memory for itself.
+ */
+static struct hdl_regcache *_Atomic watcher;
 
 /* ---- the tree: a treap, by `from`; entries do not overlap --------------------------------------------------- */
 
@@ -110,7 +117,8 @@ static struct hdl_region *join(struct hdl_region *low, struct hdl_region *high)
 
 static void tree_add(struct hdl_region *r)
 {
-	struct hdl_region **at = &rc.root;
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+	struct hdl_region **at = &rc->root;
 
 	while (*at && (*at)->weight >= r->weight)
 		at = r->from < (*at)->from ? &(*at)->left : &(*at)->right;
@@ -120,7 +128,8 @@ static void tree_add(struct hdl_region *r)
 
 static void tree_remove(struct hdl_region *r)
 {
-	struct hdl_region **at = &rc.root;
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+	struct hdl_region **at = &rc->root;
 
 	while (*at != r)
 		at = r->from < (*at)->from ? &(*at)->left : &(*at)->right;
@@ -128,11 +137,11 @@ static void tree_remove(struct hdl_region *r)
 }
 
 /* The first entry that has a byte of [from, to), or NULL. */
-static struct hdl_region *first_in(uintptr_t from, uintptr_t to)
+static struct hdl_region *first_in(struct hdl_regcache *rc, uintptr_t from, uintptr_t to)
 {
 	struct hdl_region *found = NULL;
 
-	for (struct hdl_region *t = rc.root; t;) {
+	for (struct hdl_region *t = rc->root; t;) {
 		if (t->to <= from) {
 			t = t->right;
 		} else {
@@ -147,37 +156,44 @@ static struct hdl_region *first_in(uintptr_t from, uintptr_t to)
 
 static void list_remove(struct hdl_region *r)
 {
-	*(r->newer ? &r->newer->older : &rc.newest) = r->older;
-	*(r->older ? &r->older->newer : &rc.oldest) = r->newer;
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+
+	*(r->newer ? &r->newer->older : &rc->newest) = r->older;
+	*(r->older ? &r->older->newer : &rc->oldest) = r->newer;
 	r->newer = r->older = NULL;
 }
 
 static void list_add(struct hdl_region *r)
 {
-	r->older = rc.newest;
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+
+	r->older = rc->newest;
 	r->newer = NULL;
-	*(rc.newest ? &rc.newest->newer : &rc.oldest) = r;
-	rc.newest = r;
+	*(rc->newest ? &rc->newest->newer : &rc->oldest) = r;
+	rc->newest = r;
 }
 
 /* No longer looked up; what is under way with it goes on. The caller has `lock`. */
 static void take_out(struct hdl_region *r)
 {
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+
 	tree_remove(r);
 	list_remove(r);
 	r->kept = false;
-	rc.stats.entries--;
-	rc.stats.bytes -= r->to - r->from;
+	rc->stats.entries--;
+	rc->stats.bytes -= r->to - r->from;
 }
 
 static void unwatch(const struct hdl_region *r)
 {
+	struct hdl_regcache *rc = r->dev->tp->regcache;
 	struct uffdio_range range = { r->from, r->to - r->from };
 
 	/* Another entry may be watching a part: then it stays, which costs events that concern nobody. Some of it may be unmapped: what
 	 * the kernel says of that does not matter. */
-	if (r->watched && !first_in(r->from, r->to))
-		(void)ioctl(rc.fd, UFFDIO_UNREGISTER, &range);
+	if (r->watched && !first_in(rc, r->from, r->to))
+		(void)ioctl(rc->fd, UFFDIO_UNREGISTER, &range);
 }
 
 /* Not under `lock`: it deregisters and frees. */
@@ -196,78 +212,85 @@ static void drop_ref(struct hdl_region *r)
 
 static void give_up(struct hdl_region *r)
 {
-	pthread_mutex_lock(&rc.lock);
+	struct hdl_regcache *rc = r->dev->tp->regcache;
+
+	pthread_mutex_lock(&rc->lock);
 	take_out(r);
-	pthread_mutex_unlock(&rc.lock);
+	pthread_mutex_unlock(&rc->lock);
 	drop_ref(r);
 }
 
-void hdl_regcache_tidy(void)
+void hdl_regcache_tidy(struct hdl_tp *tp)
 {
+	struct hdl_regcache *rc = tp->regcache;
 	struct hdl_region *older;
 
-	if (likely(!atomic_load_explicit(&rc.marked, memory_order_relaxed)))
+	if (likely(!atomic_load_explicit(&rc->marked, memory_order_relaxed)))
 		return;
-	atomic_store(&rc.marked, 0);
-	for (struct hdl_region *r = rc.newest; r; r = older) {
+	atomic_store(&rc->marked, 0);
+	for (struct hdl_region *r = rc->newest; r; r = older) {
 		older = r->older;
-		pthread_mutex_lock(&rc.lock);
+		pthread_mutex_lock(&rc->lock);
 		bool stale = r->stale;
-		pthread_mutex_unlock(&rc.lock);
+		pthread_mutex_unlock(&rc->lock);
 		if (!stale)
 			continue;
-		rc.stats.stale++;
+		rc->stats.stale++;
 		give_up(r);
 	}
 }
 
 /* Gives up what was not used for longest, until so many bytes are kept at most. False: more are in use. */
-static bool make_room(size_t bytes)
+static bool make_room(struct hdl_regcache *rc, size_t bytes)
 {
 	size_t entries = (size_t)hdl_vars.regcache_entries;
-	struct hdl_region *r = rc.oldest, *newer;
+	struct hdl_region *r = rc->oldest, *newer;
 
-	for (; r && (rc.stats.bytes > bytes || rc.stats.entries > entries); r = newer) {
+	for (; r && (rc->stats.bytes > bytes || rc->stats.entries > entries); r = newer) {
 		newer = r->newer;
 		if (r->refs > 1)
 			continue;
-		rc.stats.evicted++;
+		rc->stats.evicted++;
 		give_up(r);
 	}
-	return rc.stats.bytes <= bytes && rc.stats.entries <= entries;
+	return rc->stats.bytes <= bytes && rc->stats.entries <= entries;
 }
 
-bool hdl_regcache_evict(void)
+bool hdl_regcache_evict(struct hdl_tp *tp)
 {
-	uint64_t before = rc.stats.evicted;
+	struct hdl_regcache *rc = tp->regcache;
+	uint64_t before;
 
-	make_room(0);
-	return rc.stats.evicted != before;
+	if (!rc)
+		return false;	/* a device is being opened */
+	before = rc->stats.evicted;
+	make_room(rc, 0);
+	return rc->stats.evicted != before;
 }
 
 /* ---- the reader ---------------------------------------------------------------------------------------------- */
 
 /* The caller has `lock`. */
-static void mark(uintptr_t from, uintptr_t to)
+static void mark(struct hdl_regcache *rc, uintptr_t from, uintptr_t to)
 {
-	for (struct hdl_region *r; from < to && (r = first_in(from, to)); from = r->to) {
+	for (struct hdl_region *r; from < to && (r = first_in(rc, from, to)); from = r->to) {
 		r->stale = true;
-		atomic_fetch_add_explicit(&rc.marked, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&rc->marked, 1, memory_order_relaxed);
 	}
 }
 
 /* R3. False: there is no event. */
-static bool read_one(void)
+static bool read_one(struct hdl_regcache *rc)
 {
 	struct uffd_msg m;
 
-	pthread_mutex_lock(&rc.lock);
-	bool got = read(rc.fd, &m, sizeof(m)) == (ssize_t)sizeof(m);
+	pthread_mutex_lock(&rc->lock);
+	bool got = read(rc->fd, &m, sizeof(m)) == (ssize_t)sizeof(m);
 	if (got && m.event == UFFD_EVENT_REMAP)
-		mark((uintptr_t)m.arg.remap.from, (uintptr_t)(m.arg.remap.from + m.arg.remap.len));
+		mark(rc, (uintptr_t)m.arg.remap.from, (uintptr_t)(m.arg.remap.from + m.arg.remap.len));
 	else if (got && (m.event == UFFD_EVENT_UNMAP || m.event == UFFD_EVENT_REMOVE))
-		mark((uintptr_t)m.arg.remove.start, (uintptr_t)m.arg.remove.end);
-	pthread_mutex_unlock(&rc.lock);
+		mark(rc, (uintptr_t)m.arg.remove.start, (uintptr_t)m.arg.remove.end);
+	pthread_mutex_unlock(&rc->lock);
 	return got;
 }
 
@@ -275,19 +298,20 @@ static bool read_one(void)
  * R3. Whether no change of watched memory is under way. It is asked for by a request that the kernel refuses with EAGAIN while there
  * is one, before it looks at the argument, and with EFAULT else.
  */
-static bool is_quiet(void)
+static bool is_quiet(struct hdl_regcache *rc)
 {
-	return ioctl(rc.fd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
+	return ioctl(rc->fd, UFFDIO_WRITEPROTECT, NULL) < 0 && errno != EAGAIN;
 }
 
 static void *reader_main(void *arg)
 {
-	struct pollfd fd[2] = { { .fd = rc.fd, .events = POLLIN }, { .fd = rc.stop, .events = POLLIN } };
+	struct hdl_regcache *rc = arg;
+	struct pollfd fd[2] = { { .fd = rc->fd, .events = POLLIN }, { .fd = rc->stop, .events = POLLIN } };
 
 	while (!(fd[1].revents & POLLIN)) {
 		if (poll(fd, 2, -1) < 0 && errno != EINTR)
 			return arg;
-		while (read_one())
+		while (read_one(rc))
 			;
 	}
 	return arg;
@@ -308,13 +332,14 @@ static struct hdl_region *new_region(struct hdl_dev *dev, uintptr_t from, uintpt
 /* For this message only. */
 static struct hdl_region *register_once(struct hdl_dev *dev, const void *p, size_t n, int access)
 {
+	struct hdl_regcache *rc = dev->tp->regcache;
 	struct hdl_region *r = new_region(dev, (uintptr_t)p, (uintptr_t)p + n);
 
 	if (!r) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	rc.stats.uncached++;
+	rc->stats.uncached++;
 	r->mr = ibv_reg_mr(dev->port.pd, (void *)(uintptr_t)p, n, access);
 	if (r->mr)
 		return r;
@@ -326,9 +351,10 @@ static struct hdl_region *register_once(struct hdl_dev *dev, const void *p, size
 
 static bool register_watched(struct hdl_region *r)
 {
+	struct hdl_regcache *rc = r->dev->tp->regcache;
 	struct uffdio_register u = { .range = { r->from, r->to - r->from }, .mode = UFFDIO_REGISTER_MODE_WP };
 
-	r->watched = !ioctl(rc.fd, UFFDIO_REGISTER, &u);
+	r->watched = !ioctl(rc->fd, UFFDIO_REGISTER, &u);
 	if (!r->watched)
 		return false;	/* a file's pages, or the program watches them itself */
 	r->mr = ibv_reg_mr(r->dev->port.pd, (void *)r->from, r->to - r->from, RIGHTS);
@@ -338,9 +364,10 @@ static bool register_watched(struct hdl_region *r)
 /* Takes out what the entry overlaps, and makes it the union. What is taken out is chained by `older`. The caller has `lock`. */
 static struct hdl_region *absorb(struct hdl_region *u)
 {
+	struct hdl_regcache *rc = u->dev->tp->regcache;
 	struct hdl_region *r, *chain = NULL;
 
-	while ((r = first_in(u->from, u->to))) {
+	while ((r = first_in(rc, u->from, u->to))) {
 		if (!r->stale) {
 			if (r->from < u->from)
 				u->from = r->from;
@@ -357,23 +384,24 @@ static struct hdl_region *absorb(struct hdl_region *u)
 /* A new entry, in use by the caller, or NULL: none can be kept. */
 static struct hdl_region *keep(struct hdl_dev *dev, uintptr_t from, uintptr_t to)
 {
+	struct hdl_regcache *rc = dev->tp->regcache;
 	struct hdl_region *r = new_region(dev, from, to), *gone, *next;
 
 	if (!r)
 		return NULL;
 	r->refs = 2;
 	r->kept = true;
-	rc.seed = rc.seed * 1664525u + 1013904223u;
-	r->weight = rc.seed;
-	pthread_mutex_lock(&rc.lock);
+	rc->seed = rc->seed * 1664525u + 1013904223u;
+	r->weight = rc->seed;
+	pthread_mutex_lock(&rc->lock);
 	gone = absorb(r);
 	tree_add(r);	/* R4 */
 	list_add(r);
-	rc.stats.entries++;
-	rc.stats.bytes += r->to - r->from;
-	pthread_mutex_unlock(&rc.lock);
+	rc->stats.entries++;
+	rc->stats.bytes += r->to - r->from;
+	pthread_mutex_unlock(&rc->lock);
 	/* a union that is too large goes, and what it replaced: next time there is room for what was asked for */
-	bool room = r->to - r->from <= hdl_vars.regcache_size && make_room(hdl_vars.regcache_size);
+	bool room = r->to - r->from <= hdl_vars.regcache_size && make_room(rc, hdl_vars.regcache_size);
 	if (!room)
 		give_up(r);
 	for (; gone; gone = next) {
@@ -391,28 +419,29 @@ static struct hdl_region *keep(struct hdl_dev *dev, uintptr_t from, uintptr_t to
 
 struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access)
 {
-	uintptr_t from = (uintptr_t)p & ~(rc.page - 1), to = ((uintptr_t)p + n + rc.page - 1) & ~(rc.page - 1);
+	struct hdl_regcache *rc = dev->tp->regcache;
+	uintptr_t from = (uintptr_t)p & ~(rc->page - 1), to = ((uintptr_t)p + n + rc->page - 1) & ~(rc->page - 1);
 	struct hdl_region *r;
 
-	if (!rc.on || !(access & IBV_ACCESS_LOCAL_WRITE))
+	if (!rc->on || !(access & IBV_ACCESS_LOCAL_WRITE))
 		return register_once(dev, p, n, access);
-	hdl_regcache_tidy();
-	if (!is_quiet())
+	hdl_regcache_tidy(dev->tp);
+	if (!is_quiet(rc))
 		return register_once(dev, p, n, access);
-	pthread_mutex_lock(&rc.lock);
-	r = first_in(from, to);
+	pthread_mutex_lock(&rc->lock);
+	r = first_in(rc, from, to);
 	bool hit = r && r->from <= from && r->to >= to && !r->stale && r->dev == dev;
 	if (hit) {
 		r->refs++;
 		list_remove(r);
 		list_add(r);
 	}
-	pthread_mutex_unlock(&rc.lock);
+	pthread_mutex_unlock(&rc->lock);
 	if (hit) {
-		rc.stats.hits++;
+		rc->stats.hits++;
 		return r;
 	}
-	rc.stats.misses++;
+	rc->stats.misses++;
 	r = keep(dev, from, to);
 	if (!r)
 		r = register_once(dev, p, n, access);
@@ -424,9 +453,11 @@ struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, 
 
 void hdl_region_put(struct hdl_region *r)
 {
-	if (r)
-		drop_ref(r);
-	hdl_regcache_tidy();
+	if (!r)
+		return;
+	struct hdl_tp *tp = r->dev->tp;
+	drop_ref(r);
+	hdl_regcache_tidy(tp);
 }
 
 void hdl_region_forget(struct hdl_region *r)
@@ -437,14 +468,14 @@ void hdl_region_forget(struct hdl_region *r)
 
 /* ---- beginning and end ----------------------------------------------------------------------------------------- */
 
-bool hdl_regcache_on(void)
+bool hdl_regcache_on(const struct hdl_tp *tp)
 {
-	return rc.on;
+	return tp->regcache->on;
 }
 
-struct hdl_regcache_stats hdl_regcache_stats(void)
+struct hdl_regcache_stats hdl_regcache_stats(const struct hdl_tp *tp)
 {
-	return rc.stats;
+	return tp->regcache->stats;
 }
 
 static bool is_before(int major, int minor)
@@ -457,20 +488,20 @@ static bool is_before(int major, int minor)
 	return a < major || (a == major && b < minor);
 }
 
-static int open_userfaultfd(void)
+static int open_userfaultfd(struct hdl_regcache *rc)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = EVENTS | UFFD_FEATURE_WP_HUGETLBFS_SHMEM };
 	int err;
 
 	for (int i = 0; i < 2; i++) {
-		rc.fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-		if (rc.fd < 0)
+		rc->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+		if (rc->fd < 0)
 			return -errno;
-		if (!ioctl(rc.fd, UFFDIO_API, &api))
+		if (!ioctl(rc->fd, UFFDIO_API, &api))
 			return 0;
 		err = errno;
-		close(rc.fd);
-		rc.fd = -1;
+		close(rc->fd);
+		rc->fd = -1;
 		/* before 5.19: then shared memory is not kept. Before 5.15 the changes under way are not counted (R3). */
 		if (is_before(5, 15))
 			return -ENOSYS;
@@ -479,78 +510,111 @@ static int open_userfaultfd(void)
 	return -err;
 }
 
-static int start_reader(void)
+static int start_reader(struct hdl_regcache *rc)
 {
 	sigset_t all, before;
 
-	rc.stop = eventfd(0, EFD_CLOEXEC);
-	if (rc.stop < 0)
+	rc->stop = eventfd(0, EFD_CLOEXEC);
+	if (rc->stop < 0)
 		return -errno;
 	/* the program's handlers may allocate */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int err = pthread_create(&rc.reader, NULL, reader_main, NULL);
+	int err = pthread_create(&rc->reader, NULL, reader_main, rc);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!err)
-		pthread_setname_np(rc.reader, "heddle-memory");
+		pthread_setname_np(rc->reader, "heddle-memory");
 	return -err;
 }
 
-static void close_fds(void)
+static void close_fds(struct hdl_regcache *rc)
 {
-	if (rc.fd >= 0)
-		close(rc.fd);
-	if (rc.stop >= 0)
-		close(rc.stop);
-	rc.fd = rc.stop = -1;
+	if (rc->fd >= 0)
+		close(rc->fd);
+	if (rc->stop >= 0)
+		close(rc->stop);
+	rc->fd = rc->stop = -1;
 }
 
 /* A child that executes nothing must not hold the descriptors: the watching ends with the last of them, and until then whoever unmaps
  * waits for the reader, which may have ended. */
 static void in_child(void)
 {
-	close_fds();
-	rc.on = false;
+	struct hdl_regcache *rc = watcher;
+
+	if (!rc)
+		return;
+	close_fds(rc);
+	rc->on = false;
 }
 
-void hdl_regcache_open(struct hdl_tp *tp)
+/* Whether nobody else watches. */
+static bool may_watch(struct hdl_regcache *rc)
+{
+	struct hdl_regcache *nobody = NULL;
+
+	return atomic_compare_exchange_strong(&watcher, &nobody, rc);
+}
+
+/* As the watcher. 0 or a negative errno. */
+static int begin(struct hdl_regcache *rc)
 {
 	static bool for_children;
-	bool needed = false;
-	int err = 0;
+	int err;
 
+	if (!for_children && (err = pthread_atfork(NULL, NULL, in_child)))
+		return -err;
+	for_children = true;
+	if ((err = open_userfaultfd(rc)) || (err = start_reader(rc)))
+		close_fds(rc);
+	rc->on = !err;
+	return err;
+}
+
+int hdl_regcache_open(struct hdl_tp *tp)
+{
+	struct hdl_regcache *rc = tp->regcache = calloc(1, sizeof(*rc));
+	bool needed = false;
+	int err;
+
+	if (!rc)
+		return hdl_no_memory("the registrations that are kept", sizeof(*rc));
+	rc->fd = rc->stop = -1;
+	pthread_mutex_init(&rc->lock, NULL);
 	for (int i = 0; i < tp->ndev; i++)
 		needed |= !tp->dev[i]->promises.pages_written;
-	memset(&rc.stats, 0, sizeof(rc.stats));
-	rc.page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	rc->page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	if (!needed || !hdl_vars.regcache_size || hdl_vars.regcache_entries < 1)
-		return;
-	if (!for_children && !(err = -pthread_atfork(NULL, NULL, in_child)))
-		for_children = true;
-	if (!err && !(err = open_userfaultfd()) && !(err = start_reader())) {
-		rc.on = true;
-		return;
+		return 0;
+	if (!may_watch(rc)) {
+		hdl_debug("registrations of messages' memory are not kept: another instance in this process keeps its own");
+		return 0;
 	}
-	close_fds();
+	if (!(err = begin(rc)))
+		return 0;
+	watcher = NULL;
 	/* all ranks of a job are treated alike, mostly */
 	if (!hdl_job.rank)
 		hdl_warn("registrations of messages' memory are not kept: the kernel does not let this process be told of what is "
 			 "unmapped (userfaultfd: %s). Every long message is registered anew, which costs bandwidth; allow userfaultfd (a "
 			 "container's seccomp profile forbids it; Linux before 5.15 does not tell enough), or set HEDDLE_REGCACHE_SIZE=0 "
 			 "to expect nothing else", strerror(-err));
+	return 0;
 }
 
-void hdl_regcache_close(void)
+void hdl_regcache_close(struct hdl_tp *tp)
 {
+	struct hdl_regcache *rc = tp->regcache;
 	uint64_t one = 1;
 
-	if (!rc.on)
+	if (!rc)
 		return;
-	while (rc.newest)
-		give_up(rc.newest);
-	rc.on = false;
-	if (write(rc.stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
-		pthread_join(rc.reader, NULL);
-	close_fds();
-	atomic_store(&rc.marked, 0);
+	while (rc->newest)
+		give_up(rc->newest);
+	if (rc->on && write(rc->stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
+		pthread_join(rc->reader, NULL);
+	close_fds(rc);
+	rc->on = false;
+	if (watcher == rc)
+		watcher = NULL;
 }

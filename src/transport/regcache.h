@@ -27,12 +27,12 @@ struct hdl_region {
 };
 
 /* Begins to keep registrations for devices without paging on demand. Where that cannot be safe it says so once, and each message
- * is registered for itself. */
-void hdl_regcache_open(struct hdl_tp *tp);
-/* ... and ends; nothing is under way. */
-void hdl_regcache_close(void);
+ * is registered for itself; so it is where another instance of this process keeps them. -ENOMEM, reported. */
+int hdl_regcache_open(struct hdl_tp *tp);
+/* ... and ends; nothing is under way. tp->regcache serves on for what a queue gives back yet, and is to be freed last. */
+void hdl_regcache_close(struct hdl_tp *tp);
 /* Whether registering the same memory again costs nothing. */
-bool hdl_regcache_on(void);
+bool hdl_regcache_on(const struct hdl_tp *tp);
 
 /* A registration that contains these bytes, with these rights at least; they are in use until hdl_region_put. NULL with errno. */
 struct hdl_region *hdl_region_get(struct hdl_dev *dev, const void *p, size_t n, int access);
@@ -40,11 +40,11 @@ void hdl_region_put(struct hdl_region *r);
 /* It is kept no more: deregistered with the last operation that uses it. r may be NULL, and is put as any. */
 void hdl_region_forget(struct hdl_region *r);
 /* Gives up what has become stale, if anything has: pages that nobody can reach any more stay pinned until then. */
-void hdl_regcache_tidy(void);
+void hdl_regcache_tidy(struct hdl_tp *tp);
 
 /* Gives up all that is not in use: where memory cannot be locked, what is kept for later is worth less than what is needed now.
  * False: there was nothing. */
-bool hdl_regcache_evict(void);
+bool hdl_regcache_evict(struct hdl_tp *tp);
 
 /* A verb that makes something has failed. True: for want of memory (errno), and there is some now: to be tried once more. */
 bool hdl_memory_again(struct hdl_dev *dev);
@@ -53,6 +53,6 @@ struct hdl_regcache_stats {
 	uint64_t hits, misses, uncached, stale, evicted;
 	size_t entries, bytes;
 };
-struct hdl_regcache_stats hdl_regcache_stats(void);
+struct hdl_regcache_stats hdl_regcache_stats(const struct hdl_tp *tp);
 
 #endif

@@ -144,9 +144,9 @@ static void report_queues(struct hdl_tp *tp, FILE *out)
 	}
 }
 
-static void report_registrations(FILE *out)
+static void report_registrations(struct hdl_tp *tp, FILE *out)
 {
-	struct hdl_regcache_stats s = hdl_regcache_stats();
+	struct hdl_regcache_stats s = hdl_regcache_stats(tp);
 
 	if (s.hits | s.misses | s.uncached)
 		fprintf(out, "heddle: transports: rank %d: registrations: %" PRIu64 " found, %" PRIu64 " made, %" PRIu64 " for one message; "
@@ -190,7 +190,7 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 	}
 	report_ways(tp, out);
 	report_queues(tp, out);
-	report_registrations(out);
+	report_registrations(tp, out);
 	fclose(out);
 	fwrite(text, 1, text_len, whole);
 	fflush(whole);

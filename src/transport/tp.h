@@ -83,6 +83,7 @@ struct hdl_tp {
 	int rc_peers;
 	size_t ring_max;		/* largest payload of a frame, whatever the ring */
 	void *given;			/* addresses of processes that nothing was sent to yet: tsearch(3), by process */
+	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */
 	bool leaving;			/* all that is to come is that the peers end */
 	bool closing;

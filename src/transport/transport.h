@@ -82,6 +82,7 @@ struct hdl_upcalls {
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 	void (*peer_failed)(void *context, int peer, int err);
 	void *context;
+	bool unpublished;	/* the runtime tells nobody this instance's address, nor this one others': they are all given (hdl_peer_add) */
 };
 #define HDL_RTS_SIZE 32
 
@@ -98,7 +99,15 @@ static inline uint64_t hdl_msg_len(const struct hdl_hdr *hdr, const void *payloa
 /* To be called at the very beginning of MPI_Init, when the process often has no other thread yet: it spares
  * hdl_tp_init some milliseconds then. */
 void hdl_tp_prepare(void);
-/* Makes an instance: opens the device(s) and publishes this process's addresses. 0 or a negative errno; reported. */
+/*
+ * Makes an instance: opens the device(s) and publishes its addresses. 0 or a negative errno; reported.
+ *
+ * A process may have several; one of them at most is published. They have nothing in common but the process: variables, job and other
+ * jobs, the runtime's connection to its server, the reports' output, and where the registrations of messages' memory are kept (one
+ * instance does). One thread at a time may be inside each; two threads may be inside two, but for hdl_tp_init, hdl_tp_fini, hdl_peer_add
+ * and the first message to a process whose address the runtime has to be asked for. Who runs two in one thread does not sleep in
+ * hdl_tp_idle: what comes for the other instance need not end that.
+ */
 int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
 /* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which
  * it goes on answering), prints the report when asked, sets *instance to NULL, then closes. *instance may be NULL: nothing is done. */
@@ -113,7 +122,7 @@ struct hdl_ep *hdl_ep(struct hdl_tp *tp, int proc);
 /* How this process is reached, for processes to which the runtime cannot tell it: a record, and its length. */
 #define HDL_ADDRESS_MAX 288
 size_t hdl_tp_address(struct hdl_tp *tp, char record[HDL_ADDRESS_MAX]);
-/* Such a record of a process of another job. From here on there may be messages to it and from it. 0, or a negative errno, reported:
+/* Such a record of a process of another job; or, of an instance that is unpublished, of one of this job. From here on there may be messages to it and from it. 0, or a negative errno, reported:
  * EPROTO: it is none, or another process's; EINVAL: that process and this one have different values of variables that must be equal;
  * ESTALE: another life of that rank was met. */
 int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);

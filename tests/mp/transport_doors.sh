@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What stands beside matching on the transport's door: active messages, remote memory. Over every kind and some together, limits
+# What stands beside matching on the transport's door: active messages, remote memory, two instances in a process. Over every kind and some together, limits
 # set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
 #     transport_doors.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
@@ -10,6 +10,7 @@ build=${HEDDLE_BUILD:-.}
 run=$build/heddlerun
 am=$build/tests/mp/transport_am
 rma=$build/tests/mp/transport_rma
+instances=$build/tests/mp/transport_instances
 all=async,nosequence,noodp,noarena,noorder,nowake
 
 [ -x "$run" ] && [ -x "$am" ] && [ -x "$rma" ] || { echo "skipped: $run is not built"; exit 77; }
@@ -49,6 +50,11 @@ if [ "${1:-}" = --long ]; then
 fi
 
 for kind in "" rc ud xrc dc dc,ud; do
+	try 3 HEDDLE_TRANSPORT=$kind -- "$instances" 100 1 0
+	try 3 HEDDLE_TRANSPORT=$kind -- "$instances" 100 2 1 threads
+	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 HEDDLE_SRQ_DEPTH=2 -- \
+		"$instances" 50 3 0 threads
+	try 3 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=noodp,nowake -- "$instances" 50 4 1 threads
 	try 3 HEDDLE_TRANSPORT=$kind -- "$am" 300 60000 1
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 150 20000 2 unknown
 	try 2 HEDDLE_TRANSPORT=$kind -- "$am" 200 60000 3 threads

@@ -50,7 +50,7 @@ static void count(const void *p, size_t n)
 
 struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int access)
 {
-	if (lacks && hdl_regcache_stats().entries) {
+	if (lacks && hdl_regcache_stats(hdl_mpi_tp).entries) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -60,7 +60,7 @@ struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *p, size_t n, int acces
 
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *p, size_t n, uint64_t iova, unsigned int access)
 {
-	if (lacks && hdl_regcache_stats().entries) {
+	if (lacks && hdl_regcache_stats(hdl_mpi_tp).entries) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -74,7 +74,7 @@ static unsigned refused;
 
 static bool refuses(void)
 {
-	if (!lacks_queues || !hdl_regcache_stats().entries)
+	if (!lacks_queues || !hdl_regcache_stats(hdl_mpi_tp).entries)
 		return false;
 	refused++;
 	errno = ENOMEM;
@@ -347,7 +347,7 @@ static void in_short_supply(bool kept)
 {
 	struct hdl_mem m;
 
-	CHECK(!kept || hdl_regcache_stats().entries);
+	CHECK(!kept || hdl_regcache_stats(hdl_mpi_tp).entries);
 	lacks = true;
 	CHECK(!hdl_mem_alloc(hdl_mpi_tp->dev[0], BYTES, IBV_ACCESS_LOCAL_WRITE, &m));
 	lacks = false;
@@ -360,7 +360,7 @@ static void queues_in_short_supply(bool kept)
 	if (!(hdl_ep(hdl_mpi_tp, me)->can & HDL_QUEUE_CONNECTED))	/* UD alone: no queue would be made */
 		return;
 	message(0, BYTES, seed_at(0, 0, 100));
-	CHECK(!kept || hdl_regcache_stats().entries);
+	CHECK(!kept || hdl_regcache_stats(hdl_mpi_tp).entries);
 	lacks_queues = kept;
 	CHECK(hdl_ep(hdl_mpi_tp, me) && !hdl_ep_connect(hdl_ep(hdl_mpi_tp, me)));
 	lacks_queues = false;

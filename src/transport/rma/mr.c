@@ -47,7 +47,7 @@ static struct ibv_mr *reg(struct hdl_dev *dev, const struct hdl_mr *mr)
 	if (!rights || !mr->len || !has_queues(dev))
 		return NULL;
 	m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
-	if (!m && errno == ENOMEM && hdl_regcache_evict())
+	if (!m && errno == ENOMEM && hdl_regcache_evict(dev->tp))
 		m = ibv_reg_mr(dev->port.pd, mr->base, mr->len, rights);
 	if (!m)
 		hdl_debug("%s: %llu bytes at %p cannot be registered (%s): peers reach them by messages", dev->name,

@@ -78,7 +78,7 @@ void hdl_rndv_all_written(struct hdl_fetch *f)
  * to serve again; and what was announced because it is synchronous, or held, is too short for it. */
 static bool readable(const struct hdl_ep *ep, const struct hdl_send *send)
 {
-	return hdl_regcache_on() && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
+	return hdl_regcache_on(ep->tp) && ep->tp->ways & 1u << HDL_WAY_READ && send->len > hdl_vars.eager_max && hdl_ep_can_rdma(ep);
 }
 
 int hdl_rndv_announce(struct hdl_ep *ep, struct hdl_send *send, struct hdl_rts_rec *rec)
@@ -196,7 +196,7 @@ static unsigned ways(const struct hdl_ep *ep, const struct hdl_rts_rec *rec, siz
 	struct hdl_tp *tp = ep->tp;
 	unsigned bits = 0;
 
-	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !(ep->dev->all || hdl_regcache_on()))
+	if (!rec->rkey || ep->conn.state != HDL_CONN_READY || !ep->sq || !(ep->dev->all || hdl_regcache_on(ep->tp)))
 		return 0;
 	bits |= 1u << HDL_WAY_READ;
 	/* While this process sends, too, only that: both processors copy all the time, and the other ways make the other one copy

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two instances of the transport in each process. The second one is not published: its addresses travel in messages of the first. Ranks
+ * exchange numbered messages of random lengths by both, each instance with its own peers' instance and with nobody else; then one
+ * instance ends, with messages of the other under way, and the other goes on.
+ *
+ *     transport_instances MESSAGES SEED WHAT [threads]
+ *
+ * WHAT: the instance that ends first, 0 or 1. threads: a thread for each, which waits in its own.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "runtime/runtime.h"
+#include "transport/transport.h"
+
+#define PEERS 8
+#define CONTEXT 2
+#define ADDRESS 4			/* the context of messages that carry one */
+#define MOST 100000u			/* bytes of a message */
+
+struct message {
+	uint32_t instance, src, number, len;	/* len: with this head */
+};
+
+struct side {
+	struct hdl_tp *tp;
+	unsigned which;
+	uint32_t rng;
+	uint32_t came[PEERS], whole[PEERS];	/* messages from each; those whose data is here */
+	uint32_t begun, ended;
+	uint32_t until[PEERS];		/* messages to each, so far */
+};
+static struct side side[2];
+static int given;			/* addresses of others' second instances */
+
+struct send {
+	struct hdl_send send;
+	struct side *side;
+	char data[];
+};
+struct fetch {
+	struct hdl_fetch fetch;
+	struct side *side;
+	int src;
+	uint32_t number;
+	char data[];
+};
+
+static _Noreturn void fail(const char *what, long a, long b)
+{
+	fprintf(stderr, "rank %d: %s (%ld, %ld)\n", hdl_job.rank, what, a, b);
+	_exit(1);
+}
+
+static uint32_t random_bits(uint32_t *rng)
+{
+	*rng = *rng * 1664525u + 1013904223u;
+	return *rng >> 8;
+}
+
+static uint8_t byte_of(const struct message *m, uint32_t i)
+{
+	return (uint8_t)(i * 7 + m->number * 13 + m->src * 31 + m->instance * 101);
+}
+
+/* Each instance hears of its own peers' messages, in their order. */
+static void check(const struct side *s, int src, uint32_t number, const char *data, size_t len)
+{
+	struct message m;
+
+	if (len < sizeof(m))
+		fail("a message is too short", (long)len, src);
+	memcpy(&m, data, sizeof(m));
+	if (m.instance != s->which)
+		fail("an instance has got a message of another one", m.instance, s->which);
+	if (m.src != (uint32_t)src || m.len != len)
+		fail("a message says that it is from another rank, or is cut", (long)m.src, (long)len);
+	if (m.number != number)
+		fail("a message is not the next one", m.number, number);
+	for (uint32_t i = sizeof(m); i < len; i += i < 256 ? 1 : 97)
+		if ((uint8_t)data[i] != byte_of(&m, i))
+			fail("a byte is wrong", i, (long)len);
+}
+
+static void fetched(struct hdl_fetch *f, int err)
+{
+	struct fetch *g = container_of(f, struct fetch, fetch);
+
+	if (err)
+		fail("a fetch has failed", err, g->src);
+	check(g->side, g->src, g->number, g->data, f->len);
+	g->side->whole[g->src]++;
+	free(g);
+}
+
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct side *s = context;
+	uint64_t len = hdl_msg_len(hdr, payload);
+	struct fetch *f;
+
+	if (hdr->context == ADDRESS) {
+		int err = hdl_peer_add(side[1].tp, src, payload, (size_t)len);
+		if (err || s->which)
+			fail("an address is not taken", err, src);
+		given++;
+		return;
+	}
+	if (hdr->kind != HDL_RTS) {
+		check(s, src, s->came[src]++, payload, (size_t)len);
+		s->whole[src]++;
+		return;
+	}
+	f = malloc(sizeof(*f) + len);
+	f->fetch.done = fetched;
+	f->side = s;
+	f->src = src;
+	f->number = s->came[src]++;
+	if (hdl_ep_fetch(hdl_ep(s->tp, src), payload, f->data, (size_t)len, &f->fetch))
+		fail("a message cannot be fetched", src, (long)len);
+}
+
+static void peer_failed(void *context, int peer, int err)
+{
+	fail("a peer has failed", peer, err);
+}
+
+static void sent(struct hdl_send *send, int err)
+{
+	struct send *s = container_of(send, struct send, send);
+
+	if (err)
+		fail("a send has failed", err, 0);
+	s->side->ended++;
+	free(s);
+}
+
+static void begin(struct side *s, int peer)
+{
+	uint32_t most = random_bits(&s->rng) % 16 ? 2000 : MOST;
+	struct message m = { .instance = s->which, .src = (uint32_t)hdl_job.rank, .number = s->until[peer]++,
+			     .len = (uint32_t)sizeof(m) + random_bits(&s->rng) % most };
+	struct send *send = malloc(sizeof(*send) + m.len);
+	int r;
+
+	*send = (struct send){ .send.done = sent, .side = s };
+	memcpy(send->data, &m, sizeof(m));
+	for (uint32_t i = sizeof(m); i < m.len; i++)
+		send->data[i] = (char)byte_of(&m, i);
+	s->begun++;
+	r = hdl_ep_send(hdl_ep(s->tp, peer), 1, CONTEXT, random_bits(&s->rng) % 8 == 0, send->data, m.len, &send->send);
+	if (r < 0)
+		fail("a message cannot be sent", r, peer);
+	if (r)
+		sent(&send->send, 0);
+}
+
+static void begin_all(struct side *s)
+{
+	for (int p = 0; p < hdl_job.size; p++)
+		begin(s, p);
+}
+
+/* Every rank sends as many to each. (Others may be ahead; their messages may wait for one that is in hdl_tp_fini of its other instance.) */
+static bool is_over(const struct side *s)
+{
+	bool over = s->ended == s->begun;
+
+	for (int p = 0; p < hdl_job.size; p++)
+		over &= s->whole[p] >= s->until[p];
+	return over;
+}
+
+static void finish(struct side *s)
+{
+	unsigned idle = 0;
+
+	while (!is_over(s))
+		if (hdl_tp_progress(s->tp))
+			idle = 0;
+		else
+			hdl_tp_idle(s->tp, &idle);
+}
+
+/* By one thread: in turns, and nobody sleeps, since what comes for the one need not wake who sleeps in the other. */
+static void interleaved(unsigned messages)
+{
+	for (unsigned i = 0; i < messages; i++) {
+		begin_all(&side[i % 2]);
+		begin_all(&side[!(i % 2)]);
+		hdl_tp_progress(side[0].tp);
+		hdl_tp_progress(side[1].tp);
+	}
+	while (!is_over(&side[0]) || !is_over(&side[1]))
+		if (!(hdl_tp_progress(side[0].tp) + hdl_tp_progress(side[1].tp)))
+			sched_yield();
+}
+
+static unsigned wanted;
+
+static void *one_of_two(void *arg)
+{
+	for (unsigned i = 0; i < wanted; i++) {
+		begin_all(arg);
+		if (i % 4 == 3)
+			finish(arg);
+	}
+	finish(arg);
+	return NULL;
+}
+
+static void at_once(unsigned messages)
+{
+	pthread_t thread[2];
+
+	wanted = messages;
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&thread[i], NULL, one_of_two, &side[i]))
+			fail("there is no thread", i, 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+}
+
+/* Each process tells all others where its second instance is. */
+static void exchange_addresses(void)
+{
+	unsigned idle = 0;
+
+	for (int p = 0; p < hdl_job.size; p++) {
+		struct send *s = p == hdl_job.rank ? NULL : malloc(sizeof(*s) + HDL_ADDRESS_MAX);
+		size_t n;
+		if (!s)
+			continue;
+		*s = (struct send){ .send.done = sent, .side = &side[0] };
+		n = hdl_tp_address(side[1].tp, s->data);
+		side[0].begun++;
+		if (hdl_ep_send(hdl_ep(side[0].tp, p), 1, ADDRESS, false, s->data, n, &s->send) == 1)
+			sent(&s->send, 0);
+	}
+	while (given < hdl_job.size - 1 || side[0].ended < side[0].begun)
+		if (hdl_tp_progress(side[0].tp))
+			idle = 0;
+		else
+			hdl_tp_idle(side[0].tp, &idle);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned messages = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
+	uint32_t seed = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
+	int first = argc > 3 && atoi(argv[3]), rank, size;
+	bool threads = argc > 4;
+	struct side *last = &side[!first];
+
+	if (hdl_vars_load() || hdl_rt_init())
+		return 1;
+	if (hdl_job.size > PEERS)
+		fail("too many ranks", hdl_job.size, PEERS);
+	for (unsigned i = 0; i < 2; i++) {
+		struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed, .context = &side[i], .unpublished = i };
+		side[i] = (struct side){ .which = i, .rng = seed * 77 + i * 13 + (uint32_t)hdl_job.rank };
+		if (hdl_tp_init(&up, &side[i].tp))
+			return 1;
+	}
+	rank = hdl_job.rank;
+	size = hdl_job.size;
+	exchange_addresses();
+	(threads ? at_once : interleaved)(messages);
+
+	/* one ends, and what the other one has under way is not its business */
+	for (unsigned i = 0; i < 8; i++)
+		begin_all(last);
+	if (hdl_tp_fini(&side[first].tp) || side[first].tp)
+		fail("an instance does not end", first, 0);
+	finish(last);
+	for (unsigned i = 0; i < messages; i++) {
+		begin_all(last);
+		if (i % 8 == 7)
+			finish(last);
+	}
+	finish(last);
+	if (hdl_tp_fini(&last->tp) || hdl_rt_fini(false))
+		return 1;
+	for (int i = 0; i < 2; i++)
+		for (int p = 0; p < size; p++)
+			if (side[i].came[p] != side[i].until[p] || side[i].whole[p] != side[i].until[p])
+				fail("not as many messages have come as were sent", i, p);
+	if (!rank)
+		puts("ok");
+	return 0;
+}
