@@ -280,7 +280,7 @@ struct hdl_graph *hdl_build_direct_parcels(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	if (s->coll == HDL_GATHERV) {
+	if (s->coll == HDL_GATHERV || s->coll == HDL_FOLD_REDUCE) {
 		to = root;
 		from = root ? 0 : others;
 	} else if (s->coll == HDL_SCATTERV) {
@@ -289,6 +289,9 @@ struct hdl_graph *hdl_build_direct_parcels(const struct hdl_shape *s)
 	} else if (s->coll == HDL_NEIGHBORS) {
 		to = s->to;
 		from = s->from;
+	} else if (s->coll == HDL_FOLD_SCAN || s->coll == HDL_FOLD_EXSCAN) {
+		from = (1u << s->rank) - 1;
+		to = others & ~from;
 	}
 	for (int k = 1; k < s->size; k++)
 		if (to & 1u << (s->rank + k) % s->size)

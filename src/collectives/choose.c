@@ -275,7 +275,7 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 	if (!offloadable(key, site, HDL_EXEC_DIRECT, out))
 		return;
 	out->executor = HDL_EXEC_DIRECT;
-	snprintf(out->why, sizeof(out->why), "%s", key->coll == HDL_ALLGATHERV ? "short" : "whatever the lengths are, which no rank knows");
+	snprintf(out->why, sizeof(out->why), "%s", key->coll == HDL_ALLGATHERV || hdl_coll_folds((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
 }
 
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)

@@ -12,10 +12,12 @@
 #include "p2p/p2p.h"
 
 /* Those whose graphs are kept, REDUCE_SCATTER with parts of one size; and those of pieces that direct does (parcels.c), of which a rank
- * knows no more than its own lengths: ALLTOALLV is alltoallw, too, and NEIGHBORS all of these. */
+ * knows no more than its own lengths: ALLTOALLV is alltoallw, too, and NEIGHBORS all of these. FOLD: reductions by operations of
+ * programs, and by parts of different lengths. */
 enum hdl_coll { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE, HDL_ALLGATHER, HDL_ALLTOALL, HDL_GATHER, HDL_SCATTER,
 		HDL_REDUCE_SCATTER, HDL_SCAN, HDL_EXSCAN, HDL_COLLS,
-		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS, HDL_COLL_KINDS };
+		HDL_GATHERV = HDL_COLLS, HDL_SCATTERV, HDL_ALLGATHERV, HDL_ALLTOALLV, HDL_NEIGHBORS,
+		HDL_FOLD_REDUCE, HDL_FOLD_ALLREDUCE, HDL_FOLD_REDUCE_SCATTER, HDL_FOLD_SCAN, HDL_FOLD_EXSCAN, HDL_COLL_KINDS };
 
 static inline bool hdl_coll_reduces(enum hdl_coll coll)
 {
@@ -25,13 +27,18 @@ static inline bool hdl_coll_reduces(enum hdl_coll coll)
 static inline bool hdl_coll_has_root(enum hdl_coll coll)
 {
 	return coll == HDL_BCAST || coll == HDL_REDUCE || coll == HDL_GATHER || coll == HDL_SCATTER || coll == HDL_GATHERV ||
-	       coll == HDL_SCATTERV;
+	       coll == HDL_SCATTERV || coll == HDL_FOLD_REDUCE;
 }
 
 /* Of pieces: no rank knows all lengths, and there is no graph of the host executor that could be kept. */
 static inline bool hdl_coll_has_pieces(enum hdl_coll coll)
 {
 	return coll >= HDL_COLLS;
+}
+
+static inline bool hdl_coll_folds(enum hdl_coll coll)
+{
+	return coll >= HDL_FOLD_REDUCE;
 }
 
 struct hdl_coll_args {

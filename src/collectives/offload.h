@@ -333,7 +333,8 @@ struct hdl_off_prog *hdl_off_compile_at(struct hdl_off *h, const struct hdl_grap
 /* Whether it completes nowhere before all ranks have posted it. */
 static inline bool hdl_off_synchronizes(uint8_t coll)
 {
-	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS;
+	return !hdl_coll_has_root((enum hdl_coll)coll) && coll != HDL_SCAN && coll != HDL_EXSCAN && coll != HDL_NEIGHBORS &&
+	       coll != HDL_FOLD_SCAN && coll != HDL_FOLD_EXSCAN;
 }
 /* The same for the barrier that is inserted in a class. */
 struct hdl_off_prog *hdl_off_compile_credit(struct hdl_off *h, const struct hdl_plan *plan, uint8_t class);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of pieces on direct: gatherv, scatterv, allgatherv, alltoallv, alltoallw, and those of neighbors. Each rank writes what a
+ * Collectives of pieces on direct: gatherv, scatterv, allgatherv, alltoallv, alltoallw, those of neighbors, reductions by operations of
+ * programs and reduce_scatter. Each rank writes what a
  * peer gets from it into its line there, as direct.c does, and goes on.
  *
  * No rank knows all lengths: of alltoallv a row and a column, of gatherv and scatterv all but the root one; and a signature may be
@@ -15,6 +16,10 @@
  * operation's tag follows, of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the
  * first of several between two neighbors, as both know. If the length of what was sent is not that which the receiver's arguments
  * promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
+ *
+ * Of reductions all lengths are known to all, and longer ones are the host's. Who gets a result combines the lines, and its own input, in
+ * the order of the ranks, when it opens them: so the operation need not commute. What is right of the operation is replaced: each rank's
+ * line in turn has the result so far.
  *
  * What stands in a line is complete without its sender. A message needs both, as on the host.
  *
@@ -36,7 +41,7 @@
 /* A piece for a peer, or from one. */
 struct parcel {
 	struct hdl_piece piece;
-	size_t bytes;
+	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
 	int peer;
 	uint32_t sub;			/* of its message */
 	bool by_line;			/* its length, at least */
@@ -58,6 +63,11 @@ struct hdl_parcels {
 	uint32_t pending;		/* messages */
 	bool opened;			/* the lines were seen */
 	bool retains;			/* the types of all pieces */
+	/* reductions */
+	bool folds;
+	struct hdl_reducer reducer;
+	char *own;			/* this rank's operand, and behind it the reducer's places */
+	size_t own_room, own_bytes, places;
 };
 
 void hdl_parcels_free(struct hdl_parcels *x)
@@ -66,6 +76,7 @@ void hdl_parcels_free(struct hdl_parcels *x)
 		return;
 	free(x->give);
 	free(x->memory);
+	free(x->own);
 	free(x);
 }
 
@@ -90,6 +101,7 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 
 	/* send is set when it is used */
 	p->piece = *piece;
+	p->skip = 0;
 	p->bytes = bytes_of(piece);
 	p->peer = peer;
 	p->sub = sub % SUBS;
@@ -138,6 +150,96 @@ static void add_all(struct hdl_parcels *x, const struct hdl_comm *comm, const st
 		add(x, true, &a->in[0], a->root, 0)->by_line = true;
 	else if (!exchange && !root)
 		add(x, false, &a->out[0], a->root, 0)->by_line = true;
+}
+
+/* ---- reductions: what goes where, and what comes of it -------------------------------------------------------- */
+
+/* Where the ranks' parts of the packed vector begin; at[size] is its end. */
+static void parts_of(const struct hdl_parcels *x, const struct hdl_pieces *a, int size, size_t at[HDL_DIRECT_RANKS + 1])
+{
+	at[0] = 0;
+	for (int r = 0; r < size; r++)
+		at[r + 1] = at[r] + (size_t)(a->counts ? a->counts[r] : a->count) * x->reducer.size;
+}
+
+static void add_operands(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	size_t at[HDL_DIRECT_RANKS + 1];
+	bool parts = a->coll == HDL_P_REDUCE_SCATTER, prefix = a->coll == HDL_P_SCAN || a->coll == HDL_P_EXSCAN;
+	int me = comm->rank;
+
+	if (parts)
+		parts_of(x, a, comm->size, at);
+	x->own_bytes = parts ? at[me + 1] - at[me] : bytes_of(&a->in[0]);
+	for (int k = 1; k < comm->size; k++) {
+		int peer = (me + k) % comm->size;
+		bool gives = a->coll == HDL_P_REDUCE ? peer == a->root : !prefix || peer > me;
+		bool gets = a->coll == HDL_P_REDUCE ? me == a->root : !prefix || peer < me;
+		struct parcel *p;
+
+		if (gives) {
+			p = add(x, true, &a->in[0], peer, 0);
+			p->by_line = true;
+			p->skip = parts ? at[peer] : 0;
+			p->bytes = parts ? at[peer + 1] - at[peer] : x->own_bytes;
+		}
+		if (gets) {
+			p = add(x, false, &a->in[0], peer, 0);
+			p->by_line = true;
+			p->bytes = x->own_bytes;
+		}
+	}
+}
+
+/* The own operand is a copy: the function writes into it, and in place the result comes over it. */
+static bool copy_operand(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	size_t at[HDL_DIRECT_RANKS + 1] = { 0 }, room;
+
+	x->places = (x->own_bytes + 63) & ~(size_t)63;
+	room = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
+	if (room > x->own_room) {
+		free(x->own);
+		x->own = aligned_alloc(64, (room + 63) & ~(size_t)63);
+		x->own_room = x->own ? room : 0;
+	}
+	if (!x->own)
+		return false;
+	if (a->coll == HDL_P_REDUCE_SCATTER)
+		parts_of(x, a, comm->size, at);
+	if (x->own_bytes)
+		hdl_pack(x->own, a->in[0].buf, a->in[0].count, a->in[0].type, (MPI_Count)at[comm->rank], x->own_bytes);
+	return true;
+}
+
+/* All operands are there. */
+static void fold(struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+	const struct hdl_piece *out = x->a.out;
+	char *operand[HDL_DIRECT_RANKS] = { NULL }, *sum = NULL, *to;
+	const char *end;
+
+	for (const struct parcel *p = x->get, *last = p + x->nget; p < last; p++) {
+		hdl_line_word(run, run->plan->prog, p->peer, &end);
+		operand[p->peer] = (char *)end - p->bytes;
+	}
+	if (x->a.coll != HDL_P_EXSCAN)
+		operand[run->comm->rank] = x->own;
+	for (int r = 0; r < run->comm->size && x->own_bytes; r++) {
+		if (!operand[r])
+			continue;
+		if (sum)
+			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->places);
+		sum = operand[r];
+	}
+	if (!sum || !x->a.nout)
+		return;
+	to = run_of(out);
+	if (to)
+		memcpy(to, sum, x->own_bytes);
+	else
+		hdl_unpack((void *)out->buf, sum, out->count, out->type, 0, x->own_bytes);
 }
 
 /* ---- a rank's own ------------------------------------------------------------------------------------------------ */
@@ -194,6 +296,8 @@ static void take_own(struct hdl_run *run, const struct hdl_comm *comm, const str
 {
 	int me = comm->rank;
 
+	if (a->op != MPI_OP_NULL)
+		return;
 	if (a->coll == HDL_P_NEIGHBORS)
 		copy_own_edges(run, a, me);
 	else if (!a->in_place && (a->coll == HDL_P_EXCHANGE || a->root == me))
@@ -208,20 +312,29 @@ static void retain_types(struct hdl_parcels *x, bool retain)
 		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.in[i].type);
 	for (int i = 0; i < x->a.nout; i++)
 		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->a.out[i].type);
+	if (x->folds) {
+		(retain ? hdl_op_retain : hdl_op_release)(x->reducer.op);
+		(retain ? hdl_type_retain : hdl_type_release)((struct hdl_type *)x->reducer.type);
+	}
 }
 
 /* The caller's lists go when the call returns. */
-static bool keep_lists(struct hdl_parcels *x, const struct hdl_pieces *a)
+static bool keep_lists(struct hdl_parcels *x, const struct hdl_pieces *a, int size)
 {
 	size_t pieces = (size_t)(a->nin + a->nout) * sizeof(struct hdl_piece);
 	size_t nto = a->coll == HDL_P_NEIGHBORS ? (size_t)a->nto : 0, nfrom = a->coll == HDL_P_NEIGHBORS ? (size_t)a->nout : 0;
 	struct hdl_piece *list;
+	size_t ncounts = a->counts ? (size_t)size : 0;
+	MPI_Count *counts;
 	int *ranks;
 
-	list = x->memory = malloc(pieces + (nto + nfrom) * sizeof(int) + 1);
+	list = x->memory = malloc(pieces + ncounts * sizeof(*counts) + (nto + nfrom) * sizeof(int) + 1);
 	if (!list)
 		return false;
-	ranks = (int *)(list + a->nin + a->nout);
+	counts = (MPI_Count *)(list + a->nin + a->nout);
+	ranks = (int *)(counts + ncounts);
+	if (ncounts)
+		x->a.counts = memcpy(counts, a->counts, ncounts * sizeof(*counts));
 	if (a->nin)
 		memcpy(list, a->in, (size_t)a->nin * sizeof(*list));
 	if (a->nout)
@@ -252,7 +365,7 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 		p->copy = malloc(p->bytes);
 		if (!p->copy)
 			return false;
-		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, 0, p->bytes);
+		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
 	}
 	return true;
 }
@@ -291,16 +404,19 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	x->run = run;
 	x->a = *a;
 	x->opened = false;
-	if (keeps && !keep_lists(x, a))
+	x->folds = a->op != MPI_OP_NULL && hdl_reducer_init(&x->reducer, a->op, a->type);
+	if (keeps && !keep_lists(x, a, comm->size))
 		return false;
-	if (neighbors)
+	if (x->folds)
+		add_operands(x, comm, a);
+	else if (neighbors)
 		add_neighbors(x, comm, a);
 	else
 		add_all(x, comm, a);
 	for (uint32_t i = 0; i < x->ngive; i++)
 		if (x->give[i].by_line)
 			x->to[x->give[i].peer] = &x->give[i];
-	return copy_out(x, run->plan->key.bytes);
+	return copy_out(x, run->plan->key.bytes) && (!x->folds || copy_operand(x, comm, a));
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
@@ -409,8 +525,10 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	}
 	if (!data && p->bytes)
 		data = run_of(&p->piece);
+	if (data && !p->copy)
+		data += p->skip;
 	if (!data && p->bytes) {
-		hdl_pack(some, p->piece.buf, p->piece.count, p->piece.type, 0, p->bytes);
+		hdl_pack(some, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
 		data = some;
 	}
 	hdl_line_parcel(h, run, prog, i, data, p->bytes, p->bytes);
@@ -444,7 +562,7 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 		refuse(run, p, word);
 		return;
 	}
-	if (!word)
+	if (!word || p->of->folds)
 		return;
 	at = run_of(&p->piece);
 	if (likely(at))
@@ -457,9 +575,13 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_parcels *x = run->parcels;
 
-	(void)h;
 	if (!x->opened) {
 		if (!hdl_line_arrived(run, run->plan->prog))
+			return false;
+		/* in place the result comes over what a line that has to wait is read from */
+		if (unlikely(x->folds && run->outstanding))
+			hdl_off_drain(h);
+		if (unlikely(x->folds && run->outstanding))
 			return false;
 		x->opened = true;
 		for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
@@ -467,6 +589,8 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 				open_line(run, p);
 			else if (p->bytes)
 				receive_message(run, p);
+		if (x->folds && !run->error)
+			fold(run);
 	}
 	return !x->pending;
 }
@@ -518,17 +642,29 @@ static uint32_t ranks_in(const int *list, int n, int me)
 
 static enum hdl_coll kind_of(const struct hdl_pieces *a)
 {
+	switch (a->coll) {
+	case HDL_P_REDUCE: return HDL_FOLD_REDUCE;
+	case HDL_P_ALLREDUCE: return HDL_FOLD_ALLREDUCE;
+	case HDL_P_REDUCE_SCATTER: return HDL_FOLD_REDUCE_SCATTER;
+	case HDL_P_SCAN: return HDL_FOLD_SCAN;
+	case HDL_P_EXSCAN: return HDL_FOLD_EXSCAN;
+	default: break;
+	}
 	return a->coll == HDL_P_GATHER ? HDL_GATHERV : a->coll == HDL_P_SCATTER ? HDL_SCATTERV : a->coll == HDL_P_NEIGHBORS ? HDL_NEIGHBORS :
 	       a->nin == 1 ? HDL_ALLGATHERV : HDL_ALLTOALLV;
 }
 
 /* The longest piece that a line takes: of the same on all ranks. */
-static size_t line_data(const struct hdl_pieces *a, enum hdl_coll coll)
+static size_t line_data(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 {
 	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA, most = 0;
 
 	for (int i = 0; coll == HDL_ALLGATHERV && i < a->nout; i++)
 		most = bytes_of(&a->out[i]) > most ? bytes_of(&a->out[i]) : most;
+	for (int i = 0; a->counts && i < size; i++)
+		most = (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) > most ? (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) : most;
+	if (hdl_coll_folds(coll) && !a->counts)
+		most = coll == HDL_FOLD_REDUCE_SCATTER ? (size_t)a->count * (size_t)hdl_type_size(a->type) : bytes_of(&a->in[0]);
 	return most <= line ? line : most <= all ? all : all + 1;
 }
 
@@ -537,7 +673,7 @@ static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *
 	enum hdl_coll coll = kind_of(a);
 	struct hdl_cc *cc = hdl_coll_state(comm);
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = blocking,
-				    .op = MPI_OP_NULL, .bytes = line_data(a, coll) };
+				    .op = MPI_OP_NULL, .bytes = line_data(a, coll, comm->size) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);
@@ -549,7 +685,8 @@ static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *
 /* Whether the communicator is one for which a plan is made. */
 static bool may(const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
-	return !comm->local && comm->size > 1 && comm->size <= HDL_DIRECT_RANKS && a->coll <= HDL_P_NEIGHBORS && !hdl_vars.check;
+	return !comm->local && comm->size > 1 && comm->size <= HDL_DIRECT_RANKS && a->coll <= HDL_P_EXSCAN && !hdl_vars.check &&
+	       (a->op == MPI_OP_NULL || !hdl_op_get(a->op) || !*hdl_vars.reduce_order);
 }
 
 static int no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
@@ -571,7 +708,7 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 		*rc = no_memory(comm, NULL);
 		return true;
 	}
-	if (plan->executor == HDL_EXEC_HOST || (!req && hdl_plan_is_early(comm->coll, plan))) {
+	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(comm->coll, plan))) {
 		plan->uses++;
 		if (plan->executor != HDL_EXEC_HOST) {
 			plan->fallbacks++;

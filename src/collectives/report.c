@@ -90,13 +90,13 @@ void hdl_coll_report(FILE *out)
 {
 	fprintf(out, "heddle: collectives of rank 0, all communicators (bytes: of the buffer; of one rank's block for allgather "
 		     "and alltoall)\n");
-	fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
+	fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10s  %s\n", "collective", "bytes", "form", "executor", "algorithm",
 		"reduces", "count", "why");
 	for (const struct line *l = lines; l; l = l->next) {
 		char size[48];
 
 		size_text(size, sizeof(size), l->size_class);
-		fprintf(out, "heddle:   %-10s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
+		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
 			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
 			l->reducer,
 			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);

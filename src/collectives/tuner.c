@@ -212,6 +212,11 @@ static const struct hdl_algorithm direct[HDL_COLL_KINDS] = {
 	[HDL_ALLGATHERV] = { HDL_ALLGATHERV, "parcels", hdl_build_direct_parcels, NULL },
 	[HDL_ALLTOALLV] = { HDL_ALLTOALLV, "parcels", hdl_build_direct_parcels, NULL },
 	[HDL_NEIGHBORS] = { HDL_NEIGHBORS, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_FOLD_REDUCE] = { HDL_FOLD_REDUCE, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_FOLD_ALLREDUCE] = { HDL_FOLD_ALLREDUCE, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_FOLD_REDUCE_SCATTER] = { HDL_FOLD_REDUCE_SCATTER, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_FOLD_SCAN] = { HDL_FOLD_SCAN, "parcels", hdl_build_direct_parcels, NULL },
+	[HDL_FOLD_EXSCAN] = { HDL_FOLD_EXSCAN, "parcels", hdl_build_direct_parcels, NULL },
 };
 static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 	[HDL_BARRIER] = { HDL_BARRIER, "tree", hdl_build_tasks_barrier, NULL },
@@ -281,7 +286,7 @@ const char *hdl_executor_name(enum hdl_executor executor)
 
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor)
 {
-	if (!hdl_coll_reduces(coll))
+	if (!hdl_coll_reduces(coll) && !hdl_coll_folds(coll))
 		return "-";
 	/* host: each rank a part, on the way; direct: everybody all that it wants to have, when it takes the result */
 	return executor == HDL_EXEC_HOST ? "ranks" : executor == HDL_EXEC_DIRECT ? "owner" : "device";
@@ -295,6 +300,8 @@ const char *hdl_coll_name(enum hdl_coll coll)
 		[HDL_GATHER] = "gather", [HDL_SCATTER] = "scatter", [HDL_REDUCE_SCATTER] = "reduce_scatter",
 		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan", [HDL_GATHERV] = "gatherv", [HDL_SCATTERV] = "scatterv",
 		[HDL_ALLGATHERV] = "allgatherv", [HDL_ALLTOALLV] = "alltoallv", [HDL_NEIGHBORS] = "neighbors",
+		[HDL_FOLD_REDUCE] = "reduce (op)", [HDL_FOLD_ALLREDUCE] = "allreduce (op)", [HDL_FOLD_REDUCE_SCATTER] = "reduce_scatter (v)",
+		[HDL_FOLD_SCAN] = "scan (op)", [HDL_FOLD_EXSCAN] = "exscan (op)",
 	};
 
 	return names[coll];
