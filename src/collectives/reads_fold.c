@@ -356,7 +356,7 @@ void hdl_stage_look(struct hdl_off *h)
 	struct hdl_comm *comm = h->cc->comm;
 
 	for (int p = 0; p < h->size; p++)
-		if (h->stage.hears & 1u << p && (h->left & 1u << p || hdl_said_since(h, &h->stage, p)))
+		if (h->stage.hears & 1u << p && hdl_said_since(h, &h->stage, p))
 			h->stage.hears &= ~(1u << p);
 	if (h->broken || h->cc->lost)
 		h->stage.hears = 0;
