@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What stands beside matching on the transport's door: active messages, remote memory, two instances in a process. Over every kind and some together, limits
-# set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
+# What stands beside matching on the transport's door: active messages, remote memory, two instances in a process. Over every kind
+# and some together, limits set to 2, devices that do without something, two threads, a rank that is stopped, one that dies.
 #     transport_doors.sh [--long]     --long: every kind with every word of SHCA_BEHAVE, many seeds (minutes)
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
