@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which executor runs a collective, which algorithm, and why: a function of the collective's arguments (struct hdl_plan_key), of its
- * communicator and device (struct hdl_site) and of the configuration, all of which are the same on all ranks; of nothing that one rank
- * knows alone, and of nothing that changes. coll.c asks it for what it runs, heddle_info --explain for what would be run.
+ * communicator and device (struct hdl_site) and of the configuration, all of which are the same on all ranks (what each knows of these by
+ * itself is compared when queues are brought up: struct hdl_basis); of nothing that one rank knows alone, and of nothing that changes. coll.c asks it for what it runs, heddle_info --explain for what would be run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -381,4 +381,21 @@ int hdl_choose_init(void)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out)
+{
+	*out = (struct hdl_basis){
+		.offload_max = (uint64_t)hdl_vars.coll_offload_max, .bcast_offload_max = (uint64_t)hdl_vars.coll_bcast_offload_max,
+		.tasks_max = (uint64_t)hdl_vars.coll_tasks_max, .reads_min = (uint64_t)hdl_vars.coll_reads_min,
+		.depth = (uint32_t)hdl_vars.coll_depth, .radix = (uint32_t)hdl_vars.coll_radix,
+		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_coll_want, .fixed = is_fixed(),
+		.oversubscribed = site->oversubscribed, .rc = site->rc, .wakes = site->wakes, .at_once = site->at_once,
+		.exposes = site->exposes, .tasks = site->means != NULL,
+	};
+	if (site->means) {
+		out->calc = site->means->calc;
+		out->vector = site->means->vector;
+		out->atomics = site->means->atomics;
+	}
 }

@@ -216,6 +216,14 @@ struct hdl_site {
 	const struct hdl_means *means;	/* what it reduces by; NULL: it runs no task lists */
 };
 
+/* What of all that a rank knows by itself. Ranks compare it before anything of theirs is offloaded: these are bytes, without gaps. */
+struct hdl_basis {
+	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
+	struct ibv_exp_device_calc_cap calc;
+	uint32_t depth, radix, offload_ranks;
+	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics, reserved[2];
+};
+
 struct hdl_choice {
 	enum hdl_executor executor;
 	bool reads;			/* direct: by copies from and to shown buffers (reads.c) */
@@ -233,6 +241,7 @@ extern enum hdl_want hdl_coll_want;
 /* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
 int hdl_choose_init(void);
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out);
 /* 1 + the rank that others have waited for in this collective, where ranks share cores; 0: none. Who comes last to a Barrier goes on at
  * once, while those of its core that have come before it have to be given the CPU. If it then waits for one of these, in the next such
  * collective, two changes of context have passed in vain: so in a Barrier behind this one that rank is to go on first. */

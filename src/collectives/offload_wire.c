@@ -33,8 +33,8 @@ struct record {
 	uint64_t set;			/* offered; 0: new queues */
 	uint64_t posted, class_posted[HDL_OFF_CLASSES];	/* there */
 	uint64_t number;		/* a new set's, if this is rank 0 */
-	uint32_t depth;			/* what must be the same everywhere */
-	uint32_t index, radix;
+	struct hdl_basis basis;		/* what must be the same everywhere */
+	uint32_t depth, index;
 	uint64_t area_bytes;
 	uint32_t qpn[];			/* direct[size], out[levels], in[levels] */
 };
@@ -367,13 +367,15 @@ static void fill_record(struct hdl_off *h, int err)
 {
 	static uint64_t sets;
 	struct record *r = record(h, h->rank);
+	struct hdl_site site;
 
 	memset(r, 0, h->record_bytes);
 	r->status = -err;
 	r->depth = (uint32_t)h->depth;
 	r->area_bytes = area_bytes(h);
-	r->radix = (uint32_t)h->radix;
 	r->index = (uint32_t)h->index;
+	hdl_off_site(h->cc->comm, &site);
+	hdl_choose_basis(&site, &r->basis);
 	if (err)
 		return;
 	r->set = h->set;
@@ -538,9 +540,9 @@ static int check_records(struct hdl_off *h)
 			hdl_off_note(h, "create its queues", r, rec->status);
 			return -ENOLINK;
 		}
-		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->radix != mine->radix ||
-		    rec->index != mine->index) {
-			hdl_off_note(h, "agree: HEDDLE_COLL_* differ", r, EINVAL);
+		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->index != mine->index ||
+		    memcmp(&rec->basis, &mine->basis, sizeof(mine->basis))) {
+			hdl_off_note(h, "agree: HEDDLE_COLL_* or HEDDLE_REDUCE_ORDER differ, or what its device can do", r, EINVAL);
 			return -EINVAL;
 		}
 		if (!rec->exposed != !mine->exposed) {

@@ -39,7 +39,7 @@ check_PROGRAMS += tests/mp/coll_lacking
 tests_mp_coll_lacking_SOURCES = tests/mp/coll_correct.c tests/mp/coll_lacking.c
 tests_mp_coll_lacking_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_coll_lacking_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_irecv -Wl,--wrap=hdl_tp_rc_connect -Wl,--wrap=hdl_tp_alloc \
-	-Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2
+	-Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=hdl_off_site
 check_PROGRAMS += tests/mp/coll_starts_lacking
 tests_mp_coll_starts_lacking_SOURCES = tests/mp/coll_starts.c tests/mp/coll_lacking.c tests/mp/mpi_test.h
 tests_mp_coll_starts_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)

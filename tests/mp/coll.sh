@@ -225,6 +225,10 @@ for n in 3 5; do
 			{ echo "FAILED: the report does not say that the wire-up failed"; fails=$((fails + 1)); }
 	done
 done
+# What the ranks choose by is not the same everywhere: nothing is offloaded.
+try "LACK_CORES=1" 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_CORES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking interleave
+grep -q 'offload queues: rank [0-9]* could not agree' "$tmp/err" && ! grep -q ' direct  ' "$tmp/err" ||
+	{ echo "FAILED: ranks that choose by something else offload all the same"; fails=$((fails + 1)); }
 # The same when longer operations come, and one rank has no memory for them: the shorter ones go on where they are.
 try "LACK_AREA=2" 2 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_AREA=2 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking reduce
 grep -q 'offload queues: rank 1 could not have memory for longer operations' "$tmp/err" && grep -q ' direct  ' "$tmp/err" ||

@@ -2,7 +2,8 @@
 /*
  * Stands between the collectives and p2p: on rank LACK_RANK the LACK_RECV-th receive of the offload's wire-up fails for
  * want of memory, or the connection of its queues (LACK_CONNECT), or there is no memory for the LACK_AREA-th area of slots,
- * or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES).
+ * or every LACK_ALLOC-th one, or the region of all memory is refused (LACK_PAGES), or the rank takes cores for scarce that the others take
+ * for enough, or the reverse (LACK_CORES).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -69,6 +70,15 @@ struct ibv_mr *__wrap_ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	return is_refused(length) ? NULL : __real_ibv_reg_mr_iova2(pd, addr, length, iova, access);
+}
+
+__typeof__(hdl_off_site) __real_hdl_off_site, __wrap_hdl_off_site;
+
+void __wrap_hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
+{
+	__real_hdl_off_site(comm, site);
+	if (is_it() && number("LACK_CORES") > 0)
+		site->oversubscribed = !site->oversubscribed;
 }
 
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */
