@@ -199,8 +199,8 @@ uint8_t hdl_choose_leader(const struct hdl_plan_key *key, const struct hdl_site 
 	if (!key->blocking || !site->oversubscribed || site->size < 3 || site->size > HDL_DIRECT_RANKS)
 		return 0;
 	switch (key->coll) {
-	case HDL_BCAST: case HDL_SCATTER: return (uint8_t)(1 + key->root);
-	case HDL_SCAN: case HDL_EXSCAN: return 1;
+	case HDL_BCAST: case HDL_SCATTER: case HDL_SCATTERV: return (uint8_t)(1 + key->root);
+	case HDL_SCAN: case HDL_EXSCAN: case HDL_FOLD_SCAN: case HDL_FOLD_EXSCAN: return 1;
 	default: return 0;
 	}
 }

@@ -708,6 +708,9 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 		*rc = no_memory(comm, NULL);
 		return true;
 	}
+	/* as of any blocking collective: all ranks know what was run before a barrier */
+	if (!req)
+		((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(comm->coll, plan))) {
 		plan->uses++;
 		if (plan->executor != HDL_EXEC_HOST) {
