@@ -392,6 +392,7 @@ void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out)
 		.offload_ranks = (uint32_t)hdl_vars.coll_offload_ranks, .want = (uint8_t)hdl_coll_want, .fixed = is_fixed(),
 		.oversubscribed = site->oversubscribed, .rc = site->rc, .wakes = site->wakes, .at_once = site->at_once,
 		.exposes = site->exposes, .tasks = site->means != NULL,
+		.cpus = (uint8_t)(!hdl_job.oversubscribed ? 0 : hdl_job.ncores < HDL_DIRECT_RANKS ? hdl_job.ncores : HDL_DIRECT_RANKS),
 	};
 	if (site->means) {
 		out->calc = site->means->calc;

@@ -221,7 +221,8 @@ struct hdl_basis {
 	uint64_t offload_max, bcast_offload_max, tasks_max, reads_min;
 	struct ibv_exp_device_calc_cap calc;
 	uint32_t depth, radix, offload_ranks;
-	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics, reserved[2];
+	uint8_t want, fixed, oversubscribed, rc, wakes, at_once, exposes, tasks, vector, atomics;
+	uint8_t cpus, reserved;		/* cpus: that ranks share, as far as it matters to who reduces (reads_fold.c); 0: they do not */
 };
 
 struct hdl_choice {
