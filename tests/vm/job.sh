@@ -31,7 +31,7 @@ ranks=\$1
 shift
 exec env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi --mca plm_rsh_agent $sources/tests/vm/rsh \\
 	--mca oob_tcp_if_include eth0 --mca orte_tmpdir_base /tmp --mca plm_rsh_no_tree_spawn 1 --mca odls_base_sigkill_timeout 40 -x LD_LIBRARY_PATH -x HEDDLE_TRANSPORT \\
-	\${HEDDLE_UD_TIMEOUT:+-x HEDDLE_UD_TIMEOUT} --host 10.9.0.1:\$ranks,10.9.0.2:\$ranks -n \$((2 * ranks)) "\$@"
+	\${HEDDLE_UD_TIMEOUT:+-x HEDDLE_UD_TIMEOUT} \${HEDDLE_COLL_EXECUTOR:+-x HEDDLE_COLL_EXECUTOR} \${HEDDLE_DEVICE:+-x HEDDLE_DEVICE} --host 10.9.0.1:\$ranks,10.9.0.2:\$ranks -n \$((2 * ranks)) "\$@"
 MPIRUN
 chmod +x /tmp/mpirun_two
 export PATH=$PATH:/tmp LD_LIBRARY_PATH=$build/.libs
@@ -63,6 +63,50 @@ lose() {
 	for r in 0 1; do
 		grep -q "rank $r ends:" /tmp/lost.said || { echo "FAILED: rank $r has not ended"; failed=1; }
 	done
+}
+
+# within SECONDS COMMAND...: the command succeeds within that time
+within() {
+	by=$(($(date +%s) + $1))
+	shift
+	until "$@"; do
+		[ "$(date +%s)" -lt $by ] || return 1
+		sleep 0.2
+	done
+}
+has() { [ "$(grep -Ec "$2" "$3" 2>/dev/null)" -ge "$1" ]; }
+# So many ranks have said something in $out/enough.RANK (tests/vm/collective)
+spoke() { [ "$(find "$out" -name 'enough.[0-9]' | wc -l)" -ge "$1" ]; }
+
+# Whether of the ranks 0 to $2 all but the dead ones ($1, as in "3" or "2|3") have ended by MPI_ERR_PROC_ABORTED, a dead one is named, and
+# nobody else. Of /tmp/died.said and what ranks have said in $out.
+told_of() {
+	cat "$out"/enough.[0-9] >>/tmp/died.said
+	grep -h 'ends:' "$out"/enough.[0-9] | cut -c1-200
+	bad=$failed
+	for r in $(seq 0 "$2"); do
+		echo "$r" | grep -Eqx "$1" || grep -q "rank $r ends: MPI_ERR_PROC_ABORTED" /tmp/died.said || { echo "FAILED: rank $r has not ended by MPI_ERR_PROC_ABORTED"; failed=1; }
+	done
+	grep -Eo 'connection to rank [0-9]+|\(rank [0-9]+ of MPI_COMM_WORLD' /tmp/died.said | grep -Eo 'rank [0-9]+' | grep -Eo '[0-9]+$' | sort -u >/tmp/died.named
+	grep -Eqx "$1" /tmp/died.named || { echo "FAILED: no dead rank is named"; failed=1; }
+	grep -Evx "$1" /tmp/died.named && { echo "FAILED: these are named and live"; failed=1; }
+	[ $failed = $bad ] || grep -E 'heddle|ends:|wrong' /tmp/died.said | cut -c1-300 | tail -n 12
+}
+
+# dies COLLECTIVE EXECUTOR DEAD KIND: 2 ranks on each guest are in collectives of all, and of each guest's, by turns; one of them is killed.
+dies() {
+	echo "HEDDLE_TRANSPORT=$4 HEDDLE_COLL_EXECUTOR=$2, rank $3 is killed in $1"
+	export HEDDLE_TRANSPORT="$4" HEDDLE_COLL_EXECUTOR="$2" HEDDLE_UD_TIMEOUT=10s
+	rm -f "$out/enough" "$out"/enough.*
+	mpirun_two 2 "$build/tests/vm/collective" "$1" "$3" "$out/enough" >/tmp/died.said 2>&1 </dev/null &
+	pid=$!
+	within 180 spoke 1 || { echo "FAILED: the ranks do not come to their collectives"; tail -n 5 /tmp/died.said; failed=1; }
+	start=$(date +%s%N)
+	within 60 spoke 4
+	echo "all have been told after $((($(date +%s%N) - start) / 1000000)) ms"
+	touch "$out/enough"
+	told_of "$3" 3
+	wait $pid
 }
 
 # Guest 2's part: does what guest 1 asks, until it is ended from outside or told to cut its link.

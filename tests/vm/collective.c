@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives of all ranks and of each host's, by turns, whose results are checked, for ever: what ends a rank is an error, which it says,
+ * with status 3. One rank is killed among them.
+ *
+ *     collective allreduce|bcast|barrier DEAD FILE
+ *
+ * DEAD: the rank that kills itself after some rounds; -1: none does. FILE: a rank that has met its error stays, so that nobody is told of
+ * the end of a rank that was none, until this file is there. SIGTERM is ignored: a launcher that ends the job because a rank has died
+ * must not be what others end by; nor does it hand on what is said at once then, so that each rank also says it in FILE.RANK.
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LONG = 8192, KILLED = 60, STAYS_S = 60 };
+
+static int me, all;
+
+/* 0: right; negative: wrong; else the error. */
+static int round_of(const char *what, MPI_Comm comm, long n)
+{
+	static long in[LONG], out[LONG];
+	int count = n % 3 ? 1 : LONG, rank, size, err;
+	long want;
+
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &size);
+	int root = (int)(n % size);
+	for (int i = 0; i < count; i++)
+		in[i] = out[i] = rank + n + i;
+	if (*what == 'a') {
+		err = MPI_Allreduce(in, out, count, MPI_LONG, MPI_SUM, comm);
+		want = (long)size * (size - 1) / 2 + size * n;
+	} else if (*what == 'b' && what[1] == 'c') {
+		err = MPI_Bcast(out, count, MPI_LONG, root, comm);
+		want = root + n;
+	} else {
+		err = MPI_Barrier(comm);
+		want = rank + n;
+	}
+	for (int i = 0; i < count && !err; i++)
+		if (out[i] != want + (*what == 'a' ? (long)size * i : i))
+			return -1;
+	return err;
+}
+
+/* On one's output, and in FILE.RANK, which is there when it is whole. */
+static void say(const char *file, const char *text)
+{
+	char name[512], begun[520];
+	FILE *f;
+
+	printf("rank %d %s\n", me, text);
+	fflush(stdout);
+	snprintf(name, sizeof(name), "%s.%d", file, me);
+	snprintf(begun, sizeof(begun), "%s.new", name);
+	if ((f = fopen(begun, "w"))) {
+		fprintf(f, "rank %d %s\n", me, text);
+		if (!fclose(f))
+			rename(begun, name);
+	}
+}
+
+static void stay(const char *file)
+{
+	time_t end = time(NULL) + STAYS_S;
+	int flag;
+
+	while (access(file, F_OK) && time(NULL) < end) {
+		MPI_Iprobe(0, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+		usleep(1000);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char text[MPI_MAX_ERROR_STRING], line[MPI_MAX_ERROR_STRING + 64];
+	MPI_Comm world, here;
+	int err = 0, class = 0, len;
+
+	signal(SIGTERM, SIG_IGN);
+	if (argc != 4 || MPI_Init(&argc, &argv))
+		return 1;
+	int dead = atoi(argv[2]);
+	MPI_Comm_dup(MPI_COMM_WORLD, &world);
+	MPI_Comm_rank(world, &me);
+	MPI_Comm_size(world, &all);
+	MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, me, MPI_INFO_NULL, &here);
+	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
+	for (long n = 0; !err; n++) {
+		if (n == KILLED / 3) {
+			printf("rank %d exchanges\n", me);
+			fflush(stdout);
+		}
+		if (n == KILLED && me == dead) {
+			say(argv[3], "dies");
+			kill(getpid(), SIGKILL);
+		}
+		/* who is killed may be in one of its host's, or in one of all */
+		err = round_of(argv[1], n % 2 ? here : world, n);
+		if (!err)
+			err = round_of(argv[1], n % 2 ? world : here, n);
+	}
+	if (err < 0) {
+		printf("rank %d: a result of %s is wrong\n", me, argv[1]);
+		fflush(stdout);
+		_Exit(4);
+	}
+	MPI_Error_class(err, &class);
+	MPI_Error_string(err, text, &len);
+	snprintf(line, sizeof(line), "ends: %s: %s", class == MPI_ERR_PROC_ABORTED ? "MPI_ERR_PROC_ABORTED" : "another class", text);
+	say(argv[3], line);
+	stay(argv[3]);
+	_Exit(3);
+}
