@@ -23,6 +23,7 @@
 uint32_t hdl_coll_pending;
 static uint64_t hasty_ns;	/* until then communicators are looked at often: the rank that was lost is a member of others */
 static bool news;		/* some communicator is lost, and what is under way on it has not been ended yet */
+static int orphaned = -1;	/* a process by whose end constructors without a communicator are lost, likewise */
 
 /* ---- members: of an intercommunicator those of both groups, as nodes name them ---------------------------------- */
 
@@ -194,6 +195,9 @@ static void revoke(struct hdl_comm *comm)
 	/* ahead of the refusals, which do not say who has ended */
 	if (!cc->told)
 		tell(cc);
+	/* one that has given up, for want of memory, lives; of other hosts' processes that cannot be told */
+	if (cc->lost - 1 != hdl_job.rank && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) != HDL_PROC_LIVES)
+		hdl_agree_lose(cc->lost - 1);
 	hdl_host_revoke(cc);
 	hdl_recv_revoke((uint16_t)(comm->context + 1), cc->lost - 1);
 	hdl_agree_revoke((uint16_t)(comm->context + 1));
@@ -205,6 +209,9 @@ int hdl_lost_progress(void)
 		return 0;
 	news = false;
 	hdl_comm_each(revoke);
+	if (orphaned >= 0)
+		hdl_agree_lose(orphaned);
+	orphaned = -1;
 	return 1;
 }
 
@@ -328,6 +335,8 @@ uint64_t hdl_lost_timers(uint64_t now)
 		return next;
 	next = now + (suspects ? SUSPECT_LOOK_NS : LOOK_NS);
 	hdl_comm_each(look_at);
+	if (hdl_agreements && (orphaned = hdl_agree_find_ended()) >= 0)
+		news = true;
 	/* before this process sleeps, progress has to end what waits */
 	return news ? now : next;
 }

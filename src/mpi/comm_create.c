@@ -278,6 +278,11 @@ HDL_PROFILED(Intercomm_merge);
 
 /* ---- without a parent ---------------------------------------------------------------------------------- */
 
+static int parentless_return(MPI_Errhandler errhandler, int rc, const char *call, struct hdl_comm *made, MPI_Comm *newcomm)
+{
+	return rc ? hdl_raise_class_by(errhandler, rc, call) : comm_return(NULL, rc, call, made, newcomm);
+}
+
 /* An empty group is nobody's: a local call (section 7.4.2). */
 int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler,
 				MPI_Comm *newcomm)
@@ -302,7 +307,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 		rc = hdl_comm_create_from_group(g, stringtag, errhandler, &made);
 	if (made)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
-	return comm_return(NULL, rc, call, made, newcomm);
+	return parentless_return(errhandler, rc, call, made, newcomm);
 }
 HDL_PROFILED(Comm_create_from_group);
 
@@ -350,6 +355,6 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 		return refused;
 	if (!rc)
 		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
-	return comm_return(NULL, rc, call, made, newintercomm);
+	return parentless_return(errhandler, rc, call, made, newintercomm);
 }
 HDL_PROFILED(Intercomm_create_from_groups);

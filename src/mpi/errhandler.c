@@ -60,6 +60,11 @@ bool hdl_errhandler_is_fatal(const struct hdl_comm *comm)
 
 int hdl_errhandler_call(struct hdl_comm *comm, int code)
 {
+	return hdl_errhandler_call_by(comm->errhandler, comm, code);
+}
+
+int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code)
+{
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
 	MPI_Comm handle;
 	bool lent;
@@ -68,15 +73,15 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 
 	if (hdl_mpi_state != HDL_ACTIVE)
 		die_alone(code);
-	if (comm->errhandler == MPI_ERRORS_RETURN)
+	if (handler == MPI_ERRORS_RETURN)
 		return code;
-	if (!hdl_handle_is_address(comm->errhandler)) {
+	if (!hdl_handle_is_address(handler)) {
 		if (comm->name[0])
 			snprintf(on, sizeof(on), " on %s", comm->name);
 		die(on, code);
 	}
 	handle = hdl_comm_handle(comm);
-	fn = ((struct hdl_errhandler *)comm->errhandler)->fn;
+	fn = ((struct hdl_errhandler *)handler)->fn;
 	/* The handle of a communicator that was freed, and whose pending operations go on, is valid in its handler, too. */
 	lent = comm->lent || !comm->obj.magic;
 	if (lent) {

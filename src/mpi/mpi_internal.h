@@ -108,6 +108,9 @@ cold int hdl_raise(struct hdl_comm *comm, int class, const char *call, const cha
 	__attribute__((format(printf, 4, 5)));
 /* An error that a layer below reports by its class and hdl_reason_take(). */
 cold int hdl_raise_class(struct hdl_comm *comm, int class, const char *call);
+/* ... of what makes a communicator out of none: by the handler that the communicator would have (MPI-5.0 section 7.4.2). A function of the
+ * program is given MPI_COMM_SELF. */
+cold int hdl_raise_class_by(MPI_Errhandler handler, int class, const char *call);
 /* The same for what may also be the code that a program's function returned: that is passed on as it is. */
 cold int hdl_raise_code(struct hdl_comm *comm, int code, const char *call);
 /* The value of MPI_LASTUSEDCODE. */
@@ -124,6 +127,7 @@ int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 /* Has the communicator's error handler, or that of files, deal with the code, and returns it (errhandler.c). */
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
+cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);

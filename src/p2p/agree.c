@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Agreement on context ids and tables: see agree.h. */
 #include "p2p/agree.h"
+#include "p2p/comm.h"
 #include "p2p/group.h"
 #include "p2p/match.h"
 
@@ -16,6 +17,9 @@ static bool used_is_taken;
 unsigned hdl_agreements;
 static struct hdl_agree *under_way;
 static struct hdl_agree *ready_head, **ready_tail = &ready_head;
+
+static int *dead;		/* processes that have failed, as far as this one was told */
+static unsigned ndead;
 
 /* What travels up: what is wrong, and whose fault that is; then the bitmap, without the zeroes at its end. */
 enum { NOT_TAKEN = 1, FAILED = 2 };
@@ -57,6 +61,9 @@ void hdl_id_give(unsigned id)
 void hdl_id_reset(void)
 {
 	memset(used, 0, sizeof(used));
+	free(dead);
+	dead = NULL;
+	ndead = 0;
 }
 
 static int lowest_free(const uint64_t *mask)
@@ -146,6 +153,14 @@ static bool is_over_for(const struct hdl_agree *a, uint16_t context)
 	if (likely(!lost))
 		return false;
 	return !(context & 1) || !a->group || hdl_group_rank_of((struct hdl_group *)a->group, lost - 1) != MPI_UNDEFINED;
+}
+
+#define PARENTLESS (2 * HDL_ID_GROUPS + 1)	/* the context of those without a communicator */
+
+static bool meets_without_parent(const struct hdl_agree *a, int proc)
+{
+	return (a->context == PARENTLESS && hdl_comm_has(a->comm, proc)) ||
+	       (a->bridge && a->bridge_context == PARENTLESS && hdl_comm_has(a->bridge, proc));
 }
 
 static void watch(struct hdl_agree *a, int rc, struct hdl_req *req)
@@ -607,6 +622,9 @@ void hdl_agree_start(struct hdl_agree *a)
 	under_way = a;
 	if (a->unable)
 		failed(a, 0);
+	for (unsigned i = 0; i < ndead && !a->failed; i++)
+		if (meets_without_parent(a, dead[i]))
+			failed(a, 1 + dead[i]);
 	start_round(a);
 }
 
@@ -618,6 +636,55 @@ static bool is_of_revoked(const struct hdl_op *op, void *arg)
 void hdl_agree_revoke(uint16_t context)
 {
 	hdl_recv_fail(is_of_revoked, &context);
+}
+
+static bool is_of(const struct hdl_op *op, void *arg)
+{
+	return op->req.notify == request_done && op->req.notify_arg == arg;
+}
+
+void hdl_agree_lose(int proc)
+{
+	int *more;
+
+	for (unsigned i = 0; i < ndead; i++)
+		if (dead[i] == proc)
+			return;
+	more = realloc(dead, (ndead + 1) * sizeof(*dead));
+	if (!more)
+		hdl_out_of_memory("noting that a rank has failed", (ndead + 1) * sizeof(*dead));
+	dead = more;
+	dead[ndead++] = proc;
+	for (struct hdl_agree *a = under_way; a; a = a->next) {
+		if (!meets_without_parent(a, proc))
+			continue;
+		failed(a, 1 + proc);
+		hdl_recv_fail(is_of, a);
+	}
+}
+
+static int ended_of(struct hdl_comm *comm)
+{
+	for (int r = 0; r < comm->size; r++) {
+		int proc = hdl_comm_proc(comm, r);
+
+		if (proc != hdl_job.rank && hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED)
+			return proc;
+	}
+	return -1;
+}
+
+int hdl_agree_find_ended(void)
+{
+	int proc = -1;
+
+	for (struct hdl_agree *a = under_way; a && proc < 0; a = a->next) {
+		if (a->context == PARENTLESS)
+			proc = ended_of(a->comm);
+		if (proc < 0 && a->bridge && a->bridge_context == PARENTLESS)
+			proc = ended_of(a->bridge);
+	}
+	return proc;
 }
 
 static bool is_done(const void *arg)

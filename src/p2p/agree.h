@@ -21,6 +21,9 @@
  * communicator is revoked (collectives/lost.c), so do the agreements of its collective constructors, and those that reach another group
  * through it, at any moment: their receives end with an error, here and on all others. Each goes on with the steps that are left, so that
  * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own.
+ *
+ * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
+ * know of a dead one, by looking at the processes of its host (hdl_agree_find_ended) or by what it was told on any communicator.
  */
 #ifndef HDL_P2P_AGREE_H
 #define HDL_P2P_AGREE_H

@@ -297,13 +297,29 @@ int hdl_comm_create_group(struct hdl_comm *comm, struct hdl_group *group, int ta
 	return MPI_SUCCESS;
 }
 
-/* Without a parent the string tells constructors apart that are under way at a time: by 31 bits of it (FNV-1a). */
-static int tag_of_string(const char *s)
+static uint32_t hash(uint32_t h, const void *p, size_t n)		/* FNV-1a */
 {
-	uint32_t h = 2166136261u;
+	const unsigned char *s = p;
 
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 16777619u;
+	while (n--)
+		h = (h ^ *s++) * 16777619u;
+	return h;
+}
+
+/* Without a parent the string tells constructors apart that are under way at a time, by 31 bits of it; and who takes part: what is left of
+ * one that a member's end has stopped is nothing to one of the members that are left. */
+static int tag_of(const char *string, const struct hdl_group *group, const struct hdl_group *other)
+{
+	uint32_t h = hash(2166136261u, string, strlen(string)), sum = 0;
+
+	for (const struct hdl_group *g = group; g; g = g == other ? NULL : other)
+		for (int r = 0; r < g->size; r++) {
+			int proc = hdl_group_proc(g, r), rank = hdl_proc_rank(proc);
+			uint64_t job = hdl_proc_job(proc);
+
+			sum += hash(hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
+		}
+	h ^= sum;
 	return (int)((h ^ h >> 31) & INT_MAX);
 }
 
@@ -321,7 +337,7 @@ int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, M
 			       struct hdl_comm **out)
 {
 	struct hdl_comm *comm = parentless(group);
-	struct hdl_agree a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of_string(stringtag));
+	struct hdl_agree a = agreement_of_group(comm, group, 0, (uint16_t)(comm->context + 1), tag_of(stringtag, group, NULL));
 	int rc = hdl_agree(&a);
 
 	*out = NULL;
@@ -461,7 +477,7 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 				     struct hdl_comm **out)
 {
 	struct hdl_comm *comm = parentless(local);
-	struct hdl_agree a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of_string(stringtag));
+	struct hdl_agree a = agreement_of_group(comm, local, leader, (uint16_t)(comm->context + 1), tag_of(stringtag, local, NULL));
 	int rc;
 
 	a.refused = refused;
@@ -469,7 +485,7 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 		a.bridge = parentless(remote);
 		a.bridge_rank = remote_leader;
 		a.bridge_context = a.context;
-		a.bridge_tag = a.tag;
+		a.bridge_tag = tag_of(stringtag, local, remote);
 	}
 	rc = agree_with_other(&a, local, errhandler, out);
 	if (a.bridge)

@@ -407,6 +407,10 @@ void hdl_recv_revoke(uint16_t context, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
  * group by messages of the point-to-point context. */
 void hdl_agree_revoke(uint16_t context);
+/* The process of a member of some agreement without a communicator, if it has ended; else -1. */
+int hdl_agree_find_ended(void);
+/* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. */
+void hdl_agree_lose(int proc);
 /* 1 + the number of that process; 0: the context is in use. */
 int hdl_recv_revoked(uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */

@@ -13,10 +13,10 @@
 
 #include "survivors.h"
 
-enum { BARRIER, ALLREDUCE, MESSAGE, DUP, IDUP, SPLIT, CREATE, CREATE_GROUP, CART, GRAPH, INTER, WAYS };
+enum { BARRIER, ALLREDUCE, MESSAGE, DUP, IDUP, SPLIT, CREATE, CREATE_GROUP, FROM_GROUP, CART, GRAPH, INTER, WAYS };
 static const char *const names[WAYS] = { "MPI_Barrier", "MPI_Allreduce", "MPI_Sendrecv", "MPI_Comm_dup", "MPI_Comm_idup", "MPI_Comm_split",
-					 "MPI_Comm_create", "MPI_Comm_create_group", "MPI_Cart_create", "MPI_Dist_graph_create_adjacent",
-					 "MPI_Intercomm_create" };
+					 "MPI_Comm_create", "MPI_Comm_create_group", "MPI_Comm_create_from_group", "MPI_Cart_create",
+					 "MPI_Dist_graph_create_adjacent", "MPI_Intercomm_create" };
 static int me, all, dead;
 static int single;		/* the only rank of a group that has not got the dead one: there is nobody whom it has to tell */
 static MPI_Comm base, part;	/* all ranks; this one's part of them: single, or the others */
@@ -89,6 +89,11 @@ static int call(int way, int round)
 	case CREATE: case CREATE_GROUP:
 		MPI_Comm_group(base, &group);
 		rc = way == CREATE ? MPI_Comm_create(base, group, &made) : MPI_Comm_create_group(base, group, round, &made);
+		MPI_Group_free(&group);
+		break;
+	case FROM_GROUP:	/* no communicator brings its members together: each finds out for itself who has died */
+		MPI_Comm_group(base, &group);
+		rc = MPI_Comm_create_from_group(group, "comm_lost", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
 		MPI_Group_free(&group);
 		break;
 	case CART:

@@ -102,6 +102,11 @@ struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int rank)
 	return &eps[rank];
 }
 
+enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int rank)
+{
+	return HDL_PROC_LIVES;
+}
+
 struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep)
 {
 	int next = ep ? ep->rank + 1 : 0;
