@@ -68,7 +68,7 @@ tests_mp_transport_pages_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_pages_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_reg_mr -Wl,--wrap=ibv_reg_mr_iova2 -Wl,--wrap=syscall -Wl,--wrap=read \
 	-Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_create_ah
 TESTS += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh
-EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh tests/mp/transport_lib.sh
+EXTRA_DIST += tests/mp/transport.sh tests/mp/transport_refuse.sh tests/mp/transport_kinds.sh tests/mp/transport_behave.sh tests/mp/transport_doors.sh tests/mp/transport_lib.sh tests/mp/transport_test.h
 include tests/mp/coll.mk
 include tests/mp/mpi.mk
 include tests/mp/standard.mk

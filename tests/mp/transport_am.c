@@ -13,19 +13,7 @@
  *       stream    many matching messages at a time, without a turn of progress: the handlers run while they are sent
  *       refuses   numbers and lengths that cannot be are refused
  */
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "runtime/runtime.h"
-#include "runtime/threads.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { WINDOW = 24, ASK = 100, ANSWER = 101, NOBODY = 102, MATCHED = 7 };
 
@@ -61,27 +49,6 @@ static unsigned char **seen;
 static uint64_t received, wanted, open_ins, outs;
 static int dead = -1;
 static unsigned errors, ended;
-
-static _Noreturn void fail(const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
-
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 33;
-	x *= 0xff51afd7ed558ccdull;
-	x ^= x >> 33;
-	x *= 0xc4ceb9fe1a85ec53ull;
-	return x ^ x >> 33;
-}
 
 static uint64_t key(int src, int dst, unsigned index)
 {
@@ -362,40 +329,7 @@ static bool all(void)
 	return !outs && received == wanted && !open_ins;
 }
 
-static void *second(void *arg)
-{
-	for (bool end = false; !end; sched_yield()) {
-		hdl_lock_take();
-		some();
-		hdl_tp_progress(tp);
-		end = all();
-		hdl_lock_give();
-	}
-	return arg;
-}
-
-static void traffic(bool threads)
-{
-	unsigned idle = 0;
-	pthread_t t;
-
-	if (threads) {
-		hdl_threads = true;
-		if (pthread_create(&t, NULL, second, NULL))
-			fail("no thread");
-		second(NULL);
-		pthread_join(t, NULL);
-		hdl_threads = false;
-		return;
-	}
-	while (!all()) {
-		bool did = some();
-		if (hdl_tp_progress(tp) || did)
-			idle = 0;
-		else
-			hdl_tp_idle(tp, &idle);
-	}
-}
+static const struct traffic traffic = { some, all };
 
 /* ---- modes of two ranks ------------------------------------------------------------------------------------------- */
 
@@ -418,14 +352,6 @@ static unsigned nobody(unsigned flags, unsigned id, size_t n)
 	return r == 0;
 }
 
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
-}
-
 static void unknown(void)
 {
 	unsigned idle = 0, pending = 0;
@@ -439,14 +365,14 @@ static void unknown(void)
 		if (errors != 2)
 			fail("%u announced messages were refused, not 2", errors);
 	}
-	traffic(false);
+	run(&traffic, false);
 }
 
 static void dies(void)
 {
 	unsigned idle = 0, pending = 0;
 
-	traffic(false);
+	run(&traffic, false);
 	if (hdl_job.rank == 1) {
 		kill(getpid(), SIGKILL);
 		pause();
@@ -466,38 +392,6 @@ static void dies(void)
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
 }
 
-/* Whether a process is stopped. */
-static bool is_stopped(pid_t pid)
-{
-	char name[64], state = 0;
-
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-	FILE *f = fopen(name, "re");
-	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		fail("%s cannot be read", name);
-	fclose(f);
-	return state == 'T';
-}
-
-/* Rank 0 sends while rank 1 is stopped; it goes on when half of it is under way. */
-static void stops(void)
-{
-	uint64_t until = 0;
-	pid_t peer = hdl_job.size > 1 && hdl_job.rank == 0 ? (pid_t)hdl_ep(tp, 1)->proc.pid : 0;
-
-	if (hdl_job.rank == 1)
-		kill(getpid(), SIGSTOP);
-	while (peer && (!until || monotonic_ns() < until)) {
-		some();
-		hdl_tp_progress(tp);
-		if (!until && is_stopped(peer))
-			until = monotonic_ns() + 300000000;
-	}
-	if (peer)
-		kill(peer, SIGCONT);
-	traffic(false);
-}
-
 static void refuses(void)
 {
 	struct hdl_am_send am = { .send.done = ends };
@@ -508,7 +402,7 @@ static void refuses(void)
 	if (hdl_am_send(hdl_ep(tp, 0), HDL_AM_IDS, 0, NULL, 0, NULL, 0, &am) != -EINVAL ||
 	    hdl_am_send(hdl_ep(tp, 0), ASK, 0, head, sizeof(head), NULL, 0, &am) != -EINVAL)
 		fail("a message is sent that cannot be");
-	traffic(false);
+	run(&traffic, false);
 }
 
 static uint64_t counter(const char *name, const struct hdl_ep *ep)
@@ -568,8 +462,7 @@ int main(int argc, char **argv)
 		seed = (unsigned)atoi(argv[3]);
 	if (!strcmp(mode, "dies"))
 		signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	size_t n = (size_t)hdl_job.size;
 	if (hdl_am_register(tp, ASK, on_ask, &seen) || hdl_am_register(tp, ANSWER, on_answer, NULL))
 		return 1;
@@ -587,15 +480,12 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "dies"))
 		dies();
 	else if (!strcmp(mode, "stops"))
-		stops();
+		run_while_stopped(&traffic);
 	else if (!strcmp(mode, "refuses"))
 		refuses();
 	else
-		traffic(!strcmp(mode, "threads"));
+		run(&traffic, !strcmp(mode, "threads"));
 	if (!*mode)
 		counters();
-	hdl_tp_fini(&tp);
-	if (hdl_job.rank == 0)
-		puts("ok");
-	return hdl_rt_fini(true) ? 1 : 0;
+	return finish();
 }

@@ -19,20 +19,9 @@
  *       busy      what is under way is not deregistered, nor its key released
  *       refuses   what cannot be is refused
  */
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "runtime/threads.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { KEYS = 100, TOTALS, SAY, SLOTS = 24, WINDOW = 12, GUARD = 64 };
 #define SLOT_BYTES ((size_t)3000)
@@ -95,18 +84,6 @@ struct operation {
 static unsigned errors, ended;
 static uint64_t oldest_of[64];
 
-static _Noreturn void fail(const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
-
 static uint64_t random_bits(void)
 {
 	rng = rng * 6364136223846793005ull + 1442695040888963407ull;
@@ -117,14 +94,6 @@ static void peer_failed(void *context, int peer, int err)
 {
 	(void)context;
 	dead = peer;
-}
-
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
 }
 
 static struct hdl_mr *region(void *p, size_t n, unsigned access)
@@ -538,39 +507,7 @@ static bool all_done(void)
 	return true;
 }
 
-static void *second(void *arg)
-{
-	for (bool end = false; !end; sched_yield()) {
-		hdl_lock_take();
-		some();
-		hdl_tp_progress(tp);
-		end = all_done();
-		hdl_lock_give();
-	}
-	return arg;
-}
-
-static void traffic(bool threads)
-{
-	unsigned idle = 0;
-	pthread_t t;
-
-	if (threads) {
-		hdl_threads = true;
-		if (pthread_create(&t, NULL, second, NULL))
-			fail("no thread");
-		second(NULL);
-		pthread_join(t, NULL);
-		hdl_threads = false;
-	}
-	while (!all_done()) {
-		bool did = some();
-		if (hdl_tp_progress(tp) || did)
-			idle = 0;
-		else
-			hdl_tp_idle(tp, &idle);
-	}
-}
+static const struct traffic traffic = { some, all_done };
 
 /* Everybody tells everybody what was put and added there; then each looks at its own memory. */
 static void compare_all(void)
@@ -697,43 +634,6 @@ static void dies(void)
 	_exit(dead == 1 && again < 0 && errors ? 0 : 1);
 }
 
-/* Whether a process is stopped. */
-static bool is_stopped(pid_t pid)
-{
-	char name[64], state = 0;
-
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-	FILE *f = fopen(name, "re");
-	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		fail("%s cannot be read", name);
-	fclose(f);
-	return state == 'T';
-}
-
-/* Rank 1 is stopped in the middle of it. */
-static void stops(void)
-{
-	uint64_t until = 0;
-	pid_t peer = hdl_job.rank == 0 ? (pid_t)hdl_ep(tp, 1)->proc.pid : 0;
-
-	/* its key is there: what a device has only queued stops with its process */
-	if (hdl_job.rank == 0)
-		say(1);
-	else
-		hear(1);
-	if (hdl_job.rank == 1)
-		kill(getpid(), SIGSTOP);
-	while (peer && (!until || monotonic_ns() < until)) {
-		some();
-		hdl_tp_progress(tp);
-		if (!until && is_stopped(peer))
-			until = monotonic_ns() + 300000000;
-	}
-	if (peer)
-		kill(peer, SIGCONT);
-	traffic(false);
-}
-
 /* A key of a region that is no more: small and long, whatever carries it; and what other keys do goes on. */
 static void gone(void)
 {
@@ -741,7 +641,7 @@ static void gone(void)
 	struct hdl_mr *mr;
 	struct target *t = &targets[!hdl_job.rank];
 
-	traffic(false);
+	run(&traffic, false);
 	say(!hdl_job.rank);
 	hear(1);
 	for (unsigned round = 1; round <= 3; round++) {
@@ -956,29 +856,33 @@ static void refuses(void)
 		fail("a key of another life");
 	if (hdl_put(t->memory, whole, buf, 0, &op) != 1 || hdl_get(t->memory, 0, buf, 0, &op) != 1)
 		fail("nothing takes time");
-	traffic(false);
+	run(&traffic, false);
 }
 
-static void run(const char *mode)
+/* Rank 1's key is there before it stops: what a device has only queued stops with its process. */
+static void stops(void)
 {
-	if (!strcmp(mode, "stops"))
-		stops();
-	else if (!strcmp(mode, "dies"))
-		dies();
-	else if (!strcmp(mode, "gone"))
-		gone();
-	else if (!strcmp(mode, "stale"))
-		stale();
-	else if (!strcmp(mode, "unmapped"))
-		unmapped();
-	else if (!strcmp(mode, "early"))
-		early();
-	else if (!strcmp(mode, "busy"))
-		busy();
-	else if (!strcmp(mode, "refuses"))
-		refuses();
+	if (hdl_job.rank == 0)
+		say(1);
 	else
-		traffic(!strcmp(mode, "threads"));
+		hear(1);
+	run_while_stopped(&traffic);
+}
+
+static void run_mode(const char *mode)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} modes[] = { { "stops", stops }, { "dies", dies }, { "gone", gone }, { "stale", stale }, { "unmapped", unmapped },
+		      { "early", early }, { "busy", busy }, { "refuses", refuses } };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (!strcmp(mode, modes[i].name)) {
+			modes[i].run();
+			return;
+		}
+	run(&traffic, !strcmp(mode, "threads"));
 }
 
 int main(int argc, char **argv)
@@ -996,8 +900,7 @@ int main(int argc, char **argv)
 		breaks = (unsigned)atoi(getenv("RMA_BREAK"));
 	if (!strcmp(mode, "dies"))
 		signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	if (hdl_am_register(tp, KEYS, on_keys, NULL) || hdl_am_register(tp, TOTALS, on_totals, NULL) || hdl_am_register(tp, SAY, on_say, NULL))
 		return 1;
 	size_t n = (size_t)hdl_job.size;
@@ -1017,11 +920,8 @@ int main(int argc, char **argv)
 	if (!by_device)
 		mr_words = region(words, sizeof(*words) + 8, HDL_MR_ATOMIC);
 	exchange_keys();
-	run(mode);
+	run_mode(mode);
 	if (!strcmp(mode, "") || !strcmp(mode, "threads") || !strcmp(mode, "stops") || !strcmp(mode, "refuses"))
 		compare_all();
-	hdl_tp_fini(&tp);
-	if (hdl_job.rank == 0)
-		puts("ok");
-	return hdl_rt_fini(true) ? 1 : 0;
+	return finish();
 }

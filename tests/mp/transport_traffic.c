@@ -17,18 +17,11 @@
  * Prints "ok" on rank 0 when all is well; HEDDLE_* variables choose kinds, ring sizes and so on.
  */
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 #define WINDOW 32		/* sends in flight per peer */
 
@@ -51,18 +44,6 @@ struct in {
 static unsigned *next_in, *sent_out, *inflight;
 static uint64_t received, fetching, done_out;
 
-static _Noreturn void fail(const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
-
 /* Zeros. The limits under which this runs may leave none. */
 static void *new_bytes(size_t n)
 {
@@ -71,15 +52,6 @@ static void *new_bytes(size_t n)
 	if (!p)
 		fail("out of memory: %zu bytes", n);
 	return p;
-}
-
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 33;
-	x *= 0xff51afd7ed558ccdull;
-	x ^= x >> 33;
-	x *= 0xc4ceb9fe1a85ec53ull;
-	return x ^ x >> 33;
 }
 
 static uint64_t key(int src, int dst, unsigned index)
@@ -414,8 +386,7 @@ int main(int argc, char **argv)
 		perror("transport_traffic: no process to stop this one");
 		return 1;
 	}
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	silent = getenv("TRAFFIC_SILENT") != NULL;
 	events = getenv("TRAFFIC_EVENTS") != NULL;
 	if (getenv("TRAFFIC_BREAKERS") && !(strtoul(getenv("TRAFFIC_BREAKERS"), NULL, 0) >> hdl_job.rank & 1))
@@ -432,24 +403,20 @@ int main(int argc, char **argv)
 	sent_out = calloc((size_t)n, sizeof(*sent_out));
 	inflight = calloc((size_t)n, sizeof(*inflight));
 	while (received < all_in || done_out < all_out) {
-		int did = 0;
+		bool did = false;
 		for (int p = 0; p < n; p++) {
 			int peer = (hdl_job.rank + p) % n;
 			unsigned burst = 1 + (unsigned)(mix(done_out + (uint64_t)p) % 8);
 			while (burst-- && inflight[peer] < WINDOW && sent_out[peer] < messages_of(hdl_job.rank, peer)) {
 				send_one(peer);
-				did = 1;
+				did = true;
 				unlooked++;
 			}
 		}
 		if (did && hdl_job.rank % 2 && unlooked < late && sent_out[0] > messages / 4)
 			continue;
 		unlooked = 0;
-		did |= hdl_tp_progress(tp);
-		if (did)
-			idle = 0;
-		else
-			hdl_tp_idle(tp, &idle);
+		turn_after(did, &idle);
 	}
 	if (fetching)
 		fail("%llu fetches are left", (unsigned long long)fetching);
@@ -457,11 +424,8 @@ int main(int argc, char **argv)
 		__atomic_store_n(stop_no_more, true, __ATOMIC_RELEASE);
 		waitpid(stopper, NULL, 0);
 	}
-	hdl_tp_fini(&tp);
-	if (hdl_job.rank == 0)
-		puts("ok");
 	free(next_in);
 	free(sent_out);
 	free(inflight);
-	return hdl_rt_fini(true) ? 1 : 0;
+	return finish();
 }
