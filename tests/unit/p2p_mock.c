@@ -384,6 +384,12 @@ bool hdl_tp_free(struct hdl_tp *tp, void *p)
 
 /* ---- the runtime ---------------------------------------------------------------------------------------- */
 
+/* On one host. */
+int hdl_rt_node(int rank)
+{
+	return 0;
+}
+
 int hdl_rt_init(void)
 {
 	return 0;
