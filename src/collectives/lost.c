@@ -2,7 +2,7 @@
 /*
  * Members that have died. Whoever waits for one directly is told by the transport, or by its queues; the others wait for a rank that
  * lives, and that waits, or has failed and gone on to something else. So who has a collective under way looks now and then at the
- * processes of all members of this host, and who learns of a death tells the members that cannot look for themselves. In either case
+ * processes of all members of this host, and asks the transport for the others; and who learns of a death tells the other members. In either case
  * the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is begun from now on.
  * Messages between the living, and other communicators, go on.
  *
@@ -39,15 +39,16 @@ static int proc_of(struct hdl_comm *comm, int member)
 	return hdl_comm_proc(of, member);
 }
 
-static enum hdl_proc_state state_of(struct hdl_cc *cc, int member)
+/* Of another host's process the transport alone knows: by a message, maybe another communicator's, or a probe, that was not answered. */
+static bool has_ended(struct hdl_cc *cc, int member)
 {
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i] && cc->off[i]->state == HDL_OFF_READY && cc->off[i]->peers[member].proc.start)
-			return hdl_proc_state(&cc->off[i]->peers[member].proc);
-	return hdl_ep_process(hdl_mpi_tp, proc_of(cc->comm, member));
+			return hdl_proc_state(&cc->off[i]->peers[member].proc) == HDL_PROC_ENDED;
+	return hdl_proc_is_gone(proc_of(cc->comm, member));
 }
 
-/* The first member from `first` on whose process has ended, or -1. */
+/* The first member from `first` on whose process has ended, or cannot be reached any more, or -1. */
 static int find_ended(struct hdl_cc *cc, int first)
 {
 	int n = members(cc->comm);
@@ -55,7 +56,7 @@ static int find_ended(struct hdl_cc *cc, int first)
 	for (int i = 0; i < n; i++) {
 		int member = (first + i) % n;
 
-		if (proc_of(cc->comm, member) != hdl_job.rank && state_of(cc, member) == HDL_PROC_ENDED)
+		if (proc_of(cc->comm, member) != hdl_job.rank && has_ended(cc, member))
 			return member;
 	}
 	return -1;

@@ -668,7 +668,7 @@ static int ended_of(struct hdl_comm *comm)
 	for (int r = 0; r < comm->size; r++) {
 		int proc = hdl_comm_proc(comm, r);
 
-		if (proc != hdl_job.rank && hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED)
+		if (proc != hdl_job.rank && hdl_proc_is_gone(proc))
 			return proc;
 	}
 	return -1;

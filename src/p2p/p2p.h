@@ -407,6 +407,8 @@ void hdl_recv_revoke(uint16_t context, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
  * group by messages of the point-to-point context. */
 void hdl_agree_revoke(uint16_t context);
+/* Whether a process of this host has ended, or no message can go to it any more, as of another host's is all that can be known. */
+bool hdl_proc_is_gone(int proc);
 /* The process of a member of some agreement without a communicator, if it has ended; else -1. */
 int hdl_agree_find_ended(void);
 /* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. */

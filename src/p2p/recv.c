@@ -560,6 +560,13 @@ static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 	return 0;
 }
 
+bool hdl_proc_is_gone(int proc)
+{
+	struct hdl_ep *ep = likely(!hdl_failed_peers) ? NULL : hdl_ep_find(hdl_mpi_tp, proc);
+
+	return (ep && hdl_ep_note(ep)->failed) || hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
+}
+
 int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum)
 {
 	int err = likely(!hdl_failed_peers) ? 0 : failed_in(comm, src);

@@ -74,12 +74,14 @@ done
 try "the table" 0,0,1,1 tests/mp/coll_correct_hosts movement
 reported 'barrier .*two-level' 'that a Barrier went by hosts'
 # A rank dies, on a host of its own or not, a leader or not: those on other hosts have to be told, too.
-lost() {	# lost HOSTS FORM BYTES DEAD MOMENT
+lost() {	# lost HOSTS FORM BYTES DEAD MOMENT [LATE]
 	one_dies "$(echo "$1" | tr , '\n' | wc -l)" "$4" "lost on several hosts: $*" -x HEDDLE_DEVICE=shca0 -x HOSTS="$1" -x HEDDLE_COLL_LEVELS=2 \
-		-x HEDDLE_UD_TIMEOUT=4s -x HEDDLE_KEEPALIVE=1s tests/mp/coll_lost_hosts "$2" "$3" "$4" -1 "$5" "$count"
+		-x HEDDLE_UD_TIMEOUT=4s -x HEDDLE_KEEPALIVE=1s tests/mp/coll_lost_hosts "$2" "$3" "$4" "${6:--1}" "$5" "$count"
 }
 lost 0,0,1,1 blocking 64 1 500
 lost 0,0,1,1 blocking 65536 2 1300
 lost 0,1,0,1,1 nonblocking 64 0 9000
 lost 0,0,1,1 persistent 1024 3 4000
+# ... also where they wait for nobody but one that lives, and is not there
+lost 0,1,0,1,1 nonblocking 64 0 9000 2
 [ $fails = 0 ]
