@@ -64,6 +64,13 @@ for n in 4 5; do
 	try "random, seed $seed, sends that are held" "$n" -x HEDDLE_UNEXPECTED_MAX=2 tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed" \
 		reduce_scatter,allreduce,scan
 done
+# On several communicators at a time, each rank at its own speed.
+for n in 2 4 7; do
+	try "mixed, seed $seed" "$n" tests/mp/coll_mixed "${COLL_MIXED:-200}" "$seed"
+done
+for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 COLL_READS_MIN=1; do
+	try "mixed, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_mixed "${COLL_MIXED:-200}" "$seed"
+done
 # Persistent ones, started in any order.
 for n in 1 2 3 5 8 17; do
 	try "starts, seed $seed" "$n" -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"

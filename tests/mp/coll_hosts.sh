@@ -49,6 +49,9 @@ try "sends that are held, seed $seed" 0,0,1,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDL
 for hosts in 0,0,1,1 0,1,0; do
 	try "starts in any order, seed $seed" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_starts_hosts 80 "$seed"
 done
+for how in COLL_DEPTH=2 COLL_READS_MIN=1; do
+	try "mixed, seed $seed, $how" 0,1,0,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_$how tests/mp/coll_mixed_hosts "${COLL_MIXED:-200}" "$seed"
+done
 # Allgatherv's pieces, from rank to rank.
 for hosts in 0,0,0 0,0,1,1,1; do
 	try "ring, random, seed $seed" "$hosts" -x HEDDLE_COLL_PIECES=ring tests/mp/coll_random_hosts "$batches" "$seed" allgatherv
