@@ -157,10 +157,23 @@ static bool is_over_for(const struct hdl_agree *a, uint16_t context)
 
 #define PARENTLESS (2 * HDL_ID_GROUPS + 1)	/* the context of those without a communicator */
 
-static bool meets_without_parent(const struct hdl_agree *a, int proc)
+/* Whether nothing is to be waited for any more from the members of this group, the agreement's own or the one across the bridge, when this
+ * process has failed. The end of a member across concerns what comes by the bridge only: its own group's members send what they have. */
+static bool concerns(const struct hdl_agree *a, struct hdl_comm *comm, int proc)
 {
-	return (a->context == PARENTLESS && hdl_comm_has(a->comm, proc)) ||
-	       (a->bridge && a->bridge_context == PARENTLESS && hdl_comm_has(a->bridge, proc));
+	if (comm != a->bridge)
+		return a->context == PARENTLESS && hdl_comm_has(comm, proc);
+	return a->bridge_context == PARENTLESS &&
+	       (hdl_comm_has(comm, proc) || (a->context == PARENTLESS && hdl_comm_has(a->comm, proc)));
+}
+
+/* 1 + a process that has failed, and whom that concerns; or 0. */
+static int dead_of(const struct hdl_agree *a, struct hdl_comm *comm)
+{
+	for (unsigned i = 0; i < ndead; i++)
+		if (concerns(a, comm, dead[i]))
+			return 1 + dead[i];
+	return 0;
 }
 
 static void watch(struct hdl_agree *a, int rc, struct hdl_req *req)
@@ -197,10 +210,10 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 		      uint16_t context)
 {
 	struct hdl_req *req;
-	int rc;
+	int rc, lost = context == PARENTLESS ? dead_of(a, comm) : is_over_for(a, context) ? hdl_recv_revoked(context | 1) : 0;
 
-	if (is_over_for(a, context)) {
-		failed(a, hdl_recv_revoked(context | 1));
+	if (lost) {
+		failed(a, lost);
 		return;
 	}
 	rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
@@ -622,9 +635,6 @@ void hdl_agree_start(struct hdl_agree *a)
 	under_way = a;
 	if (a->unable)
 		failed(a, 0);
-	for (unsigned i = 0; i < ndead && !a->failed; i++)
-		if (meets_without_parent(a, dead[i]))
-			failed(a, 1 + dead[i]);
 	start_round(a);
 }
 
@@ -638,9 +648,9 @@ void hdl_agree_revoke(uint16_t context)
 	hdl_recv_fail(is_of_revoked, &context);
 }
 
-static bool is_of(const struct hdl_op *op, void *arg)
+static bool is_from_dead(const struct hdl_op *op, void *arg)
 {
-	return op->req.notify == request_done && op->req.notify_arg == arg;
+	return op->req.notify == request_done && op->context == PARENTLESS && concerns(op->req.notify_arg, op->req.comm, *(int *)arg);
 }
 
 void hdl_agree_lose(int proc)
@@ -655,12 +665,11 @@ void hdl_agree_lose(int proc)
 		hdl_out_of_memory("noting that a rank has failed", (ndead + 1) * sizeof(*dead));
 	dead = more;
 	dead[ndead++] = proc;
-	for (struct hdl_agree *a = under_way; a; a = a->next) {
-		if (!meets_without_parent(a, proc))
-			continue;
-		failed(a, 1 + proc);
-		hdl_recv_fail(is_of, a);
-	}
+	/* ahead of the receives, which would name who has not come */
+	for (struct hdl_agree *a = under_way; a; a = a->next)
+		if (concerns(a, a->comm, proc) || (a->bridge && concerns(a, a->bridge, proc)))
+			failed(a, 1 + proc);
+	hdl_recv_fail(is_from_dead, &proc);
 }
 
 static int ended_of(struct hdl_comm *comm)

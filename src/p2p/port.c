@@ -29,7 +29,7 @@ struct visitor {
 	uint64_t until;			/* it is sent away, if it has not said its first words by then */
 };
 
-/* More than these do not wait: the one that has waited longest is sent away. */
+/* So many come in; others wait at the door, until of these, none of which has said its first words, the first is sent away. */
 #define VISITORS 256
 
 struct port {
@@ -138,7 +138,7 @@ static int let_in(struct port *p)
 {
 	int fd, least = HDL_HELLO_BYTES;
 
-	for (;;) {
+	while (p->nvisitors < VISITORS) {
 		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -150,43 +150,53 @@ static int let_in(struct port *p)
 			close(fd);
 			continue;
 		}
-		if (p->nvisitors == VISITORS)
-			close(take(p, 0));
 		p->visitors[p->nvisitors++] = (struct visitor){ fd, monotonic_ns() + HDL_HELLO_NS };
 	}
+	return 0;
 }
 
-/* Waits for one who has said its first words, or left; *fd is the caller's. */
+/* The first one that has said its first words, or has left; -1: nobody has. fds: one for each. */
+static int find_ready(const struct port *p, struct pollfd *fds)
+{
+	for (unsigned i = 0; i < p->nvisitors; i++)
+		fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
+	if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
+		for (unsigned i = 0; i < p->nvisitors; i++)
+			if (fds[i].revents)
+				return (int)i;
+	return -1;
+}
+
+/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes. */
 static int next_visitor(struct port *p, int *fd)
 {
 	struct pollfd fds[VISITORS + 1];
-	int err, least = 1;
+	int ready, err, least = 1;
+	bool full;
 
 	for (;;) {
 		if (p->closed)
 			return -ENOENT;
 		if ((err = let_in(p)))
 			return err;
-		while (p->nvisitors && p->visitors[0].until <= monotonic_ns()) {
-			hdl_debug("port %s: who came and said nothing was sent away", p->name);
-			close(take(p, 0));
-		}
-		for (unsigned i = 0; i < p->nvisitors; i++)
-			fds[i] = (struct pollfd){ .fd = p->visitors[i].fd, .events = POLLIN };
-		if (p->nvisitors && poll(fds, p->nvisitors, 0) > 0)
+		ready = find_ready(p, fds);
+		if (ready >= 0)
 			break;
+		full = p->nvisitors == VISITORS;
+		if (full || (p->nvisitors && p->visitors[0].until <= monotonic_ns())) {
+			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
+			close(take(p, 0));
+			continue;
+		}
 		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
 		err = hdl_fds_wait(fds, p->nvisitors + 1, p->nvisitors ? p->visitors[0].until : 0);
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
-	for (unsigned i = 0;; i++)
-		if (fds[i].revents) {
-			*fd = take(p, i);
-			setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
-			return 0;
-		}
+	*fd = take(p, (unsigned)ready);
+	setsockopt(*fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+	return 0;
 }
 
 /* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors are
-# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, ptp_lost.c). Run in the build
+# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, comm_away.c, ptp_lost.c). Run in the build
 # directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
@@ -72,6 +72,8 @@ lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
 made 5 2 9000 3 auto HEDDLE_TRANSPORT=
 made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
 made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
+one_dies 4 3 "one is away: 4 3" tests/mp/comm_away 3 "$count"
+one_dies 7 4 "one is away: 7 4 over ud" -x HEDDLE_TRANSPORT=ud tests/mp/comm_away 4 "$count"
 sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
 sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
 sent 4 3 30000 7 1 SHCA_BEHAVE=noarena

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -428,6 +429,20 @@ static void close_under_accept(void)
 	pthread_join(thread, NULL);
 }
 
+/* A visitor that comes a second behind this rank, and is heard however long that takes: with a wrong secret it is told so. */
+static pid_t come_behind(int number)
+{
+	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello = { .magic = 0x31746d6c64646568u }, said;
+	pid_t child = fork();
+	int s;
+
+	if (child)
+		return child;
+	nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+	s = dial(number);
+	_exit(write(s, &hello, sizeof(hello)) == sizeof(hello) && read_fully(s, &said, sizeof(said)) ? 0 : 1);
+}
+
 static void strangers(const char *path)
 {
 	char name[MPI_MAX_PORT_NAME] = "", garbage[64] = "GET / HTTP/1.0\r\n\r\n";
@@ -440,8 +455,18 @@ static void strangers(const char *path)
 		MPI_Open_port(MPI_INFO_NULL, name);
 		tell_name(path, name);
 		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		MPI_Comm_disconnect(&inter);
+		/* both are at the door, and one of them waits behind the other's meeting for longer than who says nothing may */
+		nanosleep(&(struct timespec){ .tv_sec = 2 }, NULL);
+		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		MPI_Comm_disconnect(&inter);
+		nanosleep(&(struct timespec){ .tv_sec = 5, .tv_nsec = 500000000 }, NULL);
+		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
 		MPI_Close_port(name);
 	} else {
+		pid_t child;
+		int status;
+
 		join_garbage();
 		hear_name(path, name);
 		must(sscanf(name, "heddle:%*[^:]:%d", &number) == 1, "the port's number");
@@ -458,6 +483,14 @@ static void strangers(const char *path)
 				CHECK(write(s, garbage, 12) == 12);
 		}
 		MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		MPI_Comm_disconnect(&inter);
+		child = come_behind(number);
+		for (int i = 0; i < 2; i++) {
+			MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+			if (!i)
+				MPI_Comm_disconnect(&inter);
+		}
+		CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
 	}
 	talk(inter, 0, 0, 0);
 	MPI_Comm_disconnect(&inter);
