@@ -15,7 +15,6 @@
 /* The word of a queue whose requests are never kept, and of one of which all are. */
 static const uint32_t none_kept = 0, all_kept = 1;
 
-#define STOP_NS 1000000000ull	/* a device that has not flushed a queue by then never will */
 
 /* Whether a request takes a receive of the peer's: SENDs, and the WRITE that has an immediate. */
 static inline bool takes_receive(unsigned opcode)
@@ -509,7 +508,7 @@ void hdl_sq_reset(struct hdl_sq *sq)
 {
 	struct hdl_tp *tp = sq->dev->tp;
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
-	uint64_t until = monotonic_ns() + STOP_NS;
+	struct hdl_flush f = hdl_flush_begin();
 	int err;
 
 	if (!sq->broken)
@@ -518,7 +517,7 @@ void hdl_sq_reset(struct hdl_sq *sq)
 		start_empty(sq);
 		return;
 	}
-	while (sq->flushed < end - at && monotonic_ns() < until)
+	while (sq->flushed < end - at && hdl_flush_waits(&f))
 		hdl_sq_reap(tp, sq->scq);
 	err = sq->flushed < end - at ? -ETIMEDOUT : sq->kind->reset(sq);
 	if (err == -EINPROGRESS) {
@@ -577,8 +576,8 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	hdl_sq_reap(tp, sq->scq);	/* what is flushed later is found by a turn's look at all queues */
 }
 
-/* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. */
-static bool post_mark(struct hdl_sq *sq)
+/* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. It has time of its own. */
+static bool post_mark(struct hdl_sq *sq, struct hdl_flush *f)
 {
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
 					.wr_id = (uint64_t)sq->id << 32 | sq->head };
@@ -588,6 +587,7 @@ static bool post_mark(struct hdl_sq *sq)
 	sq->slot[sq->head & sq->mask] = (struct hdl_slot){ .signaled = 1 };
 	sq->signaled = ++sq->head;
 	sq->scq->pending++;
+	*f = hdl_flush_begin();
 	return true;
 }
 
@@ -604,14 +604,15 @@ int hdl_sq_stop(struct hdl_sq *sq)
 {
 	struct hdl_tp *tp = sq->dev->tp;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
-	uint64_t until = monotonic_ns() + STOP_NS;
+	struct hdl_flush f;
 	bool marked = false;
 	int err;
 
 	sq->dead = true;	/* what is flushed now is no news */
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
-	while (sq->broken && sq->flushed < sq->broken_head - sq->broken_tail && monotonic_ns() < until)
+	f = hdl_flush_begin();
+	while (sq->broken && sq->flushed < sq->broken_head - sq->broken_tail && hdl_flush_waits(&f))
 		hdl_sq_reap(tp, sq->scq);
 	if (sq->broken) {
 		drop_kept(sq);
@@ -619,25 +620,26 @@ int hdl_sq_stop(struct hdl_sq *sq)
 	}
 	do {
 		hdl_sq_reap(tp, sq->scq);
-		marked = marked || post_mark(sq);
-	} while ((!marked || sq->tail != sq->head) && monotonic_ns() < until);
+		marked = marked || post_mark(sq, &f);
+	} while ((!marked || sq->tail != sq->head) && hdl_flush_waits(&f));
 	return sq->tail == sq->head ? 0 : -ETIMEDOUT;
 }
 
 int hdl_sq_halt(struct hdl_sq *sq)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
-	uint64_t until = monotonic_ns() + STOP_NS;
+	struct hdl_flush f;
 	bool marked = false;
 	int err;
 
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
+	f = hdl_flush_begin();
 	while (!sq->broken || sq->flushed < sq->broken_head - sq->broken_tail) {
-		hdl_sq_reap(sq->dev->tp, sq->scq);
-		marked = marked || (!sq->broken && post_mark(sq));
-		if (monotonic_ns() >= until)
+		if (!hdl_flush_waits(&f))
 			return -ETIMEDOUT;
+		hdl_sq_reap(sq->dev->tp, sq->scq);
+		marked = marked || (!sq->broken && post_mark(sq, &f));
 	}
 	/* the mark, which is the last, is not wanted any more */
 	if (marked)

@@ -78,6 +78,32 @@ struct hdl_sq {
 #define HDL_HEAD_BUF 64u
 #define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
 
+/*
+ * The time in which a device has flushed a queue, or never will. It is the device's: this process may be stopped at any moment, or have been
+ * kept waiting by the call that broke the queue. So it begins behind that call, and when it is over there is one more look:
+ *
+ *     for (f = hdl_flush_begin(); !flushed && hdl_flush_waits(&f); )
+ *             look
+ */
+struct hdl_flush {
+	uint64_t until;
+	bool over;
+};
+#define HDL_FLUSH_NS 1000000000u
+
+static inline struct hdl_flush hdl_flush_begin(void)
+{
+	return (struct hdl_flush){ .until = monotonic_ns() + HDL_FLUSH_NS };
+}
+
+static inline bool hdl_flush_waits(struct hdl_flush *f)
+{
+	bool was = f->over;
+
+	f->over = monotonic_ns() >= f->until;
+	return !was;
+}
+
 /* The depth of a queue for which this one is wanted. */
 uint32_t hdl_sq_depth(uint32_t wanted);
 /* Makes slots and takes room in a send CQ; then create the QP on sq->scq->cq and set sq->qp. */

@@ -79,7 +79,7 @@ tests_mp_transport_death_LDFLAGS = $(NOWRAP)
 check_PROGRAMS += tests/mp/transport_end
 tests_mp_transport_end_SOURCES = tests/mp/transport_end.c
 tests_mp_transport_end_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
-tests_mp_transport_end_LDFLAGS = $(NOWRAP)
+tests_mp_transport_end_LDFLAGS = $(NOWRAP) -Wl,--wrap=clock_gettime
 check_PROGRAMS += tests/mp/transport_xrc
 tests_mp_transport_xrc_SOURCES = tests/mp/transport_xrc.c
 tests_mp_transport_xrc_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

@@ -217,6 +217,9 @@ done
 text='settled' ends timeout -k 5 60 "$run" -n 1 "$end" settles
 text='grown' ends SHCA_BEHAVE="noarena${SHCA_BEHAVE:+,$SHCA_BEHAVE}" timeout -k 5 60 "$run" -n 1 "$end" grows
 text='all has come' ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" stopped
+for kind in rc ud xrc dc; do
+	text='all has come' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" paused
+done
 text="it was not replaced: the peer's process has ended" ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" dies
 text='it was not replaced: the request that went again by the new queue has failed again' \
 	ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" twice

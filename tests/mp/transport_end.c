@@ -11,6 +11,7 @@
  *     stopped  rank 0's queue to rank 1 breaks while rank 1 is stopped: what was posted and what follows arrives when it goes on, once
  *              and in order (RC)
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
+ *     paused   rank 0 is stopped time and again while its queue is stopped and begins anew: a device that has flushed it is believed
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
  *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: they are lost, and nothing
  *              else is; in a row: rank 1 fails (UD)
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -52,6 +54,21 @@ static void peer_failed(void *context, int peer, int err)
 {
 	(void)context;
 	dead = peer;
+}
+
+/* While it is, this process stands still before each look at the clock, for longer than a device needs for anything. */
+static bool paused;
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
+{
+	static time_t ahead;
+	int r = __real_clock_gettime(id, t);
+
+	ahead += paused ? 2 : 0;
+	t->tv_sec += ahead;
+	return r;
 }
 
 struct operation {
@@ -433,6 +450,47 @@ static _Noreturn void breaks_alone(bool dies)
 	leave(dies ? "the dead one has failed" : "all has come");
 }
 
+static _Noreturn void pauses(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	unsigned idle = 0;
+
+	if (hdl_job.rank == 1) {
+		while (got[0] < GREETINGS + 1)
+			turn(&idle);
+		send_to(0, &begun, 8);
+		stay();
+	}
+	struct hdl_ep *ep = hdl_ep(tp, 1);
+	struct hdl_sq *sq = ep->sq ? ep->sq : &ep->dev->ud;
+	if (sq->kind->renew) {
+		ep->queues->event = IBV_EVENT_QP_FATAL;
+		paused = true;
+		hdl_wire_replace(ep);
+	} else {
+		if (ibv_modify_qp(sq->qp, &a, IBV_QP_STATE))
+			fail("the queue cannot be broken");
+		/* what is posted now is flushed, by which it is noticed */
+		send_to(1, &begun, 8);
+		if (sq->kind->repeats)
+			hdl_sq_broken(sq);
+		while (!sq->broken)
+			hdl_sq_reap(tp, sq->scq);
+		paused = true;
+		hdl_sq_reset(sq);
+	}
+	paused = false;
+	if (ep->failed || sq->dead)
+		fail("a queue that was flushed is given up");
+	if (sq->kind->renew)
+		send_to(1, &begun, 8);
+	while (dead < 0 && got[1] == GREETINGS)
+		turn(&idle);
+	if (dead >= 0)
+		fail("a peer has failed");
+	leave("all has come");
+}
+
 /* Requests 6 to 13 of a queue are kept, by which 5 messages were sent; the peer has taken some of them, and lines of the ring. */
 static void settle(uint32_t messages, bool ring, uint64_t lines, const char *want)
 {
@@ -633,6 +691,8 @@ int main(int argc, char **argv)
 	greet(!hdl_job.rank);
 	if (!strcmp(mode, "stopped") || !strcmp(mode, "dies"))
 		breaks_alone(!strcmp(mode, "dies"));
+	if (!strcmp(mode, "paused"))
+		pauses();
 	if (!strcmp(mode, "offers"))
 		offers();
 	if (!strcmp(mode, "refused"))

@@ -11,7 +11,6 @@
 #define RTO_SHARED_NS 2000000u
 #define REFUSED_MAX 8u		/* requests for a peer in a row that the device refuses: it fails */
 #define REFUSED_ROW_MS 1000u	/* requests are refused in a row if they are no farther apart */
-#define FLUSH_NS 1000000000ull		/* a device that has not flushed a queue by then never will */
 #define POOL_FACTOR 4			/* times HEDDLE_SRQ_DEPTH: datagrams that find no receive are lost, others wait */
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
@@ -64,7 +63,7 @@ static int reset(struct hdl_sq *sq)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	struct ibv_qp_init_attr init;
 	struct hdl_rxpool *pool = &sq->dev->rx[HDL_POOL_PACKETS];
-	uint64_t until = monotonic_ns() + FLUSH_NS;
+	struct hdl_flush f;
 	int err = ibv_query_qp(sq->qp, &a, IBV_QP_STATE, &init);
 
 	if (err)
@@ -77,7 +76,8 @@ static int reset(struct hdl_sq *sq)
 	if ((err = ibv_modify_qp(sq->qp, &a, IBV_QP_STATE)))
 		return -err;
 	pool->stopped = true;
-	while (pool->posted && monotonic_ns() < until)
+	f = hdl_flush_begin();
+	while (pool->posted && hdl_flush_waits(&f))
 		hdl_tp_poll_rcq(sq->dev);
 	a.qp_state = IBV_QPS_RESET;
 	if (pool->posted)
