@@ -268,6 +268,10 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_OFFLOAD_MAX=0");
 		return;
 	}
+	if (key->persistent) {
+		snprintf(out->why, sizeof(out->why), "persistent, and of pieces");
+		return;
+	}
 	if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && !site->oversubscribed && key->bytes > DIRECT_BLOCK) {
 		snprintf(out->why, sizeof(out->why), "blocking, and each rank has a core");
 		return;
@@ -275,7 +279,7 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 	if (!offloadable(key, site, HDL_EXEC_DIRECT, out))
 		return;
 	out->executor = HDL_EXEC_DIRECT;
-	snprintf(out->why, sizeof(out->why), "%s", key->coll == HDL_ALLGATHERV || hdl_coll_folds((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
+	snprintf(out->why, sizeof(out->why), "%s", hdl_parcels_known((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
 }
 
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
@@ -294,11 +298,11 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = "one rank";
 	else if (hdl_coll_want == HDL_WANT_HOST)
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
-	else if (key->persistent) {
-		choose_persistent(key, site, out);
-		return;
-	} else if (hdl_coll_has_pieces((enum hdl_coll)key->coll)) {
+	else if (hdl_coll_has_pieces((enum hdl_coll)key->coll)) {
 		choose_pieces(key, site, out);
+		return;
+	} else if (key->persistent) {
+		choose_persistent(key, site, out);
 		return;
 	}
 	else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {

@@ -41,6 +41,12 @@ static inline bool hdl_coll_folds(enum hdl_coll coll)
 	return coll >= HDL_FOLD_REDUCE;
 }
 
+/* Of these, those whose lengths all ranks know. */
+static inline bool hdl_parcels_known(enum hdl_coll coll)
+{
+	return coll == HDL_ALLGATHERV || hdl_coll_folds(coll);
+}
+
 struct hdl_coll_args {
 	enum hdl_coll coll;
 	const void *sendbuf;		/* MPI_IN_PLACE where the standard allows it */
@@ -52,7 +58,8 @@ struct hdl_coll_args {
 	int root;
 };
 
-/* heddle_info --explain: executor, algorithm, reason, what the device would do, and a rank's graph, as text or (dot) for Graphviz. */
+/* heddle_info --explain: executor, algorithm, reason, what the device would do, and a rank's graph, as text or (dot) for Graphviz.
+ * Collectives are called as in the report. */
 struct hdl_explain {
 	const char *collective, *type, *op;
 	int ranks, root, rank;

@@ -31,6 +31,41 @@ static const char *space_name(int space)
 	return names[space];
 }
 
+/* ---- what is chosen ---------------------------------------------------------------------------------------------- */
+
+/* Of how many bytes the communicator would look for a plan. */
+static size_t key_bytes(enum hdl_coll coll, size_t bytes)
+{
+	return coll == HDL_BARRIER ? 0 : hdl_coll_has_pieces(coll) ? hdl_parcels_line(coll, bytes) : bytes;
+}
+
+static void choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+{
+	hdl_choose(key, site, out);
+	/* an operation of the program: a communicator does not ask then */
+	if (out->executor == HDL_EXEC_HOST || !*hdl_vars.reduce_order || !hdl_coll_folds((enum hdl_coll)key->coll) ||
+	    key->coll == HDL_FOLD_REDUCE_SCATTER)
+		return;
+	out->executor = HDL_EXEC_HOST;
+	snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=%s, and an operation of the program", hdl_vars.reduce_order);
+}
+
+/* On the host a collective of pieces has no graph but the call's own. */
+static bool has_graph(const struct hdl_plan_key *key, const struct hdl_choice *choice)
+{
+	return choice->executor != HDL_EXEC_HOST || !hdl_coll_has_pieces((enum hdl_coll)key->coll);
+}
+
+/* Neighbors are those of a ring. */
+static struct hdl_graph *graph_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
+{
+	struct hdl_plan_key own = *key;
+
+	if (key->coll == HDL_NEIGHBORS)
+		own.to = own.from = 1u << (rank + 1) % size | 1u << (rank + size - 1) % size;
+	return hdl_graph_of(&own, choice, rank, size);
+}
+
 /* ---- what the device does -------------------------------------------------------------------------------------- */
 
 struct counts {
@@ -52,7 +87,7 @@ static void count_tasks(const struct hdl_off_prog *p, struct counts *c)
 static int count_rank(const struct hdl_plan_key *key, const struct hdl_site *site, const struct hdl_choice *choice, int rank,
 		      struct counts *c)
 {
-	struct hdl_graph *g = hdl_graph_of(key, choice, rank, site->size);
+	struct hdl_graph *g = graph_of(key, choice, rank, site->size);
 	struct hdl_off *h = g ? hdl_off_sketch(rank, site->size, choice->executor, choice->pairs, site->means) : NULL;
 	struct hdl_off_prog *p = NULL;
 	int err;
@@ -112,12 +147,13 @@ static void size_text(char *text, size_t n, size_t bytes)
 
 static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, const struct hdl_site *site)
 {
+	struct hdl_graph *g = NULL;
 	struct hdl_choice c;
-	struct hdl_graph *g;
 
-	hdl_choose(key, site, &c);
-	g = hdl_graph_of(key, &c, 0, site->size);
-	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : "no memory");
+	choose(key, site, &c);
+	if (has_graph(key, &c))
+		g = graph_of(key, &c, 0, site->size);
+	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "pieces");
 	hdl_graph_free(g);
 }
 
@@ -138,7 +174,7 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 
 			key.blocking = !b;
 			key.persistent = false;
-			key.bytes = (bytes + unit - 1) / unit * unit;
+			key.bytes = key_bytes((enum hdl_coll)key.coll, (bytes + unit - 1) / unit * unit);
 			choice_text(now[b], sizeof(now[b]), &key, site);
 		}
 		if (!strcmp(now[0], before[0]) && !strcmp(now[1], before[1]))
@@ -147,6 +183,8 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 		fprintf(out, "%10s   %-31s %s\n", size, now[0], now[1]);
 		memcpy(before, now, sizeof(before));
 	}
+	if (hdl_coll_has_pieces((enum hdl_coll)asked->coll))
+		return;
 	fprintf(out, "nonblocking, tasks rather than direct:");
 	for (size_t i = 0; i < hdl_ntasks_from; i++) {
 		char size[32];
@@ -235,25 +273,26 @@ static const char *means_text(enum hdl_enc_means means)
 /* 0 or 2: what was asked makes no sense. */
 static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
 {
-	const char *names[HDL_COLLS + 1], *near;
+	const char *names[HDL_COLL_KINDS + 1], *near;
 	int coll = 0;
 
-	for (int c = 0; c < HDL_COLLS; c++)
+	for (int c = 0; c < HDL_COLL_KINDS; c++)
 		names[c] = hdl_coll_name((enum hdl_coll)c);
-	names[HDL_COLLS] = NULL;
-	while (coll < HDL_COLLS && strcmp(names[coll], a->collective))
+	names[HDL_COLL_KINDS] = NULL;
+	while (coll < HDL_COLL_KINDS && strcmp(names[coll], a->collective))
 		coll++;
-	if (coll == HDL_COLLS) {
+	if (coll == HDL_COLL_KINDS) {
 		near = hdl_nearest(a->collective, names);
 		fprintf(stderr, "known collectives:");
-		for (int c = 0; c < HDL_COLLS; c++)
-			fprintf(stderr, " %s", names[c]);
-		fprintf(stderr, "; the others run on the host executor\n");
-		hdl_error("there is no graph of a collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
+		for (int c = 0; c < HDL_COLL_KINDS; c++)
+			fprintf(stderr, strchr(names[c], ' ') ? " '%s'" : " %s", names[c]);
+		fprintf(stderr, "; those of intercommunicators run on the host executor\n");
+		hdl_error("there is no collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
 		return 2;
 	}
-	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = a->root, .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent,
-				      .bytes = coll == HDL_BARRIER ? 0 : a->bytes };
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = hdl_coll_has_root((enum hdl_coll)coll) ? a->root : 0,
+				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent,
+				      .bytes = key_bytes((enum hdl_coll)coll, a->bytes) };
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
 		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
 		return 2;
@@ -320,37 +359,69 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 	return 1;
 }
 
-static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site)
+/* What is not in the graph of a collective of pieces. */
+static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_choice *choice)
+{
+	enum hdl_coll coll = (enum hdl_coll)key->coll;
+
+	if (!has_graph(key, choice)) {
+		fprintf(out, "graph        each call's own\n");
+		return;
+	}
+	if (coll == HDL_NEIGHBORS)
+		fprintf(out, "neighbors    of a ring: the rank before and the rank behind\n");
+	if (hdl_coll_has_pieces(coll))
+		fprintf(out, "lines        have pieces of up to %zu bytes%s\n", key->bytes,
+			hdl_parcels_known(coll) ? "" : "; a longer one follows its line as a message");
+}
+
+static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_plan_key *key, const struct hdl_site *site,
+		     const struct hdl_choice *choice, const struct hdl_graph *g)
 {
 	char where[64] = "one host";
+	int code = 0;
+
+	if (a->hosts)
+		snprintf(where, sizeof(where), "hosts %.48s", a->hosts);
+	fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key->coll == HDL_BARRIER ? 0 : a->bytes,
+		a->ranks, where, hdl_job.ncores, key->blocking ? "blocking" : key->persistent ? "persistent" : "nonblocking");
+	fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice->executor),
+		g ? g->algorithm : "pieces",
+		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor), means_text(choice->enc.means),
+		hdl_executor_name(choice->executor), choice->why);
+	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
+		code = print_counts(out, key, site, choice);
+	print_pieces(out, key, choice);
+	print_crossings(out, key, site);
+	if (g)
+		print_graph(out, g, a->rank);
+	return code;
+}
+
+static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site)
+{
+	struct hdl_graph *g = NULL;
 	struct hdl_plan_key key;
 	struct hdl_choice choice;
-	struct hdl_graph *g;
 	int code = key_of(a, &key);
 
 	if (code)
 		return code;
-	if (a->hosts)
-		snprintf(where, sizeof(where), "hosts %.48s", a->hosts);
-	hdl_choose(&key, site, &choice);
-	g = hdl_graph_of(&key, &choice, a->rank, a->ranks);
-	if (!g) {
+	choose(&key, site, &choice);
+	if (has_graph(&key, &choice)) {
+		g = graph_of(&key, &choice, a->rank, a->ranks);
+	} else if (a->dot) {
+		hdl_error("%s: on the host each call has a graph of its own (%s)", a->collective, choice.why);
+		return 2;
+	}
+	if (!g && has_graph(&key, &choice)) {
 		hdl_error("no memory for the graph of %s of %zu bytes", a->collective, key.bytes);
 		return 1;
 	}
-	if (a->dot) {
+	if (a->dot)
 		print_dot(out, g, a->rank);
-	} else {
-		fprintf(out, "collective   %s, %zu bytes, %d ranks on %s of %d cores, %s\n", a->collective, key.bytes, a->ranks,
-			where, hdl_job.ncores, key.blocking ? "blocking" : key.persistent ? "persistent" : "nonblocking");
-		fprintf(out, "executor     %s\nalgorithm    %s\nreduces      %s%s\nwhy          %s: %s\n", hdl_executor_name(choice.executor),
-			g->algorithm, hdl_reducer_name((enum hdl_coll)key.coll, choice.reads ? HDL_EXEC_HOST : choice.executor), means_text(choice.enc.means),
-			hdl_executor_name(choice.executor), choice.why);
-		if (choice.executor != HDL_EXEC_HOST && !choice.reads)
-			code = print_counts(out, &key, site, &choice);
-		print_crossings(out, &key, site);
-		print_graph(out, g, a->rank);
-	}
+	else
+		code = print_all(out, a, &key, site, &choice, g);
 	hdl_graph_free(g);
 	return code;
 }

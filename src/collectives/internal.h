@@ -370,6 +370,9 @@ bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
  * hdl_coll_pieces. */
 struct hdl_pieces;
 bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+/* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
+ * which counts where all know it. */
+size_t hdl_parcels_line(enum hdl_coll coll, size_t longest);
 /* All ranks' host executors have to do it instead. */
 void hdl_parcels_to_host(struct hdl_run *run);
 void hdl_parcels_free(struct hdl_parcels *x);

@@ -654,10 +654,19 @@ static enum hdl_coll kind_of(const struct hdl_pieces *a)
 	       a->nin == 1 ? HDL_ALLGATHERV : HDL_ALLTOALLV;
 }
 
-/* The longest piece that a line takes: of the same on all ranks. */
-static size_t line_data(const struct hdl_pieces *a, enum hdl_coll coll, int size)
+size_t hdl_parcels_line(enum hdl_coll coll, size_t longest)
 {
-	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA, most = 0;
+	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA;
+
+	if (!hdl_parcels_known(coll) || longest <= line)
+		return line;
+	return longest <= all ? all : all + 1;
+}
+
+/* Of those whose lengths all ranks know. */
+static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
+{
+	size_t most = 0;
 
 	for (int i = 0; coll == HDL_ALLGATHERV && i < a->nout; i++)
 		most = bytes_of(&a->out[i]) > most ? bytes_of(&a->out[i]) : most;
@@ -665,7 +674,7 @@ static size_t line_data(const struct hdl_pieces *a, enum hdl_coll coll, int size
 		most = (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) > most ? (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) : most;
 	if (hdl_coll_folds(coll) && !a->counts)
 		most = coll == HDL_FOLD_REDUCE_SCATTER ? (size_t)a->count * (size_t)hdl_type_size(a->type) : bytes_of(&a->in[0]);
-	return most <= line ? line : most <= all ? all : all + 1;
+	return most;
 }
 
 static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, bool blocking)
@@ -673,7 +682,7 @@ static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *
 	enum hdl_coll coll = kind_of(a);
 	struct hdl_cc *cc = hdl_coll_state(comm);
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = blocking,
-				    .op = MPI_OP_NULL, .bytes = line_data(a, coll, comm->size) };
+				    .op = MPI_OP_NULL, .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);

@@ -1,13 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coll_counted COLLECTIVE ELEMENTS TIMES: nothing but so many nonblocking collectives, one after the other, so that what the device
- * has counted at the end was done for them. int64, SUM, root 0, blocks of so many elements each where ranks have one.
+ * has counted at the end was done for them. int64, SUM, or an addition of its own, root 0, blocks of so many elements each where ranks
+ * have one; neighbors of a ring. Collectives are called as by --report-collectives.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int *counts, *at;		/* of all ranks */
+static MPI_Comm ring;
+static MPI_Op own;
+
+static void add(void *in, void *inout, int *len, MPI_Datatype *type)
+{
+	const int64_t *a = in;
+	int64_t *b = inout;
+
+	(void)type;
+	for (int i = 0; i < *len; i++)
+		b[i] += a[i];
+}
+
+static void prepare(int ranks, int n)
+{
+	const int periodic = 1;
+
+	counts = calloc(2 * (size_t)ranks, sizeof(*counts));
+	if (!counts)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	at = counts + ranks;
+	for (int r = 0; r < ranks; r++) {
+		counts[r] = n;
+		at[r] = r * n;
+	}
+	MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &ring);
+	MPI_Op_create(add, 1, &own);
+}
+
+static void clean(void)
+{
+	MPI_Op_free(&own);
+	MPI_Comm_free(&ring);
+	free(counts);
+}
 
 static int start(const char *what, int64_t *in, int64_t *out, int n, MPI_Request *req)
 {
@@ -32,6 +70,26 @@ static int start(const char *what, int64_t *in, int64_t *out, int n, MPI_Request
 		return MPI_Iscatter(in, n, t, out, n, t, 0, w, req);
 	if (!strcmp(what, "reduce_scatter"))
 		return MPI_Ireduce_scatter_block(in, out, n, t, MPI_SUM, w, req);
+	if (!strcmp(what, "gatherv"))
+		return MPI_Igatherv(in, n, t, out, counts, at, t, 0, w, req);
+	if (!strcmp(what, "scatterv"))
+		return MPI_Iscatterv(in, counts, at, t, out, n, t, 0, w, req);
+	if (!strcmp(what, "allgatherv"))
+		return MPI_Iallgatherv(in, n, t, out, counts, at, t, w, req);
+	if (!strcmp(what, "alltoallv"))
+		return MPI_Ialltoallv(in, counts, at, t, out, counts, at, t, w, req);
+	if (!strcmp(what, "neighbors"))
+		return MPI_Ineighbor_alltoall(in, n, t, out, n, t, ring, req);
+	if (!strcmp(what, "reduce (op)"))
+		return MPI_Ireduce(in, out, n, t, own, 0, w, req);
+	if (!strcmp(what, "allreduce (op)"))
+		return MPI_Iallreduce(in, out, n, t, own, w, req);
+	if (!strcmp(what, "reduce_scatter (v)"))
+		return MPI_Ireduce_scatter(in, out, counts, t, MPI_SUM, w, req);
+	if (!strcmp(what, "scan (op)"))
+		return MPI_Iscan(in, out, n, t, own, w, req);
+	if (!strcmp(what, "exscan (op)"))
+		return MPI_Iexscan(in, out, n, t, own, w, req);
 	fprintf(stderr, "coll_counted: %s?\n", what);
 	return -1;
 }
@@ -43,6 +101,7 @@ int main(int argc, char **argv)
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	prepare(ranks, n);
 	buf = calloc(2 * (size_t)ranks * (size_t)n, sizeof(*buf));
 	for (int i = 0; buf && i < times; i++) {
 		MPI_Request req;
@@ -52,6 +111,7 @@ int main(int argc, char **argv)
 		MPI_Wait(&req, MPI_STATUS_IGNORE);
 	}
 	free(buf);
+	clean();
 	MPI_Finalize();
 	return 0;
 }

@@ -52,6 +52,45 @@ for executor in host direct; do
 	done
 done
 
+# Pieces, and operations of programs: requests of one operation's lines, the report's words, and nothing that the device counts.
+HEDDLE_REPORT_COLLECTIVES=1 && export HEDDLE_REPORT_COLLECTIVES
+while read -r requests what; do
+	c=$(counted auto 3 "$what" 16)
+	[ "$c" = "0 0 0 0" ] || fail "$what on direct: CALC WAIT ENABLE atomics: $c"
+	mv "$err" "$tmp/report"
+	expect 0 ./heddle_info --explain "$what" --ranks 3 --size 128 --nonblocking
+	says "$out" '^executor *direct$'
+	says "$out" "^device  *all ranks: $requests requests, of these 0 with CALC and 0 masked atomics; 0 WAITs, 0 ENABLEs\$"
+	why=$(sed -n 's/^why *//p' "$out")
+	grep -F "$what " "$tmp/report" | grep "nonblocking *direct *parcels .* $times  $why\$" >/dev/null ||
+		fail "$what: explained $why, the report says: $(cat "$tmp/report")"
+done <<ROWS
+2 gatherv
+2 scatterv
+6 allgatherv
+6 alltoallv
+6 neighbors
+2 reduce (op)
+6 allreduce (op)
+6 reduce_scatter (v)
+3 scan (op)
+3 exscan (op)
+ROWS
+unset HEDDLE_REPORT_COLLECTIVES
+expect 0 ./heddle_info --explain alltoallv --ranks 3 --size 1m
+says "$out" '^executor *direct$'
+says "$out" '^lines  *have pieces of up to 1024 bytes; a longer one follows'
+expect 0 ./heddle_info --explain allgatherv --ranks 3 --size 1m
+says "$out" '^executor *host$'
+says "$out" '^algorithm *pieces$'
+expect 0 ./heddle_info --explain gatherv --ranks 3 --persistent
+says "$out" '^why  *host: persistent, and of pieces'
+HEDDLE_REDUCE_ORDER=fixed expect 0 ./heddle_info --explain 'allreduce (op)' --ranks 3
+says "$out" '^why  *host: HEDDLE_REDUCE_ORDER=fixed'
+expect 0 ./heddle_info --explain neighbors --ranks 4 --rank 3 --dot
+says "$out" 'n0 -> r0'
+expect 2 ./heddle_info --explain gatherv --ranks 40 --dot
+
 # The same words as the report's, and graphs that Graphviz can read.
 expect 0 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=tasks -x HEDDLE_REPORT_COLLECTIVES=1 "$program" allreduce 16 2
 mv "$err" "$tmp/report"
