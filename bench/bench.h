@@ -255,9 +255,12 @@ double hdb_overlap_reduce(const struct hdb_overlap *mine, struct hdb_overlap *me
 struct hdb_counts {
 	long long calcs, waits, enables, atomics;
 };
-/* Since the job's fabric was made. False: there is no such device, or nobody to ask. */
+/* Whether the ranks are Heddle's, and on that device. */
+bool hdb_device_is_there(void);
+/* Since the job's fabric was made. False: shcactl is not to be found, or fails. */
 bool hdb_device_counts(struct hdb_counts *sum);
-/* What heddle_info --explain says of one nonblocking collective, and on which executor. forced: on this one; NULL: where it is run. */
+/* What heddle_info --explain says of one nonblocking collective, and on which executor. forced: on this one; NULL: where it is run. False:
+ * heddle_info is not to be found, or fails. */
 bool hdb_device_explained(const struct hdb_collective *c, size_t size, const char *forced, struct hdb_counts *all, char executor[16]);
 
 /* Whole programs: main of a blocking or a nonblocking collective's benchmark after hdb_start. */

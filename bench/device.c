@@ -34,6 +34,15 @@ static void tool_path(const char *name, char *path, size_t n)
 	snprintf(path, n, "%s", name);
 }
 
+bool hdb_device_is_there(void)
+{
+	char version[MPI_MAX_LIBRARY_VERSION_STRING];
+	int n;
+
+	MPI_Get_library_version(version, &n);
+	return getenv("SHCA_FABRIC") && !strncasecmp(version, "heddle ", 7);
+}
+
 bool hdb_device_counts(struct hdb_counts *sum)
 {
 	char path[2048], command[2200], line[512];
@@ -41,8 +50,6 @@ bool hdb_device_counts(struct hdb_counts *sum)
 	FILE *f;
 
 	*sum = (struct hdb_counts){0};
-	if (!getenv("SHCA_FABRIC"))
-		return false;
 	tool_path("shcactl", path, sizeof(path));
 	snprintf(command, sizeof(command), "'%s' -o csv totals", path);
 	f = popen(command, "r");

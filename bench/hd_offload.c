@@ -47,7 +47,7 @@ static const char *sizes = "8,1024";
 static bool stop;			/* the SIGSTOP demonstration instead */
 static const char *patience = "10";	/* seconds that the demonstration waits */
 static bool incomplete;			/* what the demonstration found, or a row that proves nothing; on every rank */
-static const struct hdb_collective *operation[16];
+static const struct hdb_collective **operation;
 static size_t noperations;
 
 /* Of the iterations of a row, per cent that may not be judged, and of those that are, per cent that must be complete. */
@@ -422,9 +422,15 @@ static bool counted_since(const struct hdb_counts *before, const struct hdb_coun
 
 struct moves {
 	int wrong;			/* operations that did not move exactly what they should */
-	int known;			/* whether the device's counters could be read */
+	int there;			/* a device that counts, and */
+	int known;			/* ... its counters and the graph could be had */
 	char executor[16];
 };
+
+static const char *word_of(const struct moves *m)
+{
+	return !m->there ? "-" : !m->known ? "UNKNOWN" : m->wrong ? "WRONG" : m->executor;
+}
 
 /* On rank 0: of one operation that is behind; barrier: what is inserted on tasks after some operations that do not synchronize. */
 static void compare_counts(const struct plan *p, const struct hdb_counts *before, const struct hdb_counts *graph,
@@ -459,7 +465,8 @@ static void count_moves(struct plan *p, struct moves *m)
 	MPI_Request request;
 
 	*m = (struct moves){.executor = "-"};
-	if (hdb_rank == 0)
+	m->there = hdb_device_is_there();
+	if (hdb_rank == 0 && m->there)
 		m->known = hdb_device_counts(&before) &&
 			   (barrier_on[0] || hdb_device_explained(hdb_collective_named("barrier"), 0, "tasks", &barrier, barrier_on)) &&
 			   hdb_device_explained(p->c, p->work.size, NULL, &graph, m->executor);
@@ -508,12 +515,18 @@ static size_t one_row(const struct hdb_collective *c, size_t size)
 		       c->name, size, p.block_us, skewed_us, (double)p.skew / 1e3, v.start_us, v.wait_median_us, v.wait_p99_us,
 		       v.wait_median_us / p.block_us * 100, v.cheap, v.tested,
 		       v.unready, charged, blocking, together, overlap, p.iterations,
-		       !moves.known ? "-" : moves.wrong ? "WRONG" : moves.executor);
+		       word_of(&moves));
 	fflush(stdout);
 	if (v.judged && v.tested < TESTED_LEAST) {
 		if (hdb_rank == 0)
 			fprintf(stderr, "%s: i%s, %zu bytes: %.1f %% of the operations were complete when their owner came to Test (at least %d %% "
 				"are wanted)\n", hdb_program->name, c->name, size, v.tested, TESTED_LEAST);
+		incomplete = true;
+	}
+	if (moves.there && !moves.known) {
+		if (hdb_rank == 0)
+			fprintf(stderr, "%s: i%s, %zu bytes: shcactl totals or heddle_info --explain failed, or is not beside this program, in the "
+				"folder above or in PATH: whether the device did what the graph has is not known\n", hdb_program->name, c->name, size);
 		incomplete = true;
 	}
 	incomplete |= moves.known && moves.wrong;
@@ -683,6 +696,14 @@ static size_t all_stopped(void)
 
 /* ---- main ------------------------------------------------------------------------------------------------------ */
 
+static void add_operation(const struct hdb_collective *c)
+{
+	operation = realloc(operation, (noperations + 1) * sizeof(*operation));
+	if (!operation)
+		hdb_die("no memory for %zu operations", noperations + 1);
+	operation[noperations++] = c;
+}
+
 /* --operation: names with commas, with or without the i of the nonblocking form; or all. */
 static void choose_operations(void)
 {
@@ -690,8 +711,8 @@ static void choose_operations(void)
 	const struct hdb_collective *c;
 
 	if (!strcmp(p, "all")) {
-		for (size_t i = 0; (c = hdb_collective_at(i)) && noperations < sizeof(operation) / sizeof(operation[0]); i++)
-			operation[noperations++] = c;
+		for (size_t i = 0; (c = hdb_collective_at(i)); i++)
+			add_operation(c);
 		return;
 	}
 	while (*p) {
@@ -702,10 +723,9 @@ static void choose_operations(void)
 		c = hdb_collective_named(name);
 		if (!c && name[0] == 'i')
 			c = hdb_collective_named(name + 1);
-		if (!c || noperations == sizeof(operation) / sizeof(operation[0]))
-			hdb_quit(HDB_USAGE, "--operation '%s': '%s' is no collective, or one too many (iallreduce, ibarrier, ... or all)",
-				 operations, name);
-		operation[noperations++] = c;
+		if (!c)
+			hdb_quit(HDB_USAGE, "--operation '%s': '%s' is no collective (iallreduce, ibarrier, ... or all)", operations, name);
+		add_operation(c);
 		p += n + (p[n] == ',');
 	}
 }
@@ -770,5 +790,6 @@ int main(int argc, char **argv)
 	prctl(PR_SET_TIMERSLACK, 1);
 	hdb.validate |= stop;
 	status = hdb_finish(stop ? all_stopped() : all_rows());
+	free(operation);
 	return status == HDB_PASS && incomplete ? HDB_FAIL : status;
 }

@@ -9,7 +9,8 @@ import subprocess
 import time
 
 SHARED = ("bench.c", "options.c", "collective.c", "colls.c", "window.c", "device.c")
-COLLECTIVES = ("barrier", "bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "scan")
+COLLECTIVES = ("barrier", "bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "scan",
+               "gatherv", "scatterv", "allgatherv", "alltoallv")
 # The collectives are one program, which looks at its name.
 PROGRAMS = {name: name + ".c" for name in ("hd_latency", "hd_bw", "hd_bibw", "hd_mbw_mr", "hd_init", "hd_offload", "hd_datatype")}
 PROGRAMS.update({f"hd_{i}{name}": "hd_collective.c" for name in COLLECTIVES for i in ("", "i")})

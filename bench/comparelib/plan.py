@@ -164,6 +164,8 @@ def offload(label):
                 size = int(row["Size"]) or None
                 if row["Counted"] == "WRONG":
                     raise Failed(f"{row['Operation']}, {row['Size']} bytes: the device counted other requests than the graph has")
+                if row["Counted"] == "UNKNOWN":
+                    raise Failed(f"{row['Operation']}, {row['Size']} bytes: the device's counters or the graph could not be had")
                 for column, meaning in OFFLOAD_COLUMNS.items():
                     values[(f"offload {row['Operation']} {label}: {meaning}", size)] = float(row[column])
         return values

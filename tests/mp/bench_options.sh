@@ -158,7 +158,8 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 	says offload '^iallreduce +64 ' && says offload '^ibarrier +0 ' && says offload '^igather +64 ' &&
 		says offload '^# Validation: Pass'
 	if [ -x "$bin/../shcactl" ] && says offload '^iallreduce .* direct$'; then
-		grep -q 'WRONG$' "$dir/out" && { echo "FAIL: offload: $(grep 'WRONG$' "$dir/out")"; failures=$((failures + 1)); }
+		grep -Eq '^i.* (WRONG|UNKNOWN|-)$' "$dir/out" && { echo "FAIL: offload: $(grep -E '^i.* (WRONG|UNKNOWN|-)$' "$dir/out")"; failures=$((failures + 1)); }
+		for p in gatherv scatterv allgatherv alltoallv; do says offload "^i$p +64 .* direct\$"; done
 		HEDDLE_COLL_EXECUTOR=tasks && export HEDDLE_COLL_EXECUTOR
 		offload "offload by tasks" "$bin/hd_offload" --sizes 64 --operation ibarrier,ibcast,iallreduce,ireduce_scatter
 		for o in ibarrier ibcast iallreduce ireduce_scatter; do says "offload by tasks" "^$o .* tasks\$"; done
@@ -179,6 +180,15 @@ collectives="bcast gather scatter allgather alltoall reduce allreduce reduce_sca
 		chmod +x "$dir/heddle_info"
 		try 1 "offload, another graph" $run 3 "$dir/hd_offload" -i 4 -x 1 -B 0.05 --sizes 64 --operation iallreduce &&
 			says "offload, another graph" '^iallreduce .* WRONG$'
+		# A graph that is not to be had.
+		printf '#!/bin/sh\nexit 1\n' >"$dir/heddle_info"
+		try 1 "offload, no graph" $run 3 "$dir/hd_offload" -i 4 -x 1 -B 0.05 --sizes 64 --operation iallreduce &&
+			says "offload, no graph" '^iallreduce .* UNKNOWN$' && says "offload, no graph" 'heddle_info --explain failed'
+		# As many operations as are asked for.
+		list=ibarrier
+		for i in $(seq 17); do list=$list,ibarrier; done
+		try 0 "offload, many" $run 3 "$bin/hd_offload" --stop --operation $list &&
+			[ "$(grep -c '^ibarrier .* yes' "$dir/out")" != 18 ] && { echo "FAIL: offload, many: not 18 rows"; failures=$((failures + 1)); }
 		# The negative control.
 		HEDDLE_COLL_EXECUTOR=host
 		try 1 "offload by the host" $run 4 "$bin/hd_offload" -i 40 -x 2 -B 0.05 --sizes 1024 --operation iallreduce &&
