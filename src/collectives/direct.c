@@ -382,13 +382,6 @@ static __attribute__((noinline)) void fill_wide(struct hdl_line_prog *l, const s
 	l->sge[1].addr = (uintptr_t)trailer;
 }
 
-static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
-{
-	hdl_error("offloaded %s: writing to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  run ? hdl_coll_name(run->args.coll) : "collectives", peer, strerror(err));
-	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
-}
-
 /* Writes nothing. */
 __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run)
 {
@@ -406,7 +399,7 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 	h->line_room = 0;
 	err = ibv_post_send(l->qp, &wr, &bad);
 	if (err)
-		refused(h, run, l->peer, err);
+		hdl_off_refused(h, run, l->peer, err);
 }
 
 /* False: the queue has refused it. */
@@ -436,7 +429,7 @@ static inline __attribute__((always_inline)) bool write_line(struct hdl_off *h, 
 		signal_last(h, p->link, last);
 	err = ibv_post_send(p->link->qp, first, &bad);
 	if (unlikely(err)) {
-		refused(h, run, p->link->peer, err);
+		hdl_off_refused(h, run, p->link->peer, err);
 		return false;
 	}
 	if (l->reads && !prog->lasts && unlikely(hdl_line_waits(p->link)))
@@ -553,16 +546,9 @@ void hdl_line_take(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_
 		take(run, l);
 }
 
-/* Looks at lines that another CPU is about to write: some microseconds. Where ranks share CPUs: times that the others of this one have
- * theirs before everything else is looked at, too. */
-#define LOOKS 100
-#define GIVEN_UP 3
-
-/* Who writes the line must have it: looks without a pause take it away time and again (measured: 205 ns an Allreduce, 190 with two). */
 static inline bool arrived_later(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	cpu_relax();
-	cpu_relax();
+	hdl_look_pause();
 	return arrived(run, l);
 }
 
@@ -570,7 +556,7 @@ static inline bool arrived_later(struct hdl_run *run, const struct hdl_line_prog
  * turn, unless the others take longer than that. */
 static bool await_others(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	for (int looks = LOOKS; run->arrived >= l->nnear && looks; looks--)
+	for (int looks = HDL_LOOKS; run->arrived >= l->nnear && looks; looks--)
 		if (arrived_later(run, l))
 			return true;
 	return false;
@@ -578,7 +564,7 @@ static bool await_others(struct hdl_run *run, const struct hdl_line_prog *l)
 
 static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	int looks = LOOKS;
+	int looks = HDL_LOOKS;
 
 	if (arrived(run, l))
 		return true;
@@ -587,7 +573,7 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 			;
 		return looks >= 0;
 	}
-	for (int turns = GIVEN_UP; turns; turns--) {
+	for (int turns = HDL_GIVEN_UP; turns; turns--) {
 		if (await_others(run, l))
 			return true;
 		sched_yield();

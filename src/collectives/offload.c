@@ -106,6 +106,13 @@ void hdl_off_drain(struct hdl_off *h)
 
 /* ---- posting --------------------------------------------------------------------------------------------- */
 
+__attribute__((noinline, cold)) void hdl_off_refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
+{
+	hdl_error("offloaded %s: posting a request to rank %d failed (%s): the queue is in error or shorter than it was created",
+		  run ? hdl_coll_name(run->args.coll) : "collectives", peer, strerror(err));
+	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
+}
+
 static struct hdl_off_prog *prog_of(const struct hdl_run *run)
 {
 	return run->plan->prog;
@@ -659,18 +666,17 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 }
 
 /* A blocking operation of reads.c. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
-#define LOOKS 400
-#define GIVEN_UP 3
-
 static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 {
-	int looks = hdl_job.oversubscribed ? GIVEN_UP : LOOKS;
+	int looks = hdl_job.oversubscribed ? HDL_GIVEN_UP : HDL_COPY_LOOKS;
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
 	for (off_turn(h); !run->finished && looks-- && !hdl_reads_more(run); off_turn(h))
 		if (hdl_job.oversubscribed)
 			sched_yield();
+		else
+			hdl_look_pause();
 }
 
 /* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. */

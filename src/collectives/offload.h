@@ -272,6 +272,8 @@ void hdl_off_left(struct hdl_off *h, int peer);
 /* This rank can use the queues no more, and others may not know: their collectives on the communicator end, too. From anywhere. */
 void hdl_off_break(struct hdl_off *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"
+/* The queue to that peer takes a request no more. run: NULL: of no operation. */
+void hdl_off_refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err);
 /* A completion in error was seen. */
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
 
@@ -376,6 +378,17 @@ static inline bool hdl_line_signal_due(const struct hdl_off_link *l)
 void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *run);
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
+/* A blocking call looks for what another CPU is about to write so often, some microseconds, before everything else is looked at, too. Where
+ * ranks share CPUs: times that the others of this one have theirs before. */
+#define HDL_LOOKS 100
+#define HDL_COPY_LOOKS 400		/* for what it copies first */
+#define HDL_GIVEN_UP 3
+/* Who writes the line must have it: looks without a pause take it away time and again (measured: 205 ns an Allreduce, 190 with two). */
+static inline void hdl_look_pause(void)
+{
+	cpu_relax();
+	cpu_relax();
+}
 /* Whether all lines of others are there; or come within the time that others need who have been here at the same time. */
 bool hdl_line_arrived(struct hdl_run *run, const struct hdl_off_prog *prog);
 bool hdl_line_await(struct hdl_run *run, const struct hdl_off_prog *prog);

@@ -40,13 +40,6 @@ struct part {
 	uint32_t slots, slot;		/* ... its slot, of so many */
 };
 
-/* What a rank tells the others. */
-struct record {
-	uint64_t addr;
-	uint32_t rkey;
-	int32_t status;			/* 0 or an errno */
-};
-
 struct hdl_pcoll {
 	struct hdl_off *h;
 	struct hdl_pcoll *next, **link;	/* in h->started, from its start to its end */
@@ -58,7 +51,7 @@ struct hdl_pcoll {
 	size_t bytes;
 	struct ibv_mr *mr;
 	struct hdl_area_peer *peers;
-	struct record *records;		/* while it is made */
+	struct hdl_area_record *records;	/* while it is made */
 	struct hdl_run *told;		/* ... the exchange, when it has ended */
 };
 
@@ -194,7 +187,7 @@ static int tell(struct hdl_pcoll *p, int status, bool *all)
 	struct hdl_off *h = p->h;
 	int error;
 
-	p->records[h->rank] = (struct record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
+	p->records[h->rank] = (struct hdl_area_record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
 	if (hdl_off_gather(h, p->records, sizeof(*p->records), told, p)) {
 		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
 		return MPI_ERR_NO_MEM;

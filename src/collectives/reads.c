@@ -140,13 +140,6 @@ bool hdl_said_since(const struct hdl_off *h, const struct hdl_stage *stage, int 
 	return __atomic_load_n(&((const struct hdl_told *)(a->mem + at))->number, __ATOMIC_ACQUIRE) > stage->opno;
 }
 
-static __attribute__((noinline, cold)) void refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err)
-{
-	hdl_error("offloaded %s: a request to rank %d failed (%s): the queue is in error or shorter than it was created",
-		  hdl_coll_name((enum hdl_coll)run->plan->key.coll), peer, strerror(err));
-	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
-}
-
 static bool has_room(struct hdl_off *h, const struct hdl_off_link *l)
 {
 	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
@@ -171,7 +164,7 @@ static void post(struct hdl_off *h, struct hdl_run *run, struct hdl_off_link *l,
 	}
 	err = ibv_post_send(l->qp, wr, &bad);
 	if (unlikely(err))
-		refused(h, run, l->peer, err);
+		hdl_off_refused(h, run, l->peer, err);
 	hdl_tp_count_rc(hdl_mpi_tp, 1, wr->sg_list->length);
 }
 
