@@ -661,7 +661,7 @@ static void comm_release(struct hdl_comm *comm)
 			hdl_plan_put(cc->plans[i]);
 	hdl_off_free(cc);
 	if (cc->lost && !cc->revoked)
-		hdl_recv_revoke((uint16_t)(comm->context + 1), cc->lost - 1);
+		hdl_recv_revoke(comm, cc->lost - 1);
 	comm->coll = NULL;
 	free(cc);
 }
@@ -676,7 +676,7 @@ int hdl_coll_init(void)
 	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
 	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
 	hdl_tp_on_shortage(hdl_mpi_tp, hdl_sets_give);
-	hdl_on_lost = hdl_lost_heard;
+	hdl_on_lost(hdl_lost_heard);
 	return hdl_tp_progress_add(hdl_mpi_tp, progress, NULL);
 }
 
@@ -696,7 +696,7 @@ int hdl_coll_fini(void)
 	hdl_tp_progress_remove(hdl_mpi_tp, progress, NULL);
 	hdl_tp_on_sleep(hdl_mpi_tp, NULL);
 	hdl_tp_on_timers(hdl_mpi_tp, NULL);
-	hdl_on_lost = NULL;
+	hdl_on_lost(NULL);
 	if (hdl_vars.report_collectives && hdl_job.rank == 0)
 		hdl_coll_report(stderr);
 	hdl_coll_report_free();

@@ -200,7 +200,7 @@ static void revoke(struct hdl_comm *comm)
 	if (cc->lost - 1 != hdl_job.rank && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) != HDL_PROC_LIVES)
 		hdl_agree_lose(cc->lost - 1);
 	hdl_host_revoke(cc);
-	hdl_recv_revoke((uint16_t)(comm->context + 1), cc->lost - 1);
+	hdl_recv_revoke(comm, cc->lost - 1);
 	hdl_agree_revoke((uint16_t)(comm->context + 1));
 }
 

@@ -113,7 +113,7 @@ static void failed(struct hdl_agree *a, int lost)
 /* Who is to be named when a message from or to this member fails. */
 static int lost_by(struct hdl_comm *comm, int peer, uint16_t context)
 {
-	int revoked = hdl_recv_revoked(context | 1);
+	int revoked = hdl_recv_revoked(comm, context | 1);
 
 	return revoked ? revoked : 1 + hdl_comm_proc(comm, peer);
 }
@@ -148,7 +148,7 @@ static void request_done(struct hdl_req *req)
  * constructor, or the way to another group, or the rank that has ended is one of the group. */
 static bool is_over_for(const struct hdl_agree *a, uint16_t context)
 {
-	int lost = hdl_recv_revoked(context | 1);
+	int lost = hdl_recv_revoked(a->comm, context | 1);
 
 	if (likely(!lost))
 		return false;
@@ -210,7 +210,7 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 		      uint16_t context)
 {
 	struct hdl_req *req;
-	int rc, lost = context == PARENTLESS ? dead_of(a, comm) : is_over_for(a, context) ? hdl_recv_revoked(context | 1) : 0;
+	int rc, lost = context == PARENTLESS ? dead_of(a, comm) : is_over_for(a, context) ? hdl_recv_revoked(comm, context | 1) : 0;
 
 	if (lost) {
 		failed(a, lost);
@@ -498,11 +498,13 @@ static void count_agreements(struct hdl_agree *a, int more)
 /* Others may wait for members that have given up, and it is known here who has failed. */
 static void say_lost(const struct hdl_agree *a)
 {
-	if (!hdl_on_lost)
+	bool (*on_lost)(uint16_t context, int proc, bool told) = a->comm->matching->on_lost;
+
+	if (!on_lost)
 		return;
-	hdl_on_lost(a->context, a->lost - 1, false);
+	on_lost(a->context, a->lost - 1, false);
 	if (a->bridge)
-		hdl_on_lost(a->bridge_context | 1, a->lost - 1, false);
+		on_lost(a->bridge_context | 1, a->lost - 1, false);
 }
 
 static void finish(struct hdl_agree *a)
@@ -645,7 +647,7 @@ static bool is_of_revoked(const struct hdl_op *op, void *arg)
 
 void hdl_agree_revoke(uint16_t context)
 {
-	hdl_recv_fail(is_of_revoked, &context);
+	hdl_recv_fail(hdl_mpi_matching, is_of_revoked, &context);
 }
 
 static bool is_from_dead(const struct hdl_op *op, void *arg)
@@ -669,7 +671,7 @@ void hdl_agree_lose(int proc)
 	for (struct hdl_agree *a = under_way; a; a = a->next)
 		if (concerns(a, a->comm, proc) || (a->bridge && concerns(a, a->bridge, proc)))
 			failed(a, 1 + proc);
-	hdl_recv_fail(is_from_dead, &proc);
+	hdl_recv_fail(hdl_mpi_matching, is_from_dead, &proc);
 }
 
 static int ended_of(struct hdl_comm *comm)

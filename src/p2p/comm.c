@@ -31,6 +31,7 @@ void hdl_errhandler_release(MPI_Errhandler h)
 
 static int fill(struct hdl_comm *comm, struct hdl_group *group)
 {
+	comm->matching = hdl_mpi_matching;
 	comm->group = group;
 	comm->rank = group->rank;
 	comm->size = group->size;
@@ -72,7 +73,7 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
 void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
 {
 	comm->hints = hints;
-	hdl_match_overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
+	comm->matching->overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
 }
 
 void hdl_comm_forget(struct hdl_comm *comm)
@@ -91,13 +92,14 @@ void hdl_comm_forget(struct hdl_comm *comm)
  * the same ranks would take them for its own. The members of any such one have not all been outside of it. */
 static void clear_contexts(struct hdl_comm *comm)
 {
-	unsigned lost = hdl_unexpected_purge(comm->context) + hdl_unexpected_purge(comm->context + 1);
+	unsigned lost = hdl_unexpected_purge(comm->matching, comm->context) +
+			hdl_unexpected_purge(comm->matching, comm->context + 1);
 
 	if (lost)
 		hdl_debug("communicator #%u was freed with %u messages that nobody received", comm->context / 2, lost);
 	hdl_errhandler_release(comm->errhandler);
 	hdl_comm_set_hints(comm, 0);
-	if (!hdl_recv_revoked(comm->context + 1))
+	if (!hdl_recv_revoked(comm, comm->context + 1))
 		hdl_id_give(comm->context / 2);
 }
 
@@ -165,7 +167,7 @@ struct hdl_ep *hdl_comm_ep_make(struct hdl_comm *comm, int rank)
 
 	if (rank == comm->rank)
 		return NULL;
-	ep = hdl_ep(hdl_mpi_tp, hdl_comm_proc(comm, rank));
+	ep = hdl_ep(comm->matching->tp, hdl_comm_proc(comm, rank));
 	if (!ep)
 		no_endpoint(hdl_comm_proc(comm, rank));
 	if (hdl_group_meet(comm->group, rank, ep))

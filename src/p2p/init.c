@@ -3,7 +3,10 @@
 #include "p2p/match.h"
 #include "p2p/meet.h"
 
+#include <errno.h>
+
 struct hdl_tp *hdl_mpi_tp;
+struct hdl_matching *hdl_mpi_matching;
 
 static void wake(void)
 {
@@ -12,13 +15,14 @@ static void wake(void)
 
 int hdl_p2p_init(void)
 {
-	int rc = hdl_match_init();
+	struct hdl_upcalls up = hdl_p2p_upcalls;
+	int rc;
 
-	if (rc) {
+	hdl_mpi_matching = up.context = hdl_matching_new();
+	if (!hdl_mpi_matching) {
 		hdl_error("out of memory for the matching table");
-		return rc;
+		return -ENOMEM;
 	}
-	hdl_recv_start();
 	rc = hdl_comm_init();
 	if (rc) {
 		hdl_error("out of memory for MPI_COMM_WORLD of %d ranks", hdl_job.size);
@@ -30,9 +34,10 @@ int hdl_p2p_init(void)
 		goto fail_comm;
 	}
 	/* Messages may arrive from here on. */
-	rc = hdl_tp_init(&hdl_p2p_upcalls, &hdl_mpi_tp);
+	rc = hdl_tp_init(&up, &hdl_mpi_tp);
 	if (rc)
 		goto fail_report;
+	hdl_mpi_matching->tp = hdl_mpi_tp;	/* nothing comes before there is a turn of progress */
 	hdl_device_wake = wake;
 	rc = hdl_report_start();
 	if (rc)
@@ -43,7 +48,8 @@ fail_report:
 fail_comm:
 	hdl_comm_fini();
 fail_match:
-	hdl_match_fini();
+	hdl_matching_free(hdl_mpi_matching);
+	hdl_mpi_matching = NULL;
 	return rc;
 }
 
@@ -55,6 +61,7 @@ static bool nothing_pending(const void *arg)
 
 int hdl_p2p_fini(void)
 {
+	struct hdl_matching *m = hdl_mpi_matching;
 	int rc;
 
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
@@ -63,14 +70,14 @@ int hdl_p2p_fini(void)
 	hdl_ports_fini();
 	rc = hdl_tp_fini(&hdl_mpi_tp);
 	if (hdl_vars.report_leaks)
-		hdl_match_each_unexpected(hdl_leaked_message, NULL);
-	hdl_unexpected_close();
+		hdl_match_each_unexpected(m, hdl_leaked_message, NULL);
+	hdl_unexpected_close(m);
 	hdl_report_fini();
-	if (hdl_match_unexpected_count())
-		hdl_debug("%zu messages were never received", hdl_match_unexpected_count());
+	if (m->nunexpected)
+		hdl_debug("%zu messages were never received", m->nunexpected);
 	hdl_comm_fini();
-	hdl_match_fini();
-	hdl_recv_fini();
+	hdl_matching_free(m);
+	hdl_mpi_matching = NULL;
 	hdl_bsend_fini();
 	hdl_req_fini();
 	hdl_buf_fini();

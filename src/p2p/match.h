@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matching (MPI-5.0 section 3.5): one hash table for the process, by (context, source, tag), whose buckets hold the
+ * Matching (MPI-5.0 section 3.5): one hash table for an instance, by (context, source, tag), whose buckets hold the
  * posted receives without wildcards and the unexpected messages; and per context a list of the receives with
  * wildcards and a list of the unexpected messages by arrival.
  *
@@ -10,6 +10,9 @@
  *
  * Contexts need not be known here: messages for a communicator that this rank has not finished to make just wait.
  *
+ * All of its state is in struct hdl_matching, which goes with one instance of the transport: it is what the upcalls' context is, and
+ * a communicator leads to the one in which its messages match.
+ *
  * What every message goes through is inline; the rest is in match.c.
  */
 #ifndef HDL_P2P_MATCH_H
@@ -18,7 +21,7 @@
 #include "p2p/request.h"
 
 /* Posted receives of which fn is true end with MPI_ERR_PROC_ABORTED (ECONNRESET). */
-void hdl_recv_fail(bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
+void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
 
 /* Of messages in a collective context that name a rank which has ended: above the tags of collectives. */
 #define HDL_LOST_TAG (3 << 29)
@@ -38,26 +41,37 @@ struct hdl_match_context {
 	struct hdl_unexpected *first, *last;
 };
 
-struct hdl_match {
+struct hdl_matching {
 	struct hdl_bucket *buckets;
 	unsigned shift;			/* 64 - log2 of the number of buckets */
+	unsigned failed_peers;
 	uint64_t stamp;
 	size_t nbuckets, nentries, nunexpected;
+	struct hdl_tp *tp;		/* what its messages come by, since hdl_p2p_init has it, until it is closed; else NULL */
+
+	/* recv.c's */
+	size_t unexpected_bytes;	/* memory of the messages that are held here in full */
+	bool unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
+	int nheld;			/* peers that were asked to hold back */
+	size_t unexpected_warn;		/* so many bytes are reported */
+	bool (*on_lost)(uint16_t context, int proc, bool told);		/* hdl_on_lost's */
+
+	/* By context: zero pages until one is used, so that this has to come from the kernel. */
+	_Alignas(64) struct hdl_match_context contexts[UINT16_MAX + 1];
+	/* Messages need not match in their order (mpi_assert_allow_overtaking), so that one which an exact receive waits for does
+	 * not look at the wildcards. */
+	bool overtaking[UINT16_MAX + 1];
+	int revoked[UINT16_MAX + 1];	/* of collective ones: 1 + the process that has ended; see hdl_recv_revoke */
 };
-extern struct hdl_match hdl_match;
-extern struct hdl_match_context hdl_match_contexts[UINT16_MAX + 1];
-/* By context: messages need not match in their order (mpi_assert_allow_overtaking), so that one which an exact receive waits for does
- * not look at the wildcards. */
-extern bool hdl_match_overtaking[UINT16_MAX + 1];
 
-void hdl_match_grow(void);
+void hdl_match_grow(struct hdl_matching *m);
 
-static inline struct hdl_bucket *hdl_match_bucket(uint16_t context, int32_t src, int32_t tag)
+static inline struct hdl_bucket *hdl_match_bucket(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	uint64_t key = (uint64_t)(uint32_t)src << 32 | (uint32_t)tag;
 
 	/* The multiplier of Fibonacci hashing: its high bits depend on all bits of the key. */
-	return &hdl_match.buckets[((key ^ (uint64_t)context << 48) * 0x9e3779b97f4a7c15u) >> hdl_match.shift];
+	return &m->buckets[((key ^ (uint64_t)context << 48) * 0x9e3779b97f4a7c15u) >> m->shift];
 }
 
 static inline void hdl_bucket_post(struct hdl_bucket *b, struct hdl_op *op)
@@ -67,10 +81,10 @@ static inline void hdl_bucket_post(struct hdl_bucket *b, struct hdl_op *op)
 	b->posted_end = &op->next;
 }
 
-static inline void hdl_match_count(void)
+static inline void hdl_match_count(struct hdl_matching *m)
 {
-	if (unlikely(++hdl_match.nentries > 2 * hdl_match.nbuckets))
-		hdl_match_grow();
+	if (unlikely(++m->nentries > 2 * m->nbuckets))
+		hdl_match_grow(m);
 }
 
 static inline bool hdl_is_wild(int32_t src, int32_t tag)
@@ -93,15 +107,15 @@ static inline void hdl_match_unlink(struct hdl_op **link, struct hdl_op *op, str
 }
 
 /* Appends a receive to the queue; its message is not there yet. */
-static inline void hdl_match_post(struct hdl_op *op)
+static inline void hdl_match_post(struct hdl_matching *m, struct hdl_op *op)
 {
-	op->stamp = ++hdl_match.stamp;
+	op->stamp = ++m->stamp;
 	op->posted = true;
 	if (likely(!hdl_is_wild(op->src, op->tag))) {
-		hdl_bucket_post(hdl_match_bucket(op->context, op->src, op->tag), op);
-		hdl_match_count();
+		hdl_bucket_post(hdl_match_bucket(m, op->context, op->src, op->tag), op);
+		hdl_match_count(m);
 	} else {
-		struct hdl_match_context *c = &hdl_match_contexts[op->context];
+		struct hdl_match_context *c = &m->contexts[op->context];
 
 		if (!c->wild)
 			c->wild_end = &c->wild;
@@ -113,70 +127,66 @@ static inline void hdl_match_post(struct hdl_op *op)
 
 /* The same for a context with wildcard receives: the earlier one of the exact match, if any, and of the first
  * wildcard that matches. link: the pointer to the exact match. */
-struct hdl_op *hdl_match_wild(struct hdl_bucket *b, struct hdl_op **link, uint16_t context, int32_t src, int32_t tag);
+struct hdl_op *hdl_match_wild(struct hdl_matching *m, struct hdl_bucket *b, struct hdl_op **link, uint16_t context, int32_t src,
+			      int32_t tag);
 
 /* Takes out the receive that a message matches, or NULL. */
-static inline struct hdl_op *hdl_match_arrived(uint16_t context, int32_t src, int32_t tag)
+static inline struct hdl_op *hdl_match_arrived(struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
-	struct hdl_bucket *b = hdl_match_bucket(context, src, tag);
+	struct hdl_bucket *b = hdl_match_bucket(m, context, src, tag);
 	struct hdl_op **link = &b->posted, *op;
 
 	while ((op = *link) && unlikely(op->tag != tag || op->src != src || op->context != context))
 		link = &op->next;
-	if (unlikely(hdl_match_contexts[context].wild != NULL))
-		return hdl_match_wild(b, link, context, src, tag);
+	if (unlikely(m->contexts[context].wild != NULL))
+		return hdl_match_wild(m, b, link, context, src, tag);
 	if (op) {
 		hdl_match_unlink(link, op, &b->posted_end);
-		hdl_match.nentries--;
+		m->nentries--;
 	}
 	return op;
 }
 
 /* The earliest unexpected message of any that a wildcard receive or probe matches, or NULL. */
-struct hdl_unexpected *hdl_match_find_wild(uint16_t context, int32_t src, int32_t tag);
+struct hdl_unexpected *hdl_match_find_wild(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag);
 
 /* The earliest unexpected message that a receive or a probe matches, or NULL. It stays in the queue. */
-static inline struct hdl_unexpected *hdl_match_find(uint16_t context, int32_t src, int32_t tag)
+static inline struct hdl_unexpected *hdl_match_find(const struct hdl_matching *m, uint16_t context, int32_t src, int32_t tag)
 {
 	struct hdl_unexpected *u;
 
-	if (likely(!hdl_match.nunexpected))
+	if (likely(!m->nunexpected))
 		return NULL;
 	if (unlikely(hdl_is_wild(src, tag)))
-		return hdl_match_find_wild(context, src, tag);
-	u = hdl_match_bucket(context, src, tag)->unexpected;
+		return hdl_match_find_wild(m, context, src, tag);
+	u = hdl_match_bucket(m, context, src, tag)->unexpected;
 	while (u && (u->tag != tag || u->src != src || u->context != context))
 		u = u->next;
 	return u;
 }
 
-int hdl_match_init(void);
-void hdl_match_fini(void);
-void hdl_match_add(struct hdl_unexpected *u);
-void hdl_match_remove(struct hdl_unexpected *u);
+/* NULL without memory. */
+struct hdl_matching *hdl_matching_new(void);
+/* Forgets the unexpected messages, too. Receives are not posted any more; m may be NULL. */
+void hdl_matching_free(struct hdl_matching *m);
+void hdl_match_add(struct hdl_matching *m, struct hdl_unexpected *u);
+void hdl_match_remove(struct hdl_matching *m, struct hdl_unexpected *u);
 /* Takes a posted receive out. */
-void hdl_match_withdraw(struct hdl_op *op);
+void hdl_match_withdraw(struct hdl_matching *m, struct hdl_op *op);
 /* Takes out the posted receives for which fn is true; returns them, linked by next, in order of posting per queue. */
-struct hdl_op *hdl_match_sweep(bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
-void hdl_match_each_posted(void (*fn)(const struct hdl_op *op, void *arg), void *arg);
+struct hdl_op *hdl_match_sweep(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
+void hdl_match_each_posted(const struct hdl_matching *m, void (*fn)(const struct hdl_op *op, void *arg), void *arg);
 /* Forgets the unexpected messages of a context that is given back, and returns how many there were. */
-unsigned hdl_match_purge(uint16_t context);
-extern size_t hdl_unexpected_bytes;	/* memory of the messages that are held here in full */
-extern bool hdl_unexpected_counting;	/* the limit was reached: they are counted per peer (struct hdl_ep_note), too */
-void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more);
-static inline void hdl_unexpected_count(const struct hdl_unexpected *u, bool more)
+unsigned hdl_match_purge(struct hdl_matching *m, uint16_t context);
+void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpected *u, bool more);
+static inline void hdl_unexpected_count(struct hdl_matching *m, const struct hdl_unexpected *u, bool more)
 {
 	if (u->kind != HDL_EAGER)
 		return;
-	hdl_unexpected_bytes = more ? hdl_unexpected_bytes + u->held : hdl_unexpected_bytes - u->held;
-	if (unlikely(hdl_unexpected_counting))
-		hdl_unexpected_count_from(u, more);
+	m->unexpected_bytes = more ? m->unexpected_bytes + u->held : m->unexpected_bytes - u->held;
+	if (unlikely(m->unexpected_counting))
+		hdl_unexpected_count_from(m, u, more);
 }
-void hdl_match_each_unexpected(void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);
-
-static inline size_t hdl_match_unexpected_count(void)
-{
-	return hdl_match.nunexpected;
-}
+void hdl_match_each_unexpected(const struct hdl_matching *m, void (*fn)(const struct hdl_unexpected *u, void *arg), void *arg);
 
 #endif

@@ -24,8 +24,8 @@ static int take(struct hdl_unexpected *u, struct hdl_comm *comm, struct hdl_mess
 		hdl_reason_set("out of memory for requests");
 		return MPI_ERR_NO_MEM;
 	}
-	hdl_match_remove(u);
-	hdl_unexpected_count(u, true);
+	hdl_match_remove(comm->matching, u);
+	hdl_unexpected_count(comm->matching, u, true);
 	op->req.obj.magic = HDL_MAGIC_MESSAGE;
 	op->message = u;
 	op->src = u->src;
@@ -101,7 +101,7 @@ int hdl_imrecv(void *buf, MPI_Count count, const struct hdl_type *t, struct hdl_
 	rc = hdl_recv_fill_buffer(op, buf, count, t);
 	if (rc)
 		return rc;
-	hdl_unexpected_count(u, false);
+	hdl_unexpected_count(op->req.comm->matching, u, false);
 	op->req.obj.magic = HDL_MAGIC_REQ;
 	op->req.ep = hdl_comm_ep(op->req.comm, op->peer);
 	*req = &op->req;

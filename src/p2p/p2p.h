@@ -24,6 +24,7 @@
 
 struct hdl_attrs;
 struct hdl_req;
+struct hdl_matching;		/* p2p/match.h */
 
 /* What p2p sends to and receives from are the ranks of `group`. An intercommunicator's is the remote group, in which this process
  * has no rank; its own group is that of `local`, a communicator of which no handle exists, with the same contexts: messages are
@@ -35,6 +36,7 @@ struct hdl_comm {
 	int rank, size;			/* in group: of an intercommunicator MPI_UNDEFINED, and the remote group's size */
 	bool whole;			/* rank r is rank r of this job, and all are in it */
 	hdl_leaf *const *leaf;		/* the group's */
+	struct hdl_matching *matching;	/* where its messages meet their receives */
 	MPI_Errhandler errhandler;	/* a constant, or a struct hdl_errhandler, of which it has a reference */
 	int lent;			/* error handlers that run with the handle, which was freed: it is valid again for them */
 	void *coll;			/* the collectives' state of this communicator */
@@ -378,8 +380,9 @@ extern struct hdl_bsend_space *hdl_bsend_process;
 /* MPI_ERR_BUFFER if there is no room. The communicator's buffer serves, or else the process's. */
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
-/* MPI's instance of the transport: from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */
+/* MPI's instance of the transport, and of the matching of what comes by it: from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */
 extern struct hdl_tp *hdl_mpi_tp;
+extern struct hdl_matching *hdl_mpi_matching;
 
 /* One turn of the transport. */
 static inline int hdl_progress(void)
@@ -401,9 +404,9 @@ static inline void hdl_progress_test(void)
 /* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
 
 /* Since this process has ended, receives of collectives, and of constructors that all members call, that are posted in
- * this context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have come, are dropped; senders
+ * the communicator's collective context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have come, are dropped; senders
  * of announced ones are told (ECANCELED). For good: the context is never another's. */
-void hdl_recv_revoke(uint16_t context, int proc);
+void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
  * group by messages of the point-to-point context. */
 void hdl_agree_revoke(uint16_t context);
@@ -413,15 +416,15 @@ bool hdl_proc_is_gone(int proc);
 int hdl_agree_find_ended(void);
 /* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. */
 void hdl_agree_lose(int proc);
-/* 1 + the number of that process; 0: the context is in use. */
-int hdl_recv_revoked(uint16_t context);
+/* 1 + the number of that process; 0: the context, a collective one where comm's messages match, is in use. */
+int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 /* Tells a member that a process has ended: a message in the collective context with a tag of its own. */
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc);
-/* Called when a member says so (told), or when a constructor has failed here: then the others are told before it returns. False: there is
- * no such communicator here yet; a message waits, for hdl_recv_lost. */
-extern bool (*hdl_on_lost)(uint16_t context, int proc, bool told);
+/* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it returns. False: there is
+ * no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is. */
+void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told));
 extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
 int hdl_recv_lost(struct hdl_comm *comm);

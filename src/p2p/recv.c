@@ -9,10 +9,6 @@
 
 #include "lines/lines.h"
 
-unsigned hdl_failed_peers;
-static size_t unexpected_warn;
-static int nheld;			/* peers that were asked to hold back */
-
 _Noreturn void hdl_out_of_memory(const char *what, size_t bytes)
 {
 	char text[256];
@@ -103,7 +99,7 @@ static void unpack(const struct hdl_fetch *fetch, uint64_t at, const void *from,
 	hdl_unpack(op->buf, from, op->count, op->type, (MPI_Count)at, n);
 }
 
-static void deliver_rts(struct hdl_op *op, int src, int tag, const void *rts, size_t len)
+static void deliver_rts(struct hdl_matching *m, struct hdl_op *op, int src, int tag, const void *rts, size_t len)
 {
 	size_t n = len < op->bytes ? len : op->bytes;
 	int rc;
@@ -113,9 +109,9 @@ static void deliver_rts(struct hdl_op *op, int src, int tag, const void *rts, si
 	op->fetch.done = fetch_done;
 	op->fetch.unpack = unpack;
 	if (op->type)
-		rc = hdl_ep_fetch_runs(hdl_ep(hdl_mpi_tp, src), rts, n, &op->fetch);
+		rc = hdl_ep_fetch_runs(hdl_ep(m->tp, src), rts, n, &op->fetch);
 	else
-		rc = hdl_ep_fetch(hdl_ep(hdl_mpi_tp, src), rts, op->buf, n, &op->fetch);
+		rc = hdl_ep_fetch(hdl_ep(m->tp, src), rts, op->buf, n, &op->fetch);
 	if (unlikely(rc < 0))
 		fetch_done(&op->fetch, rc);
 }
@@ -166,6 +162,7 @@ void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send)
 /* ---- what comes before its receive --------------------------------------------------------------------- */
 
 struct heaviest {
+	struct hdl_tp *tp;
 	int src;
 	size_t bytes;
 	size_t self;			/* to itself a rank has no endpoint */
@@ -174,7 +171,7 @@ struct heaviest {
 static void add_bytes(const struct hdl_unexpected *u, void *arg)
 {
 	struct heaviest *h = arg;
-	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, u->src);
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(h->tp, u->src);
 	size_t *sum = ep ? &hdl_ep_note(ep)->bytes : &h->self;
 
 	*sum += u->kind == HDL_EAGER ? u->held : 0;
@@ -197,9 +194,9 @@ static size_t part(void)
 	return hdl_vars.unexpected_max / (size_t)hdl_job.size;
 }
 
-void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more)
+void hdl_unexpected_count_from(struct hdl_matching *m, const struct hdl_unexpected *u, bool more)
 {
-	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, u->src);
+	struct hdl_ep *ep = u->src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, u->src);
 
 	if (!ep)
 		return;
@@ -208,78 +205,78 @@ void hdl_unexpected_count_from(const struct hdl_unexpected *u, bool more)
 	*bytes = more ? *bytes + u->held : *bytes > u->held ? *bytes - u->held : 0;
 }
 
-static struct heaviest sum_up(void)
+static struct heaviest sum_up(struct hdl_matching *m)
 {
-	struct heaviest h = { 0 };
+	struct heaviest h = { .tp = m->tp };
 
-	for (struct hdl_ep *ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep))
+	for (struct hdl_ep *ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep))
 		hdl_ep_note(ep)->bytes = 0;
-	hdl_match_each_unexpected(add_bytes, &h);
+	hdl_match_each_unexpected(m, add_bytes, &h);
 	return h;
 }
 
-static __attribute__((noinline)) void hold_back(int src)
+static __attribute__((noinline)) void hold_back(struct hdl_matching *m, int src)
 {
-	struct hdl_ep *ep = hdl_ep(hdl_mpi_tp, src);
+	struct hdl_ep *ep = hdl_ep(m->tp, src);
 
-	if (!hdl_unexpected_counting) {
-		sum_up();
-		hdl_unexpected_counting = true;
+	if (!m->unexpected_counting) {
+		sum_up(m);
+		m->unexpected_counting = true;
 	}
 	if (hdl_ep_note(ep)->held || hdl_ep_note(ep)->bytes <= part())
 		return;
 	hdl_ep_note(ep)->held = true;
-	nheld++;
+	m->nheld++;
 	hdl_debug("unexpected messages take %zu KiB: %s is asked to hold its messages back",
-		  hdl_unexpected_bytes >> 10, hdl_proc_text(src));
+		  m->unexpected_bytes >> 10, hdl_proc_text(src));
 	hdl_ep_hold(ep, true);
 }
 
 /* The distance to the limits keeps peers from being told back and forth. */
-static void let_go(struct hdl_ep *ep)
+static void let_go(struct hdl_matching *m, struct hdl_ep *ep)
 {
 	struct hdl_ep_note *note = hdl_ep_note(ep);
 
-	if (!note->held || (hdl_unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > part() / 2))
+	if (!note->held || (m->unexpected_bytes > hdl_vars.unexpected_max / 2 && note->bytes > part() / 2))
 		return;
 	note->held = false;
-	nheld--;
+	m->nheld--;
 	hdl_ep_hold(ep, false);
 }
 
-static __attribute__((noinline)) void let_all_go(void)
+static __attribute__((noinline)) void let_all_go(struct hdl_matching *m)
 {
-	for (struct hdl_ep *ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep))
-		let_go(ep);
+	for (struct hdl_ep *ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep))
+		let_go(m, ep);
 }
 
 /* After a message of a rank was taken out. */
-static __attribute__((noinline)) void fewer_of(int src)
+static __attribute__((noinline)) void fewer_of(struct hdl_matching *m, int src)
 {
-	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(hdl_mpi_tp, src);
+	struct hdl_ep *ep = src == hdl_job.rank ? NULL : hdl_ep_find(m->tp, src);
 
-	if (hdl_unexpected_bytes <= hdl_vars.unexpected_max / 2)
-		let_all_go();
+	if (m->unexpected_bytes <= hdl_vars.unexpected_max / 2)
+		let_all_go(m);
 	else if (ep)
-		let_go(ep);
+		let_go(m, ep);
 }
 
-static inline void fewer_unexpected(int src)
+static inline void fewer_unexpected(struct hdl_matching *m, int src)
 {
-	if (unlikely(nheld))
-		fewer_of(src);
+	if (unlikely(m->nheld))
+		fewer_of(m, src);
 }
 
 /* Say who sends ahead of the receives: it costs time and memory. */
-static __attribute__((noinline)) void warn_unexpected(void)
+static __attribute__((noinline)) void warn_unexpected(struct hdl_matching *m)
 {
-	struct heaviest h = sum_up();
+	struct heaviest h = sum_up(m);
 
-	unexpected_warn = unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : unexpected_warn * 2;
+	m->unexpected_warn = m->unexpected_warn > SIZE_MAX / 2 ? SIZE_MAX : m->unexpected_warn * 2;
 	hdl_warn("%zu unexpected messages hold %zu KiB, most of it (%zu KiB) from %s: this rank receives too "
 		 "late; post receives earlier, use MPI_Ssend, or lower HEDDLE_EAGER_MAX; from HEDDLE_UNEXPECTED_MAX on "
 		 "senders wait",
-		 hdl_match_unexpected_count(), hdl_unexpected_bytes >> 10, h.bytes >> 10, hdl_proc_text(h.src));
+		 m->nunexpected, m->unexpected_bytes >> 10, h.bytes >> 10, hdl_proc_text(h.src));
 }
 
 static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag, uint8_t kind, size_t len, size_t data)
@@ -299,30 +296,33 @@ static struct hdl_unexpected *unexpected_new(uint16_t context, int src, int tag,
 
 void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u)
 {
+	struct hdl_matching *m = op->req.comm->matching;	/* op may be gone when it is done */
+
 	switch (u->kind) {
 	case HDL_EAGER:
 		deliver_eager(op, u->src, u->tag, u->data, u->len);
 		break;
 	case HDL_RTS:
-		deliver_rts(op, u->src, u->tag, u->data, u->len);
+		deliver_rts(m, op, u->src, u->tag, u->data, u->len);
 		break;
 	default:
 		hdl_recv_deliver_self(op, u->self);
 	}
 	int src = u->src;
 	hdl_buf_put(u);
-	fewer_unexpected(src);
+	fewer_unexpected(m, src);
 }
 
 /* Takes an unexpected message out and gives it to the receive. */
-static void deliver_unexpected(struct hdl_op *op, struct hdl_unexpected *u)
+static void deliver_unexpected(struct hdl_matching *m, struct hdl_op *op, struct hdl_unexpected *u)
 {
-	hdl_match_remove(u);
+	hdl_match_remove(m, u);
 	hdl_recv_deliver(op, u);
 }
 
 void hdl_unexpected_self(struct hdl_op *send, bool buffered)
 {
+	struct hdl_matching *m = send->req.comm->matching;
 	struct hdl_unexpected *u;
 
 	if (buffered) {
@@ -334,13 +334,13 @@ void hdl_unexpected_self(struct hdl_op *send, bool buffered)
 		} else if (send->bytes) {
 			memcpy(u->data, send->buf, send->bytes);
 		}
-		hdl_match_add(u);
+		hdl_match_add(m, u);
 		hdl_req_complete(&send->req, MPI_SUCCESS);
 		return;
 	}
 	u = unexpected_new(send->context, hdl_job.rank, send->tag, HDL_SELF, send->bytes, 0);
 	u->self = send;
-	hdl_match_add(u);
+	hdl_match_add(m, u);
 }
 
 /* ---- messages that their sender withdraws ---------------------------------------------------------------- */
@@ -360,7 +360,7 @@ static void is_announced(const struct hdl_unexpected *u, void *arg)
 }
 
 /* The message that asks is itself one to be fetched, if its sender was told to hold. */
-static void fetch_nothing(int src, const struct hdl_hdr *hdr, const void *payload)
+static void fetch_nothing(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *payload)
 {
 	struct hdl_op *op = hdl_op_new(&hdl_world, HDL_REQ_RECV);
 
@@ -371,28 +371,32 @@ static void fetch_nothing(int src, const struct hdl_hdr *hdr, const void *payloa
 	op->context = hdr->context;
 	op->bytes = 0;
 	op->req.detached = true;
-	deliver_rts(op, src, hdr->tag, payload, 0);
+	deliver_rts(m, op, src, hdr->tag, payload, 0);
 }
 
 /* A sender wants an announced message back. It came before: it is here if it has not matched. If it has, its sender learns
  * so by its completion, and no answer is needed. */
-static __attribute__((noinline)) void asked_to_forget(int src, const struct hdl_hdr *hdr, const void *payload)
+static __attribute__((noinline)) void asked_to_forget(struct hdl_matching *m, int src, const struct hdl_hdr *hdr,
+						      const void *payload)
 {
 	struct wanted w = { .src = src, .number = (uint32_t)hdr->tag };
 
 	if (hdr->kind == HDL_RTS)
-		fetch_nothing(src, hdr, payload);
-	hdl_match_each_unexpected(is_announced, &w);
+		fetch_nothing(m, src, hdr, payload);
+	hdl_match_each_unexpected(m, is_announced, &w);
 	if (!w.found)
 		return;
-	hdl_match_remove(w.found);
-	hdl_ep_refuse(hdl_ep(hdl_mpi_tp, src), w.found->data);
+	hdl_match_remove(m, w.found);
+	hdl_ep_refuse(hdl_ep(m->tp, src), w.found->data);
 	hdl_buf_put(w.found);
 }
 
 /* ---- members that have ended ------------------------------------------------------------------------------- */
 
-bool (*hdl_on_lost)(uint16_t context, int proc, bool told);
+void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told))
+{
+	hdl_mpi_matching->on_lost = fn;
+}
 
 /* Who has ended, as such a message says; -1: nobody that is known here. */
 static int lost_in(int src, int tag, size_t len, const void *data)
@@ -408,7 +412,7 @@ int hdl_recv_lost(struct hdl_comm *comm)
 {
 	uint16_t context = (uint16_t)(comm->context + 1);
 
-	for (const struct hdl_unexpected *u = hdl_match_contexts[context].first; u; u = u->after) {
+	for (const struct hdl_unexpected *u = comm->matching->contexts[context].first; u; u = u->after) {
 		int proc = hdl_tells_loss(context, u->tag) ? lost_in(u->src, u->tag, u->len, u->data) : -1;
 
 		if (proc >= 0 && hdl_comm_has(comm, proc))
@@ -443,80 +447,79 @@ static void fail_all(struct hdl_op *op, int errnum)
 	}
 }
 
-void hdl_recv_fail(bool (*fn)(const struct hdl_op *op, void *arg), void *arg)
+void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg)
 {
-	fail_all(hdl_match_sweep(fn, arg), ECONNRESET);
+	fail_all(hdl_match_sweep(m, fn, arg), ECONNRESET);
 }
 
-/* Of collective contexts. Zero pages, mostly. */
-static int revoked[UINT16_MAX + 1];
-
-int hdl_recv_revoked(uint16_t context)
+int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context)
 {
-	return revoked[context];
+	return comm->matching->revoked[context];
 }
 
 /* A message of a collective that this rank has given up. Its sender may wait for it to be fetched, and this rank may be elsewhere for long. */
-static void drop(int src, uint8_t kind, const void *payload)
+static void drop(struct hdl_matching *m, int src, uint8_t kind, const void *payload)
 {
 	if (kind == HDL_RTS)
-		hdl_ep_refuse(hdl_ep(hdl_mpi_tp, src), payload);
+		hdl_ep_refuse(hdl_ep(m->tp, src), payload);
 }
 
-void hdl_recv_revoke(uint16_t context, int proc)
+void hdl_recv_revoke(struct hdl_comm *comm, int proc)
 {
+	struct hdl_matching *m = comm->matching;
 	struct hdl_unexpected *u, *after;
+	uint16_t context = (uint16_t)(comm->context + 1);
 
-	revoked[context] = 1 + proc;
-	hdl_recv_fail(is_of_revoked, &context);
-	for (u = hdl_match_contexts[context].first; u; u = after) {
+	m->revoked[context] = 1 + proc;
+	hdl_recv_fail(m, is_of_revoked, &context);
+	for (u = m->contexts[context].first; u; u = after) {
 		after = u->after;
 		if (!is_revocable(u->tag) || hdl_tells_loss(context, u->tag))
 			continue;
-		hdl_match_remove(u);
-		drop(u->src, u->kind, u->data);
+		hdl_match_remove(m, u);
+		drop(m, u->src, u->kind, u->data);
 		hdl_buf_put(u);
 	}
-	if (nheld)
-		let_all_go();
+	if (m->nheld)
+		let_all_go(m);
 }
 
 /* ---- the transport's upcalls --------------------------------------------------------------------------- */
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
-	struct hdl_op *op = hdl_match_arrived(hdr->context, src, hdr->tag);
+	struct hdl_matching *m = context;
+	struct hdl_op *op = hdl_match_arrived(m, hdr->context, src, hdr->tag);
 	struct hdl_unexpected *u;
 	size_t data, len = hdl_msg_len(hdr, payload);
 
-	(void)context;
 	if (likely(op != NULL)) {
 		if (likely(hdr->kind == HDL_EAGER))
 			deliver_eager(op, src, hdr->tag, payload, hdr->len);
 		else
-			deliver_rts(op, src, hdr->tag, payload, len);
+			deliver_rts(m, op, src, hdr->tag, payload, len);
 		return;
 	}
 	if (unlikely(hdr->context == HDL_CONTEXT_CANCEL)) {
-		asked_to_forget(src, hdr, payload);
+		asked_to_forget(m, src, hdr, payload);
 		return;
 	}
-	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && hdl_on_lost &&
-	    hdl_on_lost(hdr->context, lost_in(src, hdr->tag, len, payload), true))
+	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && m->on_lost &&
+	    m->on_lost(hdr->context, lost_in(src, hdr->tag, len, payload), true))
 		return;
-	if (unlikely(revoked[hdr->context]) && is_revocable(hdr->tag)) {
-		drop(src, hdr->kind, payload);
+	if (unlikely(m->revoked[hdr->context]) && is_revocable(hdr->tag)) {
+		drop(m, src, hdr->kind, payload);
 		return;
 	}
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
 	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
 	if (data)
 		memcpy(u->data, payload, data);
-	hdl_match_add(u);
-	if (unlikely(hdl_unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER && hdr->len > HDL_HOLD_LEAST)
-		hold_back(src);
-	if (unlikely(hdl_unexpected_bytes > unexpected_warn))
-		warn_unexpected();
+	hdl_match_add(m, u);
+	if (unlikely(m->unexpected_bytes > hdl_vars.unexpected_max) && hdr->kind == HDL_EAGER && hdr->len > HDL_HOLD_LEAST)
+		hold_back(m, src);
+	if (unlikely(m->unexpected_bytes > m->unexpected_warn))
+		warn_unexpected(m);
 }
 
 /* Whether a posted receive can only, or may, wait for the rank that failed. */
@@ -530,28 +533,29 @@ static bool concerns_peer(const struct hdl_op *op, void *arg)
 
 static void peer_failed(void *context, int peer, int err)
 {
-	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(hdl_mpi_tp, peer));
+	struct hdl_matching *m = context;
+	struct hdl_ep_note *note = hdl_ep_note(hdl_ep(m->tp, peer));
 
-	(void)context;
 	if (note->failed)
 		return;
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
-	hdl_failed_peers++;
+	m->failed_peers++;
 	/* Sends and fetches in flight are the transport's: it ends them by done(). */
-	fail_all(hdl_match_sweep(concerns_peer, &peer), note->failed);
+	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
 }
 
 const struct hdl_upcalls hdl_p2p_upcalls = { .arrived = arrived, .peer_failed = peer_failed };
 
 static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 {
+	struct hdl_matching *m = comm->matching;
 	struct hdl_ep *ep;
 
 	if (src != MPI_ANY_SOURCE) {
-		ep = hdl_ep_find(hdl_mpi_tp, hdl_comm_proc(comm, src));
+		ep = hdl_ep_find(m->tp, hdl_comm_proc(comm, src));
 		return ep ? hdl_ep_note(ep)->failed : 0;
 	}
-	for (ep = hdl_ep_next(hdl_mpi_tp, NULL); ep; ep = hdl_ep_next(hdl_mpi_tp, ep)) {
+	for (ep = hdl_ep_next(m->tp, NULL); ep; ep = hdl_ep_next(m->tp, ep)) {
 		struct hdl_ep_note *note = hdl_ep_note(ep);
 
 		if (note->failed && hdl_comm_rank_of(comm, note->rank) != MPI_UNDEFINED)
@@ -562,14 +566,15 @@ static __attribute__((noinline)) int failed_in(struct hdl_comm *comm, int src)
 
 bool hdl_proc_is_gone(int proc)
 {
-	struct hdl_ep *ep = likely(!hdl_failed_peers) ? NULL : hdl_ep_find(hdl_mpi_tp, proc);
+	struct hdl_matching *m = hdl_mpi_matching;
+	struct hdl_ep *ep = likely(!m->failed_peers) ? NULL : hdl_ep_find(m->tp, proc);
 
-	return (ep && hdl_ep_note(ep)->failed) || hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
+	return (ep && hdl_ep_note(ep)->failed) || hdl_ep_process(m->tp, proc) == HDL_PROC_ENDED;
 }
 
 int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum)
 {
-	int err = likely(!hdl_failed_peers) ? 0 : failed_in(comm, src);
+	int err = likely(!comm->matching->failed_peers) ? 0 : failed_in(comm, src);
 
 	if (likely(!err))
 		return MPI_SUCCESS;
@@ -644,14 +649,14 @@ int hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int
 	}
 	op->req.ep = ep_of(comm, src);
 	*req = &op->req;
-	u = hdl_match_find(context, op->src, tag);
+	u = hdl_match_find(comm->matching, context, op->src, tag);
 	if (u) {
-		deliver_unexpected(op, u);
+		deliver_unexpected(comm->matching, op, u);
 		return MPI_SUCCESS;
 	}
 	rc = hdl_check_peer(comm, src, &op->errnum);
 	if (likely(!rc)) {
-		hdl_match_post(op);
+		hdl_match_post(comm->matching, op);
 	} else {
 		if (op->type)
 			hdl_type_release(op->type);
@@ -683,9 +688,9 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 	rc = recv_fill(&op, buf, count, t, src, tag, comm, context);
 	if (unlikely(rc))
 		return rc;
-	u = hdl_match_find(context, op.src, tag);
+	u = hdl_match_find(comm->matching, context, op.src, tag);
 	if (u) {
-		deliver_unexpected(&op, u);
+		deliver_unexpected(comm->matching, &op, u);
 	} else {
 		rc = hdl_check_peer(comm, src, &op.errnum);
 		if (likely(!rc) && unlikely(src == comm->rank) && !hdl_threads) {
@@ -702,7 +707,7 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 			}
 			return rc;
 		}
-		hdl_match_post(&op);
+		hdl_match_post(comm->matching, &op);
 	}
 	hdl_wait_done(&op.req.done, ep_of(comm, src), &op);
 	if (status) {
@@ -718,7 +723,7 @@ int hdl_recv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int 
 struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc)
 {
 	int proc = src == MPI_ANY_SOURCE ? src : hdl_comm_proc(comm, src);
-	struct hdl_unexpected *u = hdl_match_find(context, proc, tag);
+	struct hdl_unexpected *u = hdl_match_find(comm->matching, context, proc, tag);
 	int errnum;
 
 	*rc = MPI_SUCCESS;
@@ -774,7 +779,7 @@ static bool probe_is_over(const void *arg)
 	const struct probe *p = arg;
 	int proc = p->src == MPI_ANY_SOURCE ? p->src : hdl_comm_proc(p->comm, p->src), errnum;
 
-	return hdl_match_find(p->context, proc, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
+	return hdl_match_find(p->comm->matching, p->context, proc, p->tag) || hdl_check_peer(p->comm, p->src, &errnum);
 }
 
 void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context)
@@ -797,28 +802,18 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 	return probe_found(src, tag, comm, context, &flag, status);
 }
 
-unsigned hdl_unexpected_purge(uint16_t context)
+unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context)
 {
-	unsigned n = hdl_match_purge(context);
+	unsigned n = hdl_match_purge(m, context);
 
-	if (nheld)
-		let_all_go();
+	if (m->nheld)
+		let_all_go(m);
 	return n;
 }
 
-void hdl_unexpected_close(void)
+void hdl_unexpected_close(struct hdl_matching *m)
 {
-	nheld = 0;
-	hdl_unexpected_counting = false;
-}
-
-int hdl_recv_start(void)
-{
-	unexpected_warn = hdl_vars.unexpected_warn ? hdl_vars.unexpected_warn : SIZE_MAX;
-	return 0;
-}
-
-void hdl_recv_fini(void)
-{
-	hdl_failed_peers = 0;
+	m->tp = NULL;
+	m->nheld = 0;
+	m->unexpected_counting = false;
 }

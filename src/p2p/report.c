@@ -139,7 +139,7 @@ static void add_active(const struct hdl_op *op, void *arg)
 static void collect(struct heaps *all)
 {
 	memset(all, 0, sizeof(*all));
-	hdl_match_each_posted(add_op, all);
+	hdl_match_each_posted(hdl_mpi_matching, add_op, all);
 	if (hdl_blocked)
 		add_active(hdl_blocked, all);
 	hdl_op_each_active(add_active, all);
@@ -188,7 +188,7 @@ void hdl_p2p_dump(FILE *out)
 	}
 	line_begin(out);
 	fprintf(out, "in %s; %zu unexpected messages, %zu bytes\n", hdl_call[0] ? hdl_call : "no MPI call",
-		hdl_match_unexpected_count(), hdl_unexpected_bytes);
+		hdl_mpi_matching->nunexpected, hdl_mpi_matching->unexpected_bytes);
 	collect(&all);
 	print_heaps(out, &all, head);
 	hdl_tp_dump(hdl_mpi_tp, out);
@@ -306,9 +306,9 @@ static void answer(void)
 	drop_collectives(&all);
 	if (all.n > 1 || (all.n && (all.heap[0].n > 1 || !(hdl_blocked || (hdl_waiters && hdl_waiters->op)))))
 		print_heaps(out, &all, "");
-	if (hdl_match_unexpected_count())
+	if (hdl_mpi_matching->nunexpected)
 		fprintf(out, "has %zu bytes in messages that came before their receive, those of collectives included: %zu\n",
-			hdl_unexpected_bytes, hdl_match_unexpected_count());
+			hdl_mpi_matching->unexpected_bytes, hdl_mpi_matching->nunexpected);
 	if (!fclose(out))
 		hdl_rt_answer(text);
 	free(text);

@@ -224,7 +224,7 @@ void hdl_req_cancel(struct hdl_req *req)
 		hdl_req_cancel(op->persistent.inner);
 	if (op->kind != HDL_REQ_RECV || !op->posted)
 		return;
-	hdl_match_withdraw(op);
+	hdl_match_withdraw(req->comm->matching, op);
 	if (op->type)
 		hdl_type_release(op->type);
 	hdl_status_empty(&req->status, MPI_ANY_SOURCE);

@@ -162,7 +162,7 @@ void hdl_send_cancel(struct hdl_op *op);
 
 /* ---- recv.c -------------------------------------------------------------------------------------------- */
 
-extern const struct hdl_upcalls hdl_p2p_upcalls;
+extern const struct hdl_upcalls hdl_p2p_upcalls;	/* context: the struct hdl_matching */
 /* Delivers a message of this rank to a receive of its own that matches; completes both. */
 void hdl_recv_deliver_self(struct hdl_op *recv, struct hdl_op *send);
 /* Keeps the transport's errno for the explanation; returns the error class that goes with it. */
@@ -170,9 +170,9 @@ int hdl_op_fail(struct hdl_op *op, int err);
 /* Queues a message to the rank itself; buffered: copied, and the send is complete. */
 void hdl_unexpected_self(struct hdl_op *send, bool buffered);
 /* hdl_match_purge, and what follows from it. */
-unsigned hdl_unexpected_purge(uint16_t context);
+unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context);
 /* The transport is closed: nobody is told anything from here on. */
-void hdl_unexpected_close(void);
+void hdl_unexpected_close(struct hdl_matching *m);
 /* Gives a message that is out of the queue to the receive. */
 void hdl_recv_deliver(struct hdl_op *op, struct hdl_unexpected *u);
 /* MPI_ERR_COUNT. */
@@ -180,11 +180,8 @@ int hdl_recv_fill_buffer(struct hdl_op *op, void *buf, MPI_Count count, const st
 /* The earliest message that matches, or NULL and in *rc whether a failed rank makes it impossible. */
 struct hdl_unexpected *hdl_probe_find(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Status *status, int *rc);
 void hdl_probe_wait(int src, int tag, struct hdl_comm *comm, uint16_t context);
-int hdl_recv_start(void);
-void hdl_recv_fini(void);
 /* MPI_SUCCESS, or the class for an operation with a rank that has failed. */
 int hdl_check_peer(struct hdl_comm *comm, int src, int *errnum);
-extern unsigned hdl_failed_peers;
 
 /* ---- comm.c -------------------------------------------------------------------------------------------- */
 

@@ -73,9 +73,10 @@ static int send_filled(struct hdl_op *op, struct hdl_ep *ep)
  * receive it. */
 static int send_self(struct hdl_op *op, bool blocking)
 {
-	struct hdl_op *recv = hdl_match_arrived(op->context, hdl_job.rank, op->tag);
+	struct hdl_matching *m = op->req.comm->matching;
+	struct hdl_op *recv = hdl_match_arrived(m, op->context, hdl_job.rank, op->tag);
 	bool buffered = !op->sync && op->bytes <= hdl_vars.eager_max &&
-			(blocking || hdl_unexpected_bytes <= hdl_vars.unexpected_max);
+			(blocking || m->unexpected_bytes <= hdl_vars.unexpected_max);
 
 	if (recv) {
 		hdl_recv_deliver_self(recv, op);
@@ -130,13 +131,14 @@ int hdl_isend(const void *buf, MPI_Count count, const struct hdl_type *t, int de
 /* Takes a message of this rank to itself back; true: nobody has received it. */
 static bool cancel_self(struct hdl_op *op)
 {
-	struct hdl_unexpected *u = hdl_match_contexts[op->context].first;
+	struct hdl_matching *m = op->req.comm->matching;
+	struct hdl_unexpected *u = m->contexts[op->context].first;
 
 	while (u && (u->kind != HDL_SELF || u->self != op))
 		u = u->after;
 	if (!u)
 		return false;
-	hdl_match_remove(u);
+	hdl_match_remove(m, u);
 	hdl_buf_put(u);
 	if (op->type)
 		hdl_type_release(op->type);

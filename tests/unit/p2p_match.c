@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Matching order (MPI-5.0 section 3.5), by itself: against a model that keeps two plain lists. */
+/* Matching order (MPI-5.0 section 3.5), by itself: against a model that keeps two plain lists; in two instances side by side. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,41 +35,41 @@ static struct hdl_op *receive(uint16_t context, int src, int tag)
 Test(match, same_key_in_order_of_posting)
 {
 	struct hdl_op *a = receive(0, 1, 7), *b = receive(0, 1, 7), *c = receive(0, 1, 8);
+	struct hdl_matching *m = hdl_matching_new();
 
-	hdl_match_init();
-	hdl_match_post(a);
-	hdl_match_post(b);
-	hdl_match_post(c);
-	cr_assert_eq(hdl_match_arrived(0, 1, 8), c);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), a);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), b);
-	cr_assert_null(hdl_match_arrived(0, 1, 7));
+	hdl_match_post(m, a);
+	hdl_match_post(m, b);
+	hdl_match_post(m, c);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 8), c);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), a);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), b);
+	cr_assert_null(hdl_match_arrived(m, 0, 1, 7));
 }
 
 Test(match, context_separates)
 {
 	struct hdl_op *a = receive(2, 1, 7), *w = receive(4, MPI_ANY_SOURCE, MPI_ANY_TAG);
+	struct hdl_matching *m = hdl_matching_new();
 
-	hdl_match_init();
-	hdl_match_post(a);
-	hdl_match_post(w);
-	cr_assert_null(hdl_match_arrived(0, 1, 7));
-	cr_assert_null(hdl_match_arrived(3, 1, 7));
-	cr_assert_eq(hdl_match_arrived(4, 1, 7), w);
-	cr_assert_eq(hdl_match_arrived(2, 1, 7), a);
+	hdl_match_post(m, a);
+	hdl_match_post(m, w);
+	cr_assert_null(hdl_match_arrived(m, 0, 1, 7));
+	cr_assert_null(hdl_match_arrived(m, 3, 1, 7));
+	cr_assert_eq(hdl_match_arrived(m, 4, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), a);
 }
 
 Test(match, earlier_of_exact_and_wildcard)
 {
 	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *v = receive(0, 1, MPI_ANY_TAG);
+	struct hdl_matching *m = hdl_matching_new();
 
-	hdl_match_init();
-	hdl_match_post(w);
-	hdl_match_post(e);
-	hdl_match_post(v);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), w);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), e);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), v);
+	hdl_match_post(m, w);
+	hdl_match_post(m, e);
+	hdl_match_post(m, v);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), e);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), v);
 }
 
 /* mpi_assert_allow_overtaking: what an exact receive waits for does not look at the wildcards. */
@@ -78,53 +78,83 @@ Test(match, overtaking_takes_the_exact_one)
 	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *f = receive(2, 1, 7);
 	struct hdl_op *x = receive(2, MPI_ANY_SOURCE, 7), *y = receive(2, MPI_ANY_SOURCE, 7);
 
-	hdl_match_init();
-	hdl_match_overtaking[2] = true;
-	hdl_match_post(w);
-	hdl_match_post(e);
-	hdl_match_post(x);
-	hdl_match_post(y);
-	hdl_match_post(f);
-	cr_assert_eq(hdl_match_arrived(2, 1, 7), f);
-	cr_assert_eq(hdl_match_arrived(2, 1, 7), x);
-	cr_assert_eq(hdl_match_arrived(2, 1, 7), y);
-	cr_assert_null(hdl_match_arrived(2, 1, 7));
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), w);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), e);
-	hdl_match_overtaking[2] = false;
+	struct hdl_matching *m = hdl_matching_new();
+
+	m->overtaking[2] = true;
+	hdl_match_post(m, w);
+	hdl_match_post(m, e);
+	hdl_match_post(m, x);
+	hdl_match_post(m, y);
+	hdl_match_post(m, f);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), f);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), x);
+	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), y);
+	cr_assert_null(hdl_match_arrived(m, 2, 1, 7));
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), w);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), e);
 }
 
 Test(match, withdraw_keeps_the_rest)
 {
 	struct hdl_op *op[6];
+	struct hdl_matching *m = hdl_matching_new();
 
-	hdl_match_init();
 	for (int i = 0; i < 6; i++) {
 		op[i] = receive(0, i < 3 ? 1 : MPI_ANY_SOURCE, 7);
-		hdl_match_post(op[i]);
+		hdl_match_post(m, op[i]);
 	}
-	hdl_match_withdraw(op[2]);
-	hdl_match_withdraw(op[5]);
-	hdl_match_withdraw(op[0]);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[1]);
-	hdl_match_post(op[2]);
-	hdl_match_post(op[5]);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[3]);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[4]);
-	cr_assert_eq(hdl_match_arrived(0, 1, 7), op[2]);
-	cr_assert_eq(hdl_match_arrived(0, 9, 7), op[5]);
+	hdl_match_withdraw(m, op[2]);
+	hdl_match_withdraw(m, op[5]);
+	hdl_match_withdraw(m, op[0]);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), op[1]);
+	hdl_match_post(m, op[2]);
+	hdl_match_post(m, op[5]);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), op[3]);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), op[4]);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), op[2]);
+	cr_assert_eq(hdl_match_arrived(m, 0, 9, 7), op[5]);
 }
 
 Test(match, purge_takes_one_context)
 {
-	hdl_match_init();
+	struct hdl_matching *m = hdl_matching_new();
+
 	for (int i = 0; i < 10; i++)
-		hdl_match_add(message(i % 2 ? 6 : 8, i, i, i));
-	cr_assert_eq(hdl_match_purge(6), 5);
-	cr_assert_eq(hdl_match_unexpected_count(), 5);
-	cr_assert_null(hdl_match_find(6, MPI_ANY_SOURCE, MPI_ANY_TAG));
-	cr_assert_not_null(hdl_match_find(8, 4, 4));
-	hdl_match_fini();
+		hdl_match_add(m, message(i % 2 ? 6 : 8, i, i, i));
+	cr_assert_eq(hdl_match_purge(m, 6), 5);
+	cr_assert_eq(m->nunexpected, 5);
+	cr_assert_null(hdl_match_find(m, 6, MPI_ANY_SOURCE, MPI_ANY_TAG));
+	cr_assert_not_null(hdl_match_find(m, 8, 4, 4));
+	hdl_matching_free(m);
+	hdl_buf_fini();
+}
+
+/* The same keys in both: what arrives at one matches nothing that was posted, or waits, in the other. */
+Test(match, two_instances_share_nothing)
+{
+	struct hdl_matching *m = hdl_matching_new(), *other = hdl_matching_new();
+	struct hdl_op *e = receive(0, 1, 7), *w = receive(0, MPI_ANY_SOURCE, MPI_ANY_TAG), *f = receive(0, 1, 7);
+
+	hdl_match_post(m, e);
+	hdl_match_post(m, w);
+	cr_assert_null(hdl_match_arrived(other, 0, 1, 7));
+	hdl_match_post(other, f);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), e);
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), w);
+	cr_assert_null(hdl_match_arrived(m, 0, 1, 7));
+	cr_assert_eq(hdl_match_arrived(other, 0, 1, 7), f);
+	hdl_match_add(m, message(0, 1, 7, 1));
+	cr_assert_null(hdl_match_find(other, 0, 1, 7));
+	hdl_match_add(other, message(0, 1, 8, 2));	/* else that one need not look */
+	cr_assert_null(hdl_match_find(other, 0, 1, 7));
+	cr_assert_eq(hdl_match_find(other, 0, MPI_ANY_SOURCE, MPI_ANY_TAG)->tag, 8);
+	cr_assert_gt(m->unexpected_bytes, 0);
+	cr_assert_eq(hdl_match_purge(m, 0), 1);
+	cr_assert_eq(m->unexpected_bytes, 0);
+	cr_assert_gt(other->unexpected_bytes, 0);
+	hdl_matching_free(m);		/* while the other goes on */
+	cr_assert_eq(hdl_match_purge(other, 0), 1);
+	hdl_matching_free(other);
 	hdl_buf_fini();
 }
 
@@ -136,8 +166,12 @@ struct item {
 	int context, src, tag, id;
 	void *object;
 };
-static struct item posted[N], waiting[N];
-static int nposted, nwaiting;
+/* One instance of matching, and the model of it. */
+static struct side {
+	struct hdl_matching *m;
+	struct item posted[N], waiting[N];
+	int nposted, nwaiting;
+} sides[2];
 
 static bool fits(int want, int any, int have)
 {
@@ -154,10 +188,13 @@ static void random_traffic(unsigned seed, int sources, int tags, int contexts, i
 	int id = 0;
 
 	srandom(seed);
-	hdl_match_init();
-	nposted = nwaiting = 0;
+	for (struct side *s = sides; s < sides + 2; s++) {
+		s->m = hdl_matching_new();
+		s->nposted = s->nwaiting = 0;
+	}
 	for (int step = 0; step < N; step++) {
 		int context = 2 * (random() % contexts), src = random() % sources, tag = random() % tags, i;
+		struct side *s = &sides[random() % 2];
 
 		if ((int)(random() % 100) < bias) {
 			struct hdl_op *op;
@@ -167,52 +204,57 @@ static void random_traffic(unsigned seed, int sources, int tags, int contexts, i
 				src = MPI_ANY_SOURCE;
 			if ((int)(random() % 100) < wild_percent)
 				tag = MPI_ANY_TAG;
-			for (i = 0; i < nwaiting; i++)
-				if (waiting[i].context == context && fits(src, MPI_ANY_SOURCE, waiting[i].src) &&
-				    fits(tag, MPI_ANY_TAG, waiting[i].tag))
+			for (i = 0; i < s->nwaiting; i++)
+				if (s->waiting[i].context == context && fits(src, MPI_ANY_SOURCE, s->waiting[i].src) &&
+				    fits(tag, MPI_ANY_TAG, s->waiting[i].tag))
 					break;
-			u = hdl_match_find(context, src, tag);
-			if (i < nwaiting) {
-				cr_assert_eq((void *)u, waiting[i].object, "step %d", step);
-				hdl_match_remove(u);
+			u = hdl_match_find(s->m, context, src, tag);
+			if (i < s->nwaiting) {
+				cr_assert_eq((void *)u, s->waiting[i].object, "step %d", step);
+				hdl_match_remove(s->m, u);
 				hdl_buf_put(u);
-				take(waiting, &nwaiting, i);
+				take(s->waiting, &s->nwaiting, i);
 				continue;
 			}
 			cr_assert_null(u, "step %d", step);
 			op = receive(context, src, tag);
-			hdl_match_post(op);
-			posted[nposted++] = (struct item){ context, src, tag, id++, op };
+			hdl_match_post(s->m, op);
+			s->posted[s->nposted++] = (struct item){ context, src, tag, id++, op };
 		} else {
-			struct hdl_op *op = hdl_match_arrived(context, src, tag);
+			struct hdl_op *op = hdl_match_arrived(s->m, context, src, tag);
 
-			for (i = 0; i < nposted; i++)
-				if (posted[i].context == context && fits(posted[i].src, MPI_ANY_SOURCE, src) &&
-				    fits(posted[i].tag, MPI_ANY_TAG, tag))
+			for (i = 0; i < s->nposted; i++)
+				if (s->posted[i].context == context && fits(s->posted[i].src, MPI_ANY_SOURCE, src) &&
+				    fits(s->posted[i].tag, MPI_ANY_TAG, tag))
 					break;
-			if (i < nposted) {
-				cr_assert_eq((void *)op, posted[i].object, "step %d", step);
+			if (i < s->nposted) {
+				cr_assert_eq((void *)op, s->posted[i].object, "step %d", step);
 				free(op);
-				take(posted, &nposted, i);
+				take(s->posted, &s->nposted, i);
 			} else {
 				struct hdl_unexpected *u = message(context, src, tag, id);
 
 				cr_assert_null(op, "step %d", step);
-				hdl_match_add(u);
-				waiting[nwaiting++] = (struct item){ context, src, tag, id++, u };
+				hdl_match_add(s->m, u);
+				s->waiting[s->nwaiting++] = (struct item){ context, src, tag, id++, u };
 			}
 		}
 	}
-	cr_assert_eq(hdl_match_unexpected_count(), (size_t)nwaiting);
-	while (nposted) {
-		hdl_match_withdraw(posted[0].object);
-		free(posted[0].object);
-		take(posted, &nposted, 0);
+	for (struct side *s = sides; s < sides + 2; s++) {
+		cr_assert_eq(s->m->nunexpected, (size_t)s->nwaiting);
+		while (s->nposted) {
+			hdl_match_withdraw(s->m, s->posted[0].object);
+			free(s->posted[0].object);
+			take(s->posted, &s->nposted, 0);
+		}
+		for (int c = 0; c < contexts; c++)
+			hdl_match_purge(s->m, (uint16_t)(2 * c));
+		cr_assert_eq(s->m->nunexpected, 0);
+		cr_assert_eq(s->m->nentries, 0);
+		cr_assert_eq(s->m->unexpected_bytes, 0);
+		hdl_matching_free(s->m);
 	}
-	hdl_match_fini();
 	hdl_buf_fini();
-	cr_assert_eq(hdl_match_unexpected_count(), 0);
-	cr_assert_eq(hdl_unexpected_bytes, 0);
 }
 
 Test(match, random_few_keys)

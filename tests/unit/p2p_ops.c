@@ -75,7 +75,7 @@ Test(p2p, recv_unexpected_in_order)
 		cr_assert_eq(hdl_recv(&got, 1, ints, 1, i == 1 ? MPI_ANY_TAG : 5, &hdl_world, 0, NULL), MPI_SUCCESS);
 		cr_assert_eq(got, i);
 	}
-	cr_assert_eq(hdl_match_unexpected_count(), 0);
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 0);
 }
 
 Test(p2p, recv_any_source)
@@ -292,7 +292,7 @@ Test(p2p, a_withdrawn_message_is_forgotten_unless_it_matched)
 	cr_assert_eq(mock_refused, -1, "no message of this number");
 	mock_eager(2, 31, HDL_CONTEXT_CANCEL, NULL, 0);
 	cr_assert_eq(mock_refused, 31);
-	cr_assert_eq(hdl_match_unexpected_count(), 1);
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 1);
 	cr_assert_eq(hdl_iprobe(2, 31, &hdl_world, 0, &flag, &s), 0);
 	cr_assert_not(flag);
 	mock_refused = -1;
@@ -306,7 +306,7 @@ Test(p2p, a_withdrawn_message_is_forgotten_unless_it_matched)
 	cr_assert_eq(mock_refused, 32);
 	cr_assert_eq(mock_fetches, 2);
 	hdl_progress();
-	cr_assert_eq(hdl_match_unexpected_count(), 0);
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 0);
 }
 
 Test(p2p, cancel_a_message_to_oneself)
@@ -318,29 +318,29 @@ Test(p2p, cancel_a_message_to_oneself)
 	cr_assert_not(req->done);
 	hdl_req_cancel(req);
 	cr_assert(req->done && hdl_status_cancelled(&req->status));
-	cr_assert_eq(hdl_match_unexpected_count(), 0);
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 0);
 	hdl_req_free(req);
 }
 
 Test(p2p, matched_message_counts_until_it_is_received)
 {
 	struct hdl_message *m, *none;
-	size_t before = hdl_unexpected_bytes;
+	size_t before = hdl_mpi_matching->unexpected_bytes;
 	int flag, got = 0, value = 3;
 	MPI_Status s;
 
 	mock_eager(1, 4, 0, &value, sizeof(value));
-	cr_assert_gt(hdl_unexpected_bytes, before);
+	cr_assert_gt(hdl_mpi_matching->unexpected_bytes, before);
 	cr_assert_eq(hdl_improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, &m, &s), 0);
 	cr_assert(flag && s.MPI_SOURCE == 1 && s.MPI_TAG == 4 && count_of(&s) == 4);
-	cr_assert_gt(hdl_unexpected_bytes, before);
+	cr_assert_gt(hdl_mpi_matching->unexpected_bytes, before);
 	cr_assert_eq(hdl_improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, &none, &s), 0);
 	cr_assert(!flag && !none);
 	cr_assert_eq((void *)hdl_message_get((MPI_Message)m), m);
 	cr_assert_null(hdl_req_get((MPI_Request)m), "a message is no request");
 	cr_assert_eq(hdl_mrecv(&got, 1, ints, m, &s), 0);
 	cr_assert_eq(got, 3);
-	cr_assert_eq(hdl_unexpected_bytes, before);
+	cr_assert_eq(hdl_mpi_matching->unexpected_bytes, before);
 	cr_assert_null(hdl_message_get((MPI_Message)m), "it was received");
 }
 
@@ -605,7 +605,7 @@ Test(p2p, much_unexpected_names_the_sender)
 	cr_assert(strstr(mock_last_warning, "rank 3"), "%s", mock_last_warning);
 	for (int i = 0; i < 300; i++)
 		hdl_recv(big, sizeof(big), bytes_t, MPI_ANY_SOURCE, i, &hdl_world, 0, NULL);
-	cr_assert_eq(hdl_unexpected_bytes, 0);
+	cr_assert_eq(hdl_mpi_matching->unexpected_bytes, 0);
 }
 
 /* Its own setup and end: 0 is read at the start. */
@@ -943,4 +943,80 @@ Test(leaves, of_every_form_of_group)
 		hdl_comm_forget(same);
 		hdl_comm_forget(c);
 	}
+}
+
+/* ---- instances ------------------------------------------------------------------------------------------- */
+
+static int told;
+
+static bool note_told(uint16_t context, int proc, bool by_message)
+{
+	(void)context;
+	(void)proc;
+	(void)by_message;
+	told++;
+	return true;
+}
+
+/* As a second instance of the transport brings it. */
+static void arrive_at(struct hdl_matching *m, int src, int tag, uint16_t context, int value)
+{
+	struct hdl_hdr hdr = { .tag = tag, .context = context, .len = sizeof(value), .kind = HDL_EAGER };
+
+	hdl_p2p_upcalls.arrived(m, src, &hdr, &value);
+}
+
+/* Communicators of the same ranks and contexts, in two instances of matching. */
+Test(p2p, two_instances_do_not_meet)
+{
+	struct hdl_matching *second = hdl_matching_new();
+	struct hdl_comm there = hdl_world;
+	struct hdl_req *r, *q;
+	int flag, a = 0, b = 0, value = 1;
+
+	cr_assert_not_null(second);
+	second->tp = hdl_mpi_tp;
+	there.matching = second;
+
+	cr_assert_eq(hdl_irecv(&a, 1, ints, MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &r), 0);
+	cr_assert_eq(hdl_irecv(&b, 1, ints, 1, 5, &there, 0, &q), 0);
+	mock_eager(1, 5, 0, &value, sizeof(value));
+	cr_assert(r->done && !q->done && a == 1 && b == 0);
+	hdl_req_free(r);
+	cr_assert_eq(hdl_irecv(&a, 1, ints, MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &r), 0);
+	arrive_at(second, 1, 5, 0, 2);
+	cr_assert(!r->done && q->done && a == 1 && b == 2);
+	hdl_req_free(q);
+
+	/* what waits, and a receive that is taken back */
+	arrive_at(second, 2, 6, 0, 3);
+	cr_assert(second->nunexpected == 1 && !hdl_mpi_matching->nunexpected && !hdl_mpi_matching->unexpected_bytes);
+	cr_assert_eq(hdl_iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, &hdl_world, 0, &flag, MPI_STATUS_IGNORE), 0);
+	cr_assert_not(flag);
+	cr_assert_eq(hdl_recv(&b, 1, ints, 2, MPI_ANY_TAG, &there, 0, MPI_STATUS_IGNORE), 0);
+	cr_assert_eq(b, 3);
+	cr_assert_eq(hdl_irecv(&b, 1, ints, 2, 6, &there, 0, &q), 0);
+	hdl_req_cancel(q);
+	cr_assert(hdl_status_cancelled(&q->status) && !r->done);
+	hdl_req_free(q);
+
+	/* who has ended */
+	hdl_on_lost(note_told);
+	arrive_at(second, 1, HDL_LOST_TAG + 2, 1, 0);
+	cr_assert_eq(told, 0, "what the collectives ask to be told of is MPI's instance");
+	hdl_on_lost(NULL);
+	hdl_recv_revoke(&there, 2);
+	cr_assert_eq(hdl_recv_revoked(&there, 1), 3);
+	cr_assert_eq(hdl_recv_revoked(&hdl_world, 1), 0);
+	hdl_p2p_upcalls.peer_failed(second, 3, -ECONNRESET);
+	cr_assert_eq(hdl_irecv(&b, 1, ints, 3, 6, &there, 0, &q), 0);
+	cr_assert(q->done && q->error == MPI_ERR_PROC_ABORTED && !r->done);
+	hdl_req_free(q);
+
+	/* one ends while the other goes on */
+	hdl_matching_free(second);
+	mock_eager(2, 9, 0, &value, sizeof(value));
+	cr_assert(r->done && a == 1);
+	hdl_req_free(r);
+	there.matching = NULL;
 }

@@ -1,22 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# All state of the transport hangs on an instance: its objects have no variables of their own that can change, but those that are
-# explained here. Looks at their symbols. Run in the build directory.
+# All state of the transport, and of matching, hangs on an instance: their objects have no variables of their own that can change, but
+# those that are explained here. Looks at their symbols. Run in the build directory.
 set -u
 command -v nm >/dev/null || { echo "no nm"; exit 77; }
-src=${srcdir:-..}/src/transport
+src=${srcdir:-..}/src
 # file and symbol:
 # regcache watcher		the kernel watches a range of memory for one descriptor: one instance in a process keeps registrations
 # regcache for_children		... and pthread_atfork's handlers stay for good
 allowed='regcache watcher
 regcache for_children'
-[ -d "$src/kinds" ] || { echo "no $src/kinds"; exit 99; }
-out=${TMPDIR:-/tmp}/transport_state.$$
+for path in transport/kinds p2p/match.c p2p/recv.c; do
+	[ -e "$src/$path" ] || { echo "no $src/$path"; exit 99; }
+done
+out=${TMPDIR:-/tmp}/instance_state.$$
 trap 'rm -f "$out"' EXIT
 # of the sources that are there: a file that has moved leaves its object behind in a build directory
-for source in $(find "$src" -name '*.c'); do
+for source in $(find "$src/transport" "$src/p2p/match.c" "$src/p2p/recv.c" -name '*.c'); do
 	name=$(basename "$source" .c)
-	object=$(dirname "src/transport${source#"$src"}")/.libs/libheddle_internal_la-$name.o
+	object=$(dirname "src${source#"$src"}")/.libs/libheddle_internal_la-$name.o
 	[ -f "$object" ] || object=$(dirname "$(dirname "$object")")/libheddle_internal_la-$name.o
 	[ -f "$object" ] || { echo "FAIL: no $object" >&2; exit 1; }
 	# what the linker relocates and then protects is constant; a static of a function is called name.number
