@@ -118,13 +118,16 @@ tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
 	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task
 # Several communicators at a time.
-check_PROGRAMS += tests/mp/coll_mixed tests/mp/coll_mixed_hosts
+check_PROGRAMS += tests/mp/coll_mixed tests/mp/coll_mixed_hosts tests/mp/coll_mixed_lacking
 tests_mp_coll_mixed_SOURCES = tests/mp/coll_mixed.c tests/mp/mpi_test.h
 tests_mp_coll_mixed_LDADD = libheddle.la
 tests_mp_coll_mixed_LDFLAGS = $(NOWRAP)
 tests_mp_coll_mixed_hosts_SOURCES = tests/mp/coll_mixed.c tests/mp/hosts_played.c tests/mp/mpi_test.h
 tests_mp_coll_mixed_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_mixed_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_mixed_lacking_SOURCES = tests/mp/coll_mixed.c tests/mp/coll_lacking.c tests/mp/mpi_test.h
+tests_mp_coll_mixed_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_mixed_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS)
 # On several hosts, played on one machine.
 check_PROGRAMS += tests/mp/coll_random_hosts tests/mp/coll_correct_hosts tests/mp/coll_starts_hosts tests/mp/coll_lost_hosts
 tests_mp_coll_random_hosts_SOURCES = tests/mp/coll_random.c tests/mp/hosts_played.c tests/mp/mpi_test.h

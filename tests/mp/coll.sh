@@ -71,6 +71,9 @@ done
 for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 COLL_READS_MIN=1; do
 	try "mixed, seed $seed, $how" 4 -x HEDDLE_$how tests/mp/coll_mixed "${COLL_MIXED:-200}" "$seed"
 done
+for lack in ALLOC=3 CONNECT=1 PAGES=1; do
+	try "mixed, seed $seed, $lack lacks" 3 -x LACK_RANK=1 -x LACK_$lack tests/mp/coll_mixed_lacking "${COLL_MIXED:-200}" "$seed"
+done
 # Persistent ones, started in any order.
 for n in 1 2 3 5 8 17; do
 	try "starts, seed $seed" "$n" -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_starts "${COLL_STARTS:-150}" "$seed"

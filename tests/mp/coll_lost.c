@@ -14,9 +14,11 @@
 
 #include "survivors.h"
 
-enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, LED, NEIGHBORS, KINDS };
+enum { BARRIER, BCAST, REDUCE, ALLREDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, ALLTOALLV, REDUCE_SCATTER, SCAN, EXSCAN, USER, LED, GATHERV, SCATTERV, ALLGATHERV, USER_REDUCE,
+       USER_SCAN, NEIGHBORS, KINDS };
 static const char *const names[] = { "barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "alltoall", "alltoallv",
 				     "reduce_scatter", "scan", "exscan", "allreduce (program's operation)", "barrier behind bcast",
+				     "gatherv", "scatterv", "allgatherv", "reduce (program's operation)", "scan (program's operation)",
 				     "neighbor_alltoall" };
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
 
@@ -73,6 +75,11 @@ static int begin(int k, int how, int root)
 	case REDUCE_SCATTER: return CALL(Reduce_scatter_block, reduce_scatter_block, a, b, count, t, MPI_SUM);
 	case SCAN: return CALL(Scan, scan, a, b, count, t, MPI_SUM);
 	case EXSCAN: return CALL(Exscan, exscan, a, b, count, t, MPI_SUM);
+	case GATHERV: return CALL(Gatherv, gatherv, a, count, t, b, counts, places, t, root);
+	case SCATTERV: return CALL(Scatterv, scatterv, a, counts, places, t, b, count, t, root);
+	case ALLGATHERV: return CALL(Allgatherv, allgatherv, a, count, t, b, counts, places, t);
+	case USER_REDUCE: return CALL(Reduce, reduce, a, b, count, t, user, root);
+	case USER_SCAN: return CALL(Scan, scan, a, b, count, t, user);
 	case USER: return CALL(Allreduce, allreduce, a, b, count, t, user);
 	default: return CALL(Neighbor_alltoall, neighbor_alltoall, a, count, t, b, count, t);
 	}
