@@ -110,7 +110,9 @@ void hdl_tp_prepare(void);
  */
 int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
 /* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which
- * it goes on answering), prints the report when asked, sets *instance to NULL, then closes. *instance may be NULL: nothing is done. */
+ * it goes on answering), prints the report when asked, sets *instance to NULL, then closes. *instance may be NULL: nothing is done. Other
+ * instances of this thread stand still meanwhile: ranks that wait for what they have sent, and that may be lost, must not be kept by that
+ * from coming here. */
 int hdl_tp_fini(struct hdl_tp **instance);
 
 /* Processes are named by their numbers here (runtime/jobs.h): those of this job by their ranks. */

@@ -250,6 +250,19 @@ static void exchange_addresses(void)
 			hdl_tp_idle(side[0].tp, &idle);
 }
 
+/* Who ends one instance does not look after the other: what was lost of that one's messages would not go again to those who wait for them,
+ * and do not come to the end. */
+static void come_together(void)
+{
+	int fenced = hdl_rt_fence_begin();
+
+	while (!fenced) {
+		hdl_tp_progress(side[0].tp);
+		hdl_tp_progress(side[1].tp);
+		fenced = hdl_rt_fence_wait(1);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	unsigned messages = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
@@ -272,6 +285,7 @@ int main(int argc, char **argv)
 	size = hdl_job.size;
 	exchange_addresses();
 	(threads ? at_once : interleaved)(messages);
+	come_together();
 
 	/* one ends, and what the other one has under way is not its business */
 	for (unsigned i = 0; i < 8; i++)
