@@ -74,6 +74,8 @@ within() {
 		sleep 0.2
 	done
 }
+# A child of this shell's: what is left of it is its status.
+ended() { ! grep -q '^State:.[^Z]' "/proc/$1/status" 2>/dev/null; }
 has() { [ "$(grep -Ec "$2" "$3" 2>/dev/null)" -ge "$1" ]; }
 # So many ranks have said something in $out/enough.RANK (tests/vm/collective)
 spoke() { [ "$(find "$out" -name 'enough.[0-9]' | wc -l)" -ge "$1" ]; }
@@ -106,6 +108,13 @@ dies() {
 	echo "all have been told after $((($(date +%s%N) - start) / 1000000)) ms"
 	touch "$out/enough"
 	told_of "$3" 3
+	# a rank that is never told would keep its job, and the guest
+	if ! within 90 ended $pid; then
+		echo "FAILED: the job has not ended"
+		failed=1
+		kill $pid		# mpirun ends its ranks, on both guests
+		within 60 ended $pid || kill -KILL $pid
+	fi
 	wait $pid
 }
 
