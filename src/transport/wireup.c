@@ -117,7 +117,10 @@ static void up(struct hdl_ep *ep)
 	ep->direct = !ep->sq->kind->post;
 	if (ep->sq->kind->address)
 		ep->sq->kind->address(ep, &ep->wr);
-	/* what is in flight over UD may be delayed: bound how far we run ahead of it */
+	/* what is in flight over UD may be delayed: bound how far we run ahead of it. A packet that is being filled has messages, but no
+	 * number by which it would be known to be in flight. */
+	if (ep->dev->gather == ep)
+		hdl_ud_gathered(ep);
 	if (ep->rel && !hdl_rel_idle(ep->rel)) {
 		ep->guard_ud = true;
 		ep->guard_seq = ep->tx_seq;

@@ -110,6 +110,10 @@ check_PROGRAMS += tests/mp/transport_hold
 tests_mp_transport_hold_SOURCES = tests/mp/transport_hold.c
 tests_mp_transport_hold_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_hold_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_gathered
+tests_mp_transport_gathered_SOURCES = tests/mp/transport_gathered.c
+tests_mp_transport_gathered_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_gathered_LDFLAGS = $(NOWRAP)
 
 # The doors for what stands beside matching.
 check_PROGRAMS += tests/mp/transport_am

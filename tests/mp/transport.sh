@@ -35,6 +35,8 @@ done
 for kind in rc xrc dc; do
 	try 4 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_HOT_MESSAGES=1 HEDDLE_SRQ_DEPTH=2 -- "$build/tests/mp/transport_shares"
 done
+# a packet that is being filled bounds the lane that is made meanwhile
+try 2 HEDDLE_TRANSPORT=dc,ud -- "$build/tests/mp/transport_gathered"
 # many peers of other jobs
 for kind in xrc dc; do
 	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_others"
