@@ -526,7 +526,7 @@ static void destroy_all(struct hdl_tp *tp)
 	free(tp->mrs.e);
 	if (tp->wake_fd >= 0)
 		close(tp->wake_fd);
-	free(tp->regcache);
+	hdl_regcache_free(tp);
 	free(tp);
 }
 

@@ -58,6 +58,7 @@
 
 struct hdl_regcache {
 	bool on;
+	bool read;			/* its reader could not be ended, and uses it to the end of the process */
 	int fd;				/* userfaultfd */
 	int stop;			/* eventfd: the reader ends */
 	pthread_t reader;
@@ -611,10 +612,23 @@ void hdl_regcache_close(struct hdl_tp *tp)
 		return;
 	while (rc->newest)
 		give_up(rc->newest);
-	if (rc->on && write(rc->stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
+	rc->read = rc->on && write(rc->stop, &one, sizeof(one)) != (ssize_t)sizeof(one);
+	if (rc->read)
+		hdl_warn("the thread that is told of what is unmapped cannot be ended (eventfd %d: %s), and stays, with its memory: has the "
+			 "program closed descriptors that are not its own?", rc->stop, strerror(errno));
+	else if (rc->on)
 		pthread_join(rc->reader, NULL);
-	close_fds(rc);
 	rc->on = false;
+	if (rc->read)
+		return;
+	close_fds(rc);
 	if (watcher == rc)
 		watcher = NULL;
+}
+
+void hdl_regcache_free(struct hdl_tp *tp)
+{
+	if (tp->regcache && !tp->regcache->read)
+		free(tp->regcache);
+	tp->regcache = NULL;
 }

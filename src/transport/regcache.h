@@ -31,6 +31,7 @@ struct hdl_region {
 int hdl_regcache_open(struct hdl_tp *tp);
 /* ... and ends; nothing is under way. tp->regcache serves on for what a queue gives back yet, and is to be freed last. */
 void hdl_regcache_close(struct hdl_tp *tp);
+void hdl_regcache_free(struct hdl_tp *tp);
 /* Whether registering the same memory again costs nothing. */
 bool hdl_regcache_on(const struct hdl_tp *tp);
 
