@@ -212,8 +212,8 @@ int hdl_post_ring(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf,
 bool hdl_ep_can_stage(const struct hdl_ep *ep);
 /* Bytes of the next piece of a message that goes by pieces, by whatever lane is best now. runs: they are packed. */
 uint32_t hdl_ep_piece(const struct hdl_ep *ep, bool runs);
-/* Sends one; data: NULL if it is packed (send->pack). 1: copied, 0: in flight (after the last one hdl_rndv_chunk_done follows), negative errno. unread: earlier
- * pieces are in flight, and only the last one can tell that they were read. */
+/* Sends one; data: NULL if it is packed (send->pack). 1: copied, 0: in flight (after the last one hdl_rndv_chunk_done follows),
+ * negative errno. unread: earlier pieces are in flight, and only the last one can tell that they were read. */
 int hdl_ep_stage(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t n, struct hdl_send *send,
 		 bool last, bool unread);
 

@@ -60,7 +60,12 @@ struct hdl_tp {
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
 	uint64_t next_timer_ns;
-	struct { void *p; int err; enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE, HDL_DONE_PEER, HDL_DONE_RMA } what; } *done;
+	struct {
+		void *p;
+		int err;
+		enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE,
+				     HDL_DONE_PEER, HDL_DONE_RMA } what;
+	} *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */
 	bool zc_done;

@@ -103,8 +103,9 @@ void hdl_tp_prepare(void);
  * Makes an instance: opens the device(s) and publishes its addresses. 0 or a negative errno; reported.
  *
  * A process may have several; one of them at most is published. They have nothing in common but the process: variables, job and other
- * jobs, the runtime's connection to its server, the reports' output, and where the registrations of messages' memory are kept (one
- * instance does). One thread at a time may be inside each; two threads may be inside two, but for hdl_tp_init, hdl_tp_fini, hdl_peer_add
+ * jobs, the runtime's connection to its server, the reports' output, where the registrations of messages' memory are kept (one
+ * instance does), and runtime/threads.h. With hdl_threads hdl_tp_idle gives that lock up, and takes its sleep for the poller's,
+ * whichever instance it is called for: a thread that does not hold the lock must not call it then. One thread at a time may be inside each; two threads may be inside two, but for hdl_tp_init, hdl_tp_fini, hdl_peer_add
  * and the first message to a process whose address the runtime has to be asked for. Who runs two in one thread does not sleep in
  * hdl_tp_idle: what comes for the other instance need not end that.
  */
@@ -124,9 +125,9 @@ struct hdl_ep *hdl_ep(struct hdl_tp *tp, int proc);
 /* How this process is reached, for processes to which the runtime cannot tell it: a record, and its length. */
 #define HDL_ADDRESS_MAX 288
 size_t hdl_tp_address(struct hdl_tp *tp, char record[HDL_ADDRESS_MAX]);
-/* Such a record of a process of another job; or, of an instance that is unpublished, of one of this job. From here on there may be messages to it and from it. 0, or a negative errno, reported:
- * EPROTO: it is none, or another process's; EINVAL: that process and this one have different values of variables that must be equal;
- * ESTALE: another life of that rank was met. */
+/* Such a record of a process of another job; or, of an instance that is unpublished, of one of this job. From here on there may be
+ * messages to it and from it. 0, or a negative errno, reported: EPROTO: it is none, or another process's; EINVAL: that process and this
+ * one have different values of variables that must be equal; ESTALE: another life of that rank was met. */
 int hdl_peer_add(struct hdl_tp *tp, int proc, const void *record, size_t len);
 
 /* The same if it exists; NULL: nothing ever went to that process, or came from it. */
@@ -320,8 +321,8 @@ enum hdl_update { HDL_FETCH_ADD = 1, HDL_SWAP, HDL_COMPARE_SWAP, HDL_AND, HDL_OR
  * an address that is not a multiple of the width; reported. */
 int hdl_atomic(struct hdl_rkey *rkey, uint64_t offset, enum hdl_update update, unsigned width, uint64_t operand, uint64_t compare,
 	       void *result, struct hdl_rma *op);
-/* Ends when all operations to this peer that were begun before have ended, each complete or failed, and done() was called for each; err: of the first that failed
- * since the last flush that ended. */
+/* Ends when all operations to this peer that were begun before have ended, each complete or failed, and done() was called for each;
+ * err: of the first that failed since the last flush that ended. */
 int hdl_flush(struct hdl_ep *ep, struct hdl_rma *op);
 
 /* ---- counters ------------------------------------------------------------------------------------------------- */
