@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of pieces on direct: gatherv, scatterv, allgatherv, alltoallv, alltoallw, those of neighbors, reductions by operations of
- * programs and reduce_scatter. Each rank writes what a
- * peer gets from it into its line there, as direct.c does, and goes on.
+ * programs and reduce_scatter. Each rank writes what a peer gets from it into its line there, as direct.c does, and goes on.
  *
  * No rank knows all lengths: of alltoallv a row and a column, of gatherv and scatterv all but the root one; and a signature may be
  * described differently at its two ends. So nothing that ranks have to do alike may depend on a length:
@@ -14,8 +13,9 @@
  *
  * What does not fit a line is the two ranks' own affair. Its line has the length alone, and says AS_MESSAGE: then a message with the
  * operation's tag follows, of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the
- * first of several between two neighbors, as both know. If the length of what was sent is not that which the receiver's arguments
- * promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
+ * first of several between two neighbors, as both know; of these one of no bytes is nothing, as on the host: where only one end thinks so
+ * there is no error, but a receive that waits, or a message that nobody takes. Else, if the length of what was sent is not that which the
+ * receiver's arguments promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
  *
  * Of reductions all lengths are known to all, and longer ones are the host's. Who gets a result combines the lines, and its own input, in
  * the order of the ranks, when it opens them: so the operation need not commute. What is right of the operation is replaced: each rank's
@@ -43,7 +43,7 @@ struct parcel {
 	struct hdl_piece piece;
 	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
 	int peer;
-	uint32_t sub;			/* of its message */
+	uint32_t sub;			/* the number of the edge between the two ranks; a tag has it % SUBS */
 	bool by_line;			/* its length, at least */
 	struct hdl_parcels *of;
 	/* as a message, or what lies in memory elsewhere than in the user's buffer */
@@ -104,7 +104,7 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 	p->skip = 0;
 	p->bytes = bytes_of(piece);
 	p->peer = peer;
-	p->sub = sub % SUBS;
+	p->sub = sub;
 	p->of = x;
 	p->copy = NULL;
 	p->req = NULL;
@@ -115,11 +115,14 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 /* Of several edges between two ranks the one with the lowest number goes by line. */
 static void name_lines(struct parcel *p, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		p[i].by_line = true;
-		for (uint32_t k = 0; k < n && p[i].by_line; k++)
-			p[i].by_line = p[k].peer != p[i].peer || p[k].sub >= p[i].sub;
-	}
+	struct parcel *lowest[HDL_DIRECT_RANKS] = { NULL };
+
+	for (struct parcel *end = p + n; p < end; p++)
+		if (!lowest[p->peer] || p->sub < lowest[p->peer]->sub)
+			lowest[p->peer] = p;
+	for (int r = 0; r < HDL_DIRECT_RANKS; r++)
+		if (lowest[r])
+			lowest[r]->by_line = true;
 }
 
 static void add_neighbors(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
@@ -352,7 +355,8 @@ static bool keep_lists(struct hdl_parcels *x, const struct hdl_pieces *a, int si
 	return true;
 }
 
-/* What is sent as a message must stay as it is, and be one run; a line's data may go when it was written, unless it is long. */
+/* What is sent as a message must stay as it is, and be one run. A line's data may go when it was written, unless lines are wide: their
+ * requests gather it when they run, which may be later, from where it lies, however short it is. */
 static bool copy_out(struct hdl_parcels *x, size_t most)
 {
 	bool replaced = x->a.coll == HDL_P_EXCHANGE && x->a.in_place && x->a.nin > 1;
@@ -360,7 +364,7 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++) {
 		bool message = !p->by_line || p->bytes > most;
 
-		if (!p->bytes || (!message && p->bytes <= LINE_DATA) || (run_of(&p->piece) && !replaced))
+		if (!p->bytes || (!message && most <= LINE_DATA) || (run_of(&p->piece) && !replaced))
 			continue;
 		p->copy = malloc(p->bytes);
 		if (!p->copy)
@@ -423,7 +427,7 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 
 static struct hdl_node node_of(const struct parcel *p, const char *at)
 {
-	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer, .sub = p->sub,
+	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer, .sub = p->sub % SUBS,
 				  .src_off = (uintptr_t)at, .len = p->bytes };
 }
 
@@ -492,7 +496,7 @@ static void received(struct hdl_req *req)
 static void receive_message(struct hdl_run *run, struct parcel *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)p->sub, run->comm,
+	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)(p->sub % SUBS), run->comm,
 			   (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {

@@ -263,6 +263,32 @@ static void misfits(void)
 	MPI_Comm_free(&comm);
 }
 
+#define EDGES 2050		/* between two ranks: more than a message's tag tells apart */
+
+/* More edges between two neighbors than messages of one collective have numbers. */
+static void edges(void)
+{
+	int *ranks = malloc(EDGES * 4 * sizeof(int)), *sources = ranks + EDGES, *in = sources + EDGES, *out = in + EDGES;
+	MPI_Request req;
+	MPI_Comm comm;
+
+	CHECK(ranks);
+	for (int i = 0; i < EDGES; i++) {
+		ranks[i] = (me + 1) % np;
+		sources[i] = (me + np - 1) % np;
+		in[i] = me * EDGES + i;
+		out[i] = -1;
+	}
+	CHECK_EQ(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, EDGES, sources, MPI_UNWEIGHTED, EDGES, ranks, MPI_UNWEIGHTED,
+						MPI_INFO_NULL, 0, &comm), MPI_SUCCESS);
+	CHECK_EQ(MPI_Ineighbor_alltoall(in, 1, MPI_INT, out, 1, MPI_INT, comm, &req), MPI_SUCCESS);
+	CHECK_EQ(MPI_Wait(&req, MPI_STATUS_IGNORE), MPI_SUCCESS);
+	for (int i = 0; i < EDGES; i++)
+		CHECK_EQ(out[i], sources[i] * EDGES + i);
+	MPI_Comm_free(&comm);
+	free(ranks);
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Datatype one;
@@ -277,6 +303,8 @@ int main(int argc, char **argv)
 	rounds_of(rounds);
 	if (np > 1 && argc < 4)
 		misfits();
+	if (np > 1)
+		edges();
 	MPI_Type_free(&holes);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (!me)

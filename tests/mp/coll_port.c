@@ -99,6 +99,51 @@ static void waits(bool exchange, int bytes, int before)
 		MPI_Request_free(&request);
 }
 
+/* What a stack had there, nobody finds any more. */
+static __attribute__((noinline)) void overwrite_stack(void)
+{
+	volatile char some[64 << 10];
+
+	for (size_t i = 0; i < sizeof(some); i++)
+		some[i] = (char)0xee;
+}
+
+/* Pieces of which one is short, and has holes, so that it is packed somewhere, and others are long. */
+static void unequal(void)
+{
+	int *counts = malloc(2 * (size_t)all * sizeof(int)), *at = counts + all;
+	MPI_Datatype holes;
+	MPI_Request request;
+
+	MPI_Type_create_resized(MPI_BYTE, 0, 2, &holes);
+	MPI_Type_commit(&holes);
+	for (int r = 0; r < all; r++) {
+		counts[r] = r ? 2000 : 1000;
+		at[r] = r * MOST;
+	}
+	for (int i = 0; i <= BEFORE; i++) {
+		memset(in, value(me, 0), (size_t)2 * (size_t)counts[me]);
+		memset(out, 0, (size_t)all * MOST);
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (i == BEFORE)
+			port("down", "", "");
+		MPI_Iallgatherv(in, counts[me], holes, out, counts, at, MPI_BYTE, MPI_COMM_WORLD, &request);
+		overwrite_stack();
+		if (i == BEFORE)
+			port("up", "", "");
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		for (int r = 0; r < all; r++)
+			for (int k = 0; k < counts[r]; k++)
+				if (out[at[r] + k] != value(r, 0)) {
+					fprintf(stderr, "allgatherv, time %d: rank %d: byte %d of rank %d is %#x, not %#x\n", i, me, k, r,
+						out[at[r] + k], value(r, 0));
+					MPI_Abort(MPI_COMM_WORLD, 1);
+				}
+	}
+	MPI_Type_free(&holes);
+	free(counts);
+}
+
 /* The communicator goes while a line of its waits. */
 static void freed(void)
 {
@@ -133,6 +178,7 @@ int main(int argc, char **argv)
 		for (int k = 0; k < 4; k++)
 			waits(k & 1, sizes[s], BEFORE + k / 2);
 	freed();
+	unequal();
 	persistent = true;
 	for (int s = 0; s < 2; s++)
 		for (int k = 0; k < 4; k++)
