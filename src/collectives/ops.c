@@ -331,6 +331,15 @@ hdl_op_fn hdl_op_lookup(MPI_Op op, const struct hdl_type *type)
 	return i >= 0 && (ops[i].classes & 1u << t->cls) ? loops[t->rep][i] : NULL;
 }
 
+bool hdl_op_is_sided(MPI_Op op, const struct hdl_type *type)
+{
+	enum hdl_class cls = hdl_reptype(type)->cls;
+
+	if (cls == HDL_CLASS_FLOAT)
+		return op != MPI_SUM && op != MPI_PROD;
+	return cls == HDL_CLASS_PAIR || (cls == HDL_CLASS_COMPLEX && op == MPI_PROD);
+}
+
 bool hdl_op_valid(MPI_Op op, const struct hdl_type *type)
 {
 	return hdl_op_lookup(op, type) != NULL;

@@ -53,6 +53,9 @@ MPI_Op hdl_op_named(const char *name);
 const struct hdl_type *hdl_reptype_named(const char *name);
 /* How a predefined type is reduced; class NONE if no operation is defined on it. Never NULL. */
 const struct hdl_reptype *hdl_reptype(const struct hdl_type *type);
+/* Whether the bits of a result tell which operand was on which side: MIN and MAX of NaN and a number, or of -0.0 and 0.0, take one side's,
+ * and a product of complex numbers may be rounded differently. NaN's payload is nobody's promise. */
+bool hdl_op_is_sided(MPI_Op op, const struct hdl_type *type);
 /* The loop for op on type, or NULL if op is not defined on it. */
 hdl_op_fn hdl_op_lookup(MPI_Op op, const struct hdl_type *type);
 

@@ -29,6 +29,7 @@ struct hdl_fold {
 	hdl_op_fn fn;
 	int k, to;			/* the input, and the rank that a result goes to, that are next */
 	bool begun;			/* all have shown their buffers, as long as this rank's */
+	bool sided;			/* each operand has its side: see hdl_op_is_sided */
 	bool leaves;			/* its input in its segments: for those of `acts` */
 	bool waits;			/* for the request to or from `with` */
 	int with;

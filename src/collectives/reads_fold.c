@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of reads.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a segment at a time, in the order of
- * the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each rank
- * what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
+ * Reductions of reads.c. The vector is divided among the ranks, or among as many as there are CPUs. Each takes its part of all inputs, a
+ * segment at a time, in the order of the ranks, and combines it with what it has; what that comes to goes where it belongs, be it to each
+ * rank what those before it come to (Exscan), or the whole to one, or to all. Scan is another thing: see below.
  *
  * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
  * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
@@ -24,7 +24,8 @@
 /* A rank without a part leaves its input behind up to here: see below. */
 #define STAGE_MOST (2 * HDL_FOLD_SEGMENT)
 
-/* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. */
+/* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
+ * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
 static int reducers(const struct hdl_plan_key *key, int size)
 {
 	int cpus = hdl_job.oversubscribed && hdl_job.ncores < size ? hdl_job.ncores : size;
@@ -106,6 +107,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 		 key->coll == HDL_REDUCE_SCATTER ? recv - f->at : recv;
 	f->esize = (size_t)hdl_type_extent(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
+	f->sided = hdl_op_is_sided(key->op, key->type);
 	f->begun = f->waits = false;
 	f->leaves = leaves;
 	f->step = HDL_FOLD_TAKE;
@@ -147,11 +149,11 @@ static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, i
 	}
 }
 
-/* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. What it is in EXSCAN
- * is to stay as it is. */
-static bool lies(const struct hdl_off *h, const struct hdl_run *run, int k)
+/* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. That puts it on
+ * the other side of the operation, of this rank's part alone: not if the bits would tell. What it is in EXSCAN is to stay as it is. */
+static bool own_in_place(const struct hdl_off *h, const struct hdl_run *run, int k)
 {
-	return k && k == h->rank && run->plan->key.coll != HDL_EXSCAN;
+	return k && k == h->rank && !run->reads->fold.sided && run->plan->key.coll != HDL_EXSCAN;
 }
 
 /* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not there and
@@ -160,7 +162,7 @@ static char *place(const struct hdl_off *h, const struct hdl_run *run, int k)
 {
 	const struct hdl_fold *f = &run->reads->fold;
 	char *out = f->out ? f->out + f->at : NULL;
-	int last = k + 1 < h->size && lies(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
+	int last = k + 1 < h->size && own_in_place(h, run, k + 1) && out != f->in + f->at ? k + 1 : k;
 
 	if (out && out != f->acc && run->plan->key.coll != HDL_EXSCAN && belongs(h, run, last, h->rank))
 		return out;
@@ -192,7 +194,7 @@ static bool take(struct hdl_off *h, struct hdl_run *run)
 	} else if (run->plan->key.coll == HDL_EXSCAN && f->k == h->size - 1) {
 		return true;		/* nobody is to have more than what there is */
 	}
-	if (lies(h, run, f->k))
+	if (own_in_place(h, run, f->k))
 		return true;
 	f->next = !f->k && !h->rank ? f->in + f->at : place(h, run, f->k);	/* the first is not written to */
 	if (f->k != h->rank)
@@ -217,7 +219,7 @@ static void join(const struct hdl_off *h, const struct hdl_run *run)
 {
 	struct hdl_fold *f = &run->reads->fold;
 
-	if (lies(h, run, f->k)) {
+	if (own_in_place(h, run, f->k)) {
 		f->fn(f->in + f->at, f->acc, f->len / f->esize);
 		return;
 	}
@@ -351,10 +353,15 @@ static void leave(struct hdl_off *h, struct hdl_run *run)
 	hold_stage(h, run);
 }
 
+/* The communicator may be freed by that, and all that it has with it; not h, whose turn this is. */
+static void release_stage(struct hdl_off *h)
+{
+	hdl_detached_collectives--;
+	hdl_comm_release(h->cc->comm);
+}
+
 void hdl_stage_look(struct hdl_off *h)
 {
-	struct hdl_comm *comm = h->cc->comm;
-
 	for (int p = 0; p < h->size; p++)
 		if (h->stage.hears & 1u << p && hdl_said_since(h, &h->stage, p))
 			h->stage.hears &= ~(1u << p);
@@ -362,8 +369,7 @@ void hdl_stage_look(struct hdl_off *h)
 		h->stage.hears = 0;
 	if (h->stage.hears)
 		return;
-	hdl_detached_collectives--;
-	hdl_comm_release(comm);
+	release_stage(h);
 }
 
 void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)

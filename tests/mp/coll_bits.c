@@ -4,6 +4,7 @@
  * communicator's first collectives and as later ones, in place and not. And who has done its part of one may free the communicator,
  * however late another rank is.
  */
+#include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -97,6 +98,31 @@ static void leave(int coll, int n)
 	}
 }
 
+/* All elements are alike, of which the operation takes one side's: so are all of the result, whoever has computed which. */
+static void alike(int coll, MPI_Op which, double of_one, double of_others)
+{
+	int n = colls[coll].block ? MOST : MOST * all, got;
+
+	op = which;
+	for (int i = 0; i < MOST * all; i++)
+		in[i] = me == all - 2 ? of_one : of_others;
+	got = run(coll, false, n, MPI_COMM_WORLD);
+	/* of those where all have a result, and the same one */
+	if (coll >= 3)
+		MPI_Allgather(out, 1, MPI_DOUBLE, first, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+	for (int r = 0; coll >= 3 && r < all; r++)
+		if (memcmp(&first[r], &out[0], sizeof(*out)))
+			got = -1;
+	for (int i = 1; i < got; i++)
+		if (memcmp(&out[i], &out[0], sizeof(*out)))
+			got = -1;
+	if (got < 0) {
+		printf("coll_bits: %s of %d doubles that are all %g or %g, rank %d: the results differ\n", colls[coll].name, n, of_one,
+		       of_others, me);
+		fails++;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	size_t bytes;
@@ -122,6 +148,10 @@ int main(int argc, char **argv)
 		in[i] = rand() % 2 ? 0.0 : -0.0;
 	for (int coll = 0; coll < COLLS; coll++)
 		compare(coll, 3001);
+	for (int coll = 0; coll < COLLS && all > 1; coll++) {
+		alike(coll, MPI_MAX, (double)NAN, 1.0);
+		alike(coll, MPI_MIN, -0.0, 0.0);
+	}
 	MPI_Allreduce(MPI_IN_PLACE, &fails, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (!me && !fails)
 		printf("coll_bits: ok, %d ranks\n", all);
