@@ -644,10 +644,15 @@ void hdl_off_enlist(struct hdl_off *h)
 	hdl_off_active = h;
 }
 
+/* What hdl_off_progress looks at after this turn, which may take any off the list: one that frees a communicator takes all of its. */
+static struct hdl_off *progress_next;
+
 static void unlist(struct hdl_off *h)
 {
 	if (!h->link)
 		return;
+	if (h == progress_next)
+		progress_next = h->next;
 	*h->link = h->next;
 	if (h->next)
 		h->next->link = h->link;
@@ -721,8 +726,8 @@ int hdl_off_progress(void)
 {
 	int n = 0;
 
-	for (struct hdl_off *h = hdl_off_active, *next; h; h = next) {
-		next = h->next;
+	for (struct hdl_off *h = hdl_off_active; h; h = progress_next) {
+		progress_next = h->next;
 		if (hdl_off_waits(h))
 			n += off_turn(h);
 		else
