@@ -88,6 +88,9 @@ static bool synchronizes(const struct hdl_plan *plan, int size)
 		return true;
 	if (!hdl_coll_reduces(plan->key.coll))
 		return plan->key.coll == HDL_ALLGATHER || plan->key.coll == HDL_ALLTOALL;
+	/* also who has no part waits for those that have one, and these for all to show their inputs */
+	if (plan->key.coll == HDL_ALLREDUCE)
+		return true;
 	for (int p = 0; p < size && plan->key.coll != HDL_SCAN; p++)
 		if (!hdl_fold_has_part(plan, size, p))
 			return false;
