@@ -280,6 +280,8 @@ uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t 
 
 uint32_t hdl_gb_accum(struct hdl_gb *b, int peer, enum hdl_link link, struct hdl_ref src, size_t len)
 {
+	/* the peer's has as many: all ranks take a slot of one size */
+	note_slot(b->g, hdl_ref(HDL_SP_ACC, 0), len);
 	return add(b, (struct hdl_node){ .kind = HDL_N_ACCUM, .peer = peer, .link = link, .src_space = src.space,
 					 .src_off = src.off, .dst_space = HDL_SP_ACC, .len = len });
 }

@@ -302,7 +302,7 @@ static void maxloc(MPI_Comm comm, int n)
 
 static void reductions(MPI_Comm comm)
 {
-	static const int sizes[] = { 1, 3, 60, 128, 3000, 50000 };
+	static const int sizes[] = { 1, 3, 60, 128, 200, 3000, 50000 };
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
 		for (int blocking = 0; blocking < 2; blocking++) {

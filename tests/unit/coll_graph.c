@@ -638,20 +638,46 @@ Test(coll_graph, offload_reductions)
 }
 
 /* Slots are chosen by what a graph needs: all ranks' graphs must need the same. */
+static void need_the_same(struct hdl_shape s)
+{
+	const struct hdl_algorithm *a = hdl_tune_offload(HDL_EXEC_TASKS, &s);
+	size_t acc_bytes = 0, data_bytes = 0;
+
+	for (s.rank = 0; a && s.rank < s.size; s.rank++) {
+		struct hdl_graph *g = a->build(&s);
+
+		cr_assert_not_null(g);
+		if (!s.rank) {
+			acc_bytes = g->acc_bytes;
+			data_bytes = g->data_bytes;
+		}
+		cr_assert(g->acc_bytes == acc_bytes && g->data_bytes == data_bytes,
+			  "%s %s, rank %d of %d, %zu bytes: %zu and %zu, where rank 0 needs %zu and %zu", hdl_coll_name(s.coll), a->name, s.rank,
+			  s.size, s.bytes, g->acc_bytes, g->data_bytes, acc_bytes, data_bytes);
+		hdl_graph_free(g);
+	}
+}
+
 Test(coll_graph, slots_are_of_one_size)
 {
+	static const struct hdl_means *const all_means[] = { &extended, &plain, &atomics };
+	static const size_t sizes[] = { 1, 24, 200, 1024, 3000 };
+	const struct hdl_type *type = hdl_type_get(MPI_INT8_T);
 	struct hdl_enc enc;
 
-	cr_assert(hdl_enc_for(MPI_MAX, hdl_type_get(MPI_INT8_T), 3000, &extended, &enc, (char[128]){ 0 }, 128));
-	for (int which = 0; which < 2; which++)
+	for (int coll = 0; coll < HDL_COLLS; coll++)
 		for (int n = 2; n <= MAX_RANKS; n++)
-			for (int r = 0; r < n; r++) {
-				struct hdl_shape s = { .coll = which ? HDL_ALLREDUCE : HDL_REDUCE, .rank = r, .size = n, .root = n - 1, .bytes = 3000,
-						       .fn = hdl_op_lookup(MPI_MAX, hdl_type_get(MPI_INT8_T)), .esize = 1, .radix = 3, .enc = &enc };
-				struct hdl_graph *g = which ? hdl_build_tasks_allreduce(&s) : hdl_build_tasks_reduce(&s);
+			for (size_t i = 0; i < COUNT(sizes); i++) {
+				struct hdl_shape s = { .coll = (enum hdl_coll)coll, .size = n, .root = n - 1, .bytes = sizes[i], .esize = 1, .radix = 3,
+						       .fn = hdl_op_lookup(MPI_SUM, type) };
 
-				cr_assert_eq(g->data_bytes, (size_t)(2 + hdl_knomial_links(3, n)) * 3072);
-				hdl_graph_free(g);
+				if (!hdl_coll_reduces(s.coll))
+					need_the_same(s);
+				for (size_t m = 0; hdl_coll_reduces(s.coll) && m < COUNT(all_means); m++) {
+					cr_assert(hdl_enc_for(MPI_SUM, type, s.bytes, all_means[m], &enc, (char[128]){ 0 }, 128));
+					s.enc = &enc;
+					need_the_same(s);
+				}
 			}
 }
 
