@@ -105,9 +105,11 @@ void hdl_tp_prepare(void);
  * A process may have several; one of them at most is published. They have nothing in common but the process: variables, job and other
  * jobs, the runtime's connection to its server, the reports' output, where the registrations of messages' memory are kept (one
  * instance does), and runtime/threads.h. With hdl_threads hdl_tp_idle gives that lock up, and takes its sleep for the poller's,
- * whichever instance it is called for: a thread that does not hold the lock must not call it then. One thread at a time may be inside each; two threads may be inside two, but for hdl_tp_init, hdl_tp_fini, hdl_peer_add
- * and the first message to a process whose address the runtime has to be asked for. Who runs two in one thread does not sleep in
- * hdl_tp_idle: what comes for the other instance need not end that.
+ * whichever instance it is called for: a thread that does not hold the lock must not call it then.
+ *
+ * One thread at a time may be inside each; two threads may be inside two, but for hdl_tp_init, hdl_tp_fini, hdl_peer_add and the first
+ * message to a process whose address the runtime has to be asked for. Who runs two in one thread does not sleep in hdl_tp_idle: what
+ * comes for the other instance need not end that.
  */
 int hdl_tp_init(const struct hdl_upcalls *up, struct hdl_tp **instance);
 /* Collective over the job: drains what is in flight, waits for all ranks to have done so (a hdl_rt_fence during which
