@@ -380,7 +380,7 @@ extern struct hdl_bsend_space *hdl_bsend_process;
 /* MPI_ERR_BUFFER if there is no room. The communicator's buffer serves, or else the process's. */
 int hdl_bsend(const void *buf, MPI_Count count, const struct hdl_type *t, int dest, int tag, struct hdl_comm *comm);
 
-/* MPI's instance of the transport, and of the matching of what comes by it: from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */
+/* MPI's instances of the transport and of matching: from hdl_p2p_init until the end of hdl_p2p_fini, else NULL. */
 extern struct hdl_tp *hdl_mpi_tp;
 extern struct hdl_matching *hdl_mpi_matching;
 
@@ -403,9 +403,9 @@ static inline void hdl_progress_test(void)
 
 /* ---- communicators of which a member has ended (the collectives' part: collectives/lost.c) ------------------- */
 
-/* Since this process has ended, receives of collectives, and of constructors that all members call, that are posted in
- * the communicator's collective context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have come, are dropped; senders
- * of announced ones are told (ECANCELED). For good: the context is never another's. */
+/* Since this process has ended, receives of collectives, and of constructors that all members call, that are posted in the
+ * communicator's collective context end with MPI_ERR_PROC_ABORTED, whomever they wait for, and their messages that come, or have
+ * come, are dropped; senders of announced ones are told (ECANCELED). For good: the context is never another's. */
 void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
  * group by messages of the point-to-point context. */
@@ -422,8 +422,8 @@ int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context);
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
 /* Tells a member that a process has ended: a message in the collective context with a tag of its own. */
 void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc);
-/* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it returns. False: there is
- * no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is. */
+/* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it
+ * returns. False: there is no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is called. */
 void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told));
 extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
