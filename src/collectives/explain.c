@@ -440,7 +440,8 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	site.size = a.ranks;
 	site.one_host = nhosts <= 1;
 	site.hosts = hosts;
-	site.oversubscribed = a.ranks > hdl_job.ncores;
+	/* a job compares the ranks of one host */
+	site.oversubscribed = (hosts ? hosts->most : nhosts > 1 ? 1 : a.ranks) > hdl_job.ncores;
 	code = explain(out, &a, &site);
 	free(hosts);
 	return code;
