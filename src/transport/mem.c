@@ -199,12 +199,15 @@ void *hdl_tp_alloc(struct hdl_tp *tp, size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	*u = (struct hdl_user_mem){ .dev = dev, .bytes = n, .next = tp->user_mems };
+	*u = (struct hdl_user_mem){ .dev = dev, .bytes = n };
 	u->p = arena_alloc(dev, n, &u->arena);
+	if (!u->p && hdl_memory_again(dev))
+		u->p = arena_alloc(dev, n, &u->arena);
 	if (!u->p) {
 		free(u);
 		return NULL;
 	}
+	u->next = tp->user_mems;	/* which what was given up for it has left */
 	tp->user_mems = u;
 	return u->p;
 }
