@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which executor runs a collective, which algorithm, and why: a function of the collective's arguments (struct hdl_plan_key), of its
- * communicator and device (struct hdl_site) and of the configuration, all of which are the same on all ranks (what each knows of these by
- * itself is compared when queues are brought up: struct hdl_basis); of nothing that one rank knows alone, and of nothing that changes. coll.c asks it for what it runs, heddle_info --explain for what would be run.
+ * communicator and device (struct hdl_site) and of the configuration, and of nothing that changes. All of these are the same on all
+ * ranks, or ranks would wait for each other: variables are compared at start, and the number of CPUs is the host's. What else a rank
+ * knows by itself is compared when queues are brought up (struct hdl_basis), which all ranks must begin for that. coll.c asks it for what
+ * it runs, heddle_info --explain for what would be run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -403,4 +405,29 @@ void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out)
 		out->vector = site->means->vector;
 		out->atomics = site->means->atomics;
 	}
+}
+
+void hdl_choose_difference(const struct hdl_basis *mine, const struct hdl_basis *theirs, char *out, size_t room)
+{
+#define FIELD(field, name) { name, mine->field, theirs->field }
+	const struct { const char *name; uint64_t mine, theirs; } fields[] = {
+		FIELD(offload_max, "HEDDLE_COLL_OFFLOAD_MAX"), FIELD(bcast_offload_max, "HEDDLE_COLL_BCAST_OFFLOAD_MAX"),
+		FIELD(tasks_max, "HEDDLE_COLL_TASKS_MAX"), FIELD(reads_min, "HEDDLE_COLL_READS_MIN"), FIELD(depth, "HEDDLE_COLL_DEPTH"),
+		FIELD(radix, "HEDDLE_COLL_RADIX"), FIELD(offload_ranks, "HEDDLE_COLL_OFFLOAD_RANKS"),
+		FIELD(want, "the number of HEDDLE_COLL_EXECUTOR"), FIELD(fixed, "HEDDLE_REDUCE_ORDER=fixed"),
+		FIELD(oversubscribed, "that ranks outnumber CPUs (binding)"), FIELD(cpus, "CPUs that ranks share (binding)"),
+		FIELD(rc, "RC in HEDDLE_TRANSPORT"), FIELD(wakes, "that its device wakes who sleeps on a write"),
+		FIELD(at_once, "that its device writes at once"), FIELD(exposes, "its device's paging on demand"),
+		FIELD(tasks, "its device's cross-channel support"), FIELD(vector, "its device's extensions (HEDDLE_COLL_EXTENSIONS)"),
+		FIELD(atomics, "its device's atomics"),
+	};
+#undef FIELD
+
+	snprintf(out, room, "agree: what its device reduces by, or its slots, differ");
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (fields[i].mine != fields[i].theirs) {
+			snprintf(out, room, "agree: %s is %llu there, and %llu here", fields[i].name, (unsigned long long)fields[i].theirs,
+				 (unsigned long long)fields[i].mine);
+			return;
+		}
 }

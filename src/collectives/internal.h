@@ -243,6 +243,8 @@ extern enum hdl_want hdl_coll_want;
 int hdl_choose_init(void);
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
 void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out);
+/* The first thing in which another rank's differs, as hdl_off_note takes it. */
+void hdl_choose_difference(const struct hdl_basis *mine, const struct hdl_basis *theirs, char *out, size_t room);
 /* 1 + the rank that others have waited for in this collective, where ranks share cores; 0: none. Who comes last to a Barrier goes on at
  * once, while those of its core that have come before it have to be given the CPU. If it then waits for one of these, in the next such
  * collective, two changes of context have passed in vain: so in a Barrier behind this one that rank is to go on first. */

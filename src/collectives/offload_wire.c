@@ -532,6 +532,7 @@ static void wired(struct hdl_run *run)
 static int check_records(struct hdl_off *h)
 {
 	const struct record *mine = record(h, h->rank);
+	char what[160];
 
 	for (int r = 0; r < h->size; r++) {
 		const struct record *rec = record(h, r);
@@ -542,7 +543,8 @@ static int check_records(struct hdl_off *h)
 		}
 		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->index != mine->index ||
 		    memcmp(&rec->basis, &mine->basis, sizeof(mine->basis))) {
-			hdl_off_note(h, "agree: HEDDLE_COLL_* or HEDDLE_REDUCE_ORDER differ, or what its device can do", r, EINVAL);
+			hdl_choose_difference(&mine->basis, &rec->basis, what, sizeof(what));
+			hdl_off_note(h, what, r, EINVAL);
 			return -EINVAL;
 		}
 		if (!rec->exposed != !mine->exposed) {

@@ -402,15 +402,16 @@ static int check_size(const struct hdl_launched_by *by)
 }
 
 /* What all ranks of a job must have in common: the library's version, and a hash (FNV-1a) of the variables that are to be the
- * same. */
+ * same. And what those of one host take from the first of them. */
 struct common {
 	char version[32];
 	uint64_t vars;
+	uint64_t ncores;
 };
 
 static struct common common_of(const char *vars)
 {
-	struct common c = { .vars = 0xcbf29ce484222325u };
+	struct common c = { .vars = 0xcbf29ce484222325u, .ncores = (uint64_t)hdl_job.ncores };
 
 	snprintf(c.version, sizeof c.version, "%s", HDL_LIBRARY_VERSION);
 	for (; *vars; vars++)
@@ -448,12 +449,15 @@ static int compare_common(int with, const struct common *mine, const char *vars)
 		err = -EPROTO;
 	} else if (len != sizeof *theirs || theirs->vars != mine->vars) {
 		err = compare_vars(with, vars);
+	} else if (hdl_job.local_rank) {
+		hdl_job.ncores = (int)theirs->ncores;
 	}
 	free(theirs);
 	return err;
 }
 
-/* Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
+/* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and what all must choose alike goes by
+ * that number: so the first of a host counts for all. Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
  * with all. The variables themselves are fetched only where they differ. */
 static int check_common(int leader)
 {
@@ -489,7 +493,6 @@ static void count_cpus(const struct hdl_launched_by *by)
 	hdl_job.ncores = text ? atoi(text) : 0;
 	if (hdl_job.ncores < 1)
 		hdl_job.ncores = hdl_cpus_of_host(hdl_job.local_size);
-	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 }
 
 /* properly: the launcher is told that this rank has nothing more to do with the job. A rank that fails in between must
@@ -537,6 +540,7 @@ int hdl_rt_init(void)
 			return refuse_without_pmix(&by);
 		become_singleton();
 		count_cpus(&by);
+		hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 		hdl_backtrace_init();
 		return 0;
 	}
@@ -564,11 +568,13 @@ int hdl_rt_init(void)
 			  server_uri());
 	if (!err)
 		err = check_size(&by);
-	if (!err)
+	if (!err) {
+		count_cpus(&by);
 		err = check_common(leader);
+	}
 	if (err)
 		goto fail;
-	count_cpus(&by);
+	hdl_job.oversubscribed = hdl_job.local_size > hdl_job.ncores;
 	hdl_debug("rank %d of %d, %d of %d on this host with %d CPUs, job %s of %s", hdl_job.rank, hdl_job.size,
 		  hdl_job.local_rank, hdl_job.local_size, hdl_job.ncores, hdl_job.nspace, hdl_job.launcher);
 	return 0;

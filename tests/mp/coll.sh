@@ -239,6 +239,11 @@ done
 try "LACK_CORES=1" 3 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_CORES=1 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking interleave
 grep -q 'offload queues: rank [0-9]* could not agree' "$tmp/err" && ! grep -q ' direct  ' "$tmp/err" ||
 	{ echo "FAILED: ranks that choose by something else offload all the same"; fails=$((fails + 1)); }
+# Ranks of a host that count its CPUs differently go by what the first of them counts.
+for rank in 0 1; do
+	try "rank $rank counts other CPUs" 4 sh -c "[ \$PMIX_RANK != $rank ] || export HEDDLERUN_CPUS=\$((HEDDLERUN_CPUS < 4 ? 4 : 1))
+		exec tests/mp/coll_correct reduce interleave"
+done
 # The same when longer operations come, and one rank has no memory for them: the shorter ones go on where they are.
 try "LACK_AREA=2" 2 -x HEDDLE_COLL_EXECUTOR=direct -x LACK_RANK=1 -x LACK_AREA=2 -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_lacking reduce
 grep -q 'offload queues: rank 1 could not have memory for longer operations' "$tmp/err" && grep -q ' direct  ' "$tmp/err" ||
