@@ -514,8 +514,9 @@ static void wired(struct hdl_run *run)
 		all = false;
 		if (h->statuses[r] != OTHER_SETS)
 			hdl_off_note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
-		/* It says so itself: all others hear it, too, or hear nothing. */
-		if (h->statuses[r] != HDL_UNHEARD)
+		/* It says so itself: all others hear it, too, or hear nothing. But who has heard of other sets, and of nothing else, begins again,
+		 * and waits for this rank. */
+		if (h->statuses[r] != HDL_UNHEARD && h->statuses[r] != OTHER_SETS)
 			h->state = HDL_OFF_OFF;
 	}
 	if (h->state == HDL_OFF_READY && (error || !all)) {

@@ -56,7 +56,7 @@ check_PROGRAMS += tests/mp/coll_sets
 tests_mp_coll_sets_SOURCES = tests/mp/coll_sets.c tests/mp/shortage.c tests/mp/mpi_test.h
 tests_mp_coll_sets_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_sets_LDFLAGS = $(NOWRAP) -Wl,--wrap=ibv_create_qp -Wl,--wrap=ibv_exp_create_qp -Wl,--wrap=ibv_create_srq \
-	-Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_exp_create_cq -Wl,--wrap=hdl_tp_alloc \
+	-Wl,--wrap=ibv_create_cq -Wl,--wrap=ibv_exp_create_cq -Wl,--wrap=hdl_tp_alloc -Wl,--wrap=hdl_irecv \
 	-Wl,--wrap=ibv_destroy_qp -Wl,--wrap=ibv_destroy_srq -Wl,--wrap=ibv_destroy_cq -Wl,--wrap=ibv_dereg_mr
 check_PROGRAMS += tests/mp/coll_bits
 tests_mp_coll_bits_SOURCES = tests/mp/coll_bits.c

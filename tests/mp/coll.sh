@@ -135,6 +135,10 @@ for executor in direct tasks; do
 	try "sets that are not the same one" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets other
 	try "memory for longer operations, tried again" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_sets again
 done
+timeout 100 "$run" -n 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets other refused >"$tmp/out" 2>"$tmp/err"
+code=$?
+[ $code != 0 ] && [ $code -lt 124 ] && grep -q 'the test refuses a receive' "$tmp/err" ||
+	{ echo "FAILED ($code): sets that are not the same one, of which a rank does not hear"; tail -n 5 "$tmp/err"; fails=$((fails + 1)); }
 try "more sets than are kept" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets many
 try "sets, longer operations beside persistent ones" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets mixed
 try "persistent ones that nobody frees" 2 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_sets unfreed

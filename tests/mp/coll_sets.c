@@ -10,6 +10,7 @@
  *     coll_sets spoiled           an operation has an error on some ranks: they have no set to go on with where the others offer theirs
  *     coll_sets again             longer operations of which a rank had no memory for one communicator have it for the next
  *     coll_sets other             ranks offer different sets, which differ in what was run on them last: they begin anew alike
+ *     coll_sets other refused     and one rank of three does not hear of it: it says so, and nobody waits for it
  *     coll_sets given             where the transport lacks memory, what is kept of communicators goes; who has gone on with one does without
  *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #include "mpi_test.h"
+#include "collectives/internal.h"
 #include "transport/transport.h"
 
 /* ---- counting ------------------------------------------------------------------------------------------------- */
@@ -335,7 +337,24 @@ static void cast(MPI_Comm comm, int n)
 	}
 }
 
-static void offer_others(void)
+/* So many receives of wire-ups on, one fails on this rank. 0: none. */
+static int refused_recv;
+
+__typeof__(hdl_irecv) __real_hdl_irecv, __wrap_hdl_irecv;
+
+int __wrap_hdl_irecv(void *buf, MPI_Count count, const struct hdl_type *t, int src, int tag, struct hdl_comm *comm, uint16_t context,
+		     struct hdl_req **req)
+{
+	if (tag >= HDL_WIRE_TAG && refused_recv && !--refused_recv) {
+		hdl_reason_set("the test refuses a receive");
+		*req = NULL;
+		return MPI_ERR_NO_MEM;
+	}
+	return __real_hdl_irecv(buf, count, t, src, tag, comm, context, req);
+}
+
+/* refused: rank 1 does not hear of all that the others offer other sets, in the second Allgather of three ranks. They do. */
+static void offer_others(bool refused)
 {
 	for (int round = 0; round < 4; round++) {
 		MPI_Comm a, b;
@@ -347,6 +366,8 @@ static void offer_others(void)
 		MPI_Comm_free(me ? &a : &b);
 		MPI_Comm_free(me ? &b : &a);
 		MPI_Comm_dup(MPI_COMM_WORLD, &a);
+		if (refused && me == 1)
+			refused_recv = 4;
 		cast(a, 30);
 		MPI_Comm_free(&a);
 	}
@@ -682,7 +703,7 @@ int main(int argc, char **argv)
 	else if (argc > 1 && !strcmp(argv[1], "again"))
 		try_again();
 	else if (argc > 1 && !strcmp(argv[1], "other"))
-		offer_others();
+		offer_others(argc > 2);
 	else if (argc > 1 && !strcmp(argv[1], "given"))
 		give();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
