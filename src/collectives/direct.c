@@ -29,6 +29,7 @@
 
 #include "collectives/offload.h"
 #include "collectives/tuner.h"
+#include "runtime/threads.h"
 
 /* Largest data of a long line. */
 #define LONG_DATA 1024
@@ -576,6 +577,8 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 	for (int turns = HDL_GIVEN_UP; turns; turns--) {
 		if (await_others(run, l))
 			return true;
+		if (hdl_threads)	/* the lock is held: who waits for it would stand still, too. Progress opens it. */
+			return false;
 		sched_yield();
 		if (arrived(run, l))
 			return true;

@@ -7,6 +7,7 @@
  * earlier: their slots return in that order.
  */
 #include "collectives/offload.h"
+#include "runtime/threads.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <string.h>
 
 #include "collectives/tuner.h"
-#include "runtime/threads.h"
 
 /* What progress looks at: every communicator with operations outstanding is here, and leaves when it is found without. */
 struct hdl_off *hdl_off_active;
@@ -673,7 +673,7 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 /* A blocking operation of reads.c. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
 static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 {
-	int looks = hdl_job.oversubscribed ? HDL_GIVEN_UP : HDL_COPY_LOOKS;
+	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
