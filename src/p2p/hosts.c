@@ -75,8 +75,10 @@ int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void 
 		return -ENOMEM;
 	for (int r = 0; r < size; r++) {
 		p[r] = (struct placed){ node(arg, r), r };
-		if (p[r].host < 0)
+		if (p[r].host < 0) {
+			err = p[r].host == -ENOMEM ? -ENOMEM : 0;
 			goto out;
+		}
 	}
 	hosts = put_in_order(p, size, &most);
 	if (hosts > 1 && most > 1) {

@@ -140,7 +140,7 @@ static pmix_proc_t proc_of(pmix_rank_t rank)
 	return proc;
 }
 
-/* NULL if the server did not tell. */
+/* NULL if the server did not tell, with errno: ENODATA, or ENOMEM: it may have. */
 static pmix_value_t *told(pmix_rank_t rank, const char *key)
 {
 	pmix_proc_t proc = proc_of(rank);
@@ -151,6 +151,7 @@ static pmix_value_t *told(pmix_rank_t rank, const char *key)
 	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
 	rc = PMIx_Get(&proc, key, &optional, 1, &value);
 	PMIX_INFO_DESTRUCT(&optional);
+	errno = rc == PMIX_ERR_NOMEM ? ENOMEM : ENODATA;
 	return rc == PMIX_SUCCESS ? value : NULL;
 }
 
@@ -164,6 +165,7 @@ static bool told_number(pmix_rank_t rank, const char *key, int *out)
 		return false;
 	PMIX_VALUE_GET_NUMBER(rc, value, v, int64_t);
 	PMIX_VALUE_RELEASE(value);
+	errno = ENODATA;
 	if (rc != PMIX_SUCCESS || v < 0 || v > INT32_MAX)
 		return false;
 	*out = (int)v;
@@ -212,7 +214,7 @@ static int parse_local_peers(const char *peers, int *ranks, int *mine)
 }
 
 /* Sets the local rank and size, and which ranks are of this host; 0 or a negative errno. *leader: the first of them. Of other
- * hosts nothing is asked or kept: what a rank knows of the job does not grow with it. */
+ * hosts nothing is asked: what a rank knows of the job at start does not grow with it. */
 static int read_local_peers(int *leader)
 {
 	char *peers = told_string(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
@@ -241,11 +243,29 @@ out:
 	return err;
 }
 
+/* Of each rank that was asked for, its node + NODE_0: groups share ranks, and PMIx is slow to ask. Pages of others are never touched. */
+static int *nodes;
+enum { NODE_UNASKED, NODE_UNTOLD, NODE_0 };
+
 int hdl_rt_node(int rank)
 {
 	int node;
 
-	return !hdl_job.singleton && told_number((pmix_rank_t)rank, PMIX_NODEID, &node) ? node : -1;
+	if (hdl_job.singleton)
+		return -ENODATA;
+	if (!nodes)
+		nodes = calloc((size_t)hdl_job.size, sizeof *nodes);
+	if (!nodes)
+		return -ENOMEM;
+	if (nodes[rank] == NODE_UNASKED) {
+		if (told_number((pmix_rank_t)rank, PMIX_NODEID, &node) && node <= INT32_MAX - NODE_0)
+			nodes[rank] = node + NODE_0;
+		else if (errno == ENOMEM)
+			return -ENOMEM;
+		else
+			nodes[rank] = NODE_UNTOLD;
+	}
+	return nodes[rank] == NODE_UNTOLD ? -ENODATA : nodes[rank] - NODE_0;
 }
 
 /* ---- joining -------------------------------------------------------------------------------------------------- */
@@ -507,6 +527,8 @@ static void leave(bool properly)
 	joined = false;
 	hdl_jobs_fini();
 	free(hdl_job.local);
+	free(nodes);
+	nodes = NULL;
 	memset(&hdl_job, 0, sizeof hdl_job);
 }
 
