@@ -43,6 +43,7 @@
  * the area or none has; if one cannot have it, such operations are all ranks' host executors'.
  *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
+ *
  * Sets. A communicator's links and slots, a struct hdl_off, are a set, which it has for a time: when it is freed they go to the sets that
  * the process keeps (offload_sets.c), and another communicator of the same ranks may go on with them. That is safe because the proof
  * speaks of a set's operations, and not of whose they are: operations, slots, arrivals and lines are numbered on from one communicator to
@@ -100,6 +101,7 @@ struct hdl_off_link {
 enum hdl_area_state { HDL_AREA_NONE, HDL_AREA_WIRING, HDL_AREA_READY, HDL_AREA_OFF };
 struct hdl_area {
 	enum hdl_area_state state;	/* the same on all ranks, but for the time of an exchange */
+	bool told;			/* that there is no memory for it */
 	char *mem;
 	struct ibv_mr *mr;
 	size_t bytes;			/* of all slots; 0: there are no operations for it */

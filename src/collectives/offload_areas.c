@@ -197,9 +197,11 @@ enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
 	h->area_wired = k;
 	while ((err = hdl_area_make(h, k)) == -ENOMEM && hdl_sets_evict())
 		hdl_area_unmake(h, a);
-	if (err)
+	/* each communicator that goes on with the set tries again */
+	if (err && !a->told)
 		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot be had "
 			  "(%s); these run on the host", h->size, a->bytes, strerror(-err));
+	a->told = err;
 	h->area_records = calloc((size_t)h->size, sizeof(*rec));
 	if (!h->area_records)
 		goto fail;

@@ -408,6 +408,8 @@ int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t numb
 	run = *graph ? hdl_run_new(*graph, h->cc->comm) : NULL;
 	if (!run || hdl_run_prepare_host(run)) {
 		hdl_run_free(run);
+		hdl_graph_free(*graph);
+		*graph = NULL;
 		return -ENOMEM;
 	}
 	/* what is received goes here first */
@@ -722,7 +724,7 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 	h->why_off[0] = 0;
 	hdl_areas_try_again(h);
 	if (allocate_records(h)) {
-		hdl_off_destroy(h);
+		hdl_off_end(h);		/* lines of the communicator before may wait here yet */
 		return NULL;
 	}
 	exchange(h, offered ? 0 : make(h));
