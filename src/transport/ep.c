@@ -306,6 +306,8 @@ void hdl_ep_refresh(struct hdl_ep *ep)
 	ep->now_max = ep->sq->max_inline - sizeof(struct hdl_hdr);
 	if (ep->now_max > ep->ring_max)
 		ep->now_max = ep->ring_max;
+	if (ep->now_max > hdl_vars.eager_max)	/* of longer ones it is asked whether they are awaited */
+		ep->now_max = hdl_vars.eager_max;
 }
 
 void hdl_ep_busy(struct hdl_ep *ep)
@@ -561,6 +563,20 @@ static int try_active(struct hdl_ep *ep, enum way way, size_t limit, struct hdl_
 	return r;
 }
 
+/*
+ * Whether the peer is likely to wait for a message that is short enough for the ring, and longer than HEDDLE_EAGER_MAX: it has sent something
+ * since the last such one, as in an exchange or a ping-pong. Then it reads the message in less time than one copy into the ring and one
+ * out of it take. Otherwise messages stream, and the sender had better go on; and where processes share a CPU nobody should wait.
+ */
+static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
+{
+	uint16_t came = (uint16_t)ep->in_ring.msgs;
+	bool answered = came != ep->answered;
+
+	ep->answered = came;
+	return answered && !send->pack && ep->dev->promises.pages_read && ep->tp->ways & 1u << HDL_WAY_READ && hdl_waiters_may_spin();
+}
+
 static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		    struct hdl_send *send)
 {
@@ -580,6 +596,8 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return -EAGAIN;
 	if (send->active)
 		return try_active(ep, way, limit, container_of(send, struct hdl_am_send, send));
+	if (len > hdl_vars.eager_max && len <= limit && is_awaited(ep, send))
+		limit = hdl_vars.eager_max;
 	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
 		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);

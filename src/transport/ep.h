@@ -64,6 +64,7 @@ struct hdl_ep {
 	uint32_t src;			/* what messages to it say: `theirs`, with HDL_TELLS until it has heard its id */
 	bool told_id;			/* by HDL_CTL_ID */
 	bool left;			/* by HDL_CTL_LEAVE: its end is no error */
+	uint16_t answered;		/* of in_ring.msgs, when the last message beyond HEDDLE_EAGER_MAX that fits the ring was sent */
 	struct hdl_pooled *pooled;	/* credits, made on first use of pooled receives */
 	/* hot: what a small receive reads and writes */
 	_Alignas(64) struct hdl_ring_rx rx;

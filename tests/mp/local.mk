@@ -131,7 +131,7 @@ tests_mp_show_blocked_SOURCES = tests/mp/show_blocked.c
 tests_mp_show_blocked_LDADD = libheddle.la
 tests_mp_show_blocked_LDFLAGS = $(NOWRAP)
 show_scripts = tests/mp/show_shm.sh tests/mp/show_sleep.sh tests/mp/show_killed.sh tests/mp/show_syscalls.sh \
-	tests/mp/show_kinds.sh
+	tests/mp/show_kinds.sh tests/mp/transport_awaited.sh
 TESTS += $(show_scripts)
 EXTRA_DIST += $(show_scripts)
 check_PROGRAMS += tests/mp/show_waits
