@@ -154,6 +154,8 @@ char **server_rank_env(struct job *job, int rank);
 
 /* Asks the ranks what they wait for (runtime/ask.h); answers come as NOTE_ANSWER. now: those that have not answered yet. */
 void server_ask(bool now);
+/* Tells the others that this rank's process has ended, and that they go on. */
+void server_tell_end(const struct job *job, int rank);
 /* Whether the rank has published where it can be reached. Nobody gets through MPI_Init, or to that rank, before that. */
 bool server_has_address(const struct job *job, int rank);
 

@@ -333,6 +333,37 @@ void server_ask(bool now)
 		complain("the ranks cannot be asked (PMIx_Notify_event: %s)", PMIx_Error_string(rc));
 }
 
+struct told {
+	pmix_proc_t proc;
+	pmix_info_t info[2];
+};
+
+static void free_told(pmix_status_t status, void *arg)
+{
+	struct told *t = arg;
+
+	PMIX_INFO_DESTRUCT(&t->info[0]);
+	PMIX_INFO_DESTRUCT(&t->info[1]);
+	free(t);
+}
+
+/* The library keeps it for ranks that are not there to hear it yet. */
+void server_tell_end(const struct job *job, int rank)
+{
+	struct told *t = must(calloc(1, sizeof *t));
+	pmix_status_t rc;
+
+	PMIX_LOAD_PROCID(&t->proc, job->nspace, (pmix_rank_t)rank);
+	PMIX_INFO_LOAD(&t->info[0], PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
+	PMIX_INFO_LOAD(&t->info[1], PMIX_EVENT_AFFECTED_PROC, &t->proc, PMIX_PROC);
+	rc = PMIx_Notify_event(HDL_RANK_ENDED, NULL, PMIX_RANGE_LOCAL, t->info, 2, free_told, t);
+	if (rc == PMIX_SUCCESS)
+		return;
+	free_told(rc, t);
+	if (rc != PMIX_OPERATION_SUCCEEDED)
+		complain("the ranks cannot be told that rank %d has ended (PMIx_Notify_event: %s)", rank, PMIx_Error_string(rc));
+}
+
 bool server_has_address(const struct job *job, int rank)
 {
 	pmix_value_t *value = NULL;

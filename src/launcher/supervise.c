@@ -330,6 +330,8 @@ static void reap(struct loop *l)
 			l->lingering++;
 			continue;
 		}
+		if (rank->outlived && !rank->left)
+			server_tell_end(l->job, r);
 		guard_set(l->job->guard, r, 0);
 		drain(&rank->out);
 		drain(&rank->err);

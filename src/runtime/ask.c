@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rank's side of runtime/ask.h. */
+/* What this rank is asked, and told, by PMIx's events: the rank's side of runtime/ask.h. */
 #include <pmix.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,15 +10,67 @@
 
 static _Atomic(hdl_ask_fn) answerer;
 
-static void asked(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
-		  pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *arg)
+/* Ranks that have ended: PMIx's thread alone adds some, and nothing is ever taken away, so the others read without a lock. */
+struct ended {
+	struct ended *next;
+	pmix_rank_t rank;
+};
+static _Atomic(struct ended *) ended;
+static atomic_uint nended;
+
+unsigned hdl_rt_ended(void)
+{
+	return atomic_load_explicit(&nended, memory_order_acquire);
+}
+
+bool hdl_rt_has_ended(int rank)
+{
+	const struct ended *e = atomic_load_explicit(&ended, memory_order_acquire);
+
+	while (e && e->rank != (pmix_rank_t)rank)
+		e = e->next;
+	return e;
+}
+
+/* Without memory it is as if nothing had been told, which a launcher need not do anyway. */
+static void add_ended(pmix_rank_t rank)
+{
+	struct ended *e = hdl_rt_has_ended((int)rank) ? NULL : malloc(sizeof *e);
+
+	if (!e)
+		return;
+	*e = (struct ended){ .next = atomic_load(&ended), .rank = rank };
+	atomic_store_explicit(&ended, e, memory_order_release);
+	atomic_fetch_add_explicit(&nended, 1, memory_order_release);
+}
+
+/* The launcher says so of a process that is there no more, to the ranks of all hosts. */
+static void rank_ended(const pmix_info_t info[], size_t ninfo)
+{
+	for (size_t i = 0; i < ninfo; i++)
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC &&
+		    !strcmp(info[i].value.data.proc->nspace, hdl_job.nspace))
+			add_ended(info[i].value.data.proc->rank);
+}
+
+static void asked(bool now)
 {
 	hdl_ask_fn fn = atomic_load(&answerer);
 
 	if (fn)
-		fn(status == HDL_ASK_NOW);
-	else if (status == HDL_ASK_NOW)
+		fn(now);
+	else if (now)
 		hdl_rt_answer("0\nis in MPI_Init\n");
+}
+
+/* On PMIx's thread. */
+static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+		     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *arg)
+{
+	if (status == HDL_ASK || status == HDL_ASK_NOW)
+		asked(status == HDL_ASK_NOW);
+	else
+		rank_ended(info, ninfo);
 	if (done)
 		done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
 }
@@ -26,15 +78,19 @@ static void asked(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
 static void registered(pmix_status_t status, size_t id, void *arg)
 {
 	if (status != PMIX_SUCCESS)
-		hdl_debug("PMIx_Register_event_handler: %s; heddlerun cannot ask this rank what it waits for",
-			  PMIx_Error_string(status));
+		hdl_debug("PMIx_Register_event_handler: %s; the launcher cannot ask this rank what it waits for, nor tell it of ranks that "
+			  "have ended", PMIx_Error_string(status));
 }
 
-void hdl_rt_listen(void)
+void hdl_rt_listen(bool questions)
 {
-	pmix_status_t codes[] = { HDL_ASK, HDL_ASK_NOW };
+	/* the first is heddlerun's, the others those of other launchers */
+	static pmix_status_t ends[] = { HDL_RANK_ENDED, PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_KILLED_BY_CMD,
+					PMIX_ERR_EXIT_NONZERO_TERM };
+	pmix_status_t codes[ARRAY_SIZE(ends) + 2] = { HDL_ASK, HDL_ASK_NOW };
 
-	PMIx_Register_event_handler(codes, 2, NULL, 0, asked, registered, NULL);
+	memcpy(codes + 2, ends, sizeof ends);
+	PMIx_Register_event_handler(questions ? codes : ends, ARRAY_SIZE(ends) + (questions ? 2 : 0), NULL, 0, on_event, registered, NULL);
 }
 
 void hdl_rt_on_ask(hdl_ask_fn fn)

@@ -18,4 +18,8 @@
 #define HDL_ASK_NOW (PMIX_EXTERNAL_ERR_BASE - 7102)
 #define HDL_ANSWER "hdl.waits"
 
+/* What the launcher tells, with PMIX_EVENT_AFFECTED_PROC: a rank's process has ended without MPI_Finalize, and the others go on
+ * (--on-death=continue). A code of the PMIx standard, as other launchers have it. */
+#define HDL_RANK_ENDED PMIX_ERR_PROC_TERM_WO_SYNC
+
 #endif

@@ -404,8 +404,7 @@ static int join(const struct hdl_launched_by *by)
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "%s", me.nspace);
 	snprintf(hdl_job.launcher, sizeof hdl_job.launcher, "%s", by->launcher);
 	hdl_diag_rank(hdl_job.rank, hdl_job.hostname);
-	if (by->heddlerun)
-		hdl_rt_listen();
+	hdl_rt_listen(by->heddlerun);
 	return leave_mark();
 }
 

@@ -98,8 +98,16 @@ typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);
 /* In the form that runtime/ask.h describes; copied. Any thread, no signal handler. */
 void hdl_rt_answer(const char *text);
-/* For hdl_rt_init: from here on heddlerun can ask. */
-void hdl_rt_listen(void);
+/* For hdl_rt_init: from here on the launcher can tell of ranks that have ended, and ask, if it has such questions. */
+void hdl_rt_listen(bool questions);
+
+/* ---- told by the launcher ---------------------------------------------------------------------------------- */
+
+/* Whether the launcher has said that the process of a rank of this job, on whatever host, has ended before its time. It need not: most
+ * launchers end the job then. Any thread. */
+bool hdl_rt_has_ended(int rank);
+/* How many it has named so far. */
+unsigned hdl_rt_ended(void);
 
 /* ---- processes ----------------------------------------------------------------------------------------- */
 

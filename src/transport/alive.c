@@ -8,7 +8,8 @@
  * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for
  * who only waits for it has nothing in flight that could fail: by its connected lane, which is made for that if need be. The other
  * end's device answers without its process, so the queue's own timeout decides. Where there can be nothing but UD, a packet asks, which
- * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets.
+ * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets. All this is needed only where the launcher
+ * does not say which ranks have ended: of one that it names every endpoint fails at once.
  */
 #include "transport/tp.h"
 
@@ -16,17 +17,30 @@
 #define LOOK_NS 500000000ull
 #define LOOKS 8			/* processes that are asked for at a time, so that a rank with many peers does little else */
 
+enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep)
+{
+	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
+
+	/* what is seen here counts for more */
+	return state == HDL_PROC_UNKNOWN && hdl_proc_is_ours(ep->rank) && hdl_rt_has_ended(ep->rank) ? HDL_PROC_ENDED : state;
+}
+
 static void peer_ended(struct hdl_ep *ep)
 {
+	char text[HDL_PEER_TEXT];
+
 	if (hdl_ep_away(ep)) {
 		hdl_wire_report(ep, "the peer's process has ended; look at its output");
 		hdl_ep_fail(ep, -ECONNRESET);
 		return;
 	}
 	/* one of another job that has never heard of this process may have left in order */
-	if (!ep->left && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
+	if (!ep->left && ep->proc.start && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
+	else if (!ep->left && !ep->proc.start)
+		hdl_error("connection to %s failed: its process has ended, says the launcher: look at its output for why",
+			  hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);
 }
 
@@ -34,7 +48,7 @@ bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns)
 {
 	if (silence_ns < SILENT_NS || ep->tp->leaving)
 		return false;
-	switch (hdl_proc_state(&ep->proc)) {
+	switch (hdl_peer_state(ep)) {
 	case HDL_PROC_LIVES:
 		return false;
 	case HDL_PROC_ENDED:
@@ -59,7 +73,9 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc)
 {
 	struct hdl_ep *ep = hdl_proc_is_ours(proc) && !hdl_is_local(proc) ? NULL : hdl_ep(tp, proc);
 
-	return ep ? hdl_proc_state(&ep->proc) : HDL_PROC_UNKNOWN;
+	if (ep)
+		return hdl_peer_state(ep);
+	return hdl_proc_is_ours(proc) && hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 }
 
 /* Whether a queue would report the peer's end. */
@@ -71,7 +87,7 @@ static bool is_watched(const struct hdl_ep *ep)
 static bool is_to_be_looked_at(const struct hdl_ep *ep)
 {
 	/* of who has left in order no queue reports anything */
-	return !ep->failed && ep->rank != hdl_job.rank && (ep->proc.start || hdl_vars.keepalive) && (ep->left || !is_watched(ep));
+	return !ep->failed && ep->rank != hdl_job.rank && (ep->left || !is_watched(ep));
 }
 
 /* Asks a peer whose process cannot be looked at whether it lives, if nothing has come from it for long. True: it is asked now. By a
@@ -96,14 +112,30 @@ static bool probe(struct hdl_ep *ep, uint64_t now)
 	return true;
 }
 
+/* The launcher has named some: whether or not a queue reports it. */
+static void look_at_ended(struct hdl_tp *tp, unsigned ended)
+{
+	tp->ended_seen = ended;
+	for (uint32_t i = 0; i < tp->peers.n; i++) {
+		struct hdl_ep *ep = tp->peers.of[i];
+
+		if (!ep->failed && ep->rank != hdl_job.rank && hdl_proc_is_ours(ep->rank) && hdl_rt_has_ended(ep->rank) &&
+		    hdl_peer_state(ep) == HDL_PROC_ENDED)
+			peer_ended(ep);
+	}
+}
+
 uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 {
+	unsigned ended = hdl_rt_ended();
 	uint32_t n = tp->peers.n;
 	int looks = 0;
 	bool some = false;
 
 	if (tp->leaving)
 		return 0;
+	if (unlikely(ended != tp->ended_seen))
+		look_at_ended(tp, ended);
 	if (now < tp->alive_ns)
 		return tp->alive_ns;
 	tp->alive_ns = now + LOOK_NS;
@@ -114,7 +146,7 @@ uint64_t hdl_peers_look(struct hdl_tp *tp, uint64_t now)
 		if (!is_to_be_looked_at(ep))
 			continue;
 		some = true;
-		enum hdl_proc_state state = hdl_proc_state(&ep->proc);
+		enum hdl_proc_state state = hdl_peer_state(ep);
 		if (state == HDL_PROC_ENDED)
 			peer_ended(ep);
 		/* a look at a process takes system calls, one at a silent peer almost nothing */

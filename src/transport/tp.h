@@ -106,6 +106,7 @@ struct hdl_tp {
 	uint64_t offload_requests, offload_bytes;	/* hdl_tp_count_rc */
 	uint64_t alive_ns;		/* next look at peers' processes */
 	uint32_t alive_next;		/* ... and the id with which it begins */
+	unsigned ended_seen;		/* hdl_rt_ended() when peers were last looked at for it */
 };
 
 /* Whom a message is from that says so by an id alone: that peer knows its id here. */
@@ -195,6 +196,8 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n);
 
 /* ---- alive.c ----- */
+/* Whether its process has ended: as this host, or the launcher, knows. */
+enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
 /* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can
  * know and HEDDLE_UD_TIMEOUT is over. True: it has failed. */
 bool hdl_peer_is_silent(struct hdl_ep *ep, uint64_t silence_ns);

@@ -405,7 +405,7 @@ static const char *is_hopeless(struct hdl_ep *ep)
 		return "it breaks time and again, and nothing is carried out in between: the device ails";
 	if (ep->rank == hdl_job.rank)
 		return NULL;
-	switch (hdl_proc_state(&ep->proc)) {
+	switch (hdl_peer_state(ep)) {
 	case HDL_PROC_ENDED:
 		return "the peer's process has ended; look at its output";
 	case HDL_PROC_UNKNOWN:
@@ -560,7 +560,7 @@ static bool is_given_up(struct hdl_ep *ep, uint64_t now)
 	char why[160];
 
 	if (!hdl_ep_away(ep) || !hdl_vars.ud_timeout || (now - ep->queues->since_ns) / 1000 < hdl_vars.ud_timeout ||
-	    hdl_proc_state(&ep->proc) != HDL_PROC_UNKNOWN)
+	    hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 		return false;
 	snprintf(why, sizeof(why), "the peer has not answered for %.1f s: its process or its host has ended, or it computes for longer "
 		 "than HEDDLE_UD_TIMEOUT", (double)(now - ep->queues->since_ns) / 1e9);

@@ -122,9 +122,10 @@ check_PROGRAMS += tests/mp/coll_mixed tests/mp/coll_mixed_hosts tests/mp/coll_mi
 tests_mp_coll_mixed_SOURCES = tests/mp/coll_mixed.c tests/mp/mpi_test.h
 tests_mp_coll_mixed_LDADD = libheddle.la
 tests_mp_coll_mixed_LDFLAGS = $(NOWRAP)
+played_wraps = -Wl,--wrap=PMIx_Get -Wl,--wrap=PMIx_Register_event_handler
 tests_mp_coll_mixed_hosts_SOURCES = tests/mp/coll_mixed.c tests/mp/hosts_played.c tests/mp/mpi_test.h
 tests_mp_coll_mixed_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_mixed_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_mixed_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 tests_mp_coll_mixed_lacking_SOURCES = tests/mp/coll_mixed.c tests/mp/coll_lacking.c tests/mp/mpi_test.h
 tests_mp_coll_mixed_lacking_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_mixed_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS)
@@ -132,15 +133,19 @@ tests_mp_coll_mixed_lacking_LDFLAGS = $(tests_mp_coll_lacking_LDFLAGS)
 check_PROGRAMS += tests/mp/coll_random_hosts tests/mp/coll_correct_hosts tests/mp/coll_starts_hosts tests/mp/coll_lost_hosts
 tests_mp_coll_random_hosts_SOURCES = tests/mp/coll_random.c tests/mp/hosts_played.c tests/mp/mpi_test.h
 tests_mp_coll_random_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_random_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_random_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 tests_mp_coll_correct_hosts_SOURCES = tests/mp/coll_correct.c tests/mp/hosts_played.c
 tests_mp_coll_correct_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_correct_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_correct_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
 tests_mp_coll_starts_hosts_SOURCES = tests/mp/coll_starts.c tests/mp/hosts_played.c tests/mp/mpi_test.h
 tests_mp_coll_starts_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_starts_hosts_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Get
+tests_mp_coll_starts_hosts_LDFLAGS = $(NOWRAP) -pthread $(played_wraps)
 tests_mp_coll_lost_hosts_SOURCES = tests/mp/coll_lost.c tests/mp/hosts_played.c tests/mp/survivors.h
 tests_mp_coll_lost_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
-tests_mp_coll_lost_hosts_LDFLAGS = $(NOWRAP) -Wl,--wrap=PMIx_Get
+tests_mp_coll_lost_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
+check_PROGRAMS += tests/mp/ptp_lost_hosts
+tests_mp_ptp_lost_hosts_SOURCES = tests/mp/ptp_lost.c tests/mp/hosts_played.c tests/mp/survivors.h
+tests_mp_ptp_lost_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_ptp_lost_hosts_LDFLAGS = $(NOWRAP) -pthread $(played_wraps)
 TESTS += tests/mp/coll_hosts.sh
 EXTRA_DIST += tests/mp/coll_hosts.sh

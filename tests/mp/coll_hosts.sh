@@ -76,15 +76,29 @@ for hosts in 2x 3+ 0x4 x3 2x4x 5000; do
 done
 try "the table" 0,0,1,1 tests/mp/coll_correct_hosts movement
 reported 'barrier .*two-level' 'that a Barrier went by hosts'
-# A rank dies, on a host of its own or not, a leader or not: those on other hosts have to be told, too.
-lost() {	# lost HOSTS FORM BYTES DEAD MOMENT [LATE]
-	one_dies "$(echo "$1" | tr , '\n' | wc -l)" "$4" "lost on several hosts: $*" -x HEDDLE_DEVICE=shca0 -x HOSTS="$1" -x HEDDLE_COLL_LEVELS=2 \
-		-x HEDDLE_UD_TIMEOUT=4s -x HEDDLE_KEEPALIVE=1s tests/mp/coll_lost_hosts "$2" "$3" "$4" "${6:--1}" "$5" "$count"
+# A rank dies, on a host of its own or not, a leader or not: those on other hosts have to be told, too. By a launcher that says who has ended
+# they are at once, also where the only one that could see it is not there, and MPI_Finalize waits for nobody; else within the transport's time.
+lost() {	# lost HOSTS FORM BYTES DEAD LATE MOMENT OPTION...
+	hosts=$1 form=$2 bytes=$3 dead=$4 late=$5 moment=$6; shift 6
+	one_dies "$(echo "$hosts" | tr , '\n' | wc -l)" "$dead" "lost on several hosts: $hosts $form $bytes $dead $late $moment $*" \
+		-x HEDDLE_DEVICE=shca0 -x HOSTS="$hosts" "$@" tests/mp/coll_lost_hosts "$form" "$bytes" "$dead" "$late" "$moment" "$count"
 }
-lost 0,0,1,1 blocking 64 1 500
-lost 0,0,1,1 blocking 65536 2 1300
-lost 0,1,0,1,1 nonblocking 64 0 9000
-lost 0,0,1,1 persistent 1024 3 4000
+untold="-x UNTOLD=1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_UD_TIMEOUT=4s -x HEDDLE_KEEPALIVE=1s"
+lost 0,0,1,1 blocking 64 1 -1 500 $untold
+lost 0,0,1,1 blocking 65536 2 -1 1300 $untold
+lost 0,1,0,1,1 nonblocking 64 0 -1 9000 $untold
+lost 0,0,1,1 persistent 1024 3 -1 4000 $untold
 # ... also where they wait for nobody but one that lives, and is not there
-lost 0,1,0,1,1 nonblocking 64 0 9000 2
+lost 0,1,0,1,1 nonblocking 64 0 2 9000 $untold
+lost 0,1,0,1,1 nonblocking 64 0 2 9000
+lost 0,0,1,1 blocking 64 1 0 500 -x HEDDLE_COLL_LEVELS=2
+lost 0,1,2,3 persistent 1024 3 1 4000 -x HEDDLE_COLL_LEVELS=1
+for kind in ud rc xrc dc dc,ud; do
+	lost 0,0,1,1 blocking 64 1 -1 1700 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0
+done
+# So do messages, also where nothing is under way that could fail.
+for kind in ud rc dc,ud; do
+	one_dies 4 2 "messages on several hosts: $kind" -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1,1 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0 \
+		tests/mp/ptp_lost_hosts 2 20000 5 200 1 "$count"
+done
 [ $fails = 0 ]

@@ -11,7 +11,7 @@ lost() {	# lost RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR VARIABLE
 }
 
 hosts() {	# hosts RANKS FORM BYTES DEAD LATE MOMENT EXECUTOR: half of the ranks on another host, or so they believe
-	HOSTS_RANKS=$((($1 + 1) / 2)) HEDDLE_DEVICE=shca0,shca0 HEDDLE_UD_TIMEOUT=3s one_dies "$1" "$4" "two hosts: $*" \
+	HOSTS_RANKS=$((($1 + 1) / 2)) HEDDLE_DEVICE=shca0,shca0 one_dies "$1" "$4" "two hosts: $*" \
 		-x HEDDLE_COLL_EXECUTOR="$7" tests/mp/coll_hosts_lost "$2" "$3" "$4" "$5" "$6" "$count"
 }
 

@@ -344,7 +344,7 @@ static void nobody(struct hdl_tp *tp, struct hdl_xrc_host *h, uint64_t now)
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 		/* whose process is known to live has time */
-		if (ep->sq != &h->sq || ep->failed || hdl_proc_state(&ep->proc) != HDL_PROC_UNKNOWN)
+		if (ep->sq != &h->sq || ep->failed || hdl_peer_state(ep) != HDL_PROC_UNKNOWN)
 			continue;
 		hdl_error("connection to %s failed: %s port %u, XRC queue %u has no target, and nobody there has answered for %.1f s: the "
 			  "peer's process or its host has ended, or it computes for longer than HEDDLE_UD_TIMEOUT",
