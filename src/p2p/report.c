@@ -30,7 +30,7 @@ unsigned hdl_dated_after = 64;
 enum { WANTED = 1, NOTICED };
 static volatile sig_atomic_t idling, wanted, installed;
 static volatile sig_atomic_t asked;	/* by heddlerun */
-static volatile uint64_t leaving_since;	/* in MPI_Finalize; 0: not there */
+static uint64_t leaving_since;	/* in MPI_Finalize */
 static struct sigaction before;
 static char busy[512];
 static int busy_len;
@@ -320,11 +320,7 @@ static void on_ask(bool now)
 	const char *call = hdl_call;
 	char text[256];
 
-	if (leaving_since) {
-		snprintf(text, sizeof(text), "%llu\nwaits in MPI_Finalize for the other ranks\n",
-			 (unsigned long long)us_ago(leaving_since));
-		hdl_rt_answer(text);
-	} else if (!now) {
+	if (!now) {
 		asked = WANTED;
 		hdl_tp_wake(hdl_mpi_tp);
 	} else if (asked) {
@@ -334,6 +330,16 @@ static void on_ask(bool now)
 			 call, call[0] ? ")" : "");
 		hdl_rt_answer(text);
 	}
+}
+
+/* The same once the transport may go. */
+static void on_ask_leaving(bool now)
+{
+	char text[64];
+
+	(void)now;
+	snprintf(text, sizeof(text), "%llu\nwaits in MPI_Finalize for the other ranks\n", (unsigned long long)us_ago(leaving_since));
+	hdl_rt_answer(text);
 }
 
 /* ---- being asked ---------------------------------------------------------------------------------------------- */
@@ -390,6 +396,7 @@ int hdl_report_start(void)
 void hdl_report_leaving(void)
 {
 	leaving_since = monotonic_ns();
+	hdl_rt_on_ask(on_ask_leaving);
 }
 
 int hdl_report_init(void)

@@ -199,7 +199,7 @@ extern const struct hdl_op *hdl_blocked;
 void hdl_p2p_idle(unsigned *idle);
 int hdl_report_init(void);
 int hdl_report_start(void);	/* the transport is there */
-/* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle. */
+/* From here on the rank waits in MPI_Finalize for the others, without coming to hdl_p2p_idle, and who asks does not wake the transport. */
 void hdl_report_leaving(void);
 /* Since when this rank waits, where it is not hdl_threads (then see hdl_waiters); monotonic_ns(), 0: for a moment only. */
 extern uint64_t hdl_blocked_since;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What this rank is asked, and told, by PMIx's events: the rank's side of runtime/ask.h. */
 #include <pmix.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "runtime/ask.h"
 #include "runtime/runtime.h"
 
-static _Atomic(hdl_ask_fn) answerer;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* held while `answerer` runs */
+static hdl_ask_fn answerer;
 
 /* Ranks that have ended: PMIx's thread alone adds some, and nothing is ever taken away, so the others read without a lock. */
 struct ended {
@@ -55,12 +57,12 @@ static void rank_ended(const pmix_info_t info[], size_t ninfo)
 
 static void asked(bool now)
 {
-	hdl_ask_fn fn = atomic_load(&answerer);
-
-	if (fn)
-		fn(now);
+	pthread_mutex_lock(&lock);
+	if (answerer)
+		answerer(now);
 	else if (now)
 		hdl_rt_answer("0\nis in MPI_Init\n");
+	pthread_mutex_unlock(&lock);
 }
 
 /* On PMIx's thread. */
@@ -95,7 +97,9 @@ void hdl_rt_listen(bool questions)
 
 void hdl_rt_on_ask(hdl_ask_fn fn)
 {
-	atomic_store(&answerer, fn);
+	pthread_mutex_lock(&lock);
+	answerer = fn;
+	pthread_mutex_unlock(&lock);
 }
 
 static void answer_free(pmix_info_t *info)

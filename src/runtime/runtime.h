@@ -92,7 +92,7 @@ int hdl_rt_fence_wait(uint64_t timeout_us);
 /* ---- asked from outside (runtime/ask.h) ------------------------------------------------------------------ */
 
 /* heddlerun asks what this rank waits for. fn runs on PMIx's thread, at any time, and must not wait; NULL: from here on
- * the rank only says that it is in MPI_Init, and once fn has run it may still be running. now: it is the last question,
+ * the rank only says that it is in MPI_Init. The one before has returned when this does, and is not run again. now: it is the last question,
  * and is answered here and now, by what can be seen from another thread. */
 typedef void (*hdl_ask_fn)(bool now);
 void hdl_rt_on_ask(hdl_ask_fn fn);

@@ -90,6 +90,10 @@ expect 124 "$run" --timeout 2 --report-hang=0.7 -n 2 sleep 1000
 says "$err" "the job has run for 0.7 s (--report-hang)"
 says "$err" "ranks 0, 1 have not called MPI_Init"
 
+# One that is asked while it leaves.
+expect 0 "$run" -n 1 tests/mp/asked_leaving
+says "$out" "the transport is there"
+
 # Backtraces: functions and lines where there is libbacktrace, and the signal's own end.
 expect 139 "$run" --backtrace -n 2 "$waits" crash
 says "$err" "^heddle: rank 1 (.*): signal 11 (Segmentation fault) at address 0x10:"

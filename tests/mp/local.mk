@@ -76,6 +76,10 @@ check_PROGRAMS += tests/mp/transport_death
 tests_mp_transport_death_SOURCES = tests/mp/transport_death.c
 tests_mp_transport_death_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_death_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/asked_leaving
+tests_mp_asked_leaving_SOURCES = tests/mp/asked_leaving.c
+tests_mp_asked_leaving_LDADD = $(tests_mp_transport_death_LDADD)
+tests_mp_asked_leaving_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=PMIx_Register_event_handler -Wl,--wrap=hdl_tp_wake -Wl,--wrap=hdl_tp_fini
 check_PROGRAMS += tests/mp/transport_end
 tests_mp_transport_end_SOURCES = tests/mp/transport_end.c
 tests_mp_transport_end_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
