@@ -270,8 +270,8 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 		snprintf(out->why, sizeof(out->why), "HEDDLE_COLL_OFFLOAD_MAX=0");
 		return;
 	}
-	if (key->persistent) {
-		snprintf(out->why, sizeof(out->why), "persistent, and of pieces");
+	if (key->persistent && key->bytes > HDL_PCOLL_MAX) {
+		snprintf(out->why, sizeof(out->why), "persistent, and longer than %d bytes", HDL_PCOLL_MAX);
 		return;
 	}
 	if (hdl_coll_want == HDL_WANT_AUTO && key->blocking && !site->oversubscribed && key->bytes > DIRECT_BLOCK) {

@@ -372,7 +372,7 @@ int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, stru
 
 /* ---- persistent: the request keeps a run, bound to its buffers, and with that the plan ------------------------ */
 
-static void complete_persistent(struct hdl_run *run)
+void hdl_coll_complete_persistent(struct hdl_run *run)
 {
 	if (unlikely(run->error))
 		hdl_req_reason(run->req, run->why);
@@ -442,7 +442,7 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 		return NULL;
 	}
 	run->keeps = true;
-	run->done = complete_persistent;
+	run->done = hdl_coll_complete_persistent;
 	retain_types(args, true);
 	return run;
 }
@@ -463,12 +463,6 @@ static int make_persistent(struct hdl_run *run)
 	if (run->plan->executor == HDL_EXEC_HOST)
 		return MPI_SUCCESS;
 	rc = hdl_pcoll_new(run);
-	if (rc) {		/* the others may have it, and start it */
-		hdl_run_error(run, rc);
-		hdl_coll_forsake(run->comm, run->why);
-		hdl_lost_progress();
-		hdl_reason_set("%s", run->why);
-	}
 	if (rc || run->pcoll)
 		return rc;
 	g = hdl_plan_host_graph(run->plan, run->comm);

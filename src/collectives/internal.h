@@ -327,8 +327,9 @@ void hdl_plan_run_put(struct hdl_run *run);
 bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan);
 /* Hands the communicator's next collective to direct or tasks. */
 void hdl_coll_submit(struct hdl_run *run);
-/* done() of a run with a request. */
+/* done() of a run with a request; of one that the request keeps. */
 void hdl_coll_complete(struct hdl_run *run);
+void hdl_coll_complete_persistent(struct hdl_run *run);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 
@@ -354,10 +355,12 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
 void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
-/* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class; run->pcoll stays NULL where it
- * is the host's. free: it is not under way. */
+/* Persistent operations (persistent.c), of so many bytes at most. new: among all ranks; MPI error class, which the others are
+ * told of; run->pcoll stays NULL where it is the host's. free: it is not under way. */
 #define HDL_PCOLL_MAX 1024
 int hdl_pcoll_new(struct hdl_run *run);
+/* The largest of what the ranks have of it, before one is made of the plan; where they have no queues each keeps its own. MPI error class. */
+int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most);
 void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
 void hdl_pcoll_look(struct hdl_req *req, bool waits);
@@ -372,6 +375,8 @@ bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
  * hdl_coll_pieces. */
 struct hdl_pieces;
 bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+/* The same for a persistent request. */
+bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
  * which counts where all know it. */
 size_t hdl_parcels_line(enum hdl_coll coll, size_t longest);

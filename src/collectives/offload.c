@@ -316,7 +316,7 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 	if (p->reads) {
 		hdl_reads_post(h, run);
 	} else if (p->parcels) {
-		hdl_parcels_post(h, run);
+		hdl_parcels_post(h, run, p);
 	} else if (p->lines) {
 		hdl_line_post(h, run, p);
 	} else {

@@ -409,7 +409,8 @@ uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *pro
 
 /* ---- pieces by lines and messages (parcels.c) ----------------------------------------------------------------------- */
 
-void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run);
+/* prog: the plan's, or a persistent one's own. */
+void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Does what can be done now. Whether that was all. */
 bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run);
 /* After an error: takes messages back. Whether the user's buffers are nobody's any more. */

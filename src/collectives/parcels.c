@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/check.h"
 #include "collectives/offload.h"
 #include "collectives/pieces.h"
 #include "collectives/tuner.h"
@@ -55,6 +56,7 @@ struct parcel {
 
 struct hdl_parcels {
 	struct hdl_run *run;
+	const struct hdl_off_prog *prog;	/* by which it was posted */
 	struct hdl_pieces a;		/* for the host executor; its lists are in memory */
 	void *memory;
 	struct parcel *give, *get;
@@ -224,7 +226,7 @@ static void fold(struct hdl_run *run)
 	const char *end;
 
 	for (const struct parcel *p = x->get, *last = p + x->nget; p < last; p++) {
-		hdl_line_word(run, run->plan->prog, p->peer, &end);
+		hdl_line_word(run, x->prog, p->peer, &end);
 		operand[p->peer] = (char *)end - p->bytes;
 	}
 	if (x->a.coll != HDL_P_EXSCAN)
@@ -366,7 +368,8 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 
 		if (!p->bytes || (!message && most <= LINE_DATA) || (run_of(&p->piece) && !replaced))
 			continue;
-		p->copy = malloc(p->bytes);
+		if (!p->copy)
+			p->copy = malloc(p->bytes);
 		if (!p->copy)
 			return false;
 		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
@@ -519,7 +522,7 @@ static void receive_message(struct hdl_run *run, struct parcel *p)
 
 static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, struct parcel *p)
 {
-	const struct hdl_off_prog *prog = run->plan->prog;
+	const struct hdl_off_prog *prog = run->parcels->prog;
 	char some[LINE_DATA];
 	const char *data = p->copy;
 
@@ -538,11 +541,11 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	hdl_line_parcel(h, run, prog, i, data, p->bytes, p->bytes);
 }
 
-void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run)
+void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
 {
-	const struct hdl_off_prog *prog = run->plan->prog;
 	struct hdl_parcels *x = run->parcels;
 
+	x->prog = prog;
 	hdl_line_begin(h, run, prog);
 	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
 		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
@@ -554,7 +557,7 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run)
 static void open_line(struct hdl_run *run, struct parcel *p)
 {
 	const char *end;
-	uint64_t word = hdl_line_word(run, run->plan->prog, p->peer, &end);
+	uint64_t word = hdl_line_word(run, p->of->prog, p->peer, &end);
 	char *at;
 
 	/* also if it is not the length that was promised: it is there, and its sender may wait for it to be taken */
@@ -580,7 +583,7 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 	struct hdl_parcels *x = run->parcels;
 
 	if (!x->opened) {
-		if (!hdl_line_arrived(run, run->plan->prog))
+		if (!hdl_line_arrived(run, x->prog))
 			return false;
 		/* in place the result comes over what a line that has to wait is read from */
 		if (unlikely(x->folds && run->outstanding))
@@ -681,12 +684,13 @@ static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 	return most;
 }
 
-static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, bool blocking)
+static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
 	enum hdl_coll coll = kind_of(a);
 	struct hdl_cc *cc = hdl_coll_state(comm);
-	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = blocking,
-				    .op = MPI_OP_NULL, .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size)) };
+	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
+				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
+				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);
@@ -716,7 +720,7 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 
 	if (!may(comm, a))
 		return false;
-	plan = plan_of(comm, a, !req);
+	plan = plan_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
 	if (!plan) {
 		*rc = no_memory(comm, NULL);
 		return true;
@@ -759,4 +763,109 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 	hdl_coll_submit(run);
 	*rc = req ? MPI_SUCCESS : hdl_coll_end(run);
 	return true;
+}
+
+/* ---- persistent: the request keeps the run, the lists and the lines ---------------------------------------------------- */
+
+static int begin_again(struct hdl_req *req, void *arg)
+{
+	struct hdl_run *run = arg;
+	struct hdl_parcels *x = run->parcels;
+
+	run->req = req;
+	run->plan->uses++;
+	run->error = MPI_SUCCESS;
+	run->why[0] = 0;
+	run->spoiled = run->finished = false;
+	if (unlikely(((struct hdl_cc *)run->comm->coll)->lost)) {
+		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
+		hdl_run_finish(run);
+		return MPI_SUCCESS;
+	}
+	x->opened = false;
+	/* there is memory for both */
+	copy_out(x, run->plan->key.bytes);
+	if (x->folds)
+		copy_operand(x, run->comm, &x->a);
+	take_own(run, run->comm, &x->a);
+	hdl_pcoll_start(run->pcoll);
+	return MPI_SUCCESS;
+}
+
+static void put_persistent(void *arg)
+{
+	struct hdl_run *run = arg;
+
+	if (run->pcoll)
+		hdl_pcoll_free(run->pcoll);
+	run->pcoll = NULL;
+	put_away(run->parcels);
+	hdl_plan_run_put(run);
+}
+
+/* Lines take memory as long as the request is there: they are as long as the longest piece of any rank that lines may have. */
+static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_plan *any, int *rc)
+{
+	struct hdl_plan_key key = any->key;
+	uint32_t most = 0;
+
+	for (int i = 0; i < a->nin + a->nout; i++) {
+		size_t bytes = bytes_of(i < a->nin ? &a->in[i] : &a->out[i - a->nin]);
+
+		if (bytes <= key.bytes && bytes > most)
+			most = (uint32_t)bytes;
+	}
+	/* what all ranks know is as long everywhere */
+	if (hdl_parcels_known((enum hdl_coll)key.coll))
+		most = (uint32_t)longest(a, (enum hdl_coll)key.coll, comm->size);
+	else
+		*rc = hdl_pcoll_agree(comm->coll, any, &most);
+	if (*rc)
+		return NULL;
+	/* they are whole lines of a cache, so that requests of like lengths have one plan */
+	most = (uint32_t)(hdl_line_bytes(most) - HDL_LINE_TRAILER);
+	key.bytes = most < key.bytes ? most : key.bytes;
+	return hdl_plan_of(comm->coll, &key);
+}
+
+bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc)
+{
+	struct hdl_plan *plan = NULL;
+	struct hdl_run *run = NULL;
+
+	if (!may(comm, a))
+		return false;
+	*rc = MPI_SUCCESS;
+	plan = plan_of(comm, a, HDL_PERSISTS);
+	if (plan && plan->executor == HDL_EXEC_HOST)
+		return false;
+	if (plan)
+		plan = fitting_plan(comm, a, plan, rc);
+	if (*rc)
+		return true;
+	if (plan)
+		run = hdl_plan_run(plan, comm);
+	if (!run || !prepare(run, comm, a, true)) {
+		*rc = no_memory(comm, plan);
+		goto undo;
+	}
+	plan->uses--;		/* not yet */
+	run->args.coll = (enum hdl_coll)plan->key.coll;
+	run->done = hdl_coll_complete_persistent;
+	*rc = hdl_pcoll_new(run);
+	if (*rc || !run->pcoll)
+		goto undo;
+	hdl_coll_number_persistent(run);
+	if (!hdl_collective_init(comm, begin_again, put_persistent, run, req)) {
+		(*req)->look = hdl_pcoll_look;
+		return true;
+	}
+	*rc = no_memory(comm, plan);	/* the others may have theirs, and start it */
+undo:
+	/* without an error no rank has lines: all go by messages */
+	if (run && run->parcels)
+		put_persistent(run);
+	else if (run)
+		hdl_plan_run_put(run);
+	return *rc != MPI_SUCCESS;
 }

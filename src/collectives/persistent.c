@@ -18,6 +18,9 @@
  *     ranks have started: each has completed n - K - 1, and has taken every line of that start and of those before. S = K + 1.
  *     The meetings are such a sequence, each of which synchronizes: two of them.
  *
+ * Of pieces (parcels.c) lines carry what fits them. A message that follows a line has the request's tag: each start of a rank sends its
+ * peer the same ones, in the same order, and they are taken in the order of the starts.
+ *
  * What a rank completes has no line under way to it, but from it, perhaps, while a port is down. So its memory may be given to another
  * operation; and where its own requests may still read it, it stays with the communicator.
  */
@@ -52,7 +55,6 @@ struct hdl_pcoll {
 	struct ibv_mr *mr;
 	struct hdl_area_peer *peers;
 	struct hdl_area_record *records;	/* while it is made */
-	struct hdl_run *told;		/* ... the exchange, when it has ended */
 };
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -171,14 +173,32 @@ static bool is_wired(const void *arg)
 
 static bool is_told(const void *arg)
 {
-	return ((const struct hdl_pcoll *)arg)->told;
+	return *(struct hdl_run *const *)arg;
 }
 
 static void told(struct hdl_run *run)
 {
-	struct hdl_pcoll *p = run->arg;
+	*(struct hdl_run **)run->arg = run;
+}
 
-	p->told = run;
+/* An Allgather in place, which this call waits for. MPI error class. */
+static int gather(struct hdl_off *h, void *buf, size_t bytes)
+{
+	struct hdl_run *ended = NULL;
+	int error;
+
+	if (hdl_off_gather(h, buf, bytes, told, &ended)) {
+		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	hdl_blocked_comm = h->cc->comm;
+	hdl_wait_until(is_told, &ended);
+	hdl_blocked_comm = NULL;
+	error = ended->error;
+	if (error)
+		hdl_reason_set("%s", ended->why);
+	hdl_run_free(ended);
+	return error;
 }
 
 /* Tells the others where this rank's part is, or that there is none. MPI error class; *all: everybody has one. */
@@ -188,18 +208,8 @@ static int tell(struct hdl_pcoll *p, int status, bool *all)
 	int error;
 
 	p->records[h->rank] = (struct hdl_area_record){ .addr = (uintptr_t)p->memory, .rkey = p->mr ? p->mr->rkey : 0, .status = status };
-	if (hdl_off_gather(h, p->records, sizeof(*p->records), told, p)) {
-		hdl_reason_set("no memory to tell the other ranks of a persistent collective");
-		return MPI_ERR_NO_MEM;
-	}
-	hdl_blocked_comm = h->cc->comm;
-	hdl_wait_until(is_told, p);
-	hdl_blocked_comm = NULL;
+	error = gather(h, p->records, sizeof(*p->records));
 	*all = true;
-	error = p->told->error;
-	if (error)
-		hdl_reason_set("%s", p->told->why);
-	hdl_run_free(p->told);
 	for (int r = 0; r < h->size && !error; r++) {
 		p->peers[r].addr = p->records[r].addr;
 		p->peers[r].rkey = p->records[r].rkey;
@@ -208,17 +218,67 @@ static int tell(struct hdl_pcoll *p, int status, bool *all)
 	return error;
 }
 
-int hdl_pcoll_new(struct hdl_run *run)
+/* The communicator's queues, when all ranks have them or none has. NULL: no memory. */
+static struct hdl_off *wired(struct hdl_cc *cc, const struct hdl_plan *plan)
 {
-	struct hdl_cc *cc = run->comm->coll;
-	struct hdl_off *h = hdl_off_of(cc, run->plan);
+	struct hdl_off *h = hdl_off_of(cc, plan);
+
+	if (h)
+		hdl_wait_until(is_wired, h);
+	return h;
+}
+
+/* The others wait for this rank's part, or may have theirs and start it: they are told of the error. */
+static int forsaken(struct hdl_comm *comm, int error)
+{
+	char why[sizeof(((struct hdl_run *)0)->why)];
+
+	snprintf(why, sizeof(why), "%s", hdl_reason_take());
+	hdl_coll_forsake(comm, why);
+	hdl_lost_progress();
+	hdl_reason_set("%s", why);
+	return error;
+}
+
+static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most)
+{
+	struct hdl_off *h = wired(cc, plan);
+	uint32_t *all;
+	int rc;
+
+	if (!h)
+		return MPI_ERR_NO_MEM;
+	if (h->state == HDL_OFF_OFF)
+		return MPI_SUCCESS;
+	all = calloc((size_t)h->size, sizeof(*all));
+	if (!all) {
+		hdl_reason_set("no memory for the lengths of a persistent collective");
+		return MPI_ERR_NO_MEM;
+	}
+	all[h->rank] = *most;
+	rc = gather(h, all, sizeof(*all));
+	for (int r = 0; r < h->size && !rc; r++)
+		*most = all[r] > *most ? all[r] : *most;
+	free(all);
+	return rc;
+}
+
+int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most)
+{
+	int rc = find_most(cc, plan, most);
+
+	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
+}
+
+static int make_lines(struct hdl_run *run)
+{
+	struct hdl_off *h = wired(run->comm->coll, run->plan);
 	struct hdl_pcoll *p;
 	bool all = false;
 	int rc;
 
 	if (!h)
 		return MPI_ERR_NO_MEM;
-	hdl_wait_until(is_wired, h);
 	if (h->state == HDL_OFF_OFF) {
 		run->plan->why_not = h->why_off;
 		return MPI_SUCCESS;
@@ -256,6 +316,13 @@ int hdl_pcoll_new(struct hdl_run *run)
 	return MPI_SUCCESS;
 }
 
+int hdl_pcoll_new(struct hdl_run *run)
+{
+	int rc = make_lines(run);
+
+	return rc ? forsaken(run->comm, rc) : MPI_SUCCESS;
+}
+
 void hdl_pcoll_free(struct hdl_pcoll *p)
 {
 	struct hdl_off *h = p->h;
@@ -283,7 +350,10 @@ static inline void post_part(struct hdl_off *h, struct part *part)
 	part->run->opno = part->n++;
 	part->run->slot = part->slot;
 	part->slot = hdl_off_after(part->slot, part->slots);
-	hdl_line_post(h, part->run, part->prog);
+	if (unlikely(part->run->parcels))
+		hdl_parcels_post(h, part->run, part->prog);
+	else
+		hdl_line_post(h, part->run, part->prog);
 }
 
 /* One line to each peer, or two: that is what each unit of line_room has. */
@@ -311,9 +381,15 @@ static inline void try_post(struct hdl_pcoll *p)
 	}
 }
 
+/* All lines that it waits for are there. Messages may be under way besides. */
+static inline bool is_through(struct hdl_pcoll *p)
+{
+	return likely(!p->op.run->parcels) || hdl_parcels_turn(p->h, p->op.run);
+}
+
 static inline bool is_complete(struct hdl_pcoll *p)
 {
-	return p->posted && hdl_line_arrived(p->op.run, p->op.prog) &&
+	return p->posted && hdl_line_arrived(p->op.run, p->op.prog) && is_through(p) &&
 	       (!p->meets || hdl_line_arrived(p->meeting.run, p->meeting.prog));
 }
 
@@ -327,7 +403,7 @@ static void end(struct hdl_pcoll *p)
 		p->next->link = p->link;
 	if (unlikely(p->h->broken))
 		hdl_off_in_error(p->h, run);
-	else
+	else if (likely(!run->parcels))
 		hdl_line_take(p->h, run, p->op.prog);
 	p->h->spoiled |= run->error != MPI_SUCCESS;
 	hdl_run_finish(run);
@@ -349,7 +425,8 @@ void hdl_pcoll_start(struct hdl_pcoll *p)
 
 static inline bool becomes_complete(struct hdl_pcoll *p)
 {
-	return p->posted && hdl_line_await(p->op.run, p->op.prog) && (!p->meets || hdl_line_await(p->meeting.run, p->meeting.prog));
+	return p->posted && hdl_line_await(p->op.run, p->op.prog) && is_through(p) &&
+	       (!p->meets || hdl_line_await(p->meeting.run, p->meeting.prog));
 }
 
 void hdl_pcoll_look(struct hdl_req *req, bool waits)
@@ -369,6 +446,8 @@ int hdl_pcoll_turn(struct hdl_off *h)
 		if (unlikely(!p->posted))
 			try_post(p);
 		if (!h->broken && !is_complete(p))
+			continue;
+		if (unlikely(h->broken) && p->op.run->parcels && !hdl_parcels_stop(p->op.run))
 			continue;
 		end(p);
 		n++;

@@ -384,11 +384,14 @@ static void put(void *arg)
 
 int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req)
 {
-	struct hdl_pieces_run *r = make(comm, a, HDL_PERSISTS);
+	struct hdl_pieces_run *r;
 	struct hdl_check *check;
 	int rc = MPI_SUCCESS;
 
 	*req = NULL;
+	if (hdl_parcels_prepare(comm, a, req, &rc))
+		return rc;
+	r = make(comm, a, HDL_PERSISTS);
 	if (!r)
 		return no_memory(comm);
 	check = r->run->check;

@@ -84,7 +84,7 @@ expect 0 ./heddle_info --explain allgatherv --ranks 3 --size 1m
 says "$out" '^executor *host$'
 says "$out" '^algorithm *pieces$'
 expect 0 ./heddle_info --explain gatherv --ranks 3 --persistent
-says "$out" '^why  *host: persistent, and of pieces'
+says "$out" '^why  *direct: whatever the lengths are'
 HEDDLE_REDUCE_ORDER=fixed expect 0 ./heddle_info --explain 'allreduce (op)' --ranks 3
 says "$out" '^why  *host: HEDDLE_REDUCE_ORDER=fixed'
 expect 0 ./heddle_info --explain neighbors --ranks 4 --rank 3 --dot

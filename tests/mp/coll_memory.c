@@ -25,7 +25,11 @@ __typeof__(aligned_alloc) __real_aligned_alloc, __wrap_aligned_alloc;
 
 static bool is_refused(size_t n)
 {
-	return (never && n == never) || (left >= 0 && left-- == 0);
+	bool refused = (never && n == never) || (left >= 0 && left-- == 0);
+
+	if (refused)
+		errno = ENOMEM;		/* as malloc does: who asked may take its own error from there */
+	return refused;
 }
 
 void *__wrap_malloc(size_t n)
@@ -68,7 +72,7 @@ static void add(void *in, void *inout, int *n, MPI_Datatype *type)
 		((char *)inout)[i] = (char)(((char *)inout)[i] + ((char *)in)[i]);
 }
 
-enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, SHORT, REDUCED, POSTED, KINDS, LONGER };
+enum kind { ALLTOALLV, REDUCE_SCATTER, ALLREDUCE, GATHERV, SCAN, PERSISTENT, PERSISTENT_V, PARCELS, SHORT, REDUCED, POSTED, KINDS, LONGER };
 
 static int start(int rc, MPI_Request *q)
 {
@@ -96,6 +100,7 @@ static int run(enum kind kind, MPI_Comm c, MPI_Op op, char *in, char *out, const
 	case REDUCED: return MPI_Allreduce(in, out, 2, MPI_INT, MPI_SUM, c);
 	case POSTED: return MPI_Allgather(in, 4, MPI_CHAR, out, 4, MPI_CHAR, c);
 	case PERSISTENT_V: return start(MPI_Allgatherv_init(in, BLOCK, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
+	case PARCELS: return start(MPI_Alltoallv_init(in, counts, at, MPI_CHAR, out, counts, at, MPI_CHAR, c, MPI_INFO_NULL, &q), &q);
 	default: return start(MPI_Bcast_init(in, 8, MPI_CHAR, 0, c, MPI_INFO_NULL, &q), &q);
 	}
 }

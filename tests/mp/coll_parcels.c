@@ -2,7 +2,7 @@
 /*
  * Collectives of pieces whose lengths no rank knows all of: from nothing to more than a message that is sent at once, each side with a
  * type of its own; many of them outstanding, blocking ones between; in place. And lengths that do not fit each other, across the
- * border between a line and a message: the receiver has the error, nobody else, and nobody waits.
+ * border between a line and a message: the receiver has the error, at each start of a persistent one, nobody else, and nobody waits.
  *
  *     coll_parcels [rounds [seed [fit]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
  */
@@ -215,8 +215,11 @@ static int class_of(int code)
 	return class;
 }
 
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+static const char *const forms[] = { "blocking", "nonblocking", "persistent" };
+
 /* Rank 0 sends rank 1 `sent` bytes, who expects `room`; all else fits. */
-static void misfit(MPI_Comm comm, int sent, int room, bool blocking)
+static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 {
 	int *counts = calloc((size_t)np * 4, sizeof(int)), *displs = counts + np, *rcounts = displs + np, code;
 	char *in = calloc((size_t)np, LONGEST), *out = calloc((size_t)np, LONGEST);
@@ -232,15 +235,23 @@ static void misfit(MPI_Comm comm, int sent, int room, bool blocking)
 		counts[1] = sent;
 	if (me == 1)
 		rcounts[0] = room;
-	if (blocking) {
+	if (form == BLOCKING) {
 		code = MPI_Alltoallv(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm);
+	} else if (form == PERSISTENT) {
+		CHECK_EQ(MPI_Alltoallv_init(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm, MPI_INFO_NULL, &req), MPI_SUCCESS);
+		MPI_Start(&req);
+		code = MPI_Wait(&req, MPI_STATUS_IGNORE);
+		MPI_Start(&req);
+		if (class_of(MPI_Wait(&req, MPI_STATUS_IGNORE)) != class_of(code))
+			test_fail(__FILE__, __LINE__, "%d bytes where %d are expected: not the same at the second start", sent, room);
+		MPI_Request_free(&req);
 	} else {
 		CHECK_EQ(MPI_Ialltoallv(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm, &req), MPI_SUCCESS);
 		code = MPI_Wait(&req, MPI_STATUS_IGNORE);
 	}
 	if (class_of(code) != want)
 		test_fail(__FILE__, __LINE__, "%d bytes where %d are expected, %s: error class %d, not %d", sent, room,
-			  blocking ? "blocking" : "nonblocking", class_of(code), want);
+			  forms[form], class_of(code), want);
 	free(counts);
 	free(in);
 	free(out);
@@ -257,8 +268,8 @@ static void misfits(void)
 		MPI_Barrier(comm);
 	for (int a = 0; a < 6; a++)
 		for (int b = 0; b < 6; b++) {
-			misfit(comm, some[a], some[b], (a + b) & 1);
-			misfit(comm, some[b], some[b], a & 1);
+			misfit(comm, some[a], some[b], (enum form)((a + b) % FORMS));
+			misfit(comm, some[b], some[b], (enum form)(a % FORMS));
 		}
 	MPI_Comm_free(&comm);
 }

@@ -9,7 +9,7 @@
  *     coll_stopped          sums of int64, three sizes
  *     coll_stopped moved    all of these, int64
  *     coll_stopped pieces	the vector forms
- *     coll_stopped persistent	the same by persistent requests
+ *     coll_stopped persistent	all of these by persistent requests
  *     coll_stopped all      every operation on every type that it is defined on, and sizes up to 64 KiB in turn
  */
 #include <mpi.h>
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 			for (int s = 0; s < (what == IALLGATHERV ? 4 : 3); s++)
 				one(what, 0, 0, sizes[s]);
 	else
-		for (int what = 0; what < (argc > 1 ? WHATS : IREDUCE); what++)
+		for (int what = 0; what < (persistent ? ALL_WHATS : argc > 1 ? WHATS : IREDUCE); what++)
 			/* what is reduced without extensions ends at 128 elements */
 			for (int s = 0; s < (argc > 1 && !persistent && (many_out(what) || what == ISCATTER) ? 4 : 3); s++)
 				one(what, 0, 0, sizes[s]);
