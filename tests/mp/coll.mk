@@ -66,6 +66,11 @@ check_PROGRAMS += tests/mp/coll_death
 tests_mp_coll_death_SOURCES = tests/mp/coll_death.c tests/mp/survivors.h
 tests_mp_coll_death_LDADD = libheddle.la
 tests_mp_coll_death_LDFLAGS = $(NOWRAP)
+# What a rank leaves behind is read later, or never.
+check_PROGRAMS += tests/mp/coll_left
+tests_mp_coll_left_SOURCES = tests/mp/coll_left.c tests/mp/survivors.h
+tests_mp_coll_left_LDADD = libheddle.la
+tests_mp_coll_left_LDFLAGS = $(NOWRAP)
 # What is explained is what the device counts.
 check_PROGRAMS += tests/mp/coll_counted
 tests_mp_coll_counted_SOURCES = tests/mp/coll_counted.c

@@ -184,6 +184,12 @@ for n in 2 4; do
 	try "all by reads, lengths that differ" "$n" -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_check lengths
 done
 try "all by reads, depth 2" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_random "${COLL_RANDOM:-20}" "$seed"
+# Who only gives its input to a Reduce, or its result to the next rank of a Scan, leaves it behind.
+for executor in auto direct; do
+	try "left behind, freed, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left freed 60
+	try "left behind, one after another, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stream 200
+	try "left behind by ranks in MPI_Finalize, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stopped
+done
 for n in 2 3 6; do
 	try "the same bits each time" "$n" tests/mp/coll_bits
 done

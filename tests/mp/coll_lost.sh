@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors are
-# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, comm_away.c, ptp_lost.c). Run in the build
-# directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
+# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, comm_away.c, ptp_lost.c,
+# coll_left.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
 
@@ -77,6 +77,9 @@ one_dies 7 4 "one is away: 7 4 over ud" -x HEDDLE_TRANSPORT=ud tests/mp/comm_awa
 sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
 sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
 sent 4 3 30000 7 1 SHCA_BEHAVE=noarena
+for how in killed gone; do
+	one_dies 3 0 "what was left behind for it: $how" -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_left $how "$count"
+done
 hosts 4 blocking 64 1 3 500 host
 hosts 4 nonblocking 64 3 -1 900 auto
 hosts 4 blocking 64 3 -1 500 direct
