@@ -119,11 +119,12 @@ bool hdl_proc_before(int a, int b)
 	return x != y ? x < y : hdl_proc_rank(a) < hdl_proc_rank(b);
 }
 
-/* By turns: a struct by value would lie in the frame of whoever reports, and that may be a function of the fast path. */
+/* By turns: a struct by value would lie in the frame of whoever reports, and that may be a function of the fast path. Each thread has its
+ * own: two that carry an instance of the transport each have no lock in common. */
 static const char *text_of(int proc, const char *ours)
 {
-	static char texts[4][HDL_PROC_TEXT];
-	static unsigned next;
+	static _Thread_local char texts[4][HDL_PROC_TEXT];
+	static _Thread_local unsigned next;
 	const struct hdl_other_job *j = hdl_job_of(proc);
 	char *text = texts[next++ % 4];
 

@@ -92,6 +92,12 @@ for behave in noodp noarena noorder; do
 done
 try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
 try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
+# a matching of its own, beside MPI's
+for kind in "" rc ud xrc dc,ud; do
+	try 4 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/p2p_instances" 60 1
+	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 HEDDLE_SRQ_DEPTH=2 \
+		HEDDLE_UNEXPECTED_MAX=2 SHCA_BEHAVE=noodp,nowake -- "$build/tests/mp/p2p_instances" 40 2
+done
 for behave in "" async; do
 	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$rma" 10 1000 12 early
 done
