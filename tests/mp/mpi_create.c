@@ -357,6 +357,44 @@ static void inter(void)
 	MPI_Comm_free(&mine);
 }
 
+/* The groups have used as many context ids, and made as many agreements, as each likes. */
+static void inter_of_unlike(void)
+{
+	int n[2], ranks[2][16], mine_of = me % 2;
+	MPI_Comm mine, c, several[40], d[2];
+	MPI_Request q[2];
+
+	if (np < 2)
+		return;
+	for (int odd = 0; odd < 2; odd++) {
+		n[odd] = 0;
+		for (int r = odd; r < np; r += 2)
+			ranks[odd][n[odd]++] = r;
+	}
+	MPI_Comm_split(MPI_COMM_WORLD, mine_of, me, &mine);
+	for (int i = 0; i < 40; i++)
+		several[i] = MPI_COMM_NULL;
+	/* rank 0 has the latest numbers, and the even ones the most ids */
+	for (int i = 0; i < 40 && !me; i++)
+		MPI_Comm_dup(MPI_COMM_SELF, &several[i]);
+	MPI_Intercomm_create(mine, 0, MPI_COMM_WORLD, me % 2 ? 0 : 1, 18, &c);
+	CHECK_INTER(c, n[mine_of], ranks[mine_of], n[!mine_of], ranks[!mine_of]);
+	/* one that is of both groups and one that is not: in one order on all, whoever gave them their numbers */
+	for (int i = 0; i < 20; i++) {
+		MPI_Comm_idup(MPI_COMM_WORLD, &d[0], &q[0]);
+		MPI_Comm_idup(c, &d[1], &q[1]);
+		MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+		CHECK_INTER(d[1], n[mine_of], ranks[mine_of], n[!mine_of], ranks[!mine_of]);
+		MPI_Comm_free(&d[0]);
+		MPI_Comm_free(&d[1]);
+	}
+	for (int i = 0; i < 40; i++)
+		if (several[i] != MPI_COMM_NULL)
+			MPI_Comm_free(&several[i]);
+	MPI_Comm_free(&c);
+	MPI_Comm_free(&mine);
+}
+
 /* ---- hints, and splitting by hardware ---------------------------------------------------------------------------- */
 
 static int hint(MPI_Comm c, const char *key)
@@ -547,6 +585,7 @@ int main(int argc, char **argv)
 	parts();
 	nonblocking();
 	inter();
+	inter_of_unlike();
 	hints();
 	by_hardware();
 	reuse(argc > 1 ? atoi(argv[1]) : 20000);

@@ -92,11 +92,23 @@ for behave in noodp noarena noorder; do
 done
 try 3 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.05 -- "$rma" 150 60000 9
 try 2 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 busy
+try 1 HEDDLE_TRANSPORT=ud -- "$rma" 10 1000 10 flushes
 # a matching of its own, beside MPI's
 for kind in "" rc ud xrc dc,ud; do
 	try 4 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/p2p_instances" 60 1
 	try 3 HEDDLE_TRANSPORT=$kind HEDDLE_RC_PEERS=2 HEDDLE_HOT_MESSAGES=2 HEDDLE_RING_PEERS=2 HEDDLE_RING_SIZE=2048 HEDDLE_SRQ_DEPTH=2 \
 		HEDDLE_UNEXPECTED_MAX=2 SHCA_BEHAVE=noodp,nowake -- "$build/tests/mp/p2p_instances" 40 2
+done
+# what a peer must not say is refused, and harms nobody
+crooked=$build/tests/mp/transport_crooked
+try 3 HEDDLE_TRANSPORT=ud -- "$crooked" rndv
+try 2 HEDDLE_TRANSPORT=rc,ud -- "$crooked" packets
+try 1 HEDDLE_TRANSPORT=ud -- "$crooked" states
+for behave in "" async nowake; do
+	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" numbers
+	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- "$crooked" numbers
+	try 2 HEDDLE_TRANSPORT=xrc SHCA_BEHAVE=$behave -- env -u HEDDLERUN_FILE "$crooked" numbers
+	try 1 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$crooked" sleeps
 done
 for behave in "" async; do
 	try 2 HEDDLE_TRANSPORT=rc SHCA_BEHAVE=$behave -- "$rma" 10 1000 12 early

@@ -17,6 +17,7 @@
  *       unmapped  what is got into memory that cannot be registered fails, and nothing else
  *       early     requests by such a key break rank 1's new queues before it may send by them: they fail, and nothing else (RC)
  *       busy      what is under way is not deregistered, nor its key released
+ *       flushes   several behind one operation, and behind one that fails (one rank, UD: nothing ends before there is progress)
  *       refuses   what cannot be is refused
  */
 #include <sys/mman.h>
@@ -732,6 +733,35 @@ static void unmapped(void)
 		fail("then another one");
 }
 
+/* Each flush ends; and an error is told by the first one behind it, and by no other. */
+static void flushes(void)
+{
+	static char buf[100];
+	struct hdl_rma put = { .done = ends_with }, flush[3] = { { .done = ends_with }, { .done = ends_with }, { .done = ends_with } };
+	struct hdl_mr *mr = region(buf, sizeof(buf), HDL_MR_WRITE);
+	char key[HDL_RKEY_MAX];
+	struct hdl_rkey *k;
+	unsigned idle = 0;
+
+	if (hdl_rkey_unpack(hdl_ep(tp, 0), key, hdl_mr_pack(mr, key), &k))
+		fail("no key");
+	for (int bad = 0; bad < 2; bad++) {
+		ended = errors = 0;
+		put.len = flush[0].len = flush[1].len = flush[2].len = 0;
+		if (bad && hdl_mr_deregister(mr))
+			fail("it is not deregistered");
+		if (hdl_put(k, 0, buf, 8, &put) || hdl_flush(k->ep, &flush[0]) || hdl_flush(k->ep, &flush[1]))
+			fail("something has ended at once");
+		for (int i = 0; i < 100000 && ended < 3; i++)
+			turn(&idle);
+		if (ended != 3 || errors != 2 * (unsigned)bad)
+			fail("%u of 3 have ended, %u with an error", ended, errors);
+		if (hdl_flush(k->ep, &flush[2]) != 1)
+			fail("an error is told twice");
+	}
+	hdl_rkey_release(k);
+}
+
 /* Whether this queue is refused a request by a bad key, before the next put by a good one has come. */
 static bool is_broken_first(struct ibv_qp *qp)
 {
@@ -875,7 +905,7 @@ static void run_mode(const char *mode)
 		const char *name;
 		void (*run)(void);
 	} modes[] = { { "stops", stops }, { "dies", dies }, { "gone", gone }, { "stale", stale }, { "unmapped", unmapped },
-		      { "early", early }, { "busy", busy }, { "refuses", refuses } };
+		      { "early", early }, { "busy", busy }, { "flushes", flushes }, { "refuses", refuses } };
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (!strcmp(mode, modes[i].name)) {

@@ -59,6 +59,26 @@ Test(match, context_separates)
 	cr_assert_eq(hdl_match_arrived(m, 2, 1, 7), a);
 }
 
+/* Two contexts of which one source and tag lie in one bucket. */
+Test(match, context_separates_in_a_bucket)
+{
+	struct hdl_matching *m = hdl_matching_new();
+	struct hdl_op *a = receive(0, 1, 7);
+	int other = 2;
+
+	while (other < UINT16_MAX && hdl_match_bucket(m, (uint16_t)other, 1, 7) != hdl_match_bucket(m, 0, 1, 7))
+		other += 2;
+	cr_assert_lt(other, UINT16_MAX);
+	hdl_match_post(m, a);
+	cr_assert_null(hdl_match_arrived(m, (uint16_t)other, 1, 7));
+	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), a);
+	hdl_match_add(m, message((uint16_t)other, 1, 7, 1));
+	cr_assert_null(hdl_match_find(m, 0, 1, 7));
+	cr_assert_not_null(hdl_match_find(m, (uint16_t)other, 1, 7));
+	hdl_matching_free(m);
+	hdl_buf_fini();
+}
+
 Test(match, earlier_of_exact_and_wildcard)
 {
 	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *v = receive(0, 1, MPI_ANY_TAG);

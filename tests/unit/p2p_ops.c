@@ -344,6 +344,24 @@ Test(p2p, matched_message_counts_until_it_is_received)
 	cr_assert_null(hdl_message_get((MPI_Message)m), "it was received");
 }
 
+/* One that was taken before its sender's messages were counted is no message less of those. */
+Test(p2p, matched_message_of_before_the_count)
+{
+	static char big[4096];
+	struct hdl_message *m;
+	int flag, held;
+
+	mock_eager(1, 1, 0, big, sizeof(big));
+	cr_assert_eq(hdl_improbe(1, 1, &hdl_world, 0, &flag, &m, NULL), 0);
+	for (int i = 0; i < 520; i++)
+		mock_eager(3, i, 0, big, sizeof(big));
+	cr_assert_eq(mock_holds[0], 3);
+	held = mock_nholds;
+	cr_assert_eq(hdl_mrecv(big, sizeof(big), bytes_t, m, NULL), 0);
+	mock_eager(1, 2, 0, big, HDL_HOLD_LEAST + 1);
+	cr_assert_eq(mock_nholds, held, "rank 1 has sent two, one of which is here");
+}
+
 Test(p2p, probe)
 {
 	int v[2] = { 1, 2 }, flag;
@@ -579,6 +597,12 @@ Test(p2p, peer_failed)
 	hdl_req_free(c);
 	hdl_req_free(d);
 	hdl_type_release(t);
+	/* of a communicator of which it is no member */
+	hdl_irecv(&got, 1, ints, MPI_ANY_SOURCE, 1, &hdl_self, hdl_self.context, &a);
+	mock_peer_failed(3, -ECONNRESET);
+	cr_assert(!a->done);
+	hdl_req_cancel(a);
+	hdl_req_free(a);
 }
 
 Test(p2p, fetch_fails)
@@ -740,6 +764,32 @@ Test(p2p, dup_names_who_has_failed)
 	cr_assert(strstr(hdl_reason_take(), "rank 3 "));
 	cr_assert_lt(id_sent(0), 0);
 	cr_assert_lt(id_sent(1), 0);
+}
+
+/* As a rank between the root and another one: the root hears that it has failed, before anybody gets a communicator. */
+static void between(void)
+{
+	mock_job(2, 4);
+	cr_assert_eq(hdl_p2p_init(), 0);
+	ints = hdl_type_get(MPI_INT);
+}
+
+Test(between, dup_fails_upwards, .init = between, .timeout = 60)
+{
+	uint64_t words[WORDS_HEAD];
+	struct hdl_comm *c;
+	struct hdl_req *r;
+
+	mock_peer_failed(3, -ECONNRESET);
+	cr_assert_eq(hdl_comm_idup(&hdl_world, &c, &r), 0);
+	for (int i = 0; i < 10 && !mock_nsent; i++)
+		hdl_tp_progress(hdl_mpi_tp);
+	cr_assert_eq(mock_nsent, 1);
+	cr_assert_eq(mock_sent[0].dest, 0);
+	memcpy(words, mock_sent[0].data, sizeof(words));
+	cr_assert_eq(words[0] & 2, 2);
+	cr_assert_eq(words[1], hdl_proc_job(3));
+	cr_assert_eq((uint32_t)words[2], 1 + 3);
 }
 
 Test(p2p, dup_agrees_on_a_free_id)
@@ -943,6 +993,35 @@ Test(leaves, of_every_form_of_group)
 		hdl_comm_forget(same);
 		hdl_comm_forget(c);
 	}
+}
+
+/* ---- a communicator that is revoked ------------------------------------------------------------------------ */
+
+/* What had come of its collectives, and what comes later, goes: whoever waits for it to be fetched is told. Messages stay, and so does who
+ * has ended. */
+Test(p2p, what_a_revoked_communicator_gets)
+{
+	static char big[100];
+	struct hdl_req *r;
+	int got = 0, value = 7;
+
+	mock_rts(1, 30, 1, big, sizeof(big));
+	mock_eager(1, 31, 1, &value, sizeof(value));
+	mock_eager(1, HDL_LOST_TAG + 2, 1, NULL, 0);
+	mock_eager(1, 32, 0, &value, sizeof(value));
+	cr_assert_eq(hdl_irecv(&got, 1, ints, 3, 33, &hdl_world, 1, &r), 0);
+	hdl_recv_revoke(&hdl_world, 2);
+	cr_assert(r->done && r->error == MPI_ERR_PROC_ABORTED);
+	hdl_req_free(r);
+	cr_assert_eq(mock_refused, 30);
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 2);
+	cr_assert_eq(hdl_recv_lost(&hdl_world), 2);
+	mock_rts(1, 34, 1, big, sizeof(big));
+	cr_assert_eq(mock_refused, 34);
+	mock_eager(1, 35, 1, &value, sizeof(value));
+	cr_assert_eq(hdl_mpi_matching->nunexpected, 2);
+	cr_assert_eq(hdl_recv(&got, 1, ints, 1, 32, &hdl_world, 0, NULL), 0);
+	cr_assert_eq(got, 7);
 }
 
 /* ---- instances ------------------------------------------------------------------------------------------- */

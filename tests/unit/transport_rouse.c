@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdarg.h>
 #include <sys/resource.h>
@@ -127,6 +128,70 @@ Test(transport_rouse, an_event_counts_once, .timeout = 60)
 	cr_assert_eq(atomic_load(&roused), 100);
 	cr_assert_eq(write(w.pipe[1], "", 1), 1);
 	cr_assert_eq(atomic_load(&roused), 100);
+	/* again: others have its descriptors by now */
+	open_writer(&w);
+	hdl_rouser_close(&r);
+	cr_assert_eq(write(w.pipe[1], "", 1), 1);
+	cr_assert_eq(take(&w), 1);
+}
+
+Test(transport_rouse, each_descriptor_wakes, .timeout = 20)
+{
+	struct writer w[3] = { 0 };
+	struct hdl_rouser r;
+
+	for (int i = 0; i < 3; i++)
+		open_writer(&w[i]);
+	cr_assert_eq(hdl_rouser_open(&r, (int[]){ w[0].pipe[0], w[1].pipe[0], w[2].pipe[0] }, 3, rouse, &word), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(write(w[2 - i].pipe[1], "", 1), 1);
+		while (atomic_load(&roused) <= i)
+			sched_yield();
+	}
+	hdl_rouser_close(&r);
+}
+
+static _Atomic pthread_t handled_by;
+static _Atomic bool handled;
+
+static void handle(int sig)
+{
+	(void)sig;
+	atomic_store(&handled_by, pthread_self());
+	atomic_store(&handled, true);
+}
+
+/* A signal for the process is for one of the program's threads, which have the masks that they had. */
+Test(transport_rouse, signals_are_the_programs, .timeout = 60)
+{
+	sigset_t one, before, now;
+	struct writer w = { 0 };
+	struct hdl_rouser r;
+
+	open_writer(&w);
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR2);
+	signal(SIGUSR1, handle);
+	signal(SIGUSR2, handle);
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	cr_assert_eq(hdl_rouser_open(&r, &w.pipe[0], 1, rouse, &word), 0);
+	pthread_sigmask(SIG_SETMASK, NULL, &now);
+	for (int sig = 1; sig < 32; sig++)
+		cr_assert_eq(sigismember(&now, sig), sigismember(&before, sig), "signal %d", sig);
+	/* the program's only thread does not take this one now */
+	pthread_sigmask(SIG_BLOCK, &one, NULL);
+	cr_assert_eq(kill(getpid(), SIGUSR2), 0);
+	cr_assert_eq(write(w.pipe[1], "", 1), 1);
+	while (!atomic_load(&roused))		/* the other thread has been at work since */
+		sched_yield();
+	cr_assert_not(atomic_load(&handled));
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	cr_assert(atomic_load(&handled) && pthread_equal(atomic_load(&handled_by), pthread_self()));
+	atomic_store(&handled, false);
+	cr_assert_eq(kill(getpid(), SIGUSR1), 0);
+	while (!atomic_load(&handled))
+		sched_yield();
+	cr_assert(pthread_equal(atomic_load(&handled_by), pthread_self()));
 	hdl_rouser_close(&r);
 }
 
