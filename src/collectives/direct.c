@@ -151,14 +151,14 @@ static size_t head_end(const struct hdl_line_prog *l, size_t end)
 	return end / l->area->line_bytes * HDL_LINE_HEAD;
 }
 
-static int add_arrival(const struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
+static int add_arrival(struct hdl_off *h, struct hdl_line_prog *l, const struct hdl_node *n)
 {
 	size_t end = n->dst_off + n->len + HDL_LINE_TRAILER;
 
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
 	l->numbers[l->narrivals] = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t));
-	if (h->near & 1u << n->peer) {
+	if (hdl_off_near(h) & 1u << n->peer) {
 		uint32_t far = l->numbers[l->nnear];
 
 		l->numbers[l->nnear++] = l->numbers[l->narrivals];
@@ -170,13 +170,15 @@ static int add_arrival(const struct hdl_off *h, struct hdl_line_prog *l, const s
 }
 
 /* The ranks that may need this one's CPU: all but those that are bound to others, where ranks share them. */
-static void find_near(struct hdl_off *h)
+uint32_t hdl_off_near(struct hdl_off *h)
 {
 	cpu_set_t mine, its;
 
+	if (h->near)
+		return h->near;
 	h->near = UINT32_MAX;
 	if (!hdl_job.oversubscribed || !h->cc || sched_getaffinity(0, sizeof(mine), &mine))
-		return;
+		return h->near;
 	for (int r = 0; r < h->size; r++)
 		/* a process of another PID namespace has no number here */
 		if (hdl_proc_state(&h->peers[r].proc) == HDL_PROC_LIVES &&
@@ -184,6 +186,7 @@ static void find_near(struct hdl_off *h)
 			CPU_AND(&its, &its, &mine);
 			h->near &= ~((uint32_t)!CPU_COUNT(&its) << r);
 		}
+	return h->near;
 }
 
 static uint32_t least_inline(const struct hdl_off *h)
@@ -296,8 +299,6 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 	prog->lines = l;
 	if (!l->puts)
 		return ENOMEM;
-	if (!h->near)
-		find_near(h);
 	for (uint32_t i = 0; i < g->nnodes && !err; i++) {
 		const struct hdl_node *node = &g->nodes[i];
 

@@ -597,8 +597,8 @@ static int off_turn(struct hdl_off *h)
 	int n = 0, posted;
 
 	h->busy = true;
-	if (unlikely(h->stage.hears))
-		hdl_stage_look(h);
+	if (unlikely(h->nleft))
+		hdl_left_look(h);
 	do {
 		n += advance(h);
 		posted = h->queue ? pump(h) : 0;
@@ -674,14 +674,23 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 {
 	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
+	int others = HDL_LOOKS;
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
-	for (off_turn(h); !run->finished && looks-- && !hdl_reads_more(run); off_turn(h))
-		if (hdl_job.oversubscribed)
-			sched_yield();
-		else
+	for (off_turn(h); !run->finished && looks && !hdl_reads_more(run); off_turn(h)) {
+		if (!hdl_job.oversubscribed) {
+			looks--;
 			hdl_look_pause();
+		} else if (others && !hdl_reads_needs_near(h, run)) {
+			others--;
+			hdl_look_pause();
+		} else {
+			looks--;
+			others = HDL_LOOKS;
+			sched_yield();
+		}
+	}
 }
 
 /* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. */

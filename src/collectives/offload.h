@@ -74,6 +74,7 @@
 /* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
  * stay in the second-level cache. */
 #define HDL_FOLD_SEGMENT ((size_t)64 << 10)
+#define HDL_LEFT 8			/* operations that have left something behind, at most: others wait until it is read */
 #define HDL_OFF_OLD_VALUES 64		/* bytes behind the slots, where what atomics return goes: nobody looks at it */
 
 struct hdl_off_link {
@@ -169,11 +170,13 @@ struct hdl_off {
 	bool left;			/* lines: some rank's queue to this one is gone */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
-	struct hdl_stage {		/* or this rank's input of one that has ended here, for others to read (reads_fold.c) */
-		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: the segments are free */
-		uint64_t opno;
+	struct hdl_left {		/* what an operation has left behind for others to read, which has ended here or will (reads.c) */
+		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: this one is free */
 		uint32_t slot;
-	} stage;
+		uint64_t opno;
+		struct hdl_scratch memory;
+	} left_behind[HDL_LEFT];
+	uint32_t nleft;			/* of these that are not free */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */
@@ -244,7 +247,7 @@ static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run, bool s
 /* Whether an operation waits for other ranks. */
 static inline bool hdl_off_waits(const struct hdl_off *h)
 {
-	return h->posted != h->retired || h->queue || h->started || h->stage.hears;
+	return h->posted != h->retired || h->queue || h->started || h->nleft;
 }
 
 /* The communicator's, made when first asked for. NULL: no memory for it. */
@@ -371,6 +374,8 @@ static inline bool hdl_line_waits(const struct hdl_off_link *l)
 {
 	return __atomic_load_n(l->unfinished, __ATOMIC_ACQUIRE);
 }
+/* A bit per rank that may need this one's CPU. */
+uint32_t hdl_off_near(struct hdl_off *h);
 /* Now and then a request is signaled, so that the queue has room again. */
 static inline bool hdl_line_signal_due(const struct hdl_off_link *l)
 {
@@ -425,10 +430,12 @@ struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan 
 void hdl_reads_post(struct hdl_off *h, struct hdl_run *run);
 /* Does what can be done now. Whether that was all, and nobody needs this rank's buffers any more. */
 bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run);
+/* Where ranks share CPUs: whether it waits for one that may need this one's. If not, to give it to them is to lose a turn. */
+bool hdl_reads_needs_near(struct hdl_off *h, const struct hdl_run *run);
 /* Whether the turn ended because it had done enough: there is more to do at once. */
 bool hdl_reads_more(const struct hdl_run *run);
-/* Looks whether what this rank has left behind in its segments has been read. The communicator may be freed by that. */
-void hdl_stage_look(struct hdl_off *h);
+/* Looks whether what this rank has left behind has been read. The communicator may be freed by that. */
+void hdl_left_look(struct hdl_off *h);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_reads_stop(struct hdl_off *h);
 

@@ -17,7 +17,7 @@
  *                  belongs. Everybody's buffers are shown to all that have a part.
  *
  * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_DONE, and every SHOWN for it has
- *     come. What it shows of its own (struct hdl_stage) stays as it is until they have said so.
+ *     come. What it shows of its own (struct hdl_left) stays as it is until they have said so.
  * R2  When the executor fails, the queues are stopped before any operation ends (hdl_reads_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
  * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "collectives/reads.h"
+#include "lines/lines.h"
 
 /* ---- which --------------------------------------------------------------------------------------------------- */
 
@@ -134,15 +135,6 @@ const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *
 	return __atomic_load_n(&t->number, __ATOMIC_ACQUIRE) == run->opno + 1 ? t : NULL;
 }
 
-/* Later operations' lines may have come to stand there. */
-bool hdl_said_since(const struct hdl_off *h, const struct hdl_stage *stage, int peer)
-{
-	const struct hdl_area *a = &h->area[HDL_LINE_READS];
-	size_t at = stage->slot * a->slot_bytes + ((size_t)HDL_DONE * (size_t)h->size + (size_t)peer) * sizeof(struct hdl_told);
-
-	return __atomic_load_n(&((const struct hdl_told *)(a->mem + at))->number, __ATOMIC_ACQUIRE) > stage->opno;
-}
-
 static bool has_room(struct hdl_off *h, const struct hdl_off_link *l)
 {
 	if (unlikely(l->sq_posted - l->sq_done >= l->sq_depth))
@@ -231,6 +223,66 @@ bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
 	return true;
 }
 
+/* ---- what is left behind ---------------------------------------------------------------------------------------- */
+
+/*
+ * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
+ * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_DONE; the communicator is not
+ * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
+ * longer where there are several to read it.
+ */
+char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears)
+{
+	struct hdl_left *l = h->left_behind;
+
+	while (l < h->left_behind + HDL_LEFT && l->hears)
+		l++;
+	if (l == h->left_behind + HDL_LEFT || hdl_scratch_get(&l->memory, bytes))
+		return NULL;
+	l->hears = hears;
+	l->opno = run->opno;
+	l->slot = run->slot;
+	h->nleft++;
+	run->comm->obj.refs++;
+	hdl_detached_collectives++;
+	return l->memory.p;
+}
+
+/* Later operations' lines may have come to stand there. */
+static bool said_since(const struct hdl_off *h, const struct hdl_left *l, int peer)
+{
+	const struct hdl_area *a = &h->area[HDL_LINE_READS];
+	size_t at = l->slot * a->slot_bytes + ((size_t)HDL_DONE * (size_t)h->size + (size_t)peer) * sizeof(struct hdl_told);
+
+	return __atomic_load_n(&((const struct hdl_told *)(a->mem + at))->number, __ATOMIC_ACQUIRE) > l->opno;
+}
+
+/* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
+static void release(struct hdl_off *h, struct hdl_left *l)
+{
+	hdl_scratch_put(&l->memory);
+	h->nleft--;
+	hdl_detached_collectives--;
+	hdl_comm_release(h->cc->comm);
+}
+
+void hdl_left_look(struct hdl_off *h)
+{
+	for (struct hdl_left *l = h->left_behind; h->nleft && l < h->left_behind + HDL_LEFT; l++) {
+		if (!l->hears)
+			continue;
+		for (int p = 0; p < h->size; p++)
+			if (l->hears & 1u << p && said_since(h, l, p))
+				l->hears &= ~(1u << p);
+		if (unlikely(h->broken || h->cc->lost)) {
+			hdl_reads_stop(h);	/* R2: it will be somebody else's */
+			l->hears = 0;
+		}
+		if (!l->hears)
+			release(h, l);
+	}
+}
+
 /* ---- lengths -------------------------------------------------------------------------------------------------- */
 
 void hdl_reads_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
@@ -266,6 +318,38 @@ static void expect(struct hdl_run *run, int p, char *at)
 	run->reads->acts |= 1u << p;
 }
 
+/* What the root of BCAST and SCATTER leaves behind, at most, and in how long blocks; by measurement. */
+#define LEAVE_MOST ((size_t)256 << 10)
+#define LEAVE_BLOCK ((size_t)32 << 10)
+
+static bool leaves(const struct hdl_plan_key *key, int size)
+{
+	if (size == 2 || key->coll == HDL_GATHER)
+		return false;
+	return key->coll == HDL_BCAST ? key->bytes <= LEAVE_MOST : key->bytes <= LEAVE_BLOCK && key->bytes * (size_t)size <= LEAVE_MOST;
+}
+
+/* The root's pieces are its user's, or copies that it leaves behind. */
+static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, size_t apart)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	uint32_t others = ((1u << h->size) - 1) & ~(1u << h->rank);
+	char *left = leaves(key, h->size) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, others) : NULL;
+
+	if (left && !apart)
+		lines_copy_out(left, many, key->bytes);
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+		size_t at = (size_t)p * apart;
+
+		if (left && apart)
+			lines_copy_out(left + at, many + at, apart);
+		show(h, run, p, (left ? left : many) + at);
+	}
+	if (left)
+		run->reads->hears = 0;
+}
+
 static void begin_rooted(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -279,8 +363,7 @@ static void begin_rooted(struct hdl_off *h, struct hdl_run *run)
 		expect(run, key->root, one);
 		return;
 	}
-	for (int k = 1; k < h->size; k++)
-		show(h, run, (h->rank + k) % h->size, many + (size_t)((h->rank + k) % h->size) * apart);
+	show_all(h, run, many, apart);
 	many += (size_t)h->rank * apart;
 	if (key->in_place || !apart)
 		return;
@@ -375,7 +458,8 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_plan_key *key = &run->plan->key;
 	struct hdl_reads *x = run->reads;
 
-	x->acts = x->hears = x->stays = x->copying = 0;
+	x->acts = x->hears = x->copying = 0;
+	x->left = NULL;
 	x->failed = x->writes = false;
 	if (by_both(key, h->size))
 		begin_by_both(h, run);
@@ -422,6 +506,20 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 	if (reduces)
 		hdl_fold_end(h, run);
 	return true;
+}
+
+bool hdl_reads_needs_near(struct hdl_off *h, const struct hdl_run *run)
+{
+	const struct hdl_reads *x = run->reads;
+	uint32_t near = hdl_off_near(h), needs = x->hears & near, acts = x->acts & near;
+
+	/* along a chain the rank before waits for those before it, unless it has begun */
+	if (run->plan->key.coll == HDL_SCAN)
+		return !x->acts || (h->rank > 1 && !hdl_heard(h, run, HDL_REACHED, h->rank - 1));
+	for (int p = 0; acts >> p; p++)
+		if (acts & 1u << p && !hdl_heard(h, run, HDL_SHOWN, p))
+			needs |= 1u << p;
+	return needs;
 }
 
 bool hdl_reads_more(const struct hdl_run *run)

@@ -30,7 +30,6 @@ struct hdl_fold {
 	int k, to;			/* the input, and the rank that a result goes to, that are next */
 	bool begun;			/* all have shown their buffers, as long as this rank's */
 	bool sided;			/* each operand has its side: see hdl_op_is_sided */
-	bool leaves;			/* its input in its segments: for those of `acts` */
 	bool waits;			/* for the request to or from `with` */
 	int with;
 	enum { HDL_FOLD_TAKE, HDL_FOLD_JOIN, HDL_FOLD_GIVE } step;
@@ -39,7 +38,7 @@ struct hdl_fold {
 struct hdl_reads {
 	uint32_t acts;			/* a bit per rank: whose buffers this one has to copy from or to, before it says DONE there */
 	uint32_t hears;			/* a bit per rank: that has to say DONE */
-	uint32_t stays;			/* a bit per rank: that has been shown what this one leaves behind (reads_fold.c) */
+	char *left;			/* what this rank leaves behind, or NULL */
 	uint32_t copying;		/* a bit per rank: a request is under way, */
 	uint64_t position[HDL_DIRECT_RANKS];	/* ... this one of its queue */
 	size_t spent;			/* bytes copied in this turn */
@@ -65,8 +64,9 @@ static inline bool hdl_reads_all(void)
 
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
-/* Whether it has said that it is done with what this rank has left behind. */
-bool hdl_said_since(const struct hdl_off *h, const struct hdl_stage *stage, int peer);
+/* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
+ * they are done. NULL: there is none. */
+char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
 /* Copies by one request to or from the peer's memory; one at a time for each peer. False: the queue has no room now. */

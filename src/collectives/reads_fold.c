@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "collectives/reads.h"
+#include "lines/lines.h"
 
 /* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below PART_LEAST (FORCED: of
  * hdl_reads_all); of two or three ranks' REDUCE, where one more rank takes half of what there is and then has to
@@ -21,8 +22,8 @@
 #define ROOT_ALONE ((size_t)64 << 10)
 /* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
 #define BEYOND_CACHE ((size_t)512 << 10)
-/* A rank without a part leaves its input behind up to here: see below. */
-#define STAGE_MOST (2 * HDL_FOLD_SEGMENT)
+/* A rank without a part leaves its input behind up to here. */
+#define LEAVE_MOST (2 * HDL_FOLD_SEGMENT)
 
 /* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
  * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
@@ -94,8 +95,8 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_plan_key *key = &plan->key;
 	struct hdl_reads *x = run->reads;
 	bool later = key->coll == HDL_REDUCE_SCATTER && key->in_place, mine = hdl_fold_has_part(plan, h->size, h->rank);
-	bool leaves = h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= STAGE_MOST && !mine;
-	char *recv = run->base[HDL_SP_RECV];
+	uint32_t parts = 0;
+	char *recv = run->base[HDL_SP_RECV], *shown;
 	struct hdl_fold *f = &x->fold;
 
 	f->seg[0] = h->segments;
@@ -109,18 +110,22 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->sided = hdl_op_is_sided(key->op, key->type);
 	f->begun = f->waits = false;
-	f->leaves = leaves;
 	f->step = HDL_FOLD_TAKE;
 	f->k = f->to = 0;
+	for (int p = 0; p < h->size; p++)
+		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
+	/* who only gives its input to a REDUCE that is not too long does not wait for those that have a part */
+	if (h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= LEAVE_MOST && !mine)
+		x->left = hdl_leave(h, run, key->bytes, parts);
+	shown = x->left ? x->left : f->in;
+	if (x->left)
+		lines_copy_out(x->left, f->in, key->bytes);
+	x->hears = x->left ? 0 : parts;
 	for (int i = 1; i < h->size; i++) {
 		int p = (h->rank + i) % h->size;
 
-		if (hdl_fold_has_part(plan, h->size, p) && leaves) {
-			x->acts |= 1u << p;
-		} else if (hdl_fold_has_part(plan, h->size, p)) {
-			x->hears |= 1u << p;
-			hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)f->in, .out = (uintptr_t)recv, .bytes = key->bytes });
-		}
+		if (parts & 1u << p)
+			hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)shown, .out = (uintptr_t)recv, .bytes = key->bytes });
 		if (mine)
 			x->acts |= 1u << p;
 	}
@@ -322,67 +327,11 @@ static bool begins(struct hdl_off *h, struct hdl_run *run)
 	return true;
 }
 
-/* ---- who leaves ------------------------------------------------------------------------------------------------ */
-
-/*
- * Who only gives its input to a REDUCE that is not too long need not wait for those that have a part: it copies the input into its segments,
- * shows these, and its operation ends. The segments are in use until all that they were shown to have said HDL_DONE. The next
- * operation that needs them waits for that, and so does the communicator, which is not freed before; MPI_Finalize waits likewise.
- */
-static void hold_stage(struct hdl_off *h, const struct hdl_run *run)
-{
-	h->stage = (struct hdl_stage){ .hears = run->reads->stays, .opno = run->opno, .slot = run->slot };
-	run->comm->obj.refs++;
-	hdl_detached_collectives++;
-}
-
-static void leave(struct hdl_off *h, struct hdl_run *run)
-{
-	struct hdl_reads *x = run->reads;
-
-	if (!x->fold.begun)
-		memcpy(h->segments, x->fold.in, run->plan->key.bytes);
-	x->fold.begun = true;
-	for (int p = 0; p < h->size; p++)
-		if (x->acts & 1u << p) {
-			if (!hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)h->segments, .bytes = run->plan->key.bytes }))
-				return;
-			x->acts &= ~(1u << p);
-			x->stays |= 1u << p;
-		}
-	hold_stage(h, run);
-}
-
-/* The communicator may be freed by that, and all that it has with it; not h, whose turn this is. */
-static void release_stage(struct hdl_off *h)
-{
-	hdl_detached_collectives--;
-	hdl_comm_release(h->cc->comm);
-}
-
-void hdl_stage_look(struct hdl_off *h)
-{
-	for (int p = 0; p < h->size; p++)
-		if (h->stage.hears & 1u << p && hdl_said_since(h, &h->stage, p))
-			h->stage.hears &= ~(1u << p);
-	if (h->broken || h->cc->lost)
-		h->stage.hears = 0;
-	if (h->stage.hears)
-		return;
-	release_stage(h);
-}
-
 void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_reads *x = run->reads;
 	struct hdl_fold *f = &x->fold;
 
-	if (unlikely(h->stage.hears))
-		return;
-	if (f->leaves && x->acts) {
-		leave(h, run);
-		return;
-	}
 	if (!x->acts || (!f->begun && !(f->begun = begins(h, run))))
 		return;
 	while (!x->failed && f->at < f->end) {
@@ -401,8 +350,8 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 /*
  * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
  * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
- * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left behind, as above,
- * in the second one: no rank waits for the one after it.
+ * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left behind: no rank
+ * waits for the one after it.
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
@@ -419,7 +368,7 @@ static size_t chain_segment(const struct hdl_run *run)
 static bool chain_show(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_fold *f = &run->reads->fold;
-	const char *at = f->leaves ? f->seg[1] : h->rank ? f->out : f->in;
+	const char *at = run->reads->left ? run->reads->left : h->rank ? f->out : f->in;
 
 	return hdl_say(h, run, h->rank + 1, HDL_SHOWN, (struct hdl_told){ .out = (uintptr_t)at, .bytes = run->plan->key.bytes });
 }
@@ -437,37 +386,19 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	f->at = 0;
 	f->len = chain_segment(run);
 	f->next = h->segments;
-	f->seg[1] = h->segments + HDL_FOLD_SEGMENT;
 	f->waits = f->begun = false;
-	f->leaves = h->size > 2 && h->rank < h->size - 1 && key->bytes <= HDL_FOLD_SEGMENT;
 	if (h->rank)
 		x->acts = 1u << (h->rank - 1);
-	if (f->leaves)
-		x->stays = 1u << (h->rank + 1);
-	else if (h->rank < h->size - 1)
+	if (h->size > 2 && h->rank < h->size - 1 && key->bytes <= HDL_FOLD_SEGMENT)
+		x->left = hdl_leave(h, run, key->bytes, 1u << (h->rank + 1));
+	if (!x->left && h->rank < h->size - 1)
 		x->hears = 1u << (h->rank + 1);
-	if (f->leaves && !h->rank) {
-		x->acts = x->stays;
-		return;
-	}
+	if (x->left && !h->rank)
+		lines_copy_out(x->left, f->in, key->bytes);
 	if (h->rank < h->size - 1)
 		chain_show(h, run);
 	if (!h->rank && f->out != f->in)
 		memcpy(f->out, f->in, key->bytes);	/* while the next one reads */
-}
-
-/* The first rank's input, when nobody reads from the segment any more. */
-static void chain_leave(struct hdl_off *h, struct hdl_run *run)
-{
-	struct hdl_fold *f = &run->reads->fold;
-
-	memcpy(f->seg[1], f->in, run->plan->key.bytes);
-	if (!chain_show(h, run))
-		return;
-	run->reads->acts = 0;
-	hold_stage(h, run);
-	if (f->out != f->in)
-		memcpy(f->out, f->in, run->plan->key.bytes);
 }
 
 /* How much of the result before this rank's is there. */
@@ -490,8 +421,8 @@ static void chain_combine(struct hdl_run *run, size_t len)
 	struct hdl_fold *f = &run->reads->fold;
 
 	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
-	if (f->leaves)
-		memcpy(f->seg[1] + f->at, f->out + f->at, len);
+	if (run->reads->left)
+		lines_copy_out(run->reads->left + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
 	f->begun = true;	/* the next rank is to hear of it */
@@ -516,12 +447,6 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 	struct hdl_fold *f = &x->fold;
 	const struct hdl_told *t;
 
-	if (unlikely(h->stage.hears))
-		return;
-	if (!h->rank) {
-		chain_leave(h, run);
-		return;
-	}
 	t = hdl_heard(h, run, HDL_SHOWN, h->rank - 1);
 	if (!t)
 		return;
@@ -549,6 +474,4 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 	if (f->at != bytes || !chain_tell(h, run) || !hdl_say(h, run, h->rank - 1, HDL_DONE, (struct hdl_told){ .bytes = bytes }))
 		return;
 	x->acts = 0;
-	if (f->leaves)
-		hold_stage(h, run);
 }
