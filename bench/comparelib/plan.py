@@ -145,7 +145,7 @@ def packing(outcome):
 
 OFFLOAD_COLUMNS = {
     "Block(us)": "block us", "BlkSkw(us)": "block skewed us", "Start(us)": "start us", "Wait(us)": "wait us",
-    "Wait99(us)": "wait 99 us", "Wait/Bl(%)": "wait/block %",
+    "Wait99(us)": "wait 99 us", "Null(us)": "wait of nothing us", "Wait/Bl(%)": "wait/block %",
     "Cheap(%)": "cheap %", "Tested(%)": "tested %", "Unready(%)": "unready %", "CPU(us)": "CPU us",
     "CPUblk(us)": "CPU blocking us", "CPUblk0(us)": "CPU blocking together us", "Overlap(%)": "overlap %",
 }
