@@ -642,7 +642,7 @@ uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *pro
 /* (b) of offload.h: no barrier is due before it. */
 static inline bool has_turn(const struct hdl_off *h, const struct hdl_off_prog *prog)
 {
-	return prog->synchronizes || h->class[prog->class].since_sync < h->class[prog->class].depth - 1;
+	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
 bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)

@@ -323,7 +323,7 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 		run->base[HDL_SP_ACC] = h->area[run->class].mem + run->slot * h->class[run->class].slot_bytes;
 		run->base[HDL_SP_DATA] = run->base[HDL_SP_ACC] + h->class[run->class].acc_bytes;
 		hdl_off_cpu_nodes(run, p->g, p->prologue, p->nprologue);
-		h->since_sync = p->synchronizes ? 0 : h->since_sync + 1;
+		h->since_sync_all = p->synchronizes ? 0 : h->since_sync_all + 1;
 		post_tasks(h, run);
 	}
 	h->posted++;
@@ -433,8 +433,8 @@ static bool has_slot(const struct hdl_off *h, const struct hdl_run *run)
 /* (b) of offload.h */
 static bool needs_credit(const struct hdl_off *h, const struct hdl_run *run)
 {
-	return !prog_of(run)->synchronizes && (h->class[run->class].since_sync >= h->class[run->class].depth - 1 ||
-					       (!h->lines && h->since_sync >= h->depth - 1));
+	return !prog_of(run)->synchronizes && (h->since_sync[run->class] >= h->class[run->class].depth - 1 ||
+					       (!h->lines && h->since_sync_all >= h->depth - 1));
 }
 
 /* Posts what may be posted; hands on what will not be. Returns the number of operations. */

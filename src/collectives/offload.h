@@ -36,7 +36,10 @@
  * receiver has posted and waits in, for that.
  *
  * There are classes of slots, for operations of different lengths. What is said holds for each by itself: n counts the
- * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted.
+ * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted. But what
+ * synchronizes may be of any class: y need not use a slot of this one. Let at most D - 1 of the class's operations stand between two that
+ * synchronize, and let y be the last of these up to n - D in the order of all. What A retires it retires in that order, so it has completed y; every
+ * rank has posted y, and before that the class's last one before y, which is n - 2D + 1 or later, and has retired what is D before that.
  *
  * Areas. Slots of one size lie in an area of their own, which is allocated, and registered, when the first operation needs it: it is
  * exchanged like the queues, and that operation, with what is behind it, waits for that. It is the same operation on all ranks, and all ranks have
@@ -67,6 +70,7 @@
 #define HDL_OFF_H
 
 #include <infiniband/verbs_exp.h>
+#include <string.h>
 
 #include "collectives/internal.h"
 
@@ -129,7 +133,6 @@ struct hdl_off_peer {
 struct hdl_off_class {
 	uint64_t depth;			/* 0: there are none */
 	uint64_t posted, retired;
-	uint64_t since_sync;		/* operations posted after the last that synchronizes */
 	uint32_t next_slot;		/* of operation `posted` */
 	size_t slot_bytes, acc_bytes, data_bytes;
 };
@@ -189,7 +192,8 @@ struct hdl_off {
 
 	/* Operations, by number: retired <= completed <= posted; at most depth between the first and the last. */
 	uint64_t posted, completed, retired;
-	uint64_t since_sync;		/* tasks: as the classes', of all together */
+	uint32_t since_sync[HDL_OFF_CLASSES];	/* operations of the class posted after the last that synchronizes, of any class */
+	uint32_t since_sync_all;	/* tasks: the same, of all together */
 	uint32_t next_place;		/* of operation `posted` */
 	uint32_t oldest;		/* place of operation `retired` */
 	uint32_t line_room;		/* lines: operations that every queue has room for, at least */
@@ -234,7 +238,10 @@ static inline void hdl_off_number(struct hdl_off *h, struct hdl_run *run, bool s
 	struct hdl_off_class *c = &h->class[run->class];
 
 	c->posted++;
-	c->since_sync = synchronizes ? 0 : c->since_sync + 1;
+	if (synchronizes)
+		memset(h->since_sync, 0, sizeof(h->since_sync));
+	else
+		h->since_sync[run->class]++;
 	run->opno = h->posted;
 	run->slot = c->next_slot;
 	run->place = h->next_place;

@@ -334,10 +334,11 @@ static int make_anew(struct hdl_off *h)
 	for (int i = 0; i < HDL_OFF_CLASSES; i++) {
 		struct hdl_off_class *c = &h->class[i];
 
-		c->posted = c->retired = c->since_sync = 0;
+		c->posted = c->retired = 0;
 		c->next_slot = 0;
 	}
-	h->posted = h->completed = h->retired = h->since_sync = 0;
+	h->posted = h->completed = h->retired = h->since_sync_all = 0;
+	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
 	h->left = false;

@@ -2,7 +2,7 @@
 /*
  * coll_counted COLLECTIVE ELEMENTS TIMES: nothing but so many nonblocking collectives, one after the other, so that what the device
  * has counted at the end was done for them. int64, SUM, or an addition of its own, root 0, blocks of so many elements each where ranks
- * have one; neighbors of a ring. Collectives are called as by --report-collectives.
+ * have one; neighbors of a ring. Collectives are called as by --report-collectives; bcast+barrier is one behind the other.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -56,6 +56,11 @@ static int start(const char *what, int64_t *in, int64_t *out, int n, MPI_Request
 		return MPI_Ibarrier(w, req);
 	if (!strcmp(what, "bcast"))
 		return MPI_Ibcast(out, n, t, 0, w, req);
+	if (!strcmp(what, "bcast+barrier")) {
+		MPI_Ibcast(out, n, t, 0, w, req);
+		MPI_Wait(req, MPI_STATUS_IGNORE);
+		return MPI_Ibarrier(w, req);
+	}
 	if (!strcmp(what, "reduce"))
 		return MPI_Ireduce(in, out, n, t, MPI_SUM, 0, w, req);
 	if (!strcmp(what, "allreduce"))

@@ -44,6 +44,14 @@ unset HEDDLE_COLL_EXTENSIONS
 HEDDLE_COLL_RADIX=2 && export HEDDLE_COLL_RADIX
 compare 6 allreduce 100
 unset HEDDLE_COLL_RADIX
+# Among collectives that nobody waits for a barrier is inserted when there are many in a row, and only then: one of the program will do, though
+# its slots are others.
+b=$(explained tasks 3 bcast 8192)
+e=$( (echo "$b"; explained tasks 3 barrier 1) | awk '{ for (i = 1; i <= 4; i++) s[i] += $i } END { print s[1], s[2], s[3], s[4] }')
+c=$(counted tasks 3 bcast+barrier 8192)
+[ "$e" = "$c" ] || fail "bcast and barrier in turns: CALC WAIT ENABLE atomics: explained $e, the device counted $c"
+c=$(counted tasks 3 bcast 8192)
+[ "$b" != "$c" ] || fail "no barrier is inserted among as many bcasts as may be under way"
 # Nothing of it where no task list runs: else the comparison would prove nothing.
 for executor in host direct; do
 	for what in barrier allreduce alltoall; do
