@@ -174,7 +174,7 @@ static void tell(struct hdl_cc *cc)
 {
 	struct hdl_comm *comm = cc->comm;
 	int proc = cc->lost - 1, n = members(comm);
-	bool seen = n > TELL_ALL && hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
+	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED, seen = n > TELL_ALL && ended;
 
 	for (int member = 0; member < n; member++) {
 		int to = proc_of(comm, member), peer = member;
@@ -182,8 +182,23 @@ static void tell(struct hdl_cc *cc)
 
 		if (to == hdl_job.rank || to == proc || (seen && hdl_ep_process(hdl_mpi_tp, to) != HDL_PROC_UNKNOWN))
 			continue;
-		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), proc);
+		hdl_send_lost(peer, of, (uint16_t)(comm->context + 1), proc, ended);
 	}
+}
+
+/* Whether nothing is to be expected of the process any more. One that has given up, for want of memory, lives, on whatever host. */
+static bool is_dead(int proc)
+{
+	enum hdl_proc_state state = hdl_ep_process(hdl_mpi_tp, proc);
+
+	return state == HDL_PROC_ENDED || (state == HDL_PROC_UNKNOWN && !hdl_proc_gave_up(proc));
+}
+
+/* Whether this rank is the first to know, or knows more than whoever has told it: its host is the one that sees the process, which is there no
+ * more, and that was not said. */
+static bool has_news(const struct hdl_cc *cc)
+{
+	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);
 }
 
 static void revoke(struct hdl_comm *comm)
@@ -194,10 +209,9 @@ static void revoke(struct hdl_comm *comm)
 		return;
 	cc->revoked = true;
 	/* ahead of the refusals, which do not say who has ended */
-	if (!cc->told)
+	if (has_news(cc))
 		tell(cc);
-	/* one that has given up, for want of memory, lives; of other hosts' processes that cannot be told */
-	if (cc->lost - 1 != hdl_job.rank && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) != HDL_PROC_LIVES)
+	if (cc->lost - 1 != hdl_job.rank && is_dead(cc->lost - 1))
 		hdl_agree_lose(cc->lost - 1);
 	hdl_host_revoke(cc);
 	hdl_recv_revoke(comm, cc->lost - 1);

@@ -18,8 +18,13 @@ unsigned hdl_agreements;
 static struct hdl_agree *under_way;
 static struct hdl_agree *ready_head, **ready_tail = &ready_head;
 
-static int *dead;		/* processes that have failed, as far as this one was told */
-static unsigned ndead;
+struct procs {
+	int *of;
+	unsigned n;
+};
+static struct procs dead;	/* that have failed, as far as this one was told */
+static struct procs gave_up;	/* that have given up a collective, and live */
+static unsigned carried_out;	/* of the dead: what follows for the agreements under way */
 
 /* What travels up: what is wrong, and whose fault that is; then the bitmap, without the zeroes at its end. */
 enum { NOT_TAKEN = 1, FAILED = 2 };
@@ -61,9 +66,10 @@ void hdl_id_give(unsigned id)
 void hdl_id_reset(void)
 {
 	memset(used, 0, sizeof(used));
-	free(dead);
-	dead = NULL;
-	ndead = 0;
+	free(dead.of);
+	free(gave_up.of);
+	dead = gave_up = (struct procs){ 0 };
+	carried_out = 0;
 }
 
 static int lowest_free(const uint64_t *mask)
@@ -85,6 +91,44 @@ static bool take(const struct hdl_agree *a)
 		if (b->number && b->number < a->number)
 			return false;
 	return true;
+}
+
+/* ---- who has failed ------------------------------------------------------------------------------------ */
+
+static bool has(const struct procs *p, int proc)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->of[i] == proc)
+			return true;
+	return false;
+}
+
+static void note(struct procs *p, int proc)
+{
+	int *more;
+
+	if (has(p, proc))
+		return;
+	more = realloc(p->of, (p->n + 1) * sizeof(*more));
+	if (!more)
+		hdl_out_of_memory("noting that a rank has failed", (p->n + 1) * sizeof(*more));
+	p->of = more;
+	more[p->n++] = proc;
+}
+
+void hdl_proc_note_gave_up(int proc)
+{
+	note(&gave_up, proc);
+}
+
+bool hdl_proc_gave_up(int proc)
+{
+	return has(&gave_up, proc);
+}
+
+void hdl_agree_heard(int proc)
+{
+	note(&dead, proc);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -121,13 +165,18 @@ static int lost_by(struct hdl_comm *comm, int peer, uint16_t context)
 /* Who is to be named (1 + the process's number), in a message; 0: nobody, or nobody that is known here. */
 static struct hdl_agree_named name_lost(int lost)
 {
-	return lost ? (struct hdl_agree_named){ .job = hdl_proc_job(lost - 1), .place = 1 + (uint32_t)hdl_proc_rank(lost - 1) } :
+	return lost ? (struct hdl_agree_named){ .job = hdl_proc_job(lost - 1), .place = 1 + (uint32_t)hdl_proc_rank(lost - 1),
+						.lives = lost - 1 == hdl_job.rank || hdl_proc_gave_up(lost - 1) } :
 		      (struct hdl_agree_named){ 0 };
 }
 
 static int lost_named(const struct hdl_agree_named *named)
 {
-	return named->place ? 1 + hdl_proc_of(named->job, named->place - 1) : 0;
+	int proc = named->place ? hdl_proc_of(named->job, named->place - 1) : -1;
+
+	if (proc >= 0 && named->lives)
+		hdl_proc_note_gave_up(proc);
+	return 1 + proc;
 }
 
 static void request_done(struct hdl_req *req)
@@ -140,6 +189,11 @@ static void request_done(struct hdl_req *req)
 		hdl_req_explain(req);
 		failed(a, req->error == MPI_ERR_PROC_ABORTED ? lost_by(req->comm, op->peer, op->context) : 0);
 	}
+	for (struct hdl_op **link = &a->sends; *link; link = &(*link)->next)
+		if (&(*link)->req == req) {
+			*link = (*link)->next;
+			break;
+		}
 	hdl_req_free(req);
 	one_less(a);
 }
@@ -155,24 +209,22 @@ static bool is_over_for(const struct hdl_agree *a, uint16_t context)
 	return !(context & 1) || !a->group || hdl_group_rank_of((struct hdl_group *)a->group, lost - 1) != MPI_UNDEFINED;
 }
 
-#define PARENTLESS (2 * HDL_ID_GROUPS + 1)	/* the context of those without a communicator */
-
 /* Whether nothing is to be waited for any more from the members of this group, the agreement's own or the one across the bridge, when this
  * process has failed. The end of a member across concerns what comes by the bridge only: its own group's members send what they have. */
 static bool concerns(const struct hdl_agree *a, struct hdl_comm *comm, int proc)
 {
 	if (comm != a->bridge)
-		return a->context == PARENTLESS && hdl_comm_has(comm, proc);
-	return a->bridge_context == PARENTLESS &&
-	       (hdl_comm_has(comm, proc) || (a->context == PARENTLESS && hdl_comm_has(a->comm, proc)));
+		return a->context == HDL_CONTEXT_GROUPS && hdl_comm_has(comm, proc);
+	return a->bridge_context == HDL_CONTEXT_GROUPS &&
+	       (hdl_comm_has(comm, proc) || (a->context == HDL_CONTEXT_GROUPS && hdl_comm_has(a->comm, proc)));
 }
 
 /* 1 + a process that has failed, and whom that concerns; or 0. */
 static int dead_of(const struct hdl_agree *a, struct hdl_comm *comm)
 {
-	for (unsigned i = 0; i < ndead; i++)
-		if (concerns(a, comm, dead[i]))
-			return 1 + dead[i];
+	for (unsigned i = 0; i < dead.n; i++)
+		if (concerns(a, comm, dead.of[i]))
+			return 1 + dead.of[i];
 	return 0;
 }
 
@@ -201,8 +253,18 @@ static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int des
 		    uint16_t context)
 {
 	struct hdl_req *req;
-	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, context, false, &req);
+	int rc;
 
+	/* the receiver may have given up, and is told who has failed: see tell */
+	if (a->context == HDL_CONTEXT_GROUPS && dead_of(a, comm))
+		return;
+	rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, context, false, &req);
+	if (!rc && !req->done && a->context == HDL_CONTEXT_GROUPS) {
+		struct hdl_op *op = (struct hdl_op *)req;
+
+		op->next = a->sends;
+		a->sends = op;
+	}
 	watch(a, rc, req);
 }
 
@@ -210,7 +272,7 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 		      uint16_t context)
 {
 	struct hdl_req *req;
-	int rc, lost = context == PARENTLESS ? dead_of(a, comm) : is_over_for(a, context) ? hdl_recv_revoked(comm, context | 1) : 0;
+	int rc, lost = context == HDL_CONTEXT_GROUPS ? dead_of(a, comm) : is_over_for(a, context) ? hdl_recv_revoked(comm, context | 1) : 0;
 
 	if (lost) {
 		failed(a, lost);
@@ -218,6 +280,89 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 	}
 	rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
 	watch(a, rc, req);
+}
+
+static int place_of(const struct hdl_agree *a)
+{
+	int place = a->me - a->root;
+
+	return place < 0 ? place + a->n : place;
+}
+
+/* In the tree: the place of a parent is its child's without the lowest bit. */
+static bool are_near(int place, int other)
+{
+	return (place & (place - 1)) == other || (other & (other - 1)) == place;
+}
+
+#define TELL_ALL 64	/* of more members the next ones in the tree are told, who tell theirs */
+
+/* Without a communicator. No step is left that would tell the others: they may have given up likewise, or come to this constructor later. */
+static void tell(struct hdl_agree *a, int proc)
+{
+	bool ended = hdl_ep_process(hdl_mpi_tp, proc) == HDL_PROC_ENDED;
+
+	for (int place = 0; place < a->n && concerns(a, a->comm, proc); place++) {
+		int rank = rank_of(a, place), to = hdl_comm_proc(a->comm, rank);
+
+		if (to != hdl_job.rank && to != proc && (a->n <= TELL_ALL || are_near(place, place_of(a))))
+			hdl_send_lost(rank, a->comm, HDL_CONTEXT_GROUPS, proc, ended);
+	}
+	if (a->bridge && hdl_comm_proc(a->bridge, a->bridge_rank) != hdl_job.rank && hdl_comm_proc(a->bridge, a->bridge_rank) != proc)
+		hdl_send_lost(a->bridge_rank, a->bridge, HDL_CONTEXT_GROUPS, proc, ended);
+}
+
+static struct hdl_op *take_send(struct hdl_agree *a, int proc)
+{
+	for (struct hdl_op **link = &a->sends, *op; (op = *link); link = &op->next)
+		if (concerns(a, op->req.comm, proc)) {
+			*link = op->next;
+			return op;
+		}
+	return NULL;
+}
+
+/* A member has failed without which this cannot be agreed on. What was announced to one that has given up would never be fetched. */
+static void give_up(struct hdl_agree *a, int proc)
+{
+	struct hdl_op *op;
+
+	failed(a, 1 + proc);
+	if (a->context != HDL_CONTEXT_GROUPS)
+		return;
+	tell(a, proc);
+	while ((op = take_send(a, proc)))
+		hdl_send_cancel(op);
+}
+
+static bool is_concerned(const struct hdl_agree *a, int proc)
+{
+	return concerns(a, a->comm, proc) || (a->bridge && concerns(a, a->bridge, proc));
+}
+
+static bool is_from_dead(const struct hdl_op *op, void *arg)
+{
+	return op->req.notify == request_done && op->context == HDL_CONTEXT_GROUPS &&
+	       concerns(op->req.notify_arg, op->req.comm, *(int *)arg);
+}
+
+/* What follows for the agreements under way; how many. */
+static int carry_out(void)
+{
+	int n = 0;
+
+	while (carried_out < dead.n) {
+		int proc = dead.of[carried_out++];
+
+		/* ahead of the receives, which would name who has not come */
+		for (struct hdl_agree *a = under_way; a; a = a->next)
+			if (is_concerned(a, proc)) {
+				give_up(a, proc);
+				n++;
+			}
+		hdl_recv_fail(hdl_mpi_matching, is_from_dead, &proc);
+	}
+	return n;
 }
 
 static void post_send(struct hdl_agree *a, const void *data, size_t bytes, int place)
@@ -250,13 +395,6 @@ static size_t words_bytes(const struct hdl_agree_words *w)
 }
 
 /* ---- the tree ------------------------------------------------------------------------------------------ */
-
-static int place_of(const struct hdl_agree *a)
-{
-	int place = a->me - a->root;
-
-	return place < 0 ? place + a->n : place;
-}
 
 /* The lowest bit of a place that is set leads to its parent; the root has all bits. */
 static int parent_bit(const struct hdl_agree *a)
@@ -598,12 +736,15 @@ static void advance(struct hdl_agree *a)
 
 static int progress(void *arg)
 {
-	struct hdl_agree *a = ready_head;
+	struct hdl_agree *a;
 	int n = 0;
 
 	(void)arg;
+	if (unlikely(carried_out < dead.n))
+		n += carry_out();
+	a = ready_head;
 	if (likely(!a))
-		return 0;
+		return n;
 	/* What becomes ready meanwhile waits for the next turn. */
 	ready_head = NULL;
 	ready_tail = &ready_head;
@@ -637,6 +778,9 @@ void hdl_agree_start(struct hdl_agree *a)
 	under_way = a;
 	if (a->unable)
 		failed(a, 0);
+	for (unsigned i = 0; i < carried_out; i++)
+		if (is_concerned(a, dead.of[i]))
+			give_up(a, dead.of[i]);
 	start_round(a);
 }
 
@@ -650,28 +794,10 @@ void hdl_agree_revoke(uint16_t context)
 	hdl_recv_fail(hdl_mpi_matching, is_of_revoked, &context);
 }
 
-static bool is_from_dead(const struct hdl_op *op, void *arg)
-{
-	return op->req.notify == request_done && op->context == PARENTLESS && concerns(op->req.notify_arg, op->req.comm, *(int *)arg);
-}
-
 void hdl_agree_lose(int proc)
 {
-	int *more;
-
-	for (unsigned i = 0; i < ndead; i++)
-		if (dead[i] == proc)
-			return;
-	more = realloc(dead, (ndead + 1) * sizeof(*dead));
-	if (!more)
-		hdl_out_of_memory("noting that a rank has failed", (ndead + 1) * sizeof(*dead));
-	dead = more;
-	dead[ndead++] = proc;
-	/* ahead of the receives, which would name who has not come */
-	for (struct hdl_agree *a = under_way; a; a = a->next)
-		if (concerns(a, a->comm, proc) || (a->bridge && concerns(a, a->bridge, proc)))
-			failed(a, 1 + proc);
-	hdl_recv_fail(hdl_mpi_matching, is_from_dead, &proc);
+	note(&dead, proc);
+	carry_out();
 }
 
 static int ended_of(struct hdl_comm *comm)
@@ -690,9 +816,9 @@ int hdl_agree_find_ended(void)
 	int proc = -1;
 
 	for (struct hdl_agree *a = under_way; a && proc < 0; a = a->next) {
-		if (a->context == PARENTLESS)
+		if (a->context == HDL_CONTEXT_GROUPS)
 			proc = ended_of(a->comm);
-		if (proc < 0 && a->bridge && a->bridge_context == PARENTLESS)
+		if (proc < 0 && a->bridge && a->bridge_context == HDL_CONTEXT_GROUPS)
 			proc = ended_of(a->bridge);
 	}
 	return proc;

@@ -23,7 +23,8 @@
  * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own.
  *
  * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
- * know of a dead one, by looking at the processes of its host (hdl_agree_find_ended) or by what it was told on any communicator.
+ * know of a dead one, by looking at the processes of its host (hdl_agree_find_ended) or by what it was told on any communicator. It tells the
+ * others, which remember it for all agreements to come, withdraws what it has sent them, and sends nothing more: nobody fetches it.
  */
 #ifndef HDL_P2P_AGREE_H
 #define HDL_P2P_AGREE_H
@@ -36,6 +37,7 @@
 struct hdl_agree_named {
 	uint64_t job;
 	uint32_t place;
+	uint32_t lives;			/* it is known to have given up only */
 };
 
 struct hdl_agree {
@@ -76,6 +78,7 @@ struct hdl_agree {
 	bool holds, ready, failed;
 	int lost;			/* 1 + the number of the process that has failed, once it is known */
 	int step, pending, children;
+	struct hdl_op *sends;		/* those under way that may be withdrawn: without a communicator */
 	struct hdl_agree_words *up;	/* this member's, then one for each child */
 	struct hdl_agree_down {
 		uint64_t number, heard;

@@ -7,7 +7,7 @@
 #include "p2p/match.h"
 
 /* The id of which no communicator has the contexts: constructors that have no parent use its collective one. */
-#define HDL_ID_GROUPS	2		/* its even context: HDL_CONTEXT_CANCEL */
+#define HDL_ID_GROUPS	2		/* its contexts: HDL_CONTEXT_CANCEL, HDL_CONTEXT_GROUPS */
 
 /* Not yet one that the program can name. group: a reference, taken over. Never NULL: without memory the job ends. */
 struct hdl_comm *hdl_comm_new(struct hdl_group *group);

@@ -320,7 +320,7 @@ static int tag_of(const char *string, const struct hdl_group *group, const struc
 			sum += hash(hash(2166136261u, &job, sizeof(job)), &rank, sizeof(rank));
 		}
 	h ^= sum;
-	return (int)((h ^ h >> 31) & INT_MAX);
+	return (int)((h ^ h >> 31) % HDL_LOST_TAG);
 }
 
 /* A communicator of the group that has no contexts yet: members agree over it by those that no communicator has. */
@@ -333,6 +333,13 @@ static struct hdl_comm *parentless(struct hdl_group *group)
 	return comm;
 }
 
+/* Messages that nobody waits for may still be under way. The contexts are not its own. */
+static void parentless_free(struct hdl_comm *comm)
+{
+	comm->part = true;
+	hdl_comm_release(comm);
+}
+
 int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, MPI_Errhandler errhandler,
 			       struct hdl_comm **out)
 {
@@ -342,7 +349,7 @@ int hdl_comm_create_from_group(struct hdl_group *group, const char *stringtag, M
 
 	*out = NULL;
 	if (rc) {
-		hdl_comm_forget(comm);
+		parentless_free(comm);
 		return rc;
 	}
 	*out = comm;
@@ -489,8 +496,8 @@ int hdl_intercomm_create_from_groups(struct hdl_group *local, int leader, int re
 	}
 	rc = agree_with_other(&a, local, errhandler, out);
 	if (a.bridge)
-		hdl_comm_forget(a.bridge);
-	hdl_comm_forget(comm);
+		parentless_free(a.bridge);
+	parentless_free(comm);
 	return rc;
 }
 
@@ -508,7 +515,7 @@ int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl
 	}
 	rc = agree_with_other(&a, local->group, local->errhandler, out);
 	if (a.bridge)
-		hdl_comm_forget(a.bridge);
+		parentless_free(a.bridge);
 	return rc;
 }
 

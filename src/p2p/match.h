@@ -23,8 +23,12 @@
 /* Posted receives of which fn is true end with MPI_ERR_PROC_ABORTED (ECONNRESET). */
 void hdl_recv_fail(struct hdl_matching *m, bool (*fn)(const struct hdl_op *op, void *arg), void *arg);
 
-/* Of messages in a collective context that name a rank which has ended: above the tags of collectives. */
+/* Of messages in a collective context, or in that of agreements without a communicator, that name a rank which has failed: above the tags of
+ * collectives. With its rank, and how that is known, if it is. */
 #define HDL_LOST_TAG (3 << 29)
+#define HDL_LOST_ENDED (1 << 28)	/* its process is there no more, as one of its host has seen, or the launcher has said */
+#define HDL_LOST_LIVES (1 << 27)	/* it has given a collective up, and lives */
+#define HDL_LOST_RANK (HDL_LOST_LIVES - 1)
 static inline bool hdl_tells_loss(uint16_t context, int32_t tag)
 {
 	return tag >= HDL_LOST_TAG && context & 1;

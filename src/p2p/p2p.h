@@ -414,14 +414,20 @@ void hdl_agree_revoke(uint16_t context);
 bool hdl_proc_is_gone(int proc);
 /* The process of a member of some agreement without a communicator, if it has ended; else -1. */
 int hdl_agree_find_ended(void);
-/* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. */
+/* This process has failed: agreements without a communicator of which it is a member do so, too, these and all to come. Within progress. The
+ * other: inside of the transport; the next turn of progress does the rest. */
 void hdl_agree_lose(int proc);
+void hdl_agree_heard(int proc);
+/* This process has given a collective up, or somebody says so, for want of memory: it lives, though its communicator is lost. */
+void hdl_proc_note_gave_up(int proc);
+bool hdl_proc_gave_up(int proc);
 /* 1 + the number of that process; 0: the context, a collective one where comm's messages match, is in use. */
 int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context);
 /* Takes back what a send of a collective has not given to its receiver yet: its done() follows, sooner or later. */
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm);
-/* Tells a member that a process has ended: a message in the collective context with a tag of its own. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc);
+/* Tells a member that a process has failed: a message in the collective context with a tag of its own. ended: it is there no more, which is
+ * known, and not guessed: who is told fails its connections with it at once. */
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended);
 /* Says what is called when a member says so (told), or when a constructor has failed here: then the others are told before it
  * returns. False: there is no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is called. */
 void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told));

@@ -405,7 +405,22 @@ static int lost_in(int src, int tag, size_t len, const void *data)
 
 	if (len == sizeof(job))
 		memcpy(&job, data, sizeof(job));
-	return hdl_proc_of(job, (uint32_t)(tag & ~HDL_LOST_TAG));
+	return hdl_proc_of(job, (uint32_t)(tag & HDL_LOST_RANK));
+}
+
+/* What is said of the process itself holds whatever becomes of the communicator, and when it is not there yet, or no more. True: the
+ * message is not needed any longer. */
+static __attribute__((noinline)) bool heard_of_loss(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, size_t len, const void *payload)
+{
+	int proc = lost_in(src, hdr->tag, len, payload);
+
+	if (proc >= 0 && hdr->tag & HDL_LOST_ENDED)
+		hdl_rt_note_ended(proc);
+	if (proc >= 0 && hdr->tag & HDL_LOST_LIVES)
+		hdl_proc_note_gave_up(proc);
+	if (hdr->context == HDL_CONTEXT_GROUPS && proc >= 0)
+		hdl_agree_heard(proc);
+	return hdr->context == HDL_CONTEXT_GROUPS || (m->on_lost && m->on_lost(hdr->context, proc, true));
 }
 
 int hdl_recv_lost(struct hdl_comm *comm)
@@ -504,8 +519,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 		asked_to_forget(m, src, hdr, payload);
 		return;
 	}
-	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && m->on_lost &&
-	    m->on_lost(hdr->context, lost_in(src, hdr->tag, len, payload), true))
+	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && heard_of_loss(m, src, hdr, len, payload))
 		return;
 	if (unlikely(m->revoked[hdr->context]) && is_revocable(hdr->tag)) {
 		drop(m, src, hdr->kind, payload);

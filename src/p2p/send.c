@@ -179,11 +179,13 @@ void hdl_send_cancel(struct hdl_op *op)
 }
 
 /* The tag has the rank; of which job it is one, where that is not ours, the message itself. */
-void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc)
+void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, bool ended)
 {
 	const struct hdl_other_job *job = hdl_job_of(proc);
+	int tag = HDL_LOST_TAG | (hdl_proc_rank(proc) & HDL_LOST_RANK);
 
-	send_note(peer, HDL_LOST_TAG | hdl_proc_rank(proc), comm, context, job ? &job->id : NULL, job ? sizeof(job->id) : 0);
+	tag |= ended ? HDL_LOST_ENDED : proc == hdl_job.rank || hdl_proc_gave_up(proc) ? HDL_LOST_LIVES : 0;
+	send_note(peer, tag, comm, context, job ? &job->id : NULL, job ? sizeof(job->id) : 0);
 }
 
 /* The rest of a blocking send that did not leave at once. */

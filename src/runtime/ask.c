@@ -12,10 +12,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* held while `answerer` runs */
 static hdl_ask_fn answerer;
 
-/* Ranks that have ended: PMIx's thread alone adds some, and nothing is ever taken away, so the others read without a lock. */
+/* Processes that have ended. Nothing is ever taken away, so all read without a lock; whoever is told of one puts it in front. */
 struct ended {
 	struct ended *next;
-	pmix_rank_t rank;
+	int proc;
 };
 static _Atomic(struct ended *) ended;
 static atomic_uint nended;
@@ -25,34 +25,38 @@ unsigned hdl_rt_ended(void)
 	return atomic_load_explicit(&nended, memory_order_acquire);
 }
 
-bool hdl_rt_has_ended(int rank)
+bool hdl_rt_has_ended(int proc)
 {
 	const struct ended *e = atomic_load_explicit(&ended, memory_order_acquire);
 
-	while (e && e->rank != (pmix_rank_t)rank)
+	while (e && e->proc != proc)
 		e = e->next;
 	return e;
 }
 
-/* Without memory it is as if nothing had been told, which a launcher need not do anyway. */
-static void add_ended(pmix_rank_t rank)
+/* Without memory it is as if nothing had been told, which nobody need do anyway. One that two threads note at once is there twice. */
+void hdl_rt_note_ended(int proc)
 {
-	struct ended *e = hdl_rt_has_ended((int)rank) ? NULL : malloc(sizeof *e);
+	struct ended *e = hdl_rt_has_ended(proc) ? NULL : malloc(sizeof *e);
 
 	if (!e)
 		return;
-	*e = (struct ended){ .next = atomic_load(&ended), .rank = rank };
-	atomic_store_explicit(&ended, e, memory_order_release);
+	*e = (struct ended){ .next = atomic_load_explicit(&ended, memory_order_relaxed), .proc = proc };
+	while (!atomic_compare_exchange_weak_explicit(&ended, &e->next, e, memory_order_release, memory_order_relaxed))
+		;
 	atomic_fetch_add_explicit(&nended, 1, memory_order_release);
 }
 
 /* The launcher says so of a process that is there no more, to the ranks of all hosts. */
 static void rank_ended(const pmix_info_t info[], size_t ninfo)
 {
-	for (size_t i = 0; i < ninfo; i++)
+	for (size_t i = 0; i < ninfo; i++) {
+		const pmix_proc_t *proc = info[i].value.data.proc;
+
 		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC &&
-		    !strcmp(info[i].value.data.proc->nspace, hdl_job.nspace))
-			add_ended(info[i].value.data.proc->rank);
+		    !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)hdl_job.size)
+			hdl_rt_note_ended((int)proc->rank);
+	}
 }
 
 static void asked(bool now)

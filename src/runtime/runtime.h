@@ -101,13 +101,15 @@ void hdl_rt_answer(const char *text);
 /* For hdl_rt_init: from here on the launcher can tell of ranks that have ended, and ask, if it has such questions. */
 void hdl_rt_listen(bool questions);
 
-/* ---- told by the launcher ---------------------------------------------------------------------------------- */
+/* ---- told who has ended ------------------------------------------------------------------------------------ */
 
-/* Whether the launcher has said that the process of a rank of this job, on whatever host, has ended before its time. It need not: most
- * launchers end the job then. Any thread. */
-bool hdl_rt_has_ended(int rank);
-/* How many it has named so far. */
+/* Whether this process has been told that a process (its number: runtime/jobs.h), on whatever host, is there no more: by the launcher, which
+ * need not, for most end the job then, or by one who has seen it (hdl_rt_note_ended). For good. Any thread. */
+bool hdl_rt_has_ended(int proc);
+/* How many have been named so far. */
 unsigned hdl_rt_ended(void);
+/* A process of its host has seen that it is there no more: never one that is only suspected. Any thread. */
+void hdl_rt_note_ended(int proc);
 
 /* ---- processes ----------------------------------------------------------------------------------------- */
 

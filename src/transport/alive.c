@@ -8,8 +8,8 @@
  * anyhow where no queue would report its end. A peer on another host that has been silent for HEDDLE_KEEPALIVE is sent a probe, for
  * who only waits for it has nothing in flight that could fail: by its connected lane, which is made for that if need be. The other
  * end's device answers without its process, so the queue's own timeout decides. Where there can be nothing but UD, a packet asks, which
- * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets. All this is needed only where the launcher
- * does not say which ranks have ended: of one that it names every endpoint fails at once.
+ * the peer's process must acknowledge, and HEDDLE_UD_TIMEOUT decides as for other packets. All this is needed only where nobody says
+ * who has ended (hdl_rt_has_ended): the endpoint of one that the launcher, or a process of its host, names fails at once.
  */
 #include "transport/tp.h"
 
@@ -22,7 +22,7 @@ enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep)
 	enum hdl_proc_state state = hdl_proc_state(&ep->proc);
 
 	/* what is seen here counts for more */
-	return state == HDL_PROC_UNKNOWN && hdl_proc_is_ours(ep->rank) && hdl_rt_has_ended(ep->rank) ? HDL_PROC_ENDED : state;
+	return state == HDL_PROC_UNKNOWN && hdl_rt_has_ended(ep->rank) ? HDL_PROC_ENDED : state;
 }
 
 static void peer_ended(struct hdl_ep *ep)
@@ -39,7 +39,7 @@ static void peer_ended(struct hdl_ep *ep)
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
 	else if (!ep->left && !ep->proc.start)
-		hdl_error("connection to %s failed: its process has ended, says the launcher: look at its output for why",
+		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its output for why",
 			  hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);
 }
@@ -75,7 +75,7 @@ enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc)
 
 	if (ep)
 		return hdl_peer_state(ep);
-	return hdl_proc_is_ours(proc) && hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
+	return hdl_rt_has_ended(proc) ? HDL_PROC_ENDED : HDL_PROC_UNKNOWN;
 }
 
 /* Whether a queue would report the peer's end. */
@@ -112,15 +112,14 @@ static bool probe(struct hdl_ep *ep, uint64_t now)
 	return true;
 }
 
-/* The launcher has named some: whether or not a queue reports it. */
+/* Some have been named: whether or not a queue reports it. */
 static void look_at_ended(struct hdl_tp *tp, unsigned ended)
 {
 	tp->ended_seen = ended;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
 
-		if (!ep->failed && ep->rank != hdl_job.rank && hdl_proc_is_ours(ep->rank) && hdl_rt_has_ended(ep->rank) &&
-		    hdl_peer_state(ep) == HDL_PROC_ENDED)
+		if (!ep->failed && ep->rank != hdl_job.rank && hdl_rt_has_ended(ep->rank) && hdl_peer_state(ep) == HDL_PROC_ENDED)
 			peer_ended(ep);
 	}
 }

@@ -196,7 +196,7 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 void hdl_am_pack(const struct hdl_send *s, uint64_t at, void *to, size_t n);
 
 /* ---- alive.c ----- */
-/* Whether its process has ended: as this host, or the launcher, knows. */
+/* Whether its process has ended: as is seen on this host, or was told (hdl_rt_has_ended). */
 enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep);
 /* The peer has not acknowledged packets and given no sign of life for this long: it fails if it is dead, or if nobody can
  * know and HEDDLE_UD_TIMEOUT is over. True: it has failed. */

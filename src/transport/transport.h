@@ -137,7 +137,7 @@ struct hdl_ep *hdl_ep_find(struct hdl_tp *tp, int proc);
 /* Those that exist, in the order in which they were made: the first one (NULL), the one after ep; NULL: there is none. */
 struct hdl_ep *hdl_ep_next(struct hdl_tp *tp, const struct hdl_ep *ep);
 /* Whether a process of this host has ended: looked at (runtime/alive.c), whatever its queues tell. Of those of other hosts, and of
- * other PID namespaces, what the launcher says: UNKNOWN as long as it says nothing. */
+ * other PID namespaces, what was told (hdl_rt_has_ended): UNKNOWN as long as nobody says anything. */
 enum hdl_proc_state hdl_ep_process(struct hdl_tp *tp, int proc);
 /* What the layer above keeps with a peer, so that it needs no table of all ranks. */
 struct hdl_ep_note {

@@ -152,5 +152,12 @@ check_PROGRAMS += tests/mp/ptp_lost_hosts
 tests_mp_ptp_lost_hosts_SOURCES = tests/mp/ptp_lost.c tests/mp/hosts_played.c tests/mp/survivors.h
 tests_mp_ptp_lost_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_ptp_lost_hosts_LDFLAGS = $(NOWRAP) -pthread $(played_wraps)
+check_PROGRAMS += tests/mp/comm_away_hosts tests/mp/comm_spared
+tests_mp_comm_away_hosts_SOURCES = tests/mp/comm_away.c tests/mp/hosts_played.c tests/mp/survivors.h
+tests_mp_comm_away_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_comm_away_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
+tests_mp_comm_spared_SOURCES = tests/mp/comm_spared.c tests/mp/hosts_played.c tests/mp/survivors.h
+tests_mp_comm_spared_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_comm_spared_LDFLAGS = $(NOWRAP) $(played_wraps) -Wl,--wrap=hdl_irecv
 TESTS += tests/mp/coll_hosts.sh
 EXTRA_DIST += tests/mp/coll_hosts.sh

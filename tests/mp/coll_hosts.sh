@@ -96,6 +96,20 @@ lost 0,1,2,3 persistent 1024 3 1 4000 -x HEDDLE_COLL_LEVELS=1
 for kind in ud rc xrc dc dc,ud; do
 	lost 0,0,1,1 blocking 64 1 -1 1700 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0
 done
+# Where the launcher says nothing, a rank of the host that has seen it does: nobody waits for the transport's time.
+for kind in ud dc,ud; do
+	for moment in 500 1700 2900; do
+		lost 0,0,1,1 blocking 64 1 -1 $moment -x UNTOLD=1 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0
+	done
+done
+# ... also in constructors without a communicator; and nobody is dead for them who has only given up.
+for eager in 8192 2; do
+	one_dies 4 3 "one is away, on several hosts, HEDDLE_EAGER_MAX=$eager" -x HEDDLE_DEVICE=shca0 -x HOSTS=0,1,0,1 -x UNTOLD=1 \
+		-x HEDDLE_TRANSPORT=ud -x HEDDLE_KEEPALIVE=0 -x HEDDLE_EAGER_MAX=$eager tests/mp/comm_away_hosts 3 "$count"
+done
+for rank in 1 2; do
+	try "rank $rank gives up" 0,1,0,1 -x HEDDLE_COLL_EXECUTOR=host tests/mp/comm_spared $rank
+done
 # So do messages, also where nothing is under way that could fail.
 for kind in ud rc dc,ud; do
 	one_dies 4 2 "messages on several hosts: $kind" -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1,1 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_KEEPALIVE=0 \

@@ -439,3 +439,8 @@ void hdl_rt_answer(const char *text)
 {
 	(void)text;
 }
+
+void hdl_rt_note_ended(int proc)
+{
+	(void)proc;
+}
