@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that only gives its input to a Reduce, or whose result the next one reads in a Scan, leaves that behind and goes on
- * (collectives/reads_fold.c). Here it is read late, when its communicator has been freed; or never, since the reader is killed; or while the
+ * A rank that only gives, as its input to a Reduce or as the root of a Bcast or a Scatter, or whose result the next one reads in a Scan,
+ * leaves that behind and goes on (collectives/reads.c). Here it is read late, when its communicator has been freed; or never, since the reader is killed; or while the
  * rank that has left is in MPI_Finalize. A rank that would not leave waits for a reader that waits for its message. Three ranks, by direct.
  *
  *     coll_left freed ROUNDS	the communicator is freed, and the input overwritten, before the reader comes
@@ -17,7 +17,8 @@
 
 #include "survivors.h"
 
-enum { MOST = 4096 };		/* elements: 32 KiB, of which three ranks' root reduces all */
+enum { REDUCE, SCAN, BCAST, SCATTER, KINDS };
+enum { MOST = 8192, PART = MOST / 4 };	/* elements: 64 KiB, of which three ranks' root reduces all; 16 KiB */
 static int64_t in[MOST], out[MOST];
 static int me;
 
@@ -34,19 +35,38 @@ static void fill(int round)
 		in[i] = (me + 1) * 1000 + round + i;
 }
 
-static void run(MPI_Comm comm, bool scan, int root, int n)
+static void run(MPI_Comm comm, int kind, int root, int n)
 {
-	if (scan ? MPI_Scan(in, out, n, MPI_INT64_T, MPI_SUM, comm) : MPI_Reduce(in, out, n, MPI_INT64_T, MPI_SUM, root, comm))
+	const MPI_Datatype t = MPI_INT64_T;
+	int rc;
+
+	switch (kind) {
+	case REDUCE: rc = MPI_Reduce(in, out, n, t, MPI_SUM, root, comm); break;
+	case SCAN: rc = MPI_Scan(in, out, n, t, MPI_SUM, comm); break;
+	case BCAST: rc = MPI_Bcast(me == root ? in : out, n, t, root, comm); break;
+	default: rc = MPI_Scatter(in, PART, t, out, PART, t, root, comm); break;
+	}
+	if (rc)
 		fail("a collective ends with an error");
 	memset(in, 0x5a, sizeof(in));	/* the input is the user's again */
 }
 
-static void check(bool scan, int root, int n, int round)
+/* Element i of the results of the round. */
+static int64_t expected(int kind, int root, int round, int i)
 {
-	int from = scan ? me + 1 : 3;		/* inputs */
+	int from = kind == SCAN ? me + 1 : 3;		/* inputs */
 
-	for (int i = 0; i < n && (scan || me == root); i++)
-		if (out[i] != from * (from + 1) / 2 * 1000 + (int64_t)from * (round + i))
+	if (kind == BCAST || kind == SCATTER)
+		return (root + 1) * 1000 + round + i + (kind == SCATTER ? me * PART : 0);
+	return from * (from + 1) / 2 * 1000 + (int64_t)from * (round + i);
+}
+
+static void check(int kind, int root, int n, int round)
+{
+	if ((kind == REDUCE && me != root) || (kind == BCAST && me == root))
+		return;
+	for (int i = 0; i < (kind == SCATTER ? PART : n); i++)
+		if (out[i] != expected(kind, root, round, i))
 			fail("a result is wrong");
 }
 
@@ -57,10 +77,10 @@ static MPI_Comm make(void)
 
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-	for (int scan = 0; scan < 2; scan++) {
+	for (int kind = 0; kind < KINDS; kind++) {
 		fill(0);
-		run(comm, scan, 0, MOST);
-		check(scan, 0, MOST, 0);
+		run(comm, kind, 0, MOST);
+		check(kind, 0, MOST, 0);
 	}
 	MPI_Barrier(comm);
 	return comm;
@@ -76,28 +96,29 @@ static void hear(int rank)
 	MPI_Recv(NULL, 0, MPI_BYTE, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+/* Whether a rank reads what another one leaves. */
+static bool reads(int kind, int root, int reader, int other)
+{
+	return reader != other && (kind == SCAN ? reader == other + 1 : kind == REDUCE ? reader == root : other == root);
+}
+
 /* Who reads comes when those that have left have freed the communicator. */
 static void freed(int rounds)
 {
 	for (int round = 1; round <= rounds; round++) {
-		bool scan = round % 2;
-		int root = round / 2 % 3, n = round % 5 ? MOST : MOST / 2;
+		int kind = round % KINDS, root = round / KINDS % 3, n = round % 5 ? MOST : MOST / 2;
 		MPI_Comm comm = make();
 
 		fill(round);
-		if (scan && me) {
-			hear(me - 1);
-		} else if (!scan && me == root) {
-			hear((root + 1) % 3);
-			hear((root + 2) % 3);
-		}
-		run(comm, scan, root, n);
-		check(scan, root, n, round);
+		for (int r = 0; r < 3; r++)
+			if (reads(kind, root, me, r))
+				hear(r);
+		run(comm, kind, root, n);
+		check(kind, root, n, round);
 		MPI_Comm_free(&comm);
-		if (scan && me < 2)
-			tell(me + 1);
-		else if (!scan && me != root)
-			tell(root);
+		for (int r = 0; r < 3; r++)
+			if (reads(kind, root, r, me))
+				tell(r);
 	}
 }
 
@@ -107,14 +128,13 @@ static void stream(int rounds)
 	MPI_Comm comm = make();
 
 	for (int round = 1; round <= rounds; round++) {
-		bool scan = round / 8 % 2;
-		int root = round / 16 % 3;
+		int kind = round / 8 % KINDS, root = round / 32 % 3, late = kind == REDUCE ? root : 2;
 
-		if (me == root)
+		if (me == late)
 			usleep((useconds_t)(round * 37 % 400));
 		fill(round);
-		run(comm, scan, root, MOST);
-		check(scan, root, MOST, round);
+		run(comm, kind, root, MOST);
+		check(kind, root, MOST, round);
 	}
 	MPI_Comm_free(&comm);
 }
@@ -137,7 +157,7 @@ static void go_on(void)
 	MPI_Group_free(&world);
 }
 
-/* Rank 1 has freed the communicator; rank 2 goes on with it, by something that needs the memory of what it has left behind. */
+/* Rank 1 has freed the communicator; rank 2 goes on with it, by more than can be left behind. */
 static void killed(void)
 {
 	MPI_Comm comm = make();
@@ -149,7 +169,10 @@ static void killed(void)
 		hear(2);
 		raise(SIGKILL);
 	}
-	run(comm, false, 0, MOST);
+	run(comm, REDUCE, 0, MOST);
+	fill(2);
+	run(comm, BCAST, 1, MOST);
+	check(BCAST, 1, MOST, 2);
 	if (me == 1)
 		MPI_Comm_free(&comm);
 	tell(0);
@@ -178,7 +201,8 @@ static void gone(int *counter)
 		usleep(300000);
 		raise(SIGKILL);
 	}
-	run(comm, false, 0, MOST);
+	run(comm, REDUCE, 0, MOST);
+	run(comm, SCATTER, 1, MOST);
 	if (me == 1)
 		MPI_Comm_free(&comm);
 	printf("survivor %d: told nothing\n", me);
@@ -227,8 +251,11 @@ static void stopped(void)
 		fail("no process to wake the reader");
 	if (!me)
 		raise(SIGSTOP);
-	run(comm, false, 0, MOST);
-	check(false, 0, MOST, 1);
+	run(comm, REDUCE, 0, MOST);
+	check(REDUCE, 0, MOST, 1);
+	fill(2);
+	run(comm, BCAST, 2, MOST);
+	check(BCAST, 2, MOST, 2);
 	if (me == 1)
 		MPI_Comm_free(&comm);
 	MPI_Finalize();
