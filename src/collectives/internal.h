@@ -359,8 +359,13 @@ void hdl_off_arm(void);			/* see hdl_tp_on_sleep */
  * told of; run->pcoll stays NULL where it is the host's. free: it is not under way. */
 #define HDL_PCOLL_MAX 1024
 int hdl_pcoll_new(struct hdl_run *run);
-/* The largest of what the ranks have of it, before one is made of the plan; where they have no queues each keeps its own. MPI error class. */
-int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most);
+/* Of pieces. */
+struct hdl_most {
+	uint32_t fits;			/* bytes of the longest that lines have room for */
+	uint32_t any;			/* whether one has bytes */
+};
+/* The most of all ranks, before one is made of the plan; where they have no queues each keeps its own. MPI error class. */
+int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most);
 void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
 void hdl_pcoll_look(struct hdl_req *req, bool waits);

@@ -52,6 +52,7 @@ struct parcel {
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
+	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
 };
 
 struct hdl_parcels {
@@ -110,7 +111,7 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 	p->of = x;
 	p->copy = NULL;
 	p->req = NULL;
-	p->by_line = p->sending = p->withdrawn = false;
+	p->by_line = p->sending = p->withdrawn = p->comes = false;
 	return p;
 }
 
@@ -552,6 +553,18 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_o
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
 		if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
 			send_message(run, p);
+	/* behind the lines: in place a message comes where they are read from */
+	for (struct parcel *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
+		if (p->comes)
+			receive_message(run, p);
+}
+
+/* Of a persistent operation each start has the same messages, so that all but the first one's are received without a copy. */
+static void find_message(struct hdl_run *run, struct parcel *p)
+{
+	if (!p->comes)
+		receive_message(run, p);
+	p->comes = run->pcoll;
 }
 
 static void open_line(struct hdl_run *run, struct parcel *p)
@@ -562,7 +575,7 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 
 	/* also if it is not the length that was promised: it is there, and its sender may wait for it to be taken */
 	if (unlikely(word & AS_MESSAGE)) {
-		receive_message(run, p);
+		find_message(run, p);
 		return;
 	}
 	if (unlikely(word != p->bytes)) {
@@ -595,7 +608,7 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 			if (p->by_line)
 				open_line(run, p);
 			else if (p->bytes)
-				receive_message(run, p);
+				find_message(run, p);
 		if (x->folds && !run->error)
 			fold(run);
 	}
@@ -803,28 +816,41 @@ static void put_persistent(void *arg)
 	hdl_plan_run_put(run);
 }
 
-/* Lines take memory as long as the request is there: they are as long as the longest piece of any rank that lines may have. */
-static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_plan *any, int *rc)
+static struct hdl_most most_of(const struct hdl_pieces *a, size_t line)
 {
-	struct hdl_plan_key key = any->key;
-	uint32_t most = 0;
+	struct hdl_most most = { 0 };
 
 	for (int i = 0; i < a->nin + a->nout; i++) {
 		size_t bytes = bytes_of(i < a->nin ? &a->in[i] : &a->out[i - a->nin]);
 
-		if (bytes <= key.bytes && bytes > most)
-			most = (uint32_t)bytes;
+		most.any |= bytes != 0;
+		if (bytes <= line && bytes > most.fits)
+			most.fits = (uint32_t)bytes;
 	}
-	/* what all ranks know is as long everywhere */
-	if (hdl_parcels_known((enum hdl_coll)key.coll))
-		most = (uint32_t)longest(a, (enum hdl_coll)key.coll, comm->size);
-	else
+	return most;
+}
+
+/* Lines take memory as long as the request is there: they are as long as the longest piece of any rank that lines may have. *rc: MPI error
+ * class. *none: all that there is are messages, which lines would only announce. */
+static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pieces *a, const struct hdl_plan *any, int *rc, bool *none)
+{
+	struct hdl_plan_key key = any->key;
+	struct hdl_most most = { 0 };
+	size_t room;
+
+	/* what all ranks know is as long everywhere, and fits */
+	if (hdl_parcels_known((enum hdl_coll)key.coll)) {
+		most.fits = (uint32_t)longest(a, (enum hdl_coll)key.coll, comm->size);
+	} else {
+		most = most_of(a, key.bytes);
 		*rc = hdl_pcoll_agree(comm->coll, any, &most);
-	if (*rc)
+	}
+	*none = !most.fits && most.any;
+	if (*rc || *none)
 		return NULL;
 	/* they are whole lines of a cache, so that requests of like lengths have one plan */
-	most = (uint32_t)(hdl_line_bytes(most) - HDL_LINE_TRAILER);
-	key.bytes = most < key.bytes ? most : key.bytes;
+	room = hdl_line_bytes(most.fits) - HDL_LINE_TRAILER;
+	key.bytes = room < key.bytes ? room : key.bytes;
 	return hdl_plan_of(comm->coll, &key);
 }
 
@@ -832,6 +858,7 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 {
 	struct hdl_plan *plan = NULL;
 	struct hdl_run *run = NULL;
+	bool none = false;
 
 	if (!may(comm, a))
 		return false;
@@ -840,9 +867,9 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 	if (plan && plan->executor == HDL_EXEC_HOST)
 		return false;
 	if (plan)
-		plan = fitting_plan(comm, a, plan, rc);
-	if (*rc)
-		return true;
+		plan = fitting_plan(comm, a, plan, rc, &none);
+	if (*rc || none)
+		return *rc != MPI_SUCCESS;
 	if (plan)
 		run = hdl_plan_run(plan, comm);
 	if (!run || !prepare(run, comm, a, true)) {

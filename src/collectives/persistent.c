@@ -240,10 +240,10 @@ static int forsaken(struct hdl_comm *comm, int error)
 	return error;
 }
 
-static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most)
+static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most)
 {
 	struct hdl_off *h = wired(cc, plan);
-	uint32_t *all;
+	struct hdl_most *all;
 	int rc;
 
 	if (!h)
@@ -258,12 +258,13 @@ static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *m
 	all[h->rank] = *most;
 	rc = gather(h, all, sizeof(*all));
 	for (int r = 0; r < h->size && !rc; r++)
-		*most = all[r] > *most ? all[r] : *most;
+		*most = (struct hdl_most){ .fits = all[r].fits > most->fits ? all[r].fits : most->fits,
+					   .any = all[r].any > most->any ? all[r].any : most->any };
 	free(all);
 	return rc;
 }
 
-int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, uint32_t *most)
+int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most)
 {
 	int rc = find_most(cc, plan, most);
 
