@@ -2,6 +2,7 @@
 #include "p2p_mock.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ _Static_assert(sizeof(struct rts) == HDL_RTS_SIZE, "as the transport's record");
 enum mock_mode mock_mode;
 struct mock_sent mock_sent[256];
 int mock_nsent, mock_fetch_err, mock_fetches, mock_idles, mock_refused = -1;
-bool mock_announced;
+bool mock_announced, mock_others;
 char mock_last_warning[1024];
 int mock_holds[16], mock_nholds;
 
@@ -322,6 +323,10 @@ void hdl_tp_idle(struct hdl_tp *tp, unsigned *idle)
 {
 	(void)tp;
 	++*idle;
+	if (mock_others) {
+		sched_yield();
+		return;
+	}
 	if (++mock_idles > 100000) {
 		fprintf(stderr, "mock: waits for what will never come\n");
 		hdl_p2p_dump(stderr);
