@@ -61,6 +61,7 @@ struct hdl_line_prog {
 	bool staged;			/* put together in the own memory first: what it says, or wide: the data */
 	bool head_staged;
 	bool reads;			/* memory, when it runs: not all is inline */
+	bool by_leader;			/* it hears of all by one of them, who waits for this CPU's other ranks, too */
 	struct line_put *puts;
 	uint32_t nputs, narrivals, nsteps;
 	uint32_t nanswers;		/* puts behind these: posted when all arrivals are there */
@@ -307,6 +308,7 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 		else if (node->kind == HDL_N_ARRIVE)
 			err = add_arrival(h, l, node);
 	}
+	l->by_leader = prog->synchronizes && l->narrivals < (uint32_t)h->size - 1;
 	prog->requests = (uint64_t)(l->nputs + l->nanswers) * l->per_put;
 	for (uint32_t i = 0; i < prog->nepilogue && !err; i++)
 		err = add_step(l, g, &g->nodes[prog->epilogue[i]]);
@@ -576,7 +578,8 @@ static bool await(struct hdl_run *run, const struct hdl_line_prog *l)
 		return looks >= 0;
 	}
 	for (int turns = HDL_GIVEN_UP; turns; turns--) {
-		if (await_others(run, l))
+		/* whether these have begun nobody says: they have the CPU first */
+		if (!(l->by_leader && turns == HDL_GIVEN_UP) && await_others(run, l))
 			return true;
 		if (hdl_threads)	/* the lock is held: who waits for it would stand still, too. Progress opens it. */
 			return false;
