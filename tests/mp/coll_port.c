@@ -164,6 +164,56 @@ static void freed(void)
 	check(false, 8, "freed while the port was down");
 }
 
+/* The same of a persistent one: its root has its buffer back, frees the request, and takes memory, before anything has left. */
+static void unequal_persistent(void)
+{
+	int *counts = malloc(2 * (size_t)all * sizeof(int)), *at = counts + all, done = 0;
+	MPI_Request request;
+	MPI_Datatype holes;
+	char *more = NULL;
+
+	MPI_Type_create_resized(MPI_BYTE, 0, 2, &holes);
+	MPI_Type_commit(&holes);
+	for (int r = 0; r < all; r++) {
+		counts[r] = r % 2 ? 900 : 40;
+		at[r] = r * MOST / 2;
+	}
+	MPI_Scatterv_init(in, counts, at, holes, out, counts[me], MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+	for (int i = 0; i <= BEFORE; i++) {
+		for (int r = 0; r < all; r++)
+			memset(in + (size_t)r * MOST, value(0, r), MOST);
+		memset(out, 0, (size_t)all * MOST);
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (i == BEFORE)
+			port("down", "", "");
+		MPI_Start(&request);
+		overwrite_stack();
+		for (int k = 0; !me && i == BEFORE && k < 100 && !done; k++)
+			MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+		if (done) {
+			memset(in, 0xee, (size_t)all * MOST);
+			MPI_Request_free(&request);
+			MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &more);
+			memset(more, 0xee, 1 << 20);
+		}
+		if (i == BEFORE)
+			port("up", "", "");
+		if (!done)
+			MPI_Wait(&request, MPI_STATUS_IGNORE);
+		for (int k = 0; k < counts[me] && (me || !done); k++)
+			if (out[k] != value(0, me)) {
+				fprintf(stderr, "scatterv, persistent, time %d: rank %d: byte %d is %#x, not %#x\n", i, me, k, out[k], value(0, me));
+				MPI_Abort(MPI_COMM_WORLD, 1);
+			}
+	}
+	if (more)
+		MPI_Free_mem(more);
+	if (!done)
+		MPI_Request_free(&request);
+	MPI_Type_free(&holes);
+	free(counts);
+}
+
 int main(int argc, char **argv)
 {
 	const int sizes[] = { 8, 1024, MOST };
@@ -179,6 +229,7 @@ int main(int argc, char **argv)
 			waits(k & 1, sizes[s], BEFORE + k / 2);
 	freed();
 	unequal();
+	unequal_persistent();
 	persistent = true;
 	for (int s = 0; s < 2; s++)
 		for (int k = 0; k < 4; k++)
