@@ -114,12 +114,6 @@ static inline size_t hdl_part(size_t bytes, size_t esize, int n, int i)
 	return (each * (size_t)i + ((size_t)i < more ? (size_t)i : more)) * esize;
 }
 
-/* A step's sub, by which messages of one collective between two ranks are told apart: as many as fit (HDL_SUB_BITS). */
-static inline uint32_t hdl_step_sub(int step)
-{
-	return (uint32_t)step & ((1u << HDL_SUB_BITS) - 1);
-}
-
 /* A k-nomial tree: ranks, counted from the root, are written in base k; the parent's number has the lowest digit that is not 0
  * cleared. So the distance between parent and child is one of (digit, place), whatever the root: the trees of all roots run over
  * the same links. Links are numbered by their distance: 1, 2, .., k-1, k, 2k, .. */

@@ -72,10 +72,10 @@ struct hdl_graph *hdl_build_allgather_ring(const struct hdl_shape *s)
 
 		if (!k && !s->in_place)
 			from = hdl_ref(HDL_SP_SEND, 0);
-		hdl_gb_send(b, right, hdl_step_sub(k), from, s->bytes);
+		hdl_gb_send(b, right, hdl_sub(k), from, s->bytes);
 		if (!k && !s->in_place)
 			hdl_gb_copy(b, block(s, HDL_SP_RECV, s->rank), from, s->bytes);
-		hdl_gb_recv(b, left, hdl_step_sub(k), block(s, HDL_SP_RECV, (s->rank - k - 1 + n) % n), s->bytes);
+		hdl_gb_recv(b, left, hdl_sub(k), block(s, HDL_SP_RECV, (s->rank - k - 1 + n) % n), s->bytes);
 	}
 	if (n == 1 && !s->in_place)
 		hdl_gb_copy(b, block(s, HDL_SP_RECV, 0), hdl_ref(HDL_SP_SEND, 0), s->bytes);

@@ -242,9 +242,9 @@ static void host_runs(struct hdl_gb *b, const struct levels *l, struct hdl_ref a
 		n = host + count < l->h->n ? count : l->h->n - host;
 		len = host_off(l, host + n) - host_off(l, host);
 		if (send)
-			hdl_gb_send(b, leader_of(l, peer), hdl_step_sub(2 * step + run), ref, len);
+			hdl_gb_send(b, leader_of(l, peer), hdl_sub(2 * step + run), ref, len);
 		else
-			hdl_gb_recv(b, leader_of(l, peer), hdl_step_sub(2 * step + run), ref, len);
+			hdl_gb_recv(b, leader_of(l, peer), hdl_sub(2 * step + run), ref, len);
 	}
 }
 

@@ -14,7 +14,6 @@
 
 /* Messages of one pair and direction that no dependence orders. */
 enum { SUB_DATA, SUB_RESULT, SUB_DOWN };
-#define SUBS	(1 << HDL_SUB_BITS)
 
 static struct hdl_ref ref_of(const struct piece *p)
 {
@@ -161,8 +160,8 @@ static void gather_round(struct hdl_gb *b, const struct hdl_pieces *a, struct hd
 	for (int k = 0; k < n - 1; k++) {
 		const struct piece *from = k ? &r->out[(me - k + n) % n] : &r->in[0];
 
-		send_piece(b, (me + 1) % n, hdl_step_sub(k), from);
-		recv_piece(b, (me - 1 + n) % n, hdl_step_sub(k), &r->out[(me - k - 1 + n) % n]);
+		send_piece(b, (me + 1) % n, hdl_sub(k), from);
+		recv_piece(b, (me - 1 + n) % n, hdl_sub(k), &r->out[(me - k - 1 + n) % n]);
 	}
 	if (!a->in_place)
 		own_piece(b, r, &r->out[me], &r->in[0]);
@@ -229,10 +228,10 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct
 
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
-			send_piece(b, a->to[k], (uint32_t)hdl_edge_to(a, k) % SUBS, in_of(r, k));
+			send_piece(b, a->to[k], hdl_sub(hdl_edge_to(a, k)), in_of(r, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
-			recv_piece(b, a->from[k], (uint32_t)hdl_edge_from(a, k) % SUBS, &r->out[k]);
+			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
 	for (int k = 0; k < a->nto; k++) {
 		if (a->to[k] != me)
 			continue;

@@ -273,10 +273,10 @@ struct hdl_graph *hdl_build_allreduce_ring(const struct hdl_shape *s)
 		int out = (s->rank - k + n) % n, in = (s->rank - k - 1 + 2 * n) % n;
 		size_t lo = hdl_part(s->bytes, s->esize, n, out), hi = hdl_part(s->bytes, s->esize, n, out + 1);
 
-		hdl_gb_send(b, right, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+		hdl_gb_send(b, right, hdl_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 		lo = hdl_part(s->bytes, s->esize, n, in);
 		hi = hdl_part(s->bytes, s->esize, n, in + 1);
-		hdl_gb_recv(b, left, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+		hdl_gb_recv(b, left, hdl_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 	}
 	return hdl_gb_finish(b);
 }

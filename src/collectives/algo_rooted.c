@@ -91,11 +91,11 @@ struct hdl_graph *hdl_build_bcast_scatter_allgather(const struct hdl_shape *s)
 		size_t lo = hdl_part(s->bytes, 1, n, out), hi = hdl_part(s->bytes, 1, n, out + 1);
 
 		if (!has_part((v + 1) % n, out))
-			hdl_gb_send(b, right, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+			hdl_gb_send(b, right, hdl_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 		lo = hdl_part(s->bytes, 1, n, in);
 		hi = hdl_part(s->bytes, 1, n, in + 1);
 		if (!has_part(v, in))
-			hdl_gb_recv(b, left, hdl_step_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
+			hdl_gb_recv(b, left, hdl_sub(1 + k), hdl_ref(HDL_SP_RECV, lo), hi - lo);
 	}
 	return hdl_gb_finish(b);
 }

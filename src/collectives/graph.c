@@ -309,8 +309,6 @@ uint32_t hdl_gb_arrive(struct hdl_gb *b, int peer, enum hdl_link link, struct hd
 					 .dst_space = dst.space, .dst_off = dst.off, .len = len });
 }
 
-#define SUBS (1u << HDL_SUB_BITS)
-
 static struct hdl_ref part_ref(const struct hdl_part *where, size_t tmp, uint8_t space, size_t off)
 {
 	switch (space) {
@@ -332,9 +330,9 @@ void hdl_gb_part(struct hdl_gb *b, struct hdl_graph *part, const struct hdl_part
 		struct hdl_ref src = part_ref(where, tmp, n->src_space, n->src_off), dst = part_ref(where, tmp, n->dst_space, n->dst_off);
 
 		if (n->kind == HDL_N_SEND)
-			hdl_gb_send(b, where->rank(where->arg, n->peer), (n->sub + where->sub) % SUBS, src, n->len);
+			hdl_gb_send(b, where->rank(where->arg, n->peer), hdl_sub((int)(n->sub + where->sub)), src, n->len);
 		else if (n->kind == HDL_N_RECV)
-			hdl_gb_recv(b, where->rank(where->arg, n->peer), (n->sub + where->sub) % SUBS, dst, n->len);
+			hdl_gb_recv(b, where->rank(where->arg, n->peer), hdl_sub((int)(n->sub + where->sub)), dst, n->len);
 		else
 			local(b, (enum hdl_node_kind)n->kind, dst, src, n->len);
 		for (uint32_t p = 0; p < n->npreds; p++)

@@ -77,6 +77,11 @@ static inline size_t hdl_line_data(size_t line_bytes, int index, size_t len)
 }
 
 #define HDL_SUB_BITS 11		/* of a message's tag: its node's `sub` */
+/* The sub of a step, or of an edge, by whose number messages of one collective between two ranks are told apart: as much as fits. */
+static inline uint32_t hdl_sub(int number)
+{
+	return (uint32_t)number & ((1u << HDL_SUB_BITS) - 1);
+}
 
 struct hdl_node {
 	uint8_t kind, src_space, dst_space, link;

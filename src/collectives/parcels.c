@@ -37,14 +37,13 @@
 
 #define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
 #define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
-#define SUBS (1u << HDL_SUB_BITS)
 
 /* A piece for a peer, or from one. */
 struct parcel {
 	struct hdl_piece piece;
 	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
 	int peer;
-	uint32_t sub;			/* the number of the edge between the two ranks; a tag has it % SUBS */
+	int edge;			/* its number, of those between the two ranks */
 	bool by_line;			/* its length, at least */
 	struct hdl_parcels *of;
 	/* as a message, or what lies in memory elsewhere than in the user's buffer */
@@ -98,7 +97,7 @@ static char *run_of(const struct hdl_piece *p)
 
 /* ---- what goes where ------------------------------------------------------------------------------------------- */
 
-static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, uint32_t sub)
+static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, int edge)
 {
 	struct parcel *p = give ? &x->give[x->ngive++] : &x->get[x->nget++];
 
@@ -107,7 +106,7 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 	p->skip = 0;
 	p->bytes = bytes_of(piece);
 	p->peer = peer;
-	p->sub = sub;
+	p->edge = edge;
 	p->of = x;
 	p->copy = NULL;
 	p->req = NULL;
@@ -121,7 +120,7 @@ static void name_lines(struct parcel *p, uint32_t n)
 	struct parcel *lowest[HDL_DIRECT_RANKS] = { NULL };
 
 	for (struct parcel *end = p + n; p < end; p++)
-		if (!lowest[p->peer] || p->sub < lowest[p->peer]->sub)
+		if (!lowest[p->peer] || p->edge < lowest[p->peer]->edge)
 			lowest[p->peer] = p;
 	for (int r = 0; r < HDL_DIRECT_RANKS; r++)
 		if (lowest[r])
@@ -132,10 +131,10 @@ static void add_neighbors(struct hdl_parcels *x, const struct hdl_comm *comm, co
 {
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != comm->rank)
-			add(x, true, &a->in[a->nin > 1 ? k : 0], a->to[k], (uint32_t)hdl_edge_to(a, k));
+			add(x, true, &a->in[a->nin > 1 ? k : 0], a->to[k], hdl_edge_to(a, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != comm->rank)
-			add(x, false, &a->out[k], a->from[k], (uint32_t)hdl_edge_from(a, k));
+			add(x, false, &a->out[k], a->from[k], hdl_edge_from(a, k));
 	name_lines(x->give, x->ngive);
 	name_lines(x->get, x->nget);
 }
@@ -431,8 +430,8 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 
 static struct hdl_node node_of(const struct parcel *p, const char *at)
 {
-	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer, .sub = p->sub % SUBS,
-				  .src_off = (uintptr_t)at, .len = p->bytes };
+	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer,
+				  .sub = hdl_sub(p->edge), .src_off = (uintptr_t)at, .len = p->bytes };
 }
 
 static void sent(struct hdl_send *send, int err)
@@ -500,7 +499,7 @@ static void received(struct hdl_req *req)
 static void receive_message(struct hdl_run *run, struct parcel *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)(p->sub % SUBS), run->comm,
+	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
 			   (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
