@@ -224,7 +224,7 @@ static void build_exchange(struct hdl_gb *b, const struct hdl_pieces *a, struct 
 /* The neighbors of section 8.6. */
 static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm)
 {
-	int me = comm->rank, from = 0;
+	int me = comm->rank;
 
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != me)
@@ -232,18 +232,8 @@ static void build_neighbors(struct hdl_gb *b, const struct hdl_pieces *a, struct
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != me)
 			recv_piece(b, a->from[k], hdl_sub(hdl_edge_from(a, k)), &r->out[k]);
-	for (int k = 0; k < a->nto; k++) {
-		if (a->to[k] != me)
-			continue;
-		if (a->grid)
-			from = k ^ 1;
-		else
-			while (from < a->nout && a->from[from] != me)
-				from++;
-		if (from < a->nout)
-			own_piece(b, r, &r->out[from], in_of(r, k));
-		from++;
-	}
+	for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
+		own_piece(b, r, &r->out[from], in_of(r, to));
 }
 
 /* ---- one to all, all to one ----------------------------------------------------------------------------------- */

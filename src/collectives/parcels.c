@@ -278,24 +278,6 @@ static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const stru
 	}
 }
 
-static void copy_own_edges(struct hdl_run *run, const struct hdl_pieces *a, int me)
-{
-	int from = 0;
-
-	for (int k = 0; k < a->nto; k++) {
-		if (a->to[k] != me)
-			continue;
-		if (a->grid)
-			from = k ^ 1;
-		else
-			while (from < a->nout && a->from[from] != me)
-				from++;
-		if (from < a->nout)
-			copy_own(run, &a->out[from], &a->in[a->nin > 1 ? k : 0]);
-		from++;
-	}
-}
-
 /* Nobody else takes part, so it may be done at once. */
 static void take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
@@ -303,10 +285,12 @@ static void take_own(struct hdl_run *run, const struct hdl_comm *comm, const str
 
 	if (a->op != MPI_OP_NULL)
 		return;
-	if (a->coll == HDL_P_NEIGHBORS)
-		copy_own_edges(run, a, me);
-	else if (!a->in_place && (a->coll == HDL_P_EXCHANGE || a->root == me))
+	if (a->coll == HDL_P_NEIGHBORS) {
+		for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
+			copy_own(run, &a->out[from], &a->in[a->nin > 1 ? to : 0]);
+	} else if (!a->in_place && (a->coll == HDL_P_EXCHANGE || a->root == me)) {
 		copy_own(run, &a->out[a->nout > 1 ? me : 0], &a->in[a->nin > 1 ? me : 0]);
+	}
 }
 
 /* ---- preparing -------------------------------------------------------------------------------------------------- */

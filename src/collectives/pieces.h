@@ -51,6 +51,21 @@ static inline int hdl_edge_from(const struct hdl_pieces *a, int k)
 {
 	return a->grid ? k ^ 1 : hdl_edge_among(a->from, k);
 }
+/* NEIGHBORS: the next edge from this rank to itself, by its places in a->to and a->from, which begin at -1. False: there is none. */
+static inline bool hdl_edge_own(const struct hdl_pieces *a, int me, int *to, int *from)
+{
+	do {
+		if (++*to >= a->nto)
+			return false;
+	} while (a->to[*to] != me);
+	if (a->grid) {
+		*from = *to ^ 1;
+		return true;
+	}
+	while (++*from < a->nout && a->from[*from] != me)
+		;
+	return *from < a->nout;
+}
 
 /* The nodes of this rank. Those of messages that the rank would send to itself are copies. Memory shortage fails the builder. */
 void hdl_build_pieces(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, const struct hdl_comm *comm);
