@@ -58,8 +58,7 @@ static int least(int a, int b)
 /* A piece for the rank itself. */
 static void own_piece(struct hdl_gb *b, struct hdl_pieces_run *r, const struct piece *out, const struct piece *in)
 {
-	if (in->bytes != out->bytes && !r->mismatch) {
-		r->mismatch = in->bytes > out->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT;
+	if (r->sent == r->room) {
 		r->sent = in->bytes;
 		r->room = out->bytes;
 	}

@@ -257,12 +257,8 @@ static int no_memory(struct hdl_comm *comm, const struct hdl_coll_args *a)
 /* The run has failed before it begins; the other ranks have their part of it. */
 static __attribute__((noinline, cold)) void say_misfit(struct hdl_run *run, const struct hdl_coll_args *a)
 {
-	size_t sent = (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype);
-	size_t room = (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
-
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       sent, room);
-	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+	hdl_run_misfit(run, (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype),
+		       (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype));
 	run->spoiled = true;
 }
 

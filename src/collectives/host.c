@@ -232,6 +232,13 @@ void hdl_run_error(struct hdl_run *run, int error)
 		hdl_coll_forsake(run->comm, run->why);
 }
 
+__attribute__((noinline, cold)) void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room)
+{
+	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
+		       sent, room);
+	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
+}
+
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n)
 {
 	char *dst = run->base[n->dst_space] + n->dst_off;

@@ -111,6 +111,8 @@ void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 void hdl_run_finish(struct hdl_run *run);
 /* The run fails with this class, and with what hdl_reason_set was just told, unless it has failed before. */
 void hdl_run_error(struct hdl_run *run, int error);
+/* It fails because what this rank sends itself has another length than the place for it. */
+void hdl_run_misfit(struct hdl_run *run, size_t sent, size_t room);
 /* Runs a COPY or REDUCE. */
 void hdl_run_local(const struct hdl_run *run, const struct hdl_node *n);
 

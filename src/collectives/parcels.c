@@ -249,20 +249,13 @@ static void fold(struct hdl_run *run)
 
 /* ---- a rank's own ------------------------------------------------------------------------------------------------ */
 
-static void misfit(struct hdl_run *run, size_t sent, size_t room)
-{
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       sent, room);
-	hdl_run_error(run, sent > room ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
-}
-
 static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const struct hdl_piece *from)
 {
 	size_t sent = bytes_of(from), room = bytes_of(to), n = sent < room ? sent : room;
 	char *src = n ? run_of(from) : NULL, *dst = n ? run_of(to) : NULL, some[2048];
 
 	if (unlikely(sent != room))
-		misfit(run, sent, room);
+		hdl_run_misfit(run, sent, room);
 	if (!n)
 		return;
 	if (likely(src && dst))

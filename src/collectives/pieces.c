@@ -63,14 +63,6 @@ static void unpack(const struct hdl_pieces_run *r)
 			hdl_unpack(p->buf, r->run->base[HDL_SP_TMP] + p->off, p->count, p->type, 0, p->bytes);
 }
 
-/* The run has failed before it begins: so what it sends is empty. */
-static void say_mismatch(struct hdl_pieces_run *r)
-{
-	hdl_reason_set("this rank sends itself %zu bytes, and receives %zu from itself: its counts and types do not fit each other",
-		       r->sent, r->room);
-	hdl_run_error(r->run, r->mismatch);
-}
-
 /* Before the graph runs. What it leaves as it is comes back as it was: the own piece in place, the first rank's of an exscan, what
  * nobody sends a neighbor. */
 static void load(struct hdl_pieces_run *r)
@@ -78,8 +70,9 @@ static void load(struct hdl_pieces_run *r)
 	pack(r, r->in, r->nin);
 	if (r->refill)
 		pack(r, r->out, r->nout);
-	if (r->mismatch)
-		say_mismatch(r);
+	/* it has failed before it begins: so what it sends is empty */
+	if (unlikely(r->sent != r->room))
+		hdl_run_misfit(r->run, r->sent, r->room);
 }
 
 static void done(struct hdl_run *run)
@@ -287,7 +280,7 @@ static int run_straight(struct hdl_comm *comm, const struct hdl_pieces *a)
 	r.run = &s->run;
 	r.persistent = false;
 	r.refill = refills(a);
-	r.mismatch = 0;
+	r.sent = r.room = 0;
 	r.reducer.type = NULL;
 	r.reducer.op = NULL;
 	retain_types(&r, a);

@@ -29,8 +29,7 @@ struct hdl_pieces_run {
 	bool persistent;
 	bool finished;
 	int error;
-	int mismatch;			/* an error class: a piece for the rank itself, and its place, differ in length: */
-	size_t sent, room;
+	size_t sent, room;		/* of the first piece for the rank itself whose place has another length, or equal */
 };
 
 static inline int hdl_edge_among(const int *ranks, int k)
