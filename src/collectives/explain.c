@@ -42,9 +42,9 @@ static size_t key_bytes(enum hdl_coll coll, size_t bytes)
 static void choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	hdl_choose(key, site, out);
-	/* an operation of the program: a communicator does not ask then */
-	if (out->executor == HDL_EXEC_HOST || !*hdl_vars.reduce_order || !hdl_coll_folds((enum hdl_coll)key->coll) ||
-	    key->coll == HDL_FOLD_REDUCE_SCATTER)
+	/* a communicator does not ask then; parts of different lengths are as by an operation of MPI */
+	if (out->executor == HDL_EXEC_HOST ||
+	    hdl_parcels_fold_by(hdl_coll_folds((enum hdl_coll)key->coll) && key->coll != HDL_FOLD_REDUCE_SCATTER))
 		return;
 	out->executor = HDL_EXEC_HOST;
 	snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=%s, and an operation of the program", hdl_vars.reduce_order);

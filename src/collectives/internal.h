@@ -387,6 +387,11 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
  * which counts where all know it. */
 size_t hdl_parcels_line(enum hdl_coll coll, size_t longest);
+/* Whether it does reductions by operations of this sort: with HEDDLE_REDUCE_ORDER those by operations of programs stay on the host. */
+static inline bool hdl_parcels_fold_by(bool of_program)
+{
+	return !of_program || !*hdl_vars.reduce_order;
+}
 /* All ranks' host executors have to do it instead. */
 void hdl_parcels_to_host(struct hdl_run *run);
 void hdl_parcels_free(struct hdl_parcels *x);

@@ -692,7 +692,7 @@ static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *
 static bool may(const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
 	return !comm->local && comm->size > 1 && comm->size <= HDL_DIRECT_RANKS && a->coll <= HDL_P_EXSCAN && !hdl_vars.check &&
-	       (a->op == MPI_OP_NULL || !hdl_op_get(a->op) || !*hdl_vars.reduce_order);
+	       hdl_parcels_fold_by(a->op != MPI_OP_NULL && hdl_op_get(a->op));
 }
 
 static int no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
