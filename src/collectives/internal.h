@@ -335,7 +335,7 @@ void hdl_coll_complete_persistent(struct hdl_run *run);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 
-/* ---- offload.c, offload_wire.c, tasks.c -------------------------------------------------------------------------- */
+/* ---- direct and tasks -------------------------------------------------------------------------------------------- */
 
 /* What hdl_choose has to know of a communicator. */
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);

@@ -275,8 +275,6 @@ static inline void hdl_off_retire(struct hdl_off *h, const struct hdl_run *run)
 /* Those that progress looks at. */
 extern struct hdl_off *hdl_off_active;
 
-/* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
-bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l);
 /* Takes completions of this rank's own requests. */
 void hdl_off_drain(struct hdl_off *h);
 /* Lines: the peer's queue is gone, and so is its process: one that it destroys says nothing. */
@@ -288,9 +286,6 @@ void hdl_off_break(struct hdl_off *h, const char *why);
 void hdl_off_refused(struct hdl_off *h, const struct hdl_run *run, int peer, int err);
 /* A completion in error was seen. */
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status);
-
-/* Runs CPU nodes of a graph, up to a CHECK that fails: then the run has an error. */
-void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
 
 /* ---- compiled graphs (tasks.c) -------------------------------------------------------------------------- */
 
@@ -355,6 +350,23 @@ struct hdl_off_prog *hdl_off_compile_credit(struct hdl_off *h, const struct hdl_
 /* The area that the plan's operations need before they are compiled. */
 int hdl_off_area_of(const struct hdl_off *h, const struct hdl_plan *plan);
 
+/* ---- task lists under way (tasks_post.c) -------------------------------------------------------------------- */
+
+/* 0 or a negative errno. */
+int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
+/* Whether what operations that were posted here expect on the link has arrived, and nothing else. */
+bool hdl_off_has_arrived(struct hdl_off *h, struct hdl_off_link *l);
+/* Runs CPU nodes of a graph, up to a CHECK that fails: then the run has an error. */
+void hdl_off_cpu_nodes(struct hdl_run *run, const struct hdl_graph *g, const uint32_t *nodes, uint32_t n);
+/* Whether every queue that it uses has room for another operation, as far as completions have been taken. */
+bool hdl_tasks_have_room(const struct hdl_off *h, const struct hdl_off_prog *p);
+/* Runs the prologue and posts the list. The operation has its number, and there is room. An error breaks the communicator's offload. */
+void hdl_tasks_post(struct hdl_off *h, struct hdl_run *run);
+/* Whether all that the operation waits for has arrived. */
+bool hdl_tasks_arrived(struct hdl_off *h, const struct hdl_run *run);
+/* It has: runs the epilogue. */
+void hdl_tasks_take(struct hdl_off *h, struct hdl_run *run);
+
 /* ---- lines (direct.c) -------------------------------------------------------------------------------------- */
 
 /* Lays the areas out. */
@@ -369,8 +381,7 @@ size_t hdl_line_most(void);
 void hdl_line_clear(struct hdl_area *a);
 /* Whether something is sent from the area that the requests do not carry themselves. */
 bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size);
-/* The part between prologue and epilogue. 0 or an errno. */
-/* Without area->peers where it begins at the others is told later, by hdl_line_aim. */
+/* The part between prologue and epilogue. Without area->peers where it begins at the others is told later, by hdl_line_aim. 0 or an errno. */
 int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, const struct hdl_area *area);
 void hdl_line_aim(struct hdl_off_prog *p, const struct hdl_area_peer *peers);
 void hdl_line_free(struct hdl_line_prog *lines);
@@ -471,6 +482,25 @@ struct hdl_off *hdl_off_new(struct hdl_cc *cc, enum hdl_executor executor, bool 
 /* As hdl_off_new lays it out, but nothing can be posted: for hdl_off_compile only. NULL without memory. */
 struct hdl_off *hdl_off_sketch(int rank, int size, enum hdl_executor executor, bool pairs, const struct hdl_means *means);
 void hdl_off_destroy(struct hdl_off *h);
+/* The first reason why the collectives are the host's: that rank could not do this. */
+void hdl_off_note(struct hdl_off *h, const char *what, int rank, int status);
+/* There is no memory even to tell the others: it ends as in an error, and they are told of that. */
+void hdl_off_cannot_wire(struct hdl_off *h);
+/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
+ * run->error all bytes of what did not come are HDL_UNHEARD_BYTE, and a status there is HDL_UNHEARD. 0 or -ENOMEM. */
+#define HDL_UNHEARD (-1)
+#define HDL_UNHEARD_BYTE 0xff
+int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
+/* The same. *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two
+ * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made, so that
+ * these have numbers of their own, one each, behind those that are counted. */
+#define HDL_COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
+#define HDL_AREA_NUMBER(k) (HDL_COUNTED_NUMBERS + (uint32_t)(k))
+int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
+		      void (*done)(struct hdl_run *), void *arg);
+/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root. What comes
+ * before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
+int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l);
 
 /* ---- areas (offload_areas.c) --------------------------------------------------------------------------------------- */
 
@@ -489,26 +519,6 @@ void hdl_area_unmake(struct hdl_off *h, struct hdl_area *a);
 void hdl_areas_try_again(struct hdl_off *h);
 /* Asks for an area, if nobody has: HDL_AREA_WIRING, and it is decided later, or what all ranks have come to. */
 enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k);
-/* The first reason why the collectives are the host's: that rank could not do this. */
-void hdl_off_note(struct hdl_off *h, const char *what, int rank, int status);
-/* There is no memory even to tell the others: it ends as in an error, and they are told of that. */
-void hdl_off_cannot_wire(struct hdl_off *h);
-int hdl_off_post_recvs(struct hdl_off_link *l, uint64_t n);
-/* An Allgather in place of `bytes` per rank on the host executor: one at a time. done frees the run; it may be called at once. In case of
- * run->error all bytes of what did not come are HDL_UNHEARD_BYTE, and a status there is HDL_UNHEARD. 0 or -ENOMEM. */
-#define HDL_UNHEARD (-1)
-#define HDL_UNHEARD_BYTE 0xff
-int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
-/* The same. *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two
- * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made, so that
- * these have numbers of their own, one each, behind those that are counted. */
-#define HDL_COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
-#define HDL_AREA_NUMBER(k) (HDL_COUNTED_NUMBERS + (uint32_t)(k))
-int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
-		      void (*done)(struct hdl_run *), void *arg);
-/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root. What comes
- * before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
-int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l);
 
 /* ---- persistent operations (persistent.c) ------------------------------------------------------------------------- */
 

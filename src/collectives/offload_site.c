@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What choose.c goes by: where a communicator's ranks are, and what the device that connects them can do. */
+#include "collectives/offload.h"
+
+/* What the device has to reduce by. NULL: it runs no task lists. Asked once. */
+const struct hdl_means *hdl_off_means(const struct hdl_port *port)
+{
+	static const struct hdl_port *asked;
+	static struct hdl_means means;
+	static bool cross;
+	const uint64_t all = SHCA_EXP_EXTENSION_CALC_OPS | SHCA_EXP_EXTENSION_CALC_SIZES | SHCA_EXP_EXTENSION_CALC_HOST_ORDER |
+			     SHCA_EXP_EXTENSION_CALC_VECTOR;
+	struct ibv_exp_device_attr attr = {
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
+			     SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
+	};
+
+	if (asked != port) {
+		asked = port;
+		means = (struct hdl_means){ 0 };
+		cross = !ibv_exp_query_device(port->ctx, &attr) && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
+			means.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS && attr.ext_atom.atomic_arg_sizes & 8;
+		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_CALC_CAP)
+			means.calc = attr.calc_cap;
+		means.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
+			       (attr.shca_extensions & all) == all && attr.shca_calc_vector_max >= HDL_TASKS_MAX;
+	}
+	return cross ? &means : NULL;
+}
+
+void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
+{
+	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
+
+	*site = (struct hdl_site){
+		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
+		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(hdl_mpi_tp),
+		.at_once = hdl_tp_writes_at_once(hdl_mpi_tp), .exposes = hdl_tp_can_expose(hdl_mpi_tp),
+		.means = port ? hdl_off_means(port) : NULL,
+	};
+	/* jobs may differ in what the choice goes by, and all members must choose alike */
+	if (hdl_group_spans_jobs(comm->group, comm->group)) {
+		site->one_host = false;
+		site->oversubscribed = true;
+	}
+	/* of more ranks nothing is offloaded, wherever they are */
+	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
+		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
+}
