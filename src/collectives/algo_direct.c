@@ -366,8 +366,8 @@ static struct hdl_graph *along(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (s->rank) {
-		before = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
-		sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+		before = hdl_gb_scratch(b, 1, s->bytes);
+		sum = hdl_gb_scratch(b, 1, s->bytes);
 		hdl_gb_recv(b, s->rank - 1, 0, before, s->bytes);
 		hdl_gb_copy(b, sum, before, s->bytes);
 		hdl_gb_reduce(b, sum, own, s->bytes);

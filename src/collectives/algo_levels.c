@@ -57,16 +57,6 @@ static int leader_of(const void *arg, int host)
 	return hdl_hosts_rank(l->h, l->h->first[host] + (host == l->root_host ? l->root_inner : 0));
 }
 
-static struct hdl_ref scratch(struct hdl_gb *b, size_t n, size_t bytes)
-{
-	return hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, n, bytes));
-}
-
-static struct hdl_ref at(struct hdl_ref ref, size_t off)
-{
-	return hdl_ref(ref.space, ref.off + off);
-}
-
 static struct hdl_ref input(const struct levels *l)
 {
 	return hdl_ref(hdl_input(l->s), 0);
@@ -109,7 +99,8 @@ static void reorder(struct hdl_gb *b, const struct levels *l, struct hdl_ref by_
 	size_t bytes = l->s->bytes;
 
 	for (int p = 0, end; p < l->s->size; p = end) {
-		struct hdl_ref hosts = at(by_host, (size_t)p * bytes), ranks = at(by_rank, (size_t)hdl_hosts_rank(l->h, p) * bytes);
+		struct hdl_ref hosts = hdl_ref_at(by_host, (size_t)p * bytes);
+		struct hdl_ref ranks = hdl_ref_at(by_rank, (size_t)hdl_hosts_rank(l->h, p) * bytes);
 
 		for (end = p + 1; end < l->s->size && hdl_hosts_rank(l->h, end) == hdl_hosts_rank(l->h, end - 1) + 1; end++)
 			;
@@ -176,7 +167,7 @@ static void reduce(struct hdl_gb *b, const struct levels *l)
 
 	if (l->ranks > 1) {
 		if (l->leads)
-			sum = root ? result : scratch(b, 1, l->s->bytes);
+			sum = root ? result : hdl_gb_scratch(b, 1, l->s->bytes);
 		within_host(b, l, HDL_REDUCE, l->s->bytes, l->s->in_place, input(l), sum, 0);
 	}
 	between_hosts(b, l, HDL_REDUCE, l->s->bytes, root && (l->s->in_place || l->ranks > 1), sum, result);
@@ -195,16 +186,16 @@ static void allreduce(struct hdl_gb *b, const struct levels *l)
 static void exchange_sums(struct hdl_gb *b, const struct levels *l, struct hdl_ref sums, struct hdl_ref out)
 {
 	size_t mine = host_bytes(l, l->host);
-	struct hdl_ref in[2] = { scratch(b, 1, mine), scratch(b, 1, mine) };
+	struct hdl_ref in[2] = { hdl_gb_scratch(b, 1, mine), hdl_gb_scratch(b, 1, mine) };
 	int n = l->h->n;
 
 	for (int k = 1; k < n; k++) {
 		int to = (l->host + k) % n, from = (l->host - k + n) % n;
 
-		hdl_gb_send(b, leader_of(l, to), 0, at(sums, host_off(l, to)), host_bytes(l, to));
+		hdl_gb_send(b, leader_of(l, to), 0, hdl_ref_at(sums, host_off(l, to)), host_bytes(l, to));
 		/* the first lands where the sum will be; then two places in turn */
 		hdl_gb_recv(b, leader_of(l, from), 0, k == 1 ? out : in[k & 1], mine);
-		hdl_gb_reduce(b, out, k == 1 ? at(sums, host_off(l, l->host)) : in[k & 1], mine);
+		hdl_gb_reduce(b, out, k == 1 ? hdl_ref_at(sums, host_off(l, l->host)) : in[k & 1], mine);
 	}
 }
 
@@ -214,15 +205,15 @@ static void reduce_scatter(struct hdl_gb *b, const struct levels *l)
 	struct hdl_ref all = input(l), sums, mine, result = hdl_ref(HDL_SP_RECV, 0);
 
 	if (l->h->order) {
-		all = scratch(b, n, bytes);
+		all = hdl_gb_scratch(b, n, bytes);
 		reorder(b, l, all, input(l), false);
 	}
 	sums = mine = all;
 	if (l->ranks > 1 && l->leads)
-		sums = scratch(b, n, bytes);
+		sums = hdl_gb_scratch(b, n, bytes);
 	within_host(b, l, HDL_REDUCE, n * bytes, false, all, sums, 0);
 	if (l->leads) {
-		mine = scratch(b, 1, host_bytes(l, l->host));
+		mine = hdl_gb_scratch(b, 1, host_bytes(l, l->host));
 		exchange_sums(b, l, sums, mine);
 	}
 	if (l->ranks == 1)
@@ -236,7 +227,7 @@ static void reduce_scatter(struct hdl_gb *b, const struct levels *l)
 static void host_runs(struct hdl_gb *b, const struct levels *l, struct hdl_ref all, int peer, int step, int host, int count, bool send)
 {
 	for (int run = 0, n; run < 2 && count; run++, host = 0, count -= n) {
-		struct hdl_ref ref = at(all, host_off(l, host));
+		struct hdl_ref ref = hdl_ref_at(all, host_off(l, host));
 		size_t len;
 
 		n = host + count < l->h->n ? count : l->h->n - host;
@@ -274,8 +265,8 @@ static void gather_hosts(struct hdl_gb *b, const struct levels *l, struct hdl_re
 /* This rank's own block is with its host's, in the order of the hosts: within_host's, or if the rank is alone by itself. */
 static void gather_host(struct hdl_gb *b, const struct levels *l, struct hdl_ref all, struct hdl_ref own)
 {
-	struct hdl_ref mine = at(all, host_off(l, l->host)), place = at(mine, (size_t)l->inner * l->s->bytes);
-	bool there = own.space == place.space && own.off == place.off;
+	struct hdl_ref mine = hdl_ref_at(all, host_off(l, l->host));
+	bool there = hdl_ref_same(own, hdl_ref_at(mine, (size_t)l->inner * l->s->bytes));
 
 	within_host(b, l, HDL_GATHER, l->s->bytes, there, own, mine, 0);
 	if (l->ranks == 1 && !there)
@@ -285,9 +276,9 @@ static void gather_host(struct hdl_gb *b, const struct levels *l, struct hdl_ref
 static void allgather(struct hdl_gb *b, const struct levels *l)
 {
 	size_t n = (size_t)l->s->size, bytes = l->s->bytes;
-	struct hdl_ref result = hdl_ref(HDL_SP_RECV, 0), all = l->h->order ? scratch(b, n, bytes) : result;
+	struct hdl_ref result = hdl_ref(HDL_SP_RECV, 0), all = l->h->order ? hdl_gb_scratch(b, n, bytes) : result;
 
-	gather_host(b, l, all, l->s->in_place ? at(result, (size_t)l->s->rank * bytes) : input(l));
+	gather_host(b, l, all, l->s->in_place ? hdl_ref_at(result, (size_t)l->s->rank * bytes) : input(l));
 	if (l->leads)
 		gather_hosts(b, l, all);
 	within_host(b, l, HDL_BCAST, n * bytes, false, all, all, SUB_DOWN);
@@ -301,19 +292,19 @@ static void gather(struct hdl_gb *b, const struct levels *l)
 	struct hdl_ref result = hdl_ref(HDL_SP_RECV, 0), all = result, own = input(l), mine;
 
 	if (l->s->rank != l->s->root) {
-		mine = l->leads && l->ranks > 1 ? scratch(b, (size_t)l->ranks, bytes) : own;
+		mine = l->leads && l->ranks > 1 ? hdl_gb_scratch(b, (size_t)l->ranks, bytes) : own;
 		within_host(b, l, HDL_GATHER, bytes, false, own, mine, 0);
 		if (l->leads)
 			hdl_gb_send(b, l->s->root, 0, mine, host_bytes(l, l->host));
 		return;
 	}
 	if (l->h->order)
-		all = scratch(b, (size_t)l->s->size, bytes);
-	gather_host(b, l, all, l->s->in_place ? at(result, (size_t)l->s->rank * bytes) : own);
+		all = hdl_gb_scratch(b, (size_t)l->s->size, bytes);
+	gather_host(b, l, all, l->s->in_place ? hdl_ref_at(result, (size_t)l->s->rank * bytes) : own);
 	for (int k = 1; k < l->h->n; k++) {
 		int host = (l->host + k) % l->h->n;
 
-		hdl_gb_recv(b, leader_of(l, host), 0, at(all, host_off(l, host)), host_bytes(l, host));
+		hdl_gb_recv(b, leader_of(l, host), 0, hdl_ref_at(all, host_off(l, host)), host_bytes(l, host));
 	}
 	if (l->h->order)
 		reorder(b, l, all, result, true);
@@ -326,21 +317,21 @@ static void scatter(struct hdl_gb *b, const struct levels *l)
 
 	if (l->s->rank != l->s->root) {
 		if (l->leads && l->ranks > 1)
-			mine = scratch(b, (size_t)l->ranks, bytes);
+			mine = hdl_gb_scratch(b, (size_t)l->ranks, bytes);
 		if (l->leads)
 			hdl_gb_recv(b, l->s->root, 0, mine, host_bytes(l, l->host));
 		within_host(b, l, HDL_SCATTER, bytes, false, mine, result, SUB_DOWN);
 		return;
 	}
 	if (l->h->order) {
-		all = scratch(b, (size_t)l->s->size, bytes);
+		all = hdl_gb_scratch(b, (size_t)l->s->size, bytes);
 		reorder(b, l, all, hdl_ref(HDL_SP_SEND, 0), false);
 	}
-	mine = at(all, host_off(l, l->host));
+	mine = hdl_ref_at(all, host_off(l, l->host));
 	for (int k = 1; k < l->h->n; k++) {
 		int host = (l->host + k) % l->h->n;
 
-		hdl_gb_send(b, leader_of(l, host), 0, at(all, host_off(l, host)), host_bytes(l, host));
+		hdl_gb_send(b, leader_of(l, host), 0, hdl_ref_at(all, host_off(l, host)), host_bytes(l, host));
 	}
 	within_host(b, l, HDL_SCATTER, bytes, l->s->in_place, mine, result, SUB_DOWN);
 	if (l->ranks == 1 && !l->s->in_place)

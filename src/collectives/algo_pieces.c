@@ -20,21 +20,6 @@ static struct hdl_ref ref_of(const struct piece *p)
 	return p->packed ? hdl_ref(HDL_SP_TMP, p->off) : hdl_ref(p->space, (size_t)p->buf);
 }
 
-static struct hdl_ref part_of(struct hdl_ref ref, size_t off)
-{
-	return hdl_ref(ref.space, ref.off + off);
-}
-
-static bool same(struct hdl_ref a, struct hdl_ref b)
-{
-	return a.space == b.space && a.off == b.off;
-}
-
-static struct hdl_ref scratch(struct hdl_gb *b, size_t bytes)
-{
-	return hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, bytes));
-}
-
 static void fail(struct hdl_gb *b)
 {
 	hdl_gb_tmp(b, SIZE_MAX, 2);
@@ -116,7 +101,7 @@ static void gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_
 		       const size_t *off)
 {
 	int n = comm->size, me = comm->rank;
-	struct hdl_ref area = scratch(b, off[n]);
+	struct hdl_ref area = hdl_gb_scratch(b, 1, off[n]);
 	const struct piece *in = &r->in[0];
 
 	hdl_gb_copy(b, area, ref_of(in), in->bytes < off[1] ? in->bytes : off[1]);
@@ -126,10 +111,10 @@ static void gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_
 		if (off[more])
 			hdl_gb_send(b, (me - have + n) % n, SUB_DATA, area, off[more]);
 		if (off[have + more] > off[have])
-			hdl_gb_recv(b, (me + have) % n, SUB_DATA, part_of(area, off[have]), off[have + more] - off[have]);
+			hdl_gb_recv(b, (me + have) % n, SUB_DATA, hdl_ref_at(area, off[have]), off[have + more] - off[have]);
 	}
 	for (int k = 1; k < n; k++)
-		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), part_of(area, off[k]), off[k + 1] - off[k]);
+		hdl_gb_copy(b, ref_of(&r->out[(me + k) % n]), hdl_ref_at(area, off[k]), off[k + 1] - off[k]);
 	if (!a->in_place)
 		own_piece(b, r, &r->out[me], in);
 }
@@ -263,19 +248,19 @@ static void gather_tree(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl
 			size_t each)
 {
 	struct node t = node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? scratch(b, (size_t)t.span * each) : ref_of(&r->in[0]);
+	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->in[0]);
 
 	if (t.v && t.span > 1)
 		hdl_gb_copy(b, area, ref_of(&r->in[0]), each);
 	for (int bit = 1; bit < t.reach && t.v + bit < t.n; bit *= 2)
-		hdl_gb_recv(b, rank_at(&t, t.v + bit), SUB_DATA, part_of(area, (size_t)bit * each),
+		hdl_gb_recv(b, rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
 			    (size_t)least(bit, t.n - t.v - bit) * each);
 	if (t.v) {
 		hdl_gb_send(b, rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
 		return;
 	}
 	for (int v = 1; v < t.n; v++)
-		hdl_gb_copy(b, ref_of(&r->out[rank_at(&t, v)]), part_of(area, (size_t)v * each), each);
+		hdl_gb_copy(b, ref_of(&r->out[rank_at(&t, v)]), hdl_ref_at(area, (size_t)v * each), each);
 	if (r->nin)
 		own_piece(b, r, &r->out[a->root], &r->in[0]);
 }
@@ -284,15 +269,15 @@ static void scatter_tree(struct hdl_gb *b, const struct hdl_pieces *a, struct hd
 			 size_t each)
 {
 	struct node t = node_of(comm, a->root);
-	struct hdl_ref area = t.span > 1 ? scratch(b, (size_t)t.span * each) : ref_of(&r->out[0]);
+	struct hdl_ref area = t.span > 1 ? hdl_gb_scratch(b, 1, (size_t)t.span * each) : ref_of(&r->out[0]);
 
 	if (t.v)
 		hdl_gb_recv(b, rank_at(&t, t.v & (t.v - 1)), SUB_DATA, area, (size_t)t.span * each);
 	for (int v = 1; !t.v && v < t.n; v++)
-		hdl_gb_copy(b, part_of(area, (size_t)v * each), ref_of(&r->in[rank_at(&t, v)]), each);
+		hdl_gb_copy(b, hdl_ref_at(area, (size_t)v * each), ref_of(&r->in[rank_at(&t, v)]), each);
 	for (int bit = t.reach / 2; bit; bit /= 2)	/* who has the longest way to go first */
 		if (t.v + bit < t.n)
-			hdl_gb_send(b, rank_at(&t, t.v + bit), SUB_DATA, part_of(area, (size_t)bit * each),
+			hdl_gb_send(b, rank_at(&t, t.v + bit), SUB_DATA, hdl_ref_at(area, (size_t)bit * each),
 				    (size_t)least(bit, t.n - t.v - bit) * each);
 	if (!t.v && r->nout)
 		own_piece(b, r, &r->out[0], &r->in[a->root]);
@@ -349,7 +334,7 @@ static struct hdl_ref reduce_near(struct hdl_gb *b, const struct hdl_comm *comm,
 
 		if (me + bit >= n)
 			continue;
-		more = scratch(b, len);
+		more = hdl_gb_scratch(b, 1, len);
 		hdl_gb_recv(b, hdl_near(comm, me + bit), SUB_DATA, more, len);
 		hdl_gb_reduce(b, more, acc, len);
 		acc = more;
@@ -399,7 +384,7 @@ static void build_reduce(struct hdl_gb *b, const struct hdl_pieces *a, struct hd
 		hdl_gb_send(b, a->root, SUB_RESULT, acc, len);
 	else if (me == a->root && me)
 		hdl_gb_recv(b, 0, SUB_RESULT, ref_of(&r->out[0]), len);
-	else if (me == a->root && !same(acc, ref_of(&r->out[0])))
+	else if (me == a->root && !hdl_ref_same(acc, ref_of(&r->out[0])))
 		hdl_gb_copy(b, ref_of(&r->out[0]), acc, len);
 }
 
@@ -414,7 +399,7 @@ static void build_allreduce(struct hdl_gb *b, struct hdl_pieces_run *r, const st
 	if (!hdl_own_rank(comm) && comm->local) {
 		hdl_gb_send(b, 0, SUB_RESULT, acc, len);
 		hdl_gb_recv(b, 0, SUB_RESULT, result, len);
-	} else if (!hdl_own_rank(comm) && !same(acc, result)) {
+	} else if (!hdl_own_rank(comm) && !hdl_ref_same(acc, result)) {
 		hdl_gb_copy(b, result, acc, len);
 	}
 	bcast_near(b, comm, result, len);
@@ -443,12 +428,12 @@ static void reduce_scatter_inter(struct hdl_gb *b, struct hdl_pieces_run *r, con
 		recv_piece(b, hdl_near(comm, 0), SUB_DOWN, &r->out[0]);
 		return;
 	}
-	theirs = scratch(b, len);
+	theirs = hdl_gb_scratch(b, 1, len);
 	hdl_gb_send(b, 0, SUB_RESULT, acc, len);
 	hdl_gb_recv(b, 0, SUB_RESULT, theirs, len);
 	for (int i = 1; i < n; i++)
 		if (at[i + 1] > at[i])
-			hdl_gb_send(b, hdl_near(comm, i), SUB_DOWN, part_of(theirs, at[i]), at[i + 1] - at[i]);
+			hdl_gb_send(b, hdl_near(comm, i), SUB_DOWN, hdl_ref_at(theirs, at[i]), at[i + 1] - at[i]);
 	hdl_gb_copy(b, ref_of(&r->out[0]), theirs, r->out[0].bytes);
 }
 
@@ -488,7 +473,7 @@ static struct hdl_ref next_place(struct hdl_gb *b, struct places *p)
 	int i = p->next++;
 
 	if (i < PLACES)
-		p->at[i] = scratch(b, p->bytes);
+		p->at[i] = hdl_gb_scratch(b, 1, p->bytes);
 	return p->at[i % PLACES];
 }
 
@@ -540,7 +525,7 @@ static void send_parts(struct hdl_gb *b, const struct hdl_pieces_run *r, const s
 			if (i * seg >= len)
 				continue;
 			more = true;
-			hdl_gb_send(b, to, i, part_of(ref_of(&r->in[0]), at[to] + i * seg), smaller(seg, len - i * seg));
+			hdl_gb_send(b, to, i, hdl_ref_at(ref_of(&r->in[0]), at[to] + i * seg), smaller(seg, len - i * seg));
 		}
 	}
 }
@@ -563,14 +548,14 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_pieces *a, s
 		return;
 	}
 	send_parts(b, r, comm, at);
-	own = part_of(ref_of(&r->in[0]), at[comm->rank]);
-	sum = a->in_place && len ? scratch(b, len) : out;	/* in place the result lies over other parts of the input */
+	own = hdl_ref_at(ref_of(&r->in[0]), at[comm->rank]);
+	sum = a->in_place && len ? hdl_gb_scratch(b, 1, len) : out;	/* in place the result lies over other parts of the input */
 	for (size_t off = 0; off < len && comm->size > 1; off += seg)
-		(commutes(r) ? combine : combine_ordered)(b, comm, part_of(sum, off), part_of(own, off), smaller(seg, len - off),
+		(commutes(r) ? combine : combine_ordered)(b, comm, hdl_ref_at(sum, off), hdl_ref_at(own, off), smaller(seg, len - off),
 							  (uint32_t)(off / seg), &places);
 	if (comm->size == 1)
 		sum = own;
-	if (!same(sum, out))
+	if (!hdl_ref_same(sum, out))
 		hdl_gb_copy(b, out, sum, len);
 	free(at);
 }
@@ -581,7 +566,7 @@ static void build_reduce_scatter(struct hdl_gb *b, const struct hdl_pieces *a, s
 static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_pieces_run *r, int me, size_t off,
 				   size_t len, uint32_t sub, struct places *places)
 {
-	struct hdl_ref in = part_of(ref_of(&r->in[0]), off), out = part_of(ref_of(&r->out[0]), off), before = out;
+	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out = hdl_ref_at(ref_of(&r->out[0]), off), before = out;
 	bool copies = !a->in_place;
 
 	if (me && commutes(r) && !a->in_place)
@@ -593,18 +578,18 @@ static struct hdl_ref scan_segment(struct hdl_gb *b, const struct hdl_pieces *a,
 	if (!me)
 		return in;
 	hdl_gb_recv(b, me - 1, sub, before, len);
-	hdl_gb_reduce(b, out, same(before, out) ? in : before, len);
+	hdl_gb_reduce(b, out, hdl_ref_same(before, out) ? in : before, len);
 	return out;
 }
 
 static struct hdl_ref exscan_segment(struct hdl_gb *b, struct hdl_pieces_run *r, int me, bool last, size_t off, size_t len,
 				     uint32_t sub, struct places *places)
 {
-	struct hdl_ref in = part_of(ref_of(&r->in[0]), off), out, all = in;
+	struct hdl_ref in = hdl_ref_at(ref_of(&r->in[0]), off), out, all = in;
 
 	if (!me)
 		return in;
-	out = part_of(ref_of(&r->out[0]), off);
+	out = hdl_ref_at(ref_of(&r->out[0]), off);
 	if (!last) {
 		all = next_place(b, places);
 		hdl_gb_copy(b, all, in, len);	/* in place what is received replaces it */
@@ -656,7 +641,7 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_pieces *a, struct h
 	int me = comm->rank, n = comm->size;
 	uint32_t k = 0;
 
-	all = scratch(b, len);
+	all = hdl_gb_scratch(b, 1, len);
 	hdl_gb_copy(b, all, ref_of(&r->in[0]), len);
 	if (some && !a->in_place)
 		hdl_gb_copy(b, result, all, len);
@@ -670,7 +655,7 @@ static void scan_doubling(struct hdl_gb *b, const struct hdl_pieces *a, struct h
 			hdl_gb_send(b, peer, k, all, len);
 		if (peer > me && !is_passed_on(me, bit, n))
 			continue;
-		theirs = scratch(b, len);
+		theirs = hdl_gb_scratch(b, 1, len);
 		hdl_gb_recv(b, peer, k, theirs, len);
 		if (peer > me) {
 			hdl_gb_reduce(b, theirs, all, len);
@@ -714,7 +699,7 @@ static void build_bcast(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl
 static void build_barrier(struct hdl_gb *b, const struct hdl_comm *comm)
 {
 	int me = hdl_own_rank(comm), n = hdl_own_size(comm);
-	struct hdl_ref byte = scratch(b, 1);
+	struct hdl_ref byte = hdl_gb_scratch(b, 1, 1);
 
 	for (int bit = 1; bit < n && !(me & bit); bit *= 2)
 		if (me + bit < n)

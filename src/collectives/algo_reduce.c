@@ -37,7 +37,7 @@ struct hdl_graph *hdl_build_reduce_binomial(const struct hdl_shape *s)
 		}
 		/* Two landing places in turn: one child's data arrive while another's are added. */
 		if (turn < 2)
-			in[turn] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+			in[turn] = hdl_gb_scratch(b, 1, s->bytes);
 		hdl_gb_recv(b, child, 0, in[turn & 1], s->bytes);
 		hdl_gb_reduce(b, acc, in[turn & 1], s->bytes);
 		turn++;
@@ -59,8 +59,8 @@ static void scatter_parts(struct hdl_gb *b, const struct hdl_shape *s, struct hd
 	bool in_place = sum.space == mine.space && sum.off == mine.off;
 
 	/* Two landing places in turn: one rank's data arrive while another's are added. */
-	in[0] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
-	in[1] = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
+	in[0] = hdl_gb_scratch(b, 1, len);
+	in[1] = hdl_gb_scratch(b, 1, len);
 	for (int k = 1; k < n; k++) {
 		int to = (s->rank + k) % n, from = (s->rank - k + n) % n;
 		size_t tlo = hdl_part(s->bytes, s->esize, n, to), tlen = hdl_part(s->bytes, s->esize, n, to + 1) - tlo;
@@ -88,7 +88,7 @@ struct hdl_graph *hdl_build_reduce_scatter_gather(const struct hdl_shape *s)
 	if (!b)
 		return NULL;
 	if (s->rank != s->root) {
-		struct hdl_ref sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, len));
+		struct hdl_ref sum = hdl_gb_scratch(b, 1, len);
 
 		scatter_parts(b, s, sum);
 		hdl_gb_send(b, s->root, 1, sum, len);
@@ -154,7 +154,7 @@ static struct hdl_ref fold_in(struct hdl_gb *b, const struct hdl_shape *s, const
 		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, result, s->bytes);
 		hdl_gb_reduce(b, result, input, s->bytes);
 	} else {
-		tmp = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+		tmp = hdl_gb_scratch(b, 1, s->bytes);
 		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, tmp, s->bytes);
 		hdl_gb_reduce(b, result, tmp, s->bytes);
 	}
@@ -197,7 +197,7 @@ struct hdl_graph *hdl_build_allreduce_doubling(const struct hdl_shape *s)
 			acc = result;
 		}
 		if (acc.space == HDL_SP_RECV)
-			in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, 1, s->bytes));
+			in = hdl_gb_scratch(b, 1, s->bytes);
 		hdl_gb_recv(b, peer, k, in, s->bytes);
 		hdl_gb_reduce(b, lower ? in : acc, lower ? acc : in, s->bytes);
 		if (lower)
@@ -301,8 +301,8 @@ struct hdl_graph *hdl_build_reduce_scatter_halving(const struct hdl_shape *s)
 		hdl_gb_recv(b, s->rank + 1, SUB_UNFOLD, result, bytes);
 		return hdl_gb_finish(b);
 	}
-	sum = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, (size_t)s->size, bytes));
-	in = hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, (size_t)s->size, bytes));
+	sum = hdl_gb_scratch(b, (size_t)s->size, bytes);
+	in = hdl_gb_scratch(b, (size_t)s->size, bytes);
 	if (f.me < f.rest) {
 		hdl_gb_recv(b, s->rank - 1, SUB_FOLD, sum, (size_t)s->size * bytes);
 		hdl_gb_reduce(b, sum, acc, (size_t)s->size * bytes);

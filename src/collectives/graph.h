@@ -157,6 +157,21 @@ static inline struct hdl_ref hdl_ref(enum hdl_space space, size_t off)
 	return (struct hdl_ref){ space, off };
 }
 
+/* A place so many bytes behind another one. */
+static inline struct hdl_ref hdl_ref_at(struct hdl_ref ref, size_t off)
+{
+	return hdl_ref(ref.space, ref.off + off);
+}
+static inline bool hdl_ref_same(struct hdl_ref a, struct hdl_ref b)
+{
+	return a.space == b.space && a.off == b.off;
+}
+/* hdl_gb_tmp, as a place. */
+static inline struct hdl_ref hdl_gb_scratch(struct hdl_gb *b, size_t n, size_t bytes)
+{
+	return hdl_ref(HDL_SP_TMP, hdl_gb_tmp(b, n, bytes));
+}
+
 /* Each returns the node's number. Memory shortage is remembered and surfaces in hdl_gb_finish. A node of length 0
  * that is no message is left out and returns HDL_NODE_NONE, which hdl_gb_after accepts. */
 #define HDL_NODE_NONE UINT32_MAX
