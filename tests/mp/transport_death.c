@@ -12,16 +12,8 @@
  *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
  */
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 #define GREETINGS 100u
 
@@ -58,14 +50,6 @@ static void send_to(int peer, size_t n)
 		pending++;
 	else
 		free(s);
-}
-
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
 }
 
 /* Rank 1 comes back after a while and answers what it was sent meanwhile. */
@@ -148,8 +132,7 @@ int main(int argc, char **argv)
 	unsigned idle = 0;
 
 	signal(SIGTERM, SIG_IGN);
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	int peer = !hdl_job.rank;
 	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);

@@ -22,17 +22,9 @@
  *     rings    rank 0 may give one ring (HEDDLE_RING_PEERS=1) and has given it to rank 1, which fails: rank 2 gets one
  */
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { GREETINGS = 100, SMALL = 3000, LARGE = 40, TURNS = 2000000 };
 #define BYTES ((size_t)64 << 20)
@@ -43,12 +35,6 @@ static unsigned begun, ended, twice, well;
 static unsigned char *buffer;
 static bool taken_back;
 static char rts[LARGE][HDL_RTS_SIZE];
-
-static _Noreturn void fail(const char *text)
-{
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
 
 static void peer_failed(void *context, int peer, int err)
 {
@@ -178,14 +164,6 @@ static int fetch_into(int peer, const void *announcement, bool runs, void *buf, 
 	begun++;
 	return runs ? hdl_ep_fetch_runs(hdl_ep(tp, peer), announcement, n, &o->fetch)
 		    : hdl_ep_fetch(hdl_ep(tp, peer), announcement, buf, n, &o->fetch);
-}
-
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
 }
 
 static void greet(int peer)
@@ -678,8 +656,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	if (!strcmp(mode, "settles"))
 		settles();
 	if (!strcmp(mode, "grows"))

@@ -5,15 +5,7 @@
  * always room, until a send is announced instead of being done. Then rank 0 fetches it and lets go, and sends are done at
  * once again.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "runtime/runtime.h"
-#include "transport/transport.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 /* longer than what comes eagerly all the same */
 #define TEXT "a message that is longer than an announcement"
@@ -47,14 +39,6 @@ static void sent(struct hdl_send *s, int err)
 	ended++;
 }
 
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
-}
-
 static struct hdl_send in_flight;
 
 /* 1: done at once. */
@@ -74,13 +58,7 @@ static void send_and_wait(int tag)
 			turn(&idle);
 }
 
-static int fail(const char *what)
-{
-	fprintf(stderr, "rank %d: %s\n", hdl_job.rank, what);
-	return 1;
-}
-
-static int receiver(void)
+static void receiver(void)
 {
 	unsigned idle = 0;
 
@@ -88,16 +66,17 @@ static int receiver(void)
 	while (!announced && !last)
 		turn(&idle);
 	if (!announced)
-		return fail("nothing was announced");
+		fail("nothing was announced");
 	while (fetched < announced)
 		turn(&idle);
 	hdl_ep_hold(hdl_ep(tp, 1), false);
 	while (!last)
 		turn(&idle);
-	return fetched == announced ? 0 : fail("an announced message was not fetched, or is wrong");
+	if (fetched != announced)
+		fail("an announced message was not fetched, or is wrong");
 }
 
-static int sender(void)
+static void sender(void)
 {
 	unsigned idle = 0;
 	int n, r = 1;
@@ -106,7 +85,7 @@ static int sender(void)
 		if (n % 16 == 0)
 			usleep(50);
 	if (r)
-		return fail("was not told to hold");
+		fail("was not told to hold");
 	while (!ended)
 		turn(&idle);
 	for (n = 0; n < MOST && (r = send_one(1)) != 1; n++) {
@@ -116,32 +95,25 @@ static int sender(void)
 			turn(&idle);
 	}
 	if (r != 1)
-		return fail("still holds");
+		fail("still holds");
 	send_and_wait(99);
-	return 0;
 }
 
 int main(void)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived };
 	unsigned idle = 0;
-	int failed, rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	for (unsigned i = 0; i < WARM; i++) {
 		send_and_wait(0);
 		while (got < i + 1)
 			turn(&idle);
 	}
-	rank = hdl_job.rank;
 	ended = 0;
-	failed = hdl_job.rank ? sender() : receiver();
-	if (failed)
-		_exit(1);
-	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
-		return 1;
-	if (!rank)
-		puts("ok");
-	return 0;
+	if (hdl_job.rank)
+		sender();
+	else
+		receiver();
+	return finish();
 }

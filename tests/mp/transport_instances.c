@@ -8,16 +8,7 @@
  *
  * WHAT: the instance that ends first, 0 or 1. threads: a thread for each, which waits in its own.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/base.h"
-#include "runtime/runtime.h"
-#include "transport/transport.h"
+#include "transport_test.h"
 
 #define PEERS 8
 #define CONTEXT 2
@@ -52,10 +43,9 @@ struct fetch {
 	char data[];
 };
 
-static _Noreturn void fail(const char *what, long a, long b)
+static _Noreturn void wrong(const char *what, long a, long b)
 {
-	fprintf(stderr, "rank %d: %s (%ld, %ld)\n", hdl_job.rank, what, a, b);
-	_exit(1);
+	fail("%s (%ld, %ld)", what, a, b);
 }
 
 static uint32_t random_bits(uint32_t *rng)
@@ -75,17 +65,17 @@ static void check(const struct side *s, int src, uint32_t number, const char *da
 	struct message m;
 
 	if (len < sizeof(m))
-		fail("a message is too short", (long)len, src);
+		wrong("a message is too short", (long)len, src);
 	memcpy(&m, data, sizeof(m));
 	if (m.instance != s->which)
-		fail("an instance has got a message of another one", m.instance, s->which);
+		wrong("an instance has got a message of another one", m.instance, s->which);
 	if (m.src != (uint32_t)src || m.len != len)
-		fail("a message says that it is from another rank, or is cut", (long)m.src, (long)len);
+		wrong("a message says that it is from another rank, or is cut", (long)m.src, (long)len);
 	if (m.number != number)
-		fail("a message is not the next one", m.number, number);
+		wrong("a message is not the next one", m.number, number);
 	for (uint32_t i = sizeof(m); i < len; i += i < 256 ? 1 : 97)
 		if ((uint8_t)data[i] != byte_of(&m, i))
-			fail("a byte is wrong", i, (long)len);
+			wrong("a byte is wrong", i, (long)len);
 }
 
 static void fetched(struct hdl_fetch *f, int err)
@@ -93,7 +83,7 @@ static void fetched(struct hdl_fetch *f, int err)
 	struct fetch *g = container_of(f, struct fetch, fetch);
 
 	if (err)
-		fail("a fetch has failed", err, g->src);
+		wrong("a fetch has failed", err, g->src);
 	check(g->side, g->src, g->number, g->data, f->len);
 	g->side->whole[g->src]++;
 	free(g);
@@ -108,7 +98,7 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	if (hdr->context == ADDRESS) {
 		int err = hdl_peer_add(side[1].tp, src, payload, (size_t)len);
 		if (err || s->which)
-			fail("an address is not taken", err, src);
+			wrong("an address is not taken", err, src);
 		given++;
 		return;
 	}
@@ -123,12 +113,12 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 	f->src = src;
 	f->number = s->came[src]++;
 	if (hdl_ep_fetch(hdl_ep(s->tp, src), payload, f->data, (size_t)len, &f->fetch))
-		fail("a message cannot be fetched", src, (long)len);
+		wrong("a message cannot be fetched", src, (long)len);
 }
 
 static void peer_failed(void *context, int peer, int err)
 {
-	fail("a peer has failed", peer, err);
+	wrong("a peer has failed", peer, err);
 }
 
 static void sent(struct hdl_send *send, int err)
@@ -136,7 +126,7 @@ static void sent(struct hdl_send *send, int err)
 	struct send *s = container_of(send, struct send, send);
 
 	if (err)
-		fail("a send has failed", err, 0);
+		wrong("a send has failed", err, 0);
 	s->side->ended++;
 	free(s);
 }
@@ -156,7 +146,7 @@ static void begin(struct side *s, int peer)
 	s->begun++;
 	r = hdl_ep_send(hdl_ep(s->tp, peer), 1, CONTEXT, random_bits(&s->rng) % 8 == 0, send->data, m.len, &send->send);
 	if (r < 0)
-		fail("a message cannot be sent", r, peer);
+		wrong("a message cannot be sent", r, peer);
 	if (r)
 		sent(&send->send, 0);
 }
@@ -177,15 +167,12 @@ static bool is_over(const struct side *s)
 	return over;
 }
 
-static void finish(struct side *s)
+static void settle(struct side *s)
 {
 	unsigned idle = 0;
 
 	while (!is_over(s))
-		if (hdl_tp_progress(s->tp))
-			idle = 0;
-		else
-			hdl_tp_idle(s->tp, &idle);
+		turn_of(s->tp, false, &idle);
 }
 
 /* By one thread: in turns, and nobody sleeps, since what comes for the one need not wake who sleeps in the other. */
@@ -209,9 +196,9 @@ static void *one_of_two(void *arg)
 	for (unsigned i = 0; i < wanted; i++) {
 		begin_all(arg);
 		if (i % 4 == 3)
-			finish(arg);
+			settle(arg);
 	}
-	finish(arg);
+	settle(arg);
 	return NULL;
 }
 
@@ -222,7 +209,7 @@ static void at_once(unsigned messages)
 	wanted = messages;
 	for (int i = 0; i < 2; i++)
 		if (pthread_create(&thread[i], NULL, one_of_two, &side[i]))
-			fail("there is no thread", i, 0);
+			wrong("there is no thread", i, 0);
 	for (int i = 0; i < 2; i++)
 		pthread_join(thread[i], NULL);
 }
@@ -244,10 +231,7 @@ static void exchange_addresses(void)
 			sent(&s->send, 0);
 	}
 	while (given < hdl_job.size - 1 || side[0].ended < side[0].begun)
-		if (hdl_tp_progress(side[0].tp))
-			idle = 0;
-		else
-			hdl_tp_idle(side[0].tp, &idle);
+		turn_of(side[0].tp, false, &idle);
 }
 
 /* Who ends one instance does not look after the other: what was lost of that one's messages would not go again to those who wait for them,
@@ -267,22 +251,21 @@ int main(int argc, char **argv)
 {
 	unsigned messages = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
 	uint32_t seed = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
-	int first = argc > 3 && atoi(argv[3]), rank, size;
+	int first = argc > 3 && atoi(argv[3]);
 	bool threads = argc > 4;
 	struct side *last = &side[!first];
 
 	if (hdl_vars_load() || hdl_rt_init())
 		return 1;
 	if (hdl_job.size > PEERS)
-		fail("too many ranks", hdl_job.size, PEERS);
+		wrong("too many ranks", hdl_job.size, PEERS);
 	for (unsigned i = 0; i < 2; i++) {
 		struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed, .context = &side[i], .unpublished = i };
 		side[i] = (struct side){ .which = i, .rng = seed * 77 + i * 13 + (uint32_t)hdl_job.rank };
 		if (hdl_tp_init(&up, &side[i].tp))
 			return 1;
 	}
-	rank = hdl_job.rank;
-	size = hdl_job.size;
+	tp = last->tp;
 	exchange_addresses();
 	(threads ? at_once : interleaved)(messages);
 	come_together();
@@ -291,21 +274,19 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 8; i++)
 		begin_all(last);
 	if (hdl_tp_fini(&side[first].tp) || side[first].tp)
-		fail("an instance does not end", first, 0);
-	finish(last);
+		wrong("an instance does not end", first, 0);
+	settle(last);
 	for (unsigned i = 0; i < messages; i++) {
 		begin_all(last);
 		if (i % 8 == 7)
-			finish(last);
+			settle(last);
 	}
-	finish(last);
-	if (hdl_tp_fini(&last->tp) || hdl_rt_fini(false))
+	settle(last);
+	if (hdl_tp_fini(&tp))
 		return 1;
 	for (int i = 0; i < 2; i++)
-		for (int p = 0; p < size; p++)
+		for (int p = 0; p < hdl_job.size; p++)
 			if (side[i].came[p] != side[i].until[p] || side[i].whole[p] != side[i].until[p])
-				fail("not as many messages have come as were sent", i, p);
-	if (!rank)
-		puts("ok");
-	return 0;
+				wrong("not as many messages have come as were sent", i, p);
+	return finish();
 }

@@ -4,13 +4,7 @@
  * rank 0, which does not look, has receives for, and leaves. The last completion that it waits for comes long after it has gone to
  * sleep, alone.
  */
-#include <stdio.h>
-#include <unistd.h>
-
-#include "runtime/runtime.h"
-#include "transport/transport.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 #define WARM 100
 #define MESSAGES 40	/* of 1000 bytes: more than HEDDLE_SRQ_DEPTH=16, less than a send queue takes */
@@ -30,14 +24,6 @@ static void sent(struct hdl_send *s, int err)
 	ended++;
 }
 
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
-}
-
 static void send_and_wait(void)
 {
 	static struct hdl_send send = { .done = sent };
@@ -54,23 +40,16 @@ int main(void)
 {
 	static const struct hdl_upcalls up = { .arrived = arrived };
 	unsigned idle = 0;
-	int rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	for (unsigned i = 0; i < WARM; i++) {
 		send_and_wait();
 		while (got < i + 1)
 			turn(&idle);
 	}
-	rank = hdl_job.rank;
-	for (int i = 0; rank && i < MESSAGES; i++)
+	for (int i = 0; hdl_job.rank && i < MESSAGES; i++)
 		send_and_wait();
-	if (!rank)
+	if (!hdl_job.rank)
 		usleep(LOOKS_AWAY_US);
-	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
-		return 1;
-	if (!rank)
-		puts("ok");
-	return 0;
+	return finish();
 }

@@ -5,33 +5,13 @@
  * each other messages by turns, and few more names may have come. Over the kinds of HEDDLE_TRANSPORT, without rings, which say
  * nothing of their sender. A third rank meets the others in another order, so that ids and ranks are not the same.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 #define MANY	500
 #define NAMES	12		/* from a peer, before both have heard their ids: connecting takes some messages */
 #define LONG_NS	60000000000u
 
 static unsigned got[3];
-
-static void fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "rank %d: ", hdl_job.rank);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, NULL);
-}
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
@@ -77,10 +57,7 @@ static bool told(int peer)
 		uint64_t end_ = monotonic_ns() + LONG_NS; \
 		unsigned idle_ = 0; \
 		while (!(cond)) { \
-			if (hdl_tp_progress(tp)) \
-				idle_ = 0; \
-			else \
-				hdl_tp_idle(tp, &idle_); \
+			turn(&idle_); \
 			if (monotonic_ns() > end_) \
 				fail("waits in vain: %s", #cond); \
 		} \
@@ -103,8 +80,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	int me;
 
-	if (hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	me = hdl_job.rank;
 	if (me == 2) {		/* is rank 0's first peer, or not: whatever comes first */
 		send_to(0);
@@ -131,8 +107,5 @@ int main(int argc, char **argv)
 		fail("%llu messages came with their sender's name", (unsigned long long)tp->names);
 	if (tp->stale)
 		fail("%llu messages were refused", (unsigned long long)tp->stale);
-	hdl_tp_fini(&tp);
-	if (!me)
-		puts("ok");
-	return hdl_rt_fini(false) != 0;
+	return finish();
 }

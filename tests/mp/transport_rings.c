@@ -9,13 +9,7 @@
  *
  * Looks into the transport's inside: whether a ring is given, and makes it look silent when it is to be taken back.
  */
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { RANKS = 4, BURST = 400 };
 
@@ -30,18 +24,6 @@ struct note {
 static uint32_t sent_to[RANKS], got_from[RANKS];
 static uint32_t got_round[RANKS], got_in_round[RANKS];	/* the latest round, and how many messages were of it */
 static uint32_t given[RANKS], last[RANKS];	/* behind the latest round of which a rank said this */
-
-static _Noreturn void fail(const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
 
 static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload)
 {
@@ -103,14 +85,6 @@ static void send_note(int to, uint32_t round, bool is_given, bool is_last)
 		free(m);
 }
 
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
-}
-
 /* Until each has given its ring to the other, and nothing waits. */
 static void talk(int partner, uint32_t round)
 {
@@ -155,8 +129,7 @@ int main(int argc, char **argv)
 	uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 9, given_away = 0, taken_full = 0;
 	unsigned idle = 0;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	if (hdl_job.size != RANKS || hdl_vars.ring_peers != 1)
 		fail("%d ranks with HEDDLE_RING_PEERS=%d: 4 and 1 are wanted", hdl_job.size, hdl_vars.ring_peers);
 	for (uint32_t round = 0; round < rounds; round++) {
@@ -181,8 +154,5 @@ int main(int argc, char **argv)
 	/* one at a time: each but the first was given after another one had come back */
 	if (given_away < rounds || (rounds > 3 && !taken_full))
 		fail("%u rings were given in %u rounds, %u taken back with frames in them", given_away, rounds, taken_full);
-	hdl_tp_fini(&tp);
-	if (!hdl_job.rank)
-		puts("ok");
-	return hdl_rt_fini(true) ? 1 : 0;
+	return finish();
 }

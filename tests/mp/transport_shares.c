@@ -10,16 +10,9 @@
  * one that does not tell there is nothing to count.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <shca.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "transport/tp.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { GREETINGS = 40, BURST = 300, STREAM = 3000, TURNS = 3000, TAG_LAST = 7 };
 /* Of a hundred requests. A grant that was made when others did not send may still be used when they begin. */
@@ -40,19 +33,9 @@ static void sent(struct hdl_send *s, int err)
 	ended++;
 }
 
-static _Noreturn void fail(const char *text)
+static _Noreturn void wrong(const char *text)
 {
-	fprintf(stderr, "rank %d: %s (got %u, ended %u, %u met no receive)\n", hdl_job.rank, text, got, ended, rnr);
-	hdl_tp_dump(tp, stderr);
-	_exit(1);
-}
-
-static void turn(unsigned *idle)
-{
-	if (hdl_tp_progress(tp))
-		*idle = 0;
-	else
-		hdl_tp_idle(tp, idle);
+	fail("%s (got %u, ended %u, %u met no receive)", text, got, ended, rnr);
 }
 
 static bool meets_none(int peer)
@@ -86,14 +69,14 @@ static void greet(void)
 	}
 	for (int p = from; p < to; p++)
 		if (!hdl_ep(tp, p)->sq)
-			fail("there is no connected lane: nothing is tested");
+			wrong("there is no connected lane: nothing is tested");
 	got = ended = 0;
 }
 
 static void fence(void)
 {
 	if (hdl_rt_fence())
-		fail("no fence");
+		wrong("no fence");
 }
 
 static void receiver(unsigned all)
@@ -108,9 +91,9 @@ static void receiver(unsigned all)
 			usleep(200);
 	}
 	if (!last_ones)
-		fail("the last one's message is missing");
+		wrong("the last one's message is missing");
 	if (hdl_ep_find(tp, 0))
-		fail("a message to itself");
+		wrong("a message to itself");
 }
 
 static void sender(bool fast)
@@ -124,14 +107,14 @@ static void sender(bool fast)
 	for (int i = 0; fast && i < TURNS; i++)
 		hdl_tp_progress(tp);
 	if (fast && ended == BURST)
-		fail("all is sent though the receiver is not there: nothing is tested");
+		wrong("all is sent though the receiver is not there: nothing is tested");
 	if (meets_none(0))
-		fail("a request waits for a receive");
+		wrong("a request waits for a receive");
 	fence();
 	if (!fast) {
 		send_one(0, TAG_LAST, &sends[n++]);
 		if (meets_none(0))
-			fail("others have taken all receives");
+			wrong("others have taken all receives");
 	}
 	fence();
 	for (; fast && n < BURST + STREAM; n++) {
@@ -142,7 +125,7 @@ static void sender(bool fast)
 	while (ended < n)
 		turn(&idle);
 	if (rnr * 100 > n * RARE)
-		fail("requests that meet no receive are not rare");
+		wrong("requests that meet no receive are not rare");
 }
 
 int main(void)
@@ -152,13 +135,12 @@ int main(void)
 	bool tells;
 	int rank;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	rank = hdl_job.rank;
 	greet();
 	tells = tp->dev[0]->promises.at_once;
 	if (tells && rank && shca_unfinished(hdl_ep(tp, 0)->sq->qp, &word))
-		fail("this device does not tell what it has not carried out");
+		wrong("this device does not tell what it has not carried out");
 	fence();
 	rnr = 0;
 	if (!tells)
@@ -169,9 +151,5 @@ int main(void)
 		receiver((unsigned)(hdl_job.size - 2) * (BURST + STREAM) + 1);
 	if (getenv("SHARES_SHOW") && rank && tells)
 		fprintf(stderr, "rank %d: %u of its requests met no receive, sent %" PRIu64 "\n", rank, rnr, hdl_ep(tp, 0)->sq->requests);
-	if (hdl_tp_fini(&tp) || hdl_rt_fini(false))
-		return 1;
-	if (!rank)
-		puts("ok");
-	return 0;
+	return finish();
 }

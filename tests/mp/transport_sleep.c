@@ -5,15 +5,9 @@
  *
  *     transport_sleep [laps]
  */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
-#include "transport/transport.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 static unsigned tokens;
 static uint64_t value;
@@ -22,7 +16,7 @@ static int ended;
 static void fetched(struct hdl_fetch *f, int err)
 {
 	if (err)
-		hdl_rt_abort(3, "a fetch failed");
+		fail("a fetch failed");
 	free(f);
 	tokens++;
 }
@@ -31,12 +25,12 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 {
 	(void)context;
 	if (hdl_msg_len(hdr, payload) != sizeof(value))
-		hdl_rt_abort(3, "not the token");
+		fail("not the token");
 	if (hdr->kind == HDL_RTS) {
 		struct hdl_fetch *f = calloc(1, sizeof(*f));
 		f->done = fetched;
 		if (hdl_ep_fetch(hdl_ep(tp, src), payload, &value, sizeof(value), f))
-			hdl_rt_abort(3, "a fetch was refused");
+			fail("a fetch was refused");
 		return;
 	}
 	memcpy(&value, payload, sizeof(value));
@@ -46,14 +40,14 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 static void peer_failed(void *context, int peer, int err)
 {
 	(void)context;
-	hdl_rt_abort(3, "a peer failed");
+	fail("a peer failed");
 }
 
 static void sent(struct hdl_send *s, int err)
 {
 	ended = 1;
 	if (err)
-		hdl_rt_abort(3, "a send failed");
+		fail("a send failed");
 }
 
 static void wait_token(unsigned want)
@@ -61,10 +55,7 @@ static void wait_token(unsigned want)
 	unsigned idle = 0;
 
 	while (tokens < want)
-		if (hdl_tp_progress(tp))
-			idle = 0;
-		else
-			hdl_tp_idle(tp, &idle);
+		turn(&idle);
 }
 
 static void pass(int to, uint64_t v)
@@ -75,12 +66,9 @@ static void pass(int to, uint64_t v)
 	ended = 0;
 	int r = hdl_ep_send(hdl_ep(tp, to), 1, 2, v % 3 == 0, &v, sizeof(v), &s);
 	if (r < 0)
-		hdl_rt_abort(3, "a send was refused");
+		fail("a send was refused");
 	while (!r && !ended)
-		if (hdl_tp_progress(tp))
-			idle = 0;
-		else
-			hdl_tp_idle(tp, &idle);
+		turn(&idle);
 }
 
 static double cpu_seconds(void)
@@ -97,8 +85,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	unsigned laps = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	int n = hdl_job.size, next = (hdl_job.rank + 1) % n;
 	unsigned seen = 0;
 	srand48(hdl_job.rank + 1);
@@ -113,7 +100,7 @@ int main(int argc, char **argv)
 		if (!hdl_job.rank) {
 			wait_token(++seen);
 			if (value != (uint64_t)lap * (uint64_t)n + (uint64_t)n - 1)
-				hdl_rt_abort(3, "the token is wrong");
+				fail("the token is wrong");
 		}
 	}
 
@@ -130,13 +117,9 @@ int main(int argc, char **argv)
 		/* Two seconds asleep: what is used is the way into sleep and out of it, and what the host of a virtual machine
 		 * took for others meanwhile. Ranks that do not sleep use 0.8 s or more: two CPUs for five of them. */
 		if (used > 0.5) {
-			fprintf(stderr, "rank %d used %.3f s of CPU while it waited\n", hdl_job.rank, used);
-			hdl_rt_abort(4, "a waiting rank does not sleep");
+			fail("a waiting rank does not sleep: it used %.3f s of CPU", used);
 		}
 		pass(0, 0);
 	}
-	hdl_tp_fini(&tp);
-	if (!hdl_job.rank)
-		puts("ok");
-	return hdl_rt_fini(true) ? 1 : 0;
+	return finish();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs on the transport's door have in common: one source file each, one instance, traffic in turns or by two threads. */
+/* What programs on the transport's door have in common: one source file each, one instance (`tp`; of several the one whose
+ * state is printed), traffic in turns or by two threads. */
 #ifndef HDL_TRANSPORT_TEST_H
 #define HDL_TRANSPORT_TEST_H
 
@@ -25,7 +26,8 @@ __attribute__((format(printf, 1, 2))) static inline _Noreturn void fail(const ch
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hdl_tp_dump(tp, stderr);
+	if (tp)
+		hdl_tp_dump(tp, stderr);
 	hdl_rt_abort(3, text);
 }
 
@@ -38,10 +40,13 @@ static inline void start(const struct hdl_upcalls *up)
 /* The program's status. */
 static inline int finish(void)
 {
-	hdl_tp_fini(&tp);
-	if (hdl_job.rank == 0)
+	bool says = hdl_job.rank == 0;
+
+	if (hdl_tp_fini(&tp) || hdl_rt_fini(true))
+		return 1;
+	if (says)
 		puts("ok");
-	return hdl_rt_fini(true) ? 1 : 0;
+	return 0;
 }
 
 /* A number that follows from another one, and looks like any. */
@@ -54,13 +59,18 @@ static inline uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* A turn of progress, behind something that was done, or not. */
-static inline void turn_after(bool did, unsigned *idle)
+/* A turn of progress of an instance, behind something that was done, or not. */
+static inline void turn_of(struct hdl_tp *instance, bool did, unsigned *idle)
 {
-	if (hdl_tp_progress(tp) || did)
+	if (hdl_tp_progress(instance) || did)
 		*idle = 0;
 	else
-		hdl_tp_idle(tp, idle);
+		hdl_tp_idle(instance, idle);
+}
+
+static inline void turn_after(bool did, unsigned *idle)
+{
+	turn_of(tp, did, idle);
 }
 
 static inline void turn(unsigned *idle)

@@ -10,31 +10,18 @@
  *               same, and what is rank 1's when it goes on
  *     killed    the same, but it is killed instead
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "runtime/runtime.h"
 #include "transport/kinds/xrc.h"
-
-static struct hdl_tp *tp;
+#include "transport_test.h"
 
 enum { DIE = 1, STOP, ECHO, NUMBER = 10 };
 enum { MESSAGES = 200, FLOOD = 200 };	/* FLOOD: more than HEDDLE_SRQ_DEPTH=16, and than a queue takes */
 
 static unsigned next[256];	/* the number that comes next from each rank */
-static unsigned all, echoes;
+static unsigned all, echoes, idle;
 static int order, to_echo = -1;
 static bool failed[256];
-
-static _Noreturn void fail(const char *text)
-{
-	hdl_tp_dump(tp, stderr);
-	hdl_rt_abort(3, text);
-}
 
 static void peer_failed(void *context, int peer, int err)
 {
@@ -73,16 +60,6 @@ static void send_to(int peer, int tag, size_t n)
 		free(s);
 }
 
-static void turn(void)
-{
-	static unsigned idle;
-
-	if (hdl_tp_progress(tp))
-		idle = 0;
-	else
-		hdl_tp_idle(tp, &idle);
-}
-
 static unsigned numbers[256];
 
 static void send_number(int peer, size_t n)
@@ -97,7 +74,7 @@ static void await(int peer)
 
 	send_to(peer, ECHO, 0);
 	while (echoes == before && !failed[peer])
-		turn();
+		turn(&idle);
 	if (failed[peer])
 		fail("one peer's end has failed another");
 }
@@ -106,7 +83,7 @@ static _Noreturn void obey(void)
 {
 	hdl_ep(tp, 0);	/* from now on its process is looked at */
 	for (;;) {
-		turn();
+		turn(&idle);
 		if (order == DIE)
 			kill(getpid(), SIGKILL);
 		if (order == STOP)
@@ -164,7 +141,7 @@ static int counts(unsigned hosts, const char *shcactl)
 	for (int i = 0; i < hdl_job.size; i++)
 		send_number(i, 8);
 	while (all < ranks)
-		turn();
+		turn(&idle);
 	meet();
 	if (!hdl_job.rank) {
 		unsigned out = 0, in = 0;
@@ -195,7 +172,7 @@ static void kill_it(int peer)
 
 	send_to(peer, DIE, 0);
 	while (hdl_proc_state(proc) == HDL_PROC_LIVES)
-		turn();
+		turn(&idle);
 }
 
 /* Nothing but a request that fails tells of the peer's end. */
@@ -242,7 +219,7 @@ static _Noreturn void maker(void)
 	if (way_to(last)->maker != hdl_ep(tp, last))
 		fail("who has made the target that is used now?");
 	while (!failed[first] || !failed[last - 1])
-		turn();
+		turn(&idle);
 	leave("the target outlives its maker");
 }
 
@@ -268,7 +245,7 @@ static void await_stop(int peer)
 	char text[512], *fields;
 
 	do
-		turn();
+		turn(&idle);
 	while (!hdl_proc_stat(hdl_ep(tp, peer)->proc.pid, text, sizeof(text), &fields) && *fields != 'T');
 }
 
@@ -289,7 +266,7 @@ static _Noreturn void stopped(bool dies)
 	if (!dies)
 		await(1);
 	while (dies && !failed[1])
-		turn();
+		turn(&idle);
 	traffic(2, 3);
 	leave("the others go on");
 }
@@ -299,8 +276,7 @@ int main(int argc, char **argv)
 	static const struct hdl_upcalls up = { .arrived = arrived, .peer_failed = peer_failed };
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (hdl_vars_load() || hdl_rt_init() || hdl_tp_init(&up, &tp))
-		return 1;
+	start(&up);
 	if (hdl_job.size > 256)
 		fail("too many ranks");
 	if (!strcmp(mode, "count") && argc > 3)
