@@ -32,14 +32,22 @@ static struct hdl_op *receive(uint16_t context, int src, int tag)
 	return op;
 }
 
+/* An instance in which these wait, in the order of their posting; NULL is the end. */
+static struct hdl_matching *waiting(struct hdl_op *const *op)
+{
+	struct hdl_matching *m = hdl_matching_new();
+
+	for (; *op; op++)
+		hdl_match_post(m, *op);
+	return m;
+}
+#define WAITING(...) waiting((struct hdl_op *[]){ __VA_ARGS__, NULL })
+
 Test(match, same_key_in_order_of_posting)
 {
 	struct hdl_op *a = receive(0, 1, 7), *b = receive(0, 1, 7), *c = receive(0, 1, 8);
-	struct hdl_matching *m = hdl_matching_new();
+	struct hdl_matching *m = WAITING(a, b, c);
 
-	hdl_match_post(m, a);
-	hdl_match_post(m, b);
-	hdl_match_post(m, c);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 8), c);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), a);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), b);
@@ -49,10 +57,8 @@ Test(match, same_key_in_order_of_posting)
 Test(match, context_separates)
 {
 	struct hdl_op *a = receive(2, 1, 7), *w = receive(4, MPI_ANY_SOURCE, MPI_ANY_TAG);
-	struct hdl_matching *m = hdl_matching_new();
+	struct hdl_matching *m = WAITING(a, w);
 
-	hdl_match_post(m, a);
-	hdl_match_post(m, w);
 	cr_assert_null(hdl_match_arrived(m, 0, 1, 7));
 	cr_assert_null(hdl_match_arrived(m, 3, 1, 7));
 	cr_assert_eq(hdl_match_arrived(m, 4, 1, 7), w);
@@ -82,11 +88,8 @@ Test(match, context_separates_in_a_bucket)
 Test(match, earlier_of_exact_and_wildcard)
 {
 	struct hdl_op *w = receive(0, MPI_ANY_SOURCE, 7), *e = receive(0, 1, 7), *v = receive(0, 1, MPI_ANY_TAG);
-	struct hdl_matching *m = hdl_matching_new();
+	struct hdl_matching *m = WAITING(w, e, v);
 
-	hdl_match_post(m, w);
-	hdl_match_post(m, e);
-	hdl_match_post(m, v);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), w);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), e);
 	cr_assert_eq(hdl_match_arrived(m, 0, 1, 7), v);
