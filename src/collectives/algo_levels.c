@@ -3,8 +3,8 @@
  * Two levels: collectives of ranks on several hosts, some of which have several. On each host one rank leads: the root on its own, else
  * the lowest. What is between hosts goes from leader to leader, each byte once per host; what is within a host goes between its ranks.
  *
- * Both levels are collectives of fewer ranks, by the algorithms that the tuner has for them, joined to one graph (hdl_gb_part): the dependences
- * follow from the memory, so that a segment which a leader has is passed on within its host while the next one comes.
+ * Both levels are collectives of fewer ranks, by the algorithms that the tuner has for them, joined to one graph (hdl_gb_part): the
+ * dependences follow from the memory, so that a segment which a leader has is passed on within its host while the next one comes.
  *
  * Messages of both levels cannot be mistaken for each other, since no pair of ranks has both. Within a host the way down has subs of
  * its own (SUB_DOWN), beyond those of the way up: 0 and 1.

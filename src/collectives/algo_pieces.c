@@ -121,9 +121,10 @@ static void gather_all(struct hdl_gb *b, const struct hdl_pieces *a, struct hdl_
 
 #define RING_FROM ((size_t)256 << 10)	/* bytes of all pieces together */
 
-/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where the ranks of
- * a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port, which they share,
- * takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at the port. */
+/* Whether long pieces that all get go from each rank to the next one, rather than from where they are to each of the others. Where
+ * the ranks of a host follow each other a piece comes to it once then, and not once for each of its ranks: this pays if the port,
+ * which they share, takes longer for that than the ring's steps take. A step of the ring costs about 5/2 of what a piece costs at
+ * the port. */
 static bool goes_round(const struct hdl_comm *comm, size_t all)
 {
 	const struct hdl_hosts *h = comm->group ? comm->group->hosts : NULL;

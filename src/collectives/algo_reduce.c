@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce, Allreduce, Reduce_scatter_block (MPI-5.0 sections 6.9.1, 6.9.6, 6.10.1). All predefined operations are commutative, but not
- * bit by bit: which NaN a sum gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the side of each operand. So that every
- * rank of an Allreduce has the same bits, a result is computed in one place and copied, or from the same operands on the same sides.
+ * bit by bit: which NaN a sum gives, and what MIN and MAX give of a NaN and a number, or of zeros of both signs, depends on the
+ * side of each operand. So that every rank of an Allreduce has the same bits, a result is computed in one place and copied, or from
+ * the same operands on the same sides.
  */
 #include "collectives/algo.h"
 

@@ -63,7 +63,8 @@ struct operands {
 
 static struct operands operands_of(const struct hdl_shape *s, const struct place *p)
 {
-	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_MEANS_VECTOR, .result = 1 + p->places };
+	struct operands o = { .len = hdl_enc_bytes(s->enc, s->bytes), .stamped = s->enc->means == HDL_MEANS_VECTOR,
+			      .result = 1 + p->places };
 
 	o.stride = (o.len + (o.stamped ? HDL_STAMPS : 0) + 63) & ~(size_t)63;
 	o.whole = o.stamped ? o.stride : o.len;

@@ -44,8 +44,8 @@ static const char *forced_levels(const char *forced)
 
 static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hdl_choice *choice, int rank, int size)
 {
-	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size, .root = key->root,
-			       .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
+	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
+			       .root = key->root, .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
 			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts };
 
@@ -256,7 +256,8 @@ static void choose_persistent(const struct hdl_plan_key *key, const struct hdl_s
 		return;
 	}
 	out->executor = HDL_EXEC_DIRECT;
-	snprintf(out->why, sizeof(out->why), "persistent%s", hdl_coll_want == HDL_WANT_TASKS ? ": not tasks, which ranks have to start in one order" : "");
+	snprintf(out->why, sizeof(out->why), "persistent%s",
+		 hdl_coll_want == HDL_WANT_TASKS ? ": not tasks, which ranks have to start in one order" : "");
 }
 
 /*
@@ -281,7 +282,8 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 	if (!offloadable(key, site, HDL_EXEC_DIRECT, out))
 		return;
 	out->executor = HDL_EXEC_DIRECT;
-	snprintf(out->why, sizeof(out->why), "%s", hdl_parcels_known((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
+	snprintf(out->why, sizeof(out->why), "%s",
+		 hdl_parcels_known((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
 }
 
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
@@ -306,8 +308,7 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	} else if (key->persistent) {
 		choose_persistent(key, site, out);
 		return;
-	}
-	else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
+	} else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
 		out->executor = HDL_EXEC_DIRECT;
 		out->reads = true;
 		why = by_copies;
@@ -326,7 +327,8 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 			out->enc = (struct hdl_enc){ 0 };
 			out->pairs = false;
 			if (!*first)
-				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16, out->why);
+				snprintf(first, sizeof(first), "not %s: %.*s", hdl_executor_name(try[i]), (int)sizeof(first) - 16,
+					 out->why);
 		}
 		if (out->executor == HDL_EXEC_HOST && readable(key, site)) {
 			out->executor = HDL_EXEC_DIRECT;

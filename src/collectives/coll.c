@@ -75,7 +75,8 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		hdl_plan_put(plan);
 		return NULL;
 	}
-	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && plan->graph && !hdl_vars.check && hdl_host_can_inline(plan->graph);
+	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && plan->graph && !hdl_vars.check &&
+			 hdl_host_can_inline(plan->graph);
 	return plan;
 }
 
@@ -88,8 +89,9 @@ static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_
 /* The first of two. */
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
-	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^ (uint64_t)key->persistent << 50 ^
-		     (uint64_t)((uint32_t)key->root + key->leader) << 40 ^ (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
+	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^
+		     (uint64_t)key->persistent << 50 ^ (uint64_t)((uint32_t)key->root + key->leader) << 40 ^
+		     (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
 
 	_Static_assert(HDL_PLANS == 2 * 64, "six bits");
 	return &cc->plans[h * 0x9e3779b97f4a7c15ULL >> 58 << 1];
@@ -169,7 +171,8 @@ static inline bool fits_itself(const struct hdl_comm *comm, const struct hdl_col
 static inline bool is_in_place(const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_GATHER || a->coll == HDL_SCATTER)
-		return comm->rank == a->root && ((a->coll == HDL_GATHER ? a->sendbuf : a->recvbuf) == MPI_IN_PLACE || !fits_itself(comm, a));
+		return comm->rank == a->root &&
+		       ((a->coll == HDL_GATHER ? a->sendbuf : a->recvbuf) == MPI_IN_PLACE || !fits_itself(comm, a));
 	return a->coll != HDL_BARRIER && a->coll != HDL_BCAST && a->sendbuf == MPI_IN_PLACE &&
 	       (a->coll != HDL_REDUCE || comm->rank == a->root);
 }

@@ -14,9 +14,9 @@
  *       heads  | number, length of rank 0's | ...         of the wide ones
  *
  * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
- * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says that they are
- * there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only those take memory
- * that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
+ * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
+ * that they are there follows in a second write: so all numbers that must be cleared lie close together, and of wide lines only
+ * those take memory that are used. Short and long ones are slots of one class, wide ones of the other, of which there are fewer.
  *
  * A write has landed when its post returns, and what it was read from may change then, unless it has to wait: while the port is down, or
  * behind another that waits. The device tells (hdl_line_waits). Then the operation retires by the completion of a request that follows,

@@ -290,7 +290,8 @@ static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
 		hdl_error("there is no collective %s%s%s", a->collective, near ? "; did you mean " : "", near ? near : "");
 		return 2;
 	}
-	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL, .root = hdl_coll_has_root((enum hdl_coll)coll) ? a->root : 0,
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL,
+				      .root = hdl_coll_has_root((enum hdl_coll)coll) ? a->root : 0,
 				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent,
 				      .bytes = key_bytes((enum hdl_coll)coll, a->bytes) };
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
@@ -344,8 +345,8 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 		int hosts, each;
 
 		if (!next_hosts(&p, &hosts, &each) || hosts > HDL_LEVELS_RANKS || each > (HDL_LEVELS_RANKS - n) / hosts) {
-			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of at most %d ranks together",
-				  text, HDL_LEVELS_RANKS);
+			hdl_error("--hosts %s: for example 2x4 (two hosts of four ranks) or 3+1 (one of three, one of one), of at most %d "
+				  "ranks together", text, HDL_LEVELS_RANKS);
 			return 2;
 		}
 		for (int i = 0; i < hosts * each; i++)

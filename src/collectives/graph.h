@@ -90,15 +90,18 @@ struct hdl_node {
 	uint32_t npreds;		/* nodes that must be done before */
 	uint32_t pred0, succ0, nsuccs;	/* ranges in graph->preds and graph->succs */
 	size_t src_off, dst_off, len;	/* bytes */
-	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side. STAMP, CHECK: see there */
+	size_t stride;			/* PUT of more than one source: between them. ENCODE, DECODE: bytes on the device's side. STAMP,
+					 * CHECK: see there */
 	uint16_t nsrc;			/* PUT */
-	bool stamped;			/* PUT of more than one source: the last HDL_STAMPS bytes of each stride go along, combined by AND */
+	bool stamped;			/* PUT of more than one source: the last HDL_STAMPS bytes of each stride go along, combined by
+					 * AND */
 };
 
 /* Bytes of its own rank's memory that a node reads from src_off on, and writes from dst_off on. */
 static inline size_t hdl_node_src_len(const struct hdl_node *n)
 {
-	return n->kind == HDL_N_DECODE ? n->stride : n->stamped ? n->nsrc * n->stride : n->nsrc > 1 ? (n->nsrc - 1u) * n->stride + n->len : n->len;
+	return n->kind == HDL_N_DECODE ? n->stride : n->stamped ? n->nsrc * n->stride :
+	       n->nsrc > 1 ? (n->nsrc - 1u) * n->stride + n->len : n->len;
 }
 static inline size_t hdl_node_dst_len(const struct hdl_node *n)
 {
@@ -194,8 +197,9 @@ uint32_t hdl_gb_check(struct hdl_gb *b, struct hdl_ref at, size_t bytes, size_t 
 /* node runs after on, beyond what their memory says: for messages without data. */
 void hdl_gb_after(struct hdl_gb *b, uint32_t node, uint32_t on);
 
-/* A graph of fewer ranks, of the same fn, becomes a part of this one, behind what was added before; it is gone. NULL: there was no memory for
- * it. Its nodes depend on the others by what they read and write; its messages must not be mistaken for others of the same pair. */
+/* A graph of fewer ranks, of the same fn, becomes a part of this one, behind what was added before; it is gone. NULL: there was no
+ * memory for it. Its nodes depend on the others by what they read and write; its messages must not be mistaken for others of the
+ * same pair. */
 struct hdl_part {
 	int (*rank)(const void *arg, int peer);		/* of the part's ranks */
 	const void *arg;

@@ -2,9 +2,9 @@
 /*
  * Members that have died. Whoever waits for one directly is told by the transport, or by its queues; the others wait for a rank that
  * lives, and that waits, or has failed and gone on to something else. So who has a collective under way looks now and then at the
- * processes of all members of this host, and asks the transport for the others; and who learns of a death tells the other members. In either case
- * the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is begun from now on.
- * Messages between the living, and other communicators, go on.
+ * processes of all members of this host, and asks the transport for the others; and who learns of a death tells the other members.
+ * In either case the communicator is revoked here: what is under way on it ends with MPI_ERR_PROC_ABORTED, and so does all that is
+ * begun from now on. Messages between the living, and other communicators, go on.
  *
  *     a look, a failed message, a failed queue, a member's message ──▶ hdl_coll_lose: noted ──▶ hdl_lost_progress: carried out
  *
@@ -194,8 +194,8 @@ static bool is_dead(int proc)
 	return state == HDL_PROC_ENDED || (state == HDL_PROC_UNKNOWN && !hdl_proc_gave_up(proc));
 }
 
-/* Whether this rank is the first to know, or knows more than whoever has told it: its host is the one that sees the process, which is there no
- * more, and that was not said. */
+/* Whether this rank is the first to know, or knows more than whoever has told it: its host is the one that sees the process, which
+ * is there no more, and that was not said. */
 static bool has_news(const struct hdl_cc *cc)
 {
 	return !cc->told || (!hdl_rt_has_ended(cc->lost - 1) && hdl_ep_process(hdl_mpi_tp, cc->lost - 1) == HDL_PROC_ENDED);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What direct and tasks share: the order in which operations are posted and completed. How one is posted, and whether it is complete,
- * say direct.c, parcels.c, reads.c and tasks_post.c. See offload.h for links, slots and the proof that a slot is free when it is used again.
+ * say direct.c, parcels.c, reads.c and tasks_post.c. See offload.h for links, slots and the proof that a slot is free when it is
+ * used again.
  *
  * Operations of a communicator are completed in the order in which they were begun, also where a later one would be done
  * earlier: their slots return in that order.
@@ -544,7 +545,8 @@ static void credit_done(struct hdl_run *run)
 static struct hdl_plan *credit_plan(struct hdl_off *h, uint8_t class)
 {
 	size_t bytes = h->lines ? hdl_line_least(class) : 0;	/* by which it is of this class, though it has none */
-	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix, .line_bytes = hdl_off_line_bytes(bytes) };
+	struct hdl_shape s = { .coll = HDL_BARRIER, .rank = h->rank, .size = h->size, .radix = h->radix,
+			       .line_bytes = hdl_off_line_bytes(bytes) };
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 
 	if (!plan)

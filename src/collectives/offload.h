@@ -26,8 +26,8 @@
  *         slot are complete, its accumulator is zero again.
  *     (b) Among any D consecutive operations one synchronizes: it completes nowhere before all ranks have posted it.
  *         In Barrier, Allreduce, Allgather(v), Alltoall(v) and Reduce_scatter every rank needs something of every other, if only
- *         the word that there is nothing. Those with a root, of neighbors, Scan and Exscan do not (a rank that only sends, or that nobody waits for, is complete while others have not
- *         begun): after D - 1 of these in a row every rank inserts a barrier.
+ *         the word that there is nothing. Those with a root, of neighbors, Scan and Exscan do not (a rank that only sends, or that
+ *         nobody waits for, is complete while others have not begun): after D - 1 of these in a row every rank inserts a barrier.
  *     Rank A posts n. By (a) it has completed everything up to n - D. By (b) a synchronizing y with n - 2D < y <= n - D is
  *     among that, so every rank has posted y, and by (a) has retired everything up to y - D >= n - 3D + 1 > n - S. The
  *     operation that used the slot before was n - S.
@@ -38,12 +38,13 @@
  * There are classes of slots, for operations of different lengths. What is said holds for each by itself: n counts the
  * operations of its class, D is the class's depth, and the inserted barrier counts in the class for which it is inserted. But what
  * synchronizes may be of any class: y need not use a slot of this one. Let at most D - 1 of the class's operations stand between two that
- * synchronize, and let y be the last of these up to n - D in the order of all. What A retires it retires in that order, so it has completed y; every
- * rank has posted y, and before that the class's last one before y, which is n - 2D + 1 or later, and has retired what is D before that.
+ * synchronize, and let y be the last of these up to n - D in the order of all. What A retires it retires in that order, so it has
+ * completed y; every rank has posted y, and before that the class's last one before y, which is n - 2D + 1 or later, and has
+ * retired what is D before that.
  *
  * Areas. Slots of one size lie in an area of their own, which is allocated, and registered, when the first operation needs it: it is
- * exchanged like the queues, and that operation, with what is behind it, waits for that. It is the same operation on all ranks, and all ranks have
- * the area or none has; if one cannot have it, such operations are all ranks' host executors'.
+ * exchanged like the queues, and that operation, with what is behind it, waits for that. It is the same operation on all ranks, and
+ * all ranks have the area or none has; if one cannot have it, such operations are all ranks' host executors'.
  *
  * So a line needs neither credit nor acknowledgement, and is never cleared: its number says of which operation it is.
  *
@@ -63,8 +64,8 @@
  * Tasks: no more than D operations of all classes together are between posted and retired, and among any D consecutive ones, of whatever
  * classes, one synchronizes: (a) and (b) hold for all together, too, D being the first class's depth. As above, a rank that posts n
  * knows that all others have retired everything up to n - 3 D: no link ever carries more arrivals that its receiver has not
- * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when more than
- * D / 2 of them are there, and gives receives back in batches of D / 2, hence 4 D of them.
+ * accounted for (an operation uses a link once per direction at most). The receiver sees those that only its master waited for when
+ * more than D / 2 of them are there, and gives receives back in batches of D / 2, hence 4 D of them.
  */
 #ifndef HDL_OFF_H
 #define HDL_OFF_H
@@ -117,7 +118,8 @@ struct hdl_area {
 	size_t slot_bytes, line_bytes;
 	bool wide;			/* the lines' numbers stand in front, */
 	size_t at;			/* ... and the lines here */
-	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it; or 0 */
+	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it;
+					 * or 0 */
 };
 #define HDL_LINE_HEAD 64
 #define HDL_LINE_REQUESTS 2		/* of an operation to a peer, at most */
@@ -202,7 +204,8 @@ struct hdl_off {
 	struct hdl_run *queue, **queue_tail;	/* accepted, not posted */
 	uint64_t queued, late;		/* of users' operations, how many are there, and how many of these first have found no slot */
 	struct hdl_pcoll *started;	/* persistent ones that are under way */
-	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has freed */
+	struct hdl_pcoll *pcolls;	/* all, also freed ones whose memory may still be read, and at the end those that nobody has
+					 * freed */
 	struct hdl_plan *credit[HDL_OFF_CLASSES];	/* the barriers of (b); NULL until the first */
 
 	/* Wire-up. */
@@ -381,7 +384,8 @@ size_t hdl_line_most(void);
 void hdl_line_clear(struct hdl_area *a);
 /* Whether something is sent from the area that the requests do not carry themselves. */
 bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size);
-/* The part between prologue and epilogue. Without area->peers where it begins at the others is told later, by hdl_line_aim. 0 or an errno. */
+/* The part between prologue and epilogue. Without area->peers where it begins at the others is told later, by hdl_line_aim. 0 or an
+ * errno. */
 int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *p, const struct hdl_area *area);
 void hdl_line_aim(struct hdl_off_prog *p, const struct hdl_area_peer *peers);
 void hdl_line_free(struct hdl_line_prog *lines);
@@ -492,14 +496,14 @@ void hdl_off_cannot_wire(struct hdl_off *h);
 #define HDL_UNHEARD_BYTE 0xff
 int hdl_off_gather(struct hdl_off *h, void *buf, size_t bytes, void (*done)(struct hdl_run *), void *arg);
 /* The same. *graph is the caller's for this one, until the next. number: of all that may be under way on the communicator at a time no two
- * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is made, so that
- * these have numbers of their own, one each, behind those that are counted. */
+ * have the same: areas are asked for when their first operation's turn comes, on each rank before or after a persistent one is
+ * made, so that these have numbers of their own, one each, behind those that are counted. */
 #define HDL_COUNTED_NUMBERS ((1u << 18) / HDL_OFFLOADS - HDL_OFF_AREAS)
 #define HDL_AREA_NUMBER(k) (HDL_COUNTED_NUMBERS + (uint32_t)(k))
 int hdl_off_gather_as(struct hdl_off *h, struct hdl_graph **graph, uint32_t number, void *buf, size_t bytes,
 		      void (*done)(struct hdl_run *), void *arg);
-/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root. What comes
- * before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
+/* Something will arrive on it for the first time: receives take much of a communicator's memory, and most programs have one root.
+ * What comes before waits (RNR), for no longer than until this rank posts its part. 0 or a negative errno. */
 int hdl_off_open_link(const struct hdl_off *h, struct hdl_off_link *l);
 
 /* ---- areas (offload_areas.c) --------------------------------------------------------------------------------------- */

@@ -16,8 +16,8 @@ static int min_int(int a, int b)
 
 /* ---- sizes ------------------------------------------------------------------------------------------------- */
 
-/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as elements;
- * and stamps. */
+/* What is one operand: 48 bytes with stamps, or a block of half as many; 64 bytes, or 32 as elements of CALC; 1 KiB, twice that as
+ * elements; and stamps. */
 #define LEAST_OPERAND 64
 #define SHORT_OPERAND (64 + 64)
 #define MIDDLE_OPERAND (2048 + 64)
@@ -199,8 +199,8 @@ enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
 		hdl_area_unmake(h, a);
 	/* each communicator that goes on with the set tries again */
 	if (err && !a->told)
-		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot be had "
-			  "(%s); these run on the host", h->size, a->bytes, strerror(-err));
+		hdl_error("offloaded collectives, communicator of %d ranks: %zu bytes of registered memory for longer operations cannot "
+			  "be had (%s); these run on the host", h->size, a->bytes, strerror(-err));
 	a->told = err;
 	h->area_records = calloc((size_t)h->size, sizeof(*rec));
 	if (!h->area_records)

@@ -5,10 +5,11 @@
  * went. A rank knows the second one's result only when all ranks have connected, so the first request that is posted finds
  * a queue that answers; and the result is the same on all ranks, so that either all offload or none does.
  *
- * Before a rank creates queues it looks among the sets of links and slots that its process keeps (offload_sets.c) for one of the same ranks,
- * and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather confirms it.
- * If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop what they
- * have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets that only some have go.
+ * Before a rank creates queues it looks among the sets of links and slots that its process keeps (offload_sets.c) for one of the
+ * same ranks, and offers that in place of new queues. If all have offered the same set, it is taken over, and the second Allgather
+ * confirms it. If not (one has none, or another, since its communicator was freed later there), the second one says so: all drop
+ * what they have offered, create queues, and begin again. So each offer that fails costs a set on each rank that made one, and sets
+ * that only some have go.
  *
  * A rank for which something fails, be it the first Allgather itself, goes on to the end: it sends what others wait for,
  * with HDL_UNHEARD in place of what did not reach it, and says in the second Allgather that it failed. Only if that one fails,
@@ -175,7 +176,8 @@ static int create_links(struct hdl_off *h)
 	/* Of one hop; atomics on a direct link or the own; WAITs and ENABLEs: a graph waits for a peer on its link in one direction and
 	 * enables in the other, at most; and what the root writes to itself and waits for, with its stamps. */
 	uint64_t elements = h->means->vector ? 2 : HDL_CALC_REQUESTS, words = h->star ? h->class[HDL_OFF_LONGER].acc_bytes / 8 : 0;
-	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0), own = elements > words ? elements : words;
+	uint64_t control = 2 * (uint64_t)h->levels + 4 + (h->star || h->pairs ? (uint64_t)h->size : 0);
+	uint64_t own = elements > words ? elements : words;
 	const uint32_t cross = IBV_EXP_QP_CREATE_CROSS_CHANNEL, managed = cross | IBV_EXP_QP_CREATE_MANAGED_SEND;
 
 	for (int r = 0; r < h->size; r++) {
@@ -235,7 +237,6 @@ static int allocate(struct hdl_off *h)
 static int create(struct hdl_off *h)
 {
 	uint64_t links = most_links(h);
-
 	int err;
 
 	/* the others count on it, and learn by the wire-up that they may not */
@@ -243,8 +244,8 @@ static int create(struct hdl_off *h)
 		return -EACCES;
 	h->local_room = (h->depth + 2) * links;
 	/* lines: all that the queues can hold, and their receives, when they are flushed */
-	h->local_cq = h->lines ? ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0) :
-				 create_cq(h, h->local_room);
+	h->local_cq = !h->lines ? create_cq(h, h->local_room) :
+		      ibv_create_cq(h->port->ctx, (int)(links * (line_requests(h) + 1)), NULL, hdl_tp_local_channel(hdl_mpi_tp), 0);
 	if (!h->local_cq)
 		return -errno;
 	err = h->lines ? create_line_links(h) : create_links(h);
@@ -322,7 +323,8 @@ static int make(struct hdl_off *h)
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "
 			  "failed (%s); its collectives run on the host", h->size, h->area[0].bytes,
-			  err == -EACCES ? "the device refused this rank a region of all its memory: see --report-transports" : strerror(-err));
+			  err != -EACCES ? strerror(-err) :
+			  "the device refused this rank a region of all its memory: see --report-transports");
 	return err;
 }
 
@@ -517,8 +519,8 @@ static void wired(struct hdl_run *run)
 		all = false;
 		if (h->statuses[r] != OTHER_SETS)
 			hdl_off_note(h, "connect its queues, or had no answer from all others", r, h->statuses[r]);
-		/* It says so itself: all others hear it, too, or hear nothing. But who has heard of other sets, and of nothing else, begins again,
-		 * and waits for this rank. */
+		/* It says so itself: all others hear it, too, or hear nothing. But who has heard of other sets, and of nothing
+		 * else, begins again, and waits for this rank. */
 		if (h->statuses[r] != HDL_UNHEARD && h->statuses[r] != OTHER_SETS)
 			h->state = HDL_OFF_OFF;
 	}

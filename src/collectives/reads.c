@@ -37,7 +37,8 @@
  * processes. 0: never. */
 static const size_t least[HDL_COLLS] = {
 	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10, [HDL_EXSCAN] = 16 << 10,
+	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10,
+	[HDL_EXSCAN] = 16 << 10,
 };
 
 /* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
@@ -69,8 +70,8 @@ struct hdl_graph *hdl_reads_graph(void)
 	return g;
 }
 
-/* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and GATHER the
- * root has its own block to copy, too. From the other on the device divides copies by itself. */
+/* One piece between two ranks that have a CPU each: both copy a part of it, from so many bytes on, by measurement. Of SCATTER and
+ * GATHER the root has its own block to copy, too. From the other on the device divides copies by itself. */
 static const size_t by_both_from[HDL_COLLS] = { [HDL_BCAST] = 64 << 10, [HDL_GATHER] = 32 << 10, [HDL_SCATTER] = 256 << 10 };
 #define BY_BOTH_BELOW ((size_t)512 << 10)
 

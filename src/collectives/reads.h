@@ -53,7 +53,8 @@ struct hdl_reads {
 	struct hdl_fold fold;
 };
 
-/* HEDDLE_COLL_READS_MIN says that everything is to go this way, as tests do: then what is divided above some length is divided below, too. */
+/* HEDDLE_COLL_READS_MIN says that everything is to go this way, as tests do: then what is divided above some length is divided
+ * below, too. */
 static inline bool hdl_reads_all(void)
 {
 	return hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024;

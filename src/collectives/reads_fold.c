@@ -125,7 +125,8 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 		int p = (h->rank + i) % h->size;
 
 		if (parts & 1u << p)
-			hdl_say(h, run, p, HDL_SHOWN, (struct hdl_told){ .in = (uintptr_t)shown, .out = (uintptr_t)recv, .bytes = key->bytes });
+			hdl_say(h, run, p, HDL_SHOWN,
+				(struct hdl_told){ .in = (uintptr_t)shown, .out = (uintptr_t)recv, .bytes = key->bytes });
 		if (mine)
 			x->acts |= 1u << p;
 	}
@@ -161,8 +162,8 @@ static bool own_in_place(const struct hdl_off *h, const struct hdl_run *run, int
 	return k && k == h->rank && !run->reads->fold.sided && run->plan->key.coll != HDL_EXSCAN;
 }
 
-/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not there and
- * is taken later. EXSCAN's place holds an input that is taken later. */
+/* Where input k is put, for the others to be combined with it: at its place, if this rank is to have that, and its own input is not
+ * there and is taken later. EXSCAN's place holds an input that is taken later. */
 static char *place(const struct hdl_off *h, const struct hdl_run *run, int k)
 {
 	const struct hdl_fold *f = &run->reads->fold;
@@ -341,7 +342,8 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 			return;
 	}
 	for (int p = 0; p < h->size; p++)
-		if (x->acts & 1u << p && hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes, .failed = x->failed }))
+		if (x->acts & 1u << p &&
+		    hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes, .failed = x->failed }))
 			x->acts &= ~(1u << p);
 }
 
@@ -350,8 +352,8 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 /*
  * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
  * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
- * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left behind: no rank
- * waits for the one after it.
+ * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left
+ * behind: no rank waits for the one after it.
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)

@@ -38,7 +38,8 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == algorithm && !strcmp(l->why, why)) {
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == algorithm &&
+		    !strcmp(l->why, why)) {
 			l->count += count;
 			l->late += late;
 			return;
@@ -97,12 +98,11 @@ void hdl_coll_report(FILE *out)
 
 		size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor), l->algorithm,
-			l->reducer,
-			(unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
+			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
+			l->algorithm, l->reducer, (unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 		if (l->late)
-			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than there "
-				"are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
+			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than "
+				"there are slots (HEDDLE_COLL_DEPTH is %d)\n", (unsigned long long)l->late, hdl_vars.coll_depth);
 	}
 	if (!lines)
 		fprintf(out, "heddle:   none\n");

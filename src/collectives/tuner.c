@@ -139,8 +139,8 @@ static const struct {
 /*
  * Ranks on several hosts: what goes in two levels; any row that fits is enough, and what is in none has one level, by the rows above. In
  * two levels bytes go between hosts once for each host, but wait for the leaders, and within a host they go once more. Two
- * levels may not cost more than one: tests/unit/coll_cost, in which a host's ranks share its port. Where ranks and hosts are powers of two, and
- * ranks follow each other, doubling goes by hosts anyway.
+ * levels may not cost more than one: tests/unit/coll_cost, in which a host's ranks share its port. Where ranks and hosts are powers
+ * of two, and ranks follow each other, doubling goes by hosts anyway.
  */
 enum { BLOCKS = 1, EVEN = 2, TURNS = 4, POW2 = 8, NOT_POW2 = 16 };
 /* BLOCKS: the ranks of a host follow each other; TURNS: they do not; EVEN: as many on each host; POW2: all ranks together */
@@ -300,8 +300,8 @@ const char *hdl_coll_name(enum hdl_coll coll)
 		[HDL_GATHER] = "gather", [HDL_SCATTER] = "scatter", [HDL_REDUCE_SCATTER] = "reduce_scatter",
 		[HDL_SCAN] = "scan", [HDL_EXSCAN] = "exscan", [HDL_GATHERV] = "gatherv", [HDL_SCATTERV] = "scatterv",
 		[HDL_ALLGATHERV] = "allgatherv", [HDL_ALLTOALLV] = "alltoallv", [HDL_NEIGHBORS] = "neighbors",
-		[HDL_FOLD_REDUCE] = "reduce (op)", [HDL_FOLD_ALLREDUCE] = "allreduce (op)", [HDL_FOLD_REDUCE_SCATTER] = "reduce_scatter (v)",
-		[HDL_FOLD_SCAN] = "scan (op)", [HDL_FOLD_EXSCAN] = "exscan (op)",
+		[HDL_FOLD_REDUCE] = "reduce (op)", [HDL_FOLD_ALLREDUCE] = "allreduce (op)",
+		[HDL_FOLD_REDUCE_SCATTER] = "reduce_scatter (v)", [HDL_FOLD_SCAN] = "scan (op)", [HDL_FOLD_EXSCAN] = "exscan (op)",
 	};
 
 	return names[coll];

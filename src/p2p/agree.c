@@ -786,7 +786,8 @@ void hdl_agree_start(struct hdl_agree *a)
 
 static bool is_of_revoked(const struct hdl_op *op, void *arg)
 {
-	return (op->context | 1) == *(const uint16_t *)arg && op->req.notify == request_done && is_over_for(op->req.notify_arg, op->context);
+	return (op->context | 1) == *(const uint16_t *)arg && op->req.notify == request_done &&
+	       is_over_for(op->req.notify_arg, op->context);
 }
 
 void hdl_agree_revoke(uint16_t context)

@@ -386,8 +386,8 @@ static int add_peers(const struct hdl_group *remote, const struct address *their
 }
 
 /* Processes of different jobs know each other's address by nothing else. Nobody goes on before all of the other group have them: a message
- * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. remote: NULL where this member
- * cannot go on, for the reason that is set: then none does. */
+ * from a process that is not known is dropped, and kinds that send without asking (DC, XRC) do not repeat it. remote: NULL where
+ * this member cannot go on, for the reason that is set: then none does. */
 static int exchange_addresses(const struct hdl_agree *first, const struct hdl_group *remote)
 {
 	struct address *table = table_new(first->n, sizeof(*table));

@@ -16,8 +16,9 @@ struct hdl_hosts {
 	int first[];			/* places in that order: host h's ranks are at first[h] to first[h + 1] - 1 */
 };
 
-/* node(rank): a number that the ranks of one host have in common, and others not; below 0: not known, or -ENOMEM. *out: the map, to be freed by free();
- * NULL where it says nothing that is of use: one host, each rank on a host of its own, or not known. 0 or -ENOMEM. */
+/* node(rank): a number that the ranks of one host have in common, and others not; below 0: not known, or -ENOMEM. *out: the map, to
+ * be freed by free(); NULL where it says nothing that is of use: one host, each rank on a host of its own, or not known. 0 or
+ * -ENOMEM. */
 int hdl_hosts_make(int size, int (*node)(const void *arg, int rank), const void *arg, struct hdl_hosts **out);
 
 /* The rank at a place. */

@@ -98,8 +98,8 @@ int hdl_intercomm_with(struct hdl_comm *local, int root, int refused, struct hdl
 int hdl_intercomm_merge(struct hdl_comm *comm, bool high, struct hdl_comm **out);
 /* Every rank's entry of `each` bytes, at table + rank * each; one's own is there already. comm is an intracommunicator. */
 int hdl_comm_exchange(struct hdl_comm *comm, void *table, size_t each);
-/* Entries of `each` bytes for other ranks of an intracommunicator, and one's own: out_count[r] of them for rank r, those for a lower rank first;
- * in likewise, with as many as the others have for this rank. */
+/* Entries of `each` bytes for other ranks of an intracommunicator, and one's own: out_count[r] of them for rank r, those for a
+ * lower rank first; in likewise, with as many as the others have for this rank. */
 int hdl_comm_deliver(struct hdl_comm *comm, size_t each, const void *out, const int *out_count, void *in,
 		     const int *in_count);
 /* A new communicator of all of comm's ranks (an intracommunicator's) in another order: order[r] is the rank in comm of its rank r. The same

@@ -472,7 +472,8 @@ int hdl_recv_revoked(const struct hdl_comm *comm, uint16_t context)
 	return comm->matching->revoked[context];
 }
 
-/* A message of a collective that this rank has given up. Its sender may wait for it to be fetched, and this rank may be elsewhere for long. */
+/* A message of a collective that this rank has given up. Its sender may wait for it to be fetched, and this rank may be elsewhere
+ * for long. */
 static void drop(struct hdl_matching *m, int src, uint8_t kind, const void *payload)
 {
 	if (kind == HDL_RTS)

@@ -11,8 +11,8 @@
 #include "runtime/threads.h"
 
 
-/* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an announced message that
- * it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
+/* No communicator's (of the id HDL_ID_GROUPS): messages between the p2p of two ranks. The tag is the sender's number of an
+ * announced message that it wants to withdraw; it comes after that one, as all messages of a rank come in order. */
 #define HDL_CONTEXT_CANCEL 4
 #define HDL_CONTEXT_GROUPS 5	/* its odd one: agreements without a communicator (agree.h) */
 

@@ -476,8 +476,8 @@ static int compare_common(int with, const struct common *mine, const char *vars)
 }
 
 /* Ranks that are bound unevenly, or do not see each other's processes, count other numbers of CPUs, and what all must choose alike goes by
- * that number: so the first of a host counts for all. Each rank compares with the first of its host, these with rank 0: one small fetch per rank, and no exchange of all
- * with all. The variables themselves are fetched only where they differ. */
+ * that number: so the first of a host counts for all. Each rank compares with the first of its host, these with rank 0: one small
+ * fetch per rank, and no exchange of all with all. The variables themselves are fetched only where they differ. */
 static int check_common(int leader)
 {
 	int with = hdl_job.local_rank == 0 ? 0 : leader, err = 0;

@@ -24,7 +24,8 @@ struct hdl_job {
 	int *local;			/* the ranks of this host, ascending, local_size of them; NULL if the job has one host */
 	int my_host;			/* a number that no other host of the job has: the lowest of its ranks */
 	int ppn;			/* ranks of a host, on average where the server tells the number of hosts: there the same on all */
-	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them counts: the same for all */
+	int ncores;			/* CPUs in the affinity mask of this host's ranks together, as the first of them counts: the same
+					 * for all */
 	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: it does not say */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
 	bool singleton;			/* started without a launcher */

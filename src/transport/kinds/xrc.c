@@ -14,8 +14,8 @@
  *       ASK(number, qpn, psn)     ──▶     target to RTR
  *       to RTR, RTS               ◀──     TARGET(number, target's qpn, psn)
  *
- *   ASK is repeated, after TRIES to the next peer, until one answers; what others make as well goes again. KEEPERS others open the target (HDL_CTL_KEEP), so that it
- *   outlives its maker, and traffic goes on. Only the maker changes it.
+ *   ASK is repeated, after TRIES to the next peer, until one answers; what others make as well goes again. KEEPERS others open the
+ *   target (HDL_CTL_KEEP), so that it outlives its maker, and traffic goes on. Only the maker changes it.
  *
  * A queue that breaks is reset as a DC initiator is (hdl_sq_reset): with it the target, which waits for the number of a request that
  * will not come. The peer whose request was refused fails; a target that does not answer is nobody's fault, and another one is asked for.
