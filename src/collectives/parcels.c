@@ -82,11 +82,6 @@ void hdl_parcels_free(struct hdl_parcels *x)
 	free(x);
 }
 
-static size_t bytes_of(const struct hdl_piece *p)
-{
-	return (size_t)p->count * (size_t)hdl_type_size(p->type);
-}
-
 /* The address of the bytes, if they are one run, or NULL. */
 static char *run_of(const struct hdl_piece *p)
 {
@@ -104,7 +99,7 @@ static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_pie
 	/* send is set when it is used */
 	p->piece = *piece;
 	p->skip = 0;
-	p->bytes = bytes_of(piece);
+	p->bytes = hdl_piece_bytes(piece);
 	p->peer = peer;
 	p->edge = edge;
 	p->of = x;
@@ -175,7 +170,7 @@ static void add_operands(struct hdl_parcels *x, const struct hdl_comm *comm, con
 
 	if (parts)
 		parts_of(x, a, comm->size, at);
-	x->own_bytes = parts ? at[me + 1] - at[me] : bytes_of(&a->in[0]);
+	x->own_bytes = parts ? at[me + 1] - at[me] : hdl_piece_bytes(&a->in[0]);
 	for (int k = 1; k < comm->size; k++) {
 		int peer = (me + k) % comm->size;
 		bool gives = a->coll == HDL_P_REDUCE ? peer == a->root : !prefix || peer > me;
@@ -251,7 +246,7 @@ static void fold(struct hdl_run *run)
 
 static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const struct hdl_piece *from)
 {
-	size_t sent = bytes_of(from), room = bytes_of(to), n = sent < room ? sent : room;
+	size_t sent = hdl_piece_bytes(from), room = hdl_piece_bytes(to), n = sent < room ? sent : room;
 	char *src = n ? run_of(from) : NULL, *dst = n ? run_of(to) : NULL, some[2048];
 
 	if (unlikely(sent != room))
@@ -636,18 +631,20 @@ static uint32_t ranks_in(const int *list, int n, int me)
 	return mask;
 }
 
+/* Of those that direct does. */
 static enum hdl_coll kind_of(const struct hdl_pieces *a)
 {
 	switch (a->coll) {
+	case HDL_P_GATHER: return HDL_GATHERV;
+	case HDL_P_SCATTER: return HDL_SCATTERV;
+	case HDL_P_NEIGHBORS: return HDL_NEIGHBORS;
 	case HDL_P_REDUCE: return HDL_FOLD_REDUCE;
 	case HDL_P_ALLREDUCE: return HDL_FOLD_ALLREDUCE;
 	case HDL_P_REDUCE_SCATTER: return HDL_FOLD_REDUCE_SCATTER;
 	case HDL_P_SCAN: return HDL_FOLD_SCAN;
 	case HDL_P_EXSCAN: return HDL_FOLD_EXSCAN;
-	default: break;
+	default: return a->nin == 1 ? HDL_ALLGATHERV : HDL_ALLTOALLV;
 	}
-	return a->coll == HDL_P_GATHER ? HDL_GATHERV : a->coll == HDL_P_SCATTER ? HDL_SCATTERV : a->coll == HDL_P_NEIGHBORS ? HDL_NEIGHBORS :
-	       a->nin == 1 ? HDL_ALLGATHERV : HDL_ALLTOALLV;
 }
 
 size_t hdl_parcels_line(enum hdl_coll coll, size_t longest)
@@ -662,15 +659,17 @@ size_t hdl_parcels_line(enum hdl_coll coll, size_t longest)
 /* Of those whose lengths all ranks know. */
 static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 {
-	size_t most = 0;
+	MPI_Count most = a->counts ? 0 : a->count;
 
-	for (int i = 0; coll == HDL_ALLGATHERV && i < a->nout; i++)
-		most = bytes_of(&a->out[i]) > most ? bytes_of(&a->out[i]) : most;
+	if (coll == HDL_ALLGATHERV)
+		return hdl_pieces_most(a->out, a->nout);
+	if (!hdl_coll_folds(coll))
+		return 0;
+	if (coll != HDL_FOLD_REDUCE_SCATTER)
+		return hdl_piece_bytes(&a->in[0]);
 	for (int i = 0; a->counts && i < size; i++)
-		most = (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) > most ? (size_t)a->counts[i] * (size_t)hdl_type_size(a->type) : most;
-	if (hdl_coll_folds(coll) && !a->counts)
-		most = coll == HDL_FOLD_REDUCE_SCATTER ? (size_t)a->count * (size_t)hdl_type_size(a->type) : bytes_of(&a->in[0]);
-	return most;
+		most = a->counts[i] > most ? a->counts[i] : most;
+	return (size_t)most * (size_t)hdl_type_size(a->type);
 }
 
 static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
@@ -797,7 +796,7 @@ static struct hdl_most most_of(const struct hdl_pieces *a, size_t line)
 	struct hdl_most most = { 0 };
 
 	for (int i = 0; i < a->nin + a->nout; i++) {
-		size_t bytes = bytes_of(i < a->nin ? &a->in[i] : &a->out[i - a->nin]);
+		size_t bytes = hdl_piece_bytes(i < a->nin ? &a->in[i] : &a->out[i - a->nin]);
 
 		most.any |= bytes != 0;
 		if (bytes <= line && bytes > most.fits)

@@ -219,18 +219,6 @@ static bool is_finished(const void *arg)
 
 #define STRAIGHT_PIECES 256		/* with more, receives had better be there before their messages come */
 
-static size_t most_bytes(const struct hdl_piece *p, int n)
-{
-	size_t most = 0;
-
-	for (int i = 0; i < n; i++) {
-		size_t bytes = (size_t)p[i].count * (size_t)hdl_type_size(p[i].type);
-
-		most = bytes > most ? bytes : most;
-	}
-	return most;
-}
-
 /* What the rank has for itself fits: if not, the others must be told before anything else is sent, which takes a graph. */
 static bool own_fits(const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
@@ -240,15 +228,15 @@ static bool own_fits(const struct hdl_comm *comm, const struct hdl_pieces *a)
 		return true;
 	in += a->nin > 1 ? comm->rank : 0;
 	out += a->nout > 1 ? comm->rank : 0;
-	return in->count * hdl_type_size(in->type) == out->count * hdl_type_size(out->type);
+	return hdl_piece_bytes(in) == hdl_piece_bytes(out);
 }
 
 /* This rank's own affair: its messages are the same. */
 static bool goes_straight(const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
 	return !comm->local && !hdl_vars.check && a->coll != HDL_P_NEIGHBORS && a->nin + a->nout <= STRAIGHT_PIECES &&
-	       comm->size <= STRAIGHT_PIECES && most_bytes(a->in, a->nin) <= hdl_vars.eager_max &&
-	       most_bytes(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
+	       comm->size <= STRAIGHT_PIECES && hdl_pieces_most(a->in, a->nin) <= hdl_vars.eager_max &&
+	       hdl_pieces_most(a->out, a->nout) <= hdl_vars.eager_max && own_fits(comm, a);
 }
 
 /* MPI error class. */

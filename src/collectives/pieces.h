@@ -32,6 +32,20 @@ struct hdl_pieces_run {
 	size_t sent, room;		/* of the first piece for the rank itself whose place has another length, or equal */
 };
 
+static inline size_t hdl_piece_bytes(const struct hdl_piece *p)
+{
+	return (size_t)p->count * (size_t)hdl_type_size(p->type);
+}
+/* Of the longest. */
+static inline size_t hdl_pieces_most(const struct hdl_piece *p, int n)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < n; i++)
+		most = hdl_piece_bytes(&p[i]) > most ? hdl_piece_bytes(&p[i]) : most;
+	return most;
+}
+
 static inline int hdl_edge_among(const int *ranks, int k)
 {
 	int n = 0;
