@@ -17,39 +17,39 @@ static bool number(const char *text, int *out)
 	return end != text && !*end && v >= 0 && v <= 1 << 20;
 }
 
+/* Those from NONBLOCKING on have no value. */
+enum { RANKS, SIZE, TYPE, OP, ROOT, RANK, HOSTS, NONBLOCKING, PERSISTENT, DOT, OPTIONS };
+static const char *names[OPTIONS + 1] = {
+	[RANKS] = "--ranks", [SIZE] = "--size", [TYPE] = "--type", [OP] = "--op", [ROOT] = "--root", [RANK] = "--rank",
+	[HOSTS] = "--hosts", [NONBLOCKING] = "--nonblocking", [PERSISTENT] = "--persistent", [DOT] = "--dot",
+};
+
 /* 0: not an option of this part; -1: its value is wrong; else arguments taken. */
 static int take(struct hdl_explain *a, const char *option, const char *value)
 {
-	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--hosts" };
-	bool good = false;
-	int i;
+	int i = 0;
 
-	if (!strcmp(option, "--nonblocking"))
-		return a->nonblocking = true;
-	if (!strcmp(option, "--persistent"))
-		return a->persistent = true;
-	if (!strcmp(option, "--dot"))
-		return a->dot = true;
-	for (i = 0; i < 7 && strcmp(names[i], option); i++)
-		;
-	if (i == 7)
-		return 0;
-	if (value)
-		switch (i) {
-		case 0: good = number(value, &a->ranks); break;
-		case 1: good = hdl_parse_size(value, &a->bytes); break;
-		case 2: a->type = value, good = true; break;
-		case 3: a->op = value, good = true; break;
-		case 4: good = number(value, &a->root); break;
-		case 5: good = number(value, &a->rank); break;
-		default: a->hosts = value, good = true; break;
-		}
-	return good ? 2 : -1;
+	while (i < OPTIONS && strcmp(names[i], option))
+		i++;
+	if (i < NONBLOCKING && !value)
+		return -1;
+	switch (i) {
+	case RANKS: return number(value, &a->ranks) ? 2 : -1;
+	case SIZE: return hdl_parse_size(value, &a->bytes) ? 2 : -1;
+	case TYPE: a->type = value; return 2;
+	case OP: a->op = value; return 2;
+	case ROOT: return number(value, &a->root) ? 2 : -1;
+	case RANK: return number(value, &a->rank) ? 2 : -1;
+	case HOSTS: a->hosts = value; return 2;
+	case NONBLOCKING: return a->nonblocking = true;
+	case PERSISTENT: return a->persistent = true;
+	case DOT: return a->dot = true;
+	default: return 0;
+	}
 }
 
 int info_explain(int argc, char **argv)
 {
-	static const char *const names[] = { "--ranks", "--size", "--type", "--op", "--root", "--rank", "--hosts", "--nonblocking", "--persistent", "--dot", NULL };
 	struct hdl_explain a = { .ranks = 2, .bytes = 8, .type = "MPI_DOUBLE", .op = "MPI_SUM" };
 	int code;
 
@@ -63,7 +63,7 @@ int info_explain(int argc, char **argv)
 		if (n < 0)
 			hdl_error("--explain: %s needs a value that makes sense, not %s", argv[i], i + 1 < argc ? argv[i + 1] : "nothing");
 		else if (!n) {
-			const char *near = hdl_nearest(argv[i], (const char **)names);
+			const char *near = hdl_nearest(argv[i], names);
 
 			hdl_error("--explain: unknown option %s%s%s", argv[i], near ? "; did you mean " : "", near ? near : "");
 		}
