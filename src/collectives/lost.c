@@ -240,11 +240,21 @@ void hdl_off_break(struct hdl_off *h, const char *why)
 		hdl_coll_forsake(h->cc->comm, why);
 }
 
+/* Who of the communicator has ended, the peer first; if nobody has, the queues are under suspicion. */
+static void seek_ended(struct hdl_off *h, int peer)
+{
+	int ended = find_ended(h->cc, peer);
+
+	if (ended >= 0)
+		hdl_coll_lose(h->cc, ended);
+	else
+		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
+}
+
 void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_status status)
 {
 	bool gone = peer != h->rank &&
 		    (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_FATAL_ERR);
-	int ended;
 
 	if (h->broken || h->suspect_ns)
 		return;
@@ -253,11 +263,7 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 		return;
 	}
 	if (gone) {
-		ended = find_ended(h->cc, peer);
-		if (ended >= 0)
-			hdl_coll_lose(h->cc, ended);
-		else
-			h->suspect_ns = monotonic_ns() + SUSPECT_NS;
+		seek_ended(h, peer);
 		return;
 	}
 	hdl_error("offloaded collectives, communicator of %d ranks: %s rank %d of it (%s): %s", h->size, what,
@@ -267,16 +273,9 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 
 void hdl_off_left(struct hdl_off *h, int peer)
 {
-	int ended;
-
 	h->left = true;
-	if (!h->cc || h->broken || h->suspect_ns)
-		return;
-	ended = find_ended(h->cc, peer);
-	if (ended >= 0)
-		hdl_coll_lose(h->cc, ended);
-	else
-		h->suspect_ns = monotonic_ns() + SUSPECT_NS;
+	if (h->cc && !h->broken && !h->suspect_ns)
+		seek_ended(h, peer);
 }
 
 static void end_suspicion(struct hdl_off *h, uint64_t now)
