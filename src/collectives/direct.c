@@ -123,14 +123,21 @@ void hdl_line_areas(struct hdl_off *h)
 	}
 }
 
+/* What all queues' requests carry themselves. */
+static uint32_t least_inline(const struct hdl_off *h)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint16_t i = 0; i < h->nlinks; i++)
+		least = h->links[i]->max_inline < least ? h->links[i]->max_inline : least;
+	return least;
+}
+
 bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size)
 {
 	const size_t line = size == HDL_LINE_WIDE ? HDL_LINE_TRAILER : h->area[size].line_bytes;
 
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		if (h->links[i]->max_inline < line)
-			return true;
-	return size == HDL_LINE_WIDE && !h->exposed_lkey;
+	return least_inline(h) < line || (size == HDL_LINE_WIDE && !h->exposed_lkey);
 }
 
 void hdl_line_clear(struct hdl_area *a)
@@ -188,15 +195,6 @@ uint32_t hdl_off_near(struct hdl_off *h)
 			h->near &= ~((uint32_t)!CPU_COUNT(&its) << r);
 		}
 	return h->near;
-}
-
-static uint32_t least_inline(const struct hdl_off *h)
-{
-	uint32_t least = UINT32_MAX;
-
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		least = h->links[i]->max_inline < least ? h->links[i]->max_inline : least;
-	return least;
 }
 
 /* Where the data lie, then the number. Of a barrier the number alone. */

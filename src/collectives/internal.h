@@ -15,7 +15,6 @@
 #include "collectives/tasks_encode.h"
 #include "runtime/runtime.h"
 
-
 struct hdl_plan;
 struct hdl_cc;
 struct hdl_off;
@@ -380,7 +379,6 @@ void hdl_off_prog_free(struct hdl_off_prog *prog);
 bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
 /* A collective of pieces of an intracommunicator by parcels.c, if direct can do it: then true, and *rc is an MPI error class, as of
  * hdl_coll_pieces. */
-struct hdl_pieces;
 bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
 /* The same for a persistent request. */
 bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);

@@ -232,7 +232,6 @@ static const struct hdl_algorithm tasks[HDL_COLL_KINDS] = {
 /* Where the device reduces by atomics. */
 static const struct hdl_algorithm star = { HDL_ALLREDUCE, "star", hdl_build_tasks_allreduce_star, NULL };
 
-
 /*
  * Nonblocking ones that both can do. Of a reduction direct moves N * N inputs and reduces N of them in every Wait, tasks moves N up and
  * down and reduces none: from here on tasks takes no more CPU in all than direct (1.3 times is allowed), and its Wait is no longer.
