@@ -12,11 +12,11 @@
  * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
  */
 #include "p2p/meet.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,19 +81,14 @@ static bool is_ready(const void *arg)
 int hdl_fds_wait(struct pollfd *fds, unsigned nfds, uint64_t deadline)
 {
 	struct watch w = { .fds = fds, .nfds = nfds, .deadline = deadline };
-	sigset_t all, old;
 	pthread_t thread;
 	int n = look(&w, false);
 
 	if (n)
 		return n < 0 ? n : 0;
-	/* Signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	n = pthread_create(&thread, NULL, watch, &w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	n = hdl_thread_create(&thread, NULL, watch, &w, NULL);
 	if (n)
-		return -n;
+		return n;
 	hdl_wait_until(is_ready, &w);
 	pthread_join(thread, NULL);
 	return w.err;

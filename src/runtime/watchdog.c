@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/thread.h"
 #include "runtime/watchdog.h"
 
 static struct {
@@ -45,7 +45,6 @@ static void start(void)
 {
 	pthread_condattr_t cond;
 	pthread_attr_t attr;
-	sigset_t all, old;
 
 	dog.end = false;
 	pthread_condattr_init(&cond);
@@ -53,14 +52,11 @@ static void start(void)
 	pthread_cond_init(&dog.changed, &cond);
 	pthread_condattr_destroy(&cond);
 
-	/* The application's signals are not for this thread; a small stack suffices. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* a small stack suffices */
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024 > PTHREAD_STACK_MIN ? 64 * 1024 : PTHREAD_STACK_MIN);
-	dog.running = !pthread_create(&dog.thread, &attr, watch, NULL);
+	dog.running = !hdl_thread_create(&dog.thread, &attr, watch, NULL, NULL);
 	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!dog.running)	/* no thread is left: then unbounded, but not refused */
 		hdl_debug("no thread to bound: %s", dog.what);
 }

@@ -33,7 +33,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +42,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "runtime/thread.h"
 #include "transport/regcache.h"
 #include "transport/tp.h"
 
@@ -513,19 +513,10 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 
 static int start_reader(struct hdl_regcache *rc)
 {
-	sigset_t all, before;
-
 	rc->stop = eventfd(0, EFD_CLOEXEC);
 	if (rc->stop < 0)
 		return -errno;
-	/* the program's handlers may allocate */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int err = pthread_create(&rc->reader, NULL, reader_main, rc);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!err)
-		pthread_setname_np(rc->reader, "heddle-memory");
-	return -err;
+	return hdl_thread_create(&rc->reader, NULL, reader_main, rc, "heddle-memory");
 }
 
 static void close_fds(struct hdl_regcache *rc)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
+#include "runtime/thread.h"
 #include "transport/rouse.h"
 
 static void *rouser_main(void *arg)
@@ -46,7 +45,6 @@ static void close_fds(struct hdl_rouser *r)
 
 int hdl_rouser_open(struct hdl_rouser *r, const int *fds, int n, void (*rouse)(void *arg), void *arg)
 {
-	sigset_t all, before;
 	int err = 0;
 
 	*r = (struct hdl_rouser){ .rouse = rouse, .arg = arg };
@@ -58,20 +56,14 @@ int hdl_rouser_open(struct hdl_rouser *r, const int *fds, int n, void (*rouse)(v
 		err = watch(r, r->stop, 0);
 	for (int i = 0; i < n && !err; i++)
 		err = watch(r, fds[i], EPOLLET);
-	if (!err) {
-		/* no signal of the program is handled here */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		err = -pthread_create(&r->thread, NULL, rouser_main, r);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	if (!err)
+		err = hdl_thread_create(&r->thread, NULL, rouser_main, r, "heddle-rouser");
 	if (err) {
 		hdl_error("the thread that wakes this process for its second device cannot be had (%s): raise the limits of processes "
 			  "and descriptors (ulimit -u, ulimit -n), or name one device (HEDDLE_DEVICE)", strerror(-err));
 		close_fds(r);
 		return err;
 	}
-	pthread_setname_np(r->thread, "heddle-rouser");
 	r->runs = true;
 	return 0;
 }
