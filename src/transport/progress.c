@@ -399,20 +399,19 @@ void hdl_tp_progress_remove(struct hdl_tp *tp, hdl_progress_fn fn, void *arg)
 		}
 }
 
-const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp)
-{
-	for (int i = 0; i < tp->ndev; i++)
-		if (tp->dev[i]->role != HDL_ROLE_REMOTE)
-			return &tp->dev[i]->port;
-	return NULL;
-}
-
 static const struct hdl_dev *local_dev(struct hdl_tp *tp)
 {
 	for (int i = 0; i < tp->ndev; i++)
 		if (tp->dev[i]->role != HDL_ROLE_REMOTE)
 			return tp->dev[i];
 	return NULL;
+}
+
+const struct hdl_port *hdl_tp_local_port(struct hdl_tp *tp)
+{
+	const struct hdl_dev *dev = local_dev(tp);
+
+	return dev ? &dev->port : NULL;
 }
 
 bool hdl_tp_can_expose(struct hdl_tp *tp)
