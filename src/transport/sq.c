@@ -685,9 +685,10 @@ void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lin
 	}
 }
 
-int hdl_sq_resume(struct hdl_sq *sq)
+int hdl_sq_resume(struct hdl_sq *sq, bool failed)
 {
 	uint32_t at = sq->broken_tail, end = sq->broken_head;
+	bool same = at != end && !sq->again[at & sq->mask].over, before = sq->failed_again && sq->first_again == at;
 	int err = begin_again(sq);
 
 	sq->messages = 0;
@@ -698,7 +699,7 @@ int hdl_sq_resume(struct hdl_sq *sq)
 	/* those that are left end with the endpoint */
 	for (; at != end; at++)
 		release(sq->dev->tp, &sq->slot[at & sq->mask], -ECONNRESET);
-	sq->went_again = sq->head != sq->first_again;
+	sq->failed_again = (failed || before) && same && sq->head != sq->first_again;
 	hdl_debug("%s port %u: %s queue %u towards %s goes on; %u requests go again", sq->dev->name, sq->dev->port.port_num,
 		  hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(sq->ep->rank), sq->head - sq->first_again);
 	return err;

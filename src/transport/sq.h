@@ -71,7 +71,7 @@ struct hdl_sq {
 	uint32_t resets;		/* since a request was carried out, or refused by its peer */
 	uint32_t messages;		/* renew: requests that take a receive of the peer's, since the queue was renewed */
 	uint32_t first_again;		/* renew: the request that went again first, ... */
-	bool went_again;		/* ... if any did */
+	bool failed_again;		/* ... and had failed by itself before that */
 	bool settled;			/* renew: broken, and what the peer had got of it has ended */
 	bool exact;			/* broken: by a request that was refused: none behind it was carried out */
 };
@@ -164,8 +164,9 @@ int hdl_sq_halt(struct hdl_sq *sq);
  * write (ring: whether it is that one). A peer carries requests out in their order: all up to the last that is known has been,
  * and ends; but what an RDMA READ has brought may be lost all the same. Once for each time that it breaks. */
 void hdl_sq_settle(struct hdl_sq *sq, uint32_t messages, bool ring, uint64_t lines);
-/* The queue is in RTS again: what is kept goes again. 0 or a negative errno, reported. */
-int hdl_sq_resume(struct hdl_sq *sq);
+/* The queue is in RTS again: what is kept goes again. failed: the first of it had failed, rather than that it was flushed. 0 or a negative
+ * errno, reported. */
+int hdl_sq_resume(struct hdl_sq *sq, bool failed);
 /* A peer has failed: if the queue has requests to it, which may never end, it is stopped and starts again without them. */
 void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep);
 /* Brings the queue to ERR and takes all its completions: when this returns 0, no request of it reads or writes memory, and what

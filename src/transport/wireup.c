@@ -166,6 +166,13 @@ static void send_rej(struct hdl_ep *ep, uint32_t number, enum hdl_queue kind, in
 	hdl_wire_send(ep, &m);
 }
 
+/* Whether a request of its own broke the queue. One whose requests were flushed only, or of which an event alone tells, may have been broken
+ * by the peer's: none of its own was found wanting. */
+static bool has_failed(const struct hdl_conn_queues *q)
+{
+	return q->why.status != IBV_WC_SUCCESS && q->why.status != IBV_WC_WR_FLUSH_ERR;
+}
+
 /* What was kept of the queues that were replaced goes again. */
 static int resume(struct hdl_ep *ep)
 {
@@ -175,7 +182,7 @@ static int resume(struct hdl_ep *ep)
 	/* broken again before it was in use: it stays kept for the queue that follows */
 	if (!sq->broken || ep->queues->event)
 		return 0;
-	if ((err = hdl_sq_resume(sq)))
+	if ((err = hdl_sq_resume(sq, has_failed(ep->queues))))
 		return err;
 	/* messages in pooled receives may wait for one, and have other numbers now */
 	if (sq->head != sq->tail) {
@@ -392,12 +399,9 @@ static const char *is_hopeless(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
 	struct hdl_sq *sq = &q->sq;
-	/* A queue whose requests were flushed only, or of which an event alone tells, may have been broken by the peer's requests: none of
-	 * its own was found wanting. */
-	bool failed = q->why.status != IBV_WC_SUCCESS && q->why.status != IBV_WC_WR_FLUSH_ERR;
 
 	/* one message that came is that of the new connection */
-	if (sq->broken && sq->went_again && sq->broken_tail == sq->first_again && failed && q->messages <= 1)
+	if (sq->broken && sq->failed_again && sq->broken_tail == sq->first_again && has_failed(q) && q->messages <= 1)
 		return "the request that went again by the new queue has failed again";
 	if (q->messages)
 		sq->resets = 0;

@@ -225,6 +225,8 @@ done
 text="it was not replaced: the peer's process has ended" ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" dies
 text='it was not replaced: the request that went again by the new queue has failed again' \
 	ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" twice
+text='it was not replaced: the request that went again by the new queue has failed again' \
+	ends HEDDLE_TRANSPORT=rc timeout -k 5 60 "$run" -n 2 "$end" thrice
 for kind in dc dc,ud xrc xrc,ud; do
 	text='the others go on' ends HEDDLE_TRANSPORT=$kind HEDDLE_DCI_COUNT=1 timeout -k 5 60 "$run" -n 3 "$end" shared
 done

@@ -13,6 +13,7 @@
  *     dies     the same, but rank 1 is killed instead: it fails, and the error names queue and status
  *     paused   rank 0 is stopped time and again while its queue is stopped and begins anew: a device that has flushed it is believed
  *     twice    a request to rank 1, which lives, is refused; so it is by the new queue: rank 1 fails
+ *     thrice   the same, but first it is only flushed: that is no refusal, and does not count
  *     refused  the device refuses single datagrams to rank 1, also some at a time and again seconds later: they are lost, and nothing
  *              else is; in a row: rank 1 fails (UD)
  *     offers   rank 1's ring is offered while rank 0's queue is broken, and refused: it counts (HEDDLE_RING_SIZE=0: there are no others)
@@ -553,9 +554,10 @@ static _Noreturn void settles(void)
 	leave("settled");
 }
 
-static _Noreturn void fails_twice(void)
+static _Noreturn void fails_twice(bool flushed)
 {
 	static uint64_t word;
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 1) {
@@ -568,10 +570,17 @@ static _Noreturn void fails_twice(void)
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE };
 
 	wr.wr.rdma.rkey = 0xdead00;
+	if (flushed && ibv_modify_qp(ep->sq->qp, &error, IBV_QP_STATE))
+		fail("the queue cannot be broken");
+	uint32_t first = ep->conn.number, last = first;
 	if (hdl_sq_post(ep->sq, ep, &wr, HDL_SLOT_NONE, NULL, true, 8))
 		fail("nothing is posted");
-	while (dead < 0)
+	while (dead < 0) {
 		turn(&idle);
+		last = ep->conn.number > last ? ep->conn.number : last;
+	}
+	if (last - first != 1u + flushed)
+		fail("the queue is not replaced as often as that");
 	leave("it has failed");
 }
 
@@ -675,7 +684,9 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "refused"))
 		refused();
 	if (!strcmp(mode, "twice"))
-		fails_twice();
+		fails_twice(false);
+	if (!strcmp(mode, "thrice"))
+		fails_twice(true);
 	if (!strcmp(mode, "writes"))
 		writes(!hdl_job.rank);
 	else

@@ -812,8 +812,8 @@ static void early(void)
 			met = true;
 			if (!is_broken_first(ep->queues->sq.qp))
 				continue;
-			/* as where a request of ours had gone again before, and had been flushed */
-			ep->queues->sq.went_again = true;
+			/* as where a request of ours had failed and gone again before, and had been flushed then */
+			ep->queues->sq.failed_again = true;
 			ep->queues->sq.first_again = ep->queues->sq.broken_tail;
 		}
 		memory[0] = 1;
