@@ -249,17 +249,25 @@ static int rank_of(const struct hdl_agree *a, int place)
 	return a->group ? hdl_comm_rank_of(a->comm, hdl_group_proc(a->group, member)) : member;
 }
 
+/* Whether the receiver may have given up, and would not fetch what is announced to it. It knows who has failed, or is told (tell, and
+ * collectives/lost.c), and needs nothing more. What collective constructors send is refused by whoever has given up, and tells the others. */
+static bool is_in_vain(const struct hdl_agree *a, struct hdl_comm *comm, uint16_t context, int tag)
+{
+	if (a->context == HDL_CONTEXT_GROUPS)
+		return dead_of(a, comm);
+	return !hdl_agree_is_collective(tag) && is_over_for(a, context);
+}
+
 static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
 		    uint16_t context)
 {
 	struct hdl_req *req;
 	int rc;
 
-	/* the receiver may have given up, and is told who has failed: see tell */
-	if (a->context == HDL_CONTEXT_GROUPS && dead_of(a, comm))
+	if (is_in_vain(a, comm, context, tag))
 		return;
 	rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, context, false, &req);
-	if (!rc && !req->done && a->context == HDL_CONTEXT_GROUPS) {
+	if (!rc && !req->done) {
 		struct hdl_op *op = (struct hdl_op *)req;
 
 		op->next = a->sends;
@@ -312,27 +320,32 @@ static void tell(struct hdl_agree *a, int proc)
 		hdl_send_lost(a->bridge_rank, a->bridge, HDL_CONTEXT_GROUPS, proc, ended);
 }
 
-static struct hdl_op *take_send(struct hdl_agree *a, int proc)
+static struct hdl_op *take_send(struct hdl_agree *a)
 {
 	for (struct hdl_op **link = &a->sends, *op; (op = *link); link = &op->next)
-		if (concerns(a, op->req.comm, proc)) {
+		if (is_in_vain(a, op->req.comm, op->context, op->tag)) {
 			*link = op->next;
 			return op;
 		}
 	return NULL;
 }
 
-/* A member has failed without which this cannot be agreed on. What was announced to one that has given up would never be fetched. */
-static void give_up(struct hdl_agree *a, int proc)
+static void withdraw(struct hdl_agree *a)
 {
 	struct hdl_op *op;
 
+	while ((op = take_send(a)))
+		hdl_send_cancel(op);
+}
+
+/* A member has failed without which this cannot be agreed on. */
+static void give_up(struct hdl_agree *a, int proc)
+{
 	failed(a, 1 + proc);
 	if (a->context != HDL_CONTEXT_GROUPS)
 		return;
 	tell(a, proc);
-	while ((op = take_send(a, proc)))
-		hdl_send_cancel(op);
+	withdraw(a);
 }
 
 static bool is_concerned(const struct hdl_agree *a, int proc)
@@ -793,6 +806,8 @@ static bool is_of_revoked(const struct hdl_op *op, void *arg)
 void hdl_agree_revoke(uint16_t context)
 {
 	hdl_recv_fail(hdl_mpi_matching, is_of_revoked, &context);
+	for (struct hdl_agree *a = under_way; a; a = a->next)
+		withdraw(a);
 }
 
 void hdl_agree_lose(int proc)

@@ -20,7 +20,8 @@
  * A member that cannot be reached makes the agreement fail on all that are left, which learn its name; nobody waits for it. And when a
  * communicator is revoked (collectives/lost.c), so do the agreements of its collective constructors, and those that reach another group
  * through it, at any moment: their receives end with an error, here and on all others. Each goes on with the steps that are left, so that
- * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own.
+ * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own; but of a group
+ * that has the dead one it ends, too, and takes back what it has sent, as none of its members fetches it any more.
  *
  * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
  * know of a dead one, by looking at the processes of its host (hdl_agree_find_ended) or by what it was told on any communicator. It tells the
@@ -78,7 +79,7 @@ struct hdl_agree {
 	bool holds, ready, failed;
 	int lost;			/* 1 + the number of the process that has failed, once it is known */
 	int step, pending, children;
-	struct hdl_op *sends;		/* those under way that may be withdrawn: without a communicator */
+	struct hdl_op *sends;		/* under way, and not withdrawn */
 	struct hdl_agree_words *up;	/* this member's, then one for each child */
 	struct hdl_agree_down {
 		uint64_t number, heard;

@@ -75,6 +75,9 @@ made 5 2 9000 3 auto HEDDLE_TRANSPORT=
 made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
 made 2 1 2000 1 tasks HEDDLE_TRANSPORT=
 one_dies 4 3 "one is away: 4 3" tests/mp/comm_away 3 "$count"
+for moment in 3000 9000; do
+	one_dies 5 2 "communicators are made: 5 2 $moment, announced" -x HEDDLE_TRANSPORT=ud -x HEDDLE_EAGER_MAX=2 tests/mp/comm_lost 2 $moment 3 "$count"
+done
 one_dies 5 3 "one is away: 5 3, announced" -x HEDDLE_EAGER_MAX=2 tests/mp/comm_away 3 "$count"
 one_dies 7 4 "one is away: 7 4 over ud" -x HEDDLE_TRANSPORT=ud tests/mp/comm_away 4 "$count"
 sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
