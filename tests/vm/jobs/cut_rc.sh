@@ -3,7 +3,7 @@
 # form: long
 # guests: 2
 # needs: mpirun.openmpi orted
-# seconds: 240
+# seconds: 480
 . "$sources/tests/vm/job.sh"
 unset HEDDLE_DEVICE
 [ "$guest" = 1 ] || { be_lost; exit 0; }
