@@ -558,7 +558,7 @@ static inline bool arrived_later(struct hdl_run *run, const struct hdl_line_prog
  * turn, unless the others take longer than that. */
 static bool await_others(struct hdl_run *run, const struct hdl_line_prog *l)
 {
-	for (int looks = HDL_LOOKS; run->arrived >= l->nnear && looks; looks--)
+	for (int looks = HDL_SHARED_LOOKS; run->arrived >= l->nnear && looks; looks--)
 		if (arrived_later(run, l))
 			return true;
 	return false;

@@ -408,8 +408,10 @@ void hdl_line_follow(struct hdl_off *h, struct hdl_off_link *l, struct hdl_run *
 /* Runs the prologue and writes the lines. An error breaks the communicator's offload. */
 void hdl_line_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 /* A blocking call looks for what another CPU is about to write so often, some microseconds, before everything else is looked at, too. Where
- * ranks share CPUs: times that the others of this one have theirs before. */
+ * ranks share CPUs it gives its own to the others of it so many times before, and looks between for as long as that takes: whom it waits for may
+ * be behind somebody else there, who waits, in turn, for one that is behind this rank. */
 #define HDL_LOOKS 100
+#define HDL_SHARED_LOOKS 10
 #define HDL_COPY_LOOKS 400		/* for what it copies first */
 #define HDL_GIVEN_UP 3
 /* Who writes the line must have it: looks without a pause take it away time and again (measured: 205 ns an Allreduce, 190 with two). */
