@@ -40,8 +40,8 @@ int hdl_am_send(struct hdl_ep *ep, unsigned id, unsigned flags, const void *head
 		struct hdl_am_send *am)
 {
 	if (id >= HDL_AM_IDS || head_len > HDL_AM_HEAD_MAX) {
-		hdl_error("an active message to %s: handler %u (the largest is %u), a head of %zu bytes (at most %u)", hdl_proc_text(ep->rank), id,
-			  HDL_AM_IDS - 1, head_len, HDL_AM_HEAD_MAX);
+		hdl_error("an active message to %s: handler %u (the largest is %u), a head of %zu bytes (at most %u)",
+			  hdl_proc_text(ep->rank), id, HDL_AM_IDS - 1, head_len, HDL_AM_HEAD_MAX);
 		return -EINVAL;
 	}
 	am->send.tag = (int32_t)id;
@@ -63,8 +63,8 @@ void hdl_am_arrived(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 	struct hdl_am am = { .ep = ep, .head_len = head };
 
 	if (head > HDL_AM_HEAD_MAX || hdr->len < before) {
-		hdl_error("%s sent an active message for handler %u of %u bytes, of which the head has %zu: dropped", hdl_proc_text(ep->rank), id,
-			  hdr->len, head);
+		hdl_error("%s sent an active message for handler %u of %u bytes, of which the head has %zu: dropped",
+			  hdl_proc_text(ep->rank), id, hdr->len, head);
 		return;
 	}
 	am.head = (const char *)payload + (before - head);

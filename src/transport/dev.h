@@ -21,7 +21,8 @@ struct hdl_promises {
 	bool pages;			/* implicit paging on demand: sends gather from memory that was not registered, */
 	bool pages_written;		/* ... peers write to such memory, */
 	bool pages_read;		/* ... and read it */
-	bool can_expose;		/* the device is able to, and HEDDLE_ODP allows it; one process may have been refused it for all that */
+	bool can_expose;		/* the device is able to, and HEDDLE_ODP allows it; one process may have been refused it for all
+					 * that */
 	int refused;			/* errno: its attributes say that it pages, and it did not register the region of all memory */
 };
 

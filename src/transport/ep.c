@@ -564,9 +564,10 @@ static int try_active(struct hdl_ep *ep, enum way way, size_t limit, struct hdl_
 }
 
 /*
- * Whether the peer is likely to wait for a message that is short enough for the ring, and longer than HEDDLE_EAGER_MAX: it has sent something
- * since the last such one, as in an exchange or a ping-pong. Then it reads the message in less time than one copy into the ring and one
- * out of it take. Otherwise messages stream, and the sender had better go on; and where processes share a CPU nobody should wait.
+ * Whether the peer is likely to wait for a message that is short enough for the ring, and longer than HEDDLE_EAGER_MAX: it has sent
+ * something since the last such one, as in an exchange or a ping-pong. Then it reads the message in less time than one copy into
+ * the ring and one out of it take. Otherwise messages stream, and the sender had better go on; and where processes share a CPU
+ * nobody should wait.
  */
 static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 {

@@ -15,7 +15,8 @@
  *
  * C: a sender that has no room hears something. If it has asked, by the answer. If not, its window is the one of the receiver's last
  *    answer: it is reset to base only when nothing is in flight, and of what follows half is in flight before all is. Then the receiver
- *    has taken `granted` messages since it last said so, and answers unasked. Answers may overtake each other: `turn` tells which is the last.
+ *    has taken `granted` messages since it last said so, and answers unasked. Answers may overtake each other: `turn` tells which
+ *    is the last.
  */
 #ifndef HDL_POOLED_H
 #define HDL_POOLED_H

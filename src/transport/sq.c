@@ -576,7 +576,8 @@ void hdl_sq_abandon(struct hdl_sq *sq, const struct hdl_ep *ep)
 	hdl_sq_reap(tp, sq->scq);	/* what is flushed later is found by a turn's look at all queues */
 }
 
-/* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. It has time of its own. */
+/* A queue in ERR flushes what is posted to it: when this one is flushed, all before it have been, signaled or not. It has time of
+ * its own. */
 static bool post_mark(struct hdl_sq *sq, struct hdl_flush *f)
 {
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,

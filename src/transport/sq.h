@@ -79,8 +79,9 @@ struct hdl_sq {
 #define HDL_SQ_RESETS_MAX 256u		/* of a queue, without a request that was carried out: its device ails */
 
 /*
- * The time in which a device has flushed a queue, or never will. It is the device's: this process may be stopped at any moment, or have been
- * kept waiting by the call that broke the queue. So it begins behind that call, and when it is over there is one more look:
+ * The time in which a device has flushed a queue, or never will. It is the device's: this process may be stopped at any moment, or
+ * have been kept waiting by the call that broke the queue. So it begins behind that call, and when it is over there is one more
+ * look:
  *
  *     for (f = hdl_flush_begin(); !flushed && hdl_flush_waits(&f); )
  *             look

@@ -82,7 +82,8 @@ struct hdl_upcalls {
 	void (*arrived)(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
 	void (*peer_failed)(void *context, int peer, int err);
 	void *context;
-	bool unpublished;	/* the runtime tells nobody this instance's address, nor this one others': they are all given (hdl_peer_add) */
+	bool unpublished;	/* the runtime tells nobody this instance's address, nor this one others': they are all given
+				 * (hdl_peer_add) */
 };
 #define HDL_RTS_SIZE 32
 
@@ -216,9 +217,9 @@ struct hdl_am {
  * hdl_tp_progress does nothing in it. */
 typedef void (*hdl_am_fn)(void *context, const struct hdl_am *am);
 
-/* Registers a handler; after hdl_tp_init, and before any progress that could bring a message for it. 0, -EINVAL (no such number), -EEXIST or -ENOMEM;
- * reported. fn NULL takes it back: a message that comes for it then is one to a handler that does not exist, which is an error line
- * that names peer and number; a payload that was announced is refused. */
+/* Registers a handler; after hdl_tp_init, and before any progress that could bring a message for it. 0, -EINVAL (no such number),
+ * -EEXIST or -ENOMEM; reported. fn NULL takes it back: a message that comes for it then is one to a handler that does not exist,
+ * which is an error line that names peer and number; a payload that was announced is refused. */
 int hdl_am_register(struct hdl_tp *tp, unsigned id, hdl_am_fn fn, void *context);
 
 enum {

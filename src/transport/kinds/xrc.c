@@ -186,8 +186,8 @@ static int connect_target(struct hdl_dev *dev, struct ibv_qp *target, const stru
 	struct ibv_qp_init_attr init;
 	int err;
 
-	/* Nothing is on its way to it where requests are carried out while they are posted: it goes on with the number that it waits for, and
-	 * what others have under way through it is not waited for. */
+	/* Nothing is on its way to it where requests are carried out while they are posted: it goes on with the number that it
+	 * waits for, and what others have under way through it is not waited for. */
 	if (dev->promises.at_once && !ibv_query_qp(target, &a, IBV_QP_STATE | IBV_QP_RQ_PSN | IBV_QP_DEST_QPN, &init) &&
 	    a.qp_state == IBV_QPS_RTR && a.dest_qp_num == qpn) {
 		*psn = a.rq_psn;
@@ -319,8 +319,8 @@ static void on_target(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		return;
 	}
 	if (!m->qpn) {
-		hdl_error("connection to %s failed: that process cannot make an XRC target (%s); look at its output", hdl_proc_text(ep->rank),
-			  strerror(m->reason));
+		hdl_error("connection to %s failed: that process cannot make an XRC target (%s); look at its output",
+			  hdl_proc_text(ep->rank), strerror(m->reason));
 		hdl_ep_fail(ep, -ECONNREFUSED);
 		return;
 	}
