@@ -135,7 +135,7 @@ Test(transport_rouse, an_event_counts_once, .timeout = 60)
 	cr_assert_eq(take(&w), 1);
 }
 
-Test(transport_rouse, each_descriptor_wakes, .timeout = 20)
+Test(transport_rouse, each_descriptor_wakes, .timeout = 60)
 {
 	struct writer w[3] = { 0 };
 	struct hdl_rouser r;
