@@ -522,7 +522,7 @@ void hdl_off_arm(void)
 		const struct hdl_off_prog *p;
 		int err = 0;
 
-		if (h->posted == h->retired && !h->started)
+		if (h->posted == h->retired && !h->started && !h->nleft)
 			continue;
 		p = h->posted == h->retired ? NULL : prog_of(h->ring[h->oldest]);
 		for (uint32_t w = 0; p && w < p->nwatches && !err; w++)

@@ -847,11 +847,12 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 		return *rc != MPI_SUCCESS;
 	if (plan)
 		run = hdl_plan_run(plan, comm);
+	if (run)
+		plan->uses--;		/* not yet */
 	if (!run || !prepare(run, comm, a, true)) {
 		*rc = no_memory(comm, plan);
 		goto undo;
 	}
-	plan->uses--;		/* not yet */
 	run->args.coll = (enum hdl_coll)plan->key.coll;
 	run->done = hdl_coll_complete_persistent;
 	*rc = hdl_pcoll_new(run);

@@ -121,6 +121,7 @@ done
 for odp in 0 1; do
 	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl"
 done
+try "port down for good" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl" left
 # Communicators that come and go take over what those before them had; freeing one destroys nothing.
 for executor in direct tasks; do
 	for n in 2 5; do

@@ -4,12 +4,14 @@
  * its buffer is its own again writes into it: nobody may get what it writes there. Executor direct.
  *
  *     coll_port SHCACTL
+ *     coll_port SHCACTL left	the port stays down until requests give up: a root that has left its message behind tells all
  */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST 4096
 #define BEFORE 20	/* calls, and one more: the first few of a communicator run on the host, and the executor's own barriers fall between others */
@@ -214,6 +216,32 @@ static void unequal_persistent(void)
 	free(counts);
 }
 
+/* Nothing is under way at the root but what it has left behind. */
+static int left_behind(void)
+{
+	enum { LONG = 65536 };
+	char *message = calloc(1, LONG);
+	int class;
+
+	for (int i = 0; i < 2 * BEFORE; i++)
+		MPI_Bcast(message, LONG, MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Barrier(MPI_COMM_WORLD);
+	port("down", "", "");
+	port("up", "(sleep 10;", ") &");
+	/* the others look when it is down */
+	if (me)
+		usleep(300000);
+	MPI_Error_class(MPI_Bcast(message, LONG, MPI_BYTE, 0, MPI_COMM_WORLD), &class);
+	if (class != (me ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS)) {
+		fprintf(stderr, "bcast, left behind while the port was down: rank %d: error class %d\n", me, class);
+		return 1;
+	}
+	free(message);
+	MPI_Finalize();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const int sizes[] = { 8, 1024, MOST };
@@ -222,6 +250,8 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	shcactl = argv[1];
+	if (argc > 2)
+		return left_behind();
 	in = malloc((size_t)all * MOST);
 	out = malloc((size_t)all * MOST);
 	for (int s = 0; s < 3; s++)
