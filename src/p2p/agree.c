@@ -582,13 +582,15 @@ static void decide_joint(struct hdl_agree *a)
 static void cross(struct hdl_agree *a)
 {
 	const struct hdl_agree_bridge *b = a->bridges;
+	/* who has failed sends no tables, and either leader knows of both */
+	bool over = a->failed || (b[0].words.state | b[1].words.state) & FAILED;
 
-	if (!a->failed && (b[0].each != b[1].each || !b[0].tells != !b[1].tells)) {
+	if (!over && (b[0].each != b[1].each || !b[0].tells != !b[1].tells)) {
 		a->down.id = UNEQUAL;
 		spread(a);
 		return;
 	}
-	if (a->failed || a->number || !(a->each || b[1].tells)) {
+	if (over || a->number || !(a->each || b[1].tells)) {
 		decide_joint(a);
 		return;
 	}

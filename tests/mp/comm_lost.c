@@ -20,6 +20,7 @@ static const char *const names[WAYS] = { "MPI_Barrier", "MPI_Allreduce", "MPI_Se
 static int me, all, dead;
 static int single;		/* the only rank of a group that has not got the dead one: there is nobody whom it has to tell */
 static MPI_Comm base, part;	/* all ranks; this one's part of them: single, or the others */
+static MPI_Comm leaders;	/* of the parts, and nobody else: mostly without the dead one */
 
 /* The same number on all ranks. */
 static unsigned draw(uint64_t *seed, unsigned below)
@@ -49,7 +50,9 @@ static int use(int rc, MPI_Comm *made)
 static int intercomm(int round)
 {
 	MPI_Comm inter = MPI_COMM_NULL, merged = MPI_COMM_NULL;
-	int rc = MPI_Intercomm_create(part, 0, base, me == single ? !single : single, round, &inter);
+	bool alone = round % 2;
+	int other = !single, rc = MPI_Intercomm_create(part, 0, alone ? leaders : base,
+						       alone ? (me == single) == (single < other) : me == single ? other : single, round, &inter);
 
 	if (rc)
 		return rc;
@@ -164,8 +167,11 @@ int main(int argc, char **argv)
 	met = survivors_counters(argv[4]);
 	MPI_Comm_dup(MPI_COMM_WORLD, &base);
 	MPI_Comm_split(base, me == single, me, &part);
+	MPI_Comm_split(base, me == single || me == !single ? 0 : MPI_UNDEFINED, me, &leaders);
 	quiet(base);
 	quiet(part);
+	if (leaders != MPI_COMM_NULL)
+		quiet(leaders);
 	for (; round < 2 * WAYS; round++)
 		if ((rc = call(round % WAYS, round)))
 			fail("before the death", rc);
@@ -186,6 +192,8 @@ int main(int argc, char **argv)
 	go_on();
 	printf("survivor %d: told by %s\n", me, names[way]);
 	fflush(stdout);
+	if (leaders != MPI_COMM_NULL)
+		MPI_Comm_free(&leaders);
 	MPI_Comm_free(&part);
 	MPI_Comm_free(&base);
 	MPI_Finalize();
