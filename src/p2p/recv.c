@@ -423,6 +423,42 @@ static __attribute__((noinline)) bool heard_of_loss(struct hdl_matching *m, int 
 	return hdr->context == HDL_CONTEXT_GROUPS || (m->on_lost && m->on_lost(hdr->context, proc, true));
 }
 
+static void arrived(void *context, int src, const struct hdl_hdr *hdr, const void *payload);
+
+struct announced_loss {
+	struct hdl_fetch fetch;
+	struct hdl_matching *m;
+	struct hdl_hdr hdr;
+	int src;
+	uint64_t job;
+};
+
+static void loss_fetched(struct hdl_fetch *fetch, int err)
+{
+	struct announced_loss *l = container_of(fetch, struct announced_loss, fetch);
+
+	if (!err)
+		arrived(l->m, l->src, &l->hdr, &l->job);
+	free(l);
+}
+
+/* The job's id, where it is longer than HEDDLE_EAGER_MAX: its sender waits for it to be fetched. */
+static void fetch_loss(struct hdl_matching *m, int src, const struct hdl_hdr *hdr, const void *rts)
+{
+	struct announced_loss *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		hdl_out_of_memory("a message about a rank that has failed", sizeof(*l));
+	l->fetch.done = loss_fetched;
+	l->m = m;
+	l->src = src;
+	l->hdr = *hdr;
+	l->hdr.kind = HDL_EAGER;
+	l->hdr.len = sizeof(l->job);
+	if (hdl_ep_fetch(hdl_ep(m->tp, src), rts, &l->job, sizeof(l->job), &l->fetch))
+		free(l);
+}
+
 int hdl_recv_lost(struct hdl_comm *comm)
 {
 	uint16_t context = (uint16_t)(comm->context + 1);
@@ -520,8 +556,14 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 		asked_to_forget(m, src, hdr, payload);
 		return;
 	}
-	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag)) && heard_of_loss(m, src, hdr, len, payload))
-		return;
+	if (unlikely(hdl_tells_loss(hdr->context, hdr->tag))) {
+		if (hdr->kind == HDL_RTS) {
+			fetch_loss(m, src, hdr, payload);
+			return;
+		}
+		if (heard_of_loss(m, src, hdr, len, payload))
+			return;
+	}
 	if (unlikely(m->revoked[hdr->context]) && is_revocable(hdr->tag)) {
 		drop(m, src, hdr->kind, payload);
 		return;

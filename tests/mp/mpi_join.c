@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | leave | apart | port | first | strangers | full]. Side 0 listens on sockets in
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full]. Side 0 listens on sockets in
  * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
  * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
+ * lose: side 1's last rank ends itself in the middle of what all ranks do together; all others are told, and call MPI_Finalize.
  * apart: most ranks never send each other anything, and side 1 calls MPI_Finalize when side 0 has ended.
  */
 #include <errno.h>
@@ -592,6 +593,30 @@ static void survive(MPI_Comm pair)
 	MPI_Comm_free(&pair);
 }
 
+/* One rank of the other job, or of this one, ends; who is told tells the others. */
+static void lose(MPI_Comm inter)
+{
+	int rank, sum, rc = 0, class = 0, one = 1;
+	MPI_Comm all, none;
+	MPI_Group group;
+
+	MPI_Intercomm_merge(inter, side, &all);
+	MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(all, &rank);
+	for (int i = 0; i < 100000 && !rc; i++) {
+		if (rank == 2 * np - 1 && i == 50)
+			raise(SIGKILL);
+		rc = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+	}
+	MPI_Error_class(rc, &class);
+	CHECK(class == MPI_ERR_PROC_ABORTED);
+	MPI_Comm_group(all, &group);
+	rc = MPI_Comm_create_from_group(group, "lost", MPI_INFO_NULL, MPI_ERRORS_RETURN, &none);
+	MPI_Error_class(rc, &class);
+	CHECK(class == MPI_ERR_PROC_ABORTED);
+	MPI_Group_free(&group);
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Comm pair;
@@ -645,6 +670,10 @@ int main(int argc, char **argv)
 		MPI_Barrier(MPI_COMM_WORLD);
 		raise(SIGKILL);
 	}
+	if (argc > 3 && !strcmp(argv[3], "lose")) {
+		lose(leaders_meet(pair));
+		goto lost;
+	}
 	if (dies || leaves) {
 		survive(pair);
 	} else {
@@ -653,6 +682,7 @@ int main(int argc, char **argv)
 	}
 end:
 	MPI_Barrier(MPI_COMM_WORLD);
+lost:
 	if (!me && !failed)
 		printf("side %d: ok\n", side);
 	MPI_Finalize();

@@ -88,6 +88,13 @@ for kind in ${MPI_TEST_KINDS:-default ud dc}; do
 		bad "the other job dies over $kind"
 	fi
 done
+# the survivors tell each other of which job the lost rank is: here by messages that have to be fetched
+for kind in ${MPI_TEST_KINDS:-default ud dc,ud}; do
+	pair "lose over $kind" "$kind" 2 lose "--on-death=continue -x HEDDLE_EAGER_MAX=2" "--on-death=continue -x HEDDLE_EAGER_MAX=2"
+	if [ $status0 -ne 0 ] || [ $status1 -ne 137 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
+		bad "a rank of the other job dies over $kind"
+	fi
+done
 pair "leave" default 2 leave "" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok"; then
 	bad "the other job ends without MPI_Comm_disconnect"
