@@ -230,16 +230,21 @@ bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
  * Who only gives something that is not too long need not wait for those who take it: it copies that into memory of the library, shows
  * this, and its operation ends. The memory is in use until all that it was shown to have said HDL_DONE; the communicator is not
  * freed before, and MPI_Finalize waits likewise. It lies where peers reach it without the kernel's help, so that a copy more takes no
- * longer where there are several to read it.
+ * longer where there are several to read it. A process leaves no more than LEFT_BYTES, of all communicators together: a root that is
+ * ahead on hundreds of them would take memory without bound.
  */
+#define LEFT_BYTES ((size_t)64 << 20)
+static size_t left_bytes;
+
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears)
 {
 	struct hdl_left *l = h->left_behind;
 
 	while (l < h->left_behind + HDL_LEFT && l->hears)
 		l++;
-	if (l == h->left_behind + HDL_LEFT || hdl_scratch_get(&l->memory, bytes))
+	if (l == h->left_behind + HDL_LEFT || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
 		return NULL;
+	left_bytes += l->memory.bytes;
 	l->hears = hears;
 	l->opno = run->opno;
 	l->slot = run->slot;
@@ -261,6 +266,7 @@ static bool said_since(const struct hdl_off *h, const struct hdl_left *l, int pe
 /* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
 static void release(struct hdl_off *h, struct hdl_left *l)
 {
+	left_bytes -= l->memory.bytes;
 	hdl_scratch_put(&l->memory);
 	h->nleft--;
 	hdl_detached_collectives--;

@@ -191,6 +191,7 @@ for executor in auto direct; do
 	try "left behind, one after another, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stream 200
 	try "left behind by ranks in MPI_Finalize, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stopped
 done
+try "left behind on many communicators" 3 tests/mp/coll_left many 90
 for n in 2 3 6; do
 	try "the same bits each time" "$n" tests/mp/coll_bits
 done

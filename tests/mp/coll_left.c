@@ -8,6 +8,7 @@
  *     coll_left stream ROUNDS	they follow each other at the speed of the slowest: nothing is overwritten that is still to be read
  *     coll_left killed FILE	the same, but the reader, rank 0, is killed: others go on (heddlerun --on-death=continue; FILE: see survivors.h)
  *     coll_left gone FILE	the same while all others are in MPI_Finalize
+ *     coll_left many COMMS	a root is ahead on many communicators: what it leaves behind has a limit
  *     coll_left stopped	the reader is stopped until all others are in MPI_Finalize
  */
 #include <stdint.h>
@@ -210,6 +211,51 @@ static void gone(int *counter)
 	survivors_count(counter);
 }
 
+static long resident_kib(void)
+{
+	char line[256];
+	long kib = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "VmRSS: %ld", &kib);
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+/* 64 MiB are left at most. The readers come late: how late decides only whether that limit is reached. */
+static void many(int comms)
+{
+	enum { EACH = 6, LONGEST = 256 << 10, LIMIT_KIB = 96 << 10 };
+	MPI_Comm *comm = malloc((size_t)comms * sizeof(MPI_Comm));
+	char *buf = malloc(LONGEST);
+	long before;
+
+	if (!comm || !buf)
+		fail("no memory");
+	for (int c = 0; c < comms; c++)
+		comm[c] = make();
+	memset(buf, 1, LONGEST);
+	before = resident_kib();
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (me)
+		usleep(500000);
+	for (int c = 0; c < comms; c++) {
+		for (int i = 0; i < EACH; i++) {
+			memset(buf, me ? 0 : c + i, LONGEST);
+			MPI_Bcast(buf, LONGEST, MPI_BYTE, 0, comm[c]);
+			if (buf[0] != (char)(c + i) || buf[LONGEST - 1] != (char)(c + i))
+				fail("a result is wrong");
+		}
+		MPI_Comm_free(&comm[c]);
+	}
+	if (resident_kib() - before > LIMIT_KIB)
+		fail("more is left behind than there may be");
+	free(buf);
+	free(comm);
+}
+
 static bool is_stopped(pid_t pid)
 {
 	char path[64], line[512] = "", *state;
@@ -273,7 +319,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (all != 3 || (argc != 3 && strcmp(mode, "stopped")))
-		fail("usage: heddlerun -n 3 coll_left freed ROUNDS | stream ROUNDS | killed FILE | gone FILE | stopped");
+		fail("usage: heddlerun -n 3 coll_left freed ROUNDS | stream ROUNDS | many COMMS | killed FILE | gone FILE | stopped");
 	if (!strcmp(mode, "stopped")) {
 		stopped();
 		return 0;
@@ -282,6 +328,8 @@ int main(int argc, char **argv)
 		freed(atoi(argv[2]));
 	else if (!strcmp(mode, "stream"))
 		stream(atoi(argv[2]));
+	else if (!strcmp(mode, "many"))
+		many(atoi(argv[2]));
 	else if (!strcmp(mode, "killed"))
 		killed();
 	else
