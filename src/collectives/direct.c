@@ -123,8 +123,7 @@ void hdl_line_areas(struct hdl_off *h)
 	}
 }
 
-/* What all queues' requests carry themselves. */
-static uint32_t least_inline(const struct hdl_off *h)
+uint32_t hdl_line_inline(const struct hdl_off *h)
 {
 	uint32_t least = UINT32_MAX;
 
@@ -137,7 +136,7 @@ bool hdl_line_stages(const struct hdl_off *h, enum hdl_line_size size)
 {
 	const size_t line = size == HDL_LINE_WIDE ? HDL_LINE_TRAILER : h->area[size].line_bytes;
 
-	return least_inline(h) < line || (size == HDL_LINE_WIDE && !h->exposed_lkey);
+	return hdl_line_inline(h) < line || (size == HDL_LINE_WIDE && !h->exposed_lkey);
 }
 
 void hdl_line_clear(struct hdl_area *a)
@@ -201,7 +200,7 @@ uint32_t hdl_off_near(struct hdl_off *h)
 static void shape_wide(const struct hdl_off *h, struct hdl_line_prog *l)
 {
 	l->staged = l->len && !h->exposed_lkey;
-	l->head_staged = least_inline(h) < HDL_LINE_TRAILER;
+	l->head_staged = hdl_line_inline(h) < HDL_LINE_TRAILER;
 	l->reads = l->len || l->head_staged;
 	l->bytes = l->len + HDL_LINE_TRAILER;
 	l->head_stride = (size_t)h->size * HDL_LINE_HEAD;
@@ -224,7 +223,7 @@ static void shape(const struct hdl_off *h, struct hdl_line_prog *l)
 	}
 	/* a barrier's line is the number alone */
 	l->bytes = l->len ? l->len + HDL_LINE_TRAILER : sizeof(uint64_t);
-	l->staged = l->reads = l->bytes > least_inline(h);
+	l->staged = l->reads = l->bytes > hdl_line_inline(h);
 	l->wr.sg_list = l->len || l->staged ? &l->sge[0] : &l->sge[1];
 	l->wr.num_sge = l->len && !l->staged ? 2 : 1;
 	l->sge[0] = (struct ibv_sge){ .length = (uint32_t)(l->staged ? l->bytes : l->len), .lkey = l->area->mr->lkey };

@@ -380,6 +380,8 @@ uint8_t hdl_line_class(size_t bytes);
 size_t hdl_line_least(uint8_t class);
 /* Of all. */
 size_t hdl_line_most(void);
+/* Bytes that the requests of all queues carry themselves. */
+uint32_t hdl_line_inline(const struct hdl_off *h);
 /* No line carries a number. */
 void hdl_line_clear(struct hdl_area *a);
 /* Whether something is sent from the area that the requests do not carry themselves. */

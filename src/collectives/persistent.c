@@ -64,14 +64,6 @@ static size_t part_bytes(const struct hdl_off *h, const struct part *p)
 	return p->slots * p->area.line_bytes * (size_t)h->size;
 }
 
-static bool needs_stage(const struct hdl_off *h, size_t line_bytes)
-{
-	for (uint16_t i = 0; i < h->nlinks; i++)
-		if (h->links[i]->max_inline < line_bytes)
-			return true;
-	return false;
-}
-
 static void lay_out(struct hdl_pcoll *p)
 {
 	struct part *parts[] = { &p->op, &p->meeting };
@@ -85,7 +77,7 @@ static void lay_out(struct hdl_pcoll *p)
 	}
 	for (int i = 0; i < 2; i++) {
 		parts[i]->area.staged = p->bytes;
-		if (needs_stage(p->h, parts[i]->area.line_bytes))
+		if (hdl_line_inline(p->h) < parts[i]->area.line_bytes)
 			p->bytes += part_bytes(p->h, parts[i]);
 	}
 }
