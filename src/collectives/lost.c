@@ -271,9 +271,9 @@ void hdl_off_failed(struct hdl_off *h, const char *what, int peer, enum ibv_wc_s
 	hdl_off_break(h, HDL_QUEUES_IN_ERROR);
 }
 
-void hdl_off_left(struct hdl_off *h, int peer)
+void hdl_off_queue_gone(struct hdl_off *h, int peer)
 {
-	h->left = true;
+	h->queue_gone = true;
 	if (h->cc && !h->broken && !h->suspect_ns)
 		seek_ended(h, peer);
 }

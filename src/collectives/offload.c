@@ -37,7 +37,7 @@ void hdl_off_drain(struct hdl_off *h)
 			struct hdl_off_link *l = h->links[wc[i].wr_id >> HDL_ID_LINK_SHIFT & 0x3fff];
 
 			if (unlikely(wc[i].status == IBV_WC_WR_FLUSH_ERR && h->lines && wc[i].wr_id & HDL_ID_RECEIVE)) {
-				hdl_off_left(h, l->peer);
+				hdl_off_queue_gone(h, l->peer);
 				continue;
 			}
 			if (unlikely(wc[i].status != IBV_WC_SUCCESS)) {

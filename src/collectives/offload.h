@@ -172,7 +172,7 @@ struct hdl_off {
 	struct hdl_graph *area_graph;
 	struct hdl_off_peer *peers;
 	uint32_t near;			/* lines: a bit per rank that may need this one's CPU; 0: not known yet */
-	bool left;			/* lines: some rank's queue to this one is gone */
+	bool queue_gone;		/* lines: some rank's to this one */
 	bool stopped;			/* the queues, after an error */
 	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
 	struct hdl_left {		/* what an operation has left behind for others to read, which has ended here or will (reads.c) */
@@ -281,7 +281,7 @@ extern struct hdl_off *hdl_off_active;
 /* Takes completions of this rank's own requests. */
 void hdl_off_drain(struct hdl_off *h);
 /* Lines: the peer's queue is gone, and so is its process: one that it destroys says nothing. */
-void hdl_off_left(struct hdl_off *h, int peer);
+void hdl_off_queue_gone(struct hdl_off *h, int peer);
 /* This rank can use the queues no more, and others may not know: their collectives on the communicator end, too. From anywhere. */
 void hdl_off_break(struct hdl_off *h, const char *why);
 #define HDL_QUEUES_IN_ERROR "the device's queues for this communicator are in error"

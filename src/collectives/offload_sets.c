@@ -54,7 +54,7 @@ struct hdl_off *hdl_sets_take(const struct hdl_comm *comm, int index)
 /* What went wrong here may have gone otherwise elsewhere. */
 static bool is_sound(const struct hdl_off *h)
 {
-	return h->state == HDL_OFF_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->left && !h->stopped &&
+	return h->state == HDL_OFF_READY && !h->broken && !h->spoiled && !h->suspect_ns && !h->queue_gone && !h->stopped &&
 	       h->posted == h->retired && !h->queue && !h->started;
 }
 

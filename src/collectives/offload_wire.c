@@ -343,7 +343,7 @@ static int make_anew(struct hdl_off *h)
 	memset(h->since_sync, 0, sizeof(h->since_sync));
 	h->local_posted = h->local_seen = 0;
 	h->next_place = h->oldest = h->line_room = h->idle_polls = 0;
-	h->left = false;
+	h->queue_gone = false;
 	h->suspect_ns = 0;
 	h->set = 0;
 	h->offered = false;
@@ -581,7 +581,7 @@ static int compare_sets(const struct hdl_off *h)
 static int take_over(struct hdl_off *h)
 {
 	hdl_off_drain(h);
-	if (h->left || h->suspect_ns)
+	if (h->queue_gone || h->suspect_ns)
 		return -OTHER_SETS;
 	for (uint16_t i = 0; i < h->nlinks; i++)
 		if (h->links[i]->rcq && !hdl_off_has_arrived(h, h->links[i]))

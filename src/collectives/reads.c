@@ -328,14 +328,14 @@ static void expect(struct hdl_run *run, int p, char *at)
 }
 
 /* What the root of BCAST and SCATTER leaves behind, at most, and in how long blocks; by measurement. */
-#define LEAVE_MOST ((size_t)256 << 10)
-#define LEAVE_BLOCK ((size_t)32 << 10)
+#define ROOT_LEAVES ((size_t)256 << 10)
+#define SCATTER_BLOCK ((size_t)32 << 10)
 
 static bool leaves(const struct hdl_plan_key *key, int size)
 {
 	if (size == 2 || key->coll == HDL_GATHER)
 		return false;
-	return key->coll == HDL_BCAST ? key->bytes <= LEAVE_MOST : key->bytes <= LEAVE_BLOCK && key->bytes * (size_t)size <= LEAVE_MOST;
+	return key->coll == HDL_BCAST ? key->bytes <= ROOT_LEAVES : key->bytes <= SCATTER_BLOCK && key->bytes * (size_t)size <= ROOT_LEAVES;
 }
 
 /* The root's pieces are its user's, or copies that it leaves behind. */

@@ -22,8 +22,9 @@
 #define ROOT_ALONE ((size_t)64 << 10)
 /* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
 #define BEYOND_CACHE ((size_t)512 << 10)
-/* A rank without a part leaves its input behind up to here. */
-#define LEAVE_MOST (2 * HDL_FOLD_SEGMENT)
+/* A rank without a part leaves its input behind up to here, as was measured. It is read once, while all ranks read what a root of Bcast leaves
+ * (reads.c): the copy costs more of what it saves. */
+#define INPUT_LEFT (2 * HDL_FOLD_SEGMENT)
 
 /* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
  * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
@@ -115,7 +116,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
 	/* who only gives its input to a REDUCE that is not too long does not wait for those that have a part */
-	if (h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= LEAVE_MOST && !mine)
+	if (h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= INPUT_LEFT && !mine)
 		x->left = hdl_leave(h, run, key->bytes, parts);
 	shown = x->left ? x->left : f->in;
 	if (x->left)
