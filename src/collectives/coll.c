@@ -387,9 +387,8 @@ static int begin_persistent(struct hdl_req *req, void *arg)
 		hdl_req_complete(req, MPI_SUCCESS);
 		return MPI_SUCCESS;
 	}
-	hdl_run_rebind(run);
-	run->req = req;
-	run->plan->uses++;
+	hdl_run_again(run, req);
+	hdl_run_repack(run);
 	if (unlikely(!fits_itself(run->comm, &run->args)))
 		say_misfit(run, &run->args);
 	if (likely(run->pcoll && !((struct hdl_cc *)run->comm->coll)->lost)) {

@@ -138,20 +138,13 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 	return rc;
 }
 
-static inline void begin_anew(struct hdl_run *run)
-{
-	run->error = MPI_SUCCESS;
-	run->why[0] = 0;
-	run->spoiled = run->finished = false;
-}
-
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place)
 {
 	run->base[HDL_SP_SEND] = (char *)args->sendbuf;
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	run->packed_send = run->packed_recv = NULL;
 	run->args = *args;
-	begin_anew(run);
+	hdl_run_begin(run);
 	if (args->coll == HDL_BARRIER || hdl_coll_reduces(args->coll) ||
 	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
 	     (args->coll == HDL_BCAST || in_place || hdl_type_is_contiguous(args->sendtype))))
@@ -166,11 +159,10 @@ static bool sends_recvbuf(const struct hdl_run *run)
 	return a->coll == HDL_BCAST ? run->comm->rank == a->root : a->sendbuf == MPI_IN_PLACE;
 }
 
-void hdl_run_rebind(struct hdl_run *run)
+void hdl_run_repack(struct hdl_run *run)
 {
 	const struct hdl_coll_args *a = &run->args;
 
-	begin_anew(run);
 	if (run->packed_send) {
 		MPI_Count n = elements_sent(a, run->comm->size, run->comm->rank);
 

@@ -101,10 +101,17 @@ int hdl_run_prepare_host(struct hdl_run *run);
 int hdl_run_prepare_tmp(struct hdl_run *run);
 /* The run goes on with another graph of its plan. */
 void hdl_run_change_graph(struct hdl_run *run, const struct hdl_graph *g);
-/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. The other: again for a run that keeps what
+/* Points the spaces at the user's buffers, packs what is not one run. MPI error class. The other: packs again for a run that keeps what
  * it has. */
 int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int ranks, bool in_place);
-void hdl_run_rebind(struct hdl_run *run);
+void hdl_run_repack(struct hdl_run *run);
+/* Nothing is known of how it ends. */
+static inline void hdl_run_begin(struct hdl_run *run)
+{
+	run->error = MPI_SUCCESS;
+	run->why[0] = 0;
+	run->spoiled = run->finished = false;
+}
 void hdl_run_unbind(struct hdl_run *run);	/* frees what binding allocated */
 /* Unpacks, and the request (if any) is complete. The run may be reused afterwards: do not touch it. */
 void hdl_run_finish(struct hdl_run *run);
@@ -316,6 +323,13 @@ struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
 void hdl_coll_number_persistent(struct hdl_run *run);
 /* Starts an internal run on the host executor as the communicator's next collective, unless it has its tag. */
 void hdl_coll_begin(struct hdl_run *run);
+/* A persistent run begins once more, for the request's start. */
+static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
+{
+	hdl_run_begin(run);
+	run->req = req;
+	run->plan->uses++;
+}
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
 void hdl_plan_put(struct hdl_plan *plan);

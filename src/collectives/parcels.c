@@ -741,9 +741,7 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 		return true;
 	}
 	run->args.coll = (enum hdl_coll)plan->key.coll;
-	run->error = MPI_SUCCESS;
-	run->why[0] = 0;
-	run->spoiled = run->finished = false;
+	hdl_run_begin(run);
 	run->done = ended;
 	if (req)
 		run->req->look = hdl_off_look;
@@ -760,11 +758,7 @@ static int begin_again(struct hdl_req *req, void *arg)
 	struct hdl_run *run = arg;
 	struct hdl_parcels *x = run->parcels;
 
-	run->req = req;
-	run->plan->uses++;
-	run->error = MPI_SUCCESS;
-	run->why[0] = 0;
-	run->spoiled = run->finished = false;
+	hdl_run_again(run, req);
 	if (unlikely(((struct hdl_cc *)run->comm->coll)->lost)) {
 		hdl_run_error(run, MPI_ERR_PROC_ABORTED);
 		hdl_run_finish(run);

@@ -351,8 +351,7 @@ static int begin(struct hdl_req *req, void *arg)
 	struct hdl_pieces_run *r = arg;
 
 	r->req = req;
-	r->run->error = MPI_SUCCESS;
-	r->run->why[0] = 0;
+	hdl_run_begin(r->run);
 	load(r);
 	hdl_coll_begin(r->run);
 	return MPI_SUCCESS;
