@@ -27,6 +27,16 @@ struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *co
 	return plan->graph;
 }
 
+int hdl_run_to_host(struct hdl_run *run)
+{
+	struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
+
+	if (!g)
+		return -ENOMEM;
+	hdl_run_change_graph(run, g);
+	return hdl_run_prepare_host(run);
+}
+
 void hdl_plan_put(struct hdl_plan *plan)
 {
 	if (--plan->refs)
@@ -449,7 +459,6 @@ static struct hdl_run *run_for_good(struct hdl_comm *comm, const struct hdl_coll
 static int make_persistent(struct hdl_run *run)
 {
 	struct hdl_check *check = run->check;
-	struct hdl_graph *g;
 	int rc;
 
 	/* its arguments are the same at each start */
@@ -463,11 +472,7 @@ static int make_persistent(struct hdl_run *run)
 	rc = hdl_pcoll_new(run);
 	if (rc || run->pcoll)
 		return rc;
-	g = hdl_plan_host_graph(run->plan, run->comm);
-	if (!g)
-		return no_memory(run->comm, &run->args);
-	hdl_run_change_graph(run, g);
-	return hdl_run_prepare_host(run) ? no_memory(run->comm, &run->args) : MPI_SUCCESS;
+	return hdl_run_to_host(run) ? no_memory(run->comm, &run->args) : MPI_SUCCESS;
 }
 
 int hdl_coll_prepare(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req)
@@ -507,19 +512,6 @@ bool hdl_plan_is_early(const struct hdl_cc *cc, const struct hdl_plan *plan)
 	       !((plan->off_graph->reads || plan->executor == HDL_EXEC_TASKS) && hdl_coll_reduces((enum hdl_coll)plan->key.coll));
 }
 
-/* The run goes to the host executor, though its plan says otherwise. */
-static int divert(struct hdl_run *run)
-{
-	struct hdl_graph *g = hdl_plan_host_graph(run->plan, run->comm);
-
-	if (!g)
-		return -ENOMEM;
-	run->plan->fallbacks++;
-	run->plan->why_not = "among the first of its communicator";
-	hdl_run_change_graph(run, g);
-	return hdl_run_prepare_host(run);
-}
-
 /* Whether the plan is that of these arguments, whose data need no packing. */
 static inline bool is_plan_of(const struct hdl_plan_key *key, const struct hdl_comm *comm, const struct hdl_coll_args *a)
 {
@@ -555,7 +547,7 @@ int hdl_coll_end(struct hdl_run *run)
 
 static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
 {
-	bool host, in_place = is_in_place(comm, args);
+	bool host, early, in_place = is_in_place(comm, args);
 	size_t bytes = bytes_of(args);
 	struct hdl_plan *plan;
 	struct hdl_run *run;
@@ -567,9 +559,11 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 	if (unlikely(!run))
 		return no_memory(comm, args);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
-	host = plan->executor == HDL_EXEC_HOST || hdl_plan_is_early(comm->coll, plan);
-	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) ||
-		     (host && plan->executor != HDL_EXEC_HOST && divert(run)))) {
+	early = plan->executor != HDL_EXEC_HOST && hdl_plan_is_early(comm->coll, plan);
+	host = early || plan->executor == HDL_EXEC_HOST;
+	if (early)
+		hdl_plan_fell_back(plan, HDL_EARLY);
+	if (unlikely(bind(run, args, in_place, HDL_BLOCKS) || (early && hdl_run_to_host(run)))) {
 		hdl_plan_run_put(run);
 		return no_memory(comm, args);
 	}

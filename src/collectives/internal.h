@@ -332,6 +332,15 @@ static inline void hdl_run_again(struct hdl_run *run, struct hdl_req *req)
 }
 /* The host graph of a plan, made when first needed. NULL with errno. */
 struct hdl_graph *hdl_plan_host_graph(struct hdl_plan *plan, struct hdl_comm *comm);
+/* The run goes to the host executor, though its plan says otherwise. 0 or -ENOMEM. */
+int hdl_run_to_host(struct hdl_run *run);
+/* A use of the plan is the host's. */
+static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
+{
+	plan->fallbacks++;
+	plan->why_not = why;
+}
+#define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
@@ -404,8 +413,8 @@ static inline bool hdl_parcels_fold_by(bool of_program)
 {
 	return !of_program || !*hdl_vars.reduce_order;
 }
-/* All ranks' host executors have to do it instead. */
-void hdl_parcels_to_host(struct hdl_run *run);
+/* All ranks' host executors have to do it instead. False: no memory. */
+bool hdl_parcels_to_host(struct hdl_run *run);
 void hdl_parcels_free(struct hdl_parcels *x);
 /* Runs it by messages, with the same number (pieces.c); then the other run ends. False: no memory. */
 bool hdl_pieces_instead(struct hdl_run *run, const struct hdl_pieces *a);

@@ -100,21 +100,12 @@ static void post(struct hdl_off *h, struct hdl_run *run)
 
 static void run_on_host(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_graph *g;
-
-	run->plan->fallbacks++;
-	run->plan->why_not = h->why_off;
-	if (run->parcels) {
-		hdl_parcels_to_host(run);
+	hdl_plan_fell_back(run->plan, h->why_off);
+	if (run->parcels && hdl_parcels_to_host(run))
 		return;
-	}
-	g = hdl_plan_host_graph(run->plan, run->comm);
-	if (g) {
-		hdl_run_change_graph(run, g);
-		if (!hdl_run_prepare_host(run)) {
-			hdl_host_start(run);
-			return;
-		}
+	if (!run->parcels && !hdl_run_to_host(run)) {
+		hdl_host_start(run);
+		return;
 	}
 	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
 	hdl_run_error(run, MPI_ERR_NO_MEM);

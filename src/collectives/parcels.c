@@ -612,13 +612,9 @@ static void ended(struct hdl_run *run)
 		hdl_coll_complete(run);
 }
 
-void hdl_parcels_to_host(struct hdl_run *run)
+bool hdl_parcels_to_host(struct hdl_run *run)
 {
-	if (hdl_pieces_instead(run, &run->parcels->a))
-		return;
-	hdl_reason_set("%s: no memory for its task graph or its scratch", hdl_coll_name(run->args.coll));
-	hdl_run_error(run, MPI_ERR_NO_MEM);
-	hdl_run_finish(run);
+	return hdl_pieces_instead(run, &run->parcels->a);
 }
 
 static uint32_t ranks_in(const int *list, int n, int me)
@@ -718,10 +714,8 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 		((struct hdl_cc *)comm->coll)->leader = plan->leader;
 	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(comm->coll, plan))) {
 		plan->uses++;
-		if (plan->executor != HDL_EXEC_HOST) {
-			plan->fallbacks++;
-			plan->why_not = "among the first of its communicator";
-		}
+		if (plan->executor != HDL_EXEC_HOST)
+			hdl_plan_fell_back(plan, HDL_EARLY);
 		return false;
 	}
 	run = hdl_plan_run(plan, comm);
