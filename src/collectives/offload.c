@@ -334,8 +334,12 @@ static int off_turn(struct hdl_off *h)
 	int n = 0, posted;
 
 	h->busy = true;
-	if (unlikely(h->nleft))
+	if (unlikely(h->nleft)) {
+		/* with nothing else under way nothing else finds that what it was shown by has failed */
+		if (h->posted == h->retired)
+			hdl_off_drain(h);
 		hdl_left_look(h);
+	}
 	do {
 		n += advance(h);
 		posted = h->queue ? pump(h) : 0;

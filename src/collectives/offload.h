@@ -460,7 +460,8 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run);
 bool hdl_reads_needs_near(struct hdl_off *h, const struct hdl_run *run);
 /* Whether the turn ended because it had done enough: there is more to do at once. */
 bool hdl_reads_more(const struct hdl_run *run);
-/* Looks whether what this rank has left behind has been read. The communicator may be freed by that. */
+/* Looks whether what this rank has left behind has been read, or never will be, as far as completions have been taken. The communicator may
+ * be freed by that. */
 void hdl_left_look(struct hdl_off *h);
 /* After an error: no peer reaches this rank's memory by this communicator's queues any more. */
 void hdl_reads_stop(struct hdl_off *h);

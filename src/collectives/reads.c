@@ -275,8 +275,6 @@ static void release(struct hdl_off *h, struct hdl_left *l)
 
 void hdl_left_look(struct hdl_off *h)
 {
-	/* it may be all that is under way: nothing else finds that what it was shown by has failed */
-	hdl_off_drain(h);
 	for (struct hdl_left *l = h->left_behind; h->nleft && l < h->left_behind + HDL_LEFT; l++) {
 		if (!l->hears)
 			continue;
