@@ -17,9 +17,7 @@
  * there is no error, but a receive that waits, or a message that nobody takes. Else, if the length of what was sent is not that which the
  * receiver's arguments promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
  *
- * Of reductions all lengths are known to all, and longer ones are the host's. Who gets a result combines the lines, and its own input, in
- * the order of the ranks, when it opens them: so the operation need not commute. What is right of the operation is replaced: each rank's
- * line in turn has the result so far.
+ * Reductions: parcels_fold.c.
  *
  * What stands in a line is complete without its sender. A message needs both, as on the host.
  *
@@ -31,46 +29,10 @@
 #include <string.h>
 
 #include "collectives/check.h"
-#include "collectives/offload.h"
-#include "collectives/pieces.h"
-#include "collectives/tuner.h"
+#include "collectives/parcels.h"
 
 #define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
 #define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
-
-/* A piece for a peer, or from one. */
-struct parcel {
-	struct hdl_piece piece;
-	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
-	int peer;
-	int edge;			/* its number, of those between the two ranks */
-	bool by_line;			/* its length, at least */
-	struct hdl_parcels *of;
-	/* as a message, or what lies in memory elsewhere than in the user's buffer */
-	char *copy;
-	struct hdl_send send;
-	struct hdl_req *req;
-	bool sending, withdrawn;
-	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
-};
-
-struct hdl_parcels {
-	struct hdl_run *run;
-	const struct hdl_off_prog *prog;	/* by which it was posted */
-	struct hdl_pieces a;		/* for the host executor; its lists are in memory */
-	void *memory;
-	struct parcel *give, *get;
-	uint32_t ngive, nget, room;	/* room: of both together */
-	struct parcel *to[HDL_DIRECT_RANKS];	/* those that go by line */
-	uint32_t pending;		/* messages */
-	bool opened;			/* the lines were seen */
-	bool retains;			/* the types of all pieces */
-	/* reductions */
-	bool folds;
-	struct hdl_reducer reducer;
-	char *own;			/* this rank's operand, and behind it the reducer's places */
-	size_t own_room, own_bytes, places;
-};
 
 void hdl_parcels_free(struct hdl_parcels *x)
 {
@@ -82,17 +44,9 @@ void hdl_parcels_free(struct hdl_parcels *x)
 	free(x);
 }
 
-/* The address of the bytes, if they are one run, or NULL. */
-static char *run_of(const struct hdl_piece *p)
-{
-	void *buf = (void *)p->buf;
-
-	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
-}
-
 /* ---- what goes where ------------------------------------------------------------------------------------------- */
 
-static struct parcel *add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, int edge)
+struct parcel *hdl_parcel_add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, int edge)
 {
 	struct parcel *p = give ? &x->give[x->ngive++] : &x->get[x->nget++];
 
@@ -126,10 +80,10 @@ static void add_neighbors(struct hdl_parcels *x, const struct hdl_comm *comm, co
 {
 	for (int k = 0; k < a->nto; k++)
 		if (a->to[k] != MPI_PROC_NULL && a->to[k] != comm->rank)
-			add(x, true, &a->in[a->nin > 1 ? k : 0], a->to[k], hdl_edge_to(a, k));
+			hdl_parcel_add(x, true, &a->in[a->nin > 1 ? k : 0], a->to[k], hdl_edge_to(a, k));
 	for (int k = 0; k < a->nout; k++)
 		if (a->from[k] != MPI_PROC_NULL && a->from[k] != comm->rank)
-			add(x, false, &a->out[k], a->from[k], hdl_edge_from(a, k));
+			hdl_parcel_add(x, false, &a->out[k], a->from[k], hdl_edge_from(a, k));
 	name_lines(x->give, x->ngive);
 	name_lines(x->get, x->nget);
 }
@@ -142,104 +96,14 @@ static void add_all(struct hdl_parcels *x, const struct hdl_comm *comm, const st
 		int peer = (comm->rank + k) % comm->size;
 
 		if (exchange || (a->coll == HDL_P_SCATTER && root))
-			add(x, true, &a->in[a->nin > 1 ? peer : 0], peer, 0)->by_line = true;
+			hdl_parcel_add(x, true, &a->in[a->nin > 1 ? peer : 0], peer, 0)->by_line = true;
 		if (exchange || (a->coll == HDL_P_GATHER && root))
-			add(x, false, &a->out[peer], peer, 0)->by_line = true;
+			hdl_parcel_add(x, false, &a->out[peer], peer, 0)->by_line = true;
 	}
 	if (!exchange && !root && a->coll == HDL_P_GATHER)
-		add(x, true, &a->in[0], a->root, 0)->by_line = true;
+		hdl_parcel_add(x, true, &a->in[0], a->root, 0)->by_line = true;
 	else if (!exchange && !root)
-		add(x, false, &a->out[0], a->root, 0)->by_line = true;
-}
-
-/* ---- reductions: what goes where, and what comes of it -------------------------------------------------------- */
-
-/* Where the ranks' parts of the packed vector begin; at[size] is its end. */
-static void parts_of(const struct hdl_parcels *x, const struct hdl_pieces *a, int size, size_t at[HDL_DIRECT_RANKS + 1])
-{
-	at[0] = 0;
-	for (int r = 0; r < size; r++)
-		at[r + 1] = at[r] + (size_t)(a->counts ? a->counts[r] : a->count) * x->reducer.size;
-}
-
-static void add_operands(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
-{
-	size_t at[HDL_DIRECT_RANKS + 1];
-	bool parts = a->coll == HDL_P_REDUCE_SCATTER, prefix = a->coll == HDL_P_SCAN || a->coll == HDL_P_EXSCAN;
-	int me = comm->rank;
-
-	if (parts)
-		parts_of(x, a, comm->size, at);
-	x->own_bytes = parts ? at[me + 1] - at[me] : hdl_piece_bytes(&a->in[0]);
-	for (int k = 1; k < comm->size; k++) {
-		int peer = (me + k) % comm->size;
-		bool gives = a->coll == HDL_P_REDUCE ? peer == a->root : !prefix || peer > me;
-		bool gets = a->coll == HDL_P_REDUCE ? me == a->root : !prefix || peer < me;
-		struct parcel *p;
-
-		if (gives) {
-			p = add(x, true, &a->in[0], peer, 0);
-			p->by_line = true;
-			p->skip = parts ? at[peer] : 0;
-			p->bytes = parts ? at[peer + 1] - at[peer] : x->own_bytes;
-		}
-		if (gets) {
-			p = add(x, false, &a->in[0], peer, 0);
-			p->by_line = true;
-			p->bytes = x->own_bytes;
-		}
-	}
-}
-
-/* The own operand is a copy: the function writes into it, and in place the result comes over it. */
-static bool copy_operand(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a)
-{
-	size_t at[HDL_DIRECT_RANKS + 1] = { 0 }, room;
-
-	x->places = (x->own_bytes + 63) & ~(size_t)63;
-	room = x->places + (x->reducer.unpacks ? 2 * x->reducer.room : 0) + 64;
-	if (room > x->own_room) {
-		free(x->own);
-		x->own = aligned_alloc(64, (room + 63) & ~(size_t)63);
-		x->own_room = x->own ? room : 0;
-	}
-	if (!x->own)
-		return false;
-	if (a->coll == HDL_P_REDUCE_SCATTER)
-		parts_of(x, a, comm->size, at);
-	if (x->own_bytes)
-		hdl_pack(x->own, a->in[0].buf, a->in[0].count, a->in[0].type, (MPI_Count)at[comm->rank], x->own_bytes);
-	return true;
-}
-
-/* All operands are there. */
-static void fold(struct hdl_run *run)
-{
-	struct hdl_parcels *x = run->parcels;
-	const struct hdl_piece *out = x->a.out;
-	char *operand[HDL_DIRECT_RANKS] = { NULL }, *sum = NULL, *to;
-	const char *end;
-
-	for (const struct parcel *p = x->get, *last = p + x->nget; p < last; p++) {
-		hdl_line_word(run, x->prog, p->peer, &end);
-		operand[p->peer] = (char *)end - p->bytes;
-	}
-	if (x->a.coll != HDL_P_EXSCAN)
-		operand[run->comm->rank] = x->own;
-	for (int r = 0; r < run->comm->size && x->own_bytes; r++) {
-		if (!operand[r])
-			continue;
-		if (sum)
-			hdl_reducer_apply(&x->reducer, sum, operand[r], x->own_bytes, x->own + x->places);
-		sum = operand[r];
-	}
-	if (!sum || !x->a.nout)
-		return;
-	to = run_of(out);
-	if (to)
-		memcpy(to, sum, x->own_bytes);
-	else
-		hdl_unpack((void *)out->buf, sum, out->count, out->type, 0, x->own_bytes);
+		hdl_parcel_add(x, false, &a->out[0], a->root, 0)->by_line = true;
 }
 
 /* ---- a rank's own ------------------------------------------------------------------------------------------------ */
@@ -247,7 +111,7 @@ static void fold(struct hdl_run *run)
 static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const struct hdl_piece *from)
 {
 	size_t sent = hdl_piece_bytes(from), room = hdl_piece_bytes(to), n = sent < room ? sent : room;
-	char *src = n ? run_of(from) : NULL, *dst = n ? run_of(to) : NULL, some[2048];
+	char *src = n ? hdl_parcel_run(from) : NULL, *dst = n ? hdl_parcel_run(to) : NULL, some[2048];
 
 	if (unlikely(sent != room))
 		hdl_run_misfit(run, sent, room);
@@ -338,7 +202,7 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++) {
 		bool message = !p->by_line || p->bytes > most;
 
-		if (!p->bytes || (!message && most <= LINE_DATA) || (run_of(&p->piece) && !replaced))
+		if (!p->bytes || (!message && most <= LINE_DATA) || (hdl_parcel_run(&p->piece) && !replaced))
 			continue;
 		if (!p->copy)
 			p->copy = malloc(p->bytes);
@@ -387,7 +251,7 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	if (keeps && !keep_lists(x, a, comm->size))
 		return false;
 	if (x->folds)
-		add_operands(x, comm, a);
+		hdl_parcels_add_operands(x, comm, a);
 	else if (neighbors)
 		add_neighbors(x, comm, a);
 	else
@@ -395,7 +259,7 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	for (uint32_t i = 0; i < x->ngive; i++)
 		if (x->give[i].by_line)
 			x->to[x->give[i].peer] = &x->give[i];
-	return copy_out(x, run->plan->key.bytes) && (!x->folds || copy_operand(x, comm, a));
+	return copy_out(x, run->plan->key.bytes) && (!x->folds || hdl_parcels_copy_operand(x, comm, a));
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
@@ -419,7 +283,7 @@ static void sent(struct hdl_send *send, int err)
 
 static void send_message(struct hdl_run *run, struct parcel *p)
 {
-	const struct hdl_node n = node_of(p, p->copy ? p->copy : p->bytes ? run_of(&p->piece) : NULL);
+	const struct hdl_node n = node_of(p, p->copy ? p->copy : p->bytes ? hdl_parcel_run(&p->piece) : NULL);
 	int rc;
 
 	if (hdl_run_send_now(run, &n))
@@ -503,7 +367,7 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 		return;
 	}
 	if (!data && p->bytes)
-		data = run_of(&p->piece);
+		data = hdl_parcel_run(&p->piece);
 	if (data && !p->copy)
 		data += p->skip;
 	if (!data && p->bytes) {
@@ -555,7 +419,7 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 	}
 	if (!word || p->of->folds)
 		return;
-	at = run_of(&p->piece);
+	at = hdl_parcel_run(&p->piece);
 	if (likely(at))
 		memcpy(at, end - word, word);
 	else
@@ -581,7 +445,7 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 			else if (p->bytes)
 				find_message(run, p);
 		if (x->folds && !run->error)
-			fold(run);
+			hdl_parcels_fold(run);
 	}
 	return !x->pending;
 }
@@ -762,7 +626,7 @@ static int begin_again(struct hdl_req *req, void *arg)
 	/* there is memory for both */
 	copy_out(x, run->plan->key.bytes);
 	if (x->folds)
-		copy_operand(x, run->comm, &x->a);
+		hdl_parcels_copy_operand(x, run->comm, &x->a);
 	take_own(run, run->comm, &x->a);
 	hdl_pcoll_start(run->pcoll);
 	return MPI_SUCCESS;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of parcels.c and parcels_fold.c: what a collective of pieces has for each peer, and from it. */
+#ifndef HDL_COLL_PARCELS_H
+#define HDL_COLL_PARCELS_H
+
+#include "collectives/offload.h"
+#include "collectives/pieces.h"
+#include "collectives/tuner.h"
+
+/* A piece for a peer, or from one. */
+struct parcel {
+	struct hdl_piece piece;
+	size_t skip, bytes;		/* of the piece as it is packed: where it begins */
+	int peer;
+	int edge;			/* its number, of those between the two ranks */
+	bool by_line;			/* its length, at least */
+	struct hdl_parcels *of;
+	/* as a message, or what lies in memory elsewhere than in the user's buffer */
+	char *copy;
+	struct hdl_send send;
+	struct hdl_req *req;
+	bool sending, withdrawn;
+	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
+};
+
+struct hdl_parcels {
+	struct hdl_run *run;
+	const struct hdl_off_prog *prog;	/* by which it was posted */
+	struct hdl_pieces a;		/* for the host executor; its lists are in memory */
+	void *memory;
+	struct parcel *give, *get;
+	uint32_t ngive, nget, room;	/* room: of both together */
+	struct parcel *to[HDL_DIRECT_RANKS];	/* those that go by line */
+	uint32_t pending;		/* messages */
+	bool opened;			/* the lines were seen */
+	bool retains;			/* the types of all pieces */
+	/* reductions (parcels_fold.c) */
+	bool folds;
+	struct hdl_reducer reducer;
+	char *own;			/* this rank's operand, and behind it the reducer's places */
+	size_t own_room, own_bytes, places;
+};
+
+/* The address of the bytes, if they are one run, or NULL. */
+static inline char *hdl_parcel_run(const struct hdl_piece *p)
+{
+	void *buf = (void *)p->buf;
+
+	return hdl_type_is_run(p->type, p->count) || hdl_type_find_run(p->type, p->count, &buf) ? buf : NULL;
+}
+
+/* There is room: see prepare in parcels.c. edge: of several between the two ranks. */
+struct parcel *hdl_parcel_add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, int edge);
+
+/* ---- reductions (parcels_fold.c) ------------------------------------------------------------------------------------ */
+
+/* What goes to whom, and comes from whom. */
+void hdl_parcels_add_operands(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a);
+/* The own operand is a copy: the function writes into it, and in place the result comes over it. False: no memory, which there is once it
+ * was there. */
+bool hdl_parcels_copy_operand(struct hdl_parcels *x, const struct hdl_comm *comm, const struct hdl_pieces *a);
+/* All operands are there: the result goes to its place. */
+void hdl_parcels_fold(struct hdl_run *run);
+
+#endif
