@@ -54,6 +54,15 @@ void hdl_plan_put(struct hdl_plan *plan)
 	free(plan);
 }
 
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice)
+{
+	hdl_off_site(comm, site);
+	if (comm->size <= HDL_LEVELS_RANKS && hdl_group_hosts(comm->group, &site->hosts))
+		return -ENOMEM;
+	hdl_choose(key, site, choice);
+	return 0;
+}
+
 static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm *comm)
 {
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
@@ -64,13 +73,10 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		return NULL;
 	plan->key = *key;
 	plan->refs = 1;
-	hdl_off_site(comm, &site);
-	/* not by what one rank lacks alone: then it has no plan */
-	if (comm->size <= HDL_LEVELS_RANKS && hdl_group_hosts(comm->group, &site.hosts)) {
+	if (hdl_plan_choose(key, comm, &site, &choice)) {
 		free(plan);
 		return NULL;
 	}
-	hdl_choose(key, &site, &choice);
 	plan->executor = choice.executor;
 	plan->enc = choice.enc;
 	plan->pairs = choice.pairs;

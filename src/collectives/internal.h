@@ -342,6 +342,8 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
+/* What its plan says, without one. 0 or -ENOMEM: not by what one rank lacks alone. */
+int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
 /* A run of it, one that was given back or a new one. NULL: no memory. */
@@ -388,8 +390,8 @@ struct hdl_most {
 	uint32_t fits;			/* bytes of the longest that lines have room for */
 	uint32_t any;			/* whether one has bytes */
 };
-/* The most of all ranks, before one is made of the plan; where they have no queues each keeps its own. MPI error class. */
-int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most);
+/* The most of all ranks, before one of this collective is made; where they have no queues each keeps its own. MPI error class. */
+int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most);
 void hdl_pcoll_free(struct hdl_pcoll *p);
 void hdl_pcoll_start(struct hdl_pcoll *p);
 void hdl_pcoll_look(struct hdl_req *req, bool waits);

@@ -360,17 +360,13 @@ static void turn_if_idle(struct hdl_off *h)
 		off_turn(h);
 }
 
-struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan)
+__attribute__((noinline, cold)) struct hdl_off *hdl_off_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
 {
-	int index = hdl_off_index(plan->executor, plan->pairs);
-	struct hdl_off *h = cc->off[index];
+	struct hdl_off *h = cc->off[hdl_off_index(executor, pairs)] = hdl_off_new(cc, executor, pairs);
 
-	if (likely(h))
-		return h;
-	h = cc->off[index] = hdl_off_new(cc, plan->executor, plan->pairs);
 	if (!h)
 		hdl_reason_set("%s: no memory for the queues of offloaded collectives; HEDDLE_COLL_EXECUTOR=host does without",
-			       hdl_coll_name(plan->key.coll));
+			       hdl_coll_name((enum hdl_coll)coll));
 	return h;
 }
 
@@ -448,7 +444,8 @@ static bool end_at_once(struct hdl_off *h, struct hdl_run *run)
 
 void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 {
-	struct hdl_off *h = hdl_off_of(cc, run->plan);
+	const struct hdl_plan *plan = run->plan;
+	struct hdl_off *h = hdl_off_of(cc, plan->executor, plan->pairs, plan->key.coll);
 
 	if (unlikely(!h)) {
 		hdl_run_error(run, MPI_ERR_NO_MEM);

@@ -260,8 +260,14 @@ static inline bool hdl_off_waits(const struct hdl_off *h)
 	return h->posted != h->retired || h->queue || h->started || h->nleft;
 }
 
-/* The communicator's, made when first asked for. NULL: no memory for it. */
-struct hdl_off *hdl_off_of(struct hdl_cc *cc, const struct hdl_plan *plan);
+/* The communicator's, made when first asked for, by this collective. NULL: no memory for it. */
+struct hdl_off *hdl_off_make(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll);
+static inline struct hdl_off *hdl_off_of(struct hdl_cc *cc, enum hdl_executor executor, bool pairs, uint8_t coll)
+{
+	struct hdl_off *h = cc->off[hdl_off_index(executor, pairs)];
+
+	return likely(h) ? h : hdl_off_make(cc, executor, pairs, coll);
+}
 /* The run fails because the queues have. */
 void hdl_off_in_error(const struct hdl_off *h, struct hdl_run *run);
 /* Progress looks at it until nothing is outstanding: before, or right after, an operation is queued or posted. */

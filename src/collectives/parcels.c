@@ -532,10 +532,10 @@ static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 	return (size_t)most * (size_t)hdl_type_size(a->type);
 }
 
-static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
+/* As if lines were as long as they may be. */
+static struct hdl_plan_key key_of(const struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
 	enum hdl_coll coll = kind_of(a);
-	struct hdl_cc *cc = hdl_coll_state(comm);
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
 				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size)) };
@@ -544,7 +544,7 @@ static struct hdl_plan *plan_of(struct hdl_comm *comm, const struct hdl_pieces *
 		key.to = ranks_in(a->to, a->nto, comm->rank);
 		key.from = ranks_in(a->from, a->nout, comm->rank);
 	}
-	return cc ? hdl_plan_of(cc, &key) : NULL;
+	return key;
 }
 
 /* Whether the communicator is one for which a plan is made. */
@@ -563,20 +563,24 @@ static int no_memory(struct hdl_comm *comm, const struct hdl_plan *plan)
 
 bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc)
 {
+	struct hdl_plan_key key;
 	struct hdl_plan *plan;
 	struct hdl_run *run;
+	struct hdl_cc *cc;
 
 	if (!may(comm, a))
 		return false;
-	plan = plan_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
+	cc = hdl_coll_state(comm);
+	key = key_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
+	plan = cc ? hdl_plan_of(cc, &key) : NULL;
 	if (!plan) {
 		*rc = no_memory(comm, NULL);
 		return true;
 	}
 	/* as of any blocking collective: all ranks know what was run before a barrier */
 	if (!req)
-		((struct hdl_cc *)comm->coll)->leader = plan->leader;
-	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(comm->coll, plan))) {
+		cc->leader = plan->leader;
+	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(cc, plan))) {
 		plan->uses++;
 		if (plan->executor != HDL_EXEC_HOST)
 			hdl_plan_fell_back(plan, HDL_EARLY);
@@ -659,9 +663,8 @@ static struct hdl_most most_of(const struct hdl_pieces *a, size_t line)
 
 /* Lines take memory as long as the request is there: they are as long as the longest piece of any rank that lines may have. *rc: MPI error
  * class. *none: all that there is are messages, which lines would only announce. */
-static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pieces *a, const struct hdl_plan *any, int *rc, bool *none)
+static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_plan_key key, int *rc, bool *none)
 {
-	struct hdl_plan_key key = any->key;
 	struct hdl_most most = { 0 };
 	size_t room;
 
@@ -670,7 +673,7 @@ static struct hdl_plan *fitting_plan(struct hdl_comm *comm, const struct hdl_pie
 		most.fits = (uint32_t)longest(a, (enum hdl_coll)key.coll, comm->size);
 	} else {
 		most = most_of(a, key.bytes);
-		*rc = hdl_pcoll_agree(comm->coll, any, &most);
+		*rc = hdl_pcoll_agree(comm->coll, key.coll, &most);
 	}
 	*none = !most.fits && most.any;
 	if (*rc || *none)
@@ -685,16 +688,20 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 {
 	struct hdl_plan *plan = NULL;
 	struct hdl_run *run = NULL;
+	struct hdl_choice choice;
+	struct hdl_plan_key key;
+	struct hdl_site site;
 	bool none = false;
 
 	if (!may(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
-	plan = plan_of(comm, a, HDL_PERSISTS);
-	if (plan && plan->executor == HDL_EXEC_HOST)
-		return false;
-	if (plan)
-		plan = fitting_plan(comm, a, plan, rc, &none);
+	key = key_of(comm, a, HDL_PERSISTS);
+	if (hdl_coll_state(comm) && !hdl_plan_choose(&key, comm, &site, &choice)) {
+		if (choice.executor == HDL_EXEC_HOST)
+			return false;
+		plan = fitting_plan(comm, a, key, rc, &none);
+	}
 	if (*rc || none)
 		return *rc != MPI_SUCCESS;
 	if (plan)

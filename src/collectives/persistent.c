@@ -211,9 +211,9 @@ static int tell(struct hdl_pcoll *p, int status, bool *all)
 }
 
 /* The communicator's queues, when all ranks have them or none has. NULL: no memory. */
-static struct hdl_off *wired(struct hdl_cc *cc, const struct hdl_plan *plan)
+static struct hdl_off *wired(struct hdl_cc *cc, uint8_t coll)
 {
-	struct hdl_off *h = hdl_off_of(cc, plan);
+	struct hdl_off *h = hdl_off_of(cc, HDL_EXEC_DIRECT, false, coll);
 
 	if (h)
 		hdl_wait_until(is_wired, h);
@@ -232,9 +232,9 @@ static int forsaken(struct hdl_comm *comm, int error)
 	return error;
 }
 
-static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most)
+static int find_most(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 {
-	struct hdl_off *h = wired(cc, plan);
+	struct hdl_off *h = wired(cc, coll);
 	struct hdl_most *all;
 	int rc;
 
@@ -256,16 +256,16 @@ static int find_most(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_
 	return rc;
 }
 
-int hdl_pcoll_agree(struct hdl_cc *cc, const struct hdl_plan *plan, struct hdl_most *most)
+int hdl_pcoll_agree(struct hdl_cc *cc, uint8_t coll, struct hdl_most *most)
 {
-	int rc = find_most(cc, plan, most);
+	int rc = find_most(cc, coll, most);
 
 	return rc ? forsaken(cc->comm, rc) : MPI_SUCCESS;
 }
 
 static int make_lines(struct hdl_run *run)
 {
-	struct hdl_off *h = wired(run->comm->coll, run->plan);
+	struct hdl_off *h = wired(run->comm->coll, run->plan->key.coll);
 	struct hdl_pcoll *p;
 	bool all = false;
 	int rc;
