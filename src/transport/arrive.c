@@ -67,6 +67,8 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		[HDL_CTL_LEAVE] = 0,
 		[HDL_CTL_KEEP] = sizeof(m.keep),
 		[HDL_CTL_RMA_DONE] = sizeof(m.rma),
+		[HDL_CTL_PART] = 0,
+		[HDL_CTL_LAST] = 0,
 	};
 
 	if (hdr->kind >= sizeof(need) || hdr->len < need[hdr->kind]) {
@@ -145,6 +147,11 @@ static void control(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *pa
 		break;
 	case HDL_CTL_RMA_DONE:
 		hdl_rma_on_done(ep, &m.rma);
+		break;
+	case HDL_CTL_PART:
+	case HDL_CTL_LAST:
+		if (!hdl_ud_on_part(ep, hdr, payload))
+			bad_message(ep, hdr);
 		break;
 	default:
 		bad_message(ep, hdr);

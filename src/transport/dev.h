@@ -60,6 +60,8 @@ struct hdl_dev {
 	struct ibv_sge ud_sge;
 	struct hdl_ep *gather;		/* to whom messages go several in a packet, or NULL; and that packet, or NULL */
 	struct hdl_txbuf *gather_pkt;
+	struct hdl_txbuf *filled[HDL_SQ_PACKETS];	/* its packets that are full, and have their numbers: they are posted together */
+	uint32_t nfilled;
 	uint32_t qkey;
 	/* XRC */
 	struct ibv_xrcd *xrcd;

@@ -464,10 +464,16 @@ static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *bu
 
 static int send_packet(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *buf, size_t len, const struct hdl_send *send)
 {
+	int r;
+
 	hdr->seq = ep->tx_seq;
 	hdr->len = (uint32_t)len;
-	int r = buf || !len ? hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0)
-			    : hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
+	if (len > ep->dev->max_ud)
+		r = hdl_ud_send_parts(ep, hdr, buf, (uint32_t)len, send);
+	else if (buf || !len)
+		r = hdl_ud_send(ep, hdr, buf, (uint32_t)len, NULL, 0);
+	else
+		r = hdl_ud_send_runs(ep, hdr, send, 0, (uint32_t)len, NULL, 0);
 	if (r)
 		return r;
 	sent(ep);
@@ -602,6 +608,13 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
 		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
+	}
+	/* Where the data would go in packets anyway, once its receiver has asked for it: they spare that, as long as they are few. */
+	if (way == WAY_PACKET && len > limit && len <= hdl_vars.eager_max && !sync && !ep->hold && !hdl_ep_can_rdma(ep)) {
+		hdr.kind = HDL_EAGER;
+		r = send_packet(ep, &hdr, buf, len, send);
+		if (r != -EAGAIN)
+			return r;
 	}
 	struct hdl_rts_rec rec;
 	send->buf = buf;

@@ -93,6 +93,7 @@ struct hdl_ep {
 	/* UD */
 	struct hdl_rel *rel;		/* made on first use */
 	struct ibv_ah *ah;
+	struct hdl_ud_parts *parts;	/* of a message in several packets, what has come; or NULL */
 	uint32_t refused, refused_una;	/* requests that the device has refused in a row, while rel->una was so */
 	uint32_t refused_ms;		/* ... the last one, when */
 	bool rel_timer;			/* on tp->timers */
@@ -114,6 +115,7 @@ struct hdl_ep {
 	uint32_t dci_last;
 	/* ring, receiver's side */
 	uint32_t slow_msgs;		/* arrived by other lanes */
+	uint32_t unlooked;		/* sends since we looked at what arrives; looked_sent, of the ring's lines */
 	uint64_t rx_mark, rx_rate;	/* traffic since the last look, for taking rings back */
 	struct hdl_mem rx_mem;
 	uint64_t rx_final;		/* REVOKING: lines that will have been used; UINT64_MAX: not known yet */
@@ -122,9 +124,8 @@ struct hdl_ep {
 	uint32_t credit_rkey;		/* of ours, at the ring's sender */
 	uint64_t *dirty;
 	uint32_t rings_out, rings_in;	/* given and got, ever */
-	/* what the peer was last told by HOLD, and what it has told us; sends since we looked at what arrives */
+	/* what the peer was last told by HOLD, and what it has told us */
 	uint32_t hold_told, hold_turn;
-	uint32_t unlooked;
 	uint64_t looked_sent;
 	/* sleep: the turn in which the peer was told, and the one that it confirmed; equal to sleep_turn: in force */
 	uint32_t sleep_told, sleep_acked;

@@ -33,6 +33,11 @@ uint32_t hdl_rel_shares(uint32_t pool, uint32_t peers, uint32_t active, uint32_t
 	return share < 1 ? 1 : least(share, HDL_REL_WINDOW);
 }
 
+static uint32_t whole_window(const struct hdl_rel *r)
+{
+	return least(r->cwnd, r->share ? r->share : r->base);
+}
+
 /* Half of a small window at first: then the peer is asked, and may answer while the other half is on its way. Three packets
  * and less are not worth it. */
 static void set_window(struct hdl_rel *r)
@@ -41,7 +46,7 @@ static void set_window(struct hdl_rel *r)
 
 	if (r->next == r->una)
 		r->share = 0;		/* said while there was something in flight: by now others may send */
-	full = least(r->cwnd, r->share ? r->share : r->base);
+	full = whole_window(r);
 	r->window = full > 3 && full < HDL_REL_SMALL && !(r->slow & HDL_REL_ASKED) ? full / 2 : full;
 	r->slow &= (uint8_t)~HDL_REL_WIDE;
 	if (r->share)
@@ -99,6 +104,19 @@ bool hdl_rel_limited(struct hdl_rel *r, const struct hdl_rel_ops *ops)
 		set_window(r);
 	}
 	if (hdl_rel_room(r))
+		return true;
+	r->slow |= HDL_REL_LIMITED;
+	return false;
+}
+
+bool hdl_rel_has_room_for(struct hdl_rel *r, uint32_t n, const struct hdl_rel_ops *ops)
+{
+	if (r->next - r->una + n <= r->window)
+		return true;
+	if (n > whole_window(r))
+		return false;
+	hdl_rel_limited(r, ops);
+	if (r->next - r->una + n <= r->window)
 		return true;
 	r->slow |= HDL_REL_LIMITED;
 	return false;

@@ -101,6 +101,8 @@ static inline bool hdl_rel_room(const struct hdl_rel *r)
 /* There is no room, and something to send: the window may grow, and the peer is asked for what it has not said yet. True: there is
  * room now. */
 bool hdl_rel_limited(struct hdl_rel *r, const struct hdl_rel_ops *ops);
+/* Whether n packets have room, all of them at once. Where the window, even an empty one, is too small for them the peer is not asked. */
+bool hdl_rel_has_room_for(struct hdl_rel *r, uint32_t n, const struct hdl_rel_ops *ops);
 static inline bool hdl_rel_idle(const struct hdl_rel *r)
 {
 	return r->next == r->una;

@@ -764,19 +764,41 @@ __attribute__((noinline)) void hdl_sq_keep_now(struct hdl_sq *sq, const struct i
 	free(was);
 }
 
+/* A queue that peers share, and another one's request has broken it: what this peer waits for would never come. */
+static int refused_dead(struct hdl_ep *ep)
+{
+	hdl_ep_fail(ep, -ECONNRESET);
+	return -ECONNRESET;
+}
+
+/* The device has taken the request at the head. */
+static inline void posted(struct hdl_sq *sq, struct hdl_ep *ep, enum hdl_slot_type type, void *ptr, bool signal, size_t bytes)
+{
+	uint32_t i = sq->head;
+	struct hdl_slot *slot = &sq->slot[i & sq->mask];
+
+	slot->ptr = ptr;
+	slot->ep = ep;
+	slot->type = type;
+	slot->signaled = signal;
+	sq->head = i + 1;
+	sq->requests++;
+	sq->bytes += bytes;
+	if (signal) {
+		sq->signaled = i + 1;
+		sq->scq->pending++;
+	}
+}
+
 int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
 		bool signal, size_t bytes)
 {
 	struct ibv_send_wr *bad;
 	uint32_t i = sq->head;
-	struct hdl_slot *slot = &sq->slot[i & sq->mask];
 	int err;
 
-	if (unlikely(sq->dead)) {
-		/* a queue that peers share, and another one's request has broken it: what this peer waits for would never come */
-		hdl_ep_fail(ep, -ECONNRESET);
-		return -ECONNRESET;
-	}
+	if (unlikely(sq->dead))
+		return refused_dead(ep);
 	wr->wr_id = (uint64_t)sq->id << 32 | i;
 	wr->next = NULL;
 	signal |= i + 1 - sq->signaled >= sq->interval;
@@ -794,19 +816,49 @@ int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, en
 		hdl_ep_fail(ep, -err);
 		return -err;
 	}
-	slot->ptr = ptr;
-	slot->ep = ep;
-	slot->type = type;
-	slot->signaled = signal;
-	sq->head = i + 1;
-	sq->requests++;
-	sq->bytes += bytes;
-	if (signal) {
-		sq->signaled = i + 1;
-		sq->scq->pending++;
-	}
+	posted(sq, ep, type, ptr, signal, bytes);
 	sq->messages += takes_receive(wr->opcode);
 	hdl_sq_keep(sq, wr, 0);
+	return 0;
+}
+
+int hdl_sq_post_packets(struct hdl_sq *sq, struct hdl_ep *ep, struct hdl_txbuf *const *pkt, uint32_t n)
+{
+	struct ibv_send_wr wr[HDL_SQ_PACKETS], *bad = NULL;
+	struct ibv_sge sge[HDL_SQ_PACKETS];
+	uint32_t signaled = sq->signaled, taken;
+	int err;
+
+	if (unlikely(sq->dead))
+		return refused_dead(ep);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = sq->head + i;
+		sge[i] = (struct ibv_sge){ .addr = (uintptr_t)pkt[i]->data, .length = pkt[i]->len, .lkey = pkt[i]->lkey };
+		wr[i] = (struct ibv_send_wr){ .wr_id = (uint64_t)sq->id << 32 | at, .next = i + 1 < n ? &wr[i + 1] : NULL,
+					      .sg_list = &sge[i], .num_sge = 1, .opcode = IBV_WR_SEND,
+					      .send_flags = pkt[i]->len <= sq->max_inline ? IBV_SEND_INLINE : 0 };
+		if (at + 1 - signaled >= sq->interval) {
+			wr[i].send_flags |= IBV_SEND_SIGNALED;
+			signaled = at + 1;
+		}
+		sq->kind->address(ep, &wr[i]);
+	}
+	err = ibv_post_send(sq->qp, wr, &bad);
+	taken = err && bad ? (uint32_t)(bad - wr) : n;
+	for (uint32_t i = 0; i < taken; i++) {
+		bool copied = wr[i].send_flags & IBV_SEND_INLINE;
+		pkt[i]->refs += !copied;
+		posted(sq, ep, copied ? HDL_SLOT_NONE : HDL_SLOT_BUF, copied ? NULL : pkt[i], wr[i].send_flags & IBV_SEND_SIGNALED,
+		       pkt[i]->len);
+	}
+	if (unlikely(err)) {
+		hdl_error("%s port %u: cannot post %u packets to %s queue %u towards %s (%s; %u were taken)", sq->dev->name,
+			  sq->dev->port.port_num, n, hdl_kind_name(sq->kind), sq->qp->qp_num, hdl_proc_text(ep->rank), strerror(err),
+			  taken);
+		sq->dead = true;
+		hdl_ep_fail(ep, -err);
+		return -err;
+	}
 	return 0;
 }
 

@@ -184,6 +184,10 @@ static inline bool hdl_sq_room(struct hdl_sq *sq, uint32_t n)
  * payload. 0 or a negative errno (reported; the queue is then dead). */
 int hdl_sq_post(struct hdl_sq *sq, struct hdl_ep *ep, struct ibv_send_wr *wr, enum hdl_slot_type type, void *ptr,
 		bool signal, size_t bytes);
+/* Posts SENDs of n packets to one peer by one call, for a queue whose requests are not kept; as hdl_sq_post otherwise. A request holds a
+ * reference to what it does not copy at once. A device that is told of requests by a system call is told once. */
+int hdl_sq_post_packets(struct hdl_sq *sq, struct hdl_ep *ep, struct hdl_txbuf *const *pkt, uint32_t n);
+#define HDL_SQ_PACKETS 16u		/* so many at most */
 static inline char *hdl_sq_head(struct hdl_sq *sq)
 {
 	return sq->head_buf + (size_t)(sq->head & sq->mask) * HDL_HEAD_BUF;

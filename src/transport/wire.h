@@ -30,6 +30,8 @@ enum hdl_ctl_kind {
 	HDL_CTL_LEAVE,		/* to a process of another job: the sender is in MPI_Finalize, and its end is none to be told */
 	HDL_CTL_KEEP,		/* struct hdl_keep_rec */
 	HDL_CTL_RMA_DONE,	/* struct hdl_rma_done: an operation on our memory has ended */
+	HDL_CTL_PART,		/* by UD: bytes of a message in several packets, not its last ones; the tag is its length */
+	HDL_CTL_LAST,		/* by UD: the rest of that message, whose tag, context and seq these are */
 };
 
 /*
@@ -190,7 +192,7 @@ struct hdl_addr_head {
 	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 11u
+#define HDL_ADDR_VERSION 12u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

@@ -37,6 +37,9 @@ for kind in rc xrc dc; do
 done
 # a packet that is being filled bounds the lane that is made meanwhile
 try 2 HEDDLE_TRANSPORT=dc,ud -- "$build/tests/mp/transport_gathered"
+# messages of several packets, which leave unasked while there is room for all of them
+try 2 HEDDLE_TRANSPORT=ud -- "$build/tests/mp/transport_parts"
+try 2 HEDDLE_TRANSPORT=ud SHCA_FAULT=ud_drop=0.1,ud_dup=0.1,ud_reorder=0.1 -- "$build/tests/mp/transport_parts"
 # many peers of other jobs
 for kind in xrc dc; do
 	try 1 HEDDLE_TRANSPORT=$kind -- "$build/tests/mp/transport_others"

@@ -2,7 +2,7 @@
 /*
  * What a peer must not say, or says too late: it is refused, reported, and changes nothing. Over UD, where all that one says comes in its
  * order. Argument:
- *     rndv     about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again (3 ranks)
+ *     rndv     about messages that are under way: more than there is, beside what was asked for, of somebody else's, or again; parts that are no message's (3 ranks)
  *     packets  packets that claim more than they have, or are another life's; connections of another life (2 ranks, HEDDLE_TRANSPORT=rc,ud)
  *     numbers  a connection whose queue breaks: both ends have the same numbers, others than before, and what is said late of the earlier
  *              ones changes nothing (2 ranks, RC or XRC; no other test of the software HCA would notice, which counts no packets)
@@ -100,6 +100,24 @@ static void anothers(struct hdl_ep *ep)
 	data_at(ep, ids[1], 0, SMALL);
 }
 
+/* Of a message in several packets: more than is left, less than its last ones, of no message, longer than any; and then a whole one. */
+static void parts(struct hdl_ep *ep)
+{
+	static const struct { uint8_t kind; int32_t tag; uint32_t len; } say[] = {
+		{ HDL_CTL_LAST, CROOKED, SMALL }, { HDL_CTL_PART, 0, 0 }, { HDL_CTL_PART, -1, SMALL }, { HDL_CTL_PART, SMALL, SMALL },
+		{ HDL_CTL_PART, 1 << 30, SMALL }, { HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_PART, 2 * SMALL, SMALL + 1 },
+		{ HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_LAST, CROOKED, SMALL - 1 },
+		{ HDL_CTL_PART, 2 * SMALL, SMALL }, { HDL_CTL_LAST, CROOKED, SMALL + 1 }, { HDL_CTL_LAST, CROOKED, SMALL },
+	};
+	char body[SMALL + 1] = { 0 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(say); i++) {
+		struct hdl_hdr hdr = { .kind = say[i].kind, .tag = say[i].tag, .len = say[i].len };
+		if (hdl_ud_send(ep, &hdr, body, hdr.len, NULL, 0))
+			fail("no packet leaves");
+	}
+}
+
 static void wrong(struct hdl_ep *ep)
 {
 	struct hdl_cts cts[] = { { .len = SMALL + 1, .op = ids[0], .rop = 1 }, { .len = SMALL, .op = ids[0], .rop = 1, .from = SMALL },
@@ -137,6 +155,7 @@ static void crooked(void)
 	hear(IDS, hdl_job.rank == 1 ? 2 : 1);
 	if (hdl_job.rank == 2) {
 		anothers(ep);
+		parts(ep);
 		say(0, DONE, NULL, 0);
 		return;
 	}

@@ -575,6 +575,34 @@ Test(rel, share)
 	forget_net();
 }
 
+/* Several at a time: all of them or none; what no window would hold is not asked for. */
+Test(rel, room_for_several)
+{
+	struct hdl_rel *r = &ends[0].rel;
+	struct hdl_rel_ops ops;
+
+	begin(0, 24);
+	ops = ops_of(&ends[0]);
+	loss = 1;
+	cr_expect(!hdl_rel_has_room_for(r, 25, &ops));
+	cr_expect(hdl_rel_has_room_for(r, 12, &ops));
+	cr_expect_eq(r->probes, 0);
+	for (int i = 0; i < 5; i++)
+		push(&ends[0]);
+	/* at first half of a small window counts: the peer is asked, once, and then all of it does */
+	for (int i = 0; i < 2; i++)
+		cr_expect(hdl_rel_has_room_for(r, 19, &ops));
+	cr_expect(!hdl_rel_has_room_for(r, 20, &ops));
+	cr_expect_eq(r->probes, 1);
+	cr_expect(r->slow & HDL_REL_LIMITED, "the window is what limits");
+	for (int i = 0; i < 19; i++) {
+		cr_expect(hdl_rel_room(r));
+		push(&ends[0]);
+	}
+	cr_expect(!hdl_rel_room(r));
+	forget_net();
+}
+
 Test(rel, shares)
 {
 	for (uint32_t pool = 64; pool <= 4096; pool *= 2)

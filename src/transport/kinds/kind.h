@@ -70,10 +70,14 @@ int hdl_ud_send(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *a, uin
 /* The same; a: bytes of a send that packs them, from its byte `at` on. */
 int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct hdl_send *a, uint64_t at, uint32_t an, const void *b,
 		     uint32_t bn);
+/* Sends a message in several packets, if all of them have room now; buf: NULL if it is packed. 0, or -EAGAIN: it is to be announced. */
+int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, uint32_t len, const struct hdl_send *send);
+/* HDL_CTL_PART, HDL_CTL_LAST. False: it fits nothing that has come. */
+bool hdl_ud_on_part(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
 /* hdl_ep_send_now where there is nothing but UD: 1: sent; 0: not this way, or not now. */
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
-/* What hdl_ud_send and hdl_ud_send_runs send to ep between these two goes several messages in a packet: of those that wait for
- * room. Of one endpoint at a time, and nothing of it is on the way, or in flight for ep->rel, before the second, which may be said
+/* What hdl_ud_send and hdl_ud_send_runs send to ep between these two goes several messages in a packet, and several packets in a call of the
+ * device: of those that wait for room, and of long ones. Of one endpoint at a time, and nothing of it is on the way, or in flight for ep->rel, before the second, which may be said
  * twice. */
 void hdl_ud_gather(struct hdl_ep *ep);
 void hdl_ud_gathered(struct hdl_ep *ep);

@@ -272,6 +272,15 @@ static int __attribute__((noinline)) post(struct hdl_ep *ep, struct hdl_txbuf *p
 	return err;
 }
 
+/* What was filled leaves. If others have taken the room for it, it is as if it had been lost. */
+static int __attribute__((noinline)) post_filled(struct hdl_dev *dev)
+{
+	uint32_t n = dev->nfilled;
+
+	dev->nfilled = 0;
+	return hdl_sq_room(&dev->ud, n) ? hdl_sq_post_packets(&dev->ud, dev->gather, dev->filled, n) : 0;
+}
+
 static void on_acked(void *arg, void *pkt)
 {
 	hdl_txbuf_put(pkt);
@@ -297,6 +306,9 @@ static int raw(struct hdl_ep *ep, enum hdl_ud_type type, uint32_t number, uint32
 
 	if ((err = hdl_ep_ah(ep)))
 		return err;
+	/* a probe asks for what has its number, and an acknowledgement says no more than one that is ahead of it */
+	if (dev->nfilled)
+		post_filled(dev);
 	if (!hdl_sq_room(&dev->ud, 1))
 		return -EAGAIN;
 	struct hdl_txbuf *pkt = hdl_txbuf_get(&dev->pkt_small);
@@ -368,7 +380,7 @@ static inline __attribute__((always_inline)) struct hdl_txbuf *packet(struct hdl
 	*err = -EAGAIN;
 	if (unlikely(!hdl_rel_room(ep->rel)) && !has_room(ep))
 		return NULL;
-	return hdl_sq_room(&ep->dev->ud, 1) ? hdl_txbuf_get(pool) : NULL;
+	return hdl_sq_room(&ep->dev->ud, 1 + ep->dev->nfilled) ? hdl_txbuf_get(pool) : NULL;
 }
 
 /* packs: a is a struct hdl_send, whose bytes from `at` on are the first part. */
@@ -428,7 +440,7 @@ void hdl_ud_gather(struct hdl_ep *ep)
 	ep->dev->gather = ep;
 }
 
-/* The packet that was being filled leaves. If others have taken the room for its request it is as if it had been lost. */
+/* The packet that was being filled is to leave. */
 static int gathered(struct hdl_dev *dev)
 {
 	struct hdl_txbuf *pkt = dev->gather_pkt;
@@ -437,12 +449,15 @@ static int gathered(struct hdl_dev *dev)
 	if (!pkt)
 		return 0;
 	number(dev->gather, pkt);
-	return hdl_sq_room(&dev->ud, 1) ? post(dev->gather, pkt) : 0;
+	dev->filled[dev->nfilled++] = pkt;
+	return dev->nfilled == ARRAY_SIZE(dev->filled) ? post_filled(dev) : 0;
 }
 
 void hdl_ud_gathered(struct hdl_ep *ep)
 {
 	gathered(ep->dev);
+	if (ep->dev->nfilled)
+		post_filled(ep->dev);
 	ep->dev->gather = NULL;
 }
 
@@ -477,6 +492,100 @@ int hdl_ud_send_runs(struct hdl_ep *ep, const struct hdl_hdr *hdr, const struct 
 		     uint32_t bn)
 {
 	return ep->dev->gather == ep ? add(ep, hdr, true, at, a, an, b, bn) : send_data(ep, hdr, true, at, a, an, b, bn);
+}
+
+/* ---- a message in several packets ---- */
+
+/* Room for n packets more, of full length; all of it, or none is taken. */
+static bool has_room_for(struct hdl_ep *ep, uint32_t n)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct hdl_rel_ops ops = ops_of(ep);
+
+	if (!hdl_rel_has_room_for(ep->rel, n, &ops) || !hdl_sq_room(&dev->ud, n + dev->nfilled))
+		return false;
+	while (dev->pkt.nfree < n)
+		if (hdl_bufpool_grow(&dev->pkt))
+			return false;
+	return true;
+}
+
+int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *buf, uint32_t len, const struct hdl_send *send)
+{
+	struct hdl_dev *dev = ep->dev;
+	struct hdl_hdr part = { .kind = HDL_CTL_PART, .tag = (int32_t)len };
+	uint32_t n = (len + dev->max_ud - 1) / dev->max_ud;
+	bool gathers = dev->gather == ep;
+	int err;
+
+	if (n > HDL_SQ_PACKETS)
+		return -EAGAIN;
+	if ((!ep->rel && (err = open_peer(ep))) || (gathers && (err = gathered(dev))))
+		return err;
+	if (!has_room_for(ep, n))
+		return -EAGAIN;
+	if (!gathers)
+		hdl_ud_gather(ep);
+	for (uint32_t at = 0; !err && at < len; at += part.len) {
+		part.len = len - at < dev->max_ud ? len - at : dev->max_ud;
+		if (at + part.len == len) {
+			part = *hdr;
+			part.kind = HDL_CTL_LAST;
+			part.len = len - at;
+		}
+		err = buf ? add(ep, &part, false, 0, (const char *)buf + at, part.len, NULL, 0)
+			  : add(ep, &part, true, at, send, part.len, NULL, 0);
+	}
+	if (!gathers)
+		hdl_ud_gathered(ep);
+	return err;
+}
+
+/* What has come of such a message. The stream brings its packets in their order, and one message's behind the other's. */
+struct hdl_ud_parts {
+	uint32_t len, got;
+	_Alignas(16) char data[];
+};
+
+/* Puts a part to what has come. NULL: it does not fit; or there is no memory, and the endpoint fails. */
+static struct hdl_ud_parts *put_part(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct hdl_ud_parts *p = ep->parts;
+	uint32_t len = (uint32_t)hdr->tag, left;
+
+	if (!p) {
+		if (hdr->kind != HDL_CTL_PART || len > hdl_vars.eager_max)
+			return NULL;
+		if (!(p = malloc(sizeof(*p) + len))) {
+			hdl_ep_fail(ep, hdl_no_memory("a message in several packets", len));
+			return NULL;
+		}
+		*p = (struct hdl_ud_parts){ .len = len };
+		ep->parts = p;
+	}
+	left = p->len - p->got;
+	if (hdr->len > left || (hdr->len == left) != (hdr->kind == HDL_CTL_LAST))
+		return NULL;
+	memcpy(p->data + p->got, payload, hdr->len);
+	p->got += hdr->len;
+	return p;
+}
+
+bool hdl_ud_on_part(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload)
+{
+	struct hdl_ud_parts *p = put_part(ep, hdr, payload);
+	struct hdl_hdr whole = *hdr;
+
+	if (p && hdr->kind == HDL_CTL_PART)
+		return true;
+	if (p) {
+		whole.kind = HDL_EAGER;
+		whole.len = p->len;
+		hdl_ep_dispatch(ep, &whole, p->data, &ep->in_ud);
+	}
+	free(ep->parts);
+	ep->parts = NULL;
+	return p || ep->failed;
 }
 
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len)
@@ -669,6 +778,8 @@ void hdl_ud_drop_peer(struct hdl_ep *ep)
 
 	if (ep->rel)
 		hdl_rel_clear(ep->rel, &ops, free);
+	free(ep->parts);
+	ep->parts = NULL;
 	if (ep->tp->closing) {
 		free(ep->rel);
 		ep->rel = NULL;

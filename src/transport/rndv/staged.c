@@ -22,7 +22,8 @@ static int stream_one(struct hdl_ep *ep, struct hdl_send *s)
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
 
-bool hdl_rndv_stream(struct hdl_ep *ep)
+/* True: more waits for room. */
+static bool stream(struct hdl_ep *ep)
 {
 	struct hdl_send *s;
 
@@ -37,6 +38,18 @@ bool hdl_rndv_stream(struct hdl_ep *ep)
 		hdl_rndv_finish_if_all(s);
 	}
 	return false;
+}
+
+bool hdl_rndv_stream(struct hdl_ep *ep)
+{
+	bool gathers = ep->stream && ep->can & HDL_QUEUE_PACKETS, waits;
+
+	if (gathers)
+		hdl_ud_gather(ep);
+	waits = stream(ep);
+	if (gathers)
+		hdl_ud_gathered(ep);
+	return waits;
 }
 
 void hdl_rndv_on_data(struct hdl_ep *ep, const struct hdl_data_rec *rec, const void *data, uint32_t len)
