@@ -76,9 +76,9 @@ int hdl_ud_send_parts(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *
 bool hdl_ud_on_part(struct hdl_ep *ep, const struct hdl_hdr *hdr, const void *payload);
 /* hdl_ep_send_now where there is nothing but UD: 1: sent; 0: not this way, or not now. */
 int hdl_ud_send_now(struct hdl_ep *ep, int32_t tag, uint16_t context, const void *buf, size_t len);
-/* What hdl_ud_send and hdl_ud_send_runs send to ep between these two goes several messages in a packet, and several packets in a call of the
- * device: of those that wait for room, and of long ones. Of one endpoint at a time, and nothing of it is on the way, or in flight for ep->rel, before the second, which may be said
- * twice. */
+/* What hdl_ud_send and hdl_ud_send_runs send to ep between these two goes several messages in a packet, and several packets in a
+ * call of the device: of those that wait for room, and of long ones. Of one endpoint at a time, and nothing of it is on the way, or
+ * in flight for ep->rel, before the second, which may be said twice. */
 void hdl_ud_gather(struct hdl_ep *ep);
 void hdl_ud_gathered(struct hdl_ep *ep);
 /* Sends a datagram without reliability. */
