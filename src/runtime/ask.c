@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What this rank is asked, and told, by PMIx's events: the rank's side of runtime/ask.h. */
+#include <limits.h>
 #include <pmix.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,14 +48,19 @@ void hdl_rt_note_ended(int proc)
 	atomic_fetch_add_explicit(&nended, 1, memory_order_release);
 }
 
+/* A rank, not one of PMIx's special ones. Who is told while it joins the job does not know the job's size yet. */
+static bool is_ours(const pmix_proc_t *proc)
+{
+	return !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)(hdl_job.size ? hdl_job.size : INT_MAX);
+}
+
 /* The launcher says so of a process that is there no more, to the ranks of all hosts. */
 static void rank_ended(const pmix_info_t info[], size_t ninfo)
 {
 	for (size_t i = 0; i < ninfo; i++) {
 		const pmix_proc_t *proc = info[i].value.data.proc;
 
-		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC &&
-		    !strcmp(proc->nspace, hdl_job.nspace) && proc->rank < (pmix_rank_t)hdl_job.size)
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC && is_ours(proc))
 			hdl_rt_note_ended((int)proc->rank);
 	}
 }

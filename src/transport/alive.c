@@ -27,6 +27,7 @@ enum hdl_proc_state hdl_peer_state(const struct hdl_ep *ep)
 
 static void peer_ended(struct hdl_ep *ep)
 {
+	bool seen = hdl_proc_state(&ep->proc) == HDL_PROC_ENDED;	/* else told; its pid is one of another host or PID namespace */
 	char text[HDL_PEER_TEXT];
 
 	if (hdl_ep_away(ep)) {
@@ -35,10 +36,10 @@ static void peer_ended(struct hdl_ep *ep)
 		return;
 	}
 	/* one of another job that has never heard of this process may have left in order */
-	if (!ep->left && ep->proc.start && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
+	if (!ep->left && seen && (hdl_proc_is_ours(ep->rank) || !hdl_ep_is_unused(ep)))
 		hdl_error("connection to %s failed: its process (pid %u) has ended: look at its output for why",
 			  hdl_proc_text(ep->rank), ep->proc.pid);
-	else if (!ep->left && !ep->proc.start)
+	else if (!ep->left && !seen)
 		hdl_error("connection to %s failed: its process has ended, says the launcher or a rank of its host: look at its output for why",
 			  hdl_peer_text(ep, text));
 	hdl_ep_fail(ep, -ECONNRESET);

@@ -7,7 +7,8 @@
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
  * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
- * lose: side 1's last rank ends itself in the middle of what all ranks do together; all others are told, and call MPI_Finalize.
+ * lose: only the leaders join; side 1's last rank ends itself in the middle of what all ranks do together; all others are told, and call
+ * MPI_Finalize.
  * apart: most ranks never send each other anything, and side 1 calls MPI_Finalize when side 0 has ended.
  */
 #include <errno.h>
@@ -621,6 +622,7 @@ int main(int argc, char **argv)
 {
 	MPI_Comm pair;
 	int fd, n, dies = argc > 3 && !strcmp(argv[3], "die"), leaves = argc > 3 && !strcmp(argv[3], "leave");
+	int loses = argc > 3 && !strcmp(argv[3], "lose");
 
 	MPI_Init_thread(NULL, NULL, argc > 3 && !strcmp(argv[3], "strangers") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &n);
 	if (argc < 3)
@@ -644,6 +646,10 @@ int main(int argc, char **argv)
 		full(argv[1]);
 		goto end;
 	}
+	if (loses && me) {
+		lose(leaders_meet(MPI_COMM_NULL));
+		goto lost;
+	}
 	fd = meet(argv[1]);
 	MPI_Comm_join(fd, &pair);
 	/* the socket is the program's again, and quiet */
@@ -661,6 +667,10 @@ int main(int argc, char **argv)
 	MPI_Comm_remote_size(pair, &n);
 	CHECK(n == 1);
 	talk(pair, 0, 0, 0);
+	if (loses) {
+		lose(leaders_meet(pair));
+		goto lost;
+	}
 	if (leaves && side) {
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		goto end;
@@ -669,10 +679,6 @@ int main(int argc, char **argv)
 		MPI_Recv(&n, 1, MPI_INT, 0, 98, pair, MPI_STATUS_IGNORE);
 		MPI_Barrier(MPI_COMM_WORLD);
 		raise(SIGKILL);
-	}
-	if (argc > 3 && !strcmp(argv[3], "lose")) {
-		lose(leaders_meet(pair));
-		goto lost;
 	}
 	if (dies || leaves) {
 		survive(pair);

@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each rank exchanges messages with the one half the world away and checks what it gets: N times, or, without an argument, for ever. Then
+ * Each rank exchanges messages with the one half the world away and checks what it gets: N times, or, with N = 0, for ever. Then
  * what ends it is an error, which it says, with status 3. It ignores SIGTERM, so that it meets the error itself when the launcher ends
- * the job because another rank has met it.
+ * the job because another rank has met it; a launcher that does so may not hand on what ranks say from then on, so that a rank's output
+ * and errors go to FILE.RANK, where FILE is given.
  *
- *     exchange [N]
+ *     exchange N [FILE]
  */
-#include <limits.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SMALL = 8, LARGE = 100000 };
+
+/* Whether the rank's output and errors go to FILE.RANK now. */
+static int speak_into(const char *file, int rank)
+{
+	char name[512];
+
+	snprintf(name, sizeof(name), "%s.%d", file, rank);
+	return freopen(name, "w", stdout) && dup2(fileno(stdout), STDERR_FILENO) >= 0;
+}
 
 int main(int argc, char **argv)
 {
 	static char out[LARGE], in[LARGE];
-	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : ULONG_MAX;
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 	int rank, size, err = MPI_SUCCESS;
 
 	signal(SIGTERM, SIG_IGN);
@@ -27,8 +37,12 @@ int main(int argc, char **argv)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (argc > 2 && !speak_into(argv[2], rank)) {
+		fprintf(stderr, "rank %d: %s.%d cannot be written\n", rank, argv[2], rank);
+		return 1;
+	}
 	int peer = (rank + size / 2) % size;
-	for (unsigned long n = 0; !err && n < rounds; n++) {
+	for (unsigned long n = 0; !err && (n < rounds || !rounds); n++) {
 		int bytes = n % 2 ? LARGE : SMALL;
 
 		memset(out, (int)(rank + n), (size_t)bytes);
