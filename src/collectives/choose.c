@@ -283,7 +283,8 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 		return;
 	out->executor = HDL_EXEC_DIRECT;
 	snprintf(out->why, sizeof(out->why), "%s",
-		 hdl_parcels_known((enum hdl_coll)key->coll) ? "short" : "whatever the lengths are, which no rank knows");
+		 hdl_coll_folds((enum hdl_coll)key->coll) ? "short" : hdl_parcels_known((enum hdl_coll)key->coll) ?
+		 "short, or long: by copies between the ranks' buffers" : "whatever the lengths are, which no rank knows");
 }
 
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)

@@ -630,13 +630,24 @@ void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_of
 	l->len = 0;		/* what comes is compared by whom it is for */
 }
 
+/* Behind the number of that rank's line. */
+static const uint64_t *behind_number(const struct hdl_run *run, const struct hdl_area *a, int peer)
+{
+	return (const uint64_t *)(run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_LINE_HEAD : a->line_bytes));
+}
+
+bool hdl_line_has_come(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer)
+{
+	/* as in arrived() */
+	return __atomic_load_n(behind_number(run, prog->lines->area, peer) - 1, __ATOMIC_ACQUIRE) == run->opno + 1;
+}
+
 uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end)
 {
 	const struct hdl_area *a = prog->lines->area;
-	const char *number = run->numbers + (size_t)(peer + 1) * (a->wide ? HDL_LINE_HEAD : a->line_bytes);
 
 	*end = run->base[HDL_SP_LINE] + (size_t)(peer + 1) * a->line_bytes - HDL_LINE_TRAILER;
-	return ((const uint64_t *)number)[-2];
+	return behind_number(run, a, peer)[-2];
 }
 
 /* (b) of offload.h: no barrier is due before it. */

@@ -34,9 +34,12 @@ static const char *space_name(int space)
 /* ---- what is chosen ---------------------------------------------------------------------------------------------- */
 
 /* Of how many bytes the communicator would look for a plan. */
-static size_t key_bytes(enum hdl_coll coll, size_t bytes)
+static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_site *site, size_t bytes)
 {
-	return coll == HDL_BARRIER ? 0 : hdl_coll_has_pieces(coll) ? hdl_parcels_line(coll, bytes) : bytes;
+	enum hdl_coll coll = (enum hdl_coll)key->coll;
+
+	return coll == HDL_BARRIER ? 0 : hdl_coll_has_pieces(coll) ? hdl_parcels_line(coll, bytes,
+	       hdl_parcels_copied(site->size, site->exposes, key->persistent)) : bytes;
 }
 
 static void choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
@@ -174,7 +177,7 @@ static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const s
 
 			key.blocking = !b;
 			key.persistent = false;
-			key.bytes = key_bytes((enum hdl_coll)key.coll, (bytes + unit - 1) / unit * unit);
+			key.bytes = key_bytes(&key, site, (bytes + unit - 1) / unit * unit);
 			choice_text(now[b], sizeof(now[b]), &key, site);
 		}
 		if (!strcmp(now[0], before[0]) && !strcmp(now[1], before[1]))
@@ -271,7 +274,7 @@ static const char *means_text(enum hdl_enc_means means)
 }
 
 /* 0 or 2: what was asked makes no sense. */
-static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
+static int key_of(const struct hdl_explain *a, const struct hdl_site *site, struct hdl_plan_key *key)
 {
 	const char *names[HDL_COLL_KINDS + 1], *near;
 	int coll = 0;
@@ -292,8 +295,8 @@ static int key_of(const struct hdl_explain *a, struct hdl_plan_key *key)
 	}
 	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .op = MPI_OP_NULL,
 				      .root = hdl_coll_has_root((enum hdl_coll)coll) ? a->root : 0,
-				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent,
-				      .bytes = key_bytes((enum hdl_coll)coll, a->bytes) };
+				      .blocking = !a->nonblocking && !a->persistent, .persistent = a->persistent };
+	key->bytes = key_bytes(key, site, a->bytes);
 	if (a->ranks < 1 || a->rank < 0 || a->rank >= a->ranks || a->root < 0 || a->root >= a->ranks) {
 		hdl_error("--ranks %d, --rank %d, --root %d: ranks are counted from 0 and fewer than --ranks", a->ranks, a->rank, a->root);
 		return 2;
@@ -361,7 +364,7 @@ static int play_hosts(const char *text, int *ranks, int *nhosts, struct hdl_host
 }
 
 /* What is not in the graph of a collective of pieces. */
-static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_choice *choice)
+static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct hdl_site *site, const struct hdl_choice *choice)
 {
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
@@ -371,9 +374,14 @@ static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct
 	}
 	if (coll == HDL_NEIGHBORS)
 		fprintf(out, "neighbors    of a ring: the rank before and the rank behind\n");
-	if (hdl_coll_has_pieces(coll))
-		fprintf(out, "lines        have pieces of up to %zu bytes%s\n", key->bytes,
-			hdl_parcels_known(coll) ? "" : "; a longer one follows its line as a message");
+	if (!hdl_coll_has_pieces(coll))
+		return;
+	fprintf(out, "lines        have pieces of up to %zu bytes", key->bytes);
+	if (!hdl_coll_folds(coll))
+		fprintf(out, "; a longer one follows its line as a message");
+	if (!hdl_coll_folds(coll) && site->exposes && !key->persistent)
+		fprintf(out, ", and from %zu on its receiver copies it from where it lies", hdl_reads_from());
+	fprintf(out, "\n");
 }
 
 static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_plan_key *key, const struct hdl_site *site,
@@ -392,7 +400,7 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 		hdl_executor_name(choice->executor), choice->why);
 	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
 		code = print_counts(out, key, site, choice);
-	print_pieces(out, key, choice);
+	print_pieces(out, key, site, choice);
 	print_crossings(out, key, site);
 	if (g)
 		print_graph(out, g, a->rank);
@@ -404,7 +412,7 @@ static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site
 	struct hdl_graph *g = NULL;
 	struct hdl_plan_key key;
 	struct hdl_choice choice;
-	int code = key_of(a, &key);
+	int code = key_of(a, site, &key);
 
 	if (code)
 		return code;

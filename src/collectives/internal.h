@@ -315,6 +315,8 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 }
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
+/* Of the word that a piece has been copied from where it was shown (parcels.c): no other tag has both bits. */
+#define HDL_COPIED_TAG (HDL_WIRE_TAG | HDL_PERSISTENT_TAG)
 
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);
@@ -408,8 +410,14 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 /* The same for a persistent request. */
 bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
- * which counts where all know it. */
-size_t hdl_parcels_line(enum hdl_coll coll, size_t longest);
+ * which counts where all know it. copied: the other says so. */
+size_t hdl_parcels_line(enum hdl_coll coll, size_t longest, bool copied);
+/* Whether an Allgatherv of long pieces, which receivers copy from where they lie, is quicker so than on the host: of more ranks the messages of a
+ * ring are as quick. exposes: peers may read all memory. */
+static inline bool hdl_parcels_copied(int size, bool exposes, bool persistent)
+{
+	return exposes && !persistent && (size == 2 || (hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024));
+}
 /* Whether it does reductions by operations of this sort: with HEDDLE_REDUCE_ORDER those by operations of programs stay on the host. */
 static inline bool hdl_parcels_fold_by(bool of_program)
 {

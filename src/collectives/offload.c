@@ -266,6 +266,14 @@ static bool is_complete(struct hdl_off *h, struct hdl_run *run)
 	return p->lines ? hdl_line_arrived(run, p) : hdl_tasks_arrived(h, run);
 }
 
+/* Whether it has only let others have their turn. */
+static bool has_more(const struct hdl_run *run)
+{
+	const struct hdl_off_prog *p = prog_of(run);
+
+	return p->reads ? hdl_reads_more(run) : p->parcels && hdl_parcels_more(run);
+}
+
 /* All arrivals are there: takes the result out. */
 static void complete(struct hdl_off *h, struct hdl_run *run)
 {
@@ -308,7 +316,7 @@ static int advance(struct hdl_off *h)
 				if (h->lines || ++h->idle_polls % LOCAL_POLLS == 0)
 					hdl_off_drain(h);
 				if (!h->broken) {
-					n += prog_of(run)->reads && hdl_reads_more(run);
+					n += has_more(run);
 					break;
 				}
 			}

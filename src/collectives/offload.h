@@ -441,6 +441,8 @@ void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_of
 		     uint64_t word);
 uint32_t hdl_line_puts(const struct hdl_off_prog *prog);
 int hdl_line_put_to(const struct hdl_off_prog *prog, uint32_t i);
+/* Whether the line of that rank has come. */
+bool hdl_line_has_come(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer);
 /* The word of the line that has come from that rank; its data end at *end. */
 uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end);
 
@@ -450,11 +452,20 @@ uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *pro
 void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
 /* Does what can be done now. Whether that was all. */
 bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run);
-/* After an error: takes messages back. Whether the user's buffers are nobody's any more. */
+/* Whether the turn ended because it had copied enough: there is more to do at once. */
+bool hdl_parcels_more(const struct hdl_run *run);
+/* After an error: takes messages back. Whether the user's buffers are nobody's any more, once the queues are stopped. */
 bool hdl_parcels_stop(struct hdl_run *run);
 
 /* ---- copies from and to shown buffers (reads.c) -------------------------------------------------------------------- */
 
+/* From how many bytes on, by measurement; some collectives from more on. */
+#define HDL_READS_LEAST ((size_t)16 << 10)
+/* The same of one piece between two ranks: what is not longer goes as quickly by an eager message, and its giver need not wait. */
+static inline size_t hdl_reads_from(void)
+{
+	return hdl_vars.coll_reads_min ? (size_t)hdl_vars.coll_reads_min : HDL_READS_LEAST + 1;
+}
 /* Lays its lines out. */
 void hdl_reads_area(struct hdl_off *h);
 struct hdl_off_prog *hdl_reads_compile(struct hdl_off *h, const struct hdl_plan *plan);

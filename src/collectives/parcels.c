@@ -19,10 +19,14 @@
  *
  * Reductions: parcels_fold.c.
  *
- * What stands in a line is complete without its sender. A message needs both, as on the host.
+ * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in reads.c,
+ * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, tells the giver by a message
+ * without data, whose tag no other has (HDL_COPIED_TAG). Not of persistent ones: their requests have no place on the communicator's queues.
  *
- * The operation retires when its messages are through, so that no slot, and no buffer of the user, is given back before. If the
- * communicator fails they are taken back first (hdl_parcels_stop).
+ * What stands in a line is complete without its sender, and what is shown needs only its receiver. A message needs both, as on the host.
+ *
+ * The operation retires when its messages and copies are through, so that no slot, and no buffer of the user, is given back before. If the
+ * communicator fails they are taken back first (hdl_parcels_stop), and the queues are stopped (R2 of reads.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +36,8 @@
 #include "collectives/parcels.h"
 
 #define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
+#define IS_SHOWN (1ULL << 62)		/* the same: the line has the address */
+#define UNPACKED ((size_t)64 << 10)	/* of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache */
 #define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
 
 void hdl_parcels_free(struct hdl_parcels *x)
@@ -59,7 +65,7 @@ struct parcel *hdl_parcel_add(struct hdl_parcels *x, bool give, const struct hdl
 	p->of = x;
 	p->copy = NULL;
 	p->req = NULL;
-	p->by_line = p->sending = p->withdrawn = p->comes = false;
+	p->by_line = p->sending = p->withdrawn = p->comes = p->opened = p->copies = false;
 	return p;
 }
 
@@ -219,6 +225,10 @@ static void put_away(struct hdl_parcels *x)
 		free(x->give[i].copy);
 		x->give[i].copy = NULL;
 	}
+	for (uint32_t i = 0; i < x->nget; i++) {
+		free(x->get[i].copy);
+		x->get[i].copy = NULL;
+	}
 	if (x->retains)
 		retain_types(x, false);
 	x->retains = false;
@@ -240,7 +250,7 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 		x->give = calloc(most + 1, sizeof(*x->give));
 		x->room = x->give ? most + 1 : 0;
 	}
-	x->ngive = x->nget = x->pending = 0;
+	x->ngive = x->nget = x->pending = x->ncopies = 0;
 	if (!x->give)
 		return false;
 	x->get = x->give + (neighbors ? a->nto : comm->size);
@@ -281,23 +291,35 @@ static void sent(struct hdl_send *send, int err)
 		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
 }
 
-static void send_message(struct hdl_run *run, struct parcel *p)
+static void send_node(struct hdl_run *run, struct parcel *p, const struct hdl_node *n)
 {
-	const struct hdl_node n = node_of(p, p->copy ? p->copy : p->bytes ? hdl_parcel_run(&p->piece) : NULL);
 	int rc;
 
-	if (hdl_run_send_now(run, &n))
+	if (hdl_run_send_now(run, n))
 		return;
 	p->send = (struct hdl_send){ .done = sent };
 	p->sending = true;
 	p->of->pending++;
-	rc = hdl_run_send(run, &n, &p->send);
+	rc = hdl_run_send(run, n, &p->send);
 	if (!rc)
 		return;
 	p->sending = false;
 	p->of->pending--;
 	if (rc < 0)
-		hdl_run_error(run, hdl_run_errno(run, &n, rc));
+		hdl_run_error(run, hdl_run_errno(run, n, rc));
+}
+
+/* As it is given: where it lies, if it is one run. */
+static char *given_at(const struct parcel *p)
+{
+	return p->copy ? p->copy : p->bytes ? hdl_parcel_run(&p->piece) : NULL;
+}
+
+static void send_message(struct hdl_run *run, struct parcel *p)
+{
+	const struct hdl_node n = node_of(p, given_at(p));
+
+	send_node(run, p, &n);
 }
 
 /* Another length than promised: of `came` bytes from that rank. */
@@ -308,7 +330,7 @@ static __attribute__((noinline, cold)) void refuse(struct hdl_run *run, const st
 	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
-static void end_receive(struct parcel *p, struct hdl_req *req)
+static void end_receive(struct parcel *p, struct hdl_req *req, size_t expected)
 {
 	struct hdl_run *run = p->of->run;
 
@@ -317,7 +339,7 @@ static void end_receive(struct parcel *p, struct hdl_req *req)
 			hdl_coll_lose(run->comm->coll, p->peer);
 		hdl_req_explain(req);
 		hdl_run_error(run, req->error);
-	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != p->bytes)) {
+	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != expected)) {
 		refuse(run, p, (uint64_t)hdl_status_bytes(&req->status));
 	}
 	hdl_req_free(req);
@@ -329,13 +351,25 @@ static void received(struct hdl_req *req)
 
 	p->req = NULL;
 	p->of->pending--;
-	end_receive(p, req);
+	end_receive(p, req, p->bytes);
 }
 
-static void receive_message(struct hdl_run *run, struct parcel *p)
+static void was_read(struct hdl_req *req)
+{
+	struct parcel *p = req->notify_arg;
+
+	p->req = NULL;
+	p->of->pending--;
+	/* who does not say that it has read it may do so yet, unless it cannot */
+	if (unlikely(req->error))
+		hdl_reads_stop(((struct hdl_cc *)p->of->run->comm->coll)->off[hdl_off_index(HDL_EXEC_DIRECT, false)]);
+	end_receive(p, req, 0);
+}
+
+static void receive_as(struct hdl_run *run, struct parcel *p, const struct hdl_piece *piece, int32_t tag, void (*notify)(struct hdl_req *))
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
+	int rc = hdl_irecv((void *)piece->buf, piece->count, piece->type, p->peer, run->tag | tag, run->comm,
 			   (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
@@ -344,14 +378,104 @@ static void receive_message(struct hdl_run *run, struct parcel *p)
 		hdl_run_error(run, rc);
 		return;
 	}
-	if (req->done) {
-		end_receive(p, req);
-		return;
-	}
 	p->req = req;
 	p->of->pending++;
 	req->notify_arg = p;
-	req->notify = received;
+	if (req->done)
+		notify(req);
+	else
+		req->notify = notify;
+}
+
+static void receive_message(struct hdl_run *run, struct parcel *p)
+{
+	receive_as(run, p, &p->piece, (int32_t)hdl_sub(p->edge), received);
+}
+
+/* ---- copies --------------------------------------------------------------------------------------------------------- */
+
+static bool is_shown(const struct hdl_off *h, const struct hdl_run *run, const struct parcel *p)
+{
+	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from() && h->exposed_rkey && !run->pcoll;
+}
+
+/* The giver's part, when its line was written. */
+static void await_reader(struct hdl_run *run, struct parcel *p)
+{
+	const struct hdl_piece nothing = { .type = hdl_type_get(MPI_BYTE) };
+
+	receive_as(run, p, &nothing, HDL_COPIED_TAG, was_read);
+}
+
+static void tell_giver(struct hdl_run *run, struct parcel *p)
+{
+	struct hdl_node n = node_of(p, NULL);
+
+	n.len = 0;
+	n.sub = HDL_COPIED_TAG;
+	send_node(run, p, &n);
+}
+
+static void begin_copy(struct hdl_run *run, struct parcel *p, const char *line)
+{
+	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
+	if (!hdl_parcel_run(&p->piece) && !p->copy) {
+		p->copy = malloc(p->bytes < UNPACKED ? p->bytes : UNPACKED);
+		if (!p->copy) {
+			hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+			hdl_run_error(run, MPI_ERR_NO_MEM);
+			tell_giver(run, p);
+			return;
+		}
+	}
+	p->copies = true;
+	p->off = 0;
+	p->position = 0;
+	p->of->pending++;
+	p->of->ncopies++;
+}
+
+/* As far as it goes now. Whether that is to the end. */
+static bool copy_on(struct hdl_off *h, struct hdl_run *run, struct parcel *p)
+{
+	size_t most = p->copy ? UNPACKED : HDL_READS_TURN;
+
+	while (p->off < p->bytes) {
+		size_t left = p->bytes - p->off, len = left < most ? left : most;
+		char *to = p->copy ? p->copy : hdl_parcel_run(&p->piece) + p->off;
+
+		if (!p->position && hdl_parcels_more(run))
+			return false;
+		if (!p->position) {
+			p->position = hdl_copy_post(h, run, p->peer, false, to, p->at + p->off, len);
+			p->of->spent += p->position ? len : 0;
+		}
+		if (!p->position || h->broken || !hdl_copy_done(h, p->peer, p->position))
+			return false;
+		if (p->copy)
+			hdl_unpack((void *)p->piece.buf, p->copy, p->piece.count, p->piece.type, (MPI_Count)p->off, len);
+		p->position = 0;
+		p->off += len;
+	}
+	return true;
+}
+
+static void copy_all(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+
+	for (struct parcel *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
+		if (p->copies && copy_on(h, run, p)) {
+			p->copies = false;
+			x->ncopies--;
+			x->pending--;
+			tell_giver(run, p);
+		}
+}
+
+bool hdl_parcels_more(const struct hdl_run *run)
+{
+	return run->parcels->spent >= HDL_READS_TURN;
 }
 
 /* ---- an operation --------------------------------------------------------------------------------------------------- */
@@ -362,6 +486,11 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	char some[LINE_DATA];
 	const char *data = p->copy;
 
+	if (is_shown(h, run, p)) {
+		p->at = (uintptr_t)given_at(p);
+		hdl_line_parcel(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | IS_SHOWN);
+		return;
+	}
 	if (p->bytes > run->plan->key.bytes) {
 		hdl_line_parcel(h, run, prog, i, NULL, 0, p->bytes | AS_MESSAGE);
 		return;
@@ -386,7 +515,9 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_o
 	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
 		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
-		if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
+		if (is_shown(h, run, p))
+			await_reader(run, p);
+		else if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
 			send_message(run, p);
 	/* behind the lines: in place a message comes where they are read from */
 	for (struct parcel *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
@@ -413,8 +544,14 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 		find_message(run, p);
 		return;
 	}
-	if (unlikely(word != p->bytes)) {
-		refuse(run, p, word);
+	if (unlikely((word & ~IS_SHOWN) != p->bytes)) {
+		refuse(run, p, word & ~IS_SHOWN);
+		if (word & IS_SHOWN)
+			tell_giver(run, p);
+		return;
+	}
+	if (word & IS_SHOWN) {
+		begin_copy(run, p, end);
 		return;
 	}
 	if (!word || p->of->folds)
@@ -426,28 +563,55 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 		hdl_unpack((void *)p->piece.buf, end - word, p->piece.count, p->piece.type, 0, word);
 }
 
+/* Opens the lines that have come, so that what is shown is copied while others are to come; those of reductions all at a time. Messages without
+ * a line are received behind all lines: one of them may have the tag of its pair's first edge, and comes behind that. */
+static void open_lines(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+	bool all = hdl_line_arrived(run, x->prog);
+
+	if (x->folds && !all)
+		return;
+	/* in place the result comes over what a line that has to wait is read from */
+	if (unlikely(x->folds && run->outstanding))
+		hdl_off_drain(h);
+	if (unlikely(x->folds && run->outstanding))
+		return;
+	x->opened = all;
+	for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++) {
+		if (p->opened || (!all && (!p->by_line || !hdl_line_has_come(run, x->prog, p->peer))))
+			continue;
+		p->opened = true;
+		if (p->by_line)
+			open_line(run, p);
+		else if (p->bytes)
+			find_message(run, p);
+	}
+	if (x->folds && !run->error)
+		hdl_parcels_fold(run);
+}
+
 bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_parcels *x = run->parcels;
 
-	if (!x->opened) {
-		if (!hdl_line_arrived(run, x->prog))
-			return false;
-		/* in place the result comes over what a line that has to wait is read from */
-		if (unlikely(x->folds && run->outstanding))
-			hdl_off_drain(h);
-		if (unlikely(x->folds && run->outstanding))
-			return false;
-		x->opened = true;
-		for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
-			if (p->by_line)
-				open_line(run, p);
-			else if (p->bytes)
-				find_message(run, p);
-		if (x->folds && !run->error)
-			hdl_parcels_fold(run);
-	}
-	return !x->pending;
+	if (!x->opened)
+		open_lines(h, run);
+	x->spent = 0;
+	if (x->ncopies)
+		copy_all(h, run);
+	return x->opened && !x->pending;
+}
+
+static void withdraw(struct hdl_run *run, struct parcel *p)
+{
+	if (p->withdrawn || (!p->sending && !p->req))
+		return;
+	p->withdrawn = true;
+	if (p->sending)
+		hdl_send_withdraw(&p->send, p->peer, run->comm);
+	else
+		hdl_req_cancel(p->req);
 }
 
 bool hdl_parcels_stop(struct hdl_run *run)
@@ -455,15 +619,13 @@ bool hdl_parcels_stop(struct hdl_run *run)
 	struct hdl_parcels *x = run->parcels;
 
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
-		if (p->sending && !p->withdrawn) {
-			p->withdrawn = true;
-			hdl_send_withdraw(&p->send, p->peer, run->comm);
-		}
-	for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
-		if (p->req && !p->withdrawn) {
-			p->withdrawn = true;
-			hdl_req_cancel(p->req);
-		}
+		withdraw(run, p);
+	for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++) {
+		withdraw(run, p);
+		x->pending -= p->copies;
+		p->copies = false;
+	}
+	x->ncopies = 0;
 	return !x->pending;
 }
 
@@ -507,11 +669,11 @@ static enum hdl_coll kind_of(const struct hdl_pieces *a)
 	}
 }
 
-size_t hdl_parcels_line(enum hdl_coll coll, size_t longest)
+size_t hdl_parcels_line(enum hdl_coll coll, size_t longest, bool copied)
 {
 	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA;
 
-	if (!hdl_parcels_known(coll) || longest <= line)
+	if (!hdl_parcels_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_reads_from()))
 		return line;
 	return longest <= all ? all : all + 1;
 }
@@ -538,7 +700,8 @@ static struct hdl_plan_key key_of(const struct hdl_comm *comm, const struct hdl_
 	enum hdl_coll coll = kind_of(a);
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
-				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size)) };
+				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size),
+							      hdl_parcels_copied(comm->size, hdl_tp_can_expose(hdl_mpi_tp), form == HDL_PERSISTS)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);
@@ -627,6 +790,8 @@ static int begin_again(struct hdl_req *req, void *arg)
 		return MPI_SUCCESS;
 	}
 	x->opened = false;
+	for (uint32_t i = 0; i < x->nget; i++)
+		x->get[i].opened = false;
 	/* there is memory for both */
 	copy_out(x, run->plan->key.bytes);
 	if (x->folds)

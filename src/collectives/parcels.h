@@ -5,6 +5,7 @@
 
 #include "collectives/offload.h"
 #include "collectives/pieces.h"
+#include "collectives/reads.h"
 #include "collectives/tuner.h"
 
 /* A piece for a peer, or from one. */
@@ -16,11 +17,17 @@ struct parcel {
 	bool by_line;			/* its length, at least */
 	struct hdl_parcels *of;
 	/* as a message, or what lies in memory elsewhere than in the user's buffer */
-	char *copy;
+	char *copy;			/* get: what is copied before it is unpacked */
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
 	bool comes;			/* persistent: as a message, as at the start before: it is received from the start on */
+	/* copied by its receiver from where the giver has it */
+	uint64_t at;			/* at the giver */
+	bool opened;			/* the receiver: the line was seen, or it has none */
+	bool copies;			/* that is not over; */
+	size_t off;			/* ... so far it has come, */
+	uint64_t position;		/* ... by this request, which is under way, or 0 */
 };
 
 struct hdl_parcels {
@@ -31,8 +38,10 @@ struct hdl_parcels {
 	struct parcel *give, *get;
 	uint32_t ngive, nget, room;	/* room: of both together */
 	struct parcel *to[HDL_DIRECT_RANKS];	/* those that go by line */
-	uint32_t pending;		/* messages */
-	bool opened;			/* the lines were seen */
+	uint32_t pending;		/* messages and copies */
+	uint32_t ncopies;		/* of these, copies that this rank makes */
+	size_t spent;			/* bytes copied in this turn */
+	bool opened;			/* all lines were seen */
 	bool retains;			/* the types of all pieces */
 	/* reductions (parcels_fold.c) */
 	bool folds;

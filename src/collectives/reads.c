@@ -36,9 +36,9 @@
 /* From how many bytes on (struct hdl_shape), by measurement: below, lines or messages cost less than the device's copy between
  * processes. 0: never. */
 static const size_t least[HDL_COLLS] = {
-	[HDL_BCAST] = 16 << 10, [HDL_ALLGATHER] = 16 << 10, [HDL_ALLTOALL] = 16 << 10, [HDL_GATHER] = 16 << 10, [HDL_SCATTER] = 16 << 10,
-	[HDL_REDUCE] = 16 << 10, [HDL_ALLREDUCE] = 128 << 10, [HDL_REDUCE_SCATTER] = 16 << 10, [HDL_SCAN] = 16 << 10,
-	[HDL_EXSCAN] = 16 << 10,
+	[HDL_BCAST] = HDL_READS_LEAST, [HDL_ALLGATHER] = HDL_READS_LEAST, [HDL_ALLTOALL] = HDL_READS_LEAST,
+	[HDL_GATHER] = HDL_READS_LEAST, [HDL_SCATTER] = HDL_READS_LEAST, [HDL_REDUCE] = HDL_READS_LEAST, [HDL_ALLREDUCE] = 128 << 10,
+	[HDL_REDUCE_SCATTER] = HDL_READS_LEAST, [HDL_SCAN] = HDL_READS_LEAST, [HDL_EXSCAN] = HDL_READS_LEAST,
 };
 
 /* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
@@ -191,22 +191,40 @@ bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct 
 
 /* ---- copies --------------------------------------------------------------------------------------------------- */
 
-/* False: there is no room now. */
-bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
+uint64_t hdl_copy_post(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
 {
-	struct hdl_reads *x = run->reads;
 	struct hdl_off_link *l = h->direct[peer];
 	struct ibv_sge sge = { .addr = (uintptr_t)here, .length = (uint32_t)len, .lkey = h->exposed_lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	if (!has_room(h, l))
-		return false;
+		return 0;
 	wr.wr.rdma.remote_addr = there;
 	wr.wr.rdma.rkey = h->peers[peer].exposed;
 	post(h, run, l, &wr, false);
+	return l->sq_posted;
+}
+
+bool hdl_copy_done(struct hdl_off *h, int peer, uint64_t position)
+{
+	const struct hdl_off_link *l = h->direct[peer];
+
+	if (l->sq_done < position)
+		hdl_off_drain(h);
+	return l->sq_done >= position;
+}
+
+/* False: there is no room now. */
+bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len)
+{
+	struct hdl_reads *x = run->reads;
+	uint64_t position = hdl_copy_post(h, run, peer, write, here, there, len);
+
+	if (!position)
+		return false;
 	x->copying |= 1u << peer;
-	x->position[peer] = l->sq_posted;
+	x->position[peer] = position;
 	x->spent += len;
 	return true;
 }
@@ -214,11 +232,7 @@ bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char
 /* Whether the rank's request is complete. */
 bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
 {
-	const struct hdl_off_link *l = h->direct[peer];
-
-	if (l->sq_done < x->position[peer])
-		hdl_off_drain(h);
-	if (l->sq_done < x->position[peer])
+	if (!hdl_copy_done(h, peer, x->position[peer]))
 		return false;
 	x->copying &= ~(1u << peer);
 	return true;

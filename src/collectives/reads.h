@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of reads.c and reads_fold.c: large collectives by copies from and to the buffers that ranks show each other. */
+/* Inside of reads.c, reads_fold.c and parcels.c: large collectives by copies from and to the buffers that ranks show each other. */
 #ifndef HDL_COLL_READS_H
 #define HDL_COLL_READS_H
 
@@ -70,7 +70,11 @@ const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
-/* Copies by one request to or from the peer's memory; one at a time for each peer. False: the queue has no room now. */
+/* Copies by one request to or from the peer's memory: its number on the queue, for the other, which says whether it is complete. 0: the queue
+ * has no room now. */
+uint64_t hdl_copy_post(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
+bool hdl_copy_done(struct hdl_off *h, int peer, uint64_t position);
+/* The same; one at a time for each peer. False: the queue has no room now. */
 bool hdl_copy(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
 /* Whether the peer's request is complete. */
 bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer);

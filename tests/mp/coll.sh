@@ -208,7 +208,11 @@ for n in 2 5; do
 	try "pieces of all lengths" "$n" tests/mp/coll_parcels 12 "$seed"
 done
 try "pieces of all lengths, depth 2, short lines" 3 -x HEDDLE_COLL_DEPTH=2 -x HEDDLE_COLL_OFFLOAD_MAX=48 tests/mp/coll_parcels 12 "$seed"
-try "pieces of all lengths, nearly all by messages" 4 -x HEDDLE_COLL_OFFLOAD_MAX=2 tests/mp/coll_parcels 12 "$seed"
+try "pieces of all lengths, nearly all by messages" 4 -x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_READS_MIN=1000g tests/mp/coll_parcels 12 "$seed"
+for n in 2 3 5; do
+	try "pieces of all lengths, by reads" "$n" -x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_parcels 12 "$seed"
+done
+try "long pieces" 3 tests/mp/coll_parcels 4 "$seed" long
 for lack in LACK_CONNECT=1 LACK_AREA=2; do
 	# by one seed: what memory is asked for, and in what order, follows from the lengths
 	try "pieces, $lack" 2 -x LACK_RANK=1 -x $lack -x HEDDLE_REPORT_COLLECTIVES=1 tests/mp/coll_parcels_lacking 12 1 fit

@@ -88,9 +88,15 @@ unset HEDDLE_REPORT_COLLECTIVES
 expect 0 ./heddle_info --explain alltoallv --ranks 3 --size 1m
 says "$out" '^executor *direct$'
 says "$out" '^lines  *have pieces of up to 1024 bytes; a longer one follows'
+says "$out" ', and from 16385 on its receiver copies'
 expect 0 ./heddle_info --explain allgatherv --ranks 3 --size 1m
 says "$out" '^executor *host$'
 says "$out" '^algorithm *pieces$'
+expect 0 ./heddle_info --explain allgatherv --ranks 2 --size 1m
+says "$out" '^executor *direct$'
+says "$out" '^why .* copies between'
+expect 0 ./heddle_info --explain allgatherv --ranks 2 --size 8k
+says "$out" '^executor *host$'
 expect 0 ./heddle_info --explain gatherv --ranks 3 --persistent
 says "$out" '^why  *direct: whatever the lengths are'
 HEDDLE_REDUCE_ORDER=fixed expect 0 ./heddle_info --explain 'allreduce (op)' --ranks 3

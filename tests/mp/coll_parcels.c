@@ -4,7 +4,8 @@
  * type of its own; many of them outstanding, blocking ones between; in place. And lengths that do not fit each other, across the
  * border between a line and a message: the receiver has the error, at each start of a persistent one, nobody else, and nobody waits.
  *
- *     coll_parcels [rounds [seed [fit]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
+ *     coll_parcels [rounds [seed [fit|long]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
+ *                                                 long: pieces of many MiB, too, of which a turn of progress copies a part
  */
 #include <stdbool.h>
 
@@ -275,6 +276,40 @@ static void misfits(void)
 	MPI_Comm_free(&comm);
 }
 
+/* ---- long ones ---------------------------------------------------------------------------------------------------- */
+
+#define BLOCK ((4 << 20) + 12345)
+
+/* Longer than what a turn of progress copies; with holes at either end, or none. */
+static void long_ones(void)
+{
+	int *counts = calloc((size_t)np * 2, sizeof(int)), *displs = counts + np;
+	char *in = malloc((size_t)np * 2 * BLOCK), *out = malloc((size_t)np * 2 * BLOCK);
+	MPI_Request req;
+
+	CHECK(counts && in && out);
+	for (int turn = 0; turn < 4; turn++) {
+		int far_in = turn & 1, far_out = turn >> 1;
+
+		memset(out, 0x55, (size_t)np * 2 * BLOCK);
+		for (int r = 0; r < np; r++) {
+			counts[r] = BLOCK;
+			displs[r] = r * BLOCK;
+			for (int i = 0; i < BLOCK; i++)
+				in[(size_t)(far_in ? 2 : 1) * ((size_t)r * BLOCK + (size_t)i)] = byte_of(turn, me, r, i);
+		}
+		MPI_Ialltoallv(in, counts, displs, far_in ? holes : MPI_BYTE, out, counts, displs, far_out ? holes : MPI_BYTE, MPI_COMM_WORLD, &req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+		for (int r = 0; r < np; r++)
+			for (int i = 0; i < BLOCK; i++)
+				if (out[(size_t)(far_out ? 2 : 1) * ((size_t)r * BLOCK + (size_t)i)] != byte_of(turn, r, me, i))
+					test_fail(__FILE__, __LINE__, "a long piece from rank %d: byte %d is wrong", r, i);
+	}
+	free(counts);
+	free(in);
+	free(out);
+}
+
 #define EDGES 2050		/* between two ranks: more than a message's tag tells apart */
 
 /* More edges between two neighbors than messages of one collective have numbers. */
@@ -315,6 +350,8 @@ int main(int argc, char **argv)
 	rounds_of(rounds);
 	if (np > 1 && argc < 4)
 		misfits();
+	if (argc > 3 && !strcmp(argv[3], "long"))
+		long_ones();
 	if (np > 1)
 		edges();
 	MPI_Type_free(&holes);

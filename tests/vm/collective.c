@@ -77,6 +77,39 @@ static void stay(const char *file)
 	}
 }
 
+/* Until there is an error, which this returns. Who has one in a collective of all is waited for in its host's, until all there know. */
+static int rounds(const char *what, int dead, const char *file, MPI_Comm world, MPI_Comm here)
+{
+	int err = 0, near = 0, failed = 0, any = 0;
+	long n = 0;
+
+	for (; !any && !near; n++) {
+		if (n == KILLED / 3) {
+			printf("rank %d exchanges\n", me);
+			fflush(stdout);
+		}
+		if (n == KILLED && me == dead) {
+			say(file, "dies");
+			kill(getpid(), SIGKILL);
+		}
+		/* who is killed may be in one of its host's, or in one of all */
+		if (n % 2)
+			near = round_of(what, here, n);
+		if (!near)
+			err = round_of(what, world, n);
+		if (n % 2 == 0)
+			near = round_of(what, here, n);
+		failed = err != 0;
+		if (!near)
+			near = MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, here);
+	}
+	if (near < 0 || (near && !err))
+		return near;
+	for (; !err; n++)
+		err = round_of(what, world, n);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	char text[MPI_MAX_ERROR_STRING], line[MPI_MAX_ERROR_STRING + 64];
@@ -93,20 +126,7 @@ int main(int argc, char **argv)
 	MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, me, MPI_INFO_NULL, &here);
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
 	MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
-	for (long n = 0; !err; n++) {
-		if (n == KILLED / 3) {
-			printf("rank %d exchanges\n", me);
-			fflush(stdout);
-		}
-		if (n == KILLED && me == dead) {
-			say(argv[3], "dies");
-			kill(getpid(), SIGKILL);
-		}
-		/* who is killed may be in one of its host's, or in one of all */
-		err = round_of(argv[1], n % 2 ? here : world, n);
-		if (!err)
-			err = round_of(argv[1], n % 2 ? world : here, n);
-	}
+	err = rounds(argv[1], dead, argv[3], world, here);
 	if (err < 0) {
 		printf("rank %d: a result of %s is wrong\n", me, argv[1]);
 		fflush(stdout);
