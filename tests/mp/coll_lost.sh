@@ -46,7 +46,7 @@ some() {
 	draw 20000; moment=$random
 	one_of auto host direct tasks; executor=$picked
 	one_of HEDDLE_TRANSPORT= HEDDLE_TRANSPORT= HEDDLE_TRANSPORT=rc HEDDLE_TRANSPORT=ud HEDDLE_TRANSPORT=dc,ud HEDDLE_TRANSPORT=xrc \
-		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0
+		HEDDLE_CHECK=1 HEDDLE_COLL_DEPTH=2 HEDDLE_COLL_EXTENSIONS=0 HEDDLE_COLL_READS_MIN=1
 	[ "$n" -lt 17 ] || bytes=64
 	# over UD what is longer than a packet is announced: four blocks, in a tree of 7 ranks and more
 	[ "$picked" != HEDDLE_TRANSPORT=ud ] || [ "$late" = -1 ] || [ "$n" -lt 7 ] || bytes=64
@@ -70,6 +70,7 @@ lost 4 blocking 65536 2 -1 1300 host HEDDLE_TRANSPORT=
 lost 3 persistent 1024 2 0 4000 host HEDDLE_TRANSPORT=
 lost 4 persistent 64 1 3 2500 auto HEDDLE_TRANSPORT=
 lost 4 blocking 65536 1 -1 2500 direct HEDDLE_TRANSPORT=
+lost 4 nonblocking 65536 1 -1 2500 direct HEDDLE_COLL_READS_MIN=1
 lost 3 nonblocking 4096 0 -1 3500 direct HEDDLE_TRANSPORT=
 made 5 2 9000 3 auto HEDDLE_TRANSPORT=
 made 4 0 40000 8 host HEDDLE_TRANSPORT=ud
