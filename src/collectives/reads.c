@@ -41,23 +41,44 @@ static const size_t least[HDL_COLLS] = {
 	[HDL_REDUCE_SCATTER] = HDL_READS_LEAST, [HDL_SCAN] = HDL_READS_LEAST, [HDL_EXSCAN] = HDL_READS_LEAST,
 };
 
+#define ALWAYS SIZE_MAX
+#define NEVER ((size_t)0)
+
 /* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
- * ranks have few; two add all of it at once while that fits their caches. */
-static size_t least_of_allreduce(int size, bool crowded)
+ * ranks have few. */
+static size_t least_of(const struct hdl_plan_key *key, const struct hdl_site *site)
 {
-	if (size == 2)
-		return 512 << 10;
-	return !crowded ? least[HDL_ALLREDUCE] : size == 4 ? 64 << 10 : 16 << 10;
+	if (key->coll == HDL_ALLREDUCE && site->oversubscribed)
+		return site->size == 4 ? 64 << 10 : 16 << 10;
+	return least[key->coll];
+}
+
+/* Below how many bytes a blocking reduction goes this way, by measurement. Beyond, messages are quicker: of a pair's large messages the
+ * device has both ranks copy a part, and who has nothing more to give goes on. */
+static size_t most_of(const struct hdl_plan_key *key, const struct hdl_site *site)
+{
+	bool two = site->size == 2, crowded = site->oversubscribed;
+
+	if (!key->blocking)
+		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
+	switch (key->coll) {
+	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 128 << 10 : site->size == 3 ? 128 << 10 : ALWAYS;
+	case HDL_REDUCE_SCATTER: return two ? 128 << 10 : NEVER;
+	case HDL_SCAN: return two ? 32 << 10 : site->size <= 4 ? 128 << 10 : 512 << 10;
+	case HDL_ALLREDUCE: return two ? NEVER : ALWAYS;
+	case HDL_EXSCAN: return NEVER;
+	default: return ALWAYS;
+	}
 }
 
 bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site)
 {
-	size_t from = key->coll == HDL_ALLREDUCE ? least_of_allreduce(site->size, site->oversubscribed) : least[key->coll];
-
-	if (from && hdl_vars.coll_reads_min)
-		from = hdl_vars.coll_reads_min;
 	/* an exchange in place takes each block from where another one comes to lie */
-	return from && key->bytes >= from && !(key->coll == HDL_ALLTOALL && key->in_place);
+	if (!least[key->coll] || (key->coll == HDL_ALLTOALL && key->in_place))
+		return false;
+	if (hdl_vars.coll_reads_min)
+		return key->bytes >= (size_t)hdl_vars.coll_reads_min;
+	return key->bytes >= least_of(key, site) && key->bytes < most_of(key, site);
 }
 
 struct hdl_graph *hdl_reads_graph(void)
