@@ -50,6 +50,9 @@ static size_t least_of(const struct hdl_plan_key *key, const struct hdl_site *si
 {
 	if (key->coll == HDL_ALLREDUCE && site->oversubscribed)
 		return site->size == 4 ? 64 << 10 : 16 << 10;
+	/* a block that leaves as an eager message is waited for by its receiver only, and the sender's CPU is another rank's meanwhile */
+	if ((key->coll == HDL_ALLTOALL || key->coll == HDL_ALLGATHER) && key->blocking && site->oversubscribed)
+		return least[key->coll] + 1;
 	return least[key->coll];
 }
 
