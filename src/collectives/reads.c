@@ -65,9 +65,9 @@ static size_t most_of(const struct hdl_plan_key *key, const struct hdl_site *sit
 	if (!key->blocking)
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
 	switch (key->coll) {
-	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 128 << 10 : site->size == 3 ? 128 << 10 : ALWAYS;
-	case HDL_REDUCE_SCATTER: return two ? 128 << 10 : NEVER;
-	case HDL_SCAN: return two ? 32 << 10 : site->size <= 4 ? 128 << 10 : 512 << 10;
+	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 256 << 10 : site->size == 3 ? 128 << 10 : ALWAYS;
+	case HDL_REDUCE_SCATTER: return two ? 256 << 10 : NEVER;
+	case HDL_SCAN: return two ? 32 << 10 : site->size <= 4 ? 256 << 10 : 512 << 10;
 	case HDL_ALLREDUCE: return two ? NEVER : ALWAYS;
 	case HDL_EXSCAN: return NEVER;
 	default: return ALWAYS;
