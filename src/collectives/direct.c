@@ -69,6 +69,7 @@ struct hdl_line_prog {
 	uint32_t per_put;		/* requests */
 	uint64_t bytes;			/* of each put */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
+	uint64_t shaped;		/* for a piece of so many bytes, and 1; 0: not for one */
 	uint32_t *numbers;		/* where in the slot, or among its heads, the number of each arriving line stands */
 	struct line_step *steps;	/* the epilogue */
 };
@@ -620,10 +621,13 @@ void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_of
 	p.src_off = (uintptr_t)data - (uintptr_t)run->base[HDL_SP_SEND];
 	p.remote -= l->area->wide ? len : len + HDL_LINE_TRAILER - sizeof(uint64_t);
 	l->len = len;
-	shape(h, l);
-	if (!len && !l->area->wide) {		/* the word stands there all the same */
-		l->bytes = HDL_LINE_TRAILER;
-		l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
+	if (l->shaped != len + 1) {
+		shape(h, l);
+		if (!len && !l->area->wide) {		/* the word stands there all the same */
+			l->bytes = HDL_LINE_TRAILER;
+			l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
+		}
+		l->shaped = len + 1;
 	}
 	write_line(h, run, prog, &p, run->slot * l->area->slot_bytes, trailer);
 	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);

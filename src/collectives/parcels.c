@@ -205,15 +205,18 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 {
 	bool replaced = x->a.coll == HDL_P_EXCHANGE && x->a.in_place && x->a.nin > 1;
 
+	x->longs = false;
 	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++) {
 		bool message = !p->by_line || p->bytes > most;
 
+		x->longs |= message;
 		if (!p->bytes || (!message && most <= LINE_DATA) || (hdl_parcel_run(&p->piece) && !replaced))
 			continue;
 		if (!p->copy)
 			p->copy = malloc(p->bytes);
 		if (!p->copy)
 			return false;
+		x->copied = true;
 		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
 	}
 	return true;
@@ -221,14 +224,15 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 
 static void put_away(struct hdl_parcels *x)
 {
-	for (uint32_t i = 0; i < x->ngive; i++) {
+	for (uint32_t i = 0; x->copied && i < x->ngive; i++) {
 		free(x->give[i].copy);
 		x->give[i].copy = NULL;
 	}
-	for (uint32_t i = 0; i < x->nget; i++) {
+	for (uint32_t i = 0; x->copied && i < x->nget; i++) {
 		free(x->get[i].copy);
 		x->get[i].copy = NULL;
 	}
+	x->copied = false;
 	if (x->retains)
 		retain_types(x, false);
 	x->retains = false;
@@ -427,6 +431,7 @@ static void begin_copy(struct hdl_run *run, struct parcel *p, const char *line)
 			tell_giver(run, p);
 			return;
 		}
+		p->of->copied = true;
 	}
 	p->copies = true;
 	p->off = 0;
@@ -486,7 +491,7 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	char some[LINE_DATA];
 	const char *data = p->copy;
 
-	if (is_shown(h, run, p)) {
+	if (unlikely(is_shown(h, run, p))) {
 		p->at = (uintptr_t)given_at(p);
 		hdl_line_parcel(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | IS_SHOWN);
 		return;
@@ -514,7 +519,7 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_o
 	hdl_line_begin(h, run, prog);
 	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
 		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
-	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
+	for (struct parcel *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
 		if (is_shown(h, run, p))
 			await_reader(run, p);
 		else if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))

@@ -42,6 +42,8 @@ struct hdl_parcels {
 	uint32_t ncopies;		/* of these, copies that this rank makes */
 	size_t spent;			/* bytes copied in this turn */
 	bool opened;			/* all lines were seen */
+	bool longs;			/* given: some go otherwise than in a line */
+	bool copied;			/* some pieces have copies */
 	bool retains;			/* the types of all pieces */
 	/* reductions (parcels_fold.c) */
 	bool folds;

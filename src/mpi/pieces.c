@@ -57,17 +57,24 @@ static int check_overlap(struct hdl_comm *c, const char *call, const char *arg, 
 			 (const void *)at);
 }
 
-/* Piece i. */
-static int get_piece(struct hdl_comm *c, const char *call, const struct side *s, int i, struct hdl_piece *p)
+/* NULL: it cannot be communicated with. */
+static inline const struct hdl_type *type_of(MPI_Datatype handle)
+{
+	const struct hdl_type *t = hdl_type_get(handle);
+
+	return likely(t && hdl_type_is_committed(t)) ? t : NULL;
+}
+
+/* Piece i, of elements of t: type_of the side's, or in the w form of this piece's. */
+static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm *c, const char *call, const struct side *s, int i,
+								const struct hdl_type *t, struct hdl_piece *p)
 {
 	MPI_Count count = s->counts ? element(s->counts, s->large, i) : s->count, at = i, bytes;
-	MPI_Datatype handle = s->types ? s->types[i] : s->type;
-	struct hdl_type *t = hdl_type_get(handle);
 	bool far = false;
 
-	if (!t || !hdl_type_is_committed(t))
-		return bad_type(c, call, s, i, handle);
-	if (count < 0)
+	if (unlikely(!t))
+		return bad_type(c, call, s, i, s->types ? s->types[i] : s->type);
+	if (unlikely(count < 0))
 		return s->counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
 	if (!count)
 		at = 0;		/* there is no place, whatever a displacement says */
@@ -77,7 +84,7 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 		far = __builtin_mul_overflow(at, count, &at);
 	if (!s->types)
 		far |= __builtin_mul_overflow(at, hdl_type_extent(t), &at);
-	if (far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes))
+	if (unlikely(far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes)))
 		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s: piece %d of %lld elements does not fit the address space",
 				 s->count_arg, i, (long long)count);
 	if (hdl_bad_buffer_at(s->buf, at, count, t))
@@ -85,6 +92,12 @@ static int get_piece(struct hdl_comm *c, const char *call, const struct side *s,
 	*p = (struct hdl_piece){ (const char *)s->buf + at, count, t };
 
 	return MPI_SUCCESS;
+}
+
+/* The only one. */
+static int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_piece *p)
+{
+	return get_typed_piece(c, call, s, 0, type_of(s->types ? s->types[0] : s->type), p);
 }
 
 static int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg, bool vector,
@@ -112,6 +125,7 @@ static void free_pieces(struct hdl_piece *list, const struct few *few)
 /* n pieces; *list is the caller's to free (free_pieces), whatever is returned. */
 static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_piece **list)
 {
+	const struct hdl_type *all = s->types ? NULL : type_of(s->type);
 	int rc = MPI_SUCCESS;
 
 	*list = n <= FEW ? few->piece : calloc((size_t)n, sizeof(**list));
@@ -120,7 +134,7 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
 	}
 	for (int i = 0; i < n && !rc; i++)
-		rc = get_piece(c, call, s, i, &(*list)[i]);
+		rc = get_typed_piece(c, call, s, i, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
 	return rc;
 }
 
@@ -187,7 +201,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 	if (a.in_place || (c->local && (unsigned)root >= (unsigned)c->size))
 		nmine = 0;
 	else
-		rc = get_piece(c, call, one, 0, &mine);
+		rc = get_piece(c, call, one, &mine);
 	if (!rc && is_root(c, root)) {
 		nlist = c->size;
 		rc = check_arrays(c, call, many, "displs", vector, false);
@@ -231,7 +245,7 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	if (!rc)
 		rc = get_pieces(c, call, recv, c->size, &few_out, &out);
 	if (!rc && !a.in_place && one) {
-		rc = get_piece(c, call, send, 0, &mine);
+		rc = get_piece(c, call, send, &mine);
 	} else if (!rc && !a.in_place) {
 		rc = check_arrays(c, call, send, "sdispls", vector, each_type);
 		if (!rc)
@@ -274,7 +288,7 @@ int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Dataty
 	int rc = check_call(call, comm, c, true, root, form);
 
 	if (!rc && !is_beside_root(c, root)) {
-		rc = get_piece(c, call, &side, 0, &piece);
+		rc = get_piece(c, call, &side, &piece);
 		a.nin = is_root(c, root);
 		a.nout = !a.nin;
 	}
@@ -313,7 +327,7 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 	if (!rc)
 		rc = get_pieces(c, call, recv, near.nfrom, &few_out, &out);
 	if (!rc && one) {
-		rc = get_piece(c, call, send, 0, &mine);
+		rc = get_piece(c, call, send, &mine);
 	} else if (!rc) {
 		if (near.nto)
 			rc = check_arrays(c, call, send, "sdispls", vector, each_type);
@@ -357,11 +371,11 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a,
 	const struct side send = { "sendbuf", count_arg, "datatype", in_place ? recvbuf : sendbuf, n, .type = datatype };
 	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
 	struct hdl_piece in, out;
-	int rc = gives ? get_piece(c, call, &send, 0, &in) : MPI_SUCCESS;
+	int rc = gives ? get_piece(c, call, &send, &in) : MPI_SUCCESS;
 
 	a->in_place = in_place;
 	if (!rc && gets)
-		rc = get_piece(c, call, &recv, 0, &out);
+		rc = get_piece(c, call, &recv, &out);
 	if (!rc && gives && gets && !a->in_place)
 		rc = check_overlap(c, call, "sendbuf", &in, "recvbuf", &out);
 	if (rc)
