@@ -62,7 +62,8 @@ static size_t most_of(const struct hdl_plan_key *key, const struct hdl_site *sit
 {
 	bool two = site->size == 2, crowded = site->oversubscribed;
 
-	if (!key->blocking)
+	/* where messages combine in parts, -0, 0 and NaN would tell on which side an element was */
+	if (!key->blocking || (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type)))
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
 	switch (key->coll) {
 	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 256 << 10 : site->size == 3 ? 128 << 10 : ALWAYS;
