@@ -94,6 +94,11 @@ check_PROGRAMS += tests/mp/transport_leave
 tests_mp_transport_leave_SOURCES = tests/mp/transport_leave.c
 tests_mp_transport_leave_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_leave_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/transport_halves
+tests_mp_transport_halves_SOURCES = tests/mp/transport_halves.c tests/mp/mpi_test.h
+tests_mp_transport_halves_LDADD = libheddle.la
+tests_mp_transport_halves_LDFLAGS = $(NOWRAP)
+
 check_PROGRAMS += tests/mp/transport_names
 tests_mp_transport_names_SOURCES = tests/mp/transport_names.c
 tests_mp_transport_names_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

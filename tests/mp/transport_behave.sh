@@ -27,6 +27,11 @@ for kind in "" rc xrc dc "dc,ud"; do
 	try 3 SHCA_BEHAVE=$all HEDDLE_TRANSPORT=$kind -- "$traffic" 500 60000 2
 	try 2 SHCA_BEHAVE=noodp,noarena HEDDLE_TRANSPORT=$kind HEDDLE_RNDV_CHUNK=4096 -- "$traffic" 700 300000 22
 done
+for kind in rc xrc dc; do
+	for behave in nosequence nosequence,nowake ""; do
+		try 2 SHCA_BEHAVE=$behave HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=split -- "$build/tests/mp/transport_halves"
+	done
+done
 try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
 try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_hold"
 

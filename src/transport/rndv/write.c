@@ -112,15 +112,16 @@ static int push_one(struct hdl_ep *ep)
 	if (n > ep->dev->max_msg)
 		n = ep->dev->max_msg;
 	bool last = op->off + n == op->total;
+	/* by a ring the word would be a write, too, which may land before the data: then these have an immediate, as without a split */
+	bool tell = last && op->split && ep->dev->promises.sequence;
 	struct ibv_sge sge = { .addr = (uintptr_t)s->buf + op->off, .length = (uint32_t)n, .lkey = lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
-				  .opcode = last && !op->split ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+				  .opcode = last && !tell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
 	wr.wr.rdma.remote_addr = op->raddr + op->off;
 	wr.wr.rdma.rkey = op->rkey;
 	if (last)
 		wr.imm_data = htonl(op->rop);
 	struct hdl_fin written = { .op = op->rop, .len = op->total };
-	bool tell = last && op->split;
 	op->inflight++;
 	op->off += n;
 	if (last)
@@ -175,5 +176,8 @@ void hdl_rndv_on_imm(struct hdl_tp *tp, uint32_t imm, uint32_t len)
 	}
 	if (f->ep->queues)
 		f->ep->queues->messages++;
-	hdl_rndv_finish_fetch(f, 0);
+	if (hdl_fetch_op(f)->being_written)
+		hdl_rndv_all_written(f);
+	else
+		hdl_rndv_finish_fetch(f, 0);
 }
