@@ -446,7 +446,7 @@ bool hdl_line_has_come(const struct hdl_run *run, const struct hdl_off_prog *pro
 /* The word of the line that has come from that rank; its data end at *end. */
 uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end);
 
-/* ---- pieces by lines and messages (parcels.c) ----------------------------------------------------------------------- */
+/* ---- pieces by lines and messages (parcels.c, parcels_long.c) --------------------------------------------------------- */
 
 /* prog: the plan's, or a persistent one's own. */
 void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);

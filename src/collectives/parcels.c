@@ -11,24 +11,17 @@
  *     the lines that are written and waited for follow from the communicator and the root: one between each two ranks that may have
  *     something for each other, also if it is nothing. Its word says how many bytes there are.
  *
- * What does not fit a line is the two ranks' own affair. Its line has the length alone, and says AS_MESSAGE: then a message with the
- * operation's tag follows, of the host executor's sort, and its receiver takes that when it has seen the line. So does each edge but the
- * first of several between two neighbors, as both know; of these one of no bytes is nothing, as on the host: where only one end thinks so
- * there is no error, but a receive that waits, or a message that nobody takes. Else, if the length of what was sent is not that which the
- * receiver's arguments promise, the receiver has an error, whatever way it came, and everybody else's part goes on.
+ * What does not fit a line is the two ranks' own affair (parcels_long.c). So is each edge but the first of several between two
+ * neighbors, as both know. If the length of what was sent is not that which the receiver's arguments promise, the receiver has an error,
+ * whatever way it came, and everybody else's part goes on.
  *
  * Reductions: parcels_fold.c.
  *
- * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in reads.c,
- * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, tells the giver by a message
- * without data, whose tag no other has (HDL_COPIED_TAG). Not of persistent ones: their requests have no place on the communicator's queues.
- *
- * What stands in a line is complete without its sender, and what is shown needs only its receiver. A message needs both, as on the host.
+ * What stands in a line is complete without its sender.
  *
  * The operation retires when its messages and copies are through, so that no slot, and no buffer of the user, is given back before. If the
  * communicator fails they are taken back first (hdl_parcels_stop), and the queues are stopped (R2 of reads.c).
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +30,6 @@
 
 #define AS_MESSAGE (1ULL << 63)		/* in a line's word, beside the length */
 #define IS_SHOWN (1ULL << 62)		/* the same: the line has the address */
-#define UNPACKED ((size_t)64 << 10)	/* of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache */
 #define LINE_DATA 1024			/* longest in a line where nobody knows all lengths; must fit the second size of lines */
 
 void hdl_parcels_free(struct hdl_parcels *x)
@@ -276,213 +268,6 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	return copy_out(x, run->plan->key.bytes) && (!x->folds || hdl_parcels_copy_operand(x, comm, a));
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
-
-static struct hdl_node node_of(const struct parcel *p, const char *at)
-{
-	return (struct hdl_node){ .kind = HDL_N_SEND, .src_space = HDL_SP_SEND, .dst_space = HDL_SP_NONE, .peer = p->peer,
-				  .sub = hdl_sub(p->edge), .src_off = (uintptr_t)at, .len = p->bytes };
-}
-
-static void sent(struct hdl_send *send, int err)
-{
-	struct parcel *p = container_of(send, struct parcel, send);
-	const struct hdl_node n = node_of(p, NULL);
-
-	p->sending = false;
-	p->of->pending--;
-	if (err)
-		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
-}
-
-static void send_node(struct hdl_run *run, struct parcel *p, const struct hdl_node *n)
-{
-	int rc;
-
-	if (hdl_run_send_now(run, n))
-		return;
-	p->send = (struct hdl_send){ .done = sent };
-	p->sending = true;
-	p->of->pending++;
-	rc = hdl_run_send(run, n, &p->send);
-	if (!rc)
-		return;
-	p->sending = false;
-	p->of->pending--;
-	if (rc < 0)
-		hdl_run_error(run, hdl_run_errno(run, n, rc));
-}
-
-/* As it is given: where it lies, if it is one run. */
-static char *given_at(const struct parcel *p)
-{
-	return p->copy ? p->copy : p->bytes ? hdl_parcel_run(&p->piece) : NULL;
-}
-
-static void send_message(struct hdl_run *run, struct parcel *p)
-{
-	const struct hdl_node n = node_of(p, given_at(p));
-
-	send_node(run, p, &n);
-}
-
-/* Another length than promised: of `came` bytes from that rank. */
-static __attribute__((noinline, cold)) void refuse(struct hdl_run *run, const struct parcel *p, uint64_t came)
-{
-	hdl_reason_set("%llu bytes came from rank %d where %zu were expected: the counts or types of this collective differ between ranks",
-		       (unsigned long long)came, p->peer, p->bytes);
-	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
-}
-
-static void end_receive(struct parcel *p, struct hdl_req *req, size_t expected)
-{
-	struct hdl_run *run = p->of->run;
-
-	if (unlikely(req->error)) {
-		if (req->error == MPI_ERR_PROC_ABORTED)
-			hdl_coll_lose(run->comm->coll, p->peer);
-		hdl_req_explain(req);
-		hdl_run_error(run, req->error);
-	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != expected)) {
-		refuse(run, p, (uint64_t)hdl_status_bytes(&req->status));
-	}
-	hdl_req_free(req);
-}
-
-static void received(struct hdl_req *req)
-{
-	struct parcel *p = req->notify_arg;
-
-	p->req = NULL;
-	p->of->pending--;
-	end_receive(p, req, p->bytes);
-}
-
-static void was_read(struct hdl_req *req)
-{
-	struct parcel *p = req->notify_arg;
-
-	p->req = NULL;
-	p->of->pending--;
-	/* who does not say that it has read it may do so yet, unless it cannot */
-	if (unlikely(req->error))
-		hdl_reads_stop(((struct hdl_cc *)p->of->run->comm->coll)->off[hdl_off_index(HDL_EXEC_DIRECT, false)]);
-	end_receive(p, req, 0);
-}
-
-static void receive_as(struct hdl_run *run, struct parcel *p, const struct hdl_piece *piece, int32_t tag, void (*notify)(struct hdl_req *))
-{
-	struct hdl_req *req;
-	int rc = hdl_irecv((void *)piece->buf, piece->count, piece->type, p->peer, run->tag | tag, run->comm,
-			   (uint16_t)(run->comm->context + 1), &req);
-
-	if (rc) {
-		if (rc == MPI_ERR_PROC_ABORTED)
-			hdl_coll_lose(run->comm->coll, p->peer);
-		hdl_run_error(run, rc);
-		return;
-	}
-	p->req = req;
-	p->of->pending++;
-	req->notify_arg = p;
-	if (req->done)
-		notify(req);
-	else
-		req->notify = notify;
-}
-
-static void receive_message(struct hdl_run *run, struct parcel *p)
-{
-	receive_as(run, p, &p->piece, (int32_t)hdl_sub(p->edge), received);
-}
-
-/* ---- copies --------------------------------------------------------------------------------------------------------- */
-
-static bool is_shown(const struct hdl_off *h, const struct hdl_run *run, const struct parcel *p)
-{
-	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from() && h->exposed_rkey && !run->pcoll;
-}
-
-/* The giver's part, when its line was written. */
-static void await_reader(struct hdl_run *run, struct parcel *p)
-{
-	const struct hdl_piece nothing = { .type = hdl_type_get(MPI_BYTE) };
-
-	receive_as(run, p, &nothing, HDL_COPIED_TAG, was_read);
-}
-
-static void tell_giver(struct hdl_run *run, struct parcel *p)
-{
-	struct hdl_node n = node_of(p, NULL);
-
-	n.len = 0;
-	n.sub = HDL_COPIED_TAG;
-	send_node(run, p, &n);
-}
-
-static void begin_copy(struct hdl_run *run, struct parcel *p, const char *line)
-{
-	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
-	if (!hdl_parcel_run(&p->piece) && !p->copy) {
-		p->copy = malloc(p->bytes < UNPACKED ? p->bytes : UNPACKED);
-		if (!p->copy) {
-			hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
-			hdl_run_error(run, MPI_ERR_NO_MEM);
-			tell_giver(run, p);
-			return;
-		}
-		p->of->copied = true;
-	}
-	p->copies = true;
-	p->off = 0;
-	p->position = 0;
-	p->of->pending++;
-	p->of->ncopies++;
-}
-
-/* As far as it goes now. Whether that is to the end. */
-static bool copy_on(struct hdl_off *h, struct hdl_run *run, struct parcel *p)
-{
-	size_t most = p->copy ? UNPACKED : HDL_READS_TURN;
-
-	while (p->off < p->bytes) {
-		size_t left = p->bytes - p->off, len = left < most ? left : most;
-		char *to = p->copy ? p->copy : hdl_parcel_run(&p->piece) + p->off;
-
-		if (!p->position && hdl_parcels_more(run))
-			return false;
-		if (!p->position) {
-			p->position = hdl_copy_post(h, run, p->peer, false, to, p->at + p->off, len);
-			p->of->spent += p->position ? len : 0;
-		}
-		if (!p->position || h->broken || !hdl_copy_done(h, p->peer, p->position))
-			return false;
-		if (p->copy)
-			hdl_unpack((void *)p->piece.buf, p->copy, p->piece.count, p->piece.type, (MPI_Count)p->off, len);
-		p->position = 0;
-		p->off += len;
-	}
-	return true;
-}
-
-static void copy_all(struct hdl_off *h, struct hdl_run *run)
-{
-	struct hdl_parcels *x = run->parcels;
-
-	for (struct parcel *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
-		if (p->copies && copy_on(h, run, p)) {
-			p->copies = false;
-			x->ncopies--;
-			x->pending--;
-			tell_giver(run, p);
-		}
-}
-
-bool hdl_parcels_more(const struct hdl_run *run)
-{
-	return run->parcels->spent >= HDL_READS_TURN;
-}
-
 /* ---- an operation --------------------------------------------------------------------------------------------------- */
 
 static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, struct parcel *p)
@@ -491,8 +276,8 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	char some[LINE_DATA];
 	const char *data = p->copy;
 
-	if (unlikely(is_shown(h, run, p))) {
-		p->at = (uintptr_t)given_at(p);
+	if (unlikely(hdl_parcel_is_shown(h, run, p))) {
+		p->at = (uintptr_t)hdl_parcel_given_at(p);
 		hdl_line_parcel(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | IS_SHOWN);
 		return;
 	}
@@ -520,21 +305,21 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_o
 	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
 		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
 	for (struct parcel *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
-		if (is_shown(h, run, p))
-			await_reader(run, p);
+		if (hdl_parcel_is_shown(h, run, p))
+			hdl_parcel_await_reader(run, p);
 		else if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
-			send_message(run, p);
+			hdl_parcel_send(run, p);
 	/* behind the lines: in place a message comes where they are read from */
 	for (struct parcel *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
 		if (p->comes)
-			receive_message(run, p);
+			hdl_parcel_receive(run, p);
 }
 
 /* Of a persistent operation each start has the same messages, so that all but the first one's are received without a copy. */
 static void find_message(struct hdl_run *run, struct parcel *p)
 {
 	if (!p->comes)
-		receive_message(run, p);
+		hdl_parcel_receive(run, p);
 	p->comes = run->pcoll;
 }
 
@@ -550,13 +335,13 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 		return;
 	}
 	if (unlikely((word & ~IS_SHOWN) != p->bytes)) {
-		refuse(run, p, word & ~IS_SHOWN);
+		hdl_parcel_refuse(run, p, word & ~IS_SHOWN);
 		if (word & IS_SHOWN)
-			tell_giver(run, p);
+			hdl_parcel_tell_giver(run, p);
 		return;
 	}
 	if (word & IS_SHOWN) {
-		begin_copy(run, p, end);
+		hdl_parcel_copy(run, p, end);
 		return;
 	}
 	if (!word || p->of->folds)
@@ -604,34 +389,8 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 		open_lines(h, run);
 	x->spent = 0;
 	if (x->ncopies)
-		copy_all(h, run);
+		hdl_parcels_copy(h, run);
 	return x->opened && !x->pending;
-}
-
-static void withdraw(struct hdl_run *run, struct parcel *p)
-{
-	if (p->withdrawn || (!p->sending && !p->req))
-		return;
-	p->withdrawn = true;
-	if (p->sending)
-		hdl_send_withdraw(&p->send, p->peer, run->comm);
-	else
-		hdl_req_cancel(p->req);
-}
-
-bool hdl_parcels_stop(struct hdl_run *run)
-{
-	struct hdl_parcels *x = run->parcels;
-
-	for (struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
-		withdraw(run, p);
-	for (struct parcel *p = x->get, *end = p + x->nget; p < end; p++) {
-		withdraw(run, p);
-		x->pending -= p->copies;
-		p->copies = false;
-	}
-	x->ncopies = 0;
-	return !x->pending;
 }
 
 /* ---- the door -------------------------------------------------------------------------------------------------------- */

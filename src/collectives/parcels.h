@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of parcels.c and parcels_fold.c: what a collective of pieces has for each peer, and from it. */
+/* Inside of parcels.c, parcels_long.c and parcels_fold.c: what a collective of pieces has for each peer, and from it. */
 #ifndef HDL_COLL_PARCELS_H
 #define HDL_COLL_PARCELS_H
 
@@ -62,6 +62,27 @@ static inline char *hdl_parcel_run(const struct hdl_piece *p)
 
 /* There is room: see prepare in parcels.c. edge: of several between the two ranks. */
 struct parcel *hdl_parcel_add(struct hdl_parcels *x, bool give, const struct hdl_piece *piece, int peer, int edge);
+
+/* ---- what does not go by a line (parcels_long.c) ------------------------------------------------------------------------ */
+
+/* Whether the receiver reads it from where this rank has it. */
+static inline bool hdl_parcel_is_shown(const struct hdl_off *h, const struct hdl_run *run, const struct parcel *p)
+{
+	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from() && h->exposed_rkey && !run->pcoll;
+}
+/* As it is given: where it lies, if it is one run. */
+char *hdl_parcel_given_at(const struct parcel *p);
+void hdl_parcel_send(struct hdl_run *run, struct parcel *p);
+void hdl_parcel_receive(struct hdl_run *run, struct parcel *p);
+/* Another length than promised: of `came` bytes from that rank. */
+void hdl_parcel_refuse(struct hdl_run *run, const struct parcel *p, uint64_t came);
+/* The giver's part of what is shown, when its line was written. */
+void hdl_parcel_await_reader(struct hdl_run *run, struct parcel *p);
+/* The receiver's: it reads what the line, which ends there, has the address of; and what it says when it does so no more, or never will. */
+void hdl_parcel_copy(struct hdl_run *run, struct parcel *p, const char *line);
+void hdl_parcel_tell_giver(struct hdl_run *run, struct parcel *p);
+/* Goes on with all that this rank copies. */
+void hdl_parcels_copy(struct hdl_off *h, struct hdl_run *run);
 
 /* ---- reductions (parcels_fold.c) ------------------------------------------------------------------------------------ */
 
