@@ -624,16 +624,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	run->base[HDL_SP_RECV] = args->recvbuf;
 	if (unlikely(!hdl_off_quick(cc, run)))
 		return run_plan(comm, args);
-	cc->leader = plan->leader;
-	plan->uses++;
-	if (unlikely(++cc->seq % HDL_TURN_EVERY == 0))
-		hdl_progress();
-	/* the turn may have finished it with an error */
-	if (likely(run->finished && !run->error))
-		return MPI_SUCCESS;
-	plan->spare = run->next;
-	plan->refs++;
-	return hdl_coll_end(run);
+	return hdl_coll_end_quick(cc, plan);
 }
 
 static int progress(void *arg)

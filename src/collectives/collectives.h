@@ -101,6 +101,7 @@ struct hdl_piece {
 	const struct hdl_type *type;
 };
 
+/* EXCHANGE is the last of those in which each rank has a piece for itself, unless it is in place. */
 enum hdl_pieces_coll { HDL_P_GATHER, HDL_P_SCATTER, HDL_P_EXCHANGE, HDL_P_NEIGHBORS, HDL_P_REDUCE, HDL_P_ALLREDUCE,
 		       HDL_P_REDUCE_SCATTER, HDL_P_SCAN, HDL_P_EXSCAN,
 		       HDL_P_BARRIER, HDL_P_BCAST };	/* these two of intercommunicators only */

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "collectives/offload.h"
+#include "collectives/pieces.h"
 #include "collectives/tuner.h"
 #include "runtime/threads.h"
 
@@ -41,6 +42,12 @@ struct line_put {
 	size_t src_off;
 	uint32_t rkey;
 	uint8_t src_space;
+};
+
+/* Whose line, and where in the slot, or among its heads, its number stands. */
+struct line_arrival {
+	uint32_t number;
+	int peer;
 };
 
 /* A CPU node that takes the result, short: Wait comes when the caches hold other things. */
@@ -70,7 +77,7 @@ struct hdl_line_prog {
 	uint64_t bytes;			/* of each put */
 	uint64_t len;			/* of the data in each line; 0: a barrier's, which is the number alone */
 	uint64_t shaped;		/* for a piece of so many bytes, and 1; 0: not for one */
-	uint32_t *numbers;		/* where in the slot, or among its heads, the number of each arriving line stands */
+	struct line_arrival *arrivals;
 	struct line_step *steps;	/* the epilogue */
 };
 
@@ -165,12 +172,14 @@ static int add_arrival(struct hdl_off *h, struct hdl_line_prog *l, const struct 
 
 	if (!is_end(l, end))
 		return EOPNOTSUPP;
-	l->numbers[l->narrivals] = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t));
+	l->arrivals[l->narrivals] = (struct line_arrival){
+		.number = (uint32_t)((l->area->wide ? head_end(l, end) : end) - sizeof(uint64_t)), .peer = n->peer,
+	};
 	if (hdl_off_near(h) & 1u << n->peer) {
-		uint32_t far = l->numbers[l->nnear];
+		struct line_arrival far = l->arrivals[l->nnear];
 
-		l->numbers[l->nnear++] = l->numbers[l->narrivals];
-		l->numbers[l->narrivals] = far;
+		l->arrivals[l->nnear++] = l->arrivals[l->narrivals];
+		l->arrivals[l->narrivals] = far;
 	}
 	l->narrivals++;
 	l->len = n->len;
@@ -282,7 +291,7 @@ void hdl_line_aim(struct hdl_off_prog *prog, const struct hdl_area_peer *peers)
 int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct hdl_area *area)
 {
 	const struct hdl_graph *g = prog->g;
-	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct line_step) + sizeof(uint32_t));
+	size_t n = g->nnodes ? g->nnodes : 1, nputs = 0, lists = n * (sizeof(struct line_step) + sizeof(struct line_arrival));
 	struct hdl_line_prog *l = aligned_alloc(64, (sizeof(*l) + lists + 63) & ~(size_t)63);
 	int err = 0;
 
@@ -291,7 +300,7 @@ int hdl_line_compile(struct hdl_off *h, struct hdl_off_prog *prog, const struct 
 	*l = (struct hdl_line_prog){ .area = area, .fn = g->fn, .steps = (struct line_step *)(l + 1), .per_put = 1 };
 	if (l->area->wide)
 		l->per_put = HDL_LINE_REQUESTS;
-	l->numbers = (uint32_t *)(l->steps + n);
+	l->arrivals = (struct line_arrival *)(l->steps + n);
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		nputs += g->nodes[i].kind == HDL_N_PUT;
 	l->puts = calloc(nputs ? nputs : 1, sizeof(*l->puts));
@@ -343,18 +352,18 @@ __attribute__((noinline)) bool hdl_line_find_room(struct hdl_off *h)
 }
 
 /* Of what is written to that peer. */
-static char *stage_of(const struct hdl_line_prog *l, const struct line_put *p, size_t slot)
+static char *stage_of(const struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run)
 {
-	return l->area->mem + l->area->staged + slot + (size_t)p->link->peer * l->area->line_bytes;
+	return l->area->mem + l->area->staged + run->slot * l->area->slot_bytes + (size_t)p->link->peer * l->area->line_bytes;
 }
 
 /* Puts data, and the trailer, together there. */
-static void stage(struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run, char *at, const uint64_t trailer[2])
+static void stage(struct hdl_line_prog *l, const char *data, char *at, const uint64_t trailer[2])
 {
 	char *end = at + l->len + HDL_LINE_TRAILER;
 
 	if (l->len)
-		memcpy(at, run->base[p->src_space] + p->src_off, l->len);
+		memcpy(at, data, l->len);
 	memcpy(at + l->len, trailer, HDL_LINE_TRAILER);
 	l->sge[0].addr = (uintptr_t)end - l->bytes;
 }
@@ -367,11 +376,9 @@ static void signal_last(struct hdl_off *h, struct hdl_off_link *l, struct ibv_se
 	last->wr_id = (uint64_t)l->index << HDL_ID_LINK_SHIFT | (l->sq_posted & HDL_ID_POSITION);
 }
 
-static __attribute__((noinline)) void fill_wide(struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run, char *at,
-						const uint64_t *trailer)
+static __attribute__((noinline)) void fill_wide(struct hdl_line_prog *l, const struct line_put *p, const struct hdl_run *run,
+						const char *data, char *at, const uint64_t *trailer)
 {
-	const char *data = run->base[p->src_space] + p->src_off;
-
 	if (l->staged)
 		data = memcpy(at, data, l->len);
 	if (l->head_staged)
@@ -404,27 +411,28 @@ __attribute__((noinline, cold)) void hdl_line_follow(struct hdl_off *h, struct h
 		hdl_off_refused(h, run, l->peer, err);
 }
 
-/* False: the queue has refused it. */
+/* To that address of the peer's. False: the queue has refused it. */
 static inline __attribute__((always_inline)) bool write_line(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
-							    const struct line_put *p, size_t slot, const uint64_t trailer[2])
+							    const struct line_put *p, const char *data, uint64_t remote,
+							    const uint64_t trailer[2])
 {
 	struct hdl_line_prog *l = prog->lines;
 	struct ibv_send_wr *bad, *first = &l->wr, *last = &l->wr;
 	int err;
 
 	p->link->sq_posted += l->per_put;
-	l->wr.wr.rdma.remote_addr = p->remote + slot;
+	l->wr.wr.rdma.remote_addr = remote;
 	l->wr.wr.rdma.rkey = p->rkey;
 	if (unlikely(l->area->wide)) {
-		fill_wide(l, p, run, stage_of(l, p, slot), trailer);
+		fill_wide(l, p, run, data, stage_of(l, p, run), trailer);
 		last = &l->head;
 		first = l->len ? first : last;
 	} else if (unlikely(l->staged)) {
-		stage(l, p, run, stage_of(l, p, slot), trailer);
+		stage(l, data, stage_of(l, p, run), trailer);
 		l->wr.send_flags = 0;
 	} else {
 		l->wr.send_flags = IBV_SEND_INLINE;
-		l->sge[0].addr = (uintptr_t)run->base[p->src_space] + p->src_off;
+		l->sge[0].addr = (uintptr_t)data;
 		l->sge[1].addr = (uintptr_t)(trailer + 2) - l->sge[1].length;
 	}
 	if (unlikely(hdl_line_signal_due(p->link)))
@@ -447,7 +455,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h,
 	const uint64_t trailer[2] = { l->len, run->opno + 1 };
 
 	for (; p < end; p++)
-		if (unlikely(!write_line(h, run, prog, p, slot, trailer)))
+		if (unlikely(!write_line(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))
 			return;
 }
 
@@ -493,7 +501,7 @@ static inline bool arrived(struct hdl_run *run, const struct hdl_line_prog *l)
 	uint64_t number = run->opno + 1;
 
 	for (; run->arrived < l->narrivals; run->arrived++) {
-		const uint64_t *at = (const uint64_t *)(slot + l->numbers[run->arrived]);
+		const uint64_t *at = (const uint64_t *)(slot + l->arrivals[run->arrived].number);
 
 		/* pairs with the write's order: what stands before the number is there */
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != number)
@@ -510,7 +518,7 @@ static __attribute__((noinline, cold)) void refuse_length(struct hdl_run *run, c
 	uint64_t came = l->len;
 
 	for (uint32_t i = 0; i < l->narrivals && came == l->len; i++)
-		came = ((const uint64_t *)(run->numbers + l->numbers[i]))[-1];
+		came = ((const uint64_t *)(run->numbers + l->arrivals[i].number))[-1];
 	hdl_reason_set("%llu bytes came from another rank where %llu were expected: the counts or types of this collective differ between "
 		       "ranks", (unsigned long long)came, (unsigned long long)l->len);
 	hdl_run_error(run, came > l->len ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
@@ -600,6 +608,16 @@ void hdl_line_begin(struct hdl_off *h, struct hdl_run *run, const struct hdl_off
 	find_lines(h, run, prog->lines);
 }
 
+static void shape_parcel(const struct hdl_off *h, struct hdl_line_prog *l)
+{
+	shape(h, l);
+	if (!l->len && !l->area->wide) {		/* the word stands there all the same */
+		l->bytes = HDL_LINE_TRAILER;
+		l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
+	}
+	l->shaped = l->len + 1;
+}
+
 uint32_t hdl_line_puts(const struct hdl_off_prog *prog)
 {
 	return prog->lines->nputs;
@@ -610,26 +628,28 @@ int hdl_line_put_to(const struct hdl_off_prog *prog, uint32_t i)
 	return prog->lines->puts[i].link->peer;
 }
 
+/* remote: where it would be written if it were the number alone. False: the queue has refused it. */
+static inline __attribute__((always_inline)) bool write_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog,
+							      const struct line_put *p, const void *data, size_t len, bool wide,
+							      uint64_t remote, const uint64_t trailer[2])
+{
+	struct hdl_line_prog *l = prog->lines;
+
+	remote -= wide ? len : len + HDL_LINE_TRAILER - sizeof(uint64_t);
+	l->len = len;
+	if (unlikely(l->shaped != len + 1))
+		shape_parcel(h, l);
+	return write_line(h, run, prog, p, data, remote, trailer);
+}
+
 void hdl_line_parcel(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog, uint32_t i, const void *data, size_t len,
 		     uint64_t word)
 {
 	struct hdl_line_prog *l = prog->lines;
+	const struct line_put *p = &l->puts[i];
 	const uint64_t trailer[2] = { word, run->opno + 1 };
-	struct line_put p = l->puts[i];		/* as the number alone */
 
-	p.src_space = HDL_SP_SEND;
-	p.src_off = (uintptr_t)data - (uintptr_t)run->base[HDL_SP_SEND];
-	p.remote -= l->area->wide ? len : len + HDL_LINE_TRAILER - sizeof(uint64_t);
-	l->len = len;
-	if (l->shaped != len + 1) {
-		shape(h, l);
-		if (!len && !l->area->wide) {		/* the word stands there all the same */
-			l->bytes = HDL_LINE_TRAILER;
-			l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
-		}
-		l->shaped = len + 1;
-	}
-	write_line(h, run, prog, &p, run->slot * l->area->slot_bytes, trailer);
+	write_parcel(h, run, prog, p, data, len, l->area->wide, p->remote + run->slot * l->area->slot_bytes, trailer);
 	hdl_tp_count_rc(hdl_mpi_tp, l->per_put, l->bytes);
 	l->len = 0;		/* what comes is compared by whom it is for */
 }
@@ -654,28 +674,56 @@ uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *pro
 	return behind_number(run, a, peer)[-2];
 }
 
+/* ---- short ways of blocking operations ------------------------------------------------------------------------- */
+
 /* (b) of offload.h: no barrier is due before it. */
 static inline bool has_turn(const struct hdl_off *h, const struct hdl_off_prog *prog)
 {
 	return prog->synchronizes || h->since_sync[prog->class] < h->class[prog->class].depth - 1;
 }
 
-bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
+/* The communicator's, if nothing is outstanding and nothing keeps the operation from being posted (see pump in offload.c); or NULL. */
+static inline __attribute__((always_inline)) struct hdl_off *free_for(struct hdl_cc *cc, const struct hdl_off_prog *prog)
 {
 	struct hdl_off *h = cc->off[hdl_off_index(HDL_EXEC_DIRECT, false)];
-	const struct hdl_off_prog *prog = run->plan->prog;
 
-	/* nothing is outstanding, and nothing keeps it from being posted: see pump in offload.c */
 	if (unlikely(!h || !prog || !prog->lines || h->posted != h->retired || !has_turn(h, prog) || h->queue || h->busy ||
 		     h->state != HDL_OFF_READY || (!h->line_room && !hdl_line_find_room(h)) || h->broken || h->suspect_ns))
-		return false;
+		return NULL;
+	return h;
+}
+
+static inline __attribute__((always_inline)) void begin_quick(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog)
+{
 	run->error = MPI_SUCCESS;
 	run->spoiled = run->finished = false;
 	run->class = prog->class;
 	hdl_off_number(h, run, prog->synchronizes);
+}
+
+/* Whether all that it waits for has come within a while, and nothing of its own has still to be read. If not, progress goes on with it. */
+static inline __attribute__((always_inline)) bool is_through(const struct hdl_off *h, struct hdl_run *run, const struct hdl_line_prog *l)
+{
+	return likely(await(run, l)) && likely(!run->outstanding && !h->broken);
+}
+
+static inline void end_quick(struct hdl_off *h, struct hdl_run *run)
+{
+	hdl_off_retire(h, run);
+	run->finished = true;
+}
+
+bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
+{
+	const struct hdl_off_prog *prog = run->plan->prog;
+	struct hdl_off *h = free_for(cc, prog);
+
+	if (unlikely(!h))
+		return false;
+	begin_quick(h, run, prog);
 	post(h, run, prog);
 	h->posted++;
-	if (unlikely(!await(run, prog->lines) || run->outstanding || h->broken || run->spoiled)) {
+	if (unlikely(!is_through(h, run, prog->lines) || run->spoiled)) {
 		hdl_off_enlist(h);
 		return true;
 	}
@@ -688,7 +736,75 @@ bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run)
 			return true;
 		}
 	}
-	hdl_off_retire(h, run);
-	run->finished = true;
+	end_quick(h, run);
+	return true;
+}
+
+static inline void write_pieces(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog, const struct hdl_pieces *a)
+{
+	struct hdl_line_prog *l = prog->lines;
+	const struct hdl_piece *in = a->in;
+	const bool each = a->nin > 1;
+	uint64_t bytes = 0, trailer[2] = { 0, run->opno + 1 };
+	size_t slot = run->slot * l->area->slot_bytes;
+
+	find_lines(h, run, l);
+	for (const struct line_put *p = l->puts, *end = p + l->nputs; p < end; p++) {
+		const struct hdl_piece *piece = each ? &in[p->link->peer] : in;
+
+		trailer[0] = hdl_piece_bytes(piece);
+		if (unlikely(!write_parcel(h, run, prog, p, piece->buf, trailer[0], false, p->remote + slot, trailer)))
+			break;
+		bytes += l->bytes;
+	}
+	hdl_tp_count_rc(hdl_mpi_tp, l->nputs, bytes);
+	l->len = 0;		/* as in hdl_line_parcel */
+}
+
+/* False: one is of another length than this rank's arguments promise. What was taken before it may be taken once more. */
+static inline bool take_pieces(const struct hdl_run *run, const struct hdl_line_prog *l, const struct hdl_pieces *a)
+{
+	for (const struct line_arrival *from = l->arrivals, *end = from + l->narrivals; from < end; from++) {
+		const uint64_t *number = (const uint64_t *)(run->numbers + from->number);
+		const struct hdl_piece *piece = &a->out[a->nout > 1 ? from->peer : 0];
+		size_t len = hdl_piece_bytes(piece);
+
+		if (unlikely(number[-1] != len))
+			return false;
+		if (len == 8)
+			memcpy((void *)piece->buf, number - 2, 8);
+		else if (len)
+			memcpy((void *)piece->buf, (const char *)(number - 1) - len, len);
+	}
+	return true;
+}
+
+static inline void take_own(const struct hdl_run *run, const struct hdl_pieces *a)
+{
+	const struct hdl_piece *in, *out;
+
+	if (hdl_pieces_own(a, run->comm->rank, &in, &out))
+		memcpy((void *)out->buf, in->buf, hdl_piece_bytes(in));
+}
+
+bool hdl_off_quick_pieces(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_pieces *a)
+{
+	const struct hdl_off_prog *prog = run->plan->prog;
+	struct hdl_off *h = free_for(cc, prog);
+
+	/* wide lines are gathered when they run, from where they lie */
+	if (unlikely(!h || prog->lines->area->wide))
+		return false;
+	begin_quick(h, run, prog);
+	write_pieces(h, run, prog, a);
+	h->posted++;
+	take_own(run, a);
+	if (unlikely(!is_through(h, run, prog->lines) || !take_pieces(run, prog->lines, a))) {
+		hdl_parcels_go_on(run, a);
+		hdl_off_enlist(h);
+		return true;
+	}
+	h->completed++;
+	end_quick(h, run);
 	return true;
 }

@@ -267,7 +267,7 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 struct hdl_cc {
 	struct hdl_comm *comm;
 	struct hdl_plan *plans[HDL_PLANS];
-	struct hdl_plan *last[HDL_COLLS];	/* of plans: looked at first */
+	struct hdl_plan *last[HDL_COLL_KINDS];	/* of plans: looked at first; of pieces, those that block */
 	uint32_t seq;			/* collectives begun on this communicator, but persistent ones: the same on all ranks */
 	uint8_t leader;			/* of a Barrier that comes next: of the last collective's plan */
 	uint32_t persistent;		/* numbers of persistent ones that were made: the same on all ranks */
@@ -360,6 +360,22 @@ void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
+/* The same of one that has gone a short way, with the plan's first spare run. */
+static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
+{
+	struct hdl_run *run = plan->spare;
+
+	cc->leader = plan->leader;
+	plan->uses++;
+	if (unlikely(++cc->seq % HDL_TURN_EVERY == 0))
+		hdl_progress();
+	/* the turn may have finished it with an error */
+	if (likely(run->finished && !run->error))
+		return MPI_SUCCESS;
+	plan->spare = run->next;
+	plan->refs++;
+	return hdl_coll_end(run);
+}
 
 /* ---- direct and tasks -------------------------------------------------------------------------------------------- */
 
@@ -379,6 +395,9 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run);
 /* The blocking form's short way: if the plan's operation can be posted at once, it is, and its lines are looked for a
  * while. True: posted; run->finished says whether it is complete, too. run: a spare one of the plan, its buffers bound. */
 bool hdl_off_quick(struct hdl_cc *cc, struct hdl_run *run);
+/* The same of pieces, which are runs of bytes, each no longer than the plan's key says. What the rank has for itself is done, too; the
+ * lists last until the call returns. */
+bool hdl_off_quick_pieces(struct hdl_cc *cc, struct hdl_run *run, const struct hdl_pieces *a);
 /* All communicators. Returns the number of operations that moved on. */
 int hdl_off_progress(void);
 void hdl_off_look(struct hdl_req *req, bool waits);	/* this request's communicator only */
@@ -407,6 +426,8 @@ bool hdl_reads_fit(const struct hdl_plan_key *key, const struct hdl_site *site);
 /* A collective of pieces of an intracommunicator by parcels.c, if direct can do it: then true, and *rc is an MPI error class, as of
  * hdl_coll_pieces. */
 bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
+/* A blocking one's short way, if it was run before and nothing is in its way: the same. */
+bool hdl_parcels_quick(struct hdl_comm *comm, const struct hdl_pieces *a, int *rc);
 /* The same for a persistent request. */
 bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, struct hdl_req **req, int *rc);
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,

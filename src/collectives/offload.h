@@ -450,6 +450,9 @@ uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *pro
 
 /* prog: the plan's, or a persistent one's own. */
 void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_off_prog *prog);
+/* What was posted the short way has not come to its end: the run has lists from here on, by which that is found. There is memory for them,
+ * since a spare run has had them before. */
+void hdl_parcels_go_on(struct hdl_run *run, const struct hdl_pieces *a);
 /* Does what can be done now. Whether that was all. */
 bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run);
 /* Whether the turn ended because it had copied enough: there is more to do at once. */

@@ -131,16 +131,12 @@ static void copy_own(struct hdl_run *run, const struct hdl_piece *to, const stru
 /* Nobody else takes part, so it may be done at once. */
 static void take_own(struct hdl_run *run, const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
-	int me = comm->rank;
+	const struct hdl_piece *in, *out;
 
-	if (a->op != MPI_OP_NULL)
-		return;
-	if (a->coll == HDL_P_NEIGHBORS) {
-		for (int to = -1, from = -1; hdl_edge_own(a, me, &to, &from);)
-			copy_own(run, &a->out[from], &a->in[a->nin > 1 ? to : 0]);
-	} else if (!a->in_place && (a->coll == HDL_P_EXCHANGE || a->root == me)) {
-		copy_own(run, &a->out[a->nout > 1 ? me : 0], &a->in[a->nin > 1 ? me : 0]);
-	}
+	if (hdl_pieces_own(a, comm->rank, &in, &out))
+		copy_own(run, out, in);
+	for (int to = -1, from = -1; a->coll == HDL_P_NEIGHBORS && hdl_edge_own(a, comm->rank, &to, &from);)
+		copy_own(run, &a->out[from], &a->in[a->nin > 1 ? to : 0]);
 }
 
 /* ---- preparing -------------------------------------------------------------------------------------------------- */
@@ -505,8 +501,10 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 		return true;
 	}
 	/* as of any blocking collective: all ranks know what was run before a barrier */
-	if (!req)
+	if (!req) {
 		cc->leader = plan->leader;
+		cc->last[plan->key.coll] = plan;
+	}
 	if (plan->executor == HDL_EXEC_HOST || (!req && a->op == MPI_OP_NULL && hdl_plan_is_early(cc, plan))) {
 		plan->uses++;
 		if (plan->executor != HDL_EXEC_HOST)
@@ -538,6 +536,48 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 	hdl_coll_submit(run);
 	*rc = req ? MPI_SUCCESS : hdl_coll_end(run);
 	return true;
+}
+
+/* ---- the short way: hdl_off_quick_pieces --------------------------------------------------------------------------------- */
+
+static inline bool fit(const struct hdl_piece *p, int n, size_t line)
+{
+	for (const struct hdl_piece *end = p + n; p < end; p++)
+		if (!hdl_type_is_contiguous(p->type) || hdl_piece_bytes(p) > line)
+			return false;
+	return true;
+}
+
+/* Whether the plan is that of these arguments, and all of them go by lines as they lie, without an error. Where lengths decide about the
+ * plan, it is one for all that fit lines of the second size, and longer lines have no short way. */
+static inline bool is_plan_of(const struct hdl_plan *plan, const struct hdl_comm *comm, const struct hdl_pieces *a)
+{
+	const struct hdl_piece *in, *out;
+
+	return (a->coll == HDL_P_EXCHANGE || plan->key.root == a->root) &&
+	       fit(a->in, a->nin, plan->key.bytes) && fit(a->out, a->nout, plan->key.bytes) &&
+	       (!hdl_pieces_own(a, comm->rank, &in, &out) || hdl_piece_bytes(in) == hdl_piece_bytes(out));
+}
+
+bool hdl_parcels_quick(struct hdl_comm *comm, const struct hdl_pieces *a, int *rc)
+{
+	struct hdl_cc *cc = comm->coll;
+	struct hdl_plan *plan = cc && a->coll <= HDL_P_EXCHANGE ? cc->last[kind_of(a)] : NULL;
+
+	/* a plan of the host executor has no runs */
+	if (!plan || !plan->spare || unlikely(cc->lost) || !is_plan_of(plan, comm, a) || !hdl_off_quick_pieces(cc, plan->spare, a))
+		return false;
+	*rc = hdl_coll_end_quick(cc, plan);
+	return true;
+}
+
+void hdl_parcels_go_on(struct hdl_run *run, const struct hdl_pieces *a)
+{
+	prepare(run, run->comm, a, false);
+	run->parcels->prog = run->plan->prog;
+	run->tag = hdl_coll_tag(((struct hdl_cc *)run->comm->coll)->seq);
+	run->req = NULL;
+	run->done = ended;
 }
 
 /* ---- persistent: the request keeps the run, the lists and the lines ---------------------------------------------------- */

@@ -17,7 +17,8 @@
 
 #include "collectives/parcels.h"
 
-#define UNPACKED ((size_t)64 << 10)	/* of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache */
+/* Of what is shown, bytes that are copied before they are unpacked, at most: they stay in the cache. */
+#define UNPACKED ((size_t)64 << 10)
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 

@@ -222,13 +222,9 @@ static bool is_finished(const void *arg)
 /* What the rank has for itself fits: if not, the others must be told before anything else is sent, which takes a graph. */
 static bool own_fits(const struct hdl_comm *comm, const struct hdl_pieces *a)
 {
-	const struct hdl_piece *in = a->in, *out = a->out;
+	const struct hdl_piece *in, *out;
 
-	if (a->in_place || (a->coll != HDL_P_EXCHANGE && a->coll != HDL_P_GATHER && a->coll != HDL_P_SCATTER) || !a->nin || !a->nout)
-		return true;
-	in += a->nin > 1 ? comm->rank : 0;
-	out += a->nout > 1 ? comm->rank : 0;
-	return hdl_piece_bytes(in) == hdl_piece_bytes(out);
+	return !hdl_pieces_own(a, comm->rank, &in, &out) || hdl_piece_bytes(in) == hdl_piece_bytes(out);
 }
 
 /* This rank's own affair: its messages are the same. */
@@ -339,7 +335,7 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *a, struct hd
 {
 	int rc;
 
-	if (hdl_parcels_begin(comm, a, req, &rc))
+	if ((!req && hdl_parcels_quick(comm, a, &rc)) || hdl_parcels_begin(comm, a, req, &rc))
 		return rc;
 	return !req && goes_straight(comm, a) ? run_straight(comm, a) : run_graph(comm, a, req);
 }

@@ -46,6 +46,16 @@ static inline size_t hdl_pieces_most(const struct hdl_piece *p, int n)
 	return most;
 }
 
+/* Whether the rank has a piece for itself, but for those that are edges of a graph, and which. */
+static inline bool hdl_pieces_own(const struct hdl_pieces *a, int me, const struct hdl_piece **in, const struct hdl_piece **out)
+{
+	if (a->in_place || a->coll > HDL_P_EXCHANGE || !a->nin || !a->nout)
+		return false;
+	*in = &a->in[a->nin > 1 ? me : 0];
+	*out = &a->out[a->nout > 1 ? me : 0];
+	return true;
+}
+
 static inline int hdl_edge_among(const int *ranks, int k)
 {
 	int n = 0;

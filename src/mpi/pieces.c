@@ -44,17 +44,36 @@ static int bad_type(struct hdl_comm *c, const char *call, const struct side *s, 
 	return hdl_bad_type(c, call, which, handle);
 }
 
+/* Its first byte. */
+static inline const char *begin_of(const struct hdl_piece *p)
+{
+	return (const char *)p->buf + p->type->true_lb;
+}
+
 /* Section 2.6.3: what is received must not overlap what is sent. Seen where both begin at the same byte; parts of one array that
  * lie apart are right. */
-static int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_piece *a, const char *other_arg,
-			 const struct hdl_piece *b)
+static cold int check_overlap(struct hdl_comm *c, const char *call, const char *arg, const struct hdl_piece *a, const char *other_arg,
+			      const struct hdl_piece *b)
 {
-	const char *at = (const char *)a->buf + a->type->true_lb;
-
-	if (at != (const char *)b->buf + b->type->true_lb || !a->count || !b->count || !a->type->size || !b->type->size)
+	if (!a->count || !b->count || !a->type->size || !b->type->size)
 		return MPI_SUCCESS;
 	return hdl_raise(c, MPI_ERR_BUFFER, call, "%s and %s are, at %p, the same buffer: use MPI_IN_PLACE", arg, other_arg,
-			 (const void *)at);
+			 (const void *)begin_of(a));
+}
+
+/* Each of one list beside its counterpart in the other one, of n pieces; or, one, its first beside each. */
+static inline __attribute__((always_inline)) int check_overlaps(struct hdl_comm *c, const char *call, const char *arg,
+								const struct hdl_piece *a, bool one, const char *other_arg,
+								const struct hdl_piece *b, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct hdl_piece *mine = one ? a : &a[i];
+		int rc = likely(begin_of(mine) != begin_of(&b[i])) ? MPI_SUCCESS : check_overlap(c, call, arg, mine, other_arg, &b[i]);
+
+		if (unlikely(rc))
+			return rc;
+	}
+	return MPI_SUCCESS;
 }
 
 /* NULL: it cannot be communicated with. */
@@ -65,18 +84,19 @@ static inline const struct hdl_type *type_of(MPI_Datatype handle)
 	return likely(t && hdl_type_is_committed(t)) ? t : NULL;
 }
 
-/* Piece i, of elements of t: type_of the side's, or in the w form of this piece's. */
+/* Piece i, of elements of t: type_of the side's, or in the w form of this piece's. only: it is the side's one piece. */
 static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm *c, const char *call, const struct side *s, int i,
-								const struct hdl_type *t, struct hdl_piece *p)
+								bool only, const struct hdl_type *t, struct hdl_piece *p)
 {
-	MPI_Count count = s->counts ? element(s->counts, s->large, i) : s->count, at = i, bytes;
+	const void *counts = only ? NULL : s->counts;
+	MPI_Count count = counts ? element(counts, s->large, i) : s->count, at = i, bytes;
 	bool far = false;
 
 	if (unlikely(!t))
 		return bad_type(c, call, s, i, s->types ? s->types[i] : s->type);
 	if (unlikely(count < 0))
-		return s->counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
-	if (!count)
+		return counts ? bad_element(c, call, s->count_arg, i, count) : hdl_bad_count(c, call, s->count_arg, count);
+	if (only || !count)
 		at = 0;		/* there is no place, whatever a displacement says */
 	else if (s->displs)
 		at = element(s->displs, s->large || s->far, i);
@@ -95,12 +115,12 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 }
 
 /* The only one. */
-static int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_piece *p)
+static inline int get_piece(struct hdl_comm *c, const char *call, const struct side *s, struct hdl_piece *p)
 {
-	return get_typed_piece(c, call, s, 0, type_of(s->types ? s->types[0] : s->type), p);
+	return get_typed_piece(c, call, s, 0, true, type_of(s->type), p);
 }
 
-static int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg, bool vector,
+static inline int check_arrays(struct hdl_comm *c, const char *call, const struct side *s, const char *displs_arg, bool vector,
 			bool each_type)
 {
 	if (vector && !s->counts)
@@ -122,6 +142,22 @@ static void free_pieces(struct hdl_piece *list, const struct few *few)
 		free(list);
 }
 
+/* Pieces of a predefined type at places that are told as int: nothing can overflow, whatever they say. False: something is wrong with one,
+ * or they are not of that sort. */
+static inline bool get_plain_pieces(const struct side *s, int n, const struct hdl_type *t, struct hdl_piece *p)
+{
+	const int *counts = s->counts, *displs = s->displs;
+	int all = 0;
+
+	if (!t || !hdl_type_is_predefined(t) || !counts || !displs || s->large || s->far || (uintptr_t)s->buf <= 1)
+		return false;
+	for (int i = 0; i < n; i++) {
+		all |= counts[i];
+		p[i] = (struct hdl_piece){ (const char *)((uintptr_t)s->buf + (uintptr_t)(displs[i] * t->extent)), counts[i], t };
+	}
+	return likely(all >= 0);
+}
+
 /* n pieces; *list is the caller's to free (free_pieces), whatever is returned. */
 static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s, int n, struct few *few, struct hdl_piece **list)
 {
@@ -133,12 +169,14 @@ static int get_pieces(struct hdl_comm *c, const char *call, const struct side *s
 		hdl_coll_no_memory(c);
 		return hdl_raise(c, MPI_ERR_NO_MEM, call, "out of memory for the list of %d pieces", n);
 	}
+	if (get_plain_pieces(s, n, all, *list))
+		return MPI_SUCCESS;
 	for (int i = 0; i < n && !rc; i++)
-		rc = get_typed_piece(c, call, s, i, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
+		rc = get_typed_piece(c, call, s, i, false, s->types ? type_of(s->types[i]) : all, &(*list)[i]);
 	return rc;
 }
 
-static int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a, const struct hdl_form *form)
+static inline int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a, const struct hdl_form *form)
 {
 	struct hdl_req *req = NULL;
 	int rc;
@@ -156,7 +194,7 @@ static int run(struct hdl_comm *c, const char *call, const struct hdl_pieces *a,
 }
 
 /* Section 6.2.3: in the group of an intercommunicator's root, MPI_ROOT is the root and the others say MPI_PROC_NULL. */
-static int check_root(struct hdl_comm *c, const char *call, int root)
+static inline int check_root(struct hdl_comm *c, const char *call, int root)
 {
 	if ((unsigned)root < (unsigned)c->size || (c->local && (root == MPI_ROOT || root == MPI_PROC_NULL)))
 		return MPI_SUCCESS;
@@ -175,7 +213,7 @@ static bool is_beside_root(const struct hdl_comm *c, int root)
 }
 
 /* comm; root, if there is one; request and info. */
-static int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root, const struct hdl_form *form)
+static inline int check_call(const char *call, MPI_Comm comm, struct hdl_comm *c, bool rooted, int root, const struct hdl_form *form)
 {
 	int rc;
 
@@ -207,8 +245,8 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		rc = check_arrays(c, call, many, "displs", vector, false);
 		if (!rc)
 			rc = get_pieces(c, call, many, nlist, &few, &list);
-		for (int i = 0; i < nlist && !rc && nmine; i++)
-			rc = check_overlap(c, call, one->buf_arg, &mine, many->buf_arg, &list[i]);
+		if (!rc && nmine)
+			rc = check_overlaps(c, call, one->buf_arg, &mine, true, many->buf_arg, list, nlist);
 	}
 	if (coll == HDL_P_GATHER) {
 		a.in = &mine;
@@ -251,8 +289,8 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 		if (!rc)
 			rc = get_pieces(c, call, send, c->size, &few_in, &in);
 	}
-	for (int i = 0; i < c->size && !rc && !a.in_place; i++)
-		rc = check_overlap(c, call, send->buf_arg, one ? &mine : &in[i], recv->buf_arg, &out[i]);
+	if (!rc && !a.in_place)
+		rc = check_overlaps(c, call, send->buf_arg, one ? &mine : in, one, recv->buf_arg, out, c->size);
 	if (!rc) {
 		if (a.in_place && one)
 			mine = out[c->rank];
@@ -377,7 +415,7 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a,
 	if (!rc && gets)
 		rc = get_piece(c, call, &recv, &out);
 	if (!rc && gives && gets && !a->in_place)
-		rc = check_overlap(c, call, "sendbuf", &in, "recvbuf", &out);
+		rc = check_overlaps(c, call, "sendbuf", &in, true, "recvbuf", &out, 1);
 	if (rc)
 		return rc;
 	a->type = hdl_type_get(datatype);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Barriers behind collectives of all kinds, from any root, with broadcasts under way and ranks that come late: nobody leaves one before
- * all have entered it. More ranks than cores are wanted: there a barrier behind a Bcast, Scatter or Scan is led by the rank that the
+ * all have entered it. More ranks than cores are wanted: there a barrier behind a Bcast, Scatter(v) or Scan is led by the rank that the
  * others have waited for.
  *
  *     coll_led [rounds [seed]]
@@ -14,11 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { NONE, BCAST, SCATTER, SCAN, EXSCAN, REDUCE, ALLREDUCE, KINDS };
+enum { NONE, BCAST, SCATTER, SCATTERV, SCAN, EXSCAN, REDUCE, ALLREDUCE, KINDS };
 #define MOST 300	/* elements: lines of all sizes */
 
 static uint64_t state;
 static int64_t *in, *out;
+static int *counts, *at;
 
 static unsigned draw(unsigned below)	/* the same on all ranks */
 {
@@ -29,16 +30,35 @@ static unsigned draw(unsigned below)	/* the same on all ranks */
 static void before(MPI_Comm comm, int kind, int root, int n, int64_t number)
 {
 	int64_t want = number;
+	int64_t told = me == root || !(number & 1) ? number : -1;
+	MPI_Request other = MPI_REQUEST_NULL;
 
 	for (int i = 0; i < n; i++)
-		in[(kind == SCATTER ? me : 0) * n + i] = number;
-	for (int r = 0; kind == SCATTER && r < np; r++)
+		in[i] = number;
+	for (int r = 0; (kind == SCATTER || kind == SCATTERV) && r < np; r++) {
+		counts[r] = n;
+		at[r] = r * n;
 		for (int i = 0; i < n; i++)
 			in[r * n + i] = number + r;
+	}
 	out[n - 1] = me == root && kind == BCAST ? number : -1;
 	switch (kind) {
 	case BCAST: MPI_Bcast(out, n, MPI_INT64_T, root, comm); break;
 	case SCATTER: MPI_Scatter(in, n, MPI_INT64_T, out, n, MPI_INT64_T, root, comm); want = number + me; break;
+	case SCATTERV:
+		/* behind the same as a nonblocking one, of which a barrier knows nothing; on some ranks it has to wait */
+		if (number & 1) {
+			MPI_Iscatterv(in, counts, at, MPI_INT64_T, out, n, MPI_INT64_T, root, comm, &other);
+			MPI_Wait(&other, MPI_STATUS_IGNORE);
+			MPI_Ibcast(&told, 1, MPI_INT64_T, root, comm, &other);
+			if ((number / 2 + me) & 1)
+				MPI_Wait(&other, MPI_STATUS_IGNORE);
+		}
+		MPI_Scatterv(in, counts, at, MPI_INT64_T, out, n, MPI_INT64_T, root, comm);
+		MPI_Wait(&other, MPI_STATUS_IGNORE);
+		CHECK_EQ(told, number);
+		want = number + me;
+		break;
 	case SCAN: MPI_Scan(in, out, n, MPI_INT64_T, MPI_SUM, comm); want = number * (me + 1); break;
 	case EXSCAN: MPI_Exscan(in, out, n, MPI_INT64_T, MPI_SUM, comm); want = me ? number * me : -1; break;
 	case REDUCE: MPI_Reduce(in, out, n, MPI_INT64_T, MPI_SUM, root, comm); want = me == root ? number * np : -1; break;
@@ -80,7 +100,9 @@ int main(int argc, char **argv)
 	mine = state + (uint64_t)me;
 	in = malloc(sizeof(*in) * MOST * (size_t)np);
 	out = malloc(sizeof(*out) * MOST * (size_t)np);
-	CHECK(in && out);
+	counts = malloc(sizeof(*counts) * 2 * (size_t)np);
+	CHECK(in && out && counts);
+	at = counts + np;
 	entered = shared();
 	comms[0] = MPI_COMM_WORLD;
 	MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
@@ -119,6 +141,7 @@ int main(int argc, char **argv)
 	MPI_Comm_free(&comms[1]);
 	free(in);
 	free(out);
+	free(counts);
 	MPI_Comm_free(&sync_comm);
 	MPI_Finalize();
 	return 0;

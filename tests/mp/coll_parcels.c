@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of pieces whose lengths no rank knows all of: from nothing to more than a message that is sent at once, each side with a
- * type of its own; many of them outstanding, blocking ones between; in place. And lengths that do not fit each other, across the
- * border between a line and a message: the receiver has the error, at each start of a persistent one, nobody else, and nobody waits.
+ * type of its own; many of them outstanding, blocking ones between; in place; blocking ones in a row, on several communicators. And
+ * lengths that do not fit each other, across the border between a line and a message: the receiver has the error, at each start of a
+ * persistent one, nobody else, and nobody waits.
  *
  *     coll_parcels [rounds [seed [fit|long]]]     fit: no lengths that do not fit, for which ranks may wait on the host executor
  *                                                 long: pieces of many MiB, too, of which a turn of progress copies a part
@@ -11,6 +12,9 @@
 
 #include "mpi_test.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #define MOST 20			/* outstanding: more than HEDDLE_COLL_DEPTH */
 
 static const int lengths[] = { 0, 1, 7, 8, 48, 49, 1000, 1023, 1024, 1025, 1072, 1073, 2048, 8192, 8193, 20000, 70000 };
@@ -18,12 +22,15 @@ static const int lengths[] = { 0, 1, 7, 8, 48, 49, 1000, 1023, 1024, 1025, 1072,
 #define LONGEST 70000
 
 static uint64_t seed;
+static bool in_a_row;		/* blocking ones, of one sort for a while, whose pieces nearly all fit a line */
 
 /* Of what rank `from` has for rank `to` in operation n. Often nothing, mostly short. */
 static int length_of(int n, int from, int to)
 {
 	uint64_t x = mix(seed ^ mix((uint64_t)n << 32 ^ (uint64_t)from << 16 ^ (uint64_t)to));
 
+	if (in_a_row)
+		return x % 40 ? lengths[(x >> 16) % 9] : lengths[(x >> 16) % LENGTHS];
 	return x % 4 == 0 ? 0 : lengths[x >> 8 & 1 ? x >> 16 & 7 : (x >> 16) % LENGTHS];
 }
 
@@ -40,6 +47,7 @@ struct op {
 	int *scounts, *sdispls, *rcounts, *rdispls;
 	MPI_Datatype *stypes, *rtypes;
 	MPI_Request req;
+	MPI_Comm comm;
 	int kind, n, root;
 	bool far_out, far_in;		/* with holes */
 };
@@ -73,10 +81,10 @@ static void begin(struct op *o, int n, bool blocking)
 {
 	memset(o->out, 0x55, (size_t)np * PLACE);
 	o->n = n;
-	o->kind = (int)(mix(seed + (uint64_t)n) % KINDS);
-	o->root = (int)(mix(seed * 3 + (uint64_t)n) % (uint64_t)np);
-	o->far_out = mix(seed * 5 + (uint64_t)(n * 64 + me)) % 3 == 0;	/* each rank as it likes */
-	o->far_in = o->kind != IN_PLACE && mix(seed * 7 + (uint64_t)(n * 64 + me)) % 3 == 0;
+	o->kind = (int)(mix(seed + (uint64_t)(in_a_row ? n / 12 : n)) % KINDS);
+	o->root = (int)(mix(seed * 3 + (uint64_t)(in_a_row ? n / 5 : n)) % (uint64_t)np);
+	o->far_out = mix(seed * 5 + (uint64_t)(n * 64 + me)) % (in_a_row ? 9 : 3) == 0;	/* each rank as it likes */
+	o->far_in = o->kind != IN_PLACE && mix(seed * 7 + (uint64_t)(n * 64 + me)) % (in_a_row ? 9 : 3) == 0;
 	for (int r = 0; r < np; r++) {
 		int scale = o->kind == ALLTOALLW ? 1 : o->far_in ? 2 : 1;
 
@@ -92,50 +100,52 @@ static void begin(struct op *o, int n, bool blocking)
 	switch (o->kind) {
 	case IN_PLACE:
 		if (blocking)
-			MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0], MPI_COMM_WORLD);
+			MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0], o->comm);
 		else
 			MPI_Ialltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, o->out, o->rcounts, o->rdispls, o->rtypes[0],
-				       MPI_COMM_WORLD, &o->req);
+				       o->comm, &o->req);
 		break;
 	case ALLTOALLV:
 		if (blocking)
-			MPI_Alltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], MPI_COMM_WORLD);
+			MPI_Alltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->comm);
 		else
 			MPI_Ialltoallv(o->in, o->scounts, o->sdispls, o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
-				       MPI_COMM_WORLD, &o->req);
+				       o->comm, &o->req);
 		break;
 	case ALLTOALLW:
 		if (blocking)
-			MPI_Alltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes, MPI_COMM_WORLD);
+			MPI_Alltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes, o->comm);
 		else
 			MPI_Ialltoallw(o->in, o->scounts, o->sdispls, o->stypes, o->out, o->rcounts, o->rdispls, o->rtypes,
-				       MPI_COMM_WORLD, &o->req);
+				       o->comm, &o->req);
 		break;
 	case ALLGATHERV:
 		if (blocking)
-			MPI_Allgatherv(o->in, o->scounts[0], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], MPI_COMM_WORLD);
+			MPI_Allgatherv(o->in, o->scounts[0], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->comm);
 		else
 			MPI_Iallgatherv(o->in, o->scounts[0], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0],
-					MPI_COMM_WORLD, &o->req);
+					o->comm, &o->req);
 		break;
 	case GATHERV: {
 		char *mine = o->in + (size_t)o->root * PLACE;
 
 		if (blocking)
-			MPI_Gatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->root, MPI_COMM_WORLD);
+			MPI_Gatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->root,
+				    o->comm);
 		else
 			MPI_Igatherv(mine, o->scounts[o->root], o->stypes[0], o->out, o->rcounts, o->rdispls, o->rtypes[0], o->root,
-				     MPI_COMM_WORLD, &o->req);
+				     o->comm, &o->req);
 		break;
 	}
 	default: {
 		char *mine = o->out + (size_t)o->root * PLACE;
 
 		if (blocking)
-			MPI_Scatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0], o->root, MPI_COMM_WORLD);
+			MPI_Scatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0], o->root,
+				     o->comm);
 		else
 			MPI_Iscatterv(o->in, o->scounts, o->sdispls, o->stypes[0], mine, o->rcounts[o->root], o->rtypes[0], o->root,
-				      MPI_COMM_WORLD, &o->req);
+				      o->comm, &o->req);
 	}
 	}
 }
@@ -169,6 +179,7 @@ static void make(struct op *o)
 	o->rdispls = o->rcounts + np;
 	o->rtypes = o->stypes + np;
 	o->req = MPI_REQUEST_NULL;
+	o->comm = MPI_COMM_WORLD;
 }
 
 static void drop(struct op *o)
@@ -204,6 +215,49 @@ static void rounds_of(int rounds)
 	}
 	for (int i = 0; i < MOST; i++)
 		drop(&ops[i]);
+}
+
+/* Nothing is outstanding on their communicator, as a rule, and no rank waits for another one longer than it has to. Ranks are late, each at
+ * times of its own. */
+static void row_of(int times)
+{
+	uint64_t mine = mix(seed * 13 + (uint64_t)me);
+	MPI_Comm comms[3] = { MPI_COMM_WORLD };
+	MPI_Request under = MPI_REQUEST_NULL;
+	int64_t number = 0;
+	struct op o;
+
+	make(&o);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comms[2]);
+	in_a_row = true;
+	for (int n = 0; n < times; n++) {
+		uint64_t all = mix(seed * 17 + (uint64_t)n);
+
+		mine = mix(mine);
+		for (int y = mine % 3 ? 0 : (int)((mine >> 8) % 20); y > 0; y--)
+			sched_yield();
+		if (mine % 61 == 0)
+			usleep(300);
+		o.comm = comms[all % 8 < 6 ? 1 : all % 8 - 6 ? 2 : 0];
+		if (all >> 8 & 1 && under == MPI_REQUEST_NULL && (all >> 9) % 16 == 0) {
+			number = me ? 0 : n;
+			MPI_Ibcast(&number, 1, MPI_INT64_T, 0, comms[1], &under);
+		}
+		begin(&o, n, true);
+		verify(&o);
+		if ((all >> 16) % 16 == 0)
+			MPI_Barrier(o.comm);
+		if (under != MPI_REQUEST_NULL && (all >> 24) % 4 == 0) {
+			MPI_Wait(&under, MPI_STATUS_IGNORE);
+			CHECK(number <= n && number > n - 1000);
+		}
+	}
+	MPI_Wait(&under, MPI_STATUS_IGNORE);
+	in_a_row = false;
+	MPI_Comm_free(&comms[1]);
+	MPI_Comm_free(&comms[2]);
+	drop(&o);
 }
 
 /* ---- lengths that do not fit each other -------------------------------------------------------------------------------- */
@@ -259,6 +313,28 @@ static void misfit(MPI_Comm comm, int sent, int room, enum form form)
 	free(out);
 }
 
+/* What rank 1 has for itself is longer than its place: it has the error, and nobody else. */
+static void own_misfit(MPI_Comm comm)
+{
+	char in[64 * 4], out[64 * 4];
+	int counts[64], displs[64], rcounts[64], code;
+
+	memset(in, me, sizeof(in));
+	for (int r = 0; r < np && r < 64; r++) {
+		counts[r] = rcounts[r] = 2;
+		displs[r] = r * 4;
+	}
+	counts[me] = 4;
+	for (int twice = 0; np <= 64 && twice < 2; twice++) {
+		rcounts[me] = twice && me == 1 ? 2 : 4;
+		memset(out, 0x55, sizeof(out));
+		code = MPI_Alltoallv(in, counts, displs, MPI_BYTE, out, rcounts, displs, MPI_BYTE, comm);
+		CHECK_EQ(class_of(code), twice && me == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+		for (int r = 0; r < np; r++)
+			CHECK(out[r * 4] == r && out[r * 4 + 2] == (r == me && rcounts[me] == 4 ? r : 0x55));
+	}
+}
+
 static void misfits(void)
 {
 	static const int some[] = { 0, 8, 1024, 1025, 8192, 70000 };
@@ -273,6 +349,7 @@ static void misfits(void)
 			misfit(comm, some[a], some[b], (enum form)((a + b) % FORMS));
 			misfit(comm, some[b], some[b], (enum form)(a % FORMS));
 		}
+	own_misfit(comm);
 	MPI_Comm_free(&comm);
 }
 
@@ -348,6 +425,7 @@ int main(int argc, char **argv)
 	MPI_Type_commit(&holes);
 	MPI_Type_free(&one);
 	rounds_of(rounds);
+	row_of(300);
 	if (np > 1 && argc < 4)
 		misfits();
 	if (argc > 3 && !strcmp(argv[3], "long"))
