@@ -120,6 +120,9 @@ static uint64_t of_queues(struct hdl_tp *tp, const struct counted *c)
 	for (uint32_t i = 0; i < tp->nsqs; i++)
 		if (tp->sqs[i])
 			n += count_at(tp->sqs[i], c->at);
+	for (int d = 0; d < tp->ndev; d++)
+		for (int q = 0; q < HDL_QUEUES; q++)
+			n += count_at(&tp->dev[d]->gone[q], c->at);
 	return n;
 }
 

@@ -76,6 +76,7 @@ struct hdl_dev {
 	struct hdl_sq *dci;
 	int ndci;
 	struct hdl_addr addr;
+	struct hdl_sq gone[HDL_QUEUES];	/* what was counted of queues that are no more, by kind */
 };
 #define HDL_ZEROS 128u
 

@@ -114,7 +114,12 @@ static void report_queues(struct hdl_tp *tp, FILE *out)
 
 	for (int d = 0; d < tp->ndev; d++) {
 		struct hdl_dev *dev = tp->dev[d];
-		uint64_t req[HDL_QUEUES] = { 0 }, bytes[HDL_QUEUES] = { 0 }, stalls[HDL_QUEUES] = { 0 };
+		uint64_t req[HDL_QUEUES], bytes[HDL_QUEUES], stalls[HDL_QUEUES];
+		for (int q = 0; q < HDL_QUEUES; q++) {
+			req[q] = dev->gone[q].requests;
+			bytes[q] = dev->gone[q].bytes;
+			stalls[q] = dev->gone[q].stalls;
+		}
 		for (uint32_t i = 0; i < tp->nsqs; i++) {
 			const struct hdl_sq *sq = tp->sqs[i];
 			if (!sq || sq->dev != dev)

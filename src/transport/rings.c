@@ -103,8 +103,9 @@ void hdl_ring_lose(struct hdl_ep *ep)
 {
 	if (ep->rx_state == HDL_RX_NONE)
 		return;
-	if (ep->queues) {
-		hdl_ring_drop(ep);	/* they have been stopped: nobody can write into it */
+	/* nobody can write into it: the queues have been stopped, or there is no process any more, nor a key for what is still under way */
+	if (ep->queues || hdl_peer_state(ep) == HDL_PROC_ENDED) {
+		hdl_ring_drop(ep);
 		return;
 	}
 	/* A peer that has not heard yet writes into it, and is told again: it stays, and is looked at, until the end. */

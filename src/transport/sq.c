@@ -220,8 +220,13 @@ void hdl_sq_fini(struct hdl_sq *sq)
 	if (sq->scq)
 		sq->scq->used -= sq->depth;
 	hdl_mem_free(&sq->head_mem);
-	if (sq->id != UINT32_MAX)
+	if (sq->id != UINT32_MAX) {
+		struct hdl_sq *gone = &dev->gone[sq->kind->queue];
+		gone->requests += sq->requests;
+		gone->bytes += sq->bytes;
+		gone->stalls += sq->stalls;
 		tp->sqs[sq->id] = NULL;
+	}
 	sq->dev = NULL;
 }
 

@@ -33,15 +33,21 @@ static uint64_t random_bits(struct hdl_tp *tp)
 
 /* ---- connections ------------------------------------------------------------------------------------------- */
 
-static void destroy(struct hdl_ep *ep)
+static void end_queue(struct hdl_ep *ep)
 {
 	struct hdl_conn_queues *q = ep->queues;
 
-	if (!q)
-		return;
 	ep->tp->rc_peers -= q->counted;
+	q->counted = false;
 	hdl_sq_fini(&q->sq);
-	free(q);
+}
+
+static void destroy(struct hdl_ep *ep)
+{
+	if (!ep->queues)
+		return;
+	end_queue(ep);
+	free(ep->queues);
 	ep->queues = NULL;
 }
 
@@ -56,11 +62,12 @@ void hdl_wire_stop(struct hdl_ep *ep)
 		return;
 	}
 	/* what the peer sends and writes, too, must not land when this returns */
-	if ((err = hdl_sq_stop(&q->sq))) {
-		/* one that is destroyed is stopped, whatever ails the device */
+	if ((err = hdl_sq_stop(&q->sq)))
 		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
-		hdl_sq_fini(&q->sq);
-	}
+	/* One that is destroyed is stopped, whatever ails the device. And there is no end to the jobs that may come and go while this one runs:
+	 * their queues would take memory, and places among HEDDLE_RC_PEERS, for good. */
+	if (err || !hdl_proc_is_ours(ep->rank))
+		end_queue(ep);
 }
 
 void hdl_wire_close(struct hdl_ep *ep)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full]. Side 0 listens on sockets in
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full | visits N]. Side 0 listens on sockets in
  * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
+ * visits: the same, N times, each time with another job: the script looks at what side 0 still has of those that have ended.
  * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
  * lose: only the leaders join; side 1's last rank ends itself in the middle of what all ranks do together; all others are told, and call
@@ -273,6 +274,32 @@ static void by_port(const char *path)
 	if (side == 0)
 		refuses(comm, name, 1);
 	MPI_Comm_free(&comm);
+}
+
+/* Each visitor is sent enough to be given a ring, as it gives one. */
+static void visits(const char *path, int times)
+{
+	char name[MPI_MAX_PORT_NAME] = "";
+	MPI_Comm inter, all;
+
+	if (me == 0 && side == 0) {
+		MPI_Open_port(MPI_INFO_NULL, name);
+		tell_name(path, name);
+	} else if (me == 0) {
+		hear_name(path, name);
+	}
+	for (int i = 0; i < times; i++) {
+		if (side)
+			MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		else
+			MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+		MPI_Intercomm_merge(inter, side, &all);
+		for (int round = 0; round < 5; round++)
+			talk(inter, me, me, 0);
+		collectives(all);
+		MPI_Comm_free(&all);
+		MPI_Comm_disconnect(&inter);
+	}
 }
 
 /* Nobody may be sent anything before it knows the sender: kinds that send without asking would lose it. */
@@ -644,6 +671,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[3], "full")) {
 		full(argv[1]);
+		goto end;
+	}
+	if (argc > 4 && !strcmp(argv[3], "visits")) {
+		visits(argv[1], atoi(argv[4]));
 		goto end;
 	}
 	if (loses && me) {

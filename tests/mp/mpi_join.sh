@@ -99,6 +99,46 @@ pair "leave" default 2 leave "" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok"; then
 	bad "the other job ends without MPI_Comm_disconnect"
 fi
+# Of jobs that have been here and have ended nothing is left but a few words: neither queues nor rings. As a visitor's end is seen
+# some time behind it, the script waits for that.
+registered()
+{
+	"$top/shcactl" --fabric $fabric -o csv regions 2>/dev/null | wc -l
+}
+
+# KIND: three visitors, one after the other; what is registered then is no more than behind the first one. (Pools of the least depth do not
+# grow.)
+visits()
+{
+	kind=$1
+	[ "$kind" = default ] && kind=
+	rm -f "$dir"/*
+	timeout -k 5 120 "$top/heddlerun" -n 2 -x SHCA_FABRIC=$fabric -x HEDDLE_SRQ_DEPTH=16 ${kind:+-x HEDDLE_TRANSPORT=$kind} \
+		"$top/tests/mp/mpi_join" "$dir/s" 0 visits 4 >"$dir/out0" 2>&1 &
+	pid0=$!
+	left=$pid0
+	status1=0 first=0 last=0
+	for visit in 1 2 3 4; do
+		timeout -k 5 60 "$top/heddlerun" -n 2 -x SHCA_FABRIC=$fabric -x HEDDLE_SRQ_DEPTH=16 ${kind:+-x HEDDLE_TRANSPORT=$kind} \
+			"$top/tests/mp/mpi_join" "$dir/s" 1 visits 1 >"$dir/out1" 2>&1 || status1=$?
+		[ $visit -eq 1 ] && first=$(registered)
+		[ $visit -eq 3 ] || continue
+		for _ in $(seq 100); do
+			last=$(registered)
+			[ "$last" -le "$first" ] && break
+			sleep 0.1
+		done
+	done
+	wait $pid0
+	status0=$?
+	left=
+	if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || [ "$first" -lt 2 ] || [ "$last" -gt "$first" ] || said 0 "heddle: "; then
+		bad "visits over $kind: $first regions behind the first one, $last behind the third"
+	fi
+}
+for kind in ${MPI_TEST_KINDS:-default dc}; do
+	visits "$kind"
+done
 pair "apart" rc 4 apart "" ""		# over UD a process that is not in the library acknowledges nothing
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 1 "side 1: ok" || said 0 "heddle: " || said 1 "heddle: "; then
 	bad "a job ends before the other one, most of whose ranks it has sent nothing"

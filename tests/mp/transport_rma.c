@@ -894,7 +894,7 @@ static void stops(void)
 {
 	if (hdl_job.rank == 0)
 		say(1);
-	else
+	else if (hdl_job.rank == 1)
 		hear(1);
 	run_while_stopped(&traffic);
 }
