@@ -64,8 +64,8 @@ void hdl_wire_stop(struct hdl_ep *ep)
 	/* what the peer sends and writes, too, must not land when this returns */
 	if ((err = hdl_sq_stop(&q->sq)))
 		hdl_debug("%s: the sending queue cannot be stopped (%s)", hdl_proc_text(ep->rank), strerror(-err));
-	/* One that is destroyed is stopped, whatever ails the device. And there is no end to the jobs that may come and go while this one runs:
-	 * their queues would take memory, and places among HEDDLE_RC_PEERS, for good. */
+	/* One that is destroyed is stopped, whatever ails the device. And there is no end to the jobs that may come and go while this one
+	 * runs: their queues would take memory, and places among HEDDLE_RC_PEERS, for good. */
 	if (err || !hdl_proc_is_ours(ep->rank))
 		end_queue(ep);
 }
