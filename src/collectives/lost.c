@@ -90,6 +90,7 @@ static void lose(struct hdl_cc *cc, int proc, bool told)
 		return;
 	cc->lost = 1 + proc;
 	cc->told = told;
+	hdl_proc_note_lost(proc);
 	news = true;
 	hasty_ns = monotonic_ns() + SUSPECT_NS;
 	say(cc);

@@ -97,7 +97,14 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 		return rc;
 	if (!port_name)
 		return hdl_null_arg(c, call, "port_name");
+	met->comm = c;
+	hdl_agree_outside(c, 1);
 	err = fn(port_name, met);
+	hdl_agree_outside(c, -1);
+	if (err == -EOWNERDEAD)
+		return hdl_raise(c, MPI_ERR_PROC_ABORTED, call, "port \"%.*s\": while this rank waited there, %s, a member of comm, has failed or "
+				 "cannot be reached: look at its output for why", 80, port_name,
+				 hdl_proc_text_full(hdl_recv_revoked(c, (uint16_t)(c->context + 1)) - 1));
 	if (err)
 		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": %s", 80, port_name,
 				 err == -ENOENT ? "this process has not opened it, or has closed it meanwhile" :

@@ -124,6 +124,8 @@ int hdl_error_code(int class, const char *call, const char *text)
 	unsigned n = 1 + __atomic_fetch_add(&errors, 1, __ATOMIC_RELAXED) % (SLOTS - 1);
 
 	n += n >= T_SLOT;
+	if (class == MPI_ERR_PROC_ABORTED)
+		hdl_losses_tell_program();
 	ring[n].class = class;
 	if (text[0])
 		snprintf(ring[n].text, sizeof(ring[n].text), "%s: %s", call, text);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Agreement on context ids and tables: see agree.h. */
 #include "p2p/agree.h"
+#include "p2p/bridge.h"
 #include "p2p/comm.h"
 #include "p2p/group.h"
+#include "p2p/losses.h"
 #include "p2p/match.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define IDS	(1u << 15)
-#define WORDS	(IDS / 64)
+#define WORDS	HDL_AGREE_WORDS
+#define IDS	(64 * WORDS)
 
 static uint64_t used[WORDS];
 static bool used_is_taken;
@@ -18,26 +20,8 @@ unsigned hdl_agreements;
 static struct hdl_agree *under_way;
 static struct hdl_agree *ready_head, **ready_tail = &ready_head;
 
-struct procs {
-	int *of;
-	unsigned n;
-};
-static struct procs dead;	/* that have failed, as far as this one was told */
-static struct procs gave_up;	/* that have given up a collective, and live */
-static unsigned carried_out;	/* of the dead: what follows for the agreements under way */
-
-/* What travels up: what is wrong, and whose fault that is; then the bitmap, without the zeroes at its end. */
-enum { NOT_TAKEN = 1, FAILED = 2 };
-struct hdl_agree_words {
-	uint64_t state;
-	struct hdl_agree_named lost;
-	uint64_t used[WORDS];
-};
-struct hdl_agree_bridge {
-	uint64_t number, tells;
-	int32_t n, each, root, reserved;
-	struct hdl_agree_words words;
-};
+static bool losses_news;	/* not carried out yet: what follows for the agreements under way */
+static bool some_leave;		/* leaders that have failed stand on a bridge */
 
 /* Results of a round. */
 enum { AGAIN = -2, NO_ID = -3, LOST = -4, UNEQUAL = -5, REFUSED = -6 };	/* LOST: and who; REFUSED: remote_n is the error class */
@@ -47,7 +31,7 @@ static bool is_over(int id)
 	return id == LOST || id == UNEQUAL || id == REFUSED;
 }
 
-enum step { UP, BRIDGE, BRIDGE_TABLE, DOWN, DOWN_TABLES, SPREAD };
+enum step { UP, BRIDGE, BRIDGE_SIGN, BRIDGE_TABLE, DOWN, DOWN_TABLES, SPREAD };
 
 static void advance(struct hdl_agree *a);
 
@@ -66,10 +50,8 @@ void hdl_id_give(unsigned id)
 void hdl_id_reset(void)
 {
 	memset(used, 0, sizeof(used));
-	free(dead.of);
-	free(gave_up.of);
-	dead = gave_up = (struct procs){ 0 };
-	carried_out = 0;
+	hdl_losses_reset();
+	losses_news = some_leave = false;
 }
 
 static int lowest_free(const uint64_t *mask)
@@ -93,44 +75,6 @@ static bool take(const struct hdl_agree *a)
 	return true;
 }
 
-/* ---- who has failed ------------------------------------------------------------------------------------ */
-
-static bool has(const struct procs *p, int proc)
-{
-	for (unsigned i = 0; i < p->n; i++)
-		if (p->of[i] == proc)
-			return true;
-	return false;
-}
-
-static void note(struct procs *p, int proc)
-{
-	int *more;
-
-	if (has(p, proc))
-		return;
-	more = realloc(p->of, (p->n + 1) * sizeof(*more));
-	if (!more)
-		hdl_out_of_memory("noting that a rank has failed", (p->n + 1) * sizeof(*more));
-	p->of = more;
-	more[p->n++] = proc;
-}
-
-void hdl_proc_note_gave_up(int proc)
-{
-	note(&gave_up, proc);
-}
-
-bool hdl_proc_gave_up(int proc)
-{
-	return has(&gave_up, proc);
-}
-
-void hdl_agree_heard(int proc)
-{
-	note(&dead, proc);
-}
-
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
 /* May be called from within the transport, where nothing may be posted: what follows is for progress. */
@@ -152,6 +96,7 @@ static void failed(struct hdl_agree *a, int lost)
 		snprintf(a->why, sizeof(a->why), "%s", why);
 	a->failed = true;
 	a->lost = a->lost ? a->lost : lost;
+	some_leave |= a->step == BRIDGE;
 }
 
 /* Who is to be named when a message from or to this member fails. */
@@ -179,6 +124,27 @@ static int lost_named(const struct hdl_agree_named *named)
 	return 1 + proc;
 }
 
+/* It is not the agreement's any more. */
+static void forget(struct hdl_agree *a, const struct hdl_req *req)
+{
+	a->words_in = a->words_in == req ? NULL : a->words_in;
+	a->words_out = a->words_out == req ? NULL : a->words_out;
+	for (struct hdl_op **link = &a->sends; *link; link = &(*link)->next)
+		if (&(*link)->req == req) {
+			*link = (*link)->next;
+			break;
+		}
+}
+
+/* Of the other group, if they have come: then that it has failed is all that is to be known. */
+static void hear_words(struct hdl_agree *a)
+{
+	const struct hdl_agree_words *theirs = &a->bridges->theirs.words;
+
+	if (theirs->state & HDL_AGREE_FAILED)
+		failed(a, lost_named(&theirs->lost));
+}
+
 static void request_done(struct hdl_req *req)
 {
 	struct hdl_agree *a = req->notify_arg;
@@ -189,11 +155,9 @@ static void request_done(struct hdl_req *req)
 		hdl_req_explain(req);
 		failed(a, req->error == MPI_ERR_PROC_ABORTED ? lost_by(req->comm, op->peer, op->context) : 0);
 	}
-	for (struct hdl_op **link = &a->sends; *link; link = &(*link)->next)
-		if (&(*link)->req == req) {
-			*link = (*link)->next;
-			break;
-		}
+	if (req == a->words_in && !req->error)
+		hear_words(a);
+	forget(a, req);
 	hdl_req_free(req);
 	one_less(a);
 }
@@ -206,7 +170,7 @@ static bool is_over_for(const struct hdl_agree *a, uint16_t context)
 
 	if (likely(!lost))
 		return false;
-	return !(context & 1) || !a->group || hdl_group_rank_of((struct hdl_group *)a->group, lost - 1) != MPI_UNDEFINED;
+	return !a->group || hdl_group_rank_of((struct hdl_group *)a->group, lost - 1) != MPI_UNDEFINED;
 }
 
 /* Whether nothing is to be waited for any more from the members of this group, the agreement's own or the one across the bridge, when this
@@ -222,24 +186,27 @@ static bool concerns(const struct hdl_agree *a, struct hdl_comm *comm, int proc)
 /* 1 + a process that has failed, and whom that concerns; or 0. */
 static int dead_of(const struct hdl_agree *a, struct hdl_comm *comm)
 {
-	for (unsigned i = 0; i < dead.n; i++)
-		if (concerns(a, comm, dead.of[i]))
-			return 1 + dead.of[i];
+	for (unsigned i = 0; i < hdl_nlosses; i++)
+		if (hdl_losses[i].fails_groups && concerns(a, comm, hdl_losses[i].proc))
+			return 1 + hdl_losses[i].proc;
 	return 0;
 }
 
-static void watch(struct hdl_agree *a, int rc, struct hdl_req *req)
+/* The request, while it is under way. */
+static struct hdl_req *watch(struct hdl_agree *a, int rc, struct hdl_req *req)
 {
 	if (rc) {
 		failed(a, 0);
-		return;
+		return NULL;
 	}
 	a->pending++;
 	req->notify_arg = a;
-	if (req->done)
+	if (req->done) {
 		request_done(req);
-	else
-		req->notify = request_done;
+		return NULL;
+	}
+	req->notify = request_done;
+	return req;
 }
 
 static int rank_of(const struct hdl_agree *a, int place)
@@ -258,14 +225,14 @@ static bool is_in_vain(const struct hdl_agree *a, struct hdl_comm *comm, uint16_
 	return !hdl_agree_is_collective(tag) && is_over_for(a, context);
 }
 
-static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
+static struct hdl_req *send_to(struct hdl_agree *a, const void *data, size_t bytes, int dest, int tag, struct hdl_comm *comm,
 		    uint16_t context)
 {
 	struct hdl_req *req;
 	int rc;
 
 	if (is_in_vain(a, comm, context, tag))
-		return;
+		return NULL;
 	rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), dest, tag, comm, context, false, &req);
 	if (!rc && !req->done) {
 		struct hdl_op *op = (struct hdl_op *)req;
@@ -273,10 +240,10 @@ static void send_to(struct hdl_agree *a, const void *data, size_t bytes, int des
 		op->next = a->sends;
 		a->sends = op;
 	}
-	watch(a, rc, req);
+	return watch(a, rc, req);
 }
 
-static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, int tag, struct hdl_comm *comm,
+static struct hdl_req *recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, int tag, struct hdl_comm *comm,
 		      uint16_t context)
 {
 	struct hdl_req *req;
@@ -284,10 +251,10 @@ static void recv_from(struct hdl_agree *a, void *data, size_t bytes, int src, in
 
 	if (lost) {
 		failed(a, lost);
-		return;
+		return NULL;
 	}
 	rc = hdl_irecv(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), src, tag, comm, context, &req);
-	watch(a, rc, req);
+	return watch(a, rc, req);
 }
 
 static int place_of(const struct hdl_agree *a)
@@ -364,9 +331,13 @@ static int carry_out(void)
 {
 	int n = 0;
 
-	while (carried_out < dead.n) {
-		int proc = dead.of[carried_out++];
+	losses_news = false;
+	for (unsigned i = 0; i < hdl_nlosses; i++) {
+		int proc = hdl_losses[i].proc;
 
+		if (!hdl_losses[i].fails_groups || hdl_losses[i].carried_out)
+			continue;
+		hdl_losses[i].carried_out = true;
 		/* ahead of the receives, which would name who has not come */
 		for (struct hdl_agree *a = under_way; a; a = a->next)
 			if (is_concerned(a, proc)) {
@@ -388,14 +359,14 @@ static void post_recv(struct hdl_agree *a, void *data, size_t bytes, int place)
 	recv_from(a, data, bytes, rank_of(a, place), a->tag, a->comm, a->context);
 }
 
-static void bridge_send(struct hdl_agree *a, const void *data, size_t bytes)
+static struct hdl_req *bridge_send(struct hdl_agree *a, const void *data, size_t bytes)
 {
-	send_to(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
+	return send_to(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
 }
 
-static void bridge_recv(struct hdl_agree *a, void *data, size_t bytes)
+static struct hdl_req *bridge_recv(struct hdl_agree *a, void *data, size_t bytes)
 {
-	recv_from(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
+	return recv_from(a, data, bytes, a->bridge_rank, a->bridge_tag, a->bridge, a->bridge_context);
 }
 
 static size_t words_bytes(const struct hdl_agree_words *w)
@@ -452,7 +423,7 @@ static void start_round(struct hdl_agree *a)
 	if (a->holds)
 		memcpy(a->up->used, used, sizeof(used));
 	else if (!a->no_id)
-		a->up->state = NOT_TAKEN;
+		a->up->state = HDL_AGREE_NOT_TAKEN;
 	for (int bit = 1; bit < bits && place + bit < a->n; bit <<= 1) {
 		post_recv(a, &a->up[++child], sizeof(*a->up), place + bit);
 		if (has_table(a))
@@ -502,9 +473,9 @@ static void decide(struct hdl_agree *a, uint64_t number)
 	const struct hdl_agree_words *w = a->up;
 
 	a->down.number = number;
-	a->down.id = w->state & NOT_TAKEN ? AGAIN : a->no_id ? 0 : lowest_free(w->used);
+	a->down.id = w->state & HDL_AGREE_NOT_TAKEN ? AGAIN : a->no_id ? 0 : lowest_free(w->used);
 	a->lost = a->lost ? a->lost : lost_named(&w->lost);
-	if (w->state & FAILED)
+	if (w->state & HDL_AGREE_FAILED)
 		lose(a);
 	spread(a);
 }
@@ -518,6 +489,40 @@ static uint64_t new_number(void)
 	return (uint64_t)++count << 32 | ((uint32_t)hdl_job.rank ^ (uint32_t)hdl_job_id(hdl_job.nspace));
 }
 
+/* Nothing is waited for on the bridge any more: the group fails, by what is known here, or by what the other one's words say. */
+static void leave_bridge(struct hdl_agree *a)
+{
+	struct hdl_req *in = a->words_in, *out = a->words_out;
+
+	a->bridges->our_sign = (struct hdl_agree_sign){ HDL_AGREE_FAILED, name_lost(a->lost) };
+	if (in)
+		forget(a, in);
+	if (out)
+		forget(a, out);
+	a->pending -= (in != NULL) + (out != NULL);
+	hdl_bridge_leave(a, in, out, !is_in_vain(a, a->bridge, a->bridge_context, a->bridge_tag));
+}
+
+static void enter_bridge(struct hdl_agree *a)
+{
+	struct hdl_agree_crossing *ours = &a->bridges->ours;
+
+	a->step = BRIDGE;
+	ours->number = a->number ? a->number : new_number();
+	ours->n = a->n;
+	ours->each = (int32_t)a->each;
+	ours->root = a->root;
+	ours->tells = a->tells_bytes;
+	ours->words = *a->up;
+	a->bridges->theirs.n = 0;
+	a->bridges->theirs.words = (struct hdl_agree_words){ 0 };
+	a->words_in = bridge_recv(a, &a->bridges->theirs, sizeof(a->bridges->theirs));
+	a->words_out = bridge_send(a, ours, offsetof(struct hdl_agree_crossing, words) + words_bytes(a->up));
+	hear_words(a);
+	if (a->failed)
+		leave_bridge(a);
+}
+
 static void go_up(struct hdl_agree *a)
 {
 	int place = place_of(a), bit = parent_bit(a);
@@ -525,7 +530,7 @@ static void go_up(struct hdl_agree *a)
 	for (int c = 1; c <= a->children; c++)
 		or_words(a->up, &a->up[c]);
 	if (a->failed) {
-		a->up->state |= FAILED;
+		a->up->state |= HDL_AGREE_FAILED;
 		a->up->lost = name_lost(a->lost);
 	}
 	if (bit < a->n) {
@@ -541,16 +546,7 @@ static void go_up(struct hdl_agree *a)
 	} else if (!a->joint) {
 		decide(a, a->number ? a->number : new_number());
 	} else {
-		a->step = BRIDGE;
-		a->bridges[0].number = a->number ? a->number : new_number();
-		a->bridges[0].n = a->n;
-		a->bridges[0].each = (int32_t)a->each;
-		a->bridges[0].root = a->root;
-		a->bridges[0].tells = a->tells_bytes;
-		a->bridges[0].words = *a->up;
-		memset(&a->bridges[1], 0, sizeof(a->bridges[1]));
-		bridge_recv(a, &a->bridges[1], sizeof(a->bridges[1]));
-		bridge_send(a, &a->bridges[0], offsetof(struct hdl_agree_bridge, words) + words_bytes(a->up));
+		enter_bridge(a);
 	}
 }
 
@@ -575,37 +571,61 @@ static void decide_joint(struct hdl_agree *a)
 	const struct hdl_agree_bridge *b = a->bridges;
 
 	if (!a->failed)
-		or_words(a->up, &b[1].words);
-	decide(a, b[0].number < b[1].number || a->failed ? b[0].number : b[1].number);
+		or_words(a->up, &b->theirs.words);
+	decide(a, b->ours.number < b->theirs.number || a->failed ? b->ours.number : b->theirs.number);
 }
 
+/* The words have crossed, or this leader has left. */
 static void cross(struct hdl_agree *a)
 {
-	const struct hdl_agree_bridge *b = a->bridges;
-	/* who has failed sends no tables, and either leader knows of both */
-	bool over = a->failed || (b[0].words.state | b[1].words.state) & FAILED;
+	struct hdl_agree_bridge *b = a->bridges;
 
-	if (!over && (b[0].each != b[1].each || !b[0].tells != !b[1].tells)) {
+	if (b && a->failed)
+		leave_bridge(a);
+	if (a->failed) {
+		decide(a, a->number);
+		return;
+	}
+	a->step = BRIDGE_SIGN;
+	b->our_sign = (struct hdl_agree_sign){ 0 };
+	b->their_sign = (struct hdl_agree_sign){ .state = HDL_AGREE_FAILED };	/* unless it comes */
+	bridge_recv(a, &b->their_sign, sizeof(b->their_sign));
+	bridge_send(a, &b->our_sign, sizeof(b->our_sign));
+}
+
+/* Both signs have been given. Who has said that it holds does its part, also if its group has failed meanwhile. */
+static void take_sign(struct hdl_agree *a)
+{
+	struct hdl_agree_bridge *b = a->bridges;
+	const struct hdl_agree_crossing *theirs = &b->theirs;
+
+	if (b->their_sign.state & HDL_AGREE_FAILED) {
+		a->up->state |= HDL_AGREE_FAILED;
+		a->up->lost = a->up->lost.place ? a->up->lost : b->their_sign.lost;
+		decide(a, a->number);
+		return;
+	}
+	if (b->ours.each != theirs->each || !b->ours.tells != !theirs->tells) {
 		a->down.id = UNEQUAL;
 		spread(a);
 		return;
 	}
-	if (over || a->number || !(a->each || b[1].tells)) {
+	if (a->number || !(a->each || theirs->tells)) {
 		decide_joint(a);
 		return;
 	}
 	a->step = BRIDGE_TABLE;
-	a->down.remote_n = b[1].n;
+	a->down.remote_n = theirs->n;
 	if (a->each) {
 		make_remote(a);
 		/* by place from member to member: those ahead of the root lie at the end */
-		bridge_recv(a, a->remote, (size_t)b[1].root * a->each);
-		bridge_recv(a, (char *)a->remote + (size_t)b[1].root * a->each, (size_t)(b[1].n - b[1].root) * a->each);
+		bridge_recv(a, a->remote, (size_t)theirs->root * a->each);
+		bridge_recv(a, (char *)a->remote + (size_t)theirs->root * a->each, (size_t)(theirs->n - theirs->root) * a->each);
 		bridge_send(a, table_at(a, a->n - a->root), (size_t)a->root * a->each);
 		bridge_send(a, a->table, (size_t)(a->n - a->root) * a->each);
 	}
-	if (b[1].tells) {
-		a->down.heard = b[1].tells;
+	if (theirs->tells) {
+		a->down.heard = theirs->tells;
 		make_heard(a);
 		bridge_recv(a, a->heard, a->heard_bytes);
 		bridge_send(a, a->tells, a->tells_bytes);
@@ -640,12 +660,17 @@ static void go_down(struct hdl_agree *a)
 
 static int progress(void *arg);
 
+void hdl_agree_outside(struct hdl_comm *comm, int more)
+{
+	comm->agreeing += more;
+	hdl_agreements += (unsigned)more;
+}
+
 static void count_agreements(struct hdl_agree *a, int more)
 {
-	a->comm->agreeing += more;
+	hdl_agree_outside(a->comm, more);
 	if (a->bridge)
 		a->bridge->agreeing += more;
-	hdl_agreements += (unsigned)more;
 }
 
 /* Others may wait for members that have given up, and it is known here who has failed. */
@@ -700,8 +725,10 @@ static void finish(struct hdl_agree *a)
 	count_agreements(a, -1);
 	free(a->up);
 	free(a->bridges);
-	if (a->down.id == LOST && a->lost)
+	if (a->down.id == LOST && a->lost) {
+		hdl_proc_note_lost(a->lost - 1);	/* it is what the program is told */
 		say_lost(a);
+	}
 	a->done = true;
 	if (a->finished)
 		a->finished(a);		/* it may be gone */
@@ -737,6 +764,9 @@ static void advance(struct hdl_agree *a)
 	case BRIDGE:
 		cross(a);
 		break;
+	case BRIDGE_SIGN:
+		take_sign(a);
+		break;
 	case BRIDGE_TABLE:
 		decide_joint(a);
 		break;
@@ -749,14 +779,32 @@ static void advance(struct hdl_agree *a)
 	one_less(a);
 }
 
+/* Leaders that have failed while they wait for the other one's words. */
+static int leave_bridges(void)
+{
+	int n = 0;
+
+	some_leave = false;
+	for (struct hdl_agree *a = under_way; a; a = a->next)
+		if (a->step == BRIDGE && a->failed && a->pending) {
+			a->pending++;
+			leave_bridge(a);
+			one_less(a);
+			n++;
+		}
+	return n;
+}
+
 static int progress(void *arg)
 {
 	struct hdl_agree *a;
 	int n = 0;
 
 	(void)arg;
-	if (unlikely(carried_out < dead.n))
+	if (unlikely(losses_news))
 		n += carry_out();
+	if (unlikely(some_leave))
+		n += leave_bridges();
 	a = ready_head;
 	if (likely(!a))
 		return n;
@@ -782,7 +830,7 @@ void hdl_agree_start(struct hdl_agree *a)
 		a->children++;
 	a->up = malloc((size_t)(a->children + 1) * sizeof(*a->up));
 	if (a->joint && a->bridge)
-		a->bridges = malloc(2 * sizeof(*a->bridges));
+		a->bridges = malloc(sizeof(*a->bridges));
 	if (!a->up || (a->joint && a->bridge && !a->bridges))
 		hdl_out_of_memory("agreeing on a communicator", (size_t)(a->children + 3) * sizeof(*a->up));
 	if (!under_way && hdl_tp_progress_add(hdl_mpi_tp, progress, NULL))
@@ -791,11 +839,12 @@ void hdl_agree_start(struct hdl_agree *a)
 	count_agreements(a, 1);
 	a->next = under_way;
 	under_way = a;
+	a->known = hdl_losses_told;
 	if (a->unable)
 		failed(a, 0);
-	for (unsigned i = 0; i < carried_out; i++)
-		if (is_concerned(a, dead.of[i]))
-			give_up(a, dead.of[i]);
+	for (unsigned i = 0; i < hdl_nlosses; i++)
+		if (hdl_losses[i].carried_out && is_concerned(a, hdl_losses[i].proc))
+			give_up(a, hdl_losses[i].proc);
 	start_round(a);
 }
 
@@ -808,13 +857,49 @@ static bool is_of_revoked(const struct hdl_op *op, void *arg)
 void hdl_agree_revoke(uint16_t context)
 {
 	hdl_recv_fail(hdl_mpi_matching, is_of_revoked, &context);
-	for (struct hdl_agree *a = under_way; a; a = a->next)
+	for (struct hdl_agree *a = under_way; a; a = a->next) {
 		withdraw(a);
+		/* what has failed is the leader's own group, which waits for it */
+		if (a->step == BRIDGE && a->context == context && is_over_for(a, context))
+			failed(a, hdl_recv_revoked(a->comm, context));
+	}
+}
+
+bool hdl_agree_is_bridge(uint16_t context, int tag)
+{
+	return context & 1 && context != HDL_CONTEXT_GROUPS && tag >= INT_MIN + HDL_AGREE_SEQUENCE && tag < INT_MIN + HDL_AGREE_REVOCABLE;
+}
+
+static bool crosses_to(const struct hdl_agree *a, uint16_t context, int proc)
+{
+	return a->bridge && a->bridge_context == context && hdl_comm_proc(a->bridge, a->bridge_rank) == proc;
+}
+
+bool hdl_agree_crosses(uint16_t context, int proc, int tag)
+{
+	for (const struct hdl_agree *a = under_way; a; a = a->next)
+		if (crosses_to(a, context, proc) && a->bridge_tag == tag)
+			return true;
+	return false;
+}
+
+void hdl_agree_forsaken(uint16_t context, int proc, int lost)
+{
+	for (struct hdl_agree *a = under_way; a; a = a->next)
+		if (a->step == BRIDGE && !a->failed && crosses_to(a, context, proc) && hdl_agree_is_bridge(context, a->bridge_tag) &&
+		    hdl_loss_at(lost) >= a->known)
+			failed(a, 1 + lost);
+}
+
+void hdl_agree_heard(int proc)
+{
+	hdl_loss(proc)->fails_groups = true;
+	losses_news = true;
 }
 
 void hdl_agree_lose(int proc)
 {
-	note(&dead, proc);
+	hdl_agree_heard(proc);
 	carry_out();
 }
 

@@ -23,6 +23,9 @@
  * members are told which do not know yet. MPI_Comm_create_group goes on: it is how the living make a communicator of their own; but of a group
  * that has the dead one it ends, too, and takes back what it has sent, as none of its members fetches it any more.
  *
+ * Of two groups whose leaders meet by a communicator without the dead one, each hears of the other's end over the bridge, or as one who waits
+ * there: see bridge.h and losses.h.
+ *
  * Where there is no communicator (MPI_Comm_create_from_group), nothing can be revoked: such an agreement fails on each member that comes to
  * know of a dead one, by looking at the processes of its host (hdl_agree_find_ended) or by what it was told on any communicator. It tells the
  * others, which remember it for all agreements to come, withdraws what it has sent them, and sends nothing more: nobody fetches it.
@@ -86,26 +89,41 @@ struct hdl_agree {
 		struct hdl_agree_named lost;
 		int32_t id, remote_n;
 	} down;
-	struct hdl_agree_bridge *bridges;	/* of the root of a joint one: ours, theirs */
+	struct hdl_agree_bridge *bridges;	/* of the root of a joint one, until it leaves the bridge (bridge.h) */
+	struct hdl_req *words_in, *words_out;	/* there, and under way */
+	unsigned known;			/* losses that the program knew of at its beginning (losses.h) */
 };
 
-/* Tags of agreements, in collective contexts, below 0 (the collectives' are not). By number, for collective constructors;
- * those that the program numbers by itself have the rest. (Of the latter, tags that differ by 2^31 - 2^20 - 3 are one.) */
+/* Tags of agreements, in collective contexts, below 0 (the collectives' are not). By number, for collective constructors; those of
+ * bridges and of constructors of some members, which the program numbers by itself. (Of these, tags that differ by 2^30 - 3, or of
+ * bridges by 2^30 - 2^20, are one.) */
 #define HDL_AGREE_SEQUENCE	(1 << 20)
+#define HDL_AGREE_REVOCABLE	(1 << 30)
 static inline int hdl_agree_tag(uint32_t number)
 {
 	return INT_MIN + (int)(number % HDL_AGREE_SEQUENCE);
 }
+static inline int hdl_agree_tag_of_bridge(int tag)
+{
+	return INT_MIN + HDL_AGREE_SEQUENCE + tag % (HDL_AGREE_REVOCABLE - HDL_AGREE_SEQUENCE);
+}
 static inline int hdl_agree_tag_of_user(int tag)
 {
-	return -3 - tag % (INT_MAX - HDL_AGREE_SEQUENCE - 2);
+	return -3 - tag % (HDL_AGREE_REVOCABLE - 3);
 }
 
-/* Whether all members of the context's communicator call the constructor: it ends when that communicator is revoked. */
+/* Whether it ends when the context's communicator is revoked: all members call the constructor, or it is the way to another group. */
 static inline bool hdl_agree_is_collective(int tag)
 {
-	return tag < INT_MIN + HDL_AGREE_SEQUENCE;
+	return tag < INT_MIN + HDL_AGREE_REVOCABLE;
 }
+
+/* Whether a message is one leader's to another, whose group it cannot know. */
+bool hdl_agree_is_bridge(uint16_t context, int tag);
+/* Whether a constructor is under way here that takes what comes from this process over the bridge. */
+bool hdl_agree_crosses(uint16_t context, int proc, int tag);
+/* Inside of the transport: this process knows of the loss, and may not come to the bridge. */
+void hdl_agree_forsaken(uint16_t context, int proc, int lost);
 
 /* The entry of a member in a->table, which lies in the order of the tree: the root's is the first. */
 static inline void *hdl_agree_entry(const struct hdl_agree *a, int member)

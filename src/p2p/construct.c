@@ -470,11 +470,11 @@ int hdl_intercomm_create(struct hdl_comm *local, int leader, int refused, struct
 
 	a.root = leader;
 	a.refused = refused;
-	if (a.me == leader && !refused) {		/* the tag is the program's, of point-to-point (section 7.6.2) */
+	if (a.me == leader && !refused) {	/* the tag is the program's (section 7.6.2), but of none of its messages */
 		a.bridge = peer;
 		a.bridge_rank = remote_leader;
-		a.bridge_context = peer->context;
-		a.bridge_tag = tag;
+		a.bridge_context = (uint16_t)(peer->context + 1);
+		a.bridge_tag = hdl_agree_tag_of_bridge(tag);
 	}
 	return agree_with_other(&a, local->group, local->errhandler, out);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bringing point-to-point communication up and down, and the transport with it. */
+#include "p2p/bridge.h"
 #include "p2p/match.h"
 #include "p2p/meet.h"
 
@@ -64,6 +65,7 @@ int hdl_p2p_fini(void)
 	struct hdl_matching *m = hdl_mpi_matching;
 	int rc;
 
+	hdl_bridges_fini();
 	/* Sends whose request was freed, or is not waited for, still have to leave (section 11.2.2). */
 	hdl_wait_until(nothing_pending, NULL);
 	hdl_report_leaving();

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,9 +37,9 @@ _Static_assert(sizeof(struct hello) == HDL_HELLO_BYTES, "a port waits for this m
 /* ---- waiting for descriptors --------------------------------------------------------------------------- */
 
 struct watch {
-	struct pollfd *fds;
+	struct pollfd *fds;		/* the caller's, and one more: to be ended by */
 	unsigned nfds;
-	uint64_t deadline;
+	const struct hdl_patience *patience;
 	int err;
 	atomic_bool ready;
 };
@@ -51,12 +52,12 @@ static int left_ms(uint64_t deadline)
 	return !deadline ? -1 : ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
-static int look(const struct watch *w, bool wait)
+static int look(struct pollfd *fds, unsigned nfds, int ms)
 {
 	int n;
 
 	do
-		n = poll(w->fds, w->nfds, wait ? left_ms(w->deadline) : 0);
+		n = poll(fds, nfds, ms);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -65,7 +66,7 @@ static int look(const struct watch *w, bool wait)
 static void *watch(void *arg)
 {
 	struct watch *w = arg;
-	int n = look(w, true);
+	int n = look(w->fds, w->nfds + 1, left_ms(w->patience->deadline));
 
 	w->err = n < 0 ? n : n ? 0 : -ETIMEDOUT;
 	atomic_store(&w->ready, true);
@@ -73,31 +74,60 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static bool is_ready(const void *arg)
+/* Others wait for this process, and one of them has ended. */
+static bool is_lost(const struct hdl_patience *p)
 {
-	return atomic_load(&((const struct watch *)arg)->ready);
+	return p->comm && hdl_recv_revoked(p->comm, (uint16_t)(p->comm->context + 1));
 }
 
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, uint64_t deadline)
+static bool is_ready(const void *arg)
 {
-	struct watch w = { .fds = fds, .nfds = nfds, .deadline = deadline };
+	const struct watch *w = arg;
+
+	return atomic_load(&w->ready) || is_lost(w->patience);
+}
+
+static int wait_watching(struct watch *w)
+{
 	pthread_t thread;
-	int n = look(&w, false);
+	int err = hdl_thread_create(&thread, NULL, watch, w, NULL);
+
+	if (err)
+		return err;
+	hdl_wait_until(is_ready, w);
+	if (!atomic_load(&w->ready))
+		eventfd_write(w->fds[w->nfds].fd, 1);
+	pthread_join(thread, NULL);
+	return w->err;
+}
+
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_patience *patience)
+{
+	struct watch w = { .nfds = nfds, .patience = patience };
+	int n = is_lost(patience) ? -EOWNERDEAD : look(fds, nfds, 0), end;
 
 	if (n)
 		return n < 0 ? n : 0;
-	n = hdl_thread_create(&thread, NULL, watch, &w, NULL);
-	if (n)
-		return n;
-	hdl_wait_until(is_ready, &w);
-	pthread_join(thread, NULL);
-	return w.err;
+	end = eventfd(0, EFD_CLOEXEC);
+	w.fds = end < 0 ? NULL : malloc((nfds + 1) * sizeof(*w.fds));
+	if (w.fds) {
+		memcpy(w.fds, fds, nfds * sizeof(*fds));
+		w.fds[nfds] = (struct pollfd){ .fd = end, .events = POLLIN };
+		n = wait_watching(&w);
+		memcpy(fds, w.fds, nfds * sizeof(*fds));
+	} else {
+		n = end < 0 ? -errno : -ENOMEM;
+	}
+	free(w.fds);
+	if (end >= 0)
+		close(end);
+	return is_lost(patience) ? -EOWNERDEAD : n;
 }
 
-int hdl_fd_wait(int fd, short events, uint64_t deadline)
+int hdl_fd_wait(int fd, short events, const struct hdl_patience *patience)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int err = hdl_fds_wait(&p, 1, deadline);
+	int err = hdl_fds_wait(&p, 1, patience);
 
 	return !err && p.revents & POLLNVAL ? -EBADF : err;
 }
@@ -105,7 +135,7 @@ int hdl_fd_wait(int fd, short events, uint64_t deadline)
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
 /* All of it, POLLOUT: to the other side, POLLIN: from it. 0 or a negative errno. */
-static int move_all(int fd, short event, void *data, size_t n, uint64_t deadline)
+static int move_all(int fd, short event, void *data, size_t n, const struct hdl_patience *p)
 {
 	char *at = data;
 
@@ -118,7 +148,7 @@ static int move_all(int fd, short event, void *data, size_t n, uint64_t deadline
 		} else if (!k) {
 			return -ECONNRESET;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-			int err = hdl_fd_wait(fd, event, deadline);
+			int err = hdl_fd_wait(fd, event, p);
 			if (err)
 				return err;
 		} else if (errno != EINTR) {
@@ -130,7 +160,7 @@ static int move_all(int fd, short event, void *data, size_t n, uint64_t deadline
 
 /* ---- the meeting --------------------------------------------------------------------------------------- */
 
-static int say_hello(int fd, const struct hdl_meeting *m, uint64_t deadline, uint64_t *nonce)
+static int say_hello(int fd, const struct hdl_meeting *m, const struct hdl_patience *p, uint64_t *nonce)
 {
 	struct hello mine = { .magic = MAGIC, .secret = m->listens ? 0 : m->secret };
 	char address[HDL_ADDRESS_MAX];
@@ -144,11 +174,11 @@ static int say_hello(int fd, const struct hdl_meeting *m, uint64_t deadline, uin
 	mine.described = (uint32_t)described;
 	mine.address = (uint32_t)hdl_tp_address(hdl_mpi_tp, address);
 	if (!err)
-		err = move_all(fd, POLLOUT, &mine, sizeof(mine), deadline);
+		err = move_all(fd, POLLOUT, &mine, sizeof(mine), p);
 	if (!err)
-		err = move_all(fd, POLLOUT, self, described, deadline);
+		err = move_all(fd, POLLOUT, self, described, p);
 	if (!err)
-		err = move_all(fd, POLLOUT, address, mine.address, deadline);
+		err = move_all(fd, POLLOUT, address, mine.address, p);
 	free(self);
 	return err;
 }
@@ -171,7 +201,7 @@ static struct hdl_group *understand(const char *described, size_t bytes, const c
 
 /* What the other one has said of himself. 0 or a negative errno: not all of it was read. m->other is NULL where there can be no
  * communication, and *unfit the reason where that is an error. */
-static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_meeting *m, int *unfit)
+static int hear(int fd, const struct hello *h, const struct hdl_patience *p, struct hdl_meeting *m, int *unfit)
 {
 	char address[HDL_ADDRESS_MAX], *described;
 	int err;
@@ -181,58 +211,60 @@ static int hear(int fd, const struct hello *h, uint64_t deadline, struct hdl_mee
 	described = malloc(h->described + 1);
 	if (!described)
 		return -ENOMEM;
-	err = move_all(fd, POLLIN, described, h->described, deadline);
+	err = move_all(fd, POLLIN, described, h->described, p);
 	if (!err)
-		err = move_all(fd, POLLIN, address, h->address, deadline);
+		err = move_all(fd, POLLIN, address, h->address, p);
 	if (!err)
 		m->other = understand(described, h->described, address, h->address, unfit);
 	free(described);
 	return err;
 }
 
-static int hear_hello(int fd, uint64_t deadline, struct hdl_meeting *m, uint64_t *nonce, int *unfit)
+static int hear_hello(int fd, const struct hdl_patience *p, struct hdl_meeting *m, uint64_t *nonce, int *unfit)
 {
+	struct hdl_patience soon = { monotonic_ns() + HDL_HELLO_NS, p->comm };
 	struct hello refusal = { .magic = MAGIC };
 	struct hello theirs;
-	int err = move_all(fd, POLLIN, &theirs, sizeof(theirs), deadline);
+	int err = move_all(fd, POLLIN, &theirs, sizeof(theirs), p);
 
 	if (err)
 		return err;
 	if (theirs.magic != MAGIC)
 		return -EPROTO;
 	if (m->listens && theirs.secret != m->secret)
-		move_all(fd, POLLOUT, &refusal, sizeof(refusal), monotonic_ns() + HDL_HELLO_NS);
+		move_all(fd, POLLOUT, &refusal, sizeof(refusal), &soon);
 	if ((m->listens && theirs.secret != m->secret) || !theirs.described)
 		return -EPERM;
 	*nonce ^= theirs.nonce;
-	return hear(fd, &theirs, deadline, m, unfit);
+	return hear(fd, &theirs, p, m, unfit);
 }
 
-static int verdicts(int fd, uint64_t deadline, const struct hdl_meeting *m, uint8_t *they_can)
+static int verdicts(int fd, const struct hdl_patience *p, const struct hdl_meeting *m, uint8_t *they_can)
 {
 	uint8_t can = m->other != NULL;
-	int err = m->listens ? move_all(fd, POLLIN, they_can, 1, deadline) : move_all(fd, POLLOUT, &can, 1, deadline);
+	int err = m->listens ? move_all(fd, POLLIN, they_can, 1, p) : move_all(fd, POLLOUT, &can, 1, p);
 
 	if (err)
 		return err;
-	return m->listens ? move_all(fd, POLLOUT, &can, 1, deadline) : move_all(fd, POLLIN, they_can, 1, deadline);
+	return m->listens ? move_all(fd, POLLOUT, &can, 1, p) : move_all(fd, POLLIN, they_can, 1, p);
 }
 
 int hdl_meet(int fd, struct hdl_meeting *m)
 {
-	uint64_t deadline = m->timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)m->timeout_ms * 1000000, nonce = 0;
+	struct hdl_patience patience = { m->timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)m->timeout_ms * 1000000, m->comm }, *p = &patience;
+	uint64_t nonce = 0;
 	uint8_t they_can = 0;
 	int unfit = 0, err = 0;
 
 	m->other = NULL;
 	if (!m->listens)
-		err = say_hello(fd, m, deadline, &nonce);
+		err = say_hello(fd, m, p, &nonce);
 	if (!err)
-		err = hear_hello(fd, deadline, m, &nonce, &unfit);
+		err = hear_hello(fd, p, m, &nonce, &unfit);
 	if (!err && m->listens)
-		err = say_hello(fd, m, deadline, &nonce);
+		err = say_hello(fd, m, p, &nonce);
 	if (!err)
-		err = verdicts(fd, deadline, m, &they_can);
+		err = verdicts(fd, p, m, &they_can);
 	if (m->other && !they_can) {
 		hdl_group_release(m->other);
 		m->other = NULL;

@@ -14,20 +14,26 @@ struct hdl_meeting {
 	bool listens;			/* for strangers: who comes has said the secret, and what else is in HDL_HELLO_BYTES */
 	uint64_t secret;		/* that of a port; 0 */
 	int timeout_ms;			/* for all of the meeting; -1: none */
+	struct hdl_comm *comm;		/* whose other members wait for what becomes of it; or NULL */
 	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
 	int tag;			/* of what the two agree on next: another one at each meeting */
 };
 
+/* How long is waited: until the deadline (as monotonic_ns(); 0: for ever), while no member of comm (or NULL) is lost: EOWNERDEAD. */
+struct hdl_patience {
+	uint64_t deadline;
+	const struct hdl_comm *comm;
+};
+
 /* Waits without taking the CPU, and progress goes on. 0, or a negative errno: the socket's; ECONNRESET: it was closed; EPROTO: whoever
- * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; ENOMEM. All that was written was read, or the socket
- * is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
+ * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. All that was written was read, or
+ * the socket is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
  * error. */
 int hdl_meet(int fd, struct hdl_meeting *m);
-/* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. deadline: as monotonic_ns(); 0: none.
- * 0 or a negative errno. */
-int hdl_fd_wait(int fd, short events, uint64_t deadline);
+/* Waits for these events of a descriptor (poll(2)), without taking the CPU, and progress goes on. 0 or a negative errno. */
+int hdl_fd_wait(int fd, short events, const struct hdl_patience *patience);
 /* ... for what is asked of any of several, which are the caller's; other threads may come in meanwhile. */
-int hdl_fds_wait(struct pollfd *fds, unsigned nfds, uint64_t deadline);
+int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_patience *patience);
 
 /* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);

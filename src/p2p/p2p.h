@@ -408,7 +408,7 @@ static inline void hdl_progress_test(void)
  * come, are dropped; senders of announced ones are told (ECANCELED). For good: the context is never another's. */
 void hdl_recv_revoke(struct hdl_comm *comm, int proc);
 /* Then the same for constructors: of the collective ones, of groups that have that process, and of those that reach another
- * group by messages of the point-to-point context. */
+ * group by that communicator, or whose own group it is. */
 void hdl_agree_revoke(uint16_t context);
 /* Whether a process of this host has ended, or no message can go to it any more, as of another host's is all that can be known. */
 bool hdl_proc_is_gone(int proc);
@@ -418,6 +418,10 @@ int hdl_agree_find_ended(void);
  * other: inside of the transport; the next turn of progress does the rest. */
 void hdl_agree_lose(int proc);
 void hdl_agree_heard(int proc);
+/* It is one of the lost (losses.h): nothing follows but that who waits for this rank at a bridge is told, once the program is. */
+void hdl_proc_note_lost(int proc);
+/* The program gets an error for a rank that is lost, of class MPI_ERR_PROC_ABORTED, and may leave what others wait for. */
+void hdl_losses_tell_program(void);
 /* This process has given a collective up, or somebody says so, for want of memory: it lives, though its communicator is lost. */
 void hdl_proc_note_gave_up(int proc);
 bool hdl_proc_gave_up(int proc);
@@ -432,6 +436,8 @@ void hdl_send_lost(int peer, struct hdl_comm *comm, uint16_t context, int proc, 
  * returns. False: there is no such communicator here yet; a message waits, for hdl_recv_lost. NULL: nothing is called. */
 void hdl_on_lost(bool (*fn)(uint16_t context, int proc, bool told));
 extern unsigned hdl_agreements;	/* constructors of communicators that are under way */
+/* One more, or less (-1), in this communicator, of whose members one waits outside for another process: they are looked at meanwhile. */
+void hdl_agree_outside(struct hdl_comm *comm, int more);
 /* The member that such a message for this communicator has named, or -1. Others are meant for one that had its contexts before. */
 int hdl_recv_lost(struct hdl_comm *comm);
 

@@ -168,7 +168,7 @@ static int find_ready(const struct port *p, struct pollfd *fds)
 }
 
 /* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes. */
-static int next_visitor(struct port *p, int *fd)
+static int next_visitor(struct port *p, struct hdl_comm *comm, int *fd)
 {
 	struct pollfd fds[VISITORS + 1];
 	int ready, err, least = 1;
@@ -190,7 +190,7 @@ static int next_visitor(struct port *p, int *fd)
 		}
 		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
-		err = hdl_fds_wait(fds, p->nvisitors + 1, p->nvisitors ? p->visitors[0].until : 0);
+		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_patience){ p->nvisitors ? p->visitors[0].until : 0, comm });
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
@@ -204,14 +204,14 @@ static int accept_one(struct port *p, struct hdl_meeting *m)
 {
 	int err, fd;
 
-	while (!(err = next_visitor(p, &fd))) {
+	while (!(err = next_visitor(p, m->comm, &fd))) {
 		m->listens = true;
 		m->secret = p->secret;
 		m->timeout_ms = hdl_vars.init_timeout ? (int)(hdl_vars.init_timeout / 1000) + 1 : -1;
 		err = hdl_meet(fd, m);
 		close(fd);
-		if (!err && m->other)
-			return 0;
+		if ((!err && m->other) || err == -EOWNERDEAD)
+			return err;
 		hdl_debug("port %s: who came was sent away: %s", p->name, err ? strerror(-err) : "there can be no communication with it");
 	}
 	return err;
@@ -233,7 +233,7 @@ int hdl_port_accept(const char *name, struct hdl_meeting *m)
 
 /* ---- the other side ------------------------------------------------------------------------------------ */
 
-static int try_address(const struct addrinfo *a, int *fd)
+static int try_address(const struct addrinfo *a, const struct hdl_patience *patience, int *fd)
 {
 	socklen_t n = sizeof(int);
 	int err = 0;
@@ -242,7 +242,7 @@ static int try_address(const struct addrinfo *a, int *fd)
 	if (*fd < 0)
 		return -errno;
 	if (connect(*fd, a->ai_addr, a->ai_addrlen))
-		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, 0) : -errno;
+		err = errno == EINPROGRESS ? hdl_fd_wait(*fd, POLLOUT, patience) : -errno;
 	if (!err && !getsockopt(*fd, SOL_SOCKET, SO_ERROR, &err, &n))
 		err = -err;
 	if (err)
@@ -250,7 +250,7 @@ static int try_address(const struct addrinfo *a, int *fd)
 	return err;
 }
 
-static int dial(const char *host, const char *number, int *fd)
+static int dial(const char *host, const char *number, struct hdl_comm *comm, int *fd)
 {
 	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
 	int err = -EHOSTUNREACH, failed;
@@ -262,7 +262,7 @@ static int dial(const char *host, const char *number, int *fd)
 	if (failed)
 		return -EHOSTUNREACH;
 	for (a = list; a && err; a = a->ai_next)
-		err = try_address(a, fd);
+		err = try_address(a, &(struct hdl_patience){ .comm = comm }, fd);
 	freeaddrinfo(list);
 	return err;
 }
@@ -278,9 +278,9 @@ int hdl_port_connect(const char *name, struct hdl_meeting *m)
 	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
 		return -EINVAL;
 	same = kernel && kernel == hdl_host_id();
-	err = dial(same ? "127.0.0.1" : host, number, &fd);
+	err = dial(same ? "127.0.0.1" : host, number, m->comm, &fd);
 	/* containers have one kernel, but networks of their own */
-	if (err && same && !dial(host, number, &fd))
+	if (err && same && !dial(host, number, m->comm, &fd))
 		err = 0;
 	if (err)
 		return err;

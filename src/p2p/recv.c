@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receiving: what arrives goes straight into the buffer of the receive that it matches, or waits for one. */
 #include "p2p/agree.h"
+#include "p2p/losses.h"
 #include "p2p/match.h"
 
 #include <errno.h>
@@ -416,10 +417,14 @@ static __attribute__((noinline)) bool heard_of_loss(struct hdl_matching *m, int 
 
 	if (proc >= 0 && hdr->tag & HDL_LOST_ENDED)
 		hdl_rt_note_ended(proc);
+	if (proc >= 0)
+		hdl_proc_note_lost(proc);
 	if (proc >= 0 && hdr->tag & HDL_LOST_LIVES)
 		hdl_proc_note_gave_up(proc);
 	if (hdr->context == HDL_CONTEXT_GROUPS && proc >= 0)
 		hdl_agree_heard(proc);
+	else if (proc >= 0)
+		hdl_agree_forsaken(hdr->context, src, proc);
 	return hdr->context == HDL_CONTEXT_GROUPS || (m->on_lost && m->on_lost(hdr->context, proc, true));
 }
 
@@ -568,6 +573,8 @@ static void arrived(void *context, int src, const struct hdl_hdr *hdr, const voi
 		drop(m, src, hdr->kind, payload);
 		return;
 	}
+	if (unlikely(hdl_losses_told) && hdl_agree_is_bridge(hdr->context, hdr->tag))
+		hdl_losses_asked();
 	data = hdr->kind == HDL_EAGER ? hdr->len : HDL_RTS_SIZE;
 	u = unexpected_new(hdr->context, src, hdr->tag, hdr->kind, len, data);
 	if (data)
@@ -596,6 +603,7 @@ static void peer_failed(void *context, int peer, int err)
 	if (note->failed)
 		return;
 	note->failed = err < 0 ? -err : err ? err : ECONNRESET;
+	hdl_proc_note_lost(peer);
 	m->failed_peers++;
 	/* Sends and fetches in flight are the transport's: it ends them by done(). */
 	fail_all(hdl_match_sweep(m, concerns_peer, &peer), note->failed);
@@ -861,8 +869,13 @@ int hdl_probe(int src, int tag, struct hdl_comm *comm, uint16_t context, MPI_Sta
 
 unsigned hdl_unexpected_purge(struct hdl_matching *m, uint16_t context)
 {
-	unsigned n = hdl_match_purge(m, context);
+	unsigned n;
 
+	/* who has announced something to a constructor waits for an answer, though this rank has not come there */
+	for (struct hdl_unexpected *u = context & 1 && m->tp ? m->contexts[context].first : NULL; u; u = u->after)
+		if (u->kind == HDL_RTS)
+			hdl_ep_refuse(hdl_ep(m->tp, u->src), u->data);
+	n = hdl_match_purge(m, context);
 	if (m->nheld)
 		let_all_go(m);
 	return n;

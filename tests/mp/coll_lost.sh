@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank dies at a random place in collectives of every kind, while communicators are made, and in messages of all forms: all survivors are
-# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, comm_away.c, ptp_lost.c,
+# told in every one, no living rank is blamed, and they go on without it (coll_lost.c, comm_lost.c, comm_away.c, comm_bridge.c, ptp_lost.c,
 # coll_left.c). Run in the build directory. COLL_LOST=N: N random cases more; SEED: of the random ones.
 . "$(dirname "$0")/death_lib.sh"
 seed=${SEED:-$(date +%s)}
@@ -83,6 +83,16 @@ for moment in 3000 9000; do
 done
 one_dies 5 3 "one is away: 5 3, announced" -x HEDDLE_EAGER_MAX=2 tests/mp/comm_away 3 "$count"
 one_dies 7 4 "one is away: 7 4 over ud" -x HEDDLE_TRANSPORT=ud tests/mp/comm_away 4 "$count"
+one_dies 4 3 "a root at its port: accept" tests/mp/comm_bridge accept
+one_dies 4 3 "a root at its port: connect" tests/mp/comm_bridge connect
+for variable in HEDDLE_TRANSPORT= HEDDLE_TRANSPORT=ud HEDDLE_EAGER_MAX=2; do
+	for case in lost waits whole early; do
+		for later in comes stays; do
+			one_dies 4 3 "leaders on a bridge: $case, $later, $variable" -x $variable tests/mp/comm_bridge $case $later
+		done
+	done
+	one_dies 4 3 "leaders on a bridge: alone, comes, $variable" -x $variable tests/mp/comm_bridge alone comes
+done
 sent 4 1 20000 5 1 HEDDLE_TRANSPORT=
 sent 3 0 9000 6 2 HEDDLE_TRANSPORT=dc,ud
 sent 4 3 30000 7 1 SHCA_BEHAVE=noarena
