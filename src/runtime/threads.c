@@ -13,6 +13,7 @@ void (*hdl_device_wake)(void);
 struct hdl_waiter *hdl_waiters;
 
 static struct hdl_waiter **waiters_end = &hdl_waiters, *poller;
+static struct hdl_waiter *alone;	/* sleeps on the device's descriptors, or has not come back from there: (D) */
 static int nwaiters;
 
 /* A ticket lock whose waiters sleep. `serving` is a futex; each waiter sleeps on a bit of its own of 32, so that a
@@ -93,7 +94,7 @@ static void wake(struct hdl_waiter *w)
 static void wake_whose_time_has_come(void)
 {
 	for (struct hdl_waiter *w = hdl_waiters; w; w = w->next)
-		if (w->asleep && (w->ready(w->arg) || (w == poller && hdl_stirred)))
+		if (w->asleep && (w->ready(w->arg) || (w == poller && w->asleep == HDL_ASLEEP_ON_DEVICE && hdl_stirred)))
 			wake(w);
 }
 
@@ -195,7 +196,18 @@ bool hdl_waiters_may_spin(void)
 	return !hdl_job.oversubscribed && (!hdl_threads || nwaiters * hdl_job.local_size <= hdl_job.ncores);
 }
 
-struct hdl_device_sleep hdl_device_sleep_begin(void)
+bool hdl_device_is_free(void)
+{
+	if (!hdl_threads || !alone)
+		return true;
+	if (alone->asleep)
+		wake(alone);
+	if (poller)
+		hdl_waiter_sleep(poller);
+	return false;
+}
+
+struct hdl_device_sleep hdl_device_sleep_begin(bool on_descriptors)
 {
 	struct hdl_device_sleep sleep = { .w = poller };
 
@@ -204,6 +216,8 @@ struct hdl_device_sleep hdl_device_sleep_begin(void)
 		return sleep;
 	if (poller)
 		poller->asleep = HDL_ASLEEP_ON_DEVICE;
+	if (on_descriptors)
+		alone = poller;
 	sleep.depth = hdl_lock_open_slow();
 	return sleep;
 }
@@ -212,6 +226,13 @@ void hdl_device_sleep_end(struct hdl_device_sleep sleep)
 {
 	hdl_lock_close(sleep.depth);
 	/* another one may poll by now: then this one finds that it does not */
-	if (sleep.w)
-		sleep.w->asleep = HDL_AWAKE;
+	if (!sleep.w)
+		return;
+	sleep.w->asleep = HDL_AWAKE;
+	if (alone != sleep.w)
+		return;
+	alone = NULL;
+	/* it may wait for just this */
+	if (poller && poller->asleep == HDL_ASLEEP_ON_WORD)
+		wake(poller);
 }

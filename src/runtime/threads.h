@@ -14,6 +14,16 @@
  * The poller's role is taken by a waiter that finds it free, or finds it with one that sleeps on the device: that sleep
  * was prepared (queues armed, timers looked at) before the newcomer's operations were there. Who leaves with the role
  * wakes another waiter to take it.
+ *
+ * (D) So two threads may sleep on the device, the poller and one that was the poller. On a word that is no harm: whatever changes it wakes
+ *     all that sleep on it. On descriptors it is: poll(2) looks at them again before it returns, and if by then another thread has read
+ *     what made one readable, it sleeps on, whoever that was meant for. Therefore
+ *     (1) one thread at a time sleeps on descriptors. Who is about to, and finds another one there, wakes that one and sleeps on its own
+ *         word until it has left;
+ *     (2) who comes back reads what woke it in the hold of the lock in which it leaves, and before it looks at anything else;
+ *     (3) who goes there looks at all that a wake-up may be for in the hold of the lock in which it finds nobody there.
+ *     A wake-up that is for a thread there is read by this one (1). One that is for whoever waits is for who comes back (2), or is
+ *     seen by who goes there next (3).
  */
 #ifndef HDL_THREADS_H
 #define HDL_THREADS_H
@@ -71,12 +81,16 @@ void hdl_waiter_sleep(struct hdl_waiter *w);
 /* Whether every waiting thread of this host's ranks may have a CPU for itself: then they may spin. */
 bool hdl_waiters_may_spin(void);
 
-/* The poller sleeps on the device between these two, without the lock. */
+/* To be asked before a sleep on descriptors, which is one thread's at a time (D). False: another one was there; this one has slept until it
+ * left, without the lock, and shall look at everything again. */
+bool hdl_device_is_free(void);
+/* The poller sleeps on the device between these two, without the lock. Behind the second it reads what woke it, before it gives the lock
+ * up. */
 struct hdl_device_sleep {
 	struct hdl_waiter *w;
 	unsigned depth;
 };
-struct hdl_device_sleep hdl_device_sleep_begin(void);
+struct hdl_device_sleep hdl_device_sleep_begin(bool on_descriptors);
 void hdl_device_sleep_end(struct hdl_device_sleep sleep);
 /* Something has changed that a sleep on the device must be prepared for: a poller that sleeps does it again. */
 extern bool hdl_stirred;

@@ -133,9 +133,17 @@ void hdl_tp_wake(struct hdl_tp *tp)
 
 	if (!tp)
 		return;
+	__atomic_store_n(&tp->woken, true, __ATOMIC_SEQ_CST);
 	if (!waker(tp) || shca_await_wake(waker(tp)->port.ctx))
 		while (write(tp->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
+}
+
+/* Of a wake-up that came behind the caller's looks and before the word was read, the word does not tell. So it is stored before the word
+ * changes, and looked at after the word was read: either it is seen here, or the sleep does not begin, or ends. */
+static bool was_woken(struct hdl_tp *tp)
+{
+	return __atomic_exchange_n(&tp->woken, false, __ATOMIC_SEQ_CST);
 }
 
 static void rouse(void *word)
@@ -200,7 +208,9 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 
 	if (word && shca_await_prepare(word->port.ctx, &seen))
 		word = NULL;
-	ms = prepare(tp, word, &all) ? until_timer(tp) : 0;
+	if (!word && !hdl_device_is_free())
+		return;
+	ms = !was_woken(tp) && prepare(tp, word, &all) ? until_timer(tp) : 0;
 	if (!ms) {
 		if (word)
 			shca_await_cancel(word->port.ctx);
@@ -212,9 +222,10 @@ static void sleep_here(struct hdl_tp *tp, unsigned n)
 			ms = limit;
 	}
 	tp->sleeps++;
-	struct hdl_device_sleep sleep = hdl_device_sleep_begin();
+	struct hdl_device_sleep sleep = hdl_device_sleep_begin(!word);
 	err = word ? sleep_on_word(word, seen, ms) : sleep_on_descriptors(tp, ms);
 	hdl_device_sleep_end(sleep);
+	was_woken(tp);		/* the caller looks now */
 	if (err && err != EINTR)
 		hdl_error("%s failed (%s)", word ? "sleeping until the next write" : "poll(2) on the completion channels", strerror(err));
 	if (!word)

@@ -95,6 +95,7 @@ struct hdl_tp {
 	uint32_t sleep_turn;
 	uint64_t crowded_until;		/* others use this core, as far as is known */
 	int wake_fd;			/* hdl_tp_wake makes it readable, on devices that cannot be told to wake us */
+	bool woken;			/* hdl_tp_wake was called, and nobody has come back from a sleep since; atomic */
 	struct hdl_rouser rouser;	/* wakes us for the second device, where the first one wakes on a write */
 	void (*arm)(void);		/* an executor's: before each sleep */
 	uint64_t (*exec_timers)(uint64_t now);	/* an executor's */

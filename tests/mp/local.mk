@@ -42,6 +42,10 @@ check_PROGRAMS += tests/mp/transport_crowded
 tests_mp_transport_crowded_SOURCES = tests/mp/transport_crowded.c tests/mp/mpi_test.h
 tests_mp_transport_crowded_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
 tests_mp_transport_crowded_LDFLAGS = $(NOWRAP) -Wl,--wrap=sched_yield
+check_PROGRAMS += tests/mp/transport_woken
+tests_mp_transport_woken_SOURCES = tests/mp/transport_woken.c tests/mp/mpi_test.h
+tests_mp_transport_woken_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_transport_woken_LDFLAGS = $(NOWRAP) -pthread -Wl,--wrap=poll -Wl,--wrap=write
 check_PROGRAMS += tests/mp/transport_rings
 tests_mp_transport_rings_SOURCES = tests/mp/transport_rings.c
 tests_mp_transport_rings_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)

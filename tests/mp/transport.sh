@@ -48,6 +48,18 @@ done
 # cores that others use, too
 try 2 HEDDLE_SPIN=2000 -- "$build/tests/mp/transport_crowded"
 
+# threads that sleep on descriptors: what ends one's sleep is not read by another one
+for behave in nowake async,nowake nosequence,noodp,noarena,nowake; do
+	for threads in 2 5; do
+		try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 60 $threads
+	done
+	try 2 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 HEDDLE_SPIN=0 -- "$build/tests/mp/transport_woken" 60 4
+done
+for kind in rc ud xrc dc; do
+	try 2 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=nowake HEDDLE_RING_SIZE=0 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 30 4
+done
+try 2 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 60 4
+
 # what a rank waits for when it leaves comes while it sleeps: one in three runs hung when such a completion was no news
 for kind in rc rc rc rc rc rc xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind HEDDLE_RING_SIZE=0 HEDDLE_SRQ_DEPTH=16 HEDDLE_HOT_MESSAGES=1 -- "$build/tests/mp/transport_leave"

@@ -421,6 +421,11 @@ static bool goes_to_sleep(void)
 	return tp->sleeps != before;
 }
 
+static uint64_t soon(uint64_t now)
+{
+	return now + 1000000;
+}
+
 static void sleeps(void)
 {
 	struct hdl_ep *self = hdl_ep(tp, 0);
@@ -441,9 +446,15 @@ static void sleeps(void)
 		fail("a completion that was there is slept over");
 	if (!goes_to_sleep())
 		fail("this rank does not sleep, though there is nothing to do");
+	hdl_tp_on_timers(tp, soon);
 	hdl_tp_wake(tp);
 	if (!tp->dev[0]->promises.wakes && poll(&wake, 1, 0) != 1)
 		fail("nothing wakes this rank");
+	/* behind the looks of who goes to sleep, and before that sleep has begun in any way */
+	if (goes_to_sleep())
+		fail("a wake-up that came just before is slept over");
+	if (!goes_to_sleep())
+		fail("one wake-up keeps this rank from sleeping for good");
 }
 
 /* ---- one rank's states ----------------------------------------------------------------------------------------- */

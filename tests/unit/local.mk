@@ -67,8 +67,11 @@ endif
 
 # The runtime's diagnostics and variables.
 if HAVE_CRITERION
-check_PROGRAMS += tests/unit/runtime_base
-TESTS += tests/unit/runtime_base
+check_PROGRAMS += tests/unit/runtime_base tests/unit/runtime_threads
+TESTS += tests/unit/runtime_base tests/unit/runtime_threads
+tests_unit_runtime_threads_SOURCES = tests/unit/runtime_threads.c src/runtime/threads.c
+tests_unit_runtime_threads_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_runtime_threads_LDADD = $(CRITERION_LIBS)
 tests_unit_runtime_base_SOURCES = tests/unit/runtime_base.c $(runtime_base_sources) src/runtime/alive.c
 tests_unit_runtime_base_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_runtime_base_LDADD = $(CRITERION_LIBS)
