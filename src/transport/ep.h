@@ -133,7 +133,7 @@ struct hdl_ep {
 
 /* Per peer: this and, for peers that use UD, struct hdl_rel. A job of 100,000 ranks that talks to all multiplies it. */
 _Static_assert(sizeof(struct hdl_ep) <= 1024, "an endpoint stays within 1 KiB");
-_Static_assert(sizeof(struct hdl_rel) <= 1216, "a reliable stream stays within 1216 bytes");
+_Static_assert(sizeof(struct hdl_rel) <= 1240, "a reliable stream stays within 1240 bytes");
 
 /* Its queues are being replaced: what is for them waits. */
 static inline bool hdl_ep_away(const struct hdl_ep *ep)

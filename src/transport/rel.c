@@ -74,17 +74,17 @@ void hdl_rel_share(struct hdl_rel *r, uint32_t share, uint32_t base)
 	set_window(r);
 }
 
-/* now_ns: when, if the answer is to be timed: not one to a timeout, for which the peer may have computed. */
-static void ask(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_ops *ops)
+/* late: nothing has come for a while. */
+static void ask(struct hdl_rel *r, bool late, uint64_t now_ns, const struct hdl_rel_ops *ops)
 {
 	if (!++r->probe)
 		r->probe = 1;
 	r->probe_next = r->next;
 	r->probe_ns = now_ns;
-	r->probe_resends = r->resends;
+	r->asked = r->resent;
 	r->probes++;
-	r->slow |= HDL_REL_ASKED;
-	r->slow &= (uint8_t)~HDL_REL_AGAIN;
+	r->slow &= (uint8_t)~(HDL_REL_AGAIN | HDL_REL_LATE);
+	r->slow |= late ? HDL_REL_ASKED | HDL_REL_LATE : HDL_REL_ASKED;
 	ops->probe(ops->arg, r->probe);
 }
 
@@ -94,7 +94,7 @@ static void ask_behind(struct hdl_rel *r, const struct hdl_rel_ops *ops)
 	if (r->slow & HDL_REL_ASKED)
 		r->slow |= HDL_REL_AGAIN;
 	else
-		ask(r, ops->now(), ops);
+		ask(r, false, ops->now(), ops);
 }
 
 bool hdl_rel_limited(struct hdl_rel *r, const struct hdl_rel_ops *ops)
@@ -218,6 +218,7 @@ static void advance(struct hdl_rel *r, uint32_t n)
 	r->una += n;
 	r->sacked = n < 64 ? r->sacked >> n : 0;
 	r->resent = n < 64 ? r->resent >> n : 0;
+	r->asked = n < 64 ? r->asked >> n : 0;
 }
 
 static void resend(struct hdl_rel *r, uint32_t i, const struct hdl_rel_ops *ops)
@@ -227,18 +228,42 @@ static void resend(struct hdl_rel *r, uint32_t i, const struct hdl_rel_ops *ops)
 	if (psn == r->timed && r->slow & HDL_REL_TIMING)
 		stop_timing(r);
 	r->resent |= 1ull << i;
+	r->asked &= ~(1ull << i);
 	r->resends++;
+	r->again_next[psn % HDL_REL_WINDOW] = (uint8_t)r->next;
 	ops->resend(ops->arg, r->pkt[psn % HDL_REL_WINDOW], psn);
 }
 
-/* Sends again what is missing of the first n packets, and asks whether it has come. */
-static void fill(struct hdl_rel *r, uint32_t n, const struct hdl_rel_ops *ops)
+static uint64_t first_bits(uint32_t n)
 {
-	uint64_t holes = ~r->sacked & ~r->resent & (n < 64 ? (1ull << n) - 1 : UINT64_MAX);
+	return n < 64 ? (1ull << n) - 1 : UINT64_MAX;
+}
+
+/* Of the packets that were sent again and have not come those behind which one was sent that has, by its number. */
+static uint64_t lost_again(const struct hdl_rel *r)
+{
+	uint64_t open = r->resent & ~r->sacked, lost = 0;
+	uint32_t top = r->sacked ? 64 - (uint32_t)__builtin_clzll(r->sacked) : 0;
+
+	for (; open; open &= open - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(open);
+
+		if ((uint8_t)(r->again_next[(r->una + i) % HDL_REL_WINDOW] - r->una) < top)
+			lost |= 1ull << i;
+	}
+	return lost;
+}
+
+/* Sends again what is missing of the first n packets that was sent once, and of those that were sent again what is lost by now, some of
+ * which the caller knows; and asks whether it has come. */
+static void fill(struct hdl_rel *r, uint32_t n, uint64_t lost, const struct hdl_rel_ops *ops)
+{
+	uint64_t holes = ((~r->resent & first_bits(n)) | lost | (r->resent ? lost_again(r) : 0)) & ~r->sacked;
 
 	if (!holes)
 		return;
 	shrink(r);
+	r->since_ns = ops->now();
 	for (; holes; holes &= holes - 1)
 		resend(r, (uint32_t)__builtin_ctzll(holes), ops);
 	ask_behind(r, ops);
@@ -261,8 +286,8 @@ static void settle(struct hdl_rel *r, unsigned n, const struct hdl_rel_ops *ops)
 	uint32_t top = r->sacked ? 63 - (uint32_t)__builtin_clzll(r->sacked) : 0;
 	/* what left behind the probe has come, and an answer would have come before */
 	if (r->slow & HDL_REL_ASKED && (int32_t)(r->una + top - r->probe_next) > 0 && !hdl_rel_idle(r))
-		ask(r, 0, ops);
-	fill(r, top, ops);
+		ask(r, true, ops->now(), ops);
+	fill(r, top, 0, ops);
 }
 
 unsigned hdl_rel_ack(struct hdl_rel *r, uint32_t ack, uint64_t sack, const struct hdl_rel_ops *ops)
@@ -305,17 +330,21 @@ void hdl_rel_answered(struct hdl_rel *r, uint32_t number, const struct hdl_rel_o
 {
 	bool again = r->slow & HDL_REL_AGAIN;
 	uint32_t n = r->probe_next - r->una;
+	uint64_t now;
 
 	if (!number || number != r->probe || !(r->slow & HDL_REL_ASKED))
 		return;
-	r->slow &= (uint8_t)~(HDL_REL_ASKED | HDL_REL_AGAIN);
-	if (r->probe_ns)
-		round_trip(r, ops->now() - r->probe_ns);
+	now = ops->now();
+	/* One to a timeout is no measure: the peer may have computed. But it is there by now. */
+	if (!(r->slow & HDL_REL_LATE))
+		round_trip(r, now - r->probe_ns);
+	else if (now - r->probe_ns <= timeout(r))
+		r->backed_off = false;
+	if (!r->backed_off)
+		r->rto_ns = timeout(r);
+	r->slow &= (uint8_t)~(HDL_REL_ASKED | HDL_REL_AGAIN | HDL_REL_LATE);
 	/* What left before the probe is there by now, or never will be. What was sent again behind it may be on its way. */
-	if (r->resends == r->probe_resends)
-		r->resent = 0;
-	if ((int32_t)n > 0)
-		fill(r, n, ops);
+	fill(r, (int32_t)n > 0 ? n : 0, r->asked, ops);
 	if (again && !hdl_rel_idle(r))
 		ask_behind(r, ops);
 	set_window(r);
@@ -343,9 +372,9 @@ uint64_t hdl_rel_timer(struct hdl_rel *r, uint64_t now_ns, const struct hdl_rel_
 		if (r->slow & HDL_REL_TIMING)
 			stop_timing(r);
 		r->backed_off = true;
-		ask(r, 0, ops);
+		ask(r, true, now_ns, ops);
 		r->since_ns = now_ns;
-		r->rto_ns = least(r->rto_ns * 2, HDL_REL_RTO_MAX_NS);
+		r->rto_ns = least(r->rto_ns + r->rto_ns / 2, HDL_REL_RTO_MAX_NS);
 	}
 	return r->since_ns + r->rto_ns;
 }
@@ -385,6 +414,6 @@ void hdl_rel_clear(struct hdl_rel *r, const struct hdl_rel_ops *ops, void (*drop
 			drop(r->held[i]);
 			r->held[i] = NULL;
 		}
-	r->ahead = r->sacked = r->resent = 0;
+	r->ahead = r->sacked = r->resent = r->asked = 0;
 	r->slow = 0;
 }

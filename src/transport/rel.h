@@ -11,15 +11,18 @@
  * peer's `share`, of the receives that all of its senders have in common, which it names in its acknowledgements; a sender that
  * had nothing in flight begins with `base`, which it may use unasked, and learns more when it reaches that. HDL_REL_WINDOW.
  *
- * A packet is sent again only on evidence that it was lost: it lies below something that was received, or a probe, which
- * carries no packet, was sent behind it and is answered. So a peer that computes, and cannot answer, costs a probe now and then,
- * and no packet. A probe goes when nothing has moved for the timeout, which doubles from one probe to the next; behind what is
- * sent again; and when half of a small window is in flight, since the peer acknowledges after HDL_REL_ACK_EVERY packets, or when
- * it is idle, and either may be long in coming.
+ * A packet is sent again only on evidence that it was lost: something that was sent behind it has come, and it has not. That is a
+ * packet of a higher number; for one that was sent again, one of a higher number than any had by then (of a lower one that was sent
+ * again, too, nobody knows which of the two has come); or the answer to a probe, which carries no packet. So a peer that computes, and
+ * cannot answer, costs a probe now and then, and no packet. A probe goes when nothing has moved for the timeout, which grows by half from one probe to
+ * the next; behind what is sent again; and when half of a small window is in flight, since the peer acknowledges after
+ * HDL_REL_ACK_EVERY packets, or when it is idle, and either may be long in coming. (By half: where 30 % are lost a probe is answered as
+ * often as not, and waits that double until one is have no mean.)
  *
  * The timeout is SRTT + 4 RTTVAR (RFC 6298), of one packet in HDL_REL_TIMED that was sent once and for which no timeout was
- * over (Karn), or of a probe. After a timeout it stays what it was doubled to until there is such a time; so a network slower
- * than the first timeout is learnt, and a peer that computed for a second is not taken for one.
+ * over (Karn), or of a probe that did not wait for one. After a timeout it stays what it has grown to until there is such a time, or a
+ * probe is answered within what it was before; so a network slower than the first timeout is learnt, and a peer that computed for a
+ * second is not taken for one, and what was lost by chance is forgotten.
  *
  * Receiver: delivers in order; a packet that is ahead is held (the caller's copy), so that a receive buffer is never
  * kept back and a hole can always be filled.
@@ -39,7 +42,7 @@
 #define HDL_REL_SMALL (2 * HDL_REL_ACK_EVERY)	/* of a larger window half is acknowledged unasked before the rest has arrived */
 #define HDL_REL_RTO_MAX_NS 500000000u
 #define HDL_REL_RTO_LESS 4u		/* no timeout is shorter than the first one divided by this */
-#define HDL_REL_RTO_KEEP_NS 100000000u	/* what stays of a timeout that was doubled, once something moves again */
+#define HDL_REL_RTO_KEEP_NS 100000000u	/* what stays of a timeout that has grown, once something moves again */
 
 struct hdl_rel {
 	/* sender */
@@ -48,16 +51,16 @@ struct hdl_rel {
 	uint32_t window;		/* packets that may be in flight */
 	uint32_t timed;			/* this number will be timed, or is */
 	uint64_t sacked;		/* bit i: una + i was received */
-	uint64_t resent;		/* bit i: una + i was sent again because of a hole */
+	uint64_t resent;		/* bit i: una + i was sent again */
+	uint64_t asked;			/* ... and the last probe left behind that */
 	uint8_t slow;			/* acknowledgements are to be looked at as a whole: HDL_REL_LIMITED, ... */
 	uint8_t share, base;		/* what the peer grants while something is in flight (0: not said), and always */
 	uint8_t cwnd, ssthresh;
 	uint8_t grown;			/* acknowledged since cwnd grew by one */
 	bool heard;
-	bool backed_off;		/* the timeout was doubled, and nothing has been timed since */
+	bool backed_off;		/* the timeout has grown, and nothing has come in time since */
 	uint32_t recover;		/* losses before this one have been answered by a smaller window */
-	uint32_t probe, probe_next;	/* the last probe's number, and `next` when it left, ... */
-	uint32_t probe_resends;		/* ... and `resends` */
+	uint32_t probe, probe_next;	/* the last probe's number, and `next` when it left */
 	uint32_t seen_una;
 	uint32_t first_rto_ns, rto_ns, srtt_ns, rttvar_ns;	/* srtt 0: nothing was timed yet */
 	uint64_t timed_ns, probe_ns, since_ns;
@@ -70,12 +73,14 @@ struct hdl_rel {
 	uint32_t resends, timeouts, duplicates, held_count, probes;
 	void *pkt[HDL_REL_WINDOW];	/* by number */
 	void *held[HDL_REL_WINDOW];	/* by number */
+	uint8_t again_next[HDL_REL_WINDOW];	/* by number, of what was sent again: `next` at the last time, its low bits */
 };
 #define HDL_REL_LIMITED 1	/* something waits for the window */
 #define HDL_REL_WIDE 2		/* the window is not what it is at rest, or news of it are due */
 #define HDL_REL_TIMING 4	/* timed_ns counts */
 #define HDL_REL_ASKED 8		/* a probe is on its way */
 #define HDL_REL_AGAIN 16	/* ... and another one is to follow it */
+#define HDL_REL_LATE 32		/* ... it left because nothing had come for a while */
 
 struct hdl_rel_ops {
 	void (*acked)(void *arg, void *pkt);			/* the packet is the caller's again */
@@ -142,14 +147,13 @@ static inline bool hdl_rel_ack_one(struct hdl_rel *r, uint32_t ack, uint64_t sac
 
 	r->heard = true;
 	*pkt = NULL;
-	if (sack | r->sacked | r->slow | (moved > 1) | (moved > r->next - r->una))
+	if (sack | r->sacked | r->resent | r->slow | (moved > 1) | (moved > r->next - r->una))
 		return false;
 	if (moved) {
 		void **at = &r->pkt[r->una % HDL_REL_WINDOW];
 		*pkt = *at;
 		*at = NULL;
 		r->una = ack;
-		r->resent >>= 1;
 	}
 	return true;
 }
