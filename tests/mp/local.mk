@@ -59,6 +59,10 @@ tests_mp_transport_hosts_traffic_LDFLAGS = $(tests_mp_transport_traffic_LDFLAGS)
 tests_mp_transport_hosts_sleep_SOURCES = tests/mp/transport_sleep.c tests/mp/transport_hosts.c
 tests_mp_transport_hosts_sleep_LDADD = $(tests_mp_transport_traffic_LDADD)
 tests_mp_transport_hosts_sleep_LDFLAGS = $(NOWRAP) $(hosts_wraps)
+check_PROGRAMS += tests/mp/transport_hosts_woken
+tests_mp_transport_hosts_woken_SOURCES = tests/mp/transport_woken.c tests/mp/mpi_test.h tests/mp/transport_hosts.c
+tests_mp_transport_hosts_woken_LDADD = $(tests_mp_transport_traffic_LDADD)
+tests_mp_transport_hosts_woken_LDFLAGS = $(tests_mp_transport_woken_LDFLAGS) $(hosts_wraps)
 # The same on a device that lacks something.
 check_PROGRAMS += tests/mp/transport_lacking
 tests_mp_transport_lacking_SOURCES = tests/mp/transport_traffic.c tests/mp/transport_lacking.c

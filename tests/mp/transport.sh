@@ -59,6 +59,10 @@ for kind in rc ud xrc dc; do
 	try 2 HEDDLE_TRANSPORT=$kind SHCA_BEHAVE=nowake HEDDLE_RING_SIZE=0 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 30 4
 done
 try 2 HEDDLE_YIELD=0 -- "$build/tests/mp/transport_woken" 60 4
+# ... over two devices: on descriptors of both, and on one's word, which the other one's thread changes
+for behave in nowake ""; do
+	try 2 HOSTS_RANKS=1 HEDDLE_DEVICE=shca0,shca0 SHCA_BEHAVE=$behave HEDDLE_YIELD=0 -- "$build/tests/mp/transport_hosts_woken" 60 4
+done
 
 # what a rank waits for when it leaves comes while it sleeps: one in three runs hung when such a completion was no news
 for kind in rc rc rc rc rc rc xrc dc; do
