@@ -404,13 +404,10 @@ static void fill_addr(struct hdl_dev *dev)
 static void debug_device(const struct hdl_dev *dev)
 {
 	const struct hdl_promises *p = &dev->promises;
-	char kinds[8 * HDL_QUEUES] = "";
-	int n = 0;
+	char kinds[HDL_KINDS_TEXT];
 
-	for (int q = 1; q < HDL_QUEUES; q++)
-		if (HDL_QUEUE_IN(dev->caps, q))
-			n += snprintf(kinds + n, sizeof(kinds) - (size_t)n, " %s", hdl_queue_name(q));
-	hdl_debug("%s port %u: kinds%s, inline %u, %s; promises:%s%s%s%s%s", dev->name, dev->port.port_num, kinds, dev->max_inline,
+	hdl_debug("%s port %u: kinds%s, inline %u, %s; promises:%s%s%s%s%s", dev->name, dev->port.port_num,
+		  hdl_kinds_text(dev->caps, kinds), dev->max_inline,
 		  p->pages_written ? "no registration needed" : p->pages ? "no registration needed to send" : "memory is registered",
 		  p->sequence ? " sequence" : "", p->wakes ? " wakes" : "", p->at_once ? " at-once" : "",
 		  p->tells_end ? " tells-end" : "", p->arena ? " arena" : "");

@@ -136,10 +136,12 @@ void hdl_done_run(struct hdl_tp *tp)
 unsigned hdl_ep_kinds(const struct hdl_ep *ep)
 {
 	unsigned can = ep->tp->allowed & ep->addr.caps & ep->dev->addr.caps;
+	char here[HDL_KINDS_TEXT], there[HDL_KINDS_TEXT];
 
 	if (!can)
-		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s) and %s",
-			  hdl_vars.transport, ep->dev->name, hdl_proc_text(ep->rank));
+		hdl_error("no queue kind of HEDDLE_TRANSPORT=%s is possible between this rank (%s:%s) and %s (its device:%s)",
+			  hdl_vars.transport, ep->dev->name, hdl_kinds_text(ep->dev->addr.caps, here), hdl_proc_text(ep->rank),
+			  hdl_kinds_text(ep->addr.caps, there));
 	return can;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/select.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -53,11 +55,13 @@ unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int 
 				.rc_most = rc_most };
 	unsigned set = 0;
 
-	/* every input that changes during the job, at its extremes */
-	for (int i = 0; i < 8; i++) {
+	/* Every input that changes during the job, at its extremes. The limit is this process's own: a peer with another one may select
+	 * what this side never would, so what there is without a limit is there, too, and any two have it in common. */
+	for (int i = 0; i < 16; i++) {
 		s.messages = i & 1;
 		s.rc_peers = i & 2 ? rc_most : 0;
 		s.same_host = i & 4;
+		s.rc_most = i & 8 ? INT_MAX : rc_most;
 		if (s.rc_peers >= job_size)
 			continue;
 		enum hdl_queue queue = hdl_select_queue(&s, NULL);
@@ -72,6 +76,16 @@ static const char *const names[HDL_QUEUES] = { "none", "UD", "RC", "XRC", "DC" }
 const char *hdl_queue_name(enum hdl_queue queue)
 {
 	return (unsigned)queue < HDL_QUEUES ? names[queue] : "?";
+}
+
+const char *hdl_kinds_text(unsigned set, char text[HDL_KINDS_TEXT])
+{
+	size_t n = 0;
+
+	for (int q = 1; q < HDL_QUEUES; q++)
+		if (HDL_QUEUE_IN(set, q))
+			n += (size_t)snprintf(text + n, HDL_KINDS_TEXT - n, " %s", names[q]);
+	return n ? text : " none";
 }
 
 int hdl_queue_parse(const char *list, unsigned *allowed, char *bad, size_t bad_size)

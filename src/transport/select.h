@@ -47,11 +47,14 @@ struct hdl_select {
 /* HDL_QUEUE_NONE: no allowed kind is possible. *why (may be NULL) is a constant text. */
 enum hdl_queue hdl_select_queue(const struct hdl_select *s, const char **why);
 
-/* The kinds that hdl_select_queue may ever return for a job: whose resources are worth creating. */
+/* The kinds that hdl_select_queue may ever return for a job, here or at a peer with another rc_most: whose resources are worth creating. */
 unsigned hdl_select_possible(unsigned caps, unsigned allowed, int job_size, int ppn, int rc_most);
 
 /* "RC", "UD", ... */
 const char *hdl_queue_name(enum hdl_queue queue);
+/* " RC UD", each with a blank in front of it, in text; or " none". */
+#define HDL_KINDS_TEXT (8 * HDL_QUEUES)
+const char *hdl_kinds_text(unsigned set, char text[HDL_KINDS_TEXT]);
 /* "rc,ud": bits. Empty or NULL: all. -1: an unknown word, which is copied to bad (bad_size bytes). */
 int hdl_queue_parse(const char *list, unsigned *allowed, char *bad, size_t bad_size);
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every set of queue kinds as HEDDLE_TRANSPORT, with limits of the selection, traffic, losses and ranks that follow from a
-# seed: both sides of a pair come to lanes of one kind, whoever reaches a limit first, and whatever only one of them sends.
+# seed: both sides of a pair come to lanes of one kind, whoever reaches a limit first, whatever limits the others have, and whatever only
+# one of them sends.
 #     transport_kinds.sh [first seed [last seed]]     15 seeds are every set once; without arguments seeds 1 to 15
 # Run from the build directory (make check) or with its name in HEDDLE_BUILD.
 set -u
@@ -28,9 +29,6 @@ while [ "$seed" -le "$last" ]; do
 		[ $((set & ${bit%:*})) = 0 ] || kinds=$kinds${kinds:+,}${bit#*:}
 	done
 	state=$((seed * 7919))
-	read -r limit state <<-EOF
-		$(pick 1 2 3 4 256)
-	EOF
 	read -r hot state <<-EOF
 		$(pick 1 2 5 16 40)
 	EOF
@@ -46,13 +44,23 @@ while [ "$seed" -le "$last" ]; do
 	read -r drop state <<-EOF
 		$(pick 0 0.05)
 	EOF
-	settings="HEDDLE_TRANSPORT=$kinds HEDDLE_RC_PEERS=$limit HEDDLE_HOT_MESSAGES=$hot HEDDLE_RING_PEERS=$rings SHCA_FAULT=ud_drop=$drop"
+	limits=
+	while [ "$(echo "$limits" | wc -w)" -lt "$ranks" ]; do
+		read -r limit state <<-EOF
+			$(pick 0 1 2 3 256)
+		EOF
+		limits="$limits $limit"
+	done
+	settings="HEDDLE_TRANSPORT=$kinds HEDDLE_HOT_MESSAGES=$hot HEDDLE_RING_PEERS=$rings SHCA_FAULT=ud_drop=$drop"
+	# each rank has its own limit: the word of LIMITS that stands at its place
+	# shellcheck disable=SC2016
+	rank='set -- $LIMITS -- "$@"; shift $PMIX_RANK; export HEDDLE_RC_PEERS=$1; while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
 	# the settings are several words on purpose
 	# shellcheck disable=SC2086
-	out=$(env $settings timeout -k 5 60 "$run" -n "$ranks" "$traffic" 100 60000 "$seed" 0 "$sparse" 2>&1)
+	out=$(env $settings LIMITS="$limits" timeout -k 5 60 "$run" -n "$ranks" sh -c "$rank" rank "$traffic" 100 60000 "$seed" 0 "$sparse" 2>&1)
 	status=$?
 	if [ $status -ne 0 ] || ! echo "$out" | grep -qx ok; then
-		echo "FAILED ($status), seed $seed: $settings $run -n $ranks $traffic 100 60000 $seed 0 $sparse"
+		echo "FAILED ($status), seed $seed: env $settings LIMITS='$limits' $run -n $ranks sh -c '$rank' rank $traffic 100 60000 $seed 0 $sparse"
 		echo "$out" | tail -5
 		failed=1
 	fi

@@ -100,6 +100,33 @@ Test(select, small_jobs_need_no_xrc_and_no_dc)
 	cr_expect_eq(hdl_select_possible(RC | UD, DC, 4, 4, RC_MOST), 0u);
 	/* unless few RC connections are wanted */
 	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4, 2), UD | RC | DC);
+	/* or none: peers that have no such limit take RC */
+	cr_expect_eq(hdl_select_possible(ALL, ALL, 4, 4, 0), UD | RC | DC);
+	cr_expect_eq(hdl_select_possible(ALL, RC | XRC, 4, 4, 0), RC | XRC);
+}
+
+/* HEDDLE_RC_PEERS need not be the same on all ranks: two whose limits differ have a kind in common, and so one to be selected. */
+Test(select, any_two_limits_have_a_kind_in_common)
+{
+	static const int limits[] = { 0, 1, 3, 4, RC_MOST, 20000 };
+	const unsigned n = sizeof(limits) / sizeof(limits[0]);
+
+	for (unsigned allowed = 2; allowed < 32; allowed += 2)
+		for (int v = 0; v < 8; v++)
+			for (unsigned i = 0; i < n * n; i++) {
+				int job_size = v & 1 ? 10000 : 4, ppn = v & 2 ? 128 : 1, mine = limits[i / n], theirs = limits[i % n];
+				unsigned both = hdl_select_possible(ALL, allowed, job_size, ppn, mine) &
+						hdl_select_possible(ALL, allowed, job_size, ppn, theirs);
+				struct hdl_select s = { .same_host = v & 4, .caps = both, .allowed = allowed, .job_size = job_size,
+							.ppn = ppn, .rc_peers = mine, .messages = 1, .hot = 1, .rc_most = mine };
+
+				cr_assert(both, "allowed %#x, %d ranks, %d per host: nothing in common with limits %d and %d", allowed, job_size,
+					  ppn, mine, theirs);
+				cr_assert_neq(hdl_select_queue(&s, NULL), HDL_QUEUE_NONE);
+				if (allowed & HDL_QUEUE_CONNECTED)
+					cr_assert(both & HDL_QUEUE_CONNECTED, "allowed %#x, %d ranks, %d per host, limits %d and %d: no RDMA write", allowed,
+						  job_size, ppn, mine, theirs);
+			}
 }
 
 Test(select, lists)
