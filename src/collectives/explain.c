@@ -440,12 +440,17 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	struct hdl_explain a = *asked;
 	struct hdl_hosts *hosts = NULL;
 	struct hdl_site site;
+	unsigned promises;
 	int nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
 
 	if (code)
 		return code;
 	/* as this process sees its device, with other ranks around it */
+	promises = hdl_tp_promises(hdl_mpi_tp, hdl_job.rank);
 	hdl_off_site(&hdl_world, &site);
+	site.wakes = promises & HDL_PROMISES_WAKES;
+	site.at_once = promises & HDL_PROMISES_AT_ONCE;
+	site.exposes = promises & HDL_PROMISES_EXPOSES;
 	site.size = a.ranks;
 	site.one_host = nhosts <= 1;
 	site.hosts = hosts;

@@ -210,7 +210,8 @@ struct hdl_plan {
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */
 
-/* What is the same on all ranks of a communicator, beyond the collective and the configuration. */
+/* What is the same on all ranks of a communicator, beyond the collective and the configuration. What a device promises is so where all
+ * members' do (hdl_off_promises): their devices need not be alike. */
 struct hdl_site {
 	int size;
 	bool one_host;			/* all ranks are on this one */
@@ -280,6 +281,8 @@ struct hdl_cc {
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
 	uint32_t seq_looked;		/* seq at that time */
 	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
+	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other, ... */
+	bool promises_known;		/* ... once that has been asked for */
 };
 
 /* The own group of an intercommunicator. Peers of nodes below comm->size are ranks of the remote group; those of the own one
@@ -381,6 +384,9 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 
 /* What hdl_choose has to know of a communicator. */
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+/* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
+ * HDL_DIRECT_RANKS, or of several hosts, where nothing goes by it, and nobody is looked up for it. */
+unsigned hdl_off_promises(const struct hdl_comm *comm);
 /* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
 #define HDL_LEVELS_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What choose.c goes by: where a communicator's ranks are, and what the device that connects them can do. */
 #include "collectives/offload.h"
+#include "collectives/tuner.h"
 
 /* What the device has to reduce by. NULL: it runs no task lists. Asked once. */
 const struct hdl_means *hdl_off_means(const struct hdl_port *port)
@@ -29,14 +30,44 @@ const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 	return cross ? &means : NULL;
 }
 
+/* All members are of this job, and on this host. */
+static bool are_here(const struct hdl_comm *comm)
+{
+	if (hdl_group_spans_jobs(comm->group, comm->group))
+		return false;
+	for (int r = 0; hdl_job.local && r < comm->size; r++)
+		if (!hdl_is_local(hdl_comm_proc(comm, r)))
+			return false;
+	return true;
+}
+
+unsigned hdl_off_promises(const struct hdl_comm *comm)
+{
+	unsigned all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES;
+	struct hdl_cc *cc = comm->coll;
+
+	if (likely(cc && cc->promises_known))
+		return cc->promises;
+	if (comm->size > HDL_DIRECT_RANKS || !are_here(comm))
+		all = 0;
+	for (int r = 0; r < comm->size && all; r++)
+		all &= hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
+	if (cc) {
+		cc->promises = all;
+		cc->promises_known = true;
+	}
+	return all;
+}
+
 void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 {
+	unsigned promises = hdl_off_promises(comm);
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
 
 	*site = (struct hdl_site){
 		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
-		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = hdl_tp_wakes_on_write(hdl_mpi_tp),
-		.at_once = hdl_tp_writes_at_once(hdl_mpi_tp), .exposes = hdl_tp_can_expose(hdl_mpi_tp),
+		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = promises & HDL_PROMISES_WAKES,
+		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES,
 		.means = port ? hdl_off_means(port) : NULL,
 	};
 	/* jobs may differ in what the choice goes by, and all members must choose alike */

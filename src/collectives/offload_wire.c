@@ -42,6 +42,8 @@ struct record {
 
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
 #define OTHER_SETS ESTALE
+/* ... and of one whose device does not promise the order of a write's bytes, so that lines cannot go by it: no failure, the report tells. */
+#define NOT_IN_ORDER EILSEQ
 
 static struct record *record(const struct hdl_off *h, int rank)
 {
@@ -448,7 +450,7 @@ static int connect_link(const struct hdl_off *h, struct hdl_off_link *l, int pee
 		return 0;
 	err = hdl_tp_rc_connect(hdl_mpi_tp, l->qp, h->port, &r->gid, (uint16_t)r->lid, qpn, 0);
 	if (!err && h->lines)
-		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -EOPNOTSUPP;
+		err = hdl_tp_in_order(l->qp) ? hdl_off_post_recvs(l, 1) : -NOT_IN_ORDER;
 	return err;
 }
 
@@ -482,6 +484,9 @@ void hdl_off_note(struct hdl_off *h, const char *what, int rank, int status)
 		return;
 	if (status == HDL_UNHEARD)
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not be asked", rank);
+	else if (status == NOT_IN_ORDER)
+		snprintf(h->why_off, sizeof(h->why_off), "device %s of rank %d does not promise that the bytes of a write land in order",
+			 ibv_get_device_name(h->port->ctx->device), rank);
 	else
 		snprintf(h->why_off, sizeof(h->why_off), "offload queues: rank %d could not %s (%s)", rank, what, strerror(status));
 }
@@ -596,7 +601,7 @@ static int take_or_connect(struct hdl_off *h)
 	if (same)
 		return same < 0 ? same : take_over(h);
 	err = connect_all(h);
-	if (err)
+	if (err && err != -NOT_IN_ORDER)
 		hdl_error("offloaded collectives, communicator of %d ranks: connecting queues failed (%s); its collectives run "
 			  "on the host", h->size, strerror(-err));
 	h->set = record(h, 0)->number;

@@ -457,11 +457,12 @@ static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 /* As if lines were as long as they may be. */
 static struct hdl_plan_key key_of(const struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
 {
+	bool exposes = hdl_off_promises(comm) & HDL_PROMISES_EXPOSES;
 	enum hdl_coll coll = kind_of(a);
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
 				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size),
-							      hdl_parcels_copied(comm->size, hdl_tp_can_expose(hdl_mpi_tp), form == HDL_PERSISTS)) };
+							      hdl_parcels_copied(comm->size, exposes, form == HDL_PERSISTS)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);

@@ -388,16 +388,23 @@ static int make_rcq(struct hdl_dev *dev)
 	return 0;
 }
 
+/* What several processes must know of each other's devices to choose alike. */
+static uint8_t published(const struct hdl_promises *p)
+{
+	return (p->wakes ? HDL_PROMISES_WAKES : 0) | (p->at_once && p->sequence ? HDL_PROMISES_AT_ONCE : 0) |
+	       (p->can_expose ? HDL_PROMISES_EXPOSES : 0);
+}
+
 static void fill_addr(struct hdl_dev *dev)
 {
 	struct hdl_addr *a = &dev->addr;
 
-	*a = (struct hdl_addr){ .role = (uint8_t)dev->role, .mtu = (uint8_t)dev->port.mtu,
+	*a = (struct hdl_addr){ .role = (uint8_t)(dev->role & 15), .mtu = (uint8_t)(dev->port.mtu & 15),
 				.link_layer = dev->port_attr.link_layer, .caps = (uint8_t)dev->possible, .qkey = dev->qkey,
 				.ud_qpn = dev->ud.qp->qp_num, .xrc_srqn = dev->xrc_srqn,
 				.xrc_domain = (uint32_t)dev->xrc_domain, .xrc_domain_high = (uint16_t)(dev->xrc_domain >> 32),
 				.dctn = dev->dct ? dev->dct->qp_num : 0, .dc_key = dev->dc_key, .lid = dev->port.lid,
-				.fabric = a->fabric };
+				.fabric = a->fabric, .promises = published(&dev->promises) };
 	memcpy(a->gid, dev->port.gid.raw, 16);
 }
 

@@ -378,6 +378,14 @@ void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void));
  * ENABLE are none: the device does not count them either. */
 void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes);
 
+/* What the devices by which this process and another one of its host reach each other both promise: of both records, so that any number
+ * of processes find the same for all pairs of them, however unequal their devices are. 0, too, where the other one has no address for this
+ * one, which is reported. */
+#define HDL_PROMISES_WAKES 1u	/* hdl_tp_wakes_on_write */
+#define HDL_PROMISES_AT_ONCE 2u	/* hdl_tp_writes_at_once */
+#define HDL_PROMISES_EXPOSES 4u	/* hdl_tp_can_expose */
+unsigned hdl_tp_promises(struct hdl_tp *tp, int proc);
+
 /* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
 bool hdl_tp_wakes_on_write(struct hdl_tp *tp);
 /* Whether a write to a connected peer of this host has landed when its post has returned, and behind what the queue's write
@@ -386,7 +394,7 @@ bool hdl_tp_writes_at_once(struct hdl_tp *tp);
 /* Whether peers of this host read and write all memory of this process that is not registered for it, and by which keys; either may be
  * NULL. */
 bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey);
-/* Whether they would, had the device not refused this one process its region of all memory: the same on all ranks. */
+/* Whether they would, had the device not refused this one process its region of all memory. */
 bool hdl_tp_can_expose(struct hdl_tp *tp);
 /* Whether the bytes of RDMA writes over this queue, which is in RTS, land in ascending order. */
 bool hdl_tp_in_order(struct ibv_qp *qp);

@@ -170,8 +170,9 @@ _Static_assert(sizeof(struct hdl_credit) == 64, "a line of its own");
 #define HDL_HOST_TEXT 64
 /* Published as "hdl.addr": a head, then one entry per device. */
 struct hdl_addr {
-	uint8_t role;		/* enum hdl_role */
-	uint8_t mtu;		/* enum ibv_mtu */
+	uint8_t role : 4;	/* enum hdl_role */
+	uint8_t mtu : 4;	/* enum ibv_mtu */
+	uint8_t promises;	/* HDL_PROMISES_... */
 	uint8_t link_layer;
 	uint8_t caps;		/* bit per kind whose resources exist */
 	uint32_t qkey, ud_qpn;
@@ -192,7 +193,7 @@ struct hdl_addr_head {
 	uint64_t alike;		/* hash of the variables that must be equal */
 	char host[HDL_HOST_TEXT];	/* for messages to people; ends with a NUL */
 };
-#define HDL_ADDR_VERSION 12u
+#define HDL_ADDR_VERSION 13u
 enum hdl_role { HDL_ROLE_ANY = 0, HDL_ROLE_LOCAL, HDL_ROLE_REMOTE };
 
 struct hdl_conn_msg {

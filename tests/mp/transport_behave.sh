@@ -35,6 +35,25 @@ done
 try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
 try 2 SHCA_BEHAVE=async,nowake -- "$build/tests/mp/transport_hold"
 
+# other words on each rank: all choose alike, and each goes by what its own device, and the peer's, promise
+# shellcheck disable=SC2016
+unequal='case $PMIX_RANK in 0) b=noorder ;; 1) b=async ;; 2) b=nosequence,nowake ;; 3) b=noarena,noodp ;; *) b= ;; esac
+	export SHCA_BEHAVE=$b; exec "$@"'
+for kind in "" rc xrc "dc,ud"; do
+	try 5 HEDDLE_TRANSPORT=$kind HEDDLE_HOT_MESSAGES=2 -- sh -c "$unequal" rank "$traffic" 200 60000 3
+done
+# of collectives: a rank that no write wakes, alone among others, must not leave them waiting for its queues
+for words in nowake async noodp; do
+	out=$(timeout -k 5 120 "$run" -n 3 sh -c "[ \$PMIX_RANK = 1 ] && export SHCA_BEHAVE=$words; exec \"\$0\" 10" "$build/tests/mp/coll_random" 2>&1) ||
+		{ echo "FAILED: collectives, SHCA_BEHAVE=$words on rank 1 alone: $out" | tail -5; failed=1; }
+done
+# what is foreseen is no error
+out=$(SHCA_BEHAVE=noorder timeout -k 5 120 "$run" -n 3 "$build/tests/mp/coll_random" 10 2>&1)
+case $out in
+*"random: ok"*) echo "$out" | grep 'heddle:' && { echo "FAILED: a foreseen fallback is told as an error"; failed=1; } ;;
+*) echo "FAILED: collectives, SHCA_BEHAVE=noorder: $out" | tail -5; failed=1 ;;
+esac
+
 # registrations: other pages at the same addresses; room for one, or for none; not to be had
 pages=$build/tests/mp/transport_pages
 for kind in "" rc dc; do

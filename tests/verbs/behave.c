@@ -216,20 +216,98 @@ static int behaves(const char *w)
 	return 0;
 }
 
+/* What another process's device does without takes nothing from what this one's promises: a queue that waits for a receive goes on in the
+ * thread of whoever posts it. */
+struct place {
+	uint64_t addr;
+	uint32_t rkey, qpn;
+};
+
+static void post_behind_a_send(uint64_t i)
+{
+	uint64_t first = 2 * i, second = 2 * i + 1;
+	struct ibv_sge sge[3];
+	struct ibv_send_wr *bad, send = { .opcode = IBV_WR_SEND }, wr[3] = { a_write(&sge[0], &first, 8), a_write(&sge[1], &second, 8),
+									       a_write(&sge[2], source, BYTES) };
+	uint32_t n = (uint32_t)i;
+
+	memset(source, (int)i, BYTES);
+	memcpy(source, &n, sizeof(n));
+	memcpy(source + BYTES - sizeof(n), &n, sizeof(n));
+	send.next = &wr[0];
+	for (int k = 0; k < 2; k++) {
+		wr[k].wr.rdma.remote_addr += BYTES;
+		wr[k].next = &wr[k + 1];
+	}
+	sge[2].lkey = source_mr->lkey;
+	wr[2].wr_id = i;
+	wr[2].send_flags = IBV_SEND_SIGNALED;
+	CHECK(!ibv_post_send(from, &send, &bad), "post");
+}
+
+static int beside(const char *w)
+{
+	vt_fabric();
+	struct vt_peer p = vt_fork();
+	struct place mine = { 0 }, theirs;
+	pthread_t thread;
+
+	if (!p.child)
+		CHECK(!setenv("SHCA_BEHAVE", w, 1), "setenv");
+	t = vt_open();
+	cq = vt_cq(&t, 128, NULL);
+	from = vt_qp(&t, IBV_QPT_RC, cq, NULL);
+	target = aligned_alloc(4096, 2 * BYTES);
+	CHECK(target, "memory");
+	memset(target, 0, 2 * BYTES);
+	target_mr = vt_mr(&t, target, 2 * BYTES, VT_ACCESS);
+	source_mr = vt_mr(&t, source, BYTES, VT_ACCESS);
+	mine = (struct place){ (uintptr_t)target, target_mr->rkey, from->qp_num };
+	vt_tell(&p, &mine, sizeof(mine));
+	vt_hear(&p, &theirs, sizeof(theirs));
+	vt_connect(from, theirs.qpn);
+	vt_meet(&p);
+	if (!p.child)
+		CHECK(!pthread_create(&thread, NULL, watch, NULL), "pthread_create");
+	else {	/* as a_write has it */
+		target = (char *)(uintptr_t)theirs.addr;
+		target_mr->rkey = theirs.rkey;
+	}
+	for (uint64_t i = 1; i <= TRIES / 40; i++) {
+		if (p.child)
+			post_behind_a_send(i);
+		vt_meet(&p);
+		if (!p.child)
+			CHECK(!vt_recv(from, i, (struct ibv_sge){ .length = 0 }), "recv");
+		vt_expect(cq, i, IBV_WC_SUCCESS);
+		vt_meet(&p);
+		uint64_t now = *(volatile uint64_t *)(target + BYTES);
+		CHECK(p.child || now == 2 * i + 1, "the sender promises the sequence of its writes: %llu behind %llu, a process with SHCA_BEHAVE=%s "
+		      "has run its queue", (unsigned long long)now, (unsigned long long)(2 * i + 1), w);
+	}
+	atomic_store(&stop, true);
+	if (!p.child) {
+		CHECK(!pthread_join(thread, NULL), "pthread_join");
+		CHECK(!atomic_load(&disordered), "the sender promises the order within a write: a process with SHCA_BEHAVE=%s has run its queue", w);
+	}
+	return vt_join(&p);
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const words[] = { "", "async", "noarena", "noodp", "noorder", "nosequence", "nowake" };
+	const size_t n = sizeof words / sizeof *words;
 
 	if (argc > 1)
-		return behaves(argv[1]);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		return argc > 2 ? beside(argv[1]) : behaves(argv[1]);
+	for (size_t i = 0; i < n + 2; i++) {
 		int status;
 		pid_t pid = fork();
 		CHECK(pid >= 0, "fork");
 		if (!pid)
-			exit(behaves(words[i]));
-		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status), "SHCA_BEHAVE=%s: status %#x", words[i],
-		      status);
+			exit(i < n ? behaves(words[i]) : beside(i == n ? "noorder" : "nosequence"));
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status), "SHCA_BEHAVE=%s: status %#x",
+		      i < n ? words[i] : "of another process", status);
 	}
 	return 0;
 }

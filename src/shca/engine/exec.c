@@ -137,7 +137,7 @@ static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA && !(req->flags & SHCA_WQE_CALC) ? req->len - 64 : 0;
 	int rc = 0;
 
-	if (unlikely(thr->m->behave & SHCA_BEHAVE_NOORDER) && !(req->flags & SHCA_WQE_CALC))
+	if (unlikely(qp->flags & SHCA_QP_NOORDER) && !(req->flags & SHCA_WQE_CALC))
 		return move_unordered(thr, qp, req, dst, src_err);
 
 	if (body) {

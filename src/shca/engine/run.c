@@ -539,7 +539,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
-		status = unlikely(thr->m->behave & SHCA_BEHAVE_NOSEQUENCE) ? exec_overtaken(thr, qp, wqe, pos) : exec_wqe(thr, qp, wqe);
+		status = unlikely(qp->flags & SHCA_QP_NOSEQUENCE) ? exec_overtaken(thr, qp, wqe, pos) : exec_wqe(thr, qp, wqe);
 		break;
 	}
 	}

@@ -512,6 +512,9 @@ struct shca_qp {
 #define SHCA_QP_MANAGED_SEND 2u
 #define SHCA_QP_MANAGED_RECV 4u
 #define SHCA_QP_BE_REPLY 8u		/* ATOMIC_BE_REPLY */
+/* What its owner's device does without (SHCA_BEHAVE): whoever executes goes by that, whatever its own does. */
+#define SHCA_QP_NOORDER 16u
+#define SHCA_QP_NOSEQUENCE 32u
 
 /* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
 

@@ -222,7 +222,8 @@ static void fill_shared(struct shca_user_qp *qp, const struct shca_qp_create *cr
 	sh->type = cr->type;
 	sh->port = 1;
 	sh->dc_key = cr->dc_key;
-	sh->flags = cr->flags;
+	sh->flags = (uint8_t)(cr->flags | (qp->m->behave & SHCA_BEHAVE_NOORDER ? SHCA_QP_NOORDER : 0) |
+			      (qp->m->behave & SHCA_BEHAVE_NOSEQUENCE ? SHCA_QP_NOSEQUENCE : 0));
 	sh->rcq = qp->rcq ? qp->rcq->off : 0;
 	sh->scq = qp->scq ? qp->scq->off : 0;
 	sh->sq_sig_all = qp->sq_sig_all;
