@@ -42,7 +42,7 @@ struct record {
 
 /* The status of a rank that has heard of all, and of sets that are not the same one. */
 #define OTHER_SETS ESTALE
-/* ... and of one whose device does not promise the order of a write's bytes, so that lines cannot go by it: no failure, the report tells. */
+/* ... and of one whose device does not promise the order of a write's bytes: lines cannot go by it, as the report tells, and no error. */
 #define NOT_IN_ORDER EILSEQ
 
 static struct record *record(const struct hdl_off *h, int rank)

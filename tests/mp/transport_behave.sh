@@ -44,7 +44,8 @@ for kind in "" rc xrc "dc,ud"; do
 done
 # of collectives: a rank that no write wakes, alone among others, must not leave them waiting for its queues
 for words in nowake async noodp; do
-	out=$(timeout -k 5 120 "$run" -n 3 sh -c "[ \$PMIX_RANK = 1 ] && export SHCA_BEHAVE=$words; exec \"\$0\" 10" "$build/tests/mp/coll_random" 2>&1) ||
+	rank="[ \$PMIX_RANK = 1 ] && export SHCA_BEHAVE=$words; exec \"\$0\" 10"
+	out=$(timeout -k 5 120 "$run" -n 3 sh -c "$rank" "$build/tests/mp/coll_random" 2>&1) ||
 		{ echo "FAILED: collectives, SHCA_BEHAVE=$words on rank 1 alone: $out" | tail -5; failed=1; }
 done
 # what is foreseen is no error
