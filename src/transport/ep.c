@@ -436,7 +436,7 @@ static int send_connected(struct hdl_ep *ep, struct hdl_hdr *hdr, const void *bu
 	if ((ep->guard_ud || ep->guard_sq) && guarded(ep))
 		return -EAGAIN;
 	hdr->seq = ep->tx_seq;
-	if (ep->ring && !ep->wake_mode && len <= ep->ring_max) {
+	if (ep->ring && !ep->wake_mode && len <= ep->ring_most) {
 		r = hdl_post_ring(ep, hdr, buf, len, NULL, send, send ? HDL_IN_PLACE_DONE : HDL_IN_PLACE_NO);
 		if (r >= 0) {
 			sent(ep);
@@ -572,10 +572,9 @@ static int try_active(struct hdl_ep *ep, enum way way, size_t limit, struct hdl_
 }
 
 /*
- * Whether the peer is likely to wait for a message that is short enough for the ring, and longer than HEDDLE_EAGER_MAX: it has sent
- * something since the last such one, as in an exchange or a ping-pong. Then it reads the message in less time than one copy into
- * the ring and one out of it take. Otherwise messages stream, and the sender had better go on; and where processes share a CPU
- * nobody should wait.
+ * Whether the peer is likely to wait for a message that is longer than HEDDLE_EAGER_MAX: it has sent something since the last such one, as
+ * in an exchange or a ping-pong. Then it reads the message in less time than one copy into the ring and one out of it take, where these
+ * are slow. Otherwise messages stream, and the sender had better go on; and where processes share a CPU nobody should wait.
  */
 static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 {
@@ -586,17 +585,28 @@ static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 	return answered && !send->pack && ep->dev->promises.pages_read && ep->tp->ways & 1u << HDL_WAY_READ && hdl_waiters_may_spin();
 }
 
+/* How long a message beyond HEDDLE_EAGER_MAX may be that takes the ring. *timed: its copy is. */
+static size_t ring_limit(struct hdl_ep *ep, size_t len, const struct hdl_send *send, bool *timed)
+{
+	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && lines_pace_next(&ep->pace)) {
+		*timed = true;
+		return ep->ring_most;
+	}
+	return len <= ep->ring_max && is_awaited(ep, send) ? hdl_vars.eager_max : ep->ring_max;
+}
+
 static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync, const void *buf, size_t len,
 		    struct hdl_send *send)
 {
 	struct hdl_hdr hdr = { .tag = tag, .context = context };
 	enum way way = way_of(ep, len > hdl_vars.eager_max);
 	size_t limit = hdl_vars.eager_max;
+	bool ring = way != WAY_PACKET && ep->ring && !ep->wake_mode && limit < ep->ring_max, timed = false;
 	int r;
 
 	if (way == WAY_PACKET && limit > ep->dev->max_ud)
 		limit = ep->dev->max_ud;
-	else if (ep->ring && !ep->wake_mode && limit < ep->ring_max)
+	else if (ring && send->active)
 		limit = ep->ring_max;
 
 	if (ep->failed)
@@ -605,11 +615,15 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		return -EAGAIN;
 	if (send->active)
 		return try_active(ep, way, limit, container_of(send, struct hdl_am_send, send));
-	if (len > hdl_vars.eager_max && len <= limit && is_awaited(ep, send))
-		limit = hdl_vars.eager_max;
+	if (ring && len > limit)
+		limit = ring_limit(ep, len, send, &timed);
 	if (len <= limit && !sync && (!ep->hold || len <= HDL_HOLD_LEAST)) {
 		hdr.kind = HDL_EAGER;
-		return way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
+		uint64_t since = timed ? monotonic_ns() : 0;
+		r = way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
+		if (timed && r >= 0)
+			lines_pace_took(&ep->pace, len, monotonic_ns() - since);
+		return r;
 	}
 	/* Where the data would go in packets anyway, once its receiver has asked for it: they spare that, as long as they are few. */
 	if (way == WAY_PACKET && len > limit && len <= hdl_vars.eager_max && !sync && !ep->hold && !hdl_ep_can_rdma(ep)) {

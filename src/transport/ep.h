@@ -3,6 +3,7 @@
 #ifndef HDL_TP_EP_H
 #define HDL_TP_EP_H
 
+#include "lines/pace.h"
 #include "transport/conn.h"
 #include "transport/dev.h"
 #include "transport/order.h"
@@ -52,8 +53,10 @@ struct hdl_ep {
 	bool wake_mode;			/* the peer sleeps: use requests that make a completion, not the ring */
 	bool hold;			/* the peer has no room for what comes before its receive: announce it */
 	struct hdl_credit *credit;
-	size_t ring_max;		/* largest payload that takes the ring */
-	size_t now_max;			/* largest one that is copied while it is posted */
+	uint32_t ring_max;		/* largest payload that takes the ring */
+	uint32_t ring_most;		/* the same, while copies to the peer are quick: the payload is one run then */
+	uint32_t now_max;		/* largest one that is copied while it is posted */
+	struct lines_pace pace;		/* of copies into the ring beyond HEDDLE_EAGER_MAX */
 	struct ibv_send_wr wr;		/* template of a single-line frame: its payload and its header, inline */
 	struct ibv_sge sge[2];
 	_Alignas(16) struct hdl_hdr head;

@@ -554,7 +554,7 @@ static int check_vars(void)
 static void tell_adjusted(struct hdl_tp *tp)
 {
 	uint32_t depth = hdl_sq_depth((uint32_t)hdl_vars.sq_depth), lines = hdl_ring_share();
-	size_t largest = hdl_ring_max(lines) < tp->ring_max ? hdl_ring_max(lines) : tp->ring_max;
+	size_t largest = hdl_ring_max(lines) < tp->ring_most ? hdl_ring_max(lines) : tp->ring_most;
 
 	if (depth != (uint32_t)hdl_vars.sq_depth)
 		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
@@ -569,7 +569,7 @@ static void tell_adjusted(struct hdl_tp *tp)
 				  "so much of HEDDLE_RING_MEMORY there is for each of the peers (HEDDLE_RING_PEERS)");
 	if (hdl_vars.ring_size && lines >= HDL_RING_LINES_MIN && largest < hdl_vars.ring_max)
 		hdl_vars_adjusted("HEDDLE_RING_MAX", largest,
-				  "at most twice HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
+				  "at most 24 times HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
 }
 
 static void name_self(struct hdl_tp *tp)
@@ -602,6 +602,7 @@ static int open_all(struct hdl_tp *tp)
 	tp->rng = tp->self.incarnation;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
 	tp->ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
+	tp->ring_most = hdl_vars.ring_max < 24 * hdl_vars.eager_max ? hdl_vars.ring_max : 24 * hdl_vars.eager_max;
 	tell_adjusted(tp);
 	tp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (tp->wake_fd < 0) {

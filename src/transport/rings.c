@@ -288,9 +288,10 @@ void hdl_ring_on_offer(struct hdl_ep *ep, const struct hdl_ring_offer *m)
 	free(ep->dirty);
 	ep->dirty = dirty;
 	hdl_ring_tx_init(&ep->tx, m->addr, m->rkey, m->lines, m->cleared ? NULL : dirty);
-	ep->ring_max = hdl_ring_max(m->lines);
-	if (ep->ring_max > tp->ring_max)
-		ep->ring_max = tp->ring_max;
+	ep->ring_max = hdl_ring_max(m->lines) < tp->ring_max ? hdl_ring_max(m->lines) : tp->ring_max;
+	/* a device that is not at once copies later, and there is nothing to be timed */
+	ep->ring_most = !ep->dev->all || !ep->dev->promises.at_once ? ep->ring_max :
+			hdl_ring_max(m->lines) < tp->ring_most ? hdl_ring_max(m->lines) : tp->ring_most;
 	ep->ring = true;
 	hdl_stirred = true;
 	ep->wr.wr.rdma.rkey = m->rkey;

@@ -86,7 +86,7 @@ struct hdl_tp {
 	unsigned allowed;
 	struct hdl_name self;
 	int rc_peers;
-	size_t ring_max;		/* largest payload of a frame, whatever the ring */
+	uint32_t ring_max, ring_most;	/* largest payload of a frame, whatever the ring: see struct hdl_ep */
 	void *given;			/* addresses of processes that nothing was sent to yet: tsearch(3), by process */
 	struct hdl_regcache *regcache;
 	struct hdl_user_mem *user_mems;	/* of hdl_tp_alloc */

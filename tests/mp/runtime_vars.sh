@@ -50,7 +50,7 @@ adjusted() { expect 0 "$run" -x "$1" -n 2 "$mpi" returned; says "$err" "rank 0 (
 adjusted HEDDLE_SQ_DEPTH=3 16
 adjusted HEDDLE_SQ_DEPTH=100 128
 adjusted HEDDLE_SRQ_DEPTH=1 16
-adjusted HEDDLE_RING_MAX=1g 16k
+adjusted HEDDLE_RING_MAX=1g 196592
 adjusted HEDDLE_RING_SIZE=100 0
 adjusted HEDDLE_RING_SIZE=1g 512k
 adjusted HEDDLE_DCI_COUNT=0 1

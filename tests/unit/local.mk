@@ -63,6 +63,12 @@ TESTS += tests/unit/lines
 tests_unit_lines_SOURCES = tests/unit/lines.c src/lines/lines.h
 tests_unit_lines_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 tests_unit_lines_LDADD = $(CRITERION_LIBS)
+
+check_PROGRAMS += tests/unit/lines_pace
+TESTS += tests/unit/lines_pace
+tests_unit_lines_pace_SOURCES = tests/unit/lines_pace.c src/lines/pace.h
+tests_unit_lines_pace_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+tests_unit_lines_pace_LDADD = $(CRITERION_LIBS)
 endif
 
 # The runtime's diagnostics and variables.
