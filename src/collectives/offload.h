@@ -74,6 +74,7 @@
 #include <string.h>
 
 #include "collectives/internal.h"
+#include "lines/pace.h"
 
 #define HDL_OFF_SLOTS(depth) (3 * (depth))
 /* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
@@ -182,6 +183,7 @@ struct hdl_off {
 		struct hdl_scratch memory;
 	} left_behind[HDL_LEFT];
 	uint32_t nleft;			/* of these that are not free */
+	struct lines_pace pace;		/* of copies to there */
 	uint32_t exposed_lkey, exposed_rkey;	/* of all memory of this process: see hdl_tp_exposes */
 
 	struct ibv_cq *local_cq;	/* completions of this rank's own requests: the last of each queue and operation */

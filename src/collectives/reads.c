@@ -50,9 +50,6 @@ static size_t least_of(const struct hdl_plan_key *key, const struct hdl_site *si
 {
 	if (key->coll == HDL_ALLREDUCE && site->oversubscribed)
 		return site->size == 4 ? 64 << 10 : 16 << 10;
-	/* a block that leaves as an eager message is waited for by its receiver only, and the sender's CPU is another rank's meanwhile */
-	if ((key->coll == HDL_ALLTOALL || key->coll == HDL_ALLGATHER) && key->blocking && site->oversubscribed)
-		return least[key->coll] + 1;
 	return least[key->coll];
 }
 
@@ -66,9 +63,9 @@ static size_t most_of(const struct hdl_plan_key *key, const struct hdl_site *sit
 	if (!key->blocking || (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type)))
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
 	switch (key->coll) {
-	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 256 << 10 : site->size == 3 ? 128 << 10 : ALWAYS;
+	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 32 << 10 : ALWAYS;
 	case HDL_REDUCE_SCATTER: return two ? 256 << 10 : NEVER;
-	case HDL_SCAN: return two ? 32 << 10 : site->size <= 4 ? 256 << 10 : 512 << 10;
+	case HDL_SCAN: return two ? 64 << 10 : 4 << 20;
 	case HDL_ALLREDUCE: return two ? NEVER : ALWAYS;
 	case HDL_EXSCAN: return NEVER;
 	default: return ALWAYS;
@@ -279,6 +276,9 @@ char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t h
 {
 	struct hdl_left *l = h->left_behind;
 
+	/* where ranks share CPUs it is worth it whatever it costs: who has left something behind gives its CPU to those that read it */
+	if (!hdl_job.oversubscribed && !hdl_reads_all() && !lines_pace_next(&h->pace))
+		return NULL;
 	while (l < h->left_behind + HDL_LEFT && l->hears)
 		l++;
 	if (l == h->left_behind + HDL_LEFT || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
@@ -291,6 +291,14 @@ char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t h
 	run->comm->obj.refs++;
 	hdl_detached_collectives++;
 	return l->memory.p;
+}
+
+void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes)
+{
+	uint64_t since = monotonic_ns();
+
+	lines_copy_out(left, from, bytes);
+	lines_pace_took(&h->pace, bytes, monotonic_ns() - since);
 }
 
 /* Later operations' lines may have come to stand there. */
@@ -364,15 +372,14 @@ static void expect(struct hdl_run *run, int p, char *at)
 	run->reads->acts |= 1u << p;
 }
 
-/* What the root of BCAST and SCATTER leaves behind, at most, and in how long blocks; by measurement. */
-#define ROOT_LEAVES ((size_t)256 << 10)
-#define SCATTER_BLOCK ((size_t)32 << 10)
+/* What a rank leaves behind for all, and for each of them a block, at most; by measurement. Of two ranks by_both is as quick, where the
+ * root has nothing else to do. */
+#define LEFT_FOR_ALL ((size_t)2 << 20)
+#define LEFT_IN_BLOCKS ((size_t)1 << 20)
 
-static bool leaves(const struct hdl_plan_key *key, int size)
+static bool leaves(const struct hdl_plan_key *key, int size, size_t apart)
 {
-	if (size == 2 || key->coll == HDL_GATHER)
-		return false;
-	return key->coll == HDL_BCAST ? key->bytes <= ROOT_LEAVES : key->bytes <= SCATTER_BLOCK && key->bytes * (size_t)size <= ROOT_LEAVES;
+	return key->coll != HDL_GATHER && (apart ? apart * (size_t)(size - 1) <= LEFT_IN_BLOCKS : key->bytes <= LEFT_FOR_ALL);
 }
 
 /* The root's pieces are its user's, or copies that it leaves behind. */
@@ -380,16 +387,16 @@ static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, s
 {
 	const struct hdl_plan_key *key = &run->plan->key;
 	uint32_t others = ((1u << h->size) - 1) & ~(1u << h->rank);
-	char *left = leaves(key, h->size) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, others) : NULL;
+	char *left = leaves(key, h->size, apart) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, others) : NULL;
 
 	if (left && !apart)
-		lines_copy_out(left, many, key->bytes);
+		hdl_leave_copy(h, left, many, key->bytes);
 	for (int k = 1; k < h->size; k++) {
 		int p = (h->rank + k) % h->size;
 		size_t at = (size_t)p * apart;
 
 		if (left && apart)
-			lines_copy_out(left + at, many + at, apart);
+			hdl_leave_copy(h, left + at, many + at, apart);
 		show(h, run, p, (left ? left : many) + at);
 	}
 	if (left)
@@ -444,10 +451,10 @@ static void begin_exchange(struct hdl_off *h, struct hdl_run *run)
 	char *send = key->in_place ? place : run->base[HDL_SP_SEND];
 	size_t apart = key->coll == HDL_ALLTOALL ? key->bytes : 0;
 
+	show_all(h, run, send, apart);
 	for (int k = 1; k < h->size; k++) {
 		int p = (h->rank + k) % h->size;
 
-		show(h, run, p, send + (size_t)p * apart);
 		expect(run, p, recv + (size_t)p * key->bytes);
 	}
 	if (!key->in_place)

@@ -66,8 +66,9 @@ static inline bool hdl_reads_all(void)
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
- * they are done. NULL: there is none. */
+ * they are done. NULL: there is none, or it is not worth it. */
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears);
+void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
 /* Copies by one request to or from the peer's memory: its number on the queue, for the other, which says whether it is complete. 0: the queue

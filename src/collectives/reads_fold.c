@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "collectives/reads.h"
-#include "lines/lines.h"
 
 /* Parts of REDUCE and ALLREDUCE are not worth their requests, nor the turns of the CPU that their ranks need, below PART_LEAST (FORCED: of
  * hdl_reads_all); of two or three ranks' REDUCE, where one more rank takes half of what there is and then has to
@@ -22,9 +21,8 @@
 #define ROOT_ALONE ((size_t)64 << 10)
 /* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
 #define BEYOND_CACHE ((size_t)512 << 10)
-/* A rank without a part leaves its input behind up to here, as was measured. It is read once, while all ranks read what a root of Bcast leaves
- * (reads.c): the copy costs more of what it saves. */
-#define INPUT_LEFT (2 * HDL_FOLD_SEGMENT)
+/* A rank without a part leaves its input behind up to here. */
+#define INPUT_LEFT ((size_t)2 << 20)
 
 /* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
  * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
@@ -116,11 +114,11 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
 	/* who only gives its input to a REDUCE that is not too long does not wait for those that have a part */
-	if (h->size > 2 && key->coll == HDL_REDUCE && key->bytes <= INPUT_LEFT && !mine)
+	if (key->coll == HDL_REDUCE && key->bytes <= INPUT_LEFT && !mine)
 		x->left = hdl_leave(h, run, key->bytes, parts);
 	shown = x->left ? x->left : f->in;
 	if (x->left)
-		lines_copy_out(x->left, f->in, key->bytes);
+		hdl_leave_copy(h, x->left, f->in, key->bytes);
 	x->hears = x->left ? 0 : parts;
 	for (int i = 1; i < h->size; i++) {
 		int p = (h->rank + i) % h->size;
@@ -358,6 +356,7 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
+#define RESULT_LEFT ((size_t)2 << 20)
 
 static size_t chain_segment(const struct hdl_run *run)
 {
@@ -392,12 +391,12 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	f->waits = f->begun = false;
 	if (h->rank)
 		x->acts = 1u << (h->rank - 1);
-	if (h->size > 2 && h->rank < h->size - 1 && key->bytes <= HDL_FOLD_SEGMENT)
+	if (h->rank < h->size - 1 && key->bytes <= RESULT_LEFT)
 		x->left = hdl_leave(h, run, key->bytes, 1u << (h->rank + 1));
 	if (!x->left && h->rank < h->size - 1)
 		x->hears = 1u << (h->rank + 1);
 	if (x->left && !h->rank)
-		lines_copy_out(x->left, f->in, key->bytes);
+		hdl_leave_copy(h, x->left, f->in, key->bytes);
 	if (h->rank < h->size - 1)
 		chain_show(h, run);
 	if (!h->rank && f->out != f->in)
@@ -419,13 +418,13 @@ static uint64_t chain_ready(struct hdl_off *h, struct hdl_run *run, const struct
 }
 
 /* The segment that was read. */
-static void chain_combine(struct hdl_run *run, size_t len)
+static void chain_combine(struct hdl_off *h, struct hdl_run *run, size_t len)
 {
 	struct hdl_fold *f = &run->reads->fold;
 
 	f->fn(f->out == f->in ? f->next : f->in + f->at, f->out + f->at, len / f->esize);
 	if (run->reads->left)
-		lines_copy_out(run->reads->left + f->at, f->out + f->at, len);
+		hdl_leave_copy(h, run->reads->left + f->at, f->out + f->at, len);
 	f->at += len;
 	f->waits = false;
 	f->begun = true;	/* the next rank is to hear of it */
@@ -466,7 +465,7 @@ void hdl_chain_turn(struct hdl_off *h, struct hdl_run *run)
 		f->waits = true;
 		if (!hdl_copied(h, x, h->rank - 1))
 			return;
-		chain_combine(run, len);
+		chain_combine(h, run, len);
 		if (unlikely(h->broken || x->spent >= HDL_READS_TURN))
 			return;
 	}
