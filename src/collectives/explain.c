@@ -39,7 +39,7 @@ static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_site *s
 	enum hdl_coll coll = (enum hdl_coll)key->coll;
 
 	return coll == HDL_BARRIER ? 0 : hdl_coll_has_pieces(coll) ? hdl_parcels_line(coll, bytes,
-	       hdl_parcels_copied(site->size, site->exposes, key->persistent)) : bytes;
+	       hdl_parcels_copied(site->size, site->oversubscribed, site->exposes, key->persistent)) : bytes;
 }
 
 static void choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)

@@ -439,11 +439,11 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 /* The longest piece that a line takes, which is the bytes of the plan's key: the same on all ranks. longest: the longest piece of all,
  * which counts where all know it. copied: the other says so. */
 size_t hdl_parcels_line(enum hdl_coll coll, size_t longest, bool copied);
-/* Whether an Allgatherv of long pieces, which receivers copy from where they lie, is quicker so than on the host: of more ranks the messages of a
- * ring are as quick. exposes: peers may read all memory. */
-static inline bool hdl_parcels_copied(int size, bool exposes, bool persistent)
+/* Whether an Allgatherv of long pieces, which receivers copy from where they lie, is quicker so than on the host: of more ranks that have a CPU
+ * each the messages of a ring are as quick. exposes: peers may read all memory. */
+static inline bool hdl_parcels_copied(int size, bool oversubscribed, bool exposes, bool persistent)
 {
-	return exposes && !persistent && (size == 2 || (hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024));
+	return exposes && !persistent && (size == 2 || oversubscribed || (hdl_vars.coll_reads_min && hdl_vars.coll_reads_min < 1024));
 }
 /* Whether it does reductions by operations of this sort: with HEDDLE_REDUCE_ORDER those by operations of programs stay on the host. */
 static inline bool hdl_parcels_fold_by(bool of_program)

@@ -200,26 +200,25 @@ static bool copy_out(struct hdl_parcels *x, size_t most)
 		x->longs |= message;
 		if (!p->bytes || (!message && most <= LINE_DATA) || (hdl_parcel_run(&p->piece) && !replaced))
 			continue;
-		if (!p->copy)
-			p->copy = malloc(p->bytes);
-		if (!p->copy)
+		if (!hdl_parcel_get_copy(p, p->bytes))
 			return false;
-		x->copied = true;
 		hdl_pack(p->copy, p->piece.buf, p->piece.count, p->piece.type, (MPI_Count)p->skip, p->bytes);
 	}
 	return true;
 }
 
+static void put_copy(struct parcel *p)
+{
+	hdl_scratch_put(&p->memory);
+	p->copy = NULL;
+}
+
 static void put_away(struct hdl_parcels *x)
 {
-	for (uint32_t i = 0; x->copied && i < x->ngive; i++) {
-		free(x->give[i].copy);
-		x->give[i].copy = NULL;
-	}
-	for (uint32_t i = 0; x->copied && i < x->nget; i++) {
-		free(x->get[i].copy);
-		x->get[i].copy = NULL;
-	}
+	for (uint32_t i = 0; x->copied && i < x->ngive; i++)
+		put_copy(&x->give[i]);
+	for (uint32_t i = 0; x->copied && i < x->nget; i++)
+		put_copy(&x->get[i]);
 	x->copied = false;
 	if (x->retains)
 		retain_types(x, false);
@@ -243,6 +242,8 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 		x->room = x->give ? most + 1 : 0;
 	}
 	x->ngive = x->nget = x->pending = x->ncopies = 0;
+	x->left = 0;
+	x->last_left = NULL;
 	if (!x->give)
 		return false;
 	x->get = x->give + (neighbors ? a->nto : comm->size);
@@ -273,7 +274,7 @@ static void write_parcel(struct hdl_off *h, struct hdl_run *run, uint32_t i, str
 	const char *data = p->copy;
 
 	if (unlikely(hdl_parcel_is_shown(h, run, p))) {
-		p->at = (uintptr_t)hdl_parcel_given_at(p);
+		p->at = (uintptr_t)hdl_parcel_shown_at(h, p);
 		hdl_line_parcel(h, run, prog, i, &p->at, sizeof(p->at), p->bytes | IS_SHOWN);
 		return;
 	}
@@ -462,7 +463,7 @@ static struct hdl_plan_key key_of(const struct hdl_comm *comm, const struct hdl_
 	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
 				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size),
-							      hdl_parcels_copied(comm->size, exposes, form == HDL_PERSISTS)) };
+							      hdl_parcels_copied(comm->size, hdl_job.oversubscribed, exposes, form == HDL_PERSISTS)) };
 
 	if (coll == HDL_NEIGHBORS) {
 		key.to = ranks_in(a->to, a->nto, comm->rank);

@@ -17,7 +17,8 @@ struct parcel {
 	bool by_line;			/* its length, at least */
 	struct hdl_parcels *of;
 	/* as a message, or what lies in memory elsewhere than in the user's buffer */
-	char *copy;			/* get: what is copied before it is unpacked */
+	char *copy;			/* in `memory`; get: what is copied before it is unpacked */
+	struct hdl_scratch memory;
 	struct hdl_send send;
 	struct hdl_req *req;
 	bool sending, withdrawn;
@@ -41,6 +42,8 @@ struct hdl_parcels {
 	uint32_t pending;		/* messages and copies */
 	uint32_t ncopies;		/* of these, copies that this rank makes */
 	size_t spent;			/* bytes copied in this turn */
+	size_t left;			/* bytes of users' runs that were copied to where their receivers read them */
+	const struct parcel *last_left;
 	bool opened;			/* all lines were seen */
 	bool longs;			/* given: some go otherwise than in a line */
 	bool copied;			/* some pieces have copies */
@@ -72,6 +75,16 @@ static inline bool hdl_parcel_is_shown(const struct hdl_off *h, const struct hdl
 }
 /* As it is given: where it lies, if it is one run. */
 char *hdl_parcel_given_at(const struct parcel *p);
+/* Where its receiver reads it: there, or a copy that is read without the kernel. */
+char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p);
+/* Memory for p->copy. False: there is none. */
+static inline bool hdl_parcel_get_copy(struct parcel *p, size_t bytes)
+{
+	if (!p->copy && !hdl_scratch_get(&p->memory, bytes))
+		p->copy = p->memory.p;
+	p->of->copied |= p->copy != NULL;
+	return p->copy;
+}
 void hdl_parcel_send(struct hdl_run *run, struct parcel *p);
 void hdl_parcel_receive(struct hdl_run *run, struct parcel *p);
 /* Another length than promised: of `came` bytes from that rank. */

@@ -140,6 +140,29 @@ void hdl_parcel_receive(struct hdl_run *run, struct parcel *p)
 
 /* ---- copies --------------------------------------------------------------------------------------------------------- */
 
+static bool is_same(const struct hdl_piece *a, const struct hdl_piece *b)
+{
+	return a->buf == b->buf && a->count == b->count && a->type == b->type;
+}
+
+char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p)
+{
+	struct hdl_parcels *x = p->of;
+	char *at = hdl_parcel_given_at(p);
+
+	if (p->copy)
+		return at;
+	/* what all get is copied once */
+	if (x->last_left && is_same(&x->last_left->piece, &p->piece))
+		return x->last_left->copy;
+	if (x->left + p->bytes > HDL_LEFT_IN_BLOCKS || !hdl_leaving_pays(h) || !hdl_parcel_get_copy(p, p->bytes))
+		return at;
+	hdl_leave_copy(h, p->copy, at, p->bytes);
+	x->left += p->bytes;
+	x->last_left = p;
+	return p->copy;
+}
+
 void hdl_parcel_await_reader(struct hdl_run *run, struct parcel *p)
 {
 	const struct hdl_piece nothing = { .type = hdl_type_get(MPI_BYTE) };
@@ -159,15 +182,11 @@ void hdl_parcel_tell_giver(struct hdl_run *run, struct parcel *p)
 void hdl_parcel_copy(struct hdl_run *run, struct parcel *p, const char *line)
 {
 	memcpy(&p->at, line - sizeof(p->at), sizeof(p->at));
-	if (!hdl_parcel_run(&p->piece) && !p->copy) {
-		p->copy = malloc(p->bytes < UNPACKED ? p->bytes : UNPACKED);
-		if (!p->copy) {
-			hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
-			hdl_run_error(run, MPI_ERR_NO_MEM);
-			hdl_parcel_tell_giver(run, p);
-			return;
-		}
-		p->of->copied = true;
+	if (!hdl_parcel_run(&p->piece) && !hdl_parcel_get_copy(p, p->bytes < UNPACKED ? p->bytes : UNPACKED)) {
+		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
+		hdl_run_error(run, MPI_ERR_NO_MEM);
+		hdl_parcel_tell_giver(run, p);
+		return;
 	}
 	p->copies = true;
 	p->off = 0;

@@ -272,12 +272,17 @@ bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
 #define LEFT_BYTES ((size_t)64 << 20)
 static size_t left_bytes;
 
+/* Where ranks share CPUs it does whatever it costs: who has left something behind gives its CPU to those that read it. */
+bool hdl_leaving_pays(struct hdl_off *h)
+{
+	return hdl_job.oversubscribed || hdl_reads_all() || lines_pace_next(&h->pace);
+}
+
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears)
 {
 	struct hdl_left *l = h->left_behind;
 
-	/* where ranks share CPUs it is worth it whatever it costs: who has left something behind gives its CPU to those that read it */
-	if (!hdl_job.oversubscribed && !hdl_reads_all() && !lines_pace_next(&h->pace))
+	if (!hdl_leaving_pays(h))
 		return NULL;
 	while (l < h->left_behind + HDL_LEFT && l->hears)
 		l++;
@@ -372,14 +377,9 @@ static void expect(struct hdl_run *run, int p, char *at)
 	run->reads->acts |= 1u << p;
 }
 
-/* What a rank leaves behind for all, and for each of them a block, at most; by measurement. Of two ranks by_both is as quick, where the
- * root has nothing else to do. */
-#define LEFT_FOR_ALL ((size_t)2 << 20)
-#define LEFT_IN_BLOCKS ((size_t)1 << 20)
-
 static bool leaves(const struct hdl_plan_key *key, int size, size_t apart)
 {
-	return key->coll != HDL_GATHER && (apart ? apart * (size_t)(size - 1) <= LEFT_IN_BLOCKS : key->bytes <= LEFT_FOR_ALL);
+	return key->coll != HDL_GATHER && (apart ? apart * (size_t)(size - 1) <= HDL_LEFT_IN_BLOCKS : key->bytes <= HDL_LEFT_FOR_ALL);
 }
 
 /* The root's pieces are its user's, or copies that it leaves behind. */

@@ -63,11 +63,17 @@ static inline bool hdl_reads_all(void)
 /* Copied in a turn at least, before others that need progress have it; and by one request at most. */
 #define HDL_READS_TURN ((size_t)4 << 20)
 
+/* What a rank leaves behind for all, and for each of them a block, at most; by measurement. */
+#define HDL_LEFT_FOR_ALL ((size_t)2 << 20)
+#define HDL_LEFT_IN_BLOCKS ((size_t)1 << 20)
+
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
  * they are done. NULL: there is none, or it is not worth it. */
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears);
+/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. */
+bool hdl_leaving_pays(struct hdl_off *h);
 void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);

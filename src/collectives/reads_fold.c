@@ -21,8 +21,6 @@
 #define ROOT_ALONE ((size_t)64 << 10)
 /* Two ranks' REDUCE: from here on its parts do not stay in the cache, and the root's own does not gain so much. */
 #define BEYOND_CACHE ((size_t)512 << 10)
-/* A rank without a part leaves its input behind up to here. */
-#define INPUT_LEFT ((size_t)2 << 20)
 
 /* Ranks that reduce a part where not all need one: no more than there are CPUs. Neighbours are bound to different ones. It follows from the
  * own length: a rank of another one, that has others with a part in view, does not show its buffer to all who wait for that. */
@@ -114,7 +112,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
 	/* who only gives its input to a REDUCE that is not too long does not wait for those that have a part */
-	if (key->coll == HDL_REDUCE && key->bytes <= INPUT_LEFT && !mine)
+	if (key->coll == HDL_REDUCE && key->bytes <= HDL_LEFT_FOR_ALL && !mine)
 		x->left = hdl_leave(h, run, key->bytes, parts);
 	shown = x->left ? x->left : f->in;
 	if (x->left)
@@ -356,7 +354,6 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
-#define RESULT_LEFT ((size_t)2 << 20)
 
 static size_t chain_segment(const struct hdl_run *run)
 {
@@ -391,7 +388,7 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	f->waits = f->begun = false;
 	if (h->rank)
 		x->acts = 1u << (h->rank - 1);
-	if (h->rank < h->size - 1 && key->bytes <= RESULT_LEFT)
+	if (h->rank < h->size - 1 && key->bytes <= HDL_LEFT_FOR_ALL)
 		x->left = hdl_leave(h, run, key->bytes, 1u << (h->rank + 1));
 	if (!x->left && h->rank < h->size - 1)
 		x->hears = 1u << (h->rank + 1);
