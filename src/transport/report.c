@@ -190,6 +190,8 @@ void hdl_report_transports(struct hdl_tp *tp, FILE *out)
 			fprintf(out, "; %u packets sent again", ep->rel->resends);
 		if (ep->rel && ep->rel->timeouts)
 			fprintf(out, "; %u timeouts", ep->rel->timeouts);
+		if (ep->pace.ns)
+			fprintf(out, "; copies into its ring take %u ns per KiB", ep->pace.ns);
 		if (ep->failed)
 			fprintf(out, "; FAILED (%s)", strerror(-ep->fail_err));
 		fputc('\n', out);
