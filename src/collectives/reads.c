@@ -10,9 +10,9 @@
  *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile
  *     DONE    that it has: nothing of its reaches those buffers any more.
  *
- *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather and Alltoall to the rank that gets it,
- *                  which reads; of Gather the root's places are shown, and the others write, at a time. Of two ranks with a CPU each
- *                  both show, and each copies a part
+ *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather, Alltoall and Gather of short blocks to
+ *                  the rank that gets it, which reads; of Gather's long blocks the root's places are shown, and the others write, at a
+ *                  time. Of two ranks with a CPU each both show, and each copies a part
  *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
  *                  belongs. Everybody's buffers are shown to all that have a part.
  *
@@ -403,6 +403,39 @@ static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, s
 		run->reads->hears = 0;
 }
 
+/* Up to so long blocks the root of GATHER reads what the others have left behind. Beyond, and where they have CPUs of their own, they write,
+ * several at a time. */
+#define GATHER_READS ((size_t)512 << 10)
+
+static bool root_reads(const struct hdl_plan_key *key, int size)
+{
+	return key->coll == HDL_GATHER && key->bytes <= GATHER_READS && (size == 2 || hdl_job.oversubscribed);
+}
+
+static void begin_gathered(struct hdl_off *h, struct hdl_run *run)
+{
+	const struct hdl_plan_key *key = &run->plan->key;
+	char *recv = run->base[HDL_SP_RECV], *one = run->base[HDL_SP_SEND];
+
+	if (h->rank != key->root) {
+		char *left = hdl_leave(h, run, key->bytes, 1u << key->root);
+
+		if (left)
+			hdl_leave_copy(h, left, one, key->bytes);
+		show(h, run, key->root, left ? left : one);
+		if (left)
+			run->reads->hears = 0;
+		return;
+	}
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+
+		expect(run, p, recv + (size_t)p * key->bytes);
+	}
+	if (!key->in_place)
+		memcpy(recv + (size_t)h->rank * key->bytes, one, key->bytes);
+}
+
 static void begin_rooted(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
@@ -520,6 +553,8 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 		hdl_chain_begin(h, run);
 	else if (hdl_coll_reduces(key->coll))
 		hdl_fold_begin(h, run);
+	else if (root_reads(key, h->size))
+		begin_gathered(h, run);
 	else if (hdl_coll_has_root(key->coll))
 		begin_rooted(h, run);
 	else
