@@ -58,6 +58,13 @@ void hdl_done_reset(struct hdl_sq *sq)
 	done_push(sq->dev->tp, sq, 0, HDL_DONE_RESET);
 }
 
+void hdl_done_forget(struct hdl_tp *tp, const struct hdl_sq *sq)
+{
+	for (uint32_t i = 0; i < tp->ndone; i++)
+		if (tp->done[i].what == HDL_DONE_RESET && tp->done[i].p == sq)
+			tp->done[i].what = HDL_DONE_NONE;
+}
+
 void hdl_ep_drop_ctl(struct hdl_ep *ep)
 {
 	struct hdl_ctl *c;
@@ -101,6 +108,8 @@ void hdl_done_run(struct hdl_tp *tp)
 		void *p = tp->done[i].p;
 		int err = tp->done[i].err;
 		switch (tp->done[i].what) {
+		case HDL_DONE_NONE:
+			break;
 		case HDL_DONE_SEND:
 			((struct hdl_send *)p)->done(p, err);
 			break;

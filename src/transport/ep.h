@@ -181,6 +181,7 @@ void hdl_done_read(struct hdl_tp *tp, uint32_t id);
 void hdl_done_rma(struct hdl_rma *op, int err);
 void hdl_done_broke(struct hdl_ep *ep);		/* hdl_wire_replace follows, where queues may be stopped */
 void hdl_done_reset(struct hdl_sq *sq);		/* hdl_sq_reset follows, where requests may be posted */
+void hdl_done_forget(struct hdl_tp *tp, const struct hdl_sq *sq);	/* ... and does not: it is no more */
 void hdl_done_run(struct hdl_tp *tp);
 int hdl_ring_poll(struct hdl_ep *ep, int max);
 

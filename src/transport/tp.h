@@ -63,8 +63,8 @@ struct hdl_tp {
 	struct {
 		void *p;
 		int err;
-		enum hdl_done_what { HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET, HDL_DONE_BROKE,
-				     HDL_DONE_PEER, HDL_DONE_RMA } what;
+		enum hdl_done_what { HDL_DONE_NONE, HDL_DONE_SEND, HDL_DONE_FETCH, HDL_DONE_READ, HDL_DONE_END, HDL_DONE_RESET,
+				     HDL_DONE_BROKE, HDL_DONE_PEER, HDL_DONE_RMA } what;
 	} *done;
 	uint32_t ndone, done_cap;
 	void *zc_probe;			/* a send whose completion is looked for at once */

@@ -56,6 +56,7 @@ void hdl_wire_stop(struct hdl_ep *ep)
 	struct hdl_conn_queues *q = ep->queues;
 	int err;
 
+	hdl_xrc_lose(ep);
 	if (!q) {
 		if (ep->sq)
 			hdl_sq_abandon(ep->sq, ep);

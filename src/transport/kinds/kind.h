@@ -97,6 +97,8 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m);
 /* An event of a queue through which peers' messages come. True: it was one. */
 bool hdl_xrc_event(struct hdl_dev *dev, const struct ibv_qp *qp);
 void hdl_xrc_tidy(struct hdl_dev *dev);		/* behind events, where queues may be destroyed */
+/* The peer has failed: what there is for nobody else goes, where it would add up, and ep->sq with it. */
+void hdl_xrc_lose(struct hdl_ep *ep);
 uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now);
 
 #endif

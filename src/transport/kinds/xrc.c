@@ -390,6 +390,34 @@ uint64_t hdl_xrc_timers(struct hdl_tp *tp, uint64_t now)
 	return first;
 }
 
+static bool is_used(const struct hdl_tp *tp, const struct hdl_sq *sq)
+{
+	for (uint32_t i = 0; i < tp->peers.n; i++)
+		if (tp->peers.of[i]->sq == sq && !tp->peers.of[i]->failed)
+			return true;
+	return false;
+}
+
+/* All that it reached have failed. Its requests end here, and nobody has its address any more. */
+static void drop_host(struct hdl_tp *tp, struct hdl_xrc_host *h)
+{
+	struct hdl_xrc_host **at = &h->sq.dev->xrc_hosts;
+	int err;
+
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	asking(h, false);
+	if ((err = hdl_sq_stop(&h->sq)))
+		hdl_debug("XRC queue %u cannot be stopped (%s)", h->sq.qp->qp_num, strerror(-err));
+	hdl_sq_fini(&h->sq);
+	hdl_done_forget(tp, &h->sq);
+	for (uint32_t i = 0; i < tp->peers.n; i++)
+		if (tp->peers.of[i]->sq == &h->sq)
+			tp->peers.of[i]->sq = NULL;
+	free(h);
+}
+
 static struct hdl_xrc_host *make_host(struct hdl_dev *dev, uint64_t domain)
 {
 	struct hdl_xrc_host *h = calloc(1, sizeof(*h));
@@ -547,7 +575,8 @@ void hdl_xrc_keep(struct hdl_ep *ep, const struct hdl_keep_rec *m)
 		t->over = true;
 	hdl_xrc_tidy(dev);
 	t = target_of(ep, true);
-	if (!dev->xrcd || !m->qpn || (t && t->qp->qp_num == m->qpn))
+	/* of a peer that has failed nothing is begun: hdl_xrc_lose will not come again */
+	if (!dev->xrcd || !m->qpn || ep->failed || (t && t->qp->qp_num == m->qpn))
 		return;
 	struct ibv_qp *qp = ibv_open_qp(dev->port.ctx, &a);
 	if (!qp) {
@@ -595,6 +624,31 @@ void hdl_xrc_tidy(struct hdl_dev *dev)
 		destroy(dev, t->qp);
 		free(t);
 	}
+}
+
+/* The process that sends by these targets sends no more. While it may, they stay: it may have failed for this process only, and reach
+ * others of this host by them. */
+static void drop_targets(struct hdl_ep *ep)
+{
+	bool has = false;
+
+	for (int kept = 0; kept < 2; kept++) {
+		struct hdl_xrc_target *t = target_of(ep, kept);
+		if (t && (ep->left || hdl_peer_state(ep) == HDL_PROC_ENDED))
+			has = t->over = true;
+	}
+	if (has)
+		hdl_xrc_tidy(ep->dev);
+}
+
+void hdl_xrc_lose(struct hdl_ep *ep)
+{
+	struct hdl_sq *sq = ep->sq;
+
+	drop_targets(ep);
+	/* There is no end to the jobs that may come and go while this one runs, each with a domain of its own. */
+	if (sq && sq->kind == &hdl_kind_xrc && !host_of(sq)->own && !hdl_proc_is_ours(ep->rank) && !is_used(ep->tp, sq))
+		drop_host(ep->tp, host_of(sq));
 }
 
 const struct hdl_tp_kind hdl_kind_xrc = {
