@@ -89,7 +89,7 @@ static void fail_list(struct hdl_send *s, int err)
  * back. What goes through a queue that others share ends with its last request there. */
 static void end(struct hdl_ep *ep)
 {
-	hdl_wire_tell(ep);
+	hdl_wire_begin_telling(ep);
 	hdl_wire_stop(ep);
 	fail_list(ep->pend, ep->fail_err);
 	ep->pend = NULL;

@@ -110,7 +110,11 @@ struct hdl_ep {
 	struct hdl_name name;
 	struct hdl_proc proc;		/* peers of this host; start 0: others */
 	char *host;			/* peers of other hosts: its name; or NULL */
-	uint64_t heard, heard_ns;	/* what had come from the peer at the last look, and when that was more than before */
+	uint64_t heard;			/* what had come from the peer at the last look, ... */
+	union {
+		uint64_t heard_ns;	/* ... and when that was more than before */
+		uint64_t tell_ns;	/* failed: when the peer is told next */
+	};
 	struct hdl_dev *dev;
 	uint64_t sent_msgs;		/* for the selection */
 	unsigned can;			/* bit per kind: both devices and the configuration */
@@ -118,7 +122,9 @@ struct hdl_ep {
 	uint32_t dci_last;
 	/* ring, receiver's side */
 	uint32_t slow_msgs;		/* arrived by other lanes */
-	uint32_t unlooked;		/* sends since we looked at what arrives; looked_sent, of the ring's lines */
+	uint16_t unlooked;		/* sends since we looked at what arrives; looked_sent, of the ring's lines */
+	uint8_t tells;			/* failed: so often the peer is told at most, as long as it does not say so, too */
+	bool told_failed;		/* it has said so */
 	uint64_t rx_mark, rx_rate;	/* traffic since the last look, for taking rings back */
 	struct hdl_mem rx_mem;
 	uint64_t rx_final;		/* REVOKING: lines that will have been used; UINT64_MAX: not known yet */

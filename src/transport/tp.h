@@ -59,6 +59,7 @@ struct hdl_tp {
 	struct hdl_ep *acks;		/* UD streams that owe an acknowledgement */
 	uint32_t ack_idle;		/* empty turns since one was owed */
 	uint32_t connecting;		/* endpoints for which hdl_conn_waits */
+	uint32_t telling;		/* ... that have failed, and whose peers are told again */
 	uint64_t next_timer_ns;
 	struct {
 		void *p;
@@ -170,6 +171,8 @@ void hdl_wire_report(const struct hdl_ep *ep, const char *why);
 void hdl_wire_failed(struct hdl_ep *ep);
 /* ... tells the peer. */
 void hdl_wire_tell(struct hdl_ep *ep);
+/* ... tells the peer, and again until that has heard: it may live, wait for this process, and send nothing that would be answered. */
+void hdl_wire_begin_telling(struct hdl_ep *ep);
 uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now);
 /* ... ends the queues that it has for itself: nothing reads or writes the users' memory any more. Those that it shares go on
  * without its requests. */

@@ -24,6 +24,7 @@
 
 #define RETRY_NS 5000000ull
 #define RETRY_MAX_NS 200000000ull
+#define TELLS 14u	/* with twice the time between one and the next: some 80 s */
 
 static uint64_t random_bits(struct hdl_tp *tp)
 {
@@ -500,6 +501,48 @@ void hdl_wire_tell(struct hdl_ep *ep)
 	send_rej(ep, ep->conn.number, HDL_QUEUE_NONE, ECONNABORTED);
 }
 
+static void stop_telling(struct hdl_ep *ep)
+{
+	ep->tp->telling -= ep->tells != 0;
+	ep->tells = 0;
+}
+
+/* Returns when to come again; 0: not at all. */
+static uint64_t tell_again(struct hdl_ep *ep, uint64_t now)
+{
+	struct hdl_tp *tp = ep->tp;
+	uint64_t wait;
+
+	if (now < ep->tell_ns)
+		return ep->tell_ns;
+	hdl_wire_tell(ep);
+	if (ep->tells == 1 || ep->left || hdl_peer_state(ep) == HDL_PROC_ENDED) {
+		stop_telling(ep);
+		return 0;
+	}
+	wait = RETRY_NS << (TELLS - ep->tells--);
+	ep->tell_ns = now + wait + random_bits(tp) % wait;
+	return ep->tell_ns;
+}
+
+void hdl_wire_begin_telling(struct hdl_ep *ep)
+{
+	struct hdl_tp *tp = ep->tp;
+	uint64_t at;
+
+	if (ep->told_failed) {
+		hdl_wire_tell(ep);	/* so that it stops saying so */
+		return;
+	}
+	ep->tells = TELLS;
+	ep->tell_ns = 0;
+	tp->telling++;
+	at = tell_again(ep, monotonic_ns());
+	hdl_stirred = true;
+	if (at && (!tp->next_timer_ns || at < tp->next_timer_ns))
+		tp->next_timer_ns = at;
+}
+
 void hdl_wire_failed(struct hdl_ep *ep)
 {
 	feed(ep, &(struct hdl_conn_event){ .what = HDL_CONN_LOST }, NULL, -ECONNABORTED);
@@ -528,6 +571,21 @@ static int was_refused(const struct hdl_ep *ep, const struct hdl_conn_msg *m)
 			  hdl_queue_name(ep->conn.state == HDL_CONN_NONE ? m->kind : ep->conn.kind),
 			  m->reason == ESTALE ? "the rank was restarted" : strerror(m->reason));
 	return aborted ? -ECONNABORTED : -ECONNREFUSED;
+}
+
+/* The peer's endpoint of this process has failed. */
+static void has_failed_there(struct hdl_ep *ep)
+{
+	bool again = ep->told_failed && ep->failed;
+
+	ep->told_failed = true;
+	stop_telling(ep);
+	/* the answer was lost. (It is none to this, which it would be from both sides for ever, but to what is said again.) */
+	if (again && ep->fail_err == -ECONNABORTED)
+		hdl_wire_tell(ep);
+	/* without a connection UD may have served until now, and what goes by that is not acknowledged any more */
+	if (ep->conn.state == HDL_CONN_FAILED)
+		hdl_ep_fail(ep, -ECONNABORTED);
 }
 
 void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
@@ -559,9 +617,11 @@ void hdl_wire_arrived(struct hdl_ep *ep, const struct hdl_conn_msg *m)
 		hdl_done_broke(ep);
 		return;
 	}
-	if (m->what == HDL_CONN_REJ && m->kind == HDL_QUEUE_NONE)
+	if (m->what == HDL_CONN_REJ && m->kind == HDL_QUEUE_NONE) {
 		err = was_refused(ep, m);
-	else if (m->what != HDL_CONN_REJ && ep->conn.state == HDL_CONN_FAILED)
+		if (err == -ECONNABORTED)
+			has_failed_there(ep);
+	} else if (m->what != HDL_CONN_REJ && ep->conn.state == HDL_CONN_FAILED)
 		err = ep->failed ? -ECONNABORTED : -ECONNREFUSED;
 	feed(ep, &e, m, err);
 }
@@ -585,10 +645,13 @@ uint64_t hdl_wire_timers(struct hdl_tp *tp, uint64_t now)
 {
 	uint64_t first = 0;
 
-	if (!tp->connecting)
+	if (!tp->connecting && !tp->telling)
 		return 0;
 	for (uint32_t i = 0; i < tp->peers.n; i++) {
 		struct hdl_ep *ep = tp->peers.of[i];
+		uint64_t at = ep->tells ? tell_again(ep, now) : 0;
+		if (at && (!first || at < first))
+			first = at;
 		if (!hdl_conn_waits(&ep->conn))
 			continue;
 		if (is_given_up(ep, now))

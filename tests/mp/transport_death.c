@@ -9,6 +9,8 @@
  *     silent   rank 0 has nothing to send, and is not on the peer's host, as far as it knows: it must ask (UD)
  *     computes the same, but rank 1 only computes: it must be asked, and not be taken for dead (connected kinds)
  *     fails    rank 0 lives and gives rank 1 up, which must be told
+ *     lost     the same, but what says so is lost the first time, and rank 1 only waits
+ *     refused  the same, where no connection was to be had and UD serves all
  *     stop     rank 1 is only stopped, for longer than HEDDLE_UD_TIMEOUT: it must not be taken for dead
  */
 #include <errno.h>
@@ -106,13 +108,19 @@ static int computes(int peer)
 }
 
 /* Rank 0 meets an error on its side of the connection. Does not return. */
-static void gives_up(int peer)
+static void gives_up(int peer, bool lost)
 {
 	unsigned idle = 0;
 
 	if (hdl_job.rank == 0) {
+		struct hdl_ep *ep = hdl_ep(tp, peer);
+
 		signal(SIGTERM, SIG_DFL);
-		hdl_ep_fail(hdl_ep(tp, peer), -EIO);
+		ep->name.incarnation ^= lost;	/* what is for another life is dropped */
+		hdl_ep_fail(ep, -EIO);
+		while (tp->ndone)
+			hdl_tp_progress(tp);
+		ep->name.incarnation ^= lost;
 		for (;;)
 			turn(&idle);
 	}
@@ -134,6 +142,8 @@ int main(int argc, char **argv)
 	signal(SIGTERM, SIG_IGN);
 	start(&up);
 	int peer = !hdl_job.rank;
+	if (!strcmp(mode, "refused"))
+		hdl_ep(tp, peer)->conn.state = HDL_CONN_FAILED;
 	for (unsigned i = 0; i < GREETINGS; i++) {
 		send_to(peer, 8);
 		/* who gives the connection up may do so before its last one has left */
@@ -144,8 +154,8 @@ int main(int argc, char **argv)
 		return stopped(peer);
 	if (!strcmp(mode, "computes"))
 		return computes(peer);
-	if (!strcmp(mode, "fails"))
-		gives_up(peer);
+	if (!strcmp(mode, "fails") || !strcmp(mode, "lost") || !strcmp(mode, "refused"))
+		gives_up(peer, !strcmp(mode, "lost"));
 	/* rank 0 has all of them: a device may only have queued what was posted, and it would die with its process */
 	if (hdl_job.rank == 0)
 		send_to(peer, 8);
