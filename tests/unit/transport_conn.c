@@ -4,7 +4,8 @@
  * lane, propose, answer and refuse, over a network that loses, doubles and reorders, while one side may fail or die.
  *
  * In every state that can be reached: queues go through their states in order, and nobody uses a lane that the peer cannot
- * receive from. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
+ * receive from; and no side gives up while both live and nothing has failed but queues that can be replaced, whatever is late or comes
+ * twice. From every one of them, when nothing more goes wrong: both sides come to the same lane, or both to none.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct world {
 	struct side side[2];		/* 0 has the lower rank */
 	struct msg msg[FLIGHT];		/* sorted: the network keeps no order */
 	uint8_t n, mishaps, ends, breaks;
+	uint8_t lost;			/* something has failed for good */
 };
 
 /* What a run is about: which kinds there are. */
@@ -58,7 +60,7 @@ static bool by_address(unsigned kind)
 /* ---- the machine, and bugs to be found ------------------------------------------------------------------------------ */
 
 enum { PLANT_SILENT_DC = 1, PLANT_NO_TIE, PLANT_EARLY_UP, PLANT_ANY_REP, PLANT_AGAIN_READY, PLANT_AGAIN_NUMBER,
-       PLANT_AGAIN_TIE, PLANT_AGAIN_FORGETS, PLANTS };
+       PLANT_AGAIN_TIE, PLANT_AGAIN_FORGETS, PLANT_REJ_AGAIN, PLANTS };
 
 static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl_conn_event e, struct hdl_conn_todo *todo)
 {
@@ -74,6 +76,9 @@ static void step(const struct setting *s, int me, struct hdl_conn *c, struct hdl
 		todo->n = 0;
 		return;
 	}
+	/* the refusal that comes twice ends the lane that came of it */
+	if (s->plant == PLANT_REJ_AGAIN && e.what == HDL_CONN_REJ && c->state == HDL_CONN_READY)
+		e.kind = HDL_QUEUE_NONE;
 	/* who has not noticed that the queues broke does not answer who has */
 	if (s->plant == PLANT_AGAIN_READY && e.what == HDL_CONN_REQ && e.again && c->state == HDL_CONN_READY) {
 		todo->n = 0;
@@ -221,7 +226,9 @@ static void feed(const struct setting *set, struct world *w, int me, struct hdl_
 
 	if (w->side[me].dead)
 		return;
+	w->lost |= e.what == HDL_CONN_LOST || w->side[!me].dead;
 	step(set, me, &w->side[me].c, e, &todo);
+	MUST(w->lost || w->side[me].c.state != HDL_CONN_FAILED, "a side gives up, and nothing has failed");
 	MUST(todo.n <= HDL_CONN_DO_MAX, "more to do than there is room for");
 	for (unsigned i = 0; i < todo.n; i++) {
 		if (is_work(todo.what[i]) && fails && !--fails) {
