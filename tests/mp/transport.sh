@@ -226,7 +226,7 @@ done
 # an endpoint that fails ends whole: all that it owns, once; nothing lands in a buffer that its user has back; its ring is free
 end=$build/tests/mp/transport_end
 for kind in "" rc ud xrc dc; do
-	text='all has ended' ends HEDDLE_TRANSPORT=$kind timeout -k 5 60 "$run" -n 2 "$end" owns
+	text='all has ended' ends HEDDLE_TRANSPORT=$kind HEDDLE_RING_MAX=16k timeout -k 5 60 "$run" -n 2 "$end" owns
 done
 text='nothing has landed' ends HEDDLE_TRANSPORT=rc HEDDLE_RENDEZVOUS=write HEDDLE_RNDV_CHUNK=65536 \
 	timeout -k 5 60 "$run" -n 2 "$end" writes

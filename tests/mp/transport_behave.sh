@@ -29,7 +29,7 @@ for kind in "" rc xrc dc "dc,ud"; do
 done
 for kind in rc xrc dc; do
 	for behave in nosequence nosequence,nowake ""; do
-		try 2 SHCA_BEHAVE=$behave HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=split -- "$build/tests/mp/transport_halves"
+		try 2 SHCA_BEHAVE=$behave HEDDLE_TRANSPORT=$kind HEDDLE_RENDEZVOUS=split HEDDLE_RING_MAX=16k -- "$build/tests/mp/transport_halves"
 	done
 done
 try 4 SHCA_BEHAVE=$all -- "$build/tests/mp/transport_sleep" 12
