@@ -21,6 +21,7 @@
 #define LINES_PACE_QUICK 75u
 #define LINES_PACE_MOST (2 * LINES_PACE_QUICK)	/* what one copy counts at most: its thread may have lost its processor meanwhile */
 #define LINES_PACE_PAUSE 63u			/* between two trials, at most */
+#define LINES_PACE_LEAST 1024u			/* bytes of a copy that counts */
 
 /* Zeroed: quick, until three copies say otherwise. */
 struct lines_pace {
@@ -39,9 +40,11 @@ static inline bool lines_pace_next(struct lines_pace *p)
 	return false;
 }
 
-/* A copy of so many bytes (1 KiB at least) took so long. */
+/* A copy of so many bytes took so long. Of a few, as at the end of what goes in segments, the clock takes longer than the copy. */
 static inline void lines_pace_took(struct lines_pace *p, size_t bytes, uint64_t ns)
 {
+	if (bytes < LINES_PACE_LEAST)
+		return;
 	uint64_t each = ns * 1024 / bytes;
 	bool quick = each <= LINES_PACE_QUICK, was = p->ns <= LINES_PACE_QUICK;
 

@@ -572,6 +572,14 @@ static void tell_adjusted(struct hdl_tp *tp)
 				  "at most 24 times HEDDLE_EAGER_MAX, and three eighths of a ring (HEDDLE_RING_SIZE)");
 }
 
+/* A frame's length has 32 bits in its header. */
+static uint32_t frame_max(size_t by_eager)
+{
+	size_t most = hdl_vars.ring_max < by_eager ? hdl_vars.ring_max : by_eager;
+
+	return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
 static void name_self(struct hdl_tp *tp)
 {
 	struct hdl_name *self = &tp->self;
@@ -601,8 +609,8 @@ static int open_all(struct hdl_tp *tp)
 	name_self(tp);
 	tp->rng = tp->self.incarnation;
 	/* one who lowers the eager limit wants fewer bytes to come unasked, by whatever way */
-	tp->ring_max = hdl_vars.ring_max < 2 * hdl_vars.eager_max ? hdl_vars.ring_max : 2 * hdl_vars.eager_max;
-	tp->ring_most = hdl_vars.ring_max < 24 * hdl_vars.eager_max ? hdl_vars.ring_max : 24 * hdl_vars.eager_max;
+	tp->ring_max = frame_max(2 * hdl_vars.eager_max);
+	tp->ring_most = frame_max(24 * hdl_vars.eager_max);
 	tell_adjusted(tp);
 	tp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (tp->wake_fd < 0) {

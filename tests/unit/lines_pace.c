@@ -80,3 +80,17 @@ Test(pace, lengths_count_alike)
 	}
 	cr_assert_eq(a.ns, b.ns);
 }
+
+Test(pace, what_is_too_short_to_be_timed_says_nothing)
+{
+	struct lines_pace p = {0};
+
+	for (int i = 0; i < 100; i++) {
+		lines_pace_took(&p, 16 << 10, 16 * 45);
+		lines_pace_took(&p, 8, 40);	/* a segment's rest: it is the clock that took so long */
+		lines_pace_took(&p, 0, 40);
+		cr_assert_leq(p.ns, 45, "%u ns each after %d", p.ns, i);
+	}
+	lines_pace_took(&p, LINES_PACE_LEAST, 1000);
+	cr_assert_gt(p.ns, 45, "the shortest that counts does not");
+}
