@@ -349,8 +349,8 @@ void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
 /*
  * A rank's result is that of the rank before it and its own input. So each reads the result of the one before it, a segment at a time as
  * it comes to be there, and that is all: fewer bytes are moved than where each rank has a part of the vector, and what a rank waits for
- * is the one before it only. The first rank's result is its input. From three ranks on a result that a segment holds is left
- * behind: no rank waits for the one after it.
+ * is the one before it only. The first rank's result is its input. Up to RESULT_LEFT a result is left behind: no rank waits for the one
+ * after it.
  */
 #define CHAIN_SEGMENTS 4
 #define CHAIN_LEAST ((size_t)16 << 10)
