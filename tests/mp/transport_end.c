@@ -412,8 +412,9 @@ static _Noreturn void breaks_alone(bool dies)
 			fail("the queue cannot be broken");
 		send_number(1, (int)(BEFORE + i + 1), size[i % 10]);
 	}
-	/* without a ring no more is posted than the peer has granted, which is less than what came before the break: nothing of it is flushed */
-	if (!ep->ring)
+	/* Without a ring no more is posted than the peer has granted, which is less than what came before the break, and a ring may have been
+	 * full by then: nothing of what waits is flushed. */
+	if (!ep->ring || ep->pend)
 		hdl_sq_probe(ep->sq, ep);
 	for (int i = 0; i < TURNS && ep->conn.state != HDL_CONN_ASKED; i++)
 		hdl_tp_progress(tp);
