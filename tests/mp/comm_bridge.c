@@ -27,14 +27,7 @@ static MPI_Comm part, leaders;	/* rank 0; ranks 1, 2, 3. Ranks 0 and 1 */
 
 static void fail(const char *what, int rc)
 {
-	char text[MPI_MAX_ERROR_STRING] = "";
-	int n;
-
-	if (rc)
-		MPI_Error_string(rc, text, &n);
-	printf("survivor %d: FAILED: %s: %s\n", me, what, text);
-	fflush(stdout);
-	MPI_Abort(MPI_COMM_WORLD, 3);
+	survivors_fail(me, what, rc);
 }
 
 static void must(const char *what, int rc)

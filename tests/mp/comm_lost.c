@@ -113,14 +113,7 @@ static int call(int way, int round)
 
 static void fail(const char *what, int rc)
 {
-	char text[MPI_MAX_ERROR_STRING] = "";
-	int n;
-
-	if (rc)
-		MPI_Error_string(rc, text, &n);
-	printf("survivor %d: FAILED: %s: %s\n", me, what, text);
-	fflush(stdout);
-	MPI_Abort(MPI_COMM_WORLD, 3);
+	survivors_fail(me, what, rc);
 }
 
 static void go_on(void)

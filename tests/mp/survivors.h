@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -25,6 +26,19 @@ static inline int *survivors_counters(const char *file)
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	close(fd);
 	return counters;
+}
+
+/* rc: what MPI had to say, or 0. */
+static inline void survivors_fail(int me, const char *what, int rc)
+{
+	char text[MPI_MAX_ERROR_STRING] = "";
+	int n;
+
+	if (rc)
+		MPI_Error_string(rc, text, &n);
+	printf("survivor %d: FAILED: %s: %s\n", me, what, text);
+	fflush(stdout);
+	MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 static inline void survivors_count(int *counter)
