@@ -17,6 +17,9 @@
 
 #define BIT(x) (1u << (x))
 
+/* Either process is ended by SIGALRM when one case takes longer. */
+#define ACCESS_CASE_SECONDS 60
+
 enum transport { RC, UC, XRC, DC, UD, TRANSPORTS };
 enum op { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, CAS, FAA, MCAS, MFAA, OPS };
 #define OPS_SEND (BIT(SEND) | BIT(SEND_IMM))

@@ -319,6 +319,7 @@ void access_answer(struct vt_peer *peer)
 		vt_hear(peer, &o, sizeof(o));
 		if (o.what == END)
 			break;
+		alarm(ACCESS_CASE_SECONDS);
 		if (o.what == PREPARE)
 			prepare(&o, &a);
 		else if (o.what == HAPPEN)
