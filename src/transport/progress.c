@@ -541,6 +541,10 @@ static int check_vars(void)
 {
 	if (hdl_vars.eager_max > (size_t)1 << 30)
 		hdl_error("HEDDLE_EAGER_MAX=%zu: at most 1g, for every pooled receive is of this size", hdl_vars.eager_max);
+	else if (hdl_srq_room() < HDL_SRQ_LEAST)
+		hdl_error("HEDDLE_EAGER_MAX=%zu: each process keeps at least %d receives of this size posted, and those of this host's %d "
+			  "processes may take a quarter of its memory: at most %zu here",
+			  hdl_vars.eager_max, HDL_SRQ_LEAST, hdl_job.local_size, hdl_srq_memory() / HDL_SRQ_LEAST - HDL_WIRE_MOST);
 	else if (!hdl_vars.rndv_chunk)
 		hdl_error("HEDDLE_RNDV_CHUNK=0: an RDMA write of a rendezvous carries at least 1 byte");
 	else if (hdl_vars.sq_depth > 1 << 20)
@@ -558,8 +562,11 @@ static void tell_adjusted(struct hdl_tp *tp)
 
 	if (depth != (uint32_t)hdl_vars.sq_depth)
 		hdl_vars_adjusted("HEDDLE_SQ_DEPTH", depth, "a send queue has a power of two of requests, at least 16");
-	if (hdl_vars.srq_depth < 16)
-		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", 16, "fewer receives could not take in what is under way (UD: 64)");
+	if (hdl_vars.srq_depth < HDL_SRQ_LEAST)
+		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", HDL_SRQ_LEAST, "fewer receives could not take in what is under way (UD: 64)");
+	else if ((uint64_t)hdl_vars.srq_depth > hdl_srq_room())
+		hdl_vars_adjusted("HEDDLE_SRQ_DEPTH", hdl_srq_room(),
+				  "the pools of this host's processes, of receives of HEDDLE_EAGER_MAX, take a quarter of its memory at most");
 	if (hdl_vars.dci_count < 1)
 		hdl_vars_adjusted("HEDDLE_DCI_COUNT", 1, "DC needs an initiator; HEDDLE_TRANSPORT forbids a kind");
 	if (hdl_vars.ring_size && lines < HDL_RING_LINES_MIN)

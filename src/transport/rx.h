@@ -85,10 +85,14 @@ int hdl_srq_open(struct hdl_dev *dev);
 void hdl_srq_close(struct hdl_dev *dev);
 /* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
 #define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
+/* Fewer receives than these could not take in what is under way. */
+#define HDL_SRQ_LEAST 16
 /* HEDDLE_SRQ_DEPTH, but not less than what is useful and not more than the device allows (0: it does not say). */
 uint32_t hdl_rx_depth(int least, int most);
 /* The same for a shared receive queue. */
 uint32_t hdl_srq_depth(const struct hdl_dev *dev);
 uint32_t hdl_srq_bytes(void);		/* of a pooled receive of RC, XRC, DC */
+size_t hdl_srq_memory(void);		/* bytes that this process's pool of them may take: the part of a quarter of the host's memory */
+uint64_t hdl_srq_room(void);		/* how many fit */
 
 #endif

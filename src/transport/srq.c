@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "transport/tp.h"
 
@@ -194,5 +195,20 @@ uint32_t hdl_rx_depth(int least, int most)
 
 uint32_t hdl_srq_depth(const struct hdl_dev *dev)
 {
-	return hdl_rx_depth(16, dev->attr.orig_attr.max_srq_wr);
+	uint32_t depth = hdl_rx_depth(HDL_SRQ_LEAST, dev->attr.orig_attr.max_srq_wr);
+	uint64_t room = hdl_srq_room();
+
+	return depth > room ? (uint32_t)room : depth;
+}
+
+size_t hdl_srq_memory(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && page > 0 ? (size_t)pages * (size_t)page / 4 / (size_t)hdl_job.local_size : SIZE_MAX;
+}
+
+uint64_t hdl_srq_room(void)
+{
+	return hdl_srq_memory() / hdl_srq_bytes();
 }

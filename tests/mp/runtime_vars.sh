@@ -59,6 +59,15 @@ for v in HEDDLE_SQ_DEPTH=128 HEDDLE_RING_MAX=4k HEDDLE_RING_SIZE=0 HEDDLE_RING_S
 	[ ! -s "$err" ] || fail "noise about $v"
 done
 
+# Receives are bounded by the host's memory: at least 16 of them, as long as a message may be, for each of its ranks.
+memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+if [ "$memory" -lt $((128 * 1024 * 1024)) ]; then
+	expect 1 "$run" -x HEDDLE_EAGER_MAX=1g -n 2 "$mpi" returned
+	says "$err" "HEDDLE_EAGER_MAX=1073741824: each process keeps at least 16 receives of this size posted.* at most [0-9]* here"
+fi
+expect 0 "$run" -x HEDDLE_EAGER_MAX=1m -x HEDDLE_SRQ_DEPTH=$((memory / 2048)) -n 2 "$mpi" returned
+says "$err" "rank 0 (.*): warning: HEDDLE_SRQ_DEPTH=[0-9]*: [0-9]* is used: the pools of this host's processes"
+
 # Those that must be the same on all ranks are compared: what differs, with both values, and the job ends.
 expect 1 "$run" -n 2 "$mpi" returned : -x HEDDLE_EAGER_MAX=16k -x HEDDLE_COLL_EXECUTOR=host -x HEDDLE_SPIN=7 -n 1 "$mpi" returned
 says "$err" "rank 2 (.*): HEDDLE_EAGER_MAX=16k here, 8k on rank 0: this variable must be the same on all ranks"
