@@ -2,7 +2,8 @@
 /*
  * Large collectives of the ranks of one host: whoever has what others need shows it to them, address and length, and they copy it by
  * RDMA READ from its user's buffer into their own, or write into the one that was shown to them. A byte is copied once, its owner's CPU
- * has nothing to do with it, and reductions read segments that stay in the cache.
+ * has nothing to do with it, and reductions read segments that stay in the cache. Or twice: who only gives may show a copy in memory of
+ * the library instead, and is done (hdl_leave).
  *
  * Each rank has three lines of every other in an operation's slot (offload.h):
  *
@@ -377,17 +378,30 @@ static void expect(struct hdl_run *run, int p, char *at)
 	run->reads->acts |= 1u << p;
 }
 
-static bool leaves(const struct hdl_plan_key *key, int size, size_t apart)
+/* Rank p's block goes to p's place in `recv`. */
+static void expect_all(struct hdl_off *h, struct hdl_run *run, char *recv)
 {
-	return key->coll != HDL_GATHER && (apart ? apart * (size_t)(size - 1) <= HDL_LEFT_IN_BLOCKS : key->bytes <= HDL_LEFT_FOR_ALL);
+	for (int k = 1; k < h->size; k++) {
+		int p = (h->rank + k) % h->size;
+
+		expect(run, p, recv + (size_t)p * run->plan->key.bytes);
+	}
 }
 
-/* The root's pieces are its user's, or copies that it leaves behind. */
-static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, size_t apart)
+/* Of GATHER the root shows places that are written to. */
+static bool leaves(const struct hdl_off *h, const struct hdl_plan_key *key, size_t apart)
+{
+	if (key->coll == HDL_GATHER && h->rank == key->root)
+		return false;
+	return apart ? apart * (size_t)(h->size - 1) <= HDL_LEFT_IN_BLOCKS : key->bytes <= HDL_LEFT_FOR_ALL;
+}
+
+/* Shows each of these ranks its piece, `apart` bytes from the one of the rank before (0: all the same one): the user's, or a copy that is
+ * left behind. */
+static void show_to(struct hdl_off *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	uint32_t others = ((1u << h->size) - 1) & ~(1u << h->rank);
-	char *left = leaves(key, h->size, apart) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, others) : NULL;
+	char *left = leaves(h, key, apart) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, takers) : NULL;
 
 	if (left && !apart)
 		hdl_leave_copy(h, left, many, key->bytes);
@@ -395,12 +409,19 @@ static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, s
 		int p = (h->rank + k) % h->size;
 		size_t at = (size_t)p * apart;
 
+		if (!(takers & 1u << p))
+			continue;
 		if (left && apart)
 			hdl_leave_copy(h, left + at, many + at, apart);
 		show(h, run, p, (left ? left : many) + at);
 	}
 	if (left)
 		run->reads->hears = 0;
+}
+
+static void show_all(struct hdl_off *h, struct hdl_run *run, const char *many, size_t apart)
+{
+	show_to(h, run, ((1u << h->size) - 1) & ~(1u << h->rank), many, apart);
 }
 
 /* Up to so long blocks the root of GATHER reads what the others have left behind. Beyond, and where they have CPUs of their own, they write,
@@ -418,20 +439,10 @@ static void begin_gathered(struct hdl_off *h, struct hdl_run *run)
 	char *recv = run->base[HDL_SP_RECV], *one = run->base[HDL_SP_SEND];
 
 	if (h->rank != key->root) {
-		char *left = hdl_leave(h, run, key->bytes, 1u << key->root);
-
-		if (left)
-			hdl_leave_copy(h, left, one, key->bytes);
-		show(h, run, key->root, left ? left : one);
-		if (left)
-			run->reads->hears = 0;
+		show_to(h, run, 1u << key->root, one, 0);
 		return;
 	}
-	for (int k = 1; k < h->size; k++) {
-		int p = (h->rank + k) % h->size;
-
-		expect(run, p, recv + (size_t)p * key->bytes);
-	}
+	expect_all(h, run, recv);
 	if (!key->in_place)
 		memcpy(recv + (size_t)h->rank * key->bytes, one, key->bytes);
 }
@@ -485,11 +496,7 @@ static void begin_exchange(struct hdl_off *h, struct hdl_run *run)
 	size_t apart = key->coll == HDL_ALLTOALL ? key->bytes : 0;
 
 	show_all(h, run, send, apart);
-	for (int k = 1; k < h->size; k++) {
-		int p = (h->rank + k) % h->size;
-
-		expect(run, p, recv + (size_t)p * key->bytes);
-	}
+	expect_all(h, run, recv);
 	if (!key->in_place)
 		memcpy(place, send + (size_t)h->rank * apart, key->bytes);
 }
