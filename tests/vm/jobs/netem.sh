@@ -30,12 +30,17 @@ for kind in rc ud; do
 	mpirun_two 1 "$build/tests/vm/exchange" 400 >/tmp/link.said 2>&1 </dev/null &
 	pid=$!
 	for _ in $(seq 600); do [ "$(grep -c exchanges /tmp/link.said)" = 2 ] && break; sleep 0.1; done
-	ip link set eth0 down
+	ip link set eth0 down || echo "ip link set eth0 down: status $?"
 	sleep 2
-	ip link set eth0 up
+	ip link set eth0 up || echo "ip link set eth0 up: status $?"
 	for _ in $(seq 900); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
 	kill $pid 2>/dev/null
 	wait $pid
-	[ $? = 0 ] && [ "$(grep -c 'is done' /tmp/link.said)" = 2 ] && echo ok || { echo FAILED; grep -E 'heddle:|ends:|done' /tmp/link.said; failed=1; }
+	[ $? = 0 ] && [ "$(grep -c 'is done' /tmp/link.said)" = 2 ] && echo ok || {
+		echo FAILED
+		grep -E 'heddle:|ends:|done' /tmp/link.said
+		dmesg | tail -n 40	# the wire is the kernel's, and so is what becomes of it
+		failed=1
+	}
 done
 exit $failed
