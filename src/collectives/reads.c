@@ -8,7 +8,8 @@
  * Each rank has three lines of every other in an operation's slot (offload.h):
  *
  *     SHOWN   where the sender's buffers are. From then on the receiver may copy from them, and to them, until it says
- *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile
+ *     REACHED how far what was shown is what it shall be, where the sender computes it meanwhile; of a reduction in parts, where what
+ *             the sender's part comes to has been left behind, or that it has been written (0)
  *     DONE    that it has: nothing of its reaches those buffers any more.
  *
  *     movement     each piece is shown to the one rank that copies it: Bcast, Scatter, Allgather, Alltoall and Gather of short blocks to
@@ -17,8 +18,8 @@
  *     reductions   a rank reduces one part of the vector: it reads that part of all inputs, and writes what it comes to wherever it
  *                  belongs. Everybody's buffers are shown to all that have a part.
  *
- * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_DONE, and every SHOWN for it has
- *     come. What it shows of its own (struct hdl_left) stays as it is until they have said so.
+ * R1  A rank's operation ends when every rank that it has shown something of its user's to has said HDL_DONE, or, of what that was to
+ *     write there, HDL_REACHED, and every SHOWN for it has come. What it shows of its own (struct hdl_left) stays as it is until they have said so.
  * R2  When the executor fails, the queues are stopped before any operation ends (hdl_reads_stop): what one rank has shown and got back
  *     by an error nobody reads or writes any more, in particular not a rank for which the operation goes well.
  * R3  Reductions combine in the order of the ranks, all segments alike. The host executor, where it steps in for want of queues, does as
@@ -551,7 +552,7 @@ void hdl_reads_post(struct hdl_off *h, struct hdl_run *run)
 	const struct hdl_plan_key *key = &run->plan->key;
 	struct hdl_reads *x = run->reads;
 
-	x->acts = x->hears = x->copying = 0;
+	x->acts = x->hears = x->wants = x->copying = 0;
 	x->left = NULL;
 	x->failed = x->writes = false;
 	if (by_both(key, h->size))
@@ -574,7 +575,7 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 	bool reduces = hdl_coll_reduces(run->plan->key.coll);
 
 	x->spent = 0;
-	if (!x->acts)
+	if (!x->acts && !x->wants)
 		;
 	else if (run->plan->key.coll == HDL_SCAN)
 		hdl_chain_turn(h, run);
@@ -596,7 +597,7 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 		else if (unlikely(t->failed))
 			hdl_reads_hear_failure(run, p);
 	}
-	if (x->acts || x->hears || h->broken)
+	if (x->acts || x->hears || x->wants || h->broken)
 		return false;
 	if (reduces)
 		hdl_fold_end(h, run);
@@ -606,7 +607,7 @@ bool hdl_reads_turn(struct hdl_off *h, struct hdl_run *run)
 bool hdl_reads_needs_near(struct hdl_off *h, const struct hdl_run *run)
 {
 	const struct hdl_reads *x = run->reads;
-	uint32_t near = hdl_off_near(h), needs = x->hears & near, acts = x->acts & near;
+	uint32_t near = hdl_off_near(h), needs = (x->hears | x->wants) & near, acts = x->acts & near;
 
 	/* along a chain the rank before waits for those before it, unless it has begun */
 	if (run->plan->key.coll == HDL_SCAN)

@@ -10,7 +10,7 @@ enum { HDL_SHOWN, HDL_REACHED, HDL_DONE, HDL_TOLD };
 
 /* A line: one write of 64 bytes. */
 struct hdl_told {
-	uint64_t in, out;		/* SHOWN: addresses; movement: the first is that of the piece. REACHED: bytes */
+	uint64_t in, out;		/* SHOWN: addresses; movement: the first is that of the piece. REACHED: bytes, or a result's address */
 	uint64_t bytes;			/* of the piece or vector, as the sender's arguments have it */
 	uint64_t failed;		/* REACHED, DONE: the sender has not done all of its part */
 	uint64_t reserved[3];
@@ -19,11 +19,13 @@ struct hdl_told {
 _Static_assert(sizeof(struct hdl_told) == 64, "a line");
 
 struct hdl_fold {
-	uint64_t at, end;		/* of this rank's part, bytes of the vector: what is left to do */
+	uint64_t begin, at, end;	/* of this rank's part, bytes of the vector; from `at` on it is left to do */
 	size_t len;			/* of the segment that begins there */
 	char *in, *out;			/* this rank's; byte `at` of the result belongs at out + at. out NULL: none of it */
 	char *acc, *next;		/* what was combined, and the input that comes next to it */
 	char *seg[2];
+	char *result;			/* what this rank's part comes to, left behind for those that are to have it; or NULL: it writes it to them */
+	uint32_t untold;		/* a bit per rank that is to have the part's result, and does not know that it is there */
 	char *whole;			/* the part's result, where it may not go to its place before all have done theirs */
 	size_t esize;
 	hdl_op_fn fn;
@@ -38,6 +40,7 @@ struct hdl_fold {
 struct hdl_reads {
 	uint32_t acts;			/* a bit per rank: whose buffers this one has to copy from or to, before it says DONE there */
 	uint32_t hears;			/* a bit per rank: that has to say DONE */
+	uint32_t wants;			/* a bit per rank: whose part of the result has not come here */
 	char *left;			/* what this rank leaves behind, or NULL */
 	uint32_t copying;		/* a bit per rank: a request is under way, */
 	uint64_t position[HDL_DIRECT_RANKS];	/* ... this one of its queue */

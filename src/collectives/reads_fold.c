@@ -6,6 +6,11 @@
  *
  * A part of all buffers is one rank's alone to read and to write: so a result may come to lie where an input was (MPI_IN_PLACE), as long
  * as that rank has taken the input before. Only REDUCE_SCATTER's results lie in others' parts.
+ *
+ * Inputs and results of REDUCE and ALLREDUCE that are not too long are left behind, where that pays. A rank with a part then tells those
+ * that are to have it where its result is (REACHED), and they read it, and say DONE when they have, and have read what they want of that
+ * rank's input. Or it has written it to them, and says that (REACHED with no address). So nobody waits for who only reads what it has left,
+ * and each rank chooses for itself what it leaves.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,6 +91,34 @@ int hdl_fold_prepare(struct hdl_run *run)
 	return f->whole ? 0 : -ENOMEM;
 }
 
+/* Ranks that are to have what all inputs come to, besides this one. */
+static uint32_t receivers(const struct hdl_off *h, const struct hdl_plan_key *key)
+{
+	uint32_t of = key->coll == HDL_ALLREDUCE ? (1u << h->size) - 1 : key->coll == HDL_REDUCE ? 1u << key->root : 0;
+
+	return of & ~(1u << h->rank);
+}
+
+/* What the ranks with a part, of that mask, read of this one's input, and what this one's part comes to. */
+static void leave(struct hdl_off *h, struct hdl_run *run, uint32_t parts)
+{
+	const struct hdl_plan *plan = run->plan;
+	struct hdl_fold *f = &run->reads->fold;
+	char *left;
+
+	if ((plan->key.coll != HDL_REDUCE && plan->key.coll != HDL_ALLREDUCE) || plan->key.bytes > HDL_LEFT_FOR_ALL)
+		return;
+	if (f->untold)
+		f->result = hdl_leave(h, run, f->end - f->at, f->untold);
+	left = run->reads->left = parts ? hdl_leave(h, run, plan->key.bytes, parts) : NULL;
+	for (int p = 0; left && p < h->size; p++)
+		if (parts & 1u << p) {
+			struct range r = part(plan, h->size, p);
+
+			hdl_leave_copy(h, left + r.at, f->in + r.at, r.end - r.at);
+		}
+}
+
 void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 {
 	const struct hdl_plan *plan = run->plan;
@@ -98,7 +131,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 
 	f->seg[0] = h->segments;
 	f->seg[1] = h->segments + HDL_FOLD_SEGMENT;
-	f->at = part(plan, h->size, h->rank).at;
+	f->begin = f->at = part(plan, h->size, h->rank).at;
 	f->end = part(plan, h->size, h->rank).end;
 	f->in = key->in_place ? recv : run->base[HDL_SP_SEND];
 	f->out = key->coll == HDL_REDUCE && h->rank != key->root ? NULL : later ? f->whole - f->at :
@@ -109,15 +142,14 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	f->begun = f->waits = false;
 	f->step = HDL_FOLD_TAKE;
 	f->k = f->to = 0;
+	f->result = NULL;
+	f->untold = mine ? receivers(h, key) : 0;
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
-	/* who only gives its input to a REDUCE that is not too long does not wait for those that have a part */
-	if (key->coll == HDL_REDUCE && key->bytes <= HDL_LEFT_FOR_ALL && !mine)
-		x->left = hdl_leave(h, run, key->bytes, parts);
+	leave(h, run, parts);
 	shown = x->left ? x->left : f->in;
-	if (x->left)
-		hdl_leave_copy(h, x->left, f->in, key->bytes);
 	x->hears = x->left ? 0 : parts;
+	x->wants = key->coll == HDL_ALLREDUCE || (key->coll == HDL_REDUCE && h->rank == key->root) ? parts : 0;
 	for (int i = 1; i < h->size; i++) {
 		int p = (h->rank + i) % h->size;
 
@@ -212,7 +244,7 @@ static bool give(struct hdl_off *h, struct hdl_run *run, int to)
 	struct hdl_fold *f = &run->reads->fold;
 
 	if (to != h->rank)
-		return copy(h, run, to, true, f->acc);
+		return f->result || copy(h, run, to, true, f->acc);
 	if (f->acc != f->out + f->at)
 		memcpy(f->out + f->at, f->acc, f->len);
 	return true;
@@ -265,7 +297,7 @@ static void let_go(struct hdl_off *h, struct hdl_run *run, int p)
 {
 	struct hdl_reads *x = run->reads;
 
-	if (x->acts & 1u << p && p != run->plan->key.root &&
+	if (x->acts & 1u << p && p != run->plan->key.root && !(x->wants & 1u << p) &&
 	    hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes }))
 		x->acts &= ~(1u << p);
 }
@@ -300,6 +332,8 @@ static bool step(struct hdl_off *h, struct hdl_run *run)
 	case HDL_FOLD_GIVE:
 		if (!give_all(h, run, exclusive ? f->k - 1 : f->k))
 			return f->waits;
+		if (f->result && f->k == h->size - 1)
+			hdl_leave_copy(h, f->result + (f->at - f->begin), f->acc, f->len);
 		if (exclusive)
 			f->step = HDL_FOLD_JOIN;
 		else
@@ -325,21 +359,61 @@ static bool begins(struct hdl_off *h, struct hdl_run *run)
 	return true;
 }
 
-void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
+/* This rank's part. False: it is not done. */
+static bool reduce(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_reads *x = run->reads;
 	struct hdl_fold *f = &x->fold;
 
-	if (!x->acts || (!f->begun && !(f->begun = begins(h, run))))
-		return;
+	if (!f->begun && !(f->begun = begins(h, run)))
+		return false;
 	while (!x->failed && f->at < f->end) {
 		if (!step(h, run))
-			return;
+			return false;
 		if (unlikely(h->broken || x->spent >= HDL_READS_TURN))
-			return;
+			return false;
 	}
-	for (int p = 0; p < h->size; p++)
-		if (x->acts & 1u << p &&
+	for (int p = 0; !x->failed && f->untold >> p; p++)
+		if (f->untold & 1u << p && hdl_say(h, run, p, HDL_REACHED, (struct hdl_told){ .in = (uintptr_t)f->result }))
+			f->untold &= ~(1u << p);
+	return x->failed || !f->untold;
+}
+
+/* Rank p's part of the result. False: it has not come. */
+static bool take_result(struct hdl_off *h, struct hdl_run *run, int p)
+{
+	struct hdl_reads *x = run->reads;
+	struct range r = part(run->plan, h->size, p);
+	/* in this order: when DONE is there, a REACHED that was said before is, too */
+	const struct hdl_told *done = hdl_heard(h, run, HDL_DONE, p), *reached = hdl_heard(h, run, HDL_REACHED, p);
+	bool is_left = reached && reached->in;
+
+	if (!(x->copying & 1u << p)) {
+		if (x->failed || (done && done->failed)) {
+			x->hears |= 1u << p;	/* until then it may be written; and it says why */
+			x->acts |= 1u << p;	/* it may have left something all the same */
+			return true;
+		}
+		if (!reached || (is_left && !hdl_copy(h, run, p, false, x->fold.out + r.at, reached->in, r.end - r.at)))
+			return false;
+	}
+	if (is_left && !hdl_copied(h, x, p))
+		return false;
+	x->acts |= (uint32_t)is_left << p;
+	return true;
+}
+
+void hdl_fold_turn(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_reads *x = run->reads;
+
+	if (hdl_fold_has_part(run->plan, h->size, h->rank) && !reduce(h, run))
+		return;
+	for (int p = 0; x->wants >> p; p++)
+		if (x->wants & 1u << p && take_result(h, run, p))
+			x->wants &= ~(1u << p);
+	for (int p = 0; x->acts >> p; p++)
+		if (x->acts & ~x->wants & 1u << p &&
 		    hdl_say(h, run, p, HDL_DONE, (struct hdl_told){ .bytes = run->plan->key.bytes, .failed = x->failed }))
 			x->acts &= ~(1u << p);
 }

@@ -71,6 +71,10 @@ check_PROGRAMS += tests/mp/coll_left
 tests_mp_coll_left_SOURCES = tests/mp/coll_left.c tests/mp/survivors.h
 tests_mp_coll_left_LDADD = libheddle.la
 tests_mp_coll_left_LDFLAGS = $(NOWRAP)
+check_PROGRAMS += tests/mp/coll_parts
+tests_mp_coll_parts_SOURCES = tests/mp/coll_parts.c
+tests_mp_coll_parts_LDADD = libheddle.la
+tests_mp_coll_parts_LDFLAGS = $(NOWRAP)
 # What is explained is what the device counts.
 check_PROGRAMS += tests/mp/coll_counted
 tests_mp_coll_counted_SOURCES = tests/mp/coll_counted.c

@@ -191,6 +191,12 @@ for executor in auto direct; do
 	try "left behind, one after another, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stream 200
 	try "left behind by ranks in MPI_Finalize, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_left stopped
 done
+for n in 2 3 5; do
+	for behave in "" async,noarena; do
+		try "reductions in parts, some left behind, SHCA_BEHAVE=$behave" "$n" -x SHCA_BEHAVE=$behave -x HEDDLE_COLL_EXECUTOR=direct \
+			-x HEDDLE_COLL_OFFLOAD_MAX=2 -x HEDDLE_COLL_DEPTH=16 -x HEDDLE_COLL_READS_MIN=1 tests/mp/coll_parts 40 "$seed"
+	done
+done
 try "left behind on many communicators" 3 tests/mp/coll_left many 90
 for n in 2 3 6; do
 	try "the same bits each time" "$n" tests/mp/coll_bits
