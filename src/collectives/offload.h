@@ -80,7 +80,7 @@
 /* Reductions by reads.c: inputs are read and combined so many bytes at a time. Two of these, and as much of an input and of a result,
  * stay in the second-level cache. */
 #define HDL_FOLD_SEGMENT ((size_t)64 << 10)
-#define HDL_LEFT 8			/* operations that have left something behind, at most: others wait until it is read */
+#define HDL_LEFT 8			/* left behind at a time, at most, two by a reduction; other operations wait until they are read */
 #define HDL_OFF_OLD_VALUES 64		/* bytes behind the slots, where what atomics return goes: nobody looks at it */
 
 struct hdl_off_link {
