@@ -83,10 +83,10 @@ static inline void hdl_rxbuf_back(struct hdl_rxbuf *b)
 /* The SRQ of RC and of the DCT, and its pool. Once is enough. */
 int hdl_srq_open(struct hdl_dev *dev);
 void hdl_srq_close(struct hdl_dev *dev);
-/* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
-#define HDL_SRQ_FIRST(depth) ((depth) / 16 > 16 ? (depth) / 16 : 16)
 /* Fewer receives than these could not take in what is under way. */
 #define HDL_SRQ_LEAST 16
+/* A pool of this depth begins with so many receives: a sender that finds none waits, and makes the pool grow. */
+#define HDL_SRQ_FIRST(depth) ((depth) / 16 > HDL_SRQ_LEAST ? (depth) / 16 : HDL_SRQ_LEAST)
 /* HEDDLE_SRQ_DEPTH, but not less than what is useful and not more than the device allows (0: it does not say). */
 uint32_t hdl_rx_depth(int least, int most);
 /* The same for a shared receive queue. */
