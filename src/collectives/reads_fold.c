@@ -91,12 +91,29 @@ int hdl_fold_prepare(struct hdl_run *run)
 	return f->whole ? 0 : -ENOMEM;
 }
 
-/* Ranks that are to have what all inputs come to, besides this one. */
-static uint32_t receivers(const struct hdl_off *h, const struct hdl_plan_key *key)
+/* Whether what has been combined, the inputs up to the k-th, is something that rank `to` is to have. */
+static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, int to)
 {
-	uint32_t of = key->coll == HDL_ALLREDUCE ? (1u << h->size) - 1 : key->coll == HDL_REDUCE ? 1u << key->root : 0;
+	switch (run->plan->key.coll) {
+	case HDL_EXSCAN:
+		return to == k + 1;
+	case HDL_REDUCE_SCATTER:
+		return k == h->size - 1 && to == h->rank;
+	case HDL_ALLREDUCE:
+		return k == h->size - 1;
+	default:
+		return k == h->size - 1 && to == run->plan->key.root;
+	}
+}
 
-	return of & ~(1u << h->rank);
+/* Ranks that are to have what this one's part of all inputs comes to, besides this one. */
+static uint32_t receivers(const struct hdl_off *h, const struct hdl_run *run)
+{
+	uint32_t to = 0;
+
+	for (int p = 0; p < h->size; p++)
+		to |= (uint32_t)(p != h->rank && belongs(h, run, h->size - 1, p)) << p;
+	return to;
 }
 
 /* What the ranks with a part, of that mask, read of this one's input, and what this one's part comes to. */
@@ -143,7 +160,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	f->step = HDL_FOLD_TAKE;
 	f->k = f->to = 0;
 	f->result = NULL;
-	f->untold = mine ? receivers(h, key) : 0;
+	f->untold = mine ? receivers(h, run) : 0;
 	for (int p = 0; p < h->size; p++)
 		parts |= (uint32_t)(p != h->rank && hdl_fold_has_part(plan, h->size, p)) << p;
 	leave(h, run, parts);
@@ -167,21 +184,6 @@ void hdl_fold_end(struct hdl_off *h, struct hdl_run *run)
 
 	if (run->plan->key.coll == HDL_REDUCE_SCATTER && run->plan->key.in_place && !run->error)
 		memcpy(run->base[HDL_SP_RECV], f->whole, run->plan->key.bytes);
-}
-
-/* Whether what has been combined, the inputs up to the k-th, is something that rank `to` is to have. */
-static bool belongs(const struct hdl_off *h, const struct hdl_run *run, int k, int to)
-{
-	switch (run->plan->key.coll) {
-	case HDL_EXSCAN:
-		return to == k + 1;
-	case HDL_REDUCE_SCATTER:
-		return k == h->size - 1 && to == h->rank;
-	case HDL_ALLREDUCE:
-		return k == h->size - 1;
-	default:
-		return k == h->size - 1 && to == run->plan->key.root;
-	}
 }
 
 /* Whether input k is this rank's and is combined where it lies with what there is of those before it, which takes no copy. That puts it on
