@@ -26,18 +26,19 @@ static int exit_code(int code)
 	return class > 0 && class <= MPI_ERR_ABI ? class : MPI_ERR_OTHER;
 }
 
-static _Noreturn void die(const char *on, int code)
+static _Noreturn void die(MPI_Errhandler handler, const char *on, int code)
 {
-	const char *name = hdl_error_class_name(code);
+	const char *name = hdl_error_class_name(code), *why = "no other error handler was set";
 	char text[MPI_MAX_ERROR_STRING], line[2 * MPI_MAX_ERROR_STRING];
 
+	if (handler == MPI_ERRORS_ABORT)	/* nobody has it who did not ask for it */
+		why = "its error handler is MPI_ERRORS_ABORT";
 	if (!hdl_error_text(code, text))
-		snprintf(line, sizeof(line), "error code %d%s, which is fatal: no other error handler was set", code, on);
+		snprintf(line, sizeof(line), "error code %d%s, which is fatal: %s", code, on, why);
 	else if (name[0] && strcmp(text, name))
-		snprintf(line, sizeof(line), "%s (%.*s%s, which is fatal: no other error handler was set)", text,
-			 (int)strcspn(name, ":"), name, on);
+		snprintf(line, sizeof(line), "%s (%.*s%s, which is fatal: %s)", text, (int)strcspn(name, ":"), name, on, why);
 	else
-		snprintf(line, sizeof(line), "%s%s, which is fatal: no other error handler was set", text, on);
+		snprintf(line, sizeof(line), "%s%s, which is fatal: %s", text, on, why);
 	fflush(stdout);
 	hdl_rt_abort(exit_code(code), line);
 }
@@ -63,9 +64,16 @@ int hdl_errhandler_call(struct hdl_comm *comm, int code)
 	return hdl_errhandler_call_by(comm->errhandler, comm, code);
 }
 
+/* What the call returns: a handler may replace the code, but not make the call one that was right. */
+static int returned(int raised, int left)
+{
+	return left == MPI_SUCCESS ? raised : left;
+}
+
 int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code)
 {
 	char on[MPI_MAX_OBJECT_NAME + 8] = "";
+	int left = code;
 	MPI_Comm handle;
 	bool lent;
 	unsigned depth;
@@ -78,7 +86,7 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 	if (!hdl_handle_is_address(handler)) {
 		if (comm->name[0])
 			snprintf(on, sizeof(on), " on %s", comm->name);
-		die(on, code);
+		die(handler, on, code);
 	}
 	handle = hdl_comm_handle(comm);
 	fn = ((struct hdl_errhandler *)handler)->fn;
@@ -91,19 +99,20 @@ int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int co
 	}
 	/* It may do what it likes, and need not return: free the communicator, so that nothing looks at one that was not lent. */
 	depth = hdl_lock_open();
-	((MPI_Comm_errhandler_function *)fn)(&handle, &code);
+	((MPI_Comm_errhandler_function *)fn)(&handle, &left);
 	hdl_lock_close(depth);
 	if (lent) {
 		if (!--comm->lent)
 			comm->obj.magic = 0;
 		hdl_comm_release(comm);
 	}
-	return code;
+	return returned(code, left);
 }
 
 int hdl_errhandler_call_file(int code)
 {
 	MPI_File handle = MPI_FILE_NULL;
+	int left = code;
 	unsigned depth;
 	any_function fn;
 
@@ -112,13 +121,13 @@ int hdl_errhandler_call_file(int code)
 	if (!hdl_handle_is_address(of_files)) {
 		if (hdl_mpi_state != HDL_ACTIVE)
 			die_alone(code);
-		die(" on MPI_FILE_NULL", code);
+		die(of_files, " on MPI_FILE_NULL", code);
 	}
 	fn = ((struct hdl_errhandler *)of_files)->fn;
 	depth = hdl_lock_open();
-	((MPI_File_errhandler_function *)fn)(&handle, &code);
+	((MPI_File_errhandler_function *)fn)(&handle, &left);
 	hdl_lock_close(depth);
-	return code;
+	return returned(code, left);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------- */

@@ -163,13 +163,14 @@ static bool set_command(struct hdl_info *info, int argc, char *const argv[])
 	       (first + 1 >= n || set_cut(info, "argv", line + first + 1, strlen(line + first + 1)));
 }
 
+/* Of the process's own program, where the job has several. */
 static bool set_maxprocs(struct hdl_info *info)
 {
 	char text[16];
 
 	if (hdl_mpi_state_now() != HDL_ACTIVE)
 		return true;
-	snprintf(text, sizeof(text), "%d", hdl_job.size);
+	snprintf(text, sizeof(text), "%d", hdl_job.app_size);
 	return hdl_info_set(info, "maxprocs", text);
 }
 

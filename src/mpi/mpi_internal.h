@@ -125,7 +125,8 @@ int hdl_user_error_class(int code);
 int hdl_user_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 /* Whether an error on this communicator ends the job. */
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
-/* Has the communicator's error handler, or that of files, deal with the code, and returns it (errhandler.c). */
+/* Has the communicator's error handler, or that of files, deal with the code. Returned is what it left in the code: never MPI_SUCCESS
+ * (errhandler.c). */
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);

@@ -130,6 +130,7 @@ FORM(, int)
 FORM(_c, MPI_Count)
 #undef FORM
 
+/* What does not fit the caller's size is MPI_UNDEFINED, as with MPI_Type_size (section 5.1.5). */
 static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, void *size, MPI_Count most,
 		     MPI_Count *bytes)
 {
@@ -143,8 +144,7 @@ static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype,
 	if (!size)
 		return hdl_null_arg(c, call, "size");
 	if (*bytes > most)
-		return hdl_raise(c, MPI_ERR_VALUE_TOO_LARGE, call, "%lld bytes do not fit an int: use %s_c", (long long)*bytes,
-				 call);
+		*bytes = MPI_UNDEFINED;
 	return MPI_SUCCESS;
 }
 

@@ -155,9 +155,8 @@ static pmix_value_t *told(pmix_rank_t rank, const char *key)
 	return rc == PMIX_SUCCESS ? value : NULL;
 }
 
-static bool told_number(pmix_rank_t rank, const char *key, int *out)
+static bool as_number(pmix_value_t *value, int *out)
 {
-	pmix_value_t *value = told(rank, key);
 	pmix_status_t rc;
 	int64_t v = 0;
 
@@ -170,6 +169,29 @@ static bool told_number(pmix_rank_t rank, const char *key, int *out)
 		return false;
 	*out = (int)v;
 	return true;
+}
+
+static bool told_number(pmix_rank_t rank, const char *key, int *out)
+{
+	return as_number(told(rank, key), out);
+}
+
+/* Of one of the programs in the launcher's command. */
+static bool told_of_program(int appnum, const char *key, int *out)
+{
+	pmix_proc_t proc = proc_of(PMIX_RANK_WILDCARD);
+	uint32_t number = (uint32_t)appnum;
+	pmix_value_t *value = NULL;
+	pmix_info_t info[3];
+	pmix_status_t rc;
+
+	PMIX_INFO_LOAD(&info[0], PMIX_OPTIONAL, NULL, PMIX_BOOL);
+	PMIX_INFO_LOAD(&info[1], PMIX_APP_INFO, NULL, PMIX_BOOL);
+	PMIX_INFO_LOAD(&info[2], PMIX_APPNUM, &number, PMIX_UINT32);
+	rc = PMIx_Get(&proc, key, info, 3, &value);
+	for (int i = 0; i < 3; i++)
+		PMIX_INFO_DESTRUCT(&info[i]);
+	return rc == PMIX_SUCCESS && as_number(value, out);
 }
 
 /* malloc'd, or NULL. */
@@ -284,7 +306,7 @@ static int refuse_without_pmix(const struct hdl_launched_by *by)
 
 static void become_singleton(void)
 {
-	hdl_job.size = hdl_job.local_size = hdl_job.ppn = 1;
+	hdl_job.size = hdl_job.app_size = hdl_job.local_size = hdl_job.ppn = 1;
 	hdl_job.singleton = true;
 	hdl_job.appnum = -1;
 	snprintf(hdl_job.nspace, sizeof hdl_job.nspace, "singleton.%d.%llx", (int)getpid(),
@@ -582,6 +604,8 @@ int hdl_rt_init(void)
 	}
 	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
 		hdl_job.appnum = 0;
+	if (!told_of_program(hdl_job.appnum, PMIX_APP_SIZE, &hdl_job.app_size))
+		hdl_job.app_size = hdl_job.size;
 	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
 	err = read_local_peers(&leader);
 	if (err == -ENODATA)

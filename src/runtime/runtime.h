@@ -28,6 +28,7 @@ struct hdl_job {
 					 * for all */
 	int universe;			/* processes that the launcher has room for (MPI_UNIVERSE_SIZE); 0: it does not say */
 	int appnum;			/* number of the program in the launcher's command (MPI_APPNUM); -1: no launcher */
+	int app_size;			/* ranks of that program; of all, if the server does not tell */
 	bool singleton;			/* started without a launcher */
 	bool oversubscribed;		/* local_size > ncores */
 	char nspace[256];		/* PMIx namespace: names the job */

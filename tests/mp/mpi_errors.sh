@@ -33,7 +33,8 @@ for n in 2 3; do
 		"$top/heddlerun" -n $n "$prog" fatal
 	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \
 		"$top/heddlerun" -n $n "$prog" truncated
-	expect 16 "the mill has stopped on MPI_COMM_WORLD, which is fatal" "$top/heddlerun" -n $n "$prog" own-code
+	expect 16 "the mill has stopped on MPI_COMM_WORLD, which is fatal: its error handler is MPI_ERRORS_ABORT" \
+		"$top/heddlerun" -n $n "$prog" own-code
 	expect 13 "MPI_Finalize: the delete function of the attribute with keyval" "$top/heddlerun" -n $n "$prog" callback
 	expect 17 "MPI_Abort(MPI_COMM_WORLD, 17) was called" "$top/heddlerun" -n $n "$prog" abort
 	expect 13 "MPI_Error_class: invalid errorcode 99999: it is none (0..16383); the program ends" \

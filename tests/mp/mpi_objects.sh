@@ -10,4 +10,10 @@ export MPI_TEST_KINDS MPI_TEST_RANKS MPI_TEST_PROGRAMS
 case $MPI_TEST_PROGRAMS in
 *parts*)	MPI_TEST_KINDS="default ud dc,ud" MPI_TEST_RANKS=33 MPI_TEST_PROGRAMS=parts "$(dirname "$0")/mpi_run.sh" || exit 1 ;;
 esac
+top=${MPI_TEST_BUILD:-.}
+first=$top/tests/mp/mpi_first_use
+# Several programs in a job: each is told how many ranks of it there are.
+case $MPI_TEST_PROGRAMS in
+*first_use*)	timeout -k 5 120 "$top/heddlerun" -n 2 "$first" 2 : -n 1 "$first" 1 : -n 2 "$first" 2 || exit 1 ;;
+esac
 exec "$(dirname "$0")/mpi_run.sh"

@@ -117,6 +117,36 @@ static inline void meet(MPI_Comm comm)
 	}
 }
 
+/* An error handler that forgives: what it does to the code does not make the call one that was right (section 9.3). */
+static int n_forgiven;
+static inline void forgives(MPI_Comm *comm, int *code, ...)
+{
+	(void)comm;
+	n_forgiven++;
+	*code = MPI_SUCCESS;
+}
+
+static inline void forgives_files(MPI_File *file, int *code, ...)
+{
+	(void)file;
+	n_forgiven++;
+	*code = MPI_SUCCESS;
+}
+
+/* From now on errors on MPI_COMM_WORLD and MPI_COMM_SELF, and those of files, go to it. */
+static inline void forgive(void)
+{
+	MPI_Errhandler handler;
+
+	MPI_Comm_create_errhandler(forgives, &handler);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+	MPI_Errhandler_free(&handler);
+	MPI_File_create_errhandler(forgives_files, &handler);
+	MPI_File_set_errhandler(MPI_FILE_NULL, handler);
+	MPI_Errhandler_free(&handler);
+}
+
 static inline void test_done(const char *name)
 {
 	meet(sync_comm);
