@@ -46,12 +46,12 @@ static const size_t least[HDL_COLLS] = {
 #define ALWAYS SIZE_MAX
 #define NEVER ((size_t)0)
 
-/* Allreduce's messages move no more bytes. Ranks that share CPUs have a change of context in each of their rounds, of which four
- * ranks have few. */
+/* Allreduce's messages move no more bytes; but ranks that share CPUs have a change of context in each of their rounds, and of two ranks
+ * what is left behind is quicker. */
 static size_t least_of(const struct hdl_plan_key *key, const struct hdl_site *site)
 {
-	if (key->coll == HDL_ALLREDUCE && site->oversubscribed)
-		return site->size == 4 ? 64 << 10 : 16 << 10;
+	if (key->coll == HDL_ALLREDUCE && (site->oversubscribed || (site->size == 2 && key->blocking)))
+		return HDL_READS_LEAST;
 	return least[key->coll];
 }
 
@@ -59,16 +59,17 @@ static size_t least_of(const struct hdl_plan_key *key, const struct hdl_site *si
  * device has both ranks copy a part, and who has nothing more to give goes on. */
 static size_t most_of(const struct hdl_plan_key *key, const struct hdl_site *site)
 {
-	bool two = site->size == 2, crowded = site->oversubscribed;
+	bool two = site->size == 2;
 
-	/* where messages combine in parts, -0, 0 and NaN would tell on which side an element was */
-	if (!key->blocking || (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type)))
+	if (!key->blocking)
 		return key->coll == HDL_ALLREDUCE && two && key->bytes < 512 << 10 ? NEVER : ALWAYS;
+	/* where messages combine in parts, -0, 0 and NaN would tell on which side an element was */
+	if (hdl_coll_reduces(key->coll) && hdl_op_is_sided(key->op, key->type))
+		return ALWAYS;
 	switch (key->coll) {
-	case HDL_REDUCE: return two ? crowded ? 512 << 10 : 32 << 10 : ALWAYS;
+	case HDL_REDUCE: return two ? 512 << 10 : ALWAYS;
 	case HDL_REDUCE_SCATTER: return two ? 256 << 10 : NEVER;
-	case HDL_SCAN: return two ? 64 << 10 : 4 << 20;
-	case HDL_ALLREDUCE: return two ? NEVER : ALWAYS;
+	case HDL_ALLREDUCE: return two ? HDL_LEFT_ALLREDUCE : ALWAYS;
 	case HDL_EXSCAN: return NEVER;
 	default: return ALWAYS;
 	}

@@ -66,9 +66,14 @@ static inline bool hdl_reads_all(void)
 /* Copied in a turn at least, before others that need progress have it; and by one request at most. */
 #define HDL_READS_TURN ((size_t)4 << 20)
 
-/* What a rank leaves behind for all, and for each of them a block, at most; by measurement. */
-#define HDL_LEFT_FOR_ALL ((size_t)2 << 20)
-#define HDL_LEFT_IN_BLOCKS ((size_t)1 << 20)
+/*
+ * What a rank leaves behind at most. The first is a bound of memory, for the copies' way is the quicker one as far as was measured. The
+ * others are by measurement: of blocks for each of them, and of Allreduce, where results are left behind as well, all ranks write
+ * copies and read others', and beyond this they put each other's out of the cache.
+ */
+#define HDL_LEFT_FOR_ALL ((size_t)16 << 20)
+#define HDL_LEFT_IN_BLOCKS ((size_t)4 << 20)
+#define HDL_LEFT_ALLREDUCE ((size_t)4 << 20)
 
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);

@@ -116,6 +116,15 @@ static uint32_t receivers(const struct hdl_off *h, const struct hdl_run *run)
 	return to;
 }
 
+static size_t leaves_up_to(enum hdl_coll coll)
+{
+	switch (coll) {
+	case HDL_REDUCE: return HDL_LEFT_FOR_ALL;
+	case HDL_ALLREDUCE: return HDL_LEFT_ALLREDUCE;
+	default: return 0;
+	}
+}
+
 /* What the ranks with a part, of that mask, read of this one's input, and what this one's part comes to. */
 static void leave(struct hdl_off *h, struct hdl_run *run, uint32_t parts)
 {
@@ -123,7 +132,7 @@ static void leave(struct hdl_off *h, struct hdl_run *run, uint32_t parts)
 	struct hdl_fold *f = &run->reads->fold;
 	char *left;
 
-	if ((plan->key.coll != HDL_REDUCE && plan->key.coll != HDL_ALLREDUCE) || plan->key.bytes > HDL_LEFT_FOR_ALL)
+	if (plan->key.bytes > leaves_up_to((enum hdl_coll)plan->key.coll))
 		return;
 	if (f->untold)
 		f->result = hdl_leave(h, run, f->end - f->at, f->untold);
