@@ -24,6 +24,8 @@ static const char usage[] =
 "  -x VAR=VALUE            set a variable in its environment, and in that of the programs after it\n"
 "  -x VAR                  the same with the value that VAR has here (which it has anyway: all variables are passed)\n"
 "  --wdir DIR              run it in DIR, and the programs after it\n"
+"  --initial-errhandler NAME  mpi_errors_are_fatal (default), mpi_errors_abort or mpi_errors_return: what errors do until it sets an error\n"
+"                          handler of its own, and in the programs after it\n"
 "For the job:\n"
 "  --bind-to WHERE         none, core, or the whole l3 (cache), numa (node) or socket that the rank's cores are in; default:\n"
 "                          core if there are cores for all ranks, else none\n"
@@ -59,7 +61,7 @@ static const char usage[] =
 "Ranks reach each other by a fabric of the software HCA that is the job's own, unless -x SHCA_FABRIC=NAME names one.\n"
 "Variables of the library: heddle_info --vars.\n";
 
-enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
+enum id { OPT_N, OPT_X, OPT_WDIR, OPT_TAG, OPT_TIMEOUT, OPT_KILL_AFTER, OPT_DEATH, OPT_ERRORS, OPT_BIND, OPT_MAP, OPT_CPUS, OPT_BINDINGS,
 	  OPT_TRANSPORTS, OPT_COLLECTIVES, OPT_HANG, OPT_BACKTRACE, OPT_VERBOSE, OPT_VERSION, OPT_HELP, OPT_OUTPUT, OPT_ENV,
 	  OPT_PER_HOST, OPT_HOSTS, OPT_HOSTFILE, OPT_NOTHING, OPT_REFUSED };
 
@@ -74,7 +76,7 @@ static const struct {
 	{ "n", OPT_N, VALUE, NULL }, { "np", OPT_N, VALUE, NULL }, { "x", OPT_X, VALUE, NULL }, { "wdir", OPT_WDIR, VALUE, NULL },
 	{ "tag-output", OPT_TAG, NO_VALUE, NULL }, { "output-filename", OPT_OUTPUT, VALUE, NULL },
 	{ "timeout", OPT_TIMEOUT, VALUE, NULL }, { "kill-after", OPT_KILL_AFTER, VALUE, NULL },
-	{ "on-death", OPT_DEATH, VALUE, NULL },
+	{ "on-death", OPT_DEATH, VALUE, NULL }, { "initial-errhandler", OPT_ERRORS, VALUE, NULL },
 	{ "bind-to", OPT_BIND, VALUE, NULL }, { "map-by", OPT_MAP, VALUE, NULL }, { "cpus-per-rank", OPT_CPUS, VALUE, NULL },
 	{ "report-bindings", OPT_BINDINGS, NO_VALUE, NULL }, { "report-transports", OPT_TRANSPORTS, NO_VALUE, NULL },
 	{ "report-collectives", OPT_COLLECTIVES, NO_VALUE, NULL }, { "report-hang", OPT_HANG, MAYBE, NULL },
@@ -116,7 +118,7 @@ static const struct {
 	{ "errfile-pattern", OPT_REFUSED, VALUE, "--output-filename NAME writes NAME.<rank>.out and NAME.<rank>.err" },
 	{ "gdb", OPT_REFUSED, NO_VALUE, "heddlerun -n N xterm -e gdb --args program, or gdb -p PID of a rank (heddlerun -v tells it)" },
 };
-enum { NTABLE = sizeof table / sizeof table[0], NOURS = 25 };
+enum { NTABLE = sizeof table / sizeof table[0], NOURS = 26 };
 _Static_assert(NOURS <= NTABLE, "ours are the first");
 
 static int unknown_option(const char *arg)
@@ -291,6 +293,17 @@ static int set_variable(char ***env, const char *arg)
 	return -1;
 }
 
+/* Section 11.5 of MPI-5.0. The library knows it by a variable, which any launcher can set. */
+static int set_errhandler(char ***env, const char *name)
+{
+	if (strcmp(name, "mpi_errors_are_fatal") && strcmp(name, "mpi_errors_abort") && strcmp(name, "mpi_errors_return")) {
+		complain("--initial-errhandler %s: mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return", name);
+		return EXIT_USAGE;
+	}
+	env_set(env, "HEDDLE_INITIAL_ERRHANDLER", name);
+	return -1;
+}
+
 static int apply(struct options *opt, struct app *app, struct carried *c, enum id id, const char *value)
 {
 	switch (id) {
@@ -340,6 +353,8 @@ static int apply(struct options *opt, struct app *app, struct carried *c, enum i
 			return -1;
 		complain("--on-death %s: end or continue", value);
 		return EXIT_USAGE;
+	case OPT_ERRORS:
+		return set_errhandler(&c->set_env, value);
 	case OPT_BINDINGS:
 		opt->report_bindings = true;
 		return -1;

@@ -183,9 +183,17 @@ const char *hdl_comm_label(const struct hdl_comm *comm, char buf[static MPI_MAX_
 	return buf;
 }
 
+/* Section 9.3 of MPI-5.0, by the names that section 11.5 has for mpiexec; there are no others (vars.def). */
+static MPI_Errhandler initial_errhandler(void)
+{
+	if (!strcmp(hdl_vars.initial_errhandler, "mpi_errors_return"))
+		return MPI_ERRORS_RETURN;
+	return !strcmp(hdl_vars.initial_errhandler, "mpi_errors_abort") ? MPI_ERRORS_ABORT : MPI_ERRORS_ARE_FATAL;
+}
+
 static int predefined(struct hdl_comm *comm, struct hdl_group *group, const char *name)
 {
-	*comm = (struct hdl_comm){ .obj = { HDL_MAGIC_COMM, 1 }, .errhandler = MPI_ERRORS_ARE_FATAL };
+	*comm = (struct hdl_comm){ .obj = { HDL_MAGIC_COMM, 1 }, .errhandler = initial_errhandler() };
 	memcpy(comm->name, name, strlen(name) + 1);
 	return group ? fill(comm, group) : -ENOMEM;
 }

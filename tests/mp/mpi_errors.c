@@ -273,6 +273,11 @@ int main(int argc, char **argv)
 			MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD);
 		else
 			MPI_Recv(&v, 1, MPI_INT, np - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (!strcmp(mode, "initial")) {	/* as heddlerun was told */
+		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_WORLD) != MPI_SUCCESS, 1);
+		CHECK_EQ(MPI_Recv(&v, 1, MPI_INT, 99, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE) != MPI_SUCCESS, 1);
+		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, MPI_COMM_NULL) != MPI_SUCCESS, 1);
+		CHECK_EQ(MPI_Send(&v, 1, MPI_INT, 99, 0, sync_comm) != MPI_SUCCESS, 1);	/* its parent's */
 	} else if (!strcmp(mode, "callback")) {
 		leave_attribute();
 	} else if (!strcmp(mode, "own-code")) {

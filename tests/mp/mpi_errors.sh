@@ -31,6 +31,9 @@ for n in 2 3; do
 	expect 0 "" "$top/heddlerun" -n $n "$prog" returned
 	expect 6 "MPI_Send: invalid dest 99: communicator MPI_COMM_WORLD has $n ranks (0..$((n - 1)))" \
 		"$top/heddlerun" -n $n "$prog" fatal
+	expect 0 "" "$top/heddlerun" -initial-errhandler mpi_errors_return -n $n "$prog" initial
+	expect 6 "its error handler is MPI_ERRORS_ABORT" "$top/heddlerun" --initial-errhandler=mpi_errors_abort -n $n "$prog" initial
+	expect 6 "no other error handler was set" "$top/heddlerun" --initial-errhandler mpi_errors_are_fatal -n $n "$prog" initial
 	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \
 		"$top/heddlerun" -n $n "$prog" truncated
 	expect 16 "the mill has stopped on MPI_COMM_WORLD, which is fatal: its error handler is MPI_ERRORS_ABORT" \
@@ -46,6 +49,9 @@ for n in 2 3; do
 	expect 0 "waits to receive from rank 1, tag 77" \
 		env HEDDLE_REPORT_HANG=1 "$top/heddlerun" -n $n "$prog" report-threads "$tmp/err"
 done
+expect 2 "--initial-errhandler fatal: mpi_errors_are_fatal, mpi_errors_abort or" "$top/heddlerun" --initial-errhandler fatal "$prog" returned
+expect 1 "HEDDLE_INITIAL_ERRHANDLER=mpi_error_return: not understood; allowed is one of mpi_errors_are_fatal|mpi_errors_abort" \
+	env HEDDLE_INITIAL_ERRHANDLER=mpi_error_return "$prog" returned
 # A rank that is killed: the others' calls say so, whoever runs the collective.
 for n in 2 3; do
 	for off in 1k 0; do
