@@ -47,6 +47,9 @@ seed=${COLL_SEED:-$(date +%s)}
 for n in 1 2 3 4 5 7 8; do
 	try "random, seed $seed" "$n" tests/mp/coll_random "${COLL_RANDOM:-40}" "$seed"
 done
+for executor in auto tasks; do
+	try "random, seed $seed, executor $executor" 33 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_random "${COLL_RANDOM:-6}" "$seed"
+done
 for kind in rc ud xrc dc dc,ud; do
 	try "random, seed $seed, queue kind $kind" 3 -x HEDDLE_TRANSPORT=$kind tests/mp/coll_random "${COLL_RANDOM:-15}" "$seed"
 done

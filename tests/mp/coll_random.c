@@ -905,7 +905,7 @@ int main(int argc, char **argv)
 	seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	state = seed;
 	own = mix(seed ^ (uint64_t)me * 77);
-	CHECK(np < 32);
+	CHECK(np <= 64);
 	if (!me)
 		printf("seed %llu\n", (unsigned long long)seed);
 	make_types();
