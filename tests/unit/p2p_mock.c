@@ -35,7 +35,7 @@ char mock_last_warning[1024];
 int mock_holds[16], mock_nholds;
 
 struct hdl_job hdl_job = { .size = 1, .hostname = "mock" };
-struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20, .unexpected_max = 1 << 22 };
+struct hdl_vars hdl_vars = { .eager_max = 8192, .unexpected_warn = 1 << 20, .unexpected_max = 1 << 22, .initial_errhandler = "" };
 
 static struct hdl_upcalls upcalls;
 static struct hdl_ep eps[1024];
