@@ -16,7 +16,10 @@ trap 'exit 130' INT TERM
 fail() {
 	echo "FAIL: $*" >&2
 	for f in "$tmp"/*.out; do
-		[ -s "$f" ] && { echo "--- ${f##*/}" >&2; tail -n 15 "$f" >&2; }
+		[ -s "$f" ] || continue
+		echo "--- ${f##*/}" >&2
+		# an error comes before the lines that the program had in its buffer
+		if [ "$(wc -l <"$f")" -gt 30 ]; then head -n 15 "$f"; echo ...; tail -n 15 "$f"; else cat "$f"; fi >&2
 	done
 	exit 1
 }
@@ -38,9 +41,33 @@ listening() {
 	hex=$(printf ':%04X' "$1")
 	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 } END { exit !f }'
 }
-port=$((20000 + $$ % 20000))
+# Below the ports that the kernel gives to clients (ip_local_port_range): a connection has its port as well as who listens.
+port=$((10000 + $$ % 15000))
 free_port() {
 	while port=$((port + 1)); listening $port; do :; done
+}
+# start_server SECONDS PROGRAM ARGUMENT...: on a port that nobody has; waits until it listens. Sets port and server.
+start_server() {
+	limit=$1
+	shift
+	for attempt in 1 2 3; do
+		free_port
+		timeout "$limit" "$shcarun" "$@" -p $port >"$tmp/server.out" 2>&1 &
+		server=$!
+		pids="$pids $server"
+		n=0
+		until listening $port || ! kill -0 $server 2>/dev/null; do
+			n=$((n + 1))
+			[ $n -lt 600 ] || fail "$*: the server does not listen"
+			sleep 0.05
+		done
+		kill -0 $server 2>/dev/null && return
+		wait $server
+		status=$?
+		# a socket that is bound and does not listen is not in the kernel's table
+		grep -qi 'listen\|bind' "$tmp/server.out" || break
+	done
+	fail "$*: the server ended with $status"
 }
 
 # pair SECONDS PROGRAM ARGUMENT...: server and client on a free port; both must end with 0. Output: $tmp/server.out,
@@ -48,18 +75,8 @@ free_port() {
 pair() {
 	limit=$1
 	shift
-	free_port
 	echo "$*"
-	timeout "$limit" "$shcarun" "$@" -p $port >"$tmp/server.out" 2>&1 &
-	server=$!
-	pids="$pids $server"
-	n=0
-	until listening $port; do
-		n=$((n + 1))
-		[ $n -lt 600 ] || fail "$1: the server does not listen"
-		kill -0 $server 2>/dev/null || fail "$1: the server ended"
-		sleep 0.05
-	done
+	start_server "$limit" "$@"
 	timeout "$limit" "$shcarun" "$@" -p $port 127.0.0.1 >"$tmp/client.out" 2>&1 || fail "client: $* ended with $?"
 	wait $server || fail "server: $* ended with $?"
 }

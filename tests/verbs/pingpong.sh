@@ -17,11 +17,7 @@ for options in '' -e '-c 4'; do
 	# shellcheck disable=SC2086
 	case $options in
 	-c*)	# several clients of one server
-		free_port
-		timeout 100 "$shcarun" ibv_xsrq_pingpong -c 2 -p $port >"$tmp/server.out" 2>&1 &
-		server=$!
-		pids="$pids $server"
-		until listening $port; do kill -0 $server 2>/dev/null || fail "xsrq: the server ended"; sleep 0.05; done
+		start_server 100 ibv_xsrq_pingpong -c 2
 		timeout 100 "$shcarun" ibv_xsrq_pingpong -p $port 127.0.0.1 >"$tmp/client2.out" 2>&1 &
 		second=$!
 		pids="$pids $second"
