@@ -36,6 +36,7 @@ struct hdl_shape {
 	int leader;		/* Barrier on direct: 1 + the rank that goes on first; 0: who comes last */
 	int radix;		/* of the tasks graphs' trees */
 	const struct hdl_hosts *hosts;	/* who shares a host, where the ranks are on several; NULL: nothing is to be gained by it */
+	bool between;		/* two-level: only what is between hosts; what is within them is done apart (levels.c) */
 	const struct hdl_enc *enc;	/* tasks: how the device reduces, NULL: it does not */
 };
 

@@ -20,7 +20,7 @@ struct levels {
 	const struct hdl_shape *s;
 	const struct hdl_hosts *h;
 	int host, inner;		/* this rank's; its number among the ranks of its host */
-	int ranks;			/* of its host */
+	int ranks;			/* of its host, as far as this graph has to do with them */
 	int root_host, root_inner;
 	int lead;			/* the number of its host's leader */
 	bool leads;
@@ -40,6 +40,8 @@ static struct levels levels_of(const struct hdl_shape *s)
 	}
 	l.lead = l.host == l.root_host ? l.root_inner : 0;
 	l.leads = l.inner == l.lead;
+	if (s->between)
+		l.ranks = 1;
 	return l;
 }
 
@@ -349,6 +351,7 @@ struct hdl_graph *hdl_build_levels(const struct hdl_shape *s)
 
 	if (!b)
 		return NULL;
-	builds[s->coll](b, &l);
+	if (!s->between || l.leads)
+		builds[s->coll](b, &l);
 	return hdl_gb_finish(b);
 }

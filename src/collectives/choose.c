@@ -47,7 +47,8 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 	struct hdl_shape s = { .coll = (enum hdl_coll)key->coll, .to = key->to, .from = key->from, .rank = rank, .size = size,
 			       .root = key->root, .crowded = choice->crowded, .in_place = key->in_place, .bytes = key->bytes,
 			       .line_bytes = key->persistent ? hdl_line_bytes(key->bytes) : hdl_off_line_bytes(key->bytes),
-			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts };
+			       .radix = hdl_vars.coll_radix, .leader = key->leader, .hosts = choice->hosts,
+			       .between = key->between };
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
@@ -62,6 +63,8 @@ struct hdl_graph *hdl_graph_of(const struct hdl_plan_key *key, const struct hdl_
 
 	if (choice->reads)
 		return hdl_reads_graph();
+	if (key->between)
+		return hdl_build_levels(&s);
 	if (choice->executor == HDL_EXEC_HOST)
 		return hdl_tune_host(&s, choice->in_order && hdl_coll_reduces(s.coll) ? "in-order" :
 				     forced_levels(forced_algorithm(s.coll)))->build(&s);
@@ -240,7 +243,8 @@ static bool readable(const struct hdl_plan_key *key, const struct hdl_site *site
 {
 	char why[sizeof(((struct hdl_choice *)0)->why)];
 
-	if (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type))
+	/* stages are short, and may have nothing to give, which only lines and messages tell (struct hdl_run's hollow) */
+	if (key->within || (is_fixed() && hdl_coll_reduces((enum hdl_coll)key->coll) && !is_exact(key->type)))
 		return false;
 	return site->exposes && hdl_reads_fit(key, site) && possible(site, HDL_EXEC_DIRECT, why, sizeof(why));
 }
@@ -285,6 +289,15 @@ static void choose_pieces(const struct hdl_plan_key *key, const struct hdl_site 
 	snprintf(out->why, sizeof(out->why), "%s",
 		 hdl_coll_folds((enum hdl_coll)key->coll) ? "short" : hdl_parcels_known((enum hdl_coll)key->coll) ?
 		 "short, or long: by copies between the ranks' buffers" : "whatever the lengths are, which no rank knows");
+}
+
+/* Whether a collective of ranks on several hosts goes in stages. */
+static bool stages(const struct hdl_plan_key *key, const struct hdl_site *site, const struct hdl_choice *choice)
+{
+	struct hdl_shape s = shape_of(key, choice, 0, site->size);
+
+	return choice->executor == HDL_EXEC_HOST && choice->hosts && hdl_coll_want != HDL_WANT_HOST && !key->between &&
+	       hdl_levels_has_stages(key) && hdl_tune_stages(&s, forced_levels(forced_algorithm(s.coll)));
 }
 
 void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
@@ -339,7 +352,8 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		      hdl_coll_want == HDL_WANT_DIRECT ? "HEDDLE_COLL_EXECUTOR=direct" : cores ? "short" :
 		      key->blocking ? "ranks outnumber cores" : "nonblocking";
 	}
-	snprintf(out->why, sizeof(out->why), "%s", why);
+	out->staged = stages(key, site, out);
+	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; each host's ranks by themselves, then their leaders" : "");
 }
 
 /* ---- the configuration ------------------------------------------------------------------------------------- */

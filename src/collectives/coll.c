@@ -82,6 +82,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	plan->pairs = choice.pairs;
 	plan->crowded = choice.crowded;
 	plan->hosts = choice.hosts;
+	plan->staged = choice.staged;
 	plan->leader = hdl_choose_leader(key, &site);
 	memcpy(plan->why, choice.why, sizeof(plan->why));
 	if (plan->executor != HDL_EXEC_HOST)
@@ -91,7 +92,7 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		hdl_plan_put(plan);
 		return NULL;
 	}
-	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && plan->graph && !hdl_vars.check &&
+	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !plan->staged && plan->graph && !hdl_vars.check &&
 			 hdl_host_can_inline(plan->graph);
 	return plan;
 }
@@ -99,14 +100,14 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 static inline bool same_key(const struct hdl_plan_key *a, const struct hdl_plan_key *b)
 {
 	return a->bytes == b->bytes && a->op == b->op && a->type == b->type && a->root == b->root && a->coll == b->coll &&
-	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader;
+	       a->in_place == b->in_place && a->blocking == b->blocking && a->persistent == b->persistent && a->leader == b->leader && a->between == b->between;
 }
 
 /* The first of two. */
 static inline struct hdl_plan **plan_slot(struct hdl_cc *cc, const struct hdl_plan_key *key)
 {
 	uint64_t h = key->bytes ^ (uint64_t)key->coll << 56 ^ (uint64_t)key->blocking << 52 ^ (uint64_t)key->in_place << 51 ^
-		     (uint64_t)key->persistent << 50 ^ (uint64_t)((uint32_t)key->root + key->leader) << 40 ^
+		     (uint64_t)key->persistent << 50 ^ (uint64_t)key->between << 49 ^ (uint64_t)((uint32_t)key->root + key->leader) << 40 ^
 		     (uintptr_t)key->op << 32 ^ (uintptr_t)key->type << 16;
 
 	_Static_assert(HDL_PLANS == 2 * 64, "six bits");
@@ -158,7 +159,7 @@ static inline struct hdl_plan *plan_get(struct hdl_comm *comm, const struct hdl_
 	struct hdl_plan_key key = { .op = reduction ? a->op : MPI_OP_NULL, .type = reduction ? a->recvtype : NULL,
 				    .bytes = bytes, .root = hdl_coll_has_root(a->coll) ? a->root : 0,
 				    .coll = (uint8_t)a->coll, .in_place = in_place, .blocking = form == HDL_BLOCKS,
-				    .persistent = form == HDL_PERSISTS };
+				    .persistent = form == HDL_PERSISTS, .within = cc && cc->of };
 	struct hdl_plan *plan;
 
 	if (unlikely(!cc)) {
@@ -237,6 +238,7 @@ void hdl_plan_run_put(struct hdl_run *run)
 		hdl_check_free(run->check);
 		run->check = NULL;
 	}
+	run->hollow = false;
 	run->next = plan->spare;
 	plan->spare = run;
 	hdl_plan_put(plan);
@@ -551,17 +553,12 @@ int hdl_coll_end(struct hdl_run *run)
 	return rc;
 }
 
-static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
+/* plan NULL: no memory. error: this rank's, as of hdl_coll_run_stage. */
+static int run_by(struct hdl_plan *plan, struct hdl_comm *comm, const struct hdl_coll_args *args, bool in_place, int error)
 {
-	bool host, early, in_place = is_in_place(comm, args);
-	size_t bytes = bytes_of(args);
-	struct hdl_plan *plan;
-	struct hdl_run *run;
+	struct hdl_run *run = likely(plan) ? hdl_plan_run(plan, comm) : NULL;
+	bool host, early;
 
-	if (is_nothing(args, bytes))
-		return MPI_SUCCESS;
-	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
-	run = likely(plan) ? hdl_plan_run(plan, comm) : NULL;
 	if (unlikely(!run))
 		return no_memory(comm, args);
 	((struct hdl_cc *)comm->coll)->leader = plan->leader;
@@ -573,7 +570,11 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 		hdl_plan_run_put(run);
 		return no_memory(comm, args);
 	}
-	if (host && likely(hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
+	if (unlikely(error)) {
+		hdl_run_error(run, error);
+		run->hollow = true;
+	}
+	if (host && likely(!error && hdl_host_can_inline(run->g) && !run->check && !((struct hdl_cc *)comm->coll)->lost)) {
 		run->tag = hdl_coll_tag(((struct hdl_cc *)comm->coll)->seq++);
 		hdl_host_run_inline(run);
 		hdl_run_finish(run);
@@ -581,6 +582,27 @@ static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struc
 		start(run, host);
 	}
 	return hdl_coll_end(run);
+}
+
+static __attribute__((noinline)) int run_plan(struct hdl_comm *comm, const struct hdl_coll_args *args)
+{
+	bool in_place = is_in_place(comm, args);
+	size_t bytes = bytes_of(args);
+	struct hdl_plan *plan;
+	int rc = MPI_SUCCESS;
+
+	if (is_nothing(args, bytes))
+		return MPI_SUCCESS;
+	plan = plan_get(comm, args, HDL_BLOCKS, bytes, in_place);
+	if (plan && plan->staged) {
+		if (hdl_levels_ready(comm->coll, plan->hosts, &rc)) {
+			plan->uses++;
+			return hdl_levels_run(comm->coll, args);
+		}
+		if (rc)
+			return rc;
+	}
+	return run_by(plan, comm, args, in_place, MPI_SUCCESS);
 }
 
 /* What was run before, and needs no packing, in order on the host executor: its run has all but large scratch. */
@@ -603,6 +625,29 @@ static inline int run_again(struct hdl_cc *cc, struct hdl_plan *plan, const stru
 	hdl_host_run_inline(run);
 	hdl_run_finish(run);
 	return hdl_coll_end(run);
+}
+
+int hdl_coll_run_stage(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
+{
+	bool in_place = is_in_place(comm, args);
+
+	if (likely(!error))
+		return hdl_coll_run(comm, args);
+	return run_by(plan_get(comm, args, HDL_BLOCKS, bytes_of(args), in_place), comm, args, in_place, error);
+}
+
+int hdl_coll_run_between(struct hdl_comm *comm, const struct hdl_coll_args *args, int error)
+{
+	bool in_place = is_in_place(comm, args);
+	const struct hdl_plan_key key = { .op = hdl_coll_reduces(args->coll) ? args->op : MPI_OP_NULL,
+					  .type = hdl_coll_reduces(args->coll) ? args->recvtype : NULL, .bytes = bytes_of(args),
+					  .root = hdl_coll_has_root(args->coll) ? args->root : 0, .coll = (uint8_t)args->coll,
+					  .in_place = in_place, .blocking = true, .internal = true, .between = true };
+	struct hdl_plan *plan = hdl_plan_of(comm->coll, &key);
+
+	if (likely(plan && plan->in_order && plan->spare && !error && is_plan_of(&key, comm, args)))
+		return run_again(comm->coll, plan, args);
+	return run_by(plan, comm, args, in_place, error);
 }
 
 /* What was run before is run again, with nothing in its way: see hdl_off_quick. */
@@ -649,13 +694,23 @@ static void comm_release(struct hdl_comm *comm)
 	free(cc);
 }
 
+static void comm_freed(struct hdl_comm *comm)
+{
+	struct hdl_cc *cc = comm->coll;
+	struct hdl_comm *within = cc ? cc->within : NULL;
+
+	if (within)
+		hdl_comm_release(within);
+	comm_release(comm);
+}
+
 int hdl_coll_init(void)
 {
 	int err = hdl_choose_init();
 
 	if (err)
 		return err;
-	hdl_comm_on_free = comm_release;
+	hdl_comm_on_free = comm_freed;
 	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
 	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
 	hdl_tp_on_shortage(hdl_mpi_tp, hdl_sets_give);

@@ -452,7 +452,7 @@ static inline __attribute__((always_inline)) void write_lines(struct hdl_off *h,
 {
 	const struct hdl_line_prog *l = prog->lines;
 	size_t slot = run->slot * l->area->slot_bytes;
-	const uint64_t trailer[2] = { l->len, run->opno + 1 };
+	const uint64_t trailer[2] = { unlikely(run->hollow) ? 0 : l->len, run->opno + 1 };
 
 	for (; p < end; p++)
 		if (unlikely(!write_line(h, run, prog, p, run->base[p->src_space] + p->src_off, p->remote + slot, trailer)))

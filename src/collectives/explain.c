@@ -398,6 +398,9 @@ static int print_all(FILE *out, const struct hdl_explain *a, const struct hdl_pl
 		g ? g->algorithm : "pieces",
 		hdl_reducer_name((enum hdl_coll)key->coll, choice->reads ? HDL_EXEC_HOST : choice->executor), means_text(choice->enc.means),
 		hdl_executor_name(choice->executor), choice->why);
+	if (choice->staged)
+		fprintf(out, "stages       %sbetween hosts the graph below%s; within a host as its ranks have these collectives\n",
+			key->coll == HDL_BCAST ? "" : "within hosts a reduce, ", key->coll == HDL_REDUCE ? "" : ", within hosts a bcast");
 	if (choice->executor != HDL_EXEC_HOST && !choice->reads)
 		code = print_counts(out, key, site, choice);
 	print_pieces(out, key, site, choice);
@@ -418,7 +421,10 @@ static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site
 		return code;
 	choose(&key, site, &choice);
 	if (has_graph(&key, &choice)) {
-		g = graph_of(&key, &choice, a->rank, a->ranks);
+		struct hdl_plan_key of_graph = key;
+
+		of_graph.between = choice.staged;
+		g = graph_of(&of_graph, &choice, a->rank, a->ranks);
 	} else if (a->dot) {
 		hdl_error("%s: on the host each call has a graph of its own (%s)", a->collective, choice.why);
 		return 2;

@@ -65,6 +65,8 @@ struct hdl_run {
 	bool spoiled;			/* a message was not as long as it should be: the same, and what is sent from now on is empty,
 					 * so that it is an error for whom it comes to. Direct: a line was not */
 
+	bool hollow;			/* this rank has no data to give, for it has had an error: whoever takes them is to have one, too */
+
 	/* Host executor. */
 	struct hdl_run *after, **link;	/* by events: in cc->runs */
 	bool withdrawn;			/* in order: its sends, when a member had ended */
@@ -186,6 +188,8 @@ struct hdl_plan_key {
 	uint8_t persistent;
 	uint8_t internal;		/* the executor's own barriers */
 	uint8_t leader;			/* of a Barrier: hdl_choose_leader of what was run before it */
+	uint8_t between;		/* what the leaders of hosts have of a collective in stages (levels.c) */
+	uint8_t within;			/* the communicator is that of one host's ranks, for such stages */
 };
 
 struct hdl_plan {
@@ -203,6 +207,7 @@ struct hdl_plan {
 	bool crowded;			/* as struct hdl_choice's */
 	uint8_t leader;			/* of a Barrier behind it */
 	const struct hdl_hosts *hosts;	/* as struct hdl_choice's: its group's */
+	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
 	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
@@ -241,6 +246,7 @@ struct hdl_choice {
 	bool crowded;			/* host: the ranks share the cores of one host */
 	bool in_order;			/* host: a reduction gives the bits that it gives on direct */
 	const struct hdl_hosts *hosts;	/* host: whose levels an algorithm may go by; NULL: none */
+	bool staged;			/* host: in two levels, that of each host by whatever serves its ranks (levels.c) */
 	struct hdl_enc enc;		/* tasks, reductions: how the device does them */
 	char why[112];
 };
@@ -281,6 +287,10 @@ struct hdl_cc {
 	bool passed_over;		/* at the last look at the members' processes, since seq was another one */
 	uint32_t seq_looked;		/* seq at that time */
 	struct hdl_off *off[HDL_OFFLOADS];	/* NULL until the first collective of that executor */
+	/* Of ranks on several hosts (levels.c). */
+	struct hdl_comm *within;	/* those of this host, of which no handle exists; NULL: not made */
+	struct hdl_cc *of;		/* of such a one: whose it is */
+	bool no_within;			/* it could not be made, on no rank */
 	unsigned promises;		/* HDL_PROMISES_... that all members' devices make to each other, ... */
 	bool promises_known;		/* ... once that has been asked for */
 };
@@ -361,6 +371,11 @@ void hdl_coll_submit(struct hdl_run *run);
 /* done() of a run with a request; of one that the request keeps. */
 void hdl_coll_complete(struct hdl_run *run);
 void hdl_coll_complete_persistent(struct hdl_run *run);
+/* Stages of a blocking collective (levels.c): of one host, and of the leaders, the communicator's next one. error: of a length, that this
+ * rank has had in the stage before, or 0: who takes this rank's data in this one has an error of that sort, too, and the rank that one.
+ * MPI error class. */
+int hdl_coll_run_stage(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
+int hdl_coll_run_between(struct hdl_comm *comm, const struct hdl_coll_args *args, int error);
 /* A blocking one that was begun: waits, and gives the run back. MPI error class. */
 int hdl_coll_end(struct hdl_run *run);
 /* The same of one that has gone a short way, with the plan's first spare run. */
@@ -460,6 +475,15 @@ struct hdl_graph *hdl_reads_graph(void);
 /* What a run needs for it, kept with the run. 0 or -ENOMEM. */
 int hdl_reads_prepare(struct hdl_run *run);
 void hdl_reads_free(struct hdl_reads *reads);
+
+/* ---- levels.c: blocking collectives of ranks on several hosts, in stages ---------------------------------------- */
+
+/* Whether the collective has such stages, if it goes by hosts. */
+bool hdl_levels_has_stages(const struct hdl_plan_key *key);
+/* The first time, all ranks make the communicators of their hosts. False: there can be none, on any rank; or *rc says why not. */
+bool hdl_levels_ready(struct hdl_cc *cc, const struct hdl_hosts *hosts, int *rc);
+/* MPI error class. */
+int hdl_levels_run(struct hdl_cc *cc, const struct hdl_coll_args *args);
 
 /* ---- lost.c: members that have ended ------------------------------------------------------------------------- */
 

@@ -67,6 +67,8 @@ static int find_ended(struct hdl_cc *cc, int first)
 /* Its rank in its group. */
 static int member_lost(const struct hdl_cc *cc)
 {
+	if (cc->of)
+		cc = cc->of;
 	int rank = hdl_comm_rank_of(cc->comm, cc->lost - 1);
 
 	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
@@ -84,12 +86,14 @@ static void say(const struct hdl_cc *cc)
 		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1));
 }
 
+/* And what it is the communicator of one host's ranks of, or has such a one. */
 static void lose(struct hdl_cc *cc, int proc, bool told)
 {
 	if (cc->lost)
 		return;
 	cc->lost = 1 + proc;
-	cc->told = told;
+	/* the whole's ranks tell those of its hosts, too */
+	cc->told = told || cc->of;
 	hdl_proc_note_lost(proc);
 	news = true;
 	hasty_ns = monotonic_ns() + SUSPECT_NS;
@@ -100,6 +104,11 @@ static void lose(struct hdl_cc *cc, int proc, bool told)
 			cc->off[i]->broken = true;
 			cc->off[i]->suspect_ns = 0;
 		}
+	/* who waits for a rank of its host may do so for the sake of what has ended elsewhere */
+	if (cc->of)
+		lose(cc->of, proc, told);
+	if (cc->within && cc->within->coll)
+		lose(cc->within->coll, proc, told);
 }
 
 void hdl_coll_lose(struct hdl_cc *cc, int member)

@@ -11,7 +11,7 @@ struct line {
 	enum hdl_coll coll;
 	int size_class;			/* 0: no data; n: 2^(n-1) to 2^n - 1 bytes */
 	enum hdl_executor executor;
-	bool blocking, persistent;
+	bool blocking, persistent, within;
 	const char *algorithm;
 	const char *reducer;
 	uint64_t count, late;
@@ -38,7 +38,8 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	for (; *at; at = &(*at)->next) {
 		l = *at;
 		if (l->coll == plan->key.coll && l->size_class == class && l->executor == executor &&
-		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->algorithm == algorithm &&
+		    l->blocking == plan->key.blocking && l->persistent == plan->key.persistent && l->within == plan->key.within &&
+		    l->algorithm == algorithm &&
 		    !strcmp(l->why, why)) {
 			l->count += count;
 			l->late += late;
@@ -55,6 +56,7 @@ static void add(const struct hdl_plan *plan, enum hdl_executor executor, const s
 	l->executor = executor;
 	l->blocking = plan->key.blocking;
 	l->persistent = plan->key.persistent;
+	l->within = plan->key.within;
 	l->algorithm = algorithm;
 	/* each reduces a part, as on the host */
 	l->reducer = hdl_reducer_name(l->coll, g && g->reads ? HDL_EXEC_HOST : executor);
@@ -98,7 +100,7 @@ void hdl_coll_report(FILE *out)
 
 		size_text(size, sizeof(size), l->size_class);
 		fprintf(out, "heddle:   %-18s %-23s %-11s %-9s %-19s %-8s %10llu  %s: %s\n", hdl_coll_name(l->coll), size,
-			l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
+			l->within ? "within host" : l->blocking ? "blocking" : l->persistent ? "persistent" : "nonblocking", hdl_executor_name(l->executor),
 			l->algorithm, l->reducer, (unsigned long long)l->count, hdl_executor_name(l->executor), l->why);
 		if (l->late)
 			fprintf(out, "heddle:     of these %llu waited in the library until others had ended: more were outstanding than "

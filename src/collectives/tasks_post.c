@@ -94,6 +94,8 @@ static inline void set_stamps(const struct hdl_run *run, size_t bytes, uint64_t 
 {
 	stamps[0] = (uint64_t)(uint32_t)(run->opno + 1) << 32 | (uint32_t)bytes;
 	stamps[1] = ~stamps[0];
+	if (unlikely(run->hollow))
+		stamps[0] = stamps[1] = 0;
 }
 
 /* Of a block that was moved: what stands where the stamp was to stand is one of an operation before, whose bytes nobody has written

@@ -332,6 +332,15 @@ const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char 
 	return a;
 }
 
+/* Of longer ones a part is passed on within a host while the next one comes. With two hosts of four ranks, played on two cores, stages of up
+ * to 8 KiB take 0.6 to 0.95 of what messages within the hosts take (Barrier 0.7, Reduce 0.5 to 1.1), and from 64 KiB on as long or longer. */
+#define STAGES_MAX 8192
+
+bool hdl_tune_stages(const struct hdl_shape *s, const char *forced)
+{
+	return s->bytes <= STAGES_MAX && hdl_tune_host(s, forced)->build == hdl_build_levels;
+}
+
 /* Direct: one hop, and each input once per peer. Star: each word added once per rank, two hops and more. */
 const struct hdl_algorithm *hdl_tune_offload(enum hdl_executor executor, const struct hdl_shape *s)
 {

@@ -14,6 +14,8 @@ const char *hdl_coll_name(enum hdl_coll coll);
 const struct hdl_algorithm *hdl_tune_host(const struct hdl_shape *s, const char *forced);
 /* Up to so many ranks, each writes to every other: direct. */
 #define HDL_DIRECT_RANKS 16
+/* Whether that is in two levels, and so short that the level of each host is better by itself (levels.c). */
+bool hdl_tune_stages(const struct hdl_shape *s, const char *forced);
 const char *hdl_executor_name(enum hdl_executor executor);
 /* Who computes a reduction on that executor; "-" for what reduces nothing. */
 const char *hdl_reducer_name(enum hdl_coll coll, enum hdl_executor executor);

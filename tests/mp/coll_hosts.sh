@@ -41,6 +41,22 @@ for kind in rc ud xrc dc dc,ud; do
 	try "two levels, random, seed $seed, queue kind $kind" 0,0,1,0 -x HEDDLE_TRANSPORT=$kind -x HEDDLE_COLL_LEVELS=2 \
 		tests/mp/coll_random_hosts "$batches" "$seed"
 done
+# In stages, each host's ranks by themselves: on direct, on tasks, and by messages.
+for hosts in 0,0,1,1 2,0,1,0,2 0,0,0,1,1; do
+	try "stages" "$hosts" -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_stages
+	reported 'allreduce .*two-level' 'that an Allreduce went by hosts'
+	reported 'reduce .* within host direct ' 'that stages of one host were direct'
+done
+for how in COLL_EXECUTOR=tasks COLL_DEPTH=2 TRANSPORT=dc,ud COLL_READS_MIN=1; do
+	try "stages, $how" 0,0,0,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_$how tests/mp/coll_stages
+done
+try "stages, no more context ids" 0,0,1 -x HEDDLE_COLL_LEVELS=2 tests/mp/coll_stages ids
+for coll in 0 1 2 3 4; do
+	for dead in 1 2; do
+		one_dies 5 $dead "rank $dead dies in stages of collective $coll" -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1,1,2 -x HEDDLE_COLL_LEVELS=2 \
+			tests/mp/coll_stages dies $dead $coll
+	done
+done
 # Where the order is the ranks', all that reduces keeps to it.
 try "fixed order, random, seed $seed" 0,1,0,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_REDUCE_ORDER=fixed tests/mp/coll_random_hosts "$batches" "$seed"
 try "calls compared, random, seed $seed" 0,0,1,1 -x HEDDLE_COLL_LEVELS=2 -x HEDDLE_CHECK=1 tests/mp/coll_random_hosts "$batches" "$seed"
