@@ -949,6 +949,48 @@ Test(coll_graph, only_leaders_send_to_other_hosts)
 	}
 }
 
+/* The messages of a graph with ranks of other hosts, or of the own one: how many, and what tells them apart, in any order. */
+static uint64_t messages(const struct hdl_graph *g, const int *host, int rank, bool others)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct hdl_node *d = &g->nodes[i];
+
+		if (d->peer >= 0 && (host[d->peer] != host[rank]) == others)
+			n += 1 + ((uint64_t)d->kind * 31 + (uint64_t)d->peer * 131 + (uint64_t)d->sub * 7919 + d->len * 65537) * 1000;
+	}
+	return n;
+}
+
+/* Stages have the same messages between hosts, and none within. */
+Test(coll_graph, stages_between_hosts_are_those_of_two_levels)
+{
+	static const enum hdl_coll colls[] = { HDL_BARRIER, HDL_BCAST, HDL_REDUCE, HDL_ALLREDUCE };
+
+	for (size_t p = 0; p < COUNT(placements); p++) {
+		struct hdl_hosts *h = hosts_of(&placements[p]);
+		const int *host = placements[p].host;
+
+		for (size_t c = 0; c < COUNT(colls); c++)
+			for (int rank = 0; rank < placements[p].n; rank++) {
+				struct hdl_shape s = { .coll = colls[c], .rank = rank, .size = placements[p].n, .root = placements[p].n - 1,
+						       .bytes = 4096, .esize = 8, .fn = hdl_op_lookup(MPI_SUM, hdl_type_get(MPI_INT64_T)),
+						       .hosts = h };
+				struct hdl_graph *whole = hdl_build_levels(&s), *between;
+
+				s.between = true;
+				between = hdl_build_levels(&s);
+				cr_assert_eq(messages(between, host, rank, false), 0);
+				cr_assert_eq(messages(between, host, rank, true), messages(whole, host, rank, true), "%s, %s: rank %d",
+					     placements[p].name, hdl_coll_name(colls[c]), rank);
+				hdl_graph_free(whole);
+				hdl_graph_free(between);
+			}
+		free(h);
+	}
+}
+
 static uint64_t *says_of(struct hdl_graph *g, uint64_t *says, int to, uint32_t sub)
 {
 	for (uint32_t i = 0; i < g->nnodes; i++)
