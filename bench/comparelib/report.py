@@ -112,6 +112,11 @@ def write_limits(results, out):
         unit = "MB/s" if targets.is_copy(size) else "ns"
         lines.append([name, "" if size is None else str(size), number(value), unit, ""])
     aligned(lines, out)
+    hops = results.limits.get(("line_hop_shared", None), [])
+    if hops and max(hops) > 1.5 * min(hops):
+        out.write("The machine was not equally fast all the time: a line hop took " + ", ".join(number(h) for h in hops) +
+                  " ns in its rounds, and where it does, what waits for another CPU takes longer on all implementations; "
+                  "more rounds tell more\n")
 
 
 def write_table(results, names, cpus, out):
