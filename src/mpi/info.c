@@ -174,12 +174,20 @@ static bool set_maxprocs(struct hdl_info *info)
 	return hdl_info_set(info, "maxprocs", text);
 }
 
+/* As it was asked for. */
+static bool set_errhandler(struct hdl_info *info)
+{
+	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
+
+	return !name || !*name || set_cut(info, "mpi_initial_errhandler", name, strlen(name));
+}
+
 static struct hdl_info *make_env(int argc, char *const argv[])
 {
 	struct hdl_info *info = hdl_info_new();
 	char wdir[PATH_MAX];
 	struct utsname u;
-	bool ok = info && set_command(info, argc, argv) && set_maxprocs(info);
+	bool ok = info && set_command(info, argc, argv) && set_maxprocs(info) && set_errhandler(info);
 
 	if (ok && !uname(&u))
 		ok = set_cut(info, "host", u.nodename, strlen(u.nodename)) &&

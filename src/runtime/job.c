@@ -194,6 +194,31 @@ static bool told_of_program(int appnum, const char *key, int *out)
 	return rc == PMIX_SUCCESS && as_number(value, out);
 }
 
+/*
+ * The ranks of this one's program. What the server tells is taken where it fits: some tell of several programs the last one's size as that
+ * of all, or of the first. Then each rank is asked for.
+ */
+static int count_program(void)
+{
+	int programs = 0, all = 0, own = 0, n, of;
+
+	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_NUM_APPS, &programs))
+		programs = hdl_job.appnum + 1;
+	for (int a = 0; a < programs && a < hdl_job.size; a++) {
+		n = 0;
+		if (!told_of_program(a, PMIX_APP_SIZE, &n))
+			break;
+		all += n;
+		own = a == hdl_job.appnum ? n : own;
+	}
+	if (all == hdl_job.size && own)
+		return own;
+	own = 0;
+	for (int r = 0; r < hdl_job.size; r++)
+		own += told_number((pmix_rank_t)r, PMIX_APPNUM, &of) && of == hdl_job.appnum;
+	return own ? own : hdl_job.size;
+}
+
 /* malloc'd, or NULL. */
 static char *told_string(pmix_rank_t rank, const char *key)
 {
@@ -604,8 +629,7 @@ int hdl_rt_init(void)
 	}
 	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
 		hdl_job.appnum = 0;
-	if (!told_of_program(hdl_job.appnum, PMIX_APP_SIZE, &hdl_job.app_size))
-		hdl_job.app_size = hdl_job.size;
+	hdl_job.app_size = count_program();
 	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
 	err = read_local_peers(&leader);
 	if (err == -ENODATA)

@@ -250,6 +250,26 @@ static void leave_attribute(void)
 	MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
 }
 
+/* As heddlerun was told, without MPI_COMM_SELF. */
+static void refused_outside(void)
+{
+	int class, rc = MPI_Info_create(NULL);
+
+	CHECK_EQ(MPI_Error_class(rc, &class), MPI_SUCCESS);
+	CHECK_EQ(class, MPI_ERR_ARG);
+	CHECK_EQ(MPI_Error_class(99999, &class) != MPI_SUCCESS, 1);
+}
+
+/* Section 11.2.1. */
+static void told_of_handler(void)
+{
+	char value[MPI_MAX_INFO_VAL];
+	int flag;
+
+	MPI_Info_get(MPI_INFO_ENV, "mpi_initial_errhandler", sizeof(value) - 1, value, &flag);
+	CHECK(flag && !strcmp(value, "mpi_errors_return"));
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "returned";
@@ -263,9 +283,17 @@ int main(int argc, char **argv)
 		MPI_Error_class(99999, &v);
 		return 0;
 	}
+	if (!strcmp(mode, "outside"))		/* likewise; the initial error handler returns it (section 9.3) */
+		refused_outside();
 	test_init(&argc, &argv);
 	if (!strcmp(mode, "returned")) {
 		returned();
+	} else if (!strcmp(mode, "outside")) {
+		told_of_handler();
+		MPI_Comm_free(&sync_comm);
+		MPI_Finalize();
+		refused_outside();
+		return 0;
 	} else if (!strcmp(mode, "constructing")) {
 		constructing(argv[2], atoi(argv[3]) % np);
 	} else if (!strcmp(mode, "fatal")) {

@@ -32,6 +32,7 @@ for n in 2 3; do
 	expect 6 "MPI_Send: invalid dest 99: communicator MPI_COMM_WORLD has $n ranks (0..$((n - 1)))" \
 		"$top/heddlerun" -n $n "$prog" fatal
 	expect 0 "" "$top/heddlerun" -initial-errhandler mpi_errors_return -n $n "$prog" initial
+	expect 0 "" "$top/heddlerun" -initial-errhandler mpi_errors_return -n $n "$prog" outside
 	expect 6 "its error handler is MPI_ERRORS_ABORT" "$top/heddlerun" --initial-errhandler=mpi_errors_abort -n $n "$prog" initial
 	expect 6 "no other error handler was set" "$top/heddlerun" --initial-errhandler mpi_errors_are_fatal -n $n "$prog" initial
 	expect 15 "message truncated: 64 bytes from rank 0 with tag 5 in MPI_COMM_WORLD, the receive buffer has 16" \

@@ -103,6 +103,10 @@ if command -v mpirun.openmpi >/dev/null; then
 	says "$out" "^rank 1 of 2 local 1 of 2 .* launcher mpirun (Open MPI)"
 	expect 0 $ompi -n 3 "$job" exchange
 	lines "$out" 3
+	# it tells the last program's size as that of the first, and of no other
+	first=$PWD/tests/mp/mpi_first_use
+	expect 0 $ompi -n 1 "$first" 1 : -n 2 "$first" 2
+	expect 0 $ompi -n 3 "$first" 3 : -n 1 "$first" 1
 	expect 5 $ompi -n 2 "$job" abort 1 5
 	says "$err" "rank 1 .*it was asked to"
 fi
