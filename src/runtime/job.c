@@ -204,6 +204,8 @@ static int count_program(void)
 
 	if (!told_number(PMIX_RANK_WILDCARD, PMIX_JOB_NUM_APPS, &programs))
 		programs = hdl_job.appnum + 1;
+	else if (programs == 1)
+		return hdl_job.size;
 	for (int a = 0; a < programs && a < hdl_job.size; a++) {
 		n = 0;
 		if (!told_of_program(a, PMIX_APP_SIZE, &n))
