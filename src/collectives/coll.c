@@ -704,6 +704,12 @@ static void comm_freed(struct hdl_comm *comm)
 	comm_release(comm);
 }
 
+/* Queues of communicators that are gone only where scratch is not enough: they are dearer. */
+static bool give(void)
+{
+	return hdl_scratch_give() || hdl_sets_give();
+}
+
 int hdl_coll_init(void)
 {
 	int err = hdl_choose_init();
@@ -713,7 +719,7 @@ int hdl_coll_init(void)
 	hdl_comm_on_free = comm_freed;
 	hdl_tp_on_sleep(hdl_mpi_tp, hdl_off_arm);
 	hdl_tp_on_timers(hdl_mpi_tp, hdl_lost_timers);
-	hdl_tp_on_shortage(hdl_mpi_tp, hdl_sets_give);
+	hdl_tp_on_shortage(hdl_mpi_tp, give);
 	hdl_on_lost(hdl_lost_heard);
 	return hdl_tp_progress_add(hdl_mpi_tp, progress, NULL);
 }

@@ -32,6 +32,8 @@ struct hdl_scratch {
 int hdl_scratch_get(struct hdl_scratch *s, size_t bytes);
 /* s has nothing any more; nothing is allowed. */
 void hdl_scratch_put(struct hdl_scratch *s);
+/* What is kept for later, all of it; see hdl_tp_on_shortage. */
+bool hdl_scratch_give(void);
 void hdl_scratch_fini(void);
 
 /* ---- one execution --------------------------------------------------------------------------------------- */

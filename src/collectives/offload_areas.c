@@ -195,7 +195,7 @@ enum hdl_area_state hdl_off_ask_area(struct hdl_off *h, int k)
 		return a->state;
 	a->state = HDL_AREA_WIRING;
 	h->area_wired = k;
-	while ((err = hdl_area_make(h, k)) == -ENOMEM && hdl_sets_evict())
+	while ((err = hdl_area_make(h, k)) == -ENOMEM && (hdl_scratch_give() || hdl_sets_evict()))
 		hdl_area_unmake(h, a);
 	/* each communicator that goes on with the set tries again */
 	if (err && !a->told)

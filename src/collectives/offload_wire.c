@@ -314,13 +314,13 @@ void hdl_off_destroy(struct hdl_off *h)
 	free(h);
 }
 
-/* Of sets that no communicator has the oldest go, if the device, or memory, has no room for another one. */
+/* If the device, or memory, has no room for another one, what scratch is kept goes, then the oldest of the sets that no communicator has. */
 static int make(struct hdl_off *h)
 {
 	int err;
 
 	hdl_sets_trim();
-	while ((err = create(h)) == -ENOMEM && hdl_sets_evict())
+	while ((err = create(h)) == -ENOMEM && (hdl_scratch_give() || hdl_sets_evict()))
 		unmake(h);
 	if (err)
 		hdl_error("offloaded collectives, communicator of %d ranks: creating queues or %zu bytes of registered scratch "

@@ -78,8 +78,16 @@ void hdl_scratch_put(struct hdl_scratch *s)
 	spare_bytes += it.bytes;
 }
 
-void hdl_scratch_fini(void)
+bool hdl_scratch_give(void)
 {
+	bool any = nspares;
+
 	while (nspares)
 		give_back(take_spare(0));
+	return any;
+}
+
+void hdl_scratch_fini(void)
+{
+	hdl_scratch_give();
 }

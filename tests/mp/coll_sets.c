@@ -12,6 +12,7 @@
  *     coll_sets other             ranks offer different sets, which differ in what was run on them last: they begin anew alike
  *     coll_sets other refused     and one rank of three does not hear of it: it says so, and nobody waits for it
  *     coll_sets given             where the transport lacks memory, what is kept of communicators goes; who has gone on with one does without
+ *     coll_sets spares            scratch that is kept for later takes no communicator's queues (the device has 64 MiB: SHCA_RESERVE)
  *     coll_sets many              more communicators at a time than sets are kept
  *     coll_sets random [N] [SEED] N steps: communicators of several groups are made, used and freed while others are, also with
  *                                 operations outstanding; each rank begins the operations of several communicators in an order of its
@@ -28,6 +29,7 @@
 
 #include "mpi_test.h"
 #include "collectives/internal.h"
+#include "collectives/offload.h"
 #include "transport/transport.h"
 
 /* ---- counting ------------------------------------------------------------------------------------------------- */
@@ -689,6 +691,38 @@ static void at_random(int steps, uint64_t seed)
 			MPI_Comm_free(&used[c].comm);
 }
 
+/* What long operations leave to the next ones would fill the device. Each communicator has queues all the same. */
+static void spares(void)
+{
+	enum { LONG = 8 << 20, WORDS = 500 };
+	static int64_t one[WORDS], sum[WORDS];
+	char *buffer = malloc((size_t)6 * LONG);
+	MPI_Request q[6];
+	MPI_Comm c[40];
+
+	for (int turn = 0; turn < 3; turn++) {
+		for (int i = 0; i < 6; i++)
+			MPI_Ibcast(buffer + (size_t)i * LONG, LONG, MPI_CHAR, i % np, MPI_COMM_WORLD, &q[i]);
+		MPI_Waitall(6, q, MPI_STATUSES_IGNORE);
+	}
+	for (int i = 0; i < WORDS; i++)
+		one[i] = i;
+	for (int i = 0; i < (int)ARRAY_SIZE(c); i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &c[i]);
+		for (int n = 1; n <= WORDS; n += WORDS - 1) {
+			MPI_Iallreduce(one, sum, n, MPI_INT64_T, MPI_SUM, c[i], &q[0]);
+			MPI_Wait(&q[0], MPI_STATUS_IGNORE);
+			CHECK_EQ(sum[n - 1], (int64_t)np * (n - 1));
+		}
+		const struct hdl_cc *cc = ((const struct hdl_comm *)c[i])->coll;
+
+		CHECK(cc->off[0] && cc->off[0]->state == HDL_OFF_READY);
+	}
+	for (int i = 0; i < (int)ARRAY_SIZE(c); i++)
+		MPI_Comm_free(&c[i]);
+	free(buffer);
+}
+
 int main(int argc, char **argv)
 {
 	test_init(&argc, &argv);
@@ -706,6 +740,8 @@ int main(int argc, char **argv)
 		offer_others(argc > 2);
 	else if (argc > 1 && !strcmp(argv[1], "given"))
 		give();
+	else if (argc > 1 && !strcmp(argv[1], "spares"))
+		spares();
 	else if (argc > 1 && !strcmp(argv[1], "many"))
 		more_than_kept();
 	else if (argc > 3 && !strcmp(argv[1], "memory"))
