@@ -155,7 +155,8 @@ char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p)
 	/* what all get is copied once */
 	if (x->last_left && is_same(&x->last_left->piece, &p->piece))
 		return x->last_left->copy;
-	if (x->left + p->bytes > HDL_LEFT_IN_BLOCKS || !hdl_leaving_pays(h) || !hdl_parcel_get_copy(p, p->bytes))
+	if (x->left + p->bytes > HDL_LEFT_IN_BLOCKS ||
+	    !hdl_leaving_pays(h, x->run->plan->key.coll == HDL_ALLGATHERV ? 0 : x->left + p->bytes) || !hdl_parcel_get_copy(p, p->bytes))
 		return at;
 	hdl_leave_copy(h, p->copy, at, p->bytes);
 	x->left += p->bytes;

@@ -275,17 +275,18 @@ bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
 #define LEFT_BYTES ((size_t)64 << 20)
 static size_t left_bytes;
 
-/* Where ranks share CPUs it does whatever it costs: who has left something behind gives its CPU to those that read it. */
-bool hdl_leaving_pays(struct hdl_off *h)
+/* Where ranks share CPUs it does whatever it costs, for who has left something behind gives its CPU to those that read it; but not of much that each
+ * has but one reader, which the kernel copies once. */
+bool hdl_leaving_pays(struct hdl_off *h, size_t once)
 {
-	return hdl_job.oversubscribed || hdl_reads_all() || lines_pace_next(&h->pace);
+	return (hdl_job.oversubscribed && once <= HDL_LEFT_ONCE) || hdl_reads_all() || lines_pace_next(&h->pace, hdl_reads_quick());
 }
 
-char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears)
+char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
 {
 	struct hdl_left *l = h->left_behind;
 
-	if (!hdl_leaving_pays(h))
+	if (!hdl_leaving_pays(h, once))
 		return NULL;
 	while (l < h->left_behind + HDL_LEFT && l->hears)
 		l++;
@@ -306,7 +307,7 @@ void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t byte
 	uint64_t since = monotonic_ns();
 
 	lines_copy_out(left, from, bytes);
-	lines_pace_took(&h->pace, bytes, monotonic_ns() - since);
+	lines_pace_took(&h->pace, bytes, monotonic_ns() - since, hdl_reads_quick());
 }
 
 /* Later operations' lines may have come to stand there. */
@@ -403,7 +404,7 @@ static bool leaves(const struct hdl_off *h, const struct hdl_plan_key *key, size
 static void show_to(struct hdl_off *h, struct hdl_run *run, uint32_t takers, const char *many, size_t apart)
 {
 	const struct hdl_plan_key *key = &run->plan->key;
-	char *left = leaves(h, key, apart) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, takers) : NULL;
+	char *left = leaves(h, key, apart) ? hdl_leave(h, run, apart ? apart * (size_t)h->size : key->bytes, takers, apart * (size_t)(h->size - 1)) : NULL;
 
 	if (left && !apart)
 		hdl_leave_copy(h, left, many, key->bytes);

@@ -73,15 +73,19 @@ static inline bool hdl_reads_all(void)
  */
 #define HDL_LEFT_FOR_ALL ((size_t)16 << 20)
 #define HDL_LEFT_IN_BLOCKS ((size_t)4 << 20)
+#define HDL_LEFT_ONCE ((size_t)256 << 10)	/* where ranks share CPUs, of one reader each, whatever the copy takes */
 #define HDL_LEFT_ALLREDUCE ((size_t)4 << 20)
 
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
- * they are done. NULL: there is none, or it is not worth it. */
-char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears);
-/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. */
-bool hdl_leaving_pays(struct hdl_off *h);
+ * they are done. once: so many bytes have one reader each. NULL: there is none, or it is not worth it. */
+char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once);
+/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly; or ranks share CPUs and it is
+ * not much that has one reader each (once; 0: it has several). */
+bool hdl_leaving_pays(struct hdl_off *h, size_t once);
+/* Up to how many ns per KiB a copy into memory that is left behind is quick (lines/pace.h), on this machine. Measured once. */
+uint16_t hdl_reads_quick(void);
 void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);

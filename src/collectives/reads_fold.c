@@ -135,8 +135,8 @@ static void leave(struct hdl_off *h, struct hdl_run *run, uint32_t parts)
 	if (plan->key.bytes > leaves_up_to((enum hdl_coll)plan->key.coll))
 		return;
 	if (f->untold)
-		f->result = hdl_leave(h, run, f->end - f->at, f->untold);
-	left = run->reads->left = parts ? hdl_leave(h, run, plan->key.bytes, parts) : NULL;
+		f->result = hdl_leave(h, run, f->end - f->at, f->untold, 0);
+	left = run->reads->left = parts ? hdl_leave(h, run, plan->key.bytes, parts, 0) : NULL;
 	for (int p = 0; left && p < h->size; p++)
 		if (parts & 1u << p) {
 			struct range r = part(plan, h->size, p);
@@ -474,7 +474,7 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	if (h->rank)
 		x->acts = 1u << (h->rank - 1);
 	if (h->rank < h->size - 1 && key->bytes <= HDL_LEFT_FOR_ALL)
-		x->left = hdl_leave(h, run, key->bytes, 1u << (h->rank + 1));
+		x->left = hdl_leave(h, run, key->bytes, 1u << (h->rank + 1), 0);
 	if (!x->left && h->rank < h->size - 1)
 		x->hears = 1u << (h->rank + 1);
 	if (x->left && !h->rank)

@@ -16,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ns per KiB, of the copy in alone, up to which the two copies are quicker. By measurement: 45 and 120 in the two states of a machine, where
- * the kernel takes some 150 for the whole. */
+/* `quick`: ns per KiB, of the copy in alone, up to which the two copies are quicker, for those who do not know better. By measurement: 45 and 120
+ * in the two states of a machine, where the kernel takes some 150 for the whole. */
 #define LINES_PACE_QUICK 75u
-#define LINES_PACE_MOST (2 * LINES_PACE_QUICK)	/* what one copy counts at most: its thread may have lost its processor meanwhile */
+#define LINES_PACE_MOST(quick) (2 * (quick))	/* what one copy counts at most: its thread may have lost its processor meanwhile */
 #define LINES_PACE_PAUSE 63u			/* between two trials, at most */
 #define LINES_PACE_LEAST 1024u			/* bytes of a copy that counts */
 
@@ -30,9 +30,9 @@ struct lines_pace {
 };
 
 /* Whether the next transfer is to be copied by us, and timed. */
-static inline bool lines_pace_next(struct lines_pace *p)
+static inline bool lines_pace_next(struct lines_pace *p, unsigned quick)
 {
-	if (p->ns <= LINES_PACE_QUICK)
+	if (p->ns <= quick)
 		return true;
 	if (!p->wait)
 		return true;
@@ -41,19 +41,19 @@ static inline bool lines_pace_next(struct lines_pace *p)
 }
 
 /* A copy of so many bytes took so long. Of a few, as at the end of what goes in segments, the clock takes longer than the copy. */
-static inline void lines_pace_took(struct lines_pace *p, size_t bytes, uint64_t ns)
+static inline void lines_pace_took(struct lines_pace *p, size_t bytes, uint64_t ns, unsigned quick)
 {
 	if (bytes < LINES_PACE_LEAST)
 		return;
 	uint64_t each = ns * 1024 / bytes;
-	bool quick = each <= LINES_PACE_QUICK, was = p->ns <= LINES_PACE_QUICK;
+	bool is = each <= quick, was = p->ns <= quick;
 
-	if (each > LINES_PACE_MOST)
-		each = LINES_PACE_MOST;
+	if (each > LINES_PACE_MOST(quick))
+		each = LINES_PACE_MOST(quick);
 	p->ns = (uint16_t)(was ? (3u * p->ns + each) / 4 : (p->ns + each) / 2);
-	if (p->ns <= LINES_PACE_QUICK)
+	if (p->ns <= quick)
 		p->pause = 0;
-	else if (quick)
+	else if (is)
 		p->pause /= 2;		/* perhaps it is so again: look sooner */
 	else
 		p->pause = p->pause < LINES_PACE_PAUSE / 2 ? (uint8_t)(2 * p->pause + 1) : LINES_PACE_PAUSE;

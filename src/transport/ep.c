@@ -597,7 +597,7 @@ static bool is_awaited(struct hdl_ep *ep, const struct hdl_send *send)
 /* How long a message beyond HEDDLE_EAGER_MAX may be that takes the ring. *timed: its copy is. */
 static size_t ring_limit(struct hdl_ep *ep, size_t len, const struct hdl_send *send, bool *timed)
 {
-	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && lines_pace_next(&ep->pace)) {
+	if (ep->ring_max < ep->ring_most && len <= ep->ring_most && !send->pack && lines_pace_next(&ep->pace, LINES_PACE_QUICK)) {
 		*timed = true;
 		return ep->ring_most;
 	}
@@ -631,7 +631,7 @@ static int try_send(struct hdl_ep *ep, int32_t tag, uint16_t context, bool sync,
 		uint64_t since = timed ? monotonic_ns() : 0;
 		r = way == WAY_PACKET ? send_packet(ep, &hdr, buf, len, send) : send_connected(ep, &hdr, buf, len, send);
 		if (timed && r >= 0)
-			lines_pace_took(&ep->pace, len, monotonic_ns() - since);
+			lines_pace_took(&ep->pace, len, monotonic_ns() - since, LINES_PACE_QUICK);
 		return r;
 	}
 	/* Where the data would go in packets anyway, once its receiver has asked for it: they spare that, as long as they are few. */
