@@ -12,6 +12,7 @@
  *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
  *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX and HEDDLE_COLL_BCAST_OFFLOAD_MAX
  *       heads  | number, length of rank 0's | ...         of the wide ones
+ *       done   | number from rank 0 | ...                 of the others: it has read what a parcel of this rank's shows (parcels_long.c)
  *
  * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
  * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
@@ -128,6 +129,10 @@ void hdl_line_areas(struct hdl_off *h)
 		a->wide = i == HDL_LINE_WIDE;
 		a->at = a->wide ? slots * (size_t)h->size * HDL_LINE_HEAD : 0;
 		a->bytes = a->at + slots * a->slot_bytes;
+		if (a->wide)
+			continue;
+		a->done_at = a->bytes;
+		a->bytes += align_up(slots * (size_t)h->size * sizeof(uint64_t), 64);
 	}
 }
 
@@ -616,6 +621,11 @@ static void shape_parcel(const struct hdl_off *h, struct hdl_line_prog *l)
 		l->sge[l->staged ? 0 : 1].length = HDL_LINE_TRAILER;
 	}
 	l->shaped = l->len + 1;
+}
+
+const struct hdl_area *hdl_line_area(const struct hdl_off_prog *prog)
+{
+	return prog->lines->area;
 }
 
 uint32_t hdl_line_puts(const struct hdl_off_prog *prog)

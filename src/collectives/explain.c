@@ -380,7 +380,7 @@ static void print_pieces(FILE *out, const struct hdl_plan_key *key, const struct
 	if (!hdl_coll_folds(coll))
 		fprintf(out, "; a longer one follows its line as a message");
 	if (!hdl_coll_folds(coll) && site->exposes && !key->persistent)
-		fprintf(out, ", and from %zu on its receiver copies it from where it lies", hdl_reads_from());
+		fprintf(out, ", and from %zu on its receiver copies it from where it lies", hdl_reads_from(coll));
 	fprintf(out, "\n");
 }
 

@@ -330,8 +330,6 @@ static inline int32_t hdl_coll_tag(uint32_t seq)
 }
 #define HDL_WIRE_TAG (1 << 30)
 #define HDL_PERSISTENT_TAG (1 << 29)
-/* Of the word that a piece has been copied from where it was shown (parcels_long.c): no other tag has both bits. */
-#define HDL_COPIED_TAG (HDL_WIRE_TAG | HDL_PERSISTENT_TAG)
 
 /* A communicator's state, made when first needed. NULL: no memory. */
 struct hdl_cc *hdl_coll_state(struct hdl_comm *comm);

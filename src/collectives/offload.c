@@ -415,7 +415,20 @@ static bool is_next(struct hdl_off *h, struct hdl_run *run)
 	return has_slot(h, run) && !needs_credit(h, run) && has_room(h, p);
 }
 
-/* A blocking operation of reads.c. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
+static bool needs_near(struct hdl_off *h, const struct hdl_run *run)
+{
+	return prog_of(run)->reads ? hdl_reads_needs_near(h, run) : hdl_parcels_need_near(h, run);
+}
+
+/* Whether this communicator's queues are all that has to be looked at. */
+static bool is_by_device(const struct hdl_run *run)
+{
+	const struct hdl_off_prog *p = prog_of(run);
+
+	return p->reads || (p->parcels && hdl_parcels_by_device(run));
+}
+
+/* A blocking operation of reads.c, or of parcels. Others' lines are there soon, or have been. Now and then everything is looked at instead. */
 static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 {
 	int looks = !hdl_job.oversubscribed ? HDL_COPY_LOOKS : hdl_threads ? 0 : HDL_GIVEN_UP;	/* 0: the lock is held */
@@ -423,11 +436,11 @@ static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 
 	if (h->posted % HDL_TURN_EVERY == 0)
 		return;
-	for (off_turn(h); !run->finished && looks && !hdl_reads_more(run); off_turn(h)) {
+	for (off_turn(h); !run->finished && looks && is_by_device(run) && !has_more(run); off_turn(h)) {
 		if (!hdl_job.oversubscribed) {
 			looks--;
 			hdl_look_pause();
-		} else if (others && !hdl_reads_needs_near(h, run)) {
+		} else if (others && !needs_near(h, run)) {
 			others--;
 			hdl_look_pause();
 		} else {
@@ -438,10 +451,11 @@ static void look_a_while(struct hdl_off *h, struct hdl_run *run)
 	}
 }
 
-/* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. */
+/* A blocking operation of parcels.c, with nothing before it. Whether it has ended, with what others have written. Long pieces are copied as
+ * their lines come. */
 static bool end_at_once(struct hdl_off *h, struct hdl_run *run)
 {
-	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || !hdl_line_await(run, prog_of(run)) ||
+	if (h->posted % HDL_TURN_EVERY == 0 || h->retired + 1 != h->posted || hdl_parcels_await_long(run) || !hdl_line_await(run, prog_of(run)) ||
 	    !hdl_parcels_turn(h, run) || run->outstanding || h->broken)
 		return false;
 	h->completed++;
@@ -465,7 +479,7 @@ void hdl_off_submit(struct hdl_cc *cc, struct hdl_run *run)
 		if (prog_of(run)->parcels && !run->req && end_at_once(h, run))
 			return;
 		hdl_off_enlist(h);
-		if (prog_of(run)->reads && !run->req)
+		if (!run->req && is_by_device(run))
 			look_a_while(h, run);
 		return;
 	}

@@ -121,6 +121,7 @@ struct hdl_area {
 	size_t at;			/* ... and the lines here */
 	size_t staged;			/* where what this rank writes to each other one is put together if the request does not carry it;
 					 * or 0 */
+	size_t done_at;			/* where ranks say that they have read what a parcel shows: a word per slot and rank; 0: they cannot */
 };
 #define HDL_LINE_HEAD 64
 #define HDL_LINE_REQUESTS 2		/* of an operation to a peer, at most */
@@ -178,8 +179,9 @@ struct hdl_off {
 	char *segments;			/* two: what the oldest operation reduces; with HDL_LINE_READS */
 	struct hdl_left {		/* what an operation has left behind for others to read, which has ended here or will (reads.c) */
 		uint32_t hears;		/* a bit per rank that has not said that it is done; 0: this one is free */
-		uint32_t slot;
 		uint64_t opno;
+		const char *done;	/* where rank 0 says so, by a number beyond that; */
+		size_t apart;		/* ... and the next rank, so far from there */
 		struct hdl_scratch memory;
 	} left_behind[HDL_LEFT];
 	uint32_t nleft;			/* of these that are not free */
@@ -448,6 +450,8 @@ bool hdl_line_has_come(const struct hdl_run *run, const struct hdl_off_prog *pro
 /* The word of the line that has come from that rank; its data end at *end. */
 uint64_t hdl_line_word(const struct hdl_run *run, const struct hdl_off_prog *prog, int peer, const char **end);
 
+const struct hdl_area *hdl_line_area(const struct hdl_off_prog *prog);
+
 /* ---- pieces by lines and messages (parcels.c, parcels_long.c) --------------------------------------------------------- */
 
 /* prog: the plan's, or a persistent one's own. */
@@ -459,6 +463,12 @@ void hdl_parcels_go_on(struct hdl_run *run, const struct hdl_pieces *a);
 bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run);
 /* Whether the turn ended because it had copied enough: there is more to do at once. */
 bool hdl_parcels_more(const struct hdl_run *run);
+/* Whether some of what it gets is too long for a line. */
+bool hdl_parcels_await_long(const struct hdl_run *run);
+/* Whether nothing that has still to come is a message, as far as is known. */
+bool hdl_parcels_by_device(const struct hdl_run *run);
+/* Where ranks share CPUs: whether it waits for one that may need this one's. */
+bool hdl_parcels_need_near(struct hdl_off *h, const struct hdl_run *run);
 /* After an error: takes messages back. Whether the user's buffers are nobody's any more, once the queues are stopped. */
 bool hdl_parcels_stop(struct hdl_run *run);
 
@@ -466,10 +476,11 @@ bool hdl_parcels_stop(struct hdl_run *run);
 
 /* From how many bytes on, by measurement; some collectives from more on. */
 #define HDL_READS_LEAST ((size_t)16 << 10)
-/* The same of one piece between two ranks: what is not longer goes as quickly by an eager message, and its giver need not wait. */
-static inline size_t hdl_reads_from(void)
+/* The same of one piece between two ranks: what is not longer goes as quickly by an eager message, and its giver need not wait. But where all
+ * wait for all, this one copy is quicker than the message's two. */
+static inline size_t hdl_reads_from(enum hdl_coll coll)
 {
-	return hdl_vars.coll_reads_min ? (size_t)hdl_vars.coll_reads_min : HDL_READS_LEAST + 1;
+	return hdl_vars.coll_reads_min ? (size_t)hdl_vars.coll_reads_min : HDL_READS_LEAST + (coll != HDL_ALLGATHERV);
 }
 /* Lays its lines out. */
 void hdl_reads_area(struct hdl_off *h);

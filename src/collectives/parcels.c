@@ -242,14 +242,15 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 		x->room = x->give ? most + 1 : 0;
 	}
 	x->ngive = x->nget = x->pending = x->ncopies = 0;
-	x->left = 0;
-	x->last_left = NULL;
+	x->hears = x->freed = 0;
+	x->left = NULL;
+	x->left_all = false;
 	if (!x->give)
 		return false;
 	x->get = x->give + (neighbors ? a->nto : comm->size);
 	x->run = run;
 	x->a = *a;
-	x->opened = false;
+	x->opened = x->awaits_long = false;
 	x->folds = a->op != MPI_OP_NULL && hdl_reducer_init(&x->reducer, a->op, a->type);
 	if (keeps && !keep_lists(x, a, comm->size))
 		return false;
@@ -262,6 +263,8 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	for (uint32_t i = 0; i < x->ngive; i++)
 		if (x->give[i].by_line)
 			x->to[x->give[i].peer] = &x->give[i];
+	for (uint32_t i = 0; i < x->nget && !x->awaits_long; i++)
+		x->awaits_long = x->get[i].bytes > run->plan->key.bytes;
 	return copy_out(x, run->plan->key.bytes) && (!x->folds || hdl_parcels_copy_operand(x, comm, a));
 }
 
@@ -299,12 +302,12 @@ void hdl_parcels_post(struct hdl_off *h, struct hdl_run *run, const struct hdl_o
 
 	x->prog = prog;
 	hdl_line_begin(h, run, prog);
+	if (unlikely(x->longs))
+		hdl_parcels_leave(h, run);
 	for (uint32_t i = 0, n = hdl_line_puts(prog); i < n; i++)
 		write_parcel(h, run, i, x->to[hdl_line_put_to(prog, i)]);
 	for (struct parcel *p = x->give, *end = p + x->ngive; unlikely(x->longs) && p < end; p++)
-		if (hdl_parcel_is_shown(h, run, p))
-			hdl_parcel_await_reader(run, p);
-		else if (unlikely(!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes))
+		if (!p->by_line ? p->bytes : p->bytes > run->plan->key.bytes && !hdl_parcel_is_shown(h, run, p))
 			hdl_parcel_send(run, p);
 	/* behind the lines: in place a message comes where they are read from */
 	for (struct parcel *p = x->get, *end = p + x->nget; run->pcoll && p < end; p++)
@@ -334,7 +337,7 @@ static void open_line(struct hdl_run *run, struct parcel *p)
 	if (unlikely((word & ~IS_SHOWN) != p->bytes)) {
 		hdl_parcel_refuse(run, p, word & ~IS_SHOWN);
 		if (word & IS_SHOWN)
-			hdl_parcel_tell_giver(run, p);
+			hdl_parcel_leave_unread(p);
 		return;
 	}
 	if (word & IS_SHOWN) {
@@ -387,7 +390,30 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 	x->spent = 0;
 	if (x->ncopies)
 		hdl_parcels_copy(h, run);
-	return x->opened && !x->pending;
+	if (x->hears)
+		hdl_parcels_hear(h, run);
+	return x->opened && !x->pending && !x->hears;
+}
+
+bool hdl_parcels_await_long(const struct hdl_run *run)
+{
+	return run->parcels->awaits_long;
+}
+
+bool hdl_parcels_by_device(const struct hdl_run *run)
+{
+	return run->parcels->pending == run->parcels->ncopies;
+}
+
+bool hdl_parcels_need_near(struct hdl_off *h, const struct hdl_run *run)
+{
+	const struct hdl_parcels *x = run->parcels;
+	uint32_t needs = x->hears;
+
+	for (const struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
+		if (p->by_line && !hdl_line_has_come(run, x->prog, p->peer))
+			needs |= 1u << p->peer;
+	return needs & hdl_off_near(h);
 }
 
 /* ---- the door -------------------------------------------------------------------------------------------------------- */
@@ -434,7 +460,7 @@ size_t hdl_parcels_line(enum hdl_coll coll, size_t longest, bool copied)
 {
 	size_t all = hdl_vars.coll_offload_max, line = all < LINE_DATA ? all : LINE_DATA;
 
-	if (!hdl_parcels_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_reads_from()))
+	if (!hdl_parcels_known(coll) || longest <= line || (copied && coll == HDL_ALLGATHERV && longest >= hdl_reads_from(coll)))
 		return line;
 	return longest <= all ? all : all + 1;
 }

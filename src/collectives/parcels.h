@@ -26,7 +26,7 @@ struct parcel {
 	/* copied by its receiver from where the giver has it */
 	uint64_t at;			/* at the giver */
 	bool opened;			/* the receiver: the line was seen, or it has none */
-	bool copies;			/* that is not over; */
+	bool copies;			/* that is not over, or the giver has not been told that it is; */
 	size_t off;			/* ... so far it has come, */
 	uint64_t position;		/* ... by this request, which is under way, or 0 */
 };
@@ -42,10 +42,13 @@ struct hdl_parcels {
 	uint32_t pending;		/* messages and copies */
 	uint32_t ncopies;		/* of these, copies that this rank makes */
 	size_t spent;			/* bytes copied in this turn */
-	size_t left;			/* bytes of users' runs that were copied to where their receivers read them */
-	const struct parcel *last_left;
+	uint32_t hears;			/* a bit per rank: that has to say that it has read what it was shown */
+	uint32_t freed;			/* a bit per rank: that reads what was left behind for it, and need not be heard */
+	char *left;			/* where the next of this is put */
+	bool left_all;			/* it is the one that all get, and there */
 	bool opened;			/* all lines were seen */
 	bool longs;			/* given: some go otherwise than in a line */
+	bool awaits_long;		/* got: the same */
 	bool copied;			/* some pieces have copies */
 	bool retains;			/* the types of all pieces */
 	/* reductions (parcels_fold.c) */
@@ -71,11 +74,14 @@ struct parcel *hdl_parcel_add(struct hdl_parcels *x, bool give, const struct hdl
 /* Whether the receiver reads it from where this rank has it. */
 static inline bool hdl_parcel_is_shown(const struct hdl_off *h, const struct hdl_run *run, const struct parcel *p)
 {
-	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from() && h->exposed_rkey && !run->pcoll;
+	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
+	       hdl_line_area(run->parcels->prog)->done_at;
 }
 /* As it is given: where it lies, if it is one run. */
 char *hdl_parcel_given_at(const struct parcel *p);
-/* Where its receiver reads it: there, or a copy that is read without the kernel. */
+/* Memory for copies of what is shown, that readers need not be waited for, if that pays. Before the first is shown. */
+void hdl_parcels_leave(struct hdl_off *h, struct hdl_run *run);
+/* Where its receiver reads it: there, or a copy. */
 char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p);
 /* Memory for p->copy. False: there is none. */
 static inline bool hdl_parcel_get_copy(struct parcel *p, size_t bytes)
@@ -89,13 +95,13 @@ void hdl_parcel_send(struct hdl_run *run, struct parcel *p);
 void hdl_parcel_receive(struct hdl_run *run, struct parcel *p);
 /* Another length than promised: of `came` bytes from that rank. */
 void hdl_parcel_refuse(struct hdl_run *run, const struct parcel *p, uint64_t came);
-/* The giver's part of what is shown, when its line was written. */
-void hdl_parcel_await_reader(struct hdl_run *run, struct parcel *p);
-/* The receiver's: it reads what the line, which ends there, has the address of; and what it says when it does so no more, or never will. */
+/* The receiver's part of what is shown: it reads what the line, which ends there, has the address of; or it never will. */
 void hdl_parcel_copy(struct hdl_run *run, struct parcel *p, const char *line);
-void hdl_parcel_tell_giver(struct hdl_run *run, struct parcel *p);
-/* Goes on with all that this rank copies. */
+void hdl_parcel_leave_unread(struct parcel *p);
+/* Goes on with all that this rank copies, and tells their givers when it has. */
 void hdl_parcels_copy(struct hdl_off *h, struct hdl_run *run);
+/* The giver's: looks who has said so. */
+void hdl_parcels_hear(struct hdl_off *h, struct hdl_run *run);
 
 /* ---- reductions (parcels_fold.c) ------------------------------------------------------------------------------------ */
 

@@ -8,9 +8,9 @@
  * waits, or a message that nobody takes. A message needs both ranks in the library, as on the host.
  *
  * What is so long that a copy between processes is quicker than a message its receiver reads from where the giver has it, as in reads.c,
- * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, tells the giver by a message
- * without data, whose tag no other has (HDL_COPIED_TAG). Not of persistent ones: their requests have no place on the communicator's queues.
- * It needs only its receiver there.
+ * if the device allows it: then the line has the address, and says IS_SHOWN. Who has read it, or refused it, says so by the operation's
+ * number in a word of the giver's (hdl_area.done_at), whose operation ends then; or before, if what it shows is a copy that it leaves
+ * behind (R1 of reads.c). Not of persistent ones: their requests have no place on the communicator's queues. It needs only its receiver there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,22 +100,10 @@ static void received(struct hdl_req *req)
 	end_receive(p, req, p->bytes);
 }
 
-static void was_read(struct hdl_req *req)
-{
-	struct parcel *p = req->notify_arg;
-
-	p->req = NULL;
-	p->of->pending--;
-	/* who does not say that it has read it may do so yet, unless it cannot */
-	if (unlikely(req->error))
-		hdl_reads_stop(((struct hdl_cc *)p->of->run->comm->coll)->off[hdl_off_index(HDL_EXEC_DIRECT, false)]);
-	end_receive(p, req, 0);
-}
-
-static void receive_as(struct hdl_run *run, struct parcel *p, const struct hdl_piece *piece, int32_t tag, void (*notify)(struct hdl_req *))
+void hdl_parcel_receive(struct hdl_run *run, struct parcel *p)
 {
 	struct hdl_req *req;
-	int rc = hdl_irecv((void *)piece->buf, piece->count, piece->type, p->peer, run->tag | tag, run->comm,
+	int rc = hdl_irecv((void *)p->piece.buf, p->piece.count, p->piece.type, p->peer, run->tag | (int32_t)hdl_sub(p->edge), run->comm,
 			   (uint16_t)(run->comm->context + 1), &req);
 
 	if (rc) {
@@ -128,56 +116,89 @@ static void receive_as(struct hdl_run *run, struct parcel *p, const struct hdl_p
 	p->of->pending++;
 	req->notify_arg = p;
 	if (req->done)
-		notify(req);
+		received(req);
 	else
-		req->notify = notify;
+		req->notify = received;
 }
 
-void hdl_parcel_receive(struct hdl_run *run, struct parcel *p)
+/* ---- copies: the giver -------------------------------------------------------------------------------------------------- */
+
+/* Of what a rank says to the other: the number of the operation, and 1. */
+static size_t done_at(const struct hdl_off *h, const struct hdl_run *run, int rank)
 {
-	receive_as(run, p, &p->piece, (int32_t)hdl_sub(p->edge), received);
+	return hdl_line_area(run->parcels->prog)->done_at + (run->slot * (size_t)h->size + (size_t)rank) * sizeof(uint64_t);
 }
 
-/* ---- copies --------------------------------------------------------------------------------------------------------- */
-
-static bool is_same(const struct hdl_piece *a, const struct hdl_piece *b)
+/* A piece that all get, too. */
+static bool gives_one(const struct hdl_parcels *x)
 {
-	return a->buf == b->buf && a->count == b->count && a->type == b->type;
+	return x->a.nin == 1;
+}
+
+static size_t room_of(const struct parcel *p)
+{
+	return align_up(p->bytes, 64);
+}
+
+void hdl_parcels_leave(struct hdl_off *h, struct hdl_run *run)
+{
+	struct hdl_parcels *x = run->parcels;
+	size_t room = 0, most = gives_one(x) ? HDL_LEFT_FOR_ALL : HDL_LEFT_IN_BLOCKS;
+	int readers = 0;
+
+	for (const struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
+		if (hdl_parcel_is_shown(h, run, p) && !p->copy) {
+			x->freed |= 1u << p->peer;
+			room = gives_one(x) ? room_of(p) : room + room_of(p);
+			readers++;
+		}
+	if (readers && room <= most)
+		x->left = hdl_leave_until(h, run, room, x->freed, gives_one(x) && readers > 1 ? 0 : room,
+					  hdl_line_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
+	if (!x->left)
+		x->freed = 0;
 }
 
 char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p)
 {
 	struct hdl_parcels *x = p->of;
-	char *at = hdl_parcel_given_at(p);
+	char *given = hdl_parcel_given_at(p), *left = x->left;
 
-	if (p->copy)
-		return at;
-	/* what all get is copied once */
-	if (x->last_left && is_same(&x->last_left->piece, &p->piece))
-		return x->last_left->copy;
-	if (x->left + p->bytes > HDL_LEFT_IN_BLOCKS ||
-	    !hdl_leaving_pays(h, x->run->plan->key.coll == HDL_ALLGATHERV ? 0 : x->left + p->bytes) || !hdl_parcel_get_copy(p, p->bytes))
-		return at;
-	hdl_leave_copy(h, p->copy, at, p->bytes);
-	x->left += p->bytes;
-	x->last_left = p;
-	return p->copy;
+	if (!(x->freed & 1u << p->peer)) {
+		x->hears |= 1u << p->peer;
+		return given;
+	}
+	if (!x->left_all)
+		hdl_leave_copy(h, left, given, p->bytes);
+	x->left_all = gives_one(x);
+	x->left += gives_one(x) ? 0 : room_of(p);
+	return left;
 }
 
-void hdl_parcel_await_reader(struct hdl_run *run, struct parcel *p)
+void hdl_parcels_hear(struct hdl_off *h, struct hdl_run *run)
 {
-	const struct hdl_piece nothing = { .type = hdl_type_get(MPI_BYTE) };
+	struct hdl_parcels *x = run->parcels;
+	const uint64_t *done = (const uint64_t *)(hdl_line_area(x->prog)->mem + done_at(h, run, 0));
 
-	receive_as(run, p, &nothing, HDL_COPIED_TAG, was_read);
+	for (int r = 0; x->hears >> r; r++)
+		if (x->hears & 1u << r && __atomic_load_n(done + r, __ATOMIC_ACQUIRE) == run->opno + 1)
+			x->hears &= ~(1u << r);
 }
 
-void hdl_parcel_tell_giver(struct hdl_run *run, struct parcel *p)
-{
-	struct hdl_node n = node_of(p, NULL);
+/* ---- copies: the receiver ----------------------------------------------------------------------------------------------- */
 
-	n.len = 0;
-	n.sub = HDL_COPIED_TAG;
-	send_node(run, p, &n);
+static void begin_copy(struct parcel *p, size_t off)
+{
+	p->copies = true;
+	p->off = off;
+	p->position = 0;
+	p->of->pending++;
+	p->of->ncopies++;
+}
+
+void hdl_parcel_leave_unread(struct parcel *p)
+{
+	begin_copy(p, p->bytes);
 }
 
 void hdl_parcel_copy(struct hdl_run *run, struct parcel *p, const char *line)
@@ -186,14 +207,10 @@ void hdl_parcel_copy(struct hdl_run *run, struct parcel *p, const char *line)
 	if (!hdl_parcel_run(&p->piece) && !hdl_parcel_get_copy(p, p->bytes < UNPACKED ? p->bytes : UNPACKED)) {
 		hdl_reason_set("%s: no memory to unpack what rank %d has", hdl_coll_name(run->args.coll), p->peer);
 		hdl_run_error(run, MPI_ERR_NO_MEM);
-		hdl_parcel_tell_giver(run, p);
+		hdl_parcel_leave_unread(p);
 		return;
 	}
-	p->copies = true;
-	p->off = 0;
-	p->position = 0;
-	p->of->pending++;
-	p->of->ncopies++;
+	begin_copy(p, 0);
 }
 
 /* As far as it goes now. Whether that is to the end. */
@@ -221,16 +238,24 @@ static bool copy_on(struct hdl_off *h, struct hdl_run *run, struct parcel *p)
 	return true;
 }
 
+/* False: the queue has no room now. */
+static bool tell_giver(struct hdl_off *h, struct hdl_run *run, const struct parcel *p)
+{
+	const uint64_t number = run->opno + 1;
+
+	return hdl_say_at(h, run, p->peer, hdl_line_area(p->of->prog), done_at(h, run, h->rank), done_at(h, run, p->peer), &number,
+			  sizeof(number));
+}
+
 void hdl_parcels_copy(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_parcels *x = run->parcels;
 
 	for (struct parcel *p = x->get, *end = p + x->nget; x->ncopies && p < end; p++)
-		if (p->copies && copy_on(h, run, p)) {
+		if (p->copies && copy_on(h, run, p) && tell_giver(h, run, p)) {
 			p->copies = false;
 			x->ncopies--;
 			x->pending--;
-			hdl_parcel_tell_giver(run, p);
 		}
 }
 

@@ -190,28 +190,34 @@ static void post(struct hdl_off *h, struct hdl_run *run, struct hdl_off_link *l,
 }
 
 /* False: there is no room now. */
-bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told)
+bool hdl_say_at(struct hdl_off *h, struct hdl_run *run, int peer, const struct hdl_area *a, size_t its, size_t mine, const void *words,
+		size_t bytes)
 {
-	const struct hdl_area *a = &h->area[HDL_LINE_READS];
 	struct hdl_off_link *l = h->direct[peer];
-	bool staged = l->max_inline < sizeof(told);
-	struct ibv_sge sge = { .addr = (uintptr_t)&told, .length = sizeof(told), .lkey = a->mr->lkey };
+	bool staged = l->max_inline < bytes;
+	struct ibv_sge sge = { .addr = (uintptr_t)words, .length = (uint32_t)bytes, .lkey = a->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = staged ? IBV_SEND_SIGNALED : IBV_SEND_INLINE };
 
 	if (!has_room(h, l))
 		return false;
-	told.number = run->opno + 1;
 	if (staged) {
-		sge.addr = (uintptr_t)a->mem + a->staged + line_of(h, run, kind, peer);
-		memcpy((void *)(uintptr_t)sge.addr, &told, sizeof(told));
+		sge.addr = (uintptr_t)a->mem + a->staged + mine;
+		memcpy((void *)(uintptr_t)sge.addr, words, bytes);
 	} else if (hdl_line_signal_due(l)) {
 		wr.send_flags |= IBV_SEND_SIGNALED;	/* so that the queue has room again */
 	}
-	wr.wr.rdma.remote_addr = a->peers[peer].addr + line_of(h, run, kind, h->rank);
+	wr.wr.rdma.remote_addr = a->peers[peer].addr + its;
 	wr.wr.rdma.rkey = a->peers[peer].rkey;
 	post(h, run, l, &wr, staged);
 	return true;
+}
+
+bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told)
+{
+	told.number = run->opno + 1;
+	return hdl_say_at(h, run, peer, &h->area[HDL_LINE_READS], line_of(h, run, kind, h->rank), line_of(h, run, kind, peer), &told,
+			  sizeof(told));
 }
 
 /* ---- copies --------------------------------------------------------------------------------------------------- */
@@ -282,7 +288,7 @@ bool hdl_leaving_pays(struct hdl_off *h, size_t once)
 	return (hdl_job.oversubscribed && once <= HDL_LEFT_ONCE) || hdl_reads_all() || lines_pace_next(&h->pace, hdl_reads_quick());
 }
 
-char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
+char *hdl_leave_until(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart)
 {
 	struct hdl_left *l = h->left_behind;
 
@@ -295,11 +301,20 @@ char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t h
 	left_bytes += l->memory.bytes;
 	l->hears = hears;
 	l->opno = run->opno;
-	l->slot = run->slot;
+	l->done = done;
+	l->apart = apart;
 	h->nleft++;
+	hdl_off_enlist(h);	/* the operation may end before progress has seen it */
 	run->comm->obj.refs++;
 	hdl_detached_collectives++;
 	return l->memory.p;
+}
+
+char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once)
+{
+	const char *done = h->area[HDL_LINE_READS].mem + line_of(h, run, HDL_DONE, 0) + offsetof(struct hdl_told, number);
+
+	return hdl_leave_until(h, run, bytes, hears, once, done, sizeof(struct hdl_told));
 }
 
 void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes)
@@ -311,12 +326,9 @@ void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t byte
 }
 
 /* Later operations' lines may have come to stand there. */
-static bool said_since(const struct hdl_off *h, const struct hdl_left *l, int peer)
+static bool said_since(const struct hdl_left *l, int peer)
 {
-	const struct hdl_area *a = &h->area[HDL_LINE_READS];
-	size_t at = l->slot * a->slot_bytes + ((size_t)HDL_DONE * (size_t)h->size + (size_t)peer) * sizeof(struct hdl_told);
-
-	return __atomic_load_n(&((const struct hdl_told *)(a->mem + at))->number, __ATOMIC_ACQUIRE) > l->opno;
+	return __atomic_load_n((const uint64_t *)(l->done + (size_t)peer * l->apart), __ATOMIC_ACQUIRE) > l->opno;
 }
 
 /* The communicator may be freed by the last one, and all that it has with it; not h, whose turn this is. */
@@ -335,7 +347,7 @@ void hdl_left_look(struct hdl_off *h)
 		if (!l->hears)
 			continue;
 		for (int p = 0; p < h->size; p++)
-			if (l->hears & 1u << p && said_since(h, l, p))
+			if (l->hears & 1u << p && said_since(l, p))
 				l->hears &= ~(1u << p);
 		if (unlikely(h->broken || h->cc->lost)) {
 			hdl_reads_stop(h);	/* R2: it will be somebody else's */

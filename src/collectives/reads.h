@@ -81,6 +81,8 @@ const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
  * they are done. once: so many bytes have one reader each. NULL: there is none, or it is not worth it. */
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once);
+/* The same of an operation whose ranks say elsewhere that they are done: `apart` bytes from each other, rank 0 there. */
+char *hdl_leave_until(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart);
 /* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly; or ranks share CPUs and it is
  * not much that has one reader each (once; 0: it has several). */
 bool hdl_leaving_pays(struct hdl_off *h, size_t once);
@@ -89,6 +91,9 @@ uint16_t hdl_reads_quick(void);
 void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes);
 /* False: the queue has no room now. */
 bool hdl_say(struct hdl_off *h, struct hdl_run *run, int peer, int kind, struct hdl_told told);
+/* Words of the operation's, whole, to that place of the peer's area: likewise. mine: where that is of what this rank writes to it. */
+bool hdl_say_at(struct hdl_off *h, struct hdl_run *run, int peer, const struct hdl_area *a, size_t its, size_t mine, const void *words,
+		size_t bytes);
 /* Copies by one request to or from the peer's memory: its number on the queue, for the other, which says whether it is complete. 0: the queue
  * has no room now. */
 uint64_t hdl_copy_post(struct hdl_off *h, struct hdl_run *run, int peer, bool write, char *here, uint64_t there, size_t len);
