@@ -299,12 +299,13 @@ char *hdl_leave_until(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint
 	if (l == h->left_behind + HDL_LEFT || left_bytes >= LEFT_BYTES || hdl_scratch_get(&l->memory, bytes))
 		return NULL;
 	left_bytes += l->memory.bytes;
+	/* progress looks at it also if the operation ends before progress has seen that */
 	l->hears = hears;
 	l->opno = run->opno;
 	l->done = done;
 	l->apart = apart;
 	h->nleft++;
-	hdl_off_enlist(h);	/* the operation may end before progress has seen it */
+	hdl_off_enlist(h);
 	run->comm->obj.refs++;
 	hdl_detached_collectives++;
 	return l->memory.p;
