@@ -17,9 +17,17 @@
 
 /* ---- the loops ------------------------------------------------------------------------------------------- */
 
+/* Where vectors of 32 bytes are not what every processor has, those that have them take the loops that use them: chosen when the library is
+ * loaded, which is before a sanitizer is there. An element's result is the same. */
+#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
 /* in and inout never overlap, and neither is aligned beyond its element: both are said to the compiler. */
 #define LOOP(name, T, expr)                                                                                          \
-	static void name(const void *vin, void *vio, size_t n)                                                       \
+	static WIDE void name(const void *vin, void *vio, size_t n)                                                       \
 	{                                                                                                            \
 		const T *restrict in = vin;                                                                          \
 		T *restrict io = vio;                                                                                \
