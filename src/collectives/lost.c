@@ -309,7 +309,8 @@ static bool is_waiting(const struct hdl_cc *cc)
 	for (int i = 0; i < HDL_OFFLOADS; i++)
 		if (cc->off[i] && hdl_off_waits(cc->off[i]))
 			return true;
-	return cc->pending || makes_one(cc->comm);
+	/* who waits for a rank of its host may do so for the sake of one elsewhere */
+	return cc->pending || makes_one(cc->comm) || (cc->within && cc->within->coll && is_waiting(cc->within->coll));
 }
 
 static bool is_suspect(const struct hdl_cc *cc)

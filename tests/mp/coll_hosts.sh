@@ -107,6 +107,9 @@ lost 0,0,1,1 persistent 1024 3 -1 4000 $untold
 # ... also where they wait for nobody but one that lives, and is not there
 lost 0,1,0,1,1 nonblocking 64 0 2 9000 $untold
 lost 0,1,0,1,1 nonblocking 64 0 2 9000
+# ... and of their own host: in stages, of which that one would see nothing
+lost 0,1,1,1 blocking 64 0 3 1700 -x HEDDLE_COLL_LEVELS=2
+lost 0,1,1,1 blocking 64 0 3 500 $untold
 lost 0,0,1,1 blocking 64 1 0 500 -x HEDDLE_COLL_LEVELS=2
 lost 0,1,2,3 persistent 1024 3 1 4000 -x HEDDLE_COLL_LEVELS=1
 for kind in ud rc xrc dc dc,ud; do
