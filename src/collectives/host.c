@@ -254,6 +254,14 @@ static inline int note_loss(const struct hdl_run *run, const struct hdl_node *n,
 	return error;
 }
 
+/* As the program numbers it, which has no handle for the communicator of one host's ranks (levels.c). */
+static int rank_named(struct hdl_comm *comm, int rank)
+{
+	const struct hdl_cc *cc = comm->coll;
+
+	return cc->of ? hdl_comm_rank_of(cc->of->comm, hdl_comm_proc(comm, rank)) : rank;
+}
+
 int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 {
 	int error = hdl_class_of(-err), peer = n->peer;
@@ -262,7 +270,8 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 	if (err == -ECANCELED) {
 		/* withdrawn here, or refused there: a member has ended, and that one knows */
 		hdl_coll_given_up(run->comm->coll);
-		hdl_reason_set("rank %d has given this collective up: a member of the communicator has failed", peer);
+		hdl_reason_set("rank %d has given this collective up: a member of the communicator has failed",
+			       rank_named(run->comm, peer));
 		return MPI_ERR_PROC_ABORTED;
 	}
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
@@ -284,14 +293,14 @@ int hdl_run_send(struct hdl_run *run, const struct hdl_node *n, struct hdl_send 
 }
 
 /* A message that is shorter than the ranks' arguments promise would leave a part of the buffer as it was. */
-static inline int check_length(const struct hdl_node *n, const MPI_Status *status)
+static inline int check_length(const struct hdl_run *run, const struct hdl_node *n, const MPI_Status *status)
 {
 	MPI_Count bytes = hdl_status_bytes(status);
 
 	if (likely((size_t)bytes == n->len))
 		return MPI_SUCCESS;
 	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: the counts or types of this collective "
-		       "differ between ranks, or it failed there", (long long)bytes, status->MPI_SOURCE, n->len);
+		       "differ between ranks, or it failed there", (long long)bytes, rank_named(run->comm, status->MPI_SOURCE), n->len);
 	return MPI_ERR_COUNT;
 }
 
@@ -327,7 +336,7 @@ void hdl_run_recv(struct hdl_run *run, const struct hdl_node *n)
 	rc = hdl_recv(node_memory(run, n->dst_space, n->dst_off), (MPI_Count)n->len, hdl_type_get(MPI_BYTE), peer,
 		      run->tag | (int32_t)n->sub, comm, run->comm->context + 1, &status);
 	if (likely(!rc))
-		rc = check_length(n, &status);
+		rc = check_length(run, n, &status);
 	if (unlikely(rc)) {
 		hdl_run_error(run, note_loss(run, n, rc));
 		run->spoiled |= is_of_length(rc);
@@ -539,7 +548,7 @@ static void event_received(struct hdl_req *req)
 		note_loss(node->run, n, error);
 		hdl_req_explain(req);
 	} else if (likely(!hdl_status_cancelled(&req->status))) {
-		error = check_length(n, &req->status);
+		error = check_length(node->run, n, &req->status);
 	}
 	hdl_req_free(req);
 	event_done(node, error);
@@ -585,7 +594,7 @@ static void start_node(struct hdl_run *run, uint32_t i)
 		if (unlikely(rc))
 			hdl_req_explain(req);
 		else
-			rc = check_length(n, &req->status);
+			rc = check_length(run, n, &req->status);
 		hdl_req_free(req);
 		if (unlikely(rc))
 			run_failed(run, rc);

@@ -2,7 +2,7 @@
 /*
  * Blocking collectives of ranks on several hosts (HOSTS, see hosts_played.c), which go in stages: within each host, between the hosts' leaders,
  * within each host. Every root, in place and not, types with holes, lengths on both sides of where stages end, others outstanding meanwhile; ranks whose
- * lengths differ; communicators that are freed at once.
+ * lengths differ, and whom the error names; communicators that are freed at once.
  *
  *     coll_stages [ids]		ids: with no more context ids to be had
  *     coll_stages dies RANK COLL	rank RANK ends itself in collective no. COLL (of dies()); each survivor says that it was told
@@ -197,6 +197,35 @@ static void lengths(int odd, int n, int theirs)
 	reductions(n, odd, 5);
 }
 
+/* The text of such an error names the rank in the program's communicator: of each host's first two ranks, the second one to the first. */
+static void names(void)
+{
+	for (int odd = 2; odd < np; odd++) {
+		int first = odd, before = 0, rc, named, n;
+		char text[MPI_MAX_ERROR_STRING], *from;
+		MPI_Comm c;
+
+		for (int r = odd - 1; r >= 0; r--)
+			if (host_of[r] == host_of[odd])
+				first = r, before++;
+		if (before != 1)
+			continue;
+		/* of a communicator's first ones messages are sent, which have a source */
+		MPI_Comm_dup(MPI_COMM_WORLD, &c);
+		MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+		set_input(8, 0);
+		rc = MPI_Reduce(in, out, me == odd ? 7 : 8, MPI_INT64_T, MPI_SUM, first, c);
+		if (me == first) {
+			CHECK_EQ(is_length(rc), 1);
+			MPI_Error_string(rc, text, &n);
+			from = strstr(text, "came from rank ");
+			if (from && (sscanf(from, "came from rank %d", &named) != 1 || named != odd))
+				test_fail(__FILE__, __LINE__, "rank %d gave less, and the error says: %s", odd, text);
+		}
+		MPI_Comm_free(&c);
+	}
+}
+
 static void freed(void)
 {
 	for (int i = 0; i < 300; i++) {
@@ -304,6 +333,7 @@ int main(int argc, char **argv)
 					lengths(odd, n, n - 1);
 			}
 		MPI_Comm_free(&comm);
+		names();
 		freed();
 	}
 	free(host_of);
