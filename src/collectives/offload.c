@@ -332,6 +332,7 @@ static int advance(struct hdl_off *h)
 		}
 		retire(h, run);
 		hdl_run_finish(run);
+		n++;	/* maybe all of this turn: whoever waits for it is not to sleep now */
 	}
 	return n;
 }

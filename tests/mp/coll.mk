@@ -112,6 +112,10 @@ check_PROGRAMS += tests/mp/ptp_lost
 tests_mp_ptp_lost_SOURCES = tests/mp/ptp_lost.c tests/mp/survivors.h
 tests_mp_ptp_lost_LDADD = libheddle.la
 tests_mp_ptp_lost_LDFLAGS = $(NOWRAP) -pthread
+check_PROGRAMS += tests/mp/coll_asleep
+tests_mp_coll_asleep_SOURCES = tests/mp/coll_asleep.c tests/mp/survivors.h
+tests_mp_coll_asleep_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_coll_asleep_LDFLAGS = $(NOWRAP) -Wl,--wrap=hdl_lost_timers -Wl,--wrap=hdl_peers_look
 check_PROGRAMS += tests/mp/coll_late
 tests_mp_coll_late_SOURCES = tests/mp/coll_late.c
 tests_mp_coll_late_LDADD = $(tests_mp_coll_lacking_LDADD)

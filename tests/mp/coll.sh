@@ -125,6 +125,13 @@ for odp in 0 1; do
 	try "port down, HEDDLE_ODP=$odp" 3 -x HEDDLE_ODP=$odp -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl"
 done
 try "port down for good" 3 -x HEDDLE_COLL_EXECUTOR=direct tests/mp/coll_port "$PWD/shcactl" left
+# A root that sleeps until what it has sent is taken is woken by that.
+for executor in direct tasks; do
+	for n in 2 3; do
+		rm -f "$tmp/left"
+		try "asleep, $executor" "$n" -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/coll_asleep "$tmp/left"
+	done
+done
 # Communicators that come and go take over what those before them had; freeing one destroys nothing.
 for executor in direct tasks; do
 	for n in 2 5; do
