@@ -67,11 +67,10 @@ static int find_ended(struct hdl_cc *cc, int first)
 /* Its rank in its group. */
 static int member_lost(const struct hdl_cc *cc)
 {
-	if (cc->of)
-		cc = cc->of;
-	int rank = hdl_comm_rank_of(cc->comm, cc->lost - 1);
+	struct hdl_comm *comm = cc->of ? cc->of->comm : cc->comm;
+	int proc = cc->lost - 1, rank = hdl_comm_rank_of(comm, proc);
 
-	return rank == MPI_UNDEFINED && cc->comm->local ? hdl_comm_rank_of(cc->comm->local, cc->lost - 1) : rank;
+	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
 }
 
 /* Once for a rank, not for each communicator that it was a member of. One that gives up itself has the reason as its error. */

@@ -7,7 +7,8 @@ tmp=$(mktemp -d) || exit 1
 count=$tmp/count	# the survivors' file, new for each job
 trap 'rm -rf "$tmp"' EXIT
 
-# one_dies RANKS DEAD LABEL OPTION... PROGRAM ARGUMENT...: every survivor says that it was told, the dead rank is named, and no other one.
+# one_dies RANKS DEAD LABEL OPTION... PROGRAM ARGUMENT...: every survivor says that it was told, the dead rank is named, and no other one, nor
+# what is no rank.
 one_dies() {
 	ranks=$1 dead=$2 label=$3; shift 3
 	rm -f "$count"
@@ -17,6 +18,7 @@ one_dies() {
 	grep -o 'rank [0-9]* of MPI_COMM_WORLD\|to rank [0-9]* failed' "$tmp/err" | grep -o 'rank [0-9]*' >"$tmp/named"
 	blamed=$(grep -vcx "rank $dead" "$tmp/named")
 	named=$(grep -cx "rank $dead" "$tmp/named")
+	blamed=$((blamed + $(grep -c 'rank -[0-9]' "$tmp/err")))
 	if [ $code = 137 ] && [ "$told" = $((ranks - 1)) ] && [ "$blamed" = 0 ] && [ "$named" != 0 ]; then
 		echo "ok: $label"
 	else
