@@ -12,7 +12,7 @@
  *       long   | line of rank 0 | line of rank 1 | ...    up to 1 KiB
  *       wide   | line of rank 0 | line of rank 1 | ...    up to HEDDLE_COLL_OFFLOAD_MAX and HEDDLE_COLL_BCAST_OFFLOAD_MAX
  *       heads  | number, length of rank 0's | ...         of the wide ones
- *       done   | number from rank 0 | ...                 of the others: it has read what a parcel of this rank's shows (parcels_long.c)
+ *       done   | number from rank 0 | ...                 of those that parcels have: it has read what one of this rank's shows (parcels_long.c)
  *
  * The place of a rank's line is the same at all its peers. Behind all slots is as much again, where data for each peer are put together
  * that the request cannot carry inline. Wide ones are gathered from where they lie, if the device pages on demand, and what says
@@ -116,6 +116,8 @@ size_t hdl_off_line_bytes(size_t bytes)
 void hdl_line_areas(struct hdl_off *h)
 {
 	const size_t most[HDL_LINE_SIZES] = { 64 - HDL_LINE_TRAILER, LONG_DATA, hdl_line_most() };
+	/* whose lines show what they have no room for: hdl_parcels_line */
+	const int parcels = (int)hdl_line_size(hdl_vars.coll_offload_max < LONG_DATA ? hdl_vars.coll_offload_max : LONG_DATA);
 
 	for (int i = 0; i < HDL_LINE_SIZES; i++) {
 		struct hdl_area *a = &h->area[i];
@@ -129,7 +131,7 @@ void hdl_line_areas(struct hdl_off *h)
 		a->wide = i == HDL_LINE_WIDE;
 		a->at = a->wide ? slots * (size_t)h->size * HDL_LINE_HEAD : 0;
 		a->bytes = a->at + slots * a->slot_bytes;
-		if (a->wide)
+		if (i != parcels)
 			continue;
 		a->done_at = a->bytes;
 		a->bytes += align_up(slots * (size_t)h->size * sizeof(uint64_t), 64);
