@@ -116,8 +116,8 @@ size_t hdl_off_line_bytes(size_t bytes)
 void hdl_line_areas(struct hdl_off *h)
 {
 	const size_t most[HDL_LINE_SIZES] = { 64 - HDL_LINE_TRAILER, LONG_DATA, hdl_line_most() };
-	/* whose lines show what they have no room for: hdl_parcels_line */
-	const int parcels = (int)hdl_line_size(hdl_vars.coll_offload_max < LONG_DATA ? hdl_vars.coll_offload_max : LONG_DATA);
+	/* whose lines show what they have no room for, of lengths that no rank knows all of */
+	const int parcels = (int)hdl_line_size(hdl_parcels_line(HDL_ALLTOALLV, 0, false));
 
 	for (int i = 0; i < HDL_LINE_SIZES; i++) {
 		struct hdl_area *a = &h->area[i];

@@ -244,13 +244,12 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	x->ngive = x->nget = x->pending = x->ncopies = 0;
 	x->hears = x->freed = 0;
 	x->left = NULL;
-	x->left_all = false;
 	if (!x->give)
 		return false;
 	x->get = x->give + (neighbors ? a->nto : comm->size);
 	x->run = run;
 	x->a = *a;
-	x->opened = x->awaits_long = false;
+	x->opened = false;
 	x->folds = a->op != MPI_OP_NULL && hdl_reducer_init(&x->reducer, a->op, a->type);
 	if (keeps && !keep_lists(x, a, comm->size))
 		return false;
@@ -263,8 +262,6 @@ static bool prepare(struct hdl_run *run, struct hdl_comm *comm, const struct hdl
 	for (uint32_t i = 0; i < x->ngive; i++)
 		if (x->give[i].by_line)
 			x->to[x->give[i].peer] = &x->give[i];
-	for (uint32_t i = 0; i < x->nget && !x->awaits_long; i++)
-		x->awaits_long = x->get[i].bytes > run->plan->key.bytes;
 	return copy_out(x, run->plan->key.bytes) && (!x->folds || hdl_parcels_copy_operand(x, comm, a));
 }
 
@@ -397,7 +394,12 @@ bool hdl_parcels_turn(struct hdl_off *h, struct hdl_run *run)
 
 bool hdl_parcels_await_long(const struct hdl_run *run)
 {
-	return run->parcels->awaits_long;
+	const struct hdl_parcels *x = run->parcels;
+
+	for (const struct parcel *p = x->get, *end = p + x->nget; p < end; p++)
+		if (p->bytes > run->plan->key.bytes)
+			return true;
+	return false;
 }
 
 bool hdl_parcels_by_device(const struct hdl_run *run)

@@ -44,11 +44,9 @@ struct hdl_parcels {
 	size_t spent;			/* bytes copied in this turn */
 	uint32_t hears;			/* a bit per rank: that has to say that it has read what it was shown */
 	uint32_t freed;			/* a bit per rank: that reads what was left behind for it, and need not be heard */
-	char *left;			/* where the next of this is put */
-	bool left_all;			/* it is the one that all get, and there */
+	char *left;			/* where the next of this is put; of one that all get: where that is */
 	bool opened;			/* all lines were seen */
 	bool longs;			/* given: some go otherwise than in a line */
-	bool awaits_long;		/* got: the same */
 	bool copied;			/* some pieces have copies */
 	bool retains;			/* the types of all pieces */
 	/* reductions (parcels_fold.c) */
@@ -77,8 +75,6 @@ static inline bool hdl_parcel_is_shown(const struct hdl_off *h, const struct hdl
 	return p->by_line && p->bytes > run->plan->key.bytes && p->bytes >= hdl_reads_from((enum hdl_coll)run->plan->key.coll) && h->exposed_rkey &&
 	       hdl_line_area(run->parcels->prog)->done_at;
 }
-/* As it is given: where it lies, if it is one run. */
-char *hdl_parcel_given_at(const struct parcel *p);
 /* Memory for copies of what is shown, that readers need not be waited for, if that pays. Before the first is shown. */
 void hdl_parcels_leave(struct hdl_off *h, struct hdl_run *run);
 /* Where its receiver reads it: there, or a copy. */

@@ -39,34 +39,29 @@ static void sent(struct hdl_send *send, int err)
 		hdl_run_error(p->of->run, hdl_run_errno(p->of->run, &n, err));
 }
 
-static void send_node(struct hdl_run *run, struct parcel *p, const struct hdl_node *n)
-{
-	int rc;
-
-	if (hdl_run_send_now(run, n))
-		return;
-	p->send = (struct hdl_send){ .done = sent };
-	p->sending = true;
-	p->of->pending++;
-	rc = hdl_run_send(run, n, &p->send);
-	if (!rc)
-		return;
-	p->sending = false;
-	p->of->pending--;
-	if (rc < 0)
-		hdl_run_error(run, hdl_run_errno(run, n, rc));
-}
-
-char *hdl_parcel_given_at(const struct parcel *p)
+/* Where it lies as it is given, if it is one run. */
+static char *given_at(const struct parcel *p)
 {
 	return p->copy ? p->copy : p->bytes ? hdl_parcel_run(&p->piece) : NULL;
 }
 
 void hdl_parcel_send(struct hdl_run *run, struct parcel *p)
 {
-	const struct hdl_node n = node_of(p, hdl_parcel_given_at(p));
+	const struct hdl_node n = node_of(p, given_at(p));
+	int rc;
 
-	send_node(run, p, &n);
+	if (hdl_run_send_now(run, &n))
+		return;
+	p->send = (struct hdl_send){ .done = sent };
+	p->sending = true;
+	p->of->pending++;
+	rc = hdl_run_send(run, &n, &p->send);
+	if (!rc)
+		return;
+	p->sending = false;
+	p->of->pending--;
+	if (rc < 0)
+		hdl_run_error(run, hdl_run_errno(run, &n, rc));
 }
 
 __attribute__((noinline, cold)) void hdl_parcel_refuse(struct hdl_run *run, const struct parcel *p, uint64_t came)
@@ -76,28 +71,22 @@ __attribute__((noinline, cold)) void hdl_parcel_refuse(struct hdl_run *run, cons
 	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
-static void end_receive(struct parcel *p, struct hdl_req *req, size_t expected)
+static void received(struct hdl_req *req)
 {
+	struct parcel *p = req->notify_arg;
 	struct hdl_run *run = p->of->run;
 
+	p->req = NULL;
+	p->of->pending--;
 	if (unlikely(req->error)) {
 		if (req->error == MPI_ERR_PROC_ABORTED)
 			hdl_coll_lose(run->comm->coll, p->peer);
 		hdl_req_explain(req);
 		hdl_run_error(run, req->error);
-	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != expected)) {
+	} else if (!hdl_status_cancelled(&req->status) && unlikely((size_t)hdl_status_bytes(&req->status) != p->bytes)) {
 		hdl_parcel_refuse(run, p, (uint64_t)hdl_status_bytes(&req->status));
 	}
 	hdl_req_free(req);
-}
-
-static void received(struct hdl_req *req)
-{
-	struct parcel *p = req->notify_arg;
-
-	p->req = NULL;
-	p->of->pending--;
-	end_receive(p, req, p->bytes);
 }
 
 void hdl_parcel_receive(struct hdl_run *run, struct parcel *p)
@@ -143,35 +132,39 @@ static size_t room_of(const struct parcel *p)
 void hdl_parcels_leave(struct hdl_off *h, struct hdl_run *run)
 {
 	struct hdl_parcels *x = run->parcels;
+	const struct parcel *last = NULL;
 	size_t room = 0, most = gives_one(x) ? HDL_LEFT_FOR_ALL : HDL_LEFT_IN_BLOCKS;
-	int readers = 0;
+	bool several;
 
 	for (const struct parcel *p = x->give, *end = p + x->ngive; p < end; p++)
 		if (hdl_parcel_is_shown(h, run, p) && !p->copy) {
 			x->freed |= 1u << p->peer;
 			room = gives_one(x) ? room_of(p) : room + room_of(p);
-			readers++;
+			last = p;
 		}
-	if (readers && room <= most)
-		x->left = hdl_leave_until(h, run, room, x->freed, gives_one(x) && readers > 1 ? 0 : room,
+	several = x->freed & (x->freed - 1);
+	if (last && room <= most)
+		x->left = hdl_leave_until(h, run, room, x->freed, gives_one(x) && several ? 0 : room,
 					  hdl_line_area(x->prog)->mem + done_at(h, run, 0), sizeof(uint64_t));
 	if (!x->left)
 		x->freed = 0;
+	else if (gives_one(x))
+		hdl_leave_copy(h, x->left, given_at(last), last->bytes);
 }
 
 char *hdl_parcel_shown_at(struct hdl_off *h, struct parcel *p)
 {
 	struct hdl_parcels *x = p->of;
-	char *given = hdl_parcel_given_at(p), *left = x->left;
+	char *given = given_at(p), *left = x->left;
 
 	if (!(x->freed & 1u << p->peer)) {
 		x->hears |= 1u << p->peer;
 		return given;
 	}
-	if (!x->left_all)
+	if (!gives_one(x)) {
 		hdl_leave_copy(h, left, given, p->bytes);
-	x->left_all = gives_one(x);
-	x->left += gives_one(x) ? 0 : room_of(p);
+		x->left += room_of(p);
+	}
 	return left;
 }
 

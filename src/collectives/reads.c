@@ -281,9 +281,10 @@ bool hdl_copied(struct hdl_off *h, struct hdl_reads *x, int peer)
 #define LEFT_BYTES ((size_t)64 << 20)
 static size_t left_bytes;
 
-/* Where ranks share CPUs it does whatever it costs, for who has left something behind gives its CPU to those that read it; but not of much that each
- * has but one reader, which the kernel copies once. */
-bool hdl_leaving_pays(struct hdl_off *h, size_t once)
+/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly. Where ranks share CPUs it is whatever
+ * it costs, for who has left something behind gives its CPU to those that read it; but not of much that each has but one reader, which the
+ * kernel copies once. */
+static bool leaving_pays(struct hdl_off *h, size_t once)
 {
 	return (hdl_job.oversubscribed && once <= HDL_LEFT_ONCE) || hdl_reads_all() || lines_pace_next(&h->pace, hdl_reads_quick());
 }
@@ -292,7 +293,7 @@ char *hdl_leave_until(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint
 {
 	struct hdl_left *l = h->left_behind;
 
-	if (!hdl_leaving_pays(h, once))
+	if (!leaving_pays(h, once))
 		return NULL;
 	while (l < h->left_behind + HDL_LEFT && l->hears)
 		l++;

@@ -79,13 +79,10 @@ static inline bool hdl_reads_all(void)
 /* What rank `peer` has said for this operation, or NULL. */
 const struct hdl_told *hdl_heard(const struct hdl_off *h, const struct hdl_run *run, int kind, int peer);
 /* Memory for so many bytes that the ranks of that mask are to be shown, in place of what is its user's: the operation need not wait until
- * they are done. once: so many bytes have one reader each. NULL: there is none, or it is not worth it. */
+ * they are done. once: so many bytes have one reader each; 0: they have several. NULL: there is none, or it is not worth it. */
 char *hdl_leave(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once);
 /* The same of an operation whose ranks say elsewhere that they are done: `apart` bytes from each other, rank 0 there. */
 char *hdl_leave_until(struct hdl_off *h, struct hdl_run *run, size_t bytes, uint32_t hears, size_t once, const char *done, size_t apart);
-/* Whether a copy there is worth it: as long as others read it without the kernel, and it is made quickly; or ranks share CPUs and it is
- * not much that has one reader each (once; 0: it has several). */
-bool hdl_leaving_pays(struct hdl_off *h, size_t once);
 /* Up to how many ns per KiB a copy into memory that is left behind is quick (lines/pace.h), on this machine. Measured once. */
 uint16_t hdl_reads_quick(void);
 void hdl_leave_copy(struct hdl_off *h, char *left, const char *from, size_t bytes);
