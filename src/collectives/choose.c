@@ -52,7 +52,7 @@ static struct hdl_shape shape_of(const struct hdl_plan_key *key, const struct hd
 
 	if (key->type) {
 		s.fn = hdl_op_lookup(key->op, key->type);
-		s.esize = (size_t)hdl_type_extent(key->type);
+		s.esize = (size_t)hdl_type_size(key->type);
 	}
 	return s;
 }

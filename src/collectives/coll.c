@@ -63,6 +63,14 @@ int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm,
 	return 0;
 }
 
+/* Whether the elements of a reduction have to be packed. Of other collectives their arguments say it: is_plan_of. */
+static bool needs_packing(const struct hdl_plan_key *key, int ranks)
+{
+	MPI_Count blocks = key->coll == HDL_REDUCE_SCATTER ? ranks : 1;
+
+	return key->type && !hdl_type_is_run(key->type, blocks * (MPI_Count)key->bytes / hdl_type_size(key->type));
+}
+
 static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm *comm)
 {
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
@@ -93,7 +101,8 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 		return NULL;
 	}
 	plan->in_order = key->blocking && plan->executor == HDL_EXEC_HOST && !plan->staged && plan->graph && !hdl_vars.check &&
-			 hdl_host_can_inline(plan->graph);
+			 hdl_host_can_inline(plan->graph) && !needs_packing(key, comm->size);
+	plan->quick = plan->in_order || (plan->executor == HDL_EXEC_DIRECT && !needs_packing(key, comm->size));
 	return plan;
 }
 
@@ -199,8 +208,6 @@ static inline size_t bytes_of(const struct hdl_coll_args *a)
 {
 	if (a->coll == HDL_BARRIER)
 		return 0;
-	if (hdl_coll_reduces(a->coll))
-		return (size_t)a->recvcount * (size_t)hdl_type_extent(a->recvtype);
 	if (a->coll == HDL_SCATTER)
 		return (size_t)a->sendcount * (size_t)hdl_type_size(a->sendtype);
 	return (size_t)a->recvcount * (size_t)hdl_type_size(a->recvtype);
@@ -657,7 +664,7 @@ int hdl_coll_run(struct hdl_comm *comm, const struct hdl_coll_args *args)
 	struct hdl_plan *plan = cc ? cc->last[args->coll] : NULL;
 	struct hdl_run *run;
 
-	if (!plan || !plan->spare || unlikely(cc->lost) || !(plan->in_order || plan->executor == HDL_EXEC_DIRECT) ||
+	if (!plan || !plan->spare || unlikely(cc->lost) || !plan->quick ||
 	    !is_plan_of(&plan->key, comm, args))
 		return run_plan(comm, args);
 	if (plan->in_order) {

@@ -75,7 +75,8 @@ int hdl_coll_init(void);
 int hdl_coll_fini(void);
 /* Whether op is defined on type (MPI-5.0 section 6.9.2). */
 bool hdl_op_valid(MPI_Op op, const struct hdl_type *type);
-/* inout[i] = in[i] op inout[i], count elements of a predefined type. */
+/* inout[i] = in[i] op inout[i], count elements of a predefined type, as they lie in memory: an extent apart, and with holes that are left
+ * as they are. */
 void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *inout, MPI_Count count);
 
 /* ---- operations of programs (userop.c) ------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, co
 static void print_crossings(FILE *out, const struct hdl_plan_key *asked, const struct hdl_site *site)
 {
 	char before[2][64] = { "", "" };
-	size_t unit = asked->type ? (size_t)hdl_type_extent(asked->type) : 1;
+	size_t unit = asked->type ? (size_t)hdl_type_size(asked->type) : 1;
 
 	if (asked->coll == HDL_BARRIER)
 		return;
@@ -310,8 +310,8 @@ static int key_of(const struct hdl_explain *a, const struct hdl_site *site, stru
 			  a->type);
 		return 2;
 	}
-	if (a->bytes % (size_t)hdl_type_extent(key->type)) {
-		hdl_error("--size %zu: not a multiple of the %td bytes of %s", a->bytes, (ptrdiff_t)hdl_type_extent(key->type), a->type);
+	if (a->bytes % (size_t)hdl_type_size(key->type)) {
+		hdl_error("--size %zu: not a multiple of the %lld bytes of %s", a->bytes, (long long)hdl_type_size(key->type), a->type);
 		return 2;
 	}
 	return 0;

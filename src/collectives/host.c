@@ -81,7 +81,7 @@ int hdl_run_prepare_host(struct hdl_run *run)
 	return hdl_run_prepare_tmp(run);
 }
 
-/* Reductions are on predefined types, whose elements lie an extent apart in the graph as in memory. */
+/* In a graph elements are packed: also those of reductions, so that no executor has to know where a type has holes. */
 static int pack_whole(void **packed, const void *buf, MPI_Count count, const struct hdl_type *t, bool fill)
 {
 	size_t bytes;
@@ -104,11 +104,26 @@ static MPI_Count elements_sent(const struct hdl_coll_args *a, int ranks, int ran
 
 static MPI_Count elements_received(const struct hdl_coll_args *a, int ranks, int rank)
 {
-	return a->coll == HDL_BCAST ? a->recvcount : a->coll == HDL_SCATTER ? a->recvbuf == MPI_IN_PLACE ? 0 : a->recvcount :
-	       a->coll == HDL_GATHER && rank != a->root ? 0 : a->recvcount * ranks;
+	switch (a->coll) {
+	case HDL_SCATTER:
+		return a->recvbuf == MPI_IN_PLACE ? 0 : a->recvcount;
+	case HDL_REDUCE:
+		return rank == a->root ? a->recvcount : 0;
+	case HDL_EXSCAN:
+		return rank ? a->recvcount : 0;
+	case HDL_BCAST:
+	case HDL_ALLREDUCE:
+	case HDL_SCAN:
+	case HDL_REDUCE_SCATTER:
+		return a->recvcount;
+	case HDL_GATHER:
+		return rank == a->root ? a->recvcount * ranks : 0;
+	default:
+		return a->recvcount * ranks;
+	}
 }
 
-/* What does not reduce, on types with holes. */
+/* Types with holes. */
 static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks, bool in_place)
 {
 	const struct hdl_coll_args *a = &run->args;
@@ -116,7 +131,7 @@ static __attribute__((noinline)) int bind_packed(struct hdl_run *run, int ranks,
 	MPI_Count sends = elements_sent(a, ranks, run->comm->rank);
 	int rc = MPI_SUCCESS;
 
-	run->recv_elems = elements_received(a, ranks, run->comm->rank);
+	run->recv_elems = in_place && hdl_coll_reduces(a->coll) ? sends : elements_received(a, ranks, run->comm->rank);
 	if (sends_it && sends && !hdl_type_is_run(a->sendtype, sends)) {
 		rc = pack_whole(&run->packed_send, a->sendbuf, sends, a->sendtype, true);
 		run->base[HDL_SP_SEND] = run->packed_send;
@@ -145,7 +160,7 @@ int hdl_run_bind(struct hdl_run *run, const struct hdl_coll_args *args, int rank
 	run->packed_send = run->packed_recv = NULL;
 	run->args = *args;
 	hdl_run_begin(run);
-	if (args->coll == HDL_BARRIER || hdl_coll_reduces(args->coll) ||
+	if (args->coll == HDL_BARRIER ||
 	    (likely(hdl_type_is_contiguous(args->recvtype)) &&
 	     (args->coll == HDL_BCAST || in_place || hdl_type_is_contiguous(args->sendtype))))
 		return MPI_SUCCESS;
@@ -188,9 +203,11 @@ static __attribute__((noinline)) void take_packed(struct hdl_run *run)
 {
 	const struct hdl_coll_args *a = &run->args;
 
-	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
-		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
-			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
+	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root)) {
+		MPI_Count n = elements_received(a, run->comm->size, run->comm->rank);
+
+		hdl_unpack(a->recvbuf, run->packed_recv, n, a->recvtype, 0, (size_t)n * (size_t)hdl_type_size(a->recvtype));
+	}
 	if (!run->keeps)
 		hdl_run_unbind(run);
 }

@@ -80,7 +80,7 @@ struct hdl_run {
 	/* Buffers that are not one run of bytes travel packed. */
 	struct hdl_coll_args args;
 	void *packed_send, *packed_recv;
-	MPI_Count recv_elems;		/* of args.recvtype in recvbuf */
+	MPI_Count recv_elems;		/* of args.recvtype in packed_recv: what is received, and input in place */
 
 	char why[320];			/* the explanation of error */
 	struct hdl_check *check;	/* with HEDDLE_CHECK=1 what this rank says of the call (check.h) */
@@ -212,7 +212,8 @@ struct hdl_plan {
 	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
-	bool in_order;			/* blocking, on the host executor, whose nodes run in their order */
+	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction needs no packing */
+	bool quick;			/* in_order, or on direct, where a reduction needs no packing, either */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */

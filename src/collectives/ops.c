@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <string.h>
 #include <wchar.h>
 
 #include "collectives/collectives.h"
@@ -25,12 +26,14 @@
 #define WIDE
 #endif
 
-/* in and inout never overlap, and neither is aligned beyond its element: both are said to the compiler. */
+/* in and inout never overlap, and neither is aligned: programs' buffers lie anywhere, and packed elements behind each other. Both are said
+ * to the compiler, which would else move long numbers by instructions that fault on other addresses. */
 #define LOOP(name, T, expr)                                                                                          \
 	static WIDE void name(const void *vin, void *vio, size_t n)                                                       \
 	{                                                                                                            \
-		const T *restrict in = vin;                                                                          \
-		T *restrict io = vio;                                                                                \
+		typedef T element __attribute__((aligned(1)));                                                       \
+		const element *restrict in = vin;                                                                    \
+		element *restrict io = vio;                                                                          \
                                                                                                                      \
 		_Pragma("omp simd") for (size_t i = 0; i < n; i++) io[i] = (T)(expr);                                \
 	}
@@ -60,10 +63,9 @@ LOOPS_INT(u32, uint32_t, uint32_t)
 LOOPS_INT(i64, int64_t, uint64_t)
 LOOPS_INT(u64, uint64_t, uint64_t)
 
-/* Buffers are as aligned as a program and the places of the library's own make them: no more is said of these than of bytes. */
 #ifdef __SIZEOF_INT128__
-__extension__ typedef __int128 i128 __attribute__((aligned(1)));
-__extension__ typedef unsigned __int128 u128 __attribute__((aligned(1)));
+__extension__ typedef __int128 i128;
+__extension__ typedef unsigned __int128 u128;
 LOOPS_INT(i128, i128, u128)
 #endif
 
@@ -97,40 +99,43 @@ typedef long double f128;
 typedef long double complex c128;
 #elif defined(__SIZEOF_FLOAT128__)
 #define HAVE_F128
-__extension__ typedef __float128 f128 __attribute__((aligned(1)));
-typedef _Complex float c128 __attribute__((mode(TC), aligned(1)));
+__extension__ typedef __float128 f128;
+typedef _Complex float c128 __attribute__((mode(TC)));
 #endif
 #ifdef HAVE_F128
 LOOPS_FLOAT(f128, f128)
 LOOPS_COMPLEX(c128, c128)
 #endif
 
-/* MINLOC, MAXLOC: the smaller index among equal values (section 6.9.4). */
-#define LOOPS_PAIR(r, V, I)                                                                                          \
-	struct pair_##r {                                                                                            \
-		V value;                                                                                             \
-		I index;                                                                                             \
-	};                                                                                                           \
-	static void minloc_##r(const void *vin, void *vio, size_t n)                                                 \
+/*
+ * MINLOC, MAXLOC: the smaller index among equal values (section 6.9.4). The members are loaded and stored by themselves: what lies between
+ * them, and behind them, in memory is the program's. at: of the index in an element; stride: from one element to the next.
+ */
+#define LOOP_LOC(name, V, I, at, stride, before)                                                                     \
+	static void name(const void *vin, void *vio, size_t n)                                                       \
 	{                                                                                                            \
-		const struct pair_##r *restrict in = vin;                                                            \
-		struct pair_##r *restrict io = vio;                                                                  \
+		const char *restrict in = vin;                                                                       \
+		char *restrict io = vio;                                                                             \
                                                                                                                      \
-		for (size_t i = 0; i < n; i++)                                                                       \
-			if (in[i].value < io[i].value ||                                                             \
-			    (in[i].value == io[i].value && in[i].index < io[i].index))                               \
-				io[i] = in[i];                                                                       \
-	}                                                                                                            \
-	static void maxloc_##r(const void *vin, void *vio, size_t n)                                                 \
-	{                                                                                                            \
-		const struct pair_##r *restrict in = vin;                                                            \
-		struct pair_##r *restrict io = vio;                                                                  \
+		for (; n; n--, in += (stride), io += (stride)) {                                                     \
+			V a, b;                                                                                      \
+			I i, k;                                                                                      \
                                                                                                                      \
-		for (size_t i = 0; i < n; i++)                                                                       \
-			if (in[i].value > io[i].value ||                                                             \
-			    (in[i].value == io[i].value && in[i].index < io[i].index))                               \
-				io[i] = in[i];                                                                       \
+			memcpy(&a, in, sizeof(a));                                                                   \
+			memcpy(&b, io, sizeof(b));                                                                   \
+			memcpy(&i, in + (at), sizeof(i));                                                            \
+			memcpy(&k, io + (at), sizeof(k));                                                            \
+			if (a before b || (a == b && i < k)) {                                                       \
+				memcpy(io, in, sizeof(a));                                                           \
+				memcpy(io + (at), &i, sizeof(i));                                                    \
+			}                                                                                            \
+		}                                                                                                    \
 	}
+
+/* Of packed elements. */
+#define LOOPS_PAIR(r, V, I)                                                                                          \
+	LOOP_LOC(minloc_##r, V, I, sizeof(V), sizeof(V) + sizeof(I), <)                                              \
+	LOOP_LOC(maxloc_##r, V, I, sizeof(V), sizeof(V) + sizeof(I), >)
 
 LOOPS_PAIR(f32_int, float, int)
 LOOPS_PAIR(f64_int, double, int)
@@ -140,6 +145,20 @@ LOOPS_PAIR(short_int, short, int)
 LOOPS_PAIR(fld_int, long double, int)
 LOOPS_PAIR(2f32, float, float)
 LOOPS_PAIR(2f64, double, double)
+
+/* Of elements in memory, where these have holes. */
+#define LOOPS_PAIR_IN_MEMORY(r, V, I)                                                                                \
+	struct pair_##r {                                                                                            \
+		V value;                                                                                             \
+		I index;                                                                                             \
+	};                                                                                                           \
+	LOOP_LOC(minloc_in_memory_##r, V, I, offsetof(struct pair_##r, index), sizeof(struct pair_##r), <)           \
+	LOOP_LOC(maxloc_in_memory_##r, V, I, offsetof(struct pair_##r, index), sizeof(struct pair_##r), >)
+
+LOOPS_PAIR_IN_MEMORY(f64_int, double, int)
+LOOPS_PAIR_IN_MEMORY(long_int, long, int)
+LOOPS_PAIR_IN_MEMORY(short_int, short, int)
+LOOPS_PAIR_IN_MEMORY(fld_int, long double, int)
 
 #define ROW_INT(R, r)                                                                                                \
 	[R] = {                                                                                                      \
@@ -151,6 +170,7 @@ LOOPS_PAIR(2f64, double, double)
 	[R] = { [HDL_OP_SUM] = sum_##r, [HDL_OP_MIN] = min_##r, [HDL_OP_MAX] = max_##r, [HDL_OP_PROD] = prod_##r }
 #define ROW_COMPLEX(R, r) [R] = { [HDL_OP_SUM] = sum_##r, [HDL_OP_PROD] = prod_##r }
 #define ROW_PAIR(R, r) [R] = { [HDL_OP_MINLOC] = minloc_##r, [HDL_OP_MAXLOC] = maxloc_##r }
+#define ROW_IN_MEMORY(R, r) [R] = { [HDL_OP_MINLOC] = minloc_in_memory_##r, [HDL_OP_MAXLOC] = maxloc_in_memory_##r }
 
 static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
 	ROW_INT(HDL_REP_I8, i8), ROW_INT(HDL_REP_U8, u8), ROW_INT(HDL_REP_I16, i16), ROW_INT(HDL_REP_U16, u16),
@@ -170,6 +190,12 @@ static const hdl_op_fn loops[HDL_REPS][HDL_OPS] = {
 #ifdef HAVE_F128
 	ROW_FLOAT(HDL_REP_F128, f128), ROW_COMPLEX(HDL_REP_C128, c128),
 #endif
+};
+
+/* Instead, of elements in memory that have holes. */
+static const hdl_op_fn loops_in_memory[HDL_REPS][HDL_OPS] = {
+	ROW_IN_MEMORY(HDL_REP_P_F64_INT, f64_int), ROW_IN_MEMORY(HDL_REP_P_LONG_INT, long_int),
+	ROW_IN_MEMORY(HDL_REP_P_SHORT_INT, short_int), ROW_IN_MEMORY(HDL_REP_P_FLD_INT, fld_int),
 };
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
@@ -357,6 +383,8 @@ void hdl_op_apply(MPI_Op op, const struct hdl_type *type, const void *in, void *
 {
 	hdl_op_fn fn = hdl_op_lookup(op, type);
 
+	if (fn && !hdl_type_is_contiguous(type))
+		fn = loops_in_memory[hdl_reptype(type)->rep][hdl_op_index(op)];
 	if (fn && count > 0)
 		fn(in, inout, (size_t)count);
 }

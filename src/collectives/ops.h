@@ -12,7 +12,10 @@
 
 #include "datatype/datatype.h"
 
-/* inout[i] = in[i] op inout[i] for n elements. in and inout do not overlap. */
+/*
+ * inout[i] = in[i] op inout[i] for n packed elements, each right behind the one before it: an element of MPI_DOUBLE_INT has 12 bytes here and
+ * 16 in memory. in and inout do not overlap, and may lie at any address.
+ */
 typedef void (*hdl_op_fn)(const void *in, void *inout, size_t n);
 
 enum hdl_rep {
@@ -56,7 +59,7 @@ const struct hdl_reptype *hdl_reptype(const struct hdl_type *type);
 /* Whether the bits of a result tell which operand was on which side: MIN and MAX of NaN and a number, or of -0.0 and 0.0, take one side's,
  * and a product of complex numbers may be rounded differently. NaN's payload is nobody's promise. */
 bool hdl_op_is_sided(MPI_Op op, const struct hdl_type *type);
-/* The loop for op on type, or NULL if op is not defined on it. */
+/* The loop for op on packed elements of type, or NULL if op is not defined on it. Of elements in memory: hdl_op_apply. */
 hdl_op_fn hdl_op_lookup(MPI_Op op, const struct hdl_type *type);
 
 #endif

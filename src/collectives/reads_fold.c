@@ -44,7 +44,7 @@ struct range {
 
 static struct range range_of(const struct hdl_plan *plan, int n, int i)
 {
-	size_t esize = (size_t)hdl_type_extent(plan->key.type);
+	size_t esize = (size_t)hdl_type_size(plan->key.type);
 
 	return (struct range){ hdl_part(plan->key.bytes, esize, n, i < n ? i : n), hdl_part(plan->key.bytes, esize, n, i < n ? i + 1 : n) };
 }
@@ -63,7 +63,7 @@ static struct range part(const struct hdl_plan *plan, int size, int p)
 		return range_of(plan, reducers(key, size), p);
 	case HDL_REDUCE:
 		/* of two ranks the root need not write its part anywhere, and so does more of it; two operands have one order */
-		cut = hdl_part(key->bytes, (size_t)hdl_type_extent(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
+		cut = hdl_part(key->bytes, (size_t)hdl_type_size(key->type), 8, key->bytes < BEYOND_CACHE ? 6 : 5);
 		if (size == 2 && reducers(key, size) == 2)
 			return behind ? (struct range){ cut, key->bytes } : (struct range){ 0, cut };
 		return range_of(plan, reducers(key, size), behind);
@@ -162,7 +162,7 @@ void hdl_fold_begin(struct hdl_off *h, struct hdl_run *run)
 	f->in = key->in_place ? recv : run->base[HDL_SP_SEND];
 	f->out = key->coll == HDL_REDUCE && h->rank != key->root ? NULL : later ? f->whole - f->at :
 		 key->coll == HDL_REDUCE_SCATTER ? recv - f->at : recv;
-	f->esize = (size_t)hdl_type_extent(key->type);
+	f->esize = (size_t)hdl_type_size(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->sided = hdl_op_is_sided(key->op, key->type);
 	f->begun = f->waits = false;
@@ -463,7 +463,7 @@ void hdl_chain_begin(struct hdl_off *h, struct hdl_run *run)
 	struct hdl_reads *x = run->reads;
 	struct hdl_fold *f = &x->fold;
 
-	f->esize = (size_t)hdl_type_extent(key->type);
+	f->esize = (size_t)hdl_type_size(key->type);
 	f->fn = hdl_op_lookup(key->op, key->type);
 	f->out = run->base[HDL_SP_RECV];
 	f->in = key->in_place ? f->out : run->base[HDL_SP_SEND];

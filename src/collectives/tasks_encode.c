@@ -40,12 +40,6 @@ static const struct number *number_of(enum hdl_rep rep)
 	return numbers[rep].bytes ? &numbers[rep] : NULL;
 }
 
-/* Where the index of a pair stands: behind the value, as an int is aligned. */
-static size_t index_at(const struct number *n)
-{
-	return n->bytes < sizeof(int) ? sizeof(int) : n->bytes;
-}
-
 static bool is_integer(const struct number *n)
 {
 	return n->type != IBV_EXP_CALC_DATA_TYPE_FLOAT && !n->pair;
@@ -139,9 +133,7 @@ bool hdl_enc_for(MPI_Op op, const struct hdl_type *type, size_t bytes, const str
 	int index = hdl_op_index(op);
 
 	if (n && n->pair)
-		none.esize = index_at(n) + sizeof(int);
-	if (n && n->pair && none.esize % n->bytes)
-		none.esize += n->bytes - none.esize % n->bytes;
+		none.esize += sizeof(int);
 	*enc = none;
 	if (n && means->vector && by_vector(index, n, enc))
 		return true;
@@ -276,7 +268,7 @@ static void encode_pairs(const struct hdl_enc *enc, uint64_t *dst, const char *s
 		uint64_t v = widen(n, src);
 		int32_t index;
 
-		memcpy(&index, src + index_at(n), sizeof(index));
+		memcpy(&index, src + n->bytes, sizeof(index));
 		dst[2 * i] = enc->mirrored ? mirror(n, v) : v;
 		dst[2 * i + 1] = (uint64_t)((int64_t)index + (int64_t)INDEX_BIAS);
 	}
@@ -290,7 +282,7 @@ static void decode_pairs(const struct hdl_enc *enc, char *dst, const uint64_t *s
 		int32_t index = (int32_t)((int64_t)src[2 * i + 1] - (int64_t)INDEX_BIAS);
 
 		narrow(n, dst, enc->mirrored ? mirror(n, src[2 * i]) : src[2 * i]);
-		memcpy(dst + index_at(n), &index, sizeof(index));
+		memcpy(dst + n->bytes, &index, sizeof(index));
 	}
 }
 

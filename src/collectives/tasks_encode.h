@@ -43,7 +43,7 @@ struct hdl_enc {
 	enum hdl_enc_form form;
 	enum hdl_enc_map in, out;	/* on the way to the device, and back */
 	enum hdl_rep rep;
-	size_t esize;			/* of the element in memory */
+	size_t esize;			/* of the packed element */
 	bool mirrored;			/* of pairs: the values' order is turned round */
 	enum ibv_exp_calc_op calc_op;
 	enum ibv_exp_calc_data_type calc_type;

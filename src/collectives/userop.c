@@ -71,7 +71,7 @@ bool hdl_reducer_init(struct hdl_reducer *r, MPI_Op handle, const struct hdl_typ
 		r->fn = hdl_op_lookup(handle, type);
 	if (!r->op && !r->fn)
 		return false;
-	r->unpacks = !hdl_type_is_contiguous(type);
+	r->unpacks = r->op && !hdl_type_is_contiguous(type);
 	if (!r->unpacks)
 		return true;
 	r->some = each ? (MPI_Count)(PLACE / (size_t)each) : 1;
@@ -110,10 +110,6 @@ static void call(const struct hdl_reducer *r, void *in, void *inout, MPI_Count n
 {
 	struct hdl_type *type = (struct hdl_type *)r->type;
 
-	if (r->fn) {
-		r->fn(in, inout, (size_t)n);
-		return;
-	}
 	hdl_type_open(type);
 	call_user(r, in, inout, n);
 	hdl_type_close(type);
@@ -124,6 +120,10 @@ void hdl_reducer_apply(const struct hdl_reducer *r, const void *in, void *inout,
 	MPI_Count n = r->size ? (MPI_Count)(bytes / r->size) : 0;
 	char *a, *b;
 
+	if (r->fn) {
+		r->fn(in, inout, (size_t)n);
+		return;
+	}
 	if (!r->unpacks) {
 		call(r, (void *)in, inout, n);
 		return;
@@ -147,6 +147,9 @@ int hdl_op_reduce_local(MPI_Op op, const struct hdl_type *type, const void *in, 
 
 	if (!hdl_reducer_init(&r, op, type))
 		return MPI_ERR_OP;
-	call(&r, (void *)in, inout, count);
+	if (r.op)
+		call(&r, (void *)in, inout, count);
+	else
+		hdl_op_apply(op, type, in, inout, count);
 	return MPI_SUCCESS;
 }

@@ -11,11 +11,11 @@
 
 /* An operation on elements of a type, in the packed form in which they travel. */
 struct hdl_reducer {
-	hdl_op_fn fn;			/* predefined; else NULL */
+	hdl_op_fn fn;			/* predefined, on packed elements; else NULL */
 	struct hdl_user_op *op;
 	const struct hdl_type *type;
 	size_t size;			/* packed bytes of one element */
-	/* Elements with holes, or that begin elsewhere, are unpacked for the operation, some at a time. */
+	/* Elements with holes, or that begin elsewhere, are unpacked for an operation of the program, some at a time. */
 	bool unpacks;
 	MPI_Count some;
 	size_t room;			/* bytes of each of two places for so many, 64-byte aligned */

@@ -122,6 +122,16 @@ tests_mp_coll_late_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_late_LDFLAGS = $(NOWRAP)
 TESTS += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/coll_lost.sh tests/mp/coll_order.sh
 EXTRA_DIST += tests/mp/coll.sh tests/mp/coll_death.sh tests/mp/death_lib.sh tests/mp/coll_lost.sh tests/mp/coll_order.sh
+# Buffers at the edges of what is mapped, types with holes.
+check_PROGRAMS += tests/mp/mpi_holes tests/mp/mpi_holes_hosts
+tests_mp_mpi_holes_SOURCES = tests/mp/mpi_holes.c tests/mp/mpi_test.h
+tests_mp_mpi_holes_LDADD = libheddle.la
+tests_mp_mpi_holes_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_holes_hosts_SOURCES = tests/mp/mpi_holes.c tests/mp/hosts_played.c tests/mp/mpi_test.h
+tests_mp_mpi_holes_hosts_LDADD = $(tests_mp_coll_lacking_LDADD)
+tests_mp_mpi_holes_hosts_LDFLAGS = $(NOWRAP) $(played_wraps)
+TESTS += tests/mp/mpi_holes.sh
+EXTRA_DIST += tests/mp/mpi_holes.sh
 # Persistent ones, started in any order.
 check_PROGRAMS += tests/mp/coll_starts
 tests_mp_coll_starts_SOURCES = tests/mp/coll_starts.c tests/mp/mpi_test.h
