@@ -36,20 +36,20 @@ static const MPI_Datatype all_types[] = {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* In memory: a pair's size is smaller than its extent where it has padding. */
-static size_t extent(enum hdl_rep rep)
+/* Packed: a pair's extent is larger where it has holes. */
+static size_t size_of(enum hdl_rep rep)
 {
 	static const size_t sizes[HDL_REPS] = {
 		[HDL_REP_I8] = 1, [HDL_REP_U8] = 1, [HDL_REP_I16] = 2, [HDL_REP_U16] = 2, [HDL_REP_I32] = 4,
 		[HDL_REP_U32] = 4, [HDL_REP_I64] = 8, [HDL_REP_U64] = 8, [HDL_REP_F32] = 4, [HDL_REP_F64] = 8,
 		[HDL_REP_FLD] = sizeof(long double), [HDL_REP_C32] = 8, [HDL_REP_C64] = 16,
 		[HDL_REP_CLD] = sizeof(long double complex),
-		[HDL_REP_P_F32_INT] = sizeof(struct { float v; int i; }),
-		[HDL_REP_P_F64_INT] = sizeof(struct { double v; int i; }),
-		[HDL_REP_P_LONG_INT] = sizeof(struct { long v; int i; }),
-		[HDL_REP_P_2INT] = sizeof(struct { int v; int i; }),
-		[HDL_REP_P_SHORT_INT] = sizeof(struct { short v; int i; }),
-		[HDL_REP_P_FLD_INT] = sizeof(struct { long double v; int i; }),
+		[HDL_REP_P_F32_INT] = sizeof(float) + sizeof(int),
+		[HDL_REP_P_F64_INT] = sizeof(double) + sizeof(int),
+		[HDL_REP_P_LONG_INT] = sizeof(long) + sizeof(int),
+		[HDL_REP_P_2INT] = sizeof(int) + sizeof(int),
+		[HDL_REP_P_SHORT_INT] = sizeof(short) + sizeof(int),
+		[HDL_REP_P_FLD_INT] = sizeof(long double) + sizeof(int),
 	};
 
 	return sizes[rep];
@@ -70,25 +70,29 @@ static void put_value(const struct hdl_reptype *t, char *p, int rank)
 	case HDL_REP_C32: *(float complex *)p = (float)re + (float)im * I; break;
 	case HDL_REP_C64: *(double complex *)p = re + im * I; break;
 	case HDL_REP_CLD: *(long double complex *)p = re + im * I; break;
-	case HDL_REP_P_F32_INT: *(float *)p = (float)small; ((int *)p)[1] = rank; break;
-	case HDL_REP_P_F64_INT: *(double *)p = small; *(int *)(p + sizeof(double)) = rank; break;
-	case HDL_REP_P_LONG_INT: *(long *)p = small; *(int *)(p + sizeof(long)) = rank; break;
-	case HDL_REP_P_2INT: ((int *)p)[0] = small; ((int *)p)[1] = rank; break;
-	case HDL_REP_P_SHORT_INT: *(short *)p = (short)small; *(int *)(p + sizeof(int)) = rank; break;
-	case HDL_REP_P_FLD_INT: *(long double *)p = small; *(int *)(p + sizeof(long double)) = rank; break;
+	case HDL_REP_P_F32_INT: memcpy(p, &(float){ (float)small }, sizeof(float)); break;
+	case HDL_REP_P_F64_INT: memcpy(p, &(double){ small }, sizeof(double)); break;
+	case HDL_REP_P_LONG_INT: memcpy(p, &(long){ small }, sizeof(long)); break;
+	case HDL_REP_P_2INT: memcpy(p, &small, sizeof(int)); break;
+	case HDL_REP_P_SHORT_INT: memcpy(p, &(short){ (short)small }, sizeof(short)); break;
+	case HDL_REP_P_FLD_INT: memcpy(p, &(long double){ small }, sizeof(long double)); break;
 	default:
-		for (size_t i = 0; i < extent(t->rep); i++)
+		for (size_t i = 0; i < size_of(t->rep); i++)
 			p[i] = (char)draw(256);
 		/* Logical operations are dull on random words: make zeros frequent. */
 		if (t->cls == HDL_CLASS_LOGICAL)
 			p[0] = draw(8) != 0;
 		else if (!draw(4))
-			memset(p, 0, extent(t->rep));
+			memset(p, 0, size_of(t->rep));
 	}
+	if (t->cls == HDL_CLASS_PAIR)
+		memcpy(p + size_of(t->rep) - sizeof(int), &rank, sizeof(int));
 }
 
 static bool same_value(const struct hdl_reptype *t, const char *a, const char *b)
 {
+	long double x, y;
+
 	switch (t->rep) {
 	case HDL_REP_FLD: return *(const long double *)a == *(const long double *)b;
 	case HDL_REP_CLD: return *(const long double complex *)a == *(const long double complex *)b;
@@ -96,15 +100,11 @@ static bool same_value(const struct hdl_reptype *t, const char *a, const char *b
 	case HDL_REP_F64: return *(const double *)a == *(const double *)b;
 	case HDL_REP_C32: return *(const float complex *)a == *(const float complex *)b;
 	case HDL_REP_C64: return *(const double complex *)a == *(const double complex *)b;
-	case HDL_REP_P_F64_INT: return *(const double *)a == *(const double *)b && !memcmp(a + 8, b + 8, sizeof(int));
-	case HDL_REP_P_LONG_INT:
-		return *(const long *)a == *(const long *)b && !memcmp(a + sizeof(long), b + sizeof(long), sizeof(int));
-	case HDL_REP_P_SHORT_INT:
-		return *(const short *)a == *(const short *)b && !memcmp(a + sizeof(int), b + sizeof(int), sizeof(int));
 	case HDL_REP_P_FLD_INT:
-		return *(const long double *)a == *(const long double *)b &&
-		       !memcmp(a + sizeof(long double), b + sizeof(long double), sizeof(int));
-	default: return !memcmp(a, b, extent(t->rep));
+		memcpy(&x, a, sizeof(x));
+		memcpy(&y, b, sizeof(y));
+		return x == y && !memcmp(a + sizeof(x), b + sizeof(y), sizeof(int));
+	default: return !memcmp(a, b, size_of(t->rep));
 	}
 }
 
@@ -151,7 +151,7 @@ static void say(const struct job *j, const char *text, int rank)
 
 static void run_job(const struct job *j, enum sim_mode mode)
 {
-	size_t es = extent(j->type->rep), block = j->count * es, n = (size_t)j->n;
+	size_t es = size_of(j->type->rep), block = j->count * es, n = (size_t)j->n;
 	bool many_in = j->coll == HDL_ALLTOALL || j->coll == HDL_SCATTER || j->coll == HDL_REDUCE_SCATTER;
 	bool many_out = j->coll == HDL_ALLTOALL || j->coll == HDL_ALLGATHER || j->coll == HDL_GATHER;
 	bool root_only = j->coll == HDL_REDUCE || j->coll == HDL_GATHER || j->coll == HDL_SCATTER;	/* in place */
@@ -552,7 +552,7 @@ Test(coll_graph, forms_for_the_device)
 		for (size_t t = 0; t < COUNT(all_types); t++)
 			for (size_t o = 0; o < COUNT(all_ops); o++) {
 				const struct hdl_reptype *type = rep_of(all_types[t]);
-				size_t es = extent(type->rep), bytes = 13 * es;
+				size_t es = size_of(type->rep), bytes = 13 * es;
 				char in[13 * 32], form[13 * 32 * 16], out[13 * 32], why[128] = "";
 				struct hdl_enc enc;
 
@@ -603,7 +603,7 @@ Test(coll_graph, offload_reductions)
 			for (size_t m = 0; m < COUNT(all_means); m++)
 				for (size_t c = 0; c < COUNT(counts); c++) {
 					const struct hdl_type *type = hdl_type_get(all_types[t]);
-					size_t bytes = counts[c] * extent(rep_of(all_types[t])->rep);
+					size_t bytes = counts[c] * size_of(rep_of(all_types[t])->rep);
 					struct hdl_enc enc = { 0 };
 					char why[128] = "";
 
