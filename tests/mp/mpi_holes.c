@@ -782,7 +782,7 @@ static void pack(const struct type *t, int n, enum place place, bool external)
 
 static void messages(const int *counts, int ncounts)
 {
-	struct region attached = map(128);
+	struct region attached = map(512);
 	int size, right = (me + 1) % np, left = (me + np - 1) % np;
 	void *p;
 
