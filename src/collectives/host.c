@@ -203,11 +203,9 @@ static __attribute__((noinline)) void take_packed(struct hdl_run *run)
 {
 	const struct hdl_coll_args *a = &run->args;
 
-	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root)) {
-		MPI_Count n = elements_received(a, run->comm->size, run->comm->rank);
-
-		hdl_unpack(a->recvbuf, run->packed_recv, n, a->recvtype, 0, (size_t)n * (size_t)hdl_type_size(a->recvtype));
-	}
+	if (run->packed_recv && !run->error && !(a->coll == HDL_BCAST && run->comm->rank == a->root))
+		hdl_unpack(a->recvbuf, run->packed_recv, run->recv_elems, a->recvtype, 0,
+			   (size_t)run->recv_elems * (size_t)hdl_type_size(a->recvtype));
 	if (!run->keeps)
 		hdl_run_unbind(run);
 }

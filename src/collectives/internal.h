@@ -80,7 +80,7 @@ struct hdl_run {
 	/* Buffers that are not one run of bytes travel packed. */
 	struct hdl_coll_args args;
 	void *packed_send, *packed_recv;
-	MPI_Count recv_elems;		/* of args.recvtype in packed_recv: what is received, and input in place */
+	MPI_Count recv_elems;		/* of args.recvtype in recvbuf: the result, and the input in place */
 
 	char why[320];			/* the explanation of error */
 	struct hdl_check *check;	/* with HEDDLE_CHECK=1 what this rank says of the call (check.h) */
