@@ -6,7 +6,7 @@
  *
  *     mpi_holes reduce | move | ptp [COUNT...]
  *
- * COUNT: numbers of elements; default 1 2 5 and 1500.
+ * COUNT: numbers of elements; default 1 2 5 and 1500. HOLES_TYPES: so many of the types.
  */
 #include <complex.h>
 #include <limits.h>
@@ -94,6 +94,7 @@ static struct type types[] = {
 	MADE("one run that is shifted", 0, 8, { 'l', 3 }),
 };
 #define NTYPES (sizeof(types) / sizeof(types[0]))
+static size_t ntypes = NTYPES;
 
 static int slots_of(const struct type *t)
 {
@@ -491,7 +492,7 @@ static void reduce_case(struct reducing *a, MPI_Comm inter)
 {
 	for (a->form = 0; a->form < FORMS; a->form++)
 		for (a->what = 0; a->what < REDUCTIONS; a->what++) {
-			int times = a->form == PERSISTENT ? 2 : 1;
+			int times = a->form == PERSISTENT || a->form == BLOCKING ? 2 : 1;	/* again: by a shorter way */
 
 			for (int in_place = 0; in_place < 2; in_place++) {
 				a->in_place = in_place;
@@ -520,7 +521,7 @@ static void reductions(const int *counts, int ncounts)
 		MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !(me & 1), 1, &inter);
 	MPI_Op_create(add, 0, &program_op[0]);
 	MPI_Op_create(add, 1, &program_op[1]);
-	for (size_t i = 0; i < NTYPES; i++)
+	for (size_t i = 0; i < ntypes; i++)
 		for (int c = 0; c < ncounts; c++)
 			for (int o = 0; o < 4; o++) {
 				struct reducing a = { .t = of_program = &types[i], .n = counts[c], .op = o == 3 ? OF_PROGRAM : types[i].op[o] };
@@ -658,7 +659,7 @@ static void movings(const int *counts, int ncounts)
 	int one = 1;
 
 	MPI_Cart_create(MPI_COMM_WORLD, 1, &np, &one, 0, &ring);
-	for (size_t i = 0; i < NTYPES; i++)
+	for (size_t i = 0; i < ntypes; i++)
 		for (int k = 0; k < ncounts * PLACES * FORMS * MOVINGS * 2; k++) {
 			struct move m = { .t = &types[i], .n = counts[k / (PLACES * FORMS * MOVINGS * 2)], .in_place = k & 1,
 					  .what = k / 2 % MOVINGS, .form = k / 2 / MOVINGS % FORMS, .place = k / 2 / MOVINGS / FORMS % PLACES };
@@ -669,7 +670,7 @@ static void movings(const int *counts, int ncounts)
 			snprintf(now, sizeof(now), "%s%s of %d %s, place %d, root %d%s", form_names[m.form], moving_names[m.what], m.n, m.t->name,
 				 (int)m.place, m.root, m.in_place ? ", in place" : "");
 			move_once(&m, false);
-			if (m.form == PERSISTENT)
+			if (m.form == PERSISTENT || m.form == BLOCKING)
 				move_once(&m, true);
 		}
 	MPI_Comm_free(&ring);
@@ -787,7 +788,7 @@ static void messages(const int *counts, int ncounts)
 	void *p;
 
 	MPI_Buffer_attach(attached.p, (int)attached.bytes);
-	for (size_t i = 0; i < NTYPES; i++)
+	for (size_t i = 0; i < ntypes; i++)
 		for (int k = 0; k < ncounts * PLACES * 2; k++) {
 			const struct type *t = &types[i];
 			int n = counts[k / (PLACES * 2)], to = k & 1 ? me : right, from = k & 1 ? me : left;
@@ -833,6 +834,8 @@ int main(int argc, char **argv)
 	signal(SIGBUS, died);
 	for (int i = 2; i < argc && i < 18; i++)
 		counts[(ncounts = i - 1) - 1] = atoi(argv[i]);
+	if (getenv("HOLES_TYPES") && (size_t)atoi(getenv("HOLES_TYPES")) < NTYPES)
+		ntypes = (size_t)atoi(getenv("HOLES_TYPES"));
 	for (size_t i = 0; i < NTYPES; i++)
 		make(&types[i]);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

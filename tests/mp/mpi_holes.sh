@@ -31,13 +31,13 @@ for executor in host direct tasks; do
 	reported "allreduce .* $executor " "that an Allreduce was on $executor"
 	try "data, executor $executor" 3 -x HEDDLE_COLL_EXECUTOR=$executor tests/mp/mpi_holes move ${HOLES:-1 3}
 done
-try "reductions by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/mpi_holes reduce ${HOLES:-3 1500}
+try "reductions by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/mpi_holes reduce ${HOLES:-3 200}
 reported 'allreduce .* reads' 'that an Allreduce was by reads'
 try "reductions by copies, two ranks" 2 -x HEDDLE_COLL_READS_MIN=1 tests/mp/mpi_holes reduce ${HOLES:-3}
-try "data by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/mpi_holes move ${HOLES:-3 1500}
+try "data by copies between buffers" 3 -x HEDDLE_COLL_EXECUTOR=direct -x HEDDLE_COLL_READS_MIN=1 tests/mp/mpi_holes move ${HOLES:-200}
 try "reductions in a fixed order" 4 -x HEDDLE_REDUCE_ORDER=fixed tests/mp/mpi_holes reduce ${HOLES:-2}
 try "compared" 2 -x HEDDLE_CHECK=1 tests/mp/mpi_holes reduce ${HOLES:-2}
-try "by hosts, in stages" 4 -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1,1 -x HEDDLE_COLL_LEVELS=2 tests/mp/mpi_holes_hosts reduce ${HOLES:-3}
+try "by hosts, in stages" 3 -x HEDDLE_DEVICE=shca0 -x HOSTS=0,0,1 -x HOLES_TYPES=8 -x HEDDLE_COLL_LEVELS=2 tests/mp/mpi_holes_hosts reduce ${HOLES:-3}
 reported 'allreduce .*two-level' 'that an Allreduce went by hosts'
 for kind in rc ud dc; do
 	try "messages, queue kind $kind" 2 -x HEDDLE_TRANSPORT=$kind tests/mp/mpi_holes ptp ${HOLES:-1 5 1500}
