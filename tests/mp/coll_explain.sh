@@ -150,6 +150,10 @@ expect 2 ./heddle_info --explain alreduce
 says "$err" 'did you mean allreduce'
 expect 2 ./heddle_info --explain allreduce --size 12
 says "$err" 'not a multiple of the 8 bytes'
+# Elements are packed.
+expect 0 ./heddle_info --explain allreduce --ranks 3 --size 12 --op MAXLOC --type DOUBLE_INT
+expect 2 ./heddle_info --explain allreduce --ranks 3 --size 16 --op MAXLOC --type DOUBLE_INT
+says "$err" 'not a multiple of the 12 bytes'
 expect 2 ./heddle_info --explain allreduce --type INT --op MINLOC
 expect 2 ./heddle_info --explain allreduce --ranks 3 --rank 3
 expect 2 ./heddle_info --explain allreduce --rnks 3

@@ -269,7 +269,25 @@ static void died(int sig)
 /* ---- operations ------------------------------------------------------------------------------------------------------ */
 
 static const struct type *of_program;	/* the type that the program's operation has */
+static bool aligned;			/* the buffers are as a compiler would lay them out, and so has to be what the operation is given */
 static MPI_Op program_op[2];		/* not commutative, commutative */
+
+static int alignment(char kind)
+{
+	MPI_Datatype basic;
+
+	return kind == 'F' ? 4 : kind == 'Z' ? 8 : kind == 'C' ? (int)_Alignof(long double) : slot_bytes(kind, &basic);
+}
+
+/* Whether a compiler could have laid it out so, with its first element at the beginning of a page. */
+static bool is_natural(const struct type *t)
+{
+	bool natural = t->lb == 0 && t->slot[0].at == 0;
+
+	for (int s = 0; s < slots_of(t); s++)
+		natural &= !(t->slot[s].at % alignment(t->slot[s].kind)) && !(t->extent % alignment(t->slot[s].kind));
+	return natural;
+}
 
 static void add(void *in, void *inout, int *len, MPI_Datatype *datatype)
 {
@@ -280,6 +298,8 @@ static void add(void *in, void *inout, int *len, MPI_Datatype *datatype)
 		for (int s = 0; s < slots_of(of_program); s++) {
 			char kind = of_program->slot[s].kind;
 
+			if (aligned && ((uintptr_t)slot_at(&a, i, s) | (uintptr_t)slot_at(&b, i, s)) % (uintptr_t)alignment(kind))
+				test_fail(__FILE__, __LINE__, "%s: the operation gets operands at %p and %p, member %d", now, in, inout, s);
 			put(slot_at(&b, i, s), kind, get(slot_at(&a, i, s), kind) + get(slot_at(&b, i, s), kind));
 		}
 }
@@ -528,8 +548,10 @@ static void reductions(const int *counts, int ncounts)
 
 				if (!a.op || (a.op == OF_PROGRAM && (types[i].op[0] == LOR || types[i].op[0] == BOR)))
 					continue;
-				for (a.place = 0; a.place < PLACES; a.place++)
+				for (a.place = 0; a.place < PLACES; a.place++) {
+					aligned = a.place == AT_START && is_natural(a.t);
 					reduce_case(&a, inter);
+				}
 			}
 	MPI_Op_free(&program_op[0]);
 	MPI_Op_free(&program_op[1]);
