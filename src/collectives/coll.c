@@ -63,7 +63,7 @@ int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm,
 	return 0;
 }
 
-/* Whether the elements of a reduction have to be packed. Of other collectives their arguments say it: is_plan_of. */
+/* Whether a call of this plan, a reduction, has to pack its elements. For other collectives is_plan_of checks the types of each call. */
 static bool needs_packing(const struct hdl_plan_key *key, int ranks)
 {
 	MPI_Count blocks = key->coll == HDL_REDUCE_SCATTER ? ranks : 1;

@@ -212,8 +212,8 @@ struct hdl_plan {
 	bool staged;			/* as struct hdl_choice's; but graph is of messages alone */
 	char why[112];
 	const char *why_not;		/* of the fallbacks */
-	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction needs no packing */
-	bool quick;			/* in_order, or on direct, where a reduction needs no packing, either */
+	bool in_order;			/* blocking, on the host executor, whose nodes run in their order; a reduction that packs nothing */
+	bool quick;			/* in_order, or on direct and no reduction that packs: hdl_coll_run may take a short way */
 };
 
 /* ---- choose.c: which executor, and why ---------------------------------------------------------------------- */

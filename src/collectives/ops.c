@@ -26,8 +26,8 @@
 #define WIDE
 #endif
 
-/* in and inout never overlap, and neither is aligned: programs' buffers lie anywhere, and packed elements behind each other. Both are said
- * to the compiler, which would else move long numbers by instructions that fault on other addresses. */
+/* in and inout never overlap, and neither is aligned: a program's buffer may lie anywhere, and packed elements follow each other without
+ * gaps. The types tell the compiler both; without the second it moves 16-byte numbers by instructions that fault on unaligned addresses. */
 #define LOOP(name, T, expr)                                                                                          \
 	static WIDE void name(const void *vin, void *vio, size_t n)                                                       \
 	{                                                                                                            \
