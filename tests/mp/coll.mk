@@ -142,7 +142,7 @@ check_PROGRAMS += tests/mp/coll_memory
 tests_mp_coll_memory_SOURCES = tests/mp/coll_memory.c tests/mp/mpi_test.h
 tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
-	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task
+	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task -Wl,--wrap=hdl_buf_get
 # Several communicators at a time.
 check_PROGRAMS += tests/mp/coll_mixed tests/mp/coll_mixed_hosts tests/mp/coll_mixed_lacking
 tests_mp_coll_mixed_SOURCES = tests/mp/coll_mixed.c tests/mp/mpi_test.h
