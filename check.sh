@@ -3,7 +3,7 @@
 # The whole test run: installs what is missing, builds out of tree with warnings as errors, runs every test that needs
 # no hardware, then the lock-free and parsing parts again under sanitizers. Ends with "N passed, N failed".
 #   ./check.sh            everything
-#   ./check.sh --quick    without the sanitizer builds and the mutants
+#   ./check.sh --quick    the plain build and its shorter tests: what to run between two changes
 set -u
 cd "$(dirname "$0")"
 top=$PWD
@@ -26,11 +26,16 @@ build() {
 	passed=$((passed + 1))
 }
 
-# Runs `make check` in tree $1 with make variables $2 and adds up automake's counts.
+# Runs the tests $2 of tree $1 and builds these programs only (empty: all tests), as many at a time as there are processors; adds up
+# automake's counts.
 run() {
-	# the programs by all processors, then the tests one by one; a program that does not build is told by the second
-	make -s -C "$1" -j"$jobs" check TESTS= >/dev/null 2>&1 </dev/null
-	make -s -C "$1" check "$2" >"$1/check.out" 2>&1 </dev/null
+	if [ -z "$2" ]; then
+		# make check, in two steps: a program that does not build is reported by the second
+		make -s -C "$1" -j"$jobs" check TESTS= >/dev/null 2>&1 </dev/null
+		make -s -C "$1" -j"$jobs" check >"$1/check.out" 2>&1 </dev/null
+	else
+		make -s -C "$1" -j"$jobs" check-TESTS check_PROGRAMS= TESTS="$2" >"$1/check.out" 2>&1 </dev/null
+	fi
 	rc=$?
 	grep -E '^(PASS|FAIL|XFAIL|XPASS|SKIP|ERROR): ' "$1/check.out"
 	n=$(sed -n 's/^# PASS: *//p' "$1/check.out" | tail -n 1); passed=$((passed + ${n:-0}))
@@ -47,6 +52,12 @@ run() {
 			tail -n 60 "${trs%.trs}.log"
 		done
 	fi
+}
+
+# The tests of tree $1 without the guests, perftest, and those scripts that go through all kinds of queues or executors.
+quick_tests() {
+	printf 'show:\n\t@echo $(TESTS)\n' | make -s -C "$1" -f Makefile -f - show | tr ' ' '\n' |
+		grep -vE '^tests/(vm/run|verbs/perftest.sh|verbs/access|mp/transport.sh|mp/coll.sh|mp/mpi_run.sh|mp/mpi_flood.sh|mp/coll_hosts.sh)' | tr '\n' ' '
 }
 
 # Makes the tarball of tree $1; every file of the repository must be in it (EXTRA_DIST), where there is a repository.
@@ -74,7 +85,15 @@ note "configure"
 rm -f autogen.log
 
 note "gcc"
-build build-check "" "" && run build-check "V=0" && tarball build-check
+if build build-check "" ""; then
+	if [ $quick = yes ]; then
+		make -s -C build-check -j"$jobs" check TESTS= >/dev/null 2>&1
+		run build-check "$(quick_tests build-check)"
+	else
+		run build-check ""
+	fi
+	tarball build-check
+fi
 
 if [ $quick = no ]; then
 	note "mutants: the tests notice what is broken"
@@ -83,26 +102,23 @@ if [ $quick = no ]; then
 	else
 		failed=$((failed + 1))
 	fi
-	if command -v clang >/dev/null; then
-		note "clang, warnings as errors"
-		build build-clang "CC=clang CXX=clang++" ""
-	fi
-	note "AddressSanitizer, UndefinedBehaviorSanitizer"
+	note "clang, warnings as errors; AddressSanitizer, UndefinedBehaviorSanitizer"
 	# what runs strangers' programs or starts hundreds of ranks is left to the plain build
-	unit=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | tr '\n' ' ')
+	tests=$(grep -l '^Test(' tests/unit/*.c | sed 's/\.c$//' | tr '\n' ' ')
 	LSAN_OPTIONS="suppressions=$top/tests/lsan.supp:print_suppressions=0"
-	export LSAN_OPTIONS
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+	export LSAN_OPTIONS UBSAN_OPTIONS
 	# (port_events ends processes whose helper threads live, which LeakSanitizer cannot stop)
-	device=
 	for t in state errors events traffic objects device exp exp_dc exp_calls exp_xrc open_qp raw statuses mlx5; do
-		device="$device tests/verbs/$t"
+		tests="$tests tests/verbs/$t"
 	done
 	for t in fabric_stress stalled timers failed_device companions last_holder successors corners commons lives remains task_lists wakeups \
 		completions datagrams error_state breakers dead_letters; do
-		device="$device tests/shca/$t"
+		tests="$tests tests/shca/$t"
 	done
-	build build-asan "--enable-sanitizers" "" && MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" run build-asan \
-		"TESTS=$unit tests/mp/mpi_run.sh$device"
+	ranks="sizes order semantics types comms ptp streams stress signatures threads"
+	build build-asan "--enable-sanitizers CC=clang CXX=clang++" "$(printf 'tests/mp/mpi_%s ' $ranks)" &&
+		MPI_TEST_RANKS=2 MPI_TEST_KINDS="default rc" MPI_TEST_PROGRAMS=$ranks run build-asan "tests/mp/mpi_run.sh $tests"
 fi
 
 printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped

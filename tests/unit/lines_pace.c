@@ -57,14 +57,15 @@ Test(pace, a_change_is_noticed)
 	struct lines_pace p = {0};
 
 	for (int i = 0; i < 100; i++) {
-		int n = 0, slow;
+		int slow;
+		unsigned n = 0;
 
 		slow = transfers(&p, 1000, SLOW);
 		cr_assert_leq(slow, 30, "%d of 1000 slow ones are copied", slow);
 		while (!lines_pace_next(&p, LINES_PACE_QUICK) || p.ns > LINES_PACE_QUICK) {
 			if (!p.wait)
 				lines_pace_took(&p, BYTES, QUICK, LINES_PACE_QUICK);
-			cr_assert_leq(++n, 3 * (LINES_PACE_PAUSE + 1), "not noticed among %d", n);
+			cr_assert_leq(++n, 3 * (LINES_PACE_PAUSE + 1), "not noticed among %u", n);
 		}
 		cr_assert_eq(transfers(&p, 1000, QUICK), 1000);
 	}

@@ -24,7 +24,7 @@
 			vt_fail(__FILE__, __LINE__, #cond, __VA_ARGS__);                                               \
 	} while (0)
 
-static inline void vt_fail(const char *file, int line, const char *cond, const char *fmt, ...)
+static inline __attribute__((noreturn)) void vt_fail(const char *file, int line, const char *cond, const char *fmt, ...)
 {
 	va_list ap;
 	fprintf(stderr, "%s:%d: %s: ", file, line, cond);
