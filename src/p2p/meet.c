@@ -11,6 +11,7 @@
  *
  * The program may have set the socket to block or not to, and a peer that is slow must not keep this process from answering others.
  */
+#include "base/fd.h"
 #include "p2p/meet.h"
 #include "runtime/thread.h"
 
@@ -108,7 +109,7 @@ int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_patience *p
 
 	if (n)
 		return n < 0 ? n : 0;
-	end = eventfd(0, EFD_CLOEXEC);
+	end = fd_raise(eventfd(0, EFD_CLOEXEC));
 	w.fds = end < 0 ? NULL : malloc((nfds + 1) * sizeof(*w.fds));
 	if (w.fds) {
 		memcpy(w.fds, fds, nfds * sizeof(*fds));

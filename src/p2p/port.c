@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "p2p/meet.h"
 #include "runtime/threads.h"
 
@@ -48,7 +49,7 @@ static int listen_anywhere(int *fd, unsigned *number)
 	struct sockaddr_in a = { .sin_family = AF_INET };
 	socklen_t n = sizeof(a);
 
-	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	*fd = fd_raise(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (*fd >= 0 && !bind(*fd, (struct sockaddr *)&a, sizeof(a)) && !listen(*fd, SOMAXCONN) &&
 	    !getsockname(*fd, (struct sockaddr *)&a, &n)) {
 		*number = ntohs(a.sin_port);
@@ -139,7 +140,7 @@ static int let_in(struct port *p)
 	int fd, least = HDL_HELLO_BYTES;
 
 	while (p->nvisitors < VISITORS) {
-		fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = fd_raise(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0)
@@ -238,7 +239,7 @@ static int try_address(const struct addrinfo *a, const struct hdl_patience *pati
 	socklen_t n = sizeof(int);
 	int err = 0;
 
-	*fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	*fd = fd_raise(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (*fd < 0)
 		return -errno;
 	if (connect(*fd, a->ai_addr, a->ai_addrlen))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/ask.h"
+#include "runtime/pmix_fds.h"
 #include "runtime/runtime.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* held while `answerer` runs */
@@ -133,6 +134,7 @@ void hdl_rt_answer(const char *text)
 	if (!info)
 		return;		/* heddlerun says that this rank does not answer */
 	PMIX_INFO_LOAD(info, HDL_ANSWER, text, PMIX_STRING);
+	hdl_pmix_fds_check("PMIx_Job_control_nb");
 	if (PMIx_Job_control_nb(NULL, 0, info, 1, answered, info) != PMIX_SUCCESS)
 		answer_free(info);	/* the callback will not come */
 }

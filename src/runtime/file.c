@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "runtime/launched_by.h"
+#include "runtime/pmix_fds.h"
 #include "runtime/runtime.h"
 
 /* A wrapper may have closed it, and its number may be another file's by now. */
@@ -26,13 +28,13 @@ static int inherited(void)
 		return -1;
 	/* once for all, so that what this process starts does not inherit it; opened again if need be */
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
-	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fcntl(fd, F_DUPFD_CLOEXEC, FD_LIBRARY_MIN);
 }
 
 /* -1: it is not this user's alone, or cannot be reached. */
 static int open_own(const char *path)
 {
-	int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int fd = path ? fd_raise(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) : -1;
 	struct stat st;
 
 	if (fd < 0 || (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & S_IWOTH)))
@@ -51,6 +53,7 @@ static int directory(void)
 
 	PMIX_LOAD_PROCID(&job, hdl_job.nspace, PMIX_RANK_WILDCARD);
 	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+	hdl_pmix_fds_check("PMIx_Get");
 	rc = PMIx_Get(&job, PMIX_NSDIR, &optional, 1, &value);
 	PMIX_INFO_DESTRUCT(&optional);
 	if (rc == PMIX_SUCCESS && value->type == PMIX_STRING)

@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
+#include "runtime/pmix_fds.h"
 #include "runtime/runtime.h"
 #include "runtime/watchdog.h"
 
@@ -149,6 +151,7 @@ static pmix_value_t *told(pmix_rank_t rank, const char *key)
 	pmix_status_t rc;
 
 	PMIX_INFO_LOAD(&optional, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+	hdl_pmix_fds_check("PMIx_Get");
 	rc = PMIx_Get(&proc, key, &optional, 1, &value);
 	PMIX_INFO_DESTRUCT(&optional);
 	errno = rc == PMIX_ERR_NOMEM ? ENOMEM : ENODATA;
@@ -188,6 +191,7 @@ static bool told_of_program(int appnum, const char *key, int *out)
 	PMIX_INFO_LOAD(&info[0], PMIX_OPTIONAL, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&info[1], PMIX_APP_INFO, NULL, PMIX_BOOL);
 	PMIX_INFO_LOAD(&info[2], PMIX_APPNUM, &number, PMIX_UINT32);
+	hdl_pmix_fds_check("PMIx_Get");
 	rc = PMIx_Get(&proc, key, info, 3, &value);
 	for (int i = 0; i < 3; i++)
 		PMIX_INFO_DESTRUCT(&info[i]);
@@ -429,6 +433,7 @@ static int join(const struct hdl_launched_by *by)
 	const char *server_version = getenv("PMIX_VERSION");
 	int err = refuse_second(by);
 	pmix_status_t rc;
+	unsigned reserved;
 
 	if (err)
 		return err;
@@ -436,7 +441,11 @@ static int join(const struct hdl_launched_by *by)
 	if (foreign_space("net") && explain_space(by))
 		return -ENOTCONN;
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
+	reserved = fd_reserve();
 	rc = PMIx_Init(&me, NULL, 0);
+	fd_release(reserved);
+	if (rc == PMIX_SUCCESS)
+		hdl_pmix_fds_note(server_uri());
 	hdl_watch_pause();	/* until this rank publishes its addresses */
 	if (rc != PMIX_SUCCESS && explain_space(by))
 		return -ENOTCONN;
@@ -570,8 +579,12 @@ static void leave(bool properly)
 	hdl_watch_end();
 	if (joined)
 		unsetenv(mark_var);
-	if (joined && properly)
+	if (joined && properly) {
+		hdl_pmix_fds_check("PMIx_Finalize");
+		hdl_pmix_fds_forget();
 		PMIx_Finalize(NULL, 0);
+	}
+	hdl_pmix_fds_forget();
 	joined = false;
 	hdl_jobs_fini();
 	free(hdl_job.local);
@@ -679,6 +692,7 @@ void hdl_rt_abort(int code, const char *text)
 		hdl_error("%s", text);
 	if (joined) {
 		/* A launcher that does not answer must not keep an aborting rank: then at least this one ends. */
+		hdl_pmix_fds_check("PMIx_Abort");
 		hdl_watch("ending the job (PMIx_Abort)", 5000000, status);
 		PMIx_Abort(status, text ? text : "MPI_Abort", NULL, 0);
 		hdl_watch_end();
@@ -697,6 +711,7 @@ int hdl_rt_put(const char *key, const void *data, size_t len)
 		return 0;	/* alone: nobody asks */
 	value.data.bo.bytes = (char *)data;
 	value.data.bo.size = len;
+	hdl_pmix_fds_check("PMIx_Put");
 	rc = PMIx_Put(PMIX_GLOBAL, key, &value);
 	if (rc == PMIX_SUCCESS)
 		return 0;
@@ -710,6 +725,7 @@ int hdl_rt_commit(void)
 
 	if (!joined)
 		return 0;
+	hdl_pmix_fds_check("PMIx_Commit");
 	hdl_watch("publishing this rank's addresses (PMIx_Commit; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	rc = PMIx_Commit();
 	hdl_watch_end();
@@ -743,6 +759,7 @@ static pmix_status_t ask(const char *nspace, int rank, const char *key, uint32_t
 		PMIX_INFO_LOAD(&how, PMIX_TIMEOUT, &seconds, PMIX_UINT32);
 	else
 		PMIX_INFO_LOAD(&how, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
+	hdl_pmix_fds_check("PMIx_Get_nb");
 	rc = PMIx_Get_nb(&proc, key, &how, 1, value_done, w);
 	PMIX_INFO_DESTRUCT(&how);
 	if (rc != PMIX_SUCCESS) {	/* the callback will not come */
@@ -853,6 +870,7 @@ static int fence_begin(struct waiter **out)
 		hdl_error("no memory for a fence");
 		return -ENOMEM;
 	}
+	hdl_pmix_fds_check("PMIx_Fence_nb");
 	rc = PMIx_Fence_nb(NULL, 0, NULL, 0, fence_done, w);
 	*out = w;
 	if (rc == PMIX_SUCCESS)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "transport/active.h"
 #include "transport/tp.h"
 
@@ -600,6 +601,7 @@ static void name_self(struct hdl_tp *tp)
 static int open_all(struct hdl_tp *tp)
 {
 	char bad[32];
+	unsigned reserved;
 	int err;
 
 	if (hdl_queue_parse(hdl_vars.transport, &tp->allowed, bad, sizeof(bad))) {
@@ -619,14 +621,16 @@ static int open_all(struct hdl_tp *tp)
 	tp->ring_max = frame_max(2 * hdl_vars.eager_max);
 	tp->ring_most = frame_max(24 * hdl_vars.eager_max);
 	tell_adjusted(tp);
-	tp->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	tp->wake_fd = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (tp->wake_fd < 0) {
 		err = errno;
 		hdl_error("no descriptor can be had to wake this process with (%s): raise the limit (ulimit -n)",
 			  strerror(err));
 		return -err;
 	}
+	reserved = fd_reserve();
 	err = open_devices(tp);
+	fd_release(reserved);
 	if (!err)
 		err = hdl_idle_open(tp);
 	if (!err)

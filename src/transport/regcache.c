@@ -42,6 +42,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "runtime/thread.h"
 #include "transport/regcache.h"
 #include "transport/tp.h"
@@ -495,7 +496,7 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 	int err;
 
 	for (int i = 0; i < 2; i++) {
-		rc->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+		rc->fd = fd_raise((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 		if (rc->fd < 0)
 			return -errno;
 		if (!ioctl(rc->fd, UFFDIO_API, &api))
@@ -513,7 +514,7 @@ static int open_userfaultfd(struct hdl_regcache *rc)
 
 static int start_reader(struct hdl_regcache *rc)
 {
-	rc->stop = eventfd(0, EFD_CLOEXEC);
+	rc->stop = fd_raise(eventfd(0, EFD_CLOEXEC));
 	if (rc->stop < 0)
 		return -errno;
 	return hdl_thread_create(&rc->reader, NULL, reader_main, rc, "heddle-memory");

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "runtime/runtime.h"
 #include "runtime/thread.h"
 #include "transport/rouse.h"
@@ -48,8 +49,8 @@ int hdl_rouser_open(struct hdl_rouser *r, const int *fds, int n, void (*rouse)(v
 	int err = 0;
 
 	*r = (struct hdl_rouser){ .rouse = rouse, .arg = arg };
-	r->epoll = epoll_create1(EPOLL_CLOEXEC);
-	r->stop = eventfd(0, EFD_CLOEXEC);
+	r->epoll = fd_raise(epoll_create1(EPOLL_CLOEXEC));
+	r->stop = fd_raise(eventfd(0, EFD_CLOEXEC));
 	if (r->epoll < 0 || r->stop < 0)
 		err = -errno;
 	if (!err)

@@ -3,7 +3,8 @@
  * Descriptors are the application's to close, and their numbers to use again. Everything is closed, every number gets a file of
  * the application's own (a memory file, an eventfd, an epoll descriptor, a socket: those of one kind may share an inode), and
  * then everything is used and destroyed: nothing may be closed, read, written or changed that belongs to the application. Another
- * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung.
+ * process of the fabric goes on meanwhile: it does not seem to be dead, and is rung. A process that runs without descriptors 0 to 2
+ * keeps them closed: what it prints must not go into the fabric's file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -232,6 +233,28 @@ static void leaves_none(const char *name)
 		FAIL("descriptors are left: the next one is %d, then %d", next[0], next[1]);
 }
 
+static void leaves_standard(const char *name)
+{
+	struct ibv_context *second;
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	struct rig r;
+	int keep = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, NUMBERS), taken = -1;
+
+	for (int i = 0; i < 3; i++)
+		close(i);
+	open_all(&r, &second, &ch, &cq, name);
+	struct ibv_qp *qp = datagrams(&r, cq, cq);
+	for (int i = 0; i < 3; i++)
+		if (fcntl(i, F_GETFD) >= 0)
+			taken = i;
+	CHECK(!shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch) && !shca_close_device(second));
+	rig_leave(&r);
+	CHECK(dup2(keep, STDERR_FILENO) == STDERR_FILENO);
+	if (taken >= 0)
+		FAIL("descriptor %d was closed, and the library has put a file of its own there", taken);
+}
+
 int main(void)
 {
 	char name[64];
@@ -239,13 +262,15 @@ int main(void)
 
 	unsetenv("SHCA_FABRIC_FD");
 	CHECK(!syscall(SYS_close_range, 3, ~0u, 0));
-	for (int i = 0; i <= 2 * KINDS; i++) {
+	for (int i = 0; i <= 2 * KINDS + 1; i++) {
 		pid_t pid = fork();
 		CHECK(pid >= 0);
 		if (!pid) {
 			alarm(60);
 			snprintf(name, sizeof(name), "descriptors-%d", (int)getpid());
-			if (i == 2 * KINDS)
+			if (i == 2 * KINDS + 1)
+				leaves_standard(name);
+			else if (i == 2 * KINDS)
 				leaves_none(name);
 			else
 				play((enum kind)(i / 2), i % 2, name);
@@ -253,7 +278,7 @@ int main(void)
 		}
 		CHECK(waitpid(pid, &status, 0) == pid);
 		if (status) {
-			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : "none left",
+			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : i == 2 * KINDS ? "none left" : "0 to 2 closed",
 				i % 2 ? "" : "not ", (unsigned)status);
 			failed = 1;
 		}

@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "shca/engine/common.h"
 
 #define NEVER UINT64_MAX
@@ -602,7 +603,10 @@ static void helper_forget(struct shca_member *m)
 
 int shca_engine_join(struct shca_member *m, const char *name)
 {
+	/* even for a moment, no other thread may print into the fabric's file */
+	unsigned reserved = fd_reserve();
 	int err = shca_fabric_join(m, name);
+	fd_release(reserved);
 	if (err)
 		return err;
 	/* joining has made it */

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "shca.h"
+#include "base/fd.h"
 #include "shca/fabric/fabric.h"
 #include "shca/fabric/memcheck.h"
 
@@ -162,7 +163,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 			   name, (unsigned long long)lim.rlim_cur, (unsigned long long)(front + SHCA_CHUNK));
 		return -EFBIG;
 	}
-	int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = fd_raise(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0) {
 		int err = errno;
 		shca_error("cannot create the fabric \"%s\": memfd_create: %s", name, strerror(err));
@@ -617,7 +618,7 @@ int shca_fabric_map(struct shca_member *m, const struct shca_fabric_info *info, 
 		return -errno;
 	if (shca_member_has(st.st_dev, st.st_ino))
 		return -EBUSY;
-	int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+	int fd = fd_raise(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK));
 	if (fd < 0)
 		return -errno;
 	int err = shca_fabric_verify(fd, info->name, quiet);

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
 int shca_name_check(const char *name)
@@ -51,7 +52,7 @@ static int listen_at(const char *name)
 {
 	struct sockaddr_un a;
 	socklen_t len = abstract(&a, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = fd_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return -errno;
 	if (bind(fd, (struct sockaddr *)&a, len) || listen(fd, SOMAXCONN)) {
@@ -68,7 +69,7 @@ static int connect_at(const char *name, struct ucred *cred)
 {
 	struct sockaddr_un a;
 	socklen_t len = abstract(&a, name), clen = sizeof(*cred);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fd_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&a, len) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &clen)) {
@@ -219,7 +220,7 @@ static int open_candidate(const struct candidate *c, const char *name)
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return -ENOTTY;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = fd_raise(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 	if (fd < 0)
 		return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
 	int err = shca_fabric_verify(fd, name, false);

@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
 static __thread bool own_table;	/* this thread has descriptors of its own */
@@ -38,7 +39,7 @@ int shca_life_open(struct shca_member *m)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd.n);
-	int fd = open(path, O_RDWR | O_CLOEXEC);
+	int fd = fd_raise(open(path, O_RDWR | O_CLOEXEC));
 	if (fd < 0 && errno == ENOENT)
 		return m->fd.n;		/* no /proc */
 	if (fd < 0) {
@@ -160,7 +161,7 @@ int shca_file_get(struct shca_member *m)
 	/* the helper thread has it */
 	uint32_t helper = atomic_load(&m->proc->life) & FUTEX_TID_MASK;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/fd/%d", helper, m->fd.n);
-	struct shca_fd fd = shca_fd_note(helper ? open(path, O_RDWR | O_CLOEXEC) : -1);
+	struct shca_fd fd = shca_fd_note(helper ? fd_raise(open(path, O_RDWR | O_CLOEXEC)) : -1);
 	if (fd.n >= 0 && (fd.dev != m->fd.dev || fd.ino != m->fd.ino))
 		shca_fd_close(&fd);
 	return fd.n;
@@ -198,5 +199,5 @@ int shca_stderr(void)
 	if (!own_table)
 		return STDERR_FILENO;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), STDERR_FILENO);
-	return open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+	return fd_raise(open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
 }

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "shca/fabric/fabric.h"
 
 struct shca_sockets {
@@ -31,7 +32,7 @@ int shca_sockets_init(struct shca_member *m)
 	struct shca_sockets *s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	s->ringer = shca_fd_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	s->ringer = shca_fd_note(fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
 	if (s->ringer.n < 0) {
 		int err = errno;
 		shca_error("cannot make a UNIX socket: %s", strerror(err));
@@ -68,7 +69,7 @@ static socklen_t bell_address(struct sockaddr_un *a, const char addr[32])
 int shca_bell_open(struct shca_member *m, char addr[32])
 {
 	struct sockaddr_un a;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	int err = fd < 0 ? errno : EADDRINUSE;
 	/* a name may be taken by a process of another PID namespace */
 	for (int i = 0; fd >= 0 && err == EADDRINUSE && i < 100000; i++) {
@@ -95,7 +96,7 @@ static int ring(struct shca_member *m, const char addr[32], const void *data, si
 	socklen_t len = bell_address(&a, addr);
 	/* the application may have closed the ringer and use its number for something else */
 	bool ours = shca_fd_ours(&m->sockets->ringer);
-	int fd = ours ? m->sockets->ringer.n : socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+	int fd = ours ? m->sockets->ringer.n : fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), err = 0;
 	if (fd < 0)
 		return -errno;
 	while (sendto(fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <shca.h>
+#include "base/fd.h"
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
@@ -392,7 +393,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 		err = -c->told.n;
 		goto fail;
 	}
-	c->async.n = epoll_create1(EPOLL_CLOEXEC);
+	c->async.n = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (c->async.n < 0 || epoll_ctl(c->async.n, EPOLL_CTL_ADD, node->bell.n, &ev) ||
 	    epoll_ctl(c->async.n, EPOLL_CTL_ADD, c->told.n, &ev)) {
 		err = errno;
@@ -401,7 +402,7 @@ struct ibv_context *shca_open_member(struct shca_node *node)
 	fill_ops(&c->v);
 	c->v.context.device = &our_device.dev;
 	/* programs copy it; it stands for nothing, and ibv_import_device knows it by its name */
-	c->cmd = shca_fd_note(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC));
+	c->cmd = shca_fd_note(fd_raise(memfd_create(SHCA_CMD_FD_NAME, MFD_CLOEXEC)));
 	if (c->cmd.n < 0) {
 		err = errno;
 		goto fail;
