@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who gets in to the PMIx server. libpmix 4.2 listens on a TCP port of the loopback device, which every user of the host can connect to, and
+ * its only thread then reads the first bytes of a new connection without a limit: one silent connection would hold up PMIx_Init,
+ * PMIx_Fence and PMIx_Finalize of all ranks. libpmix has no setting for that, and no Unix socket. So its calls of accept() come here (a
+ * symbol of the executable is found before libc's): a connection whose other end is not a socket of this user on this host is closed before
+ * libpmix sees it.
+ *
+ * The kernel tells whose socket that is (sock_diag(7), a request of one netlink message).
+ */
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* Address and port of one end, as the kernel's request has them. */
+static void set_end(const union address *a, __be32 ip[4], __be16 *port)
+{
+	if (a->any.sa_family == AF_INET) {
+		memcpy(ip, &a->v4.sin_addr, sizeof a->v4.sin_addr);
+		*port = a->v4.sin_port;
+	} else {
+		memcpy(ip, &a->v6.sin6_addr, sizeof a->v6.sin6_addr);
+		*port = a->v6.sin6_port;
+	}
+}
+
+/* Sends the request and reads the answer. 0 and the user of the socket; -ENOENT: this host has no such socket; else a negative errno: the
+ * kernel cannot be asked. */
+static int ask_kernel(int netlink, const struct inet_diag_req_v2 *what, uid_t *uid)
+{
+	struct {
+		struct nlmsghdr head;
+		struct inet_diag_req_v2 what;
+	} request = { { sizeof request, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0 }, *what };
+	union {
+		struct nlmsghdr head;
+		char room[4096];
+	} answer;
+	struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+	const struct inet_diag_msg *socket = NLMSG_DATA(&answer.head);
+	const struct nlmsgerr *error = NLMSG_DATA(&answer.head);
+	ssize_t n;
+
+	if (sendto(netlink, &request, sizeof request, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+		return -errno;
+	do
+		n = recv(netlink, &answer, sizeof answer, 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (answer.head.nlmsg_type == NLMSG_ERROR && n >= (ssize_t)NLMSG_LENGTH(sizeof *error))
+		return error->error ? error->error : -EPROTO;
+	if (answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY || n < (ssize_t)NLMSG_LENGTH(sizeof *socket))
+		return -EPROTO;
+	*uid = socket->idiag_uid;
+	return 0;
+}
+
+/* Whose socket the other end of this TCP connection is; returns as ask_kernel. */
+static int other_end(int fd, uid_t *uid)
+{
+	struct inet_diag_req_v2 what = { .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u };
+	union address theirs, ours;
+	socklen_t n = sizeof theirs, m = sizeof ours;
+	int netlink, err;
+
+	if (getpeername(fd, &theirs.any, &n) || getsockname(fd, &ours.any, &m))
+		return -ENOENT;		/* it has left */
+	what.sdiag_family = (__u8)theirs.any.sa_family;
+	what.id.idiag_cookie[0] = what.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+	set_end(&theirs, what.id.idiag_src, &what.id.idiag_sport);
+	set_end(&ours, what.id.idiag_dst, &what.id.idiag_dport);
+	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (netlink < 0)
+		return -errno;
+	err = ask_kernel(netlink, &what, uid);
+	close(netlink);
+	return err;
+}
+
+/* For libpmix. A connection that is refused is to its caller one that was aborted before it was accepted. A kernel that cannot be asked
+ * (gVisor) refuses nobody: the credentials that libpmix checks have to do. */
+__attribute__((visibility("default"))) int accept(int fd, struct sockaddr *address, socklen_t *restrict length)
+{
+	int from = accept4(fd, address, length, SOCK_CLOEXEC), domain, err;
+	socklen_t n = sizeof domain;
+	uid_t uid = 0;
+
+	if (from < 0 || getsockopt(from, SOL_SOCKET, SO_DOMAIN, &domain, &n) || (domain != AF_INET && domain != AF_INET6))
+		return from;
+	err = other_end(from, &uid);
+	if (err == -ENOENT || (!err && uid != geteuid())) {
+		close(from);
+		errno = ECONNABORTED;
+		return -1;
+	}
+	return from;
+}
