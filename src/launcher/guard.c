@@ -31,13 +31,16 @@ struct guard {
 static void remove_at(int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct stat st;
+	bool ours = fd < 0 || (!fstat(fd, &st) && st.st_uid == geteuid());
+	DIR *dir = fd < 0 || !ours ? NULL : fdopendir(fd);
 	struct dirent *e;
 
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
-		unlinkat(parent, name, 0);
+		if (ours)	/* else another user has taken the name after its directory went */
+			unlinkat(parent, name, 0);
 		return;
 	}
 	while ((e = readdir(dir)))

@@ -13,9 +13,13 @@ check_PROGRAMS += tests/mp/runtime_pmix_client
 tests_mp_runtime_pmix_client_SOURCES = tests/mp/runtime_pmix_client.c
 tests_mp_runtime_pmix_client_LDADD = $(PMIX_LIBS)
 tests_mp_runtime_pmix_client_LDFLAGS = $(NOWRAP)
+# Another user of the host.
+check_PROGRAMS += tests/mp/intruder
+tests_mp_intruder_SOURCES = tests/mp/intruder.c
+tests_mp_intruder_LDFLAGS = $(NOWRAP)
 launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
 	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
-	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
+	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
 TESTS += $(launcher_tests)
 EXTRA_DIST += $(launcher_tests) tests/mp/launcher_lib.sh
 

@@ -619,7 +619,7 @@ static const struct {
 	{ "reap", case_reap },		{ "churn", case_churn },	{ "growth", case_growth },
 	{ "dev_shm", case_dev_shm },	{ "limit_as", case_limit_as },	{ "no_memory", case_no_memory },	{ "cgroup", case_cgroup },
 	{ "cgroup_v2", case_cgroup_v2 },
-	{ "other_user", case_other_user }, { "inherited", case_inherited }, { "fork", case_fork }, { "again", case_again },
+	{ "other_user", case_other_user }, { "squatters", case_squatters }, { "inherited", case_inherited }, { "fork", case_fork }, { "again", case_again },
 	{ "lock", case_lock },		{ "ending", case_ending },	{ "refused", case_refused },	{ "nap", case_nap },
 	{ "other_version", case_other_version }, { "no_fabric", case_no_fabric }, { "span", case_span },
 	{ "bells", case_bells },	{ "proxy", case_proxy },

@@ -53,6 +53,7 @@ int case_no_memory(void);
 int case_cgroup(void);
 int case_cgroup_v2(void);
 int case_other_user(void);
+int case_squatters(void);
 int case_refused(void);
 int case_other_version(void);
 int case_no_fabric(void);

@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -281,15 +284,18 @@ int case_cgroup_v2(void)
 	return 0;
 }
 
-/* Another user is refused: by name, and with an inherited descriptor. */
+/* Another user has a fabric of its own by the same name, and is told of this one; with an inherited descriptor it is refused. */
 static int stranger(void *by_name)
 {
 	struct shca_member m;
 	if (setgid(65534) || setuid(65534))
 		return SKIP;
-	if (!by_name)
-		return -shca_engine_join(&m, NULL);
-	return -shca_engine_join(&m, fabric);
+	int err = shca_engine_join(&m, by_name ? fabric : NULL);
+	if (err)
+		return -err;
+	CHECK(m.slot == 0 && m.hdr->uid == 65534);
+	shca_engine_leave(&m);
+	return 0;
 }
 int case_other_user(void)
 {
@@ -300,7 +306,7 @@ int case_other_user(void)
 		return SKIP;
 	}
 	join(&m);
-	CHECK(capture(stranger, fabric, text, sizeof(text)) == EACCES);
+	CHECK(capture(stranger, fabric, text, sizeof(text)) == 0);
 	printf("# %s", text);
 	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
 	int made = shca_fabric_create("of-root");
@@ -311,6 +317,91 @@ int case_other_user(void)
 	CHECK(capture(stranger, NULL, text, sizeof(text)) == EACCES);
 	CHECK(strstr(text, "user 0") && strstr(text, "user 65534"));
 	shca_engine_leave(&m);
+	return 0;
+}
+
+/* Another user binds the names by which a process of this one would be found, and joins: they hold up nothing. */
+struct squat {
+	_Atomic uint32_t there;
+	int type;		/* 0: does not listen; 1: listens; 2: its backlog is full; 3: a datagram socket */
+	uint32_t pid;
+};
+
+static void squat_name(int type, const char *name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	int fd = socket(AF_UNIX, type == 3 ? SOCK_DGRAM : SOCK_STREAM, 0), s;
+	memcpy(a.sun_path + 1, name, strlen(name));
+	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&a, len));
+	if (type == 1 || type == 2)
+		CHECK(!listen(fd, type == 1 ? 100 : 0));
+	do
+		s = type == 2 ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) : -1;
+	while (s >= 0 && !connect(s, (struct sockaddr *)&a, len));
+}
+
+static int squatter(void *arg)
+{
+	struct squat *q = arg;
+	unsigned long long hash = 0xcbf29ce484222325u;
+	char name[108];
+	for (const char *c = fabric; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+	CHECK(!setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
+	/* one name for all who join, as a lock might have it */
+	snprintf(name, sizeof(name), "shca-lock/0/%s", fabric);
+	squat_name(q->type, name);
+	for (int fd = 3; fd < 20; fd++) {
+		snprintf(name, sizeof(name), "shca/0/%s/%u/%d", fabric, q->pid, fd);
+		squat_name(q->type, name);
+		snprintf(name, sizeof(name), "shca-bell/%u/%d", q->pid, fd - 3);
+		squat_name(q->type, name);
+		for (int ticket = 0; ticket < 2; ticket++) {
+			snprintf(name, sizeof(name), "shca-lock/0/%016llx/%u/%d/%x/12345678", hash, q->pid, fd, ticket);
+			squat_name(q->type, name);
+		}
+	}
+	atomic_store(&q->there, 1);
+	for (;;)
+		pause();
+}
+
+static int joins_second(void *arg)
+{
+	struct shca_member m;
+	(void)arg;
+	join(&m);
+	CHECK(m.slot == 1);
+	shca_engine_leave(&m);
+	return 0;
+}
+
+int case_squatters(void)
+{
+	static const char *const types[] = { "does not listen", "listens", "has a full backlog", "is a datagram socket" };
+	struct squat *q = shared(4096);
+	struct shca_member m;
+	if (geteuid()) {
+		printf("# needs root to become another user\n");
+		return SKIP;
+	}
+	setenv("SHCA_JOIN_MS", "3000", 1);
+	for (int type = 0; type < 4; type++) {
+		q->type = type;
+		q->pid = (uint32_t)getpid();
+		atomic_store(&q->there, 0);
+		pid_t pid = spawn(squatter, q);
+		await(&q->there, 1);
+		printf("# another user's name %s\n", types[type]);
+		fflush(stdout);
+		join(&m);
+		CHECK(m.hdr->uid == 0 && m.slot == 0);
+		CHECK(exit_of(spawn(joins_second, NULL)) == 0);
+		shca_engine_leave(&m);
+		kill(pid, SIGKILL);
+		exit_of(pid);
+	}
 	return 0;
 }
 

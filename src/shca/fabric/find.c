@@ -2,16 +2,24 @@
 /*
  * How processes that never met find the same fabric, without a file: by abstract socket names.
  *
- *     shca/<uid>/<fabric>/<pid>/<fd>     bound by each member: the fabric's file is /proc/<pid>/fd/<fd>
- *     shca-lock/<uid>/<fabric>           bound while somebody joins or creates
+ *     shca/<uid>/<fabric>/<pid>/<fd>[/<random>]                       a member: the fabric's file is /proc/<pid>/fd/<fd>
+ *     shca-lock/<uid>/<hash of fabric>/<pid>/<fd>/<ticket>/<random>   somebody who joins or creates; its socket is <fd>
  *
- * One name never means two fabrics: looking, creating and publishing one's own name happen under the lock name, so a
+ * One name never means two fabrics: looking, creating and publishing one's own name happen under the lock, so a
  * joiner sees the names of all who joined before it. A member's name goes before its descriptor, so that a name
  * without a file only means that the process is about to end.
  *
- * Anybody in the network namespace may bind any abstract name; a name is therefore only a hint. What counts is the
- * file behind it: a sealed memory file of our own user with our magic. The kernel's SO_PEERCRED on the (listening)
- * socket tells who is behind a name whose file cannot be reached.
+ * Anybody in the network namespace may bind any abstract name. So no name is one that has to be had (where one is taken, another random
+ * number makes another one), and a name is only a hint. What counts for a member is the file behind it: a sealed memory file of our own user
+ * with our magic. Behind the name of one who joins there must be a socket of our own user: SO_PEERCRED of a listening one tells, or
+ * /proc/<pid>/fd/<fd>, which is the inode that /proc/net/unix has for the name. All other names are passed over.
+ *
+ * The lock is Lamport's bakery. A joiner binds a name with ticket 0 ("it chooses"), reads the clock, binds a name with that ticket, and
+ * closes the first one. Then it waits until all whom it saw choosing have chosen, and then until nobody with a lower ticket is there.
+ *
+ *  Scenario: A and B join at once, B's ticket is the higher one. B looks for choosers after its ticket was bound. If A was choosing, B waits
+ *  and finds A's ticket afterwards. If A was not choosing yet, A has read the clock later than B, against the assumption. So B finds A's
+ *  ticket, or A has left.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -20,6 +28,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -28,6 +37,9 @@
 
 #include "base/fd.h"
 #include "shca/fabric/fabric.h"
+
+/* Names that another user has taken are passed over so many times: each has a random number of 32 bits. */
+enum { TRIES = 100 };
 
 int shca_name_check(const char *name)
 {
@@ -47,20 +59,25 @@ static socklen_t abstract(struct sockaddr_un *a, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
-/* Binds a listening socket: descriptor, or -EADDRINUSE. */
-static int listen_at(const char *name)
+static int open_socket(void)
+{
+	int fd = fd_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	return fd < 0 ? -errno : fd;
+}
+
+/* 0, or a negative errno. */
+static int listen_at(int fd, const char *name)
 {
 	struct sockaddr_un a;
 	socklen_t len = abstract(&a, name);
-	int fd = fd_raise(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&a, len) || listen(fd, SOMAXCONN)) {
-		int err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
+	return bind(fd, (struct sockaddr *)&a, len) || listen(fd, SOMAXCONN) ? -errno : 0;
+}
+
+/* Another user cannot take in advance what has this in it. */
+static unsigned random_part(void)
+{
+	unsigned r;
+	return getrandom(&r, sizeof(r), GRND_NONBLOCK) == sizeof(r) ? r : (unsigned)monotonic_ns();
 }
 
 /* Connects to a listening name: descriptor with the owner's credentials (when it called listen), or -errno. Never
@@ -85,70 +102,33 @@ static int64_t now_ms(void)
 	return (int64_t)(monotonic_ns() / 1000000);
 }
 
-/* Waits until the owner of a listening socket that fd is connected to closes it. */
-static void wait_closed(int fd, int timeout_ms)
+/* Waits until the owner of a listening socket that fd is connected to closes it. false: it has not. */
+static bool wait_closed(int fd, int64_t timeout_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
-	while (poll(&p, 1, timeout_ms) < 0 && errno == EINTR)
+	int n;
+	while ((n = poll(&p, 1, timeout_ms > 0 ? (int)timeout_ms : 0)) < 0 && errno == EINTR)
 		;
-}
-
-/* The lock is a listening socket: those who wait are connected to it and wake when it is closed, be it by death. */
-int shca_lock_take(const char *name, int *lock_fd)
-{
-	char lock[128];
-	snprintf(lock, sizeof(lock), "shca-lock/%u/%s", (unsigned)geteuid(), name);
-	int timeout = (int)shca_env_ms("SHCA_JOIN_MS");
-	int64_t until = now_ms() + timeout;
-	struct ucred cred = { 0 };
-	for (;;) {
-		int fd = listen_at(lock);
-		if (fd >= 0) {
-			*lock_fd = fd;
-			return 0;
-		}
-		if (fd != -EADDRINUSE) {
-			shca_error("cannot bind the abstract socket \"%s\": %s. Joining a fabric needs UNIX sockets", lock,
-				   strerror(-fd));
-			return fd;
-		}
-		int64_t left = until - now_ms();
-		fd = connect_at(lock, &cred);
-		if (fd >= 0) {
-			if (cred.uid != geteuid()) {
-				shca_error("the name \"%s\" is held by process %d of user %u, not of user %u: somebody keeps this "
-					   "user from joining the fabric \"%s\". Name another one (SHCA_FABRIC)",
-					   lock, (int)cred.pid, (unsigned)cred.uid, (unsigned)geteuid(), name);
-				close(fd);
-				return -EACCES;
-			}
-			if (left > 0)
-				wait_closed(fd, (int)left);
-			close(fd);
-		} else if (fd == -EAGAIN) {
-			poll(NULL, 0, 1);	/* its backlog is full */
-		} else if (fd != -ECONNREFUSED) {
-			/* REFUSED: gone, or bound and not listening yet */
-			shca_error("cannot reach \"%s\": %s", lock, strerror(-fd));
-			return fd;
-		}
-		if (left <= 0) {
-			shca_error("process %d has been joining the fabric \"%s\" for %d ms: it may be stopped. Continue or end it, "
-				   "or name another fabric (SHCA_FABRIC)",
-				   (int)cred.pid, name, timeout);
-			return -ETIMEDOUT;
-		}
-	}
+	return n > 0;
 }
 
 int shca_name_publish(const char *name, int fd)
 {
 	char path[128];
-	snprintf(path, sizeof(path), "shca/%u/%s/%d/%d", (unsigned)geteuid(), name, (int)getpid(), fd);
-	int s = listen_at(path);
-	if (s < 0)
-		shca_error("cannot bind the abstract socket \"%s\": %s", path, strerror(-s));
-	return s;
+	int s = open_socket(), err = s;
+	int n = snprintf(path, sizeof(path), "shca/%u/%s/%d/%d", (unsigned)geteuid(), name, (int)getpid(), fd);
+	if (s >= 0)
+		err = listen_at(s, path);
+	for (int i = 0; err == -EADDRINUSE && i < TRIES; i++) {
+		snprintf(path + n, sizeof(path) - (size_t)n, "/%08x", random_part());
+		err = listen_at(s, path);
+	}
+	if (!err)
+		return s;
+	shca_error("cannot bind the abstract socket \"%s\": %s", path, strerror(-err));
+	if (s >= 0)
+		close(s);
+	return err;
 }
 
 /* ---- looking --------------------------------------------------------------------------------------------------- */
@@ -156,19 +136,29 @@ int shca_name_publish(const char *name, int fd)
 struct candidate {
 	char path[112];		/* as bound */
 	unsigned uid;
-	char name[64];
+	char name[64];		/* of the fabric; of a joiner: its hash */
 	int pid, fd;
+	unsigned long long ticket;	/* of a joiner */
+	unsigned long inode;	/* of the socket */
 };
 
-static bool parse_candidate(const char *path, struct candidate *c)
+enum kind { MEMBERS, JOINERS };
+
+/* path is long enough for none to be cut off. */
+static bool parse_candidate(enum kind kind, const char *path, struct candidate *c)
 {
-	char end;
-	return sscanf(path, "shca/%u/%63[^/]/%d/%d%c", &c->uid, c->name, &c->pid, &c->fd, &end) == 4 && c->pid > 0 &&
-	       c->fd >= 0;
+	int end = 0, n;
+	if (kind == MEMBERS)
+		n = sscanf(path, "shca/%u/%63[^/]/%d/%d%n", &c->uid, c->name, &c->pid, &c->fd, &end) == 4 &&
+		    (!path[end] || (path[end] == '/' && strspn(path + end + 1, "0123456789abcdef") == 8 && !path[end + 9]));
+	else
+		n = sscanf(path, "shca-lock/%u/%16[0-9a-f]/%d/%d/%llx/%*x%n", &c->uid, c->name, &c->pid, &c->fd, &c->ticket,
+			   &end) == 5 && end && !path[end];
+	return n && c->pid > 0 && c->fd >= 0;
 }
 
-/* All names of members, of every user, that exist now. */
-static int scan(struct candidate **list, size_t *n)
+/* All names of members, or of joiners, of every user, that exist now. */
+static int scan(enum kind kind, struct candidate **list, size_t *n)
 {
 	*list = NULL;
 	*n = 0;
@@ -184,13 +174,14 @@ static int scan(struct candidate **list, size_t *n)
 	size_t cap = 0, room = 0;
 	int err = 0;
 	while (getline(&line, &cap, f) > 0) {
-		char *at = strstr(line, " @shca/");
-		struct candidate c;
+		char *at = strstr(line, kind == MEMBERS ? " @shca/" : " @shca-lock/");
+		struct candidate c = { .inode = 0 };
 		if (!at)
 			continue;
 		at += 2;
 		at[strcspn(at, "\n")] = 0;
-		if (strlen(at) >= sizeof(c.path) || !parse_candidate(at, &c))
+		if (strlen(at) >= sizeof(c.path) || !parse_candidate(kind, at, &c) ||
+		    sscanf(line, "%*s %*s %*s %*s %*s %*s %lu", &c.inode) != 1)
 			continue;
 		strcpy(c.path, at);
 		if (*n == room) {
@@ -208,6 +199,144 @@ static int scan(struct candidate **list, size_t *n)
 	fclose(f);
 	return err;
 }
+
+/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+
+/* FNV-1a: a path has not the room for the longest name. Two names of one hash wait for each other, which is no harm. */
+static void hash_name(const char *name, char hash[17])
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+	snprintf(hash, 17, "%016llx", (unsigned long long)h);
+}
+
+static int bind_ticket(const char *hash, uint64_t ticket)
+{
+	char path[112];
+	int fd = open_socket(), err = fd < 0 ? fd : -EADDRINUSE;
+	for (int i = 0; err == -EADDRINUSE && i < TRIES; i++) {
+		snprintf(path, sizeof(path), "shca-lock/%u/%s/%d/%d/%llx/%08x", (unsigned)geteuid(), hash, (int)getpid(), fd,
+			 (unsigned long long)ticket, random_part());
+		err = listen_at(fd, path);
+	}
+	if (!err)
+		return fd;
+	shca_error("cannot bind an abstract socket: %s. Joining a fabric needs UNIX sockets", strerror(-err));
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Whether that process is ours, and the socket of that name is its descriptor. No: also where /proc does not tell. */
+static bool holds(const struct candidate *c)
+{
+	char path[64], target[64], socket[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d", c->pid);
+	if (stat(path, &st) || st.st_uid != geteuid())
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	snprintf(socket, sizeof(socket), "socket:[%lu]", c->inode);
+	return n > 0 && (target[n] = 0, !strcmp(target, socket));
+}
+
+/* Waits until a joiner is gone: 1. 0: it was gone, or is not ours. -ETIMEDOUT. */
+static int wait_gone(const struct candidate *c, int64_t until)
+{
+	for (;;) {
+		struct ucred cred = { 0 };
+		int64_t left = until - now_ms();
+		int s = connect_at(c->path, &cred);
+		if (s >= 0) {
+			bool ours = cred.uid == geteuid(), closed = ours && wait_closed(s, left);
+			close(s);
+			return !ours ? 0 : closed ? 1 : -ETIMEDOUT;
+		}
+		/* ours: bound and not listening yet; or others have filled its backlog */
+		if (!holds(c))
+			return 0;
+		if (left <= 0)
+			return -ETIMEDOUT;
+		poll(NULL, 0, 1);
+	}
+}
+
+static bool is_before(const struct candidate *c, uint64_t ticket, int fd)
+{
+	int pid = (int)getpid();
+	return c->ticket != ticket ? c->ticket < ticket : c->pid != pid ? c->pid < pid : c->fd < fd;
+}
+
+/* The one to wait for: the last one before this process; of those that choose, any. NULL: nobody. */
+static struct candidate *next_to_wait_for(struct candidate *list, size_t n, const char *hash, uint64_t ticket, int fd)
+{
+	struct candidate *found = NULL;
+	for (size_t i = 0; i < n; i++) {
+		struct candidate *c = &list[i];
+		if (c->uid != geteuid() || strcmp(c->name, hash) || !c->ticket != !ticket || (ticket && !is_before(c, ticket, fd)))
+			continue;
+		if (!found || c->ticket > found->ticket)
+			found = c;
+	}
+	return found;
+}
+
+/* ticket 0: waits for all who choose now; else for all who have a lower one. *last: the one that was waited for. */
+static int wait_for_others(const char *hash, uint64_t ticket, int fd, int64_t until, int *last)
+{
+	struct candidate *list, *c;
+	size_t n;
+	int r = scan(JOINERS, &list, &n);
+	while (!r && (c = next_to_wait_for(list, n, hash, ticket, fd))) {
+		*last = c->pid;
+		r = wait_gone(c, until);
+		c->uid = (unsigned)-1;		/* has been waited for, or is passed over */
+		if (r != 1)
+			continue;
+		r = 0;
+		if (ticket) {
+			/* those before it have left, too, as a rule: look again */
+			free(list);
+			r = scan(JOINERS, &list, &n);
+		}
+	}
+	free(list);
+	return r;
+}
+
+/* The lock is the socket with the ticket: those who wait are connected to it and wake when it is closed, be it by death. */
+int shca_lock_take(const char *name, int *lock_fd)
+{
+	int timeout = (int)shca_env_ms("SHCA_JOIN_MS"), last = 0, err;
+	int64_t until = now_ms() + timeout;
+	char hash[17];
+	hash_name(name, hash);
+	int chooses = bind_ticket(hash, 0);
+	if (chooses < 0)
+		return chooses;
+	uint64_t ticket = monotonic_ns();
+	int fd = bind_ticket(hash, ticket);
+	close(chooses);
+	if (fd < 0)
+		return fd;
+	err = wait_for_others(hash, 0, fd, until, &last);
+	if (!err)
+		err = wait_for_others(hash, ticket, fd, until, &last);
+	if (!err) {
+		*lock_fd = fd;
+		return 0;
+	}
+	close(fd);
+	if (err == -ETIMEDOUT)
+		shca_error("process %d has been joining the fabric \"%s\" for %d ms: it may be stopped. Continue or end it, "
+			   "or name another fabric (SHCA_FABRIC)",
+			   last, name, timeout);
+	return err;
+}
+
+/* ---- finding ------------------------------------------------------------------------------------------------------ */
 
 /* Opens the file behind a name. -ENOENT: nothing there any more; -ENOTTY: something else; -EACCES: not permitted. */
 static int open_candidate(const struct candidate *c, const char *name)
@@ -249,8 +378,8 @@ static int explain(const struct candidate *c, int err)
 {
 	struct ucred cred;
 	int s = connect_at(c->path, &cred);
-	if (s < 0)
-		return s == -EAGAIN || s == -ECONNREFUSED ? 0 : s;
+	if (s < 0)		/* gone, or taken by somebody who does not answer */
+		return -ENOTTY;
 	if (cred.uid != geteuid()) {	/* a stranger's name in our name space: pay no heed */
 		close(s);
 		return -ENOTTY;
@@ -282,7 +411,7 @@ int shca_find(const char *name, bool explicit_name)
 	for (;;) {
 		struct candidate *list;
 		size_t n;
-		int result = scan(&list, &n);
+		int result = scan(MEMBERS, &list, &n);
 		bool again = false;
 		unsigned other = me;
 		int other_pid = 0;
@@ -312,12 +441,10 @@ int shca_find(const char *name, bool explicit_name)
 			struct stat st;
 			snprintf(path, sizeof(path), "/proc/%d", other_pid);
 			/* a name alone proves nothing */
-			if (!stat(path, &st) && st.st_uid == other) {
-				shca_error("the fabric \"%s\" belongs to user %u (process %d), this process runs as user %u: a fabric is "
-					   "not shared between users. Run all processes as one user, or name another fabric (SHCA_FABRIC)",
-					   name, other, other_pid, me);
-				result = -EACCES;
-			}
+			if (!stat(path, &st) && st.st_uid == other)
+				shca_error("the fabric \"%s\" that this process makes is of user %u; there is one of user %u, too (process "
+					   "%d). A fabric is not shared between users: processes that are to meet must be of one user",
+					   name, me, other, other_pid);
 		}
 done:
 		free(list);
@@ -337,7 +464,7 @@ int shca_fabric_list(struct shca_fabric_info **out, size_t *n)
 	size_t found = 0, all;
 	*out = NULL;
 	*n = 0;
-	int err = scan(&list, &all);
+	int err = scan(MEMBERS, &list, &all);
 	struct shca_fabric_info *info = err ? NULL : calloc(all + 1, sizeof(*info));
 	struct stat *seen = err ? NULL : calloc(all + 1, sizeof(*seen));
 	if (!err && (!info || !seen))

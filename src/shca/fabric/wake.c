@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -71,10 +72,14 @@ int shca_bell_open(struct shca_member *m, char addr[32])
 	struct sockaddr_un a;
 	int fd = fd_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	int err = fd < 0 ? errno : EADDRINUSE;
-	/* a name may be taken by a process of another PID namespace */
-	for (int i = 0; fd >= 0 && err == EADDRINUSE && i < 100000; i++) {
+	/* a random number, so that no other user can take the names in advance; the count, so that this process's own differ */
+	for (int i = 0; fd >= 0 && err == EADDRINUSE && i < 1000; i++) {
+		unsigned secret = 0;
+
+		if (getrandom(&secret, sizeof(secret), GRND_NONBLOCK) < 0)
+			secret = (unsigned)monotonic_ns();
 		memset(addr, 0, 32);
-		snprintf(addr, 32, "shca-bell/%d/%u", (int)getpid(), atomic_fetch_add(&bells, 1));
+		snprintf(addr, 32, "shca-bell/%d/%08x", (int)getpid(), secret + atomic_fetch_add(&bells, 1));
 		socklen_t len = bell_address(&a, addr);
 		err = bind(fd, (struct sockaddr *)&a, len) ? errno : 0;
 	}
