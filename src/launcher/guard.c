@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PR_SET_PDEATHSIG ends a rank when heddlerun dies, but not what the rank has started itself (a rank is often a
- * shell script). So a small process waits for heddlerun's end, ends the ranks' process groups, and removes the
- * temporary directory. It costs one fork while heddlerun is still small.
+ * shell script). So a small process waits for heddlerun's end, ends the ranks' process groups, then every process that was started with the
+ * job's name in its environment (it may have a process group of its own), and removes the temporary directory. It costs one fork while
+ * heddlerun is still small.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -55,13 +57,61 @@ void remove_tree(const char *dir)
 	remove_at(AT_FDCWD, dir);
 }
 
-static _Noreturn void be_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir)
+static const char guard_name[] = "hdlguard";
+
+static size_t read_proc(int pid, const char *what, char *text, size_t size)
 {
-	char c;
+	char path[64];
+	size_t len = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && len < size && (n = read(fd, text + len, size - len)) > 0)
+		len += (size_t)n;
+	if (fd >= 0)
+		close(fd);
+	return len;
+}
+
+bool guard_named(pid_t pid)
+{
+	char name[32];
+	size_t n = read_proc(pid, "comm", name, sizeof name);
+
+	return n == sizeof guard_name && !memcmp(name, guard_name, n - 1);
+}
+
+/* Ends all that has this in its environment. Returns how many. Without /proc none. */
+static int end_marked(const char *mark)
+{
+	enum { SIZE = 1 << 20 };	/* of an environment; what is longer is looked at so far */
+	char *env = malloc(SIZE);
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	int n = 0;
+
+	while (env && proc && (e = readdir(proc))) {
+		int pid = atoi(e->d_name);
+		size_t len = pid > 0 && pid != getpid() ? read_proc(pid, "environ", env, SIZE) : 0;
+
+		if (len && memmem(env, len, mark, strlen(mark) + 1) && !guard_named(pid))
+			n += !kill(pid, SIGKILL);
+	}
+	if (proc)
+		closedir(proc);
+	free(env);
+	return n;
+}
+
+static _Noreturn void be_guard(int fd, const _Atomic pid_t *pgid, int n, const char *tmpdir, const char *nspace)
+{
+	char c, mark[300];
 
 	/* Not in heddlerun's process group or session: who kills these means heddlerun, and then there is work here. */
 	setsid();
-	prctl(PR_SET_NAME, "hdlguard");
+	prctl(PR_SET_NAME, guard_name);
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_IGN);
 	if (fd != 3)
@@ -83,12 +133,16 @@ static _Noreturn void be_guard(int fd, const _Atomic pid_t *pgid, int n, const c
 	for (int i = 0; i < n; i++)
 		if (pgid[i] > 0)
 			kill(-pgid[i], SIGKILL);
+	/* again, for one that was being started meanwhile; what cannot be killed is not waited for */
+	snprintf(mark, sizeof mark, "HEDDLERUN_NAMESPACE=%s", nspace);
+	for (int i = 0; i < 50 && end_marked(mark); i++)
+		poll(NULL, 0, 2);
 	if (tmpdir)
 		remove_tree(tmpdir);
 	_exit(0);
 }
 
-struct guard *guard_start(int nranks, const char *tmpdir)
+struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace)
 {
 	struct guard *g = must(calloc(1, sizeof *g));
 	size_t bytes = sizeof(pid_t) * (size_t)nranks;
@@ -104,7 +158,7 @@ struct guard *guard_start(int nranks, const char *tmpdir)
 	g->pid = fork();
 	if (g->pid == 0) {
 		close(fds[1]);
-		be_guard(fds[0], g->pgid, nranks, tmpdir);
+		be_guard(fds[0], g->pgid, nranks, tmpdir, nspace);
 	}
 	close(fds[0]);
 	if (g->pid < 0) {

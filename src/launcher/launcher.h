@@ -191,8 +191,11 @@ int output_error(void);
 
 /* ---- the guard (guard.c) ------------------------------------------------------------------------------------------------------- */
 
-/* Starts the process that ends the ranks and removes tmpdir if heddlerun is killed. NULL: the message was printed. */
-struct guard *guard_start(int nranks, const char *tmpdir);
+/* Starts the process that ends the ranks, and all that has HEDDLERUN_NAMESPACE=nspace in its environment, and removes tmpdir if heddlerun is
+ * killed. NULL: the message was printed. */
+struct guard *guard_start(int nranks, const char *tmpdir, const char *nspace);
+/* Whether a process is a guard, be it another heddlerun's. */
+bool guard_named(pid_t pid);
 /* From now on rank is process group pgid; 0: it has ended. */
 void guard_set(struct guard *g, int rank, pid_t pgid);
 bool guard_is(const struct guard *g, pid_t pid);

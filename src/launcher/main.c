@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "launcher/launcher.h"
 #include "runtime/runtime.h"
 
@@ -212,7 +214,7 @@ static int run(struct job *job, const struct binding *binding)
 
 	if (!make_tmpdir(job))
 		return EXIT_FAILURE;
-	job->guard = guard_start(job->nranks, job->tmpdir);
+	job->guard = guard_start(job->nranks, job->tmpdir, job->nspace);
 	if (!job->guard)
 		goto out;
 	note_fd = server_start(job);
@@ -233,6 +235,38 @@ out:
 	if (job->guard)
 		guard_stop(job->guard);
 	return code;
+}
+
+struct whole {
+	struct job *job;
+	const struct binding *binding;
+};
+
+static void *run_thread(void *arg)
+{
+	const struct whole *w = arg;
+
+	_exit(run(w->job, w->binding));		/* not exit: the PMIx server's thread still runs */
+}
+
+/* libpmix has 200 KiB of buffers on the stack in PMIx_server_setup_fork. Where `ulimit -s` leaves less, all goes on in a thread that has
+ * enough. That thread stays the ranks' parent (PR_SET_PDEATHSIG) until the end. */
+static _Noreturn void run_job(struct job *job, const struct binding *binding)
+{
+	struct whole w = { job, binding };
+	struct rlimit stack;
+	pthread_t thread;
+	int err;
+
+	stack_raise();
+	if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= STACK_MIN)
+		run_thread(&w);
+	err = pthread_create(&thread, NULL, run_thread, &w);
+	if (!err)
+		pthread_join(thread, NULL);
+	complain("no thread with a stack of %zu KiB can be had: %s; the limit on the stack is %llu KiB (ulimit -s)", STACK_MIN >> 10,
+		 strerror(err), (unsigned long long)stack.rlim_cur >> 10);
+	_exit(EXIT_FAILURE);
 }
 
 int main(int argc, char **argv)
@@ -268,5 +302,5 @@ int main(int argc, char **argv)
 	if (job.opt.verbose)
 		complain("Heddle %s: %d ranks on %s, %d CPUs, job %s", PACKAGE_VERSION, job.nranks, job.host, job.ncpus,
 			 job.nspace);
-	_exit(run(&job, binding));	/* not exit: the PMIx server's thread still runs */
+	run_job(&job, binding);
 }

@@ -183,10 +183,11 @@ static void add_rank(struct info_list *l, const struct job *job, int r, int a)
 static pmix_status_t describe_job(struct job *job, struct info_list *l)
 {
 	char *list = rank_list(job->nranks), *nodes = NULL, *ppn = NULL;
-	pmix_status_t rc = PMIx_generate_regex(job->host, &nodes);
+	pmix_status_t rc = PMIx_generate_ppn(list, &ppn);
 
-	if (rc == PMIX_SUCCESS)
-		rc = PMIx_generate_ppn(list, &ppn);
+	/* not by PMIx_generate_regex: libpmix 4.2 writes beyond its buffer if the name begins with 50 letters or more */
+	if (asprintf(&nodes, "pmix[%s]", job->host) < 0)
+		must(NULL);
 	if (rc != PMIX_SUCCESS)
 		goto out;
 	add(l, PMIX_JOBID, job->nspace, PMIX_STRING);
@@ -383,6 +384,7 @@ int server_start(struct job *job)
 {
 	pmix_topology_t topology = { .source = (char *)"hwloc", .topology = small_topology(job->ncpus) };
 	struct info_list l = { 0 };
+	char limits[160];
 	pmix_status_t rc;
 
 	if (pipe2(note_pipe, O_CLOEXEC)) {
@@ -398,8 +400,8 @@ int server_start(struct job *job)
 	rc = PMIx_server_init(&callbacks, l.info, l.n);
 	clear(&l);
 	if (rc != PMIX_SUCCESS) {
-		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)", PMIx_Get_version(),
-			 PMIx_Error_string(rc));
+		complain("the PMIx server cannot be started (PMIx_server_init of PMIx %s: %s)%s", PMIx_Get_version(),
+			 PMIx_Error_string(rc), hdl_memory_limits(limits, sizeof limits));
 		return -1;
 	}
 	rc = register_job(job);

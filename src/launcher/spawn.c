@@ -193,6 +193,10 @@ int spawn_ranks(struct job *job, const struct binding *binding, int stdin_fd)
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code = 0;
 	struct termios tty;
 
+	/* ahead of the first rank, whose children may lose their parent at once */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; what ranks have started in process groups of its own is left over",
+			 strerror(errno));
 	if (null < 0) {
 		complain("/dev/null: %s", strerror(errno));
 		return EXIT_FAILURE;

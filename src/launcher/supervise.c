@@ -9,6 +9,7 @@
  * A rank is reaped only after its process group was killed: as long as the leader is a zombie, its number cannot be
  * given to a stranger.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -169,6 +170,14 @@ static void drain(struct stream **stream)
 	*stream = NULL;
 }
 
+/* Whether the reader of this output has gone (`| head`). */
+static bool reader_gone(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP);
+}
+
 static void judge(struct loop *l, int r, const siginfo_t *how)
 {
 	struct rank *rank = &l->job->ranks[r];
@@ -182,6 +191,8 @@ static void judge(struct loop *l, int r, const siginfo_t *how)
 	rank->outlived = l->job->opt.outlive && rank->joined && server_has_address(l->job, r);
 	if (code && asked_to_end(l) && (how->si_code == CLD_EXITED || how->si_status == l->forwarded)) {
 		leave_job(l, code);
+	} else if (code == EXIT_BY_SIGNAL + SIGPIPE && (reader_gone(1) || reader_gone(2))) {
+		lose_rank(l, rank, code);	/* whoever ended the reader knows */
 	} else if (how->si_code != CLD_EXITED) {
 		complain("rank %d (%s, pid %d) was ended by signal %d (%s)%s%s", r, program, (int)rank->pid, how->si_status,
 			 strsignal(how->si_status), how->si_code == CLD_DUMPED ? ", core dumped" : "",
@@ -337,6 +348,81 @@ static void reap(struct loop *l)
 		drain(&rank->err);
 	}
 	look_for_lingerers(l);
+}
+
+/* ---- what has left the ranks' process groups ------------------------------------------------------------------------ */
+
+/* setsid(1), or a shell with job control (set -m), puts a process where signals to its rank's group do not reach it. When its parents have
+ * ended it is heddlerun's child (PR_SET_CHILD_SUBREAPER). Calls fn for each child; the kernel lists them by the thread that they have as
+ * parent. Without /proc there are none. Returns how many there are. */
+static int each_child(const struct loop *l, void (*fn)(pid_t pid, int sig), int sig)
+{
+	DIR *threads = opendir("/proc/self/task");
+	const struct dirent *e;
+	int n = 0, pid;
+
+	while (threads && (e = readdir(threads))) {
+		char path[64];
+		FILE *f;
+
+		snprintf(path, sizeof path, "/proc/self/task/%.20s/children", e->d_name);
+		f = *e->d_name == '.' ? NULL : fopen(path, "re");
+		while (f && fscanf(f, "%d", &pid) == 1) {
+			if (guard_is(l->job->guard, pid))
+				continue;
+			n++;
+			if (!guard_named(pid))		/* that of a heddlerun that a rank has started: it ends by itself */
+				fn(pid, sig);
+		}
+		if (f)
+			fclose(f);
+	}
+	if (threads)
+		closedir(threads);
+	return n;
+}
+
+static void send_signal(pid_t pid, int sig)
+{
+	if (!sig)
+		return;
+	kill(pid, sig);
+	if (sig == SIGTERM)
+		kill(pid, SIGCONT);
+}
+
+/* All ranks have ended. Ends what they have left: at once where they have ended of themselves or were killed; where they were told to end,
+ * what has not heard of it has the time that is left of theirs. Whoever ends leaves children of its own, so it goes on until there are none. */
+static void end_detached(struct loop *l)
+{
+	bool gently = l->state == LEAVING || l->state == ENDING;
+	uint64_t until = l->kill_at ? l->kill_at : UINT64_MAX, end = 0;
+	int sig = gently ? SIGTERM : SIGKILL;
+
+	for (;;) {
+		struct pollfd p = { .fd = l->signal_fd, .events = POLLIN };
+		struct signalfd_siginfo info;
+		uint64_t now = monotonic_ns();
+
+		if (sig != SIGKILL && now >= until && sig != SIGTERM)
+			sig = SIGKILL;
+		if (sig == SIGKILL && !end)
+			end = now + END_MS * 1000000ull;
+		if (!each_child(l, send_signal, sig))
+			return;
+		if (end && now >= end) {
+			complain("warning: processes that ranks have started cannot be ended, and are left over");
+			return;
+		}
+		if (sig == SIGTERM)
+			sig = 0;	/* once */
+		poll(&p, 1, 20);	/* SIGCHLD; a grandchild becomes a child without a signal */
+		while (read(l->signal_fd, &info, sizeof info) == sizeof info)
+			if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
+				until = 0;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
 }
 
 /* ---- notes of the PMIx server ---------------------------------------------------------------------------------------- */
@@ -654,9 +740,6 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 	struct loop l = { .job = job, .note_fd = note_fd, .tty_fd = tty_fd };
 	uint64_t now = monotonic_ns();
 
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		complain("warning: prctl(PR_SET_CHILD_SUBREAPER): %s; the end of what ranks have started is seen late",
-			 strerror(errno));
 	if (!open_loop(&l, &job->taken))
 		return EXIT_FAILURE;	/* the guard ends the ranks */
 	if (job->opt.timeout > 0)
@@ -674,6 +757,7 @@ int supervise(struct job *job, int note_fd, int tty_fd, int failed)
 		drain(&job->ranks[r].err);
 	}
 	close_tty(&l);
+	end_detached(&l);
 	free(l.tty_buf);
 	close(l.signal_fd);
 	close(l.epoll);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -178,4 +179,23 @@ void hdl_debug(const char *fmt, ...)
 	va_start(ap, fmt);
 	say("debug: ", "", fmt, ap);
 	va_end(ap);
+}
+
+const char *hdl_memory_limits(char *text, size_t size)
+{
+	static const struct {
+		int which;
+		const char *what;
+	} limits[] = { { RLIMIT_DATA, "data and private memory (ulimit -d)" }, { RLIMIT_AS, "address space (ulimit -v)" } };
+	size_t len = 0;
+
+	*text = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct rlimit l;
+
+		if (len < size && !getrlimit(limits[i].which, &l) && l.rlim_cur != RLIM_INFINITY)
+			len += (size_t)snprintf(text + len, size - len, "%s%llu KiB of %s", len ? ", " : "; this process is limited to ",
+						(unsigned long long)l.rlim_cur >> 10, limits[i].what);
+	}
+	return text;
 }

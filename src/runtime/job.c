@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/stack.h"
 #include "runtime/jobs.h"
 #include "runtime/launched_by.h"
 #include "runtime/pmix_fds.h"
@@ -434,6 +435,7 @@ static int join(const struct hdl_launched_by *by)
 	int err = refuse_second(by);
 	pmix_status_t rc;
 	unsigned reserved;
+	size_t stack;
 
 	if (err)
 		return err;
@@ -442,7 +444,9 @@ static int join(const struct hdl_launched_by *by)
 		return -ENOTCONN;
 	hdl_watch("joining the job (PMIx_Init; bounded by HEDDLE_INIT_TIMEOUT)", hdl_vars.init_timeout, 1);
 	reserved = fd_reserve();
+	stack = stack_raise();
 	rc = PMIx_Init(&me, NULL, 0);
+	stack_restore(stack);
 	fd_release(reserved);
 	if (rc == PMIX_SUCCESS)
 		hdl_pmix_fds_note(server_uri());

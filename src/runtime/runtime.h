@@ -185,6 +185,8 @@ void hdl_diag_program(const char *name);
 /* At the end of the process, standard output that could not be written is an error, and exit code 0 becomes 1. For ranks,
  * and for our programs (hdl_diag_program). */
 void hdl_output_watch(void);
+/* For messages about a lack of memory: the limits of this process on it (ulimit -d, -v), if there are any. Returns text, "" or with "; " in front. */
+const char *hdl_memory_limits(char *text, size_t size);
 /* Who reports, once the job is known. */
 void hdl_diag_rank(int rank, const char *host);
 /* The known name nearest to `word`, or NULL when nothing is near. names ends with NULL. */

@@ -142,8 +142,11 @@ static int open_context(struct hdl_dev *dev, const char *name, int *port)
 			snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(d));
 			dev->port.ctx = ibv_open_device(d);
 			if (!dev->port.ctx) {
+				char limits[160] = "";
+
 				err = -errno;
-				hdl_error("cannot open the verbs device %s (%s)", dev->name, strerror(-err));
+				hdl_error("cannot open the verbs device %s (%s)%s", dev->name, strerror(-err),
+					  err == -ENOMEM || err == -EAGAIN ? hdl_memory_limits(limits, sizeof(limits)) : "");
 			}
 		}
 		list_free(&l);

@@ -63,8 +63,10 @@ int hdl_register_failed(const struct hdl_dev *dev, const char *what, uint64_t by
 
 int hdl_no_memory(const char *what, size_t bytes)
 {
-	hdl_error("out of memory: %zu bytes for %s: raise the limit (ulimit -v, the job's memory), or run fewer ranks on this host",
-		  bytes, what);
+	char limits[160];
+
+	hdl_error("out of memory: %zu bytes for %s%s: raise the limit (ulimit -v, ulimit -d, the job's memory), or run fewer ranks on this host",
+		  bytes, what, hdl_memory_limits(limits, sizeof(limits)));
 	return -ENOMEM;
 }
 

@@ -85,8 +85,13 @@ if [ -c /dev/full ]; then
 	# With room again in the end: what was lost stays lost.
 	$limit "$run" "$job" where >"$tmp/ok" 2>"$err" || fail "a good output"
 	# A reader that has gone is told by the exit code alone.
-	{ $limit "$run" --tag-output sh -c 'seq 100000' 2>"$err"; echo $? >"$tmp/code"; } | head -n 1 >"$out"
-	[ "$(cat "$tmp/code")" = 141 ] && [ ! -s "$err" ] || fail "a closed pipe: $(cat "$tmp/code")"
+	for tag in --tag-output --verbose; do
+		{ $limit "$run" $tag -n 2 sh -c 'exec seq 1000000' 2>"$err"; echo $? >"$tmp/code"; } | head -n 1 >"$out"
+		[ "$(cat "$tmp/code")" = 141 ] && ! grep -v 'Heddle\|rank [01]: ' "$err" || fail "a closed pipe, $tag: $(cat "$tmp/code")"
+	done
+	# A pipe of the rank's own is another matter.
+	expect 141 "$run" bash -c 'yes | true; exit ${PIPESTATUS[0]}'
+	says "$err" "exit code 141"
 fi
 nothing_left
 exit 0

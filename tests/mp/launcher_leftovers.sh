@@ -15,6 +15,7 @@ cleanup() {
 	rm -rf "$tmp"
 }
 trap cleanup EXIT
+emptied() { [ -z "$(ls -A "$TMPDIR")" ]; }
 ended() { for p in $pids; do wait_for gone "$p"; done; }
 
 # heddlerun is killed: ranks, and what ranks have started, end; its directory goes.
@@ -36,6 +37,28 @@ for c in $(cat /proc/$bg/task/$bg/children); do [ "$(cat /proc/$c/comm)" = hdlgu
 [ -n "$guard" ] || fail "no guard"
 kill -9 "$guard" $bg; wait $bg 2>/dev/null
 ended
+nothing_left
+
+# What has left its rank's process group, by setsid or a shell with job control, and what has lost its parent, ends with the job, however it ends.
+away='setsid sh -c "echo pid \$\$; sleep 1000 & echo pid \$!; wait" & set -m; sleep 1000 & echo pid $!; (setsid setsid sh -c "echo pid \$\$; exec sleep 1000" &); '
+start -n 2 sh -c "$away"'while [ ! -e "$0" ]; do sleep 0.02; done' "$tmp/go"
+wait_for has_lines "$out" "^pid" 8
+pids=$(sed -n 's/.*pid //p' "$out")
+touch "$tmp/go"
+wait $bg || fail "detached processes: status $?"
+for p in $pids; do gone "$p" || fail "process $p is left over after the end of the job"; done
+nothing_left
+start -n 2 sh -c "$away wait"
+wait_for has_lines "$out" "^pid" 8
+pids=$(sed -n 's/.*pid //p' "$out")
+kill -9 $bg; wait $bg 2>/dev/null
+ended
+wait_for emptied
+# One that is told to end has the ranks' time for it.
+start -n 1 sh -c 'setsid sh -c "trap \"echo told\; exit\" TERM; echo ready; while :; do sleep 0.02; done" & wait'
+wait_for has_lines "$out" "^ready" 1
+kill -TERM $bg; wait $bg
+says "$out" "^told"
 nothing_left
 
 # The guard alone is killed: the job goes on, and says it.
@@ -69,6 +92,5 @@ start -n 2 "$job" wait
 wait_for has_lines "$out" "^waiting" 2
 find "$TMPDIR" -type f | grep -q . || echo "note: this PMIx library writes no files"
 kill -9 $bg; wait $bg 2>/dev/null
-emptied() { [ -z "$(ls -A "$TMPDIR")" ]; }
 wait_for emptied
 exit 0

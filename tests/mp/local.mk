@@ -19,7 +19,7 @@ tests_mp_intruder_SOURCES = tests/mp/intruder.c
 tests_mp_intruder_LDFLAGS = $(NOWRAP)
 launcher_tests = tests/mp/runtime_pmix.sh tests/mp/launcher_tools.sh tests/mp/runtime_join.sh tests/mp/runtime_vars.sh tests/mp/launcher_options.sh tests/mp/launcher_exit.sh \
 	tests/mp/launcher_signals.sh tests/mp/launcher_io.sh tests/mp/launcher_leftovers.sh tests/mp/launcher_many.sh \
-	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
+	tests/mp/launcher_bind.sh tests/mp/launcher_fabric.sh tests/mp/launcher_timeout.sh tests/mp/launcher_hang.sh tests/mp/launcher_users.sh tests/mp/launcher_limits.sh tests/mp/launcher_hosts.sh tests/mp/build_systems.sh
 TESTS += $(launcher_tests)
 EXTRA_DIST += $(launcher_tests) tests/mp/launcher_lib.sh
 
