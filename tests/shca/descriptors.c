@@ -10,14 +10,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -233,6 +237,82 @@ static void leaves_none(const char *name)
 		FAIL("descriptors are left: the next one is %d, then %d", next[0], next[1]);
 }
 
+/* Another user sends to every bell of a process what it likes, as fast as it can. */
+static void flood(pid_t of)
+{
+	static struct sockaddr_un bell[16];
+	socklen_t len[16];
+	char line[512], mine[64];
+	int n = 0, fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	FILE *f = fopen("/proc/net/unix", "r");
+
+	CHECK(f && fd >= 0 && !setgid(65534) && !setuid(65534) && !prctl(PR_SET_PDEATHSIG, SIGKILL));
+	snprintf(mine, sizeof(mine), " @shca-bell/%d/", (int)of);
+	while (n < 16 && fgets(line, sizeof(line), f)) {
+		char *at = strstr(line, mine);
+		if (!at)
+			continue;
+		at[strcspn(at, "\n")] = 0;
+		bell[n].sun_family = AF_UNIX;
+		strcpy(bell[n].sun_path + 1, at + 2);
+		len[n] = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at + 2));
+		n++;
+	}
+	fclose(f);
+	CHECK(n >= 2);
+	atomic_store(&st->there, 1);
+	for (uint32_t i = 0;; i++) {
+		struct shca_ring ring = {i % 37 * 11, i % 13, i % 5};
+		for (int b = 0; b < n; b++) {
+			sendto(fd, "x", 1, 0, (struct sockaddr *)&bell[b], len[b]);
+			sendto(fd, &ring, sizeof(ring), 0, (struct sockaddr *)&bell[b], len[b]);
+		}
+	}
+}
+
+/* Events arrive, each once, while another user floods the bells. */
+static void is_flooded(const char *name)
+{
+	struct ibv_ah_attr aa = {.dlid = SHCA_LID, .port_num = 1};
+	struct ibv_sge sge = {(uintptr_t)&aa, 8, 0};
+	struct ibv_comp_channel *ch;
+	struct ibv_wc wc[4];
+	struct ibv_cq *out;
+	struct rig r;
+	void *context;
+
+	if (geteuid())
+		return;		/* needs root to become another user */
+	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(st != MAP_FAILED);
+	rig_join(&r, name);
+	CHECK((ch = shca_create_comp_channel(r.ctx)));
+	struct ibv_cq *cq = rig_cq(&r, 16, ch);
+	struct ibv_qp *qp = datagrams(&r, cq, cq);
+	struct ibv_ah *ah = shca_create_ah(r.pd, &aa);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+				 .wr.ud = {.ah = ah, .remote_qpn = qp->qp_num, .remote_qkey = RIG_QKEY}}, *bad;
+	CHECK(ah);
+	pid_t victim = getpid(), pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		flood(victim);
+		_exit(1);
+	}
+	rig_await(&st->there, 1);
+	for (int i = 0; i < 300; i++) {
+		CHECK(!shca_req_notify_cq(cq, 0) && !shca_post_send(qp, &wr, &bad));
+		CHECK(!shca_get_cq_event(ch, &out, &context) && out == cq);
+		shca_ack_cq_events(cq, 1);
+		if (shca_poll_cq(cq, 4, wc) != 1)
+			FAIL("an event without a completion, or with several");
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	CHECK(!shca_destroy_ah(ah) && !shca_destroy_qp(qp) && !shca_destroy_cq(cq) && !shca_destroy_comp_channel(ch));
+	rig_leave(&r);
+}
+
 static void leaves_standard(const char *name)
 {
 	struct ibv_context *second;
@@ -262,13 +342,15 @@ int main(void)
 
 	unsetenv("SHCA_FABRIC_FD");
 	CHECK(!syscall(SYS_close_range, 3, ~0u, 0));
-	for (int i = 0; i <= 2 * KINDS + 1; i++) {
+	for (int i = 0; i <= 2 * KINDS + 2; i++) {
 		pid_t pid = fork();
 		CHECK(pid >= 0);
 		if (!pid) {
 			alarm(60);
 			snprintf(name, sizeof(name), "descriptors-%d", (int)getpid());
-			if (i == 2 * KINDS + 1)
+			if (i == 2 * KINDS + 2)
+				is_flooded(name);
+			else if (i == 2 * KINDS + 1)
 				leaves_standard(name);
 			else if (i == 2 * KINDS)
 				leaves_none(name);
@@ -278,7 +360,7 @@ int main(void)
 		}
 		CHECK(waitpid(pid, &status, 0) == pid);
 		if (status) {
-			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : i == 2 * KINDS ? "none left" : "0 to 2 closed",
+			fprintf(stderr, "FAIL: %s, %sconnected: status %#x\n", i < 2 * KINDS ? kind_name[i / 2] : i == 2 * KINDS ? "none left" : i == 2 * KINDS + 1 ? "0 to 2 closed" : "flooded",
 				i % 2 ? "" : "not ", (unsigned)status);
 			failed = 1;
 		}
