@@ -140,6 +140,7 @@ static int basic_peer(void *arg)
 	memset(shca_at(m.base, off), 0x5a, 5000);
 	b->number = shca_number_alloc(&m);
 	CHECK(b->number > 1);
+	((struct shca_qp *)shca_at(m.base, off))->qpn = b->number;	/* what is entered says its number */
 	shca_number_set(&m, b->number, SHCA_KIND_QP, off);
 	struct shca_mr *mr = shca_mr_alloc(&m, &b->key);
 	CHECK(mr);

@@ -88,6 +88,7 @@ static int far_peer(void *arg)
 	shca_off front = shca_mem_alloc(&m, 600 << 20), off = shca_mem_alloc(&m, 100000);
 	CHECK(front && off > 600 << 20);
 	l->number = shca_number_alloc(&m);
+	((struct shca_cq *)shca_at(m.base, off))->cqn = l->number;	/* what is entered says its number */
 	shca_number_set(&m, l->number, SHCA_KIND_CQ, off);
 	shca_mem_free(&m, front, 600 << 20);
 	atomic_store(&l->ready, 1);

@@ -42,10 +42,12 @@ struct known {
 };
 
 struct object {
-	uint64_t magic, bytes;
-	uint32_t number, key;
+	uint64_t magic;
+	uint32_t key, number;		/* where a completion queue has its own */
+	uint64_t bytes;
 	unsigned char rest[];
 };
+_Static_assert(offsetof(struct object, number) == offsetof(struct shca_cq, cqn), "what is entered says its number");
 
 struct worker {
 	struct shca_member *m;

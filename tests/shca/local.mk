@@ -241,6 +241,13 @@ tests_shca_scribbled_SOURCES = tests/shca/scribbled.c $(shca_rig)
 tests_shca_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
 tests_shca_scribbled_LDFLAGS = $(NOWRAP)
 
+# What a reaper, and others beside it, find in a dead process's objects that were scribbled over.
+check_PROGRAMS += tests/shca/reaper_scribbled
+TESTS += tests/shca/reaper_scribbled
+tests_shca_reaper_scribbled_SOURCES = tests/shca/reaper_scribbled.c $(shca_rig)
+tests_shca_reaper_scribbled_LDADD = libshca_core.la $(VERBS_LIBS)
+tests_shca_reaper_scribbled_LDFLAGS = $(NOWRAP)
+
 # What is left of members and of their threads.
 check_PROGRAMS += tests/shca/remains
 TESTS += tests/shca/remains

@@ -49,7 +49,8 @@ static inline bool shca_region_at(const struct shca_member *m, const struct shca
 	return true;
 }
 
-/* I7: whether a region of another process can be where it says. (An implicit one is resolved by address, and checked there.) */
+/* I7: whether a region of another process can be where it says. (What an implicit one resolves to by address is checked when it is
+ * copied; atomics ask for it.) */
 static inline bool shca_region_sound(const struct shca_member *m, const struct shca_mr *mr)
 {
 	if (mr->lane == SHCA_LANE_ARENA && !mr->implicit)
@@ -125,7 +126,7 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 	struct shca_qp *to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 	if (unlikely(!to))
 		return shca_nobody(qp);
-	if (unlikely(thr->where != SHCA_ANYWHERE && (thr->where != shca_inside(to->proc) || to->qpn != number))) {
+	if (unlikely(thr->where != SHCA_ANYWHERE && thr->where != shca_inside(to->proc))) {
 		shca_widen(thr);
 		to = shca_number_get(thr->m, number, SHCA_KIND_QP);
 		if (!to)
@@ -136,9 +137,10 @@ static inline __attribute__((always_inline)) int shca_responder_find(struct shca
 		return gate & SHCA_GATE_DEAD ? IBV_WC_RETRY_EXC_ERR : shca_nobody(qp);
 	if (!shca_answers(qp, to, a))
 		return shca_nobody(qp);
-	if (shca_proc_unwell(thr->m, to->proc)) {
+	uint32_t slot = to->proc & (SHCA_MAX_PROCS - 1);	/* I7 */
+	if (shca_proc_unwell(thr->m, slot)) {
 		/* what is cut off may come back: nobody answers meanwhile */
-		if (!shca_proc_dying(thr->m, to->proc))
+		if (!shca_proc_dying(thr->m, slot))
 			return shca_nobody(qp);
 		shca_look(thr->m);
 		return IBV_WC_RETRY_EXC_ERR;
@@ -173,11 +175,16 @@ static inline int shca_responder_receives(struct shca_thread *thr, const struct 
 			return IBV_WC_REM_INV_REQ_ERR;
 		r->rcq = shca_at_checked(thr->m, r->rq->cq, sizeof(*r->rcq));
 		r->number = r->rq->number;
-		return r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
+		return r->rcq && r->rcq->proc == r->rq->proc ? 0 : IBV_WC_REM_INV_REQ_ERR;
 	}
-	r->rq = shca_rq_at(thr->m, r->qp->rq);
-	r->rcq = shca_at_checked(thr->m, r->qp->rcq, sizeof(*r->rcq));
-	return r->rq && r->rcq ? 0 : IBV_WC_REM_INV_REQ_ERR;
+	const struct shca_qp *to = r->qp;
+	struct shca_rq *rq = shca_rq_at(thr->m, to->rq);
+	struct shca_cq *rcq = shca_at_checked(thr->m, to->rcq, sizeof(*rcq));
+
+	r->rq = rq;
+	r->rcq = rcq;
+	/* I7: both are the queue's owner's, and not another process's */
+	return likely(rq && rcq && rq->proc == to->proc && rcq->proc == to->proc) ? 0 : IBV_WC_REM_INV_REQ_ERR;
 }
 
 /* The responder's region of this key, if its queue grants these rights, too. NULL: refused. */

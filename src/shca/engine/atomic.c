@@ -182,7 +182,7 @@ static void succeed(struct shca_thread *thr, uint32_t lock, uint32_t holder, uin
 {
 	shca_widen(thr);
 	if (atomic_load(&thr->m->hdr->atomic_locks[lock]) == holder &&
-	    atomic_load(&thr->m->threads[holder - 1].owner) == owner && shca_proc_gone(thr->m, owner - 1) &&
+	    shca_thread_owner(thr->m, holder - 1) == owner && shca_proc_gone(thr->m, owner - 1) &&
 	    shca_proxy_cancel(thr, owner - 1))
 		shca_atomic_take_over(thr, lock, holder);
 }
@@ -196,13 +196,11 @@ static void atomic_lock(struct shca_thread *thr, uint32_t lock)
 		if (atomic_compare_exchange_weak(word, &holder, thr->slot + 1))
 			return;
 		/* I7: a holder that is no thread's is nobody's */
-		if (holder && holder <= SHCA_MAX_THREADS && !(spins & 0xffff)) {
-			uint32_t owner = atomic_load(&thr->m->threads[holder - 1].owner);
-			if (owner && shca_proc_gone(thr->m, owner - 1))
-				succeed(thr, lock, holder, owner);
-			else if (shca_proc_dying(thr->m, owner - 1))
-				shca_look(thr->m);
-		}
+		uint32_t owner = holder && !(spins & 0xffff) ? shca_thread_owner(thr->m, holder - 1) : 0;
+		if (owner && shca_proc_gone(thr->m, owner - 1))
+			succeed(thr, lock, holder, owner);
+		else if (owner && shca_proc_dying(thr->m, owner - 1))
+			shca_look(thr->m);
 		if (!(spins & 0xff))
 			sched_yield();
 	}

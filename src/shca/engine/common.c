@@ -45,8 +45,8 @@ static void wait_for(struct shca_thread *thr, const struct shca_common_qp *c, ui
 {
 	uint32_t w = atomic_load(&c->lock);
 
-	if (w && !(round & 0x3ff) && THREAD(w) < SHCA_MAX_THREADS) {
-		uint32_t owner = atomic_load(&thr->m->threads[THREAD(w)].owner);
+	if (w && !(round & 0x3ff)) {
+		uint32_t owner = shca_thread_owner(thr->m, THREAD(w));
 		if (owner && shca_proc_gone(thr->m, owner - 1)) {
 			/* a virtual process's threads are all that it has */
 			if (thr->m->virtual_process)
@@ -80,7 +80,7 @@ struct shca_common_qp *shca_common_find(struct shca_thread *thr, uint32_t number
 		/* inside: it may be any queue pair, of a process that destroys it just now */
 		shca_enter(thr);
 		struct shca_qp *qp = shca_number_get(thr->m, number, SHCA_KIND_QP);
-		bool common = qp && shca_is_common(qp) && shca_owned(thr->m, qp, SHCA_COMMON);
+		bool common = qp && shca_is_common(thr->m, qp);
 		bool locked = common && try_lock(thr, shca_common_of(qp), SHCA_JOB_NONE);
 		/* it may have ended, and its place be another's, between the look and the lock */
 		bool same = locked && shca_number_get(thr->m, number, SHCA_KIND_QP) == qp;
@@ -243,7 +243,7 @@ bool shca_common_part(struct shca_thread *thr, struct shca_common_qp *c, _Atomic
 void shca_commons_break(struct shca_thread *thr)
 {
 	for_each_common(thr->m, c)
-		if (shca_is_common(&c->qp) && atomic_load(&c->qp.qp_state) != IBV_QPS_RESET && atomic_load(&c->qp.qp_state) != IBV_QPS_ERR) {
+		if (shca_is_common(thr->m, &c->qp) && atomic_load(&c->qp.qp_state) != IBV_QPS_RESET && atomic_load(&c->qp.qp_state) != IBV_QPS_ERR) {
 			shca_qp_failed(thr, &c->qp, IBV_WC_WR_FLUSH_ERR);
 			shca_common_withdraw(thr->m, c);
 		}
@@ -291,7 +291,7 @@ static bool inherit(struct shca_thread *thr, struct shca_common_qp *c, uint32_t 
 
 	if (!w)
 		return c->qp.qpn && !is_held(c) && try_lock(thr, c, SHCA_JOB_NONE);
-	if (THREAD(w) >= SHCA_MAX_THREADS || atomic_load(&thr->m->threads[THREAD(w)].owner) != slot + 1 ||
+	if (shca_thread_owner(thr->m, THREAD(w)) != slot + 1 ||
 	    !atomic_compare_exchange_strong(&c->lock, &w, lock_word(thr, JOB(w))))
 		return false;
 	if (is_held(c))

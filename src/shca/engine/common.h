@@ -14,9 +14,10 @@
 
 #include "shca/engine/engine.h"
 
-static inline bool shca_is_common(const struct shca_qp *qp)
+/* I7: the type alone may have been scribbled over, and another queue has no holders. */
+static inline bool shca_is_common(const struct shca_member *m, const struct shca_qp *qp)
 {
-	return qp->type == IBV_QPT_XRC_RECV;
+	return qp->type == IBV_QPT_XRC_RECV && shca_owned(m, qp, SHCA_COMMON);
 }
 static inline struct shca_common_qp *shca_common_of(struct shca_qp *qp)
 {

@@ -16,16 +16,25 @@
 
 /* Where byte `skip` of a segment is mapped here; NULL: nowhere. false: there can be no such segment (I7: they are read from
  * memory that other processes write). */
-static inline bool place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
+static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at, bool seen)
 {
 	if (likely(seg->lane == SHCA_LANE_ARENA)) {
-		if (unlikely(!shca_fits(thr->m, seg->where, seg->len)))
+		if (unlikely(seen ? !shca_fits_seen(thr->m, seg->where, seg->len) : !shca_fits(thr->m, seg->where, seg->len)))
 			return false;
 		*at = thr->base + seg->where + skip;
 		return true;
 	}
 	*at = proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 	return true;
+}
+static inline bool place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
+{
+	return place_in(thr, proc, seg, skip, at, false);
+}
+/* The same by what the file was seen to have. */
+static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
+{
+	return place_in(thr, proc, seg, skip, at, true);
 }
 
 /*
@@ -165,6 +174,18 @@ static void walk_on(struct walk *w, uint64_t n)
 	}
 }
 
+/* From one piece to one piece, of which one lies beyond what the file was seen to have. */
+static __attribute__((noinline, cold)) int copy_beyond(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src,
+							uint64_t len, enum shca_order order, bool *src_err)
+{
+	char *at;
+
+	*src_err = !place(thr, src->proc, src->seg, src->skip, &at);
+	if (*src_err || !place(thr, dst->proc, dst->seg, dst->skip, &at))
+		return -EFAULT;
+	return shca_copy(thr, dst, src, len, order, src_err);
+}
+
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 	      enum shca_order order, bool *src_err)
 {
@@ -177,9 +198,9 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	    src->skip + len <= src->seg->len) {
 		/* from one piece to one piece: what most requests are */
 		char *to, *from;
-		*src_err = !place(thr, src->proc, src->seg, src->skip, &from);
-		if (unlikely(*src_err || !place(thr, dst->proc, dst->seg, dst->skip, &to)))
-			return -EFAULT;
+		if (unlikely(!place_seen(thr, src->proc, src->seg, src->skip, &from) ||
+			     !place_seen(thr, dst->proc, dst->seg, dst->skip, &to)))
+			return copy_beyond(thr, dst, src, len, order, src_err);
 		if (likely(to && from))
 			return store(to, from, len, order == SHCA_LAST_LINE_LAST);
 		return move(thr, dst->proc, to, dst->seg->where + dst->skip, src->proc, from, src->seg->where + src->skip, len,

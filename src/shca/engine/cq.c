@@ -18,20 +18,26 @@ static inline uint64_t slot_ahead(uint64_t w0, uint64_t pos, uint32_t lap, uint3
 	return (((uint64_t)(seen + 0x7fff - lap) % 0x7fff) << log2) + 1;
 }
 
+#define STEPS 64u		/* to look for a position, beside two lengths of the ring */
+#define ROUNDS 16u		/* times that so many were not enough: it is no ring that others fill */
+#define TRIES 65536u		/* to fill one */
+
 /*
  * How many completions there ever were: the first position from pos on that is not filled. There is no hole below it (I3), so a slot of
  * a later lap says that all positions up to its own are filled: one jump, and then, but for what others fill meanwhile, a ring's length of
  * single steps. Below the floor the walk must not begin: laps are told apart modulo 0x7fff, and a hint that was held for longer than so
  * many laps would stop in the middle. A CQ in error has no room from any position on: its floor is no position, and nothing is put in.
  */
-uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
+static uint64_t count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint32_t *rounds)
 {
 	struct shca_cqe *ring = shca_cq_ring(thr, cq);
 	uint64_t mask = (1ull << cq->log2) - 1, floor = atomic_load_explicit(&cq->floor, memory_order_acquire);
 
 	if (pos < floor && floor != SHCA_CQ_NO_ROOM)
 		pos = floor;
-	for (;;) {
+	/* I7: laps that were scribbled over would lead round for ever. (Where others fill laps meanwhile the caller, who finds the slot
+	 * filled, comes again.) */
+	for (uint64_t n = 0; n <= 2 * mask + STEPS; n++) {
 		uint64_t w0 = atomic_load_explicit(&ring[pos & mask].w0, memory_order_acquire);
 		uint64_t d = slot_ahead(w0, pos, shca_cqe_lap(pos, cq->log2), cq->log2);
 
@@ -39,6 +45,15 @@ uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_
 			return pos;
 		pos += d;
 	}
+	++*rounds;
+	return pos;
+}
+
+uint64_t shca_cq_count_from(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
+{
+	uint32_t rounds = 0;
+
+	return count_from(thr, cq, pos, &rounds);
 }
 
 static void notify(struct shca_thread *thr, struct shca_cq *cq, bool solicited)
@@ -162,13 +177,12 @@ void shca_cq_fail_users(struct shca_thread *thr, struct shca_cq *cq)
 {
 	struct shca_member *m = thr->m;
 	shca_off off = shca_off_of(m, cq);
-	struct shca_proc_slot *proc = &m->procs[cq->proc & (SHCA_MAX_PROCS - 1)];
+	uint32_t owner = cq->proc & (SHCA_MAX_PROCS - 1);	/* I7 */
 
-	shca_for_each_qp(m, qp, cq->proc)
+	shca_for_each_qp(m, qp, owner)
 		if ((qp->rcq == off || qp->scq == off) && atomic_load(&qp->qp_state) != IBV_QPS_RESET)
 			shca_qp_fail_once(thr, qp, IBV_EVENT_QP_FATAL);
-	for (struct shca_rq *rq = shca_at_checked(m, __atomic_load_n(&proc->srq_list, __ATOMIC_ACQUIRE), sizeof(*rq)); rq;
-	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
+	shca_for_each_listed(m, shca_rq, rq, owner, srq_list) {
 		uint32_t none = 0;
 		if (rq->cq == off)
 			atomic_compare_exchange_strong(&rq->error, &none, SHCA_ERROR | SHCA_ERROR_EVENT);
@@ -183,8 +197,13 @@ static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
 	uint32_t none = 0;
 
-	if (pos - atomic_load(&cq->floor) < size)
+	uint64_t floor = atomic_load(&cq->floor);
+
+	if (pos - floor < size)
 		return true;
+	/* in error; or scribbled over (I7), and then nothing raises it */
+	if (floor == SHCA_CQ_NO_ROOM)
+		return false;
 	/* another may have filled it, and the consumer gone further */
 	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
 		shca_raise(&cq->floor, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
@@ -203,9 +222,12 @@ bool shca_cq_put(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos, uint
 {
 	if (!shca_cq_sound(thr->m, cq))
 		return false;
-	for (struct shca_cq_spot spot; !shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1);) {
-		pos = shca_cq_count_from(thr, cq, pos);
-		if (!room(thr, cq, pos))
+	struct shca_cq_spot spot;
+	uint32_t rounds = 0, tries = 0;
+	while (!shca_cq_look(thr, cq, pos, &spot) || !shca_cq_fill(&spot, w0, w1)) {
+		pos = count_from(thr, cq, pos, &rounds);
+		/* I7: nobody is slower than others so many times; positions that were scribbled over are */
+		if (rounds == ROUNDS || tries++ == TRIES || !room(thr, cq, pos))
 			return false;
 	}
 	shca_cq_placed(thr, cq, pos, solicited);

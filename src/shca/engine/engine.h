@@ -66,6 +66,9 @@ static inline void shca_step_to(struct shca_qp *qp, uint32_t step)
 static inline uint32_t shca_step_of(const struct shca_qp *qp)
 {
 	uint32_t w = atomic_load_explicit(&qp->step, memory_order_relaxed);
+	/* what most requests begin with */
+	if (likely((w & 0xff) == SHCA_STEP_NONE))
+		return SHCA_STEP_NONE;
 	uint32_t head = (uint32_t)atomic_load_explicit(&qp->head, memory_order_relaxed);
 	return w >> 8 == (head & 0xffffff) ? w & 0xff : SHCA_STEP_NONE;
 }
@@ -153,9 +156,7 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq);
 
 /* Visits the queues of a process. Its list is changed by its owner only, which unlinks, quiesces, then frees: whoever is
  * inside the engine may follow it. */
-#define shca_for_each_qp(m, qp, slot)                                                                              \
-	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&(m)->procs[slot].qp_list), sizeof(*qp)); qp;    \
-	     qp = shca_at_checked(m, __atomic_load_n(&qp->next, __ATOMIC_ACQUIRE), sizeof(*qp)))
+#define shca_for_each_qp(m, qp, slot) shca_for_each_listed(m, shca_qp, qp, slot, qp_list)
 
 static inline void shca_raise(_Atomic uint64_t *word, uint64_t value)
 {
@@ -209,15 +210,32 @@ static inline uint32_t shca_cqe_lap(uint64_t pos, uint32_t log2)
 		lap %= 0x7fff;
 	return (uint32_t)lap + 1;
 }
-/* I7: whether what a CQ says of its ring can be true. Asked once for each completion. */
-#define SHCA_CQ_LOG2_MAX 24
+/* I7: a seal is a polynomial of words, so that it differs when one of them does, or two change places. */
+static inline uint64_t shca_seal_of(uint64_t seal, uint64_t word)
+{
+	return 9 * seal + word;
+}
+/* I7: whether what a CQ says of its ring and its owner is true: its owner has sealed it, as a receive queue. Asked once for each
+ * completion. */
+_Static_assert(offsetof(struct shca_cq, cqn) == offsetof(struct shca_cq, log2) + 4, "shca_cq_seal");
+static inline uint64_t shca_cq_seal(const struct shca_member *m, const struct shca_cq *cq)
+{
+	uint64_t shape, s = shca_off_of(m, cq);
+
+	memcpy(&shape, &cq->log2, sizeof(shape));
+	return shca_seal_of(shca_seal_of(shca_seal_of(shca_seal_of(s, cq->ring), shape), cq->proc), cq->end);
+}
 static inline bool shca_cq_sound(const struct shca_member *m, const struct shca_cq *cq)
 {
-	uint32_t log2 = cq->log2;
-	shca_off ring = cq->ring;
+	/* a member under a small RLIMIT_AS has less of the fabric than its owner */
+	return likely(cq->seal == shca_cq_seal(m, cq) && cq->end <= m->bytes);
+}
+/* The completion queue at an offset; NULL: there is none. */
+static inline struct shca_cq *shca_cq_at(const struct shca_member *m, shca_off off)
+{
+	struct shca_cq *cq = shca_at_checked(m, off, sizeof(*cq));
 
-	return likely(log2 <= SHCA_CQ_LOG2_MAX && !(ring & (SHCA_LINE - 1)) &&
-		      shca_fits(m, ring, sizeof(struct shca_cqe) << (log2 & 31)));
+	return cq && shca_cq_sound(m, cq) ? cq : NULL;
 }
 static inline struct shca_cqe *shca_cq_ring(const struct shca_thread *thr, const struct shca_cq *cq)
 {
@@ -295,7 +313,7 @@ static inline void shca_cq_placed(struct shca_thread *thr, struct shca_cq *cq, u
 	SHCA_FAILPOINT(thr, "cqe-visible", NULL, 0);
 	if (unlikely(atomic_load_explicit(&cq->notify, memory_order_relaxed) & SHCA_CQ_ARMED || shca_cq_awaited(cq)))
 		shca_cq_notice(thr, cq, solicited);
-	shca_note_write(thr, cq->proc);
+	shca_note_write_to(thr, cq->proc);	/* sealed */
 }
 
 /* The completion of the running request of qp, at its responder (step RCQE) or at itself (SENT): journaled before, so that a
@@ -351,17 +369,21 @@ static inline uint64_t shca_rword(uint32_t state, uint32_t qpn, uint64_t pos)
  * queue's words, since the queue's own place is part of it. A receive is a line or more. The words are written once, and the ring
  * is published behind them (release). Who reads them earlier has seen no ring, with which no seal agrees.
  */
-_Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq, stride) == offsetof(struct shca_rq, log2) + 4,
-	       "shca_rq_seal");
+_Static_assert(sizeof(struct shca_rwqe) <= SHCA_LINE && offsetof(struct shca_rq, stride) == offsetof(struct shca_rq, log2) + 4 &&
+	       offsetof(struct shca_rq, proc) == offsetof(struct shca_rq, number) + 4, "shca_rq_seal");
 #define SHCA_RQ_LOG2_MAX 15
 static inline uint64_t shca_rq_seal(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring)
 {
-	uint64_t shape, wqes = __atomic_load_n(&rq->wqes, __ATOMIC_RELAXED);
-	uint64_t marks = __atomic_load_n(&rq->marks, __ATOMIC_RELAXED);
+	uint64_t shape, whose, s = shca_off_of(m, rq);
 
 	memcpy(&shape, &rq->log2, sizeof(shape));
-	return shca_off_of(m, rq) ^ ring ^ shape ^ rotate_left(wqes, 13) ^ rotate_left(marks, 26) ^
-	       rotate_left(__atomic_load_n(&rq->end, __ATOMIC_RELAXED), 39) ^ rotate_left(rq->proc, 52);
+	memcpy(&whose, &rq->number, sizeof(whose));
+	s = shca_seal_of(s, ring);
+	s = shca_seal_of(s, shape);
+	s = shca_seal_of(s, whose);
+	s = shca_seal_of(s, __atomic_load_n(&rq->wqes, __ATOMIC_RELAXED));
+	s = shca_seal_of(s, __atomic_load_n(&rq->marks, __ATOMIC_RELAXED));
+	return shca_seal_of(s, __atomic_load_n(&rq->end, __ATOMIC_RELAXED));
 }
 /* The same of one to which nothing was posted so far. */
 bool shca_rq_empty_sound(const struct shca_member *m, const struct shca_rq *rq, uint64_t ring);
@@ -400,8 +422,7 @@ static inline struct shca_ground *shca_rwqe_ground(const struct shca_rwqe *w, ui
 bool shca_rwqe_regions(const struct shca_member *m, const struct shca_rwqe *w, uint32_t stride);
 static inline bool shca_rwqe_stands(const struct shca_member *m, uint32_t proc, const struct shca_rwqe *w, uint32_t stride)
 {
-	return likely(w->withdrawn == atomic_load_explicit(&m->procs[proc & (SHCA_MAX_PROCS - 1)].withdrawn,
-							   memory_order_acquire)) ||
+	return likely(w->withdrawn == atomic_load_explicit(&m->procs[proc].withdrawn, memory_order_acquire)) ||
 	       shca_rwqe_regions(m, w, stride);
 }
 static inline struct shca_rwqe *shca_rwqe_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index)

@@ -20,16 +20,25 @@ static inline struct shca_address address_of(const struct shca_req *req)
 	return (struct shca_address){.dqpn = req->dqpn, .qkey = req->qkey, .dc_key = req->arg[3]};
 }
 
+/* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
+ * that a reaper walks. An XRC requester's memory and receives may be a third process's. I7: whose the responder is does not rest on what it
+ * says, for its memory goes when nobody is inside its process's objects. */
+static inline void narrow_to_both(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_responder *r)
+{
+	uint32_t proc = r->qp->proc;
+
+	if (!(thr->todo_n | thr->wake_n | thr->in_reap) && qp->type != IBV_QPT_XRC_SEND && shca_owned(thr->m, r->qp, proc))
+		shca_narrow(thr, shca_inside_two(qp->proc, proc));
+}
+
 static __attribute__((noinline)) int find_responder(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
 				 struct shca_responder *r)
 {
 	struct shca_address a = address_of(req);
 	int rc = shca_responder_find(thr, qp, &a, r);
 
-	/* Until shca_exec returns, and unless objects of others are held still: queues to be run, wake-ups to be delivered, lists
-	 * that a reaper walks. An XRC requester's memory and receives may be a third process's. */
-	if (!rc && thr->where == SHCA_ANYWHERE && qp->type != IBV_QPT_XRC_SEND && !thr->todo_n && !thr->wake_n && !thr->in_reap)
-		shca_narrow(thr, shca_inside_two(qp->proc, r->qp->proc));
+	if (!rc && thr->where == SHCA_ANYWHERE)
+		narrow_to_both(thr, qp, r);
 	return rc;
 }
 
@@ -181,12 +190,12 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 		if (rq && !shca_rq_sound(thr->m, rq))
 			return;
 		if (rq)
-			cq = shca_at_checked(thr->m, rq->cq, sizeof(*cq));
+			cq = shca_cq_at(thr->m, rq->cq);
 	} else {
 		to = shca_number_get(thr->m, qp->step_to, SHCA_KIND_QP);
 		rq = to ? shca_rq_at(thr->m, to->rq) : NULL;
 		if (to)
-			cq = shca_at_checked(thr->m, to->rcq, sizeof(*cq));
+			cq = shca_cq_at(thr->m, to->rcq);
 	}
 	if (!rq || !cq || shca_off_of(thr->m, rq) != qp->step_rq)
 		return;
@@ -207,9 +216,9 @@ void shca_release_receive(struct shca_thread *thr, struct shca_qp *qp)
 	shca_kick(thr, shca_off_of(thr->m, to));
 }
 
-/* The responder's completion; a successor puts it in only if it is not there. false: it was lost. */
+/* The responder's completion; a successor (again: the journal says RCQE) puts it in only if it is not there. false: it was lost. */
 static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const struct shca_responder *r, const struct shca_req *req,
-			  uint8_t op, int status, uint32_t bytes)
+			  uint8_t op, int status, uint32_t bytes, bool again)
 {
 	uint32_t imm = req->imm;
 	bool solicited = req->flags & SHCA_WQE_SOLICITED || status != IBV_WC_SUCCESS;
@@ -217,20 +226,24 @@ static bool responder_cqe(struct shca_thread *thr, struct shca_qp *qp, const str
 	if (op == SHCA_OP_RECV && qp->type == IBV_QPT_UD)
 		imm = qp->qpn | (req->flags & SHCA_WQE_GRH ? SHCA_CQE_UD_GRH : 0);
 	uint64_t w0 = shca_cqe_w0(op, (uint8_t)status, qp->step_index, r->number), w1 = (uint64_t)imm << 32 | bytes;
-	if (likely(shca_step_of(qp) != SHCA_STEP_RCQE))
+	if (likely(!again))
 		return shca_cq_complete(thr, qp, r->rcq, SHCA_STEP_RCQE, status, w0, w1, solicited);
+	if (!shca_cq_sound(thr->m, r->rcq))
+		return false;
 	if (receive_completed(thr, qp, r->rq, r->rcq)) {
 		shca_cq_notice_again(thr, r->rcq);
 		return true;
 	}
+	/* I7: a journal of which no receive knows */
+	if (!shca_rq_taken_at(thr, r->rq, qp->step_index, qp->step_pos, qp->qpn))
+		return true;
 	return shca_cq_put(thr, r->rcq, shca_cq_count(thr, r->rcq), w0, w1, solicited);
 }
 
-/* Takes the receive that this request consumes, or finds the one that a dead executor took for it. */
-static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r)
+/* Takes the receive that this request consumes, or finds the one that a dead executor took for it. step: the journal's. */
+static inline __attribute__((always_inline)) int take_receive(struct shca_thread *thr, struct shca_qp *qp, struct shca_responder *r,
+							      uint32_t step)
 {
-	uint32_t step = shca_step_of(qp);
-
 	if (step == SHCA_STEP_RCQE)
 		return (int)qp->step_index;
 	if ((step == SHCA_STEP_RECV || step == SHCA_STEP_TAKE) && qp->step_rq == shca_off_of(thr->m, r->rq) &&
@@ -279,19 +292,20 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	uint8_t op = req->op == SHCA_OP_SEND_IMM ? SHCA_OP_RECV_IMM :
 		     req->op == SHCA_OP_SEND_INV ? SHCA_OP_RECV_INV : SHCA_OP_RECV;
 	int rc = find_receives(thr, qp, req, r);
+	uint32_t step = shca_step_of(qp);
 
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	if (shca_cq_awaited(r->rcq))
 		shca_cq_expect(thr, r->rcq);
-	int index = take_receive(thr, qp, r);
+	int index = take_receive(thr, qp, r, step);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);
 	struct shca_rwqe *w = shca_rwqe_at(thr, r->rq, (uint32_t)index);
 	uint32_t skip = ud ? 40 : 0;
-	if (shca_step_of(qp) == SHCA_STEP_RCQE) {
+	if (unlikely(step == SHCA_STEP_RCQE)) {
 		/* the receive is its owner's again, perhaps: it may not be touched */
 		status = qp->step_status;
 	} else if (unlikely(w->bad || !shca_rwqe_sound(w, r->rq->stride) ||
@@ -324,7 +338,7 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	/* who polls it finds the queue in error; requests to it are answered until it fails, or a successor would not find it */
 	if (unlikely(status != IBV_WC_SUCCESS && r->qp->type == IBV_QPT_RC))
 		atomic_store(&r->qp->qp_state, IBV_QPS_ERR);
-	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0);
+	bool there = responder_cqe(thr, qp, r, req, op, status, status == IBV_WC_SUCCESS ? req->len + skip : 0, step == SHCA_STEP_RCQE);
 	if (unlikely(status != IBV_WC_SUCCESS && !ud))
 		return nak(thr, qp, r, IBV_EVENT_QP_FATAL,
 			   status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
@@ -364,19 +378,21 @@ static int exec_write(struct shca_thread *thr, struct shca_qp *qp, const struct 
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, rc);
 	if (!written) {
+		step = SHCA_STEP_WROTE;
 		shca_step_to(qp, SHCA_STEP_WROTE);
 		SHCA_FAILPOINT(thr, "wrote", qp, req->op);
 	}
 	if (shca_cq_awaited(r->rcq))
 		shca_cq_expect(thr, r->rcq);
-	int index = take_receive(thr, qp, r);
+	int index = take_receive(thr, qp, r, step);
 	if (unlikely(index < 0))
 		return index == SHCA_RQ_BROKEN ? nak(thr, qp, r, IBV_EVENT_QP_FATAL, IBV_WC_REM_OP_ERR) : SHCA_RNR;
 	if (unlikely(passed_over(thr, qp, r)))
 		return shca_nobody(qp);
 	if (step != SHCA_STEP_RCQE)
 		shca_rwqe_at(thr, r->rq, (uint32_t)index)->src_qp = r->qp->qpn;
-	if (unlikely(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len)))
+	if (unlikely(!responder_cqe(thr, qp, r, req, SHCA_OP_RECV_WRITE_IMM, IBV_WC_SUCCESS, req->len,
+				    step == SHCA_STEP_RCQE)))
 		return completion_lost(thr, qp, r);
 	atomic_fetch_add_explicit(&r->qp->n_recv_msgs, 1, memory_order_relaxed);
 	return IBV_WC_SUCCESS;
@@ -511,6 +527,8 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	rc = resolve_remote(thr, r, req->rkey, req->raddr, a.size, IBV_ACCESS_REMOTE_ATOMIC, &at.seg, &at.proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
+	if (unlikely(mr->implicit) && at.seg.lane == SHCA_LANE_ARENA && !shca_fits(thr->m, at.seg.where, a.size))
+		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
 	/* a region's addresses may be others than the memory's (ibv_reg_mr_iova) */
 	if (unlikely(at.seg.where & (a.size - 1)))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
@@ -598,17 +616,21 @@ static int exec_datagram(struct shca_thread *thr, struct shca_qp *qp, const stru
 		return IBV_WC_LOC_LEN_ERR;
 	if (req->op != SHCA_OP_SEND && req->op != SHCA_OP_SEND_IMM)
 		return req->op == SHCA_OP_NOP ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR;
+	struct shca_header *h = thr->m->hdr;
 	bool begun = shca_step_of(qp) != SHCA_STEP_NONE;
-	if (!begun && ud_fault(thr, &thr->m->hdr->ud_drop))
+	bool faults = !begun && (atomic_load_explicit(&h->ud_drop, memory_order_relaxed) |
+				 atomic_load_explicit(&h->ud_reorder, memory_order_relaxed) |
+				 atomic_load_explicit(&h->ud_dup, memory_order_relaxed));
+	if (unlikely(faults) && ud_fault(thr, &h->ud_drop))
 		return IBV_WC_SUCCESS;
-	if (!begun && ud_fault(thr, &thr->m->hdr->ud_reorder) && delay_datagram(thr, qp, req))
+	if (unlikely(faults) && ud_fault(thr, &h->ud_reorder) && delay_datagram(thr, qp, req))
 		return IBV_WC_SUCCESS;
 	if (find_responder(thr, qp, req, &r)) {
 		shca_release_receive(thr, qp);
 		return IBV_WC_SUCCESS;
 	}
 	int rc = exec_send(thr, qp, req, &r);
-	if (rc == IBV_WC_SUCCESS && !begun && ud_fault(thr, &thr->m->hdr->ud_dup)) {
+	if (unlikely(faults) && rc == IBV_WC_SUCCESS && ud_fault(thr, &h->ud_dup)) {
 		shca_step_to(qp, SHCA_STEP_NONE);
 		rc = exec_send(thr, qp, req, &r);
 	}
@@ -693,7 +715,7 @@ bool shca_complete_send(struct shca_thread *thr, struct shca_qp *qp, uint64_t po
 
 	if (likely(cq && shca_step_of(qp) != SHCA_STEP_SENT)) {
 		there = shca_cq_complete(thr, qp, cq, SHCA_STEP_SENT, status, w0, bytes, status != IBV_WC_SUCCESS);
-	} else if (cq) {
+	} else if (cq && shca_cq_sound(thr->m, cq)) {
 		int found = shca_cq_find(thr, cq, qp->step_cq, qp->qpn, (uint32_t)pos, false);
 		/* the ring went round: what left it was polled, unless nobody polls */
 		if (found < 0)

@@ -25,7 +25,7 @@
 
 static bool thread_of(struct shca_thread *thr, uint32_t thread, uint32_t slot)
 {
-	return atomic_load(&thr->m->threads[thread].owner) == slot + 1;
+	return shca_thread_owner(thr->m, thread) == slot + 1;
 }
 
 static bool live(struct shca_thread *thr, uint32_t slot)
@@ -44,8 +44,10 @@ static void close_gates(struct shca_thread *thr, uint32_t slot)
 	shca_withdraw(thr->m, slot);
 }
 
-/* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. false: not yet. */
-static bool finish_own_queues(struct shca_thread *thr, uint32_t slot)
+/* The dead one's queues: whoever alive runs one of them leaves it soon, because it has failed. So a lock that names somebody alive is let
+ * alone at first. false: there were such. With `quiet` every thread has left the engine since then, and a lock that still names one was
+ * scribbled over, or taken since by one who finds nothing to run (I7). */
+static bool finish_own_queues(struct shca_thread *thr, uint32_t slot, bool quiet)
 {
 	bool all = true;
 
@@ -53,8 +55,8 @@ static bool finish_own_queues(struct shca_thread *thr, uint32_t slot)
 		uint64_t w = atomic_load(&qp->lock);
 		if (L_STATE(w) != SHCA_L_FREE && !thread_of(thr, L_THREAD(w), slot) && L_THREAD(w) != thr->slot &&
 		    !shca_steal(thr, shca_off_of(thr->m, qp))) {
-			uint32_t owner = atomic_load(&thr->m->threads[L_THREAD(w)].owner);
-			if (owner && !shca_proc_gone(thr->m, owner - 1)) {
+			uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
+			if (owner && !quiet && !shca_proc_gone(thr->m, owner - 1)) {
 				all = false;
 				continue;
 			}
@@ -133,8 +135,8 @@ static void adopt_ring(struct shca_thread *thr, struct shca_cq *cq, uint32_t slo
 	uint64_t w = atomic_load(&cq->notify);
 	uint32_t by = SHCA_CQ_EVENT_BY(w), state = w & SHCA_CQ_EVENT;
 
-	if ((state == SHCA_CQ_EVENT_OWED || state == SHCA_CQ_EVENT_LOST) && by < SHCA_MAX_THREADS &&
-	    (thread_of(thr, by, slot) || !atomic_load(&thr->m->threads[by].owner)) && shca_ring_adopt(thr, cq, w))
+	if ((state == SHCA_CQ_EVENT_OWED || state == SHCA_CQ_EVENT_LOST) &&
+	    (thread_of(thr, by, slot) || !shca_thread_owner(thr->m, by)) && shca_ring_adopt(thr, cq, w))
 		shca_wake_note(thr, SHCA_WAKE_CHANNEL, shca_off_of(thr->m, cq));
 }
 
@@ -145,8 +147,7 @@ static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 	struct shca_proc_slot *proc = &m->procs[p];
 	bool events = atomic_load(&proc->async_pending);
 
-	for (struct shca_cq *cq = shca_at_checked(m, proc->cq_list, sizeof(*cq)); cq;
-	     cq = shca_at_checked(m, __atomic_load_n(&cq->next, __ATOMIC_ACQUIRE), sizeof(*cq))) {
+	shca_for_each_listed(m, shca_cq, cq, p, cq_list) {
 		if (shca_cq_in_error(cq))
 			shca_cq_fail_users(thr, cq);
 		if (atomic_load(&cq->notify) & SHCA_CQ_ARMED && shca_cq_count(thr, cq) > atomic_load(&cq->ci))
@@ -154,8 +155,7 @@ static void wake_again(struct shca_thread *thr, uint32_t slot, uint32_t p)
 		adopt_ring(thr, cq, slot);
 		events |= (atomic_load(&cq->error) & SHCA_ERROR_EVENT) != 0;
 	}
-	for (struct shca_rq *rq = shca_at_checked(m, proc->srq_list, sizeof(*rq)); rq;
-	     rq = shca_at_checked(m, __atomic_load_n(&rq->next, __ATOMIC_ACQUIRE), sizeof(*rq))) {
+	shca_for_each_listed(m, shca_rq, rq, p, srq_list) {
 		shca_rq_notice_returned(thr, rq);
 		events |= (atomic_load(&rq->limit) & SHCA_LIMIT_EVENT) || (atomic_load(&rq->error) & SHCA_ERROR_EVENT);
 	}
@@ -371,7 +371,9 @@ static bool do_stage(struct shca_thread *thr, struct shca_reaping *r)
 		return shca_proxy_cancel(thr, r->slot);
 	case STAGE_OWN:
 		SHCA_FAILPOINT(thr, "reap-own", NULL, 0);
-		return finish_own_queues(thr, r->slot);
+		if (!r->quiescing && finish_own_queues(thr, r->slot, false))
+			return true;
+		return quiet(thr, r, SHCA_EVERYBODY) && finish_own_queues(thr, r->slot, true);
 	case STAGE_OTHERS:
 		finish_for_others(thr, r->slot);
 		SHCA_FAILPOINT(thr, "reap-links", NULL, 0);

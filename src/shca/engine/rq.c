@@ -43,11 +43,14 @@ static void limit_reached(struct shca_thread *thr, struct shca_rq *rq, uint32_t 
 
 /* The next receive from position *at on: its index, and *at is its position; or what shca_rq_take returns for none. One
  * that is not enabled yet is none but for who flushes: nobody would enable it any more. */
-static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
+static inline __attribute__((always_inline)) int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint64_t *at, bool flush)
 {
 	uint64_t mask, pos = *at;
 	_Atomic uint64_t *ring = shca_rq_ring(thr, rq, &mask);
 
+	/* I7: where no ring is, the hint may still lead somewhere */
+	if (unlikely(!mask && !shca_rq_made(thr->m, rq)))
+		return -1;
 	for (;;) {
 		uint64_t e = atomic_load_explicit(&ring[pos & mask], memory_order_acquire);
 
@@ -58,7 +61,8 @@ static inline int next_posted(struct shca_thread *thr, struct shca_rq *rq, uint6
 			uint64_t ahead = ((e >> 24) - pos) & SHCA_POS_MASK;
 			if (ahead >= 1ull << 37)
 				return -1;
-			if (unlikely((ahead & mask) != 0))
+			/* I7: what was scribbled over would lead nowhere, or round for ever */
+			if (unlikely((ahead & mask) != 0 || !ahead || pos - *at >= 1ull << 37))
 				return SHCA_RQ_BROKEN;
 			pos += ahead - mask;
 			continue;
@@ -105,7 +109,7 @@ bool shca_rq_ready(struct shca_thread *thr, struct shca_rq *rq)
 bool shca_rq_taken_at(struct shca_thread *thr, struct shca_rq *rq, uint32_t index, uint64_t pos, uint32_t qpn)
 {
 	/* not by the ring: the slot may have been used again for another receive while this one was held */
-	return index < 1u << rq->log2 &&
+	return shca_rq_made(thr->m, rq) && index < 1u << rq->log2 &&
 	       atomic_load(&shca_rwqe_at(thr, rq, index)->word) == shca_rword(SHCA_R_TAKEN, qpn, pos) &&
 	       atomic_load(mark_of(thr, rq, index)) == (pos & SHCA_POS_MASK) << 1;
 }
@@ -114,7 +118,7 @@ bool shca_rq_to_flusher(struct shca_thread *thr, struct shca_rq *rq, uint32_t in
 {
 	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos), given = shca_rword(SHCA_R_TAKEN, SHCA_FLUSHER, pos);
 
-	return index < 1u << rq->log2 &&
+	return shca_rq_made(thr->m, rq) && index < 1u << rq->log2 &&
 	       (atomic_compare_exchange_strong(&shca_rwqe_at(thr, rq, index)->word, &taken, given) || taken == given);
 }
 
@@ -146,6 +150,9 @@ void shca_rq_return(struct shca_thread *thr, struct shca_rq *rq, uint32_t index,
 {
 	uint64_t taken = shca_rword(SHCA_R_TAKEN, qpn, pos);
 
+	/* I7: the index may come from another process's journal */
+	if (!shca_rq_made(thr->m, rq) || index >= 1u << rq->log2)
+		return;
 	if (!atomic_compare_exchange_strong(&shca_rwqe_at(thr, rq, index)->word, &taken, shca_rword(SHCA_R_RETURNED, 0, 0)))
 		return;
 	SHCA_FAILPOINT(thr, "returned", NULL, 0);
@@ -195,6 +202,19 @@ bool shca_rq_reclaim(struct shca_thread *thr, struct shca_rq *rq, uint32_t index
  * Who takes a queue off makes its link (rnr_linked) even and kicks it. A queue that is kicked and finds no receive puts itself
  * there again, at the end. Links that went with a thread that died are found by the reaper (reap.c).
  */
+/*
+ * I7: the queue to which a list of rq leads: it says itself that it stands there, and lies in one process's memory as a whole. NULL: there is
+ * none. (Not by its number: a husk has none while it is being freed, and may be in somebody's hands still.)
+ */
+static struct shca_qp *linked_at(const struct shca_thread *thr, const struct shca_rq *rq, shca_off off)
+{
+	struct shca_qp *qp = off ? shca_at_checked(thr->m, off, sizeof(*qp)) : NULL;
+
+	return qp && atomic_load(&qp->rnr_rq) == shca_off_of(thr->m, rq) && atomic_load(&qp->rnr_linked) & 1 &&
+			       shca_owner(thr->m, qp) && shca_owner(thr->m, qp) == shca_owner(thr->m, (const char *)(qp + 1) - 1) ?
+		       qp : NULL;
+}
+
 static shca_off unlinked(struct shca_thread *thr, struct shca_qp *qp)
 {
 	SHCA_FAILPOINT(thr, "rnr-unlink", qp, 0);
@@ -217,8 +237,8 @@ static struct shca_qp *turn_round(struct shca_thread *thr, struct shca_rq *rq)
 
 	if (off)
 		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
-	/* I7: a list that goes round has an end, too */
-	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS && (qp = shca_at_checked(thr->m, off, sizeof(*qp))); n++) {
+	/* I7: a list that leads nowhere ends. One that goes round is turned round as well: it comes back to where it began. */
+	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS && (qp = linked_at(thr, rq, off)); n++) {
 		SHCA_FAILPOINT(thr, "rnr-turn", qp, 0);
 		off = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
 		atomic_store_explicit(&qp->rnr_next, first ? shca_off_of(thr->m, first) : 0, memory_order_relaxed);
@@ -250,7 +270,7 @@ shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
 			struct shca_qp *first = turn_round(thr, rq);
 			return first ? unlinked(thr, first) : 0;
 		}
-		struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
+		struct shca_qp *qp = linked_at(thr, rq, off);
 		/* I7: a list that leads nowhere ends. The link is read before the queue is ours: if another has it meanwhile, the
 		 * count has changed. It stays where it is: we are inside the engine. */
 		if (turn_to(rq, off, count, qp ? atomic_load_explicit(&qp->rnr_next, memory_order_relaxed) : 0))
@@ -260,15 +280,13 @@ shca_off shca_rnr_next(struct shca_thread *thr, struct shca_rq *rq)
 
 /* Kicks all of a chain that was taken off its list. The link is read before the queue is told that it stands nowhere: from then on
  * whoever runs it may put it on a list again, and the link would lead there. */
-static void kick_chain(struct shca_thread *thr, shca_off off)
+static void kick_chain(struct shca_thread *thr, const struct shca_rq *rq, shca_off off)
 {
 	if (off)
 		SHCA_FAILPOINT(thr, "rnr-list", NULL, 0);
-	/* I7: a list that goes round has an end, too */
-	for (uint32_t n = 0; off && n < SHCA_QP_SEG * SHCA_QP_SEGS; n++) {
-		struct shca_qp *qp = shca_at_checked(thr->m, off, sizeof(*qp));
-		if (!qp)
-			break;
+	struct shca_qp *qp;
+	/* I7: a list that leads nowhere ends; and one that goes round, where it comes to a queue that was taken off */
+	while ((qp = linked_at(thr, rq, off))) {
 		shca_off next = atomic_load_explicit(&qp->rnr_next, memory_order_relaxed);
 		shca_kick(thr, unlinked(thr, qp));
 		off = next;
@@ -285,8 +303,8 @@ void shca_recv_kick(struct shca_thread *thr, struct shca_rq *rq)
 		count = atomic_load_explicit(&rq->rnr_turn.count, memory_order_acquire);
 		first = atomic_load_explicit(&rq->rnr_turn.first, memory_order_acquire);
 	} while (first && !turn_to(rq, first, count, 0));
-	kick_chain(thr, first);
-	kick_chain(thr, atomic_exchange(&rq->rnr, 0));
+	kick_chain(thr, rq, first);
+	kick_chain(thr, rq, atomic_exchange(&rq->rnr, 0));
 }
 
 /* The list that a queue stands on, if that still exists. */

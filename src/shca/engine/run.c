@@ -217,7 +217,7 @@ int shca_steal(struct shca_thread *thr, shca_off off)
 	if (L_STATE(w) == SHCA_L_FREE || L_THREAD(w) == thr->slot)
 		return 0;
 	/* whoever runs it may have died */
-	uint32_t owner = atomic_load_explicit(&thr->m->threads[L_THREAD(w)].owner, memory_order_relaxed);
+	uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
 	if (owner && shca_proc_dying(thr->m, owner - 1))
 		shca_look(thr->m);
 	while (L_STATE(w) == SHCA_L_TODO && L_THREAD(w) != thr->slot) {
@@ -285,12 +285,12 @@ static void enable(struct shca_thread *thr, const struct shca_qp *qp, const stru
 }
 
 /* I7: what a WAIT or ENABLE names must still be there; its number was noted when it was posted. */
-static bool names_object(struct shca_thread *thr, const struct shca_wqe *wqe)
+static bool names_object(struct shca_thread *thr, const struct shca_qp *qp, const struct shca_wqe *wqe)
 {
 	enum shca_kind kind = wqe->op == SHCA_OP_WAIT ? SHCA_KIND_CQ : SHCA_KIND_QP;
 	const void *obj = shca_number_get(thr->m, wqe->dqpn, kind);
 
-	if (!obj || shca_off_of(thr->m, obj) != wqe->raddr)
+	if (!obj || shca_off_of(thr->m, obj) != wqe->raddr || !shca_owned(thr->m, obj, qp->proc))
 		return false;
 	return wqe->op != SHCA_OP_WAIT || shca_cq_sound(thr->m, obj);
 }
@@ -417,16 +417,20 @@ void shca_qp_failed(struct shca_thread *thr, struct shca_qp *qp, int status)
 void shca_peer_known(struct shca_thread *thr, struct shca_qp *qp, const struct shca_qp *peer)
 {
 	/* only its owner can watch, and be told; of a common one, whoever connects it */
-	if (qp->proc != thr->m->slot && !shca_is_common(qp))
+	if (qp->proc != thr->m->slot && !shca_is_common(thr->m, qp))
 		return;
-	if (peer->proc == SHCA_COMMON) {
+	if (peer->proc == SHCA_COMMON && shca_is_common(thr->m, peer)) {
 		qp->peer_proc = SHCA_PEER_COMMON;
 		shca_common_watch(thr, peer);
 		return;
 	}
-	qp->peer_proc = (peer->proc + 1u) | atomic_load(&thr->m->procs[peer->proc].gen) << 16;
-	if (peer->proc != thr->m->slot)
-		shca_watch(thr->m, peer->proc);
+	/* I7: whose death would not be noticed, were it as the peer says */
+	uint32_t slot = shca_owner(thr->m, peer) - 1;
+	if (slot >= SHCA_COMMON)
+		return;
+	qp->peer_proc = (slot + 1) | atomic_load(&thr->m->procs[slot].gen) << 16;
+	if (slot != thr->m->slot)
+		shca_watch(thr->m, slot);
 }
 
 void shca_qp_fatal(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
@@ -512,7 +516,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 	}
 	switch (wqe->op) {
 	case SHCA_OP_WAIT:
-		if (!names_object(thr, wqe)) {
+		if (!names_object(thr, qp, wqe)) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
@@ -527,7 +531,7 @@ static bool run_one(struct shca_thread *thr, struct shca_qp *qp, uint64_t pos)
 		break;
 	case SHCA_OP_SEND_EN:
 	case SHCA_OP_RECV_EN:
-		if (!names_object(thr, wqe)) {
+		if (!names_object(thr, qp, wqe)) {
 			status = IBV_WC_LOC_QP_OP_ERR;
 			break;
 		}
@@ -594,7 +598,7 @@ void shca_fail_head(struct shca_thread *thr, struct shca_qp *qp, int status)
 static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t index)
 {
 	struct shca_cqe_in in = {.qpn = qp->qpn, .index = index, .op = SHCA_OP_RECV, .status = IBV_WC_WR_FLUSH_ERR};
-	struct shca_cq *cq = shca_at_checked(thr->m, qp->rcq, sizeof(*cq));
+	struct shca_cq *cq = shca_cq_at(thr->m, qp->rcq);
 
 	if (cq)
 		shca_cq_push(thr, cq, &in);
@@ -604,9 +608,9 @@ static void flush_receive(struct shca_thread *thr, struct shca_qp *qp, uint32_t 
  * come twice. All receives are looked at: nobody has written down which they are. */
 static void flush_rest(struct shca_thread *thr, struct shca_qp *qp, struct shca_rq *rq)
 {
-	struct shca_cq *cq = shca_at_checked(thr->m, qp->rcq, sizeof(*cq));
+	struct shca_cq *cq = shca_cq_at(thr->m, qp->rcq);
 
-	if (!cq || !shca_cq_sound(thr->m, cq))
+	if (!cq)
 		return;
 	for (uint32_t i = 0; shca_rq_made(thr->m, rq) && i < 1u << rq->log2; i++) {
 		if (!shca_rq_in_flush(thr, rq, i))
@@ -629,7 +633,8 @@ static void flush_receives(struct shca_thread *thr, struct shca_qp *qp)
 {
 	struct shca_rq *rq = shca_rq_at(thr->m, qp->rq);
 
-	if (!rq || rq->is_srq || !qp->rcq)
+	/* (I7: whose they are is sealed) */
+	if (!rq || rq->is_srq || !qp->rcq || rq->proc != qp->proc)
 		return;
 	uint32_t seen = atomic_fetch_or(&qp->flushing, 1);
 	do {
@@ -684,6 +689,14 @@ void shca_flush(struct shca_thread *thr, struct shca_qp *qp)
 	tell_last(thr, qp);
 }
 
+/* I7: whether a completion queue is the queue's owner's: what completes there would be another process's else. */
+static bool completes_at_home(const struct shca_member *m, const struct shca_qp *qp, shca_off off)
+{
+	const struct shca_cq *cq = shca_cq_at(m, off);
+
+	return !off || (cq && cq->proc == qp->proc);
+}
+
 /* I7: the queue's memory is not where it says, or holds less than is posted: no request of it can be read, let alone completed. */
 static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 {
@@ -691,7 +704,9 @@ static bool broken(struct shca_thread *thr, struct shca_qp *qp)
 	uint64_t posted = atomic_load_explicit(&qp->posted, memory_order_acquire);
 	uint64_t head = atomic_load_explicit(&qp->head, memory_order_acquire);
 
-	if (shca_sq_sound(thr->m, qp, head, posted) && shca_owned(thr->m, qp, qp->proc))
+	if (shca_sq_sound(thr->m, qp, head, posted) && shca_owned(thr->m, qp, qp->proc) &&
+	    (posted <= head || shca_owned(thr->m, thr->base + qp->wqes, qp->proc)) && completes_at_home(thr->m, qp, qp->scq) &&
+	    completes_at_home(thr->m, qp, qp->rcq))
 		return false;
 	if (!atomic_load(&qp->fail)) {
 		shca_qp_event(thr, qp, IBV_EVENT_QP_FATAL);
@@ -762,7 +777,7 @@ void shca_qp_lock(struct shca_thread *thr, struct shca_qp *qp)
 			return;
 		}
 		if (!(spins & 0x3ff)) {
-			uint32_t owner = atomic_load(&thr->m->threads[L_THREAD(w)].owner);
+			uint32_t owner = shca_thread_owner(thr->m, L_THREAD(w));
 			if (L_STATE(w) != SHCA_L_FREE && owner && shca_proc_gone(thr->m, owner - 1)) {
 				/* a virtual process's threads are all that it has */
 				if (thr->m->virtual_process)
@@ -811,7 +826,7 @@ void shca_async_wake(struct shca_thread *thr, uint32_t proc)
 
 void shca_qp_event(struct shca_thread *thr, struct shca_qp *qp, enum ibv_event_type event)
 {
-	if (unlikely(shca_is_common(qp))) {
+	if (unlikely(shca_is_common(thr->m, qp))) {
 		shca_common_event(thr, shca_common_of(qp), event);
 		return;
 	}

@@ -121,7 +121,11 @@ static bool look_at(const struct shca_share *share, struct job *job)
 	job->chunk = atomic_load_explicit(&share->chunk, memory_order_acquire);
 	job->n = atomic_load_explicit(&share->n, memory_order_acquire);
 	job->gen = gen & 0xffffffff;
-	return !(gen & 1) && atomic_load_explicit(&share->gen, memory_order_relaxed) == gen && job->n <= SHCA_SHARE_CHUNKS;
+	if ((gen & 1) || atomic_load_explicit(&share->gen, memory_order_relaxed) != gen)
+		return false;
+	/* I7: a job of another process's. The chunks make up the copy, and it is between the two. */
+	return job->n && job->n <= SHCA_SHARE_CHUNKS && job->chunk <= UINT32_MAX && (job->n - 1) * job->chunk < job->len &&
+	       job->len <= job->n * job->chunk && job->dst_proc < SHCA_MAX_PROCS && job->src_proc < SHCA_MAX_PROCS;
 }
 
 /* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
@@ -141,7 +145,7 @@ static int finish(struct shca_thread *thr, struct shca_share *share, const struc
 			if (!redo && !(spins & 0xfff)) {
 				/* its CPU may be this one */
 				sched_yield();
-				uint32_t owner = atomic_load(&thr->m->threads[thread].owner);
+				uint32_t owner = shca_thread_owner(thr->m, thread);
 				redo = !owner || shca_proc_gone(thr->m, owner - 1);
 				if (!redo && shca_proc_dying(thr->m, owner - 1))
 					shca_look(thr->m);

@@ -313,6 +313,10 @@ static int back(struct shca_member *m, uint32_t first, uint32_t n)
 		report_shortage(m, bytes, err);
 		return -err;
 	}
+	/* others may be told of offsets there from now on */
+	uint64_t end = atomic_load(&m->hdr->file_end);
+	while (end < at + bytes && !atomic_compare_exchange_weak(&m->hdr->file_end, &end, at + bytes))
+		;
 	/* sixteen page faults less per chunk; only a matter of speed */
 	if (bytes <= PIECE)
 		madvise(m->base + at, bytes, MADV_POPULATE_WRITE);
@@ -760,14 +764,15 @@ uint32_t shca_segments_used(const struct shca_member *m, bool regions)
 	return hint < size ? (uint32_t)hint : size;
 }
 
-static void account_segment(struct shca_member *m, shca_off seg)
+static void account_segment(struct shca_member *m, shca_off seg, uint32_t slot)
 {
 	if (!shca_at_checked(m, seg, SHCA_QP_SEG * sizeof(shca_dirent)))
 		return;
 	for (uint32_t k = 0; k < SHCA_QP_SEG; k++) {
 		uint64_t e = atomic_load((shca_dirent *)(m->base + seg) + k);
 		const struct shca_qp *qp = (e & 7) == SHCA_KIND_QP ? shca_at_checked(m, e & ~7ull, sizeof(*qp)) : NULL;
-		if (qp)
+		/* I7: others' queues go on counting */
+		if (qp && shca_owned(m, qp, slot))
 			shca_account(m, qp);
 	}
 }
@@ -779,7 +784,7 @@ static void clear_segments(struct shca_member *m, uint32_t slot)
 	for (uint32_t i = 0; i < n; i++) {
 		shca_off seg = atomic_load(&m->qp_segs[i]);
 		if (owned_by(m, seg, slot)) {
-			account_segment(m, seg);
+			account_segment(m, seg, slot);
 			atomic_store(&m->qp_segs[i], 0);
 		}
 	}

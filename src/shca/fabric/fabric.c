@@ -176,6 +176,7 @@ static int create_file(const char *name, uint64_t span, bool virtual_procs)
 	atomic_init(&h.next_xrcd, 1);
 	atomic_init(&h.chunk_hint, h.first_chunk);
 	atomic_init(&h.chunk_high, h.first_chunk);
+	atomic_init(&h.file_end, front);
 	shca_port_init(&h.port);
 	h.fences = shca_membarrier_missing() || virtual_procs || shca_env_bool("SHCA_FENCES");
 	const char *fault = getenv("SHCA_FAULT");
@@ -306,6 +307,7 @@ static int map_file(struct shca_member *m, int fd, int prot, uint64_t exactly)
 	shca_memcheck_mapped(base, want, exactly ? want : front);
 	m->base = base;
 	m->bytes = want;
+	m->end = exactly ? want : front;
 	m->hdr = base;
 	m->fences = m->hdr->fences;
 	m->procs = shca_at(base, h.procs);
@@ -329,6 +331,30 @@ void shca_off_refused(const struct shca_member *m, shca_off off)
 	shca_error("an object of another process lies at %llu MiB of the fabric \"%s\", of which only %llu MiB could be mapped "
 		   "here: it is out of reach. Raise the limit on the address space (ulimit -v unlimited) of this process",
 		   (unsigned long long)(off >> 20), m->hdr->name, (unsigned long long)(m->bytes >> 20));
+}
+
+/* The file has grown, perhaps. shcactl, which is no member, has mapped what there was when it came. */
+static uint64_t end_by_now(const struct shca_member *m)
+{
+	uint64_t end = atomic_load_explicit(&m->hdr->file_end, memory_order_acquire);
+
+	if (m->slot >= SHCA_MAX_PROCS || end > m->bytes)
+		end = m->bytes;
+	/* a cache, which any thread fills */
+	atomic_store_explicit(&((struct shca_member *)(uintptr_t)m)->end, end, memory_order_relaxed);
+	return end;
+}
+
+bool shca_fits_by_now(const struct shca_member *m, shca_off off, uint64_t size)
+{
+	uint64_t end = off ? end_by_now(m) : 0;
+
+	if (size <= end && off - 1 < end - size)
+		return true;
+	/* some member may have made it; or else it was scribbled over */
+	if (off >= m->bytes && off < atomic_load(&m->hdr->file_end))
+		shca_off_refused(m, off);
+	return false;
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------------- */
@@ -547,6 +573,7 @@ int shca_fabric_attach(struct shca_member *m, const struct shca_member *first)
 	m->fd = first->fd;
 	m->base = first->base;
 	m->bytes = first->bytes;
+	m->end = atomic_load(&first->end);
 	m->hdr = first->hdr;
 	m->fences = first->fences;
 	m->procs = first->procs;

@@ -64,6 +64,7 @@ struct shca_member {
 	char *base;			/* where the fabric is mapped here */
 	struct shca_header *hdr;
 	uint64_t bytes;			/* length of the mapping */
+	_Atomic uint64_t end;		/* of what is mapped: what the file was seen to have; it may have more by now */
 	struct shca_fd fd;		/* of the fabric file */
 	uint32_t slot;			/* of this process */
 	struct shca_proc_slot *proc;
@@ -194,26 +195,77 @@ static inline void *shca_at(const char *base, shca_off off)
 {
 	return (void *)(base + off);
 }
-/* I7: an offset read from shared memory need not be right. Whether [off, off + size) is mapped here. */
+/* shca_fits, beyond what the file was seen to have: it is looked at again. */
+bool shca_fits_by_now(const struct shca_member *m, shca_off off, uint64_t size) __attribute__((cold));
+/* I7: an offset read from shared memory need not be right. Whether [off, off + size) can be accessed: it is mapped here, and the file
+ * reaches as far. */
+static inline bool shca_fits_seen(const struct shca_member *m, shca_off off, uint64_t size)
+{
+	uint64_t end = atomic_load_explicit(&m->end, memory_order_relaxed);
+
+	/* 0 is no offset: as a distance from 1 it is beyond everything. A chunk is mapped everywhere. */
+	return likely(((__builtin_constant_p(size) && size <= SHCA_CHUNK) || size <= end) && off - 1 < end - size);
+}
 static inline bool shca_fits(const struct shca_member *m, shca_off off, uint64_t size)
 {
-	/* 0 is no offset: as a distance from 1 it is beyond everything. A chunk is mapped everywhere. */
-	return ((__builtin_constant_p(size) && size <= SHCA_CHUNK) || size <= m->bytes) && off - 1 < m->bytes - size;
+	return shca_fits_seen(m, off, size) || shca_fits_by_now(m, off, size);
 }
 /* The object at such an offset. NULL if there can be none: outside, or not on a line. */
 static inline void *shca_at_checked(const struct shca_member *m, shca_off off, uint64_t size)
 {
 	return shca_fits(m, off, size) && !(off & (SHCA_LINE - 1)) ? m->base + off : NULL;
 }
+/* Whose memory an object lies in, whatever it says itself: process slot + 1; 0: nobody's. */
+static inline uint32_t shca_owner(const struct shca_member *m, const void *obj)
+{
+	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
+
+	return atomic_load_explicit(&owner[(uint64_t)((const char *)obj - m->base) / SHCA_CHUNK], memory_order_relaxed);
+}
 /* Whether the memory of an object is this process's, as the object says. A number that was scribbled over would have the
  * object's private addresses looked up in another process, perhaps in this one. */
 static inline bool shca_owned(const struct shca_member *m, const void *obj, uint32_t proc)
 {
-	const _Atomic uint32_t *owner = (const _Atomic uint32_t *)(m->base + m->hdr->chunks);
-
-	return atomic_load_explicit(&owner[(uint64_t)((const char *)obj - m->base) / SHCA_CHUNK], memory_order_relaxed) == proc + 1;
+	return shca_owner(m, obj) == proc + 1;
 }
-/* Whether an offset made by another member lies in what is mapped here. */
+/* I7: who a thread number that stands in shared memory belongs to: process slot + 1; 0: nobody, or there is no such number. */
+static inline uint32_t shca_thread_owner(const struct shca_member *m, uint64_t thread)
+{
+	return thread < SHCA_MAX_THREADS ? atomic_load(&m->threads[thread].owner) : 0;
+}
+/*
+ * I7: a list of objects of one process, in its slot and by links in the objects, as others follow it. An object of it lies in that
+ * process's chunks as a whole, so that no link leads into what belongs to others; and a list that goes round ends, by Brent's method:
+ * the object at a power of two is remembered, and met again.
+ */
+struct shca_list_walk {
+	char *at;			/* NULL: before the first */
+	const char *mark;
+	shca_off first;
+	uint64_t seen, lap;
+	uint32_t slot;
+};
+/* Whether there is a next one; its size, and where its link is. */
+static inline bool shca_list_next(const struct shca_member *m, struct shca_list_walk *w, uint64_t size, size_t link)
+{
+	shca_off off = w->at ? __atomic_load_n((const shca_off *)(w->at + link), __ATOMIC_ACQUIRE) : w->first;
+
+	w->at = shca_at_checked(m, off, size);
+	if (!w->at || w->at == w->mark || !shca_owned(m, w->at, w->slot) || !shca_owned(m, w->at + size - 1, w->slot))
+		return false;
+	if (w->seen++ == w->lap) {
+		w->mark = w->at;
+		w->lap = 2 * w->seen;
+	}
+	return true;
+}
+/* Visits them. head: the slot's word; type: the object's. The body must not break. */
+#define shca_for_each_listed(m, type, var, of, head)                                                                         \
+	for (struct shca_list_walk walk_##var = {.first = __atomic_load_n((const shca_off *)&(m)->procs[(of)].head, __ATOMIC_SEQ_CST), \
+						 .slot = (of)};                                                               \
+	     shca_list_next(m, &walk_##var, sizeof(struct type), offsetof(struct type, next));)                              \
+		for (struct type *var = (struct type *)(void *)walk_##var.at; var; var = NULL)
+/* Whether an offset made by another member lies in what is mapped here: one of the fabric's tables, which say nothing wrong. */
 static inline bool shca_off_here(const struct shca_member *m, shca_off off)
 {
 	if (likely(off < m->bytes))
@@ -254,14 +306,27 @@ void shca_number_set(struct shca_member *m, uint32_t number, enum shca_kind kind
 struct shca_mr *shca_mr_alloc(struct shca_member *m, uint32_t *key);
 void shca_mr_free(struct shca_member *m, struct shca_mr *mr);
 
+/* The object that is entered under this number. I7: it says the same number itself. So an entry that was scribbled over leads to none,
+ * and to nothing of another kind. NULL: there is none. */
 static inline void *shca_number_get(const struct shca_member *m, uint32_t number, enum shca_kind kind)
 {
+	const size_t said = kind == SHCA_KIND_CQ ? offsetof(struct shca_cq, cqn) :
+			    kind == SHCA_KIND_SRQ ? offsetof(struct shca_rq, number) : offsetof(struct shca_qp, qpn);
+	const size_t size = kind == SHCA_KIND_CQ ? sizeof(struct shca_cq) :
+			    kind == SHCA_KIND_SRQ ? sizeof(struct shca_rq) : sizeof(struct shca_qp);
 	shca_off seg = atomic_load_explicit(&m->qp_segs[(number >> 8) & (SHCA_QP_SEGS - 1)], memory_order_acquire);
-	if (!seg || !shca_off_here(m, seg))
+
+	if (unlikely(seg - 1 >= m->bytes)) {
+		(void)(seg && shca_off_here(m, seg));
 		return NULL;
+	}
 	uint64_t e = atomic_load_explicit((shca_dirent *)(m->base + seg) + (number & (SHCA_QP_SEG - 1)),
 					  memory_order_acquire);
-	return (e & 7) == kind && shca_off_here(m, e) ? m->base + (e & ~(uint64_t)7) : NULL;
+	char *p = m->base + (e - kind);
+	/* the kind is less than the distance of two objects */
+	if (unlikely(e >= atomic_load_explicit(&m->end, memory_order_relaxed) - (size - 8)) && !shca_fits_by_now(m, e - kind, size))
+		return NULL;
+	return (e & (SHCA_LINE - 1)) == kind && *(const uint32_t *)(const void *)(p + said) == number ? p : NULL;
 }
 /* The segment of numbers at this index of the table if it is this process's, else NULL. */
 static inline struct shca_numbers *shca_numbers_of(const struct shca_member *m, uint32_t index, uint32_t proc)
@@ -452,12 +517,16 @@ uint32_t shca_sleep_prepare(struct shca_member *m);
 int shca_sleep_commit(struct shca_member *m, uint32_t seen, uint64_t timeout_ns);
 void shca_sleep_cancel(struct shca_member *m);
 void shca_sleep_interrupt(struct shca_member *m);	/* ends the sleeps of this process; async-signal-safe */
-static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
+static inline void shca_note_write_to(struct shca_thread *thr, uint32_t slot)
 {
 	shca_light_fence(thr->m);
-	slot &= SHCA_MAX_PROCS - 1;	/* I7 */
 	if (unlikely(atomic_load_explicit(&thr->m->procs[slot].sleepers, memory_order_relaxed) != 0))
 		shca_wake_note(thr, SHCA_WAKE_FUTEX, slot);
+}
+/* I7: of a slot that another process's object names. */
+static inline void shca_note_write(struct shca_thread *thr, uint32_t slot)
+{
+	shca_note_write_to(thr, slot & (SHCA_MAX_PROCS - 1));
 }
 
 /* ---- the way in and out of the engine ---------------------------------------------------------------------- */

@@ -32,7 +32,7 @@
 typedef uint64_t shca_off;
 
 #define SHCA_MAGIC 0x3143414348534844ull
-#define SHCA_LAYOUT_VERSION 5u
+#define SHCA_LAYOUT_VERSION 6u
 #define SHCA_LINE 64
 #define SHCA_CHUNK 65536u
 #define SHCA_MAX_PROCS 32768u		/* pid_max of a default kernel */
@@ -139,6 +139,7 @@ struct shca_header {
 	_Atomic uint32_t proc_high, thread_high;	/* slots ever used: where scans end */
 	_Atomic uint32_t chunk_hint;	/* about the lowest free chunk */
 	_Atomic uint32_t chunk_high;	/* no chunk from here on was ever claimed */
+	_Atomic uint64_t file_end;	/* the file's length: it grows. Accesses beyond it are SIGBUS, however much is mapped */
 	_Atomic uint64_t qp_seg_hint, mr_seg_hint;	/* rotate, so that a dead process's numbers come back late */
 	shca_off procs, threads, qp_segs, mr_segs, chunks;	/* the tables below */
 	shca_off atomic_journals;	/* struct shca_atomic_journal[SHCA_ATOMIC_LOCKS] */
@@ -280,6 +281,9 @@ struct shca_cq {
 	_Atomic uint64_t waits;		/* struct shca_waits */
 	_Atomic uint64_t noticed;	/* whoever waits for a count up to this has been kicked, or was never unmet */
 	_Atomic uint64_t awaited;	/* the largest count that anybody was to wait for; the owner's */
+	/* I7: where the ring ends, and what this and ring, log2, cqn and proc say in one word, which the owner stores */
+	shca_off end;
+	uint64_t seal;
 	/* the consumer; what it looks at each time it polls */
 	shca_aligned _Atomic uint64_t ci;
 	_Atomic uint32_t error;		/* SHCA_ERROR: an entry was lost, nothing comes any more; SHCA_ERROR_EVENT */
@@ -568,6 +572,8 @@ struct shca_share {
 
 #define SHCA_QPT_DCI 100
 #define SHCA_QPT_DCT 101
-#define SHCA_TOTAL_OF(type) ((type) >= SHCA_QPT_DCI ? 12 + ((type) - SHCA_QPT_DCI) : ((type) & 15))
+/* I7: the type may have been scribbled over; the index is below 16. */
+#define SHCA_TOTAL_OF(type) ((type) >= SHCA_QPT_DCI ? 12 + ((type) & 1) : ((type) & 15))
+_Static_assert(SHCA_TOTAL_OF(SHCA_QPT_DCI) == 12 && SHCA_TOTAL_OF(SHCA_QPT_DCT) == 13, "retired");
 
 #endif

@@ -113,10 +113,11 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 		return;
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
 	shca_off off = shca_off_of(m, data);
-	uint64_t tail = s->write && s->last && s->len > 64 ? 64 : 0;
-	int err = copy_file(m, s->write, s->addr, off, s->len - tail);
+	/* I7: by one's own copy of the length, which is the requester's word */
+	uint64_t len = *(volatile uint64_t *)&s->len, tail = s->write && s->last && len > 64 ? 64 : 0;
+	int err = len > PIECE ? -EINVAL : copy_file(m, s->write, s->addr, off, len - tail);
 	if (!err && tail)
-		err = copy_file(m, true, s->addr + s->len - tail, off + s->len - tail, tail);
+		err = copy_file(m, true, s->addr + len - tail, off + len - tail, tail);
 	s->err = err;
 	atomic_store(&s->word, in_state(w, MAIL_DONE));
 	shca_futex_wake(futex_of(s));
@@ -230,7 +231,7 @@ static struct shca_mailbox *mailbox_of(const struct shca_member *m, uint32_t pro
 static bool died(struct shca_member *m, uint64_t w)
 {
 	uint32_t requester = REQUESTER(w);
-	uint32_t proc = requester && requester <= SHCA_MAX_THREADS ? atomic_load(&m->threads[requester - 1].owner) : 0;
+	uint32_t proc = requester ? shca_thread_owner(m, requester - 1) : 0;
 
 	return proc && shca_proc_gone(m, proc - 1);
 }
@@ -283,7 +284,8 @@ static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, u
 	while (STATE(w = atomic_load(&s->word)) != MAIL_DONE)
 		if (shca_futex_wait(futex_of(s), (uint32_t)w, LOOK_NS) == -ETIMEDOUT && shca_proc_gone(thr->m, proc))
 			return -ESRCH;	/* with all its memory, the slot included */
-	err = s->err;
+	/* I7: what stands there is an error, or none */
+	err = s->err > 0 ? -EIO : s->err;
 	if (!write && !err)
 		memcpy(local, data, n);
 	SHCA_FAILPOINT(NULL, "mail-done", NULL, 0);
@@ -325,7 +327,7 @@ bool shca_proxy_cancel_at(struct shca_member *m, uint32_t proc, uint32_t dead)
 		struct mail_slot *s = &box->slot[i];
 		uint64_t w = atomic_load(&s->word);
 		uint32_t requester = REQUESTER(w);
-		if (!requester || requester > SHCA_MAX_THREADS || atomic_load(&m->threads[requester - 1].owner) != dead + 1)
+		if (!requester || shca_thread_owner(m, requester - 1) != dead + 1)
 			continue;
 		SHCA_FAILPOINT(NULL, "mail-cancel", NULL, 0);
 		/* the slots may have another user by now */

@@ -252,7 +252,7 @@ void shca_ring_event(struct shca_thread *thr, struct shca_cq *cq)
 	/* The socket is full. If it still is when that is written down, its reader will see it behind one of the rings. */
 	if (!settle(cq, &event, SHCA_CQ_EVENT_LOST, thr->slot))
 		return;
-	atomic_store(&thr->m->procs[cq->proc].rings_lost, 1);
+	atomic_store(&thr->m->procs[cq->proc & (SHCA_MAX_PROCS - 1)].rings_lost, 1);
 	if (!send_ring(thr->m, cq, event))
 		settle(cq, &event, SHCA_CQ_EVENT_RUNG, thr->slot);
 }

@@ -230,6 +230,8 @@ static struct shca_user_cq *cq_new(struct ibv_context *ctx, const struct ibv_cq_
 	cq->sh->log2 = log2;
 	cq->sh->cqn = number;
 	cq->sh->proc = m->slot;
+	cq->sh->end = ring + (sizeof(struct shca_cqe) << log2);
+	cq->sh->seal = shca_cq_seal(m, cq->sh);
 	cq->ex.context = ctx;
 	cq->ex.channel = attr->channel;
 	cq->ex.cq_context = attr->cq_context;

@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void decode_receive(struct shca_use
 				p->wc_flags |= IBV_WC_GRH;
 		}
 	}
-	p->wr_id = receive_polled(rq, index);
+	p->wr_id = receive_polled(rq, index & (rq->size - 1));	/* I7: another process has said which */
 }
 
 static inline __attribute__((always_inline)) void decode_send(struct polled *p, struct shca_user_qp *qp)
@@ -113,6 +113,18 @@ static inline bool empty(const struct shca_user_cq *cq)
 	return SHCA_CQE_LAP(atomic_load_explicit(&e->w0, memory_order_acquire)) != shca_cqe_lap(cq->ci, cq->log2);
 }
 
+/* I7: whether an object of this process completes here with such an operation: another process may have put it in. */
+static inline bool completes(const struct shca_user_cq *cq, const struct shca_tagged *t, uint32_t op)
+{
+	if (op < SHCA_OP_RECV)
+		return t->kind == SHCA_KIND_QP && t->qp->scq == cq;
+	const struct shca_user_rq *rq = t->kind == SHCA_KIND_QP && t->qp->rcq == cq ? t->qp->rq :
+					t->kind == SHCA_KIND_SRQ && t->srq->cq == cq ? &t->srq->rq : NULL;
+
+	/* some receive has been posted there */
+	return op < SHCA_OPS && rq && rq->marks;
+}
+
 /* Takes the next completion. false: empty. */
 static inline __attribute__((always_inline)) bool take(struct shca_user_cq *cq, struct polled *p)
 {
@@ -126,7 +138,7 @@ static inline __attribute__((always_inline)) bool take(struct shca_user_cq *cq, 
 		p->w1 = atomic_load_explicit(&e->w1, memory_order_relaxed);
 		cq->ci++;
 		const struct shca_tagged *t = shca_local_get(cq->m, SHCA_CQE_QPN(p->w0));
-		if (unlikely(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp)) {
+		if (unlikely(SHCA_CQE_OP(p->w0) == SHCA_OP_PURGED || !t || !t->qp || !completes(cq, t, SHCA_CQE_OP(p->w0)))) {
 			/* its queue is gone; if nothing follows, nobody else tells the producers of the space */
 			atomic_store_explicit(&cq->sh->ci, cq->ci, memory_order_release);
 			continue;
@@ -168,14 +180,12 @@ static void repost_returned(struct shca_thread *thr)
 {
 	struct shca_member *m = thr->m;
 
-	for (struct shca_rq *rq = shca_at_checked(m, m->proc->srq_list, sizeof(*rq)); rq;
-	     rq = shca_at_checked(m, rq->next, sizeof(*rq))) {
+	shca_for_each_listed(m, shca_rq, rq, m->slot, srq_list) {
 		struct shca_tagged *t = shca_local_get(m, rq->number);
 		if (atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_SRQ && t->srq)
 			shca_user_rq_repost(thr, &t->srq->rq);
 	}
-	for (struct shca_qp *qp = shca_at_checked(m, atomic_load(&m->proc->qp_list), sizeof(*qp)); qp;
-	     qp = shca_at_checked(m, qp->next, sizeof(*qp))) {
+	shca_for_each_qp(m, qp, m->slot) {
 		struct shca_rq *rq = shca_at_checked(m, qp->rq, sizeof(*rq));
 		struct shca_tagged *t = shca_local_get(m, qp->qpn);
 		if (rq && atomic_load(&rq->returned) && t && t->kind == SHCA_KIND_QP && t->qp && t->qp->rq)
