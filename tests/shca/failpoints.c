@@ -53,6 +53,7 @@ static const struct point points[] = {
 	{"data", "data", M_SENDS | M(WRITE) | M(WRITE_IMM) | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false,
 	 "moves no data that could be partly there"},
 	{"data-done", "data-done", M_SENDS | M(READ) | M(READ_CALC), D | S | T3, W_REQ, 0, false, "a write ends with final-done"},
+	{"body-done", "body-done", M(WRITE) | M(WRITE_IMM), T3, W_REQ, 0, false, "the end is read before only where a third process writes"},
 	{"final", "final", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"final-done", "final-done", M(WRITE) | M(WRITE_IMM), D | S | T3, W_REQ, 0, true, "only writes have a last line"},
 	{"wrote", "wrote", M(WRITE_IMM), D | S | T3, W_REQ, 0, false, "only WRITE_IMM takes a receive after its data"},

@@ -209,9 +209,12 @@ void check_msg(struct actor *a, int l, int i, int from, uint64_t number)
 
 int op_lane(void)
 {
-	/* a write's body is a step of its own only in the arena; an atomic's lock is there only for private memory */
-	if (!strcmp(st->p.name, "data") && (st->req == R_WRITE || st->req == R_WRITE_IMM))
+	/* in private memory a write's body is a step of its own where a third process executes, and then its end is read first; an
+	 * atomic's lock is there only for private memory */
+	if (!strcmp(st->p.name, "data") && (st->req == R_WRITE || st->req == R_WRITE_IMM) && !third())
 		return 0;
+	if (!strcmp(st->p.name, "body-done"))
+		return 1;
 	if (!strcmp(st->p.name, "atomic-locked"))
 		return 1;
 	/* a word at a time: only where the memory is mapped */

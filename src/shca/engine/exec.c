@@ -137,17 +137,69 @@ static int move_unordered(struct shca_thread *thr, struct shca_qp *qp, const str
 	return rc;
 }
 
-/* An RDMA write: the body may be written again by a successor, the last line may not (it may be a ring's, consumed and
- * reused). By the kernel's copy the two cannot be told apart. */
+/* Bytes [from, from + len) of the request's data, to memory of this thread. */
+static int read_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, uint64_t from, uint64_t len, char *to)
+{
+	struct shca_seg here = {.where = (uintptr_t)to, .len = (uint32_t)len, .lane = SHCA_LANE_CMA};
+	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
+	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge, .skip = from};
+	bool src_err;
+
+	if (!req->inl)
+		return shca_copy(thr, &dst, &src, len, SHCA_ANY_ORDER, &src_err);
+	memcpy(to, (const char *)req->inl + from, len);
+	return 0;
+}
+
+/*
+ * The same for two other processes, with whose death neither of them dies, where the kernel or a proxy copies: the body has a call of its
+ * own, which is repeated, and the end is read before, so that the call that may not be repeated is short. CALC has no body, as below.
+ */
+static __attribute__((noinline)) int move_for_others(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req,
+						     const struct shca_iov *dst, bool *src_err)
+{
+	uint64_t body = req->len > SHCA_LINE ? req->len - SHCA_LINE : 0;
+	struct shca_iov end = *dst;
+	char line[SHCA_LINE];
+	int rc = 0;
+
+	if (body) {
+		shca_step_to(qp, SHCA_STEP_DATA);
+		SHCA_FAILPOINT(thr, "data", qp, req->op);
+		rc = move_data(thr, qp, req, *dst, 0, body, src_err);
+	}
+	if (rc)
+		return rc;
+	rc = read_data(thr, qp, req, body, req->len - body, line);
+	SHCA_FAILPOINT(thr, "body-done", qp, req->op);
+	*src_err = rc != 0;
+	if (rc)
+		return rc;
+	shca_step_to(qp, SHCA_STEP_FINAL);
+	SHCA_FAILPOINT(thr, "final", qp, req->op);
+	end.skip += body;
+	rc = shca_copy_to(thr, &end, line, req->len - body);
+	SHCA_FAILPOINT(thr, "final-done", qp, req->op);
+	return rc;
+}
+
+/*
+ * An RDMA write: its body may be written again by a successor, with the same bytes; its end, the last line, may not: the responder may
+ * have polled it, consumed it, and used the memory again. Where the kernel or a proxy copies, the queue's owner and the responder write all
+ * by one call: nobody goes on for them.
+ */
 static int move_write(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov *dst,
 		      bool *src_err)
 {
 	/* nor may what CALC makes: its operands may lie where it goes */
-	uint64_t body = req->len > 64 && dst->seg->lane == SHCA_LANE_ARENA && !(req->flags & SHCA_WQE_CALC) ? req->len - 64 : 0;
+	bool arena = dst->seg->lane == SHCA_LANE_ARENA;
+	uint64_t body = req->len > SHCA_LINE && arena && !(req->flags & SHCA_WQE_CALC) ? req->len - SHCA_LINE : 0;
 	int rc = 0;
 
 	if (unlikely(qp->flags & SHCA_QP_NOORDER) && !(req->flags & SHCA_WQE_CALC))
 		return move_unordered(thr, qp, req, dst, src_err);
+	if (!arena && unlikely(qp->proc != thr->m->slot) && dst->proc != thr->m->slot && !(req->flags & SHCA_WQE_CALC))
+		return move_for_others(thr, qp, req, dst, src_err);
 
 	if (body) {
 		shca_step_to(qp, SHCA_STEP_DATA);
