@@ -366,6 +366,28 @@ static void scribble(void)
 	lg->scribbles++;
 }
 
+/* Words that a reaper is sure to follow, one in each of the first rounds. false: there are no more. */
+static bool chosen(uint64_t which)
+{
+	struct shca_qp *listed = rig_sh(v.managed), *waits = rig_sh(v.d[AT_A]);
+	uint32_t foreign = shca_thread_get(b.m)->slot;
+	struct { _Atomic uint64_t *word; uint64_t value; } word[] = {
+		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, rig_sh(ab))},	/* a list leads into a survivor's */
+		{(_Atomic uint64_t *)&listed->next, shca_off_of(a.m, listed)},		/* ... goes round */
+		{&waits->rnr_next, shca_off_of(a.m, a_arena)},				/* ... to what is no queue */
+		{&waits->rnr_next, shca_off_of(a.m, waits)},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)SHCA_MAX_THREADS << 3},		/* nobody's thread */
+		{&listed->lock, SHCA_L_RUN | 0x1fffffull << 3},
+		{&listed->lock, SHCA_L_RUN | (uint64_t)foreign << 3},			/* one that lives */
+	};
+
+	lg->n = 0;
+	if (which >= ARRAY_SIZE(word))
+		return false;
+	atomic_store(word[which].word, word[which].value);
+	return true;
+}
+
 static void scribbles(void)
 {
 	uint32_t n = rig_below(&rng, 10);
@@ -545,7 +567,8 @@ static void play(uint64_t seed, uint64_t round)
 	rig_fill(a_private, BYTES, 3);
 	victim_joins();
 	shca_engine_kill(v.r.m);
-	scribbles();
+	if (!chosen(round))
+		scribbles();
 	atomic_store(&lg->phase, MEETING);
 	if (round % LOOK == 0 && !access("./shcactl", X_OK))
 		is_looked_at();
