@@ -197,13 +197,8 @@ static bool room(struct shca_thread *thr, struct shca_cq *cq, uint64_t pos)
 	uint64_t size = 1ull << cq->log2, ci = atomic_load_explicit(&cq->ci, memory_order_acquire);
 	uint32_t none = 0;
 
-	uint64_t floor = atomic_load(&cq->floor);
-
-	if (pos - floor < size)
+	if (pos - atomic_load(&cq->floor) < size)
 		return true;
-	/* in error; or scribbled over (I7), and then nothing raises it */
-	if (floor == SHCA_CQ_NO_ROOM)
-		return false;
 	/* another may have filled it, and the consumer gone further */
 	if (!atomic_load(&cq->error) && (cq->flags & SHCA_CQ_IGNORE_OVERRUN || pos < ci || pos - ci < size)) {
 		shca_raise(&cq->floor, cq->flags & SHCA_CQ_IGNORE_OVERRUN ? pos : ci);
