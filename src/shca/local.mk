@@ -13,7 +13,7 @@ shca_engine_sources = src/shca/engine/engine.h src/shca/engine/access.h src/shca
 	src/shca/engine/rq.c src/shca/engine/copy.c src/shca/engine/share.c src/shca/engine/reap.c \
 	src/shca/engine/helper.c src/shca/engine/guid.c
 shca_verbs_sources = src/shca/verbs/device.h src/shca/verbs/control.h src/shca/verbs/post.h src/shca/verbs/plain.h \
-	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/husk.c src/shca/verbs/qpstate.c \
+	src/shca/verbs/device.c src/shca/verbs/files.c src/shca/verbs/pd.c src/shca/verbs/rights.c src/shca/verbs/cq.c src/shca/verbs/qp.c src/shca/verbs/husk.c src/shca/verbs/qpstate.c \
 	src/shca/verbs/xrc.c src/shca/verbs/waits.c src/shca/verbs/srq.c src/shca/verbs/dv.c src/shca/verbs/dct.c src/shca/verbs/post.c src/shca/verbs/plain.c \
 	src/shca/verbs/datagram.c src/shca/verbs/wr.c src/shca/verbs/poll.c src/shca/verbs/exp.c src/shca/verbs/exp_post.c \
 	src/shca/verbs/raw.c src/shca/verbs/devx.c src/shca/verbs/child.c

@@ -3,7 +3,7 @@ verbs_programs = tests/verbs/state tests/verbs/errors tests/verbs/events tests/v
 	tests/verbs/short tests/verbs/fork tests/verbs/churn tests/verbs/unreliable tests/verbs/access tests/verbs/edges tests/verbs/exp \
 	tests/verbs/atomics tests/verbs/calc tests/verbs/objects tests/verbs/device tests/verbs/exp_dc tests/verbs/exp_calls tests/verbs/exp_xrc \
 	tests/verbs/open_qp tests/verbs/raw tests/verbs/port_events tests/verbs/statuses tests/verbs/mlx5 \
-	tests/verbs/exp_beside tests/verbs/behave
+	tests/verbs/exp_beside tests/verbs/behave tests/verbs/protection
 check_PROGRAMS += $(verbs_programs) tests/verbs/embedded tests/verbs/visible_plain tests/verbs/visible_linked \
 	tests/verbs/visible_behind
 TESTS += $(verbs_programs) tests/verbs/exp_mlx5.sh tests/verbs/exports.sh tests/verbs/exp_header.sh tests/verbs/list.sh tests/verbs/pingpong.sh tests/verbs/perftest.sh tests/verbs/pyverbs.sh
@@ -29,6 +29,9 @@ tests_verbs_port_events_LDFLAGS = $(NOWRAP)
 tests_verbs_behave_SOURCES = tests/verbs/behave.c tests/verbs/vt.h
 tests_verbs_behave_LDADD = $(verbs_ldadd)
 tests_verbs_behave_LDFLAGS = $(NOWRAP)
+tests_verbs_protection_SOURCES = tests/verbs/protection.c tests/verbs/vt.h
+tests_verbs_protection_LDADD = $(verbs_ldadd)
+tests_verbs_protection_LDFLAGS = $(NOWRAP)
 tests_verbs_statuses_SOURCES = tests/verbs/statuses.c tests/verbs/vt.h
 tests_verbs_statuses_LDADD = $(verbs_ldadd)
 tests_verbs_statuses_LDFLAGS = $(NOWRAP)

@@ -82,16 +82,15 @@ static uint64_t in_arena(struct shca_thread *thr, uint64_t where, const struct s
 
 /* ---- under a lock --------------------------------------------------------------------------------------------------- */
 
-static char *mapped(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg)
+/* NULL: it is private memory. */
+static char *in_fabric(const struct shca_thread *thr, const struct shca_seg *seg)
 {
-	if (seg->lane == SHCA_LANE_ARENA)
-		return thr->base + seg->where;
-	return proc == thr->m->slot ? (char *)(uintptr_t)seg->where : NULL;
+	return seg->lane == SHCA_LANE_ARENA ? thr->base + seg->where : NULL;
 }
 
 static int load_words(struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t *v)
 {
-	const char *p = mapped(thr, proc, seg);
+	const char *p = in_fabric(thr, seg);
 	bool src_err;
 
 	if (p && seg->len == 4) {
@@ -102,7 +101,7 @@ static int load_words(struct shca_thread *thr, uint32_t proc, const struct shca_
 	} else {
 		uint32_t half;
 		struct shca_seg here = {.where = (uintptr_t)v, .len = seg->len, .lane = SHCA_LANE_CMA};
-		struct shca_iov src = {.proc = proc, .seg = seg, .n = 1}, dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
+		struct shca_iov src = {.proc = proc, .seg = seg, .n = 1}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
 		if (seg->len == 4)
 			here.where = (uintptr_t)&half;
 		int rc = shca_copy(thr, &dst, &src, seg->len, SHCA_ANY_ORDER, &src_err);
@@ -116,7 +115,7 @@ static int load_words(struct shca_thread *thr, uint32_t proc, const struct shca_
 
 static int store_words(struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, const uint64_t *v)
 {
-	char *p = mapped(thr, proc, seg);
+	char *p = in_fabric(thr, seg);
 	uint32_t half = (uint32_t)v[0];
 
 	if (p && seg->len == 4) {

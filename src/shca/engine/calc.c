@@ -138,7 +138,7 @@ static void turn(const struct shca_calc *c, void *to, const void *from, uint32_t
 static int fetch(struct shca_thread *thr, const struct shca_iov *src, uint64_t from, void *to, uint32_t n, bool *src_err)
 {
 	struct shca_seg here = {.where = (uintptr_t)to, .len = n, .lane = SHCA_LANE_CMA};
-	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1}, s = *src;
+	struct shca_iov dst = {.proc = SHCA_HERE, .seg = &here, .n = 1}, s = *src;
 
 	s.skip += from;
 	return shca_copy(thr, &dst, &s, n, SHCA_ANY_ORDER, src_err);
@@ -171,16 +171,13 @@ static int elements(struct shca_thread *thr, const struct shca_calc *c, const st
 	return 0;
 }
 
-/* An operand that can be read where it is: mapped here, and aligned. */
-static const void *in_place(const struct shca_thread *thr, const struct shca_calc *c, uint32_t proc, const struct shca_seg *seg,
-			    uint32_t at)
+/* An operand that can be read where it is: in the arena, and aligned. */
+static const void *in_place(const struct shca_thread *thr, const struct shca_calc *c, const struct shca_seg *seg, uint32_t at)
 {
-	bool arena = seg->lane == SHCA_LANE_ARENA;
-
 	/* I7 */
-	if (arena ? !shca_fits(thr->m, seg->where, seg->len) : proc != thr->m->slot)
+	if (seg->lane != SHCA_LANE_ARENA || !shca_fits(thr->m, seg->where, seg->len))
 		return NULL;
-	const char *p = (arena ? thr->base + seg->where : (const char *)(uintptr_t)seg->where) + at;
+	const char *p = thr->base + seg->where + at;
 	return !((uintptr_t)p & (c->size - 1u)) ? p : NULL;
 }
 
@@ -195,7 +192,7 @@ static int vectors(struct shca_thread *thr, const struct shca_calc *c, const str
 		for (uint32_t k = 0; k < src->n; k++) {
 			struct shca_iov one = {.proc = src->proc, .seg = &src->seg[k], .n = 1};
 			/* the first one's copy is that to where the result is made */
-			const void *operand = (k || net) && at + n <= src->seg[k].len ? in_place(thr, c, src->proc, &src->seg[k], at) : NULL;
+			const void *operand = (k || net) && at + n <= src->seg[k].len ? in_place(thr, c, &src->seg[k], at) : NULL;
 			if (!operand) {
 				void *to = k ? (void *)stage : a + at;
 				int rc = fetch(thr, &one, at, to, n, src_err);

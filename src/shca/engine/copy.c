@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lanes: how bytes get from one process's memory to another's.
- *   mapped here (the arena, or my own memory)  plain loads and stores
- *   another's private memory                   process_vm_readv, process_vm_writev
+ *   the arena, and the engine's own buffers    plain loads and stores
+ *   private memory, of this process or another process_vm_readv, process_vm_writev
  *   between two others' private memory         the same, through a bounce buffer
+ *
+ * Private memory is the program's, and may have been unmapped, protected or cut off by a truncated file since it was registered.
+ * A load or store there would be a signal that ends the process; the kernel's copy is an error, of a request. So this process's
+ * own private memory is copied by the kernel, too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,11 +16,10 @@
 #include "shca/engine/engine.h"
 #include "shca/fabric/memcheck.h"
 
-#define BOUNCE 65536u
-
-/* Where byte `skip` of a segment is mapped here; NULL: nowhere. false: there can be no such segment (I7: they are read from
- * memory that other processes write). */
-static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at, bool seen)
+/* Where byte `skip` of a segment may be loaded and stored; NULL: it is private memory. false: there can be no such segment (I7:
+ * they are read from memory that other processes write). */
+static inline __attribute__((always_inline)) bool place_in(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg,
+							    uint64_t skip, char **at, bool seen)
 {
 	if (likely(seg->lane == SHCA_LANE_ARENA)) {
 		if (unlikely(seen ? !shca_fits_seen(thr->m, seg->where, seg->len) : !shca_fits(thr->m, seg->where, seg->len)))
@@ -24,7 +27,7 @@ static inline __attribute__((always_inline)) bool place_in(const struct shca_thr
 		*at = thr->base + seg->where + skip;
 		return true;
 	}
-	*at = proc == thr->m->slot ? (char *)(uintptr_t)(seg->where + skip) : NULL;
+	*at = proc == SHCA_HERE ? (char *)(uintptr_t)(seg->where + skip) : NULL;
 	return true;
 }
 static inline bool place(const struct shca_thread *thr, uint32_t proc, const struct shca_seg *seg, uint64_t skip, char **at)
@@ -37,7 +40,29 @@ static inline bool place_seen(const struct shca_thread *thr, uint32_t proc, cons
 	return place_in(thr, proc, seg, skip, at, true);
 }
 
+/* Whether the kernel copies between this process and proc's private memory. */
+static inline bool kernel_copies(const struct shca_thread *thr, uint32_t proc)
+{
+	return thr->m->proc->cma && thr->m->procs[proc].cma;
+}
+
+/* [at, at + n) as the pieces in which the kernel is to write there. How many. */
+static unsigned pieces_of(struct iovec piece[3], uint64_t at, uint64_t n, bool last)
+{
+	uint64_t body = last && n > 64 ? n - 64 : 0, rest = last && n > 8 ? n - 8 : 0;
+	unsigned k = 0;
+
+	if (body)
+		piece[k++] = (struct iovec){(void *)(uintptr_t)at, body};
+	if (rest)
+		piece[k++] = (struct iovec){(void *)(uintptr_t)(at + body), rest - body};
+	piece[k++] = (struct iovec){(void *)(uintptr_t)(at + rest), n - rest};
+	return k;
+}
+
 /*
+ * Between private memory of proc and local memory that may be loaded and stored. So what fails is proc's.
+ *
  * The last 64 bytes are a piece of their own, and the last 8 of these, so that the kernel copies them after the rest: within one
  * piece it may use string instructions, whose stores have no order among themselves.
  *
@@ -52,27 +77,55 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 
 	if (shca_proc_dying(thr->m, proc))
 		return -ESRCH;
-	if (!thr->m->proc->cma || !thr->m->procs[proc].cma)
+	if (!kernel_copies(thr, proc))
 		return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 	shca_memcheck_pass(thr->base, thr->m->bytes, local, n);
 	while (n) {
 		struct iovec liov = {local, n}, riov[3];
-		unsigned nr = 0;
-		uint64_t body = write && last && n > 64 ? n - 64 : 0, rest = write && last && n > 8 ? n - 8 : 0;
-		if (body)
-			riov[nr++] = (struct iovec){(void *)(uintptr_t)remote, body};
-		if (rest)
-			riov[nr++] = (struct iovec){(void *)(uintptr_t)(remote + body), rest - body};
-		riov[nr++] = (struct iovec){(void *)(uintptr_t)(remote + rest), n - rest};
+		unsigned nr = pieces_of(riov, remote, n, write && last);
 		ssize_t got = write ? process_vm_writev(pid, &liov, 1, riov, nr, 0) :
 				      process_vm_readv(pid, &liov, 1, riov, nr, 0);
 		if (got < 0 && (errno == EPERM || errno == ENOSYS))
 			return shca_proxy_copy(thr, write, proc, remote, local, n, last);
 		if (got <= 0)
 			return got < 0 && errno != EINTR ? -errno : -EFAULT;
+		if (write && proc == thr->m->slot)
+			shca_memcheck_written(remote, (uint64_t)got);
 		n -= (uint64_t)got;
 		remote += (uint64_t)got;
 		local += got;
+	}
+	return 0;
+}
+
+/* Private memory of this process, and private memory: in one system call. */
+static int exchange(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t remote, uint64_t mine, uint64_t n, bool last,
+		    bool *src_err)
+{
+	pid_t pid = thr->m->procs[proc].pid;
+
+	*src_err = !write;
+	if (shca_proc_dying(thr->m, proc))
+		return -ESRCH;
+	while (n) {
+		struct iovec from = {(void *)(uintptr_t)(write ? mine : remote), n}, to[3];
+		unsigned k = pieces_of(to, write ? remote : mine, n, last);
+		ssize_t got = write ? process_vm_writev(pid, &from, 1, to, k, 0) : process_vm_readv(pid, to, k, &from, 1, 0);
+		if (got <= 0 && (got == 0 || errno == EFAULT || errno == EINTR)) {
+			/* it stopped at a byte that one of the two has not */
+			char byte;
+			to[0] = (struct iovec){&byte, 1};
+			from.iov_len = 1;
+			*src_err = process_vm_readv(write ? thr->m->proc->pid : pid, to, 1, &from, 1, 0) != 1;
+			return -EFAULT;
+		}
+		if (got < 0)
+			return -errno;
+		if (!write || proc == thr->m->slot)
+			shca_memcheck_written(write ? remote : mine, (uint64_t)got);
+		n -= (uint64_t)got;
+		remote += (uint64_t)got;
+		mine += (uint64_t)got;
 	}
 	return 0;
 }
@@ -81,27 +134,34 @@ static int cma(const struct shca_thread *thr, bool write, uint32_t proc, uint64_
 static int read_ordered(const struct shca_thread *thr, uint32_t proc, uint64_t remote, char *local, uint64_t n)
 {
 	char line[64];
-	uint64_t body = n - sizeof(line);
+	uint64_t end = n < sizeof(line) ? n : sizeof(line), body = n - end;
 	int rc;
 
-	if (thr->m->proc->cma && thr->m->procs[proc].cma && !shca_proc_dying(thr->m, proc)) {
+	if (kernel_copies(thr, proc) && !shca_proc_dying(thr->m, proc)) {
 		shca_memcheck_pass(thr->base, thr->m->bytes, local, body);
-		struct iovec liov[2] = {{local, body}, {line, sizeof(line)}}, riov = {(void *)(uintptr_t)remote, n};
+		struct iovec liov[2] = {{local, body}, {line, end}}, riov = {(void *)(uintptr_t)remote, n};
 		if (process_vm_readv(thr->m->procs[proc].pid, liov, 2, &riov, 1, 0) == (ssize_t)n) {
-			shca_store_ordered(local + body, line, sizeof(line));
+			shca_store_ordered(local + body, line, end);
 			return 0;
 		}
 	}
 	/* forbidden, or less than all: by pieces, which tell the reason */
 	rc = cma(thr, false, proc, remote, local, body, false);
 	if (!rc)
-		rc = cma(thr, false, proc, remote + body, line, sizeof(line), false);
+		rc = cma(thr, false, proc, remote + body, line, end, false);
 	if (!rc)
-		shca_store_ordered(local + body, line, sizeof(line));
+		shca_store_ordered(local + body, line, end);
 	return rc;
 }
 
-/* Both sides are mapped here. */
+static char *bounce_of(struct shca_thread *thr)
+{
+	if (!thr->bounce)
+		thr->bounce = malloc(SHCA_BOUNCE);
+	return thr->bounce;
+}
+
+/* Both sides may be loaded and stored. */
 static inline int store(char *dst, const char *src, uint64_t n, bool last)
 {
 	if (last)
@@ -123,13 +183,19 @@ static int move(struct shca_thread *thr, uint32_t dproc, char *dst, uint64_t dwh
 		return cma(thr, true, dproc, dwhere, (char *)src, n, last);
 	if (dst) {
 		*src_err = true;
-		return last && n > 64 ? read_ordered(thr, sproc, swhere, dst, n) :
-					cma(thr, false, sproc, swhere, dst, n, false);
+		return last ? read_ordered(thr, sproc, swhere, dst, n) : cma(thr, false, sproc, swhere, dst, n, false);
 	}
-	if (!thr->bounce && !(thr->bounce = malloc(BOUNCE)))
+	bool mine = sproc == thr->m->slot;
+	if ((mine || dproc == thr->m->slot) && kernel_copies(thr, mine ? dproc : sproc)) {
+		rc = exchange(thr, mine, mine ? dproc : sproc, mine ? dwhere : swhere, mine ? swhere : dwhere, n, last, src_err);
+		if (rc != -EPERM && rc != -ENOSYS)
+			return rc;
+		*src_err = false;
+	}
+	if (!bounce_of(thr))
 		return -ENOMEM;
 	while (n) {
-		uint64_t k = n < BOUNCE ? n : BOUNCE;
+		uint64_t k = n < SHCA_BOUNCE ? n : SHCA_BOUNCE;
 		rc = cma(thr, false, sproc, swhere, thr->bounce, k, false);
 		if (rc) {
 			*src_err = true;
@@ -209,12 +275,10 @@ int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct 
 	walk_start(&d, dst);
 	walk_start(&s, src);
 	int shared_rc;
-	uint64_t shared = shca_share_copy(thr, dst, src, len, order, &shared_rc);
+	uint64_t shared = shca_share_copy(thr, dst, src, len, order, &shared_rc, src_err);
 	if (shared) {
-		if (shared_rc) {
-			*src_err = src->proc != thr->m->slot;
+		if (shared_rc)
 			return shared_rc;
-		}
 		walk_on(&d, shared);
 		walk_on(&s, shared);
 		len -= shared;
@@ -264,7 +328,7 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 			return -EFAULT;
 		if (len < n)
 			n = len;
-		int rc = move(thr, dst->proc, to, ds->where + d.at, thr->m->slot, s, 0, n, n == len, &src_err);
+		int rc = move(thr, dst->proc, to, ds->where + d.at, SHCA_HERE, s, 0, n, n == len, &src_err);
 		if (rc)
 			return rc;
 		walk_on(&d, n);
@@ -272,4 +336,16 @@ int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void
 		len -= n;
 	}
 	return 0;
+}
+
+const char *shca_fetch(struct shca_thread *thr, const struct shca_seg *seg, uint32_t n, uint32_t len)
+{
+	struct shca_seg here = {.len = len, .lane = SHCA_LANE_CMA};
+	struct shca_iov src = {.proc = thr->m->slot, .seg = seg, .n = n}, dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
+	bool src_err;
+
+	if (len > SHCA_BOUNCE || !bounce_of(thr))
+		return NULL;
+	here.where = (uintptr_t)thr->bounce;
+	return shca_copy(thr, &dst, &src, len, SHCA_ANY_ORDER, &src_err) ? NULL : thr->bounce;
 }

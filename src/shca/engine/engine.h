@@ -514,16 +514,21 @@ enum shca_order {
 	SHCA_ANY_ORDER,			/* nobody looks at the data before the completion */
 	SHCA_LAST_LINE_LAST,		/* data before its last 64 bytes, those before their last 8 (I5) */
 };
+#define SHCA_HERE UINT32_MAX		/* as shca_iov.proc: memory that may be loaded and stored: the engine's own, or inline data */
 struct shca_iov {
-	uint32_t proc;			/* whose addresses */
+	uint32_t proc;			/* whose addresses; or SHCA_HERE */
 	const struct shca_seg *seg;
 	uint32_t n;
 	uint64_t skip;			/* bytes of the list to pass over first */
 };
 int shca_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
 	      enum shca_order order, bool *src_err);
-/* The same from memory mapped here. */
+/* The same from memory that may be loaded. */
 int shca_copy_to(struct shca_thread *thr, const struct shca_iov *dst, const void *src, uint64_t len);
+/* Reads len bytes of segments of this process into a buffer of the thread, valid until its next copy. NULL: more than SHCA_BOUNCE,
+ * or they cannot be read, or no memory. */
+#define SHCA_BOUNCE 65536u
+const char *shca_fetch(struct shca_thread *thr, const struct shca_seg *seg, uint32_t n, uint32_t len);
 /* Addresses are the user's: of any alignment. */
 typedef volatile uint64_t shca_any64 __attribute__((aligned(1), may_alias));
 typedef volatile uint32_t shca_any32 __attribute__((aligned(1), may_alias));
@@ -678,7 +683,7 @@ static inline void shca_store_ordered(void *dst, const void *src, size_t len)
  * were; 0: not such a copy. Below the limit, what two CPUs gain in copying they lose by lines that change cores. */
 #define SHCA_SHARE_MIN (512u << 10)
 uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
-			 enum shca_order order, int *rc);
+			 enum shca_order order, int *rc, bool *src_err);
 /* A poller helps whoever copies from or to its process. Returns how many chunks it copied. */
 int shca_share_help(struct shca_thread *thr);
 /* A process has closed a gate or taken a region's key away: who remembers either looks again (plain.h). Behind the

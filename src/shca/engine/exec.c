@@ -109,6 +109,14 @@ static int resolve_remote(struct shca_thread *thr, const struct shca_responder *
 	return 0;
 }
 
+/* A request's data, from byte `from` on, unless it is inline in one piece. Inline data of several pieces is read while it is posted,
+ * where the poster says: a WQE has it in one. */
+static inline struct shca_iov data_of(const struct shca_qp *qp, const struct shca_req *req, uint64_t from)
+{
+	return (struct shca_iov){.proc = req->flags & SHCA_WQE_INLINE ? SHCA_HERE : qp->proc, .seg = req->sge, .n = req->nsge,
+				 .skip = from};
+}
+
 /* Bytes [from, from + len) of the request's data, to the same place in dst. */
 static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct shca_req *req, struct shca_iov dst,
 		     uint64_t from, uint64_t len, bool *src_err)
@@ -118,7 +126,7 @@ static int move_data(struct shca_thread *thr, struct shca_qp *qp, const struct s
 		*src_err = false;
 		return shca_copy_to(thr, &dst, (const char *)req->inl + from, len);
 	}
-	struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge, .skip = from};
+	struct shca_iov src = data_of(qp, req, from);
 	return shca_copy(thr, &dst, &src, len, SHCA_LAST_LINE_LAST, src_err);
 }
 
@@ -521,7 +529,7 @@ static int operands_of(struct shca_thread *thr, const struct shca_qp *qp, const 
 	if (unlikely(req->qkey > req->nsge))
 		return IBV_WC_LOC_QP_OP_ERR;
 	struct shca_iov src = {.proc = qp->proc, .seg = req->sge + req->nsge - req->qkey, .n = req->qkey};
-	struct shca_iov dst = {.proc = thr->m->slot, .seg = &here, .n = 1};
+	struct shca_iov dst = {.proc = SHCA_HERE, .seg = &here, .n = 1};
 	int rc = shca_copy(thr, &dst, &src, (uint64_t)n * a->size, SHCA_ANY_ORDER, &src_err);
 	if (rc)
 		return IBV_WC_LOC_PROT_ERR;
@@ -632,8 +640,7 @@ static bool delay_datagram(struct shca_thread *thr, const struct shca_qp *qp, co
 		memcpy(h->data, req->inl, req->len);
 	} else if (req->len) {
 		struct shca_seg seg = {.where = (uintptr_t)h->data, .len = req->len, .lane = SHCA_LANE_CMA};
-		struct shca_iov dst = {.proc = thr->m->slot, .seg = &seg, .n = 1};
-		struct shca_iov src = {.proc = qp->proc, .seg = req->sge, .n = req->nsge};
+		struct shca_iov dst = {.proc = SHCA_HERE, .seg = &seg, .n = 1}, src = data_of(qp, req, 0);
 		if (shca_copy(thr, &dst, &src, req->len, SHCA_ANY_ORDER, &src_err))
 			return false;
 	}

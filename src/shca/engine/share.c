@@ -38,15 +38,14 @@ struct job {
 	uint32_t n, dst_proc, src_proc;
 };
 
-static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i)
+static int copy_chunk(struct shca_thread *thr, const struct job *job, uint32_t i, bool *src_err)
 {
 	uint64_t at = i * job->chunk, n = job->len - at < job->chunk ? job->len - at : job->chunk;
 	struct shca_seg d = {.where = job->dst + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
 	struct shca_seg s = {.where = job->src + at, .len = (uint32_t)n, .lane = SHCA_LANE_CMA};
 	struct shca_iov dst = {.proc = job->dst_proc, .seg = &d, .n = 1}, src = {.proc = job->src_proc, .seg = &s, .n = 1};
-	bool src_err;
 
-	return shca_copy(thr, &dst, &src, n, SHCA_ANY_ORDER, &src_err);
+	return shca_copy(thr, &dst, &src, n, SHCA_ANY_ORDER, src_err);
 }
 
 static bool claim(_Atomic uint64_t *word, uint64_t gen, uint32_t thread)
@@ -130,7 +129,7 @@ static bool look_at(const struct shca_share *share, struct job *job)
 
 /* Chunks that the other claimed: done, or redone here when their claimer failed or died. After an error nothing is redone,
  * but those that are at it are waited for: the memory is about to be given back. */
-static int finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error)
+static int finish(struct shca_thread *thr, struct shca_share *share, const struct job *job, int error, bool *src_err)
 {
 	for (uint32_t i = 0; i < job->n; i++) {
 		/* after an error some are still free: no helper shall begin them now */
@@ -152,7 +151,7 @@ static int finish(struct shca_thread *thr, struct shca_share *share, const struc
 			}
 			if (redo) {
 				if (!error)
-					error = copy_chunk(thr, job, i);
+					error = copy_chunk(thr, job, i, src_err);
 				break;
 			}
 			cpu_relax();
@@ -162,7 +161,7 @@ static int finish(struct shca_thread *thr, struct shca_share *share, const struc
 }
 
 uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, const struct shca_iov *src, uint64_t len,
-			 enum shca_order order, int *rc)
+			 enum shca_order order, int *rc, bool *src_err)
 {
 	struct shca_share *share;
 
@@ -181,14 +180,14 @@ uint64_t shca_share_copy(struct shca_thread *thr, const struct shca_iov *dst, co
 	for (uint32_t i = 0; i < job.n && !*rc; i++) {
 		if (!claim(&share->word[i], job.gen, thr->slot))
 			continue;
-		*rc = copy_chunk(thr, &job, i);
+		*rc = copy_chunk(thr, &job, i, src_err);
 		atomic_store_explicit(&share->word[i], word_of(job.gen, thr->slot, *rc ? CHUNK_FAILED : CHUNK_DONE),
 				      memory_order_release);
 	}
 	if (rung)
 		atomic_compare_exchange_strong(bell, &me, 0);
 	SHCA_FAILPOINT(thr, "share-waits", NULL, 0);
-	*rc = finish(thr, share, &job, *rc);
+	*rc = finish(thr, share, &job, *rc, src_err);
 	thr->sharing = false;
 	return part;
 }
@@ -209,6 +208,7 @@ int shca_share_help(struct shca_thread *thr)
 	struct job job;
 	if (!share || !look_at(share, &job))
 		return 0;
+	bool src_err;
 	thr->sharing = true;
 	for (uint32_t i = job.n; i-- > 0;) {
 		if (!claim(&share->word[i], job.gen, thr->slot)) {
@@ -218,7 +218,7 @@ int shca_share_help(struct shca_thread *thr)
 			break;
 		}
 		SHCA_FAILPOINT(thr, "share", NULL, 0);
-		int rc = copy_chunk(thr, &job, i);
+		int rc = copy_chunk(thr, &job, i, &src_err);
 		SHCA_FAILPOINT(thr, "share-done", NULL, 0);
 		atomic_store_explicit(&share->word[i], word_of(job.gen, thr->slot, rc ? CHUNK_FAILED : CHUNK_DONE),
 				      memory_order_release);

@@ -113,7 +113,7 @@ struct shca_thread {
 	uint64_t rng;			/* fault injection */
 	struct shca_late *late;		/* ... a datagram that is late; NULL until the first */
 	bool sharing;			/* in a divided copy: no second one inside */
-	char *bounce;			/* 64 KiB, for copies between two other processes */
+	char *bounce;			/* 64 KiB, for copies from private memory to private memory, and to the arena (shca_fetch) */
 	char *calc;			/* operands and results of CALC; NULL until the first */
 	struct shca_reaping *reaping;	/* reap.c: dead processes that this thread cleans up after */
 	bool in_reap, helper;		/* it is in shca_reap_on; it is the helper thread */

@@ -17,7 +17,8 @@
  *
  * The thread only copies and never enters the engine, so two processes may wait for each other's.
  *
- * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal.
+ * It copies by pread and pwrite on the fabric's file: then an address that is not mapped is an error, not a signal. For that
+ * reason a thread copies to and from its own process's private memory in the same way, through its mailbox's `own`.
  *
  * A stopped owner delays its requesters, and whoever waits for these to leave the engine: this lane's price. There is no
  * time limit, since to stop a process in a debugger must not fail its peers' requests.
@@ -74,11 +75,13 @@ struct shca_mailbox {
 	_Atomic uint32_t stop;
 	struct mail_slot slot[SLOTS];
 	shca_aligned char data[SLOTS][PIECE];
+	shca_aligned char own[PIECE];	/* between the owner's private memory and memory that is neither that nor in the fabric */
 };
 
 struct shca_proxy {
 	pthread_t thread;
 	shca_off off;
+	pthread_mutex_t own;		/* of the mailbox's; nothing is waited for under it */
 };
 
 /* ---- the owner ------------------------------------------------------------------------------------------------- */
@@ -102,6 +105,33 @@ static int copy_file(struct shca_member *m, bool write, uint64_t addr, uint64_t 
 	return 0;
 }
 
+/* 0, -EFAULT, or -EBADF: this thread has not the fabric's file. */
+static int copy_piece(struct shca_member *m, bool write, uint64_t addr, const char *data, uint64_t len, bool last)
+{
+	shca_off off = shca_off_of(m, data);
+	uint64_t tail = write && last && len > 64 ? 64 : 0;
+	int err = copy_file(m, write, addr, off, len - tail);
+
+	return err || !tail ? err : copy_file(m, true, addr + len - tail, off + len - tail, tail);
+}
+
+/* The same of any thread of the owner, to or from local memory that may be loaded and stored. */
+static int copy_own(struct shca_member *m, bool write, uint64_t addr, char *local, uint64_t n, bool last)
+{
+	struct shca_mailbox *box = shca_at(m->base, m->proxy->off);
+
+	if (shca_in_arena(m, local, n))
+		return copy_piece(m, write, addr, local, n, last);
+	pthread_mutex_lock(&m->proxy->own);
+	if (write)
+		memcpy(box->own, local, n);
+	int err = copy_piece(m, write, addr, box->own, n, last);
+	if (!write && !err)
+		memcpy(local, box->own, n);
+	pthread_mutex_unlock(&m->proxy->own);
+	return err;
+}
+
 static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 {
 	uint64_t w = atomic_load(&s->word);
@@ -112,13 +142,9 @@ static void serve(struct shca_member *m, struct mail_slot *s, const char *data)
 	if (!atomic_compare_exchange_strong(&s->word, &w, in_state(w, MAIL_RUNNING)))
 		return;
 	SHCA_FAILPOINT(NULL, "mail-running", NULL, 0);
-	shca_off off = shca_off_of(m, data);
 	/* I7: by one's own copy of the length, which is the requester's word */
-	uint64_t len = *(volatile uint64_t *)&s->len, tail = s->write && s->last && len > 64 ? 64 : 0;
-	int err = len > PIECE ? -EINVAL : copy_file(m, s->write, s->addr, off, len - tail);
-	if (!err && tail)
-		err = copy_file(m, true, s->addr + len - tail, off + len - tail, tail);
-	s->err = err;
+	uint64_t len = *(volatile uint64_t *)&s->len;
+	s->err = len > PIECE ? -EINVAL : copy_piece(m, s->write, s->addr, data, len, s->last);
 	atomic_store(&s->word, in_state(w, MAIL_DONE));
 	shca_futex_wake(futex_of(s));
 }
@@ -175,6 +201,8 @@ int shca_proxy_start(struct shca_member *m)
 	if (m->proxy)
 		goto out;
 	struct shca_proxy *r = calloc(1, sizeof(*r));
+	if (r)
+		pthread_mutex_init(&r->own, NULL);
 	struct start *s = malloc(sizeof(*s));
 	shca_off off = r && s ? shca_mem_alloc(m, sizeof(struct shca_mailbox)) : 0;
 	if (!off) {
@@ -261,6 +289,14 @@ static struct mail_slot *claim_slot(const struct shca_thread *thr, uint32_t proc
 static int one_piece(const struct shca_thread *thr, bool write, uint32_t proc, uint64_t addr, char *local, uint64_t n, bool last)
 {
 	int err = 0;
+	if (proc == thr->m->slot) {
+		/* the kernel has forbidden it since the process joined */
+		if (!thr->m->proxy && (err = shca_proxy_start(thr->m)))
+			return err;
+		err = copy_own(thr->m, write, addr, local, n, last);
+		if (err != -EBADF)
+			return err;
+	}
 	struct shca_mailbox *box = mailbox_of(thr->m, proc);
 	if (!box)	/* with its process, or there was none */
 		return shca_proc_gone(thr->m, proc) ? -ESRCH : -EPERM;

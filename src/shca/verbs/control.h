@@ -187,6 +187,9 @@ int shca_buf_free(struct ibv_context *ctx, void *p);
 /* Frees what shca_buf_alloc gave out and was not given back. */
 void shca_bufs_free(struct shca_context *ctx);
 
+/* rights.c: whether memory is mapped with the protection that these access flags need. 0, EFAULT, or EINVAL: there is no such range. */
+int shca_memory_check(const void *addr, size_t length, unsigned int access);
+
 /* ---- cq.c -------------------------------------------------------------------------------------------------- */
 
 struct ibv_comp_channel *shca_create_comp_channel(struct ibv_context *ctx);

@@ -3,6 +3,7 @@
  * The verbs objects of this process: genuine ibv_* structs with our private part behind them.
  *
  *   device.c   devices, open, close, query       pd.c     PD, MR, AH, XRCD, thread domains
+ *   rights.c   protection of memory to register
  *   cq.c      CQ life cycle, channels, events   qp.c    QP life cycle and state machine
  *   srq.c     SRQ life cycle                    dv.c     the mlx5dv interface (DC)
  *   husk.c    what stays of a destroyed QP      waits.c  who waits for a CQ (WAIT)

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shca/fabric/memcheck.h"
 #include "shca/verbs/control.h"
 
 /* ---- domains ------------------------------------------------------------------------------------------------ */
@@ -178,31 +176,16 @@ static int access_check(struct ibv_context *ctx, unsigned int access)
 	return 0;
 }
 
-/* Whether the range is mapped. The pages need not be present; nothing is pinned. */
-static int range_check(const void *addr, size_t length)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t from = (uintptr_t)addr & ~(page - 1);
-	if ((uintptr_t)addr + length < (uintptr_t)addr)
-		return shca_refuse(EINVAL, "reg_mr: %p + %zu goes round the address space (an implicit region begins at NULL, and is "
-				   "IBV_ACCESS_ON_DEMAND)", addr, length);
-	/* walks the mappings and does nothing else, but memcheck would ask for what is in the memory */
-	shca_memcheck_quiet(true);
-	bool missing = length && msync((void *)from, (uintptr_t)addr + length - from, MS_ASYNC) && errno == ENOMEM;
-	shca_memcheck_quiet(false);
-	if (missing)
-		return shca_refuse(EFAULT, "reg_mr: %p + %zu is not wholly mapped", addr, length);
-	return 0;
-}
-
 static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *addr, size_t length, uint64_t iova,
 			    unsigned int access)
 {
 	bool implicit = (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
+	bool arena = !implicit && shca_in_arena(c->m, addr, length);
 	if (!implicit) {
 		int err = 0;
-		if (!(access & IBV_ACCESS_ON_DEMAND))
-			err = range_check(addr, length);
+		/* memory on demand is what it is when it is used; the arena's is always there */
+		if (!(access & IBV_ACCESS_ON_DEMAND) && !arena)
+			err = shca_memory_check(addr, length, access);
 		if (!err && iova + length < iova)
 			err = shca_refuse(EINVAL, "reg_mr: addresses from %#lx on, %zu bytes: they go round", (unsigned long)iova, length);
 		if (err)
@@ -211,7 +194,7 @@ static int fill_translation(struct shca_context *c, struct shca_mr *sh, void *ad
 	sh->implicit = implicit;
 	sh->iova = implicit ? 0 : iova;
 	sh->length = implicit ? UINT64_MAX : length;
-	if (!implicit && shca_in_arena(c->m, addr, length)) {
+	if (arena) {
 		sh->lane = SHCA_LANE_ARENA;
 		sh->where = shca_off_of(c->m, addr);
 	} else {
@@ -329,6 +312,10 @@ int shca_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *add
 	else if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		err = access_check(ibmr->context, acc);
 	struct shca_mr fresh = { .key = 0 };
+	/* with rights that it was not registered for */
+	if (!err && !(flags & IBV_REREG_MR_CHANGE_TRANSLATION) && acc & ~mr->sh->access && !(acc & IBV_ACCESS_ON_DEMAND) &&
+	    mr->sh->lane != SHCA_LANE_ARENA)
+		err = shca_memory_check((const void *)(uintptr_t)mr->sh->where, mr->sh->length, acc);
 	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION))
 		err = fill_translation(c, &fresh, addr, length, acc & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr,
 				       acc);

@@ -84,6 +84,22 @@ struct shca_piece {
 	uint32_t len;
 };
 
+static inline struct shca_target *shca_target_of(const struct shca_user_qp *q, struct shca_aim aim)
+{
+	return &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
+}
+
+/* Whether a plain write of len bytes would be done. Inside the engine. */
+static inline bool shca_window_open(struct shca_thread *thr, struct shca_user_qp *q, struct shca_aim aim, uint64_t len)
+{
+	struct shca_target *t = shca_target_of(q, aim);
+
+	if (thr->where != SHCA_ANYWHERE && thr->where != t->inside)
+		shca_widen(thr);
+	return (shca_target_valid(t, aim) || shca_target_find(thr, q, t, aim.name, aim.dc_key)) &&
+	       shca_within(t->lo, t->bytes, aim.addr, len);
+}
+
 /* Outside of the engine: the writer whom a window's owner sleeps for. */
 void shca_wake_owner(struct shca_thread *thr, uint32_t slot);
 
@@ -98,7 +114,7 @@ static inline __attribute__((always_inline)) bool
 shca_window_write(struct shca_thread *thr, struct shca_user_qp *q, struct shca_aim aim, const struct shca_piece *piece, int n,
 		  uint64_t len, const bool inside)
 {
-	struct shca_target *t = &q->targets[((uint32_t)(aim.name >> 8) ^ (uint32_t)(aim.name >> 32)) & q->target_mask];
+	struct shca_target *t = shca_target_of(q, aim);
 	uint32_t active = 0;
 
 	if (!inside)

@@ -389,18 +389,6 @@ uint64_t shca_send_room(struct shca_user_qp *q)
 
 /* ---- plain writes (plain.h) -------------------------------------------------------------------------------------- */
 
-/* Where a local segment is mapped; NULL: no such right, or not here. */
-static inline const char *local_source(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_sge *sge, bool is_inline)
-{
-	struct shca_seg seg;
-
-	if (is_inline)
-		return (const char *)(uintptr_t)sge->addr;
-	if (!resolve_local(thr->m, q->pd_number, sge, false, &seg, NULL))
-		return NULL;
-	return seg.lane == SHCA_LANE_ARENA ? thr->base + seg.where : (const char *)(uintptr_t)seg.where;
-}
-
 #define MAX_PLAIN_SGE 4
 
 static inline struct shca_aim aim_of(const struct shca_user_qp *q, const struct ibv_send_wr *wr)
@@ -408,6 +396,20 @@ static inline struct shca_aim aim_of(const struct shca_user_qp *q, const struct 
 	uint32_t dest = q->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
 
 	return (struct shca_aim){.name = shca_target_name(wr->wr.rdma.rkey, dest), .addr = wr->wr.rdma.remote_addr};
+}
+
+/* Private memory may be gone: the kernel copies it, as one piece. Its length; 0: this is not plain, or it could not be read, which the
+ * general way says. */
+static __attribute__((noinline)) uint64_t fetch_private(struct shca_thread *thr, struct shca_user_qp *q, const struct ibv_send_wr *wr,
+							struct shca_piece *piece)
+{
+	struct shca_seg seg[MAX_PLAIN_SGE];
+	uint32_t len;
+
+	if (shca_resolve_list(q, wr->sg_list, wr->num_sge, false, seg, &len) || !len || !shca_window_open(thr, q, aim_of(q, wr), len))
+		return 0;
+	*piece = (struct shca_piece){shca_fetch(thr, seg, (uint32_t)wr->num_sge, len), len};
+	return piece->at ? len : 0;
 }
 
 /* From registered memory, of many pieces, or signaled. */
@@ -422,11 +424,20 @@ static __attribute__((noinline)) bool write_gathered(struct shca_thread *thr, st
 	if (n < 1 || n > MAX_PLAIN_SGE)
 		return false;
 	for (int i = 0; i < n; i++) {
+		struct shca_seg seg;
 		len += wr->sg_list[i].length;
-		piece[i].at = local_source(thr, q, &wr->sg_list[i], is_inline);
 		piece[i].len = wr->sg_list[i].length;
-		if (!piece[i].at)
+		piece[i].at = (const void *)(uintptr_t)wr->sg_list[i].addr;
+		if (is_inline)
+			continue;
+		if (!resolve_local(thr->m, q->pd_number, &wr->sg_list[i], false, &seg, NULL))
 			return false;
+		piece[i].at = thr->base + seg.where;
+		if (unlikely(seg.lane != SHCA_LANE_ARENA)) {
+			len = fetch_private(thr, q, wr, piece);
+			n = 1;
+			break;
+		}
 	}
 	if (!len || len > (is_inline ? q->max_inline : SHCA_PLAIN_MAX))
 		return false;
