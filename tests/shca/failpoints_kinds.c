@@ -146,6 +146,7 @@ static void dc_up(struct ibv_qp *qp, bool target)
 
 	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (target ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
 	attr.qp_state = IBV_QPS_RTS;
+	attr.max_rd_atomic = 1;
 	if (!target)
 		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 							 IBV_QP_MAX_QP_RD_ATOMIC));

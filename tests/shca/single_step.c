@@ -104,6 +104,7 @@ struct ibv_qp *dc_queue(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 	attr.qp_state = IBV_QPS_RTR;
 	CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU | (srq ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
 	attr.qp_state = IBV_QPS_RTS;
+	attr.max_rd_atomic = 1;
 	if (!srq)
 		CHECK(!shca_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 							 IBV_QP_MAX_QP_RD_ATOMIC));

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <arpa/inet.h>
 #include "vt.h"
 
 #define BYTES 65536u
@@ -313,7 +314,106 @@ static void short_atomic(void)
 	drop(a, b);
 }
 
+/* ---- no bytes ------------------------------------------------------------------------------------------------------- */
+
+/* Segments of no bytes name nothing, whatever address and key they have: in front of, between and behind others, and alone. */
+static void empty_segments(void)
+{
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
+	struct ibv_qp_init_attr_ex x = {
+		.send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 6, .max_recv_sge = 6},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .pd = t.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_qp *a = ibv_create_qp_ex(t.ctx, &x), *b = make(IBV_QPT_RC, 8, 4, 8, NULL);
+	struct ibv_sge list[6] = {{0, 0, 0}, vt_sge(mr, 0, 4), {~0ull, 0, 0x123}, {0, 0, mr->lkey}, vt_sge(mr, 16, 4), {8, 0, 0}};
+	struct ibv_send_wr *bad;
+
+	CHECK(a, "ibv_create_qp_ex");
+	vt_connect_pair(a, b);
+	for (int alone = 0; alone < 2; alone++)
+		for (unsigned i = 0; i < sizeof(ops) / sizeof(*ops); i++)
+			for (int late = 0; late < (ops[i] == IBV_WR_SEND ? 2 : 1); late++) {
+				struct ibv_send_wr wr = {.wr_id = 1, .sg_list = list, .num_sge = alone ? 1 : 6, .opcode = ops[i],
+							 .send_flags = IBV_SEND_SIGNALED,
+							 .wr.rdma = {.remote_addr = (uintptr_t)mem + 512, .rkey = mr->rkey}};
+				bool takes = ops[i] == IBV_WR_SEND || ops[i] == IBV_WR_RDMA_WRITE_WITH_IMM;
+				memset(mem, 0, 1024);
+				memcpy(mem, "abcd", 4);
+				memcpy(mem + 16, "efgh", 4);
+				if (ops[i] == IBV_WR_RDMA_READ)
+					memcpy(mem + 512, "ABCDEFGH", 8);
+				if (takes && !late)
+					CHECK(!vt_recv(b, 2, vt_sge(mr, 512, 8)), "receive");
+				CHECK(!ibv_post_send(a, &wr, &bad), "post");
+				if (late)
+					CHECK(!vt_recv(b, 2, vt_sge(mr, 512, 8)), "receive");
+				vt_expect(scq, 1, IBV_WC_SUCCESS);
+				if (takes)
+					vt_expect(rcq, 2, IBV_WC_SUCCESS);
+				if (!alone)
+					CHECK(ops[i] == IBV_WR_RDMA_READ ? !memcmp(mem, "ABCD", 4) && !memcmp(mem + 16, "EFGH", 4) :
+					      !memcmp(mem + 512, "abcdefgh", 8), "operation %u: other data", i);
+			}
+	/* unsignaled, and by the builder */
+	struct ibv_send_wr plain = {.sg_list = list, .num_sge = 6, .opcode = IBV_WR_RDMA_WRITE,
+				    .wr.rdma = {.remote_addr = (uintptr_t)mem + 512, .rkey = mr->rkey}};
+	memset(mem + 512, 0, 8);
+	memcpy(mem, "abcd", 4);
+	CHECK(!ibv_post_send(a, &plain, &bad) && !memcmp(mem + 512, "abcd", 4), "an unsignaled write");
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a);
+	memset(mem + 512, 0, 8);
+	ibv_wr_start(ex);
+	ex->wr_id = 3;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, mr->rkey, (uintptr_t)mem + 512);
+	ibv_wr_set_sge_list(ex, 6, list);
+	CHECK(!ibv_wr_complete(ex) && !memcmp(mem + 512, "abcd", 4), "a write of the builder");
+	vt_expect(scq, 3, IBV_WC_SUCCESS);
+	/* a wrong key of a segment that has bytes is wrong all the same */
+	list[4].lkey ^= 0x5500;
+	plain.wr_id = 4;
+	CHECK(!ibv_post_send(a, &plain, &bad), "post");
+	vt_expect(scq, 4, IBV_WC_LOC_PROT_ERR);
+	drop(a, b);
+}
+
+/* Of no bytes neither a READ nor a WRITE looks at the key. */
+static void no_bytes_no_key(void)
+{
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+	struct ibv_qp *a = make(IBV_QPT_RC, 8, 4, 8, NULL), *b = make(IBV_QPT_RC, 8, 4, 8, NULL);
+	struct ibv_sge none = {0};
+
+	vt_connect_pair(a, b);
+	for (int i = 0; i < 2; i++)
+		for (uint64_t n = 0; n < 2; n++) {
+			struct ibv_send_wr wr = {.wr_id = n, .sg_list = &none, .num_sge = (int)n, .opcode = ops[i], .send_flags = IBV_SEND_SIGNALED,
+						 .wr.rdma = {.remote_addr = 8, .rkey = 0x666600}}, *bad;
+			CHECK(!ibv_post_send(a, &wr, &bad), "post");
+			vt_expect(scq, n, IBV_WC_SUCCESS);
+		}
+	drop(a, b);
+}
+
 /* ---- datagrams ------------------------------------------------------------------------------------------------------- */
+
+/* The GRH at mem + 4096 is as the address handle says; behind it come headers of 20 bytes, `more`, the padded data and the ICRC. */
+static void grh_of(struct ibv_wc *wc, bool full, uint32_t more, uint32_t padded)
+{
+	struct ibv_grh grh;
+	struct ibv_ah_attr back;
+	union ibv_gid gid;
+
+	memcpy(&grh, mem + 4096, sizeof(grh));
+	CHECK(!ibv_query_gid(t.ctx, 1, 0, &gid) && !memcmp(&grh.sgid, &gid, 16) && !memcmp(&grh.dgid, &gid, 16), "GIDs");
+	CHECK(ntohs(grh.paylen) == 20 + more + padded + 4 && grh.next_hdr == 0x1b, "length %u, next header %#x", ntohs(grh.paylen), grh.next_hdr);
+	CHECK(!ibv_init_ah_from_wc(t.ctx, 1, wc, &grh, &back) && back.is_global, "ibv_init_ah_from_wc");
+	CHECK(back.grh.flow_label == (full ? 0xabcde : 0) && back.grh.traffic_class == (full ? 0x5a : 0) &&
+	      back.grh.hop_limit == (full ? 77 : 0) && !memcmp(&back.grh.dgid, &gid, 16), "flow label %#x, traffic class %#x, hop limit %u",
+	      back.grh.flow_label, back.grh.traffic_class, back.grh.hop_limit);
+}
 
 static void datagrams(void)
 {
@@ -345,6 +445,26 @@ static void datagrams(void)
 	CHECK(!vt_recv(b, 4, vt_sge(mr, 4096, 56)) && !ibv_post_send(a, &wr, &bad), "post");
 	wc = vt_expect(rcq, 4, IBV_WC_SUCCESS);
 	CHECK(wc.wc_flags & IBV_WC_GRH && (mem[4096] & 0xf0) == 0x60, "no GRH: flags %#x", wc.wc_flags);
+	grh_of(&wc, false, 0, 16);
+	/* what the address handle says is in it, and ibv_init_ah_from_wc finds it: data of 13 bytes, with an immediate */
+	global.grh.flow_label = 0xabcde;
+	global.grh.traffic_class = 0x5a;
+	global.grh.hop_limit = 77;
+	struct ibv_ah *full = ibv_create_ah(t.pd, &global);
+	CHECK(full, "ibv_create_ah");
+	for (int again = 0; again < 2; again++) {
+		wr.wr.ud.ah = full;
+		wr.opcode = IBV_WR_SEND_WITH_IMM;
+		wr.send_flags = 0;
+		data.length = 13;
+		CHECK(!vt_recv(b, 4, vt_sge(mr, 4096, 56)) && !ibv_post_send(a, &wr, &bad), "post");
+		wc = vt_expect(rcq, 4, IBV_WC_SUCCESS);
+		grh_of(&wc, true, 4, 16);
+	}
+	CHECK(!ibv_destroy_ah(full), "ibv_destroy_ah");
+	wr.opcode = IBV_WR_SEND;
+	wr.send_flags = IBV_SEND_INLINE;
+	data.length = 16;
 	/* the limit of a shared receive queue */
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = s->qp_num;
@@ -621,6 +741,8 @@ int main(void)
 	failed_answers_nobody();
 	order();
 	short_atomic();
+	empty_segments();
+	no_bytes_no_key();
 	datagrams();
 	keys();
 	deregistered();

@@ -7,6 +7,8 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs_exp.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 
 #include "vt.h"
 
@@ -190,6 +192,83 @@ static struct ibv_xrcd *domain_of(struct ibv_context *ctx, int fd)
 
 	CHECK(x, "ibv_open_xrcd");
 	return x;
+}
+
+static int domain_made(struct ibv_context *ctx, int fd, int oflags, struct ibv_xrcd **x)
+{
+	struct ibv_xrcd_init_attr i = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflags };
+
+	*x = ibv_open_xrcd(ctx, &i);
+	return *x ? 0 : errno;
+}
+
+static int racing_fd;
+static _Atomic uint32_t racing_won, racing_here;
+
+/* So that both go on in the same moment. */
+static void race_starts(uint32_t *rounds)
+{
+	atomic_fetch_add(&racing_here, 1);
+	*rounds += 2;
+	for (uint32_t spins = 1; atomic_load(&racing_here) < *rounds; spins++)
+		if (!(spins & 0xfff))
+			sched_yield();
+}
+
+static void *race_for_domain(void *ctx)
+{
+	struct ibv_xrcd *x;
+	uint32_t rounds = 0;
+
+	for (int round = 0; round < 3000; round++) {
+		race_starts(&rounds);
+		int err = domain_made(ctx, racing_fd, O_CREAT | O_EXCL, &x);
+		CHECK(!err || err == EINVAL, "an exclusive domain: %d", err);
+		racing_won += !err;
+		race_starts(&rounds);
+		CHECK(racing_won == (uint32_t)round + 1, "%u have opened it exclusively after %d rounds", racing_won, round + 1);
+		CHECK(!x || !ibv_close_xrcd(x), "close");
+	}
+	return NULL;
+}
+
+/* O_CREAT and O_EXCL, as the kernel has them for adapters; a domain is there while any process, that lives, has it open. */
+static void domain_flags(void)
+{
+	struct ibv_context *second = vt_context();
+	struct ibv_xrcd *x, *y, *z;
+	char file[] = "/tmp/xrcd-XXXXXX";
+	int fd = mkstemp(file), status;
+
+	CHECK(fd >= 0 && !unlink(file), "a file");
+	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && domain_made(t.ctx, fd, O_EXCL, &x) == EAGAIN, "a domain that is not there");
+	CHECK(!domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x), "a new domain");
+	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &y) == EINVAL && domain_made(second, fd, O_EXCL, &y) == EINVAL, "exclusively, again");
+	CHECK(!domain_made(second, fd, 0, &y) && !domain_made(t.ctx, fd, O_CREAT, &z), "the domain that is there");
+	CHECK(!ibv_close_xrcd(x) && domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !ibv_close_xrcd(z), "while others have it");
+	/* a context that is closed takes what is its own along */
+	CHECK(!ibv_close_device(second) && domain_made(t.ctx, fd, 0, &x) == EAGAIN, "nobody has it");
+	/* nobody's file: there is nothing to find */
+	CHECK(!domain_made(t.ctx, -1, 0, &x) && !domain_made(t.ctx, -1, O_CREAT | O_EXCL, &y) && !ibv_close_xrcd(x) && !ibv_close_xrcd(y), "no file");
+	pid_t pid = fork();
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		struct ibv_context *ctx = vt_context();
+		CHECK(!domain_made(ctx, fd, O_CREAT, &x), "a domain of another process");
+		raise(SIGSTOP);
+		_exit(1);
+	}
+	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "the other process: %#x", (unsigned)status);
+	CHECK(domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) == EINVAL && !domain_made(t.ctx, fd, 0, &x) && !ibv_close_xrcd(x), "another's");
+	CHECK(!kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid, "kill");
+	CHECK(domain_made(t.ctx, fd, 0, &x) == EAGAIN && !domain_made(t.ctx, fd, O_CREAT | O_EXCL, &x) && !ibv_close_xrcd(x), "the dead one's");
+	pthread_t th[2];
+	racing_fd = fd;
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&th[i], NULL, race_for_domain, t.ctx), "thread");
+	for (int i = 0; i < 2; i++)
+		pthread_join(th[i], NULL);
+	close(fd);
 }
 
 static struct ibv_srq *xrc_srq(struct vt *v, struct ibv_xrcd *x, struct ibv_cq *c, uint32_t mask)
@@ -673,6 +752,7 @@ int main(void)
 	region_addresses();
 	region_changes();
 	advice();
+	domain_flags();
 	xrc_objects();
 	addresses();
 	cq_sizes();

@@ -141,6 +141,63 @@ static void posting(struct vt *t, struct ibv_cq *cq)
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_dereg_mr(mr), "destroy");
 }
 
+/* A process of its own, for SHCA_LENIENT is read when the device is opened: receives that were posted in RESET are there in RTR. */
+static void lenient(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0, "fork");
+	if (pid) {
+		CHECK(waitpid(pid, &status, 0) == pid && !status, "the process ended with %#x", (unsigned)status);
+		return;
+	}
+	static char buf[64];
+	CHECK(!setenv("SHCA_LENIENT", "1", 1), "setenv");
+	struct vt t = vt_open();
+	struct ibv_cq *cq = vt_cq(&t, 256, NULL);
+	struct ibv_mr *mr = vt_mr(&t, buf, sizeof buf, VT_ACCESS);
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(t.pd, &sa);
+	struct ibv_qp *a = vt_qp(&t, IBV_QPT_RC, cq, NULL), *b = vt_qp(&t, IBV_QPT_RC, cq, NULL), *c = vt_qp(&t, IBV_QPT_RC, cq, srq);
+	for (int again = 0; again < 2; again++) {
+		buf[0] = 1;
+		CHECK(!vt_recv(b, 1, vt_sge(mr, 8, 8)) && !vt_recv(b, 2, vt_sge(mr, 16, 8)), "receives in RESET");
+		CHECK(vt_send(b, 1, vt_sge(mr, 0, 8), 0) == EINVAL && vt_recv(c, 1, vt_sge(mr, 8, 8)) == EINVAL, "what is refused all the same");
+		vt_connect_pair(a, b);
+		CHECK(!vt_send(a, 3, vt_sge(mr, 0, 8), 0), "send");
+		vt_expect(cq, 1, IBV_WC_SUCCESS);
+		CHECK(buf[8] == 1, "the data");
+		/* the other one goes with RESET, or is flushed */
+		if (again)
+			CHECK(!vt_to(b, IBV_QPS_ERR), "ERR");
+		if (again)
+			vt_expect(cq, 2, IBV_WC_WR_FLUSH_ERR);
+		CHECK(!vt_to(a, IBV_QPS_RESET) && !vt_to(b, IBV_QPS_RESET), "RESET");
+		vt_none(cq);
+	}
+	CHECK(!vt_recv(b, 5, vt_sge(mr, 8, 8)), "a receive in RESET");
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_qp(c), "destroy");
+	vt_none(cq);
+	CHECK(!ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr), "destroy");
+	vt_close(&t);
+	exit(0);
+}
+
+/* The device has no extensions for memory management: there is nothing that a request could invalidate. */
+static void no_invalidation(struct vt *t, struct ibv_cq *cq)
+{
+	struct ibv_device_attr d;
+	struct ibv_qp *a = vt_qp(t, IBV_QPT_RC, cq, NULL), *b = vt_qp(t, IBV_QPT_RC, cq, NULL);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	vt_connect_pair(a, b);
+	CHECK(!ibv_query_device(t->ctx, &d) && !(d.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS), "the capability");
+	CHECK(ibv_post_send(a, &wr, &bad) == EINVAL && bad == &wr, "LOCAL_INV");
+	vt_none(cq);
+	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b), "destroy");
+}
+
 /* SQD holds what is posted, says so by an event, and goes on in RTS. */
 static void drained(struct vt *t, struct ibv_cq *cq)
 {
@@ -236,6 +293,7 @@ int main(void)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 	vt_fabric();
+	lenient();
 	struct vt t = vt_open();
 	struct ibv_cq *cq = vt_cq(&t, 256, NULL);
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -244,6 +302,7 @@ int main(void)
 	query(&t, cq);
 	posting(&t, cq);
 	drained(&t, cq);
+	no_invalidation(&t, cq);
 	refuses(&t, cq);
 	refuses_objects(&t, cq);
 	CHECK(!ibv_destroy_cq(cq), "destroy CQ");

@@ -93,6 +93,44 @@ static void responder_well(struct pair p)
 	no_event();
 }
 
+/* Depths of 0 for READs and atomics: at the requester they fail before anything is sent, at the responder they are no valid
+ * request. Other requests go. */
+static void no_depth(bool initiator)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_RDMA_READ };
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct ibv_qp_init_attr a = { .send_cq = scq, .recv_cq = rcq, .qp_type = IBV_QPT_RC,
+					      .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 } };
+		struct pair p = { ibv_create_qp(t.pd, &a), ibv_create_qp(t.pd, &a) };
+		struct ibv_qp_attr rtr_a = vt_rtr_attr(p.b->qp_num), rtr_b = vt_rtr_attr(p.a->qp_num), rts = vt_rts_attr();
+		rtr_b.max_dest_rd_atomic = initiator;
+		CHECK(!vt_init(p.a) && !vt_init(p.b) && !ibv_modify_qp(p.a, &rtr_a, VT_RTR_RC) && !ibv_modify_qp(p.b, &rtr_b, VT_RTR_RC), "RTR");
+		CHECK(!ibv_modify_qp(p.b, &rts, VT_RTS_RC), "RTS");
+		rts.max_rd_atomic = !initiator;
+		CHECK(!ibv_modify_qp(p.a, &rts, VT_RTS_RC), "RTS");
+		CHECK(!vt_rdma(p.a, IBV_WR_RDMA_WRITE, 1, vt_sge(mr, 0, 8), (uintptr_t)mem + 64, mr->rkey), "write");
+		completion(scq, 1, IBV_WC_SUCCESS, p.a);
+		/* the other direction has its own depths */
+		CHECK(!vt_rdma(p.b, IBV_WR_RDMA_READ, 2, vt_sge(mr, 0, 8), (uintptr_t)mem + 64, mr->rkey), "read");
+		completion(scq, 2, IBV_WC_SUCCESS, p.b);
+		memset(mem + 64, 0, 8);
+		struct ibv_sge s = vt_sge(mr, 0, 8);
+		struct ibv_send_wr wr = { .wr_id = 3, .sg_list = &s, .num_sge = i < 3, .opcode = ops[i], .send_flags = IBV_SEND_SIGNALED }, *bad;
+		if (ops[i] == IBV_WR_RDMA_READ)
+			wr.wr.rdma.remote_addr = (uintptr_t)mem + 64, wr.wr.rdma.rkey = mr->rkey;
+		else
+			wr.wr.atomic.remote_addr = (uintptr_t)mem + 64, wr.wr.atomic.rkey = mr->rkey, wr.wr.atomic.compare_add = 1;
+		CHECK(!ibv_post_send(p.a, &wr, &bad), "post");
+		completion(scq, 3, initiator ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_INV_REQ_ERR, p.a);
+		CHECK(!mem[64], "the atomic has been carried out");
+		if (!initiator)
+			event_is(IBV_EVENT_QP_REQ_ERR, p.b);
+		CHECK(!ibv_destroy_qp(p.a) && !ibv_destroy_qp(p.b), "destroy");
+		no_event();
+	}
+}
+
 static void of_requests(void)
 {
 	struct pair p = connected();
@@ -281,6 +319,8 @@ int main(void)
 	scq = vt_cq(&t, 256, NULL);
 	rcq = vt_cq(&t, 256, NULL);
 	of_requests();
+	no_depth(true);
+	no_depth(false);
 	of_receives();
 	of_datagrams();
 	of_waits();

@@ -327,9 +327,14 @@ static inline __attribute__((always_inline)) bool passed_over(struct shca_thread
 	return true;
 }
 
-static void write_grh(struct shca_thread *thr, const struct shca_iov *dst)
+/* The GRH of a datagram: what its address handle says. The length is that of what follows: headers, data padded to 4 bytes, ICRC. */
+static void write_grh(struct shca_thread *thr, const struct shca_req *req, const struct shca_iov *dst)
 {
-	struct ibv_grh grh = {.version_tclass_flow = 0x60, .next_hdr = 0x1b, .hop_limit = 1};
+	uint32_t bth_deth = 12 + 8 + (req->op == SHCA_OP_SEND_IMM ? 4 : 0);
+	struct ibv_grh grh = {
+		.version_tclass_flow = htobe32(6u << 28 | (uint32_t)req->arg[0]), .next_hdr = 0x1b,
+		.paylen = htobe16((uint16_t)(bth_deth + ((req->len + 3) & ~3u) + 4)), .hop_limit = (uint8_t)(req->arg[0] >> 32),
+	};
 
 	shca_gid_of(thr->m, grh.sgid.raw);
 	shca_gid_of(thr->m, grh.dgid.raw);
@@ -392,7 +397,7 @@ static int exec_send(struct shca_thread *thr, struct shca_qp *qp, const struct s
 			w->wc_flags = req->flags & SHCA_WQE_GRH ? IBV_WC_GRH : 0;
 			dst.skip = 0;
 			if (w->wc_flags)
-				write_grh(thr, &dst);
+				write_grh(thr, req, &dst);
 		}
 	}
 	/* who polls it finds the queue in error; requests to it are answered until it fails, or a successor would not find it */
@@ -476,6 +481,11 @@ static int exec_read(struct shca_thread *thr, struct shca_qp *qp, const struct s
 	uint32_t proc;
 	bool src_err;
 
+	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
+	/* as of a WRITE: no bytes, no key */
+	if (unlikely(!req->len && !(req->flags & SHCA_WQE_CALC)))
+		return IBV_WC_SUCCESS;
 	int rc = resolve_remote(thr, r, req->rkey, req->raddr, req->len, IBV_ACCESS_REMOTE_READ, &seg, &proc);
 	if (rc)
 		return nak(thr, qp, r, IBV_EVENT_QP_ACCESS_ERR, rc);
@@ -578,6 +588,8 @@ static int exec_atomic(struct shca_thread *thr, struct shca_qp *qp, const struct
 	if (rc)
 		return rc;
 	SHCA_FAILPOINT(thr, "operands", qp, req->op);
+	if (unlikely(r->qp->flags & SHCA_QP_NO_READS))
+		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	if (req->raddr & (a.size - 1))
 		return nak(thr, qp, r, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	const struct shca_mr *mr = shca_mr_entry(thr->m, req->rkey >> 8);
@@ -745,7 +757,7 @@ static int run_request(struct shca_thread *thr, struct shca_qp *qp, const struct
 {
 	if (qp->type == IBV_QPT_UD)
 		return exec_datagram(thr, qp, req);
-	if (req->op == SHCA_OP_NOP || req->op == SHCA_OP_LOCAL_INV)
+	if (req->op == SHCA_OP_NOP)
 		return IBV_WC_SUCCESS;
 	if (unlikely(shca_step_of(qp) == SHCA_STEP_NAK))
 		return nak_again(thr, qp);

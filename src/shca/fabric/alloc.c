@@ -812,6 +812,7 @@ void shca_mem_hide(struct shca_member *m, uint32_t slot)
 	/* a next reaper, should this one die, must not follow the list into chunks that have a new owner by then */
 	atomic_store(&m->procs[slot].qp_list, 0);
 	atomic_store(&m->procs[slot].mailbox, 0);
+	__atomic_store_n(&m->procs[slot].xrcd_list, 0, __ATOMIC_SEQ_CST);
 }
 
 void shca_mem_reap(struct shca_member *m, uint32_t slot)

@@ -72,6 +72,7 @@ struct shca_member {
 	struct shca_thread_slot *threads;
 	_Atomic uint64_t *qp_segs, *mr_segs;
 	uint32_t behave;		/* bits of enum shca_behave */
+	bool lenient;			/* SHCA_LENIENT: receives are taken in RESET */
 	bool copies_alone;		/* SHCA_SHARE=no: long copies are not divided (engine/share.c) */
 	bool virtual_process;		/* tests: several members in one address space, no record lock of its own */
 	bool fences;			/* = hdr->fences */

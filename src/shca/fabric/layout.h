@@ -85,6 +85,7 @@ struct shca_proc_slot {
 	_Atomic uint64_t asleep_until;	/* 0: it is awake, or there is none */
 	char comm[16];			/* program name, for shcactl */
 	_Atomic uint64_t mailbox;	/* of its proxy thread; 0: none */
+	shca_off xrcd_list;		/* struct shca_xrcd */
 	/* Queues that have been given a time to look at them again: a bit for each group of segments, and in each segment
 	 * (struct shca_numbers) a bit for each number. Set from the number up, taken from the top down: so whoever finds a bit set
 	 * above has set his own before it is taken. */
@@ -385,7 +386,7 @@ struct shca_rq {
 enum shca_wr_op {
 	SHCA_OP_NOP = 0, SHCA_OP_SEND, SHCA_OP_SEND_IMM, SHCA_OP_WRITE, SHCA_OP_WRITE_IMM, SHCA_OP_READ, SHCA_OP_CAS,
 	SHCA_OP_FAA, SHCA_OP_MASKED_CAS, SHCA_OP_MASKED_FAA, SHCA_OP_WAIT, SHCA_OP_SEND_EN, SHCA_OP_RECV_EN,
-	SHCA_OP_SEND_INV, SHCA_OP_LOCAL_INV,
+	SHCA_OP_SEND_INV,
 	/* completions of receives */
 	SHCA_OP_RECV, SHCA_OP_RECV_IMM, SHCA_OP_RECV_WRITE_IMM, SHCA_OP_RECV_INV,
 	SHCA_OPS,
@@ -398,7 +399,7 @@ enum shca_wr_op {
 #define SHCA_WQE_OPERANDS 32u		/* atomic: the last `qkey` segments are its operands, read when it runs */
 #define SHCA_WQE_OPERANDS_NOW 64u	/* ... or, these being the poster's addresses, when it is posted */
 #define SHCA_WQE_CALC 128u		/* arg[0]: struct shca_calc; SEND and WRITE: len is the result's */
-#define SHCA_WQE_GRH 16u			/* UD: the address handle is global */
+#define SHCA_WQE_GRH 16u			/* UD: the address handle is global; arg[0]: of its GRH (shca_set_ud_address) */
 
 /* A posted send request in SHARED mode: 64 bytes, then segments or inline bytes. */
 struct shca_wqe {
@@ -519,6 +520,7 @@ struct shca_qp {
 /* What its owner's device does without (SHCA_BEHAVE): whoever executes goes by that, whatever its own does. */
 #define SHCA_QP_NOORDER 16u
 #define SHCA_QP_NOSEQUENCE 32u
+#define SHCA_QP_NO_READS 64u		/* max_dest_rd_atomic 0: it answers neither READs nor atomics */
 
 /* ---- common queue pairs (engine/common.c) ------------------------------------------------------------------- */
 
@@ -545,6 +547,18 @@ struct shca_common_qp {
 _Static_assert(sizeof(struct shca_common_qp) <= SHCA_COMMON_BYTES, "a place");
 _Static_assert(sizeof(shca_dirent) * SHCA_QP_SEG <= SHCA_COMMON_BYTES, "the first place has the numbers");
 enum shca_common_job { SHCA_JOB_NONE = 0, SHCA_JOB_RESET, SHCA_JOB_ERROR, SHCA_JOB_MAKE, SHCA_JOB_END };
+
+/*
+ * An XRC domain of a file that a process has open: the domain exists as long as one process has. Who opens it exclusively is OPENING
+ * until it has looked whether anybody else has it; of several at a time the one that lies lowest gets it, and waits until those
+ * above it have decided: whoever came first and did not see it is OPEN then.
+ */
+enum shca_xrcd_state { SHCA_XRCD_OPENING = 1, SHCA_XRCD_OPEN, SHCA_XRCD_CLOSED };
+struct shca_xrcd {
+	uint32_t number;
+	_Atomic uint32_t state;
+	shca_off next;			/* xrcd_list */
+};
 
 /* ---- divided copies (engine/share.c) ----------------------------------------------------------------------- */
 

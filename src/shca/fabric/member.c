@@ -344,7 +344,7 @@ static void init_slot(struct shca_member *m, uint32_t slot)
 		atomic_store(&p->timers[i], 0);
 	memset(p->comm, 0, sizeof(p->comm));
 	prctl(PR_GET_NAME, p->comm);
-	p->qp_list = p->cq_list = p->srq_list = 0;
+	p->qp_list = p->cq_list = p->srq_list = p->xrcd_list = 0;
 	atomic_store(&p->foreign_wqes, 0);
 	memset(p->async_addr, 0, sizeof(p->async_addr));
 	__atomic_store_n(&p->pid, (int32_t)getpid(), __ATOMIC_SEQ_CST);
@@ -416,6 +416,7 @@ int shca_proc_claim(struct shca_member *m)
 		}
 	}
 	m->behave = shca_env_behave();
+	m->lenient = shca_env_bool("SHCA_LENIENT");
 	m->copies_alone = !shca_env_bool("SHCA_SHARE");
 	/* Where Yama restricts ptrace, let processes of this user reach our memory, whichever they are; fails where it does not.
 	 * Without CMA there is no need. */

@@ -32,7 +32,7 @@ struct shca_node {
 	struct shca_fd bell;		/* the process's asynchronous event bell: m.proc->async_addr */
 	pthread_mutex_t mutex;		/* contexts */
 	struct shca_context *contexts;
-	struct shca_list qps, cqs, srqs;
+	struct shca_list qps, cqs, srqs, xrcds;
 	struct shca_husks {
 		struct shca_husk *first, *last;
 		uint32_t n;
@@ -45,6 +45,10 @@ struct shca_user_xrcd {
 	struct ibv_xrcd xrcd;
 	uint32_t number;
 	_Atomic uint32_t refs;
+	/* of a file's: */
+	shca_off off;			/* struct shca_xrcd; 0: it is no file's, or its context was closed */
+	struct shca_listed listed;
+	struct shca_user_xrcd *next, **prev;	/* of the context */
 };
 /* Whether other processes can open it: the number is an inode's. */
 #define SHCA_XRCD_OF_INODE 0x80000000u
@@ -246,6 +250,9 @@ void shca_qp_enter(struct shca_context *c, struct shca_user_qp *qp);
 
 struct shca_user_qp *shca_xrc_new(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *shca_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+/* A file's domain is entered among those that are open, as open(2)'s flags in oflags want it, and taken out. 0 or an errno value. */
+int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int oflags);
+int shca_xrcd_leave(struct shca_context *c, struct shca_user_xrcd *xrcd);
 /* Around a modify or query: qp->attr is what all holders see. Outside of the engine. shca_xrc_applied: what is in it is so now. */
 void shca_xrc_lock(struct shca_thread *thr, struct shca_user_qp *qp);
 void shca_xrc_unlock(struct shca_thread *thr, struct shca_user_qp *qp);

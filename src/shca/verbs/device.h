@@ -95,6 +95,7 @@ struct shca_context {
 	struct shca_user_qp *qps;
 	struct shca_user_srq *srqs;
 	struct shca_user_mr *mrs;
+	struct shca_user_xrcd *xrcds;
 	uint64_t port_events;		/* of the port's (shca_port), those before were taken, or came before the context */
 	bool plain_connectx;		/* shca_is_plain_connectx */
 	void *bufs;			/* tree of arena memory handed out by shca_alloc */
@@ -147,6 +148,19 @@ struct shca_user_ah {
 static inline uint32_t shca_destination(const struct shca_user_ah *ah, uint32_t qpn)
 {
 	return ah->nowhere ? 0 : qpn;
+}
+
+/* The destination of a datagram. arg[0]: what its address handle says for the GRH: flow label:20 | traffic class:8 | hop limit << 32. */
+static inline void shca_set_ud_address(struct shca_req *req, const struct shca_user_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	const struct ibv_global_route *g = &ah->attr.grh;
+
+	req->dqpn = shca_destination(ah, qpn);
+	req->qkey = qkey;
+	if (!ah->attr.is_global)
+		return;
+	req->flags |= SHCA_WQE_GRH;
+	req->arg[0] = (uint64_t)g->hop_limit << 32 | (uint32_t)g->traffic_class << 20 | (g->flow_label & 0xfffff);
 }
 
 struct shca_user_rq {			/* the owner's side of a receive queue */
@@ -248,6 +262,7 @@ struct shca_user_qp {
 	struct shca_lock lock;
 	struct shca_lock building;	/* of wr, where raw work requests are taken (wr.c); before cross and lock */
 	bool sq_sig_all;
+	bool no_reads;			/* max_rd_atomic 0: READs and atomics fail */
 	/* send queue positions, absolute: freed <= head <= pi */
 	uint64_t pi;			/* next position */
 	uint64_t freed;			/* positions below are known to be free */
@@ -324,17 +339,17 @@ int shca_user_rq_reserve(struct shca_member *m, struct shca_user_rq *rq);
 int shca_user_rq_init(struct shca_member *m, struct shca_user_rq *rq, uint32_t max_wr, uint32_t max_sge);
 void shca_user_rq_free(struct shca_member *m, struct shca_user_rq *rq);
 /* Whether receives may be posted to the queue. In RESET they are refused (IBTA 10.8.3.1), but for queues of the experimental verbs
- * for task lists: programs written for those prepare them before the queue is connected. */
+ * for task lists: programs written for those prepare them before the queue is connected; and with SHCA_LENIENT. */
 static inline bool shca_takes_receives(const struct shca_user_qp *q)
 {
 	return likely(q->rq && !q->srq) && (likely(atomic_load_explicit(&q->sh->qp_state, memory_order_relaxed) != IBV_QPS_RESET) ||
-		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV));
+		q->sh->flags & (SHCA_QP_CROSS | SHCA_QP_MANAGED_SEND | SHCA_QP_MANAGED_RECV) || q->m->lenient);
 }
 /* Why it does not, in words. */
 static inline const char *shca_no_receives(const struct shca_user_qp *q)
 {
 	return q->srq ? "it has a shared receive queue" : !q->rq ? "its type has no receive queue, or it was made for none" :
-	       "it is in RESET: receives are posted from INIT on";
+	       "it is in RESET: receives are posted from INIT on (SHCA_LENIENT=1 takes them earlier, as an mlx4 does)";
 }
 /* Posts receives; the caller holds rq->lock and is inside the engine. 0, or an errno value: *bad and what follows are not
  * posted. */

@@ -399,18 +399,13 @@ void shca_exp_fill(struct shca_thread *thr, struct shca_user_qp *q, const struct
 	}
 	if (q->type == IBV_QPT_UD) {
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
-		req->dqpn = shca_destination(ah, wr->wr.ud.remote_qpn);
-		req->qkey = wr->wr.ud.remote_qkey;
-		if (ah->attr.is_global)
-			req->flags |= SHCA_WQE_GRH;
+		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	} else if (q->type == IBV_QPT_XRC_SEND) {
 		req->dqpn = wr->qp_type.xrc.remote_srqn;
 	} else if (q->type == SHCA_QPT_DCI) {
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->dc.ah;
 		req->dqpn = shca_destination(ah, wr->dc.dct_number);
 		req->arg[3] = wr->dc.dct_access_key;
-		if (ah->attr.is_global)
-			req->flags |= SHCA_WQE_GRH;
 	}
 }
 

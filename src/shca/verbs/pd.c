@@ -143,6 +143,14 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_at
 	}
 	xrcd->xrcd.context = ctx;
 	xrcd->number = number;
+	if (shca_xrcd_is_common(xrcd)) {
+		int err = shca_xrcd_enter(c, xrcd, attr->oflags);
+		if (err) {
+			free(xrcd);
+			errno = err;
+			return NULL;
+		}
+	}
 	return &xrcd->xrcd;
 }
 
@@ -151,6 +159,11 @@ int shca_close_xrcd(struct ibv_xrcd *ibxrcd)
 	struct shca_user_xrcd *xrcd = (struct shca_user_xrcd *)ibxrcd;
 	if (atomic_load(&xrcd->refs))
 		return shca_refuse(EBUSY, "close_xrcd: %u objects still use it", atomic_load(&xrcd->refs));
+	if (xrcd->off && !shca_inherited(ibxrcd->context)) {
+		int err = shca_xrcd_leave(shca_context_of(ibxrcd->context), xrcd);
+		if (err)
+			return err;
+	}
 	free(xrcd);
 	return 0;
 }

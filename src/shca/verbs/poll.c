@@ -21,7 +21,6 @@ static const uint8_t wc_opcode[] = {
 	[SHCA_OP_MASKED_CAS] = IBV_WC_COMP_SWAP, [SHCA_OP_MASKED_FAA] = IBV_WC_FETCH_ADD,
 	[SHCA_OP_WAIT] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_EN] = IBV_WC_DRIVER2,
 	[SHCA_OP_RECV_EN] = IBV_WC_DRIVER2,	[SHCA_OP_SEND_INV] = IBV_WC_SEND,
-	[SHCA_OP_LOCAL_INV] = IBV_WC_LOCAL_INV,
 };
 
 /* The numbers of enum ibv_wc_opcode beyond 8 bits do not occur in the table; receives have bit 7. */

@@ -49,7 +49,10 @@ uint8_t shca_resolve_list(struct shca_user_qp *q, const struct ibv_sge *list, in
 	uint8_t bad = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
+		/* a segment of no bytes names nothing: libmlx5 leaves it out */
+		if (unlikely(!list[i].length))
+			segs[i] = (struct shca_seg){.lane = SHCA_LANE_ARENA};
+		else if (!resolve_local(q->m, q->pd_number, &list[i], write, &segs[i], NULL))
 			bad = IBV_WC_LOC_PROT_ERR;
 		total += list[i].length;
 	}
@@ -356,6 +359,8 @@ int shca_submit(struct shca_thread *thr, struct shca_user_qp *q, uint64_t wr_id,
 		return shca_full(q, 1);
 	if (q->sq_sig_all)
 		req->flags |= SHCA_WQE_SIGNALED;
+	if (unlikely(q->no_reads) && req->op >= SHCA_OP_READ && req->op <= SHCA_OP_MASKED_FAA)
+		req->bad = IBV_WC_LOC_QP_OP_ERR;
 	if (unlikely(atomic_load_explicit(&q->sh->fail, memory_order_relaxed) != 0)) {
 		/* in error: it is flushed */
 		req->flags |= SHCA_WQE_SIGNALED;
@@ -505,7 +510,6 @@ static const uint8_t op_of[] = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = SHCA_OP_CAS + 1,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = SHCA_OP_FAA + 1,
 	[IBV_WR_SEND_WITH_INV] = SHCA_OP_SEND_INV + 1,
-	[IBV_WR_LOCAL_INV] = SHCA_OP_LOCAL_INV + 1,
 };
 
 bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
@@ -514,7 +518,7 @@ bool shca_op_allowed(const struct shca_user_qp *q, uint8_t op)
 	case IBV_QPT_UD:
 		return op == SHCA_OP_SEND || op == SHCA_OP_SEND_IMM || op == SHCA_OP_NOP;
 	case IBV_QPT_UC:
-		return op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV || op == SHCA_OP_LOCAL_INV;
+		return op <= SHCA_OP_WRITE_IMM || op == SHCA_OP_SEND_INV;
 	case IBV_QPT_RC:
 	case IBV_QPT_XRC_SEND:
 	case SHCA_QPT_DCI:
@@ -578,10 +582,7 @@ static int fill(struct shca_user_qp *q, const struct ibv_send_wr *wr, struct shc
 		const struct shca_user_ah *ah = (const struct shca_user_ah *)wr->wr.ud.ah;
 		if (!ah)
 			return shca_refuse(EINVAL, "post_send: a UD request without address handle");
-		req->dqpn = shca_destination(ah, wr->wr.ud.remote_qpn);
-		req->qkey = wr->wr.ud.remote_qkey;
-		if (ah->attr.is_global)
-			req->flags |= SHCA_WQE_GRH;
+		shca_set_ud_address(req, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 		return 0;
 	}
 	if (q->type == IBV_QPT_XRC_SEND)

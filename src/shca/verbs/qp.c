@@ -496,10 +496,14 @@ static void apply(struct shca_user_qp *qp, const struct ibv_qp_attr *a, int mask
 		k->rq_psn = a->rq_psn & 0xffffff;
 	if (mask & IBV_QP_SQ_PSN)
 		k->sq_psn = a->sq_psn & 0xffffff;
-	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC) {
 		k->max_rd_atomic = a->max_rd_atomic;
-	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		qp->no_reads = !a->max_rd_atomic;
+	}
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) {
 		k->max_dest_rd_atomic = a->max_dest_rd_atomic;
+		sh->flags = (uint8_t)((sh->flags & ~SHCA_QP_NO_READS) | (a->max_dest_rd_atomic ? 0 : SHCA_QP_NO_READS));
+	}
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		sh->min_rnr_timer = k->min_rnr_timer = a->min_rnr_timer;
 	if (mask & IBV_QP_TIMEOUT)

@@ -75,7 +75,7 @@ static void point_inline(struct shca_user_qp *q, struct shca_build *b)
 /* Whether a request is one unsignaled inline write, which may be plain (plain.h). */
 static inline bool may_be_plain(const struct shca_user_qp *q, const struct shca_req *req)
 {
-	return req->op == SHCA_OP_WRITE && (req->flags & ~SHCA_WQE_GRH) == SHCA_WQE_INLINE && req->len && shca_runs_plain(q);
+	return req->op == SHCA_OP_WRITE && req->flags == SHCA_WQE_INLINE && req->len && shca_runs_plain(q);
 }
 
 static inline uint64_t dc_key_of(const struct shca_user_qp *q, const struct shca_req *req)
@@ -387,10 +387,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 	if (!b)
 		return;
-	b->req.dqpn = shca_destination((struct shca_user_ah *)ah, qpn);
-	b->req.qkey = qkey;
-	if (((struct shca_user_ah *)ah)->attr.is_global)
-		b->req.flags |= SHCA_WQE_GRH;
+	shca_set_ud_address(&b->req, (struct shca_user_ah *)ah, qpn, qkey);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -410,8 +407,6 @@ static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t 
 		return;
 	b->req.dqpn = shca_destination((struct shca_user_ah *)ah, dctn);
 	b->req.arg[3] = key;
-	if (((struct shca_user_ah *)ah)->attr.is_global)
-		b->req.flags |= SHCA_WQE_GRH;
 }
 
 /* An initiator made without streams, as all are here, sends in one order: the stream's number is not looked at, as by an mlx5. */

@@ -1,15 +1,118 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * XRC's receiving queue pairs: handles to what is common to all who have one (engine/common.h). ibv_create_qp makes the queue pair and
- * the first handle, ibv_open_qp further ones, in any process that has the domain; with the last one it goes.
+ * the first handle, ibv_open_qp further ones, in any process that has the domain; with the last one it goes. And who has the domain
+ * of a file open.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "shca/engine/common.h"
 #include "shca/verbs/control.h"
 
 _Static_assert(sizeof(struct ibv_qp_attr) <= sizeof(((struct shca_common_qp *)NULL)->attr), "attributes as they are queried");
+
+/* ---- domains of files --------------------------------------------------------------------------------------------- */
+
+enum found { FOUND_NONE, FOUND_BELOW, FOUND_ABOVE, FOUND_OPEN };
+
+/* Who else has this domain, most of all: has it open, or is opening it exclusively and lies above or below `own`. Inside the engine. */
+static enum found others(struct shca_member *m, uint32_t number, shca_off own)
+{
+	uint32_t high = atomic_load(&m->hdr->proc_high);
+	enum found found = FOUND_NONE;
+
+	for (uint32_t p = 0; p < high; p++) {
+		const struct shca_xrcd *x;
+		for (shca_off at = __atomic_load_n(&m->procs[p].xrcd_list, __ATOMIC_ACQUIRE);
+		     (x = shca_at_checked(m, at, sizeof(*x))); at = __atomic_load_n(&x->next, __ATOMIC_ACQUIRE)) {
+			uint32_t state = atomic_load(&x->state);
+			if (at == own || x->number != number || state == SHCA_XRCD_CLOSED || shca_proc_gone(m, p))
+				continue;
+			enum found this = state == SHCA_XRCD_OPEN ? FOUND_OPEN : at > own ? FOUND_ABOVE : FOUND_BELOW;
+			found = this > found ? this : found;
+		}
+	}
+	return found;
+}
+
+/* As the kernel's ib_uverbs_open_xrcd has it. */
+static int may_open(struct shca_thread *thr, const struct shca_user_xrcd *xrcd, int oflags)
+{
+	bool exclusive = oflags & O_EXCL;
+	enum found found;
+
+	if ((oflags & O_CREAT) && !exclusive)
+		return 0;
+	do {
+		shca_enter(thr);
+		found = others(thr->m, xrcd->number, xrcd->off);
+		shca_leave(thr);
+	} while (exclusive && found == FOUND_ABOVE && !sched_yield());
+	if (exclusive && found != FOUND_NONE)
+		return shca_refuse(EINVAL, "open_xrcd: O_EXCL, and the file has a domain that is open");
+	if (!(oflags & O_CREAT) && found != FOUND_OPEN)
+		return shca_refuse(EAGAIN, "open_xrcd: without O_CREAT, and nobody has a domain of the file open");
+	return 0;
+}
+
+int shca_xrcd_leave(struct shca_context *c, struct shca_user_xrcd *xrcd)
+{
+	struct shca_thread *thr = shca_thread_get(c->m);
+	struct shca_xrcd *sh = shca_at(c->m->base, xrcd->off);
+
+	if (!thr)
+		return shca_no_thread("close_xrcd");
+	/* before the quiesce: who waits for it to decide is in and out of the engine meanwhile */
+	atomic_store(&sh->state, SHCA_XRCD_CLOSED);
+	pthread_mutex_lock(&c->node->mutex);
+	shca_list_remove(&c->node->xrcds, &c->m->proc->xrcd_list, &xrcd->listed);
+	pthread_mutex_unlock(&c->node->mutex);
+	pthread_mutex_lock(&c->mutex);
+	*xrcd->prev = xrcd->next;
+	if (xrcd->next)
+		xrcd->next->prev = xrcd->prev;
+	pthread_mutex_unlock(&c->mutex);
+	shca_quiesce(thr, thr->m->slot);
+	shca_mem_free(c->m, xrcd->off, sizeof(*sh));
+	xrcd->off = 0;
+	return 0;
+}
+
+int shca_xrcd_enter(struct shca_context *c, struct shca_user_xrcd *xrcd, int oflags)
+{
+	struct shca_thread *thr = shca_thread_get(c->m);
+
+	xrcd->off = thr ? shca_mem_alloc(c->m, sizeof(struct shca_xrcd)) : 0;
+	if (!xrcd->off)
+		return shca_no_memory("open_xrcd");
+	struct shca_xrcd *sh = shca_at(c->m->base, xrcd->off);
+	sh->number = xrcd->number;
+	/* one that needs the domain to be there has not got it before it has seen that: to those who open exclusively it is nobody */
+	atomic_store(&sh->state, !(oflags & O_CREAT) ? SHCA_XRCD_CLOSED : oflags & O_EXCL ? SHCA_XRCD_OPENING : SHCA_XRCD_OPEN);
+	pthread_mutex_lock(&c->node->mutex);
+	shca_list_add(&c->node->xrcds, &c->m->proc->xrcd_list, &xrcd->listed, xrcd->off, &sh->next);
+	pthread_mutex_unlock(&c->node->mutex);
+	pthread_mutex_lock(&c->mutex);
+	xrcd->next = c->xrcds;
+	xrcd->prev = &c->xrcds;
+	if (xrcd->next)
+		xrcd->next->prev = &xrcd->next;
+	c->xrcds = xrcd;
+	pthread_mutex_unlock(&c->mutex);
+	/* it is seen before it looks: of two that look at a time one sees the other */
+	shca_full_fence();
+	int err = may_open(thr, xrcd, oflags);
+	if (err)
+		shca_xrcd_leave(c, xrcd);
+	else
+		atomic_store(&sh->state, SHCA_XRCD_OPEN);
+	return err;
+}
+
+/* ---- receiving queue pairs ---------------------------------------------------------------------------------------- */
 
 /* A handle to c, whose lock the caller has. NULL with errno. */
 static struct shca_user_qp *handle_new(struct ibv_context *ctx, struct shca_thread *thr, struct shca_common_qp *c,
