@@ -136,7 +136,7 @@ static void make_file(struct job *job)
 /* The environment of each program, and the file of it. Returns 0 or the exit code. */
 static int prepare_apps(struct job *job)
 {
-	char cpus[16], spaces[160];
+	char cpus[16], nranks[16], spaces[160];
 	int code = 0;
 
 	name_spaces(spaces, sizeof spaces);
@@ -161,6 +161,8 @@ static int prepare_apps(struct job *job)
 			env_set(&app->env, "HEDDLE_BACKTRACE", "1");
 		env_set(&app->env, "HEDDLERUN_NAMESPACE", job->nspace);
 		env_set(&app->env, "HEDDLERUN_CPUS", cpus);
+		snprintf(nranks, sizeof nranks, "%d", app->nranks);
+		env_set(&app->env, "HEDDLERUN_MAXPROCS", nranks);
 		env_set(&app->env, "HEDDLERUN_SPACES", spaces);
 		code = app_find_program(app);
 	}

@@ -271,7 +271,9 @@ static int rooted(const char *call, bool gather, const void *sendbuf, MPI_Count 
 
 		away = gather ? away : -away;
 		if (unlikely(step > 0 && away >= 0 && away % step == 0 && away / step < c->size))
-			return check_alias(c, call, recvbuf, rt, recvbuf, rt, 1);
+			rc = check_alias(c, call, recvbuf, rt, recvbuf, rt, gather ? recvcount * rt->size : sendcount * st->size);
+		if (unlikely(rc))
+			return rc;
 	}
 	return run(c, call, &args, form);
 }

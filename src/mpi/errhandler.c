@@ -44,18 +44,25 @@ static _Noreturn void die(MPI_Errhandler handler, const char *on, int code)
 	hdl_rt_abort(exit_code(code), line);
 }
 
-/* The initial error handler (section 9.3), when there is no job that it could end; the variables may not have been read yet. */
-static int initial_alone(int code)
+/* Where there is no job that could be ended. */
+static _Noreturn void die_alone(int code)
 {
-	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
 	char text[MPI_MAX_ERROR_STRING];
 
-	if (name && !strcmp(name, "mpi_errors_return"))
-		return code;
 	hdl_error_text(code, text);
 	fflush(stdout);
 	hdl_error("%s; the program ends", text);
 	_Exit(exit_code(code));
+}
+
+/* The initial error handler (section 9.3) before MPI_Init and after MPI_Finalize; the variables may not have been read yet. */
+static int initial_alone(int code)
+{
+	const char *name = getenv("HEDDLE_INITIAL_ERRHANDLER");
+
+	if (name && !strcmp(name, "mpi_errors_return"))
+		return code;
+	die_alone(code);
 }
 
 bool hdl_errhandler_is_fatal(const struct hdl_comm *comm)
@@ -134,6 +141,27 @@ int hdl_errhandler_call_file(int code)
 	return returned(code, left);
 }
 
+int hdl_errhandler_call_session(MPI_Errhandler handler, int code)
+{
+	MPI_Session handle = MPI_SESSION_NULL;
+	int left = code;
+	unsigned depth;
+	any_function fn;
+
+	if (handler == MPI_ERRORS_RETURN)
+		return code;
+	if (!hdl_handle_is_address(handler)) {
+		if (hdl_mpi_state != HDL_ACTIVE)
+			die_alone(code);
+		die(handler, " on MPI_SESSION_NULL", code);
+	}
+	fn = ((struct hdl_errhandler *)handler)->fn;
+	depth = hdl_lock_open();
+	((MPI_Session_errhandler_function *)fn)(&handle, &left);
+	hdl_lock_close(depth);
+	return returned(code, left);
+}
+
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
 static struct hdl_errhandler *own(MPI_Errhandler h)
@@ -149,6 +177,11 @@ static bool is_errhandler(MPI_Errhandler h)
 bool hdl_is_errhandler(MPI_Errhandler h)
 {
 	return is_errhandler(h) && (!own(h) || own(h)->kind == FOR_COMM);
+}
+
+bool hdl_is_session_errhandler(MPI_Errhandler h)
+{
+	return is_errhandler(h) && (!own(h) || own(h)->kind == FOR_SESSION);
 }
 
 /* A handle for what an object has: each is to be freed. */

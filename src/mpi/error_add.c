@@ -215,12 +215,14 @@ int PMPI_Remove_error_code(int errorcode)
 	HDL_LOCKED;
 	static const char call[] = "MPI_Remove_error_code";
 	struct user_error *e;
+	bool has_string;
 	int class;
 
 	pthread_mutex_lock(&lock);
 	e = get(errorcode);
 	class = e ? e->class : 0;
-	if (e && class != errorcode)
+	has_string = e && e->string;
+	if (e && class != errorcode && !has_string)
 		take_away(e);
 	pthread_mutex_unlock(&lock);
 	if (!class)
@@ -228,6 +230,9 @@ int PMPI_Remove_error_code(int errorcode)
 	if (class == errorcode)
 		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it is an error class (MPI_Remove_error_class)",
 				 errorcode);
+	if (has_string)
+		return hdl_raise(NULL, MPI_ERR_ARG, call, "invalid errorcode %d: it has an error string, to be removed first "
+				 "(MPI_Remove_error_string)", errorcode);
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Remove_error_code);

@@ -106,6 +106,8 @@ function missing(i,	call)
 		print "\treturn MPI_T_ERR_NOT_SUPPORTED;"
 	else if (names[i] ~ /^File_/ || names[i] ~ /^Register_datarep/)
 		print "\treturn hdl_missing_file(" call ");"
+	else if (names[i] == "Session_init")
+		print "\treturn hdl_missing_session(" call ", errhandler, session);"
 	else
 		print "\treturn hdl_missing(" call ", " communicator(i) ");"
 	print "}\nHDL_ALIAS(" names[i] ");\n"

@@ -163,15 +163,14 @@ static bool set_command(struct hdl_info *info, int argc, char *const argv[])
 	       (first + 1 >= n || set_cut(info, "argv", line + first + 1, strlen(line + first + 1)));
 }
 
-/* Of the process's own program, where the job has several. */
+/* Of the process's own program, where the job has several. Before MPI_Init it is what the launcher has put into the environment. */
 static bool set_maxprocs(struct hdl_info *info)
 {
+	int size = hdl_rt_program_size();
 	char text[16];
 
-	if (hdl_mpi_state_now() != HDL_ACTIVE)
-		return true;
-	snprintf(text, sizeof(text), "%d", hdl_job.app_size);
-	return hdl_info_set(info, "maxprocs", text);
+	snprintf(text, sizeof(text), "%d", size);
+	return size < 1 || hdl_info_set(info, "maxprocs", text);
 }
 
 /* As it was asked for. */

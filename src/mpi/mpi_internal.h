@@ -130,6 +130,8 @@ bool hdl_errhandler_is_fatal(const struct hdl_comm *comm);
 cold int hdl_errhandler_call(struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_by(MPI_Errhandler handler, struct hdl_comm *comm, int code);
 cold int hdl_errhandler_call_file(int code);
+/* The same by a handler for sessions, of a session that there is not. It must be one (hdl_is_session_errhandler). */
+cold int hdl_errhandler_call_session(MPI_Errhandler handler, int code);
 /* A code with its text, without calling a handler: for MPI_Status.MPI_ERROR. */
 cold int hdl_error_code(int class, const char *call, const char *text);
 cold int hdl_bad_comm(const char *call, MPI_Comm handle);
@@ -137,6 +139,8 @@ cold int hdl_bad_comm(const char *call, MPI_Comm handle);
 cold int hdl_bad_intracomm(const char *call, MPI_Comm handle);
 /* A constant, or an object that exists and is for communicators. */
 bool hdl_is_errhandler(MPI_Errhandler h);
+/* ... for sessions. */
+bool hdl_is_session_errhandler(MPI_Errhandler h);
 cold int hdl_bad_type(struct hdl_comm *comm, const char *call, const char *arg, MPI_Datatype handle);
 cold int hdl_bad_request(const char *call, int index, MPI_Request handle);
 cold int hdl_bad_op(struct hdl_comm *comm, const char *call, MPI_Op op, const struct hdl_type *type);
@@ -147,6 +151,8 @@ cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
  * return unless told otherwise (section 14.7). */
 cold int hdl_missing(const char *call, MPI_Comm comm);
 cold int hdl_missing_file(const char *call);
+/* MPI_Session_init, which may be called at any time: by its own error handler. */
+cold int hdl_missing_session(const char *call, MPI_Errhandler errhandler, MPI_Session *session);
 /* For functions without communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)

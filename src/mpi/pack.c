@@ -14,13 +14,14 @@ static const struct names unpacking = {"outbuf", "inbuf", "outcount", "insize"};
 
 #define always	static inline __attribute__((always_inline))
 
-/* The type of so many elements, whose bytes fit 63 bits. NULL: *rc. */
+/* The type of so many elements, whose bytes fit 63 bits. sized: only their size is asked for, which a type that is not committed has, too.
+ * NULL: *rc. */
 always struct hdl_type *packed_type(struct hdl_comm *c, const char *call, const char *count_name, MPI_Count count,
-				    MPI_Datatype datatype, MPI_Count *bytes, int *rc)
+				    MPI_Datatype datatype, bool sized, MPI_Count *bytes, int *rc)
 {
 	struct hdl_type *t = hdl_type_get(datatype);
 
-	if (unlikely(!t || !hdl_type_is_committed(t)))
+	if (unlikely(!t || (!sized && !hdl_type_is_committed(t))))
 		*rc = hdl_bad_type(c, call, "datatype", datatype);
 	else if (unlikely(count < 0))
 		*rc = hdl_bad_count(c, call, count_name, count);
@@ -66,7 +67,7 @@ always int pack(const char *call, const void *inbuf, MPI_Count incount, MPI_Data
 
 	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
-	t = packed_type(c, call, packing.count, incount, datatype, &bytes, &rc);
+	t = packed_type(c, call, packing.count, incount, datatype, false, &bytes, &rc);
 	if (unlikely(!t))
 		return rc;
 	rc = check_room(c, call, &packing, t, inbuf, incount, outbuf, outsize, position, bytes);
@@ -87,7 +88,7 @@ always int unpack(const char *call, const void *inbuf, MPI_Count insize, MPI_Cou
 
 	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
-	t = packed_type(c, call, unpacking.count, outcount, datatype, &bytes, &rc);
+	t = packed_type(c, call, unpacking.count, outcount, datatype, false, &bytes, &rc);
 	if (unlikely(!t))
 		return rc;
 	rc = check_room(c, call, &unpacking, t, outbuf, outcount, inbuf, insize, position, bytes);
@@ -139,7 +140,7 @@ static int pack_size(const char *call, MPI_Count incount, MPI_Datatype datatype,
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
-	if (!packed_type(c, call, packing.count, incount, datatype, bytes, &rc))
+	if (!packed_type(c, call, packing.count, incount, datatype, true, bytes, &rc))
 		return rc;
 	if (!size)
 		return hdl_null_arg(c, call, "size");
@@ -169,7 +170,7 @@ FORM(_c, MPI_Count, INT64_MAX)
 
 /* The type, and the bytes that so many elements take in this representation. NULL: *rc. */
 static struct hdl_type *external_type(const char *call, const char *datarep, const char *count_name, MPI_Count count,
-				      MPI_Datatype datatype, MPI_Count *bytes, int *rc)
+				      MPI_Datatype datatype, bool sized, MPI_Count *bytes, int *rc)
 {
 	struct hdl_type *t;
 
@@ -182,7 +183,7 @@ static struct hdl_type *external_type(const char *call, const char *datarep, con
 		*rc = hdl_raise(NULL, MPI_ERR_ARG, call, "invalid datarep \"%s\": \"external32\" is the only one", datarep);
 		return NULL;
 	}
-	t = packed_type(NULL, call, count_name, count, datatype, bytes, rc);
+	t = packed_type(NULL, call, count_name, count, datatype, sized, bytes, rc);
 	if (!t)
 		return NULL;
 	*rc = hdl_external_size(t, bytes);
@@ -201,7 +202,7 @@ static int pack_external(const char *call, const char *datarep, const void *inbu
 	MPI_Count bytes;
 	int rc;
 
-	t = external_type(call, datarep, packing.count, incount, datatype, &bytes, &rc);
+	t = external_type(call, datarep, packing.count, incount, datatype, false, &bytes, &rc);
 	if (!t)
 		return rc;
 	rc = check_room(NULL, call, &packing, t, inbuf, incount, outbuf, outsize, position, bytes);
@@ -221,7 +222,7 @@ static int unpack_external(const char *call, const char *datarep, const void *in
 	MPI_Count bytes;
 	int rc;
 
-	t = external_type(call, datarep, unpacking.count, outcount, datatype, &bytes, &rc);
+	t = external_type(call, datarep, unpacking.count, outcount, datatype, false, &bytes, &rc);
 	if (!t)
 		return rc;
 	rc = check_room(NULL, call, &unpacking, t, outbuf, outcount, inbuf, insize, position, bytes);
@@ -240,7 +241,7 @@ static int pack_external_size(const char *call, const char *datarep, MPI_Count i
 	MPI_Count bytes;
 	int rc;
 
-	if (!external_type(call, datarep, packing.count, incount, datatype, &bytes, &rc))
+	if (!external_type(call, datarep, packing.count, incount, datatype, true, &bytes, &rc))
 		return rc;
 	if (!size)
 		return hdl_null_arg(NULL, call, "size");

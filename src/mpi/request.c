@@ -4,6 +4,15 @@
 
 /* ---- one request that is done -------------------------------------------------------------------------- */
 
+/* The empty status (section 3.7.3), of which MPI_ERROR is a part: of other statuses a call that completes one request leaves it alone. */
+static void empty(MPI_Status *status)
+{
+	if (!status)
+		return;
+	hdl_status_empty(status, MPI_ANY_SOURCE);
+	status->MPI_ERROR = MPI_SUCCESS;
+}
+
 /* What a user's callback returned is a code like ours, or is made one. */
 static int code_of_callback(const char *call, const char *callback, int code)
 {
@@ -34,8 +43,7 @@ static cold int end_special(const char *call, MPI_Request *handle, struct hdl_re
 	int rc = req->error;
 
 	if (req->inactive) {
-		if (status)
-			hdl_status_empty(status, MPI_ANY_SOURCE);
+		empty(status);
 		return MPI_SUCCESS;
 	}
 	if (hdl_req_is_generalized(req))
@@ -102,12 +110,6 @@ static inline __attribute__((always_inline)) int finish_one(const char *call, MP
 	hdl_req_free(req);
 	*handle = MPI_REQUEST_NULL;
 	return rc;
-}
-
-static void empty(MPI_Status *status)
-{
-	if (status)
-		hdl_status_empty(status, MPI_ANY_SOURCE);
 }
 
 /* ---- arrays of requests -------------------------------------------------------------------------------- */

@@ -31,16 +31,18 @@ static int instance_of(const struct wish *wish, int me, int size, int level, int
 	return n;
 }
 
-/* The outermost level at which the caller's instance has not all ranks. */
-static int unguided(const struct wish *wish, int me, int size)
+/* The outermost level at which the caller's instance has not all ranks; *type names it. */
+static int unguided(const struct wish *wish, int me, int size, const char **type)
 {
 	int color = MPI_UNDEFINED;
 
 	for (int l = 0; l < HDL_LEVELS; l++) {
 		int n = instance_of(wish, me, size, l, &color);
 
-		if (n && n < size)
+		if (n && n < size) {
+			*type = hdl_place_type(l);
 			return color;
+		}
 	}
 	return MPI_UNDEFINED;
 }
@@ -55,24 +57,32 @@ static int wanted_level(const struct hdl_info *info)
 	return strcmp(value, "mpi_shared_memory") ? hdl_place_level(value) : HDL_AT_HOST;
 }
 
+/* A rank's arguments, and what it gets. */
+struct part {
+	int split_type;
+	const struct hdl_info *info;
+	int color;
+	const char *hw_type;		/* without a hint: the level that was chosen */
+};
+
 /* Collective, whatever a rank's hint is. */
-static int by_hardware(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+static int by_hardware(struct hdl_comm *c, struct part *part)
 {
-	bool guided = split_type != MPI_COMM_TYPE_HW_UNGUIDED;
-	int level = guided ? wanted_level(info) : 0, rc;
+	bool guided = part->split_type != MPI_COMM_TYPE_HW_UNGUIDED;
+	int level = guided ? wanted_level(part->info) : 0, rc;
 	struct wish *wish = calloc((size_t)c->size, sizeof(*wish));
 
-	*color = MPI_UNDEFINED;
+	part->color = MPI_UNDEFINED;
 	if (!wish)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
-	wish[c->rank].takes_part = split_type != MPI_UNDEFINED && level >= 0;
+	wish[c->rank].takes_part = part->split_type != MPI_UNDEFINED && level >= 0;
 	hdl_place_get(&wish[c->rank].place);
 	rc = hdl_comm_exchange(c, wish, sizeof(*wish));
 	if (!rc && wish[c->rank].takes_part) {
 		if (!guided)
-			*color = unguided(wish, c->rank, c->size);
+			part->color = unguided(wish, c->rank, c->size, &part->hw_type);
 		else
-			instance_of(wish, c->rank, c->size, level, color);
+			instance_of(wish, c->rank, c->size, level, &part->color);
 	}
 	free(wish);
 	return rc;
@@ -91,36 +101,36 @@ static bool by_process_set(const struct hdl_comm *c, const struct hdl_info *info
 
 /* The kinds other than by host need the places of all ranks. A rank that gives MPI_UNDEFINED does not know which kind the others
  * want: so it says with the first exchange whether it has one. */
-static int choose(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+static int choose(struct hdl_comm *c, struct part *part)
 {
 	int *kind = calloc((size_t)c->size, sizeof(*kind)), any = MPI_UNDEFINED, rc;
 
 	if (!kind)
 		hdl_rt_abort(MPI_ERR_NO_MEM, "out of memory for MPI_Comm_split_type");
-	kind[c->rank] = split_type;
-	if (split_type == MPI_COMM_TYPE_RESOURCE_GUIDED && by_process_set(c, info, color))
+	kind[c->rank] = part->split_type;
+	if (part->split_type == MPI_COMM_TYPE_RESOURCE_GUIDED && by_process_set(c, part->info, &part->color))
 		kind[c->rank] = MPI_COMM_TYPE_SHARED;	/* no hardware to look at */
 	rc = hdl_comm_exchange(c, kind, sizeof(*kind));
 	for (int r = 0; !rc && r < c->size; r++)
 		if (kind[r] != MPI_UNDEFINED)
 			any = kind[r];
 	if (!rc && any != MPI_UNDEFINED && any != MPI_COMM_TYPE_SHARED)
-		rc = by_hardware(c, split_type, info, color);
-	else if (split_type == MPI_COMM_TYPE_SHARED)
-		*color = hdl_job.my_host;
+		rc = by_hardware(c, part);
+	else if (part->split_type == MPI_COMM_TYPE_SHARED)
+		part->color = hdl_job.my_host;
 	free(kind);
 	return rc;
 }
 
 /* Of an intercommunicator: the parts of both groups together, so that a part of one has the color of that of the other. */
-static int choose_of_both(struct hdl_comm *c, int split_type, const struct hdl_info *info, int *color)
+static int choose_of_both(struct hdl_comm *c, struct part *part)
 {
 	struct hdl_comm *both;
 	int rc = hdl_intercomm_merge(c, false, &both);
 
 	if (rc)
 		return rc;
-	rc = choose(both, split_type, info, color);
+	rc = choose(both, part);
 	hdl_comm_close(both);
 	return rc;
 }
@@ -130,8 +140,8 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_split_type";
 	struct hdl_comm *c = hdl_comm_get(comm), *made = NULL;
-	int rc, color = MPI_UNDEFINED;
-	const struct hdl_info *given;
+	struct part part = { .split_type = split_type, .color = MPI_UNDEFINED };
+	int rc;
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
@@ -139,19 +149,22 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	    split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED)
 		return hdl_raise(c, MPI_ERR_ARG, call, "invalid split_type %d: it is neither an MPI_COMM_TYPE_ nor MPI_UNDEFINED",
 				 split_type);
-	rc = hdl_info_arg(c, call, info, &given);
+	rc = hdl_info_arg(c, call, info, &part.info);
 	if (rc)
 		return rc;
 	if (!newcomm)
 		return hdl_null_arg(c, call, "newcomm");
 	hdl_call = call;
-	rc = hdl_comm_is_inter(c) ? choose_of_both(c, split_type, given, &color) : choose(c, split_type, given, &color);
+	rc = hdl_comm_is_inter(c) ? choose_of_both(c, &part) : choose(c, &part);
 	if (!rc)
-		rc = hdl_comm_split(c, color, key, &made);
+		rc = hdl_comm_split(c, part.color, key, &made);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
 	if (made)
-		hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
+		hdl_comm_set_hints(made, hdl_comm_hints_of(part.info, 0));
+	/* by what a split without a hint went is told in info; an object that can only be read, or memory that lacks, is no reason to fail */
+	if (made && part.hw_type && info != MPI_INFO_ENV && info != MPI_INFO_NULL)
+		hdl_info_set((struct hdl_info *)info, "mpi_hw_resource_type", part.hw_type);
 	*newcomm = made ? (MPI_Comm)made : MPI_COMM_NULL;
 	return MPI_SUCCESS;
 }

@@ -312,37 +312,104 @@ static int divisors(int n, int *out)
 	return k;
 }
 
-/* n as k factors, in descending order, of which the first is at most divs[ndivs - 1]: it is as small as can be, then the
- * second, ... So they are as close to each other as possible. */
-static bool factors(int n, int k, const int *divs, int ndivs, int *out)
+/* The prime factors of n in descending order; an int has at most 30. Returns how many. */
+static int primes(int n, int *out)
 {
-	if (k == 0)
-		return n == 1;
-	if (k == 1) {
-		out[0] = n;
-		return n <= divs[ndivs - 1];
-	}
-	for (int i = 0; i < ndivs && divs[i] <= n; i++) {
-		long long power = 1;
+	int k = 0;
 
-		if (n % divs[i])
-			continue;
-		for (int j = 0; j < k && power < n; j++)
-			power *= divs[i];
-		if (power < n)		/* the others are not larger: too little */
-			continue;
-		out[0] = divs[i];
-		if (factors(n / divs[i], k - 1, divs, i + 1, out + 1))
-			return true;
+	for (int p = 2; (long long)p * p <= n; p++)
+		for (; n % p == 0; n /= p)
+			out[k++] = p;
+	if (n > 1)
+		out[k++] = n;
+	for (int i = 0, j = k - 1; i < j; i++, j--) {
+		int p = out[i];
+
+		out[i] = out[j];
+		out[j] = p;
 	}
-	return false;
+	return k;
+}
+
+/* Whether x to the k-th power is less than n. */
+static bool power_below(int x, int k, int n)
+{
+	long long power = 1;
+
+	while (k-- && power < n)
+		power *= x;
+	return power < n;
+}
+
+#define MOST_FACTORS 30
+
+/* The search for k factors whose largest and smallest are as close to each other as can be. */
+struct search {
+	const int *divs;
+	int k;
+	int spread;			/* of the best; INT_MAX: none was found yet */
+	int trial[MOST_FACTORS], best[MOST_FACTORS];
+};
+
+/* trial[0 .. at - 1] is chosen. The rest of n follows in descending order: each factor at most divs[last], and at least what makes the
+ * spread less than that of the best. Of equal spreads the first one stays, whose larger factors are the smallest. */
+static void choose_factors(struct search *s, int rest, int at, int last)
+{
+	int left = s->k - at;
+
+	if (left == 1) {
+		if (rest > s->divs[last] || s->trial[0] - rest >= s->spread)
+			return;
+		s->spread = s->trial[0] - rest;
+		s->trial[at] = rest;
+		memcpy(s->best, s->trial, sizeof(s->best));
+		return;
+	}
+	for (int i = 0; i <= last && s->divs[i] <= rest; i++) {
+		int d = s->divs[i];
+
+		if (rest % d || power_below(d, left, rest))	/* the others are not larger: too little */
+			continue;
+		/* the smallest one is at most a mean of those that follow, which are less the larger d is */
+		if (s->spread <= s->trial[0] && !power_below(s->trial[0] - s->spread, left - 1, rest / d))
+			return;
+		s->trial[at] = d;
+		choose_factors(s, rest / d, at + 1, i);
+	}
+}
+
+/* n as k factors in descending order: the largest less the smallest is as little as can be; then the first one, then the second, ...
+ * Written are no more than MOST_FACTORS: what follows is 1. */
+static void factors(int n, int k, int *out)
+{
+	int divs[2048], ndivs, nprimes = primes(n, out), largest = nprimes ? out[0] : 1;
+	struct search s = { .divs = divs, .k = k, .spread = INT_MAX };
+
+	for (int i = nprimes; i < MOST_FACTORS; i++)
+		out[i] = 1;
+	if (k >= nprimes || !k)		/* none can be smaller than these */
+		return;
+	ndivs = divisors(n, divs);
+	for (int i = 0; i < ndivs; i++) {
+		s.trial[0] = divs[i];
+		if (divs[i] < largest || power_below(divs[i], k, n))
+			continue;
+		if (k == 1) {
+			s.best[0] = n;
+			break;
+		}
+		if (s.spread <= divs[i] && !power_below(divs[i] - s.spread, k - 1, n / divs[i]))
+			break;
+		choose_factors(&s, n / divs[i], 1, i);
+	}
+	memcpy(out, s.best, (size_t)k * sizeof(*out));
 }
 
 int PMPI_Dims_create(int nnodes, int ndims, int dims[])
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Dims_create";
-	int rest = nnodes, nfree = 0, *found, next = 0, divs[2048];
+	int rest = nnodes, nfree = 0, next = 0, found[MOST_FACTORS];
 
 	hdl_check_active(call);
 	if (nnodes <= 0)
@@ -365,14 +432,10 @@ int PMPI_Dims_create(int nnodes, int ndims, int dims[])
 	if (!nfree && rest != 1)
 		return hdl_raise(NULL, MPI_ERR_DIMS, call, "invalid dims: all %d are given, and their product is %d, not nnodes %d", ndims,
 				 nnodes / rest, nnodes);
-	found = malloc(((size_t)nfree + 1) * sizeof(*found));
-	if (!found)
-		return hdl_raise(NULL, MPI_ERR_NO_MEM, call, "out of memory for %d dimensions", ndims);
-	factors(rest, nfree, divs, divisors(rest, divs), found);
+	factors(rest, nfree, found);
 	for (int d = 0; d < ndims; d++)
 		if (!dims[d])
-			dims[d] = found[next++];
-	free(found);
+			dims[d] = next < MOST_FACTORS ? found[next++] : 1;
 	return MPI_SUCCESS;
 }
 HDL_PROFILED(Dims_create);

@@ -610,6 +610,11 @@ static bool enough_files(void)
 	return false;
 }
 
+int hdl_rt_program_size(void)
+{
+	return hdl_job.app_size ? hdl_job.app_size : hdl_launched_by_env().program_size;
+}
+
 int hdl_rt_init(void)
 {
 	struct hdl_launched_by by = hdl_launched_by_env();

@@ -62,6 +62,9 @@ static inline bool hdl_is_local(int rank)
  * Below 0: -ENODATA: it does not say; or -ENOMEM. One thread at a time. */
 int hdl_rt_node(int rank);
 
+/* hdl_job.app_size, at any time: before hdl_rt_init as the environment tells it. Below 1: not known. */
+int hdl_rt_program_size(void);
+
 /* Joins the job: PMIx_Init, or a singleton. Fails if a launcher's environment promises more than one rank and
  * PMIx cannot be reached, naming both sides; fails if the ranks' library versions differ. */
 int hdl_rt_init(void);

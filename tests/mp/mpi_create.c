@@ -483,6 +483,49 @@ static int part(int type, MPI_Info info, int key)
 	return size;
 }
 
+/* The implementation tells by which kind of resource it has split; all ranks of a part are told the same. */
+static void unguided(void)
+{
+	char type[MPI_MAX_INFO_VAL], of_first[MPI_MAX_INFO_VAL];
+	int flag, len = sizeof(type), rank, n, known = 0;
+	MPI_Info info, kinds;
+	MPI_Comm c;
+
+	MPI_Info_create(&info);
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, info, &c);
+	MPI_Info_get_string(info, "mpi_hw_resource_type", &len, type, &flag);
+	CHECK_EQ(flag, c != MPI_COMM_NULL);
+	if (c != MPI_COMM_NULL) {
+		strcpy(of_first, type);
+		MPI_Comm_rank(c, &rank);
+		MPI_Bcast(of_first, MPI_MAX_INFO_VAL, MPI_CHAR, 0, c);
+		CHECK(!strcmp(type, of_first));
+		MPI_Get_hw_resource_info(&kinds);
+		len = sizeof(of_first);
+		MPI_Info_get_string(kinds, type, &len, of_first, &known);
+		CHECK(known);
+		MPI_Info_free(&kinds);
+		MPI_Comm_size(c, &n);
+		CHECK_EQ(part(MPI_UNDEFINED, MPI_INFO_NULL, 0), 0);
+		MPI_Comm_free(&c);
+	} else {
+		CHECK_EQ(part(MPI_UNDEFINED, MPI_INFO_NULL, 0), 0);
+	}
+	/* that the key is there is no hint to this kind of split, and one that can only be read stays */
+	MPI_Info_set(info, "mpi_hw_resource_type", "no such thing");
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, info, &c);
+	MPI_Info_get_string(info, "mpi_hw_resource_type", &(int){ sizeof(type) }, type, &flag);
+	CHECK_EQ(!strcmp(type, "no such thing"), c == MPI_COMM_NULL);
+	if (c != MPI_COMM_NULL)
+		MPI_Comm_free(&c);
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_ENV, &c);
+	if (c != MPI_COMM_NULL)
+		MPI_Comm_free(&c);
+	MPI_Info_get_string(MPI_INFO_ENV, "mpi_hw_resource_type", &(int){ sizeof(type) }, type, &flag);
+	CHECK(!flag);
+	MPI_Info_free(&info);
+}
+
 static void by_hardware(void)
 {
 	static const char *const types[] = { "mpi_shared_memory", "hwloc://Machine", "hwloc://Package", "hwloc://NUMANode",
@@ -507,6 +550,7 @@ static void by_hardware(void)
 	MPI_Info_set(info, "mpi_pset_name", "mpi://SELF");
 	CHECK_EQ(part(MPI_COMM_TYPE_RESOURCE_GUIDED, info, me), 1);
 	MPI_Info_free(&info);
+	unguided();
 }
 
 /* ---- what is refused ----------------------------------------------------------------------------------- */

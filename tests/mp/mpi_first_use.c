@@ -128,6 +128,64 @@ static void check_errors(void)
 			CHECK(seen[i] != seen[k]);
 }
 
+/* Until there are sessions, none is made, and the error comes by the argument's handler, at any time. */
+static int n_refused_sessions;
+
+static void on_refused_session(MPI_Session *session, int *code, ...)
+{
+	int class;
+
+	CHECK(*session == MPI_SESSION_NULL);
+	CHECK_EQ(MPI_Error_class(*code, &class), MPI_SUCCESS);
+	CHECK_EQ(class, MPI_ERR_UNSUPPORTED_OPERATION);
+	n_refused_sessions++;
+}
+
+static void no_session(void)
+{
+	MPI_Session session = (MPI_Session)&n_refused_sessions;
+	MPI_Errhandler handler;
+	int class;
+
+	n_refused_sessions = 0;
+	CHECK_EQ(MPI_Error_class(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), &class), MPI_SUCCESS);
+	CHECK_EQ(class, MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK(session == MPI_SESSION_NULL);
+	CHECK_EQ(MPI_Session_create_errhandler(on_refused_session, &handler), MPI_SUCCESS);
+	CHECK_EQ(MPI_Error_class(MPI_Session_init(MPI_INFO_NULL, handler, &session), &class), MPI_SUCCESS);
+	CHECK_EQ(class, MPI_ERR_UNSUPPORTED_OPERATION);
+	CHECK_EQ(n_refused_sessions, 1);
+	CHECK_EQ(MPI_Errhandler_free(&handler), MPI_SUCCESS);
+}
+
+/* The environment is told with the same keys and values before MPI_Init, in between, and after MPI_Finalize (section 11.2.1). */
+static char env_first[8 * MPI_MAX_INFO_VAL];
+
+static void same_environment(int argc, char **argv)
+{
+	char now[sizeof(env_first)] = "", key[MPI_MAX_INFO_KEY], value[MPI_MAX_INFO_VAL], wanted[16];
+	MPI_Info info;
+	int n;
+
+	CHECK_EQ(MPI_Info_create_env(argc, argv, &info), MPI_SUCCESS);
+	CHECK_EQ(MPI_Info_get_nkeys(info, &n), MPI_SUCCESS);
+	for (int i = 0; i < n; i++) {
+		CHECK_EQ(MPI_Info_get_nthkey(info, i, key), MPI_SUCCESS);
+		get_key(info, key, value);
+		snprintf(now + strlen(now), sizeof(now) - strlen(now), "%s=%s\n", key, value);
+	}
+	get_key(info, "maxprocs", value);
+	CHECK(value[0]);
+	snprintf(wanted, sizeof(wanted), "%d", of_program ? of_program : np);
+	if (np)
+		CHECK(!strcmp(value, wanted));
+	if (!env_first[0])
+		strcpy(env_first, now);
+	if (strcmp(env_first, now))
+		test_fail(__FILE__, __LINE__, "first\n%sand now\n%s", env_first, now);
+	CHECK_EQ(MPI_Info_free(&info), MPI_SUCCESS);
+}
+
 static void remove_errors(int number)
 {
 	for (int i = ERRORS; i--;) {
@@ -346,6 +404,8 @@ int main(int argc, char **argv)
 	int provided;
 
 	of_program = argc > 1 ? atoi(argv[1]) : 0;
+	no_session();
+	same_environment(argc, argv);
 	CHECK_EQ(MPI_Add_error_class(&common_class), MPI_SUCCESS);
 	at_once(at_any_time);
 	check_errors();
@@ -360,9 +420,13 @@ int main(int argc, char **argv)
 	MPI_Type_vector(2, 1, 2, MPI_INT, &shared_type);
 	MPI_Type_commit(&shared_type);
 	at_once(with_mpi);
+	no_session();
+	same_environment(argc, argv);
 	check_shared();
 	MPI_Type_free(&shared_type);
 	test_done("first_use");
+	no_session();
+	same_environment(argc, argv);
 	at_once(at_any_time);
 	check_errors();
 	at_once(removal);

@@ -312,6 +312,31 @@ static void allowed_places(void)
 }
 
 /* What looks like one of these and is right. */
+/* Nothing overlaps where there is no data: one buffer given twice, with an extent and without a size. */
+static void nothing_twice(void)
+{
+	MPI_Datatype none, empty;
+
+	MPI_Type_contiguous(0, I, &none);
+	MPI_Type_create_resized(none, 0, 8, &empty);
+	MPI_Type_commit(&empty);
+	for (int i = 0; i < 2; i++) {
+		MPI_Datatype t = i ? I : empty;
+		int n = i ? 0 : 3, root = np - 1;
+
+		CHECK_EQ(MPI_Gather(s, n, t, s, n, t, root, W), 0);
+		CHECK_EQ(MPI_Scatter(s, n, t, s, n, t, root, W), 0);
+		CHECK_EQ(MPI_Allgather(s, n, t, s, n, t, W), 0);
+		CHECK_EQ(MPI_Alltoall(s, n, t, s, n, t, W), 0);
+		CHECK_EQ(MPI_Igather(s, n, t, s, n, t, root, W, &q), 0);
+		CHECK_EQ(MPI_Wait(&q, MPI_STATUS_IGNORE), 0);
+		CHECK_EQ(MPI_Allreduce(s, s, 0, I, MPI_SUM, W), 0);
+		CHECK_EQ(MPI_Exscan(s, s, 0, I, MPI_SUM, W), 0);
+	}
+	MPI_Type_free(&none);
+	MPI_Type_free(&empty);
+}
+
 static void allowed(void)
 {
 	int apart[8], sum = 0;
@@ -368,6 +393,7 @@ int main(int argc, char **argv)
 	}
 	allowed_places();
 	allowed();
+	nothing_twice();
 	MPI_Op_free(&own);
 	MPI_Type_free(&raw);
 	MPI_Type_free(&huge);

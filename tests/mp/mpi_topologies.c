@@ -14,6 +14,19 @@ static int class_of(int code)
 
 /* ---- MPI_Dims_create ----------------------------------------------------------------------------------- */
 
+/* Of n as k factors of at most `most` each. largest: 0, or the one before these. */
+static void smallest_spread(int n, int k, int most, int largest, int *best)
+{
+	if (k == 1) {
+		if (n <= most && (largest ? largest - n : 0) < *best)
+			*best = largest ? largest - n : 0;
+		return;
+	}
+	for (int d = 1; d <= most && d <= n; d++)
+		if (n % d == 0)
+			smallest_spread(n / d, k - 1, d, largest ? largest : d, best);
+}
+
 static void dims_create(void)
 {
 	static const struct {
@@ -25,6 +38,10 @@ static void dims_create(void)
 		{ 36, 2, { 0, 0 }, { 6, 6 } }, { 72, 3, { 0, 0, 0 }, { 6, 4, 3 } }, { 60, 4, { 0, 0, 0, 0 }, { 5, 3, 2, 2 } },
 		{ 24, 3, { 0, 2, 0 }, { 4, 2, 3 } }, { 8, 2, { 8, 1 }, { 8, 1 } }, { 1000003, 2, { 0, 0 }, { 1000003, 1 } },
 		{ INT_MAX, 3, { 0, 0, 0 }, { INT_MAX, 1, 1 } }, { 1 << 30, 4, { 0, 0, 0, 0 }, { 256, 256, 128, 128 } },
+		/* the largest and the smallest are as close as can be, whatever the largest is; where that leaves a choice, the largest
+		 * is the smallest that it can be */
+		{ 34425, 3, { 0, 0, 0 }, { 51, 27, 25 } }, { 34425 * 7, 4, { 0, 7, 0, 0 }, { 51, 7, 27, 25 } },
+		{ 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } }, { 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } },
 		{ 1, 0, { 0 }, { 0 } }, { 1024, 1, { 0 }, { 1024 } },
 	};
 	int d[24];
@@ -50,6 +67,26 @@ static void dims_create(void)
 	memset(d, 0, sizeof(d));
 	MPI_Dims_create(1396755360, 20, d);
 	CHECK(d[0] == 19 && d[19] == 1);
+	/* against all ways there are */
+	for (int n = 1; n <= 400; n++)
+		for (int k = 1; k <= 5; k++) {
+			int best = INT_MAX;
+
+			memset(d, 0, sizeof(d));
+			MPI_Dims_create(n, k, d);
+			smallest_spread(n, k, n, 0, &best);
+			CHECK_EQ(d[0] - d[k - 1], best);
+		}
+	for (int k = 1; k <= 24; k++)		/* 1536 divisors, 30 prime factors */
+		for (int i = 0; i < 3; i++) {
+			long long product = 1;
+
+			memset(d, 0, sizeof(d));
+			MPI_Dims_create(((int[]){ 2095133040, 1037836800, 1 << 30 })[i], k, d);
+			for (int at = 0; at < k; at++)
+				product *= d[at];
+			CHECK_EQ(product, ((int[]){ 2095133040, 1037836800, 1 << 30 })[i]);
+		}
 }
 
 /* ---- Cartesian ----------------------------------------------------------------------------------------- */

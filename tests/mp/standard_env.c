@@ -188,6 +188,12 @@ static void codes(void)
 		MPI_Error_string(c, text, &len);
 		CHECK(len > 0 && len < MPI_MAX_ERROR_STRING && class_of(c) == c);
 	}
+	/* what is to be removed first, is: a code's string before the code, a class's codes before the class */
+	FAILS(MPI_Remove_error_code(code), MPI_ERR_ARG);
+	MPI_Error_string(code, text, &len);
+	CHECK(!strcmp(text, "the reactor is hot"));
+	FAILS(MPI_Remove_error_class(class), MPI_ERR_ARG);
+	MPI_Remove_error_code(second);
 	/* a code travels through a handler like any other */
 	memset(&seen, 0, sizeof(seen));
 	MPI_Comm dup;
@@ -199,6 +205,9 @@ static void codes(void)
 	CHECK(seen.calls == 1 && seen.code == code);
 	MPI_Errhandler_free(&h);
 	MPI_Comm_free(&dup);
+	MPI_Remove_error_string(code);
+	MPI_Remove_error_code(code);
+	MPI_Remove_error_class(class);
 }
 
 /* ---- chapter 10 ------------------------------------------------------------------------------------------------------ */

@@ -442,21 +442,21 @@ static void nothing_to_wait_for(void)
 	int index = 0, count = 0, flag = 0, indices[3], v;
 
 	MPI_Recv_init(&v, 1, MPI_INT, left, 1, WORLD, &r[1]);
-	memset(s, 0, sizeof(s));
+	memset(s, 0x55, sizeof(s));
 	MPI_Wait(&r[0], &s[0]);
 	MPI_Wait(&r[1], &s[1]);
 	CHECK(is_empty(&s[0]) && is_empty(&s[1]) && r[1] != MPI_REQUEST_NULL);
-	memset(s, 0, sizeof(s));
+	memset(s, 0x55, sizeof(s));
 	MPI_Test(&r[1], &flag, &s[0]);
 	CHECK(flag && is_empty(&s[0]));
 	MPI_Waitany(3, r, &index, &s[1]);
 	CHECK(index == MPI_UNDEFINED && is_empty(&s[1]));
 	MPI_Testany(3, r, &index, &flag, &s[2]);
 	CHECK(index == MPI_UNDEFINED && flag && is_empty(&s[2]));
-	memset(s, 0, sizeof(s));
+	memset(s, 0x55, sizeof(s));
 	MPI_Waitall(3, r, s);
 	CHECK(is_empty(&s[0]) && is_empty(&s[1]) && is_empty(&s[2]));
-	memset(s, 0, sizeof(s));
+	memset(s, 0x55, sizeof(s));
 	flag = 0;
 	MPI_Testall(3, r, &flag, s);
 	CHECK(flag && is_empty(&s[0]) && is_empty(&s[1]) && is_empty(&s[2]));
@@ -465,10 +465,21 @@ static void nothing_to_wait_for(void)
 	count = 0;
 	MPI_Testsome(3, r, &count, indices, s);
 	CHECK_EQ(count, MPI_UNDEFINED);
-	memset(s, 0, sizeof(s));
+	memset(s, 0x55, sizeof(s));
 	flag = 0;
 	MPI_Request_get_status(r[1], &flag, &s[0]);
 	CHECK(flag && is_empty(&s[0]));
+	memset(s, 0x55, sizeof(s));
+	MPI_Request_get_status(r[0], &flag, &s[0]);
+	MPI_Request_get_status_any(3, r, &index, &flag, &s[1]);
+	CHECK(is_empty(&s[0]) && index == MPI_UNDEFINED && is_empty(&s[1]));
+	memset(s, 0x55, sizeof(s));
+	MPI_Request_get_status_all(3, r, &flag, s);
+	CHECK(flag && is_empty(&s[0]) && is_empty(&s[1]) && is_empty(&s[2]));
+	/* of a status that is not empty a call that completes one request leaves MPI_ERROR alone (section 3.2.5) */
+	s[0].MPI_ERROR = 4711;
+	MPI_Recv(&v, 1, MPI_INT, MPI_PROC_NULL, 0, WORLD, &s[0]);
+	CHECK(s[0].MPI_SOURCE == MPI_PROC_NULL && s[0].MPI_ERROR == 4711);
 	MPI_Request_free(&r[1]);
 	CHECK(r[1] == MPI_REQUEST_NULL);
 }

@@ -630,6 +630,14 @@ static void packing(void)
 
 	for (int i = 0; i < n; i++)
 		x[i] = me + i / 8.0;
+	/* a size is no communication: the type need not be committed (section 5.1.9) */
+	MPI_Aint external;
+	MPI_Type_vector(3, 2, 4, MPI_LONG, &t);
+	MPI_Pack_size(2, t, WORLD, &size);
+	MPI_Pack_external_size("external32", 2, t, &external);
+	CHECK(size == 2 * 6 * (int)sizeof(long) && external == 2 * 6 * 4);
+	FAILS(MPI_Pack(x, 1, t, buf, sizeof(buf), &position, WORLD), MPI_ERR_TYPE);
+	MPI_Type_free(&t);
 	MPI_Pack_size(1, MPI_INT, WORLD, &size);
 	MPI_Pack_size(n, MPI_DOUBLE, WORLD, &part);
 	size += part;
