@@ -28,6 +28,7 @@ static bool set_size(struct hdl_info *info, const char *key, size_t size)
 int PMPI_Abi_get_info(MPI_Info *info)
 {
 	HDL_LOCKED;
+	HDL_GIVES(info);
 	static const char call[] = "MPI_Abi_get_info";
 	struct hdl_info *i;
 
@@ -75,6 +76,7 @@ HDL_PROFILED(Abi_set_fortran_info);
 int PMPI_Abi_get_fortran_info(MPI_Info *info)
 {
 	HDL_LOCKED;
+	HDL_GIVES(info);
 	static const char call[] = "MPI_Abi_get_fortran_info";
 	struct hdl_info *copy;
 

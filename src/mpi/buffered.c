@@ -44,6 +44,7 @@ int PMPI_Ibsend##_c(const void *buf, Count count, MPI_Datatype datatype, int des
 		    MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return ibsend("MPI_Ibsend" #_c, buf, count, datatype, dest, tag, comm, request);			\
 }														\
 HDL_PROFILED(Ibsend##_c);
@@ -159,6 +160,7 @@ HDL_PROFILED(Buffer_flush);
 int PMPI_Buffer_iflush(MPI_Request *request)
 {
 	HDL_LOCKED;
+	HDL_GIVES(request);
 	return iflush("MPI_Buffer_iflush", NULL, request);
 }
 HDL_PROFILED(Buffer_iflush);
@@ -211,6 +213,7 @@ HDL_PROFILED(Comm_flush_buffer);
 int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
 {
 	HDL_LOCKED;
+	HDL_GIVES(request);
 	static const char call[] = "MPI_Comm_iflush_buffer";
 	struct hdl_comm *c = hdl_comm_get(comm);
 

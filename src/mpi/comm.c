@@ -67,6 +67,7 @@ HDL_PROFILED(Comm_compare);
 int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 {
 	HDL_LOCKED;
+	HDL_GIVES(group);
 	static const char call[] = "MPI_Comm_group";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -119,6 +120,7 @@ HDL_PROFILED(Comm_remote_size);
 int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 {
 	HDL_LOCKED;
+	HDL_GIVES(group);
 	static const char call[] = "MPI_Comm_remote_group";
 	struct hdl_comm *c = hdl_comm_get(comm);
 

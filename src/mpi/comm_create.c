@@ -89,6 +89,7 @@ static int dup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
 }
 HDL_PROFILED(Comm_dup);
@@ -96,6 +97,7 @@ HDL_PROFILED(Comm_dup);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
 }
 HDL_PROFILED(Comm_dup_with_info);
@@ -137,6 +139,8 @@ static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcom
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
+	HDL_GIVES(request);
 	return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
 }
 HDL_PROFILED(Comm_idup);
@@ -144,6 +148,8 @@ HDL_PROFILED(Comm_idup);
 int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
+	HDL_GIVES(request);
 	return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
 }
 HDL_PROFILED(Comm_idup_with_info);
@@ -153,6 +159,7 @@ HDL_PROFILED(Comm_idup_with_info);
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_split";
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
 	int rc;
@@ -174,6 +181,7 @@ HDL_PROFILED(Comm_split);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_create";
 	struct hdl_comm *c = hdl_comm_get(comm), *made;
 	int rc;
@@ -195,6 +203,7 @@ HDL_PROFILED(Comm_create);
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_create_group";
 	struct hdl_comm *c = hdl_intracomm_get(comm), *made = NULL;
 	int rc;
@@ -235,6 +244,7 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 			  MPI_Comm *newintercomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newintercomm);
 	static const char call[] = "MPI_Intercomm_create";
 	struct hdl_comm *c = hdl_intracomm_get(local_comm), *made;
 	int rc, refused = MPI_SUCCESS;
@@ -260,6 +270,7 @@ HDL_PROFILED(Intercomm_create);
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newintracomm);
 	static const char call[] = "MPI_Intercomm_merge";
 	struct hdl_comm *c = hdl_comm_get(intercomm), *made;
 	int rc;
@@ -288,6 +299,7 @@ int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info
 				MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_create_from_group";
 	struct hdl_group *g = hdl_group_get(group);
 	const struct hdl_info *given;
@@ -330,6 +342,7 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 				      MPI_Comm *newintercomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newintercomm);
 	static const char call[] = "MPI_Intercomm_create_from_groups";
 	struct hdl_group *g = hdl_group_get(local_group);
 	const struct hdl_info *given;

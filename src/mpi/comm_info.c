@@ -51,6 +51,7 @@ HDL_PROFILED(Comm_set_info);
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
 	HDL_LOCKED;
+	HDL_GIVES(info_used);
 	static const char call[] = "MPI_Comm_get_info";
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_info *info;

@@ -121,6 +121,7 @@ static int contiguous(const char *call, bool large, MPI_Count count, MPI_Datatyp
 int PMPI_Type_contiguous##_c(Count count, MPI_Datatype oldtype, MPI_Datatype *newtype)				\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return contiguous("MPI_Type_contiguous" #_c, large, count, oldtype, newtype);				\
 }														\
 HDL_PROFILED(Type_contiguous##_c);
@@ -156,6 +157,7 @@ int PMPI_Type_vector##_c(Count count, Count blocklength, Count stride, MPI_Datat
 			 MPI_Datatype *newtype)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return vector("MPI_Type_vector" #_c, MPI_COMBINER_VECTOR, large, count, blocklength, stride, oldtype, newtype);	\
 }														\
 HDL_PROFILED(Type_vector##_c);											\
@@ -164,6 +166,7 @@ int PMPI_Type_create_hvector##_c(Count count, Count blocklength, Disp stride, MP
 				 MPI_Datatype *newtype)								\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return vector("MPI_Type_create_hvector" #_c, MPI_COMBINER_HVECTOR, large, count, blocklength, stride, oldtype, newtype);	\
 }														\
 HDL_PROFILED(Type_create_hvector##_c);
@@ -192,6 +195,7 @@ static int resized(const char *call, bool large, MPI_Datatype oldtype, MPI_Count
 int PMPI_Type_create_resized##_c(MPI_Datatype oldtype, Disp lb, Disp extent, MPI_Datatype *newtype)		\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return resized("MPI_Type_create_resized" #_c, large, oldtype, lb, extent, newtype);			\
 }														\
 HDL_PROFILED(Type_create_resized##_c);
@@ -267,6 +271,7 @@ int PMPI_Type_indexed##_c(Count count, const Count array_of_blocklengths[],					
 			  const Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype)	\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return indexed("MPI_Type_indexed" #_c, MPI_COMBINER_INDEXED, large, count, NUMBERS(array_of_blocklengths),	\
 		       NUMBERS(array_of_displacements), oldtype, newtype);					\
 }														\
@@ -277,6 +282,7 @@ int PMPI_Type_create_hindexed##_c(Count count, const Count array_of_blocklengths
 				  MPI_Datatype *newtype)							\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return indexed("MPI_Type_create_hindexed" #_c, MPI_COMBINER_HINDEXED, large, count, NUMBERS(array_of_blocklengths),	\
 		       WIDE(array_of_displacements), oldtype, newtype);						\
 }														\
@@ -286,6 +292,7 @@ int PMPI_Type_create_indexed_block##_c(Count count, Count blocklength, const Cou
 				       MPI_Datatype oldtype, MPI_Datatype *newtype)				\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return indexed_block("MPI_Type_create_indexed_block" #_c, MPI_COMBINER_INDEXED_BLOCK, large, count, blocklength,	\
 			     NUMBERS(array_of_displacements), oldtype, newtype);				\
 }														\
@@ -295,6 +302,7 @@ int PMPI_Type_create_hindexed_block##_c(Count count, Count blocklength, const Di
 					MPI_Datatype oldtype, MPI_Datatype *newtype)				\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return indexed_block("MPI_Type_create_hindexed_block" #_c, MPI_COMBINER_HINDEXED_BLOCK, large, count, blocklength,	\
 			     WIDE(array_of_displacements), oldtype, newtype);					\
 }														\
@@ -318,8 +326,12 @@ int PMPI_Type_create_struct##_c(Count count, const Count array_of_blocklengths[]
 				MPI_Datatype *newtype)								\
 {														\
 	HDL_LOCKED;												\
-	return structure("MPI_Type_create_struct" #_c, large, count, NUMBERS(array_of_blocklengths), WIDE(array_of_displacements),	\
-			 array_of_types, newtype);								\
+	int rc = structure("MPI_Type_create_struct" #_c, large, count, NUMBERS(array_of_blocklengths),		\
+			   WIDE(array_of_displacements), array_of_types, newtype);				\
+														\
+	if (rc)		/* behind the call: it may be one of array_of_types */					\
+		HDL_GIVES(newtype);										\
+	return rc;												\
 }														\
 HDL_PROFILED(Type_create_struct##_c);
 
@@ -400,6 +412,7 @@ int PMPI_Type_create_subarray##_c(int ndims, const Count array_of_sizes[], const
 				  MPI_Datatype *newtype)							\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return subarray("MPI_Type_create_subarray" #_c, large, ndims, NUMBERS(array_of_sizes), NUMBERS(array_of_subsizes),	\
 			NUMBERS(array_of_starts), order, oldtype, newtype);					\
 }														\
@@ -492,6 +505,7 @@ int PMPI_Type_create_darray##_c(int size, int rank, int ndims, const Count array
 				MPI_Datatype *newtype)								\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(newtype);											\
 	return darray("MPI_Type_create_darray" #_c, large, size, rank, ndims, NUMBERS(array_of_gsizes), INTS(array_of_distribs),	\
 		      INTS(array_of_dargs), INTS(array_of_psizes), order, oldtype, newtype);			\
 }														\

@@ -54,6 +54,7 @@ HDL_PROFILED(Get_processor_name);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)
 {
 	HDL_LOCKED;
+	HDL_GIVES(hw_info);
 	static const char call[] = "MPI_Get_hw_resource_info";
 	struct hdl_place place;
 	struct hdl_info *info;

@@ -273,6 +273,7 @@ static int check_code(struct hdl_comm *comm, const char *call, int errorcode)
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_Comm_create_errhandler";
 
 	hdl_check_active(call);
@@ -283,6 +284,7 @@ HDL_PROFILED(Comm_create_errhandler);
 int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_File_create_errhandler";
 
 	hdl_check_active(call);
@@ -293,6 +295,7 @@ HDL_PROFILED(File_create_errhandler);
 int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_Win_create_errhandler";
 
 	hdl_check_active(call);
@@ -304,6 +307,7 @@ HDL_PROFILED(Win_create_errhandler);
 int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 
 	return create("MPI_Session_create_errhandler", FOR_SESSION, "session_errhandler_fn",
 		      (any_function)session_errhandler_fn, errhandler);
@@ -329,6 +333,7 @@ HDL_PROFILED(Comm_set_errhandler);
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_Comm_get_errhandler";
 	struct hdl_comm *c = hdl_comm_get(comm);
 
@@ -388,6 +393,7 @@ HDL_PROFILED(File_set_errhandler);
 int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 {
 	HDL_LOCKED;
+	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_File_get_errhandler";
 	int rc = check_file(call, file);
 

@@ -210,12 +210,10 @@ int hdl_missing_file(const char *call)
 	return hdl_errhandler_call_file(hdl_error_code(MPI_ERR_UNSUPPORTED_OPERATION, call, MISSING));
 }
 
-int hdl_missing_session(const char *call, MPI_Errhandler errhandler, MPI_Session *session)
+int hdl_missing_session(const char *call, MPI_Errhandler errhandler)
 {
 	HDL_LOCKED;
 
-	if (session)
-		*session = MPI_SESSION_NULL;
 	if (!hdl_is_session_errhandler(errhandler))
 		return hdl_raise(NULL, MPI_ERR_ERRHANDLER, call, "invalid errhandler: handle %p is none for sessions, or was freed",
 				 (void *)errhandler);

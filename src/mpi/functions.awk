@@ -5,6 +5,7 @@
 #     awk -f functions.awk -v make=states  functions.def             which functions are present, for HDL_PROFILED
 #     awk -f functions.awk -v make=missing functions.def             the definitions of the missing functions
 #     awk -f functions.awk -v make=forward functions.def             libmpi_abi's functions, which jump into libheddle's
+#     awk -f functions.awk -v make=outputs functions.def             a call of each function that returns a handle, for a test
 #     awk -f functions.awk -v make=list    functions.def             the list as C, for heddle_info
 #     awk -f functions.awk -v make=doc     functions.def             docs/conformance.md
 #     nm -D --defined-only LIBRARY | awk -f functions.awk -v make=check functions.def -
@@ -96,10 +97,57 @@ function communicator(i,	word)
 	return word[2]
 }
 
-function missing(i,	call)
+# The handles that a function returns, as parameters: not those that it takes as well.
+function outputs(i, out,	part, parts, k, n)
+{
+	n = 0
+	if (names[i] ~ /(_free|_commit|_disconnect|_finalize|_close)$|^(Cancel|Start|Test|Wait|T_)/)
+		return 0
+	parts = split(params[i], part, /, /)
+	for (k = 1; k <= parts; k++)
+		if (part[k] ~ /^MPI_(Comm|Request|Group|Datatype|Op|Info|Errhandler|Message|Session|Win|File) \*[a-z_0-9]+$/ &&
+		    !(names[i] ~ /recv/ && part[k] ~ /^MPI_Message /)) {
+			out[++n] = part[k]
+			sub(/^.*\*/, "", out[n])
+		}
+	return n
+}
+
+# A call with arguments that are none, but for the handles that it returns.
+function call_of_outputs(i,	part, parts, k, out, n, given, arg, line, checks, type, args)
+{
+	n = outputs(i, out)
+	if (!n)
+		return
+	for (k = 1; k <= n; k++)
+		given[out[k]] = 1
+	parts = split(params[i], part, /, /)
+	for (k = 1; k <= parts; k++) {
+		arg = part[k]
+		sub(/\[.*$/, "", arg)
+		sub(/^.*[ *]/, "", arg)
+		type = part[k]
+		sub(/ .*$/, "", type)
+		if (arg in given) {
+			line = line "\t" type " " arg " = (" type ")junk;\n"
+			checks = checks " && IS_NULL(" arg ")"
+			arg = "&" arg
+		} else if (part[k] ~ /[*\[]/)
+			arg = "NULL"
+		else
+			arg = part[k] ~ /^MPI_(Count|Aint|Offset) |^int / ? "-1" : "(" type ")0"
+		args = args (k > 1 ? ", " : "") arg
+	}
+	print "{\n" line "\tint rc = MPI_" names[i] "(" args ");\n\n\tended(\"MPI_" names[i] "\", rc, 1" checks ");\n}"
+}
+
+function missing(i,	call, out, n, k)
 {
 	call = "\"MPI_" names[i] "\""
 	print prototype("PMPI_", i) "\n{"
+	n = outputs(i, out)
+	for (k = 1; k <= n; k++)
+		print "\tHDL_GIVES(" out[k] ");"
 	if (types[i] != "int")
 		print "\thdl_missing(" call ", MPI_COMM_SELF);\n\treturn (" types[i] ")0;"
 	else if (names[i] ~ /^T_/)
@@ -107,7 +155,7 @@ function missing(i,	call)
 	else if (names[i] ~ /^File_/ || names[i] ~ /^Register_datarep/)
 		print "\treturn hdl_missing_file(" call ");"
 	else if (names[i] == "Session_init")
-		print "\treturn hdl_missing_session(" call ", errhandler, session);"
+		print "\treturn hdl_missing_session(" call ", errhandler);"
 	else
 		print "\treturn hdl_missing(" call ", " communicator(i) ");"
 	print "}\nHDL_ALIAS(" names[i] ");\n"
@@ -223,6 +271,9 @@ END {
 			print "HDL_FUNCTION(" chapters[i] ", \"MPI_" names[i] "\", " (states[i] == "present") ")"
 		}
 	}
+	if (make == "outputs")
+		for (i = 1; i <= n; i++)
+			call_of_outputs(i)
 	if (make == "doc")
 		doc()
 	if (make == "check") {

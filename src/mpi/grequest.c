@@ -6,6 +6,7 @@ int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free
 			MPI_Grequest_cancel_function *cancel_fn, void *extra_state, MPI_Request *request)
 {
 	HDL_LOCKED;
+	HDL_GIVES(request);
 	static const char call[] = "MPI_Grequest_start";
 	struct hdl_req *req;
 	int rc;

@@ -151,6 +151,7 @@ static int set_operation(const char *call, enum set what, MPI_Group group1, MPI_
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return set_operation("MPI_Group_union", UNION, group1, group2, newgroup);
 }
 HDL_PROFILED(Group_union);
@@ -158,6 +159,7 @@ HDL_PROFILED(Group_union);
 int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return set_operation("MPI_Group_intersection", INTERSECTION, group1, group2, newgroup);
 }
 HDL_PROFILED(Group_intersection);
@@ -165,6 +167,7 @@ HDL_PROFILED(Group_intersection);
 int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return set_operation("MPI_Group_difference", DIFFERENCE, group1, group2, newgroup);
 }
 HDL_PROFILED(Group_difference);
@@ -300,6 +303,7 @@ static int select_range(const char *call, MPI_Group group, int n, int ranges[][3
 int PMPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return select_list("MPI_Group_incl", group, n, ranks, false, newgroup);
 }
 HDL_PROFILED(Group_incl);
@@ -307,6 +311,7 @@ HDL_PROFILED(Group_incl);
 int PMPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return select_list("MPI_Group_excl", group, n, ranks, true, newgroup);
 }
 HDL_PROFILED(Group_excl);
@@ -314,6 +319,7 @@ HDL_PROFILED(Group_excl);
 int PMPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return select_range("MPI_Group_range_incl", group, n, ranges, false, newgroup);
 }
 HDL_PROFILED(Group_range_incl);
@@ -321,6 +327,7 @@ HDL_PROFILED(Group_range_incl);
 int PMPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newgroup);
 	return select_range("MPI_Group_range_excl", group, n, ranges, true, newgroup);
 }
 HDL_PROFILED(Group_range_excl);

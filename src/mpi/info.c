@@ -302,6 +302,7 @@ static int give(const char *call, struct hdl_info *new, MPI_Info *handle)
 int PMPI_Info_create(MPI_Info *info)
 {
 	HDL_LOCKED;
+	HDL_GIVES(info);
 	static const char call[] = "MPI_Info_create";
 
 	if (!info)
@@ -313,6 +314,7 @@ HDL_PROFILED(Info_create);
 int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
 {
 	HDL_LOCKED;
+	HDL_GIVES(info);
 	static const char call[] = "MPI_Info_create_env";
 
 	if (argc < 0)
@@ -328,6 +330,7 @@ HDL_PROFILED(Info_create_env);
 int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newinfo);
 	static const char call[] = "MPI_Info_dup";
 	struct hdl_info *i = get(info);
 

@@ -21,6 +21,7 @@ static int check_probe(const char *call, MPI_Comm comm, int source, int tag, con
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
 	HDL_LOCKED;
+	HDL_GIVES(message);
 	static const char call[] = "MPI_Mprobe";
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_message *m;
@@ -40,6 +41,7 @@ HDL_PROFILED(Mprobe);
 int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
 	HDL_LOCKED;
+	HDL_GIVES(message);
 	static const char call[] = "MPI_Improbe";
 	struct hdl_comm *c = hdl_comm_get(comm);
 	struct hdl_message *m;
@@ -135,6 +137,7 @@ HDL_PROFILED(Mrecv##_c);											\
 int PMPI_Imrecv##_c(void *buf, Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)	\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return imrecv("MPI_Imrecv" #_c, buf, count, datatype, message, request);				\
 }														\
 HDL_PROFILED(Imrecv##_c);

@@ -53,6 +53,22 @@ static inline void hdl_lock_leave(const bool *taken)
 #define HDL_LOCKED	__attribute__((cleanup(hdl_lock_leave), unused)) const bool hdl_locked = hdl_lock_enter()
 #define HDL_NO_LOCK	_Static_assert(1, "")
 
+/* The null handle of the type that a pointer points to. */
+#define HDL_NULL_HANDLE(p)											\
+	_Generic(*(p), MPI_Comm: MPI_COMM_NULL, MPI_Request: MPI_REQUEST_NULL, MPI_Group: MPI_GROUP_NULL,	\
+		 MPI_Datatype: MPI_DATATYPE_NULL, MPI_Op: MPI_OP_NULL, MPI_Info: MPI_INFO_NULL,			\
+		 MPI_Errhandler: MPI_ERRHANDLER_NULL, MPI_Message: MPI_MESSAGE_NULL, MPI_Win: MPI_WIN_NULL,	\
+		 MPI_File: MPI_FILE_NULL, MPI_Session: MPI_SESSION_NULL)
+
+/* A handle that the function returns is null until there is one: so is it where the call fails, also for an error handler that does not
+ * come back. Behind HDL_LOCKED, of every such argument (tests/mp/mpi_outputs.c). Not where it may be an element of an array that the
+ * function reads, nor ahead of the way that a message takes: there the ways that fail have it. */
+#define HDL_GIVES(p)												\
+	do {													\
+		if (p)												\
+			*(p) = HDL_NULL_HANDLE(p);								\
+	} while (0)
+
 enum hdl_mpi_state { HDL_BEFORE_INIT, HDL_ACTIVE, HDL_AFTER_FINALIZE };
 extern enum hdl_mpi_state hdl_mpi_state;
 
@@ -152,7 +168,7 @@ cold int hdl_null_arg(struct hdl_comm *comm, const char *call, const char *arg);
 cold int hdl_missing(const char *call, MPI_Comm comm);
 cold int hdl_missing_file(const char *call);
 /* MPI_Session_init, which may be called at any time: by its own error handler. */
-cold int hdl_missing_session(const char *call, MPI_Errhandler errhandler, MPI_Session *session);
+cold int hdl_missing_session(const char *call, MPI_Errhandler errhandler);
 /* For functions without communicator: ends the program unless MPI is initialized and not finalized. */
 cold void hdl_not_active(const char *call);
 static inline void hdl_check_active(const char *call)
@@ -229,6 +245,7 @@ HDL_PROFILED(Name##_c);												\
 int PMPI_I##name##_c(HDL_LIST PARAMS, MPI_Request *request)							\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	static const char call[] = "MPI_I" #name #_c;								\
 	const struct hdl_form *const form = &(struct hdl_form){ .request = request };				\
 														\
@@ -239,6 +256,7 @@ HDL_PROFILED(I##name##_c);											\
 int PMPI_##Name##_init##_c(HDL_LIST PARAMS, MPI_Info info, MPI_Request *request)				\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	static const char call[] = "MPI_" #Name "_init" #_c;							\
 	const struct hdl_form *const form = &(struct hdl_form){ true, info, request };				\
 														\

@@ -21,6 +21,7 @@ static int create(const char *call, MPI_User_function *fn, MPI_User_function_c *
 int PMPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op)
 {
 	HDL_LOCKED;
+	HDL_GIVES(op);
 	return create("MPI_Op_create", user_fn, NULL, commute, op);
 }
 HDL_PROFILED(Op_create);
@@ -28,6 +29,7 @@ HDL_PROFILED(Op_create);
 int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op)
 {
 	HDL_LOCKED;
+	HDL_GIVES(op);
 	return create("MPI_Op_create_c", NULL, user_fn, commute, op);
 }
 HDL_PROFILED(Op_create_c);

@@ -152,6 +152,7 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 	int rc;
 
 	if (unlikely(!hdl_send_is_plain(c, t, buf, count, dest, tag))) {
+		HDL_GIVES(request);
 		rc = hdl_check_send(call, comm, c, buf, count, datatype, dest, tag);
 		if (rc)
 			return rc;
@@ -164,8 +165,10 @@ static inline __attribute__((always_inline)) int isend_any(const char *call, con
 		return MPI_SUCCESS;
 	}
 	rc = hdl_isend(buf, count, t, dest, tag, c, c->context, sync, &req);
-	if (unlikely(rc))
+	if (unlikely(rc)) {
+		HDL_GIVES(request);
 		return hdl_raise_class(c, rc, call);
+	}
 	*request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }
@@ -209,6 +212,7 @@ static inline __attribute__((always_inline)) int irecv_any(const char *call, voi
 	int rc;
 
 	if (unlikely(!hdl_recv_is_plain(c, t, buf, count, source, tag))) {
+		HDL_GIVES(request);
 		rc = hdl_check_recv(call, comm, c, buf, count, datatype, source, tag);
 		if (rc)
 			return rc;
@@ -217,8 +221,10 @@ static inline __attribute__((always_inline)) int irecv_any(const char *call, voi
 		return hdl_null_arg(c, call, "request");
 	hdl_call = call;
 	rc = hdl_irecv(buf, count, t, source, tag, c, c->context, &req);
-	if (unlikely(rc))
+	if (unlikely(rc)) {
+		HDL_GIVES(request);
 		return hdl_raise_class(c, rc, call);
+	}
 	*request = (MPI_Request)req;
 	return MPI_SUCCESS;
 }

@@ -43,6 +43,7 @@ int PMPI_Send_init##_c(const void *buf, Count count, MPI_Datatype datatype, int 
 		       MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return send_init("MPI_Send_init" #_c, buf, count, datatype, dest, tag, comm, HDL_STANDARD, request);	\
 }														\
 HDL_PROFILED(Send_init##_c);											\
@@ -51,6 +52,7 @@ int PMPI_Ssend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 			MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return send_init("MPI_Ssend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_SYNCHRONOUS, request);	\
 }														\
 HDL_PROFILED(Ssend_init##_c);											\
@@ -59,6 +61,7 @@ int PMPI_Bsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 			MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return send_init("MPI_Bsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_BUFFERED, request);	\
 }														\
 HDL_PROFILED(Bsend_init##_c);											\
@@ -67,6 +70,7 @@ int PMPI_Rsend_init##_c(const void *buf, Count count, MPI_Datatype datatype, int
 			MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return send_init("MPI_Rsend_init" #_c, buf, count, datatype, dest, tag, comm, HDL_READY, request);	\
 }														\
 HDL_PROFILED(Rsend_init##_c);											\
@@ -75,6 +79,7 @@ int PMPI_Recv_init##_c(void *buf, Count count, MPI_Datatype datatype, int source
 		       MPI_Request *request)									\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return recv_init("MPI_Recv_init" #_c, buf, count, datatype, source, tag, comm, request);		\
 }														\
 HDL_PROFILED(Recv_init##_c);

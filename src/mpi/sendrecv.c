@@ -169,6 +169,7 @@ int PMPI_Isendrecv##_c(const void *sendbuf, Count sendcount, MPI_Datatype sendty
 		       MPI_Comm comm, MPI_Request *request)							\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return isendrecv("MPI_Isendrecv" #_c, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,	\
 		source, recvtag, comm, request);								\
 }														\
@@ -178,6 +179,7 @@ int PMPI_Isendrecv_replace##_c(void *buf, Count count, MPI_Datatype datatype, in
 			       int recvtag, MPI_Comm comm, MPI_Request *request)				\
 {														\
 	HDL_LOCKED;												\
+	HDL_GIVES(request);											\
 	return ireplace("MPI_Isendrecv_replace" #_c, buf, count, datatype, dest, sendtag, source, recvtag, comm, request);	\
 }														\
 HDL_PROFILED(Isendrecv_replace##_c);

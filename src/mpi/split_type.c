@@ -138,6 +138,7 @@ static int choose_of_both(struct hdl_comm *c, struct part *part)
 int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Comm_split_type";
 	struct hdl_comm *c = hdl_comm_get(comm), *made = NULL;
 	struct part part = { .split_type = split_type, .color = MPI_UNDEFINED };

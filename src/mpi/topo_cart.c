@@ -81,6 +81,7 @@ static int rank_in(struct hdl_comm *c, const int *order, int n)
 int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm *comm_cart)
 {
 	HDL_LOCKED;
+	HDL_GIVES(comm_cart);
 	static const char call[] = "MPI_Cart_create";
 	struct hdl_comm *c = hdl_intracomm_get(comm_old);
 	int n, rc, rank, *order = NULL;
@@ -111,6 +112,7 @@ HDL_PROFILED(Cart_create);
 int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	static const char call[] = "MPI_Cart_sub";
 	int rc, color = 0, key = 0, n = 0, *dims;
 	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc), *sub;

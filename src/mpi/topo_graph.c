@@ -38,6 +38,7 @@ static int check_graph(struct hdl_comm *c, const char *call, int nnodes, const i
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int reorder, MPI_Comm *comm_graph)
 {
 	HDL_LOCKED;
+	HDL_GIVES(comm_graph);
 	static const char call[] = "MPI_Graph_create";
 	struct hdl_comm *c = hdl_intracomm_get(comm_old);
 	int rc, nedges, *order = NULL;
@@ -238,6 +239,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 				    int reorder, MPI_Comm *comm_dist_graph)
 {
 	HDL_LOCKED;
+	HDL_GIVES(comm_dist_graph);
 	static const char call[] = "MPI_Dist_graph_create_adjacent";
 	struct hdl_comm *c = hdl_intracomm_get(comm_old);
 	const struct hdl_info *hints;
@@ -373,6 +375,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const 
 			   const int *weights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
 	HDL_LOCKED;
+	HDL_GIVES(comm_dist_graph);
 	static const char call[] = "MPI_Dist_graph_create";
 	struct hdl_comm *c = hdl_intracomm_get(comm_old);
 	const struct hdl_info *hints;

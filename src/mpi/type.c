@@ -76,6 +76,7 @@ HDL_PROFILED(Type_free);
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newtype);
 	static const char call[] = "MPI_Type_dup";
 	struct hdl_type *old, *t;
 	int rc;
@@ -131,6 +132,7 @@ static int f90(const char *call, int combiner, int p, int r, MPI_Datatype *newty
 int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newtype);
 	return f90("MPI_Type_create_f90_real", MPI_COMBINER_F90_REAL, p, r, newtype);
 }
 HDL_PROFILED(Type_create_f90_real);
@@ -138,6 +140,7 @@ HDL_PROFILED(Type_create_f90_real);
 int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newtype);
 	return f90("MPI_Type_create_f90_complex", MPI_COMBINER_F90_COMPLEX, p, r, newtype);
 }
 HDL_PROFILED(Type_create_f90_complex);
@@ -145,6 +148,7 @@ HDL_PROFILED(Type_create_f90_complex);
 int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newtype);
 	return f90("MPI_Type_create_f90_integer", MPI_COMBINER_F90_INTEGER, MPI_UNDEFINED, r, newtype);
 }
 HDL_PROFILED(Type_create_f90_integer);
@@ -152,6 +156,7 @@ HDL_PROFILED(Type_create_f90_integer);
 int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 {
 	HDL_NO_LOCK;
+	HDL_GIVES(datatype);
 	static const char call[] = "MPI_Type_match_size";
 	MPI_Datatype found;
 
@@ -173,6 +178,7 @@ HDL_PROFILED(Type_match_size);
 int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type)
 {
 	HDL_NO_LOCK;
+	HDL_GIVES(pair_type);
 	static const char call[] = "MPI_Type_get_value_index";
 	int rc;
 

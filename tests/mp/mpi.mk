@@ -89,5 +89,15 @@ tests_mp_mpi_closed_SOURCES = tests/mp/mpi_closed.c
 tests_mp_mpi_closed_LDADD = libheddle.la
 tests_mp_mpi_closed_LDFLAGS = $(NOWRAP)
 mpi_test_scripts = tests/mp/mpi_join.sh tests/mp/mpi_closed.sh tests/mp/mpi_run.sh tests/mp/mpi_objects.sh tests/mp/mpi_errors.sh tests/mp/mpi_flood.sh
+check_PROGRAMS += tests/mp/mpi_outputs
+tests_mp_mpi_outputs_SOURCES = tests/mp/mpi_outputs.c tests/mp/mpi_test.h
+nodist_tests_mp_mpi_outputs_SOURCES = tests/mp/mpi_outputs.h
+tests_mp_mpi_outputs_LDADD = libheddle.la
+tests_mp_mpi_outputs_LDFLAGS = $(NOWRAP)
+tests_mp_mpi_outputs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests/mp
+tests/mp/mpi_outputs-mpi_outputs.$(OBJEXT): tests/mp/mpi_outputs.h
+tests/mp/mpi_outputs.h: $(mpi_list) $(mpi_list_awk)
+	$(AM_V_GEN)$(MKDIR_P) tests/mp && $(mpi_make)=outputs $(mpi_list) >$@.tmp && mv $@.tmp $@
+CLEANFILES += tests/mp/mpi_outputs.h
 TESTS += $(mpi_test_scripts)
 EXTRA_DIST += $(mpi_test_scripts)

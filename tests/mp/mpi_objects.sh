@@ -11,6 +11,10 @@ case $MPI_TEST_PROGRAMS in
 *parts*)	MPI_TEST_KINDS="default ud dc,ud" MPI_TEST_RANKS=33 MPI_TEST_PROGRAMS=parts "$(dirname "$0")/mpi_run.sh" || exit 1 ;;
 esac
 top=${MPI_TEST_BUILD:-.}
+# Arguments that are none, one rank's own affair.
+case $MPI_TEST_PROGRAMS in
+*handles*)	timeout -k 5 120 "$top/heddlerun" -n 1 "$top/tests/mp/mpi_outputs" || exit 1 ;;
+esac
 first=$top/tests/mp/mpi_first_use
 # Several programs in a job: each is told how many ranks of it there are.
 case $MPI_TEST_PROGRAMS in
