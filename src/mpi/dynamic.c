@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes that were started apart (MPI-5.0 chapter 11). */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mpi/info.h"
@@ -11,8 +12,9 @@
 int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(intercomm);
 	static const char call[] = "MPI_Comm_join";
-	struct hdl_meeting met = { .timeout_ms = -1 };
+	struct hdl_meeting met = { 0 };
 	struct hdl_comm *made = NULL;
 	int err, rc;
 
@@ -41,6 +43,7 @@ HDL_PROFILED(Comm_join);
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {
 	HDL_NO_LOCK;
+	HDL_GIVES(parent);
 	static const char call[] = "MPI_Comm_get_parent";
 
 	hdl_check_active(call);
@@ -87,17 +90,48 @@ HDL_PROFILED(Close_port);
 
 typedef int (*meet_fn)(const char *name, struct hdl_meeting *m);
 
+/* Info's key timeout, in seconds; else us microseconds. *ns is 0 for ever. */
+static int get_timeout(struct hdl_comm *c, const char *call, const struct hdl_info *info, uint64_t us, uint64_t *ns)
+{
+	const char *text = hdl_info_value(info, "timeout");
+	char *end;
+	double s;
+
+	*ns = us * 1000;
+	if (!text)
+		return MPI_SUCCESS;
+	s = strtod(text, &end);
+	if (end == text || *end || !(s >= 0 && s < 1e9))
+		return hdl_raise(c, MPI_ERR_INFO_VALUE, call, "invalid timeout \"%.40s\" in info: seconds are wanted, 0 to wait for ever", text);
+	*ns = (uint64_t)(s * 1e9);
+	return MPI_SUCCESS;
+}
+
+/* How long is waited, for the text of an error. */
+static const char *waited(char text[96], uint64_t ns, const struct hdl_info *info)
+{
+	snprintf(text, 96, "within %g s (%s)", (double)ns / 1e9, hdl_info_value(info, "timeout") ? "info's key timeout" :
+		 "HEDDLE_CONNECT_TIMEOUT, or a key timeout in info");
+	return text;
+}
+
 /* On the root, to whom alone port and info matter: 0, or what all others of the group are told, too. */
 static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, MPI_Info info, meet_fn fn, struct hdl_meeting *met)
 {
 	const struct hdl_info *given;
 	int err, rc = hdl_info_arg(c, call, info, &given);
+	char why[256], how_long[96];
+	uint64_t ns = 0;
+
+	if (!rc)
+		rc = get_timeout(c, call, given, fn == hdl_port_connect ? hdl_vars.connect_timeout : 0, &ns);
 
 	if (rc)
 		return rc;
 	if (!port_name)
 		return hdl_null_arg(c, call, "port_name");
 	met->comm = c;
+	met->deadline = ns ? monotonic_ns() + ns : 0;
 	hdl_agree_outside(c, 1);
 	err = fn(port_name, met);
 	hdl_agree_outside(c, -1);
@@ -105,15 +139,22 @@ static int meet_at(struct hdl_comm *c, const char *call, const char *port_name, 
 		return hdl_raise(c, MPI_ERR_PROC_ABORTED, call, "port \"%.*s\": while this rank waited there, %s, a member of comm, has failed or "
 				 "cannot be reached: look at its output for why", 80, port_name,
 				 hdl_proc_text_full(hdl_recv_revoked(c, (uint16_t)(c->context + 1)) - 1));
+	waited(how_long, ns, given);
+	if (err == -ETIME)
+		snprintf(why, sizeof(why), "its process has not called MPI_Comm_accept %s: does it run, and does another one keep it busy?", how_long);
+	else if (err == -ETIMEDOUT && fn == hdl_port_accept)
+		snprintf(why, sizeof(why), "no process has come %s", how_long);
+	else if (err == -ETIMEDOUT)
+		snprintf(why, sizeof(why), "its host has not answered %s: is it stopped, or does a firewall keep this process from it?", how_long);
 	if (err)
 		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": %s", 80, port_name,
+				 err == -ETIME || err == -ETIMEDOUT ? why :
 				 err == -ENOENT ? "this process has not opened it, or has closed it meanwhile" :
 				 err == -EINVAL ? "this is no name of a port" :
 				 err == -ECONNREFUSED ? "nobody listens there: was it closed, or has its process ended?" :
 				 err == -ECONNRESET ? "it was closed while this process waited, or its process has ended" :
 				 err == -EPERM ? "the name is another port's, or not all of it: was it cut, or is it of an earlier run?" :
-				 err == -EPROTO ? "what listens there is not a port of this version of Heddle" :
-				 err == -ETIMEDOUT ? "its host does not answer: does a firewall keep this process from it?" : strerror(-err));
+				 err == -EPROTO ? "what listens there is not a port of this version of Heddle" : strerror(-err));
 	if (!met->other)
 		return hdl_raise(c, MPI_ERR_PORT, call, "port \"%.*s\": there can be no communication with its process (both print why)",
 				 80, port_name);
@@ -149,6 +190,7 @@ static int pair_up(const char *call, const char *port_name, MPI_Info info, int r
 int PMPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	return pair_up("MPI_Comm_accept", port_name, info, root, comm, hdl_port_accept, newcomm);
 }
 HDL_PROFILED(Comm_accept);
@@ -156,6 +198,7 @@ HDL_PROFILED(Comm_accept);
 int PMPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
 {
 	HDL_LOCKED;
+	HDL_GIVES(newcomm);
 	return pair_up("MPI_Comm_connect", port_name, info, root, comm, hdl_port_connect, newcomm);
 }
 HDL_PROFILED(Comm_connect);

@@ -252,7 +252,7 @@ static int verdicts(int fd, const struct hdl_patience *p, const struct hdl_meeti
 
 int hdl_meet(int fd, struct hdl_meeting *m)
 {
-	struct hdl_patience patience = { m->timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)m->timeout_ms * 1000000, m->comm }, *p = &patience;
+	struct hdl_patience patience = { m->deadline, m->comm }, *p = &patience;
 	uint64_t nonce = 0;
 	uint8_t they_can = 0;
 	int unfit = 0, err = 0;
@@ -264,6 +264,9 @@ int hdl_meet(int fd, struct hdl_meeting *m)
 		err = hear_hello(fd, p, m, &nonce, &unfit);
 	if (!err && m->listens)
 		err = say_hello(fd, m, p, &nonce);
+	/* it has accepted: to give up between its last word and the moment that is heard would leave it with a meeting of its own */
+	if (!err && !m->listens && p->deadline && p->deadline < monotonic_ns() + HDL_HELLO_NS)
+		p->deadline = monotonic_ns() + HDL_HELLO_NS;
 	if (!err)
 		err = verdicts(fd, p, m, &they_can);
 	if (m->other && !they_can) {

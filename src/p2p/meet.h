@@ -13,7 +13,7 @@ struct pollfd;
 struct hdl_meeting {
 	bool listens;			/* for strangers: who comes has said the secret, and what else is in HDL_HELLO_BYTES */
 	uint64_t secret;		/* that of a port; 0 */
-	int timeout_ms;			/* for all of the meeting; -1: none */
+	uint64_t deadline;		/* as monotonic_ns(); 0: none. hdl_meet: for all of the meeting, but see there */
 	struct hdl_comm *comm;		/* whose other members wait for what becomes of it; or NULL */
 	struct hdl_group *other;	/* the process that was met, a group of one; NULL: there can be no communication with it */
 	int tag;			/* of what the two agree on next: another one at each meeting */
@@ -26,7 +26,8 @@ struct hdl_patience {
 };
 
 /* Waits without taking the CPU, and progress goes on. 0, or a negative errno: the socket's; ECONNRESET: it was closed; EPROTO: whoever
- * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. All that was written was read, or
+ * is at the other end speaks something else; EPERM: the secret is wrong; ETIMEDOUT; EOWNERDEAD; ENOMEM. Who does not listen, and has heard
+ * the other one's hello, gives that one HDL_HELLO_NS for the rest, however late it came: it has accepted. All that was written was read, or
  * the socket is shut down, so that the other one does not wait for ever. Where the two find that they cannot communicate (reported), that is no
  * error. */
 int hdl_meet(int fd, struct hdl_meeting *m);
@@ -38,9 +39,10 @@ int hdl_fds_wait(struct pollfd *fds, unsigned nfds, const struct hdl_patience *p
 /* Ports (port.c). name: a string in MPI_MAX_PORT_NAME bytes. 0 or a negative errno; ENOENT: it is no open port of this process. */
 int hdl_port_open(char name[MPI_MAX_PORT_NAME]);
 int hdl_port_close(const char *name);
-/* Meets the next process that comes; m->other is not NULL then. */
+/* Meets the next process that comes, by m->deadline (else ETIMEDOUT); m->other is not NULL then. */
 int hdl_port_accept(const char *name, struct hdl_meeting *m);
-/* Meets the process whose port it is, as soon as that accepts. EINVAL: it is no port's name; else as hdl_meet. */
+/* Meets the process whose port it is, as soon as that accepts. EINVAL: it is no port's name; ETIME: it has not accepted by m->deadline;
+ * ETIMEDOUT: not even its host has answered; else as hdl_meet. */
 int hdl_port_connect(const char *name, struct hdl_meeting *m);
 void hdl_ports_fini(void);
 

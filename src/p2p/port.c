@@ -168,8 +168,15 @@ static int find_ready(const struct port *p, struct pollfd *fds)
 	return -1;
 }
 
-/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes. */
-static int next_visitor(struct port *p, struct hdl_comm *comm, int *fd)
+/* The earlier one; 0 is never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* Waits for one who has said its first words, or left; *fd is the caller's. Whoever has said them waits as long as it takes.
+ * patience: the caller's, for somebody to come. */
+static int next_visitor(struct port *p, const struct hdl_patience *patience, int *fd)
 {
 	struct pollfd fds[VISITORS + 1];
 	int ready, err, least = 1;
@@ -183,6 +190,8 @@ static int next_visitor(struct port *p, struct hdl_comm *comm, int *fd)
 		ready = find_ready(p, fds);
 		if (ready >= 0)
 			break;
+		if (patience->deadline && patience->deadline <= monotonic_ns())
+			return -ETIMEDOUT;
 		full = p->nvisitors == VISITORS;
 		if (full || (p->nvisitors && p->visitors[0].until <= monotonic_ns())) {
 			hdl_debug("port %s: who came and said nothing was sent away%s", p->name, full ? ": others want to come in" : "");
@@ -191,7 +200,8 @@ static int next_visitor(struct port *p, struct hdl_comm *comm, int *fd)
 		}
 		fds[p->nvisitors] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 		/* other threads are in here, too, meanwhile: what this one has found is looked for again */
-		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_patience){ p->nvisitors ? p->visitors[0].until : 0, comm });
+		err = hdl_fds_wait(fds, p->nvisitors + 1, &(struct hdl_patience){
+				   earlier(patience->deadline, p->nvisitors ? p->visitors[0].until : 0), patience->comm });
 		if (err && err != -ETIMEDOUT)
 			return err;
 	}
@@ -203,12 +213,13 @@ static int next_visitor(struct port *p, struct hdl_comm *comm, int *fd)
 /* Strangers, and processes with which there can be no communication, are sent away; it goes on with the next one. */
 static int accept_one(struct port *p, struct hdl_meeting *m)
 {
+	const struct hdl_patience patience = { m->deadline, m->comm };
 	int err, fd;
 
-	while (!(err = next_visitor(p, m->comm, &fd))) {
+	while (!(err = next_visitor(p, &patience, &fd))) {
 		m->listens = true;
 		m->secret = p->secret;
-		m->timeout_ms = hdl_vars.init_timeout ? (int)(hdl_vars.init_timeout / 1000) + 1 : -1;
+		m->deadline = hdl_vars.init_timeout ? monotonic_ns() + hdl_vars.init_timeout * 1000 : 0;
 		err = hdl_meet(fd, m);
 		close(fd);
 		if ((!err && m->other) || err == -EOWNERDEAD)
@@ -251,7 +262,7 @@ static int try_address(const struct addrinfo *a, const struct hdl_patience *pati
 	return err;
 }
 
-static int dial(const char *host, const char *number, struct hdl_comm *comm, int *fd)
+static int dial(const char *host, const char *number, const struct hdl_patience *patience, int *fd)
 {
 	struct addrinfo want = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list, *a;
 	int err = -EHOSTUNREACH, failed;
@@ -263,13 +274,14 @@ static int dial(const char *host, const char *number, struct hdl_comm *comm, int
 	if (failed)
 		return -EHOSTUNREACH;
 	for (a = list; a && err; a = a->ai_next)
-		err = try_address(a, &(struct hdl_patience){ .comm = comm }, fd);
+		err = try_address(a, patience, fd);
 	freeaddrinfo(list);
 	return err;
 }
 
 int hdl_port_connect(const char *name, struct hdl_meeting *m)
 {
+	const struct hdl_patience patience = { m->deadline, m->comm };
 	char host[256], number[8];
 	uint64_t kernel;
 	bool same;
@@ -279,14 +291,13 @@ int hdl_port_connect(const char *name, struct hdl_meeting *m)
 	    sscanf(name, "heddle:%255[^:]:%7[0-9]:%" SCNx64 ":%" SCNx64 "%n", host, number, &kernel, &m->secret, &end) < 4 || name[end])
 		return -EINVAL;
 	same = kernel && kernel == hdl_host_id();
-	err = dial(same ? "127.0.0.1" : host, number, m->comm, &fd);
+	err = dial(same ? "127.0.0.1" : host, number, &patience, &fd);
 	/* containers have one kernel, but networks of their own */
-	if (err && same && !dial(host, number, m->comm, &fd))
+	if (err && same && !dial(host, number, &patience, &fd))
 		err = 0;
 	if (err)
 		return err;
-	m->timeout_ms = -1;	/* until the other side accepts, closes the port, or ends */
-	err = hdl_meet(fd, m);
+	err = hdl_meet(fd, m);	/* the kernel has let it in; it waits until the other side accepts, closes the port, or ends */
 	close(fd);
-	return err;
+	return err == -ETIMEDOUT ? -ETIME : err;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs that were started apart become one: mpi_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full | visits N]. Side 0 listens on sockets in
+ * Two jobs that were started apart become one: mpi_join PATH SIDE [die | lose | leave | apart | port | first | strangers | full | unanswered | visits N]. Side 0 listens on sockets in
  * the file system (PATH.RANK), side 1 connects. Both have as many ranks, and rank r of each joins rank r of the other. Then the leaders' pair brings all ranks together.
  * port: instead, the jobs connect by a port of side 0's last rank, several times.
  * first: the same, once; the jobs may have different sizes, and side 0 sends to all of side 1 as soon as it can.
  * strangers: the same, of one rank each, while others come to the port who are no processes of MPI, or fall silent.
+ * unanswered: one job alone, whose first rank has a port and accepts late, or never. HEDDLE_CONNECT_TIMEOUT has to be short.
  * visits: the same, N times, each time with another job: the script looks at what side 0 still has of those that have ended.
  * full: rank 1 of side 0 cannot name one more job: no rank of either gets an intercommunicator, and none waits for ever.
  * die: of side 1 every rank ends itself then, and side 0 goes on without them. leave: it calls MPI_Finalize, though side 0 waits for it.
@@ -581,6 +582,144 @@ static void full(const char *path)
 	MPI_Comm_free(&comm);
 }
 
+/* ---- nobody accepts -------------------------------------------------------------------------------------- */
+
+struct server {
+	int listens;
+	int closes;			/* as soon as it has heard something; else it says nothing until the visitor leaves */
+};
+
+static void *no_port(void *arg)
+{
+	const struct server *f = arg;
+	int s = accept(f->listens, NULL, NULL);
+	char c;
+
+	must(s >= 0 && read_fully(s, &c, 1), "the visitor's hello");
+	if (f->closes)
+		close(s);
+	else
+		heard_until_end(s);
+	return NULL;
+}
+
+static MPI_Info seconds(const char *timeout)
+{
+	MPI_Info info = MPI_INFO_NULL;
+
+	if (timeout) {
+		MPI_Info_create(&info);
+		MPI_Info_set(info, "timeout", timeout);
+	}
+	return info;
+}
+
+/* All ranks of comm are told so; port and info matter at the root, the last one. word: in what the root is told. */
+static void not_connected(MPI_Comm comm, const char *name, const char *timeout, int want, const char *word)
+{
+	MPI_Comm none = (MPI_Comm)&comm;
+	MPI_Info info = MPI_INFO_NULL;
+	char text[MPI_MAX_ERROR_STRING];
+	int class, rank, n, rc;
+
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &n);
+	if (rank == n - 1)
+		info = seconds(timeout);
+	rc = MPI_Comm_connect(rank == n - 1 ? name : NULL, info, n - 1, comm, &none);
+	MPI_Error_class(rc, &class);
+	MPI_Error_string(rc, text, &n);
+	if (class != want)
+		fprintf(stderr, "rank %d, timeout %s: %s\n", me, timeout ? timeout : "none", text);
+	CHECK(class == want && none == MPI_COMM_NULL);
+	CHECK(info == MPI_INFO_NULL || strstr(text, word));
+	if (info != MPI_INFO_NULL)
+		MPI_Info_free(&info);
+}
+
+/* A server that is none, on a port of its own, under the name of another one. */
+static void by_no_port(MPI_Comm comm, int is_root, const char *name, int closes, const char *timeout)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct server f = { .listens = -1, .closes = closes };
+	char other[2 * MPI_MAX_PORT_NAME] = "";
+	socklen_t n = sizeof(a);
+	pthread_t thread;
+
+	if (is_root) {
+		const char *colon = strchr(strchr(name, ':') + 1, ':');
+
+		f.listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		must(!bind(f.listens, (struct sockaddr *)&a, sizeof(a)) && !listen(f.listens, 1) &&
+		     !getsockname(f.listens, (struct sockaddr *)&a, &n), "listening");
+		snprintf(other, sizeof(other), "%.*s:%d%s", (int)(colon - name), name, ntohs(a.sin_port), strchr(colon + 1, ':'));
+		must(!pthread_create(&thread, NULL, no_port, &f), "a thread");
+	}
+	not_connected(comm, other, timeout, MPI_ERR_PORT, closes ? "closed" : "timeout");
+	if (is_root) {
+		pthread_join(thread, NULL);
+		close(f.listens);
+	}
+}
+
+static void nobody_comes(const char *name)
+{
+	MPI_Comm none = (MPI_Comm)&failed;
+	MPI_Info info = seconds("0.1");
+
+	CHECK(port_error(MPI_Comm_accept(name, info, 0, MPI_COMM_SELF, &none)) && none == MPI_COMM_NULL);
+	MPI_Info_free(&info);
+}
+
+static void unanswered(void)
+{
+	char name[MPI_MAX_PORT_NAME], closed[MPI_MAX_PORT_NAME];
+	int is_root = me == np - 1, pid = getpid();
+	MPI_Comm comm, inter;
+
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	MPI_Comm_split(MPI_COMM_WORLD, me != 0, me, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	if (!me) {
+		MPI_Open_port(MPI_INFO_NULL, closed);
+		MPI_Close_port(closed);
+		MPI_Open_port(MPI_INFO_NULL, name);
+		nobody_comes(name);
+	}
+	MPI_Bcast(name, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+	MPI_Bcast(closed, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+	MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	if (me) {
+		not_connected(comm, closed, "60", MPI_ERR_PORT, "nobody listens");
+		not_connected(comm, name, "0.1", MPI_ERR_PORT, "MPI_Comm_accept within 0.1 s (info's key timeout)");
+		not_connected(comm, name, NULL, MPI_ERR_PORT, "");
+		not_connected(comm, name, "soon", MPI_ERR_INFO_VALUE, "\"soon\"");
+		not_connected(comm, name, "-1", MPI_ERR_INFO_VALUE, "\"-1\"");
+		not_connected(comm, name, "1s", MPI_ERR_INFO_VALUE, "\"1s\"");
+		by_no_port(comm, is_root, name, 0, "0.1");
+		by_no_port(comm, is_root, name, 1, "60");
+		if (is_root)
+			must(!kill(pid, SIGSTOP), "stopping the server");
+		not_connected(comm, name, "0.1", MPI_ERR_PORT, "MPI_Comm_accept");
+		if (is_root)
+			must(!kill(pid, SIGCONT), "continuing the server");
+	}
+	/* those who have given up are none: the next one is served */
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (me) {
+		MPI_Info info = seconds("60");
+
+		MPI_Comm_connect(name, info, np - 2, comm, &inter);
+		MPI_Info_free(&info);
+	} else {
+		MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+		MPI_Close_port(name);
+	}
+	MPI_Barrier(inter);
+	MPI_Comm_disconnect(&inter);
+	MPI_Comm_free(&comm);
+}
+
 /* Ranks that never exchange anything look each other up, for a receive that is cancelled. */
 static void apart(MPI_Comm pair, int fd)
 {
@@ -667,6 +806,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[3], "strangers")) {
 		strangers(argv[1]);
+		goto end;
+	}
+	if (argc > 3 && !strcmp(argv[3], "unanswered")) {
+		unanswered();
 		goto end;
 	}
 	if (argc > 3 && !strcmp(argv[3], "full")) {

@@ -74,6 +74,14 @@ pair "strangers" default 1 strangers "-x HEDDLE_INIT_TIMEOUT=0" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
 	bad "strangers come to a port"
 fi
+for n in 2 4; do
+	timeout -k 5 60 "$top/heddlerun" -n $n -x HEDDLE_CONNECT_TIMEOUT=200ms "$top/tests/mp/mpi_join" - 0 unanswered >"$dir/out0" 2>&1
+	status0=$?
+	if [ $status0 -ne 0 ] || ! said 0 "side 0: ok"; then
+		status1=none
+		bad "nobody accepts, $n ranks"
+	fi
+done
 pair "full" default 3 full "" ""
 if [ $status0 -ne 0 ] || [ $status1 -ne 0 ] || ! said 0 "side 0: ok" || ! said 1 "side 1: ok"; then
 	bad "a rank cannot name the other job"
