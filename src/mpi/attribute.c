@@ -96,7 +96,7 @@ static int *predefined(int keyval)
 
 static int get_attr(const char *call, MPI_Comm comm, int keyval, void *value, int *flag)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	int rc;
 
 	if (!c)
@@ -131,7 +131,7 @@ HDL_PROFILED(Attr_get);
 
 static int set_attr(const char *call, MPI_Comm comm, int keyval, void *value)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	int rc;
 
 	if (!c)
@@ -157,7 +157,7 @@ HDL_PROFILED(Attr_put);
 
 static int delete_attr(const char *call, MPI_Comm comm, int keyval)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	int rc;
 
 	if (!c)

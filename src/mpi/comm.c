@@ -8,7 +8,7 @@ int PMPI_Comm_size(MPI_Comm comm, int *size)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_size";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
@@ -23,7 +23,7 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_rank";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (unlikely(!c))
 		return hdl_bad_comm(call, comm);
@@ -53,7 +53,7 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_compare";
-	struct hdl_comm *a = hdl_comm_get(comm1), *b = hdl_comm_get(comm2);
+	struct hdl_comm *a = hdl_comm_get_local(comm1), *b = hdl_comm_get_local(comm2);
 
 	if (!a || !b)
 		return hdl_bad_comm(call, a ? comm2 : comm1);
@@ -69,7 +69,7 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 	HDL_LOCKED;
 	HDL_GIVES(group);
 	static const char call[] = "MPI_Comm_group";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
@@ -85,7 +85,7 @@ int PMPI_Comm_test_inter(MPI_Comm comm, int *flag)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_test_inter";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
@@ -106,7 +106,7 @@ int PMPI_Comm_remote_size(MPI_Comm comm, int *size)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Comm_remote_size";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c || !hdl_comm_is_inter(c))
 		return not_inter(call, comm, c);
@@ -122,7 +122,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 	HDL_LOCKED;
 	HDL_GIVES(group);
 	static const char call[] = "MPI_Comm_remote_group";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c || !hdl_comm_is_inter(c))
 		return not_inter(call, comm, c);
@@ -193,7 +193,7 @@ int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_set_name";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
@@ -208,7 +208,7 @@ int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_get_name";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	const char *name;
 
 	/* section 7.8: the null handle has a name, too */

@@ -121,12 +121,16 @@ static int idup(const char *call, MPI_Comm comm, MPI_Info info, MPI_Comm *newcom
 	rc = hdl_comm_idup(c, &made, &req);
 	if (rc)
 		return hdl_raise_class(c, rc, call);
-	made->hints = hdl_comm_hints_of(given, 0);
+	if (req->done && req->error) {	/* there is none any more, which completing the request tells */
+		*request = (MPI_Request)req;
+		return MPI_SUCCESS;
+	}
+	hdl_comm_set_hints(made, hdl_comm_hints_of(given, 0));
 	rc = hdl_attrs_copy(HDL_ATTR_COMM, comm, c->attrs, (MPI_Comm)made, &made->attrs);
 	if (rc) {		/* the others go on, and so does this rank's part in it */
 		if (!req->done)
 			made->unwanted = true;
-		else if (!req->error)
+		else
 			hdl_comm_close(made);
 		hdl_req_free(req);
 		return hdl_raise_code(c, rc, call);

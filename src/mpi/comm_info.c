@@ -33,7 +33,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_set_info";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	const struct hdl_info *given;
 	int rc;
 
@@ -53,7 +53,7 @@ int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 	HDL_LOCKED;
 	HDL_GIVES(info_used);
 	static const char call[] = "MPI_Comm_get_info";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	struct hdl_info *info;
 	bool good;
 

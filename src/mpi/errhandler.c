@@ -318,7 +318,7 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_set_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	int rc;
 
 	if (!c)
@@ -335,7 +335,7 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 	HDL_LOCKED;
 	HDL_GIVES(errhandler);
 	static const char call[] = "MPI_Comm_get_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);
@@ -350,7 +350,7 @@ int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 {
 	HDL_LOCKED;
 	static const char call[] = "MPI_Comm_call_errhandler";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 	int rc;
 
 	if (!c)

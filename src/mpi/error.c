@@ -251,6 +251,9 @@ int hdl_bad_comm(const char *call, MPI_Comm handle)
 	hdl_not_active(call);
 	if (handle == MPI_COMM_NULL)
 		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: MPI_COMM_NULL");
+	if (hdl_comm_get_local(handle))
+		return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: it is not complete: MPI_Comm_idup's request has to be "
+				 "completed first");
 	return hdl_raise(NULL, MPI_ERR_COMM, call, "invalid communicator: handle %p is none, or was freed",
 			 (void *)handle);
 }

@@ -100,6 +100,15 @@ static inline struct hdl_comm *hdl_comm_get(MPI_Comm handle)
 	return likely(comm->obj.magic == HDL_MAGIC_COMM) ? comm : NULL;
 }
 
+/* The same for local calls, which MPI_Comm_idup's communicator takes before it is complete, too: who is in it, and what the program
+ * has set there. It has no contexts yet: whatever sends or receives takes hdl_comm_get's only. */
+static inline struct hdl_comm *hdl_comm_get_local(MPI_Comm handle)
+{
+	struct hdl_comm *comm = hdl_comm_get(handle);
+
+	return likely(comm) ? comm : hdl_pool_find(&hdl_comms, handle, HDL_MAGIC_COMM_BEGUN, sizeof(*comm));
+}
+
 static inline MPI_Comm hdl_comm_handle(struct hdl_comm *comm)
 {
 	return comm == &hdl_world ? MPI_COMM_WORLD : comm == &hdl_self ? MPI_COMM_SELF : (MPI_Comm)comm;

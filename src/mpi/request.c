@@ -619,12 +619,13 @@ HDL_PROFILED(Request_get_status_some);
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
 
-/* Section 6.12: requests of nonblocking collectives are neither freed nor cancelled; 6.13: of persistent ones they are freed. */
+/* Section 6.12: requests of nonblocking collectives are neither freed nor cancelled; 6.13: of persistent ones they are freed. One that is
+ * done is freed all the same, as if it was waited for: nothing is lost by it, and other MPIs do so. */
 static int is_collective(const char *call, struct hdl_req *req)
 {
 	return hdl_raise(req->comm, MPI_ERR_REQUEST, call, "invalid request: it belongs to a %s collective, which %s",
 			 hdl_req_is_collective(req) ? "nonblocking" : "persistent",
-			 hdl_req_is_collective(req) ? "can only be waited for" : "cannot be cancelled");
+			 hdl_req_is_collective(req) ? "is active: MPI_Wait or MPI_Test completes it" : "cannot be cancelled");
 }
 
 int PMPI_Request_free(MPI_Request *request)
@@ -641,8 +642,11 @@ int PMPI_Request_free(MPI_Request *request)
 	req = hdl_req_get(*request);
 	if (!req)
 		return hdl_bad_request(call, -1, *request);
-	if (hdl_req_is_collective(req))
-		return is_collective(call, req);
+	if (hdl_req_is_collective(req)) {
+		if (!req->done)
+			hdl_progress_test();
+		return req->done ? finish(call, request, req, MPI_STATUS_IGNORE) : is_collective(call, req);
+	}
 	*request = MPI_REQUEST_NULL;
 	if (req->special && req->done && hdl_req_is_generalized(req)) {
 		code = hdl_grequest_free(req);

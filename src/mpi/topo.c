@@ -22,7 +22,7 @@ static const char *kind_name(int kind)
 
 struct hdl_topo *hdl_topo_get(const char *call, MPI_Comm comm, int kind, int *rc)
 {
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	*rc = MPI_SUCCESS;
 	if (likely(c && c->topo && c->topo->kind == kind))
@@ -108,7 +108,7 @@ int PMPI_Topo_test(MPI_Comm comm, int *status)
 {
 	HDL_NO_LOCK;
 	static const char call[] = "MPI_Topo_test";
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!c)
 		return hdl_bad_comm(call, comm);

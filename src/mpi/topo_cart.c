@@ -120,6 +120,8 @@ int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
 
 	if (!t)
 		return rc;
+	if (!c)
+		return hdl_bad_comm(call, comm);
 	if (!newcomm || (!remain_dims && t->cart.ndims))
 		return hdl_null_arg(c, call, newcomm ? "remain_dims" : "newcomm");
 	sub = hdl_topo_new(MPI_CART, 3 * (size_t)t->cart.ndims);
@@ -182,7 +184,7 @@ int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
 	if (!t)
 		return rc;
 	if (!ndims)
-		return hdl_null_arg(hdl_comm_get(comm), call, "ndims");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, "ndims");
 	*ndims = t->cart.ndims;
 	return MPI_SUCCESS;
 }
@@ -191,7 +193,7 @@ HDL_PROFILED(Cartdim_get);
 static int check_maxdims(const char *call, MPI_Comm comm, const struct hdl_topo *t, int maxdims)
 {
 	return maxdims < t->cart.ndims ?
-	       hdl_raise(hdl_comm_get(comm), MPI_ERR_DIMS, call, "invalid maxdims %d: the topology has %d dimensions", maxdims,
+	       hdl_raise(hdl_comm_get_local(comm), MPI_ERR_DIMS, call, "invalid maxdims %d: the topology has %d dimensions", maxdims,
 			 t->cart.ndims) : MPI_SUCCESS;
 }
 
@@ -209,7 +211,7 @@ int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coo
 	if (rc || !t->cart.ndims)
 		return rc;
 	if (!dims || !periods || !coords)
-		return hdl_null_arg(hdl_comm_get(comm), call, !dims ? "dims" : !periods ? "periods" : "coords");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, !dims ? "dims" : !periods ? "periods" : "coords");
 	bytes = (size_t)t->cart.ndims * sizeof(*dims);
 	memcpy(dims, t->cart.dims, bytes);
 	memcpy(periods, t->cart.periods, bytes);
@@ -228,10 +230,10 @@ int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank)
 	if (!t)
 		return rc;
 	if (!rank || (!coords && t->cart.ndims))
-		return hdl_null_arg(hdl_comm_get(comm), call, rank ? "coords" : "rank");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, rank ? "coords" : "rank");
 	for (int d = 0; d < t->cart.ndims; d++)
 		if (!t->cart.periods[d] && (coords[d] < 0 || coords[d] >= t->cart.dims[d]))
-			return hdl_raise(hdl_comm_get(comm), MPI_ERR_ARG, call, "invalid coords[%d] %d: the dimension is not "
+			return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid coords[%d] %d: the dimension is not "
 					 "periodic, and has 0..%d", d, coords[d], t->cart.dims[d] - 1);
 	*rank = rank_of(t, coords);
 	return MPI_SUCCESS;
@@ -244,7 +246,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[])
 	static const char call[] = "MPI_Cart_coords";
 	int rc;
 	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_CART, &rc);
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!t)
 		return rc;
@@ -286,10 +288,10 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 	if (!t)
 		return rc;
 	if (direction < 0 || direction >= t->cart.ndims)
-		return hdl_raise(hdl_comm_get(comm), MPI_ERR_ARG, call, "invalid direction %d: the topology has %d dimensions",
+		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid direction %d: the topology has %d dimensions",
 				 direction, t->cart.ndims);
 	if (!rank_source || !rank_dest)
-		return hdl_null_arg(hdl_comm_get(comm), call, rank_source ? "rank_dest" : "rank_source");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, rank_source ? "rank_dest" : "rank_source");
 	*rank_source = hdl_cart_away(t, direction, -(long long)disp);
 	*rank_dest = hdl_cart_away(t, direction, disp);
 	return MPI_SUCCESS;

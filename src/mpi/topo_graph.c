@@ -102,7 +102,7 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 	if (!t)
 		return rc;
 	if (!nnodes || !nedges)
-		return hdl_null_arg(hdl_comm_get(comm), call, nnodes ? "nedges" : "nnodes");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, nnodes ? "nedges" : "nnodes");
 	*nnodes = t->graph.nnodes;
 	*nedges = t->graph.nedges;
 	return MPI_SUCCESS;
@@ -113,8 +113,8 @@ static int check_room(const char *call, MPI_Comm comm, const char *arg, int room
 		      const char *array_arg)
 {
 	if (room < n)
-		return hdl_raise(hdl_comm_get(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, room, n);
-	return n && !array ? hdl_null_arg(hdl_comm_get(comm), call, array_arg) : MPI_SUCCESS;
+		return hdl_raise(hdl_comm_get_local(comm), MPI_ERR_ARG, call, "invalid %s %d: there are %d", arg, room, n);
+	return n && !array ? hdl_null_arg(hdl_comm_get_local(comm), call, array_arg) : MPI_SUCCESS;
 }
 
 int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])
@@ -148,7 +148,7 @@ static const int *neighbors(const char *call, MPI_Comm comm, int rank, int *n, i
 	if (!t)
 		return NULL;
 	if (rank < 0 || rank >= t->graph.nnodes) {
-		*rc = hdl_bad_rank(hdl_comm_get(comm), MPI_ERR_RANK, call, "rank", rank);
+		*rc = hdl_bad_rank(hdl_comm_get_local(comm), MPI_ERR_RANK, call, "rank", rank);
 		return NULL;
 	}
 	first = rank ? t->graph.index[rank - 1] : 0;
@@ -165,7 +165,7 @@ int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
 	if (!neighbors(call, comm, rank, &n, &rc))
 		return rc;
 	if (!nneighbors)
-		return hdl_null_arg(hdl_comm_get(comm), call, "nneighbors");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, "nneighbors");
 	*nneighbors = n;
 	return MPI_SUCCESS;
 }
@@ -424,7 +424,7 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree
 	if (!t)
 		return rc;
 	if (!indegree || !outdegree || !weighted)
-		return hdl_null_arg(hdl_comm_get(comm), call, !indegree ? "indegree" : !outdegree ? "outdegree" : "weighted");
+		return hdl_null_arg(hdl_comm_get_local(comm), call, !indegree ? "indegree" : !outdegree ? "outdegree" : "weighted");
 	*indegree = t->dist.indegree;
 	*outdegree = t->dist.outdegree;
 	*weighted = t->dist.weighted;
@@ -457,7 +457,7 @@ int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int
 	static const char call[] = "MPI_Dist_graph_neighbors";
 	int rc;
 	struct hdl_topo *t = hdl_topo_get(call, comm, MPI_DIST_GRAPH, &rc);
-	struct hdl_comm *c = hdl_comm_get(comm);
+	struct hdl_comm *c = hdl_comm_get_local(comm);
 
 	if (!t)
 		return rc;

@@ -73,6 +73,8 @@ void hdl_comm_begin(struct hdl_comm *comm, int id, MPI_Errhandler errhandler)
 void hdl_comm_set_hints(struct hdl_comm *comm, unsigned hints)
 {
 	comm->hints = hints;
+	if (comm->obj.magic == HDL_MAGIC_COMM_BEGUN)
+		return;		/* it has no context yet */
 	comm->matching->overtaking[comm->context] = hints & HDL_HINT_OVERTAKING;
 }
 

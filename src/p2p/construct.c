@@ -89,22 +89,22 @@ struct idup {
 	struct hdl_agree a;
 	struct hdl_comm *made;
 	struct hdl_req *req;
-	MPI_Errhandler errhandler;
 };
 
 static void idup_finished(struct hdl_agree *a)
 {
 	struct idup *d = a->arg;
+	MPI_Errhandler errhandler = d->made->errhandler;
 
 	if (a->error) {
 		hdl_req_reason(d->req, a->why);
 		hdl_comm_forget(d->made);
 	} else {
-		hdl_comm_begin(d->made, a->id, d->errhandler);
+		hdl_comm_begin(d->made, a->id, errhandler);
 		if (d->made->unwanted)
 			hdl_comm_close(d->made);
 	}
-	hdl_errhandler_release(d->errhandler);
+	hdl_errhandler_release(errhandler);
 	hdl_req_complete(d->req, a->error);
 	free(d);
 }
@@ -124,8 +124,10 @@ int hdl_comm_idup(struct hdl_comm *comm, struct hdl_comm **out, struct hdl_req *
 	d->a.finished = idup_finished;
 	d->a.arg = d;
 	d->made = like(comm);
-	d->errhandler = comm->errhandler;	/* as it is now */
-	hdl_errhandler_retain(d->errhandler);
+	/* local calls take it from here on; the error handler is the original's as it is now, until the program sets another one */
+	d->made->obj.magic = HDL_MAGIC_COMM_BEGUN;
+	d->made->errhandler = comm->errhandler;
+	hdl_errhandler_retain(comm->errhandler);
 	*out = d->made;
 	*req = d->req;
 	hdl_agree_start(&d->a);

@@ -22,7 +22,8 @@
 /* Every object behind a handle begins with this. */
 enum hdl_magic { HDL_MAGIC_COMM = 0x48434f4d, HDL_MAGIC_REQ = 0x48524551, HDL_MAGIC_TYPE = 0x48545950,
 		 HDL_MAGIC_OP = 0x484f5020, HDL_MAGIC_GROUP = 0x48475250, HDL_MAGIC_ERRH = 0x48455252,
-		 HDL_MAGIC_INFO = 0x48494e46, HDL_MAGIC_MESSAGE = 0x484d5347 };
+		 HDL_MAGIC_INFO = 0x48494e46, HDL_MAGIC_MESSAGE = 0x484d5347,
+		 HDL_MAGIC_COMM_BEGUN = 0x48434f42 /* MPI_Comm_idup's, until it is complete */ };
 struct hdl_object {
 	uint32_t magic;
 	int refs;

@@ -265,6 +265,112 @@ static void rows_and_columns(void)
 	MPI_Comm_free(&down);
 }
 
+/* Strictly the communicator may not be used before it is complete (section 7.4.2). Bindings set its error handler and ask for its group
+ * at once, and other MPIs let them: so local calls work, and what they set stays; whatever would communicate is refused. Rank 0 comes last,
+ * so that no other rank's is complete. */
+static void duplicate_in_the_making(void)
+{
+	int dims[1] = { np }, periodic[1] = { 1 }, key, n, flag, rank, topology, v = 0, value = 5;
+	char name[MPI_MAX_OBJECT_NAME], text[MPI_MAX_ERROR_STRING];
+	MPI_Errhandler handler;
+	MPI_Comm line, dup, dup2;
+	MPI_Group group;
+	MPI_Request q;
+	MPI_Info info;
+	void *got;
+
+	MPI_Cart_create(WORLD, 1, dims, periodic, 0, &line);
+	MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+	MPI_Comm_set_attr(line, key, &value);
+	for (int r = 1; r < np && !me; r++)
+		MPI_Recv(NULL, 0, MPI_INT, r, 1, WORLD, MPI_STATUS_IGNORE);
+	MPI_Comm_idup(line, &dup, &q);
+	CHECK_EQ(MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN), MPI_SUCCESS);
+	MPI_Comm_get_errhandler(dup, &handler);
+	CHECK(handler == MPI_ERRORS_RETURN);
+	MPI_Comm_rank(dup, &rank);
+	CHECK(rank == me && size_of(dup) == np);
+	CHECK_EQ(compared(dup, line), MPI_CONGRUENT);
+	MPI_Comm_group(dup, &group);
+	MPI_Group_size(group, &n);
+	CHECK_EQ(n, np);
+	MPI_Group_free(&group);
+	MPI_Comm_get_attr(dup, key, &got, &flag);
+	CHECK(flag && got == &value);
+	MPI_Comm_set_attr(dup, key, &v);
+	MPI_Comm_get_attr(dup, MPI_TAG_UB, &got, &flag);
+	CHECK(flag);
+	MPI_Comm_test_inter(dup, &flag);
+	CHECK(!flag);
+	MPI_Comm_set_name(dup, "early");
+	MPI_Topo_test(dup, &topology);
+	CHECK_EQ(topology, MPI_CART);
+	MPI_Cart_coords(dup, me, 1, &n);
+	CHECK_EQ(n, me);
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "mpi_assert_allow_overtaking", "true");
+	MPI_Comm_set_info(dup, info);
+	MPI_Info_free(&info);
+	if (me) {
+		int rc;
+
+		MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+		rc = MPI_Send(&v, 1, MPI_INT, 0, 0, dup);
+		MPI_Error_string(rc, text, &n);
+		CHECK(class_of(rc) == MPI_ERR_COMM && strstr(text, "MPI_Comm_idup"));
+		CHECK_EQ(class_of(MPI_Barrier(dup)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Comm_dup(dup, &dup2)), MPI_ERR_COMM);
+		CHECK_EQ(class_of(MPI_Cart_sub(dup, (int[]){ 1 }, &dup2)), MPI_ERR_COMM);
+		dup2 = dup;
+		CHECK_EQ(class_of(MPI_Comm_free(&dup2)), MPI_ERR_COMM);
+		MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+		MPI_Send(NULL, 0, MPI_INT, 0, 1, WORLD);
+	}
+	MPI_Wait(&q, MPI_STATUS_IGNORE);
+	MPI_Comm_get_errhandler(dup, &handler);
+	CHECK(handler == MPI_ERRORS_RETURN);
+	MPI_Comm_get_attr(dup, key, &got, &flag);
+	CHECK(flag && got == &v);
+	MPI_Comm_get_name(dup, name, &n);
+	CHECK(!strcmp(name, "early"));
+	MPI_Comm_get_info(dup, &info);
+	MPI_Info_get_string(info, "mpi_assert_allow_overtaking", &(int){ sizeof(text) }, text, &flag);
+	CHECK(flag && !strcmp(text, "true"));
+	MPI_Info_free(&info);
+	MPI_Allreduce(&me, &n, 1, MPI_INT, MPI_SUM, dup);
+	CHECK_EQ(n, np * (np - 1) / 2);
+	MPI_Comm_free_keyval(&key);
+	MPI_Comm_free(&dup);
+	MPI_Comm_free(&line);
+}
+
+/* A request of a nonblocking collective is not to be freed (section 6.12). One that is complete is, as by a wait; one that is active is
+ * refused, and stays what it was. */
+static void freed_collectives(void)
+{
+	MPI_Request q[2];
+	int sum = 0, flag = 0;
+	MPI_Comm dup;
+
+	MPI_Iallreduce(&me, &sum, 1, MPI_INT, MPI_SUM, WORLD, &q[0]);
+	MPI_Comm_idup(WORLD, &dup, &q[1]);
+	while (!flag)
+		MPI_Request_get_status_all(2, q, &flag, MPI_STATUSES_IGNORE);
+	CHECK_EQ(MPI_Request_free(&q[0]), MPI_SUCCESS);
+	CHECK_EQ(MPI_Request_free(&q[1]), MPI_SUCCESS);
+	CHECK(q[0] == MPI_REQUEST_NULL && q[1] == MPI_REQUEST_NULL && sum == np * (np - 1) / 2);
+	MPI_Comm_free(&dup);
+	for (int r = 1; r < np && !me; r++)
+		MPI_Recv(NULL, 0, MPI_INT, r, 2, WORLD, MPI_STATUS_IGNORE);
+	MPI_Ibarrier(WORLD, &q[0]);
+	if (me) {
+		FAILS(MPI_Request_free(&q[0]), MPI_ERR_REQUEST);
+		CHECK(q[0] != MPI_REQUEST_NULL);
+		MPI_Send(NULL, 0, MPI_INT, 0, 2, WORLD);
+	}
+	MPI_Wait(&q[0], MPI_STATUS_IGNORE);
+}
+
 static void other_constructors(void)
 {
 	MPI_Comm a = MPI_COMM_NULL, b = MPI_COMM_NULL, c, d;
@@ -720,6 +826,8 @@ static const struct standard_case cases[] = {
 	{ "7.4.2", "by_group", 1, by_group },
 	{ "7.5.5", "libraries", 1, libraries },
 	{ "7.4.2", "rows_and_columns", 1, rows_and_columns },
+	{ "7.4.2", "duplicate_in_the_making", 1, duplicate_in_the_making },
+	{ "6.12", "freed_collectives", 1, freed_collectives },
 	{ "7.4.2", "other_constructors", 1, other_constructors },
 	{ "7.6.3", "pipeline", 3, pipeline },
 	{ "7.6.3", "ring", 3, ring },

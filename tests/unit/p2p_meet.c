@@ -95,7 +95,7 @@ static int meet(struct other *o, bool listens, struct hdl_meeting *m, int timeou
 
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	o->fd = fd[1];
-	*m = (struct hdl_meeting){ .listens = listens, .secret = SECRET, .timeout_ms = timeout_ms };
+	*m = (struct hdl_meeting){ .listens = listens, .secret = SECRET, .deadline = timeout_ms < 0 ? 0 : monotonic_ns() + (uint64_t)timeout_ms * 1000000 };
 	pthread_create(&o->thread, NULL, play, o);
 	err = hdl_meet(fd[0], m);
 	pthread_join(o->thread, NULL);
@@ -226,7 +226,7 @@ static void *leave_at_once(void *arg)
 
 Test(meet, who_goes_is_not_waited_for)
 {
-	struct hdl_meeting m = { .listens = true, .secret = SECRET, .timeout_ms = -1 };
+	struct hdl_meeting m = { .listens = true, .secret = SECRET };
 	pthread_t thread;
 	int fd[2];
 
