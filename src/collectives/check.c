@@ -23,12 +23,14 @@ struct sig {
 struct record {
 	struct sig all;			/* the same on all ranks */
 	struct sig sent;		/* to the rank that gets this record; may be none, and then there are no elements */
-	int32_t coll, form;
+	int32_t coll, form;		/* REFUSED: form is the error class, and text that of the error */
 	int32_t root;			/* its rank in its job; -1: none, or this rank does not know it */
 	int32_t op;			/* a predefined one's constant; 1: the program's; 0: none */
 	uint64_t root_job;		/* root is a rank of this one */
 	char text[112];
 };
+
+#define REFUSED (-1)
 
 struct verdict {
 	int32_t class;			/* 0: all is right */
@@ -248,6 +250,9 @@ static int compare_calls(const struct hdl_check *c, int peer, const struct recor
 	const struct record *m = &c->mine;
 	bool silent = r->all.elements < 0 || m->all.elements < 0;	/* beside the root of an intercommunicator */
 
+	*what = "the outcome of the argument checks";
+	if (r->coll == REFUSED || m->coll == REFUSED)
+		return r->coll == m->coll ? MPI_SUCCESS : r->coll == REFUSED ? r->form : m->form;
 	*what = "the collective";
 	if (r->coll != m->coll)
 		return MPI_ERR_OTHER;
@@ -296,7 +301,7 @@ static void look(const struct hdl_run *talk, const void *src, void *dst, size_t 
 			continue;
 		snprintf(v->text, sizeof(v->text), "%s differs: rank %d is in %s; %s is in %s (ranks in MPI_COMM_WORLD)", what,
 			 hdl_job.rank, c->mine.text, hdl_proc_text(proc_of(talk->comm, p)), r->text);
-		if (p < c->npeers && !fits(r->sent, c->expects[p])) {
+		if (p < c->npeers && r->coll == c->mine.coll && !fits(r->sent, c->expects[p])) {
 			size_t n = strlen(v->text);
 
 			snprintf(v->text + n, sizeof(v->text) - n, ": %lld basic elements sent, %lld received",
@@ -435,4 +440,16 @@ int hdl_check_agree(struct hdl_check *c, struct hdl_comm *comm)
 	}
 	hdl_check_free(c);
 	return rc;
+}
+
+void hdl_coll_refused(struct hdl_comm *comm, int class, const char *text)
+{
+	struct hdl_check *c = hdl_vars.check && hdl_coll_state(comm) ? check_new(comm, REFUSED, HDL_BLOCKS) : NULL;
+
+	if (!c)
+		return;
+	c->mine.form = class;
+	snprintf(c->mine.text, sizeof(c->mine.text), "%s", text);
+	hdl_check_agree(c, comm);
+	hdl_reason_take();	/* this rank's error is its own */
 }

@@ -134,6 +134,10 @@ int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct
 /* An inactive persistent request. MPI error class. */
 int hdl_coll_pieces_prepare(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req);
 
+/* This rank's arguments were refused, with that class and text, and the call of a collective has failed here. With HEDDLE_CHECK=1 this is
+ * its part of the comparison, by which the call fails on all ranks; it waits for them. Without, it does nothing. */
+void hdl_coll_refused(struct hdl_comm *comm, int class, const char *text);
+
 /* Start a collective. Strictly nonblocking; arguments were checked by mpi/. Return an MPI error class. */
 int hdl_coll_start(struct hdl_comm *comm, const struct hdl_coll_args *args, struct hdl_req **req);
 /* The same as an inactive persistent request. */

@@ -314,8 +314,8 @@ static inline int check_length(const struct hdl_run *run, const struct hdl_node 
 
 	if (likely((size_t)bytes == n->len))
 		return MPI_SUCCESS;
-	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: the counts or types of this collective "
-		       "differ between ranks, or it failed there", (long long)bytes, rank_named(run->comm, status->MPI_SOURCE), n->len);
+	hdl_reason_set("a message of %lld bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER ", or it failed there",
+		       (long long)bytes, rank_named(run->comm, status->MPI_SOURCE), n->len);
 	return MPI_ERR_COUNT;
 }
 

@@ -97,6 +97,9 @@ struct hdl_run {
 	struct hdl_parcels *parcels;	/* of a collective of pieces; kept with the run */
 };
 
+/* The end of an error's text, where what comes from a rank has another length than this rank's arguments promise. */
+#define HDL_CALLS_DIFFER "the ranks call different collectives, or this one with counts or types that differ (HEDDLE_CHECK=1 names both calls)"
+
 struct hdl_run *hdl_run_new(const struct hdl_graph *g, struct hdl_comm *comm);
 void hdl_run_free(struct hdl_run *run);
 /* Scratch and node states for the host executor; kept with the run. 0 or -ENOMEM. */

@@ -66,7 +66,7 @@ void hdl_parcel_send(struct hdl_run *run, struct parcel *p)
 
 __attribute__((noinline, cold)) void hdl_parcel_refuse(struct hdl_run *run, const struct parcel *p, uint64_t came)
 {
-	hdl_reason_set("%llu bytes came from rank %d where %zu were expected: the counts or types of this collective differ between ranks",
+	hdl_reason_set("%llu bytes came from rank %d where %zu were expected: " HDL_CALLS_DIFFER,
 		       (unsigned long long)came, p->peer, p->bytes);
 	hdl_run_error(run, came > p->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }

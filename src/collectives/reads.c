@@ -365,15 +365,15 @@ void hdl_left_look(struct hdl_off *h)
 void hdl_reads_refuse(struct hdl_run *run, int peer, uint64_t came, uint64_t expected)
 {
 	run->reads->failed = true;
-	hdl_reason_set("rank %d has %llu bytes where %llu were expected: the counts or types of this collective differ between ranks",
-		       peer, (unsigned long long)came, (unsigned long long)expected);
+	hdl_reason_set("rank %d has %llu bytes where %llu were expected: " HDL_CALLS_DIFFER, peer,
+		       (unsigned long long)came, (unsigned long long)expected);
 	hdl_run_error(run, came > expected ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT);
 }
 
 void hdl_reads_hear_failure(struct hdl_run *run, int peer)
 {
 	run->reads->failed = true;
-	hdl_reason_set("rank %d could not do its part: the counts or types of this collective differ between ranks", peer);
+	hdl_reason_set("rank %d could not do its part: " HDL_CALLS_DIFFER, peer);
 	hdl_run_error(run, MPI_ERR_COUNT);
 }
 

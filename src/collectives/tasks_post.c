@@ -110,11 +110,9 @@ static __attribute__((noinline, cold)) void refuse_block(struct hdl_run *run, co
 	behind = (uint32_t)(run->opno + 1) - (uint32_t)(stamp >> 32);
 	few = !stamp || (behind ? behind < 4 * HDL_OFF_DEPTH_MAX : (uint32_t)stamp < n->stride);
 	if (n->len == HDL_STAMPS)
-		hdl_reason_set("not all ranks gave %zu bytes to the reduction: the counts or types of this collective differ between ranks",
-			       n->stride);
+		hdl_reason_set("not all ranks gave %zu bytes to the reduction: " HDL_CALLS_DIFFER, n->stride);
 	else
-		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: the counts or types of this collective "
-			       "differ between ranks", few ? "fewer" : "more", n->stride);
+		hdl_reason_set("a block of %s bytes came from another rank where %zu were expected: " HDL_CALLS_DIFFER, few ? "fewer" : "more", n->stride);
 	hdl_run_error(run, few || n->len == HDL_STAMPS ? MPI_ERR_COUNT : MPI_ERR_TRUNCATE);
 }
 

@@ -96,6 +96,17 @@ int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *
 	return form->persistent ? hdl_info_arg(c, call, form->info, &hints) : MPI_SUCCESS;
 }
 
+int hdl_refused(struct hdl_comm *c, int rc)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int class = hdl_error_class(rc);
+
+	/* the error handler may have freed it */
+	if (hdl_vars.check && c && c->obj.magic == HDL_MAGIC_COMM && hdl_error_text(rc, text))
+		hdl_coll_refused(c, class > 0 ? class : MPI_ERR_OTHER, text);
+	return rc;
+}
+
 static inline int check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form)
 {
 	return form ? hdl_check_form(c, call, form) : MPI_SUCCESS;
@@ -112,7 +123,7 @@ static int barrier(const char *call, MPI_Comm comm, const struct hdl_form *form)
 	if (unlikely(!c))
 		return hdl_barrier_pieces(call, comm, form);
 	rc = check_form(c, call, form);
-	return rc ? rc : run(c, call, &args, form);
+	return unlikely(rc) ? hdl_refused(c, rc) : run(c, call, &args, form);
 }
 
 static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
@@ -131,7 +142,7 @@ static int bcast(const char *call, void *buffer, MPI_Count count, MPI_Datatype d
 	if (!rc)
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
-		return rc;
+		return hdl_refused(c, rc);
 	args = (struct hdl_coll_args){ .coll = HDL_BCAST, .sendbuf = buffer, .recvbuf = buffer, .sendcount = count,
 				       .recvcount = count, .sendtype = t, .recvtype = t, .op = MPI_OP_NULL,
 				       .root = root };
@@ -153,7 +164,7 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 		return hdl_reduce_pieces(call, sendbuf, recvbuf, count, datatype, op, all, root, comm, form);
 	rc = all ? MPI_SUCCESS : check_root(c, call, root);
 	if (unlikely(rc))
-		return rc;
+		return hdl_refused(c, rc);
 	gets = all || c->rank == root;
 	/* Only who gets the result may have its contribution in place. */
 	rc = check_data(c, call, "sendbuf", gets && sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, "count", count,
@@ -165,12 +176,15 @@ static int reduce(const char *call, const void *sendbuf, void *recvbuf, MPI_Coun
 		rc = hdl_bad_buffer_error(c, call, "recvbuf", recvbuf);
 	if (!rc)
 		rc = check_fits(c, call, "count", count, 1, hdl_type_extent(t), "the type's extent");
+	/* a root's one buffer for both is in place, for others cannot know what it was given: they would not refuse the call with it */
+	if (!all && gets && sendbuf == recvbuf)
+		sendbuf = MPI_IN_PLACE;
 	if (!rc && gets)
 		rc = check_alias(c, call, sendbuf, t, recvbuf, t, count * t->size);
 	if (!rc)
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
-		return rc;
+		return hdl_refused(c, rc);
 	args = (struct hdl_coll_args){ .coll = all ? HDL_ALLREDUCE : HDL_REDUCE, .sendbuf = sendbuf, .recvbuf = recvbuf,
 				       .sendcount = count, .recvcount = count, .sendtype = t, .recvtype = t, .op = op,
 				       .root = root };
@@ -195,7 +209,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	if (!rc)
 		rc = check_blocks(c, call, "recvcount", recvcount, rt);
 	if (unlikely(rc))
-		return rc;
+		return hdl_refused(c, rc);
 	if (sendbuf == MPI_IN_PLACE) {
 		st = rt;
 		sendcount = recvcount;
@@ -219,7 +233,7 @@ static int exchange(const char *call, enum hdl_coll coll, const void *sendbuf, M
 	if (!rc)
 		rc = check_form(c, call, form);
 	if (unlikely(rc))
-		return rc;
+		return hdl_refused(c, rc);
 	args = (struct hdl_coll_args){ .coll = coll, .sendbuf = sendbuf, .recvbuf = recvbuf, .sendcount = sendcount,
 				       .recvcount = recvcount, .sendtype = st, .recvtype = rt, .op = MPI_OP_NULL };
 	return run(c, call, &args, form);
@@ -285,13 +299,18 @@ static int reduce_part(const char *call, enum hdl_coll coll, const char *count_a
 	struct hdl_comm *c = hdl_intracomm_get(comm);
 	struct hdl_type *t = hdl_type_get(datatype);
 	struct hdl_coll_args args;
-	bool in_place = sendbuf == MPI_IN_PLACE, gets;
+	bool in_place, gets;
 	MPI_Count n;
 	int rc;
 
 	if (by_pieces(c) || unlikely(hdl_op_get(op)))
 		return hdl_reduce_part_pieces(call, coll, sendbuf, recvbuf, count, datatype, op, comm, form);
-	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
+	/* Rank 0's recvbuf is not significant (section 6.11.2), so rank 0 cannot refuse one buffer for both as the others could: it is in place,
+	 * on all ranks. */
+	if (coll == HDL_EXSCAN && c->rank && sendbuf == recvbuf)
+		sendbuf = MPI_IN_PLACE;
+	in_place = sendbuf == MPI_IN_PLACE;
+	/* MPI_Exscan leaves rank 0's recvbuf alone, unless that is where rank 0's contribution is */
 	gets = coll != HDL_EXSCAN || c->rank || in_place;
 	n = coll == HDL_REDUCE_SCATTER ? c->size : 1;
 	rc = check_data(c, call, "sendbuf", in_place ? recvbuf : sendbuf, count_arg, count, "datatype", datatype, t);

@@ -233,6 +233,9 @@ struct hdl_form {
 	MPI_Request *request;
 };
 
+/* A collective on c (or NULL) ends with this code, for its arguments are refused: where these are significant at this rank only, the other
+ * ranks do not know, and HEDDLE_CHECK tells them. Returns the code. */
+cold int hdl_refused(struct hdl_comm *c, int rc);
 cold int hdl_check_form(struct hdl_comm *c, const char *call, const struct hdl_form *form);
 
 /*

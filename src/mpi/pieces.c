@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 								bool only, const struct hdl_type *t, struct hdl_piece *p)
 {
 	const void *counts = only ? NULL : s->counts;
-	MPI_Count count = counts ? element(counts, s->large, i) : s->count, at = i, bytes;
+	MPI_Count count = counts ? element(counts, s->large, i) : s->count, at = i, bytes, span;
 	bool far = false;
 
 	if (unlikely(!t))
@@ -104,9 +104,11 @@ static inline __attribute__((always_inline)) int get_typed_piece(struct hdl_comm
 		far = __builtin_mul_overflow(at, count, &at);
 	if (!s->types)
 		far |= __builtin_mul_overflow(at, hdl_type_extent(t), &at);
+	far |= __builtin_mul_overflow(count, hdl_type_extent(t), &span);
 	if (unlikely(far || __builtin_mul_overflow(count, hdl_type_size(t), &bytes)))
-		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s: piece %d of %lld elements does not fit the address space",
-				 s->count_arg, i, (long long)count);
+		return hdl_raise(c, MPI_ERR_COUNT, call, "invalid %s: piece %d of %lld elements, of size %lld and extent %lld, does not fit "
+				 "the address space", s->count_arg, i, (long long)count, (long long)hdl_type_size(t),
+				 (long long)hdl_type_extent(t));
 	if (hdl_bad_buffer_at(s->buf, at, count, t))
 		return hdl_bad_buffer_error(c, call, s->buf_arg, s->buf);
 	*p = (struct hdl_piece){ (const char *)s->buf + at, count, t };
@@ -234,7 +236,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 	int rc = check_call(call, comm, c, true, root, form), nmine = 1, nlist = 0;
 
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	a.in_place = !c->local && c->rank == root && one->buf == MPI_IN_PLACE;
 	if (a.in_place || (c->local && (unsigned)root >= (unsigned)c->size))
 		nmine = 0;
@@ -259,8 +261,7 @@ static int rooted(const char *call, enum hdl_pieces_coll coll, const struct side
 		a.out = &mine;
 		a.nout = nmine;
 	}
-	if (!rc)
-		rc = run(c, call, &a, form);
+	rc = rc ? hdl_refused(c, rc) : run(c, call, &a, form);
 	free_pieces(list, &few);
 	return rc;
 }
@@ -277,7 +278,7 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 	int rc = check_call(call, comm, c, false, 0, form);
 
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	a.in_place = !c->local && send->buf == MPI_IN_PLACE;
 	rc = check_arrays(c, call, recv, one ? "displs" : "rdispls", vector, each_type);
 	if (!rc)
@@ -299,6 +300,8 @@ static int exchange(const char *call, const struct side *send, bool one, const s
 		a.out = out;
 		a.nout = c->size;
 		rc = run(c, call, &a, form);
+	} else {
+		rc = hdl_refused(c, rc);
 	}
 	free_pieces(in, &few_in);
 	free_pieces(out, &few_out);
@@ -330,7 +333,7 @@ int hdl_bcast_pieces(const char *call, void *buffer, MPI_Count count, MPI_Dataty
 		a.nin = is_root(c, root);
 		a.nout = !a.nin;
 	}
-	return rc ? rc : run(c, call, &a, form);
+	return rc ? hdl_refused(c, rc) : run(c, call, &a, form);
 }
 
 int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *form)
@@ -339,7 +342,7 @@ int hdl_barrier_pieces(const char *call, MPI_Comm comm, const struct hdl_form *f
 	struct hdl_comm *c = hdl_comm_get(comm);
 	int rc = check_call(call, comm, c, false, 0, form);
 
-	return rc ? rc : run(c, call, &a, form);
+	return rc ? hdl_refused(c, rc) : run(c, call, &a, form);
 }
 
 /* ---- neighbors (section 8.6) -------------------------------------------------------------------------------- */
@@ -382,6 +385,8 @@ static int neighbors(const char *call, const struct side *send, bool one, const 
 		a.from = near.from;
 		a.grid = near.grid;
 		rc = run(c, call, &a, form);
+	} else {
+		rc = hdl_refused(c, rc);
 	}
 	free(near.made);
 	free_pieces(in, &few_in);
@@ -405,7 +410,9 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a,
 		     void *recvbuf, MPI_Count n, MPI_Count m, MPI_Datatype datatype, bool gives, bool gets,
 		     const struct hdl_form *form)
 {
-	bool in_place = gives && gets && !c->local && sendbuf == MPI_IN_PLACE;
+	/* one buffer for both where another rank's is not significant: see collective.c */
+	bool twice = sendbuf == recvbuf && (a->coll == HDL_P_REDUCE || a->coll == HDL_P_EXSCAN);
+	bool in_place = gives && gets && !c->local && (sendbuf == MPI_IN_PLACE || twice);
 	const struct side send = { "sendbuf", count_arg, "datatype", in_place ? recvbuf : sendbuf, n, .type = datatype };
 	const struct side recv = { "recvbuf", count_arg, "datatype", recvbuf, m, .type = datatype };
 	struct hdl_piece in, out;
@@ -417,7 +424,7 @@ static int reduction(const char *call, struct hdl_comm *c, struct hdl_pieces *a,
 	if (!rc && gives && gets && !a->in_place)
 		rc = check_overlaps(c, call, "sendbuf", &in, true, "recvbuf", &out, 1);
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	a->type = hdl_type_get(datatype);
 	a->in = &in;
 	a->nin = gives;
@@ -435,13 +442,13 @@ int hdl_reduce_pieces(const char *call, const void *sendbuf, void *recvbuf, MPI_
 	int rc = check_call(call, comm, c, !all, root, form);
 
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	if (!all && is_beside_root(c, root)) {
 		a.op = MPI_OP_NULL;
 		return run(c, call, &a, form);
 	}
 	rc = check_reduction(c, call, datatype, op);
-	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || !c->local || !is_root(c, root),
+	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, all || !c->local || !is_root(c, root),
 				   all || is_root(c, root), form);
 }
 
@@ -458,7 +465,7 @@ static int scan(const char *call, bool inclusive, const void *sendbuf, void *rec
 	if (!rc)
 		rc = check_reduction(c, call, datatype, op);
 	/* MPI_Exscan leaves rank 0's recvbuf alone (section 6.11.2), unless that is where rank 0's contribution is */
-	return rc ? rc : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true,
+	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "count", sendbuf, recvbuf, count, count, datatype, true,
 				   inclusive || c->rank || sendbuf == MPI_IN_PLACE, form);
 }
 
@@ -472,7 +479,7 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 	int n;
 
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	n = hdl_comm_local(c)->size;
 	rc = check_reduction(c, call, datatype, op);
 	if (!rc && count < 0)
@@ -480,7 +487,7 @@ static int reduce_scatter_block(const char *call, const void *sendbuf, void *rec
 	if (!rc && __builtin_mul_overflow(count, (MPI_Count)n, &all))
 		rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid recvcount %lld: %d times so many elements do not fit the address space",
 			       (long long)count, n);
-	return rc ? rc : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, true, form);
+	return rc ? hdl_refused(c, rc) : reduction(call, c, &a, "recvcount", sendbuf, recvbuf, all, count, datatype, true, true, form);
 }
 
 int hdl_reduce_part_pieces(const char *call, enum hdl_coll coll, const void *sendbuf, void *recvbuf, MPI_Count count,
@@ -504,7 +511,7 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 	if (!rc && !counts)
 		rc = hdl_null_arg(c, call, "recvcounts");
 	if (rc)
-		return rc;
+		return hdl_refused(c, rc);
 	local = hdl_comm_local(c);
 	copy = calloc((size_t)local->size, sizeof(*copy));
 	if (!copy) {
@@ -519,8 +526,8 @@ static int reduce_scatter(const char *call, const void *sendbuf, void *recvbuf, 
 			rc = hdl_raise(c, MPI_ERR_COUNT, call, "invalid recvcounts: their sum does not fit 63 bits");
 	}
 	a.counts = copy;
-	if (!rc)
-		rc = reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[local->rank], datatype, true, true, form);
+	rc = rc ? hdl_refused(c, rc) :
+		  reduction(call, c, &a, "recvcounts", sendbuf, recvbuf, all, copy[local->rank], datatype, true, true, form);
 	free(copy);
 	return rc;
 }

@@ -234,6 +234,59 @@ static void moved(int theirs)
 	}
 }
 
+/* One mistake of all ranks that only some of them can refuse, for the argument is significant there alone: an error on each of them, whose
+ * text has the mistake, and the next collective finds all ranks. */
+static void on_all(int rc, int class, const char *what)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int n, sum = 0;
+
+	MPI_Error_string(rc, text, &n);
+	if (class_of(rc) != class || !strstr(text, what))
+		test_fail(__FILE__, __LINE__, "%s, root %d: class %d, not %d: %s", what, odd, class_of(rc), class, text);
+	CHECK_EQ(MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, comm), MPI_SUCCESS);
+	CHECK_EQ(sum, np * (np - 1) / 2);
+}
+
+static void refused_somewhere(void)
+{
+	int a[64] = { 0 }, b[64], counts[64], bad[64], at[64];
+	MPI_Datatype loose;
+	MPI_Request q;
+	int root = odd;
+
+	for (int i = 0; i < np; i++) {
+		counts[i] = i > 0;
+		bad[i] = i ? 1 : -3;
+		at[i] = i;
+	}
+	MPI_Type_contiguous(1, MPI_INT, &loose);
+	on_all(MPI_Reduce(MPI_IN_PLACE, b, 1, MPI_INT, MPI_SUM, root, comm), MPI_ERR_BUFFER, "MPI_Reduce: invalid sendbuf: MPI_IN_PLACE");
+	on_all(MPI_Reduce(a, NULL, 1, MPI_INT, MPI_SUM, root, comm), MPI_ERR_BUFFER, "MPI_Reduce: invalid recvbuf");
+	on_all(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, b, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "MPI_Gather: invalid sendbuf");
+	on_all(MPI_Gather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "MPI_Gather: invalid recvbuf");
+	on_all(MPI_Gather(a, 1, MPI_INT, b, 1, loose, root, comm), MPI_ERR_TYPE, "MPI_Gather: invalid recvtype");
+	on_all(MPI_Gather(a, 1, MPI_INT, a, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "the same buffer");
+	on_all(MPI_Gatherv(a, 1, MPI_INT, b, bad, at, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Gatherv: invalid recvcounts[0]");
+	on_all(MPI_Scatter(a, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, root, comm), MPI_ERR_BUFFER, "MPI_Scatter: invalid recvbuf");
+	on_all(MPI_Scatter(a, -1, MPI_INT, b, 1, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Scatter: invalid sendcount");
+	on_all(MPI_Scatterv(a, NULL, at, MPI_INT, b, 1, MPI_INT, root, comm), MPI_ERR_ARG, "MPI_Scatterv: invalid sendcounts");
+	on_all(MPI_Exscan(a, NULL, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "MPI_Exscan: invalid recvbuf");
+	on_all(MPI_Reduce_scatter(a, a, counts, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "the same buffer");
+	on_all(MPI_Gather_init(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, MPI_INFO_NULL, &q), MPI_ERR_BUFFER, "invalid recvbuf");
+	CHECK(q == MPI_REQUEST_NULL);
+	/* whoever had nothing to refuse is told when the operation is complete */
+	if (me == root) {
+		on_all(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), MPI_ERR_BUFFER, "MPI_Igather: invalid recvbuf");
+		CHECK(q == MPI_REQUEST_NULL);
+	} else {
+		on_all(waited(MPI_Igather(a, 1, MPI_INT, NULL, 1, MPI_INT, root, comm, &q), &q), MPI_ERR_BUFFER, "MPI_Igather: invalid recvbuf");
+	}
+	/* what all refuse is an error of each, by its own text */
+	on_all(MPI_Bcast(a, -1, MPI_INT, root, comm), MPI_ERR_COUNT, "MPI_Bcast: invalid count -1");
+	MPI_Type_free(&loose);
+}
+
 int main(int argc, char **argv)
 {
 	bool plain = argc < 2;
@@ -248,6 +301,8 @@ int main(int argc, char **argv)
 			moved(n);
 	for (odd = 0; plain && odd < np; odd++)
 		mismatches();
+	for (odd = 0; plain && np > 1 && odd < np; odd++)
+		refused_somewhere();
 	if (plain)
 		matches();
 	for (odd = 0; plain && odd < np; odd++)
