@@ -263,7 +263,7 @@ void hdl_coll_forsake(struct hdl_comm *comm, const char *why)
 	if (!cc || cc->lost)
 		return;
 	/* the others' texts send the reader here */
-	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told that it has failed", why);
+	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);
 	hdl_coll_lose(cc, hdl_near(comm, hdl_own_rank(comm)));
 }
 

@@ -285,7 +285,7 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 	if (err == -ECANCELED) {
 		/* withdrawn here, or refused there: a member has ended, and that one knows */
 		hdl_coll_given_up(run->comm->coll);
-		hdl_reason_set("rank %d has given this collective up: a member of the communicator has failed",
+		hdl_reason_set("rank %d has given this collective up: a member of the communicator cannot do its part any more",
 			       rank_named(run->comm, peer));
 		return MPI_ERR_PROC_ABORTED;
 	}

@@ -73,6 +73,15 @@ static int member_lost(const struct hdl_cc *cc)
 	return rank == MPI_UNDEFINED && comm->local ? hdl_comm_rank_of(comm->local, proc) : rank;
 }
 
+/* A member that cannot do its part of a collective (hdl_coll_forsake) says so, and lives. */
+static const char *what_became_of_it(const struct hdl_cc *cc)
+{
+	int proc = cc->lost - 1;
+
+	return proc == hdl_job.rank || hdl_proc_gave_up(proc) ? "lives, and could not do its part of a collective" :
+								"has failed or cannot be reached";
+}
+
 /* Once for a rank, not for each communicator that it was a member of. One that gives up itself has the reason as its error. */
 static void say(const struct hdl_cc *cc)
 {
@@ -81,8 +90,8 @@ static void say(const struct hdl_cc *cc)
 	if (said == cc->lost || cc->lost - 1 == hdl_job.rank)
 		return;
 	said = cc->lost;
-	hdl_error("collectives: rank %d (%s) has failed or cannot be reached: look at its output for why; those on "
-		  "communicators of which it is a member end with MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1));
+	hdl_error("collectives: rank %d (%s) %s: look at its output for why; those on communicators of which it is a member end with "
+		  "MPI_ERR_PROC_ABORTED", member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
 }
 
 /* And what it is the communicator of one host's ranks of, or has such a one. */
@@ -169,8 +178,8 @@ void hdl_lost_before(struct hdl_cc *cc)
 
 void hdl_lost_reason(const struct hdl_cc *cc, const char *name)
 {
-	hdl_reason_set("%s: rank %d (%s) has failed or cannot be reached: this communicator has no collectives any "
-		       "more; one without that rank has (MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1));
+	hdl_reason_set("%s: rank %d (%s) %s: this communicator has no collectives any more; one without that rank has "
+		       "(MPI_Comm_create_group)", name, member_lost(cc), hdl_proc_text_full(cc->lost - 1), what_became_of_it(cc));
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
