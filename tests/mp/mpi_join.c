@@ -662,6 +662,60 @@ static void by_no_port(MPI_Comm comm, int is_root, const char *name, int closes,
 	}
 }
 
+/* Between a visitor and the port: the port's last word takes longer than the visitor's timeout. */
+static void *slow_word(void *arg)
+{
+	struct { uint64_t magic, secret, nonce; uint32_t described, address; } hello;
+	const struct proxy *p = arg;
+	int end[2] = { accept(p->listens, NULL, NULL), dial(p->number) };
+	char buf[1 << 16];
+
+	for (int from = 0; from < 2; from++) {
+		must(read_fully(end[from], &hello, sizeof(hello)) && hello.described + hello.address <= sizeof(buf) &&
+		     read_fully(end[from], buf, hello.described + hello.address), "a hello");
+		CHECK(write(end[!from], &hello, sizeof(hello)) == sizeof(hello) &&
+		      write(end[!from], buf, hello.described + hello.address) == hello.described + hello.address);
+	}
+	for (int from = 0; from < 2; from++) {
+		must(read_fully(end[from], buf, 1), "a verdict");
+		if (from)
+			nanosleep(&(struct timespec){ .tv_sec = 2, .tv_nsec = 300000000 }, NULL);
+		CHECK(write(end[!from], buf, 1) == 1);
+	}
+	close(end[0]);
+	close(end[1]);
+	return NULL;
+}
+
+/* Who has been accepted does not give up any more: the other side has a communicator with it. */
+static void accepted_slowly(const char *name, MPI_Comm comm)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const char *colon = strchr(strchr(name, ':') + 1, ':');
+	struct proxy p = { .number = atoi(colon + 1) };
+	char by_proxy[2 * MPI_MAX_PORT_NAME];
+	MPI_Info info = seconds("2");
+	socklen_t n = sizeof(a);
+	pthread_t thread;
+	MPI_Comm inter;
+
+	if (me) {
+		p.listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		must(!bind(p.listens, (struct sockaddr *)&a, sizeof(a)) && !listen(p.listens, 1) &&
+		     !getsockname(p.listens, (struct sockaddr *)&a, &n), "listening");
+		snprintf(by_proxy, sizeof(by_proxy), "%.*s:%d%s", (int)(colon - name), name, ntohs(a.sin_port), strchr(colon + 1, ':'));
+		must(!pthread_create(&thread, NULL, slow_word, &p), "a thread");
+		CHECK(MPI_Comm_connect(by_proxy, info, 0, comm, &inter) == MPI_SUCCESS);
+		pthread_join(thread, NULL);
+		close(p.listens);
+	} else {
+		CHECK(MPI_Comm_accept(name, MPI_INFO_NULL, 0, comm, &inter) == MPI_SUCCESS);
+	}
+	if (inter != MPI_COMM_NULL)
+		MPI_Comm_disconnect(&inter);
+	MPI_Info_free(&info);
+}
+
 static void nobody_comes(const char *name)
 {
 	MPI_Comm none = (MPI_Comm)&failed;
@@ -706,6 +760,8 @@ static void unanswered(void)
 	}
 	/* those who have given up are none: the next one is served */
 	MPI_Barrier(MPI_COMM_WORLD);
+	if (np == 2)
+		accepted_slowly(name, comm);
 	if (me) {
 		MPI_Info info = seconds("60");
 
