@@ -96,6 +96,12 @@ class Tree:
             for name in files:
                 if name.endswith((".c", ".h")):
                     shutil.copy2(os.path.join(folder, name), os.path.join(self.tree, os.path.relpath(folder, generated)))
+        for folder, _, files in os.walk(os.path.join(generated, "tests")):
+            for name in files:
+                if name.endswith(".h"):
+                    there = os.path.join(self.build, os.path.relpath(folder, generated))
+                    os.makedirs(there, exist_ok=True)
+                    shutil.copy2(os.path.join(folder, name), there)
 
     def path(self, name):
         return os.path.join(self.tree, name)
@@ -154,7 +160,8 @@ class Kit:
     # ---- programs --------------------------------------------------------------------------------------------------
 
     def sources(self, target):
-        return [s for s in dict.fromkeys(self.make.of(target, "SOURCES")) if s.endswith(".c")]
+        named = self.make.of(target, "SOURCES") + self.make.of("nodist_" + target, "SOURCES")
+        return [s for s in dict.fromkeys(named) if s.endswith(".c")]
 
     def run(self, tree, command):
         p = subprocess.run(command, cwd=tree.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")

@@ -56,6 +56,15 @@ void hdl_coll_no_memory(struct hdl_comm *comm)
 {
 }
 
+void hdl_coll_refused(struct hdl_comm *comm, int class, const char *text)
+{
+}
+
+int hdl_rt_program_size(void)
+{
+	return 1;
+}
+
 int hdl_coll_pieces(struct hdl_comm *comm, const struct hdl_pieces *args, struct hdl_req **req)
 {
 	if (req) {
@@ -516,7 +525,7 @@ Test(mpi, waitall_statuses)
 	OK(MPI_Waitall(4, r, s));
 	for (int i = 0; i < 4; i++) {
 		cr_assert_eq(r[i], MPI_REQUEST_NULL);
-		cr_assert_eq(s[i].MPI_ERROR, 1234);
+		cr_assert_eq(s[i].MPI_ERROR, i == 1 ? MPI_SUCCESS : 1234, "the empty status has it, of the others it stays");
 		OK(MPI_Get_count(&s[i], MPI_INT, &n));
 		cr_assert_eq(n, i != 1);
 	}
