@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 		class = run((enum kind)(i % KINDS), c, op, in, out, counts, at);
 		left = -1;
 		refuses_tasks = false;
-		MPI_Error_class(class, &class);
+		class = class_of(class);
 		mine += class == MPI_ERR_NO_MEM;
 		refused += class != MPI_SUCCESS;
 		if (class && class != MPI_ERR_PROC_ABORTED && (class != MPI_ERR_NO_MEM || me != np - 1))
@@ -225,6 +225,7 @@ int main(int argc, char **argv)
 	}
 	MPI_Allreduce(&refused, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	CHECK(me != np - 1 || mine);
+	CHECK(me == np - 1 || n_told);
 	CHECK(all);
 	MPI_Op_free(&op);
 	MPI_Finalize();

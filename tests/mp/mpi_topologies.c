@@ -41,7 +41,7 @@ static void dims_create(void)
 		/* the largest and the smallest are as close as can be, whatever the largest is; where that leaves a choice, the largest
 		 * is the smallest that it can be */
 		{ 34425, 3, { 0, 0, 0 }, { 51, 27, 25 } }, { 34425 * 7, 4, { 0, 7, 0, 0 }, { 51, 7, 27, 25 } },
-		{ 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } }, { 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } },
+		{ 20, 4, { 0, 0, 0, 0 }, { 5, 2, 2, 1 } }, { 1440, 4, { 0, 0, 0, 0 }, { 8, 6, 6, 5 } }, { 720720, 4, { 0, 0, 0, 0 }, { 33, 30, 28, 26 } },
 		{ 1, 0, { 0 }, { 0 } }, { 1024, 1, { 0 }, { 1024 } },
 	};
 	int d[24];

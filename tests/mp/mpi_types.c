@@ -468,7 +468,7 @@ static void refused(void)
 	REFUSED(MPI_ERR_TRUNCATE, "outsize 3", Pack_external, "external32", v, 1, MPI_INT, buf, 3, &at);
 	REFUSED(MPI_ERR_ARG, "type_name", Type_set_name, t, NULL);
 	REFUSED(MPI_ERR_KEYVAL, "keyval", Type_set_attr, t, MPI_KEYVAL_INVALID, NULL);
-	REFUSED(MPI_ERR_TYPE, "MPI_INT is predefined", Type_free, &u);
+	REFUSED(MPI_ERR_TYPE, "MPI_INT is predefined", Type_free, &(MPI_Datatype){ MPI_INT });
 	MPI_Type_vector_c(2, 1, 2, MPI_INT, &u);
 	REFUSED(MPI_ERR_TYPE, "MPI_Type_get_envelope_c", Type_get_envelope, u, &a, &b, &d, &e);
 	REFUSED(MPI_ERR_TYPE, "MPI_Type_get_contents_c", Type_get_contents, u, 9, 9, 9, v, where, bad);

@@ -181,9 +181,9 @@ static void info_arguments(void)
 	ERROR(MPI_Info_get(info, "k", 1, NULL, &flag), MPI_ERR_ARG, "invalid value");
 	ERROR(MPI_Info_get_valuelen(info, "k", NULL, &flag), MPI_ERR_ARG, "MPI_Info_get_valuelen: invalid valuelen");
 	ERROR(MPI_Info_dup(info, NULL), MPI_ERR_ARG, "MPI_Info_dup: invalid newinfo");
-	ERROR(MPI_Info_dup(MPI_INFO_NULL, &info), MPI_ERR_INFO, "MPI_Info_dup: invalid info");
-	ERROR(MPI_Info_create_env(-1, NULL, &info), MPI_ERR_ARG, "MPI_Info_create_env: invalid argc -1");
-	ERROR(MPI_Info_create_env(1, NULL, &info), MPI_ERR_ARG, "invalid argv");
+	ERROR(MPI_Info_dup(MPI_INFO_NULL, &(MPI_Info){ info }), MPI_ERR_INFO, "MPI_Info_dup: invalid info");
+	ERROR(MPI_Info_create_env(-1, NULL, &(MPI_Info){ info }), MPI_ERR_ARG, "MPI_Info_create_env: invalid argc -1");
+	ERROR(MPI_Info_create_env(1, NULL, &(MPI_Info){ info }), MPI_ERR_ARG, "invalid argv");
 	ERROR(MPI_Info_create_env(0, NULL, NULL), MPI_ERR_ARG, "invalid info");
 	OK(MPI_Info_free(&info));
 	OK(MPI_Info_free(&freed));
@@ -273,6 +273,8 @@ static void user_errors(void)
 	ERROR(MPI_Remove_error_string(second), MPI_ERR_ARG, "it has no string");
 	ERROR(MPI_Remove_error_string(1), MPI_ERR_ARG, "MPI_Remove_error_string: invalid errorcode 1");
 
+	ERROR(MPI_Remove_error_code(code), MPI_ERR_ARG, "it has an error string, to be removed first");
+	OK(MPI_Remove_error_string(code));
 	OK(MPI_Remove_error_code(code));
 	ERROR(MPI_Error_class(code, &got), MPI_ERR_ARG, "MPI_Error_class: invalid errorcode");
 	ERROR(MPI_Error_string(code, text, &len), MPI_ERR_ARG, "MPI_Error_string: invalid errorcode");
@@ -583,6 +585,7 @@ static void any_time(void)
 	OK(MPI_Add_error_code(class, &code));
 	OK(MPI_Add_error_string(code, "early or late"));
 	ERROR(code, class, "early or late");
+	OK(MPI_Remove_error_string(code));
 	OK(MPI_Remove_error_code(code));
 	OK(MPI_Remove_error_class(class));
 	OK(MPI_Session_create_errhandler(on_session, &e));
