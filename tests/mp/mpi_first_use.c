@@ -172,6 +172,9 @@ static void same_environment(int argc, char **argv)
 	for (int i = 0; i < n; i++) {
 		CHECK_EQ(MPI_Info_get_nthkey(info, i, key), MPI_SUCCESS);
 		get_key(info, key, value);
+		/* what another launcher tells early is the number of all ranks */
+		if (!strcmp(key, "maxprocs") && !getenv("HEDDLERUN_MAXPROCS"))
+			value[0] = 0;
 		snprintf(now + strlen(now), sizeof(now) - strlen(now), "%s=%s\n", key, value);
 	}
 	get_key(info, "maxprocs", value);
