@@ -205,8 +205,8 @@ function doc(	i)
 	print "* `MPI_Comm_connect` waits for `HEDDLE_CONNECT_TIMEOUT`, or for as many seconds as its info's key `timeout` says;"
 	print "  `MPI_Comm_accept` has the key, too, and waits for ever without it."
 	print "* `MPI_Session_init` raises `MPI_ERR_UNSUPPORTED_OPERATION` by its argument `errhandler`, at any time."
-	print "* `MPI_Info_create_env` knows `maxprocs` before `MPI_Init` by the launcher's environment; under a PMIx launcher other than"
-	print "  heddlerun that tells no number there, the key is missing until then."
+	print "* `MPI_Info_create_env` knows `maxprocs` before `MPI_Init` by heddlerun's environment; under another PMIx launcher, which"
+	print "  tells no number of one program's ranks there, the key is missing until then."
 	print "* `MPI_Dims_create` makes the largest and the smallest dimension that it chooses differ as little as can be."
 	for (i = 1; i <= n; i++) {
 		if (chapters[i] != chapters[i - 1])

@@ -89,7 +89,7 @@ struct hdl_launched_by hdl_launched_by_env(void)
 		by.launcher = getenv("PRTE_LAUNCHED") ? "prterun (PRRTE)" : "a PMIx launcher";
 	if (by.pmix)
 		by.rank = positive(getenv("PMIX_RANK"));
-	by.program_size = by.heddlerun ? positive(getenv("HEDDLERUN_MAXPROCS")) : by.size ? by.size : !by.pmix;
+	by.program_size = by.heddlerun ? positive(getenv("HEDDLERUN_MAXPROCS")) : by.pmix ? 0 : by.size ? by.size : 1;
 	return by;
 }
 

@@ -12,7 +12,7 @@ struct hdl_launched_by {
 	const char *remedy;	/* how this launcher starts PMIx programs: the end of "start it with heddlerun" */
 	int size;		/* what it promises; 0: nothing */
 	int rank;		/* what it promises; -1: nothing */
-	int program_size;	/* ranks of this process's program; of all where the launcher does not tell them apart; < 1: not known */
+	int program_size;	/* ranks of this process's program; < 1: not known before its server is asked */
 	bool pmix;		/* it offers a PMIx server: PMIX_NAMESPACE is set */
 	bool heddlerun;		/* ... and the server is heddlerun's */
 };
