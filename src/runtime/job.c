@@ -610,9 +610,11 @@ static bool enough_files(void)
 	return false;
 }
 
+static int program_size;	/* hdl_job.app_size, also when there is no job any more; 0: there has been none */
+
 int hdl_rt_program_size(void)
 {
-	return hdl_job.app_size ? hdl_job.app_size : hdl_launched_by_env().program_size;
+	return program_size ? program_size : hdl_launched_by_env().program_size;
 }
 
 int hdl_rt_init(void)
@@ -653,7 +655,7 @@ int hdl_rt_init(void)
 	}
 	if (!told_number((pmix_rank_t)hdl_job.rank, PMIX_APPNUM, &hdl_job.appnum))
 		hdl_job.appnum = 0;
-	hdl_job.app_size = count_program();
+	hdl_job.app_size = program_size = count_program();
 	told_number(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, &hdl_job.universe);
 	err = read_local_peers(&leader);
 	if (err == -ENODATA)
