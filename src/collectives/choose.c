@@ -112,12 +112,11 @@ static size_t largest(const struct hdl_plan_key *key, enum hdl_executor executor
 	       from_root ? hdl_vars.coll_bcast_offload_max : hdl_vars.coll_offload_max;
 }
 
-/* Whether what a rank has of the operation goes into a slot; all ranks' graphs need the same. */
-static bool has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_means *means)
+/* Whether what a rank has of the operation goes into a slot; all ranks' graphs need the same. -ENOMEM: this rank cannot tell. */
+static int has_room(const struct hdl_algorithm *algorithm, const struct hdl_shape *s, const struct hdl_means *means)
 {
 	struct hdl_graph *g = algorithm->build(s);
-	/* without memory for it the plan fails, and says so */
-	bool room = !g || g->data_bytes <= hdl_off_room(s->size, means, hdl_tune_pairs(s->coll));
+	int room = g ? g->data_bytes <= hdl_off_room(s->size, means, hdl_tune_pairs(s->coll)) : -ENOMEM;
 
 	hdl_graph_free(g);
 	return room;
@@ -149,14 +148,16 @@ static size_t star_max(const struct hdl_plan_key *key, const char **variable)
 	return HDL_STAR_MAX;
 }
 
-/* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. */
-static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
+/* Whether this executor, direct or tasks, could do the collective; if not, out->why says what is in the way. -ENOMEM: this rank cannot
+ * tell, of tasks. */
+static int offloadable(const struct hdl_plan_key *key, const struct hdl_site *site, enum hdl_executor executor, struct hdl_choice *out)
 {
 	struct hdl_shape s = shape_of(key, out, 0, site->size);
 	const struct hdl_means *means = executor == HDL_EXEC_TASKS ? site->means : NULL;
 	const struct hdl_algorithm *algorithm;
 	const char *variable;
 	size_t bytes = key->bytes, max = largest(key, executor, &variable);
+	int room;
 
 	out->enc = (struct hdl_enc){ 0 };
 	if (!possible(site, executor, out->why, sizeof(out->why)))
@@ -186,11 +187,12 @@ static bool offloadable(const struct hdl_plan_key *key, const struct hdl_site *s
 		return false;
 	}
 	out->pairs = executor == HDL_EXEC_TASKS && hdl_tune_pairs(s.coll);
-	if (executor == HDL_EXEC_TASKS && !has_room(algorithm, &s, means)) {
+	if (executor != HDL_EXEC_TASKS)
+		return true;
+	room = has_room(algorithm, &s, means);
+	if (!room)
 		snprintf(out->why, sizeof(out->why), "the blocks of all ranks are longer than its slots");
-		return false;
-	}
-	return true;
+	return room;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static bool stages(const struct hdl_plan_key *key, const struct hdl_site *site, 
 	       hdl_levels_has_stages(key) && hdl_tune_stages(&s, forced_levels(forced_algorithm(s.coll)));
 }
 
-void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	bool cores = key->blocking && !site->oversubscribed;
 	enum hdl_executor try[HDL_OFFLOADS];
@@ -318,10 +320,10 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 		why = hdl_vars.check ? "HEDDLE_CHECK=1" : "HEDDLE_COLL_EXECUTOR=host";
 	else if (hdl_coll_has_pieces((enum hdl_coll)key->coll)) {
 		choose_pieces(key, site, out);
-		return;
+		return 0;
 	} else if (key->persistent) {
 		choose_persistent(key, site, out);
-		return;
+		return 0;
 	} else if (((key->blocking && hdl_coll_want != HDL_WANT_TASKS) || hdl_coll_want == HDL_WANT_DIRECT) && readable(key, site)) {
 		out->executor = HDL_EXEC_DIRECT;
 		out->reads = true;
@@ -334,7 +336,11 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	else {
 		n = candidates(key, site->size, try);
 		for (int i = 0; i < n && out->executor == HDL_EXEC_HOST; i++) {
-			if (offloadable(key, site, try[i], out)) {
+			int can = offloadable(key, site, try[i], out);
+
+			if (can < 0)
+				return can;
+			if (can) {
 				out->executor = try[i];
 				continue;
 			}
@@ -354,6 +360,7 @@ void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, str
 	}
 	out->staged = stages(key, site, out);
 	snprintf(out->why, sizeof(out->why), "%s%s", why, out->staged ? "; each host's ranks by themselves, then their leaders" : "");
+	return 0;
 }
 
 /* ---- the configuration ------------------------------------------------------------------------------------- */

@@ -56,11 +56,13 @@ void hdl_plan_put(struct hdl_plan *plan)
 
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice)
 {
-	hdl_off_site(comm, site);
+	int err = hdl_off_site(comm, site);
+
+	if (err)
+		return err;
 	if (comm->size <= HDL_LEVELS_RANKS && hdl_group_hosts(comm->group, &site->hosts))
 		return -ENOMEM;
-	hdl_choose(key, site, choice);
-	return 0;
+	return hdl_choose(key, site, choice);
 }
 
 /* Whether a call of this plan, a reduction, has to pack its elements. For other collectives is_plan_of checks the types of each call. */
@@ -76,13 +78,16 @@ static struct hdl_plan *plan_new(const struct hdl_plan_key *key, struct hdl_comm
 	struct hdl_plan *plan = calloc(1, sizeof(*plan));
 	struct hdl_choice choice;
 	struct hdl_site site;
+	int err;
 
 	if (!plan)
 		return NULL;
 	plan->key = *key;
 	plan->refs = 1;
-	if (hdl_plan_choose(key, comm, &site, &choice)) {
+	err = hdl_plan_choose(key, comm, &site, &choice);
+	if (err) {
 		free(plan);
+		errno = -err;
 		return NULL;
 	}
 	plan->executor = choice.executor;
@@ -260,7 +265,9 @@ void hdl_coll_forsake(struct hdl_comm *comm, const char *why)
 {
 	struct hdl_cc *cc = hdl_coll_state(comm);
 
-	if (!cc || cc->lost)
+	if (!cc)
+		hdl_out_of_memory("telling the other ranks that this one cannot do its part of a collective", sizeof(*cc));
+	if (cc->lost)
 		return;
 	/* the others' texts send the reader here */
 	hdl_error("collectives: this rank cannot do its part of one (%s): the others are told so", why);

@@ -42,15 +42,20 @@ static size_t key_bytes(const struct hdl_plan_key *key, const struct hdl_site *s
 	       hdl_parcels_copied(site->size, site->oversubscribed, site->exposes, key->persistent)) : bytes;
 }
 
-static void choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+/* 0 or -ENOMEM. */
+static int choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
-	hdl_choose(key, site, out);
+	int err = hdl_choose(key, site, out);
+
+	if (err)
+		return err;
 	/* a communicator does not ask then; parts of different lengths are as by an operation of MPI */
 	if (out->executor == HDL_EXEC_HOST ||
 	    hdl_parcels_fold_by(hdl_coll_folds((enum hdl_coll)key->coll) && key->coll != HDL_FOLD_REDUCE_SCATTER))
-		return;
+		return 0;
 	out->executor = HDL_EXEC_HOST;
 	snprintf(out->why, sizeof(out->why), "HEDDLE_REDUCE_ORDER=%s, and an operation of the program", hdl_vars.reduce_order);
+	return 0;
 }
 
 /* On the host a collective of pieces has no graph but the call's own. */
@@ -153,7 +158,10 @@ static void choice_text(char *text, size_t n, const struct hdl_plan_key *key, co
 	struct hdl_graph *g = NULL;
 	struct hdl_choice c;
 
-	choose(key, site, &c);
+	if (choose(key, site, &c)) {
+		snprintf(text, n, "no memory");
+		return;
+	}
 	if (has_graph(key, &c))
 		g = graph_of(key, &c, 0, site->size);
 	snprintf(text, n, "%s, %s", hdl_executor_name(c.executor), g ? g->algorithm : has_graph(key, &c) ? "no memory" : "pieces");
@@ -419,7 +427,10 @@ static int explain(FILE *out, const struct hdl_explain *a, struct hdl_site *site
 
 	if (code)
 		return code;
-	choose(&key, site, &choice);
+	if (choose(&key, site, &choice)) {
+		hdl_error("no memory to choose for %s of %zu bytes", a->collective, key.bytes);
+		return 1;
+	}
 	if (has_graph(&key, &choice)) {
 		struct hdl_plan_key of_graph = key;
 
@@ -446,14 +457,18 @@ int hdl_coll_explain(FILE *out, const struct hdl_explain *asked)
 	struct hdl_explain a = *asked;
 	struct hdl_hosts *hosts = NULL;
 	struct hdl_site site;
-	unsigned promises;
-	int nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
+	int promises, err, nhosts = 0, code = a.hosts ? play_hosts(a.hosts, &a.ranks, &nhosts, &hosts) : 0;
 
 	if (code)
 		return code;
 	/* as this process sees its device, with other ranks around it */
 	promises = hdl_tp_promises(hdl_mpi_tp, hdl_job.rank);
-	hdl_off_site(&hdl_world, &site);
+	err = promises < 0 ? promises : hdl_off_site(&hdl_world, &site);
+	if (err) {
+		hdl_error("what the device promises cannot be found out (%s)", strerror(-err));
+		free(hosts);
+		return 1;
+	}
 	site.wakes = promises & HDL_PROMISES_WAKES;
 	site.at_once = promises & HDL_PROMISES_AT_ONCE;
 	site.exposes = promises & HDL_PROMISES_EXPOSES;

@@ -289,6 +289,9 @@ int hdl_run_errno(const struct hdl_run *run, const struct hdl_node *n, int err)
 			       rank_named(run->comm, peer));
 		return MPI_ERR_PROC_ABORTED;
 	}
+	/* the receiver waits for this message, however the run goes on */
+	if (run->persists && error != MPI_ERR_PROC_ABORTED)
+		hdl_coll_forsake(run->comm, strerror(-err));
 	hdl_send_explain(error, -err, peer, run->tag | (int32_t)n->sub, comm, n->len);
 	return note_loss(run, n, error);
 }

@@ -262,7 +262,8 @@ extern enum hdl_want hdl_coll_want;
 
 /* Checks what is configured, and says what is wrong. 0 or -EINVAL. */
 int hdl_choose_init(void);
-void hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+/* 0 or -ENOMEM: this rank alone cannot tell what all choose. */
+int hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
 void hdl_choose_basis(const struct hdl_site *site, struct hdl_basis *out);
 /* The first thing in which another rank's differs, as hdl_off_note takes it. */
 void hdl_choose_difference(const struct hdl_basis *mine, const struct hdl_basis *theirs, char *out, size_t room);
@@ -361,7 +362,7 @@ static inline void hdl_plan_fell_back(struct hdl_plan *plan, const char *why)
 }
 #define HDL_EARLY "among the first of its communicator"
 void hdl_plan_put(struct hdl_plan *plan);
-/* What its plan says, without one. 0 or -ENOMEM: not by what one rank lacks alone. */
+/* What its plan says, without one. 0 or a negative errno: a rank that lacks something alone must not choose by that. */
 int hdl_plan_choose(const struct hdl_plan_key *key, const struct hdl_comm *comm, struct hdl_site *site, struct hdl_choice *choice);
 /* The plan of this key, made if there is none. NULL: no memory. */
 struct hdl_plan *hdl_plan_of(struct hdl_cc *cc, const struct hdl_plan_key *key);
@@ -402,16 +403,17 @@ static inline int hdl_coll_end_quick(struct hdl_cc *cc, struct hdl_plan *plan)
 /* ---- direct and tasks -------------------------------------------------------------------------------------------- */
 
 /* What hdl_choose has to know of a communicator. */
-void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
+/* 0, or a negative errno: this rank alone cannot find out, and must not choose. */
+int hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site);
 /* HDL_PROMISES_... that all members' devices make to each other: the same on all of them. None in a communicator of more than
- * HDL_DIRECT_RANKS, or of several hosts, where nothing goes by it, and nobody is looked up for it. */
-unsigned hdl_off_promises(const struct hdl_comm *comm);
+ * HDL_DIRECT_RANKS, or of several hosts, where nothing goes by it, and nobody is looked up for it. Or a negative errno of this rank's alone. */
+int hdl_off_promises(const struct hdl_comm *comm);
 /* Most ranks of a communicator for whose sake a process looks where each of them is, and keeps it. */
 #define HDL_LEVELS_RANKS 4096
 /* Bytes of HDL_SP_DATA that the largest slots have, of direct links (pairs) or the tree's. */
 size_t hdl_off_room(int size, const struct hdl_means *means, bool pairs);
-/* What the device of the port has to reduce by; NULL: it runs no task lists. */
-const struct hdl_means *hdl_off_means(const struct hdl_port *port);
+/* What the device of the port has to reduce by; NULL: it runs no task lists. 0 or -ENOMEM. */
+int hdl_off_means(const struct hdl_port *port, const struct hdl_means **out);
 /* struct hdl_shape's line_bytes for a collective of so many bytes. */
 size_t hdl_off_line_bytes(size_t bytes);
 /* Accepts the operation: posts it, or keeps it until it can be posted. Operations of a communicator must come in

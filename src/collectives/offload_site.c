@@ -3,8 +3,10 @@
 #include "collectives/offload.h"
 #include "collectives/tuner.h"
 
-/* What the device has to reduce by. NULL: it runs no task lists. Asked once. */
-const struct hdl_means *hdl_off_means(const struct hdl_port *port)
+#include <errno.h>
+
+/* Kept once the device has answered: a query that fails says nothing of the device. */
+int hdl_off_means(const struct hdl_port *port, const struct hdl_means **out)
 {
 	static const struct hdl_port *asked;
 	static struct hdl_means means;
@@ -15,11 +17,16 @@ const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_CALC_CAP |
 			     SHCA_EXP_DEVICE_ATTR_EXTENSIONS,
 	};
+	int err;
 
+	*out = NULL;
 	if (asked != port) {
+		err = ibv_exp_query_device(port->ctx, &attr);
+		if (err == ENOMEM)
+			return -ENOMEM;
 		asked = port;
 		means = (struct hdl_means){ 0 };
-		cross = !ibv_exp_query_device(port->ctx, &attr) && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
+		cross = !err && attr.exp_device_cap_flags & IBV_EXP_DEVICE_CROSS_CHANNEL;
 		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS)
 			means.atomics = attr.exp_device_cap_flags & IBV_EXP_DEVICE_EXT_ATOMICS && attr.ext_atom.atomic_arg_sizes & 8;
 		if (cross && attr.comp_mask & IBV_EXP_DEVICE_ATTR_CALC_CAP)
@@ -27,7 +34,8 @@ const struct hdl_means *hdl_off_means(const struct hdl_port *port)
 		means.vector = cross && hdl_vars.coll_extensions && attr.comp_mask & SHCA_EXP_DEVICE_ATTR_EXTENSIONS &&
 			       (attr.shca_extensions & all) == all && attr.shca_calc_vector_max >= HDL_TASKS_MAX;
 	}
-	return cross ? &means : NULL;
+	*out = cross ? &means : NULL;
+	return 0;
 }
 
 /* All members are of this job, and on this host. */
@@ -41,34 +49,42 @@ static bool are_here(const struct hdl_comm *comm)
 	return true;
 }
 
-unsigned hdl_off_promises(const struct hdl_comm *comm)
+int hdl_off_promises(const struct hdl_comm *comm)
 {
-	unsigned all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES;
+	int all = HDL_PROMISES_WAKES | HDL_PROMISES_AT_ONCE | HDL_PROMISES_EXPOSES, promises;
 	struct hdl_cc *cc = comm->coll;
 
 	if (likely(cc && cc->promises_known))
-		return cc->promises;
+		return (int)cc->promises;
 	if (comm->size > HDL_DIRECT_RANKS || !are_here(comm))
 		all = 0;
-	for (int r = 0; r < comm->size && all; r++)
-		all &= hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
+	for (int r = 0; r < comm->size && all; r++) {
+		promises = hdl_tp_promises(hdl_mpi_tp, hdl_comm_proc(comm, r));
+		if (promises < 0)
+			return promises;
+		all &= promises;
+	}
 	if (cc) {
-		cc->promises = all;
+		cc->promises = (unsigned)all;
 		cc->promises_known = true;
 	}
 	return all;
 }
 
-void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
+int hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 {
-	unsigned promises = hdl_off_promises(comm);
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
+	const struct hdl_means *means = NULL;
+	int promises = hdl_off_promises(comm), err = promises < 0 ? promises : port ? hdl_off_means(port, &means) : 0;
 
+	if (err) {
+		*site = (struct hdl_site){ 0 };
+		return err;
+	}
 	*site = (struct hdl_site){
 		.size = comm->size, .one_host = true, .oversubscribed = hdl_job.oversubscribed, .rc = hdl_tp_allows_rc(hdl_mpi_tp),
 		.device = port ? ibv_get_device_name(port->ctx->device) : NULL, .wakes = promises & HDL_PROMISES_WAKES,
-		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES,
-		.means = port ? hdl_off_means(port) : NULL,
+		.at_once = promises & HDL_PROMISES_AT_ONCE, .exposes = promises & HDL_PROMISES_EXPOSES, .means = means,
 	};
 	/* jobs may differ in what the choice goes by, and all members must choose alike */
 	if (hdl_group_spans_jobs(comm->group, comm->group)) {
@@ -78,4 +94,5 @@ void hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 	/* of more ranks nothing is offloaded, wherever they are */
 	for (int r = 0; hdl_job.local && comm->size <= hdl_vars.coll_offload_ranks && site->one_host && r < comm->size; r++)
 		site->one_host = hdl_is_local(hdl_comm_proc(comm, r));
+	return 0;
 }

@@ -373,15 +373,17 @@ static void fill_record(struct hdl_off *h, int err)
 	static uint64_t sets;
 	struct record *r = record(h, h->rank);
 	struct hdl_site site;
+	int unsure;
 
 	memset(r, 0, h->record_bytes);
-	r->status = -err;
 	r->depth = (uint32_t)h->depth;
 	r->area_bytes = area_bytes(h);
 	r->index = (uint32_t)h->index;
-	hdl_off_site(h->cc->comm, &site);
-	hdl_choose_basis(&site, &r->basis);
-	if (err)
+	unsure = hdl_off_site(h->cc->comm, &site);
+	if (!unsure)
+		hdl_choose_basis(&site, &r->basis);
+	r->status = err ? -err : -unsure;
+	if (r->status)
 		return;
 	r->set = h->set;
 	r->posted = h->posted;
@@ -545,13 +547,14 @@ static int check_records(struct hdl_off *h)
 	const struct record *mine = record(h, h->rank);
 	char what[160];
 
+	for (int r = 0; r < h->size; r++)
+		if (record(h, r)->status) {
+			hdl_off_note(h, "create its queues", r, record(h, r)->status);
+			return -ENOLINK;
+		}
 	for (int r = 0; r < h->size; r++) {
 		const struct record *rec = record(h, r);
 
-		if (rec->status) {
-			hdl_off_note(h, "create its queues", r, rec->status);
-			return -ENOLINK;
-		}
 		if (rec->depth != mine->depth || rec->area_bytes != mine->area_bytes || rec->index != mine->index ||
 		    memcmp(&rec->basis, &mine->basis, sizeof(mine->basis))) {
 			hdl_choose_difference(&mine->basis, &rec->basis, what, sizeof(what));
@@ -701,7 +704,8 @@ static int allocate_records(struct hdl_off *h)
 static struct hdl_off *lay_new(const struct hdl_comm *comm, enum hdl_executor executor, bool pairs)
 {
 	const struct hdl_port *port = hdl_tp_local_port(hdl_mpi_tp);
-	struct hdl_off *h = lay(comm->rank, comm->size, executor, pairs, hdl_off_means(port));
+	const struct hdl_means *means;
+	struct hdl_off *h = hdl_off_means(port, &means) ? NULL : lay(comm->rank, comm->size, executor, pairs, means);
 
 	if (!h)
 		return NULL;

@@ -483,21 +483,25 @@ static size_t longest(const struct hdl_pieces *a, enum hdl_coll coll, int size)
 	return (size_t)most * (size_t)hdl_type_size(a->type);
 }
 
-/* As if lines were as long as they may be. */
-static struct hdl_plan_key key_of(const struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form)
+/* As if lines were as long as they may be. 0 or a negative errno. */
+static int key_of(const struct hdl_comm *comm, const struct hdl_pieces *a, enum hdl_form_kind form, struct hdl_plan_key *key)
 {
-	bool exposes = hdl_off_promises(comm) & HDL_PROMISES_EXPOSES;
+	int promises = hdl_off_promises(comm);
+	bool exposes = promises & HDL_PROMISES_EXPOSES;
 	enum hdl_coll coll = kind_of(a);
-	struct hdl_plan_key key = { .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
+
+	if (promises < 0)
+		return promises;
+	*key = (struct hdl_plan_key){ .coll = (uint8_t)coll, .root = hdl_coll_has_root(coll) ? a->root : 0, .blocking = form == HDL_BLOCKS,
 				    .persistent = form == HDL_PERSISTS, .op = MPI_OP_NULL,
 				    .bytes = hdl_parcels_line(coll, longest(a, coll, comm->size),
 							      hdl_parcels_copied(comm->size, hdl_job.oversubscribed, exposes, form == HDL_PERSISTS)) };
 
 	if (coll == HDL_NEIGHBORS) {
-		key.to = ranks_in(a->to, a->nto, comm->rank);
-		key.from = ranks_in(a->from, a->nout, comm->rank);
+		key->to = ranks_in(a->to, a->nto, comm->rank);
+		key->from = ranks_in(a->from, a->nout, comm->rank);
 	}
-	return key;
+	return 0;
 }
 
 /* Whether the communicator is one for which a plan is made. */
@@ -524,8 +528,7 @@ bool hdl_parcels_begin(struct hdl_comm *comm, const struct hdl_pieces *a, struct
 	if (!may(comm, a))
 		return false;
 	cc = hdl_coll_state(comm);
-	key = key_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS);
-	plan = cc ? hdl_plan_of(cc, &key) : NULL;
+	plan = cc && !key_of(comm, a, req ? HDL_STARTS : HDL_BLOCKS, &key) ? hdl_plan_of(cc, &key) : NULL;
 	if (!plan) {
 		*rc = no_memory(comm, NULL);
 		return true;
@@ -695,8 +698,7 @@ bool hdl_parcels_prepare(struct hdl_comm *comm, const struct hdl_pieces *a, stru
 	if (!may(comm, a))
 		return false;
 	*rc = MPI_SUCCESS;
-	key = key_of(comm, a, HDL_PERSISTS);
-	if (hdl_coll_state(comm) && !hdl_plan_choose(&key, comm, &site, &choice)) {
+	if (hdl_coll_state(comm) && !key_of(comm, a, HDL_PERSISTS, &key) && !hdl_plan_choose(&key, comm, &site, &choice)) {
 		if (choice.executor == HDL_EXEC_HOST)
 			return false;
 		plan = fitting_plan(comm, a, key, rc, &none);

@@ -446,6 +446,8 @@ void hdl_wait_until(bool (*ready)(const void *arg), const void *arg);
 
 /* The MPI error class of an errno of the transport (positive). */
 int hdl_class_of(int err);
+/* Memory ran out where no error can be returned (a message arrives): ends the job. */
+_Noreturn void hdl_out_of_memory(const char *what, size_t bytes);
 
 /* ---- explanations -------------------------------------------------------------------------------------- */
 

@@ -208,7 +208,4 @@ extern uint64_t hdl_blocked_since;
 extern unsigned hdl_dated_after;
 void hdl_report_fini(void);
 
-/* Memory ran out where no error can be returned (a message arrives): ends the job. */
-_Noreturn void hdl_out_of_memory(const char *what, size_t bytes);
-
 #endif

@@ -152,13 +152,17 @@ static void forget(struct hdl_req *req)
 	hdl_req_free(req);
 }
 
-/* A message of which nobody hears any more: no error either, if its receiver has ended. Its data, if any, stays. */
+/* A message of which nobody hears any more: no error either, if its receiver has ended. Its data, if any, stays. The receiver may wait for
+ * it for ever: without memory for it the job ends. */
 static void send_note(int peer, int tag, struct hdl_comm *comm, uint16_t context, const void *data, size_t bytes)
 {
 	struct hdl_req *req;
+	int rc = hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req);
 
-	if (!hdl_isend(data, (MPI_Count)bytes, hdl_type_get(MPI_BYTE), peer, tag, comm, context, false, &req))
+	if (!rc)
 		hdl_req_follow(req, forget, NULL);
+	else if (rc == MPI_ERR_NO_MEM)
+		hdl_out_of_memory("a message that another rank waits for", sizeof(struct hdl_op));
 }
 
 void hdl_send_withdraw(struct hdl_send *send, int peer, struct hdl_comm *comm)

@@ -370,14 +370,25 @@ static int try_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t 
 	return -EAGAIN;
 }
 
+/* The peer waits for each control message: one that cannot leave ends the endpoint, on both sides. */
+static void ctl_left(struct hdl_ep *ep, int r)
+{
+	if (unlikely(r < 0))
+		hdl_ep_fail(ep, r);
+}
+
 void hdl_ep_ctl(struct hdl_ep *ep, unsigned kind, const void *body, uint32_t len, bool ordered)
 {
 	struct hdl_ctl_list *list = &ep->ctl[ordered];
+	int r;
 
 	if (ep->failed)
 		return;
-	if (!list->head && try_ctl(ep, kind, body, len, ordered) != -EAGAIN)
+	r = list->head ? -EAGAIN : try_ctl(ep, kind, body, len, ordered);
+	if (r != -EAGAIN) {
+		ctl_left(ep, r);
 		return;
+	}
 	struct hdl_ctl *c = malloc(sizeof(*c) + len);
 	if (!c) {
 		hdl_error("out of memory for a control message to %s", hdl_proc_text(ep->rank));
@@ -402,10 +413,13 @@ static bool drain_ctl(struct hdl_ep *ep, bool ordered, int *events)
 	struct hdl_ctl *c;
 
 	while (!ep->failed && (c = list->head)) {
-		if (try_ctl(ep, c->kind, c->body, c->len, ordered) == -EAGAIN)
+		int r = try_ctl(ep, c->kind, c->body, c->len, ordered);
+
+		if (r == -EAGAIN)
 			return true;
 		list->head = c->next;
 		free(c);
+		ctl_left(ep, r);
 		++*events;
 	}
 	return false;

@@ -422,11 +422,11 @@ bool hdl_tp_can_expose(struct hdl_tp *tp)
 	return dev && dev->promises.can_expose;
 }
 
-unsigned hdl_tp_promises(struct hdl_tp *tp, int proc)
+int hdl_tp_promises(struct hdl_tp *tp, int proc)
 {
 	const struct hdl_ep *ep = hdl_ep(tp, proc);
 
-	return ep ? ep->dev->addr.promises & ep->addr.promises : 0;
+	return ep ? (int)(ep->dev->addr.promises & ep->addr.promises) : -errno;
 }
 
 bool hdl_tp_exposes(struct hdl_tp *tp, uint32_t *lkey, uint32_t *rkey)

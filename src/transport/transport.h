@@ -379,12 +379,12 @@ void hdl_tp_on_shortage(struct hdl_tp *tp, bool (*give)(void));
 void hdl_tp_count_rc(struct hdl_tp *tp, uint64_t requests, uint64_t bytes);
 
 /* What the devices by which this process and another one of its host reach each other both promise: of both records, so that any number
- * of processes find the same for all pairs of them, however unequal their devices are. 0, too, where the other one has no address for this
- * one, which is reported. */
+ * of processes find the same for all pairs of them, however unequal their devices are. Or a negative errno, which is no promise that is
+ * lacking: the other process would not see it. */
 #define HDL_PROMISES_WAKES 1u	/* hdl_tp_wakes_on_write */
 #define HDL_PROMISES_AT_ONCE 2u	/* hdl_tp_writes_at_once */
 #define HDL_PROMISES_EXPOSES 4u	/* hdl_tp_can_expose */
-unsigned hdl_tp_promises(struct hdl_tp *tp, int proc);
+int hdl_tp_promises(struct hdl_tp *tp, int proc);
 
 /* Whether a plain RDMA write by a peer wakes this process when it sleeps in hdl_tp_idle. */
 bool hdl_tp_wakes_on_write(struct hdl_tp *tp);

@@ -143,6 +143,14 @@ tests_mp_coll_memory_SOURCES = tests/mp/coll_memory.c tests/mp/mpi_test.h
 tests_mp_coll_memory_LDADD = $(tests_mp_coll_lacking_LDADD)
 tests_mp_coll_memory_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=aligned_alloc \
 	-Wl,--wrap=hdl_collective_init -Wl,--wrap=ibv_exp_post_task -Wl,--wrap=hdl_buf_get
+# ... in its first communication.
+check_PROGRAMS += tests/mp/coll_unmet
+tests_mp_coll_unmet_SOURCES = tests/mp/coll_unmet.c tests/mp/mpi_test.h
+tests_mp_coll_unmet_LDADD = libheddle_internal.la $(VERBS_LIBS) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_mp_coll_unmet_LDFLAGS = $(NOWRAP) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=aligned_alloc \
+	-Wl,--wrap=posix_memalign -Wl,--wrap=mmap
+TESTS += tests/mp/coll_unmet.sh
+EXTRA_DIST += tests/mp/coll_unmet.sh
 # Several communicators at a time.
 check_PROGRAMS += tests/mp/coll_mixed tests/mp/coll_mixed_hosts tests/mp/coll_mixed_lacking
 tests_mp_coll_mixed_SOURCES = tests/mp/coll_mixed.c tests/mp/mpi_test.h

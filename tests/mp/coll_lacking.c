@@ -74,11 +74,13 @@ struct ibv_mr *__wrap_ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 
 __typeof__(hdl_off_site) __real_hdl_off_site, __wrap_hdl_off_site;
 
-void __wrap_hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
+int __wrap_hdl_off_site(const struct hdl_comm *comm, struct hdl_site *site)
 {
-	__real_hdl_off_site(comm, site);
+	int err = __real_hdl_off_site(comm, site);
+
 	if (is_it() && number("LACK_CORES") > 0)
 		site->oversubscribed = !site->oversubscribed;
+	return err;
 }
 
 /* What else is allocated there is 64 KiB at least, and such areas are longer than is tried here. */

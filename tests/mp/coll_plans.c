@@ -3,15 +3,15 @@
 #include "collectives/internal.h"
 #include "mpi_test.h"
 
-void __real_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
-void __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+int __real_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
+int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out);
 
 static int choices;
 
-void __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
+int __wrap_hdl_choose(const struct hdl_plan_key *key, const struct hdl_site *site, struct hdl_choice *out)
 {
 	choices++;
-	__real_hdl_choose(key, site, out);
+	return __real_hdl_choose(key, site, out);
 }
 
 enum { BCAST, SCATTER, ALLREDUCE, KINDS };
